@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "warpverbs/mlx5/endian.hpp"
+
+/// Work queue entries: a control segment, then 16-byte segments that depend on the opcode.
+///
+/// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`mlx5_wqe_*`) and wqe.h; field by field in tests/mlx5
+namespace warpverbs::mlx5 {
+
+inline constexpr uint32_t kWqebbBytes = 64;     ///< send queue slot: one WQE basic block
+inline constexpr uint32_t kSegmentBytes = 16;   ///< the unit of a WQE's length (`ds`)
+inline constexpr uint32_t kMaxSegments = 63;    ///< largest `ds`: six bits
+inline constexpr uint32_t kInlineFlag = 1u << 31;
+inline constexpr uint32_t kMaxDataBytes = 1u << 31;  ///< a data segment's length field of 0 means this, not nothing
+inline constexpr uint32_t kInvalidLkey = 0x100;      ///< ends the scatter list of a receive WQE
+
+enum class WqeOpcode : uint8_t {
+  kNop = 0x00,
+  kSendInval = 0x01,
+  kRdmaWrite = 0x08,
+  kRdmaWriteImm = 0x09,
+  kSend = 0x0a,
+  kSendImm = 0x0b,
+  kWait = 0x0f,
+  kRdmaRead = 0x10,
+  kAtomicCs = 0x11,
+  kAtomicFa = 0x12,
+  kAtomicMaskedCs = 0x14,
+  kAtomicMaskedFa = 0x15,
+  kLocalInval = 0x1b,
+  kDump = 0x23,
+  kUmr = 0x25,
+};
+
+/// Operand size of an extended (masked) atomic, in the control segment's opcode modifier.
+enum class AtomicOpmod : uint8_t { kPlain = 0x00, kExtended4 = 0x08, kExtended8 = 0x09 };
+
+/// `fm_ce_se`: when the NIC reports the WQE, and what it waits for before it starts.
+enum CtrlFlags : uint8_t {
+  kSolicited = 0x02,            ///< the receiver's completion is a solicited event
+  kCqeOnError = 0x00,           ///< a CQE only if the WQE fails
+  kCqeAlways = 0x08,            ///< a CQE for success too
+  kFenceInitiatorSmall = 0x20,  ///< after local invalidations
+  kFence = 0x80,                ///< after all earlier reads and atomics of this queue pair
+};
+inline constexpr uint8_t kCompletionMask = 0x0c;
+
+struct CtrlSegment {
+  Be32 opmod_index_opcode;  ///< opmod << 24 | WQE index << 8 | opcode; index in WQEBBs, modulo 2^16
+  Be32 qpn_ds;              ///< qpn << 8 | length in segments
+  uint8_t signature;
+  uint8_t dci_stream_high;
+  uint8_t dci_stream_low;
+  uint8_t fm_ce_se;  ///< CtrlFlags
+  Be32 imm;          ///< immediate data, exactly as the peer's completion shows it
+};
+static_assert(sizeof(CtrlSegment) == 16);
+
+struct RemoteAddressSegment {
+  Be64 address;
+  Be32 rkey;
+  Be32 reserved;
+};
+static_assert(sizeof(RemoteAddressSegment) == 16);
+
+struct DataSegment {
+  Be32 bytes;
+  Be32 lkey;
+  Be64 address;
+};
+static_assert(sizeof(DataSegment) == 16);
+
+/// Payload follows at once; the segment is padded to 16 bytes.
+struct InlineSegment {
+  Be32 bytes;  ///< kInlineFlag | length
+};
+static_assert(sizeof(InlineSegment) == 4);
+
+struct AtomicSegment {
+  Be64 swap_add;
+  Be64 compare;
+};
+static_assert(sizeof(AtomicSegment) == 16);
+
+/// Compare the bits in `compare_mask`; if they match, replace the bits in `swap_mask`.
+struct MaskedCompareSwap4Segment {
+  Be32 swap;
+  Be32 compare;
+  Be32 swap_mask;
+  Be32 compare_mask;
+};
+static_assert(sizeof(MaskedCompareSwap4Segment) == 16);
+
+struct MaskedCompareSwap8Segment {
+  Be64 swap;
+  Be64 compare;
+  Be64 swap_mask;
+  Be64 compare_mask;
+};
+static_assert(sizeof(MaskedCompareSwap8Segment) == 32);
+
+/// Add field by field: a set bit in `field_boundary` is a field's top bit and carries nothing into the next.
+struct MaskedFetchAdd4Segment {
+  Be32 add;
+  Be32 field_boundary;
+  Be64 reserved;
+};
+static_assert(sizeof(MaskedFetchAdd4Segment) == 16);
+
+struct MaskedFetchAdd8Segment {
+  Be64 add;
+  Be64 field_boundary;
+};
+static_assert(sizeof(MaskedFetchAdd8Segment) == 16);
+
+/// First segment of a shared receive queue's WQE; data segments follow.
+struct SrqNextSegment {
+  uint8_t reserved0[2];
+  Be16 next_wqe_index;
+  uint8_t signature;
+  uint8_t reserved1[11];
+};
+static_assert(sizeof(SrqNextSegment) == 16);
+
+/// One slot of a send queue.
+struct alignas(64) Wqebb {
+  uint8_t bytes[kWqebbBytes];
+};
+
+}  // namespace warpverbs::mlx5
