@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "warpverbs/mlx5/commands.hpp"
+
+/// What a software HCA is told to be, once, before it starts.
+namespace softhca {
+
+namespace mlx5 = warpverbs::mlx5;
+
+using Gid = std::array<uint8_t, 16>;
+using Mac = std::array<uint8_t, 6>;
+
+struct GidEntry {
+  Gid gid;
+  mlx5::RoceVersion version;
+};
+
+struct PortConfig {
+  bool up = true;
+  uint16_t lid = 0;  ///< 0 on Ethernet
+  Mac mac{};
+  std::vector<GidEntry> gids;
+};
+
+struct DeviceConfig {
+  std::string name;  ///< "mlx5_0"
+  uint64_t guid = 0;
+  mlx5::PortType link = mlx5::PortType::kEthernet;
+  mlx5::Mtu mtu = mlx5::Mtu::k4096;
+  bool atomics = true;
+  uint32_t log_max_message = 30;  ///< log2 of the longest message in bytes
+  std::vector<PortConfig> ports;  ///< port 1 first
+};
+
+/// Bytes of payload in a packet.
+constexpr uint32_t MtuBytes(mlx5::Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
+
+}  // namespace softhca

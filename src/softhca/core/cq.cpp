@@ -1,0 +1,113 @@
+#include "core/cq.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace softhca {
+namespace {
+
+constexpr mlx5::Be32 kNeverArmed{0xffffffff};
+
+mlx5::Be32 Load(mlx5::Be32& word) { return {std::atomic_ref(word.raw).load(std::memory_order_acquire)}; }
+
+/// Detail codes beside the syndrome. Informative only: the values that ConnectX cards are seen to report.
+uint8_t VendorSyndrome(mlx5::Syndrome syndrome) {
+  switch (syndrome) {
+    case mlx5::Syndrome::kLocalLength: return 0xd6;
+    case mlx5::Syndrome::kLocalQpOperation: return 0x68;
+    case mlx5::Syndrome::kLocalProtection: return 0x56;
+    case mlx5::Syndrome::kFlushed: return 0xf9;
+    case mlx5::Syndrome::kLocalAccess: return 0x52;
+    case mlx5::Syndrome::kRemoteInvalidRequest: return 0x8a;
+    case mlx5::Syndrome::kRemoteAccess: return 0x88;
+    case mlx5::Syndrome::kRemoteOperation: return 0x89;
+    case mlx5::Syndrome::kTransportRetryExceeded: return 0x81;
+    case mlx5::Syndrome::kReceiverNotReadyRetryExceeded: return 0x87;
+    default: return 0;
+  }
+}
+
+bool IsError(mlx5::CqeOpcode opcode) {
+  return opcode == mlx5::CqeOpcode::kRequesterError || opcode == mlx5::CqeOpcode::kResponderError;
+}
+
+mlx5::Be64 Now() {
+  return mlx5::ToBe64(static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
+}
+
+}  // namespace
+
+CompletionQueue::CompletionQueue(CqConfig config) : config_(std::move(config)), last_arm_(kNeverArmed) {
+  // The first arm request is all zeros, as is a fresh record; start from a value that no request has.
+  std::atomic_ref(config_.dbr->arm.raw).store(kNeverArmed.raw, std::memory_order_release);
+}
+
+uint32_t CompletionQueue::consumer_index() const {
+  return mlx5::FromBe(Load(config_.dbr->consumer_index)) & mlx5::kCqDbrIndexMask;
+}
+
+bool CompletionQueue::Push(const Completion& completion) {
+  if (failed_) return false;
+  const uint32_t used = (producer_index_ - consumer_index()) & mlx5::kCqDbrIndexMask;
+  if (!config_.ignore_overrun && used >= 1u << config_.log_depth) {
+    failed_ = true;
+    if (config_.on_error) config_.on_error();
+    return false;
+  }
+  Write(completion);
+  ++producer_index_;
+  if (completion.solicited || IsError(completion.opcode)) solicited_index_ = producer_index_;
+  const bool due = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited_index_ == producer_index_);
+  if (due) Announce();
+  return true;
+}
+
+void CompletionQueue::Write(const Completion& completion) {
+  union {
+    mlx5::Cqe64 ok;
+    mlx5::ErrorCqe64 error;
+    uint64_t words[8];
+  } cqe{};
+  cqe.ok.srqn_uidx = mlx5::ToBe32(completion.user_index);
+  cqe.ok.sop_qpn = mlx5::ToBe32(uint32_t{completion.wqe_opcode} << 24 | completion.qpn);
+  cqe.ok.wqe_counter = mlx5::ToBe16(completion.wqe_index);
+  if (IsError(completion.opcode)) {
+    cqe.error.syndrome = static_cast<uint8_t>(completion.syndrome);
+    cqe.error.vendor_syndrome = VendorSyndrome(completion.syndrome);
+  } else {
+    cqe.ok.flags_rqpn = mlx5::ToBe32(completion.remote_qpn);
+    cqe.ok.imm = completion.imm;
+    cqe.ok.byte_count = mlx5::ToBe32(completion.bytes);
+    cqe.ok.timestamp = Now();
+  }
+  const auto owner = static_cast<uint8_t>(producer_index_ >> config_.log_depth & 1);
+  cqe.ok.op_own = static_cast<uint8_t>(static_cast<uint32_t>(completion.opcode) << 4 | completion.solicited << 1 | owner);
+
+  const uint32_t slot = config_.collapsed ? 0 : producer_index_ & ((1u << config_.log_depth) - 1);
+  uint8_t* const entry = config_.ring + size_t{slot} * config_.cqe_bytes + (config_.cqe_bytes - sizeof cqe);
+  auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
+  std::memcpy(entry, &cqe, mlx5::kCqeTailOffset);
+  std::atomic_ref(tail[0]).store(cqe.words[6], std::memory_order_relaxed);
+  std::atomic_ref(tail[1]).store(cqe.words[7], std::memory_order_release);  // opcode and owner last
+}
+
+void CompletionQueue::OnArmDoorbell(bool named) {
+  const mlx5::Be32 arm = Load(config_.dbr->arm);
+  if (arm == kNeverArmed || (!named && arm == last_arm_)) return;
+  last_arm_ = arm;
+  const uint32_t request = mlx5::FromBe(arm);
+  armed_ = (request & mlx5::kArmSolicitedOnly) != 0 ? Armed::kSolicited : Armed::kAny;
+  // A completion that came before the request, unseen by the program, is due at once.
+  const uint32_t newest = armed_ == Armed::kAny ? producer_index_ : solicited_index_;
+  const uint32_t ahead = (newest - request) & mlx5::kCqDbrIndexMask;
+  if (ahead != 0 && ahead <= mlx5::kCqDbrIndexMask / 2) Announce();
+}
+
+void CompletionQueue::Announce() {
+  armed_ = Armed::kNo;
+  if (config_.on_completion) config_.on_completion();
+}
+
+}  // namespace softhca

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "warpverbs/mlx5/cqe.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+namespace softhca {
+
+namespace mlx5 = warpverbs::mlx5;
+
+struct CqConfig {
+  uint8_t* ring = nullptr;
+  mlx5::CqDbr* dbr = nullptr;
+  uint32_t log_depth = 0;
+  uint32_t cqe_bytes = 64;  ///< 64 or 128
+  bool collapsed = false;
+  bool ignore_overrun = false;
+  uint32_t uar_page = 0;
+  std::vector<uint32_t> umems;            ///< what the pointers above point into, if by DEVX
+  std::function<void()> on_completion;  ///< an armed queue got a completion
+  std::function<void()> on_error;       ///< the queue overran
+};
+
+/// What a completion says; the queue adds where it goes and the owner bit.
+struct Completion {
+  mlx5::CqeOpcode opcode = mlx5::CqeOpcode::kRequester;
+  uint32_t qpn = 0;
+  uint32_t user_index = 0;
+  uint8_t wqe_opcode = 0;
+  uint16_t wqe_index = 0;
+  uint32_t bytes = 0;
+  mlx5::Be32 imm{};
+  uint32_t remote_qpn = 0;
+  bool solicited = false;
+  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< with the error opcodes only
+};
+
+/// Writes completions to a program's ring and announces them when the program asked for it.
+class CompletionQueue {
+ public:
+  explicit CompletionQueue(CqConfig config);
+
+  /// @return  false if the queue is overrun: the completion is lost, as on hardware
+  bool Push(const Completion& completion);
+
+  /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this queue's
+  /// number; a later one on the same page may have overwritten it, so unnamed queues look at their record.
+  void OnArmDoorbell(bool named);
+
+  const CqConfig& config() const { return config_; }
+  uint32_t producer_index() const { return producer_index_; }
+  uint32_t consumer_index() const;
+  bool failed() const { return failed_; }
+
+ private:
+  enum class Armed : uint8_t { kNo, kSolicited, kAny };
+
+  void Write(const Completion& completion);
+  void Announce();
+
+  CqConfig config_;
+  uint32_t producer_index_ = 0;
+  uint32_t solicited_index_ = 0;  ///< past the last completion that wakes a waiter for solicited events
+  mlx5::Be32 last_arm_{};
+  Armed armed_ = Armed::kNo;
+  bool failed_ = false;
+};
+
+}  // namespace softhca

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/hca.hpp"
+#include "core/link.hpp"
+
+namespace softhca {
+
+/// The thread that is the hardware: it hears doorbells, executes work queue entries and writes completions.
+///
+/// The devices are there for the engine's whole life; their objects come and go under its lock.
+class Engine {
+ public:
+  Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> link);
+  ~Engine();
+
+  /// Holds the hardware still while a command changes or reads its objects.
+  [[nodiscard]] std::unique_lock<std::mutex> Pause();
+
+  const std::vector<std::unique_ptr<Hca>>& devices() const { return devices_; }
+
+ private:
+  void Run();
+  bool RunOnce();
+
+  std::vector<std::unique_ptr<Hca>> devices_;
+  std::unique_ptr<Link> link_;
+  std::mutex mutex_;
+  std::atomic<int> pausing_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace softhca

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/cq.hpp"
+#include "core/error.hpp"
+#include "core/mkey.hpp"
+#include "core/qp.hpp"
+#include "core/receive_queue.hpp"
+#include "dma/bytes.hpp"
+
+namespace softhca {
+
+/// Memory that queues may lie in.
+struct Umem {
+  Bytes memory;
+};
+
+struct SrqConfig {
+  uint32_t pdn = 0;
+  ReceiveQueueConfig queue;
+  std::function<void()> on_limit;  ///< fewer receives wait than the limit
+};
+
+struct SharedReceiveQueue {
+  SrqConfig config;
+  ReceiveQueue queue;
+  uint32_t limit = 0;  ///< 0: not armed
+};
+
+/// How many objects of each kind exist.
+struct ObjectCounts {
+  size_t pds, mkeys, uars, umems, cqs, srqs, qps;
+};
+
+/// One software ConnectX: its objects, by number, and the rules of their life.
+///
+/// Not thread-safe: the engine and every command hold the engine's lock.
+/// All creating calls return the new object's number; destroying calls refuse an object that others still use.
+///
+/// @errors  CommandError, of every call: kBadResource for an object that does not exist, kResourceBusy for one in use,
+///          kBadParameter for values that no ConnectX takes
+class Hca {
+ public:
+  explicit Hca(DeviceConfig config) : config_(std::move(config)) {}
+
+  uint32_t AllocPd();
+  void DeallocPd(uint32_t pdn);
+
+  /// @return  the key, for use as lkey and as rkey
+  uint32_t RegisterMemory(const Mkey& mkey);
+  void DeregisterMemory(uint32_t key);
+
+  /// @param page  4096 bytes that the program maps too, zeroed
+  uint32_t AllocUar(uint8_t* page);
+  /// @return  the page, which the caller may now unmap
+  uint8_t* FreeUar(uint32_t uar);
+
+  uint32_t RegisterUmem(Umem umem);
+  void DeregisterUmem(uint32_t umem);
+  /// The memory at `offset` of a umem.
+  ///
+  /// @errors  CommandError: kBadParameter if [offset, offset + bytes) lies outside
+  uint8_t* UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const;
+
+  uint32_t CreateCq(CqConfig config);
+  void DestroyCq(uint32_t cqn);
+
+  uint32_t CreateSrq(SrqConfig config);
+  void DestroySrq(uint32_t srqn);
+  void SetSrqLimit(uint32_t srqn, uint32_t limit);
+
+  uint32_t CreateQp(QpConfig config);
+  void DestroyQp(uint32_t qpn);
+  void ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change);
+  const QueuePair& Qp(uint32_t qpn) const;
+
+  const DeviceConfig& config() const { return config_; }
+  ObjectCounts Counts() const;
+
+  // For the engine.
+  const MkeyTable& mkeys() const { return mkeys_; }
+  QueuePair* FindQp(uint32_t qpn);
+  SharedReceiveQueue* FindSrq(uint32_t srqn);
+  CompletionQueue* FindCq(uint32_t cqn);
+  std::map<uint32_t, std::unique_ptr<QueuePair>>& qps() { return qps_; }
+  std::map<uint32_t, std::unique_ptr<CompletionQueue>>& cqs() { return cqs_; }
+  const std::map<uint32_t, uint8_t*>& uars() const { return uars_; }
+
+ private:
+  uint32_t NextNumber(uint32_t& last) { return last = (last + 1) & 0xffffff; }
+  void CheckPd(uint32_t pdn) const;
+  void CheckUar(uint32_t uar) const;
+  void CheckCq(uint32_t cqn) const;
+  bool UsesUmem(uint32_t umem) const;
+
+  DeviceConfig config_;
+  MkeyTable mkeys_;
+  std::vector<uint32_t> pds_;
+  std::map<uint32_t, uint8_t*> uars_;
+  std::map<uint32_t, Umem> umems_;
+  std::map<uint32_t, std::unique_ptr<CompletionQueue>> cqs_;
+  std::map<uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
+  std::map<uint32_t, std::unique_ptr<QueuePair>> qps_;
+  uint32_t last_pdn_ = 0, last_uar_ = 0, last_umem_ = 0, last_cqn_ = 0x40, last_srqn_ = 0, last_qpn_ = 0x100;
+};
+
+}  // namespace softhca

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "dma/bytes.hpp"
+#include "core/qp.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace softhca {
+
+/// Operands of an atomic in host order; a plain one is a masked one with all bits set or no boundary.
+struct AtomicOperands {
+  uint32_t bytes = 0;  ///< 4 or 8
+  bool compare_swap = false;
+  uint64_t swap_add = 0;
+  uint64_t compare = 0;
+  uint64_t swap_mask = 0;     ///< compare and swap
+  uint64_t compare_mask = 0;  ///< compare and swap
+  uint64_t boundary = 0;      ///< fetch and add: a set bit is a field's top bit
+};
+
+/// A request message, as it leaves the requester.
+struct Request {
+  mlx5::WqeOpcode opcode = mlx5::WqeOpcode::kNop;
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  std::span<const Bytes> local;  ///< payload to send, or where the answer's payload goes
+  uint64_t bytes = 0;            ///< of `local`
+  mlx5::Be32 imm{};
+  bool solicited = false;
+  AtomicOperands atomic;
+};
+
+/// How the responder took a request.
+struct Response {
+  enum class Kind : uint8_t {
+    kAcknowledged,
+    kReceiverNotReady,  ///< no receive is posted: try again after `rnr_timer`
+    kSilence,           ///< nothing came back: try again after the timeout
+    kRejected,          ///< the requester fails with `syndrome`
+  };
+  Kind kind = Kind::kAcknowledged;
+  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
+  uint8_t rnr_timer = 0;  ///< IBTA code
+};
+
+/// What carries requests from one queue pair to another.
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  /// Executes `request` at the peer that `from` is connected to.
+  virtual Response Deliver(const QueuePair& from, const Request& request) = 0;
+};
+
+}  // namespace softhca

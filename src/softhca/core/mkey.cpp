@@ -1,0 +1,38 @@
+#include "core/mkey.hpp"
+
+#include <algorithm>
+
+namespace softhca {
+namespace {
+
+constexpr uint32_t kFirstIndex = 0x100;  // index 0 would make keys that a zeroed segment names by accident
+constexpr uint32_t kIndexMask = 0xffffff;
+
+}  // namespace
+
+uint32_t MkeyTable::Add(const Mkey& mkey) {
+  // The low byte varies with each use of an index, so that a key kept past its deregistration is caught.
+  uint32_t key = 0;
+  do {
+    const uint32_t serial = next_index_++;
+    key = (kFirstIndex + serial) % kIndexMask << 8 | (serial * 0x9d + 1) % 0xff;
+  } while (mkeys_.contains(key));
+  mkeys_.emplace(key, mkey);
+  return key;
+}
+
+bool MkeyTable::UsesPd(uint32_t pdn) const {
+  return std::any_of(mkeys_.begin(), mkeys_.end(), [&](const auto& entry) { return entry.second.pdn == pdn; });
+}
+
+Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const {
+  const auto found = mkeys_.find(key);
+  if (found == mkeys_.end()) return {};
+  const Mkey& mkey = found->second;
+  const uint64_t offset = iova - mkey.iova;  // wraps to a huge offset if iova lies below
+  const bool inside = offset <= mkey.bytes && bytes <= mkey.bytes - offset;
+  if (mkey.pdn != pdn || !inside || (mkey.access & access) != access) return {};
+  return {mkey.memory + offset, static_cast<size_t>(bytes)};
+}
+
+}  // namespace softhca

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "dma/bytes.hpp"
+
+namespace softhca {
+
+/// What a key or a queue pair allows; the values are those of the verbs access flags.
+enum Access : uint32_t {
+  kAccessLocalRead = 0,
+  kAccessLocalWrite = 1,
+  kAccessRemoteWrite = 2,
+  kAccessRemoteRead = 4,
+  kAccessRemoteAtomic = 8,
+};
+
+/// A registered range.
+struct Mkey {
+  uint32_t pdn = 0;
+  uint32_t access = 0;   ///< Access bits
+  uint64_t iova = 0;     ///< the address by which work requests name the first byte
+  uint8_t* memory = nullptr;  ///< where that byte is
+  uint64_t bytes = 0;
+};
+
+/// The translation and protection table of a device.
+class MkeyTable {
+ public:
+  /// @return  the key, for use as lkey and as rkey
+  uint32_t Add(const Mkey& mkey);
+  bool Remove(uint32_t key) { return mkeys_.erase(key) != 0; }
+  size_t size() const { return mkeys_.size(); }
+  bool UsesPd(uint32_t pdn) const;
+
+  /// Finds the memory behind [iova, iova + bytes).
+  ///
+  /// @return  an empty span with a null pointer if there is no such key in this protection domain, or the range or
+  ///          the access exceeds it
+  Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const;
+
+ private:
+  std::unordered_map<uint32_t, Mkey> mkeys_;
+  uint32_t next_index_ = 0;
+};
+
+}  // namespace softhca

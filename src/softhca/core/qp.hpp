@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/config.hpp"
+#include "core/receive_queue.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+namespace softhca {
+
+/// Asynchronous events, by the number that the mlx5 event queue gives them.
+enum class QpEvent : uint8_t { kInvalidRequest = 0x10, kAccessError = 0x11, kLastWqeReached = 0x13 };
+
+struct QpConfig {
+  mlx5::ServiceType service = mlx5::ServiceType::kRc;
+  uint32_t pdn = 0;
+  uint32_t uar_page = 0;
+  uint32_t user_index = 0;
+  uint32_t cqn_send = 0;
+  uint32_t cqn_receive = 0;
+  uint32_t srqn = 0;  ///< 0: none
+  uint8_t* send_ring = nullptr;
+  uint32_t send_depth = 0;           ///< in WQEBBs, a power of two; 0: none
+  mlx5::Be32* send_dbr = nullptr;
+  ReceiveQueueConfig receive;        ///< depth 0: none
+  std::vector<uint32_t> umems;       ///< what the pointers above point into, if by DEVX
+  std::function<void(QpEvent)> on_event;
+};
+
+/// Where a queue pair sends.
+struct AddressPath {
+  bool grh = false;
+  Gid remote_gid{};
+  uint16_t remote_lid = 0;
+  Mac remote_mac{};
+  uint8_t local_gid_index = 0;
+  uint8_t hop_limit = 0;
+  uint8_t traffic_class = 0;
+  uint8_t service_level = 0;
+  uint32_t flow_label = 0;
+  uint16_t udp_source_port = 0;
+};
+
+/// What the transitions of the state machine set.
+struct QpAttributes {
+  uint32_t access = 0;  ///< Access bits that peers may use
+  uint16_t pkey_index = 0;
+  uint8_t port = 0;
+  AddressPath path;
+  mlx5::Mtu mtu = mlx5::Mtu::k256;
+  uint32_t remote_qpn = 0;
+  uint32_t receive_psn = 0;
+  uint32_t send_psn = 0;
+  uint8_t max_reads_in = 0;   ///< reads and atomics of the peer at once
+  uint8_t max_reads_out = 0;  ///< own reads and atomics at once
+  uint8_t min_rnr_timer = 0;  ///< IBTA code, 5 bits
+  uint8_t ack_timeout = 0;    ///< 4.096 us * 2^n; 0: wait for ever
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry = 0;  ///< 7: for ever
+};
+
+/// The attributes that one transition brings; the rest stay.
+struct QpChange {
+  std::optional<uint32_t> access;
+  std::optional<uint16_t> pkey_index;
+  std::optional<uint8_t> port;
+  std::optional<AddressPath> path;
+  std::optional<mlx5::Mtu> mtu;
+  std::optional<uint32_t> remote_qpn, receive_psn, send_psn;
+  std::optional<uint8_t> max_reads_in, max_reads_out, min_rnr_timer, ack_timeout, retry_count, rnr_retry;
+};
+
+class Hca;
+
+/// A queue pair: its state, and how far its queues are executed. Hca changes the state, Requester and Responder move
+/// the indices.
+struct QueuePair {
+  Hca* hca = nullptr;
+  uint32_t qpn = 0;
+  QpConfig config;
+  mlx5::QpState state = mlx5::QpState::kReset;
+  QpAttributes attributes;
+  ReceiveQueue own_receives{{}};
+  ReceiveQueue* receives = nullptr;  ///< own_receives or the shared queue's
+
+  uint32_t send_index = 0;  ///< next WQE to execute, in WQEBBs, modulo 2^16
+  bool rung = false;        ///< the doorbell was heard since the send queue was last seen empty
+  uint32_t next_send_psn = 0;
+  uint32_t next_receive_psn = 0;
+
+  /// The WQE at send_index got no acknowledgement yet; try again at `at_ns`.
+  struct Retry {
+    uint64_t at_ns = 0;
+    uint8_t timeouts = 0;
+    uint8_t not_ready = 0;
+  };
+  Retry retry;
+};
+
+/// Checks a transition against the state machine and the attributes that it must bring, and applies it.
+///
+/// @errors  CommandError: kBadQpState for a transition that does not exist, kBadParameter for a missing or impossible
+///          attribute
+void ModifyQp(QueuePair& qp, mlx5::QpState to, const QpChange& change);
+
+}  // namespace softhca

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "warpverbs/mlx5/doorbell.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace softhca {
+
+namespace mlx5 = warpverbs::mlx5;
+
+struct ReceiveQueueConfig {
+  uint8_t* ring = nullptr;
+  mlx5::Be32* dbr = nullptr;  ///< free-running count of posted WQEs, modulo 2^16
+  uint32_t depth = 0;
+  uint32_t stride = 0;  ///< bytes of a WQE, at most those of ReceiveWqe::kMaxSegments
+  bool linked = false;  ///< a shared queue: each WQE starts with the index of the next
+};
+
+/// A posted receive.
+struct ReceiveWqe {
+  static constexpr uint32_t kMaxSegments = 32;
+
+  uint16_t index = 0;
+  uint32_t segments = 0;
+  std::array<mlx5::DataSegment, kMaxSegments> segment;
+};
+
+/// A queue of posted receives in a program's memory: a queue pair's own ring, or a shared linked list.
+class ReceiveQueue {
+ public:
+  explicit ReceiveQueue(const ReceiveQueueConfig& config) : config_(config) {}
+
+  /// How many receives wait; their record may grow at any time.
+  uint32_t Available() const;
+  /// Takes the oldest receive.
+  ///
+  /// @pre  Available() != 0
+  ReceiveWqe Take();
+  void Reset() { taken_ = 0, head_ = 0; }
+
+  const ReceiveQueueConfig& config() const { return config_; }
+
+ private:
+  ReceiveQueueConfig config_;
+  uint32_t taken_ = 0;
+  uint32_t head_ = 0;  ///< slot of the next receive
+};
+
+}  // namespace softhca

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <span>
+
+#include "dma/bytes.hpp"
+
+namespace softhca {
+
+/// Moves a message from one list of pieces to another, in order; stops at the end of the shorter.
+void Copy(std::span<const Bytes> to, std::span<const Bytes> from);
+
+}  // namespace softhca
