@@ -14,3 +14,22 @@ endif()
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
 endif()
+
+# warpverbs_public_headers(<target> <folder>...): the headers of include/warpverbs/<folder> belong to <target>.
+#
+# They are installed with it and, with CMAKE_VERIFY_INTERFACE_HEADER_SETS, each compiled alone. A header for a GPU
+# compiler is installed but not compiled: that needs its compiler.
+function(warpverbs_public_headers target)
+  set(base "${PROJECT_SOURCE_DIR}/include")
+  list(TRANSFORM ARGN PREPEND "${base}/warpverbs/" OUTPUT_VARIABLE folders)
+  list(TRANSFORM folders APPEND "/*.hpp" OUTPUT_VARIABLE globs)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${globs})
+  set(gpu_headers ${headers})
+  list(FILTER gpu_headers INCLUDE REGEX "/arch/(cuda|hip)\\.hpp$")
+  list(FILTER headers EXCLUDE REGEX "/arch/(cuda|hip)\\.hpp$")
+  target_sources(${target}
+    INTERFACE FILE_SET HEADERS BASE_DIRS "${base}" FILES ${headers}
+    INTERFACE FILE_SET gpu_headers TYPE HEADERS BASE_DIRS "${base}" FILES ${gpu_headers})
+  set_target_properties(${target} PROPERTIES
+    VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+endfunction()

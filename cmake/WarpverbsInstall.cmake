@@ -1,0 +1,20 @@
+# Installs what is built, as a CMake package with one component for each target: device, host, softhca.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
+
+install(TARGETS warpverbs_device EXPORT warpverbs-device FILE_SET HEADERS FILE_SET gpu_headers)
+install(EXPORT warpverbs-device NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+if(TARGET warpverbs_host)
+  install(TARGETS warpverbs_host EXPORT warpverbs-host FILE_SET HEADERS FILE_SET gpu_headers)
+  install(EXPORT warpverbs-host NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+endif()
+if(TARGET softhca)
+  install(TARGETS softhca EXPORT warpverbs-softhca)
+  install(EXPORT warpverbs-softhca NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+endif()
+
+configure_package_config_file(cmake/warpverbs-config.cmake.in warpverbs-config.cmake INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(warpverbs-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/warpverbs-config.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/warpverbs-config-version.cmake" DESTINATION "${package_dir}")
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
