@@ -7,9 +7,11 @@
 
 /// The firmware commands that create, change and query queues, field by field.
 ///
-/// Contexts (`qpc`, `cqc`, `ads`, `mkc`) count their bits from their own start: `qpc::kPd.At(create_qp_in::kQpc)`.
+/// Contexts (`qpc`, `cqc`, `ads`, `mkc`) count their bits from their own start:
+/// `qpc::kPd.At(create_qp_in::kQpc)`.
 ///
-/// @source  bit for bit in tests/mlx5 against tables drawn from the public headers of rdma-core, gpunetio, UCX and DPDK
+/// @source  bit for bit in tests/mlx5 against tables drawn from the public headers of rdma-core, gpunetio,
+/// UCX and DPDK
 namespace warpverbs::mlx5 {
 
 enum class CommandOpcode : uint16_t {
@@ -54,25 +56,47 @@ enum class CommandStatus : uint8_t {
 /// Says in words what a command status means. Never null.
 constexpr const char* Describe(CommandStatus status) {
   switch (status) {
-    case CommandStatus::kOk: return "ok";
-    case CommandStatus::kInternalError: return "internal error";
-    case CommandStatus::kBadOperation: return "the device does not know this command";
-    case CommandStatus::kBadParameter: return "a parameter is out of range";
-    case CommandStatus::kBadSystemState: return "the device is not in a state to take this command";
-    case CommandStatus::kBadResource: return "a named object does not exist or is of another kind";
-    case CommandStatus::kResourceBusy: return "the object is still in use";
-    case CommandStatus::kLimitExceeded: return "a device limit is exceeded";
-    case CommandStatus::kBadResourceState: return "the object is not in a state to take this command";
-    case CommandStatus::kBadIndex: return "an index is out of range";
-    case CommandStatus::kNoResources: return "the device has no resources left";
-    case CommandStatus::kBadQpState: return "the queue pair is not in a state to take this command";
-    case CommandStatus::kBadInputLength: return "the input mailbox is too short";
-    case CommandStatus::kBadOutputLength: return "the output mailbox is too short";
+    case CommandStatus::kOk:
+      return "ok";
+    case CommandStatus::kInternalError:
+      return "internal error";
+    case CommandStatus::kBadOperation:
+      return "the device does not know this command";
+    case CommandStatus::kBadParameter:
+      return "a parameter is out of range";
+    case CommandStatus::kBadSystemState:
+      return "the device is not in a state to take this command";
+    case CommandStatus::kBadResource:
+      return "a named object does not exist or is of another kind";
+    case CommandStatus::kResourceBusy:
+      return "the object is still in use";
+    case CommandStatus::kLimitExceeded:
+      return "a device limit is exceeded";
+    case CommandStatus::kBadResourceState:
+      return "the object is not in a state to take this command";
+    case CommandStatus::kBadIndex:
+      return "an index is out of range";
+    case CommandStatus::kNoResources:
+      return "the device has no resources left";
+    case CommandStatus::kBadQpState:
+      return "the queue pair is not in a state to take this command";
+    case CommandStatus::kBadInputLength:
+      return "the input mailbox is too short";
+    case CommandStatus::kBadOutputLength:
+      return "the output mailbox is too short";
   }
   return "unknown command status";
 }
 
-enum class QpState : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqError = 4, kSqDrained = 5, kError = 6 };
+enum class QpState : uint8_t {
+  kReset = 0,
+  kInit = 1,
+  kRtr = 2,
+  kRts = 3,
+  kSqError = 4,
+  kSqDrained = 5,
+  kError = 6
+};
 enum class ServiceType : uint8_t { kRc = 0x0, kUc = 0x1, kUd = 0x2, kXrc = 0x3, kDci = 0x5 };
 enum class RqType : uint8_t { kRegular = 0, kSrq = 1, kNone = 3 };
 enum class PathMigration : uint8_t { kArmed = 0, kRearm = 1, kMigrated = 3 };
@@ -83,7 +107,13 @@ enum class PortType : uint8_t { kInfiniBand = 0, kEthernet = 1 };
 enum class RoceVersion : uint8_t { kV1 = 0, kV2 = 2 };
 
 /// Bits of `opt_param_mask`: which optional fields a transition changes.
-enum OptParam : uint32_t { kOptRre = 0x2, kOptRae = 0x4, kOptRwe = 0x8, kOptPkeyIndex = 0x10, kOptMinRnrNak = 0x40 };
+enum OptParam : uint32_t {
+  kOptRre = 0x2,
+  kOptRae = 0x4,
+  kOptRwe = 0x8,
+  kOptPkeyIndex = 0x10,
+  kOptMinRnrNak = 0x40
+};
 
 /// Every command starts and every answer ends alike.
 inline constexpr size_t kCommandHeaderBytes = 16;
@@ -93,13 +123,15 @@ inline constexpr size_t kCommandOutBytes = 16;
 namespace command_in {
 inline constexpr Field<CommandOpcode> kOpcode{{"create_cq_in.opcode", 0, 16}};
 inline constexpr Field<uint32_t> kOpMod{{"create_cq_in.op_mod", 48, 16}};
-inline constexpr Field<uint32_t> kObjectNumber{{"query_qp_in.qpn", 72, 24}};  ///< qpn, cqn, mkey index: always here
+inline constexpr Field<uint32_t> kObjectNumber{
+    {"query_qp_in.qpn", 72, 24}};  ///< qpn, cqn, mkey index: always here
 }  // namespace command_in
 
 /// What the answers to all commands have in common.
 namespace command_out {
 inline constexpr Field<CommandStatus> kStatus{{"create_cq_out.status", 0, 8}};
-inline constexpr Field<uint32_t> kSyndrome{{"create_cq_out.syndrome", 32, 32}};  ///< the firmware's number for the cause
+inline constexpr Field<uint32_t> kSyndrome{
+    {"create_cq_out.syndrome", 32, 32}};  ///< the firmware's number for the cause
 inline constexpr Field<uint32_t> kObjectNumber{{"create_cq_out.cqn", 72, 24}};
 }  // namespace command_out
 
@@ -246,7 +278,8 @@ namespace create_mkey_in {
 inline constexpr size_t kBytes = 272;
 inline constexpr uint32_t kMkc = 128;
 inline constexpr Field<bool> kMkeyUmemValid{{"create_mkey_in.mkey_umem_valid", 97, 1}};
-inline constexpr Field<uint32_t> kTranslationsOctwordActualSize{{"create_mkey_in.translations_octword_actual_size", 768, 32}};
+inline constexpr Field<uint32_t> kTranslationsOctwordActualSize{
+    {"create_mkey_in.translations_octword_actual_size", 768, 32}};
 inline constexpr Field<uint32_t> kMkeyUmemId{{"create_mkey_in.mkey_umem_id", 800, 32}};
 inline constexpr Field<uint64_t> kMkeyUmemOffset{{"create_mkey_in.mkey_umem_offset", 832, 64}};
 }  // namespace create_mkey_in

@@ -7,7 +7,8 @@
 
 /// Completion queue entries of 64 bytes.
 ///
-/// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`mlx5_cqe64`, `mlx5_err_cqe`); field by field in tests/mlx5
+/// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`mlx5_cqe64`, `mlx5_err_cqe`); field by field in
+/// tests/mlx5
 namespace warpverbs::mlx5 {
 
 enum class CqeOpcode : uint8_t {
@@ -56,6 +57,7 @@ struct ErrorCqe64 {
 };
 static_assert(sizeof(ErrorCqe64) == 64 && offsetof(ErrorCqe64, syndrome) == 55);
 
-inline constexpr uint32_t kCqeTailOffset = 48;  ///< the last 16 bytes hold all that a poll needs: syndromes, counter, opcode
+inline constexpr uint32_t kCqeTailOffset =
+    48;  ///< the last 16 bytes hold all that a poll needs: syndromes, counter, opcode
 
 }  // namespace warpverbs::mlx5

@@ -28,8 +28,8 @@ inline constexpr uint32_t kCqDbrIndexMask = 0xffffff;
 inline constexpr uint32_t kArmSolicitedOnly = 1u << 24;
 
 inline constexpr uint32_t kUarPageBytes = 4096;
-inline constexpr uint32_t kUarCqDoorbell = 0x20;       ///< arm word << 32 | cqn
-inline constexpr uint32_t kUarSendDoorbell = 0x800;    ///< first of the send doorbell registers
+inline constexpr uint32_t kUarCqDoorbell = 0x20;     ///< arm word << 32 | cqn
+inline constexpr uint32_t kUarSendDoorbell = 0x800;  ///< first of the send doorbell registers
 inline constexpr uint32_t kUarSendDoorbellStep = 0x100;
 inline constexpr uint32_t kUarSendDoorbells = 4;  ///< BlueFlame: two registers of two halves; dedicated: four
 

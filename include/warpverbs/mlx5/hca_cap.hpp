@@ -100,7 +100,8 @@ inline constexpr Field<bool> kDpOrderingOooAllRc{{"cmd_hca_cap.dp_ordering_ooo_a
 inline constexpr Field<uint32_t> kLogMaxRq{{"cmd_hca_cap.log_max_rq", 867, 5}};
 inline constexpr Field<uint32_t> kLogMaxSq{{"cmd_hca_cap.log_max_sq", 875, 5}};
 inline constexpr Field<bool> kBasicCyclicRcvWqe{{"cmd_hca_cap.basic_cyclic_rcv_wqe", 896, 1}};
-inline constexpr Field<bool> kMkcOrderWriteAfterWriteRoOnly{{"cmd_hca_cap.mkc_order_write_after_write_ro_only", 937, 1}};
+inline constexpr Field<bool> kMkcOrderWriteAfterWriteRoOnly{
+    {"cmd_hca_cap.mkc_order_write_after_write_ro_only", 937, 1}};
 inline constexpr Field<uint32_t> kLogMaxWqSz{{"cmd_hca_cap.log_max_wq_sz", 987, 5}};
 inline constexpr Field<uint64_t> kGeneralObjTypes{{"cmd_hca_cap.general_obj_types", 1024, 64}};
 inline constexpr Field<uint32_t> kSqTsFormat{{"cmd_hca_cap.sq_ts_format", 1088, 2}};
@@ -111,7 +112,8 @@ inline constexpr Field<uint32_t> kDeviceFrequencyMhz{{"cmd_hca_cap.device_freque
 inline constexpr Field<uint32_t> kDeviceFrequencyKhz{{"cmd_hca_cap.device_frequency_khz", 1248, 32}};
 inline constexpr Field<uint32_t> kNumOfUarsPerPage{{"cmd_hca_cap.num_of_uars_per_page", 1312, 32}};
 inline constexpr Field<uint32_t> kLogMaxAtomicSizeQp{{"cmd_hca_cap.log_max_atomic_size_qp", 1408, 8}};
-inline constexpr Field<uint32_t> kLogMaxDciStreamChannels{{"cmd_hca_cap.log_max_dci_stream_channels", 1419, 5}};
+inline constexpr Field<uint32_t> kLogMaxDciStreamChannels{
+    {"cmd_hca_cap.log_max_dci_stream_channels", 1419, 5}};
 inline constexpr Field<uint32_t> kNativePortNum{{"cmd_hca_cap.native_port_num", 1544, 8}};
 inline constexpr Field<bool> kWaitOnData{{"cmd_hca_cap.wait_on_data", 1675, 1}};
 inline constexpr Field<bool> kWaitOnTime{{"cmd_hca_cap.wait_on_time", 1676, 1}};
@@ -125,8 +127,10 @@ inline constexpr Field<bool> kSendDbrModeNoDbrExt{{"cmd_hca_cap_2.send_dbr_mode_
 
 /// Atomic capabilities; sizes are bit masks of log2(bytes).
 namespace atomic_caps {
-inline constexpr Field<uint32_t> kAtomicReq8BEndiannessMode{{"atomic_caps.atomic_req_8B_endianness_mode", 64, 2}};
-inline constexpr Field<bool> kSupportedAtomicReq8BEndiannessMode1{{"atomic_caps.supported_atomic_req_8B_endianness_mode_1", 70, 1}};
+inline constexpr Field<uint32_t> kAtomicReq8BEndiannessMode{
+    {"atomic_caps.atomic_req_8B_endianness_mode", 64, 2}};
+inline constexpr Field<bool> kSupportedAtomicReq8BEndiannessMode1{
+    {"atomic_caps.supported_atomic_req_8B_endianness_mode_1", 70, 1}};
 inline constexpr Field<uint32_t> kAtomicOperations{{"atomic_caps.atomic_operations", 144, 16}};
 inline constexpr Field<uint32_t> kAtomicSizeQp{{"atomic_caps.atomic_size_qp", 176, 16}};
 inline constexpr Field<uint32_t> kAtomicSizeDc{{"atomic_caps.atomic_size_dc", 208, 16}};

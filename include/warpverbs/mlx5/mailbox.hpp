@@ -11,7 +11,8 @@
 
 #include "warpverbs/mlx5/endian.hpp"
 
-/// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed field descriptors.
+/// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed field
+/// descriptors.
 namespace warpverbs::mlx5 {
 
 /// Where a value lies in a mailbox, or in a context that a mailbox embeds.
@@ -30,13 +31,15 @@ struct Field : FieldPlace {
 
 /// Writes `value` to its field; the words are big-endian.
 ///
-/// @errors  std::out_of_range: the value needs more bits than the field has, or the field ends past the mailbox
+/// @errors  std::out_of_range: the value needs more bits than the field has, or the field ends past the
+/// mailbox
 template <class T>
 constexpr void SetField(std::span<Be32> words, Field<T> field, std::type_identity_t<T> typed) {
   const auto value = static_cast<uint64_t>(typed);
   const size_t word = field.bit / 32;
   if ((field.bit + field.width + 31) / 32 > words.size() || (field.width < 64 && value >> field.width != 0)) {
-    throw std::out_of_range(std::string("mlx5 mailbox: ") + field.name + " does not take " + std::to_string(value));
+    throw std::out_of_range(std::string("mlx5 mailbox: ") + field.name + " does not take " +
+                            std::to_string(value));
   }
   if (field.width == 64) {
     words[word] = ToBe32(static_cast<uint32_t>(value >> 32));

@@ -15,17 +15,28 @@ mlx5::Be32 Load(mlx5::Be32& word) { return {std::atomic_ref(word.raw).load(std::
 /// Detail codes beside the syndrome. Informative only: the values that ConnectX cards are seen to report.
 uint8_t VendorSyndrome(mlx5::Syndrome syndrome) {
   switch (syndrome) {
-    case mlx5::Syndrome::kLocalLength: return 0xd6;
-    case mlx5::Syndrome::kLocalQpOperation: return 0x68;
-    case mlx5::Syndrome::kLocalProtection: return 0x56;
-    case mlx5::Syndrome::kFlushed: return 0xf9;
-    case mlx5::Syndrome::kLocalAccess: return 0x52;
-    case mlx5::Syndrome::kRemoteInvalidRequest: return 0x8a;
-    case mlx5::Syndrome::kRemoteAccess: return 0x88;
-    case mlx5::Syndrome::kRemoteOperation: return 0x89;
-    case mlx5::Syndrome::kTransportRetryExceeded: return 0x81;
-    case mlx5::Syndrome::kReceiverNotReadyRetryExceeded: return 0x87;
-    default: return 0;
+    case mlx5::Syndrome::kLocalLength:
+      return 0xd6;
+    case mlx5::Syndrome::kLocalQpOperation:
+      return 0x68;
+    case mlx5::Syndrome::kLocalProtection:
+      return 0x56;
+    case mlx5::Syndrome::kFlushed:
+      return 0xf9;
+    case mlx5::Syndrome::kLocalAccess:
+      return 0x52;
+    case mlx5::Syndrome::kRemoteInvalidRequest:
+      return 0x8a;
+    case mlx5::Syndrome::kRemoteAccess:
+      return 0x88;
+    case mlx5::Syndrome::kRemoteOperation:
+      return 0x89;
+    case mlx5::Syndrome::kTransportRetryExceeded:
+      return 0x81;
+    case mlx5::Syndrome::kReceiverNotReadyRetryExceeded:
+      return 0x87;
+    default:
+      return 0;
   }
 }
 
@@ -59,7 +70,8 @@ bool CompletionQueue::Push(const Completion& completion) {
   Write(completion);
   ++producer_index_;
   if (completion.solicited || IsError(completion.opcode)) solicited_index_ = producer_index_;
-  const bool due = armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited_index_ == producer_index_);
+  const bool due =
+      armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited_index_ == producer_index_);
   if (due) Announce();
   return true;
 }
@@ -83,7 +95,8 @@ void CompletionQueue::Write(const Completion& completion) {
     cqe.ok.timestamp = Now();
   }
   const auto owner = static_cast<uint8_t>(producer_index_ >> config_.log_depth & 1);
-  cqe.ok.op_own = static_cast<uint8_t>(static_cast<uint32_t>(completion.opcode) << 4 | completion.solicited << 1 | owner);
+  cqe.ok.op_own =
+      static_cast<uint8_t>(static_cast<uint32_t>(completion.opcode) << 4 | completion.solicited << 1 | owner);
 
   const uint32_t slot = config_.collapsed ? 0 : producer_index_ & ((1u << config_.log_depth) - 1);
   uint8_t* const entry = config_.ring + size_t{slot} * config_.cqe_bytes + (config_.cqe_bytes - sizeof cqe);

@@ -21,7 +21,7 @@ struct CqConfig {
   bool collapsed = false;
   bool ignore_overrun = false;
   uint32_t uar_page = 0;
-  std::vector<uint32_t> umems;            ///< what the pointers above point into, if by DEVX
+  std::vector<uint32_t> umems;          ///< what the pointers above point into, if by DEVX
   std::function<void()> on_completion;  ///< an armed queue got a completion
   std::function<void()> on_error;       ///< the queue overran
 };
@@ -48,8 +48,9 @@ class CompletionQueue {
   /// @return  false if the queue is overrun: the completion is lost, as on hardware
   bool Push(const Completion& completion);
 
-  /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this queue's
-  /// number; a later one on the same page may have overwritten it, so unnamed queues look at their record.
+  /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this
+  /// queue's number; a later one on the same page may have overwritten it, so unnamed queues look at their
+  /// record.
   void OnArmDoorbell(bool named);
 
   const CqConfig& config() const { return config_; }

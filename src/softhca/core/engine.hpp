@@ -26,7 +26,6 @@ class Engine {
 
  private:
   void Run();
-  bool RunOnce();
 
   std::vector<std::unique_ptr<Hca>> devices_;
   std::unique_ptr<Link> link_;

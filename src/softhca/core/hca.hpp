@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/config.hpp"
@@ -16,6 +18,9 @@
 #include "dma/bytes.hpp"
 
 namespace softhca {
+
+inline constexpr uint32_t kMaxQueueDepth = 32768;
+inline constexpr uint32_t kMaxLogCqDepth = 22;
 
 /// Memory that queues may lie in.
 struct Umem {
@@ -42,9 +47,11 @@ struct ObjectCounts {
 /// One software ConnectX: its objects, by number, and the rules of their life.
 ///
 /// Not thread-safe: the engine and every command hold the engine's lock.
-/// All creating calls return the new object's number; destroying calls refuse an object that others still use.
+/// All creating calls return the new object's number; destroying calls refuse an object that others still
+/// use.
 ///
-/// @errors  CommandError, of every call: kBadResource for an object that does not exist, kResourceBusy for one in use,
+/// @errors  CommandError, of every call: kBadResource for an object that does not exist, kResourceBusy for
+/// one in use,
 ///          kBadParameter for values that no ConnectX takes
 class Hca {
  public:
@@ -94,7 +101,6 @@ class Hca {
   const std::map<uint32_t, uint8_t*>& uars() const { return uars_; }
 
  private:
-  uint32_t NextNumber(uint32_t& last) { return last = (last + 1) & 0xffffff; }
   void CheckPd(uint32_t pdn) const;
   void CheckUar(uint32_t uar) const;
   void CheckCq(uint32_t cqn) const;
@@ -102,7 +108,7 @@ class Hca {
 
   DeviceConfig config_;
   MkeyTable mkeys_;
-  std::vector<uint32_t> pds_;
+  std::set<uint32_t> pds_;
   std::map<uint32_t, uint8_t*> uars_;
   std::map<uint32_t, Umem> umems_;
   std::map<uint32_t, std::unique_ptr<CompletionQueue>> cqs_;

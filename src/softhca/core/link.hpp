@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "dma/bytes.hpp"
 #include "core/qp.hpp"
+#include "dma/bytes.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 

@@ -22,7 +22,8 @@ uint32_t MkeyTable::Add(const Mkey& mkey) {
 }
 
 bool MkeyTable::UsesPd(uint32_t pdn) const {
-  return std::any_of(mkeys_.begin(), mkeys_.end(), [&](const auto& entry) { return entry.second.pdn == pdn; });
+  return std::any_of(mkeys_.begin(), mkeys_.end(),
+                     [&](const auto& entry) { return entry.second.pdn == pdn; });
 }
 
 Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const {

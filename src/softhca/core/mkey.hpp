@@ -20,8 +20,8 @@ enum Access : uint32_t {
 /// A registered range.
 struct Mkey {
   uint32_t pdn = 0;
-  uint32_t access = 0;   ///< Access bits
-  uint64_t iova = 0;     ///< the address by which work requests name the first byte
+  uint32_t access = 0;        ///< Access bits
+  uint64_t iova = 0;          ///< the address by which work requests name the first byte
   uint8_t* memory = nullptr;  ///< where that byte is
   uint64_t bytes = 0;
 };
@@ -37,7 +37,8 @@ class MkeyTable {
 
   /// Finds the memory behind [iova, iova + bytes).
   ///
-  /// @return  an empty span with a null pointer if there is no such key in this protection domain, or the range or
+  /// @return  an empty span with a null pointer if there is no such key in this protection domain, or the
+  /// range or
   ///          the access exceeds it
   Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const;
 

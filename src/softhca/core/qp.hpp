@@ -24,10 +24,10 @@ struct QpConfig {
   uint32_t cqn_receive = 0;
   uint32_t srqn = 0;  ///< 0: none
   uint8_t* send_ring = nullptr;
-  uint32_t send_depth = 0;           ///< in WQEBBs, a power of two; 0: none
+  uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
-  ReceiveQueueConfig receive;        ///< depth 0: none
-  std::vector<uint32_t> umems;       ///< what the pointers above point into, if by DEVX
+  ReceiveQueueConfig receive;   ///< depth 0: none
+  std::vector<uint32_t> umems;  ///< what the pointers above point into, if by DEVX
   std::function<void(QpEvent)> on_event;
 };
 
@@ -76,8 +76,8 @@ struct QpChange {
 
 class Hca;
 
-/// A queue pair: its state, and how far its queues are executed. Hca changes the state, Requester and Responder move
-/// the indices.
+/// A queue pair: its state, and how far its queues are executed. Hca changes the state, Requester and
+/// Responder move the indices.
 struct QueuePair {
   Hca* hca = nullptr;
   uint32_t qpn = 0;
@@ -103,8 +103,12 @@ struct QueuePair {
 
 /// Checks a transition against the state machine and the attributes that it must bring, and applies it.
 ///
-/// @errors  CommandError: kBadQpState for a transition that does not exist, kBadParameter for a missing or impossible
+/// @errors  CommandError: kBadQpState for a transition that does not exist, kBadParameter for a missing or
+/// impossible
 ///          attribute
 void ModifyQp(QueuePair& qp, mlx5::QpState to, const QpChange& change);
+
+/// Moves a queue pair to the error state; what is posted to it will be flushed.
+void EnterError(QueuePair& qp);
 
 }  // namespace softhca

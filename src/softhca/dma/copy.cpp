@@ -7,7 +7,8 @@
 namespace softhca {
 namespace {
 
-/// Programs poll single words that a NIC writes; such a word must arrive whole and after what was written before it.
+/// Programs poll single words that a NIC writes; such a word must arrive whole and after what was written
+/// before it.
 void CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
   const bool aligned = reinterpret_cast<uintptr_t>(to) % bytes == 0;
   if (bytes == 8 && aligned) {

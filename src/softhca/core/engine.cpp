@@ -1,0 +1,131 @@
+#include "core/engine.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <chrono>
+
+#include "core/requester.hpp"
+
+namespace softhca {
+namespace {
+
+using std::chrono::nanoseconds;
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / nanoseconds(1));
+}
+
+/// Waits longer the longer nothing happens: latency while there is traffic, no load to speak of when there is
+/// none.
+class Backoff {
+ public:
+  void OnWork(uint64_t now_ns) { last_work_ns_ = now_ns; }
+
+  void Wait(uint64_t now_ns) const {
+    const uint64_t idle_ns = now_ns - last_work_ns_;
+    if (idle_ns < kSpinNs) return;
+    if (idle_ns < kYieldNs) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(nanoseconds(idle_ns < kNapNs ? kNap : kSleep));
+    }
+  }
+
+ private:
+  static constexpr uint64_t kSpinNs = 20'000;
+  static constexpr uint64_t kYieldNs = 2'000'000;
+  static constexpr uint64_t kNapNs = 100'000'000;
+  static constexpr uint64_t kNap = 50'000;
+  static constexpr uint64_t kSleep = 1'000'000;
+
+  uint64_t last_work_ns_ = NowNs();
+};
+
+/// Takes what was written to a doorbell register since the last look.
+uint64_t TakeDoorbell(uint8_t* page, uint32_t offset) {
+  std::atomic_ref word(*reinterpret_cast<uint64_t*>(page + offset));
+  if (word.load(std::memory_order_relaxed) == 0) return 0;
+  return word.exchange(0, std::memory_order_acquire);
+}
+
+/// A later doorbell may have overwritten that of another queue on the page, so the page's other queues are
+/// looked at too; but only the named one is blamed for a doorbell that its state does not allow.
+void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
+  const uint32_t named = mlx5::FromBe(mlx5::Be64{doorbell}) >> 8 & 0xffffff;
+  for (auto& [qpn, qp] : hca.qps()) {
+    if (qp->config.uar_page != uar) continue;
+    const bool runs = qp->state == mlx5::QpState::kRts || qp->state == mlx5::QpState::kError;
+    qp->rung |= runs || qpn == named;
+  }
+}
+
+void RingCompletionQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
+  const uint32_t named = mlx5::FromBe(mlx5::Be64{doorbell}) & 0xffffff;
+  for (auto& [cqn, cq] : hca.cqs()) {
+    if (cq->config().uar_page == uar) cq->OnArmDoorbell(cqn == named);
+  }
+}
+
+void HearDoorbells(Hca& hca) {
+  for (const auto& [uar, page] : hca.uars()) {
+    for (uint32_t i = 0; i < mlx5::kUarSendDoorbells; ++i) {
+      const uint64_t doorbell = TakeDoorbell(page, mlx5::kUarSendDoorbell + i * mlx5::kUarSendDoorbellStep);
+      if (doorbell != 0) RingSendQueues(hca, uar, doorbell);
+    }
+    const uint64_t arm = TakeDoorbell(page, mlx5::kUarCqDoorbell);
+    if (arm != 0) RingCompletionQueues(hca, uar, arm);
+  }
+}
+
+}  // namespace
+
+Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> link)
+    : devices_(std::move(devices)), link_(std::move(link)) {
+  // The program's signals are for the program's threads.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  pthread_setname_np(thread_.native_handle(), "softhca");
+}
+
+Engine::~Engine() {
+  stop_ = true;
+  thread_.join();
+}
+
+std::unique_lock<std::mutex> Engine::Pause() {
+  pausing_.fetch_add(1);
+  std::unique_lock lock(mutex_);
+  pausing_.fetch_sub(1);
+  // A doorbell that was rung before the command takes effect before it.
+  for (auto& hca : devices_) HearDoorbells(*hca);
+  return lock;
+}
+
+void Engine::Run() {
+  Requester requester(*link_);
+  Backoff backoff;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    while (pausing_.load(std::memory_order_relaxed) != 0)
+      sched_yield();  // a mutex alone would starve the commands
+    const uint64_t now = NowNs();
+    bool worked = false;
+    {
+      std::lock_guard lock(mutex_);
+      for (auto& hca : devices_) {
+        HearDoorbells(*hca);
+        for (auto& [qpn, qp] : hca->qps()) {
+          if (qp->rung) worked |= requester.Run(*qp, now);
+          if (qp->state == mlx5::QpState::kError) worked |= requester.FlushReceives(*qp);
+        }
+      }
+    }
+    worked ? backoff.OnWork(now) : backoff.Wait(now);
+  }
+}
+
+}  // namespace softhca

@@ -1,0 +1,235 @@
+#include "core/hca.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace softhca {
+namespace {
+
+using mlx5::CommandStatus;
+
+[[noreturn]] void Absent(const char* kind, uint32_t number) {
+  throw CommandError(CommandStatus::kBadResource,
+                     std::string("there is no ") + kind + " " + std::to_string(number));
+}
+
+[[noreturn]] void Busy(const char* kind, uint32_t number, const char* user) {
+  throw CommandError(CommandStatus::kResourceBusy,
+                     std::string(kind) + " " + std::to_string(number) + " is still used by a " + user);
+}
+
+template <class Map>
+auto* Find(Map& map, uint32_t number) {
+  const auto found = map.find(number);
+  return found == map.end() ? nullptr : found->second.get();
+}
+
+template <class Map, class Predicate>
+bool Any(const Map& map, Predicate matches) {
+  return std::any_of(map.begin(), map.end(), [&](const auto& entry) { return matches(*entry.second); });
+}
+
+/// Numbers have 24 bits and are not used again soon, so that a stale one is caught.
+template <class Container>
+uint32_t NextNumber(uint32_t& last, const Container& used) {
+  do last = (last + 1) & 0xffffff;
+  while (last == 0 || used.contains(last));
+  return last;
+}
+
+bool Contains(const std::vector<uint32_t>& numbers, uint32_t number) {
+  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+}
+
+void CheckDepth(const char* what, uint32_t depth) {
+  if (depth != 0 && (!std::has_single_bit(depth) || depth > kMaxQueueDepth)) {
+    throw CommandError(CommandStatus::kBadParameter, std::string(what) + " depth " + std::to_string(depth) +
+                                                         " is no power of two up to " +
+                                                         std::to_string(kMaxQueueDepth));
+  }
+}
+
+void CheckReceive(const ReceiveQueueConfig& receive) {
+  CheckDepth("receive queue", receive.depth);
+  const uint32_t links = receive.linked ? sizeof(mlx5::SrqNextSegment) : 0;
+  const uint32_t most = ReceiveWqe::kMaxSegments * mlx5::kSegmentBytes + links;
+  if (receive.depth != 0 && (receive.stride < mlx5::kSegmentBytes + links || receive.stride > most)) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "a receive of " + std::to_string(receive.stride) + " bytes is out of range");
+  }
+}
+
+}  // namespace
+
+uint32_t Hca::AllocPd() { return *pds_.insert(NextNumber(last_pdn_, pds_)).first; }
+
+void Hca::DeallocPd(uint32_t pdn) {
+  CheckPd(pdn);
+  if (mkeys_.UsesPd(pdn)) Busy("protection domain", pdn, "memory region");
+  const auto belongs = [&](const auto& object) { return object.config.pdn == pdn; };
+  if (Any(srqs_, belongs)) Busy("protection domain", pdn, "shared receive queue");
+  if (Any(qps_, belongs)) Busy("protection domain", pdn, "queue pair");
+  pds_.erase(pdn);
+}
+
+void Hca::CheckPd(uint32_t pdn) const {
+  if (!pds_.contains(pdn)) Absent("protection domain", pdn);
+}
+
+uint32_t Hca::RegisterMemory(const Mkey& mkey) {
+  CheckPd(mkey.pdn);
+  return mkeys_.Add(mkey);
+}
+
+void Hca::DeregisterMemory(uint32_t key) {
+  if (!mkeys_.Remove(key)) Absent("memory key", key);
+}
+
+uint32_t Hca::AllocUar(uint8_t* page) {
+  uars_.emplace(NextNumber(last_uar_, uars_), page);
+  return last_uar_;
+}
+
+uint8_t* Hca::FreeUar(uint32_t uar) {
+  CheckUar(uar);
+  if (Any(qps_, [&](const QueuePair& qp) { return qp.config.uar_page == uar; }))
+    Busy("UAR", uar, "queue pair");
+  if (Any(cqs_, [&](const CompletionQueue& cq) { return cq.config().uar_page == uar; })) {
+    Busy("UAR", uar, "completion queue");
+  }
+  uint8_t* const page = uars_.at(uar);
+  uars_.erase(uar);
+  return page;
+}
+
+void Hca::CheckUar(uint32_t uar) const {
+  if (!uars_.contains(uar)) Absent("UAR", uar);
+}
+
+uint32_t Hca::RegisterUmem(Umem umem) {
+  umems_.emplace(NextNumber(last_umem_, umems_), umem);
+  return last_umem_;
+}
+
+void Hca::DeregisterUmem(uint32_t umem) {
+  if (!umems_.contains(umem)) Absent("umem", umem);
+  if (UsesUmem(umem)) Busy("umem", umem, "queue");
+  umems_.erase(umem);
+}
+
+bool Hca::UsesUmem(uint32_t umem) const {
+  return Any(cqs_, [&](const CompletionQueue& cq) { return Contains(cq.config().umems, umem); }) ||
+         Any(qps_, [&](const QueuePair& qp) { return Contains(qp.config.umems, umem); });
+}
+
+uint8_t* Hca::UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const {
+  const auto found = umems_.find(umem);
+  if (found == umems_.end()) Absent("umem", umem);
+  const Bytes memory = found->second.memory;
+  if (offset > memory.size() || bytes > memory.size() - offset) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "umem " + std::to_string(umem) + " of " + std::to_string(memory.size()) +
+                           " bytes has no " + std::to_string(bytes) + " at " + std::to_string(offset));
+  }
+  return memory.data() + offset;
+}
+
+uint32_t Hca::CreateCq(CqConfig config) {
+  CheckUar(config.uar_page);
+  if (config.log_depth > kMaxLogCqDepth || (config.cqe_bytes != 64 && config.cqe_bytes != 128)) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "a completion queue of 2^" + std::to_string(config.log_depth) + " entries of " +
+                           std::to_string(config.cqe_bytes) + " bytes is out of range");
+  }
+  cqs_.emplace(NextNumber(last_cqn_, cqs_), std::make_unique<CompletionQueue>(std::move(config)));
+  return last_cqn_;
+}
+
+void Hca::DestroyCq(uint32_t cqn) {
+  CheckCq(cqn);
+  if (Any(qps_,
+          [&](const QueuePair& qp) { return qp.config.cqn_send == cqn || qp.config.cqn_receive == cqn; })) {
+    Busy("completion queue", cqn, "queue pair");
+  }
+  cqs_.erase(cqn);
+}
+
+void Hca::CheckCq(uint32_t cqn) const {
+  if (!cqs_.contains(cqn)) Absent("completion queue", cqn);
+}
+
+uint32_t Hca::CreateSrq(SrqConfig config) {
+  CheckPd(config.pdn);
+  CheckReceive(config.queue);
+  ReceiveQueue queue(config.queue);
+  srqs_.emplace(NextNumber(last_srqn_, srqs_),
+                std::make_unique<SharedReceiveQueue>(SharedReceiveQueue{std::move(config), queue}));
+  return last_srqn_;
+}
+
+void Hca::DestroySrq(uint32_t srqn) {
+  if (FindSrq(srqn) == nullptr) Absent("shared receive queue", srqn);
+  if (Any(qps_, [&](const QueuePair& qp) { return qp.config.srqn == srqn; })) {
+    Busy("shared receive queue", srqn, "queue pair");
+  }
+  srqs_.erase(srqn);
+}
+
+void Hca::SetSrqLimit(uint32_t srqn, uint32_t limit) {
+  SharedReceiveQueue* const srq = FindSrq(srqn);
+  if (srq == nullptr) Absent("shared receive queue", srqn);
+  srq->limit = limit;
+}
+
+uint32_t Hca::CreateQp(QpConfig config) {
+  CheckPd(config.pdn);
+  CheckUar(config.uar_page);
+  const bool receives = config.srqn != 0 || config.receive.depth != 0;
+  if (config.send_depth != 0) CheckCq(config.cqn_send);
+  if (receives) CheckCq(config.cqn_receive);
+  CheckDepth("send queue", config.send_depth);
+  CheckReceive(config.receive);
+  if (config.service != mlx5::ServiceType::kRc) {
+    throw CommandError(CommandStatus::kBadParameter, "only reliable connections are implemented");
+  }
+  auto qp = std::make_unique<QueuePair>();
+  qp->hca = this;
+  qp->qpn = NextNumber(last_qpn_, qps_);
+  qp->own_receives = ReceiveQueue(config.receive);
+  qp->receives = &qp->own_receives;
+  if (config.srqn != 0) {
+    SharedReceiveQueue* const srq = FindSrq(config.srqn);
+    if (srq == nullptr) Absent("shared receive queue", config.srqn);
+    qp->receives = &srq->queue;
+  }
+  qp->config = std::move(config);
+  qps_.emplace(last_qpn_, std::move(qp));
+  return last_qpn_;
+}
+
+void Hca::DestroyQp(uint32_t qpn) {
+  if (qps_.erase(qpn) == 0) Absent("queue pair", qpn);
+}
+
+void Hca::ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change) {
+  QueuePair* const qp = FindQp(qpn);
+  if (qp == nullptr) Absent("queue pair", qpn);
+  softhca::ModifyQp(*qp, to, change);
+}
+
+const QueuePair& Hca::Qp(uint32_t qpn) const {
+  const auto* const qp = Find(qps_, qpn);
+  if (qp == nullptr) Absent("queue pair", qpn);
+  return *qp;
+}
+
+QueuePair* Hca::FindQp(uint32_t qpn) { return Find(qps_, qpn); }
+SharedReceiveQueue* Hca::FindSrq(uint32_t srqn) { return Find(srqs_, srqn); }
+CompletionQueue* Hca::FindCq(uint32_t cqn) { return Find(cqs_, cqn); }
+
+ObjectCounts Hca::Counts() const {
+  return {pds_.size(), mkeys_.size(), uars_.size(), umems_.size(), cqs_.size(), srqs_.size(), qps_.size()};
+}
+
+}  // namespace softhca

@@ -1,0 +1,152 @@
+#include "core/qp.hpp"
+
+#include <string>
+
+#include "core/error.hpp"
+#include "core/hca.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::CommandStatus;
+using mlx5::QpState;
+
+const char* Name(QpState state) {
+  switch (state) {
+    case QpState::kReset:
+      return "RESET";
+    case QpState::kInit:
+      return "INIT";
+    case QpState::kRtr:
+      return "RTR";
+    case QpState::kRts:
+      return "RTS";
+    case QpState::kSqError:
+      return "SQ error";
+    case QpState::kSqDrained:
+      return "SQ drained";
+    case QpState::kError:
+      return "ERROR";
+  }
+  return "unknown";
+}
+
+bool IsTransition(QpState from, QpState to) {
+  switch (to) {
+    case QpState::kReset:
+    case QpState::kError:
+      return true;
+    case QpState::kInit:
+      return from == QpState::kReset || from == QpState::kInit;
+    case QpState::kRtr:
+      return from == QpState::kInit;
+    case QpState::kRts:
+      return from == QpState::kRtr || from == QpState::kRts;
+    default:
+      return false;
+  }
+}
+
+/// The attributes that a reliable connection cannot do without (IBTA 1.4, table 92).
+const char* MissingAttribute(QpState from, QpState to, const QpChange& change) {
+  if (from == QpState::kReset && to == QpState::kInit) {
+    if (!change.port) return "port";
+    if (!change.pkey_index) return "pkey_index";
+    if (!change.access) return "access flags";
+  } else if (to == QpState::kRtr) {
+    if (!change.path) return "address path";
+    if (!change.mtu) return "path MTU";
+    if (!change.remote_qpn) return "remote qpn";
+    if (!change.receive_psn) return "receive PSN";
+    if (!change.max_reads_in) return "responder resources";
+    if (!change.min_rnr_timer) return "minimum RNR timer";
+  } else if (from == QpState::kRtr && to == QpState::kRts) {
+    if (!change.ack_timeout) return "acknowledge timeout";
+    if (!change.retry_count) return "retry count";
+    if (!change.rnr_retry) return "RNR retry count";
+    if (!change.send_psn) return "send PSN";
+    if (!change.max_reads_out) return "initiator depth";
+  }
+  return nullptr;
+}
+
+[[noreturn]] void Refuse(const QueuePair& qp, CommandStatus status, const std::string& why) {
+  throw CommandError(status, "queue pair " + std::to_string(qp.qpn) + ": " + why);
+}
+
+void CheckValues(const QueuePair& qp, const QpChange& change) {
+  const DeviceConfig& device = qp.hca->config();
+  const auto bad = [&](const std::string& why) { Refuse(qp, CommandStatus::kBadParameter, why); };
+  if (change.port && (*change.port == 0 || *change.port > device.ports.size())) {
+    bad("there is no port " + std::to_string(*change.port));
+  }
+  if (change.mtu && (*change.mtu < mlx5::Mtu::k256 || *change.mtu > device.mtu)) {
+    bad("the path MTU exceeds the port's");
+  }
+  if (change.path) {
+    const uint8_t port = change.port.value_or(qp.attributes.port);
+    const bool ethernet = device.link == mlx5::PortType::kEthernet;
+    if (ethernet && !change.path->grh) bad("a path on Ethernet needs a GID");
+    if (change.path->grh && change.path->local_gid_index >= device.ports.at(port - 1).gids.size()) {
+      bad("there is no local GID " + std::to_string(change.path->local_gid_index));
+    }
+  }
+}
+
+template <class T>
+void Apply(T& attribute, const std::optional<T>& change) {
+  if (change) attribute = *change;
+}
+
+void ApplyAll(QpAttributes& attributes, const QpChange& change) {
+  Apply(attributes.access, change.access);
+  Apply(attributes.pkey_index, change.pkey_index);
+  Apply(attributes.port, change.port);
+  Apply(attributes.path, change.path);
+  Apply(attributes.mtu, change.mtu);
+  Apply(attributes.remote_qpn, change.remote_qpn);
+  Apply(attributes.receive_psn, change.receive_psn);
+  Apply(attributes.send_psn, change.send_psn);
+  Apply(attributes.max_reads_in, change.max_reads_in);
+  Apply(attributes.max_reads_out, change.max_reads_out);
+  Apply(attributes.min_rnr_timer, change.min_rnr_timer);
+  Apply(attributes.ack_timeout, change.ack_timeout);
+  Apply(attributes.retry_count, change.retry_count);
+  Apply(attributes.rnr_retry, change.rnr_retry);
+}
+
+}  // namespace
+
+void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
+  if (!IsTransition(qp.state, to)) {
+    Refuse(qp, CommandStatus::kBadQpState,
+           std::string("no transition from ") + Name(qp.state) + " to " + Name(to));
+  }
+  if (to == QpState::kError) return EnterError(qp);
+  if (to == QpState::kReset) {
+    qp.attributes = {};
+    qp.send_index = 0;
+    qp.rung = false;
+    qp.retry = {};
+    qp.own_receives.Reset();
+  } else {
+    if (const char* missing = MissingAttribute(qp.state, to, change)) {
+      Refuse(qp, CommandStatus::kBadParameter,
+             std::string("the transition to ") + Name(to) + " lacks its " + missing);
+    }
+    CheckValues(qp, change);
+    ApplyAll(qp.attributes, change);
+    if (change.receive_psn) qp.next_receive_psn = *change.receive_psn;
+    if (change.send_psn) qp.next_send_psn = *change.send_psn;
+  }
+  qp.state = to;
+}
+
+void EnterError(QueuePair& qp) {
+  if (qp.state == QpState::kError) return;
+  qp.state = QpState::kError;
+  qp.retry = {};
+  if (qp.config.srqn != 0 && qp.config.on_event) qp.config.on_event(QpEvent::kLastWqeReached);
+}
+
+}  // namespace softhca

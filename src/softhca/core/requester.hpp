@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/link.hpp"
+#include "core/qp.hpp"
+#include "core/wqe_reader.hpp"
+
+namespace softhca {
+
+/// Executes send queues, and flushes both queues of queue pairs in error.
+class Requester {
+ public:
+  explicit Requester(Link& link) : link_(link) {}
+
+  /// Executes what the doorbell announced, up to a burst, so that queue pairs take turns.
+  ///
+  /// @return  whether any work queue entry was finished
+  bool Run(QueuePair& qp, uint64_t now_ns);
+
+  /// Completes the receives of a queue pair in error as flushed. Receives have no doorbell, so this looks at
+  /// the record.
+  ///
+  /// @return  whether there was one
+  bool FlushReceives(QueuePair& qp);
+
+ private:
+  bool Step(QueuePair& qp, uint32_t available, uint64_t now_ns);
+  bool OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns);
+  void Finish(QueuePair& qp, mlx5::Syndrome syndrome);
+
+  Link& link_;
+  SendWqe wqe_;
+};
+
+}  // namespace softhca

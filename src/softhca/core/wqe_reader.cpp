@@ -1,0 +1,172 @@
+#include "core/wqe_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/hca.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::Syndrome;
+using mlx5::WqeOpcode;
+
+bool HasRemoteAddress(WqeOpcode opcode) {
+  return opcode != WqeOpcode::kSend && opcode != WqeOpcode::kSendImm && opcode != WqeOpcode::kNop;
+}
+
+bool IsAtomic(WqeOpcode opcode) {
+  return opcode == WqeOpcode::kAtomicCs || opcode == WqeOpcode::kAtomicFa ||
+         opcode == WqeOpcode::kAtomicMaskedCs || opcode == WqeOpcode::kAtomicMaskedFa;
+}
+
+bool IsSupported(WqeOpcode opcode) {
+  switch (opcode) {
+    case WqeOpcode::kNop:
+    case WqeOpcode::kRdmaWrite:
+    case WqeOpcode::kRdmaWriteImm:
+    case WqeOpcode::kSend:
+    case WqeOpcode::kSendImm:
+    case WqeOpcode::kRdmaRead:
+      return true;
+    default:
+      return IsAtomic(opcode);
+  }
+}
+
+}  // namespace
+
+template <class Segment>
+bool SendWqe::Next(Segment& segment) {
+  if (end_ - cursor_ < sizeof segment) return false;
+  std::memcpy(&segment, raw_.data() + cursor_, sizeof segment);
+  cursor_ += sizeof segment;
+  return true;
+}
+
+Syndrome SendWqe::Read(const QueuePair& qp, uint32_t available) {
+  Fetch(qp);
+  if (wqebbs_ > available || available > qp.config.send_depth) return Syndrome::kLocalQpOperation;
+  return Decode(qp);
+}
+
+void SendWqe::Fetch(const QueuePair& qp) {
+  const uint32_t mask = qp.config.send_depth - 1;
+  const auto fetch_block = [&](uint32_t block) {
+    std::memcpy(raw_.data() + block * mlx5::kWqebbBytes,
+                qp.config.send_ring + size_t{(qp.send_index + block) & mask} * mlx5::kWqebbBytes,
+                mlx5::kWqebbBytes);
+  };
+  fetch_block(0);
+  mlx5::CtrlSegment ctrl;
+  std::memcpy(&ctrl, raw_.data(), sizeof ctrl);
+  index_ = static_cast<uint16_t>(qp.send_index);
+  end_ = (mlx5::FromBe(ctrl.qpn_ds) & mlx5::kMaxSegments) * mlx5::kSegmentBytes;
+  wqebbs_ = std::max(1u, (end_ + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes);
+  for (uint32_t block = 1; block < wqebbs_; ++block) fetch_block(block);
+
+  signalled_ = (ctrl.fm_ce_se & mlx5::kCompletionMask) == mlx5::kCqeAlways;
+  request_ = {};
+  request_.opcode = static_cast<WqeOpcode>(mlx5::FromBe(ctrl.opmod_index_opcode) & 0xff);
+  request_.imm = ctrl.imm;
+  request_.solicited = (ctrl.fm_ce_se & mlx5::kSolicited) != 0;
+  cursor_ = 0;
+}
+
+Syndrome SendWqe::Decode(const QueuePair& qp) {
+  mlx5::CtrlSegment ctrl;
+  if (!Next(ctrl)) return Syndrome::kLocalQpOperation;
+  const uint32_t word = mlx5::FromBe(ctrl.opmod_index_opcode);
+  // A slot that holds another index or queue pair is a stale entry whose doorbell came too early.
+  const bool ours = (word >> 8 & 0xffff) == index_ && mlx5::FromBe(ctrl.qpn_ds) >> 8 == qp.qpn;
+  if (!ours || !IsSupported(request_.opcode)) return Syndrome::kLocalQpOperation;
+  if (request_.opcode == WqeOpcode::kNop) return Syndrome::kNone;
+  if (HasRemoteAddress(request_.opcode)) {
+    mlx5::RemoteAddressSegment remote;
+    if (!Next(remote)) return Syndrome::kLocalQpOperation;
+    request_.remote_address = mlx5::FromBe(remote.address);
+    request_.rkey = mlx5::FromBe(remote.rkey);
+  }
+  if (IsAtomic(request_.opcode)) {
+    if (!qp.hca->config().atomics || !DecodeAtomic(static_cast<uint8_t>(word >> 24))) {
+      return Syndrome::kLocalQpOperation;
+    }
+  }
+  return DecodeData(qp);
+}
+
+bool SendWqe::DecodeAtomic(uint8_t opmod) {
+  const bool masked =
+      request_.opcode == WqeOpcode::kAtomicMaskedCs || request_.opcode == WqeOpcode::kAtomicMaskedFa;
+  const bool four = opmod == static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended4);
+  const bool eight = opmod == static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8);
+  if (masked ? !four && !eight : opmod != 0) return false;
+  AtomicOperands& atomic = request_.atomic;
+  atomic = {.bytes = four ? 4u : 8u, .swap_mask = ~uint64_t{0}, .compare_mask = ~uint64_t{0}};
+  atomic.compare_swap =
+      request_.opcode == WqeOpcode::kAtomicCs || request_.opcode == WqeOpcode::kAtomicMaskedCs;
+  if (!masked) {
+    mlx5::AtomicSegment segment;
+    if (!Next(segment)) return false;
+    atomic.swap_add = mlx5::FromBe(segment.swap_add);
+    atomic.compare = mlx5::FromBe(segment.compare);
+  } else if (atomic.compare_swap && four) {
+    mlx5::MaskedCompareSwap4Segment segment;
+    if (!Next(segment)) return false;
+    atomic.swap_add = mlx5::FromBe(segment.swap);
+    atomic.compare = mlx5::FromBe(segment.compare);
+    atomic.swap_mask = mlx5::FromBe(segment.swap_mask);
+    atomic.compare_mask = mlx5::FromBe(segment.compare_mask);
+  } else if (atomic.compare_swap) {
+    mlx5::MaskedCompareSwap8Segment segment;
+    if (!Next(segment)) return false;
+    atomic.swap_add = mlx5::FromBe(segment.swap);
+    atomic.compare = mlx5::FromBe(segment.compare);
+    atomic.swap_mask = mlx5::FromBe(segment.swap_mask);
+    atomic.compare_mask = mlx5::FromBe(segment.compare_mask);
+  } else if (four) {
+    mlx5::MaskedFetchAdd4Segment segment;
+    if (!Next(segment)) return false;
+    atomic.swap_add = mlx5::FromBe(segment.add);
+    atomic.boundary = mlx5::FromBe(segment.field_boundary);
+  } else {
+    mlx5::MaskedFetchAdd8Segment segment;
+    if (!Next(segment)) return false;
+    atomic.swap_add = mlx5::FromBe(segment.add);
+    atomic.boundary = mlx5::FromBe(segment.field_boundary);
+  }
+  return true;
+}
+
+Syndrome SendWqe::DecodeData(const QueuePair& qp) {
+  const uint64_t longest = uint64_t{1} << qp.hca->config().log_max_message;
+  const bool lands_here = request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode);
+  size_t pieces = 0;
+  while (cursor_ < end_) {
+    mlx5::DataSegment segment;
+    if (!Next(segment)) return Syndrome::kLocalQpOperation;
+    const uint32_t count = mlx5::FromBe(segment.bytes);
+    if ((count & mlx5::kInlineFlag) != 0) {
+      const uint32_t bytes = count & ~mlx5::kInlineFlag;
+      const uint32_t payload = cursor_ - sizeof segment + sizeof(mlx5::InlineSegment);
+      if (lands_here || bytes > end_ - payload) return Syndrome::kLocalQpOperation;
+      local_[pieces++] = Bytes(raw_.data() + payload, bytes);
+      cursor_ = (payload + bytes + mlx5::kSegmentBytes - 1) / mlx5::kSegmentBytes * mlx5::kSegmentBytes;
+      request_.bytes += bytes;
+      continue;
+    }
+    const uint64_t bytes = count == 0 ? mlx5::kMaxDataBytes : count;
+    request_.bytes += bytes;
+    if (request_.bytes > longest) return Syndrome::kLocalLength;
+    const Bytes memory =
+        qp.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), qp.config.pdn, mlx5::FromBe(segment.address),
+                                  bytes, lands_here ? kAccessLocalWrite : kAccessLocalRead);
+    if (memory.data() == nullptr) return Syndrome::kLocalProtection;
+    local_[pieces++] = memory;
+  }
+  request_.local = std::span(local_.data(), pieces);
+  if (IsAtomic(request_.opcode) && request_.bytes != request_.atomic.bytes) return Syndrome::kLocalLength;
+  return Syndrome::kNone;
+}
+
+}  // namespace softhca

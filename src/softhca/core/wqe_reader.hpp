@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/link.hpp"
+#include "core/qp.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace softhca {
+
+/// A send work queue entry, fetched and checked.
+class SendWqe {
+ public:
+  /// Fetches the entry at the queue pair's send index; `available` WQEBBs from there on are posted.
+  ///
+  /// @return  why the NIC cannot execute it, or kNone; index, opcode and length in WQEBBs are valid in any
+  /// case
+  mlx5::Syndrome Read(const QueuePair& qp, uint32_t available);
+
+  uint16_t index() const { return index_; }
+  uint32_t wqebbs() const { return wqebbs_; }
+  mlx5::WqeOpcode opcode() const { return request_.opcode; }
+  bool signalled() const { return signalled_; }
+  const Request& request() const { return request_; }
+
+ private:
+  void Fetch(const QueuePair& qp);
+  mlx5::Syndrome Decode(const QueuePair& qp);
+  bool DecodeAtomic(uint8_t opmod);
+  mlx5::Syndrome DecodeData(const QueuePair& qp);
+  template <class Segment>
+  bool Next(Segment& segment);
+
+  alignas(16) std::array<uint8_t, 16 * mlx5::kWqebbBytes> raw_;
+  std::array<Bytes, mlx5::kMaxSegments> local_;
+  uint32_t cursor_ = 0, end_ = 0;
+  uint16_t index_ = 0;
+  uint32_t wqebbs_ = 1;
+  bool signalled_ = false;
+  Request request_;
+};
+
+}  // namespace softhca
