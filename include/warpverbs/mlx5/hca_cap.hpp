@@ -14,11 +14,10 @@ enum class CapabilityPage : uint16_t { kGeneral = 0, kAtomic = 3, kRoce = 4, kGe
 
 /// Bits of atomic_caps::kAtomicOperations.
 enum AtomicOperation : uint32_t {
-  kAtomicSwap = 1,
-  kAtomicCompareSwap = 2,
-  kAtomicFetchAdd = 4,
-  kAtomicMaskedCompareSwap = 8,
-  kAtomicMaskedFetchAdd = 16,
+  kAtomicCompareSwap = 1,
+  kAtomicFetchAdd = 2,
+  kAtomicMaskedCompareSwap = 4,
+  kAtomicMaskedFetchAdd = 8,
 };
 
 namespace query_hca_cap_out {
