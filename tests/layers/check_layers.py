@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Enforces who may include whom, and that processor conditionals stay in arch/. Prints every violation."""
+
+import pathlib
+import re
+import sys
+
+# A layer may include itself and these.
+MAY_INCLUDE = {
+    "mlx5": set(),
+    "arch": {"mlx5"},
+    "device": {"arch", "mlx5"},
+    "host": {"device", "mlx5"},
+    "transport": {"host", "device", "arch"},
+    "gpuio": {"transport", "host"},
+    "softhca": {"mlx5"},
+}
+# Kernels embed these: they need nothing but a compiler.
+NO_DEPENDENCY = {"mlx5", "arch", "device"}
+ROOTS = ("include/warpverbs", "src")
+MAX_PROCESSOR_FILES = 2
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+PROCESSOR = re.compile(r"^\s*#\s*(?:el)?if.*__(?:CUDA|NVCC|HIP|AMDGCN)", re.MULTILINE)
+DEPENDENCY = re.compile(r"^(infiniband|rdma|spdlog|fmt|CLI|nlohmann)/")
+
+
+def layer_of(root, path):
+    """The layer a file belongs to, or None."""
+    for folder in ROOTS:
+        if path.is_relative_to(root / folder):
+            return path.relative_to(root / folder).parts[0]
+    return None
+
+
+def included_layer(root, path, name):
+    """The layer of the file that `path` includes as `name`, or None where that is none of ours."""
+    own = layer_of(root, path)
+    for folder in (path.parent, root / "include", root / "src" / own, root / "src"):
+        target = (folder / name).resolve()
+        if target.is_file():
+            return layer_of(root, target)
+    return None
+
+
+def violations(root):
+    """One line for each rule that a file breaks."""
+    root = pathlib.Path(root).resolve()
+    found = []
+    processor_files = []
+    files = (f for folder in ROOTS for f in sorted((root / folder).rglob("*")) if f.suffix in (".hpp", ".cpp", ".cu"))
+    for path in files:
+        layer = layer_of(root, path)
+        where = path.relative_to(root)
+        if layer not in MAY_INCLUDE:
+            found.append(f"{where}: {layer}/ is no layer; the layers are {', '.join(MAY_INCLUDE)}")
+            continue
+        text = path.read_text()
+        for quote, name in INCLUDE.findall(text):
+            other = included_layer(root, path, name)
+            if other is not None and other != layer and other not in MAY_INCLUDE[layer]:
+                allowed = ", ".join(sorted(MAY_INCLUDE[layer])) or "nothing of ours"
+                found.append(f"{where}: includes {name}, but {layer}/ may include {allowed}")
+            if layer in NO_DEPENDENCY and DEPENDENCY.match(name):
+                found.append(f"{where}: includes {name}, but {layer}/ needs nothing but a compiler")
+        if PROCESSOR.search(text):
+            processor_files.append(where)
+            if layer != "arch":
+                found.append(f"{where}: asks for the processor in an #if; that belongs into arch/")
+    if len(processor_files) > MAX_PROCESSOR_FILES:
+        found.append(f"{len(processor_files)} files ask for the processor in an #if, {MAX_PROCESSOR_FILES} may: "
+                     + ", ".join(map(str, processor_files)))
+    return found
+
+
+if __name__ == "__main__":
+    problems = violations(sys.argv[1])
+    print("\n".join(problems) or "every include follows the layers")
+    sys.exit(1 if problems else 0)
