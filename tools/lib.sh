@@ -1,0 +1,62 @@
+# What the commands in this folder share. Sourced, not run.
+# shellcheck shell=bash disable=SC2034
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Debian packages, each with what it is for.
+build_packages=(
+  "g++=compiler"
+  "cmake=build system"
+  "ninja-build=build system"
+  "pkg-config=finds rdma-core"
+  "libibverbs-dev=rdma-core: what the library is built on"
+  "ibverbs-providers=rdma-core: the mlx5 driver"
+  "libcli11-dev=command lines of softhca and the examples"
+)
+test_packages=(
+  "libgtest-dev=test framework"
+  "libgmock-dev=test framework"
+  "python3=checks of the source tree"
+  "ibverbs-utils=programs that the tests run on the software HCA"
+)
+
+say() { printf '\n== %s\n' "$*"; }
+
+# fail <sentence> [exit status]
+fail() {
+  printf '%s: %s\n' "${0##*/}" "$1" >&2
+  exit "${2:-1}"
+}
+
+# Installs those of the packages that are missing; without any, apt is not called.
+install_packages() {
+  command -v dpkg-query >/dev/null ||
+    fail "this machine has no dpkg. Install the counterparts of these Debian packages and use the presets of CMake: ${*%%=*}"
+  local package missing=() as_root=()
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${Status}' "${package%%=*}" 2>/dev/null || true) == *"ok installed" ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  say "Installing with apt"
+  for package in "${missing[@]}"; do printf '   %-18s %s\n' "${package%%=*}" "${package#*=}"; done
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "these packages need root to install, and there is no sudo: run this as root once"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]%%=*}"
+}
+
+# build <preset> [target]...: configures and builds.
+build() {
+  local preset=$1
+  shift
+  say "Building $preset"
+  cmake --preset "$preset" >"build/$preset.log" 2>&1 || {
+    cat "build/$preset.log"
+    return 1
+  }
+  cmake --build --preset "$preset" ${1:+--target "$@"}
+}
+
+mkdir -p build
