@@ -24,17 +24,17 @@ struct PortConfig {
   bool up = true;
   uint16_t lid = 0;  ///< 0 on Ethernet
   Mac mac{};
-  std::vector<GidEntry> gids;
+  std::vector<GidEntry> gids{};
 };
 
 struct DeviceConfig {
-  std::string name;  ///< "mlx5_0"
+  std::string name{};  ///< "mlx5_0"
   uint64_t guid = 0;
   mlx5::PortType link = mlx5::PortType::kEthernet;
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   bool atomics = true;
-  uint32_t log_max_message = 30;  ///< log2 of the longest message in bytes
-  std::vector<PortConfig> ports;  ///< port 1 first
+  uint32_t log_max_message = 30;    ///< log2 of the longest message in bytes
+  std::vector<PortConfig> ports{};  ///< port 1 first
 };
 
 /// Bytes of payload in a packet.

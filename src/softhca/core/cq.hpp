@@ -21,9 +21,9 @@ struct CqConfig {
   bool collapsed = false;
   bool ignore_overrun = false;
   uint32_t uar_page = 0;
-  std::vector<uint32_t> umems;          ///< what the pointers above point into, if by DEVX
-  std::function<void()> on_completion;  ///< an armed queue got a completion
-  std::function<void()> on_error;       ///< the queue overran
+  std::vector<uint32_t> umems{};          ///< what the pointers above point into, if by DEVX
+  std::function<void()> on_completion{};  ///< an armed queue got a completion
+  std::function<void()> on_error{};       ///< the queue overran
 };
 
 /// What a completion says; the queue adds where it goes and the owner bit.

@@ -29,8 +29,8 @@ struct Umem {
 
 struct SrqConfig {
   uint32_t pdn = 0;
-  ReceiveQueueConfig queue;
-  std::function<void()> on_limit;  ///< fewer receives wait than the limit
+  ReceiveQueueConfig queue{};
+  std::function<void()> on_limit{};  ///< fewer receives wait than the limit
 };
 
 struct SharedReceiveQueue {

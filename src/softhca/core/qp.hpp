@@ -26,9 +26,9 @@ struct QpConfig {
   uint8_t* send_ring = nullptr;
   uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
-  ReceiveQueueConfig receive;   ///< depth 0: none
-  std::vector<uint32_t> umems;  ///< what the pointers above point into, if by DEVX
-  std::function<void(QpEvent)> on_event;
+  ReceiveQueueConfig receive{};   ///< depth 0: none
+  std::vector<uint32_t> umems{};  ///< what the pointers above point into, if by DEVX
+  std::function<void(QpEvent)> on_event{};
 };
 
 /// Where a queue pair sends.
@@ -65,13 +65,14 @@ struct QpAttributes {
 
 /// The attributes that one transition brings; the rest stay.
 struct QpChange {
-  std::optional<uint32_t> access;
-  std::optional<uint16_t> pkey_index;
-  std::optional<uint8_t> port;
-  std::optional<AddressPath> path;
-  std::optional<mlx5::Mtu> mtu;
-  std::optional<uint32_t> remote_qpn, receive_psn, send_psn;
-  std::optional<uint8_t> max_reads_in, max_reads_out, min_rnr_timer, ack_timeout, retry_count, rnr_retry;
+  std::optional<uint32_t> access{};
+  std::optional<uint16_t> pkey_index{};
+  std::optional<uint8_t> port{};
+  std::optional<AddressPath> path{};
+  std::optional<mlx5::Mtu> mtu{};
+  std::optional<uint32_t> remote_qpn{}, receive_psn{}, send_psn{};
+  std::optional<uint8_t> max_reads_in{}, max_reads_out{}, min_rnr_timer{}, ack_timeout{}, retry_count{},
+      rnr_retry{};
 };
 
 class Hca;
