@@ -1,0 +1,93 @@
+#include "core/mkey.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+namespace softhca {
+namespace {
+
+constexpr uint32_t kPd = 7;
+constexpr uint64_t kIova = 0x10000;
+
+class MkeyTableTest : public testing::Test {
+ protected:
+  bool Reaches(uint64_t iova, uint64_t bytes, uint32_t pdn = kPd, uint32_t access = kAccessLocalRead) const {
+    return table.Translate(key, pdn, iova, bytes, access).data() != nullptr;
+  }
+
+  std::array<uint8_t, 64> memory{};
+  MkeyTable table;
+  uint32_t key = table.Add({.pdn = kPd,
+                            .access = kAccessLocalWrite | kAccessRemoteRead,
+                            .iova = kIova,
+                            .memory = memory.data(),
+                            .bytes = memory.size()});
+};
+
+TEST_F(MkeyTableTest, TranslatesFromIovaToMemory) {
+  const Bytes piece = table.Translate(key, kPd, kIova + 8, 16, kAccessLocalRead);
+  EXPECT_EQ(piece.data(), memory.data() + 8);
+  EXPECT_EQ(piece.size(), 16u);
+}
+
+TEST_F(MkeyTableTest, ReachesTheLastByteAndNotOneMore) {
+  EXPECT_TRUE(Reaches(kIova, 64));
+  EXPECT_TRUE(Reaches(kIova + 63, 1));
+  EXPECT_FALSE(Reaches(kIova, 65));
+  EXPECT_FALSE(Reaches(kIova + 64, 1));
+  EXPECT_FALSE(Reaches(kIova - 1, 2));
+}
+
+TEST_F(MkeyTableTest, RefusesRangesWhoseEndWrapsAround) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  EXPECT_FALSE(Reaches(kIova, kMost));
+  EXPECT_FALSE(Reaches(kIova + 1, kMost));
+  EXPECT_FALSE(Reaches(kMost, 2));
+  EXPECT_FALSE(Reaches(kIova + 32, kMost - 31));
+}
+
+TEST_F(MkeyTableTest, CoversTheTopOfTheAddressSpace) {
+  constexpr uint64_t kTop = std::numeric_limits<uint64_t>::max() - 63;
+  const uint32_t top = table.Add({.pdn = kPd, .iova = kTop, .memory = memory.data(), .bytes = memory.size()});
+  EXPECT_NE(table.Translate(top, kPd, kTop, 64, kAccessLocalRead).data(), nullptr);
+  EXPECT_EQ(table.Translate(top, kPd, 0, 1, kAccessLocalRead).data(), nullptr);
+}
+
+TEST_F(MkeyTableTest, RefusesAnotherProtectionDomain) {
+  EXPECT_TRUE(Reaches(kIova, 1, kPd));
+  EXPECT_FALSE(Reaches(kIova, 1, kPd + 1));
+}
+
+TEST_F(MkeyTableTest, AllowsOnlyTheAccessThatWasGiven) {
+  EXPECT_TRUE(Reaches(kIova, 1, kPd, kAccessLocalWrite));
+  EXPECT_TRUE(Reaches(kIova, 1, kPd, kAccessRemoteRead));
+  EXPECT_FALSE(Reaches(kIova, 1, kPd, kAccessRemoteWrite));
+  EXPECT_FALSE(Reaches(kIova, 1, kPd, kAccessRemoteAtomic));
+  EXPECT_FALSE(Reaches(kIova, 1, kPd, kAccessRemoteRead | kAccessRemoteAtomic));
+}
+
+TEST_F(MkeyTableTest, ForgetsARemovedKey) {
+  EXPECT_TRUE(table.Remove(key));
+  EXPECT_FALSE(Reaches(kIova, 1));
+  EXPECT_FALSE(table.Remove(key));
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST_F(MkeyTableTest, DoesNotReviveAStaleKeyWithTheNextRegistration) {
+  const Mkey same{.pdn = kPd, .iova = kIova, .memory = memory.data(), .bytes = memory.size()};
+  table.Remove(key);
+  for (int i = 0; i < 1000; ++i) ASSERT_NE(table.Add(same), key);
+  EXPECT_FALSE(Reaches(kIova, 1));
+}
+
+TEST_F(MkeyTableTest, KnowsWhichProtectionDomainsAreInUse) {
+  EXPECT_TRUE(table.UsesPd(kPd));
+  EXPECT_FALSE(table.UsesPd(kPd + 1));
+  table.Remove(key);
+  EXPECT_FALSE(table.UsesPd(kPd));
+}
+
+}  // namespace
+}  // namespace softhca
