@@ -12,6 +12,7 @@ build_packages=(
   "libibverbs-dev=rdma-core: what the library is built on"
   "ibverbs-providers=rdma-core: the mlx5 driver"
   "libcli11-dev=command lines of softhca and the examples"
+  "nlohmann-json3-dev=settings of softhca"
 )
 test_packages=(
   "libgtest-dev=test framework"
