@@ -92,9 +92,11 @@ Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> 
   pthread_setname_np(thread_.native_handle(), "softhca");
 }
 
-Engine::~Engine() {
+Engine::~Engine() { Stop(); }
+
+void Engine::Stop() {
   stop_ = true;
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 std::unique_lock<std::mutex> Engine::Pause() {

@@ -19,6 +19,9 @@ class Engine {
   Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> link);
   ~Engine();
 
+  /// Ends the thread for good; commands still work, but nothing is executed any more.
+  void Stop();
+
   /// Holds the hardware still while a command changes or reads its objects.
   [[nodiscard]] std::unique_lock<std::mutex> Pause();
 

@@ -30,10 +30,10 @@ bool Any(const Map& map, Predicate matches) {
   return std::any_of(map.begin(), map.end(), [&](const auto& entry) { return matches(*entry.second); });
 }
 
-/// Numbers have 24 bits and are not used again soon, so that a stale one is caught.
+/// Numbers are not used again soon, so that a stale one is caught. Most have 24 bits.
 template <class Container>
-uint32_t NextNumber(uint32_t& last, const Container& used) {
-  do last = (last + 1) & 0xffffff;
+uint32_t NextNumber(uint32_t& last, const Container& used, uint32_t mask = 0xffffff) {
+  do last = (last + 1) & mask;
   while (last == 0 || used.contains(last));
   return last;
 }
@@ -62,7 +62,10 @@ void CheckReceive(const ReceiveQueueConfig& receive) {
 
 }  // namespace
 
-uint32_t Hca::AllocPd() { return *pds_.insert(NextNumber(last_pdn_, pds_)).first; }
+uint32_t Hca::AllocPd() {
+  ++created_.pds;
+  return *pds_.insert(NextNumber(last_pdn_, pds_)).first;
+}
 
 void Hca::DeallocPd(uint32_t pdn) {
   CheckPd(pdn);
@@ -77,9 +80,10 @@ void Hca::CheckPd(uint32_t pdn) const {
   if (!pds_.contains(pdn)) Absent("protection domain", pdn);
 }
 
-uint32_t Hca::RegisterMemory(const Mkey& mkey) {
+uint32_t Hca::RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant) {
   CheckPd(mkey.pdn);
-  return mkeys_.Add(mkey);
+  ++created_.mkeys;
+  return mkeys_.Add(mkey, variant);
 }
 
 void Hca::DeregisterMemory(uint32_t key) {
@@ -87,7 +91,10 @@ void Hca::DeregisterMemory(uint32_t key) {
 }
 
 uint32_t Hca::AllocUar(uint8_t* page) {
-  uars_.emplace(NextNumber(last_uar_, uars_), page);
+  constexpr uint32_t kMask = 0xffff;  // a completion queue names its page in 16 bits
+  if (uars_.size() == kMask) throw CommandError(CommandStatus::kNoResources, "all UAR pages are in use");
+  uars_.emplace(NextNumber(last_uar_, uars_, kMask), page);
+  ++created_.uars;
   return last_uar_;
 }
 
@@ -109,6 +116,7 @@ void Hca::CheckUar(uint32_t uar) const {
 
 uint32_t Hca::RegisterUmem(Umem umem) {
   umems_.emplace(NextNumber(last_umem_, umems_), umem);
+  ++created_.umems;
   return last_umem_;
 }
 
@@ -143,6 +151,7 @@ uint32_t Hca::CreateCq(CqConfig config) {
                            std::to_string(config.cqe_bytes) + " bytes is out of range");
   }
   cqs_.emplace(NextNumber(last_cqn_, cqs_), std::make_unique<CompletionQueue>(std::move(config)));
+  ++created_.cqs;
   return last_cqn_;
 }
 
@@ -165,6 +174,7 @@ uint32_t Hca::CreateSrq(SrqConfig config) {
   ReceiveQueue queue(config.queue);
   srqs_.emplace(NextNumber(last_srqn_, srqs_),
                 std::make_unique<SharedReceiveQueue>(SharedReceiveQueue{std::move(config), queue}));
+  ++created_.srqs;
   return last_srqn_;
 }
 
@@ -205,6 +215,7 @@ uint32_t Hca::CreateQp(QpConfig config) {
   }
   qp->config = std::move(config);
   qps_.emplace(last_qpn_, std::move(qp));
+  ++created_.qps;
   return last_qpn_;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -39,7 +40,7 @@ struct SharedReceiveQueue {
   uint32_t limit = 0;  ///< 0: not armed
 };
 
-/// How many objects of each kind exist.
+/// How many objects of each kind there are.
 struct ObjectCounts {
   size_t pds, mkeys, uars, umems, cqs, srqs, qps;
 };
@@ -61,7 +62,7 @@ class Hca {
   void DeallocPd(uint32_t pdn);
 
   /// @return  the key, for use as lkey and as rkey
-  uint32_t RegisterMemory(const Mkey& mkey);
+  uint32_t RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant = {});
   void DeregisterMemory(uint32_t key);
 
   /// @param page  4096 bytes that the program maps too, zeroed
@@ -90,6 +91,8 @@ class Hca {
 
   const DeviceConfig& config() const { return config_; }
   ObjectCounts Counts() const;
+  /// Those that were ever created, destroyed ones included.
+  const ObjectCounts& Created() const { return created_; }
 
   // For the engine.
   const MkeyTable& mkeys() const { return mkeys_; }
@@ -107,6 +110,7 @@ class Hca {
   bool UsesUmem(uint32_t umem) const;
 
   DeviceConfig config_;
+  ObjectCounts created_{};
   MkeyTable mkeys_;
   std::set<uint32_t> pds_;
   std::map<uint32_t, uint8_t*> uars_;

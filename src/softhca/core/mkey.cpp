@@ -10,12 +10,12 @@ constexpr uint32_t kIndexMask = 0xffffff;
 
 }  // namespace
 
-uint32_t MkeyTable::Add(const Mkey& mkey) {
+uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
   // The low byte varies with each use of an index, so that a key kept past its deregistration is caught.
   uint32_t key = 0;
   do {
     const uint32_t serial = next_index_++;
-    key = (kFirstIndex + serial) % kIndexMask << 8 | (serial * 0x9d + 1) % 0xff;
+    key = (kFirstIndex + serial) % kIndexMask << 8 | variant.value_or((serial * 0x9d + 1) % 0xff);
   } while (mkeys_.contains(key));
   mkeys_.emplace(key, mkey);
   return key;

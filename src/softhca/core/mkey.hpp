@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 #include "dma/bytes.hpp"
@@ -29,8 +30,9 @@ struct Mkey {
 /// The translation and protection table of a device.
 class MkeyTable {
  public:
+  /// @param variant  the key's low byte, where its owner chooses it
   /// @return  the key, for use as lkey and as rkey
-  uint32_t Add(const Mkey& mkey);
+  uint32_t Add(const Mkey& mkey, std::optional<uint8_t> variant = {});
   bool Remove(uint32_t key) { return mkeys_.erase(key) != 0; }
   size_t size() const { return mkeys_.size(); }
   bool UsesPd(uint32_t pdn) const;
