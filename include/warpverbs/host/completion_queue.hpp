@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "warpverbs/host/devx_object.hpp"
+
+namespace warpverbs::host {
+
+/// How completions are reported.
+enum class CqMode : uint8_t {
+  kCollapsed,  ///< one CQE, always the latest: nothing to consume, nothing to overrun
+  kRing,  ///< a CQE for each completion; the consumer reports its index. Keeps the cause of a burst of errors
+};
+
+/// Where a completion queue lies and how it works.
+struct CompletionQueueConfig {
+  CqMode mode = CqMode::kCollapsed;
+  uint32_t depth = 1;  ///< in CQEs; a power of two
+  uint32_t uar_page = 0;
+  uint32_t umem_id = 0;
+  uint64_t cqes_offset = 0;  ///< in the umem
+  uint64_t dbr_offset = 0;
+};
+
+/// A completion queue of 64-byte CQEs that software polls; it raises no events.
+class CompletionQueue {
+ public:
+  /// @pre  every CQE's last byte is 0xff: invalid, so that none is taken for a completion
+  /// @errors  Error
+  CompletionQueue(ibv_context* context, const CompletionQueueConfig& config);
+
+  uint32_t cqn() const { return cq_.number(); }
+
+ private:
+  DevxObject cq_;
+};
+
+}  // namespace warpverbs::host

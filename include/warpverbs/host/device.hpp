@@ -1,0 +1,64 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "warpverbs/host/capabilities.hpp"
+#include "warpverbs/host/gid.hpp"
+#include "warpverbs/host/handle.hpp"
+#include "warpverbs/host/port.hpp"
+
+namespace warpverbs::host {
+
+/// Names the ConnectX devices of this machine, in the order of the kernel. May be empty.
+///
+/// @errors  Error: the kernel has no RDMA support at all
+std::vector<std::string> DeviceNames();
+
+/// Names the first device with an active port.
+///
+/// @errors  Error: there is no device, or none has an active port; says which
+std::string FirstActiveDevice();
+
+/// An open ConnectX: its context with DEVX, one protection domain, its capabilities.
+///
+/// Everything made on it must be destroyed before it. Thread-safe once constructed.
+class Device {
+ public:
+  /// @param name  as in DeviceNames(): "mlx5_0"
+  /// @errors  Error: no such device, or the kernel refuses a DEVX context
+  explicit Device(const std::string& name = FirstActiveDevice());
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  const Capabilities& capabilities() const { return capabilities_; }
+
+  /// All ports, as they are now.
+  std::vector<Port> Ports() const;
+
+  /// A port that can carry traffic.
+  ///
+  /// @param number  from 1; 0 takes the first active one
+  /// @errors  Error: the port does not exist or is not active
+  Port ActivePort(uint8_t number = 0) const;
+
+  /// A port's GIDs. Entries that are empty or cannot be read are left out.
+  std::vector<GidEntry> Gids(const Port& port) const;
+
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+  uint32_t pdn() const { return pdn_; }
+
+ private:
+  std::string name_;
+  Handle<ibv_context, ibv_close_device> context_;
+  Capabilities capabilities_;
+  Handle<ibv_pd, ibv_dealloc_pd> pd_;
+  uint32_t pdn_ = 0;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <infiniband/mlx5dv.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "warpverbs/host/handle.hpp"
+#include "warpverbs/mlx5/commands.hpp"
+
+namespace warpverbs::host {
+
+/// A firmware object that one command created and that is destroyed with this.
+class DevxObject {
+ public:
+  /// @param what    names the object in errors: "the completion queue"
+  /// @param create  the mailbox of its CREATE command
+  /// @errors  Error: the firmware's status and syndrome
+  template <size_t kBytes>
+  DevxObject(ibv_context* context, const char* what, const mlx5::Mailbox<kBytes>& create)
+      : DevxObject(context, what, create.data(), kBytes) {}
+
+  uint32_t number() const { return number_; }  ///< qpn or cqn
+
+  /// @param step  names the command in errors: "move to RTR"
+  /// @errors  Error
+  template <size_t kBytes>
+  void Modify(const char* step, const mlx5::Mailbox<kBytes>& in) {
+    Modify(step, in.data(), kBytes);
+  }
+
+  /// @errors  Error
+  template <size_t kIn, size_t kOut>
+  void Query(const mlx5::Mailbox<kIn>& in, mlx5::Mailbox<kOut>& out) const {
+    Query(in.data(), kIn, out.data(), kOut);
+  }
+
+ private:
+  DevxObject(ibv_context* context, const char* what, const void* in, size_t in_bytes);
+  void Modify(const char* step, const void* in, size_t in_bytes);
+  void Query(const void* in, size_t in_bytes, void* out, size_t out_bytes) const;
+
+  std::string name_;  ///< in errors
+  Handle<mlx5dv_devx_obj, mlx5dv_devx_obj_destroy> object_;
+  uint32_t number_ = 0;
+};
+
+}  // namespace warpverbs::host

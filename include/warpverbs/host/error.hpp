@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace warpverbs::host {
+
+/// A failed set-up, as one sentence and a remedy: "Cannot <step> <object>: <reason>. <Remedy>."
+///
+/// The function that first knows what went wrong throws it; nobody wraps it again.
+class Error : public std::runtime_error {
+ public:
+  /// @param step    what was tried, as a verb phrase: "register memory"
+  /// @param object  on what: "1024 bytes at 0x7f0012340000 on mlx5_0"
+  /// @param reason  why it failed; no final full stop
+  /// @param remedy  what the user can do, as a sentence without its full stop
+  Error(std::string step, std::string object, const std::string& reason, const std::string& remedy);
+
+  /// For a failed system or libibverbs call.
+  ///
+  /// @param error_number  an errno value
+  static Error FromErrno(std::string step, std::string object, int error_number, const std::string& remedy);
+
+  /// For a failed DEVX command: the firmware's status and syndrome where it answered, errno where it did not.
+  ///
+  /// @param error_number  an errno value; EREMOTEIO says that the firmware refused
+  /// @param answer        the command's output mailbox, of at least mlx5::kCommandOutBytes
+  static Error FromCommand(std::string step, std::string object, int error_number, const void* answer);
+
+  const std::string& step() const { return step_; }
+  const std::string& object() const { return object_; }
+  int error_number() const { return error_number_; }  ///< 0 where no system call failed
+  uint32_t syndrome() const { return syndrome_; }     ///< the firmware's; 0 where it refused nothing
+
+ private:
+  std::string step_;
+  std::string object_;
+  int error_number_ = 0;
+  uint32_t syndrome_ = 0;
+};
+
+}  // namespace warpverbs::host

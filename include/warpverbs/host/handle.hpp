@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+namespace warpverbs::host {
+
+/// Calls a C library's release function; what it returns is dropped, for a destructor has nobody to tell.
+template <auto kRelease>
+struct Release {
+  template <class T>
+  void operator()(T* object) const {
+    kRelease(object);
+  }
+};
+
+/// Owns an object of a C library: `Handle<ibv_pd, ibv_dealloc_pd>`.
+template <class T, auto kRelease>
+using Handle = std::unique_ptr<T, Release<kRelease>>;
+
+}  // namespace warpverbs::host

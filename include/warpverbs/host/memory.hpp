@@ -1,0 +1,70 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/handle.hpp"
+
+namespace warpverbs::host {
+
+/// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
+struct Access {
+  bool local_write =
+      true;  ///< the local NIC writes: receives, reads, fetched values. Implied by remote writes
+  bool remote_read = false;
+  bool remote_write = false;
+  bool remote_atomic = false;
+};
+
+/// Part of a memory region: what a work request or a peer needs to name it.
+struct MemoryView {
+  uint64_t addr = 0;
+  uint64_t bytes = 0;
+  uint32_t lkey = 0;  ///< for work requests of this side
+  uint32_t rkey = 0;  ///< for work requests of the peer
+
+  /// Part of this part.
+  ///
+  /// @errors  std::out_of_range: it does not lie inside. Empty parts may lie at the end
+  MemoryView Part(uint64_t offset, uint64_t part_bytes) const;
+};
+
+/// Memory that the NIC may reach. The memory stays the caller's and must outlive the region.
+class MemoryRegion {
+ public:
+  /// Registers host memory.
+  ///
+  /// @errors  Error: names the limit on locked memory where that is the cause
+  MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
+
+  /// All of the region.
+  MemoryView View() const;
+
+ private:
+  Handle<ibv_mr, ibv_dereg_mr> region_;
+};
+
+/// Gives pages back to the kernel.
+struct UnmapPages {
+  size_t bytes = 0;
+  void operator()(std::byte* pages) const;
+};
+
+/// Page-aligned, zeroed host memory in whole pages.
+class HostPages {
+ public:
+  /// @errors  Error: out of memory
+  explicit HostPages(size_t bytes);
+
+  std::byte* data() const { return pages_.get(); }
+  size_t size() const { return pages_.get_deleter().bytes; }
+
+ private:
+  std::unique_ptr<std::byte, UnmapPages> pages_;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+
+#include "warpverbs/host/devx_object.hpp"
+#include "warpverbs/host/path.hpp"
+
+namespace warpverbs::host {
+
+/// Where a queue pair lies and what it reports to.
+struct QueuePairConfig {
+  uint32_t pdn = 0;
+  uint32_t cqn = 0;
+  uint32_t uar_page = 0;
+  uint32_t umem_id = 0;
+  uint64_t sq_offset = 0;  ///< in the umem
+  uint64_t dbr_offset = 0;
+  uint32_t depth = 1;  ///< of the send queue, in WQEBBs; a power of two
+  mlx5::TimestampFormat timestamp_format = mlx5::TimestampFormat::kFreeRunning;
+};
+
+/// What the peer may do to memory of this side, if a region's rkey allows it too.
+struct RemoteRights {
+  bool read = true;
+  bool write = true;
+  mlx5::AtomicMode atomic = mlx5::AtomicMode::kNone;
+};
+
+/// The sequence numbers and limits that both sides must agree on.
+struct Session {
+  uint32_t peer_qpn = 0;
+  uint32_t send_psn = 0;
+  uint32_t receive_psn = 0;
+  uint8_t reads_out = 0;  ///< at most what the peer serves
+  uint8_t reads_in = 0;
+};
+
+/// How long to wait for the peer, and how often to try again.
+struct RetryConfig {
+  uint8_t ack_timeout = 18;  ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits for ever. 0..31
+  uint8_t retry_count = 7;   ///< then the work request fails. 0..7
+  uint8_t rnr_retry = 7;     ///< for a peer without a receive; 7 tries for ever. 0..7
+  uint8_t min_rnr_timer =
+      12;  ///< asks the peer to wait this long before it tries again; 12 is 0.64 ms. 0..31
+};
+
+/// A reliable-connected queue pair with a send queue and no receive queue.
+class QueuePair {
+ public:
+  /// @errors  Error
+  QueuePair(ibv_context* context, const QueuePairConfig& config);
+
+  uint32_t qpn() const { return qp_.number(); }
+
+  // The transitions of a connection, in this order. Each throws Error.
+  void ToInit(uint8_t port, uint16_t pkey_index, const RemoteRights& rights);
+  void ToRtr(const Path& path, const Session& session, const RetryConfig& retry);
+  void ToRts(const Session& session, const RetryConfig& retry);
+
+  /// Asks the firmware; takes some 100 us.
+  ///
+  /// @errors  Error
+  mlx5::QpState State() const;
+
+ private:
+  DevxObject qp_;
+};
+
+const char* ToString(mlx5::QpState state);
+
+}  // namespace warpverbs::host

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <infiniband/mlx5dv.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "warpverbs/host/handle.hpp"
+
+namespace warpverbs::host {
+
+/// User memory that firmware objects may lie in: rings and doorbell records, by offset.
+class Umem {
+ public:
+  /// @param memory  page-aligned, in whole pages; must outlive this
+  /// @errors  Error: names the limit on locked memory where that is the cause
+  Umem(ibv_context* context, void* memory, size_t bytes);
+
+  uint32_t id() const { return umem_->umem_id; }
+
+ private:
+  Handle<mlx5dv_devx_umem, mlx5dv_devx_umem_dereg> umem_;
+};
+
+}  // namespace warpverbs::host

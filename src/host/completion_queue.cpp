@@ -1,0 +1,47 @@
+#include "warpverbs/host/completion_queue.hpp"
+
+#include <bit>
+
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using CreateMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
+
+/// The event queue of completion vector 0; the firmware wants one named although no event is ever armed.
+uint32_t EventQueue(ibv_context* context) {
+  uint32_t eqn = 0;
+  if (const int error = mlx5dv_devx_query_eqn(context, 0, &eqn)) {
+    throw Error::FromErrno("find", std::string("an event queue of ") + context->device->name, error,
+                           "Check that the kernel's mlx5_ib module offers DEVX");
+  }
+  return eqn;
+}
+
+CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& config) {
+  namespace in = mlx5::create_cq_in;
+  namespace cqc = mlx5::cqc;
+  const bool collapsed = config.mode == CqMode::kCollapsed;
+  CreateMailbox create;
+  create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
+      .Set(cqc::kCc.At(in::kCqc), collapsed)
+      .Set(cqc::kOi.At(in::kCqc), collapsed)  // nobody consumes the one CQE, so nothing can be overrun
+      .Set(cqc::kLogCqSize.At(in::kCqc), static_cast<uint32_t>(std::countr_zero(config.depth)))
+      .Set(cqc::kUarPage.At(in::kCqc), config.uar_page)
+      .Set(cqc::kCEqn.At(in::kCqc), EventQueue(context))
+      .Set(cqc::kDbrUmemValid.At(in::kCqc), true)
+      .Set(cqc::kDbrUmemId.At(in::kCqc), config.umem_id)
+      .Set(cqc::kDbrAddr.At(in::kCqc), config.dbr_offset)
+      .Set(in::kCqUmemValid, true)
+      .Set(in::kCqUmemId, config.umem_id)
+      .Set(in::kCqUmemOffset, config.cqes_offset);
+  return create;
+}
+
+}  // namespace
+
+CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)
+    : cq_(context, "the completion queue", CreateCommand(context, config)) {}
+
+}  // namespace warpverbs::host
