@@ -1,0 +1,146 @@
+#include "warpverbs/host/endpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/endian.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class EndpointTest : public testing::Test {
+ protected:
+  Device device_;
+};
+
+TEST_F(EndpointTest, StartsInReset) {
+  const Endpoint endpoint(device_);
+  EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
+}
+
+TEST_F(EndpointTest, TwoConnectToReadyToSend) {
+  Endpoint a(device_), b(device_);
+  ASSERT_NE(a.qpn(), b.qpn());
+  a.Connect(b.Info());
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+  EXPECT_EQ(b.State(), mlx5::QpState::kReset);
+  b.Connect(a.Info());
+  EXPECT_EQ(b.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, ConnectsThroughText) {
+  Endpoint a(device_), b(device_);
+  a.Connect(EndpointInfo::FromText(b.Info().ToText()));
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, ConnectsWithEveryOptionAtItsLimit) {
+  EndpointConfig config;
+  config.remote_read = config.remote_write = config.remote_atomic = false;
+  config.path = {.traffic_class = 255, .service_level = 7, .hop_limit = 255, .max_mtu = mlx5::Mtu::k256};
+  config.retry = {.ack_timeout = 31, .retry_count = 7, .rnr_retry = 7, .min_rnr_timer = 31};
+  Endpoint a(device_, config), b(device_, config);
+  a.Connect(b.Info());
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, ConnectsOnce) {
+  Endpoint a(device_), b(device_);
+  a.Connect(b.Info());
+  try {
+    a.Connect(b.Info());
+    FAIL() << "connected twice";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it was connected before. Make a new endpoint"));
+  }
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, RefusesPeersThatItCannotReach) {
+  Endpoint a(device_), b(device_);
+  EXPECT_THROW(a.Connect(EndpointInfo{}), Error);
+  EndpointInfo other_link = b.Info();
+  other_link.link_layer = LinkLayer::kInfiniBand;
+  EXPECT_THROW(a.Connect(other_link), Error);
+  EndpointInfo other_type = b.Info();
+  other_type.gid_type = GidType::kRoceV1;
+  EXPECT_THROW(a.Connect(other_type), Error);
+  EXPECT_EQ(a.State(), mlx5::QpState::kReset) << "a refused peer leaves the endpoint as it was";
+  a.Connect(b.Info());
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, RoundsTheDepthUp) {
+  for (const auto& [asked, depth] : {std::pair{1u, 1u}, {3u, 4u}, {1000u, 1024u}, {32768u, 32768u}}) {
+    EXPECT_EQ(Endpoint(device_, {.depth = asked}).View().depth, depth);
+  }
+}
+
+TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
+  EXPECT_THROW(Endpoint(device_, {.depth = 0}), Error);
+  EXPECT_THROW(Endpoint(device_, {.depth = 32769}), Error);
+  EXPECT_THROW(Endpoint(device_, {.port = 9}), Error);
+  EXPECT_THROW(Endpoint(device_, {.gid_index = 12345}), Error);
+  EXPECT_THROW(Endpoint(device_, {.path = {.service_level = 8}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.retry = {.ack_timeout = 32}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.retry = {.retry_count = 8}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.retry = {.rnr_retry = 8}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.retry = {.min_rnr_timer = 32}}), Error);
+}
+
+TEST_F(EndpointTest, ViewIsReadyForAKernel) {
+  const Endpoint endpoint(device_, {.depth = 16});
+  const device::QueueView view = endpoint.View();
+  EXPECT_EQ(view.qpn_be, mlx5::ToBe32(endpoint.qpn() << 8).raw);
+  EXPECT_NE(view.doorbell, nullptr);
+  EXPECT_EQ(*view.dbrec, 0);
+  EXPECT_EQ(view.control->tail, 0);
+  EXPECT_EQ(view.control->error, 0);
+  EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
+}
+
+TEST_F(EndpointTest, RingModeHasAnInvalidCqeForEveryWqebb) {
+  const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
+  const device::CqView view = endpoint.CompletionView();
+  EXPECT_EQ(view.depth, 16);
+  EXPECT_EQ(*view.dbrec, 0);
+  EXPECT_EQ(view.cqe, endpoint.View().cqe);
+  for (uint32_t i = 0; i < view.depth; ++i) EXPECT_EQ(view.cqe[64 * i + 63], 0xff);
+}
+
+TEST_F(EndpointTest, CollapsedModeHasNoRing) {
+  const Endpoint endpoint(device_);
+  EXPECT_THROW(endpoint.CompletionView(), Error);
+}
+
+TEST_F(EndpointTest, DescribesWhatWasChosen) {
+  Endpoint a(device_, {.depth = 100}), b(device_, {.path = {.max_mtu = mlx5::Mtu::k1024}});
+  EXPECT_THAT(a.Describe(),
+              AllOf(HasSubstr("QP " + std::to_string(a.qpn()) + " on " + device_.name()),
+                    HasSubstr("port 1, Ethernet (the first active port)"), HasSubstr("RoCE v2"),
+                    HasSubstr("128 WQEBBs (100 asked for)"), HasSubstr("collapsed into one CQE"),
+                    HasSubstr("doorbell: "), HasSubstr("path: not connected")));
+  a.Connect(b.Info());
+  EXPECT_THAT(a.Describe(), AllOf(HasSubstr("path: to QP " + std::to_string(b.qpn())), HasSubstr("MTU 1024"),
+                                  HasSubstr("UDP source port"), HasSubstr("hop limit 64")));
+}
+
+TEST_F(EndpointTest, ComesAndGoesAHundredTimes) {
+  // A leaked queue pair would keep its completion queue and its umem busy, and so would every later one.
+  for (int i = 0; i < 100; ++i) {
+    const CqMode mode = i % 2 == 0 ? CqMode::kCollapsed : CqMode::kRing;
+    Endpoint a(device_, {.depth = 64, .cq_mode = mode}), b(device_, {.depth = 64, .cq_mode = mode});
+    a.Connect(b.Info());
+    b.Connect(a.Info());
+    ASSERT_EQ(a.State(), mlx5::QpState::kRts);
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::host

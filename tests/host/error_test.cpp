@@ -1,0 +1,49 @@
+#include "warpverbs/host/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "warpverbs/mlx5/commands.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+TEST(Error, NamesStepObjectErrnoAndRemedy) {
+  const Error error = Error::FromErrno("open", "mlx5_0", EACCES, "Ask the administrator");
+  EXPECT_STREQ(error.what(), "Cannot open mlx5_0: Permission denied (EACCES). Ask the administrator.");
+  EXPECT_EQ(error.step(), "open");
+  EXPECT_EQ(error.object(), "mlx5_0");
+  EXPECT_EQ(error.error_number(), EACCES);
+  EXPECT_EQ(error.syndrome(), 0);
+}
+
+TEST(Error, SpeaksOfErrnoValuesWithoutAName) {
+  const Error error = Error::FromErrno("open", "mlx5_0", 4095, "Ask the administrator");
+  EXPECT_STREQ(error.what(), "Cannot open mlx5_0: errno 4095. Ask the administrator.");
+}
+
+TEST(Error, PutsTheFirmwaresAnswerInWords) {
+  mlx5::Mailbox<mlx5::kCommandOutBytes> answer;
+  answer.Set(mlx5::command_out::kStatus, mlx5::CommandStatus::kLimitExceeded)
+      .Set(mlx5::command_out::kSyndrome, 0xabcd12);
+  const Error error = Error::FromCommand("create", "the queue pair on mlx5_0", EREMOTEIO, answer.data());
+  EXPECT_STREQ(
+      error.what(),
+      "Cannot create the queue pair on mlx5_0: the firmware refused with status 0x8 (a device limit is "
+      "exceeded), syndrome 0xabcd12. Use fewer or smaller queues, or close other programs that hold queues "
+      "of "
+      "this device.");
+  EXPECT_EQ(error.syndrome(), 0xabcd12);
+  EXPECT_EQ(error.error_number(), EREMOTEIO);
+}
+
+TEST(Error, FallsBackToErrnoWhereTheFirmwareWasNotAsked) {
+  const mlx5::Mailbox<mlx5::kCommandOutBytes> answer;
+  const Error error = Error::FromCommand("create", "the queue pair on mlx5_0", EOPNOTSUPP, answer.data());
+  EXPECT_NE(std::string(error.what()).find("Operation not supported (EOPNOTSUPP)"), std::string::npos);
+  EXPECT_EQ(error.syndrome(), 0);
+}
+
+}  // namespace
+}  // namespace warpverbs::host

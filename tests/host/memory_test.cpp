@@ -1,0 +1,55 @@
+#include "warpverbs/host/memory.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+TEST(MemoryRegion, CoversTheMemoryItWasGiven) {
+  const Device device;
+  std::array<uint8_t, 4096> memory;
+  const MemoryRegion region(device, memory.data(), memory.size(), {.remote_write = true});
+  const MemoryView view = region.View();
+  EXPECT_EQ(view.addr, reinterpret_cast<uint64_t>(memory.data()));
+  EXPECT_EQ(view.bytes, memory.size());
+}
+
+TEST(MemoryRegion, EachHasKeysOfItsOwn) {
+  const Device device;
+  std::array<uint8_t, 4096> memory;
+  const MemoryRegion one(device, memory.data(), 64);
+  const MemoryRegion other(device, memory.data(), 64);
+  EXPECT_NE(one.View().lkey, other.View().lkey);
+}
+
+TEST(MemoryRegion, TakesEveryCombinationOfRights) {
+  const Device device;
+  std::array<uint8_t, 64> memory;
+  for (int rights = 0; rights < 16; ++rights) {
+    const MemoryRegion region(device, memory.data(), memory.size(),
+                              {.local_write = (rights & 1) != 0,
+                               .remote_read = (rights & 2) != 0,
+                               .remote_write = (rights & 4) != 0,
+                               .remote_atomic = (rights & 8) != 0});
+    EXPECT_EQ(region.View().bytes, memory.size()) << rights;
+  }
+}
+
+TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
+  const Device device;
+  try {
+    MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // never mapped
+    FAIL() << "registered memory that is not there";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("Cannot register 64 bytes at 0x1000 on " + device.name()));
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::host

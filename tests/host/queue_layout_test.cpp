@@ -1,0 +1,58 @@
+#include "warpverbs/host/queue_layout.hpp"
+
+#include <gtest/gtest.h>
+
+namespace warpverbs::host {
+namespace {
+
+TEST(RoundDepth, RoundsUpToAPowerOfTwo) {
+  EXPECT_EQ(RoundDepth(1), 1);
+  EXPECT_EQ(RoundDepth(2), 2);
+  EXPECT_EQ(RoundDepth(3), 4);
+  EXPECT_EQ(RoundDepth(64), 64);
+  EXPECT_EQ(RoundDepth(1000), 1024);
+  EXPECT_EQ(RoundDepth(16385), 32768);
+  EXPECT_EQ(RoundDepth(32768), 32768);
+}
+
+TEST(RoundDepth, RefusesWhatNoQueueHas) {
+  EXPECT_THROW(RoundDepth(0), Error);
+  EXPECT_THROW(RoundDepth(32769), Error);
+  EXPECT_THROW(RoundDepth(~0u), Error);
+}
+
+TEST(RoundDepth, StaysWithinTheDevice) {
+  EXPECT_EQ(RoundDepth(1024, 1024), 1024);
+  try {
+    RoundDepth(1025, 1024);
+    FAIL() << "took 1025 entries";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot create a queue of 1025 entries: the depth is out of range. Ask for 1 to 1024 entries.");
+  }
+}
+
+TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
+  for (uint32_t depth = 1; depth <= kMaxDepth; depth *= 2) {
+    for (const uint32_t cq_depth : {1u, depth}) {
+      const QueueLayout layout(depth, cq_depth);
+      EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
+      EXPECT_GE(layout.control, layout.cqes + size_t{64} * cq_depth);
+      EXPECT_GE(layout.qp_dbr, layout.control + sizeof(device::QueueControl));
+      EXPECT_GE(layout.cq_dbr, layout.qp_dbr + 8);
+      EXPECT_GE(layout.bytes, layout.cq_dbr + 8);
+    }
+  }
+}
+
+TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
+  const QueueLayout layout(8, 8);
+  EXPECT_EQ(layout.cqes % 4096, 0);
+  EXPECT_EQ(layout.control % alignof(device::QueueControl), 0);
+  EXPECT_NE(layout.qp_dbr / 128, layout.cq_dbr / 128);
+  EXPECT_NE(layout.qp_dbr / 128, layout.control / 128);
+}
+
+}  // namespace
+}  // namespace warpverbs::host
