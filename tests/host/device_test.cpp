@@ -32,7 +32,7 @@ TEST(Device, ListsItsPorts) {
 }
 
 TEST(Device, KnowsWhatAConnectX7Can) {
-  const Capabilities& capabilities = Device().capabilities();
+  const Capabilities capabilities = Device().capabilities();
   EXPECT_EQ(capabilities.max_send_wqebbs, 32768);
   EXPECT_GE(capabilities.max_wqe_bytes, 256u);
   EXPECT_GE(capabilities.log_max_message, 30u);

@@ -27,8 +27,8 @@ struct EndpointConfig {
   bool remote_read = true;  ///< the peer may read; a region's rkey must allow it too
   bool remote_write = true;
   bool remote_atomic = true;  ///< where the device has atomics
-  PathConfig path;
-  RetryConfig retry;
+  PathConfig path{};
+  RetryConfig retry{};
 };
 
 /// A reliable-connected queue pair whose send queue a kernel drives.
