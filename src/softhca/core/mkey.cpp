@@ -6,7 +6,7 @@ namespace softhca {
 namespace {
 
 constexpr uint32_t kFirstIndex = 0x100;  // index 0 would make keys that a zeroed segment names by accident
-constexpr uint32_t kIndexMask = 0xffffff;
+constexpr uint32_t kIndices = 0x1000000 - kFirstIndex;
 
 }  // namespace
 
@@ -15,7 +15,7 @@ uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
   uint32_t key = 0;
   do {
     const uint32_t serial = next_index_++;
-    key = (kFirstIndex + serial) % kIndexMask << 8 | variant.value_or((serial * 0x9d + 1) % 0xff);
+    key = (kFirstIndex + serial % kIndices) << 8 | variant.value_or((serial * 0x9d + 1) % 0xff);
   } while (mkeys_.contains(key));
   mkeys_.emplace(key, mkey);
   return key;

@@ -51,12 +51,13 @@ bool PushReceive(QueuePair& target, const Completion& completion) {
   return target.hca->FindCq(target.config.cqn_receive)->Push(completion);
 }
 
-/// Fails a receive that cannot take the message, and with it the sender.
+/// Fails a receive that cannot take the message, and with it the sender. The completion says it: no event.
 Response FailReceive(QueuePair& target, uint16_t wqe_index, Syndrome local, Syndrome remote) {
   Completion completion = ReceiveCompletion(target, wqe_index, CqeOpcode::kResponderError);
   completion.syndrome = local;
   PushReceive(target, completion);
-  return Reject(target, remote);
+  EnterError(target);
+  return {.kind = Response::Kind::kRejected, .syndrome = remote};
 }
 
 ReceiveWqe TakeReceive(QueuePair& target) {
@@ -87,6 +88,8 @@ Response NotReady(QueuePair& target) {
 Response RespondToSend(QueuePair& target, const Request& request) {
   if (target.receives->Available() == 0) return NotReady(target);
   const ReceiveWqe wqe = TakeReceive(target);
+  const SharedReceiveQueue* const srq = target.hca->FindSrq(target.config.srqn);
+  const uint32_t pdn = srq != nullptr ? srq->config.pdn : target.config.pdn;
   std::array<Bytes, ReceiveWqe::kMaxSegments> scatter;
   uint64_t left = request.bytes;
   uint32_t pieces = 0;
@@ -94,7 +97,7 @@ Response RespondToSend(QueuePair& target, const Request& request) {
     const mlx5::DataSegment& segment = wqe.segment[pieces];
     const uint32_t count = mlx5::FromBe(segment.bytes);
     const uint64_t bytes = std::min<uint64_t>(left, count == 0 ? mlx5::kMaxDataBytes : count);
-    scatter[pieces] = target.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), target.config.pdn,
+    scatter[pieces] = target.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), pdn,
                                                     mlx5::FromBe(segment.address), bytes, kAccessLocalWrite);
     if (scatter[pieces].data() == nullptr) {
       return FailReceive(target, wqe.index, Syndrome::kLocalProtection, Syndrome::kRemoteOperation);

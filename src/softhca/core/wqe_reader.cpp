@@ -46,8 +46,9 @@ bool SendWqe::Next(Segment& segment) {
 
 Syndrome SendWqe::Read(const QueuePair& qp, uint32_t available) {
   Fetch(qp);
-  if (wqebbs_ > available || available > qp.config.send_depth) return Syndrome::kLocalQpOperation;
-  return Decode(qp);
+  const bool posted = wqebbs_ <= available && available <= qp.config.send_depth;
+  wqebbs_ = std::min(wqebbs_, available);  // or the send index would pass the record, and never meet it again
+  return posted ? Decode(qp) : Syndrome::kLocalQpOperation;
 }
 
 void SendWqe::Fetch(const QueuePair& qp) {

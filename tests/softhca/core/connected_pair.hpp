@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/queues.hpp"
 #include "core/requester.hpp"
-#include "queues.hpp"
 #include "wire/direct_link.hpp"
 
 namespace softhca {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "queues.hpp"
+#include "core/queues.hpp"
 
 namespace softhca {
 namespace {

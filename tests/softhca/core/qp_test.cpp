@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "queues.hpp"
+#include "core/queues.hpp"
 
 namespace softhca {
 namespace {

@@ -1,4 +1,4 @@
-#include "queues.hpp"
+#include "core/queues.hpp"
 
 #include <atomic>
 #include <cstring>

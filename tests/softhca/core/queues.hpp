@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/hca.hpp"
-#include "wqe_builder.hpp"
+#include "core/wqe_builder.hpp"
 
 /// What a program under test owns: queues in plain vectors, posted to and polled as a driver does.
 namespace softhca {

@@ -1,0 +1,195 @@
+#include "core/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/queues.hpp"
+#include "wire/direct_link.hpp"
+
+namespace softhca {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+using mlx5::CqeOpcode;
+using mlx5::QpState;
+using mlx5::Syndrome;
+using mlx5::WqeOpcode;
+
+constexpr auto kDeadline = std::chrono::seconds(20);
+
+std::unique_ptr<Engine> MakeEngine(const std::vector<DeviceConfig>& configs) {
+  std::vector<std::unique_ptr<Hca>> devices;
+  std::vector<Hca*> ends;
+  for (const DeviceConfig& config : configs) {
+    devices.push_back(std::make_unique<Hca>(config));
+    ends.push_back(devices.back().get());
+  }
+  return std::make_unique<Engine>(std::move(devices), std::make_unique<DirectLink>(std::move(ends)));
+}
+
+/// Two queue pairs of two devices and the thread that is the hardware.
+class EngineTest : public testing::Test {
+ protected:
+  EngineTest() : engine(MakeEngine({TestDevice(1), TestDevice(2)})) {
+    const auto lock = engine->Pause();
+    Hca& first = *engine->devices()[0];
+    Hca& second = *engine->devices()[1];
+    const uint32_t pd = first.AllocPd(), other_pd = second.AllocPd();
+    a.emplace(first, pd);
+    b.emplace(second, other_pd);
+    local.emplace(first, pd, 4096);
+    remote.emplace(second, other_pd, 4096);
+  }
+
+  void Connect(const QpChange& change_a = {}) {
+    const auto lock = engine->Pause();
+    a->Connect(*b, change_a);
+    b->Connect(*a);
+  }
+  WqeBuilder Write() {
+    return WqeBuilder(WqeOpcode::kRdmaWrite)
+        .Remote(remote->Address(), remote->key)
+        .Data(local->Address(), 8, local->key);
+  }
+  static Cqe Wait(CqMemory& cq) {
+    const auto deadline = steady_clock::now() + kDeadline;
+    while (steady_clock::now() < deadline) {
+      if (const auto cqe = cq.Poll()) return *cqe;
+      std::this_thread::yield();
+    }
+    ADD_FAILURE() << "no completion";
+    return {};
+  }
+  /// Lets the engine come round often enough to have seen everything that was there before.
+  void LetItLookTwice() {
+    QpUser* const witness = &*b;
+    for (int i = 0; i < 2; ++i) {
+      witness->Post(WqeBuilder(WqeOpcode::kNop));
+      witness->Ring();
+      Wait(witness->send_cq);
+    }
+  }
+
+  std::optional<QpUser> a, b;
+  std::optional<Region> local, remote;
+  std::unique_ptr<Engine> engine;  // goes first: it reads the memory of the others
+};
+
+TEST_F(EngineTest, WritesFromOneDeviceToAnother) {
+  Connect();
+  local->As<uint64_t>() = 0x1234;
+  a->Post(Write());
+  a->Ring();
+  EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(remote->As<uint64_t>(), 0x1234u);
+}
+
+TEST_F(EngineTest, DoesNothingForTheRecordAlone) {
+  Connect();
+  a->Post(Write());
+  LetItLookTwice();
+  EXPECT_FALSE(a->send_cq.Poll());
+  a->Ring();
+  EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
+}
+
+TEST_F(EngineTest, OverwrittenDoorbellOfAPageMateIsNotLost) {
+  Connect();
+  std::optional<QpUser> mate;
+  {
+    const auto lock = engine->Pause();
+    mate.emplace(*engine->devices()[0], engine->devices()[0]->AllocPd(), QpOptions{.uar = a->uar});
+    mate->Connect(*mate);
+    mate->Post(WqeBuilder(WqeOpcode::kNop));
+    mate->Ring();
+    a->Post(Write());
+    a->Ring();  // into the same register, before the engine looks
+  }
+  EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Wait(mate->send_cq).opcode, CqeOpcode::kRequester);
+  engine.reset();
+}
+
+TEST_F(EngineTest, DoorbellOfAConnectedMateDoesNotFailAnUnconnectedQueuePair) {
+  Connect();
+  std::optional<QpUser> mate;
+  {
+    const auto lock = engine->Pause();
+    mate.emplace(*engine->devices()[0], engine->devices()[0]->AllocPd(), QpOptions{.uar = a->uar});
+    mate->ConnectToRtr(*mate);
+    mate->Post(WqeBuilder(WqeOpcode::kNop));
+  }
+  a->Post(Write());
+  a->Ring();
+  Wait(a->send_cq);
+  {
+    const auto lock = engine->Pause();
+    EXPECT_EQ(mate->qp().state, QpState::kRtr);
+    mate->ConnectToRts();
+  }
+  mate->Ring();
+  EXPECT_EQ(Wait(mate->send_cq).opcode, CqeOpcode::kRequester);
+  engine.reset();
+}
+
+TEST_F(EngineTest, RetriesEndInTime) {
+  const auto start = steady_clock::now();
+  {
+    const auto lock = engine->Pause();
+    a->Connect(*b, {.ack_timeout = 12, .retry_count = 2});  // b stays in RESET
+  }
+  a->Post(Write());
+  a->Ring();
+  EXPECT_EQ(Wait(a->send_cq).syndrome, Syndrome::kTransportRetryExceeded);
+  EXPECT_GE(steady_clock::now() - start, 3 * std::chrono::microseconds(16777));
+}
+
+TEST_F(EngineTest, FlushesWhatIsPostedAfterAnError) {
+  Connect();
+  b->PostReceive({});
+  a->Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0).Data(local->Address(), 8, local->key));
+  a->Post(Write());
+  a->Ring();
+  EXPECT_EQ(Wait(a->send_cq).syndrome, Syndrome::kRemoteAccess);
+  EXPECT_EQ(Wait(a->send_cq).syndrome, Syndrome::kFlushed);
+  EXPECT_EQ(Wait(b->receive_cq).syndrome, Syndrome::kFlushed);
+  a->Post(Write());
+  a->Ring();
+  EXPECT_EQ(Wait(a->send_cq).syndrome, Syndrome::kFlushed);
+  b->PostReceive({});
+  EXPECT_EQ(Wait(b->receive_cq).syndrome, Syndrome::kFlushed) << "receives have no doorbell";
+}
+
+TEST_F(EngineTest, DestroysAQueuePairWhileItWorks) {
+  Connect();
+  for (int i = 0; i < 8; ++i) a->Post(Write());
+  a->Ring();
+  {
+    const auto lock = engine->Pause();
+    engine->devices()[0]->DestroyQp(a->qpn);
+    engine->devices()[0]->DestroyCq(a->send_cqn);
+    EXPECT_EQ(engine->devices()[0]->Counts().qps, 0u);
+  }
+  LetItLookTwice();
+}
+
+TEST_F(EngineTest, ServesManyWritesFromAThreadOfItsOwn) {
+  Connect();
+  std::thread program([&] {
+    for (uint64_t i = 1; i <= 2000; ++i) {
+      local->As<uint64_t>() = i;
+      a->Post(Write());
+      a->Ring();
+      ASSERT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
+      ASSERT_EQ(remote->As<uint64_t>(), i);
+    }
+  });
+  program.join();
+}
+
+}  // namespace
+}  // namespace softhca

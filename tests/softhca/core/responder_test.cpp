@@ -1,0 +1,410 @@
+#include "core/responder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "core/connected_pair.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::QpState;
+using mlx5::Syndrome;
+using mlx5::ToBe32;
+using mlx5::ToBe64;
+using mlx5::WqeOpcode;
+
+constexpr uint8_t kExtended4 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended4);
+constexpr uint8_t kExtended8 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8);
+
+class ResponderTest : public ConnectedPair {
+ protected:
+  void Fill(Region& region, uint8_t first) {
+    for (uint8_t& byte : region.memory) byte = first++;
+  }
+  WqeBuilder To(WqeOpcode opcode, const Region& region, size_t offset = 0, uint8_t opmod = 0) {
+    return WqeBuilder(opcode, opmod).Remote(region.Address(offset), region.key);
+  }
+  WqeBuilder Transfer(WqeOpcode opcode, const Region& region, size_t offset, uint32_t bytes) {
+    return To(opcode, region, offset).Data(local.Address(), bytes, local.key);
+  }
+  WqeBuilder FetchAdd(const Region& region, size_t offset, uint64_t add) {
+    return To(WqeOpcode::kAtomicFa, region, offset)
+        .Add(mlx5::AtomicSegment{ToBe64(add), {}})
+        .Data(local.Address(), 8, local.key);
+  }
+  WqeBuilder Send(uint32_t bytes) {
+    return WqeBuilder(WqeOpcode::kSend).Data(local.Address(), bytes, local.key);
+  }
+  /// Expects that both ends are in error, the receiver told of it by `event` alone.
+  void ExpectBothFailed(QpEvent event) {
+    EXPECT_EQ(a.qp().state, QpState::kError);
+    EXPECT_EQ(b.qp().state, QpState::kError);
+    EXPECT_EQ(b.events, std::vector{event});
+    EXPECT_TRUE(a.events.empty());
+  }
+};
+
+TEST_F(ResponderTest, WritePutsThePayloadWhereItSays) {
+  Connect();
+  Fill(local, 1);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 100, 5000)).opcode, CqeOpcode::kRequester);
+  EXPECT_TRUE(std::equal(local.memory.begin(), local.memory.begin() + 5000, remote.memory.begin() + 100));
+  EXPECT_EQ(remote.memory[99], 0);
+  EXPECT_EQ(remote.memory[5100], 0);
+  EXPECT_FALSE(b.receive_cq.Poll());
+}
+
+TEST_F(ResponderTest, ReadFetchesThePayload) {
+  Connect();
+  Fill(remote, 7);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaRead, remote, 3, 3000)).opcode, CqeOpcode::kRequester);
+  EXPECT_TRUE(std::equal(local.memory.begin(), local.memory.begin() + 3000, remote.memory.begin() + 3));
+  EXPECT_EQ(local.memory[3000], 0);
+}
+
+TEST_F(ResponderTest, WriteWithImmediateTakesAReceiveButNotItsBuffer) {
+  Connect();
+  Fill(local, 1);
+  Region untouched(hca, pd, 64);
+  b.PostReceive({Data(untouched, 0, 64)});
+  Complete(a, Transfer(WqeOpcode::kRdmaWriteImm, remote, 0, 16).Imm(ToBe32(42)));
+  const Cqe cqe = b.receive_cq.Poll().value();
+  EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderWriteImm);
+  EXPECT_EQ(cqe.imm, ToBe32(42));
+  EXPECT_EQ(cqe.bytes, 16u);
+  EXPECT_EQ(cqe.qpn, b.qpn);
+  EXPECT_EQ(remote.memory[15], 16);
+  EXPECT_EQ(untouched.memory[0], 0);
+}
+
+TEST_F(ResponderTest, SendScattersOverTheReceivesSegments) {
+  Connect();
+  Fill(local, 1);
+  b.PostReceive({Data(remote, 100, 3), Data(remote, 0, 2), Data(remote, 200, 50)});
+  Complete(a, Send(9));
+  const Cqe cqe = b.receive_cq.Poll().value();
+  EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderSend);
+  EXPECT_EQ(cqe.bytes, 9u);
+  const auto at = [&](size_t offset) { return remote.memory[offset]; };
+  EXPECT_EQ(std::vector({at(100), at(101), at(102), at(103)}), (std::vector<uint8_t>{1, 2, 3, 0}));
+  EXPECT_EQ(std::vector({at(0), at(1), at(2)}), (std::vector<uint8_t>{4, 5, 0}));
+  EXPECT_EQ(std::vector({at(200), at(203), at(204)}), (std::vector<uint8_t>{6, 9, 0}));
+}
+
+TEST_F(ResponderTest, SendWithImmediateAndSolicitedSaysSo) {
+  Connect();
+  b.PostReceive({});
+  Complete(
+      a, WqeBuilder(WqeOpcode::kSendImm).Imm(ToBe32(0x01020304)).Flags(mlx5::kCqeAlways | mlx5::kSolicited));
+  const Cqe cqe = b.receive_cq.Poll().value();
+  EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderSendImm);
+  EXPECT_EQ(cqe.imm, ToBe32(0x01020304));
+  EXPECT_EQ(cqe.bytes, 0u);
+  EXPECT_TRUE(cqe.solicited);
+}
+
+TEST_F(ResponderTest, ZeroLengthRequestsLookAtNoKey) {
+  Connect();
+  EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaRead).Remote(0, 0)).opcode, CqeOpcode::kRequester);
+}
+
+/// A request that the peer must refuse because of its key, its range or its queue pair.
+struct Refusal {
+  const char* name;
+  WqeOpcode opcode;
+  uint32_t region_access;
+  uint32_t qp_access;
+  int offset;  ///< from the last place where 8 bytes fit
+};
+
+class RemoteAccessTest : public ResponderTest, public testing::WithParamInterface<Refusal> {};
+
+TEST_P(RemoteAccessTest, IsRefusedOnBothSides) {
+  const Refusal& refusal = GetParam();
+  Connect({}, {.access = refusal.qp_access});
+  Region target(hca, pd, 64, refusal.region_access);
+  const size_t offset = static_cast<size_t>(56 + refusal.offset);
+  a.Post(refusal.opcode == WqeOpcode::kAtomicFa ? FetchAdd(target, offset, 1)
+                                                : Transfer(refusal.opcode, target, offset, 8));
+  b.PostReceive({});
+  Run();
+  EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kRemoteAccess);
+  EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kFlushed);
+  EXPECT_EQ(target.memory, std::vector<uint8_t>(64));
+  ExpectBothFailed(QpEvent::kAccessError);
+}
+
+constexpr uint32_t kNoWrite = kAllAccess & ~kAccessRemoteWrite;
+constexpr uint32_t kNoRead = kAllAccess & ~kAccessRemoteRead;
+constexpr uint32_t kNoAtomic = kAllAccess & ~kAccessRemoteAtomic;
+
+INSTANTIATE_TEST_SUITE_P(
+    Requests, RemoteAccessTest,
+    testing::Values(Refusal{"WriteByRegion", WqeOpcode::kRdmaWrite, kNoWrite, kAllAccess, 0},
+                    Refusal{"WriteByQp", WqeOpcode::kRdmaWrite, kAllAccess, kNoWrite, 0},
+                    Refusal{"WriteOneByteTooFar", WqeOpcode::kRdmaWrite, kAllAccess, kAllAccess, 1},
+                    Refusal{"WriteImmByRegion", WqeOpcode::kRdmaWriteImm, kNoWrite, kAllAccess, 0},
+                    Refusal{"ReadByRegion", WqeOpcode::kRdmaRead, kNoRead, kAllAccess, 0},
+                    Refusal{"ReadByQp", WqeOpcode::kRdmaRead, kAllAccess, kNoRead, 0},
+                    Refusal{"ReadOneByteTooFar", WqeOpcode::kRdmaRead, kAllAccess, kAllAccess, 1},
+                    Refusal{"AtomicByRegion", WqeOpcode::kAtomicFa, kNoAtomic, kAllAccess, 0},
+                    Refusal{"AtomicByQp", WqeOpcode::kAtomicFa, kAllAccess, kNoAtomic, 0},
+                    Refusal{"AtomicPastTheEnd", WqeOpcode::kAtomicFa, kAllAccess, kAllAccess, 8}),
+    [](const auto& refusal) { return refusal.param.name; });
+
+TEST_F(ResponderTest, RefusesTheKeyOfAnotherProtectionDomain) {
+  Connect();
+  const Region foreign(hca, hca.AllocPd(), 64);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, foreign, 0, 8)).syndrome, Syndrome::kRemoteAccess);
+  ExpectBothFailed(QpEvent::kAccessError);
+}
+
+TEST_F(ResponderTest, RefusesAKeyThatIsGone) {
+  Connect();
+  hca.DeregisterMemory(remote.key);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).syndrome, Syndrome::kRemoteAccess);
+}
+
+TEST_F(ResponderTest, RefusesAMisalignedAtomic) {
+  Connect();
+  EXPECT_EQ(Complete(a, FetchAdd(remote, 4, 1)).syndrome, Syndrome::kRemoteInvalidRequest);
+  ExpectBothFailed(QpEvent::kInvalidRequest);
+}
+
+TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
+  Connect();
+  b.PostReceive({Data(remote, 0, 8)});
+  b.PostReceive({Data(remote, 0, 8)});
+  EXPECT_EQ(Complete(a, Send(9)).syndrome, Syndrome::kRemoteInvalidRequest);
+  const Cqe cqe = b.receive_cq.Poll().value();
+  EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderError);
+  EXPECT_EQ(cqe.syndrome, Syndrome::kLocalLength);
+  EXPECT_EQ(cqe.wqe_index, 0);
+  EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kFlushed);
+  EXPECT_EQ(b.qp().state, QpState::kError);
+  EXPECT_TRUE(b.events.empty()) << "the completion says it";
+  EXPECT_EQ(remote.memory[0], 0);
+}
+
+TEST_F(ResponderTest, ReceiveWhoseKeyDoesNotAllowItFailsBothSides) {
+  Connect();
+  const Region constant(hca, pd, 64, kAccessRemoteRead);
+  b.PostReceive({Data(constant, 0, 64)});
+  EXPECT_EQ(Complete(a, Send(8)).syndrome, Syndrome::kRemoteOperation);
+  EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kLocalProtection);
+  EXPECT_TRUE(b.events.empty()) << "the completion says it";
+}
+
+TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
+  QpUser deaf(hca, pd, {.receive_depth = 0});
+  a.Connect(deaf);
+  deaf.Connect(a);
+  EXPECT_EQ(Complete(a, Send(8)).syndrome, Syndrome::kRemoteInvalidRequest);
+  EXPECT_EQ(deaf.qp().state, QpState::kError);
+  EXPECT_EQ(deaf.events, std::vector{QpEvent::kInvalidRequest});
+}
+
+TEST_F(ResponderTest, OverrunOfTheReceiversQueueFailsTheSender) {
+  QpUser small(hca, pd, {.log_cq_depth = 1});
+  a.Connect(small);
+  small.Connect(a);
+  for (int i = 0; i < 3; ++i) small.PostReceive({Data(remote, 0, 8)});
+  EXPECT_EQ(Complete(a, Send(8)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Send(8)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Send(8)).syndrome, Syndrome::kRemoteOperation);
+  EXPECT_TRUE(hca.FindCq(small.receive_cqn)->failed());
+}
+
+/// A peer that hears nothing it believes is for it: the requester runs out of retries.
+struct Silence {
+  const char* name;
+  QpChange change_a, change_b;
+};
+
+class SilenceTest : public ResponderTest, public testing::WithParamInterface<Silence> {};
+
+TEST_P(SilenceTest, EndsInTransportRetriesExceeded) {
+  QpChange change_a = GetParam().change_a;
+  change_a.retry_count = 0;
+  Connect(change_a, GetParam().change_b);
+  a.Post(Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8));
+  Run();
+  EXPECT_FALSE(a.send_cq.Poll());
+  now_ns += uint64_t{4096} << 14;
+  Run();
+  EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kTransportRetryExceeded);
+  EXPECT_EQ(b.qp().state, QpState::kRts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, SilenceTest,
+                         testing::Values(Silence{"OtherSequenceNumber", {.send_psn = 5}, {.receive_psn = 6}},
+                                         Silence{"ConnectedToAnother", {}, {.remote_qpn = 0x123456}},
+                                         Silence{"NoSuchQueuePair", {.remote_qpn = 0x123456}, {}}),
+                         [](const auto& silence) { return silence.param.name; });
+
+TEST_F(ResponderTest, OtherMtuIsRefusedAsSoonAsItMatters) {
+  Connect({.mtu = mlx5::Mtu::k1024}, {.mtu = mlx5::Mtu::k512});
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 1025)).syndrome,
+            Syndrome::kRemoteInvalidRequest);
+}
+
+TEST_F(ResponderTest, AcceptsRequestsFromRtrOn) {
+  a.Connect(b);
+  b.ConnectToRtr(a);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
+}
+
+TEST_F(ResponderTest, FetchAddReturnsTheOldValue) {
+  Connect();
+  remote.As<uint64_t>(8) = 40;
+  EXPECT_EQ(Complete(a, FetchAdd(remote, 8, 2)).bytes, 8u);
+  EXPECT_EQ(local.As<uint64_t>(), 40u);
+  EXPECT_EQ(remote.As<uint64_t>(8), 42u);
+}
+
+TEST_F(ResponderTest, CompareSwapSwapsOnlyOnAMatch) {
+  Connect();
+  remote.As<uint64_t>() = 5;
+  const auto swap = [&](uint64_t compare, uint64_t by) {
+    Complete(a, To(WqeOpcode::kAtomicCs, remote)
+                    .Add(mlx5::AtomicSegment{ToBe64(by), ToBe64(compare)})
+                    .Data(local.Address(), 8, local.key));
+    return local.As<uint64_t>();
+  };
+  EXPECT_EQ(swap(4, 9), 5u);
+  EXPECT_EQ(remote.As<uint64_t>(), 5u);
+  EXPECT_EQ(swap(5, 9), 5u);
+  EXPECT_EQ(remote.As<uint64_t>(), 9u);
+}
+
+TEST_F(ResponderTest, MaskedCompareSwapComparesAndSwapsUnderItsMasks) {
+  Connect();
+  remote.As<uint64_t>() = 0x1122334455667788;
+  Complete(a, To(WqeOpcode::kAtomicMaskedCs, remote, 0, kExtended8)
+                  .Add(mlx5::MaskedCompareSwap8Segment{ToBe64(0xaaaaaaaaaaaaaaaa), ToBe64(0x88),
+                                                       ToBe64(0xffff0000), ToBe64(0xff)})
+                  .Data(local.Address(), 8, local.key));
+  EXPECT_EQ(local.As<uint64_t>(), 0x1122334455667788u);
+  EXPECT_EQ(remote.As<uint64_t>(), 0x11223344aaaa7788u);
+
+  remote.As<uint32_t>(16) = 0x11223344;
+  remote.As<uint32_t>(20) = 0x55555555;
+  Complete(a, To(WqeOpcode::kAtomicMaskedCs, remote, 16, kExtended4)
+                  .Add(mlx5::MaskedCompareSwap4Segment{ToBe32(0xaaaaaaaa), ToBe32(0x11000000), ToBe32(0xff),
+                                                       ToBe32(0xff000000)})
+                  .Data(local.Address(), 4, local.key));
+  EXPECT_EQ(local.As<uint32_t>(), 0x11223344u);
+  EXPECT_EQ(remote.As<uint32_t>(16), 0x112233aau);
+  EXPECT_EQ(remote.As<uint32_t>(20), 0x55555555u) << "the neighbour stays";
+}
+
+TEST_F(ResponderTest, MaskedFetchAddKeepsItsFieldsApart) {
+  Connect();
+  const auto add8 = [&](uint64_t old, uint64_t by, uint64_t boundary) {
+    remote.As<uint64_t>() = old;
+    Complete(a, To(WqeOpcode::kAtomicMaskedFa, remote, 0, kExtended8)
+                    .Add(mlx5::MaskedFetchAdd8Segment{ToBe64(by), ToBe64(boundary)})
+                    .Data(local.Address(), 8, local.key));
+    return remote.As<uint64_t>();
+  };
+  EXPECT_EQ(add8(0xffffffff, 1, 0), 0x100000000u) << "no boundary, one field";
+  EXPECT_EQ(add8(0x00ff'00ff, 0x0001'0001, 0x8000'8000), 0x0100'0100u);
+  EXPECT_EQ(add8(0xffff'ffff, 0x0001'0001, 0x8000'8000), 0u) << "carries of both fields are dropped";
+  EXPECT_EQ(add8(0xffff'0000, 0x0002'0001, 0x8000'8000), 0x0001'0001u);
+  EXPECT_EQ(add8(~uint64_t{0}, 1, uint64_t{1} << 63), 0u);
+
+  remote.As<uint32_t>(4) = 0x77777777;
+  remote.As<uint32_t>(0) = 0xff;
+  Complete(a, To(WqeOpcode::kAtomicMaskedFa, remote, 0, kExtended4)
+                  .Add(mlx5::MaskedFetchAdd4Segment{ToBe32(0x101), ToBe32(0x80), {}})
+                  .Data(local.Address(), 4, local.key));
+  EXPECT_EQ(remote.As<uint32_t>(0), 0x100u);
+  EXPECT_EQ(remote.As<uint32_t>(4), 0x77777777u);
+}
+
+TEST_F(ResponderTest, AtomicsAreAtomicTowardsTheProcessor) {
+  constexpr int kRounds = 20000;
+  Connect();
+  std::atomic_ref counter(remote.As<uint64_t>());
+  std::thread processor([&] {
+    for (int i = 0; i < kRounds; ++i) counter.fetch_add(1, std::memory_order_relaxed);
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    a.Post(FetchAdd(remote, 0, 1).Flags(mlx5::kCqeOnError));
+    requester.Run(a.qp(), now_ns);
+  }
+  processor.join();
+  EXPECT_EQ(counter.load(), 2u * kRounds);
+}
+
+class SharedReceiveTest : public ResponderTest {
+ protected:
+  static constexpr uint32_t kDepth = 4, kStride = 64;
+
+  SharedReceiveTest() {
+    for (uint16_t slot = 0; slot < kDepth; ++slot) {
+      mlx5::SrqNextSegment next{};
+      next.next_wqe_index = mlx5::ToBe16((slot + 1) % kDepth);
+      std::memcpy(ring.data() + slot * kStride, &next, sizeof next);
+    }
+    c.emplace(hca, pd, QpOptions{.receive_depth = 0, .srqn = srqn});
+    a.Connect(*c);
+    c->Connect(a);
+  }
+  void PostShared(const mlx5::DataSegment& segment) {
+    uint8_t* const slot = ring.data() + posted++ % kDepth * kStride + sizeof(mlx5::SrqNextSegment);
+    const mlx5::DataSegment last{{}, ToBe32(mlx5::kInvalidLkey), {}};
+    std::memcpy(slot, &segment, sizeof segment);
+    std::memcpy(slot + sizeof segment, &last, sizeof last);
+    record = ToBe32(posted);
+  }
+
+  std::vector<uint8_t> ring = std::vector<uint8_t>(kDepth * kStride);
+  mlx5::Be32 record{};
+  uint32_t posted = 0;
+  int limits = 0;
+  uint32_t receive_pd = hca.AllocPd();
+  uint32_t srqn = hca.CreateSrq(
+      {.pdn = receive_pd,
+       .queue = {.ring = ring.data(), .dbr = &record, .depth = kDepth, .stride = kStride, .linked = true},
+       .on_limit = [this] { ++limits; }});
+  Region buffer{hca, receive_pd, 64};
+  std::optional<QpUser> c;
+};
+
+TEST_F(SharedReceiveTest, ReceivesIntoTheSharedQueuesOwnProtectionDomain) {
+  Fill(local, 1);
+  PostShared(Data(buffer, 0, 64));
+  EXPECT_EQ(Complete(a, Send(8)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(c->receive_cq.Poll().value().bytes, 8u);
+  EXPECT_EQ(buffer.memory[7], 8);
+}
+
+TEST_F(SharedReceiveTest, AnnouncesOnceThatFewReceivesAreLeft) {
+  for (int i = 0; i < 4; ++i) PostShared(Data(buffer, 0, 64));
+  hca.SetSrqLimit(srqn, 3);
+  Complete(a, Send(8));
+  EXPECT_EQ(limits, 0) << "three are left, as many as the limit";
+  Complete(a, Send(8));
+  EXPECT_EQ(limits, 1);
+  Complete(a, Send(8));
+  EXPECT_EQ(limits, 1);
+}
+
+TEST_F(SharedReceiveTest, ErrorOfOneUserLeavesTheReceivesToTheOthers) {
+  PostShared(Data(buffer, 0, 64));
+  hca.ModifyQp(c->qpn, QpState::kError, {});
+  EXPECT_FALSE(requester.FlushReceives(c->qp()));
+  EXPECT_EQ(hca.FindSrq(srqn)->queue.Available(), 1u);
+  EXPECT_EQ(c->events, std::vector{QpEvent::kLastWqeReached});
+}
+
+}  // namespace
+}  // namespace softhca

@@ -1,0 +1,71 @@
+#include "dma/copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace softhca {
+namespace {
+
+std::vector<uint8_t> Counting(size_t bytes) {
+  std::vector<uint8_t> memory(bytes);
+  std::iota(memory.begin(), memory.end(), uint8_t{1});
+  return memory;
+}
+
+TEST(Copy, JoinsAndSplitsPieces) {
+  std::vector<uint8_t> source = Counting(32), target(32);
+  const std::vector<Bytes> from = {Bytes(source).subspan(0, 5), Bytes(source).subspan(5, 1),
+                                   Bytes(source).subspan(6, 26)};
+  const std::vector<Bytes> to = {Bytes(target).subspan(0, 16), Bytes(target).subspan(16, 16)};
+  Copy(to, from);
+  EXPECT_EQ(target, source);
+}
+
+TEST(Copy, StopsAtTheEndOfTheShorterList) {
+  std::vector<uint8_t> source = Counting(16), target(16);
+  const std::vector<Bytes> from = {Bytes(source).subspan(0, 4)}, to = {Bytes(target)};
+  Copy(to, from);
+  EXPECT_EQ(target[3], 4);
+  EXPECT_EQ(target[4], 0);
+  const std::vector<Bytes> little = {Bytes(target).subspan(8, 2)}, all = {Bytes(source)};
+  Copy(little, all);
+  EXPECT_EQ(target[9], 2);
+  EXPECT_EQ(target[10], 0);
+}
+
+TEST(Copy, PassesOverEmptyPieces) {
+  std::vector<uint8_t> source = Counting(4), target(4);
+  const std::vector<Bytes> from = {Bytes(), Bytes(source).subspan(0, 2), Bytes(),
+                                   Bytes(source).subspan(2, 2)};
+  const std::vector<Bytes> to = {Bytes(), Bytes(target)};
+  Copy(to, from);
+  EXPECT_EQ(target, source);
+  Copy({}, from);
+  Copy(to, {});
+}
+
+TEST(Copy, MovesWithinOneRange) {
+  std::vector<uint8_t> memory = Counting(100);
+  const std::vector<Bytes> from = {Bytes(memory).subspan(0, 90)}, to = {Bytes(memory).subspan(10, 90)};
+  Copy(to, from);
+  const std::vector<uint8_t> original = Counting(90);
+  EXPECT_TRUE(std::equal(original.begin(), original.end(), memory.begin() + 10));
+}
+
+TEST(Copy, TakesWordsOfAnyAlignment) {
+  std::vector<uint8_t> source = Counting(64);
+  for (const size_t bytes : {1, 2, 4, 8}) {
+    for (size_t offset = 0; offset < 8; ++offset) {
+      std::vector<uint8_t> target(24);
+      const std::vector<Bytes> from = {Bytes(source).subspan(offset, bytes)};
+      const std::vector<Bytes> to = {Bytes(target).subspan(7 - offset, bytes)};
+      Copy(to, from);
+      EXPECT_TRUE(std::equal(from[0].begin(), from[0].end(), to[0].begin())) << bytes << " at " << offset;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softhca

@@ -1,0 +1,83 @@
+#include "wire/direct_link.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/queues.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::WqeOpcode;
+
+Request EmptyWrite() {
+  Request request;
+  request.opcode = WqeOpcode::kRdmaWrite;
+  return request;
+}
+
+class DirectLinkTest : public testing::Test {
+ protected:
+  static DeviceConfig InfiniBandDevice(uint16_t lid) {
+    DeviceConfig device = TestDevice(static_cast<uint8_t>(lid));
+    device.link = mlx5::PortType::kInfiniBand;
+    device.ports[0].lid = lid;
+    return device;
+  }
+  /// Connects a queue pair of each device and sends a write of no bytes.
+  static Response::Kind KindOfWrite(DeviceConfig first, DeviceConfig second, const QpChange& change = {}) {
+    Hca near(std::move(first)), far(std::move(second));
+    QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
+    a.Connect(b, change);
+    b.Connect(a);
+    return DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind;
+  }
+  static DeviceConfig Down(DeviceConfig device) {
+    device.ports[0].up = false;
+    return device;
+  }
+};
+
+TEST_F(DirectLinkTest, FindsThePeerByItsGid) {
+  EXPECT_EQ(KindOfWrite(TestDevice(1), TestDevice(2)), Response::Kind::kAcknowledged);
+}
+
+TEST_F(DirectLinkTest, FindsThePeerByItsLid) {
+  EXPECT_EQ(KindOfWrite(InfiniBandDevice(1), InfiniBandDevice(2),
+                        {.path = AddressPath{.grh = false, .remote_lid = 2}}),
+            Response::Kind::kAcknowledged);
+}
+
+TEST_F(DirectLinkTest, DoesNotMixUpQueuePairsOfEqualNumber) {
+  Hca near(TestDevice(1)), far(TestDevice(2));
+  QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
+  ASSERT_EQ(a.qpn, b.qpn);
+  a.Connect(b);
+  b.Connect(a);
+  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kAcknowledged);
+  EXPECT_EQ(b.qp().next_receive_psn, 1u);
+  EXPECT_EQ(a.qp().next_receive_psn, 0u);
+}
+
+TEST_F(DirectLinkTest, NobodyAnswersAtAnUnknownAddress) {
+  Gid unknown{};
+  unknown[0] = 0xfe;
+  EXPECT_EQ(
+      KindOfWrite(TestDevice(1), TestDevice(2), {.path = AddressPath{.grh = true, .remote_gid = unknown}}),
+      Response::Kind::kSilence);
+}
+
+TEST_F(DirectLinkTest, NothingPassesAPortThatIsDown) {
+  EXPECT_EQ(KindOfWrite(Down(TestDevice(1)), TestDevice(2)), Response::Kind::kSilence);
+  EXPECT_EQ(KindOfWrite(TestDevice(1), Down(TestDevice(2))), Response::Kind::kSilence);
+}
+
+TEST_F(DirectLinkTest, PeerThatIsConnectedElsewhereIsSilent) {
+  Hca near(TestDevice(1)), far(TestDevice(2));
+  QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
+  a.Connect(b);
+  b.Connect(b, {.remote_qpn = a.qpn});  // a's number, but on its own device
+  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
+}
+
+}  // namespace
+}  // namespace softhca
