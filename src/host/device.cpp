@@ -113,14 +113,20 @@ std::vector<std::string> DeviceNames() {
 }
 
 std::string FirstActiveDevice() {
-  std::string states;
+  std::string findings;
   for (const std::string& name : DeviceNames()) {
-    const std::vector<Port> ports = QueryPorts(Open(name).get());
-    if (std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.active; })) return name;
-    states += (states.empty() ? "" : "; ") + name + ": " + InWords(ports);
+    std::string finding;
+    try {
+      const std::vector<Port> ports = QueryPorts(Open(name).get());
+      if (std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.active; })) return name;
+      finding = name + ": " + InWords(ports);
+    } catch (const Error& error) {  // the next device may be better
+      finding = error.what();
+    }
+    findings += (findings.empty() ? "" : "; ") + finding;
   }
-  if (states.empty()) throw Error("find", "an RDMA device", "this machine has no ConnectX", kNoDevice);
-  throw NoActivePort("any RDMA device", "no port is active (" + states + ")");
+  if (findings.empty()) throw Error("find", "an RDMA device", "this machine has no ConnectX", kNoDevice);
+  throw NoActivePort("any RDMA device", "no port is active (" + findings + ")");
 }
 
 Device::Device(const std::string& name)
