@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -54,10 +55,10 @@ class WqeBuilder {
         .dci_stream_low = 0,
         .fm_ce_se = flags_,
         .imm = imm_};
-    std::vector<uint8_t> wqe(sizeof ctrl);
+    const size_t bytes = sizeof ctrl + segments_.size();
+    std::vector<uint8_t> wqe((bytes + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes * mlx5::kWqebbBytes);
     std::memcpy(wqe.data(), &ctrl, sizeof ctrl);
-    wqe.insert(wqe.end(), segments_.begin(), segments_.end());
-    wqe.resize((wqe.size() + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes * mlx5::kWqebbBytes);
+    std::copy(segments_.begin(), segments_.end(), wqe.begin() + sizeof ctrl);
     return wqe;
   }
 
