@@ -10,6 +10,7 @@ if(TARGET warpverbs_host)
 endif()
 if(TARGET softhca)
   install(TARGETS softhca EXPORT warpverbs-softhca)
+  install(TARGETS softhca_preload)  # not exported: softhca finds it by its place, and nobody links it
   install(EXPORT warpverbs-softhca NAMESPACE warpverbs:: DESTINATION "${package_dir}")
 endif()
 
