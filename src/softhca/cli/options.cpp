@@ -1,0 +1,120 @@
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include "cli/build_info.hpp"
+
+namespace softhca {
+namespace {
+
+const std::map<std::string, mlx5::PortType> kLinks = {{"ethernet", mlx5::PortType::kEthernet},
+                                                      {"infiniband", mlx5::PortType::kInfiniBand}};
+const std::map<std::string, mlx5::Mtu> kMtus = {{"256", mlx5::Mtu::k256},
+                                                {"512", mlx5::Mtu::k512},
+                                                {"1024", mlx5::Mtu::k1024},
+                                                {"2048", mlx5::Mtu::k2048},
+                                                {"4096", mlx5::Mtu::k4096}};
+
+/// Takes a member of `table` by its name, whatever its case.
+template <class T>
+CLI::Option* AddChoice(CLI::App& app, const std::string& option, const std::map<std::string, T>& table,
+                       T& value) {
+  const auto take = [&value, &table, option](const std::string& text) {
+    const auto found = table.find(CLI::detail::to_lower(text));
+    if (found == table.end()) {
+      std::string names;
+      for (const auto& [name, unused] : table) names += (names.empty() ? "" : ", ") + name;
+      throw CLI::ValidationError(option, "'" + text + "' is none of " + names);
+    }
+    value = found->second;
+  };
+  return app.add_option_function<std::string>(option, take);
+}
+
+/// The usage line that CLI11 cannot know: a program follows the options.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: softhca [options] -- PROGRAM ARGS\n";
+  }
+};
+
+/// Takes 4096, 4k, 1m and the like.
+void AddMaxMessage(CLI::App& app, Settings& settings) {
+  const auto take = [&settings](const uint64_t& bytes) {
+    if (!std::has_single_bit(bytes) || bytes < 4096 || bytes > 1u << 30) {
+      throw CLI::ValidationError("--max-message",
+                                 std::to_string(bytes) + " is no power of two from 4k to 1g");
+    }
+    settings.log_max_message = static_cast<uint32_t>(std::countr_zero(bytes));
+  };
+  app.add_option_function<uint64_t>("--max-message", take,
+                                    "Longest message: a power of two from 4k to 1g (1g)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES");
+}
+
+void AddOptions(CLI::App& app, Settings& settings) {
+  app.add_option("--devices", settings.devices, "How many devices: mlx5_0, mlx5_1 and so on (1)")
+      ->check(CLI::Range(1, 16))
+      ->type_name("N");
+  app.add_option("--ports", settings.ports, "Ports of each device (1)")
+      ->check(CLI::Range(1, 2))
+      ->type_name("N");
+  AddChoice(app, "--link", kLinks, settings.link)
+      ->description("ethernet (RoCE; the default) or infiniband")
+      ->type_name("LAYER");
+  AddChoice(app, "--mtu", kMtus, settings.mtu)
+      ->description("The ports' MTU: 256, 512, 1024, 2048 or 4096 bytes of payload (4096)")
+      ->type_name("BYTES");
+  app.add_option("--port-down", settings.ports_down,
+                 "A port without link: DEVICE/PORT, DEVICE or all; may be repeated")
+      ->type_name("WHAT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag_callback(
+      "--no-atomics", [&settings] { settings.atomics = false; }, "Devices without atomic operations");
+  AddMaxMessage(app, settings);
+  app.add_flag("--stats", settings.stats,
+               "At the program's exit, print how many objects exist and were created");
+  app.add_flag("--verbose", settings.verbose, "Print each command that a device refuses, and why");
+  app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
+}
+
+Answer Refuse(const std::string& why) { return {"softhca: " + why + "; softhca --help says more\n", 2}; }
+
+}  // namespace
+
+std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
+  Options options;
+  const auto end = argv + argc;
+  const auto dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes != end) options.program.assign(dashes + 1, end);
+
+  CLI::App app("Runs a program on software ConnectX-7 devices, under the machine's own rdma-core.");
+  app.formatter(std::make_shared<HelpFormatter>());
+  AddOptions(app, options.settings);
+  try {
+    app.parse(static_cast<int>(dashes - argv), argv);
+    MakeDevices(options.settings);  // for its complaints
+  } catch (const CLI::CallForHelp&) {
+    return Answer{app.help(), 0};
+  } catch (const CLI::CallForVersion& version) {
+    return Answer{std::string(version.what()) + '\n', 0};
+  } catch (const CLI::ExtrasError&) {
+    const std::string first = app.remaining().front();
+    if (first.front() == '-') return Refuse("there is no option " + first);
+    return Refuse("put -- before the program: softhca -- " + first);
+  } catch (const std::exception& error) {
+    return Refuse(error.what());
+  }
+  if (options.program.empty()) return Refuse("name a program to run: softhca [options] -- PROGRAM ARGS");
+  return options;
+}
+
+}  // namespace softhca

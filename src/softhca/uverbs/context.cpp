@@ -1,0 +1,128 @@
+#include "uverbs/context.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "uverbs/real.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+const char* Describe(Kind kind) {
+  switch (kind) {
+    case Kind::kPd:
+      return "protection domain";
+    case Kind::kMkey:
+      return "memory key";
+    case Kind::kUar:
+      return "UAR";
+    case Kind::kUmem:
+      return "umem";
+    case Kind::kCq:
+      return "completion queue";
+    case Kind::kSrq:
+      return "shared receive queue";
+    case Kind::kQp:
+      return "queue pair";
+    case Kind::kAddressHandle:
+      return "address handle";
+  }
+  return "object";
+}
+
+}  // namespace
+
+Context::~Context() {
+  const auto lock = engine_.Pause();
+  // Users come after what they use, so the newest goes first.
+  while (!objects_.empty()) {
+    const auto newest = std::prev(objects_.end());
+    DestroyInHca(*newest->second);
+    objects_.erase(newest);
+  }
+}
+
+uint32_t Context::Add(std::unique_ptr<Object> object) {
+  objects_.emplace(++last_handle_, std::move(object));
+  return last_handle_;
+}
+
+Object& Context::GetAny(uint32_t handle) {
+  const auto found = objects_.find(handle);
+  if (found == objects_.end())
+    throw Errno(ENOENT, "there is no object with handle " + std::to_string(handle));
+  return *found->second;
+}
+
+Object& Context::Get(uint32_t handle, Kind kind) {
+  Object& object = GetAny(handle);
+  if (object.kind != kind || object.devx)
+    throw Errno(EINVAL, "handle " + std::to_string(handle) + " is of another kind of object");
+  return object;
+}
+
+const Object* Context::Find(Kind kind, uint32_t number) const {
+  const auto found = std::find_if(objects_.begin(), objects_.end(), [&](const auto& entry) {
+    return entry.second->kind == kind && entry.second->number == number;
+  });
+  return found == objects_.end() ? nullptr : found->second.get();
+}
+
+const Object& Context::Owned(Kind kind, uint32_t number) const {
+  const Object* const object = Find(kind, number);
+  if (object == nullptr) {
+    throw CommandError(mlx5::CommandStatus::kBadResource, std::string("this context has made no ") +
+                                                              Describe(kind) + " " + std::to_string(number));
+  }
+  return *object;
+}
+
+void Context::Destroy(uint32_t handle) {
+  const Object& object = GetAny(handle);
+  if (object.kind == Kind::kPd && Find(Kind::kAddressHandle, object.number) != nullptr) {
+    throw CommandError(
+        mlx5::CommandStatus::kResourceBusy,
+        "protection domain " + std::to_string(object.number) + " is still used by an address handle");
+  }
+  DestroyInHca(object);
+  objects_.erase(handle);
+}
+
+void Context::DestroyInHca(const Object& object) {
+  switch (object.kind) {
+    case Kind::kPd:
+      return hca().DeallocPd(object.number);
+    case Kind::kMkey:
+      return hca().DeregisterMemory(object.number);
+    case Kind::kUmem:
+      return hca().DeregisterUmem(object.number);
+    case Kind::kCq:
+      return hca().DestroyCq(object.number);
+    case Kind::kSrq:
+      return hca().DestroySrq(object.number);
+    case Kind::kQp:
+      return hca().DestroyQp(object.number);
+    case Kind::kUar:
+      munmap(hca().FreeUar(object.number), mlx5::kUarPageBytes);
+      return;
+    case Kind::kAddressHandle:
+      return;
+  }
+}
+
+std::shared_ptr<EventPipe> Context::AddPipe(size_t event_bytes) {
+  auto pipe = std::make_shared<EventPipe>(event_bytes);
+  pipes_.emplace(pipe->id(), pipe);
+  return pipe;
+}
+
+std::shared_ptr<EventPipe> Context::FindPipe(int fd) const {
+  struct stat status;
+  if (Real().fstat(fd, &status) != 0) throw Errno(EBADF, "the event descriptor is not open");
+  const auto found = pipes_.find({status.st_dev, status.st_ino});
+  if (found == pipes_.end()) throw Errno(EINVAL, "the event descriptor is not one of this context's");
+  return found->second;
+}
+
+}  // namespace softhca::uverbs

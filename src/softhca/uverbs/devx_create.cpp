@@ -1,0 +1,105 @@
+#include "uverbs/devx.hpp"
+#include "uverbs/limits.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+using mlx5::CommandOpcode;
+using mlx5::CommandStatus;
+
+std::unique_ptr<Object> MakeObject(Kind kind, uint32_t number) {
+  auto object = std::make_unique<Object>(kind, number);
+  object->devx = true;
+  return object;
+}
+
+std::unique_ptr<Object> AllocPd(const Mailboxes& mail) {
+  auto pd = MakeObject(Kind::kPd, mail.hca().AllocPd());
+  mail.Set(mlx5::command_out::kObjectNumber, pd->number);
+  return pd;
+}
+
+std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
+  using namespace mlx5;
+  const auto get = [&](auto field) { return mail.Get(field.At(create_cq_in::kCqc)); };
+  const uint32_t eqn = get(cqc::kCEqn);
+  CheckParameter(eqn >= limits::kFirstEqn && eqn < limits::kFirstEqn + limits::kCompletionVectors,
+                 "there is no such event queue");
+  CheckParameter(get(cqc::kCqeSz) <= 1 && get(cqc::kLogCqSize) <= limits::kLogCqDepth,
+                 "completions have 64 or 128 bytes, queues up to 2^22 of them");
+  const uint32_t ring_umem = mail.Get(create_cq_in::kCqUmemId);
+  const uint32_t record_umem = get(cqc::kDbrUmemId);
+  const uint64_t ring_offset = mail.Get(create_cq_in::kCqUmemOffset);
+  const uint64_t record_offset = get(cqc::kDbrAddr);
+  CheckParameter(ring_offset % 64 == 0 && record_offset % sizeof(CqDbr) == 0,
+                 "a queue or record is not aligned");
+
+  CqConfig config;
+  config.log_depth = get(cqc::kLogCqSize);
+  config.cqe_bytes = get(cqc::kCqeSz) == 0 ? 64 : 128;
+  config.collapsed = get(cqc::kCc);
+  config.ignore_overrun = get(cqc::kOi);
+  config.uar_page = get(cqc::kUarPage);
+  const uint64_t entries = config.collapsed ? 1 : uint64_t{1} << config.log_depth;
+  config.ring = UmemMemory(mail.context, ring_umem, ring_offset, entries * config.cqe_bytes, true);
+  config.dbr =
+      reinterpret_cast<CqDbr*>(UmemMemory(mail.context, record_umem, record_offset, sizeof(CqDbr), true));
+  config.umems = {ring_umem, record_umem};
+  mail.context.Owned(Kind::kUar, config.uar_page);
+  auto cq = MakeObject(Kind::kCq, mail.hca().CreateCq(std::move(config)));
+  mail.Set(command_out::kObjectNumber, cq->number);
+  return cq;
+}
+
+uint32_t ReadAccess(const Mailboxes& mail) {
+  using namespace mlx5;
+  const auto has = [&](auto field) { return mail.Get(field.At(create_mkey_in::kMkc)); };
+  return (has(mkc::kLw) ? kAccessLocalWrite : 0u) | (has(mkc::kRw) ? kAccessRemoteWrite : 0u) |
+         (has(mkc::kRr) ? kAccessRemoteRead : 0u) | (has(mkc::kA) ? kAccessRemoteAtomic : 0u);
+}
+
+std::unique_ptr<Object> CreateMkey(const Mailboxes& mail) {
+  using namespace mlx5;
+  constexpr uint32_t kTranslated = 1;  // access mode: pages
+  const auto get = [&](auto field) { return mail.Get(field.At(create_mkey_in::kMkc)); };
+  CheckParameter(get(mkc::kAccessMode10) == kTranslated && get(mkc::kAccessMode42) == 0 &&
+                     !get(mkc::kLength64) && !get(mkc::kUmrEn) && !get(mkc::kFree),
+                 "only keys for the pages of a umem are implemented");
+  Mkey mkey;
+  mkey.pdn = get(mkc::kPd);
+  mkey.access = ReadAccess(mail);
+  mkey.iova = get(mkc::kStartAddr);
+  mkey.bytes = get(mkc::kLen);
+  mkey.memory = UmemMemory(mail.context, mail.Get(create_mkey_in::kMkeyUmemId),
+                           mail.Get(create_mkey_in::kMkeyUmemOffset), mkey.bytes,
+                           (mkey.access & ~uint32_t{kAccessRemoteRead}) != 0);
+  mail.context.Owned(Kind::kPd, mkey.pdn);
+  auto object =
+      MakeObject(Kind::kMkey, mail.hca().RegisterMemory(mkey, static_cast<uint8_t>(get(mkc::kMkey70))));
+  mail.Set(command_out::kObjectNumber, object->number >> 8);
+  return object;
+}
+
+constexpr CreateCommand kCommands[] = {
+    {CommandOpcode::kAllocPd, mlx5::kCommandHeaderBytes, mlx5::kCommandOutBytes, AllocPd},
+    {CommandOpcode::kCreateCq, mlx5::create_cq_in::kBytes, mlx5::kCommandOutBytes, CreateCq},
+    {CommandOpcode::kCreateMkey, mlx5::create_mkey_in::kBytes, mlx5::kCommandOutBytes, CreateMkey},
+    {CommandOpcode::kCreateQp, mlx5::create_qp_in::kBytes, mlx5::kCommandOutBytes, CreateQpByDevx},
+};
+
+}  // namespace
+
+std::span<const CreateCommand> CreateCommands() { return kCommands; }
+
+void CheckParameter(bool good, const char* why) {
+  if (!good) throw CommandError(CommandStatus::kBadParameter, why);
+}
+
+uint8_t* UmemMemory(Context& context, uint32_t umem, uint64_t offset, uint64_t bytes, bool writable) {
+  const auto& object = static_cast<const UmemObject&>(context.Owned(Kind::kUmem, umem));
+  CheckParameter(object.writable || !writable,
+                 "the hardware writes there, but the umem has no local write access");
+  return context.hca().UmemAddress(umem, offset, bytes);
+}
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,50 @@
+#include <cstring>
+
+#include "uverbs/capabilities.hpp"
+#include "uverbs/devx.hpp"
+#include "uverbs/limits.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+using mlx5::CommandOpcode;
+
+void QueryHcaCap(const Mailboxes& mail) {
+  // The lowest bit asks for the current values or the greatest possible ones: here the same.
+  const auto page = static_cast<mlx5::CapabilityPage>(mail.Get(mlx5::command_in::kOpMod) >> 1);
+  FillCapabilities(page, mail.hca().config(), mail.out);
+}
+
+void QueryRoceAddress(const Mailboxes& mail) {
+  using namespace mlx5;
+  const auto& ports = mail.hca().config().ports;
+  const uint32_t named = mail.Get(query_roce_address_in::kVhcaPortNum);
+  const uint32_t port = named == 0 ? 1 : named;
+  const uint32_t index = mail.Get(query_roce_address_in::kRoceAddressIndex);
+  CheckParameter(mail.hca().config().link == PortType::kEthernet, "the device has no RoCE addresses");
+  CheckParameter(port <= ports.size() && index < limits::GidTableSize(PortType::kEthernet),
+                 "there is no such address");
+  const PortConfig& config = ports[port - 1];
+  if (index >= config.gids.size()) return;  // an empty entry is all zeros
+  constexpr uint32_t kAddress = query_roce_address_out::kAddress;
+  const GidEntry& entry = config.gids[index];
+  const Mac& mac = config.mac;
+  std::memcpy(mail.out.data() + kAddress / 32, entry.gid.data(), entry.gid.size());
+  mail.Set(roce_addr_layout::kSourceMac4732.At(kAddress), uint32_t{mac[0]} << 8 | mac[1]);
+  mail.Set(roce_addr_layout::kSourceMac310.At(kAddress),
+           uint32_t{mac[2]} << 24 | uint32_t{mac[3]} << 16 | uint32_t{mac[4]} << 8 | mac[5]);
+  mail.Set(roce_addr_layout::kRoceL3Type.At(kAddress), entry.gid[10] == 0xff ? 0 : 1);  // IPv4, IPv6
+  mail.Set(roce_addr_layout::kRoceVersion.At(kAddress), entry.version);
+}
+
+constexpr QueryCommand kCommands[] = {
+    {CommandOpcode::kQueryHcaCap, mlx5::kCommandHeaderBytes, mlx5::query_hca_cap_out::kBytes, QueryHcaCap},
+    {CommandOpcode::kQueryRoceAddress, mlx5::query_roce_address_in::kBytes,
+     mlx5::query_roce_address_out::kBytes, QueryRoceAddress},
+};
+
+}  // namespace
+
+std::span<const QueryCommand> GeneralCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

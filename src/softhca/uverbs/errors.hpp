@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace softhca::uverbs {
+
+/// A command that fails with an errno; the sentence is for --verbose.
+class Errno : public std::runtime_error {
+ public:
+  Errno(int value, const std::string& why) : std::runtime_error(why), value_(value) {}
+
+  int value() const { return value_; }
+
+ private:
+  int value_;
+};
+
+/// What a kernel makes of a firmware status.
+///
+/// @source  Linux v6.1, drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err()
+constexpr int ToErrno(warpverbs::mlx5::CommandStatus status) {
+  using warpverbs::mlx5::CommandStatus;
+  switch (status) {
+    case CommandStatus::kOk:
+      return 0;
+    case CommandStatus::kResourceBusy:
+      return EBUSY;
+    case CommandStatus::kLimitExceeded:
+      return ENOMEM;
+    case CommandStatus::kNoResources:
+      return EAGAIN;
+    case CommandStatus::kInternalError:
+    case CommandStatus::kBadSystemState:
+    case CommandStatus::kBadInputLength:
+    case CommandStatus::kBadOutputLength:
+      return EIO;
+    default:
+      return EINVAL;
+  }
+}
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,81 @@
+#include "uverbs/event_pipe.hpp"
+
+#include <fcntl.h>
+#include <rdma/ib_user_verbs.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "uverbs/errors.hpp"
+#include "uverbs/real.hpp"
+
+namespace softhca::uverbs {
+
+EventPipe::EventPipe(size_t event_bytes) : event_bytes_(event_bytes) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Errno(errno, "no pipe for events");
+  program_end_ = ends[0];
+  write_end_ = ends[1];
+  fcntl(write_end_, F_SETFL, O_NONBLOCK);
+  // A second opening of the pipe, not a duplicate: it has flags of its own.
+  const std::string self = "/proc/self/fd/" + std::to_string(program_end_);
+  own_reader_ = Real().open(self.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat status;
+  if (own_reader_ < 0 || Real().fstat(program_end_, &status) != 0) {
+    const int error = errno;
+    for (const int fd : {program_end_, write_end_, own_reader_}) Real().close(fd);
+    throw Errno(error, "a pipe for events cannot be opened through /proc/self/fd");
+  }
+  id_ = {status.st_dev, status.st_ino};
+}
+
+EventPipe::~EventPipe() {
+  Real().close(write_end_);
+  Real().close(own_reader_);
+}
+
+bool EventPipe::Write(const void* event) {
+  return write(write_end_, event, event_bytes_) == static_cast<ssize_t>(event_bytes_);
+}
+
+uint32_t EventPipe::Withdraw(uint64_t element) {
+  std::vector<std::vector<uint8_t>> others;
+  uint32_t withdrawn = 0;
+  std::vector<uint8_t> event(event_bytes_);
+  while (read(own_reader_, event.data(), event_bytes_) == static_cast<ssize_t>(event_bytes_)) {
+    if (std::memcmp(event.data(), &element, sizeof element) == 0) {
+      ++withdrawn;
+    } else {
+      others.push_back(event);
+    }
+  }
+  for (const auto& other : others) Write(other.data());
+  return withdrawn;
+}
+
+void EventSource::SendCompletion() {
+  ib_uverbs_comp_event_desc event{};
+  event.cq_handle = element_;
+  Send(&event);
+}
+
+void EventSource::SendAsync(uint32_t type) {
+  ib_uverbs_async_event_desc event{};
+  event.element = element_;
+  event.event_type = type;
+  Send(&event);
+}
+
+void EventSource::Send(const void* event) {
+  if (pipe_ != nullptr && pipe_->Write(event)) ++sent_;
+}
+
+uint32_t EventSource::Close() {
+  if (pipe_ == nullptr) return 0;
+  const uint32_t read = sent_ - pipe_->Withdraw(element_);
+  pipe_ = nullptr;
+  return read;
+}
+
+}  // namespace softhca::uverbs

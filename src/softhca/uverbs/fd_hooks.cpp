@@ -1,0 +1,44 @@
+#include <linux/netlink.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include <cerrno>
+#include <cstdarg>
+
+#include "uverbs/process.hpp"
+#include "uverbs/real.hpp"
+
+// Stand-ins for the C library's functions that take file descriptors. Foreign calls pass through without a
+// lock, an allocation or a change of errno: other drivers' ioctls, and closes in signal handlers, come this
+// way too.
+
+using namespace softhca::uverbs;  // NOLINT(google-build-using-namespace): the hooks are the C library's names
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+int ioctl(int fd, unsigned long request, ...) noexcept {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (request != RDMA_VERBS_IOCTL || !MayBeOurs(fd)) return Real().ioctl(fd, request, argument);
+  const int error = RunIoctl(fd, argument);
+  if (error == kNotOurs) return Real().ioctl(fd, request, argument);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+int close(int fd) { return MayBeOurs(fd) ? CloseOurs(fd) : Real().close(fd); }
+
+int socket(int domain, int type, int protocol) noexcept {
+  // A kernel with RDMA would list its own devices here; refused, rdma-core looks at the tree.
+  if (domain == AF_NETLINK && protocol == NETLINK_RDMA && LaunchSettings() != nullptr) {
+    errno = EPROTONOSUPPORT;
+    return -1;
+  }
+  return Real().socket(domain, type, protocol);
+}
+
+#pragma GCC visibility pop
+}

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/config.hpp"
+
+/// The limits of a ConnectX-7, each stated once; softhca keeps what it promises here.
+namespace softhca::limits {
+
+inline constexpr uint32_t kLogQps = 18;
+inline constexpr uint32_t kLogCqs = 24;
+inline constexpr uint32_t kLogSrqs = 23;
+inline constexpr uint32_t kLogMkeys = 24;
+inline constexpr uint32_t kLogPds = 24;
+inline constexpr uint32_t kLogQueueDepth = 15;  ///< of send, receive and shared receive queues
+inline constexpr uint32_t kLogCqDepth = 22;
+
+inline constexpr uint32_t kSendWqeBytes = 1024;
+inline constexpr uint32_t kReceiveWqeBytes = 512;
+inline constexpr uint32_t kSegments = 30;  ///< data segments of 512 bytes, after control and remote address
+inline constexpr uint32_t kSrqSegments = 31;
+
+inline constexpr uint32_t kLogReads = 4;  ///< reads and atomics in flight, each way
+inline constexpr uint32_t kLogBfRegister = 9;
+inline constexpr uint32_t kPkeys = 128;
+inline constexpr uint32_t kCompletionVectors = 8;
+inline constexpr uint32_t kFirstEqn = 8;  ///< of completion vector 0
+inline constexpr uint32_t kLocalAckDelay = 16;
+inline constexpr uint32_t kClockKhz = 1'000'000;
+inline constexpr uint32_t kAtomicBytes = 4 | 8;
+
+inline constexpr uint16_t kSubnetManagerLid = 1;
+inline constexpr uint16_t kRocePort = 4791;
+inline constexpr uint16_t kFirstSourcePort = 0xc000, kLastSourcePort = 0xffff;
+
+constexpr uint32_t GidTableSize(mlx5::PortType link) { return link == mlx5::PortType::kEthernet ? 16 : 8; }
+
+/// The capability mask of a port: a communication manager, and on Ethernet GIDs that are IP addresses.
+constexpr uint32_t PortCapabilities(mlx5::PortType link) {
+  constexpr uint32_t kCommunicationManager = 1u << 16, kIpBasedGids = 1u << 26;
+  return link == mlx5::PortType::kEthernet ? kCommunicationManager | kIpBasedGids : kCommunicationManager;
+}
+
+}  // namespace softhca::limits

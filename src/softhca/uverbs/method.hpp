@@ -1,0 +1,88 @@
+#pragma once
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include <array>
+#include <mutex>
+#include <span>
+
+#include "uverbs/context.hpp"
+#include "uverbs/ioctl_request.hpp"
+
+namespace softhca::uverbs {
+
+/// A command in execution.
+class Call {
+ public:
+  Call(int fd, Context& context, IoctlRequest& request) : fd_(fd), context_(context), request_(request) {}
+
+  /// The device's file, as the program named it.
+  int fd() const { return fd_; }
+  IoctlRequest& request() const { return request_; }
+  const DeviceConfig& config() const { return context_.hca().config(); }
+
+  /// The context and its device; the hardware stands still from the first use of either until the call ends.
+  /// What takes long, such as bringing memory in, is done before.
+  Context& context() {
+    if (!lock_.owns_lock()) lock_ = context_.engine().Pause();
+    return context_;
+  }
+  Hca& hca() { return context().hca(); }
+
+ private:
+  int fd_;
+  Context& context_;
+  IoctlRequest& request_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// A method of an object of the kernel's interface.
+struct Method {
+  uint16_t object;
+  uint16_t id;
+  const char* name;
+  void (*run)(Call&);
+  std::array<Attribute, 18> attributes{};
+};
+
+/// A command of the older, structure-based interface, which travels in an ioctl too.
+struct WriteCommand {
+  uint32_t id;
+  const char* name;
+  void (*run)(Call&);
+  size_t input_bytes;
+  size_t output_bytes;
+};
+
+// One table a kind of object.
+std::span<const Method> DeviceMethods();
+std::span<const Method> PdMethods();
+std::span<const Method> MrMethods();
+std::span<const Method> CqMethods();
+std::span<const Method> SrqMethods();
+std::span<const Method> QpMethods();
+std::span<const Method> EventMethods();
+std::span<const Method> UarMethods();
+std::span<const Method> DevxMethods();
+
+std::span<const WriteCommand> DeviceCommands();
+std::span<const WriteCommand> PdCommands();
+std::span<const WriteCommand> MrCommands();
+std::span<const WriteCommand> EventCommands();
+std::span<const WriteCommand> SrqCommands();
+std::span<const WriteCommand> QpCommands();
+std::span<const WriteCommand> AddressCommands();
+std::span<const Method> AddressMethods();
+
+/// Finds and runs the method of a command.
+///
+/// @errors  Errno, CommandError
+void Dispatch(Call& call);
+/// The method's name, for messages.
+const char* Name(const IoctlRequest& request);
+
+/// DEVICE/INVOKE_WRITE: finds and runs the structure-based command.
+void InvokeWrite(Call& call);
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,75 @@
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include <algorithm>
+
+#include "uverbs/address.hpp"
+#include "uverbs/method.hpp"
+
+namespace softhca::uverbs {
+
+Mac ResolveMac(const Engine& engine, const Gid& gid) {
+  for (const auto& hca : engine.devices()) {
+    for (const PortConfig& port : hca->config().ports) {
+      const bool own = std::any_of(port.gids.begin(), port.gids.end(),
+                                   [&](const GidEntry& entry) { return entry.gid == gid; });
+      if (own) return port.mac;
+    }
+  }
+  constexpr uint8_t kLocallyAdministered = 2;
+  if (gid[11] == 0xff && gid[12] == 0xfe) {
+    const auto first = static_cast<uint8_t>(gid[8] ^ kLocallyAdministered);
+    return {first, gid[9], gid[10], gid[13], gid[14], gid[15]};
+  }
+  return {kLocallyAdministered, 0, gid[12], gid[13], gid[14], gid[15]};
+}
+
+namespace {
+
+void CreateAddressHandle(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_create_ah>(UVERBS_ATTR_CORE_IN);
+  const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
+  const DeviceConfig& config = call.config();
+  if (wish.attr.port_num == 0 || wish.attr.port_num > config.ports.size())
+    throw Errno(EINVAL, "there is no such port");
+  const PortConfig& port = config.ports[wish.attr.port_num - 1];
+  if (wish.attr.is_global != 0 && wish.attr.grh.sgid_index >= port.gids.size()) {
+    throw Errno(EINVAL, "there is no such local GID");
+  }
+  Gid gid;
+  std::copy_n(wish.attr.grh.dgid, gid.size(), gid.begin());
+  const Mac mac = ResolveMac(call.context().engine(), gid);
+  mlx5_ib_create_ah_resp driver{};
+  driver.response_length = offsetof(mlx5_ib_create_ah_resp, reserved);
+  std::copy(mac.begin(), mac.end(), driver.dmac);
+  ib_uverbs_create_ah_resp answer{};
+  answer.ah_handle = call.context().Add(std::make_unique<Object>(Kind::kAddressHandle, pdn));
+  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
+}
+
+void DestroyAddressHandle(Call& call) {
+  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_AH_HANDLE);
+  call.context().Get(handle, Kind::kAddressHandle);
+  call.context().Destroy(handle);
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_AH,
+     UVERBS_METHOD_AH_DESTROY,
+     "DESTROY_AH",
+     DestroyAddressHandle,
+     {Required(UVERBS_ATTR_DESTROY_AH_HANDLE)}},
+};
+
+constexpr WriteCommand kCommands[] = {
+    {IB_USER_VERBS_CMD_CREATE_AH, "CREATE_AH", CreateAddressHandle, sizeof(ib_uverbs_create_ah),
+     sizeof(ib_uverbs_create_ah_resp)},
+};
+
+}  // namespace
+
+std::span<const Method> AddressMethods() { return kMethods; }
+std::span<const WriteCommand> AddressCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

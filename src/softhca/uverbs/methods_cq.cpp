@@ -1,0 +1,97 @@
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include <bit>
+
+#include "uverbs/limits.hpp"
+#include "uverbs/method.hpp"
+#include "uverbs/user_memory.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr uint32_t kCqErrorEvent = 0;  // IBV_EVENT_CQ_ERR
+
+std::unique_ptr<CqObject> MakeObject(Call& call) {
+  const IoctlRequest& request = call.request();
+  const auto pipe = [&](uint16_t id) {
+    return request.Has(id) ? call.context().FindPipe(static_cast<int>(request.Handle(id))) : nullptr;
+  };
+  const auto element = request.Get<uint64_t>(UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
+  return std::make_unique<CqObject>(EventSource(pipe(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), element),
+                                    EventSource(pipe(UVERBS_ATTR_CREATE_CQ_EVENT_FD), element));
+}
+
+void CheckDriver(const mlx5_ib_create_cq& driver) {
+  if (driver.flags != MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX || driver.cqe_comp_en != 0) {
+    throw Errno(EOPNOTSUPP, "compressed, padded and wall-clock completions are not supported");
+  }
+}
+
+CqConfig ReadConfig(const IoctlRequest& request, const mlx5_ib_create_cq& driver) {
+  const uint64_t entries = std::bit_ceil(uint64_t{request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_CQE)} + 1);
+  if (entries < 2 || entries > 1u << limits::kLogCqDepth) {
+    throw Errno(EINVAL, "a completion queue of " + std::to_string(entries) + " entries is out of range");
+  }
+  if (request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR) >= limits::kCompletionVectors) {
+    throw Errno(EINVAL, "there is no such completion vector");
+  }
+  CqConfig config;
+  config.ring = UserQueue(driver.buf_addr, entries * driver.cqe_size);
+  config.dbr = static_cast<mlx5::CqDbr*>(UserRecord(driver.db_addr));
+  config.log_depth = static_cast<uint32_t>(std::countr_zero(entries));
+  config.cqe_bytes = driver.cqe_size;
+  config.uar_page = driver.uar_page_index;
+  config.ignore_overrun =
+      (request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_FLAGS, 0) & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0;
+  return config;
+}
+
+void CreateCq(Call& call) {
+  IoctlRequest& request = call.request();
+  const auto driver = request.GetExtensible<mlx5_ib_create_cq>(UVERBS_ATTR_UHW_IN);
+  CheckDriver(driver);
+  CqConfig config = ReadConfig(request, driver);
+  const uint32_t last_entry = (1u << config.log_depth) - 1;
+  call.context().Owned(Kind::kUar, config.uar_page);
+  auto object = MakeObject(call);
+  config.on_completion = [cq = object.get()] { cq->completions.SendCompletion(); };
+  config.on_error = [cq = object.get()] { cq->errors.SendAsync(kCqErrorEvent); };
+  object->number = call.hca().CreateCq(std::move(config));
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_cq_resp{object->number, 0});
+  request.Set(UVERBS_ATTR_CREATE_CQ_RESP_CQE, last_entry);
+  request.SetHandle(UVERBS_ATTR_CREATE_CQ_HANDLE, call.context().Add(std::move(object)));
+}
+
+void DestroyCq(Call& call) {
+  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_CQ_HANDLE);
+  auto& cq = call.context().Get<CqObject>(handle, Kind::kCq);
+  EventSource completions = cq.completions;
+  EventSource errors = cq.errors;
+  call.context().Destroy(handle);
+  call.request().Set(UVERBS_ATTR_DESTROY_CQ_RESP,
+                     ib_uverbs_destroy_cq_resp{completions.Close(), errors.Close()});
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_CQ,
+     UVERBS_METHOD_CQ_CREATE,
+     "CREATE_CQ",
+     CreateCq,
+     {Required(UVERBS_ATTR_CREATE_CQ_HANDLE), Required(UVERBS_ATTR_CREATE_CQ_CQE),
+      Required(UVERBS_ATTR_CREATE_CQ_USER_HANDLE), Optional(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL),
+      Required(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR), Optional(UVERBS_ATTR_CREATE_CQ_FLAGS),
+      Required(UVERBS_ATTR_CREATE_CQ_RESP_CQE), Optional(UVERBS_ATTR_CREATE_CQ_EVENT_FD),
+      Required(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+    {UVERBS_OBJECT_CQ,
+     UVERBS_METHOD_CQ_DESTROY,
+     "DESTROY_CQ",
+     DestroyCq,
+     {Required(UVERBS_ATTR_DESTROY_CQ_HANDLE), Required(UVERBS_ATTR_DESTROY_CQ_RESP)}},
+};
+
+}  // namespace
+
+std::span<const Method> CqMethods() { return kMethods; }
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,173 @@
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+
+#include "uverbs/capabilities.hpp"
+#include "uverbs/limits.hpp"
+#include "uverbs/method.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+/// What the driver answers to QUERY_DEVICE beside the common part: no offload of any kind.
+void AnswerDriver(IoctlRequest& request) {
+  mlx5_ib_query_device_resp driver{};
+  driver.response_length =
+      static_cast<uint32_t>(std::min(request.Length(UVERBS_ATTR_UHW_OUT), sizeof driver));
+  request.Set(UVERBS_ATTR_UHW_OUT, driver);
+}
+
+void QueryDevice(Call& call) {
+  call.request().Set(UVERBS_ATTR_CORE_OUT, DeviceAttributes(call.config()));
+  AnswerDriver(call.request());
+}
+
+void QueryDeviceEx(Call& call) {
+  if (call.request().Get<ib_uverbs_ex_query_device>(UVERBS_ATTR_CORE_IN).comp_mask != 0) {
+    throw Errno(EINVAL, "the compatibility mask is unknown");
+  }
+  ib_uverbs_ex_query_device_resp answer{};
+  answer.base = DeviceAttributes(call.config());
+  answer.response_length =
+      static_cast<uint32_t>(std::min(call.request().Length(UVERBS_ATTR_CORE_OUT), sizeof answer));
+  answer.timestamp_mask = INT64_MAX;
+  answer.hca_core_clock = limits::kClockKhz;
+  answer.device_cap_flags_ex = answer.base.device_cap_flags;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  AnswerDriver(call.request());
+}
+
+void GetContext(Call& call) {
+  IoctlRequest& request = call.request();
+  const auto wish = request.GetExtensible<mlx5_ib_alloc_ucontext_req_v2>(UVERBS_ATTR_UHW_IN);
+  if (wish.max_cqe_version == 0 || (wish.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0) {
+    throw Errno(EOPNOTSUPP,
+                "libmlx5 is too old: it knows neither CQE version 1 nor UARs allocated one by one");
+  }
+  call.context().devx = (wish.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
+  request.Set(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, limits::kCompletionVectors);
+  request.Set(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
+  request.Set(UVERBS_ATTR_UHW_OUT, ContextAttributes(call.config()));
+}
+
+void QueryContext(Call& call) {
+  IoctlRequest& request = call.request();
+  request.Set(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, limits::kCompletionVectors);
+  request.Set(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
+  request.Set(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, ContextAttributes(call.config()));
+}
+
+uint32_t CheckPort(const DeviceConfig& config, uint32_t port) {
+  if (port == 0 || port > config.ports.size())
+    throw Errno(EINVAL, "there is no port " + std::to_string(port));
+  return port;
+}
+
+void QueryPort(Call& call) {
+  const auto port = CheckPort(call.config(), call.request().Get<uint8_t>(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
+  ib_uverbs_query_port_resp_ex answer{};
+  answer.legacy_resp = PortAttributes(call.config(), port);
+  call.request().Set(UVERBS_ATTR_QUERY_PORT_RESP, answer);
+}
+
+ib_uverbs_gid_entry Describe(const DeviceConfig& config, uint32_t port, uint32_t index) {
+  const GidEntry& entry = config.ports[port - 1].gids[index];
+  ib_uverbs_gid_entry answer{};
+  std::memcpy(answer.gid, entry.gid.data(), entry.gid.size());
+  answer.gid_index = index;
+  answer.port_num = port;
+  answer.gid_type = config.link == mlx5::PortType::kInfiniBand ? IB_UVERBS_GID_TYPE_IB
+                    : entry.version == mlx5::RoceVersion::kV2  ? IB_UVERBS_GID_TYPE_ROCE_V2
+                                                               : IB_UVERBS_GID_TYPE_ROCE_V1;
+  return answer;
+}
+
+void CheckFlags(uint32_t flags) {
+  if (flags != 0) throw Errno(EINVAL, "the flags are unknown");
+}
+
+void QueryGidEntry(Call& call) {
+  const IoctlRequest& request = call.request();
+  CheckFlags(request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS));
+  const auto port = CheckPort(call.config(), request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_PORT));
+  const auto index = request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+  if (index >= limits::GidTableSize(call.config().link)) throw Errno(EINVAL, "the GID table is shorter");
+  if (index >= call.config().ports[port - 1].gids.size()) {
+    throw Errno(ENODATA, "GID " + std::to_string(index) + " is empty");
+  }
+  call.request().Set(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, Describe(call.config(), port, index));
+}
+
+void QueryGidTable(Call& call) {
+  IoctlRequest& request = call.request();
+  CheckFlags(request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS));
+  const auto stride = request.Get<uint64_t>(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE);
+  if (stride == 0) throw Errno(EINVAL, "GID entries need a size");
+  std::vector<uint8_t> table;
+  uint64_t count = 0;
+  for (uint32_t port = 1; port <= call.config().ports.size(); ++port) {
+    for (uint32_t index = 0; index < call.config().ports[port - 1].gids.size(); ++index, ++count) {
+      const ib_uverbs_gid_entry entry = Describe(call.config(), port, index);
+      if ((count + 1) * stride > request.Length(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES)) {
+        throw Errno(EINVAL, "there are more GIDs than fit");
+      }
+      table.resize((count + 1) * stride);
+      std::memcpy(table.data() + count * stride, &entry, std::min<size_t>(stride, sizeof entry));
+    }
+  }
+  request.SetBytes(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table);
+  request.Set(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count);
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_INVOKE_WRITE,
+     "INVOKE_WRITE",
+     InvokeWrite,
+     {Required(UVERBS_ATTR_WRITE_CMD), Optional(UVERBS_ATTR_CORE_IN), Optional(UVERBS_ATTR_CORE_OUT),
+      Optional(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_GET_CONTEXT,
+     "GET_CONTEXT",
+     GetContext,
+     {Optional(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS), Optional(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT),
+      Optional(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_QUERY_CONTEXT,
+     "QUERY_CONTEXT",
+     QueryContext,
+     {Optional(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS), Optional(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT),
+      Optional(MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX)}},
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_QUERY_PORT,
+     "QUERY_PORT",
+     QueryPort,
+     {Required(UVERBS_ATTR_QUERY_PORT_PORT_NUM), Required(UVERBS_ATTR_QUERY_PORT_RESP)}},
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_QUERY_GID_ENTRY,
+     "QUERY_GID_ENTRY",
+     QueryGidEntry,
+     {Required(UVERBS_ATTR_QUERY_GID_ENTRY_PORT), Required(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX),
+      Required(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS), Required(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY)}},
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_QUERY_GID_TABLE,
+     "QUERY_GID_TABLE",
+     QueryGidTable,
+     {Required(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE), Required(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS),
+      Required(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES),
+      Required(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES)}},
+};
+
+constexpr WriteCommand kCommands[] = {
+    {IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", QueryDevice, sizeof(ib_uverbs_query_device),
+     sizeof(ib_uverbs_query_device_resp)},
+    {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, "EX_QUERY_DEVICE", QueryDeviceEx,
+     sizeof(ib_uverbs_ex_query_device), offsetof(ib_uverbs_ex_query_device_resp, odp_caps)},
+};
+
+}  // namespace
+
+std::span<const Method> DeviceMethods() { return kMethods; }
+std::span<const WriteCommand> DeviceCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,65 @@
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "uverbs/method.hpp"
+#include "uverbs/user_memory.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr uint32_t kRemoteChanges = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+/// @return  the part of the access flags that the HCA checks
+uint32_t CheckAccess(uint32_t flags) {
+  constexpr uint32_t kChecked = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges;
+  constexpr uint32_t kIgnored = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+  if ((flags & ~(kChecked | kIgnored)) != 0)
+    throw Errno(EOPNOTSUPP, "memory windows and paging are not supported");
+  if ((flags & kRemoteChanges) != 0 && (flags & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    throw Errno(EINVAL, "remote write and remote atomic need local write too");
+  }
+  return flags & kChecked;
+}
+
+void RegisterMr(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_reg_mr>(UVERBS_ATTR_CORE_IN);
+  const uint32_t access = CheckAccess(wish.access_flags);
+  constexpr uint64_t kPageMask = 4095;
+  if ((wish.start & kPageMask) != (wish.hca_va & kPageMask)) {
+    throw Errno(EINVAL, "the memory and its address for the HCA lie differently in their pages");
+  }
+  PopulateRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+  const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
+  const uint32_t key = call.hca().RegisterMemory(
+      {pdn, access, wish.hca_va, reinterpret_cast<uint8_t*>(wish.start), wish.length});
+  ib_uverbs_reg_mr_resp answer{};
+  answer.mr_handle = call.context().Add(std::make_unique<Object>(Kind::kMkey, key));
+  answer.lkey = key;
+  answer.rkey = key;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+}
+
+void DestroyMr(Call& call) {
+  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_MR_HANDLE);
+  call.context().Get(handle, Kind::kMkey);
+  call.context().Destroy(handle);
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_MR_DESTROY,
+     "DEREG_MR",
+     DestroyMr,
+     {Required(UVERBS_ATTR_DESTROY_MR_HANDLE)}},
+};
+
+constexpr WriteCommand kCommands[] = {
+    {IB_USER_VERBS_CMD_REG_MR, "REG_MR", RegisterMr, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp)},
+};
+
+}  // namespace
+
+std::span<const Method> MrMethods() { return kMethods; }
+std::span<const WriteCommand> MrCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,132 @@
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include <bit>
+
+#include "uverbs/limits.hpp"
+#include "uverbs/method.hpp"
+#include "uverbs/modify_qp.hpp"
+#include "uverbs/user_memory.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+ibv_event_type EventType(QpEvent event) {
+  switch (event) {
+    case QpEvent::kInvalidRequest:
+      return IBV_EVENT_QP_REQ_ERR;
+    case QpEvent::kAccessError:
+      return IBV_EVENT_QP_ACCESS_ERR;
+    case QpEvent::kLastWqeReached:
+      return IBV_EVENT_QP_LAST_WQE_REACHED;
+  }
+  return IBV_EVENT_QP_FATAL;
+}
+
+void CheckDriver(const mlx5_ib_create_qp& driver) {
+  // Scattering small data into completions is a right, not a duty, so its flags need nothing.
+  constexpr uint32_t kKnown =
+      MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
+  if ((driver.flags & ~kKnown) != 0 || (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) {
+    throw Errno(EOPNOTSUPP, "queue pair flags " + std::to_string(driver.flags) + " are not supported");
+  }
+  constexpr uint32_t kMost = 1u << limits::kLogQueueDepth;
+  if (driver.sq_wqe_count > kMost || driver.rq_wqe_count > kMost || driver.rq_wqe_shift > 9) {
+    throw Errno(EINVAL, "the queues are too large");
+  }
+}
+
+/// The queues as libmlx5 lays them out: receives first, then sends; one record for each.
+void PlaceQueues(const mlx5_ib_create_qp& driver, QpConfig& config) {
+  const uint64_t receive_bytes = uint64_t{driver.rq_wqe_count} << driver.rq_wqe_shift;
+  const uint64_t bytes = receive_bytes + uint64_t{driver.sq_wqe_count} * mlx5::kWqebbBytes;
+  auto* const record = static_cast<mlx5::QpDbr*>(UserRecord(driver.db_addr));
+  uint8_t* const queues = bytes == 0 ? nullptr : UserQueue(driver.buf_addr, bytes);
+  config.send_ring = queues + receive_bytes;
+  config.send_depth = driver.sq_wqe_count;
+  config.send_dbr = &record->send;
+  config.receive.ring = queues;
+  config.receive.dbr = &record->receive;
+  config.receive.depth = driver.rq_wqe_count;
+  config.receive.stride = 1u << driver.rq_wqe_shift;
+}
+
+void CreateQp(Call& call) {
+  IoctlRequest& request = call.request();
+  if (request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE) != IBV_QPT_RC) {
+    throw Errno(EOPNOTSUPP, "only reliable connections are implemented");
+  }
+  const auto flags = request.Get<uint32_t>(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
+  if ((flags & ~uint32_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) != 0)
+    throw Errno(EOPNOTSUPP, "a creation flag is unknown");
+  const auto cap = request.Get<ib_uverbs_qp_cap>(UVERBS_ATTR_CREATE_QP_CAP);
+  const auto driver = request.GetExtensible<mlx5_ib_create_qp>(UVERBS_ATTR_UHW_IN);
+  CheckDriver(driver);
+  QpConfig config;
+  PlaceQueues(driver, config);
+  config.user_index = driver.uidx;
+  config.uar_page = driver.bfreg_index;
+
+  Context& context = call.context();
+  const auto number = [&](uint16_t id, Kind kind) { return context.Get(request.Handle(id), kind).number; };
+  context.Owned(Kind::kUar, config.uar_page);
+  config.pdn = number(UVERBS_ATTR_CREATE_QP_PD_HANDLE, Kind::kPd);
+  config.cqn_send = number(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, Kind::kCq);
+  config.cqn_receive = number(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, Kind::kCq);
+  if (request.Has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
+    config.srqn = number(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, Kind::kSrq);
+
+  const auto async = request.Has(UVERBS_ATTR_CREATE_QP_EVENT_FD)
+                         ? context.FindPipe(static_cast<int>(request.Handle(UVERBS_ATTR_CREATE_QP_EVENT_FD)))
+                         : nullptr;
+  auto object = std::make_unique<QpObject>(
+      EventSource(async, request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)), cap, flags != 0);
+  config.on_event = [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); };
+  object->number = call.hca().CreateQp(std::move(config));
+  request.Set(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
+  request.Set(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, object->number);
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_qp_resp{});
+  request.SetHandle(UVERBS_ATTR_CREATE_QP_HANDLE, context.Add(std::move(object)));
+}
+
+void DestroyQp(Call& call) {
+  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_QP_HANDLE);
+  EventSource events = call.context().Get<QpObject>(handle, Kind::kQp).events;
+  call.context().Destroy(handle);
+  call.request().Set(UVERBS_ATTR_DESTROY_QP_RESP, ib_uverbs_destroy_qp_resp{events.Close()});
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_QP,
+     UVERBS_METHOD_QP_CREATE,
+     "CREATE_QP",
+     CreateQp,
+     {Required(UVERBS_ATTR_CREATE_QP_HANDLE), Required(UVERBS_ATTR_CREATE_QP_PD_HANDLE),
+      Optional(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE), Required(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE),
+      Required(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE), Required(UVERBS_ATTR_CREATE_QP_USER_HANDLE),
+      Required(UVERBS_ATTR_CREATE_QP_CAP), Required(UVERBS_ATTR_CREATE_QP_TYPE),
+      Optional(UVERBS_ATTR_CREATE_QP_FLAGS), Optional(UVERBS_ATTR_CREATE_QP_EVENT_FD),
+      Required(UVERBS_ATTR_CREATE_QP_RESP_CAP), Required(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM),
+      Required(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+    {UVERBS_OBJECT_QP,
+     UVERBS_METHOD_QP_DESTROY,
+     "DESTROY_QP",
+     DestroyQp,
+     {Required(UVERBS_ATTR_DESTROY_QP_HANDLE), Required(UVERBS_ATTR_DESTROY_QP_RESP)}},
+};
+
+constexpr WriteCommand kCommands[] = {
+    {IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", ModifyQpByVerbs, sizeof(ib_uverbs_modify_qp), 0},
+    {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP, "EX_MODIFY_QP", ModifyQpByVerbs,
+     sizeof(ib_uverbs_modify_qp), 0},
+    {IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", QueryQpByVerbs, sizeof(ib_uverbs_query_qp),
+     sizeof(ib_uverbs_query_qp_resp)},
+};
+
+}  // namespace
+
+std::span<const Method> QpMethods() { return kMethods; }
+std::span<const WriteCommand> QpCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,115 @@
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "uverbs/limits.hpp"
+#include "uverbs/method.hpp"
+#include "uverbs/user_memory.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+/// The queue as libmlx5 lays it out: slots of a power of two bytes, with room for the link to the next.
+ReceiveQueueConfig ReadQueue(const IoctlRequest& request, const mlx5_ib_create_srq& driver) {
+  const auto max_wr = request.Get<uint32_t>(UVERBS_ATTR_CREATE_SRQ_MAX_WR);
+  const auto max_sge = request.Get<uint32_t>(UVERBS_ATTR_CREATE_SRQ_MAX_SGE);
+  if (max_wr >= 1u << limits::kLogQueueDepth || max_sge > limits::kSrqSegments) {
+    throw Errno(EINVAL, "a shared receive queue of " + std::to_string(max_wr) + " receives of " +
+                            std::to_string(max_sge) + " segments is out of range");
+  }
+  constexpr uint32_t kSmallestSlot = 32;
+  const uint64_t slot = sizeof(mlx5::SrqNextSegment) + uint64_t{max_sge} * mlx5::kSegmentBytes;
+  ReceiveQueueConfig queue;
+  queue.depth = std::bit_ceil(max_wr + 1);
+  queue.stride = std::bit_ceil(static_cast<uint32_t>(std::max<uint64_t>(slot, kSmallestSlot)));
+  queue.ring = UserQueue(driver.buf_addr, uint64_t{queue.depth} * queue.stride);
+  queue.dbr = static_cast<mlx5::Be32*>(UserRecord(driver.db_addr));
+  queue.linked = true;
+  return queue;
+}
+
+void CreateSrq(Call& call) {
+  IoctlRequest& request = call.request();
+  if (request.Get<uint8_t>(UVERBS_ATTR_CREATE_SRQ_TYPE) != IBV_SRQT_BASIC) {
+    throw Errno(EOPNOTSUPP, "only basic shared receive queues are supported");
+  }
+  const auto driver = request.GetExtensible<mlx5_ib_create_srq>(UVERBS_ATTR_UHW_IN);
+  if (driver.flags != 0) throw Errno(EOPNOTSUPP, "signatures are not supported");
+  SrqConfig config;
+  config.queue = ReadQueue(request, driver);
+  config.pdn = call.context().Get(request.Handle(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE), Kind::kPd).number;
+  const auto async =
+      request.Has(UVERBS_ATTR_CREATE_SRQ_EVENT_FD)
+          ? call.context().FindPipe(static_cast<int>(request.Handle(UVERBS_ATTR_CREATE_SRQ_EVENT_FD)))
+          : nullptr;
+  const uint32_t max_sge = (config.queue.stride - sizeof(mlx5::SrqNextSegment)) / mlx5::kSegmentBytes;
+  auto object = std::make_unique<SrqObject>(
+      EventSource(async, request.Get<uint64_t>(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE)), config.queue.depth - 1,
+      max_sge);
+  config.on_limit = [srq = object.get()] { srq->events.SendAsync(IBV_EVENT_SRQ_LIMIT_REACHED); };
+  object->number = call.hca().CreateSrq(std::move(config));
+  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, object->max_wr);
+  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, object->max_sge);
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_srq_resp{object->number, 0});
+  request.SetHandle(UVERBS_ATTR_CREATE_SRQ_HANDLE, call.context().Add(std::move(object)));
+}
+
+void DestroySrq(Call& call) {
+  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_SRQ_HANDLE);
+  EventSource events = call.context().Get<SrqObject>(handle, Kind::kSrq).events;
+  call.context().Destroy(handle);
+  call.request().Set(UVERBS_ATTR_DESTROY_SRQ_RESP, ib_uverbs_destroy_srq_resp{events.Close()});
+}
+
+void ModifySrq(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_modify_srq>(UVERBS_ATTR_CORE_IN);
+  if ((wish.attr_mask & ~uint32_t{IBV_SRQ_LIMIT}) != 0)
+    throw Errno(EINVAL, "a shared receive queue cannot be resized");
+  const auto& srq = call.context().Get<SrqObject>(wish.srq_handle, Kind::kSrq);
+  if (wish.srq_limit > srq.max_wr) throw Errno(EINVAL, "the limit exceeds the queue");
+  if ((wish.attr_mask & IBV_SRQ_LIMIT) != 0) call.hca().SetSrqLimit(srq.number, wish.srq_limit);
+}
+
+void QuerySrq(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_query_srq>(UVERBS_ATTR_CORE_IN);
+  const auto& srq = call.context().Get<SrqObject>(wish.srq_handle, Kind::kSrq);
+  ib_uverbs_query_srq_resp answer{};
+  answer.max_wr = srq.max_wr;
+  answer.max_sge = srq.max_sge;
+  answer.srq_limit = call.hca().FindSrq(srq.number)->limit;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+}
+
+constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_SRQ,
+     UVERBS_METHOD_SRQ_CREATE,
+     "CREATE_SRQ",
+     CreateSrq,
+     {Required(UVERBS_ATTR_CREATE_SRQ_HANDLE), Required(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE),
+      Required(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE), Required(UVERBS_ATTR_CREATE_SRQ_MAX_WR),
+      Required(UVERBS_ATTR_CREATE_SRQ_MAX_SGE), Required(UVERBS_ATTR_CREATE_SRQ_LIMIT),
+      Required(UVERBS_ATTR_CREATE_SRQ_TYPE), Optional(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
+      Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR), Required(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE),
+      Required(UVERBS_ATTR_UHW_IN), Optional(UVERBS_ATTR_UHW_OUT)}},
+    {UVERBS_OBJECT_SRQ,
+     UVERBS_METHOD_SRQ_DESTROY,
+     "DESTROY_SRQ",
+     DestroySrq,
+     {Required(UVERBS_ATTR_DESTROY_SRQ_HANDLE), Required(UVERBS_ATTR_DESTROY_SRQ_RESP)}},
+};
+
+constexpr WriteCommand kCommands[] = {
+    {IB_USER_VERBS_CMD_MODIFY_SRQ, "MODIFY_SRQ", ModifySrq, sizeof(ib_uverbs_modify_srq), 0},
+    {IB_USER_VERBS_CMD_QUERY_SRQ, "QUERY_SRQ", QuerySrq, sizeof(ib_uverbs_query_srq),
+     sizeof(ib_uverbs_query_srq_resp)},
+};
+
+}  // namespace
+
+std::span<const Method> SrqMethods() { return kMethods; }
+std::span<const WriteCommand> SrqCommands() { return kCommands; }
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,178 @@
+#include "uverbs/modify_qp.hpp"
+
+#include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include <algorithm>
+
+#include "uverbs/address.hpp"
+#include "uverbs/limits.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+using mlx5::QpState;
+
+QpState ToMlx5(uint8_t state) {
+  switch (state) {
+    case IBV_QPS_RESET:
+      return QpState::kReset;
+    case IBV_QPS_INIT:
+      return QpState::kInit;
+    case IBV_QPS_RTR:
+      return QpState::kRtr;
+    case IBV_QPS_RTS:
+      return QpState::kRts;
+    case IBV_QPS_SQD:
+      return QpState::kSqDrained;
+    case IBV_QPS_SQE:
+      return QpState::kSqError;
+    case IBV_QPS_ERR:
+      return QpState::kError;
+    default:
+      throw Errno(EINVAL, "there is no queue pair state " + std::to_string(state));
+  }
+}
+
+uint8_t ToVerbs(QpState state) {
+  switch (state) {
+    case QpState::kReset:
+      return IBV_QPS_RESET;
+    case QpState::kInit:
+      return IBV_QPS_INIT;
+    case QpState::kRtr:
+      return IBV_QPS_RTR;
+    case QpState::kRts:
+      return IBV_QPS_RTS;
+    case QpState::kSqDrained:
+      return IBV_QPS_SQD;
+    case QpState::kSqError:
+      return IBV_QPS_SQE;
+    case QpState::kError:
+      return IBV_QPS_ERR;
+  }
+  return IBV_QPS_UNKNOWN;
+}
+
+AddressPath ReadPath(const ib_uverbs_qp_dest& from, const Engine& engine) {
+  AddressPath path;
+  path.grh = from.is_global != 0;
+  std::copy_n(from.dgid, path.remote_gid.size(), path.remote_gid.begin());
+  path.remote_lid = from.dlid;
+  path.remote_mac = ResolveMac(engine, path.remote_gid);
+  path.local_gid_index = from.sgid_index;
+  path.hop_limit = from.hop_limit;
+  path.traffic_class = from.traffic_class;
+  path.service_level = from.sl;
+  path.flow_label = from.flow_label;
+  return path;
+}
+
+ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
+  ib_uverbs_qp_dest to{};
+  to.is_global = path.grh;
+  std::copy(path.remote_gid.begin(), path.remote_gid.end(), to.dgid);
+  to.dlid = path.remote_lid;
+  to.sgid_index = path.local_gid_index;
+  to.hop_limit = path.hop_limit;
+  to.traffic_class = path.traffic_class;
+  to.sl = path.service_level;
+  to.flow_label = path.flow_label;
+  to.port_num = port;
+  return to;
+}
+
+void CheckValues(const ib_uverbs_modify_qp& wish) {
+  constexpr uint32_t kUnsupported = IBV_QP_ALT_PATH | IBV_QP_QKEY | IBV_QP_CAP | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+  const auto exceeds = [&](uint32_t mask, uint32_t value, uint32_t most) {
+    return (wish.attr_mask & mask) != 0 && value > most;
+  };
+  constexpr uint32_t kReads = 1u << limits::kLogReads;
+  if ((wish.attr_mask & kUnsupported) != 0) {
+    throw Errno(EINVAL,
+                "attribute mask " + std::to_string(wish.attr_mask) + " asks for what this device has not");
+  }
+  if (exceeds(IBV_QP_MAX_QP_RD_ATOMIC, wish.max_rd_atomic, kReads) ||
+      exceeds(IBV_QP_MAX_DEST_RD_ATOMIC, wish.max_dest_rd_atomic, kReads)) {
+    throw Errno(EINVAL, "more reads and atomics in flight than the device has resources for");
+  }
+  if (exceeds(IBV_QP_PKEY_INDEX, wish.pkey_index, limits::kPkeys - 1))
+    throw Errno(EINVAL, "there is no such pkey");
+  if (exceeds(IBV_QP_RETRY_CNT, wish.retry_cnt, 7) || exceeds(IBV_QP_RNR_RETRY, wish.rnr_retry, 7) ||
+      exceeds(IBV_QP_TIMEOUT, wish.timeout, 31) || exceeds(IBV_QP_MIN_RNR_TIMER, wish.min_rnr_timer, 31)) {
+    throw Errno(EINVAL, "a retry count or timer is out of range");
+  }
+}
+
+QpChange ReadChange(const ib_uverbs_modify_qp& wish, const Engine& engine) {
+  const auto has = [&](uint32_t mask) { return (wish.attr_mask & mask) != 0; };
+  constexpr uint32_t kPsn = 0xffffff;
+  QpChange change;
+  if (has(IBV_QP_ACCESS_FLAGS)) change.access = wish.qp_access_flags;
+  if (has(IBV_QP_PKEY_INDEX)) change.pkey_index = wish.pkey_index;
+  if (has(IBV_QP_PORT)) change.port = wish.port_num;
+  if (has(IBV_QP_AV)) change.path = ReadPath(wish.dest, engine);
+  if (has(IBV_QP_PATH_MTU)) change.mtu = static_cast<mlx5::Mtu>(wish.path_mtu);
+  if (has(IBV_QP_DEST_QPN)) change.remote_qpn = wish.dest_qp_num;
+  if (has(IBV_QP_RQ_PSN)) change.receive_psn = wish.rq_psn & kPsn;
+  if (has(IBV_QP_SQ_PSN)) change.send_psn = wish.sq_psn & kPsn;
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) change.max_reads_in = wish.max_dest_rd_atomic;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) change.max_reads_out = wish.max_rd_atomic;
+  if (has(IBV_QP_MIN_RNR_TIMER)) change.min_rnr_timer = wish.min_rnr_timer;
+  if (has(IBV_QP_TIMEOUT)) change.ack_timeout = wish.timeout;
+  if (has(IBV_QP_RETRY_CNT)) change.retry_count = wish.retry_cnt;
+  if (has(IBV_QP_RNR_RETRY)) change.rnr_retry = wish.rnr_retry;
+  return change;
+}
+
+}  // namespace
+
+void ModifyQpByVerbs(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_modify_qp>(UVERBS_ATTR_CORE_IN);
+  CheckValues(wish);
+  const uint32_t qpn = call.context().Get(wish.qp_handle, Kind::kQp).number;
+  const QpState now = call.hca().Qp(qpn).state;
+  if ((wish.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(wish.cur_qp_state) != now) {
+    throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program thinks");
+  }
+  const QpState to = (wish.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(wish.qp_state) : now;
+  call.hca().ModifyQp(qpn, to, ReadChange(wish, call.context().engine()));
+  mlx5_ib_modify_qp_resp driver{};
+  driver.response_length = sizeof driver;
+  call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
+}
+
+void QueryQpByVerbs(Call& call) {
+  const auto wish = call.request().Get<ib_uverbs_query_qp>(UVERBS_ATTR_CORE_IN);
+  const auto& object = call.context().Get<QpObject>(wish.qp_handle, Kind::kQp);
+  const QueuePair& qp = call.hca().Qp(object.number);
+  const QpAttributes& attributes = qp.attributes;
+  ib_uverbs_query_qp_resp answer{};
+  answer.dest = WritePath(attributes.path, attributes.port);
+  answer.max_send_wr = object.cap.max_send_wr;
+  answer.max_recv_wr = object.cap.max_recv_wr;
+  answer.max_send_sge = object.cap.max_send_sge;
+  answer.max_recv_sge = object.cap.max_recv_sge;
+  answer.max_inline_data = object.cap.max_inline_data;
+  answer.rq_psn = qp.next_receive_psn;
+  answer.sq_psn = qp.next_send_psn;
+  answer.dest_qp_num = attributes.remote_qpn;
+  answer.qp_access_flags = attributes.access;
+  answer.pkey_index = attributes.pkey_index;
+  answer.qp_state = ToVerbs(qp.state);
+  answer.cur_qp_state = answer.qp_state;
+  answer.path_mtu = static_cast<uint8_t>(attributes.mtu);
+  answer.path_mig_state = IBV_MIG_MIGRATED;
+  answer.max_rd_atomic = attributes.max_reads_out;
+  answer.max_dest_rd_atomic = attributes.max_reads_in;
+  answer.min_rnr_timer = attributes.min_rnr_timer;
+  answer.port_num = attributes.port;
+  answer.timeout = attributes.ack_timeout;
+  answer.retry_cnt = attributes.retry_count;
+  answer.rnr_retry = attributes.rnr_retry;
+  answer.sq_sig_all = object.signal_all;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+}
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <rdma/ib_user_ioctl_verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "uverbs/event_pipe.hpp"
+
+namespace softhca::uverbs {
+
+enum class Kind : uint8_t { kPd, kMkey, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle };
+
+/// What a handle stands for.
+struct Object {
+  Object(Kind object_kind, uint32_t object_number) : kind(object_kind), number(object_number) {}
+  virtual ~Object() = default;
+
+  Kind kind;
+  uint32_t number;    ///< by which the HCA knows it; of an address handle, its protection domain's
+  bool devx = false;  ///< made by a firmware command
+};
+
+struct UmemObject : Object {
+  UmemObject(uint32_t umem, bool is_writable) : Object(Kind::kUmem, umem), writable(is_writable) {}
+
+  bool writable;
+};
+
+struct CqObject : Object {
+  CqObject(EventSource completion_events, EventSource error_events)
+      : Object(Kind::kCq, 0), completions(std::move(completion_events)), errors(std::move(error_events)) {}
+
+  EventSource completions;
+  EventSource errors;
+};
+
+struct SrqObject : Object {
+  SrqObject(EventSource limit_events, uint32_t depth, uint32_t segments)
+      : Object(Kind::kSrq, 0), events(std::move(limit_events)), max_wr(depth), max_sge(segments) {}
+
+  EventSource events;
+  uint32_t max_wr;
+  uint32_t max_sge;
+};
+
+struct QpObject : Object {
+  QpObject(EventSource qp_events, const ib_uverbs_qp_cap& capacity, bool all_signaled)
+      : Object(Kind::kQp, 0), events(std::move(qp_events)), cap(capacity), signal_all(all_signaled) {}
+
+  EventSource events;
+  ib_uverbs_qp_cap cap;
+  bool signal_all;
+};
+
+}  // namespace softhca::uverbs

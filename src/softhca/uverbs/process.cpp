@@ -1,0 +1,254 @@
+#include "uverbs/process.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "uverbs/context.hpp"
+#include "uverbs/method.hpp"
+#include "uverbs/real.hpp"
+#include "wire/direct_link.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr off_t kFileBytes = off_t{1} << 40;  // room for the program's mappings; holes take no memory
+
+/// The devices of this process and who has them open. Never destroyed: programs call until their very end.
+struct Process {
+  std::unique_ptr<Engine> engine;
+  std::mutex mutex;
+  std::map<FileId, std::shared_ptr<Context>> contexts;
+};
+
+std::atomic<Process*> g_process{nullptr};
+std::mutex g_making;
+
+/// A bit for each descriptor that was ours once; those past its end are always looked at more closely.
+class DescriptorHints {
+ public:
+  void Add(int fd) {
+    if (InRange(fd)) words_[fd / 64].fetch_or(uint64_t{1} << fd % 64, std::memory_order_relaxed);
+  }
+  bool Has(int fd) const {
+    if (!InRange(fd)) return fd >= 0 && g_process.load(std::memory_order_relaxed) != nullptr;
+    return (words_[fd / 64].load(std::memory_order_relaxed) >> fd % 64 & 1) != 0;
+  }
+
+ private:
+  static constexpr int kLimit = 65536;
+  static bool InRange(int fd) { return fd >= 0 && fd < kLimit; }
+
+  std::array<std::atomic<uint64_t>, kLimit / 64> words_{};
+};
+
+DescriptorHints g_hints;
+
+FileId Identify(int fd) {
+  struct stat status;
+  return Real().fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
+}
+
+/// The hardware stays with the parent: a child has a copy of its memory, not the threads.
+void ForgetInChild() {
+  g_process = nullptr;
+  new (&g_making) std::mutex;
+}
+
+std::unique_ptr<Engine> MakeEngine() {
+  std::vector<std::unique_ptr<Hca>> devices;
+  std::vector<Hca*> reachable;
+  for (DeviceConfig& config : MakeDevices(*LaunchSettings())) {
+    devices.push_back(std::make_unique<Hca>(std::move(config)));
+    reachable.push_back(devices.back().get());
+  }
+  return std::make_unique<Engine>(std::move(devices), std::make_unique<DirectLink>(std::move(reachable)));
+}
+
+Process& MakeProcess() {
+  static const int handler = pthread_atfork(nullptr, nullptr, ForgetInChild);
+  (void)handler;
+  const std::lock_guard lock(g_making);
+  if (g_process == nullptr) {
+    auto process = std::make_unique<Process>();
+    process->engine = MakeEngine();
+    g_process = process.release();
+  }
+  return *g_process;
+}
+
+std::shared_ptr<Context> FindContext(FileId file) {
+  Process* const process = g_process;
+  if (process == nullptr) return nullptr;
+  const std::lock_guard lock(process->mutex);
+  const auto found = process->contexts.find(file);
+  return found == process->contexts.end() ? nullptr : found->second;
+}
+
+void PrintCounts(const Hca& hca) {
+  const ObjectCounts exist = hca.Counts();
+  const ObjectCounts& created = hca.Created();
+  const auto print = [&](const char* kind, size_t ObjectCounts::*count) {
+    std::fprintf(stderr, "softhca: %s: %s: %zu exist, %zu created\n", hca.config().name.c_str(), kind,
+                 exist.*count, created.*count);
+  };
+  print("pd", &ObjectCounts::pds);
+  print("mkey", &ObjectCounts::mkeys);
+  print("uar", &ObjectCounts::uars);
+  print("umem", &ObjectCounts::umems);
+  print("cq", &ObjectCounts::cqs);
+  print("srq", &ObjectCounts::srqs);
+  print("qp", &ObjectCounts::qps);
+}
+
+void AtProcessExit() {
+  Process* const process = g_process;
+  if (process == nullptr) return;
+  process->engine->Stop();
+  if (!LaunchSettings()->stats) return;
+  const auto lock = process->engine->Pause();
+  for (const auto& hca : process->engine->devices()) PrintCounts(*hca);
+}
+
+/// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's
+/// own.
+__attribute__((constructor)) void RegisterExitHandler() {
+  if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
+}
+
+const Settings* ReadSettings() {
+  const char* const text = std::getenv(kSettingsVariable);
+  if (text == nullptr) return nullptr;
+  try {
+    return new Settings(FromText(text));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "softhca: the launcher's settings are unreadable: %s\n", error.what());
+    return nullptr;
+  }
+}
+
+/// How many descriptors of this process are for a file.
+uint32_t CountDescriptors(FileId file) {
+  DIR* const folder = Real().opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  uint32_t count = 0;
+  while (const dirent* const entry = readdir(folder)) {
+    if (entry->d_name[0] != '.' && Identify(std::atoi(entry->d_name)) == file) ++count;
+  }
+  closedir(folder);
+  return count;
+}
+
+void ForgetFile(Process& process, FileId file) {
+  std::vector<std::shared_ptr<Context>> contexts;
+  {
+    const std::lock_guard lock(process.mutex);
+    if (const auto found = process.contexts.find(file); found != process.contexts.end()) {
+      if (CountDescriptors(file) != 0) return;
+      contexts.push_back(std::move(found->second));
+      process.contexts.erase(found);
+      // The context's objects go when this last reference does, with no lock held.
+    } else {
+      for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
+    }
+  }
+  for (const auto& context : contexts) {
+    const auto lock = context->engine().Pause();
+    if (context->HasPipe(file) && CountDescriptors(file) <= kOwnPipeEnds) context->ForgetPipe(file);
+  }
+}
+
+void Report(const Context& context, const char* command, int error, const char* why) {
+  // Two are answers rather than refusals: an empty table entry, and rdma-core's probe for write commands.
+  if (!LaunchSettings()->verbose || error == ENODATA || error == ENOSPC) return;
+  std::fprintf(stderr, "softhca: %s: %s refused (%s): %s\n", context.hca().config().name.c_str(), command,
+               strerrorname_np(error), why);
+}
+
+int Run(int fd, Context& context, IoctlRequest& request) {
+  const auto refuse = [&](int error, const char* why) {
+    Report(context, Name(request), error, why);
+    return error;
+  };
+  try {
+    Call call(fd, context, request);
+    Dispatch(call);
+    request.WriteBack();
+    return 0;
+  } catch (const Errno& error) {
+    return refuse(error.value(), error.what());
+  } catch (const CommandError& error) {
+    return refuse(ToErrno(error.status()), error.what());
+  } catch (const std::bad_alloc&) {
+    return refuse(ENOMEM, "out of memory");
+  } catch (const std::exception& error) {
+    return refuse(EINVAL, error.what());
+  }
+}
+
+}  // namespace
+
+const Settings* LaunchSettings() {
+  static const Settings* const settings = ReadSettings();
+  return settings;
+}
+
+bool MayBeOurs(int fd) { return g_hints.Has(fd); }
+void AddHint(int fd) { g_hints.Add(fd); }
+
+int OpenDevice(uint32_t device, int flags) {
+  if (device >= LaunchSettings()->devices) {
+    errno = ENXIO;
+    return -1;
+  }
+  Process& process = MakeProcess();
+  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
+  if (fd < 0) return -1;
+  if (ftruncate(fd, kFileBytes) != 0) {
+    Real().close(fd);
+    return -1;
+  }
+  const std::lock_guard lock(process.mutex);
+  process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
+  AddHint(fd);
+  return fd;
+}
+
+int DeviceOfFile(FileId file) {
+  const auto context = FindContext(file);
+  return context == nullptr ? -1 : static_cast<int>(context->device());
+}
+
+int RunIoctl(int fd, void* header) {
+  const std::shared_ptr<Context> context = FindContext(Identify(fd));
+  if (context == nullptr) return kNotOurs;
+  try {
+    IoctlRequest request(reinterpret_cast<uint64_t>(header));
+    return Run(fd, *context, request);
+  } catch (const Errno& error) {
+    Report(*context, "malformed command", error.value(), error.what());
+    return error.value();
+  }
+}
+
+int CloseOurs(int fd) {
+  const FileId file = Identify(fd);
+  const int result = Real().close(fd);
+  const int error = errno;
+  if (Process* const process = g_process; process != nullptr && result == 0) ForgetFile(*process, file);
+  errno = error;
+  return result;
+}
+
+}  // namespace softhca::uverbs

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+
+#include "uverbs/settings.hpp"
+
+/// What the hooks need to know, and what they hand over, of the devices in this process.
+namespace softhca::uverbs {
+
+/// A file, whatever descriptors it has: numbers are reused, and closed behind our back.
+struct FileId {
+  dev_t device;
+  ino_t inode;
+  friend auto operator<=>(const FileId&, const FileId&) = default;
+};
+
+/// What the launcher said; null in a process without it.
+const Settings* LaunchSettings();
+
+/// Whether a descriptor was handed out by this library once. Takes no lock.
+bool MayBeOurs(int fd);
+/// Remembers a descriptor that is handed to the program.
+void AddHint(int fd);
+
+/// Opens a device; the first time in a process, and in each forked child, this makes the devices.
+///
+/// @return  a descriptor; -1 with errno ENODEV if there is no such device
+int OpenDevice(uint32_t device, int flags);
+
+/// The device that a descriptor from OpenDevice() is for; negative: another file.
+int DeviceOfFile(FileId file);
+
+inline constexpr int kNotOurs = -1;
+
+/// Executes a command.
+///
+/// @return  0, an errno, or kNotOurs
+int RunIoctl(int fd, void* header);
+
+/// Closes a descriptor; with the last one of a device go the objects that were made through it.
+int CloseOurs(int fd);
+
+}  // namespace softhca::uverbs

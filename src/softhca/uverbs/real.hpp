@@ -1,0 +1,63 @@
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" {
+// What programs built against older or hardened C libraries call instead.
+int __open_2(const char* path, int flags);
+int __open64_2(const char* path, int flags);
+int __openat_2(int folder, const char* path, int flags);
+int __openat64_2(int folder, const char* path, int flags);
+int __xstat(int version, const char* path, struct stat* status) noexcept;
+int __xstat64(int version, const char* path, struct stat64* status) noexcept;
+int __lxstat(int version, const char* path, struct stat* status) noexcept;
+int __lxstat64(int version, const char* path, struct stat64* status) noexcept;
+int __fxstat(int version, int fd, struct stat* status) noexcept;
+int __fxstat64(int version, int fd, struct stat64* status) noexcept;
+}
+
+namespace softhca::uverbs {
+
+/// The functions that this library stands in for, as the next library in line has them.
+struct RealFunctions {
+  decltype(&::access) access;
+  decltype(&::close) close;
+  decltype(&::fopen) fopen;
+  decltype(&::fopen64) fopen64;
+  decltype(&::fstat) fstat;
+  decltype(&::fstat64) fstat64;
+  decltype(&::fstatat) fstatat;
+  decltype(&::fstatat64) fstatat64;
+  decltype(&::__fxstat) fxstat;
+  decltype(&::__fxstat64) fxstat64;
+  decltype(&::ioctl) ioctl;
+  decltype(&::lstat) lstat;
+  decltype(&::lstat64) lstat64;
+  decltype(&::__lxstat) lxstat;
+  decltype(&::__lxstat64) lxstat64;
+  decltype(&::open) open;
+  decltype(&::openat) openat;
+  decltype(&::opendir) opendir;
+  decltype(&::readlink) readlink;
+  char* (*realpath)(const char*, char*);
+  decltype(&::scandir) scandir;
+  decltype(&::socket) socket;
+  decltype(&::stat) stat;
+  decltype(&::stat64) stat64;
+  decltype(&::statx) statx;
+  decltype(&::__xstat) xstat;
+  decltype(&::__xstat64) xstat64;
+};
+
+/// Resolves all of them on the first call.
+const RealFunctions& Real();
+
+}  // namespace softhca::uverbs

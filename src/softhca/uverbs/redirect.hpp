@@ -1,0 +1,24 @@
+#pragma once
+
+#include <climits>
+
+namespace softhca::uverbs {
+
+/// A path, or what stands in for it in the launcher's tree if it leads to where HCAs are found.
+///
+/// Stands before every file that the program opens: it takes no lock and allocates nothing.
+class RedirectedPath {
+ public:
+  explicit RedirectedPath(const char* path);
+
+  operator const char*() const { return path_; }  // NOLINT(google-explicit-constructor): it is a path
+  /// Number of the device whose node in /dev this is; negative: none.
+  int device() const { return device_; }
+
+ private:
+  const char* path_;
+  int device_ = -1;
+  char buffer_[PATH_MAX];  // left uninitialised for all other paths
+};
+
+}  // namespace softhca::uverbs

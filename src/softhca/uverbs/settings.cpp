@@ -1,0 +1,14 @@
+#include "uverbs/settings.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace softhca {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, tree, devices, ports, link, mtu, ports_down, atomics,
+                                   log_max_message, stats, verbose)
+
+std::string ToText(const Settings& settings) { return nlohmann::json(settings).dump(); }
+
+Settings FromText(const std::string& text) { return nlohmann::json::parse(text).get<Settings>(); }
+
+}  // namespace softhca

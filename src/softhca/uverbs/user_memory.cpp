@@ -1,0 +1,66 @@
+#include "uverbs/user_memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "uverbs/errors.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+iovec Piece(uint64_t address, size_t bytes) { return {reinterpret_cast<void*>(address), bytes}; }
+
+[[noreturn]] void Fault(uint64_t address, uint64_t bytes) {
+  throw Errno(EFAULT, "the program has no " + std::to_string(bytes) + " bytes at " + std::to_string(address));
+}
+
+}  // namespace
+
+void CopyIn(void* to, uint64_t from, size_t bytes) {
+  if (bytes == 0) return;
+  const iovec local{to, bytes};
+  const iovec remote = Piece(from, bytes);
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != static_cast<ssize_t>(bytes)) Fault(from, bytes);
+}
+
+void CopyOut(uint64_t to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  const iovec local{const_cast<void*>(from), bytes};
+  const iovec remote = Piece(to, bytes);
+  if (process_vm_writev(getpid(), &local, 1, &remote, 1, 0) != static_cast<ssize_t>(bytes)) Fault(to, bytes);
+}
+
+void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
+  if (bytes == 0 || start + bytes < start || start + bytes > UINT64_MAX - kPage) {
+    throw Errno(EINVAL, "a range of " + std::to_string(bytes) + " bytes cannot be registered");
+  }
+  const uint64_t first = start & ~(kPage - 1);
+  const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
+  const auto populate = [&](int advice) {
+    return madvise(reinterpret_cast<void*>(first), last - first, advice) == 0 ? 0 : errno;
+  };
+  const int error = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  if (error == 0) return;
+  // EINVAL is ambiguous: pages without permission, or pages, or a kernel, that cannot be populated at all.
+  if (error == EINVAL && !(writable && populate(MADV_POPULATE_READ) == 0)) return;
+  Fault(start, bytes);
+}
+
+uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
+  if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
+  PopulateRange(address, bytes, true);
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+void* UserRecord(uint64_t address) {
+  if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
+  PopulateRange(address, 8, true);
+  return reinterpret_cast<void*>(address);
+}
+
+}  // namespace softhca::uverbs
