@@ -3,29 +3,34 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/build_info.hpp"
 
 namespace softhca {
 namespace {
 
-const std::map<std::string, mlx5::PortType> kLinks = {{"ethernet", mlx5::PortType::kEthernet},
-                                                      {"infiniband", mlx5::PortType::kInfiniBand}};
-const std::map<std::string, mlx5::Mtu> kMtus = {{"256", mlx5::Mtu::k256},
-                                                {"512", mlx5::Mtu::k512},
-                                                {"1024", mlx5::Mtu::k1024},
-                                                {"2048", mlx5::Mtu::k2048},
-                                                {"4096", mlx5::Mtu::k4096}};
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+const Choices<mlx5::PortType> kLinks = {{"ethernet", mlx5::PortType::kEthernet},
+                                        {"infiniband", mlx5::PortType::kInfiniBand}};
+const Choices<mlx5::Mtu> kMtus = {{"256", mlx5::Mtu::k256},
+                                  {"512", mlx5::Mtu::k512},
+                                  {"1024", mlx5::Mtu::k1024},
+                                  {"2048", mlx5::Mtu::k2048},
+                                  {"4096", mlx5::Mtu::k4096}};
 
 /// Takes a member of `table` by its name, whatever its case.
 template <class T>
-CLI::Option* AddChoice(CLI::App& app, const std::string& option, const std::map<std::string, T>& table,
-                       T& value) {
+CLI::Option* AddChoice(CLI::App& app, const std::string& option, const Choices<T>& table, T& value) {
   const auto take = [&value, &table, option](const std::string& text) {
-    const auto found = table.find(CLI::detail::to_lower(text));
+    const auto found = std::find_if(table.begin(), table.end(), [&](const auto& choice) {
+      return choice.first == CLI::detail::to_lower(text);
+    });
     if (found == table.end()) {
       std::string names;
       for (const auto& [name, unused] : table) names += (names.empty() ? "" : ", ") + name;

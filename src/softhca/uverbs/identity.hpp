@@ -9,6 +9,7 @@ inline constexpr uint16_t kPciVendor = 0x15b3;
 inline constexpr uint16_t kPciDevice = 0x1021;
 inline constexpr uint32_t kIeeeVendor = 0x02c9;
 inline constexpr uint32_t kFirmwareMajor = 28, kFirmwareMinor = 39, kFirmwarePatch = 1002;
+inline constexpr char kPciDomain[] = "ca7e";  ///< no machine has it, so that paths with it are ours
 inline constexpr const char* kBoard = "SOFTHCA_CX7";
 
 inline constexpr uint32_t kUverbsMajor = 231;

@@ -108,13 +108,29 @@ int scandir(const char* path, dirent*** entries, int (*filter)(const dirent*),
 }
 
 int access(const char* path, int mode) noexcept { return Real().access(RedirectedPath(path), mode); }
+int faccessat(int folder, const char* path, int mode, int flags) noexcept {
+  return Real().faccessat(folder, RedirectedPath(path), mode, flags);
+}
 
 ssize_t readlink(const char* path, char* target, size_t size) noexcept {
   return Real().readlink(RedirectedPath(path), target, size);
 }
+ssize_t readlinkat(int folder, const char* path, char* target, size_t size) noexcept {
+  return Real().readlinkat(folder, RedirectedPath(path), target, size);
+}
 
 char* realpath(const char* path, char* resolved) noexcept {
   return Real().realpath(RedirectedPath(path), resolved);
+}
+char* canonicalize_file_name(const char* path) noexcept {
+  return Real().canonicalize_file_name(RedirectedPath(path));
+}
+
+ssize_t getxattr(const char* path, const char* name, void* value, size_t size) noexcept {
+  return Real().getxattr(RedirectedPath(path), name, value, size);
+}
+ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) noexcept {
+  return Real().lgetxattr(RedirectedPath(path), name, value, size);
 }
 
 int stat(const char* path, struct stat* status) noexcept {

@@ -13,7 +13,9 @@ void Resolve(Function& function, const char* name) {
 RealFunctions ResolveAll() {
   RealFunctions real;
   Resolve(real.access, "access");
+  Resolve(real.canonicalize_file_name, "canonicalize_file_name");
   Resolve(real.close, "close");
+  Resolve(real.faccessat, "faccessat");
   Resolve(real.fopen, "fopen");
   Resolve(real.fopen64, "fopen64");
   Resolve(real.fstat, "fstat");
@@ -22,7 +24,9 @@ RealFunctions ResolveAll() {
   Resolve(real.fstatat64, "fstatat64");
   Resolve(real.fxstat, "__fxstat");
   Resolve(real.fxstat64, "__fxstat64");
+  Resolve(real.getxattr, "getxattr");
   Resolve(real.ioctl, "ioctl");
+  Resolve(real.lgetxattr, "lgetxattr");
   Resolve(real.lstat, "lstat");
   Resolve(real.lstat64, "lstat64");
   Resolve(real.lxstat, "__lxstat");
@@ -31,6 +35,7 @@ RealFunctions ResolveAll() {
   Resolve(real.openat, "openat");
   Resolve(real.opendir, "opendir");
   Resolve(real.readlink, "readlink");
+  Resolve(real.readlinkat, "readlinkat");
   Resolve(real.realpath, "realpath");
   Resolve(real.scandir, "scandir");
   Resolve(real.socket, "socket");

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,7 +30,9 @@ namespace softhca::uverbs {
 /// The functions that this library stands in for, as the next library in line has them.
 struct RealFunctions {
   decltype(&::access) access;
+  char* (*canonicalize_file_name)(const char*);
   decltype(&::close) close;
+  decltype(&::faccessat) faccessat;
   decltype(&::fopen) fopen;
   decltype(&::fopen64) fopen64;
   decltype(&::fstat) fstat;
@@ -38,7 +41,9 @@ struct RealFunctions {
   decltype(&::fstatat64) fstatat64;
   decltype(&::__fxstat) fxstat;
   decltype(&::__fxstat64) fxstat64;
+  ssize_t (*getxattr)(const char*, const char*, void*, size_t);
   decltype(&::ioctl) ioctl;
+  ssize_t (*lgetxattr)(const char*, const char*, void*, size_t);
   decltype(&::lstat) lstat;
   decltype(&::lstat64) lstat64;
   decltype(&::__lxstat) lxstat;
@@ -47,6 +52,7 @@ struct RealFunctions {
   decltype(&::openat) openat;
   decltype(&::opendir) opendir;
   decltype(&::readlink) readlink;
+  decltype(&::readlinkat) readlinkat;
   char* (*realpath)(const char*, char*);
   decltype(&::scandir) scandir;
   decltype(&::socket) socket;

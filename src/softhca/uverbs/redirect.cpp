@@ -1,27 +1,33 @@
 #include "uverbs/redirect.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "uverbs/process.hpp"
 
 namespace softhca::uverbs {
 namespace {
 
-constexpr char kSys[] = "/sys";
-constexpr char kClass[] = "/sys/class/infiniband";  // and its kin: infiniband_verbs, infiniband_mad
-constexpr char kNodes[] = "/dev/infiniband";
-constexpr char kNode[] = "/dev/infiniband/uverbs";
+constexpr std::string_view kSys = "/sys";
+constexpr std::string_view kNodes = "/dev/infiniband";
+constexpr std::string_view kNode = "/dev/infiniband/uverbs";
+constexpr std::string_view kPlaces[] = {
+    "/sys/class/infiniband",  // and its kin: infiniband_verbs, infiniband_mad
+    "/sys/devices/pcica7e:",  // identity::kPciDomain
+    "/sys/bus/pci/devices/ca7e:",
+};
 
-template <size_t kSize>
-bool StartsWith(const char* path, const char (&prefix)[kSize]) {
-  return std::strncmp(path, prefix, kSize - 1) == 0;
+bool StartsWith(const char* path, std::string_view prefix) {
+  return std::strncmp(path, prefix.data(), prefix.size()) == 0;
 }
 
 int DeviceNumber(const char* path) {
   if (!StartsWith(path, kNode)) return -1;
-  const char* const digits = path + sizeof kNode - 1;
+  const char* const digits = path + kNode.size();
   char* end = nullptr;
   const long number = std::strtol(digits, &end, 10);
   return *digits < '0' || *digits > '9' || *end != '\0' || number > INT_MAX ? -1 : static_cast<int>(number);
@@ -32,11 +38,12 @@ int DeviceNumber(const char* path) {
 RedirectedPath::RedirectedPath(const char* path) : path_(path) {
   if (path == nullptr || path[0] != '/') return;
   const bool node = StartsWith(path, kNodes);
-  if (!node && !StartsWith(path, kClass)) return;
+  const auto holds = [&](std::string_view place) { return StartsWith(path, place); };
+  if (!node && std::none_of(std::begin(kPlaces), std::end(kPlaces), holds)) return;
   const Settings* const settings = LaunchSettings();
   if (settings == nullptr) return;
   device_ = DeviceNumber(path);
-  const char* const below = node ? path : path + sizeof kSys - 1;
+  const char* const below = node ? path : path + kSys.size();
   const int length = std::snprintf(buffer_, sizeof buffer_, "%s%s", settings->tree.c_str(), below);
   if (length > 0 && static_cast<size_t>(length) < sizeof buffer_) path_ = buffer_;
 }

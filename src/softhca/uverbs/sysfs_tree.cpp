@@ -115,8 +115,8 @@ void WriteHca(const fs::path& folder, const DeviceConfig& device) {
 }
 
 void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t index) {
-  const std::string address = Format("0000:%02x:00.0", 0xc0 + index);
-  const fs::path function = fs::path("devices") / Format("pci0000:%02x", 0xc0 + index) / address;
+  const std::string address = Format("%s:%02x:00.0", identity::kPciDomain, index);
+  const fs::path function = fs::path("devices") / Format("pci%s:%02x", identity::kPciDomain, index) / address;
   const std::string node = Format("uverbs%u", index);
   const fs::path hca = function / "infiniband" / device.name;
   const fs::path uverbs = function / "infiniband_verbs" / node;
@@ -135,6 +135,7 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
   Write(root / uverbs / "abi_version", "1");
   Write(root / uverbs / "ibdev", device.name);
 
+  fs::create_symlink("../../.." / function, root / "bus/pci/devices" / address);
   fs::create_symlink("../..", root / hca / "device");
   fs::create_symlink("../..", root / uverbs / "device");
   fs::create_symlink("../.." / hca, root / "class/infiniband" / device.name);
@@ -147,6 +148,7 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
 void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devices) {
   fs::create_directories(root / "class/infiniband");
   fs::create_directories(root / "class/infiniband_verbs");
+  fs::create_directories(root / "bus/pci/devices");
   fs::create_directories(root / "dev/infiniband");
   Write(root / "class/infiniband_verbs/abi_version", "6");
   for (uint32_t i = 0; i < devices.size(); ++i) WriteDevice(root, devices[i], i);
