@@ -85,6 +85,8 @@ struct Omission {
   void (*omit)(QpChange&);
 };
 
+void PrintTo(const Omission& omission, std::ostream* out) { *out << omission.name; }
+
 class QpOmissionTest : public QpStateTest, public testing::WithParamInterface<Omission> {};
 
 TEST_P(QpOmissionTest, IsRefusedAndChangesNothing) {

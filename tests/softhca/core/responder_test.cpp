@@ -123,6 +123,8 @@ struct Refusal {
   int offset;  ///< from the last place where 8 bytes fit
 };
 
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+
 class RemoteAccessTest : public ResponderTest, public testing::WithParamInterface<Refusal> {};
 
 TEST_P(RemoteAccessTest, IsRefusedOnBothSides) {
@@ -226,6 +228,8 @@ struct Silence {
   const char* name;
   QpChange change_a, change_b;
 };
+
+void PrintTo(const Silence& silence, std::ostream* out) { *out << silence.name; }
 
 class SilenceTest : public ResponderTest, public testing::WithParamInterface<Silence> {};
 

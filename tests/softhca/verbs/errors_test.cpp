@@ -1,0 +1,265 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+
+#include "verbs/peer.hpp"
+
+namespace verbs {
+namespace {
+
+class Errors : public TwoPeers {
+ protected:
+  /// Posts work that fails and work that is flushed after it, and expects just that.
+  void ExpectFailure(Work work, ibv_wc_status status) {
+    work.Id(1).Post(a);
+    Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Id(2).Post(a);
+    Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Id(3).Flags(0).Post(a);
+    const ibv_wc failed = Wait(a.send_cq.get());
+    EXPECT_EQ(failed.status, status) << ibv_wc_status_str(failed.status);
+    EXPECT_EQ(failed.wr_id, 1u);
+    EXPECT_EQ(failed.qp_num, a.qp->qp_num);
+    for (const uint64_t id : {2, 3}) {
+      const ibv_wc flushed = Wait(a.send_cq.get());
+      EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
+      EXPECT_EQ(flushed.wr_id, id);
+    }
+    EXPECT_EQ(a.State(), IBV_QPS_ERR);
+  }
+  void ExpectReceive(ibv_wc_status status, uint64_t id = 0) {
+    const ibv_wc wc = Wait(b.receive_cq.get());
+    EXPECT_EQ(wc.status, status) << ibv_wc_status_str(wc.status);
+    EXPECT_EQ(wc.wr_id, id);
+  }
+  Work Write(uint32_t bytes = 8) { return Work(IBV_WR_RDMA_WRITE, {local.Sge(0, bytes)}).To(remote); }
+  Work Add(const Buffer& target, size_t offset) {
+    return Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(0, 8)}).FetchAdd(target, offset, 1);
+  }
+};
+
+TEST_F(Errors, WrongRkeyFailsBothEnds) {
+  Connect();
+  b.PostReceive({remote.Sge(0, 8)}, 9);
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), remote.rkey() + 1),
+                IBV_WC_REM_ACCESS_ERR);
+  ExpectReceive(IBV_WC_WR_FLUSH_ERR, 9);
+  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+}
+
+TEST_F(Errors, WrongLkey) {
+  Connect();
+  ibv_sge sge = local.Sge(0, 8);
+  ++sge.lkey;
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {sge}).To(remote), IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "nothing was sent";
+}
+
+TEST_F(Errors, OneByteBeyondTheRemoteMemory) {
+  Connect();
+  ASSERT_EQ(Write(8).To(remote, 65528).Run(a).status, IBV_WC_SUCCESS);
+  ExpectFailure(Write(9).To(remote, 65528), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, OneByteBeforeTheRemoteMemory) {
+  Connect();
+  ExpectFailure(Write(8).To(remote.Address() - 1, remote.rkey()), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, OneByteBeyondTheLocalMemory) {
+  Connect();
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(65528, 9)}).To(remote), IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(Errors, MemoryThatWasDeregistered) {
+  Connect();
+  uint32_t rkey = 0;
+  {
+    const Buffer gone(b.pd.get(), 4096);
+    rkey = gone.rkey();
+  }
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), rkey), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, RemoteMemoryOfAnotherProtectionDomain) {
+  Connect();
+  const Pd pd(ibv_alloc_pd(b.context));
+  const Buffer foreign(pd.get(), 64);
+  ExpectFailure(Write().To(foreign), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, LocalMemoryOfAnotherProtectionDomain) {
+  Connect();
+  const Pd pd(ibv_alloc_pd(a.context));
+  Buffer foreign(pd.get(), 64);
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {foreign.Sge(0, 8)}).To(remote), IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(Errors, ReadIntoMemoryThatMayNotBeWritten) {
+  Connect();
+  Buffer constant(a.pd.get(), 64, 0);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {constant.Sge(0, 8)}).To(remote).Run(a).status, IBV_WC_SUCCESS);
+  ExpectFailure(Work(IBV_WR_RDMA_READ, {constant.Sge(0, 8)}).To(remote), IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(Errors, MemoryWithoutRemoteWrite) {
+  Connect();
+  const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_WRITE);
+  ExpectFailure(Write().To(target), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, MemoryWithoutRemoteRead) {
+  Connect();
+  const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_READ);
+  ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(target), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, MemoryWithoutRemoteAtomic) {
+  Connect();
+  const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC);
+  ExpectFailure(Add(target, 0), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, QueuePairWithoutRemoteWrite) {
+  Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_WRITE});
+  ExpectFailure(Write(), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, QueuePairWithoutRemoteRead) {
+  Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_READ});
+  ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(remote), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, QueuePairWithoutRemoteAtomic) {
+  Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC});
+  ExpectFailure(Add(remote, 0), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, MisalignedAtomic) {
+  Connect();
+  ExpectFailure(Add(remote, 4), IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+}
+
+TEST_F(Errors, PeerThatIsNotConnectedLetsRetriesRunOut) {
+  a.Connect(b, {.timeout = 8, .retries = 1});
+  ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_RESET);
+}
+
+TEST_F(Errors, PeerThatIsConnectedElsewhereLetsRetriesRunOut) {
+  a.Connect(b, {.timeout = 8, .retries = 1});
+  b.Connect(b);
+  ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Errors, OtherSequenceNumberLetsRetriesRunOut) {
+  Connect({.send_psn = 100, .timeout = 8, .retries = 0}, {.receive_psn = 101});
+  ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Errors, ReceiverThatIsNeverReady) {
+  Connect({.rnr_retries = 1}, {.min_rnr_timer = 1});
+  ExpectFailure(Work(IBV_WR_SEND, {local.Sge(0, 8)}), IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_RTS);
+}
+
+TEST_F(Errors, ReceiverThatIsReadyLater) {
+  Connect({.rnr_retries = 7}, {.min_rnr_timer = 1});
+  Work(IBV_WR_SEND, {local.Sge(0, 8)}).Post(a);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {remote.Sge(8, 8)}).To(local, 8).Run(b).status, IBV_WC_SUCCESS)
+      << "the engine has come round";
+  b.PostReceive({remote.Sge(0, 8)}, 5);
+  EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  ExpectReceive(IBV_WC_SUCCESS, 5);
+}
+
+TEST_F(Errors, MessageLongerThanTheReceive) {
+  Connect();
+  b.PostReceive({remote.Sge(0, 8)}, 5);
+  b.PostReceive({remote.Sge(0, 8)}, 6);
+  ExpectFailure(Work(IBV_WR_SEND, {local.Sge(0, 9)}), IBV_WC_REM_INV_REQ_ERR);
+  ExpectReceive(IBV_WC_LOC_LEN_ERR, 5);
+  ExpectReceive(IBV_WC_WR_FLUSH_ERR, 6);
+}
+
+TEST_F(Errors, ReceiveWithAWrongKey) {
+  Connect();
+  ibv_sge sge = remote.Sge(0, 8);
+  ++sge.lkey;
+  b.PostReceive({sge}, 5);
+  ExpectFailure(Work(IBV_WR_SEND, {local.Sge(0, 8)}), IBV_WC_REM_OP_ERR);
+  ExpectReceive(IBV_WC_LOC_PROT_ERR, 5);
+}
+
+TEST_F(Errors, ErrorStateFlushesWhatIsPostedLater) {
+  Connect();
+  a.PostReceive({local.Sge(0, 8)}, 4);
+  a.To(IBV_QPS_ERR);
+  EXPECT_EQ(Wait(a.receive_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_WR_FLUSH_ERR);
+  a.PostReceive({local.Sge(0, 8)}, 5);
+  EXPECT_EQ(Wait(a.receive_cq.get()).wr_id, 5u);
+}
+
+TEST_F(Errors, ResetMakesFailedQueuePairsUsableAgain) {
+  Connect();
+  ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), 0), IBV_WC_REM_ACCESS_ERR);
+  for (int round = 0; round < 3; ++round) {
+    a.To(IBV_QPS_RESET);
+    b.To(IBV_QPS_RESET);
+    Connect();
+    b.PostReceive({remote.Sge(0, 8)}, 8);
+    EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 8)}).Run(a).status, IBV_WC_SUCCESS);
+    ExpectReceive(IBV_WC_SUCCESS, 8);
+  }
+}
+
+TEST_F(Errors, TransitionsThatDoNotExistAreRefused) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(ibv_modify_qp(a.qp.get(), &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+            EINVAL);
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  EXPECT_EQ(ibv_modify_qp(a.qp.get(), &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL)
+      << "two attributes are missing";
+  attr.port_num = 9;
+  EXPECT_EQ(
+      ibv_modify_qp(a.qp.get(), &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
+      EINVAL);
+  EXPECT_EQ(a.State(), IBV_QPS_RESET);
+}
+
+TEST_F(Errors, ObjectsInUseAreNotDestroyed) {
+  Peer shared(context_a.get(), {.shared = true});
+  EXPECT_EQ(ibv_destroy_cq(a.send_cq.get()), EBUSY);
+  EXPECT_EQ(ibv_destroy_cq(a.receive_cq.get()), EBUSY);
+  EXPECT_EQ(ibv_destroy_srq(shared.srq.get()), EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(a.pd.get()), EBUSY);
+  Connect();
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS) << "the attempt has broken something";
+}
+
+TEST_F(Errors, RemoteWriteNeedsLocalWrite) {
+  uint8_t byte = 0;
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(a.pd.get(), &byte, 1, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Errors, QueuesLargerThanTheDeviceTakesAreRefused) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_a.get(), &device), 0);
+  EXPECT_EQ(ibv_create_cq(context_a.get(), device.max_cqe + 1, nullptr, nullptr, 0), nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = a.send_cq.get();
+  init.qp_type = IBV_QPT_RC;
+  init.cap.max_send_wr = static_cast<uint32_t>(device.max_qp_wr) + 1;
+  EXPECT_EQ(ibv_create_qp(a.pd.get(), &init), nullptr);
+}
+
+}  // namespace
+}  // namespace verbs

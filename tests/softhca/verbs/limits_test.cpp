@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "verbs/peer.hpp"
+
+namespace verbs {
+namespace {
+
+/// Runs on devices without atomics and with messages of at most 64 KiB.
+class Limits : public TwoPeers {};
+
+TEST_F(Limits, AtomicsAreNeitherOfferedNorTaken) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_a.get(), &device), 0);
+  EXPECT_EQ(device.atomic_cap, IBV_ATOMIC_NONE);
+  Connect();
+  EXPECT_EQ(Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(0, 8)}).FetchAdd(remote, 0, 1).TryPost(a),
+            EOPNOTSUPP);
+}
+
+TEST_F(Limits, LongestMessageIsReported) {
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_a.get(), 1, &port), 0);
+  EXPECT_EQ(port.max_msg_sz, 65536u);
+}
+
+TEST_F(Limits, MessageLongerThanThePortTakes) {
+  Connect();
+  const auto write = [&](uint32_t second) {
+    return Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 65535), local.Sge(0, second)}).To(remote).Run(a).status;
+  };
+  EXPECT_EQ(write(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(2), IBV_WC_LOC_LEN_ERR);
+}
+
+}  // namespace
+}  // namespace verbs

@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+/// The launcher, and Debian's own tools under it.
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Outcome {
+  int exit;
+  std::string output;  ///< of both streams
+};
+
+Outcome Softhca(const std::string& arguments) {
+  Outcome outcome{};
+  FILE* const pipe = popen((SOFTHCA_PATH " " + arguments + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return {-1, "cannot be started"};
+  std::array<char, 4096> buffer;
+  for (size_t bytes = 0; (bytes = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;) {
+    outcome.output.append(buffer.data(), bytes);
+  }
+  const int status = pclose(pipe);
+  outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+/// The lines that tell one device of ibv_devinfo from the next.
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(IbvDevices, ListsOneDevice) {
+  const Outcome outcome = Softhca("-- ibv_devices");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.output, ContainsRegex("mlx5_0[ \t]+[0-9a-f]{16}"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("mlx5_1")));
+}
+
+TEST(IbvDevices, ListsAsManyAsTold) {
+  const Outcome outcome = Softhca("--devices 2 -- ibv_devices");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.output, ContainsRegex("mlx5_0[ \t]+[0-9a-f]{16}"));
+  EXPECT_THAT(outcome.output, ContainsRegex("mlx5_1[ \t]+[0-9a-f]{16}"));
+}
+
+TEST(IbvDevinfo, ShowsAnActiveEthernetPortWithRoceV2Gids) {
+  const Outcome outcome = Softhca("-- ibv_devinfo -v");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("hca_id:\tmlx5_0"));
+  EXPECT_THAT(outcome.output, ContainsRegex("state:[ \t]+PORT_ACTIVE"));
+  EXPECT_THAT(outcome.output, ContainsRegex("link_layer:[ \t]+Ethernet"));
+  EXPECT_THAT(outcome.output, ContainsRegex("active_mtu:[ \t]+4096"));
+  EXPECT_THAT(outcome.output, ContainsRegex("vendor_id:[ \t]+0x02c9"));
+  EXPECT_THAT(outcome.output, ContainsRegex("vendor_part_id:[ \t]+4129"));
+  EXPECT_THAT(outcome.output, ContainsRegex("atomic_cap:[ \t]+ATOMIC_HCA"));
+  EXPECT_THAT(outcome.output, ContainsRegex("GID\\[[ 0-9]+\\]:[^\n]*, RoCE v2"));
+}
+
+TEST(IbvDevinfo, ShowsAnInfiniBandPort) {
+  const Outcome outcome = Softhca("--link infiniband -- ibv_devinfo -v");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_THAT(outcome.output, ContainsRegex("link_layer:[ \t]+InfiniBand"));
+  EXPECT_THAT(outcome.output, Not(ContainsRegex("port_lid:[ \t]+0\n")));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("RoCE")));
+}
+
+TEST(IbvDevinfo, ShowsAPortThatIsDown) {
+  const Outcome outcome = Softhca("--devices 2 --port-down mlx5_1 -- ibv_devinfo");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_EQ(Count(outcome.output, "PORT_ACTIVE"), 1u);
+  EXPECT_EQ(Count(outcome.output, "PORT_DOWN"), 1u);
+  EXPECT_EQ(Count(Softhca("--port-down all -- ibv_devinfo").output, "PORT_ACTIVE"), 0u);
+}
+
+TEST(IbvDevinfo, ShowsThePortsMtu) {
+  EXPECT_THAT(Softhca("--mtu 1024 -- ibv_devinfo").output, ContainsRegex("active_mtu:[ \t]+1024"));
+}
+
+TEST(IbvDevinfo, ShowsTwoPorts) {
+  EXPECT_EQ(Count(Softhca("--ports 2 -- ibv_devinfo").output, "PORT_ACTIVE"), 2u);
+}
+
+TEST(Launcher, HelpShowsItsOptions) {
+  const Outcome outcome = Softhca("--help");
+  EXPECT_EQ(outcome.exit, 0);
+  for (const char* option : {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics",
+                             "--max-message", "--stats"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(option));
+  }
+}
+
+TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
+  const Outcome unknown = Softhca("--colour red -- true");
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("--colour"));
+  EXPECT_EQ(Count(unknown.output, "\n"), 1u);
+  for (const char* arguments : {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
+                                "--max-message 5000 -- true", "--port-down mlx5_7 -- true", "", "true"}) {
+    const Outcome outcome = Softhca(arguments);
+    EXPECT_EQ(outcome.exit, 2) << arguments;
+    EXPECT_EQ(Count(outcome.output, "\n"), 1u) << outcome.output;
+  }
+}
+
+TEST(Launcher, ExitsAsTheProgramDoes) {
+  EXPECT_EQ(Softhca("-- true").exit, 0);
+  EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit, 7);
+  EXPECT_EQ(Softhca("-- sh -c 'kill -KILL $$'").exit, 137);
+  EXPECT_EQ(Softhca("-- /no/such/program").exit, 127);
+}
+
+}  // namespace
