@@ -7,10 +7,11 @@ namespace warpverbs::device {
 
 /// The mutable words that all users of a queue share; each on a cache line of its own.
 struct QueueControl {
-  /// reserved << 32 | turn: the next free index, and the index below which every WQE is written and rung. Both count
-  /// WQEBBs modulo 2^32: compare by difference, never by size.
+  /// reserved << 32 | turn: the next free index, and the index below which every WQE is written and rung.
+  /// Both count WQEBBs modulo 2^32: compare by difference, never by size.
   alignas(128) uint64_t tail;
-  /// 0, or the first error: kErrorValid | syndrome << 24 | vendor syndrome << 16 | WQE index. Sticky until a reset.
+  /// 0, or the first error: kErrorValid | syndrome << 24 | vendor syndrome << 16 | WQE index. Sticky until a
+  /// reset.
   alignas(128) uint64_t error;
 };
 inline constexpr uint64_t kErrorValid = uint64_t{1} << 63;

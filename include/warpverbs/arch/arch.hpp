@@ -1,0 +1,68 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "warpverbs/mlx5/endian.hpp"
+
+/// Before every function that a kernel calls. Nothing for a C++ compiler: the same source then runs on CPU
+/// threads.
+#if defined(__CUDACC__) || defined(__HIP__)
+#define WARPVERBS_DEVICE __attribute__((device)) __attribute__((always_inline)) inline
+#else
+#define WARPVERBS_DEVICE inline
+#endif
+
+/// What the data path asks of a processor. Nothing above this folder has an `#if` on it.
+namespace warpverbs::arch {
+
+/// The last 16 bytes of a CQE as two native words. device/completion.hpp reads them.
+struct CqeTail {
+  uint64_t low;   ///< bytes 48 to 55: the syndromes, in an error CQE
+  uint64_t high;  ///< bytes 56 to 63: queue pair, counter, opcode, owner
+};
+
+/// How far a release must reach.
+enum class Scope {
+  kGpu,  ///< queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache
+  kSystem,  ///< any of them lies in host memory
+};
+
+/// The primitives. Order is part of each; there are no loose fences.
+template <class A>
+concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_only, uint8_t* bytes,
+                        uint64_t x) {
+  { A::ToBe32(uint32_t{}) } -> std::same_as<mlx5::Be32>;
+  { A::ToBe64(x) } -> std::same_as<mlx5::Be64>;
+
+  // Stores 16 aligned bytes of a WQE, in no order of its own.
+  A::StoreSegment(bytes, x, x);
+  // Stores to memory that the NIC reads, after every earlier store.
+  A::StoreRelease(word32, mlx5::Be32{});
+  // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
+  A::StoreReleaseMmio(word, mlx5::Be64{});
+
+  // Reads the tail of a CQE while the NIC may be writing it; `low` counts only where `high` tells of an
+  // error.
+  { A::LoadCqeTail(bytes) } -> std::same_as<CqeTail>;
+  // After a completion was seen: what the NIC wrote before it is visible to the loads that follow.
+  A::AcquireAfterCompletion();
+
+  // Loads a word that others change. Later stores stay behind it; later loads need not.
+  { A::Load(read_only) } -> std::same_as<uint64_t>;
+  // The same, but later loads stay behind it too.
+  { A::LoadAcquire(read_only) } -> std::same_as<uint64_t>;
+  // Stores a word that others read, in no order.
+  A::Store(word, x);
+  // Replaces the value `x` by another and returns what was there. Later stores stay behind it, as with Load.
+  { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
+  // Adds after every earlier store, doorbells included.
+  A::AddRelease(word, x);
+
+  // A clock that all threads of a kernel share and that only moves forward.
+  { A::NowNs() } -> std::same_as<uint64_t>;
+  // Lets others run; `rounds` is how often the caller has waited already.
+  A::Pause(uint32_t{});
+};
+
+}  // namespace warpverbs::arch

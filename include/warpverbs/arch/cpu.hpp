@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "warpverbs/arch/arch.hpp"
+#include "warpverbs/mlx5/cqe.hpp"
+
+namespace warpverbs::arch {
+
+/// Threads of a CPU. Every order is that of an atomic access, so ThreadSanitizer follows it.
+struct Cpu {
+  static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::ToBe32(x); }
+  static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::ToBe64(x); }
+
+  static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
+    const uint64_t words[2] = {low, high};
+    std::memcpy(segment, words, sizeof words);
+  }
+  static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
+    std::atomic_ref(*word).store(value.raw, std::memory_order_release);
+  }
+  /// @pre  the register is mapped uncached, not write-combining: a write-combining store would linger
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+    std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
+  }
+
+  /// Two loads, since C++ has no atomic 16 bytes. The NIC writes `high` last: if it is the same before and
+  /// after the load of `low`, the two belong together.
+  static CqeTail LoadCqeTail(const uint8_t* tail) {
+    const auto* const words = reinterpret_cast<const uint64_t*>(tail);
+    for (uint64_t high = Load(words + 1);;) {
+      if (high >> 60 < static_cast<uint64_t>(mlx5::CqeOpcode::kRequesterError))
+        return {.low = 0, .high = high};
+      const uint64_t low = Load(words);
+      const uint64_t again = Load(words + 1);
+      if (again == high) return {.low = low, .high = high};
+      high = again;
+    }
+  }
+  static void AcquireAfterCompletion() {}  // LoadCqeTail has acquired
+
+  static uint64_t Load(const uint64_t* word) {
+    return LoadAcquire(word);
+  }  // nothing weaker holds back stores
+  static uint64_t LoadAcquire(const uint64_t* word) {
+    return std::atomic_ref(const_cast<uint64_t&>(*word)).load(std::memory_order_acquire);
+  }
+  static void Store(uint64_t* word, uint64_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+  }
+  static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_acquire);
+    return expected;
+  }
+  static void AddRelease(uint64_t* word, uint64_t delta) {
+    std::atomic_ref(*word).fetch_add(delta, std::memory_order_release);
+  }
+
+  static uint64_t NowNs() {
+    return static_cast<uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  }
+  /// Yields once the wait is longer than a round trip takes: whom we wait for may need this processor.
+  static void Pause(uint32_t rounds) {
+    constexpr uint32_t kBusyRounds = 256;
+    if (rounds >= kBusyRounds) std::this_thread::yield();
+  }
+};
+static_assert(Arch<Cpu>);
+
+}  // namespace warpverbs::arch

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "warpverbs/arch/arch.hpp"
+
+namespace warpverbs::arch {
+
+/// Threads of an NVIDIA GPU, from sm_80.
+///
+/// A release of GPU scope orders what the NIC reads from GPU memory, because both meet in the L2 cache. PTX
+/// does not promise that, every NVIDIA GPU so far does it; where a queue or its data lies in host memory,
+/// take kSystem. Generic addresses of global memory are global addresses, so `.global` saves the conversion.
+///
+/// @source  PTX ISA 8.7, "Memory Consistency Model", `fence`, `ld`, `st`
+template <Scope kScope>
+struct BasicCuda {
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__byte_perm(x, 0, 0x0123)}; }
+  WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) {
+    const uint64_t high = ToBe32(static_cast<uint32_t>(x)).raw;
+    return {high << 32 | ToBe32(static_cast<uint32_t>(x >> 32)).raw};
+  }
+
+  WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
+    asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(segment), "l"(low), "l"(high) : "memory");
+  }
+  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
+    Release();
+    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value.raw) : "memory");
+  }
+  WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+    Release();
+    asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;" ::"l"(doorbell), "l"(value.raw) : "memory");
+  }
+
+  /// One access of 16 bytes; a NIC writes a CQE's aligned 16 bytes at once.
+  WARPVERBS_DEVICE static CqeTail LoadCqeTail(const uint8_t* tail) {
+    CqeTail loaded;
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(loaded.low), "=l"(loaded.high)
+                 : "l"(tail)
+                 : "memory");
+    return loaded;
+  }
+  WARPVERBS_DEVICE static void AcquireAfterCompletion() { asm volatile("fence.acquire.sys;" ::: "memory"); }
+
+  // Relaxed suffices to hold back later stores: a GPU does not speculate, so they wait for the branch on the
+  // value. An acquire would also throw away the L1 cache.
+  WARPVERBS_DEVICE static uint64_t Load(const uint64_t* word) {
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+  }
+  WARPVERBS_DEVICE static uint64_t LoadAcquire(const uint64_t* word) {
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+  }
+  WARPVERBS_DEVICE static void Store(uint64_t* word, uint64_t value) {
+    asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+  }
+  WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    uint64_t seen;
+    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(seen)
+                 : "l"(word), "l"(expected), "l"(desired)
+                 : "memory");
+    return seen;
+  }
+  WARPVERBS_DEVICE static void AddRelease(uint64_t* word, uint64_t delta) {
+    Release();
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(delta) : "memory");
+  }
+
+  WARPVERBS_DEVICE static uint64_t NowNs() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+    return now;
+  }
+  WARPVERBS_DEVICE static void Pause(uint32_t) { asm volatile("nanosleep.u32 32;" ::: "memory"); }
+
+ private:
+  WARPVERBS_DEVICE static void Release() {
+    if constexpr (kScope == Scope::kGpu) {
+      asm volatile("fence.release.gpu;" ::: "memory");
+    } else {
+      asm volatile("fence.release.sys;" ::: "memory");
+    }
+  }
+};
+
+using Cuda = BasicCuda<Scope::kGpu>;
+using CudaSystem = BasicCuda<Scope::kSystem>;
+static_assert(Arch<Cuda> && Arch<CudaSystem>);
+
+}  // namespace warpverbs::arch

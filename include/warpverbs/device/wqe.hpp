@@ -1,0 +1,92 @@
+#pragma once
+
+#include <type_traits>
+
+#include "warpverbs/arch/arch.hpp"
+#include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+/// The one encoder: a request becomes the 64 bytes of one send queue slot, as rdma-core's libmlx5 would write
+/// them.
+namespace warpverbs::device {
+
+/// Memory of the peer. The host swaps the key once (mlx5::ToBe32), so that no kernel has to.
+struct RemoteMemory {
+  uint64_t addr;
+  mlx5::Be32 rkey;
+};
+
+/// Memory of this side.
+struct LocalMemory {
+  uint64_t addr;
+  uint32_t bytes;  ///< at most 2^31; 0 makes an empty message
+  mlx5::Be32 lkey;
+};
+
+/// What fits into a slot behind the control, remote address and inline header.
+inline constexpr uint32_t kMaxInlineWriteBytes = 28;
+
+/// Writes one WQE into its slot, 16 bytes at a time.
+///
+/// Every WQE here takes one slot, so an index names a WQE and the next one is one further.
+///
+/// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/device and
+/// tests/e2e
+template <arch::Arch A>
+class WqeWriter {
+ public:
+  /// @param flags  mlx5::CtrlFlags
+  WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index, uint32_t flags)
+      : slot_(view.sq + uint64_t{index & (view.depth - 1)} * mlx5::kWqebbBytes),
+        index_(index),
+        qpn_be_(view.qpn_be),
+        flags_(flags) {}
+
+  /// Writes the control segment, and returns its first 8 bytes: what the doorbell register takes.
+  WARPVERBS_DEVICE mlx5::Be64 Control(mlx5::WqeOpcode opcode, uint32_t segments, mlx5::Be32 imm = {0}) const {
+    const uint64_t index_opcode = A::ToBe32((index_ & 0xffff) << 8 | static_cast<uint32_t>(opcode)).raw;
+    const uint64_t qpn_ds = qpn_be_ | segments << 24;
+    const uint64_t first = qpn_ds << 32 | index_opcode;
+    A::StoreSegment(slot_, first, uint64_t{imm.raw} << 32 | flags_ << 24);
+    return {first};
+  }
+
+  WARPVERBS_DEVICE void Remote(const RemoteMemory& remote) const {
+    A::StoreSegment(slot_ + 16, A::ToBe64(remote.addr).raw, remote.rkey.raw);
+  }
+
+  /// Writes a data segment and returns how many that makes: none for an empty message, since length 0 means 2
+  /// GiB.
+  WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
+    if (local.bytes == 0) return 0;
+    const uint64_t bytes_lkey = uint64_t{local.lkey.raw} << 32 | A::ToBe32(local.bytes).raw;
+    A::StoreSegment(slot_ + segment * mlx5::kSegmentBytes, bytes_lkey, A::ToBe64(local.addr).raw);
+    return 1;
+  }
+
+  WARPVERBS_DEVICE void Atomic(uint64_t swap_or_add, uint64_t compare) const {
+    A::StoreSegment(slot_ + 32, A::ToBe64(swap_or_add).raw, A::ToBe64(compare).raw);
+  }
+
+  /// Puts the payload itself behind the remote address, and returns how many segments that makes.
+  template <class T>
+  requires std::is_trivially_copyable_v<T> &&(sizeof(T) <= kMaxInlineWriteBytes) WARPVERBS_DEVICE uint32_t
+      Inline(const T& value) const {
+    uint64_t words[4]{};
+    const uint32_t header = A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw;
+    __builtin_memcpy(words, &header, sizeof header);
+    __builtin_memcpy(reinterpret_cast<uint8_t*>(words) + sizeof header, &value, sizeof(T));
+    A::StoreSegment(slot_ + 32, words[0], words[1]);
+    if constexpr (sizeof header + sizeof(T) <= mlx5::kSegmentBytes) return 1;
+    A::StoreSegment(slot_ + 48, words[2], words[3]);
+    return 2;
+  }
+
+ private:
+  uint8_t* slot_;
+  uint32_t index_;
+  uint32_t qpn_be_;
+  uint32_t flags_;
+};
+
+}  // namespace warpverbs::device
