@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "warpverbs/device/queue_view.hpp"
@@ -66,6 +68,9 @@ class Endpoint {
   ///
   /// @errors  Error: the completion queue is collapsed; View() has its one CQE
   device::CqView CompletionView() const;
+
+  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map.
+  std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
 
   /// Says in lines of text what was chosen and why.
   std::string Describe() const;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/handle.hpp"
@@ -62,6 +63,7 @@ class HostPages {
 
   std::byte* data() const { return pages_.get(); }
   size_t size() const { return pages_.get_deleter().bytes; }
+  std::span<std::byte> bytes() const { return {data(), size()}; }
 
  private:
   std::unique_ptr<std::byte, UnmapPages> pages_;

@@ -1,0 +1,41 @@
+// The kernel and what it is given. The same source runs on a GPU and on threads of a CPU.
+#pragma once
+
+#include "warpverbs/device/send_ring.hpp"
+
+/// By value to the kernel; all it points to is mapped for the processor that runs it.
+struct Job {
+  warpverbs::device::QueueView queue;
+  warpverbs::device::LocalMemory source;
+  warpverbs::device::RemoteMemory target;
+  uint8_t value;
+};
+
+/// What the kernel found.
+struct Outcome {
+  warpverbs::device::Status status;
+  uint64_t wrong_bytes;
+};
+
+/// @tparam Team  the threads that run this together: Rank(), Size(), Sync()
+template <warpverbs::arch::Arch A, class Team>
+WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& outcome) {
+  auto* const source = reinterpret_cast<uint8_t*>(job.source.addr);
+  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) source[i] = job.value;
+  team.Sync();
+
+  if (team.Rank() == 0) {
+    const warpverbs::device::SendRing<A> ring(job.queue);
+    const warpverbs::mlx5::Be64 doorbell = ring.PostWrite(0, job.target, job.source);
+    ring.UpdateSendDbrRecord(1);
+    ring.RingDoorbell(doorbell);
+    constexpr uint64_t kPatienceNs = 10'000'000'000;
+    outcome.status = ring.PollCq(0, {.deadline_ns = A::NowNs() + kPatienceNs});
+  }
+  team.Sync();
+
+  const auto* const target = reinterpret_cast<const uint8_t*>(job.target.addr);
+  uint64_t wrong = 0;
+  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) wrong += target[i] != job.value;
+  A::AddRelease(&outcome.wrong_bytes, wrong);
+}

@@ -1,0 +1,127 @@
+// A kernel writes a buffer to its peer by RDMA and checks that it arrived. Both sides live in this process.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <regex>
+#include <string>
+
+#include "../common/cpu_team.hpp"
+#include "cuda.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+namespace host = warpverbs::host;
+namespace mlx5 = warpverbs::mlx5;
+
+namespace {
+
+struct Options {
+  uint32_t bytes = 1024;
+  int value = 42;
+  std::string processor = "cpu";
+};
+
+std::string ChooseDevice() {
+  for (const std::string& name : host::DeviceNames()) {
+    for (const host::Port& port : host::Device(name).Ports()) {
+      std::printf("   %s port %d: %s, %s\n", name.c_str(), port.number, ToString(port.link_layer),
+                  port.state.c_str());
+    }
+  }
+  return host::FirstActiveDevice();
+}
+
+Outcome RunOnCpu(const Job& job) {
+  Outcome outcome{};
+  CpuTeam::Run(4, [&](const CpuTeam& team) { Interchange<warpverbs::arch::Cpu>(team, job, outcome); });
+  return outcome;
+}
+
+void Verify(const Outcome& outcome, uint32_t bytes) {
+  if (outcome.status.code == warpverbs::device::Code::kTimeout) {
+    throw std::runtime_error("The write did not complete in time.");
+  }
+  if (!outcome.status.ok()) {
+    throw std::runtime_error(std::string("The write failed: ") +
+                             Describe(mlx5::Syndrome{outcome.status.syndrome}) + ".");
+  }
+  if (outcome.wrong_bytes != 0) {
+    throw std::runtime_error(std::to_string(outcome.wrong_bytes) + " of " + std::to_string(bytes) +
+                             " bytes are wrong.");
+  }
+}
+
+void Exchange(const Options& options) {
+  std::printf("1. Initialising: %u bytes of value %d\n", options.bytes, options.value);
+  const auto value = static_cast<uint8_t>(options.value);
+
+  std::puts("2. Looking for RDMA devices and active ports");
+  const std::string name = ChooseDevice();
+
+  std::printf("3. Opening two contexts of %s\n", name.c_str());
+  const host::Device here(name), there(name);
+
+  std::puts("4. Creating two endpoints");
+  host::Endpoint sender(here), receiver(there);
+  std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
+
+  std::puts("5. Connecting them");
+  sender.Connect(receiver.Info());
+  receiver.Connect(sender.Info());
+  std::printf("%s", sender.Describe().c_str());
+
+  std::puts("6. Allocating and registering buffers");
+  const host::HostPages source(options.bytes), target(options.bytes);
+  std::fill_n(target.data(), options.bytes, std::byte(~value));  // only the write can make it right
+  const host::MemoryRegion source_region(here, source.data(), options.bytes, {.local_write = false});
+  const host::MemoryRegion target_region(there, target.data(), options.bytes, {.remote_write = true});
+  const host::MemoryView from = source_region.View(), to = target_region.View();
+
+  std::printf("7. Launching a kernel on %s: fill, post, ring, poll, verify\n", options.processor.c_str());
+  const Job job{.queue = sender.View(),
+                .source = {.addr = from.addr, .bytes = options.bytes, .lkey = mlx5::ToBe32(from.lkey)},
+                .target = {.addr = to.addr, .rkey = mlx5::ToBe32(to.rkey)},
+                .value = value};
+  Verify(options.processor == "cpu" ? RunOnCpu(job)
+                                    : RunOnCuda(std::stoi(options.processor.substr(5)), job,
+                                                {sender.QueueMemory(), source.bytes(), target.bytes()}),
+         options.bytes);
+
+  std::puts("8. Cleaning up");
+}
+
+std::string CheckProcessor(const std::string& name) {
+  return std::regex_match(name, std::regex("cpu|cuda:[0-9]{1,3}"))
+             ? ""
+             : "'" + name + "' is neither cpu nor cuda:N";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Options options;
+  CLI::App app("Writes a buffer from a kernel to its peer by RDMA, and checks it there.");
+  app.add_option("--bytes", options.bytes, "how many bytes to write (1024)")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--value", options.value, "what each byte is (42)")->check(CLI::Range(0, 255));
+  app.add_option("--device", options.processor, "where the kernel runs: cpu or cuda:N (cpu)")
+      ->check(CheckProcessor);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", app.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s: %s; see --help\n", argv[0], error.what());
+    return 2;
+  }
+  Exchange(options);
+  std::printf("Success! All %u bytes verified with value %d\n", options.bytes, options.value);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

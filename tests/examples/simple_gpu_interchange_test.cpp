@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+struct Result {
+  int exit_status;
+  std::string output;  // standard output and error
+};
+
+Result RunShell(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  Result result{-1, ""};
+  std::array<char, 4096> piece;
+  while (pipe && std::fgets(piece.data(), piece.size(), pipe)) result.output += piece.data();
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
+  return result;
+}
+
+Result RunOnSofthca(const std::string& options, const std::string& softhca_options = "") {
+  return RunShell(SOFTHCA " " + softhca_options + " -- " SIMPLE_GPU_INTERCHANGE " " + options);
+}
+
+TEST(SimpleGpuInterchange, Writes1024BytesOf42InEightSteps) {
+  const Result result = RunOnSofthca("");
+  EXPECT_EQ(result.exit_status, 0) << result.output;
+  size_t at = 0;
+  for (int step = 1; step <= 8; ++step) {
+    at = ("\n" + result.output).find("\n" + std::to_string(step) + ". ", at);
+    ASSERT_NE(at, std::string::npos) << "no step " << step << " in its place in\n" << result.output;
+  }
+  EXPECT_THAT(result.output, EndsWith("Success! All 1024 bytes verified with value 42\n"));
+}
+
+TEST(SimpleGpuInterchange, WritesWhatItIsTold) {
+  for (const auto& [bytes, value] : {std::pair{"1", "0"}, {"4097", "255"}, {"3000001", "7"}}) {
+    const Result result = RunOnSofthca(std::string("--bytes ") + bytes + " --value " + value);
+    EXPECT_EQ(result.exit_status, 0) << result.output;
+    EXPECT_THAT(result.output,
+                EndsWith(std::string("All ") + bytes + " bytes verified with value " + value + "\n"));
+  }
+}
+
+TEST(SimpleGpuInterchange, HelpSucceeds) {
+  const Result result = RunShell(SIMPLE_GPU_INTERCHANGE " --help");
+  EXPECT_EQ(result.exit_status, 0);
+  for (const char* option : {"--bytes", "--value", "--device", "--help"})
+    EXPECT_THAT(result.output, HasSubstr(option));
+}
+
+TEST(SimpleGpuInterchange, RefusesOptionsThatItDoesNotKnowWithStatus2) {
+  for (const char* option : {"--colour red", "--bytes 0", "--bytes many", "--value 256", "--device tpu",
+                             "--device cuda:", "--device cuda:x", "stray"}) {
+    const Result result = RunShell(std::string(SIMPLE_GPU_INTERCHANGE " ") + option);
+    EXPECT_EQ(result.exit_status, 2) << option << "\n" << result.output;
+    EXPECT_THAT(result.output, EndsWith("see --help\n"));
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  }
+}
+
+TEST(SimpleGpuInterchange, FailsWithASentenceWhereThePortIsDown) {
+  const Result result = RunOnSofthca("", "--port-down all");
+  EXPECT_EQ(result.exit_status, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("no port is active (mlx5_0: port 1 is down)"));
+}
+
+}  // namespace
