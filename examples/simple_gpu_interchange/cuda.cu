@@ -15,10 +15,13 @@ Outcome RunOnCuda(int gpu, const Job& job, const std::vector<std::span<std::byte
   const CudaMapping doorbell(job.queue.doorbell);
   std::deque<CudaMapping> mappings;
   for (const std::span<std::byte> pages : memory) mappings.emplace_back(pages);
-  Outcome* shared = nullptr;
-  CheckCuda(cudaMallocManaged(&shared, sizeof(Outcome)), "allocate memory on " + name);
-  const std::unique_ptr<Outcome, decltype(&cudaFree)> outcome(new (shared) Outcome{}, cudaFree);
-  Kernel<<<1, 128>>>(job, shared);
-  CheckCuda(cudaDeviceSynchronize(), "run the kernel on " + name);
-  return *outcome;
+  Outcome* on_gpu = nullptr;
+  CheckCuda(cudaMalloc(&on_gpu, sizeof(Outcome)), "allocate memory on " + name);
+  const std::unique_ptr<Outcome, decltype(&cudaFree)> owner(on_gpu, cudaFree);
+  CheckCuda(cudaMemset(on_gpu, 0, sizeof(Outcome)), "clear memory on " + name);
+  Kernel<<<1, 128>>>(job, on_gpu);
+  Outcome outcome{};
+  CheckCuda(cudaMemcpy(&outcome, on_gpu, sizeof(Outcome), cudaMemcpyDeviceToHost),
+            "run the kernel on " + name);
+  return outcome;
 }
