@@ -1,12 +1,12 @@
 #include "cli/launch.hpp"
 
-#include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -92,6 +92,7 @@ void SetEnvironment(const Settings& settings) {
 /// @return  the errno of a program that cannot be started
 int Spawn(const std::vector<std::string>& program, const Signals& signals, pid_t& child) {
   std::vector<char*> arguments;
+  arguments.reserve(program.size() + 1);
   for (const std::string& argument : program) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   posix_spawnattr_t attributes;

@@ -63,14 +63,14 @@ std::vector<uint8_t> IoctlRequest::GetBytes(uint16_t id) const {
   if (bytes.size() > kInline) {
     CopyIn(bytes.data(), attribute->data, bytes.size());
   } else {
-    std::memcpy(bytes.data(), &attribute->data, bytes.size());
+    std::copy_n(reinterpret_cast<const uint8_t*>(&attribute->data), bytes.size(), bytes.begin());
   }
   return bytes;
 }
 
 void IoctlRequest::CopyExtensible(std::span<const uint8_t> bytes, void* value, size_t size) {
   const size_t known = std::min(bytes.size(), size);
-  std::memcpy(value, bytes.data(), known);
+  std::copy_n(bytes.begin(), known, static_cast<uint8_t*>(value));
   const auto rest = bytes.subspan(known);
   if (std::any_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; })) {
     throw Errno(EOPNOTSUPP, "the driver's input asks for something unknown");
@@ -81,7 +81,7 @@ void IoctlRequest::SetBytes(uint16_t id, std::span<const uint8_t> bytes) {
   if (!Has(id)) return;
   ib_uverbs_attr& attribute = Need(id);
   std::vector<uint8_t> answer(attribute.len);
-  std::memcpy(answer.data(), bytes.data(), std::min(answer.size(), bytes.size()));
+  std::copy_n(bytes.begin(), std::min(answer.size(), bytes.size()), answer.begin());
   CopyOut(attribute.data, answer.data(), answer.size());
   attribute.flags |= UVERBS_ATTR_F_VALID_OUTPUT;
 }

@@ -148,8 +148,7 @@ void RegisterUmem(Call& call) {
   }
   PopulateRange(start, bytes, writable);
   CheckDevx(call);
-  const uint32_t umem =
-      call.hca().RegisterUmem({{reinterpret_cast<uint8_t*>(start), static_cast<size_t>(bytes)}});
+  const uint32_t umem = call.hca().RegisterUmem({{UserPointer(start), static_cast<size_t>(bytes)}});
   request.SetHandle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE,
                     call.context().Add(std::make_unique<UmemObject>(umem, writable)));
   request.Set(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, umem);

@@ -30,8 +30,8 @@ void RegisterMr(Call& call) {
   }
   PopulateRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
   const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
-  const uint32_t key = call.hca().RegisterMemory(
-      {pdn, access, wish.hca_va, reinterpret_cast<uint8_t*>(wish.start), wish.length});
+  const uint32_t key =
+      call.hca().RegisterMemory({pdn, access, wish.hca_va, UserPointer(wish.start), wish.length});
   ib_uverbs_reg_mr_resp answer{};
   answer.mr_handle = call.context().Add(std::make_unique<Object>(Kind::kMkey, key));
   answer.lkey = key;

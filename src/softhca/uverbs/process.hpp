@@ -14,7 +14,7 @@ namespace softhca::uverbs {
 struct FileId {
   dev_t device;
   ino_t inode;
-  friend auto operator<=>(const FileId&, const FileId&) = default;
+  friend auto operator<=>(const FileId&, const FileId&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// What the launcher said; null in a process without it.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names
 // What programs built against older or hardened C libraries call instead.
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
@@ -23,6 +24,7 @@ int __lxstat(int version, const char* path, struct stat* status) noexcept;
 int __lxstat64(int version, const char* path, struct stat64* status) noexcept;
 int __fxstat(int version, int fd, struct stat* status) noexcept;
 int __fxstat64(int version, int fd, struct stat64* status) noexcept;
+// NOLINTEND(bugprone-reserved-identifier)
 }
 
 namespace softhca::uverbs {

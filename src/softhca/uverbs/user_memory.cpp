@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-iovec Piece(uint64_t address, size_t bytes) { return {reinterpret_cast<void*>(address), bytes}; }
+iovec Piece(uint64_t address, size_t bytes) { return {UserPointer(address), bytes}; }
 
 [[noreturn]] void Fault(uint64_t address, uint64_t bytes) {
   throw Errno(EFAULT, "the program has no " + std::to_string(bytes) + " bytes at " + std::to_string(address));
@@ -42,7 +42,7 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
   const uint64_t first = start & ~(kPage - 1);
   const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
   const auto populate = [&](int advice) {
-    return madvise(reinterpret_cast<void*>(first), last - first, advice) == 0 ? 0 : errno;
+    return madvise(UserPointer(first), last - first, advice) == 0 ? 0 : errno;
   };
   const int error = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   if (error == 0) return;
@@ -54,13 +54,13 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
 uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
   if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
   PopulateRange(address, bytes, true);
-  return reinterpret_cast<uint8_t*>(address);
+  return UserPointer(address);
 }
 
 void* UserRecord(uint64_t address) {
   if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
   PopulateRange(address, 8, true);
-  return reinterpret_cast<void*>(address);
+  return UserPointer(address);
 }
 
 }  // namespace softhca::uverbs

@@ -6,6 +6,11 @@
 /// The program's memory, touched as a kernel touches it: a bad pointer is an error, not a crash.
 namespace softhca::uverbs {
 
+/// An address that came as a number, as all do in the kernel's interface.
+inline uint8_t* UserPointer(uint64_t address) {
+  return reinterpret_cast<uint8_t*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// @errors  Errno: EFAULT
 void CopyIn(void* to, uint64_t from, size_t bytes);
 void CopyOut(uint64_t to, const void* from, size_t bytes);

@@ -65,11 +65,9 @@ class Command {
     header->method_id = method_;
     header->num_attrs = static_cast<uint16_t>(attributes_.size());
     header->driver_id = RDMA_DRIVER_MLX5;
-    std::memcpy(bytes.data() + sizeof *header, attributes_.data(),
-                attributes_.size() * sizeof(ib_uverbs_attr));
+    std::copy(attributes_.begin(), attributes_.end(), header->attrs);
     if (ioctl(fd, RDMA_VERBS_IOCTL, bytes.data()) != 0) return errno;
-    std::memcpy(attributes_.data(), bytes.data() + sizeof *header,
-                attributes_.size() * sizeof(ib_uverbs_attr));
+    std::copy_n(header->attrs, attributes_.size(), attributes_.begin());
     return 0;
   }
   /// The handle that came back in an attribute.
