@@ -19,9 +19,10 @@ struct Result {
 
 Result RunShell(const std::string& command) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) return {-1, "cannot start a shell"};
   Result result{-1, ""};
   std::array<char, 4096> piece;
-  while (pipe && std::fgets(piece.data(), piece.size(), pipe)) result.output += piece.data();
+  while (std::fgets(piece.data(), piece.size(), pipe)) result.output += piece.data();
   const int status = pclose(pipe);
   if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
   return result;
