@@ -106,7 +106,8 @@ void Endpoint::Connect(const EndpointInfo& peer) {
                         .send_psn = psn_,
                         .receive_psn = peer.psn,
                         .reads_out = std::min(capabilities.max_reads_out, peer.max_reads_in),
-                        .reads_in = std::min(capabilities.max_reads_in, peer.max_reads_out)};
+                        .reads_in = std::min(capabilities.max_reads_in, peer.max_reads_out),
+                        .log_max_message = capabilities.log_max_message};
   const RemoteRights rights{
       .read = config_.remote_read,
       .write = config_.remote_write,

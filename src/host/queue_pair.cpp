@@ -16,8 +16,6 @@ constexpr uint32_t kQpc = mlx5::modify_qp_in::kQpc;  // every command embeds the
 static_assert(kQpc == mlx5::create_qp_in::kQpc && kQpc == mlx5::query_qp_out::kQpc);
 constexpr uint32_t kAds = kQpc + qpc::kPrimaryAddressPath;
 
-constexpr uint32_t kLogMaxMessage = 30;  // 1 GiB, which every ConnectX takes
-
 CreateMailbox CreateCommand(const QueuePairConfig& config) {
   namespace in = mlx5::create_qp_in;
   CreateMailbox create;
@@ -91,7 +89,7 @@ void QueuePair::ToInit(uint8_t port, uint16_t pkey_index, const RemoteRights& ri
 void QueuePair::ToRtr(const Path& path, const Session& session, const RetryConfig& retry) {
   ModifyMailbox in = Transition(mlx5::CommandOpcode::kInit2RtrQp, qpn());
   in.Set(qpc::kMtu.At(kQpc), path.mtu)
-      .Set(qpc::kLogMsgMax.At(kQpc), kLogMaxMessage)
+      .Set(qpc::kLogMsgMax.At(kQpc), session.log_max_message)
       .Set(qpc::kRemoteQpn.At(kQpc), session.peer_qpn)
       .Set(qpc::kNextRcvPsn.At(kQpc), session.receive_psn)
       .Set(qpc::kLogRraMax.At(kQpc), FloorLog2(session.reads_in))

@@ -33,6 +33,7 @@ struct Session {
   uint32_t receive_psn = 0;
   uint8_t reads_out = 0;  ///< at most what the peer serves
   uint8_t reads_in = 0;
+  uint32_t log_max_message = 0;  ///< log2 of the device's longest message in bytes; no firmware takes more
 };
 
 /// How long to wait for the peer, and how often to try again.
