@@ -1,0 +1,285 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <infiniband/mlx5dv.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "verbs/peer.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_ring.hpp"
+
+/// What libmlx5 writes for a request and what we write for it, byte for byte: entry, doorbell record,
+/// doorbell.
+namespace warpverbs::e2e {
+namespace {
+
+using arch::Cpu;
+using verbs::Work;
+
+constexpr uint32_t kDepth = 64;
+constexpr uint64_t kOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+
+/// What a NIC would see of one request.
+struct Sight {
+  std::vector<uint8_t> wqe;  ///< as long as it says
+  uint32_t record;
+  uint64_t doorbell;
+};
+
+Sight Look(const uint8_t* slot, uint32_t record, uint64_t doorbell) {
+  mlx5::CtrlSegment ctrl;
+  std::memcpy(&ctrl, slot, sizeof ctrl);
+  const uint32_t bytes = (mlx5::FromBe(ctrl.qpn_ds) & mlx5::kMaxSegments) * mlx5::kSegmentBytes;
+  return {{slot, slot + bytes}, record, doorbell};
+}
+
+/// The send flags of verbs, and ours.
+struct Flags {
+  unsigned verbs;
+  uint32_t ours;
+};
+constexpr Flags kFlags[] = {
+    {IBV_SEND_SIGNALED, mlx5::kCqeAlways},
+    {0, mlx5::kCqeOnError},
+    {IBV_SEND_SIGNALED | IBV_SEND_SOLICITED, mlx5::kCqeAlways | mlx5::kSolicited},
+    {IBV_SEND_SIGNALED | IBV_SEND_FENCE, mlx5::kCqeAlways | mlx5::kFence},
+    {IBV_SEND_FENCE | IBV_SEND_SOLICITED, mlx5::kFence | mlx5::kSolicited},
+};
+
+class Encoder : public verbs::TwoPeers {
+ protected:
+  using Post = std::function<mlx5::Be64(uint32_t index, uint32_t flags)>;
+
+  Encoder() {
+    CreateQueuePair();
+    Connect();
+    mlx5dv_obj object{};
+    object.qp = {a.qp.get(), &queue_};
+    EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    // Take the doorbells ourselves: with a page of our own over the NIC's they stay to be read, and
+    // unexecuted.
+    register_page_ =
+        reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(queue_.bf.reg) & ~uintptr_t{4095});
+    EXPECT_EQ(mmap(register_page_, mlx5::kUarPageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+              register_page_);
+  }
+
+  /// Compares what ibv_post_send, ibv_wr_* and we make of a request, with every choice of flags.
+  void ExpectSame(Work by_post_send, const std::function<void()>& by_wr, const Post& ours,
+                  unsigned more_flags = 0) {
+    for (const Flags& flags : kFlags) {
+      SCOPED_TRACE(testing::Message() << "verbs flags " << flags.verbs);
+      by_post_send.Flags(flags.verbs | more_flags).Post(a);
+      ExpectEqual(LookAtVerbs(), LookAtOurs(ours, flags.ours));
+      ++index_;
+      ibv_wr_start(ex_);
+      ex_->wr_flags = flags.verbs | more_flags;
+      by_wr();
+      ASSERT_EQ(ibv_wr_complete(ex_), 0);
+      ExpectEqual(LookAtVerbs(), LookAtOurs(ours, flags.ours));
+      ++index_;
+    }
+  }
+
+  void SetSge(size_t offset, uint32_t bytes) {
+    const ibv_sge sge = local.Sge(offset, bytes);
+    ibv_wr_set_sge(ex_, sge.lkey, sge.addr, sge.length);
+  }
+  device::LocalMemory Local(size_t offset, uint32_t bytes) {
+    return {local.Address(offset), bytes, mlx5::ToBe32(local.Sge(offset, bytes).lkey)};
+  }
+  device::RemoteMemory Remote(size_t offset) const {
+    return {remote.Address(offset), mlx5::ToBe32(remote.rkey())};
+  }
+  device::SendRing<Cpu> Ours() {
+    return device::SendRing<Cpu>({.sq = ring_[0].bytes,
+                                  .doorbell = &doorbell_,
+                                  .dbrec = &record_,
+                                  .cqe = nullptr,
+                                  .control = nullptr,
+                                  .qpn_be = mlx5::ToBe32(a.qp->qp_num << 8).raw,
+                                  .depth = kDepth});
+  }
+
+  template <size_t kBytes>
+  void ExpectSameInline() {
+    SCOPED_TRACE(testing::Message() << kBytes << " bytes inline");
+    std::array<uint8_t, kBytes> value;
+    std::iota(value.begin(), value.end(), uint8_t{1});
+    std::memcpy(&local[40], value.data(), kBytes);
+    const auto by_wr = [&] {
+      ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(24));
+      ibv_wr_set_inline_data(ex_, value.data(), kBytes);
+    };
+    ExpectSame(
+        Work(IBV_WR_RDMA_WRITE, {local.Sge(40, kBytes)}).To(remote, 24), by_wr,
+        [&](uint32_t i, uint32_t flags) { return Ours().PostWriteInline(i, Remote(24), value, flags); },
+        IBV_SEND_INLINE);
+  }
+
+  ibv_qp_ex* ex_ = nullptr;
+
+ private:
+  void CreateQueuePair() {
+    ibv_qp_init_attr_ex init{};
+    init.send_cq = a.send_cq.get();
+    init.recv_cq = a.receive_cq.get();
+    init.qp_type = IBV_QPT_RC;
+    init.cap = {.max_send_wr = kDepth,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = device::kMaxInlineWriteBytes};
+    init.pd = a.pd.get();
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.send_ops_flags = kOperations;
+    a.qp.reset(ibv_create_qp_ex(context_a.get(), &init));
+    if (a.qp == nullptr) throw std::runtime_error("the queue pair cannot be created");
+    ex_ = ibv_qp_to_qp_ex(a.qp.get());
+  }
+
+  Sight LookAtVerbs() {
+    // libmlx5 rings two registers in turn; a page full of zeros before each request shows which it was.
+    auto* const first = reinterpret_cast<uint64_t*>(queue_.bf.reg);
+    auto* const second = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(queue_.bf.reg) + queue_.bf.size);
+    const uint64_t doorbell = *first != 0 ? *first : *second;
+    std::memset(register_page_, 0, mlx5::kUarPageBytes);
+    const auto* const ring = static_cast<const uint8_t*>(queue_.sq.buf);
+    return Look(ring + index_ % queue_.sq.wqe_cnt * queue_.sq.stride,
+                reinterpret_cast<uint32_t*>(queue_.dbrec)[1], doorbell);
+  }
+
+  Sight LookAtOurs(const Post& post, uint32_t flags) {
+    const mlx5::Be64 doorbell = post(index_, flags);
+    Ours().UpdateSendDbrRecord(index_ + 1);
+    Ours().RingDoorbell(doorbell);
+    return Look(ring_[index_ % kDepth].bytes, record_, doorbell_);
+  }
+
+  static void ExpectEqual(const Sight& verbs, const Sight& ours) {
+    EXPECT_THAT(ours.wqe, testing::ElementsAreArray(verbs.wqe));
+    EXPECT_EQ(ours.record, verbs.record);
+    EXPECT_EQ(ours.doorbell, verbs.doorbell);
+    EXPECT_NE(ours.doorbell, 0u);
+  }
+
+  mlx5dv_qp queue_{};
+  uint8_t* register_page_ = nullptr;
+  uint32_t index_ = 0;
+  mlx5::Wqebb ring_[kDepth]{};
+  uint32_t record_ = 0;
+  uint64_t doorbell_ = 0;
+};
+
+TEST_F(Encoder, Write) {
+  const auto by_wr = [&] {
+    ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
+    SetSge(8, 1000);
+  };
+  ExpectSame(
+      Work(IBV_WR_RDMA_WRITE, {local.Sge(8, 1000)}).To(remote, 16), by_wr,
+      [&](uint32_t i, uint32_t flags) { return Ours().PostWrite(i, Remote(16), Local(8, 1000), flags); });
+}
+
+TEST_F(Encoder, EmptyWrite) {
+  const auto by_wr = [&] {
+    ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
+    SetSge(8, 0);
+  };
+  ExpectSame(Work(IBV_WR_RDMA_WRITE, {local.Sge(8, 0)}).To(remote, 16), by_wr,
+             [&](uint32_t i, uint32_t flags) { return Ours().PostWrite(i, Remote(16), Local(8, 0), flags); });
+}
+
+TEST_F(Encoder, WriteWithImmediate) {
+  constexpr uint32_t kImm = 0x12345678;
+  const auto by_wr = [&] {
+    ibv_wr_rdma_write_imm(ex_, remote.rkey(), remote.Address(16), htobe32(kImm));
+    SetSge(8, 1000);
+  };
+  ExpectSame(Work(IBV_WR_RDMA_WRITE_WITH_IMM, {local.Sge(8, 1000)}).To(remote, 16).Imm(kImm), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().PostWriteImm(i, Remote(16), Local(8, 1000), mlx5::ToBe32(kImm), flags);
+             });
+}
+
+TEST_F(Encoder, InlineWriteOfOneSegment) {
+  ExpectSameInline<1>();
+  ExpectSameInline<4>();
+  ExpectSameInline<8>();
+  ExpectSameInline<12>();
+}
+
+TEST_F(Encoder, InlineWriteOfTwoSegments) {
+  ExpectSameInline<13>();
+  ExpectSameInline<16>();
+  ExpectSameInline<28>();
+}
+
+TEST_F(Encoder, Read) {
+  const auto by_wr = [&] {
+    ibv_wr_rdma_read(ex_, remote.rkey(), remote.Address(16));
+    SetSge(8, 1000);
+  };
+  ExpectSame(
+      Work(IBV_WR_RDMA_READ, {local.Sge(8, 1000)}).To(remote, 16), by_wr,
+      [&](uint32_t i, uint32_t flags) { return Ours().PostRead(i, Remote(16), Local(8, 1000), flags); });
+}
+
+TEST_F(Encoder, Send) {
+  const auto by_wr = [&] {
+    ibv_wr_send(ex_);
+    SetSge(8, 1000);
+  };
+  ExpectSame(Work(IBV_WR_SEND, {local.Sge(8, 1000)}), by_wr,
+             [&](uint32_t i, uint32_t flags) { return Ours().PostSend(i, Local(8, 1000), flags); });
+}
+
+TEST_F(Encoder, SendWithImmediate) {
+  constexpr uint32_t kImm = 0xfedcba98;
+  const auto by_wr = [&] {
+    ibv_wr_send_imm(ex_, htobe32(kImm));
+    SetSge(8, 1000);
+  };
+  ExpectSame(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(8, 1000)}).Imm(kImm), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().PostSendImm(i, Local(8, 1000), mlx5::ToBe32(kImm), flags);
+             });
+}
+
+TEST_F(Encoder, FetchAdd) {
+  constexpr uint64_t kAddend = 0x0123456789abcdef;
+  const auto by_wr = [&] {
+    ibv_wr_atomic_fetch_add(ex_, remote.rkey(), remote.Address(16), kAddend);
+    SetSge(8, 8);
+  };
+  ExpectSame(Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(8, 8)}).FetchAdd(remote, 16, kAddend), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().PostFetchAdd(i, Remote(16), Local(8, 8), kAddend, flags);
+             });
+}
+
+TEST_F(Encoder, CompareSwap) {
+  constexpr uint64_t kCompare = 0x0123456789abcdef, kSwap = 0xfedcba9876543210;
+  const auto by_wr = [&] {
+    ibv_wr_atomic_cmp_swp(ex_, remote.rkey(), remote.Address(16), kCompare, kSwap);
+    SetSge(8, 8);
+  };
+  ExpectSame(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {local.Sge(8, 8)}).CompareSwap(remote, 16, kCompare, kSwap),
+             by_wr, [&](uint32_t i, uint32_t flags) {
+               return Ours().PostCompareSwap(i, Remote(16), Local(8, 8), {.compare = kCompare, .swap = kSwap},
+                                             flags);
+             });
+}
+
+}  // namespace
+}  // namespace warpverbs::e2e

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "pair.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+namespace warpverbs::e2e {
+
+/// How a fault must show.
+struct Fault {
+  mlx5::Syndrome syndrome;
+  std::string words;  ///< part of what Describe() says
+};
+
+inline void ExpectError(const device::Status& status, const Fault& fault) {
+  EXPECT_EQ(status.code, device::Code::kError);
+  const auto syndrome = static_cast<mlx5::Syndrome>(status.syndrome);
+  EXPECT_EQ(syndrome, fault.syndrome) << mlx5::Describe(syndrome);
+  EXPECT_THAT(mlx5::Describe(syndrome), testing::HasSubstr(fault.words));
+}
+
+/// Posts past the queue's back, and expects the NIC to flush it.
+inline void ExpectFlush(const Pair& pair, uint32_t index) {
+  const device::SendRing<Cpu> ring(pair.a.View());
+  const mlx5::Be64 doorbell = ring.PostWrite(index, pair.Remote(0), pair.Local(0, 8));
+  ring.UpdateSendDbrRecord(index + 1);
+  ring.RingDoorbell(doorbell);
+  device::Status status;
+  for (device::Waiter<Cpu> waiter(Within()); status.wqe_index != index;) {
+    ASSERT_EQ(waiter.Next(), device::Code::kPending) << "entry " << index << " is not flushed";
+    status = ring.PollCqOnce(index);
+  }
+  ExpectError(status, {mlx5::Syndrome::kFlushed, "flushed"});
+}
+
+/// Waits for a write that fails, and expects all that follows: the same error from every call, and flushes.
+template <class Sharing>
+void ExpectFault(const Pair& pair, Queue<Sharing>& queue, const device::Posted& posted, const Fault& fault) {
+  ASSERT_EQ(posted.status.code, device::Code::kOk) << "posting knows of no fault yet";
+  const device::Status status = queue.Wait(posted.ticket, Within());
+  ExpectError(status, fault);
+  EXPECT_EQ(status.wqe_index, posted.ticket.index);
+  ExpectError(queue.Test(posted.ticket), fault);
+  ExpectError(pair.PutWord(queue, 0).status, fault);
+  ExpectError(queue.Flush(Within()), fault);
+  Queue<Sharing> later(pair.a.View());
+  ExpectError(pair.PutWord(later, 0).status, fault);
+  EXPECT_EQ(pair.a.State(), mlx5::QpState::kError);
+  ExpectFlush(pair, posted.ticket.index + 1);
+}
+
+}  // namespace warpverbs::e2e

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
+
+/// The library on a software HCA: what each test here starts from.
+namespace warpverbs::e2e {
+
+using arch::Cpu;
+
+template <class Sharing>
+using Queue = device::SendQueue<Cpu, Sharing>;
+
+/// A limit within which everything must end, however busy the machine is.
+inline device::Limit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
+
+struct PairOptions {
+  host::EndpointConfig a{};
+  host::EndpointConfig b{};
+  size_t bytes = 4096;  ///< of each memory
+  host::Access target_access{.remote_write = true};
+};
+
+/// Two endpoints: `a` writes from `source`, and `b` lets it write to `target`. Not connected yet.
+class Pair {
+ public:
+  explicit Pair(const PairOptions& options = {})
+      : a(device, options.a),
+        b(device, options.b),
+        source_(options.bytes),
+        target_(options.bytes),
+        source_region_(device, source_.data(), options.bytes),
+        target_region_(device, target_.data(), options.bytes, options.target_access) {}
+
+  void Connect() {
+    a.Connect(b.Info());
+    b.Connect(a.Info());
+  }
+
+  uint64_t& Source(size_t index) { return reinterpret_cast<uint64_t*>(source_.data())[index]; }
+  uint64_t& Target(size_t index) { return reinterpret_cast<uint64_t*>(target_.data())[index]; }
+
+  device::LocalMemory Local(uint64_t offset, uint32_t bytes) const {
+    const host::MemoryView view = source_region_.View();
+    return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
+  }
+  device::RemoteMemory Remote(uint64_t offset) const {
+    const host::MemoryView view = target_region_.View();
+    return {view.addr + offset, mlx5::ToBe32(view.rkey)};
+  }
+
+  /// Writes one word of the source to the same place of the target.
+  template <class Sharing>
+  device::Posted PutWord(Queue<Sharing>& queue, size_t index, const device::Limit& limit = Within()) const {
+    return queue.Put(Remote(index * 8), Local(index * 8, 8), limit);
+  }
+
+  host::Device device;
+  host::Endpoint a, b;
+
+ private:
+  host::HostPages source_, target_;
+  host::MemoryRegion source_region_, target_region_;
+};
+
+}  // namespace warpverbs::e2e

@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "pair.hpp"
+
+namespace warpverbs::e2e {
+namespace {
+
+constexpr size_t kWrites = 70'000;  // of all threads together: the 16-bit index wraps
+constexpr size_t kWindow = 3;       // tickets that a thread has open
+
+/// Posts words first, first + step and so on; waits for every ticket. Returns what went wrong first.
+device::Status WriteWords(const Pair& pair, size_t first, size_t step) {
+  Queue<device::Shared> queue(pair.a.View());
+  std::vector<device::Ticket> open;
+  for (size_t i = first; i < kWrites; i += step) {
+    const device::Posted posted = pair.PutWord(queue, i);
+    if (!posted.status.ok()) return posted.status;
+    open.push_back(posted.ticket);
+    if (open.size() < kWindow) continue;
+    if (const device::Status status = queue.Wait(open.front(), Within()); !status.ok()) return status;
+    open.erase(open.begin());
+  }
+  for (const device::Ticket ticket : open) {
+    if (const device::Status status = queue.Wait(ticket, Within()); !status.ok()) return status;
+  }
+  return {};
+}
+
+class Sharing : public testing::TestWithParam<std::tuple<size_t, uint32_t>> {};
+
+TEST_P(Sharing, EveryThreadsWritesArrive) {
+  const auto [threads, depth] = GetParam();
+  Pair pair({.a = {.depth = depth}, .bytes = kWrites * 8});
+  pair.Connect();
+  for (size_t i = 0; i < kWrites; ++i) pair.Source(i) = i + 1;
+  std::vector<device::Status> statuses(threads);
+  {
+    std::vector<std::jthread> running;
+    for (size_t t = 0; t < threads; ++t) {
+      running.emplace_back([&, t, threads = threads] { statuses[t] = WriteWords(pair, t, threads); });
+    }
+  }
+  for (const device::Status& status : statuses) ASSERT_EQ(status.code, device::Code::kOk);
+  for (size_t i = 0; i < kWrites; ++i) ASSERT_EQ(pair.Target(i), i + 1);
+  EXPECT_EQ(pair.a.View().control->tail, uint64_t{kWrites} << 32 | kWrites) << "reserved and rung alike";
+}
+
+std::string Name(const testing::TestParamInfo<Sharing::ParamType>& test) {
+  const auto [threads, depth] = test.param;
+  return std::to_string(threads) + "ThreadsOnDepth" + std::to_string(depth);
+}
+INSTANTIATE_TEST_SUITE_P(, Sharing, testing::Combine(testing::Values(2, 4), testing::Values(4, 64)), Name);
+
+}  // namespace
+}  // namespace warpverbs::e2e
