@@ -1,0 +1,74 @@
+#include "warpverbs/device/completion_ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "test_queue.hpp"
+#include "warpverbs/arch/cpu.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+class CompletionRingTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kDepth = 4;
+
+  CompletionRingTest() { std::memset(ring_, 0xff, sizeof ring_); }
+
+  CqView View() { return {reinterpret_cast<const uint8_t*>(ring_), &dbrec_, kDepth}; }
+
+  /// Writes the completion that is the NIC's `count`-th.
+  void Complete(uint32_t count, mlx5::Syndrome syndrome = mlx5::Syndrome::kNone) {
+    const bool failed = syndrome != mlx5::Syndrome::kNone;
+    WriteCqe(ring_[count % kDepth], {failed ? mlx5::CqeOpcode::kRequesterError : mlx5::CqeOpcode::kRequester,
+                                     static_cast<uint16_t>(count), syndrome, (count / kDepth) % 2 == 1});
+  }
+
+  mlx5::Cqe64 ring_[kDepth];
+  uint32_t dbrec_ = 0;
+};
+
+TEST_F(CompletionRingTest, FreshRingIsPending) {
+  EXPECT_EQ(CompletionRing<arch::Cpu>(View()).PollCqOnce().code, Code::kPending);
+}
+
+TEST_F(CompletionRingTest, EveryCompletionIsTakenOnceOverManyRounds) {
+  CompletionRing<arch::Cpu> ring(View());
+  for (uint32_t i = 0; i < 5 * kDepth; ++i) {
+    ASSERT_EQ(ring.PollCqOnce().code, Code::kPending) << i;
+    Complete(i);
+    const Status status = ring.PollCqOnce();
+    ASSERT_TRUE(status.ok()) << i;
+    ASSERT_EQ(status.wqe_index, i);
+  }
+}
+
+TEST_F(CompletionRingTest, FirstOfABurstOfErrorsSurvives) {
+  CompletionRing<arch::Cpu> ring(View());
+  Complete(0);
+  Complete(1, mlx5::Syndrome::kRemoteAccess);
+  Complete(2, mlx5::Syndrome::kFlushed);
+  EXPECT_TRUE(ring.PollCqOnce().ok());
+  EXPECT_EQ(ring.PollCqOnce().syndrome, static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess));
+  EXPECT_EQ(ring.PollCqOnce().syndrome, static_cast<uint8_t>(mlx5::Syndrome::kFlushed));
+}
+
+TEST_F(CompletionRingTest, RecordShowsTheConsumerIndexModulo24Bits) {
+  CompletionRing<arch::Cpu> ring(View(), 0xffffff);
+  Complete(0xffffff);
+  ASSERT_TRUE(ring.PollCqOnce().ok());
+  ring.UpdateCqDbrRecord();
+  EXPECT_EQ(ring.consumer_index(), 0x1000000U);
+  EXPECT_EQ(dbrec_, 0U);
+}
+
+TEST_F(CompletionRingTest, PollEndsAtItsDeadline) {
+  CompletionRing<arch::Cpu> ring(View());
+  EXPECT_EQ(ring.PollCq({.deadline_ns = arch::Cpu::NowNs() + 1'000'000}).code, Code::kTimeout);
+  Complete(0);
+  EXPECT_TRUE(ring.PollCq({}).ok());
+}
+
+}  // namespace
+}  // namespace warpverbs::device

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <thread>
+
+#include "test_queue.hpp"
+
+namespace warpverbs::device {
+
+/// Runs a TestNic for as long as it lives. Look at the NIC only after Stop().
+class NicThread {
+ public:
+  explicit NicThread(TestNic& nic)
+      : thread_([&nic](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            if (!nic.Step()) std::this_thread::yield();
+          }
+        }) {}
+
+  void Stop() {
+    thread_.request_stop();
+    thread_.join();
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace warpverbs::device

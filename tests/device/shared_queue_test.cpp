@@ -1,0 +1,168 @@
+// Threads that share a queue, under ThreadSanitizer among others.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "nic_thread.hpp"
+#include "test_queue.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using arch::Cpu;
+using mlx5::Syndrome;
+
+Limit Soon() { return {.deadline_ns = Cpu::NowNs() + 60'000'000'000}; }
+
+/// Runs `body(thread)` on threads that start together.
+template <class Body>
+void Together(uint32_t count, const Body& body) {
+  std::latch start(count);
+  std::vector<std::jthread> threads;
+  for (uint32_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      body(i);
+    });
+  }
+}
+
+struct Load {
+  uint32_t threads;
+  uint32_t depth;
+  uint32_t start;
+};
+
+class SharedQueueUnderLoad : public testing::TestWithParam<Load> {};
+
+TEST_P(SharedQueueUnderLoad, EveryWriteArrivesAndDoorbellsLeaveInOrder) {
+  constexpr uint32_t kPuts = 3000;
+  const auto [threads, depth, start] = GetParam();
+  TestQueue memory(depth, start);
+  TestNic nic(memory, start);
+  NicThread nic_thread(nic);
+  std::vector<std::vector<uint32_t>> to(threads, std::vector<uint32_t>(kPuts));
+  Together(threads, [&](uint32_t thread) {
+    SendQueue<Cpu, Shared> queue(memory.View());
+    std::vector<uint32_t> from(kPuts);
+    for (uint32_t i = 0; i < kPuts; ++i) {
+      from[i] = thread * kPuts + i + 1;
+      const Posted posted = queue.Put(Remote(to[thread][i]), Local(from[i]), Soon());
+      ASSERT_TRUE(posted.status.ok()) << i;
+      if (i % 16 != 0) continue;
+      ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok()) << i;
+      ASSERT_EQ(to[thread][i], from[i]);  // a race, if the completion did not order it
+    }
+    ASSERT_TRUE(queue.Flush(Soon()).ok());
+    EXPECT_EQ(to[thread], from);
+  });
+  nic_thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+  const uint32_t end = start + threads * kPuts;
+  EXPECT_EQ(nic.next(), end);
+  EXPECT_EQ(memory.control.tail, uint64_t{end} << 32 | end);
+}
+
+INSTANTIATE_TEST_SUITE_P(, SharedQueueUnderLoad,
+                         testing::Values(Load{2, 1, 0}, Load{2, 4, 0}, Load{4, 4, 0U - 1000}, Load{4, 64, 0},
+                                         Load{4, 64, 0U - 4000}, Load{2, 32768, 0}),
+                         [](const auto& instance) {
+                           const Load& load = instance.param;
+                           return std::to_string(load.threads) + "ThreadsDepth" + std::to_string(load.depth) +
+                                  "From" + std::to_string(load.start);
+                         });
+
+TEST(SharedQueue, RacersForTheLastSlotsGetThemOrNothing) {
+  constexpr uint32_t kDepth = 64;
+  for (int round = 0; round < 20; ++round) {
+    TestQueue memory(kDepth);
+    uint64_t data = 0;
+    std::atomic<uint32_t> posted = 0;
+    Together(4, [&](uint32_t) {
+      SendQueue<Cpu, Shared> queue(memory.View());
+      Status status;
+      while ((status = queue.Put(Remote(data), Local(data)).status).ok()) ++posted;
+      EXPECT_EQ(status.code, Code::kFull);
+    });
+    ASSERT_EQ(posted, kDepth);
+    ASSERT_EQ(memory.control.tail, uint64_t{kDepth} << 32 | kDepth);
+    ASSERT_EQ(memory.control.error, 0U);
+  }
+}
+
+TEST(SharedQueue, FailureEndsEveryThread) {
+  for (const uint32_t failed : {0, 1, 50, 1000}) {
+    SCOPED_TRACE(failed);
+    TestQueue memory(16);
+    TestNic nic(memory);
+    nic.FailAt(failed, Syndrome::kRemoteAccess);
+    NicThread nic_thread(nic);
+    Together(4, [&](uint32_t) {
+      SendQueue<Cpu, Shared> queue(memory.View());
+      uint64_t from = 1;
+      uint64_t to = 0;
+      Posted posted{};
+      while (posted.status.ok()) posted = queue.Put(Remote(to), Local(from), Soon());
+      EXPECT_EQ(posted.status.code, Code::kError);
+      const Status lasting = queue.Put(Remote(to), Local(from), Soon()).status;
+      EXPECT_EQ(lasting.code, Code::kError);
+      EXPECT_NE(lasting.syndrome, 0);
+      EXPECT_TRUE(queue.Flush(Soon()).code == Code::kError);
+    });
+    nic_thread.Stop();
+    EXPECT_EQ(nic.violation(), "");
+    EXPECT_NE(memory.control.error & kErrorValid, 0U);
+  }
+}
+
+TEST(SharedQueue, WorksBesideOthersThatCameLater) {
+  TestQueue memory(4);
+  TestNic nic(memory);
+  uint64_t data = 0;
+  SendQueue<Cpu, Shared> first(memory.View());
+  SendQueue<Cpu, Shared> second(memory.View());
+  for (int i = 0; i < 30; ++i) {
+    SendQueue<Cpu, Shared>& queue = i % 3 == 0 ? first : second;
+    const Posted posted = queue.Put(Remote(data), Local(data));
+    ASSERT_TRUE(posted.status.ok()) << i;
+    ASSERT_EQ(posted.ticket.index, static_cast<uint32_t>(i));
+    ASSERT_TRUE(nic.Step());
+    ASSERT_TRUE(first.Test(posted.ticket).ok() && second.Test(posted.ticket).ok()) << i;
+  }
+  EXPECT_EQ(nic.violation(), "");
+}
+
+/// Ten seconds pass in ten milliseconds.
+struct HastyCpu : Cpu {
+  static uint64_t NowNs() { return Cpu::NowNs() * 1000; }
+};
+
+TEST(SharedQueue, SharerThatDiesWithASlotIsFoundOut) {
+  TestQueue memory(4);
+  TestNic nic(memory);
+  uint64_t data = 0;
+  SendQueue<HastyCpu, Shared> queue(memory.View());
+  SendQueue<HastyCpu, Shared> other(memory.View());
+  const Posted before = queue.Put(Remote(data), Local(data));
+  ASSERT_TRUE(before.status.ok());
+  memory.control.tail += uint64_t{1} << 32;  // reserved by a thread that does nothing more
+
+  const Posted behind = queue.Put(Remote(data), Local(data));
+  EXPECT_EQ(behind.status.code, Code::kError);
+  EXPECT_EQ(behind.status.syndrome, 0);
+  EXPECT_EQ(behind.status.wqe_index, 2);
+  EXPECT_EQ(queue.Put(Remote(data), Local(data)).status.code, Code::kError);
+  EXPECT_EQ(other.Put(Remote(data), Local(data)).status.code, Code::kError);
+
+  ASSERT_TRUE(nic.Step());
+  EXPECT_TRUE(queue.Test(before.ticket).ok()) << "what had been rung for is done all the same";
+  EXPECT_FALSE(nic.Step()) << "nothing behind the gap was rung for";
+}
+
+}  // namespace
+}  // namespace warpverbs::device
