@@ -137,6 +137,34 @@ TEST(SharedQueue, WorksBesideOthersThatCameLater) {
   EXPECT_EQ(nic.violation(), "");
 }
 
+TEST(SharedQueue, TicketStaysDoneHoweverFarTheOthersGo) {
+  TestQueue memory(64);
+  TestNic nic(memory);
+  uint64_t data = 0;
+  SendQueue<Cpu, Shared> idle(memory.View());
+  SendQueue<Cpu, Shared> busy(memory.View());
+  const Posted posted = idle.Put(Remote(data), Local(data));
+  for (int i = 0; i < 200'000; ++i) {
+    ASSERT_TRUE(busy.Put(Remote(data), Local(data)).status.ok()) << i;
+    while (nic.Step()) {
+    }
+    ASSERT_TRUE(idle.Test(posted.ticket).ok()) << i;
+  }
+}
+
+TEST(SharedQueue, NewsIsPendingForWhoHasBeenIdle) {
+  TestQueue memory(64);
+  TestNic nic(memory);
+  uint64_t data = 0;
+  SendQueue<Cpu, Shared> idle(memory.View());
+  SendQueue<Cpu, Shared> busy(memory.View());
+  for (int i = 0; i < 100'000; ++i) {
+    const Posted posted = busy.Put(Remote(data), Local(data));
+    ASSERT_EQ(idle.Test(posted.ticket).code, Code::kPending) << i;
+    ASSERT_TRUE(nic.Step());
+  }
+}
+
 /// Ten seconds pass in ten milliseconds.
 struct HastyCpu : Cpu {
   static uint64_t NowNs() { return Cpu::NowNs() * 1000; }

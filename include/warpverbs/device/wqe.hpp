@@ -44,10 +44,9 @@ class WqeWriter {
 
   /// Writes the control segment, and returns its first 8 bytes: what the doorbell register takes.
   WARPVERBS_DEVICE mlx5::Be64 Control(mlx5::WqeOpcode opcode, uint32_t segments, mlx5::Be32 imm = {0}) const {
-    const uint64_t index_opcode = A::ToBe32((index_ & 0xffff) << 8 | static_cast<uint32_t>(opcode)).raw;
-    const uint64_t qpn_ds = qpn_be_ | segments << 24;
-    const uint64_t first = qpn_ds << 32 | index_opcode;
-    A::StoreSegment(slot_, first, uint64_t{imm.raw} << 32 | flags_ << 24);
+    const mlx5::Be32 index_opcode = A::ToBe32((index_ & 0xffff) << 8 | static_cast<uint32_t>(opcode));
+    const uint64_t first = Join(index_opcode.raw, qpn_be_ | segments << 24);
+    A::StoreSegment(slot_, first, Join(flags_ << 24, imm.raw));
     return {first};
   }
 
@@ -59,8 +58,8 @@ class WqeWriter {
   /// GiB.
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
-    const uint64_t bytes_lkey = uint64_t{local.lkey.raw} << 32 | A::ToBe32(local.bytes).raw;
-    A::StoreSegment(slot_ + segment * mlx5::kSegmentBytes, bytes_lkey, A::ToBe64(local.addr).raw);
+    A::StoreSegment(slot_ + segment * mlx5::kSegmentBytes, Join(A::ToBe32(local.bytes).raw, local.lkey.raw),
+                    A::ToBe64(local.addr).raw);
     return 1;
   }
 
@@ -72,17 +71,20 @@ class WqeWriter {
   template <class T>
   requires std::is_trivially_copyable_v<T> &&(sizeof(T) <= kMaxInlineWriteBytes) WARPVERBS_DEVICE uint32_t
       Inline(const T& value) const {
-    uint64_t words[4]{};
-    const uint32_t header = A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw;
-    __builtin_memcpy(words, &header, sizeof header);
-    __builtin_memcpy(reinterpret_cast<uint8_t*>(words) + sizeof header, &value, sizeof(T));
-    A::StoreSegment(slot_ + 32, words[0], words[1]);
-    if constexpr (sizeof header + sizeof(T) <= mlx5::kSegmentBytes) return 1;
-    A::StoreSegment(slot_ + 48, words[2], words[3]);
+    uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
+    __builtin_memcpy(words + 1, &value, sizeof(T));
+    A::StoreSegment(slot_ + 32, Join(words[0], words[1]), Join(words[2], words[3]));
+    if constexpr (sizeof words[0] + sizeof(T) <= mlx5::kSegmentBytes) return 1;
+    A::StoreSegment(slot_ + 48, Join(words[4], words[5]), Join(words[6], words[7]));
     return 2;
   }
 
  private:
+  /// Two 32-bit words as they follow each other in memory.
+  WARPVERBS_DEVICE static uint64_t Join(uint32_t first, uint32_t second) {
+    return uint64_t{second} << 32 | first;
+  }
+
   uint8_t* slot_;
   uint32_t index_;
   uint32_t qpn_be_;
