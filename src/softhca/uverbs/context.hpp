@@ -26,6 +26,8 @@ class Context {
 
   bool devx = false;  ///< may use firmware commands
 
+  /// Takes over an object that the HCA has just made; before any answer, which may fail for a bad pointer.
+  ///
   /// @return  the new object's handle
   uint32_t Add(std::unique_ptr<Object> object);
 

@@ -30,6 +30,27 @@ class Call {
   }
   Hca& hca() { return context().hca(); }
 
+  /// The object whose handle an attribute holds, made by verbs.
+  ///
+  /// @errors  Errno: EINVAL, ENOENT
+  template <class T = Object>
+  T& Get(uint16_t id, Kind kind) {
+    return context().Get<T>(request_.Handle(id), kind);
+  }
+  /// The pipe whose descriptor an attribute holds; null if there is no such attribute.
+  ///
+  /// @errors  Errno: EBADF, EINVAL
+  std::shared_ptr<EventPipe> Pipe(uint16_t id) {
+    return request_.Has(id) ? context().FindPipe(static_cast<int>(request_.Handle(id))) : nullptr;
+  }
+  /// Destroys the object whose handle an attribute holds.
+  ///
+  /// @errors  Errno: EINVAL, ENOENT; CommandError: kResourceBusy while others use it
+  void Destroy(uint16_t id, Kind kind) {
+    Get(id, kind);
+    context().Destroy(request_.Handle(id));
+  }
+
  private:
   int fd_;
   Context& context_;
@@ -62,6 +83,7 @@ std::span<const Method> MrMethods();
 std::span<const Method> CqMethods();
 std::span<const Method> SrqMethods();
 std::span<const Method> QpMethods();
+std::span<const Method> AddressMethods();
 std::span<const Method> EventMethods();
 std::span<const Method> UarMethods();
 std::span<const Method> DevxMethods();
@@ -73,7 +95,6 @@ std::span<const WriteCommand> EventCommands();
 std::span<const WriteCommand> SrqCommands();
 std::span<const WriteCommand> QpCommands();
 std::span<const WriteCommand> AddressCommands();
-std::span<const Method> AddressMethods();
 
 /// Finds and runs the method of a command.
 ///

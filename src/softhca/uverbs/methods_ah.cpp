@@ -48,11 +48,7 @@ void CreateAddressHandle(Call& call) {
   call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
 }
 
-void DestroyAddressHandle(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_AH_HANDLE);
-  call.context().Get(handle, Kind::kAddressHandle);
-  call.context().Destroy(handle);
-}
+void DestroyAddressHandle(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_AH_HANDLE, Kind::kAddressHandle); }
 
 constexpr Method kMethods[] = {
     {UVERBS_OBJECT_AH,

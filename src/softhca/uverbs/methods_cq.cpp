@@ -13,13 +13,9 @@ namespace {
 constexpr uint32_t kCqErrorEvent = 0;  // IBV_EVENT_CQ_ERR
 
 std::unique_ptr<CqObject> MakeObject(Call& call) {
-  const IoctlRequest& request = call.request();
-  const auto pipe = [&](uint16_t id) {
-    return request.Has(id) ? call.context().FindPipe(static_cast<int>(request.Handle(id))) : nullptr;
-  };
-  const auto element = request.Get<uint64_t>(UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
-  return std::make_unique<CqObject>(EventSource(pipe(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), element),
-                                    EventSource(pipe(UVERBS_ATTR_CREATE_CQ_EVENT_FD), element));
+  const auto element = call.request().Get<uint64_t>(UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
+  return std::make_unique<CqObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), element),
+                                    EventSource(call.Pipe(UVERBS_ATTR_CREATE_CQ_EVENT_FD), element));
 }
 
 void CheckDriver(const mlx5_ib_create_cq& driver) {
@@ -57,18 +53,18 @@ void CreateCq(Call& call) {
   auto object = MakeObject(call);
   config.on_completion = [cq = object.get()] { cq->completions.SendCompletion(); };
   config.on_error = [cq = object.get()] { cq->errors.SendAsync(kCqErrorEvent); };
-  object->number = call.hca().CreateCq(std::move(config));
-  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_cq_resp{object->number, 0});
-  request.Set(UVERBS_ATTR_CREATE_CQ_RESP_CQE, last_entry);
+  const uint32_t cqn = object->number = call.hca().CreateCq(std::move(config));
   request.SetHandle(UVERBS_ATTR_CREATE_CQ_HANDLE, call.context().Add(std::move(object)));
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_cq_resp{cqn, 0});
+  request.Set(UVERBS_ATTR_CREATE_CQ_RESP_CQE, last_entry);
 }
 
 void DestroyCq(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_CQ_HANDLE);
-  auto& cq = call.context().Get<CqObject>(handle, Kind::kCq);
+  constexpr uint16_t kHandle = UVERBS_ATTR_DESTROY_CQ_HANDLE;
+  const auto& cq = call.Get<CqObject>(kHandle, Kind::kCq);
   EventSource completions = cq.completions;
   EventSource errors = cq.errors;
-  call.context().Destroy(handle);
+  call.Destroy(kHandle, Kind::kCq);
   call.request().Set(UVERBS_ATTR_DESTROY_CQ_RESP,
                      ib_uverbs_destroy_cq_resp{completions.Close(), errors.Close()});
 }

@@ -154,11 +154,7 @@ void RegisterUmem(Call& call) {
   request.Set(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, umem);
 }
 
-void DeregisterUmem(Call& call) {
-  const uint32_t handle = call.request().Handle(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE);
-  call.context().Get(handle, Kind::kUmem);
-  call.context().Destroy(handle);
-}
+void DeregisterUmem(Call& call) { call.Destroy(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, Kind::kUmem); }
 
 constexpr Method kMethods[] = {
     {MLX5_IB_OBJECT_DEVX,

@@ -39,11 +39,7 @@ void RegisterMr(Call& call) {
   call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
 }
 
-void DestroyMr(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_MR_HANDLE);
-  call.context().Get(handle, Kind::kMkey);
-  call.context().Destroy(handle);
-}
+void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }
 
 constexpr Method kMethods[] = {
     {UVERBS_OBJECT_MR,

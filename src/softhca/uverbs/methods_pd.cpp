@@ -16,14 +16,10 @@ void AllocPd(Call& call) {
   call.request().Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_alloc_pd_resp{pdn});
 }
 
-void DestroyPd(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_PD_HANDLE);
-  call.context().Get(handle, Kind::kPd);
-  call.context().Destroy(handle);
-}
+void DestroyPd(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_PD_HANDLE, Kind::kPd); }
 
 void QueryPd(Call& call) {
-  const Object& pd = call.context().Get(call.request().Handle(MLX5_IB_ATTR_QUERY_PD_HANDLE), Kind::kPd);
+  const Object& pd = call.Get(MLX5_IB_ATTR_QUERY_PD_HANDLE, Kind::kPd);
   call.request().Set(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, pd.number);
 }
 

@@ -69,7 +69,7 @@ void CreateQp(Call& call) {
   config.uar_page = driver.bfreg_index;
 
   Context& context = call.context();
-  const auto number = [&](uint16_t id, Kind kind) { return context.Get(request.Handle(id), kind).number; };
+  const auto number = [&](uint16_t id, Kind kind) { return call.Get(id, kind).number; };
   context.Owned(Kind::kUar, config.uar_page);
   config.pdn = number(UVERBS_ATTR_CREATE_QP_PD_HANDLE, Kind::kPd);
   config.cqn_send = number(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, Kind::kCq);
@@ -77,23 +77,22 @@ void CreateQp(Call& call) {
   if (request.Has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
     config.srqn = number(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, Kind::kSrq);
 
-  const auto async = request.Has(UVERBS_ATTR_CREATE_QP_EVENT_FD)
-                         ? context.FindPipe(static_cast<int>(request.Handle(UVERBS_ATTR_CREATE_QP_EVENT_FD)))
-                         : nullptr;
-  auto object = std::make_unique<QpObject>(
-      EventSource(async, request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)), cap, flags != 0);
+  auto object =
+      std::make_unique<QpObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_QP_EVENT_FD),
+                                             request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)),
+                                 cap, flags != 0);
   config.on_event = [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); };
-  object->number = call.hca().CreateQp(std::move(config));
-  request.Set(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
-  request.Set(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, object->number);
-  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_qp_resp{});
+  const uint32_t qpn = object->number = call.hca().CreateQp(std::move(config));
   request.SetHandle(UVERBS_ATTR_CREATE_QP_HANDLE, context.Add(std::move(object)));
+  request.Set(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
+  request.Set(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, qpn);
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_qp_resp{});
 }
 
 void DestroyQp(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_QP_HANDLE);
-  EventSource events = call.context().Get<QpObject>(handle, Kind::kQp).events;
-  call.context().Destroy(handle);
+  constexpr uint16_t kHandle = UVERBS_ATTR_DESTROY_QP_HANDLE;
+  EventSource events = call.Get<QpObject>(kHandle, Kind::kQp).events;
+  call.Destroy(kHandle, Kind::kQp);
   call.request().Set(UVERBS_ATTR_DESTROY_QP_RESP, ib_uverbs_destroy_qp_resp{events.Close()});
 }
 

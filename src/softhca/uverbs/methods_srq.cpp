@@ -40,27 +40,25 @@ void CreateSrq(Call& call) {
   if (driver.flags != 0) throw Errno(EOPNOTSUPP, "signatures are not supported");
   SrqConfig config;
   config.queue = ReadQueue(request, driver);
-  config.pdn = call.context().Get(request.Handle(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE), Kind::kPd).number;
-  const auto async =
-      request.Has(UVERBS_ATTR_CREATE_SRQ_EVENT_FD)
-          ? call.context().FindPipe(static_cast<int>(request.Handle(UVERBS_ATTR_CREATE_SRQ_EVENT_FD)))
-          : nullptr;
+  config.pdn = call.Get(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, Kind::kPd).number;
   const uint32_t max_sge = (config.queue.stride - sizeof(mlx5::SrqNextSegment)) / mlx5::kSegmentBytes;
-  auto object = std::make_unique<SrqObject>(
-      EventSource(async, request.Get<uint64_t>(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE)), config.queue.depth - 1,
-      max_sge);
+  auto object =
+      std::make_unique<SrqObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
+                                              request.Get<uint64_t>(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE)),
+                                  config.queue.depth - 1, max_sge);
   config.on_limit = [srq = object.get()] { srq->events.SendAsync(IBV_EVENT_SRQ_LIMIT_REACHED); };
-  object->number = call.hca().CreateSrq(std::move(config));
-  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, object->max_wr);
-  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, object->max_sge);
-  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_srq_resp{object->number, 0});
+  const uint32_t srqn = object->number = call.hca().CreateSrq(std::move(config));
+  const SrqObject& srq = *object;
   request.SetHandle(UVERBS_ATTR_CREATE_SRQ_HANDLE, call.context().Add(std::move(object)));
+  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, srq.max_wr);
+  request.Set(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, srq.max_sge);
+  request.Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_create_srq_resp{srqn, 0});
 }
 
 void DestroySrq(Call& call) {
-  const uint32_t handle = call.request().Handle(UVERBS_ATTR_DESTROY_SRQ_HANDLE);
-  EventSource events = call.context().Get<SrqObject>(handle, Kind::kSrq).events;
-  call.context().Destroy(handle);
+  constexpr uint16_t kHandle = UVERBS_ATTR_DESTROY_SRQ_HANDLE;
+  EventSource events = call.Get<SrqObject>(kHandle, Kind::kSrq).events;
+  call.Destroy(kHandle, Kind::kSrq);
   call.request().Set(UVERBS_ATTR_DESTROY_SRQ_RESP, ib_uverbs_destroy_srq_resp{events.Close()});
 }
 

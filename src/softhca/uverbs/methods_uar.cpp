@@ -45,11 +45,7 @@ void AllocUar(Call& call) {
   request.Set(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, number);
 }
 
-void DestroyUar(Call& call) {
-  const uint32_t handle = call.request().Handle(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
-  call.context().Get(handle, Kind::kUar);
-  call.context().Destroy(handle);
-}
+void DestroyUar(Call& call) { call.Destroy(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, Kind::kUar); }
 
 constexpr Method kMethods[] = {
     {MLX5_IB_OBJECT_UAR,

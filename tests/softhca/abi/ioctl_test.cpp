@@ -216,6 +216,41 @@ TEST_F(Ioctl, RandomCommandsNeverDoHarm) {
   EXPECT_EQ(DeallocPd(pd), 0);
 }
 
+TEST_F(Ioctl, ObjectWhoseAnswerCannotBeDeliveredGoesWithTheContext) {
+  alignas(64) static uint8_t ring[64 * 2];
+  alignas(64) static uint8_t record[8];
+  uint64_t offset = 0;
+  uint32_t length = 0, page = 0;
+  ASSERT_EQ(Command(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC)
+                .Handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE)
+                .Value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, 0)
+                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset)
+                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, length)
+                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page)
+                .Run(fd),
+            0);
+  mlx5_ib_create_cq driver{};
+  driver.buf_addr = reinterpret_cast<uint64_t>(ring);
+  driver.db_addr = reinterpret_cast<uint64_t>(record);
+  driver.cqe_size = 64;
+  driver.flags = MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
+  driver.uar_page_index = static_cast<uint16_t>(page);
+  const auto create = [&](uint64_t answer) {
+    return Command(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE)
+        .Handle(UVERBS_ATTR_CREATE_CQ_HANDLE)
+        .Value(UVERBS_ATTR_CREATE_CQ_CQE, 1, 4)
+        .Value(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 0)
+        .Value(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 0, 4)
+        .Add(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, answer)
+        .Input(UVERBS_ATTR_UHW_IN, driver)
+        .Run(fd);
+  };
+  uint32_t entries = 0;
+  EXPECT_EQ(create(16), EFAULT);
+  EXPECT_EQ(create(reinterpret_cast<uint64_t>(&entries)), 0);
+  EXPECT_EQ(entries, 1u);
+}
+
 TEST_F(Ioctl, HandlesAreChecked) {
   const uint32_t pd = AllocPd();
   EXPECT_EQ(DeallocPd(pd + 1), ENOENT);
