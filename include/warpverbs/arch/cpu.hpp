@@ -42,9 +42,8 @@ struct Cpu {
   }
   static void AcquireAfterCompletion() {}  // LoadCqeTail has acquired
 
-  static uint64_t Load(const uint64_t* word) {
-    return LoadAcquire(word);
-  }  // nothing weaker holds back stores
+  // C++ has nothing weaker than an acquire that holds back later stores.
+  static uint64_t Load(const uint64_t* word) { return LoadAcquire(word); }
   static uint64_t LoadAcquire(const uint64_t* word) {
     return std::atomic_ref(const_cast<uint64_t&>(*word)).load(std::memory_order_acquire);
   }
