@@ -22,9 +22,11 @@ struct Cpu {
   static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
     std::atomic_ref(*word).store(value.raw, std::memory_order_release);
   }
-  /// @pre  the register is mapped uncached, not write-combining: a write-combining store would linger
+  /// A BlueFlame register is mapped write-combining, where a store may linger: any locked operation drives it
+  /// out.
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
+    std::atomic<uint8_t>().exchange(1, std::memory_order_seq_cst);
   }
 
   /// Two loads, since C++ has no atomic 16 bytes. The NIC writes `high` last: if it is the same before and

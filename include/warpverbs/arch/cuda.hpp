@@ -40,7 +40,13 @@ struct BasicCuda {
                  : "memory");
     return loaded;
   }
-  WARPVERBS_DEVICE static void AcquireAfterCompletion() { asm volatile("fence.acquire.sys;" ::: "memory"); }
+  WARPVERBS_DEVICE static void AcquireAfterCompletion() {
+    if constexpr (kOneWayFences) {
+      asm volatile("fence.acquire.sys;" ::: "memory");
+    } else {
+      asm volatile("fence.acq_rel.sys;" ::: "memory");
+    }
+  }
 
   // Relaxed suffices to hold back later stores: a GPU does not speculate, so they wait for the branch on the
   // value. An acquire would also throw away the L1 cache.
@@ -78,11 +84,18 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void Pause(uint32_t) { asm volatile("nanosleep.u32 32;" ::: "memory"); }
 
  private:
+  /// PTX ISA 8.6, which came with CUDA 12.7, has them; older compilers take the two-way ones.
+  static constexpr bool kOneWayFences = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1207;
+
   WARPVERBS_DEVICE static void Release() {
-    if constexpr (kScope == Scope::kGpu) {
+    if constexpr (kScope == Scope::kGpu && kOneWayFences) {
       asm volatile("fence.release.gpu;" ::: "memory");
-    } else {
+    } else if constexpr (kScope == Scope::kGpu) {
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    } else if constexpr (kOneWayFences) {
       asm volatile("fence.release.sys;" ::: "memory");
+    } else {
+      asm volatile("fence.acq_rel.sys;" ::: "memory");
     }
   }
 };
