@@ -37,6 +37,7 @@ class WorkRequestApi : public TwoPeers {
     Connect();
   }
   ibv_wc Complete() {
+    Publish(a.qp.get());
     EXPECT_EQ(ibv_wr_complete(ex), 0);
     return Wait(a.send_cq.get());
   }
@@ -278,6 +279,33 @@ TEST_F(ExtendedCq, ReportsEachFieldInABatch) {
   }
   EXPECT_EQ(ibv_next_poll(cq), ENOENT);
   ibv_end_poll(cq);
+}
+
+TEST(WideCq, HoldsCompletionsOf128Bytes) {
+  const Context context = Open();
+  Peer a(context.get()), b(context.get());
+  ibv_cq_init_attr_ex init{};
+  init.cqe = 4;
+  mlx5dv_cq_init_attr extra{};
+  extra.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
+  extra.cqe_size = 128;
+  ibv_cq_ex* const wide = mlx5dv_create_cq(context.get(), &init, &extra);
+  ASSERT_NE(wide, nullptr);
+  a.qp.reset();
+  a.send_cq.reset(ibv_cq_ex_to_cq(wide));
+  ibv_qp_init_attr qp{};
+  qp.send_cq = qp.recv_cq = a.send_cq.get();
+  qp.qp_type = IBV_QPT_RC;
+  qp.cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  a.qp.reset(ibv_create_qp(a.pd.get(), &qp));
+  a.Connect(b);
+  b.Connect(a);
+  Buffer local(a.pd.get(), 8), remote(b.pd.get(), 8);
+  for (uint64_t id = 0; id < 100; ++id) {
+    const ibv_wc wc = Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Id(id).Run(a);
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(wc.wr_id, id);
+  }
 }
 
 TEST_F(ExtendedCq, ReportsErrors) {

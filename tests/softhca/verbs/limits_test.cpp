@@ -7,7 +7,7 @@
 namespace verbs {
 namespace {
 
-/// Runs on devices without atomics and with messages of at most 64 KiB.
+/// Runs on devices without atomics and with messages of at most 64 KiB; the port of the second is down.
 class Limits : public TwoPeers {};
 
 TEST_F(Limits, AtomicsAreNeitherOfferedNorTaken) {
@@ -32,6 +32,17 @@ TEST_F(Limits, MessageLongerThanThePortTakes) {
   };
   EXPECT_EQ(write(1), IBV_WC_SUCCESS);
   EXPECT_EQ(write(2), IBV_WC_LOC_LEN_ERR);
+}
+
+TEST(Port, ThatIsDownLetsNothingThrough) {
+  const Context up = Open(0), down = Open(1);
+  Peer a(up.get()), b(down.get());
+  Buffer local(a.pd.get(), 8), remote(b.pd.get(), 8);
+  const Connection impatient{.timeout = 8, .retries = 1};
+  a.Connect(b, impatient);
+  b.Connect(a, impatient);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Run(a).status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {remote.Sge(0, 8)}).To(local).Run(b).status, IBV_WC_RETRY_EXC_ERR);
 }
 
 }  // namespace

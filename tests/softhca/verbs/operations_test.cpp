@@ -187,6 +187,7 @@ TEST_P(Operations, ListOfRequestsGoesOutByOneCall) {
     list[i].wr.rdma = {remote.Address(i * 16), remote.rkey()};
   }
   ibv_send_wr* bad = nullptr;
+  Publish(a.qp.get());
   ASSERT_EQ(ibv_post_send(a.qp.get(), list.data(), &bad), 0);
   for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(Wait(a.send_cq.get()).wr_id, i);
   EXPECT_EQ(remote.Text(0, 160), local.Text(0, 160));

@@ -1,5 +1,8 @@
 #include "verbs/peer.hpp"
 
+#include <infiniband/mlx5dv.h>
+
+#include <atomic>
 #include <thread>
 
 namespace verbs {
@@ -30,6 +33,9 @@ PortAddress AddressOf(ibv_context* context) {
   return {};
 }
 
+/// Orders all that this thread did before whoever loads the record; its value stays.
+void Release(__be32& record) { std::atomic_ref(record).fetch_add(0, std::memory_order_release); }
+
 }  // namespace
 
 Context Open(int device) {
@@ -42,6 +48,32 @@ Context Open(int device) {
   return context;
 }
 
+void Publish(ibv_qp* qp) {
+  mlx5dv_qp queues{};
+  mlx5dv_obj object{};
+  object.qp = {.in = qp, .out = &queues};
+  ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+  for (int i = 0; i < 2; ++i) Release(queues.dbrec[i]);
+}
+
+void Publish(ibv_srq* srq) {
+  mlx5dv_srq queue{};
+  mlx5dv_obj object{};
+  object.srq = {.in = srq, .out = &queue};
+  ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_SRQ), 0);
+  Release(*queue.dbrec);
+}
+
+void Observe(ibv_cq* cq) {
+  mlx5dv_cq queue{};
+  mlx5dv_obj object{};
+  object.cq = {.in = cq, .out = &queue};
+  ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
+  const uint32_t slot = (be32toh(queue.dbrec[0]) - 1) & (queue.cqe_cnt - 1);
+  uint8_t* const end = static_cast<uint8_t*>(queue.buf) + size_t{slot + 1} * queue.cqe_size;
+  std::atomic_ref(*(reinterpret_cast<uint64_t*>(end) - 1)).load(std::memory_order_acquire);
+}
+
 ibv_wc Wait(ibv_cq* cq) {
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   ibv_wc wc{};
@@ -49,10 +81,11 @@ ibv_wc Wait(ibv_cq* cq) {
     if (std::chrono::steady_clock::now() > deadline) {
       ADD_FAILURE() << "no completion";
       wc.status = IBV_WC_GENERAL_ERR;
-      break;
+      return wc;
     }
     std::this_thread::yield();
   }
+  Observe(cq);
   return wc;
 }
 
@@ -154,6 +187,7 @@ void Peer::PostReceive(std::vector<ibv_sge> sges, uint64_t id) {
   ibv_recv_wr wr{
       .wr_id = id, .next = nullptr, .sg_list = sges.data(), .num_sge = static_cast<int>(sges.size())};
   ibv_recv_wr* bad = nullptr;
+  srq != nullptr ? Publish(srq.get()) : Publish(qp.get());
   ASSERT_EQ(srq != nullptr ? ibv_post_srq_recv(srq.get(), &wr, &bad) : ibv_post_recv(qp.get(), &wr, &bad), 0);
 }
 
@@ -161,6 +195,7 @@ int Work::TryPost(Peer& peer) {
   wr_.sg_list = sges_.data();
   wr_.num_sge = static_cast<int>(sges_.size());
   ibv_send_wr* bad = nullptr;
+  Publish(peer.qp.get());
   return ibv_post_send(peer.qp.get(), &wr_, &bad);
 }
 

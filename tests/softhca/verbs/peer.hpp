@@ -35,6 +35,13 @@ inline constexpr int kAllAccess =
 /// Opens the device of a place in the list.
 Context Open(int device = 0);
 
+/// libmlx5 orders what the program does with a buffer against what the hardware does with it, by doorbell
+/// records and completions. It is not instrumented, so these repeat the order where ThreadSanitizer sees it:
+/// before a post, and after a poll that found something.
+void Publish(ibv_qp* qp);
+void Publish(ibv_srq* srq);
+void Observe(ibv_cq* cq);
+
 /// Waits for the next completion.
 ibv_wc Wait(ibv_cq* cq);
 

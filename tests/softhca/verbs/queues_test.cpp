@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <thread>
+
 #include "verbs/peer.hpp"
 
 namespace verbs {
@@ -83,6 +87,85 @@ TEST(SharedReceiveQueue, ServesTwoQueuePairs) {
     ASSERT_EQ(second.qp_num, d.qp->qp_num);
     ASSERT_EQ(to.Text(0, 4) + to.Text(8, 4), "of aof c");
   }
+}
+
+TEST(Threads, WorkSideBySideWhileObjectsComeAndGo) {
+  constexpr int kThreads = 3;
+  constexpr uint64_t kRounds = 3000;
+  const Context context = Open();
+  std::atomic<int> working = kThreads;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      Peer a(context.get(), {.send_depth = 4}), b(context.get(), {.send_depth = 4});
+      Buffer local(a.pd.get(), 8), remote(b.pd.get(), 8);
+      a.Connect(b);
+      b.Connect(a);
+      for (uint64_t round = 1; round <= kRounds; ++round) {
+        local.As<uint64_t>() = round;
+        ASSERT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Run(a).status, IBV_WC_SUCCESS);
+        ASSERT_EQ(remote.As<uint64_t>(), round);
+      }
+      --working;
+    });
+  }
+  int created = 0;
+  while (working != 0) {
+    Peer passing(context.get());
+    passing.Connect(passing);
+    const Buffer memory(passing.pd.get(), 64);
+    ++created;
+    if (testing::Test::HasFailure()) break;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(created, 0);
+}
+
+TEST(Memory, IsNamedByTheAddressThatItWasGiven) {
+  constexpr uint64_t kIova = 0x7000'0000'0000;
+  const Context context = Open();
+  Peer a(context.get()), b(context.get());
+  a.Connect(b);
+  b.Connect(a);
+  Buffer local(a.pd.get(), 64);
+  local.Put(0, "elsewhere");
+  alignas(4096) std::array<char, 4096> memory{};
+  const Mr mr(ibv_reg_mr_iova(b.pd.get(), memory.data(), memory.size(), kIova, kAllAccess));
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 9)}).To(kIova + 100, mr->rkey).Run(a).status,
+            IBV_WC_SUCCESS);
+  EXPECT_EQ(std::string(&memory[100], 9), "elsewhere");
+  const auto address = reinterpret_cast<uint64_t>(memory.data());
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 9)}).To(address, mr->rkey).Run(a).status,
+            IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST(Query, TellsWhatWasSet) {
+  const Context context = Open();
+  Peer a(context.get(), {.send_depth = 32, .receive_depth = 16}), b(context.get());
+  a.Connect(
+      b,
+      {.mtu = IBV_MTU_2048, .send_psn = 77, .receive_psn = 88, .timeout = 9, .retries = 3, .rnr_retries = 5});
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  const int all = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                  IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_ACCESS_FLAGS |
+                  IBV_QP_CAP;
+  ASSERT_EQ(ibv_query_qp(a.qp.get(), &attr, all, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(attr.path_mtu, IBV_MTU_2048);
+  EXPECT_EQ(attr.dest_qp_num, b.qp->qp_num);
+  EXPECT_EQ(attr.sq_psn, 77u);
+  EXPECT_EQ(attr.rq_psn, 88u);
+  EXPECT_EQ(attr.timeout, 9);
+  EXPECT_EQ(attr.retry_cnt, 3);
+  EXPECT_EQ(attr.rnr_retry, 5);
+  EXPECT_EQ(attr.port_num, 1);
+  EXPECT_EQ(attr.ah_attr.grh.hop_limit, 64);
+  EXPECT_EQ(attr.qp_access_flags & static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
+            static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+  EXPECT_GE(init.cap.max_send_wr, 32u);
+  EXPECT_GE(init.cap.max_recv_wr, 16u);
 }
 
 }  // namespace
