@@ -17,6 +17,7 @@ build_packages=(
 test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
+  "clang=compiles the data path for HIP"
   "python3=checks of the source tree"
   "ibverbs-utils=programs that the tests run on the software HCA"
 )

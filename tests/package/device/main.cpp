@@ -8,7 +8,7 @@
 using namespace warpverbs::device;
 
 // As in README.md.
-template <class A>  // arch::Cuda, arch::Hip or arch::Cpu
+template <class A>  // arch::Cuda, arch::CudaSystem, arch::Hip or arch::Cpu
 WARPVERBS_DEVICE Status WriteToPeer(const QueueView& view, RemoteMemory to, LocalMemory from) {
   SendQueue<A, Exclusive> queue(view);
   const Posted put = queue.Put(to, from);  // writes the work queue entry, rings the doorbell
