@@ -21,7 +21,7 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   va_start(arguments, request);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  if (request != RDMA_VERBS_IOCTL || !MayBeOurs(fd)) return Real().ioctl(fd, request, argument);
+  if (request != RDMA_VERBS_IOCTL) return Real().ioctl(fd, request, argument);
   const int error = RunIoctl(fd, argument);
   if (error == kNotOurs) return Real().ioctl(fd, request, argument);
   if (error == 0) return 0;

@@ -138,13 +138,16 @@ const Settings* ReadSettings() {
   }
 }
 
-/// How many descriptors of this process are for a file.
+/// How many descriptors of this process are for a file; the close of each of them matters from now on.
 uint32_t CountDescriptors(FileId file) {
   DIR* const folder = Real().opendir("/proc/self/fd");
   if (folder == nullptr) return 0;
   uint32_t count = 0;
   while (const dirent* const entry = readdir(folder)) {
-    if (entry->d_name[0] != '.' && Identify(std::atoi(entry->d_name)) == file) ++count;
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || Identify(fd) != file) continue;
+    AddHint(fd);
+    ++count;
   }
   closedir(folder);
   return count;
@@ -233,6 +236,7 @@ int DeviceOfFile(FileId file) {
 int RunIoctl(int fd, void* header) {
   const std::shared_ptr<Context> context = FindContext(Identify(fd));
   if (context == nullptr) return kNotOurs;
+  AddHint(fd);  // a duplicate was not opened here
   try {
     IoctlRequest request(reinterpret_cast<uint64_t>(header));
     return Run(fd, *context, request);
