@@ -5,12 +5,14 @@
 
 #include "warpverbs/mlx5/endian.hpp"
 
-/// Before every function that a kernel calls. Nothing for a C++ compiler: the same source then runs on CPU
-/// threads.
+// WARPVERBS_DEVICE stands before every function that a kernel calls, WARPVERBS_HOST_DEVICE before those that
+// the host calls too. For a C++ compiler neither says anything: the same source then runs on CPU threads.
 #if defined(__CUDACC__) || defined(__HIP__)
 #define WARPVERBS_DEVICE __attribute__((device)) __attribute__((always_inline)) inline
+#define WARPVERBS_HOST_DEVICE __attribute__((host)) WARPVERBS_DEVICE
 #else
 #define WARPVERBS_DEVICE inline
+#define WARPVERBS_HOST_DEVICE inline
 #endif
 
 /// What the data path asks of a processor. Nothing above this folder has an `#if` on it.
@@ -24,8 +26,10 @@ struct CqeTail {
 
 /// How far a release must reach.
 enum class Scope {
-  kGpu,  ///< queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache
-  kSystem,  ///< any of them lies in host memory
+  /// Queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache.
+  kGpu,
+  /// Any of them lies in host memory, or threads of other processors post to the queue too.
+  kSystem,
 };
 
 /// The primitives. Order is part of each; there are no loose fences.
@@ -42,7 +46,7 @@ concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_o
   // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
   A::StoreReleaseMmio(word, mlx5::Be64{});
 
-  // Reads the tail of a CQE while the NIC may be writing it; `low` counts only where `high` tells of an
+  // Reads the tail of a CQE while the NIC may be writing it. `low` counts only where `high` tells of an
   // error.
   { A::LoadCqeTail(bytes) } -> std::same_as<CqeTail>;
   // After a completion was seen: what the NIC wrote before it is visible to the loads that follow.
@@ -61,8 +65,8 @@ concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_o
 
   // A clock that all threads of a kernel share and that only moves forward.
   { A::NowNs() } -> std::same_as<uint64_t>;
-  // Lets others run; `rounds` is how often the caller has waited already.
-  A::Pause(uint32_t{});
+  // Lets others run; `rounds` is how often the caller has waited already. True if it may have taken long.
+  { A::Pause(uint32_t{}) } -> std::same_as<bool>;
 };
 
 }  // namespace warpverbs::arch

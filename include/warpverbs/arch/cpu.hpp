@@ -22,11 +22,14 @@ struct Cpu {
   static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
     std::atomic_ref(*word).store(value.raw, std::memory_order_release);
   }
-  /// A BlueFlame register is mapped write-combining, where a store may linger: any locked operation drives it
-  /// out.
+  /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
-    std::atomic<uint8_t>().exchange(1, std::memory_order_seq_cst);
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#elif defined(__aarch64__)
+    asm volatile("dsb st" ::: "memory");
+#endif
   }
 
   /// Two loads, since C++ has no atomic 16 bytes. The NIC writes `high` last: if it is the same before and
@@ -65,9 +68,11 @@ struct Cpu {
         std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
   /// Yields once the wait is longer than a round trip takes: whom we wait for may need this processor.
-  static void Pause(uint32_t rounds) {
+  static bool Pause(uint32_t rounds) {
     constexpr uint32_t kBusyRounds = 256;
-    if (rounds >= kBusyRounds) std::this_thread::yield();
+    if (rounds < kBusyRounds) return false;
+    std::this_thread::yield();
+    return true;
   }
 };
 static_assert(Arch<Cpu>);

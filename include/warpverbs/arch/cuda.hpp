@@ -81,7 +81,10 @@ struct BasicCuda {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
     return now;
   }
-  WARPVERBS_DEVICE static void Pause(uint32_t) { asm volatile("nanosleep.u32 32;" ::: "memory"); }
+  WARPVERBS_DEVICE static bool Pause(uint32_t) {
+    asm volatile("nanosleep.u32 32;" ::: "memory");
+    return false;
+  }
 
  private:
   /// PTX ISA 8.6, which came with CUDA 12.7, has them; older compilers take the two-way ones.

@@ -52,7 +52,10 @@ struct Hip {
     constexpr uint64_t kNsPerTick = 10;
     return __builtin_amdgcn_s_memrealtime() * kNsPerTick;
   }
-  WARPVERBS_DEVICE static void Pause(uint32_t) { __builtin_amdgcn_s_sleep(1); }
+  WARPVERBS_DEVICE static bool Pause(uint32_t) {
+    __builtin_amdgcn_s_sleep(1);
+    return false;
+  }
 
  private:
   using Words = uint64_t __attribute__((ext_vector_type(2)));

@@ -8,40 +8,41 @@
 /// Reads what the last 16 bytes of a CQE say, and the word that keeps a queue's first error.
 namespace warpverbs::device {
 
-WARPVERBS_DEVICE constexpr mlx5::CqeOpcode Opcode(const arch::CqeTail& tail) {
+WARPVERBS_HOST_DEVICE constexpr mlx5::CqeOpcode Opcode(const arch::CqeTail& tail) {
   return static_cast<mlx5::CqeOpcode>(tail.high >> 60);
 }
 
-WARPVERBS_DEVICE constexpr bool OwnerBit(const arch::CqeTail& tail) { return (tail.high >> 56 & 1) != 0; }
+WARPVERBS_HOST_DEVICE constexpr bool OwnerBit(const arch::CqeTail& tail) {
+  return (tail.high >> 56 & 1) != 0;
+}
 
 /// The completed WQE's index, modulo 2^16.
-WARPVERBS_DEVICE constexpr uint16_t WqeCounter(const arch::CqeTail& tail) {
+WARPVERBS_HOST_DEVICE constexpr uint16_t WqeCounter(const arch::CqeTail& tail) {
   return static_cast<uint16_t>((tail.high >> 32 & 0xff) << 8 | (tail.high >> 40 & 0xff));
 }
 
-WARPVERBS_DEVICE constexpr bool IsError(const arch::CqeTail& tail) {
+WARPVERBS_HOST_DEVICE constexpr bool IsError(const arch::CqeTail& tail) {
   return Opcode(tail) == mlx5::CqeOpcode::kRequesterError || Opcode(tail) == mlx5::CqeOpcode::kResponderError;
 }
 
-/// The index below which all is complete, from the newest completion of a collapsed CQ: never more than is
-/// true.
+/// The index below which all is complete, from a collapsed CQ's newest completion: never more than is true.
 ///
 /// A completion counts 16 bits only. What is below `floor` is known to be complete, and a CQE that has been
 /// filled with 0xff reads as a completion of the WQE before index 0, so no case is special.
 ///
 /// @param floor  at most the true answer; the answer is exact while that is less than 2^16 ahead
-WARPVERBS_DEVICE constexpr uint32_t CompletedBelow(const arch::CqeTail& tail, uint32_t floor) {
+WARPVERBS_HOST_DEVICE constexpr uint32_t CompletedBelow(const arch::CqeTail& tail, uint32_t floor) {
   return floor + static_cast<uint16_t>(WqeCounter(tail) + 1 - floor);
 }
 
 /// @pre  IsError(tail)
-WARPVERBS_DEVICE constexpr uint64_t ErrorWord(const arch::CqeTail& tail) {
+WARPVERBS_HOST_DEVICE constexpr uint64_t ErrorWord(const arch::CqeTail& tail) {
   const uint64_t syndrome = tail.low >> 56;
   const uint64_t vendor_syndrome = tail.low >> 48 & 0xff;
   return kErrorValid | syndrome << 24 | vendor_syndrome << 16 | WqeCounter(tail);
 }
 
-WARPVERBS_DEVICE constexpr Status ErrorStatus(uint64_t error_word) {
+WARPVERBS_HOST_DEVICE constexpr Status ErrorStatus(uint64_t error_word) {
   return {.code = Code::kError,
           .syndrome = static_cast<uint8_t>(error_word >> 24),
           .vendor_syndrome = static_cast<uint8_t>(error_word >> 16),

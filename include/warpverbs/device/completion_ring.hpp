@@ -11,8 +11,7 @@ namespace warpverbs::device {
 template <arch::Arch A>
 class CompletionRing {
  public:
-  /// @param consumer_index  completions taken so far: 0 for a new queue, consumer_index() of who read it
-  /// before
+  /// @param consumer_index  completions taken so far: 0 for a new queue, else that of its last consumer
   WARPVERBS_DEVICE explicit CompletionRing(const CqView& view, uint32_t consumer_index = 0)
       : view_(view), consumer_index_(consumer_index) {}
 

@@ -10,7 +10,7 @@ struct QueueControl {
   /// reserved << 32 | turn: the next free index, and the index below which every WQE is written and rung.
   /// Both count WQEBBs modulo 2^32: compare by difference, never by size.
   alignas(128) uint64_t tail;
-  /// 0, or the first error: kErrorValid | syndrome << 24 | vendor syndrome << 16 | WQE index. Sticky until a
+  /// 0, or the first error: kErrorValid | syndrome << 24 | vendor syndrome << 16 | WQE index. Stays until
   /// reset.
   alignas(128) uint64_t error;
 };
@@ -21,7 +21,7 @@ struct QueueView {
   uint8_t* sq;            ///< 64 B * depth
   uint64_t* doorbell;     ///< UAR register, or the host word of a CPU-rung doorbell
   uint32_t* dbrec;        ///< the send half of the doorbell record; nullptr where the device needs none
-  const uint8_t* cqe;     ///< the collapsed CQE, or the base of the CQE ring
+  const uint8_t* cqe;     ///< the collapsed CQE, or the base of the CQE ring; all 0xff before use
   QueueControl* control;  ///< shared mutable words
   uint32_t qpn_be;        ///< qpn << 8, big-endian
   uint32_t depth;         ///< in WQEBBs; a power of two, at most 32768

@@ -8,9 +8,10 @@ namespace warpverbs::device {
 
 /// A send queue with a collapsed CQ, as a kernel wants it: put, get a ticket, wait for the ticket.
 ///
-/// A thread makes its own SendQueue from the view that the host passes; it lives in registers. Statuses are
-/// lasting: once the queue pair has failed, or a sharer has given up between reserving a slot and ringing for
-/// it (kError with syndrome 0), every call says so until the host resets the queue.
+/// A thread makes its own SendQueue from the view that the host passes; it lives in registers. Errors last:
+/// once the queue pair has failed, every call says so until the host resets the queue. Once a sharer has
+/// given up between reserving a slot and ringing for it, every post says so (kError with syndrome 0); what
+/// was rung before still completes.
 ///
 /// @tparam Sharing  Exclusive or Shared: who may post to this queue while this object lives
 template <arch::Arch A, class Sharing>
@@ -29,9 +30,9 @@ class SendQueue {
   /// Writes `local` to `remote` at the peer.
   ///
   /// @param limit  how long to wait for a free slot. By default not at all: kFull instead
-  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways the WQE completes with the next one that has it; at
-  /// least one
-  ///               in any `depth` must, and the last one before a Flush()
+  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways the WQE completes with the next one that has it; one
+  /// in
+  ///               any `depth` must have it, and the last one before a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
   /// @errors  kFull, kTimeout, kAborted: nothing was posted. kError: see the class
   WARPVERBS_DEVICE Posted Put(const RemoteMemory& remote, const LocalMemory& local, const Limit& limit = {},
@@ -46,7 +47,7 @@ class SendQueue {
   }
 
   /// As Put, of up to 28 bytes that travel in the WQE: `value` need not be registered and may change at once.
-  template <class T>
+  template <InlineValue T>
   WARPVERBS_DEVICE Posted PutInline(const RemoteMemory& remote, const T& value, const Limit& limit = {},
                                     uint32_t flags = mlx5::kCqeAlways) {
     return Post(limit, [&](uint32_t index) { return ring_.PostWriteInline(index, remote, value, flags); });
@@ -83,7 +84,7 @@ class SendQueue {
   }
 
   /// Leaves the end of the queue where the next kernel finds it. An exclusive poster must call it last of
-  /// all, a shared one need not.
+  /// all.
   WARPVERBS_DEVICE void Save() const { tail_.Save(); }
 
  private:
@@ -97,7 +98,7 @@ class SendQueue {
 
   /// Takes the next index if its slot is free. A free slot seen earlier is still free, so this seldom looks.
   ///
-  /// A lost race for an index costs another look and no wait: somebody else has posted meanwhile.
+  /// A lost race for an index is no reason to give up at once: somebody else has posted meanwhile.
   WARPVERBS_DEVICE Status Reserve(const Limit& limit, uint32_t& index) {
     if (error_ != 0) return ErrorStatus(error_);
     for (Waiter<A> waiter(limit);;) {
@@ -108,7 +109,9 @@ class SendQueue {
         index = tail_.next();
         if (tail_.Claim()) return {};
         complete_ = Floor();  // it was for another end of the queue
-      } else if (const Code code = waiter.Next(); code != Code::kPending) {
+        if (limit.deadline_ns == 0) continue;
+      }
+      if (const Code code = waiter.Next(); code != Code::kPending) {
         return {.code = limit.deadline_ns == 0 ? Code::kFull : code};
       }
     }
@@ -134,8 +137,8 @@ class SendQueue {
     return {};
   }
 
-  /// Waits until all earlier WQEs are rung, so that doorbells leave in order. Giving up leaves a gap that
-  /// nobody can pass.
+  /// Waits until all earlier WQEs are rung, so that doorbells leave in order. Giving up leaves a gap for
+  /// good.
   WARPVERBS_DEVICE Status AwaitTurn(uint32_t index) {
     for (Waiter<A> waiter({.deadline_ns = A::NowNs() + kTurnLimitNs}); !tail_.LookForTurn(index);) {
       if (waiter.IsMilestone()) error_ = A::Load(&ring_.view().control->error);
@@ -184,7 +187,10 @@ class SendQueue {
   /// Below it all is complete, or the slots of what has been rung would not have been free.
   WARPVERBS_DEVICE uint32_t Floor() const { return tail_.rung() - ring_.view().depth; }
 
-  WARPVERBS_DEVICE bool HasRoom() const { return tail_.next() - complete_ < ring_.view().depth; }
+  /// Where others have posted since the last look, more may be complete than that look has seen reserved.
+  WARPVERBS_DEVICE bool HasRoom() const {
+    return static_cast<int32_t>(tail_.next() - complete_) < static_cast<int32_t>(ring_.view().depth);
+  }
 
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 

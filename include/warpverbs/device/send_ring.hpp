@@ -6,12 +6,11 @@
 
 namespace warpverbs::device {
 
-/// A send queue for those who keep its indices and schedule its doorbells themselves. SendQueue does both for
-/// you.
+/// A send queue for those who keep its indices and schedule its doorbells themselves; SendQueue does both.
 ///
 /// Each Post writes the WQE of `index`, a free-running count that starts at 0, and returns what
 /// RingDoorbell() takes if it is the last one to ring for. `flags` are mlx5::CtrlFlags; by default each WQE
-/// reports its completion.
+/// reports its completion. Sends and writes with immediate take a receive of the peer.
 ///
 /// @pre  the slot is free: WQE `index - depth` is complete
 template <arch::Arch A>
@@ -32,7 +31,7 @@ class SendRing {
   }
 
   /// Writes a value that travels in the WQE itself: it need not be registered, and may change at once.
-  template <class T>
+  template <InlineValue T>
   WARPVERBS_DEVICE mlx5::Be64 PostWriteInline(uint32_t index, const RemoteMemory& remote, const T& value,
                                               uint32_t flags = mlx5::kCqeAlways) const {
     const WqeWriter<A> wqe(view_, index, flags);
@@ -90,8 +89,7 @@ class SendRing {
   ///
   /// @param end  index past the last WQE
   /// @pre    one caller at a time; the WQEs below `end` are visible to it
-  /// @source rdma-core v44, providers/mlx5/qp.c, post_send_db(): the record after the WQEs, the doorbell
-  /// after the record
+  /// @source rdma-core v44, providers/mlx5/qp.c, post_send_db(): WQEs, then record, then doorbell
   WARPVERBS_DEVICE void UpdateSendDbrRecord(uint32_t end) const {
     if (view_.dbrec != nullptr) A::StoreRelease(view_.dbrec, A::ToBe32(end & mlx5::kQpDbrIndexMask));
   }

@@ -18,12 +18,12 @@ enum class Code : uint8_t {
 
 struct Status {
   Code code = Code::kOk;
-  uint8_t syndrome =
-      0;  ///< mlx5::Syndrome; 0 without kError, or where a poster gave up its turn: see SendQueue
+  /// mlx5::Syndrome; 0 without kError, or where a poster gave up its turn: see SendQueue.
+  uint8_t syndrome = 0;
   uint8_t vendor_syndrome = 0;
   uint16_t wqe_index = 0;  ///< of the first failed WQE that was seen
 
-  WARPVERBS_DEVICE constexpr bool ok() const { return code == Code::kOk; }
+  WARPVERBS_HOST_DEVICE constexpr bool ok() const { return code == Code::kOk; }
 };
 
 /// Names a posted WQE: its index modulo 2^32. Good until 2^31 more are posted to its queue.
@@ -51,24 +51,25 @@ class Waiter {
 
   /// Pauses, then answers kPending to look again, or why to stop.
   ///
-  /// The clock and the abort word cost more than what is waited for, so they are read in every 64th round
-  /// only.
+  /// The clock and the abort word cost more to read than what is waited for: see IsMilestone().
   WARPVERBS_DEVICE Code Next() {
     if (limit_.deadline_ns == 0) return Code::kTimeout;
-    if (IsMilestone()) {
+    if (milestone_) {
       if (limit_.abort != nullptr && A::Load(limit_.abort) != 0) return Code::kAborted;
       if (A::NowNs() >= limit_.deadline_ns) return Code::kTimeout;
     }
-    A::Pause(rounds_++);
+    const bool long_pause = A::Pause(rounds_);
+    milestone_ = ++rounds_ % 64 == 0 || long_pause;
     return Code::kPending;
   }
 
-  /// True in every 64th round, the first among them: for looks that are too dear for each.
-  WARPVERBS_DEVICE bool IsMilestone() const { return rounds_ % 64 == 0; }
+  /// True in the first round, in every 64th and after a long pause: for looks that are too dear for each.
+  WARPVERBS_DEVICE bool IsMilestone() const { return milestone_; }
 
  private:
   Limit limit_;
   uint32_t rounds_ = 0;
+  bool milestone_ = true;
 };
 
 }  // namespace warpverbs::device

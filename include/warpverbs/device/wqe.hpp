@@ -6,8 +6,7 @@
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-/// The one encoder: a request becomes the 64 bytes of one send queue slot, as rdma-core's libmlx5 would write
-/// them.
+/// The one encoder: a request becomes the 64 bytes of a send queue slot, as rdma-core's libmlx5 writes them.
 namespace warpverbs::device {
 
 /// Memory of the peer. The host swaps the key once (mlx5::ToBe32), so that no kernel has to.
@@ -19,19 +18,22 @@ struct RemoteMemory {
 /// Memory of this side.
 struct LocalMemory {
   uint64_t addr;
-  uint32_t bytes;  ///< at most 2^31; 0 makes an empty message
+  uint32_t bytes;  ///< below 2^31, and no more than the device's longest message; 0 makes an empty message
   mlx5::Be32 lkey;
 };
 
 /// What fits into a slot behind the control, remote address and inline header.
 inline constexpr uint32_t kMaxInlineWriteBytes = 28;
 
+/// A value that can travel in a WQE.
+template <class T>
+concept InlineValue = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxInlineWriteBytes;
+
 /// Writes one WQE into its slot, 16 bytes at a time.
 ///
 /// Every WQE here takes one slot, so an index names a WQE and the next one is one further.
 ///
-/// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/device and
-/// tests/e2e
+/// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/{device,e2e}
 template <arch::Arch A>
 class WqeWriter {
  public:
@@ -54,8 +56,7 @@ class WqeWriter {
     A::StoreSegment(slot_ + 16, A::ToBe64(remote.addr).raw, remote.rkey.raw);
   }
 
-  /// Writes a data segment and returns how many that makes: none for an empty message, since length 0 means 2
-  /// GiB.
+  /// Writes a data segment; returns how many: none for an empty message, since a length of 0 means 2 GiB.
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
     A::StoreSegment(slot_ + segment * mlx5::kSegmentBytes, Join(A::ToBe32(local.bytes).raw, local.lkey.raw),
@@ -68,9 +69,8 @@ class WqeWriter {
   }
 
   /// Puts the payload itself behind the remote address, and returns how many segments that makes.
-  template <class T>
-  requires std::is_trivially_copyable_v<T> &&(sizeof(T) <= kMaxInlineWriteBytes) WARPVERBS_DEVICE uint32_t
-      Inline(const T& value) const {
+  template <InlineValue T>
+  WARPVERBS_DEVICE uint32_t Inline(const T& value) const {
     uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
     __builtin_memcpy(words + 1, &value, sizeof(T));
     A::StoreSegment(slot_ + 32, Join(words[0], words[1]), Join(words[2], words[3]));
