@@ -62,6 +62,9 @@ bool CompletionQueue::Push(const Completion& completion) {
   }
   Write(completion);
   ++producer_index_;
+  // Both are compared in 24 bits, so one must not fall half the circle behind.
+  constexpr uint32_t kFarBehind = mlx5::kCqDbrIndexMask / 4;
+  if (producer_index_ - solicited_index_ > kFarBehind) solicited_index_ = producer_index_ - kFarBehind;
   if (completion.solicited || IsError(completion.opcode)) solicited_index_ = producer_index_;
   const bool due =
       armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited_index_ == producer_index_);
@@ -95,8 +98,13 @@ void CompletionQueue::Write(const Completion& completion) {
   uint8_t* const entry = config_.ring + size_t{slot} * config_.cqe_bytes + (config_.cqe_bytes - sizeof cqe);
   auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
   std::memcpy(entry, &cqe, mlx5::kCqeTailOffset);
-  std::atomic_ref(tail[0]).store(cqe.words[6], std::memory_order_relaxed);
-  std::atomic_ref(tail[1]).store(cqe.words[7], std::memory_order_release);  // opcode and owner last
+  // A card writes the tail at once. Here it is two stores, so the old one's unused signature changes before
+  // the first: who reads the same upper half before and after the lower has read two halves of one CQE.
+  constexpr uint64_t kSignature = uint64_t{0xff} << 48;
+  std::atomic_ref upper(tail[1]);
+  upper.store(upper.load(std::memory_order_relaxed) ^ kSignature, std::memory_order_relaxed);
+  std::atomic_ref(tail[0]).store(cqe.words[6], std::memory_order_release);
+  upper.store(cqe.words[7], std::memory_order_release);  // opcode and owner last
 }
 
 void CompletionQueue::OnArmDoorbell(bool named) {
@@ -104,6 +112,9 @@ void CompletionQueue::OnArmDoorbell(bool named) {
   if (arm == kNeverArmed || (!named && arm == last_arm_)) return;
   last_arm_ = arm;
   const uint32_t request = mlx5::FromBe(arm);
+  const uint32_t sequence = request >> 28 & 3;
+  if (announced_ == sequence) return;  // one announcement for each number that the program counts up to
+  arm_sequence_ = sequence;
   armed_ = (request & mlx5::kArmSolicitedOnly) != 0 ? Armed::kSolicited : Armed::kAny;
   // A completion that came before the request, unseen by the program, is due at once.
   const uint32_t newest = armed_ == Armed::kAny ? producer_index_ : solicited_index_;
@@ -113,6 +124,7 @@ void CompletionQueue::OnArmDoorbell(bool named) {
 
 void CompletionQueue::Announce() {
   armed_ = Armed::kNo;
+  announced_ = arm_sequence_;
   if (config_.on_completion) config_.on_completion();
 }
 

@@ -68,6 +68,8 @@ class CompletionQueue {
   uint32_t producer_index_ = 0;
   uint32_t solicited_index_ = 0;  ///< past the last completion that wakes a waiter for solicited events
   mlx5::Be32 last_arm_{};
+  uint32_t arm_sequence_ = 0;          ///< of the latest request
+  std::optional<uint32_t> announced_;  ///< the sequence number of the latest request that was answered
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
 };

@@ -29,7 +29,7 @@ class Backoff {
     if (idle_ns < kYieldNs) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(nanoseconds(idle_ns < kNapNs ? kNap : kSleep));
+      std::this_thread::sleep_for(nanoseconds(idle_ns < kNapNs ? kNap : idle_ns < kDozeNs ? kDoze : kSleep));
     }
   }
 
@@ -37,8 +37,10 @@ class Backoff {
   static constexpr uint64_t kSpinNs = 20'000;
   static constexpr uint64_t kYieldNs = 2'000'000;
   static constexpr uint64_t kNapNs = 100'000'000;
+  static constexpr uint64_t kDozeNs = 2'000'000'000;
   static constexpr uint64_t kNap = 50'000;
-  static constexpr uint64_t kSleep = 1'000'000;
+  static constexpr uint64_t kDoze = 1'000'000;
+  static constexpr uint64_t kSleep = 5'000'000;
 
   uint64_t last_work_ns_ = NowNs();
 };
@@ -103,8 +105,18 @@ std::unique_lock<std::mutex> Engine::Pause() {
   pausing_.fetch_add(1);
   std::unique_lock lock(mutex_);
   pausing_.fetch_sub(1);
-  // A doorbell that was rung before the command takes effect before it.
+  // A doorbell that was rung before the command is heard before it.
   for (auto& hca : devices_) HearDoorbells(*hca);
+  return lock;
+}
+
+std::unique_lock<std::mutex> Engine::PauseFor(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock && std::chrono::steady_clock::now() < deadline) {
+    sched_yield();
+    lock.try_lock();
+  }
   return lock;
 }
 
@@ -112,22 +124,30 @@ void Engine::Run() {
   Requester requester(*link_);
   Backoff backoff;
   while (!stop_.load(std::memory_order_relaxed)) {
-    while (pausing_.load(std::memory_order_relaxed) != 0)
-      sched_yield();  // a mutex alone would starve the commands
-    const uint64_t now = NowNs();
-    bool worked = false;
-    {
-      std::lock_guard lock(mutex_);
-      for (auto& hca : devices_) {
-        HearDoorbells(*hca);
-        for (auto& [qpn, qp] : hca->qps()) {
-          if (qp->rung) worked |= requester.Run(*qp, now);
-          if (qp->state == mlx5::QpState::kError) worked |= requester.FlushReceives(*qp);
-        }
-      }
+    // Never blocks: a signal handler may have interrupted a command for good, and Stop() must still succeed.
+    // Waiting commands go first; a mutex alone would starve them.
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (pausing_.load(std::memory_order_relaxed) != 0 || !lock.try_lock()) {
+      sched_yield();
+      continue;
     }
+    const uint64_t now = NowNs();
+    const bool worked = RunOnce(requester, now);
+    lock.unlock();
     worked ? backoff.OnWork(now) : backoff.Wait(now);
   }
+}
+
+bool Engine::RunOnce(Requester& requester, uint64_t now_ns) {
+  bool worked = false;
+  for (auto& hca : devices_) {
+    HearDoorbells(*hca);
+    for (auto& [qpn, qp] : hca->qps()) {
+      if (qp->rung) worked |= requester.Run(*qp, now_ns);
+      if (qp->state == mlx5::QpState::kError) worked |= requester.FlushReceives(*qp);
+    }
+  }
+  return worked;
 }
 
 }  // namespace softhca

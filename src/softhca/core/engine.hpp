@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -10,6 +11,8 @@
 #include "core/link.hpp"
 
 namespace softhca {
+
+class Requester;
 
 /// The thread that is the hardware: it hears doorbells, executes work queue entries and writes completions.
 ///
@@ -24,11 +27,15 @@ class Engine {
 
   /// Holds the hardware still while a command changes or reads its objects.
   [[nodiscard]] std::unique_lock<std::mutex> Pause();
+  /// The same, but gives up after `limit`: the lock may not own. For callers that may have interrupted a
+  /// command.
+  [[nodiscard]] std::unique_lock<std::mutex> PauseFor(std::chrono::milliseconds limit);
 
   const std::vector<std::unique_ptr<Hca>>& devices() const { return devices_; }
 
  private:
   void Run();
+  bool RunOnce(Requester& requester, uint64_t now_ns);
 
   std::vector<std::unique_ptr<Hca>> devices_;
   std::unique_ptr<Link> link_;

@@ -15,7 +15,7 @@ uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
   uint32_t key = 0;
   do {
     const uint32_t serial = next_index_++;
-    key = (kFirstIndex + serial % kIndices) << 8 | variant.value_or((serial * 0x9d + 1) % 0xff);
+    key = (kFirstIndex + serial % kIndices) << 8 | variant.value_or((serial + serial / kIndices) % 0xff);
   } while (mkeys_.contains(key));
   mkeys_.emplace(key, mkey);
   return key;

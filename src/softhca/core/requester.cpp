@@ -1,5 +1,6 @@
 #include "core/requester.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "core/hca.hpp"
@@ -12,6 +13,7 @@ using mlx5::QpState;
 using mlx5::Syndrome;
 
 constexpr int kBurst = 64;
+constexpr uint64_t kBurstBytes = 1 << 20;
 constexpr uint8_t kRetryForever = 7;
 
 /// The time to wait for a receiver that was not ready, by its 5-bit code (IBTA 1.4, table 46), in units of 10
@@ -36,7 +38,8 @@ uint32_t PostedWqebbs(const QueuePair& qp) {
 bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.retry.at_ns > now_ns) return false;
   bool progress = false;
-  for (int i = 0; i < kBurst; ++i) {
+  uint64_t moved = 0;
+  for (int i = 0; i < kBurst && moved < kBurstBytes; ++i) {
     const uint32_t available = PostedWqebbs(qp);
     if (available == 0) {
       qp.rung = false;
@@ -44,6 +47,7 @@ bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
     }
     if (!Step(qp, available, now_ns)) break;
     progress = true;
+    moved += wqe_.request().bytes;
   }
   return progress;
 }
@@ -112,9 +116,10 @@ void Requester::Finish(QueuePair& qp, Syndrome syndrome) {
 }
 
 bool Requester::FlushReceives(QueuePair& qp) {
-  if (qp.own_receives.Available() == 0) return false;
+  const uint32_t posted = std::min(qp.own_receives.Available(), qp.own_receives.config().depth);
+  if (posted == 0) return false;
   CompletionQueue* const cq = qp.hca->FindCq(qp.config.cqn_receive);
-  while (qp.own_receives.Available() != 0) {
+  for (uint32_t i = 0; i < posted; ++i) {
     const ReceiveWqe wqe = qp.own_receives.Take();
     cq->Push({.opcode = mlx5::CqeOpcode::kResponderError,
               .qpn = qp.qpn,

@@ -78,15 +78,19 @@ Response CompleteReceive(QueuePair& target, const Request& request, uint16_t wqe
   return PushReceive(target, completion) ? kAcknowledged : Reject(target, Syndrome::kRemoteOperation);
 }
 
-/// @return  how to answer a message that takes a receive when none is posted
-Response NotReady(QueuePair& target) {
+/// How to answer a message that takes a receive; nothing if there is one to take.
+std::optional<Response> RefuseWithoutReceive(QueuePair& target) {
+  const uint32_t available = target.receives->Available();
+  if (available != 0 && available <= target.receives->config().depth) return std::nullopt;
+  // More receives than slots: the program has overwritten some, and which ones nobody knows.
+  if (available != 0) return Reject(target, Syndrome::kRemoteOperation);
   // Without a receive queue there never will be one: end it, rather than let the peer try for ever.
   if (target.receives->config().depth == 0) return Reject(target, Syndrome::kRemoteInvalidRequest);
-  return {.kind = Response::Kind::kReceiverNotReady, .rnr_timer = target.attributes.min_rnr_timer};
+  return Response{.kind = Response::Kind::kReceiverNotReady, .rnr_timer = target.attributes.min_rnr_timer};
 }
 
 Response RespondToSend(QueuePair& target, const Request& request) {
-  if (target.receives->Available() == 0) return NotReady(target);
+  if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   const ReceiveWqe wqe = TakeReceive(target);
   const SharedReceiveQueue* const srq = target.hca->FindSrq(target.config.srqn);
   const uint32_t pdn = srq != nullptr ? srq->config.pdn : target.config.pdn;
@@ -116,7 +120,9 @@ Response RespondToWrite(QueuePair& target, const Request& request) {
   const auto memory = RemoteMemory(target, request, kAccessRemoteWrite);
   if (!memory) return Reject(target, Syndrome::kRemoteAccess);
   const bool imm = request.opcode == WqeOpcode::kRdmaWriteImm;
-  if (imm && target.receives->Available() == 0) return NotReady(target);
+  if (imm) {
+    if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
+  }
   Copy(std::span(&*memory, 1), request.local);
   if (!imm) return kAcknowledged;
   return CompleteReceive(target, request, TakeReceive(target).index, CqeOpcode::kResponderWriteImm);
@@ -185,12 +191,14 @@ Response Execute(QueuePair& target, const Request& request) {
 
 }  // namespace
 
-Response Respond(QueuePair& target, const QueuePair& source, const Request& request) {
+Response Respond(QueuePair& target, const Origin& origin, const Request& request) {
   const bool listening = target.state == QpState::kRtr || target.state == QpState::kRts;
-  if (!listening || target.attributes.remote_qpn != source.qpn) return kSilence;
-  if (target.next_receive_psn != source.next_send_psn) return kSilence;
-  const uint32_t packets = PsnCount(request, source.attributes.mtu);
-  if (packets > 1 && source.attributes.mtu != target.attributes.mtu) {
+  if (!listening || target.attributes.remote_qpn != origin.qpn) return kSilence;
+  if (target.next_receive_psn != origin.psn) return kSilence;
+  const uint32_t packets = PsnCount(request, origin.mtu);
+  // A packet longer than the path MTU, or a short one that is not the last: either way the sizes must agree.
+  const mlx5::Mtu mtu = target.attributes.mtu;
+  if (origin.mtu != mtu && request.bytes > MtuBytes(std::min(origin.mtu, mtu))) {
     return Reject(target, Syndrome::kRemoteInvalidRequest);
   }
   const Response response = Execute(target, request);

@@ -5,10 +5,14 @@
 
 namespace softhca {
 
+/// What a message tells of the queue pair that sent it.
+struct Origin {
+  uint32_t qpn;
+  uint32_t psn;   ///< of the message's first packet
+  mlx5::Mtu mtu;  ///< payload of all but the last packet
+};
+
 /// Executes a request at the queue pair that it was sent to.
-///
-/// @param source  the requesting queue pair's number, path MTU and sequence number are checked against the
-/// target's
-Response Respond(QueuePair& target, const QueuePair& source, const Request& request);
+Response Respond(QueuePair& target, const Origin& origin, const Request& request);
 
 }  // namespace softhca

@@ -7,21 +7,30 @@
 namespace softhca {
 namespace {
 
-/// Programs poll single words that a NIC writes; such a word must arrive whole and after what was written
-/// before it.
+template <class T>
+void StoreRelease(uint8_t* to, uint64_t value) {
+  std::atomic_ref(*reinterpret_cast<T*>(to)).store(static_cast<T>(value), std::memory_order_release);
+}
+
+/// Stores the low `bytes` of `value`: in one piece where that is an aligned word, else the last byte last.
+void StoreTail(uint8_t* to, uint64_t value, size_t bytes) {
+  if (bytes == 8 && reinterpret_cast<uintptr_t>(to) % 8 == 0) return StoreRelease<uint64_t>(to, value);
+  if (bytes == 4 && reinterpret_cast<uintptr_t>(to) % 4 == 0) return StoreRelease<uint32_t>(to, value);
+  std::memcpy(to, &value, bytes - 1);
+  StoreRelease<uint8_t>(to + bytes - 1, value >> 8 * (bytes - 1));
+}
+
+/// Programs poll single words, and the last byte of a message, for what a NIC writes there: so the bytes from
+/// the last 8-byte boundary on are stored last, and after all before them.
+///
+/// @pre  bytes != 0
 void CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
-  const bool aligned = reinterpret_cast<uintptr_t>(to) % bytes == 0;
-  if (bytes == 8 && aligned) {
-    uint64_t word;
-    std::memcpy(&word, from, sizeof word);
-    std::atomic_ref(*reinterpret_cast<uint64_t*>(to)).store(word, std::memory_order_release);
-  } else if (bytes == 4 && aligned) {
-    uint32_t word;
-    std::memcpy(&word, from, sizeof word);
-    std::atomic_ref(*reinterpret_cast<uint32_t*>(to)).store(word, std::memory_order_release);
-  } else {
-    std::memmove(to, from, bytes);  // source and target may be the same registered range
-  }
+  const size_t tail = std::min(bytes, (reinterpret_cast<uintptr_t>(to) + bytes - 1) % 8 + 1);
+  const size_t head = bytes - tail;
+  uint64_t last = 0;
+  std::memcpy(&last, from + head, tail);  // before the rest: source and target may overlap
+  std::memmove(to, from, head);
+  StoreTail(to + head, last, tail);
 }
 
 }  // namespace

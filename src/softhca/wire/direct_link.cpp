@@ -8,35 +8,51 @@
 namespace softhca {
 namespace {
 
+constexpr Response kSilence{.kind = Response::Kind::kSilence};
+
+const PortConfig& PortOf(const QueuePair& qp) { return qp.hca->config().ports.at(qp.attributes.port - 1); }
+
+/// RoCE v1 and v2 packets differ, so a port hears only those of the version that its GID has. InfiniBand has
+/// one.
+mlx5::RoceVersion VersionOf(const QueuePair& qp) {
+  if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return mlx5::RoceVersion::kV1;
+  return PortOf(qp).gids.at(qp.attributes.path.local_gid_index).version;
+}
+
 bool HasAddress(const PortConfig& port, const AddressPath& path) {
   if (!path.grh) return port.lid == path.remote_lid;
   return std::any_of(port.gids.begin(), port.gids.end(),
                      [&](const GidEntry& entry) { return entry.gid == path.remote_gid; });
 }
 
-bool IsUp(const QueuePair& qp) { return qp.hca->config().ports.at(qp.attributes.port - 1).up; }
-
 }  // namespace
 
-Hca* DirectLink::Destination(const QueuePair& from) const {
+DirectLink::Place DirectLink::Here(const QueuePair& from) {
+  return {from.hca, from.attributes.port, VersionOf(from)};
+}
+
+std::optional<DirectLink::Place> DirectLink::There(const QueuePair& from) const {
   for (Hca* device : devices_) {
     const auto& ports = device->config().ports;
-    if (std::any_of(ports.begin(), ports.end(),
-                    [&](const PortConfig& port) { return HasAddress(port, from.attributes.path); })) {
-      return device;
+    const auto found = std::find_if(ports.begin(), ports.end(), [&](const PortConfig& port) {
+      return HasAddress(port, from.attributes.path);
+    });
+    if (found != ports.end()) {
+      return Place{device, static_cast<uint8_t>(found - ports.begin() + 1), VersionOf(from)};
     }
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
-  constexpr Response kSilence{.kind = Response::Kind::kSilence};
-  Hca* const device = Destination(from);
-  QueuePair* const target = device == nullptr ? nullptr : device->FindQp(from.attributes.remote_qpn);
-  if (target == nullptr || target->attributes.port == 0) return kSilence;
-  // A peer answers only the address it is connected to.
-  if (!IsUp(from) || !IsUp(*target) || Destination(*target) != from.hca) return kSilence;
-  return Respond(*target, from, request);
+  const std::optional<Place> there = There(from);
+  QueuePair* const target = there ? there->device->FindQp(from.attributes.remote_qpn) : nullptr;
+  const bool connected =
+      target != nullptr && (target->state == mlx5::QpState::kRtr || target->state == mlx5::QpState::kRts);
+  if (!connected || !PortOf(from).up || !PortOf(*target).up) return kSilence;
+  // A peer hears what comes to its own port, and answers only the address that it is connected to.
+  if (Here(*target) != there || There(*target) != Here(from)) return kSilence;
+  return Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);
 }
 
 }  // namespace softhca

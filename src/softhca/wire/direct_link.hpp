@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/link.hpp"
@@ -14,8 +16,18 @@ class DirectLink : public Link {
   Response Deliver(const QueuePair& from, const Request& request) override;
 
  private:
-  /// The device whose port has the address that `from` sends to; null if there is none.
-  Hca* Destination(const QueuePair& from) const;
+  /// A port of one of the devices, and how packets for it look.
+  struct Place {
+    Hca* device;
+    uint8_t port;
+    mlx5::RoceVersion version;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+
+  /// Where `from` is.
+  static Place Here(const QueuePair& from);
+  /// Where `from` sends to; nothing if no port has that address.
+  std::optional<Place> There(const QueuePair& from) const;
 
   std::vector<Hca*> devices_;
 };
