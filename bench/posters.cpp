@@ -1,0 +1,147 @@
+#include "posters.hpp"
+
+#include <stdexcept>
+#include <thread>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::bench {
+namespace {
+
+using arch::Cpu;
+
+void Demand(bool ok) {
+  if (!ok)
+    throw std::runtime_error(
+        "Cannot post to the benchmark's queue: the NIC did not complete an earlier write");
+}
+
+class ByLibmlx5 : public Poster {
+ public:
+  explicit ByLibmlx5(VerbsQueue& queue) : queue_(queue) {}
+
+  void Drain() final {
+    queue_.RingNic();
+    for (uint32_t done = 0; done < VerbsQueue::kDepth;) {
+      ibv_wc completion;
+      const int polled = ibv_poll_cq(queue_.cq(), 1, &completion);
+      Demand(polled == 0 || (polled == 1 && completion.status == IBV_WC_SUCCESS));
+      done += static_cast<uint32_t>(polled);
+      if (polled == 0) std::this_thread::yield();  // a software NIC may need this processor
+    }
+  }
+
+ protected:
+  VerbsQueue& queue_;
+};
+
+class IbvPostSend : public ByLibmlx5 {
+ public:
+  using ByLibmlx5::ByLibmlx5;
+
+  void PostBatch() final {
+    ibv_sge sge = queue_.sge();
+    ibv_send_wr request{};
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.rdma = {.remote_addr = queue_.remote_address(), .rkey = queue_.rkey()};
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) {
+      ibv_send_wr* bad = nullptr;
+      Demand(ibv_post_send(queue_.qp(), &request, &bad) == 0);
+    }
+  }
+};
+
+class IbvWrRdmaWrite : public ByLibmlx5 {
+ public:
+  using ByLibmlx5::ByLibmlx5;
+
+  void PostBatch() final {
+    ibv_qp_ex* const qp = queue_.ex();
+    const ibv_sge sge = queue_.sge();
+    const uint64_t remote_address = queue_.remote_address();
+    const uint32_t rkey = queue_.rkey();
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) {
+      ibv_wr_start(qp);
+      ibv_wr_rdma_write(qp, rkey, remote_address);
+      ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
+      Demand(ibv_wr_complete(qp) == 0);
+    }
+  }
+};
+
+class ByWarpverbs : public Poster {
+ public:
+  explicit ByWarpverbs(VerbsQueue& queue) : queue_(queue), completions_(queue.CompletionView()) {}
+
+  void Drain() final {
+    queue_.RingNic();
+    posted_ += VerbsQueue::kDepth;
+    while (completions_.consumer_index() != posted_) {
+      const device::Code code = completions_.PollCqOnce().code;
+      Demand(code == device::Code::kOk || code == device::Code::kPending);
+      if (code == device::Code::kPending) std::this_thread::yield();
+    }
+    completions_.UpdateCqDbrRecord();
+  }
+
+ protected:
+  VerbsQueue& queue_;
+  uint32_t posted_ = 0;
+
+ private:
+  device::CompletionRing<Cpu> completions_;
+};
+
+class LowLevel : public ByWarpverbs {
+ public:
+  using ByWarpverbs::ByWarpverbs;
+
+  void PostBatch() final {
+    const device::SendRing<Cpu> ring(queue_.View(posted_));
+    const device::RemoteMemory remote = queue_.Remote();
+    const device::LocalMemory local = queue_.Local();
+    for (uint32_t index = posted_; index != posted_ + VerbsQueue::kDepth; ++index) {
+      const mlx5::Be64 doorbell = ring.PostWrite(index, remote, local);
+      ring.UpdateSendDbrRecord(index + 1);
+      ring.RingDoorbell(doorbell);
+    }
+  }
+};
+
+template <class Sharing>
+class Put : public ByWarpverbs {
+ public:
+  using ByWarpverbs::ByWarpverbs;
+
+  void PostBatch() final {
+    device::SendQueue<Cpu, Sharing> queue(queue_.View(posted_));
+    const device::RemoteMemory remote = queue_.Remote();
+    const device::LocalMemory local = queue_.Local();
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) Demand(queue.Put(remote, local).status.ok());
+  }
+};
+
+template <class Kind>
+std::unique_ptr<Poster> Make(VerbsQueue& queue) {
+  return std::make_unique<Kind>(queue);
+}
+
+constexpr PosterKind kKinds[] = {
+    {"libmlx5: ibv_post_send", Make<IbvPostSend>},
+    {"libmlx5: ibv_wr_rdma_write", Make<IbvWrRdmaWrite>},
+    {"warpverbs: PostWrite, UpdateSendDbrRecord, RingDoorbell", Make<LowLevel>},
+    {"warpverbs: SendQueue<Exclusive>::Put", Make<Put<device::Exclusive>>},
+    {"warpverbs: SendQueue<Shared>::Put", Make<Put<device::Shared>>},
+};
+
+}  // namespace
+
+std::span<const PosterKind> PosterKinds() { return kKinds; }
+
+}  // namespace warpverbs::bench

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/device/wqe.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/handle.hpp"
+#include "warpverbs/host/memory.hpp"
+
+namespace warpverbs::bench {
+
+/// A queue pair of libmlx5, connected to itself, that libmlx5 and this library can both post to.
+///
+/// Its doorbells are held back until RingNic(): while posts are timed the NIC stays silent, so that a
+/// software NIC neither takes the processor nor fights for the queue's cache lines. One of the two posts to a
+/// queue, as each keeps the indices to itself.
+class VerbsQueue {
+ public:
+  static constexpr uint32_t kDepth = 256;
+
+  explicit VerbsQueue(const host::Device& device);
+  ~VerbsQueue();
+  VerbsQueue(const VerbsQueue&) = delete;
+  VerbsQueue& operator=(const VerbsQueue&) = delete;
+
+  ibv_qp* qp() const { return qp_.get(); }
+  ibv_qp_ex* ex() const { return ibv_qp_to_qp_ex(qp_.get()); }
+  ibv_cq* cq() const { return cq_.get(); }
+
+  /// The same send queue for this library. The newest CQE stands for a collapsed CQ's only one.
+  ///
+  /// @param posted  how many WQEs were posted so far; all are complete
+  device::QueueView View(uint32_t posted);
+  device::CqView CompletionView() const;
+
+  /// What every post of a benchmark writes: 8 bytes.
+  ibv_sge sge() const;
+  uint64_t remote_address() const;
+  uint32_t rkey() const;
+  device::LocalMemory Local() const;
+  device::RemoteMemory Remote() const;
+
+  /// Passes the last doorbell on.
+  void RingNic();
+
+ private:
+  void Connect(const host::Device& device);
+  void HoldDoorbellsBack();
+  volatile uint64_t* Doorbell(uint8_t* page) const;
+
+  host::HostPages memory_;
+  host::MemoryRegion region_;
+  host::Handle<ibv_cq, ibv_destroy_cq> cq_;
+  host::Handle<ibv_qp, ibv_destroy_qp> qp_;
+  mlx5dv_qp queue_{};
+  mlx5dv_cq completions_{};
+  device::QueueControl control_{};
+  uint8_t* page_ = nullptr;  ///< where libmlx5 rings: memory of ours
+  uint8_t* nic_ = nullptr;   ///< the NIC's registers, out of its way
+};
+
+}  // namespace warpverbs::bench
