@@ -4,6 +4,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <string>
 
 #include "uverbs/errors.hpp"
@@ -17,6 +19,19 @@ iovec Piece(uint64_t address, size_t bytes) { return {UserPointer(address), byte
 
 [[noreturn]] void Fault(uint64_t address, uint64_t bytes) {
   throw Errno(EFAULT, "the program has no " + std::to_string(bytes) + " bytes at " + std::to_string(address));
+}
+
+/// Whether mappings that permit the access cover the pages, be they memory or a device's.
+bool Permitted(uint64_t first, uint64_t last, bool writable) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; first < last && std::getline(maps, line);) {
+    uint64_t start = 0, end = 0;
+    char read = 0, write = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %c%c", &start, &end, &read, &write) != 4 || end <= first) continue;
+    if (start > first || read != 'r' || (writable && write != 'w')) return false;
+    first = end;
+  }
+  return first >= last;
 }
 
 }  // namespace
@@ -41,14 +56,10 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
   }
   const uint64_t first = start & ~(kPage - 1);
   const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
-  const auto populate = [&](int advice) {
-    return madvise(UserPointer(first), last - first, advice) == 0 ? 0 : errno;
-  };
-  const int error = populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-  if (error == 0) return;
+  if (madvise(UserPointer(first), last - first, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return;
   // EINVAL is ambiguous: pages without permission, or pages, or a kernel, that cannot be populated at all.
-  if (error == EINVAL && !(writable && populate(MADV_POPULATE_READ) == 0)) return;
-  Fault(start, bytes);
+  if (errno != EINVAL || !Permitted(first, last, writable)) Fault(start, bytes);
 }
 
 uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
