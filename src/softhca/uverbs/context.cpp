@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "uverbs/real.hpp"
-
 namespace softhca::uverbs {
 namespace {
 
@@ -117,11 +115,12 @@ std::shared_ptr<EventPipe> Context::AddPipe(size_t event_bytes) {
   return pipe;
 }
 
-std::shared_ptr<EventPipe> Context::FindPipe(int fd) const {
-  struct stat status;
-  if (Real().fstat(fd, &status) != 0) throw Errno(EBADF, "the event descriptor is not open");
-  const auto found = pipes_.find({status.st_dev, status.st_ino});
-  if (found == pipes_.end()) throw Errno(EINVAL, "the event descriptor is not one of this context's");
+std::shared_ptr<EventPipe> Context::FindPipe(int fd, size_t event_bytes) const {
+  const FileId file = Identify(fd);
+  if (file == FileId{}) throw Errno(EBADF, "the event descriptor is not open");
+  const auto found = pipes_.find(file);
+  if (found == pipes_.end() || found->second->event_bytes() != event_bytes)
+    throw Errno(EINVAL, "the event descriptor is not one of this context's for such events");
   return found->second;
 }
 

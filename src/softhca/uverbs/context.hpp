@@ -52,8 +52,8 @@ class Context {
 
   /// @return  the pipe that a descriptor reads from
   std::shared_ptr<EventPipe> AddPipe(size_t event_bytes);
-  /// @errors  Errno: EBADF, EINVAL if there is none
-  std::shared_ptr<EventPipe> FindPipe(int fd) const;
+  /// @errors  Errno: EBADF, EINVAL if there is none for such events
+  std::shared_ptr<EventPipe> FindPipe(int fd, size_t event_bytes) const;
   /// The program has closed its end.
   void ForgetPipe(FileId id) { pipes_.erase(id); }
   bool HasPipe(FileId id) const { return pipes_.contains(id); }

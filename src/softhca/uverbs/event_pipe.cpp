@@ -21,13 +21,12 @@ EventPipe::EventPipe(size_t event_bytes) : event_bytes_(event_bytes) {
   // A second opening of the pipe, not a duplicate: it has flags of its own.
   const std::string self = "/proc/self/fd/" + std::to_string(program_end_);
   own_reader_ = Real().open(self.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  struct stat status;
-  if (own_reader_ < 0 || Real().fstat(program_end_, &status) != 0) {
+  if (own_reader_ < 0) {
     const int error = errno;
-    for (const int fd : {program_end_, write_end_, own_reader_}) Real().close(fd);
+    for (const int fd : ends) Real().close(fd);
     throw Errno(error, "a pipe for events cannot be opened through /proc/self/fd");
   }
-  id_ = {status.st_dev, status.st_ino};
+  id_ = Identify(program_end_);
 }
 
 EventPipe::~EventPipe() {

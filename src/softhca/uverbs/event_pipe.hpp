@@ -20,6 +20,7 @@ class EventPipe {
   EventPipe& operator=(const EventPipe&) = delete;
 
   FileId id() const { return id_; }
+  size_t event_bytes() const { return event_bytes_; }
   /// The end that the program reads from and closes; valid until it does.
   int program_end() const { return program_end_; }
 

@@ -37,11 +37,13 @@ class Call {
   T& Get(uint16_t id, Kind kind) {
     return context().Get<T>(request_.Handle(id), kind);
   }
-  /// The pipe whose descriptor an attribute holds; null if there is no such attribute.
+  /// The pipe of events of a kind whose descriptor an attribute holds; null if there is no such attribute.
   ///
   /// @errors  Errno: EBADF, EINVAL
+  template <class Event>
   std::shared_ptr<EventPipe> Pipe(uint16_t id) {
-    return request_.Has(id) ? context().FindPipe(static_cast<int>(request_.Handle(id))) : nullptr;
+    if (!request_.Has(id)) return nullptr;
+    return context().FindPipe(static_cast<int>(request_.Handle(id)), sizeof(Event));
   }
   /// Destroys the object whose handle an attribute holds.
   ///

@@ -14,8 +14,9 @@ constexpr uint32_t kCqErrorEvent = 0;  // IBV_EVENT_CQ_ERR
 
 std::unique_ptr<CqObject> MakeObject(Call& call) {
   const auto element = call.request().Get<uint64_t>(UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
-  return std::make_unique<CqObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), element),
-                                    EventSource(call.Pipe(UVERBS_ATTR_CREATE_CQ_EVENT_FD), element));
+  const auto completions = call.Pipe<ib_uverbs_comp_event_desc>(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL);
+  const auto errors = call.Pipe<ib_uverbs_async_event_desc>(UVERBS_ATTR_CREATE_CQ_EVENT_FD);
+  return std::make_unique<CqObject>(EventSource(completions, element), EventSource(errors, element));
 }
 
 void CheckDriver(const mlx5_ib_create_cq& driver) {

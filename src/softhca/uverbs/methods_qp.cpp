@@ -77,10 +77,10 @@ void CreateQp(Call& call) {
   if (request.Has(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE))
     config.srqn = number(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, Kind::kSrq);
 
-  auto object =
-      std::make_unique<QpObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_QP_EVENT_FD),
-                                             request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)),
-                                 cap, flags != 0);
+  auto object = std::make_unique<QpObject>(
+      EventSource(call.Pipe<ib_uverbs_async_event_desc>(UVERBS_ATTR_CREATE_QP_EVENT_FD),
+                  request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)),
+      cap, flags != 0);
   config.on_event = [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); };
   const uint32_t qpn = object->number = call.hca().CreateQp(std::move(config));
   request.SetHandle(UVERBS_ATTR_CREATE_QP_HANDLE, context.Add(std::move(object)));

@@ -42,10 +42,10 @@ void CreateSrq(Call& call) {
   config.queue = ReadQueue(request, driver);
   config.pdn = call.Get(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, Kind::kPd).number;
   const uint32_t max_sge = (config.queue.stride - sizeof(mlx5::SrqNextSegment)) / mlx5::kSegmentBytes;
-  auto object =
-      std::make_unique<SrqObject>(EventSource(call.Pipe(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
-                                              request.Get<uint64_t>(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE)),
-                                  config.queue.depth - 1, max_sge);
+  auto object = std::make_unique<SrqObject>(
+      EventSource(call.Pipe<ib_uverbs_async_event_desc>(UVERBS_ATTR_CREATE_SRQ_EVENT_FD),
+                  request.Get<uint64_t>(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE)),
+      config.queue.depth - 1, max_sge);
   config.on_limit = [srq = object.get()] { srq->events.SendAsync(IBV_EVENT_SRQ_LIMIT_REACHED); };
   const uint32_t srqn = object->number = call.hca().CreateSrq(std::move(config));
   const SrqObject& srq = *object;

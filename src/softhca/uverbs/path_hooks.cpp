@@ -8,8 +8,7 @@
 #include "uverbs/real.hpp"
 #include "uverbs/redirect.hpp"
 
-// Stand-ins for the C library's functions that take paths. Not all go through each other there, so all are
-// here.
+// Stand-ins for the C library's functions that take paths. Not all go through each other there: all are here.
 
 namespace softhca::uverbs {
 namespace {
@@ -30,10 +29,9 @@ int StatPath(const char* path, Status* status, Look look) {
   return result;
 }
 
-template <class Status, class Look>
-int StatFile(int fd, Status* status, Look look) {
-  const int result = look();
-  if (result == 0 && MayBeOurs(fd)) {
+template <class Status>
+int StatFile(int result, Status* status) {
+  if (result == 0 && status->st_size == kDeviceFileBytes) {
     const int device = DeviceOfFile({status->st_dev, status->st_ino});
     if (device >= 0) ShowCharacterDevice(status, device);
   }
@@ -177,17 +175,13 @@ int statx(int folder, const char* path, int flags, unsigned mask, struct statx* 
   return result;
 }
 
-int fstat(int fd, struct stat* status) noexcept {
-  return StatFile(fd, status, [&] { return Real().fstat(fd, status); });
-}
-int fstat64(int fd, struct stat64* status) noexcept {
-  return StatFile(fd, status, [&] { return Real().fstat64(fd, status); });
-}
+int fstat(int fd, struct stat* status) noexcept { return StatFile(Real().fstat(fd, status), status); }
+int fstat64(int fd, struct stat64* status) noexcept { return StatFile(Real().fstat64(fd, status), status); }
 int __fxstat(int version, int fd, struct stat* status) noexcept {
-  return StatFile(fd, status, [&] { return Real().fxstat(version, fd, status); });
+  return StatFile(Real().fxstat(version, fd, status), status);
 }
 int __fxstat64(int version, int fd, struct stat64* status) noexcept {
-  return StatFile(fd, status, [&] { return Real().fxstat64(version, fd, status); });
+  return StatFile(Real().fxstat64(version, fd, status), status);
 }
 
 #pragma GCC visibility pop

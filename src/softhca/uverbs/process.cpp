@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <vector>
 
 #include "uverbs/context.hpp"
@@ -23,10 +24,9 @@
 namespace softhca::uverbs {
 namespace {
 
-constexpr off_t kFileBytes = off_t{1} << 40;  // room for the program's mappings; holes take no memory
-
 /// The devices of this process and who has them open. Never destroyed: programs call until their very end.
 struct Process {
+  const pid_t owner = getpid();
   std::unique_ptr<Engine> engine;
   std::mutex mutex;
   std::map<FileId, std::shared_ptr<Context>> contexts;
@@ -35,11 +35,20 @@ struct Process {
 std::atomic<Process*> g_process{nullptr};
 std::mutex g_making;
 
-/// A bit for each descriptor that was ours once; those past its end are always looked at more closely.
+/// Null in a child that shares its parent's memory, too: what it closes stays open in the parent.
+Process* Current() {
+  Process* const process = g_process;
+  return process != nullptr && process->owner == getpid() ? process : nullptr;
+}
+
+/// A bit for each descriptor that is ours; those past its end are always looked at more closely.
 class DescriptorHints {
  public:
   void Add(int fd) {
     if (InRange(fd)) words_[fd / 64].fetch_or(uint64_t{1} << fd % 64, std::memory_order_relaxed);
+  }
+  void Remove(int fd) {
+    if (InRange(fd)) words_[fd / 64].fetch_and(~(uint64_t{1} << fd % 64), std::memory_order_relaxed);
   }
   bool Has(int fd) const {
     if (!InRange(fd)) return fd >= 0 && g_process.load(std::memory_order_relaxed) != nullptr;
@@ -54,11 +63,6 @@ class DescriptorHints {
 };
 
 DescriptorHints g_hints;
-
-FileId Identify(int fd) {
-  struct stat status;
-  return Real().fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
-}
 
 /// The hardware stays with the parent: a child has a copy of its memory, not the threads.
 void ForgetInChild() {
@@ -85,11 +89,12 @@ Process& MakeProcess() {
     process->engine = MakeEngine();
     g_process = process.release();
   }
+  if (Current() == nullptr) throw Errno(EAGAIN, "a child that shares its parent's memory has no devices");
   return *g_process;
 }
 
 std::shared_ptr<Context> FindContext(FileId file) {
-  Process* const process = g_process;
+  Process* const process = Current();
   if (process == nullptr) return nullptr;
   const std::lock_guard lock(process->mutex);
   const auto found = process->contexts.find(file);
@@ -113,7 +118,7 @@ void PrintCounts(const Hca& hca) {
 }
 
 void AtProcessExit() {
-  Process* const process = g_process;
+  Process* const process = Current();
   if (process == nullptr) return;
   process->engine->Stop();
   if (!LaunchSettings()->stats) return;
@@ -179,25 +184,30 @@ void Report(const Context& context, const char* command, int error, const char* 
                strerrorname_np(error), why);
 }
 
-int Run(int fd, Context& context, IoctlRequest& request) {
-  const auto refuse = [&](int error, const char* why) {
-    Report(context, Name(request), error, why);
-    return error;
-  };
+/// The program calls from C: exceptions end here.
+int ErrnoOf(const std::exception& error) {
+  if (const auto* const refusal = dynamic_cast<const Errno*>(&error)) return refusal->value();
+  if (const auto* const refusal = dynamic_cast<const CommandError*>(&error))
+    return ToErrno(refusal->status());
+  if (const auto* const failure = dynamic_cast<const std::system_error*>(&error))
+    return failure->code().value();
+  return ENOMEM;
+}
+
+/// A file of this process that opens the device.
+int MakeFile(Process& process, uint32_t device, int flags) {
+  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
+  if (fd < 0) throw Errno(errno, "no file for a device");
   try {
-    Call call(fd, context, request);
-    Dispatch(call);
-    request.WriteBack();
-    return 0;
-  } catch (const Errno& error) {
-    return refuse(error.value(), error.what());
-  } catch (const CommandError& error) {
-    return refuse(ToErrno(error.status()), error.what());
-  } catch (const std::bad_alloc&) {
-    return refuse(ENOMEM, "out of memory");
-  } catch (const std::exception& error) {
-    return refuse(EINVAL, error.what());
+    if (ftruncate(fd, kDeviceFileBytes) != 0) throw Errno(errno, "no room for a device's file");
+    const std::lock_guard lock(process.mutex);
+    process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
+  } catch (const std::exception&) {
+    Real().close(fd);
+    throw;
   }
+  AddHint(fd);
+  return fd;
 }
 
 }  // namespace
@@ -210,22 +220,22 @@ const Settings* LaunchSettings() {
 bool MayBeOurs(int fd) { return g_hints.Has(fd); }
 void AddHint(int fd) { g_hints.Add(fd); }
 
+FileId Identify(int fd) {
+  struct stat status;
+  return Real().fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
+}
+
 int OpenDevice(uint32_t device, int flags) {
   if (device >= LaunchSettings()->devices) {
-    errno = ENXIO;
+    errno = ENOENT;
     return -1;
   }
-  Process& process = MakeProcess();
-  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
-  if (fd < 0) return -1;
-  if (ftruncate(fd, kFileBytes) != 0) {
-    Real().close(fd);
+  try {
+    return MakeFile(MakeProcess(), device, flags);
+  } catch (const std::exception& error) {
+    errno = ErrnoOf(error);
     return -1;
   }
-  const std::lock_guard lock(process.mutex);
-  process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
-  AddHint(fd);
-  return fd;
 }
 
 int DeviceOfFile(FileId file) {
@@ -237,20 +247,33 @@ int RunIoctl(int fd, void* header) {
   const std::shared_ptr<Context> context = FindContext(Identify(fd));
   if (context == nullptr) return kNotOurs;
   AddHint(fd);  // a duplicate was not opened here
+  const char* name = "malformed command";
   try {
     IoctlRequest request(reinterpret_cast<uint64_t>(header));
-    return Run(fd, *context, request);
-  } catch (const Errno& error) {
-    Report(*context, "malformed command", error.value(), error.what());
-    return error.value();
+    name = Name(request);
+    Call call(fd, *context, request);
+    Dispatch(call);
+    request.WriteBack();
+    return 0;
+  } catch (const std::exception& error) {
+    const int value = ErrnoOf(error);
+    Report(*context, name, value, error.what());
+    return value;
   }
 }
 
 int CloseOurs(int fd) {
-  const FileId file = Identify(fd);
+  Process* const process = Current();
+  struct stat status;
+  // What else has come by the number since is closed without a lock.
+  if (process == nullptr || Real().fstat(fd, &status) != 0 ||
+      (!S_ISFIFO(status.st_mode) && status.st_size != kDeviceFileBytes)) {
+    return Real().close(fd);
+  }
+  g_hints.Remove(fd);  // before another thread can be given the number
   const int result = Real().close(fd);
   const int error = errno;
-  if (Process* const process = g_process; process != nullptr && result == 0) ForgetFile(*process, file);
+  if (result == 0) ForgetFile(*process, {status.st_dev, status.st_ino});
   errno = error;
   return result;
 }

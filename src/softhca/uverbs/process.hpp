@@ -17,17 +17,22 @@ struct FileId {
   friend auto operator<=>(const FileId&, const FileId&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
+FileId Identify(int fd);
+
+/// Size of the files that stand in for devices: room for the program's mappings, whose holes take no memory.
+inline constexpr off_t kDeviceFileBytes = off_t{1} << 40;
+
 /// What the launcher said; null in a process without it.
 const Settings* LaunchSettings();
 
-/// Whether a descriptor was handed out by this library once. Takes no lock.
+/// Whether a descriptor was handed out by this library, or recognised as a duplicate. Takes no lock.
 bool MayBeOurs(int fd);
 /// Remembers a descriptor that is handed to the program.
 void AddHint(int fd);
 
 /// Opens a device; the first time in a process, and in each forked child, this makes the devices.
 ///
-/// @return  a descriptor; -1 with errno ENODEV if there is no such device
+/// @return  a descriptor; -1 with errno, ENOENT if there is no such device
 int OpenDevice(uint32_t device, int flags);
 
 /// The device that a descriptor from OpenDevice() is for; negative: another file.

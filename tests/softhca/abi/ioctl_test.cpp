@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -129,6 +130,36 @@ class Ioctl : public testing::Test {
         .Pointer(UVERBS_ATTR_CORE_OUT, answer)
         .Run(fd);
   }
+  /// @param answer  where the number of entries goes
+  int CreateCq(uint64_t answer, std::optional<uint32_t> channel) const {
+    alignas(64) static uint8_t ring[64 * 2];
+    alignas(64) static uint8_t record[8];
+    uint64_t offset = 0;
+    uint32_t length = 0, page = 0;
+    EXPECT_EQ(Command(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC)
+                  .Handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE)
+                  .Value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, 0)
+                  .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset)
+                  .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, length)
+                  .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page)
+                  .Run(fd),
+              0);
+    mlx5_ib_create_cq driver{};
+    driver.buf_addr = reinterpret_cast<uint64_t>(ring);
+    driver.db_addr = reinterpret_cast<uint64_t>(record);
+    driver.cqe_size = 64;
+    driver.flags = MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
+    driver.uar_page_index = static_cast<uint16_t>(page);
+    Command command(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
+    if (channel) command.Handle(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, *channel);
+    return command.Handle(UVERBS_ATTR_CREATE_CQ_HANDLE)
+        .Value(UVERBS_ATTR_CREATE_CQ_CQE, 1, 4)
+        .Value(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 0)
+        .Value(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 0, 4)
+        .Add(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, answer)
+        .Input(UVERBS_ATTR_UHW_IN, driver)
+        .Run(fd);
+  }
   static constexpr uint16_t kUnknown = 77;
 
   int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
@@ -140,6 +171,7 @@ TEST_F(Ioctl, DeviceFileLooksLikeADevice) {
   EXPECT_TRUE(S_ISCHR(status.st_mode));
   EXPECT_EQ(major(status.st_rdev), 231u);
   EXPECT_EQ(open("/dev/infiniband/uverbs9", O_RDWR), -1);
+  EXPECT_EQ(errno, ENOENT);
 }
 
 TEST_F(Ioctl, ContextWithoutDevxTakesNoFirmwareCommands) {
@@ -216,37 +248,9 @@ TEST_F(Ioctl, RandomCommandsNeverDoHarm) {
 }
 
 TEST_F(Ioctl, ObjectWhoseAnswerCannotBeDeliveredGoesWithTheContext) {
-  alignas(64) static uint8_t ring[64 * 2];
-  alignas(64) static uint8_t record[8];
-  uint64_t offset = 0;
-  uint32_t length = 0, page = 0;
-  ASSERT_EQ(Command(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC)
-                .Handle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE)
-                .Value(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, 0)
-                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset)
-                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, length)
-                .Pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page)
-                .Run(fd),
-            0);
-  mlx5_ib_create_cq driver{};
-  driver.buf_addr = reinterpret_cast<uint64_t>(ring);
-  driver.db_addr = reinterpret_cast<uint64_t>(record);
-  driver.cqe_size = 64;
-  driver.flags = MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
-  driver.uar_page_index = static_cast<uint16_t>(page);
-  const auto create = [&](uint64_t answer) {
-    return Command(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE)
-        .Handle(UVERBS_ATTR_CREATE_CQ_HANDLE)
-        .Value(UVERBS_ATTR_CREATE_CQ_CQE, 1, 4)
-        .Value(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 0)
-        .Value(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 0, 4)
-        .Add(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, answer)
-        .Input(UVERBS_ATTR_UHW_IN, driver)
-        .Run(fd);
-  };
   uint32_t entries = 0;
-  EXPECT_EQ(create(16), EFAULT);
-  EXPECT_EQ(create(reinterpret_cast<uint64_t>(&entries)), 0);
+  EXPECT_EQ(CreateCq(16, {}), EFAULT);
+  EXPECT_EQ(CreateCq(reinterpret_cast<uint64_t>(&entries), {}), 0);
   EXPECT_EQ(entries, 1u);
 }
 
@@ -274,6 +278,8 @@ TEST_F(Ioctl, MemoryMustBeThereAndAllowTheAccess) {
   ASSERT_EQ(mprotect(memory, kBytes, PROT_READ), 0);
   EXPECT_EQ(RegisterMr(pd, memory, kBytes, kWrite), EFAULT);
   EXPECT_EQ(RegisterMr(pd, memory, kBytes, IBV_ACCESS_REMOTE_READ), 0);
+  ASSERT_EQ(mprotect(memory, kBytes, PROT_NONE), 0);
+  EXPECT_EQ(RegisterMr(pd, memory, kBytes, 0), EFAULT);
   ASSERT_EQ(munmap(memory, kBytes), 0);
   EXPECT_EQ(RegisterMr(pd, memory, kBytes, 0), EFAULT);
   EXPECT_EQ(DeallocPd(pd), EBUSY);
@@ -310,9 +316,25 @@ TEST_F(Ioctl, ClosingTheDeviceFreesWhatIsLeft) {
 
 TEST_F(Ioctl, DeviceStaysOpenUntilItsLastDescriptorIsClosed) {
   const uint32_t pd = AllocPd();
-  const int second = dup(fd);
+  const int second = fcntl(fd, F_DUPFD, 500);  // a number that nothing else has had
+  ASSERT_GE(second, 500);
+  struct stat status {};
+  ASSERT_EQ(fstat(second, &status), 0);
+  EXPECT_TRUE(S_ISCHR(status.st_mode));
   ASSERT_EQ(close(fd), 0);
   fd = second;
+  EXPECT_EQ(DeallocPd(pd), 0);
+}
+
+TEST_F(Ioctl, ChildThatBorrowsTheParentsMemoryClosesNothingInIt) {
+  const uint32_t pd = AllocPd();
+  const pid_t child = vfork();
+  if (child == 0) {
+    close(fd);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(DeallocPd(pd), 0);
 }
 
@@ -332,6 +354,14 @@ TEST_F(Ioctl, ForkedChildOpensItsOwnDevices) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(DeallocPd(pd), 0);
+}
+
+TEST_F(Ioctl, AsynchronousEventsAreNoCompletionChannel) {
+  Command events(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
+  ASSERT_EQ(events.Handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE).Run(fd), 0);
+  uint32_t entries = 0;
+  EXPECT_EQ(CreateCq(reinterpret_cast<uint64_t>(&entries), events.Result(0)), EINVAL);
+  EXPECT_EQ(close(static_cast<int>(events.Result(0))), 0);
 }
 
 TEST_F(Ioctl, EventDescriptorsAreReadableOnlyWithEvents) {
