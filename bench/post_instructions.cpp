@@ -1,9 +1,9 @@
-// Posts by every poster, for count-instructions to count: prints each one's name and number of posts.
+// Posts in every way, for count-instructions to count, and prints how often in each.
 #include <cstdio>
 #include <exception>
 
-#include "nic_label.hpp"
 #include "posters.hpp"
+#include "warpverbs/host/device.hpp"
 
 int main() try {
   using namespace warpverbs;

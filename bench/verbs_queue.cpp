@@ -23,6 +23,13 @@ void Check(int error, const char* step) {
     throw host::Error::FromErrno(step, "the benchmark's queue", error, "Run the benchmark under softhca");
 }
 
+host::Handle<ibv_cq, ibv_destroy_cq> CreateCq(const host::Device& device) {
+  host::Handle<ibv_cq, ibv_destroy_cq> cq(
+      ibv_create_cq(device.context(), VerbsQueue::kDepth, nullptr, nullptr, 0));
+  if (cq == nullptr) Check(errno, "create the completions of");
+  return cq;
+}
+
 host::Handle<ibv_qp, ibv_destroy_qp> CreateQp(const host::Device& device, ibv_cq* cq) {
   ibv_qp_init_attr_ex init{};
   init.send_cq = init.recv_cq = cq;
@@ -45,7 +52,7 @@ host::Handle<ibv_qp, ibv_destroy_qp> CreateQp(const host::Device& device, ibv_cq
 VerbsQueue::VerbsQueue(const host::Device& device)
     : memory_(kBytes),
       region_(device, memory_.data(), kBytes, {.remote_write = true}),
-      cq_(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0)),
+      cq_(CreateCq(device)),
       qp_(CreateQp(device, cq_.get())) {
   mlx5dv_obj object{};
   object.qp = {qp_.get(), &queue_};
