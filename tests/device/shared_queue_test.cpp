@@ -4,6 +4,7 @@
 #include <atomic>
 #include <latch>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "nic_thread.hpp"
@@ -135,6 +136,32 @@ TEST(SharedQueue, WorksBesideOthersThatCameLater) {
     ASSERT_TRUE(first.Test(posted.ticket).ok() && second.Test(posted.ticket).ok()) << i;
   }
   EXPECT_EQ(nic.violation(), "");
+}
+
+/// A processor on which others post and complete everything between a look at the tail and the next at the
+/// CQE.
+struct OvertakenCpu : Cpu {
+  static inline TestQueue* queue = nullptr;
+
+  static arch::CqeTail LoadCqeTail(const uint8_t* tail) {
+    if (TestQueue* const overtaken = std::exchange(queue, nullptr)) {
+      overtaken->control.tail = uint64_t{5} << 32 | 5;
+      WriteCqe(overtaken->cqe, {.wqe_counter = 4});
+    }
+    return Cpu::LoadCqeTail(tail);
+  }
+};
+
+TEST(SharedQueue, IsNotFullWhenOthersHavePostedAndCompletedMeanwhile) {
+  TestQueue memory(4);
+  memory.control.tail = uint64_t{4} << 32 | 4;
+  WriteCqe(memory.cqe, {.wqe_counter = 3});
+  uint64_t data = 0;
+  SendQueue<OvertakenCpu, Shared> queue(memory.View());
+  OvertakenCpu::queue = &memory;
+  const Posted posted = queue.Put(Remote(data), Local(data));
+  EXPECT_TRUE(posted.status.ok());
+  EXPECT_EQ(posted.ticket.index, 5u);
 }
 
 TEST(SharedQueue, TicketStaysDoneHoweverFarTheOthersGo) {

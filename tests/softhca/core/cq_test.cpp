@@ -135,6 +135,14 @@ TEST_F(CqTest, AnnouncesOnlyOnceForEachArm) {
   EXPECT_EQ(events, 1);
 }
 
+TEST_F(CqTest, AnnouncesOnlyOnceForEachSequenceNumber) {
+  CompletionQueue cq = Create(memory);
+  cq.Push(Numbered(0));
+  memory.Arm();
+  for (int i = 0; i < 5; ++i) cq.OnArmDoorbell(true);
+  EXPECT_EQ(events, 1);
+}
+
 TEST_F(CqTest, HearsTheFirstArmEvenIfItsDoorbellNamedAnotherQueue) {
   CompletionQueue cq = Create(memory);
   memory.Arm();  // all zeros: sequence 0, index 0

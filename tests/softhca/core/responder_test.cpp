@@ -255,7 +255,14 @@ INSTANTIATE_TEST_SUITE_P(Peers, SilenceTest,
 TEST_F(ResponderTest, OtherMtuIsRefusedAsSoonAsItMatters) {
   Connect({.mtu = mlx5::Mtu::k1024}, {.mtu = mlx5::Mtu::k512});
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
-  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 1025)).syndrome,
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
+            Syndrome::kRemoteInvalidRequest);
+}
+
+TEST_F(ResponderTest, SmallerMtuOfTheRequesterIsRefusedAsSoonAsItMatters) {
+  Connect({.mtu = mlx5::Mtu::k512}, {.mtu = mlx5::Mtu::k1024});
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
             Syndrome::kRemoteInvalidRequest);
 }
 

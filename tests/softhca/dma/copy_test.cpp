@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 namespace softhca {
@@ -33,6 +37,31 @@ TEST(Copy, StopsAtTheEndOfTheShorterList) {
   Copy(little, all);
   EXPECT_EQ(target[9], 2);
   EXPECT_EQ(target[10], 0);
+}
+
+TEST(Copy, LastByteArrivesLast) {
+  constexpr int kRounds = 3000;
+  constexpr size_t kBytes = 203;
+  std::vector<uint8_t> source(kBytes), target(kBytes);
+  std::atomic<int> seen{0};
+  const std::jthread reader([&] {
+    std::atomic_ref last(target.back());
+    for (int round = 1; round <= kRounds; ++round) {
+      while (last.load(std::memory_order_acquire) != static_cast<uint8_t>(round)) {
+      }
+      const auto stale = std::count_if(target.begin(), target.end(),
+                                       [&](uint8_t byte) { return byte != static_cast<uint8_t>(round); });
+      EXPECT_EQ(stale, 0) << "in round " << round;
+      seen = round;
+    }
+  });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int round = 1; round <= kRounds; ++round) {
+    std::fill(source.begin(), source.end(), static_cast<uint8_t>(round));
+    const Bytes from(source), to(target);
+    Copy(std::span(&to, 1), std::span(&from, 1));
+    while (seen != round) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
 }
 
 TEST(Copy, PassesOverEmptyPieces) {

@@ -71,6 +71,27 @@ TEST_F(DirectLinkTest, NothingPassesAPortThatIsDown) {
   EXPECT_EQ(KindOfWrite(TestDevice(1), Down(TestDevice(2))), Response::Kind::kSilence);
 }
 
+TEST_F(DirectLinkTest, RoceVersionsDoNotTalkToEachOther) {
+  DeviceConfig older = TestDevice(2);
+  older.ports[0].gids[0].version = mlx5::RoceVersion::kV1;
+  EXPECT_EQ(KindOfWrite(TestDevice(1), older), Response::Kind::kSilence);
+  DeviceConfig both = TestDevice(1);
+  both.ports[0].gids[0].version = mlx5::RoceVersion::kV1;
+  EXPECT_EQ(KindOfWrite(both, older), Response::Kind::kAcknowledged);
+}
+
+TEST_F(DirectLinkTest, PortHearsOnlyWhatComesToIt) {
+  DeviceConfig two_ports = TestDevice(2);
+  two_ports.ports.push_back(TestDevice(3).ports[0]);
+  Hca near(TestDevice(1)), far(two_ports);
+  QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
+  AddressPath to_second_port{.grh = true};
+  to_second_port.remote_gid = two_ports.ports[1].gids[0].gid;
+  a.Connect(b, {.path = to_second_port});
+  b.Connect(a);  // by its first port
+  EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
+}
+
 TEST_F(DirectLinkTest, PeerThatIsConnectedElsewhereIsSilent) {
   Hca near(TestDevice(1)), far(TestDevice(2));
   QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
