@@ -44,10 +44,11 @@ TEST(Copy, LastByteArrivesLast) {
   constexpr size_t kBytes = 203;
   std::vector<uint8_t> source(kBytes), target(kBytes);
   std::atomic<int> seen{0};
-  const std::jthread reader([&] {
+  const std::jthread reader([&](const std::stop_token& stop) {
     std::atomic_ref last(target.back());
     for (int round = 1; round <= kRounds; ++round) {
       while (last.load(std::memory_order_acquire) != static_cast<uint8_t>(round)) {
+        if (stop.stop_requested()) return;
       }
       const auto stale = std::count_if(target.begin(), target.end(),
                                        [&](uint8_t byte) { return byte != static_cast<uint8_t>(round); });
