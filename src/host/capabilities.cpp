@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device_attributes.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
 
@@ -53,11 +54,7 @@ void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
 }  // namespace
 
 Capabilities QueryCapabilities(ibv_context* context) {
-  ibv_device_attr attributes{};
-  if (const int error = ibv_query_device(context, &attributes)) {
-    throw Error::FromErrno("query device", context->device->name, error,
-                           "Check that the device is healthy (dmesg)");
-  }
+  const ibv_device_attr attributes = QueryAttributes(context);
   const Page general = DemandPage(context, mlx5::CapabilityPage::kGeneral, "general");
   Capabilities capabilities;
   capabilities.firmware = attributes.fw_ver;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
+#include "device_attributes.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -79,14 +81,11 @@ Port QueryPort(ibv_context* context, uint8_t number) {
 }
 
 std::vector<Port> QueryPorts(ibv_context* context) {
-  ibv_device_attr attributes{};
-  if (const int error = ibv_query_device(context, &attributes)) {
-    throw Error::FromErrno("query device", context->device->name, error,
-                           "Check that the device is healthy (dmesg)");
-  }
+  const int count = QueryAttributes(context).phys_port_cnt;
   std::vector<Port> ports;
-  for (uint8_t number = 1; number <= attributes.phys_port_cnt; ++number)
-    ports.push_back(QueryPort(context, number));
+  for (int number = 1; number <= count; ++number) {
+    ports.push_back(QueryPort(context, static_cast<uint8_t>(number)));
+  }
   return ports;
 }
 
@@ -114,19 +113,19 @@ std::vector<std::string> DeviceNames() {
 
 std::string FirstActiveDevice() {
   std::string findings;
+  std::optional<Error> first_error;
   for (const std::string& name : DeviceNames()) {
-    std::string finding;
     try {
       const std::vector<Port> ports = QueryPorts(Open(name).get());
       if (std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.active; })) return name;
-      finding = name + ": " + InWords(ports);
+      findings += (findings.empty() ? "" : "; ") + name + ": " + InWords(ports);
     } catch (const Error& error) {  // the next device may be better
-      finding = error.what();
+      if (!first_error) first_error = error;
     }
-    findings += (findings.empty() ? "" : "; ") + finding;
   }
-  if (findings.empty()) throw Error("find", "an RDMA device", "this machine has no ConnectX", kNoDevice);
-  throw NoActivePort("any RDMA device", "no port is active (" + findings + ")");
+  if (!findings.empty()) throw NoActivePort("any RDMA device", "no port is active (" + findings + ")");
+  if (first_error) throw *first_error;
+  throw Error("find", "an RDMA device", "this machine has no ConnectX", kNoDevice);
 }
 
 Device::Device(const std::string& name)

@@ -29,8 +29,7 @@ struct Capabilities {
 /// Reads a device's capabilities.
 ///
 /// @param context  opened with DEVX
-/// @errors  Error: the device does not answer its general or atomic page. A missing RoCE page leaves the
-/// defaults.
+/// @errors  Error: the device does not answer its general or atomic page; without a RoCE page, defaults stay
 Capabilities QueryCapabilities(ibv_context* context);
 
 }  // namespace warpverbs::host

@@ -15,12 +15,12 @@ namespace warpverbs::host {
 
 /// Names the ConnectX devices of this machine, in the order of the kernel. May be empty.
 ///
-/// @errors  Error: the kernel has no RDMA support at all
+/// @errors  Error: the kernel refuses to list them; one without RDMA has an empty list
 std::vector<std::string> DeviceNames();
 
 /// Names the first device with an active port.
 ///
-/// @errors  Error: there is no device, or none has an active port; says which
+/// @errors  Error: there is no device, none can be opened, or none has an active port; says which
 std::string FirstActiveDevice();
 
 /// An open ConnectX: its context with DEVX, one protection domain, its capabilities.
