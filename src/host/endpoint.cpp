@@ -29,6 +29,8 @@ EndpointConfig Checked(const Device& device, LinkLayer link_layer, EndpointConfi
   demand(config.retry.retry_count <= 7, "retry count", "0 to 7");
   demand(config.retry.rnr_retry <= 7, "receiver-not-ready retry count", "0 to 7");
   demand(config.retry.min_rnr_timer <= 31, "receiver-not-ready timer", "0 to 31");
+  demand(config.path.max_mtu >= mlx5::Mtu::k256 && config.path.max_mtu <= mlx5::Mtu::k4096, "path's MTU",
+         "256 to 4096 bytes");
   demand(config.path.service_level <= last_service_level, "service level", "0 to 7, on InfiniBand 0 to 15");
   return config;
 }
@@ -94,13 +96,14 @@ EndpointInfo Endpoint::Info() const {
 }
 
 void Endpoint::Connect(const EndpointInfo& peer) {
-  if (peer_) {
-    throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(), "it was connected before",
+  if (attempted_) {
+    throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(),
+                peer_ ? "it was connected before" : "connecting it failed half-way before",
                 "Make a new endpoint for each connection");
   }
   peer.Check();
   path_ = ResolvePath(device_, config_.path, local_, qpn(), peer);
-  peer_ = peer;
+  attempted_ = true;
   const Capabilities& capabilities = device_.capabilities();
   const Session session{.peer_qpn = peer.qpn,
                         .send_psn = psn_,
@@ -115,6 +118,7 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   qp_.ToInit(local_.port.number, config_.pkey_index, rights);
   qp_.ToRtr(path_, session, config_.retry);
   qp_.ToRts(session, config_.retry);
+  peer_ = peer;
 }
 
 device::QueueView Endpoint::View() const {
@@ -153,7 +157,7 @@ std::string Endpoint::Describe() const {
        << "\n"
        << "  doorbell: " << host::Describe(uar_.kind()) << "\n";
   if (!peer_) {
-    text << "  path: not connected\n";
+    text << "  path: " << (attempted_ ? "connecting failed" : "not connected") << "\n";
     return text.str();
   }
   text << "  path: to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)

@@ -88,6 +88,8 @@ TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.port = 9}), Error);
   EXPECT_THROW(Endpoint(device_, {.gid_index = 12345}), Error);
   EXPECT_THROW(Endpoint(device_, {.path = {.service_level = 8}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.path = {.max_mtu = mlx5::Mtu{0}}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.path = {.max_mtu = mlx5::Mtu{6}}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.ack_timeout = 32}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.retry_count = 8}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.rnr_retry = 8}}), Error);

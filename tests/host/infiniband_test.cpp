@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -26,6 +29,22 @@ TEST(InfiniBand, EndpointsConnectByLid) {
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
   EXPECT_EQ(b.State(), mlx5::QpState::kRts);
   EXPECT_THAT(a.Describe(), testing::HasSubstr(", LID " + std::to_string(b.Info().lid)));
+}
+
+TEST(InfiniBand, AFailedConnectionCannotBeTriedAgain) {
+  const Device device;
+  Endpoint a(device), b(device);
+  const int kernel = std::exchange(device.context()->cmd_fd, -1);  // a device that is gone for a while
+  EXPECT_THROW(a.Connect(b.Info()), Error);
+  device.context()->cmd_fd = kernel;
+  EXPECT_THAT(a.Describe(), testing::HasSubstr("path: connecting failed\n"));
+  try {
+    a.Connect(b.Info());
+    FAIL() << "connected after a failure";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("connecting it failed half-way before. Make a new endpoint"));
+  }
 }
 
 }  // namespace

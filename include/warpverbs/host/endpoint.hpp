@@ -41,7 +41,7 @@ class Endpoint {
  public:
   /// @param device  must outlive this
   /// @errors  Error: names the step and the firmware's syndrome
-  Endpoint(const Device& device, const EndpointConfig& config = {});
+  explicit Endpoint(const Device& device, const EndpointConfig& config = {});
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -52,8 +52,8 @@ class Endpoint {
 
   /// Takes the queue pair from RESET to RTS; once. Writes posted before the peer connects are retried.
   ///
-  /// @errors  Error: connected already, or a peer that cannot be reached. After a failed step, make a new
-  /// endpoint
+  /// @errors  Error: a peer that cannot be reached, which leaves the endpoint as it was; a step that the
+  ///          firmware refused, or a second call: make a new endpoint
   void Connect(const EndpointInfo& peer);
 
   /// The queue pair's state, from the firmware.
@@ -94,7 +94,8 @@ class Endpoint {
   Umem umem_;
   CompletionQueue cq_;
   QueuePair qp_;
-  std::optional<EndpointInfo> peer_;  // from the start of Connect()
+  bool attempted_ = false;            // a transition has begun, so there is no way back to RESET
+  std::optional<EndpointInfo> peer_;  // once connected
   Path path_;
 };
 
