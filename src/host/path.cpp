@@ -25,12 +25,14 @@ std::array<uint8_t, 6> ResolveMac(const Device& device, const Path& path) {
   attributes.grh.hop_limit = path.hop_limit;
   attributes.grh.traffic_class = path.traffic_class;
   std::copy(path.peer_gid.raw.begin(), path.peer_gid.raw.end(), attributes.grh.dgid.raw);
+  errno = 0;  // rdma-core refuses some addresses without setting it
   const Handle<ibv_ah, ibv_destroy_ah> handle(ibv_create_ah(device.pd(), &attributes));
   mlx5dv_ah details{};
   mlx5dv_obj object{};
   object.ah = {handle.get(), &details};
-  const int error = handle ? mlx5dv_init_obj(&object, MLX5DV_OBJ_AH) : errno;
-  if (error) {
+  int error = errno != 0 ? errno : EINVAL;
+  if (handle) error = mlx5dv_init_obj(&object, MLX5DV_OBJ_AH);
+  if (error != 0) {
     throw Error::FromErrno(
         "resolve", "the MAC address of " + ToString(path.peer_gid) + " from " + device.name(), error,
         "Check that the peer's address can be reached from this port (`ping -I DEV ADDRESS`)");

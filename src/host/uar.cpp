@@ -23,13 +23,16 @@ constexpr Rung kLadder[] = {
 }  // namespace
 
 Uar::Uar(ibv_context* context) {
+  int error = EOPNOTSUPP;  // gives way to a failure of a kind that is offered
   for (const Rung& rung : kLadder) {
     uar_.reset(mlx5dv_devx_alloc_uar(context, rung.flags));
-    if (!uar_) continue;
-    kind_ = rung.kind;
-    return;
+    if (uar_) {
+      kind_ = rung.kind;
+      return;
+    }
+    if (error == EOPNOTSUPP) error = errno;
   }
-  throw Error::FromErrno("allocate", std::string("a doorbell register on ") + context->device->name, errno,
+  throw Error::FromErrno("allocate", std::string("a doorbell register on ") + context->device->name, error,
                          "Close endpoints or other programs of this device: its register pages are used up");
 }
 
