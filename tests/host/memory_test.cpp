@@ -51,5 +51,15 @@ TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
   }
 }
 
+TEST(HostPages, AreNeverEmpty) {
+  try {
+    HostPages pages(0);
+    FAIL() << "allocated nothing";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "Cannot allocate 0 bytes of host memory: there is no empty page. Ask for 1 byte or more.");
+  }
+}
+
 }  // namespace
 }  // namespace warpverbs::host

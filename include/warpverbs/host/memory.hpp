@@ -14,8 +14,7 @@ namespace warpverbs::host {
 
 /// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
 struct Access {
-  bool local_write =
-      true;  ///< the local NIC writes: receives, reads, fetched values. Implied by remote writes
+  bool local_write = true;  ///< by the local NIC: receives, reads, fetched values. Implied by remote writes
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;
@@ -58,7 +57,7 @@ struct UnmapPages {
 /// Page-aligned, zeroed host memory in whole pages.
 class HostPages {
  public:
-  /// @errors  Error: out of memory
+  /// @errors  Error: out of memory, or 0 bytes
   explicit HostPages(size_t bytes);
 
   std::byte* data() const { return pages_.get(); }

@@ -59,9 +59,12 @@ MemoryView MemoryRegion::View() const {
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
 
 HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholePages(bytes)}) {
+  if (bytes == 0) {
+    throw Error("allocate", "0 bytes of host memory", "there is no empty page", "Ask for 1 byte or more");
+  }
   void* pages = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) {
-    throw Error::FromErrno("allocate", std::to_string(bytes) + " bytes of queue memory", errno,
+    throw Error::FromErrno("allocate", std::to_string(bytes) + " bytes of host memory", errno,
                            "Free some memory");
   }
   pages_.reset(static_cast<std::byte*>(pages));
