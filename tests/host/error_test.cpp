@@ -32,8 +32,7 @@ TEST(Error, PutsTheFirmwaresAnswerInWords) {
       error.what(),
       "Cannot create the queue pair on mlx5_0: the firmware refused with status 0x8 (a device limit is "
       "exceeded), syndrome 0xabcd12. Use fewer or smaller queues, or close other programs that hold queues "
-      "of "
-      "this device.");
+      "of this device.");
   EXPECT_EQ(error.syndrome(), 0xabcd12);
   EXPECT_EQ(error.error_number(), EREMOTEIO);
 }

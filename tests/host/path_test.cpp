@@ -25,8 +25,7 @@ TEST(UdpSourcePort, ReachesBothEndsOfTheWholeRange) {
 }
 
 TEST(UdpSourcePort, SpreadsConsecutiveQueuePairs) {
-  // Numbers are handed out one after the other, on both sides; 1024 draws of 16384 ports leave some 990
-  // different.
+  // Numbers are handed out one after the other on both sides; 1024 draws of 16384 ports give some 990 values.
   std::set<uint16_t> ports;
   for (uint32_t i = 0; i < 1024; ++i) ports.insert(UdpSourcePort(0x100 + i, 0x100 + i, 0xc000, 0xffff));
   EXPECT_GT(ports.size(), 900u);

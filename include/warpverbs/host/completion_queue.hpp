@@ -25,7 +25,9 @@ struct CompletionQueueConfig {
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {
  public:
-  /// @pre  every CQE's last byte is 0xff: invalid, so that none is taken for a completion
+  /// @pre  every byte of every CQE is 0xff: its opcode is invalid, so that none is taken for a completion,
+  /// and
+  ///       its counter names the entry before the first
   /// @errors  Error
   CompletionQueue(ibv_context* context, const CompletionQueueConfig& config);
 

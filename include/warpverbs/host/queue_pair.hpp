@@ -38,11 +38,10 @@ struct Session {
 
 /// How long to wait for the peer, and how often to try again.
 struct RetryConfig {
-  uint8_t ack_timeout = 18;  ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits for ever. 0..31
-  uint8_t retry_count = 7;   ///< then the work request fails. 0..7
-  uint8_t rnr_retry = 7;     ///< for a peer without a receive; 7 tries for ever. 0..7
-  uint8_t min_rnr_timer =
-      12;  ///< asks the peer to wait this long before it tries again; 12 is 0.64 ms. 0..31
+  uint8_t ack_timeout = 18;    ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits for ever. 0..31
+  uint8_t retry_count = 7;     ///< then the work request fails. 0..7
+  uint8_t rnr_retry = 7;       ///< for a peer without a receive; 7 tries for ever. 0..7
+  uint8_t min_rnr_timer = 12;  ///< how long the peer shall wait before it tries again; 12 is 0.64 ms. 0..31
 };
 
 /// A reliable-connected queue pair with a send queue and no receive queue.
