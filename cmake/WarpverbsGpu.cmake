@@ -17,6 +17,7 @@ endif()
 
 # HIP code is compiled with clang itself rather than through CMake's HIP language, which insists on a whole ROCm.
 if(WARPVERBS_HIP)
+  set(WARPVERBS_HIP_ARCHITECTURE gfx90a CACHE STRING "The AMD GPU to compile for")
   find_program(WARPVERBS_HIP_COMPILER NAMES amdclang++ clang++ clang++-14 HINTS /opt/rocm/bin
     DOC "A clang++ that compiles HIP")
   if(NOT WARPVERBS_HIP_COMPILER)

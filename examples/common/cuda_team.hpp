@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -26,24 +27,40 @@ inline void CheckCuda(cudaError_t error, const std::string& step) {
 /// Host memory that the GPU may touch at its own address, while this lives.
 class CudaMapping {
  public:
-  explicit CudaMapping(std::span<std::byte> pages) : memory_(pages.data()) {
-    CheckCuda(cudaHostRegister(memory_, pages.size(), cudaHostRegisterMapped),
+  explicit CudaMapping(std::span<std::byte> pages) {
+    CheckCuda(cudaHostRegister(pages.data(), pages.size(), cudaHostRegisterMapped),
               "map host memory into the GPU");
+    Own(pages.data());
   }
 
   /// The page around a doorbell register: I/O memory of a ConnectX, ordinary memory of the software HCA.
   explicit CudaMapping(uint64_t* doorbell) {
     constexpr uintptr_t kPageBytes = warpverbs::mlx5::kUarPageBytes;
-    memory_ = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(doorbell) / kPageBytes * kPageBytes);
-    if (cudaHostRegister(memory_, kPageBytes, cudaHostRegisterIoMemory) == cudaSuccess) return;
-    CheckCuda(cudaHostRegister(memory_, kPageBytes, cudaHostRegisterMapped),
-              "map the doorbell into the GPU (run as root, or load nvidia with PeerMappingOverride=1)");
+    auto* const page =
+        reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(doorbell) / kPageBytes * kPageBytes);
+    if (cudaHostRegister(page, kPageBytes, cudaHostRegisterIoMemory) != cudaSuccess) {
+      cudaGetLastError();  // forget the failure, or the launch would seem to have failed
+      CheckCuda(cudaHostRegister(page, kPageBytes, cudaHostRegisterMapped),
+                "map the doorbell into the GPU (run as root, or load nvidia with PeerMappingOverride=1)");
+    }
+    Own(page);
   }
 
-  ~CudaMapping() { cudaHostUnregister(memory_); }
-  CudaMapping(const CudaMapping&) = delete;
-  CudaMapping& operator=(const CudaMapping&) = delete;
-
  private:
-  void* memory_;
+  struct Unregister {
+    void operator()(void* memory) const { cudaHostUnregister(memory); }
+  };
+
+  void Own(void* memory) {
+    memory_.reset(memory);
+    void* on_gpu = nullptr;
+    CheckCuda(cudaHostGetDevicePointer(&on_gpu, memory, 0), "find mapped memory on the GPU");
+    if (on_gpu != memory) {
+      throw std::runtime_error(
+          "Cannot use host memory on this GPU: it sees it at another address. "
+          "Use a GPU and a driver with unified addressing.");
+    }
+  }
+
+  std::unique_ptr<void, Unregister> memory_;
 };

@@ -18,9 +18,10 @@ Outcome RunOnCuda(int gpu, const Job& job, const std::vector<std::span<std::byte
   Outcome* on_gpu = nullptr;
   CheckCuda(cudaMalloc(&on_gpu, sizeof(Outcome)), "allocate memory on " + name);
   const std::unique_ptr<Outcome, decltype(&cudaFree)> owner(on_gpu, cudaFree);
-  CheckCuda(cudaMemset(on_gpu, 0, sizeof(Outcome)), "clear memory on " + name);
+  Outcome outcome;
+  CheckCuda(cudaMemcpy(on_gpu, &outcome, sizeof(Outcome), cudaMemcpyHostToDevice), "write memory on " + name);
   Kernel<<<1, 128>>>(job, on_gpu);
-  Outcome outcome{};
+  CheckCuda(cudaGetLastError(), "launch the kernel on " + name);
   CheckCuda(cudaMemcpy(&outcome, on_gpu, sizeof(Outcome), cudaMemcpyDeviceToHost),
             "run the kernel on " + name);
   return outcome;

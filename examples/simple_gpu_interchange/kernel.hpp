@@ -11,10 +11,10 @@ struct Job {
   uint8_t value;
 };
 
-/// What the kernel found.
+/// What the kernel found. A kernel that never ran leaves a failure.
 struct Outcome {
-  warpverbs::device::Status status;
-  uint64_t wrong_bytes;
+  warpverbs::device::Status status{.code = warpverbs::device::Code::kPending};
+  uint64_t right_bytes = 0;
 };
 
 /// @tparam Team  the threads that run this together: Rank(), Size(), Sync()
@@ -35,7 +35,7 @@ WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& out
   team.Sync();
 
   const auto* const target = reinterpret_cast<const uint8_t*>(job.target.addr);
-  uint64_t wrong = 0;
-  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) wrong += target[i] != job.value;
-  A::AddRelease(&outcome.wrong_bytes, wrong);
+  uint64_t right = 0;
+  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) right += target[i] == job.value;
+  A::AddRelease(&outcome.right_bytes, right);
 }

@@ -1,32 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
+#include <filesystem>
 #include <string>
+
+#include "common/run_shell.hpp"
 
 namespace {
 
 using testing::EndsWith;
 using testing::HasSubstr;
-
-struct Result {
-  int exit_status;
-  std::string output;  // standard output and error
-};
-
-Result RunShell(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) return {-1, "cannot start a shell"};
-  Result result{-1, ""};
-  std::array<char, 4096> piece;
-  while (std::fgets(piece.data(), piece.size(), pipe)) result.output += piece.data();
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
-  return result;
-}
+using testing::Not;
 
 Result RunOnSofthca(const std::string& options, const std::string& softhca_options = "") {
   return RunShell(SOFTHCA " " + softhca_options + " -- " SIMPLE_GPU_INTERCHANGE " " + options);
@@ -55,7 +40,7 @@ TEST(SimpleGpuInterchange, WritesWhatItIsTold) {
 TEST(SimpleGpuInterchange, HelpSucceeds) {
   const Result result = RunShell(SIMPLE_GPU_INTERCHANGE " --help");
   EXPECT_EQ(result.exit_status, 0);
-  for (const char* option : {"--bytes", "--value", "--device", "--help"})
+  for (const char* option : {"--bytes", "--value", "--device", "--nic", "--help"})
     EXPECT_THAT(result.output, HasSubstr(option));
 }
 
@@ -73,6 +58,30 @@ TEST(SimpleGpuInterchange, FailsWithASentenceWhereThePortIsDown) {
   const Result result = RunOnSofthca("", "--port-down all");
   EXPECT_EQ(result.exit_status, 1) << result.output;
   EXPECT_THAT(result.output, HasSubstr("no port is active (mlx5_0: port 1 is down)"));
+}
+
+TEST(SimpleGpuInterchange, UsesTheNicThatItIsTold) {
+  const Result result = RunOnSofthca("--nic mlx5_1", "--devices 2");
+  EXPECT_EQ(result.exit_status, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("3. Opening two contexts of mlx5_1\n"));
+  const Result missing = RunOnSofthca("--nic mlx5_9");
+  EXPECT_EQ(missing.exit_status, 1) << missing.output;
+  EXPECT_THAT(missing.output, EndsWith("there is no ConnectX of that name. Name one of: mlx5_0.\n"));
+}
+
+TEST(SimpleGpuInterchange, FailsWithASentenceWithoutARdmaDevice) {
+  if (std::filesystem::exists("/sys/class/infiniband")) GTEST_SKIP() << "this machine may have one";
+  const Result result = RunShell(SIMPLE_GPU_INTERCHANGE);
+  EXPECT_EQ(result.exit_status, 1) << result.output;
+  EXPECT_THAT(result.output,
+              HasSubstr("\nCannot find an RDMA device: this machine has no ConnectX. Plug in"));
+}
+
+TEST(SimpleGpuInterchange, FailsWithASentenceWhereTheNicRefusesTheWrite) {
+  const Result result = RunOnSofthca("--bytes 8192", "--max-message 4k");
+  EXPECT_EQ(result.exit_status, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("\nThe write failed: "));
+  EXPECT_THAT(result.output, Not(HasSubstr("Success")));
 }
 
 }  // namespace
