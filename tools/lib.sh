@@ -13,13 +13,13 @@ build_packages=(
   "ibverbs-providers=rdma-core: the mlx5 driver"
   "libcli11-dev=command lines of softhca and the examples"
   "nlohmann-json3-dev=settings of softhca"
+  "ibverbs-utils=programs to try softhca with: ibv_devinfo"
 )
 test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
   "clang=compiles the data path for HIP"
   "python3=checks of the source tree"
-  "ibverbs-utils=programs that the tests run on the software HCA"
 )
 
 say() { printf '\n== %s\n' "$*"; }
