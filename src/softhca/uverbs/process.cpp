@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -122,7 +123,12 @@ void AtProcessExit() {
   if (process == nullptr) return;
   process->engine->Stop();
   if (!LaunchSettings()->stats) return;
-  const auto lock = process->engine->Pause();
+  // A signal handler that interrupted a command may have called exit(): then its lock is never released.
+  const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
+  if (!lock.owns_lock()) {
+    std::fputs("softhca: counts not available: a command is still running\n", stderr);
+    return;
+  }
   for (const auto& hca : process->engine->devices()) PrintCounts(*hca);
 }
 
