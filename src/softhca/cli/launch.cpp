@@ -1,6 +1,7 @@
 #include "cli/launch.hpp"
 
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -20,12 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string TemplateOfFolder() {
+  const char* const parent = getenv("TMPDIR");
+  return fs::absolute(fs::path(parent == nullptr ? "/tmp" : parent) / "softhca.XXXXXX").string();
+}
+
 /// A folder that is gone when its owner is.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "softhca.XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
-      throw std::system_error(errno, std::generic_category(), "cannot create " + path_);
+  TemporaryFolder() : path_(TemplateOfFolder()) {
+    if (mkdtemp(path_.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(),
+                              "cannot create " + path_ + "; TMPDIR must name a writable folder");
+    }
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -40,27 +49,35 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// The signals that end programs; blocked here, so that the launcher waits for them and for its child in one
-/// place.
+/// The signals that end programs, blocked: the launcher waits for them and for its child in one place, and
+/// none ends it before it has cleaned up.
 class Signals {
  public:
   Signals() {
-    sigemptyset(&waited_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&waited_, signal);
+    sigfillset(&waited_);
+    for (const int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+      sigdelset(&waited_, fault);
+    for (const int other : {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH}) sigdelset(&waited_, other);
+    signal(SIGCHLD, SIG_DFL);  // a parent that ignores it leaves no child to wait for
     sigprocmask(SIG_BLOCK, &waited_, &original_);
   }
 
   const sigset_t& original() const { return original_; }
 
   /// Passes signals on to the child until it ends.
+  ///
+  /// @return  its status, as waitpid() has it
   int WaitFor(pid_t child) const {
     for (;;) {
       siginfo_t info;
       const int signal = sigwaitinfo(&waited_, &info);
       int status = 0;
-      if (waitpid(child, &status, WNOHANG) == child) return status;
-      // What a terminal sends, it sends to the child too.
-      if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) kill(child, signal);
+      const pid_t ended = waitpid(child, &status, WNOHANG);
+      if (ended == child) return status;
+      if (ended < 0) throw std::system_error(errno, std::generic_category(), "cannot wait for the program");
+      // What is typed at a terminal, the child gets from there too.
+      const bool typed = info.si_code == SI_KERNEL && (signal == SIGINT || signal == SIGQUIT);
+      if (signal > 0 && signal != SIGCHLD && !typed) kill(child, signal);
     }
   }
 
@@ -77,16 +94,56 @@ fs::path FindLibrary() {
   throw std::runtime_error("libsofthca.so is neither beside the launcher nor where an installation has it");
 }
 
+/// The loader splits its list at spaces and colons, and knows no quotes.
+bool IsPreloadable(const std::string& path) { return path.find_first_of(" :") == std::string::npos; }
+
+/// The library, by a path that can be preloaded.
+std::string LinkLibrary(const std::string& tree) {
+  const std::string library = FindLibrary();
+  if (IsPreloadable(library)) return library;
+  const std::string link = tree + "/libsofthca.so";
+  if (!IsPreloadable(link)) {
+    throw std::runtime_error("the loader takes no path with a space or colon, such as " + library +
+                             "; let TMPDIR name a folder without");
+  }
+  fs::create_symlink(library, link);
+  return link;
+}
+
 void SetEnvironment(const Settings& settings) {
   std::string preload = build_info::kSanitizerRuntime;
   const char* const others = getenv("LD_PRELOAD");
-  for (const std::string& library : {FindLibrary().string(), std::string(others == nullptr ? "" : others)}) {
+  for (const std::string& library :
+       {LinkLibrary(settings.tree), std::string(others == nullptr ? "" : others)}) {
     if (!preload.empty() && !library.empty()) preload += ':';
     preload += library;
   }
   setenv("LD_PRELOAD", preload.c_str(), 1);
   setenv("SYSFS_PATH", settings.tree.c_str(), 1);
   setenv(kSettingsVariable, ToText(settings).c_str(), 1);
+}
+
+/// As execvp() finds it; empty: nowhere.
+fs::path FindProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* const path = getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path candidate = fs::path(folder) / name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
+
+/// The loader preloads nothing into programs that run with the rights of another user.
+void WarnOfOtherRights(const std::string& program) {
+  struct stat status;
+  if (stat(FindProgram(program).c_str(), &status) != 0) return;
+  const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != getuid();
+  const bool other_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != getgid();
+  if (!other_user && !other_group) return;
+  std::fprintf(stderr, "softhca: warning: %s is set-uid or set-gid, so it will see no devices\n",
+               program.c_str());
 }
 
 /// @return  the errno of a program that cannot be started
@@ -105,12 +162,13 @@ int Spawn(const std::vector<std::string>& program, const Signals& signals, pid_t
 }
 
 int Run(const Options& options) {
+  const Signals signals;
   const TemporaryFolder tree;
   Settings settings = options.settings;
   settings.tree = tree.path();
   BuildSysfsTree(settings.tree, MakeDevices(settings));
   SetEnvironment(settings);
-  const Signals signals;
+  WarnOfOtherRights(options.program[0]);
   pid_t child = 0;
   if (const int error = Spawn(options.program, signals, child); error != 0) {
     std::fprintf(stderr, "softhca: cannot run %s: %s\n", options.program[0].c_str(), std::strerror(error));

@@ -60,16 +60,16 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
   };
   app.add_option_function<uint64_t>("--max-message", take,
                                     "Longest message: a power of two from 4k to 1g (1g)")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("BYTES");
 }
 
 void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--devices", settings.devices, "How many devices: mlx5_0, mlx5_1 and so on (1)")
-      ->check(CLI::Range(1, 16))
+      ->check(CLI::Range(1, 16).description(""))
       ->type_name("N");
   app.add_option("--ports", settings.ports, "Ports of each device (1)")
-      ->check(CLI::Range(1, 2))
+      ->check(CLI::Range(1, 2).description(""))
       ->type_name("N");
   AddChoice(app, "--link", kLinks, settings.link)
       ->description("ethernet (RoCE; the default) or infiniband")
@@ -115,6 +115,9 @@ std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
     const std::string first = app.remaining().front();
     if (first.front() == '-') return Refuse("there is no option " + first);
     return Refuse("put -- before the program: softhca -- " + first);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string option = error.what();
+    return Refuse(option.substr(0, option.find(':')) + " needs a value");
   } catch (const std::exception& error) {
     return Refuse(error.what());
   }

@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 /// The launcher, and Debian's own tools under it.
@@ -19,9 +22,9 @@ struct Outcome {
   std::string output;  ///< of both streams
 };
 
-Outcome Softhca(const std::string& arguments) {
+Outcome Shell(const std::string& command) {
   Outcome outcome{};
-  FILE* const pipe = popen((SOFTHCA_PATH " " + arguments + " 2>&1").c_str(), "r");
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return {-1, "cannot be started"};
   std::array<char, 4096> buffer;
   for (size_t bytes = 0; (bytes = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;) {
@@ -31,6 +34,8 @@ Outcome Softhca(const std::string& arguments) {
   outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
 }
+
+Outcome Softhca(const std::string& arguments) { return Shell(SOFTHCA_PATH " " + arguments); }
 
 /// The lines that tell one device of ibv_devinfo from the next.
 size_t Count(const std::string& text, const std::string& part) {
@@ -97,6 +102,7 @@ TEST(Launcher, HelpShowsItsOptions) {
                              "--max-message", "--stats"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
+  EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
 }
 
 TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
@@ -104,8 +110,9 @@ TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_THAT(unknown.output, HasSubstr("--colour"));
   EXPECT_EQ(Count(unknown.output, "\n"), 1u);
-  for (const char* arguments : {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
-                                "--max-message 5000 -- true", "--port-down mlx5_7 -- true", "", "true"}) {
+  for (const char* arguments :
+       {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
+        "--max-message 5000 -- true", "--max-message -- true", "--port-down mlx5_7 -- true", "", "true"}) {
     const Outcome outcome = Softhca(arguments);
     EXPECT_EQ(outcome.exit, 2) << arguments;
     EXPECT_EQ(Count(outcome.output, "\n"), 1u) << outcome.output;
@@ -117,6 +124,46 @@ TEST(Launcher, ExitsAsTheProgramDoes) {
   EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit, 7);
   EXPECT_EQ(Softhca("-- sh -c 'kill -KILL $$'").exit, 137);
   EXPECT_EQ(Softhca("-- /no/such/program").exit, 127);
+  EXPECT_EQ(Softhca("-- /etc/passwd").exit, 126);
+  EXPECT_EQ(Shell("env --ignore-signal=CHLD " SOFTHCA_PATH " -- sh -c 'exit 7'").exit, 7);
+}
+
+TEST(Launcher, PassesSignalsOnAndLeavesNothingBehind) {
+  for (const int signal :
+       {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGVTALRM, SIGRTMIN}) {
+    const std::string kill = "kill -" + std::to_string(signal) + " $PPID";
+    const Outcome outcome = Softhca("-- sh -c 'ulimit -c 0; echo $SYSFS_PATH; " + kill + "; exec sleep 600'");
+    EXPECT_EQ(outcome.exit, 128 + signal);
+    const std::string folder = outcome.output.substr(0, outcome.output.find('\n'));
+    EXPECT_THAT(folder, HasSubstr("softhca."));
+    EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
+  }
+}
+
+TEST(Launcher, NamesTheFolderThatItCannotUse) {
+  const Outcome outcome = Shell("TMPDIR=/no/such/folder " SOFTHCA_PATH " -- true");
+  EXPECT_EQ(outcome.exit, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("TMPDIR"), HasSubstr("/no/such/folder")));
+}
+
+TEST(Launcher, RunsFromAFolderWithASpace) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "soft hca";
+  fs::create_directories(folder);
+  for (const fs::path& file :
+       {fs::path(SOFTHCA_PATH), fs::path(SOFTHCA_PATH).replace_filename("libsofthca.so")})
+    fs::copy(file, folder, fs::copy_options::overwrite_existing);
+  const std::string launcher = "'" + (folder / "softhca").string() + "' -- ibv_devices";
+  EXPECT_THAT(Shell(launcher).output, HasSubstr("mlx5_0"));
+  const Outcome nowhere = Shell("TMPDIR='" + folder.string() + "' " + launcher);
+  EXPECT_EQ(nowhere.exit, 1);
+  EXPECT_THAT(nowhere.output, HasSubstr("space"));
+  fs::remove_all(folder);
+}
+
+TEST(Launcher, WarnsOfProgramsThatTakeNoPreloadedLibrary) {
+  if (getuid() == 0 || access("/usr/bin/passwd", X_OK) != 0) GTEST_SKIP() << "every program has our rights";
+  EXPECT_THAT(Softhca("-- passwd --help").output, HasSubstr("set-uid"));
 }
 
 }  // namespace
