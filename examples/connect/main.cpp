@@ -1,5 +1,4 @@
-// Connects an endpoint to one of another process: prints its own line, reads the peer's, says what came of
-// it.
+// Connects to an endpoint of another process: prints its own line, reads the peer's, says what came of it.
 #include <cstdio>
 #include <exception>
 #include <iostream>

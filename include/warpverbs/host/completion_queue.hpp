@@ -26,8 +26,7 @@ struct CompletionQueueConfig {
 class CompletionQueue {
  public:
   /// @pre  every byte of every CQE is 0xff: its opcode is invalid, so that none is taken for a completion,
-  /// and
-  ///       its counter names the entry before the first
+  ///       and its counter names the entry before the first
   /// @errors  Error
   CompletionQueue(ibv_context* context, const CompletionQueueConfig& config);
 

@@ -123,15 +123,15 @@ inline constexpr size_t kCommandOutBytes = 16;
 namespace command_in {
 inline constexpr Field<CommandOpcode> kOpcode{{"create_cq_in.opcode", 0, 16}};
 inline constexpr Field<uint32_t> kOpMod{{"create_cq_in.op_mod", 48, 16}};
-inline constexpr Field<uint32_t> kObjectNumber{
-    {"query_qp_in.qpn", 72, 24}};  ///< qpn, cqn, mkey index: always here
+/// qpn, cqn, mkey index: always here.
+inline constexpr Field<uint32_t> kObjectNumber{{"query_qp_in.qpn", 72, 24}};
 }  // namespace command_in
 
 /// What the answers to all commands have in common.
 namespace command_out {
 inline constexpr Field<CommandStatus> kStatus{{"create_cq_out.status", 0, 8}};
-inline constexpr Field<uint32_t> kSyndrome{
-    {"create_cq_out.syndrome", 32, 32}};  ///< the firmware's number for the cause
+/// The firmware's number for the cause.
+inline constexpr Field<uint32_t> kSyndrome{{"create_cq_out.syndrome", 32, 32}};
 inline constexpr Field<uint32_t> kObjectNumber{{"create_cq_out.cqn", 72, 24}};
 }  // namespace command_out
 

@@ -57,7 +57,7 @@ struct ErrorCqe64 {
 };
 static_assert(sizeof(ErrorCqe64) == 64 && offsetof(ErrorCqe64, syndrome) == 55);
 
-inline constexpr uint32_t kCqeTailOffset =
-    48;  ///< the last 16 bytes hold all that a poll needs: syndromes, counter, opcode
+/// The last 16 bytes hold all that a poll needs: syndromes, counter, opcode.
+inline constexpr uint32_t kCqeTailOffset = 48;
 
 }  // namespace warpverbs::mlx5

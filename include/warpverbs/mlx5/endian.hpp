@@ -26,8 +26,7 @@ struct Be64 {
   friend constexpr bool operator==(Be64, Be64) = default;
 };
 
-// Host-side conversions; device code converts with its arch (`A::ToBe32`), which knows the processor's byte
-// swap.
+// Host-side conversions; device code converts with its arch (`A::ToBe32`), which knows its own byte swap.
 constexpr uint16_t FromBe(Be16 x) { return __builtin_bswap16(x.raw); }
 constexpr uint32_t FromBe(Be32 x) { return __builtin_bswap32(x.raw); }
 constexpr uint64_t FromBe(Be64 x) { return __builtin_bswap64(x.raw); }

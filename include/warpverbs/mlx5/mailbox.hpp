@@ -11,8 +11,7 @@
 
 #include "warpverbs/mlx5/endian.hpp"
 
-/// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed field
-/// descriptors.
+/// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed descriptors.
 namespace warpverbs::mlx5 {
 
 /// Where a value lies in a mailbox, or in a context that a mailbox embeds.
@@ -31,8 +30,7 @@ struct Field : FieldPlace {
 
 /// Writes `value` to its field; the words are big-endian.
 ///
-/// @errors  std::out_of_range: the value needs more bits than the field has, or the field ends past the
-/// mailbox
+/// @errors  std::out_of_range: the value needs more bits than its field, or the field ends past the mailbox
 template <class T>
 constexpr void SetField(std::span<Be32> words, Field<T> field, std::type_identity_t<T> typed) {
   const auto value = static_cast<uint64_t>(typed);

@@ -14,9 +14,8 @@ inline constexpr uint32_t kWqebbBytes = 64;    ///< send queue slot: one WQE bas
 inline constexpr uint32_t kSegmentBytes = 16;  ///< the unit of a WQE's length (`ds`)
 inline constexpr uint32_t kMaxSegments = 63;   ///< largest `ds`: six bits
 inline constexpr uint32_t kInlineFlag = 1u << 31;
-inline constexpr uint32_t kMaxDataBytes =
-    1u << 31;  ///< a data segment's length field of 0 means this, not nothing
-inline constexpr uint32_t kInvalidLkey = 0x100;  ///< ends the scatter list of a receive WQE
+inline constexpr uint32_t kMaxDataBytes = 1u << 31;  ///< what a data segment's length of 0 means
+inline constexpr uint32_t kInvalidLkey = 0x100;      ///< ends the scatter list of a receive WQE
 
 enum class WqeOpcode : uint8_t {
   kNop = 0x00,
