@@ -70,9 +70,14 @@ struct Cpu {
   /// Yields once the wait is longer than a round trip takes: whom we wait for may need this processor.
   static bool Pause(uint32_t rounds) {
     constexpr uint32_t kBusyRounds = 256;
-    if (rounds < kBusyRounds) return false;
-    std::this_thread::yield();
-    return true;
+    if (rounds >= kBusyRounds) {
+      std::this_thread::yield();
+      return true;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();  // the other thread of this core may be the one we wait for
+#endif
+    return false;
   }
 };
 static_assert(Arch<Cpu>);

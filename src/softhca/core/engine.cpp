@@ -34,7 +34,7 @@ class Backoff {
   }
 
  private:
-  static constexpr uint64_t kSpinNs = 20'000;
+  static constexpr uint64_t kSpinNs = 2'000;
   static constexpr uint64_t kYieldNs = 2'000'000;
   static constexpr uint64_t kNapNs = 100'000'000;
   static constexpr uint64_t kDozeNs = 2'000'000'000;
