@@ -5,6 +5,7 @@
 #include <rdma/mlx5-abi.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "uverbs/address.hpp"
 #include "uverbs/limits.hpp"
@@ -83,16 +84,44 @@ ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
   return to;
 }
 
+/// The attributes that a transition may bring; which ones it needs, the hardware knows.
+///
+/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, less alternate paths
+struct Transition {
+  QpState from, to;
+  uint32_t attributes;
+};
+
+constexpr Transition kTransitions[] = {
+    {QpState::kReset, QpState::kInit, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {QpState::kInit, QpState::kInit, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {QpState::kInit, QpState::kRtr,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {QpState::kRtr, QpState::kRts,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+         IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    {QpState::kRts, QpState::kRts,
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+};
+
+void CheckAttributes(QpState from, QpState to, uint32_t mask) {
+  uint32_t allowed = 0;  // all that ends a connection takes nothing along
+  if (to != QpState::kReset && (to != QpState::kError || from == QpState::kReset)) {
+    const auto found = std::find_if(std::begin(kTransitions), std::end(kTransitions),
+                                    [&](const Transition& row) { return row.from == from && row.to == to; });
+    if (found == std::end(kTransitions)) throw Errno(EINVAL, "there is no such transition between states");
+    allowed = found->attributes;
+  }
+  if (const uint32_t others = mask & ~(allowed | IBV_QP_STATE); others != 0)
+    throw Errno(EINVAL, "the transition does not take attributes " + std::to_string(others));
+}
+
 void CheckValues(const ib_uverbs_modify_qp& wish) {
-  constexpr uint32_t kUnsupported = IBV_QP_ALT_PATH | IBV_QP_QKEY | IBV_QP_CAP | IBV_QP_EN_SQD_ASYNC_NOTIFY;
   const auto exceeds = [&](uint32_t mask, uint32_t value, uint32_t most) {
     return (wish.attr_mask & mask) != 0 && value > most;
   };
   constexpr uint32_t kReads = 1u << limits::kLogReads;
-  if ((wish.attr_mask & kUnsupported) != 0) {
-    throw Errno(EINVAL,
-                "attribute mask " + std::to_string(wish.attr_mask) + " asks for what this device has not");
-  }
   if (exceeds(IBV_QP_MAX_QP_RD_ATOMIC, wish.max_rd_atomic, kReads) ||
       exceeds(IBV_QP_MAX_DEST_RD_ATOMIC, wish.max_dest_rd_atomic, kReads)) {
     throw Errno(EINVAL, "more reads and atomics in flight than the device has resources for");
@@ -109,7 +138,6 @@ QpChange ReadChange(const ib_uverbs_modify_qp& wish, const Engine& engine) {
   const auto has = [&](uint32_t mask) { return (wish.attr_mask & mask) != 0; };
   constexpr uint32_t kPsn = 0xffffff;
   QpChange change;
-  if (has(IBV_QP_ACCESS_FLAGS)) change.access = wish.qp_access_flags;
   if (has(IBV_QP_PKEY_INDEX)) change.pkey_index = wish.pkey_index;
   if (has(IBV_QP_PORT)) change.port = wish.port_num;
   if (has(IBV_QP_AV)) change.path = ReadPath(wish.dest, engine);
@@ -131,13 +159,24 @@ QpChange ReadChange(const ib_uverbs_modify_qp& wish, const Engine& engine) {
 void ModifyQpByVerbs(Call& call) {
   const auto wish = call.request().Get<ib_uverbs_modify_qp>(UVERBS_ATTR_CORE_IN);
   CheckValues(wish);
-  const uint32_t qpn = call.context().Get(wish.qp_handle, Kind::kQp).number;
+  auto& object = call.context().Get<QpObject>(wish.qp_handle, Kind::kQp);
+  const uint32_t qpn = object.number;
   const QpState now = call.hca().Qp(qpn).state;
   if ((wish.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(wish.cur_qp_state) != now) {
     throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program thinks");
   }
   const QpState to = (wish.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(wish.qp_state) : now;
-  call.hca().ModifyQp(qpn, to, ReadChange(wish, call.context().engine()));
+  CheckAttributes(now, to, wish.attr_mask);
+  QpChange change = ReadChange(wish, call.context().engine());
+  const bool grants = (wish.attr_mask & IBV_QP_ACCESS_FLAGS) != 0;
+  const uint32_t granted = grants ? wish.qp_access_flags : object.access;
+  if (grants || change.max_reads_in) {
+    // Without resources for them, a peer may neither read nor use atomics, whatever it was granted.
+    const uint8_t reads = change.max_reads_in.value_or(call.hca().Qp(qpn).attributes.max_reads_in);
+    change.access = reads != 0 ? granted : granted & IBV_ACCESS_REMOTE_WRITE;
+  }
+  call.hca().ModifyQp(qpn, to, change);
+  object.access = granted;
   mlx5_ib_modify_qp_resp driver{};
   driver.response_length = sizeof driver;
   call.request().Set(UVERBS_ATTR_UHW_OUT, driver);

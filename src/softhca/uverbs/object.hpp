@@ -51,6 +51,7 @@ struct QpObject : Object {
   EventSource events;
   ib_uverbs_qp_cap cap;
   bool signal_all;
+  uint32_t access = 0;  ///< what the program grants to the peer
 };
 
 }  // namespace softhca::uverbs
