@@ -148,21 +148,22 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {
 }
 
 ib_uverbs_query_port_resp PortAttributes(const DeviceConfig& config, uint32_t port) {
-  constexpr uint8_t kDisabled = 3, kPolling = 2, kLinkUp = 5, kFourLanes = 2, kNdr = 128;
+  constexpr uint8_t kDisabled = 3, kPolling = 2, kLinkUp = 5, kFourLanes = 2;
+  constexpr uint8_t kSdr = 1, kQdr = 4, kNdr = 128;
   const PortConfig& state = config.ports.at(port - 1);
   const bool ethernet = config.link == PortType::kEthernet;
   ib_uverbs_query_port_resp attributes{};
   attributes.port_cap_flags = limits::PortCapabilities(config.link);
   attributes.max_msg_sz = 1u << config.log_max_message;
   attributes.gid_tbl_len = limits::GidTableSize(config.link);
-  attributes.pkey_tbl_len = ethernet ? 1 : limits::kPkeys;
+  attributes.pkey_tbl_len = static_cast<uint16_t>(limits::PkeyTableSize(config.link));
   attributes.lid = state.lid;
   attributes.state = state.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attributes.phys_state = state.up ? kLinkUp : ethernet ? kDisabled : kPolling;
   attributes.max_mtu = IBV_MTU_4096;
   attributes.active_mtu = static_cast<uint8_t>(config.mtu);
   attributes.active_width = kFourLanes;
-  attributes.active_speed = kNdr;
+  attributes.active_speed = state.up ? kNdr : ethernet ? kQdr : kSdr;
   attributes.link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
   if (ethernet) {
     attributes.flags = IBV_QPF_GRH_REQUIRED;

@@ -35,6 +35,10 @@ inline constexpr uint16_t kFirstSourcePort = 0xc000, kLastSourcePort = 0xffff;
 
 constexpr uint32_t GidTableSize(mlx5::PortType link) { return link == mlx5::PortType::kEthernet ? 16 : 8; }
 
+constexpr uint32_t PkeyTableSize(mlx5::PortType link) {
+  return link == mlx5::PortType::kEthernet ? 1 : kPkeys;
+}
+
 /// The capability mask of a port: a communication manager, and on Ethernet GIDs that are IP addresses.
 constexpr uint32_t PortCapabilities(mlx5::PortType link) {
   constexpr uint32_t kCommunicationManager = 1u << 16, kIpBasedGids = 1u << 26;

@@ -64,7 +64,8 @@ void WritePort(const fs::path& folder, const DeviceConfig& device, const PortCon
   const bool ethernet = device.link == mlx5::PortType::kEthernet;
   WriteGids(folder, device, port, netdev);
   fs::create_directories(folder / "pkeys");
-  Write(folder / "pkeys/0", "0xffff");
+  for (uint32_t i = 0; i < limits::PkeyTableSize(device.link); ++i)
+    Write(folder / "pkeys" / std::to_string(i), i == 0 ? "0xffff" : "0x0000");
   Write(folder / "state", port.up ? "4: ACTIVE" : "1: DOWN");
   Write(folder / "phys_state", port.up ? "5: LinkUp" : ethernet ? "3: Disabled" : "2: Polling");
   Write(folder / "link_layer", ethernet ? "Ethernet" : "InfiniBand");
@@ -73,19 +74,24 @@ void WritePort(const fs::path& folder, const DeviceConfig& device, const PortCon
   Write(folder / "sm_lid", Format("0x%x", ethernet ? 0 : limits::kSubnetManagerLid));
   Write(folder / "sm_sl", "0");
   Write(folder / "cap_mask", Format("0x%08x", limits::PortCapabilities(device.link)));
-  Write(folder / "rate", "400 Gb/sec (4X NDR)");
+  const char* const rate_without_link = ethernet ? "40 Gb/sec (4X QDR)" : "10 Gb/sec (4X SDR)";
+  Write(folder / "rate", port.up ? "400 Gb/sec (4X NDR)" : rate_without_link);
 }
 
-void WritePciFunction(const fs::path& folder) {
+void WritePciFunction(const fs::path& folder, const DeviceConfig& device) {
   using namespace identity;
+  const unsigned subclass = device.link == mlx5::PortType::kEthernet ? 0x00 : 0x07;
+  const std::string alias =
+      Format("pci:v%08Xd%08Xsv%08Xsd%08Xbc02sc%02Xi00", kPciVendor, kPciDevice, kPciVendor, 1, subclass);
   Write(folder / "vendor", Format("0x%04x", kPciVendor));
   Write(folder / "device", Format("0x%04x", kPciDevice));
   Write(folder / "subsystem_vendor", Format("0x%04x", kPciVendor));
   Write(folder / "subsystem_device", "0x0001");
-  Write(folder / "class", "0x020000");
+  Write(folder / "class", Format("0x02%02x00", subclass));
   Write(folder / "revision", "0x00");
-  Write(folder / "modalias",
-        Format("pci:v%08Xd%08Xsv%08Xsd%08Xbc02sc00i00", kPciVendor, kPciDevice, kPciVendor, 1));
+  Write(folder / "modalias", alias);
+  Write(folder / "uevent", Format("DRIVER=mlx5_core\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%s\nMODALIAS=%s",
+                                  kPciVendor, kPciDevice, folder.filename().c_str(), alias.c_str()));
   Write(folder / "numa_node", "-1");
   Write(folder / "max_link_speed", "32.0 GT/s PCIe");
   Write(folder / "max_link_width", "16");
@@ -99,7 +105,7 @@ void WriteNetdev(const fs::path& folder, const DeviceConfig& device, const PortC
   Write(folder / "operstate", port.up ? "up" : "down");
   Write(folder / "mtu",
         std::to_string(MtuBytes(device.mtu) + 404));  // headers included, as administrators set it
-  Write(folder / "speed", "400000");
+  Write(folder / "speed", port.up ? "400000" : "-1");
 }
 
 void WriteHca(const fs::path& folder, const DeviceConfig& device) {
@@ -122,7 +128,7 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
   const fs::path uverbs = function / "infiniband_verbs" / node;
   fs::create_directories(root / hca);
   fs::create_directories(root / uverbs);
-  WritePciFunction(root / function);
+  WritePciFunction(root / function, device);
   WriteHca(root / hca, device);
   for (uint32_t port = 1; port <= device.ports.size(); ++port) {
     const PortConfig& config = device.ports[port - 1];
@@ -136,6 +142,10 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
   Write(root / uverbs / "ibdev", device.name);
 
   fs::create_symlink("../../.." / function, root / "bus/pci/devices" / address);
+  fs::create_symlink("../../../bus/pci", root / function / "subsystem");
+  fs::create_symlink("../../../bus/pci/drivers/mlx5_core", root / function / "driver");
+  fs::create_symlink("../../../../../class/infiniband", root / hca / "subsystem");
+  fs::create_symlink("../../../../../class/infiniband_verbs", root / uverbs / "subsystem");
   fs::create_symlink("../..", root / hca / "device");
   fs::create_symlink("../..", root / uverbs / "device");
   fs::create_symlink("../.." / hca, root / "class/infiniband" / device.name);
@@ -149,6 +159,7 @@ void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devic
   fs::create_directories(root / "class/infiniband");
   fs::create_directories(root / "class/infiniband_verbs");
   fs::create_directories(root / "bus/pci/devices");
+  fs::create_directories(root / "bus/pci/drivers/mlx5_core");
   fs::create_directories(root / "dev/infiniband");
   Write(root / "class/infiniband_verbs/abi_version", "6");
   for (uint32_t i = 0; i < devices.size(); ++i) WriteDevice(root, devices[i], i);

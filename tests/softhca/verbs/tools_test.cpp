@@ -95,6 +95,32 @@ TEST(IbvDevinfo, ShowsTwoPorts) {
   EXPECT_EQ(Count(Softhca("--ports 2 -- ibv_devinfo").output, "PORT_ACTIVE"), 2u);
 }
 
+TEST(IbvDevinfo, ShowsThePkeysOfAnInfiniBandPort) {
+  const Outcome outcome =
+      Softhca("--link infiniband -- sh -c 'cat /sys/class/infiniband/mlx5_0/ports/1/pkeys/*'");
+  EXPECT_EQ(Count(outcome.output, "0x0000\n"), 127u);
+  EXPECT_EQ(Count(outcome.output, "0xffff\n"), 1u);
+}
+
+TEST(Sysfs, TellsWhatThePciFunctionIs) {
+  const std::string function = "/sys/class/infiniband/mlx5_0/device";
+  EXPECT_EQ(Softhca("-- cat " + function + "/class").output, "0x020000\n");
+  EXPECT_EQ(Softhca("--link infiniband -- cat " + function + "/class").output, "0x020700\n");
+  EXPECT_THAT(Softhca("--link infiniband -- cat " + function + "/uevent").output, HasSubstr("bc02sc07i00\n"));
+  EXPECT_THAT(Softhca("-- readlink " + function + "/driver").output, HasSubstr("/mlx5_core\n"));
+  EXPECT_THAT(Softhca("-- ls " + function + "/driver/ " + function + "/subsystem/").output,
+              HasSubstr("devices"));
+  EXPECT_THAT(Softhca("-- ls /sys/class/infiniband/mlx5_0/subsystem/").output, HasSubstr("mlx5_0"));
+  EXPECT_EQ(Softhca("-- sh -c 'cd /sys/class/infiniband/mlx5_0/ports && ls'").output, "1\n");
+}
+
+TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
+  EXPECT_EQ(Softhca("--port-down all -- cat /sys/class/infiniband/mlx5_0/ports/1/rate").output,
+            "40 Gb/sec (4X QDR)\n");
+  EXPECT_THAT(Softhca("--port-down all -- ibv_devinfo -v").output,
+              ContainsRegex("active_speed:[ \t]+10.0 Gbps"));
+}
+
 TEST(Launcher, HelpShowsItsOptions) {
   const Outcome outcome = Softhca("--help");
   EXPECT_EQ(outcome.exit, 0);
