@@ -35,6 +35,7 @@ class TemporaryFolder {
       throw std::system_error(errno, std::generic_category(),
                               "cannot create " + path_ + "; TMPDIR must name a writable folder");
     }
+    path_ = fs::canonical(path_);  // to be recognised in what realpath() finds
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -105,6 +105,12 @@ int scandir(const char* path, dirent*** entries, int (*filter)(const dirent*),
   return Real().scandir(RedirectedPath(path), entries, filter, compare);
 }
 
+int scandir64(const char* path, dirent64*** entries, int (*filter)(const dirent64*),
+              int (*compare)(const dirent64**, const dirent64**)) {
+  return Real().scandir64(RedirectedPath(path), entries, filter, compare);
+}
+
+int chdir(const char* path) noexcept { return Real().chdir(RedirectedPath(path)); }
 int access(const char* path, int mode) noexcept { return Real().access(RedirectedPath(path), mode); }
 int faccessat(int folder, const char* path, int mode, int flags) noexcept {
   return Real().faccessat(folder, RedirectedPath(path), mode, flags);
@@ -118,10 +124,12 @@ ssize_t readlinkat(int folder, const char* path, char* target, size_t size) noex
 }
 
 char* realpath(const char* path, char* resolved) noexcept {
-  return Real().realpath(RedirectedPath(path), resolved);
+  const RedirectedPath redirected(path);
+  return redirected.ShowOriginal(Real().realpath(redirected, resolved));
 }
 char* canonicalize_file_name(const char* path) noexcept {
-  return Real().canonicalize_file_name(RedirectedPath(path));
+  const RedirectedPath redirected(path);
+  return redirected.ShowOriginal(Real().canonicalize_file_name(redirected));
 }
 
 ssize_t getxattr(const char* path, const char* name, void* value, size_t size) noexcept {

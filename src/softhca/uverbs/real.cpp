@@ -14,6 +14,7 @@ RealFunctions ResolveAll() {
   RealFunctions real;
   Resolve(real.access, "access");
   Resolve(real.canonicalize_file_name, "canonicalize_file_name");
+  Resolve(real.chdir, "chdir");
   Resolve(real.close, "close");
   Resolve(real.faccessat, "faccessat");
   Resolve(real.fopen, "fopen");
@@ -38,6 +39,7 @@ RealFunctions ResolveAll() {
   Resolve(real.readlinkat, "readlinkat");
   Resolve(real.realpath, "realpath");
   Resolve(real.scandir, "scandir");
+  Resolve(real.scandir64, "scandir64");
   Resolve(real.socket, "socket");
   Resolve(real.stat, "stat");
   Resolve(real.stat64, "stat64");

@@ -33,6 +33,7 @@ namespace softhca::uverbs {
 struct RealFunctions {
   decltype(&::access) access;
   char* (*canonicalize_file_name)(const char*);
+  decltype(&::chdir) chdir;
   decltype(&::close) close;
   decltype(&::faccessat) faccessat;
   decltype(&::fopen) fopen;
@@ -57,6 +58,7 @@ struct RealFunctions {
   decltype(&::readlinkat) readlinkat;
   char* (*realpath)(const char*, char*);
   decltype(&::scandir) scandir;
+  decltype(&::scandir64) scandir64;
   decltype(&::socket) socket;
   decltype(&::stat) stat;
   decltype(&::stat64) stat64;

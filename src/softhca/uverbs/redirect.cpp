@@ -48,4 +48,14 @@ RedirectedPath::RedirectedPath(const char* path) : path_(path) {
   if (length > 0 && static_cast<size_t>(length) < sizeof buffer_) path_ = buffer_;
 }
 
+char* RedirectedPath::ShowOriginal(char* resolved) const {
+  if (resolved == nullptr || path_ != buffer_) return resolved;
+  const std::string& tree = LaunchSettings()->tree;
+  if (!StartsWith(resolved, tree) || resolved[tree.size()] != '/') return resolved;
+  const char* const below = resolved + tree.size();
+  char* const place = StartsWith(below, kNodes) ? resolved : std::copy(kSys.begin(), kSys.end(), resolved);
+  std::memmove(place, below, std::strlen(below) + 1);  // the tree's path is longer than /sys
+  return resolved;
+}
+
 }  // namespace softhca::uverbs

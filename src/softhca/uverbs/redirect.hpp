@@ -14,6 +14,10 @@ class RedirectedPath {
   operator const char*() const { return path_; }  // NOLINT(google-explicit-constructor): it is a path
   /// Number of the device whose node in /dev this is; negative: none.
   int device() const { return device_; }
+  /// Makes of a path in the tree, if that is where this one leads, the one that it stands in for.
+  ///
+  /// @param resolved  may be null
+  char* ShowOriginal(char* resolved) const;
 
  private:
   const char* path_;
