@@ -1,7 +1,6 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "uverbs/devx.hpp"
 #include "uverbs/limits.hpp"
@@ -156,7 +155,22 @@ void RegisterUmem(Call& call) {
 
 void DeregisterUmem(Call& call) { call.Destroy(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, Kind::kUmem); }
 
+void RefuseEvents(Call&) {
+  throw Errno(EOPNOTSUPP, "event channels and asynchronous firmware commands are not supported");
+}
+
 constexpr Method kMethods[] = {
+    {MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
+     MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
+     "DEVX command channel create",
+     RefuseEvents,
+     {Required(MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE)}},
+    {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
+     MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
+     "DEVX event channel create",
+     RefuseEvents,
+     {Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE),
+      Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS)}},
     {MLX5_IB_OBJECT_DEVX,
      MLX5_IB_METHOD_DEVX_OTHER,
      "DEVX general command",

@@ -196,6 +196,15 @@ TEST_F(Devx, ObjectsInUseStay) {
   EXPECT_EQ(ibv_dealloc_pd(queues.pd()), EBUSY);
 }
 
+TEST_F(Devx, EventChannelsAreNotSupported) {
+  EXPECT_EQ(
+      mlx5dv_devx_create_event_channel(context.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA),
+      nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(mlx5dv_devx_create_cmd_comp(context.get()), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
 TEST_F(Devx, MailboxThatIsTooShortIsRefused) {
   const auto in = queues.CqCommand();
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
