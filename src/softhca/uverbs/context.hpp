@@ -41,8 +41,7 @@ class Context {
   }
   Object& GetAny(uint32_t handle);
 
-  /// A command may name only what its own context has made; so contexts never keep each other's objects in
-  /// use.
+  /// A command may name only what its own context has made: contexts never use each other's objects.
   ///
   /// @errors  CommandError: kBadResource
   const Object& Owned(Kind kind, uint32_t number) const;

@@ -24,6 +24,11 @@ struct Mailboxes {
   void Set(mlx5::Field<T> field, std::type_identity_t<T> value) const {
     mlx5::SetField(out, field, value);
   }
+  /// An Ethernet address, which layouts split.
+  void SetMac(mlx5::Field<uint32_t> upper16, mlx5::Field<uint32_t> lower32, const Mac& mac) const {
+    Set(upper16, uint32_t{mac[0]} << 8 | mac[1]);
+    Set(lower32, uint32_t{mac[2]} << 24 | uint32_t{mac[3]} << 16 | uint32_t{mac[4]} << 8 | mac[5]);
+  }
 };
 
 /// A command with the least lengths of its mailboxes.

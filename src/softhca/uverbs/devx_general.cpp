@@ -28,11 +28,9 @@ void QueryRoceAddress(const Mailboxes& mail) {
   if (index >= config.gids.size()) return;  // an empty entry is all zeros
   constexpr uint32_t kAddress = query_roce_address_out::kAddress;
   const GidEntry& entry = config.gids[index];
-  const Mac& mac = config.mac;
   std::memcpy(mail.out.data() + kAddress / 32, entry.gid.data(), entry.gid.size());
-  mail.Set(roce_addr_layout::kSourceMac4732.At(kAddress), uint32_t{mac[0]} << 8 | mac[1]);
-  mail.Set(roce_addr_layout::kSourceMac310.At(kAddress),
-           uint32_t{mac[2]} << 24 | uint32_t{mac[3]} << 16 | uint32_t{mac[4]} << 8 | mac[5]);
+  mail.SetMac(roce_addr_layout::kSourceMac4732.At(kAddress), roce_addr_layout::kSourceMac310.At(kAddress),
+              config.mac);
   mail.Set(roce_addr_layout::kRoceL3Type.At(kAddress), entry.gid[10] == 0xff ? 0 : 1);  // IPv4, IPv6
   mail.Set(roce_addr_layout::kRoceVersion.At(kAddress), entry.version);
 }

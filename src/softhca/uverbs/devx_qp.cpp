@@ -190,9 +190,7 @@ void WritePath(const Mailboxes& mail, const QpAttributes& attributes) {
   set(ads::kUdpSport, path.udp_source_port);
   set(ads::kSl, path.service_level & 0xf);
   set(ads::kVhcaPortNum, attributes.port);
-  set(ads::kRmac4732, uint32_t{path.remote_mac[0]} << 8 | path.remote_mac[1]);
-  set(ads::kRmac310, uint32_t{path.remote_mac[2]} << 24 | uint32_t{path.remote_mac[3]} << 16 |
-                         uint32_t{path.remote_mac[4]} << 8 | path.remote_mac[5]);
+  mail.SetMac(ads::kRmac4732.At(kPlace), ads::kRmac310.At(kPlace), path.remote_mac);
   std::memcpy(mail.out.data() + (kPlace + ads::kRgidRip.bit) / 32, path.remote_gid.data(),
               path.remote_gid.size());
 }

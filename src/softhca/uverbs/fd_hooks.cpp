@@ -8,8 +8,7 @@
 #include "uverbs/real.hpp"
 
 // Stand-ins for the C library's functions that take file descriptors. Foreign calls pass through without a
-// lock, an allocation or a change of errno: other drivers' ioctls, and closes in signal handlers, come this
-// way too.
+// lock, an allocation or a change of errno: other drivers' ioctls and closes in signal handlers come this way.
 
 using namespace softhca::uverbs;  // NOLINT(google-build-using-namespace): the hooks are the C library's names
 

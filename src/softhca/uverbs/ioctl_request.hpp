@@ -22,8 +22,7 @@ constexpr Attribute Optional(uint16_t id) { return {id, Attribute::Need::kOption
 
 /// One command: typed access to its attributes, each length checked.
 ///
-/// @errors  Errno, of every call: EINVAL for an attribute that is absent or too short, EFAULT for a bad
-/// pointer
+/// @errors  Errno, of every call: EINVAL for an absent or too short attribute, EFAULT for a bad pointer
 class IoctlRequest {
  public:
   /// @param address  of the ib_uverbs_ioctl_hdr in the program's memory

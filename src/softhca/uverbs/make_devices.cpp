@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <stdexcept>
 
 #include "uverbs/settings.hpp"
@@ -27,22 +28,10 @@ Gid LinkLocalGid(uint64_t interface_id) {
 }
 
 Gid Ipv4Gid(uint32_t device, uint32_t port) {
-  return {0,
-          0,
-          0,
-          0,
-          0,
-          0,
-          0,
-          0,
-          0,
-          0,
-          0xff,
-          0xff,
-          10,
-          83,
-          static_cast<uint8_t>(device + 1),
-          static_cast<uint8_t>(port)};
+  const uint8_t bytes[] = {0xff, 0xff, 10, 83, static_cast<uint8_t>(device + 1), static_cast<uint8_t>(port)};
+  Gid gid{};
+  std::copy(std::begin(bytes), std::end(bytes), gid.end() - std::size(bytes));
+  return gid;
 }
 
 PortConfig MakePort(mlx5::PortType link, uint32_t device, uint32_t port) {

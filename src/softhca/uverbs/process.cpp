@@ -132,8 +132,7 @@ void AtProcessExit() {
   for (const auto& hca : process->engine->devices()) PrintCounts(*hca);
 }
 
-/// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's
-/// own.
+/// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.
 __attribute__((constructor)) void RegisterExitHandler() {
   if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
 }

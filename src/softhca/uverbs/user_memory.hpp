@@ -17,8 +17,7 @@ void CopyOut(uint64_t to, const void* from, size_t bytes);
 
 /// Brings the range into memory, writable if asked, as registration does on a kernel.
 ///
-/// @errors  Errno: EFAULT for memory that is not there or not writable, EINVAL for a range past the address
-/// space
+/// @errors  Errno: EFAULT for memory that is not there or not writable, EINVAL for one that wraps round
 void PopulateRange(uint64_t start, uint64_t bytes, bool writable);
 
 /// A queue in the program's memory, brought in and writable.
