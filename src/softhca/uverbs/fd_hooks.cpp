@@ -8,7 +8,8 @@
 #include "uverbs/real.hpp"
 
 // Stand-ins for the C library's functions that take file descriptors. Foreign calls pass through without a
-// lock, an allocation or a change of errno: other drivers' ioctls and closes in signal handlers come this way.
+// lock, an allocation or a change of errno: other drivers' ioctls come this way too, and so do closes in
+// signal handlers.
 
 using namespace softhca::uverbs;  // NOLINT(google-build-using-namespace): the hooks are the C library's names
 
