@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <chrono>
+#include <csignal>
 
 #include "core/requester.hpp"
 

@@ -33,7 +33,7 @@ class SendWqe {
   template <class Segment>
   bool Next(Segment& segment);
 
-  alignas(16) std::array<uint8_t, 16 * mlx5::kWqebbBytes> raw_;
+  alignas(16) std::array<uint8_t, size_t{16} * mlx5::kWqebbBytes> raw_;
   std::array<Bytes, mlx5::kMaxSegments> local_;
   uint32_t cursor_ = 0, end_ = 0;
   uint16_t index_ = 0;
