@@ -174,7 +174,7 @@ TEST(Launcher, NamesTheFolderThatItCannotUse) {
 
 TEST(Launcher, RunsFromAFolderWithASpace) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "soft hca";
+  const fs::path folder = fs::path(testing::TempDir()) / ("soft hca " + std::to_string(getpid()));
   fs::create_directories(folder);
   for (const fs::path& file :
        {fs::path(SOFTHCA_PATH), fs::path(SOFTHCA_PATH).replace_filename("libsofthca.so")})
