@@ -29,4 +29,13 @@ TEST(Connect, FailsWithOneSentenceOnADamagedLine) {
   }
 }
 
+TEST(Connect, RefusesALineWithOneDigitChanged) {
+  const Result result = RunShell(
+      "pipes=$(mktemp -d); mkfifo $pipes/a $pipes/b; trap 'rm -r $pipes' EXIT;" SOFTHCA " -- " CONNECT
+      " <$pipes/a >$pipes/b & sed -u 's/0\\(.\\{8\\}\\)$/1\\1/' >$pipes/a <$pipes/b; wait $!");
+  EXPECT_EQ(result.exit_status, 1) << result.output;
+  EXPECT_THAT(result.output, testing::HasSubstr("its checksum is wrong"));
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+}
+
 }  // namespace
