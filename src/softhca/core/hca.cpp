@@ -209,10 +209,12 @@ uint32_t Hca::CreateQp(QpConfig config) {
   qp->own_receives = ReceiveQueue(config.receive);
   qp->receives = &qp->own_receives;
   if (config.srqn != 0) {
-    SharedReceiveQueue* const srq = FindSrq(config.srqn);
-    if (srq == nullptr) Absent("shared receive queue", config.srqn);
-    qp->receives = &srq->queue;
+    qp->srq = FindSrq(config.srqn);
+    if (qp->srq == nullptr) Absent("shared receive queue", config.srqn);
+    qp->receives = &qp->srq->queue;
   }
+  qp->send_cq = FindCq(config.cqn_send);
+  qp->receive_cq = FindCq(config.cqn_receive);
   qp->config = std::move(config);
   qps_.emplace(last_qpn_, std::move(qp));
   ++created_.qps;

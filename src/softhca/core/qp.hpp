@@ -75,7 +75,9 @@ struct QpChange {
       rnr_retry{};
 };
 
+class CompletionQueue;
 class Hca;
+struct SharedReceiveQueue;
 
 /// A queue pair: its state, and how far its queues are executed. Hca changes the state, Requester and
 /// Responder move the indices.
@@ -86,7 +88,12 @@ struct QueuePair {
   mlx5::QpState state = mlx5::QpState::kReset;
   QpAttributes attributes;
   ReceiveQueue own_receives{{}};
-  ReceiveQueue* receives = nullptr;  ///< own_receives or the shared queue's
+  ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's
+  SharedReceiveQueue* srq = nullptr;  ///< null: none
+  // No queue is destroyed before the queue pairs that use it. Null where the queue pair sends or receives
+  // nothing.
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
 
   uint32_t send_index = 0;  ///< next WQE to execute, in WQEBBs, modulo 2^16
   bool rung = false;        ///< the doorbell was heard since the send queue was last seen empty
@@ -108,6 +115,11 @@ struct QueuePair {
 /// impossible
 ///          attribute
 void ModifyQp(QueuePair& qp, mlx5::QpState to, const QpChange& change);
+
+/// Whether requests of the peer are carried out.
+inline bool Listens(const QueuePair& qp) {
+  return qp.state == mlx5::QpState::kRtr || qp.state == mlx5::QpState::kRts;
+}
 
 /// Moves a queue pair to the error state; what is posted to it will be flushed.
 void EnterError(QueuePair& qp);

@@ -103,8 +103,8 @@ void Requester::Finish(QueuePair& qp, Syndrome syndrome) {
   if (!ok || wqe_.signalled()) {
     const bool fetched =
         wqe_.request().opcode == mlx5::WqeOpcode::kRdmaRead || wqe_.request().atomic.bytes != 0;
-    CompletionQueue* const cq = qp.hca->FindCq(qp.config.cqn_send);
-    delivered = cq->Push({.opcode = ok ? mlx5::CqeOpcode::kRequester : mlx5::CqeOpcode::kRequesterError,
+    delivered =
+        qp.send_cq->Push({.opcode = ok ? mlx5::CqeOpcode::kRequester : mlx5::CqeOpcode::kRequesterError,
                           .qpn = qp.qpn,
                           .user_index = qp.config.user_index,
                           .wqe_opcode = static_cast<uint8_t>(wqe_.opcode()),
@@ -118,14 +118,13 @@ void Requester::Finish(QueuePair& qp, Syndrome syndrome) {
 bool Requester::FlushReceives(QueuePair& qp) {
   const uint32_t posted = std::min(qp.own_receives.Available(), qp.own_receives.config().depth);
   if (posted == 0) return false;
-  CompletionQueue* const cq = qp.hca->FindCq(qp.config.cqn_receive);
   for (uint32_t i = 0; i < posted; ++i) {
     const ReceiveWqe wqe = qp.own_receives.Take();
-    cq->Push({.opcode = mlx5::CqeOpcode::kResponderError,
-              .qpn = qp.qpn,
-              .user_index = qp.config.user_index,
-              .wqe_index = wqe.index,
-              .syndrome = Syndrome::kFlushed});
+    qp.receive_cq->Push({.opcode = mlx5::CqeOpcode::kResponderError,
+                         .qpn = qp.qpn,
+                         .user_index = qp.config.user_index,
+                         .wqe_index = wqe.index,
+                         .syndrome = Syndrome::kFlushed});
   }
   return true;
 }

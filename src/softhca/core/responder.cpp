@@ -13,7 +13,6 @@ namespace softhca {
 namespace {
 
 using mlx5::CqeOpcode;
-using mlx5::QpState;
 using mlx5::Syndrome;
 using mlx5::WqeOpcode;
 
@@ -47,22 +46,18 @@ Completion ReceiveCompletion(const QueuePair& target, uint16_t wqe_index, CqeOpc
           .remote_qpn = target.attributes.remote_qpn};
 }
 
-bool PushReceive(QueuePair& target, const Completion& completion) {
-  return target.hca->FindCq(target.config.cqn_receive)->Push(completion);
-}
-
 /// Fails a receive that cannot take the message, and with it the sender. The completion says it: no event.
 Response FailReceive(QueuePair& target, uint16_t wqe_index, Syndrome local, Syndrome remote) {
   Completion completion = ReceiveCompletion(target, wqe_index, CqeOpcode::kResponderError);
   completion.syndrome = local;
-  PushReceive(target, completion);
+  target.receive_cq->Push(completion);
   EnterError(target);
   return {.kind = Response::Kind::kRejected, .syndrome = remote};
 }
 
 ReceiveWqe TakeReceive(QueuePair& target) {
   const ReceiveWqe wqe = target.receives->Take();
-  SharedReceiveQueue* const srq = target.hca->FindSrq(target.config.srqn);
+  SharedReceiveQueue* const srq = target.srq;
   if (srq != nullptr && srq->limit != 0 && srq->queue.Available() < srq->limit) {
     srq->limit = 0;
     if (srq->config.on_limit) srq->config.on_limit();
@@ -75,7 +70,7 @@ Response CompleteReceive(QueuePair& target, const Request& request, uint16_t wqe
   completion.bytes = static_cast<uint32_t>(request.bytes);
   completion.imm = request.imm;
   completion.solicited = request.solicited;
-  return PushReceive(target, completion) ? kAcknowledged : Reject(target, Syndrome::kRemoteOperation);
+  return target.receive_cq->Push(completion) ? kAcknowledged : Reject(target, Syndrome::kRemoteOperation);
 }
 
 /// How to answer a message that takes a receive; nothing if there is one to take.
@@ -92,8 +87,7 @@ std::optional<Response> RefuseWithoutReceive(QueuePair& target) {
 Response RespondToSend(QueuePair& target, const Request& request) {
   if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   const ReceiveWqe wqe = TakeReceive(target);
-  const SharedReceiveQueue* const srq = target.hca->FindSrq(target.config.srqn);
-  const uint32_t pdn = srq != nullptr ? srq->config.pdn : target.config.pdn;
+  const uint32_t pdn = target.srq != nullptr ? target.srq->config.pdn : target.config.pdn;
   std::array<Bytes, ReceiveWqe::kMaxSegments> scatter;
   uint64_t left = request.bytes;
   uint32_t pieces = 0;
@@ -192,8 +186,7 @@ Response Execute(QueuePair& target, const Request& request) {
 }  // namespace
 
 Response Respond(QueuePair& target, const Origin& origin, const Request& request) {
-  const bool listening = target.state == QpState::kRtr || target.state == QpState::kRts;
-  if (!listening || target.attributes.remote_qpn != origin.qpn) return kSilence;
+  if (!Listens(target) || target.attributes.remote_qpn != origin.qpn) return kSilence;
   if (target.next_receive_psn != origin.psn) return kSilence;
   const uint32_t packets = PsnCount(request, origin.mtu);
   // A packet longer than the path MTU, or a short one that is not the last: either way the sizes must agree.

@@ -47,9 +47,8 @@ std::optional<DirectLink::Place> DirectLink::There(const QueuePair& from) const 
 Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
   const std::optional<Place> there = There(from);
   QueuePair* const target = there ? there->device->FindQp(from.attributes.remote_qpn) : nullptr;
-  const bool connected =
-      target != nullptr && (target->state == mlx5::QpState::kRtr || target->state == mlx5::QpState::kRts);
-  if (!connected || !PortOf(from).up || !PortOf(*target).up) return kSilence;
+  // One that does not listen may have neither port nor address yet.
+  if (target == nullptr || !Listens(*target) || !PortOf(from).up || !PortOf(*target).up) return kSilence;
   // A peer hears what comes to its own port, and answers only the address that it is connected to.
   if (Here(*target) != there || There(*target) != Here(from)) return kSilence;
   return Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);
