@@ -1,22 +1,15 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <regex>
 #include <string>
+
+#include "common/run_shell.hpp"
 
 namespace {
 
 TEST(Objects, NoneIsLeftOfAHundredCycles) {
-  std::string output;
-  FILE* const pipe = popen(CYCLES_COMMAND " 2>&1", "r");
-  ASSERT_NE(pipe, nullptr);
-  std::array<char, 4096> buffer;
-  for (size_t bytes = 0; (bytes = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;) {
-    output.append(buffer.data(), bytes);
-  }
-  ASSERT_EQ(pclose(pipe), 0) << output;
+  const auto [exit_status, output] = RunShell(CYCLES_COMMAND);
+  ASSERT_EQ(exit_status, 0) << output;
 
   const std::regex line("softhca: mlx5_0: (\\w+): (\\d+) exist, (\\d+) created");
   int kinds = 0;

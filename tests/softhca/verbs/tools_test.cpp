@@ -1,13 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <string>
+
+#include "common/run_shell.hpp"
 
 /// The launcher, and Debian's own tools under it.
 namespace {
@@ -17,25 +16,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Outcome {
-  int exit;
-  std::string output;  ///< of both streams
-};
-
-Outcome Shell(const std::string& command) {
-  Outcome outcome{};
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return {-1, "cannot be started"};
-  std::array<char, 4096> buffer;
-  for (size_t bytes = 0; (bytes = fread(buffer.data(), 1, buffer.size(), pipe)) != 0;) {
-    outcome.output.append(buffer.data(), bytes);
-  }
-  const int status = pclose(pipe);
-  outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
-
-Outcome Softhca(const std::string& arguments) { return Shell(SOFTHCA_PATH " " + arguments); }
+Result Softhca(const std::string& arguments) { return RunShell(SOFTHCA_PATH " " + arguments); }
 
 /// The lines that tell one device of ibv_devinfo from the next.
 size_t Count(const std::string& text, const std::string& part) {
@@ -45,22 +26,22 @@ size_t Count(const std::string& text, const std::string& part) {
 }
 
 TEST(IbvDevices, ListsOneDevice) {
-  const Outcome outcome = Softhca("-- ibv_devices");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("-- ibv_devices");
+  EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, ContainsRegex("mlx5_0[ \t]+[0-9a-f]{16}"));
   EXPECT_THAT(outcome.output, Not(HasSubstr("mlx5_1")));
 }
 
 TEST(IbvDevices, ListsAsManyAsTold) {
-  const Outcome outcome = Softhca("--devices 2 -- ibv_devices");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("--devices 2 -- ibv_devices");
+  EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, ContainsRegex("mlx5_0[ \t]+[0-9a-f]{16}"));
   EXPECT_THAT(outcome.output, ContainsRegex("mlx5_1[ \t]+[0-9a-f]{16}"));
 }
 
 TEST(IbvDevinfo, ShowsAnActiveEthernetPortWithRoceV2Gids) {
-  const Outcome outcome = Softhca("-- ibv_devinfo -v");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("-- ibv_devinfo -v");
+  EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, HasSubstr("hca_id:\tmlx5_0"));
   EXPECT_THAT(outcome.output, ContainsRegex("state:[ \t]+PORT_ACTIVE"));
   EXPECT_THAT(outcome.output, ContainsRegex("link_layer:[ \t]+Ethernet"));
@@ -72,16 +53,16 @@ TEST(IbvDevinfo, ShowsAnActiveEthernetPortWithRoceV2Gids) {
 }
 
 TEST(IbvDevinfo, ShowsAnInfiniBandPort) {
-  const Outcome outcome = Softhca("--link infiniband -- ibv_devinfo -v");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("--link infiniband -- ibv_devinfo -v");
+  EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, ContainsRegex("link_layer:[ \t]+InfiniBand"));
   EXPECT_THAT(outcome.output, Not(ContainsRegex("port_lid:[ \t]+0\n")));
   EXPECT_THAT(outcome.output, Not(HasSubstr("RoCE")));
 }
 
 TEST(IbvDevinfo, ShowsAPortThatIsDown) {
-  const Outcome outcome = Softhca("--devices 2 --port-down mlx5_1 -- ibv_devinfo");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("--devices 2 --port-down mlx5_1 -- ibv_devinfo");
+  EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_EQ(Count(outcome.output, "PORT_ACTIVE"), 1u);
   EXPECT_EQ(Count(outcome.output, "PORT_DOWN"), 1u);
   EXPECT_EQ(Count(Softhca("--port-down all -- ibv_devinfo").output, "PORT_ACTIVE"), 0u);
@@ -96,7 +77,7 @@ TEST(IbvDevinfo, ShowsTwoPorts) {
 }
 
 TEST(IbvDevinfo, ShowsThePkeysOfAnInfiniBandPort) {
-  const Outcome outcome =
+  const Result outcome =
       Softhca("--link infiniband -- sh -c 'cat /sys/class/infiniband/mlx5_0/ports/1/pkeys/*'");
   EXPECT_EQ(Count(outcome.output, "0x0000\n"), 127u);
   EXPECT_EQ(Count(outcome.output, "0xffff\n"), 1u);
@@ -122,8 +103,8 @@ TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
 }
 
 TEST(Launcher, HelpShowsItsOptions) {
-  const Outcome outcome = Softhca("--help");
-  EXPECT_EQ(outcome.exit, 0);
+  const Result outcome = Softhca("--help");
+  EXPECT_EQ(outcome.exit_status, 0);
   for (const char* option : {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics",
                              "--max-message", "--stats"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
@@ -132,34 +113,34 @@ TEST(Launcher, HelpShowsItsOptions) {
 }
 
 TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
-  const Outcome unknown = Softhca("--colour red -- true");
-  EXPECT_EQ(unknown.exit, 2);
+  const Result unknown = Softhca("--colour red -- true");
+  EXPECT_EQ(unknown.exit_status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("--colour"));
   EXPECT_EQ(Count(unknown.output, "\n"), 1u);
   for (const char* arguments :
        {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
         "--max-message 5000 -- true", "--max-message -- true", "--port-down mlx5_7 -- true", "", "true"}) {
-    const Outcome outcome = Softhca(arguments);
-    EXPECT_EQ(outcome.exit, 2) << arguments;
+    const Result outcome = Softhca(arguments);
+    EXPECT_EQ(outcome.exit_status, 2) << arguments;
     EXPECT_EQ(Count(outcome.output, "\n"), 1u) << outcome.output;
   }
 }
 
 TEST(Launcher, ExitsAsTheProgramDoes) {
-  EXPECT_EQ(Softhca("-- true").exit, 0);
-  EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit, 7);
-  EXPECT_EQ(Softhca("-- sh -c 'kill -KILL $$'").exit, 137);
-  EXPECT_EQ(Softhca("-- /no/such/program").exit, 127);
-  EXPECT_EQ(Softhca("-- /etc/passwd").exit, 126);
-  EXPECT_EQ(Shell("env --ignore-signal=CHLD " SOFTHCA_PATH " -- sh -c 'exit 7'").exit, 7);
+  EXPECT_EQ(Softhca("-- true").exit_status, 0);
+  EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit_status, 7);
+  EXPECT_EQ(Softhca("-- sh -c 'kill -KILL $$'").exit_status, 137);
+  EXPECT_EQ(Softhca("-- /no/such/program").exit_status, 127);
+  EXPECT_EQ(Softhca("-- /etc/passwd").exit_status, 126);
+  EXPECT_EQ(RunShell("env --ignore-signal=CHLD " SOFTHCA_PATH " -- sh -c 'exit 7'").exit_status, 7);
 }
 
 TEST(Launcher, PassesSignalsOnAndLeavesNothingBehind) {
   for (const int signal :
        {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGVTALRM, SIGRTMIN}) {
     const std::string kill = "kill -" + std::to_string(signal) + " $PPID";
-    const Outcome outcome = Softhca("-- sh -c 'ulimit -c 0; echo $SYSFS_PATH; " + kill + "; exec sleep 600'");
-    EXPECT_EQ(outcome.exit, 128 + signal);
+    const Result outcome = Softhca("-- sh -c 'ulimit -c 0; echo $SYSFS_PATH; " + kill + "; exec sleep 600'");
+    EXPECT_EQ(outcome.exit_status, 128 + signal);
     const std::string folder = outcome.output.substr(0, outcome.output.find('\n'));
     EXPECT_THAT(folder, HasSubstr("softhca."));
     EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
@@ -167,8 +148,8 @@ TEST(Launcher, PassesSignalsOnAndLeavesNothingBehind) {
 }
 
 TEST(Launcher, NamesTheFolderThatItCannotUse) {
-  const Outcome outcome = Shell("TMPDIR=/no/such/folder " SOFTHCA_PATH " -- true");
-  EXPECT_EQ(outcome.exit, 1);
+  const Result outcome = RunShell("TMPDIR=/no/such/folder " SOFTHCA_PATH " -- true");
+  EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("TMPDIR"), HasSubstr("/no/such/folder")));
 }
 
@@ -180,9 +161,9 @@ TEST(Launcher, RunsFromAFolderWithASpace) {
        {fs::path(SOFTHCA_PATH), fs::path(SOFTHCA_PATH).replace_filename("libsofthca.so")})
     fs::copy(file, folder, fs::copy_options::overwrite_existing);
   const std::string launcher = "'" + (folder / "softhca").string() + "' -- ibv_devices";
-  EXPECT_THAT(Shell(launcher).output, HasSubstr("mlx5_0"));
-  const Outcome nowhere = Shell("TMPDIR='" + folder.string() + "' " + launcher);
-  EXPECT_EQ(nowhere.exit, 1);
+  EXPECT_THAT(RunShell(launcher).output, HasSubstr("mlx5_0"));
+  const Result nowhere = RunShell("TMPDIR='" + folder.string() + "' " + launcher);
+  EXPECT_EQ(nowhere.exit_status, 1);
   EXPECT_THAT(nowhere.output, HasSubstr("space"));
   fs::remove_all(folder);
 }
