@@ -83,7 +83,7 @@ void CompletionQueue::Write(const Completion& completion) {
   cqe.ok.wqe_counter = mlx5::ToBe16(completion.wqe_index);
   if (IsError(completion.opcode)) {
     cqe.error.syndrome = static_cast<uint8_t>(completion.syndrome);
-    cqe.error.vendor_syndrome = VendorSyndrome(completion.syndrome);
+    cqe.error.vendor_syndrome = completion.vendor_syndrome.value_or(VendorSyndrome(completion.syndrome));
   } else {
     cqe.ok.flags_rqpn = mlx5::ToBe32(completion.remote_qpn);
     cqe.ok.imm = completion.imm;

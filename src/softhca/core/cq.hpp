@@ -38,6 +38,7 @@ struct Completion {
   uint32_t remote_qpn = 0;
   bool solicited = false;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< with the error opcodes only
+  std::optional<uint8_t> vendor_syndrome{};         ///< the one that goes with the syndrome, unless given
 };
 
 /// Writes completions to a program's ring and announces them when the program asked for it.

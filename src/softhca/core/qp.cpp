@@ -128,6 +128,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     qp.send_index = 0;
     qp.rung = false;
     qp.retry = {};
+    qp.forced_failures.clear();
     qp.own_receives.Reset();
   } else {
     if (const char* missing = MissingAttribute(qp.state, to, change)) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/config.hpp"
 #include "core/receive_queue.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
 
 namespace softhca {
 
@@ -107,6 +109,14 @@ struct QueuePair {
     uint8_t not_ready = 0;
   };
   Retry retry;
+
+  /// A failure that the program has ordered for a WQE, in place of its execution.
+  struct ForcedFailure {
+    mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
+    uint8_t vendor_syndrome = 0;
+  };
+  std::map<uint16_t, ForcedFailure> forced_failures;  ///< by index of the WQE
+  bool held = false;  ///< the program has ordered the send queue to stand still
 };
 
 /// Checks a transition against the state machine and the attributes that it must bring, and applies it.

@@ -36,7 +36,7 @@ uint32_t PostedWqebbs(const QueuePair& qp) {
 }  // namespace
 
 bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
-  if (qp.retry.at_ns > now_ns) return false;
+  if (qp.held || qp.retry.at_ns > now_ns) return false;
   bool progress = false;
   uint64_t moved = 0;
   for (int i = 0; i < kBurst && moved < kBurstBytes; ++i) {
@@ -57,6 +57,12 @@ bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
   const Syndrome fault = wqe_.Read(qp, available);
   if (qp.state != QpState::kRts) {
     Finish(qp, qp.state == QpState::kError ? Syndrome::kFlushed : Syndrome::kLocalQpOperation);
+    return true;
+  }
+  if (const auto forced = qp.forced_failures.find(wqe_.index()); forced != qp.forced_failures.end()) {
+    const QueuePair::ForcedFailure failure = forced->second;
+    qp.forced_failures.erase(forced);
+    Finish(qp, failure.syndrome, failure.vendor_syndrome);
     return true;
   }
   if (fault != Syndrome::kNone || wqe_.opcode() == mlx5::WqeOpcode::kNop) {
@@ -95,7 +101,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
   return false;
 }
 
-void Requester::Finish(QueuePair& qp, Syndrome syndrome) {
+void Requester::Finish(QueuePair& qp, Syndrome syndrome, std::optional<uint8_t> vendor_syndrome) {
   const bool ok = syndrome == Syndrome::kNone;
   qp.send_index = (qp.send_index + wqe_.wqebbs()) & mlx5::kQpDbrIndexMask;
   qp.retry = {};
@@ -110,7 +116,8 @@ void Requester::Finish(QueuePair& qp, Syndrome syndrome) {
                           .wqe_opcode = static_cast<uint8_t>(wqe_.opcode()),
                           .wqe_index = wqe_.index(),
                           .bytes = fetched ? static_cast<uint32_t>(wqe_.request().bytes) : 0,
-                          .syndrome = syndrome});
+                          .syndrome = syndrome,
+                          .vendor_syndrome = vendor_syndrome});
   }
   if (!ok || !delivered) EnterError(qp);
 }

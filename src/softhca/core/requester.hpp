@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/link.hpp"
 #include "core/qp.hpp"
@@ -27,7 +28,7 @@ class Requester {
  private:
   bool Step(QueuePair& qp, uint32_t available, uint64_t now_ns);
   bool OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns);
-  void Finish(QueuePair& qp, mlx5::Syndrome syndrome);
+  void Finish(QueuePair& qp, mlx5::Syndrome syndrome, std::optional<uint8_t> vendor_syndrome = {});
 
   Link& link_;
   SendWqe wqe_;

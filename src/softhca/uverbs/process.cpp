@@ -243,6 +243,11 @@ int OpenDevice(uint32_t device, int flags) {
   }
 }
 
+Engine* ProcessEngine() {
+  const Process* const process = Current();
+  return process == nullptr ? nullptr : process->engine.get();
+}
+
 int DeviceOfFile(FileId file) {
   const auto context = FindContext(file);
   return context == nullptr ? -1 : static_cast<int>(context->device());

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 
+#include "core/engine.hpp"
 #include "uverbs/settings.hpp"
 
 /// What the hooks need to know, and what they hand over, of the devices in this process.
@@ -34,6 +35,9 @@ void AddHint(int fd);
 ///
 /// @return  a descriptor; -1 with errno, ENOENT if there is no such device
 int OpenDevice(uint32_t device, int flags);
+
+/// The hardware of this process; null as long as no device was opened.
+Engine* ProcessEngine();
 
 /// The device that a descriptor from OpenDevice() is for; negative: another file.
 int DeviceOfFile(FileId file);

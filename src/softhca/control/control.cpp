@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "softhca_control.h"
+#include "uverbs/process.hpp"
+
+namespace softhca {
+namespace {
+
+/// Lets `change` work on a queue pair while the hardware stands still.
+///
+/// @return  0 or an errno
+template <class Change>
+int ChangeQp(const char* device, uint32_t qpn, Change change) {
+  if (device == nullptr) return EINVAL;
+  Engine* const engine = uverbs::ProcessEngine();
+  if (engine == nullptr) return ENODEV;
+  const auto& devices = engine->devices();
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const auto& hca) { return hca->config().name == device; });
+  if (found == devices.end()) return ENODEV;
+  const auto lock = engine->Pause();
+  QueuePair* const qp = (*found)->FindQp(qpn);
+  if (qp == nullptr) return ENOENT;
+  change(*qp);
+  return 0;
+}
+
+}  // namespace
+}  // namespace softhca
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index, uint8_t syndrome,
+                           uint8_t vendor_syndrome) {
+  using namespace softhca;  // NOLINT(google-build-using-namespace): an interface for C stands in none
+  if (wqe_index > std::numeric_limits<uint16_t>::max() || syndrome == 0) return EINVAL;
+  return ChangeQp(device, qpn, [&](QueuePair& qp) {
+    qp.forced_failures[static_cast<uint16_t>(wqe_index)] = {static_cast<mlx5::Syndrome>(syndrome),
+                                                            vendor_syndrome};
+  });
+}
+
+int softhca_hold(const char* device, uint32_t qpn, int hold) {
+  return softhca::ChangeQp(device, qpn, [&](softhca::QueuePair& qp) { qp.held = hold != 0; });
+}
+
+#pragma GCC visibility pop
+}
