@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -32,17 +33,20 @@ enum class Scope {
   kSystem,
 };
 
+/// A bit for each lane of a warp, whose lanes run together. A thread in no warp is a warp of one, lane 0.
+using LaneMask = uint64_t;
+
 /// The primitives. Order is part of each; there are no loose fences.
 template <class A>
-concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_only, uint8_t* bytes,
-                        uint64_t x) {
+concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t* word,
+                        const uint64_t* read_only, uint8_t* bytes, uint64_t x, LaneMask mask, uint32_t lane) {
   { A::ToBe32(uint32_t{}) } -> std::same_as<mlx5::Be32>;
   { A::ToBe64(x) } -> std::same_as<mlx5::Be64>;
 
   // Stores 16 aligned bytes of a WQE, in no order of its own.
   A::StoreSegment(bytes, x, x);
-  // Stores to memory that the NIC reads, after every earlier store.
-  A::StoreRelease(word32, mlx5::Be32{});
+  // Stores a word that the NIC or other posters read, after every earlier store, doorbells included.
+  A::StoreRelease(word32, uint32_t{});
   // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
   A::StoreReleaseMmio(word, mlx5::Be64{});
 
@@ -54,6 +58,7 @@ concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_o
 
   // Loads a word that others change. Later stores stay behind it; later loads need not.
   { A::Load(read_only) } -> std::same_as<uint64_t>;
+  { A::Load32(read_only32) } -> std::same_as<uint32_t>;
   // The same, but later loads stay behind it too.
   { A::LoadAcquire(read_only) } -> std::same_as<uint64_t>;
   // Stores a word that others read, in no order.
@@ -62,6 +67,23 @@ concept Arch = requires(uint32_t* word32, uint64_t* word, const uint64_t* read_o
   { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
   // Adds after every earlier store, doorbells included.
   A::AddRelease(word, x);
+
+  // Whether the lanes of a warp take every step together: then none can wait in a loop for another.
+  typename std::bool_constant<A::kLockstep>;
+  // The caller's lane.
+  { A::Lane() } -> std::same_as<uint32_t>;
+  // Lanes that certainly make this call together with the caller, itself among them; maybe not all that do.
+  { A::ActiveLanes() } -> std::same_as<LaneMask>;
+  // Every lane of `mask` makes the next three with the same mask, the caller is one of them.
+  // What each of them stored before is visible to all of them after.
+  A::SyncLanes(mask);
+  // The lanes that said true. Orders nothing.
+  { A::Ballot(mask, true) } -> std::same_as<LaneMask>;
+  // The value that `lane` of the mask brought. Orders nothing.
+  { A::Shuffle(mask, uint32_t{}, lane) } -> std::same_as<uint32_t>;
+  { A::Shuffle(mask, x, lane) } -> std::same_as<uint64_t>;
+  // All threads of the block make this call; visible after is what each stored before.
+  A::SyncBlock();
 
   // A clock that all threads of a kernel share and that only moves forward.
   { A::NowNs() } -> std::same_as<uint64_t>;

@@ -6,11 +6,13 @@
 #include <thread>
 
 #include "warpverbs/arch/arch.hpp"
+#include "warpverbs/arch/cpu_place.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 
 namespace warpverbs::arch {
 
-/// Threads of a CPU. Every order is that of an atomic access, so ThreadSanitizer follows it.
+/// Threads of a CPU. Every order is that of an atomic access or of a mutex, so ThreadSanitizer follows it.
+/// A thread is a warp of its own, unless cpu::RunBlock() runs it.
 struct Cpu {
   static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::ToBe32(x); }
   static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::ToBe64(x); }
@@ -19,8 +21,9 @@ struct Cpu {
     const uint64_t words[2] = {low, high};
     std::memcpy(segment, words, sizeof words);
   }
-  static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
-    std::atomic_ref(*word).store(value.raw, std::memory_order_release);
+  static void StoreRelease(uint32_t* word, mlx5::Be32 value) { StoreRelease(word, value.raw); }
+  static void StoreRelease(uint32_t* word, uint32_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_release);
   }
   /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
@@ -49,6 +52,9 @@ struct Cpu {
 
   // C++ has nothing weaker than an acquire that holds back later stores.
   static uint64_t Load(const uint64_t* word) { return LoadAcquire(word); }
+  static uint32_t Load32(const uint32_t* word) {
+    return std::atomic_ref(const_cast<uint32_t&>(*word)).load(std::memory_order_acquire);
+  }
   static uint64_t LoadAcquire(const uint64_t* word) {
     return std::atomic_ref(const_cast<uint64_t&>(*word)).load(std::memory_order_acquire);
   }
@@ -62,6 +68,25 @@ struct Cpu {
   static void AddRelease(uint64_t* word, uint64_t delta) {
     std::atomic_ref(*word).fetch_add(delta, std::memory_order_release);
   }
+
+  static constexpr bool kLockstep = false;
+  static uint32_t Lane() { return cpu::place->lane(); }
+  static LaneMask ActiveLanes() { return LaneMask{1} << Lane(); }
+  static void SyncLanes(LaneMask mask) { cpu::place->Exchange(mask, 0); }
+  static LaneMask Ballot(LaneMask mask, bool vote) {
+    const cpu::LaneValues votes = cpu::place->Exchange(mask, vote ? 1 : 0);
+    LaneMask yes = 0;
+    for (uint32_t lane = 0; lane < votes.size(); ++lane) yes |= votes[lane] << lane;
+    return yes;
+  }
+  static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
+    cpu::Require(lane < cpu::kMaxLanes && (mask >> lane & 1) != 0, "a shuffle names a lane out of its mask");
+    return cpu::place->Exchange(mask, value)[lane];
+  }
+  static uint32_t Shuffle(LaneMask mask, uint32_t value, uint32_t lane) {
+    return static_cast<uint32_t>(Shuffle(mask, uint64_t{value}, lane));
+  }
+  static void SyncBlock() { cpu::place->SyncBlock(); }
 
   static uint64_t NowNs() {
     return static_cast<uint64_t>(

@@ -23,8 +23,11 @@ struct BasicCuda {
     asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(segment), "l"(low), "l"(high) : "memory");
   }
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
+    StoreRelease(word, value.raw);
+  }
+  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
     Release();
-    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value.raw) : "memory");
+    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
   }
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     Release();
@@ -55,6 +58,11 @@ struct BasicCuda {
     asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
     return value;
   }
+  WARPVERBS_DEVICE static uint32_t Load32(const uint32_t* word) {
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.global.b32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+  }
   WARPVERBS_DEVICE static uint64_t LoadAcquire(const uint64_t* word) {
     uint64_t value;
     asm volatile("ld.acquire.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
@@ -65,16 +73,42 @@ struct BasicCuda {
   }
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
     uint64_t seen;
-    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
-                 : "=l"(seen)
-                 : "l"(word), "l"(expected), "l"(desired)
-                 : "memory");
+    if constexpr (kScope == Scope::kGpu) {
+      asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                   : "=l"(seen)
+                   : "l"(word), "l"(expected), "l"(desired)
+                   : "memory");
+    } else {
+      asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
+                   : "=l"(seen)
+                   : "l"(word), "l"(expected), "l"(desired)
+                   : "memory");
+    }
     return seen;
   }
   WARPVERBS_DEVICE static void AddRelease(uint64_t* word, uint64_t delta) {
     Release();
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(delta) : "memory");
   }
+
+  static constexpr bool kLockstep = false;
+  WARPVERBS_DEVICE static uint32_t Lane() {
+    uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+  }
+  WARPVERBS_DEVICE static LaneMask ActiveLanes() { return __activemask(); }
+  WARPVERBS_DEVICE static void SyncLanes(LaneMask mask) { __syncwarp(static_cast<uint32_t>(mask)); }
+  WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
+    return __ballot_sync(static_cast<uint32_t>(mask), vote);
+  }
+  WARPVERBS_DEVICE static uint32_t Shuffle(LaneMask mask, uint32_t value, uint32_t lane) {
+    return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
+  }
+  WARPVERBS_DEVICE static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
+    return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
+  }
+  WARPVERBS_DEVICE static void SyncBlock() { __syncthreads(); }
 
   WARPVERBS_DEVICE static uint64_t NowNs() {
     uint64_t now;

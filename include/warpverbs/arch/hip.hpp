@@ -8,7 +8,7 @@ namespace warpverbs::arch {
 /// system scope: these GPUs promise nothing less to a NIC.
 ///
 /// The lanes of a wavefront run in lockstep: one lane alone may post to a shared queue, the others would wait
-/// for it.
+/// for it. From gfx10 on, a wavefront has 32 lanes: Shuffle() does not reach further there.
 ///
 /// @source  LLVM 14, AMDGPU Usage, "Memory Model"
 struct Hip {
@@ -19,10 +19,21 @@ struct Hip {
     *reinterpret_cast<Words*>(segment) = Words{low, high};
   }
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
-    __atomic_store_n(word, value.raw, __ATOMIC_RELEASE);
+    StoreRelease(word, value.raw);
   }
+  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  }
+  /// One lane after the other: of doorbells that several lanes ring in one step some are lost, even where
+  /// each lane has a register of its own.
+  ///
+  /// @source  ROCm/mori 624002c8, cco_scale_out.hpp
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
-    __atomic_store_n(doorbell, value.raw, __ATOMIC_RELEASE);
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+    for (LaneMask left = ActiveLanes(); left != 0; left &= left - 1) {
+      if (static_cast<uint32_t>(__builtin_ctzll(left)) == Lane())
+        __atomic_store_n(doorbell, value.raw, __ATOMIC_RELAXED);
+    }
   }
 
   WARPVERBS_DEVICE static CqeTail LoadCqeTail(const uint8_t* tail) {
@@ -32,6 +43,9 @@ struct Hip {
   WARPVERBS_DEVICE static void AcquireAfterCompletion() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 
   WARPVERBS_DEVICE static uint64_t Load(const uint64_t* word) {
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+  }
+  WARPVERBS_DEVICE static uint32_t Load32(const uint32_t* word) {
     return __atomic_load_n(word, __ATOMIC_RELAXED);
   }
   WARPVERBS_DEVICE static uint64_t LoadAcquire(const uint64_t* word) {
@@ -46,6 +60,40 @@ struct Hip {
   }
   WARPVERBS_DEVICE static void AddRelease(uint64_t* word, uint64_t delta) {
     __atomic_fetch_add(word, delta, __ATOMIC_RELEASE);
+  }
+
+  static constexpr bool kLockstep = true;
+  WARPVERBS_DEVICE static uint32_t Lane() {
+    return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
+  }
+  /// The compiler must not see the constant: for a wavefront of 32 lanes it would read 64 bits of EXEC.
+  WARPVERBS_DEVICE static LaneMask ActiveLanes() {
+    uint32_t yes = 1;
+    asm volatile("" : "+v"(yes));
+    return Ballot(~LaneMask{0}, yes != 0);
+  }
+  WARPVERBS_DEVICE static void SyncLanes(LaneMask) {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+  }
+  WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
+    constexpr int kNotEqual = 33;
+    return __builtin_amdgcn_uicmp(static_cast<uint32_t>(vote), 0, kNotEqual) & mask;
+  }
+  WARPVERBS_DEVICE static uint32_t Shuffle(LaneMask, uint32_t value, uint32_t lane) {
+    constexpr uint32_t kBytesPerLane = 4;
+    return static_cast<uint32_t>(
+        __builtin_amdgcn_ds_bpermute(static_cast<int>(lane * kBytesPerLane), static_cast<int>(value)));
+  }
+  WARPVERBS_DEVICE static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
+    const uint64_t high = Shuffle(mask, static_cast<uint32_t>(value >> 32), lane);
+    return high << 32 | Shuffle(mask, static_cast<uint32_t>(value), lane);
+  }
+  WARPVERBS_DEVICE static void SyncBlock() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
   }
 
   WARPVERBS_DEVICE static uint64_t NowNs() {

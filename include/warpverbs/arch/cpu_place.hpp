@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "warpverbs/arch/arch.hpp"
+
+namespace warpverbs::arch::cpu {
+
+inline constexpr uint32_t kMaxLanes = 64;
+
+/// What each lane of a warp brought; 0 for those that did not take part.
+using LaneValues = std::array<uint64_t, kMaxLanes>;
+
+/// Aborts with a sentence unless `condition` holds: a GPU would hang or go on with garbage.
+inline void Require(bool condition, const char* otherwise) {
+  if (condition) return;
+  std::fprintf(stderr, "warpverbs: %s\n", otherwise);
+  std::abort();
+}
+
+/// Where a thread stands among those that it cooperates with. This one is alone: a warp of one lane, a block
+/// of one thread.
+class Place {
+ public:
+  virtual ~Place() = default;
+
+  virtual uint32_t lane() const { return 0; }
+
+  /// Waits until every lane of `mask` has called it, and returns what they brought.
+  virtual LaneValues Exchange(LaneMask mask, uint64_t value) {
+    Require(mask == 1, "a warp of one lane names other lanes than its own");
+    return {value};
+  }
+
+  /// Waits until every thread of the block has called it or has ended.
+  virtual void SyncBlock() {}
+};
+
+/// The place of every thread that RunBlock() does not run.
+inline constinit Place alone;
+
+/// The calling thread's place.
+inline constinit thread_local Place* place = &alone;
+
+}  // namespace warpverbs::arch::cpu
