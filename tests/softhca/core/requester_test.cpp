@@ -122,6 +122,58 @@ TEST_F(RequesterTest, ErrorFlushesTheRestSignalledOrNot) {
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed) << "what is posted later is flushed too";
 }
 
+TEST_F(RequesterTest, ForcedFailureTakesTheEntrysPlaceWithoutThePeer) {
+  Connect();
+  a.qp().forced_failures[1] = {Syndrome::kTransportRetryExceeded, 0x77};
+  a.qp().forced_failures[3] = {Syndrome::kRemoteAccess, 0x88};
+  local.As<uint64_t>() = 5;
+  a.Post(Write(8).Flags(mlx5::kCqeOnError));
+  Run();
+  EXPECT_EQ(remote.As<uint64_t>(), 5u);
+  local.As<uint64_t>() = 6;
+  for (int i = 0; i < 3; ++i) a.Post(Write(8).Flags(mlx5::kCqeOnError));
+  Run();
+  const Cqe failed = a.send_cq.Poll().value();
+  EXPECT_EQ(failed.wqe_index, 1);
+  EXPECT_EQ(failed.syndrome, Syndrome::kTransportRetryExceeded);
+  EXPECT_EQ(failed.wqe_opcode, static_cast<uint8_t>(WqeOpcode::kRdmaWrite));
+  for (const uint16_t index : {2, 3}) {
+    const Cqe flushed = a.send_cq.Poll().value();
+    EXPECT_EQ(flushed.wqe_index, index);
+    EXPECT_EQ(flushed.syndrome, Syndrome::kFlushed) << "what is flushed fails for no other cause";
+  }
+  EXPECT_EQ(remote.As<uint64_t>(), 5u);
+  EXPECT_EQ(b.qp().state, QpState::kRts);
+}
+
+TEST_F(RequesterTest, ResetForgetsForcedFailuresAndKeepsTheHold) {
+  Connect();
+  a.qp().forced_failures[0] = {Syndrome::kRemoteAccess, 0};
+  a.qp().held = true;
+  a.Reset();
+  b.Reset();
+  Connect();
+  a.Post(Write());
+  Run();
+  EXPECT_FALSE(a.send_cq.Poll());
+  a.qp().held = false;
+  Run();
+  EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
+}
+
+TEST_F(RequesterTest, HeldQueuePairUsesUpNoRetries) {
+  a.Connect(b, {.ack_timeout = 5, .retry_count = 0});  // b stays in RESET
+  a.Post(Write());
+  Run();
+  a.qp().held = true;
+  now_ns += 1'000'000 * kMicrosecond;
+  Run();
+  EXPECT_FALSE(a.send_cq.Poll());
+  a.qp().held = false;
+  Run();
+  EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kTransportRetryExceeded);
+}
+
 TEST_F(RequesterTest, BrokenLengthDoesNotMakeTheFlushRunPastTheRecord) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));

@@ -1,0 +1,139 @@
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "softhca_control.h"
+#include "verbs/peer.hpp"
+
+namespace verbs {
+namespace {
+
+/// The exported function of a name, as programs that know nothing of the library find it.
+template <class Function>
+Function* Find(const char* name) {
+  auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+  if (function == nullptr) throw std::runtime_error(std::string(name) + " is not exported");
+  return function;
+}
+
+class Control : public TwoPeers {
+ protected:
+  Control() : TwoPeers(1) {}
+
+  Work Write(size_t offset = 0) { return Work(IBV_WR_RDMA_WRITE, {local.Sge(offset, 8)}).To(remote, offset); }
+  int Force(uint32_t index, uint8_t syndrome, uint8_t vendor_syndrome = 0) {
+    return force_syndrome("mlx5_0", a.qp->qp_num, index, syndrome, vendor_syndrome);
+  }
+
+  decltype(&softhca_force_syndrome) force_syndrome =
+      Find<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
+  decltype(&softhca_hold) hold = Find<decltype(softhca_hold)>("softhca_hold");
+};
+
+TEST_F(Control, ForcedSyndromeFailsItsEntryAndFlushesTheRest) {
+  Connect();
+  ASSERT_EQ(Force(1, 0x13, 0x88), 0);
+  local.Put(0, "first...");
+  local.Put(8, "second..");
+  Write(0).Id(1).Post(a);
+  Write(8).Id(2).Post(a);
+  Write(16).Id(3).Flags(0).Post(a);
+  EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  const ibv_wc failed = Wait(a.send_cq.get());
+  EXPECT_EQ(failed.wr_id, 2u);
+  EXPECT_EQ(failed.status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(failed.vendor_err, 0x88u);
+  const ibv_wc flushed = Wait(a.send_cq.get());
+  EXPECT_EQ(flushed.wr_id, 3u);
+  EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "nothing reached it";
+  EXPECT_EQ(remote.Text(0, 8), "first...");
+  EXPECT_EQ(remote.Text(8, 8), std::string(8, '\0'));
+}
+
+TEST_F(Control, EverySyndromeReachesTheProgramAsItIs) {
+  const std::pair<uint8_t, ibv_wc_status> syndromes[] = {
+      {0x01, IBV_WC_LOC_LEN_ERR},     {0x02, IBV_WC_LOC_QP_OP_ERR},     {0x04, IBV_WC_LOC_PROT_ERR},
+      {0x06, IBV_WC_MW_BIND_ERR},     {0x10, IBV_WC_BAD_RESP_ERR},      {0x11, IBV_WC_LOC_ACCESS_ERR},
+      {0x12, IBV_WC_REM_INV_REQ_ERR}, {0x13, IBV_WC_REM_ACCESS_ERR},    {0x14, IBV_WC_REM_OP_ERR},
+      {0x15, IBV_WC_RETRY_EXC_ERR},   {0x16, IBV_WC_RNR_RETRY_EXC_ERR}, {0x22, IBV_WC_REM_ABORT_ERR}};
+  for (const auto& [syndrome, status] : syndromes) {
+    Connect();
+    ASSERT_EQ(Force(0, syndrome, static_cast<uint8_t>(~syndrome)), 0);
+    const ibv_wc wc = Write().Run(a);
+    EXPECT_EQ(wc.status, status) << int{syndrome};
+    EXPECT_EQ(wc.vendor_err, static_cast<uint8_t>(~syndrome));
+    a.To(IBV_QPS_RESET);
+    b.To(IBV_QPS_RESET);
+  }
+}
+
+TEST_F(Control, ResetForgetsWhatWasForced) {
+  Connect();
+  ASSERT_EQ(Force(0, 0x15), 0);
+  a.To(IBV_QPS_RESET);
+  a.Connect(b);
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Control, HeldQueuePairStandsStillUntilItIsLetGo) {
+  Connect({.timeout = 1, .retries = 0});
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
+  local.Put(0, "later...");
+  Write().Post(a);
+  for (int i = 0; i < 100; ++i) {  // served meanwhile: the other queue pair sends, this one answers
+    ASSERT_EQ(Work(IBV_WR_RDMA_READ, {remote.Sge(64, 8)}).To(local).Run(b).status, IBV_WC_SUCCESS);
+  }
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(a.send_cq.get(), 1, &wc), 0);
+  EXPECT_EQ(remote.Text(0, 8), std::string(8, '\0'));
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 0), 0);
+  EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(remote.Text(0, 8), "later...");
+}
+
+TEST_F(Control, HeldQueuePairIsNotFlushedEither) {
+  Connect();
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
+  Write().Post(a);
+  a.To(IBV_QPS_ERR);
+  Peer witness(a.context);
+  witness.Connect(witness);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(Work(IBV_WR_RDMA_WRITE).Run(witness).status, IBV_WC_SUCCESS);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(a.send_cq.get(), 1, &wc), 0);
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 0), 0);
+  EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(Control, HeldQueuePairCanBeReset) {
+  Connect();
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
+  Write().Post(a);
+  a.To(IBV_QPS_RESET);
+  a.Connect(b);
+  Write().Id(7).Post(a);
+  ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 0), 0);
+  EXPECT_EQ(Wait(a.send_cq.get()).wr_id, 7u);
+}
+
+TEST_F(Control, RefusesWhatThereIsNot) {
+  const uint32_t qpn = a.qp->qp_num;
+  EXPECT_EQ(force_syndrome("mlx5_9", qpn, 0, 0x13, 0), ENODEV);
+  EXPECT_EQ(force_syndrome("mlx5_0", 0xfffffe, 0, 0x13, 0), ENOENT);
+  EXPECT_EQ(force_syndrome(nullptr, qpn, 0, 0x13, 0), EINVAL);
+  EXPECT_EQ(force_syndrome("mlx5_0", qpn, 0x10000, 0x13, 0), EINVAL);
+  EXPECT_EQ(force_syndrome("mlx5_0", qpn, 0, 0, 0), EINVAL);
+  EXPECT_EQ(hold("mlx5_9", qpn, 1), ENODEV);
+  EXPECT_EQ(hold("mlx5_0", 0xfffffe, 1), ENOENT);
+  EXPECT_EQ(hold(nullptr, qpn, 1), EINVAL);
+}
+
+TEST(ControlWithoutDevices, SaysThatThereIsNone) {
+  EXPECT_EQ(Find<decltype(softhca_hold)>("softhca_hold")("mlx5_0", 1, 1), ENODEV);
+}
+
+}  // namespace
+}  // namespace verbs
