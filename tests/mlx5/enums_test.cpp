@@ -38,6 +38,7 @@ const std::map<std::string, std::string> kGroups = {
     {"ServiceType", "qpc_st"},
     {"Syndrome", "cqe_syndrome"},
     {"TimestampFormat", "qpc_ts_format"},
+    {"WaitOpmod", "wait_opmod"},
     {"WqeOpcode", "wqe_opcode"},
 };
 
@@ -110,6 +111,7 @@ const std::map<std::string, std::string> kOtherNames = {
     {"Syndrome::kTransportRetryExceeded", "TRANSPORT_RETRY_EXC_ERR"},
     {"Syndrome::kReceiverNotReadyRetryExceeded", "RNR_RETRY_EXC_ERR"},
     {"Syndrome::kRemoteAborted", "REMOTE_ABORTED_ERR"},
+    {"WaitOpmod::kCqProducerIndex", "CQ_PI"},
 };
 
 // "kRdmaWriteImm" and "RDMA_WRITE_IMM" -> "rdmawriteimm"

@@ -110,6 +110,12 @@ TEST(Wqe, MaskedAtomicSegments) {  // mlx5dv.h has none
   Expect("masked_fa_8B.filed_boundary", &MaskedFetchAdd8Segment::field_boundary);
 }
 
+TEST(Wqe, WaitSegment) {  // mlx5dv.h has none
+  ExpectSize<WaitSegment>("wait_seg");
+  Expect("wait_seg.max_index", &WaitSegment::max_index);
+  Expect("wait_seg.qpn_cqn", &WaitSegment::cqn);
+}
+
 TEST(Wqe, SrqNextSegment) {
   ExpectSize<SrqNextSegment>("srq_next_seg");
   Expect("srq_next_seg.next_wqe_index", &SrqNextSegment::next_wqe_index,

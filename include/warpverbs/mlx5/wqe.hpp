@@ -38,6 +38,11 @@ enum class WqeOpcode : uint8_t {
 /// Operand size of an extended (masked) atomic, in the control segment's opcode modifier.
 enum class AtomicOpmod : uint8_t { kPlain = 0x00, kExtended4 = 0x08, kExtended8 = 0x09 };
 
+/// What a WAIT waits for, in the control segment's opcode modifier.
+///
+/// @source  DPDK 004edb48d601, drivers/common/mlx5/mlx5_prm.h (`MLX5_OPC_MOD_WAIT_*`)
+enum class WaitOpmod : uint8_t { kCqProducerIndex = 0x00, kData = 0x01, kTime = 0x02 };
+
 /// `fm_ce_se`: when the NIC reports the WQE, and what it waits for before it starts.
 enum CtrlFlags : uint8_t {
   kSolicited = 0x02,            ///< the receiver's completion is a solicited event
@@ -115,6 +120,20 @@ struct MaskedFetchAdd8Segment {
   Be64 field_boundary;
 };
 static_assert(sizeof(MaskedFetchAdd8Segment) == 16);
+
+/// Of a WAIT: the send queue stands still until a completion queue has got the CQE of index `max_index`.
+///
+/// That is the last CQE to wait for, not how many: the first one that a completion queue ever gets has
+/// index 0. Indices count on past the queue's depth, modulo 2^24. The queue pair must be a `cd_master`.
+///
+/// @source  DPDK 004edb48d601, drivers/common/mlx5/mlx5_prm.h (`mlx5_wqe_qseg`, `MLX5_CQ_INDEX_WIDTH`) and
+///          drivers/net/mlx5/mlx5_txpp.c; libmlx5 41mlnx1, src/verbs.c, create_cq(), `wait_index`
+struct WaitSegment {
+  Be64 reserved;
+  Be32 max_index;
+  Be32 cqn;
+};
+static_assert(sizeof(WaitSegment) == 16);
 
 /// First segment of a shared receive queue's WQE; data segments follow.
 struct SrqNextSegment {

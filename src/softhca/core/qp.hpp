@@ -28,6 +28,7 @@ struct QpConfig {
   uint8_t* send_ring = nullptr;
   uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
+  bool cd_master = false;         ///< may wait for completion queues
   ReceiveQueueConfig receive{};   ///< depth 0: none
   std::vector<uint32_t> umems{};  ///< what the pointers above point into, if by DEVX
   std::function<void(QpEvent)> on_event{};

@@ -65,7 +65,8 @@ bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
     Finish(qp, failure.syndrome, failure.vendor_syndrome);
     return true;
   }
-  if (fault != Syndrome::kNone || wqe_.opcode() == mlx5::WqeOpcode::kNop) {
+  if (wqe_.waits()) return false;
+  if (fault != Syndrome::kNone || wqe_.local()) {
     Finish(qp, fault);
     return true;
   }

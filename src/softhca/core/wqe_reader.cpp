@@ -11,8 +11,12 @@ namespace {
 using mlx5::Syndrome;
 using mlx5::WqeOpcode;
 
+bool IsLocal(WqeOpcode opcode) {
+  return opcode == WqeOpcode::kNop || opcode == WqeOpcode::kWait || opcode == WqeOpcode::kDump;
+}
+
 bool HasRemoteAddress(WqeOpcode opcode) {
-  return opcode != WqeOpcode::kSend && opcode != WqeOpcode::kSendImm && opcode != WqeOpcode::kNop;
+  return opcode != WqeOpcode::kSend && opcode != WqeOpcode::kSendImm && !IsLocal(opcode);
 }
 
 bool IsAtomic(WqeOpcode opcode) {
@@ -22,7 +26,6 @@ bool IsAtomic(WqeOpcode opcode) {
 
 bool IsSupported(WqeOpcode opcode) {
   switch (opcode) {
-    case WqeOpcode::kNop:
     case WqeOpcode::kRdmaWrite:
     case WqeOpcode::kRdmaWriteImm:
     case WqeOpcode::kSend:
@@ -30,7 +33,7 @@ bool IsSupported(WqeOpcode opcode) {
     case WqeOpcode::kRdmaRead:
       return true;
     default:
-      return IsAtomic(opcode);
+      return IsLocal(opcode) || IsAtomic(opcode);
   }
 }
 
@@ -43,6 +46,8 @@ bool SendWqe::Next(Segment& segment) {
   cursor_ += sizeof segment;
   return true;
 }
+
+bool SendWqe::local() const { return IsLocal(request_.opcode); }
 
 Syndrome SendWqe::Read(const QueuePair& qp, uint32_t available) {
   Fetch(qp);
@@ -67,6 +72,7 @@ void SendWqe::Fetch(const QueuePair& qp) {
   for (uint32_t block = 1; block < wqebbs_; ++block) fetch_block(block);
 
   signalled_ = (ctrl.fm_ce_se & mlx5::kCompletionMask) == mlx5::kCqeAlways;
+  waits_ = false;
   request_ = {};
   request_.opcode = static_cast<WqeOpcode>(mlx5::FromBe(ctrl.opmod_index_opcode) & 0xff);
   request_.imm = ctrl.imm;
@@ -81,7 +87,14 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   // A slot that holds another index or queue pair is a stale entry whose doorbell came too early.
   const bool ours = (word >> 8 & 0xffff) == index_ && mlx5::FromBe(ctrl.qpn_ds) >> 8 == qp.qpn;
   if (!ours || !IsSupported(request_.opcode)) return Syndrome::kLocalQpOperation;
+  const auto opmod = static_cast<uint8_t>(word >> 24);
   if (request_.opcode == WqeOpcode::kNop) return Syndrome::kNone;
+  if (request_.opcode == WqeOpcode::kWait) {
+    return DecodeWait(qp, opmod) ? Syndrome::kNone : Syndrome::kLocalQpOperation;
+  }
+  if (request_.opcode == WqeOpcode::kDump && end_ != sizeof ctrl + sizeof(mlx5::DataSegment)) {
+    return Syndrome::kLocalQpOperation;
+  }
   if (HasRemoteAddress(request_.opcode)) {
     mlx5::RemoteAddressSegment remote;
     if (!Next(remote)) return Syndrome::kLocalQpOperation;
@@ -89,9 +102,7 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
     request_.rkey = mlx5::FromBe(remote.rkey);
   }
   if (IsAtomic(request_.opcode)) {
-    if (!qp.hca->config().atomics || !DecodeAtomic(static_cast<uint8_t>(word >> 24))) {
-      return Syndrome::kLocalQpOperation;
-    }
+    if (!qp.hca->config().atomics || !DecodeAtomic(opmod)) return Syndrome::kLocalQpOperation;
   }
   return DecodeData(qp);
 }
@@ -139,9 +150,21 @@ bool SendWqe::DecodeAtomic(uint8_t opmod) {
   return true;
 }
 
+bool SendWqe::DecodeWait(const QueuePair& qp, uint8_t opmod) {
+  mlx5::WaitSegment segment;
+  if (opmod != static_cast<uint8_t>(mlx5::WaitOpmod::kCqProducerIndex) || !Next(segment)) return false;
+  const CompletionQueue* const cq = qp.hca->FindCq(mlx5::FromBe(segment.cqn));
+  if (!qp.config.cd_master || cq == nullptr || cursor_ != end_) return false;
+  const uint32_t newest = cq->producer_index() - 1;
+  const uint32_t past = (newest - mlx5::FromBe(segment.max_index)) & mlx5::kCqDbrIndexMask;
+  waits_ = past > mlx5::kCqDbrIndexMask / 2;
+  return true;
+}
+
 Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const uint64_t longest = uint64_t{1} << qp.hca->config().log_max_message;
   const bool lands_here = request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode);
+  const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
   size_t pieces = 0;
   while (cursor_ < end_) {
     mlx5::DataSegment segment;
@@ -150,7 +173,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
     if ((count & mlx5::kInlineFlag) != 0) {
       const uint32_t bytes = count & ~mlx5::kInlineFlag;
       const uint32_t payload = cursor_ - sizeof segment + sizeof(mlx5::InlineSegment);
-      if (lands_here || bytes > end_ - payload) return Syndrome::kLocalQpOperation;
+      if (!takes_inline || bytes > end_ - payload) return Syndrome::kLocalQpOperation;
       local_[pieces++] = Bytes(raw_.data() + payload, bytes);
       cursor_ = (payload + bytes + mlx5::kSegmentBytes - 1) / mlx5::kSegmentBytes * mlx5::kSegmentBytes;
       request_.bytes += bytes;

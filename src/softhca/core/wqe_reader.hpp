@@ -23,12 +23,17 @@ class SendWqe {
   uint32_t wqebbs() const { return wqebbs_; }
   mlx5::WqeOpcode opcode() const { return request_.opcode; }
   bool signalled() const { return signalled_; }
+  /// Whether it is executed without the peer.
+  bool local() const;
+  /// Whether it is one that waits, and what it waits for has not come.
+  bool waits() const { return waits_; }
   const Request& request() const { return request_; }
 
  private:
   void Fetch(const QueuePair& qp);
   mlx5::Syndrome Decode(const QueuePair& qp);
   bool DecodeAtomic(uint8_t opmod);
+  bool DecodeWait(const QueuePair& qp, uint8_t opmod);
   mlx5::Syndrome DecodeData(const QueuePair& qp);
   template <class Segment>
   bool Next(Segment& segment);
@@ -39,6 +44,7 @@ class SendWqe {
   uint16_t index_ = 0;
   uint32_t wqebbs_ = 1;
   bool signalled_ = false;
+  bool waits_ = false;
   Request request_;
 };
 

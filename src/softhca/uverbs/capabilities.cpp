@@ -33,6 +33,7 @@ void FillTransport(const DeviceConfig& config, Words page) {
   SetField(page, kRc, true);
   SetField(page, kRoce, ethernet);
   SetField(page, kAtomic, config.atomics);
+  SetField(page, kCd, true);
   SetField(page, kHcaCap2, true);
   SetField(page, kLogMaxMsg, config.log_max_message);
   SetField(page, kLogMaxRaReqQp, limits::kLogReads);

@@ -28,7 +28,6 @@ static_assert(modify_qp_in::kQpc == create_qp_in::kQpc && modify_qp_in::kQpc == 
 void CheckNewQp(const QpContext& context) {
   CheckParameter(context.Get(qpc::kSt) == ServiceType::kRc, "only reliable connections are implemented");
   CheckParameter(context.Get(qpc::kSendDbrMode) == 0, "queues without doorbell records are not supported");
-  CheckParameter(!context.Get(qpc::kCdMaster), "cross-channel synchronisation is not supported");
   CheckParameter(context.Get(qpc::kTsFormat) != TimestampFormat::kRealTime,
                  "wall-clock timestamps are not supported");
   CheckParameter(context.Get(qpc::kLogSqSize) <= limits::kLogQueueDepth &&
@@ -225,6 +224,7 @@ void QueryQp(const Mailboxes& mail, const Object& object) {
   set(qpc::kRre, (attributes.access & kAccessRemoteRead) != 0);
   set(qpc::kRwe, (attributes.access & kAccessRemoteWrite) != 0);
   set(qpc::kRae, (attributes.access & kAccessRemoteAtomic) != 0);
+  set(qpc::kCdMaster, qp.config.cd_master);
   set(qpc::kMinRnrNak, attributes.min_rnr_timer);
   set(qpc::kNextRcvPsn, qp.next_receive_psn);
   set(qpc::kCqnRcv, qp.config.cqn_receive);
@@ -256,6 +256,7 @@ std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail) {
   config.pdn = context.Get(qpc::kPd);
   config.uar_page = context.Get(qpc::kUarPage);
   config.user_index = context.Get(qpc::kUserIndex);
+  config.cd_master = context.Get(qpc::kCdMaster);
   config.cqn_send = context.Get(qpc::kCqnSnd);
   config.cqn_receive = context.Get(qpc::kCqnRcv);
   PlaceQueues(mail, context, config);

@@ -114,6 +114,7 @@ QpUser::QpUser(Hca& hca, uint32_t pdn, const QpOptions& options)
                       .send_ring = send_ring_.data(),
                       .send_depth = options.send_depth,
                       .send_dbr = &dbr_.send,
+                      .cd_master = options.cd_master,
                       .receive = {.ring = receive_ring_.data(),
                                   .dbr = &dbr_.receive,
                                   .depth = options.receive_depth,

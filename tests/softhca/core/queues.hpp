@@ -72,6 +72,7 @@ struct QpOptions {
   uint32_t srqn = 0;
   uint32_t user_index = 0;
   uint32_t uar = 0;  ///< 0: a page of its own
+  bool cd_master = false;
 };
 
 /// A queue pair with queues of its own.
