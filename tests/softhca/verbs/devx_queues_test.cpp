@@ -59,9 +59,10 @@ TEST_F(DevxQueues, ResetStartsAnewWithACollapsedQueueToo) {
     Connect();
     PostWrite(0, 0, 8, data.rkey());
     PostWrite(1, 0, 8, data.rkey() + 1);
-    WaitFor(kCqRing, [&](const mlx5_cqe64& tail) {
+    const mlx5_cqe64 cqe = WaitFor(kCqRing, [](const mlx5_cqe64& tail) {
       return Opcode(tail) == MLX5_CQE_REQ_ERR && be16toh(tail.wqe_counter) == 1;
     });
+    ASSERT_EQ(Error(cqe).syndrome, MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR) << life;
     ASSERT_EQ(Reset(), 0);
   }
 }
