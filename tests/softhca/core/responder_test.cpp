@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <string>
-#include <thread>
 
 #include "core/connected_pair.hpp"
 
@@ -18,16 +16,13 @@ using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
-constexpr uint8_t kExtended4 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended4);
-constexpr uint8_t kExtended8 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8);
-
 class ResponderTest : public ConnectedPair {
  protected:
   void Fill(Region& region, uint8_t first) {
     for (uint8_t& byte : region.memory) byte = first++;
   }
-  WqeBuilder To(WqeOpcode opcode, const Region& region, size_t offset = 0, uint8_t opmod = 0) {
-    return WqeBuilder(opcode, opmod).Remote(region.Address(offset), region.key);
+  WqeBuilder To(WqeOpcode opcode, const Region& region, size_t offset) {
+    return WqeBuilder(opcode).Remote(region.Address(offset), region.key);
   }
   WqeBuilder Transfer(WqeOpcode opcode, const Region& region, size_t offset, uint32_t bytes) {
     return To(opcode, region, offset).Data(local.Address(), bytes, local.key);
@@ -173,12 +168,6 @@ TEST_F(ResponderTest, RefusesAKeyThatIsGone) {
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).syndrome, Syndrome::kRemoteAccess);
 }
 
-TEST_F(ResponderTest, RefusesAMisalignedAtomic) {
-  Connect();
-  EXPECT_EQ(Complete(a, FetchAdd(remote, 4, 1)).syndrome, Syndrome::kRemoteInvalidRequest);
-  ExpectBothFailed(QpEvent::kInvalidRequest);
-}
-
 TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
   Connect();
   b.PostReceive({Data(remote, 0, 8)});
@@ -270,89 +259,6 @@ TEST_F(ResponderTest, AcceptsRequestsFromRtrOn) {
   a.Connect(b);
   b.ConnectToRtr(a);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
-}
-
-TEST_F(ResponderTest, FetchAddReturnsTheOldValue) {
-  Connect();
-  remote.As<uint64_t>(8) = 40;
-  EXPECT_EQ(Complete(a, FetchAdd(remote, 8, 2)).bytes, 8u);
-  EXPECT_EQ(local.As<uint64_t>(), 40u);
-  EXPECT_EQ(remote.As<uint64_t>(8), 42u);
-}
-
-TEST_F(ResponderTest, CompareSwapSwapsOnlyOnAMatch) {
-  Connect();
-  remote.As<uint64_t>() = 5;
-  const auto swap = [&](uint64_t compare, uint64_t by) {
-    Complete(a, To(WqeOpcode::kAtomicCs, remote)
-                    .Add(mlx5::AtomicSegment{ToBe64(by), ToBe64(compare)})
-                    .Data(local.Address(), 8, local.key));
-    return local.As<uint64_t>();
-  };
-  EXPECT_EQ(swap(4, 9), 5u);
-  EXPECT_EQ(remote.As<uint64_t>(), 5u);
-  EXPECT_EQ(swap(5, 9), 5u);
-  EXPECT_EQ(remote.As<uint64_t>(), 9u);
-}
-
-TEST_F(ResponderTest, MaskedCompareSwapComparesAndSwapsUnderItsMasks) {
-  Connect();
-  remote.As<uint64_t>() = 0x1122334455667788;
-  Complete(a, To(WqeOpcode::kAtomicMaskedCs, remote, 0, kExtended8)
-                  .Add(mlx5::MaskedCompareSwap8Segment{ToBe64(0xaaaaaaaaaaaaaaaa), ToBe64(0x88),
-                                                       ToBe64(0xffff0000), ToBe64(0xff)})
-                  .Data(local.Address(), 8, local.key));
-  EXPECT_EQ(local.As<uint64_t>(), 0x1122334455667788u);
-  EXPECT_EQ(remote.As<uint64_t>(), 0x11223344aaaa7788u);
-
-  remote.As<uint32_t>(16) = 0x11223344;
-  remote.As<uint32_t>(20) = 0x55555555;
-  Complete(a, To(WqeOpcode::kAtomicMaskedCs, remote, 16, kExtended4)
-                  .Add(mlx5::MaskedCompareSwap4Segment{ToBe32(0xaaaaaaaa), ToBe32(0x11000000), ToBe32(0xff),
-                                                       ToBe32(0xff000000)})
-                  .Data(local.Address(), 4, local.key));
-  EXPECT_EQ(local.As<uint32_t>(), 0x11223344u);
-  EXPECT_EQ(remote.As<uint32_t>(16), 0x112233aau);
-  EXPECT_EQ(remote.As<uint32_t>(20), 0x55555555u) << "the neighbour stays";
-}
-
-TEST_F(ResponderTest, MaskedFetchAddKeepsItsFieldsApart) {
-  Connect();
-  const auto add8 = [&](uint64_t old, uint64_t by, uint64_t boundary) {
-    remote.As<uint64_t>() = old;
-    Complete(a, To(WqeOpcode::kAtomicMaskedFa, remote, 0, kExtended8)
-                    .Add(mlx5::MaskedFetchAdd8Segment{ToBe64(by), ToBe64(boundary)})
-                    .Data(local.Address(), 8, local.key));
-    return remote.As<uint64_t>();
-  };
-  EXPECT_EQ(add8(0xffffffff, 1, 0), 0x100000000u) << "no boundary, one field";
-  EXPECT_EQ(add8(0x00ff'00ff, 0x0001'0001, 0x8000'8000), 0x0100'0100u);
-  EXPECT_EQ(add8(0xffff'ffff, 0x0001'0001, 0x8000'8000), 0u) << "carries of both fields are dropped";
-  EXPECT_EQ(add8(0xffff'0000, 0x0002'0001, 0x8000'8000), 0x0001'0001u);
-  EXPECT_EQ(add8(~uint64_t{0}, 1, uint64_t{1} << 63), 0u);
-
-  remote.As<uint32_t>(4) = 0x77777777;
-  remote.As<uint32_t>(0) = 0xff;
-  Complete(a, To(WqeOpcode::kAtomicMaskedFa, remote, 0, kExtended4)
-                  .Add(mlx5::MaskedFetchAdd4Segment{ToBe32(0x101), ToBe32(0x80), {}})
-                  .Data(local.Address(), 4, local.key));
-  EXPECT_EQ(remote.As<uint32_t>(0), 0x100u);
-  EXPECT_EQ(remote.As<uint32_t>(4), 0x77777777u);
-}
-
-TEST_F(ResponderTest, AtomicsAreAtomicTowardsTheProcessor) {
-  constexpr int kRounds = 20000;
-  Connect();
-  std::atomic_ref counter(remote.As<uint64_t>());
-  std::thread processor([&] {
-    for (int i = 0; i < kRounds; ++i) counter.fetch_add(1, std::memory_order_relaxed);
-  });
-  for (int i = 0; i < kRounds; ++i) {
-    a.Post(FetchAdd(remote, 0, 1).Flags(mlx5::kCqeOnError));
-    requester.Run(a.qp(), now_ns);
-  }
-  processor.join();
-  EXPECT_EQ(counter.load(), 2u * kRounds);
 }
 
 class SharedReceiveTest : public ResponderTest {

@@ -58,6 +58,9 @@ TEST_F(DevxQueues, ResetStartsAnewWithACollapsedQueueToo) {
   for (int life = 0; life < 3; ++life) {
     Connect();
     PostWrite(0, 0, 8, data.rkey());
+    WaitFor(kCqRing, [](const mlx5_cqe64& tail) {
+      return Opcode(tail) == MLX5_CQE_REQ && be16toh(tail.wqe_counter) == 0;
+    });
     PostWrite(1, 0, 8, data.rkey() + 1);
     const mlx5_cqe64 cqe = WaitFor(kCqRing, [](const mlx5_cqe64& tail) {
       return Opcode(tail) == MLX5_CQE_REQ_ERR && be16toh(tail.wqe_counter) == 1;
