@@ -1,9 +1,19 @@
 #pragma once
 
-#include "warpverbs/device/completion.hpp"
+#include "warpverbs/device/detail/completion.hpp"
+#include "warpverbs/device/detail/waiter.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
 namespace warpverbs::device {
+
+/// What a CQE says beside its status.
+struct Completion {
+  mlx5::CqeOpcode opcode;
+  uint32_t qpn;
+  uint32_t user_index;
+  uint32_t bytes;  ///< received, read or fetched
+  mlx5::Be32 imm;  ///< as the peer stored it; counts with kResponderWriteImm and kResponderSendImm
+};
 
 /// A ring of CQEs and its consumer: keeps every completion, where a collapsed CQ keeps the newest.
 ///
@@ -16,14 +26,9 @@ class CompletionRing {
       : view_(view), consumer_index_(consumer_index) {}
 
   /// Takes the next completion: kOk or kError with the WQE's index, or kPending.
-  ///
-  /// The owner bit tells a new CQE from the one a round ago: it changes with each round of the ring.
   WARPVERBS_DEVICE Status PollCqOnce() {
-    const uint32_t slot = consumer_index_ & (view_.depth - 1);
-    const arch::CqeTail tail = A::LoadCqeTail(view_.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
-    const bool owner = (consumer_index_ & view_.depth) != 0;
-    if (Opcode(tail) == mlx5::CqeOpcode::kInvalid || OwnerBit(tail) != owner) return {.code = Code::kPending};
-    ++consumer_index_;
+    arch::CqeTail tail;
+    if (!Next(tail)) return {.code = Code::kPending};
     if (IsError(tail)) return ErrorStatus(ErrorWord(tail));
     A::AcquireAfterCompletion();
     return {.wqe_index = WqeCounter(tail)};
@@ -40,16 +45,78 @@ class CompletionRing {
     }
   }
 
+  /// Says more of the completion that was taken last, while it has not been given back.
+  WARPVERBS_DEVICE Completion Last() const {
+    const uint8_t* const cqe = Cqe(consumer_index_ - 1);
+    const arch::CqeTail tail = A::LoadCqeTail(cqe + mlx5::kCqeTailOffset);
+    return {.opcode = Opcode(tail),
+            .qpn = A::ToBe32(static_cast<uint32_t>(tail.high)).raw & 0xffffff,
+            .user_index = Field(cqe, offsetof(mlx5::Cqe64, srqn_uidx)) & 0xffffff,
+            .bytes = Field(cqe, offsetof(mlx5::Cqe64, byte_count)),
+            .imm = {A::Load32(Word(cqe, offsetof(mlx5::Cqe64, imm)))}};
+  }
+
   /// Gives the CQEs taken so far back to the NIC. Due before the ring is full, not after each one.
   WARPVERBS_DEVICE void UpdateCqDbrRecord() const {
-    A::StoreRelease(view_.dbrec, A::ToBe32(consumer_index_ & mlx5::kCqDbrIndexMask));
+    A::StoreRelease(view_.dbrec, A::ToBe32(consumer_index_ & mlx5::kCqDbrIndexMask).raw);
   }
 
   WARPVERBS_DEVICE uint32_t consumer_index() const { return consumer_index_; }
 
+  /// Takes the next CQE and shows its tail; false if none has arrived.
+  ///
+  /// The owner bit tells a new CQE from the one a round ago: it changes with each round of the ring.
+  WARPVERBS_DEVICE bool Next(arch::CqeTail& tail) {
+    tail = A::LoadCqeTail(Cqe(consumer_index_) + mlx5::kCqeTailOffset);
+    const bool owner = (consumer_index_ & view_.depth) != 0;
+    if (Opcode(tail) == mlx5::CqeOpcode::kInvalid || OwnerBit(tail) != owner) return false;
+    ++consumer_index_;
+    return true;
+  }
+
  private:
+  WARPVERBS_DEVICE const uint8_t* Cqe(uint32_t index) const {
+    return view_.cqe + (index & (view_.depth - 1)) * sizeof(mlx5::Cqe64);
+  }
+  WARPVERBS_DEVICE static const uint32_t* Word(const uint8_t* cqe, size_t offset) {
+    return reinterpret_cast<const uint32_t*>(cqe + offset);
+  }
+  WARPVERBS_DEVICE static uint32_t Field(const uint8_t* cqe, size_t offset) {
+    return A::ToBe32(A::Load32(Word(cqe, offset))).raw;
+  }
+
   CqView view_;
   uint32_t consumer_index_;
 };
+
+/// Shows a completion to the posters of a queue as a collapsed CQ would; but the first error stays, so that
+/// its cause is never lost.
+template <arch::Arch A>
+WARPVERBS_DEVICE void Deliver(QueueControl& queue, const arch::CqeTail& tail) {
+  auto* const words = reinterpret_cast<uint64_t*>(queue.cqe + mlx5::kCqeTailOffset);
+  if (IsError({0, A::Load(words + 1)})) return;
+  A::Store(words, tail.low);
+  A::StoreRelease(words + 1, tail.high);
+}
+
+/// Hands the completions that have arrived on a ring to the queues that they belong to.
+///
+/// Any thread may call it. One of them does the work while the others go on.
+template <arch::Arch A>
+WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
+  constexpr uint64_t kLocked = uint64_t{1} << 32;
+  const uint64_t consumer = A::Load(&control.consumer);
+  if ((consumer & kLocked) != 0) return;
+  CompletionRing<A> ring(control.cq, static_cast<uint32_t>(consumer));
+  arch::CqeTail tail;
+  if (!ring.Next(tail)) return;
+  if (A::CompareSwap(&control.consumer, consumer, consumer | kLocked) != consumer) return;
+  for (uint32_t taken = 1;; ++taken) {
+    QueueControl* const queue = control.queues[ring.Last().user_index];
+    if (queue != nullptr) Deliver<A>(*queue, tail);
+    if (taken == control.cq.depth || !ring.Next(tail)) break;
+  }
+  A::StoreRelease(&control.consumer, uint64_t{ring.consumer_index()});
+}
 
 }  // namespace warpverbs::device

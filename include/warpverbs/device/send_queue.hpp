@@ -1,76 +1,86 @@
 #pragma once
 
-#include "warpverbs/device/send_ring.hpp"
-#include "warpverbs/device/tail.hpp"
-#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/device/detail/producer.hpp"
+#include "warpverbs/device/detail/team.hpp"
 
 namespace warpverbs::device {
 
-/// A send queue with a collapsed CQ, as a kernel wants it: put, get a ticket, wait for the ticket.
+/// A send queue as a kernel wants it: post an operation, get a ticket, wait for the ticket.
 ///
-/// A thread makes its own SendQueue from the view that the host passes; it lives in registers. Errors last:
-/// once the queue pair has failed, every call says so until the host resets the queue. Once a sharer has
-/// given up between reserving a slot and ringing for it, every post says so (kError with syndrome 0); what
-/// was rung before still completes.
+/// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Errors
+/// last: once the queue pair has failed, every call says so until the host resets it. Once a sharer has given
+/// up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
 ///
-/// @tparam Sharing  Exclusive or Shared: who may post to this queue while this object lives
-template <arch::Arch A, class Sharing>
+/// @tparam Sharing      Exclusive or Shared: who may post to this queue while this object lives
+/// @tparam Cooperation  Thread, Warp or Block: who makes each posting call together; see cooperation.hpp
+template <arch::Arch A, class Sharing, class Cooperation = Thread>
 class SendQueue {
+  static_assert(!(std::is_same_v<Sharing, Exclusive> && std::is_same_v<Cooperation, Block>),
+                "the warps of a block share the queue: take Shared");
+
  public:
-  /// How long a poster waits for the doorbells before its own. They are rung within a microsecond; later than
-  /// this, the thread that owes one is dead.
-  static constexpr uint64_t kTurnLimitNs = 10'000'000'000;
+  class Batch;
 
-  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view)
-      : ring_(view),
-        tail_(view.control),
-        complete_(tail_.rung() - view.depth),
-        error_(A::Load(&view.control->error)) {}
+  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const Cooperation& cooperation = {})
+      : producer_(view), team_(cooperation) {}
 
-  /// Writes `local` to `remote` at the peer.
+  /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
-  /// @param limit  how long to wait for a free slot. By default not at all: kFull instead
-  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways the WQE completes with the next one that has it; one
-  /// in
-  ///               any `depth` must have it, and the last one before a Flush()
+  /// @param limit  how long to wait for free slots. By default not at all: kFull instead. Once it has slots,
+  /// a
+  ///               post waits for the doorbells before its own, which are rung within a microsecond; it gives
+  ///               up after 10 s, or if the abort word is set, and that ends the queue
+  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways it completes with the next one that has it; one in
+  ///               any `depth` slots must have it, and the last one before a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
-  /// @errors  kFull, kTimeout, kAborted: nothing was posted. kError: see the class
-  WARPVERBS_DEVICE Posted Put(const RemoteMemory& remote, const LocalMemory& local, const Limit& limit = {},
-                              uint32_t flags = mlx5::kCqeAlways) {
-    return Post(limit, [&](uint32_t index) { return ring_.PostWrite(index, remote, local, flags); });
+  /// @errors  kFull, kTimeout, kInvalid: nothing was posted. kAborted: nothing was posted, or the queue
+  /// ended.
+  ///          kError: see the class
+  template <class Operation>
+  WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
+                               uint32_t flags = mlx5::kCqeAlways) {
+    const uint32_t slots = operation.Slots(view());
+    const Mistake mistake = Refusal(operation, slots);
+    if constexpr (!kAlone) {
+      team_.Gather();
+      const bool fits = mistake == Mistake::kNone && slots <= view().depth / team_.size();
+      if (team_.All(fits && slots == team_.Share(slots)))
+        return PostBy(team_, operation, slots, limit, flags);
+      return PostInTurn(team_, operation, limit, flags);
+    } else if constexpr (kLanesCollide) {
+      return PostInTurn(Team<A, Warp>(Warp(A::ActiveLanes())), operation, limit, flags);
+    } else {
+      if (mistake != Mistake::kNone) return Invalid(mistake);
+      return PostBy(team_, operation, slots, limit, flags);
+    }
   }
 
-  /// As Put; it also completes a receive of the peer, which shows `imm`.
-  WARPVERBS_DEVICE Posted PutImm(const RemoteMemory& remote, const LocalMemory& local, mlx5::Be32 imm,
-                                 const Limit& limit = {}, uint32_t flags = mlx5::kCqeAlways) {
-    return Post(limit, [&](uint32_t index) { return ring_.PostWriteImm(index, remote, local, imm, flags); });
-  }
-
-  /// As Put, of up to 28 bytes that travel in the WQE: `value` need not be registered and may change at once.
-  template <InlineValue T>
-  WARPVERBS_DEVICE Posted PutInline(const RemoteMemory& remote, const T& value, const Limit& limit = {},
-                                    uint32_t flags = mlx5::kCqeAlways) {
-    return Post(limit, [&](uint32_t index) { return ring_.PostWriteInline(index, remote, value, flags); });
+  /// Reserves slots for a batch: operations that are published together.
+  ///
+  /// @param slots  for each caller, the same for all of a warp
+  /// @errors  as Post, in Batch::status()
+  [[nodiscard]] WARPVERBS_DEVICE Batch Begin(uint32_t slots, const Limit& limit = {}) {
+    static_assert(!kLanesCollide,
+                  "the lanes of this processor's warps cannot wait for each other: take Warp");
+    team_.Gather();
+    return Batch(*this, slots, limit);
   }
 
   /// Says whether a post is done: kOk, kPending, or kError.
   ///
   /// A post that was done before the queue pair failed is kOk as long as that can be told: a collapsed CQ
   /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
-  /// before it are lost.
-  WARPVERBS_DEVICE Status Test(Ticket ticket) {
-    const Status status = Probe(ticket);
-    if (status.code != Code::kPending || !tail_.Look()) return status;
-    return Probe(ticket);  // a ticket of long ago shows as done only beside the present end of the queue
-  }
+  /// before it are lost. A ring keeps both.
+  WARPVERBS_DEVICE Status Test(Ticket ticket) { return producer_.Test(ticket); }
 
   /// Waits until a post is done.
   ///
   /// @errors  as Test; kTimeout, kAborted: it may still complete
   WARPVERBS_DEVICE Status Wait(Ticket ticket, const Limit& limit) {
     for (Waiter<A> waiter(limit);;) {
-      const Status status = waiter.IsMilestone() ? Test(ticket) : Probe(ticket);
+      const Status status = waiter.IsMilestone() ? producer_.Test(ticket) : producer_.Probe(ticket);
       if (status.code != Code::kPending) return status;
+      producer_.DrainRing();
       if (const Code code = waiter.Next(); code != Code::kPending) return {.code = code};
     }
   }
@@ -79,125 +89,145 @@ class SendQueue {
   ///
   /// @errors  as Wait
   WARPVERBS_DEVICE Status Flush(const Limit& limit) {
-    tail_.Look();
-    return Wait({tail_.rung() - 1}, limit);
+    producer_.tail().Look();
+    return Wait({producer_.tail().turn() - 1}, limit);
   }
 
   /// Leaves the end of the queue where the next kernel finds it. An exclusive poster must call it last of
   /// all.
-  WARPVERBS_DEVICE void Save() const { tail_.Save(); }
+  WARPVERBS_DEVICE void Save() const {
+    if (team_.Leads()) producer_.tail().Save();
+  }
 
  private:
-  template <class Encode>
-  WARPVERBS_DEVICE Posted Post(const Limit& limit, const Encode& encode) {
-    uint32_t index = 0;
-    Status status = Reserve(limit, index);
-    if (status.ok()) status = Publish(index, encode(index));
-    return {status, {index}};
+  static constexpr bool kAlone = std::is_same_v<Cooperation, Thread>;
+  /// Lanes in lockstep cannot wait in loops for each other, as sharers do.
+  static constexpr bool kLanesCollide = kAlone && A::kLockstep && std::is_same_v<Sharing, Shared>;
+
+  WARPVERBS_DEVICE const QueueView& view() const { return producer_.view(); }
+
+  WARPVERBS_DEVICE static Posted Invalid(Mistake mistake) {
+    return {{.code = Code::kInvalid, .mistake = mistake}, {}};
   }
 
-  /// Takes the next index if its slot is free. A free slot seen earlier is still free, so this seldom looks.
+  template <class Operation>
+  WARPVERBS_DEVICE Mistake Refusal(const Operation& operation, uint32_t slots) const {
+    if (slots > view().depth) return slots == kTooLong ? Mistake::kMessageTooLong : Mistake::kTooManySlots;
+    if constexpr (kChecked) return operation.Check(RegionCheck(view().control->regions));
+    return Mistake::kNone;
+  }
+
+  template <class Team, class Operation>
+  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, uint32_t slots,
+                                 const Limit& limit, uint32_t flags) {
+    uint32_t base = 0;
+    const Status status = Reserve(team, slots, limit, base);
+    if (!status.ok()) return {status, {}};
+    const uint32_t index = base + slots * team.rank();
+    const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
+    return {Publish(team, base, slots, doorbell, limit.abort), {index + slots - 1}};
+  }
+
+  /// Each lane posts by itself, one after another: what they bring differs too much, or is too much.
+  template <class Operation>
+  WARPVERBS_DEVICE Posted PostInTurn(const Team<A, Warp>& team, const Operation& operation,
+                                     const Limit& limit, uint32_t flags) {
+    Posted posted;
+    for (arch::LaneMask rest = team.lanes(); rest != 0;) {
+      const uint32_t lane = Team<A, Warp>::Last(rest);
+      if (A::Lane() == lane) {
+        const uint32_t slots = operation.Slots(view());
+        const Mistake mistake = Refusal(operation, slots);
+        posted = mistake != Mistake::kNone
+                     ? Invalid(mistake)
+                     : PostBy(Team<A, Thread>(Thread{}), operation, slots, limit, flags);
+      }
+      producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
+      rest &= ~(arch::LaneMask{1} << lane);
+    }
+    return posted;
+  }
+
+  template <class Team>
+  WARPVERBS_DEVICE Status Reserve(const Team& team, uint32_t slots, const Limit& limit, uint32_t& base) {
+    Status status;
+    if (team.Leads()) {
+      status = producer_.Reserve(slots * team.size(), limit);
+      base = producer_.tail().next() - slots * team.size();
+    }
+    base = team.Share(base);
+    return team.Share(status);
+  }
+
+  template <class Team>
+  WARPVERBS_DEVICE Status Publish(const Team& team, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
+                                  const uint64_t* abort) {
+    const uint32_t end = base + slots * team.size();
+    team.Join();
+    Status status;
+    if (team.Leads()) {
+      status = producer_.Publish(base, end, doorbell, abort);
+    } else {
+      producer_.tail().Follow(end);
+    }
+    return team.Share(status);
+  }
+
+  Producer<A, Sharing> producer_;
+  Team<A, Cooperation> team_;
+};
+
+/// Slots of a send queue that were reserved together and are published together. Until Submit() nothing else
+/// of this thread may post to the queue, and no other poster's WQE behind them is rung for: be quick.
+template <arch::Arch A, class Sharing, class Cooperation>
+class SendQueue<A, Sharing, Cooperation>::Batch {
+ public:
+  /// kOk, or why nothing was reserved: then Add() and Submit() say so too.
+  WARPVERBS_DEVICE const Status& status() const { return status_; }
+
+  /// Writes an operation, without publishing it.
   ///
-  /// A lost race for an index is no reason to give up at once: somebody else has posted meanwhile.
-  WARPVERBS_DEVICE Status Reserve(const Limit& limit, uint32_t& index) {
-    if (error_ != 0) return ErrorStatus(error_);
-    for (Waiter<A> waiter(limit);;) {
-      if (!HasRoom()) {
-        if (const Status status = LookForRoom(); !status.ok()) return status;
-      }
-      if (HasRoom()) {
-        index = tail_.next();
-        if (tail_.Claim()) return {};
-        complete_ = Floor();  // it was for another end of the queue
-        if (limit.deadline_ns == 0) continue;
-      }
-      if (const Code code = waiter.Next(); code != Code::kPending) {
-        return {.code = limit.deadline_ns == 0 ? Code::kFull : code};
-      }
-    }
+  /// @errors  kInvalid: nothing was added; kTooManySlots if too few are left
+  template <class Operation>
+  WARPVERBS_DEVICE Posted Add(const Operation& operation, uint32_t flags = mlx5::kCqeAlways) {
+    if (!status_.ok()) return {status_, {}};
+    const uint32_t slots = operation.Slots(queue_.view());
+    Mistake mistake = queue_.Refusal(operation, slots);
+    if (mistake == Mistake::kNone && slots > end_ - next_) mistake = Mistake::kTooManySlots;
+    if (mistake != Mistake::kNone) return Invalid(mistake);
+    doorbell_ = operation.template Encode<A>(queue_.view(), next_, flags);
+    next_ += slots;
+    return {{}, {next_ - 1}};
   }
 
-  WARPVERBS_DEVICE Status LookForRoom() {
-    tail_.Look();
-    error_ = A::Load(&ring_.view().control->error);
-    if (error_ != 0) return ErrorStatus(error_);
-    const arch::CqeTail cqe = LoadCqe();
-    if (IsError(cqe)) return ErrorStatus(Record(ErrorWord(cqe)));
-    complete_ = CompletedBelow(cqe, Floor());
-    return {};
+  /// Publishes what was added; what was not used is filled with NOPs. Once.
+  ///
+  /// @return  the ticket of this caller's last operation, which is done after all before it
+  WARPVERBS_DEVICE Posted Submit() {
+    if (!status_.ok()) return {status_, {}};
+    while (next_ != end_) Add(Nop());
+    return {queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_), {end_ - 1}};
   }
 
-  WARPVERBS_DEVICE Status Publish(uint32_t index, mlx5::Be64 doorbell) {
-    if (!tail_.IsTurn(index)) {
-      if (const Status status = AwaitTurn(index); !status.ok()) return status;
-    }
-    ring_.UpdateSendDbrRecord(index + 1);
-    ring_.RingDoorbell(doorbell);
-    tail_.HandOver(index);
-    return {};
+ private:
+  friend class SendQueue;
+
+  WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const Limit& limit)
+      : queue_(queue), slots_(slots), abort_(limit.abort) {
+    status_ = slots == 0 || slots > queue.view().depth / queue.team_.size()
+                  ? Invalid(Mistake::kTooManySlots).status
+                  : queue.Reserve(queue.team_, slots, limit, base_);
+    next_ = base_ + slots * queue.team_.rank();
+    end_ = next_ + slots;
   }
 
-  /// Waits until all earlier WQEs are rung, so that doorbells leave in order. Giving up leaves a gap for
-  /// good.
-  WARPVERBS_DEVICE Status AwaitTurn(uint32_t index) {
-    for (Waiter<A> waiter({.deadline_ns = A::NowNs() + kTurnLimitNs}); !tail_.LookForTurn(index);) {
-      if (waiter.IsMilestone()) error_ = A::Load(&ring_.view().control->error);
-      if (error_ != 0) return ErrorStatus(error_);
-      if (waiter.Next() != Code::kPending) return ErrorStatus(Record(kErrorValid | (index & 0xffff)));
-    }
-    return {};
-  }
-
-  WARPVERBS_DEVICE Status Probe(Ticket ticket) {
-    const arch::CqeTail cqe = LoadCqe();
-    if (IsError(cqe)) return Judge(ticket, ErrorWord(cqe));
-    complete_ = CompletedBelow(cqe, Floor());
-    return IsBefore(ticket.index, complete_) ? Done() : Status{.code = Code::kPending};
-  }
-
-  /// Tells a post that was done before the queue pair failed from one that failed with it.
-  WARPVERBS_DEVICE Status Judge(Ticket ticket, uint64_t error_word) {
-    if (IsBefore(ticket.index, complete_)) return Done();
-    const Status status = ErrorStatus(Record(error_word));
-    if (status.syndrome == static_cast<uint8_t>(mlx5::Syndrome::kFlushed)) return status;
-    // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
-    // it.
-    tail_.Look();
-    const uint32_t failed = tail_.next() - static_cast<uint16_t>(tail_.next() - status.wqe_index);
-    return IsBefore(ticket.index, failed) ? Done() : status;
-  }
-
-  /// Makes an error the queue's own, unless it has one already, and returns which one counts. What the NIC
-  /// reports counts more than a sharer that gave up.
-  WARPVERBS_DEVICE uint64_t Record(uint64_t error_word) {
-    const uint64_t first = A::CompareSwap(&ring_.view().control->error, 0, error_word);
-    error_ = first != 0 ? first : error_word;
-    return ErrorStatus(error_).syndrome != 0 ? error_ : error_word;
-  }
-
-  WARPVERBS_DEVICE static Status Done() {
-    A::AcquireAfterCompletion();
-    return {};
-  }
-
-  WARPVERBS_DEVICE arch::CqeTail LoadCqe() const {
-    return A::LoadCqeTail(ring_.view().cqe + mlx5::kCqeTailOffset);
-  }
-
-  /// Below it all is complete, or the slots of what has been rung would not have been free.
-  WARPVERBS_DEVICE uint32_t Floor() const { return tail_.rung() - ring_.view().depth; }
-
-  /// Where others have posted since the last look, more may be complete than that look has seen reserved.
-  WARPVERBS_DEVICE bool HasRoom() const {
-    return static_cast<int32_t>(tail_.next() - complete_) < static_cast<int32_t>(ring_.view().depth);
-  }
-
-  WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
-
-  SendRing<A> ring_;
-  Tail<A, Sharing> tail_;
-  uint32_t complete_;  ///< below it all is complete: what was seen last
-  uint64_t error_;     ///< QueueControl::error as seen last
+  SendQueue& queue_;
+  uint32_t slots_;         ///< of each caller
+  const uint64_t* abort_;  ///< as for Begin()
+  Status status_;
+  uint32_t base_ = 0;  ///< of all callers
+  uint32_t next_, end_;
+  mlx5::Be64 doorbell_ = {0};
 };
 
 }  // namespace warpverbs::device

@@ -13,7 +13,22 @@ enum class Code : uint8_t {
   kFull,     ///< no free slot, and the caller did not want to wait for one. Nothing was posted
   kTimeout,  ///< the deadline passed
   kAborted,  ///< the abort word was set
+  kInvalid,  ///< the request cannot be posted: see Status::mistake. Nothing was posted
   kError,    ///< the queue pair has failed; the syndrome says why, if it is not 0. Lasting
+};
+
+/// Why a request cannot be posted. The first two are always found, the rest by a checked build only.
+enum class Mistake : uint8_t {
+  kNone,
+  kTooManySlots,       ///< it takes more WQEBBs than the queue has, or than its batch has left
+  kMessageTooLong,     ///< it is longer than the device's longest message and cannot be split
+  kMisaligned,         ///< an atomic's address is no multiple of its size
+  kUnknownLkey,        ///< no registered region of this side has the key
+  kLocalOutOfBounds,   ///< the buffer does not lie in the region of its key
+  kLocalReadOnly,      ///< the NIC may not write there
+  kUnknownRkey,        ///< no region that the peer told of has the key
+  kRemoteOutOfBounds,  ///< the remote range does not lie in the region of its key
+  kRemoteRights,       ///< the peer's region does not allow the operation
 };
 
 struct Status {
@@ -21,12 +36,15 @@ struct Status {
   /// mlx5::Syndrome; 0 without kError, or where a poster gave up its turn: see SendQueue.
   uint8_t syndrome = 0;
   uint8_t vendor_syndrome = 0;
-  uint16_t wqe_index = 0;  ///< of the first failed WQE that was seen
+  uint8_t opcode = 0;      ///< mlx5::WqeOpcode of the first failed WQE that was seen
+  uint16_t wqe_index = 0;  ///< and its index modulo 2^16
+  Mistake mistake = Mistake::kNone;
+  uint8_t reserved = 0;
 
   WARPVERBS_HOST_DEVICE constexpr bool ok() const { return code == Code::kOk; }
 };
 
-/// Names a posted WQE: its index modulo 2^32. Good until 2^31 more are posted to its queue.
+/// Names a post: the index of its last WQE modulo 2^32. Good until 2^31 more are posted to its queue.
 struct Ticket {
   uint32_t index;
 };
@@ -41,35 +59,6 @@ struct Posted {
 struct Limit {
   uint64_t deadline_ns = 0;         ///< in the arch's NowNs()
   const uint64_t* abort = nullptr;  ///< stop too when this word is not 0
-};
-
-/// One wait: call Next() after each look that found nothing.
-template <arch::Arch A>
-class Waiter {
- public:
-  WARPVERBS_DEVICE explicit Waiter(const Limit& limit) : limit_(limit) {}
-
-  /// Pauses, then answers kPending to look again, or why to stop.
-  ///
-  /// The clock and the abort word cost more to read than what is waited for: see IsMilestone().
-  WARPVERBS_DEVICE Code Next() {
-    if (limit_.deadline_ns == 0) return Code::kTimeout;
-    if (milestone_) {
-      if (limit_.abort != nullptr && A::Load(limit_.abort) != 0) return Code::kAborted;
-      if (A::NowNs() >= limit_.deadline_ns) return Code::kTimeout;
-    }
-    const bool long_pause = A::Pause(rounds_);
-    milestone_ = ++rounds_ % 64 == 0 || long_pause;
-    return Code::kPending;
-  }
-
-  /// True in the first round, in every 64th and after a long pause: for looks that are too dear for each.
-  WARPVERBS_DEVICE bool IsMilestone() const { return milestone_; }
-
- private:
-  Limit limit_;
-  uint32_t rounds_ = 0;
-  bool milestone_ = true;
 };
 
 }  // namespace warpverbs::device

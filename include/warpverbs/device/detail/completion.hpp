@@ -39,13 +39,15 @@ WARPVERBS_HOST_DEVICE constexpr uint32_t CompletedBelow(const arch::CqeTail& tai
 WARPVERBS_HOST_DEVICE constexpr uint64_t ErrorWord(const arch::CqeTail& tail) {
   const uint64_t syndrome = tail.low >> 56;
   const uint64_t vendor_syndrome = tail.low >> 48 & 0xff;
-  return kErrorValid | syndrome << 24 | vendor_syndrome << 16 | WqeCounter(tail);
+  const uint64_t opcode = tail.high & 0xff;
+  return kErrorValid | opcode << 32 | syndrome << 24 | vendor_syndrome << 16 | WqeCounter(tail);
 }
 
 WARPVERBS_HOST_DEVICE constexpr Status ErrorStatus(uint64_t error_word) {
   return {.code = Code::kError,
           .syndrome = static_cast<uint8_t>(error_word >> 24),
           .vendor_syndrome = static_cast<uint8_t>(error_word >> 16),
+          .opcode = static_cast<uint8_t>(error_word >> 32),
           .wqe_index = static_cast<uint16_t>(error_word)};
 }
 

@@ -1,0 +1,147 @@
+#pragma once
+
+#include "warpverbs/device/operations.hpp"
+
+/// Operations that change 4 or 8 bytes of the peer at once, and fetch what was there.
+///
+/// The old value comes to `fetched` (sizeof(T) bytes, whatever its own length says) or, without an lkey,
+/// nowhere. The remote address is a multiple of sizeof(T); no byte beside it is touched. The device must have
+/// the operation: host::Capabilities::atomic_operations, atomic_sizes.
+namespace warpverbs::device {
+
+template <class T>
+concept AtomicWord = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
+
+/// The functions below make them. A plain opcode has 8 bytes; for 4 bytes its masked form does the same.
+///
+/// @source  the layouts: mlx5/wqe.hpp (`Masked...Segment`); what each bit does: the same
+template <AtomicWord T, mlx5::WqeOpcode kOpcode>
+struct Atomic {
+  RemoteMemory remote;
+  LocalMemory fetched;
+  T operands[4];  ///< swap or add, compare or field boundary, swap mask, compare mask
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView& view) const { return kSlots + HasTrailer(view); }
+
+  /// Two slots, or a value that must be flushed, are followed by a WQE that completes for them.
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    const bool trailer = HasTrailer(view);
+    const WqeWriter<A> wqe(view, index);
+    wqe.Remote(remote);
+    if constexpr (kIsWide) {
+      wqe.Pair64(2, operands[0], operands[1]);
+      if constexpr (kSlots == 2) wqe.Pair64(3, operands[2], operands[3]);
+    } else {
+      wqe.Quad32(2, operands);
+    }
+    wqe.Data(2 + kSlots, fetched.lkey.raw != 0 ? Old() : Sink(view));
+    const mlx5::Be64 doorbell = wqe.Control({kOpcode,
+                                             3 + kSlots,
+                                             trailer ? WithoutCompletion(flags) : flags,
+                                             {0},
+                                             static_cast<uint32_t>(kOpmod)});
+    if (!trailer) return doorbell;
+    return (Flushes(view) ? Dump{Old()} : Nop()).template Encode<A>(view, index + kSlots, flags);
+  }
+
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    const LocalMemory local = fetched.lkey.raw != 0 ? Old() : LocalMemory{};
+    return check.Find({remote, sizeof(T), kAtomic, local, {}, true, sizeof(T)});
+  }
+
+ private:
+  static constexpr bool kIsWide = sizeof(T) == 8;
+  static constexpr bool kIsMasked =
+      kOpcode == mlx5::WqeOpcode::kAtomicMaskedCs || kOpcode == mlx5::WqeOpcode::kAtomicMaskedFa;
+  static constexpr uint32_t kSlots = kIsWide && kOpcode == mlx5::WqeOpcode::kAtomicMaskedCs ? 2 : 1;
+  static constexpr mlx5::AtomicOpmod kOpmod = !kIsMasked ? mlx5::AtomicOpmod::kPlain
+                                              : kIsWide  ? mlx5::AtomicOpmod::kExtended8
+                                                         : mlx5::AtomicOpmod::kExtended4;
+  static_assert(kIsMasked || kIsWide);
+
+  WARPVERBS_DEVICE bool Flushes(const QueueView& view) const {
+    return (view.flags & kDumpAfterRead) != 0 && fetched.lkey.raw != 0;
+  }
+  WARPVERBS_DEVICE bool HasTrailer(const QueueView& view) const { return kSlots == 2 || Flushes(view); }
+  WARPVERBS_DEVICE LocalMemory Old() const { return {fetched.addr, sizeof(T), fetched.lkey}; }
+  WARPVERBS_DEVICE static LocalMemory Sink(const QueueView& view) {
+    return {reinterpret_cast<uint64_t>(&view.control->sink), sizeof(T), {view.sink_lkey_be}};
+  }
+};
+
+template <AtomicWord T>
+using MaskedFetchAddOf = Atomic<T, mlx5::WqeOpcode::kAtomicMaskedFa>;
+template <AtomicWord T>
+using MaskedCompareSwapOf = Atomic<T, mlx5::WqeOpcode::kAtomicMaskedCs>;
+template <AtomicWord T>
+using FetchAddOf = Atomic<T, sizeof(T) == 8 ? mlx5::WqeOpcode::kAtomicFa : mlx5::WqeOpcode::kAtomicMaskedFa>;
+template <AtomicWord T>
+using CompareSwapOf =
+    Atomic<T, sizeof(T) == 8 ? mlx5::WqeOpcode::kAtomicCs : mlx5::WqeOpcode::kAtomicMaskedCs>;
+
+/// Adds, modulo 2^32 or 2^64.
+template <AtomicWord T>
+WARPVERBS_DEVICE FetchAddOf<T> FetchAdd(const RemoteMemory& remote, T addend,
+                                        const LocalMemory& fetched = {}) {
+  return {remote, fetched, {addend}};
+}
+
+/// Adds field by field: a set bit of `boundary` is a field's top bit and carries nothing into the next.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedFetchAddOf<T> MaskedFetchAdd(const RemoteMemory& remote, T addend, T boundary,
+                                                    const LocalMemory& fetched = {}) {
+  return {remote, fetched, {addend, boundary}};
+}
+
+/// What a compare-swap looks for, and what it puts there; only the bits that the masks have.
+template <AtomicWord T>
+struct Exchange {
+  T compare, swap;
+  T compare_mask = ~T{0}, swap_mask = ~T{0};
+};
+
+/// Replaces the word by `swap` if it is `compare`; all bits of both.
+template <AtomicWord T>
+WARPVERBS_DEVICE CompareSwapOf<T> CompareSwap(const RemoteMemory& remote, const Exchange<T>& exchange,
+                                              const LocalMemory& fetched = {}) {
+  return {remote, fetched, {exchange.swap, exchange.compare, ~T{0}, ~T{0}}};
+}
+
+/// Compares the bits of `compare_mask`; if they match, replaces the bits of `swap_mask`.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedCompareSwapOf<T> MaskedCompareSwap(const RemoteMemory& remote,
+                                                          const Exchange<T>& exchange,
+                                                          const LocalMemory& fetched = {}) {
+  return {remote, fetched, {exchange.swap, exchange.compare, exchange.swap_mask, exchange.compare_mask}};
+}
+
+/// Replaces the word, whatever it is; without `fetched` it is an atomic store.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedCompareSwapOf<T> Swap(const RemoteMemory& remote, T value,
+                                             const LocalMemory& fetched = {}) {
+  return {remote, fetched, {value, 0, ~T{0}, 0}};
+}
+
+/// Clears the bits that `bits` lacks.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedCompareSwapOf<T> FetchAnd(const RemoteMemory& remote, T bits,
+                                                 const LocalMemory& fetched = {}) {
+  return {remote, fetched, {0, 0, ~bits, 0}};
+}
+
+/// Sets the bits that `bits` has.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedCompareSwapOf<T> FetchOr(const RemoteMemory& remote, T bits,
+                                                const LocalMemory& fetched = {}) {
+  return {remote, fetched, {bits, 0, bits, 0}};
+}
+
+/// Flips the bits that `bits` has: an addition in which no bit carries.
+template <AtomicWord T>
+WARPVERBS_DEVICE MaskedFetchAddOf<T> FetchXor(const RemoteMemory& remote, T bits,
+                                              const LocalMemory& fetched = {}) {
+  return {remote, fetched, {bits, ~T{0}}};
+}
+
+}  // namespace warpverbs::device

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "warpverbs/device/memory.hpp"
+#include "warpverbs/device/status.hpp"
+
+/// What a checked build looks at before it posts. Define WARPVERBS_CHECKED for the whole program or nowhere.
+namespace warpverbs::device {
+
+#ifdef WARPVERBS_CHECKED
+inline constexpr bool kChecked = true;
+#else
+inline constexpr bool kChecked = false;
+#endif
+
+/// The memory that an operation touches.
+struct Footprint {
+  RemoteMemory remote = {};
+  uint64_t remote_bytes = 0;
+  uint32_t remote_rights = 0;  ///< Rights that the peer must have granted; 0: it touches nothing there
+  LocalMemory local = {};
+  LocalMemory second = {};
+  bool written = false;    ///< the NIC writes to the local memory
+  uint32_t alignment = 1;  ///< of the remote address
+};
+
+/// Holds an operation against the regions that the host knows; without a table, against the alignment only.
+class RegionCheck {
+ public:
+  WARPVERBS_DEVICE explicit RegionCheck(const RegionTable* table) : table_(table) {}
+
+  WARPVERBS_DEVICE Mistake Find(const Footprint& footprint) const {
+    if (footprint.remote.addr % footprint.alignment != 0) return Mistake::kMisaligned;
+    if (table_ == nullptr) return Mistake::kNone;
+    const uint32_t local_rights = kLocal | (footprint.written ? kWritable : 0u);
+    const LocalMemory entries[] = {footprint.local, footprint.second};
+    for (const LocalMemory& local : entries) {
+      if (local.bytes == 0) continue;
+      const Mistake mistake = FindRegion({local.addr, local.bytes, local.lkey.raw, local_rights});
+      if (mistake != Mistake::kNone) return mistake;
+    }
+    if (footprint.remote_rights == 0 || footprint.remote_bytes == 0) return Mistake::kNone;
+    return FindRegion(
+        {footprint.remote.addr, footprint.remote_bytes, footprint.remote.rkey.raw, footprint.remote_rights});
+  }
+
+ private:
+  /// Looks for the region of a key: one at most has it.
+  WARPVERBS_DEVICE Mistake FindRegion(const Region& wanted) const {
+    const bool local = (wanted.rights & kLocal) != 0;
+    for (uint32_t i = 0; i < table_->count; ++i) {
+      const Region& region = table_->regions[i];
+      if (region.key_be != wanted.key_be || ((region.rights & kLocal) != 0) != local) continue;
+      const uint64_t offset = wanted.addr - region.addr;
+      if (offset > region.bytes || wanted.bytes > region.bytes - offset) {
+        return local ? Mistake::kLocalOutOfBounds : Mistake::kRemoteOutOfBounds;
+      }
+      if ((wanted.rights & ~region.rights) == 0) return Mistake::kNone;
+      return local ? Mistake::kLocalReadOnly : Mistake::kRemoteRights;
+    }
+    return local ? Mistake::kUnknownLkey : Mistake::kUnknownRkey;
+  }
+
+  const RegionTable* table_;
+};
+
+}  // namespace warpverbs::device

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <type_traits>
+
+#include "warpverbs/arch/arch.hpp"
+#include "warpverbs/device/memory.hpp"
+#include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+/// The one encoder: requests become the bytes of send queue slots, as rdma-core's libmlx5 writes them.
+namespace warpverbs::device {
+
+/// What fits into a slot behind the control, remote address and inline header.
+inline constexpr uint32_t kMaxInlineWriteBytes = 28;
+
+/// A value that can travel in a WQE.
+template <class T>
+concept InlineValue = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxInlineWriteBytes;
+
+/// What the control segment says beside its place in the queue.
+struct ControlFields {
+  mlx5::WqeOpcode opcode;
+  uint32_t segments;  ///< of the whole WQE, this one included
+  uint32_t flags;     ///< mlx5::CtrlFlags
+  mlx5::Be32 imm = {0};
+  uint32_t opmod = 0;
+};
+
+/// Writes one WQE from slot `index` on, 16 bytes at a time.
+///
+/// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/{device,e2e}
+template <arch::Arch A>
+class WqeWriter {
+ public:
+  WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index)
+      : view_(view), index_(index), slot_(SlotOf(index)) {}
+
+  /// Writes the control segment, and returns its first 8 bytes: what the doorbell register takes.
+  WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
+    const mlx5::Be32 index_opcode =
+        A::ToBe32(control.opmod << 24 | (index_ & 0xffff) << 8 | static_cast<uint32_t>(control.opcode));
+    const uint64_t first = Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
+    A::StoreSegment(slot_, first, Join(control.flags << 24, control.imm.raw));
+    return {first};
+  }
+
+  WARPVERBS_DEVICE void Remote(const RemoteMemory& remote) const {
+    A::StoreSegment(slot_ + mlx5::kSegmentBytes, A::ToBe64(remote.addr).raw, remote.rkey.raw);
+  }
+
+  /// Writes a data segment; returns how many: none for an empty message, since a length of 0 means 2 GiB.
+  WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
+    if (local.bytes == 0) return 0;
+    const mlx5::Be32 bytes = A::ToBe32(static_cast<uint32_t>(local.bytes));
+    A::StoreSegment(At(segment), Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
+    return 1;
+  }
+
+  /// Writes a segment of two 64-bit operands.
+  WARPVERBS_DEVICE void Pair64(uint32_t segment, uint64_t first, uint64_t second) const {
+    A::StoreSegment(At(segment), A::ToBe64(first).raw, A::ToBe64(second).raw);
+  }
+
+  /// Writes a segment of four 32-bit operands.
+  WARPVERBS_DEVICE void Quad32(uint32_t segment, const uint32_t (&words)[4]) const {
+    A::StoreSegment(At(segment), Join(A::ToBe32(words[0]).raw, A::ToBe32(words[1]).raw),
+                    Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw));
+  }
+
+  /// Puts the payload itself behind the remote address, and returns how many segments that makes.
+  template <InlineValue T>
+  WARPVERBS_DEVICE uint32_t Inline(const T& value) const {
+    uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
+    __builtin_memcpy(words + 1, &value, sizeof(T));
+    A::StoreSegment(At(2), Join(words[0], words[1]), Join(words[2], words[3]));
+    if constexpr (sizeof words[0] + sizeof(T) <= mlx5::kSegmentBytes) return 1;
+    A::StoreSegment(At(3), Join(words[4], words[5]), Join(words[6], words[7]));
+    return 2;
+  }
+
+ private:
+  static constexpr uint32_t kSegmentsPerSlot = mlx5::kWqebbBytes / mlx5::kSegmentBytes;
+
+  WARPVERBS_DEVICE uint8_t* SlotOf(uint32_t index) const {
+    return view_.sq + uint64_t{index & (view_.depth - 1)} * mlx5::kWqebbBytes;
+  }
+
+  /// A WQE of several slots goes on at the start of the queue where its end is reached.
+  WARPVERBS_DEVICE uint8_t* At(uint32_t segment) const {
+    uint8_t* const slot = segment < kSegmentsPerSlot ? slot_ : SlotOf(index_ + segment / kSegmentsPerSlot);
+    return slot + segment % kSegmentsPerSlot * mlx5::kSegmentBytes;
+  }
+
+  /// Two 32-bit words as they follow each other in memory.
+  WARPVERBS_DEVICE static uint64_t Join(uint32_t first, uint32_t second) {
+    return uint64_t{second} << 32 | first;
+  }
+
+  const QueueView& view_;
+  uint32_t index_;
+  uint8_t* slot_;
+};
+
+}  // namespace warpverbs::device

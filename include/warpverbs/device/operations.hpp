@@ -1,0 +1,208 @@
+#pragma once
+
+#include "warpverbs/device/detail/region_check.hpp"
+#include "warpverbs/device/detail/wqe_writer.hpp"
+
+/// What to post, as values: SendQueue, its batches and SendRing take any of them.
+///
+/// An operation takes Slots() slots (WQEBBs), of which the last is a WQE of its own, so that an index past it
+/// is past all of them. Encode() writes them from slot `index` on and returns the doorbell's value for the
+/// last; only that one has the caller's completion flags. Check() is what a checked build asks first.
+/// More of them: atomics.hpp, signal.hpp.
+namespace warpverbs::device {
+
+/// What Slots() says of a message that is too long and cannot be split.
+inline constexpr uint32_t kTooLong = ~0u;
+
+/// The flags of a WQE with more of its operation behind it: nobody wants to hear of it unless it fails.
+WARPVERBS_HOST_DEVICE constexpr uint32_t WithoutCompletion(uint32_t flags) {
+  return flags & ~uint32_t{mlx5::kCompletionMask | mlx5::kSolicited};
+}
+
+/// Lets the NIC read the first byte of local memory, which flushes what it has written there before. For
+/// devices and memory that need it after a read: see kDumpAfterRead. With 0 bytes it does nothing.
+struct Dump {
+  LocalMemory local;
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView&) const { return 1; }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    const WqeWriter<A> wqe(view, index);
+    const uint32_t data = wqe.Data(1, {local.addr, local.bytes != 0, local.lkey});
+    return wqe.Control({data != 0 ? mlx5::WqeOpcode::kDump : mlx5::WqeOpcode::kNop, 1 + data, flags});
+  }
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const { return check.Find({.local = local}); }
+};
+
+/// Does nothing, but in order.
+WARPVERBS_DEVICE Dump Nop() { return {}; }
+
+/// Starts what follows only after all earlier reads and atomics of the queue. Writes and sends need none:
+/// they keep their order anyway.
+struct Fence : Dump {
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    return Dump::Encode<A>(view, index, flags | mlx5::kFence);
+  }
+};
+
+/// Stops the queue until a completion queue of the same device has got `count` completions in its life,
+/// modulo 2^32. The queue pair must have been created for it: host::EndpointConfig::wait_on_cq.
+struct WaitCq {
+  uint32_t cqn;
+  uint32_t count;
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView&) const { return 1; }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    constexpr uint32_t kOnProducerIndex = 1;
+    const WqeWriter<A> wqe(view, index);
+    wqe.Quad32(1, {0, 0, count, cqn});
+    return wqe.Control({mlx5::WqeOpcode::kWait, 2, flags, {0}, kOnProducerIndex});
+  }
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck&) const { return Mistake::kNone; }
+};
+
+/// Writes, reads and sends: payload from or to one entry of local memory, or two that follow each other. The
+/// functions below make them.
+template <mlx5::WqeOpcode kOpcode>
+struct Message {
+  RemoteMemory remote;
+  LocalMemory local, second;
+  mlx5::Be32 imm = {0};
+
+  /// A message of one entry is split where it is longer than the device's longest; a send cannot be.
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView& view) const {
+    const uint32_t messages = Messages(view);
+    return messages == kTooLong ? kTooLong : messages + Dumps(view);
+  }
+
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    if (!Dumps(view)) return EncodeMessages<A>(view, index, flags);
+    EncodeMessages<A>(view, index, WithoutCompletion(flags));
+    return Dump{local.bytes != 0 ? local : second}.Encode<A>(view, index + Messages(view), flags);
+  }
+
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    const uint32_t rights = kIsRead ? uint32_t{kReadable} : kHasRemote ? uint32_t{kWritable} : 0;
+    return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead});
+  }
+
+ private:
+  static constexpr bool kIsRead = kOpcode == mlx5::WqeOpcode::kRdmaRead;
+  static constexpr bool kIsWriteImm = kOpcode == mlx5::WqeOpcode::kRdmaWriteImm;
+  static constexpr bool kHasRemote = kOpcode == mlx5::WqeOpcode::kRdmaWrite || kIsWriteImm || kIsRead;
+  /// What all but the last message of a long one are.
+  static constexpr mlx5::WqeOpcode kPiece = kIsWriteImm ? mlx5::WqeOpcode::kRdmaWrite : kOpcode;
+
+  WARPVERBS_DEVICE bool Dumps(const QueueView& view) const {
+    return kIsRead && (view.flags & kDumpAfterRead) != 0;
+  }
+
+  WARPVERBS_DEVICE uint32_t Messages(const QueueView& view) const {
+    constexpr uint64_t kMore = 0xffff;  // than any queue has slots
+    const uint64_t longest = uint64_t{1} << view.log_max_message;
+    if (second.bytes != 0 || !kHasRemote) {
+      return local.bytes <= longest && second.bytes <= longest - local.bytes ? 1 : kTooLong;
+    }
+    const uint64_t more = local.bytes == 0 ? 0 : (local.bytes - 1) >> view.log_max_message;
+    return 1 + static_cast<uint32_t>(more < kMore ? more : kMore);
+  }
+
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 EncodeMessages(const QueueView& view, uint32_t index, uint32_t flags) const {
+    const uint64_t longest = uint64_t{1} << view.log_max_message;
+    RemoteMemory to = remote;
+    for (LocalMemory rest = local;; ++index) {
+      const bool last = !kHasRemote || rest.bytes <= longest;
+      const WqeWriter<A> wqe(view, index);
+      if constexpr (kHasRemote) wqe.Remote(to);
+      uint32_t segments = kHasRemote ? 2 : 1;
+      segments += wqe.Data(segments, {rest.addr, last ? rest.bytes : longest, rest.lkey});
+      segments += wqe.Data(segments, second);
+      const mlx5::Be64 doorbell =
+          wqe.Control({last ? kOpcode : kPiece, segments, last ? flags : WithoutCompletion(flags), imm});
+      if (last) return doorbell;
+      to.addr += longest;
+      rest.addr += longest;
+      rest.bytes -= longest;
+    }
+  }
+};
+
+/// Writes local memory to the peer.
+WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaWrite> Write(const RemoteMemory& remote,
+                                                            const LocalMemory& local,
+                                                            const LocalMemory& second = {}) {
+  return {remote, local, second};
+}
+
+/// Writes, and completes a receive of the peer, which shows `imm` as it is stored here.
+WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaWriteImm> WriteImm(const RemoteMemory& remote,
+                                                                  const LocalMemory& local, mlx5::Be32 imm,
+                                                                  const LocalMemory& second = {}) {
+  return {remote, local, second, imm};
+}
+
+/// Reads the peer's memory into local memory.
+WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaRead> Read(const RemoteMemory& remote,
+                                                          const LocalMemory& local,
+                                                          const LocalMemory& second = {}) {
+  return {remote, local, second};
+}
+
+/// Sends a message into the peer's next receive.
+WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kSend> Send(const LocalMemory& local,
+                                                      const LocalMemory& second = {}) {
+  return {{}, local, second};
+}
+
+/// Sends; the peer's completion shows `imm` as it is stored here.
+WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kSendImm> SendImm(const LocalMemory& local, mlx5::Be32 imm,
+                                                            const LocalMemory& second = {}) {
+  return {{}, local, second, imm};
+}
+
+/// Writes a value that travels in the WQE itself: it need not be registered, and may change at once.
+template <InlineValue T>
+struct WriteInline {
+  RemoteMemory remote;
+  T value;
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView&) const { return 1; }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    const WqeWriter<A> wqe(view, index);
+    wqe.Remote(remote);
+    return wqe.Control({mlx5::WqeOpcode::kRdmaWrite, 2 + wqe.Inline(value), flags});
+  }
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    return check.Find({remote, sizeof(T), kWritable});
+  }
+};
+
+/// One operation and then another, by one reservation and one doorbell.
+template <class First, class Second>
+struct Sequence {
+  First first;
+  Second second;
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView& view) const {
+    const uint32_t slots = first.Slots(view), more = second.Slots(view);
+    return slots == kTooLong || more == kTooLong ? kTooLong : slots + more;
+  }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    first.template Encode<A>(view, index, WithoutCompletion(flags));
+    return second.template Encode<A>(view, index + first.Slots(view), flags);
+  }
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    const Mistake mistake = first.Check(check);
+    return mistake != Mistake::kNone ? mistake : second.Check(check);
+  }
+};
+template <class First, class Second>
+Sequence(First, Second) -> Sequence<First, Second>;
+
+}  // namespace warpverbs::device

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/memory.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace warpverbs::device {
+
+/// A message or a write with immediate that has arrived.
+struct Received {
+  Status status;
+  uint32_t index = 0;  ///< of the receive that took it: the n-th posted, from 0, modulo 2^32
+  uint32_t bytes = 0;  ///< that came, into the receive's memory or where the write went
+  bool has_imm = false;
+  bool is_write = false;  ///< a write with immediate: the receive's memory is untouched
+  mlx5::Be32 imm = {0};   ///< as the peer stored it
+};
+
+/// A receive queue: post memory, get what arrives in it, in the order of posting.
+///
+/// One thread uses it at a time, and calls Save() last of all. The peer's sends wait (receiver not ready)
+/// while no receive is posted.
+template <arch::Arch A>
+class ReceiveQueue {
+ public:
+  WARPVERBS_DEVICE explicit ReceiveQueue(const ReceiveQueueView& view)
+      : ReceiveQueue(view, A::Load(view.state)) {}
+
+  /// Posts memory for one message, in up to two parts. The NIC knows of it after Submit().
+  ///
+  /// @errors  kFull: all receives are posted. kInvalid: two parts, and the WQEs are made for one
+  WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
+    if (posted_ - ring_.consumer_index() == view_.depth) return {.code = Code::kFull};
+    if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) {
+      return {.code = Code::kInvalid, .mistake = Mistake::kTooManySlots};
+    }
+    PostRecv(posted_++, local, second);
+    return {};
+  }
+
+  /// Hands all posted receives to the NIC.
+  WARPVERBS_DEVICE void Submit() const { UpdateRecvDbrRecord(posted_); }
+
+  /// Takes what arrived next: kOk, kPending, or kError, which lasts.
+  WARPVERBS_DEVICE Received PollOnce() {
+    const uint32_t index = ring_.consumer_index();
+    Received received{.status = ring_.PollCqOnce(), .index = index};
+    if (!received.status.ok()) return received;
+    const Completion completion = ring_.Last();
+    received.bytes = completion.bytes;
+    received.is_write = completion.opcode == mlx5::CqeOpcode::kResponderWriteImm;
+    received.has_imm = received.is_write || completion.opcode == mlx5::CqeOpcode::kResponderSendImm;
+    if (received.has_imm) received.imm = completion.imm;
+    return received;
+  }
+
+  /// Waits for it.
+  ///
+  /// @errors  kTimeout, kAborted: nothing came
+  WARPVERBS_DEVICE Received Poll(const Limit& limit) {
+    for (Waiter<A> waiter(limit);;) {
+      const Received received = PollOnce();
+      if (received.status.code != Code::kPending) return received;
+      if (const Code code = waiter.Next(); code != Code::kPending) return {.status = {.code = code}};
+    }
+  }
+
+  /// Leaves the queue where the next kernel finds it.
+  WARPVERBS_DEVICE void Save() const {
+    A::Store(view_.state, uint64_t{posted_} << 32 | ring_.consumer_index());
+  }
+
+  // For those who keep the indices themselves.
+
+  /// Writes the receive of `index`, a free-running count that starts at 0.
+  ///
+  /// @pre    fewer than `depth` receives before it are under way
+  /// @source rdma-core v44, providers/mlx5/qp.c, mlx5_post_recv(): an invalid lkey ends the list
+  WARPVERBS_DEVICE void PostRecv(uint32_t index, const LocalMemory& local,
+                                 const LocalMemory& second = {}) const {
+    uint8_t* segment = view_.rq + uint64_t{index & (view_.depth - 1)} * view_.stride;
+    uint8_t* const end = segment + view_.stride;
+    const LocalMemory parts[] = {local, second};
+    for (const LocalMemory& part : parts) {
+      if (part.bytes == 0 || segment == end) continue;
+      const uint64_t bytes = A::ToBe32(static_cast<uint32_t>(part.bytes)).raw;
+      A::StoreSegment(segment, uint64_t{part.lkey.raw} << 32 | bytes, A::ToBe64(part.addr).raw);
+      segment += mlx5::kSegmentBytes;
+    }
+    if (segment != end) A::StoreSegment(segment, uint64_t{A::ToBe32(mlx5::kInvalidLkey).raw} << 32, 0);
+  }
+
+  /// Hands every receive below `end` to the NIC; there is no doorbell to ring.
+  WARPVERBS_DEVICE void UpdateRecvDbrRecord(uint32_t end) const {
+    A::StoreRelease(view_.dbrec, A::ToBe32(end & mlx5::kQpDbrIndexMask).raw);
+  }
+
+ private:
+  WARPVERBS_DEVICE ReceiveQueue(const ReceiveQueueView& view, uint64_t state)
+      : view_(view),
+        ring_(view.cq, static_cast<uint32_t>(state)),
+        posted_(static_cast<uint32_t>(state >> 32)) {}
+
+  ReceiveQueueView view_;
+  CompletionRing<A> ring_;
+  uint32_t posted_;
+};
+
+}  // namespace warpverbs::device
