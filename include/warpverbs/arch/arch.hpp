@@ -47,6 +47,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   A::StoreSegment(bytes, x, x);
   // Stores a word that the NIC or other posters read, after every earlier store, doorbells included.
   A::StoreRelease(word32, uint32_t{});
+  A::StoreRelease(word, x);
   // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
   A::StoreReleaseMmio(word, mlx5::Be64{});
 

@@ -29,6 +29,10 @@ struct BasicCuda {
     Release();
     asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
   }
+  WARPVERBS_DEVICE static void StoreRelease(uint64_t* word, uint64_t value) {
+    Release();
+    Store(word, value);
+  }
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     Release();
     asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;" ::"l"(doorbell), "l"(value.raw) : "memory");

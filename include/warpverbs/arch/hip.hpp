@@ -24,6 +24,9 @@ struct Hip {
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
   }
+  WARPVERBS_DEVICE static void StoreRelease(uint64_t* word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  }
   /// One lane after the other: of doorbells that several lanes ring in one step some are lost, even where
   /// each lane has a register of its own.
   ///
