@@ -67,9 +67,10 @@ struct ReceiveQueueView {
   uint8_t* rq;      ///< stride * depth
   uint32_t* dbrec;  ///< the receive half of the doorbell record
   CqView cq;
-  uint64_t* state;  ///< posted << 32 | taken, both in WQEs: see ReceiveQueue::Save()
-  uint32_t depth;   ///< in WQEs; a power of two, at most 32768
-  uint32_t stride;  ///< of a WQE in bytes: 16 for each scatter entry; a power of two
+  uint64_t* state;     ///< posted << 32 | taken, both in WQEs: see ReceiveQueue::Save()
+  uint32_t depth;      ///< in WQEs; a power of two, at most 32768
+  uint32_t stride;     ///< of a WQE in bytes: 16 for each scatter entry; a power of two
+  uint32_t first_cqe;  ///< where on the ring the completion of receive 0 is: a reset does not rewind a CQ
 };
 
 }  // namespace warpverbs::device

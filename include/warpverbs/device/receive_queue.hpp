@@ -30,7 +30,7 @@ class ReceiveQueue {
   ///
   /// @errors  kFull: all receives are posted. kInvalid: two parts, and the WQEs are made for one
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
-    if (posted_ - ring_.consumer_index() == view_.depth) return {.code = Code::kFull};
+    if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
     if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) {
       return {.code = Code::kInvalid, .mistake = Mistake::kTooManySlots};
     }
@@ -43,7 +43,7 @@ class ReceiveQueue {
 
   /// Takes what arrived next: kOk, kPending, or kError, which lasts.
   WARPVERBS_DEVICE Received PollOnce() {
-    const uint32_t index = ring_.consumer_index();
+    const uint32_t index = taken();
     Received received{.status = ring_.PollCqOnce(), .index = index};
     if (!received.status.ok()) return received;
     const Completion completion = ring_.Last();
@@ -66,9 +66,7 @@ class ReceiveQueue {
   }
 
   /// Leaves the queue where the next kernel finds it.
-  WARPVERBS_DEVICE void Save() const {
-    A::Store(view_.state, uint64_t{posted_} << 32 | ring_.consumer_index());
-  }
+  WARPVERBS_DEVICE void Save() const { A::Store(view_.state, uint64_t{posted_} << 32 | taken()); }
 
   // For those who keep the indices themselves.
 
@@ -98,8 +96,10 @@ class ReceiveQueue {
  private:
   WARPVERBS_DEVICE ReceiveQueue(const ReceiveQueueView& view, uint64_t state)
       : view_(view),
-        ring_(view.cq, static_cast<uint32_t>(state)),
+        ring_(view.cq, view.first_cqe + static_cast<uint32_t>(state)),
         posted_(static_cast<uint32_t>(state >> 32)) {}
+
+  WARPVERBS_DEVICE uint32_t taken() const { return ring_.consumer_index() - view_.first_cqe; }
 
   ReceiveQueueView view_;
   CompletionRing<A> ring_;
