@@ -25,6 +25,9 @@ struct Cpu {
   static void StoreRelease(uint32_t* word, uint32_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
+  static void StoreRelease(uint64_t* word, uint64_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_release);
+  }
   /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
@@ -73,18 +76,12 @@ struct Cpu {
   static uint32_t Lane() { return cpu::place->lane(); }
   static LaneMask ActiveLanes() { return LaneMask{1} << Lane(); }
   static void SyncLanes(LaneMask mask) { cpu::place->Exchange(mask, 0); }
-  static LaneMask Ballot(LaneMask mask, bool vote) {
-    const cpu::LaneValues votes = cpu::place->Exchange(mask, vote ? 1 : 0);
-    LaneMask yes = 0;
-    for (uint32_t lane = 0; lane < votes.size(); ++lane) yes |= votes[lane] << lane;
-    return yes;
-  }
+  static LaneMask Ballot(LaneMask mask, bool vote) { return cpu::place->Ballot(mask, vote); }
   static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
-    cpu::Require(lane < cpu::kMaxLanes && (mask >> lane & 1) != 0, "a shuffle names a lane out of its mask");
-    return cpu::place->Exchange(mask, value)[lane];
+    return cpu::place->Shuffle(mask, value, lane);
   }
   static uint32_t Shuffle(LaneMask mask, uint32_t value, uint32_t lane) {
-    return static_cast<uint32_t>(Shuffle(mask, uint64_t{value}, lane));
+    return static_cast<uint32_t>(cpu::place->Shuffle(mask, value, lane));
   }
   static void SyncBlock() { cpu::place->SyncBlock(); }
 

@@ -37,6 +37,17 @@ class Place {
 
   /// Waits until every thread of the block has called it or has ended.
   virtual void SyncBlock() {}
+
+  LaneMask Ballot(LaneMask mask, bool vote) {
+    const LaneValues votes = Exchange(mask, vote ? 1 : 0);
+    LaneMask yes = 0;
+    for (uint32_t lane = 0; lane < kMaxLanes; ++lane) yes |= votes[lane] << lane;
+    return yes;
+  }
+  uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t from) {
+    Require(from < kMaxLanes && (mask >> from & 1) != 0, "a shuffle names a lane out of its mask");
+    return Exchange(mask, value)[from];
+  }
 };
 
 /// The place of every thread that RunBlock() does not run.

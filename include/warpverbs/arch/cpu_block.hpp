@@ -1,0 +1,99 @@
+#pragma once
+
+#include <algorithm>
+#include <barrier>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "warpverbs/arch/cpu_place.hpp"
+#include "warpverbs/arch/cpu_warp.hpp"
+
+/// Blocks and warps of CPU threads, for tests of kernels that cooperate.
+namespace warpverbs::arch::cpu {
+
+/// The threads of a block, of which every `warp_lanes` form a warp.
+class Block {
+ public:
+  Block(uint32_t threads, uint32_t warp_lanes) : warp_lanes_(warp_lanes), barrier_(threads) {
+    for (uint32_t first = 0; first < threads; first += warp_lanes)
+      warps_.emplace_back(std::min(warp_lanes, threads - first));
+  }
+
+  /// Runs a kernel as thread `thread`, on the calling one.
+  void Run(uint32_t thread, const std::function<void(uint32_t thread)>& kernel) {
+    Warp& warp = warps_[thread / warp_lanes_];
+    LanePlace here(*this, warp, thread % warp_lanes_);
+    place = &here;
+    try {
+      kernel(thread);
+    } catch (...) {
+      std::call_once(failed_, [this] { failure_ = std::current_exception(); });
+    }
+    place = &alone;
+    warp.End(here.lane());
+    barrier_.arrive_and_drop();
+  }
+
+  /// The first exception that left a kernel; null if none has.
+  std::exception_ptr failure() const { return failure_; }
+
+ private:
+  class LanePlace final : public Place {
+   public:
+    LanePlace(Block& block, Warp& warp, uint32_t lane) : block_(block), warp_(warp), lane_(lane) {}
+
+    uint32_t lane() const override { return lane_; }
+    LaneValues Exchange(LaneMask mask, uint64_t value) override { return warp_.Exchange(lane_, mask, value); }
+    void SyncBlock() override { block_.barrier_.arrive_and_wait(); }
+
+   private:
+    Block& block_;
+    Warp& warp_;
+    const uint32_t lane_;
+  };
+
+  const uint32_t warp_lanes_;
+  std::deque<Warp> warps_;
+  std::barrier<> barrier_;
+  std::once_flag failed_;
+  std::exception_ptr failure_;
+};
+
+/// Runs a kernel as a block, each thread on one of the system, and waits for all of them.
+///
+/// Lanes run as they like, as on a GPU without lockstep. One that ends while others wait for it is the
+/// kernel's fault there as here. It ends those with an exception, so that nothing hangs.
+///
+/// @param kernel      gets the thread's index in the block
+/// @param warp_lanes  1 to 64; the last warp may be short
+/// @errors  the first exception that left a kernel. Aborts where a lane names a mask that lacks itself, or
+/// lanes that it cannot meet
+inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)>& kernel,
+                     uint32_t warp_lanes = 32) {
+  Block block(threads, warp_lanes);
+  {
+    std::vector<std::jthread> running;
+    const auto start = [&](uint32_t thread) noexcept {  // the others would wait for one that cannot start
+      running.emplace_back([&block, &kernel, thread] { block.Run(thread, kernel); });
+    };
+    for (uint32_t thread = 0; thread < threads; ++thread) start(thread);
+  }
+  if (block.failure() != nullptr) std::rethrow_exception(block.failure());
+}
+
+/// Runs a kernel as several blocks at once; as RunBlock().
+inline void RunGrid(uint32_t blocks, uint32_t threads,
+                    const std::function<void(uint32_t block, uint32_t thread)>& kernel,
+                    uint32_t warp_lanes = 32) {
+  RunBlock(blocks, [&](uint32_t block) {
+    RunBlock(
+        threads, [&](uint32_t thread) { kernel(block, thread); }, warp_lanes);
+  });
+}
+
+}  // namespace warpverbs::arch::cpu

@@ -1,0 +1,44 @@
+// Wrong masks abort with a sentence.
+#include <gtest/gtest.h>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
+
+namespace warpverbs::arch {
+namespace {
+
+class CpuBlockDeathTest : public testing::Test {
+ protected:
+  CpuBlockDeathTest() { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+TEST_F(CpuBlockDeathTest, MaskWithoutTheCallerAborts) {
+  const auto kernel = [](uint32_t) { Cpu::SyncLanes(0b10); };
+  EXPECT_DEATH(cpu::RunBlock(2, kernel), "a lane names a mask that lacks itself");
+}
+
+TEST_F(CpuBlockDeathTest, LanesThatTheWarpLacksAbort) {
+  const auto kernel = [](uint32_t thread) {
+    if (thread == 4) Cpu::Ballot(0b11, true);
+  };
+  EXPECT_DEATH(cpu::RunBlock(5, kernel, 4), "a lane names lanes that its warp does not have");
+}
+
+TEST_F(CpuBlockDeathTest, ShuffleFromOutOfTheMaskAborts) {
+  const auto kernel = [](uint32_t) { Cpu::Shuffle(0b0011, 1U, 2); };
+  EXPECT_DEATH(cpu::RunBlock(2, kernel), "a shuffle names a lane out of its mask");
+  EXPECT_DEATH(Cpu::Shuffle(1, 1U, 64), "a shuffle names a lane out of its mask");
+}
+
+TEST_F(CpuBlockDeathTest, LanesThatWaitForEachOtherWithDifferentMasksAbort) {
+  const auto kernel = [](uint32_t thread) { Cpu::SyncLanes(thread == 0 ? 0b11 : 0b111); };
+  EXPECT_DEATH(cpu::RunBlock(3, kernel), "two lanes wait for each other with different masks");
+}
+
+TEST_F(CpuBlockDeathTest, OtherLanesOfAThreadInNoBlockAbort) {
+  EXPECT_DEATH(Cpu::SyncLanes(0b11), "a warp of one lane names other lanes than its own");
+  EXPECT_DEATH(Cpu::SyncLanes(0b10), "a warp of one lane names other lanes than its own");
+}
+
+}  // namespace
+}  // namespace warpverbs::arch
