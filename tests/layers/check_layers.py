@@ -10,7 +10,7 @@ MAY_INCLUDE = {
     "mlx5": set(),
     "arch": {"mlx5"},
     "device": {"arch", "mlx5"},
-    "host": {"device", "mlx5"},
+    "host": {"device", "arch", "mlx5"},
     "transport": {"host", "device", "arch"},
     "gpuio": {"transport", "host"},
     "softhca": {"mlx5"},

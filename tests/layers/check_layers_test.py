@@ -28,6 +28,10 @@ class CheckLayers(unittest.TestCase):
                 with self.subTest(layer=layer, other=other):
                     self.assertEqual(self.include(layer, other) == [], other == layer or other in allowed)
 
+    def test_host_may_run_the_data_path_itself(self):
+        self.assertEqual(self.include("host", "arch") + self.include("host", "device"), [])
+        self.assertEqual(len(self.include("arch", "host") + self.include("device", "host")), 2)
+
     def test_names_file_and_rule(self):
         self.assertEqual(self.include("softhca", "host"), [
             "include/warpverbs/softhca/x.hpp: includes warpverbs/host/host.hpp, but softhca/ may include mlx5"])
