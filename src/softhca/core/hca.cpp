@@ -168,6 +168,12 @@ void Hca::CheckCq(uint32_t cqn) const {
   if (!cqs_.contains(cqn)) Absent("completion queue", cqn);
 }
 
+void SharedReceiveQueue::CheckLimit() {
+  if (limit == 0 || queue.Available() >= limit) return;
+  limit = 0;
+  if (config.on_limit) config.on_limit();
+}
+
 uint32_t Hca::CreateSrq(SrqConfig config) {
   CheckPd(config.pdn);
   CheckReceive(config.queue);
@@ -190,6 +196,7 @@ void Hca::SetSrqLimit(uint32_t srqn, uint32_t limit) {
   SharedReceiveQueue* const srq = FindSrq(srqn);
   if (srq == nullptr) Absent("shared receive queue", srqn);
   srq->limit = limit;
+  srq->CheckLimit();
 }
 
 uint32_t Hca::CreateQp(QpConfig config) {

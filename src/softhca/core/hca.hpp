@@ -38,6 +38,9 @@ struct SharedReceiveQueue {
   SrqConfig config;
   ReceiveQueue queue;
   uint32_t limit = 0;  ///< 0: not armed
+
+  /// Announces that fewer receives wait than the limit, once for each limit that is set.
+  void CheckLimit();
 };
 
 /// How many objects of each kind there are.

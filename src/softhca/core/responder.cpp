@@ -57,11 +57,7 @@ Response FailReceive(QueuePair& target, uint16_t wqe_index, Syndrome local, Synd
 
 ReceiveWqe TakeReceive(QueuePair& target) {
   const ReceiveWqe wqe = target.receives->Take();
-  SharedReceiveQueue* const srq = target.srq;
-  if (srq != nullptr && srq->limit != 0 && srq->queue.Available() < srq->limit) {
-    srq->limit = 0;
-    if (srq->config.on_limit) srq->config.on_limit();
-  }
+  if (target.srq != nullptr) target.srq->CheckLimit();
   return wqe;
 }
 

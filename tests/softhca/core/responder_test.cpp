@@ -315,6 +315,18 @@ TEST_F(SharedReceiveTest, AnnouncesOnceThatFewReceivesAreLeft) {
   EXPECT_EQ(limits, 1);
 }
 
+TEST_F(SharedReceiveTest, AnnouncesAtOnceIfFewReceivesAreLeftWhenTheLimitIsSet) {
+  for (int i = 0; i < 2; ++i) PostShared(Data(buffer, 0, 64));
+  hca.SetSrqLimit(srqn, 2);
+  EXPECT_EQ(limits, 0) << "two are there, as many as the limit";
+  hca.SetSrqLimit(srqn, 3);
+  EXPECT_EQ(limits, 1);
+  EXPECT_EQ(hca.FindSrq(srqn)->limit, 0u);
+  hca.SetSrqLimit(srqn, 0);
+  Complete(a, Send(8));
+  EXPECT_EQ(limits, 1);
+}
+
 TEST_F(SharedReceiveTest, ErrorOfOneUserLeavesTheReceivesToTheOthers) {
   PostShared(Data(buffer, 0, 64));
   hca.ModifyQp(c->qpn, QpState::kError, {});
