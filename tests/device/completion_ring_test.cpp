@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "test_queue.hpp"
+#include "test_nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
 namespace warpverbs::device {

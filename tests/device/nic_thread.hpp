@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "test_queue.hpp"
+#include "test_nic.hpp"
 
 namespace warpverbs::device {
 

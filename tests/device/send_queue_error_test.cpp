@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "test_queue.hpp"
+#include "test_nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
@@ -28,7 +28,7 @@ template <class Sharing>
 struct FailingQueue {
   FailingQueue(uint32_t position, Syndrome syndrome) {
     nic.FailAt(kStart + position, syndrome);
-    while (tickets.size() < kDepth) tickets.push_back(queue.Put(Remote(to), Local(from)).ticket);
+    while (tickets.size() < kDepth) tickets.push_back(queue.Post(Write(Remote(to), Local(from))).ticket);
   }
 
   void Step(uint32_t count) {
@@ -86,7 +86,8 @@ TYPED_TEST(SendQueueError, FirstErrorStays) {
   ExpectError(failing.queue.Wait(failing.tickets[3], {}), Syndrome::kRemoteAccess, kStart + 1);
   failing.Step(2);  // the flushes
   ExpectError(failing.queue.Flush({}), Syndrome::kRemoteAccess, kStart + 1);
-  const uint64_t word = kErrorValid | uint64_t{0x13} << 24 | uint64_t{kVendorSyndrome} << 16 | 0xffff;
+  const uint64_t word =
+      kErrorValid | uint64_t{8} << 32 | uint64_t{0x13} << 24 | uint64_t{kVendorSyndrome} << 16 | 0xffff;
   EXPECT_EQ(failing.memory.control.error, word);
 }
 
@@ -94,7 +95,9 @@ TYPED_TEST(SendQueueError, PostingFailsAtOnceOnceTheErrorIsKnown) {
   FailingQueue<TypeParam> failing(0, Syndrome::kLocalProtection);
   failing.Step(1);
   const uint32_t record = failing.memory.dbrec;
-  const auto put = [&](auto& queue) { return queue.Put(Remote(failing.to), Local(failing.from)).status; };
+  const auto put = [&](auto& queue) {
+    return queue.Post(Write(Remote(failing.to), Local(failing.from))).status;
+  };
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);  // it looked for room
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);
   failing.queue.Save();

@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "nic_thread.hpp"
-#include "test_queue.hpp"
+#include "test_nic.hpp"
+#include "together.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
 namespace warpverbs::device {
 namespace {
 
 using arch::Cpu;
-
-Limit Soon() { return {.deadline_ns = Cpu::NowNs() + 20'000'000'000}; }
-Limit InAMillisecond() { return {.deadline_ns = Cpu::NowNs() + 1'000'000}; }
 
 template <class Sharing>
 class SendQueueTest : public testing::Test {
@@ -27,7 +25,7 @@ class SendQueueTest : public testing::Test {
   std::vector<Ticket> PutMany(Queue& queue, uint32_t count) {
     std::vector<Ticket> tickets;
     for (uint32_t i = 0; i < count; ++i) {
-      const Posted posted = queue.Put(Remote(to_), Local(from_));
+      const Posted posted = queue.Post(Write(Remote(to_), Local(from_)));
       EXPECT_TRUE(posted.status.ok()) << i;
       tickets.push_back(posted.ticket);
     }
@@ -53,7 +51,7 @@ void WriteThrough(uint32_t depth, uint32_t start, uint32_t count) {
   SendQueue<Cpu, Sharing> queue(memory.View());
   Posted posted{};
   for (uint32_t i = 0; i < count; ++i) {
-    posted = queue.Put(Remote(to[i]), Local(from[i]), Soon());
+    posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
     ASSERT_TRUE(posted.status.ok()) << i;
     ASSERT_EQ(posted.ticket.index, start + i);
   }
@@ -88,9 +86,10 @@ TYPED_TEST(SendQueueTest, FullQueueRefusesAndOverwritesNothing) {
   const std::vector<uint8_t> before(memory.ring[0].bytes, memory.ring[0].bytes + 4 * mlx5::kWqebbBytes);
   const uint64_t abort = 1;
 
-  EXPECT_EQ(queue.Put(Remote(this->to_), Local(this->from_)).status.code, Code::kFull);
-  EXPECT_EQ(queue.Put(Remote(this->to_), Local(this->from_), InAMillisecond()).status.code, Code::kTimeout);
-  EXPECT_EQ(queue.Put(Remote(this->to_), Local(this->from_), {UINT64_MAX, &abort}).status.code,
+  EXPECT_EQ(queue.Post(Write(Remote(this->to_), Local(this->from_))).status.code, Code::kFull);
+  EXPECT_EQ(queue.Post(Write(Remote(this->to_), Local(this->from_)), InAMillisecond()).status.code,
+            Code::kTimeout);
+  EXPECT_EQ(queue.Post(Write(Remote(this->to_), Local(this->from_)), {UINT64_MAX, &abort}).status.code,
             Code::kAborted);
 
   EXPECT_TRUE(std::equal(before.begin(), before.end(), memory.ring[0].bytes));
@@ -104,9 +103,9 @@ TYPED_TEST(SendQueueTest, FullQueueTakesOneMoreForEachCompletion) {
   typename TestFixture::Queue queue(memory.View());
   this->PutMany(queue, 4);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(queue.Put(Remote(this->to_), Local(this->from_)).status.code, Code::kFull);
+    ASSERT_EQ(queue.Post(Write(Remote(this->to_), Local(this->from_))).status.code, Code::kFull);
     ASSERT_TRUE(nic.Step());
-    ASSERT_TRUE(queue.Put(Remote(this->to_), Local(this->from_)).status.ok());
+    ASSERT_TRUE(queue.Post(Write(Remote(this->to_), Local(this->from_))).status.ok());
   }
   EXPECT_EQ(nic.violation(), "");
 }
@@ -181,7 +180,7 @@ TYPED_TEST(SendQueueTest, UnsignalledPostsAreDoneWithTheNextSignalledOne) {
     Ticket tickets[4];
     for (int i = 0; i < 4; ++i) {
       const uint32_t flags = i == 3 ? mlx5::kCqeAlways : mlx5::kCqeOnError;
-      const Posted posted = queue.Put(Remote(this->to_), Local(this->from_), {}, flags);
+      const Posted posted = queue.Post(Write(Remote(this->to_), Local(this->from_)), {}, flags);
       ASSERT_TRUE(posted.status.ok());
       tickets[i] = posted.ticket;
     }
@@ -216,8 +215,9 @@ TYPED_TEST(SendQueueTest, InlineAndImmediateCarryTheirData) {
   Message sent;
   std::iota(std::begin(sent.bytes), std::end(sent.bytes), uint8_t{7});
   Message received{};
-  EXPECT_TRUE(queue.PutInline(Remote(received), sent).status.ok());
-  EXPECT_TRUE(queue.PutImm(Remote(this->to_), Local(this->from_), mlx5::Be32{0x01020304}).status.ok());
+  EXPECT_TRUE(queue.Post(WriteInline{Remote(received), sent}).status.ok());
+  EXPECT_TRUE(
+      queue.Post(WriteImm(Remote(this->to_), Local(this->from_), mlx5::Be32{0x01020304})).status.ok());
   EXPECT_EQ(memory.ring[1].bytes[12], 4);
   while (nic.Step()) {
   }

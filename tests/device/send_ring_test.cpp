@@ -6,15 +6,14 @@
 #include <thread>
 
 #include "nic_thread.hpp"
-#include "test_queue.hpp"
+#include "test_nic.hpp"
+#include "together.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
 namespace warpverbs::device {
 namespace {
 
 using arch::Cpu;
-
-Limit Soon() { return {.deadline_ns = Cpu::NowNs() + 20'000'000'000}; }
 
 TEST(SendRing, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSanitizer this proves the order
   TestQueue queue(4);
@@ -25,7 +24,7 @@ TEST(SendRing, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSanitiz
     EXPECT_EQ(queue.ring[0].bytes[7], 1);
   }};
   const SendRing<Cpu> ring(queue.View());
-  const mlx5::Be64 doorbell = ring.PostNop(0);
+  const mlx5::Be64 doorbell = ring.Post(0, Nop());
   ring.UpdateSendDbrRecord(1);
   ring.RingDoorbell(doorbell);
 }
@@ -37,7 +36,7 @@ TEST(SendRing, NicThatSeesTheRecordSeesTheWqe) {
     EXPECT_EQ(queue.ring[0].bytes[7], 1);
   }};
   const SendRing<Cpu> ring(queue.View());
-  ring.PostNop(0);
+  ring.Post(0, Nop());
   ring.UpdateSendDbrRecord(1);
 }
 

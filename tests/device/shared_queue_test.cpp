@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <latch>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "nic_thread.hpp"
-#include "test_queue.hpp"
+#include "test_nic.hpp"
+#include "together.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
@@ -17,21 +16,6 @@ namespace {
 
 using arch::Cpu;
 using mlx5::Syndrome;
-
-Limit Soon() { return {.deadline_ns = Cpu::NowNs() + 60'000'000'000}; }
-
-/// Runs `body(thread)` on threads that start together.
-template <class Body>
-void Together(uint32_t count, const Body& body) {
-  std::latch start(count);
-  std::vector<std::jthread> threads;
-  for (uint32_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      start.arrive_and_wait();
-      body(i);
-    });
-  }
-}
 
 struct Load {
   uint32_t threads;
@@ -53,7 +37,7 @@ TEST_P(SharedQueueUnderLoad, EveryWriteArrivesAndDoorbellsLeaveInOrder) {
     std::vector<uint32_t> from(kPuts);
     for (uint32_t i = 0; i < kPuts; ++i) {
       from[i] = thread * kPuts + i + 1;
-      const Posted posted = queue.Put(Remote(to[thread][i]), Local(from[i]), Soon());
+      const Posted posted = queue.Post(Write(Remote(to[thread][i]), Local(from[i])), Soon());
       ASSERT_TRUE(posted.status.ok()) << i;
       if (i % 16 != 0) continue;
       ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok()) << i;
@@ -87,7 +71,7 @@ TEST(SharedQueue, RacersForTheLastSlotsGetThemOrNothing) {
     Together(4, [&](uint32_t) {
       SendQueue<Cpu, Shared> queue(memory.View());
       Status status;
-      while ((status = queue.Put(Remote(data), Local(data)).status).ok()) ++posted;
+      while ((status = queue.Post(Write(Remote(data), Local(data))).status).ok()) ++posted;
       EXPECT_EQ(status.code, Code::kFull);
     });
     ASSERT_EQ(posted, kDepth);
@@ -108,9 +92,9 @@ TEST(SharedQueue, FailureEndsEveryThread) {
       uint64_t from = 1;
       uint64_t to = 0;
       Posted posted{};
-      while (posted.status.ok()) posted = queue.Put(Remote(to), Local(from), Soon());
+      while (posted.status.ok()) posted = queue.Post(Write(Remote(to), Local(from)), Soon());
       EXPECT_EQ(posted.status.code, Code::kError);
-      const Status lasting = queue.Put(Remote(to), Local(from), Soon()).status;
+      const Status lasting = queue.Post(Write(Remote(to), Local(from)), Soon()).status;
       EXPECT_EQ(lasting.code, Code::kError);
       EXPECT_NE(lasting.syndrome, 0);
       EXPECT_TRUE(queue.Flush(Soon()).code == Code::kError);
@@ -129,7 +113,7 @@ TEST(SharedQueue, WorksBesideOthersThatCameLater) {
   SendQueue<Cpu, Shared> second(memory.View());
   for (int i = 0; i < 30; ++i) {
     SendQueue<Cpu, Shared>& queue = i % 3 == 0 ? first : second;
-    const Posted posted = queue.Put(Remote(data), Local(data));
+    const Posted posted = queue.Post(Write(Remote(data), Local(data)));
     ASSERT_TRUE(posted.status.ok()) << i;
     ASSERT_EQ(posted.ticket.index, static_cast<uint32_t>(i));
     ASSERT_TRUE(nic.Step());
@@ -159,7 +143,7 @@ TEST(SharedQueue, IsNotFullWhenOthersHavePostedAndCompletedMeanwhile) {
   uint64_t data = 0;
   SendQueue<OvertakenCpu, Shared> queue(memory.View());
   OvertakenCpu::queue = &memory;
-  const Posted posted = queue.Put(Remote(data), Local(data));
+  const Posted posted = queue.Post(Write(Remote(data), Local(data)));
   EXPECT_TRUE(posted.status.ok());
   EXPECT_EQ(posted.ticket.index, 5u);
 }
@@ -170,9 +154,9 @@ TEST(SharedQueue, TicketStaysDoneHoweverFarTheOthersGo) {
   uint64_t data = 0;
   SendQueue<Cpu, Shared> idle(memory.View());
   SendQueue<Cpu, Shared> busy(memory.View());
-  const Posted posted = idle.Put(Remote(data), Local(data));
+  const Posted posted = idle.Post(Write(Remote(data), Local(data)));
   for (int i = 0; i < 200'000; ++i) {
-    ASSERT_TRUE(busy.Put(Remote(data), Local(data)).status.ok()) << i;
+    ASSERT_TRUE(busy.Post(Write(Remote(data), Local(data))).status.ok()) << i;
     while (nic.Step()) {
     }
     ASSERT_TRUE(idle.Test(posted.ticket).ok()) << i;
@@ -186,7 +170,7 @@ TEST(SharedQueue, NewsIsPendingForWhoHasBeenIdle) {
   SendQueue<Cpu, Shared> idle(memory.View());
   SendQueue<Cpu, Shared> busy(memory.View());
   for (int i = 0; i < 100'000; ++i) {
-    const Posted posted = busy.Put(Remote(data), Local(data));
+    const Posted posted = busy.Post(Write(Remote(data), Local(data)));
     ASSERT_EQ(idle.Test(posted.ticket).code, Code::kPending) << i;
     ASSERT_TRUE(nic.Step());
   }
@@ -203,16 +187,16 @@ TEST(SharedQueue, SharerThatDiesWithASlotIsFoundOut) {
   uint64_t data = 0;
   SendQueue<HastyCpu, Shared> queue(memory.View());
   SendQueue<HastyCpu, Shared> other(memory.View());
-  const Posted before = queue.Put(Remote(data), Local(data));
+  const Posted before = queue.Post(Write(Remote(data), Local(data)));
   ASSERT_TRUE(before.status.ok());
   memory.control.tail += uint64_t{1} << 32;  // reserved by a thread that does nothing more
 
-  const Posted behind = queue.Put(Remote(data), Local(data));
+  const Posted behind = queue.Post(Write(Remote(data), Local(data)));
   EXPECT_EQ(behind.status.code, Code::kError);
   EXPECT_EQ(behind.status.syndrome, 0);
   EXPECT_EQ(behind.status.wqe_index, 2);
-  EXPECT_EQ(queue.Put(Remote(data), Local(data)).status.code, Code::kError);
-  EXPECT_EQ(other.Put(Remote(data), Local(data)).status.code, Code::kError);
+  EXPECT_EQ(queue.Post(Write(Remote(data), Local(data))).status.code, Code::kError);
+  EXPECT_EQ(other.Post(Write(Remote(data), Local(data))).status.code, Code::kError);
 
   ASSERT_TRUE(nic.Step());
   EXPECT_TRUE(queue.Test(before.ticket).ok()) << "what had been rung for is done all the same";

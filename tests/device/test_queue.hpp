@@ -1,32 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <mutex>
 #include <vector>
 
 #include "warpverbs/device/queue_view.hpp"
-#include "warpverbs/device/wqe.hpp"
+#include "warpverbs/device/memory.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::device {
 
-/// A send queue in ordinary memory, laid out as a host would, that may start at any index.
-class TestQueue {
- public:
-  static constexpr uint32_t kQpn = 0x123456;
-
-  explicit TestQueue(uint32_t depth, uint32_t start = 0);
-
-  QueueView View();
-
-  std::vector<mlx5::Wqebb> ring;
-  mlx5::Cqe64 cqe;
-  uint32_t dbrec = 0;
-  uint64_t doorbell = 0;  ///< 0 until it is rung: no doorbell has queue pair number 0
-  QueueControl control;
-};
+inline constexpr mlx5::Be32 kTestKey{0x44332211};  ///< of all memory, here and at the peer
+inline constexpr uint8_t kVendorSyndrome = 0x77;   ///< of every failed TestCqe
 
 /// What a CQE is to say.
 struct TestCqe {
@@ -34,55 +21,85 @@ struct TestCqe {
   uint16_t wqe_counter = 0;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
   bool owner = false;
+  mlx5::WqeOpcode wqe_opcode = mlx5::WqeOpcode::kRdmaWrite;
+  uint32_t user_index = 0;
+  uint32_t bytes = 0;
+  mlx5::Be32 imm = {0};
 };
-
-inline constexpr uint8_t kVendorSyndrome = 0x77;  ///< of every failed TestCqe
 
 /// Writes a CQE as a NIC does, its last 8 bytes last.
 void WriteCqe(mlx5::Cqe64& cqe, const TestCqe& content);
 
-/// The NIC of one TestQueue: acts on the doorbell, reads the WQEs, carries out writes and reports them.
-///
-/// It has one rule more than a NIC: the memory keys are kKey. What breaks a rule is kept in violation().
-class TestNic {
+/// A ring of CQEs in ordinary memory, and the NIC's end of it. May start at any index.
+class TestCq {
  public:
-  static constexpr mlx5::Be32 kKey{0x44332211};
+  explicit TestCq(uint32_t depth, uint32_t start = 0);
 
-  explicit TestNic(TestQueue& queue, uint32_t start = 0) : queue_(queue), next_(start), rung_(start) {}
+  CqView View();
 
-  /// Fails the WQE of this index when it comes to it, and flushes those that follow.
-  void FailAt(uint32_t index, mlx5::Syndrome syndrome);
+  /// Writes the next CQE; its owner bit is the ring's affair.
+  void Push(TestCqe content);
 
-  /// Executes the next WQE; false if none is rung for.
-  bool Step();
-
-  uint32_t next() const { return next_; }
-  const std::string& violation() const { return violation_; }
+  uint32_t dbrec = 0;
 
  private:
-  void ReadDoorbell();
-  void Execute(const uint8_t* wqe);
-  void Write(const uint8_t* wqe, const mlx5::CtrlSegment& control);
-  void Expect(bool condition, const char* rule);
-
-  TestQueue& queue_;
+  std::mutex mutex_;  // NICs of several queues
+  std::vector<mlx5::Cqe64> cqes_;
   uint32_t next_;
-  uint32_t rung_;
-  uint64_t doorbell_ = 0;
-  bool failing_ = false;
-  uint32_t fail_at_ = 0;
-  mlx5::Syndrome fail_with_{};
-  std::string violation_;
 };
 
-/// Memory of both sides in one, with the keys that TestNic knows.
+class TestQueue;
+
+/// A ring of CQEs that several queues share. Queues come to it by their constructor.
+class TestRing {
+ public:
+  explicit TestRing(uint32_t depth, uint32_t start = 0);
+
+  uint32_t Add(QueueControl& queue);
+
+  TestCq cq;
+  CompletionRingControl control;
+
+ private:
+  QueueControl* queues_[8] = {};
+  uint32_t count_ = 0;
+};
+
+/// A send queue in ordinary memory, laid out as a host would, that may start at any index.
+class TestQueue {
+ public:
+  static constexpr uint32_t kQpn = 0x123456;
+
+  /// @param completions  nullptr: the CQ is collapsed
+  explicit TestQueue(uint32_t depth, uint32_t start = 0, TestRing* completions = nullptr);
+
+  QueueView View();
+
+  /// Reports a completion where the posters look for it.
+  void Complete(TestCqe content);
+
+  std::vector<mlx5::Wqebb> ring;
+  mlx5::Cqe64 cqe;
+  uint32_t dbrec = 0;
+  uint64_t doorbell = 0;  ///< 0 until it is rung: no doorbell has queue pair number 0
+  uint64_t host_error = 0;
+  QueueControl control;
+  uint32_t log_max_message = 30;
+  uint32_t flags = 0;
+
+ private:
+  TestRing* completions_;
+  uint32_t user_index_ = 0;
+};
+
+/// Memory of both sides in one.
 template <class T>
 LocalMemory Local(T& object) {
-  return {reinterpret_cast<uint64_t>(&object), sizeof object, TestNic::kKey};
+  return {reinterpret_cast<uint64_t>(&object), sizeof object, kTestKey};
 }
 template <class T>
 RemoteMemory Remote(T& object) {
-  return {reinterpret_cast<uint64_t>(&object), TestNic::kKey};
+  return {reinterpret_cast<uint64_t>(&object), kTestKey};
 }
 
 }  // namespace warpverbs::device

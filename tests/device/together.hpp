@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/status.hpp"
+
+namespace warpverbs::device {
+
+/// Later than anything that works takes.
+inline Limit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
+inline Limit InAMillisecond() { return {.deadline_ns = arch::Cpu::NowNs() + 1'000'000}; }
+
+/// Runs `body(thread)` on threads that start together, and waits for all.
+template <class Body>
+void Together(uint32_t count, const Body& body) {
+  std::latch start(count);
+  std::vector<std::jthread> threads;
+  for (uint32_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      body(i);
+    });
+  }
+}
+
+}  // namespace warpverbs::device
