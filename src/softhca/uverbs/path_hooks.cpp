@@ -122,10 +122,21 @@ ssize_t readlink(const char* path, char* target, size_t size) noexcept {
 ssize_t readlinkat(int folder, const char* path, char* target, size_t size) noexcept {
   return Real().readlinkat(folder, RedirectedPath(path), target, size);
 }
+ssize_t __readlink_chk(const char* path, char* target, size_t size, size_t target_size) noexcept {
+  return Real().readlink_chk(RedirectedPath(path), target, size, target_size);
+}
+ssize_t __readlinkat_chk(int folder, const char* path, char* target, size_t size,
+                         size_t target_size) noexcept {
+  return Real().readlinkat_chk(folder, RedirectedPath(path), target, size, target_size);
+}
 
 char* realpath(const char* path, char* resolved) noexcept {
   const RedirectedPath redirected(path);
   return redirected.ShowOriginal(Real().realpath(redirected, resolved));
+}
+char* __realpath_chk(const char* path, char* resolved, size_t resolved_size) noexcept {
+  const RedirectedPath redirected(path);
+  return redirected.ShowOriginal(Real().realpath_chk(redirected, resolved, resolved_size));
 }
 char* canonicalize_file_name(const char* path) noexcept {
   const RedirectedPath redirected(path);

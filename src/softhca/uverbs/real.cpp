@@ -37,7 +37,10 @@ RealFunctions ResolveAll() {
   Resolve(real.opendir, "opendir");
   Resolve(real.readlink, "readlink");
   Resolve(real.readlinkat, "readlinkat");
+  Resolve(real.readlinkat_chk, "__readlinkat_chk");
+  Resolve(real.readlink_chk, "__readlink_chk");
   Resolve(real.realpath, "realpath");
+  Resolve(real.realpath_chk, "__realpath_chk");
   Resolve(real.scandir, "scandir");
   Resolve(real.scandir64, "scandir64");
   Resolve(real.socket, "socket");

@@ -18,6 +18,10 @@ int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
 int __openat_2(int folder, const char* path, int flags);
 int __openat64_2(int folder, const char* path, int flags);
+char* __realpath_chk(const char* path, char* resolved, size_t resolved_size) noexcept;
+ssize_t __readlink_chk(const char* path, char* target, size_t size, size_t target_size) noexcept;
+ssize_t __readlinkat_chk(int folder, const char* path, char* target, size_t size,
+                         size_t target_size) noexcept;
 int __xstat(int version, const char* path, struct stat* status) noexcept;
 int __xstat64(int version, const char* path, struct stat64* status) noexcept;
 int __lxstat(int version, const char* path, struct stat* status) noexcept;
@@ -56,7 +60,10 @@ struct RealFunctions {
   decltype(&::opendir) opendir;
   decltype(&::readlink) readlink;
   decltype(&::readlinkat) readlinkat;
+  decltype(&::__readlinkat_chk) readlinkat_chk;
+  decltype(&::__readlink_chk) readlink_chk;
   char* (*realpath)(const char*, char*);
+  decltype(&::__realpath_chk) realpath_chk;
   decltype(&::scandir) scandir;
   decltype(&::scandir64) scandir64;
   decltype(&::socket) socket;

@@ -1,0 +1,51 @@
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+// What programs that were built with hardened headers call instead.
+extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names
+char* __realpath_chk(const char* path, char* resolved, size_t resolved_size);
+ssize_t __readlink_chk(const char* path, char* target, size_t size, size_t target_size);
+ssize_t __readlinkat_chk(int folder, const char* path, char* target, size_t size, size_t target_size);
+// NOLINTEND(bugprone-reserved-identifier)
+}
+
+namespace {
+
+constexpr const char* kDevice = "/sys/class/infiniband/mlx5_0/device";
+constexpr const char* kRealDevice = "/sys/devices/pcica7e:00/ca7e:00:00.0";
+
+TEST(Paths, LeadToTheDevicesByWhateverFunction) {
+  const std::unique_ptr<char, decltype(&free)> real(realpath(kDevice, nullptr), free);
+  EXPECT_STREQ(real.get(), kRealDevice);
+  EXPECT_EQ(access(real.get(), R_OK), 0);
+  dirent64** entries = nullptr;
+  const int count = scandir64("/sys/class/infiniband", &entries, nullptr, alphasort64);
+  ASSERT_EQ(count, 4);  // two devices, and the folder and its parent
+  EXPECT_STREQ(entries[2]->d_name, "mlx5_0");
+  for (int i = 0; i < count; ++i) free(entries[i]);
+  free(entries);
+}
+
+TEST(Paths, LeadToTheDevicesInHardenedProgramsToo) {
+  char resolved[PATH_MAX];
+  EXPECT_STREQ(__realpath_chk(kDevice, resolved, sizeof resolved), kRealDevice);
+  const auto target = [](auto read_link) {
+    char text[64];
+    const ssize_t bytes = read_link(text, sizeof text);
+    return bytes < 0 ? "" : std::string(text, static_cast<size_t>(bytes));
+  };
+  const std::string plain = target([](char* text, size_t size) { return readlink(kDevice, text, size); });
+  EXPECT_NE(plain, "");
+  EXPECT_EQ(target([](char* text, size_t size) { return __readlink_chk(kDevice, text, size, size); }), plain);
+  EXPECT_EQ(target([](char* text, size_t size) { return __readlinkat_chk(-1, kDevice, text, size, size); }),
+            plain);
+}
+
+}  // namespace
