@@ -12,6 +12,16 @@ namespace warpverbs::device {
 template <class T>
 concept AtomicWord = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
 
+/// The old value, from where an atomic has put it: 8 bytes come in the host's byte order, 4 bytes big-endian.
+///
+/// @pre     the operation's ticket is done
+/// @source  openucx/ucx, src/uct/ib/mlx5/dv (`atomic_req_8B_endianness_mode`, `ext_atomic_arg_sizes_be`)
+template <arch::Arch A, AtomicWord T>
+WARPVERBS_DEVICE T Fetched(const T& memory) {
+  if constexpr (sizeof(T) == sizeof(uint32_t)) return A::ToBe32(memory).raw;
+  return memory;
+}
+
 /// The functions below make them. A plain opcode has 8 bytes; for 4 bytes its masked form does the same.
 ///
 /// @source  the layouts: mlx5/wqe.hpp (`Masked...Segment`); what each bit does: the same

@@ -146,6 +146,10 @@ T Exchange(uint8_t* memory, const AtomicOperands& operands) {
   return old;
 }
 
+/// Old values of 8 bytes come in the byte order that the device is set to, the host's; those of 4 bytes come
+/// big-endian whatever it is set to.
+///
+/// @source  openucx/ucx, src/uct/ib/mlx5/dv (`atomic_req_8B_endianness_mode`, `ext_atomic_arg_sizes_be`)
 Response RespondToAtomic(QueuePair& target, const Request& request) {
   if (request.remote_address % request.atomic.bytes != 0)
     return Reject(target, Syndrome::kRemoteInvalidRequest);
@@ -156,7 +160,7 @@ Response RespondToAtomic(QueuePair& target, const Request& request) {
     const auto value = Exchange<uint64_t>(memory->data(), request.atomic);
     std::memcpy(old.data(), &value, sizeof value);
   } else {
-    const auto value = Exchange<uint32_t>(memory->data(), request.atomic);
+    const mlx5::Be32 value = mlx5::ToBe32(Exchange<uint32_t>(memory->data(), request.atomic));
     std::memcpy(old.data(), &value, sizeof value);
   }
   const Bytes answer(old.data(), request.atomic.bytes);

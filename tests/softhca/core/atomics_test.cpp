@@ -69,7 +69,7 @@ TEST_F(AtomicsTest, MaskedCompareSwapComparesAndSwapsUnderItsMasks) {
                   .Add(mlx5::MaskedCompareSwap4Segment{ToBe32(0xaaaaaaaa), ToBe32(0x11000000), ToBe32(0xff),
                                                        ToBe32(0xff000000)})
                   .Data(local.Address(), 4, local.key));
-  EXPECT_EQ(local.As<uint32_t>(), 0x11223344u);
+  EXPECT_EQ(local.As<uint32_t>(), 0x44332211u) << "4 bytes come big-endian";
   EXPECT_EQ(remote.As<uint32_t>(16), 0x112233aau);
   EXPECT_EQ(remote.As<uint32_t>(20), 0x55555555u) << "the neighbour stays";
 }
