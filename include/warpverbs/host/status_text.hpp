@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "warpverbs/device/status.hpp"
+
+namespace warpverbs::host {
+
+/// Says in words what a call of the data path answered: "kTimeout: the deadline passed".
+std::string Describe(const device::Status& status);
+
+/// Names the operation of a WQE: "RDMA write". Never null.
+///
+/// @param opcode  mlx5::WqeOpcode
+const char* OperationName(uint8_t opcode);
+
+}  // namespace warpverbs::host

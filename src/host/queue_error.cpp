@@ -1,0 +1,75 @@
+#include "warpverbs/host/queue_error.hpp"
+
+#include <cstdio>
+
+#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+const char* Remedy(mlx5::Syndrome syndrome) {
+  switch (syndrome) {
+    case mlx5::Syndrome::kLocalLength:
+      return "Compare the message's length with the device's longest message and with the peer's receive";
+    case mlx5::Syndrome::kLocalQpOperation:
+      return "Check that the device has the operation, and that nothing else writes to the send queue";
+    case mlx5::Syndrome::kLocalProtection:
+      return "Check the lkey, and that the buffer lies in its region";
+    case mlx5::Syndrome::kMemoryWindowBind:
+      return "Check the memory window's region and rights";
+    case mlx5::Syndrome::kBadResponse:
+      return "Check that both sides connected with each other's newest Info()";
+    case mlx5::Syndrome::kLocalAccess:
+      return "Check that the local region has local_write";
+    case mlx5::Syndrome::kRemoteInvalidRequest:
+      return "Check the message's length, and that the peer's endpoint and device take the operation";
+    case mlx5::Syndrome::kRemoteAccess:
+      return "Check the rkey, that the range lies in its region, and that the region and the peer's endpoint "
+             "grant the operation";
+    case mlx5::Syndrome::kRemoteOperation:
+      return "Look for an error at the peer: the buffer of its receive, for instance";
+    case mlx5::Syndrome::kTransportRetryExceeded:
+      return "Check that the peer is alive and connected to this queue pair, and the network between";
+    case mlx5::Syndrome::kReceiverNotReadyRetryExceeded:
+      return "Let the peer post receives in time, or raise RetryConfig::rnr_retry";
+    default:
+      return "Look for an error at the peer, and into the kernel log (dmesg)";
+  }
+}
+
+std::string Numbers(const QueueError& error) {
+  char text[64];
+  std::snprintf(text, sizeof text, "(syndrome 0x%02x, vendor syndrome 0x%02x)", error.syndrome,
+                error.vendor_syndrome);
+  return text;
+}
+
+}  // namespace
+
+std::string QueueError::What() const {
+  const auto cause = static_cast<mlx5::Syndrome>(syndrome);
+  const std::string from = "QP " + std::to_string(qpn);
+  const std::string to = peer ? " to QP " + std::to_string(peer->qpn) + " at " + ToString(peer->gid)
+                              : ", which is not connected,";
+  const std::string at = " at WQE index " + std::to_string(wqe_index);
+  if (cause == mlx5::Syndrome::kNone) {
+    return "The send queue of " + from + to + " failed" + at +
+           ": a poster reserved this WQE and gave up before it rang the doorbell, so nobody after it can "
+           "post. "
+           "Look for a kernel that ended or was aborted between reserving and ringing, then call Reset().";
+  }
+  if (cause == mlx5::Syndrome::kFlushed) {
+    return "The send queue of " + from + to + " failed" + at +
+           ": all that was seen is a work request that was "
+           "flushed after another one had failed " +
+           Numbers(*this) + ". " +
+           (cq_mode == CqMode::kCollapsed
+                ? "A collapsed CQ has lost the cause: create the endpoint with CqMode::kRing, which keeps it."
+                : "No send failed before it: look at the completions of the receive queue, and at the peer.");
+  }
+  return "The send queue of " + from + to + " failed in the " + OperationName(opcode) + at + ": " +
+         mlx5::Describe(cause) + " " + Numbers(*this) + ". " + Remedy(cause) + ".";
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,109 @@
+#include "warpverbs/host/status_text.hpp"
+
+#include <cstdio>
+
+#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using device::Code;
+using device::Mistake;
+using mlx5::WqeOpcode;
+
+const char* Describe(Mistake mistake) {
+  switch (mistake) {
+    case Mistake::kNone:
+      return "no mistake was found";
+    case Mistake::kTooManySlots:
+      return "it takes more WQEBBs than the queue has, or than its batch has left";
+    case Mistake::kMessageTooLong:
+      return "it is longer than the device's longest message and cannot be split";
+    case Mistake::kMisaligned:
+      return "the address of an atomic is no multiple of its size";
+    case Mistake::kUnknownLkey:
+      return "no region of this side has the lkey";
+    case Mistake::kLocalOutOfBounds:
+      return "the local buffer does not lie in the region of its lkey";
+    case Mistake::kLocalReadOnly:
+      return "the NIC may not write to the local region";
+    case Mistake::kUnknownRkey:
+      return "no region that the peer told of has the rkey";
+    case Mistake::kRemoteOutOfBounds:
+      return "the remote range does not lie in the region of its rkey";
+    case Mistake::kRemoteRights:
+      return "the peer's region does not allow the operation";
+  }
+  return "unknown mistake";
+}
+
+std::string DescribeError(const device::Status& status) {
+  if (status.syndrome == 0) return "the queue has failed: a poster gave up its turn";
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, " (syndrome 0x%02x, vendor syndrome 0x%02x)", status.syndrome,
+                status.vendor_syndrome);
+  return "the queue pair has failed: " + std::string(OperationName(status.opcode)) + " at WQE index " +
+         std::to_string(status.wqe_index) + ": " +
+         mlx5::Describe(static_cast<mlx5::Syndrome>(status.syndrome)) + numbers;
+}
+
+}  // namespace
+
+std::string Describe(const device::Status& status) {
+  switch (status.code) {
+    case Code::kOk:
+      return "ok";
+    case Code::kPending:
+      return "pending: not complete yet";
+    case Code::kFull:
+      return "full: no slot is free, and nothing was posted";
+    case Code::kTimeout:
+      return "timeout: the deadline passed";
+    case Code::kAborted:
+      return "aborted: the abort word was set";
+    case Code::kInvalid:
+      return std::string("invalid, and nothing was posted: ") + Describe(status.mistake);
+    case Code::kError:
+      return "error: " + DescribeError(status);
+  }
+  return "unknown status";
+}
+
+const char* OperationName(uint8_t opcode) {
+  switch (static_cast<WqeOpcode>(opcode)) {
+    case WqeOpcode::kNop:
+      return "NOP";
+    case WqeOpcode::kSendInval:
+      return "send with invalidate";
+    case WqeOpcode::kRdmaWrite:
+      return "RDMA write";
+    case WqeOpcode::kRdmaWriteImm:
+      return "RDMA write with immediate";
+    case WqeOpcode::kSend:
+      return "send";
+    case WqeOpcode::kSendImm:
+      return "send with immediate";
+    case WqeOpcode::kWait:
+      return "WAIT";
+    case WqeOpcode::kRdmaRead:
+      return "RDMA read";
+    case WqeOpcode::kAtomicCs:
+      return "compare-swap";
+    case WqeOpcode::kAtomicFa:
+      return "fetch-add";
+    case WqeOpcode::kAtomicMaskedCs:
+      return "masked compare-swap";
+    case WqeOpcode::kAtomicMaskedFa:
+      return "masked fetch-add";
+    case WqeOpcode::kLocalInval:
+      return "local invalidate";
+    case WqeOpcode::kDump:
+      return "DUMP";
+    case WqeOpcode::kUmr:
+      return "UMR";
+  }
+  return "unknown operation";
+}
+
+}  // namespace warpverbs::host

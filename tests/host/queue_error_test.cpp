@@ -1,0 +1,80 @@
+#include "warpverbs/host/queue_error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using mlx5::Syndrome;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+QueueError Failed(Syndrome syndrome) {
+  EndpointInfo peer;
+  peer.qpn = 18;
+  peer.gid.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
+  return {.qpn = 17,
+          .peer = peer,
+          .syndrome = static_cast<uint8_t>(syndrome),
+          .vendor_syndrome = 0x88,
+          .opcode = static_cast<uint8_t>(mlx5::WqeOpcode::kRdmaWrite),
+          .wqe_index = 5};
+}
+
+TEST(QueueError, NamesQueuePairPeerOperationIndexCauseAndRemedy) {
+  EXPECT_EQ(
+      Failed(Syndrome::kRemoteAccess).What(),
+      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed in the RDMA write at WQE index 5: remote access "
+      "error: the rkey does not allow this operation on this range (syndrome 0x13, vendor syndrome 0x88). "
+      "Check the rkey, that the range lies in its region, and that the region and the peer's endpoint "
+      "grant the operation.");
+}
+
+TEST(QueueError, HasARemedyForEverySyndrome) {
+  for (const Syndrome syndrome :
+       {Syndrome::kLocalLength, Syndrome::kLocalQpOperation, Syndrome::kLocalProtection,
+        Syndrome::kMemoryWindowBind, Syndrome::kBadResponse, Syndrome::kLocalAccess,
+        Syndrome::kRemoteInvalidRequest, Syndrome::kRemoteAccess, Syndrome::kRemoteOperation,
+        Syndrome::kTransportRetryExceeded, Syndrome::kReceiverNotReadyRetryExceeded,
+        Syndrome::kRemoteAborted}) {
+    EXPECT_THAT(Failed(syndrome).What(),
+                AllOf(HasSubstr(std::string(": ") + mlx5::Describe(syndrome) + " (syndrome 0x"),
+                      testing::ContainsRegex("\\)\\. (Check|Compare|Let|Look) .+\\.$")));
+  }
+}
+
+TEST(QueueError, SaysThatACollapsedCqHasLostTheCauseOfAFlush) {
+  EXPECT_EQ(Failed(Syndrome::kFlushed).What(),
+            "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
+            "request that was flushed after another one had failed (syndrome 0x05, vendor syndrome 0x88). A "
+            "collapsed CQ has lost the cause: create the endpoint with CqMode::kRing, which keeps it.");
+}
+
+TEST(QueueError, SaysWhereElseToLookForTheCauseOfAFlushOnARing) {
+  QueueError error = Failed(Syndrome::kFlushed);
+  error.cq_mode = CqMode::kRing;
+  EXPECT_THAT(error.What(),
+              AllOf(HasSubstr("the completions of the receive queue"), Not(HasSubstr("CqMode"))));
+}
+
+TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
+  EXPECT_EQ(
+      Failed(Syndrome::kNone).What(),
+      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: a poster reserved this WQE and "
+      "gave up before it rang the doorbell, so nobody after it can post. Look for a kernel that ended or "
+      "was aborted between reserving and ringing, then call Reset().");
+}
+
+TEST(QueueError, SaysThatThereIsNoPeer) {
+  QueueError error = Failed(Syndrome::kLocalQpOperation);
+  error.peer.reset();
+  EXPECT_THAT(error.What(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
+}
+
+}  // namespace
+}  // namespace warpverbs::host
