@@ -10,14 +10,16 @@ namespace warpverbs::host {
 namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-constexpr MemoryView kView{.addr = 0x1000, .bytes = 64, .lkey = 1, .rkey = 2};
+constexpr MemoryView kView{
+    .addr = 0x1000, .bytes = 64, .lkey = 1, .rkey = 2, .access = {.remote_read = true}};
 
-TEST(MemoryView, PartsKeepTheKeys) {
+TEST(MemoryView, PartsKeepTheKeysAndTheAccess) {
   const MemoryView part = kView.Part(16, 8);
   EXPECT_EQ(part.addr, 0x1010);
   EXPECT_EQ(part.bytes, 8);
   EXPECT_EQ(part.lkey, 1);
   EXPECT_EQ(part.rkey, 2);
+  EXPECT_TRUE(part.access.remote_read);
 }
 
 TEST(MemoryView, PartsOfPartsStayInsideThePart) {

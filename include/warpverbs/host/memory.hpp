@@ -18,6 +18,9 @@ struct Access {
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;
+
+  /// Whether the local NIC may write: the verbs refuse remote writes and atomics where it may not.
+  bool nic_writes() const { return local_write || remote_write || remote_atomic; }
 };
 
 /// Part of a memory region: what a work request or a peer needs to name it.
@@ -26,6 +29,7 @@ struct MemoryView {
   uint64_t bytes = 0;
   uint32_t lkey = 0;  ///< for work requests of this side
   uint32_t rkey = 0;  ///< for work requests of the peer
+  Access access{};    ///< what the region grants
 
   /// Part of this part.
   ///
@@ -46,6 +50,7 @@ class MemoryRegion {
 
  private:
   Handle<ibv_mr, ibv_dereg_mr> region_;
+  Access access_;
 };
 
 /// Gives pages back to the kernel.

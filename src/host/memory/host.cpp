@@ -14,9 +14,7 @@ namespace warpverbs::host {
 namespace {
 
 int VerbsAccess(const Access& access) {
-  // The verbs refuse remote writes and atomics to memory that the NIC itself may not write.
-  const bool local_write = access.local_write || access.remote_write || access.remote_atomic;
-  return (local_write ? IBV_ACCESS_LOCAL_WRITE : 0) | (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
+  return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) | (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
          (access.remote_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
          (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
@@ -40,11 +38,11 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
                             std::to_string(offset) + " do not lie within " + std::to_string(bytes) +
                             " bytes");
   }
-  return {addr + offset, part_bytes, lkey, rkey};
+  return {addr + offset, part_bytes, lkey, rkey, access};
 }
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
-    : region_(ibv_reg_mr(device.pd(), memory, bytes, VerbsAccess(access))) {
+    : region_(ibv_reg_mr(device.pd(), memory, bytes, VerbsAccess(access))), access_(access) {
   if (!region_) {
     const int error = errno;
     throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
@@ -53,7 +51,7 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
 }
 
 MemoryView MemoryRegion::View() const {
-  return {reinterpret_cast<uint64_t>(region_->addr), region_->length, region_->lkey, region_->rkey};
+  return {reinterpret_cast<uint64_t>(region_->addr), region_->length, region_->lkey, region_->rkey, access_};
 }
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
