@@ -60,6 +60,9 @@ Capabilities QueryCapabilities(ibv_context* context) {
   capabilities.firmware = attributes.fw_ver;
   capabilities.max_send_wqebbs = 1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxQpSz), 15u);
   capabilities.max_wqe_bytes = Get(general, mlx5::cmd_hca_cap::kMaxWqeSzSq);
+  capabilities.max_receive_bytes = Get(general, mlx5::cmd_hca_cap::kMaxWqeSzRq);
+  capabilities.max_cqes =
+      1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxCqSz), 23u);  // indices: 24 bits
   capabilities.log_max_message = Get(general, mlx5::cmd_hca_cap::kLogMaxMsg);
   capabilities.max_reads_out = static_cast<uint8_t>(std::clamp(attributes.max_qp_init_rd_atom, 0, 128));
   capabilities.max_reads_in = static_cast<uint8_t>(std::clamp(attributes.max_qp_rd_atom, 0, 128));

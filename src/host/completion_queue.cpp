@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -22,11 +24,10 @@ uint32_t EventQueue(ibv_context* context) {
 CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& config) {
   namespace in = mlx5::create_cq_in;
   namespace cqc = mlx5::cqc;
-  const bool collapsed = config.mode == CqMode::kCollapsed;
   CreateMailbox create;
   create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
-      .Set(cqc::kCc.At(in::kCqc), collapsed)
-      .Set(cqc::kOi.At(in::kCqc), collapsed)  // nobody consumes the one CQE, so nothing can be overrun
+      .Set(cqc::kCc.At(in::kCqc), config.mode == CqMode::kCollapsed)
+      .Set(cqc::kOi.At(in::kCqc), true)  // the one CQE is never consumed, and a ring has room for all
       .Set(cqc::kLogCqSize.At(in::kCqc), static_cast<uint32_t>(std::countr_zero(config.depth)))
       .Set(cqc::kUarPage.At(in::kCqc), config.uar_page)
       .Set(cqc::kCEqn.At(in::kCqc), EventQueue(context))
@@ -40,6 +41,21 @@ CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& c
 }
 
 }  // namespace
+
+uint32_t EndOfRing(const device::CqView& ring) {
+  const auto tail = [&](uint32_t slot) {
+    return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
+  };
+  const arch::CqeTail first = tail(0);
+  if (device::Opcode(first) == mlx5::CqeOpcode::kInvalid) return 0;
+  const bool owner = device::OwnerBit(first);
+  const auto is_same_round = [&](const arch::CqeTail& cqe) {
+    return device::Opcode(cqe) != mlx5::CqeOpcode::kInvalid && device::OwnerBit(cqe) == owner;
+  };
+  uint32_t taken = 1;
+  while (taken < ring.depth && is_same_round(tail(taken))) ++taken;
+  return (owner ? ring.depth + taken : taken) & (2 * ring.depth - 1);
+}
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)
     : cq_(context, "the completion queue", CreateCommand(context, config)) {}

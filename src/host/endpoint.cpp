@@ -1,21 +1,27 @@
 #include "warpverbs/host/endpoint.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <random>
 #include <sstream>
 
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::host {
 namespace {
 
-constexpr int kInvalidCqe = 0xff;  // opcode 15 and the owner bit of a round that never comes
+using arch::Cpu;
 
-/// The options with the depth rounded; refuses what the firmware's fields cannot hold.
+uint32_t ReceiveStride(const EndpointConfig& config) { return mlx5::kSegmentBytes * config.receive_scatter; }
+
+/// The options with the depths rounded; refuses what the firmware's fields cannot hold.
 EndpointConfig Checked(const Device& device, LinkLayer link_layer, EndpointConfig config) {
   const uint8_t last_service_level = link_layer == LinkLayer::kEthernet ? 7 : 15;
   const auto demand = [&](bool ok, const char* option, const char* range) {
@@ -25,6 +31,16 @@ EndpointConfig Checked(const Device& device, LinkLayer link_layer, EndpointConfi
     }
   };
   config.depth = RoundDepth(config.depth, device.capabilities().max_send_wqebbs);
+  if (config.receive_depth != 0) {
+    const uint32_t most_scatter = device.capabilities().max_receive_bytes / mlx5::kSegmentBytes;
+    demand(config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
+           "number of buffers of a receive", ("1 to " + std::to_string(most_scatter)).c_str());
+    config.receive_scatter = std::bit_ceil(config.receive_scatter);
+    // The send queue follows the receive queue, and starts at a WQEBB.
+    const uint32_t least = mlx5::kWqebbBytes / ReceiveStride(config);
+    config.receive_depth =
+        std::max(RoundDepth(config.receive_depth, device.capabilities().max_send_wqebbs), least);
+  }
   demand(config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
   demand(config.retry.retry_count <= 7, "retry count", "0 to 7");
   demand(config.retry.rnr_retry <= 7, "receiver-not-ready retry count", "0 to 7");
@@ -41,6 +57,17 @@ uint32_t RandomPsn() { return std::random_device{}() & 0xffffff; }
 mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
   if (!capabilities.atomics()) return mlx5::AtomicMode::kNone;
   return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
+}
+
+QueueSizes SizesOf(const EndpointConfig& config) {
+  const bool has_ring = config.cq_mode == CqMode::kRing;
+  return {.depth = config.depth,
+          .cq_depth = config.completions != nullptr ? 0
+                      : has_ring                    ? config.depth
+                                                    : 1,
+          .receive_depth = config.receive_depth,
+          .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
+          .staged = config.doorbell == DoorbellRung::kHostPosts};
 }
 
 HostPages PreparedPages(const QueueLayout& layout) {
@@ -63,25 +90,86 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       local_(ChooseAddress(device, config.port, config.gid_index)),
       config_(Checked(device, local_.port.link_layer, config)),
       asked_depth_(config.depth),
-      layout_(config_.depth, config_.cq_mode == CqMode::kCollapsed ? 1 : config_.depth),
+      sizes_(SizesOf(config_)),
+      layout_(sizes_),
       psn_(RandomPsn()),
       pages_(PreparedPages(layout_)),
+      sink_(device, &control().sink, sizeof(control().sink)),
       uar_(device.context()),
+      doorbell_(ChooseDoorbell(config_.doorbell, config_.probe_doorbell, uar_.doorbell())),
       umem_(device.context(), pages_.data(), pages_.size()),
-      cq_(device.context(), {.mode = config_.cq_mode,
-                             .depth = config_.cq_mode == CqMode::kCollapsed ? 1 : config_.depth,
-                             .uar_page = uar_.page_id(),
-                             .umem_id = umem_.id(),
-                             .cqes_offset = layout_.cqes,
-                             .dbr_offset = layout_.cq_dbr}),
-      qp_(device.context(), {.pdn = device.pdn(),
-                             .cqn = cq_.cqn(),
-                             .uar_page = uar_.page_id(),
-                             .umem_id = umem_.id(),
-                             .sq_offset = layout_.sq,
-                             .dbr_offset = layout_.qp_dbr,
-                             .depth = config_.depth,
-                             .timestamp_format = device.capabilities().timestamp_format}) {}
+      seat_(TakeSeat()),
+      cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
+      receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_depth, layout_.receive_cqes,
+                                      layout_.receive_cq_dbr)),
+      qp_(device.context(), QueuePairParts()) {
+  FillControl();
+  if (doorbell_.rung == DoorbellRung::kDevice) return;
+  if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
+  ServeDoorbell();
+}
+
+std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
+  using Seat = SharedCompletions::Seat;
+  if (config_.completions == nullptr) return std::optional<Seat>();
+  return std::optional<Seat>(std::in_place, *config_.completions, device_, control(), config_.depth);
+}
+
+std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
+                                                             size_t dbr) const {
+  if (depth == 0) return std::nullopt;
+  return CompletionQueue(device_.context(), {.mode = mode,
+                                             .depth = depth,
+                                             .uar_page = uar_.page_id(),
+                                             .umem_id = umem_.id(),
+                                             .cqes_offset = cqes,
+                                             .dbr_offset = dbr});
+}
+
+QueuePairConfig Endpoint::QueuePairParts() const {
+  return {.pdn = device_.pdn(),
+          .cqn = send_cqn(),
+          .receive_cqn = receive_cq_ ? receive_cq_->cqn() : 0,
+          .user_index = seat_ ? seat_->user_index() : 0,
+          .uar_page = uar_.page_id(),
+          .umem_id = umem_.id(),
+          .queues_offset = layout_.rq,
+          .dbr_offset = layout_.qp_dbr,
+          .depth = sizes_.depth,
+          .receive_depth = sizes_.receive_depth,
+          .receive_stride = sizes_.receive_stride,
+          .wait_on_cq = config_.wait_on_cq,
+          .timestamp_format = device_.capabilities().timestamp_format};
+}
+
+/// Fills in what posters find beside the queue. The pages are zeroed.
+void Endpoint::FillControl() {
+  control().host_error = &host_words().error;
+  std::memset(control().cqe, kInvalidCqe, sizeof control().cqe);
+  if (seat_) {
+    control().ring = &seat_->ring().control();
+  } else if (config_.cq_mode == CqMode::kRing) {
+    auto& ring = *At<device::CompletionRingControl>(layout_.ring);
+    auto** const queues = At<device::QueueControl*>(layout_.ring_queues);
+    queues[0] = &control();
+    ring.cq = {.cqe = At<uint8_t>(layout_.cqes),
+               .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
+               .depth = sizes_.cq_depth};
+    ring.queues = queues;
+    control().ring = &ring;
+  }
+}
+
+void Endpoint::ServeDoorbell() {
+  DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_.doorbell()};
+  if (doorbell_.rung == DoorbellRung::kHostPosts) {
+    route.staging = At<uint8_t>(layout_.staging);
+    route.sq = At<uint8_t>(layout_.sq);
+    route.dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send));
+    route.depth = sizes_.depth;
+  }
+  service_.emplace(own_thread_ ? *own_thread_ : *config_.doorbell_thread, route);
+}
 
 EndpointInfo Endpoint::Info() const {
   return {.qpn = qpn(),
@@ -99,7 +187,7 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   if (attempted_) {
     throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(),
                 peer_ ? "it was connected before" : "connecting it failed half-way before",
-                "Make a new endpoint for each connection");
+                "Call Reset() on both sides first, and connect with the peer's new Info()");
   }
   peer.Check();
   path_ = ResolvePath(device_, config_.path, local_, qpn(), peer);
@@ -121,24 +209,103 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   peer_ = peer;
 }
 
+void Endpoint::Reset() {
+  qp_.ToReset();
+  peer_.reset();
+  attempted_ = false;
+  psn_ = RandomPsn();
+  service_.reset();
+  ClearCompletions();
+  *At<mlx5::QpDbr>(layout_.qp_dbr) = {};
+  Cpu::Store(&control().tail, 0);
+  Cpu::Store(&control().error, 0);
+  Cpu::Store(&host_words().error, 0);
+  Cpu::Store(&host_words().doorbell, 0);
+  if (doorbell_.rung != DoorbellRung::kDevice) ServeDoorbell();
+}
+
+/// Forgets what has completed. The rings' indices at the NIC go on, so those of their consumers must too.
+void Endpoint::ClearCompletions() {
+  if (seat_) {
+    if (!Settle(seat_->ring().control())) {
+      throw Error("reset", "QP " + std::to_string(qpn()) + " on " + device_.name(),
+                  "a poster holds its ring of shared completions and does not give it back",
+                  "Make new endpoints on a new ring when all kernels have ended");
+    }
+  } else if (control().ring != nullptr) {
+    Cpu::Store(&control().ring->consumer, EndOfRing(control().ring->cq));
+  } else {
+    std::memset(At<uint8_t>(layout_.cqes), kInvalidCqe, sizeof(mlx5::Cqe64));
+  }
+  std::memset(control().cqe, kInvalidCqe, sizeof control().cqe);
+  if (receive_cq_) {
+    const device::ReceiveQueueView view = ReceiveView();
+    Cpu::Store(view.state, 0);
+    first_receive_cqe_ = EndOfRing(view.cq);
+  }
+}
+
+std::optional<QueueError> Endpoint::LastError() const {
+  uint64_t word = Cpu::Load(&host_words().error);
+  if (word == 0 || device::ErrorStatus(word).syndrome == 0) {
+    // The NIC may know what no poster has looked for, or what made one give up.
+    if (control().ring != nullptr) device::Drain<Cpu>(*control().ring);
+    const arch::CqeTail cqe = Cpu::LoadCqeTail(View().cqe + mlx5::kCqeTailOffset);
+    if (device::IsError(cqe)) word = device::ErrorWord(cqe);
+  }
+  if (word == 0) return std::nullopt;
+  const device::Status status = device::ErrorStatus(word);
+  return QueueError{.qpn = qpn(),
+                    .peer = peer_,
+                    .cq_mode = control().ring != nullptr ? CqMode::kRing : CqMode::kCollapsed,
+                    .syndrome = status.syndrome,
+                    .vendor_syndrome = status.vendor_syndrome,
+                    .opcode = status.opcode,
+                    .wqe_index = status.wqe_index};
+}
+
 device::QueueView Endpoint::View() const {
-  return {.sq = At<uint8_t>(layout_.sq),
-          .doorbell = uar_.doorbell(),
-          .dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
-          .cqe = At<uint8_t>(layout_.cqes),
-          .control = At<device::QueueControl>(layout_.control),
+  const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
+  return {.sq = At<uint8_t>(staged ? layout_.staging : layout_.sq),
+          .doorbell = service_ ? &host_words().doorbell : uar_.doorbell(),
+          .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
+          .cqe = control().ring != nullptr ? control().cqe : At<uint8_t>(layout_.cqes),
+          .control = &control(),
           .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
-          .depth = config_.depth};
+          .depth = sizes_.depth,
+          .log_max_message = std::min(device_.capabilities().log_max_message, 30u),
+          .sink_lkey_be = mlx5::ToBe32(sink_.View().lkey).raw,
+          .flags = (control().ring != nullptr ? device::kRingCq : 0u) |
+                   (config_.dump_after_read ? device::kDumpAfterRead : 0u)};
+}
+
+device::ReceiveQueueView Endpoint::ReceiveView() const {
+  if (!receive_cq_) {
+    throw Error("view", "the receive queue of QP " + std::to_string(qpn()), "it has none",
+                "Create the endpoint with a receive_depth");
+  }
+  return {.rq = At<uint8_t>(layout_.rq),
+          .dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, receive)),
+          .cq = {.cqe = At<uint8_t>(layout_.receive_cqes),
+                 .dbrec = At<uint32_t>(layout_.receive_cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
+                 .depth = sizes_.receive_depth},
+          .state = At<uint64_t>(layout_.receive_state),
+          .depth = sizes_.receive_depth,
+          .stride = sizes_.receive_stride,
+          .first_cqe = first_receive_cqe_};
 }
 
 device::CqView Endpoint::CompletionView() const {
-  if (config_.cq_mode != CqMode::kRing) {
+  if (control().ring == nullptr) {
     throw Error("view", "the completions of QP " + std::to_string(qpn()) + " as a ring", "they are collapsed",
                 "Create the endpoint with cq_mode = CqMode::kRing");
   }
-  return {.cqe = At<uint8_t>(layout_.cqes),
-          .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
-          .depth = config_.depth};
+  return control().ring->cq;
+}
+
+void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
+  host_words().regions.Allow(local, remote);
+  control().regions = &host_words().regions.table;
 }
 
 std::string Endpoint::Describe() const {
@@ -150,12 +317,17 @@ std::string Endpoint::Describe() const {
        << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
        << local_.gid.index << (config_.gid_index < 0 ? " (the best by type and reach)" : " (as asked)")
        << "\n"
-       << "  send queue: " << config_.depth << " WQEBBs (" << asked_depth_ << " asked for), " << pages_.size()
+       << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for), " << pages_.size()
        << " bytes of host memory in all\n"
-       << "  completions: "
-       << (config_.cq_mode == CqMode::kRing ? "a ring as deep as the send queue" : "collapsed into one CQE")
-       << "\n"
-       << "  doorbell: " << host::Describe(uar_.kind()) << "\n";
+       << "  completions: " << DescribeCompletions() << "\n"
+       << "  receive queue: ";
+  if (receive_cq_) {
+    text << sizes_.receive_depth << " receives of up to " << config_.receive_scatter << " buffers\n";
+  } else {
+    text << "none\n";
+  }
+  text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
+       << doorbell_.why << ")\n";
   if (!peer_) {
     text << "  path: " << (attempted_ ? "connecting failed" : "not connected") << "\n";
     return text.str();
@@ -170,6 +342,14 @@ std::string Endpoint::Describe() const {
   text << ", traffic class " << int{path_.traffic_class} << ", service level " << int{path_.service_level}
        << ", hop limit " << int{path_.hop_limit} << "\n";
   return text.str();
+}
+
+std::string Endpoint::DescribeCompletions() const {
+  if (seat_) {
+    return "a ring of " + std::to_string(seat_->ring().depth()) + " CQEs that queues share, as user index " +
+           std::to_string(seat_->user_index());
+  }
+  return control().ring != nullptr ? "a ring as deep as the send queue" : "collapsed into one CQE";
 }
 
 }  // namespace warpverbs::host

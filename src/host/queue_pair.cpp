@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "warpverbs/mlx5/wqe.hpp"
+
 namespace warpverbs::host {
 namespace {
 
@@ -25,8 +27,8 @@ CreateMailbox CreateCommand(const QueuePairConfig& config) {
       .Set(qpc::kPd.At(kQpc), config.pdn)
       .Set(qpc::kUarPage.At(kQpc), config.uar_page)
       .Set(qpc::kCqnSnd.At(kQpc), config.cqn)
-      .Set(qpc::kCqnRcv.At(kQpc), config.cqn)
-      .Set(qpc::kRqType.At(kQpc), mlx5::RqType::kNone)
+      .Set(qpc::kUserIndex.At(kQpc), config.user_index)
+      .Set(qpc::kCdMaster.At(kQpc), config.wait_on_cq)
       .Set(qpc::kLogSqSize.At(kQpc), static_cast<uint32_t>(std::countr_zero(config.depth)))
       .Set(qpc::kTsFormat.At(kQpc), config.timestamp_format)
       // Data never lands in a CQE, where a kernel does not look for it.
@@ -37,7 +39,17 @@ CreateMailbox CreateCommand(const QueuePairConfig& config) {
       .Set(qpc::kDbrAddr.At(kQpc), config.dbr_offset)
       .Set(in::kWqUmemValid, true)
       .Set(in::kWqUmemId, config.umem_id)
-      .Set(in::kWqUmemOffset, config.sq_offset);
+      .Set(in::kWqUmemOffset, config.queues_offset);
+  if (config.receive_depth == 0) {
+    create.Set(qpc::kCqnRcv.At(kQpc), config.cqn).Set(qpc::kRqType.At(kQpc), mlx5::RqType::kNone);
+    return create;
+  }
+  const auto log_segments =
+      static_cast<uint32_t>(std::countr_zero(config.receive_stride / mlx5::kSegmentBytes));
+  create.Set(qpc::kCqnRcv.At(kQpc), config.receive_cqn)
+      .Set(qpc::kRqType.At(kQpc), mlx5::RqType::kRegular)
+      .Set(qpc::kLogRqSize.At(kQpc), static_cast<uint32_t>(std::countr_zero(config.receive_depth)))
+      .Set(qpc::kLogRqStride.At(kQpc), log_segments);
   return create;
 }
 
@@ -115,6 +127,8 @@ void QueuePair::ToRts(const Session& session, const RetryConfig& retry) {
       .Set(ads::kAckTimeout.At(kAds), retry.ack_timeout);
   qp_.Modify("move to RTS", in);
 }
+
+void QueuePair::ToReset() { qp_.Modify("reset", Transition(mlx5::CommandOpcode::k2RstQp, qpn())); }
 
 mlx5::QpState QueuePair::State() const {
   mlx5::Mailbox<mlx5::kCommandHeaderBytes> in;

@@ -57,7 +57,7 @@ TEST_F(EndpointTest, ConnectsOnce) {
     a.Connect(b.Info());
     FAIL() << "connected twice";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("it was connected before. Make a new endpoint"));
+    EXPECT_THAT(error.what(), HasSubstr("it was connected before. Call Reset() on both sides first, and"));
   }
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
@@ -104,16 +104,36 @@ TEST_F(EndpointTest, ViewIsReadyForAKernel) {
   EXPECT_EQ(*view.dbrec, 0);
   EXPECT_EQ(view.control->tail, 0);
   EXPECT_EQ(view.control->error, 0);
+  EXPECT_EQ(*view.control->host_error, 0);
+  EXPECT_EQ(view.control->ring, nullptr);
+  EXPECT_EQ(view.control->regions, nullptr) << "a checked build lets all through";
   EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
+  EXPECT_EQ(view.log_max_message, 30);
+  EXPECT_EQ(view.flags, 0);
+}
+
+TEST_F(EndpointTest, AsksForADumpAfterReadsWhereTheUserSaysSo) {
+  EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags, device::kDumpAfterRead);
 }
 
 TEST_F(EndpointTest, RingModeHasAnInvalidCqeForEveryWqebb) {
   const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
-  const device::CqView view = endpoint.CompletionView();
-  EXPECT_EQ(view.depth, 16);
-  EXPECT_EQ(*view.dbrec, 0);
-  EXPECT_EQ(view.cqe, endpoint.View().cqe);
-  for (uint32_t i = 0; i < view.depth; ++i) EXPECT_EQ(view.cqe[64 * i + 63], 0xff);
+  const device::CqView cq = endpoint.CompletionView();
+  EXPECT_EQ(cq.depth, 16);
+  EXPECT_EQ(*cq.dbrec, 0);
+  for (uint32_t i = 0; i < cq.depth; ++i) EXPECT_EQ(cq.cqe[64 * i + 63], 0xff);
+}
+
+TEST_F(EndpointTest, RingModeDeliversToTheQueueItself) {
+  const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
+  const device::QueueView view = endpoint.View();
+  EXPECT_EQ(view.flags, device::kRingCq);
+  EXPECT_EQ(view.cqe, view.control->cqe);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(view.cqe[i], 0xff);
+  ASSERT_NE(view.control->ring, nullptr);
+  EXPECT_EQ(view.control->ring->consumer, 0);
+  EXPECT_EQ(view.control->ring->cq.cqe, endpoint.CompletionView().cqe);
+  EXPECT_EQ(view.control->ring->queues[0], view.control) << "its user index is 0";
 }
 
 TEST_F(EndpointTest, CollapsedModeHasNoRing) {

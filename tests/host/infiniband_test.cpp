@@ -31,7 +31,7 @@ TEST(InfiniBand, EndpointsConnectByLid) {
   EXPECT_THAT(a.Describe(), testing::HasSubstr(", LID " + std::to_string(b.Info().lid)));
 }
 
-TEST(InfiniBand, AFailedConnectionCannotBeTriedAgain) {
+TEST(InfiniBand, AFailedConnectionCanBeTriedAgainAfterAReset) {
   const Device device;
   Endpoint a(device), b(device);
   const int kernel = std::exchange(device.context()->cmd_fd, -1);  // a device that is gone for a while
@@ -43,8 +43,11 @@ TEST(InfiniBand, AFailedConnectionCannotBeTriedAgain) {
     FAIL() << "connected after a failure";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
-                testing::HasSubstr("connecting it failed half-way before. Make a new endpoint"));
+                testing::HasSubstr("connecting it failed half-way before. Call Reset()"));
   }
+  a.Reset();
+  a.Connect(b.Info());
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
 
 }  // namespace

@@ -35,21 +35,45 @@ TEST(RoundDepth, StaysWithinTheDevice) {
 
 TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
   for (uint32_t depth = 1; depth <= kMaxDepth; depth *= 2) {
-    for (const uint32_t cq_depth : {1u, depth}) {
-      const QueueLayout layout(depth, cq_depth);
-      EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
-      EXPECT_GE(layout.control, layout.cqes + size_t{64} * cq_depth);
-      EXPECT_GE(layout.qp_dbr, layout.control + sizeof(device::QueueControl));
-      EXPECT_GE(layout.cq_dbr, layout.qp_dbr + 8);
-      EXPECT_GE(layout.bytes, layout.cq_dbr + 8);
+    for (const uint32_t cq_depth : {0u, 1u, depth}) {
+      for (const uint32_t receive_depth : {0u, 4 * depth}) {
+        const QueueLayout layout({.depth = depth,
+                                  .cq_depth = cq_depth,
+                                  .receive_depth = receive_depth,
+                                  .receive_stride = 16,
+                                  .staged = true});
+        EXPECT_EQ(layout.sq, layout.rq + size_t{16} * receive_depth) << "as the firmware expects it";
+        EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
+        EXPECT_GE(layout.receive_cqes, layout.cqes + size_t{64} * cq_depth);
+        EXPECT_GE(layout.control, layout.receive_cqes + size_t{64} * receive_depth);
+        EXPECT_GE(layout.ring, layout.control + sizeof(device::QueueControl));
+        EXPECT_GE(layout.ring_queues, layout.ring + sizeof(device::CompletionRingControl));
+        EXPECT_GE(layout.receive_state, layout.ring_queues + sizeof(device::QueueControl*));
+        EXPECT_GE(layout.qp_dbr, layout.receive_state + 8);
+        EXPECT_GE(layout.cq_dbr, layout.qp_dbr + 8);
+        EXPECT_GE(layout.receive_cq_dbr, layout.cq_dbr + 8);
+        EXPECT_GE(layout.host, layout.receive_cq_dbr + 8);
+        EXPECT_GE(layout.staging, layout.host + sizeof(HostWords));
+        EXPECT_GE(layout.bytes, layout.staging + size_t{64} * depth);
+      }
     }
   }
 }
 
+TEST(QueueLayout, HasNoStagingWhereNobodyNeedsIt) {
+  const QueueLayout layout({.depth = 64});
+  EXPECT_EQ(layout.bytes, layout.staging);
+}
+
 TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
-  const QueueLayout layout(8, 8);
+  const QueueLayout layout({.depth = 8, .cq_depth = 8});
   EXPECT_EQ(layout.cqes % 4096, 0);
+  EXPECT_EQ(layout.receive_cqes % 4096, 0);
   EXPECT_EQ(layout.control % alignof(device::QueueControl), 0);
+  EXPECT_EQ(layout.ring % alignof(device::CompletionRingControl), 0);
+  EXPECT_EQ(layout.receive_state % 8, 0);
+  EXPECT_EQ(layout.host % 4096, 0);
+  EXPECT_NE(layout.receive_cq_dbr / 128, layout.cq_dbr / 128);
   EXPECT_NE(layout.qp_dbr / 128, layout.cq_dbr / 128);
   EXPECT_NE(layout.qp_dbr / 128, layout.control / 128);
 }

@@ -14,6 +14,8 @@ struct Capabilities {
   std::string firmware;            ///< "28.39.1002"
   uint32_t max_send_wqebbs = 0;    ///< deepest send queue
   uint32_t max_wqe_bytes = 0;      ///< largest work queue entry
+  uint32_t max_receive_bytes = 0;  ///< largest entry of a receive queue
+  uint32_t max_cqes = 0;           ///< deepest completion queue
   uint32_t log_max_message = 0;    ///< log2 of the longest message in bytes
   uint8_t max_reads_out = 0;       ///< reads and atomics that a queue pair may have under way
   uint8_t max_reads_in = 0;        ///< and may serve at once

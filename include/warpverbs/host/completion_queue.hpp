@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/devx_object.hpp"
 
 namespace warpverbs::host {
@@ -9,18 +10,26 @@ namespace warpverbs::host {
 /// How completions are reported.
 enum class CqMode : uint8_t {
   kCollapsed,  ///< one CQE, always the latest: nothing to consume, nothing to overrun
-  kRing,  ///< a CQE for each completion; the consumer reports its index. Keeps the cause of a burst of errors
+  kRing,       ///< a CQE for each completion; posters drain it. Keeps the cause of a burst of errors
 };
 
 /// Where a completion queue lies and how it works.
 struct CompletionQueueConfig {
   CqMode mode = CqMode::kCollapsed;
-  uint32_t depth = 1;  ///< in CQEs; a power of two
+  uint32_t depth = 1;  ///< in CQEs; a power of two. As deep as all its queues together: it cannot overrun
   uint32_t uar_page = 0;
   uint32_t umem_id = 0;
   uint64_t cqes_offset = 0;  ///< in the umem
   uint64_t dbr_offset = 0;
 };
+
+/// What software fills a new CQE with: opcode 15 and the owner bit of a round that never comes.
+inline constexpr int kInvalidCqe = 0xff;
+
+/// The consumer index, modulo twice the depth, of one who has taken all completions of a ring.
+///
+/// @pre  nothing completes meanwhile
+uint32_t EndOfRing(const device::CqView& ring);
 
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {

@@ -2,41 +2,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "warpverbs/arch/arch.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/completion_queue.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/path.hpp"
+#include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/host/queue_layout.hpp"
 #include "warpverbs/host/queue_pair.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/host/uar.hpp"
 #include "warpverbs/host/umem.hpp"
 
 namespace warpverbs::host {
 
-/// All that may be chosen about an endpoint. The defaults work on any fabric.
-struct EndpointConfig {
-  uint32_t depth = 128;  ///< of the send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
-  CqMode cq_mode = CqMode::kCollapsed;
-  uint8_t port = 0;         ///< 0: the first active one
-  int gid_index = -1;       ///< -1: the best by Score()
-  uint16_t pkey_index = 0;  ///< InfiniBand partition
-  bool remote_read = true;  ///< the peer may read; a region's rkey must allow it too
-  bool remote_write = true;
-  bool remote_atomic = true;  ///< where the device has atomics
-  PathConfig path{};
-  RetryConfig retry{};
-};
-
-/// A reliable-connected queue pair whose send queue a kernel drives.
+/// A reliable-connected queue pair whose send queue, and receive queue if it has one, a kernel drives.
 ///
 /// Owns the queues, the doorbell records and the doorbell's mapping. Views stay valid until destruction,
-/// which no kernel that uses them may outlive. Not thread-safe.
+/// which no kernel that uses them may outlive. Not thread-safe but for LastError().
 class Endpoint {
  public:
   /// @param device  must outlive this
@@ -53,23 +46,58 @@ class Endpoint {
   /// Takes the queue pair from RESET to RTS; once. Writes posted before the peer connects are retried.
   ///
   /// @errors  Error: a peer that cannot be reached, which leaves the endpoint as it was; a step that the
-  ///          firmware refused, or a second call: make a new endpoint
+  ///          firmware refused, or a second call: call Reset() first
   void Connect(const EndpointInfo& peer);
+
+  /// Makes the endpoint as new, in whatever state it is: empty queues, no error, another PSN, but the same QP
+  /// number and View(). The peer must be reset too; then each connects with the other's new Info().
+  ///
+  /// @pre     no kernel uses the queues
+  /// @errors  Error: the firmware refused
+  void Reset();
 
   /// The queue pair's state, from the firmware.
   ///
   /// @errors  Error
   mlx5::QpState State() const { return qp_.State(); }
 
+  /// Why the send queue failed; empty if it is not known to have failed.
+  ///
+  /// @pre  any thread may call it while kernels run, but none during Connect() or Reset()
+  std::optional<QueueError> LastError() const;
+
   /// What a kernel needs to post and to see completions, by value.
   device::QueueView View() const;
 
-  /// The ring of CQEs.
+  /// What a kernel needs to post receives and to see them complete. Take it anew after a Reset().
+  ///
+  /// @errors  Error: there is no receive queue
+  device::ReceiveQueueView ReceiveView() const;
+
+  /// The ring of CQEs, for one who consumes it by hand and does not use View() to wait.
   ///
   /// @errors  Error: the completion queue is collapsed; View() has its one CQE
   device::CqView CompletionView() const;
 
-  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map.
+  /// Tells a checked build what to let through: nothing else from now on. Without a call it lets all through.
+  ///
+  /// @param local   regions of this side
+  /// @param remote  what the peer told of its own
+  /// @pre     no kernel uses the queue
+  /// @errors  Error: too many
+  void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
+
+  /// Who rings; never kProbe.
+  DoorbellRung doorbell_rung() const { return doorbell_.rung; }
+
+  /// The CQ of the send queue, which a WAIT names.
+  uint32_t send_cqn() const { return seat_ ? seat_->ring().cqn() : cq_->cqn(); }
+
+  /// How far a poster's releases must reach: which arch to launch.
+  arch::Scope ReleaseScope() const { return arch::Scope::kSystem; }
+
+  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map. A ring of
+  /// shared completions has its own.
   std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
 
   /// Says in lines of text what was chosen and why.
@@ -80,23 +108,44 @@ class Endpoint {
   T* At(size_t offset) const {
     return reinterpret_cast<T*>(pages_.data() + offset);
   }
+  device::QueueControl& control() const { return *At<device::QueueControl>(layout_.control); }
+  HostWords& host_words() const { return *At<HostWords>(layout_.host); }
 
-  // Members are destroyed from the last to the first: the queue pair, its completion queue, the page
+  // Parts of the construction.
+  std::optional<SharedCompletions::Seat> TakeSeat();
+  std::optional<CompletionQueue> MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
+                                                     size_t dbr) const;
+  QueuePairConfig QueuePairParts() const;
+  void FillControl();
+  void ServeDoorbell();
+
+  void ClearCompletions();
+  std::string DescribeCompletions() const;
+
+  // Members are destroyed from the last to the first: the queue pair, its completion queues, the page
   // registrations, the doorbell, the memory. The firmware insists on much of that order.
   const Device& device_;
   LocalAddress local_;
-  EndpointConfig config_;  // with the depth rounded
+  EndpointConfig config_;  // with the depths rounded
   uint32_t asked_depth_;
+  QueueSizes sizes_;
   QueueLayout layout_;
   uint32_t psn_;
   HostPages pages_;
+  MemoryRegion sink_;
   Uar uar_;
+  DoorbellChoice doorbell_;
   Umem umem_;
-  CompletionQueue cq_;
+  std::optional<SharedCompletions::Seat> seat_;
+  std::optional<CompletionQueue> cq_;  // none with a seat
+  std::optional<CompletionQueue> receive_cq_;
+  uint32_t first_receive_cqe_ = 0;  // on the ring, since the last Reset()
   QueuePair qp_;
-  bool attempted_ = false;            // a transition has begun, so there is no way back to RESET
+  bool attempted_ = false;            // a transition has begun, and no Reset() since
   std::optional<EndpointInfo> peer_;  // once connected
   Path path_;
+  std::unique_ptr<DoorbellThread> own_thread_;
+  std::optional<DoorbellThread::Service> service_;  // where the host rings
 };
 
 }  // namespace warpverbs::host

@@ -5,6 +5,7 @@
 
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/region_store.hpp"
 
 namespace warpverbs::host {
 
@@ -24,22 +25,52 @@ constexpr uint32_t RoundDepth(uint32_t depth, uint32_t most = kMaxDepth) {
   return rounded;
 }
 
+/// The words of an endpoint that lie in host memory wherever its queues lie.
+struct HostWords {
+  alignas(128) uint64_t error;     ///< QueueControl::host_error
+  alignas(128) uint64_t doorbell;  ///< where a poster rings if the host rings for it
+  alignas(128) RegionStore regions;
+};
+
+/// How much an endpoint holds.
+struct QueueSizes {
+  uint32_t depth = 1;     ///< of the send queue; in WQEBBs
+  uint32_t cq_depth = 1;  ///< in CQEs; 0: completions arrive elsewhere
+  uint32_t receive_depth = 0;
+  uint32_t receive_stride = 0;  ///< in bytes
+  bool staged = false;          ///< posters write to a copy of the send queue
+};
+
 /// Where the parts of an endpoint lie in its queue memory, in bytes from the start.
 struct QueueLayout {
-  /// @param depth     of the send queue; in WQEBBs
-  /// @param cq_depth  in CQEs
-  constexpr QueueLayout(uint32_t depth, uint32_t cq_depth)
-      : cqes(AlignUp(size_t{64} * depth, kPage)),
-        control(AlignUp(cqes + size_t{64} * cq_depth, kLine)),
-        qp_dbr(control + sizeof(device::QueueControl)),
+  constexpr explicit QueueLayout(const QueueSizes& sizes)
+      : sq(size_t{sizes.receive_stride} * sizes.receive_depth),
+        cqes(AlignUp(sq + size_t{64} * sizes.depth, kPage)),
+        receive_cqes(AlignUp(cqes + size_t{64} * sizes.cq_depth, kPage)),
+        control(AlignUp(receive_cqes + size_t{64} * sizes.receive_depth, kLine)),
+        ring(control + sizeof(device::QueueControl)),
+        ring_queues(ring + sizeof(device::CompletionRingControl)),
+        receive_state(ring_queues + sizeof(device::QueueControl*)),
+        qp_dbr(AlignUp(receive_state + sizeof(uint64_t), kLine)),
         cq_dbr(qp_dbr + kLine),
-        bytes(AlignUp(cq_dbr + kLine, kPage)) {}
+        receive_cq_dbr(cq_dbr + kLine),
+        host(AlignUp(receive_cq_dbr + kLine, kPage)),
+        staging(AlignUp(host + sizeof(HostWords), kPage)),
+        bytes(staging + (sizes.staged ? AlignUp(size_t{64} * sizes.depth, kPage) : 0)) {}
 
-  size_t sq = 0;
+  size_t rq = 0;  ///< right before the send queue, as the firmware wants it
+  size_t sq;
   size_t cqes;  ///< from a page's start, as the firmware wants rings
+  size_t receive_cqes;
   size_t control;
+  size_t ring;         ///< CompletionRingControl
+  size_t ring_queues;  ///< and its table of one queue
+  size_t receive_state;
   size_t qp_dbr;  ///< records are polled by the NIC: each has a cache line of its own
   size_t cq_dbr;
+  size_t receive_cq_dbr;
+  size_t host;  ///< HostWords
+  size_t staging;
   size_t bytes;
 
  private:

@@ -11,11 +11,16 @@ namespace warpverbs::host {
 struct QueuePairConfig {
   uint32_t pdn = 0;
   uint32_t cqn = 0;
+  uint32_t receive_cqn = 0;
+  uint32_t user_index = 0;  ///< names the queue pair in its CQEs
   uint32_t uar_page = 0;
   uint32_t umem_id = 0;
-  uint64_t sq_offset = 0;  ///< in the umem
+  uint64_t queues_offset = 0;  ///< in the umem: the receive queue, right after it the send queue
   uint64_t dbr_offset = 0;
-  uint32_t depth = 1;  ///< of the send queue, in WQEBBs; a power of two
+  uint32_t depth = 1;           ///< of the send queue, in WQEBBs; a power of two
+  uint32_t receive_depth = 0;   ///< in WQEs; 0: no receive queue, else a power of two
+  uint32_t receive_stride = 0;  ///< of a receive WQE in bytes; a power of two
+  bool wait_on_cq = false;      ///< WAIT may be posted
   mlx5::TimestampFormat timestamp_format = mlx5::TimestampFormat::kFreeRunning;
 };
 
@@ -44,7 +49,7 @@ struct RetryConfig {
   uint8_t min_rnr_timer = 12;  ///< how long the peer shall wait before it tries again; 12 is 0.64 ms. 0..31
 };
 
-/// A reliable-connected queue pair with a send queue and no receive queue.
+/// A reliable-connected queue pair.
 class QueuePair {
  public:
   /// @errors  Error
@@ -56,6 +61,11 @@ class QueuePair {
   void ToInit(uint8_t port, uint16_t pkey_index, const RemoteRights& rights);
   void ToRtr(const Path& path, const Session& session, const RetryConfig& retry);
   void ToRts(const Session& session, const RetryConfig& retry);
+
+  /// From any state. What was posted is forgotten, and no CQE comes of it once this returns.
+  ///
+  /// @errors  Error
+  void ToReset();
 
   /// Asks the firmware; takes some 100 us.
   ///

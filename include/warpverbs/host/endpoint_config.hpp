@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "warpverbs/host/completion_queue.hpp"
+#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/path.hpp"
+#include "warpverbs/host/queue_pair.hpp"
+
+namespace warpverbs::host {
+
+class Device;
+class DoorbellThread;
+class SharedCompletions;
+
+/// All that may be chosen about an endpoint. The defaults work on any fabric.
+struct EndpointConfig {
+  uint32_t depth = 128;  ///< of the send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
+  CqMode cq_mode = CqMode::kCollapsed;
+  SharedCompletions* completions =
+      nullptr;                   ///< complete on this ring, whatever cq_mode says; must outlive all
+  uint32_t receive_depth = 0;    ///< in receives; rounded up as depth is. 0: no receive queue
+  uint32_t receive_scatter = 1;  ///< buffers that one receive may have; rounded up to a power of two
+  bool dump_after_read = false;  ///< posters shall follow a read by a DUMP of its data: for memory of a GPU
+                                 ///< that a completion may overtake
+  bool wait_on_cq = false;       ///< WAIT may be posted
+  DoorbellRung doorbell = DoorbellRung::kProbe;
+  DoorbellProbe probe_doorbell{};             ///< whether the processor that posts can ring; empty: it can
+  DoorbellThread* doorbell_thread = nullptr;  ///< rings where the host does; nullptr: one of its own
+  uint8_t port = 0;                           ///< 0: the first active one
+  int gid_index = -1;                         ///< -1: the best by Score()
+  uint16_t pkey_index = 0;                    ///< InfiniBand partition
+  bool remote_read = true;                    ///< the peer may read; a region's rkey must allow it too
+  bool remote_write = true;
+  bool remote_atomic = true;  ///< where the device has atomics
+  PathConfig path{};
+  RetryConfig retry{};
+};
+
+}  // namespace warpverbs::host

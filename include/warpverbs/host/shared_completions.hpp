@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/host/completion_queue.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/uar.hpp"
+#include "warpverbs/host/umem.hpp"
+
+namespace warpverbs::host {
+
+struct SharedCompletionsConfig {
+  uint32_t depth = 1024;    ///< in CQEs; rounded up to a power of two. The queues' depths must fit into it
+  uint32_t max_queues = 8;  ///< endpoints at a time
+};
+
+/// Waits until every completion that is on a ring now is delivered to its queue.
+///
+/// @errors  false: a poster holds the ring's lock and does not give it back
+bool Settle(device::CompletionRingControl& ring);
+
+/// One ring of completions for the send queues of several endpoints: see EndpointConfig::completions.
+///
+/// Posters of any of the queues drain it for all of them. Must outlive the endpoints, and no kernel that uses
+/// them may outlive it. Thread-safe.
+class SharedCompletions {
+ public:
+  /// @param device  must outlive this
+  /// @errors  Error: an option is out of range; names the step and the firmware's syndrome
+  explicit SharedCompletions(const Device& device, const SharedCompletionsConfig& config = {});
+  SharedCompletions(const SharedCompletions&) = delete;
+  SharedCompletions& operator=(const SharedCompletions&) = delete;
+
+  uint32_t cqn() const { return cq_.cqn(); }
+  uint32_t depth() const { return depth_; }
+
+  /// What its consumers share.
+  device::CompletionRingControl& control() const;
+
+  /// All of it, in whole pages: what a GPU must map beside the endpoints' own queue memory.
+  std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
+
+  /// One queue's place in the ring, while this lives.
+  class Seat {
+   public:
+    /// @param queue  gets this queue's completions; must outlive this
+    /// @param depth  of the queue, in WQEBBs
+    /// @errors  Error: another device, or the ring has no room for one more queue or for such a deep one
+    Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue, uint32_t depth);
+    /// Takes what the ring still has for the queue, so that nobody who comes after gets it.
+    ///
+    /// @pre  the queue pair is destroyed
+    ~Seat();
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+
+    SharedCompletions& ring() const { return ring_; }
+    uint32_t user_index() const { return user_index_; }
+
+   private:
+    SharedCompletions& ring_;
+    uint32_t depth_;
+    uint32_t user_index_;
+  };
+
+ private:
+  /// Where the parts lie in the memory, in bytes from the start: first the CQEs.
+  struct Layout {
+    Layout(uint32_t depth, uint32_t max_queues);
+    size_t control, queues, dbr, bytes;
+  };
+
+  uint32_t Join(device::QueueControl& queue, uint32_t depth);
+  void Leave(uint32_t user_index, uint32_t depth);
+  device::QueueControl** queues() const;
+
+  const Device& device_;
+  uint32_t depth_;
+  Layout layout_;
+  HostPages pages_;
+  Uar uar_;
+  Umem umem_;
+  CompletionQueue cq_;
+  std::mutex mutex_;
+  uint32_t used_ = 0;        // CQEs that the queues may have under way; under mutex_
+  std::vector<bool> taken_;  // by user index; under mutex_
+};
+
+}  // namespace warpverbs::host

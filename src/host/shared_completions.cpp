@@ -1,0 +1,134 @@
+#include "warpverbs/host/shared_completions.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/queue_layout.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+
+constexpr uint64_t kSettleLimitNs = 1'000'000'000;  // draining takes microseconds
+constexpr uint32_t kMostQueues = 1u << 16;
+
+uint32_t CheckedQueues(const Device& device, uint32_t max_queues) {
+  if (max_queues == 0 || max_queues > kMostQueues) {
+    throw Error("create",
+                "a ring of completions for " + std::to_string(max_queues) + " queues on " + device.name(),
+                "the number is out of range", "Ask for 1 to " + std::to_string(kMostQueues) + " queues");
+  }
+  return max_queues;
+}
+
+Error CannotShare(const std::string& reason, const std::string& remedy) {
+  return {"create", "an endpoint on shared completions", reason, remedy};
+}
+
+HostPages PreparedPages(size_t bytes, size_t cqe_bytes) {
+  HostPages pages(bytes);
+  std::memset(pages.data(), kInvalidCqe, cqe_bytes);
+  return pages;
+}
+
+constexpr size_t AlignUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+}  // namespace
+
+bool Settle(device::CompletionRingControl& ring) {
+  constexpr uint64_t kLocked = uint64_t{1} << 32;
+  const auto first = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
+  for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kSettleLimitNs});;) {
+    device::Drain<Cpu>(ring);
+    const uint64_t consumer = Cpu::LoadAcquire(&ring.consumer);
+    const auto index = static_cast<uint32_t>(consumer);
+    if ((consumer & kLocked) == 0) {
+      arch::CqeTail tail;
+      // While other queues complete the ring may never be empty; but then all that was in it is taken.
+      if (index - first >= ring.cq.depth) return true;
+      if (!device::CompletionRing<Cpu>(ring.cq, index).Next(tail)) return true;
+    }
+    if (waiter.Next() != device::Code::kPending) return false;
+  }
+}
+
+SharedCompletions::Layout::Layout(uint32_t depth, uint32_t max_queues)
+    : control(AlignUp(size_t{64} * depth, 4096)),
+      queues(control + sizeof(device::CompletionRingControl)),
+      dbr(AlignUp(queues + sizeof(device::QueueControl*) * max_queues, 128)),
+      bytes(dbr + sizeof(mlx5::CqDbr)) {}
+
+SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
+    : device_(device),
+      depth_(RoundDepth(config.depth, device.capabilities().max_cqes)),
+      layout_(depth_, CheckedQueues(device, config.max_queues)),
+      pages_(PreparedPages(layout_.bytes, size_t{64} * depth_)),
+      uar_(device.context()),
+      umem_(device.context(), pages_.data(), pages_.size()),
+      cq_(device.context(), {.mode = CqMode::kRing,
+                             .depth = depth_,
+                             .uar_page = uar_.page_id(),
+                             .umem_id = umem_.id(),
+                             .cqes_offset = 0,
+                             .dbr_offset = layout_.dbr}),
+      taken_(config.max_queues) {
+  auto* const dbr = reinterpret_cast<mlx5::CqDbr*>(pages_.data() + layout_.dbr);
+  control().cq = {
+      .cqe = reinterpret_cast<uint8_t*>(pages_.data()), .dbrec = &dbr->consumer_index.raw, .depth = depth_};
+  control().queues = queues();
+}
+
+device::CompletionRingControl& SharedCompletions::control() const {
+  return *reinterpret_cast<device::CompletionRingControl*>(pages_.data() + layout_.control);
+}
+
+device::QueueControl** SharedCompletions::queues() const {
+  return reinterpret_cast<device::QueueControl**>(pages_.data() + layout_.queues);
+}
+
+uint32_t SharedCompletions::Join(device::QueueControl& queue, uint32_t depth) {
+  const std::lock_guard lock(mutex_);
+  if (depth > depth_ - used_) {
+    throw CannotShare("its send queue has " + std::to_string(depth) +
+                          " WQEBBs, and the queues before it left " + std::to_string(depth_ - used_) +
+                          " of the ring's " + std::to_string(depth_) + " CQEs",
+                      "Make the ring as deep as all its queues together");
+  }
+  const auto free = std::find(taken_.begin(), taken_.end(), false);
+  if (free == taken_.end()) {
+    throw CannotShare("the ring has " + std::to_string(taken_.size()) + " queues already",
+                      "Raise SharedCompletionsConfig::max_queues");
+  }
+  const auto user_index = static_cast<uint32_t>(free - taken_.begin());
+  *free = true;
+  used_ += depth;
+  queues()[user_index] = &queue;
+  return user_index;
+}
+
+void SharedCompletions::Leave(uint32_t user_index, uint32_t depth) {
+  const std::lock_guard lock(mutex_);
+  const bool settled = Settle(control());
+  queues()[user_index] = nullptr;
+  if (!settled) return;  // a poster is stuck with completions in hand: nobody else may have this place
+  taken_[user_index] = false;
+  used_ -= depth;
+}
+
+SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue,
+                              uint32_t depth)
+    : ring_(ring), depth_(depth) {
+  if (&ring.device_ != &device) {
+    throw CannotShare("they were made on another Device object", "Make both on the same one");
+  }
+  user_index_ = ring.Join(queue, depth);
+}
+
+SharedCompletions::Seat::~Seat() { ring_.Leave(user_index_, depth_); }
+
+}  // namespace warpverbs::host
