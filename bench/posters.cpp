@@ -115,7 +115,7 @@ class LowLevel : public ByWarpverbs {
 };
 
 template <class Sharing>
-class Put : public ByWarpverbs {
+class Post : public ByWarpverbs {
  public:
   using ByWarpverbs::ByWarpverbs;
 
@@ -123,7 +123,8 @@ class Put : public ByWarpverbs {
     device::SendQueue<Cpu, Sharing> queue(queue_.View(posted_));
     const device::RemoteMemory remote = queue_.Remote();
     const device::LocalMemory local = queue_.Local();
-    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) Demand(queue.Put(remote, local).status.ok());
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i)
+      Demand(queue.Post(device::Write(remote, local)).status.ok());
   }
 };
 
@@ -136,8 +137,8 @@ constexpr PosterKind kKinds[] = {
     {"libmlx5: ibv_post_send", Make<IbvPostSend>},
     {"libmlx5: ibv_wr_rdma_write", Make<IbvWrRdmaWrite>},
     {"warpverbs: PostWrite, UpdateSendDbrRecord, RingDoorbell", Make<LowLevel>},
-    {"warpverbs: SendQueue<Exclusive>::Put", Make<Put<device::Exclusive>>},
-    {"warpverbs: SendQueue<Shared>::Put", Make<Put<device::Shared>>},
+    {"warpverbs: SendQueue<Exclusive>::Post", Make<Post<device::Exclusive>>},
+    {"warpverbs: SendQueue<Shared>::Post", Make<Post<device::Shared>>},
 };
 
 }  // namespace

@@ -40,8 +40,8 @@ struct Pair {
 
   device::Posted Put(Queue& queue, size_t bytes) const {
     const host::MemoryView from = source_region.View(), to = target_region.View();
-    return queue.Put({to.addr, mlx5::ToBe32(to.rkey)},
-                     {from.addr, static_cast<uint32_t>(bytes), mlx5::ToBe32(from.lkey)}, Soon());
+    return queue.Post(
+        device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, bytes, mlx5::ToBe32(from.lkey)}), Soon());
   }
 
   host::Endpoint a, b;

@@ -123,7 +123,8 @@ void VerbsQueue::RingNic() {
 }
 
 device::QueueView VerbsQueue::View(uint32_t posted) {
-  control_ = {.tail = uint64_t{posted} << 32 | posted, .error = 0};
+  control_ = {};
+  control_.tail = uint64_t{posted} << 32 | posted;
   const uint32_t newest = (posted - 1) & (completions_.cqe_cnt - 1);
   return {.sq = static_cast<uint8_t*>(queue_.sq.buf),
           .doorbell = static_cast<uint64_t*>(queue_.bf.reg),
@@ -131,7 +132,10 @@ device::QueueView VerbsQueue::View(uint32_t posted) {
           .cqe = static_cast<uint8_t*>(completions_.buf) + newest * sizeof(mlx5::Cqe64),
           .control = &control_,
           .qpn_be = mlx5::ToBe32(qp()->qp_num << 8).raw,
-          .depth = queue_.sq.wqe_cnt};
+          .depth = queue_.sq.wqe_cnt,
+          .log_max_message = 30,
+          .sink_lkey_be = 0,
+          .flags = 0};
 }
 
 device::CqView VerbsQueue::CompletionView() const {

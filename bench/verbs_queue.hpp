@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "warpverbs/device/queue_view.hpp"
-#include "warpverbs/device/wqe.hpp"
+#include "warpverbs/device/operations.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/handle.hpp"
 #include "warpverbs/host/memory.hpp"

@@ -35,7 +35,8 @@ TEST(Cycles, AQueueMayGoWithWritesUnderWay) {
     Pair pair({.a = {.depth = 16}, .bytes = 1 << 20});
     pair.Connect();
     Queue<device::Exclusive> queue(pair.a.View());
-    for (int j = 0; j < 8; ++j) ASSERT_TRUE(queue.Put(pair.Remote(0), pair.Local(0, 1 << 20)).status.ok());
+    for (int j = 0; j < 8; ++j)
+      ASSERT_TRUE(queue.Post(device::Write(pair.Remote(0), pair.Local(0, 1 << 20))).status.ok());
   }
 }
 

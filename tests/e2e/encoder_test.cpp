@@ -12,6 +12,7 @@
 
 #include "verbs/peer.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/send_ring.hpp"
 
 /// What libmlx5 writes for a request and what we write for it, byte for byte: entry, doorbell record,
@@ -108,7 +109,10 @@ class Encoder : public verbs::TwoPeers {
                                   .cqe = nullptr,
                                   .control = nullptr,
                                   .qpn_be = mlx5::ToBe32(a.qp->qp_num << 8).raw,
-                                  .depth = kDepth});
+                                  .depth = kDepth,
+                                  .log_max_message = 30,
+                                  .sink_lkey_be = 0,
+                                  .flags = 0});
   }
 
   template <size_t kBytes>
@@ -252,7 +256,7 @@ TEST_F(Encoder, SendWithImmediate) {
   };
   ExpectSame(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(8, 1000)}).Imm(kImm), by_wr,
              [&](uint32_t i, uint32_t flags) {
-               return Ours().PostSendImm(i, Local(8, 1000), mlx5::ToBe32(kImm), flags);
+               return Ours().Post(i, device::SendImm(Local(8, 1000), mlx5::ToBe32(kImm)), flags);
              });
 }
 
@@ -264,7 +268,7 @@ TEST_F(Encoder, FetchAdd) {
   };
   ExpectSame(Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(8, 8)}).FetchAdd(remote, 16, kAddend), by_wr,
              [&](uint32_t i, uint32_t flags) {
-               return Ours().PostFetchAdd(i, Remote(16), Local(8, 8), kAddend, flags);
+               return Ours().Post(i, device::FetchAdd(Remote(16), kAddend, Local(8, 8)), flags);
              });
 }
 
@@ -274,11 +278,13 @@ TEST_F(Encoder, CompareSwap) {
     ibv_wr_atomic_cmp_swp(ex_, remote.rkey(), remote.Address(16), kCompare, kSwap);
     SetSge(8, 8);
   };
-  ExpectSame(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {local.Sge(8, 8)}).CompareSwap(remote, 16, kCompare, kSwap),
-             by_wr, [&](uint32_t i, uint32_t flags) {
-               return Ours().PostCompareSwap(i, Remote(16), Local(8, 8), {.compare = kCompare, .swap = kSwap},
-                                             flags);
-             });
+  ExpectSame(
+      Work(IBV_WR_ATOMIC_CMP_AND_SWP, {local.Sge(8, 8)}).CompareSwap(remote, 16, kCompare, kSwap), by_wr,
+      [&](uint32_t i, uint32_t flags) {
+        return Ours().Post(
+            i, device::CompareSwap<uint64_t>(Remote(16), {.compare = kCompare, .swap = kSwap}, Local(8, 8)),
+            flags);
+      });
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class Faults : public testing::Test {
     pair.Source(0) = 42;
     const device::Posted good = pair.PutWord(queue, 0);
     ASSERT_EQ(queue.Wait(good.ticket, Within()).code, Code::kOk);
-    ExpectFault(pair, queue, queue.Put(remote, local), fault);
+    ExpectFault(pair, queue, queue.Post(device::Write(remote, local)), fault);
     EXPECT_EQ(queue.Test(good.ticket).code, Code::kOk) << "what was done before the fault stays done";
     EXPECT_EQ(pair.Target(0), 42u);
     for (size_t i = 1; i < kBytes / 8; ++i)
@@ -157,7 +157,7 @@ TEST(SharedFaults, ReachAWaiterOfAnotherThreadsWrite) {
   Queue<device::Shared> queue(pair.a.View());
   device::RemoteMemory remote = pair.Remote(8);
   remote.rkey.raw = ~remote.rkey.raw;
-  const device::Posted posted = queue.Put(remote, pair.Local(0, 8));
+  const device::Posted posted = queue.Post(device::Write(remote, pair.Local(0, 8)));
   std::vector<device::Status> statuses(3);
   {
     std::vector<std::jthread> threads;

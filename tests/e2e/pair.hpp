@@ -45,7 +45,7 @@ class Pair {
   uint64_t& Source(size_t index) { return reinterpret_cast<uint64_t*>(source_.data())[index]; }
   uint64_t& Target(size_t index) { return reinterpret_cast<uint64_t*>(target_.data())[index]; }
 
-  device::LocalMemory Local(uint64_t offset, uint32_t bytes) const {
+  device::LocalMemory Local(uint64_t offset, uint64_t bytes) const {
     const host::MemoryView view = source_region_.View();
     return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
   }
@@ -57,7 +57,7 @@ class Pair {
   /// Writes one word of the source to the same place of the target.
   template <class Sharing>
   device::Posted PutWord(Queue<Sharing>& queue, size_t index, const device::Limit& limit = Within()) const {
-    return queue.Put(Remote(index * 8), Local(index * 8, 8), limit);
+    return queue.Post(device::Write(Remote(index * 8), Local(index * 8, 8)), limit);
   }
 
   host::Device device;

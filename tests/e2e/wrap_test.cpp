@@ -49,7 +49,8 @@ TYPED_TEST(Wrap, InlineWordsNeedNoMemoryOfTheirOwn) {
   pair.Connect();
   Queue<TypeParam> queue(pair.a.View());
   for (uint64_t value = 0; value < kWrites; ++value) {
-    ASSERT_EQ(queue.PutInline(pair.Remote(value * 8), value + 1, Within()).status.code, device::Code::kOk);
+    ASSERT_EQ(queue.Post(device::WriteInline{pair.Remote(value * 8), value + 1}, Within()).status.code,
+              device::Code::kOk);
   }
   ASSERT_EQ(queue.Flush(Within()).code, device::Code::kOk);
   for (size_t i = 0; i < kWrites; ++i) EXPECT_EQ(pair.Target(i), i + 1);
@@ -63,7 +64,8 @@ TYPED_TEST(Wrap, UnsignalledWritesCompleteWithTheNextSignalledOne) {
   for (size_t i = 0; i < kWrites; ++i) {
     pair.Source(i) = i + 1;
     const uint32_t flags = i % 4 == 3 ? mlx5::kCqeAlways : mlx5::kCqeOnError;
-    const device::Posted posted = queue.Put(pair.Remote(i * 8), pair.Local(i * 8, 8), Within(), flags);
+    const device::Posted posted =
+        queue.Post(device::Write(pair.Remote(i * 8), pair.Local(i * 8, 8)), Within(), flags);
     ASSERT_EQ(posted.status.code, device::Code::kOk);
   }
   ASSERT_EQ(queue.Flush(Within()).code, device::Code::kOk);

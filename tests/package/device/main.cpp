@@ -11,10 +11,10 @@ using namespace warpverbs::device;
 template <class A>  // arch::Cuda, arch::CudaSystem, arch::Hip or arch::Cpu
 WARPVERBS_DEVICE Status WriteToPeer(const QueueView& view, RemoteMemory to, LocalMemory from) {
   SendQueue<A, Exclusive> queue(view);
-  const Posted put = queue.Put(to, from);  // writes the work queue entry, rings the doorbell
+  const Posted posted = queue.Post(Write(to, from));  // writes the work queue entry, rings the doorbell
   queue.Save();
-  if (!put.status.ok()) return put.status;  // full, or the queue pair has failed
-  return queue.Wait(put.ticket, {.deadline_ns = A::NowNs() + 1'000'000});
+  if (!posted.status.ok()) return posted.status;  // full, or the queue pair has failed
+  return queue.Wait(posted.ticket, {.deadline_ns = A::NowNs() + 1'000'000});
 }
 
 int main() {
@@ -30,7 +30,10 @@ int main() {
                        .cqe = cqe.data(),
                        .control = &control,
                        .qpn_be = 0,
-                       .depth = slots.size()};
+                       .depth = slots.size(),
+                       .log_max_message = 30,
+                       .sink_lkey_be = 0,
+                       .flags = 0};
   const Status status = WriteToPeer<warpverbs::arch::Cpu>(view, {.addr = 0x1000, .rkey = {}},
                                                           {.addr = 0x2000, .bytes = 8, .lkey = {}});
   const bool rung = doorbell != 0 && dbrec != 0;
