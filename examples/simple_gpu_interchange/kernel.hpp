@@ -37,5 +37,6 @@ WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& out
   const auto* const target = reinterpret_cast<const uint8_t*>(job.target.addr);
   uint64_t right = 0;
   for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) right += target[i] == job.value;
-  A::AddRelease(&outcome.right_bytes, right);
+  uint64_t sum = A::Load(&outcome.right_bytes);
+  for (uint64_t seen; (seen = A::CompareSwap(&outcome.right_bytes, sum, sum + right)) != sum;) sum = seen;
 }

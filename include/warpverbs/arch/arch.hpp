@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <type_traits>
 
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -51,8 +50,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
   A::StoreReleaseMmio(word, mlx5::Be64{});
 
-  // Reads the tail of a CQE while the NIC may be writing it. `low` counts only where `high` tells of an
-  // error.
+  // Reads the tail of a CQE while the NIC may be writing it. `low` counts only if `high` tells of an error.
   { A::LoadCqeTail(bytes) } -> std::same_as<CqeTail>;
   // After a completion was seen: what the NIC wrote before it is visible to the loads that follow.
   A::AcquireAfterCompletion();
@@ -66,24 +64,20 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   A::Store(word, x);
   // Replaces the value `x` by another and returns what was there. Later stores stay behind it, as with Load.
   { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
-  // Adds after every earlier store, doorbells included.
-  A::AddRelease(word, x);
 
   // Whether the lanes of a warp take every step together: then none can wait in a loop for another.
-  typename std::bool_constant<A::kLockstep>;
-  // The caller's lane.
+  { A::kLockstep } -> std::same_as<const bool&>;
   { A::Lane() } -> std::same_as<uint32_t>;
   // Lanes that certainly make this call together with the caller, itself among them; maybe not all that do.
   { A::ActiveLanes() } -> std::same_as<LaneMask>;
-  // Every lane of `mask` makes the next three with the same mask, the caller is one of them.
-  // What each of them stored before is visible to all of them after.
+  // All lanes of `mask` call it, with the same mask. What each stored before is visible to all of them after.
   A::SyncLanes(mask);
-  // The lanes that said true. Orders nothing.
+  // The lanes of `mask` that said true. Called as SyncLanes, but orders nothing.
   { A::Ballot(mask, true) } -> std::same_as<LaneMask>;
-  // The value that `lane` of the mask brought. Orders nothing.
+  // The value that `lane` of `mask` brought. Called as SyncLanes, but orders nothing.
   { A::Shuffle(mask, uint32_t{}, lane) } -> std::same_as<uint32_t>;
   { A::Shuffle(mask, x, lane) } -> std::same_as<uint64_t>;
-  // All threads of the block make this call; visible after is what each stored before.
+  // The same as SyncLanes for all threads of the block.
   A::SyncBlock();
 
   // A clock that all threads of a kernel share and that only moves forward.

@@ -21,11 +21,8 @@ struct Cpu {
     const uint64_t words[2] = {low, high};
     std::memcpy(segment, words, sizeof words);
   }
-  static void StoreRelease(uint32_t* word, mlx5::Be32 value) { StoreRelease(word, value.raw); }
-  static void StoreRelease(uint32_t* word, uint32_t value) {
-    std::atomic_ref(*word).store(value, std::memory_order_release);
-  }
-  static void StoreRelease(uint64_t* word, uint64_t value) {
+  template <std::unsigned_integral T>
+  static void StoreRelease(T* word, T value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
   /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.
@@ -55,11 +52,10 @@ struct Cpu {
 
   // C++ has nothing weaker than an acquire that holds back later stores.
   static uint64_t Load(const uint64_t* word) { return LoadAcquire(word); }
-  static uint32_t Load32(const uint32_t* word) {
-    return std::atomic_ref(const_cast<uint32_t&>(*word)).load(std::memory_order_acquire);
-  }
-  static uint64_t LoadAcquire(const uint64_t* word) {
-    return std::atomic_ref(const_cast<uint64_t&>(*word)).load(std::memory_order_acquire);
+  static uint32_t Load32(const uint32_t* word) { return LoadAcquire(word); }
+  template <std::unsigned_integral T>
+  static T LoadAcquire(const T* word) {
+    return std::atomic_ref(const_cast<T&>(*word)).load(std::memory_order_acquire);
   }
   static void Store(uint64_t* word, uint64_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
@@ -68,20 +64,15 @@ struct Cpu {
     std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_acquire);
     return expected;
   }
-  static void AddRelease(uint64_t* word, uint64_t delta) {
-    std::atomic_ref(*word).fetch_add(delta, std::memory_order_release);
-  }
 
   static constexpr bool kLockstep = false;
   static uint32_t Lane() { return cpu::place->lane(); }
   static LaneMask ActiveLanes() { return LaneMask{1} << Lane(); }
   static void SyncLanes(LaneMask mask) { cpu::place->Exchange(mask, 0); }
   static LaneMask Ballot(LaneMask mask, bool vote) { return cpu::place->Ballot(mask, vote); }
-  static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
-    return cpu::place->Shuffle(mask, value, lane);
-  }
-  static uint32_t Shuffle(LaneMask mask, uint32_t value, uint32_t lane) {
-    return static_cast<uint32_t>(cpu::place->Shuffle(mask, value, lane));
+  template <std::unsigned_integral T>
+  static T Shuffle(LaneMask mask, T value, uint32_t lane) {
+    return static_cast<T>(cpu::place->Shuffle(mask, value, lane));
   }
   static void SyncBlock() { cpu::place->SyncBlock(); }
 

@@ -22,9 +22,6 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(segment), "l"(low), "l"(high) : "memory");
   }
-  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
-    StoreRelease(word, value.raw);
-  }
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
     Release();
     asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
@@ -90,10 +87,6 @@ struct BasicCuda {
     }
     return seen;
   }
-  WARPVERBS_DEVICE static void AddRelease(uint64_t* word, uint64_t delta) {
-    Release();
-    asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(word), "l"(delta) : "memory");
-  }
 
   static constexpr bool kLockstep = false;
   WARPVERBS_DEVICE static uint32_t Lane() {
@@ -106,10 +99,8 @@ struct BasicCuda {
   WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
     return __ballot_sync(static_cast<uint32_t>(mask), vote);
   }
-  WARPVERBS_DEVICE static uint32_t Shuffle(LaneMask mask, uint32_t value, uint32_t lane) {
-    return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
-  }
-  WARPVERBS_DEVICE static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
+  template <std::unsigned_integral T>
+  WARPVERBS_DEVICE static T Shuffle(LaneMask mask, T value, uint32_t lane) {
     return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
   }
   WARPVERBS_DEVICE static void SyncBlock() { __syncthreads(); }

@@ -18,17 +18,11 @@ struct Hip {
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     *reinterpret_cast<Words*>(segment) = Words{low, high};
   }
-  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, mlx5::Be32 value) {
-    StoreRelease(word, value.raw);
-  }
-  WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
+  template <std::unsigned_integral T>
+  WARPVERBS_DEVICE static void StoreRelease(T* word, T value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
   }
-  WARPVERBS_DEVICE static void StoreRelease(uint64_t* word, uint64_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-  }
-  /// One lane after the other: of doorbells that several lanes ring in one step some are lost, even where
-  /// each lane has a register of its own.
+  /// One lane after the other: lanes that ring in one step lose doorbells, even those of different registers.
   ///
   /// @source  ROCm/mori 624002c8, cco_scale_out.hpp
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
@@ -61,33 +55,26 @@ struct Hip {
     __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
   }
-  WARPVERBS_DEVICE static void AddRelease(uint64_t* word, uint64_t delta) {
-    __atomic_fetch_add(word, delta, __ATOMIC_RELEASE);
-  }
 
   static constexpr bool kLockstep = true;
   WARPVERBS_DEVICE static uint32_t Lane() {
     return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
   }
-  /// The compiler must not see the constant: for a wavefront of 32 lanes it would read 64 bits of EXEC.
-  WARPVERBS_DEVICE static LaneMask ActiveLanes() {
-    uint32_t yes = 1;
-    asm volatile("" : "+v"(yes));
-    return Ballot(~LaneMask{0}, yes != 0);
-  }
+  WARPVERBS_DEVICE static LaneMask ActiveLanes() { return Ballot(~LaneMask{0}, true); }
   WARPVERBS_DEVICE static void SyncLanes(LaneMask) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_wave_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
   }
+  /// The compiler must not know the vote: for a wavefront of 32 lanes it reads 64 bits of EXEC if it is true.
   WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
     constexpr int kNotEqual = 33;
-    return __builtin_amdgcn_uicmp(static_cast<uint32_t>(vote), 0, kNotEqual) & mask;
+    uint32_t hidden = vote ? 1 : 0;
+    asm volatile("" : "+v"(hidden));
+    return __builtin_amdgcn_uicmp(hidden, 0, kNotEqual) & mask;
   }
   WARPVERBS_DEVICE static uint32_t Shuffle(LaneMask, uint32_t value, uint32_t lane) {
-    constexpr uint32_t kBytesPerLane = 4;
-    return static_cast<uint32_t>(
-        __builtin_amdgcn_ds_bpermute(static_cast<int>(lane * kBytesPerLane), static_cast<int>(value)));
+    return __builtin_amdgcn_ds_bpermute(static_cast<int>(lane * sizeof value), value);
   }
   WARPVERBS_DEVICE static uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t lane) {
     const uint64_t high = Shuffle(mask, static_cast<uint32_t>(value >> 32), lane);
