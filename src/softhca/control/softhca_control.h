@@ -1,6 +1,6 @@
 #pragma once
 
-#include <stdint.h>
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): C reads this too
 
 /// What a program under softhca may ask of the hardware beyond what a card does: failures on demand.
 ///
