@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -66,19 +67,18 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
 
   // Whether the lanes of a warp take every step together: then none can wait in a loop for another.
-  { A::kLockstep } -> std::same_as<const bool&>;
+  typename std::bool_constant<A::kLockstep>;
   { A::Lane() } -> std::same_as<uint32_t>;
   // Lanes that certainly make this call together with the caller, itself among them; maybe not all that do.
   { A::ActiveLanes() } -> std::same_as<LaneMask>;
   // All lanes of `mask` call it, with the same mask. What each stored before is visible to all of them after.
   A::SyncLanes(mask);
+  A::SyncBlock();  // the same for all threads of the block
   // The lanes of `mask` that said true. Called as SyncLanes, but orders nothing.
   { A::Ballot(mask, true) } -> std::same_as<LaneMask>;
   // The value that `lane` of `mask` brought. Called as SyncLanes, but orders nothing.
   { A::Shuffle(mask, uint32_t{}, lane) } -> std::same_as<uint32_t>;
   { A::Shuffle(mask, x, lane) } -> std::same_as<uint64_t>;
-  // The same as SyncLanes for all threads of the block.
-  A::SyncBlock();
 
   // A clock that all threads of a kernel share and that only moves forward.
   { A::NowNs() } -> std::same_as<uint64_t>;

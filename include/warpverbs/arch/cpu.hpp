@@ -22,7 +22,7 @@ struct Cpu {
     std::memcpy(segment, words, sizeof words);
   }
   template <std::unsigned_integral T>
-  static void StoreRelease(T* word, T value) {
+  static void StoreRelease(T* word, std::type_identity_t<T> value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
   /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.

@@ -19,7 +19,7 @@ struct Hip {
     *reinterpret_cast<Words*>(segment) = Words{low, high};
   }
   template <std::unsigned_integral T>
-  WARPVERBS_DEVICE static void StoreRelease(T* word, T value) {
+  WARPVERBS_DEVICE static void StoreRelease(T* word, std::type_identity_t<T> value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
   }
   /// One lane after the other: lanes that ring in one step lose doorbells, even those of different registers.
