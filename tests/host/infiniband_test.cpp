@@ -42,8 +42,7 @@ TEST(InfiniBand, AFailedConnectionCanBeTriedAgainAfterAReset) {
     a.Connect(b.Info());
     FAIL() << "connected after a failure";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr("connecting it failed half-way before. Call Reset()"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("connecting it failed half-way before. Call Reset()"));
   }
   a.Reset();
   a.Connect(b.Info());
