@@ -42,6 +42,8 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
                         const uint64_t* read_only, uint8_t* bytes, uint64_t x, LaneMask mask, uint32_t lane) {
   { A::ToBe32(uint32_t{}) } -> std::same_as<mlx5::Be32>;
   { A::ToBe64(x) } -> std::same_as<mlx5::Be64>;
+  // Two words as one: `low` comes first in memory.
+  { A::Join(uint32_t{}, uint32_t{}) } -> std::same_as<uint64_t>;
 
   // Stores 16 aligned bytes of a WQE, in no order of its own.
   A::StoreSegment(bytes, x, x);

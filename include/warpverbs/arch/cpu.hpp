@@ -16,6 +16,7 @@ namespace warpverbs::arch {
 struct Cpu {
   static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::ToBe32(x); }
   static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::ToBe64(x); }
+  static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     const uint64_t words[2] = {low, high};

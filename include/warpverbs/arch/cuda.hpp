@@ -15,8 +15,15 @@ template <Scope kScope>
 struct BasicCuda {
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__byte_perm(x, 0, 0x0123)}; }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) {
-    const uint64_t high = ToBe32(static_cast<uint32_t>(x)).raw;
-    return {high << 32 | ToBe32(static_cast<uint32_t>(x >> 32)).raw};
+    uint32_t low, high;
+    asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(x));
+    return {Join(ToBe32(high).raw, ToBe32(low).raw)};
+  }
+  /// One instruction, where the compiler makes three of shift and or.
+  WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) {
+    uint64_t joined;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(joined) : "r"(low), "r"(high));
+    return joined;
   }
 
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {

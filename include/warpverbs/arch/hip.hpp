@@ -14,6 +14,7 @@ namespace warpverbs::arch {
 struct Hip {
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__builtin_bswap32(x)}; }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) { return {__builtin_bswap64(x)}; }
+  WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     *reinterpret_cast<Words*>(segment) = Words{low, high};

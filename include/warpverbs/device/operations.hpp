@@ -47,7 +47,7 @@ struct Fence : Dump {
 };
 
 /// Stops the queue until a completion queue of the same device has got `count` completions in its life,
-/// modulo 2^32. The queue pair must have been created for it: host::EndpointConfig::wait_on_cq.
+/// modulo 2^24. The queue pair must have been created for it: host::EndpointConfig::wait_on_cq.
 struct WaitCq {
   uint32_t cqn;
   uint32_t count;
@@ -55,10 +55,10 @@ struct WaitCq {
   WARPVERBS_DEVICE uint32_t Slots(const QueueView&) const { return 1; }
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
-    constexpr uint32_t kOnProducerIndex = 1;
     const WqeWriter<A> wqe(view, index);
-    wqe.Quad32(1, {0, 0, count, cqn});
-    return wqe.Control({mlx5::WqeOpcode::kWait, 2, flags, {0}, kOnProducerIndex});
+    wqe.Quad32(1, {0, 0, (count - 1) & mlx5::kCqDbrIndexMask, cqn});
+    return wqe.Control(
+        {mlx5::WqeOpcode::kWait, 2, flags, {0}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
   }
   WARPVERBS_DEVICE Mistake Check(const RegionCheck&) const { return Mistake::kNone; }
 };

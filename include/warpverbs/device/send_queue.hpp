@@ -39,20 +39,15 @@ class SendQueue {
   template <class Operation>
   WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
                                uint32_t flags = mlx5::kCqeAlways) {
-    const uint32_t slots = operation.Slots(view());
-    const Mistake mistake = Refusal(operation, slots);
-    if constexpr (!kAlone) {
-      team_.Gather();
-      const bool fits = mistake == Mistake::kNone && slots <= view().depth / team_.size();
-      if (team_.All(fits && slots == team_.Share(slots)))
-        return PostBy(team_, operation, slots, limit, flags);
-      return PostInTurn(team_, operation, limit, flags);
-    } else if constexpr (kLanesCollide) {
+    if constexpr (kLanesCollide) {
       return PostInTurn(Team<A, Warp>(Warp(A::ActiveLanes())), operation, limit, flags);
-    } else {
-      if (mistake != Mistake::kNone) return Invalid(mistake);
-      return PostBy(team_, operation, slots, limit, flags);
+    } else if constexpr (!kAlone) {
+      team_.Gather();
+      const uint32_t slots = operation.Slots(view());
+      const bool fits = Refusal(operation, slots) == Mistake::kNone && slots * team_.size() <= view().depth;
+      if (!team_.All(fits && slots == team_.Share(slots))) return PostInTurn(team_, operation, limit, flags);
     }
+    return PostBy(team_, operation, limit, flags);
   }
 
   /// Reserves slots for a batch: operations that are published together.
@@ -71,17 +66,17 @@ class SendQueue {
   /// A post that was done before the queue pair failed is kOk as long as that can be told: a collapsed CQ
   /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
   /// before it are lost. A ring keeps both.
-  WARPVERBS_DEVICE Status Test(Ticket ticket) { return producer_.Test(ticket); }
+  WARPVERBS_DEVICE Status Test(Ticket ticket) { return producer_.Explain(producer_.Test(ticket)); }
 
   /// Waits until a post is done.
   ///
   /// @errors  as Test; kTimeout, kAborted: it may still complete
   WARPVERBS_DEVICE Status Wait(Ticket ticket, const Limit& limit) {
     for (Waiter<A> waiter(limit);;) {
-      const Status status = waiter.IsMilestone() ? producer_.Test(ticket) : producer_.Probe(ticket);
-      if (status.code != Code::kPending) return status;
+      Code code = waiter.IsMilestone() ? producer_.Test(ticket) : producer_.Probe(ticket);
+      if (code != Code::kPending) return producer_.Explain(code);
       producer_.DrainRing();
-      if (const Code code = waiter.Next(); code != Code::kPending) return {.code = code};
+      if ((code = waiter.Next()) != Code::kPending) return {.code = code};
     }
   }
 
@@ -117,15 +112,24 @@ class SendQueue {
     return Mistake::kNone;
   }
 
+  /// @pre  none of the team's operations is refused, or the team is one
   template <class Team, class Operation>
-  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, uint32_t slots,
-                                 const Limit& limit, uint32_t flags) {
-    uint32_t base = 0;
-    const Status status = Reserve(team, slots, limit, base);
-    if (!status.ok()) return {status, {}};
-    const uint32_t index = base + slots * team.rank();
-    const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
-    return {Publish(team, base, slots, doorbell, limit.abort), {index + slots - 1}};
+  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, const Limit& limit,
+                                 uint32_t flags) {
+    const uint32_t slots = operation.Slots(view());
+    const Mistake mistake = Refusal(operation, slots);
+    Code code = Code::kInvalid;
+    uint32_t index = 0;
+    if (mistake == Mistake::kNone) {
+      uint32_t base = 0;
+      code = Reserve(team, slots, limit, base);
+      index = base + slots * team.rank();
+      if (code == Code::kOk) {
+        const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
+        code = Publish(team, base, slots, doorbell, limit.abort);
+      }
+    }
+    return {producer_.Explain(code, mistake), {index + slots - 1}};
   }
 
   /// Each lane posts by itself, one after another: what they bring differs too much, or is too much.
@@ -135,13 +139,7 @@ class SendQueue {
     Posted posted;
     for (arch::LaneMask rest = team.lanes(); rest != 0;) {
       const uint32_t lane = Team<A, Warp>::Last(rest);
-      if (A::Lane() == lane) {
-        const uint32_t slots = operation.Slots(view());
-        const Mistake mistake = Refusal(operation, slots);
-        posted = mistake != Mistake::kNone
-                     ? Invalid(mistake)
-                     : PostBy(Team<A, Thread>(Thread{}), operation, slots, limit, flags);
-      }
+      if (A::Lane() == lane) posted = PostBy(Team<A, Thread>(Thread{}), operation, limit, flags);
       producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
       rest &= ~(arch::LaneMask{1} << lane);
     }
@@ -149,28 +147,28 @@ class SendQueue {
   }
 
   template <class Team>
-  WARPVERBS_DEVICE Status Reserve(const Team& team, uint32_t slots, const Limit& limit, uint32_t& base) {
-    Status status;
+  WARPVERBS_DEVICE Code Reserve(const Team& team, uint32_t slots, const Limit& limit, uint32_t& base) {
+    Code code = Code::kOk;
     if (team.Leads()) {
-      status = producer_.Reserve(slots * team.size(), limit);
+      code = producer_.Reserve(slots * team.size(), limit);
       base = producer_.tail().next() - slots * team.size();
     }
     base = team.Share(base);
-    return team.Share(status);
+    return team.Share(code);
   }
 
   template <class Team>
-  WARPVERBS_DEVICE Status Publish(const Team& team, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
-                                  const uint64_t* abort) {
+  WARPVERBS_DEVICE Code Publish(const Team& team, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
+                                const uint64_t* abort) {
     const uint32_t end = base + slots * team.size();
     team.Join();
-    Status status;
+    Code code = Code::kOk;
     if (team.Leads()) {
-      status = producer_.Publish(base, end, doorbell, abort);
+      code = producer_.Publish(base, end, doorbell, abort);
     } else {
       producer_.tail().Follow(end);
     }
-    return team.Share(status);
+    return team.Share(code);
   }
 
   Producer<A, Sharing> producer_;
@@ -206,7 +204,8 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   WARPVERBS_DEVICE Posted Submit() {
     if (!status_.ok()) return {status_, {}};
     while (next_ != end_) Add(Nop());
-    return {queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_), {end_ - 1}};
+    const Code code = queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_);
+    return {queue_.producer_.Explain(code), {end_ - 1}};
   }
 
  private:
@@ -216,7 +215,7 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
       : queue_(queue), slots_(slots), abort_(limit.abort) {
     status_ = slots == 0 || slots > queue.view().depth / queue.team_.size()
                   ? Invalid(Mistake::kTooManySlots).status
-                  : queue.Reserve(queue.team_, slots, limit, base_);
+                  : queue.producer_.Explain(queue.Reserve(queue.team_, slots, limit, base_));
     next_ = base_ + slots * queue.team_.rank();
     end_ = next_ + slots;
   }

@@ -15,72 +15,56 @@ class Producer {
   static constexpr uint64_t kTurnLimitNs = 10'000'000'000;
 
   WARPVERBS_DEVICE explicit Producer(const QueueView& view)
-      : ring_(view), tail_(view.control), complete_(Floor()) {}
+      : ring_(view), tail_(view.control), complete_(Floor()), room_(static_cast<int32_t>(view.depth)) {}
 
   WARPVERBS_DEVICE const QueueView& view() const { return ring_.view(); }
   WARPVERBS_DEVICE Tail<A, Sharing>& tail() { return tail_; }
   WARPVERBS_DEVICE const Tail<A, Sharing>& tail() const { return tail_; }
 
-  /// Takes the next slots, up to tail().next(), if they are free. A free slot seen earlier is still free, so
-  /// this seldom looks.
-  ///
-  /// A lost race is no reason to give up or to pause: somebody else has posted meanwhile. But it might be
-  /// lost again and again.
-  WARPVERBS_DEVICE Status Reserve(uint32_t slots, const Limit& limit) {
-    constexpr uint32_t kMaxLost = 1024;
-    bool looked = false;
-    uint32_t lost = 0;
-    for (Waiter<A> waiter(limit);;) {
-      if (failed_ || !HasRoom(slots)) {
-        if (const Status status = LookForRoom(); !status.ok()) return status;
-        looked = true;
-      }
-      if (HasRoom(slots)) {
-        if (tail_.Claim(slots)) return {};
-        if (!looked) complete_ = Floor();  // it was for the end of the queue of maybe long ago
-        if (++lost % kMaxLost != 0) continue;
-      }
-      if (const Code code = waiter.Next(); code != Code::kPending) {
-        return {.code = limit.deadline_ns == 0 ? Code::kFull : code};
-      }
-    }
+  /// Takes the next slots, up to tail().next(), if they are free: kOk, kFull, kTimeout, kAborted or kError. A
+  /// free slot seen earlier is still free, so this seldom looks.
+  WARPVERBS_DEVICE Code Reserve(uint32_t slots, const Limit& limit) {
+    if (HasRoom(slots) && tail_.Claim(slots)) return Code::kOk;
+    return ReserveInTime(slots, limit);
   }
 
   /// Rings for the WQEs of [base, end) once all earlier ones are handed over, or leaves that to who posts
-  /// behind them.
+  /// behind them: kOk, kAborted or kError.
   ///
   /// @param doorbell  of the last of them
-  WARPVERBS_DEVICE Status Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
+  WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
+    bool rings = true;
     if (!tail_.IsTurn(base)) {
-      if (const Status status = AwaitTurn(base, abort); !status.ok()) return status;
+      if (const Code code = AwaitTurn(base, abort); code != Code::kOk) return code;
+      rings = !LeavesDoorbell(base, end);
     }
-    if (!LeavesDoorbell(base, end)) {
+    if (rings) {
       ring_.UpdateSendDbrRecord(end);
       ring_.RingDoorbell(doorbell);
     }
     tail_.HandOver(end);
-    return {};
+    return Code::kOk;
   }
 
   /// Looks at the newest completion only: kOk, kPending or kError.
-  WARPVERBS_DEVICE Status Probe(Ticket ticket) {
+  WARPVERBS_DEVICE Code Probe(Ticket ticket) {
     const arch::CqeTail cqe = LoadCqe();
     if (IsError(cqe)) return Judge(ticket, Record(ErrorWord(cqe)));
     complete_ = CompletedBelow(cqe, Floor());
-    return IsBefore(ticket.index, complete_) ? Done() : Status{.code = Code::kPending};
+    return IsBefore(ticket.index, complete_) ? Done() : Code::kPending;
   }
 
   /// Looks at all there is.
-  WARPVERBS_DEVICE Status Test(Ticket ticket) {
-    Status status = Probe(ticket);
-    if (status.code != Code::kPending) return status;
+  WARPVERBS_DEVICE Code Test(Ticket ticket) {
+    Code code = Probe(ticket);
+    if (code != Code::kPending) return code;
     const bool drained = DrainRing();
     if (tail_.Look() || drained) {  // a ticket of long ago shows only beside the present end of the queue
-      status = Probe(ticket);
-      if (status.code != Code::kPending) return status;
+      code = Probe(ticket);
+      if (code != Code::kPending) return code;
     }
     const uint64_t error = A::Load(&view().control->error);
-    return error != 0 ? Judge(ticket, error) : status;
+    return error != 0 ? Judge(ticket, error) : code;
   }
 
   /// True if there is a ring, which has been drained.
@@ -90,16 +74,40 @@ class Producer {
     return true;
   }
 
+  /// Says more of a code that was returned here.
+  WARPVERBS_DEVICE Status Explain(Code code, Mistake mistake = Mistake::kNone) const {
+    if (code == Code::kError) return ErrorStatus(A::Load(&view().control->error));
+    return {.code = code, .mistake = mistake};
+  }
+
  private:
-  WARPVERBS_DEVICE Status LookForRoom() {
+  /// A lost race is no reason to give up or to pause: somebody else has posted meanwhile. But it might be
+  /// lost again and again.
+  WARPVERBS_DEVICE Code ReserveInTime(uint32_t slots, const Limit& limit) {
+    constexpr uint32_t kMaxLost = 1024;
+    complete_ = Floor();  // what was seen earlier may have been for the end of the queue of long ago
+    uint32_t lost = 0;
+    for (Waiter<A> waiter(limit);;) {
+      if (!HasRoom(slots) && !LookForRoom()) return Code::kError;
+      if (HasRoom(slots)) {
+        if (tail_.Claim(slots)) return Code::kOk;
+        if (++lost % kMaxLost != 0) continue;
+      }
+      if (const Code code = waiter.Next(); code != Code::kPending) {
+        return limit.deadline_ns == 0 ? Code::kFull : code;
+      }
+    }
+  }
+
+  /// False if the queue has failed.
+  WARPVERBS_DEVICE bool LookForRoom() {
     DrainRing();
     tail_.Look();
-    const uint64_t error = A::Load(&view().control->error);
-    if (error != 0) return Failed(error);
     const arch::CqeTail cqe = LoadCqe();
-    if (IsError(cqe)) return Failed(Record(ErrorWord(cqe)));
+    if (IsError(cqe)) Record(ErrorWord(cqe));
+    if (A::Load(&view().control->error) != 0) return Failed() == Code::kOk;
     complete_ = CompletedBelow(cqe, Floor());
-    return {};
+    return true;
   }
 
   /// A successor has its slots already, so it will ring, or leave that to its own successor; the last one
@@ -110,50 +118,55 @@ class Producer {
   }
 
   /// Doorbells leave in order. Giving up leaves a gap for good.
-  WARPVERBS_DEVICE Status AwaitTurn(uint32_t base, const uint64_t* abort) {
+  WARPVERBS_DEVICE Code AwaitTurn(uint32_t base, const uint64_t* abort) {
     for (Waiter<A> waiter({A::NowNs() + kTurnLimitNs, abort}); !tail_.LookForTurn(base);) {
-      if (waiter.IsMilestone()) {
-        if (const uint64_t error = A::Load(&view().control->error); error != 0) return Failed(error);
-      }
+      if (waiter.IsMilestone() && A::Load(&view().control->error) != 0) return Failed();
       const Code code = waiter.Next();
       if (code == Code::kPending) continue;
-      const Status status = Failed(Record(kErrorValid | (base & 0xffff)));
-      return code == Code::kAborted ? Status{.code = code} : status;
+      Record(kErrorValid | (base & 0xffff));
+      Failed();
+      return code == Code::kAborted ? code : Code::kError;
     }
-    return {};
+    return Code::kOk;
   }
 
   /// Tells a post that was done before the queue pair failed from one that failed with it.
-  WARPVERBS_DEVICE Status Judge(Ticket ticket, uint64_t error_word) {
+  WARPVERBS_DEVICE Code Judge(Ticket ticket, uint64_t error_word) {
     if (IsBefore(ticket.index, complete_)) return Done();
-    const Status status = Failed(error_word);
+    const Status status = ErrorStatus(error_word);
     const auto syndrome = static_cast<mlx5::Syndrome>(status.syndrome);
-    if (syndrome == mlx5::Syndrome::kFlushed || syndrome == mlx5::Syndrome::kNone) return status;
+    if (syndrome == mlx5::Syndrome::kFlushed || syndrome == mlx5::Syndrome::kNone) return Failed();
     // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
     // it.
     tail_.Look();
     const uint32_t failed = tail_.next() - static_cast<uint16_t>(tail_.next() - status.wqe_index);
-    return IsBefore(ticket.index, failed) ? Done() : status;
+    return IsBefore(ticket.index, failed) ? Done() : Failed();
   }
 
-  /// Makes an error the queue's own, unless it has one already, and returns which one counts. What the NIC
-  /// reports counts more than a sharer that gave up.
+  /// Makes an error the queue's own, unless it has one already, and returns the queue's. What the NIC reports
+  /// takes the place of a sharer that gave up (syndrome 0).
   WARPVERBS_DEVICE uint64_t Record(uint64_t error_word) {
     QueueControl& control = *view().control;
-    const uint64_t first = A::CompareSwap(&control.error, 0, error_word);
-    if (first == 0 && control.host_error != nullptr) A::Store(control.host_error, error_word);
-    return first != 0 && ErrorStatus(first).syndrome != 0 ? first : error_word;
+    uint64_t before = A::CompareSwap(&control.error, 0, error_word);
+    if (before != 0 && ErrorStatus(before).syndrome == 0 && ErrorStatus(error_word).syndrome != 0) {
+      const uint64_t gave_up = before;
+      before = A::CompareSwap(&control.error, gave_up, error_word);
+      if (before == gave_up) before = 0;
+    }
+    if (before != 0) return before;
+    if (control.host_error != nullptr) A::Store(control.host_error, error_word);
+    return error_word;
   }
 
   /// From now on every post looks at the error first.
-  WARPVERBS_DEVICE Status Failed(uint64_t error_word) {
-    failed_ = true;
-    return ErrorStatus(error_word);
+  WARPVERBS_DEVICE Code Failed() {
+    room_ = INT32_MIN;
+    return Code::kError;
   }
 
-  WARPVERBS_DEVICE static Status Done() {
+  WARPVERBS_DEVICE static Code Done() {
     A::AcquireAfterCompletion();
-    return {};
+    return Code::kOk;
   }
 
   WARPVERBS_DEVICE arch::CqeTail LoadCqe() const { return A::LoadCqeTail(view().cqe + mlx5::kCqeTailOffset); }
@@ -163,15 +176,15 @@ class Producer {
 
   /// Where others have posted since the last look, more may be complete than that look has seen reserved.
   WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const {
-    return static_cast<int32_t>(tail_.next() + slots - complete_) <= static_cast<int32_t>(view().depth);
+    return static_cast<int32_t>(tail_.next() + slots - complete_) <= room_;
   }
 
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 
   SendRing<A> ring_;
   Tail<A, Sharing> tail_;
-  uint32_t complete_;    ///< below it all is complete: what was seen last
-  bool failed_ = false;  ///< this thread has seen an error
+  uint32_t complete_;  ///< below it all is complete: what was seen last
+  int32_t room_;       ///< the depth, or less than any need once this thread has seen an error
 };
 
 }  // namespace warpverbs::device

@@ -29,28 +29,27 @@ class Tail<A, Exclusive> {
   WARPVERBS_DEVICE bool HasSuccessor(uint32_t) const { return false; }
   WARPVERBS_DEVICE void HandOver(uint32_t) {}
   WARPVERBS_DEVICE void Follow(uint32_t end) { next_ = end; }
-  WARPVERBS_DEVICE void Save() const { A::Store(&control_->tail, uint64_t{next_} << 32 | next_); }
+  WARPVERBS_DEVICE void Save() const { A::Store(&control_->tail, A::Join(next_, next_)); }
 
  private:
   QueueControl* control_;
   uint32_t next_;
 };
 
-/// Keeps the last seen QueueControl::tail in a register. While nobody else posts that is the true one, so
-/// that a post costs one atomic operation and no load.
+/// Keeps the last seen QueueControl::tail in registers. While nobody else posts that is the true one, so that
+/// a post costs one atomic operation and no load.
 template <arch::Arch A>
 class Tail<A, Shared> {
  public:
-  WARPVERBS_DEVICE explicit Tail(QueueControl* control)
-      : word_(&control->tail), seen_(A::LoadAcquire(word_)) {}
+  WARPVERBS_DEVICE explicit Tail(QueueControl* control) : word_(&control->tail) { Look(); }
 
-  WARPVERBS_DEVICE uint32_t next() const { return static_cast<uint32_t>(seen_ >> 32); }
+  WARPVERBS_DEVICE uint32_t next() const { return next_; }
   /// Below it every WQE is written, and rung or about to be.
-  WARPVERBS_DEVICE uint32_t turn() const { return static_cast<uint32_t>(seen_); }
+  WARPVERBS_DEVICE uint32_t turn() const { return turn_; }
 
   /// Looks again; true, since there may be news. A CQE that is read later is no older.
   WARPVERBS_DEVICE bool Look() {
-    seen_ = A::LoadAcquire(word_);
+    See(A::LoadAcquire(word_));
     return true;
   }
 
@@ -60,39 +59,48 @@ class Tail<A, Shared> {
   /// A plain add would hand out slots that are not free, and there is no giving them back. The answer tells
   /// the turn too, so an undisturbed poster need not look for it.
   WARPVERBS_DEVICE bool Claim(uint32_t slots) {
-    const uint64_t claimed = seen_ + (uint64_t{slots} << 32);
-    const uint64_t before = A::CompareSwap(word_, seen_, claimed);
-    const bool won = before == seen_;
-    seen_ = won ? claimed : before;
-    return won;
+    const uint64_t expected = Word(next_);
+    const uint64_t before = A::CompareSwap(word_, expected, Word(next_ + slots));
+    if (before == expected) {
+      next_ += slots;
+      return true;
+    }
+    See(before);
+    return false;
   }
 
   /// Whether all before `base` had been handed over when last seen.
-  WARPVERBS_DEVICE bool IsTurn(uint32_t base) const { return turn() == base; }
+  WARPVERBS_DEVICE bool IsTurn(uint32_t base) const { return turn_ == base; }
   WARPVERBS_DEVICE bool LookForTurn(uint32_t base) {
-    seen_ = A::Load(word_);
+    See(A::Load(word_));
     return IsTurn(base);
   }
 
   /// Whether somebody had reserved beyond `end` when last seen.
-  WARPVERBS_DEVICE bool HasSuccessor(uint32_t end) const { return next() != end; }
+  WARPVERBS_DEVICE bool HasSuccessor(uint32_t end) const { return next_ != end; }
 
   /// Passes the turn to who reserved from `end` on, after the WQEs and doorbells before it.
   ///
   /// Only the holder of the turn changes the lower half, so it needs no atomic operation.
   WARPVERBS_DEVICE void HandOver(uint32_t end) {
     A::StoreRelease(reinterpret_cast<uint32_t*>(word_), end);
-    seen_ = (seen_ & ~uint64_t{0xffffffff}) | end;
+    turn_ = end;
   }
 
   /// Another lane has reserved and handed over up to `end`.
-  WARPVERBS_DEVICE void Follow(uint32_t end) { seen_ = uint64_t{end} << 32 | end; }
+  WARPVERBS_DEVICE void Follow(uint32_t end) { next_ = turn_ = end; }
 
   WARPVERBS_DEVICE void Save() const {}  // it is never anywhere else
 
  private:
+  WARPVERBS_DEVICE uint64_t Word(uint32_t next) const { return A::Join(turn_, next); }
+  WARPVERBS_DEVICE void See(uint64_t word) {
+    next_ = static_cast<uint32_t>(word >> 32);
+    turn_ = static_cast<uint32_t>(word);
+  }
+
   uint64_t* word_;
-  uint64_t seen_;
+  uint32_t next_, turn_;
 };
 
 }  // namespace warpverbs::device

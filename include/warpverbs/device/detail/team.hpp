@@ -19,7 +19,7 @@ class Team<A, Thread> {
   WARPVERBS_DEVICE void Gather() const {}
   WARPVERBS_DEVICE void Join() const {}
   WARPVERBS_DEVICE uint32_t Share(uint32_t value) const { return value; }
-  WARPVERBS_DEVICE Status Share(const Status& status) const { return status; }
+  WARPVERBS_DEVICE Code Share(Code code) const { return code; }
 };
 
 template <arch::Arch A>
@@ -39,15 +39,8 @@ class Team<A, Warp> {
   WARPVERBS_DEVICE void Join() const { A::SyncLanes(lanes_); }
   /// What the leader says.
   WARPVERBS_DEVICE uint32_t Share(uint32_t value) const { return A::Shuffle(lanes_, value, Last(lanes_)); }
-  WARPVERBS_DEVICE Status Share(const Status& status) const {
-    static_assert(sizeof(Status) == sizeof(uint64_t));
-    if (Share(static_cast<uint32_t>(status.code)) == static_cast<uint32_t>(Code::kOk)) return {};
-    uint64_t word = 0;
-    __builtin_memcpy(&word, &status, sizeof(word));
-    word = A::Shuffle(lanes_, word, Last(lanes_));
-    Status shared;
-    __builtin_memcpy(static_cast<void*>(&shared), &word, sizeof(word));
-    return shared;
+  WARPVERBS_DEVICE Code Share(Code code) const {
+    return static_cast<Code>(Share(static_cast<uint32_t>(code)));
   }
   WARPVERBS_DEVICE bool All(bool mine) const { return A::Ballot(lanes_, mine) == lanes_; }
 

@@ -39,8 +39,8 @@ class WqeWriter {
   WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
     const mlx5::Be32 index_opcode =
         A::ToBe32(control.opmod << 24 | (index_ & 0xffff) << 8 | static_cast<uint32_t>(control.opcode));
-    const uint64_t first = Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
-    A::StoreSegment(slot_, first, Join(control.flags << 24, control.imm.raw));
+    const uint64_t first = A::Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
+    A::StoreSegment(slot_, first, A::Join(control.flags << 24, control.imm.raw));
     return {first};
   }
 
@@ -52,7 +52,7 @@ class WqeWriter {
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
     const mlx5::Be32 bytes = A::ToBe32(static_cast<uint32_t>(local.bytes));
-    A::StoreSegment(At(segment), Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
+    A::StoreSegment(At(segment), A::Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
     return 1;
   }
 
@@ -63,8 +63,8 @@ class WqeWriter {
 
   /// Writes a segment of four 32-bit operands.
   WARPVERBS_DEVICE void Quad32(uint32_t segment, const uint32_t (&words)[4]) const {
-    A::StoreSegment(At(segment), Join(A::ToBe32(words[0]).raw, A::ToBe32(words[1]).raw),
-                    Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw));
+    A::StoreSegment(At(segment), A::Join(A::ToBe32(words[0]).raw, A::ToBe32(words[1]).raw),
+                    A::Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw));
   }
 
   /// Puts the payload itself behind the remote address, and returns how many segments that makes.
@@ -72,9 +72,9 @@ class WqeWriter {
   WARPVERBS_DEVICE uint32_t Inline(const T& value) const {
     uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
     __builtin_memcpy(words + 1, &value, sizeof(T));
-    A::StoreSegment(At(2), Join(words[0], words[1]), Join(words[2], words[3]));
+    A::StoreSegment(At(2), A::Join(words[0], words[1]), A::Join(words[2], words[3]));
     if constexpr (sizeof words[0] + sizeof(T) <= mlx5::kSegmentBytes) return 1;
-    A::StoreSegment(At(3), Join(words[4], words[5]), Join(words[6], words[7]));
+    A::StoreSegment(At(3), A::Join(words[4], words[5]), A::Join(words[6], words[7]));
     return 2;
   }
 
@@ -89,11 +89,6 @@ class WqeWriter {
   WARPVERBS_DEVICE uint8_t* At(uint32_t segment) const {
     uint8_t* const slot = segment < kSegmentsPerSlot ? slot_ : SlotOf(index_ + segment / kSegmentsPerSlot);
     return slot + segment % kSegmentsPerSlot * mlx5::kSegmentBytes;
-  }
-
-  /// Two 32-bit words as they follow each other in memory.
-  WARPVERBS_DEVICE static uint64_t Join(uint32_t first, uint32_t second) {
-    return uint64_t{second} << 32 | first;
   }
 
   const QueueView& view_;
