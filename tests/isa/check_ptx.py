@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Compiles cuda_kernels.cu, and holds what the compiler makes of it against what the data path may cost.
+
+usage: check_ptx.py NVCC OPTION...
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from goldens import MAX_INSTRUCTIONS, Goldens
+
+MAX_REGISTERS = 32  # of a kernel that posts and waits
+MAX_MORE_REGISTERS = 8  # of a kernel that seldom posts
+
+
+class Compilation:
+    """What the compiler makes of the kernels, by the options of the command line."""
+
+    def __init__(self, compiler, *options):
+        self.scope = "sys" if "-DARCH=CudaSystem" in options else "gpu"
+        source = pathlib.Path(__file__).with_name("cuda_kernels.cu")
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "output"
+            command = [compiler, *options, str(source), "-o", str(output)]
+            subprocess.run([*command, "-ptx"], check=True)
+            self.text = output.read_text()
+            said = subprocess.run([*command, "-cubin", "--resource-usage"], check=True, capture_output=True, text=True)
+        usage = r"entry function '(\w+)'.*?(\d+) bytes stack frame.*?Used (\d+) registers"
+        found = re.findall(usage, said.stdout + said.stderr, re.DOTALL)
+        self.stack_bytes = {kernel: int(stack) for kernel, stack, _ in found}
+        self.registers = {kernel: int(registers) for kernel, _, registers in found}
+
+    def goldens(self):
+        return Goldens(self.text, self.scope)
+
+    def spoiled(self, kernel, pattern, replacement):
+        """The goldens for what the compiler did not write.
+
+        @param pattern      what the lines begin with that are replaced
+        @param replacement  for each: {0} is the line, {1} and so on the pattern's groups
+        """
+        start = self.text.index(f".entry {kernel}(")
+        end = self.text.index("\n}", start)
+        lines = re.compile(rf"^\s*{pattern}.*;$", re.MULTILINE)
+        body, changes = lines.subn(lambda line: replacement.format(line[0], *line.groups()), self.text[start:end])
+        if changes == 0:
+            raise LookupError(f"{kernel} has no {pattern}")
+        return Goldens(self.text[:start] + body + self.text[end:], self.scope)
+
+
+class WhatTheDataPathCosts(unittest.TestCase):
+    compilation: Compilation
+
+    def setUp(self):
+        self.goldens = self.compilation.goldens()
+
+    @classmethod
+    def tearDownClass(cls):
+        for kernel, figure in cls.compilation.goldens().figures().items():
+            print(f"{kernel}: {figure:.0f} instructions a WQE")
+        for kernel, registers in sorted(cls.compilation.registers.items()):
+            print(f"{kernel}: {registers} registers")
+
+    def test_exclusive_post_is_three_segments_record_and_doorbell_in_strict_order(self):
+        self.goldens.post_exclusive()
+
+    def test_shared_post_adds_one_atomic_operation_and_one_store(self):
+        self.goldens.post_shared()
+
+    def test_batch_rings_once(self):
+        self.goldens.batch_exclusive()
+        self.goldens.batch_shared()
+
+    def test_warp_reserves_and_rings_once(self):
+        self.goldens.warp_exclusive()
+        self.goldens.warp_shared()
+
+    def test_low_level_post_loads_nothing(self):
+        self.goldens.low_level_post()
+
+    def test_poll_of_a_ready_completion_is_one_load(self):
+        self.goldens.poll()
+
+    def test_nic_finds_the_right_bytes(self):
+        self.goldens.image()
+
+    def test_kernel_may_choose_between_queues_of_a_constant_parameter(self):
+        self.goldens.choice()
+
+    def test_post_executes_few_instructions(self):
+        self.goldens.instructions()
+
+    def test_kernel_that_posts_and_waits_needs_few_registers(self):
+        for kernel, registers in self.compilation.registers.items():
+            if kernel.startswith("PostAndWait"):
+                with self.subTest(kernel):
+                    self.assertLessEqual(registers, MAX_REGISTERS)
+
+    def test_kernel_that_seldom_posts_pays_few_registers(self):
+        registers = self.compilation.registers
+        self.assertLessEqual(registers["VectorSumThatMayPost"] - registers["VectorSum"], MAX_MORE_REGISTERS)
+
+    def test_no_kernel_needs_a_stack(self):
+        self.assertEqual({kernel: size for kernel, size in self.compilation.stack_bytes.items() if size}, {})
+
+
+class WhatTheGoldensCatch(unittest.TestCase):
+    """Each test spoils one kernel of the compiler's output, and expects a golden to complain of that."""
+
+    compilation: Compilation
+
+    def refuses(self, golden, kernel, pattern, replacement):
+        with self.subTest(golden, pattern=pattern, replacement=replacement):
+            goldens = self.compilation.spoiled(kernel, pattern, replacement)
+            with self.assertRaisesRegex(AssertionError, kernel):
+                getattr(goldens, golden)()
+
+    def test_a_store_more(self):
+        for store in (r"st\.global\.v2\.b64", r"st\.relaxed\.sys\.global\.b32", r"st\.mmio"):
+            self.refuses("post_exclusive", "PostExclusive", store, "{0}\n{0}")
+            self.refuses("post_shared", "PostShared", store, "{0}\n{0}")
+
+    def test_a_store_less(self):
+        self.refuses("post_exclusive", "PostExclusive", r"st\.relaxed\.sys\.global\.b32", "")
+
+    def test_a_fence_more_or_less(self):
+        for change in ("{0}\n{0}", ""):
+            self.refuses("post_exclusive", "PostExclusive", r"fence\.(?:release|acq_rel)", change)
+            self.refuses("warp_shared", "WarpShared", r"fence\.(?:release|acq_rel)", change)
+            self.refuses("poll", "LowLevelPoll", r"fence\.", change)
+
+    def test_a_load_more(self):
+        load = "{0}\nld.relaxed.sys.global.b64 %more, [{1}];"
+        self.refuses("post_exclusive", "PostExclusive", r"st\.mmio\S+ \[(%rd\d+)\]", load)
+        self.refuses("batch_exclusive", "BatchExclusive", r"st\.global\.v2\.b64 \[(%rd\d+)\]", load)
+        self.refuses("poll", "LowLevelPoll", r"ld\.relaxed\S+v2\.b64 .*\[(%rd\d+)\]", load)
+
+    def test_an_atomic_operation_more(self):
+        add = "{0}\nred.relaxed.gpu.global.add.u64 [{1}], 0;"
+        self.refuses("post_shared", "PostShared", r"atom\.\S+ %rd\d+, \[(%rd\d+)\]", add)
+
+    def test_a_fence_in_another_place(self):
+        later = "{0}\nfence.release.gpu;"
+        self.refuses("low_level_post", "LowLevelPost", r"st\.(?:relaxed\.sys\.global\.b32|mmio)", later)
+
+    def test_a_doorbell_that_is_an_ordinary_store(self):
+        plain = "st.global.b64 [{1}], {2};"
+        self.refuses("post_exclusive", "PostExclusive", r"st\.mmio\S+ \[(%rd\d+)\], (%rd\d+)", plain)
+
+    def test_a_fence_of_another_scope(self):
+        self.refuses("low_level_post", "LowLevelPost", r"fence\.(?:release|acq_rel)", "fence.release.cta;")
+
+    def test_a_wrong_byte(self):
+        mirrored = "prmt.b32 {1}, {3}, {2}, {4};"
+        self.refuses("image", "PostExclusive", r"prmt\.b32\s+(%r\d+), (%r\d+), (%r\d+), (%r\d+)", mirrored)
+
+    def test_a_queue_that_was_not_chosen(self):
+        first = "mov.u32 {1}, 0;"
+        self.refuses("choice", "ChooseByCopy", r"ld\.param\.u32\s+(%r\d+), \[ChooseByCopy_param_1\]", first)
+
+    def test_too_many_instructions(self):
+        more = MAX_INSTRUCTIONS * "\nmov.u32 %spare, 0;"
+        self.refuses("instructions", "BatchShared", r"st\.global\.v2\.b64", "{0}" + more)
+
+
+if __name__ == "__main__":
+    WhatTheDataPathCosts.compilation = WhatTheGoldensCatch.compilation = Compilation(*sys.argv[1:])
+    unittest.main(argv=sys.argv[:1], verbosity=2)

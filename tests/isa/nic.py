@@ -1,0 +1,92 @@
+"""A send queue in the interpreter's memory, what its kernels are given, and what they should leave there."""
+
+import struct
+
+import ptx
+
+SQ, DOORBELL, RECORD, CQE, CONTROL, RESULT, MORE = (0x1000_0000 * i for i in range(1, 8))
+ERROR = CONTROL + 128
+QPN, RKEY, LKEY = 0x123456, 0x0A0B0C0D, 0x01020304
+REMOTE, LOCAL, LENGTH = 0x1122_3344_5566_7000, 0x0807_0605_0403_2000, 8
+LOG_MAX_MESSAGE = 30
+REQUESTER, WRITE, CQE_ALWAYS = 0, 8, 8
+CONTROL_BYTES = 384  # sizeof(QueueControl)
+
+
+def swapped(value):
+    """A 32-bit value that a kernel gets in the NIC's byte order."""
+    return int.from_bytes(value.to_bytes(4, "big"), "little")
+
+
+class SendQueue(ptx.Memory):
+    """A queue whose NIC completes at once everything that a doorbell rings for."""
+
+    def __init__(self, depth=64, first=0, has_record=True, base=0):
+        """@param first  the index of the next WQE; all before it are complete
+        @param base   added to each address: several queues may lie in one memory"""
+        super().__init__()
+        self.depth, self.first, self.has_record, self.base = depth, first, has_record, base
+        self.set(SQ + base, bytes(64 * depth))
+        self.set(DOORBELL + base, bytes(8))
+        self.set(RECORD + base, bytes(4))
+        self.set(CONTROL + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF).ljust(CONTROL_BYTES, b"\0"))
+        self.set(CQE + base, bytes(64))
+        self.set(RESULT, b"\xff" * 8 * 32)
+        self._complete(first - 1)
+
+    def _complete(self, index):
+        self.set(CQE + self.base + 56, struct.pack(">IHBB", WRITE << 24 | QPN, index & 0xFFFF, 0, REQUESTER << 4))
+
+    def store(self, address, size, value):
+        super().store(address, size, value)
+        if address == DOORBELL + self.base:
+            self._complete(int.from_bytes(value.to_bytes(8, "little")[1:3], "big"))
+
+    def view(self):
+        """QueueView."""
+        record = RECORD + self.base if self.has_record else 0
+        pointers = (SQ + self.base, DOORBELL + self.base, record, CQE + self.base, CONTROL + self.base)
+        return struct.pack("<5Q5I4x", *pointers, swapped(QPN << 8), self.depth, LOG_MAX_MESSAGE, 0, 0)
+
+    def job(self, count):
+        """The Job of kernels.cu."""
+        remote = struct.pack("<QI4x", REMOTE, swapped(RKEY))
+        local = struct.pack("<QQI4x", LOCAL, LENGTH, swapped(LKEY))
+        return self.view() + remote + local + struct.pack("<I4xQ", count, RESULT)
+
+    def wqe(self, index):
+        return self.get(SQ + self.base + 64 * (index % self.depth), 64)
+
+    def rung(self):
+        """The record, and the last doorbell."""
+        return int.from_bytes(self.get(RECORD + self.base, 4), "big"), self.get(DOORBELL + self.base, 8)
+
+    def tail(self):
+        """The first index that is not handed over, and the first that is not reserved."""
+        return struct.unpack("<II", self.get(CONTROL + self.base, 8))
+
+    def result(self, lane=0):
+        return self.get(RESULT + 8 * lane, 8)
+
+    def word(self, operation):
+        """What an operation is, in the queue's terms: "wqe" for a store of a segment, "load cqe", "fence"."""
+        opcode = operation.name.split(".")[0]
+        if operation.address is None:
+            return opcode
+        places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
+                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
+                  "result": (RESULT, 8 * 32, None)}  # fmt: skip
+        verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
+        for word, (start, size, access) in places.items():
+            start += self.base if word != "result" else 0
+            if start <= operation.address < start + size and access in (None, operation.bytes):
+                return verb.get(opcode, "change ") + word
+        return f"{operation.name} of {operation.address:#x}"
+
+
+def write_wqe(index, offset=0):
+    """A write of LENGTH bytes as rdma-core encodes it; 16 bytes of the slot stay as they were."""
+    control = struct.pack(">IIBBBBI", (index & 0xFFFF) << 8 | WRITE, QPN << 8 | 3, 0, 0, 0, CQE_ALWAYS, 0)
+    remote = struct.pack(">QII", REMOTE + offset, RKEY, 0)
+    data = struct.pack(">IIQ", LENGTH, LKEY, LOCAL + offset)
+    return control + remote + data + bytes(16)

@@ -1,0 +1,352 @@
+"""Runs PTX as nvcc writes it for integer code, in Python, and records every memory operation.
+
+A warp's lanes run one after another from one warp operation (shuffle, vote, barrier) to the next, which they make
+together: one of the orders that the hardware may take. What is not known here is an error, never a guess.
+"""
+
+import dataclasses
+import itertools
+import operator
+import re
+
+PARAMETERS = 0x7000_0000_0000  # where the parameters lie, for code that takes their address
+STEP_LIMIT = 100_000  # of a lane: more is a loop that never ends
+WIDTH = re.compile(r"[bus](8|16|32|64)$")
+
+
+class PtxError(Exception):
+    """The program does what this interpreter does not know, or what no program may do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """One access to memory, or a fence, whose address is None."""
+
+    name: str  # the whole opcode
+    lane: int
+    step: int  # how many instructions the lane has executed, this one included
+    address: int | None = None
+    bytes: int = 0
+    value: int = 0  # what was stored, or loaded; of an atomic operation what was there before
+
+
+class Memory:
+    """Bytes by address. What was never set cannot be loaded, nor stored to."""
+
+    def __init__(self):
+        self._bytes = {}
+
+    def set(self, address, data):
+        self._bytes.update(enumerate(data, address))
+
+    def adopt(self, other):
+        """Takes what other memory has at other addresses."""
+        self._bytes = other._bytes | self._bytes
+
+    def get(self, address, size):
+        try:
+            return bytes(self._bytes[address + i] for i in range(size))
+        except KeyError:
+            raise PtxError(f"{size} bytes at {address:#x} are not there") from None
+
+    def load(self, address, size):
+        if address % size:
+            raise PtxError(f"{address:#x} is no multiple of {size}")
+        return int.from_bytes(self.get(address, size), "little")
+
+    def store(self, address, size, value):
+        self.load(address, size)  # it must be there
+        self.set(address, value.to_bytes(size, "little"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    guard: str | None  # "%p1" or "!%p1"
+    name: str
+    operands: list
+
+    def parts(self):
+        return self.name.split(".")
+
+
+class Kernel:
+    """An entry function: its instructions, where its labels stand, and where its parameters lie."""
+
+    def __init__(self, name, parameters, body):
+        self.name = name
+        self.instructions, self.labels, self.parameters = [], {}, {}
+        end = 0
+        for align, width, parameter, count in re.findall(
+                r"\.param (?:\.align (\d+) )?\.[bus](\d+) (\w+)(?:\[(\d+)\])?", parameters):
+            size = int(width) // 8 * int(count or 1)
+            align = int(align or size)
+            start = (end + align - 1) // align * align
+            self.parameters[parameter] = (PARAMETERS + start, size)
+            end = start + size
+        for line in body.splitlines():
+            self._parse(line.split("//")[0].strip())
+
+    def _parse(self, line):
+        if not line or line in "{}" or re.match(r"\.(reg|pragma|loc|file)\b", line):
+            return
+        if label := re.fullmatch(r"(\$?\w+):", line):
+            self.labels[label[1]] = len(self.instructions)
+        elif parts := re.fullmatch(r"(?:@(!?%?\w+)\s+)?([a-z][\w.]*)\s*(.*?);", line):
+            # Commas part operands, but not within {a, b}; a result of two registers is written a|b.
+            operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s|]+", parts[3])
+            self.instructions.append(Instruction(parts[1], parts[2], operands))
+        else:
+            raise PtxError(f"{self.name}: cannot read: {line}")
+
+
+def parse(text):
+    """The kernels of a PTX file by name."""
+    entries = re.findall(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}", text, re.DOTALL)
+    return {name: Kernel(name, parameters, body) for name, parameters, body in entries}
+
+
+def width_of(type_name):
+    match = WIDTH.match(type_name)
+    if match is None:
+        raise PtxError(f"a value of type {type_name}")
+    return int(match[1])
+
+
+def signed(value, width):
+    return value - (1 << width) if value >> (width - 1) & 1 else value
+
+
+def divide(dividend, divisor):
+    if dividend < 0 or divisor <= 0:
+        raise PtxError(f"{dividend} divided by {divisor}")
+    return dividend // divisor
+
+
+def permute(low, high, selector):
+    """Picks four bytes of eight; only the plain mode of prmt."""
+    pool = low | high << 32
+    picked = 0
+    for i in range(4):
+        nibble = selector >> 4 * i & 0xf
+        byte = pool >> 8 * (nibble & 7) & 0xff
+        if nibble & 8:
+            byte = 0xff if byte & 0x80 else 0
+        picked |= byte << 8 * i
+    return picked
+
+
+def insert_bits(source, target, position, length):
+    mask = (1 << length) - 1 << position
+    return target & ~mask | source << position & mask
+
+
+COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
+           "ge": operator.ge, "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
+
+# By opcode: the result before it is cut to the width of its type, from that width and the operands, which are signed
+# where the type is.
+ARITHMETIC = {
+    "mov": lambda w, a: a, "cvt": lambda w, a: a, "cvta": lambda w, a: a,
+    "add": lambda w, a, b: a + b, "sub": lambda w, a, b: a - b, "neg": lambda w, a: -a,
+    "and": lambda w, a, b: a & b, "or": lambda w, a, b: a | b, "xor": lambda w, a, b: a ^ b, "not": lambda w, a: ~a,
+    "min": lambda w, a, b: min(a, b), "max": lambda w, a, b: max(a, b),
+    "mul": lambda w, a, b: a * b, "mad": lambda w, a, b, c: a * b + c, "div": lambda w, a, b: divide(a, b),
+    "shl": lambda w, a, b: a << min(b, w), "shr": lambda w, a, b: a >> min(b, w),
+    "selp": lambda w, a, b, p: a if p else b,
+    "popc": lambda w, a: a.bit_count(), "clz": lambda w, a: w - a.bit_length(),
+    "prmt": lambda w, a, b, c: permute(a, b, c), "bfi": lambda w, a, b, c, d: insert_bits(a, b, c, d),
+}  # fmt: skip
+MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo", "wide"}, "cvta": {"to", "global", "param"}}
+
+
+class Lane:
+    """A thread: registers, a place in the program, and what it has done."""
+
+    def __init__(self, kernel, number, memory, trace, clock):
+        self.kernel, self.number, self.memory, self.trace, self.clock = kernel, number, memory, trace, clock
+        self.registers = {"%laneid": number, "%tid.x": number, "%ctaid.x": 0}
+        self.step = 0
+
+    def run(self):
+        """Executes to the end. Yields (place, what, mask, value) for each warp operation and is sent its result."""
+        place = 0
+        while True:
+            instruction = self.kernel.instructions[place]
+            place += 1
+            self.step += 1
+            if self.step > STEP_LIMIT:
+                raise PtxError(f"{self.kernel.name}: lane {self.number} never ends")
+            guard = instruction.guard
+            if guard and self._read(guard.lstrip("!")) == guard.startswith("!"):
+                continue
+            opcode, *rest = instruction.parts()
+            if opcode in ("ret", "exit"):
+                return
+            if opcode == "bra":
+                place = self.kernel.labels[instruction.operands[0]]
+            elif opcode in ("shfl", "vote", "activemask", "bar", "barrier"):
+                yield from self._cooperate(place, instruction)
+            elif opcode in ("ld", "st", "atom", "red", "fence", "membar"):
+                self._access(instruction)
+            elif opcode != "nanosleep":
+                self._compute(opcode, rest, instruction.operands)
+
+    def _read(self, operand):
+        if operand in self.registers:
+            return self.registers[operand]
+        if operand == "%globaltimer":
+            return next(self.clock)
+        if operand in self.kernel.parameters:
+            return self.kernel.parameters[operand][0]
+        return int(operand, 0)
+
+    def _write(self, register, value, width):
+        self.registers[register] = value & (1 << width) - 1
+
+    def _address(self, operand):
+        base, _, offset = operand.strip("[]").partition("+")
+        return self._read(base) + int(offset or "0")
+
+    def _compute(self, opcode, modifiers, operands):
+        target, *sources = operands
+        if opcode == "setp":
+            self._compare(modifiers, target, sources)
+            return
+        known = {modifiers[0]} if opcode == "cvt" else MODIFIERS.get(opcode, set())
+        if opcode not in ARITHMETIC or not set(modifiers[:-1]) <= known:
+            raise PtxError(f"{self.kernel.name}: unknown instruction {opcode}.{'.'.join(modifiers)}")
+        if target.startswith("{") or sources[0].startswith("{"):
+            self._repack(target, sources[0], width_of(modifiers[-1]))
+            return
+        source_width = width = 1 if modifiers[-1] == "pred" else width_of(modifiers[-1])
+        if "wide" in modifiers:
+            width *= 2
+        elif opcode == "cvt":
+            width = width_of(modifiers[0])
+        elif opcode in ("popc", "clz"):
+            width = 32
+        values = [self._read(source) for source in sources]
+        for i in range(len(values)):
+            if opcode == "mad" and i == 2:  # as wide as the result, which is cut anyway
+                continue
+            values[i] &= (1 << source_width) - 1
+            if modifiers[-1].startswith("s") and not (opcode == "shr" and i == 1):
+                values[i] = signed(values[i], source_width)
+        self._write(target, ARITHMETIC[opcode](source_width, *values), width)
+
+    def _compare(self, modifiers, target, sources):
+        comparison, type_name = modifiers
+        width = width_of(type_name)
+        values = [self._read(source) & (1 << width) - 1 for source in sources]
+        if type_name.startswith("s"):
+            values = [signed(value, width) for value in values]
+        self._write(target, COMPARE[comparison](*values), 1)
+
+    def _repack(self, target, source, width):
+        """mov between a register and the registers of its parts."""
+        parts = re.findall(r"%\w+|\d+", target if target.startswith("{") else source)
+        each = width // len(parts)
+        if target.startswith("{"):
+            for i, part in enumerate(parts):
+                self._write(part, self._read(source) >> each * i, each)
+        else:
+            value = sum((self._read(part) & (1 << each) - 1) << each * i for i, part in enumerate(parts))
+            self._write(target, value, width)
+
+    def _access(self, instruction):
+        opcode, *modifiers = instruction.parts()
+        if opcode in ("fence", "membar"):
+            self.trace.append(Operation(instruction.name, self.number, self.step))
+            return
+        vector = next((int(part[1:]) for part in modifiers if re.fullmatch(r"v\d", part)), 1)
+        width = width_of(modifiers[-1])
+        size = vector * width // 8
+        address_at = 0 if opcode in ("st", "red") else 1
+        address = self._address(instruction.operands[address_at])
+        in_parameters = PARAMETERS <= address < PARAMETERS + 4096
+        if {"local", "shared"} & set(modifiers) or in_parameters and opcode != "ld":
+            raise PtxError(f"{self.kernel.name}: unknown memory: {instruction.name}")
+        if opcode == "st":
+            registers = re.findall(r"-?[%\w]+", instruction.operands[1])
+            value = sum((self._read(register) & (1 << width) - 1) << width * i for i, register in enumerate(registers))
+        else:
+            value = self.memory.load(address, size)
+        if opcode == "ld":
+            for i, register in enumerate(re.findall(r"%\w+", instruction.operands[0])):
+                self._write(register, value >> width * i, width)
+        elif opcode in ("atom", "red"):
+            self._change(instruction, modifiers[-2], address, value, width)
+        if not in_parameters:
+            self.trace.append(Operation(instruction.name, self.number, self.step, address, size, value))
+        if opcode == "st":  # last: whoever watches the memory finds the trace complete
+            self.memory.store(address, size, value)
+
+    def _change(self, instruction, change, address, old, width):
+        is_atom = instruction.name.startswith("atom")
+        operands = [self._read(operand) & (1 << width) - 1 for operand in instruction.operands[1 + is_atom:]]
+        changes = {"add": lambda x: old + x, "exch": lambda x: x, "cas": lambda x, y: y if old == x else old,
+                   "or": lambda x: old | x, "and": lambda x: old & x}  # fmt: skip
+        if change not in changes:
+            raise PtxError(f"{self.kernel.name}: unknown change: {instruction.name}")
+        if is_atom:
+            self._write(instruction.operands[0], old, width)
+        self.memory.store(address, width // 8, changes[change](*operands) & (1 << width) - 1)
+
+    def _cooperate(self, place, instruction):
+        operands = instruction.operands
+        opcode = ".".join(instruction.parts()[:2 if instruction.name.startswith("bar") else 3])
+        has_mask = opcode in ("shfl.sync.idx", "vote.sync.ballot", "bar.warp")
+        mask = self._read(operands[-1]) & 0xFFFFFFFF if has_mask else None
+        if opcode == "activemask.b32":
+            self._write(operands[0], (yield place, "activemask", mask, 0), 32)
+        elif opcode == "shfl.sync.idx" and self._read(operands[-2]) == 31:
+            answer = yield place, "shuffle", mask, (self._read(operands[-4]), self._read(operands[-3]))
+            self._write(operands[0], answer, 32)
+        elif opcode == "vote.sync.ballot":
+            self._write(operands[0], (yield place, "ballot", mask, self._read(operands[1])), 32)
+        elif opcode in ("bar.warp", "bar.sync", "barrier.sync"):
+            yield place, "barrier", mask, 0
+        else:
+            raise PtxError(f"{self.kernel.name}: unknown instruction {instruction.name}")
+
+
+def answers(what, values):
+    """What each lane of a group learns of a warp operation, from what each brought."""
+    if what == "shuffle":
+        return {lane: values[source & 31][0] for lane, (_, source) in values.items()}
+    mask = sum(1 << lane for lane, value in values.items() if value or what == "activemask")
+    return dict.fromkeys(values, mask)
+
+
+def run(kernel, parameters, memory, lanes=1):
+    """Runs a block of one warp with so many lanes; returns the operations on memory in order.
+
+    @param parameters  an int or bytes for each parameter of the kernel
+    """
+    if len(parameters) != len(kernel.parameters):
+        raise PtxError(f"{kernel.name} takes {len(kernel.parameters)} parameters")
+    for (address, size), value in zip(kernel.parameters.values(), parameters):
+        memory.set(address, value if isinstance(value, bytes) else value.to_bytes(size, "little"))
+    trace, clock = [], itertools.count(1_000_000)
+    running = {lane: Lane(kernel, lane, memory, trace, clock).run() for lane in range(lanes)}
+    replies, waiting = dict.fromkeys(running), {}
+    while running:
+        for lane, reply in replies.items():
+            try:
+                waiting[lane] = running[lane].send(reply)
+            except StopIteration:
+                del running[lane]
+        replies = {}
+        for place, what, mask, _ in waiting.values():
+            values = {lane: request[3] for lane, request in waiting.items() if request[:3] == (place, what, mask)}
+            if mask is not None and sum(1 << lane for lane in values) != mask:
+                continue
+            if what == "barrier" and mask is None and len(values) != len(running):
+                continue
+            replies = answers(what, values)
+            break
+        for lane in replies:
+            del waiting[lane]
+        if running and not replies:
+            raise PtxError(f"{kernel.name}: lanes wait for each other for ever")
+    return trace
