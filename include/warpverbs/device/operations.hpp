@@ -2,6 +2,7 @@
 
 #include "warpverbs/device/detail/region_check.hpp"
 #include "warpverbs/device/detail/wqe_writer.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
 
 /// What to post, as values: SendQueue, its batches and SendRing take any of them.
 ///
