@@ -20,6 +20,7 @@ test_packages=(
   "libgmock-dev=test framework"
   "clang=compiles the data path for HIP"
   "python3=checks of the source tree"
+  "spin=searches the model of the shared queue"
 )
 
 say() { printf '\n== %s\n' "$*"; }

@@ -1,0 +1,467 @@
+/*
+ * The protocol by which threads share a send queue (../shared-queue.md), for an exhaustive search by spin.
+ *
+ * Three posters share one word, {reserved, turn}. The NIC learns of work by record and doorbell, executes it in order, and
+ * writes each completion over the one before. A poster's stores of WQEs, record and doorbell become visible late and in
+ * any order, unless a release stands between them. A wait blocks until a look would bring news, so a wait that nothing
+ * ends is a deadlock, an invalid end state to spin; all else that must hold is a PROPERTY. An atomic step is at most one
+ * access to memory that others change, except where a comment says why not.
+ *
+ * Options, by -D:
+ *   DEPTH     of the queue: 2 or 4
+ *   POSTS     by each poster, a digit for each; then it waits for its last ticket, the first poster for its first
+ *   SLOTS     of each post, a digit for each poster: 1, or 2, of which the first WQE reports no completion
+ *   FAILURES  how many WQEs the NIC may fail
+ *   GIVE_UPS  how many waits may end without news, by deadline or abort word
+ *   CURIOUS   1: the NIC may read the record unasked
+ *   NO_RECORD the doorbell itself tells the NIC how far it may go
+ *   MUTATION  which rule is broken
+ */
+#ifndef DEPTH
+#define DEPTH 2
+#endif
+#ifndef POSTS
+#define POSTS 221
+#endif
+#ifndef SLOTS
+#define SLOTS 111
+#endif
+#ifndef FAILURES
+#define FAILURES 0
+#endif
+#ifndef GIVE_UPS
+#define GIVE_UPS 0
+#endif
+#ifndef CURIOUS
+#define CURIOUS 0
+#endif
+#ifndef MUTATION
+#define MUTATION none
+#endif
+
+/* Each mutation, the options with which it shows, and what then goes wrong. The test suite reads this table. */
+#define none 0
+#define reserve_without_room 1            /* POSTS=221: slot_overwritten */
+#define retry_without_room 2              /* POSTS=111: slot_overwritten */
+#define reserve_by_add 3                  /* POSTS=221: invalid end state */
+#define full_keeps_slots 4                /* GIVE_UPS=1: slots_miscounted */
+#define counter_before_tail 5             /* POSTS=221: slot_overwritten */
+#define compare_by_size 6                 /* POSTS=221: slot_overwritten */
+#define last_wqe_has_two_slots 7          /* SLOTS=211 POSTS=211: invalid end state */
+#define publish_before_wqe 8              /* POSTS=221: wqe_not_written */
+#define no_release_before_record 9        /* POSTS=221: wqe_not_written */
+#define no_release_before_doorbell 10     /* POSTS=221: doorbell_lost */
+#define skip_turn_wait 11                 /* POSTS=221: wqe_not_written */
+#define elide_without_successor 12        /* POSTS=221: invalid end state */
+#define elide_on_stale_view 13            /* POSTS=221: doorbell_lost */
+#define elide_without_release 14          /* POSTS=221: wqe_not_written */
+#define hand_over_before_doorbell 15      /* POSTS=221: doorbell_out_of_order */
+#define hand_over_without_release 16      /* POSTS=221: doorbell_out_of_order */
+#define hand_over_whole_word 17           /* POSTS=221: slots_miscounted */
+#define turn_wait_ignores_error 18        /* GIVE_UPS=1: invalid end state */
+#define room_wait_ignores_error_word 19   /* GIVE_UPS=1: invalid end state */
+#define room_wait_ignores_error_cqe 20    /* FAILURES=1: invalid end state */
+#define ticket_wait_ignores_error_word 21 /* GIVE_UPS=1: invalid end state */
+#define ticket_wait_ignores_error_cqe 22  /* FAILURES=1: invalid end state */
+#define ticket_wait_keeps_old_tail 23     /* POSTS=121: invalid end state */
+#define error_cqe_is_completion 24        /* FAILURES=1: done_before_completion */
+#define flush_is_cause 25                 /* FAILURES=1: done_before_completion */
+#define error_not_sticky 26               /* FAILURES=1: error_replaced */
+#define give_up_without_poison 27         /* GIVE_UPS=1: invalid end state */
+#define give_up_hands_over 28             /* GIVE_UPS=1: wqe_not_written */
+#define BROKEN(rule) (MUTATION == rule)
+#define KEPT(rule) (MUTATION != rule)
+
+hidden byte slot_overwritten, slots_miscounted, wqe_not_written, doorbell_out_of_order, doorbell_lost,
+  done_before_completion, error_replaced;
+#define PROPERTY(violation, condition) violation = !(condition); assert(!violation)
+
+#define POSTERS 3
+#define MODULUS 32            /* of indices; in the library 2^32 */
+#define COUNTERS (2 * DEPTH)  /* modulus of a CQE's counter; in the library 2^16, twice the greatest depth */
+#define START (MODULUS - 3)   /* so that both wrap soon */
+#define INDEX(x) ((x) & (MODULUS - 1))
+#define COUNTER(x) ((x) & (COUNTERS - 1))
+#define SLOT(index) ((index) & (DEPTH - 1))
+
+/* Whether index a is below b, and whether `slots` from index a on fit in front of those from b on. */
+#define IS_BEFORE(a, b) (INDEX((a) - (b)) >= MODULUS / 2)
+#define FITS(a, slots, b) (INDEX((a) + (slots) - (b) + MODULUS / 2) <= DEPTH + MODULUS / 2)
+
+/* QueueControl: the word, and the first error. */
+byte reserved = START;
+byte turn = START;
+#define OK 0
+#define CAUSE 1
+#define FLUSH 2
+#define POISON 3
+byte error = OK;
+byte error_counter;
+
+/* The CQE. Before use it reads as the completion of the WQE before the first. */
+byte cqe = OK;
+byte cqe_counter = COUNTER(START - 1);
+
+/* Record, doorbell, and the slots: each holds the index of the WQE that stands whole in it. */
+byte record = START;
+byte doorbell = START;
+bool rung = false;
+#define NOTHING 63
+byte slot[DEPTH] = NOTHING;
+#define QUIET 64    /* added where the WQE reports no success */
+#define SECOND 128  /* added where it is the second slot of a WQE */
+#define WHOSE(i) (slot[SLOT(i)] & 63)
+#ifdef NO_RECORD
+#define END_OF_WORK doorbell
+#else
+#define END_OF_WORK record
+#endif
+
+/* The NIC: below `announced` it knows of work, below `executed` it is through, below `completed` with success. */
+byte announced = START;
+byte executed = START;
+byte completed = START;
+byte failures = FAILURES;
+bool curious = CURIOUS;
+
+/* Each poster's reservation, and which of its stores are not visible yet. */
+byte base[POSTERS];
+byte pending[POSTERS];
+#define WQE_0 1
+#define WQE_1 2
+#define RECORD 4
+#define DOORBELL 8
+#define DIGIT(number, p) ((p) == 0 -> number / 100 : ((p) == 1 -> number / 10 % 10 : number % 10))
+#define END(p) INDEX(base[p] + DIGIT(SLOTS, p))
+#define STORED_WQE_0(p) (DIGIT(SLOTS, p) == 2 && KEPT(last_wqe_has_two_slots) -> base[p] + QUIET : base[p])
+#define STORED_WQE_1(p) (KEPT(last_wqe_has_two_slots) -> INDEX(base[p] + 1) : INDEX(base[p] + 1) + SECOND)
+
+byte give_ups = GIVE_UPS;
+
+/* Which posters have reserved, or will not: a bit for each. Equal posters are numbered by their first reservations: an
+ * execution with another order is the same under other names. */
+byte begun;
+#define IS_NEXT_NUMBER (SLOTS != 111 || me == 0 || (begun & (1 << (me - 1))))
+
+/* For the properties: START + the slots of all posts that were not refused; the error that was recorded first. */
+byte granted = START;
+byte first_error = OK;
+byte finished = 0;
+
+#define BECOMES_VISIBLE(p) \
+  :: d_step { pending[p] & WQE_0 -> slot[SLOT(base[p])] = STORED_WQE_0(p); pending[p] = pending[p] - WQE_0 } \
+  :: d_step { pending[p] & WQE_1 -> slot[SLOT(base[p] + 1)] = STORED_WQE_1(p); pending[p] = pending[p] - WQE_1 } \
+  :: d_step { pending[p] & RECORD -> record = END(p); pending[p] = pending[p] - RECORD } \
+  :: d_step { pending[p] & DOORBELL -> \
+       PROPERTY(doorbell_out_of_order, IS_BEFORE(doorbell, END(p))); \
+       doorbell = END(p); rung = true; pending[p] = pending[p] - DOORBELL }
+
+/* Makes stores visible, one at a time. */
+active proctype Memory() {
+end:
+  do
+  BECOMES_VISIBLE(0)
+  BECOMES_VISIBLE(1)
+  BECOMES_VISIBLE(2)
+  od
+}
+
+active proctype Nic() {
+  byte i;
+end:
+  do
+  :: d_step {  /* whenever it gets to it; then it may fetch at once */
+       rung || (curious && END_OF_WORK != announced) ->
+       rung = false;
+       announced = END_OF_WORK;
+       i = executed;
+       do
+       :: i != announced -> PROPERTY(wqe_not_written, WHOSE(i) == i); i = INDEX(i + 1)
+       :: else -> break
+       od;
+       i = 0
+     }
+  :: d_step { curious -> curious = false }  /* or a wait that only curiosity would end were no deadlock */
+  :: atomic {
+       executed != announced ->
+       PROPERTY(wqe_not_written, WHOSE(executed) == executed);
+       if
+       :: cqe == OK && slot[SLOT(executed)] == executed + QUIET -> skip
+       :: cqe == OK && slot[SLOT(executed)] == executed -> cqe_counter = COUNTER(executed)
+       :: cqe == OK && failures > 0 -> failures--; cqe = CAUSE; cqe_counter = COUNTER(executed)
+       :: cqe != OK -> cqe = FLUSH; cqe_counter = COUNTER(executed)
+       fi;
+       executed = INDEX(executed + 1);
+       if
+       :: executed != announced && slot[SLOT(executed)] == executed + SECOND -> executed = INDEX(executed + 1)
+       :: else
+       fi;
+       completed = (cqe == OK -> executed : completed)
+     }
+  od
+}
+
+#define LOOK seen_reserved = reserved; seen_turn = turn
+#define FORGET seen_reserved = 0; seen_turn = 0; complete = 0  /* what counts no more, so that fewer states differ */
+
+/* Below the floor all is complete: else what is reserved would not have been free. An add asks for nothing, so then it is
+ * the turn below which slots were free. */
+#define RESERVES_FIRST (BROKEN(reserve_by_add) || BROKEN(full_keeps_slots))
+#define FLOOR(reserved_, turn_) INDEX((RESERVES_FIRST -> turn_ : reserved_) - DEPTH)
+#define COMPLETED_BELOW(counter, floor) INDEX((floor) + COUNTER((counter) + 1 - (floor)))
+#define SEEN_COMPLETED_BELOW(counter) COMPLETED_BELOW(counter, FLOOR(seen_reserved, seen_turn))
+
+#if MUTATION == compare_by_size
+#define HAS_ROOM(next, complete_) ((next) + slots - (complete_) <= DEPTH)
+#else
+#define HAS_ROOM(next, complete_) FITS(next, slots, complete_)
+#endif
+#define SEEN_ROOM HAS_ROOM((RESERVES_FIRST -> base[me] : seen_reserved), complete)
+
+/* What a look would find now. */
+#define NOW_COMPLETED_BELOW COMPLETED_BELOW(cqe_counter, FLOOR(reserved, turn))
+#define ROOM_NOW (cqe == OK && HAS_ROOM((RESERVES_FIRST -> base[me] : reserved), NOW_COMPLETED_BELOW))
+#define DONE_NOW (cqe == OK && IS_BEFORE(ticket, (KEPT(ticket_wait_keeps_old_tail) -> NOW_COMPLETED_BELOW : \
+                                                  SEEN_COMPLETED_BELOW(cqe_counter))))
+
+/* Blocks until all stores of this poster are visible. */
+#define RELEASE(mutation) (pending[me] == 0 || BROKEN(mutation))
+
+#define NO_TICKET 255
+
+inline Record(kind, counter) {
+  if
+  :: error == OK -> error = kind; error_counter = counter; first_error = kind
+  :: error != OK && BROKEN(error_not_sticky) -> error = kind; error_counter = counter
+  :: else
+  fi;
+  PROPERTY(error_replaced, error == first_error)
+}
+
+inline Take() {
+  base[me] = reserved;
+  reserved = END(me)
+}
+
+inline StoreWqes() {
+  pending[me] = pending[me] | (slots == 2 -> WQE_0 + WQE_1 : WQE_0)
+}
+
+/* What follows a reservation, in the same step, since none of it is visible to others. */
+inline Begin() {
+  PROPERTY(slot_overwritten, FITS(base[me], slots, completed));
+  granted = INDEX(granted + slots);
+  had_turn = (turn == base[me]);
+  ticket = (me == 0 -> ticket : NO_TICKET);
+  complete = (posts > 1 -> complete : 0);
+  begun = begun | (1 << me);
+  if
+  :: KEPT(publish_before_wqe) -> StoreWqes()
+  :: else
+  fi
+}
+
+proctype Poster(byte me; byte posts; byte slots) {
+  byte seen_reserved = START, seen_turn = START;  /* the word, as last seen */
+  byte seen_cqe, seen_counter;                    /* the CQE, as last seen */
+  byte complete = START;                          /* below it all is complete, as last seen */
+  byte ticket = NO_TICKET;
+  bool had_turn;
+
+reserve:
+  if
+  :: posts == 0 -> goto await_ticket
+  :: posts > 0 && RESERVES_FIRST -> d_step { LOOK; Take() }; goto look_for_room
+  :: posts > 0 && !RESERVES_FIRST && (SEEN_ROOM || BROKEN(reserve_without_room)) -> goto compare_swap
+  :: posts > 0 && !RESERVES_FIRST && !SEEN_ROOM && KEPT(reserve_without_room) -> goto look_for_room
+  fi;
+
+compare_swap:
+  atomic {
+    if
+    :: reserved == seen_reserved && turn == seen_turn && IS_NEXT_NUMBER ->
+         PROPERTY(slots_miscounted, reserved == granted);
+         Take();
+         seen_reserved = reserved;
+         Begin();
+         goto await_turn
+    :: reserved != seen_reserved || turn != seen_turn -> LOOK
+    fi;
+    if
+    :: KEPT(retry_without_room) -> goto reserve
+    :: else -> goto compare_swap
+    fi
+  }
+
+look_for_room:
+  atomic {
+    if
+    :: KEPT(counter_before_tail) -> LOOK
+    :: else -> seen_cqe = cqe; seen_counter = cqe_counter
+    fi
+  };
+  atomic {  /* the error word is read with the CQE: who misses an error now is told by a later look */
+    if
+    :: KEPT(counter_before_tail) -> seen_cqe = cqe; seen_counter = cqe_counter
+    :: else -> LOOK
+    fi;
+    if
+    :: error != OK && KEPT(room_wait_ignores_error_word) -> goto await_ticket
+    :: else
+    fi;
+    if
+    :: seen_cqe == OK -> complete = SEEN_COMPLETED_BELOW(seen_counter)
+    :: seen_cqe != OK && KEPT(room_wait_ignores_error_cqe) -> Record(seen_cqe, seen_counter); goto await_ticket
+    :: else -> complete = FLOOR(seen_reserved, seen_turn)
+    fi;
+    seen_cqe = OK;
+    seen_counter = 0;
+    if
+    :: SEEN_ROOM && !RESERVES_FIRST -> goto compare_swap
+    :: SEEN_ROOM && RESERVES_FIRST -> Begin(); goto await_turn
+    :: !SEEN_ROOM -> FORGET
+    fi;
+    if
+    :: ROOM_NOW || (error != OK && KEPT(room_wait_ignores_error_word)) ||
+       (cqe != OK && KEPT(room_wait_ignores_error_cqe)) -> goto look_for_room
+    :: give_ups > 0 ->  /* kFull, kTimeout or kAborted */
+         give_ups--;
+         PROPERTY(slots_miscounted, reserved == granted);
+         goto await_ticket
+    fi
+  };
+
+await_turn:
+  atomic {
+    if
+    :: had_turn && KEPT(elide_on_stale_view) -> goto ring
+    :: had_turn && BROKEN(elide_on_stale_view) -> goto elide
+    :: !had_turn && BROKEN(skip_turn_wait) -> goto ring
+    :: !had_turn && turn == base[me] -> LOOK
+    :: !had_turn && error != OK && KEPT(turn_wait_ignores_error) -> goto withdraw
+    :: !had_turn && give_ups > 0 ->
+         give_ups--;
+         if
+         :: KEPT(give_up_without_poison) -> Record(POISON, 0)
+         :: else
+         fi;
+         if
+         :: BROKEN(give_up_hands_over) -> turn = END(me)
+         :: else
+         fi;
+         goto withdraw
+    fi;
+    if
+    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto elide
+    :: true -> goto ring  /* always allowed, so how often the library elides does not matter here */
+    fi
+  };
+
+elide:
+  atomic {
+    RELEASE(elide_without_release) -> goto hand_over
+  };
+
+ring:
+#ifndef NO_RECORD
+  atomic {
+    RELEASE(no_release_before_record) -> pending[me] = pending[me] | RECORD
+  };
+#endif
+  atomic {
+    RELEASE(no_release_before_doorbell) -> pending[me] = pending[me] | DOORBELL;
+    if
+    :: BROKEN(publish_before_wqe) -> StoreWqes()
+    :: BROKEN(hand_over_before_doorbell) -> turn = END(me)
+    :: else
+    fi
+  };
+  atomic {
+    RELEASE(hand_over_without_release);
+hand_over:
+    turn = END(me);
+    if
+    :: me != 0 || ticket == NO_TICKET -> ticket = (BROKEN(last_wqe_has_two_slots) -> base[me] : INDEX(END(me) - 1))
+    :: else
+    fi;
+    if
+    :: BROKEN(hand_over_whole_word) -> reserved = seen_reserved
+    :: else
+    fi;
+    seen_turn = turn;
+    had_turn = false;
+    base[me] = (pending[me] == 0 -> 0 : base[me]);
+    posts--;
+    if
+    :: posts == 0 && KEPT(ticket_wait_keeps_old_tail) -> FORGET
+    :: else
+    fi;
+    goto reserve
+  };
+
+withdraw:
+  atomic {  /* what is not handed over must never be executed */
+    pending[me] = 0;
+    slot[SLOT(base[me])] = NOTHING
+  };
+
+await_ticket:
+  if
+  :: ticket == NO_TICKET -> goto finish
+  :: else
+  fi;
+  atomic {  /* word and CQE in one step: beside an older word a CQE only tells of less */
+    if
+    :: DONE_NOW -> goto done
+    :: cqe != OK && BROKEN(error_cqe_is_completion) && IS_BEFORE(ticket, NOW_COMPLETED_BELOW) -> goto done
+    :: cqe != OK && KEPT(ticket_wait_ignores_error_cqe) -> seen_cqe = cqe; seen_counter = cqe_counter
+    :: !DONE_NOW && error != OK && KEPT(ticket_wait_ignores_error_word) ->
+         seen_cqe = error;
+         seen_counter = error_counter
+    :: !DONE_NOW && give_ups > 0 -> give_ups--; goto finish
+    fi
+  };
+
+  /* What was posted before the cause is done. */
+  atomic {
+    Record(seen_cqe, seen_counter);
+    if
+    :: error != POISON -> seen_cqe = error; seen_counter = error_counter
+    :: else
+    fi
+  };
+  d_step { LOOK };
+  if
+  :: (seen_cqe == CAUSE || BROKEN(flush_is_cause)) &&
+     IS_BEFORE(ticket, INDEX(seen_reserved - COUNTER(seen_reserved - seen_counter))) -> goto done
+  :: else -> goto finish
+  fi;
+
+done:
+  PROPERTY(done_before_completion, IS_BEFORE(ticket, completed));
+
+finish:
+  atomic {
+    d_step {
+      FORGET;
+      seen_cqe = 0;
+      seen_counter = 0;
+      ticket = 0;
+      begun = begun | (1 << me);
+      finished++
+    };
+    if
+    :: finished == POSTERS && error == OK && cqe == OK && pending[0] + pending[1] + pending[2] == 0 ->
+         PROPERTY(doorbell_lost, turn == reserved && END_OF_WORK == reserved && (rung || announced == reserved))
+    :: else
+    fi
+  }
+}
+
+init {
+  atomic {
+    run Poster(0, DIGIT(POSTS, 0), DIGIT(SLOTS, 0));
+    run Poster(1, DIGIT(POSTS, 1), DIGIT(SLOTS, 1));
+    run Poster(2, DIGIT(POSTS, 2), DIGIT(SLOTS, 2))
+  }
+}
