@@ -1,0 +1,49 @@
+// A checked build (WARPVERBS_CHECKED) holds every operation against the regions that the host has told of,
+// and refuses what the NIC would refuse: before it is posted, with a word for each mistake, and the queue
+// lives on.
+#include "common/example.hpp"
+#include "warpverbs/device/atomics.hpp"
+
+using namespace warpverbs;
+
+template <class A>
+WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
+                                    const device::LocalMemory& from) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  const device::Status status = PostAndWait<A>(queue, device::Write(to, from));
+  queue.Save();
+  return status;
+}
+
+template <class A>
+WARPVERBS_DEVICE device::Status Count(const device::QueueView& view, const device::RemoteMemory& counter) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  const device::Status status = PostAndWait<A>(queue, device::FetchAdd(counter, uint64_t{1}));
+  queue.Save();
+  return status;
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Makes five mistakes that a checked build names, and then none.", [] {
+    const host::Device device;
+    Pair pair(device);
+    Memory from(device, 8, uint64_t{42}), to(device, 8, uint64_t{0}), untold(device, 8, uint64_t{0});
+    pair.here.AllowRegions({{from.View()}}, {{to.View()}});
+    const device::QueueView view = pair.here.View();
+    const auto expect = [](const device::Status& status, device::Mistake mistake) {
+      Check(status.code == device::Code::kInvalid && status.mistake == mistake, "the mistake is found");
+      std::printf("%s\n", host::Describe(status).c_str());
+    };
+    const device::RemoteMemory odd{to.Remote().addr + 4, to.Remote().rkey};
+    expect(Put<arch::Cpu>(view, to.Remote(), untold.Local()), device::Mistake::kUnknownLkey);
+    expect(Put<arch::Cpu>(view, untold.Remote(), from.Local()), device::Mistake::kUnknownRkey);
+    expect(Put<arch::Cpu>(view, to.Remote(1), from.Local()), device::Mistake::kRemoteOutOfBounds);
+    device::LocalMemory too_long = from.Local();
+    too_long.bytes += 1;
+    expect(Put<arch::Cpu>(view, to.Remote(), too_long), device::Mistake::kLocalOutOfBounds);
+    expect(Count<arch::Cpu>(view, odd), device::Mistake::kMisaligned);
+    CheckOk(Put<arch::Cpu>(view, to.Remote(), from.Local()), "what is right");
+    Check(to == from, "it arrived");
+    std::puts("Five mistakes were refused, and the queue works on.");
+  });
+}

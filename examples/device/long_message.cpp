@@ -1,0 +1,36 @@
+// A message longer than the device's longest: a write goes as several, with one ticket. So do reads.
+#include "common/example.hpp"
+
+using namespace warpverbs;
+
+// A send cannot be split, since each part would take a receive of its own: posting says so at once.
+template <class A>
+WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device::RemoteMemory& to,
+                                    const device::LocalMemory& from, device::Status* send) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  const device::Limit limit = TenSeconds<A>();
+  const device::LocalMemory too_long{from.addr, (uint64_t{1} << view.log_max_message) + 1, from.lkey};
+  *send = queue.Post(device::Send(too_long), limit).status;
+  device::Posted posted = queue.Post(device::Write(to, from), limit);
+  if (posted.status.ok()) posted.status = queue.Wait(posted.ticket, limit);
+  queue.Save();
+  return posted;
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Writes 20000 bytes; try softhca --max-message 4k.", [] {
+    const host::Device device;
+    const Pair pair(device);
+    Memory from(device, 2500, uint64_t{42}), to(device, 2500, uint64_t{0});
+    const device::QueueView view = pair.here.View();
+    device::Status send;
+    const device::Posted posted = Put<arch::Cpu>(view, to.Remote(), from.Local(), &send);
+    CheckOk(posted.status, "the write");
+    Check(to == from, "all 20000 bytes arrived");
+    Check(send.mistake == device::Mistake::kMessageTooLong, "a send that is too long is refused");
+    const uint32_t messages =
+        posted.ticket.index + 1;  // each takes a slot, and the ticket names the last one
+    Check(messages == 1 + (19999u >> view.log_max_message), "there are no more messages than needed");
+    std::printf("20000 bytes went as %u messages of up to %u bytes.\n", messages, 1u << view.log_max_message);
+  });
+}

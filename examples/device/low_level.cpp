@@ -1,0 +1,49 @@
+// The low level: you keep the indices, you ring, and you consume the completions. SendQueue is made of this.
+#include "common/example.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/send_ring.hpp"
+
+using namespace warpverbs;
+
+constexpr uint32_t kWrites = 8;
+
+// Eight writes by one doorbell. The order is fixed: entries, doorbell record, doorbell.
+template <class A>
+WARPVERBS_DEVICE void PutEight(const device::QueueView& view, const device::RemoteMemory& to,
+                               const device::LocalMemory& from) {
+  const device::SendRing<A> ring(view);
+  mlx5::Be64 doorbell{};
+  for (uint32_t index = 0; index < kWrites; ++index) {
+    const device::RemoteMemory word_to{to.addr + index * 8, to.rkey};
+    doorbell = ring.PostWrite(index, word_to, {from.addr + index * 8, 8, from.lkey});
+  }
+  ring.UpdateSendDbrRecord(kWrites);
+  ring.RingDoorbell(doorbell);
+}
+
+// Each completion names its write. The ring's record tells the NIC which entries may be used again.
+template <class A>
+WARPVERBS_DEVICE device::Status TakeEight(const device::CqView& view, uint32_t* qpn) {
+  device::CompletionRing<A> completions(view);
+  for (uint32_t index = 0; index < kWrites; ++index) {
+    const device::Status status = completions.PollCq(TenSeconds<A>());
+    if (!status.ok()) return status;
+    if (status.wqe_index != index) return {.code = device::Code::kInvalid};
+    *qpn = completions.Last().qpn;
+  }
+  completions.UpdateCqDbrRecord();
+  return {};
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Writes and polls with indices of its own.", [] {
+    const host::Device device;
+    const Pair pair(device, {.cq_mode = host::CqMode::kRing});
+    Memory from(device, kWrites, uint64_t{42}), to(device, kWrites, uint64_t{0});
+    uint32_t qpn = 0;
+    PutEight<arch::Cpu>(pair.here.View(), to.Remote(), from.Local());
+    CheckOk(TakeEight<arch::Cpu>(pair.here.CompletionView(), &qpn), "polling");
+    Check(to == from && qpn == pair.here.qpn(), "eight completions of this queue for eight writes");
+    std::puts("8 writes, one doorbell, 8 completions.");
+  });
+}

@@ -1,0 +1,58 @@
+// A receive queue that never runs dry: what has been taken is posted again, eight receives for a hundred
+// messages.
+#include "common/example.hpp"
+#include "warpverbs/device/receive_queue.hpp"
+
+using namespace warpverbs;
+
+constexpr uint32_t kReceives = 8, kMessages = 100;
+
+template <class A>
+WARPVERBS_DEVICE device::Status SendAll(const device::QueueView& view, device::LocalMemory words) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  device::Status status;
+  for (uint32_t i = 0; i < kMessages && status.ok(); ++i, words.addr += words.bytes) {
+    status = queue.Post(device::Send(words), TenSeconds<A>()).status;
+  }
+  if (status.ok()) status = queue.Flush(TenSeconds<A>());
+  queue.Save();
+  return status;
+}
+
+// Messages come in the order of the receives, so receive n has its memory at place n % kReceives. One
+// Submit() may tell of many receives; here each is worth one, so that the sender seldom waits.
+template <class A>
+WARPVERBS_DEVICE device::Status TakeAll(const device::ReceiveQueueView& view,
+                                        const device::LocalMemory& place, uint64_t* sum) {
+  device::ReceiveQueue<A> queue(view);
+  for (uint32_t i = 0; i < kReceives; ++i)
+    queue.Post({place.addr + i * place.bytes, place.bytes, place.lkey});
+  queue.Submit();
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    const device::Received received = queue.Poll(TenSeconds<A>());
+    if (!received.status.ok()) return received.status;
+    const uint64_t word = place.addr + received.index % kReceives * place.bytes;
+    *sum += *reinterpret_cast<const uint64_t*>(word);
+    queue.Post({word, place.bytes, place.lkey});
+    queue.Submit();
+  }
+  queue.Save();
+  return {};
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Receives a hundred messages through eight receives.", [] {
+    const host::Device device;
+    const Pair pair(device, {}, {.receive_depth = kReceives});
+    Memory<uint64_t> from(device, kMessages), to(device, kReceives);
+    for (uint64_t i = 0; i < kMessages; ++i) from[i] = i + 1;
+    device::Status sent, taken;
+    uint64_t sum = 0;
+    RunTogether([&] { sent = SendAll<arch::Cpu>(pair.here.View(), from.Local(0, 1)); },
+                [&] { taken = TakeAll<arch::Cpu>(pair.there.ReceiveView(), to.Local(0, 1), &sum); });
+    CheckOk(sent, "sending");
+    CheckOk(taken, "receiving");
+    Check(sum == 5050, "every message was taken once");
+    std::puts("Received 100 messages; their sum is 5050.");
+  });
+}

@@ -1,0 +1,48 @@
+// Send and receive: the peer chooses where a message goes, by the memory that it posts.
+#include "common/example.hpp"
+#include "warpverbs/device/receive_queue.hpp"
+
+using namespace warpverbs;
+
+// Two messages: the second one carries 4 bytes of immediate data beside its own.
+template <class A>
+WARPVERBS_DEVICE device::Status SendTwo(const device::QueueView& view, const device::LocalMemory& first,
+                                        const device::LocalMemory& second) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  device::Status status = PostAndWait<A>(queue, device::Send(first));
+  if (status.ok()) status = PostAndWait<A>(queue, device::SendImm(second, A::ToBe32(2)));
+  queue.Save();
+  return status;
+}
+
+// The peer's kernel. A message that comes before its receive is tried again until there is one.
+template <class A>
+WARPVERBS_DEVICE void TakeTwo(const device::ReceiveQueueView& view, const device::LocalMemory& first,
+                              const device::LocalMemory& second, device::Received (&received)[2]) {
+  device::ReceiveQueue<A> queue(view);
+  queue.Post(first);
+  queue.Post(second);
+  queue.Submit();
+  for (device::Received& next : received) next = queue.Poll(TenSeconds<A>());
+  queue.Save();
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Sends two messages, one with immediate data, into receives of the peer.", [] {
+    const host::Device device;
+    const Pair pair(device, {}, {.receive_depth = 4});
+    Memory from(device, 64, uint64_t{42}), to(device, 64, uint64_t{0});
+    device::Status status;
+    device::Received received[2];
+    RunTogether(
+        [&] { status = SendTwo<arch::Cpu>(pair.here.View(), from.Local(0, 10), from.Local(10, 1)); },
+        [&] { TakeTwo<arch::Cpu>(pair.there.ReceiveView(), to.Local(0, 32), to.Local(32, 32), received); });
+    CheckOk(status, "sending");
+    for (const device::Received& next : received) CheckOk(next.status, "receiving");
+    Check(received[0].bytes == 80 && !received[0].has_imm, "the first message has 80 bytes and no immediate");
+    Check(received[1].bytes == 8 && received[1].has_imm, "the second message has 8 bytes and an immediate");
+    Check(received[1].imm == mlx5::ToBe32(2) && !received[1].is_write, "it is the one that was sent");
+    Check(to[9] == 42 && to[10] == 0 && to[32] == 42 && to[33] == 0, "each message fills its own receive");
+    std::puts("Sent 80 bytes, and 8 bytes with an immediate.");
+  });
+}

@@ -1,0 +1,53 @@
+// Signals alone: two sides that keep in step. A flag says which round it is, a counter says how many are
+// done.
+#include "warpverbs/device/signal.hpp"
+
+#include "common/example.hpp"
+
+using namespace warpverbs;
+using device::Compare;
+
+constexpr uint64_t kRounds = 50;
+
+// A set replaces the word: whoever waits for exactly this round must have seen the last one.
+template <class A>
+WARPVERBS_DEVICE device::Status Lead(const device::QueueView& view, const device::RemoteMemory& round,
+                                     const uint64_t* done) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  device::Status status;
+  for (uint64_t i = 1; i <= kRounds && status.ok(); ++i) {
+    status = PostAndWait<A>(queue, device::SignalSet(round, i));
+    if (status.ok()) status = device::WaitSignal<A>(done, Compare::kGreaterOrEqual, i, TenSeconds<A>());
+  }
+  queue.Save();
+  return status;
+}
+
+// An add counts, so that any number of peers could signal the same word.
+template <class A>
+WARPVERBS_DEVICE device::Status Follow(const device::QueueView& view, const device::RemoteMemory& done,
+                                       const uint64_t* round) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  device::Status status;
+  for (uint64_t i = 1; i <= kRounds && status.ok(); ++i) {
+    status = device::WaitSignal<A>(round, Compare::kEqual, i, TenSeconds<A>());
+    if (status.ok()) status = PostAndWait<A>(queue, device::SignalAdd(done));
+  }
+  queue.Save();
+  return status;
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Keeps two kernels in step by signals alone.", [] {
+    const host::Device device;
+    const Pair pair(device);
+    Memory<uint64_t> round(device, 1), done(device, 1);
+    device::Status led, followed;
+    RunTogether([&] { led = Lead<arch::Cpu>(pair.here.View(), round.Remote(), &done[0]); },
+                [&] { followed = Follow<arch::Cpu>(pair.there.View(), done.Remote(), &round[0]); });
+    CheckOk(led, "the leader");
+    CheckOk(followed, "the follower");
+    Check(round[0] == kRounds && done[0] == kRounds, "both have made every round");
+    std::puts("Two kernels made 50 rounds in step.");
+  });
+}

@@ -1,0 +1,31 @@
+// The first lesson: a kernel writes its memory to the peer's, and learns when it is there.
+#include "common/example.hpp"
+
+using namespace warpverbs;
+
+// A queue lives in registers; Exclusive says that nobody else posts to it meanwhile. A post gives a ticket.
+// Once the ticket is done, the peer's memory has been written and the local memory may change again. Save()
+// leaves the end of the queue to the next kernel.
+template <class A>
+WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
+                                    const device::LocalMemory& from) {
+  device::SendQueue<A, device::Exclusive> queue(view);
+  const device::Limit limit{.deadline_ns = A::NowNs() + 10'000'000'000};
+  const device::Posted posted = queue.Post(device::Write(to, from), limit);
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  queue.Save();
+  return status;
+}
+
+int main(int argc, char** argv) {
+  return Run(argc, argv, "Writes local memory to the peer.", [] {
+    const host::Device device;
+    const Pair pair(device);
+    Memory from(device, 128, uint64_t{42}), to(device, 128, uint64_t{0});
+    CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the first kernel");
+    from[3] = 43;  // the second kernel goes on where the first one has ended
+    CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(3), from.Local(3, 1)), "the second kernel");
+    Check(to == from, "the peer has what was written");
+    std::puts("Two kernels wrote 1024 and 8 bytes.");
+  });
+}
