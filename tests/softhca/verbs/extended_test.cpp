@@ -185,7 +185,7 @@ TEST_F(WorkRequestApi, MaskedCompareSwapOf4Bytes) {
   remote.As<uint32_t>(4) = 0x11223344;
   EXPECT_EQ(PostRaw(kFourBytes, MLX5_OPCODE_ATOMIC_MASKED_CS, Remote(4), operands, Answer(4)).status,
             IBV_WC_SUCCESS);
-  EXPECT_EQ(local.As<uint32_t>(), 0x11223344u);
+  EXPECT_EQ(local.As<uint32_t>(), htobe32(0x11223344)) << "4 bytes come big-endian";
   EXPECT_EQ(remote.As<uint32_t>(4), 0x11aa3344u);
 }
 
@@ -208,7 +208,7 @@ TEST_F(WorkRequestApi, MaskedFetchAddOf4Bytes) {
   remote.As<uint32_t>(4) = 0xffff0001;
   EXPECT_EQ(PostRaw(kFourBytes, MLX5_OPCODE_ATOMIC_MASKED_FA, Remote(4), operands, Answer(4)).status,
             IBV_WC_SUCCESS);
-  EXPECT_EQ(local.As<uint32_t>(), 0xffff0001u);
+  EXPECT_EQ(local.As<uint32_t>(), htobe32(0xffff0001)) << "4 bytes come big-endian";
   EXPECT_EQ(remote.As<uint32_t>(4), 0x00000002u);
 }
 
