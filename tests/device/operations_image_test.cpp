@@ -1,146 +1,169 @@
-// Each WQE, byte for byte, against the same one put together from the wire structs.
-#include "warpverbs/device/operations.hpp"
-
+// Each WQE of one slot, byte for byte, against the same one put together from the wire structs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
-#include "test_nic.hpp"
+#include "golden.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_ring.hpp"
 
 namespace warpverbs::device {
 namespace {
 
+using mlx5::WqeOpcode;
+
 constexpr uint32_t kIndex = 0x1'23fe;  // more than 16 bits, and not slot 0
 constexpr uint32_t kDepth = 4;
 constexpr RemoteMemory kRemote{0x1122'3344'5566'7788, mlx5::ToBe32(0xaabbccdd)};
 constexpr LocalMemory kLocal{0x99aa'bbcc'ddee'ff00, 0x1234, mlx5::ToBe32(0x10203040)};
+constexpr LocalMemory kSecond{0x0102'0304'0506'0708, 0x77, mlx5::ToBe32(0x50607080)};
 constexpr LocalMemory kEmpty{0x99aa'bbcc'ddee'ff00, 0, mlx5::ToBe32(0x10203040)};
+constexpr mlx5::Be32 kImm{0x04030201};
 
-/// The slot that a WQE is expected to leave; what is never written stays zero.
-class Golden {
- public:
-  explicit Golden(mlx5::WqeOpcode opcode) : opcode_(opcode) {}
-
-  template <class Segment>
-  Golden& Add(const Segment& segment, uint32_t payload_bytes = 0) {
-    std::memcpy(bytes_.data() + segments_ * 16, &segment, sizeof segment);
-    segments_ += (sizeof segment + payload_bytes + 15) / 16;
-    return *this;
-  }
-
-  std::array<uint8_t, 64> Bytes(uint8_t flags = mlx5::kCqeAlways, mlx5::Be32 imm = {0}) {
-    const mlx5::CtrlSegment control{
-        .opmod_index_opcode = mlx5::ToBe32((kIndex & 0xffff) << 8 | static_cast<uint32_t>(opcode_)),
-        .qpn_ds = mlx5::ToBe32(TestQueue::kQpn << 8 | segments_),
-        .signature = 0,
-        .dci_stream_high = 0,
-        .dci_stream_low = 0,
-        .fm_ce_se = flags,
-        .imm = imm};
-    std::memcpy(bytes_.data(), &control, sizeof control);
-    return bytes_;
-  }
-
-  /// Payload behind the inline segment that was added last.
-  Golden& Payload(const void* data, size_t bytes) {
-    std::memcpy(bytes_.data() + 36, data, bytes);
-    return *this;
-  }
-
- private:
-  mlx5::WqeOpcode opcode_;
-  std::array<uint8_t, 64> bytes_{};
-  uint32_t segments_ = 1;
-};
-
-constexpr mlx5::RemoteAddressSegment kRemoteSegment{mlx5::ToBe64(kRemote.addr), kRemote.rkey, {0}};
-constexpr mlx5::DataSegment DataOf(const LocalMemory& local) {
-  return {mlx5::ToBe32(static_cast<uint32_t>(local.bytes)), local.lkey, mlx5::ToBe64(local.addr)};
-}
-
-class Wqe : public testing::Test {
+class OperationImage : public testing::Test {
  protected:
-  std::array<uint8_t, 64> Slot() const {
-    std::array<uint8_t, 64> bytes;
-    std::memcpy(bytes.data(), queue_.ring[kIndex % kDepth].bytes, bytes.size());
-    return bytes;
-  }
+  std::string Slot() const { return SlotsFrom(queue_, kIndex); }
 
   TestQueue queue_{kDepth};
   SendRing<arch::Cpu> ring_{queue_.View()};
 };
 
-TEST_F(Wqe, WriteHasRemoteAddressAndData) {
+TEST_F(OperationImage, WriteHasRemoteAddressAndData) {
   ring_.PostWrite(kIndex, kRemote, kLocal);
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kRdmaWrite).Add(kRemoteSegment).Add(DataOf(kLocal)).Bytes());
-}
-
-TEST_F(Wqe, EmptyMessageHasNoDataSegment) {
-  ring_.PostWrite(kIndex, kRemote, kEmpty);
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kRdmaWrite).Add(kRemoteSegment).Bytes());
-  ring_.PostSend(kIndex, kEmpty);
-  const std::array<uint8_t, 64> slot = Slot();
-  EXPECT_EQ(slot[7], 1) << "the control segment alone";
-}
-
-TEST_F(Wqe, WriteImmCarriesTheImmediateAsStored) {
-  const mlx5::Be32 imm{0x04030201};
-  ring_.PostWriteImm(kIndex, kRemote, kLocal, imm, mlx5::kCqeAlways | mlx5::kSolicited);
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kRdmaWriteImm)
-                        .Add(kRemoteSegment)
-                        .Add(DataOf(kLocal))
-                        .Bytes(mlx5::kCqeAlways | mlx5::kSolicited, imm));
-}
-
-TEST_F(Wqe, ReadHasRemoteAddressAndData) {
-  ring_.PostRead(kIndex, kRemote, kLocal, mlx5::kFence);
   EXPECT_EQ(Slot(),
-            Golden(mlx5::WqeOpcode::kRdmaRead).Add(kRemoteSegment).Add(DataOf(kLocal)).Bytes(mlx5::kFence));
+            Golden(WqeOpcode::kRdmaWrite).Add(SegmentOf(kRemote)).Add(SegmentOf(kLocal)).Bytes(kIndex));
 }
 
-TEST_F(Wqe, SendHasData) {
+TEST_F(OperationImage, EmptyMessageHasNoDataSegment) {
+  ring_.PostWrite(kIndex, kRemote, kEmpty);
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaWrite).Add(SegmentOf(kRemote)).Bytes(kIndex));
+  ring_.PostSend(kIndex, kEmpty);
+  EXPECT_EQ(Slot()[7], 1) << "the control segment alone";
+}
+
+TEST_F(OperationImage, WriteImmCarriesTheImmediateAsStored) {
+  constexpr uint32_t kFlags = mlx5::kCqeAlways | mlx5::kSolicited;
+  ring_.PostWriteImm(kIndex, kRemote, kLocal, kImm, kFlags);
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaWriteImm)
+                        .Add(SegmentOf(kRemote))
+                        .Add(SegmentOf(kLocal))
+                        .Bytes(kIndex, kFlags, kImm));
+}
+
+TEST_F(OperationImage, ReadHasRemoteAddressAndData) {
+  ring_.PostRead(kIndex, kRemote, kLocal, mlx5::kFence);
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaRead)
+                        .Add(SegmentOf(kRemote))
+                        .Add(SegmentOf(kLocal))
+                        .Bytes(kIndex, mlx5::kFence));
+}
+
+TEST_F(OperationImage, SendHasData) {
   ring_.PostSend(kIndex, kLocal);
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kSend).Add(DataOf(kLocal)).Bytes());
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kSend).Add(SegmentOf(kLocal)).Bytes(kIndex));
 }
 
-TEST_F(Wqe, SendImmCarriesTheImmediateAsStored) {
-  const mlx5::Be32 imm{0x04030201};
-  ring_.Post(kIndex, SendImm(kLocal, imm));
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kSendImm).Add(DataOf(kLocal)).Bytes(mlx5::kCqeAlways, imm));
+TEST_F(OperationImage, SendImmCarriesTheImmediateAsStored) {
+  ring_.Post(kIndex, SendImm(kLocal, kImm));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kSendImm).Add(SegmentOf(kLocal)).Bytes(kIndex, mlx5::kCqeAlways, kImm));
 }
 
-TEST_F(Wqe, NopIsAControlSegment) {
+TEST_F(OperationImage, SecondEntryFollowsTheFirst) {
+  ring_.Post(kIndex, Write(kRemote, kLocal, kSecond));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaWrite)
+                        .Add(SegmentOf(kRemote))
+                        .Add(SegmentOf(kLocal))
+                        .Add(SegmentOf(kSecond))
+                        .Bytes(kIndex));
+  ring_.Post(kIndex, WriteImm(kRemote, kLocal, kImm, kSecond));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaWriteImm)
+                        .Add(SegmentOf(kRemote))
+                        .Add(SegmentOf(kLocal))
+                        .Add(SegmentOf(kSecond))
+                        .Bytes(kIndex, mlx5::kCqeAlways, kImm));
+  ring_.Post(kIndex, Read(kRemote, kLocal, kSecond));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaRead)
+                        .Add(SegmentOf(kRemote))
+                        .Add(SegmentOf(kLocal))
+                        .Add(SegmentOf(kSecond))
+                        .Bytes(kIndex));
+}
+
+TEST_F(OperationImage, SecondEntryOfASendFollowsTheFirst) {
+  ring_.Post(kIndex, Send(kLocal, kSecond));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kSend).Add(SegmentOf(kLocal)).Add(SegmentOf(kSecond)).Bytes(kIndex));
+  ring_.Post(kIndex, SendImm(kLocal, kImm, kSecond));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kSendImm)
+                        .Add(SegmentOf(kLocal))
+                        .Add(SegmentOf(kSecond))
+                        .Bytes(kIndex, mlx5::kCqeAlways, kImm));
+}
+
+TEST_F(OperationImage, SecondEntryTakesThePlaceOfAnEmptyFirst) {
+  ring_.Post(kIndex, Write(kRemote, kEmpty, kSecond));
+  EXPECT_EQ(Slot(),
+            Golden(WqeOpcode::kRdmaWrite).Add(SegmentOf(kRemote)).Add(SegmentOf(kSecond)).Bytes(kIndex));
+}
+
+TEST_F(OperationImage, NopIsAControlSegment) {
   ring_.Post(kIndex, Nop(), mlx5::kCqeOnError);
-  EXPECT_EQ(Slot(), Golden(mlx5::WqeOpcode::kNop).Bytes(mlx5::kCqeOnError));
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kNop).Bytes(kIndex, mlx5::kCqeOnError));
 }
 
-TEST_F(Wqe, TheDoorbellIsTheStartOfTheControlSegment) {
+TEST_F(OperationImage, FenceIsANopThatWaitsForReads) {
+  ring_.Post(kIndex, Fence{});
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kNop).Bytes(kIndex, mlx5::kCqeAlways | mlx5::kFence));
+}
+
+TEST_F(OperationImage, WaitNamesTheLastCqeToWaitFor) {
+  const auto wait = [](uint32_t last) {
+    constexpr auto kOpmod = static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex);
+    return Golden(WqeOpcode::kWait, kOpmod)
+        .Add(mlx5::WaitSegment{{0}, mlx5::ToBe32(last), mlx5::ToBe32(0x4321)})
+        .Bytes(kIndex);
+  };
+  ring_.Post(kIndex, WaitCq{.cqn = 0x4321, .count = 9});
+  EXPECT_EQ(Slot(), wait(8));
+  ring_.Post(kIndex, WaitCq{.cqn = 0x4321, .count = 0x1000001});
+  EXPECT_EQ(Slot(), wait(0)) << "indices have 24 bits";
+}
+
+TEST_F(OperationImage, DumpReadsTheFirstByte) {
+  ring_.Post(kIndex, Dump{kLocal});
+  const LocalMemory first{kLocal.addr, 1, kLocal.lkey};
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kDump).Add(SegmentOf(first)).Bytes(kIndex));
+}
+
+TEST_F(OperationImage, DumpOfNothingIsANop) {
+  ring_.Post(kIndex, Dump{kEmpty});
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kNop).Bytes(kIndex));
+}
+
+TEST_F(OperationImage, TheDoorbellIsTheStartOfTheControlSegment) {
   const mlx5::Be64 doorbell = ring_.PostWrite(kIndex, kRemote, kLocal);
   EXPECT_EQ(std::memcmp(&doorbell, queue_.ring[kIndex % kDepth].bytes, sizeof doorbell), 0);
 }
 
 template <class Size>
-class InlineWqe : public Wqe {};
+class InlineImage : public OperationImage {};
 
 using Sizes = testing::Types<std::integral_constant<size_t, 1>, std::integral_constant<size_t, 4>,
                              std::integral_constant<size_t, 12>, std::integral_constant<size_t, 13>,
                              std::integral_constant<size_t, 28>>;
-TYPED_TEST_SUITE(InlineWqe, Sizes);
+TYPED_TEST_SUITE(InlineImage, Sizes);
 
-TYPED_TEST(InlineWqe, PayloadFollowsTheHeaderPaddedWithZeros) {
+TYPED_TEST(InlineImage, PayloadFollowsTheHeaderPaddedWithZeros) {
   std::array<uint8_t, TypeParam::value> payload;
   for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<uint8_t>(0x80 + i);
   const auto bytes = static_cast<uint32_t>(payload.size());
   this->ring_.PostWriteInline(kIndex, kRemote, payload);
-  EXPECT_EQ(this->Slot(), Golden(mlx5::WqeOpcode::kRdmaWrite)
-                              .Add(kRemoteSegment)
+  EXPECT_EQ(this->Slot(), Golden(WqeOpcode::kRdmaWrite)
+                              .Add(SegmentOf(kRemote))
                               .Add(mlx5::InlineSegment{mlx5::ToBe32(mlx5::kInlineFlag | bytes)}, bytes)
                               .Payload(payload.data(), payload.size())
-                              .Bytes());
+                              .Bytes(kIndex));
 }
 
 }  // namespace

@@ -176,32 +176,5 @@ TEST(SharedQueue, NewsIsPendingForWhoHasBeenIdle) {
   }
 }
 
-/// Ten seconds pass in ten milliseconds.
-struct HastyCpu : Cpu {
-  static uint64_t NowNs() { return Cpu::NowNs() * 1000; }
-};
-
-TEST(SharedQueue, SharerThatDiesWithASlotIsFoundOut) {
-  TestQueue memory(4);
-  TestNic nic(memory);
-  uint64_t data = 0;
-  SendQueue<HastyCpu, Shared> queue(memory.View());
-  SendQueue<HastyCpu, Shared> other(memory.View());
-  const Posted before = queue.Post(Write(Remote(data), Local(data)));
-  ASSERT_TRUE(before.status.ok());
-  memory.control.tail += uint64_t{1} << 32;  // reserved by a thread that does nothing more
-
-  const Posted behind = queue.Post(Write(Remote(data), Local(data)));
-  EXPECT_EQ(behind.status.code, Code::kError);
-  EXPECT_EQ(behind.status.syndrome, 0);
-  EXPECT_EQ(behind.status.wqe_index, 2);
-  EXPECT_EQ(queue.Post(Write(Remote(data), Local(data))).status.code, Code::kError);
-  EXPECT_EQ(other.Post(Write(Remote(data), Local(data))).status.code, Code::kError);
-
-  ASSERT_TRUE(nic.Step());
-  EXPECT_TRUE(queue.Test(before.ticket).ok()) << "what had been rung for is done all the same";
-  EXPECT_FALSE(nic.Step()) << "nothing behind the gap was rung for";
-}
-
 }  // namespace
 }  // namespace warpverbs::device

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <vector>
 
-#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/device/memory.hpp"
+#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"

@@ -1,0 +1,168 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "nic_thread.hpp"
+#include "together.hpp"
+#include "warpverbs/device/atomics.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using arch::Cpu;
+using mlx5::WqeOpcode;
+using testing::ElementsAre;
+
+template <class Sharing>
+class BatchTest : public testing::Test {
+ protected:
+  void StepAll() {
+    while (nic_.Step()) {
+    }
+    EXPECT_EQ(nic_.violation(), "");
+  }
+  auto WriteOne() { return Write(Remote(to_), Local(from_)); }
+
+  uint64_t from_ = 42, to_ = 0;
+  TestQueue memory_{8};
+  TestNic nic_{memory_};
+  SendQueue<Cpu, Sharing> queue_{memory_.View()};
+};
+
+using Sharings = testing::Types<Exclusive, Shared>;
+TYPED_TEST_SUITE(BatchTest, Sharings);
+
+TYPED_TEST(BatchTest, IsPublishedAsAWholeByOneDoorbell) {
+  auto batch = this->queue_.Begin(4);
+  for (uint32_t i = 0; i < 4; ++i) {
+    const Posted added = batch.Add(this->WriteOne(), i == 3 ? mlx5::kCqeAlways : mlx5::kCqeOnError);
+    ASSERT_TRUE(added.status.ok());
+    EXPECT_EQ(added.ticket.index, i);
+    EXPECT_FALSE(this->nic_.Step()) << "not published";
+  }
+  const Posted posted = batch.Submit();
+  ASSERT_TRUE(posted.status.ok());
+  EXPECT_EQ(posted.ticket.index, 3U);
+  this->StepAll();
+  EXPECT_EQ(this->nic_.doorbells(), 1U);
+  EXPECT_EQ(this->nic_.next(), 4U);
+  EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
+}
+
+TYPED_TEST(BatchTest, UnusedSlotsAreNopsThatComplete) {
+  auto batch = this->queue_.Begin(3);
+  batch.Add(this->WriteOne());
+  const Posted posted = batch.Submit();
+  EXPECT_EQ(posted.ticket.index, 2U);
+  this->StepAll();
+  EXPECT_THAT(this->nic_.opcodes(), ElementsAre(WqeOpcode::kRdmaWrite, WqeOpcode::kNop, WqeOpcode::kNop));
+  EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
+  EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok()) << "the queue goes on behind it";
+  this->StepAll();
+}
+
+TYPED_TEST(BatchTest, EmptyOneIsNopsToo) {
+  const Posted posted = this->queue_.Begin(2).Submit();
+  this->StepAll();
+  EXPECT_THAT(this->nic_.opcodes(), ElementsAre(WqeOpcode::kNop, WqeOpcode::kNop));
+  EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
+}
+
+TYPED_TEST(BatchTest, TakesOperationsOfSeveralSlots) {
+  this->memory_.log_max_message = 3;
+  SendQueue<Cpu, TypeParam> queue(this->memory_.View());
+  uint64_t from[3] = {1, 2, 3}, to[3] = {}, word = 9;
+  auto batch = queue.Begin(6);
+  EXPECT_EQ(batch.Add(Write(Remote(to), Local(from))).ticket.index, 2U);
+  EXPECT_EQ(batch.Add(Swap(Remote(word), uint64_t{77})).ticket.index, 5U);
+  EXPECT_TRUE(batch.Submit().status.ok());
+  this->StepAll();
+  EXPECT_THAT(to, ElementsAre(1, 2, 3));
+  EXPECT_EQ(word, 77U);
+}
+
+TYPED_TEST(BatchTest, WhatDoesNotFitIsRefusedAndTheRestGoes) {
+  auto batch = this->queue_.Begin(2);
+  EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
+  uint64_t word = 0;
+  const Status wide = batch.Add(Swap(Remote(word), uint64_t{77})).status;
+  EXPECT_EQ(wide.code, Code::kInvalid);
+  EXPECT_EQ(wide.mistake, Mistake::kTooManySlots);
+  const Status longer = batch.Add(Send({0x1000, uint64_t{1} << 31, kTestKey})).status;
+  EXPECT_EQ(longer.mistake, Mistake::kMessageTooLong);
+  EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
+  EXPECT_EQ(batch.Add(Nop()).status.mistake, Mistake::kTooManySlots) << "it is used up";
+  EXPECT_TRUE(batch.Submit().status.ok());
+  this->StepAll();
+  EXPECT_EQ(this->nic_.next(), 2U);
+  EXPECT_EQ(word, 0U);
+}
+
+TYPED_TEST(BatchTest, NoneOfImpossibleSizeBegins) {
+  for (const uint32_t slots : {0U, 9U, ~0U}) {
+    auto batch = this->queue_.Begin(slots);
+    EXPECT_EQ(batch.status().code, Code::kInvalid) << slots;
+    EXPECT_EQ(batch.status().mistake, Mistake::kTooManySlots);
+    EXPECT_EQ(batch.Add(this->WriteOne()).status.code, Code::kInvalid);
+    EXPECT_EQ(batch.Submit().status.code, Code::kInvalid);
+  }
+  EXPECT_FALSE(this->nic_.Step());
+  EXPECT_TRUE(this->queue_.Begin(8).Submit().status.ok()) << "the whole queue is possible";
+  this->StepAll();
+}
+
+TYPED_TEST(BatchTest, FullQueueRefusesIt) {
+  ASSERT_TRUE(this->queue_.Begin(6).Submit().status.ok());
+  EXPECT_EQ(this->queue_.Begin(3).status().code, Code::kFull);
+  EXPECT_EQ(this->queue_.Begin(3, InAMillisecond()).Submit().status.code, Code::kTimeout);
+  EXPECT_TRUE(this->queue_.Begin(2).Submit().status.ok()) << "nothing was taken";
+  this->StepAll();
+  EXPECT_EQ(this->nic_.next(), 8U);
+}
+
+TYPED_TEST(BatchTest, BadPostsOutsideOfBatchesAreRefusedToo) {
+  const auto mistake = [&](const auto& operation) {
+    const Posted posted = this->queue_.Post(operation);
+    EXPECT_EQ(posted.status.code, Code::kInvalid);
+    return posted.status.mistake;
+  };
+  const LocalMemory huge{0x1000, (uint64_t{8} << 30) + 1, kTestKey};
+  EXPECT_EQ(mistake(Write(Remote(this->to_), huge)), Mistake::kTooManySlots);
+  EXPECT_EQ(mistake(Send(huge)), Mistake::kMessageTooLong);
+  EXPECT_EQ(mistake(Write(Remote(this->to_), huge, Local(this->from_))), Mistake::kMessageTooLong);
+  EXPECT_EQ(this->memory_.dbrec, 0U);
+  EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok());
+  this->StepAll();
+}
+
+TEST(SharedBatches, OfManyThreadsDoNotMix) {
+  constexpr uint32_t kThreads = 4, kWrites = 600;
+  TestQueue memory(16, 0U - 900);
+  TestNic nic(memory, 0U - 900);
+  NicThread thread(nic);
+  std::vector<std::vector<uint32_t>> from(kThreads, std::vector<uint32_t>(kWrites)), to = from;
+  Together(kThreads, [&](uint32_t me) {
+    SendQueue<Cpu, Shared> queue(memory.View());
+    for (uint32_t i = 0, size = me; i < kWrites;) {
+      size = size % 8 + 1;
+      auto batch = queue.Begin(size, Soon());
+      ASSERT_TRUE(batch.status().ok());
+      for (const uint32_t end = std::min(i + size, kWrites); i < end; ++i) {
+        from[me][i] = me * kWrites + i + 1;
+        const uint32_t flags = i % 3 == 0 ? mlx5::kCqeOnError : mlx5::kCqeAlways;
+        ASSERT_TRUE(batch.Add(Write(Remote(to[me][i]), Local(from[me][i])), flags).status.ok());
+      }
+      ASSERT_TRUE(batch.Submit().status.ok());
+    }
+    ASSERT_TRUE(queue.Flush(Soon()).ok());
+    EXPECT_EQ(from[me], to[me]);
+  });
+  thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+}
+
+}  // namespace
+}  // namespace warpverbs::device

@@ -1,0 +1,127 @@
+// What becomes of a queue whose poster gave up between reserving slots and ringing for them, and of waits for
+// a turn that does not come.
+#include <gtest/gtest.h>
+
+#include "test_nic.hpp"
+#include "together.hpp"
+#include "warpverbs/device/atomics.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using mlx5::Syndrome;
+
+/// Ten seconds pass in ten milliseconds.
+struct HastyCpu : arch::Cpu {
+  static uint64_t NowNs() { return Cpu::NowNs() * 1000; }
+};
+using Queue = SendQueue<HastyCpu, Shared>;
+
+class Poison : public testing::Test {
+ protected:
+  /// A slot that is reserved by a thread that does nothing more.
+  void LoseASlot() { memory_.control.tail += uint64_t{1} << 32; }
+  Posted Post(Queue& queue, const Limit& limit = {}) {
+    return queue.Post(Write(Remote(to_), Local(from_)), limit);
+  }
+
+  uint64_t from_ = 1, to_ = 0;
+  TestQueue memory_{8};
+  TestNic nic_{memory_};
+  Queue queue_{memory_.View()};
+  Queue other_{memory_.View()};
+};
+
+void ExpectPoisoned(const Status& status) {
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(status.syndrome, 0);
+}
+
+TEST_F(Poison, SharerThatDiesWithASlotIsFoundOut) {
+  const Posted before = Post(queue_);
+  ASSERT_TRUE(before.status.ok());
+  LoseASlot();
+
+  const Posted behind = Post(queue_);
+  ExpectPoisoned(behind.status);
+  EXPECT_EQ(behind.status.wqe_index, 2);
+  ExpectPoisoned(Post(queue_).status);
+  ExpectPoisoned(Post(other_).status);
+  ExpectPoisoned(Post(other_, Soon()).status);
+  EXPECT_EQ(memory_.host_error, memory_.control.error) << "the host hears of it";
+  EXPECT_EQ(memory_.control.error, kErrorValid | 2);
+
+  ASSERT_TRUE(nic_.Step());
+  EXPECT_TRUE(queue_.Test(before.ticket).ok()) << "what had been rung for is done all the same";
+  EXPECT_FALSE(nic_.Step()) << "nothing behind the gap was rung for";
+}
+
+TEST_F(Poison, AbortWhileWaitingForTheTurnEndsTheQueue) {
+  LoseASlot();
+  const uint64_t abort = 1;
+  EXPECT_EQ(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status.code, Code::kAborted);
+  ExpectPoisoned(Post(other_).status);
+}
+
+TEST_F(Poison, ErrorEndsTheWaitForTheTurn) {
+  LoseASlot();
+  memory_.control.error = kErrorValid | uint64_t{0x13} << 24 | 5;
+  const Status status = Post(queue_).status;
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(status.syndrome, 0x13);
+}
+
+TEST_F(Poison, PublishingABatchLateIsRefusedOnceSomebodyGaveUp) {
+  auto batch = other_.Begin(1);
+  ExpectPoisoned(Post(queue_).status);
+  ASSERT_TRUE(batch.Submit().status.ok()) << "its turn was its own";
+  auto behind = other_.Begin(1, Soon());
+  ExpectPoisoned(behind.status());
+}
+
+TEST_F(Poison, WhatTheNicReportsCountsMore) {
+  const Posted before = Post(queue_);
+  LoseASlot();
+  ExpectPoisoned(Post(queue_).status);
+  nic_.FailAt(0, Syndrome::kRemoteAccess);
+  ASSERT_TRUE(nic_.Step());
+  const Status status = queue_.Test(before.ticket);
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+  EXPECT_EQ(memory_.control.error >> 24 & 0xff, 0x13U) << "it takes the place of who gave up";
+  EXPECT_EQ(memory_.host_error, memory_.control.error);
+}
+
+TEST_F(Poison, FirstErrorIsMirroredOnceForTheHost) {
+  const Posted first = Post(queue_);
+  const Posted second = Post(other_);
+  nic_.FailAt(0, Syndrome::kRemoteAccess);
+  ASSERT_TRUE(nic_.Step());
+  EXPECT_EQ(memory_.host_error, 0U) << "nobody has looked yet";
+  EXPECT_EQ(queue_.Test(first.ticket).code, Code::kError);
+  EXPECT_EQ(memory_.host_error, memory_.control.error);
+  memory_.host_error = 0;
+  ASSERT_TRUE(nic_.Step());
+  EXPECT_EQ(other_.Test(second.ticket).syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+  EXPECT_EQ(memory_.host_error, 0U) << "the second error is nobody's news";
+}
+
+TEST_F(Poison, QueueNeedsNoMirror) {
+  memory_.control.host_error = nullptr;
+  const Posted posted = Post(queue_);
+  nic_.FailAt(0, Syndrome::kRemoteAccess);
+  ASSERT_TRUE(nic_.Step());
+  EXPECT_EQ(queue_.Test(posted.ticket).code, Code::kError);
+}
+
+TEST_F(Poison, StatusNamesTheOperationThatFailed) {
+  uint64_t word = 0;
+  const Posted posted = queue_.Post(FetchAdd(Remote(word), uint64_t{1}));
+  nic_.FailAt(0, Syndrome::kRemoteAccess);
+  ASSERT_TRUE(nic_.Step());
+  EXPECT_EQ(queue_.Test(posted.ticket).opcode, static_cast<uint8_t>(mlx5::WqeOpcode::kAtomicFa));
+}
+
+}  // namespace
+}  // namespace warpverbs::device

@@ -1,0 +1,176 @@
+// Send queues whose completions arrive on a ring that all posters drain for each other.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "nic_thread.hpp"
+#include "together.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using arch::Cpu;
+using mlx5::Syndrome;
+
+template <class Sharing>
+class RingMode : public testing::Test {
+ protected:
+  using Queue = SendQueue<Cpu, Sharing>;
+
+  static void StepAll(TestNic& nic) {
+    while (nic.Step()) {
+    }
+    EXPECT_EQ(nic.violation(), "");
+  }
+
+  uint64_t from_ = 42, to_ = 0;
+};
+
+using Sharings = testing::Types<Exclusive, Shared>;
+TYPED_TEST_SUITE(RingMode, Sharings);
+
+TYPED_TEST(RingMode, WritesArriveAndTicketsAreDone) {
+  for (const uint32_t start : {0U, 65536U - 30, 0U - 30}) {
+    SCOPED_TRACE(start);
+    TestRing ring(8, start);
+    TestQueue memory(4, start, &ring);
+    TestNic nic(memory, start);
+    NicThread thread(nic);
+    typename TestFixture::Queue queue(memory.View());
+    std::vector<uint32_t> from(100), to(100);
+    for (uint32_t i = 0; i < 100; ++i) {
+      from[i] = i + 1;
+      const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
+      ASSERT_TRUE(posted.status.ok()) << i;
+      ASSERT_TRUE(i % 3 != 0 || queue.Wait(posted.ticket, Soon()).ok());
+    }
+    ASSERT_TRUE(queue.Flush(Soon()).ok());
+    EXPECT_EQ(from, to);
+    thread.Stop();
+    EXPECT_EQ(nic.violation(), "");
+    EXPECT_EQ(ring.control.consumer, start + 100) << "all were taken";
+  }
+}
+
+TYPED_TEST(RingMode, RootCauseReachesEveryLaterTicketHoweverLate) {
+  for (const uint32_t position : {0, 1, 2, 3}) {
+    SCOPED_TRACE(position);
+    TestRing ring(4);
+    TestQueue memory(4, 0, &ring);
+    TestNic nic(memory);
+    nic.FailAt(position, Syndrome::kRemoteAccess);
+    typename TestFixture::Queue queue(memory.View());
+    std::vector<Ticket> tickets;
+    for (int i = 0; i < 4; ++i)
+      tickets.push_back(queue.Post(Write(Remote(this->to_), Local(this->from_))).ticket);
+    this->StepAll(nic);  // the flushes too: a collapsed CQ would show the last of them alone
+    for (uint32_t i = 4; i-- > 0;) {
+      const Status status = queue.Test(tickets[i]);
+      if (i < position) {
+        EXPECT_TRUE(status.ok()) << i;
+      } else {
+        EXPECT_EQ(status.code, Code::kError);
+        EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess)) << i;
+        EXPECT_EQ(status.wqe_index, position);
+      }
+    }
+    EXPECT_EQ(queue.Post(Nop()).status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+    EXPECT_EQ(memory.host_error, memory.control.error);
+    EXPECT_EQ(memory.control.error >> 24 & 0xff, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+  }
+}
+
+TYPED_TEST(RingMode, RoomIsFoundByDraining) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  TestNic nic(memory);
+  typename TestFixture::Queue queue(memory.View());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue.Post(Nop()).status.ok());
+  EXPECT_EQ(queue.Post(Nop()).status.code, Code::kFull);
+  this->StepAll(nic);
+  EXPECT_TRUE(queue.Post(Nop()).status.ok());
+}
+
+TYPED_TEST(RingMode, QueueThatFailsHurtsNoOtherOfItsRing) {
+  TestRing ring(16);
+  TestQueue bad(4, 0, &ring), good(4, 0, &ring);
+  TestNic bad_nic(bad), good_nic(good);
+  bad_nic.FailAt(1, Syndrome::kTransportRetryExceeded);
+  typename TestFixture::Queue on_bad(bad.View()), on_good(good.View());
+  std::vector<Ticket> bads, goods;
+  for (int i = 0; i < 4; ++i) {
+    bads.push_back(on_bad.Post(Nop()).ticket);
+    goods.push_back(on_good.Post(Nop()).ticket);
+    this->StepAll(bad_nic);
+    this->StepAll(good_nic);
+  }
+  EXPECT_TRUE(on_good.Flush({}).ok()) << "it drained the other's too";
+  EXPECT_TRUE(on_bad.Test(bads[0]).ok());
+  EXPECT_EQ(on_bad.Test(bads[3]).syndrome, static_cast<uint8_t>(Syndrome::kTransportRetryExceeded));
+  for (const Ticket ticket : goods) EXPECT_TRUE(on_good.Test(ticket).ok());
+  EXPECT_EQ(good.control.error, 0U);
+}
+
+TEST(Drain, CompletionOfAQueueThatIsGoneIsDropped) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  ring.cq.Push({.wqe_counter = 0, .user_index = 5});
+  memory.Complete({.wqe_counter = 2});
+  Drain<Cpu>(ring.control);
+  EXPECT_EQ(ring.control.consumer, 2U);
+  EXPECT_TRUE(SendRing<Cpu>(memory.View()).PollCqOnce(2).ok());
+}
+
+TEST(Drain, OneAtATimeWorks) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  memory.Complete({.wqe_counter = 0});
+  ring.control.consumer |= uint64_t{1} << 32;  // somebody else is at it
+  Drain<Cpu>(ring.control);
+  EXPECT_EQ(SendRing<Cpu>(memory.View()).PollCqOnce(0).code, Code::kPending);
+  ring.control.consumer = 0;
+  Drain<Cpu>(ring.control);
+  EXPECT_TRUE(SendRing<Cpu>(memory.View()).PollCqOnce(0).ok());
+}
+
+TEST(Drain, FirstErrorIsNotOverwritten) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  memory.Complete({mlx5::CqeOpcode::kRequesterError, 1, Syndrome::kRemoteAccess});
+  memory.Complete({mlx5::CqeOpcode::kRequesterError, 2, Syndrome::kFlushed});
+  Drain<Cpu>(ring.control);
+  memory.Complete({mlx5::CqeOpcode::kRequesterError, 3, Syndrome::kFlushed});
+  Drain<Cpu>(ring.control);
+  const Status status = SendRing<Cpu>(memory.View()).PollCqOnce(0);
+  EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+  EXPECT_EQ(status.wqe_index, 1);
+}
+
+TEST(RingModeShared, ManyThreadsOfTwoQueuesDrainForEachOther) {
+  constexpr uint32_t kThreads = 4, kWrites = 1000;
+  TestRing ring(32);
+  TestQueue memory[2] = {TestQueue(16, 0, &ring), TestQueue(16, 0, &ring)};
+  TestNic nics[2] = {TestNic(memory[0]), TestNic(memory[1])};
+  NicThread first(nics[0]), second(nics[1]);
+  Together(kThreads, [&](uint32_t me) {
+    SendQueue<Cpu, Shared> queue(memory[me % 2].View());
+    std::vector<uint32_t> from(kWrites), to(kWrites);
+    for (uint32_t i = 0; i < kWrites; ++i) {
+      from[i] = i + 1;
+      const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
+      ASSERT_TRUE(posted.status.ok());
+      if (i % 8 != 0) continue;
+      ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+      ASSERT_EQ(to[i], i + 1);  // a race, if the completion did not order it
+    }
+    ASSERT_TRUE(queue.Flush(Soon()).ok());
+    EXPECT_EQ(from, to);
+  });
+  first.Stop();
+  second.Stop();
+  EXPECT_EQ(nics[0].violation() + nics[1].violation(), "");
+}
+
+}  // namespace
+}  // namespace warpverbs::device

@@ -1,0 +1,269 @@
+// Posts that the lanes of a warp, or the threads of a block, make together.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "nic_thread.hpp"
+#include "together.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
+#include "warpverbs/device/atomics.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using arch::Cpu;
+using arch::LaneMask;
+using arch::cpu::RunBlock;
+
+constexpr uint32_t kLanes = 8;
+constexpr LaneMask kAll = 0xff;
+
+/// Runs `body` as each lane of `mask`, in a warp of 8.
+template <class Body>
+void RunLanes(LaneMask mask, const Body& body) {
+  RunBlock(
+      kLanes,
+      [&](uint32_t lane) {
+        if ((mask >> lane & 1) != 0) body(lane);
+      },
+      kLanes);
+}
+
+void StepAll(TestNic& nic) {
+  while (nic.Step()) {
+  }
+  EXPECT_EQ(nic.violation(), "");
+}
+
+template <class Sharing>
+class WarpQueue : public testing::Test {
+ protected:
+  using Queue = SendQueue<Cpu, Sharing, Warp>;
+
+  uint64_t from_[kLanes] = {1, 2, 3, 4, 5, 6, 7, 8};
+  uint64_t to_[kLanes] = {};
+};
+
+using Sharings = testing::Types<Exclusive, Shared>;
+TYPED_TEST_SUITE(WarpQueue, Sharings);
+
+TYPED_TEST(WarpQueue, LanesPostSideBySideUnderOneDoorbell) {
+  for (const LaneMask mask : {0xff, 0x01, 0x80, 0x10, 0xaa, 0x7e}) {
+    SCOPED_TRACE(mask);
+    TestQueue memory(64, 0U - 3);
+    TestNic nic(memory, 0U - 3);
+    Ticket tickets[kLanes];
+    std::fill(std::begin(this->to_), std::end(this->to_), 0);
+    RunLanes(mask, [&](uint32_t lane) {
+      typename TestFixture::Queue queue(memory.View(), Warp(mask));
+      const Posted posted = queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane])));
+      EXPECT_TRUE(posted.status.ok());
+      tickets[lane] = posted.ticket;
+      queue.Save();
+    });
+    StepAll(nic);
+    EXPECT_EQ(nic.doorbells(), 1U);
+    uint32_t next = 0U - 3;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const bool posts = (mask >> lane & 1) != 0;
+      EXPECT_EQ(this->to_[lane], posts ? this->from_[lane] : 0) << lane;
+      if (posts) {
+        EXPECT_EQ(tickets[lane].index, next++) << "by rank";
+      }
+    }
+    EXPECT_EQ(memory.control.tail, uint64_t{next} << 32 | next);
+  }
+}
+
+TYPED_TEST(WarpQueue, ManyRoundsGoOnWhereTheLastEnded) {
+  constexpr uint32_t kRounds = 40;
+  TestQueue memory(16, 0U - 100);
+  TestNic nic(memory, 0U - 100);
+  NicThread thread(nic);
+  std::vector<uint32_t> from(kRounds * kLanes), to(kRounds * kLanes);
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    for (uint32_t i = lane; i < from.size(); i += kLanes) {
+      from[i] = i + 1;
+      const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
+      ASSERT_TRUE(posted.status.ok());
+      ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+      ASSERT_EQ(to[i], i + 1);
+    }
+    queue.Save();
+  });
+  thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+  EXPECT_EQ(from, to);
+  EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), kRounds * kLanes - 100);
+}
+
+TYPED_TEST(WarpQueue, LanesWhoseSlotsDifferPostInTurn) {
+  TestQueue memory(32);
+  memory.log_max_message = 3;
+  TestNic nic(memory);
+  uint64_t from[kLanes][3], to[kLanes][3] = {};
+  RunLanes(kAll, [&](uint32_t lane) {
+    for (uint64_t& word : from[lane]) word = lane + 1;
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    const LocalMemory local{reinterpret_cast<uint64_t>(from[lane]), 8 * (lane % 3 + 1), kTestKey};
+    for (int round = 0; round < 2; ++round) {
+      const Posted posted = queue.Post(round == 0 ? Write(Remote(to[lane]), local)
+                                                  : Write(Remote(this->to_[lane]), Local(this->from_[lane])));
+      EXPECT_TRUE(posted.status.ok());
+    }
+    queue.Save();
+  });
+  StepAll(nic);
+  EXPECT_EQ(nic.next(), 15 + kLanes);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(to[lane][i], i <= lane % 3 ? lane + 1 : 0);
+    EXPECT_EQ(this->to_[lane], this->from_[lane]) << "the uniform post after it";
+  }
+}
+
+TYPED_TEST(WarpQueue, QueueMayBeShallowerThanTheWarpIsWide) {
+  for (const uint32_t depth : {1, 2, 4}) {
+    SCOPED_TRACE(depth);
+    TestQueue memory(depth);
+    TestNic nic(memory);
+    NicThread thread(nic);
+    std::fill(std::begin(this->to_), std::end(this->to_), 0);
+    RunLanes(kAll, [&](uint32_t lane) {
+      typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+      for (int round = 0; round < 3; ++round) {
+        const Posted posted = queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane])), Soon());
+        ASSERT_TRUE(posted.status.ok());
+        ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+        ASSERT_EQ(this->to_[lane], this->from_[lane]);
+      }
+      queue.Save();
+    });
+    thread.Stop();
+    EXPECT_EQ(nic.violation(), "");
+    EXPECT_EQ(nic.next(), 3 * kLanes);
+  }
+}
+
+TYPED_TEST(WarpQueue, LaneWithAMistakeStopsNobodyElse) {
+  TestQueue memory(16);
+  TestNic nic(memory);
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    LocalMemory local = Local(this->from_[lane]);
+    if (lane == 3) local.bytes = uint64_t{1} << 40;
+    const Posted posted = queue.Post(Write(Remote(this->to_[lane]), local));
+    EXPECT_EQ(posted.status.code, lane == 3 ? Code::kInvalid : Code::kOk) << lane;
+    EXPECT_EQ(posted.status.mistake, lane == 3 ? Mistake::kTooManySlots : Mistake::kNone);
+    queue.Save();
+  });
+  StepAll(nic);
+  EXPECT_EQ(nic.next(), kLanes - 1);
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    EXPECT_EQ(this->to_[lane], lane == 3 ? 0 : this->from_[lane]);
+}
+
+TYPED_TEST(WarpQueue, FullQueueRefusesAllLanesAlike) {
+  TestQueue memory(8);
+  TestNic nic(memory);
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    const auto write = Write(Remote(this->to_[lane]), Local(this->from_[lane]));
+    EXPECT_TRUE(queue.Post(write).status.ok());
+    EXPECT_EQ(queue.Post(write).status.code, Code::kFull);
+    EXPECT_EQ(queue.Post(write, InAMillisecond()).status.code, Code::kTimeout);
+  });
+  EXPECT_EQ(memory.dbrec, mlx5::ToBe32(8).raw);
+}
+
+TYPED_TEST(WarpQueue, ErrorReachesAllLanes) {
+  TestQueue memory(8);
+  TestNic nic(memory);
+  nic.FailAt(0, mlx5::Syndrome::kRemoteAccess);
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    const auto write = Write(Remote(this->to_[lane]), Local(this->from_[lane]));
+    EXPECT_TRUE(queue.Post(write).status.ok());
+    EXPECT_TRUE(lane != 0 || nic.Step());
+    Cpu::SyncLanes(kAll);
+    const Status status = queue.Post(write, Soon()).status;
+    EXPECT_EQ(status.code, Code::kError);
+    EXPECT_EQ(status.syndrome, static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess));
+  });
+}
+
+TYPED_TEST(WarpQueue, BatchGivesEachLaneItsOwnSlots) {
+  TestQueue memory(32);
+  TestNic nic(memory);
+  uint64_t counts[kLanes] = {};
+  RunLanes(kAll, [&](uint32_t lane) {
+    typename TestFixture::Queue queue(memory.View(), Warp(kAll));
+    auto batch = queue.Begin(3);
+    ASSERT_TRUE(batch.status().ok());
+    EXPECT_EQ(batch.Add(Write(Remote(this->to_[lane]), Local(this->from_[lane]))).ticket.index, 3 * lane);
+    EXPECT_EQ(batch.Add(FetchAdd(Remote(counts[lane]), uint64_t{5})).ticket.index, 3 * lane + 1);
+    EXPECT_TRUE(lane % 2 != 0 || batch.Add(Nop()).status.ok());
+    EXPECT_EQ(batch.Submit().ticket.index, 3 * lane + 2);
+    queue.Save();
+  });
+  StepAll(nic);
+  EXPECT_EQ(nic.doorbells(), 1U);
+  EXPECT_EQ(nic.next(), 3 * kLanes);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    EXPECT_EQ(this->to_[lane], this->from_[lane]);
+    EXPECT_EQ(counts[lane], 5U);
+  }
+}
+
+TEST(WarpsOfAGrid, ShareAQueueWithDisjointMasksOfEach) {
+  constexpr uint32_t kThreads = 16, kRounds = 30;
+  TestQueue memory(16);
+  TestNic nic(memory);
+  NicThread thread(nic);
+  std::vector<uint32_t> from(kThreads * kRounds), to(kThreads * kRounds);
+  RunBlock(
+      kThreads,
+      [&](uint32_t me) {
+        const LaneMask half = me % kLanes < 3 ? 0b00000111 : 0b11111000;
+        SendQueue<Cpu, Shared, Warp> queue(memory.View(), Warp(half));
+        for (uint32_t i = me; i < from.size(); i += kThreads) {
+          from[i] = i + 1;
+          const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
+          ASSERT_TRUE(posted.status.ok());
+          ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+        }
+      },
+      kLanes);
+  thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+  EXPECT_EQ(from, to);
+}
+
+TEST(BlockQueue, SendsWhatAnyThreadOfTheBlockHasWritten) {  // under ThreadSanitizer this proves the order
+  constexpr uint32_t kThreads = 10;
+  TestQueue memory(32);
+  TestNic nic(memory);
+  NicThread thread(nic);
+  uint32_t from[kThreads], to[kThreads];
+  RunBlock(
+      kThreads,
+      [&](uint32_t me) {
+        const uint32_t other = (me + 5) % kThreads;  // of another warp
+        SendQueue<Cpu, Shared, Block> queue(memory.View(), Block(me < 8 ? 0xf : 0x3));
+        for (uint32_t round = 1; round <= 10; ++round) {
+          from[me] = round * 100 + me;
+          const Posted posted = queue.Post(Write(Remote(to[other]), Local(from[other])), Soon());
+          ASSERT_TRUE(posted.status.ok());
+          ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+          ASSERT_EQ(to[other], round * 100 + other);
+          Cpu::SyncBlock();
+        }
+      },
+      4);
+  thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+}
+
+}  // namespace
+}  // namespace warpverbs::device
