@@ -16,7 +16,7 @@ using arch::Cpu;
 
 constexpr uint64_t kBusyNs = 1'000'000;  // after a doorbell: who rings once rings again
 constexpr std::chrono::microseconds kShortestNap{50};
-constexpr std::chrono::microseconds kLongestNap{2000};
+constexpr std::chrono::microseconds kLongestNap{4000};
 
 }  // namespace
 

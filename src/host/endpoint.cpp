@@ -210,11 +210,11 @@ void Endpoint::Connect(const EndpointInfo& peer) {
 }
 
 void Endpoint::Reset() {
+  service_.reset();  // no doorbell comes late
   qp_.ToReset();
   peer_.reset();
   attempted_ = false;
   psn_ = RandomPsn();
-  service_.reset();
   ClearCompletions();
   *At<mlx5::QpDbr>(layout_.qp_dbr) = {};
   Cpu::Store(&control().tail, 0);
@@ -267,7 +267,7 @@ std::optional<QueueError> Endpoint::LastError() const {
 device::QueueView Endpoint::View() const {
   const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
   return {.sq = At<uint8_t>(staged ? layout_.staging : layout_.sq),
-          .doorbell = service_ ? &host_words().doorbell : uar_.doorbell(),
+          .doorbell = doorbell_.rung == DoorbellRung::kDevice ? uar_.doorbell() : &host_words().doorbell,
           .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
           .cqe = control().ring != nullptr ? control().cqe : At<uint8_t>(layout_.cqes),
           .control = &control(),

@@ -24,7 +24,7 @@ struct DoorbellRoute {
 /// A host thread that rings the doorbells of any number of queues.
 ///
 /// It answers within microseconds while doorbells come, and naps once none has come for a while: the first
-/// one after that may wait for two milliseconds.
+/// one after that may wait for four milliseconds.
 class DoorbellThread {
  public:
   DoorbellThread();
