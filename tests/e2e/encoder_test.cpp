@@ -96,6 +96,10 @@ class Encoder : public verbs::TwoPeers {
     const ibv_sge sge = local.Sge(offset, bytes);
     ibv_wr_set_sge(ex_, sge.lkey, sge.addr, sge.length);
   }
+  void SetTwoSges() {
+    const std::array<ibv_sge, 2> sges = {local.Sge(8, 1000), local.Sge(2000, 24)};
+    ibv_wr_set_sge_list(ex_, sges.size(), sges.data());
+  }
   device::LocalMemory Local(size_t offset, uint32_t bytes) {
     return {local.Address(offset), bytes, mlx5::ToBe32(local.Sge(offset, bytes).lkey)};
   }
@@ -141,7 +145,7 @@ class Encoder : public verbs::TwoPeers {
     init.qp_type = IBV_QPT_RC;
     init.cap = {.max_send_wr = kDepth,
                 .max_recv_wr = 1,
-                .max_send_sge = 1,
+                .max_send_sge = 2,
                 .max_recv_sge = 1,
                 .max_inline_data = device::kMaxInlineWriteBytes};
     init.pd = a.pd.get();
@@ -257,6 +261,66 @@ TEST_F(Encoder, SendWithImmediate) {
   ExpectSame(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(8, 1000)}).Imm(kImm), by_wr,
              [&](uint32_t i, uint32_t flags) {
                return Ours().Post(i, device::SendImm(Local(8, 1000), mlx5::ToBe32(kImm)), flags);
+             });
+}
+
+TEST_F(Encoder, WriteOfTwoEntries) {
+  const auto by_wr = [&] {
+    ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
+    SetTwoSges();
+  };
+  ExpectSame(Work(IBV_WR_RDMA_WRITE, {local.Sge(8, 1000), local.Sge(2000, 24)}).To(remote, 16), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().Post(i, device::Write(Remote(16), Local(8, 1000), Local(2000, 24)), flags);
+             });
+}
+
+TEST_F(Encoder, WriteWithImmediateOfTwoEntries) {
+  constexpr uint32_t kImm = 0x12345678;
+  const auto by_wr = [&] {
+    ibv_wr_rdma_write_imm(ex_, remote.rkey(), remote.Address(16), htobe32(kImm));
+    SetTwoSges();
+  };
+  ExpectSame(
+      Work(IBV_WR_RDMA_WRITE_WITH_IMM, {local.Sge(8, 1000), local.Sge(2000, 24)}).To(remote, 16).Imm(kImm),
+      by_wr, [&](uint32_t i, uint32_t flags) {
+        const auto write = device::WriteImm(Remote(16), Local(8, 1000), mlx5::ToBe32(kImm), Local(2000, 24));
+        return Ours().Post(i, write, flags);
+      });
+}
+
+TEST_F(Encoder, ReadOfTwoEntries) {
+  const auto by_wr = [&] {
+    ibv_wr_rdma_read(ex_, remote.rkey(), remote.Address(16));
+    SetTwoSges();
+  };
+  ExpectSame(Work(IBV_WR_RDMA_READ, {local.Sge(8, 1000), local.Sge(2000, 24)}).To(remote, 16), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().Post(i, device::Read(Remote(16), Local(8, 1000), Local(2000, 24)), flags);
+             });
+}
+
+TEST_F(Encoder, SendOfTwoEntries) {
+  const auto by_wr = [&] {
+    ibv_wr_send(ex_);
+    SetTwoSges();
+  };
+  ExpectSame(Work(IBV_WR_SEND, {local.Sge(8, 1000), local.Sge(2000, 24)}), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               return Ours().Post(i, device::Send(Local(8, 1000), Local(2000, 24)), flags);
+             });
+}
+
+TEST_F(Encoder, SendWithImmediateOfTwoEntries) {
+  constexpr uint32_t kImm = 0xfedcba98;
+  const auto by_wr = [&] {
+    ibv_wr_send_imm(ex_, htobe32(kImm));
+    SetTwoSges();
+  };
+  ExpectSame(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(8, 1000), local.Sge(2000, 24)}).Imm(kImm), by_wr,
+             [&](uint32_t i, uint32_t flags) {
+               const auto send = device::SendImm(Local(8, 1000), mlx5::ToBe32(kImm), Local(2000, 24));
+               return Ours().Post(i, send, flags);
              });
 }
 
