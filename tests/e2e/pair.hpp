@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
@@ -23,14 +25,18 @@ struct PairOptions {
   host::EndpointConfig a{};
   host::EndpointConfig b{};
   size_t bytes = 4096;  ///< of each memory
-  host::Access target_access{.remote_write = true};
+  host::Access target_access{.remote_read = true, .remote_write = true, .remote_atomic = true};
 };
 
 /// Two endpoints: `a` writes from `source`, and `b` lets it write to `target`. Not connected yet.
 class Pair {
  public:
-  explicit Pair(const PairOptions& options = {})
-      : a(device, options.a),
+  /// @param on  where both live; by default on a device of their own
+  explicit Pair(const PairOptions& options = {},
+                std::shared_ptr<host::Device> on = std::make_shared<host::Device>())
+      : device_(std::move(on)),
+        device(*device_),
+        a(device, options.a),
         b(device, options.b),
         source_(options.bytes),
         target_(options.bytes),
@@ -42,11 +48,33 @@ class Pair {
     b.Connect(a.Info());
   }
 
+  /// Makes both ends as new, and connects them again.
+  void Reconnect() {
+    a.Reset();
+    b.Reset();
+    Connect();
+  }
+
   uint64_t& Source(size_t index) { return reinterpret_cast<uint64_t*>(source_.data())[index]; }
   uint64_t& Target(size_t index) { return reinterpret_cast<uint64_t*>(target_.data())[index]; }
 
+  /// A value of some size, by its place in bytes.
+  template <class T>
+  T& SourceAt(size_t offset) {
+    return *reinterpret_cast<T*>(source_.data() + offset);
+  }
+  template <class T>
+  T& TargetAt(size_t offset) {
+    return *reinterpret_cast<T*>(target_.data() + offset);
+  }
+
   device::LocalMemory Local(uint64_t offset, uint64_t bytes) const {
     const host::MemoryView view = source_region_.View();
+    return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
+  }
+  /// The target as its owner `b` knows it.
+  device::LocalMemory TargetLocal(uint64_t offset, uint64_t bytes) const {
+    const host::MemoryView view = target_region_.View();
     return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
   }
   device::RemoteMemory Remote(uint64_t offset) const {
@@ -60,7 +88,11 @@ class Pair {
     return queue.Post(device::Write(Remote(index * 8), Local(index * 8, 8)), limit);
   }
 
-  host::Device device;
+ private:
+  std::shared_ptr<host::Device> device_;
+
+ public:
+  host::Device& device;
   host::Endpoint a, b;
 
  private:

@@ -1,0 +1,178 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "pair.hpp"
+#include "warpverbs/device/atomics.hpp"
+
+/// What each operation does, from the call to the peer's memory.
+namespace warpverbs::e2e {
+namespace {
+
+using device::Code;
+
+template <class Sharing>
+class Operations : public testing::Test {
+ protected:
+  Operations() { pair.Connect(); }
+
+  template <class Operation>
+  void Do(const Operation& operation) {
+    const device::Posted posted = queue.Post(operation, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk);
+  }
+
+  Pair pair{{.a = {.depth = 8}}};
+  Queue<Sharing> queue{pair.a.View()};
+};
+using Sharings = testing::Types<device::Exclusive, device::Shared>;
+TYPED_TEST_SUITE(Operations, Sharings);
+
+TYPED_TEST(Operations, WriteCopiesToThePeer) {
+  this->pair.Source(3) = 42;
+  this->Do(device::Write(this->pair.Remote(40), this->pair.Local(24, 8)));
+  EXPECT_EQ(this->pair.Target(5), 42u);
+  EXPECT_EQ(this->pair.Target(4), 0u);
+  EXPECT_EQ(this->pair.Target(6), 0u);
+}
+
+TYPED_TEST(Operations, ReadCopiesFromThePeer) {
+  this->pair.Target(5) = 42;
+  this->Do(device::Read(this->pair.Remote(40), this->pair.Local(24, 8)));
+  EXPECT_EQ(this->pair.Source(3), 42u);
+  EXPECT_EQ(this->pair.Source(2), 0u);
+  EXPECT_EQ(this->pair.Source(4), 0u);
+}
+
+TYPED_TEST(Operations, TwoEntriesFollowEachOtherInEverySplit) {
+  constexpr uint64_t kBytes = 33;
+  for (uint64_t first = 0; first <= kBytes; ++first) {
+    for (uint64_t i = 0; i < kBytes; ++i)
+      this->pair.template SourceAt<uint8_t>(i < first ? i : 512 + i - first) = static_cast<uint8_t>(i + 1);
+    std::memset(&this->pair.Target(0), 0, 64);
+    const device::LocalMemory one = this->pair.Local(0, first), two = this->pair.Local(512, kBytes - first);
+    this->Do(device::Write(this->pair.Remote(0), one, two));
+    for (uint64_t i = 0; i < 64; ++i)
+      ASSERT_EQ(this->pair.template TargetAt<uint8_t>(i), i < kBytes ? i + 1 : 0) << "split at " << first;
+
+    std::memset(&this->pair.Source(0), 0, 1024);
+    this->Do(device::Read(this->pair.Remote(0), one, two));
+    for (uint64_t i = 0; i < kBytes; ++i)
+      ASSERT_EQ(this->pair.template SourceAt<uint8_t>(i < first ? i : 512 + i - first), i + 1)
+          << "split at " << first;
+    ASSERT_EQ(this->pair.template SourceAt<uint8_t>(first), 0) << "beyond the first entry";
+    ASSERT_EQ(this->pair.template SourceAt<uint8_t>(512 + kBytes - first), 0) << "beyond the second entry";
+  }
+}
+
+TYPED_TEST(Operations, EmptyMessagesCompleteAndChangeNothing) {
+  this->Do(device::Write(this->pair.Remote(0), this->pair.Local(0, 0)));
+  this->Do(device::Read(this->pair.Remote(0), this->pair.Local(0, 0)));
+  this->Do(device::Write(this->pair.Remote(0), {}));
+  for (size_t i = 0; i < 512; ++i) ASSERT_EQ(this->pair.Target(i) + this->pair.Source(i), 0u);
+}
+
+TYPED_TEST(Operations, InlineValuesOfEverySizeArrive) {
+  const auto expect = [&]<size_t kBytes>(std::array<uint8_t, kBytes> value) {
+    std::generate(value.begin(), value.end(), [n = uint8_t{0}]() mutable { return ++n; });
+    std::memset(&this->pair.Target(0), 0, 64);
+    this->Do(device::WriteInline{this->pair.Remote(8), value});
+    for (size_t i = 0; i < 64; ++i)
+      ASSERT_EQ(this->pair.template TargetAt<uint8_t>(i), i >= 8 && i < 8 + kBytes ? i - 7 : 0) << kBytes;
+  };
+  expect(std::array<uint8_t, 1>{});
+  expect(std::array<uint8_t, 4>{});
+  expect(std::array<uint8_t, 12>{});
+  expect(std::array<uint8_t, 13>{});
+  expect(std::array<uint8_t, 28>{});
+}
+
+TYPED_TEST(Operations, NopCompletesInItsPlace) {
+  this->pair.Source(0) = 42;
+  ASSERT_TRUE(
+      this->queue.Post(device::Write(this->pair.Remote(0), this->pair.Local(0, 8)), Within()).status.ok());
+  this->Do(device::Nop());
+  EXPECT_EQ(this->pair.Target(0), 42u);
+}
+
+TYPED_TEST(Operations, FencedWriteSendsWhatTheReadBroughtBeforeIt) {
+  for (uint64_t value = 1; value <= 100; ++value) {
+    this->pair.Target(0) = value;
+    ASSERT_TRUE(
+        this->queue.Post(device::Read(this->pair.Remote(0), this->pair.Local(0, 8)), Within()).status.ok());
+    ASSERT_TRUE(this->queue.Post(device::Fence{}, Within(), mlx5::kCqeOnError).status.ok());
+    this->Do(device::Write(this->pair.Remote(8), this->pair.Local(0, 8)));
+    ASSERT_EQ(this->pair.Target(1), value);
+  }
+}
+
+TYPED_TEST(Operations, SequenceIsOnePostOfBoth) {
+  this->pair.Source(0) = 42;
+  const device::Sequence both{device::Write(this->pair.Remote(0), this->pair.Local(0, 8)),
+                              device::Read(this->pair.Remote(0), this->pair.Local(8, 8))};
+  const device::Posted posted = this->queue.Post(both, Within());
+  EXPECT_EQ(posted.ticket.index, 1u);
+  ASSERT_EQ(this->queue.Wait(posted.ticket, Within()).code, Code::kOk);
+  EXPECT_EQ(this->pair.Source(1), 42u);
+}
+
+TYPED_TEST(Operations, DumpOfOwnMemoryCompletes) {
+  this->Do(device::Dump{this->pair.Local(0, 4096)});
+  this->Do(device::Dump{this->pair.Local(0, 0)});
+}
+
+TYPED_TEST(Operations, DumpOfMemoryWithoutARegionFails) {
+  device::LocalMemory wrong = this->pair.Local(0, 8);
+  wrong.lkey.raw = ~wrong.lkey.raw;
+  const device::Posted posted = this->queue.Post(device::Dump{wrong}, Within());
+  const device::Status status = this->queue.Wait(posted.ticket, Within());
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(static_cast<mlx5::Syndrome>(status.syndrome), mlx5::Syndrome::kLocalProtection);
+}
+
+TEST(OperationsWithDump, ReadsAndFetchesTakeOneSlotMoreAndStillArrive) {
+  Pair pair({.a = {.depth = 8, .dump_after_read = true}});
+  pair.Connect();
+  Queue<device::Exclusive> queue(pair.a.View());
+  uint32_t expected = ~0u;
+  const auto run = [&](const auto& operation, uint32_t slots) {
+    const device::Posted posted = queue.Post(operation, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    EXPECT_EQ(posted.ticket.index, expected += slots);
+    ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk);
+  };
+  for (uint64_t i = 0; i < 100; ++i) {
+    pair.Target(0) = i + 1;
+    run(device::Read(pair.Remote(0), pair.Local(0, 8)), 2);
+    EXPECT_EQ(pair.Source(0), i + 1);
+    run(device::FetchAdd<uint64_t>(pair.Remote(0), 5, pair.Local(8, 8)), 2);
+    EXPECT_EQ(pair.Source(1), i + 1);
+    EXPECT_EQ(pair.Target(0), i + 6);
+    run(device::Swap<uint64_t>(pair.Remote(0), 9, pair.Local(8, 8)), 3);
+    EXPECT_EQ(pair.Source(1), i + 6);
+    run(device::FetchAdd<uint64_t>(pair.Remote(0), 1), 1);
+    run(device::Write(pair.Remote(0), pair.Local(0, 8)), 1);
+    run(device::Read(pair.Remote(0), pair.Local(0, 0)), 2);
+  }
+}
+
+TEST(OperationsTooLarge, AreRefusedAndPostNothing) {
+  Pair pair({.a = {.depth = 2}});
+  pair.Connect();
+  Queue<device::Exclusive> queue(pair.a.View());
+  const device::Posted swap = queue.Post(device::Swap<uint64_t>(pair.Remote(0), 1));
+  EXPECT_EQ(swap.status.code, Code::kInvalid);
+  EXPECT_EQ(swap.status.mistake, device::Mistake::kTooManySlots);
+  const device::Posted send = queue.Post(device::Send({0, uint64_t{1} << 40, {}}));
+  EXPECT_EQ(send.status.code, Code::kInvalid);
+  EXPECT_EQ(send.status.mistake, device::Mistake::kMessageTooLong);
+  const device::Posted good = pair.PutWord(queue, 0);
+  EXPECT_EQ(good.ticket.index, 0u);
+  EXPECT_EQ(queue.Wait(good.ticket, Within()).code, Code::kOk);
+}
+
+}  // namespace
+}  // namespace warpverbs::e2e

@@ -1,0 +1,161 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "pair.hpp"
+#include "warpverbs/device/receive_queue.hpp"
+
+/// Receives that a kernel posts and sees complete, and the sends that take them.
+namespace warpverbs::e2e {
+namespace {
+
+using device::Code;
+using device::Received;
+
+class Receive : public testing::Test {
+ protected:
+  explicit Receive(uint32_t depth = 4)
+      : pair({.a = {.depth = 8}, .b = {.receive_depth = depth, .receive_scatter = 2}}) {
+    pair.Connect();
+  }
+
+  template <class Operation>
+  void Do(const Operation& operation) {
+    const device::Posted posted = queue.Post(operation, Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk);
+  }
+  void Offer(const device::LocalMemory& local, const device::LocalMemory& second = {}) {
+    ASSERT_EQ(receives.Post(local, second).code, Code::kOk);
+    receives.Submit();
+  }
+
+  Pair pair;
+  Queue<device::Exclusive> queue{pair.a.View()};
+  device::ReceiveQueue<Cpu> receives{pair.b.ReceiveView()};
+};
+
+TEST_F(Receive, SendArrivesInThePostedMemory) {
+  pair.Source(0) = 42;
+  Offer(pair.TargetLocal(64, 64));
+  Do(device::Send(pair.Local(0, 8)));
+  const Received received = receives.Poll(Within());
+  EXPECT_EQ(received.status.code, Code::kOk);
+  EXPECT_EQ(received.index, 0u);
+  EXPECT_EQ(received.bytes, 8u);
+  EXPECT_FALSE(received.has_imm);
+  EXPECT_FALSE(received.is_write);
+  EXPECT_EQ(pair.Target(8), 42u);
+  EXPECT_EQ(receives.PollOnce().status.code, Code::kPending);
+}
+
+TEST_F(Receive, ImmediateOfASendArrivesAsItWasStored) {
+  constexpr mlx5::Be32 kImm{0x12345678};
+  Offer(pair.TargetLocal(0, 64));
+  Do(device::SendImm(pair.Local(0, 16), kImm));
+  const Received received = receives.Poll(Within());
+  EXPECT_EQ(received.status.code, Code::kOk);
+  EXPECT_EQ(received.bytes, 16u);
+  EXPECT_TRUE(received.has_imm);
+  EXPECT_FALSE(received.is_write);
+  EXPECT_EQ(received.imm, kImm);
+}
+
+TEST_F(Receive, WriteWithImmediateTakesAReceiveAndLeavesItsMemory) {
+  constexpr mlx5::Be32 kImm{0xfedcba98};
+  pair.Source(0) = 42;
+  pair.Target(0) = 7;
+  Offer(pair.TargetLocal(0, 64));
+  Do(device::WriteImm(pair.Remote(80), pair.Local(0, 8), kImm));
+  const Received received = receives.Poll(Within());
+  EXPECT_EQ(received.status.code, Code::kOk);
+  EXPECT_EQ(received.bytes, 8u);
+  EXPECT_TRUE(received.has_imm);
+  EXPECT_TRUE(received.is_write);
+  EXPECT_EQ(received.imm, kImm);
+  EXPECT_EQ(pair.Target(10), 42u);
+  EXPECT_EQ(pair.Target(0), 7u);
+}
+
+TEST_F(Receive, EmptySendArrives) {
+  Offer({});
+  Do(device::Send({}));
+  const Received received = receives.Poll(Within());
+  EXPECT_EQ(received.status.code, Code::kOk);
+  EXPECT_EQ(received.bytes, 0u);
+}
+
+TEST_F(Receive, MessageFillsTwoPartsInEverySplit) {
+  constexpr uint64_t kBytes = 21;
+  for (uint64_t i = 0; i < kBytes; ++i) pair.SourceAt<uint8_t>(i) = static_cast<uint8_t>(i + 1);
+  for (uint64_t first = 0; first <= kBytes; ++first) {
+    for (size_t i = 0; i < 128; ++i) pair.Target(i) = 0;
+    Offer(pair.TargetLocal(0, first), pair.TargetLocal(512, kBytes - first));
+    Do(device::Send(pair.Local(0, 5), pair.Local(5, kBytes - 5)));
+    const Received received = receives.Poll(Within());
+    ASSERT_EQ(received.status.code, Code::kOk) << "split at " << first;
+    EXPECT_EQ(received.bytes, kBytes);
+    for (uint64_t i = 0; i < kBytes; ++i)
+      ASSERT_EQ(pair.TargetAt<uint8_t>(i < first ? i : 512 + i - first), i + 1) << "split at " << first;
+  }
+}
+
+TEST_F(Receive, FullQueueSaysSo) {
+  for (uint32_t i = 0; i < 4; ++i) ASSERT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kOk);
+  EXPECT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kFull);
+  receives.Submit();
+  Do(device::Send(pair.Local(0, 8)));
+  ASSERT_EQ(receives.Poll(Within()).status.code, Code::kOk);
+  EXPECT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kOk);
+  EXPECT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kFull);
+}
+
+TEST_F(Receive, PollWithoutASendEndsByItsLimit) {
+  uint64_t abort = 1;
+  device::Limit aborted = Within();
+  aborted.abort = &abort;
+  EXPECT_EQ(receives.Poll({}).status.code, Code::kTimeout);
+  EXPECT_EQ(receives.Poll({.deadline_ns = Cpu::NowNs() + 1'000'000}).status.code, Code::kTimeout);
+  EXPECT_EQ(receives.Poll(aborted).status.code, Code::kAborted);
+}
+
+TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSides) {
+  Offer(pair.TargetLocal(0, 4), pair.TargetLocal(512, 3));
+  const device::Posted posted = queue.Post(device::Send(pair.Local(0, 8)), Within());
+  const device::Status sent = queue.Wait(posted.ticket, Within());
+  EXPECT_EQ(sent.code, Code::kError);
+  EXPECT_EQ(static_cast<mlx5::Syndrome>(sent.syndrome), mlx5::Syndrome::kRemoteInvalidRequest);
+  const Received received = receives.Poll(Within());
+  EXPECT_EQ(received.status.code, Code::kError);
+  EXPECT_EQ(static_cast<mlx5::Syndrome>(received.status.syndrome), mlx5::Syndrome::kLocalLength);
+}
+
+TEST_F(Receive, ManyMessagesGoThroughFourReceivesPastTheWrapOfTheirIndex) {
+  constexpr uint32_t kMessages = 70'000;
+  std::jthread sender([&] {
+    for (uint32_t i = 0; i < kMessages; ++i) {
+      pair.SourceAt<uint32_t>(4 * (i % 8)) = i;
+      const device::Posted posted = queue.Post(device::SendImm(pair.Local(4 * (i % 8), 4), {i}), Within());
+      if (!queue.Wait(posted.ticket, Within()).ok()) return;
+    }
+  });
+  uint32_t posted = 0;
+  for (uint32_t taken = 0; taken < kMessages; ++taken) {
+    for (; posted < kMessages && receives.Post(pair.TargetLocal(4 * (posted % 4), 4)).ok(); ++posted) {
+    }
+    receives.Submit();
+    const Received received = receives.Poll(Within());
+    ASSERT_EQ(received.status.code, Code::kOk) << taken;
+    ASSERT_EQ(received.index, taken);
+    ASSERT_EQ(received.imm.raw, taken);
+    ASSERT_EQ(pair.TargetAt<uint32_t>(4 * (taken % 4)), taken);
+    if (taken % 1000 == 999) {  // the next kernel
+      receives.Save();
+      receives = device::ReceiveQueue<Cpu>(pair.b.ReceiveView());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::e2e
