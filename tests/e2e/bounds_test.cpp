@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control.hpp"
+#include "pair.hpp"
+
+/// Nothing waits for ever: a peer or a NIC that stands still, a poster that gives up, a host that stops all.
+namespace warpverbs::e2e {
+namespace {
+
+using device::Code;
+using device::Shared;
+using device::Status;
+using host::CqMode;
+using mlx5::Syndrome;
+
+constexpr uint32_t kDepth = 4;
+
+/// A limit that another thread ends by a word, as soon as this one waits.
+class Abort {
+ public:
+  device::Limit limit() const {
+    device::Limit limit = Within();
+    limit.abort = &word_;
+    return limit;
+  }
+  void Set() { Cpu::Store(&word_, 1); }
+
+ private:
+  uint64_t word_ = 0;
+};
+
+/// A queue whose NIC stands still, full of writes.
+template <class Sharing>
+class HeldQueue : public testing::Test {
+ protected:
+  HeldQueue() {
+    pair.Connect();
+    hold.emplace(pair.device, pair.a);
+    for (uint32_t i = 0; i < kDepth; ++i) {
+      pair.Source(i) = i + 1;
+      last = pair.PutWord(queue, i, {}).ticket;
+    }
+  }
+
+  Pair pair{{.a = {.depth = kDepth}}};
+  std::optional<Hold> hold;
+  Queue<Sharing> queue{pair.a.View()};
+  device::Ticket last{};
+};
+using Sharings = testing::Types<device::Exclusive, Shared>;
+TYPED_TEST_SUITE(HeldQueue, Sharings);
+
+TYPED_TEST(HeldQueue, AnswersAtOnceWithoutADeadline) {
+  EXPECT_EQ(this->pair.PutWord(this->queue, 0, {}).status.code, Code::kFull);
+  EXPECT_EQ(this->queue.Begin(1).status().code, Code::kFull);
+  EXPECT_EQ(this->queue.Wait(this->last, {}).code, Code::kTimeout);
+  EXPECT_EQ(this->queue.Flush({}).code, Code::kTimeout);
+  EXPECT_EQ(this->queue.Test(this->last).code, Code::kPending);
+}
+
+TYPED_TEST(HeldQueue, EndsEveryWaitAtItsDeadline) {
+  const auto soon = [] { return device::Limit{.deadline_ns = Cpu::NowNs() + 2'000'000}; };
+  EXPECT_EQ(this->pair.PutWord(this->queue, 0, soon()).status.code, Code::kTimeout);
+  EXPECT_EQ(this->queue.Begin(1, soon()).status().code, Code::kTimeout);
+  EXPECT_EQ(this->queue.Wait(this->last, soon()).code, Code::kTimeout);
+  EXPECT_EQ(this->queue.Flush(soon()).code, Code::kTimeout);
+}
+
+TYPED_TEST(HeldQueue, EndsEveryWaitByTheAbortWord) {
+  Abort abort;
+  std::jthread host([&] { abort.Set(); });
+  EXPECT_EQ(this->pair.PutWord(this->queue, 0, abort.limit()).status.code, Code::kAborted);
+  EXPECT_EQ(this->queue.Begin(1, abort.limit()).status().code, Code::kAborted);
+  EXPECT_EQ(this->queue.Wait(this->last, abort.limit()).code, Code::kAborted);
+  EXPECT_EQ(this->queue.Flush(abort.limit()).code, Code::kAborted);
+}
+
+TYPED_TEST(HeldQueue, HasLostNothingOnceItGoesOn) {
+  EXPECT_EQ(this->pair.PutWord(this->queue, 0, {}).status.code, Code::kFull);
+  this->hold->Release();
+  EXPECT_EQ(this->queue.Wait(this->last, Within()).code, Code::kOk);
+  for (uint32_t i = 0; i < kDepth; ++i) EXPECT_EQ(this->pair.Target(i), i + 1);
+  EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
+}
+
+/// A thread holds a reservation and does not publish it, so that others wait for their turn.
+class Turn : public testing::TestWithParam<CqMode> {
+ protected:
+  Turn() { pair.Connect(); }
+
+  Pair pair{{.a = {.depth = 16, .cq_mode = GetParam()}}};
+};
+
+TEST_P(Turn, ComesAsSoonAsTheBatchBeforeIsPublished) {
+  Queue<Shared> first(pair.a.View());
+  auto batch = first.Begin(2, Within());
+  pair.Source(0) = 42;
+  Status status{.code = Code::kPending};
+  std::jthread successor([&] {
+    Queue<Shared> second(pair.a.View());
+    const device::Posted posted = pair.PutWord(second, 0);
+    status = posted.status.ok() ? second.Wait(posted.ticket, Within()) : posted.status;
+  });
+  for (device::Waiter<Cpu> waiter(Within()); Cpu::Load(&pair.a.View().control->tail) >> 32 != 3;)
+    ASSERT_EQ(waiter.Next(), Code::kPending) << "the successor does not reserve";
+  EXPECT_EQ(batch.Submit().status.code, Code::kOk);
+  successor.join();
+  EXPECT_EQ(status.code, Code::kOk);
+  EXPECT_EQ(pair.Target(0), 42u);
+}
+
+TEST_P(Turn, ThatNeverComesEndsByTheAbortWordAndTellsEverybody) {
+  Queue<Shared> first(pair.a.View()), second(pair.a.View()), third(pair.a.View());
+  const auto unpublished = first.Begin(2, Within());
+  ASSERT_EQ(unpublished.status().code, Code::kOk);
+  Abort abort;
+  std::jthread host([&] { abort.Set(); });
+  EXPECT_EQ(pair.PutWord(second, 0, abort.limit()).status.code, Code::kAborted);
+
+  const Status told = pair.PutWord(third, 0).status;
+  EXPECT_EQ(told.code, Code::kError);
+  EXPECT_EQ(told.syndrome, 0);
+  EXPECT_EQ(third.Wait({5}, Within()).code, Code::kError);
+  EXPECT_EQ(pair.PutWord(second, 0).status.code, Code::kError);
+  const auto error = pair.a.LastError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->syndrome, 0);
+  EXPECT_EQ(error->wqe_index, 2) << "the WQE that was given up";
+  EXPECT_NE(error->What().find("gave up"), std::string::npos) << error->What();
+
+  pair.Reconnect();
+  Queue<Shared> fresh(pair.a.View());
+  EXPECT_EQ(fresh.Wait(pair.PutWord(fresh, 0).ticket, Within()).code, Code::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Turn, testing::Values(CqMode::kCollapsed, CqMode::kRing), [](const auto& test) {
+  return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
+});
+
+class Sticky : public testing::TestWithParam<CqMode> {};
+
+TEST_P(Sticky, ErrorReachesFourThreadsThatWaitForRoomAndForTickets) {
+  constexpr size_t kThreads = 4;
+  Pair pair({.a = {.depth = kDepth, .cq_mode = GetParam()}});
+  pair.Connect();
+  Hold hold(pair.device, pair.a);
+  Force(pair.device, pair.a, 1, Syndrome::kRemoteAborted);
+  Queue<Shared> queue(pair.a.View());
+  for (uint32_t i = 0; i < kDepth; ++i) ASSERT_TRUE(pair.PutWord(queue, i, {}).status.ok());
+  std::vector<Status> statuses(kThreads);
+  uint64_t started = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        Queue<Shared> mine(pair.a.View());
+        std::atomic_ref(started).fetch_add(1);
+        statuses[i] = i % 2 == 0 ? mine.Wait({2}, Within()) : pair.PutWord(mine, 0).status;
+      });
+    }
+    for (device::Waiter<Cpu> waiter(Within()); Cpu::Load(&started) != kThreads;)
+      ASSERT_EQ(waiter.Next(), Code::kPending);
+    hold.Release();
+  }
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::kError);
+    if (GetParam() == CqMode::kRing) {
+      EXPECT_EQ(static_cast<Syndrome>(status.syndrome), Syndrome::kRemoteAborted);
+      EXPECT_EQ(status.wqe_index, 1);
+    }
+  }
+  const auto error = pair.a.LastError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->peer.value().qpn, pair.b.qpn());
+}
+
+INSTANTIATE_TEST_SUITE_P(, Sticky, testing::Values(CqMode::kCollapsed, CqMode::kRing), [](const auto& test) {
+  return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
+});
+
+TEST(PeerGone, EndsAFullQueueAndAWaitInTheMiddleOfTraffic) {
+  Pair pair({.a = {.depth = 16, .cq_mode = CqMode::kRing, .retry = {.ack_timeout = 8, .retry_count = 1}}});
+  auto peer = std::make_optional<host::Endpoint>(pair.device);
+  pair.a.Connect(peer->Info());
+  peer->Connect(pair.a.Info());
+  std::vector<Status> statuses(4);
+  uint64_t done = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (Status& status : statuses) {
+      threads.emplace_back([&] {
+        Queue<Shared> queue(pair.a.View());
+        while (status.ok()) {
+          const device::Posted posted = pair.PutWord(queue, 0);
+          status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+          std::atomic_ref(done).fetch_add(1);
+        }
+      });
+    }
+    for (device::Waiter<Cpu> waiter(Within()); Cpu::Load(&done) < 1000;)
+      ASSERT_EQ(waiter.Next(), Code::kPending);
+    peer.reset();
+  }
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::kError);
+    EXPECT_EQ(static_cast<Syndrome>(status.syndrome), Syndrome::kTransportRetryExceeded);
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::e2e

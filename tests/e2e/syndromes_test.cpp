@@ -1,0 +1,147 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "control.hpp"
+#include "pair.hpp"
+
+/// Every way in which a NIC can say that a WQE failed, at every place of a batch.
+namespace warpverbs::e2e {
+namespace {
+
+using device::Code;
+using device::Status;
+using host::CqMode;
+using mlx5::Syndrome;
+
+constexpr uint32_t kBatch = 16, kDepth = 32;
+constexpr uint8_t kVendorSyndrome = 0x5a;
+
+constexpr Syndrome kSyndromes[] = {
+    Syndrome::kLocalLength,     Syndrome::kLocalQpOperation,       Syndrome::kLocalProtection,
+    Syndrome::kFlushed,         Syndrome::kMemoryWindowBind,       Syndrome::kBadResponse,
+    Syndrome::kLocalAccess,     Syndrome::kRemoteInvalidRequest,   Syndrome::kRemoteAccess,
+    Syndrome::kRemoteOperation, Syndrome::kTransportRetryExceeded, Syndrome::kReceiverNotReadyRetryExceeded,
+    Syndrome::kRemoteAborted,
+};
+
+/// What is to fail, and where it is seen.
+struct Case {
+  Syndrome syndrome;
+  uint32_t position;  ///< in the batch
+  CqMode mode;
+
+  /// A collapsed CQ shows the newest completion, so behind a failure there may be a flush only.
+  bool keeps_cause() const { return mode == CqMode::kRing || position == kBatch - 1; }
+};
+
+/// @param i  place in the batch
+void ExpectStatus(const Case& fault, uint32_t i, const Status& status) {
+  SCOPED_TRACE(testing::Message() << "operation " << i << ": code " << static_cast<int>(status.code)
+                                  << ", syndrome " << static_cast<int>(status.syndrome));
+  const auto seen = static_cast<Syndrome>(status.syndrome);
+  const bool knows_place = fault.keeps_cause() && fault.syndrome != Syndrome::kFlushed;
+  if (i < fault.position && (knows_place || status.code == Code::kOk)) {
+    EXPECT_EQ(status.code, Code::kOk) << "it was done before the failure";
+    return;
+  }
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(status.opcode, static_cast<uint8_t>(mlx5::WqeOpcode::kRdmaWrite));
+  if (fault.keeps_cause() || seen == fault.syndrome) {
+    EXPECT_EQ(seen, fault.syndrome);
+  } else {
+    EXPECT_EQ(seen, Syndrome::kFlushed);
+  }
+  if (fault.keeps_cause()) {
+    EXPECT_EQ(status.wqe_index, fault.position);
+    EXPECT_EQ(status.vendor_syndrome, kVendorSyndrome);
+  }
+}
+
+void ExpectLastError(const Case& fault, const host::Endpoint& endpoint) {
+  const std::optional<host::QueueError> error = endpoint.LastError();
+  ASSERT_TRUE(error.has_value());
+  if (!fault.keeps_cause() && error->syndrome != static_cast<uint8_t>(fault.syndrome)) {
+    EXPECT_EQ(error->syndrome, static_cast<uint8_t>(Syndrome::kFlushed));
+    return;
+  }
+  EXPECT_EQ(error->syndrome, static_cast<uint8_t>(fault.syndrome));
+  if (!fault.keeps_cause()) return;
+  EXPECT_EQ(error->wqe_index, fault.position);
+  EXPECT_EQ(error->vendor_syndrome, kVendorSyndrome);
+  EXPECT_THAT(error->What(), testing::HasSubstr("at WQE index " + std::to_string(fault.position)));
+  if (fault.syndrome == Syndrome::kFlushed) return;
+  EXPECT_THAT(error->What(), testing::HasSubstr(mlx5::Describe(fault.syndrome)));
+}
+
+template <class Sharing>
+class Syndromes : public testing::Test {
+ protected:
+  static constexpr bool kIsShared = std::is_same_v<Sharing, device::Shared>;
+
+  void Run(CqMode mode) {
+    Pair pair({.a = {.depth = kDepth, .cq_mode = mode}});
+    pair.Connect();
+    for (const Syndrome syndrome : kSyndromes) {
+      for (uint32_t position = 0; position < kBatch; ++position) {
+        SCOPED_TRACE(testing::Message() << mlx5::Describe(syndrome) << " at " << position);
+        ASSERT_NO_FATAL_FAILURE(FailAndRecover(pair, {syndrome, position, mode}));
+        if (this->HasFailure()) return;
+      }
+    }
+  }
+
+ private:
+  void FailAndRecover(Pair& pair, const Case& fault) {
+    Force(pair.device, pair.a, fault.position, fault.syndrome, kVendorSyndrome);
+    Queue<Sharing> queue(pair.a.View());
+    std::vector<device::Ticket> tickets;
+    auto batch = queue.Begin(kBatch, Within());
+    for (uint32_t i = 0; i < kBatch; ++i)
+      tickets.push_back(batch.Add(device::Write(pair.Remote(8 * i), pair.Local(8 * i, 8))).ticket);
+    ASSERT_EQ(batch.Submit().status.code, Code::kOk);
+
+    std::vector<Status> others(kBatch);
+    {
+      std::vector<std::jthread> waiters;
+      if (kIsShared) waiters.emplace_back([&] { others = WaitForAll(pair, tickets); });
+      for (uint32_t i = 0; i < kBatch; ++i) ExpectStatus(fault, i, queue.Wait(tickets[i], Within()));
+    }
+    for (uint32_t i = 0; kIsShared && i < kBatch; ++i) ExpectStatus(fault, i, others[i]);
+    EXPECT_EQ(queue.Flush(Within()).code, Code::kError);
+    EXPECT_EQ(pair.PutWord(queue, 0).status.code, Code::kError);
+    ExpectLastError(fault, pair.a);
+    EXPECT_EQ(pair.a.State(), mlx5::QpState::kError);
+
+    pair.Reconnect();
+    EXPECT_FALSE(pair.a.LastError().has_value());
+    Queue<Sharing> fresh(pair.a.View());
+    const uint64_t value = ++pair.Source(100);
+    const device::Posted posted = pair.PutWord(fresh, 100);
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    ASSERT_EQ(fresh.Wait(posted.ticket, Within()).code, Code::kOk);
+    EXPECT_EQ(pair.Target(100), value);
+    pair.Reconnect();  // so that the next failure is at the same indices
+  }
+
+  /// From the last to the first: another order than the poster's.
+  static std::vector<Status> WaitForAll(const Pair& pair, const std::vector<device::Ticket>& tickets) {
+    Queue<Sharing> queue(pair.a.View());
+    std::vector<Status> statuses(tickets.size());
+    for (size_t i = tickets.size(); i-- > 0;) statuses[i] = queue.Wait(tickets[i], Within());
+    return statuses;
+  }
+};
+using Sharings = testing::Types<device::Exclusive, device::Shared>;
+TYPED_TEST_SUITE(Syndromes, Sharings);
+
+TYPED_TEST(Syndromes, EachReachesEveryCallerOnACollapsedQueue) { this->Run(CqMode::kCollapsed); }
+TYPED_TEST(Syndromes, EachReachesEveryCallerOnARingAsTheRootCause) { this->Run(CqMode::kRing); }
+
+}  // namespace
+}  // namespace warpverbs::e2e
