@@ -11,7 +11,6 @@ import re
 
 PARAMETERS = 0x7000_0000_0000  # where the parameters lie, for code that takes their address
 STEP_LIMIT = 100_000  # of a lane: more is a loop that never ends
-WIDTH = re.compile(r"[bus](8|16|32|64)$")
 
 
 class PtxError(Exception):
@@ -106,10 +105,10 @@ def parse(text):
 
 
 def width_of(type_name):
-    match = WIDTH.match(type_name)
+    match = re.fullmatch(r"[bus](8|16|32|64)|pred", type_name)
     if match is None:
         raise PtxError(f"a value of type {type_name}")
-    return int(match[1])
+    return int(match[1] or 1)
 
 
 def signed(value, width):
@@ -156,7 +155,7 @@ ARITHMETIC = {
     "popc": lambda w, a: a.bit_count(), "clz": lambda w, a: w - a.bit_length(),
     "prmt": lambda w, a, b, c: permute(a, b, c), "bfi": lambda w, a, b, c, d: insert_bits(a, b, c, d),
 }  # fmt: skip
-MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo", "wide"}, "cvta": {"to", "global", "param"}}
+MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo"}, "cvta": {"to", "global", "param"}}
 
 
 class Lane:
@@ -203,6 +202,11 @@ class Lane:
     def _write(self, register, value, width):
         self.registers[register] = value & (1 << width) - 1
 
+    def _values(self, operands, type_name):
+        width = width_of(type_name)
+        values = [self._read(operand) & (1 << width) - 1 for operand in operands]
+        return [signed(value, width) for value in values] if type_name.startswith("s") else values
+
     def _address(self, operand):
         base, _, offset = operand.strip("[]").partition("+")
         return self._read(base) + int(offset or "0")
@@ -218,29 +222,19 @@ class Lane:
         if target.startswith("{") or sources[0].startswith("{"):
             self._repack(target, sources[0], width_of(modifiers[-1]))
             return
-        source_width = width = 1 if modifiers[-1] == "pred" else width_of(modifiers[-1])
+        source_width = width = width_of(modifiers[-1])
         if "wide" in modifiers:
             width *= 2
         elif opcode == "cvt":
             width = width_of(modifiers[0])
         elif opcode in ("popc", "clz"):
             width = 32
-        values = [self._read(source) for source in sources]
-        for i in range(len(values)):
-            if opcode == "mad" and i == 2:  # as wide as the result, which is cut anyway
-                continue
-            values[i] &= (1 << source_width) - 1
-            if modifiers[-1].startswith("s") and not (opcode == "shr" and i == 1):
-                values[i] = signed(values[i], source_width)
+        values = self._values(sources, modifiers[-1])
         self._write(target, ARITHMETIC[opcode](source_width, *values), width)
 
     def _compare(self, modifiers, target, sources):
         comparison, type_name = modifiers
-        width = width_of(type_name)
-        values = [self._read(source) & (1 << width) - 1 for source in sources]
-        if type_name.startswith("s"):
-            values = [signed(value, width) for value in values]
-        self._write(target, COMPARE[comparison](*values), 1)
+        self._write(target, COMPARE[comparison](*self._values(sources, type_name)), 1)
 
     def _repack(self, target, source, width):
         """mov between a register and the registers of its parts."""
