@@ -1,11 +1,11 @@
 /*
  * The protocol by which threads share a send queue (../shared-queue.md), for an exhaustive search by spin.
  *
- * Three posters share one word, {reserved, turn}. The NIC learns of work by record and doorbell, executes it in order, and
- * writes each completion over the one before. A poster's stores of WQEs, record and doorbell become visible late and in
- * any order, unless a release stands between them. A wait blocks until a look would bring news, so a wait that nothing
- * ends is a deadlock, an invalid end state to spin; all else that must hold is a PROPERTY. An atomic step is at most one
- * access to memory that others change, except where a comment says why not.
+ * Three posters share one word, {reserved, turn}. The NIC learns of work by record and doorbell, executes it in order,
+ * and writes each completion over the one before. A poster's stores of WQEs, record and doorbell become visible late
+ * and in any order, unless a release stands between them. A wait blocks until a look would bring news, so a wait that
+ * nothing ends is a deadlock, an invalid end state to spin; all else that must hold is a PROPERTY. An atomic step is at
+ * most one access to memory that others change, except where a comment says why not.
  *
  * Options, by -D:
  *   DEPTH     of the queue: 2 or 4
@@ -143,7 +143,7 @@ byte give_ups = GIVE_UPS;
 byte begun;
 #define IS_NEXT_NUMBER (SLOTS != 111 || me == 0 || (begun & (1 << (me - 1))))
 
-/* For the properties: START + the slots of all posts that were not refused; the error that was recorded first. */
+/* For the properties: START + the slots of all posts that were not refused; the first error, the NIC's if any is. */
 byte granted = START;
 byte first_error = OK;
 byte finished = 0;
@@ -204,8 +204,8 @@ end:
 #define LOOK seen_reserved = reserved; seen_turn = turn
 #define FORGET seen_reserved = 0; seen_turn = 0; complete = 0  /* what counts no more, so that fewer states differ */
 
-/* Below the floor all is complete: else what is reserved would not have been free. An add asks for nothing, so then it is
- * the turn below which slots were free. */
+/* Below the floor all is complete: else what is reserved would not have been free. An add asks for nothing, so then it
+ * is the turn below which slots were free. */
 #define RESERVES_FIRST (BROKEN(reserve_by_add) || BROKEN(full_keeps_slots))
 #define FLOOR(reserved_, turn_) INDEX((RESERVES_FIRST -> turn_ : reserved_) - DEPTH)
 #define COMPLETED_BELOW(counter, floor) INDEX((floor) + COUNTER((counter) + 1 - (floor)))
@@ -231,8 +231,10 @@ end:
 
 inline Record(kind, counter) {
   if
-  :: error == OK -> error = kind; error_counter = counter; first_error = kind
-  :: error != OK && BROKEN(error_not_sticky) -> error = kind; error_counter = counter
+  :: error == OK || (error == POISON && kind != POISON) || BROKEN(error_not_sticky) ->
+       first_error = (error == OK || error == POISON -> kind : first_error);
+       error = kind;
+       error_counter = counter
   :: else
   fi;
   PROPERTY(error_replaced, error == first_error)
@@ -425,10 +427,8 @@ await_ticket:
   /* What was posted before the cause is done. */
   atomic {
     Record(seen_cqe, seen_counter);
-    if
-    :: error != POISON -> seen_cqe = error; seen_counter = error_counter
-    :: else
-    fi
+    seen_cqe = error;
+    seen_counter = error_counter
   };
   d_step { LOOK };
   if
