@@ -1,0 +1,58 @@
+"""Shows that check_contract.py finds what it is for."""
+
+import unittest
+
+from check_contract import complaints
+
+DOCUMENT = """# Memory order
+
+## The contract
+
+| what is visible | to whom, and when | primitive | test | found when weakened |
+| --- | --- | --- | --- | --- |
+| a WQE | the NIC | `StoreRelease` | `Posting.Wqe` | `record` |
+| an error | all | `Load` | `Failing.Error` | |
+
+## The primitives
+
+| primitive | CUDA | HIP | CPU |
+| --- | --- | --- | --- |
+| `StoreRelease` | a | b | c |
+| `Load` | a | b | c |
+"""
+SOURCES = ["TEST(Posting, Wqe) {\n}\n", "TEST(Failing, Error) {\n}\n"]
+CMAKE = "if(X)\n  weak_primitive(record Posting.Wqe)\nendif()\n"
+
+
+class CheckContract(unittest.TestCase):
+    def expect(self, part, document=DOCUMENT, sources=SOURCES, cmake=CMAKE):
+        wrong = list(complaints(document, sources, cmake))
+        self.assertTrue(any(part in line for line in wrong), wrong)
+
+    def test_what_agrees_is_fine(self):
+        self.assertEqual(list(complaints(DOCUMENT, SOURCES, CMAKE)), [])
+
+    def test_line_that_names_a_missing_test(self):
+        self.expect("Posting.Wqe, which is no test", sources=SOURCES[1:])
+
+    def test_line_without_a_test(self):
+        self.expect("'an error' names no test", DOCUMENT.replace("`Failing.Error`", "none"))
+
+    def test_test_without_a_line(self):
+        self.expect("Posting.More stands for no line", sources=[*SOURCES, "TEST(Posting, More) {"])
+
+    def test_unknown_primitive(self):
+        self.expect("StoreRelease, which is no primitive", DOCUMENT.replace("| `StoreRelease` | a", "| `Store` | a"))
+
+    def test_weakening_that_is_told_but_not_tested(self):
+        self.expect("by the document only", cmake="")
+
+    def test_weakening_that_is_tested_but_not_told(self):
+        self.expect("by the tests only", DOCUMENT.replace("| `record` |", "| |"))
+
+    def test_document_without_lines(self):
+        self.expect("no lines", "# Memory order\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+#include <thread>
+
+#include "test_queue.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/status.hpp"
+
+namespace warpverbs::device {
+
+/// A CPU one of whose primitives can be made to order nothing, by the environment variable LITMUS_WEAKEN:
+/// under ThreadSanitizer the test that rests on it must then report a race.
+struct LitmusCpu : arch::Cpu {
+  static bool IsWeak(std::string_view primitive) {
+    static const char* const weakened = std::getenv("LITMUS_WEAKEN");
+    return weakened != nullptr && primitive == weakened;
+  }
+
+  static inline const uint32_t* record = nullptr;  ///< other words of 32 bits are turns
+  static inline uint32_t doorbells = 0;            ///< rung; not atomic, so that who rings must be ordered
+  static inline uint32_t deliveries = 0;           ///< the same for stores of Deliver()
+  static inline thread_local std::function<void()> before_swap;  ///< what happens right before a CompareSwap
+
+  static void StoreRelease(uint32_t* word, uint32_t value) {
+    if (!IsWeak(word == record ? "record" : "turn")) return Cpu::StoreRelease(word, value);
+    std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+  }
+  static void StoreRelease(uint64_t* word, uint64_t value) {
+    if (!IsWeak("word")) return Cpu::StoreRelease(word, value);
+    std::atomic_ref(*word).store(value, std::memory_order_relaxed);
+  }
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+    ++doorbells;
+    if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value);
+    std::atomic_ref(*doorbell).store(value.raw, std::memory_order_relaxed);
+  }
+  static void Store(uint64_t* word, uint64_t value) {
+    ++deliveries;
+    Cpu::Store(word, value);
+  }
+  static uint64_t Load(const uint64_t* word) { return IsWeak("load") ? Relaxed(word) : Cpu::Load(word); }
+  static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    if (before_swap) before_swap();
+    if (!IsWeak("compare_swap")) return Cpu::CompareSwap(word, expected, desired);
+    std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
+    return expected;
+  }
+  static arch::CqeTail LoadCqeTail(const uint8_t* tail) {
+    if (!IsWeak("cqe_tail")) return Cpu::LoadCqeTail(tail);
+    const auto* const words = reinterpret_cast<const uint64_t*>(tail);
+    const uint64_t high = Relaxed(words + 1);
+    const bool failed = high >> 60 >= static_cast<uint64_t>(mlx5::CqeOpcode::kRequesterError);
+    return {.low = failed ? Relaxed(words) : 0, .high = high};
+  }
+  static void SyncLanes(arch::LaneMask mask) {
+    if (!IsWeak("sync_lanes")) Cpu::SyncLanes(mask);
+  }
+  static void SyncBlock() {
+    if (!IsWeak("sync_block")) Cpu::SyncBlock();
+  }
+
+ private:
+  static uint64_t Relaxed(const uint64_t* word) {
+    return std::atomic_ref(const_cast<uint64_t&>(*word)).load(std::memory_order_relaxed);
+  }
+};
+static_assert(arch::Arch<LitmusCpu>);
+
+/// How often each test runs: a race shows in the first run, a wrong value perhaps in a later one.
+inline constexpr uint32_t kRuns = 50;
+
+inline Limit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
+
+/// Waits for a condition, which must order what it needs itself; false if that took too long.
+template <class Condition>
+bool Eventually(const Condition& condition) {
+  for (const uint64_t deadline = Soon().deadline_ns; !condition(); std::this_thread::yield()) {
+    if (arch::Cpu::NowNs() > deadline) return false;
+  }
+  return true;
+}
+
+/// Tells threads when to go on, and orders nothing: what they may see of each other is the test's affair.
+class Steps {
+ public:
+  void Reach(uint32_t step) { step_.store(step, std::memory_order_relaxed); }
+  void Await(uint32_t step) {
+    if (!Eventually([&] { return step_.load(std::memory_order_relaxed) >= step; })) std::abort();
+  }
+
+ private:
+  std::atomic<uint32_t> step_ = 0;
+};
+
+/// Runs functions on a thread each, and waits for all.
+template <class... Bodies>
+void Concurrently(const Bodies&... bodies) {
+  [[maybe_unused]] const std::jthread threads[] = {std::jthread(bodies)...};
+}
+
+/// The NIC's look at a doorbell record: what it says, with what was stored before it.
+inline uint32_t SeenRecord(const uint32_t& dbrec) {
+  return mlx5::FromBe(
+      mlx5::Be32{std::atomic_ref(const_cast<uint32_t&>(dbrec)).load(std::memory_order_acquire)});
+}
+
+/// A send queue that is new for each run.
+struct LitmusQueue : TestQueue {
+  explicit LitmusQueue(uint32_t depth, TestRing* completions = nullptr) : TestQueue(depth, 0, completions) {
+    LitmusCpu::record = &dbrec;
+    LitmusCpu::doorbells = LitmusCpu::deliveries = 0;
+  }
+
+  /// The NIC waits for the record, at least `end`.
+  bool AwaitRecord(uint32_t end) const {
+    return Eventually([&] { return SeenRecord(dbrec) >= end; });
+  }
+
+  /// The NIC reads the WQE of a slot, and what it names: a write of one word.
+  uint64_t Fetch(uint32_t slot) const {
+    const auto* const data = reinterpret_cast<const mlx5::DataSegment*>(ring[slot].bytes + 32);
+    return *reinterpret_cast<const uint64_t*>(mlx5::FromBe(data->address));
+  }
+
+  /// The NIC reports a WQE, after all that it has done.
+  void Done(uint16_t index) { Complete({.wqe_counter = index}); }
+};
+
+}  // namespace warpverbs::device

@@ -1,0 +1,139 @@
+// What posters of a shared queue see of each other. docs/memory-order.md names each of these tests.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "litmus.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+using Queue = SendQueue<LitmusCpu, Shared>;
+
+auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
+
+/// A poster that reserves when `steps` reaches `turn`, and publishes once all three have reserved.
+void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t turn, uint64_t& data, uint64_t value) {
+  Queue queue(memory.View());
+  steps.Await(turn);
+  auto batch = queue.Begin(1, Soon());
+  steps.Reach(turn + 1);
+  data = value;
+  EXPECT_TRUE(batch.Add(WriteOf(data)).status.ok());
+  steps.Await(3);
+  EXPECT_TRUE(batch.Submit().status.ok());
+}
+
+TEST(Sharing, ElidedWqeBeforeTheSuccessorsRecord) {
+  for (uint32_t run = 1; run <= kRuns; ++run) {
+    LitmusQueue memory(64);
+    uint64_t data[3] = {};
+    Steps steps;
+    Concurrently([&] { ReserveAndPublish(memory, steps, 0, data[0], run); },
+                 [&] { ReserveAndPublish(memory, steps, 1, data[1], run); },
+                 [&] { ReserveAndPublish(memory, steps, 2, data[2], run); },
+                 [&] {
+                   ASSERT_TRUE(memory.AwaitRecord(3));
+                   for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(memory.Fetch(slot), run);
+                 });
+    EXPECT_EQ(LitmusCpu::doorbells, 2U) << "the second left its doorbell to the third";
+  }
+}
+
+TEST(Sharing, DoorbellBeforeThoseOfLaterTurns) {
+  for (uint32_t run = 1; run <= kRuns; ++run) {
+    LitmusQueue memory(4);  // so shallow that everybody rings, and all count doorbells without an atomic
+    uint64_t data[3] = {};
+    Steps steps;
+    Concurrently([&] { ReserveAndPublish(memory, steps, 0, data[0], run); },
+                 [&] { ReserveAndPublish(memory, steps, 1, data[1], run); },
+                 [&] { ReserveAndPublish(memory, steps, 2, data[2], run); });
+    EXPECT_EQ(LitmusCpu::doorbells, 3U);
+  }
+}
+
+TEST(Sharing, DoorbellBeforeThatOfAClaimThatSawItsTurn) {
+  for (uint32_t run = 1; run <= kRuns; ++run) {
+    LitmusQueue memory(8);
+    uint64_t data[2] = {};
+    Steps steps;
+    Concurrently(
+        [&] {
+          Queue queue(memory.View());
+          for (uint32_t post = 0; post < 2; ++post) {
+            steps.Await(2 * post + 1);
+            EXPECT_TRUE(queue.Post(WriteOf(data[0])).status.ok());
+            steps.Reach(2 * post + 2);
+          }
+        },
+        [&] {
+          Queue queue(memory.View());
+          // Before its first try the other posts, so it looks at the tail; before its second the other posts
+          // again, and of that the compare-swap alone tells.
+          uint32_t tries = 0;
+          LitmusCpu::before_swap = [&] {
+            if (++tries > 2) return;
+            steps.Reach(2 * tries - 1);
+            steps.Await(2 * tries);
+          };
+          const Posted posted = queue.Post(WriteOf(data[1]), Soon());
+          EXPECT_TRUE(posted.status.ok());
+          EXPECT_EQ(posted.ticket.index, 2U);
+          EXPECT_EQ(tries, 3U);
+        });
+    EXPECT_EQ(LitmusCpu::doorbells, 3U);
+  }
+}
+
+TEST(Sharing, CqeReadBehindTheTailIsNoOlder) {
+  constexpr uint32_t kDepth = 4, kPosts = 2000;
+  LitmusQueue memory(kDepth);
+  uint64_t data = 0;
+  Concurrently(
+      [&] {
+        Queue queue(memory.View());
+        for (uint32_t i = 0; i < kPosts; ++i) ASSERT_TRUE(queue.Post(Nop(), Soon()).status.ok());
+      },
+      [&] {
+        for (uint32_t done = 0; done < kPosts; ++done) {
+          ASSERT_TRUE(Eventually(
+              [&] { return static_cast<uint16_t>(SeenRecord(memory.dbrec) - done - 1) < 0x8000; }));
+          memory.Done(static_cast<uint16_t>(done));
+        }
+      },
+      [&] {
+        for (uint32_t reserved = 0; reserved < kPosts;) {
+          reserved = static_cast<uint32_t>(LitmusCpu::LoadAcquire(&memory.control.tail) >> 32);
+          const auto* const tail = reinterpret_cast<const uint8_t*>(&memory.cqe) + mlx5::kCqeTailOffset;
+          const uint32_t floor = reserved - kDepth;
+          const uint32_t complete = CompletedBelow(LitmusCpu::LoadCqeTail(tail), floor);
+          ASSERT_LE(complete - floor, kPosts) << "an older CQE would read as 2^16 ahead";
+          std::this_thread::yield();
+        }
+      });
+  EXPECT_EQ(data, 0U);
+}
+
+TEST(Sharing, FlushCoversWhatWasPostedBefore) {
+  for (uint32_t run = 0; run < kRuns; ++run) {
+    LitmusQueue memory(4);
+    uint64_t data = 0;
+    std::atomic<bool> posted = false;
+    Concurrently(
+        [&] {
+          EXPECT_TRUE(Queue(memory.View()).Post(WriteOf(data)).status.ok());
+          posted.store(true, std::memory_order_release);
+        },
+        [&] {
+          Queue queue(memory.View());
+          ASSERT_TRUE(Eventually([&] { return posted.load(std::memory_order_acquire); }));
+          EXPECT_EQ(queue.Flush({}).code, Code::kTimeout) << "it sees the post, and no completion";
+          memory.Done(0);
+          EXPECT_TRUE(queue.Flush({}).ok());
+        });
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::device
