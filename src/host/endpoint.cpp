@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/queue_layout.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"

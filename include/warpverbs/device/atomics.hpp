@@ -25,7 +25,7 @@ WARPVERBS_DEVICE T Fetched(const T& memory) {
 /// The functions below make them. A plain opcode has 8 bytes; for 4 bytes its masked form does the same.
 ///
 /// @source  the layouts: mlx5/wqe.hpp (`Masked...Segment`); what each bit does: the same
-template <AtomicWord T, mlx5::WqeOpcode kOpcode>
+template <AtomicWord T, WqeOpcode kOpcode>
 struct Atomic {
   RemoteMemory remote;
   LocalMemory fetched;
@@ -63,8 +63,8 @@ struct Atomic {
  private:
   static constexpr bool kIsWide = sizeof(T) == 8;
   static constexpr bool kIsMasked =
-      kOpcode == mlx5::WqeOpcode::kAtomicMaskedCs || kOpcode == mlx5::WqeOpcode::kAtomicMaskedFa;
-  static constexpr uint32_t kSlots = kIsWide && kOpcode == mlx5::WqeOpcode::kAtomicMaskedCs ? 2 : 1;
+      kOpcode == WqeOpcode::kAtomicMaskedCs || kOpcode == WqeOpcode::kAtomicMaskedFa;
+  static constexpr uint32_t kSlots = kIsWide && kOpcode == WqeOpcode::kAtomicMaskedCs ? 2 : 1;
   static constexpr mlx5::AtomicOpmod kOpmod = !kIsMasked ? mlx5::AtomicOpmod::kPlain
                                               : kIsWide  ? mlx5::AtomicOpmod::kExtended8
                                                          : mlx5::AtomicOpmod::kExtended4;
@@ -81,14 +81,13 @@ struct Atomic {
 };
 
 template <AtomicWord T>
-using MaskedFetchAddOf = Atomic<T, mlx5::WqeOpcode::kAtomicMaskedFa>;
+using MaskedFetchAddOf = Atomic<T, WqeOpcode::kAtomicMaskedFa>;
 template <AtomicWord T>
-using MaskedCompareSwapOf = Atomic<T, mlx5::WqeOpcode::kAtomicMaskedCs>;
+using MaskedCompareSwapOf = Atomic<T, WqeOpcode::kAtomicMaskedCs>;
 template <AtomicWord T>
-using FetchAddOf = Atomic<T, sizeof(T) == 8 ? mlx5::WqeOpcode::kAtomicFa : mlx5::WqeOpcode::kAtomicMaskedFa>;
+using FetchAddOf = Atomic<T, sizeof(T) == 8 ? WqeOpcode::kAtomicFa : WqeOpcode::kAtomicMaskedFa>;
 template <AtomicWord T>
-using CompareSwapOf =
-    Atomic<T, sizeof(T) == 8 ? mlx5::WqeOpcode::kAtomicCs : mlx5::WqeOpcode::kAtomicMaskedCs>;
+using CompareSwapOf = Atomic<T, sizeof(T) == 8 ? WqeOpcode::kAtomicCs : WqeOpcode::kAtomicMaskedCs>;
 
 /// Adds, modulo 2^32 or 2^64.
 template <AtomicWord T>

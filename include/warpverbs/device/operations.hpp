@@ -30,7 +30,7 @@ struct Dump {
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
     const WqeWriter<A> wqe(view, index);
     const uint32_t data = wqe.Data(1, {local.addr, local.bytes != 0, local.lkey});
-    return wqe.Control({data != 0 ? mlx5::WqeOpcode::kDump : mlx5::WqeOpcode::kNop, 1 + data, flags});
+    return wqe.Control({data != 0 ? WqeOpcode::kDump : WqeOpcode::kNop, 1 + data, flags});
   }
   WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const { return check.Find({.local = local}); }
 };
@@ -59,14 +59,14 @@ struct WaitCq {
     const WqeWriter<A> wqe(view, index);
     wqe.Quad32(1, {0, 0, (count - 1) & mlx5::kCqDbrIndexMask, cqn});
     return wqe.Control(
-        {mlx5::WqeOpcode::kWait, 2, flags, {0}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
+        {WqeOpcode::kWait, 2, flags, {0}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
   }
   WARPVERBS_DEVICE Mistake Check(const RegionCheck&) const { return Mistake::kNone; }
 };
 
 /// Writes, reads and sends: payload from or to one entry of local memory, or two that follow each other. The
 /// functions below make them.
-template <mlx5::WqeOpcode kOpcode>
+template <WqeOpcode kOpcode>
 struct Message {
   RemoteMemory remote;
   LocalMemory local, second;
@@ -91,11 +91,11 @@ struct Message {
   }
 
  private:
-  static constexpr bool kIsRead = kOpcode == mlx5::WqeOpcode::kRdmaRead;
-  static constexpr bool kIsWriteImm = kOpcode == mlx5::WqeOpcode::kRdmaWriteImm;
-  static constexpr bool kHasRemote = kOpcode == mlx5::WqeOpcode::kRdmaWrite || kIsWriteImm || kIsRead;
+  static constexpr bool kIsRead = kOpcode == WqeOpcode::kRdmaRead;
+  static constexpr bool kIsWriteImm = kOpcode == WqeOpcode::kRdmaWriteImm;
+  static constexpr bool kHasRemote = kOpcode == WqeOpcode::kRdmaWrite || kIsWriteImm || kIsRead;
   /// What all but the last message of a long one are.
-  static constexpr mlx5::WqeOpcode kPiece = kIsWriteImm ? mlx5::WqeOpcode::kRdmaWrite : kOpcode;
+  static constexpr WqeOpcode kPiece = kIsWriteImm ? WqeOpcode::kRdmaWrite : kOpcode;
 
   WARPVERBS_DEVICE bool Dumps(const QueueView& view) const {
     return kIsRead && (view.flags & kDumpAfterRead) != 0;
@@ -133,35 +133,32 @@ struct Message {
 };
 
 /// Writes local memory to the peer.
-WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaWrite> Write(const RemoteMemory& remote,
-                                                            const LocalMemory& local,
-                                                            const LocalMemory& second = {}) {
+WARPVERBS_DEVICE Message<WqeOpcode::kRdmaWrite> Write(const RemoteMemory& remote, const LocalMemory& local,
+                                                      const LocalMemory& second = {}) {
   return {remote, local, second};
 }
 
 /// Writes, and completes a receive of the peer, which shows `imm` as it is stored here.
-WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaWriteImm> WriteImm(const RemoteMemory& remote,
-                                                                  const LocalMemory& local, mlx5::Be32 imm,
-                                                                  const LocalMemory& second = {}) {
+WARPVERBS_DEVICE Message<WqeOpcode::kRdmaWriteImm> WriteImm(const RemoteMemory& remote,
+                                                            const LocalMemory& local, mlx5::Be32 imm,
+                                                            const LocalMemory& second = {}) {
   return {remote, local, second, imm};
 }
 
 /// Reads the peer's memory into local memory.
-WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kRdmaRead> Read(const RemoteMemory& remote,
-                                                          const LocalMemory& local,
-                                                          const LocalMemory& second = {}) {
+WARPVERBS_DEVICE Message<WqeOpcode::kRdmaRead> Read(const RemoteMemory& remote, const LocalMemory& local,
+                                                    const LocalMemory& second = {}) {
   return {remote, local, second};
 }
 
 /// Sends a message into the peer's next receive.
-WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kSend> Send(const LocalMemory& local,
-                                                      const LocalMemory& second = {}) {
+WARPVERBS_DEVICE Message<WqeOpcode::kSend> Send(const LocalMemory& local, const LocalMemory& second = {}) {
   return {{}, local, second};
 }
 
 /// Sends; the peer's completion shows `imm` as it is stored here.
-WARPVERBS_DEVICE Message<mlx5::WqeOpcode::kSendImm> SendImm(const LocalMemory& local, mlx5::Be32 imm,
-                                                            const LocalMemory& second = {}) {
+WARPVERBS_DEVICE Message<WqeOpcode::kSendImm> SendImm(const LocalMemory& local, mlx5::Be32 imm,
+                                                      const LocalMemory& second = {}) {
   return {{}, local, second, imm};
 }
 
@@ -176,7 +173,7 @@ struct WriteInline {
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
     const WqeWriter<A> wqe(view, index);
     wqe.Remote(remote);
-    return wqe.Control({mlx5::WqeOpcode::kRdmaWrite, 2 + wqe.Inline(value), flags});
+    return wqe.Control({WqeOpcode::kRdmaWrite, 2 + wqe.Inline(value), flags});
   }
   WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
     return check.Find({remote, sizeof(T), kWritable});

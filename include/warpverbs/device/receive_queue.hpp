@@ -41,7 +41,7 @@ class ReceiveQueue {
   /// Hands all posted receives to the NIC.
   WARPVERBS_DEVICE void Submit() const { UpdateRecvDbrRecord(posted_); }
 
-  /// Takes what arrived next: kOk, kPending, or kError, which lasts.
+  /// Takes what arrived next: kOk, kPending, or kError; then the receives behind it come back as errors too.
   WARPVERBS_DEVICE Received PollOnce() {
     const uint32_t index = taken();
     Received received{.status = ring_.PollCqOnce(), .index = index};

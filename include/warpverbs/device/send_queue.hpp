@@ -66,18 +66,16 @@ class SendQueue {
   /// A post that was done before the queue pair failed is kOk as long as that can be told: a collapsed CQ
   /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
   /// before it are lost. A ring keeps both.
-  WARPVERBS_DEVICE Status Test(Ticket ticket) { return producer_.Explain(producer_.Test(ticket)); }
+  WARPVERBS_DEVICE Status Test(Ticket ticket) {
+    const Code code = producer_.Wait(ticket, {});
+    return producer_.Explain(code == Code::kTimeout ? Code::kPending : code);
+  }
 
   /// Waits until a post is done.
   ///
   /// @errors  as Test; kTimeout, kAborted: it may still complete
   WARPVERBS_DEVICE Status Wait(Ticket ticket, const Limit& limit) {
-    for (Waiter<A> waiter(limit);;) {
-      Code code = waiter.IsMilestone() ? producer_.Test(ticket) : producer_.Probe(ticket);
-      if (code != Code::kPending) return producer_.Explain(code);
-      producer_.DrainRing();
-      if ((code = waiter.Next()) != Code::kPending) return {.code = code};
-    }
+    return producer_.Explain(producer_.Wait(ticket, limit));
   }
 
   /// Waits until all is done that was posted to the queue before the call, by whomever.

@@ -22,9 +22,9 @@ WARPVERBS_DEVICE WriteInline<uint64_t> SignalSet(const RemoteMemory& word, uint6
 ///
 /// @source  IBTA 1.4, 9.7.3.3.3 and 9.5: a responder carries out a connection's requests in order
 template <class Signal>
-WARPVERBS_DEVICE Sequence<Message<mlx5::WqeOpcode::kRdmaWrite>, Signal> PutSignal(const RemoteMemory& remote,
-                                                                                  const LocalMemory& local,
-                                                                                  const Signal& signal) {
+WARPVERBS_DEVICE Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> PutSignal(const RemoteMemory& remote,
+                                                                            const LocalMemory& local,
+                                                                            const Signal& signal) {
   return {Write(remote, local), signal};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/detail/tail.hpp"
 #include "warpverbs/device/send_ring.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -46,32 +46,23 @@ class Producer {
     return Code::kOk;
   }
 
-  /// Looks at the newest completion only: kOk, kPending or kError.
-  WARPVERBS_DEVICE Code Probe(Ticket ticket) {
-    const arch::CqeTail cqe = LoadCqe();
-    if (IsError(cqe)) return Judge(ticket, Record(ErrorWord(cqe)));
-    complete_ = CompletedBelow(cqe, Floor());
-    return IsBefore(ticket.index, complete_) ? Done() : Code::kPending;
-  }
-
-  /// Looks at all there is.
-  WARPVERBS_DEVICE Code Test(Ticket ticket) {
-    Code code = Probe(ticket);
-    if (code != Code::kPending) return code;
-    const bool drained = DrainRing();
-    if (tail_.Look() || drained) {  // a ticket of long ago shows only beside the present end of the queue
-      code = Probe(ticket);
+  /// Waits until a post is done: kOk, kTimeout, kAborted or kError.
+  ///
+  /// A ticket of long ago shows as done only beside the present end of the queue, and an error may be known
+  /// to others only: after the first look, and then now and again, it looks at both.
+  WARPVERBS_DEVICE Code Wait(Ticket ticket, const Limit& limit) {
+    bool thorough = false;
+    for (Waiter<A> waiter(limit);;) {
+      DrainRing();
+      Code code = Probe(ticket, thorough);
       if (code != Code::kPending) return code;
+      thorough = !thorough && waiter.IsMilestone();
+      if (thorough) {
+        tail_.Look();
+      } else if ((code = waiter.Next()) != Code::kPending) {
+        return code;
+      }
     }
-    const uint64_t error = A::Load(&view().control->error);
-    return error != 0 ? Judge(ticket, error) : code;
-  }
-
-  /// True if there is a ring, which has been drained.
-  WARPVERBS_DEVICE bool DrainRing() {
-    if ((view().flags & kRingCq) == 0) return false;
-    Drain<A>(*view().control->ring);
-    return true;
   }
 
   /// Says more of a code that was returned here.
@@ -115,6 +106,25 @@ class Producer {
   WARPVERBS_DEVICE bool LeavesDoorbell(uint32_t base, uint32_t end) const {
     const uint32_t quarter = view().depth / 4;
     return tail_.HasSuccessor(end) && quarter != 0 && ((base ^ end) & ~(quarter - 1)) == 0;
+  }
+
+  /// Looks at the newest completion, and at the queue's error if that says too little: kOk, kPending or
+  /// kError.
+  WARPVERBS_DEVICE Code Probe(Ticket ticket, bool thorough) {
+    const arch::CqeTail cqe = LoadCqe();
+    if (IsError(cqe)) {
+      Record(ErrorWord(cqe));
+    } else {
+      complete_ = CompletedBelow(cqe, Floor());
+      if (IsBefore(ticket.index, complete_)) return Done();
+      if (!thorough) return Code::kPending;
+    }
+    const uint64_t error = A::Load(&view().control->error);
+    return error != 0 ? Judge(ticket, error) : Code::kPending;
+  }
+
+  WARPVERBS_DEVICE void DrainRing() {
+    if ((view().flags & kRingCq) != 0) Drain<A>(*view().control->ring);
   }
 
   /// Doorbells leave in order. Giving up leaves a gap for good.

@@ -10,6 +10,8 @@
 /// The one encoder: requests become the bytes of send queue slots, as rdma-core's libmlx5 writes them.
 namespace warpverbs::device {
 
+using mlx5::WqeOpcode;
+
 /// What fits into a slot behind the control, remote address and inline header.
 inline constexpr uint32_t kMaxInlineWriteBytes = 28;
 
@@ -19,7 +21,7 @@ concept InlineValue = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxInline
 
 /// What the control segment says beside its place in the queue.
 struct ControlFields {
-  mlx5::WqeOpcode opcode;
+  WqeOpcode opcode;
   uint32_t segments;  ///< of the whole WQE, this one included
   uint32_t flags;     ///< mlx5::CtrlFlags
   mlx5::Be32 imm = {0};
