@@ -87,9 +87,18 @@ struct Hip {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
   }
 
+  /// The assembler chooses: from gfx11 on, the clock answers to a message.
+  ///
+  /// @source  LLVM 16, AMDGPU back end, lowering of `readsteadycounter`: MSG_RTN_GET_REALTIME is 0x83
   WARPVERBS_DEVICE static uint64_t NowNs() {
     constexpr uint64_t kNsPerTick = 10;
-    return __builtin_amdgcn_s_memrealtime() * kNsPerTick;
+    uint64_t ticks;
+    asm volatile(
+        ".if .amdgcn.gfx_generation_number >= 11\n\ts_sendmsg_rtn_b64 %0, 0x83\n.else\n\ts_memrealtime "
+        "%0\n.endif\n"
+        "\ts_waitcnt lgkmcnt(0)"
+        : "=s"(ticks)::"memory");
+    return ticks * kNsPerTick;
   }
   WARPVERBS_DEVICE static bool Pause(uint32_t) {
     __builtin_amdgcn_s_sleep(1);
