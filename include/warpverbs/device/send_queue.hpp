@@ -26,15 +26,14 @@ class SendQueue {
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
-  /// @param limit  how long to wait for free slots. By default not at all: kFull instead. Once it has slots,
-  /// a
-  ///               post waits for the doorbells before its own, which are rung within a microsecond; it gives
-  ///               up after 10 s, or if the abort word is set, and that ends the queue
+  /// With its slots, a post waits for the doorbells before its own. They are rung within a microsecond; it
+  /// gives up after 10 s, or if the abort word is set, and that ends the queue.
+  ///
+  /// @param limit  how long to wait for free slots. By default not at all: kFull instead
   /// @param flags  mlx5::CtrlFlags. Without kCqeAlways it completes with the next one that has it; one in
   ///               any `depth` slots must have it, and the last one before a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
-  /// @errors  kFull, kTimeout, kInvalid: nothing was posted. kAborted: nothing was posted, or the queue
-  /// ended.
+  /// @errors  kFull, kTimeout, kInvalid: nothing was posted. kAborted: the same, or the queue has ended.
   ///          kError: see the class
   template <class Operation>
   WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
@@ -173,8 +172,10 @@ class SendQueue {
   Team<A, Cooperation> team_;
 };
 
-/// Slots of a send queue that were reserved together and are published together. Until Submit() nothing else
-/// of this thread may post to the queue, and no other poster's WQE behind them is rung for: be quick.
+/// Slots of a send queue that were reserved together and are published together.
+///
+/// Until Submit(), this thread posts nothing else to the queue and waits for nothing that another poster
+/// does: no WQE behind these is rung for, and maybe none before them.
 template <arch::Arch A, class Sharing, class Cooperation>
 class SendQueue<A, Sharing, Cooperation>::Batch {
  public:

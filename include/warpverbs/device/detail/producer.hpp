@@ -82,6 +82,7 @@ class Producer {
       if (!HasRoom(slots) && !LookForRoom()) return Code::kError;
       if (HasRoom(slots)) {
         if (tail_.Claim(slots)) return Code::kOk;
+        if (tail_.next() - complete_ > view().depth) complete_ = Floor();  // it was seen long ago
         if (++lost % kMaxLost != 0) continue;
       }
       if (const Code code = waiter.Next(); code != Code::kPending) {
