@@ -1,7 +1,7 @@
 // The kernel and what it is given. The same source runs on a GPU and on threads of a CPU.
 #pragma once
 
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/send_queue.hpp"
 
 /// By value to the kernel; all it points to is mapped for the processor that runs it.
 struct Job {
@@ -25,12 +25,11 @@ WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& out
   team.Sync();
 
   if (team.Rank() == 0) {
-    const warpverbs::device::SendRing<A> ring(job.queue);
-    const warpverbs::mlx5::Be64 doorbell = ring.PostWrite(0, job.target, job.source);
-    ring.UpdateSendDbrRecord(1);
-    ring.RingDoorbell(doorbell);
     constexpr uint64_t kPatienceNs = 10'000'000'000;
-    outcome.status = ring.PollCq(0, {.deadline_ns = A::NowNs() + kPatienceNs});
+    warpverbs::device::SendQueue<A, warpverbs::device::Exclusive> queue(job.queue);
+    const auto [status, ticket] = queue.Post(warpverbs::device::Write(job.target, job.source));
+    outcome.status = status.ok() ? queue.Wait(ticket, {.deadline_ns = A::NowNs() + kPatienceNs}) : status;
+    queue.Save();
   }
   team.Sync();
 

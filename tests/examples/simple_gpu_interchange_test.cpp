@@ -77,10 +77,17 @@ TEST(SimpleGpuInterchange, FailsWithASentenceWithoutARdmaDevice) {
               HasSubstr("\nCannot find an RDMA device: this machine has no ConnectX. Plug in"));
 }
 
-TEST(SimpleGpuInterchange, FailsWithASentenceWhereTheNicRefusesTheWrite) {
-  const Result result = RunOnSofthca("--bytes 8192", "--max-message 4k");
+TEST(SimpleGpuInterchange, SplitsWhatIsLongerThanTheLongestMessage) {
+  const Result result = RunOnSofthca("--bytes 8193", "--max-message 4k");
+  EXPECT_EQ(result.exit_status, 0) << result.output;
+  EXPECT_THAT(result.output, EndsWith("All 8193 bytes verified with value 42\n"));
+}
+
+TEST(SimpleGpuInterchange, FailsWithASentenceWhereTheWriteDoesNotFitIntoTheQueue) {
+  const Result result = RunOnSofthca("--bytes 1000000", "--max-message 4k");
   EXPECT_EQ(result.exit_status, 1) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("\nThe write failed: "));
+  EXPECT_THAT(result.output,
+              HasSubstr("\nThe write failed: invalid, and nothing was posted: it takes more "));
   EXPECT_THAT(result.output, Not(HasSubstr("Success")));
 }
 

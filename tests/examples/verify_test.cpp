@@ -19,6 +19,11 @@ TEST(Verify, FailsWhereNoKernelRan) {
               ThrowsMessage<std::runtime_error>("The kernel did not run to its end."));
 }
 
+TEST(Verify, SaysWhyTheWriteFailed) {
+  EXPECT_THAT([] { Verify({.status = {.code = Code::kTimeout}}, 16); },
+              ThrowsMessage<std::runtime_error>("The write failed: timeout: the deadline passed."));
+}
+
 TEST(Verify, FailsWhereTheNicCompletesAWriteAndDropsItsData) {
   TestQueue queue(4);
   std::array<uint8_t, 16> source{}, target{};
