@@ -19,6 +19,7 @@ test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
   "clang=compiles the data path for HIP"
+  "clang-16=compiles it for gfx11, which clang 14 does not know"
   "python3=checks of the source tree"
   "spin=searches the model of the shared queue"
 )

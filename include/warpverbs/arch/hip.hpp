@@ -89,7 +89,7 @@ struct Hip {
 
   /// The assembler chooses: from gfx11 on, the clock answers to a message.
   ///
-  /// @source  LLVM 16, AMDGPU back end, lowering of `readsteadycounter`: MSG_RTN_GET_REALTIME is 0x83
+  /// @source  LLVM 16, AMDGPU, SIDefines.h: `ID_RTN_GET_REALTIME` is 0x83
   WARPVERBS_DEVICE static uint64_t NowNs() {
     constexpr uint64_t kNsPerTick = 10;
     uint64_t ticks;
