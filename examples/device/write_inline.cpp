@@ -18,7 +18,7 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
   for (uint32_t i = 0; i < points && status.ok(); ++i) {
     const Point point{static_cast<float>(i), 0.5f, -1.0f};
     const device::RemoteMemory place{to.addr + i * sizeof(Point), to.rkey};
-    status = queue.Post(device::WriteInline{place, point}, limit).status;
+    status = queue.Post(device::WriteInline<Point>{place, point}, limit).status;
   }
   if (status.ok()) status = queue.Flush(limit);
   queue.Save();

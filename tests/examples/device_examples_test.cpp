@@ -121,4 +121,11 @@ TEST(DeviceExamples, AreAllRunHereAndListedInTheirReadme) {
   for (const std::string& name : present) EXPECT_THAT(readme, HasSubstr("\n| `" + name + "` | "));
 }
 
+TEST(DeviceHeaders, AreUnder1200LinesInAll) {
+  ptrdiff_t lines = 0;
+  for (const auto& file : FilesOf(HEADERS, ".hpp")) lines += Lines(Text(file));
+  EXPECT_GT(lines, 0);
+  EXPECT_LT(lines, 1200);
+}
+
 }  // namespace
