@@ -25,6 +25,7 @@ __device__ inline bool RunSink(const device::QueueView& view, uint64_t expected,
     const auto news = static_cast<uint16_t>(RungEnd(view) - static_cast<uint16_t>(complete));
     if (news == 0 || news > view.depth) {  // nothing, or an older doorbell that came late
       if (arch::Cuda::NowNs() > deadline_ns) return false;
+      __nanosleep(2000);  // looking all the time would hold up the stores that it looks for
       continue;
     }
     complete += news;
