@@ -70,5 +70,33 @@ TEST_F(CompletionRingTest, PollEndsAtItsDeadline) {
   EXPECT_TRUE(ring.PollCq({}).ok());
 }
 
+TEST_F(CompletionRingTest, TellsMoreOfWhatWasTakenLast) {
+  CompletionRing<arch::Cpu> ring(View());
+  WriteCqe(ring_[0], {.opcode = mlx5::CqeOpcode::kResponderSendImm,
+                      .wqe_counter = 7,
+                      .user_index = 0x00654321,
+                      .bytes = 0x80000001,
+                      .imm = {0x01020304}});
+  ASSERT_TRUE(ring.PollCqOnce().ok());
+  const Completion completion = ring.Last();
+  EXPECT_EQ(completion.opcode, mlx5::CqeOpcode::kResponderSendImm);
+  EXPECT_EQ(completion.qpn, TestQueue::kQpn);
+  EXPECT_EQ(completion.user_index, 0x654321U);
+  EXPECT_EQ(completion.bytes, 0x80000001U);
+  EXPECT_EQ(completion.imm, mlx5::Be32{0x01020304});
+}
+
+TEST_F(CompletionRingTest, IndexWrapsAt32Bits) {
+  CompletionRing<arch::Cpu> ring(View(), 0U - 6);
+  for (uint32_t i = 0U - 6; i != 6; ++i) {
+    Complete(i);
+    const Status status = ring.PollCqOnce();
+    ASSERT_TRUE(status.ok()) << i;
+    ASSERT_EQ(status.wqe_index, static_cast<uint16_t>(i));
+    ASSERT_EQ(ring.PollCqOnce().code, Code::kPending) << i;
+  }
+  EXPECT_EQ(ring.consumer_index(), 6U);
+}
+
 }  // namespace
 }  // namespace warpverbs::device

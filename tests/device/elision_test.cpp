@@ -1,6 +1,7 @@
 // Who rings for WQEs whose successors are already there.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 
 #include "nic_thread.hpp"
@@ -99,13 +100,23 @@ TEST_P(Elision, WhoSawNoSuccessorRingsThoughOneCameLater) {
   EXPECT_EQ(nic_->next(), 2U);
 }
 
+/// Counts the doorbells that it rings.
+struct CountingCpu : Cpu {
+  static inline std::atomic<uint32_t> doorbells = 0;
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+    ++doorbells;
+    Cpu::StoreReleaseMmio(doorbell, value);
+  }
+};
+
 TEST_P(Elision, NoDoorbellIsLostUnderContention) {
-  constexpr uint32_t kThreads = 4, kPosts = 2000;
-  TestQueue memory(64, 0U - 3000);
+  constexpr uint32_t kThreads = 4, kPosts = 2000, kDepth = 64;
+  TestQueue memory(kDepth, 0U - 3000);
   TestNic nic(memory, 0U - 3000, GetParam());
   NicThread thread(nic);
+  CountingCpu::doorbells = 0;
   Together(kThreads, [&](uint32_t) {
-    Queue queue(memory.View());
+    SendQueue<CountingCpu, Shared> queue(memory.View());
     uint32_t from = 0, to = 0;
     for (uint32_t i = 0; i < kPosts; ++i) {
       const Posted posted = queue.Post(Write(Remote(to), Local(from)), Soon());
@@ -117,6 +128,8 @@ TEST_P(Elision, NoDoorbellIsLostUnderContention) {
   thread.Stop();
   EXPECT_EQ(nic.violation(), "");
   EXPECT_EQ(nic.next(), kThreads * kPosts - 3000);
+  EXPECT_LE(CountingCpu::doorbells, kThreads * kPosts);
+  EXPECT_GE(CountingCpu::doorbells, kThreads * kPosts / (kDepth / 4)) << "each quarter is rung for";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "nic_thread.hpp"
 #include "together.hpp"
+#include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
 namespace warpverbs::device {

@@ -240,6 +240,31 @@ TEST(WarpsOfAGrid, ShareAQueueWithDisjointMasksOfEach) {
   EXPECT_EQ(from, to);
 }
 
+/// A processor whose lanes take every step together: a lane cannot wait for the doorbell of another.
+struct LockstepCpu : Cpu {
+  static constexpr bool kLockstep = true;
+  static LaneMask ActiveLanes() { return kAll; }
+};
+
+TEST(LockstepLanes, PostToASharedQueueOneAfterTheOther) {
+  TestQueue memory(4);
+  TestNic nic(memory);
+  NicThread thread(nic);
+  uint64_t from[kLanes] = {1, 2, 3, 4, 5, 6, 7, 8}, to[kLanes] = {};
+  Ticket tickets[kLanes];
+  RunLanes(kAll, [&](uint32_t lane) {
+    SendQueue<LockstepCpu, Shared> queue(memory.View());
+    const Posted posted = queue.Post(Write(Remote(to[lane]), Local(from[lane])), Soon());
+    ASSERT_TRUE(posted.status.ok());
+    ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+    EXPECT_EQ(to[lane], from[lane]);
+    tickets[lane] = posted.ticket;
+  });
+  thread.Stop();
+  EXPECT_EQ(nic.violation(), "");
+  for (uint32_t lane = 0; lane < kLanes; ++lane) EXPECT_EQ(tickets[lane].index, kLanes - 1 - lane);
+}
+
 TEST(BlockQueue, SendsWhatAnyThreadOfTheBlockHasWritten) {  // under ThreadSanitizer this proves the order
   constexpr uint32_t kThreads = 10;
   TestQueue memory(32);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "litmus.hpp"
+#include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/device/signal.hpp"

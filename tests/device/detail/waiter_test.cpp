@@ -1,0 +1,66 @@
+#include "warpverbs/device/detail/waiter.hpp"
+
+#include <gtest/gtest.h>
+
+#include "warpverbs/arch/cpu.hpp"
+
+namespace warpverbs::device {
+namespace {
+
+/// A processor whose clock the test sets, and whose every 100th pause is long.
+struct ClockCpu : arch::Cpu {
+  static inline uint64_t now = 0;
+  static inline uint32_t looks = 0;  ///< at the clock
+  static uint64_t NowNs() {
+    ++looks;
+    return now;
+  }
+  static bool Pause(uint32_t rounds) { return rounds % 100 == 99; }
+};
+
+class WaiterTest : public testing::Test {
+ protected:
+  WaiterTest() { ClockCpu::now = ClockCpu::looks = 0; }
+};
+
+TEST_F(WaiterTest, WithoutADeadlineThereIsNoWait) {
+  Waiter<ClockCpu> waiter({});
+  EXPECT_EQ(waiter.Next(), Code::kTimeout);
+  EXPECT_EQ(ClockCpu::looks, 0U);
+}
+
+TEST_F(WaiterTest, DeadlineThatHasPassedAllowsNoSecondLook) {
+  ClockCpu::now = 10;
+  Waiter<ClockCpu> waiter({.deadline_ns = 10});
+  EXPECT_EQ(waiter.Next(), Code::kTimeout);
+}
+
+TEST_F(WaiterTest, ClockIsReadInTheFirstEvery64thAndAfterALongPause) {
+  Waiter<ClockCpu> waiter({.deadline_ns = 10});
+  for (uint32_t round = 0; round <= 128; ++round) {
+    EXPECT_EQ(waiter.IsMilestone(), round % 64 == 0 || round == 100) << round;
+    EXPECT_EQ(waiter.Next(), Code::kPending);
+  }
+  EXPECT_EQ(ClockCpu::looks, 4U);
+}
+
+TEST_F(WaiterTest, DeadlineEndsItAtTheNextMilestone) {
+  Waiter<ClockCpu> waiter({.deadline_ns = 10});
+  EXPECT_EQ(waiter.Next(), Code::kPending);
+  ClockCpu::now = 10;
+  for (uint32_t round = 1; round < 64; ++round) EXPECT_EQ(waiter.Next(), Code::kPending) << round;
+  EXPECT_EQ(waiter.Next(), Code::kTimeout);
+}
+
+TEST_F(WaiterTest, AbortWordEndsItBeforeTheDeadline) {
+  uint64_t abort = 0;
+  Waiter<ClockCpu> waiter({.deadline_ns = 10, .abort = &abort});
+  EXPECT_EQ(waiter.Next(), Code::kPending);
+  abort = 1;
+  Code code = Code::kPending;
+  for (uint32_t round = 0; round < 64 && code == Code::kPending; ++round) code = waiter.Next();
+  EXPECT_EQ(code, Code::kAborted);
+}
+
+}  // namespace
+}  // namespace warpverbs::device
