@@ -180,6 +180,9 @@ struct WriteInline {
   }
 };
 
+template <class T>
+WriteInline(RemoteMemory, T) -> WriteInline<T>;
+
 /// One operation and then another, by one reservation and one doorbell.
 template <class First, class Second>
 struct Sequence {

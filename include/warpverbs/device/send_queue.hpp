@@ -44,7 +44,8 @@ class SendQueue {
       team_.Gather();
       const uint32_t slots = operation.Slots(view());
       const bool fits = Refusal(operation, slots) == Mistake::kNone && slots * team_.size() <= view().depth;
-      if (!team_.All(fits && slots == team_.Share(slots))) return PostInTurn(team_, operation, limit, flags);
+      const bool same = slots == team_.Share(slots);  // for all lanes to share, whatever fits
+      if (!team_.All(fits && same)) return PostInTurn(team_, operation, limit, flags);
     }
     return PostBy(team_, operation, limit, flags);
   }
