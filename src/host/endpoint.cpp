@@ -111,7 +111,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
 
 std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
   using Seat = SharedCompletions::Seat;
-  if (config_.completions == nullptr) return std::optional<Seat>();
+  if (config_.completions == nullptr) return std::nullopt;
   return std::optional<Seat>(std::in_place, *config_.completions, device_, control(), config_.depth);
 }
 
