@@ -18,6 +18,7 @@ WARPVERBS_DEVICE device::Status Lead(const device::QueueView& view, const device
   for (uint64_t i = 1; i <= kRounds && status.ok(); ++i) {
     status = PostAndWait<A>(queue, device::SignalSet(round, i));
     if (status.ok()) status = device::WaitSignal<A>(done, Compare::kGreaterOrEqual, i, TenSeconds<A>());
+    if (status.ok() && A::Load(done) != i) status.code = device::Code::kInvalid;  // out of step
   }
   queue.Save();
   return status;
