@@ -138,7 +138,8 @@ class SendQueue {
     for (arch::LaneMask rest = team.lanes(); rest != 0;) {
       const uint32_t lane = Team<A, Warp>::Last(rest);
       if (A::Lane() == lane) posted = PostBy(Team<A, Thread>(Thread{}), operation, limit, flags);
-      producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
+      // Lanes that post alone may have a queue each.
+      if constexpr (!kAlone) producer_.Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
       rest &= ~(arch::LaneMask{1} << lane);
     }
     return posted;
@@ -164,7 +165,7 @@ class SendQueue {
     if (team.Leads()) {
       code = producer_.Publish(base, end, doorbell, abort);
     } else {
-      producer_.tail().Follow(end);
+      producer_.Follow(end);
     }
     return team.Share(code);
   }
@@ -180,7 +181,7 @@ class SendQueue {
 template <arch::Arch A, class Sharing, class Cooperation>
 class SendQueue<A, Sharing, Cooperation>::Batch {
  public:
-  /// kOk, or why nothing was reserved: then Add() and Submit() say so too.
+  /// kOk, or why nothing was reserved or published: then Add() and Submit() say so too.
   WARPVERBS_DEVICE const Status& status() const { return status_; }
 
   /// Writes an operation, without publishing it.
@@ -198,15 +199,22 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
     return {{}, {next_ - 1}};
   }
 
-  /// Publishes what was added; what was not used is filled with NOPs. Once.
+  /// Publishes what was added; what was not used is filled with NOPs. A second call does nothing more.
   ///
   /// @return  the ticket of this caller's last operation, which is done after all before it
   WARPVERBS_DEVICE Posted Submit() {
-    if (!status_.ok()) return {status_, {}};
-    while (next_ != end_) Add(Nop());
-    const Code code = queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_);
-    return {queue_.producer_.Explain(code), {end_ - 1}};
+    if (!submitted_ && status_.ok()) {
+      while (next_ != end_) Add(Nop());
+      status_ = queue_.producer_.Explain(queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_));
+      submitted_ = true;
+    }
+    return {status_, {end_ - 1}};
   }
+
+  /// Submits a batch that was left: other posters may be waiting behind it.
+  WARPVERBS_DEVICE ~Batch() { Submit(); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
 
  private:
   friend class SendQueue;
@@ -227,6 +235,7 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   uint32_t base_ = 0;  ///< of all callers
   uint32_t next_, end_;
   mlx5::Be64 doorbell_ = {0};
+  bool submitted_ = false;
 };
 
 }  // namespace warpverbs::device

@@ -46,6 +46,12 @@ class Producer {
     return Code::kOk;
   }
 
+  /// Another lane of this thread's warp has posted up to `end`.
+  WARPVERBS_DEVICE void Follow(uint32_t end) {
+    tail_.Follow(end);
+    if (IsBefore(complete_, Floor())) complete_ = Floor();  // else it might fall 2^31 behind
+  }
+
   /// Waits until a post is done: kOk, kTimeout, kAborted or kError.
   ///
   /// A ticket of long ago shows as done only beside the present end of the queue, and an error may be known
