@@ -171,7 +171,10 @@ class Producer {
       if (before == gave_up) before = 0;
     }
     if (before != 0) return before;
-    if (control.host_error != nullptr) A::Store(control.host_error, error_word);
+    if (control.host_error == nullptr) return error_word;
+    for (uint64_t now = error_word, copied = 0; copied != now; now = A::Load(&control.error)) {
+      A::Store(control.host_error, copied = now);  // again, where another poster has replaced it meanwhile
+    }
     return error_word;
   }
 
