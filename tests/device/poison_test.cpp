@@ -64,10 +64,17 @@ TEST_F(Poison, AbortWhileWaitingForTheTurnEndsTheQueue) {
   ExpectPoisoned(Post(other_).status);
 }
 
+/// Time stands still, so no wait ends by itself.
+struct StoppedCpu : arch::Cpu {
+  static uint64_t NowNs() { return 1; }
+};
+
 TEST_F(Poison, ErrorEndsTheWaitForTheTurn) {
   LoseASlot();
+  SendQueue<StoppedCpu, Shared> queue(memory_.View());
+  auto batch = queue.Begin(1);
   memory_.control.error = kErrorValid | uint64_t{0x13} << 24 | 5;
-  const Status status = Post(queue_).status;
+  const Status status = batch.Submit().status;
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(status.syndrome, 0x13);
 }

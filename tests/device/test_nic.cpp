@@ -142,7 +142,7 @@ void TestNic::CarryOut(WqeOpcode opcode) {
       Store(Pointer<void>(remote.address), Gather(2));
       return;
     case WqeOpcode::kRdmaRead:
-      Transfer(2, std::string(Pointer<const char>(remote.address), Gather(2).size()));
+      Scatter(2, Pointer<const char>(remote.address));
       return;
     case WqeOpcode::kAtomicCs:
     case WqeOpcode::kAtomicFa:
@@ -171,17 +171,18 @@ std::string TestNic::Gather(uint32_t first_segment) {
   return data;
 }
 
-/// Spreads what came back over the data segments.
-void TestNic::Transfer(uint32_t first_segment, const std::string& data) {
+/// Spreads what came back over the data segments, and returns how much that is.
+uint64_t TestNic::Scatter(uint32_t first_segment, const char* from) {
   const uint32_t segments = mlx5::FromBe(At<mlx5::CtrlSegment>(0).qpn_ds) & 0x3f;
-  size_t taken = 0;
+  uint64_t taken = 0;
   for (uint32_t i = first_segment; i < segments; ++i) {
     const auto entry = At<mlx5::DataSegment>(i);
-    Expect(entry.lkey == kTestKey, "a data segment has the right lkey");
-    Store(Pointer<void>(entry.address), data.substr(taken, mlx5::FromBe(entry.bytes)));
-    taken += mlx5::FromBe(entry.bytes);
+    const uint32_t bytes = mlx5::FromBe(entry.bytes);
+    Expect(entry.lkey == kTestKey && bytes != 0, "a data segment has the right lkey and a length");
+    Store(Pointer<void>(entry.address), {from + taken, bytes});
+    taken += bytes;
   }
-  Expect(taken == data.size(), "what is fetched fits");
+  return taken;
 }
 
 void TestNic::Atomic(WqeOpcode opcode) {
@@ -218,7 +219,8 @@ void TestNic::AtomicOf(WqeOpcode opcode) {
   }
   word.store(next, std::memory_order_release);
   const uint32_t operand_segments = (operands + kPerSegment - 1) / kPerSegment;
-  Transfer(2 + operand_segments, std::string(reinterpret_cast<const char*>(&old), sizeof old));
+  const uint64_t fetched = Scatter(2 + operand_segments, reinterpret_cast<const char*>(&old));
+  Expect(fetched == sizeof old, "what is fetched has a place of its size");
 }
 
 void TestNic::Expect(bool condition, const char* rule) {

@@ -39,8 +39,8 @@ class TestNic {
   void ReadDoorbell();
   void Execute();
   void CarryOut(mlx5::WqeOpcode opcode);
-  void Transfer(uint32_t first_segment, const std::string& data);
   std::string Gather(uint32_t first_segment);
+  uint64_t Scatter(uint32_t first_segment, const char* from);
   void Atomic(mlx5::WqeOpcode opcode);
   template <class T>
   void AtomicOf(mlx5::WqeOpcode opcode);
