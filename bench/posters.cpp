@@ -1,5 +1,6 @@
 #include "posters.hpp"
 
+#include <array>
 #include <stdexcept>
 #include <thread>
 
@@ -11,6 +12,8 @@ namespace warpverbs::bench {
 namespace {
 
 using arch::Cpu;
+
+constexpr uint32_t kTogether = 16;  ///< writes of a batch, which share a doorbell
 
 void Demand(bool ok) {
   if (!ok)
@@ -75,6 +78,49 @@ class IbvWrRdmaWrite : public ByLibmlx5 {
   }
 };
 
+class IbvPostSendOfSixteen : public ByLibmlx5 {
+ public:
+  using ByLibmlx5::ByLibmlx5;
+
+  void PostBatch() final {
+    ibv_sge sge = queue_.sge();
+    std::array<ibv_send_wr, kTogether> requests{};
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += kTogether) {
+      for (uint32_t j = 0; j < kTogether; ++j) {
+        requests[j].next = j + 1 < kTogether ? &requests[j + 1] : nullptr;
+        requests[j].sg_list = &sge;
+        requests[j].num_sge = 1;
+        requests[j].opcode = IBV_WR_RDMA_WRITE;
+        requests[j].send_flags = IBV_SEND_SIGNALED;
+        requests[j].wr.rdma = {.remote_addr = queue_.remote_address(), .rkey = queue_.rkey()};
+      }
+      ibv_send_wr* bad = nullptr;
+      Demand(ibv_post_send(queue_.qp(), requests.data(), &bad) == 0);
+    }
+  }
+};
+
+class IbvWrRdmaWriteOfSixteen : public ByLibmlx5 {
+ public:
+  using ByLibmlx5::ByLibmlx5;
+
+  void PostBatch() final {
+    ibv_qp_ex* const qp = queue_.ex();
+    const ibv_sge sge = queue_.sge();
+    const uint64_t remote_address = queue_.remote_address();
+    const uint32_t rkey = queue_.rkey();
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += kTogether) {
+      ibv_wr_start(qp);
+      for (uint32_t j = 0; j < kTogether; ++j) {
+        ibv_wr_rdma_write(qp, rkey, remote_address);
+        ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
+      }
+      Demand(ibv_wr_complete(qp) == 0);
+    }
+  }
+};
+
 class ByWarpverbs : public Poster {
  public:
   explicit ByWarpverbs(VerbsQueue& queue) : queue_(queue), completions_(queue.CompletionView()) {}
@@ -128,6 +174,23 @@ class Post : public ByWarpverbs {
   }
 };
 
+template <class Sharing>
+class BatchOfSixteen : public ByWarpverbs {
+ public:
+  using ByWarpverbs::ByWarpverbs;
+
+  void PostBatch() final {
+    device::SendQueue<Cpu, Sharing> queue(queue_.View(posted_));
+    const device::RemoteMemory remote = queue_.Remote();
+    const device::LocalMemory local = queue_.Local();
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += kTogether) {
+      auto batch = queue.Begin(kTogether);
+      for (uint32_t j = 0; j < kTogether; ++j) Demand(batch.Add(device::Write(remote, local)).status.ok());
+      Demand(batch.Submit().status.ok());
+    }
+  }
+};
+
 template <class Kind>
 std::unique_ptr<Poster> Make(VerbsQueue& queue) {
   return std::make_unique<Kind>(queue);
@@ -139,6 +202,10 @@ constexpr PosterKind kKinds[] = {
     {"warpverbs: PostWrite, UpdateSendDbrRecord, RingDoorbell", Make<LowLevel>},
     {"warpverbs: SendQueue<Exclusive>::Post", Make<Post<device::Exclusive>>},
     {"warpverbs: SendQueue<Shared>::Post", Make<Post<device::Shared>>},
+    {"libmlx5: ibv_post_send of 16", Make<IbvPostSendOfSixteen>},
+    {"libmlx5: 16 of ibv_wr_rdma_write", Make<IbvWrRdmaWriteOfSixteen>},
+    {"warpverbs: SendQueue<Exclusive>::Batch of 16", Make<BatchOfSixteen<device::Exclusive>>},
+    {"warpverbs: SendQueue<Shared>::Batch of 16", Make<BatchOfSixteen<device::Shared>>},
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace warpverbs::bench {
 
-/// A way to post signalled writes of 8 bytes to a queue, each with its own doorbell.
+/// A way to post signalled writes of 8 bytes to a queue, each with its own doorbell or 16 with one.
 class Poster {
  public:
   virtual ~Poster() = default;

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/device/operations.hpp"
+#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/handle.hpp"
 #include "warpverbs/host/memory.hpp"
