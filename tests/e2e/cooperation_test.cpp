@@ -5,7 +5,7 @@
 
 #include "pair.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
-#include "warpverbs/device/atomics.hpp"
+#include "warpverbs/device/signal.hpp"
 
 /// Warps and blocks that make calls together.
 namespace warpverbs::e2e {
@@ -141,7 +141,7 @@ TEST(WarpsOnOneQueue, OfTwoBlocksShareIt) {
   }
 }
 
-TEST(BlockCalls, SendWhatAnyThreadHasWritten) {
+TEST(BlockCalls, WaitForAllThreadsAndSendWhatAnyOfThemHasWritten) {
   constexpr uint32_t kThreads = 16, kWarp = 8, kRounds = 30;
   Pair pair({.a = {.depth = 64}});
   pair.Connect();
@@ -152,12 +152,23 @@ TEST(BlockCalls, SendWhatAnyThreadHasWritten) {
         TeamQueue<Shared, device::Block> queue(pair.a.View(), device::Block((LaneMask{1} << kWarp) - 1));
         Code code = Code::kOk;
         for (uint64_t round = 1; round <= kRounds && code == Code::kOk; ++round) {
+          // The warps come late in turn, and until they have come nothing is posted.
+          const uint64_t before = (round - 1) * kThreads * 0x1'0000'0001;
+          const device::Limit soon{.deadline_ns = Cpu::NowNs() + 1'000'000};
+          const bool is_late = thread / kWarp == round % 2;
+          if (is_late &&
+              device::WaitSignal<Cpu>(&pair.a.View().control->tail, device::Compare::kNotEqual, before, soon)
+                  .ok()) {
+            code = Code::kFull;
+          }
           // Each thread sends a word that another warp's thread has stored.
           const uint32_t stored = (thread + kWarp) % kThreads;
           pair.Source(stored) = 1000 * round + stored;
           const device::Posted posted =
               queue.Post(device::Write(pair.Remote(8 * thread), pair.Local(8 * thread, 8)), Within());
-          code = posted.status.ok() ? queue.Wait(posted.ticket, Within()).code : posted.status.code;
+          const device::Status status =
+              posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+          if (!status.ok()) code = status.code;
           if (code == Code::kOk && pair.Target(thread) != 1000 * round + thread) code = Code::kInvalid;
           Cpu::SyncBlock();  // nobody changes a word that is still being sent
         }

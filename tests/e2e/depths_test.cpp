@@ -18,6 +18,7 @@ using device::Code;
 using host::CqMode;
 
 constexpr size_t kWords = 512;
+constexpr size_t kWrites = 70'000;  // past 2^16, and from 0xffff0000 on past 2^32
 
 /// Lets a queue that nobody has posted to go on at an index; the NIC counts modulo 2^16 and starts at 0.
 void StartAt(const Pair& pair, uint32_t index) {
@@ -50,10 +51,10 @@ class Depths : public testing::TestWithParam<std::tuple<uint32_t, CqMode>> {
   Pair pair{{.a = {.depth = std::get<0>(GetParam()), .cq_mode = std::get<1>(GetParam())}}};
 };
 
-TEST_P(Depths, OnePosterWritesPast16Bits) { WriteAll<device::Exclusive>(pair, 0, 150'000); }
-TEST_P(Depths, OneOfSharersWritesPast16Bits) { WriteAll<device::Shared>(pair, 0, 150'000); }
-TEST_P(Depths, OnePosterWritesPast32Bits) { WriteAll<device::Exclusive>(pair, 0xffff'0000, 150'000); }
-TEST_P(Depths, OneOfSharersWritesPast32Bits) { WriteAll<device::Shared>(pair, 0xffff'0000, 150'000); }
+TEST_P(Depths, OnePosterWritesPast16Bits) { WriteAll<device::Exclusive>(pair, 0, kWrites); }
+TEST_P(Depths, OneOfSharersWritesPast16Bits) { WriteAll<device::Shared>(pair, 0, kWrites); }
+TEST_P(Depths, OnePosterWritesPast32Bits) { WriteAll<device::Exclusive>(pair, 0xffff'0000, kWrites); }
+TEST_P(Depths, OneOfSharersWritesPast32Bits) { WriteAll<device::Shared>(pair, 0xffff'0000, kWrites); }
 
 TEST_P(Depths, FourSharersPast32BitsAddUp) {
   constexpr uint32_t kThreads = 4, kAdds = 20'000, kStart = 0xffff'0000;

@@ -120,8 +120,9 @@ TEST_F(Receive, PollWithoutASendEndsByItsLimit) {
   EXPECT_EQ(receives.Poll(aborted).status.code, Code::kAborted);
 }
 
-TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSides) {
+TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndAllReceivesBehindIt) {
   Offer(pair.TargetLocal(0, 4), pair.TargetLocal(512, 3));
+  Offer(pair.TargetLocal(0, 64));
   const device::Posted posted = queue.Post(device::Send(pair.Local(0, 8)), Within());
   const device::Status sent = queue.Wait(posted.ticket, Within());
   EXPECT_EQ(sent.code, Code::kError);
@@ -129,6 +130,14 @@ TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSides) {
   const Received received = receives.Poll(Within());
   EXPECT_EQ(received.status.code, Code::kError);
   EXPECT_EQ(static_cast<mlx5::Syndrome>(received.status.syndrome), mlx5::Syndrome::kLocalLength);
+
+  Offer(pair.TargetLocal(0, 64));  // too late
+  for (uint32_t index = 1; index <= 2; ++index) {
+    const Received flushed = receives.Poll(Within());
+    EXPECT_EQ(flushed.status.code, Code::kError);
+    EXPECT_EQ(flushed.index, index);
+    EXPECT_EQ(static_cast<mlx5::Syndrome>(flushed.status.syndrome), mlx5::Syndrome::kFlushed);
+  }
 }
 
 TEST_F(Receive, ManyMessagesGoThroughFourReceivesPastTheWrapOfTheirIndex) {
