@@ -5,6 +5,7 @@
 
 #include "pair.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/device/signal.hpp"
 
 /// Receives that a kernel posts and sees complete, and the sends that take them.
 namespace warpverbs::e2e {
@@ -142,8 +143,10 @@ TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndAllReceivesBehindIt)
 
 TEST_F(Receive, ManyMessagesGoThroughFourReceivesPastTheWrapOfTheirIndex) {
   constexpr uint32_t kMessages = 70'000;
+  uint64_t offered = 0;  // receives: a sender that comes too early would have to try again much later
   std::jthread sender([&] {
     for (uint32_t i = 0; i < kMessages; ++i) {
+      if (!device::WaitSignal<Cpu>(&offered, device::Compare::kGreaterOrEqual, i + 1, Within()).ok()) return;
       pair.SourceAt<uint32_t>(4 * (i % 8)) = i;
       const device::Posted posted = queue.Post(device::SendImm(pair.Local(4 * (i % 8), 4), {i}), Within());
       if (!queue.Wait(posted.ticket, Within()).ok()) return;
@@ -154,6 +157,7 @@ TEST_F(Receive, ManyMessagesGoThroughFourReceivesPastTheWrapOfTheirIndex) {
     for (; posted < kMessages && receives.Post(pair.TargetLocal(4 * (posted % 4), 4)).ok(); ++posted) {
     }
     receives.Submit();
+    Cpu::StoreRelease(&offered, uint64_t{posted});
     const Received received = receives.Poll(Within());
     ASSERT_EQ(received.status.code, Code::kOk) << taken;
     ASSERT_EQ(received.index, taken);
