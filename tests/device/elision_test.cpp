@@ -14,6 +14,12 @@ namespace {
 using arch::Cpu;
 using Queue = SendQueue<Cpu, Shared>;
 
+/// A batch of one slot, where it stays: batches are not copied.
+struct OneSlot {
+  explicit OneSlot(Queue& queue) : batch(queue.Begin(1)) {}
+  Queue::Batch batch;
+};
+
 /// Three posters that reserve a slot each, one after the other, and publish in the order that a test wants.
 class Elision : public testing::TestWithParam<FetchUpTo> {
  protected:
@@ -21,10 +27,10 @@ class Elision : public testing::TestWithParam<FetchUpTo> {
     memory_.emplace(depth, start);
     nic_.emplace(*memory_, start, GetParam());
     for (auto& queue : queues_) queue.emplace(memory_->View());
-    for (uint32_t i = 0; i < 3; ++i) batches_[i].emplace(queues_[i]->Begin(1));
+    for (uint32_t i = 0; i < 3; ++i) batches_[i].emplace(*queues_[i]);
   }
 
-  Posted Submit(uint32_t poster) { return batches_[poster]->Submit(); }
+  Posted Submit(uint32_t poster) { return batches_[poster]->batch.Submit(); }
 
   /// When the second reserved it was not yet its turn, so it looks, and finds that the third has reserved.
   Posted SubmitFirstAndSecond() {
@@ -45,7 +51,7 @@ class Elision : public testing::TestWithParam<FetchUpTo> {
   std::optional<TestQueue> memory_;
   std::optional<TestNic> nic_;
   std::optional<Queue> queues_[3];
-  std::optional<Queue::Batch> batches_[3];
+  std::optional<OneSlot> batches_[3];
 };
 
 INSTANTIATE_TEST_SUITE_P(, Elision, testing::Values(FetchUpTo::kDoorbell, FetchUpTo::kRecord),
@@ -90,8 +96,8 @@ TEST_P(Elision, WhoSawNoSuccessorRingsThoughOneCameLater) {
   memory_.emplace(64);
   nic_.emplace(*memory_, 0, GetParam());
   for (auto& queue : queues_) queue.emplace(memory_->View());
-  batches_[0].emplace(queues_[0]->Begin(1));
-  batches_[1].emplace(queues_[1]->Begin(1));
+  batches_[0].emplace(*queues_[0]);
+  batches_[1].emplace(*queues_[1]);
   EXPECT_TRUE(Submit(0).status.ok()) << "it has not looked since it reserved";
   StepAll();
   EXPECT_EQ(nic_->next(), 1U);
