@@ -11,10 +11,10 @@ using namespace warpverbs::device;
 template <class A>  // arch::Cuda, arch::CudaSystem, arch::Hip or arch::Cpu
 WARPVERBS_DEVICE Status WriteToPeer(const QueueView& view, RemoteMemory to, LocalMemory from) {
   SendQueue<A, Exclusive> queue(view);
-  const Posted posted = queue.Post(Write(to, from));  // writes the work queue entry, rings the doorbell
+  const Posted put = queue.Post(Write(to, from));  // writes the work queue entry, rings the doorbell
   queue.Save();
-  if (!posted.status.ok()) return posted.status;  // full, or the queue pair has failed
-  return queue.Wait(posted.ticket, {.deadline_ns = A::NowNs() + 1'000'000});
+  if (!put.status.ok()) return put.status;  // full, or the queue pair has failed
+  return queue.Wait(put.ticket, {.deadline_ns = A::NowNs() + 1'000'000});
 }
 
 int main() {
