@@ -5,6 +5,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/endian.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -55,6 +56,16 @@ uint32_t EndOfRing(const device::CqView& ring) {
   uint32_t taken = 1;
   while (taken < ring.depth && is_same_round(tail(taken))) ++taken;
   return (owner ? ring.depth + taken : taken) & (2 * ring.depth - 1);
+}
+
+uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_t qpn) {
+  device::CompletionRing<arch::Cpu> ring(view, consumer_index);
+  arch::CqeTail tail;
+  for (uint32_t seen = 0; seen < view.depth && ring.Next(tail); ++seen) {
+    const uint32_t of = mlx5::FromBe(mlx5::Be32{static_cast<uint32_t>(tail.high)}) & 0xffffff;
+    if (of == qpn && device::IsError(tail)) return device::ErrorWord(tail);
+  }
+  return 0;
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

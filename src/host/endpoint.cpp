@@ -8,10 +8,11 @@
 #include <sstream>
 
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/detail/drain.hpp"
+#include "warpverbs/device/detail/completion.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::host {
@@ -57,6 +58,13 @@ uint32_t RandomPsn() { return std::random_device{}() & 0xffffff; }
 mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
   if (!capabilities.atomics()) return mlx5::AtomicMode::kNone;
   return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
+}
+
+/// How much an error word tells: a cause more than a flush, and that more than that a poster gave up.
+int Rank(uint64_t error_word) {
+  if (error_word == 0) return 0;
+  const auto syndrome = static_cast<mlx5::Syndrome>(device::ErrorStatus(error_word).syndrome);
+  return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : 3;
 }
 
 QueueSizes SizesOf(const EndpointConfig& config) {
@@ -245,14 +253,25 @@ void Endpoint::ClearCompletions() {
   }
 }
 
-std::optional<QueueError> Endpoint::LastError() const {
+/// What tells most of a failure of the send queue: what a poster has seen, or else what no poster has looked
+/// for. Changes nothing: no host has an atomic operation that all GPUs respect.
+uint64_t Endpoint::SendError() const {
   uint64_t word = Cpu::Load(&host_words().error);
-  if (word == 0 || device::ErrorStatus(word).syndrome == 0) {
-    // The NIC may know what no poster has looked for, or what made one give up.
-    if (control().ring != nullptr) device::Drain<Cpu>(*control().ring);
-    const arch::CqeTail cqe = Cpu::LoadCqeTail(View().cqe + mlx5::kCqeTailOffset);
-    if (device::IsError(cqe)) word = device::ErrorWord(cqe);
-  }
+  const auto consider = [&word](uint64_t other) {
+    if (Rank(other) > Rank(word)) word = other;
+  };
+  const device::CompletionRingControl* const ring = control().ring;
+  const uint64_t waiting =
+      ring == nullptr ? 0 : FirstError(ring->cq, static_cast<uint32_t>(Cpu::Load(&ring->consumer)), qpn());
+  // Looked at last, it has what was taken from the ring meanwhile.
+  const arch::CqeTail cqe = Cpu::LoadCqeTail(View().cqe + mlx5::kCqeTailOffset);
+  if (device::IsError(cqe)) consider(device::ErrorWord(cqe));
+  consider(waiting);
+  return word;
+}
+
+std::optional<QueueError> Endpoint::LastError() const {
+  const uint64_t word = SendError();
   if (word == 0) return std::nullopt;
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),

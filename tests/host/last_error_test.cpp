@@ -15,6 +15,7 @@ using mlx5::Syndrome;
 using testing::AllOf;
 using testing::HasSubstr;
 
+constexpr uint64_t kLocked = uint64_t{1} << 32;
 constexpr auto kRemoteAccess = static_cast<uint8_t>(Syndrome::kRemoteAccess);
 
 class LastError : public testing::Test {
@@ -106,6 +107,46 @@ TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
   EXPECT_EQ(link.a.LastError()->wqe_index, 7);
   EXPECT_THAT(link.a.LastError()->What(), HasSubstr("gave up"));
   link.PostWrongWrite();
+  EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+}
+
+TEST_F(LastError, NeedsNotTheLockThatAPosterDiedWith) {
+  SharedCompletions shared(device_);
+  for (const EndpointConfig& config :
+       {EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+    Link link(device_, config);
+    link.Connect();
+    ASSERT_TRUE(link.Write(3).ok());
+    device::CompletionRingControl& ring = *link.a.View().control->ring;
+    const uint64_t consumer = Cpu::Load(&ring.consumer);
+    Cpu::Store(&ring.consumer, consumer | kLocked);
+    PostBurst(link);
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+    EXPECT_EQ(link.a.LastError()->wqe_index, 3);
+    EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | kLocked);
+    EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "it takes nothing from the ring";
+    Cpu::Store(&ring.consumer, consumer);
+  }
+}
+
+TEST_F(LastError, IsTheQueuesOwnOnASharedRing) {
+  SharedCompletions shared(device_);
+  Link good(device_, {.completions = &shared}), bad(device_, {.completions = &shared});
+  good.Connect();
+  bad.Connect();
+  Cpu::Store(&shared.control().consumer, kLocked);
+  PostBurst(bad);
+  ASSERT_TRUE(Await([&] { return bad.a.LastError().has_value(); }));
+  EXPECT_FALSE(good.a.LastError().has_value());
+  Cpu::Store(&shared.control().consumer, 0);
+}
+
+TEST_F(LastError, TellsTheCauseOfAFlushThatAPosterHasSeen) {
+  Link link(device_, {.cq_mode = CqMode::kRing});
+  link.Connect();
+  PostBurst(link);
+  Cpu::Store(link.a.View().control->host_error, device::kErrorValid | uint64_t{5} << 24 | 1);
   EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
 }
 

@@ -31,6 +31,12 @@ inline constexpr int kInvalidCqe = 0xff;
 /// @pre  nothing completes meanwhile
 uint32_t EndOfRing(const device::CqView& ring);
 
+/// The first error of a queue pair among the completions that a ring's posters have not taken yet, as
+/// device::ErrorWord() has it; 0: none. Only looks, so any thread may call it while others drain the ring.
+///
+/// @param consumer_index  of the posters
+uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_t qpn);
+
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {
  public:

@@ -52,8 +52,8 @@ class Endpoint {
   /// Makes the endpoint as new, in whatever state it is: empty queues, no error, another PSN, but the same QP
   /// number and View(). The peer must be reset too; then each connects with the other's new Info().
   ///
-  /// @pre     no kernel uses the queues
-  /// @errors  Error: the firmware refused
+  /// @pre     no kernel uses the queues; with shared completions, no GPU any queue of the ring
+  /// @errors  Error: the firmware refused; a poster that was killed holds the ring of shared completions
   void Reset();
 
   /// The queue pair's state, from the firmware.
@@ -61,7 +61,7 @@ class Endpoint {
   /// @errors  Error
   mlx5::QpState State() const { return qp_.State(); }
 
-  /// Why the send queue failed; empty if it is not known to have failed.
+  /// Why the send queue failed; empty if it is not known to have failed. It only looks, and takes no lock.
   ///
   /// @pre  any thread may call it while kernels run, but none during Connect() or Reset()
   std::optional<QueueError> LastError() const;
@@ -120,6 +120,7 @@ class Endpoint {
   void ServeDoorbell();
 
   void ClearCompletions();
+  uint64_t SendError() const;
   std::string DescribeCompletions() const;
 
   // Members are destroyed from the last to the first: the queue pair, its completion queues, the page

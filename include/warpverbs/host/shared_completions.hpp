@@ -22,6 +22,7 @@ struct SharedCompletionsConfig {
 
 /// Waits until every completion that is on a ring now is delivered to its queue.
 ///
+/// @pre     all posters at work are threads of the host
 /// @errors  false: a poster holds the ring's lock and does not give it back
 bool Settle(device::CompletionRingControl& ring);
 
@@ -29,6 +30,10 @@ bool Settle(device::CompletionRingControl& ring);
 ///
 /// Posters of any of the queues drain it for all of them. Must outlive the endpoints, and no kernel that uses
 /// them may outlive it. Thread-safe.
+///
+/// @pre  no GPU uses any queue of the ring while an endpoint of it is reset or destroyed: host and GPU would
+///       both drain it, and where the GPU is on PCIe the lock does not hold between them
+/// @source  CUDA C++ Programming Guide 13.0, Mapped Memory: atomics on it are not atomic for the host
 class SharedCompletions {
  public:
   /// @param device  must outlive this
