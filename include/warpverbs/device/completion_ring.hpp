@@ -51,9 +51,14 @@ class CompletionRing {
     const arch::CqeTail tail = A::LoadCqeTail(cqe + mlx5::kCqeTailOffset);
     return {.opcode = Opcode(tail),
             .qpn = A::ToBe32(static_cast<uint32_t>(tail.high)).raw & 0xffffff,
-            .user_index = Field(cqe, offsetof(mlx5::Cqe64, srqn_uidx)) & 0xffffff,
+            .user_index = UserIndex(),
             .bytes = Field(cqe, offsetof(mlx5::Cqe64, byte_count)),
             .imm = {A::Load32(Word(cqe, offsetof(mlx5::Cqe64, imm)))}};
+  }
+
+  /// The user index of its queue pair: that of Last(), alone.
+  WARPVERBS_DEVICE uint32_t UserIndex() const {
+    return Field(Cqe(consumer_index_ - 1), offsetof(mlx5::Cqe64, srqn_uidx)) & 0xffffff;
   }
 
   /// Gives the CQEs taken so far back to the NIC. Due before the ring is full, not after each one.

@@ -56,6 +56,7 @@ struct WaitCq {
   WARPVERBS_DEVICE uint32_t Slots(const QueueView&) const { return 1; }
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    if (count == 0) return Nop().Encode<A>(view, index, flags);
     const WqeWriter<A> wqe(view, index);
     wqe.Quad32(1, {0, 0, (count - 1) & mlx5::kCqDbrIndexMask, cqn});
     return wqe.Control(
@@ -82,7 +83,8 @@ struct Message {
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
     if (!Dumps(view)) return EncodeMessages<A>(view, index, flags);
     EncodeMessages<A>(view, index, WithoutCompletion(flags));
-    return Dump{local.bytes != 0 ? local : second}.Encode<A>(view, index + Messages(view), flags);
+    const Dump dump{local.bytes != 0 ? local : second};
+    return dump.Encode<A>(view, index + Messages(view), flags | mlx5::kFence);
   }
 
   WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
@@ -97,6 +99,9 @@ struct Message {
   /// What all but the last message of a long one are.
   static constexpr WqeOpcode kPiece = kIsWriteImm ? WqeOpcode::kRdmaWrite : kOpcode;
 
+  /// The DUMP needs a fence: it would not wait for the answer by itself.
+  ///
+  /// @source  NVIDIA/nvshmem 2d7d25f, gpunetio transport, get with consistency
   WARPVERBS_DEVICE bool Dumps(const QueueView& view) const {
     return kIsRead && (view.flags & kDumpAfterRead) != 0;
   }
@@ -113,22 +118,31 @@ struct Message {
 
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeMessages(const QueueView& view, uint32_t index, uint32_t flags) const {
-    const uint64_t longest = uint64_t{1} << view.log_max_message;
-    RemoteMemory to = remote;
-    for (LocalMemory rest = local;; ++index) {
-      const bool last = !kHasRemote || rest.bytes <= longest;
-      const WqeWriter<A> wqe(view, index);
-      if constexpr (kHasRemote) wqe.Remote(to);
-      uint32_t segments = kHasRemote ? 2 : 1;
-      segments += wqe.Data(segments, {rest.addr, last ? rest.bytes : longest, rest.lkey});
-      segments += wqe.Data(segments, second);
-      const mlx5::Be64 doorbell =
-          wqe.Control({last ? kOpcode : kPiece, segments, last ? flags : WithoutCompletion(flags), imm});
-      if (last) return doorbell;
-      to.addr += longest;
-      rest.addr += longest;
-      rest.bytes -= longest;
+    const ControlFields last{kOpcode, kHasRemote ? 2 : 1, flags, imm};
+    if constexpr (kHasRemote) {
+      const uint64_t longest = uint64_t{1} << view.log_max_message;
+      if (local.bytes > longest) [[unlikely]] {
+        Message piece{remote, {local.addr, longest, local.lkey}, {}};
+        for (uint64_t rest = local.bytes;; ++index) {
+          rest -= piece.local.bytes;
+          if (rest == 0) return piece.EncodeOne<A>(view, index, last);
+          piece.EncodeOne<A>(view, index, {kPiece, 2, WithoutCompletion(flags)});
+          piece.remote.addr += longest;
+          piece.local = {piece.local.addr + longest, rest < longest ? rest : longest, local.lkey};
+        }
+      }
     }
+    return EncodeOne<A>(view, index, last);
+  }
+
+  /// @param control  with the segments before the first entry
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, ControlFields control) const {
+    const WqeWriter<A> wqe(view, index);
+    if constexpr (kHasRemote) wqe.Remote(remote);
+    control.segments += wqe.Data(control.segments, local);
+    control.segments += wqe.Data(control.segments, second);
+    return wqe.Control(control);
   }
 };
 

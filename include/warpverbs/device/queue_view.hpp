@@ -15,7 +15,7 @@ struct QueueControl {
   /// about to be. Both count WQEBBs modulo 2^32: compare by difference, never by size.
   alignas(128) uint64_t tail;
   /// 0, or the first error: kErrorValid | opcode << 32 | syndrome << 24 | vendor syndrome << 16 | WQE index.
-  /// Stays until reset.
+  /// Stays until reset, but for a word that says more: see Producer::Record().
   alignas(128) uint64_t error;
   uint64_t* host_error;         ///< a copy of `error` for the host; nullptr: none
   CompletionRingControl* ring;  ///< where completions arrive; nullptr: the CQ is collapsed
@@ -28,15 +28,16 @@ inline constexpr uint64_t kErrorValid = uint64_t{1} << 63;
 
 /// What a device asks of its posters.
 enum QueueFlags : uint32_t {
-  kRingCq = 1,         ///< completions arrive on QueueControl::ring
-  kDumpAfterRead = 2,  ///< data that was read or fetched is there only after a DUMP of it
+  kRingCq = 1,  ///< completions arrive on QueueControl::ring
+  kDumpAfterRead =
+      2,  ///< what was read or fetched is there only after a DUMP of it; all of a read lies in one memory
 };
 
 /// A send queue and where its completions appear.
 struct QueueView {
   uint8_t* sq;               ///< 64 B * depth
   uint64_t* doorbell;        ///< UAR register, or the host word of a CPU-rung doorbell
-  uint32_t* dbrec;           ///< the send half of the doorbell record; nullptr where the device needs none
+  uint32_t* dbrec;           ///< the send half of the doorbell record; nullptr where a host thread writes it
   const uint8_t* cqe;        ///< the collapsed CQE, or QueueControl::cqe; all 0xff before use
   QueueControl* control;     ///< shared mutable words
   uint32_t qpn_be;           ///< qpn << 8, big-endian
@@ -54,12 +55,14 @@ struct CqView {
   uint32_t depth;      ///< in CQEs; a power of two
 };
 
+inline constexpr uint64_t kRingLocked = uint64_t{1} << 32;
+
 /// A ring of CQEs that the posters of one or more send queues drain for each other.
 struct CompletionRingControl {
-  /// locked << 32 | consumer index, free-running.
+  /// kRingLocked, while somebody drains it, | consumer index, free-running.
   alignas(128) uint64_t consumer;
   CqView cq;                    ///< at least as deep as all its queues together: it cannot overrun
-  QueueControl* const* queues;  ///< by user index, which the CQE names
+  QueueControl* const* queues;  ///< by user index, which the CQE names; nullptr: no queue
 };
 
 /// A receive queue. Its completions arrive on a ring of its own, as deep as the queue.
@@ -67,9 +70,10 @@ struct ReceiveQueueView {
   uint8_t* rq;      ///< stride * depth
   uint32_t* dbrec;  ///< the receive half of the doorbell record
   CqView cq;
-  uint64_t* state;     ///< posted << 32 | taken, both in WQEs: see ReceiveQueue::Save()
-  uint32_t depth;      ///< in WQEs; a power of two, at most 32768
-  uint32_t stride;     ///< of a WQE in bytes: 16 for each scatter entry; a power of two
+  uint64_t* state;                       ///< posted << 32 | taken, both in WQEs: see ReceiveQueue::Save()
+  uint32_t depth;                        ///< in WQEs; a power of two, at most 32768
+  uint32_t stride;                       ///< of a WQE in bytes: 16 for each scatter entry; a power of two
+  const RegionTable* regions = nullptr;  ///< as in QueueControl
   uint32_t first_cqe;  ///< where on the ring the completion of receive 0 is: a reset does not rewind a CQ
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "warpverbs/device/completion_ring.hpp"
-#include "warpverbs/device/memory.hpp"
+#include "warpverbs/device/detail/region_check.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::device {
@@ -28,12 +28,12 @@ class ReceiveQueue {
 
   /// Posts memory for one message, in up to two parts. The NIC knows of it after Submit().
   ///
-  /// @errors  kFull: all receives are posted. kInvalid: two parts, and the WQEs are made for one
+  /// @errors  kFull: all receives are posted. kInvalid: two parts, and the WQEs are made for one; a part of
+  ///          2^31 bytes or more; what a checked build finds
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
     if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
-    if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) {
-      return {.code = Code::kInvalid, .mistake = Mistake::kTooManySlots};
-    }
+    const Mistake mistake = Refusal(local, second);
+    if (mistake != Mistake::kNone) return {.code = Code::kInvalid, .mistake = mistake};
     PostRecv(posted_++, local, second);
     return {};
   }
@@ -98,6 +98,15 @@ class ReceiveQueue {
       : view_(view),
         ring_(view.cq, view.first_cqe + static_cast<uint32_t>(state)),
         posted_(static_cast<uint32_t>(state >> 32)) {}
+
+  WARPVERBS_DEVICE Mistake Refusal(const LocalMemory& local, const LocalMemory& second) const {
+    if (local.bytes >= mlx5::kMaxDataBytes || second.bytes >= mlx5::kMaxDataBytes)
+      return Mistake::kMessageTooLong;
+    if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) return Mistake::kTooManySlots;
+    if constexpr (kChecked)
+      return RegionCheck(view_.regions).Find({.local = local, .second = second, .written = true});
+    return Mistake::kNone;
+  }
 
   WARPVERBS_DEVICE uint32_t taken() const { return ring_.consumer_index() - view_.first_cqe; }
 

@@ -23,18 +23,20 @@ class SendQueue {
 
   WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const Cooperation& cooperation = {})
       : producer_(view), team_(cooperation) {}
+  SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
+  SendQueue& operator=(const SendQueue&) = delete;
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
-  /// With its slots, a post waits for the doorbells before its own. They are rung within a microsecond; it
-  /// gives up after 10 s, or if the abort word is set, and that ends the queue.
+  /// With its slots, a post on a shared queue waits for the doorbells before its own, whatever its limit
+  /// says. They are rung within a microsecond; after 10 s, or if the abort word is set then, it ends the
+  /// queue.
   ///
   /// @param limit  how long to wait for free slots. By default not at all: kFull instead
-  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways it completes with the next one that has it; one in
-  ///               any `depth` slots must have it, and the last one before a Flush()
+  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways it completes with the next one that has it; one in any
+  ///               `depth` slots in a row must have it, whoever posts them, and the last one before a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
-  /// @errors  kFull, kTimeout, kInvalid: nothing was posted. kAborted: the same, or the queue has ended.
-  ///          kError: see the class
+  /// @errors  kFull, kTimeout, kAborted, kInvalid: nothing was posted. kError: see the class
   template <class Operation>
   WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
                                uint32_t flags = mlx5::kCqeAlways) {
@@ -65,7 +67,7 @@ class SendQueue {
   ///
   /// A post that was done before the queue pair failed is kOk as long as that can be told: a collapsed CQ
   /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
-  /// before it are lost. A ring keeps both.
+  /// before it are lost. A ring keeps both. With syndrome 0 the NIC may still execute it, until Reset().
   WARPVERBS_DEVICE Status Test(Ticket ticket) {
     const Code code = producer_.Wait(ticket, {});
     return producer_.Explain(code == Code::kTimeout ? Code::kPending : code);
@@ -139,7 +141,7 @@ class SendQueue {
       const uint32_t lane = Team<A, Warp>::Last(rest);
       if (A::Lane() == lane) posted = PostBy(Team<A, Thread>(Thread{}), operation, limit, flags);
       // Lanes that post alone may have a queue each.
-      if constexpr (!kAlone) producer_.Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
+      if constexpr (!kAlone) producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
       rest &= ~(arch::LaneMask{1} << lane);
     }
     return posted;
@@ -165,7 +167,7 @@ class SendQueue {
     if (team.Leads()) {
       code = producer_.Publish(base, end, doorbell, abort);
     } else {
-      producer_.Follow(end);
+      producer_.tail().Follow(end);
     }
     return team.Share(code);
   }
@@ -177,7 +179,8 @@ class SendQueue {
 /// Slots of a send queue that were reserved together and are published together.
 ///
 /// Until Submit(), this thread posts nothing else to the queue and waits for nothing that another poster
-/// does: no WQE behind these is rung for, and maybe none before them.
+/// does: no WQE behind these is rung for, and maybe none before them. A block's batch sends what the block
+/// has written before Begin().
 template <arch::Arch A, class Sharing, class Cooperation>
 class SendQueue<A, Sharing, Cooperation>::Batch {
  public:
@@ -211,8 +214,11 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
     return {status_, {end_ - 1}};
   }
 
-  /// Submits a batch that was left: other posters may be waiting behind it.
-  WARPVERBS_DEVICE ~Batch() { Submit(); }
+  /// A batch that was left posts NOPs in place of its operations: others may be waiting behind it.
+  WARPVERBS_DEVICE ~Batch() noexcept(false) {
+    if (!submitted_) next_ = end_ - slots_;
+    Submit();
+  }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
@@ -221,9 +227,9 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
 
   WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const Limit& limit)
       : queue_(queue), slots_(slots), abort_(limit.abort) {
-    status_ = slots == 0 || slots > queue.view().depth / queue.team_.size()
-                  ? Invalid(Mistake::kTooManySlots).status
-                  : queue.producer_.Explain(queue.Reserve(queue.team_, slots, limit, base_));
+    const bool fits = slots != 0 && uint64_t{slots} * queue.team_.size() <= queue.view().depth;
+    status_ = fits ? queue.producer_.Explain(queue.Reserve(queue.team_, slots, limit, base_))
+                   : Invalid(Mistake::kTooManySlots).status;
     next_ = base_ + slots * queue.team_.rank();
     end_ = next_ + slots;
   }

@@ -48,6 +48,12 @@ class SharedCompletions {
   /// What its consumers share.
   device::CompletionRingControl& control() const;
 
+  /// Takes the ring from a poster that died with it in hand, which no Reset() can wait for, and gives back
+  /// the places of endpoints that went away meanwhile.
+  ///
+  /// @pre  no kernel uses any queue of the ring
+  void Recover();
+
   /// All of it, in whole pages: what a GPU must map beside the endpoints' own queue memory.
   std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
 
@@ -58,9 +64,12 @@ class SharedCompletions {
     /// @param depth  of the queue, in WQEBBs
     /// @errors  Error: another device, or the ring has no room for one more queue or for such a deep one
     Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue, uint32_t depth);
-    /// Takes what the ring still has for the queue, so that nobody who comes after gets it.
+    /// Takes what the ring still has for the queue, so that nobody who comes after gets it. Where a poster
+    /// holds the ring, nobody gets the place before Recover().
     ///
-    /// @pre  the queue pair is destroyed
+    /// @pre  the queue pair is destroyed; a poster that holds the ring for a second is dead, as it would go
+    /// on
+    ///       to write to the queue's control words
     ~Seat();
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
@@ -70,7 +79,6 @@ class SharedCompletions {
 
    private:
     SharedCompletions& ring_;
-    uint32_t depth_;
     uint32_t user_index_;
   };
 
@@ -82,7 +90,8 @@ class SharedCompletions {
   };
 
   uint32_t Join(device::QueueControl& queue, uint32_t depth);
-  void Leave(uint32_t user_index, uint32_t depth);
+  void Leave(uint32_t user_index);
+  void Free(uint32_t user_index);
   device::QueueControl** queues() const;
 
   const Device& device_;
@@ -93,8 +102,8 @@ class SharedCompletions {
   Umem umem_;
   CompletionQueue cq_;
   std::mutex mutex_;
-  uint32_t used_ = 0;        // CQEs that the queues may have under way; under mutex_
-  std::vector<bool> taken_;  // by user index; under mutex_
+  uint32_t used_ = 0;             // CQEs that the queues may have under way; under mutex_
+  std::vector<uint32_t> depths_;  // of the queues, by user index; 0: a free place. Under mutex_
 };
 
 }  // namespace warpverbs::host

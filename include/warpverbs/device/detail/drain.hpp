@@ -10,8 +10,17 @@ template <arch::Arch A>
 WARPVERBS_DEVICE void Deliver(QueueControl& queue, const arch::CqeTail& tail) {
   auto* const words = reinterpret_cast<uint64_t*>(queue.cqe + mlx5::kCqeTailOffset);
   if (IsError({0, A::Load(words + 1)})) return;
-  A::Store(words, tail.low);
+  if (IsError(tail)) A::Store(words, tail.low);
   A::StoreRelease(words + 1, tail.high);
+}
+
+/// The queue that a user index names; nullptr if it is gone.
+///
+/// The host changes the table while kernels run.
+template <arch::Arch A>
+WARPVERBS_DEVICE QueueControl* QueueOf(const CompletionRingControl& control, uint32_t user_index) {
+  return reinterpret_cast<QueueControl*>(
+      A::Load(reinterpret_cast<const uint64_t*>(control.queues + user_index)));
 }
 
 /// Hands the completions that have arrived on a ring to the queues that they belong to.
@@ -19,15 +28,14 @@ WARPVERBS_DEVICE void Deliver(QueueControl& queue, const arch::CqeTail& tail) {
 /// Any thread may call it. One of them does the work while the others go on.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
-  constexpr uint64_t kLocked = uint64_t{1} << 32;
   const uint64_t consumer = A::Load(&control.consumer);
-  if ((consumer & kLocked) != 0) return;
+  if ((consumer & kRingLocked) != 0) return;
   CompletionRing<A> ring(control.cq, static_cast<uint32_t>(consumer));
   arch::CqeTail tail;
   if (!ring.Next(tail)) return;
-  if (A::CompareSwap(&control.consumer, consumer, consumer | kLocked) != consumer) return;
+  if (A::CompareSwap(&control.consumer, consumer, consumer | kRingLocked) != consumer) return;
   for (uint32_t taken = 1;; ++taken) {
-    QueueControl* const queue = control.queues[ring.Last().user_index];
+    QueueControl* const queue = QueueOf<A>(control, ring.UserIndex());
     if (queue != nullptr) Deliver<A>(*queue, tail);
     if (taken == control.cq.depth || !ring.Next(tail)) break;
   }

@@ -15,7 +15,7 @@ class Producer {
   static constexpr uint64_t kTurnLimitNs = 10'000'000'000;
 
   WARPVERBS_DEVICE explicit Producer(const QueueView& view)
-      : ring_(view), tail_(view.control), complete_(Floor()), room_(static_cast<int32_t>(view.depth)) {}
+      : ring_(view), tail_(view.control), complete_(Floor()), room_(view.depth) {}
 
   WARPVERBS_DEVICE const QueueView& view() const { return ring_.view(); }
   WARPVERBS_DEVICE Tail<A, Sharing>& tail() { return tail_; }
@@ -29,7 +29,7 @@ class Producer {
   }
 
   /// Rings for the WQEs of [base, end) once all earlier ones are handed over, or leaves that to who posts
-  /// behind them: kOk, kAborted or kError.
+  /// behind them: kOk or kError.
   ///
   /// @param doorbell  of the last of them
   WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
@@ -46,12 +46,6 @@ class Producer {
     return Code::kOk;
   }
 
-  /// Another lane of this thread's warp has posted up to `end`.
-  WARPVERBS_DEVICE void Follow(uint32_t end) {
-    tail_.Follow(end);
-    if (IsBefore(complete_, Floor())) complete_ = Floor();  // else it might fall 2^31 behind
-  }
-
   /// Waits until a post is done: kOk, kTimeout, kAborted or kError.
   ///
   /// A ticket of long ago shows as done only beside the present end of the queue, and an error may be known
@@ -59,9 +53,9 @@ class Producer {
   WARPVERBS_DEVICE Code Wait(Ticket ticket, const Limit& limit) {
     bool thorough = false;
     for (Waiter<A> waiter(limit);;) {
-      DrainRing();
       Code code = Probe(ticket, thorough);
       if (code != Code::kPending) return code;
+      DrainRing();
       thorough = !thorough && waiter.IsMilestone();
       if (thorough) {
         tail_.Look();
@@ -82,13 +76,11 @@ class Producer {
   /// lost again and again.
   WARPVERBS_DEVICE Code ReserveInTime(uint32_t slots, const Limit& limit) {
     constexpr uint32_t kMaxLost = 1024;
-    complete_ = Floor();  // what was seen earlier may have been for the end of the queue of long ago
     uint32_t lost = 0;
     for (Waiter<A> waiter(limit);;) {
       if (!HasRoom(slots) && !LookForRoom()) return Code::kError;
       if (HasRoom(slots)) {
         if (tail_.Claim(slots)) return Code::kOk;
-        if (tail_.next() - complete_ > view().depth) complete_ = Floor();  // it was seen long ago
         if (++lost % kMaxLost != 0) continue;
       }
       if (const Code code = waiter.Next(); code != Code::kPending) {
@@ -104,7 +96,7 @@ class Producer {
     const arch::CqeTail cqe = LoadCqe();
     if (IsError(cqe)) Record(ErrorWord(cqe));
     if (A::Load(&view().control->error) != 0) return Failed() == Code::kOk;
-    complete_ = CompletedBelow(cqe, Floor());
+    See(cqe);
     return true;
   }
 
@@ -122,7 +114,7 @@ class Producer {
     if (IsError(cqe)) {
       Record(ErrorWord(cqe));
     } else {
-      complete_ = CompletedBelow(cqe, Floor());
+      See(cqe);
       if (IsBefore(ticket.index, complete_)) return Done();
       if (!thorough) return Code::kPending;
     }
@@ -134,15 +126,14 @@ class Producer {
     if ((view().flags & kRingCq) != 0) Drain<A>(*view().control->ring);
   }
 
-  /// Doorbells leave in order. Giving up leaves a gap for good.
+  /// Doorbells leave in order. Giving up leaves a gap, which ends the queue.
   WARPVERBS_DEVICE Code AwaitTurn(uint32_t base, const uint64_t* abort) {
-    for (Waiter<A> waiter({A::NowNs() + kTurnLimitNs, abort}); !tail_.LookForTurn(base);) {
+    if (tail_.LookForTurn(base)) return Code::kOk;
+    for (Waiter<A> waiter({A::NowNs() + kTurnLimitNs, abort}, true); !tail_.LookForTurn(base);) {
       if (waiter.IsMilestone() && A::Load(&view().control->error) != 0) return Failed();
-      const Code code = waiter.Next();
-      if (code == Code::kPending) continue;
+      if (waiter.Next() == Code::kPending) continue;
       Record(kErrorValid | (base & 0xffff));
-      Failed();
-      return code == Code::kAborted ? code : Code::kError;
+      return Failed();
     }
     return Code::kOk;
   }
@@ -150,37 +141,40 @@ class Producer {
   /// Tells a post that was done before the queue pair failed from one that failed with it.
   WARPVERBS_DEVICE Code Judge(Ticket ticket, uint64_t error_word) {
     if (IsBefore(ticket.index, complete_)) return Done();
-    const Status status = ErrorStatus(error_word);
-    const auto syndrome = static_cast<mlx5::Syndrome>(status.syndrome);
-    if (syndrome == mlx5::Syndrome::kFlushed || syndrome == mlx5::Syndrome::kNone) return Failed();
+    if (Rank(error_word) < 3) return Failed();
     // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
     // it.
     tail_.Look();
-    const uint32_t failed = tail_.next() - static_cast<uint16_t>(tail_.next() - status.wqe_index);
+    const uint32_t failed =
+        tail_.next() - static_cast<uint16_t>(tail_.next() - ErrorStatus(error_word).wqe_index);
     return IsBefore(ticket.index, failed) ? Done() : Failed();
   }
 
-  /// Makes an error the queue's own, unless it has one already, and returns the queue's. What the NIC reports
-  /// takes the place of a sharer that gave up (syndrome 0).
-  WARPVERBS_DEVICE uint64_t Record(uint64_t error_word) {
+  /// Makes an error the queue's own and the host's, unless there is one that says more: a cause says more
+  /// than a flush, and that more than that a poster gave up.
+  WARPVERBS_DEVICE void Record(uint64_t error_word) {
     QueueControl& control = *view().control;
-    uint64_t before = A::CompareSwap(&control.error, 0, error_word);
-    if (before != 0 && ErrorStatus(before).syndrome == 0 && ErrorStatus(error_word).syndrome != 0) {
-      const uint64_t gave_up = before;
-      before = A::CompareSwap(&control.error, gave_up, error_word);
-      if (before == gave_up) before = 0;
+    Raise(&control.error, error_word);
+    if (control.host_error != nullptr) Raise(control.host_error, error_word);
+  }
+
+  WARPVERBS_DEVICE static void Raise(uint64_t* word, uint64_t error_word) {
+    for (uint64_t seen = 0; Rank(seen) < Rank(error_word);) {
+      const uint64_t before = A::CompareSwap(word, seen, error_word);
+      if (before == seen) return;
+      seen = before;
     }
-    if (before != 0) return before;
-    if (control.host_error == nullptr) return error_word;
-    for (uint64_t now = error_word, copied = 0; copied != now; now = A::Load(&control.error)) {
-      A::Store(control.host_error, copied = now);  // again, where another poster has replaced it meanwhile
-    }
-    return error_word;
+  }
+
+  WARPVERBS_DEVICE static uint32_t Rank(uint64_t error_word) {
+    if (error_word == 0) return 0;
+    const auto syndrome = static_cast<mlx5::Syndrome>(ErrorStatus(error_word).syndrome);
+    return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : 3;
   }
 
   /// From now on every post looks at the error first.
   WARPVERBS_DEVICE Code Failed() {
-    room_ = INT32_MIN;
+    room_ = 0;
     return Code::kError;
   }
 
@@ -191,20 +185,24 @@ class Producer {
 
   WARPVERBS_DEVICE arch::CqeTail LoadCqe() const { return A::LoadCqeTail(view().cqe + mlx5::kCqeTailOffset); }
 
+  /// Learns from a completion. It may tell of more than this thread has seen reserved.
+  WARPVERBS_DEVICE void See(const arch::CqeTail& cqe) {
+    complete_ = CompletedBelow(cqe, Floor());
+    if (IsBefore(tail_.next(), complete_)) complete_ = tail_.next();
+  }
+
   /// Below it all is complete, or the slots of what has been reserved would not have been free.
   WARPVERBS_DEVICE uint32_t Floor() const { return tail_.next() - view().depth; }
 
-  /// Where others have posted since the last look, more may be complete than that look has seen reserved.
-  WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const {
-    return static_cast<int32_t>(tail_.next() + slots - complete_) <= room_;
-  }
+  /// What was seen long ago is behind by more than the depth, and so leaves no room.
+  WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const { return tail_.next() + slots - complete_ <= room_; }
 
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 
   SendRing<A> ring_;
   Tail<A, Sharing> tail_;
   uint32_t complete_;  ///< below it all is complete: what was seen last
-  int32_t room_;       ///< the depth, or less than any need once this thread has seen an error
+  uint32_t room_;      ///< the depth, or 0 once this thread has seen an error
 };
 
 }  // namespace warpverbs::device

@@ -19,7 +19,7 @@ class Tail<A, Exclusive> {
   WARPVERBS_DEVICE uint32_t next() const { return next_; }
   WARPVERBS_DEVICE uint32_t turn() const { return next_; }
 
-  WARPVERBS_DEVICE bool Look() { return false; }
+  WARPVERBS_DEVICE void Look() {}
   WARPVERBS_DEVICE bool Claim(uint32_t slots) {
     next_ += slots;
     return true;
@@ -47,11 +47,8 @@ class Tail<A, Shared> {
   /// Below it every WQE is written, and rung or about to be.
   WARPVERBS_DEVICE uint32_t turn() const { return turn_; }
 
-  /// Looks again; true, since there may be news. A CQE that is read later is no older.
-  WARPVERBS_DEVICE bool Look() {
-    See(A::LoadAcquire(word_));
-    return true;
-  }
+  /// Looks again. A CQE that is read later is no older.
+  WARPVERBS_DEVICE void Look() { See(A::LoadAcquire(word_)); }
 
   /// Takes the next `slots` if nothing has changed since the last look (short of exactly 2^32 posts); else
   /// that was a look.

@@ -8,7 +8,9 @@ namespace warpverbs::device {
 template <arch::Arch A>
 class Waiter {
  public:
-  WARPVERBS_DEVICE explicit Waiter(const Limit& limit) : limit_(limit) {}
+  /// @param patient  the first rounds are not worth a dear look
+  WARPVERBS_DEVICE explicit Waiter(const Limit& limit, bool patient = false)
+      : limit_(limit), milestone_(!patient) {}
 
   /// Pauses, then answers kPending to look again, or why to stop.
   ///
@@ -24,13 +26,14 @@ class Waiter {
     return Code::kPending;
   }
 
-  /// True in the first round, in every 64th and after a long pause: for looks that are too dear for each.
+  /// True in the first round of the impatient, in every 64th and after a long pause: for looks that are too
+  /// dear for each.
   WARPVERBS_DEVICE bool IsMilestone() const { return milestone_; }
 
  private:
   Limit limit_;
   uint32_t rounds_ = 0;
-  bool milestone_ = true;
+  bool milestone_;
 };
 
 }  // namespace warpverbs::device
