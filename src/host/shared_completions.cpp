@@ -76,7 +76,7 @@ SharedCompletions::SharedCompletions(const Device& device, const SharedCompletio
                              .umem_id = umem_.id(),
                              .cqes_offset = 0,
                              .dbr_offset = layout_.dbr}),
-      taken_(config.max_queues) {
+      depths_(config.max_queues) {
   auto* const dbr = reinterpret_cast<mlx5::CqDbr*>(pages_.data() + layout_.dbr);
   control().cq = {
       .cqe = reinterpret_cast<uint8_t*>(pages_.data()), .dbrec = &dbr->consumer_index.raw, .depth = depth_};
@@ -99,36 +99,55 @@ uint32_t SharedCompletions::Join(device::QueueControl& queue, uint32_t depth) {
                           " of the ring's " + std::to_string(depth_) + " CQEs",
                       "Make the ring as deep as all its queues together");
   }
-  const auto free = std::find(taken_.begin(), taken_.end(), false);
-  if (free == taken_.end()) {
-    throw CannotShare("the ring has " + std::to_string(taken_.size()) + " queues already",
+  const auto free = std::find(depths_.begin(), depths_.end(), 0);
+  if (free == depths_.end()) {
+    throw CannotShare("the ring has " + std::to_string(depths_.size()) + " queues already",
                       "Raise SharedCompletionsConfig::max_queues");
   }
-  const auto user_index = static_cast<uint32_t>(free - taken_.begin());
-  *free = true;
+  const auto user_index = static_cast<uint32_t>(free - depths_.begin());
+  *free = depth;
   used_ += depth;
   queues()[user_index] = &queue;
   return user_index;
 }
 
-void SharedCompletions::Leave(uint32_t user_index, uint32_t depth) {
+void SharedCompletions::Leave(uint32_t user_index) {
   const std::lock_guard lock(mutex_);
   const bool settled = Settle(control());
   queues()[user_index] = nullptr;
-  if (!settled) return;  // a poster is stuck with completions in hand: nobody else may have this place
-  taken_[user_index] = false;
-  used_ -= depth;
+  // Else a poster is stuck with completions in hand: nobody else may have this place.
+  if (settled) Free(user_index);
+}
+
+void SharedCompletions::Free(uint32_t user_index) {
+  used_ -= depths_[user_index];
+  depths_[user_index] = 0;
+}
+
+void SharedCompletions::Recover() {
+  const std::lock_guard lock(mutex_);
+  device::CompletionRingControl& ring = control();
+  // The dead one may have delivered a part of what it took. The queues have posted more on the strength of
+  // that, so the NIC may be up to two rounds ahead of its index, of which the ring has one.
+  auto consumer = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
+  const uint32_t behind = (EndOfRing(ring.cq) - consumer) & (2 * depth_ - 1);
+  if (behind > depth_) consumer += behind - depth_;
+  Cpu::Store(&ring.consumer, consumer);
+  device::Drain<Cpu>(ring);
+  for (uint32_t i = 0; i < depths_.size(); ++i) {
+    if (depths_[i] != 0 && queues()[i] == nullptr) Free(i);
+  }
 }
 
 SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue,
                               uint32_t depth)
-    : ring_(ring), depth_(depth) {
+    : ring_(ring) {
   if (&ring.device_ != &device) {
     throw CannotShare("they were made on another Device object", "Make both on the same one");
   }
   user_index_ = ring.Join(queue, depth);
 }
 
-SharedCompletions::Seat::~Seat() { ring_.Leave(user_index_, depth_); }
+SharedCompletions::Seat::~Seat() { ring_.Leave(user_index_); }
 
 }  // namespace warpverbs::host

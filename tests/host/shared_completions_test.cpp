@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +17,8 @@ namespace warpverbs::host {
 namespace {
 
 using testing::HasSubstr;
+
+constexpr uint64_t kLocked = uint64_t{1} << 32;
 
 class Shared : public testing::Test {
  protected:
@@ -167,13 +170,36 @@ TEST_F(Shared, EndpointsComeAndGoWhileOthersComplete) {
 
 TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
-  constexpr uint64_t kLocked = uint64_t{1} << 32;
   {
     const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
     Cpu::Store(&ring.control().consumer, kLocked);  // as a poster that was killed in the middle of it
   }
   EXPECT_EQ(ring.control().queues[0], nullptr);
   EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
+  ring.Recover();
+  EXPECT_EQ(Cpu::Load(&ring.control().consumer), 0);
+  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), "it was taken");
+}
+
+TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
+  Link a(device_, {.depth = 8, .completions = &ring}), b(device_, {.depth = 8, .completions = &ring});
+  a.Connect();
+  b.Connect();
+  ASSERT_TRUE(a.Write(7).ok());
+  const uint64_t stuck = Cpu::Load(&ring.control().consumer);
+  ASSERT_TRUE(a.Write(15).ok());
+  ASSERT_TRUE(b.Write(5).ok());
+  Cpu::Store(&ring.control().consumer, stuck | kLocked);  // 20 completions ago, and the ring has 16
+  for (Link* const link : {&a, &b}) {
+    std::memset(link->a.View().control->cqe, kInvalidCqe, sizeof link->a.View().control->cqe);
+  }
+  ring.Recover();
+  EXPECT_EQ(Cpu::Load(&ring.control().consumer), stuck + 20);
+  EXPECT_EQ(a.a.View().cqe[61], 21) << "the newest WQE's index";
+  EXPECT_EQ(b.a.View().cqe[61], 4);
+  EXPECT_TRUE(a.Write(40).ok());
+  EXPECT_TRUE(b.Write(40).ok());
 }
 
 }  // namespace
