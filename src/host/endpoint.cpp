@@ -194,7 +194,7 @@ EndpointInfo Endpoint::Info() const {
 void Endpoint::Connect(const EndpointInfo& peer) {
   if (attempted_) {
     throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(),
-                peer_ ? "it was connected before" : "connecting it failed half-way before",
+                peer_ ? "it was connected before" : "connecting or resetting it failed half-way before",
                 "Call Reset() on both sides first, and connect with the peer's new Info()");
   }
   peer.Check();
@@ -218,17 +218,18 @@ void Endpoint::Connect(const EndpointInfo& peer) {
 }
 
 void Endpoint::Reset() {
-  service_.reset();  // no doorbell comes late
+  service_.reset();   // no doorbell comes late
+  attempted_ = true;  // whatever fails, there is no way on but another Reset()
   qp_.ToReset();
-  peer_.reset();
-  attempted_ = false;
-  psn_ = RandomPsn();
   ClearCompletions();
   *At<mlx5::QpDbr>(layout_.qp_dbr) = {};
   Cpu::Store(&control().tail, 0);
   Cpu::Store(&control().error, 0);
   Cpu::Store(&host_words().error, 0);
   Cpu::Store(&host_words().doorbell, 0);
+  peer_.reset();
+  psn_ = RandomPsn();
+  attempted_ = false;
   if (doorbell_.rung != DoorbellRung::kDevice) ServeDoorbell();
 }
 
@@ -238,7 +239,8 @@ void Endpoint::ClearCompletions() {
     if (!Settle(seat_->ring().control())) {
       throw Error("reset", "QP " + std::to_string(qpn()) + " on " + device_.name(),
                   "a poster holds its ring of shared completions and does not give it back",
-                  "Make new endpoints on a new ring when all kernels have ended");
+                  "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
+                  "again");
     }
   } else if (control().ring != nullptr) {
     Cpu::Store(&control().ring->consumer, EndOfRing(control().ring->cq));
@@ -348,7 +350,7 @@ std::string Endpoint::Describe() const {
   text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
        << doorbell_.why << ")\n";
   if (!peer_) {
-    text << "  path: " << (attempted_ ? "connecting failed" : "not connected") << "\n";
+    text << "  path: " << (attempted_ ? "connecting or resetting failed" : "not connected") << "\n";
     return text.str();
   }
   text << "  path: to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)

@@ -37,12 +37,13 @@ TEST(InfiniBand, AFailedConnectionCanBeTriedAgainAfterAReset) {
   const int kernel = std::exchange(device.context()->cmd_fd, -1);  // a device that is gone for a while
   EXPECT_THROW(a.Connect(b.Info()), Error);
   device.context()->cmd_fd = kernel;
-  EXPECT_THAT(a.Describe(), testing::HasSubstr("path: connecting failed\n"));
+  EXPECT_THAT(a.Describe(), testing::HasSubstr("path: connecting or resetting failed\n"));
   try {
     a.Connect(b.Info());
     FAIL() << "connected after a failure";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("connecting it failed half-way before. Call Reset()"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("connecting or resetting it failed half-way before. Call Reset()"));
   }
   a.Reset();
   a.Connect(b.Info());

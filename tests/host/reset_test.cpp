@@ -148,21 +148,72 @@ TEST_P(Reset, ReceivesGoOnAtAnyPlaceOfTheirRing) {
   }
 }
 
-TEST(ResetOfAHeldRing, IsRefusedInWords) {
-  const Device device;
-  SharedCompletions shared(device, {.depth = 16});
-  Endpoint endpoint(device, {.depth = 8, .completions = &shared});
-  constexpr uint64_t kLocked = uint64_t{1} << 32;
-  Cpu::Store(&shared.control().consumer, kLocked);  // as a poster that was killed with completions in hand
+constexpr uint64_t kLocked = uint64_t{1} << 32;
+
+/// As a poster that is killed with completions in hand.
+void DieWithTheLock(device::CompletionRingControl& ring) {
+  Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | kLocked);
+}
+
+class ResetOfAHeldRing : public testing::Test {
+ protected:
+  Device device_;
+  SharedCompletions shared_{device_, {.depth = 16}};
+  Link link_{device_, {.depth = 8, .completions = &shared_}};
+};
+
+TEST_F(ResetOfAHeldRing, IsRefusedInWords) {
+  DieWithTheLock(shared_.control());
   try {
-    endpoint.Reset();
+    link_.a.Reset();
     FAIL() << "reset a queue whose completions are in somebody's hands";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("a poster holds its ring of shared completions and does not "
-                                                 "give it back. Make new endpoints on a new ring"));
+                                                 "give it back. Call SharedCompletions::Recover()"));
   }
-  Cpu::Store(&shared.control().consumer, 0);
-  endpoint.Reset();
+}
+
+TEST_F(ResetOfAHeldRing, LeavesNothingThatCouldBeConnected) {
+  const uint32_t psn = link_.a.Info().psn;
+  DieWithTheLock(shared_.control());
+  EXPECT_THROW(link_.a.Reset(), Error);
+  EXPECT_EQ(link_.a.Info().psn, psn);
+  EXPECT_THAT(link_.a.Describe(), testing::HasSubstr("path: connecting or resetting failed"));
+  try {
+    link_.a.Connect(link_.b.Info());
+    FAIL() << "connected a queue that is full of the past";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("Call Reset() on both sides first"));
+  }
+}
+
+TEST_F(ResetOfAHeldRing, WorksOnceTheRingIsRecovered) {
+  link_.Connect();
+  ASSERT_TRUE(link_.Write(3).ok());
+  DieWithTheLock(shared_.control());
+  link_.PostWrongWrite();
+  ASSERT_TRUE(Await([&] { return link_.a.LastError().has_value(); }));
+  shared_.Recover();
+  link_.a.Reset();
+  link_.b.Reset();
+  EXPECT_FALSE(link_.a.LastError().has_value());
+  link_.Connect();
+  EXPECT_TRUE(link_.Write(100).ok());
+}
+
+TEST(ResetOfAHeldRingOfItsOwn, Works) {
+  const Device device;
+  Link link(device, {.depth = 8, .cq_mode = CqMode::kRing});
+  link.Connect();
+  ASSERT_TRUE(link.Write(3).ok());
+  DieWithTheLock(*link.a.View().control->ring);
+  link.PostWrongWrite();
+  ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+  link.a.Reset();
+  link.b.Reset();
+  EXPECT_FALSE(link.a.LastError().has_value());
+  link.Connect();
+  EXPECT_TRUE(link.Write(100).ok());
 }
 
 }  // namespace
