@@ -31,7 +31,8 @@ struct CqeTail {
 enum class Scope {
   /// Queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache.
   kGpu,
-  /// Any of them lies in host memory, or threads of other processors post to the queue too.
+  /// Any of them lies in host memory, or threads of other GPUs post to the queue too. A CPU and a GPU cannot
+  /// share a queue: their compare-swaps of one word are not atomic to each other over PCIe.
   kSystem,
 };
 

@@ -7,8 +7,8 @@ namespace warpverbs::arch {
 /// Threads of an AMD GPU, from gfx90a. Queues and control words lie in uncached memory, and every order has
 /// system scope: these GPUs promise nothing less to a NIC.
 ///
-/// The lanes of a wavefront run in lockstep: one lane alone may post to a shared queue, the others would wait
-/// for it. From gfx10 on, a wavefront has 32 lanes: Shuffle() does not reach further there.
+/// The lanes of a wavefront run in lockstep. From gfx10 on a wavefront has 32 lanes: Shuffle() does not reach
+/// further there.
 ///
 /// @source  LLVM 14, AMDGPU Usage, "Memory Model"
 struct Hip {
@@ -87,18 +87,22 @@ struct Hip {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
   }
 
-  /// The assembler chooses: from gfx11 on, the clock answers to a message.
+  /// The assembler knows the GPU: before gfx940 the clock has 25 MHz, from there on 100 MHz, as on all of
+  /// gfx10; from gfx11 on it answers to a message.
   ///
-  /// @source  LLVM 16, AMDGPU, SIDefines.h: `ID_RTN_GET_REALTIME` is 0x83
+  /// @source  LLVM 16, AMDGPU, SIDefines.h: `ID_RTN_GET_REALTIME` is 0x83; ROCm/rccl:
+  /// `VEGA_GPU_RTC_FREQUENCY`
   WARPVERBS_DEVICE static uint64_t NowNs() {
-    constexpr uint64_t kNsPerTick = 10;
     uint64_t ticks;
+    uint32_t ns_per_tick;
     asm volatile(
-        ".if .amdgcn.gfx_generation_number >= 11\n\ts_sendmsg_rtn_b64 %0, 0x83\n.else\n\ts_memrealtime "
-        "%0\n.endif\n"
+        ".if .amdgcn.gfx_generation_number >= 11\n\ts_sendmsg_rtn_b64 %0, 0x83\n"
+        ".else\n\ts_memrealtime %0\n.endif\n"
+        ".if .amdgcn.gfx_generation_number == 9 && .amdgcn.gfx_generation_minor < 4\n\ts_movk_i32 %1, 40\n"
+        ".else\n\ts_movk_i32 %1, 10\n.endif\n"
         "\ts_waitcnt lgkmcnt(0)"
-        : "=s"(ticks)::"memory");
-    return ticks * kNsPerTick;
+        : "=&s"(ticks), "=s"(ns_per_tick)::"memory");
+    return ticks * ns_per_tick;
   }
   WARPVERBS_DEVICE static bool Pause(uint32_t) {
     __builtin_amdgcn_s_sleep(1);

@@ -17,8 +17,8 @@ struct Shared {};
 /// Every thread for itself.
 struct Thread {};
 
-/// The lanes of a warp that are in `lanes`: all of them make every call of the queue together, in any order
-/// with other lanes.
+/// The lanes of a warp that are in `lanes`: all of them make every call together, of one queue, in any order
+/// with other lanes. Where lanes run in lockstep (AMD), only one such team of a warp may post at a time.
 struct Warp {
   /// @param mask  of the caller's warp, the caller among them: 0xffffffff for all 32, A::ActiveLanes() for
   ///               those that are just here

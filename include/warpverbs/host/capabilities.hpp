@@ -20,7 +20,9 @@ struct Capabilities {
   uint8_t max_reads_out = 0;       ///< reads and atomics that a queue pair may have under way
   uint8_t max_reads_in = 0;        ///< and may serve at once
   uint32_t atomic_operations = 0;  ///< bits of mlx5::AtomicOperation
-  uint32_t atomic_sizes = 0;       ///< sum of the sizes in bytes: 4 | 8
+  uint32_t atomic_sizes = 0;       ///< sum of the sizes in bytes: 4 | 8; no 8 where they are big-endian only
+  bool cqe_user_index = false;     ///< completions name their queue pair by its user index
+  bool cross_channel = false;      ///< a queue can wait for the completions of another
   mlx5::TimestampFormat timestamp_format = mlx5::TimestampFormat::kFreeRunning;
   uint16_t min_udp_source_port = 0xc000;  ///< of RoCE v2
   uint16_t max_udp_source_port = 0xffff;

@@ -13,17 +13,24 @@ inline constexpr uint32_t kMaxDepth = 32768;  ///< WQE indices are 16 bits, and 
 
 /// Rounds a queue's depth up to a power of two.
 ///
-/// @param most  the deepest that the device offers
+/// @param most   the deepest that the device offers
+/// @param thing  what the error calls it
 /// @errors  Error: zero, or more than `most`
-constexpr uint32_t RoundDepth(uint32_t depth, uint32_t most = kMaxDepth) {
+constexpr uint32_t RoundDepth(uint32_t depth, uint32_t most = kMaxDepth, const char* thing = "a queue") {
   uint32_t rounded = 1;
   while (rounded < depth && rounded < most) rounded *= 2;
   if (depth == 0 || depth > rounded || rounded > most) {
-    throw Error("create", "a queue of " + std::to_string(depth) + " entries", "the depth is out of range",
-                "Ask for 1 to " + std::to_string(most) + " entries");
+    throw Error("create", std::string(thing) + " of " + std::to_string(depth) + " entries",
+                "the depth is out of range", "Ask for 1 to " + std::to_string(most) + " entries");
   }
   return rounded;
 }
+
+/// How many CQEs a ring has for a queue: room for all, but at least two, since no driver asks for a ring of
+/// one.
+///
+/// @source  Linux 6.6, drivers/infiniband/hw/mlx5/cq.c, mlx5_ib_create_cq(): entries + 1, to a power of two
+constexpr uint32_t RingDepth(uint32_t depth) { return depth < 2 ? 2 : depth; }
 
 /// The words of an endpoint that lie in host memory wherever its queues lie.
 struct HostWords {
@@ -37,8 +44,9 @@ struct QueueSizes {
   uint32_t depth = 1;     ///< of the send queue; in WQEBBs
   uint32_t cq_depth = 1;  ///< in CQEs; 0: completions arrive elsewhere
   uint32_t receive_depth = 0;
-  uint32_t receive_stride = 0;  ///< in bytes
-  bool staged = false;          ///< posters write to a copy of the send queue
+  uint32_t receive_stride = 0;    ///< in bytes
+  uint32_t receive_cq_depth = 0;  ///< in CQEs
+  bool staged = false;            ///< posters write to a copy of the send queue
 };
 
 /// Where the parts of an endpoint lie in its queue memory, in bytes from the start.
@@ -47,7 +55,7 @@ struct QueueLayout {
       : sq(size_t{sizes.receive_stride} * sizes.receive_depth),
         cqes(AlignUp(sq + size_t{64} * sizes.depth, kPage)),
         receive_cqes(AlignUp(cqes + size_t{64} * sizes.cq_depth, kPage)),
-        control(AlignUp(receive_cqes + size_t{64} * sizes.receive_depth, kLine)),
+        control(AlignUp(receive_cqes + size_t{64} * sizes.receive_cq_depth, kLine)),
         ring(control + sizeof(device::QueueControl)),
         ring_queues(ring + sizeof(device::CompletionRingControl)),
         receive_state(ring_queues + sizeof(device::QueueControl*)),

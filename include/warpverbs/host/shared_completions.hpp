@@ -37,7 +37,8 @@ bool Settle(device::CompletionRingControl& ring);
 class SharedCompletions {
  public:
   /// @param device  must outlive this
-  /// @errors  Error: an option is out of range; names the step and the firmware's syndrome
+  /// @errors  Error: an option is out of range; the device's completions do not name their queue; names the
+  /// step and the firmware's syndrome
   explicit SharedCompletions(const Device& device, const SharedCompletionsConfig& config = {});
   SharedCompletions(const SharedCompletions&) = delete;
   SharedCompletions& operator=(const SharedCompletions&) = delete;
