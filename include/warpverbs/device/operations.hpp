@@ -87,6 +87,12 @@ struct Message {
     return dump.Encode<A>(view, index + Messages(view), flags | mlx5::kFence);
   }
 
+  /// Writes the one WQE of a message that is not too long, and no DUMP.
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, uint32_t flags) const {
+    return EncodeAs<A>(view, index, {kOpcode, kHasRemote ? 2 : 1, flags, imm});
+  }
+
   WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
     const uint32_t rights = kIsRead ? uint32_t{kReadable} : kHasRemote ? uint32_t{kWritable} : 0;
     return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead});
@@ -118,26 +124,27 @@ struct Message {
 
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeMessages(const QueueView& view, uint32_t index, uint32_t flags) const {
-    const ControlFields last{kOpcode, kHasRemote ? 2 : 1, flags, imm};
     if constexpr (kHasRemote) {
       const uint64_t longest = uint64_t{1} << view.log_max_message;
       if (local.bytes > longest) [[unlikely]] {
-        Message piece{remote, {local.addr, longest, local.lkey}, {}};
-        for (uint64_t rest = local.bytes;; ++index) {
-          rest -= piece.local.bytes;
-          if (rest == 0) return piece.EncodeOne<A>(view, index, last);
-          piece.EncodeOne<A>(view, index, {kPiece, 2, WithoutCompletion(flags)});
+        Message piece{remote, local, {}};
+        for (uint64_t rest = local.bytes;; rest -= longest, ++index) {
+          const bool is_last = rest <= longest;
+          piece.local.bytes = is_last ? rest : longest;
+          const ControlFields last{kOpcode, 2, flags, imm}, other{kPiece, 2, WithoutCompletion(flags)};
+          const mlx5::Be64 doorbell = piece.template EncodeAs<A>(view, index, is_last ? last : other);
+          if (is_last) return doorbell;
           piece.remote.addr += longest;
-          piece.local = {piece.local.addr + longest, rest < longest ? rest : longest, local.lkey};
+          piece.local.addr += longest;
         }
       }
     }
-    return EncodeOne<A>(view, index, last);
+    return EncodeOne<A>(view, index, flags);
   }
 
   /// @param control  with the segments before the first entry
   template <arch::Arch A>
-  WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, ControlFields control) const {
+  WARPVERBS_DEVICE mlx5::Be64 EncodeAs(const QueueView& view, uint32_t index, ControlFields control) const {
     const WqeWriter<A> wqe(view, index);
     if constexpr (kHasRemote) wqe.Remote(remote);
     control.segments += wqe.Data(control.segments, local);

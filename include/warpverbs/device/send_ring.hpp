@@ -19,7 +19,8 @@ class SendRing {
  public:
   WARPVERBS_DEVICE explicit SendRing(const QueueView& view) : view_(view) {}
 
-  /// Posts any operation: see operations.hpp. Those with a name below are the ones that most ask for.
+  /// Posts any operation: see operations.hpp. Those with a name below take one slot: a message no longer than
+  /// the device's longest.
   template <class Operation>
   WARPVERBS_DEVICE mlx5::Be64 Post(uint32_t index, const Operation& operation,
                                    uint32_t flags = mlx5::kCqeAlways) const {
@@ -28,12 +29,12 @@ class SendRing {
 
   WARPVERBS_DEVICE mlx5::Be64 PostWrite(uint32_t index, const RemoteMemory& remote, const LocalMemory& local,
                                         uint32_t flags = mlx5::kCqeAlways) const {
-    return Post(index, Write(remote, local), flags);
+    return Write(remote, local).template EncodeOne<A>(view_, index, flags);
   }
   WARPVERBS_DEVICE mlx5::Be64 PostWriteImm(uint32_t index, const RemoteMemory& remote,
                                            const LocalMemory& local, mlx5::Be32 imm,
                                            uint32_t flags = mlx5::kCqeAlways) const {
-    return Post(index, WriteImm(remote, local, imm), flags);
+    return WriteImm(remote, local, imm).template EncodeOne<A>(view_, index, flags);
   }
   template <InlineValue T>
   WARPVERBS_DEVICE mlx5::Be64 PostWriteInline(uint32_t index, const RemoteMemory& remote, const T& value,
@@ -42,11 +43,11 @@ class SendRing {
   }
   WARPVERBS_DEVICE mlx5::Be64 PostRead(uint32_t index, const RemoteMemory& remote, const LocalMemory& local,
                                        uint32_t flags = mlx5::kCqeAlways) const {
-    return Post(index, Read(remote, local), flags);
+    return Read(remote, local).template EncodeOne<A>(view_, index, flags);
   }
   WARPVERBS_DEVICE mlx5::Be64 PostSend(uint32_t index, const LocalMemory& local,
                                        uint32_t flags = mlx5::kCqeAlways) const {
-    return Post(index, Send(local), flags);
+    return Send(local).template EncodeOne<A>(view_, index, flags);
   }
 
   /// Hands every WQE below `end` to the NIC; it fetches them when the doorbell rings.
