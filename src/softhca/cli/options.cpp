@@ -84,6 +84,14 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
       "--no-atomics", [&settings] { settings.atomics = false; }, "Devices without atomic operations");
+  app.add_flag_callback(
+      "--big-endian-atomics", [&settings] { settings.host_order_atomics = false; },
+      "Devices that say their atomics of 8 bytes are not in the host's order");
+  app.add_flag_callback(
+      "--no-user-index", [&settings] { settings.user_index = false; },
+      "Devices that say their completions have no user index");
+  app.add_flag_callback(
+      "--no-wait", [&settings] { settings.wait = false; }, "Devices that say they have no WAIT");
   AddMaxMessage(app, settings);
   app.add_flag("--stats", settings.stats,
                "At the program's exit, print how many objects exist and were created");

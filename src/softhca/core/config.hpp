@@ -33,6 +33,10 @@ struct DeviceConfig {
   mlx5::PortType link = mlx5::PortType::kEthernet;
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   bool atomics = true;
+  // What the device says of itself; it does all three whatever it says.
+  bool host_order_atomics = true;
+  bool user_index = true;           ///< in completions
+  bool wait = true;                 ///< for another queue's completions
   uint32_t log_max_message = 30;    ///< log2 of the longest message in bytes
   std::vector<PortConfig> ports{};  ///< port 1 first
 };

@@ -33,7 +33,7 @@ void FillTransport(const DeviceConfig& config, Words page) {
   SetField(page, kRc, true);
   SetField(page, kRoce, ethernet);
   SetField(page, kAtomic, config.atomics);
-  SetField(page, kCd, true);
+  SetField(page, kCd, config.wait);
   SetField(page, kHcaCap2, true);
   SetField(page, kLogMaxMsg, config.log_max_message);
   SetField(page, kLogMaxRaReqQp, limits::kLogReads);
@@ -44,7 +44,7 @@ void FillTransport(const DeviceConfig& config, Words page) {
   SetField(page, kLogMaxAtomicSizeQp, config.atomics ? 3 : 0);
 }
 
-void FillQueues(Words page) {
+void FillQueues(const DeviceConfig& config, Words page) {
   using namespace mlx5::cmd_hca_cap;
   SetField(page, kLogMaxQp, limits::kLogQps);
   SetField(page, kLogMaxQpSz, limits::kLogQueueDepth);
@@ -57,7 +57,7 @@ void FillQueues(Words page) {
   SetField(page, kLogMaxPd, limits::kLogPds);
   SetField(page, kMaxWqeSzSq, limits::kSendWqeBytes);
   SetField(page, kMaxWqeSzRq, limits::kReceiveWqeBytes);
-  SetField(page, kCqeVersion, 1);
+  SetField(page, kCqeVersion, config.user_index ? 1 : 0);
   SetField(page, kCqOi, true);
 }
 
@@ -76,7 +76,7 @@ void FillAtomics(const DeviceConfig& config, Words page) {
   if (!config.atomics) return;
   using namespace mlx5;
   using namespace mlx5::atomic_caps;
-  SetField(page, kAtomicReq8BEndiannessMode, 1);
+  SetField(page, kAtomicReq8BEndiannessMode, config.host_order_atomics ? 1 : 0);
   SetField(page, kSupportedAtomicReq8BEndiannessMode1, true);
   SetField(page, kAtomicOperations,
            kAtomicCompareSwap | kAtomicFetchAdd | kAtomicMaskedCompareSwap | kAtomicMaskedFetchAdd);
@@ -102,7 +102,7 @@ void FillCapabilities(CapabilityPage page, const DeviceConfig& config, Words out
   switch (page) {
     case CapabilityPage::kGeneral:
       FillTransport(config, words);
-      FillQueues(words);
+      FillQueues(config, words);
       FillRegisters(words);
       return;
     case CapabilityPage::kAtomic:

@@ -85,6 +85,9 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
     device.link = settings.link;
     device.mtu = settings.mtu;
     device.atomics = settings.atomics;
+    device.host_order_atomics = settings.host_order_atomics;
+    device.user_index = settings.user_index;
+    device.wait = settings.wait;
     device.log_max_message = settings.log_max_message;
     for (uint32_t port = 1; port <= settings.ports; ++port)
       device.ports.push_back(MakePort(settings.link, i, port));

@@ -5,7 +5,7 @@
 namespace softhca {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, tree, devices, ports, link, mtu, ports_down, atomics,
-                                   log_max_message, stats, verbose)
+                                   host_order_atomics, user_index, wait, log_max_message, stats, verbose)
 
 std::string ToText(const Settings& settings) { return nlohmann::json(settings).dump(); }
 

@@ -20,6 +20,9 @@ struct Settings {
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   std::vector<std::string> ports_down;  ///< "all", a device's name, or name/port
   bool atomics = true;
+  bool host_order_atomics = true;
+  bool user_index = true;
+  bool wait = true;
   uint32_t log_max_message = 30;
   bool stats = false;    ///< count objects, and print the counts at exit
   bool verbose = false;  ///< print each refused command

@@ -105,8 +105,9 @@ TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
 TEST(Launcher, HelpShowsItsOptions) {
   const Result outcome = Softhca("--help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* option : {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics",
-                             "--max-message", "--stats"}) {
+  for (const char* option :
+       {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics", "--big-endian-atomics",
+        "--no-user-index", "--no-wait", "--max-message", "--stats"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
