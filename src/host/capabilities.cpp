@@ -54,6 +54,7 @@ void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
 }  // namespace
 
 Capabilities QueryCapabilities(ibv_context* context) {
+  constexpr uint32_t kHostOrder = 1, kWithUserIndex = 1;
   const ibv_device_attr attributes = QueryAttributes(context);
   const Page general = DemandPage(context, mlx5::CapabilityPage::kGeneral, "general");
   Capabilities capabilities;
@@ -63,6 +64,8 @@ Capabilities QueryCapabilities(ibv_context* context) {
   capabilities.max_receive_bytes = Get(general, mlx5::cmd_hca_cap::kMaxWqeSzRq);
   capabilities.max_cqes =
       1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxCqSz), 23u);  // indices: 24 bits
+  capabilities.cqe_user_index = Get(general, mlx5::cmd_hca_cap::kCqeVersion) == kWithUserIndex;
+  capabilities.cross_channel = Get(general, mlx5::cmd_hca_cap::kCd);
   capabilities.log_max_message = Get(general, mlx5::cmd_hca_cap::kLogMaxMsg);
   capabilities.max_reads_out = static_cast<uint8_t>(std::clamp(attributes.max_qp_init_rd_atom, 0, 128));
   capabilities.max_reads_in = static_cast<uint8_t>(std::clamp(attributes.max_qp_rd_atom, 0, 128));
@@ -70,6 +73,9 @@ Capabilities QueryCapabilities(ibv_context* context) {
     const Page atomic = DemandPage(context, mlx5::CapabilityPage::kAtomic, "atomic");
     capabilities.atomic_operations = Get(atomic, mlx5::atomic_caps::kAtomicOperations);
     capabilities.atomic_sizes = Get(atomic, mlx5::atomic_caps::kAtomicSizeQp);
+    if (Get(atomic, mlx5::atomic_caps::kAtomicReq8BEndiannessMode) != kHostOrder) {
+      capabilities.atomic_sizes &= ~8u;
+    }
   }
   if (Get(general, mlx5::cmd_hca_cap::kRoce)) ReadRocePage(context, capabilities);
   return capabilities;

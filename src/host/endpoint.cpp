@@ -31,16 +31,27 @@ EndpointConfig Checked(const Device& device, LinkLayer link_layer, EndpointConfi
                   std::string("the ") + option + " is out of range", std::string("Choose ") + range);
     }
   };
-  config.depth = RoundDepth(config.depth, device.capabilities().max_send_wqebbs);
+  const Capabilities& capabilities = device.capabilities();
+  const auto demand_capability = [&](bool has, const char* reason, const char* remedy) {
+    if (!has) throw Error("create", "an endpoint on " + device.name(), reason, remedy);
+  };
+  const bool has_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
+  demand_capability(!has_ring || capabilities.cqe_user_index,
+                    "the device's completions do not name their queue, and a ring goes by that",
+                    "Choose CqMode::kCollapsed");
+  demand_capability(!config.wait_on_cq || capabilities.cross_channel,
+                    "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
+  const uint32_t most_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
+  config.depth =
+      RoundDepth(config.depth, has_ring ? most_on_ring : capabilities.max_send_wqebbs, "a send queue");
   if (config.receive_depth != 0) {
-    const uint32_t most_scatter = device.capabilities().max_receive_bytes / mlx5::kSegmentBytes;
+    const uint32_t most_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
     demand(config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
            "number of buffers of a receive", ("1 to " + std::to_string(most_scatter)).c_str());
     config.receive_scatter = std::bit_ceil(config.receive_scatter);
     // The send queue follows the receive queue, and starts at a WQEBB.
     const uint32_t least = mlx5::kWqebbBytes / ReceiveStride(config);
-    config.receive_depth =
-        std::max(RoundDepth(config.receive_depth, device.capabilities().max_send_wqebbs), least);
+    config.receive_depth = std::max(RoundDepth(config.receive_depth, most_on_ring, "a receive queue"), least);
   }
   demand(config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
   demand(config.retry.retry_count <= 7, "retry count", "0 to 7");
@@ -71,10 +82,11 @@ QueueSizes SizesOf(const EndpointConfig& config) {
   const bool has_ring = config.cq_mode == CqMode::kRing;
   return {.depth = config.depth,
           .cq_depth = config.completions != nullptr ? 0
-                      : has_ring                    ? config.depth
+                      : has_ring                    ? RingDepth(config.depth)
                                                     : 1,
           .receive_depth = config.receive_depth,
           .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
+          .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth),
           .staged = config.doorbell == DoorbellRung::kHostPosts};
 }
 
@@ -108,7 +120,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       umem_(device.context(), pages_.data(), pages_.size()),
       seat_(TakeSeat()),
       cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
-      receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_depth, layout_.receive_cqes,
+      receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
                                       layout_.receive_cq_dbr)),
       qp_(device.context(), QueuePairParts()) {
   FillControl();
@@ -309,10 +321,11 @@ device::ReceiveQueueView Endpoint::ReceiveView() const {
           .dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, receive)),
           .cq = {.cqe = At<uint8_t>(layout_.receive_cqes),
                  .dbrec = At<uint32_t>(layout_.receive_cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
-                 .depth = sizes_.receive_depth},
+                 .depth = sizes_.receive_cq_depth},
           .state = At<uint64_t>(layout_.receive_state),
           .depth = sizes_.receive_depth,
           .stride = sizes_.receive_stride,
+          .regions = control().regions,
           .first_cqe = first_receive_cqe_};
 }
 

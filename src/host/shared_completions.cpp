@@ -26,6 +26,15 @@ uint32_t CheckedQueues(const Device& device, uint32_t max_queues) {
   return max_queues;
 }
 
+uint32_t CheckedDepth(const Device& device, uint32_t depth) {
+  if (!device.capabilities().cqe_user_index) {
+    throw Error("create", "shared completions on " + device.name(),
+                "the device's completions do not name their queue",
+                "Give each endpoint a collapsed CQ of its own: CqMode::kCollapsed");
+  }
+  return RingDepth(RoundDepth(depth, device.capabilities().max_cqes, "a ring of shared completions"));
+}
+
 Error CannotShare(const std::string& reason, const std::string& remedy) {
   return {"create", "an endpoint on shared completions", reason, remedy};
 }
@@ -65,7 +74,7 @@ SharedCompletions::Layout::Layout(uint32_t depth, uint32_t max_queues)
 
 SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
     : device_(device),
-      depth_(RoundDepth(config.depth, device.capabilities().max_cqes)),
+      depth_(CheckedDepth(device, config.depth)),
       layout_(depth_, CheckedQueues(device, config.max_queues)),
       pages_(PreparedPages(layout_.bytes, size_t{64} * depth_)),
       uar_(device.context()),

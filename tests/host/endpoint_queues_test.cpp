@@ -17,6 +17,15 @@ using testing::HasSubstr;
 
 class Queues : public testing::Test {
  protected:
+  std::string WhyRefused(const EndpointConfig& config) const {
+    try {
+      const Endpoint endpoint(device_, config);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "it was taken";
+  }
+
   Device device_;
 };
 
@@ -43,6 +52,26 @@ TEST_F(Queues, AReceiveQueueFillsAWqebbSoThatTheSendQueueStartsAtOne) {
   }
 }
 
+TEST_F(Queues, NoRingHasOneCqeAlone) {
+  Link link(device_, {.depth = 1, .cq_mode = CqMode::kRing}, {.receive_depth = 1, .receive_scatter = 4});
+  EXPECT_EQ(link.a.View().depth, 1);
+  EXPECT_EQ(link.a.CompletionView().depth, 2);
+  EXPECT_EQ(link.b.ReceiveView().depth, 1);
+  EXPECT_EQ(link.b.ReceiveView().cq.depth, 2);
+  link.Connect();
+  EXPECT_TRUE(link.Write(9).ok());
+  device::ReceiveQueue<Cpu> receives(link.b.ReceiveView());
+  Queue sends(link.a.View());
+  for (uint32_t i = 0; i < 5; ++i) {
+    ASSERT_TRUE(receives.Post(link.target.Local(0)).ok());
+    receives.Submit();
+    ASSERT_TRUE(sends.Post(device::SendImm(link.source.Local(0), {i}), Within()).status.ok());
+    const device::Received received = receives.Poll(Within());
+    ASSERT_TRUE(received.status.ok());
+    EXPECT_EQ(received.imm.raw, i);
+  }
+}
+
 TEST_F(Queues, WithoutReceivesThereIsNoReceiveView) {
   const Endpoint endpoint(device_);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: none\n"));
@@ -56,7 +85,9 @@ TEST_F(Queues, WithoutReceivesThereIsNoReceiveView) {
 }
 
 TEST_F(Queues, RefusesReceivesOutOfRange) {
-  EXPECT_THROW(Endpoint(device_, {.receive_depth = 32769}), Error);
+  EXPECT_THAT(WhyRefused({.depth = 32769}), HasSubstr("Cannot create a send queue of 32769 entries"));
+  EXPECT_THAT(WhyRefused({.receive_depth = 32769}),
+              HasSubstr("Cannot create a receive queue of 32769 entries"));
   EXPECT_THROW(Endpoint(device_, {.receive_depth = 1, .receive_scatter = 0}), Error);
   try {
     const Endpoint endpoint(device_, {.receive_depth = 1, .receive_scatter = 33});
@@ -141,12 +172,13 @@ TEST_F(Queues, TheSinksKeyOpensNothingElse) {
 }
 
 TEST_F(Queues, AllowedRegionsLieWhereKernelsFindThem) {
-  Link link(device_);
+  Link link(device_, {.receive_depth = 4});
   EXPECT_EQ(link.a.View().control->regions, nullptr);
   const MemoryView local[] = {link.source.region.View()}, remote[] = {link.target.region.View()};
   link.a.AllowRegions(local, remote);
   const device::RegionTable* const table = link.a.View().control->regions;
   ASSERT_NE(table, nullptr);
+  EXPECT_EQ(link.a.ReceiveView().regions, table);
   ASSERT_EQ(table->count, 2);
   EXPECT_EQ(table->regions[0].key_be, link.source.Local(0).lkey.raw);
   EXPECT_EQ(table->regions[1].key_be, link.target.Remote(0).rkey.raw);
@@ -178,7 +210,7 @@ TEST_F(Queues, RefusesToWaitIfItWasNotMadeForIt) {
   Link link(device_);
   link.Connect();
   Queue queue(link.a.View());
-  const device::Posted posted = queue.Post(device::WaitCq{link.b.send_cqn(), 0}, Within());
+  const device::Posted posted = queue.Post(device::WaitCq{link.b.send_cqn(), 1}, Within());
   ASSERT_TRUE(posted.status.ok());
   EXPECT_EQ(queue.Wait(posted.ticket, Within()).syndrome,
             static_cast<uint8_t>(mlx5::Syndrome::kLocalQpOperation));

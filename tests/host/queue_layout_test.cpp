@@ -33,6 +33,23 @@ TEST(RoundDepth, StaysWithinTheDevice) {
   }
 }
 
+TEST(RoundDepth, NamesWhatIsTooDeep) {
+  try {
+    RoundDepth(9, 8, "a receive queue");
+    FAIL() << "took 9 entries";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot create a receive queue of 9 entries: the depth is out of range. Ask for 1 to 8 entries.");
+  }
+}
+
+TEST(RingDepth, IsTheQueuesButNeverOne) {
+  EXPECT_EQ(RingDepth(1), 2);
+  EXPECT_EQ(RingDepth(2), 2);
+  EXPECT_EQ(RingDepth(64), 64);
+}
+
 TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
   for (uint32_t depth = 1; depth <= kMaxDepth; depth *= 2) {
     for (const uint32_t cq_depth : {0u, 1u, depth}) {
@@ -41,6 +58,7 @@ TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
                                   .cq_depth = cq_depth,
                                   .receive_depth = receive_depth,
                                   .receive_stride = 16,
+                                  .receive_cq_depth = receive_depth,
                                   .staged = true});
         EXPECT_EQ(layout.sq, layout.rq + size_t{16} * receive_depth) << "as the firmware expects it";
         EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
