@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "abort.hpp"
 #include "pair.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/signal.hpp"
@@ -113,12 +114,9 @@ TEST_F(Receive, FullQueueSaysSo) {
 }
 
 TEST_F(Receive, PollWithoutASendEndsByItsLimit) {
-  uint64_t abort = 1;
-  device::Limit aborted = Within();
-  aborted.abort = &abort;
   EXPECT_EQ(receives.Poll({}).status.code, Code::kTimeout);
   EXPECT_EQ(receives.Poll({.deadline_ns = Cpu::NowNs() + 1'000'000}).status.code, Code::kTimeout);
-  EXPECT_EQ(receives.Poll(aborted).status.code, Code::kAborted);
+  EXPECT_EQ(receives.Poll(Abort().limit()).status.code, Code::kAborted);
 }
 
 TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndAllReceivesBehindIt) {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <deque>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -87,11 +87,10 @@ TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndLeavesTheOthers) {
 TEST_F(SharedRing, QueuesComeAndGoWhileOthersAreAtWork) {
   constexpr int kCycles = 20;
   Pair& lasting = AddQueue();
-  bool stop = false;
   std::string wrong;
   {
-    std::jthread worker([&] {
-      for (uint64_t value = 0; wrong.empty() && !std::atomic_ref(stop).load(); value += 100)
+    const std::jthread worker([&](const std::stop_token& stop) {
+      for (uint64_t value = 0; wrong.empty() && !stop.stop_requested(); value += 100)
         wrong = RunTraffic<device::Shared>(lasting, 0, 100, value);
     });
     for (int cycle = 0; cycle < kCycles; ++cycle) {
@@ -102,7 +101,6 @@ TEST_F(SharedRing, QueuesComeAndGoWhileOthersAreAtWork) {
       Queue<device::Exclusive> queue(passing.a.View());
       for (int i = 0; i < 4; ++i) passing.PutWord(queue, 100);
     }
-    std::atomic_ref(stop).store(true);
   }
   EXPECT_EQ(wrong, "");
 }

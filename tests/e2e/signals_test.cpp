@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "abort.hpp"
 #include "pair.hpp"
 #include "warpverbs/device/signal.hpp"
 
@@ -39,16 +40,13 @@ TEST_F(Signals, SetReplacesAndAddAdds) {
 }
 
 TEST_F(Signals, WaitWithoutASignalEndsByItsLimit) {
-  uint64_t abort = 1;
   EXPECT_EQ(device::TestSignal<Cpu>(&pair.Target(kWord), Compare::kEqual, 1).code, Code::kPending);
   EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kEqual, 1, {}).code, Code::kTimeout);
   EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kGreaterOrEqual, 1,
                                     {.deadline_ns = Cpu::NowNs() + 1'000'000})
                 .code,
             Code::kTimeout);
-  device::Limit aborted = Within();
-  aborted.abort = &abort;
-  EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kNotEqual, 0, aborted).code,
+  EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kNotEqual, 0, Abort().limit()).code,
             Code::kAborted);
 }
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <optional>
 #include <string>
 #include <thread>
@@ -98,21 +99,10 @@ class Syndromes : public testing::Test {
 
  private:
   void FailAndRecover(Pair& pair, const Case& fault) {
-    Force(pair.device, pair.a, fault.position, fault.syndrome, kVendorSyndrome);
     Queue<Sharing> queue(pair.a.View());
-    std::vector<device::Ticket> tickets;
-    auto batch = queue.Begin(kBatch, Within());
-    for (uint32_t i = 0; i < kBatch; ++i)
-      tickets.push_back(batch.Add(device::Write(pair.Remote(8 * i), pair.Local(8 * i, 8))).ticket);
-    ASSERT_EQ(batch.Submit().status.code, Code::kOk);
-
-    std::vector<Status> others(kBatch);
-    {
-      std::vector<std::jthread> waiters;
-      if (kIsShared) waiters.emplace_back([&] { others = WaitForAll(pair, tickets); });
-      for (uint32_t i = 0; i < kBatch; ++i) ExpectStatus(fault, i, queue.Wait(tickets[i], Within()));
+    for (const std::vector<Status>& seen : Fail(pair, fault, queue)) {
+      for (uint32_t i = 0; i < kBatch; ++i) ExpectStatus(fault, i, seen[i]);
     }
-    for (uint32_t i = 0; kIsShared && i < kBatch; ++i) ExpectStatus(fault, i, others[i]);
     EXPECT_EQ(queue.Flush(Within()).code, Code::kError);
     EXPECT_EQ(pair.PutWord(queue, 0).status.code, Code::kError);
     ExpectLastError(fault, pair.a);
@@ -129,12 +119,40 @@ class Syndromes : public testing::Test {
     pair.Reconnect();  // so that the next failure is at the same indices
   }
 
-  /// From the last to the first: another order than the poster's.
-  static std::vector<Status> WaitForAll(const Pair& pair, const std::vector<device::Ticket>& tickets) {
-    Queue<Sharing> queue(pair.a.View());
-    std::vector<Status> statuses(tickets.size());
-    for (size_t i = tickets.size(); i-- > 0;) statuses[i] = queue.Wait(tickets[i], Within());
-    return statuses;
+  /// Posts what is to fail: on a shared queue two threads do, half of it each, and a third one waits too.
+  ///
+  /// @return  what each thread was told of each operation
+  static std::vector<std::vector<Status>> Fail(const Pair& pair, const Case& fault, Queue<Sharing>& queue) {
+    constexpr uint32_t kPosters = kIsShared ? 2 : 1;
+    Hold hold(pair.device, pair.a);  // until all have posted
+    Force(pair.device, pair.a, fault.position, fault.syndrome, kVendorSyndrome);
+    std::vector<std::vector<Status>> seen(kIsShared ? 3 : 1, std::vector<Status>(kBatch));
+    std::latch posted(kPosters);
+    std::vector<std::jthread> others;
+    if (kIsShared) {
+      others.emplace_back([&] {
+        Queue<Sharing> mine(pair.a.View());
+        Post(pair, mine, kBatch / kPosters);
+        posted.count_down();
+        for (uint32_t i = 0; i < kBatch; ++i) seen[1][i] = mine.Wait({i}, Within());
+      });
+      others.emplace_back([&] {
+        Queue<Sharing> mine(pair.a.View());
+        for (uint32_t i = kBatch; i-- > 0;) seen[2][i] = mine.Wait({i}, Within());
+      });
+    }
+    Post(pair, queue, kBatch / kPosters);
+    posted.arrive_and_wait();
+    hold.Release();
+    for (uint32_t i = 0; i < kBatch; ++i) seen[0][i] = queue.Wait({i}, Within());
+    others.clear();
+    return seen;
+  }
+
+  static void Post(const Pair& pair, Queue<Sharing>& queue, uint32_t writes) {
+    auto batch = queue.Begin(writes, Within());
+    for (uint32_t i = 0; i < writes; ++i) batch.Add(device::Write(pair.Remote(8 * i), pair.Local(8 * i, 8)));
+    EXPECT_EQ(batch.Submit().status.code, Code::kOk);
   }
 };
 using Sharings = testing::Types<device::Exclusive, device::Shared>;

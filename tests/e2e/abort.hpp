@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <thread>
+
+#include "pair.hpp"
+
+namespace warpverbs::e2e {
+
+/// A limit that another thread ends by a word, when the wait has long begun. One wait, one Abort.
+class Abort {
+ public:
+  device::Limit limit() const {
+    device::Limit limit = Within();
+    limit.abort = &word_;
+    return limit;
+  }
+
+ private:
+  void SetLater() {
+    for (device::Waiter<Cpu> waiter(Within(5'000'000)); waiter.Next() == device::Code::kPending;) {
+    }
+    Cpu::Store(&word_, 1);
+  }
+
+  uint64_t word_ = 0;
+  std::jthread setter_{[this] { SetLater(); }};
+};
+
+}  // namespace warpverbs::e2e
