@@ -41,12 +41,15 @@ CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& c
   return create;
 }
 
+arch::CqeTail TailOf(const device::CqView& ring, uint32_t index) {
+  const uint32_t slot = index & (ring.depth - 1);
+  return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
+}
+
 }  // namespace
 
 uint32_t EndOfRing(const device::CqView& ring) {
-  const auto tail = [&](uint32_t slot) {
-    return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
-  };
+  const auto tail = [&](uint32_t slot) { return TailOf(ring, slot); };
   const arch::CqeTail first = tail(0);
   if (device::Opcode(first) == mlx5::CqeOpcode::kInvalid) return 0;
   const bool owner = device::OwnerBit(first);
@@ -66,6 +69,17 @@ uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_
     if (of == qpn && device::IsError(tail)) return device::ErrorWord(tail);
   }
   return 0;
+}
+
+uint64_t ErrorAtEnd(const device::CqView& ring) {
+  uint64_t error = 0;
+  const uint32_t end = EndOfRing(ring);
+  for (uint32_t back = 1; back <= ring.depth; ++back) {
+    const arch::CqeTail cqe = TailOf(ring, end - back);
+    if (!device::IsError(cqe)) break;
+    error = device::ErrorWord(cqe);
+  }
+  return error;
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

@@ -78,6 +78,16 @@ int Rank(uint64_t error_word) {
   return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : 3;
 }
 
+/// Lets a ring no longer end in an error: its newest CQE becomes a completion, which has been taken.
+void ForgetErrorAtEnd(mlx5::Cqe64* ring, uint32_t end, uint32_t depth) {
+  constexpr uint8_t kOwner = 1;
+  uint8_t& op_own = ring[(end - 1) & (depth - 1)].op_own;
+  const auto opcode = static_cast<mlx5::CqeOpcode>(op_own >> 4);
+  if (opcode == mlx5::CqeOpcode::kInvalid) return;
+  op_own =
+      static_cast<uint8_t>(static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend) << 4) | (op_own & kOwner);
+}
+
 QueueSizes SizesOf(const EndpointConfig& config) {
   const bool has_ring = config.cq_mode == CqMode::kRing;
   return {.depth = config.depth,
@@ -264,6 +274,7 @@ void Endpoint::ClearCompletions() {
     const device::ReceiveQueueView view = ReceiveView();
     Cpu::Store(view.state, 0);
     first_receive_cqe_ = EndOfRing(view.cq);
+    ForgetErrorAtEnd(At<mlx5::Cqe64>(layout_.receive_cqes), first_receive_cqe_, view.cq.depth);
   }
 }
 
@@ -285,12 +296,16 @@ uint64_t Endpoint::SendError() const {
 }
 
 std::optional<QueueError> Endpoint::LastError() const {
-  const uint64_t word = SendError();
+  uint64_t word = SendError();
+  const uint64_t received = receive_cq_ ? ErrorAtEnd(ReceiveView().cq) : 0;
+  const bool receiving = Rank(received) > Rank(word);
+  if (receiving) word = received;
   if (word == 0) return std::nullopt;
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
                     .cq_mode = control().ring != nullptr ? CqMode::kRing : CqMode::kCollapsed,
+                    .receiving = receiving,
                     .syndrome = status.syndrome,
                     .vendor_syndrome = status.vendor_syndrome,
                     .opcode = status.opcode,

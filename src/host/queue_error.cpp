@@ -8,6 +8,20 @@
 namespace warpverbs::host {
 namespace {
 
+const char* ReceiveRemedy(mlx5::Syndrome syndrome) {
+  switch (syndrome) {
+    case mlx5::Syndrome::kLocalLength:
+      return "Post receives that are as long as the peer's longest message";
+    case mlx5::Syndrome::kLocalProtection:
+      return "Check the receive's lkey, that the buffer lies in its region, and that it has local_write";
+    case mlx5::Syndrome::kFlushed:
+      return "No send or receive failed before it: look for an error at the peer, and into the kernel log "
+             "(dmesg)";
+    default:
+      return "Look for an error at the peer, and into the kernel log (dmesg)";
+  }
+}
+
 const char* Remedy(mlx5::Syndrome syndrome) {
   switch (syndrome) {
     case mlx5::Syndrome::kLocalLength:
@@ -53,6 +67,10 @@ std::string QueueError::What() const {
   const std::string to = peer ? " to QP " + std::to_string(peer->qpn) + " at " + ToString(peer->gid)
                               : ", which is not connected,";
   const std::string at = " at WQE index " + std::to_string(wqe_index);
+  if (receiving) {
+    return "The receive queue of " + from + to + " failed" + at + ": " + mlx5::Describe(cause) + " " +
+           Numbers(*this) + ". " + ReceiveRemedy(cause) + ".";
+  }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + from + to + " failed" + at +
            ": a poster reserved this WQE and gave up before it rang the doorbell, so nobody after it can "
@@ -65,7 +83,9 @@ std::string QueueError::What() const {
            "flushed after another one had failed " +
            Numbers(*this) + ". " +
            (cq_mode == CqMode::kCollapsed
-                ? "A collapsed CQ has lost the cause: create the endpoint with CqMode::kRing, which keeps it."
+                ? "If a send was the cause, a collapsed CQ has lost it: create the endpoint with "
+                  "CqMode::kRing, which keeps it. Else look at the completions of the receive queue, and at "
+                  "the peer."
                 : "No send failed before it: look at the completions of the receive queue, and at the peer.");
   }
   return "The send queue of " + from + to + " failed in the " + OperationName(opcode) + at + ": " +

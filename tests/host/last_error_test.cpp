@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "link.hpp"
+#include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -148,6 +149,36 @@ TEST_F(LastError, TellsTheCauseOfAFlushThatAPosterHasSeen) {
   PostBurst(link);
   Cpu::Store(link.a.View().control->host_error, device::kErrorValid | uint64_t{5} << 24 | 1);
   EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+}
+
+TEST_F(LastError, TellsWhyAReceiveFailed) {
+  Link link(device_, {}, {.receive_depth = 4});
+  for (int cycle = 0; cycle < 5; ++cycle) {
+    link.Connect();
+    EXPECT_FALSE(link.b.LastError().has_value()) << "cycle " << cycle;
+    device::ReceiveQueue<Cpu> receives(link.b.ReceiveView());
+    for (int i = 0; i < 3; ++i) {
+      device::LocalMemory memory = link.target.Local(0);
+      memory.bytes = i == 1 ? 4 : 8;  // too little for the second message
+      ASSERT_TRUE(receives.Post(memory).ok());
+    }
+    receives.Submit();
+    Queue sends(link.a.View());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(sends.Post(device::Send(link.source.Local(0)), Within()).status.ok());
+    }
+    ASSERT_TRUE(Await([&] { return link.b.LastError().has_value(); }));
+    const QueueError error = *link.b.LastError();
+    EXPECT_TRUE(error.receiving);
+    EXPECT_EQ(error.syndrome, static_cast<uint8_t>(Syndrome::kLocalLength)) << "not the third one's flush";
+    EXPECT_EQ(error.wqe_index, 1);
+    EXPECT_EQ(error.qpn, link.b.qpn());
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_FALSE(link.a.LastError()->receiving);
+    link.a.Reset();
+    link.b.Reset();
+    EXPECT_FALSE(link.b.LastError().has_value());
+  }
 }
 
 TEST_F(LastError, MayBeAskedWhileKernelsRun) {

@@ -49,10 +49,12 @@ TEST(QueueError, HasARemedyForEverySyndrome) {
 }
 
 TEST(QueueError, SaysThatACollapsedCqHasLostTheCauseOfAFlush) {
-  EXPECT_EQ(Failed(Syndrome::kFlushed).What(),
-            "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
-            "request that was flushed after another one had failed (syndrome 0x05, vendor syndrome 0x88). A "
-            "collapsed CQ has lost the cause: create the endpoint with CqMode::kRing, which keeps it.");
+  EXPECT_EQ(
+      Failed(Syndrome::kFlushed).What(),
+      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
+      "request that was flushed after another one had failed (syndrome 0x05, vendor syndrome 0x88). If a "
+      "send was the cause, a collapsed CQ has lost it: create the endpoint with CqMode::kRing, which "
+      "keeps it. Else look at the completions of the receive queue, and at the peer.");
 }
 
 TEST(QueueError, SaysWhereElseToLookForTheCauseOfAFlushOnARing) {
@@ -60,6 +62,19 @@ TEST(QueueError, SaysWhereElseToLookForTheCauseOfAFlushOnARing) {
   error.cq_mode = CqMode::kRing;
   EXPECT_THAT(error.What(),
               AllOf(HasSubstr("the completions of the receive queue"), Not(HasSubstr("CqMode"))));
+}
+
+TEST(QueueError, TellsOfAReceive) {
+  QueueError error = Failed(Syndrome::kLocalLength);
+  error.receiving = true;
+  const std::string what = error.What();
+  EXPECT_THAT(what, testing::StartsWith("The receive queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index "
+                                        "5: "));
+  EXPECT_THAT(what,
+              testing::EndsWith(" (syndrome 0x01, vendor syndrome 0x88). Post receives that are as long "
+                                "as the peer's longest message."));
+  error.syndrome = static_cast<uint8_t>(Syndrome::kFlushed);
+  EXPECT_THAT(error.What(), HasSubstr("No send or receive failed before it"));
 }
 
 TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {

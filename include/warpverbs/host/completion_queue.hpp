@@ -37,6 +37,10 @@ uint32_t EndOfRing(const device::CqView& ring);
 /// @param consumer_index  of the posters
 uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_t qpn);
 
+/// The error that a ring ends in: the first of its newest errors; 0: its newest completion is none. Only
+/// looks.
+uint64_t ErrorAtEnd(const device::CqView& ring);
+
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {
  public:

@@ -61,7 +61,8 @@ class Endpoint {
   /// @errors  Error
   mlx5::QpState State() const { return qp_.State(); }
 
-  /// Why the send queue failed; empty if it is not known to have failed. It only looks, and takes no lock.
+  /// Why the send or the receive queue failed; empty if neither is known to have failed. Of two reasons it
+  /// tells the one that is no mere flush. It only looks, and takes no lock.
   ///
   /// @pre  any thread may call it while kernels run, but none during Connect() or Reset()
   std::optional<QueueError> LastError() const;

@@ -9,12 +9,13 @@
 
 namespace warpverbs::host {
 
-/// Why a send queue failed.
+/// Why a send or a receive queue failed.
 struct QueueError {
   uint32_t qpn = 0;
   std::optional<EndpointInfo> peer{};  ///< none: the queue pair was not connected
   CqMode cq_mode = CqMode::kCollapsed;
-  uint8_t syndrome = 0;  ///< mlx5::Syndrome; 0: a poster gave up its turn, and the NIC reported nothing
+  bool receiving = false;  ///< a receive failed; opcode then says nothing
+  uint8_t syndrome = 0;    ///< mlx5::Syndrome; 0: a poster gave up its turn, and the NIC reported nothing
   uint8_t vendor_syndrome = 0;
   uint8_t opcode = 0;      ///< mlx5::WqeOpcode of the failed WQE
   uint16_t wqe_index = 0;  ///< of the failed WQE, modulo 2^16

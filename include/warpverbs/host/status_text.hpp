@@ -6,7 +6,7 @@
 
 namespace warpverbs::host {
 
-/// Says in words what a call of the data path answered: "kTimeout: the deadline passed".
+/// Says in words what a call of the data path answered: "timeout: the deadline passed".
 std::string Describe(const device::Status& status);
 
 /// Names the operation of a WQE: "RDMA write". Never null.
