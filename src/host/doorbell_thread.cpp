@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <system_error>
 
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -20,7 +22,12 @@ constexpr std::chrono::microseconds kLongestNap{4000};
 
 }  // namespace
 
-DoorbellThread::DoorbellThread() : thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+DoorbellThread::DoorbellThread() try : thread_([this](const std::stop_token& stop) { Run(stop); }) {
+} catch (const std::system_error& error) {
+  throw Error::FromErrno("start", "a thread that rings doorbells", error.code().value(),
+                         "Raise the limit on threads (ulimit -u), or let endpoints share one: "
+                         "EndpointConfig::doorbell_thread");
+}
 
 DoorbellThread::Service::Service(DoorbellThread& thread, const DoorbellRoute& route)
     : thread_(thread), route_(route) {
@@ -82,6 +89,8 @@ void DoorbellThread::Run(const std::stop_token& stop) {
       services = services_;
       served_version_ = version_;
       changed_.notify_all();
+      nap = kShortestNap;  // who comes will ring soon
+      last_doorbell_ns = Cpu::NowNs();
     }
     bool rung = false;
     for (Service* const service : services) rung |= service->Forward();

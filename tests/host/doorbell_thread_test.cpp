@@ -1,13 +1,16 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -69,6 +72,23 @@ TEST(DoorbellThread, CarriesEachDoorbell) {
     queue.Ring(Doorbell(index));
     ASSERT_TRUE(queue.AwaitDoorbell(Doorbell(index)));
   }
+}
+
+TEST(DoorbellThread, SaysInWordsThatThereIsNoThreadLeft) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);  // no thread has room for its stack
+  std::string what;
+  try {
+    const DoorbellThread thread;
+  } catch (const Error& error) {
+    what = error.what();
+  }
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_NE(what.find("Cannot start a thread that rings doorbells: "), std::string::npos) << what;
+  EXPECT_NE(what.find("EndpointConfig::doorbell_thread"), std::string::npos) << what;
 }
 
 TEST(DoorbellThread, CarriesADoorbellLikeTheOneBefore) {

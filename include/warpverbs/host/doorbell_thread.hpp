@@ -27,6 +27,7 @@ struct DoorbellRoute {
 /// one after that may wait for four milliseconds.
 class DoorbellThread {
  public:
+  /// @errors  Error: the system has no thread left
   DoorbellThread();
   /// @pre  no queue is served any more
   ~DoorbellThread() = default;
@@ -63,7 +64,7 @@ class DoorbellThread {
   std::condition_variable_any changed_;
   std::vector<Service*> services_;    // under mutex_
   std::atomic<uint64_t> version_{0};  // of services_; changes under mutex_
-  uint64_t served_version_ = 0;       // what the thread goes by; under mutex_
+  uint64_t served_version_ = 0;       // what the thread goes by; it alone writes it, under mutex_
   std::jthread thread_;               // the last member: it ends before the others do
 };
 
