@@ -50,13 +50,12 @@ constexpr size_t AlignUp(size_t value, size_t to) { return (value + to - 1) / to
 }  // namespace
 
 bool Settle(device::CompletionRingControl& ring) {
-  constexpr uint64_t kLocked = uint64_t{1} << 32;
   const auto first = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
   for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kSettleLimitNs});;) {
     device::Drain<Cpu>(ring);
     const uint64_t consumer = Cpu::LoadAcquire(&ring.consumer);
     const auto index = static_cast<uint32_t>(consumer);
-    if ((consumer & kLocked) == 0) {
+    if ((consumer & device::kRingLocked) == 0) {
       arch::CqeTail tail;
       // While other queues complete the ring may never be empty; but then all that was in it is taken.
       if (index - first >= ring.cq.depth) return true;

@@ -16,7 +16,6 @@ using mlx5::Syndrome;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr uint64_t kLocked = uint64_t{1} << 32;
 constexpr auto kRemoteAccess = static_cast<uint8_t>(Syndrome::kRemoteAccess);
 
 class LastError : public testing::Test {
@@ -120,12 +119,12 @@ TEST_F(LastError, NeedsNotTheLockThatAPosterDiedWith) {
     ASSERT_TRUE(link.Write(3).ok());
     device::CompletionRingControl& ring = *link.a.View().control->ring;
     const uint64_t consumer = Cpu::Load(&ring.consumer);
-    Cpu::Store(&ring.consumer, consumer | kLocked);
+    Cpu::Store(&ring.consumer, consumer | device::kRingLocked);
     PostBurst(link);
     ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
     EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
     EXPECT_EQ(link.a.LastError()->wqe_index, 3);
-    EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | kLocked);
+    EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | device::kRingLocked);
     EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "it takes nothing from the ring";
     Cpu::Store(&ring.consumer, consumer);
   }
@@ -136,7 +135,7 @@ TEST_F(LastError, IsTheQueuesOwnOnASharedRing) {
   Link good(device_, {.completions = &shared}), bad(device_, {.completions = &shared});
   good.Connect();
   bad.Connect();
-  Cpu::Store(&shared.control().consumer, kLocked);
+  Cpu::Store(&shared.control().consumer, device::kRingLocked);
   PostBurst(bad);
   ASSERT_TRUE(Await([&] { return bad.a.LastError().has_value(); }));
   EXPECT_FALSE(good.a.LastError().has_value());

@@ -148,11 +148,9 @@ TEST_P(Reset, ReceivesGoOnAtAnyPlaceOfTheirRing) {
   }
 }
 
-constexpr uint64_t kLocked = uint64_t{1} << 32;
-
 /// As a poster that is killed with completions in hand.
 void DieWithTheLock(device::CompletionRingControl& ring) {
-  Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | kLocked);
+  Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | device::kRingLocked);
 }
 
 class ResetOfAHeldRing : public testing::Test {

@@ -18,8 +18,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr uint64_t kLocked = uint64_t{1} << 32;
-
 class Shared : public testing::Test {
  protected:
   std::string WhyRefused(SharedCompletions& ring, const EndpointConfig& asked) const {
@@ -172,7 +170,8 @@ TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
   {
     const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
-    Cpu::Store(&ring.control().consumer, kLocked);  // as a poster that was killed in the middle of it
+    Cpu::Store(&ring.control().consumer,
+               device::kRingLocked);  // as a poster that was killed in the middle of it
   }
   EXPECT_EQ(ring.control().queues[0], nullptr);
   EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
@@ -190,7 +189,8 @@ TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {
   const uint64_t stuck = Cpu::Load(&ring.control().consumer);
   ASSERT_TRUE(a.Write(15).ok());
   ASSERT_TRUE(b.Write(5).ok());
-  Cpu::Store(&ring.control().consumer, stuck | kLocked);  // 20 completions ago, and the ring has 16
+  Cpu::Store(&ring.control().consumer,
+             stuck | device::kRingLocked);  // 20 completions ago, and the ring has 16
   for (Link* const link : {&a, &b}) {
     std::memset(link->a.View().control->cqe, kInvalidCqe, sizeof link->a.View().control->cqe);
   }

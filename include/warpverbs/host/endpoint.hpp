@@ -43,7 +43,8 @@ class Endpoint {
   /// What the peer needs for its Connect().
   EndpointInfo Info() const;
 
-  /// Takes the queue pair from RESET to RTS; once. Writes posted before the peer connects are retried.
+  /// Takes the queue pair from RESET to RTS; once between resets. Writes posted before the peer connects are
+  /// retried.
   ///
   /// @errors  Error: a peer that cannot be reached, which leaves the endpoint as it was; a step that the
   ///          firmware refused, or a second call: call Reset() first
@@ -94,11 +95,12 @@ class Endpoint {
   /// The CQ of the send queue, which a WAIT names.
   uint32_t send_cqn() const { return seat_ ? seat_->ring().cqn() : cq_->cqn(); }
 
-  /// How far a poster's releases must reach: which arch to launch.
+  /// How far a poster's releases must reach: which arch to launch. Today always the system, since all queues
+  /// lie in host memory.
   arch::Scope ReleaseScope() const { return arch::Scope::kSystem; }
 
-  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map. A ring of
-  /// shared completions has its own.
+  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map, and at the
+  /// same addresses, for the words in it point to each other. A ring of shared completions has its own.
   std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
 
   /// Says in lines of text what was chosen and why.

@@ -25,12 +25,14 @@ struct EndpointConfig {
                                  ///< that a completion may overtake
   bool wait_on_cq = false;       ///< WAIT may be posted
   DoorbellRung doorbell = DoorbellRung::kProbe;
-  DoorbellProbe probe_doorbell{};             ///< whether the processor that posts can ring; empty: it can
-  DoorbellThread* doorbell_thread = nullptr;  ///< rings where the host does; nullptr: one of its own
-  uint8_t port = 0;                           ///< 0: the first active one
-  int gid_index = -1;                         ///< -1: the best by Score()
-  uint16_t pkey_index = 0;                    ///< InfiniBand partition
-  bool remote_read = true;                    ///< the peer may read; a region's rkey must allow it too
+  DoorbellProbe probe_doorbell{};  ///< whether the processor that posts can ring; empty: it can
+  DoorbellThread* doorbell_thread =
+      nullptr;              ///< rings where the host does; nullptr: one of its own. A thread
+                            ///< is busy while doorbells come: let many endpoints share
+  uint8_t port = 0;         ///< 0: the first active one
+  int gid_index = -1;       ///< -1: the best by Score()
+  uint16_t pkey_index = 0;  ///< InfiniBand partition
+  bool remote_read = true;  ///< the peer may read; a region's rkey must allow it too
   bool remote_write = true;
   bool remote_atomic = true;  ///< where the device has atomics
   PathConfig path{};
