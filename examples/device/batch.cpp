@@ -15,14 +15,16 @@ WARPVERBS_DEVICE device::Status PutColumn(const device::QueueView& view, const d
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Limit limit = TenSeconds<A>();
   auto batch = queue.Begin(kRows + 1, limit);
-  for (uint32_t row = 0; row < kRows; ++row) {
+  device::Status status = batch.status();
+  for (uint32_t row = 0; row < kRows && status.ok(); ++row) {
     const device::RemoteMemory to{matrix.addr + row * pitch * 8, matrix.rkey};
     const device::LocalMemory from{column.addr + row * 8, 8, column.lkey};
-    batch.Add(device::Write(to, from), mlx5::kCqeOnError);
+    status = batch.Add(device::Write(to, from), mlx5::kCqeOnError).status;
   }
-  batch.Add(device::FetchAdd(columns, uint64_t{1}));
+  if (status.ok()) status = batch.Add(device::FetchAdd(columns, uint64_t{1})).status;
   const device::Posted posted = batch.Submit();
-  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  if (status.ok()) status = posted.status;
+  if (status.ok()) status = queue.Wait(posted.ticket, limit);
   queue.Save();
   return status;
 }

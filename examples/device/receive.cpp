@@ -25,19 +25,21 @@ template <class A>
 WARPVERBS_DEVICE device::Status TakeAll(const device::ReceiveQueueView& view,
                                         const device::LocalMemory& place, uint64_t* sum) {
   device::ReceiveQueue<A> queue(view);
-  for (uint32_t i = 0; i < kReceives; ++i)
-    queue.Post({place.addr + i * place.bytes, place.bytes, place.lkey});
+  device::Status status;
+  for (uint32_t i = 0; i < kReceives && status.ok(); ++i)
+    status = queue.Post({place.addr + i * place.bytes, place.bytes, place.lkey});
   queue.Submit();
-  for (uint32_t i = 0; i < kMessages; ++i) {
+  for (uint32_t i = 0; i < kMessages && status.ok(); ++i) {
     const device::Received received = queue.Poll(TenSeconds<A>());
-    if (!received.status.ok()) return received.status;
+    status = received.status;
+    if (!status.ok()) break;
     const uint64_t word = place.addr + received.index % kReceives * place.bytes;
     *sum += *reinterpret_cast<const uint64_t*>(word);
-    queue.Post({word, place.bytes, place.lkey});
+    status = queue.Post({word, place.bytes, place.lkey});
     queue.Submit();
   }
   queue.Save();
-  return {};
+  return status;
 }
 
 int main(int argc, char** argv) {

@@ -20,10 +20,11 @@ template <class A>
 WARPVERBS_DEVICE void TakeTwo(const device::ReceiveQueueView& view, const device::LocalMemory& first,
                               const device::LocalMemory& second, device::Received (&received)[2]) {
   device::ReceiveQueue<A> queue(view);
-  queue.Post(first);
-  queue.Post(second);
+  device::Status status = queue.Post(first);
+  if (status.ok()) status = queue.Post(second);
   queue.Submit();
-  for (device::Received& next : received) next = queue.Poll(TenSeconds<A>());
+  for (device::Received& next : received)
+    next = status.ok() ? queue.Poll(TenSeconds<A>()) : device::Received{.status = status};
   queue.Save();
 }
 

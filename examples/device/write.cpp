@@ -5,7 +5,8 @@ using namespace warpverbs;
 
 // A queue lives in registers; Exclusive says that nobody else posts to it meanwhile. A post gives a ticket.
 // Once the ticket is done, the peer's memory has been written and the local memory may change again. Save()
-// leaves the end of the queue to the next kernel.
+// leaves the end of the queue to the next kernel. On a GPU take arch::CudaSystem: the queues lie in host
+// memory, as Endpoint::ReleaseScope() says.
 template <class A>
 WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from) {

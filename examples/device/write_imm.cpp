@@ -18,9 +18,9 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
 template <class A>
 WARPVERBS_DEVICE device::Received Take(const device::ReceiveQueueView& view) {
   device::ReceiveQueue<A> queue(view);
-  queue.Post({});
+  device::Received received{.status = queue.Post({})};
   queue.Submit();
-  const device::Received received = queue.Poll(TenSeconds<A>());
+  if (received.status.ok()) received = queue.Poll(TenSeconds<A>());
   queue.Save();
   return received;
 }
