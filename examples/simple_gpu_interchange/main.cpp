@@ -25,6 +25,9 @@ struct Options {
   int value = 42;
   std::string processor = "cpu";
   std::string nic;
+
+  bool on_cpu() const { return processor == "cpu"; }
+  int gpu() const { return std::stoi(processor.substr(5)); }
 };
 
 void ListPorts() {
@@ -58,7 +61,10 @@ void Exchange(const Options& options) {
   const host::Device here(name), there(name);
 
   std::puts("4. Creating two endpoints");
-  host::Endpoint sender(here), receiver(there);
+  host::EndpointConfig config;
+  if (!options.on_cpu())
+    config.probe_doorbell = [gpu = options.gpu()](uint64_t* doorbell) { return CanRing(gpu, doorbell); };
+  host::Endpoint sender(here, config), receiver(there);
   std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
 
   std::puts("5. Connecting them");
@@ -78,9 +84,10 @@ void Exchange(const Options& options) {
                 .source = {.addr = from.addr, .bytes = options.bytes, .lkey = mlx5::ToBe32(from.lkey)},
                 .target = {.addr = to.addr, .rkey = mlx5::ToBe32(to.rkey)},
                 .value = value};
-  Verify(options.processor == "cpu" ? RunOnCpu(job)
-                                    : RunOnCuda(std::stoi(options.processor.substr(5)), job,
-                                                {sender.QueueMemory(), source.bytes(), target.bytes()}),
+  Verify(options.on_cpu()
+             ? RunOnCpu(job)
+             : RunOnCuda(options.gpu(), job, sender.doorbell_rung() == host::DoorbellRung::kDevice,
+                         {sender.QueueMemory(), source.bytes(), target.bytes()}),
          options.bytes);
 
   std::puts("8. Cleaning up");

@@ -3,7 +3,9 @@
 
 #include "cuda.hpp"
 
-Outcome RunOnCuda(int gpu, const Job&, const std::vector<std::span<std::byte>>&) {
+bool CanRing(int, uint64_t*) { return false; }
+
+Outcome RunOnCuda(int gpu, const Job&, bool, const std::vector<std::span<std::byte>>&) {
   throw std::runtime_error("Cannot use cuda:" + std::to_string(gpu) +
                            ": this program was built without CUDA. Configure it with -DWARPVERBS_CUDA=ON.");
 }
