@@ -71,13 +71,6 @@ mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
   return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
 }
 
-/// How much an error word tells: a cause more than a flush, and that more than that a poster gave up.
-int Rank(uint64_t error_word) {
-  if (error_word == 0) return 0;
-  const auto syndrome = static_cast<mlx5::Syndrome>(device::ErrorStatus(error_word).syndrome);
-  return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : 3;
-}
-
 /// Lets a ring no longer end in an error: its newest CQE becomes a completion, which has been taken.
 void ForgetErrorAtEnd(mlx5::Cqe64* ring, uint32_t end, uint32_t depth) {
   constexpr uint8_t kOwner = 1;
@@ -283,7 +276,7 @@ void Endpoint::ClearCompletions() {
 uint64_t Endpoint::SendError() const {
   uint64_t word = Cpu::Load(&host_words().error);
   const auto consider = [&word](uint64_t other) {
-    if (Rank(other) > Rank(word)) word = other;
+    if (device::ErrorRank(other) > device::ErrorRank(word)) word = other;
   };
   const device::CompletionRingControl* const ring = control().ring;
   const uint64_t waiting =
@@ -298,7 +291,7 @@ uint64_t Endpoint::SendError() const {
 std::optional<QueueError> Endpoint::LastError() const {
   uint64_t word = SendError();
   const uint64_t received = receive_cq_ ? ErrorAtEnd(ReceiveView().cq) : 0;
-  const bool receiving = Rank(received) > Rank(word);
+  const bool receiving = device::ErrorRank(received) > device::ErrorRank(word);
   if (receiving) word = received;
   if (word == 0) return std::nullopt;
   const device::Status status = device::ErrorStatus(word);

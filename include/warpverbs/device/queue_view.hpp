@@ -65,7 +65,7 @@ struct CompletionRingControl {
   QueueControl* const* queues;  ///< by user index, which the CQE names; nullptr: no queue
 };
 
-/// A receive queue. Its completions arrive on a ring of its own, as deep as the queue.
+/// A receive queue. Its completions arrive on a ring of its own, at least as deep as the queue.
 struct ReceiveQueueView {
   uint8_t* rq;      ///< stride * depth
   uint32_t* dbrec;  ///< the receive half of the doorbell record

@@ -4,6 +4,7 @@
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/device/status.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
 
 /// Reads what the last 16 bytes of a CQE say, and the word that keeps a queue's first error.
 namespace warpverbs::device {
@@ -49,6 +50,15 @@ WARPVERBS_HOST_DEVICE constexpr Status ErrorStatus(uint64_t error_word) {
           .vendor_syndrome = static_cast<uint8_t>(error_word >> 16),
           .opcode = static_cast<uint8_t>(error_word >> 32),
           .wqe_index = static_cast<uint16_t>(error_word)};
+}
+
+/// How much an error word says: 0 is no error, 1 that a poster gave up, 2 a flush, kCause why the queue pair
+/// failed.
+inline constexpr uint32_t kCause = 3;
+WARPVERBS_HOST_DEVICE constexpr uint32_t ErrorRank(uint64_t error_word) {
+  if (error_word == 0) return 0;
+  const auto syndrome = static_cast<mlx5::Syndrome>(ErrorStatus(error_word).syndrome);
+  return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : kCause;
 }
 
 }  // namespace warpverbs::device

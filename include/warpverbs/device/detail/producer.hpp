@@ -3,7 +3,6 @@
 #include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/detail/tail.hpp"
 #include "warpverbs/device/send_ring.hpp"
-#include "warpverbs/mlx5/syndrome.hpp"
 
 namespace warpverbs::device {
 
@@ -141,7 +140,7 @@ class Producer {
   /// Tells a post that was done before the queue pair failed from one that failed with it.
   WARPVERBS_DEVICE Code Judge(Ticket ticket, uint64_t error_word) {
     if (IsBefore(ticket.index, complete_)) return Done();
-    if (Rank(error_word) < 3) return Failed();
+    if (ErrorRank(error_word) < kCause) return Failed();
     // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
     // it.
     tail_.Look();
@@ -159,17 +158,11 @@ class Producer {
   }
 
   WARPVERBS_DEVICE static void Raise(uint64_t* word, uint64_t error_word) {
-    for (uint64_t seen = 0; Rank(seen) < Rank(error_word);) {
+    for (uint64_t seen = 0; ErrorRank(seen) < ErrorRank(error_word);) {
       const uint64_t before = A::CompareSwap(word, seen, error_word);
       if (before == seen) return;
       seen = before;
     }
-  }
-
-  WARPVERBS_DEVICE static uint32_t Rank(uint64_t error_word) {
-    if (error_word == 0) return 0;
-    const auto syndrome = static_cast<mlx5::Syndrome>(ErrorStatus(error_word).syndrome);
-    return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : 3;
   }
 
   /// From now on every post looks at the error first.
