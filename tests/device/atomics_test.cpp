@@ -118,10 +118,10 @@ TEST_F(AtomicImage, FetchedValueIsDumpedWhereTheDeviceNeedsIt) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
             Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {0}}, 8)
                     .Bytes(kIndex, mlx5::kCqeOnError) +
-                dump.Bytes(kIndex + 1));
+                dump.Bytes(kIndex + 1, mlx5::kCqeAlways | mlx5::kFence));
   const std::string swap = Encode(Swap(kRemote, kA, kFetched));
   EXPECT_EQ(swap.size(), 3 * mlx5::kWqebbBytes) << "the dump completes for the two slots";
-  EXPECT_EQ(swap.substr(128), dump.Bytes(kIndex + 2));
+  EXPECT_EQ(swap.substr(128), dump.Bytes(kIndex + 2, mlx5::kCqeAlways | mlx5::kFence));
   EXPECT_EQ(FetchAdd(kRemote, kA).Slots(queue_.View()), 1U) << "nobody looks at the sink";
   EXPECT_EQ(Swap(kRemote, kA).Slots(queue_.View()), 3U);
 }

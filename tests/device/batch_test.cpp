@@ -71,6 +71,36 @@ TYPED_TEST(BatchTest, EmptyOneIsNopsToo) {
   EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
 }
 
+TYPED_TEST(BatchTest, OneThatWasLeftPostsNopsAndTheQueueGoesOn) {
+  {
+    auto batch = this->queue_.Begin(3);
+    ASSERT_TRUE(batch.Add(this->WriteOne()).status.ok());
+  }
+  const Posted behind = this->queue_.Post(Nop());
+  ASSERT_TRUE(behind.status.ok());
+  EXPECT_EQ(behind.ticket.index, 3U);
+  this->StepAll();
+  EXPECT_THAT(this->nic_.opcodes(),
+              ElementsAre(WqeOpcode::kNop, WqeOpcode::kNop, WqeOpcode::kNop, WqeOpcode::kNop));
+  EXPECT_EQ(this->to_, 0U) << "nothing is written";
+  EXPECT_TRUE(this->queue_.Test(behind.ticket).ok());
+}
+
+TYPED_TEST(BatchTest, SecondSubmitDoesNothing) {
+  auto batch = this->queue_.Begin(1);
+  batch.Add(this->WriteOne());
+  ASSERT_TRUE(batch.Submit().status.ok());
+  ASSERT_TRUE(this->queue_.Post(Nop()).status.ok());
+  const uint64_t doorbell = this->memory_.doorbell, tail = this->memory_.control.tail;
+  const Posted again = batch.Submit();
+  EXPECT_TRUE(again.status.ok());
+  EXPECT_EQ(again.ticket.index, 0U);
+  EXPECT_EQ(this->memory_.doorbell, doorbell);
+  EXPECT_EQ(this->memory_.control.tail, tail);
+  this->StepAll();
+  EXPECT_EQ(this->nic_.next(), 2U);
+}
+
 TYPED_TEST(BatchTest, TakesOperationsOfSeveralSlots) {
   this->memory_.log_max_message = 3;
   SendQueue<Cpu, TypeParam> queue(this->memory_.View());

@@ -3,6 +3,7 @@
 
 #include "test_nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/device/signal.hpp"
 
@@ -138,6 +139,27 @@ TEST_F(Checked, BatchesCheckWhatIsAdded) {
   EXPECT_EQ(batch.Add(Write(kThere, {0x1000, 1, Key(9)})).status.mistake, Mistake::kUnknownLkey);
   EXPECT_TRUE(batch.Add(Write(kThere, kHere)).status.ok());
   EXPECT_TRUE(batch.Add(Write(kThere, kHere)).status.ok()) << "the slot of the refused one is free";
+}
+
+TEST_F(Checked, ReceivesAreHeldAgainstTheirQueuesTable) {
+  mlx5::Wqebb memory[4] = {};
+  TestCq cq(4);
+  uint32_t record = 0;
+  uint64_t state = 0;
+  const ReceiveQueueView view{.rq = memory[0].bytes,
+                              .dbrec = &record,
+                              .cq = cq.View(),
+                              .state = &state,
+                              .depth = 4,
+                              .stride = 32,
+                              .regions = &table_,
+                              .first_cqe = 0};
+  ReceiveQueue<Cpu> queue(view);
+  EXPECT_EQ(queue.Post({0x1000, 1, Key(9)}).mistake, Mistake::kUnknownLkey);
+  EXPECT_EQ(queue.Post({0x1000, 0x101, Key(1)}).mistake, Mistake::kLocalOutOfBounds);
+  EXPECT_EQ(queue.Post(kReadOnly).mistake, Mistake::kLocalReadOnly) << "the NIC writes what arrives";
+  EXPECT_EQ(queue.Post(kHere, kReadOnly).mistake, Mistake::kLocalReadOnly);
+  EXPECT_TRUE(queue.Post(kHere, kHere).ok());
 }
 
 TEST_F(Checked, WithoutATableOnlyAlignmentCounts) {

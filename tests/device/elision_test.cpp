@@ -134,7 +134,6 @@ TEST_P(Elision, NoDoorbellIsLostUnderContention) {
   thread.Stop();
   EXPECT_EQ(nic.violation(), "");
   EXPECT_EQ(nic.next(), kThreads * kPosts - 3000);
-  EXPECT_LE(CountingCpu::doorbells, kThreads * kPosts);
   EXPECT_GE(CountingCpu::doorbells, kThreads * kPosts / (kDepth / 4)) << "each quarter is rung for";
 }
 

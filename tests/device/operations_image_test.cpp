@@ -130,6 +130,11 @@ TEST_F(OperationImage, WaitNamesTheLastCqeToWaitFor) {
   EXPECT_EQ(Slot(), wait(0)) << "indices have 24 bits";
 }
 
+TEST_F(OperationImage, WaitForNoCompletionIsANop) {
+  ring_.Post(kIndex, WaitCq{.cqn = 0x4321, .count = 0});
+  EXPECT_EQ(Slot(), Golden(WqeOpcode::kNop).Bytes(kIndex));
+}
+
 TEST_F(OperationImage, DumpReadsTheFirstByte) {
   ring_.Post(kIndex, Dump{kLocal});
   const LocalMemory first{kLocal.addr, 1, kLocal.lkey};

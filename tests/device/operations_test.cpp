@@ -48,7 +48,9 @@ class Operations : public testing::Test {
     return Golden(opcode).Add(SegmentOf(remote)).Add(SegmentOf(local)).Bytes(kIndex + piece, flags, imm);
   }
 
-  static std::string DumpAt(uint32_t slot, uint64_t addr = kAddr, uint32_t flags = mlx5::kCqeAlways) {
+  /// Behind the read that it flushes.
+  static std::string DumpAt(uint32_t slot, uint64_t addr = kAddr) {
+    constexpr uint32_t flags = mlx5::kCqeAlways | mlx5::kFence;
     return Golden(WqeOpcode::kDump).Add(SegmentOf(LocalMemory{addr, 1, kLkey})).Bytes(kIndex + slot, flags);
   }
 

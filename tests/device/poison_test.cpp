@@ -2,6 +2,8 @@
 // a turn that does not come.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "test_nic.hpp"
 #include "together.hpp"
 #include "warpverbs/device/atomics.hpp"
@@ -60,7 +62,7 @@ TEST_F(Poison, SharerThatDiesWithASlotIsFoundOut) {
 TEST_F(Poison, AbortWhileWaitingForTheTurnEndsTheQueue) {
   LoseASlot();
   const uint64_t abort = 1;
-  EXPECT_EQ(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status.code, Code::kAborted);
+  ExpectPoisoned(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status);
   ExpectPoisoned(Post(other_).status);
 }
 
@@ -79,12 +81,12 @@ TEST_F(Poison, ErrorEndsTheWaitForTheTurn) {
   EXPECT_EQ(status.syndrome, 0x13);
 }
 
-TEST_F(Poison, PublishingABatchLateIsRefusedOnceSomebodyGaveUp) {
+TEST_F(Poison, BatchWhoseTurnItIsIsPublishedAfterSomebodyGaveUpAndNothingBehindIt) {
   auto batch = other_.Begin(1);
   ExpectPoisoned(Post(queue_).status);
   ASSERT_TRUE(batch.Submit().status.ok()) << "its turn was its own";
   auto behind = other_.Begin(1, Soon());
-  ExpectPoisoned(behind.status());
+  ExpectPoisoned(behind.Submit().status);
 }
 
 TEST_F(Poison, WhatTheNicReportsCountsMore) {
@@ -100,7 +102,44 @@ TEST_F(Poison, WhatTheNicReportsCountsMore) {
   EXPECT_EQ(memory_.host_error, memory_.control.error);
 }
 
-TEST_F(Poison, FirstErrorIsMirroredOnceForTheHost) {
+TEST_F(Poison, FlushCountsMoreThanGivingUpAndACauseMoreThanBoth) {
+  const Posted before = Post(queue_);
+  LoseASlot();
+  ExpectPoisoned(Post(queue_).status);
+  bool cause_seen = false;
+  for (const Syndrome syndrome : {Syndrome::kFlushed, Syndrome::kRemoteAccess, Syndrome::kFlushed}) {
+    memory_.Complete({mlx5::CqeOpcode::kRequesterError, 0, syndrome});
+    EXPECT_EQ(queue_.Test(before.ticket).code, Code::kError);
+    const auto kept = std::exchange(cause_seen, cause_seen || syndrome == Syndrome::kRemoteAccess)
+                          ? Syndrome::kRemoteAccess
+                          : syndrome;
+    EXPECT_EQ(memory_.control.error >> 24 & 0xff, static_cast<uint8_t>(kept));
+    EXPECT_EQ(memory_.host_error, memory_.control.error);
+  }
+}
+
+/// Another poster records a flush while this one is between reading the cause and recording it.
+struct OvertakenCpu : arch::Cpu {
+  static inline QueueControl* control = nullptr;
+  static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    if (control != nullptr && word == &control->error && *word == 0)
+      *word = control->host_error[0] = kErrorValid | uint64_t{0x05} << 24 | 2;
+    return Cpu::CompareSwap(word, expected, desired);
+  }
+};
+
+TEST_F(Poison, CauseThatWasSeenIsKeptThoughAnotherRecordedTheFlushFirst) {
+  SendQueue<OvertakenCpu, Shared> queue(memory_.View());
+  const Ticket done = queue.Post(Nop()).ticket, failed = queue.Post(Nop()).ticket;
+  OvertakenCpu::control = &memory_.control;
+  memory_.Complete({mlx5::CqeOpcode::kRequesterError, 1, Syndrome::kRemoteAccess});
+  EXPECT_EQ(queue.Test(failed).syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
+  OvertakenCpu::control = nullptr;
+  EXPECT_TRUE(queue.Test(done).ok()) << "it was done before the failure";
+  EXPECT_EQ(memory_.host_error, memory_.control.error) << "the mirror ends with the cause";
+}
+
+TEST_F(Poison, FirstErrorIsMirroredForTheHostAndALaterFlushIsNot) {
   const Posted first = Post(queue_);
   const Posted second = Post(other_);
   nic_.FailAt(0, Syndrome::kRemoteAccess);
@@ -108,10 +147,10 @@ TEST_F(Poison, FirstErrorIsMirroredOnceForTheHost) {
   EXPECT_EQ(memory_.host_error, 0U) << "nobody has looked yet";
   EXPECT_EQ(queue_.Test(first.ticket).code, Code::kError);
   EXPECT_EQ(memory_.host_error, memory_.control.error);
-  memory_.host_error = 0;
+  const uint64_t first_error = memory_.host_error;
   ASSERT_TRUE(nic_.Step());
   EXPECT_EQ(other_.Test(second.ticket).syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
-  EXPECT_EQ(memory_.host_error, 0U) << "the second error is nobody's news";
+  EXPECT_EQ(memory_.host_error, first_error) << "the second error is nobody's news";
 }
 
 TEST_F(Poison, QueueNeedsNoMirror) {

@@ -72,6 +72,21 @@ TEST(ReceiveQueue, ReceiveOfOneEntryIsADataSegment) {
   ExpectSegment(memory.Segment(1), kSecond);
 }
 
+TEST(ReceiveQueue, PartThatADataSegmentCannotNameIsRefused) {
+  TestReceives memory(4, 2);
+  ReceiveQueue<Cpu> queue(memory.View());
+  for (const uint64_t bytes : {uint64_t{1} << 31, uint64_t{1} << 32, UINT64_MAX}) {
+    const LocalMemory huge{0x1000, bytes, kFirst.lkey};
+    for (const Status& status : {queue.Post(huge), queue.Post(kFirst, huge)}) {
+      EXPECT_EQ(status.code, Code::kInvalid) << bytes;
+      EXPECT_EQ(status.mistake, Mistake::kMessageTooLong);
+    }
+  }
+  EXPECT_TRUE(queue.Post({0x1000, (uint64_t{1} << 31) - 1, kFirst.lkey}).ok());
+  queue.Submit();
+  EXPECT_EQ(memory.dbrec, mlx5::ToBe32(1).raw) << "the refused ones took no place";
+}
+
 TEST(ReceiveQueue, NicHearsOfReceivesWhenTheyAreSubmitted) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());

@@ -1,6 +1,8 @@
 // Send queues whose completions arrive on a ring that all posters drain for each other.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "nic_thread.hpp"
@@ -133,6 +135,53 @@ TEST(Drain, OneAtATimeWorks) {
   ring.control.consumer = 0;
   Drain<Cpu>(ring.control);
   EXPECT_TRUE(SendRing<Cpu>(memory.View()).PollCqOnce(0).ok());
+}
+
+/// Counts looks and deliveries, and lets another go first where a thread is about to compare-swap.
+struct HookedCpu : Cpu {
+  static inline uint32_t looks, deliveries;
+  static inline std::function<void()> before_swap;
+
+  static arch::CqeTail LoadCqeTail(const uint8_t* tail) {
+    ++looks;
+    return Cpu::LoadCqeTail(tail);
+  }
+  static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    if (const auto hook = std::exchange(before_swap, nullptr)) hook();
+    return Cpu::CompareSwap(word, expected, desired);
+  }
+  using Cpu::StoreRelease;
+  static void StoreRelease(uint64_t* word, uint64_t value) {
+    if (word == delivered_to) ++deliveries;
+    Cpu::StoreRelease(word, value);
+  }
+  static inline const uint64_t* delivered_to;
+};
+
+TEST(Drain, WhoIsOvertakenTakesNothingTwice) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  memory.Complete({.wqe_counter = 0});
+  HookedCpu::delivered_to = reinterpret_cast<const uint64_t*>(memory.control.cqe) + 7;
+  HookedCpu::deliveries = 0;
+  HookedCpu::before_swap = [&] { Drain<HookedCpu>(ring.control); };
+  Drain<HookedCpu>(ring.control);
+  EXPECT_EQ(HookedCpu::deliveries, 1U);
+  EXPECT_EQ(ring.control.consumer, 1U);
+}
+
+TEST(Drain, TicketThatIsReadyCostsOneLookAndNoDrain) {
+  TestRing ring(4);
+  TestQueue memory(4, 0, &ring);
+  SendQueue<HookedCpu, Exclusive> queue(memory.View());
+  const Ticket ticket = queue.Post(Nop()).ticket;
+  memory.Complete({.wqe_counter = 0});
+  Drain<Cpu>(ring.control);
+  memory.Complete({.wqe_counter = 1});
+  HookedCpu::looks = 0;
+  EXPECT_TRUE(queue.Test(ticket).ok());
+  EXPECT_EQ(HookedCpu::looks, 1U);
+  EXPECT_EQ(ring.control.consumer, 1U) << "the other completion stays where it is";
 }
 
 TEST(Drain, FirstErrorIsNotOverwritten) {

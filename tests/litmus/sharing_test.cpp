@@ -89,7 +89,6 @@ TEST(Sharing, DoorbellBeforeThatOfAClaimThatSawItsTurn) {
 TEST(Sharing, CqeReadBehindTheTailIsNoOlder) {
   constexpr uint32_t kDepth = 4, kPosts = 2000;
   LitmusQueue memory(kDepth);
-  uint64_t data = 0;
   Concurrently(
       [&] {
         Queue queue(memory.View());
@@ -112,7 +111,6 @@ TEST(Sharing, CqeReadBehindTheTailIsNoOlder) {
           std::this_thread::yield();
         }
       });
-  EXPECT_EQ(data, 0U);
 }
 
 TEST(Sharing, FlushCoversWhatWasPostedBefore) {
