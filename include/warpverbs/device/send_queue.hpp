@@ -25,6 +25,7 @@ class SendQueue {
       : producer_(view), team_(cooperation) {}
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
+  SendQueue(SendQueue&&) = default;
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
