@@ -23,7 +23,7 @@ struct LitmusCpu : arch::Cpu {
 
   static inline const uint32_t* record = nullptr;  ///< other words of 32 bits are turns
   static inline uint32_t doorbells = 0;            ///< rung; not atomic, so that who rings must be ordered
-  static inline uint32_t deliveries = 0;           ///< the same for stores of Deliver()
+  static inline uint32_t deliveries = 0;           ///< the same for words of 64 bits, a ring's stores
   static inline thread_local std::function<void()> before_swap;  ///< what happens right before a CompareSwap
 
   static void StoreRelease(uint32_t* word, uint32_t value) {
@@ -31,6 +31,7 @@ struct LitmusCpu : arch::Cpu {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
   static void StoreRelease(uint64_t* word, uint64_t value) {
+    ++deliveries;
     if (!IsWeak("word")) return Cpu::StoreRelease(word, value);
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
@@ -38,10 +39,6 @@ struct LitmusCpu : arch::Cpu {
     ++doorbells;
     if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value);
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_relaxed);
-  }
-  static void Store(uint64_t* word, uint64_t value) {
-    ++deliveries;
-    Cpu::Store(word, value);
   }
   static uint64_t Load(const uint64_t* word) { return IsWeak("load") ? Relaxed(word) : Cpu::Load(word); }
   static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
