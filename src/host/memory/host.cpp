@@ -14,7 +14,8 @@ namespace warpverbs::host {
 namespace {
 
 int VerbsAccess(const Access& access) {
-  return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) | (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
+  return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) |
+         (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
          (access.remote_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
          (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
