@@ -9,7 +9,9 @@
 // WARPVERBS_DEVICE stands before every function that a kernel calls, WARPVERBS_HOST_DEVICE before those that
 // the host calls too. For a C++ compiler they only ask to inline, which halves what a post costs: the same
 // source then runs on CPU threads.
+#ifndef WARPVERBS_INLINE
 #define WARPVERBS_INLINE __attribute__((always_inline)) inline
+#endif
 #if defined(__CUDACC__) || defined(__HIP__)
 #define WARPVERBS_DEVICE __attribute__((device)) WARPVERBS_INLINE
 #define WARPVERBS_HOST_DEVICE __attribute__((host)) WARPVERBS_DEVICE
