@@ -21,6 +21,13 @@ struct AtomicOperands {
   uint64_t boundary = 0;      ///< fetch and add: a set bit is a field's top bit
 };
 
+/// Where a datagram goes: its entry says so, not its queue pair.
+struct Destination {
+  AddressPath path;
+  uint32_t qpn = 0;
+  uint32_t qkey = 0;
+};
+
 /// A request message, as it leaves the requester.
 struct Request {
   mlx5::WqeOpcode opcode = mlx5::WqeOpcode::kNop;
@@ -31,6 +38,7 @@ struct Request {
   mlx5::Be32 imm{};
   bool solicited = false;
   AtomicOperands atomic;
+  Destination destination;  ///< of datagrams
 };
 
 /// How the responder took a request.

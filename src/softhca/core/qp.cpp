@@ -113,6 +113,7 @@ void ApplyAll(QpAttributes& attributes, const QpChange& change) {
   Apply(attributes.ack_timeout, change.ack_timeout);
   Apply(attributes.retry_count, change.retry_count);
   Apply(attributes.rnr_retry, change.rnr_retry);
+  Apply(attributes.qkey, change.qkey);
 }
 
 }  // namespace
@@ -130,6 +131,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     qp.retry = {};
     qp.forced_failures.clear();
     qp.own_receives.Reset();
+    qp.channel.reset();
   } else {
     if (const char* missing = MissingAttribute(qp.state, to, change)) {
       Refuse(qp, CommandStatus::kBadParameter,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/channel.hpp"
 #include "core/config.hpp"
 #include "core/receive_queue.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -64,6 +65,7 @@ struct QpAttributes {
   uint8_t ack_timeout = 0;    ///< 4.096 us * 2^n; 0: wait for ever
   uint8_t retry_count = 0;
   uint8_t rnr_retry = 0;  ///< 7: for ever
+  uint32_t qkey = 0;      ///< datagrams only
 };
 
 /// The attributes that one transition brings; the rest stay.
@@ -76,6 +78,7 @@ struct QpChange {
   std::optional<uint32_t> remote_qpn{}, receive_psn{}, send_psn{};
   std::optional<uint8_t> max_reads_in{}, max_reads_out{}, min_rnr_timer{}, ack_timeout{}, retry_count{},
       rnr_retry{};
+  std::optional<uint32_t> qkey{};
 };
 
 class CompletionQueue;
@@ -118,6 +121,8 @@ struct QueuePair {
   };
   std::map<uint16_t, ForcedFailure> forced_failures;  ///< by index of the WQE
   bool held = false;  ///< the program has ordered the send queue to stand still
+
+  std::unique_ptr<Channel> channel;  ///< null: the network keeps nothing of it
 };
 
 /// Checks a transition against the state machine and the attributes that it must bring, and applies it.

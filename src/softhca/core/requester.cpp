@@ -54,7 +54,7 @@ bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
 
 /// @return  false if the entry must wait
 bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
-  const Syndrome fault = wqe_.Read(qp, available);
+  const Syndrome fault = wqe_.Read(qp, qp.send_index, available);
   if (qp.state != QpState::kRts) {
     Finish(qp, qp.state == QpState::kError ? Syndrome::kFlushed : Syndrome::kLocalQpOperation);
     return true;

@@ -49,24 +49,23 @@ bool SendWqe::Next(Segment& segment) {
 
 bool SendWqe::local() const { return IsLocal(request_.opcode); }
 
-Syndrome SendWqe::Read(const QueuePair& qp, uint32_t available) {
-  Fetch(qp);
+Syndrome SendWqe::Read(const QueuePair& qp, uint32_t index, uint32_t available) {
+  Fetch(qp, index);
   const bool posted = wqebbs_ <= available && available <= qp.config.send_depth;
   wqebbs_ = std::min(wqebbs_, available);  // or the send index would pass the record, and never meet it again
   return posted ? Decode(qp) : Syndrome::kLocalQpOperation;
 }
 
-void SendWqe::Fetch(const QueuePair& qp) {
+void SendWqe::Fetch(const QueuePair& qp, uint32_t index) {
   const uint32_t mask = qp.config.send_depth - 1;
   const auto fetch_block = [&](uint32_t block) {
     std::memcpy(raw_.data() + size_t{block} * mlx5::kWqebbBytes,
-                qp.config.send_ring + size_t{(qp.send_index + block) & mask} * mlx5::kWqebbBytes,
-                mlx5::kWqebbBytes);
+                qp.config.send_ring + size_t{(index + block) & mask} * mlx5::kWqebbBytes, mlx5::kWqebbBytes);
   };
   fetch_block(0);
   mlx5::CtrlSegment ctrl;
   std::memcpy(&ctrl, raw_.data(), sizeof ctrl);
-  index_ = static_cast<uint16_t>(qp.send_index);
+  index_ = static_cast<uint16_t>(index);
   end_ = (mlx5::FromBe(ctrl.qpn_ds) & mlx5::kMaxSegments) * mlx5::kSegmentBytes;
   wqebbs_ = std::max(1u, (end_ + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes);
   for (uint32_t block = 1; block < wqebbs_; ++block) fetch_block(block);

@@ -13,11 +13,11 @@ namespace softhca {
 /// A send work queue entry, fetched and checked.
 class SendWqe {
  public:
-  /// Fetches the entry at the queue pair's send index; `available` WQEBBs from there on are posted.
+  /// Fetches the entry at `index` of the send queue, in WQEBBs; `available` WQEBBs from there on are posted.
   ///
   /// @return  why the NIC cannot execute it, or kNone; index, opcode and length in WQEBBs are valid in any
   /// case
-  mlx5::Syndrome Read(const QueuePair& qp, uint32_t available);
+  mlx5::Syndrome Read(const QueuePair& qp, uint32_t index, uint32_t available);
 
   uint16_t index() const { return index_; }
   uint32_t wqebbs() const { return wqebbs_; }
@@ -30,7 +30,7 @@ class SendWqe {
   const Request& request() const { return request_; }
 
  private:
-  void Fetch(const QueuePair& qp);
+  void Fetch(const QueuePair& qp, uint32_t index);
   mlx5::Syndrome Decode(const QueuePair& qp);
   bool DecodeAtomic(uint8_t opmod);
   bool DecodeWait(const QueuePair& qp, uint8_t opmod);

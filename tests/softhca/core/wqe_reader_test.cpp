@@ -33,7 +33,7 @@ class WqeReaderTest : public ConnectedPair {
     a.Post(builder);
     posted += static_cast<uint32_t>(builder.Build(0, 0).size() / mlx5::kWqebbBytes);
     a.qp().send_index = before;
-    return wqe.Read(a.qp(), posted - before);
+    return wqe.Read(a.qp(), a.qp().send_index, posted - before);
   }
   std::string Payload() const {
     std::string text;
@@ -219,35 +219,35 @@ TEST_F(WqeReaderTest, RefusesAnUnknownOpcode) {
 TEST_F(WqeReaderTest, RefusesAnEntryOfAnotherIndex) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   a.qp().send_index = 16;  // same slot, one round later
-  EXPECT_EQ(wqe.Read(a.qp(), 1), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
   EXPECT_EQ(wqe.index(), 16) << "the index is the slot's, whatever lies there";
 }
 
 TEST_F(WqeReaderTest, RefusesAnEntryOfAnotherQueuePair) {
   const std::vector<uint8_t> foreign = WqeBuilder(WqeOpcode::kNop).Build(0, b.qpn);
   std::memcpy(a.SendSlot(0), foreign.data(), foreign.size());
-  EXPECT_EQ(wqe.Read(a.qp(), 1), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
 }
 
 TEST_F(WqeReaderTest, RefusesAnEntryWithoutLength) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   const mlx5::Be32 qpn_ds = ToBe32(a.qpn << 8);
   std::memcpy(a.SendSlot(0) + offsetof(mlx5::CtrlSegment, qpn_ds), &qpn_ds, sizeof qpn_ds);
-  EXPECT_EQ(wqe.Read(a.qp(), 1), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
   EXPECT_EQ(wqe.wqebbs(), 1u) << "it takes its slot all the same";
 }
 
 TEST_F(WqeReaderTest, RefusesAnEntryThatEndsPastWhatIsPosted) {
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
-  EXPECT_EQ(wqe.Read(a.qp(), 3), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 3), Syndrome::kLocalQpOperation);
   EXPECT_LE(wqe.wqebbs(), 3u) << "what is not posted cannot be consumed";
-  EXPECT_EQ(wqe.Read(a.qp(), 4), Syndrome::kNone);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 4), Syndrome::kNone);
 }
 
 TEST_F(WqeReaderTest, RefusesARecordThatRanAwayFromTheRing) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
-  EXPECT_EQ(wqe.Read(a.qp(), 16), Syndrome::kNone);
-  EXPECT_EQ(wqe.Read(a.qp(), 17), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 16), Syndrome::kNone);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 17), Syndrome::kLocalQpOperation);
 }
 
 TEST_F(WqeReaderTest, RefusesAnEntryWithoutItsSegments) {
@@ -312,7 +312,7 @@ TEST_F(AtomicsOffTest, RefusesAtomics) {
              .Add(mlx5::AtomicSegment{})
              .Data(local.Address(), 8, local.key));
   SendWqe wqe;
-  EXPECT_EQ(wqe.Read(a.qp(), 1), Syndrome::kLocalQpOperation);
+  EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
 }
 
 }  // namespace
