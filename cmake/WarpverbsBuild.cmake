@@ -8,7 +8,7 @@ find_package(Threads REQUIRED)
 target_link_libraries(warpverbs_build INTERFACE Threads::Threads)
 
 if(WARPVERBS_SANITIZE)
-  add_compile_options(-fsanitize=${WARPVERBS_SANITIZE} -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=${WARPVERBS_SANITIZE} -fno-omit-frame-pointer)
   add_compile_definitions(WARPVERBS_INLINE=inline)  # instrumented and inlined everywhere, the tests compile for minutes
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-maybe-uninitialized)  # the checks inserted mislead it, in <regex> for one
