@@ -13,6 +13,7 @@ build_packages=(
   "ibverbs-providers=rdma-core: the mlx5 driver"
   "libcli11-dev=command lines of softhca and the examples"
   "nlohmann-json3-dev=settings of softhca"
+  "libdeflate-dev=the packets' CRC by the processor's carry-less multiply"
   "ibverbs-utils=programs to try softhca with: ibv_devinfo"
 )
 test_packages=(

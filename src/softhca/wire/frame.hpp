@@ -40,21 +40,26 @@ size_t WriteFrameHeaders(const Flow& flow, size_t transport_bytes, std::span<uin
 /// A received frame; the spans point into it.
 struct Frame {
   Flow flow;
-  std::span<const uint8_t> transport;  ///< from the base header on, with the ICRC
+  std::span<const uint8_t> transport;  ///< from the base header on, with the ICRC: 16 bytes or more
   std::span<const uint8_t> ip;         ///< IPv4 header, IPv6 header or GRH
 };
 
-/// @return  nothing if it is no RoCE frame: another protocol or UDP port, a fragment, or cut short
+/// Finds the parts of a frame. What Ethernet appended to reach its shortest frame is left out.
+///
+/// @return  nothing if it is no RoCE frame: another protocol or UDP port, IP options, a fragment, or cut
+/// short
 std::optional<Frame> ParseFrame(std::span<const uint8_t> frame);
 
 /// The invariant CRC of a frame whose headers and transport packet are in place; its last four bytes are not
 /// looked at.
 ///
 /// @return  as it is stored in those bytes, in the order of the host
-/// @source  IBTA 1.4 7.8.1, annex A17 for RoCE v2
-uint32_t Icrc(std::span<const uint8_t> frame);
+/// @source  IBTA 1.4 7.8.1, annexes A16 for RoCE v1 and A17 for RoCE v2
+uint32_t Icrc(const Frame& frame);
+bool IsSealed(const Frame& frame);
 /// Stores the ICRC in the last four bytes.
+///
+/// @pre  it is a RoCE frame, without anything behind it
 void SealFrame(std::span<uint8_t> frame);
-bool IsSealed(std::span<const uint8_t> frame);
 
 }  // namespace softhca

@@ -89,9 +89,9 @@ struct DatagramHeader {
 /// A transport packet: base and extension headers, in host order but for `imm`. Which extension headers
 /// count, the opcode says.
 struct Packet {
-  PacketService service = PacketService::kRc;
+  PacketService service = PacketService::kRc;  ///< of the queue pair: never kVendor
   PacketOp op = PacketOp::kSendOnly;
-  bool masked_atomic = false;  ///< with kCompareSwap and kFetchAdd: the vendor's opcode
+  bool masked_atomic = false;  ///< with kCompareSwap and kFetchAdd: travels with the vendor's opcode
   bool solicited = false;
   bool migrated = true;  ///< MigReq; ConnectX sends 1
   bool ack_request = false;
@@ -123,8 +123,10 @@ bool IsFirst(PacketOp op);  ///< first of several
 bool IsMiddle(PacketOp op);
 bool IsLast(PacketOp op);  ///< last of several
 bool IsOnly(PacketOp op);
-/// For messages to users, as captures name it: "WRITE_MIDDLE", "READ_RESP_LAST", "UD_SEND_ONLY".
+/// For messages to users: "WRITE_MIDDLE", "READ_RESP_LAST", "UD_SEND_ONLY", "MASKED_CMP_SWAP"; "UNKNOWN" if
+/// there is no such opcode.
 const char* Name(PacketService service, PacketOp op);
+const char* Name(const Packet& packet);
 
 inline constexpr size_t kMaxPacketHeaderBytes = 72;
 inline constexpr size_t kIcrcBytes = 4;
@@ -136,13 +138,13 @@ constexpr uint32_t PadBytes(size_t payload_bytes) { return static_cast<uint32_t>
 ///
 /// @param payload_bytes  without padding; `packet.payload` is not looked at
 /// @return  bytes written, a multiple of four
-/// @pre     `out` has kMaxPacketHeaderBytes
+/// @pre     `out` has kMaxPacketHeaderBytes; there is such an opcode
 size_t EncodeHeaders(const Packet& packet, size_t payload_bytes, std::span<uint8_t> out);
 
 /// Reads a packet from its base header to before its ICRC; the payload stays where it is.
 ///
 /// @return  nothing if the opcode is unknown, a header is cut short, the padding exceeds what is there, the
-///          version is not 0, or a packet without payload has one
+///          version is not 0, the length is no multiple of four, or a packet without payload has one
 std::optional<Packet> Decode(std::span<const uint8_t> bytes);
 
 }  // namespace softhca
