@@ -64,6 +64,29 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
       ->type_name("BYTES");
 }
 
+/// Faults, and what tells of them.
+void AddWatchingOptions(CLI::App& app, Settings& settings) {
+  app.add_option("--fault", settings.faults, "Something that goes wrong, such as drop:5%; may be repeated")
+      ->type_name("RULE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  const auto take_stats = [&settings](const std::string& file) {
+    settings.stats = true;
+    settings.stats_file = file;
+  };
+  app.add_option_function<std::string>("--stats", take_stats,
+                                       "At the program's exit, print counts, or write them as JSON")
+      ->type_name("[=FILE]")
+      ->expected(0, 1);
+  app.add_option("--log", settings.log,
+                 "Tell what happens: warning, info, debug or trace; to standard error or a file")
+      ->type_name("LEVEL[,FILE]");
+  app.add_option("--pcap", settings.pcap, "Write what crosses the wire, for tshark and Wireshark")
+      ->type_name("FILE");
+  app.add_option("--trace", settings.trace, "Write the life of each work request, for ui.perfetto.dev")
+      ->type_name("FILE");
+}
+
 void AddOptions(CLI::App& app, Settings& settings) {
   app.add_option("--devices", settings.devices, "How many devices: mlx5_0, mlx5_1 and so on (1)")
       ->check(CLI::Range(1, 16).description(""))
@@ -93,9 +116,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_flag_callback(
       "--no-wait", [&settings] { settings.wait = false; }, "Devices that say they have no WAIT");
   AddMaxMessage(app, settings);
-  app.add_flag("--stats", settings.stats,
-               "At the program's exit, print how many objects exist and were created");
-  app.add_flag("--verbose", settings.verbose, "Print each command that a device refuses, and why");
+  AddWatchingOptions(app, settings);
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
 }
 

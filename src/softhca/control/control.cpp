@@ -8,23 +8,31 @@
 namespace softhca {
 namespace {
 
-/// Lets `change` work on a queue pair while the hardware stands still.
+/// Lets `change` work on a device while the hardware stands still.
 ///
 /// @return  0 or an errno
 template <class Change>
-int ChangeQp(const char* device, uint32_t qpn, Change change) {
-  if (device == nullptr) return EINVAL;
+int ChangeDevice(const char* name, Change change) {
+  if (name == nullptr) return EINVAL;
   Engine* const engine = uverbs::ProcessEngine();
   if (engine == nullptr) return ENODEV;
   const auto& devices = engine->devices();
   const auto found = std::find_if(devices.begin(), devices.end(),
-                                  [&](const auto& hca) { return hca->config().name == device; });
+                                  [&](const auto& hca) { return hca->config().name == name; });
   if (found == devices.end()) return ENODEV;
   const auto lock = engine->Pause();
-  QueuePair* const qp = (*found)->FindQp(qpn);
-  if (qp == nullptr) return ENOENT;
-  change(*qp);
-  return 0;
+  return change(**found);
+}
+
+/// The same for a queue pair.
+template <class Change>
+int ChangeQp(const char* device, uint32_t qpn, Change change) {
+  return ChangeDevice(device, [&](Hca& hca) {
+    QueuePair* const qp = hca.FindQp(qpn);
+    if (qp == nullptr) return ENOENT;
+    change(*qp);
+    return 0;
+  });
 }
 
 }  // namespace
@@ -45,6 +53,14 @@ int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index,
 
 int softhca_hold(const char* device, uint32_t qpn, int hold) {
   return softhca::ChangeQp(device, qpn, [&](softhca::QueuePair& qp) { qp.held = hold != 0; });
+}
+
+int softhca_set_link(const char* device, uint8_t port, int up) {
+  return softhca::ChangeDevice(device, [&](softhca::Hca& hca) {
+    if (port == 0 || port > hca.config().ports.size()) return ENOENT;
+    hca.SetLink(port, up != 0);
+    return 0;
+  });
 }
 
 #pragma GCC visibility pop

@@ -44,6 +44,16 @@ int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index,
 /// @return  0 or the error
 int softhca_hold(const char* device, uint32_t qpn, int hold);
 
+/// Takes the link of a port down or up. What is sent over a port without link is lost; whoever has the device
+/// open gets IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE, unless nothing changes.
+///
+/// @param device  name of the device, such as "mlx5_0"
+/// @param port    1 is the first
+/// @param up      0 takes it down, anything else up
+/// @errors  ENODEV: as above. ENOENT: the device has no such port. EINVAL: no device named
+/// @return  0 or the error
+int softhca_set_link(const char* device, uint8_t port, int up);
+
 #ifdef __cplusplus
 }
 #endif

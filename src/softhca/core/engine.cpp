@@ -59,7 +59,9 @@ void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
   for (auto& [qpn, qp] : hca.qps()) {
     if (qp->config.uar_page != uar) continue;
     const bool runs = qp->state == mlx5::QpState::kRts || qp->state == mlx5::QpState::kError;
-    qp->rung |= runs || qpn == named;
+    if (!runs && qpn != named) continue;
+    qp->rung = true;
+    if (Observer* const observer = hca.observer()) observer->OnDoorbell(*qp);
   }
 }
 

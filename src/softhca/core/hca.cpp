@@ -238,6 +238,15 @@ void Hca::ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change) {
   softhca::ModifyQp(*qp, to, change);
 }
 
+void Hca::SetLink(uint8_t port, bool up) {
+  if (port == 0 || port > config_.ports.size()) Absent("port", port);
+  bool& link = config_.ports[port - 1].up;
+  if (link == up) return;
+  link = up;
+  if (observer_ != nullptr) observer_->OnLink(*this, port, up);
+  for (const auto& [owner, listener] : listeners_) listener(port, up);
+}
+
 const QueuePair& Hca::Qp(uint32_t qpn) const {
   const auto* const qp = Find(qps_, qpn);
   if (qp == nullptr) Absent("queue pair", qpn);

@@ -14,6 +14,7 @@
 #include "core/cq.hpp"
 #include "core/error.hpp"
 #include "core/mkey.hpp"
+#include "core/observer.hpp"
 #include "core/qp.hpp"
 #include "core/receive_queue.hpp"
 #include "dma/bytes.hpp"
@@ -92,10 +93,21 @@ class Hca {
   void ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change);
   const QueuePair& Qp(uint32_t qpn) const;
 
+  /// Takes the link of a port up or down, and tells the listeners if that is news.
+  void SetLink(uint8_t port, bool up);
+  using LinkListener = std::function<void(uint8_t port, bool up)>;
+  /// @param owner  by which RemoveLinkListener() knows it
+  void AddLinkListener(const void* owner, LinkListener listener) { listeners_[owner] = std::move(listener); }
+  void RemoveLinkListener(const void* owner) { listeners_.erase(owner); }
+
   const DeviceConfig& config() const { return config_; }
   ObjectCounts Counts() const;
   /// Those that were ever created, destroyed ones included.
   const ObjectCounts& Created() const { return created_; }
+
+  /// Who watches; null: nobody. It outlives the device.
+  Observer* observer() const { return observer_; }
+  void SetObserver(Observer* observer) { observer_ = observer; }
 
   // For the engine.
   const MkeyTable& mkeys() const { return mkeys_; }
@@ -113,6 +125,8 @@ class Hca {
   bool UsesUmem(uint32_t umem) const;
 
   DeviceConfig config_;
+  Observer* observer_ = nullptr;
+  std::map<const void*, LinkListener> listeners_;
   ObjectCounts created_{};
   MkeyTable mkeys_;
   std::set<uint32_t> pds_;

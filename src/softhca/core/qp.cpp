@@ -1,6 +1,7 @@
 #include "core/qp.hpp"
 
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/hca.hpp"
@@ -10,26 +11,6 @@ namespace {
 
 using mlx5::CommandStatus;
 using mlx5::QpState;
-
-const char* Name(QpState state) {
-  switch (state) {
-    case QpState::kReset:
-      return "RESET";
-    case QpState::kInit:
-      return "INIT";
-    case QpState::kRtr:
-      return "RTR";
-    case QpState::kRts:
-      return "RTS";
-    case QpState::kSqError:
-      return "SQ error";
-    case QpState::kSqDrained:
-      return "SQ drained";
-    case QpState::kError:
-      return "ERROR";
-  }
-  return "unknown";
-}
 
 bool IsTransition(QpState from, QpState to) {
   switch (to) {
@@ -93,6 +74,11 @@ void CheckValues(const QueuePair& qp, const QpChange& change) {
   }
 }
 
+void SetState(QueuePair& qp, QpState to) {
+  const QpState from = std::exchange(qp.state, to);
+  if (Observer* const observer = qp.hca->observer()) observer->OnState(qp, from);
+}
+
 template <class T>
 void Apply(T& attribute, const std::optional<T>& change) {
   if (change) attribute = *change;
@@ -118,6 +104,26 @@ void ApplyAll(QpAttributes& attributes, const QpChange& change) {
 
 }  // namespace
 
+const char* Name(QpState state) {
+  switch (state) {
+    case QpState::kReset:
+      return "RESET";
+    case QpState::kInit:
+      return "INIT";
+    case QpState::kRtr:
+      return "RTR";
+    case QpState::kRts:
+      return "RTS";
+    case QpState::kSqError:
+      return "SQ error";
+    case QpState::kSqDrained:
+      return "SQ drained";
+    case QpState::kError:
+      return "ERROR";
+  }
+  return "unknown";
+}
+
 void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   if (!IsTransition(qp.state, to)) {
     Refuse(qp, CommandStatus::kBadQpState,
@@ -142,12 +148,12 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     if (change.receive_psn) qp.next_receive_psn = *change.receive_psn;
     if (change.send_psn) qp.next_send_psn = *change.send_psn;
   }
-  qp.state = to;
+  SetState(qp, to);
 }
 
 void EnterError(QueuePair& qp) {
   if (qp.state == QpState::kError) return;
-  qp.state = QpState::kError;
+  SetState(qp, QpState::kError);
   qp.retry = {};
   if (qp.config.srqn != 0 && qp.config.on_event) qp.config.on_event(QpEvent::kLastWqeReached);
 }

@@ -137,6 +137,9 @@ inline bool Listens(const QueuePair& qp) {
   return qp.state == mlx5::QpState::kRtr || qp.state == mlx5::QpState::kRts;
 }
 
+/// For messages to users.
+const char* Name(mlx5::QpState state);
+
 /// Moves a queue pair to the error state; what is posted to it will be flushed.
 void EnterError(QueuePair& qp);
 

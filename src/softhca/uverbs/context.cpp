@@ -1,5 +1,6 @@
 #include "uverbs/context.hpp"
 
+#include <rdma/ib_user_verbs.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,6 +34,7 @@ const char* Describe(Kind kind) {
 
 Context::~Context() {
   const auto lock = engine_.Pause();
+  hca().RemoveLinkListener(this);
   // Users come after what they use, so the newest goes first.
   while (!objects_.empty()) {
     const auto newest = std::prev(objects_.end());
@@ -112,7 +114,18 @@ void Context::DestroyInHca(const Object& object) {
 std::shared_ptr<EventPipe> Context::AddPipe(size_t event_bytes) {
   auto pipe = std::make_shared<EventPipe>(event_bytes);
   pipes_.emplace(pipe->id(), pipe);
+  hca().AddLinkListener(this, [this](uint8_t port, bool up) { SendLinkEvent(port, up); });
   return pipe;
+}
+
+void Context::SendLinkEvent(uint8_t port, bool up) {
+  constexpr uint32_t kPortActive = 9, kPortError = 10;  // of ibv_event_type
+  ib_uverbs_async_event_desc event{};
+  event.element = port;
+  event.event_type = up ? kPortActive : kPortError;
+  for (const auto& [file, pipe] : pipes_) {
+    if (pipe->event_bytes() == sizeof event) pipe->Write(&event);
+  }
 }
 
 std::shared_ptr<EventPipe> Context::FindPipe(int fd, size_t event_bytes) const {

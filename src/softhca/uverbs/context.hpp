@@ -62,6 +62,7 @@ class Context {
 
  private:
   const Object* Find(Kind kind, uint32_t number) const;
+  void SendLinkEvent(uint8_t port, bool up);
   void DestroyInHca(const Object& object);
 
   Engine& engine_;

@@ -8,7 +8,7 @@
 
 namespace softhca::uverbs {
 
-/// A command that fails with an errno; the sentence is for --verbose.
+/// A command that fails with an errno; the sentence is for --log.
 class Errno : public std::runtime_error {
  public:
   Errno(int value, const std::string& why) : std::runtime_error(why), value_(value) {}

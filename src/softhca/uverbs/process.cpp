@@ -184,7 +184,7 @@ void ForgetFile(Process& process, FileId file) {
 
 void Report(const Context& context, const char* command, int error, const char* why) {
   // Two are answers rather than refusals: an empty table entry, and rdma-core's probe for write commands.
-  if (!LaunchSettings()->verbose || error == ENODATA || error == ENOSPC) return;
+  if (LaunchSettings()->log.empty() || error == ENODATA || error == ENOSPC) return;
   std::fprintf(stderr, "softhca: %s: %s refused (%s): %s\n", context.hca().config().name.c_str(), command,
                strerrorname_np(error), why);
 }

@@ -24,8 +24,13 @@ struct Settings {
   bool user_index = true;
   bool wait = true;
   uint32_t log_max_message = 30;
-  bool stats = false;    ///< count objects, and print the counts at exit
-  bool verbose = false;  ///< print each refused command
+  // What to do to the network, and what to tell of it. In a file's name, %p is the process's number.
+  std::vector<std::string> faults;
+  bool stats = false;      ///< count, and print the counts at exit
+  std::string stats_file;  ///< as JSON; empty: none
+  std::string log;         ///< LEVEL or LEVEL,FILE; empty: none
+  std::string pcap;        ///< file for the frames; empty: none
+  std::string trace;       ///< file for the life of each work request; empty: none
 };
 
 std::string ToText(const Settings& settings);

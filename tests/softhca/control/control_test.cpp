@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 
@@ -29,6 +30,7 @@ class Control : public TwoPeers {
   decltype(&softhca_force_syndrome) force_syndrome =
       Find<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
   decltype(&softhca_hold) hold = Find<decltype(softhca_hold)>("softhca_hold");
+  decltype(&softhca_set_link) set_link = Find<decltype(softhca_set_link)>("softhca_set_link");
 };
 
 TEST_F(Control, ForcedSyndromeFailsItsEntryAndFlushesTheRest) {
@@ -133,6 +135,55 @@ TEST_F(Control, RefusesWhatThereIsNot) {
 
 TEST(ControlWithoutDevices, SaysThatThereIsNone) {
   EXPECT_EQ(Find<decltype(softhca_hold)>("softhca_hold")("mlx5_0", 1, 1), ENODEV);
+}
+
+/// The next asynchronous event of a device that is about a port.
+ibv_event_type NextPortEvent(ibv_context* context) {
+  pollfd entry{.fd = context->async_fd, .events = POLLIN, .revents = 0};
+  ibv_async_event event{};
+  if (poll(&entry, 1, 20'000) != 1 || ibv_get_async_event(context, &event) != 0)
+    return IBV_EVENT_DEVICE_FATAL;
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(event.element.port_num, 1);
+  return event.event_type;
+}
+
+TEST_F(Control, LinkThatGoesDownAndUpIsToldToWhoeverHasTheDeviceOpen) {
+  const Context third = Open();
+  const auto state = [&] {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(context_a.get(), 1, &port), 0);
+    return port.state;
+  };
+  ASSERT_EQ(set_link("mlx5_0", 1, 0), 0);
+  ASSERT_EQ(set_link("mlx5_0", 1, 0), 0) << "no news, no event";
+  EXPECT_EQ(state(), IBV_PORT_DOWN);
+  ASSERT_EQ(set_link("mlx5_0", 1, 1), 0);
+  EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+  for (ibv_context* const context : {context_a.get(), third.get()}) {
+    EXPECT_EQ(NextPortEvent(context), IBV_EVENT_PORT_ERR);
+    EXPECT_EQ(NextPortEvent(context), IBV_EVENT_PORT_ACTIVE);
+  }
+  pollfd other{.fd = context_b->async_fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&other, 1, 0), 0) << "an event of the other device";
+}
+
+TEST_F(Control, WithoutLinkNothingArrivesUntilItIsBack) {
+  Connect({.timeout = 10, .retries = 1});
+  ASSERT_EQ(set_link("mlx5_1", 1, 0), 0);
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_RETRY_EXC_ERR);
+  ASSERT_EQ(set_link("mlx5_1", 1, 1), 0);
+  a.To(IBV_QPS_RESET);
+  b.To(IBV_QPS_RESET);
+  Connect();
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Control, LinkOfAPortThatThereIsNotCannotChange) {
+  EXPECT_EQ(set_link("mlx5_0", 0, 0), ENOENT);
+  EXPECT_EQ(set_link("mlx5_0", 2, 0), ENOENT);
+  EXPECT_EQ(set_link("mlx5_9", 1, 0), ENODEV);
+  EXPECT_EQ(set_link(nullptr, 1, 0), EINVAL);
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/link.hpp"
+#include "core/qp.hpp"
+
+namespace softhca {
+
+struct Packet;
+
+enum class Direction : uint8_t { kSent, kReceived };
+
+/// Is told what the hardware does. Called under the engine's lock; what it is told of lives for the call
+/// only.
+///
+/// Hca::observer() is null when nobody looks, so what is not watched costs a branch.
+class Observer {
+ public:
+  Observer() = default;
+  virtual ~Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+  /// `qp.state` is the new state.
+  virtual void OnState(const QueuePair& /*qp*/, mlx5::QpState /*from*/) {}
+  virtual void OnLink(const Hca& /*hca*/, uint8_t /*port*/, bool /*up*/) {}
+
+  /// The doorbell of a send queue was heard.
+  virtual void OnDoorbell(const QueuePair& /*qp*/) {}
+  /// An entry was fetched for execution, perhaps not for the first time.
+  virtual void OnFetch(const QueuePair& /*qp*/, uint16_t /*index*/, const Request& /*request*/) {}
+  /// An entry is done, whether its completion is signalled or not.
+  virtual void OnDone(const QueuePair& /*qp*/, uint16_t /*index*/, mlx5::Syndrome /*syndrome*/) {}
+
+  /// A message went to a queue pair of this process without packets.
+  virtual void OnMessage(const QueuePair& /*from*/, const QueuePair& /*to*/, const Request& /*request*/) {}
+  /// A packet is about to be sent, or has arrived and is about to be handled.
+  virtual void OnPacket(const QueuePair& /*qp*/, Direction /*direction*/, const Packet& /*packet*/,
+                        uint64_t /*payload_bytes*/) {}
+  /// The acknowledge timeout of a queue pair has passed.
+  virtual void OnTimeout(const QueuePair& /*qp*/) {}
+  /// A frame came to nobody.
+  ///
+  /// @param reason  a few words, always the same for the same reason
+  virtual void OnDrop(const char* /*reason*/) {}
+
+  /// Nothing is to be done for the moment.
+  virtual void OnIdle() {}
+};
+
+}  // namespace softhca
