@@ -1,6 +1,7 @@
 #include "warpverbs/host/completion_queue.hpp"
 
 #include <bit>
+#include <cstring>
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/completion_ring.hpp"
@@ -48,6 +49,12 @@ arch::CqeTail TailOf(const device::CqView& ring, uint32_t index) {
 
 }  // namespace
 
+HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes) {
+  HostPages pages(bytes);
+  std::memset(pages.data() + cqes, kInvalidCqe, cqe_bytes);
+  return pages;
+}
+
 uint32_t EndOfRing(const device::CqView& ring) {
   const auto tail = [&](uint32_t slot) { return TailOf(ring, slot); };
   const arch::CqeTail first = tail(0);
@@ -65,8 +72,7 @@ uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_
   device::CompletionRing<arch::Cpu> ring(view, consumer_index);
   arch::CqeTail tail;
   for (uint32_t seen = 0; seen < view.depth && ring.Next(tail); ++seen) {
-    const uint32_t of = mlx5::FromBe(mlx5::Be32{static_cast<uint32_t>(tail.high)}) & 0xffffff;
-    if (of == qpn && device::IsError(tail)) return device::ErrorWord(tail);
+    if (device::IsError(tail) && ring.Last().qpn == qpn) return device::ErrorWord(tail);
   }
   return 0;
 }
@@ -80,6 +86,14 @@ uint64_t ErrorAtEnd(const device::CqView& ring) {
     error = device::ErrorWord(cqe);
   }
   return error;
+}
+
+void ForgetErrorAtEnd(mlx5::Cqe64* cqes, const device::CqView& ring) {
+  constexpr uint8_t kOwner = 1;
+  uint8_t& op_own = cqes[(EndOfRing(ring) - 1) & (ring.depth - 1)].op_own;
+  if (static_cast<mlx5::CqeOpcode>(op_own >> 4) == mlx5::CqeOpcode::kInvalid) return;
+  op_own =
+      static_cast<uint8_t>(static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend) << 4) | (op_own & kOwner);
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

@@ -71,16 +71,6 @@ mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
   return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
 }
 
-/// Lets a ring no longer end in an error: its newest CQE becomes a completion, which has been taken.
-void ForgetErrorAtEnd(mlx5::Cqe64* ring, uint32_t end, uint32_t depth) {
-  constexpr uint8_t kOwner = 1;
-  uint8_t& op_own = ring[(end - 1) & (depth - 1)].op_own;
-  const auto opcode = static_cast<mlx5::CqeOpcode>(op_own >> 4);
-  if (opcode == mlx5::CqeOpcode::kInvalid) return;
-  op_own =
-      static_cast<uint8_t>(static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend) << 4) | (op_own & kOwner);
-}
-
 QueueSizes SizesOf(const EndpointConfig& config) {
   const bool has_ring = config.cq_mode == CqMode::kRing;
   return {.depth = config.depth,
@@ -91,12 +81,6 @@ QueueSizes SizesOf(const EndpointConfig& config) {
           .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
           .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth),
           .staged = config.doorbell == DoorbellRung::kHostPosts};
-}
-
-HostPages PreparedPages(const QueueLayout& layout) {
-  HostPages pages(layout.bytes);
-  std::memset(pages.data() + layout.cqes, kInvalidCqe, layout.control - layout.cqes);
-  return pages;
 }
 
 std::string Mac(const std::array<uint8_t, 6>& mac) {
@@ -116,7 +100,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       sizes_(SizesOf(config_)),
       layout_(sizes_),
       psn_(RandomPsn()),
-      pages_(PreparedPages(layout_)),
+      pages_(PagesWithCqes(layout_.bytes, layout_.cqes, layout_.control - layout_.cqes)),
       sink_(device, &control().sink, sizeof(control().sink)),
       uar_(device.context()),
       doorbell_(ChooseDoorbell(config_.doorbell, config_.probe_doorbell, uar_.doorbell())),
@@ -267,7 +251,7 @@ void Endpoint::ClearCompletions() {
     const device::ReceiveQueueView view = ReceiveView();
     Cpu::Store(view.state, 0);
     first_receive_cqe_ = EndOfRing(view.cq);
-    ForgetErrorAtEnd(At<mlx5::Cqe64>(layout_.receive_cqes), first_receive_cqe_, view.cq.depth);
+    ForgetErrorAtEnd(At<mlx5::Cqe64>(layout_.receive_cqes), view.cq);
   }
 }
 

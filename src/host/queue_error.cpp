@@ -1,7 +1,5 @@
 #include "warpverbs/host/queue_error.hpp"
 
-#include <cstdio>
-
 #include "warpverbs/host/status_text.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
@@ -52,13 +50,6 @@ const char* Remedy(mlx5::Syndrome syndrome) {
   }
 }
 
-std::string Numbers(const QueueError& error) {
-  char text[64];
-  std::snprintf(text, sizeof text, "(syndrome 0x%02x, vendor syndrome 0x%02x)", error.syndrome,
-                error.vendor_syndrome);
-  return text;
-}
-
 }  // namespace
 
 std::string QueueError::What() const {
@@ -69,7 +60,7 @@ std::string QueueError::What() const {
   const std::string at = " at WQE index " + std::to_string(wqe_index);
   if (receiving) {
     return "The receive queue of " + from + to + " failed" + at + ": " + mlx5::Describe(cause) + " " +
-           Numbers(*this) + ". " + ReceiveRemedy(cause) + ".";
+           SyndromeText(syndrome, vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
   }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + from + to + " failed" + at +
@@ -81,7 +72,7 @@ std::string QueueError::What() const {
     return "The send queue of " + from + to + " failed" + at +
            ": all that was seen is a work request that was "
            "flushed after another one had failed " +
-           Numbers(*this) + ". " +
+           SyndromeText(syndrome, vendor_syndrome) + ". " +
            (cq_mode == CqMode::kCollapsed
                 ? "If a send was the cause, a collapsed CQ has lost it: create the endpoint with "
                   "CqMode::kRing, which keeps it. Else look at the completions of the receive queue, and at "
@@ -89,7 +80,7 @@ std::string QueueError::What() const {
                 : "No send failed before it: look at the completions of the receive queue, and at the peer.");
   }
   return "The send queue of " + from + to + " failed in the " + OperationName(opcode) + at + ": " +
-         mlx5::Describe(cause) + " " + Numbers(*this) + ". " + Remedy(cause) + ".";
+         mlx5::Describe(cause) + " " + SyndromeText(syndrome, vendor_syndrome) + ". " + Remedy(cause) + ".";
 }
 
 }  // namespace warpverbs::host

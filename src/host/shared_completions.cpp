@@ -39,14 +39,6 @@ Error CannotShare(const std::string& reason, const std::string& remedy) {
   return {"create", "an endpoint on shared completions", reason, remedy};
 }
 
-HostPages PreparedPages(size_t bytes, size_t cqe_bytes) {
-  HostPages pages(bytes);
-  std::memset(pages.data(), kInvalidCqe, cqe_bytes);
-  return pages;
-}
-
-constexpr size_t AlignUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
 }  // namespace
 
 bool Settle(device::CompletionRingControl& ring) {
@@ -75,7 +67,7 @@ SharedCompletions::SharedCompletions(const Device& device, const SharedCompletio
     : device_(device),
       depth_(CheckedDepth(device, config.depth)),
       layout_(depth_, CheckedQueues(device, config.max_queues)),
-      pages_(PreparedPages(layout_.bytes, size_t{64} * depth_)),
+      pages_(PagesWithCqes(layout_.bytes, 0, size_t{64} * depth_)),
       uar_(device.context()),
       umem_(device.context(), pages_.data(), pages_.size()),
       cq_(device.context(), {.mode = CqMode::kRing,

@@ -40,12 +40,10 @@ const char* Describe(Mistake mistake) {
 
 std::string DescribeError(const device::Status& status) {
   if (status.syndrome == 0) return "the queue has failed: a poster gave up its turn";
-  char numbers[64];
-  std::snprintf(numbers, sizeof numbers, " (syndrome 0x%02x, vendor syndrome 0x%02x)", status.syndrome,
-                status.vendor_syndrome);
   return "the queue pair has failed: " + std::string(OperationName(status.opcode)) + " at WQE index " +
          std::to_string(status.wqe_index) + ": " +
-         mlx5::Describe(static_cast<mlx5::Syndrome>(status.syndrome)) + numbers;
+         mlx5::Describe(static_cast<mlx5::Syndrome>(status.syndrome)) + " " +
+         SyndromeText(status.syndrome, status.vendor_syndrome);
 }
 
 }  // namespace
@@ -68,6 +66,12 @@ std::string Describe(const device::Status& status) {
       return "error: " + DescribeError(status);
   }
   return "unknown status";
+}
+
+std::string SyndromeText(uint8_t syndrome, uint8_t vendor_syndrome) {
+  char text[64];
+  std::snprintf(text, sizeof text, "(syndrome 0x%02x, vendor syndrome 0x%02x)", syndrome, vendor_syndrome);
+  return text;
 }
 
 const char* OperationName(uint8_t opcode) {

@@ -2,6 +2,7 @@
 
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/device/detail/region_check.hpp"
+#include "warpverbs/device/detail/wqe_writer.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::device {
@@ -66,7 +67,7 @@ class ReceiveQueue {
   }
 
   /// Leaves the queue where the next kernel finds it.
-  WARPVERBS_DEVICE void Save() const { A::Store(view_.state, uint64_t{posted_} << 32 | taken()); }
+  WARPVERBS_DEVICE void Save() const { A::Store(view_.state, A::Join(taken(), posted_)); }
 
   // For those who keep the indices themselves.
 
@@ -81,11 +82,10 @@ class ReceiveQueue {
     const LocalMemory parts[] = {local, second};
     for (const LocalMemory& part : parts) {
       if (part.bytes == 0 || segment == end) continue;
-      const uint64_t bytes = A::ToBe32(static_cast<uint32_t>(part.bytes)).raw;
-      A::StoreSegment(segment, uint64_t{part.lkey.raw} << 32 | bytes, A::ToBe64(part.addr).raw);
+      StoreDataSegment<A>(segment, part);
       segment += mlx5::kSegmentBytes;
     }
-    if (segment != end) A::StoreSegment(segment, uint64_t{A::ToBe32(mlx5::kInvalidLkey).raw} << 32, 0);
+    if (segment != end) A::StoreSegment(segment, A::Join(0, A::ToBe32(mlx5::kInvalidLkey).raw), 0);
   }
 
   /// Hands every receive below `end` to the NIC; there is no doorbell to ring.

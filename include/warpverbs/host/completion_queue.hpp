@@ -4,6 +4,8 @@
 
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/devx_object.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/mlx5/cqe.hpp"
 
 namespace warpverbs::host {
 
@@ -26,6 +28,13 @@ struct CompletionQueueConfig {
 /// What software fills a new CQE with: opcode 15 and the owner bit of a round that never comes.
 inline constexpr int kInvalidCqe = 0xff;
 
+/// Zeroed memory, but for the CQEs in it.
+///
+/// @param cqes       where they lie, in bytes from the start
+/// @param cqe_bytes  of all of them
+/// @errors  Error: out of memory
+HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes);
+
 /// The consumer index, modulo twice the depth, of one who has taken all completions of a ring.
 ///
 /// @pre  nothing completes meanwhile
@@ -40,6 +49,12 @@ uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_
 /// The error that a ring ends in: the first of its newest errors; 0: its newest completion is none. Only
 /// looks.
 uint64_t ErrorAtEnd(const device::CqView& ring);
+
+/// Lets a ring no longer end in an error: its newest CQE becomes a completion, which has been taken.
+///
+/// @param cqes  the ring's
+/// @pre   nothing completes meanwhile
+void ForgetErrorAtEnd(mlx5::Cqe64* cqes, const device::CqView& ring);
 
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {

@@ -26,6 +26,8 @@ constexpr uint32_t RoundDepth(uint32_t depth, uint32_t most = kMaxDepth, const c
   return rounded;
 }
 
+constexpr size_t AlignUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
 /// How many CQEs a ring has for a queue: room for all, but at least two, since no driver asks for a ring of
 /// one.
 ///
@@ -84,7 +86,6 @@ struct QueueLayout {
  private:
   static constexpr size_t kPage = 4096;
   static constexpr size_t kLine = 128;
-  static constexpr size_t AlignUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 };
 
 }  // namespace warpverbs::host

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "warpverbs/device/status.hpp"
@@ -13,5 +14,8 @@ std::string Describe(const device::Status& status);
 ///
 /// @param opcode  mlx5::WqeOpcode
 const char* OperationName(uint8_t opcode);
+
+/// "(syndrome 0x13, vendor syndrome 0x88)"
+std::string SyndromeText(uint8_t syndrome, uint8_t vendor_syndrome);
 
 }  // namespace warpverbs::host

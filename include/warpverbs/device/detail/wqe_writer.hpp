@@ -28,6 +28,13 @@ struct ControlFields {
   uint32_t opmod = 0;
 };
 
+/// Writes a data segment, of a send or a receive.
+template <arch::Arch A>
+WARPVERBS_DEVICE void StoreDataSegment(uint8_t* at, const LocalMemory& local) {
+  const mlx5::Be32 bytes = A::ToBe32(static_cast<uint32_t>(local.bytes));
+  A::StoreSegment(at, A::Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
+}
+
 /// Writes one WQE from slot `index` on, 16 bytes at a time.
 ///
 /// @source  rdma-core v44, providers/mlx5/qp.c, _mlx5_post_send(); byte for byte in tests/{device,e2e}
@@ -53,8 +60,7 @@ class WqeWriter {
   /// Writes a data segment; returns how many: none for an empty message, since a length of 0 means 2 GiB.
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
-    const mlx5::Be32 bytes = A::ToBe32(static_cast<uint32_t>(local.bytes));
-    A::StoreSegment(At(segment), A::Join(bytes.raw, local.lkey.raw), A::ToBe64(local.addr).raw);
+    StoreDataSegment<A>(At(segment), local);
     return 1;
   }
 
