@@ -73,6 +73,22 @@ TEST(Wqe, RemoteAddressSegment) {
   Expect("raddr_seg.rkey", &RemoteAddressSegment::rkey, &mlx5_wqe_raddr_seg::rkey);
 }
 
+TEST(Wqe, DatagramSegment) {  // rdma-core's alone: the tables of tests/data/prm have none
+  const auto expect = [](auto ours, auto theirs) { EXPECT_EQ(PlaceOf(ours), PlaceOf(theirs)); };
+  EXPECT_EQ(sizeof(DatagramSegment), sizeof(mlx5_wqe_datagram_seg));
+  expect(&DatagramSegment::dest_qpn, &mlx5_wqe_av::dqp_dct);
+  expect(&DatagramSegment::rate_sl, &mlx5_wqe_av::stat_rate_sl);
+  expect(&DatagramSegment::path_bits, &mlx5_wqe_av::fl_mlid);
+  expect(&DatagramSegment::lid_udp_sport, &mlx5_wqe_av::rlid);
+  expect(&DatagramSegment::mac, &mlx5_wqe_av::rmac);
+  expect(&DatagramSegment::traffic_class, &mlx5_wqe_av::tclass);
+  expect(&DatagramSegment::hop_limit, &mlx5_wqe_av::hop_limit);
+  expect(&DatagramSegment::grh_gid_flow, &mlx5_wqe_av::grh_gid_fl);
+  expect(&DatagramSegment::gid, &mlx5_wqe_av::rgid);
+  EXPECT_EQ(PlaceOf(&DatagramSegment::qkey).bit, 0u);
+  EXPECT_EQ(kExtendedAddress, uint32_t{MLX5_EXTENDED_UD_AV});
+}
+
 TEST(Wqe, DataSegment) {
   ExpectSize<DataSegment>("data_seg");
   Expect("data_seg.byte_count", &DataSegment::bytes, &mlx5_wqe_data_seg::byte_count);

@@ -71,6 +71,27 @@ struct RemoteAddressSegment {
 };
 static_assert(sizeof(RemoteAddressSegment) == 16);
 
+/// Where a datagram goes; it follows the control segment of a UD queue pair's entry.
+///
+/// Of the address that rdma-core calls a vector, only the extended form, of 48 bytes.
+struct DatagramSegment {
+  Be32 qkey;  ///< kOwnQkey: the sending queue pair's own is sent
+  Be32 reserved0;
+  Be32 dest_qpn;       ///< kExtendedAddress | qpn
+  uint8_t rate_sl;     ///< static rate << 4 | service level; on Ethernet that is shifted by 1
+  uint8_t path_bits;   ///< InfiniBand only
+  Be16 lid_udp_sport;  ///< remote LID; UDP source port of RoCE v2
+  uint8_t reserved1[4];
+  uint8_t mac[6];
+  uint8_t traffic_class;
+  uint8_t hop_limit;
+  Be32 grh_gid_flow;  ///< has GRH << 30 (InfiniBand only) | local GID index << 20 | flow label
+  uint8_t gid[16];
+};
+static_assert(sizeof(DatagramSegment) == 48 && offsetof(DatagramSegment, gid) == 32);
+inline constexpr uint32_t kOwnQkey = 1u << 31;
+inline constexpr uint32_t kExtendedAddress = 1u << 31;
+
 struct DataSegment {
   Be32 bytes;
   Be32 lkey;

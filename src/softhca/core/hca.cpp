@@ -207,8 +207,9 @@ uint32_t Hca::CreateQp(QpConfig config) {
   if (receives) CheckCq(config.cqn_receive);
   CheckDepth("send queue", config.send_depth);
   CheckReceive(config.receive);
-  if (config.service != mlx5::ServiceType::kRc) {
-    throw CommandError(CommandStatus::kBadParameter, "only reliable connections are implemented");
+  if (config.service > mlx5::ServiceType::kUd) {
+    throw CommandError(CommandStatus::kBadParameter,
+                       "queue pairs are reliable connections, unreliable connections or datagrams");
   }
   auto qp = std::make_unique<QueuePair>();
   qp->hca = this;

@@ -23,7 +23,7 @@ struct AtomicOperands {
 
 /// Where a datagram goes: its entry says so, not its queue pair.
 struct Destination {
-  AddressPath path;
+  AddressPath path{};
   uint32_t qpn = 0;
   uint32_t qkey = 0;
 };

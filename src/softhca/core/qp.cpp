@@ -11,6 +11,7 @@ namespace {
 
 using mlx5::CommandStatus;
 using mlx5::QpState;
+using mlx5::ServiceType;
 
 bool IsTransition(QpState from, QpState to) {
   switch (to) {
@@ -28,25 +29,28 @@ bool IsTransition(QpState from, QpState to) {
   }
 }
 
-/// The attributes that a reliable connection cannot do without (IBTA 1.4, table 92).
-const char* MissingAttribute(QpState from, QpState to, const QpChange& change) {
-  if (from == QpState::kReset && to == QpState::kInit) {
+/// The attributes that a transition cannot do without (IBTA 1.4, table 92).
+const char* MissingAttribute(const QueuePair& qp, QpState to, const QpChange& change) {
+  const bool reliable = qp.config.service == ServiceType::kRc;
+  const bool connected = qp.config.service != ServiceType::kUd;
+  if (qp.state == QpState::kReset && to == QpState::kInit) {
     if (!change.port) return "port";
     if (!change.pkey_index) return "pkey_index";
-    if (!change.access) return "access flags";
+    if (connected && !change.access) return "access flags";
+    if (!connected && !change.qkey) return "Q_Key";
   } else if (to == QpState::kRtr) {
-    if (!change.path) return "address path";
-    if (!change.mtu) return "path MTU";
-    if (!change.remote_qpn) return "remote qpn";
-    if (!change.receive_psn) return "receive PSN";
-    if (!change.max_reads_in) return "responder resources";
-    if (!change.min_rnr_timer) return "minimum RNR timer";
-  } else if (from == QpState::kRtr && to == QpState::kRts) {
-    if (!change.ack_timeout) return "acknowledge timeout";
-    if (!change.retry_count) return "retry count";
-    if (!change.rnr_retry) return "RNR retry count";
+    if (connected && !change.path) return "address path";
+    if (connected && !change.mtu) return "path MTU";
+    if (connected && !change.remote_qpn) return "remote qpn";
+    if (connected && !change.receive_psn) return "receive PSN";
+    if (reliable && !change.max_reads_in) return "responder resources";
+    if (reliable && !change.min_rnr_timer) return "minimum RNR timer";
+  } else if (qp.state == QpState::kRtr && to == QpState::kRts) {
+    if (reliable && !change.ack_timeout) return "acknowledge timeout";
+    if (reliable && !change.retry_count) return "retry count";
+    if (reliable && !change.rnr_retry) return "RNR retry count";
     if (!change.send_psn) return "send PSN";
-    if (!change.max_reads_out) return "initiator depth";
+    if (reliable && !change.max_reads_out) return "initiator depth";
   }
   return nullptr;
 }
@@ -139,7 +143,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     qp.own_receives.Reset();
     qp.channel.reset();
   } else {
-    if (const char* missing = MissingAttribute(qp.state, to, change)) {
+    if (const char* missing = MissingAttribute(qp, to, change)) {
       Refuse(qp, CommandStatus::kBadParameter,
              std::string("the transition to ") + Name(to) + " lacks its " + missing);
     }

@@ -24,16 +24,19 @@ bool IsAtomic(WqeOpcode opcode) {
          opcode == WqeOpcode::kAtomicMaskedCs || opcode == WqeOpcode::kAtomicMaskedFa;
 }
 
-bool IsSupported(WqeOpcode opcode) {
+/// Whether a service has an operation (IBTA 1.4, table 80).
+bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
   switch (opcode) {
-    case WqeOpcode::kRdmaWrite:
-    case WqeOpcode::kRdmaWriteImm:
     case WqeOpcode::kSend:
     case WqeOpcode::kSendImm:
-    case WqeOpcode::kRdmaRead:
       return true;
+    case WqeOpcode::kRdmaWrite:
+    case WqeOpcode::kRdmaWriteImm:
+      return service != mlx5::ServiceType::kUd;
+    case WqeOpcode::kRdmaRead:
+      return service == mlx5::ServiceType::kRc;
     default:
-      return IsLocal(opcode) || IsAtomic(opcode);
+      return IsLocal(opcode) || (IsAtomic(opcode) && service == mlx5::ServiceType::kRc);
   }
 }
 
@@ -85,13 +88,16 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   const uint32_t word = mlx5::FromBe(ctrl.opmod_index_opcode);
   // A slot that holds another index or queue pair is a stale entry whose doorbell came too early.
   const bool ours = (word >> 8 & 0xffff) == index_ && mlx5::FromBe(ctrl.qpn_ds) >> 8 == qp.qpn;
-  if (!ours || !IsSupported(request_.opcode)) return Syndrome::kLocalQpOperation;
+  if (!ours || !IsSupported(request_.opcode, qp.config.service)) return Syndrome::kLocalQpOperation;
   const auto opmod = static_cast<uint8_t>(word >> 24);
   if (request_.opcode == WqeOpcode::kNop) return Syndrome::kNone;
   if (request_.opcode == WqeOpcode::kWait) {
     return DecodeWait(qp, opmod) ? Syndrome::kNone : Syndrome::kLocalQpOperation;
   }
   if (request_.opcode == WqeOpcode::kDump && end_ != sizeof ctrl + sizeof(mlx5::DataSegment)) {
+    return Syndrome::kLocalQpOperation;
+  }
+  if (qp.config.service == mlx5::ServiceType::kUd && !local() && !DecodeDestination(qp)) {
     return Syndrome::kLocalQpOperation;
   }
   if (HasRemoteAddress(request_.opcode)) {
@@ -104,6 +110,29 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
     if (!qp.hca->config().atomics || !DecodeAtomic(opmod)) return Syndrome::kLocalQpOperation;
   }
   return DecodeData(qp);
+}
+
+bool SendWqe::DecodeDestination(const QueuePair& qp) {
+  mlx5::DatagramSegment segment;
+  if (qp.attributes.port == 0) return false;  // not even in INIT
+  if (!Next(segment) || (mlx5::FromBe(segment.dest_qpn) & mlx5::kExtendedAddress) == 0) return false;
+  const DeviceConfig& device = qp.hca->config();
+  const bool ethernet = device.link == mlx5::PortType::kEthernet;
+  const uint32_t qkey = mlx5::FromBe(segment.qkey);
+  const uint32_t grh_gid_flow = mlx5::FromBe(segment.grh_gid_flow);
+  request_.destination = {.qpn = mlx5::FromBe(segment.dest_qpn) & 0xffffff,
+                          .qkey = (qkey & mlx5::kOwnQkey) != 0 ? qp.attributes.qkey : qkey};
+  AddressPath& path = request_.destination.path;
+  path.grh = ethernet || (grh_gid_flow >> 30 & 1) != 0;
+  std::copy_n(segment.gid, path.remote_gid.size(), path.remote_gid.begin());
+  std::copy_n(segment.mac, path.remote_mac.size(), path.remote_mac.begin());
+  (ethernet ? path.udp_source_port : path.remote_lid) = mlx5::FromBe(segment.lid_udp_sport);
+  path.local_gid_index = static_cast<uint8_t>(grh_gid_flow >> 20);
+  path.hop_limit = segment.hop_limit;
+  path.traffic_class = segment.traffic_class;
+  path.service_level = ethernet ? segment.rate_sl >> 1 & 7 : segment.rate_sl & 15;
+  path.flow_label = grh_gid_flow & 0xfffff;
+  return !path.grh || path.local_gid_index < device.ports.at(qp.attributes.port - 1).gids.size();
 }
 
 bool SendWqe::DecodeAtomic(uint8_t opmod) {
@@ -161,7 +190,9 @@ bool SendWqe::DecodeWait(const QueuePair& qp, uint8_t opmod) {
 }
 
 Syndrome SendWqe::DecodeData(const QueuePair& qp) {
-  const uint64_t longest = uint64_t{1} << qp.hca->config().log_max_message;
+  const DeviceConfig& device = qp.hca->config();
+  const bool datagram = qp.config.service == mlx5::ServiceType::kUd;
+  const uint64_t longest = datagram ? MtuBytes(device.mtu) : uint64_t{1} << device.log_max_message;
   const bool lands_here = request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode);
   const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
   size_t pieces = 0;
@@ -176,6 +207,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
       local_[pieces++] = Bytes(raw_.data() + payload, bytes);
       cursor_ = (payload + bytes + mlx5::kSegmentBytes - 1) / mlx5::kSegmentBytes * mlx5::kSegmentBytes;
       request_.bytes += bytes;
+      if (request_.bytes > longest) return Syndrome::kLocalLength;
       continue;
     }
     const uint64_t bytes = count == 0 ? mlx5::kMaxDataBytes : count;

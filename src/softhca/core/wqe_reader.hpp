@@ -32,6 +32,7 @@ class SendWqe {
  private:
   void Fetch(const QueuePair& qp, uint32_t index);
   mlx5::Syndrome Decode(const QueuePair& qp);
+  bool DecodeDestination(const QueuePair& qp);
   bool DecodeAtomic(uint8_t opmod);
   bool DecodeWait(const QueuePair& qp, uint8_t opmod);
   mlx5::Syndrome DecodeData(const QueuePair& qp);

@@ -24,6 +24,19 @@ ibv_event_type EventType(QpEvent event) {
   return IBV_EVENT_QP_FATAL;
 }
 
+mlx5::ServiceType ReadService(uint8_t type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return mlx5::ServiceType::kRc;
+    case IBV_QPT_UC:
+      return mlx5::ServiceType::kUc;
+    case IBV_QPT_UD:
+      return mlx5::ServiceType::kUd;
+    default:
+      throw Errno(EOPNOTSUPP, "queue pairs of type " + std::to_string(type) + " are not supported");
+  }
+}
+
 void CheckDriver(const mlx5_ib_create_qp& driver) {
   // Scattering small data into completions is a right, not a duty, so its flags need nothing.
   constexpr uint32_t kKnown =
@@ -54,9 +67,7 @@ void PlaceQueues(const mlx5_ib_create_qp& driver, QpConfig& config) {
 
 void CreateQp(Call& call) {
   IoctlRequest& request = call.request();
-  if (request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE) != IBV_QPT_RC) {
-    throw Errno(EOPNOTSUPP, "only reliable connections are implemented");
-  }
+  const mlx5::ServiceType service = ReadService(request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE));
   const auto flags = request.Get<uint32_t>(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
   if ((flags & ~uint32_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) != 0)
     throw Errno(EOPNOTSUPP, "a creation flag is unknown");
@@ -65,6 +76,7 @@ void CreateQp(Call& call) {
   CheckDriver(driver);
   QpConfig config;
   PlaceQueues(driver, config);
+  config.service = service;
   config.user_index = driver.uidx;
   config.uar_page = driver.bfreg_index;
 

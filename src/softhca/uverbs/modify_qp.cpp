@@ -89,29 +89,41 @@ ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
 /// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, less alternate paths
 struct Transition {
   QpState from, to;
-  uint32_t attributes;
+  uint32_t reliable, unreliable, datagram;  ///< by service
 };
+
+constexpr uint32_t kInitConnected = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr uint32_t kInitDatagram = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr uint32_t kRtrConnected =
+    IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
+constexpr uint32_t kRtsConnected = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE;
+constexpr uint32_t kRtsDatagram = IBV_QP_CUR_STATE | IBV_QP_QKEY;
 
 constexpr Transition kTransitions[] = {
-    {QpState::kReset, QpState::kInit, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {QpState::kInit, QpState::kInit, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {QpState::kInit, QpState::kRtr,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {QpState::kReset, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
+    {QpState::kInit, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
+    {QpState::kInit, QpState::kRtr, kRtrConnected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+     kRtrConnected, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
     {QpState::kRtr, QpState::kRts,
-     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
-         IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-    {QpState::kRts, QpState::kRts,
-     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+     kRtsConnected | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+     kRtsConnected | IBV_QP_SQ_PSN, kRtsDatagram | IBV_QP_SQ_PSN},
+    {QpState::kRts, QpState::kRts, kRtsConnected | IBV_QP_MIN_RNR_TIMER, kRtsConnected, kRtsDatagram},
 };
 
-void CheckAttributes(QpState from, QpState to, uint32_t mask) {
+uint32_t AllowedAttributes(const Transition& transition, mlx5::ServiceType service) {
+  if (service == mlx5::ServiceType::kRc) return transition.reliable;
+  return service == mlx5::ServiceType::kUc ? transition.unreliable : transition.datagram;
+}
+
+void CheckAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
   uint32_t allowed = 0;  // all that ends a connection takes nothing along
-  if (to != QpState::kReset && (to != QpState::kError || from == QpState::kReset)) {
-    const auto found = std::find_if(std::begin(kTransitions), std::end(kTransitions),
-                                    [&](const Transition& row) { return row.from == from && row.to == to; });
+  if (to != QpState::kReset && (to != QpState::kError || qp.state == QpState::kReset)) {
+    const auto found =
+        std::find_if(std::begin(kTransitions), std::end(kTransitions),
+                     [&](const Transition& row) { return row.from == qp.state && row.to == to; });
     if (found == std::end(kTransitions)) throw Errno(EINVAL, "there is no such transition between states");
-    allowed = found->attributes;
+    allowed = AllowedAttributes(*found, qp.config.service);
   }
   if (const uint32_t others = mask & ~(allowed | IBV_QP_STATE); others != 0)
     throw Errno(EINVAL, "the transition does not take attributes " + std::to_string(others));
@@ -151,6 +163,7 @@ QpChange ReadChange(const ib_uverbs_modify_qp& wish, const Engine& engine) {
   if (has(IBV_QP_TIMEOUT)) change.ack_timeout = wish.timeout;
   if (has(IBV_QP_RETRY_CNT)) change.retry_count = wish.retry_cnt;
   if (has(IBV_QP_RNR_RETRY)) change.rnr_retry = wish.rnr_retry;
+  if (has(IBV_QP_QKEY)) change.qkey = wish.qkey;
   return change;
 }
 
@@ -161,18 +174,19 @@ void ModifyQpByVerbs(Call& call) {
   CheckValues(wish);
   auto& object = call.context().Get<QpObject>(wish.qp_handle, Kind::kQp);
   const uint32_t qpn = object.number;
-  const QpState now = call.hca().Qp(qpn).state;
+  const QueuePair& qp = call.hca().Qp(qpn);
+  const QpState now = qp.state;
   if ((wish.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(wish.cur_qp_state) != now) {
     throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program thinks");
   }
   const QpState to = (wish.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(wish.qp_state) : now;
-  CheckAttributes(now, to, wish.attr_mask);
+  CheckAttributes(qp, to, wish.attr_mask);
   QpChange change = ReadChange(wish, call.context().engine());
   const bool grants = (wish.attr_mask & IBV_QP_ACCESS_FLAGS) != 0;
   const uint32_t granted = grants ? wish.qp_access_flags : object.access;
   if (grants || change.max_reads_in) {
     // Without resources for them, a peer may neither read nor use atomics, whatever it was granted.
-    const uint8_t reads = change.max_reads_in.value_or(call.hca().Qp(qpn).attributes.max_reads_in);
+    const uint8_t reads = change.max_reads_in.value_or(qp.attributes.max_reads_in);
     change.access = reads != 0 ? granted : granted & IBV_ACCESS_REMOTE_WRITE;
   }
   call.hca().ModifyQp(qpn, to, change);
@@ -196,6 +210,7 @@ void QueryQpByVerbs(Call& call) {
   answer.max_inline_data = object.cap.max_inline_data;
   answer.rq_psn = qp.next_receive_psn;
   answer.sq_psn = qp.next_send_psn;
+  answer.qkey = attributes.qkey;
   answer.dest_qp_num = attributes.remote_qpn;
   answer.qp_access_flags = attributes.access;
   answer.pkey_index = attributes.pkey_index;

@@ -57,5 +57,70 @@ TEST_F(ModifyQp, PeersReadOnlyWithResourcesForIt) {
   EXPECT_EQ(Access(), unsigned{kAll});
 }
 
+/// Queue pairs other than reliable connections, which take attributes of their own.
+class ModifyOther : public testing::Test {
+ protected:
+  explicit ModifyOther(ibv_qp_type type) {
+    ibv_qp_init_attr init{};
+    init.send_cq = peer.send_cq.get();
+    init.recv_cq = peer.receive_cq.get();
+    init.qp_type = type;
+    init.cap = {
+        .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    qp.reset(ibv_create_qp(peer.pd.get(), &init));
+  }
+  int Modify(ibv_qp_state state, int mask) {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    attr.port_num = 1;
+    attr.qkey = 0x1234;
+    attr.sq_psn = 0x4321;
+    return ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE | mask);
+  }
+  ibv_qp_attr Attributes() {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(qp.get(), &attr, IBV_QP_STATE | IBV_QP_QKEY | IBV_QP_SQ_PSN, &init), 0);
+    return attr;
+  }
+
+  static constexpr int kPlace = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+  verbs::Context context = verbs::Open();
+  verbs::Peer peer{context.get()};
+  verbs::Qp qp;
+};
+
+struct ModifyDatagram : ModifyOther {
+  ModifyDatagram() : ModifyOther(IBV_QPT_UD) {}
+};
+
+TEST_F(ModifyDatagram, NeedsAQkeyAndNoPath) {
+  EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_ACCESS_FLAGS), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_QKEY), 0);
+  EXPECT_EQ(Modify(IBV_QPS_RTR, IBV_QP_AV), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_RTR, 0), 0);
+  EXPECT_EQ(Modify(IBV_QPS_RTS, 0), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_RTS, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_RTS, IBV_QP_SQ_PSN), 0);
+  EXPECT_EQ(Modify(IBV_QPS_RTS, IBV_QP_QKEY), 0);
+  EXPECT_EQ(Attributes().qkey, 0x1234u);
+  EXPECT_EQ(Attributes().sq_psn, 0x4321u);
+}
+
+struct ModifyUnreliable : ModifyOther {
+  ModifyUnreliable() : ModifyOther(IBV_QPT_UC) {}
+};
+
+TEST_F(ModifyUnreliable, TakesNeitherQkeyNorTimers) {
+  EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_QKEY), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_ACCESS_FLAGS), 0);
+  constexpr int kConnection = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  EXPECT_EQ(Modify(IBV_QPS_RTR, kConnection | IBV_QP_MIN_RNR_TIMER), EINVAL);
+  EXPECT_EQ(Modify(IBV_QPS_RTR, IBV_QP_DEST_QPN), EINVAL);
+  EXPECT_EQ(Attributes().qp_state, IBV_QPS_INIT);
+}
+
 }  // namespace
 }  // namespace kernel_abi

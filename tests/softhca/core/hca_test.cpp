@@ -156,7 +156,7 @@ TEST_F(HcaTest, RefusesQueuesThatNoConnectXHas) {
   EXPECT_EQ(status([&](QpConfig& config) { config.receive = Receives(4, 1024); }),
             CommandStatus::kBadParameter);
   EXPECT_EQ(status([&](QpConfig& config) { config.receive = Receives(4, 512); }), CommandStatus::kOk);
-  EXPECT_EQ(status([](QpConfig& config) { config.service = mlx5::ServiceType::kUd; }),
+  EXPECT_EQ(status([](QpConfig& config) { config.service = mlx5::ServiceType::kXrc; }),
             CommandStatus::kBadParameter);
   EXPECT_EQ(StatusOf([&] { hca.CreateCq(Cq(kMaxLogCqDepth + 1)); }), CommandStatus::kBadParameter);
   CqConfig config = Cq();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "core/error.hpp"
 #include "core/queues.hpp"
 
@@ -25,6 +27,7 @@ class QpStateTest : public testing::Test {
     change.ack_timeout = rts.ack_timeout;
     change.retry_count = rts.retry_count;
     change.rnr_retry = rts.rnr_retry;
+    change.qkey = 0x11111111;
     return change;
   }
   void BringTo(QpState state) {
@@ -47,9 +50,37 @@ class QpStateTest : public testing::Test {
   }
   QpState State() const { return hca.Qp(qp.qpn).state; }
 
+  explicit QpStateTest(mlx5::ServiceType service = mlx5::ServiceType::kRc) : service_(service) {}
+
+  mlx5::ServiceType service_;
   Hca hca{TestDevice()};
-  QpUser qp{hca, hca.AllocPd()};
+  QpUser qp{hca, hca.AllocPd(), {.service = service_}};
 };
+
+/// One attribute taken out of a transition that is otherwise complete.
+struct Omission {
+  const char* name;
+  QpState to;
+  void (*omit)(QpChange&);
+};
+
+void PrintTo(const Omission& omission, std::ostream* out) { *out << omission.name; }
+
+const Omission kPort{"Port", QpState::kInit, [](QpChange& c) { c.port.reset(); }};
+const Omission kPkeyIndex{"PkeyIndex", QpState::kInit, [](QpChange& c) { c.pkey_index.reset(); }};
+const Omission kAccess{"Access", QpState::kInit, [](QpChange& c) { c.access.reset(); }};
+const Omission kQkey{"Qkey", QpState::kInit, [](QpChange& c) { c.qkey.reset(); }};
+const Omission kPath{"Path", QpState::kRtr, [](QpChange& c) { c.path.reset(); }};
+const Omission kMtu{"Mtu", QpState::kRtr, [](QpChange& c) { c.mtu.reset(); }};
+const Omission kRemoteQpn{"RemoteQpn", QpState::kRtr, [](QpChange& c) { c.remote_qpn.reset(); }};
+const Omission kReceivePsn{"ReceivePsn", QpState::kRtr, [](QpChange& c) { c.receive_psn.reset(); }};
+const Omission kMaxReadsIn{"MaxReadsIn", QpState::kRtr, [](QpChange& c) { c.max_reads_in.reset(); }};
+const Omission kMinRnrTimer{"MinRnrTimer", QpState::kRtr, [](QpChange& c) { c.min_rnr_timer.reset(); }};
+const Omission kAckTimeout{"AckTimeout", QpState::kRts, [](QpChange& c) { c.ack_timeout.reset(); }};
+const Omission kRetryCount{"RetryCount", QpState::kRts, [](QpChange& c) { c.retry_count.reset(); }};
+const Omission kRnrRetry{"RnrRetry", QpState::kRts, [](QpChange& c) { c.rnr_retry.reset(); }};
+const Omission kSendPsn{"SendPsn", QpState::kRts, [](QpChange& c) { c.send_psn.reset(); }};
+const Omission kMaxReadsOut{"MaxReadsOut", QpState::kRts, [](QpChange& c) { c.max_reads_out.reset(); }};
 
 TEST_F(QpStateTest, TakesTheTransitionsThatExistAndNoOther) {
   const std::vector<QpState> states = {QpState::kReset, QpState::kInit, QpState::kRtr, QpState::kRts,
@@ -78,43 +109,54 @@ TEST_F(QpStateTest, RefusesStatesThatItDoesNotHave) {
   EXPECT_EQ(StatusOf(QpState::kSqError, {}), CommandStatus::kBadQpState);
 }
 
-/// One attribute taken out of a transition that is otherwise complete.
-struct Omission {
-  const char* name;
-  QpState to;
-  void (*omit)(QpChange&);
+/// A service, an attribute, and whether the transition needs it.
+using Need = std::tuple<mlx5::ServiceType, Omission, bool>;
+
+class QpOmissionTest : public QpStateTest, public testing::WithParamInterface<Need> {
+ protected:
+  QpOmissionTest() : QpStateTest(std::get<mlx5::ServiceType>(GetParam())) {}
 };
 
-void PrintTo(const Omission& omission, std::ostream* out) { *out << omission.name; }
-
-class QpOmissionTest : public QpStateTest, public testing::WithParamInterface<Omission> {};
-
-TEST_P(QpOmissionTest, IsRefusedAndChangesNothing) {
-  const QpState from = static_cast<QpState>(static_cast<int>(GetParam().to) - 1);
+TEST_P(QpOmissionTest, IsRefusedWhereTheServiceNeedsTheAttribute) {
+  const auto& [service, omission, needed] = GetParam();
+  const QpState from = static_cast<QpState>(static_cast<int>(omission.to) - 1);
   BringTo(from);
   QpChange change = Everything();
-  GetParam().omit(change);
-  EXPECT_EQ(StatusOf(GetParam().to, change), CommandStatus::kBadParameter);
-  EXPECT_EQ(State(), from);
+  omission.omit(change);
+  EXPECT_EQ(StatusOf(omission.to, change), needed ? CommandStatus::kBadParameter : CommandStatus::kOk);
+  EXPECT_EQ(State(), needed ? from : omission.to);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Attributes, QpOmissionTest,
-    testing::Values(Omission{"Port", QpState::kInit, [](QpChange& c) { c.port.reset(); }},
-                    Omission{"PkeyIndex", QpState::kInit, [](QpChange& c) { c.pkey_index.reset(); }},
-                    Omission{"Access", QpState::kInit, [](QpChange& c) { c.access.reset(); }},
-                    Omission{"Path", QpState::kRtr, [](QpChange& c) { c.path.reset(); }},
-                    Omission{"Mtu", QpState::kRtr, [](QpChange& c) { c.mtu.reset(); }},
-                    Omission{"RemoteQpn", QpState::kRtr, [](QpChange& c) { c.remote_qpn.reset(); }},
-                    Omission{"ReceivePsn", QpState::kRtr, [](QpChange& c) { c.receive_psn.reset(); }},
-                    Omission{"MaxReadsIn", QpState::kRtr, [](QpChange& c) { c.max_reads_in.reset(); }},
-                    Omission{"MinRnrTimer", QpState::kRtr, [](QpChange& c) { c.min_rnr_timer.reset(); }},
-                    Omission{"AckTimeout", QpState::kRts, [](QpChange& c) { c.ack_timeout.reset(); }},
-                    Omission{"RetryCount", QpState::kRts, [](QpChange& c) { c.retry_count.reset(); }},
-                    Omission{"RnrRetry", QpState::kRts, [](QpChange& c) { c.rnr_retry.reset(); }},
-                    Omission{"SendPsn", QpState::kRts, [](QpChange& c) { c.send_psn.reset(); }},
-                    Omission{"MaxReadsOut", QpState::kRts, [](QpChange& c) { c.max_reads_out.reset(); }}),
-    [](const auto& omission) { return omission.param.name; });
+std::vector<Need> Needs(mlx5::ServiceType service, const std::vector<Omission>& needed,
+                        const std::vector<Omission>& superfluous) {
+  std::vector<Need> needs;
+  for (const Omission& omission : needed) needs.emplace_back(service, omission, true);
+  for (const Omission& omission : superfluous) needs.emplace_back(service, omission, false);
+  return needs;
+}
+
+const auto kAttributeName = [](const auto& need) { return std::get<Omission>(need.param).name; };
+
+INSTANTIATE_TEST_SUITE_P(ReliableConnection, QpOmissionTest,
+                         testing::ValuesIn(Needs(mlx5::ServiceType::kRc,
+                                                 {kPort, kPkeyIndex, kAccess, kPath, kMtu, kRemoteQpn,
+                                                  kReceivePsn, kMaxReadsIn, kMinRnrTimer, kAckTimeout,
+                                                  kRetryCount, kRnrRetry, kSendPsn, kMaxReadsOut},
+                                                 {kQkey})),
+                         kAttributeName);
+INSTANTIATE_TEST_SUITE_P(UnreliableConnection, QpOmissionTest,
+                         testing::ValuesIn(Needs(mlx5::ServiceType::kUc,
+                                                 {kPort, kPkeyIndex, kAccess, kPath, kMtu, kRemoteQpn,
+                                                  kReceivePsn, kSendPsn},
+                                                 {kQkey, kMaxReadsIn, kMinRnrTimer, kAckTimeout, kRetryCount,
+                                                  kRnrRetry, kMaxReadsOut})),
+                         kAttributeName);
+INSTANTIATE_TEST_SUITE_P(Datagram, QpOmissionTest,
+                         testing::ValuesIn(Needs(mlx5::ServiceType::kUd, {kPort, kPkeyIndex, kQkey, kSendPsn},
+                                                 {kAccess, kPath, kMtu, kRemoteQpn, kReceivePsn, kMaxReadsIn,
+                                                  kMinRnrTimer, kAckTimeout, kRetryCount, kRnrRetry,
+                                                  kMaxReadsOut})),
+                         kAttributeName);
 
 TEST_F(QpStateTest, RefusesAPortThatTheDeviceDoesNotHave) {
   for (const uint8_t port : {0, 2, 255}) {

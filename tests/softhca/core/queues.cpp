@@ -105,7 +105,8 @@ QpUser::QpUser(Hca& hca, uint32_t pdn, const QpOptions& options)
   };
   send_cqn = create_cq(send_cq);
   receive_cqn = create_cq(receive_cq);
-  qpn = hca.CreateQp({.pdn = pdn,
+  qpn = hca.CreateQp({.service = options.service,
+                      .pdn = pdn,
                       .uar_page = uar,
                       .user_index = options.user_index,
                       .cqn_send = send_cqn,

@@ -66,6 +66,7 @@ struct Region {
 };
 
 struct QpOptions {
+  mlx5::ServiceType service = mlx5::ServiceType::kRc;
   uint32_t send_depth = 16;  ///< in WQEBBs
   uint32_t receive_depth = 16;
   uint32_t log_cq_depth = 6;

@@ -24,6 +24,7 @@ class WqeBuilder {
   WqeBuilder& Remote(uint64_t address, uint32_t rkey) {
     return Add(mlx5::RemoteAddressSegment{mlx5::ToBe64(address), mlx5::ToBe32(rkey), {}});
   }
+  WqeBuilder& To(const mlx5::DatagramSegment& destination) { return Add(destination); }
   WqeBuilder& Data(uint64_t address, uint32_t bytes, uint32_t lkey) {
     return Add(mlx5::DataSegment{mlx5::ToBe32(bytes), mlx5::ToBe32(lkey), mlx5::ToBe64(address)});
   }
