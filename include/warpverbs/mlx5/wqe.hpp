@@ -52,6 +52,8 @@ enum CtrlFlags : uint8_t {
   kFence = 0x80,                ///< after all earlier reads and atomics of this queue pair
 };
 inline constexpr uint8_t kCompletionMask = 0x0c;
+inline constexpr uint8_t kFenceMask =
+    0xe0;  ///< all fences but kFenceInitiatorSmall look at reads and atomics
 
 struct CtrlSegment {
   Be32 opmod_index_opcode;  ///< opmod << 24 | WQE index << 8 | opcode; index in WQEBBs, modulo 2^16

@@ -10,6 +10,11 @@ namespace softhca {
 
 inline constexpr uint32_t kPsnMask = 0xffffff;
 
+/// How far `psn` lies behind `from`, negative if it comes before: half the circle either way.
+constexpr int32_t PsnDelta(uint32_t psn, uint32_t from) {
+  return static_cast<int32_t>((psn - from) << 8) >> 8;
+}
+
 /// How many packet sequence numbers a request takes: one a packet of payload, whichever way the payload goes.
 inline uint32_t PsnCount(const Request& request, mlx5::Mtu mtu) {
   const uint64_t bytes = MtuBytes(mtu);

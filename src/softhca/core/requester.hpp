@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "core/link.hpp"
 #include "core/qp.hpp"
+#include "core/send_queue.hpp"
 #include "core/wqe_reader.hpp"
 
 namespace softhca {
@@ -28,7 +28,7 @@ class Requester {
  private:
   bool Step(QueuePair& qp, uint32_t available, uint64_t now_ns);
   bool OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns);
-  void Finish(QueuePair& qp, mlx5::Syndrome syndrome, std::optional<uint8_t> vendor_syndrome = {});
+  void Finish(QueuePair& qp, const Outcome& outcome);
 
   Link& link_;
   SendWqe wqe_;

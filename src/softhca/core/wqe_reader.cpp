@@ -52,6 +52,16 @@ bool SendWqe::Next(Segment& segment) {
 
 bool SendWqe::local() const { return IsLocal(request_.opcode); }
 
+bool SendWqe::fetches() const { return request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode); }
+
+SendEntry SendWqe::entry() const {
+  return {.index = index_,
+          .wqebbs = wqebbs_,
+          .opcode = request_.opcode,
+          .signalled = signalled_,
+          .fetched_bytes = fetches() ? static_cast<uint32_t>(request_.bytes) : 0};
+}
+
 Syndrome SendWqe::Read(const QueuePair& qp, uint32_t index, uint32_t available) {
   Fetch(qp, index);
   const bool posted = wqebbs_ <= available && available <= qp.config.send_depth;
@@ -74,6 +84,8 @@ void SendWqe::Fetch(const QueuePair& qp, uint32_t index) {
   for (uint32_t block = 1; block < wqebbs_; ++block) fetch_block(block);
 
   signalled_ = (ctrl.fm_ce_se & mlx5::kCompletionMask) == mlx5::kCqeAlways;
+  const auto fence = static_cast<uint8_t>(ctrl.fm_ce_se & mlx5::kFenceMask);
+  fenced_ = fence > mlx5::kFenceInitiatorSmall;
   waits_ = false;
   request_ = {};
   request_.opcode = static_cast<WqeOpcode>(mlx5::FromBe(ctrl.opmod_index_opcode) & 0xff);
@@ -193,7 +205,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const DeviceConfig& device = qp.hca->config();
   const bool datagram = qp.config.service == mlx5::ServiceType::kUd;
   const uint64_t longest = datagram ? MtuBytes(device.mtu) : uint64_t{1} << device.log_max_message;
-  const bool lands_here = request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode);
+  const bool lands_here = fetches();
   const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
   size_t pieces = 0;
   while (cursor_ < end_) {

@@ -10,6 +10,15 @@
 
 namespace softhca {
 
+/// What is left of a send work queue entry when it is done: all that its completion says.
+struct SendEntry {
+  uint16_t index = 0;  ///< of its first WQEBB
+  uint32_t wqebbs = 1;
+  mlx5::WqeOpcode opcode = mlx5::WqeOpcode::kNop;
+  bool signalled = false;
+  uint32_t fetched_bytes = 0;  ///< by a read or an atomic
+};
+
 /// A send work queue entry, fetched and checked.
 class SendWqe {
  public:
@@ -22,9 +31,13 @@ class SendWqe {
   uint16_t index() const { return index_; }
   uint32_t wqebbs() const { return wqebbs_; }
   mlx5::WqeOpcode opcode() const { return request_.opcode; }
-  bool signalled() const { return signalled_; }
+  SendEntry entry() const;
   /// Whether it is executed without the peer.
   bool local() const;
+  /// Whether the peer sends data back: reads and atomics.
+  bool fetches() const;
+  /// Whether it starts only after all earlier reads and atomics.
+  bool fenced() const { return fenced_; }
   /// Whether it is one that waits, and what it waits for has not come.
   bool waits() const { return waits_; }
   const Request& request() const { return request_; }
@@ -46,6 +59,7 @@ class SendWqe {
   uint32_t wqebbs_ = 1;
   bool signalled_ = false;
   bool waits_ = false;
+  bool fenced_ = false;
   Request request_;
 };
 

@@ -62,7 +62,15 @@ TEST_F(WqeReaderTest, Write) {
   ASSERT_EQ(request.local.size(), 1u);
   EXPECT_EQ(request.local[0].data(), local.memory.data() + 16);
   EXPECT_EQ(wqe.wqebbs(), 1u);
-  EXPECT_TRUE(wqe.signalled());
+  EXPECT_TRUE(wqe.entry().signalled);
+}
+
+TEST_F(WqeReaderTest, FenceIsAnyModeThatLooksAtReads) {
+  for (const auto& [mode, fenced] :
+       {std::pair{0x00, false}, {0x20, false}, {0x40, true}, {0x60, true}, {0x80, true}}) {
+    EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kNop).Flags(static_cast<uint8_t>(mode))), Syndrome::kNone);
+    EXPECT_EQ(wqe.fenced(), fenced) << mode;
+  }
 }
 
 TEST_F(WqeReaderTest, WriteWithImmediateAndSolicited) {
@@ -73,7 +81,7 @@ TEST_F(WqeReaderTest, WriteWithImmediateAndSolicited) {
             Syndrome::kNone);
   EXPECT_EQ(wqe.request().imm, ToBe32(77));
   EXPECT_TRUE(wqe.request().solicited);
-  EXPECT_FALSE(wqe.signalled());
+  EXPECT_FALSE(wqe.entry().signalled);
   EXPECT_EQ(wqe.request().bytes, 0u);
 }
 

@@ -1,0 +1,50 @@
+#include "core/send_queue.hpp"
+
+#include <atomic>
+
+#include "core/cq.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+namespace softhca {
+
+using mlx5::QpState;
+using mlx5::Syndrome;
+
+uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) {
+  if (qp.config.send_depth == 0) return 0;
+  const mlx5::Be32 record{std::atomic_ref(qp.config.send_dbr->raw).load(std::memory_order_acquire)};
+  return (mlx5::FromBe(record) - index) & mlx5::kQpDbrIndexMask;
+}
+
+Verdict Judge(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
+  const auto end = [](const Outcome& outcome) { return Verdict{Verdict::Kind::kEnd, outcome}; };
+  if (qp.state == QpState::kError) return end({Syndrome::kFlushed});
+  if (qp.state != QpState::kRts) return end({Syndrome::kLocalQpOperation});
+  if (const auto forced = qp.forced_failures.find(wqe.index()); forced != qp.forced_failures.end()) {
+    return end({forced->second.syndrome, forced->second.vendor_syndrome});
+  }
+  if (wqe.waits()) return {Verdict::Kind::kWait};
+  if (fault != Syndrome::kNone || wqe.local()) return end({fault});
+  return {};
+}
+
+void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome) {
+  const bool ok = outcome.syndrome == Syndrome::kNone;
+  qp.send_index = (qp.send_index + entry.wqebbs) & mlx5::kQpDbrIndexMask;
+  qp.forced_failures.erase(entry.index);
+  bool delivered = true;
+  if (!ok || entry.signalled) {
+    delivered =
+        qp.send_cq->Push({.opcode = ok ? mlx5::CqeOpcode::kRequester : mlx5::CqeOpcode::kRequesterError,
+                          .qpn = qp.qpn,
+                          .user_index = qp.config.user_index,
+                          .wqe_opcode = static_cast<uint8_t>(entry.opcode),
+                          .wqe_index = entry.index,
+                          .bytes = entry.fetched_bytes,
+                          .syndrome = outcome.syndrome,
+                          .vendor_syndrome = outcome.vendor_syndrome});
+  }
+  if (!ok || !delivered) EnterError(qp);
+}
+
+}  // namespace softhca
