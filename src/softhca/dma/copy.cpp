@@ -47,4 +47,18 @@ void Copy(std::span<const Bytes> to, std::span<const Bytes> from) {
   }
 }
 
+void CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_t> part) {
+  for (const Bytes& piece : to) {
+    if (part.empty()) return;
+    if (offset >= piece.size()) {
+      offset -= piece.size();
+      continue;
+    }
+    const size_t bytes = std::min<size_t>(piece.size() - offset, part.size());
+    CopyPiece(piece.data() + offset, part.data(), bytes);
+    part = part.subspan(bytes);
+    offset = 0;
+  }
+}
+
 }  // namespace softhca

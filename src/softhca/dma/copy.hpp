@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "dma/bytes.hpp"
@@ -10,5 +11,9 @@ namespace softhca {
 ///
 /// Aligned words of 4 and 8 bytes arrive whole, and the last byte of each piece arrives last.
 void Copy(std::span<const Bytes> to, std::span<const Bytes> from);
+
+/// Puts a part of a message, such as a packet's payload, at `offset` of the pieces that it goes to; what
+/// would go past their end is left out. Bytes arrive as with Copy().
+void CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_t> part);
 
 }  // namespace softhca

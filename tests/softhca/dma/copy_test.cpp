@@ -97,5 +97,30 @@ TEST(Copy, TakesWordsOfAnyAlignment) {
   }
 }
 
+TEST(CopyPart, PutsEachPartAtItsPlaceWhateverThePiecesAre) {
+  const std::vector<uint8_t> source = Counting(100);
+  for (const size_t bytes : {1, 7, 33, 100}) {
+    std::vector<uint8_t> target(100);
+    const Bytes whole(target);
+    const std::vector<Bytes> to = {whole.first(10), Bytes(), whole.subspan(10, 1), whole.subspan(11)};
+    for (size_t offset = 0; offset < source.size(); offset += bytes) {
+      const std::span<const uint8_t> rest = std::span(source).subspan(offset);
+      CopyPart(to, offset, rest.first(std::min(bytes, rest.size())));
+    }
+    EXPECT_EQ(target, source) << bytes;
+  }
+}
+
+TEST(CopyPart, LeavesOutWhatGoesPastTheEnd) {
+  const std::vector<uint8_t> source = Counting(10);
+  std::vector<uint8_t> target(20);
+  const std::vector<Bytes> to = {Bytes(target).first(4), Bytes(target).subspan(4, 4)};
+  CopyPart(to, 3, source);
+  EXPECT_TRUE(std::equal(target.begin() + 3, target.begin() + 8, source.begin()));
+  EXPECT_TRUE(std::all_of(target.begin() + 8, target.end(), [](uint8_t byte) { return byte == 0; }));
+  CopyPart(to, 8, source);
+  CopyPart({}, 0, source);
+}
+
 }  // namespace
 }  // namespace softhca
