@@ -40,54 +40,18 @@ class ByLibmlx5 : public Poster {
   VerbsQueue& queue_;
 };
 
+/// Posts `together` writes by one call.
+template <uint32_t together>
 class IbvPostSend : public ByLibmlx5 {
  public:
   using ByLibmlx5::ByLibmlx5;
 
   void PostBatch() final {
     ibv_sge sge = queue_.sge();
-    ibv_send_wr request{};
-    request.sg_list = &sge;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma = {.remote_addr = queue_.remote_address(), .rkey = queue_.rkey()};
-    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) {
-      ibv_send_wr* bad = nullptr;
-      Demand(ibv_post_send(queue_.qp(), &request, &bad) == 0);
-    }
-  }
-};
-
-class IbvWrRdmaWrite : public ByLibmlx5 {
- public:
-  using ByLibmlx5::ByLibmlx5;
-
-  void PostBatch() final {
-    ibv_qp_ex* const qp = queue_.ex();
-    const ibv_sge sge = queue_.sge();
-    const uint64_t remote_address = queue_.remote_address();
-    const uint32_t rkey = queue_.rkey();
-    qp->wr_flags = IBV_SEND_SIGNALED;
-    for (uint32_t i = 0; i < VerbsQueue::kDepth; ++i) {
-      ibv_wr_start(qp);
-      ibv_wr_rdma_write(qp, rkey, remote_address);
-      ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
-      Demand(ibv_wr_complete(qp) == 0);
-    }
-  }
-};
-
-class IbvPostSendOfSixteen : public ByLibmlx5 {
- public:
-  using ByLibmlx5::ByLibmlx5;
-
-  void PostBatch() final {
-    ibv_sge sge = queue_.sge();
-    std::array<ibv_send_wr, kTogether> requests{};
-    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += kTogether) {
-      for (uint32_t j = 0; j < kTogether; ++j) {
-        requests[j].next = j + 1 < kTogether ? &requests[j + 1] : nullptr;
+    std::array<ibv_send_wr, together> requests{};
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += together) {
+      for (uint32_t j = 0; j < together; ++j) {
+        requests[j].next = j + 1 < together ? &requests[j + 1] : nullptr;
         requests[j].sg_list = &sge;
         requests[j].num_sge = 1;
         requests[j].opcode = IBV_WR_RDMA_WRITE;
@@ -100,7 +64,8 @@ class IbvPostSendOfSixteen : public ByLibmlx5 {
   }
 };
 
-class IbvWrRdmaWriteOfSixteen : public ByLibmlx5 {
+template <uint32_t together>
+class IbvWrRdmaWrite : public ByLibmlx5 {
  public:
   using ByLibmlx5::ByLibmlx5;
 
@@ -110,9 +75,9 @@ class IbvWrRdmaWriteOfSixteen : public ByLibmlx5 {
     const uint64_t remote_address = queue_.remote_address();
     const uint32_t rkey = queue_.rkey();
     qp->wr_flags = IBV_SEND_SIGNALED;
-    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += kTogether) {
+    for (uint32_t i = 0; i < VerbsQueue::kDepth; i += together) {
       ibv_wr_start(qp);
-      for (uint32_t j = 0; j < kTogether; ++j) {
+      for (uint32_t j = 0; j < together; ++j) {
         ibv_wr_rdma_write(qp, rkey, remote_address);
         ibv_wr_set_sge(qp, sge.lkey, sge.addr, sge.length);
       }
@@ -197,13 +162,13 @@ std::unique_ptr<Poster> Make(VerbsQueue& queue) {
 }
 
 constexpr PosterKind kKinds[] = {
-    {"libmlx5: ibv_post_send", Make<IbvPostSend>},
-    {"libmlx5: ibv_wr_rdma_write", Make<IbvWrRdmaWrite>},
+    {"libmlx5: ibv_post_send", Make<IbvPostSend<1>>},
+    {"libmlx5: ibv_wr_rdma_write", Make<IbvWrRdmaWrite<1>>},
     {"warpverbs: PostWrite, UpdateSendDbrRecord, RingDoorbell", Make<LowLevel>},
     {"warpverbs: SendQueue<Exclusive>::Post", Make<Post<device::Exclusive>>},
     {"warpverbs: SendQueue<Shared>::Post", Make<Post<device::Shared>>},
-    {"libmlx5: ibv_post_send of 16", Make<IbvPostSendOfSixteen>},
-    {"libmlx5: 16 of ibv_wr_rdma_write", Make<IbvWrRdmaWriteOfSixteen>},
+    {"libmlx5: ibv_post_send of 16", Make<IbvPostSend<kTogether>>},
+    {"libmlx5: 16 of ibv_wr_rdma_write", Make<IbvWrRdmaWrite<kTogether>>},
     {"warpverbs: SendQueue<Exclusive>::Batch of 16", Make<BatchOfSixteen<device::Exclusive>>},
     {"warpverbs: SendQueue<Shared>::Batch of 16", Make<BatchOfSixteen<device::Shared>>},
 };
