@@ -52,7 +52,13 @@ struct Response {
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
   uint8_t rnr_timer = 0;  ///< IBTA code
+  /// With kRejected: the responder's own receive fails with it. kNone: it is told by an event.
+  mlx5::Syndrome receive_syndrome = mlx5::Syndrome::kNone;
 };
+
+constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = mlx5::Syndrome::kNone) {
+  return {.kind = Response::Kind::kRejected, .syndrome = requester, .receive_syndrome = receive};
+}
 
 /// What carries requests from one queue pair to another.
 class Link {

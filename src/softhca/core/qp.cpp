@@ -141,6 +141,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     qp.retry = {};
     qp.forced_failures.clear();
     qp.own_receives.Reset();
+    qp.open_receive.reset();
     qp.channel.reset();
   } else {
     if (const char* missing = MissingAttribute(qp, to, change)) {

@@ -96,6 +96,8 @@ struct QueuePair {
   ReceiveQueue own_receives{{}};
   ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's
   SharedReceiveQueue* srq = nullptr;  ///< null: none
+  /// The receive that was taken for the message that is arriving.
+  std::optional<ReceiveWqe> open_receive;
   // No queue is destroyed before the queue pairs that use it. Null where the queue pair sends or receives
   // nothing.
   CompletionQueue* send_cq = nullptr;

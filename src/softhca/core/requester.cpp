@@ -80,16 +80,18 @@ void Requester::Finish(QueuePair& qp, const Outcome& outcome) {
 }
 
 bool Requester::FlushReceives(QueuePair& qp) {
-  const uint32_t posted = std::min(qp.own_receives.Available(), qp.own_receives.config().depth);
-  if (posted == 0) return false;
-  for (uint32_t i = 0; i < posted; ++i) {
-    const ReceiveWqe wqe = qp.own_receives.Take();
+  const auto flush = [&](const ReceiveWqe& wqe) {
     qp.receive_cq->Push({.opcode = mlx5::CqeOpcode::kResponderError,
                          .qpn = qp.qpn,
                          .user_index = qp.config.user_index,
                          .wqe_index = wqe.index,
                          .syndrome = Syndrome::kFlushed});
-  }
+  };
+  const uint32_t posted = std::min(qp.own_receives.Available(), qp.own_receives.config().depth);
+  if (posted == 0 && !qp.open_receive) return false;
+  if (qp.open_receive) flush(*qp.open_receive);
+  qp.open_receive.reset();
+  for (uint32_t i = 0; i < posted; ++i) flush(qp.own_receives.Take());
   return true;
 }
 

@@ -116,6 +116,7 @@ struct Refusal {
   uint32_t region_access;
   uint32_t qp_access;
   int offset;  ///< from the last place where 8 bytes fit
+  Syndrome syndrome = Syndrome::kRemoteAccess;
 };
 
 void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
@@ -131,12 +132,14 @@ TEST_P(RemoteAccessTest, IsRefusedOnBothSides) {
                                                 : Transfer(refusal.opcode, target, offset, 8));
   b.PostReceive({});
   Run();
-  EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kRemoteAccess);
+  EXPECT_EQ(a.send_cq.Poll().value().syndrome, refusal.syndrome);
   EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kFlushed);
   EXPECT_EQ(target.memory, std::vector<uint8_t>(64));
-  ExpectBothFailed(QpEvent::kAccessError);
+  const bool access = refusal.syndrome == Syndrome::kRemoteAccess;
+  ExpectBothFailed(access ? QpEvent::kAccessError : QpEvent::kInvalidRequest);
 }
 
+constexpr Syndrome kForbidden = Syndrome::kRemoteInvalidRequest;
 constexpr uint32_t kNoWrite = kAllAccess & ~kAccessRemoteWrite;
 constexpr uint32_t kNoRead = kAllAccess & ~kAccessRemoteRead;
 constexpr uint32_t kNoAtomic = kAllAccess & ~kAccessRemoteAtomic;
@@ -144,14 +147,14 @@ constexpr uint32_t kNoAtomic = kAllAccess & ~kAccessRemoteAtomic;
 INSTANTIATE_TEST_SUITE_P(
     Requests, RemoteAccessTest,
     testing::Values(Refusal{"WriteByRegion", WqeOpcode::kRdmaWrite, kNoWrite, kAllAccess, 0},
-                    Refusal{"WriteByQp", WqeOpcode::kRdmaWrite, kAllAccess, kNoWrite, 0},
+                    Refusal{"WriteByQp", WqeOpcode::kRdmaWrite, kAllAccess, kNoWrite, 0, kForbidden},
                     Refusal{"WriteOneByteTooFar", WqeOpcode::kRdmaWrite, kAllAccess, kAllAccess, 1},
                     Refusal{"WriteImmByRegion", WqeOpcode::kRdmaWriteImm, kNoWrite, kAllAccess, 0},
                     Refusal{"ReadByRegion", WqeOpcode::kRdmaRead, kNoRead, kAllAccess, 0},
-                    Refusal{"ReadByQp", WqeOpcode::kRdmaRead, kAllAccess, kNoRead, 0},
+                    Refusal{"ReadByQp", WqeOpcode::kRdmaRead, kAllAccess, kNoRead, 0, kForbidden},
                     Refusal{"ReadOneByteTooFar", WqeOpcode::kRdmaRead, kAllAccess, kAllAccess, 1},
                     Refusal{"AtomicByRegion", WqeOpcode::kAtomicFa, kNoAtomic, kAllAccess, 0},
-                    Refusal{"AtomicByQp", WqeOpcode::kAtomicFa, kAllAccess, kNoAtomic, 0},
+                    Refusal{"AtomicByQp", WqeOpcode::kAtomicFa, kAllAccess, kNoAtomic, 0, kForbidden},
                     Refusal{"AtomicPastTheEnd", WqeOpcode::kAtomicFa, kAllAccess, kAllAccess, 8}),
     [](const auto& refusal) { return refusal.param.name; });
 

@@ -121,17 +121,17 @@ TEST_F(Errors, MemoryWithoutRemoteAtomic) {
 
 TEST_F(Errors, QueuePairWithoutRemoteWrite) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_WRITE});
-  ExpectFailure(Write(), IBV_WC_REM_ACCESS_ERR);
+  ExpectFailure(Write(), IBV_WC_REM_INV_REQ_ERR);
 }
 
 TEST_F(Errors, QueuePairWithoutRemoteRead) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_READ});
-  ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(remote), IBV_WC_REM_ACCESS_ERR);
+  ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(remote), IBV_WC_REM_INV_REQ_ERR);
 }
 
 TEST_F(Errors, QueuePairWithoutRemoteAtomic) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC});
-  ExpectFailure(Add(remote, 0), IBV_WC_REM_ACCESS_ERR);
+  ExpectFailure(Add(remote, 0), IBV_WC_REM_INV_REQ_ERR);
 }
 
 TEST_F(Errors, MisalignedAtomic) {

@@ -1,0 +1,58 @@
+#include "core/atomic.hpp"
+
+#include <atomic>
+#include <cstring>
+
+#include "core/hca.hpp"
+#include "core/remote_memory.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::Syndrome;
+
+/// Adds field by field: a carry out of a bit that is set in `boundary` is dropped.
+uint64_t AddFields(uint64_t a, uint64_t b, uint64_t boundary) {
+  return ((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary);
+}
+
+uint64_t Result(const AtomicOperands& operands, uint64_t old) {
+  if (!operands.compare_swap) return AddFields(old, operands.swap_add, operands.boundary);
+  if (((old ^ operands.compare) & operands.compare_mask) != 0) return old;
+  return (old & ~operands.swap_mask) | (operands.swap_add & operands.swap_mask);
+}
+
+/// @return  the old value, in the memory's own byte order
+template <class T>
+T Exchange(uint8_t* memory, const AtomicOperands& operands) {
+  std::atomic_ref word(*reinterpret_cast<T*>(memory));
+  T old = word.load(std::memory_order_relaxed);
+  while (!word.compare_exchange_weak(old, static_cast<T>(Result(operands, old)), std::memory_order_acq_rel)) {
+  }
+  return old;
+}
+
+}  // namespace
+
+AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t rkey,
+                           const AtomicOperands& operands) {
+  if (address % operands.bytes != 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
+  const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
+  if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
+  uint8_t* const word = memory.bytes.data();
+  return {.old =
+              operands.bytes == 8 ? Exchange<uint64_t>(word, operands) : Exchange<uint32_t>(word, operands)};
+}
+
+std::array<uint8_t, 8> AtomicAnswer(uint64_t old, uint32_t bytes) {
+  std::array<uint8_t, 8> answer{};
+  if (bytes == 8) {
+    std::memcpy(answer.data(), &old, sizeof old);
+  } else {
+    const mlx5::Be32 value = mlx5::ToBe32(static_cast<uint32_t>(old));
+    std::memcpy(answer.data(), &value, sizeof value);
+  }
+  return answer;
+}
+
+}  // namespace softhca

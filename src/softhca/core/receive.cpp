@@ -1,0 +1,88 @@
+#include "core/receive.hpp"
+
+#include <algorithm>
+
+#include "core/hca.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::Syndrome;
+
+/// Completes the open receive and closes it.
+///
+/// @return  false if the completion queue is overrun
+bool Close(QueuePair& target, Completion completion) {
+  completion.qpn = target.qpn;
+  completion.user_index = target.config.user_index;
+  completion.wqe_index = target.open_receive->index;
+  completion.remote_qpn = target.attributes.remote_qpn;
+  target.open_receive.reset();
+  return target.receive_cq->Push(completion);
+}
+
+}  // namespace
+
+std::optional<Response> RefuseWithoutReceive(const QueuePair& target) {
+  if (target.open_receive) return std::nullopt;
+  const uint32_t available = target.receives->Available();
+  if (available != 0 && available <= target.receives->config().depth) return std::nullopt;
+  // More receives than slots: the program has overwritten some, and which ones nobody knows.
+  if (available != 0) return Rejected(Syndrome::kRemoteOperation);
+  // Without a receive queue there never will be one: end it, rather than let the peer try for ever.
+  if (target.receives->config().depth == 0) return Rejected(Syndrome::kRemoteInvalidRequest);
+  return Response{.kind = Response::Kind::kReceiverNotReady, .rnr_timer = target.attributes.min_rnr_timer};
+}
+
+void OpenReceive(QueuePair& target) {
+  if (target.open_receive) return;
+  target.open_receive = target.receives->Take();
+  if (target.srq != nullptr) target.srq->CheckLimit();
+}
+
+Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t bytes) {
+  const ReceiveWqe& wqe = *target.open_receive;
+  const uint32_t pdn = target.srq != nullptr ? target.srq->config.pdn : target.config.pdn;
+  Scatter scatter;
+  for (uint32_t i = 0; i < wqe.segments && bytes != 0; ++i) {
+    const mlx5::DataSegment& segment = wqe.segment[i];
+    const uint32_t count = mlx5::FromBe(segment.bytes);
+    const uint64_t size = count == 0 ? mlx5::kMaxDataBytes : count;
+    if (offset >= size) {
+      offset -= size;
+      continue;
+    }
+    const uint64_t part = std::min(bytes, size - offset);
+    const Bytes piece = target.hca->mkeys().Translate(
+        mlx5::FromBe(segment.lkey), pdn, mlx5::FromBe(segment.address) + offset, part, kAccessLocalWrite);
+    if (piece.data() == nullptr) return {.fault = Syndrome::kLocalProtection};
+    scatter.piece[scatter.pieces++] = piece;
+    offset = 0;
+    bytes -= part;
+  }
+  if (bytes != 0) scatter.fault = Syndrome::kLocalLength;
+  return scatter;
+}
+
+Response RejectedReceive(Syndrome fault) {
+  const bool length = fault == Syndrome::kLocalLength;
+  return Rejected(length ? Syndrome::kRemoteInvalidRequest : Syndrome::kRemoteOperation, fault);
+}
+
+Response CompleteReceive(QueuePair& target, Completion message) {
+  OpenReceive(target);
+  return Close(target, message) ? Response{} : Rejected(Syndrome::kRemoteOperation);
+}
+
+void Fail(QueuePair& target, const Response& rejected) {
+  if (rejected.receive_syndrome != Syndrome::kNone) {
+    Close(target, {.opcode = CqeOpcode::kResponderError, .syndrome = rejected.receive_syndrome});
+  } else if (target.config.on_event) {
+    const bool access = rejected.syndrome == Syndrome::kRemoteAccess;
+    target.config.on_event(access ? QpEvent::kAccessError : QpEvent::kInvalidRequest);
+  }
+  EnterError(target);
+}
+
+}  // namespace softhca
