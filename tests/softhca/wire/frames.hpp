@@ -1,7 +1,10 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "wire/frame.hpp"
@@ -59,6 +62,13 @@ inline Flow FlowOverRoceV1() {
   flow.version = mlx5::RoceVersion::kV1;
   flow.source_port = 0;
   return flow;
+}
+
+/// For tests that are to hold on each of them.
+inline auto EveryNetwork() { return testing::Values(FlowOverIpv4(), FlowOverIpv6(), FlowOverRoceV1()); }
+inline std::string NetworkName(const testing::TestParamInfo<Flow>& info) {
+  if (info.param.version == mlx5::RoceVersion::kV1) return "RoceV1";
+  return IsIpv4(info.param.destination) ? "Ipv4" : "Ipv6";
 }
 
 }  // namespace softhca
