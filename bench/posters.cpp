@@ -49,15 +49,15 @@ class IbvPostSend : public ByLibmlx5 {
   void PostBatch() final {
     ibv_sge sge = queue_.sge();
     std::array<ibv_send_wr, together> requests{};
+    for (uint32_t i = 0; i < together; ++i) {
+      requests[i].next = i + 1 < together ? &requests[i + 1] : nullptr;
+      requests[i].sg_list = &sge;
+      requests[i].num_sge = 1;
+      requests[i].opcode = IBV_WR_RDMA_WRITE;
+      requests[i].send_flags = IBV_SEND_SIGNALED;
+      requests[i].wr.rdma = {.remote_addr = queue_.remote_address(), .rkey = queue_.rkey()};
+    }
     for (uint32_t i = 0; i < VerbsQueue::kDepth; i += together) {
-      for (uint32_t j = 0; j < together; ++j) {
-        requests[j].next = j + 1 < together ? &requests[j + 1] : nullptr;
-        requests[j].sg_list = &sge;
-        requests[j].num_sge = 1;
-        requests[j].opcode = IBV_WR_RDMA_WRITE;
-        requests[j].send_flags = IBV_SEND_SIGNALED;
-        requests[j].wr.rdma = {.remote_addr = queue_.remote_address(), .rkey = queue_.rkey()};
-      }
       ibv_send_wr* bad = nullptr;
       Demand(ibv_post_send(queue_.qp(), requests.data(), &bad) == 0);
     }

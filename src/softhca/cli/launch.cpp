@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "cli/build_info.hpp"
+#include "uverbs/address_block.hpp"
 #include "uverbs/sysfs_tree.hpp"
 
 namespace softhca {
@@ -164,9 +165,11 @@ int Spawn(const std::vector<std::string>& program, const Signals& signals, pid_t
 
 int Run(const Options& options) {
   const Signals signals;
-  const TemporaryFolder tree;
+  const TemporaryFolder folder;
+  const BlockClaim claim = BlockClaim::Reserve();
   Settings settings = options.settings;
-  settings.tree = tree.path();
+  settings.tree = folder.path() + "/launcher";  // further processes get one beside it
+  settings.block = claim.block();
   BuildSysfsTree(settings.tree, MakeDevices(settings));
   SetEnvironment(settings);
   WarnOfOtherRights(options.program[0]);

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <csignal>
 
-#include "core/requester.hpp"
-
 namespace softhca {
 namespace {
 
@@ -85,8 +83,9 @@ void HearDoorbells(Hca& hca) {
 
 }  // namespace
 
-Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> link)
-    : devices_(std::move(devices)), link_(std::move(link)) {
+Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network)
+    : network_(std::move(network)), devices_(std::move(devices)) {
+  for (auto& hca : devices_) hca->WatchQps([this](QueuePair& qp) { network_->OnTransition(qp); });
   // The program's signals are for the program's threads.
   sigset_t all, old;
   sigfillset(&all);
@@ -123,7 +122,6 @@ std::unique_lock<std::mutex> Engine::PauseFor(std::chrono::milliseconds limit) {
 }
 
 void Engine::Run() {
-  Requester requester(*link_);
   Backoff backoff;
   while (!stop_.load(std::memory_order_relaxed)) {
     // Never blocks: a signal handler may have interrupted a command for good, and Stop() must still succeed.
@@ -134,22 +132,21 @@ void Engine::Run() {
       continue;
     }
     const uint64_t now = NowNs();
-    const bool worked = RunOnce(requester, now);
+    const bool worked = RunOnce(now);
     lock.unlock();
     worked ? backoff.OnWork(now) : backoff.Wait(now);
   }
 }
 
-bool Engine::RunOnce(Requester& requester, uint64_t now_ns) {
+bool Engine::RunOnce(uint64_t now_ns) {
   bool worked = false;
   for (auto& hca : devices_) {
     HearDoorbells(*hca);
     for (auto& [qpn, qp] : hca->qps()) {
-      if (qp->rung) worked |= requester.Run(*qp, now_ns);
-      if (qp->state == mlx5::QpState::kError) worked |= requester.FlushReceives(*qp);
+      if (qp->rung || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
     }
   }
-  return worked;
+  return network_->Poll(now_ns) || worked;
 }
 
 }  // namespace softhca

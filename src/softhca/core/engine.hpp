@@ -8,18 +8,16 @@
 #include <vector>
 
 #include "core/hca.hpp"
-#include "core/link.hpp"
+#include "core/network.hpp"
 
 namespace softhca {
-
-class Requester;
 
 /// The thread that is the hardware: it hears doorbells, executes work queue entries and writes completions.
 ///
 /// The devices are there for the engine's whole life; their objects come and go under its lock.
 class Engine {
  public:
-  Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Link> link);
+  Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network);
   ~Engine();
 
   /// Ends the thread for good; commands still work, but nothing is executed any more.
@@ -35,10 +33,10 @@ class Engine {
 
  private:
   void Run();
-  bool RunOnce(Requester& requester, uint64_t now_ns);
+  bool RunOnce(uint64_t now_ns);
 
+  std::unique_ptr<Network> network_;  // outlives the queue pairs, whose channels send by it
   std::vector<std::unique_ptr<Hca>> devices_;
-  std::unique_ptr<Link> link_;
   std::mutex mutex_;
   std::atomic<int> pausing_{0};
   std::atomic<bool> stop_{false};

@@ -237,6 +237,7 @@ void Hca::ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change) {
   QueuePair* const qp = FindQp(qpn);
   if (qp == nullptr) Absent("queue pair", qpn);
   softhca::ModifyQp(*qp, to, change);
+  if (on_transition_) on_transition_(*qp);
 }
 
 void Hca::SetLink(uint8_t port, bool up) {

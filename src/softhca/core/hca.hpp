@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -110,6 +111,8 @@ class Hca {
   void SetObserver(Observer* observer) { observer_ = observer; }
 
   // For the engine.
+  /// @param on_transition  called after each transition that a command has asked for
+  void WatchQps(std::function<void(QueuePair&)> on_transition) { on_transition_ = std::move(on_transition); }
   const MkeyTable& mkeys() const { return mkeys_; }
   QueuePair* FindQp(uint32_t qpn);
   SharedReceiveQueue* FindSrq(uint32_t srqn);
@@ -127,6 +130,7 @@ class Hca {
   DeviceConfig config_;
   Observer* observer_ = nullptr;
   std::map<const void*, LinkListener> listeners_;
+  std::function<void(QueuePair&)> on_transition_;
   ObjectCounts created_{};
   MkeyTable mkeys_;
   std::set<uint32_t> pds_;

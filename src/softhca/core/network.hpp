@@ -12,12 +12,18 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// Goes on with what was posted to a queue pair, up to a burst, so that queue pairs take turns.
+  /// Takes note of a queue pair that was moved to another state by its program.
+  ///
+  /// @errors  CommandError: what it needs cannot be had, such as a UDP port; a sentence
+  virtual void OnTransition(QueuePair& qp) = 0;
+
+  /// Goes on with what was posted to a queue pair, up to a burst, so that queue pairs take turns. Flushes
+  /// those in error.
   ///
   /// @return  whether there was any progress
   virtual bool Run(QueuePair& qp, uint64_t now_ns) = 0;
 
-  /// Takes in what has arrived, and what timers are due.
+  /// Takes in what has arrived, lets timers run that are due, and sends what Run() has left to be sent.
   ///
   /// @return  whether there was anything
   virtual bool Poll(uint64_t now_ns) = 0;

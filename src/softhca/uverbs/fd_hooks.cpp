@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "uverbs/own_settings.hpp"
 #include "uverbs/process.hpp"
 #include "uverbs/real.hpp"
 

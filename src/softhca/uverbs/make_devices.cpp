@@ -1,17 +1,12 @@
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <stdexcept>
 
+#include "uverbs/address_block.hpp"
 #include "uverbs/settings.hpp"
 
 namespace softhca {
 namespace {
-
-/// A locally administered address; port 0 stands for the device as a whole.
-Mac MacOf(uint32_t device, uint32_t port) {
-  return {0x02, 0x53, 0x48, 0x00, static_cast<uint8_t>(device), static_cast<uint8_t>(port)};
-}
 
 /// The EUI-64 of an address, without the inversion that IPv6 makes.
 uint64_t GuidOf(const Mac& mac) {
@@ -27,24 +22,17 @@ Gid LinkLocalGid(uint64_t interface_id) {
   return gid;
 }
 
-Gid Ipv4Gid(uint32_t device, uint32_t port) {
-  const uint8_t bytes[] = {0xff, 0xff, 10, 83, static_cast<uint8_t>(device + 1), static_cast<uint8_t>(port)};
-  Gid gid{};
-  std::copy(std::begin(bytes), std::end(bytes), gid.end() - std::size(bytes));
-  return gid;
-}
-
-PortConfig MakePort(mlx5::PortType link, uint32_t device, uint32_t port) {
+PortConfig MakePort(const Settings& settings, uint32_t device, uint32_t port) {
   PortConfig config;
-  config.mac = MacOf(device, port);
-  if (link == mlx5::PortType::kInfiniBand) {
+  config.mac = address_block::MacOf(settings.block, device, port);
+  if (settings.link == mlx5::PortType::kInfiniBand) {
     config.lid = static_cast<uint16_t>(1 + 2 * device + port);  // LID 1 is the subnet manager's
     config.gids = {{LinkLocalGid(GuidOf(config.mac)), mlx5::RoceVersion::kV1}};
     return config;
   }
   constexpr uint64_t kUniversal = uint64_t{2} << 56;  // the bit that IPv6 inverts
   const Gid link_local = LinkLocalGid(GuidOf(config.mac) ^ kUniversal);
-  const Gid ipv4 = Ipv4Gid(device, port);
+  const Gid ipv4 = address_block::Ipv4GidOf(settings.block, device, port);
   config.gids = {{link_local, mlx5::RoceVersion::kV1},
                  {link_local, mlx5::RoceVersion::kV2},
                  {ipv4, mlx5::RoceVersion::kV1},
@@ -81,7 +69,7 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
   for (uint32_t i = 0; i < settings.devices; ++i) {
     DeviceConfig device;
     device.name = "mlx5_" + std::to_string(i);
-    device.guid = GuidOf(MacOf(i, 0));
+    device.guid = GuidOf(address_block::MacOf(settings.block, i, 0));
     device.link = settings.link;
     device.mtu = settings.mtu;
     device.atomics = settings.atomics;
@@ -90,7 +78,7 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
     device.wait = settings.wait;
     device.log_max_message = settings.log_max_message;
     for (uint32_t port = 1; port <= settings.ports; ++port)
-      device.ports.push_back(MakePort(settings.link, i, port));
+      device.ports.push_back(MakePort(settings, i, port));
     devices.push_back(std::move(device));
   }
   for (const std::string& what : settings.ports_down) TakeDown(devices, what);

@@ -5,6 +5,7 @@
 
 #include "uverbs/address.hpp"
 #include "uverbs/method.hpp"
+#include "wire/address_table.hpp"
 
 namespace softhca::uverbs {
 
@@ -16,12 +17,7 @@ Mac ResolveMac(const Engine& engine, const Gid& gid) {
       if (own) return port.mac;
     }
   }
-  constexpr uint8_t kLocallyAdministered = 2;
-  if (gid[11] == 0xff && gid[12] == 0xfe) {
-    const auto first = static_cast<uint8_t>(gid[8] ^ kLocallyAdministered);
-    return {first, gid[9], gid[10], gid[13], gid[14], gid[15]};
-  }
-  return {kLocallyAdministered, 0, gid[12], gid[13], gid[14], gid[15]};
+  return GuessMac(gid);
 }
 
 namespace {

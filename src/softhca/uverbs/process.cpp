@@ -18,9 +18,10 @@
 #include <vector>
 
 #include "uverbs/context.hpp"
+#include "uverbs/make_network.hpp"
 #include "uverbs/method.hpp"
+#include "uverbs/own_settings.hpp"
 #include "uverbs/real.hpp"
-#include "wire/direct_link.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -29,6 +30,7 @@ namespace {
 struct Process {
   const pid_t owner = getpid();
   std::unique_ptr<Engine> engine;
+  WireNetwork* network = nullptr;  // the engine's
   std::mutex mutex;
   std::map<FileId, std::shared_ptr<Context>> contexts;
 };
@@ -71,14 +73,16 @@ void ForgetInChild() {
   new (&g_making) std::mutex;
 }
 
-std::unique_ptr<Engine> MakeEngine() {
+void MakeEngine(Process& process) {
   std::vector<std::unique_ptr<Hca>> devices;
-  std::vector<Hca*> reachable;
-  for (DeviceConfig& config : MakeDevices(*LaunchSettings())) {
+  std::vector<Hca*> ends;
+  for (DeviceConfig& config : MakeDevices(*OwnSettings())) {
     devices.push_back(std::make_unique<Hca>(std::move(config)));
-    reachable.push_back(devices.back().get());
+    ends.push_back(devices.back().get());
   }
-  return std::make_unique<Engine>(std::move(devices), std::make_unique<DirectLink>(std::move(reachable)));
+  auto network = MakeNetwork(*OwnSettings(), std::move(ends));
+  process.network = network.get();
+  process.engine = std::make_unique<Engine>(std::move(devices), std::move(network));
 }
 
 Process& MakeProcess() {
@@ -87,7 +91,7 @@ Process& MakeProcess() {
   const std::lock_guard lock(g_making);
   if (g_process == nullptr) {
     auto process = std::make_unique<Process>();
-    process->engine = MakeEngine();
+    MakeEngine(*process);
     g_process = process.release();
   }
   if (Current() == nullptr) throw Errno(EAGAIN, "a child that shares its parent's memory has no devices");
@@ -135,17 +139,6 @@ void AtProcessExit() {
 /// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.
 __attribute__((constructor)) void RegisterExitHandler() {
   if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
-}
-
-const Settings* ReadSettings() {
-  const char* const text = std::getenv(kSettingsVariable);
-  if (text == nullptr) return nullptr;
-  try {
-    return new Settings(FromText(text));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca: the launcher's settings are unreadable: %s\n", error.what());
-    return nullptr;
-  }
 }
 
 /// How many descriptors of this process are for a file; the close of each of them matters from now on.
@@ -217,11 +210,6 @@ int MakeFile(Process& process, uint32_t device, int flags) {
 
 }  // namespace
 
-const Settings* LaunchSettings() {
-  static const Settings* const settings = ReadSettings();
-  return settings;
-}
-
 bool MayBeOurs(int fd) { return g_hints.Has(fd); }
 void AddHint(int fd) { g_hints.Add(fd); }
 
@@ -246,6 +234,11 @@ int OpenDevice(uint32_t device, int flags) {
 Engine* ProcessEngine() {
   const Process* const process = Current();
   return process == nullptr ? nullptr : process->engine.get();
+}
+
+WireNetwork* ProcessNetwork() {
+  const Process* const process = Current();
+  return process == nullptr ? nullptr : process->network;
 }
 
 int DeviceOfFile(FileId file) {

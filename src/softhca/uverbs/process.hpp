@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/engine.hpp"
-#include "uverbs/settings.hpp"
+#include "wire/wire_network.hpp"
 
 /// What the hooks need to know, and what they hand over, of the devices in this process.
 namespace softhca::uverbs {
@@ -23,9 +23,6 @@ FileId Identify(int fd);
 /// Size of the files that stand in for devices: room for the program's mappings, whose holes take no memory.
 inline constexpr off_t kDeviceFileBytes = off_t{1} << 40;
 
-/// What the launcher said; null in a process without it.
-const Settings* LaunchSettings();
-
 /// Whether a descriptor was handed out by this library, or recognised as a duplicate. Takes no lock.
 bool MayBeOurs(int fd);
 /// Remembers a descriptor that is handed to the program.
@@ -38,6 +35,9 @@ int OpenDevice(uint32_t device, int flags);
 
 /// The hardware of this process; null as long as no device was opened.
 Engine* ProcessEngine();
+
+/// What connects it to its peers, under the engine's lock; null as long as no device was opened.
+WireNetwork* ProcessNetwork();
 
 /// The device that a descriptor from OpenDevice() is for; negative: another file.
 int DeviceOfFile(FileId file);

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "uverbs/process.hpp"
+#include "uverbs/own_settings.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -33,24 +33,35 @@ int DeviceNumber(const char* path) {
   return *digits < '0' || *digits > '9' || *end != '\0' || number > INT_MAX ? -1 : static_cast<int>(number);
 }
 
+/// How much of a path is the launcher's tree, which SYSFS_PATH has named to the program; 0: it is elsewhere.
+size_t InTree(const char* path) {
+  const Settings* const settings = LaunchSettings();
+  if (settings == nullptr || !StartsWith(path, settings->tree)) return 0;
+  const char next = path[settings->tree.size()];
+  return next == '/' || next == '\0' ? settings->tree.size() : 0;
+}
+
 }  // namespace
 
 RedirectedPath::RedirectedPath(const char* path) : path_(path) {
   if (path == nullptr || path[0] != '/') return;
   const bool node = StartsWith(path, kNodes);
   const auto holds = [&](std::string_view place) { return StartsWith(path, place); };
-  if (!node && std::none_of(std::begin(kPlaces), std::end(kPlaces), holds)) return;
-  const Settings* const settings = LaunchSettings();
+  const size_t skip = node                                                         ? 0
+                      : std::any_of(std::begin(kPlaces), std::end(kPlaces), holds) ? kSys.size()
+                                                                                   : InTree(path);
+  if (skip == 0 && !node) return;
+  const Settings* const settings = OwnSettings();
   if (settings == nullptr) return;
   device_ = DeviceNumber(path);
-  const char* const below = node ? path : path + kSys.size();
+  const char* const below = path + skip;
   const int length = std::snprintf(buffer_, sizeof buffer_, "%s%s", settings->tree.c_str(), below);
   if (length > 0 && static_cast<size_t>(length) < sizeof buffer_) path_ = buffer_;
 }
 
 char* RedirectedPath::ShowOriginal(char* resolved) const {
   if (resolved == nullptr || path_ != buffer_) return resolved;
-  const std::string& tree = LaunchSettings()->tree;
+  const std::string& tree = OwnSettings()->tree;
   if (!StartsWith(resolved, tree) || resolved[tree.size()] != '/') return resolved;
   const char* const below = resolved + tree.size();
   char* const place = StartsWith(below, kNodes) ? resolved : std::copy(kSys.begin(), kSys.end(), resolved);

@@ -4,7 +4,7 @@
 
 namespace softhca {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, tree, devices, ports, link, mtu, ports_down, atomics,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, tree, block, devices, ports, link, mtu, ports_down, atomics,
                                    host_order_atomics, user_index, wait, log_max_message, faults, stats,
                                    stats_file, log, pcap, trace)
 

@@ -13,7 +13,8 @@ inline constexpr const char* kSettingsVariable = "SOFTHCA_SETTINGS";
 
 /// What the user asked for on the launcher's command line.
 struct Settings {
-  std::string tree;  ///< folder that stands in for /sys and /dev
+  std::string tree;    ///< folder that stands in for /sys and /dev
+  uint32_t block = 1;  ///< of addresses, see address_block.hpp
   uint32_t devices = 1;
   uint32_t ports = 1;  ///< of each device
   mlx5::PortType link = mlx5::PortType::kEthernet;
@@ -37,7 +38,7 @@ std::string ToText(const Settings& settings);
 /// @errors  std::exception: the text is not what ToText() made
 Settings FromText(const std::string& text);
 
-/// Gives every device its name, GUID, MAC and GIDs, the same ones each time.
+/// Gives every device its name, GUID, MAC and GIDs, the same ones for the same block of addresses.
 ///
 /// @errors  std::invalid_argument: `ports_down` names a device or port that there is not; a sentence
 std::vector<DeviceConfig> MakeDevices(const Settings& settings);

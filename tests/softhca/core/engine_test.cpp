@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/queues.hpp"
-#include "wire/direct_link.hpp"
+#include "wire/wire_network.hpp"
 
 namespace softhca {
 namespace {
@@ -28,7 +28,7 @@ std::unique_ptr<Engine> MakeEngine(const std::vector<DeviceConfig>& configs) {
     devices.push_back(std::make_unique<Hca>(config));
     ends.push_back(devices.back().get());
   }
-  return std::make_unique<Engine>(std::move(devices), std::make_unique<DirectLink>(std::move(ends)));
+  return std::make_unique<Engine>(std::move(devices), std::make_unique<WireNetwork>(std::move(ends), WireOptions{}));
 }
 
 /// Two queue pairs of two devices and the thread that is the hardware.

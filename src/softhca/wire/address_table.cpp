@@ -1,0 +1,70 @@
+#include "wire/address_table.hpp"
+
+#include <algorithm>
+
+namespace softhca {
+namespace {
+
+constexpr uint8_t kDefaultHopLimit = 64;
+
+/// The first port for which `matches` holds.
+template <class Predicate>
+std::optional<Port> FindPort(const std::vector<Hca*>& devices, Predicate matches) {
+  for (Hca* hca : devices) {
+    const auto& ports = hca->config().ports;
+    const auto found = std::find_if(ports.begin(), ports.end(), matches);
+    if (found != ports.end()) return Port{hca, static_cast<uint8_t>(found - ports.begin() + 1)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Port> AddressTable::Find(const Gid& gid) const {
+  return FindPort(devices_, [&](const PortConfig& port) {
+    return std::any_of(port.gids.begin(), port.gids.end(),
+                       [&](const GidEntry& entry) { return entry.gid == gid; });
+  });
+}
+
+std::optional<Port> AddressTable::Find(const Gid& gid, mlx5::RoceVersion version) const {
+  return FindPort(devices_, [&](const PortConfig& port) {
+    return std::any_of(port.gids.begin(), port.gids.end(),
+                       [&](const GidEntry& entry) { return entry.gid == gid && entry.version == version; });
+  });
+}
+
+std::optional<Gid> AddressTable::RemoteGid(const AddressPath& path) const {
+  if (path.grh) return path.remote_gid;
+  const auto port =
+      FindPort(devices_, [&](const PortConfig& config) { return config.lid == path.remote_lid; });
+  if (!port || path.remote_lid == 0) return std::nullopt;
+  return port->config().gids.at(0).gid;
+}
+
+std::optional<Flow> AddressTable::FlowOf(const Port& from, const AddressPath& path) const {
+  const std::optional<Gid> remote = RemoteGid(path);
+  if (!remote || path.local_gid_index >= from.config().gids.size()) return std::nullopt;
+  const GidEntry& local = from.config().gids[path.local_gid_index];
+  const std::optional<Port> own = Find(*remote);
+  return Flow{.source_mac = from.config().mac,
+              .destination_mac = own ? own->config().mac : path.remote_mac,
+              .source = local.gid,
+              .destination = *remote,
+              .version = local.version,
+              .traffic_class = path.traffic_class,
+              .hop_limit = path.hop_limit != 0 ? path.hop_limit : kDefaultHopLimit,
+              .flow_label = path.flow_label,
+              .source_port = path.udp_source_port};
+}
+
+Mac GuessMac(const Gid& gid) {
+  constexpr uint8_t kLocallyAdministered = 2;
+  if (gid[11] == 0xff && gid[12] == 0xfe) {
+    const auto first = static_cast<uint8_t>(gid[8] ^ kLocallyAdministered);
+    return {first, gid[9], gid[10], gid[13], gid[14], gid[15]};
+  }
+  return {kLocallyAdministered, 0, gid[12], gid[13], gid[14], gid[15]};
+}
+
+}  // namespace softhca

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "wire/media/socket.hpp"
+#include "wire/medium.hpp"
+
+namespace softhca {
+
+/// Carries whole frames between the processes of a host, in Unix datagrams to sockets that are named by MAC.
+///
+/// It serves what no UDP socket of the host can carry: RoCE v1, and addresses that no interface has.
+class NeighbourMedium : public Medium {
+ public:
+  /// @errors  CommandError: somebody else has one of the addresses
+  explicit NeighbourMedium(const std::vector<Mac>& own);
+
+  void Send(std::span<const uint8_t> frame) override;
+  void Flush() override;
+  size_t Receive(size_t most, const FrameSink& sink) override;
+  void AddDescriptors(std::vector<int>& descriptors) const override;
+  uint64_t NextNs() const override { return waiting_.empty() ? UINT64_MAX : 0; }
+
+ private:
+  /// Unix sockets queue few datagrams; a sender keeps the rest itself, as much as an IP socket's buffer
+  /// holds.
+  static constexpr size_t kMostWaiting = 2048;
+
+  bool TrySend(std::span<const uint8_t> frame) const;
+
+  std::vector<Descriptor> sockets_;
+  std::deque<std::vector<uint8_t>> waiting_;
+  std::vector<uint8_t> buffer_;
+};
+
+}  // namespace softhca

@@ -1,0 +1,87 @@
+#include "wire/media/socket.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "wire/frame.hpp"
+
+namespace softhca {
+namespace {
+
+constexpr size_t kIpv4Start = 12;  // of the IPv4 address in a GID
+constexpr int kBufferBytes = 16 << 20;
+
+void SetBuffer(int fd, int forced, int allowed) {
+  if (setsockopt(fd, SOL_SOCKET, forced, &kBufferBytes, sizeof kBufferBytes) == 0) return;
+  setsockopt(fd, SOL_SOCKET, allowed, &kBufferBytes, sizeof kBufferBytes);  // as much as there may be
+}
+
+}  // namespace
+
+SocketAddress ToSocketAddress(const Gid& gid, uint16_t port, uint32_t scope) {
+  SocketAddress address{};
+  if (IsIpv4(gid)) {
+    address.v4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
+    std::memcpy(&address.v4.sin_addr, gid.data() + kIpv4Start, sizeof address.v4.sin_addr);
+    address.bytes = sizeof address.v4;
+  } else {
+    address.v6 = {};
+    address.v6.sin6_family = AF_INET6;
+    address.v6.sin6_port = htons(port);
+    std::memcpy(&address.v6.sin6_addr, gid.data(), gid.size());
+    if (IsLinkLocal(gid)) address.v6.sin6_scope_id = scope;
+    address.bytes = sizeof address.v6;
+  }
+  return address;
+}
+
+Gid ToGid(const SocketAddress& address) {
+  Gid gid{};
+  if (address.any.sa_family == AF_INET) {
+    gid[10] = gid[11] = 0xff;
+    std::memcpy(gid.data() + kIpv4Start, &address.v4.sin_addr, sizeof address.v4.sin_addr);
+  } else {
+    std::memcpy(gid.data(), &address.v6.sin6_addr, gid.size());
+  }
+  return gid;
+}
+
+std::string ToText(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (IsIpv4(gid)) {
+    inet_ntop(AF_INET, gid.data() + kIpv4Start, text, sizeof text);
+  } else {
+    inet_ntop(AF_INET6, gid.data(), text, sizeof text);
+  }
+  return text;
+}
+
+Descriptor OpenSocket(int family, int type, int protocol) {
+  Descriptor socket(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
+  if (!socket) RefuseSocket("cannot create a socket", "raw sockets need CAP_NET_RAW");
+  SetBuffer(socket.get(), SO_RCVBUFFORCE, SO_RCVBUF);
+  SetBuffer(socket.get(), SO_SNDBUFFORCE, SO_SNDBUF);
+  return socket;
+}
+
+void RefuseSocket(const std::string& attempt, const std::string& remedy) {
+  throw CommandError(mlx5::CommandStatus::kBadSystemState, attempt + ": " + std::strerror(errno) + "; " + remedy);
+}
+
+Mac DestinationMac(std::span<const uint8_t> frame) {
+  Mac mac{};
+  std::copy_n(frame.begin(), std::min(frame.size(), mac.size()), mac.begin());
+  return mac;
+}
+
+uint16_t EtherType(std::span<const uint8_t> frame) {
+  return frame.size() < kEthernetHeaderBytes ? 0 : static_cast<uint16_t>(frame[12] << 8 | frame[13]);
+}
+
+bool IsLinkLocal(const Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
+
+}  // namespace softhca

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/config.hpp"
+#include "wire/media/descriptor.hpp"
+
+/// What the media that are sockets have in common.
+namespace softhca {
+
+/// An address as sockets take it.
+struct SocketAddress {
+  union {
+    sockaddr any;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  };
+  socklen_t bytes;
+};
+
+/// @param scope  index of the interface; link-local IPv6 addresses need it
+SocketAddress ToSocketAddress(const Gid& gid, uint16_t port, uint32_t scope = 0);
+Gid ToGid(const SocketAddress& address);
+/// For messages: "10.0.0.1", "fe80::1".
+std::string ToText(const Gid& gid);
+
+/// A socket that neither blocks nor outlives an exec, with buffers as big as the system allows.
+///
+/// @errors  CommandError: a sentence
+Descriptor OpenSocket(int family, int type, int protocol);
+
+/// Throws a CommandError made of what was attempted, why `errno` says it failed, and what to do.
+[[noreturn]] void RefuseSocket(const std::string& attempt, const std::string& remedy);
+
+/// Of the Ethernet header at the start of a frame.
+Mac DestinationMac(std::span<const uint8_t> frame);
+uint16_t EtherType(std::span<const uint8_t> frame);
+
+inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
+inline constexpr uint16_t kEtherTypeArp = 0x0806;
+inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
+inline constexpr uint16_t kEtherTypeRoce = 0x8915;
+inline constexpr size_t kEthernetHeaderBytes = 14;
+
+bool IsLinkLocal(const Gid& gid);
+
+}  // namespace softhca

@@ -1,0 +1,33 @@
+#include "wire/media/switch_medium.hpp"
+
+#include <algorithm>
+
+namespace softhca {
+
+void SwitchMedium::Send(std::span<const uint8_t> frame) {
+  const auto branch = std::find_if(branches_.begin(), branches_.end(),
+                                   [&](const Branch& candidate) { return candidate.takes(frame); });
+  if (branch != branches_.end()) branch->medium->Send(frame);
+}
+
+void SwitchMedium::Flush() {
+  for (const Branch& branch : branches_) branch.medium->Flush();
+}
+
+size_t SwitchMedium::Receive(size_t most, const FrameSink& sink) {
+  size_t count = 0;
+  for (const Branch& branch : branches_) count += branch.medium->Receive(most, sink);
+  return count;
+}
+
+void SwitchMedium::AddDescriptors(std::vector<int>& descriptors) const {
+  for (const Branch& branch : branches_) branch.medium->AddDescriptors(descriptors);
+}
+
+uint64_t SwitchMedium::NextNs() const {
+  uint64_t next = UINT64_MAX;
+  for (const Branch& branch : branches_) next = std::min(next, branch.medium->NextNs());
+  return next;
+}
+
+}  // namespace softhca

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "wire/medium.hpp"
+
+namespace softhca {
+
+/// Several media as one: each frame goes to the first that takes it; those that none takes are lost.
+class SwitchMedium : public Medium {
+ public:
+  using Predicate = std::function<bool(std::span<const uint8_t> frame)>;
+
+  void Add(Predicate takes, std::unique_ptr<Medium> medium) {
+    branches_.push_back({std::move(takes), std::move(medium)});
+  }
+
+  void Send(std::span<const uint8_t> frame) override;
+  void Flush() override;
+  size_t Receive(size_t most, const FrameSink& sink) override;
+  void AddDescriptors(std::vector<int>& descriptors) const override;
+  uint64_t NextNs() const override;
+
+ private:
+  struct Branch {
+    Predicate takes;
+    std::unique_ptr<Medium> medium;
+  };
+  std::vector<Branch> branches_;
+};
+
+}  // namespace softhca

@@ -1,0 +1,206 @@
+#include "wire/media/udp_medium.hpp"
+
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace softhca {
+namespace {
+
+constexpr size_t kBatch = 64;
+constexpr size_t kMostSourceSockets = 256;
+constexpr size_t kHeadroom =
+    64;  // for the headers that the kernel has taken away; kMaxFrameHeaderBytes rounded up
+constexpr size_t kSlotBytes = (kMaxFrameBytes + kHeadroom + 63) / 64 * 64;
+constexpr int kOn = 1;
+
+void Set(int fd, int level, int option, int value) { setsockopt(fd, level, option, &value, sizeof value); }
+
+/// A socket that sends and receives as this medium needs it, at `port` of an address.
+///
+/// @return  none if the address and port cannot be had, with errno
+Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
+  const SocketAddress at = ToSocketAddress(address.gid, port, address.scope);
+  Descriptor socket = OpenSocket(at.any.sa_family, SOCK_DGRAM, IPPROTO_UDP);
+  const int fd = socket.get();
+  if (at.any.sa_family == AF_INET) {
+    Set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    Set(fd, IPPROTO_IP, IP_RECVTOS, kOn);
+    Set(fd, IPPROTO_IP, IP_RECVTTL, kOn);
+    Set(fd, SOL_SOCKET, SO_NO_CHECK, kOn);
+  } else {
+    Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, kOn);
+    Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, kOn);
+    Set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, kOn);
+    Set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, kOn);
+    Set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, kOn);
+  }
+  return bind(fd, &at.any, at.bytes) == 0 ? std::move(socket) : Descriptor();
+}
+
+/// Appends a control message that holds an int.
+void AddControl(msghdr& message, int level, int type, int value) {
+  auto* const header =
+      reinterpret_cast<cmsghdr*>(static_cast<uint8_t*>(message.msg_control) + message.msg_controllen);
+  header->cmsg_level = level;
+  header->cmsg_type = type;
+  header->cmsg_len = CMSG_LEN(sizeof value);
+  std::memcpy(CMSG_DATA(header), &value, sizeof value);
+  message.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+/// What the control messages of a received datagram say of its IP header.
+void ReadControl(msghdr& message, Flow& flow) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    int value = 0;
+    std::memcpy(&value, CMSG_DATA(header), std::min<size_t>(sizeof value, header->cmsg_len - CMSG_LEN(0)));
+    const bool v4 = header->cmsg_level == IPPROTO_IP, v6 = header->cmsg_level == IPPROTO_IPV6;
+    if ((v4 && header->cmsg_type == IP_TOS) || (v6 && header->cmsg_type == IPV6_TCLASS)) {
+      flow.traffic_class = static_cast<uint8_t>(value);
+    }
+    if ((v4 && header->cmsg_type == IP_TTL) || (v6 && header->cmsg_type == IPV6_HOPLIMIT)) {
+      flow.hop_limit = static_cast<uint8_t>(value);
+    }
+  }
+}
+
+}  // namespace
+
+/// Datagrams on their way into the kernel or out of it: a system call for many.
+struct UdpMedium::Batch {
+  static constexpr size_t kControlBytes = 64;
+
+  Batch() : bytes(kBatch * kSlotBytes) {
+    for (size_t i = 0; i < kBatch; ++i) Prepare(i);
+  }
+
+  uint8_t* Payload(size_t i) { return bytes.data() + i * kSlotBytes + kHeadroom; }
+
+  /// Makes a slot ready to receive.
+  void Prepare(size_t i) {
+    parts[i] = {.iov_base = Payload(i), .iov_len = kSlotBytes - kHeadroom};
+    messages[i].msg_hdr = {.msg_name = &addresses[i].any,
+                           .msg_namelen = sizeof(sockaddr_in6),
+                           .msg_iov = &parts[i],
+                           .msg_iovlen = 1,
+                           .msg_control = controls[i].data(),
+                           .msg_controllen = kControlBytes,
+                           .msg_flags = 0};
+  }
+
+  std::vector<uint8_t> bytes;
+  std::array<SocketAddress, kBatch> addresses;
+  std::array<iovec, kBatch> parts;
+  alignas(cmsghdr) std::array<std::array<uint8_t, kControlBytes>, kBatch> controls;
+  std::array<mmsghdr, kBatch> messages;
+  std::array<int, kBatch> sockets;
+  size_t count = 0;
+};
+
+UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses)
+    : outgoing_(std::make_unique<Batch>()), incoming_(std::make_unique<Batch>()) {
+  for (const UdpAddress& address : addresses) {
+    Descriptor socket = OpenAt(address, kRoceUdpPort);
+    if (!socket) {
+      RefuseSocket("cannot have UDP port 4791 of " + ToText(address.gid),
+                   "another process may use the address: give each its own, or stop it");
+    }
+    receivers_.push_back({address, std::move(socket)});
+  }
+}
+
+UdpMedium::~UdpMedium() = default;
+
+const UdpMedium::Receiver* UdpMedium::Find(const Gid& source) const {
+  const auto found = std::find_if(receivers_.begin(), receivers_.end(),
+                                  [&](const Receiver& receiver) { return receiver.address.gid == source; });
+  return found == receivers_.end() ? nullptr : &*found;
+}
+
+const UdpMedium::Sender& UdpMedium::SenderOf(const Receiver& receiver, uint16_t port) {
+  const auto [found, fresh] =
+      senders_.try_emplace({receiver.address.gid, port}, Sender{receiver.socket.get(), kRoceUdpPort});
+  if (fresh && port != kRoceUdpPort && source_sockets_.size() < kMostSourceSockets) {
+    if (Descriptor socket = OpenAt(receiver.address, port)) {
+      found->second = {socket.get(), port};
+      source_sockets_.push_back(std::move(socket));
+    }
+  }
+  return found->second;
+}
+
+void UdpMedium::Send(std::span<const uint8_t> bytes) {
+  const std::optional<Frame> frame = ParseFrame(bytes);
+  const Receiver* const from = frame ? Find(frame->flow.source) : nullptr;
+  if (from == nullptr) return;
+  const Flow& flow = frame->flow;
+  const Sender& sender = SenderOf(*from, flow.source_port);
+  if (outgoing_->count == kBatch) Flush();
+  const size_t i = outgoing_->count++;
+  uint8_t* const payload = outgoing_->Payload(i);
+  std::copy(frame->transport.begin(), frame->transport.end(), payload);
+  if (sender.port != flow.source_port) {  // the ICRC covers the port
+    Flow actual = flow;
+    actual.source_port = sender.port;
+    const size_t headers = FrameHeaderBytes(actual);
+    const std::span<uint8_t> whole(payload - headers, headers + frame->transport.size());
+    WriteFrameHeaders(actual, frame->transport.size(), whole);
+    SealFrame(whole);
+  }
+  const bool v4 = IsIpv4(flow.destination);
+  outgoing_->sockets[i] = sender.socket;
+  outgoing_->addresses[i] = ToSocketAddress(flow.destination, kRoceUdpPort, from->address.scope);
+  outgoing_->parts[i].iov_len = frame->transport.size();
+  msghdr& message = outgoing_->messages[i].msg_hdr;
+  message.msg_namelen = outgoing_->addresses[i].bytes;
+  message.msg_controllen = 0;
+  AddControl(message, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, flow.traffic_class);
+  AddControl(message, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, flow.hop_limit);
+}
+
+void UdpMedium::Flush() {
+  Batch& batch = *outgoing_;
+  for (size_t first = 0; first < batch.count;) {
+    const int socket = batch.sockets[first];
+    size_t end = first + 1;
+    while (end < batch.count && batch.sockets[end] == socket) ++end;
+    const int sent = sendmmsg(socket, &batch.messages[first], static_cast<unsigned>(end - first), 0);
+    first += sent > 0 ? static_cast<size_t>(sent) : 1;  // one that cannot be sent is lost, as on a wire
+  }
+  batch.count = 0;
+}
+
+size_t UdpMedium::Receive(size_t most, const FrameSink& sink) {
+  size_t count = 0;
+  for (const Receiver& receiver : receivers_) count += ReceiveAt(receiver, most, sink);
+  return count;
+}
+
+size_t UdpMedium::ReceiveAt(const Receiver& receiver, size_t most, const FrameSink& sink) {
+  Batch& batch = *incoming_;
+  const auto wanted = static_cast<unsigned>(std::min(most, kBatch));
+  const int received = recvmmsg(receiver.socket.get(), batch.messages.data(), wanted, 0, nullptr);
+  for (int i = 0; i < received; ++i) {
+    const auto slot = static_cast<size_t>(i);
+    const size_t payload_bytes = batch.messages[slot].msg_len;
+    Flow flow{.destination_mac = receiver.address.mac,
+              .source = ToGid(batch.addresses[slot]),
+              .destination = receiver.address.gid};
+    flow.source_port = ntohs(batch.addresses[slot].v4.sin_port);  // at the same place for IPv6
+    ReadControl(batch.messages[slot].msg_hdr, flow);
+    const size_t headers = FrameHeaderBytes(flow);
+    uint8_t* const start = batch.Payload(slot) - headers;
+    WriteFrameHeaders(flow, payload_bytes, {start, headers});
+    sink({start, headers + payload_bytes});
+    batch.Prepare(slot);
+  }
+  return static_cast<size_t>(std::max(received, 0));
+}
+
+void UdpMedium::AddDescriptors(std::vector<int>& descriptors) const {
+  for (const Receiver& receiver : receivers_) descriptors.push_back(receiver.socket.get());
+}
+
+}  // namespace softhca

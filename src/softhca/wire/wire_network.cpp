@@ -1,0 +1,285 @@
+#include "wire/wire_network.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "dma/copy.hpp"
+#include "wire/connection_channel.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::QpState;
+using mlx5::ServiceType;
+
+constexpr size_t kReceiveBurst = 64;
+constexpr uint32_t kManagementQpn = 1;
+constexpr uint32_t kManagementQkey = 0x80010000;
+
+Port PortOf(const QueuePair& qp) { return {qp.hca, qp.attributes.port}; }
+
+/// Only the network makes channels, and only of this kind.
+ConnectionChannel* ChannelOf(const QueuePair& qp) {
+  return static_cast<ConnectionChannel*>(qp.channel.get());
+}
+
+PacketService ServiceOf(const QueuePair& qp) {
+  switch (qp.config.service) {
+    case ServiceType::kUc:
+      return PacketService::kUc;
+    case ServiceType::kUd:
+      return PacketService::kUd;
+    default:
+      return PacketService::kRc;
+  }
+}
+
+/// A port that spreads connections, where the program has named none.
+///
+/// @source  Linux v6.1, include/rdma/ib_verbs.h, rdma_get_udp_sport(), rdma_calc_flow_label()
+uint16_t SourcePort(const Flow& flow, uint32_t local_qpn, uint32_t remote_qpn) {
+  if (flow.source_port != 0) return flow.source_port;
+  uint64_t label = flow.flow_label;
+  if (label == 0) {
+    label = uint64_t{local_qpn} * remote_qpn;
+    label ^= label >> 20;
+    label ^= label >> 40;
+  }
+  constexpr uint32_t kFirst = 0xc000;  // of the ports for private use
+  return static_cast<uint16_t>(((label & 0x3fff) ^ (label >> 14 & 0x3f)) | kFirst);
+}
+
+void Observe(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
+  if (Observer* const observer = qp.hca->observer()) observer->OnPacket(qp, direction, packet, payload_bytes);
+}
+
+/// Reads the part of a message that goes into a packet.
+void Read(const Gather& from, std::span<uint8_t> to) {
+  uint64_t skip = from.offset;
+  for (const Bytes piece : from.pieces) {
+    if (to.empty()) return;
+    if (skip >= piece.size()) {
+      skip -= piece.size();
+      continue;
+    }
+    const Bytes source = piece.subspan(skip, std::min(piece.size() - skip, to.size()));
+    const Bytes target = to.first(source.size());
+    Copy(std::span(&target, 1), std::span(&source, 1));
+    to = to.subspan(source.size());
+    skip = 0;
+  }
+}
+
+}  // namespace
+
+WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
+    : addresses_(std::move(devices)),
+      options_(std::move(options)),
+      direct_link_(addresses_.devices()),
+      frame_(kMaxFrameBytes) {}
+
+WireNetwork::~WireNetwork() {
+  if (poll_descriptor_ >= 0) close(poll_descriptor_);
+}
+
+void WireNetwork::OpenMedium() {
+  if (medium_ != nullptr || !options_.open_medium) return;
+  medium_ = options_.open_medium();
+  std::vector<int> descriptors;
+  medium_->AddDescriptors(descriptors);
+  const int poll_descriptor = epoll_create1(EPOLL_CLOEXEC);
+  for (const int descriptor : descriptors) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    epoll_ctl(poll_descriptor, EPOLL_CTL_ADD, descriptor, &event);
+  }
+  poll_descriptor_ = poll_descriptor;
+}
+
+void WireNetwork::SetManagementAgent(ManagementAgent* agent) {
+  if (agent != nullptr) OpenMedium();
+  agent_ = agent;
+}
+
+bool WireNetwork::NeedsPackets(const QueuePair& qp) const {
+  if (qp.config.service != ServiceType::kRc) return true;
+  if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return false;  // there is no medium for it
+  return !options_.direct || !addresses_.Find(qp.attributes.path.remote_gid);
+}
+
+void WireNetwork::OnTransition(QueuePair& qp) {
+  if (!softhca::Listens(qp) || qp.channel != nullptr || !NeedsPackets(qp)) return;
+  OpenMedium();
+  if (qp.config.service != ServiceType::kUd) qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this));
+}
+
+bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
+  if (qp.state == QpState::kError) {
+    qp.channel.reset();
+    const bool flushed = qp.rung && direct_.Run(qp, now_ns);
+    return direct_.FlushReceives(qp) || flushed;
+  }
+  if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);
+  if (qp.config.service == ServiceType::kUd) return SendDatagrams(qp, *this);
+  return ChannelOf(qp)->requester.Run(now_ns);
+}
+
+bool WireNetwork::Poll(uint64_t now_ns) {
+  if (medium_ == nullptr) return false;
+  now_ns_ = now_ns;
+  bool worked =
+      medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); }) != 0;
+  worked |= RunChannels();
+  if (agent_ != nullptr && agent_->NextNs() <= now_ns) agent_->OnTime(now_ns);
+  medium_->Flush();
+  return worked;
+}
+
+/// Goes on where packets have come or a timer is due: no doorbell says so.
+bool WireNetwork::RunChannels() {
+  bool worked = false;
+  for (Hca* hca : addresses_.devices()) {
+    for (auto& [qpn, qp] : hca->qps()) {
+      ConnectionChannel* const channel = ChannelOf(*qp);
+      if (channel == nullptr || !softhca::Listens(*qp)) continue;
+      const bool heard = std::exchange(channel->heard, false);
+      if (heard) channel->responder.Flush();
+      if (qp->state == QpState::kRts && (heard || channel->requester.NextNs() <= now_ns_)) {
+        worked |= channel->requester.Run(now_ns_);
+      }
+    }
+  }
+  return worked;
+}
+
+uint64_t WireNetwork::NextNs() const {
+  if (medium_ == nullptr) return UINT64_MAX;
+  uint64_t next = medium_->NextNs();
+  if (agent_ != nullptr) next = std::min(next, agent_->NextNs());
+  for (Hca* hca : addresses_.devices()) {
+    for (auto& [qpn, qp] : hca->qps()) {
+      const ConnectionChannel* const channel = ChannelOf(*qp);
+      if (channel != nullptr && qp->state == QpState::kRts) {
+        next = std::min(next, channel->requester.NextNs());
+      }
+    }
+  }
+  return next;
+}
+
+void WireNetwork::Wait(uint64_t limit_ns) {
+  pollfd descriptor{.fd = poll_descriptor_, .events = POLLIN, .revents = 0};
+  const timespec limit{.tv_sec = static_cast<time_t>(limit_ns / 1'000'000'000),
+                       .tv_nsec = static_cast<long>(limit_ns % 1'000'000'000)};
+  ppoll(&descriptor, 1, &limit, nullptr);
+}
+
+void WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {
+  std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), from.attributes.path);
+  if (!flow || !PortOf(from).config().up) return;
+  flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
+  Observe(from, Direction::kSent, packet, payload.bytes);
+  SendFrame(*flow, packet, payload);
+}
+
+void WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
+                               const Gather& payload) {
+  std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), to.path);
+  if (!flow || !PortOf(from).config().up) return;
+  flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
+  Observe(from, Direction::kSent, packet, payload.bytes);
+  SendFrame(*flow, packet, payload);
+}
+
+void WireNetwork::SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) {
+  AddressPath path{.grh = true, .remote_gid = destination, .remote_mac = GuessMac(destination)};
+  path.local_gid_index = gid_index;
+  std::optional<Flow> flow = addresses_.FlowOf({&hca, port}, path);
+  if (!flow || !hca.config().ports.at(port - 1).up) return;
+  flow->source_port = SourcePort(*flow, kManagementQpn, kManagementQpn);
+  Packet packet{.service = PacketService::kUd, .op = PacketOp::kSendOnly, .dest_qpn = kManagementQpn};
+  packet.psn = mad_psn_++ & 0xffffff;
+  packet.datagram = {.qkey = kManagementQkey, .source_qpn = kManagementQpn};
+  Mad copy = mad;
+  const Bytes piece(copy);
+  SendFrame(*flow, packet, {.pieces = std::span(&piece, 1), .bytes = static_cast<uint32_t>(mad.size())});
+}
+
+void WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather& payload) {
+  if (medium_ == nullptr) return;
+  std::array<uint8_t, kMaxPacketHeaderBytes> headers;
+  const size_t header_bytes = EncodeHeaders(packet, payload.bytes, headers);
+  const uint32_t pad = PadBytes(payload.bytes);
+  const size_t transport_bytes = header_bytes + payload.bytes + pad + kIcrcBytes;
+  const size_t start = WriteFrameHeaders(flow, transport_bytes, frame_);
+  const std::span<uint8_t> frame(frame_.data(), start + transport_bytes);
+  uint8_t* to = frame.data() + start;
+  to = std::copy_n(headers.data(), header_bytes, to);
+  Read(payload, {to, payload.bytes});
+  std::fill_n(to + payload.bytes, pad, uint8_t{0});
+  SealFrame(frame);
+  if (options_.tap) options_.tap(frame);
+  medium_->Send(frame);
+}
+
+void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
+  const std::optional<Frame> frame = ParseFrame(bytes);
+  if (!frame || frame->transport.size() < kIcrcBytes) return Drop("malformed frame");
+  const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
+  if (!port || !port->config().up) return Drop("no such address");
+  // What comes from this process was seen when it was sent.
+  if (options_.tap && !addresses_.Find(frame->flow.source)) options_.tap(bytes);
+  if (!IsSealed(*frame)) return Drop("wrong ICRC");
+  const std::optional<Packet> packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
+  if (!packet) return Drop("malformed frame");
+  Deliver(*port, *packet, *frame);
+}
+
+void WireNetwork::Drop(const char* reason) const {
+  Observer* const observer = addresses_.devices().front()->observer();
+  if (observer != nullptr) observer->OnDrop(reason);
+}
+
+void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& frame) {
+  if (packet.dest_qpn == kManagementQpn) {
+    Mad mad;
+    const bool is_mad = agent_ != nullptr && packet.service == PacketService::kUd &&
+                        packet.datagram.qkey == kManagementQkey && packet.payload.size() == mad.size();
+    if (!is_mad) return Drop("no such queue pair");
+    std::copy(packet.payload.begin(), packet.payload.end(), mad.begin());
+    return agent_->OnMad(*port.hca, port.number, frame.flow, mad);
+  }
+  QueuePair* const qp = port.hca->FindQp(packet.dest_qpn);
+  if (qp == nullptr || !softhca::Listens(*qp) || PortOf(*qp) != port) return Drop("no such queue pair");
+  if (qp->config.service == ServiceType::kUd) {
+    if (packet.service != PacketService::kUd) return Drop("no such queue pair");
+    Observe(*qp, Direction::kReceived, packet, packet.payload.size());
+    return OnDatagram(*qp, packet, frame);
+  }
+  ConnectionChannel* const channel = ChannelOf(*qp);
+  if (channel == nullptr) return Drop("no such queue pair");
+  if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
+  const bool known = packet.service == ServiceOf(*qp) || packet.service == PacketService::kVendor;
+  if (!known) return Drop("no such queue pair");
+  Observe(*qp, Direction::kReceived, packet, packet.payload.size());
+  channel->heard = true;
+  if (IsRequest(packet)) {
+    channel->responder.OnRequest(packet, now_ns_);
+  } else if (qp->state == QpState::kRts) {
+    channel->requester.OnAnswer(packet, now_ns_);
+  }
+}
+
+/// A packet carries no number of the queue pair that sent it: its address is all that there is to check.
+bool WireNetwork::IsFromPeer(const QueuePair& qp, const Flow& flow) const {
+  const GidEntry& local = PortOf(qp).config().gids.at(qp.attributes.path.local_gid_index);
+  return flow.version == local.version && flow.destination == local.gid &&
+         flow.source == addresses_.RemoteGid(qp.attributes.path);
+}
+
+}  // namespace softhca

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/network.hpp"
+#include "core/requester.hpp"
+#include "wire/address_table.hpp"
+#include "wire/datagrams.hpp"
+#include "wire/direct_link.hpp"
+#include "wire/management.hpp"
+#include "wire/medium.hpp"
+#include "wire/packet_sink.hpp"
+
+namespace softhca {
+
+struct WireOptions {
+  /// Called once, when the first queue pair needs packets: whoever stays within one process opens no socket.
+  ///
+  /// @errors  CommandError: a sentence
+  std::function<std::unique_ptr<Medium>()> open_medium{};
+  bool direct = true;  ///< reliable connections within the process do without packets
+  FrameSink tap{};     ///< sees every frame, once; may be empty
+};
+
+/// Routes: reliable connections within the process go by messages, all else by packets in frames on a medium.
+class WireNetwork : public Network, private PacketSink, private DatagramSink, private ManagementSink {
+ public:
+  WireNetwork(std::vector<Hca*> devices, WireOptions options);
+
+  void OnTransition(QueuePair& qp) override;
+  bool Run(QueuePair& qp, uint64_t now_ns) override;
+  bool Poll(uint64_t now_ns) override;
+  uint64_t NextNs() const override;
+  bool Listens() const override { return poll_descriptor_ >= 0; }
+  void Wait(uint64_t limit_ns) override;
+  ~WireNetwork() override;
+
+  /// Lets `agent` answer on queue pair 1 of every port, until another one is set; null: nobody.
+  ///
+  /// @errors  CommandError: the medium cannot be opened
+  void SetManagementAgent(ManagementAgent* agent);
+  ManagementSink& management() { return *this; }
+
+ private:
+  void Send(const QueuePair& from, Packet packet, const Gather& payload) override;
+  void SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
+                    const Gather& payload) override;
+  void SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) override;
+
+  bool NeedsPackets(const QueuePair& qp) const;
+  void OpenMedium();
+  void SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
+  void OnFrame(std::span<const uint8_t> bytes);
+  void Deliver(const Port& port, const Packet& packet, const Frame& frame);
+  void Drop(const char* reason) const;
+  bool IsFromPeer(const QueuePair& qp, const Flow& flow) const;
+  bool RunChannels();
+
+  AddressTable addresses_;
+  WireOptions options_;
+  DirectLink direct_link_;
+  Requester direct_{direct_link_};
+  std::unique_ptr<Medium> medium_;
+  std::atomic<int> poll_descriptor_{-1};  ///< readable when a frame has arrived; an epoll
+  ManagementAgent* agent_ = nullptr;
+  uint32_t mad_psn_ = 0;
+  uint64_t now_ns_ = 0;
+  std::vector<uint8_t> frame_;
+};
+
+}  // namespace softhca
