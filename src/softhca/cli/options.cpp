@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/build_info.hpp"
+#include "faults/fault_plan.hpp"
 
 namespace softhca {
 namespace {
@@ -135,7 +136,8 @@ std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
   AddOptions(app, options.settings);
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
-    MakeDevices(options.settings);  // for its complaints
+    // For their complaints.
+    CheckPorts(ParseFaults(options.settings.faults), MakeDevices(options.settings));
   } catch (const CLI::CallForHelp&) {
     return Answer{app.help(), 0};
   } catch (const CLI::CallForVersion& version) {

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "faults/fault_plan.hpp"
+
+namespace softhca {
+
+/// By what frames are told apart.
+struct FrameIdentity {
+  Direction direction = Direction::kSent;
+  uint8_t opcode = 0;
+  uint32_t qpn = 0;  ///< that it goes to
+  uint32_t psn = 0;
+};
+
+/// What is to happen to one frame. A dropped one comes to nothing else.
+struct FrameFate {
+  bool drop = false;
+  bool duplicate = false;
+  std::optional<uint64_t> reorder_ns{};  ///< lets the next frame pass, but waits no longer than this
+  std::optional<uint64_t> corrupt{};     ///< a random number that chooses the bit
+  uint64_t delay_ns = 0;
+};
+
+/// Decides the fate of frames.
+///
+/// A throw depends on the seed, the rule, the frame, and how often that frame was seen: not on what came in
+/// between, so that a run repeats however threads and processes take turns.
+class FaultDice {
+ public:
+  explicit FaultDice(const FaultPlan& plan);
+
+  FrameFate Judge(const FrameIdentity& frame);
+
+ private:
+  struct Seen {
+    uint64_t frame = 0;
+    uint64_t times = 0;
+  };
+
+  uint64_t CountSeen(uint64_t frame);
+  bool Applies(size_t rule, const FrameIdentity& frame, uint64_t random);
+
+  std::vector<FrameFault> rules_;
+  std::vector<uint64_t> matches_;  ///< of each rule so far
+  uint64_t seed_;
+  std::vector<Seen> seen_;  ///< by hash; a newer frame takes the place of an older one
+};
+
+}  // namespace softhca

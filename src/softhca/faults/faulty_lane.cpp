@@ -1,0 +1,92 @@
+#include "faults/faulty_lane.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "wire/frame.hpp"
+
+namespace softhca {
+namespace {
+
+/// What a slow receiver's buffer holds; the rest is lost, as on a card that is too slow.
+constexpr size_t kBacklog = 1024;
+
+constexpr size_t kBaseHeaderBytes = 12;
+constexpr size_t kChangeableByte = 4;  // of the base header: routers may change it, so the ICRC leaves it out
+
+uint32_t Read24(std::span<const uint8_t> bytes, size_t at) {
+  return uint32_t{bytes[at]} << 16 | uint32_t{bytes[at + 1]} << 8 | bytes[at + 2];
+}
+
+/// The transport packet of a RoCE frame; nothing for other frames.
+std::optional<std::span<const uint8_t>> TransportOf(std::span<const uint8_t> frame) {
+  const auto parsed = ParseFrame(frame);
+  if (!parsed || parsed->transport.size() < kBaseHeaderBytes) return std::nullopt;
+  return parsed->transport;
+}
+
+/// Flips a bit that the ICRC covers.
+void Corrupt(std::vector<uint8_t>& frame, uint64_t random) {
+  const auto transport = *TransportOf(frame);
+  size_t byte = (random >> 3) % (transport.size() - 1);
+  if (byte >= kChangeableByte) ++byte;
+  frame[static_cast<size_t>(transport.data() - frame.data()) + byte] ^=
+      static_cast<uint8_t>(1 << (random & 7));
+}
+
+}  // namespace
+
+void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
+  const auto transport = TransportOf(frame);
+  if (!transport) return out(frame);
+  const FrameFate fate =
+      dice_->Judge({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
+  if (fate.drop) return;
+  Bytes changed;
+  if (fate.corrupt) {
+    changed.assign(frame.begin(), frame.end());
+    Corrupt(changed, *fate.corrupt);
+    frame = changed;
+  }
+  for (int copies = fate.duplicate ? 2 : 1; copies != 0; --copies) {
+    if (fate.delay_ns != 0) {
+      later_.emplace(now_ns + fate.delay_ns, Bytes(frame.begin(), frame.end()));
+    } else if (fate.reorder_ns) {
+      overtaken_.push_back({now_ns + *fate.reorder_ns, Bytes(frame.begin(), frame.end())});
+    } else {
+      Pass(frame, now_ns, out);
+    }
+  }
+  if (fate.delay_ns != 0 || fate.reorder_ns) return;
+  for (const Overtaken& held : std::exchange(overtaken_, {})) Pass(held.frame, now_ns, out);
+}
+
+void FaultyLane::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
+  if (slow_ns_ == 0) return out(frame);
+  if (later_.size() >= kBacklog) return;
+  free_ns_ = std::max(free_ns_, now_ns);
+  later_.emplace(free_ns_, Bytes(frame.begin(), frame.end()));
+  free_ns_ += slow_ns_;
+}
+
+size_t FaultyLane::Release(uint64_t now_ns, const FrameSink& out) {
+  while (!overtaken_.empty() && overtaken_.front().until_ns <= now_ns) {
+    later_.emplace(overtaken_.front().until_ns, std::move(overtaken_.front().frame));
+    overtaken_.pop_front();
+  }
+  size_t count = 0;
+  for (; !later_.empty() && later_.begin()->first <= now_ns; ++count) {
+    const auto due = later_.extract(later_.begin());
+    out(due.mapped());
+  }
+  return count;
+}
+
+uint64_t FaultyLane::NextNs() const {
+  const uint64_t later = later_.empty() ? UINT64_MAX : later_.begin()->first;
+  const uint64_t overtaken = overtaken_.empty() ? UINT64_MAX : overtaken_.front().until_ns;
+  return std::min(later, overtaken);
+}
+
+}  // namespace softhca

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "faults/faulty_lane.hpp"
+#include "wire/medium.hpp"
+
+namespace softhca {
+
+/// A medium on which things go wrong. Frames that are not RoCE's pass.
+class FaultyMedium : public Medium {
+ public:
+  using Clock = std::function<uint64_t()>;
+
+  /// @param dice  may be shared by several media: what counts frames counts those of all
+  FaultyMedium(std::unique_ptr<Medium> medium, const FaultPlan& plan, std::shared_ptr<FaultDice> dice,
+               Clock now_ns);
+
+  void Send(std::span<const uint8_t> frame) override;
+  void Flush() override;
+  size_t Receive(size_t most, const FrameSink& sink) override;
+  void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
+  uint64_t NextNs() const override;
+
+ private:
+  std::unique_ptr<Medium> medium_;
+  Clock now_ns_;
+  FaultyLane sent_;
+  FaultyLane received_;
+  FrameSink forward_;  ///< to the medium
+};
+
+}  // namespace softhca

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/hca.hpp"
+#include "core/network.hpp"
+#include "faults/fault_plan.hpp"
+
+namespace softhca {
+
+/// A network in which what does not happen to single frames goes wrong: links go down and up, entries fail,
+/// the process dies.
+class FaultyNetwork : public Network {
+ public:
+  /// @param start_ns  from when the plan's times count
+  /// @param kill      ends the process
+  FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan, const std::vector<Hca*>& devices,
+                uint64_t start_ns, std::function<void()> kill);
+
+  bool Run(QueuePair& qp, uint64_t now_ns) override;
+  bool Poll(uint64_t now_ns) override;
+  uint64_t NextNs() const override;
+  bool Listens() const override { return network_->Listens(); }
+  void Wait(uint64_t limit_ns) override { network_->Wait(limit_ns); }
+
+ private:
+  void ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices, uint64_t start_ns);
+
+  std::unique_ptr<Network> network_;
+  FaultPlan plan_;
+  std::multimap<uint64_t, std::function<void()>> incidents_;  ///< by when they happen
+  std::set<std::pair<const Hca*, uint32_t>> marked_;          ///< queue pairs that have their failures
+};
+
+}  // namespace softhca
