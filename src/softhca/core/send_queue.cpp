@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "core/cq.hpp"
+#include "core/hca.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
 namespace softhca {
@@ -17,6 +18,7 @@ uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) {
 }
 
 Verdict Judge(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
+  if (Observer* const observer = qp.hca->observer()) observer->OnFetch(qp, wqe.index(), wqe.request());
   const auto end = [](const Outcome& outcome) { return Verdict{Verdict::Kind::kEnd, outcome}; };
   if (qp.state == QpState::kError) return end({Syndrome::kFlushed});
   if (qp.state != QpState::kRts) return end({Syndrome::kLocalQpOperation});
@@ -32,6 +34,7 @@ void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome)
   const bool ok = outcome.syndrome == Syndrome::kNone;
   qp.send_index = (qp.send_index + entry.wqebbs) & mlx5::kQpDbrIndexMask;
   qp.forced_failures.erase(entry.index);
+  if (Observer* const observer = qp.hca->observer()) observer->OnDone(qp, entry.index, outcome.syndrome);
   bool delivered = true;
   if (!ok || entry.signalled) {
     delivered =

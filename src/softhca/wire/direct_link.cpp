@@ -51,7 +51,12 @@ Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
   if (target == nullptr || !Listens(*target) || !PortOf(from).up || !PortOf(*target).up) return kSilence;
   // A peer hears what comes to its own port, and answers only the address that it is connected to.
   if (Here(*target) != there || There(*target) != Here(from)) return kSilence;
-  return Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);
+  const Response response = Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);
+  Observer* const observer = from.hca->observer();
+  if (observer != nullptr && response.kind == Response::Kind::kAcknowledged) {
+    observer->OnMessage(from, *target, request);
+  }
+  return response;
 }
 
 }  // namespace softhca
