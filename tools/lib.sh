@@ -24,6 +24,15 @@ test_packages=(
   "python3=checks of the source tree"
   "spin=searches the model of the shared queue"
 )
+interop_packages=(
+  "qemu-system-x86=runs a Linux guest with rdma_rxe"
+  "busybox-static=the guest's commands"
+  "cpio=packs the guest's files"
+  "zstd=unpacks the guest's kernel"
+  "iproute2=makes the guest's RDMA device, and the namespace that it talks to"
+  "perftest=measures rdma_rxe for comparison"
+  "rdmacm-utils=connects to rdma_rxe by rdma_cm"
+)
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -1,0 +1,79 @@
+// Atomic operations on a word of the responder's memory.
+#include <cerrno>
+#include <cstring>
+
+#include "conversation.hpp"
+
+namespace interop {
+namespace {
+
+constexpr uint32_t kWord = 64;      // where the word lies on the responder's side
+constexpr uint32_t kOriginal = 16;  // where its old value comes on the requester's side
+
+class Atomic : public Conversation {
+ protected:
+  void Prepare(uint64_t value) {
+    Start();
+    responder().Ask(Store{.offset = kWord, .value = value});
+    std::memcpy(responder_memory_.data() + kWord, &value, sizeof(value));
+  }
+
+  void Run(PostSend post, uint64_t original, uint64_t result) {
+    post.offset = kOriginal;
+    post.bytes = sizeof(uint64_t);
+    Post(ToResponder(post, kWord));
+    ExpectCompletion(requester(), 1);
+    std::memcpy(requester_memory_.data() + kOriginal, &original, sizeof(original));
+    std::memcpy(responder_memory_.data() + kWord, &result, sizeof(result));
+    ExpectMemory();
+  }
+};
+
+TEST_P(Atomic, FetchAndAddReturnsTheOldValueAndAdds) {
+  Prepare(0x1122334455667788);
+  Run({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 0x10}, 0x1122334455667788, 0x1122334455667798);
+}
+
+TEST_P(Atomic, FetchAndAddWraps) {
+  Prepare(~0ULL);
+  Run({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .compare_add = 3}, ~0ULL, 2);
+}
+
+TEST_P(Atomic, CompareAndSwapThatHitsSwaps) {
+  Prepare(0xa5a5a5a55a5a5a5a);
+  Run({.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .compare_add = 0xa5a5a5a55a5a5a5a, .swap = 0x0123456789abcdef},
+      0xa5a5a5a55a5a5a5a, 0x0123456789abcdef);
+}
+
+TEST_P(Atomic, CompareAndSwapThatMissesChangesNothing) {
+  Prepare(0x1111111111111111);
+  Run({.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .compare_add = 0x2222222222222222, .swap = 0x3333333333333333},
+      0x1111111111111111, 0x1111111111111111);
+}
+
+TEST_P(Atomic, ManyAdditionsAreEachDoneOnce) {
+  Prepare(0);
+  constexpr uint64_t kAdditions = 40;
+  for (uint64_t id = 0; id < kAdditions; ++id) {
+    Post(ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .id = id, .bytes = 8, .compare_add = 1}, kWord));
+  }
+  for (uint64_t id = 0; id < kAdditions; ++id) ExpectCompletion(requester(), id);
+  EXPECT_EQ(responder().Ask(Load{kWord}).value, kAdditions);
+  EXPECT_EQ(requester().Ask(Load{0}).value, kAdditions - 1);  // what the last one found
+}
+
+TEST_P(Atomic, OneThatIsNotAlignedIsRefused) {
+  Start();
+  const PostSend post =
+      ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .bytes = 8, .compare_add = 1}, kWord + 4);
+  if (requester().is_rxe()) {  // it looks before it sends
+    EXPECT_EQ(requester().Ask(post).error, EINVAL);
+  } else {
+    ExpectRefused(post, IBV_WC_REM_INV_REQ_ERR);
+  }
+}
+
+INTEROP_BOTH_ROLES(Atomic);
+
+}  // namespace
+}  // namespace interop

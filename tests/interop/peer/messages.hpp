@@ -1,0 +1,142 @@
+// What the driver asks of a peer and what the peer answers: both are built from this file for one kind of
+// processor, so the bytes of these structs are the protocol.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+
+namespace interop {
+
+/// Bytes of a peer's one region.
+constexpr uint32_t kRegionBytes = 256 * 1024;
+constexpr uint32_t kQKey = 0x11111111;
+
+constexpr uint32_t kRemoteAccess =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+enum class Family : uint32_t { kIpv4, kIpv6, kLinkLocal };
+
+/// What the other side must know of a queue pair.
+struct Address {
+  union ibv_gid gid;
+  uint32_t qpn;
+  uint32_t psn;
+  uint32_t rkey;
+  uint64_t region;
+};
+
+/// Replaces the queue pair, the completion queue and the region by new ones; byte i of the region becomes
+/// PatternByte(seed, i). Answers with the address, or with ENOENT if the device has no such address.
+struct Open {
+  ibv_qp_type type = IBV_QPT_RC;
+  Family family = Family::kIpv4;
+  uint32_t psn = 0;
+  uint32_t region_access = IBV_ACCESS_LOCAL_WRITE | kRemoteAccess;
+  uint32_t seed = 0;
+};
+
+/// Takes the queue pair to RTS.
+struct Connect {
+  Address peer;
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint32_t access = IBV_ACCESS_LOCAL_WRITE | kRemoteAccess;
+  uint8_t timeout = 14;
+  uint8_t retries = 7;
+  uint8_t rnr_retries = 7;
+  uint8_t rnr_timer = 12;
+  uint8_t traffic_class = 0;
+};
+
+/// Posts to the send queue. The answer's error is that of ibv_post_send().
+struct PostSend {
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  uint32_t flags = IBV_SEND_SIGNALED;
+  uint64_t id = 1;
+  uint32_t offset = 0;  // of the local bytes in the region
+  uint32_t bytes = 0;
+  uint64_t remote = 0;
+  uint32_t rkey = 0;
+  uint32_t immediate = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t q_key = kQKey;
+};
+
+struct PostReceive {
+  uint64_t id = 1;
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+/// Answers with the next completion, if one comes in time.
+struct Poll {
+  uint32_t timeout_ms = 0;
+};
+
+/// Arms the completion queue.
+struct Arm {
+  bool solicited_only = false;
+};
+
+/// Answers 1 if an armed completion queue tells of a completion in time, else 0.
+struct AwaitEvent {
+  uint32_t timeout_ms = 0;
+};
+
+/// Answers with Checksum() of a part of the region.
+struct Sum {
+  uint32_t offset = 0;
+  uint32_t bytes = kRegionBytes;
+};
+
+/// Writes 8 bytes of the region.
+struct Store {
+  uint32_t offset = 0;
+  uint64_t value = 0;
+};
+
+/// Answers with 8 bytes of the region.
+struct Load {
+  uint32_t offset = 0;
+};
+
+/// Answers with the state of the queue pair, an ibv_qp_state.
+struct QueryState {};
+
+/// Runs a command line of a shell and answers with its exit status and the end of what it printed.
+struct RunProgram {
+  std::array<char, 256> line{};
+};
+
+using Command = std::variant<Open, Connect, PostSend, PostReceive, Poll, Arm, AwaitEvent, Sum, Store, Load,
+                             QueryState, RunProgram>;
+static_assert(std::is_trivially_copyable_v<Command>);
+
+struct Answer {
+  int32_t error = 0;  // an errno
+  std::array<char, 60> device{};
+  uint64_t value = 0;
+  Address address{};
+  bool completed = false;
+  ibv_wc completion{};
+  std::array<char, 2048> text{};
+};
+static_assert(std::is_trivially_copyable_v<Answer>);
+
+/// What a byte of a region is before anything happens: differs between seeds, neighbours and blocks of 256.
+constexpr uint8_t PatternByte(uint32_t seed, uint32_t index) {
+  return static_cast<uint8_t>(seed + 7 * index + (index >> 8));
+}
+
+/// FNV-1a in 64 bits.
+inline uint64_t Checksum(const uint8_t* bytes, size_t size) {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (size_t i = 0; i < size; ++i) sum = (sum ^ bytes[i]) * 0x100000001b3;
+  return sum;
+}
+
+}  // namespace interop
