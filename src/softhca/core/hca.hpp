@@ -114,6 +114,7 @@ class Hca {
   /// @param on_transition  called after each transition that a command has asked for
   void WatchQps(std::function<void(QueuePair&)> on_transition) { on_transition_ = std::move(on_transition); }
   const MkeyTable& mkeys() const { return mkeys_; }
+  MkeyTable& mkeys() { return mkeys_; }
   QueuePair* FindQp(uint32_t qpn);
   SharedReceiveQueue* FindSrq(uint32_t srqn);
   CompletionQueue* FindCq(uint32_t cqn);

@@ -36,4 +36,12 @@ Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t b
   return {mkey.memory + offset, static_cast<size_t>(bytes)};
 }
 
+bool MkeyTable::Revoke(uint32_t key, uint32_t pdn) {
+  const auto found = mkeys_.find(key);
+  if (found == mkeys_.end() || found->second.pdn != pdn || !found->second.revocable) return false;
+  found->second.revocable = false;
+  found->second.access &= kAccessLocalWrite;
+  return true;
+}
+
 }  // namespace softhca

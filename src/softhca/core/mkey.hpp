@@ -25,6 +25,7 @@ struct Mkey {
   uint64_t iova = 0;          ///< the address by which work requests name the first byte
   uint8_t* memory = nullptr;  ///< where that byte is
   uint64_t bytes = 0;
+  bool revocable = false;  ///< a peer may end its own access, as it may to a memory window of type 2
 };
 
 /// The translation and protection table of a device.
@@ -43,6 +44,11 @@ class MkeyTable {
   /// range or
   ///          the access exceeds it
   Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const;
+
+  /// Takes the key from all peers for good, at the wish of one.
+  ///
+  /// @return  false if there is no such key in this protection domain, or not one that a peer may revoke
+  bool Revoke(uint32_t key, uint32_t pdn);
 
  private:
   std::unordered_map<uint32_t, Mkey> mkeys_;

@@ -15,10 +15,15 @@ constexpr int32_t PsnDelta(uint32_t psn, uint32_t from) {
   return static_cast<int32_t>((psn - from) << 8) >> 8;
 }
 
-/// How many packet sequence numbers a request takes: one a packet of payload, whichever way the payload goes.
-inline uint32_t PsnCount(const Request& request, mlx5::Mtu mtu) {
+constexpr uint32_t AddPsn(uint32_t psn, uint32_t packets) { return (psn + packets) & kPsnMask; }
+
+/// How many packets a payload takes: one at least.
+constexpr uint32_t PacketCount(uint64_t payload_bytes, mlx5::Mtu mtu) {
   const uint64_t bytes = MtuBytes(mtu);
-  return static_cast<uint32_t>(std::max<uint64_t>(1, (request.bytes + bytes - 1) / bytes));
+  return static_cast<uint32_t>(std::max<uint64_t>(1, (payload_bytes + bytes - 1) / bytes));
 }
+
+/// How many packet sequence numbers a request takes: one a packet of payload, whichever way the payload goes.
+inline uint32_t PsnCount(const Request& request, mlx5::Mtu mtu) { return PacketCount(request.bytes, mtu); }
 
 }  // namespace softhca

@@ -12,7 +12,7 @@ struct ConnectionChannel : Channel {
 
   PacketRequester requester;
   PacketResponder responder;
-  bool heard = false;  ///< packets have come since the responder was last flushed
+  bool heard = false;  ///< packets have come, or the responder has more to send
 };
 
 }  // namespace softhca

@@ -147,8 +147,9 @@ bool WireNetwork::RunChannels() {
     for (auto& [qpn, qp] : hca->qps()) {
       ConnectionChannel* const channel = ChannelOf(*qp);
       if (channel == nullptr || !softhca::Listens(*qp)) continue;
-      const bool heard = std::exchange(channel->heard, false);
-      if (heard) channel->responder.Flush();
+      const bool heard = channel->heard;
+      if (heard) channel->heard = channel->responder.Flush();
+      worked |= channel->heard;
       if (qp->state == QpState::kRts && (heard || channel->requester.NextNs() <= now_ns_)) {
         worked |= channel->requester.Run(now_ns_);
       }
@@ -269,7 +270,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
   channel->heard = true;
   if (IsRequest(packet)) {
-    channel->responder.OnRequest(packet, now_ns_);
+    channel->responder.OnRequest(packet);
   } else if (qp->state == QpState::kRts) {
     channel->requester.OnAnswer(packet, now_ns_);
   }

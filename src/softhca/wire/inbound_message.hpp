@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/link.hpp"
+#include "core/qp.hpp"
+#include "core/remote_memory.hpp"
+#include "wire/packet.hpp"
+
+namespace softhca {
+
+/// The longest message of all (IBTA 1.4, 9.7.1).
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
+
+/// A send or write that arrives packet by packet. Each packet is checked, then its payload goes straight
+/// where it belongs; the last one completes the receive.
+class InboundMessage {
+ public:
+  explicit InboundMessage(QueuePair& qp) : qp_(qp) {}
+
+  /// Takes the next packet.
+  ///
+  /// @return  if it is not acknowledged: nothing has changed, the packet may come again
+  /// @pre     a send or a write
+  Response Take(const Packet& packet);
+
+  /// Forgets what was arriving. Its receive stays open for the next message.
+  void Drop() { under_way_ = false; }
+
+  bool under_way() const { return under_way_; }
+
+ private:
+  bool IsInSequence(PacketOp op) const;
+  bool HasRightLength(const Packet& packet) const;
+  Response TakeSend(const Packet& packet);
+  Response TakeWrite(const Packet& packet);
+
+  QueuePair& qp_;
+  bool under_way_ = false;
+  bool is_send_ = false;
+  uint64_t received_ = 0;  ///< bytes
+  RemoteRange rest_;       ///< of a write: what has yet to be written
+};
+
+/// Whether a packet is part of a send, not of a write, read or atomic.
+bool IsSend(PacketOp op);
+bool IsWrite(PacketOp op);
+
+}  // namespace softhca
