@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cm/connection.hpp"
+#include "cm/service_query.hpp"
+#include "wire/management.hpp"
+
+/// Communication management: how two sides agree on connections and find services.
+namespace softhca::cm {
+
+/// Takes what peers ask for.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// @return  whether it is taken: then the exchange is the listener's to answer and to release
+  virtual bool OnRequest(Connection& connection, const Req& req) = 0;
+  virtual bool OnRequest(ServiceQuery& query, const SidrReq& req) = 0;
+};
+
+/// All connections and services of a process: brings messages to where they belong.
+///
+/// Not thread-safe: the engine's lock is held in every call. Exchanges live until they are released.
+class ConnectionManager : public ManagementAgent, private Outlet {
+ public:
+  using Clock = std::function<uint64_t()>;
+
+  /// @param first_id  of exchanges; another one in every process, lest late messages are taken for new ones
+  ConnectionManager(ManagementSink& sink, Clock clock, uint32_t first_id)
+      : sink_(sink), clock_(std::move(clock)), last_id_(first_id) {}
+
+  Connection& MakeConnection(const Route& route);
+  ServiceQuery& MakeQuery(const Route& route);
+  void Release(Exchange& exchange);
+
+  /// @param gid  to which requests must go; nothing: to any
+  void Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener);
+  void StopListening(const Listener& listener);
+
+  void OnMad(Hca& hca, uint8_t port, const Flow& flow, const Mad& mad) override;
+  void OnTime(uint64_t now_ns) override;
+  uint64_t NextNs() const override { return next_ns_; }
+
+ private:
+  struct Service {
+    std::optional<Gid> gid;
+    Listener* listener;
+  };
+
+  void Send(const Route& route, const Message& message) override;
+  uint64_t NowNs() const override { return clock_(); }
+  void Arm(uint64_t deadline_ns) override { next_ns_ = std::min(next_ns_, deadline_ns); }
+
+  void Dispatch(const Route& route, const Message& message, const Req& req);
+  void Dispatch(const Route& route, const Message& message, const SidrReq& req);
+  void Dispatch(const Route& route, const Message& message, const SidrRep& rep);
+  void Dispatch(const Route& route, const Message& message, const Rej& rej);
+  template <class Body>
+  void Dispatch(const Route& route, const Message& message, const Body& body);
+
+  template <class Kind>
+  Kind* FindByRemote(const Route& route, uint32_t remote_id);
+  Exchange* FindByLocal(const Route& route, uint32_t local_id);
+  Listener* FindListener(uint64_t service_id, const Gid& gid) const;
+  template <class Kind, class... Args>
+  Kind& Make(const Route& route, const Args&... args);
+  void Hand(Exchange& exchange, const Message& message);
+  void Reap(const Exchange& exchange);
+
+  ManagementSink& sink_;
+  Clock clock_;
+  uint32_t last_id_;
+  uint64_t next_ns_ = UINT64_MAX;
+  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< by local number
+  std::multimap<uint64_t, Service> services_;
+};
+
+}  // namespace softhca::cm
