@@ -15,7 +15,7 @@ void Exchange::OnTime(uint64_t now_ns) {
 }
 
 void Exchange::Release() {
-  observer_ = nullptr;
+  user_ = nullptr;
   released_ = true;
   Leave();
 }

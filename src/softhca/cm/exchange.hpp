@@ -36,9 +36,9 @@ struct Event {
   std::span<const uint8_t> private_data{};  ///< lies there for the call only
 };
 
-class Observer {
+class User {
  public:
-  virtual ~Observer() = default;
+  virtual ~User() = default;
   /// @pre  does not release the exchange
   virtual void OnEvent(const Event& event) = 0;
 };
@@ -67,7 +67,7 @@ class Exchange {
   std::optional<uint32_t> remote_id() const { return remote_id_; }
   const Route& route() const { return route_; }
   /// Null: nobody is told anything.
-  void set_observer(Observer* observer) { observer_ = observer; }
+  void set_user(User* user) { user_ = user; }
 
   virtual void OnMessage(const Message& message) = 0;
   void OnTime(uint64_t now_ns);
@@ -107,7 +107,7 @@ class Exchange {
   void StopWaiting();
 
   void Tell(const Event& event) {
-    if (observer_ != nullptr) observer_->OnEvent(event);
+    if (user_ != nullptr) user_->OnEvent(event);
   }
   void set_remote_id(uint32_t id) { remote_id_ = id; }
   void set_transaction(uint64_t transaction) { transaction_ = transaction; }
@@ -120,7 +120,7 @@ class Exchange {
   Route route_;
   std::optional<uint32_t> remote_id_;
   uint64_t transaction_ = 0;
-  Observer* observer_ = nullptr;
+  User* user_ = nullptr;
   bool released_ = false;
   std::optional<Message> pending_;  ///< sent again until answered
   uint8_t retries_left_ = 0;

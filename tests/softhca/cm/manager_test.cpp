@@ -49,7 +49,7 @@ struct Told {
 };
 
 /// One side: a device, its manager, and a user that writes down what it is told.
-class Side : public Observer, public Listener {
+class Side : public User, public Listener {
  public:
   Side(Cable& cable, uint8_t last, uint32_t first_id)
       : hca(ConfigOf(last)),
@@ -63,7 +63,7 @@ class Side : public Observer, public Listener {
   bool OnRequest(Connection& request, const Req& req) override {
     if (refuses) return false;
     connection = &request;
-    connection->set_observer(this);
+    connection->set_user(this);
     private_data.assign(req.private_data.begin(), req.private_data.end());
     ++requests;
     return true;
@@ -71,7 +71,7 @@ class Side : public Observer, public Listener {
   bool OnRequest(ServiceQuery& asked, const SidrReq& /*req*/) override {
     if (refuses) return false;
     query = &asked;
-    query->set_observer(this);
+    query->set_user(this);
     ++requests;
     return true;
   }
@@ -127,7 +127,7 @@ class CmTest : public testing::Test {
   Route ToPassive() { return {&active.hca, 1, 1, GidOf(2)}; }
   void Request() {
     active.connection = &active.manager.MakeConnection(ToPassive());
-    active.connection->set_observer(&active);
+    active.connection->set_user(&active);
     ASSERT_TRUE(active.connection->Request(kServiceId, active_offer));
   }
   void Establish() {
@@ -185,7 +185,7 @@ TEST_F(CmTest, PassiveSideSeesTheRequestAsItsOwnLimits) {
 
 TEST_F(CmTest, NobodyListeningIsARejection) {
   active.connection = &active.manager.MakeConnection(ToPassive());
-  active.connection->set_observer(&active);
+  active.connection->set_user(&active);
   active.connection->Request(kServiceId + 1, active_offer);
   DeliverAll();
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 8}));
@@ -396,7 +396,7 @@ TEST_F(CmTest, AlternatePathsAreDeclined) {
 
 TEST_F(CmTest, ServicesAreFound) {
   active.query = &active.manager.MakeQuery(ToPassive());
-  active.query->set_observer(&active);
+  active.query->set_user(&active);
   EXPECT_TRUE(active.query->Ask(kServiceId, hello));
   cable.sent.clear();  // lost, and asked again
   ASSERT_TRUE(PassTime());
@@ -414,13 +414,13 @@ TEST_F(CmTest, ServicesAreFound) {
 
 TEST_F(CmTest, ServicesThatThereAreNotAreUnreachable) {
   active.query = &active.manager.MakeQuery(ToPassive());
-  active.query->set_observer(&active);
+  active.query->set_user(&active);
   active.query->Ask(kServiceId + 1, {});
   DeliverAll();
   EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kUnreachable, 1}));
   passive.refuses = true;
   ServiceQuery& refused = active.manager.MakeQuery(ToPassive());
-  refused.set_observer(&active);
+  refused.set_user(&active);
   refused.Ask(kServiceId, {});
   DeliverAll();
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kUnreachable, 2}));
