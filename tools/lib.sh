@@ -22,6 +22,7 @@ test_packages=(
   "clang=compiles the data path for HIP"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
   "python3=checks of the source tree"
+  "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )
 interop_packages=(

@@ -13,6 +13,8 @@ namespace {
 
 const std::filesystem::path kFolder = CAPTURES_FOLDER;
 
+constexpr uint32_t kMicroseconds = 0xa1b2c3d4, kNanoseconds = 0xa1b23c4d;
+
 struct PcapHeader {
   uint32_t magic;
   uint16_t major, minor;
@@ -20,7 +22,7 @@ struct PcapHeader {
 };
 
 struct PcapRecord {
-  uint32_t seconds, microseconds, captured, bytes;
+  uint32_t seconds, fraction, captured, bytes;
 };
 
 template <class T>
@@ -103,7 +105,7 @@ std::vector<uint8_t> InitialBytes(uint8_t seed, size_t bytes) {
 std::vector<FrameBytes> ReadPcap(const std::string& file) {
   std::ifstream in(kFolder / file, std::ios::binary);
   const auto header = ReadAs<PcapHeader>(in, file);
-  if (header.magic != 0xa1b2c3d4 || header.link_type != 1)
+  if ((header.magic != kMicroseconds && header.magic != kNanoseconds) || header.link_type != 1)
     throw std::runtime_error(file + " is no capture of Ethernet");
   std::vector<FrameBytes> frames;
   while (in.peek() != std::ifstream::traits_type::eof()) {

@@ -47,7 +47,7 @@ std::vector<CapturedFrame> Received(const Capture& capture, bool by_server);
 /// What a buffer of such a conversation held at first.
 std::vector<uint8_t> InitialBytes(uint8_t seed, size_t bytes);
 
-/// The frames of a file in the folder of captures.
+/// The frames of a file, by default in the folder of captures.
 ///
 /// @errors  std::runtime_error: it is no pcap file
 std::vector<FrameBytes> ReadPcap(const std::string& file);
