@@ -17,14 +17,18 @@ uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) {
   return (mlx5::FromBe(record) - index) & mlx5::kQpDbrIndexMask;
 }
 
+std::optional<Outcome> OrderedFailure(const QueuePair& qp, uint16_t index) {
+  const auto forced = qp.forced_failures.find(index);
+  if (forced == qp.forced_failures.end()) return std::nullopt;
+  return Outcome{forced->second.syndrome, forced->second.vendor_syndrome};
+}
+
 Verdict Judge(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
   if (Observer* const observer = qp.hca->observer()) observer->OnFetch(qp, wqe.index(), wqe.request());
   const auto end = [](const Outcome& outcome) { return Verdict{Verdict::Kind::kEnd, outcome}; };
   if (qp.state == QpState::kError) return end({Syndrome::kFlushed});
   if (qp.state != QpState::kRts) return end({Syndrome::kLocalQpOperation});
-  if (const auto forced = qp.forced_failures.find(wqe.index()); forced != qp.forced_failures.end()) {
-    return end({forced->second.syndrome, forced->second.vendor_syndrome});
-  }
+  if (const auto ordered = OrderedFailure(qp, wqe.index())) return end(*ordered);
   if (wqe.waits()) return {Verdict::Kind::kWait};
   if (fault != Syndrome::kNone || wqe.local()) return end({fault});
   return {};

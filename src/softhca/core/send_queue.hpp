@@ -18,6 +18,9 @@ struct Outcome {
   std::optional<uint8_t> vendor_syndrome{};  ///< the one that goes with the syndrome, unless given
 };
 
+/// How the program has ordered the entry of an index to fail, if it has.
+std::optional<Outcome> OrderedFailure(const QueuePair& qp, uint16_t index);
+
 /// What is to be done with an entry when its turn comes.
 struct Verdict {
   enum class Kind : uint8_t {

@@ -1,0 +1,73 @@
+#include "wire/request_packets.hpp"
+
+#include <algorithm>
+
+#include "core/packets.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::WqeOpcode;
+
+/// Sends and writes have the same six opcodes, in the same order.
+PacketOp PartOp(PacketOp first_op, bool first, bool last, bool imm) {
+  const auto after = [&](PacketOp op) {
+    return static_cast<int>(op) - static_cast<int>(PacketOp::kSendFirst);
+  };
+  const PacketOp part = first && last ? PacketOp::kSendOnly
+                        : first       ? PacketOp::kSendFirst
+                        : last        ? PacketOp::kSendLast
+                                      : PacketOp::kSendMiddle;
+  return static_cast<PacketOp>(static_cast<int>(first_op) + after(part) + (last && imm ? 1 : 0));
+}
+
+void AddAtomic(const Request& request, Packet& packet) {
+  const AtomicOperands& operands = request.atomic;
+  packet.op = operands.compare_swap ? PacketOp::kCompareSwap : PacketOp::kFetchAdd;
+  packet.masked_atomic =
+      request.opcode == WqeOpcode::kAtomicMaskedCs || request.opcode == WqeOpcode::kAtomicMaskedFa;
+  packet.atomic = {.address = request.remote_address,
+                   .rkey = request.rkey,
+                   .swap_add = operands.swap_add,
+                   .compare = operands.compare,
+                   .bytes = static_cast<uint8_t>(operands.bytes),
+                   .swap_mask = operands.swap_mask,
+                   .compare_mask = operands.compare_mask,
+                   .boundary = operands.boundary};
+}
+
+}  // namespace
+
+RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) {
+  RequestPacket cut;
+  cut.offset = uint64_t{number} * MtuBytes(mtu);
+  const uint64_t rest = request.bytes - cut.offset;
+  const bool first = number == 0, last = number + 1 == PsnCount(request, mtu);
+  Packet& packet = cut.packet;
+  bool imm = false;
+  switch (request.opcode) {
+    case WqeOpcode::kSendImm:
+    case WqeOpcode::kRdmaWriteImm:
+      imm = true;
+      [[fallthrough]];
+    case WqeOpcode::kSend:
+    case WqeOpcode::kRdmaWrite: {
+      const bool send = request.opcode == WqeOpcode::kSend || request.opcode == WqeOpcode::kSendImm;
+      packet.op = PartOp(send ? PacketOp::kSendFirst : PacketOp::kWriteFirst, first, last, imm);
+      packet.memory = {request.remote_address, request.rkey, static_cast<uint32_t>(request.bytes)};
+      packet.imm = request.imm;
+      packet.solicited = request.solicited && last && (send || imm);  // with what takes a receive
+      cut.bytes = static_cast<uint32_t>(std::min<uint64_t>(rest, MtuBytes(mtu)));
+      break;
+    }
+    case WqeOpcode::kRdmaRead:
+      packet.op = PacketOp::kReadRequest;
+      packet.memory = {request.remote_address + cut.offset, request.rkey, static_cast<uint32_t>(rest)};
+      break;
+    default:
+      AddAtomic(request, packet);
+  }
+  return cut;
+}
+
+}  // namespace softhca

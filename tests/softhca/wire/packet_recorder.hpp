@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "wire/packet_sink.hpp"
+
+namespace softhca {
+
+/// A packet that was sent, with a copy of its payload.
+struct SentPacket {
+  SentPacket(Packet sent, std::vector<uint8_t> bytes) : packet(std::move(sent)), payload(std::move(bytes)) {
+    packet.payload = payload;
+  }
+
+  Packet packet;
+  std::vector<uint8_t> payload;
+};
+
+/// Keeps what is sent.
+class PacketRecorder : public PacketSink {
+ public:
+  void Send(const QueuePair& /*from*/, Packet packet, const Gather& payload) override {
+    std::vector<uint8_t> bytes;
+    for (const Bytes& piece : payload.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+    const auto first = bytes.begin() + static_cast<ptrdiff_t>(payload.offset);
+    sent.emplace_back(packet, std::vector<uint8_t>(first, first + payload.bytes));
+  }
+  /// Takes the oldest.
+  ///
+  /// @pre  there is one
+  SentPacket Take() {
+    SentPacket packet = std::move(sent.front());
+    sent.pop_front();
+    packet.packet.payload = packet.payload;
+    return packet;
+  }
+
+  std::deque<SentPacket> sent;
+};
+
+}  // namespace softhca
