@@ -19,6 +19,8 @@ QpChange Merge(QpChange base, const QpChange& by) {
   Replace(base.remote_qpn, by.remote_qpn);
   Replace(base.receive_psn, by.receive_psn);
   Replace(base.send_psn, by.send_psn);
+  Replace(base.max_reads_in, by.max_reads_in);
+  Replace(base.max_reads_out, by.max_reads_out);
   Replace(base.min_rnr_timer, by.min_rnr_timer);
   Replace(base.ack_timeout, by.ack_timeout);
   Replace(base.retry_count, by.retry_count);
