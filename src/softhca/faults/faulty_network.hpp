@@ -23,6 +23,7 @@ class FaultyNetwork : public Network {
   FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan, const std::vector<Hca*>& devices,
                 uint64_t start_ns, std::function<void()> kill);
 
+  void OnTransition(QueuePair& qp) override { network_->OnTransition(qp); }
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;
   uint64_t NextNs() const override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "uverbs/watched_network.hpp"
 #include "wire/media/loop_medium.hpp"
 #include "wire/media/neighbour_medium.hpp"
 #include "wire/media/switch_medium.hpp"
@@ -48,9 +49,9 @@ std::unique_ptr<Medium> OpenMedium(const std::vector<Hca*>& devices) {
 
 }  // namespace
 
-std::unique_ptr<WireNetwork> MakeNetwork(const Settings&, std::vector<Hca*> devices) {
-  return std::make_unique<WireNetwork>(devices,
-                                       WireOptions{.open_medium = [devices] { return OpenMedium(devices); }});
+std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<Hca*> devices) {
+  const WireOptions options{.open_medium = [devices] { return OpenMedium(devices); }};
+  return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
 }
 
 }  // namespace softhca::uverbs

@@ -22,6 +22,7 @@
 #include "uverbs/method.hpp"
 #include "uverbs/own_settings.hpp"
 #include "uverbs/real.hpp"
+#include "uverbs/watched_network.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -80,9 +81,10 @@ void MakeEngine(Process& process) {
     devices.push_back(std::make_unique<Hca>(std::move(config)));
     ends.push_back(devices.back().get());
   }
-  auto network = MakeNetwork(*OwnSettings(), std::move(ends));
+  auto network = MakeNetwork(*OwnSettings(), ends);
   process.network = network.get();
-  process.engine = std::make_unique<Engine>(std::move(devices), std::move(network));
+  process.engine =
+      std::make_unique<Engine>(std::move(devices), WithIncidents(std::move(network), *OwnSettings(), ends));
 }
 
 Process& MakeProcess() {
@@ -226,6 +228,7 @@ int OpenDevice(uint32_t device, int flags) {
   try {
     return MakeFile(MakeProcess(), device, flags);
   } catch (const std::exception& error) {
+    std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
     errno = ErrnoOf(error);
     return -1;
   }

@@ -224,7 +224,6 @@ void WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather
   Read(payload, {to, payload.bytes});
   std::fill_n(to + payload.bytes, pad, uint8_t{0});
   SealFrame(frame);
-  if (options_.tap) options_.tap(frame);
   medium_->Send(frame);
 }
 
@@ -233,8 +232,6 @@ void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
   if (!frame || frame->transport.size() < kIcrcBytes) return Drop("malformed frame");
   const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
   if (!port || !port->config().up) return Drop("no such address");
-  // What comes from this process was seen when it was sent.
-  if (options_.tap && !addresses_.Find(frame->flow.source)) options_.tap(bytes);
   if (!IsSealed(*frame)) return Drop("wrong ICRC");
   const std::optional<Packet> packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
   if (!packet) return Drop("malformed frame");

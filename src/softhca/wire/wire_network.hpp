@@ -23,7 +23,6 @@ struct WireOptions {
   /// @errors  CommandError: a sentence
   std::function<std::unique_ptr<Medium>()> open_medium{};
   bool direct = true;  ///< reliable connections within the process do without packets
-  FrameSink tap{};     ///< sees every frame, once; may be empty
 };
 
 /// Routes: reliable connections within the process go by messages, all else by packets in frames on a medium.

@@ -13,6 +13,7 @@ namespace {
 /// Does nothing, and has something to do at a time.
 class QuietNetwork : public Network {
  public:
+  void OnTransition(QueuePair&) override {}
   bool Run(QueuePair& qp, uint64_t) override { return !qp.forced_failures.empty(); }
   bool Poll(uint64_t) override { return false; }
   uint64_t NextNs() const override { return 9'000; }
