@@ -85,7 +85,8 @@ void CompletionQueue::Write(const Completion& completion) {
     cqe.error.syndrome = static_cast<uint8_t>(completion.syndrome);
     cqe.error.vendor_syndrome = completion.vendor_syndrome.value_or(VendorSyndrome(completion.syndrome));
   } else {
-    cqe.ok.flags_rqpn = mlx5::ToBe32(completion.remote_qpn);
+    cqe.ok.flags_rqpn = mlx5::ToBe32(static_cast<uint32_t>(completion.network_header) << 24 |
+                                     (completion.remote_qpn & 0xffffff));
     cqe.ok.imm = completion.imm;
     cqe.ok.byte_count = mlx5::ToBe32(completion.bytes);
     cqe.ok.timestamp = Now();

@@ -17,7 +17,7 @@ bool Close(QueuePair& target, Completion completion) {
   completion.qpn = target.qpn;
   completion.user_index = target.config.user_index;
   completion.wqe_index = target.open_receive->index;
-  completion.remote_qpn = target.attributes.remote_qpn;
+  if (target.config.service != mlx5::ServiceType::kUd) completion.remote_qpn = target.attributes.remote_qpn;
   target.open_receive.reset();
   return target.receive_cq->Push(completion);
 }

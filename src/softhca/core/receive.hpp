@@ -40,7 +40,7 @@ Response RejectedReceive(mlx5::Syndrome fault);
 
 /// Completes the open receive, or takes one for it.
 ///
-/// @param message  opcode, bytes, immediate data and whether it is solicited
+/// @param message  opcode, bytes, immediate data and whether it is solicited; of a datagram, whence it came
 Response CompleteReceive(QueuePair& target, Completion message);
 
 /// Ends the connection, as a rejected request does: the open receive's completion or an event says why.

@@ -1,8 +1,87 @@
 #include "wire/datagrams.hpp"
 
-namespace softhca {
+#include <algorithm>
+#include <array>
 
-bool SendDatagrams(QueuePair&, DatagramSink&) { return false; }
-void OnDatagram(QueuePair&, const Packet&, const Frame&) {}
+#include "core/hca.hpp"
+#include "core/packets.hpp"
+#include "core/receive.hpp"
+#include "core/send_queue.hpp"
+#include "dma/copy.hpp"
+
+namespace softhca {
+namespace {
+
+constexpr int kBurst = 64;
+constexpr size_t kGrhBytes = 40;  ///< in every receive, before the payload
+
+Packet PacketOf(const QueuePair& qp, const Request& request) {
+  Packet packet;
+  packet.service = PacketService::kUd;
+  packet.op = request.opcode == mlx5::WqeOpcode::kSendImm ? PacketOp::kSendOnlyImm : PacketOp::kSendOnly;
+  packet.solicited = request.solicited;
+  packet.dest_qpn = request.destination.qpn;
+  packet.psn = qp.next_send_psn;
+  packet.imm = request.imm;
+  packet.datagram = {.qkey = request.destination.qkey, .source_qpn = qp.qpn};
+  return packet;
+}
+
+/// What a receive starts with: the GRH or IPv6 header, or an IPv4 header at the end of its place.
+std::array<uint8_t, kGrhBytes> GrhOf(const Frame& frame) {
+  std::array<uint8_t, kGrhBytes> grh{};
+  std::copy_backward(frame.ip.begin(), frame.ip.end(), grh.end());
+  return grh;
+}
+
+mlx5::CqeNetworkHeader NetworkHeaderOf(const Flow& flow) {
+  if (flow.version == mlx5::RoceVersion::kV1) return mlx5::CqeNetworkHeader::kGrh;
+  return IsIpv4(flow.source) ? mlx5::CqeNetworkHeader::kIpv4 : mlx5::CqeNetworkHeader::kIpv6;
+}
+
+}  // namespace
+
+bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
+  if (qp.held) return false;
+  bool progress = false;
+  SendWqe wqe;
+  for (int i = 0; i < kBurst; ++i) {
+    const uint32_t available = PostedWqebbs(qp, qp.send_index);
+    if (available == 0) {
+      qp.rung = false;
+      break;
+    }
+    const Verdict verdict = Judge(qp, wqe, wqe.Read(qp, qp.send_index, available));
+    if (verdict.kind == Verdict::Kind::kWait) break;
+    if (verdict.kind == Verdict::Kind::kSend) {
+      const Request& request = wqe.request();
+      sink.SendDatagram(qp, request.destination, PacketOf(qp, request),
+                        {request.local, 0, static_cast<uint32_t>(request.bytes)});
+      qp.next_send_psn = (qp.next_send_psn + 1) & kPsnMask;
+    }
+    CompleteSend(qp, wqe.entry(), verdict.outcome);
+    progress = true;
+  }
+  return progress;
+}
+
+void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
+  if (qp.config.service != mlx5::ServiceType::kUd || !Listens(qp)) return;
+  if (packet.service != PacketService::kUd || packet.datagram.qkey != qp.attributes.qkey) return;
+  if (frame.ip.size() > kGrhBytes || RefuseWithoutReceive(qp)) return;
+  OpenReceive(qp);
+  const Scatter memory = FindReceiveMemory(qp, 0, kGrhBytes + packet.payload.size());
+  if (memory.fault == mlx5::Syndrome::kLocalLength) return;  // the receive waits for one that fits
+  if (memory.fault != mlx5::Syndrome::kNone) return Fail(qp, RejectedReceive(memory.fault));
+  CopyPart(memory.span(), 0, GrhOf(frame));
+  CopyPart(memory.span(), kGrhBytes, packet.payload);
+  const bool imm = packet.op == PacketOp::kSendOnlyImm;
+  CompleteReceive(qp, {.opcode = imm ? mlx5::CqeOpcode::kResponderSendImm : mlx5::CqeOpcode::kResponderSend,
+                       .bytes = static_cast<uint32_t>(kGrhBytes + packet.payload.size()),
+                       .imm = packet.imm,
+                       .remote_qpn = packet.datagram.source_qpn,
+                       .solicited = packet.solicited,
+                       .network_header = NetworkHeaderOf(frame.flow)});
+}
 
 }  // namespace softhca

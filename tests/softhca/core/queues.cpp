@@ -79,7 +79,9 @@ std::optional<Cqe> CqMemory::Poll() {
              .wqe_index = mlx5::FromBe(cqe.wqe_counter),
              .bytes = mlx5::FromBe(cqe.byte_count),
              .imm = cqe.imm,
-             .solicited = (op_own >> 1 & 1) != 0};
+             .solicited = (op_own >> 1 & 1) != 0,
+             .remote_qpn = mlx5::FromBe(cqe.flags_rqpn) & 0xffffff,
+             .network_header = static_cast<mlx5::CqeNetworkHeader>(mlx5::FromBe(cqe.flags_rqpn) >> 24)};
 }
 
 void CqMemory::Arm(bool solicited_only) {

@@ -29,6 +29,8 @@ struct Cqe {
   uint32_t bytes;
   mlx5::Be32 imm;
   bool solicited;
+  uint32_t remote_qpn;
+  mlx5::CqeNetworkHeader network_header;
 };
 
 /// The memory of a completion queue, and its consumer.
