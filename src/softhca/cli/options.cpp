@@ -25,6 +25,8 @@ const Choices<mlx5::Mtu> kMtus = {{"256", mlx5::Mtu::k256},
                                   {"2048", mlx5::Mtu::k2048},
                                   {"4096", mlx5::Mtu::k4096}};
 
+const Choices<bool> kWires = {{"udp", false}, {"raw", true}};
+
 /// Takes a member of `table` by its name, whatever its case.
 template <class T>
 CLI::Option* AddChoice(CLI::App& app, const std::string& option, const Choices<T>& table, T& value) {
@@ -63,6 +65,24 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
                                     "Longest message: a power of two from 4k to 1g (1g)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("BYTES");
+}
+
+/// What the ports are connected to.
+void AddNetworkOptions(CLI::App& app, Settings& settings) {
+  app.add_option("--interface", settings.interfaces,
+                 "The network interface behind a port, for peers on other hosts or in other network\n"
+                 "namespaces; once for each port (none: loopback addresses of each process's own)")
+      ->type_name("NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddChoice(app, "--wire", kWires, settings.raw_sockets)
+      ->description(
+          "udp: UDP sockets (the default); raw: raw sockets, for peers that number their IP\n"
+          "packets, such as Linux's rdma_rxe; needs CAP_NET_RAW")
+      ->type_name("KIND");
+  app.add_flag_callback(
+      "--no-direct", [&settings] { settings.direct = false; },
+      "Let connections within a process send packets, too");
 }
 
 /// Faults, and what tells of them.
@@ -117,6 +137,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_flag_callback(
       "--no-wait", [&settings] { settings.wait = false; }, "Devices that say they have no WAIT");
   AddMaxMessage(app, settings);
+  AddNetworkOptions(app, settings);
   AddWatchingOptions(app, settings);
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
 }

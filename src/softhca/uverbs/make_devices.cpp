@@ -3,6 +3,8 @@
 #include <stdexcept>
 
 #include "uverbs/address_block.hpp"
+#include "uverbs/interface.hpp"
+#include "uverbs/limits.hpp"
 #include "uverbs/settings.hpp"
 
 namespace softhca {
@@ -22,22 +24,62 @@ Gid LinkLocalGid(uint64_t interface_id) {
   return gid;
 }
 
-PortConfig MakePort(const Settings& settings, uint32_t device, uint32_t port) {
-  PortConfig config;
-  config.mac = address_block::MacOf(settings.block, device, port);
-  if (settings.link == mlx5::PortType::kInfiniBand) {
-    config.lid = static_cast<uint16_t>(1 + 2 * device + port);  // LID 1 is the subnet manager's
-    config.gids = {{LinkLocalGid(GuidOf(config.mac)), mlx5::RoceVersion::kV1}};
-    return config;
-  }
+/// An entry for each RoCE version, as Linux fills the table.
+void AddGid(const Gid& gid, PortConfig& port) {
+  port.gids.push_back({gid, mlx5::RoceVersion::kV1});
+  port.gids.push_back({gid, mlx5::RoceVersion::kV2});
+}
+
+/// The GID that a port has whatever addresses there are.
+Gid DefaultGid(const Mac& mac) {
   constexpr uint64_t kUniversal = uint64_t{2} << 56;  // the bit that IPv6 inverts
-  const Gid link_local = LinkLocalGid(GuidOf(config.mac) ^ kUniversal);
-  const Gid ipv4 = address_block::Ipv4GidOf(settings.block, device, port);
-  config.gids = {{link_local, mlx5::RoceVersion::kV1},
-                 {link_local, mlx5::RoceVersion::kV2},
-                 {ipv4, mlx5::RoceVersion::kV1},
-                 {ipv4, mlx5::RoceVersion::kV2}};
+  return LinkLocalGid(GuidOf(mac) ^ kUniversal);
+}
+
+PortConfig MakeInfiniBandPort(const Mac& mac, uint32_t device, uint32_t port) {
+  PortConfig config;
+  config.mac = mac;
+  config.lid = static_cast<uint16_t>(1 + 2 * device + port);  // LID 1 is the subnet manager's
+  config.gids = {{LinkLocalGid(GuidOf(mac)), mlx5::RoceVersion::kV1}};
   return config;
+}
+
+PortConfig MakePort(const Mac& mac, const std::vector<Gid>& addresses) {
+  PortConfig config;
+  config.mac = mac;
+  AddGid(DefaultGid(mac), config);
+  for (const Gid& gid : addresses) {
+    const bool room = config.gids.size() + 2 <= limits::GidTableSize(mlx5::PortType::kEthernet);
+    if (gid != DefaultGid(mac) && room) AddGid(gid, config);
+  }
+  return config;
+}
+
+void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
+  for (uint32_t port = 1; port <= settings.ports; ++port) {
+    const Mac mac = address_block::MacOf(settings.block, index, port);
+    if (settings.link == mlx5::PortType::kInfiniBand) {
+      device.ports.push_back(MakeInfiniBandPort(mac, index, port));
+    } else if (settings.interfaces.empty()) {
+      device.ports.push_back(MakePort(mac, {address_block::Ipv4GidOf(settings.block, index, port)}));
+    } else {
+      const Interface interface = ReadInterface(settings.interfaces.at(index * settings.ports + port - 1));
+      device.ports.push_back(MakePort(interface.mac, interface.addresses));
+      device.mtu = std::min(device.mtu, FittingMtu(interface.mtu));
+    }
+  }
+}
+
+void CheckInterfaces(const Settings& settings) {
+  const size_t named = settings.interfaces.size(), ports = size_t{settings.devices} * settings.ports;
+  if (named == 0) return;
+  if (settings.link == mlx5::PortType::kInfiniBand) {
+    throw std::invalid_argument("InfiniBand has no medium here; --interface needs --link ethernet");
+  }
+  if (named != ports) {
+    throw std::invalid_argument("there are " + std::to_string(ports) + " ports and " + std::to_string(named) +
+                                " interfaces; name one --interface for each port");
+  }
 }
 
 /// Takes down what `what` names: "all", "mlx5_0" or "mlx5_0/1".
@@ -65,6 +107,7 @@ void TakeDown(std::vector<DeviceConfig>& devices, const std::string& what) {
 }  // namespace
 
 std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
+  CheckInterfaces(settings);
   std::vector<DeviceConfig> devices;
   for (uint32_t i = 0; i < settings.devices; ++i) {
     DeviceConfig device;
@@ -77,8 +120,8 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
     device.user_index = settings.user_index;
     device.wait = settings.wait;
     device.log_max_message = settings.log_max_message;
-    for (uint32_t port = 1; port <= settings.ports; ++port)
-      device.ports.push_back(MakePort(settings, i, port));
+    AddPorts(settings, i, device);
+    if (!settings.interfaces.empty()) device.guid = GuidOf(device.ports.front().mac);
     devices.push_back(std::move(device));
   }
   for (const std::string& what : settings.ports_down) TakeDown(devices, what);

@@ -1,6 +1,10 @@
 #include "uverbs/make_network.hpp"
 
+#include <net/if.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <utility>
 
 #include "uverbs/watched_network.hpp"
@@ -21,28 +25,37 @@ std::vector<Mac> MacsOf(const std::vector<Hca*>& devices) {
 }
 
 /// The addresses that a socket of this host can have.
-std::vector<UdpAddress> UdpAddressesOf(const std::vector<Hca*>& devices) {
+std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vector<Hca*>& devices) {
   std::vector<UdpAddress> addresses;
+  auto interface = settings.interfaces.begin();
   for (const Hca* hca : devices) {
     for (const PortConfig& port : hca->config().ports) {
+      const bool real = interface != settings.interfaces.end();
+      const uint32_t scope = real ? if_nametoindex((interface++)->c_str()) : 0;
       for (const GidEntry& entry : port.gids) {
-        if (entry.version != mlx5::RoceVersion::kV2 || !IsIpv4(entry.gid)) continue;
-        addresses.push_back({.gid = entry.gid, .mac = port.mac});
+        if (entry.version != mlx5::RoceVersion::kV2 || (!real && !IsIpv4(entry.gid))) continue;
+        addresses.push_back({.gid = entry.gid, .mac = port.mac, .scope = scope});
       }
     }
   }
   return addresses;
 }
 
-std::unique_ptr<Medium> OpenMedium(const std::vector<Hca*>& devices) {
+/// What goes to this process stays in it; what sockets of this host carry, they do; the rest goes from
+/// process to process.
+std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
   auto medium = std::make_unique<SwitchMedium>();
   const std::vector<Mac> macs = MacsOf(devices);
   medium->Add(
       [macs](auto frame) { return std::find(macs.begin(), macs.end(), DestinationMac(frame)) != macs.end(); },
       std::make_unique<LoopMedium>());
-  if (devices.front()->config().link == mlx5::PortType::kInfiniBand) return medium;
-  medium->Add([](auto frame) { return EtherType(frame) == kEtherTypeIpv4; },
-              std::make_unique<UdpMedium>(UdpAddressesOf(devices)));
+  if (settings.link == mlx5::PortType::kInfiniBand) return medium;
+  const bool ipv6 = !settings.interfaces.empty();
+  medium->Add(
+      [ipv6](auto frame) {
+        return EtherType(frame) == kEtherTypeIpv4 || (ipv6 && EtherType(frame) == kEtherTypeIpv6);
+      },
+      std::make_unique<UdpMedium>(UdpAddressesOf(settings, devices), settings.raw_sockets));
   medium->Add([](auto) { return true; }, std::make_unique<NeighbourMedium>(macs));
   return medium;
 }
@@ -50,7 +63,15 @@ std::unique_ptr<Medium> OpenMedium(const std::vector<Hca*>& devices) {
 }  // namespace
 
 std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<Hca*> devices) {
-  const WireOptions options{.open_medium = [devices] { return OpenMedium(devices); }};
+  const auto open = [settings, devices] {
+    try {
+      return OpenMedium(settings, devices);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
+      throw;
+    }
+  };
+  const WireOptions options{.open_medium = open, .direct = settings.direct};
   return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
 }
 

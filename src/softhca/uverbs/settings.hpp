@@ -25,6 +25,9 @@ struct Settings {
   bool user_index = true;
   bool wait = true;
   uint32_t log_max_message = 30;
+  std::vector<std::string> interfaces{};  ///< one for each port; none: loopback addresses of its own
+  bool raw_sockets = false;               ///< for receiving
+  bool direct = true;                     ///< connections within a process do without packets
   // What to do to the network, and what to tell of it. In a file's name, %p is the process's number.
   std::vector<std::string> faults;
   bool stats = false;      ///< count, and print the counts at exit
@@ -40,7 +43,8 @@ Settings FromText(const std::string& text);
 
 /// Gives every device its name, GUID, MAC and GIDs, the same ones for the same block of addresses.
 ///
-/// @errors  std::invalid_argument: `ports_down` names a device or port that there is not; a sentence
+/// @errors  std::exception: an interface cannot be used, or `ports_down` names a device or port that there is
+/// not; a sentence
 std::vector<DeviceConfig> MakeDevices(const Settings& settings);
 
 }  // namespace softhca

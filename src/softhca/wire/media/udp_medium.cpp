@@ -1,9 +1,12 @@
 #include "wire/media/udp_medium.hpp"
 
+#include <linux/filter.h>
 #include <netinet/udp.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "wire/address_table.hpp"
 
 namespace softhca {
 namespace {
@@ -31,6 +34,7 @@ Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
     Set(fd, SOL_SOCKET, SO_NO_CHECK, kOn);
   } else {
     Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, kOn);
+    Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, kOn);  // it may still be checked for duplicates
     Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, kOn);
     Set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, kOn);
@@ -38,6 +42,30 @@ Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
     Set(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, kOn);
   }
   return bind(fd, &at.any, at.bytes) == 0 ? std::move(socket) : Descriptor();
+}
+
+/// Lets a socket take only what a filter of classic BPF lets pass.
+template <size_t kCount>
+void Filter(int fd, std::array<sock_filter, kCount> code) {
+  const sock_fprog program{.len = kCount, .filter = code.data()};
+  setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+/// A raw socket that gets the IPv4 packets to an address and the standard port.
+Descriptor OpenRawAt(const UdpAddress& address) {
+  Descriptor socket = OpenSocket(AF_INET, SOCK_RAW, IPPROTO_UDP);
+  Filter(socket.get(), std::to_array<sock_filter>({
+                           BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),  // X = bytes of the IP header
+                           BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),   // the destination port behind it
+                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRoceUdpPort, 0, 1),
+                           BPF_STMT(BPF_RET | BPF_K, 0xffff),
+                           BPF_STMT(BPF_RET | BPF_K, 0),
+                       }));
+  const SocketAddress at = ToSocketAddress(address.gid, 0);
+  if (bind(socket.get(), &at.any, at.bytes) != 0) {
+    RefuseSocket("cannot receive at " + ToText(address.gid), "it must be an address of this host");
+  }
+  return socket;
 }
 
 /// Appends a control message that holds an int.
@@ -99,7 +127,7 @@ struct UdpMedium::Batch {
   size_t count = 0;
 };
 
-UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses)
+UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses, bool raw)
     : outgoing_(std::make_unique<Batch>()), incoming_(std::make_unique<Batch>()) {
   for (const UdpAddress& address : addresses) {
     Descriptor socket = OpenAt(address, kRoceUdpPort);
@@ -107,7 +135,12 @@ UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses)
       RefuseSocket("cannot have UDP port 4791 of " + ToText(address.gid),
                    "another process may use the address: give each its own, or stop it");
     }
-    receivers_.push_back({address, std::move(socket)});
+    Descriptor raw_socket;
+    if (raw && IsIpv4(address.gid)) {
+      raw_socket = OpenRawAt(address);
+      Filter(socket.get(), std::to_array<sock_filter>({BPF_STMT(BPF_RET | BPF_K, 0)}));
+    }
+    receivers_.push_back({address, std::move(socket), std::move(raw_socket)});
   }
 }
 
@@ -178,29 +211,37 @@ size_t UdpMedium::Receive(size_t most, const FrameSink& sink) {
   return count;
 }
 
+/// Puts the headers that the kernel has taken away before what was received.
+std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slot) {
+  const size_t bytes = incoming_->messages[slot].msg_len;
+  uint8_t* const received = incoming_->Payload(slot);
+  Flow flow{.destination_mac = receiver.address.mac,
+            .source = ToGid(incoming_->addresses[slot]),
+            .destination = receiver.address.gid};
+  flow.source_mac = GuessMac(flow.source);
+  flow.source_port = ntohs(incoming_->addresses[slot].v4.sin_port);  // at the same place for IPv6
+  ReadControl(incoming_->messages[slot].msg_hdr, flow);
+  const size_t headers = FrameHeaderBytes(flow);
+  std::array<uint8_t, kMaxFrameHeaderBytes> all;
+  WriteFrameHeaders(flow, bytes, all);
+  const size_t missing = receiver.raw ? kEthernetHeaderBytes : headers;
+  std::copy_n(all.data(), missing, received - missing);
+  return {received - missing, missing + bytes};
+}
+
 size_t UdpMedium::ReceiveAt(const Receiver& receiver, size_t most, const FrameSink& sink) {
-  Batch& batch = *incoming_;
   const auto wanted = static_cast<unsigned>(std::min(most, kBatch));
-  const int received = recvmmsg(receiver.socket.get(), batch.messages.data(), wanted, 0, nullptr);
+  const int received = recvmmsg(receiver.descriptor(), incoming_->messages.data(), wanted, 0, nullptr);
   for (int i = 0; i < received; ++i) {
     const auto slot = static_cast<size_t>(i);
-    const size_t payload_bytes = batch.messages[slot].msg_len;
-    Flow flow{.destination_mac = receiver.address.mac,
-              .source = ToGid(batch.addresses[slot]),
-              .destination = receiver.address.gid};
-    flow.source_port = ntohs(batch.addresses[slot].v4.sin_port);  // at the same place for IPv6
-    ReadControl(batch.messages[slot].msg_hdr, flow);
-    const size_t headers = FrameHeaderBytes(flow);
-    uint8_t* const start = batch.Payload(slot) - headers;
-    WriteFrameHeaders(flow, payload_bytes, {start, headers});
-    sink({start, headers + payload_bytes});
-    batch.Prepare(slot);
+    sink(Rebuild(receiver, slot));
+    incoming_->Prepare(slot);
   }
   return static_cast<size_t>(std::max(received, 0));
 }
 
 void UdpMedium::AddDescriptors(std::vector<int>& descriptors) const {
-  for (const Receiver& receiver : receivers_) descriptors.push_back(receiver.socket.get());
+  for (const Receiver& receiver : receivers_) descriptors.push_back(receiver.descriptor());
 }
 
 }  // namespace softhca

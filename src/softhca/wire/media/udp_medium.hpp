@@ -24,11 +24,15 @@ struct UdpAddress {
 ///
 /// What it hides of a received frame is put together again: the addresses, traffic class and hop limit from
 /// what it tells; of an IPv4 header, "don't fragment" and identification 0, as Linux's UDP sockets send it. A
-/// peer that counts its packets there needs raw sockets, since the ICRC covers it.
+/// peer that counts its packets there needs raw sockets for receiving, since the ICRC covers it; the UDP
+/// sockets then only keep the port, lest the kernel call it unreachable.
 class UdpMedium : public Medium {
  public:
-  /// @errors  CommandError: the standard port of an address is taken, or the address is not ours
-  explicit UdpMedium(const std::vector<UdpAddress>& addresses);
+  /// @param raw  receive over IPv4 by raw sockets
+  /// @errors  CommandError: the standard port of an address is taken, the address is not ours, or raw sockets
+  /// are
+  ///          not allowed
+  UdpMedium(const std::vector<UdpAddress>& addresses, bool raw);
   ~UdpMedium() override;
 
   void Send(std::span<const uint8_t> frame) override;
@@ -41,6 +45,8 @@ class UdpMedium : public Medium {
   struct Receiver {
     UdpAddress address;
     Descriptor socket;
+    Descriptor raw;  ///< gives IP headers, too; none: receive by `socket`
+    int descriptor() const { return raw ? raw.get() : socket.get(); }
   };
   /// Where a flow leaves from.
   struct Sender {
@@ -50,6 +56,7 @@ class UdpMedium : public Medium {
 
   const Receiver* Find(const Gid& source) const;
   const Sender& SenderOf(const Receiver& receiver, uint16_t port);
+  std::span<const uint8_t> Rebuild(const Receiver& receiver, size_t slot);
   size_t ReceiveAt(const Receiver& receiver, size_t most, const FrameSink& sink);
 
   std::vector<Receiver> receivers_;
