@@ -10,9 +10,34 @@ __global__ void Kernel(Job job, Outcome* outcome) {
   Interchange<warpverbs::arch::CudaSystem>(CudaTeam{}, job, *outcome);  // the queues lie in host memory
 }
 
+__global__ void ConverseKernel(Conversation job, Report* report) {
+  Converse<warpverbs::arch::CudaSystem>(CudaTeam{}, job, *report);
+}
+
 namespace {
 
+using Memory = std::vector<std::span<std::byte>>;
+
 std::string Name(int gpu) { return "cuda:" + std::to_string(gpu); }
+
+template <class Result, class Job>
+Result Launch(void (*kernel)(Job, Result*), int gpu, const Job& job, bool rings, const Memory& memory) {
+  const std::string name = Name(gpu);
+  CheckCuda(cudaSetDevice(gpu), "use " + name);
+  std::optional<CudaMapping> doorbell;
+  if (rings) doorbell.emplace(job.queue.doorbell);
+  std::deque<CudaMapping> mappings;
+  for (const std::span<std::byte> pages : memory) mappings.emplace_back(pages);
+  Result* on_gpu = nullptr;
+  CheckCuda(cudaMalloc(&on_gpu, sizeof(Result)), "allocate memory on " + name);
+  const std::unique_ptr<Result, decltype(&cudaFree)> owner(on_gpu, cudaFree);
+  Result result;
+  CheckCuda(cudaMemcpy(on_gpu, &result, sizeof(Result), cudaMemcpyHostToDevice), "write memory on " + name);
+  kernel<<<1, 128>>>(job, on_gpu);
+  CheckCuda(cudaGetLastError(), "launch the kernel on " + name);
+  CheckCuda(cudaMemcpy(&result, on_gpu, sizeof(Result), cudaMemcpyDeviceToHost), "run the kernel on " + name);
+  return result;
+}
 
 }  // namespace
 
@@ -27,21 +52,10 @@ bool CanRing(int gpu, uint64_t* doorbell) {
   }
 }
 
-Outcome RunOnCuda(int gpu, const Job& job, bool rings, const std::vector<std::span<std::byte>>& memory) {
-  const std::string name = Name(gpu);
-  CheckCuda(cudaSetDevice(gpu), "use " + name);
-  std::optional<CudaMapping> doorbell;
-  if (rings) doorbell.emplace(job.queue.doorbell);
-  std::deque<CudaMapping> mappings;
-  for (const std::span<std::byte> pages : memory) mappings.emplace_back(pages);
-  Outcome* on_gpu = nullptr;
-  CheckCuda(cudaMalloc(&on_gpu, sizeof(Outcome)), "allocate memory on " + name);
-  const std::unique_ptr<Outcome, decltype(&cudaFree)> owner(on_gpu, cudaFree);
-  Outcome outcome;
-  CheckCuda(cudaMemcpy(on_gpu, &outcome, sizeof(Outcome), cudaMemcpyHostToDevice), "write memory on " + name);
-  Kernel<<<1, 128>>>(job, on_gpu);
-  CheckCuda(cudaGetLastError(), "launch the kernel on " + name);
-  CheckCuda(cudaMemcpy(&outcome, on_gpu, sizeof(Outcome), cudaMemcpyDeviceToHost),
-            "run the kernel on " + name);
-  return outcome;
+Outcome RunOnCuda(int gpu, const Job& job, bool rings, const Memory& memory) {
+  return Launch(Kernel, gpu, job, rings, memory);
+}
+
+Report RunOnCuda(int gpu, const Conversation& job, bool rings, const Memory& memory) {
+  return Launch(ConverseKernel, gpu, job, rings, memory);
 }

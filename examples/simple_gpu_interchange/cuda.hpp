@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "conversation.hpp"
 #include "kernel.hpp"
 
 /// Says whether a GPU's kernels can store to a NIC's doorbell register, by mapping it. Throws
@@ -16,3 +17,5 @@ bool CanRing(int gpu, uint64_t* doorbell);
 /// @param rings   the kernel rings the NIC's register: it must be mapped too
 /// @param memory  all else that the job points to, in whole pages
 Outcome RunOnCuda(int gpu, const Job& job, bool rings, const std::vector<std::span<std::byte>>& memory);
+Report RunOnCuda(int gpu, const Conversation& job, bool rings,
+                 const std::vector<std::span<std::byte>>& memory);

@@ -1,6 +1,8 @@
-// A kernel writes a buffer to its peer by RDMA and checks that it arrived. Both sides live in this process.
+// A kernel writes a buffer to its peer by RDMA and checks that it arrived. Both sides live in this process,
+// or with --listen and --connect each in its own: then both write, in rounds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <regex>
@@ -8,6 +10,7 @@
 
 #include "../common/cpu_team.hpp"
 #include "cuda.hpp"
+#include "two_processes.hpp"
 #include "verify.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/device.hpp"
@@ -25,7 +28,11 @@ struct Options {
   int value = 42;
   std::string processor = "cpu";
   std::string nic;
+  std::string listen, connect;
+  uint64_t iterations = 1;
+  uint32_t patience_s = 10;
 
+  bool with_peer() const { return !listen.empty() || !connect.empty(); }
   bool on_cpu() const { return processor == "cpu"; }
   int gpu() const { return std::stoi(processor.substr(5)); }
 };
@@ -93,6 +100,42 @@ void Exchange(const Options& options) {
   std::puts("8. Cleaning up");
 }
 
+Report ConverseOnCpu(const Conversation& job) {
+  Report report;
+  CpuTeam::Run(2, [&](const CpuTeam& team) { Converse<warpverbs::arch::Cpu>(team, job, report); });
+  return report;
+}
+
+uint64_t ExchangeWithPeer(const Options& options) {
+  const bool listens = !options.listen.empty();
+  PeerOptions peer{.listens = listens,
+                   .meeting = Meeting::Parse(listens ? options.listen : options.connect, listens),
+                   .bytes = options.bytes,
+                   .rounds = options.iterations,
+                   .value = static_cast<uint8_t>(options.value),
+                   .patience = std::chrono::seconds(options.patience_s),
+                   .nic = options.nic};
+  if (options.on_cpu()) {
+    return InterchangeWithPeer(peer,
+                               [](const Conversation& job, bool, const auto&) { return ConverseOnCpu(job); });
+  }
+  const int gpu = options.gpu();
+  peer.probe_doorbell = [gpu](uint64_t* doorbell) { return CanRing(gpu, doorbell); };
+  return InterchangeWithPeer(peer, [gpu](const Conversation& job, bool rings, const auto& memory) {
+    return RunOnCuda(gpu, job, rings, memory);
+  });
+}
+
+/// Says in the form of CLI11's checks whether a meeting can be read.
+std::string CheckMeeting(const std::string& text, bool listens) {
+  try {
+    Meeting::Parse(text, listens);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
 std::string CheckProcessor(const std::string& name) {
   return std::regex_match(name, std::regex("cpu|cuda:[0-9]{1,3}"))
              ? ""
@@ -110,6 +153,15 @@ int main(int argc, char** argv) try {
   app.add_option("--device", options.processor, "where the kernel runs: cpu or cuda:N (cpu)")
       ->check(CheckProcessor);
   app.add_option("--nic", options.nic, "which RDMA device to use (the first with an active port)");
+  auto* const listen = app.add_option("--listen", options.listen, "wait for another process at [HOST:]PORT");
+  auto* const connect =
+      app.add_option("--connect", options.connect, "interchange with one that listens at HOST[:PORT]");
+  listen->check([](const std::string& text) { return CheckMeeting(text, true); })->excludes(connect);
+  connect->check([](const std::string& text) { return CheckMeeting(text, false); });
+  app.add_option("--iterations", options.iterations, "rounds with another process (1)")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--timeout", options.patience_s, "seconds to wait for another process, each time (10)")
+      ->check(CLI::Range(1, 3600));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -118,6 +170,13 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s: %s; see --help\n", argv[0], error.what());
     return 2;
+  }
+  if (options.with_peer()) {
+    const uint64_t completions = ExchangeWithPeer(options);
+    std::printf("Success! All %u bytes of %llu rounds verified; %llu completions, each once and in order\n",
+                options.bytes, static_cast<unsigned long long>(options.iterations),
+                static_cast<unsigned long long>(completions));
+    return 0;
   }
   Exchange(options);
   std::printf("Success! All %u bytes verified with value %d\n", options.bytes, options.value);

@@ -45,7 +45,7 @@ class Conversation : public testing::TestWithParam<Requester> {
  protected:
   static constexpr uint32_t kTarget = 4096;  // where requests write and read on the responder's side
   static constexpr uint32_t kReceives = kRegionBytes / 2;  // where receives begin
-  static constexpr uint32_t kPatienceMs = 8000;
+  static constexpr uint32_t kPatienceMs = 5000;
 
   RemoteParty& requester() { return GetParam() == Requester::kFirst ? *peers.first : *peers.second; }
   RemoteParty& responder() { return GetParam() == Requester::kFirst ? *peers.second : *peers.first; }

@@ -1,0 +1,164 @@
+#include "two_processes.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <sstream>
+#include <stdexcept>
+
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/status_text.hpp"
+
+namespace host = warpverbs::host;
+namespace mlx5 = warpverbs::mlx5;
+
+namespace {
+
+constexpr const char* kReady = "ready";
+constexpr const char* kDone = "done";
+
+/// What a side tells the other, as one line.
+struct Introduction {
+  std::string endpoint;
+  uint64_t address = 0;  // of two buffers and a word
+  uint32_t rkey = 0;
+  uint64_t bytes = 0;
+  uint64_t rounds = 0;
+  uint32_t value = 0;
+
+  std::string ToText() const {
+    std::ostringstream text;
+    text << endpoint << ' ' << address << ' ' << rkey << ' ' << bytes << ' ' << rounds << ' ' << value;
+    return text.str();
+  }
+
+  static Introduction FromText(const std::string& line) {
+    std::istringstream text(line);
+    Introduction peer;
+    text >> peer.endpoint >> peer.address >> peer.rkey >> peer.bytes >> peer.rounds >> peer.value;
+    if (!text || peer.value > 255)
+      throw std::runtime_error("The peer is no simple_gpu_interchange of this version: it says '" + line +
+                               "'.");
+    return peer;
+  }
+};
+
+void CheckAgreement(const Introduction& own, const Introduction& peer) {
+  if (own.bytes == peer.bytes && own.rounds == peer.rounds) return;
+  std::ostringstream text;
+  text << "The two sides do not agree: " << own.rounds << " rounds of " << own.bytes << " bytes here, "
+       << peer.rounds << " of " << peer.bytes << " there. Give both the same --iterations and --bytes.";
+  throw std::runtime_error(text.str());
+}
+
+void Expect(const char* expected, const std::string& said) {
+  if (said != expected) throw std::runtime_error("The peer failed: " + said);
+}
+
+void CheckReport(const Report& report) {
+  using warpverbs::device::Code;
+  if (report.status.code == Code::kPending) throw std::runtime_error("The kernel did not run to its end.");
+  if (!report.status.ok())
+    throw std::runtime_error("The interchange failed: " + host::Describe(report.status) + ".");
+  if (report.strays)
+    throw std::runtime_error(std::to_string(report.strays) + " completions came twice or out of order.");
+  if (report.wrong_bytes)
+    throw std::runtime_error(std::to_string(report.wrong_bytes) + " bytes of the peer's are wrong.");
+}
+
+/// The NIC, the endpoint and the memory of this side.
+class Side {
+ public:
+  explicit Side(const PeerOptions& options)
+      : options_(options),
+        device_(options.nic.empty() ? host::FirstActiveDevice() : options.nic),
+        endpoint_(device_, Config(options)),
+        source_(options.bytes),
+        arrived_(SignalOffset() + sizeof(uint64_t)),
+        source_region_(device_, source_.data(), source_.size(), {.local_write = false}),
+        arrived_region_(device_, arrived_.data(), arrived_.size(), {.remote_write = true}) {}
+
+  Introduction Introduce() const {
+    const host::MemoryView region = arrived_region_.View();
+    return {endpoint_.Info().ToText(), region.addr,   region.rkey, options_.bytes,
+            options_.rounds,           options_.value};
+  }
+
+  void Connect(const Introduction& peer) {
+    endpoint_.Connect(host::EndpointInfo::FromText(peer.endpoint));
+    std::printf("%s", endpoint_.Describe().c_str());
+  }
+
+  Report Run(const Introduction& peer, const RunConversation& run) const {
+    const host::MemoryView from = source_region_.View();
+    const mlx5::Be32 rkey = mlx5::ToBe32(peer.rkey);
+    const Conversation job{
+        .queue = endpoint_.View(),
+        .completions = endpoint_.CompletionView(),
+        .source = {.addr = from.addr, .bytes = options_.bytes, .lkey = mlx5::ToBe32(from.lkey)},
+        .target = {.addr = peer.address, .rkey = rkey},
+        .signal = {.addr = peer.address + SignalOffset(), .rkey = rkey},
+        .arrived = reinterpret_cast<const uint8_t*>(arrived_.data()),
+        .signalled = reinterpret_cast<const uint64_t*>(arrived_.data() + SignalOffset()),
+        .rounds = options_.rounds,
+        .patience_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options_.patience).count()),
+        .value = options_.value,
+        .peer_value = static_cast<uint8_t>(peer.value)};
+    return run(job, endpoint_.doorbell_rung() == host::DoorbellRung::kDevice,
+               {endpoint_.QueueMemory(), source_.bytes(), arrived_.bytes()});
+  }
+
+ private:
+  static host::EndpointConfig Config(const PeerOptions& options) {
+    host::EndpointConfig config;
+    config.cq_mode = host::CqMode::kRing;
+    config.probe_doorbell = options.probe_doorbell;
+    return config;
+  }
+
+  /// The word lies behind the buffers, at a multiple of 8.
+  uint64_t SignalOffset() const { return (2 * uint64_t{options_.bytes} + 7) / 8 * 8; }
+
+  const PeerOptions& options_;
+  host::Device device_;
+  host::Endpoint endpoint_;
+  host::HostPages source_, arrived_;
+  host::MemoryRegion source_region_, arrived_region_;
+};
+
+}  // namespace
+
+uint64_t InterchangeWithPeer(const PeerOptions& options, const RunConversation& run) {
+  std::puts("1. Making an endpoint and buffers");
+  Side side(options);
+
+  std::puts("2. Meeting the peer");
+  Line line = options.listens ? Line::Listen(options.meeting, options.patience)
+                              : Line::Connect(options.meeting, options.patience);
+  try {
+    const Introduction own = side.Introduce();
+    line.Send(own.ToText());
+    const Introduction peer = Introduction::FromText(line.Receive());
+    CheckAgreement(own, peer);
+
+    std::puts("3. Connecting the endpoints");
+    side.Connect(peer);
+    line.Send(kReady);
+    Expect(kReady, line.Receive());
+
+    std::puts("4. Launching the kernel: fill, post, ring, poll, verify, round by round");
+    const Report report = side.Run(peer, run);
+    CheckReport(report);
+
+    std::puts("5. Waiting for the peer's verdict");  // it may still miss this side's acknowledgement
+    line.Send(kDone);
+    Expect(kDone, line.Receive());
+    return report.completions;
+  } catch (const std::exception& error) {
+    try {
+      line.Send(error.what());         // the peer need not wait
+    } catch (const std::exception&) {  // it has left
+    }
+    throw;
+  }
+}

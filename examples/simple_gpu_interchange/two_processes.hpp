@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conversation.hpp"
+#include "line.hpp"
+#include "warpverbs/host/endpoint.hpp"
+
+/// What a run with a peer in another process needs to know. Both sides must agree on the bytes and the
+/// rounds.
+struct PeerOptions {
+  bool listens = false;
+  Meeting meeting;
+  uint32_t bytes = 1024;
+  uint64_t rounds = 1;
+  uint8_t value = 42;
+  std::chrono::seconds patience{10};
+  std::string nic;
+  warpverbs::host::DoorbellProbe probe_doorbell{};
+};
+
+/// Runs Converse() on some processor.
+///
+/// @param rings   the kernel rings the NIC's register
+/// @param memory  all else that the job points to, in whole pages
+using RunConversation = std::function<Report(const Conversation& job, bool rings,
+                                             const std::vector<std::span<std::byte>>& memory)>;
+
+/// Interchanges buffers with a peer in another process, maybe on another machine, and checks all that came.
+///
+/// Throws std::runtime_error or host::Error with a sentence, also where it was the peer that failed.
+///
+/// @return  how many completions were seen
+uint64_t InterchangeWithPeer(const PeerOptions& options, const RunConversation& run);
