@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "core/link.hpp"
 #include "core/qp.hpp"
@@ -45,8 +47,13 @@ class Observer {
   /// @param reason  a few words, always the same for the same reason
   virtual void OnDrop(const char* /*reason*/) {}
 
+  /// A device has refused a command of the program.
+  virtual void OnRefusal(const Hca& /*hca*/, const char* /*command*/, const char* /*error*/,
+                         const char* /*why*/) {}
   /// Nothing is to be done for the moment.
   virtual void OnIdle() {}
+  /// The program has ended.
+  virtual void OnEnd(std::span<const std::unique_ptr<Hca>> /*devices*/) {}
 };
 
 }  // namespace softhca

@@ -1,0 +1,129 @@
+#include "observe/log.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <stdexcept>
+
+#include "observe/names.hpp"
+#include "wire/packet.hpp"
+
+namespace softhca {
+namespace {
+
+constexpr std::pair<const char*, LogLevel> kLevels[] = {{"warning", LogLevel::kWarning},
+                                                        {"info", LogLevel::kInfo},
+                                                        {"debug", LogLevel::kDebug},
+                                                        {"trace", LogLevel::kTrace}};
+
+const char* Name(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
+
+/// The time of day in microseconds.
+std::string TimeOfDay() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  localtime_r(&now.tv_sec, &parts);
+  char text[32];
+  const size_t length = std::strftime(text, sizeof text, "%H:%M:%S", &parts);
+  std::snprintf(text + length, sizeof text - length, ".%06ld", now.tv_nsec / 1000);
+  return text;
+}
+
+std::string Describe(const Packet& packet, uint64_t payload_bytes) {
+  std::string text = std::string(Name(packet.service, packet.op)) + ", PSN " + std::to_string(packet.psn) +
+                     ", " + std::to_string(payload_bytes) + " bytes";
+  if (HasAckHeader(packet)) {
+    char syndrome[32];
+    std::snprintf(syndrome, sizeof syndrome, ", syndrome 0x%02x", packet.ack.syndrome);
+    text += syndrome;
+  }
+  return text;
+}
+
+bool IsNegative(const Packet& packet) {
+  return HasAckHeader(packet) && (packet.ack.syndrome & aeth::kKindMask) != aeth::kAck;
+}
+
+}  // namespace
+
+LogSettings ParseLog(const std::string& text) {
+  const size_t comma = text.find(',');
+  const std::string level = text.substr(0, comma);
+  if (comma != std::string::npos && comma + 1 == text.size()) {
+    throw std::invalid_argument("--log " + text + ": the name of the file is missing after the comma");
+  }
+  for (const auto& [name, value] : kLevels) {
+    if (level == name) return {value, comma == std::string::npos ? "" : text.substr(comma + 1)};
+  }
+  throw std::invalid_argument("--log " + text + ": '" + level + "' is none of warning, info, debug, trace");
+}
+
+Log::Log(const LogSettings& settings) : level_(settings.level) {
+  if (!settings.file.empty()) file_ = std::make_unique<OutputFile>(settings.file);
+}
+
+void Log::Write(LogLevel level, const std::string& text) {
+  const std::string line =
+      TimeOfDay() + " " + std::to_string(getpid()) + " softhca " + Name(level) + ": " + text + "\n";
+  if (file_ != nullptr) {
+    file_->Append({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+  } else if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    // Nobody listens.
+  }
+}
+
+void Log::OnState(const QueuePair& qp, mlx5::QpState from) {
+  if (!Tells(LogLevel::kInfo)) return;
+  std::string text = NameOf(qp) + " goes from " + softhca::Name(from) + " to " + softhca::Name(qp.state);
+  if (qp.state == mlx5::QpState::kRtr && qp.config.service != mlx5::ServiceType::kUd) {
+    char peer[32];
+    std::snprintf(peer, sizeof peer, ", peer 0x%x", qp.attributes.remote_qpn);
+    text += peer;
+  }
+  Write(LogLevel::kInfo, text);
+}
+
+void Log::OnLink(const Hca& hca, uint8_t port, bool up) {
+  if (!Tells(LogLevel::kInfo)) return;
+  Write(LogLevel::kInfo,
+        hca.config().name + " port " + std::to_string(port) + ": the link is " + (up ? "up" : "down"));
+}
+
+void Log::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
+  if (!Tells(LogLevel::kTrace)) return;
+  Write(LogLevel::kTrace, NameOf(qp) + " fetches entry " + std::to_string(index) + ": " +
+                              softhca::Name(request.opcode) + " of " + std::to_string(request.bytes) + " bytes");
+}
+
+void Log::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
+  const std::string entry = NameOf(qp) + " entry " + std::to_string(index);
+  if (syndrome != mlx5::Syndrome::kNone && syndrome != mlx5::Syndrome::kFlushed) {
+    Write(LogLevel::kWarning, entry + " fails: " + mlx5::Describe(syndrome));
+  } else if (Tells(LogLevel::kTrace)) {
+    Write(LogLevel::kTrace, entry + (syndrome == mlx5::Syndrome::kNone ? " is done" : " is flushed"));
+  }
+}
+
+void Log::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
+  const LogLevel level = IsNegative(packet) ? LogLevel::kDebug : LogLevel::kTrace;
+  if (!Tells(level)) return;
+  Write(level, NameOf(qp) + (direction == Direction::kSent ? " sends " : " receives ") +
+                   Describe(packet, payload_bytes));
+}
+
+void Log::OnTimeout(const QueuePair& qp) {
+  if (Tells(LogLevel::kDebug)) Write(LogLevel::kDebug, NameOf(qp) + " hears nothing from its peer and tries again");
+}
+
+void Log::OnDrop(const char* reason) {
+  Write(LogLevel::kWarning, std::string("a frame is dropped: ") + reason);
+}
+
+void Log::OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) {
+  Write(LogLevel::kWarning, hca.config().name + ": " + command + " refused (" + error + "): " + why);
+}
+
+}  // namespace softhca

@@ -1,0 +1,116 @@
+#include "observe/stats.hpp"
+
+#include <algorithm>
+
+#include "core/packets.hpp"
+#include "observe/names.hpp"
+#include "observe/stats_report.hpp"
+#include "wire/packet.hpp"
+
+namespace softhca {
+namespace {
+
+/// How far a PSN lies ahead of another one; negative: behind.
+int32_t Ahead(uint32_t psn, uint32_t of) { return static_cast<int32_t>((psn - of) << 8) >> 8; }
+
+/// How many PSNs a request packet takes.
+uint32_t PsnsOf(const QueuePair& qp, const Packet& packet) {
+  if (packet.op != PacketOp::kReadRequest) return 1;
+  const uint32_t mtu = MtuBytes(qp.attributes.mtu);
+  return std::max(1u, (packet.memory.bytes + mtu - 1) / mtu);
+}
+
+bool EndsMessage(PacketOp op) { return !IsFirst(op) && !IsMiddle(op); }
+
+}  // namespace
+
+Stats::Entry& Stats::Of(const QueuePair& qp) {
+  Entry& entry = entries_[{qp.hca, qp.qpn}];
+  if (entry.counters.name.empty()) {
+    entry.counters.name = NameOf(qp);
+    entry.counters.service = Name(qp.config.service);
+  }
+  return entry;
+}
+
+void Stats::OnState(const QueuePair& qp, mlx5::QpState) {
+  Entry& entry = Of(qp);
+  if (qp.state == mlx5::QpState::kReset) {
+    entry.open.clear();
+    entry.next_send_psn.reset();
+  }
+}
+
+void Stats::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
+  Of(qp).open[index] = request.bytes;
+}
+
+void Stats::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
+  Entry& entry = Of(qp);
+  const auto open = entry.open.extract(index);
+  if (syndrome != mlx5::Syndrome::kNone) {
+    ++entry.counters.failed;
+    return;
+  }
+  ++entry.counters.requests;
+  if (!open.empty()) entry.counters.request_bytes += open.mapped();
+}
+
+void Stats::OnMessage(const QueuePair&, const QueuePair& to, const Request& request) {
+  const bool fetches = request.opcode == mlx5::WqeOpcode::kRdmaRead || request.atomic.bytes != 0;
+  QpCounters& counters = Of(to).counters;
+  ++counters.messages;
+  if (!fetches) counters.message_bytes += request.bytes;
+}
+
+void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
+  Entry& entry = Of(qp);
+  QpCounters& counters = entry.counters;
+  const bool sent = direction == Direction::kSent;
+  ++(sent ? counters.packets_sent : counters.packets_received);
+  ++(sent ? counters.sent_by_kind : counters.received_by_kind)[Name(packet.service, packet.op)];
+  if (HasAckHeader(packet)) {
+    const uint8_t kind = packet.ack.syndrome & aeth::kKindMask;
+    if (kind == aeth::kNak) ++(sent ? counters.naks_sent : counters.naks_received);
+    if (kind == aeth::kRnrNak) ++(sent ? counters.rnr_naks_sent : counters.rnr_naks_received);
+  }
+  if (!IsRequest(packet)) return;
+  if (sent) {
+    CountSent(qp, entry, packet);
+  } else {
+    CountReceived(qp, counters, packet, payload_bytes);
+  }
+}
+
+void Stats::CountSent(const QueuePair& qp, Entry& entry, const Packet& packet) {
+  uint32_t& next = entry.next_send_psn ? *entry.next_send_psn : entry.next_send_psn.emplace(packet.psn);
+  if (Ahead(packet.psn, next) < 0) ++entry.counters.sent_again;
+  const uint32_t end = (packet.psn + PsnsOf(qp, packet)) & kPsnMask;
+  if (Ahead(end, next) > 0) next = end;
+}
+
+void Stats::CountReceived(const QueuePair& qp, QpCounters& counters, const Packet& packet,
+                          uint64_t payload_bytes) {
+  if (qp.config.service == mlx5::ServiceType::kRc) {
+    const int32_t ahead = Ahead(packet.psn, qp.next_receive_psn);
+    if (ahead < 0) ++counters.duplicates;
+    if (ahead > 0) ++counters.out_of_order;
+    if (ahead != 0) return;
+  }
+  counters.message_bytes += payload_bytes;
+  if (EndsMessage(packet.op)) ++counters.messages;
+}
+
+void Stats::OnTimeout(const QueuePair& qp) { ++Of(qp).counters.timeouts; }
+
+void Stats::OnEnd(std::span<const std::unique_ptr<Hca>> devices) {
+  StatsReport report{.devices = devices, .drops = drops_};
+  for (const auto& [key, entry] : entries_) report.qps.push_back(entry.counters);
+  if (json_file_.empty()) {
+    Print(report);
+  } else {
+    WriteJson(report, json_file_);
+  }
+}
+
+}  // namespace softhca

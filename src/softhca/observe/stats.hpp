@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/observer.hpp"
+
+namespace softhca {
+
+/// What a queue pair has done. Requests are its own entries, messages those of its peer.
+struct QpCounters {
+  std::string name;
+  std::string service;
+  uint64_t requests = 0;
+  uint64_t request_bytes = 0;
+  uint64_t failed = 0;  ///< requests, flushed ones included
+  uint64_t messages = 0;
+  uint64_t message_bytes = 0;
+  uint64_t packets_sent = 0;
+  uint64_t packets_received = 0;
+  uint64_t sent_again = 0;  ///< packets
+  uint64_t timeouts = 0;
+  uint64_t naks_sent = 0, naks_received = 0;
+  uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
+  uint64_t duplicates = 0;    ///< requests that came once more
+  uint64_t out_of_order = 0;  ///< requests that came before their turn
+  std::map<std::string, uint64_t> sent_by_kind, received_by_kind;
+};
+
+/// Counts, and tells the counts at the end.
+class Stats : public Observer {
+ public:
+  /// @param json_file  empty: as text to standard error
+  explicit Stats(std::string json_file) : json_file_(std::move(json_file)) {}
+
+  void OnFetch(const QueuePair& qp, uint16_t index, const Request& request) override;
+  void OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) override;
+  void OnMessage(const QueuePair& from, const QueuePair& to, const Request& request) override;
+  void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
+                uint64_t payload_bytes) override;
+  void OnTimeout(const QueuePair& qp) override;
+  void OnDrop(const char* reason) override { ++drops_[reason]; }
+  void OnState(const QueuePair& qp, mlx5::QpState from) override;
+  void OnEnd(std::span<const std::unique_ptr<Hca>> devices) override;
+
+ private:
+  struct Entry {
+    QpCounters counters;
+    std::map<uint16_t, uint64_t> open;      ///< bytes of entries under way
+    std::optional<uint32_t> next_send_psn;  ///< past all that was ever sent
+  };
+  using Key = std::pair<const Hca*, uint32_t>;
+
+  Entry& Of(const QueuePair& qp);
+  void CountSent(const QueuePair& qp, Entry& entry, const Packet& packet);
+  void CountReceived(const QueuePair& qp, QpCounters& counters, const Packet& packet, uint64_t payload_bytes);
+
+  std::string json_file_;
+  std::map<Key, Entry> entries_;
+  std::map<std::string, uint64_t> drops_;
+};
+
+}  // namespace softhca
