@@ -10,6 +10,7 @@
 
 #include "cli/build_info.hpp"
 #include "faults/fault_plan.hpp"
+#include "observe/log.hpp"
 
 namespace softhca {
 namespace {
@@ -159,6 +160,7 @@ std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
     app.parse(static_cast<int>(dashes - argv), argv);
     // For their complaints.
     CheckPorts(ParseFaults(options.settings.faults), MakeDevices(options.settings));
+    if (!options.settings.log.empty()) ParseLog(options.settings.log);
   } catch (const CLI::CallForHelp&) {
     return Answer{app.help(), 0};
   } catch (const CLI::CallForVersion& version) {

@@ -146,7 +146,11 @@ bool Engine::RunOnce(uint64_t now_ns) {
       if (qp->rung || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
     }
   }
-  return network_->Poll(now_ns) || worked;
+  worked |= network_->Poll(now_ns);
+  if (!worked && !devices_.empty() && devices_.front()->observer() != nullptr) {
+    devices_.front()->observer()->OnIdle();
+  }
+  return worked;
 }
 
 }  // namespace softhca

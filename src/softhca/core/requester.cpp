@@ -67,6 +67,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
       qp.retry.at_ns = now_ns + RnrTimerNs(response.rnr_timer);
       return false;
     case Response::Kind::kSilence:
+      if (Observer* const observer = qp.hca->observer()) observer->OnTimeout(qp);
       if (attributes.ack_timeout != 0) ++qp.retry.timeouts;  // code 0 waits for ever
       qp.retry.at_ns = now_ns + AckTimeoutNs(attributes.ack_timeout != 0 ? attributes.ack_timeout : 8);
       return false;

@@ -95,7 +95,8 @@ void Log::OnLink(const Hca& hca, uint8_t port, bool up) {
 void Log::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
   if (!Tells(LogLevel::kTrace)) return;
   Write(LogLevel::kTrace, NameOf(qp) + " fetches entry " + std::to_string(index) + ": " +
-                              softhca::Name(request.opcode) + " of " + std::to_string(request.bytes) + " bytes");
+                              softhca::Name(request.opcode) + " of " + std::to_string(request.bytes) +
+                              " bytes");
 }
 
 void Log::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
@@ -115,7 +116,8 @@ void Log::OnPacket(const QueuePair& qp, Direction direction, const Packet& packe
 }
 
 void Log::OnTimeout(const QueuePair& qp) {
-  if (Tells(LogLevel::kDebug)) Write(LogLevel::kDebug, NameOf(qp) + " hears nothing from its peer and tries again");
+  if (Tells(LogLevel::kDebug))
+    Write(LogLevel::kDebug, NameOf(qp) + " hears nothing from its peer and tries again");
 }
 
 void Log::OnDrop(const char* reason) {

@@ -13,9 +13,9 @@ struct ObjectKind {
   const char* name;
   size_t ObjectCounts::*count;
 };
-constexpr ObjectKind kObjects[] = {{"pd", &ObjectCounts::pds},     {"mkey", &ObjectCounts::mkeys},
-                                   {"uar", &ObjectCounts::uars},   {"umem", &ObjectCounts::umems},
-                                   {"cq", &ObjectCounts::cqs},     {"srq", &ObjectCounts::srqs},
+constexpr ObjectKind kObjects[] = {{"pd", &ObjectCounts::pds},   {"mkey", &ObjectCounts::mkeys},
+                                   {"uar", &ObjectCounts::uars}, {"umem", &ObjectCounts::umems},
+                                   {"cq", &ObjectCounts::cqs},   {"srq", &ObjectCounts::srqs},
                                    {"qp", &ObjectCounts::qps}};
 
 struct Counter {
@@ -69,14 +69,16 @@ void PrintQps(const std::vector<QpCounters>& qps) {
   };
   row("", [](const Counter& counter) { return std::string(counter.title); });
   for (const QpCounters& qp : qps) {
-    row(qp.name + " " + qp.service, [&](const Counter& counter) { return std::to_string(qp.*counter.count); });
+    row(qp.name + " " + qp.service,
+        [&](const Counter& counter) { return std::to_string(qp.*counter.count); });
   }
 }
 
 void PrintKinds(const QpCounters& qp, const char* what, const std::map<std::string, uint64_t>& kinds) {
   if (kinds.empty()) return;
   std::string line;
-  for (const auto& [kind, count] : kinds) line += (line.empty() ? "" : ", ") + kind + " " + std::to_string(count);
+  for (const auto& [kind, count] : kinds)
+    line += (line.empty() ? "" : ", ") + kind + " " + std::to_string(count);
   std::fprintf(stderr, "softhca: %s %s: %s\n", qp.name.c_str(), what, line.c_str());
 }
 

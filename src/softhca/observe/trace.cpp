@@ -36,7 +36,8 @@ void Trace::OnLink(const Hca& hca, uint8_t port, bool up) {
 void Trace::OnDoorbell(const QueuePair& qp) {
   Track& track = Of(qp);
   const auto end = static_cast<uint16_t>(PostedWqebbs(qp, 0));
-  const auto known = static_cast<uint16_t>(track.doorbells.empty() ? qp.send_index : track.doorbells.back().end);
+  const auto known =
+      static_cast<uint16_t>(track.doorbells.empty() ? qp.send_index : track.doorbells.back().end);
   // The doorbell of another queue pair on the page.
   if (!LiesBefore(known, end)) return;
   const uint64_t at_ns = file_.Slice(track.number, "doorbell", {{"end", end}});
@@ -44,7 +45,8 @@ void Trace::OnDoorbell(const QueuePair& qp) {
 }
 
 uint64_t Trace::AnnouncedAt(Track& track, uint16_t index, uint64_t now_ns) {
-  while (!track.doorbells.empty() && !LiesBefore(index, track.doorbells.front().end)) track.doorbells.pop_front();
+  while (!track.doorbells.empty() && !LiesBefore(index, track.doorbells.front().end))
+    track.doorbells.pop_front();
   return track.doorbells.empty() ? now_ns : track.doorbells.front().at_ns;
 }
 

@@ -11,7 +11,8 @@
 
 namespace softhca {
 
-/// Writes the life of each work request: doorbell, fetch, packets, completion, on a track for each queue pair.
+/// Writes the life of each work request: doorbell, fetch, packets, completion, on a track for each queue
+/// pair.
 class Trace : public Observer {
  public:
   /// @errors  std::runtime_error: the file cannot be written; a sentence

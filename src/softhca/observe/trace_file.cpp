@@ -80,7 +80,8 @@ uint64_t TraceFile::Slice(uint32_t track, const std::string& name, TraceArgs arg
 void TraceFile::Flow(uint32_t track, char phase, uint64_t id, uint64_t at_ns) {
   const std::string bound = phase == 'f' ? R"(,"bp":"e")" : "";
   Event(phase, track, "request", at_ns,
-        R"(,"cat":"request","id":")" + std::to_string(getpid()) + "." + std::to_string(id) + "\"" + bound, {});
+        R"(,"cat":"request","id":")" + std::to_string(getpid()) + "." + std::to_string(id) + "\"" + bound,
+        {});
 }
 
 void TraceFile::Async(uint32_t track, char phase, const std::string& name, uint64_t id, uint64_t at_ns,

@@ -35,7 +35,8 @@ class TraceFile {
   /// @param at_ns  of the slice
   void Flow(uint32_t track, char phase, uint64_t id, uint64_t at_ns);
   /// The begin ('b') or end ('e') of something that may overlap with others of its kind.
-  void Async(uint32_t track, char phase, const std::string& name, uint64_t id, uint64_t at_ns, TraceArgs args);
+  void Async(uint32_t track, char phase, const std::string& name, uint64_t id, uint64_t at_ns,
+             TraceArgs args);
 
   /// Writes what is pending, unless that was done a moment ago.
   void FlushNowAndThen();

@@ -23,6 +23,7 @@
 #include "uverbs/own_settings.hpp"
 #include "uverbs/real.hpp"
 #include "uverbs/watched_network.hpp"
+#include "uverbs/watchers.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -30,6 +31,7 @@ namespace {
 /// The devices of this process and who has them open. Never destroyed: programs call until their very end.
 struct Process {
   const pid_t owner = getpid();
+  std::unique_ptr<Observer> watchers;  // null: nobody; they outlive the devices
   std::unique_ptr<Engine> engine;
   WireNetwork* network = nullptr;  // the engine's
   std::mutex mutex;
@@ -75,10 +77,12 @@ void ForgetInChild() {
 }
 
 void MakeEngine(Process& process) {
+  process.watchers = MakeWatchers(*OwnSettings());
   std::vector<std::unique_ptr<Hca>> devices;
   std::vector<Hca*> ends;
   for (DeviceConfig& config : MakeDevices(*OwnSettings())) {
     devices.push_back(std::make_unique<Hca>(std::move(config)));
+    devices.back()->SetObserver(process.watchers.get());
     ends.push_back(devices.back().get());
   }
   auto network = MakeNetwork(*OwnSettings(), ends);
@@ -108,34 +112,18 @@ std::shared_ptr<Context> FindContext(FileId file) {
   return found == process->contexts.end() ? nullptr : found->second;
 }
 
-void PrintCounts(const Hca& hca) {
-  const ObjectCounts exist = hca.Counts();
-  const ObjectCounts& created = hca.Created();
-  const auto print = [&](const char* kind, size_t ObjectCounts::*count) {
-    std::fprintf(stderr, "softhca: %s: %s: %zu exist, %zu created\n", hca.config().name.c_str(), kind,
-                 exist.*count, created.*count);
-  };
-  print("pd", &ObjectCounts::pds);
-  print("mkey", &ObjectCounts::mkeys);
-  print("uar", &ObjectCounts::uars);
-  print("umem", &ObjectCounts::umems);
-  print("cq", &ObjectCounts::cqs);
-  print("srq", &ObjectCounts::srqs);
-  print("qp", &ObjectCounts::qps);
-}
-
 void AtProcessExit() {
   Process* const process = Current();
   if (process == nullptr) return;
   process->engine->Stop();
-  if (!LaunchSettings()->stats) return;
+  if (process->watchers == nullptr) return;
   // A signal handler that interrupted a command may have called exit(): then its lock is never released.
   const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
   if (!lock.owns_lock()) {
-    std::fputs("softhca: counts not available: a command is still running\n", stderr);
+    std::fputs("softhca: no counts and no end of the trace: a command is still running\n", stderr);
     return;
   }
-  for (const auto& hca : process->engine->devices()) PrintCounts(*hca);
+  process->watchers->OnEnd(process->engine->devices());
 }
 
 /// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.
@@ -179,9 +167,9 @@ void ForgetFile(Process& process, FileId file) {
 
 void Report(const Context& context, const char* command, int error, const char* why) {
   // Two are answers rather than refusals: an empty table entry, and rdma-core's probe for write commands.
-  if (LaunchSettings()->log.empty() || error == ENODATA || error == ENOSPC) return;
-  std::fprintf(stderr, "softhca: %s: %s refused (%s): %s\n", context.hca().config().name.c_str(), command,
-               strerrorname_np(error), why);
+  if (context.hca().observer() == nullptr || error == ENODATA || error == ENOSPC) return;
+  const auto lock = context.engine().Pause();
+  context.hca().observer()->OnRefusal(context.hca(), command, strerrorname_np(error), why);
 }
 
 /// The program calls from C: exceptions end here.

@@ -63,6 +63,7 @@ uint64_t PacketRequester::NextNs() const { return Runs() ? timer_.NextNs() : UIN
 
 void PacketRequester::OnTimer() {
   if (timer_.IsPausing()) return timer_.Stop();
+  if (Observer* const observer = qp_.hca->observer()) observer->OnTimeout(qp_);
   Retry();
 }
 
