@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/atomic.hpp"
+#include "core/hca.hpp"
 #include "core/packets.hpp"
 #include "dma/copy.hpp"
 #include "wire/request_packets.hpp"
