@@ -132,7 +132,7 @@ void PacketRequester::Enqueue() {
   fetching_ += message.fetches ? 1 : 0;
   fetch_index_ += message.entry.wqebbs;
   next_ = message.end();
-  qp_.next_send_psn = (qp_.next_send_psn + message.packets) & kPsnMask;
+  qp_.next_send_psn = AddPsn(qp_.next_send_psn, message.packets);
 }
 
 /// Reads the entry of a message again.
@@ -194,7 +194,7 @@ void PacketRequester::OnAnswer(const Packet& packet, uint64_t now_ns) {
 void PacketRequester::OnAcknowledge(const AckHeader& ack, uint64_t position, uint64_t now_ns) {
   switch (ack.syndrome & aeth::kKindMask) {
     case aeth::kAck:
-      if (!AcknowledgeTo(position + 1)) OnLostAnswer(position);
+      if (!AcknowledgeTo(position + 1)) OnLostAnswer();
       return;
     case aeth::kNak:
       return OnNak(ack.syndrome, position);
@@ -216,9 +216,9 @@ void PacketRequester::OnNak(uint8_t syndrome, uint64_t position) {
     if (Reach(position)) Complete({SyndromeOf(syndrome)});
     return;
   }
-  const uint64_t before = acked_;
+  const bool again = position == acked_;
   AcknowledgeTo(position);
-  if (Runs()) acked_ == before ? Retry() : GoBack();
+  if (Runs()) again ? Retry() : GoBack();
 }
 
 void PacketRequester::OnReadResponse(const Packet& packet, uint64_t position) {
@@ -266,7 +266,7 @@ bool PacketRequester::AcknowledgeTo(uint64_t end) {
 /// @return  whether that packet is the oldest now
 bool PacketRequester::Reach(uint64_t position) {
   const bool reached = AcknowledgeTo(position);
-  if (!reached) OnLostAnswer(position);
+  if (!reached) OnLostAnswer();
   return reached && Runs();
 }
 
@@ -278,18 +278,19 @@ void PacketRequester::Advance(uint64_t to) {
     send_ = acked_;
     send_message_ = messages_.begin_index();
   }
-  stray_.reset();
+  asked_again_ = false;
   timer_.OnProgress();
 }
 
-/// Goes back once for each answer that was lost: those behind it may be under way still. One that repeats an
-/// earlier one, or comes before it, answers what was sent again, and shows a new loss.
-void PacketRequester::OnLostAnswer(uint64_t position) {
-  const bool new_loss = !stray_ || position <= *stray_;
-  if (new_loss) Retry();
-  stray_ = position;
+/// Asks once again for an answer that was lost. More that come past it may be under way, and those to what is
+/// sent again cannot be told from them: should that be lost too, the timeout finds it.
+void PacketRequester::OnLostAnswer() {
+  if (asked_again_) return;
+  GoBack();
+  asked_again_ = true;
 }
 
+/// Goes back after a timeout, or a NAK that shows no progress.
 void PacketRequester::Retry() {
   if (!timer_.CountRetry()) return Complete({Syndrome::kTransportRetryExceeded});
   GoBack();
@@ -298,7 +299,7 @@ void PacketRequester::Retry() {
 void PacketRequester::GoBack() {
   send_ = acked_;
   send_message_ = messages_.begin_index();
-  stray_.reset();
+  asked_again_ = false;
   timer_.Stop();
 }
 

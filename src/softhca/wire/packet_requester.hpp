@@ -59,7 +59,7 @@ class PacketRequester {
   bool AcknowledgeTo(uint64_t end);
   bool Reach(uint64_t position);
   void Advance(uint64_t to);
-  void OnLostAnswer(uint64_t position);
+  void OnLostAnswer();
   void Retry();
   void GoBack();
   void Complete(const Outcome& outcome);
@@ -80,7 +80,7 @@ class PacketRequester {
   uint32_t send_message_ = 0;  ///< index of the message of `send_`
 
   RetryTimer timer_;
-  std::optional<uint64_t> stray_;  ///< the latest answer that came past a lost one, since acked_ moved
+  bool asked_again_ = false;  ///< for the answer that `acked_` waits for, as a later one came
 };
 
 }  // namespace softhca
