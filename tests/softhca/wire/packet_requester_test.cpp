@@ -1,14 +1,9 @@
 #include "wire/packet_requester.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <numeric>
-#include <string>
 #include <vector>
 
-#include "core/queues.hpp"
-#include "wire/packet_recorder.hpp"
+#include "wire/requester_fixture.hpp"
 
 namespace softhca {
 namespace {
@@ -19,116 +14,6 @@ using mlx5::Syndrome;
 using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
-
-constexpr uint32_t kMtu = 1024;
-constexpr uint32_t kFirstPsn = 0xfffffe;  // so that sequence numbers wrap in every test
-constexpr uint64_t kAckTimeoutNs = uint64_t{4096} << 14;
-
-constexpr uint32_t PsnOf(uint32_t number) { return (kFirstPsn + number) & 0xffffff; }
-
-/// A queue pair whose peer is the test: it sees what is sent, and answers or not.
-class PacketRequesterTest : public testing::Test {
- protected:
-  PacketRequesterTest() : a(hca, pd, {.send_depth = 512, .log_cq_depth = 9, .cd_master = true}) {
-    std::iota(local.memory.begin(), local.memory.end(), uint8_t{0});
-  }
-
-  void Connect(QpChange change = {}) {
-    change.send_psn = kFirstPsn;
-    change.remote_qpn = 0x77;
-    a.Connect(a, change);
-  }
-  void Post(const WqeBuilder& wqe) {
-    a.Post(wqe);
-    a.qp().rung = true;
-  }
-  WqeBuilder Write(uint32_t bytes) const {
-    return WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0x10000, 0x55).Data(local.Address(), bytes, local.key);
-  }
-  WqeBuilder Send(uint32_t bytes) const {
-    return WqeBuilder(WqeOpcode::kSend).Data(local.Address(), bytes, local.key);
-  }
-  WqeBuilder Read(uint32_t bytes, size_t offset = 0) const {
-    return WqeBuilder(WqeOpcode::kRdmaRead)
-        .Remote(0x10000, 0x55)
-        .Data(local.Address(offset), bytes, local.key);
-  }
-  WqeBuilder FetchAdd(uint64_t add) const {
-    return WqeBuilder(WqeOpcode::kAtomicFa)
-        .Remote(0x10000, 0x55)
-        .Add(mlx5::AtomicSegment{ToBe64(add), {}})
-        .Data(local.Address(), 8, local.key);
-  }
-  void Run() {
-    while (requester.Run(now_ns)) {
-    }
-  }
-  /// Runs, and takes what was sent.
-  std::vector<SentPacket> Sent() {
-    Run();
-    std::vector<SentPacket> packets;
-    while (!sink.sent.empty()) packets.push_back(sink.Take());
-    for (SentPacket& packet : packets) packet.packet.payload = packet.payload;
-    return packets;
-  }
-  /// "WRITE_FIRST 0, WRITE_LAST 1 ack": what is sent, with numbers counted from the first sequence number.
-  std::string Story() {
-    std::string story;
-    for (const SentPacket& sent : Sent()) {
-      if (!story.empty()) story += ", ";
-      story += Name(sent.packet.service, sent.packet.op);
-      story += " " + std::to_string((sent.packet.psn - kFirstPsn) & 0xffffff);
-      if (sent.packet.ack_request) story += " ack";
-    }
-    return story;
-  }
-  void Acknowledge(uint32_t number, uint8_t syndrome = aeth::kNoCredits) {
-    Packet packet;
-    packet.op = PacketOp::kAcknowledge;
-    packet.psn = PsnOf(number);
-    packet.ack = {syndrome, 0};
-    requester.OnAnswer(packet, now_ns);
-  }
-  void Respond(PacketOp op, uint32_t number, const std::vector<uint8_t>& payload) {
-    Packet packet;
-    packet.op = op;
-    packet.psn = PsnOf(number);
-    packet.payload = payload;
-    requester.OnAnswer(packet, now_ns);
-  }
-  void RespondToAtomic(uint32_t number, uint64_t original) {
-    Packet packet;
-    packet.op = PacketOp::kAtomicAcknowledge;
-    packet.psn = PsnOf(number);
-    packet.original = original;
-    requester.OnAnswer(packet, now_ns);
-  }
-  /// The index of the next completion, which must be a success; -1: there is none.
-  int Completed() {
-    const std::optional<Cqe> cqe = a.send_cq.Poll();
-    if (!cqe) return -1;
-    EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester) << mlx5::Describe(cqe->syndrome);
-    return cqe->wqe_index;
-  }
-  Syndrome Failed() {
-    const std::optional<Cqe> cqe = a.send_cq.Poll();
-    EXPECT_TRUE(cqe && cqe->opcode == CqeOpcode::kRequesterError);
-    EXPECT_EQ(a.qp().state, QpState::kError);
-    return cqe ? cqe->syndrome : Syndrome::kNone;
-  }
-  void PassTimeout() {
-    ASSERT_LT(now_ns, requester.NextNs());
-    now_ns = requester.NextNs();
-  }
-
-  uint64_t now_ns = 1'000'000'000;
-  Hca hca{TestDevice()};
-  uint32_t pd = hca.AllocPd();
-  Region local{hca, pd, 1 << 20};
-  QpUser a;
-  PacketRecorder sink;
-  PacketRequester requester{a.qp(), sink};
-};
 
 TEST_F(PacketRequesterTest, CutsMessagesByThePathMtu) {
   Connect();
@@ -226,23 +111,6 @@ TEST_F(PacketRequesterTest, SendIndexIsTheOldestThatIsNotDone) {
   EXPECT_FALSE(a.qp().rung);
 }
 
-TEST_F(PacketRequesterTest, GhostsAreDropped) {
-  Connect();
-  Post(Write(3000));
-  Run();
-  Acknowledge(3);
-  EXPECT_EQ(Completed(), -1) << "never sent";
-  Acknowledge(2);
-  EXPECT_EQ(Completed(), 0);
-  Acknowledge(2);
-  Acknowledge(1, aeth::kNakPsnSequence);
-  Acknowledge(1, aeth::kNakRemoteAccess);
-  Respond(PacketOp::kReadResponseOnly, 1, {});
-  EXPECT_EQ(Completed(), -1);
-  EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_MIDDLE 1, WRITE_LAST 2 ack") << "sent before";
-  EXPECT_EQ(a.qp().state, QpState::kRts);
-}
-
 TEST_F(PacketRequesterTest, WindowBoundsWhatIsUnderWay) {
   Connect();
   Post(Write(1 << 20));
@@ -278,147 +146,140 @@ TEST_F(PacketRequesterTest, ShortMessagesFillTheWindowToo) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, SequenceNakGoesBackToThatPacket) {
+TEST_F(PacketRequesterTest, ReadLandsPieceByPieceAndAcknowledgesWhatPrecedesIt) {
   Connect();
-  Post(Write(5 * kMtu));
-  Post(Send(8));
+  Post(Write(8));
+  Post(WqeBuilder(WqeOpcode::kRdmaRead)
+           .Remote(0x10000, 0x55)
+           .Data(local.Address(10000), 1500, local.key)
+           .Data(local.Address(20000), 1000, local.key));
   Run();
-  sink.sent.clear();
-  Acknowledge(2, aeth::kNakPsnSequence);
-  EXPECT_EQ(Story(), "WRITE_MIDDLE 2, WRITE_MIDDLE 3, WRITE_LAST 4 ack, SEND_ONLY 5 ack");
-  Acknowledge(5);
+  const std::vector<uint8_t> ones(kMtu, 1), twos(kMtu, 2), threes(2500 - 2 * kMtu, 3);
+  Respond(PacketOp::kReadResponseFirst, 1, ones);
+  EXPECT_EQ(Completed(), 0);
+  Respond(PacketOp::kReadResponseMiddle, 2, twos);
+  EXPECT_EQ(Completed(), -1);
+  Respond(PacketOp::kReadResponseLast, 3, threes);
+  const Cqe cqe = a.send_cq.Poll().value();
+  EXPECT_EQ(cqe.wqe_index, 1);
+  EXPECT_EQ(cqe.bytes, 2500u);
+  EXPECT_EQ(local.memory[10000 + kMtu - 1], 1);
+  EXPECT_EQ(local.memory[10000 + kMtu], 2);
+  EXPECT_EQ(local.memory[20000], 2);
+  EXPECT_EQ(local.memory[20000 + 999], 3);
+  EXPECT_EQ(local.memory[21000], static_cast<uint8_t>(21000)) << "the byte behind it";
+}
+
+TEST_F(PacketRequesterTest, AtomicBringsTheOldValue) {
+  Connect();
+  Post(FetchAdd(5));
+  Run();
+  RespondToAtomic(0, 0x1122334455667788);
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(local.As<uint64_t>(), 0x1122334455667788u);
+}
+
+TEST_F(PacketRequesterTest, ReadsAndAtomicsUnderWayAreBounded) {
+  Connect({.max_reads_out = 2});
+  for (int i = 0; i < 2; ++i) Post(Read(8));
+  Post(FetchAdd(1));
+  Post(Write(8));
+  EXPECT_EQ(Story(), "READ_REQUEST 0 ack, READ_REQUEST 1 ack") << "the write waits for its turn";
+  Respond(PacketOp::kReadResponseOnly, 0, std::vector<uint8_t>(8));
+  EXPECT_EQ(Story(), "FETCH_ADD 2 ack, WRITE_ONLY 3 ack");
+}
+
+TEST_F(PacketRequesterTest, FenceWaitsForReadsAndAtomicsButNotForWrites) {
+  Connect();
+  Post(Write(8));
+  Post(Write(8).Flags(mlx5::kFence));
+  Post(Read(8));
+  Post(Write(8).Flags(mlx5::kFenceInitiatorSmall));
+  Post(Send(8).Flags(mlx5::kFence));
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack, WRITE_ONLY 1 ack, READ_REQUEST 2 ack, WRITE_ONLY 3 ack");
+  Respond(PacketOp::kReadResponseOnly, 2, std::vector<uint8_t>(8));
+  EXPECT_EQ(Story(), "SEND_ONLY 4 ack");
+}
+
+TEST_F(PacketRequesterTest, LocalEntriesCompleteInTheirTurn) {
+  Connect();
+  Post(Write(8));
+  Post(WqeBuilder(WqeOpcode::kNop));
+  Post(Write(8));
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(Completed(), -1);
+  Acknowledge(0);
+  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), 1);
 }
 
-TEST_F(PacketRequesterTest, SequenceNakAcknowledgesWhatIsBeforeIt) {
+TEST_F(PacketRequesterTest, WaitHoldsBackWhatFollows) {
   Connect();
+  CqMemory memory(2);
+  CqConfig config = memory.Config();
+  config.uar_page = a.uar;
+  const uint32_t cqn = hca.CreateCq(std::move(config));
+  Post(WqeBuilder(WqeOpcode::kWait).Add(mlx5::WaitSegment{{}, ToBe32(0), ToBe32(cqn)}));
   Post(Write(8));
-  Post(Write(8));
-  Run();
-  sink.sent.clear();
-  Acknowledge(1, aeth::kNakPsnSequence);
-  EXPECT_EQ(Completed(), 0);
-  EXPECT_EQ(Completed(), -1);
-  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
+  EXPECT_EQ(Story(), "");
+  hca.FindCq(cqn)->Push({});
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
 }
 
-TEST_F(PacketRequesterTest, AnswerToTheFirstTransmissionSparesTheSecond) {
+TEST_F(PacketRequesterTest, DoorbellCountsNotTheRecord) {
   Connect();
-  Post(Write(4 * kMtu));
-  Run();
-  sink.sent.clear();
-  Acknowledge(1, aeth::kNakPsnSequence);
-  Acknowledge(2);
-  EXPECT_EQ(Story(), "WRITE_LAST 3 ack");
-  Acknowledge(3);
-  EXPECT_EQ(Completed(), 0);
+  a.Post(Write(8));
+  EXPECT_EQ(Story(), "");
+  a.qp().rung = true;
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
 }
 
-TEST_F(PacketRequesterTest, TimeoutGoesBackToTheOldestUntilRetriesAreUsedUp) {
-  Connect({.retry_count = 2});
+class UnreliableRequesterTest : public PacketRequesterTest {
+ protected:
+  UnreliableRequesterTest() : PacketRequesterTest(mlx5::ServiceType::kUc) {}
+};
+
+TEST_F(UnreliableRequesterTest, MessagesCompleteWhenTheirLastPacketIsSent) {
+  Connect();
   Post(Write(2 * kMtu));
-  Post(Write(8));
-  const std::string all = "WRITE_FIRST 0, WRITE_LAST 1 ack, WRITE_ONLY 2 ack";
-  EXPECT_EQ(Story(), all);
-  EXPECT_EQ(requester.NextNs(), now_ns + kAckTimeoutNs);
-  now_ns += kAckTimeoutNs - 1;
-  EXPECT_EQ(Story(), "");
-  for (int i = 0; i < 2; ++i) {
-    PassTimeout();
-    EXPECT_EQ(Story(), all);
-  }
-  PassTimeout();
-  EXPECT_EQ(Story(), "");
-  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
-  EXPECT_EQ(a.qp().send_index, 1u) << "what is left is flushed from there";
+  Post(Send(8));
+  EXPECT_EQ(Story(), "UC_WRITE_FIRST 0, UC_WRITE_LAST 1, UC_SEND_ONLY 2");
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Completed(), 1);
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
 }
 
-TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTheTimer) {
-  Connect({.retry_count = 1});
-  Post(Write(3 * kMtu));
+TEST_F(UnreliableRequesterTest, LongMessagesTakeTurns) {
+  Connect();
+  Post(Write(1 << 20));
+  EXPECT_TRUE(requester.Run(now_ns));
+  EXPECT_LT(sink.sent.size(), 200u);
+  EXPECT_EQ(Completed(), -1);
   Run();
-  for (uint32_t i = 0; i < 2; ++i) {
-    PassTimeout();
-    Run();
-    now_ns += kAckTimeoutNs / 2;
-    Acknowledge(i);
-    EXPECT_EQ(requester.NextNs(), now_ns + kAckTimeoutNs);
-  }
-  Acknowledge(2);
+  EXPECT_EQ(sink.sent.size(), (1u << 20) / kMtu);
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, ShortTimeoutsAreRaisedAndNoneIsForEver) {
-  Connect({.ack_timeout = 1});
-  Post(Write(8));
-  Run();
-  EXPECT_EQ(requester.NextNs(), now_ns + kMinAckTimeoutNs);
-  a.Reset();
-  Connect({.ack_timeout = 0});
-  PacketRequester fresh(a.qp(), sink);
-  Post(Write(8));
-  fresh.Run(now_ns);
-  EXPECT_EQ(fresh.NextNs(), UINT64_MAX);
-}
-
-TEST_F(PacketRequesterTest, ReceiverNotReadyIsWaitedForByItsTimer) {
-  Connect({.rnr_retry = 2});
-  Post(Send(2 * kMtu));
-  Post(Write(8));
-  Run();
-  sink.sent.clear();
-  for (int i = 0; i < 2; ++i) {
-    Acknowledge(0, aeth::kRnrNak | 18);
-    Acknowledge(0, aeth::kRnrNak | 18);  // the network's duplicate
-    EXPECT_EQ(Story(), "");
-    EXPECT_EQ(requester.NextNs(), now_ns + 5'120'000);
-    PassTimeout();
-    EXPECT_EQ(Story(), "SEND_FIRST 0, SEND_LAST 1 ack, WRITE_ONLY 2 ack");
-  }
-  Acknowledge(0, aeth::kRnrNak | 18);
-  EXPECT_EQ(Failed(), Syndrome::kReceiverNotReadyRetryExceeded);
-}
-
-TEST_F(PacketRequesterTest, RnrRetrySevenNeverGivesUp) {
-  Connect({.retry_count = 0, .rnr_retry = 7});
-  Post(Send(8));
-  Run();
-  for (int i = 0; i < 1000; ++i) {
-    Acknowledge(0, aeth::kRnrNak | 1);
-    PassTimeout();
-    Run();
-  }
-  Acknowledge(0);
-  EXPECT_EQ(Completed(), 0);
-}
-
-TEST_F(PacketRequesterTest, FatalNakFailsTheEntryThatHoldsThePacket) {
-  const std::pair<uint8_t, Syndrome> causes[] = {{aeth::kNakInvalidRequest, Syndrome::kRemoteInvalidRequest},
-                                                 {aeth::kNakRemoteAccess, Syndrome::kRemoteAccess},
-                                                 {aeth::kNakRemoteOperation, Syndrome::kRemoteOperation},
-                                                 {aeth::kNak | 4, Syndrome::kBadResponse}};
-  for (const auto& [nak, syndrome] : causes) {
+TEST_F(UnreliableRequesterTest, ReadsAndAtomicsAreNotForIt) {
+  for (const WqeBuilder& wqe : {Read(8), FetchAdd(1)}) {
     Connect();
     PacketRequester fresh(a.qp(), sink);
-    Post(Write(8));
-    Post(Write(3 * kMtu));
-    Post(Write(8));
+    Post(wqe);
     fresh.Run(now_ns);
-    Packet packet;
-    packet.op = PacketOp::kAcknowledge;
-    packet.psn = PsnOf(2);
-    packet.ack.syndrome = nak;
-    fresh.OnAnswer(packet, now_ns);
-    EXPECT_EQ(Completed(), 0);
-    const Cqe cqe = a.send_cq.Poll().value();
-    EXPECT_EQ(cqe.syndrome, syndrome);
-    EXPECT_EQ(cqe.wqe_index, 1);
-    EXPECT_FALSE(a.send_cq.Poll()) << "the rest is flushed by others";
-    EXPECT_EQ(a.qp().state, QpState::kError);
+    EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
     a.Reset();
   }
+  EXPECT_TRUE(sink.sent.empty());
+}
+
+TEST_F(UnreliableRequesterTest, NobodyAnswersIt) {
+  Connect();
+  Post(Write(8));
+  Run();
+  Acknowledge(0, aeth::kNakRemoteAccess);
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(a.qp().state, QpState::kRts);
 }
 
 }  // namespace

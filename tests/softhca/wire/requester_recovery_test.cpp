@@ -1,0 +1,354 @@
+// What a requester does when packets are lost, refused or out of protocol.
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "wire/requester_fixture.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::QpState;
+using mlx5::Syndrome;
+using mlx5::ToBe32;
+using mlx5::ToBe64;
+using mlx5::WqeOpcode;
+
+TEST_F(PacketRequesterTest, GhostsAreDropped) {
+  Connect();
+  Post(Write(3000));
+  Run();
+  Acknowledge(3);
+  EXPECT_EQ(Completed(), -1) << "never sent";
+  Acknowledge(2);
+  EXPECT_EQ(Completed(), 0);
+  Acknowledge(2);
+  Acknowledge(1, aeth::kNakPsnSequence);
+  Acknowledge(1, aeth::kNakRemoteAccess);
+  Respond(PacketOp::kReadResponseOnly, 1, {});
+  EXPECT_EQ(Completed(), -1);
+  EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_MIDDLE 1, WRITE_LAST 2 ack") << "sent before";
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+TEST_F(PacketRequesterTest, SequenceNakGoesBackToThatPacket) {
+  Connect();
+  Post(Write(5 * kMtu));
+  Post(Send(8));
+  Run();
+  sink.sent.clear();
+  Acknowledge(2, aeth::kNakPsnSequence);
+  EXPECT_EQ(Story(), "WRITE_MIDDLE 2, WRITE_MIDDLE 3, WRITE_LAST 4 ack, SEND_ONLY 5 ack");
+  Acknowledge(5);
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Completed(), 1);
+}
+
+TEST_F(PacketRequesterTest, SequenceNakAcknowledgesWhatIsBeforeIt) {
+  Connect();
+  Post(Write(8));
+  Post(Write(8));
+  Run();
+  sink.sent.clear();
+  Acknowledge(1, aeth::kNakPsnSequence);
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Completed(), -1);
+  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
+}
+
+TEST_F(PacketRequesterTest, AnswerToTheFirstTransmissionSparesTheSecond) {
+  Connect();
+  Post(Write(4 * kMtu));
+  Run();
+  sink.sent.clear();
+  Acknowledge(1, aeth::kNakPsnSequence);
+  Acknowledge(2);
+  EXPECT_EQ(Story(), "WRITE_LAST 3 ack");
+  Acknowledge(3);
+  EXPECT_EQ(Completed(), 0);
+}
+
+TEST_F(PacketRequesterTest, TimeoutGoesBackToTheOldestUntilRetriesAreUsedUp) {
+  Connect({.retry_count = 2});
+  Post(Write(2 * kMtu));
+  Post(Write(8));
+  const std::string all = "WRITE_FIRST 0, WRITE_LAST 1 ack, WRITE_ONLY 2 ack";
+  EXPECT_EQ(Story(), all);
+  EXPECT_EQ(requester.NextNs(), now_ns + kAckTimeoutNs);
+  now_ns += kAckTimeoutNs - 1;
+  EXPECT_EQ(Story(), "");
+  for (int i = 0; i < 2; ++i) {
+    PassTimeout();
+    EXPECT_EQ(Story(), all);
+  }
+  PassTimeout();
+  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
+  EXPECT_EQ(a.qp().send_index, 1u) << "what is left is flushed from there";
+  EXPECT_EQ(requester.NextNs(), UINT64_MAX);
+}
+
+TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTheTimer) {
+  Connect({.retry_count = 1});
+  Post(Write(3 * kMtu));
+  Run();
+  for (uint32_t i = 0; i < 2; ++i) {
+    PassTimeout();
+    Run();
+    now_ns += kAckTimeoutNs / 2;
+    Acknowledge(i);
+    EXPECT_EQ(requester.NextNs(), now_ns + kAckTimeoutNs);
+  }
+  Acknowledge(2);
+  EXPECT_EQ(Completed(), 0);
+}
+
+TEST_F(PacketRequesterTest, ShortTimeoutsAreRaisedAndNoneIsForEver) {
+  Connect({.ack_timeout = 1});
+  Post(Write(8));
+  Run();
+  EXPECT_EQ(requester.NextNs(), now_ns + kMinAckTimeoutNs);
+  a.Reset();
+  Connect({.ack_timeout = 0});
+  PacketRequester fresh(a.qp(), sink);
+  Post(Write(8));
+  fresh.Run(now_ns);
+  EXPECT_EQ(fresh.NextNs(), UINT64_MAX);
+}
+
+TEST_F(PacketRequesterTest, ReceiverNotReadyIsWaitedForByItsTimer) {
+  Connect({.rnr_retry = 2});
+  Post(Send(2 * kMtu));
+  Post(Write(8));
+  Run();
+  sink.sent.clear();
+  for (int i = 0; i < 2; ++i) {
+    Acknowledge(0, aeth::kRnrNak | 18);
+    Acknowledge(0, aeth::kRnrNak | 18);  // the network's duplicate
+    EXPECT_EQ(Story(), "");
+    EXPECT_EQ(requester.NextNs(), now_ns + 5'120'000);
+    PassTimeout();
+    EXPECT_EQ(Story(), "SEND_FIRST 0, SEND_LAST 1 ack, WRITE_ONLY 2 ack");
+  }
+  Acknowledge(0, aeth::kRnrNak | 18);
+  EXPECT_EQ(Failed(), Syndrome::kReceiverNotReadyRetryExceeded);
+}
+
+TEST_F(PacketRequesterTest, RnrRetrySevenNeverGivesUp) {
+  Connect({.retry_count = 0, .rnr_retry = 7});
+  Post(Send(8));
+  Run();
+  for (int i = 0; i < 1000; ++i) {
+    Acknowledge(0, aeth::kRnrNak | 1);
+    PassTimeout();
+    Run();
+  }
+  Acknowledge(0);
+  EXPECT_EQ(Completed(), 0);
+}
+
+TEST_F(PacketRequesterTest, FatalNakFailsTheEntryThatHoldsThePacket) {
+  const std::pair<uint8_t, Syndrome> causes[] = {{aeth::kNakInvalidRequest, Syndrome::kRemoteInvalidRequest},
+                                                 {aeth::kNakRemoteAccess, Syndrome::kRemoteAccess},
+                                                 {aeth::kNakRemoteOperation, Syndrome::kRemoteOperation},
+                                                 {aeth::kNak | 4, Syndrome::kBadResponse}};
+  for (const auto& [nak, syndrome] : causes) {
+    Connect();
+    PacketRequester fresh(a.qp(), sink);
+    Post(Write(8));
+    Post(Write(3 * kMtu));
+    Post(Write(8));
+    fresh.Run(now_ns);
+    Packet packet;
+    packet.op = PacketOp::kAcknowledge;
+    packet.psn = PsnOf(2);
+    packet.ack.syndrome = nak;
+    fresh.OnAnswer(packet, now_ns);
+    EXPECT_EQ(Completed(), 0);
+    const Cqe cqe = a.send_cq.Poll().value();
+    EXPECT_EQ(cqe.syndrome, syndrome);
+    EXPECT_EQ(cqe.wqe_index, 1);
+    EXPECT_FALSE(a.send_cq.Poll()) << "the rest is flushed by others";
+    EXPECT_EQ(a.qp().state, QpState::kError);
+    a.Reset();
+  }
+}
+
+TEST_F(PacketRequesterTest, RestOfAReadIsAskedForOnceWhenAnAnswerIsLost) {
+  Connect();
+  Post(Read(4 * kMtu));
+  Post(Write(8));
+  Run();
+  sink.sent.clear();
+  const std::vector<uint8_t> payload(kMtu);
+  Respond(PacketOp::kReadResponseFirst, 0, payload);
+  Respond(PacketOp::kReadResponseMiddle, 2, payload);
+  Respond(PacketOp::kReadResponseLast, 3, payload);
+  Acknowledge(4);
+  const std::vector<SentPacket> sent = Sent();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].packet.op, PacketOp::kReadRequest);
+  EXPECT_EQ(sent[0].packet.psn, PsnOf(1));
+  EXPECT_EQ(sent[0].packet.memory.address, 0x10000 + kMtu);
+  EXPECT_EQ(sent[0].packet.memory.bytes, 3 * kMtu);
+  EXPECT_EQ(sent[1].packet.op, PacketOp::kWriteOnly);
+  Respond(PacketOp::kReadResponseFirst, 1, payload);  // a request of its own
+  Respond(PacketOp::kReadResponseMiddle, 2, payload);
+  Respond(PacketOp::kReadResponseLast, 3, payload);
+  EXPECT_EQ(Completed(), 0);
+  Acknowledge(4);
+  EXPECT_EQ(Completed(), 1);
+}
+
+TEST_F(PacketRequesterTest, AcknowledgementThatPassesAReadMeansALostAnswer) {
+  Connect();
+  Post(Write(8));
+  Post(Read(8));
+  Post(Write(8));
+  Run();
+  sink.sent.clear();
+  Acknowledge(2);
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Completed(), -1) << "a read ends by its answer only";
+  EXPECT_EQ(Story(), "READ_REQUEST 1 ack, WRITE_ONLY 2 ack");
+}
+
+TEST_F(PacketRequesterTest, LostAtomicAnswerIsAskedForByTheSamePacket) {
+  Connect();
+  Post(FetchAdd(5));
+  EXPECT_EQ(Story(), "FETCH_ADD 0 ack");
+  PassTimeout();
+  const std::vector<SentPacket> sent = Sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].packet.psn, PsnOf(0));
+  EXPECT_EQ(sent[0].packet.atomic.swap_add, 5u);
+}
+
+TEST_F(PacketRequesterTest, AnswerOutOfProtocolIsABadResponse) {
+  const std::vector<uint8_t> short_payload(kMtu - 1), whole(kMtu);
+  const auto fails = [&](const WqeBuilder& wqe, const std::function<void(Packet&)>& answer) {
+    Connect();
+    PacketRequester fresh(a.qp(), sink);
+    Post(wqe);
+    fresh.Run(now_ns);
+    Packet packet;
+    packet.psn = PsnOf(0);
+    answer(packet);
+    fresh.OnAnswer(packet, now_ns);
+    const Syndrome syndrome = Failed();
+    a.Reset();
+    return syndrome;
+  };
+  const auto response = [](PacketOp op, const std::vector<uint8_t>& payload) {
+    return [&payload, op](Packet& packet) { packet.op = op, packet.payload = payload; };
+  };
+  EXPECT_EQ(fails(Read(2 * kMtu), response(PacketOp::kReadResponseFirst, short_payload)),
+            Syndrome::kBadResponse);
+  EXPECT_EQ(fails(Read(2 * kMtu), response(PacketOp::kReadResponseOnly, whole)), Syndrome::kBadResponse);
+  EXPECT_EQ(fails(Read(kMtu), response(PacketOp::kReadResponseFirst, whole)), Syndrome::kBadResponse);
+  EXPECT_EQ(fails(Read(kMtu), response(PacketOp::kReadResponseOnly, short_payload)), Syndrome::kBadResponse);
+  EXPECT_EQ(fails(Read(8), response(PacketOp::kAtomicAcknowledge, whole)), Syndrome::kBadResponse);
+  EXPECT_EQ(fails(Write(kMtu), response(PacketOp::kReadResponseOnly, whole)), Syndrome::kBadResponse);
+  EXPECT_EQ(fails(FetchAdd(1), response(PacketOp::kReadResponseOnly, whole)), Syndrome::kBadResponse);
+}
+
+TEST_F(PacketRequesterTest, FaultyEntryFailsAfterAllBeforeIt) {
+  Connect();
+  Post(Write(8));
+  Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0).Data(local.Address(), 8, local.key + 1));
+  Post(Write(8));
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+  Acknowledge(0);
+  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
+}
+
+TEST_F(PacketRequesterTest, MemoryThatGoesAwayFailsTheEntryThatNeedsIt) {
+  Connect();
+  const Region gone(hca, pd, 8192);
+  Post(Write(8));
+  Post(WqeBuilder(WqeOpcode::kRdmaRead).Remote(0, 0).Data(gone.Address(), kMtu, gone.key));
+  Run();
+  hca.DeregisterMemory(gone.key);
+  Respond(PacketOp::kReadResponseOnly, 1, std::vector<uint8_t>(kMtu, 0xee));
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
+  EXPECT_EQ(gone.memory[0], 0);
+}
+
+TEST_F(PacketRequesterTest, EntryThatIsOverwrittenUnderWayFailsInItsTurn) {
+  Connect();
+  Post(Write(8));
+  Post(Write(2 * kMtu));
+  Run();
+  sink.sent.clear();
+  std::fill_n(a.SendSlot(1), mlx5::kWqebbBytes, uint8_t{0xff});
+  PassTimeout();
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  Acknowledge(0);
+  Run();
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
+}
+
+TEST_F(PacketRequesterTest, OrderedFailureComesInTurnAndReachesNobody) {
+  Connect();
+  a.qp().forced_failures[1] = {Syndrome::kRemoteAccess, 0x42};
+  Post(Write(8));
+  Post(Write(8));
+  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  Acknowledge(0);
+  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Failed(), Syndrome::kRemoteAccess);
+}
+
+TEST_F(PacketRequesterTest, OrderedFailureTakesAnEntryThatIsUnderWay) {
+  Connect();
+  Post(Write(8));
+  Run();
+  a.qp().forced_failures[0] = {Syndrome::kRemoteOperation, 0};
+  Run();
+  EXPECT_EQ(Failed(), Syndrome::kRemoteOperation);
+}
+
+TEST_F(PacketRequesterTest, HeldQueuePairNeitherHearsNorTiresAndGoesOnFromTheOldest) {
+  Connect({.retry_count = 0});
+  Post(Write(2 * kMtu));
+  Run();
+  sink.sent.clear();
+  a.qp().held = true;
+  now_ns += 10 * kAckTimeoutNs;
+  EXPECT_EQ(Story(), "");
+  Acknowledge(1);
+  EXPECT_EQ(Completed(), -1);
+  EXPECT_EQ(requester.NextNs(), UINT64_MAX);
+  a.qp().held = false;
+  EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_LAST 1 ack");
+  Acknowledge(1);
+  EXPECT_EQ(Completed(), 0);
+}
+
+TEST_F(PacketRequesterTest, OverrunOfTheCompletionQueueEndsTheQueuePair) {
+  QpUser small(hca, pd, {.log_cq_depth = 1});
+  small.Connect(a, {.send_psn = kFirstPsn});
+  PacketRequester fresh(small.qp(), sink);
+  for (int i = 0; i < 4; ++i) small.Post(Write(8));
+  small.qp().rung = true;
+  while (fresh.Run(now_ns)) {
+  }
+  Packet packet;
+  packet.op = PacketOp::kAcknowledge;
+  packet.psn = PsnOf(3);
+  packet.ack.syndrome = aeth::kNoCredits;
+  fresh.OnAnswer(packet, now_ns);
+  EXPECT_EQ(small.qp().state, QpState::kError);
+  EXPECT_FALSE(fresh.Run(now_ns));
+}
+
+}  // namespace
+}  // namespace softhca
