@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "cli/build_info.hpp"
-#include "uverbs/address_block.hpp"
+#include "uverbs/block_claim.hpp"
 #include "uverbs/sysfs_tree.hpp"
 
 namespace softhca {

@@ -6,42 +6,10 @@
 #include <chrono>
 #include <csignal>
 
+#include "core/pacing.hpp"
+
 namespace softhca {
 namespace {
-
-using std::chrono::nanoseconds;
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / nanoseconds(1));
-}
-
-/// Waits longer the longer nothing happens: latency while there is traffic, no load to speak of when there is
-/// none.
-class Backoff {
- public:
-  void OnWork(uint64_t now_ns) { last_work_ns_ = now_ns; }
-
-  void Wait(uint64_t now_ns) const {
-    const uint64_t idle_ns = now_ns - last_work_ns_;
-    if (idle_ns < kSpinNs) return;
-    if (idle_ns < kYieldNs) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(nanoseconds(idle_ns < kNapNs ? kNap : idle_ns < kDozeNs ? kDoze : kSleep));
-    }
-  }
-
- private:
-  static constexpr uint64_t kSpinNs = 2'000;
-  static constexpr uint64_t kYieldNs = 2'000'000;
-  static constexpr uint64_t kNapNs = 100'000'000;
-  static constexpr uint64_t kDozeNs = 2'000'000'000;
-  static constexpr uint64_t kNap = 50'000;
-  static constexpr uint64_t kDoze = 1'000'000;
-  static constexpr uint64_t kSleep = 5'000'000;
-
-  uint64_t last_work_ns_ = NowNs();
-};
 
 /// Takes what was written to a doorbell register since the last look.
 uint64_t TakeDoorbell(uint8_t* page, uint32_t offset) {
@@ -122,7 +90,8 @@ std::unique_lock<std::mutex> Engine::PauseFor(std::chrono::milliseconds limit) {
 }
 
 void Engine::Run() {
-  Backoff backoff;
+  PreferLatency();
+  Pacing pacing;
   while (!stop_.load(std::memory_order_relaxed)) {
     // Never blocks: a signal handler may have interrupted a command for good, and Stop() must still succeed.
     // Waiting commands go first; a mutex alone would starve them.
@@ -133,8 +102,9 @@ void Engine::Run() {
     }
     const uint64_t now = NowNs();
     const bool worked = RunOnce(now);
+    const uint64_t next = worked ? now : network_->NextNs();
     lock.unlock();
-    worked ? backoff.OnWork(now) : backoff.Wait(now);
+    worked ? pacing.OnWork(now) : pacing.Wait(now, next, *network_);
   }
 }
 

@@ -2,10 +2,10 @@
 #include <charconv>
 #include <stdexcept>
 
-#include "uverbs/address_block.hpp"
 #include "uverbs/interface.hpp"
 #include "uverbs/limits.hpp"
 #include "uverbs/settings.hpp"
+#include "wire/address_block.hpp"
 
 namespace softhca {
 namespace {

@@ -13,7 +13,7 @@
 #include <new>
 #include <string>
 
-#include "uverbs/address_block.hpp"
+#include "uverbs/block_claim.hpp"
 #include "uverbs/sysfs_tree.hpp"
 
 namespace softhca::uverbs {

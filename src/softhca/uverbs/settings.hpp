@@ -14,7 +14,7 @@ inline constexpr const char* kSettingsVariable = "SOFTHCA_SETTINGS";
 /// What the user asked for on the launcher's command line.
 struct Settings {
   std::string tree;    ///< folder that stands in for /sys and /dev
-  uint32_t block = 1;  ///< of addresses, see address_block.hpp
+  uint32_t block = 1;  ///< of addresses, see wire/address_block.hpp
   uint32_t devices = 1;
   uint32_t ports = 1;  ///< of each device
   mlx5::PortType link = mlx5::PortType::kEthernet;

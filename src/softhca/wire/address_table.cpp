@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/address_block.hpp"
+
 namespace softhca {
 namespace {
 
@@ -60,6 +62,7 @@ std::optional<Flow> AddressTable::FlowOf(const Port& from, const AddressPath& pa
 
 Mac GuessMac(const Gid& gid) {
   constexpr uint8_t kLocallyAdministered = 2;
+  if (const auto mac = address_block::MacOf(gid)) return *mac;
   if (gid[11] == 0xff && gid[12] == 0xfe) {
     const auto first = static_cast<uint8_t>(gid[8] ^ kLocallyAdministered);
     return {first, gid[9], gid[10], gid[13], gid[14], gid[15]};

@@ -42,7 +42,7 @@ class AddressTable {
 };
 
 /// The Ethernet address behind a GID of somebody else, which a kernel would ask its neighbour table for: the
-/// one that a link-local GID is made of, or one made of the IPv4 address.
+/// one that the GID tells, or else one made of the IPv4 address.
 Mac GuessMac(const Gid& gid);
 
 }  // namespace softhca

@@ -20,7 +20,6 @@ class NeighbourMedium : public Medium {
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
-  uint64_t NextNs() const override { return waiting_.empty() ? UINT64_MAX : 0; }
 
  private:
   /// Unix sockets queue few datagrams; a sender keeps the rest itself, as much as an IP socket's buffer

@@ -1,39 +1,17 @@
-#include "uverbs/address_block.hpp"
+#include "uverbs/block_claim.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 
+#include "wire/address_block.hpp"
+
 namespace softhca {
-namespace address_block {
-
-Mac MacOf(uint32_t block, uint32_t device, uint32_t port) {
-  return {0x02,
-          0x53,
-          0x48,
-          static_cast<uint8_t>(block >> 8),
-          static_cast<uint8_t>(block),
-          static_cast<uint8_t>(device << 4 | port)};
-}
-
-Gid Ipv4GidOf(uint32_t block, uint32_t device, uint32_t port) {
-  const uint32_t host = block << 5 | device << 1 | (port - 1);
-  const uint8_t bytes[] = {0xff, 0xff, 127, 83, static_cast<uint8_t>(host >> 8), static_cast<uint8_t>(host)};
-  Gid gid{};
-  std::copy(std::begin(bytes), std::end(bytes), gid.end() - std::size(bytes));
-  return gid;
-}
-
-}  // namespace address_block
-
 namespace {
 
 /// Takes an abstract name of the network namespace.

@@ -1,0 +1,37 @@
+#include "wire/address_block.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace softhca::address_block {
+namespace {
+
+constexpr std::array<uint8_t, 14> kNetwork{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 83};
+
+}  // namespace
+
+Mac MacOf(uint32_t block, uint32_t device, uint32_t port) {
+  return {0x02,
+          0x53,
+          0x48,
+          static_cast<uint8_t>(block >> 8),
+          static_cast<uint8_t>(block),
+          static_cast<uint8_t>(device << 4 | port)};
+}
+
+Gid Ipv4GidOf(uint32_t block, uint32_t device, uint32_t port) {
+  const uint32_t host = block << 5 | device << 1 | (port - 1);
+  Gid gid{};
+  std::copy(kNetwork.begin(), kNetwork.end(), gid.begin());
+  gid[14] = static_cast<uint8_t>(host >> 8);
+  gid[15] = static_cast<uint8_t>(host);
+  return gid;
+}
+
+std::optional<Mac> MacOf(const Gid& ipv4) {
+  if (!std::equal(kNetwork.begin(), kNetwork.end(), ipv4.begin())) return std::nullopt;
+  const uint32_t host = uint32_t{ipv4[14]} << 8 | ipv4[15];
+  return MacOf(host >> 5, host >> 1 & 15, (host & 1) + 1);
+}
+
+}  // namespace softhca::address_block
