@@ -1,0 +1,152 @@
+// The interchange of two processes, each on a software HCA of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <regex>
+#include <stdexcept>
+#include <string>
+
+#include "../../examples/simple_gpu_interchange/line.hpp"
+#include "common/run_shell.hpp"
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Run {
+  std::string softhca;      // options of the software HCA
+  std::string options;      // of the example
+  std::string prefix = "";  // before the whole command line
+};
+
+/// What both processes printed, each line behind "listener: " or "connector: ", and both exit statuses.
+std::string Interchange(const Run& listener, const Run& connector, const std::string& host = "127.0.0.1") {
+  const auto command = [](const Run& run) {
+    return run.prefix + " timeout -s KILL 60 " SOFTHCA " " + run.softhca + " -- " SIMPLE_GPU_INTERCHANGE " " +
+           run.options;
+  };
+  const std::string script =
+      "folder=$(mktemp -d); trap 'rm -r $folder' EXIT\n" +  //
+      command(listener) + " --listen 0 >$folder/listener 2>&1 & listener=$!\n" +
+      "for _ in $(seq 400); do\n"
+      "  port=$(sed -n 's/.*listening on port //p' $folder/listener); [ -z \"$port\" ] || break; sleep 0.05\n"
+      "done\n" +
+      command(connector) + " --connect " + host + ":$port >$folder/connector 2>&1; connector=$?\n" +
+      "wait $listener; listener=$?\n"
+      "sed 's/^/listener: /' $folder/listener; sed 's/^/connector: /' $folder/connector\n"
+      "echo listener exits with $listener; echo connector exits with $connector";
+  return RunShell(script).output;
+}
+
+std::string InterchangeAlike(const std::string& faults, const std::string& options) {
+  return Interchange({faults, options + " --value 7"}, {faults, options});
+}
+
+testing::Matcher<std::string> BothSucceed(const std::string& summary) {
+  return AllOf(HasSubstr("listener: Success! " + summary), HasSubstr("connector: Success! " + summary),
+               HasSubstr("listener exits with 0"), HasSubstr("connector exits with 0"));
+}
+
+TEST(TwoProcesses, InterchangeOneRound) {
+  EXPECT_THAT(InterchangeAlike("", ""),
+              BothSucceed("All 1024 bytes of 1 rounds verified; 2 completions, each once and in order"));
+}
+
+TEST(TwoProcesses, InterchangeManyRoundsOfMoreBytesThanADoorbellCovers) {
+  EXPECT_THAT(InterchangeAlike("", "--iterations 12 --bytes 300001"),
+              BothSucceed("All 300001 bytes of 12 rounds verified; 900 completions, each once and in order"));
+}
+
+class FaultyFabric : public testing::TestWithParam<std::string> {};
+
+TEST_P(FaultyFabric, ChangesNoByteAndNoCompletion) {
+  EXPECT_THAT(InterchangeAlike(GetParam(), "--iterations 8 --bytes 100001"),
+              BothSucceed("All 100001 bytes of 8 rounds verified; 208 completions, each once and in order"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , FaultyFabric,
+    testing::Values("--fault drop:5%", "--fault duplicate:5%", "--fault reorder:5%", "--fault corrupt:5%",
+                    "--fault drop:2% --fault duplicate:2% --fault reorder:2% --fault corrupt:2%"),
+    [](const auto& faults) { return std::regex_replace(faults.param, std::regex("--fault |[^a-z]"), ""); });
+
+TEST(TwoProcesses, BothSayThatTheyDoNotAgree) {
+  const std::string output = Interchange({"", "--bytes 10"}, {"", "--bytes 11 --iterations 2"});
+  EXPECT_THAT(output,
+              HasSubstr("listener: The two sides do not agree: 1 rounds of 10 bytes here, 2 of 11 there."));
+  EXPECT_THAT(output,
+              HasSubstr("connector: The two sides do not agree: 2 rounds of 11 bytes here, 1 of 10 there."));
+  EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
+}
+
+TEST(TwoProcesses, OneWhoListensDoesNotWaitForEver) {
+  const std::string output = Interchange({"", "--timeout 2"}, {"--port-down all", ""});
+  EXPECT_THAT(output, HasSubstr("no port is active"));
+  EXPECT_THAT(output, HasSubstr("listener: Nobody connected to port "));
+  EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
+}
+
+TEST(TwoProcesses, FailWithinTheTimeoutWhereNothingArrives) {
+  const std::string output = Interchange({"--fault drop:100%", "--timeout 2"}, {"", "--timeout 2"});
+  EXPECT_THAT(output, HasSubstr("The interchange failed: "));
+  EXPECT_THAT(output, Not(HasSubstr("Success")));
+  EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
+}
+
+/// Two namespaces that a cable joins, while this lives: 10.78.0.1 and 10.78.0.2.
+class Namespaces {
+ public:
+  Namespaces() : first_("interchange" + std::to_string(getpid()) + "a"), second_(first_ + "b") {
+    error_ =
+        RunShell("set -e; ip netns add " + first_ + "; ip netns add " + second_ + "; ip -n " + first_ +
+                 " link add eth0 type veth peer name eth0 netns " + second_ + "; for i in 1:" + first_ +
+                 " 2:" + second_ +
+                 "; do n=${i#*:}; ip -n $n link set lo up; ip -n $n addr add 10.78.0.${i%%:*}/24 dev eth0;"
+                 " ip -n $n link set eth0 up; done")
+            .output;
+  }
+  ~Namespaces() { RunShell("ip netns del " + first_ + "; ip netns del " + second_); }
+
+  const std::string& error() const { return error_; }  // empty: they are there
+  Run In(bool first, const std::string& softhca, const std::string& options) const {
+    return {"--interface eth0 " + softhca, options, "ip netns exec " + (first ? first_ : second_)};
+  }
+
+ private:
+  std::string first_, second_, error_;
+};
+
+TEST(TwoProcesses, InterchangeBetweenTwoNetworkNamespaces) {
+  const Namespaces namespaces;
+  if (!namespaces.error().empty()) GTEST_SKIP() << "no network namespaces here: " << namespaces.error();
+  for (const char* faults :
+       {"", "--fault drop:5% --fault duplicate:2% --fault reorder:2% --fault corrupt:2%"}) {
+    const std::string options = "--iterations 4 --bytes 100001";
+    EXPECT_THAT(
+        Interchange(namespaces.In(true, faults, options), namespaces.In(false, faults, options), "10.78.0.1"),
+        BothSucceed("All 100001 bytes of 4 rounds verified; 104 completions, each once and in order"));
+  }
+}
+
+TEST(Meeting, IsReadFromBothForms) {
+  const Meeting port = Meeting::Parse("4000", true);
+  EXPECT_EQ(port.host + "|" + port.port, "|4000");
+  const Meeting here = Meeting::Parse("localhost:4000", true);
+  EXPECT_EQ(here.host + "|" + here.port, "localhost|4000");
+  const Meeting host = Meeting::Parse("gpu-7.example", false);
+  EXPECT_EQ(host.host + "|" + host.port, "gpu-7.example|" + Meeting().port);
+  const Meeting ipv6 = Meeting::Parse("[fe80::1%eth0]:4000", false);
+  EXPECT_EQ(ipv6.host + "|" + ipv6.port, "fe80::1%eth0|4000");
+}
+
+TEST(Meeting, IsRefusedInAnyOtherForm) {
+  for (const char* text : {"", ":", "host", "host:", "host:port", "fe80::1", "123456", ":4000"})
+    EXPECT_THROW(Meeting::Parse(text, true), std::invalid_argument) << text;
+  for (const char* text : {"", ":4000", "host:", "host:port", "fe80::1:4000"})
+    EXPECT_THROW(Meeting::Parse(text, false), std::invalid_argument) << text;
+}
+
+}  // namespace
