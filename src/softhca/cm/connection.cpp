@@ -43,7 +43,6 @@ bool Connection::Request(uint64_t service_id, const Offer& offer) {
   if (state_ != State::kIdle || remote_id()) return false;
   const DeviceConfig& device = route().hca->config();
   local_qpn_ = offer.qpn;
-  terms_.receive_psn = Psn(offer.psn);
   terms_.responder_resources = offer.responder_resources;
   terms_.initiator_depth = offer.initiator_depth;
   terms_.retry_count = offer.retry_count;
@@ -77,7 +76,6 @@ bool Connection::Request(uint64_t service_id, const Offer& offer) {
 bool Connection::Reply(const Offer& offer) {
   if (state_ != State::kReqReceived) return false;
   local_qpn_ = offer.qpn;
-  terms_.receive_psn = Psn(offer.psn);
   terms_.responder_resources = offer.responder_resources;
   terms_.initiator_depth = offer.initiator_depth;
   Rep rep{.local_id = local_id(),

@@ -25,7 +25,6 @@ struct Offer {
 struct Terms {
   uint32_t remote_qpn = 0;
   uint32_t send_psn = 0;
-  uint32_t receive_psn = 0;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t retry_count = 0;

@@ -14,5 +14,17 @@ inline constexpr const char* kBoard = "SOFTHCA_CX7";
 
 inline constexpr uint32_t kUverbsMajor = 231;
 inline constexpr uint32_t kUverbsFirstMinor = 192;
+inline constexpr uint32_t kMiscMajor = 10;
+inline constexpr uint32_t kRdmaCmMinor = 58;
+
+/// The numbers of a character device; none if the major one is 0.
+struct DeviceNode {
+  uint32_t major = 0, minor = 0;
+  explicit operator bool() const { return major != 0; }
+  friend constexpr bool operator==(const DeviceNode&, const DeviceNode&) = default;
+};
+
+constexpr DeviceNode UverbsNode(uint32_t device) { return {kUverbsMajor, kUverbsFirstMinor + device}; }
+inline constexpr DeviceNode kRdmaCmNode{kMiscMajor, kRdmaCmMinor};
 
 }  // namespace softhca::identity

@@ -14,9 +14,9 @@ namespace softhca::uverbs {
 namespace {
 
 template <class Status>
-void ShowCharacterDevice(Status* status, int device) {
+void ShowCharacterDevice(Status* status, const identity::DeviceNode& node) {
   status->st_mode = S_IFCHR | 0666;
-  status->st_rdev = makedev(identity::kUverbsMajor, identity::kUverbsFirstMinor + device);
+  status->st_rdev = makedev(node.major, node.minor);
   status->st_size = 0;
 }
 
@@ -25,22 +25,22 @@ template <class Status, class Look>
 int StatPath(const char* path, Status* status, Look look) {
   const RedirectedPath redirected(path);
   const int result = look(static_cast<const char*>(redirected));
-  if (result == 0 && redirected.device() >= 0) ShowCharacterDevice(status, redirected.device());
+  if (result == 0 && redirected.node()) ShowCharacterDevice(status, redirected.node());
   return result;
 }
 
 template <class Status>
-int StatFile(int result, Status* status) {
-  if (result == 0 && status->st_size == kDeviceFileBytes) {
-    const int device = DeviceOfFile({status->st_dev, status->st_ino});
-    if (device >= 0) ShowCharacterDevice(status, device);
+int StatFile(int fd, int result, Status* status) {
+  if (result == 0 && (status->st_size == kDeviceFileBytes || (S_ISFIFO(status->st_mode) && MayBeOurs(fd)))) {
+    const identity::DeviceNode node = NodeOfFile({status->st_dev, status->st_ino});
+    if (node) ShowCharacterDevice(status, node);
   }
   return result;
 }
 
 int OpenPath(int folder, const char* path, int flags, mode_t mode) {
   const RedirectedPath redirected(path);
-  if (redirected.device() >= 0) return OpenDevice(static_cast<uint32_t>(redirected.device()), flags);
+  if (redirected.node()) return OpenNode(redirected.node(), flags);
   return Real().openat(folder, redirected, flags, mode);
 }
 
@@ -184,23 +184,24 @@ int __lxstat64(int version, const char* path, struct stat64* status) noexcept {
 int statx(int folder, const char* path, int flags, unsigned mask, struct statx* status) noexcept {
   const RedirectedPath redirected(path);
   const int result = Real().statx(folder, redirected, flags, mask, status);
-  if (result == 0 && redirected.device() >= 0) {
+  if (result == 0 && redirected.node()) {
     status->stx_mode = S_IFCHR | 0666;
-    status->stx_rdev_major = softhca::identity::kUverbsMajor;
-    status->stx_rdev_minor =
-        softhca::identity::kUverbsFirstMinor + static_cast<uint32_t>(redirected.device());
+    status->stx_rdev_major = redirected.node().major;
+    status->stx_rdev_minor = redirected.node().minor;
     status->stx_size = 0;
   }
   return result;
 }
 
-int fstat(int fd, struct stat* status) noexcept { return StatFile(Real().fstat(fd, status), status); }
-int fstat64(int fd, struct stat64* status) noexcept { return StatFile(Real().fstat64(fd, status), status); }
+int fstat(int fd, struct stat* status) noexcept { return StatFile(fd, Real().fstat(fd, status), status); }
+int fstat64(int fd, struct stat64* status) noexcept {
+  return StatFile(fd, Real().fstat64(fd, status), status);
+}
 int __fxstat(int version, int fd, struct stat* status) noexcept {
-  return StatFile(Real().fxstat(version, fd, status), status);
+  return StatFile(fd, Real().fxstat(version, fd, status), status);
 }
 int __fxstat64(int version, int fd, struct stat64* status) noexcept {
-  return StatFile(Real().fxstat64(version, fd, status), status);
+  return StatFile(fd, Real().fxstat64(version, fd, status), status);
 }
 
 #pragma GCC visibility pop

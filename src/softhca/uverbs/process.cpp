@@ -17,6 +17,8 @@
 #include <system_error>
 #include <vector>
 
+#include "ucma/commands.hpp"
+#include "ucma/device.hpp"
 #include "uverbs/context.hpp"
 #include "uverbs/make_network.hpp"
 #include "uverbs/method.hpp"
@@ -36,6 +38,8 @@ struct Process {
   WireNetwork* network = nullptr;  // the engine's
   std::mutex mutex;
   std::map<FileId, std::shared_ptr<Context>> contexts;
+  std::unique_ptr<ucma::Device> connection_manager;  // null until it is opened
+  std::map<FileId, std::shared_ptr<ucma::File>> event_channels;
 };
 
 std::atomic<Process*> g_process{nullptr};
@@ -112,13 +116,23 @@ std::shared_ptr<Context> FindContext(FileId file) {
   return found == process->contexts.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<ucma::File> FindEventChannel(FileId file) {
+  Process* const process = Current();
+  if (process == nullptr) return nullptr;
+  const std::lock_guard lock(process->mutex);
+  const auto found = process->event_channels.find(file);
+  return found == process->event_channels.end() ? nullptr : found->second;
+}
+
 void AtProcessExit() {
   Process* const process = Current();
   if (process == nullptr) return;
   process->engine->Stop();
-  if (process->watchers == nullptr) return;
+  if (process->watchers == nullptr && process->connection_manager == nullptr) return;
   // A signal handler that interrupted a command may have called exit(): then its lock is never released.
   const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
+  if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
+  if (process->watchers == nullptr) return;
   if (!lock.owns_lock()) {
     std::fputs("softhca: no counts and no end of the trace: a command is still running\n", stderr);
     return;
@@ -146,7 +160,22 @@ uint32_t CountDescriptors(FileId file) {
   return count;
 }
 
+void ForgetEventChannel(Process& process, FileId file) {
+  if (CountDescriptors(file) > kOwnPipeEnds) return;
+  std::shared_ptr<ucma::File> channel;
+  {
+    const std::lock_guard lock(process.mutex);
+    const auto found = process.event_channels.find(file);
+    if (found == process.event_channels.end()) return;
+    channel = std::move(found->second);
+    process.event_channels.erase(found);
+  }
+  const auto lock = process.engine->Pause();
+  process.connection_manager->Close(*channel);
+}
+
 void ForgetFile(Process& process, FileId file) {
+  if (FindEventChannel(file) != nullptr) return ForgetEventChannel(process, file);
   std::vector<std::shared_ptr<Context>> contexts;
   {
     const std::lock_guard lock(process.mutex);
@@ -165,11 +194,12 @@ void ForgetFile(Process& process, FileId file) {
   }
 }
 
-void Report(const Context& context, const char* command, int error, const char* why) {
-  // Two are answers rather than refusals: an empty table entry, and rdma-core's probe for write commands.
-  if (context.hca().observer() == nullptr || error == ENODATA || error == ENOSPC) return;
-  const auto lock = context.engine().Pause();
-  context.hca().observer()->OnRefusal(context.hca(), command, strerrorname_np(error), why);
+void Report(Engine& engine, const Hca& hca, const char* command, int error, const char* why) {
+  // Some are answers rather than refusals: an empty table entry, rdma-core's probe for write commands, no
+  // event.
+  if (hca.observer() == nullptr || error == ENODATA || error == ENOSPC || error == EAGAIN) return;
+  const auto lock = engine.Pause();
+  hca.observer()->OnRefusal(hca, command, strerrorname_np(error), why);
 }
 
 /// The program calls from C: exceptions end here.
@@ -198,6 +228,22 @@ int MakeFile(Process& process, uint32_t device, int flags) {
   return fd;
 }
 
+int MakeEventChannel(Process& process, int flags) {
+  auto channel = std::make_shared<ucma::File>(flags);
+  const int fd = channel->descriptor();
+  try {
+    const std::lock_guard lock(process.mutex);
+    if (process.connection_manager == nullptr)
+      process.connection_manager = std::make_unique<ucma::Device>(*process.engine, *process.network);
+    process.event_channels.emplace(channel->id(), channel);
+  } catch (const std::exception&) {
+    Real().close(fd);
+    throw;
+  }
+  AddHint(fd);
+  return fd;
+}
+
 }  // namespace
 
 bool MayBeOurs(int fd) { return g_hints.Has(fd); }
@@ -208,12 +254,11 @@ FileId Identify(int fd) {
   return Real().fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
 }
 
-int OpenDevice(uint32_t device, int flags) {
-  if (device >= LaunchSettings()->devices) {
-    errno = ENOENT;
-    return -1;
-  }
+int OpenNode(const identity::DeviceNode& node, int flags) {
   try {
+    if (node == identity::kRdmaCmNode) return MakeEventChannel(MakeProcess(), flags);
+    const uint32_t device = node.minor - identity::kUverbsFirstMinor;
+    if (device >= LaunchSettings()->devices) throw Errno(ENOENT, "there is no such device");
     return MakeFile(MakeProcess(), device, flags);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
@@ -232,9 +277,9 @@ WireNetwork* ProcessNetwork() {
   return process == nullptr ? nullptr : process->network;
 }
 
-int DeviceOfFile(FileId file) {
-  const auto context = FindContext(file);
-  return context == nullptr ? -1 : static_cast<int>(context->device());
+identity::DeviceNode NodeOfFile(FileId file) {
+  if (const auto context = FindContext(file)) return identity::UverbsNode(context->device());
+  return FindEventChannel(file) != nullptr ? identity::kRdmaCmNode : identity::DeviceNode{};
 }
 
 int RunIoctl(int fd, void* header) {
@@ -251,7 +296,23 @@ int RunIoctl(int fd, void* header) {
     return 0;
   } catch (const std::exception& error) {
     const int value = ErrnoOf(error);
-    Report(*context, name, value, error.what());
+    Report(context->engine(), context->hca(), name, value, error.what());
+    return value;
+  }
+}
+
+int RunWrite(int fd, const void* data, size_t bytes) {
+  const std::shared_ptr<ucma::File> channel = FindEventChannel(Identify(fd));
+  if (channel == nullptr) return kNotOurs;
+  AddHint(fd);  // a duplicate was not opened here
+  const auto address = reinterpret_cast<uint64_t>(data);
+  try {
+    ucma::RunCommand(*Current()->connection_manager, *channel, fd, address, bytes);
+    return 0;
+  } catch (const std::exception& error) {
+    const int value = ErrnoOf(error);
+    Engine& engine = *Current()->engine;
+    Report(engine, *engine.devices().front(), ucma::CommandName(address, bytes), value, error.what());
     return value;
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/engine.hpp"
+#include "uverbs/identity.hpp"
 #include "wire/wire_network.hpp"
 
 /// What the hooks need to know, and what they hand over, of the devices in this process.
@@ -28,10 +29,11 @@ bool MayBeOurs(int fd);
 /// Remembers a descriptor that is handed to the program.
 void AddHint(int fd);
 
-/// Opens a device; the first time in a process, and in each forked child, this makes the devices.
+/// Opens a device or the connection manager; the first time in a process, and in each forked child, this makes
+/// the devices.
 ///
 /// @return  a descriptor; -1 with errno, ENOENT if there is no such device
-int OpenDevice(uint32_t device, int flags);
+int OpenNode(const identity::DeviceNode& node, int flags);
 
 /// The hardware of this process; null as long as no device was opened.
 Engine* ProcessEngine();
@@ -39,8 +41,8 @@ Engine* ProcessEngine();
 /// What connects it to its peers, under the engine's lock; null as long as no device was opened.
 WireNetwork* ProcessNetwork();
 
-/// The device that a descriptor from OpenDevice() is for; negative: another file.
-int DeviceOfFile(FileId file);
+/// The device that a descriptor from OpenNode() is for.
+identity::DeviceNode NodeOfFile(FileId file);
 
 inline constexpr int kNotOurs = -1;
 
@@ -48,6 +50,11 @@ inline constexpr int kNotOurs = -1;
 ///
 /// @return  0, an errno, or kNotOurs
 int RunIoctl(int fd, void* header);
+
+/// Executes what is written to the connection manager.
+///
+/// @return  0, an errno, or kNotOurs
+int RunWrite(int fd, const void* data, size_t bytes);
 
 /// Closes a descriptor; with the last one of a device go the objects that were made through it.
 int CloseOurs(int fd);

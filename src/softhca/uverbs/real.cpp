@@ -47,6 +47,7 @@ RealFunctions ResolveAll() {
   Resolve(real.stat, "stat");
   Resolve(real.stat64, "stat64");
   Resolve(real.statx, "statx");
+  Resolve(real.write, "write");
   Resolve(real.xstat, "__xstat");
   Resolve(real.xstat64, "__xstat64");
   return real;

@@ -70,6 +70,7 @@ struct RealFunctions {
   decltype(&::stat) stat;
   decltype(&::stat64) stat64;
   decltype(&::statx) statx;
+  decltype(&::write) write;
   decltype(&::__xstat) xstat;
   decltype(&::__xstat64) xstat64;
 };

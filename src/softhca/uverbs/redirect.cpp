@@ -14,9 +14,11 @@ namespace {
 
 constexpr std::string_view kSys = "/sys";
 constexpr std::string_view kNodes = "/dev/infiniband";
-constexpr std::string_view kNode = "/dev/infiniband/uverbs";
+constexpr std::string_view kUverbs = "/dev/infiniband/uverbs";
+constexpr std::string_view kRdmaCm = "/dev/infiniband/rdma_cm";
 constexpr std::string_view kPlaces[] = {
     "/sys/class/infiniband",  // and its kin: infiniband_verbs, infiniband_mad
+    "/sys/class/misc/rdma_cm",
     "/sys/devices/pcica7e:",  // identity::kPciDomain
     "/sys/bus/pci/devices/ca7e:",
 };
@@ -25,12 +27,14 @@ bool StartsWith(const char* path, std::string_view prefix) {
   return std::strncmp(path, prefix.data(), prefix.size()) == 0;
 }
 
-int DeviceNumber(const char* path) {
-  if (!StartsWith(path, kNode)) return -1;
-  const char* const digits = path + kNode.size();
+identity::DeviceNode NodeOf(const char* path) {
+  if (path == kRdmaCm) return identity::kRdmaCmNode;
+  if (!StartsWith(path, kUverbs)) return {};
+  const char* const digits = path + kUverbs.size();
   char* end = nullptr;
   const long number = std::strtol(digits, &end, 10);
-  return *digits < '0' || *digits > '9' || *end != '\0' || number > INT_MAX ? -1 : static_cast<int>(number);
+  if (*digits < '0' || *digits > '9' || *end != '\0' || number > INT_MAX) return {};
+  return identity::UverbsNode(static_cast<uint32_t>(number));
 }
 
 /// How much of a path is the launcher's tree, which SYSFS_PATH has named to the program; 0: it is elsewhere.
@@ -53,7 +57,7 @@ RedirectedPath::RedirectedPath(const char* path) : path_(path) {
   if (skip == 0 && !node) return;
   const Settings* const settings = OwnSettings();
   if (settings == nullptr) return;
-  device_ = DeviceNumber(path);
+  node_ = NodeOf(path);
   const char* const below = path + skip;
   const int length = std::snprintf(buffer_, sizeof buffer_, "%s%s", settings->tree.c_str(), below);
   if (length > 0 && static_cast<size_t>(length) < sizeof buffer_) path_ = buffer_;

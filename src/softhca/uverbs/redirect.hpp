@@ -2,6 +2,8 @@
 
 #include <climits>
 
+#include "uverbs/identity.hpp"
+
 namespace softhca::uverbs {
 
 /// A path, or what stands in for it in the launcher's tree if it leads to where HCAs are found.
@@ -12,8 +14,8 @@ class RedirectedPath {
   explicit RedirectedPath(const char* path);
 
   operator const char*() const { return path_; }  // NOLINT(google-explicit-constructor): it is a path
-  /// Number of the device whose node in /dev this is; negative: none.
-  int device() const { return device_; }
+  /// The device whose node in /dev this is.
+  const identity::DeviceNode& node() const { return node_; }
   /// Makes of a path in the tree, if that is where this one leads, the one that it stands in for.
   ///
   /// @param resolved  may be null
@@ -21,7 +23,7 @@ class RedirectedPath {
 
  private:
   const char* path_;
-  int device_ = -1;
+  identity::DeviceNode node_;
   char buffer_[PATH_MAX];  // left uninitialised for all other paths
 };
 

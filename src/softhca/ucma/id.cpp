@@ -1,0 +1,369 @@
+#include "ucma/id.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "ucma/device.hpp"
+#include "uverbs/errors.hpp"
+#include "wire/frame.hpp"
+
+namespace softhca::ucma {
+namespace {
+
+using uverbs::Errno;
+
+constexpr uint32_t kMostWaiting = 1024;
+constexpr size_t kHeader = cm::IpHeader::kBytes;
+constexpr uint32_t kDatagramQkey = 0x01234567;  ///< what librdmacm calls RDMA_UDP_QKEY
+
+[[noreturn]] void Refuse(const char* why) { throw Errno(EINVAL, why); }
+
+cm::IpAddress ToIpAddress(const Gid& gid) {
+  cm::IpAddress ip = gid;
+  if (IsIpv4(gid)) std::fill_n(ip.begin(), 12, uint8_t{0});
+  return ip;
+}
+
+Gid ToGid(const cm::IpAddress& ip, bool ipv6) {
+  Gid gid = ip;
+  if (!ipv6) gid[10] = gid[11] = 0xff;
+  return gid;
+}
+
+/// The program's private data, after the addresses where `route` is given.
+std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& wish, size_t most, const cm::Route* route,
+                                 uint16_t port) {
+  const size_t start = route != nullptr ? kHeader : 0;
+  if (start + wish.private_data_len > most)
+    Refuse("there is more private data than the message has room for");
+  std::vector<uint8_t> data(start + wish.private_data_len);
+  std::copy_n(wish.private_data, wish.private_data_len, data.begin() + static_cast<ptrdiff_t>(start));
+  if (route != nullptr) {
+    cm::Write({.ipv6 = !IsIpv4(route->source()),
+               .source_port = port,
+               .source = ToIpAddress(route->source()),
+               .destination = ToIpAddress(route->destination)},
+              data);
+  }
+  return data;
+}
+
+cm::Offer ToOffer(const rdma_ucm_conn_param& wish, uint32_t psn, std::span<const uint8_t> private_data) {
+  constexpr uint8_t kMostRetries = 7;
+  return {.qpn = wish.qp_num,
+          .psn = psn,
+          .responder_resources = wish.responder_resources,
+          .initiator_depth = wish.initiator_depth,
+          .retry_count = std::min(wish.retry_count, kMostRetries),
+          .rnr_retry_count = std::min(wish.rnr_retry_count, kMostRetries),
+          .flow_control = wish.flow_control != 0,
+          .srq = wish.srq != 0,
+          .private_data = private_data};
+}
+
+EventKind KindOf(cm::Event::Kind kind) {
+  using Kind = cm::Event::Kind;
+  switch (kind) {
+    case Kind::kReply:
+      return EventKind::kConnectResponse;
+    case Kind::kEstablished:
+      return EventKind::kEstablished;
+    case Kind::kRejected:
+      return EventKind::kRejected;
+    case Kind::kUnreachable:
+      return EventKind::kUnreachable;
+    case Kind::kDisconnected:
+      return EventKind::kDisconnected;
+    default:
+      return EventKind::kTimewaitExit;
+  }
+}
+
+uint32_t RandomPsn() {
+  static thread_local std::mt19937 random{std::random_device{}()};
+  return static_cast<uint32_t>(random()) & 0xffffff;
+}
+
+}  // namespace
+
+Id::Id(const Config& config) : config_(config), psn_(RandomPsn()) {}
+
+Id::~Id() {
+  cm::ConnectionManager& manager = config_.device->manager();
+  if (connection_ != nullptr) manager.Release(*connection_);
+  if (query_ != nullptr) manager.Release(*query_);
+  manager.StopListening(*this);
+}
+
+std::optional<Gid> Id::OwnGid() const {
+  if (!local_ || !route_ || local_->ip != route_->source()) return {};
+  return local_->ip;
+}
+
+void Id::Bind(const IpPort& address) {
+  if (state_ != State::kIdle) Refuse("the id has an address already");
+  const auto own = FindOwn(config_.device->devices(), address);
+  if (!own) throw Errno(EADDRNOTAVAIL, "no port of a device that is up has that address");
+  local_ = address;
+  if (!address.IsWildcard()) route_ = own;
+  if (address.port == 0) {
+    claim_ = PortClaim::TakeAny(config_.space, OwnGid());
+  } else if (auto claim = PortClaim::Take(config_.space, address.port, OwnGid())) {
+    claim_ = std::move(*claim);
+  } else if (!reuses_address_) {
+    local_.reset();
+    route_.reset();
+    throw Errno(EADDRINUSE, "port " + std::to_string(address.port) + " is taken");
+  }
+  if (claim_.port() != 0) local_->port = claim_.port();
+  state_ = State::kBound;
+}
+
+void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination) {
+  if (source && state_ == State::kIdle) Bind(*source);
+  if (state_ != State::kIdle && state_ != State::kBound) Refuse("the id has a destination already");
+  const Devices& devices = config_.device->devices();
+  route_ = FindRoute(devices, route_, FindPeer(devices, config_.space, destination));
+  if (!route_) throw Errno(ENODEV, "no port of a device that is up leads to that address");
+  local_ = {route_->source(), local_ ? local_->port : EphemeralPort()};
+  remote_ = destination;
+  state_ = State::kAddressResolved;
+  Tell(MakeEvent(EventKind::kAddressResolved, 0));
+}
+
+void Id::ResolveRoute() {
+  if (state_ != State::kAddressResolved) Refuse("the id's destination is not resolved");
+  state_ = State::kRouteResolved;
+  Tell(MakeEvent(EventKind::kRouteResolved, 0));
+}
+
+void Id::Listen(uint32_t backlog) {
+  constexpr Gid kAny{};
+  if (state_ == State::kIdle) Bind({kAny});
+  if (state_ != State::kBound) Refuse("the id has another use already");
+  if (claim_.port() == 0) throw Errno(EADDRINUSE, "port " + std::to_string(local_->port) + " is taken");
+  const auto gid = OwnGid();
+  if (!gid) {
+    const auto own = FindOwn(config_.device->devices(), {kAny});
+    announcement_ = Announce(config_.space, local_->port, own->source());
+  }
+  config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
+  backlog_ = backlog == 0 ? kMostWaiting : std::min(backlog, kMostWaiting);
+  state_ = State::kListening;
+}
+
+void Id::Connect(const rdma_ucm_conn_param& wish) {
+  if (state_ != State::kRouteResolved) Refuse("the id's route is not resolved");
+  cm::ConnectionManager& manager = config_.device->manager();
+  const uint64_t service = ServiceId(config_.space, remote_->port);
+  const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);
+  const auto private_data = PrivateData(wish, room, &*route_, local_->port);
+  state_ = State::kConnecting;
+  if (IsDatagram()) {
+    query_ = &manager.MakeQuery(*route_);
+    query_->set_user(this);
+    query_->Ask(service, private_data);
+  } else {
+    connection_ = &manager.MakeConnection(*route_);
+    connection_->set_user(this);
+    connection_->Request(service, ToOffer(wish, psn_, private_data));
+  }
+}
+
+void Id::Accept(const rdma_ucm_conn_param& wish, uint64_t uid) {
+  bool fits = false;
+  if (query_ != nullptr) {
+    const auto private_data = PrivateData(wish, sizeof(cm::SidrRep::private_data), nullptr, 0);
+    const uint32_t qkey = wish.qkey != 0 ? wish.qkey : kDatagramQkey;
+    fits = query_->Answer(cm::SidrStatus::kValid, wish.qp_num, qkey, private_data);
+  } else if (connection_ != nullptr && wish.valid == 0) {
+    fits = connection_->Confirm();
+  } else if (connection_ != nullptr) {
+    const auto private_data = PrivateData(wish, sizeof(cm::Rep::private_data), nullptr, 0);
+    fits = connection_->Reply(ToOffer(wish, psn_, private_data));
+  }
+  if (!fits) Refuse("there is nothing to accept");
+  if (wish.valid != 0) config_.uid = uid;
+}
+
+void Id::Reject(const rdma_ucm_reject& wish) {
+  constexpr auto kConsumer = static_cast<uint16_t>(cm::RejectReason::kConsumer);
+  const std::span private_data(wish.private_data, wish.private_data_len);
+  const size_t room = query_ != nullptr ? sizeof(cm::SidrRep::private_data) : sizeof(cm::Rej::private_data);
+  if (private_data.size() > room) Refuse("there is more private data than the message has room for");
+  const bool fits =
+      query_ != nullptr
+          ? query_->Answer(cm::SidrStatus::kRejected, 0, 0, private_data)
+          : connection_ != nullptr &&
+                connection_->Reject(wish.reason != 0 ? uint16_t{wish.reason} : kConsumer, private_data);
+  if (!fits) Refuse("there is nothing to reject");
+}
+
+void Id::Disconnect() {
+  if (connection_ == nullptr || !connection_->Disconnect()) Refuse("there is no connection to end");
+}
+
+void Id::NoteEstablished() {
+  if (connection_ == nullptr || !connection_->NoteEstablished()) Refuse("there is no connection");
+}
+
+void Id::CountEvent(const Event& event) {
+  ++events_reported_;
+  if (event.request != 0) ++backlog_;
+}
+
+Event Id::MakeEvent(EventKind kind, int32_t status) const {
+  Event event{.id = config_.number};
+  event.response.uid = config_.uid;
+  event.response.id = config_.number;
+  event.response.event = static_cast<uint32_t>(kind);
+  event.response.status = static_cast<uint32_t>(status);
+  return event;
+}
+
+void Id::Tell(const Event& event) {
+  if (config_.uid != 0) config_.file->Push(event);
+}
+
+void Id::OnEvent(const cm::Event& event) {
+  using Kind = cm::Event::Kind;
+  Event told = MakeEvent(KindOf(event.kind), event.status);
+  const bool speaks = event.kind == Kind::kReply || event.kind == Kind::kRejected || query_ != nullptr;
+  Describe(told.response, speaks ? event.private_data : std::span<const uint8_t>{});
+  Tell(told);
+}
+
+bool Id::OnRequest(cm::Connection& connection, const cm::Req& req) {
+  return !IsDatagram() && TakeRequest(connection, req.private_data);
+}
+
+bool Id::OnRequest(cm::ServiceQuery& query, const cm::SidrReq& req) {
+  return IsDatagram() && TakeRequest(query, req.private_data);
+}
+
+bool Id::TakeRequest(cm::Exchange& exchange, std::span<const uint8_t> private_data) {
+  const auto header = cm::ReadIpHeader(private_data);
+  if (!header || backlog_ == 0) return false;
+  --backlog_;
+  Id& request = config_.device->MakeId(*config_.file, 0, config_.space);
+  request.state_ = State::kConnecting;
+  request.route_ = exchange.route();
+  request.local_ = {ToGid(header->destination, header->ipv6), local_->port};
+  request.remote_ = {ToGid(header->source, header->ipv6), header->source_port};
+  request.connection_ = dynamic_cast<cm::Connection*>(&exchange);
+  request.query_ = dynamic_cast<cm::ServiceQuery*>(&exchange);
+  exchange.set_user(&request);
+  Event told = MakeEvent(EventKind::kConnectRequest, 0);
+  told.request = request.number();
+  told.response.id = request.number();
+  request.Describe(told.response, private_data.subspan(kHeader));
+  Tell(told);
+  return true;
+}
+
+void Id::Describe(rdma_ucm_event_resp& response, std::span<const uint8_t> private_data) const {
+  if (query_ != nullptr) {
+    rdma_ucm_ud_param& ud = response.param.ud;
+    ud.qp_num = query_->qpn();
+    ud.qkey = query_->qkey();
+    Describe(ud.ah_attr);
+    std::copy(private_data.begin(), private_data.end(), ud.private_data);
+    ud.private_data_len = static_cast<uint8_t>(private_data.size());
+    return;
+  }
+  const cm::Terms& terms = connection_->terms();
+  rdma_ucm_conn_param& conn = response.param.conn;
+  conn.qp_num = terms.remote_qpn;
+  conn.srq = terms.peer_has_srq;
+  conn.responder_resources = terms.responder_resources;
+  conn.initiator_depth = terms.initiator_depth;
+  conn.flow_control = terms.flow_control;
+  conn.retry_count = terms.retry_count;
+  conn.rnr_retry_count = terms.rnr_retry_count;
+  std::copy(private_data.begin(), private_data.end(), conn.private_data);
+  conn.private_data_len = static_cast<uint8_t>(private_data.size());
+}
+
+void Id::Describe(ib_uverbs_ah_attr& path) const {
+  constexpr uint8_t kHopLimit = 64;
+  path.is_global = 1;
+  path.port_num = route_->port;
+  std::copy(route_->destination.begin(), route_->destination.end(), path.grh.dgid);
+  path.grh.sgid_index = route_->gid_index;
+  path.grh.hop_limit = kHopLimit;
+  path.grh.traffic_class = traffic_class_;
+}
+
+ib_uverbs_qp_attr Id::QueuePairAttributes(uint32_t state) const {
+  if (!route_) Refuse("the id has no device yet");
+  ib_uverbs_qp_attr attributes{};
+  attributes.qp_state = state;
+  attributes.qp_attr_mask = IBV_QP_STATE;
+  attributes.port_num = route_->port;
+  if (state == IBV_QPS_INIT) {
+    attributes.qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    attributes.qp_attr_mask |= IsDatagram() ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+    attributes.qkey = kDatagramQkey;
+    if (connection_ != nullptr) {
+      attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+      if (connection_->terms().responder_resources != 0)
+        attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    }
+    return attributes;
+  }
+  if (connection_ == nullptr) Refuse("there is no connection whose attributes a queue pair could have");
+  const cm::Terms& terms = connection_->terms();
+  if (state == IBV_QPS_RTR) {
+    attributes.qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    Describe(attributes.ah_attr);
+    attributes.path_mtu = static_cast<uint32_t>(terms.mtu);
+    attributes.dest_qp_num = terms.remote_qpn;
+    attributes.rq_psn = psn_;
+    attributes.max_dest_rd_atomic = terms.responder_resources;
+  } else if (state == IBV_QPS_RTS) {
+    attributes.qp_attr_mask |=
+        IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    attributes.sq_psn = terms.send_psn;
+    attributes.timeout = ack_timeout_.value_or(terms.ack_timeout);
+    attributes.retry_cnt = terms.retry_count;
+    attributes.rnr_retry = terms.rnr_retry_count;
+    attributes.max_rd_atomic = terms.initiator_depth;
+  } else {
+    Refuse("connections know no such state of queue pairs");
+  }
+  return attributes;
+}
+
+rdma_ucm_query_route_resp Id::Describe() const {
+  rdma_ucm_query_route_resp answer{};
+  if (local_) WriteIpPort(*local_, &answer.src_addr);
+  if (remote_) WriteIpPort(*remote_, &answer.dst_addr);
+  if (!route_) return answer;
+  const DeviceConfig& device = route_->hca->config();
+  answer.node_guid = mlx5::ToBe64(device.guid).raw;
+  answer.port_num = route_->port;
+  ib_user_path_rec& path = answer.ib_route[0];
+  std::copy_n(route_->source().begin(), sizeof path.sgid, path.sgid);
+  std::copy_n(route_->destination.begin(), sizeof path.dgid, path.dgid);
+  path.pkey = 0xffff;
+  if (state_ != State::kRouteResolved && state_ != State::kConnecting) return answer;
+  answer.num_paths = 1;
+  constexpr uint8_t kExactly = 2, kRate400Gbps = 21, kPacketLifetime = 14;
+  path.reversible = 1;
+  path.hop_limit = 64;
+  path.traffic_class = traffic_class_;
+  path.numb_path = 1;
+  path.mtu_selector = kExactly;
+  path.mtu = static_cast<uint32_t>(device.mtu);
+  path.rate_selector = kExactly;
+  path.rate = kRate400Gbps;
+  path.packet_life_time_selector = kExactly;
+  path.packet_life_time = kPacketLifetime;
+  return answer;
+}
+
+}  // namespace softhca::ucma

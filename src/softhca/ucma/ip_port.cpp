@@ -1,0 +1,66 @@
+#include "ucma/ip_port.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "uverbs/errors.hpp"
+#include "wire/frame.hpp"
+#include "wire/media/socket.hpp"
+
+namespace softhca::ucma {
+namespace {
+
+Descriptor DatagramSocket(const SocketAddress& address) {
+  return Descriptor(socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
+}  // namespace
+
+bool IpPort::IsWildcard() const {
+  Gid ipv4{};
+  ipv4[10] = ipv4[11] = 0xff;
+  return ip == Gid{} || ip == ipv4;
+}
+
+bool IpPort::IsLoopback() const {
+  Gid ipv6{};
+  ipv6.back() = 1;
+  return ip == ipv6 || (IsIpv4(ip) && ip[12] == 127);
+}
+
+IpPort ReadIpPort(const void* address, size_t bytes) {
+  using uverbs::Errno;
+  SocketAddress copy{};
+  std::memcpy(&copy.any, address, std::min(bytes, sizeof(sockaddr_in6)));
+  const bool ipv4 = copy.any.sa_family == AF_INET;
+  if (!ipv4 && copy.any.sa_family != AF_INET6)
+    throw Errno(EAFNOSUPPORT, "the address is neither of IPv4 nor of IPv6");
+  copy.bytes = ipv4 ? sizeof copy.v4 : sizeof copy.v6;
+  if (bytes < copy.bytes) throw Errno(EINVAL, "the address is cut short");
+  return {ToGid(copy), ntohs(ipv4 ? copy.v4.sin_port : copy.v6.sin6_port)};
+}
+
+size_t WriteIpPort(const IpPort& from, void* to) {
+  const SocketAddress address = ToSocketAddress(from.ip, from.port);
+  std::memcpy(to, &address.any, address.bytes);
+  return address.bytes;
+}
+
+bool IsOfThisHost(const IpPort& address) {
+  if (address.IsWildcard() || address.IsLoopback()) return true;
+  const SocketAddress name = ToSocketAddress(address.ip, 0);
+  return bind(DatagramSocket(name).get(), &name.any, name.bytes) == 0;
+}
+
+std::optional<Gid> SourceTowards(const Gid& destination) {
+  constexpr uint16_t kAnyPort = 9;  // nothing is sent
+  SocketAddress name = ToSocketAddress(destination, kAnyPort);
+  const Descriptor socket = DatagramSocket(name);
+  if (connect(socket.get(), &name.any, name.bytes) != 0) return {};
+  if (getsockname(socket.get(), &name.any, &name.bytes) != 0) return {};
+  return ToGid(name);
+}
+
+}  // namespace softhca::ucma

@@ -1,0 +1,58 @@
+#include "ucma/routing.hpp"
+
+#include "ucma/host_ports.hpp"
+#include "wire/frame.hpp"
+
+namespace softhca::ucma {
+namespace {
+
+/// Calls `take` with every GID that RoCE v2 packets of ports that are up may come from, until it takes one.
+template <class Take>
+std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
+  for (const auto& hca : devices) {
+    if (hca->config().link != mlx5::PortType::kEthernet) continue;
+    for (uint8_t port = 1; port <= hca->config().ports.size(); ++port) {
+      const PortConfig& config = hca->config().ports[port - 1u];
+      for (uint8_t i = 0; config.up && i < config.gids.size(); ++i) {
+        const GidEntry& entry = config.gids[i];
+        if (entry.version == mlx5::RoceVersion::kV2 && take(entry.gid)) return cm::Route{hca.get(), port, i};
+      }
+    }
+  }
+  return {};
+}
+
+/// Whether the address is of those that processes on this host are given.
+bool IsOfAProcess(const Gid& gid) { return IsIpv4(gid) && gid[12] == 127 && gid[13] == 83; }
+
+}  // namespace
+
+std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address) {
+  auto found = FindGid(devices, [&](const Gid& gid) { return gid == address.ip; });
+  if (!found && !IsOfAProcess(address.ip) && IsOfThisHost(address))
+    found = FindGid(devices, [](const Gid& gid) { return IsIpv4(gid); });
+  return found;
+}
+
+std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<cm::Route>& source,
+                                   const Gid& destination) {
+  auto found = source;
+  if (!found) {
+    const auto preferred = SourceTowards(destination);
+    found = FindGid(devices, [&](const Gid& gid) { return gid == preferred; });
+  }
+  if (!found || IsIpv4(found->source()) != IsIpv4(destination))
+    found = FindGid(devices, [&](const Gid& gid) { return IsIpv4(gid) == IsIpv4(destination); });
+  if (found) found->destination = destination;
+  return found;
+}
+
+Gid FindPeer(const Devices& devices, cm::PortSpace space, const IpPort& address) {
+  if (IsOfAProcess(address.ip) || !IsOfThisHost(address)) return address.ip;
+  if (const auto listener = FindAnnounced(space, address.port)) return *listener;
+  // Nobody listens: this process says so itself.
+  const auto own = FindOwn(devices, address);
+  return own ? own->source() : address.ip;
+}
+
+}  // namespace softhca::ucma

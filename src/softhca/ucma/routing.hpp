@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cm/exchange.hpp"
+#include "cm/service.hpp"
+#include "core/hca.hpp"
+#include "ucma/ip_port.hpp"
+
+/// Which device, port and GID a program's IP addresses mean.
+namespace softhca::ucma {
+
+using Devices = std::vector<std::unique_ptr<Hca>>;
+
+/// The port that has an address; of addresses that any program of the host may use, the first port.
+///
+/// @return  `destination` is empty; nothing if no port has it
+std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address);
+
+/// The way to a destination.
+///
+/// @param source  where from; nothing: where the host's routes say, or the first port that is up
+/// @return  nothing if no port that is up leads there
+std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<cm::Route>& source,
+                                   const Gid& destination);
+
+/// Where a program is that others call by `address`: one on this host may be called by any of its addresses.
+Gid FindPeer(const Devices& devices, cm::PortSpace space, const IpPort& address);
+
+}  // namespace softhca::ucma
