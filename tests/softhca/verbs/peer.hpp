@@ -125,10 +125,14 @@ class Work {
     return *this;
   }
   Work& FetchAdd(const Buffer& target, size_t offset, uint64_t add) {
-    return Atomic(target.Address(offset), target.rkey(), add, 0);
+    return FetchAdd(target.Address(offset), target.rkey(), add);
   }
+  Work& FetchAdd(uint64_t address, uint32_t rkey, uint64_t add) { return Atomic(address, rkey, add, 0); }
   Work& CompareSwap(const Buffer& target, size_t offset, uint64_t compare, uint64_t swap) {
-    return Atomic(target.Address(offset), target.rkey(), compare, swap);
+    return CompareSwap(target.Address(offset), target.rkey(), compare, swap);
+  }
+  Work& CompareSwap(uint64_t address, uint32_t rkey, uint64_t compare, uint64_t swap) {
+    return Atomic(address, rkey, compare, swap);
   }
   Work& Imm(uint32_t imm) {
     wr_.imm_data = htobe32(imm);

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "soak/meeting.hpp"
+#include "soak/operation.hpp"
+#include "verbs/peer.hpp"
+
+namespace soak {
+
+/// One end of a queue pair: posts its own stream, and checks its peer's.
+///
+/// @errors  std::runtime_error, of every call: what went wrong, in a sentence
+class Queue {
+ public:
+  Queue(ibv_context* context, const Stream& own, const Stream& peer);
+
+  /// Tells the peer how it is reached.
+  void Introduce(QueueInfo& own);
+  void Connect(QueueInfo& own, QueueInfo& peer);
+
+  /// Posts what the peer can take, unless `stop` and a round is over, and takes what has completed.
+  ///
+  /// @return  whether there was any progress
+  bool Run(bool stop);
+  /// Whether both streams have come to their ends.
+  bool Done() const;
+  /// Checks what only the end shows.
+  void CheckEnd();
+
+  uint64_t completed() const { return completed_; }
+  std::string Where() const;
+
+ private:
+  bool Post(bool stop);
+  void PostOperation(const Operation& operation);
+  bool TakeCompletion();
+  bool TakeReceive();
+  void PostReceive(uint32_t slot);
+  void CheckFetched(const Operation& operation);
+  void CheckAnnounced(const ibv_wc& wc, const Operation& operation);
+  void Require(bool good, const Operation& operation, const std::string& why) const;
+
+  Stream own_stream_, peer_stream_;
+  verbs::Peer peer_;  ///< the verbs objects
+  verbs::Buffer outbox_, inbox_, landing_, target_, source_, counters_;
+  QueueInfo* own_ = nullptr;
+  QueueInfo* other_ = nullptr;
+  uint64_t posted_ = 0, completed_ = 0, verified_ = 0;
+  uint64_t added_ = 0, swapped_ = 0;         ///< own atomics posted
+  uint64_t adds_seen_ = 0, swaps_seen_ = 0;  ///< own atomics completed
+};
+
+}  // namespace soak
