@@ -138,8 +138,8 @@ int RunEnd(uint32_t number, const Options& options, Meeting& meeting) {
     std::fflush(stdout);
     return testing::Test::HasFailure() ? 1 : 0;
   } catch (const std::exception& error) {
-    meeting.failed = true;
-    std::fprintf(stderr, "soak: %s\n", error.what());
+    // The other one fails too when this one ends.
+    if (!meeting.failed.exchange(true)) std::fprintf(stderr, "soak: %s\n", error.what());
     return 1;
   }
 }

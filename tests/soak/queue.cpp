@@ -7,11 +7,12 @@ namespace {
 
 constexpr uint32_t kReceives = 16;  // fewer than may be under way: the receiver is not always ready
 constexpr uint64_t kWindow = 32;
+constexpr uint8_t kTimeout = 17;         // 0.5 s: the peer may have to wait for a processor
 constexpr uint64_t kAhead = 48;          // of what the peer has checked: no slot is overwritten before
 constexpr uint64_t kAdd = 0, kSwap = 8;  // the counters
 
 /// IPv4 for the even ones, IPv6 for the odd ones: they travel on different media.
-int GidIndex(uint32_t queue) { return queue % 2 == 0 ? 3 : 3; }
+int GidIndex(uint32_t queue) { return queue % 2 == 0 ? 3 : 1; }
 
 std::span<uint8_t> Part(verbs::Buffer& buffer, size_t offset, size_t bytes) {
   return {&buffer[offset], bytes};
@@ -74,7 +75,7 @@ void Queue::Connect(QueueInfo& own, QueueInfo& peer) {
                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (error != 0) throw std::runtime_error(Where() + " cannot connect: errno " + std::to_string(error));
-  peer_.ToRts();
+  peer_.ToRts({.timeout = kTimeout});
   for (uint32_t slot = 0; slot < kReceives; ++slot) PostReceive(slot);
 }
 

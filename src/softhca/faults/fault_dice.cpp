@@ -1,9 +1,11 @@
 #include "faults/fault_dice.hpp"
 
+#include <utility>
+
 namespace softhca {
 namespace {
 
-constexpr size_t kFramesRemembered = 1 << 14;
+constexpr size_t kFramesRemembered = 1 << 16;
 
 /// Spreads the bits of a number, one to one (the finalizer of splitmix64).
 uint64_t Mix(uint64_t x) {
@@ -24,12 +26,15 @@ double Fraction(uint64_t random) { return static_cast<double>(random >> 11) * 0x
 }  // namespace
 
 FaultDice::FaultDice(const FaultPlan& plan)
-    : rules_(plan.frames), matches_(rules_.size()), seed_(plan.seed), seen_(kFramesRemembered) {}
+    : rules_(plan.frames), matches_(rules_.size()), seed_(plan.seed) {}
 
-uint64_t FaultDice::CountSeen(uint64_t frame) {
-  Seen& seen = seen_[Mix(frame) % kFramesRemembered];
-  if (seen.frame != frame) seen = {frame, 0};
-  return ++seen.times;
+uint32_t FaultDice::CountSeen(uint64_t frame) {
+  if (seen_.size() == kFramesRemembered) seen_before_ = std::exchange(seen_, {});
+  const auto [place, fresh] = seen_.try_emplace(frame, 0);
+  if (const auto before = seen_before_.find(frame); fresh && before != seen_before_.end()) {
+    place->second = before->second;
+  }
+  return ++place->second;
 }
 
 bool FaultDice::Applies(size_t rule, const FrameIdentity& frame, uint64_t random) {
@@ -44,7 +49,7 @@ bool FaultDice::Applies(size_t rule, const FrameIdentity& frame, uint64_t random
 
 FrameFate FaultDice::Judge(const FrameIdentity& frame) {
   const uint64_t packed = Pack(frame);
-  const uint64_t times = CountSeen(packed);
+  const uint32_t times = CountSeen(packed);
   FrameFate fate;
   for (size_t i = 0; i < rules_.size(); ++i) {
     const uint64_t random = Mix(Mix(Mix(seed_ + i) ^ packed) ^ times);

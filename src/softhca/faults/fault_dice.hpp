@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "faults/fault_plan.hpp"
@@ -37,18 +37,14 @@ class FaultDice {
   FrameFate Judge(const FrameIdentity& frame);
 
  private:
-  struct Seen {
-    uint64_t frame = 0;
-    uint64_t times = 0;
-  };
-
-  uint64_t CountSeen(uint64_t frame);
+  uint32_t CountSeen(uint64_t frame);
   bool Applies(size_t rule, const FrameIdentity& frame, uint64_t random);
 
   std::vector<FrameFault> rules_;
   std::vector<uint64_t> matches_;  ///< of each rule so far
   uint64_t seed_;
-  std::vector<Seen> seen_;  ///< by hash; a newer frame takes the place of an older one
+  /// How often each frame was seen. The older one is forgotten when the newer one is full.
+  std::unordered_map<uint64_t, uint32_t> seen_, seen_before_;
 };
 
 }  // namespace softhca
