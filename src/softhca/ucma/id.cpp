@@ -125,13 +125,18 @@ void Id::Bind(const IpPort& address) {
 void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination) {
   if (source && state_ == State::kIdle) Bind(*source);
   if (state_ != State::kIdle && state_ != State::kBound) Refuse("the id has a destination already");
-  const Devices& devices = config_.device->devices();
-  route_ = FindRoute(devices, route_, FindPeer(devices, config_.space, destination));
-  if (!route_) throw Errno(ENODEV, "no port of a device that is up leads to that address");
-  local_ = {route_->source(), local_ ? local_->port : EphemeralPort()};
   remote_ = destination;
+  FindWay();
+  local_ = {route_->source(), local_ ? local_->port : EphemeralPort()};
   state_ = State::kAddressResolved;
   Tell(MakeEvent(EventKind::kAddressResolved, 0));
+}
+
+void Id::FindWay() {
+  const Devices& devices = config_.device->devices();
+  const auto way = FindRoute(devices, route_, FindPeer(devices, config_.space, *remote_));
+  if (!way) throw Errno(ENODEV, "no port of a device that is up leads to that address");
+  route_ = way;
 }
 
 void Id::ResolveRoute() {
@@ -157,6 +162,7 @@ void Id::Listen(uint32_t backlog) {
 
 void Id::Connect(const rdma_ucm_conn_param& wish) {
   if (state_ != State::kRouteResolved) Refuse("the id's route is not resolved");
+  FindWay();  // a listener of this host may have come since
   cm::ConnectionManager& manager = config_.device->manager();
   const uint64_t service = ServiceId(config_.space, remote_->port);
   const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);

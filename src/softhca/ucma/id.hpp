@@ -78,6 +78,8 @@ class Id : private cm::User, private cm::Listener {
   /// Makes the id of an exchange that a peer has begun, and tells the program of it.
   bool TakeRequest(cm::Exchange& exchange, std::span<const uint8_t> private_data);
 
+  /// Finds the port to send from, and where to.
+  void FindWay();
   bool IsDatagram() const { return config_.space == cm::PortSpace::kUdp; }
   /// Of the bound address, if it is a device's own and not one by which all programs of the host can be met.
   std::optional<Gid> OwnGid() const;

@@ -1,6 +1,7 @@
 #include "ucma/routing.hpp"
 
 #include "ucma/host_ports.hpp"
+#include "wire/address_block.hpp"
 #include "wire/frame.hpp"
 
 namespace softhca::ucma {
@@ -23,7 +24,7 @@ std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
 }
 
 /// Whether the address is of those that processes on this host are given.
-bool IsOfAProcess(const Gid& gid) { return IsIpv4(gid) && gid[12] == 127 && gid[13] == 83; }
+bool IsOfAProcess(const Gid& gid) { return address_block::MacOf(gid).has_value(); }
 
 }  // namespace
 

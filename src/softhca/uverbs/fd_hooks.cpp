@@ -33,13 +33,13 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
 int close(int fd) { return MayBeOurs(fd) ? CloseOurs(fd) : Real().close(fd); }
 
 ssize_t write(int fd, const void* data, size_t bytes) {
+  const int before = errno;
   const ssize_t written = Real().write(fd, data, bytes);
   // The descriptor that stands in for the connection manager's is one that nothing can be written to.
   if (written >= 0 || errno != EBADF) return written;
   const int error = RunWrite(fd, data, bytes);
-  if (error == 0) return static_cast<ssize_t>(bytes);
-  errno = error == kNotOurs ? EBADF : error;
-  return -1;
+  errno = error == 0 ? before : error == kNotOurs ? EBADF : error;
+  return error == 0 ? static_cast<ssize_t>(bytes) : -1;
 }
 
 int socket(int domain, int type, int protocol) noexcept {
