@@ -21,6 +21,7 @@ test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
   "clang=compiles the data path for HIP"
+  "libclang-rt-14-dev=libFuzzer and the sanitizers of clang"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
   "python3=checks of the source tree"
   "tshark=dissects the frames that softhca writes"
@@ -63,12 +64,16 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]%%=*}"
 }
 
-# build <preset> [target]...: configures and builds.
+# build <preset> [-D<variable>=<value>]... [target]...: configures and builds.
 build() {
-  local preset=$1
+  local preset=$1 variables=()
   shift
+  while [[ ${1:-} == -D* ]]; do
+    variables+=("$1")
+    shift
+  done
   say "Building $preset"
-  cmake --preset "$preset" >"build/$preset.log" 2>&1 || {
+  cmake --preset "$preset" "${variables[@]}" >"build/$preset.log" 2>&1 || {
     cat "build/$preset.log"
     return 1
   }

@@ -1,0 +1,92 @@
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/queues.hpp"
+#include "fuzz/program_memory.hpp"
+#include "fuzz/require.hpp"
+#include "uverbs/method.hpp"
+#include "wire/byte_order.hpp"
+
+namespace softhca::uverbs {
+
+// What the library's files and their descriptors need of the process: nothing here.
+std::vector<int> g_descriptors;  // that the program holds
+void AddHint(int fd) { g_descriptors.push_back(fd); }
+bool MayBeOurs(int) { return false; }
+FileId Identify(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
+}
+
+namespace {
+
+/// Commands are what is under test, so nothing is executed.
+class IdleNetwork : public Network {
+ public:
+  void OnTransition(QueuePair&) override {}
+  bool Run(QueuePair&, uint64_t) override { return false; }
+  bool Poll(uint64_t) override { return false; }
+  uint64_t NextNs() const override { return UINT64_MAX; }
+  bool Listens() const override { return false; }
+  void Wait(uint64_t) override {}
+};
+
+/// A program that has opened a device.
+class Program {
+ public:
+  Program() : engine_(MakeDevices(), std::make_unique<IdleNetwork>()) { engine_.Stop(); }
+  ~Program() {
+    for (const int fd : g_descriptors) close(fd);
+    g_descriptors.clear();
+  }
+
+  void Run(std::span<const uint8_t> command) {
+    std::fill_n(ProgramMemory().begin(), kProgramMemoryBytes, uint8_t{0});
+    std::copy_n(command.begin(), std::min(command.size(), ProgramMemory().size()), ProgramMemory().begin());
+    try {
+      IoctlRequest request(kProgramMemory);
+      Call call(file_, context_, request);
+      Dispatch(call);
+      request.WriteBack();
+    } catch (const Errno& refusal) {
+      Require(refusal.value() > 0, "a refusal has a reason");
+    } catch (const CommandError&) {
+    }
+  }
+
+ private:
+  static std::vector<std::unique_ptr<Hca>> MakeDevices() {
+    std::vector<std::unique_ptr<Hca>> devices;
+    devices.push_back(std::make_unique<Hca>(TestDevice()));
+    return devices;
+  }
+  static int MakeFile() {
+    const int file = memfd_create("device", 0);
+    Require(file >= 0 && ftruncate(file, kDeviceFileBytes) == 0, "a file stands in for the device");
+    return file;
+  }
+
+  inline static const int file_ = MakeFile();
+  Engine engine_;
+  Context context_{engine_, 0};
+};
+
+}  // namespace
+}  // namespace softhca::uverbs
+
+/// The input: commands, each with its length, its attributes' data behind them. Pointers are into the
+/// program's memory, where the command lies at the start.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace softhca;
+  FieldReader in({data, size});
+  uverbs::Program program;
+  while (!in.rest().empty()) {
+    const size_t bytes = std::min<size_t>(in.Take<2>(), in.rest().size());
+    program.Run(in.Take(bytes));
+  }
+  return 0;
+}

@@ -1,0 +1,63 @@
+#include "fuzz/program_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "fuzz/require.hpp"
+#include "uverbs/errors.hpp"
+#include "uverbs/user_memory.hpp"
+
+/// Takes the place of src/softhca/uverbs/user_memory.cpp: an input must not reach the fuzzer's own memory.
+namespace softhca::uverbs {
+namespace {
+
+void CheckRange(uint64_t start, uint64_t bytes) {
+  const uint64_t offset = start - kProgramMemory;
+  if (start < kProgramMemory || offset > kProgramMemoryBytes || bytes > kProgramMemoryBytes - offset) {
+    throw Errno(EFAULT, "the program has no such memory");
+  }
+}
+
+}  // namespace
+
+std::span<uint8_t> ProgramMemory() {
+  static uint8_t* const memory = [] {
+    void* const mapped = mmap(UserPointer(kProgramMemory), kProgramMemoryBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    Require(mapped == UserPointer(kProgramMemory), "there is room for the program's memory");
+    return static_cast<uint8_t*>(mapped);
+  }();
+  return {memory, kProgramMemoryBytes};
+}
+
+void CopyIn(void* to, uint64_t from, size_t bytes) {
+  if (bytes == 0) return;
+  CheckRange(from, bytes);
+  std::memcpy(to, UserPointer(from), bytes);
+}
+
+void CopyOut(uint64_t to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  CheckRange(to, bytes);
+  std::memcpy(UserPointer(to), from, bytes);
+}
+
+void PopulateRange(uint64_t start, uint64_t bytes, bool) {
+  if (bytes == 0) throw Errno(EINVAL, "an empty range cannot be registered");
+  CheckRange(start, bytes);
+}
+
+uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
+  if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
+  PopulateRange(address, bytes, true);
+  return UserPointer(address);
+}
+
+void* UserRecord(uint64_t address) {
+  if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
+  PopulateRange(address, 8, true);
+  return UserPointer(address);
+}
+
+}  // namespace softhca::uverbs

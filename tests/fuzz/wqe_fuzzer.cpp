@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <array>
+
+#include "core/queues.hpp"
+#include "core/requester.hpp"
+#include "fuzz/guarded_memory.hpp"
+#include "wire/byte_order.hpp"
+#include "wire/direct_link.hpp"
+
+namespace softhca {
+namespace {
+
+constexpr uint32_t kDepth = 32;
+constexpr std::array kServices{mlx5::ServiceType::kRc, mlx5::ServiceType::kUc, mlx5::ServiceType::kUd};
+
+/// Two connected queue pairs, of which one executes what the input has put into its ring.
+class Sender {
+ public:
+  explicit Sender(mlx5::ServiceType service) : options_{.service = service, .send_depth = kDepth} {
+    QpChange to_init = ToInit();
+    to_init.qkey = 1;
+    for (QpUser* user : {&a, &b}) {
+      hca.ModifyQp(user->qpn, mlx5::QpState::kInit, to_init);
+      user->Connect(user == &a ? b : a);
+    }
+    for (int i = 0; i < 4; ++i) {
+      b.PostReceive({{mlx5::ToBe32(256), mlx5::ToBe32(memory.key()), mlx5::ToBe64(memory.kFirstAddress)}});
+    }
+  }
+
+  void Fill(std::span<const uint8_t> ring) {
+    std::copy_n(ring.begin(), std::min(ring.size(), size_t{kDepth} * mlx5::kWqebbBytes), a.SendSlot(0));
+  }
+
+  /// Reads an entry from each slot, and requires that it names registered memory or itself.
+  void Read(uint32_t posted) {
+    for (uint32_t index = 0; index < posted; ++index) {
+      SendWqe wqe;
+      const bool good = wqe.Read(a.qp(), index, posted - index) == mlx5::Syndrome::kNone;
+      Require(wqe.wqebbs() >= 1 && wqe.wqebbs() <= posted - index, "an entry ends where the posted ones do");
+      if (!good) continue;
+      uint64_t bytes = 0;
+      const auto* const self = reinterpret_cast<const uint8_t*>(&wqe);
+      for (const Bytes piece : wqe.request().local) {
+        bytes += piece.size();
+        const bool inlined = piece.data() >= self && piece.data() + piece.size() <= self + sizeof wqe;
+        Require(inlined || memory.Holds(piece), "an entry names registered memory");
+      }
+      Require(bytes == wqe.request().bytes, "an entry is as long as its pieces");
+    }
+  }
+
+  /// Executes what is posted, if it is for the peer: datagrams take packets.
+  void Execute(uint32_t posted) {
+    if (options_.service == mlx5::ServiceType::kUd) return;
+    a.SetSendRecord(posted);
+    a.qp().rung = true;
+    for (uint64_t now_ns = 1; now_ns < 4 * kDepth && requester.Run(a.qp(), now_ns); ++now_ns) {
+    }
+  }
+
+  GuardedMemory& guarded() { return memory; }
+
+ private:
+  QpOptions options_;
+  Hca hca{TestDevice()};
+  uint32_t pd = hca.AllocPd();
+  GuardedMemory memory{hca, pd};
+  DirectLink link{{&hca}};
+  Requester requester{link};
+  QpUser a{hca, pd, options_}, b{hca, pd, options_};
+};
+
+}  // namespace
+}  // namespace softhca
+
+/// The input: a service, a number of WQEBBs posted, the ring.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace softhca;
+  FieldReader in({data, size});
+  Sender sender(kServices[in.Take<1>() % kServices.size()]);
+  const auto posted = static_cast<uint32_t>(in.Take<1>() % (kDepth + 1));
+  sender.Fill(in.rest());
+  sender.Read(posted);
+  sender.Execute(posted);
+  sender.guarded().Check();
+  return 0;
+}
