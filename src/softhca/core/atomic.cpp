@@ -36,7 +36,9 @@ T Exchange(uint8_t* memory, const AtomicOperands& operands) {
 
 AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t rkey,
                            const AtomicOperands& operands) {
-  if (address % operands.bytes != 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
+  if (!target.hca->config().atomics || address % operands.bytes != 0) {
+    return {.refusal = Syndrome::kRemoteInvalidRequest};
+  }
   const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
   uint8_t* const word = memory.bytes.data();

@@ -73,11 +73,11 @@ void AnswerQueue::RepeatAtomic(uint32_t psn, uint32_t msn) {
 /// A peer that asks again for some packets has all before them and takes none after them, so what still
 /// waits of the same request gives way.
 void AnswerQueue::Repeat(const Answer& answer) {
+  if (Count(true) >= qp_.attributes.max_reads_in) return;  // more than any peer has lost
   std::erase_if(answers_, [&](const Answer& other) {
     return PsnDelta(other.psn, AddPsn(answer.psn, answer.packets)) < 0 &&
            PsnDelta(answer.psn, AddPsn(other.psn, other.packets)) < 0;
   });
-  if (Count(true) >= qp_.attributes.max_reads_in) return;  // more than any peer has lost
   const auto next = std::find_if(answers_.begin(), answers_.end(),
                                  [&](const Answer& other) { return PsnDelta(other.psn, answer.psn) > 0; });
   answers_.insert(next, answer);

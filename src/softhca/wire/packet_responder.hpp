@@ -29,6 +29,7 @@ class PacketResponder {
 
   /// Sends answers, up to a burst. To be called after each batch of requests.
   ///
+  /// @pre     the queue pair listens
   /// @return  whether there are more: it is to be called again, whether or not anything arrives
   bool Flush();
 

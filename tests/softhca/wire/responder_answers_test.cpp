@@ -201,6 +201,22 @@ TEST_F(ResponderAnswersTest, AtomicOfAnotherSizeIsAnInvalidRequest) {
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x61 at 0 msn 0"));
 }
 
+class NoAtomicsTest : public ResponderFixture {
+ protected:
+  static DeviceConfig Device() {
+    DeviceConfig device = TestDevice();
+    device.atomics = false;
+    return device;
+  }
+  NoAtomicsTest() : ResponderFixture({}, {}, Device()) {}
+};
+
+TEST_F(NoAtomicsTest, DeviceWithoutAtomicsCallsThemAnInvalidRequest) {
+  Take(FetchAdd(0, 1));
+  EXPECT_THAT(Answers(), ElementsAre("NAK 0x61 at 0 msn 0"));
+  EXPECT_EQ(Memory(0, 8), std::vector<uint8_t>(8));
+}
+
 TEST_F(ResponderAnswersTest, DuplicateAtomicIsAnsweredFromMemory) {
   Word(64) = 0;
   for (uint32_t psn = 0; psn <= kResources; ++psn) {

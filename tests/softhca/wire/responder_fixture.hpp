@@ -23,8 +23,9 @@ std::string Describe(const Packet& packet);
 /// A responder whose peer is the test: it makes the requests and looks at the answers.
 class ResponderFixture : public testing::Test {
  protected:
-  explicit ResponderFixture(const QpOptions& options = {}, const QpChange& change = {})
-      : user(hca, pd, options), peer(hca, pd, options) {
+  explicit ResponderFixture(const QpOptions& options = {}, const QpChange& change = {},
+                            const DeviceConfig& device = TestDevice())
+      : hca(device), user(hca, pd, options), peer(hca, pd, options) {
     user.Connect(peer, change);
     for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<uint8_t>(1 + i % 251);
     responder.emplace(user.qp(), sink);
@@ -86,7 +87,7 @@ class ResponderFixture : public testing::Test {
             payload.begin() + static_cast<ptrdiff_t>(offset + bytes)};
   }
 
-  Hca hca{TestDevice()};
+  Hca hca;
   uint32_t pd = hca.AllocPd();
   QpUser user, peer;
   Region memory{hca, pd, size_t{128} * kMtu};
