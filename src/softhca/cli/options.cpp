@@ -81,6 +81,21 @@ void AddNetworkOptions(CLI::App& app, Settings& settings) {
           "udp: UDP sockets (the default); raw: raw sockets, for peers that number their IP\n"
           "packets, such as Linux's rdma_rxe; needs CAP_NET_RAW")
       ->type_name("KIND");
+  const auto take_cable = [&settings](const std::string& text) {
+    const size_t comma = text.find(',');
+    if (comma == 0 || comma == std::string::npos || comma + 1 == text.size()) {
+      throw CLI::ValidationError("--cable", "'" + text + "' is not two paths with a comma between them");
+    }
+    settings.cable_local = text.substr(0, comma);
+    settings.cable_remote = text.substr(comma + 1);
+  };
+  app.add_option_function<std::string>("--cable", take_cable,
+                                       "Unix sockets of an Ethernet cable, such as QEMU's -netdev dgram has")
+      ->type_name("LOCAL,REMOTE");
+  app.add_option("--address", settings.addresses, "An IP address of the port at the cable; may be repeated")
+      ->type_name("IP[/PREFIX]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
       "--no-direct", [&settings] { settings.direct = false; },
       "Let connections within a process send packets, too");

@@ -1,3 +1,5 @@
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
@@ -6,6 +8,7 @@
 #include "uverbs/limits.hpp"
 #include "uverbs/settings.hpp"
 #include "wire/address_block.hpp"
+#include "wire/media/socket.hpp"
 
 namespace softhca {
 namespace {
@@ -55,11 +58,31 @@ PortConfig MakePort(const Mac& mac, const std::vector<Gid>& addresses) {
   return config;
 }
 
+/// @param text  IP[/PREFIX]; all addresses are neighbours on a cable, whatever the prefix
+Gid ParseAddress(const std::string& text) {
+  SocketAddress address{};
+  const std::string ip = text.substr(0, text.find('/'));
+  address.v4.sin_family = AF_INET;
+  if (inet_pton(AF_INET, ip.c_str(), &address.v4.sin_addr) == 1) return ToGid(address);
+  address.v6 = {};
+  address.v6.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET6, ip.c_str(), &address.v6.sin6_addr) == 1) return ToGid(address);
+  throw std::invalid_argument("'" + text + "' is no IP address; --address takes one such as 10.0.0.1/24");
+}
+
+std::vector<Gid> CableAddresses(const Settings& settings) {
+  std::vector<Gid> gids;
+  for (const std::string& text : settings.addresses) gids.push_back(ParseAddress(text));
+  return gids;
+}
+
 void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
   for (uint32_t port = 1; port <= settings.ports; ++port) {
     const Mac mac = address_block::MacOf(settings.block, index, port);
     if (settings.link == mlx5::PortType::kInfiniBand) {
       device.ports.push_back(MakeInfiniBandPort(mac, index, port));
+    } else if (!settings.cable_local.empty()) {
+      device.ports.push_back(MakePort(mac, CableAddresses(settings)));
     } else if (settings.interfaces.empty()) {
       device.ports.push_back(MakePort(mac, {address_block::Ipv4GidOf(settings.block, index, port)}));
     } else {
@@ -70,12 +93,19 @@ void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
   }
 }
 
-void CheckInterfaces(const Settings& settings) {
+void CheckWire(const Settings& settings) {
   const size_t named = settings.interfaces.size(), ports = size_t{settings.devices} * settings.ports;
-  if (named == 0) return;
-  if (settings.link == mlx5::PortType::kInfiniBand) {
-    throw std::invalid_argument("InfiniBand has no medium here; --interface needs --link ethernet");
+  const bool cable = !settings.cable_local.empty();
+  if (settings.addresses.empty() == cable) {
+    throw std::invalid_argument("--cable and --address need each other: who is at the cable has addresses");
   }
+  if (named != 0 && cable) throw std::invalid_argument("--cable and --interface exclude each other");
+  if (cable && ports != 1)
+    throw std::invalid_argument("a cable has one port; leave out --devices and --ports");
+  if (settings.link == mlx5::PortType::kInfiniBand && (named != 0 || cable)) {
+    throw std::invalid_argument("InfiniBand has no wire here; --interface and --cable need --link ethernet");
+  }
+  if (named == 0) return;
   if (named != ports) {
     throw std::invalid_argument("there are " + std::to_string(ports) + " ports and " + std::to_string(named) +
                                 " interfaces; name one --interface for each port");
@@ -107,7 +137,7 @@ void TakeDown(std::vector<DeviceConfig>& devices, const std::string& what) {
 }  // namespace
 
 std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
-  CheckInterfaces(settings);
+  CheckWire(settings);
   std::vector<DeviceConfig> devices;
   for (uint32_t i = 0; i < settings.devices; ++i) {
     DeviceConfig device;

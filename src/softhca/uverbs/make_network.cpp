@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "uverbs/watched_network.hpp"
+#include "wire/media/cable_medium.hpp"
 #include "wire/media/loop_medium.hpp"
 #include "wire/media/neighbour_medium.hpp"
 #include "wire/media/switch_medium.hpp"
@@ -41,6 +42,15 @@ std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vect
   return addresses;
 }
 
+/// All addresses, each once.
+std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
+  std::vector<WireAddress> addresses;
+  for (const GidEntry& entry : port.gids) {
+    if (entry.version == mlx5::RoceVersion::kV2) addresses.push_back({entry.gid, port.mac});
+  }
+  return addresses;
+}
+
 /// What goes to this process stays in it; what sockets of this host carry, they do; the rest goes from
 /// process to process.
 std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
@@ -50,6 +60,12 @@ std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<H
       [macs](auto frame) { return std::find(macs.begin(), macs.end(), DestinationMac(frame)) != macs.end(); },
       std::make_unique<LoopMedium>());
   if (settings.link == mlx5::PortType::kInfiniBand) return medium;
+  if (!settings.cable_local.empty()) {
+    medium->Add([](auto) { return true; },
+                std::make_unique<CableMedium>(settings.cable_local, settings.cable_remote,
+                                              WireAddressesOf(devices.front()->config().ports.front())));
+    return medium;
+  }
   const bool ipv6 = !settings.interfaces.empty();
   medium->Add(
       [ipv6](auto frame) {

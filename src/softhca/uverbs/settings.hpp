@@ -26,6 +26,8 @@ struct Settings {
   bool wait = true;
   uint32_t log_max_message = 30;
   std::vector<std::string> interfaces{};  ///< one for each port; none: loopback addresses of its own
+  std::string cable_local, cable_remote;  ///< Unix sockets of a cable; empty: none
+  std::vector<std::string> addresses{};   ///< IP[/PREFIX] of the port at a cable
   bool raw_sockets = false;               ///< for receiving
   bool direct = true;                     ///< connections within a process do without packets
   // What to do to the network, and what to tell of it. In a file's name, %p is the process's number.

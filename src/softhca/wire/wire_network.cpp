@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 #include "dma/copy.hpp"
@@ -115,7 +116,8 @@ bool WireNetwork::NeedsPackets(const QueuePair& qp) const {
 void WireNetwork::OnTransition(QueuePair& qp) {
   if (!softhca::Listens(qp) || qp.channel != nullptr || !NeedsPackets(qp)) return;
   OpenMedium();
-  if (qp.config.service != ServiceType::kUd) qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this));
+  if (qp.config.service != ServiceType::kUd)
+    qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this));
 }
 
 bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
@@ -132,8 +134,10 @@ bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
 bool WireNetwork::Poll(uint64_t now_ns) {
   if (medium_ == nullptr) return false;
   now_ns_ = now_ns;
-  bool worked =
-      medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); }) != 0;
+  bool worked = false;
+  if (!std::exchange(quiet_, false) || medium_->NextNs() <= now_ns) {
+    worked = medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); }) != 0;
+  }
   worked |= RunChannels();
   if (agent_ != nullptr && agent_->NextNs() <= now_ns) agent_->OnTime(now_ns);
   medium_->Flush();
@@ -177,7 +181,7 @@ void WireNetwork::Wait(uint64_t limit_ns) {
   pollfd descriptor{.fd = poll_descriptor_, .events = POLLIN, .revents = 0};
   const timespec limit{.tv_sec = static_cast<time_t>(limit_ns / 1'000'000'000),
                        .tv_nsec = static_cast<long>(limit_ns % 1'000'000'000)};
-  ppoll(&descriptor, 1, &limit, nullptr);
+  quiet_ = ppoll(&descriptor, 1, &limit, nullptr) == 0;
 }
 
 void WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {

@@ -65,6 +65,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   Requester direct_{direct_link_};
   std::unique_ptr<Medium> medium_;
   std::atomic<int> poll_descriptor_{-1};  ///< readable when a frame has arrived; an epoll
+  bool quiet_ = false;                    ///< the last sleep ended without a frame
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;
   uint64_t now_ns_ = 0;

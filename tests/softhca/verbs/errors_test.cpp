@@ -153,7 +153,7 @@ TEST_F(Errors, PeerThatIsConnectedElsewhereLetsRetriesRunOut) {
 }
 
 TEST_F(Errors, OtherSequenceNumberLetsRetriesRunOut) {
-  Connect({.send_psn = 100, .timeout = 8, .retries = 0}, {.receive_psn = 101});
+  Connect({.send_psn = 101, .timeout = 8, .retries = 0}, {.receive_psn = 100});
   ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
 }
 

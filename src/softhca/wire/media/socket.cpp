@@ -69,7 +69,8 @@ Descriptor OpenSocket(int family, int type, int protocol) {
 }
 
 void RefuseSocket(const std::string& attempt, const std::string& remedy) {
-  throw CommandError(mlx5::CommandStatus::kBadSystemState, attempt + ": " + std::strerror(errno) + "; " + remedy);
+  throw CommandError(mlx5::CommandStatus::kBadSystemState,
+                     attempt + ": " + std::strerror(errno) + "; " + remedy);
 }
 
 Mac DestinationMac(std::span<const uint8_t> frame) {

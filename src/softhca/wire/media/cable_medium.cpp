@@ -1,0 +1,84 @@
+#include "wire/media/cable_medium.hpp"
+
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "core/error.hpp"
+#include "wire/frame.hpp"
+
+namespace softhca {
+namespace {
+
+sockaddr_un PathOf(const std::string& path) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof address.sun_path) {
+    throw CommandError(
+        mlx5::CommandStatus::kBadParameter,
+        "the path " + path + " is too long for a Unix socket; take one of up to 107 characters");
+  }
+  path.copy(address.sun_path, path.size());
+  return address;
+}
+
+}  // namespace
+
+CableMedium::CableMedium(const std::string& local, const std::string& remote, std::vector<WireAddress> own)
+    : local_(local),
+      remote_(remote),
+      socket_(OpenSocket(AF_UNIX, SOCK_DGRAM, 0)),
+      neighbours_(std::move(own), [this](std::span<const uint8_t> frame) { Put(frame); }),
+      buffer_(1 << 16) {
+  const sockaddr_un address = PathOf(local);
+  PathOf(remote);  // for its complaint
+  unlink(local.c_str());
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    RefuseSocket("cannot make the socket " + local, "its folder must exist and be writable");
+  }
+}
+
+CableMedium::~CableMedium() { unlink(local_.c_str()); }
+
+/// What the other end has no room for is lost, as on a wire.
+void CableMedium::Put(std::span<const uint8_t> frame) const {
+  const sockaddr_un address = PathOf(remote_);
+  sendto(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+         sizeof address);
+}
+
+void CableMedium::Send(std::span<const uint8_t> bytes) {
+  const std::optional<Frame> frame = ParseFrame(bytes);
+  if (!frame) return;
+  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  waiting_.emplace_back(bytes.begin(), bytes.end());
+  if (!neighbours_.Find(frame->flow.destination)) neighbours_.Ask(frame->flow.destination);
+  SendWaiting();
+}
+
+/// Sends in their order those whose Ethernet address is known; the ICRC does not cover it.
+void CableMedium::SendWaiting() {
+  const auto send = [this](std::vector<uint8_t>& frame) {
+    const auto mac = neighbours_.Find(ParseFrame(frame)->flow.destination);
+    if (!mac) return false;
+    std::copy(mac->begin(), mac->end(), frame.begin());
+    Put(frame);
+    return true;
+  };
+  std::erase_if(waiting_, send);
+}
+
+size_t CableMedium::Receive(size_t most, const FrameSink& sink) {
+  size_t count = 0;
+  for (; count < most; ++count) {
+    const ssize_t bytes = recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+    if (bytes < 0) break;
+    const std::span<const uint8_t> frame(buffer_.data(), static_cast<size_t>(bytes));
+    neighbours_.Take(frame) ? SendWaiting() : sink(frame);
+  }
+  return count;
+}
+
+}  // namespace softhca
