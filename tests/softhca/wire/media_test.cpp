@@ -1,0 +1,189 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "core/error.hpp"
+#include "wire/media/cable_medium.hpp"
+#include "wire/media/loop_medium.hpp"
+#include "wire/media/neighbour_medium.hpp"
+#include "wire/media/switch_medium.hpp"
+#include "wire/media/udp_medium.hpp"
+#include "wire/test_frame.hpp"
+
+namespace softhca {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+UdpAddress AddressOf(uint32_t port) { return {.gid = TestGid(port), .mac = TestMac(port)}; }
+
+TEST(LoopMedium, GivesBackWhatWasSentInItsOrder) {
+  LoopMedium loop;
+  loop.Send(TestFrame(TestFlow(), "first"));
+  loop.Send(TestFrame(TestFlow(), "second"));
+  EXPECT_EQ(loop.NextNs(), 0u) << "nothing else says that there is something to take";
+  EXPECT_THAT(Receive(loop, 2), ElementsAre(TestFrame(TestFlow(), "first"), TestFrame(TestFlow(), "second")));
+  EXPECT_EQ(loop.NextNs(), UINT64_MAX);
+}
+
+TEST(SwitchMedium, GivesEachFrameToTheFirstThatTakesIt) {
+  SwitchMedium both;
+  auto mine = std::make_unique<LoopMedium>(), rest = std::make_unique<LoopMedium>();
+  LoopMedium& first = *mine;
+  LoopMedium& second = *rest;
+  both.Add([](auto frame) { return DestinationMac(frame) == TestMac(1); }, std::move(mine));
+  both.Add([](auto frame) { return EtherType(frame) == kEtherTypeIpv4; }, std::move(rest));
+  Flow flow = TestFlow();
+  both.Send(TestFrame(flow, "rest"));
+  flow.destination_mac = TestMac(1);
+  both.Send(TestFrame(flow, "mine"));
+  flow = TestFlow();
+  flow.version = mlx5::RoceVersion::kV1;
+  both.Send(TestFrame(flow, "nobody's"));
+  EXPECT_THAT(Receive(second, 1), ElementsAre(TestFrame(TestFlow(), "rest")));
+  EXPECT_EQ(Receive(first, 1).size(), 1u);
+  EXPECT_EQ(both.NextNs(), UINT64_MAX) << "nothing is left";
+}
+
+class UdpMediumTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam() && geteuid() != 0) GTEST_SKIP() << "raw sockets need root";
+  }
+};
+
+TEST_P(UdpMediumTest, FrameArrivesWithAllItsHeaders) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  from.Send(TestFrame(TestFlow()));
+  from.Flush();
+  const auto frames = Receive(to, 1);
+  ASSERT_EQ(frames.size(), 1u);
+  const auto frame = ParseFrame(frames[0]);
+  ASSERT_TRUE(frame);
+  EXPECT_TRUE(IsSealed(*frame));
+  EXPECT_EQ(frame->flow.source, TestGid(1));
+  EXPECT_EQ(frame->flow.destination, TestGid(2));
+  EXPECT_EQ(frame->flow.traffic_class, 0x68);
+  EXPECT_EQ(frame->flow.hop_limit, 33);
+  EXPECT_EQ(frame->flow.source_port, 0xc123);
+  const auto sent = TestFrame(TestFlow());
+  EXPECT_TRUE(std::ranges::equal(frame->transport, ParseFrame(sent)->transport));
+}
+
+TEST_P(UdpMediumTest, ManyFramesOfSeveralFlowsArriveInTheirOrder) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  constexpr size_t kCount = 200;
+  for (size_t i = 0; i < kCount; ++i) {
+    Flow flow = TestFlow();
+    flow.source_port = static_cast<uint16_t>(0xc200 + i / 50);
+    from.Send(TestFrame(flow, std::to_string(1000 + i)));
+  }
+  from.Flush();
+  const auto frames = Receive(to, kCount);
+  ASSERT_EQ(frames.size(), kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const auto frame = ParseFrame(frames[i]);
+    EXPECT_EQ(frame->flow.source_port, 0xc200 + i / 50);
+    const auto packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
+    EXPECT_EQ(std::string(packet->payload.begin(), packet->payload.end()), std::to_string(1000 + i));
+  }
+}
+
+TEST_P(UdpMediumTest, FlowWhosePortIsTakenLeavesFromTheStandardPortAndIsSealedAnew) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  const Descriptor other = OpenSocket(AF_INET, SOCK_DGRAM, 0);
+  const SocketAddress taken = ToSocketAddress(TestGid(1), 0xc123);
+  ASSERT_EQ(bind(other.get(), &taken.any, taken.bytes), 0);
+  from.Send(TestFrame(TestFlow()));
+  from.Flush();
+  const auto frames = Receive(to, 1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(ParseFrame(frames[0])->flow.source_port, kRoceUdpPort);
+  EXPECT_TRUE(IsSealed(*ParseFrame(frames[0])));
+}
+
+INSTANTIATE_TEST_SUITE_P(By, UdpMediumTest, testing::Values(false, true),
+                         [](const auto& raw) { return raw.param ? "RawSockets" : "UdpSockets"; });
+
+TEST(UdpMedium, SaysWhoseAddressIsTaken) {
+  const UdpMedium first({AddressOf(1)}, false);
+  try {
+    const UdpMedium second({AddressOf(1)}, false);
+    FAIL() << "two have the same address";
+  } catch (const CommandError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("UDP port 4791 of 127.83.255.254"));
+    EXPECT_THAT(error.what(), HasSubstr("another process"));
+  }
+}
+
+TEST(NeighbourMedium, CarriesWhatNoUdpSocketDoesAndMoreThanAUnixSocketQueues) {
+  NeighbourMedium from({TestMac(1)}), to({TestMac(2)});
+  Flow flow = TestFlow();
+  flow.version = mlx5::RoceVersion::kV1;
+  constexpr size_t kCount = 1000;
+  for (size_t i = 0; i < kCount; ++i) from.Send(TestFrame(flow, std::to_string(i)));
+  const auto frames = Receive(to, kCount, [&] { from.Flush(); });
+  ASSERT_EQ(frames.size(), kCount);
+  for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(frames[i], TestFrame(flow, std::to_string(i)));
+}
+
+TEST(NeighbourMedium, LosesWhatNobodyHears) {
+  NeighbourMedium from({TestMac(1)});
+  from.Send(TestFrame(TestFlow()));
+  NeighbourMedium to({TestMac(2)});
+  from.Send(TestFrame(TestFlow(), "later"));
+  EXPECT_THAT(Receive(to, 1), ElementsAre(TestFrame(TestFlow(), "later")));
+}
+
+/// Two ends of a cable, in a folder of their own.
+class CableMediumTest : public testing::TestWithParam<Gid> {
+ protected:
+  CableMediumTest() { mkdtemp(folder_.data()); }
+  ~CableMediumTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const char* name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_ = testing::TempDir() + "cable.XXXXXX";
+};
+
+TEST_P(CableMediumTest, EndsFindEachOthersEthernetAddresses) {
+  Gid far = GetParam();
+  ++far[15];
+  CableMedium from(Path("a"), Path("b"), {{GetParam(), TestMac(1)}});
+  CableMedium to(Path("b"), Path("a"), {{far, TestMac(2)}});
+  Flow flow = TestFlow();
+  flow.source = GetParam();
+  flow.destination = far;
+  flow.destination_mac = {};
+  from.Send(TestFrame(flow, "first"));
+  from.Send(TestFrame(flow, "second"));
+  const auto frames = Receive(to, 2, [&] { from.Receive(64, [](auto) {}); });
+  flow.destination_mac = TestMac(2);
+  EXPECT_THAT(frames, ElementsAre(TestFrame(flow, "first"), TestFrame(flow, "second")));
+}
+
+constexpr Gid kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+constexpr Gid kIpv6{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+INSTANTIATE_TEST_SUITE_P(By, CableMediumTest, testing::Values(kIpv4, kIpv6),
+                         [](const auto& gid) { return gid.param == kIpv4 ? "Arp" : "NeighbourDiscovery"; });
+
+TEST(AddressBlock, AddressTellsItsMac) {
+  for (const uint32_t block : {address_block::kFirst, 77u, address_block::kLast}) {
+    for (const uint32_t device : {0u, 15u}) {
+      for (const uint32_t port : {1u, 2u}) {
+        EXPECT_EQ(address_block::MacOf(address_block::Ipv4GidOf(block, device, port)),
+                  address_block::MacOf(block, device, port));
+      }
+    }
+  }
+  EXPECT_EQ(address_block::MacOf(kIpv4), std::nullopt);
+}
+
+}  // namespace
+}  // namespace softhca

@@ -1,0 +1,216 @@
+#include "wire/wire_network.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+
+#include "core/queues.hpp"
+#include "wire/test_frame.hpp"
+
+namespace softhca {
+namespace {
+
+using mlx5::CqeOpcode;
+using mlx5::QpState;
+using mlx5::WqeOpcode;
+
+/// One end of a wire in memory.
+class WireEnd : public Medium {
+ public:
+  explicit WireEnd(std::deque<Bytestream>& out, std::deque<Bytestream>& in) : out_(out), in_(in) {}
+
+  void Send(std::span<const uint8_t> frame) override { out_.emplace_back(frame.begin(), frame.end()); }
+  void Flush() override {}
+  size_t Receive(size_t most, const FrameSink& sink) override {
+    size_t count = 0;
+    for (; count < most && !in_.empty(); ++count) {
+      const Bytestream frame = std::move(in_.front());
+      in_.pop_front();
+      sink(frame);
+    }
+    return count;
+  }
+  void AddDescriptors(std::vector<int>&) const override {}
+
+ private:
+  std::deque<Bytestream>& out_;
+  std::deque<Bytestream>& in_;
+};
+
+/// Remembers why frames came to nobody.
+class Drops : public Observer {
+ public:
+  void OnDrop(const char* reason) override { reasons.emplace_back(reason); }
+  std::vector<std::string> reasons;
+};
+
+/// Two processes, as it were: two devices, each behind a network of its own.
+class WireNetworkTest : public testing::Test {
+ protected:
+  WireNetworkTest() {
+    near.WatchQps([this](QueuePair& qp) { near_network.OnTransition(qp); });
+    far.WatchQps([this](QueuePair& qp) { far_network.OnTransition(qp); });
+    far.SetObserver(&drops);
+  }
+  ~WireNetworkTest() override { far.SetObserver(nullptr); }
+
+  void Connect(const QpChange& change = {}) {
+    a.Connect(b, change);
+    b.Connect(a);
+  }
+  WqeBuilder Write() {
+    return WqeBuilder(WqeOpcode::kRdmaWrite)
+        .Remote(remote.Address(), remote.key)
+        .Data(local.Address(), 8, local.key);
+  }
+  /// Lets the sender send what is posted; nothing is taken at the far end.
+  void Send() {
+    a.qp().rung = true;  // as the engine does when it hears the doorbell
+    near_network.Run(a.qp(), now_ns);
+    near_network.Poll(now_ns);
+  }
+  /// Lets both ends work until nothing moves any more.
+  void Run() {
+    a.qp().rung = true;
+    bool worked = true;
+    while (worked) {
+      worked = near_network.Run(a.qp(), now_ns);
+      worked |= near_network.Poll(now_ns);
+      worked |= far_network.Poll(now_ns);
+    }
+  }
+
+  uint64_t now_ns = 1'000'000'000;
+  std::deque<Bytestream> there, back;
+  Drops drops;
+  Hca near{TestDevice(1)}, far{TestDevice(2)};
+  WireNetwork near_network{{&near},
+                           {.open_medium = [this] { return std::make_unique<WireEnd>(there, back); }}};
+  WireNetwork far_network{{&far}, {.open_medium = [this] { return std::make_unique<WireEnd>(back, there); }}};
+  uint32_t pd = near.AllocPd(), far_pd = far.AllocPd();
+  QpUser a{near, pd}, b{far, far_pd};
+  Region local{near, pd, 4096}, remote{far, far_pd, 4096};
+};
+
+TEST_F(WireNetworkTest, WriteReachesAnotherProcess) {
+  Connect();
+  local.As<uint64_t>() = 0x1234;
+  a.Post(Write());
+  Run();
+  const auto cqe = a.send_cq.Poll();
+  ASSERT_TRUE(cqe);
+  EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(remote.As<uint64_t>(), 0x1234u);
+  EXPECT_EQ(drops.reasons, std::vector<std::string>());
+}
+
+TEST_F(WireNetworkTest, FramesAreSentAsThePathSays) {
+  AddressPath path{.grh = true, .remote_gid = far.config().ports[0].gids[0].gid};
+  path.traffic_class = 0xb8;
+  path.hop_limit = 5;
+  path.flow_label = 0x12345;
+  path.udp_source_port = 0xd00d;
+  Connect({.path = path});
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  const auto frame = ParseFrame(there[0]);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->flow.source, near.config().ports[0].gids[0].gid);
+  EXPECT_EQ(frame->flow.destination, path.remote_gid);
+  EXPECT_EQ(frame->flow.traffic_class, 0xb8);
+  EXPECT_EQ(frame->flow.hop_limit, 5);
+  EXPECT_EQ(frame->flow.flow_label, 0x12345u);
+  EXPECT_EQ(frame->flow.source_port, 0xd00d);
+}
+
+TEST_F(WireNetworkTest, DamagedFrameIsDropped) {
+  Connect();
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  there[0].back() ^= 1;
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("wrong ICRC"));
+}
+
+TEST_F(WireNetworkTest, FrameForNobodyHereIsDropped) {
+  Connect();
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  Flow flow = ParseFrame(there[0])->flow;
+  flow.destination[15] ^= 0x80;
+  there = {TestFrame(flow), Bytestream(20)};
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("no such address", "malformed frame"));
+}
+
+TEST_F(WireNetworkTest, OnlyThePeerIsHeard) {
+  Connect();
+  a.Post(Write());
+  Send();
+  ASSERT_EQ(there.size(), 1u);
+  const auto frame = ParseFrame(there[0]);
+  Flow flow = frame->flow;
+  flow.source[15] ^= 0x80;
+  Bytestream forged = there[0];
+  WriteFrameHeaders(flow, frame->transport.size(), forged);
+  SealFrame(forged);
+  there = {forged};
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("not from the peer"));
+}
+
+TEST_F(WireNetworkTest, PortThatIsDownNeitherSendsNorReceives) {
+  Connect();
+  far.SetLink(1, false);
+  a.Post(Write());
+  Send();
+  EXPECT_EQ(there.size(), 1u);
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("no such address"));
+  near.SetLink(1, false);
+  now_ns += 10'000'000'000;  // time to send it once more
+  Send();
+  EXPECT_EQ(there.size(), 0u);
+}
+
+TEST_F(WireNetworkTest, QueuePairInErrorIsFlushedAndSaysNothing) {
+  Connect();
+  near.ModifyQp(a.qpn, QpState::kError, {});
+  a.Post(Write());
+  Send();
+  EXPECT_EQ(a.send_cq.Poll()->syndrome, mlx5::Syndrome::kFlushed);
+  EXPECT_EQ(there.size(), 0u);
+  EXPECT_EQ(a.qp().channel, nullptr);
+}
+
+/// Whether queue pairs of one process open the medium.
+bool OpensMedium(bool direct) {
+  bool opened = false;
+  std::deque<Bytestream> loop;
+  Hca hca(TestDevice(1));
+  WireNetwork network({&hca}, {.open_medium =
+                                   [&] {
+                                     opened = true;
+                                     return std::make_unique<WireEnd>(loop, loop);
+                                   },
+                               .direct = direct});
+  hca.WatchQps([&](QueuePair& qp) { network.OnTransition(qp); });
+  const uint32_t pd = hca.AllocPd();
+  QpUser a(hca, pd), b(hca, pd);
+  a.Connect(b);
+  b.Connect(a);
+  return opened;
+}
+
+TEST(WireNetwork, OpensNoMediumForConnectionsWithinTheProcess) {
+  EXPECT_FALSE(OpensMedium(true));
+  EXPECT_TRUE(OpensMedium(false));
+}
+
+}  // namespace
+}  // namespace softhca
