@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "uverbs/errors.hpp"
 #include "uverbs/user_memory.hpp"
@@ -25,6 +27,7 @@ using uverbs::Errno;
 struct Call {
   Device& device;
   File& file;
+  int fd;
   std::span<const uint8_t> input;
   size_t room;  ///< that the program has for the answer
 
@@ -88,7 +91,18 @@ void ResolveAddress(const Call& call) {
       ReadIpPort(&wish.dst_addr, std::min<size_t>(wish.dst_size, sizeof wish.dst_addr)));
 }
 
-void ResolveRoute(const Call& call) { call.GetId(call.Get<rdma_ucm_resolve_route>().id).ResolveRoute(); }
+/// Gives a program of this host, which may have been started together with this one, a moment to listen.
+void ResolveRoute(const Call& call) {
+  using std::chrono::milliseconds, std::chrono::steady_clock;
+  constexpr milliseconds kLongest{200}, kStep{2};
+  const auto wish = call.Get<rdma_ucm_resolve_route>();
+  const auto deadline = steady_clock::now() + std::min(milliseconds(wish.timeout_ms), kLongest);
+  for (;; std::this_thread::sleep_for(kStep)) {
+    const auto lock = call.device.engine().Pause();
+    Id& id = call.GetId(wish.id);
+    if (id.KnowsPeer() || steady_clock::now() >= deadline) return id.ResolveRoute();
+  }
+}
 
 void QueryRoute(const Call& call) {
   const auto wish = call.Get<rdma_ucm_query>();
@@ -161,11 +175,27 @@ void MigrateId(const Call& call) {
 
 void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "softhca has no multicast"); }
 
+/// Takes the oldest event of the file, or waits for one: the descriptor's own flags decide, and signals
+/// interrupt as they do every read.
+void GetEvent(const Call& call) {
+  const auto wish = call.Get<rdma_ucm_get_event>();
+  constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
+  if (call.room < kLeast) throw Errno(ENOSPC, "there is no room for the event");
+  for (;;) {
+    uint64_t id = 0;
+    if (read(call.fd, &id, sizeof id) != static_cast<ssize_t>(sizeof id)) throw Errno(errno, "no event");
+    const auto lock = call.device.engine().Pause();
+    const auto event = call.device.TakeEvent(call.file, static_cast<uint32_t>(id));
+    if (event) return call.Answer(wish.response, event->response, kLeast);
+  }
+}
+
 struct Command {
   uint32_t number;
   const char* name;
   void (*run)(const Call& call);
-  size_t bytes;  ///< of the input
+  size_t bytes;        ///< of the input
+  bool waits = false;  ///< so it takes the engine's lock itself
 };
 
 constexpr Command kCommands[] = {
@@ -175,7 +205,7 @@ constexpr Command kCommands[] = {
     {RDMA_USER_CM_CMD_BIND, "BIND", Bind, sizeof(rdma_ucm_bind)},
     {RDMA_USER_CM_CMD_RESOLVE_IP, "RESOLVE_IP", ResolveIp, sizeof(rdma_ucm_resolve_ip)},
     {RDMA_USER_CM_CMD_RESOLVE_ADDR, "RESOLVE_ADDR", ResolveAddress, sizeof(rdma_ucm_resolve_addr)},
-    {RDMA_USER_CM_CMD_RESOLVE_ROUTE, "RESOLVE_ROUTE", ResolveRoute, sizeof(rdma_ucm_resolve_route)},
+    {RDMA_USER_CM_CMD_RESOLVE_ROUTE, "RESOLVE_ROUTE", ResolveRoute, sizeof(rdma_ucm_resolve_route), true},
     {RDMA_USER_CM_CMD_QUERY_ROUTE, "QUERY_ROUTE", QueryRoute, offsetof(rdma_ucm_query, option)},
     {RDMA_USER_CM_CMD_LISTEN, "LISTEN", Listen, sizeof(rdma_ucm_listen)},
     {RDMA_USER_CM_CMD_CONNECT, "CONNECT", Connect, offsetof(rdma_ucm_connect, ece)},
@@ -183,27 +213,13 @@ constexpr Command kCommands[] = {
     {RDMA_USER_CM_CMD_REJECT, "REJECT", Reject, sizeof(rdma_ucm_reject)},
     {RDMA_USER_CM_CMD_DISCONNECT, "DISCONNECT", Disconnect, sizeof(rdma_ucm_disconnect)},
     {RDMA_USER_CM_CMD_INIT_QP_ATTR, "INIT_QP_ATTR", InitQpAttributes, sizeof(rdma_ucm_init_qp_attr)},
+    {RDMA_USER_CM_CMD_GET_EVENT, "GET_EVENT", GetEvent, sizeof(rdma_ucm_get_event), true},
     {RDMA_USER_CM_CMD_SET_OPTION, "SET_OPTION", SetOption, sizeof(rdma_ucm_set_option)},
     {RDMA_USER_CM_CMD_NOTIFY, "NOTIFY", Notify, sizeof(rdma_ucm_notify)},
     {RDMA_USER_CM_CMD_MIGRATE_ID, "MIGRATE_ID", MigrateId, sizeof(rdma_ucm_migrate_id)},
     {RDMA_USER_CM_CMD_JOIN_IP_MCAST, "JOIN_IP_MCAST", RefuseMulticast, 0},
     {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", RefuseMulticast, 0},
 };
-
-/// Takes the oldest event of the file, or waits for one: the descriptor's own flags decide, and signals
-/// interrupt as they do every read.
-void GetEvent(Device& device, File& file, int fd, const Call& call) {
-  const auto wish = call.Get<rdma_ucm_get_event>();
-  constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
-  if (call.room < kLeast) throw Errno(ENOSPC, "there is no room for the event");
-  for (;;) {
-    uint64_t id = 0;
-    if (read(fd, &id, sizeof id) != static_cast<ssize_t>(sizeof id)) throw Errno(errno, "no event");
-    const auto lock = device.engine().Pause();
-    const auto event = device.TakeEvent(file, static_cast<uint32_t>(id));
-    if (event) return call.Answer(wish.response, event->response, kLeast);
-  }
-}
 
 /// A header and what follows it: no command is longer.
 using Input = std::array<uint8_t, 512>;
@@ -228,23 +244,18 @@ void RunCommand(Device& device, File& file, int fd, uint64_t address, size_t byt
   if (header.in + sizeof header > bytes) throw Errno(EINVAL, "the command is cut short");
   Input input{};
   CopyIn(input.data(), address + sizeof header, std::min<size_t>(header.in, input.size()));
-  const Call call{device, file, input, header.out};
-  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) {
-    if (header.in < sizeof(rdma_ucm_get_event)) throw Errno(EINVAL, "the command is cut short");
-    return GetEvent(device, file, fd, call);
-  }
+  const Call call{device, file, fd, input, header.out};
   const Command* const command = Find(header.cmd);
   if (command == nullptr) throw Errno(ENOSYS, "softhca has no such command");
   if (header.in < command->bytes) throw Errno(EINVAL, "the command is cut short");
+  if (command->waits) return command->run(call);
   const auto lock = device.engine().Pause();
   command->run(call);
 }
 
 const char* CommandName(uint64_t address, size_t bytes) {
   try {
-    const uint32_t number = ReadHeader(address, bytes).cmd;
-    if (number == RDMA_USER_CM_CMD_GET_EVENT) return "GET_EVENT";
-    if (const Command* const command = Find(number)) return command->name;
+    if (const Command* const command = Find(ReadHeader(address, bytes).cmd)) return command->name;
   } catch (const Errno&) {
     // as unreadable as it was for the command itself
   }

@@ -134,10 +134,15 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
 
 void Id::FindWay() {
   const Devices& devices = config_.device->devices();
-  const auto way = FindRoute(devices, route_, FindPeer(devices, config_.space, *remote_));
+  const auto own = FindOwn(devices, *remote_);
+  // Where nobody listens, this process is the one that says so.
+  const Gid destination = FindPeer(config_.space, *remote_).value_or(own ? own->source() : remote_->ip);
+  const auto way = FindRoute(devices, route_, destination);
   if (!way) throw Errno(ENODEV, "no port of a device that is up leads to that address");
   route_ = way;
 }
+
+bool Id::KnowsPeer() const { return !remote_ || FindPeer(config_.space, *remote_).has_value(); }
 
 void Id::ResolveRoute() {
   if (state_ != State::kAddressResolved) Refuse("the id's destination is not resolved");

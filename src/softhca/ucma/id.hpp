@@ -40,6 +40,8 @@ class Id : private cm::User, private cm::Listener {
   /// @errors  Errno: ENODEV if no device leads there
   void ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination);
   void ResolveRoute();
+  /// Whether it is known where the destination's program listens.
+  bool KnowsPeer() const;
   /// @errors  Errno: EADDRINUSE
   void Listen(uint32_t backlog);
   void Connect(const rdma_ucm_conn_param& wish);

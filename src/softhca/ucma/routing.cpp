@@ -48,12 +48,9 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
   return found;
 }
 
-Gid FindPeer(const Devices& devices, cm::PortSpace space, const IpPort& address) {
+std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
   if (IsOfAProcess(address.ip) || !IsOfThisHost(address)) return address.ip;
-  if (const auto listener = FindAnnounced(space, address.port)) return *listener;
-  // Nobody listens: this process says so itself.
-  const auto own = FindOwn(devices, address);
-  return own ? own->source() : address.ip;
+  return FindAnnounced(space, address.port);
 }
 
 }  // namespace softhca::ucma

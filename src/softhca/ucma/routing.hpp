@@ -27,6 +27,8 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
                                    const Gid& destination);
 
 /// Where a program is that others call by `address`: one on this host may be called by any of its addresses.
-Gid FindPeer(const Devices& devices, cm::PortSpace space, const IpPort& address);
+///
+/// @return  nothing if it would be on this host, and nobody listens there
+std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);
 
 }  // namespace softhca::ucma
