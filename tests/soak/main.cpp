@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -152,7 +153,7 @@ int RunBoth(const Options& options) {
   std::printf("seed %" PRIu64 ", %u s\n", options.seed, options.seconds);
   std::fflush(stdout);
   const pid_t child = fork();
-  if (child == 0) _exit(RunEnd(1, options, meeting));
+  if (child == 0) std::exit(RunEnd(1, options, meeting));  // as programs end, so that watchers finish
   const int own = RunEnd(0, options, meeting);
   int status = 0;
   waitpid(child, &status, 0);
