@@ -13,7 +13,7 @@
 /// The receive that a message takes: `QueuePair::open_receive` from the message's first packet to its last.
 namespace softhca {
 
-/// How to answer a message that takes a receive; nothing if there is one to take.
+/// Says how to answer a message that takes a receive; nothing if there is one to take.
 std::optional<Response> RefuseWithoutReceive(const QueuePair& target);
 
 /// Takes the oldest receive, unless one is open.
@@ -33,7 +33,7 @@ struct Scatter {
 /// Finds the memory that the open receive has for bytes [offset, offset + bytes) of the message.
 Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t bytes);
 
-/// Whom it ends if the open receive cannot take the message: the receive, and with it the sender.
+/// Ends a message that the open receive cannot take: the receive fails, and with it the sender.
 ///
 /// @param fault  kLocalLength or kLocalProtection
 Response RejectedReceive(mlx5::Syndrome fault);

@@ -24,8 +24,8 @@ struct RemoteRange {
 /// Finds memory for a request of the peer.
 ///
 /// @param access  the right that the request needs, of the queue pair and of the key
-/// @source  IBTA 1.4, 9.7.4.1.5 and table 62: an operation that the queue pair does not allow is an invalid
-///          request, a key that does not allow it an access error
+/// @source  IBTA 1.4, 9.7.4.1 and 9.9.3: what the queue pair does not allow is an invalid request, what the
+///          key does not allow an access error
 RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access);
 
 }  // namespace softhca

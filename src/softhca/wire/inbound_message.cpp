@@ -59,7 +59,7 @@ bool InboundMessage::IsInSequence(PacketOp op) const {
 }
 
 /// All packets but the last are as long as the path MTU, and those of a write are as long together as its
-/// first one said (IBTA 1.4, 9.7.4.1.6).
+/// first one said (IBTA 1.4, 9.7.4.1).
 bool InboundMessage::HasRightLength(const Packet& packet) const {
   const uint64_t bytes = packet.payload.size();
   const uint32_t mtu = MtuBytes(qp_.attributes.mtu);

@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-/// The longest message of all (IBTA 1.4, 9.7.1).
+/// The longest message that InfiniBand knows.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
 /// A send or write that arrives packet by packet. Each packet is checked, then its payload goes straight

@@ -107,10 +107,10 @@ std::vector<Answer> AnswersOf(const Capture& capture) {
 const std::map<std::string, std::map<std::string, std::string>> kDifferences = {
     // A part of a read that is asked for again is a request of its own, so its answer starts with FIRST or
     // ONLY
-    // (IBTA 1.4, 9.7.5.1.1); rdma_rxe goes on where it had been. Its requester takes both.
+    // (IBTA 1.4, 9.7.5); rdma_rxe goes on where it had been. Its requester takes both.
     {"loss_read_response_last", {{"READ_RESP_LAST 258 msn 1", "READ_RESP_ONLY 258 msn 1"}}},
     {"loss_read_response_middle", {{"READ_RESP_MIDDLE 257", "READ_RESP_FIRST 257 msn 1"}}},
-    // A request longer than its receive is an invalid request (IBTA 1.4, 9.7.4.1.6 and table 62).
+    // A request longer than its receive is an invalid request (IBTA 1.4, 9.7.4.1.6 and 9.9.3).
     {"nak_send_too_long", {{"NAK 0x63 at 256 msn 0", "NAK 0x61 at 256 msn 0"}}},
 };
 
@@ -258,7 +258,7 @@ TEST_P(ReplayTest, CompletesEachReceiveOnce) {
 
 class BatchReplayTest : public ReplayTest {};
 
-/// What arrives at once gets a single acknowledgement (IBTA 1.4, 9.7.5.1.2), the last of those that rdma_rxe
+/// What arrives at once gets a single acknowledgement (IBTA 1.4, 9.7.5), the last of those that rdma_rxe
 /// sent.
 TEST_P(BatchReplayTest, AcknowledgesABatchAsItsLastPacketWas) {
   PostReceives(0);
