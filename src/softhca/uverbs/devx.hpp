@@ -56,6 +56,11 @@ std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail);
 /// @errors  CommandError: kBadResource, kBadParameter
 uint8_t* UmemMemory(Context& context, uint32_t umem, uint64_t offset, uint64_t bytes, bool writable);
 
+/// Refuses queues and records that do not start at a multiple of `alignment`. Their umem may start anywhere.
+///
+/// @errors  CommandError: kBadParameter
+void CheckAligned(const void* memory, uintptr_t alignment);
+
 /// Refuses a value that the device does not take.
 ///
 /// @errors  CommandError: kBadParameter

@@ -31,8 +31,6 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   const uint32_t record_umem = get(cqc::kDbrUmemId);
   const uint64_t ring_offset = mail.Get(create_cq_in::kCqUmemOffset);
   const uint64_t record_offset = get(cqc::kDbrAddr);
-  CheckParameter(ring_offset % 64 == 0 && record_offset % sizeof(CqDbr) == 0,
-                 "a queue or record is not aligned");
 
   CqConfig config;
   config.log_depth = get(cqc::kLogCqSize);
@@ -44,6 +42,8 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   config.ring = UmemMemory(mail.context, ring_umem, ring_offset, entries * config.cqe_bytes, true);
   config.dbr =
       reinterpret_cast<CqDbr*>(UmemMemory(mail.context, record_umem, record_offset, sizeof(CqDbr), true));
+  CheckAligned(config.ring, kWqebbBytes);
+  CheckAligned(config.dbr, sizeof(CqDbr));
   config.umems = {ring_umem, record_umem};
   mail.context.Owned(Kind::kUar, config.uar_page);
   auto cq = MakeObject(Kind::kCq, mail.hca().CreateCq(std::move(config)));
@@ -93,6 +93,10 @@ std::span<const CreateCommand> CreateCommands() { return kCommands; }
 
 void CheckParameter(bool good, const char* why) {
   if (!good) throw CommandError(CommandStatus::kBadParameter, why);
+}
+
+void CheckAligned(const void* memory, uintptr_t alignment) {
+  CheckParameter(reinterpret_cast<uintptr_t>(memory) % alignment == 0, "a queue or record is not aligned");
 }
 
 uint8_t* UmemMemory(Context& context, uint32_t umem, uint64_t offset, uint64_t bytes, bool writable) {

@@ -54,12 +54,12 @@ void PlaceQueues(const Mailboxes& mail, const QpContext& context, QpConfig& conf
   const uint32_t record_umem = context.Get(qpc::kDbrUmemId);
   const uint64_t ring_offset = mail.Get(create_qp_in::kWqUmemOffset);
   const uint64_t record_offset = context.Get(qpc::kDbrAddr);
-  CheckParameter(ring_offset % kWqebbBytes == 0 && receive_bytes % kWqebbBytes == 0 &&
-                     record_offset % sizeof(QpDbr) == 0,
-                 "a queue or record is not aligned");
   uint8_t* const queues = UmemMemory(mail.context, ring_umem, ring_offset, bytes, false);
   auto* const record =
       reinterpret_cast<QpDbr*>(UmemMemory(mail.context, record_umem, record_offset, sizeof(QpDbr), false));
+  CheckAligned(queues, kWqebbBytes);
+  CheckAligned(queues + receive_bytes, kWqebbBytes);
+  CheckAligned(record, sizeof(QpDbr));
   config.receive.ring = queues;
   config.receive.dbr = &record->receive;
   config.send_ring = queues + receive_bytes;

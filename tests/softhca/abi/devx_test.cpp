@@ -161,6 +161,25 @@ TEST_F(Devx, RefusesQueuesOutsideTheirUmem) {
             CommandStatus::kBadParameter);
 }
 
+TEST_F(Devx, RefusesQueuesAndRecordsThatAreNotAlignedInMemory) {
+  constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
+  auto* const odd = static_cast<uint8_t*>(queues.memory()) + 4;
+  const Umem umem(mlx5dv_devx_umem_reg(context.get(), odd, Unmap::kBytes - 4, IBV_ACCESS_LOCAL_WRITE));
+  ASSERT_NE(umem, nullptr);
+  auto cq = queues.CqCommand();
+  EXPECT_EQ(queues.Refusal(cq.Set(mlx5::create_cq_in::kCqUmemId, umem->umem_id)),
+            CommandStatus::kBadParameter);
+  cq = queues.CqCommand();
+  EXPECT_EQ(queues.Refusal(cq.Set(mlx5::cqc::kDbrUmemId.At(kCqc), umem->umem_id)),
+            CommandStatus::kBadParameter);
+  auto qp = queues.QpCommand();
+  EXPECT_EQ(queues.Refusal(qp.Set(mlx5::create_qp_in::kWqUmemId, umem->umem_id)),
+            CommandStatus::kBadParameter);
+  qp = queues.QpCommand();
+  EXPECT_EQ(queues.Refusal(qp.Set(mlx5::qpc::kDbrUmemId.At(kQpc), umem->umem_id)),
+            CommandStatus::kBadParameter);
+}
+
 TEST_F(Devx, RefusesQueuesOfWhatDoesNotExist) {
   constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
   auto cq = queues.CqCommand();
