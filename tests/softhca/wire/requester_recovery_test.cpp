@@ -58,6 +58,14 @@ TEST_F(PacketRequesterTest, SequenceNakAcknowledgesWhatIsBeforeIt) {
   EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
 }
 
+TEST_F(PacketRequesterTest, NakOfTheSamePacketAgainUsesUpRetries) {
+  Connect({.retry_count = 2});
+  Post(Write(2 * kMtu));
+  Run();
+  for (int i = 0; i < 4; ++i) Acknowledge(1, aeth::kNakPsnSequence);  // the first shows progress
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
+}
+
 TEST_F(PacketRequesterTest, AnswerToTheFirstTransmissionSparesTheSecond) {
   Connect();
   Post(Write(4 * kMtu));
@@ -185,9 +193,10 @@ TEST_F(PacketRequesterTest, RestOfAReadIsAskedForOnceWhenAnAnswerIsLost) {
   const std::vector<uint8_t> payload(kMtu);
   Respond(PacketOp::kReadResponseFirst, 0, payload);
   Respond(PacketOp::kReadResponseMiddle, 2, payload);
+  const std::vector<SentPacket> sent = Sent();
   Respond(PacketOp::kReadResponseLast, 3, payload);
   Acknowledge(4);
-  const std::vector<SentPacket> sent = Sent();
+  EXPECT_EQ(Story(), "");
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].packet.op, PacketOp::kReadRequest);
   EXPECT_EQ(sent[0].packet.psn, PsnOf(1));
@@ -292,6 +301,17 @@ TEST_F(PacketRequesterTest, EntryThatIsOverwrittenUnderWayFailsInItsTurn) {
   Acknowledge(0);
   Run();
   EXPECT_EQ(Completed(), 0);
+  EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
+}
+
+TEST_F(PacketRequesterTest, EntryOfAnotherLengthInItsSlotFailsInItsTurn) {
+  Connect();
+  Post(Write(3 * kMtu));
+  Run();
+  const std::vector<uint8_t> other = Write(kMtu).Build(0, a.qpn);
+  std::copy(other.begin(), other.end(), a.SendSlot(0));
+  PassTimeout();
+  Run();
   EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
 }
 
