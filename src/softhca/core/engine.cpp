@@ -106,6 +106,21 @@ void Engine::Run() {
     lock.unlock();
     worked ? pacing.OnWork(now) : pacing.Wait(now, next, *network_);
   }
+  Drain();
+}
+
+/// Sends what has not left yet: a program ends as soon as it has seen its last completion, and its peer still
+/// waits for the acknowledgement.
+void Engine::Drain() {
+  constexpr uint64_t kLimitNs = 200'000'000;  // the peer may have died
+  const uint64_t end = NowNs() + kLimitNs;
+  for (uint64_t now = NowNs(); now < end; now = NowNs()) {
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+      network_->Poll(now);
+      if (!network_->HasUnsent()) return;
+    }
+    sched_yield();
+  }
 }
 
 bool Engine::RunOnce(uint64_t now_ns) {

@@ -33,6 +33,7 @@ class Engine {
 
  private:
   void Run();
+  void Drain();
   bool RunOnce(uint64_t now_ns);
 
   std::unique_ptr<Network> network_;  // outlives the queue pairs, whose channels send by it

@@ -31,6 +31,9 @@ class Network {
   /// When Poll() has something to do of itself; UINT64_MAX: never.
   virtual uint64_t NextNs() const = 0;
 
+  /// Whether Poll() has not yet been able to send all that is to be sent.
+  virtual bool HasUnsent() const { return false; }
+
   /// Whether frames may arrive from outside: without, there is nothing to wait for.
   virtual bool Listens() const = 0;
 

@@ -28,6 +28,9 @@ class Medium {
   /// Adds the descriptors that become readable when a frame has arrived.
   virtual void AddDescriptors(std::vector<int>& descriptors) const = 0;
 
+  /// Whether frames wait until their receiver has room for them.
+  virtual bool HasUnsent() const { return false; }
+
   /// When Receive() or Flush() has something to do of itself, whatever arrives; UINT64_MAX: never.
   virtual uint64_t NextNs() const { return UINT64_MAX; }
 };

@@ -34,6 +34,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;
   uint64_t NextNs() const override;
+  bool HasUnsent() const override { return medium_ != nullptr && medium_->HasUnsent(); }
   bool Listens() const override { return poll_descriptor_ >= 0; }
   void Wait(uint64_t limit_ns) override;
   ~WireNetwork() override;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <climits>
 #include <thread>
 
 #include "core/queues.hpp"
@@ -28,7 +30,8 @@ std::unique_ptr<Engine> MakeEngine(const std::vector<DeviceConfig>& configs) {
     devices.push_back(std::make_unique<Hca>(config));
     ends.push_back(devices.back().get());
   }
-  return std::make_unique<Engine>(std::move(devices), std::make_unique<WireNetwork>(std::move(ends), WireOptions{}));
+  return std::make_unique<Engine>(std::move(devices),
+                                  std::make_unique<WireNetwork>(std::move(ends), WireOptions{}));
 }
 
 /// Two queue pairs of two devices and the thread that is the hardware.
@@ -189,6 +192,42 @@ TEST_F(EngineTest, ServesManyWritesFromAThreadOfItsOwn) {
     }
   });
   program.join();
+}
+
+/// Has so many frames to send, and room for one at a time.
+class CrowdedNetwork : public Network {
+ public:
+  explicit CrowdedNetwork(std::atomic<int>& frames) : frames_(frames) {}
+
+  void OnTransition(QueuePair&) override {}
+  bool Run(QueuePair&, uint64_t) override { return false; }
+  bool Poll(uint64_t) override {
+    if (frames_ != 0) --frames_;
+    return false;
+  }
+  uint64_t NextNs() const override { return UINT64_MAX; }
+  bool HasUnsent() const override { return frames_ != 0; }
+  bool Listens() const override { return false; }
+  void Wait(uint64_t) override {}
+
+ private:
+  std::atomic<int>& frames_;
+};
+
+TEST(EngineStop, SendsWhatHasNotLeftYet) {
+  std::atomic<int> frames = 0;
+  Engine engine({}, std::make_unique<CrowdedNetwork>(frames));
+  frames = 100;
+  engine.Stop();
+  EXPECT_EQ(frames, 0);
+}
+
+TEST(EngineStop, DoesNotWaitForeverForAPeerThatTakesNothing) {
+  std::atomic<int> frames = 0;
+  Engine engine({}, std::make_unique<CrowdedNetwork>(frames));
+  frames = INT_MAX;
+  engine.Stop();
+  EXPECT_GT(frames, 0);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ class NeighbourMedium : public Medium {
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
+  bool HasUnsent() const override { return !waiting_.empty(); }
 
  private:
   /// Unix sockets queue few datagrams; a sender keeps the rest itself, as much as an IP socket's buffer

@@ -24,6 +24,11 @@ void SwitchMedium::AddDescriptors(std::vector<int>& descriptors) const {
   for (const Branch& branch : branches_) branch.medium->AddDescriptors(descriptors);
 }
 
+bool SwitchMedium::HasUnsent() const {
+  return std::any_of(branches_.begin(), branches_.end(),
+                     [](const Branch& branch) { return branch.medium->HasUnsent(); });
+}
+
 uint64_t SwitchMedium::NextNs() const {
   uint64_t next = UINT64_MAX;
   for (const Branch& branch : branches_) next = std::min(next, branch.medium->NextNs());

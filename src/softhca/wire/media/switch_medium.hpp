@@ -22,6 +22,7 @@ class SwitchMedium : public Medium {
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
   void AddDescriptors(std::vector<int>& descriptors) const override;
+  bool HasUnsent() const override;
   uint64_t NextNs() const override;
 
  private:
