@@ -18,7 +18,7 @@ struct PortAddress {
 };
 
 /// The LID, or on Ethernet the first RoCE v2 GID.
-PortAddress AddressOf(ibv_context* context) {
+PortAddress PortAddressOf(ibv_context* context) {
   ibv_port_attr port{};
   EXPECT_EQ(ibv_query_port(context, kPort, &port), 0);
   if (port.link_layer == IBV_LINK_LAYER_INFINIBAND) return {false, {}, 0, port.lid};
@@ -109,7 +109,7 @@ Peer::Peer(ibv_context* device, const PeerOptions& options)
   init.send_cq = send_cq.get();
   init.recv_cq = receive_cq.get();
   init.srq = srq.get();
-  init.qp_type = IBV_QPT_RC;
+  init.qp_type = options.type;
   init.cap = {.max_send_wr = options.send_depth,
               .max_recv_wr = options.receive_depth,
               .max_send_sge = options.pieces,
@@ -130,13 +130,13 @@ void Peer::ToInit(const Connection& connection) {
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = kPort;
   attr.qp_access_flags = static_cast<unsigned>(connection.access);
-  ASSERT_EQ(
-      ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-      0);
+  attr.qkey = connection.qkey;
+  const int right = qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | right), 0);
 }
 
 void Peer::ToRtr(const Peer& other, const Connection& connection) {
-  const PortAddress here = AddressOf(context), there = AddressOf(other.context);
+  const PortAddress here = PortAddressOf(context), there = PortAddressOf(other.context);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = connection.mtu;
@@ -150,10 +150,10 @@ void Peer::ToRtr(const Peer& other, const Connection& connection) {
   attr.ah_attr.grh.dgid = there.gid;
   attr.ah_attr.grh.sgid_index = static_cast<uint8_t>(here.gid_index);
   attr.ah_attr.grh.hop_limit = 64;
-  ASSERT_EQ(ibv_modify_qp(qp.get(), &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-            0);
+  int mask = IBV_QP_STATE;
+  if (qp->qp_type != IBV_QPT_UD) mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (qp->qp_type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, mask), 0);
 }
 
 void Peer::ToRts(const Connection& connection) {
@@ -164,10 +164,11 @@ void Peer::ToRts(const Connection& connection) {
   attr.rnr_retry = connection.rnr_retries;
   attr.sq_psn = connection.send_psn;
   attr.max_rd_atomic = 16;
-  ASSERT_EQ(ibv_modify_qp(qp.get(), &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (qp->qp_type == IBV_QPT_RC) {
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &attr, mask), 0);
 }
 
 void Peer::To(ibv_qp_state state) {
@@ -189,6 +190,16 @@ void Peer::PostReceive(std::vector<ibv_sge> sges, uint64_t id) {
   ibv_recv_wr* bad = nullptr;
   srq != nullptr ? Publish(srq.get()) : Publish(qp.get());
   ASSERT_EQ(srq != nullptr ? ibv_post_srq_recv(srq.get(), &wr, &bad) : ibv_post_recv(qp.get(), &wr, &bad), 0);
+}
+
+AddressHandle Peer::AddressOf(const Peer& other, int gid_index) const {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = kPort;
+  attr.grh.sgid_index = static_cast<uint8_t>(gid_index);
+  attr.grh.hop_limit = 64;
+  EXPECT_EQ(ibv_query_gid(other.context, kPort, gid_index, &attr.grh.dgid), 0);
+  return AddressHandle(ibv_create_ah(pd.get(), &attr));
 }
 
 int Work::TryPost(Peer& peer) {

@@ -25,6 +25,7 @@ using Pd = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
 using Mr = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
 using Channel = std::unique_ptr<ibv_comp_channel, Destroy<ibv_destroy_comp_channel>>;
 using Cq = std::unique_ptr<ibv_cq, Destroy<ibv_destroy_cq>>;
+using AddressHandle = std::unique_ptr<ibv_ah, Destroy<ibv_destroy_ah>>;
 using Srq = std::unique_ptr<ibv_srq, Destroy<ibv_destroy_srq>>;
 using Qp = std::unique_ptr<ibv_qp, Destroy<ibv_destroy_qp>>;
 
@@ -72,6 +73,7 @@ class Buffer {
 };
 
 struct PeerOptions {
+  ibv_qp_type type = IBV_QPT_RC;
   uint32_t send_depth = 64;
   uint32_t receive_depth = 64;
   uint32_t pieces = 4;  ///< most of a scatter or gather list
@@ -87,9 +89,11 @@ struct Connection {
   ibv_mtu mtu = IBV_MTU_1024;
   uint32_t send_psn = 0, receive_psn = 0;
   uint8_t timeout = 14, retries = 7, rnr_retries = 7, min_rnr_timer = 12;
+  uint32_t qkey = 0x11111111;
 };
 
-/// A reliable connection's end: a queue pair, its completion queues and its protection domain.
+/// A connection's end, or one that sends datagrams: a queue pair, its completion queues and its protection
+/// domain.
 class Peer {
  public:
   explicit Peer(ibv_context* context, const PeerOptions& options = {});
@@ -102,6 +106,9 @@ class Peer {
   ibv_qp_state State() const;
 
   void PostReceive(std::vector<ibv_sge> sges, uint64_t id = 0);
+
+  /// The address of `other`, for datagrams.
+  AddressHandle AddressOf(const Peer& other, int gid_index) const;
 
   ibv_context* context;
   Pd pd;
@@ -122,6 +129,10 @@ class Work {
   Work& To(uint64_t address, uint32_t rkey) {
     wr_.wr.rdma.remote_addr = address;
     wr_.wr.rdma.rkey = rkey;
+    return *this;
+  }
+  Work& To(const AddressHandle& address, uint32_t qpn, uint32_t qkey = Connection{}.qkey) {
+    wr_.wr.ud = {address.get(), qpn, qkey};
     return *this;
   }
   Work& FetchAdd(const Buffer& target, size_t offset, uint64_t add) {

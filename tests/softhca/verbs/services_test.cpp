@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+#include <netinet/ip.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "verbs/peer.hpp"
+
+/// Unreliable connections and datagrams, between two devices.
+namespace verbs {
+namespace {
+
+constexpr size_t kGrhBytes = sizeof(ibv_grh);
+
+class Datagrams : public TwoPeers, public testing::WithParamInterface<int> {
+ protected:
+  Datagrams() : TwoPeers(1, {.type = IBV_QPT_UD}) { Connect(); }
+
+  AddressHandle to_b = a.AddressOf(b, GetParam());
+};
+
+TEST_P(Datagrams, ArriveWithTheirSourceAndCanBeAnswered) {
+  b.PostReceive({remote.Sge(0, 256)}, 7);
+  local.Put(0, "question");
+  ASSERT_EQ(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(0, 8)}).To(to_b, b.qp->qp_num).Imm(99).Run(a).status,
+            IBV_WC_SUCCESS);
+  ibv_wc wc = Wait(b.receive_cq.get());
+  ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.wr_id, 7u);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV);
+  EXPECT_EQ(wc.byte_len, kGrhBytes + 8);
+  EXPECT_EQ(wc.wc_flags, unsigned{IBV_WC_GRH | IBV_WC_WITH_IMM});
+  EXPECT_EQ(be32toh(wc.imm_data), 99u);
+  EXPECT_EQ(wc.src_qp, a.qp->qp_num);
+  EXPECT_EQ(remote.Text(kGrhBytes, 8), "question");
+
+  a.PostReceive({local.Sge(0, 256)});
+  remote.Put(0x1000, "answer");
+  const AddressHandle back(ibv_create_ah_from_wc(b.pd.get(), &wc, &remote.As<ibv_grh>(), 1));
+  ASSERT_NE(back, nullptr);
+  ASSERT_EQ(Work(IBV_WR_SEND, {remote.Sge(0x1000, 6)}).To(back, wc.src_qp).Run(b).status, IBV_WC_SUCCESS);
+  wc = Wait(a.receive_cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.src_qp, b.qp->qp_num);
+  EXPECT_EQ(local.Text(kGrhBytes, 6), "answer");
+}
+
+TEST_P(Datagrams, WithAnotherQkeyAreLostAndTheNextIsNot) {
+  b.PostReceive({remote.Sge(0, 256)});
+  local.Put(0, "wrongright");
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 5)}).To(to_b, b.qp->qp_num, 0x22222222).Run(a).status,
+            IBV_WC_SUCCESS);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(5, 5)}).To(to_b, b.qp->qp_num).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(remote.Text(kGrhBytes, 5), "right");
+}
+
+TEST_P(Datagrams, FillAnMtuAndNoMore) {
+  b.PostReceive({remote.Sge(0, 8192)});
+  local[4095] = 0x5a;
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4096)}).To(to_b, b.qp->qp_num).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Wait(b.receive_cq.get()).byte_len, kGrhBytes + 4096);
+  EXPECT_EQ(remote[kGrhBytes + 4095], 0x5a);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4097)}).To(to_b, b.qp->qp_num).Run(a).status, IBV_WC_LOC_LEN_ERR);
+}
+
+INSTANTIATE_TEST_SUITE_P(Gids, Datagrams, testing::Range(0, 4));
+
+TEST(DatagramsOverIpv4, ShowTheIpHeader) {
+  const Context context = Open();
+  Peer a(context.get(), {.type = IBV_QPT_UD});
+  a.Connect(a);
+  Buffer memory(a.pd.get(), 256);
+  a.PostReceive({memory.Sge(0, 256)});
+  constexpr int kIpv4Gid = 3;
+  EXPECT_EQ(Work(IBV_WR_SEND).To(a.AddressOf(a, kIpv4Gid), a.qp->qp_num).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Wait(a.receive_cq.get()).byte_len, kGrhBytes);
+  ibv_gid gid{};
+  ASSERT_EQ(ibv_query_gid(context.get(), 1, kIpv4Gid, &gid), 0);
+  const iphdr& ip = memory.As<iphdr>(kGrhBytes - sizeof(iphdr));
+  EXPECT_EQ(ip.version, 4);
+  EXPECT_EQ(ip.protocol, IPPROTO_UDP);
+  EXPECT_EQ(std::memcmp(&ip.saddr, &gid.raw[12], 4), 0);
+  EXPECT_EQ(std::memcmp(&ip.daddr, &gid.raw[12], 4), 0);
+}
+
+class UnreliableConnection : public TwoPeers {
+ protected:
+  UnreliableConnection() : TwoPeers(1, {.type = IBV_QPT_UC}) { Connect(); }
+};
+
+TEST_F(UnreliableConnection, WritesAndSendsMessagesOfManyPackets) {
+  constexpr uint32_t kBytes = 20'001;
+  for (uint32_t i = 0; i < kBytes; ++i) local[i] = static_cast<uint8_t>(i % 251);
+  b.PostReceive({remote.Sge(0, 8)}, 1);
+  b.PostReceive({remote.Sge(32768, kBytes)}, 2);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE_WITH_IMM, {local.Sge(0, kBytes)}).To(remote).Imm(5).Run(a).status,
+            IBV_WC_SUCCESS);
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, kBytes)}).Run(a).status, IBV_WC_SUCCESS);
+  ibv_wc wc = Wait(b.receive_cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+  EXPECT_EQ(be32toh(wc.imm_data), 5u);
+  wc = Wait(b.receive_cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.wr_id, 2u);
+  EXPECT_EQ(wc.byte_len, kBytes);
+  EXPECT_EQ(remote.Text(0, kBytes), local.Text(0, kBytes));
+  EXPECT_EQ(remote.Text(32768, kBytes), local.Text(0, kBytes));
+}
+
+TEST_F(UnreliableConnection, LosesWhatHasNoReceiveAndGoesOn) {
+  local.Put(0, "lostkept");
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4)}).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote, 104).Run(a).status, IBV_WC_SUCCESS);
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (std::atomic_ref(remote.As<uint64_t>(104)).load(std::memory_order_acquire) == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the write does not arrive";
+  }
+  b.PostReceive({remote.Sge(0, 8)});
+  EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(4, 4)}).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(Wait(b.receive_cq.get()).byte_len, 4u);
+  EXPECT_EQ(remote.Text(0, 4), "kept");
+}
+
+}  // namespace
+}  // namespace verbs
