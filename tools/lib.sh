@@ -15,7 +15,7 @@ build_packages=(
   "libasio-dev=connects the two processes of an example"
   "nlohmann-json3-dev=settings of softhca"
   "libdeflate-dev=the packets' CRC by the processor's carry-less multiply"
-  "ibverbs-utils=programs to try softhca with: ibv_devinfo"
+  "ibverbs-utils=programs to try softhca with: ibv_devinfo, ibv_rc_pingpong"
 )
 test_packages=(
   "libgtest-dev=test framework"
@@ -24,6 +24,8 @@ test_packages=(
   "libclang-rt-14-dev=libFuzzer and the sanitizers of clang"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
   "python3=checks of the source tree"
+  "perftest=runs on softhca: bandwidths and latencies of every operation"
+  "ucx-utils=runs on softhca: ucx_perftest"
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )

@@ -1,0 +1,181 @@
+"""Runs a program twice, as server and as client, each under a software HCA of its own, and checks what both print.
+
+    run_pair.py --softhca PATH --check KIND [OPTION...] -- PROGRAM ARGS
+
+PROGRAM must take its TCP port by -p and be a client when the last argument is a host. With `--check killed` the server is
+killed in the midst of the work, and the client must be told.
+"""
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HOST = "127.0.0.1"
+LISTENING = "0A"  # in /proc/net/tcp
+POLL_SECONDS = 0.005
+ROW = r"^ ?(\d+) +(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$"  # of perftest's table: size, iterations, figures
+
+
+class Failure(Exception):
+    """What went wrong, as a sentence."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def is_listening(port):
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table) as lines:
+                rows = [line.split() for line in list(lines)[1:]]
+        except FileNotFoundError:  # no IPv6
+            continue
+        if any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows):
+            return True
+    return False
+
+
+class Side:
+    """A process group: the launcher and the program, their output in a file."""
+
+    def __init__(self, role, command, environment):
+        self.role = role
+        self.command = command
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=self.log,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def output(self):
+        descriptor = self.log.fileno()  # its position is the program's
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
+    def wait_for_row(self, deadline):
+        while not re.search(ROW, self.output(), re.M):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Failure(f"the {self.role} did not print a row")
+            time.sleep(POLL_SECONDS)
+
+    def finish(self, deadline):
+        try:
+            return self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise Failure(f"the {self.role} did not end in time") from None
+
+    def end(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+def check_pingpong(output, _):
+    """Both directions arrived; with -c, as they were sent."""
+    if not re.search(r"^\d+ bytes in .* = [\d.]+ Mbit/sec$", output, re.M):
+        raise Failure("there is no line of bytes and bandwidth")
+    if not re.search(r"^\d+ iters in .* usec/iter$", output, re.M):
+        raise Failure("there is no line of iterations")
+    if "invalid data" in output:
+        raise Failure("data arrived changed")
+
+
+def check_perftest(output, rows):
+    """The table has a row for every size, whose last figure, a rate of messages or a latency, is above zero."""
+    table = re.findall(ROW, output, re.M)
+    if len(table) != rows:
+        raise Failure(f"the table has {len(table)} rows in place of {rows}")
+    sizes = [int(size) for size, _, _ in table]
+    if sizes != sorted(set(sizes)):
+        raise Failure("the sizes do not ascend")
+    if any(int(iterations) == 0 or float(figures.split()[-1]) <= 0 for _, iterations, figures in table):
+        raise Failure("a row has a figure of zero")
+
+
+def check_ucx(output, _):
+    """The summary has iterations, and latencies and rates above zero; bandwidths of small messages round to it."""
+    final = re.search(r"^Final: +(\d+) +([\d.]+) .* (\d+)$", output, re.M)
+    if final is None:
+        raise Failure("there is no final line")
+    if any(float(figure) <= 0 for figure in final.groups()):
+        raise Failure("the final line has a figure of zero")
+
+
+def check_nothing(_output, _rows):
+    pass
+
+
+# What each kind of program must print: on the server, on the client.
+CHECKS = {
+    "pingpong": (check_pingpong, check_pingpong),
+    "perftest": (check_nothing, check_perftest),
+    "ucx": (check_nothing, check_ucx),
+}
+
+
+def run(arguments, sides):
+    deadline = time.monotonic() + arguments.deadline
+    environment = dict(os.environ, **dict(pair.split("=", 1) for pair in arguments.env))
+    port = free_port()
+    command = ["stdbuf", "-oL", arguments.softhca, *arguments.softhca_option, "--", *arguments.program, "-p", str(port)]
+    server = Side("server", command, environment)
+    sides.append(server)
+    while not is_listening(port):
+        if server.process.poll() is not None:
+            raise Failure("the server ended before it listened")
+        if time.monotonic() > deadline:
+            raise Failure("the server does not listen")
+        time.sleep(POLL_SECONDS)
+    client = Side("client", command + [HOST], environment)
+    sides.append(client)
+    if arguments.check == "killed":
+        client.wait_for_row(deadline)
+        server.end()
+        if client.finish(deadline) == 0 or "Failed status 12" not in client.output():
+            raise Failure("the client was not told that its retries are used up")
+        return
+    for side in (client, server):
+        if (status := side.finish(deadline)) != 0:
+            raise Failure(f"the {side.role} ended with status {status}")
+    for side, check in zip(sides, CHECKS[arguments.check]):
+        try:
+            check(side.output(), arguments.rows)
+        except Failure as failure:
+            raise Failure(f"of the {side.role}, {failure}") from None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--softhca", required=True, metavar="PATH")
+    parser.add_argument("--softhca-option", action="append", default=[], metavar="OPTION")
+    parser.add_argument("--check", required=True, choices=[*CHECKS, "killed"])
+    parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of perftest's table")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--deadline", type=float, default=60, metavar="SECONDS")
+    parser.add_argument("program", nargs="+")
+    arguments = parser.parse_args()
+    sides = []
+    try:
+        run(arguments, sides)
+    except Failure as failure:
+        print(f"{arguments.program[0]}: {failure}")
+        for side in sides:
+            side.end()
+            print(f"---- {side.role}: {' '.join(side.command)}\n{side.output()}")
+        return 1
+    finally:
+        for side in sides:
+            side.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
