@@ -11,7 +11,7 @@ CONNECTING = {
     "ib_write_bw -R": ("ib_write_bw -R -F -n 100 -s 8192", "ib_write_bw -R -F -n 100 -s 8192 {peer}"),
 }
 MEASURING = {
-    "ib_write_lat": ("ib_write_lat -F -x {gid} -n 1000", "ib_write_lat -F -x {gid} -n 1000 {peer}"),
+    "ib_write_lat": ("ib_write_lat -F -x {gid} -n 50", "ib_write_lat -F -x {gid} -n 50 {peer}"),
     "ib_write_bw": ("ib_write_bw -F -x {gid} -n 300 -s 65536", "ib_write_bw -F -x {gid} -n 300 -s 65536 {peer}"),
 }
 

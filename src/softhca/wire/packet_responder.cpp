@@ -87,6 +87,9 @@ void PacketResponder::OnExpected(const Packet& packet) {
 }
 
 /// Sends and writes were executed: the acknowledgement was lost. Reads are executed again, atomics must not.
+///
+/// An acknowledgement names the duplicate and not the newest packet: that may be an atomic whose answer was
+/// lost, and Linux's rdma_rxe would take it for the answer.
 void PacketResponder::OnDuplicate(const Packet& packet) {
   if (IsAtomic(packet.op)) return answers_.RepeatAtomic(packet.psn, msn_);
   if (packet.op == PacketOp::kReadRequest) {
@@ -97,7 +100,7 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
     }
     return;
   }
-  if (!verdict_) verdict_ = {kAcknowledge, AddPsn(qp_.next_receive_psn, kPsnMask)};
+  if (!verdict_ || PsnDelta(packet.psn, verdict_->psn) > 0) verdict_ = {kAcknowledge, packet.psn};
 }
 
 Response PacketResponder::Execute(const Packet& packet) {

@@ -158,6 +158,14 @@ TEST_F(ResponderAnswersTest, DuplicateWritesAndSendsAreAcknowledgedAndNotExecute
   EXPECT_FALSE(user.receive_cq.Poll());
 }
 
+TEST_F(ResponderAnswersTest, DuplicateWriteDoesNotAcknowledgeTheAtomicBehindIt) {
+  Take(Make(kWriteOnly, 0, 8, 8, 128));
+  Take(FetchAdd(1, 5, 64));
+  Answers();
+  Take(Make(kWriteOnly, 0, 8, 8, 128));
+  EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 2"));
+}
+
 TEST_F(ResponderAnswersTest, AtomicAnswersTheOldValue) {
   Word(64) = 100;
   Take(FetchAdd(0, 5, 64));
