@@ -101,6 +101,18 @@ void AddNetworkOptions(CLI::App& app, Settings& settings) {
       "Let connections within a process send packets, too");
 }
 
+constexpr const char* kFooter = R"(
+Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
+  drop:5%                             lose frames; likewise duplicate, reorder, corrupt, delay:5%,by=200us
+  drop,op=WRITE_MIDDLE,qp=0x12,nth=2  one frame: its kind, whom it goes to, which one; sent or received
+  slow,every=50us                     receive one frame in this time
+  link-down,after=500ms,for=2s        take links down; port=mlx5_0/1 for one
+  syndrome:0x13,index=3,qp=0x101      fail a send entry
+  kill,after=1s                       kill the process
+  seed:7                              throw other dice
+
+In the FILEs of --log, --pcap, --stats and --trace %p stands for the number of the process.)";
+
 /// Faults, and what tells of them.
 void AddWatchingOptions(CLI::App& app, Settings& settings) {
   app.add_option("--fault", settings.faults, "Something that goes wrong, such as drop:5%; may be repeated")
@@ -170,6 +182,7 @@ std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
 
   CLI::App app("Runs a program on software ConnectX-7 devices, under the machine's own rdma-core.");
   app.formatter(std::make_shared<HelpFormatter>());
+  app.footer(kFooter);
   AddOptions(app, options.settings);
   try {
     app.parse(static_cast<int>(dashes - argv), argv);

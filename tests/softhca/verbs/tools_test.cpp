@@ -105,9 +105,9 @@ TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
 TEST(Launcher, HelpShowsItsOptions) {
   const Result outcome = Softhca("--help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* option :
-       {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics", "--big-endian-atomics",
-        "--no-user-index", "--no-wait", "--max-message", "--stats"}) {
+  for (const char* option : {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics",
+                             "--big-endian-atomics", "--no-user-index", "--no-wait", "--max-message",
+                             "--fault", "--log", "--pcap", "--stats", "--trace"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
@@ -120,11 +120,41 @@ TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
   EXPECT_EQ(Count(unknown.output, "\n"), 1u);
   for (const char* arguments :
        {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
-        "--max-message 5000 -- true", "--max-message -- true", "--port-down mlx5_7 -- true", "", "true"}) {
+        "--max-message 5000 -- true", "--max-message -- true", "--port-down mlx5_7 -- true",
+        "--fault flood -- true", "--fault link-down,port=mlx5_7/1 -- true", "--log loud -- true",
+        "--trace -- true", "", "true"}) {
     const Result outcome = Softhca(arguments);
     EXPECT_EQ(outcome.exit_status, 2) << arguments;
     EXPECT_EQ(Count(outcome.output, "\n"), 1u) << outcome.output;
   }
+}
+
+TEST(Launcher, NamesTheFileThatADeviceCannotWrite) {
+  for (const char* option : {"--pcap", "--trace", "--log info,"}) {
+    const std::string value = std::string(option).ends_with(',') ? "" : " ";
+    const Result outcome = Softhca(option + value + "/no/such/folder/file -- ibv_devinfo");
+    EXPECT_THAT(outcome.output, HasSubstr("/no/such/folder/file")) << option;
+    EXPECT_NE(outcome.exit_status, 0);
+  }
+}
+
+TEST(Launcher, TakesLinksDownForAWhile) {
+  // The link is down when the device is opened, and up again when it is asked a second later.
+  EXPECT_THAT(Softhca("--fault link-down -- ibv_devinfo").output, HasSubstr("PORT_DOWN"));
+  EXPECT_THAT(Softhca("--fault link-down,after=1000s -- ibv_devinfo").output, HasSubstr("PORT_ACTIVE"));
+}
+
+TEST(Launcher, PrintsCountsAtTheEndOrWritesThem) {
+  EXPECT_THAT(Softhca("--stats -- ibv_devinfo").output, HasSubstr("softhca: mlx5_0: qp: 0 exist, 0 created"));
+  const std::string file = testing::TempDir() + "stats." + std::to_string(getpid());
+  EXPECT_THAT(Softhca("--stats=" + file + " -- ibv_devinfo").output, Not(HasSubstr("created")));
+  EXPECT_THAT(RunShell("cat " + file).output, HasSubstr("\"devices\""));
+  std::filesystem::remove(file);
+}
+
+TEST(Launcher, LogsWhatADeviceRefuses) {
+  EXPECT_THAT(Softhca("--log warning -- ibv_rc_pingpong -d mlx5_0 -r 1000000 localhost").output,
+              HasSubstr("refused (EINVAL)"));
 }
 
 TEST(Launcher, ExitsAsTheProgramDoes) {
