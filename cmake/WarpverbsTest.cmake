@@ -20,3 +20,14 @@ function(warpverbs_test name)
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${arg_TIMEOUT})
 endfunction()
+
+# warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
+#
+# Runs the program of a warpverbs_test() once more, whole, with connections that send packets even within a process: both
+# ways behave the same.
+function(warpverbs_test_by_packets name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILTER" "SOFTHCA")
+  add_test(NAME ${name}.ByPackets
+    COMMAND softhca --no-direct ${arg_SOFTHCA} -- $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${arg_FILTER})
+  set_tests_properties(${name}.ByPackets PROPERTIES TIMEOUT 300)
+endfunction()

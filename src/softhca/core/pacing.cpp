@@ -17,10 +17,10 @@ constexpr uint64_t kSlowYieldNs = 50'000;
 constexpr uint64_t kFirstYieldPauseNs = 20'000'000;
 constexpr uint64_t kLongestYieldPauseNs = 1'000'000'000;
 
-// A doorbell wakes nobody: these are what it may have to wait, and what looking for it costs.
+// A doorbell wakes nobody, so a sleep delays it: after a pause in the traffic by no more than 1/256 of that pause.
 constexpr uint64_t kShortestSleepNs = 20'000;
-constexpr uint64_t kLongestSleepNs = 1'000'000;
-constexpr uint64_t kIdleToSleep = 64;  ///< a sleep is this part of the time without work
+constexpr uint64_t kLongestSleepNs = 4'000'000;
+constexpr uint64_t kIdleToSleep = 256;
 
 /// What sched_setattr() takes; the C library declares neither.
 ///
