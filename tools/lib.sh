@@ -23,6 +23,7 @@ test_packages=(
   "clang=compiles the data path for HIP"
   "libclang-rt-14-dev=libFuzzer and the sanitizers of clang"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
+  "librdmacm-dev=connects the tests' programs by rdma_cm"
   "python3=checks of the source tree"
   "perftest=runs on softhca: bandwidths and latencies of every operation"
   "ucx-utils=runs on softhca: ucx_perftest"

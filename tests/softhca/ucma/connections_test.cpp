@@ -1,0 +1,346 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+// librdmacm on softhca, both ends in one process.
+
+namespace ucma {
+namespace {
+
+constexpr int kDeadlineMs = 20'000;
+
+bool Readable(int fd, int timeout_ms) {
+  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+  return poll(&entry, 1, timeout_ms) == 1 && (entry.revents & POLLIN) != 0;
+}
+
+/// An event that was acknowledged; its private data copied.
+struct Event {
+  rdma_cm_event_type kind{};
+  int status = 0;
+  rdma_cm_id* id = nullptr;
+  rdma_conn_param connection{};
+  rdma_ud_param datagram{};
+  std::string private_data;
+};
+
+/// An event channel and all ids that came by it.
+class Channel {
+ public:
+  Channel() : channel_(rdma_create_event_channel()) { EXPECT_NE(channel_, nullptr) << strerror(errno); }
+  ~Channel() {
+    for (rdma_cm_id* const id : ids_) {
+      if (id->qp != nullptr) rdma_destroy_qp(id);
+      EXPECT_EQ(rdma_destroy_id(id), 0);
+    }
+    rdma_destroy_event_channel(channel_);
+  }
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  rdma_cm_id* MakeId(rdma_port_space space = RDMA_PS_TCP) {
+    rdma_cm_id* id = nullptr;
+    EXPECT_EQ(rdma_create_id(channel_, &id, nullptr, space), 0) << strerror(errno);
+    ids_.push_back(id);
+    return id;
+  }
+  Event Next() {
+    Event event;
+    rdma_cm_event* raw = nullptr;
+    if (!Readable(channel_->fd, kDeadlineMs) || rdma_get_cm_event(channel_, &raw) != 0) {
+      ADD_FAILURE() << "no event";
+      return event;
+    }
+    event.kind = raw->event;
+    event.status = raw->status;
+    event.id = raw->id;
+    const bool datagram = raw->id->qp_type == IBV_QPT_UD;
+    if (datagram) {
+      event.datagram = raw->param.ud;
+    } else {
+      event.connection = raw->param.conn;
+    }
+    const void* const data = datagram ? raw->param.ud.private_data : raw->param.conn.private_data;
+    const size_t bytes = datagram ? raw->param.ud.private_data_len : raw->param.conn.private_data_len;
+    if (data != nullptr) event.private_data.assign(static_cast<const char*>(data), bytes);
+    if (raw->event == RDMA_CM_EVENT_CONNECT_REQUEST) ids_.push_back(raw->id);
+    EXPECT_EQ(rdma_ack_cm_event(raw), 0);
+    return event;
+  }
+  /// Gives an id away.
+  int Migrate(rdma_cm_id* id, Channel& to) {
+    std::erase(ids_, id);
+    to.ids_.push_back(id);
+    return rdma_migrate_id(id, to.channel_);
+  }
+  rdma_event_channel* get() const { return channel_; }
+
+ private:
+  rdma_event_channel* channel_;
+  std::vector<rdma_cm_id*> ids_;
+};
+
+sockaddr_in Loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+void MakeQueuePair(rdma_cm_id* id) {
+  ibv_qp_init_attr attributes{};
+  attributes.cap = {
+      .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  attributes.qp_type = id->qp_type;
+  attributes.sq_sig_all = 1;
+  ASSERT_EQ(rdma_create_qp(id, nullptr, &attributes), 0) << strerror(errno);
+}
+
+class Connections : public testing::Test {
+ protected:
+  rdma_cm_id* Listen(rdma_port_space space = RDMA_PS_TCP, int backlog = 8) {
+    rdma_cm_id* const id = passive.MakeId(space);
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    EXPECT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&any)), 0) << strerror(errno);
+    EXPECT_EQ(rdma_listen(id, backlog), 0) << strerror(errno);
+    port = ntohs(rdma_get_src_port(id));
+    EXPECT_NE(port, 0);
+    return id;
+  }
+  /// The active side, up to where it can connect.
+  rdma_cm_id* Resolve(rdma_port_space space = RDMA_PS_TCP) {
+    rdma_cm_id* const id = active.MakeId(space);
+    sockaddr_in to = Loopback(port);
+    EXPECT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0) << strerror(errno);
+    EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
+    EXPECT_EQ(rdma_resolve_route(id, 2000), 0) << strerror(errno);
+    EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    MakeQueuePair(id);
+    return id;
+  }
+  int Connect(rdma_cm_id* id, const std::string& private_data = {}) {
+    rdma_conn_param wish{};
+    wish.private_data = private_data.data();
+    wish.private_data_len = static_cast<uint8_t>(private_data.size());
+    wish.initiator_depth = wish.responder_resources = 1;
+    wish.retry_count = wish.rnr_retry_count = 7;
+    return rdma_connect(id, &wish);
+  }
+  /// Both ends of an established connection.
+  struct Pair {
+    rdma_cm_id *active, *passive;
+  };
+  Pair Establish() {
+    Listen();
+    Pair pair{Resolve(), nullptr};
+    EXPECT_EQ(Connect(pair.active), 0) << strerror(errno);
+    const Event request = passive.Next();
+    EXPECT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
+    pair.passive = request.id;
+    MakeQueuePair(pair.passive);
+    EXPECT_EQ(rdma_accept(pair.passive, nullptr), 0) << strerror(errno);
+    EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_ESTABLISHED);
+    return pair;
+  }
+
+  Channel active, passive;
+  uint16_t port = 0;
+};
+
+TEST_F(Connections, CarryData) {
+  const Pair pair = Establish();
+  std::array<uint8_t, 64> from{1, 2, 3}, to{};
+  ibv_mr* const source = rdma_reg_msgs(pair.active, from.data(), from.size());
+  ibv_mr* const target = rdma_reg_msgs(pair.passive, to.data(), to.size());
+  ASSERT_EQ(rdma_post_recv(pair.passive, nullptr, to.data(), to.size(), target), 0);
+  ASSERT_EQ(rdma_post_send(pair.active, nullptr, from.data(), from.size(), source, 0), 0);
+  ibv_wc completion{};
+  ASSERT_EQ(rdma_get_recv_comp(pair.passive, &completion), 1);
+  EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to, from);
+  ASSERT_EQ(rdma_get_send_comp(pair.active, &completion), 1);
+  EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+  rdma_dereg_mr(source);
+  rdma_dereg_mr(target);
+}
+
+TEST_F(Connections, EndOnBothSides) {
+  const Pair pair = Establish();
+  EXPECT_EQ(rdma_disconnect(pair.active), 0);
+  EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(rdma_disconnect(pair.passive), 0);
+  EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+TEST_F(Connections, BringPrivateDataBothWays) {
+  Listen();
+  rdma_cm_id* const id = Resolve();
+  ASSERT_EQ(Connect(id, "hello"), 0);
+  const Event request = passive.Next();
+  ASSERT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(request.private_data.size(), 56u);
+  EXPECT_EQ(request.private_data.substr(0, 6), std::string("hello\0", 6));
+  MakeQueuePair(request.id);
+  rdma_conn_param wish{};
+  wish.private_data = "welcome";
+  wish.private_data_len = 7;
+  ASSERT_EQ(rdma_accept(request.id, &wish), 0);
+  const Event reply = active.Next();
+  EXPECT_EQ(reply.kind, RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(reply.private_data.substr(0, 7), "welcome");
+}
+
+TEST_F(Connections, TakeNoMorePrivateDataThanFits) {
+  Listen();
+  rdma_cm_id* const id = Resolve();
+  EXPECT_EQ(Connect(id, std::string(57, 'x')), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(Connect(id, std::string(56, 'x')), 0);
+}
+
+TEST_F(Connections, MayBeRejected) {
+  Listen();
+  ASSERT_EQ(Connect(Resolve()), 0);
+  const Event request = passive.Next();
+  ASSERT_EQ(rdma_reject(request.id, "no", 2), 0);
+  const Event rejected = active.Next();
+  EXPECT_EQ(rejected.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.status, 28);
+  EXPECT_EQ(rejected.private_data.substr(0, 2), "no");
+}
+
+TEST_F(Connections, ToNobodyAreRejected) {
+  port = 7;
+  ASSERT_EQ(Connect(Resolve()), 0);
+  const Event rejected = active.Next();
+  EXPECT_EQ(rejected.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.status, 8) << "there is no such service";
+}
+
+TEST_F(Connections, BeyondTheBacklogAreRejected) {
+  Listen(RDMA_PS_TCP, 1);
+  ASSERT_EQ(Connect(Resolve()), 0);
+  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));
+  rdma_cm_id* const second = Resolve();
+  ASSERT_EQ(Connect(second), 0);
+  const Event rejected = active.Next();
+  EXPECT_EQ(rejected.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.id, second);
+}
+
+TEST_F(Connections, EndWhenThePeerDestroysItsId) {
+  Listen();
+  rdma_cm_id* passive_id = nullptr;
+  {
+    Channel other;
+    sockaddr_in to = Loopback(port);
+    rdma_cm_id* const id = other.MakeId();
+    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0);
+    other.Next();
+    ASSERT_EQ(rdma_resolve_route(id, 2000), 0);
+    other.Next();
+    MakeQueuePair(id);
+    ASSERT_EQ(Connect(id), 0);
+    passive_id = passive.Next().id;
+    MakeQueuePair(passive_id);
+    ASSERT_EQ(rdma_accept(passive_id, nullptr), 0);
+    EXPECT_EQ(other.Next().kind, RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_ESTABLISHED);
+  }
+  const Event event = passive.Next();
+  EXPECT_EQ(event.kind, RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(event.id, passive_id);
+}
+
+TEST_F(Connections, FindDatagramServices) {
+  Listen(RDMA_PS_UDP);
+  rdma_cm_id* const id = Resolve(RDMA_PS_UDP);
+  ASSERT_EQ(Connect(id), 0);
+  const Event request = passive.Next();
+  ASSERT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
+  MakeQueuePair(request.id);
+  ASSERT_EQ(rdma_accept(request.id, nullptr), 0) << strerror(errno);
+  const Event found = active.Next();
+  EXPECT_EQ(found.kind, RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(found.datagram.qp_num, request.id->qp->qp_num);
+  EXPECT_EQ(found.datagram.qkey, RDMA_UDP_QKEY);
+  EXPECT_EQ(found.datagram.ah_attr.is_global, 1);
+}
+
+TEST_F(Connections, SecondListenerFindsThePortTaken) {
+  Listen();
+  rdma_cm_id* const second = passive.MakeId();
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(port);
+  EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&any)), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+}
+
+TEST_F(Connections, ForeignAddressesCannotBeBound) {
+  sockaddr_in foreign = Loopback(0);
+  foreign.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1 is nobody's
+  EXPECT_EQ(rdma_bind_addr(passive.MakeId(), reinterpret_cast<sockaddr*>(&foreign)), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+}
+
+TEST_F(Connections, StepsOutOfOrderAreRefused) {
+  rdma_cm_id* const id = active.MakeId();
+  EXPECT_EQ(rdma_listen(id, 1), 0);
+  sockaddr_in to = Loopback(7);
+  EXPECT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 100), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Connections, MulticastIsRefused) {
+  port = 7;
+  rdma_cm_id* const id = Resolve(RDMA_PS_UDP);
+  sockaddr_in group = Loopback(0);
+  group.sin_addr.s_addr = htonl(0xe0000001);
+  EXPECT_EQ(rdma_join_multicast(id, reinterpret_cast<sockaddr*>(&group), nullptr), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(Connections, IdsMoveToOtherChannelsWithTheirEvents) {
+  Listen();
+  rdma_cm_id* const id = Resolve();
+  Channel other;
+  ASSERT_EQ(Connect(id), 0);
+  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));
+  ASSERT_EQ(rdma_reject(passive.Next().id, nullptr, 0), 0);
+  ASSERT_TRUE(Readable(active.get()->fd, kDeadlineMs));
+  ASSERT_EQ(active.Migrate(id, other), 0) << strerror(errno);
+  EXPECT_FALSE(Readable(active.get()->fd, 0));
+  EXPECT_EQ(other.Next().kind, RDMA_CM_EVENT_REJECTED);
+}
+
+TEST_F(Connections, ChannelsWaitOnlyWhereTheProgramWantsThat) {
+  const int fd = active.get()->fd;
+  ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(active.get(), &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(Connections, UnreadEventsDoNotHinderTheEnd) {
+  Listen();
+  ASSERT_EQ(Connect(Resolve()), 0);
+  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));  // and the channels are destroyed
+}
+
+}  // namespace
+}  // namespace ucma
