@@ -11,6 +11,8 @@ constexpr uint8_t kPacketLifetime = 14;
 constexpr uint8_t kAckDelay = 16;
 /// For the program that a request is for: 69 s.
 constexpr uint8_t kServiceTimeout = 24;
+/// Between two looks whether the peer's process lives.
+constexpr uint64_t kWatchNs = 1'000'000'000;
 
 /// There and back, and the time that the peer takes to answer.
 uint8_t AckTimeout(uint8_t peer_delay) {
@@ -97,8 +99,8 @@ bool Connection::Reply(const Offer& offer) {
 
 bool Connection::Confirm() {
   if (state_ != State::kRepReceived) return false;
-  state_ = State::kEstablished;
   SendRtu();
+  Establish();
   return true;
 }
 
@@ -126,6 +128,7 @@ bool Connection::Disconnect() {
 bool Connection::NoteEstablished() {
   if (state_ != State::kRepSent) return state_ == State::kEstablished;
   Establish();
+  Tell({Event::Kind::kEstablished});
   return true;
 }
 
@@ -178,7 +181,7 @@ void Connection::On(const Rep& rep) {
 }
 
 void Connection::On(const Rtu& /*rtu*/) {
-  if (state_ == State::kRepSent) Establish();
+  if (state_ == State::kRepSent) NoteEstablished();
 }
 
 void Connection::On(const Rej& rej) {
@@ -237,6 +240,8 @@ void Connection::OnExpiry() {
     case State::kDreqSent:
       EnterTimewait();
       return Tell({Event::Kind::kDisconnected, -ETIMEDOUT});
+    case State::kEstablished:
+      return WatchPeer();
     case State::kTimewait:
       state_ = State::kIdle;
       return Tell({Event::Kind::kTimewaitExit});
@@ -288,7 +293,14 @@ void Connection::SendDrep() { Send(Drep{local_id(), *remote_id()}); }
 void Connection::Establish() {
   StopWaiting();
   state_ = State::kEstablished;
-  Tell({Event::Kind::kEstablished});
+  remote_process_ = RemoteProcess();
+  if (remote_process_) WaitFor(kWatchNs);
+}
+
+void Connection::WatchPeer() {
+  const auto process = RemoteProcess();
+  if (process == 0u || (process && process != remote_process_)) return OnForgotten();
+  WaitFor(kWatchNs);
 }
 
 void Connection::EnterTimewait() {

@@ -58,7 +58,8 @@ class Connection : public Exchange {
   bool NoteEstablished();
 
   const Terms& terms() const { return terms_; }
-  /// The peer uses its queue pair for another connection: it has forgotten this one.
+  /// The peer has forgotten this connection: it uses its queue pair for another one, or its process has
+  /// ended.
   void OnForgotten();
   void OnMessage(const Message& message) override;
 
@@ -92,12 +93,15 @@ class Connection : public Exchange {
   void SendRtu();
   void SendDrep();
   void Establish();
+  /// A peer that is killed says nothing, where a kernel would speak for it: looks after it from time to time.
+  void WatchPeer();
   void EnterTimewait();
 
   State state_ = State::kIdle;
   Terms terms_;
   uint32_t local_qpn_ = 0;
-  std::optional<Rej> rejection_;  ///< what was sent
+  std::optional<uint64_t> remote_process_;  ///< that established it, as far as it can be known
+  std::optional<Rej> rejection_;            ///< what was sent
 };
 
 }  // namespace softhca::cm

@@ -51,6 +51,10 @@ class Outlet {
   virtual uint64_t NowNs() const = 0;
   /// An exchange wants its OnTime() to be called then.
   virtual void Arm(uint64_t deadline_ns) = 0;
+  /// Which process has an address, as a number that no later one will have; 0: none.
+  ///
+  /// @return  nothing if that cannot be told: it is no address that processes of this host are given
+  virtual std::optional<uint64_t> ProcessAt(const Gid& address) const = 0;
 };
 
 /// Messages between two sides about one thing: sends them again until they are answered.
@@ -109,6 +113,8 @@ class Exchange {
   void Tell(const Event& event) {
     if (user_ != nullptr) user_->OnEvent(event);
   }
+  /// The peer's.
+  std::optional<uint64_t> RemoteProcess() const { return outlet_.ProcessAt(route_.destination); }
   void set_remote_id(uint32_t id) { remote_id_ = id; }
   void set_transaction(uint64_t transaction) { transaction_ = transaction; }
 

@@ -28,10 +28,12 @@ class Listener {
 class ConnectionManager : public ManagementAgent, private Outlet {
  public:
   using Clock = std::function<uint64_t()>;
+  using Processes = std::function<std::optional<uint64_t>(const Gid& address)>;
 
   /// @param first_id  of exchanges; another one in every process, lest late messages are taken for new ones
-  ConnectionManager(ManagementSink& sink, Clock clock, uint32_t first_id)
-      : sink_(sink), clock_(std::move(clock)), last_id_(first_id) {}
+  /// @param processes  as Outlet::ProcessAt(); null: they are not known
+  ConnectionManager(ManagementSink& sink, Clock clock, uint32_t first_id, Processes processes = nullptr)
+      : sink_(sink), clock_(std::move(clock)), processes_(std::move(processes)), last_id_(first_id) {}
 
   Connection& MakeConnection(const Route& route);
   ServiceQuery& MakeQuery(const Route& route);
@@ -54,6 +56,9 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   void Send(const Route& route, const Message& message) override;
   uint64_t NowNs() const override { return clock_(); }
   void Arm(uint64_t deadline_ns) override { next_ns_ = std::min(next_ns_, deadline_ns); }
+  std::optional<uint64_t> ProcessAt(const Gid& address) const override {
+    return processes_ ? processes_(address) : std::nullopt;
+  }
 
   void Dispatch(const Route& route, const Message& message, const Req& req);
   void Dispatch(const Route& route, const Message& message, const SidrReq& req);
@@ -73,6 +78,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
 
   ManagementSink& sink_;
   Clock clock_;
+  Processes processes_;
   uint32_t last_id_;
   uint64_t next_ns_ = UINT64_MAX;
   std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< by local number

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "ucma/routing.hpp"
 #include "uverbs/errors.hpp"
 
 namespace softhca::ucma {
@@ -18,7 +19,9 @@ uint64_t NowNs() {
 }  // namespace
 
 Device::Device(Engine& engine, WireNetwork& network)
-    : engine_(engine), network_(network), manager_(network.management(), NowNs, std::random_device{}()) {
+    : engine_(engine),
+      network_(network),
+      manager_(network.management(), NowNs, std::random_device{}(), ProcessAt) {
   const auto lock = engine_.Pause();
   network_.SetManagementAgent(&manager_);
 }

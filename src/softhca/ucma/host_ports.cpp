@@ -1,7 +1,6 @@
 #include "ucma/host_ports.hpp"
 
 #include <cstdio>
-#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -65,14 +64,9 @@ Descriptor Announce(cm::PortSpace space, uint16_t port, const Gid& gid) {
 }
 
 std::optional<Gid> FindAnnounced(cm::PortSpace space, uint16_t port) {
-  const std::string name = '@' + Name("listener", space, port);
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
-    const size_t at = line.find(name);
-    if (at == std::string::npos) continue;
-    if (const auto gid = FromHex(std::string_view(line).substr(at + name.size()))) return gid;
-  }
-  return {};
+  const auto found = FindName(Name("listener", space, port));
+  if (!found) return {};
+  return FromHex(found->rest);
 }
 
 }  // namespace softhca::ucma

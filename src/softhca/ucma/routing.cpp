@@ -1,6 +1,7 @@
 #include "ucma/routing.hpp"
 
 #include "ucma/host_ports.hpp"
+#include "uverbs/block_claim.hpp"
 #include "wire/address_block.hpp"
 #include "wire/frame.hpp"
 
@@ -24,7 +25,7 @@ std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
 }
 
 /// Whether the address is of those that processes on this host are given.
-bool IsOfAProcess(const Gid& gid) { return address_block::MacOf(gid).has_value(); }
+bool IsOfAProcess(const Gid& gid) { return address_block::BlockOf(gid).has_value(); }
 
 }  // namespace
 
@@ -51,6 +52,12 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
   if (IsOfAProcess(address.ip) || !IsOfThisHost(address)) return address.ip;
   return FindAnnounced(space, address.port);
+}
+
+std::optional<uint64_t> ProcessAt(const Gid& address) {
+  const auto block = address_block::BlockOf(address);
+  if (!block) return {};
+  return BlockClaim::UserOf(*block);
 }
 
 }  // namespace softhca::ucma

@@ -31,4 +31,9 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
 /// @return  nothing if it would be on this host, and nobody listens there
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);
 
+/// Which process of this host has an address, as a number that no later one will have; 0: none.
+///
+/// @return  nothing for an address that processes are not given, and if it cannot be told now
+std::optional<uint64_t> ProcessAt(const Gid& address);
+
 }  // namespace softhca::ucma

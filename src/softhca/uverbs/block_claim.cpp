@@ -10,7 +10,8 @@ namespace softhca {
 namespace {
 
 Descriptor TakeReservation(uint32_t block) { return TakeName("softhca/block/" + std::to_string(block)); }
-Descriptor TakeUse(uint32_t block) { return TakeName("softhca/block/" + std::to_string(block) + "/used"); }
+std::string UseOf(uint32_t block) { return "softhca/block/" + std::to_string(block) + "/used"; }
+Descriptor TakeUse(uint32_t block) { return TakeName(UseOf(block)); }
 
 }  // namespace
 
@@ -29,5 +30,7 @@ BlockClaim BlockClaim::Use(uint32_t reserved) {
   if (Descriptor use = TakeUse(reserved)) return {reserved, std::move(use)};
   return Reserve();
 }
+
+std::optional<uint64_t> BlockClaim::UserOf(uint32_t block) { return HolderOf(UseOf(block)); }
 
 }  // namespace softhca

@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::array<uint8_t, 14> kNetwork{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 83};
 
+/// What follows the network.
+std::optional<uint32_t> HostOf(const Gid& ipv4) {
+  if (!std::equal(kNetwork.begin(), kNetwork.end(), ipv4.begin())) return std::nullopt;
+  return uint32_t{ipv4[14]} << 8 | ipv4[15];
+}
+
 }  // namespace
 
 Mac MacOf(uint32_t block, uint32_t device, uint32_t port) {
@@ -28,10 +34,16 @@ Gid Ipv4GidOf(uint32_t block, uint32_t device, uint32_t port) {
   return gid;
 }
 
+std::optional<uint32_t> BlockOf(const Gid& ipv4) {
+  const auto host = HostOf(ipv4);
+  if (!host) return std::nullopt;
+  return *host >> 5;
+}
+
 std::optional<Mac> MacOf(const Gid& ipv4) {
-  if (!std::equal(kNetwork.begin(), kNetwork.end(), ipv4.begin())) return std::nullopt;
-  const uint32_t host = uint32_t{ipv4[14]} << 8 | ipv4[15];
-  return MacOf(host >> 5, host >> 1 & 15, (host & 1) + 1);
+  const auto host = HostOf(ipv4);
+  if (!host) return std::nullopt;
+  return MacOf(*host >> 5, *host >> 1 & 15, (*host & 1) + 1);
 }
 
 }  // namespace softhca::address_block

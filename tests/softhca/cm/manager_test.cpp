@@ -40,6 +40,7 @@ class Cable : public ManagementSink {
   };
   std::deque<Sent> sent;
   uint64_t now_ns = 1'000;
+  std::optional<uint64_t> process;  ///< of both sides
 };
 
 struct Told {
@@ -54,7 +55,8 @@ class Side : public User, public Listener {
   Side(Cable& cable, uint8_t last, uint32_t first_id)
       : hca(ConfigOf(last)),
         manager(
-            cable, [&cable] { return cable.now_ns; }, first_id) {}
+            cable, [&cable] { return cable.now_ns; }, first_id,
+            [&cable](const Gid&) { return cable.process; }) {}
 
   void OnEvent(const Event& event) override {
     told.push_back({event.kind, event.status});
@@ -309,6 +311,24 @@ TEST_F(CmTest, FirstDataEstablishesToo) {
   EXPECT_TRUE(passive.connection->NoteEstablished());
   EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kEstablished, 0}));
   EXPECT_FALSE(PassTime());
+}
+
+TEST_F(CmTest, PeerWhoseProcessEndsIsDisconnected) {
+  for (const uint64_t later : {0, 8}) {  // nobody; another one that has got the address
+    cable.process = 7;
+    Establish();
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "it lives";
+    cable.process = std::nullopt;
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "it may live";
+    cable.process = later;
+    EXPECT_TRUE(PassTime(2 * kSecond));
+    EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_FALSE(active.connection->Disconnect()) << "there is nobody to tell";
+    active.manager.Release(*active.connection);
+    passive.manager.Release(*passive.connection);
+    passive.requests = 0;
+  }
 }
 
 TEST_F(CmTest, EitherSideDisconnects) {

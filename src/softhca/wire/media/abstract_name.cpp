@@ -6,18 +6,58 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 namespace softhca {
+namespace {
+
+struct Address {
+  explicit Address(const std::string& name)
+      : bytes(static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) {
+    name.copy(path.sun_path + 1, sizeof path.sun_path - 1);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&path); }
+
+  sockaddr_un path{.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t bytes;
+};
+
+Descriptor MakeSocket() { return Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)); }
+
+}  // namespace
 
 Descriptor TakeName(const std::string& name) {
-  Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return socket;
+  Descriptor socket = MakeSocket();
+  const Address address(name);
+  if (bind(socket.get(), address.get(), address.bytes) == 0) return socket;
   if (errno == EADDRINUSE) return Descriptor();
   throw std::runtime_error(std::string("cannot reserve addresses by a Unix socket: ") + std::strerror(errno));
+}
+
+std::optional<TakenName> FindName(const std::string& prefix) {
+  const std::string path = '@' + prefix;
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t at = line.find(path);
+    if (at == std::string::npos) continue;
+    TakenName found{.rest = line.substr(at + path.size())};
+    std::istringstream words(line);
+    std::string other;
+    for (int i = 0; i < 6; ++i) words >> other;
+    if (words >> found.holder) return found;
+  }
+  return {};
+}
+
+std::optional<uint64_t> HolderOf(const std::string& name) {
+  const Descriptor socket = MakeSocket();
+  const Address address(name);
+  if (connect(socket.get(), address.get(), address.bytes) != 0 && errno == ECONNREFUSED) return 0;
+  const auto found = FindName(name);
+  if (!found) return {};
+  return found->holder;
 }
 
 }  // namespace softhca
