@@ -188,6 +188,19 @@ TEST_F(CqTest, ArmAfterEverythingWasPolledWaitsForTheNext) {
   EXPECT_EQ(events, 1);
 }
 
+TEST_F(CqTest, ArmBeforeThePollAnnouncesNoCompletionTwice) {
+  CompletionQueue cq = Create(memory);
+  memory.Arm();
+  cq.OnArmDoorbell(true);
+  cq.Push(Numbered(0));
+  ASSERT_EQ(events, 1);
+  memory.Arm();
+  cq.OnArmDoorbell(true);
+  EXPECT_EQ(events, 1);
+  cq.Push(Numbered(1));
+  EXPECT_EQ(events, 2);
+}
+
 TEST_F(CqTest, SolicitedArmSleepsThroughOrdinaryCompletions) {
   CompletionQueue cq = Create(memory);
   memory.Arm(true);
