@@ -83,7 +83,8 @@ TYPED_TEST(Faults, EndpointWithoutRemoteWrite) {
   Pair pair({.b = {.remote_write = false}});
   pair.Connect();
   Queue<TypeParam> queue(pair.a.View());
-  ExpectFault(pair, queue, pair.PutWord(queue, 0), kRemoteAccess);
+  ExpectFault(pair, queue, pair.PutWord(queue, 0),
+              {Syndrome::kRemoteInvalidRequest, "the peer does not take this operation"});
   EXPECT_EQ(pair.b.State(), mlx5::QpState::kError);
 }
 

@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kGroups = {
     {"CapabilityPage", "hca_cap_type"},
     {"CommandOpcode", "cmd_opcode"},
     {"CommandStatus", "cmd_status"},
+    {"CqeL3Header", "cqe_roce_l3_header_type"},
     {"CqeOpcode", "cqe_opcode"},
     {"CtrlFlags", "wqe_ctrl_flags"},
     {"Mtu", "qpc_mtu"},

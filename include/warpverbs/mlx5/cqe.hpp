@@ -22,22 +22,24 @@ enum class CqeOpcode : uint8_t {
   kInvalid = 0xf,  ///< never written by hardware: software fills a new queue with it
 };
 
-/// Of a datagram's completion, `flags_rqpn >> 24`: what the receive starts with, in a place of 40 bytes.
+/// The header that a datagram came with and that its receive starts with, in a place of 40 bytes.
 ///
 /// @source  Linux v6.1, drivers/infiniband/hw/mlx5/cq.c, handle_responder()
-enum class CqeNetworkHeader : uint8_t {
-  kNone = 0x00,
-  kGrh = 0x10,   ///< RoCE v1, InfiniBand
-  kIpv6 = 0x11,  ///< RoCE v2
-  kIpv4 = 0x12,  ///< RoCE v2; in the last 20 bytes
+enum class CqeL3Header : uint8_t {
+  kGrh = 0,   ///< RoCE v1, InfiniBand
+  kIpv6 = 1,  ///< RoCE v2
+  kIpv4 = 2,  ///< RoCE v2; in the last 20 bytes
 };
+
+/// In `flags_rqpn`: the receive starts with a header, whose kind stands from bit 24 on.
+inline constexpr uint32_t kCqeHasL3Header = 1u << 28;
 
 struct Cqe64 {
   uint8_t reserved0[17];
   uint8_t ml_path;
   uint8_t reserved1[4];
   Be16 slid;
-  Be32 flags_rqpn;  ///< CqeNetworkHeader << 24 | remote QP number
+  Be32 flags_rqpn;  ///< kCqeHasL3Header | CqeL3Header << 24 | remote QP number
   uint8_t reserved2[4];
   Be32 srqn_uidx;  ///< the QP's user index with CQE version 1
   Be32 imm;        ///< immediate data, exactly as the sender put it

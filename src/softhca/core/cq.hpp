@@ -37,7 +37,7 @@ struct Completion {
   mlx5::Be32 imm{};
   uint32_t remote_qpn = 0;
   bool solicited = false;
-  mlx5::CqeNetworkHeader network_header = mlx5::CqeNetworkHeader::kNone;  ///< of datagrams
+  std::optional<mlx5::CqeL3Header> l3_header{};  ///< of datagrams
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;                        ///< with the error opcodes only
   std::optional<uint8_t> vendor_syndrome{};  ///< the one that goes with the syndrome, unless given
 };
@@ -72,6 +72,8 @@ class CompletionQueue {
   mlx5::Be32 last_arm_{};
   uint32_t arm_sequence_ = 0;          ///< of the latest request
   std::optional<uint32_t> announced_;  ///< the sequence number of the latest request that was answered
+  bool unannounced_ = false;           ///< completions came since the latest announcement
+  bool unannounced_solicited_ = false;
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
 };

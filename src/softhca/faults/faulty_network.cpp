@@ -9,6 +9,7 @@ FaultyNetwork::FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan,
     : network_(std::move(network)), plan_(std::move(plan)) {
   for (const LinkFault& fault : plan_.links) ScheduleLink(fault, devices, start_ns);
   if (plan_.kill_after_ns) incidents_.emplace(start_ns + *plan_.kill_after_ns, std::move(kill));
+  RunIncidents(start_ns);
 }
 
 void FaultyNetwork::ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices,
@@ -34,13 +35,18 @@ bool FaultyNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   return network_->Run(qp, now_ns);
 }
 
-bool FaultyNetwork::Poll(uint64_t now_ns) {
+bool FaultyNetwork::RunIncidents(uint64_t now_ns) {
   bool happened = false;
   while (!incidents_.empty() && incidents_.begin()->first <= now_ns) {
     const auto due = incidents_.extract(incidents_.begin());
     due.mapped()();
     happened = true;
   }
+  return happened;
+}
+
+bool FaultyNetwork::Poll(uint64_t now_ns) {
+  const bool happened = RunIncidents(now_ns);
   return network_->Poll(now_ns) || happened;
 }
 

@@ -32,6 +32,7 @@ class FaultyNetwork : public Network {
   void Wait(uint64_t limit_ns) override { network_->Wait(limit_ns); }
 
  private:
+  bool RunIncidents(uint64_t now_ns);
   void ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices, uint64_t start_ns);
 
   std::unique_ptr<Network> network_;

@@ -34,9 +34,9 @@ std::array<uint8_t, kGrhBytes> GrhOf(const Frame& frame) {
   return grh;
 }
 
-mlx5::CqeNetworkHeader NetworkHeaderOf(const Flow& flow) {
-  if (flow.version == mlx5::RoceVersion::kV1) return mlx5::CqeNetworkHeader::kGrh;
-  return IsIpv4(flow.source) ? mlx5::CqeNetworkHeader::kIpv4 : mlx5::CqeNetworkHeader::kIpv6;
+mlx5::CqeL3Header L3HeaderOf(const Flow& flow) {
+  if (flow.version == mlx5::RoceVersion::kV1) return mlx5::CqeL3Header::kGrh;
+  return IsIpv4(flow.source) ? mlx5::CqeL3Header::kIpv4 : mlx5::CqeL3Header::kIpv6;
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
                        .imm = packet.imm,
                        .remote_qpn = packet.datagram.source_qpn,
                        .solicited = packet.solicited,
-                       .network_header = NetworkHeaderOf(frame.flow)});
+                       .l3_header = L3HeaderOf(frame.flow)});
 }
 
 }  // namespace softhca

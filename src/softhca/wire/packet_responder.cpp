@@ -80,6 +80,7 @@ void PacketResponder::OnExpected(const Packet& packet) {
   qp_.next_receive_psn = AddPsn(packet.psn, packets);
   if (read || IsAtomic(packet.op)) {
     verdict_.reset();  // their own answers acknowledge what came before them
+    last_answer_ = AddPsn(packet.psn, packets - 1);
   } else if (packet.ack_request || verdict_) {
     verdict_ = {kAcknowledge, packet.psn};
   }
@@ -88,8 +89,8 @@ void PacketResponder::OnExpected(const Packet& packet) {
 
 /// Sends and writes were executed: the acknowledgement was lost. Reads are executed again, atomics must not.
 ///
-/// An acknowledgement names the duplicate and not the newest packet: that may be an atomic whose answer was
-/// lost, and Linux's rdma_rxe would take it for the answer.
+/// The acknowledgement names the newest packet, but none behind an answer that may be lost: Linux's rdma_rxe takes
+/// an acknowledgement for an atomic's answer.
 void PacketResponder::OnDuplicate(const Packet& packet) {
   if (IsAtomic(packet.op)) return answers_.RepeatAtomic(packet.psn, msn_);
   if (packet.op == PacketOp::kReadRequest) {
@@ -100,7 +101,9 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
     }
     return;
   }
-  if (!verdict_ || PsnDelta(packet.psn, verdict_->psn) > 0) verdict_ = {kAcknowledge, packet.psn};
+  if (verdict_) return;
+  const bool answer_behind = last_answer_ && PsnDelta(*last_answer_, packet.psn) > 0;
+  verdict_ = {kAcknowledge, answer_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
 }
 
 Response PacketResponder::Execute(const Packet& packet) {

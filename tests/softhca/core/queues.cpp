@@ -28,6 +28,11 @@ QpChange Merge(QpChange base, const QpChange& by) {
   return base;
 }
 
+std::optional<mlx5::CqeL3Header> L3HeaderOf(uint32_t flags_rqpn) {
+  if ((flags_rqpn & mlx5::kCqeHasL3Header) == 0) return std::nullopt;
+  return static_cast<mlx5::CqeL3Header>(flags_rqpn >> 24 & 0xf);
+}
+
 void StoreRelease(mlx5::Be32& word, mlx5::Be32 value) {
   std::atomic_ref(word.raw).store(value.raw, std::memory_order_release);
 }
@@ -81,7 +86,7 @@ std::optional<Cqe> CqMemory::Poll() {
              .imm = cqe.imm,
              .solicited = (op_own >> 1 & 1) != 0,
              .remote_qpn = mlx5::FromBe(cqe.flags_rqpn) & 0xffffff,
-             .network_header = static_cast<mlx5::CqeNetworkHeader>(mlx5::FromBe(cqe.flags_rqpn) >> 24)};
+             .l3_header = L3HeaderOf(mlx5::FromBe(cqe.flags_rqpn))};
 }
 
 void CqMemory::Arm(bool solicited_only) {

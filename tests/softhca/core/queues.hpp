@@ -30,7 +30,7 @@ struct Cqe {
   mlx5::Be32 imm;
   bool solicited;
   uint32_t remote_qpn;
-  mlx5::CqeNetworkHeader network_header;
+  std::optional<mlx5::CqeL3Header> l3_header;
 };
 
 /// The memory of a completion queue, and its consumer.

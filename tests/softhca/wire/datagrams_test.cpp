@@ -11,7 +11,7 @@
 namespace softhca {
 namespace {
 
-using mlx5::CqeNetworkHeader;
+using mlx5::CqeL3Header;
 using mlx5::CqeOpcode;
 using mlx5::QpState;
 using mlx5::Syndrome;
@@ -152,7 +152,7 @@ TEST_F(DatagramTest, ArrivesAfterTheHeaderThatItCameWith) {
   EXPECT_TRUE(cqe->solicited);
   EXPECT_EQ(cqe->remote_qpn, kSourceQpn);
   EXPECT_EQ(cqe->user_index, 77u);
-  EXPECT_EQ(cqe->network_header, CqeNetworkHeader::kIpv4);
+  EXPECT_EQ(cqe->l3_header, CqeL3Header::kIpv4);
   EXPECT_EQ(Received(20, 10) + Received(100, 10), std::string(ip.begin(), ip.end()));
   EXPECT_EQ(Received(110, 7), "payload");
 }
@@ -165,8 +165,8 @@ TEST_F(DatagramTest, TellsWhichHeaderItCameWith) {
   Arrive("v2");
   frame.flow.version = mlx5::RoceVersion::kV1;
   Arrive("v1");
-  EXPECT_EQ(user.receive_cq.Poll().value().network_header, CqeNetworkHeader::kIpv6);
-  EXPECT_EQ(user.receive_cq.Poll().value().network_header, CqeNetworkHeader::kGrh);
+  EXPECT_EQ(user.receive_cq.Poll().value().l3_header, CqeL3Header::kIpv6);
+  EXPECT_EQ(user.receive_cq.Poll().value().l3_header, CqeL3Header::kGrh);
   EXPECT_EQ(Received(0, 42), std::string(40, 0x60) + "v2");
   EXPECT_EQ(Received(100, 42), std::string(40, 0x60) + "v1");
 }
