@@ -119,8 +119,9 @@ void CompletionQueue::OnArmDoorbell(bool named) {
   if (announced_ == sequence) return;  // one announcement for each number that the program counts up to
   arm_sequence_ = sequence;
   armed_ = (request & mlx5::kArmSolicitedOnly) != 0 ? Armed::kSolicited : Armed::kAny;
-  // A completion that came before the request, unseen by the program and not announced, is due at once. One that
-  // was announced is not: a program that asks before it polls, as perftest does, would be woken for nothing.
+  // A completion that came before the request, unseen by the program and not announced, is due at once. One
+  // that was announced is not: a program that asks before it polls, as perftest does, would be woken for
+  // nothing.
   const bool any = armed_ == Armed::kAny;
   const uint32_t ahead = ((any ? producer_index_ : solicited_index_) - request) & mlx5::kCqDbrIndexMask;
   const bool unseen = ahead != 0 && ahead <= mlx5::kCqDbrIndexMask / 2;

@@ -37,9 +37,9 @@ struct Completion {
   mlx5::Be32 imm{};
   uint32_t remote_qpn = 0;
   bool solicited = false;
-  std::optional<mlx5::CqeL3Header> l3_header{};  ///< of datagrams
-  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;                        ///< with the error opcodes only
-  std::optional<uint8_t> vendor_syndrome{};  ///< the one that goes with the syndrome, unless given
+  std::optional<mlx5::CqeL3Header> l3_header{};     ///< of datagrams
+  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< with the error opcodes only
+  std::optional<uint8_t> vendor_syndrome{};         ///< the one that goes with the syndrome, unless given
 };
 
 /// Writes completions to a program's ring and announces them when the program asked for it.

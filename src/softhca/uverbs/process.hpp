@@ -29,8 +29,8 @@ bool MayBeOurs(int fd);
 /// Remembers a descriptor that is handed to the program.
 void AddHint(int fd);
 
-/// Opens a device or the connection manager; the first time in a process, and in each forked child, this makes
-/// the devices.
+/// Opens a device or the connection manager; the first time in a process, and in each forked child, this
+/// makes the devices.
 ///
 /// @return  a descriptor; -1 with errno, ENOENT if there is no such device
 int OpenNode(const identity::DeviceNode& node, int flags);

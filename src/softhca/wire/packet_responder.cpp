@@ -89,8 +89,8 @@ void PacketResponder::OnExpected(const Packet& packet) {
 
 /// Sends and writes were executed: the acknowledgement was lost. Reads are executed again, atomics must not.
 ///
-/// The acknowledgement names the newest packet, but none behind an answer that may be lost: Linux's rdma_rxe takes
-/// an acknowledgement for an atomic's answer.
+/// The acknowledgement names the newest packet, but none behind an answer that may be lost: Linux's rdma_rxe
+/// takes an acknowledgement for an atomic's answer.
 void PacketResponder::OnDuplicate(const Packet& packet) {
   if (IsAtomic(packet.op)) return answers_.RepeatAtomic(packet.psn, msn_);
   if (packet.op == PacketOp::kReadRequest) {

@@ -59,7 +59,7 @@ class PacketResponder {
   /// Why the connection ends with the verdict.
   std::optional<Response> end_;
   std::optional<uint32_t> last_answer_;  ///< PSN of the last packet that answers the latest read or atomic
-  uint32_t msn_ = 0;  ///< messages taken, 24 bits
+  uint32_t msn_ = 0;                     ///< messages taken, 24 bits
   bool naked_ = false;  ///< the expected packet was asked for; until it comes, there is nothing to say
 };
 
