@@ -2,7 +2,6 @@
 
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +26,6 @@ using uverbs::Errno;
 struct Call {
   Device& device;
   File& file;
-  int fd;
   std::span<const uint8_t> input;
   size_t room;  ///< that the program has for the answer
 
@@ -175,17 +173,15 @@ void MigrateId(const Call& call) {
 
 void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "softhca has no multicast"); }
 
-/// Takes the oldest event of the file, or waits for one: the descriptor's own flags decide, and signals
-/// interrupt as they do every read.
+/// Takes the oldest event of the file, or waits for one.
 void GetEvent(const Call& call) {
   const auto wish = call.Get<rdma_ucm_get_event>();
   constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
   if (call.room < kLeast) throw Errno(ENOSPC, "there is no room for the event");
   for (;;) {
-    uint64_t id = 0;
-    if (read(call.fd, &id, sizeof id) != static_cast<ssize_t>(sizeof id)) throw Errno(errno, "no event");
+    const uint32_t id = call.file.Wait();
     const auto lock = call.device.engine().Pause();
-    const auto event = call.device.TakeEvent(call.file, static_cast<uint32_t>(id));
+    const auto event = call.device.TakeEvent(call.file, id);
     if (event) return call.Answer(wish.response, event->response, kLeast);
   }
 }
@@ -239,12 +235,12 @@ const Command* Find(uint32_t number) {
 
 }  // namespace
 
-void RunCommand(Device& device, File& file, int fd, uint64_t address, size_t bytes) {
+void RunCommand(Device& device, File& file, uint64_t address, size_t bytes) {
   const rdma_ucm_cmd_hdr header = ReadHeader(address, bytes);
   if (header.in + sizeof header > bytes) throw Errno(EINVAL, "the command is cut short");
   Input input{};
   CopyIn(input.data(), address + sizeof header, std::min<size_t>(header.in, input.size()));
-  const Call call{device, file, fd, input, header.out};
+  const Call call{device, file, input, header.out};
   const Command* const command = Find(header.cmd);
   if (command == nullptr) throw Errno(ENOSYS, "softhca has no such command");
   if (header.in < command->bytes) throw Errno(EINVAL, "the command is cut short");

@@ -10,10 +10,9 @@ namespace softhca::ucma {
 /// Executes what the program has written to the device. Waits for an event if that is the command, with no
 /// lock held.
 ///
-/// @param fd       the descriptor: whether it waits is up to its flags
 /// @param address  of the command in the program's memory, as a number
 /// @errors  Errno, CommandError: of the command; EINVAL for one that is malformed
-void RunCommand(Device& device, File& file, int fd, uint64_t address, size_t bytes);
+void RunCommand(Device& device, File& file, uint64_t address, size_t bytes);
 
 /// For messages to users; "command" if it is unreadable.
 const char* CommandName(uint64_t address, size_t bytes);

@@ -1,14 +1,33 @@
 #include "ucma/file.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "uverbs/errors.hpp"
+#include "uverbs/real.hpp"
 
 namespace softhca::ucma {
 
-File::File(int flags) : pipe_(sizeof(uint64_t)) {
+File::File(int flags) : pipe_(sizeof(uint64_t)), waiting_end_(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)) {
+  if (waiting_end_ < 0) {
+    const int error = errno;
+    uverbs::Real().close(descriptor());
+    throw uverbs::Errno(error, "no descriptor to wait with");
+  }
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor(), F_SETFD, 0);
   if ((flags & O_NONBLOCK) != 0) fcntl(descriptor(), F_SETFL, O_NONBLOCK);
+}
+
+File::~File() { uverbs::Real().close(waiting_end_); }
+
+uint32_t File::Wait() const {
+  uint64_t id = 0;
+  if (read(waiting_end_, &id, sizeof id) != static_cast<ssize_t>(sizeof id))
+    throw uverbs::Errno(errno, "no event");
+  return static_cast<uint32_t>(id);
 }
 
 void File::Push(const Event& event) {

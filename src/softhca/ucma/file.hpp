@@ -41,6 +41,9 @@ class File {
  public:
   /// @errors  Errno: EMFILE and its kin
   explicit File(int flags);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
 
   uverbs::FileId id() const { return pipe_.id(); }
   /// The program's; valid until it closes it.
@@ -48,6 +51,11 @@ class File {
 
   /// Takes an event; drops it if the program has left thousands unread.
   void Push(const Event& event);
+  /// Waits for an event, unless the program's descriptor does not wait, and tells whose it is.
+  ///
+  /// @pre     the engine's lock is not held
+  /// @errors  Errno: EAGAIN, EINTR
+  uint32_t Wait() const;
   /// The oldest event of an id.
   std::optional<Event> Take(uint32_t id);
   /// All events of an id, which the program will not see here.
@@ -55,7 +63,13 @@ class File {
 
  private:
   uverbs::EventPipe pipe_;
+  /// A duplicate of the program's: who waits goes on waiting when that is closed, and its number may be
+  /// reused.
+  int waiting_end_;
   std::deque<Event> events_;
 };
+
+/// Descriptors of a File's pipe that this library holds for itself.
+inline constexpr uint32_t kOwnFileEnds = uverbs::kOwnPipeEnds + 1;
 
 }  // namespace softhca::ucma

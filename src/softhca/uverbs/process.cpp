@@ -161,7 +161,7 @@ uint32_t CountDescriptors(FileId file) {
 }
 
 void ForgetEventChannel(Process& process, FileId file) {
-  if (CountDescriptors(file) > kOwnPipeEnds) return;
+  if (CountDescriptors(file) > ucma::kOwnFileEnds) return;
   std::shared_ptr<ucma::File> channel;
   {
     const std::lock_guard lock(process.mutex);
@@ -307,7 +307,7 @@ int RunWrite(int fd, const void* data, size_t bytes) {
   AddHint(fd);  // a duplicate was not opened here
   const auto address = reinterpret_cast<uint64_t>(data);
   try {
-    ucma::RunCommand(*Current()->connection_manager, *channel, fd, address, bytes);
+    ucma::RunCommand(*Current()->connection_manager, *channel, address, bytes);
     return 0;
   } catch (const std::exception& error) {
     const int value = ErrnoOf(error);

@@ -1,17 +1,33 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
 
 namespace ucma {
 namespace {
 
 constexpr uintptr_t kUnmapped = 4096;  // Linux maps nothing that low
+
+/// Whether the kernel lets a thread wait.
+bool Sleeps(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text;
+  std::getline(status, text, ')');
+  status >> text;
+  return text == "S";
+}
 
 int OpenDevice() { return open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC); }
 
@@ -43,6 +59,20 @@ class Commands : public testing::Test {
   }
   static int Listen(int to, uint32_t id) {
     return Run(to, RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = id, .backlog = 1});
+  }
+  static int ResolveAddress(int to, uint32_t id) {
+    rdma_ucm_resolve_ip body{};
+    body.id = id;
+    body.dst_addr.sin6_family = AF_INET6;
+    body.dst_addr.sin6_addr = in6addr_loopback;
+    return Run(to, RDMA_USER_CM_CMD_RESOLVE_IP, body);
+  }
+  static int DestroyId(int to, uint32_t id) {
+    rdma_ucm_destroy_id_resp response{};
+    rdma_ucm_destroy_id body{};
+    body.response = reinterpret_cast<uint64_t>(&response);
+    body.id = id;
+    return Run(to, RDMA_USER_CM_CMD_DESTROY_ID, body, sizeof response);
   }
 
   const int fd = OpenDevice();
@@ -92,6 +122,29 @@ TEST_F(Commands, AnswersNeedRoom) {
 
 TEST_F(Commands, UnknownPortSpacesAreRefused) {
   EXPECT_EQ(CreateId(fd, answer, sizeof number, RDMA_PS_IPOIB), EINVAL);
+}
+
+TEST_F(Commands, WaitOutlivesItsDescriptor) {
+  for (int i = 0; i < 50; ++i) {
+    const int duplicate = dup(fd);
+    rdma_ucm_event_resp event{};
+    const rdma_ucm_get_event wish{.response = reinterpret_cast<uint64_t>(&event)};
+    std::atomic<pid_t> thread = 0;
+    auto waited = std::async(std::launch::async, [&] {
+      thread = gettid();
+      return Run(duplicate, RDMA_USER_CM_CMD_GET_EVENT, wish, sizeof event);
+    });
+    while (thread == 0 || !Sleeps(thread)) std::this_thread::yield();
+    EXPECT_EQ(close(duplicate), 0);
+    // An event may be gone again before the thread takes it: then it waits for the next.
+    while (waited.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      EXPECT_EQ(CreateId(fd, answer, sizeof number), 0);
+      EXPECT_EQ(ResolveAddress(fd, number), 0);
+      EXPECT_EQ(DestroyId(fd, number), 0);
+    }
+    ASSERT_EQ(waited.get(), 0);
+    EXPECT_EQ(event.event, 0u) << "the address is resolved";
+  }
 }
 
 TEST_F(Commands, OtherWritesPassThrough) {
