@@ -27,6 +27,7 @@ test_packages=(
   "python3=checks of the source tree"
   "perftest=runs on softhca: bandwidths and latencies of every operation"
   "ucx-utils=runs on softhca: ucx_perftest"
+  "rdmacm-utils=runs on softhca: rping, udaddy, ucmatose"
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )

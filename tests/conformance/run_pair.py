@@ -2,19 +2,21 @@
 
     run_pair.py --softhca PATH --check KIND [OPTION...] -- PROGRAM ARGS
 
-PROGRAM must take its TCP port by -p and be a client when the last argument is a host. With `--check killed` the server is
-killed in the midst of the work, and the client must be told.
+PROGRAM must take its port, of TCP or rdma_cm, by -p, or have the one of --port. The arguments of --client, and a host, make it a
+client. With a check of KILLS, one side is killed in the midst of the work, and the other one must be told.
 """
 
 import argparse
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 HOST = "127.0.0.1"
 LISTENING = "0A"  # in /proc/net/tcp
@@ -41,7 +43,8 @@ def is_listening(port):
             continue
         if any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows):
             return True
-    return False
+    with open("/proc/net/unix") as lines:  # where softhca announces listeners by rdma_cm
+        return any(re.search(rf"@softhca/listener/\d+/{port}/", line) for line in lines)
 
 
 class Side:
@@ -58,10 +61,10 @@ class Side:
         descriptor = self.log.fileno()  # its position is the program's
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
-    def wait_for_row(self, deadline):
-        while not re.search(ROW, self.output(), re.M):
+    def wait_for(self, line, deadline):
+        while not re.search(line, self.output(), re.M):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise Failure(f"the {self.role} did not print a row")
+                raise Failure(f"the {self.role} did not begin to work")
             time.sleep(POLL_SECONDS)
 
     def finish(self, deadline):
@@ -109,6 +112,20 @@ def check_ucx(output, _):
         raise Failure("the final line has a figure of zero")
 
 
+def check_rping(output, _):
+    """The last of ten pings came as it was sent."""
+    if len(re.findall(r"^(?:server )?ping data: rdma-ping-\d+: \S+", output, re.M)) != 10:
+        raise Failure("there are not ten pings")
+    if "data mismatch" in output:
+        raise Failure("data arrived changed")
+
+
+def check_status(output, _):
+    """The program came to its end, and is content."""
+    if not re.search(r"^return status 0$", output, re.M):
+        raise Failure("there is no status of 0")
+
+
 def check_nothing(_output, _rows):
     pass
 
@@ -118,15 +135,42 @@ CHECKS = {
     "pingpong": (check_pingpong, check_pingpong),
     "perftest": (check_nothing, check_perftest),
     "ucx": (check_nothing, check_ucx),
+    "rping": (check_rping, check_rping),
+    "status": (check_status, check_status),
 }
+
+
+class Kill(typing.NamedTuple):
+    """Who is killed when, and how the other one ends."""
+    victim: str
+    begun: str  # a line of the client
+    told: str  # to the other side
+    fails: bool
+
+
+KILLS = {
+    "perftest_server_killed": Kill("server", ROW, "Failed status 12", True),
+    "rping_server_killed": Kill("server", r"^ping data", "client DISCONNECT EVENT", False),
+    "rping_client_killed": Kill("client", r"^ping data", "server DISCONNECT EVENT", False),
+}
+
+
+def kill_one(kill, sides, deadline):
+    sides[1].wait_for(kill.begun, deadline)
+    victim, other = sorted(sides, key=lambda side: side.role != kill.victim)
+    victim.end()
+    status = other.finish(deadline)
+    if kill.told not in other.output() or (status != 0) != kill.fails:
+        raise Failure(f"the {other.role} was not told that the {victim.role} is gone: it ended with status {status}")
 
 
 def run(arguments, sides):
     deadline = time.monotonic() + arguments.deadline
     environment = dict(os.environ, **dict(pair.split("=", 1) for pair in arguments.env))
-    port = free_port()
-    command = ["stdbuf", "-oL", arguments.softhca, *arguments.softhca_option, "--", *arguments.program, "-p", str(port)]
-    server = Side("server", command, environment)
+    port = arguments.port or free_port()
+    chosen = [] if arguments.port else ["-p", str(port)]
+    command = ["stdbuf", "-oL", arguments.softhca, *arguments.softhca_option, "--", *arguments.program, *chosen]
+    server = Side("server", command + arguments.server, environment)
     sides.append(server)
     while not is_listening(port):
         if server.process.poll() is not None:
@@ -134,14 +178,10 @@ def run(arguments, sides):
         if time.monotonic() > deadline:
             raise Failure("the server does not listen")
         time.sleep(POLL_SECONDS)
-    client = Side("client", command + [HOST], environment)
+    client = Side("client", command + arguments.client + [HOST], environment)
     sides.append(client)
-    if arguments.check == "killed":
-        client.wait_for_row(deadline)
-        server.end()
-        if client.finish(deadline) == 0 or "Failed status 12" not in client.output():
-            raise Failure("the client was not told that its retries are used up")
-        return
+    if arguments.check in KILLS:
+        return kill_one(KILLS[arguments.check], sides, deadline)
     for side in (client, server):
         if (status := side.finish(deadline)) != 0:
             raise Failure(f"the {side.role} ended with status {status}")
@@ -156,7 +196,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--softhca", required=True, metavar="PATH")
     parser.add_argument("--softhca-option", action="append", default=[], metavar="OPTION")
-    parser.add_argument("--check", required=True, choices=[*CHECKS, "killed"])
+    parser.add_argument("--check", required=True, choices=[*CHECKS, *KILLS])
+    parser.add_argument("--server", type=shlex.split, default=[], metavar="ARGS", help="what makes PROGRAM a server")
+    parser.add_argument("--client", type=shlex.split, default=[], metavar="ARGS", help="what, with a host, makes it a client")
+    parser.add_argument("--port", type=int, metavar="N", help="the only port that PROGRAM knows")
     parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of perftest's table")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--deadline", type=float, default=60, metavar="SECONDS")
