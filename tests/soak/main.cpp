@@ -44,11 +44,10 @@ Footprint Measure() {
 
 /// A sanitizer keeps freed memory, so that only descriptors tell there.
 void CheckLeak(const Footprint& before, const Footprint& after) {
-  constexpr size_t kSlack = size_t{16} << 20;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const bool grown = false;
 #else
-  const bool grown = after.resident_bytes > before.resident_bytes + kSlack;
+  const bool grown = after.resident_bytes > before.resident_bytes + (size_t{16} << 20);
 #endif
   if (after.descriptors != before.descriptors || grown) {
     throw std::runtime_error("leak: from " + std::to_string(before.descriptors) + " descriptors and " +
