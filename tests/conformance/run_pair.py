@@ -169,7 +169,8 @@ def run(arguments, sides):
     environment = dict(os.environ, **dict(pair.split("=", 1) for pair in arguments.env))
     port = arguments.port or free_port()
     chosen = [] if arguments.port else ["-p", str(port)]
-    command = ["stdbuf", "-oL", arguments.softhca, *arguments.softhca_option, "--", *arguments.program, *chosen]
+    # stdbuf loads a library after those of softhca, of which a sanitizer's must be the first.
+    command = [arguments.softhca, *arguments.softhca_option, "--", "stdbuf", "-oL", *arguments.program, *chosen]
     server = Side("server", command + arguments.server, environment)
     sides.append(server)
     while not is_listening(port):
