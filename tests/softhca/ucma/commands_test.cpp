@@ -67,6 +67,13 @@ class Commands : public testing::Test {
     body.dst_addr.sin6_addr = in6addr_loopback;
     return Run(to, RDMA_USER_CM_CMD_RESOLVE_IP, body);
   }
+  static int Bind(int to, uint32_t id, uint16_t port) {
+    rdma_ucm_bind_ip body{};
+    body.id = id;
+    body.addr.sin6_family = AF_INET6;
+    body.addr.sin6_port = htons(port);
+    return Run(to, RDMA_USER_CM_CMD_BIND_IP, body);
+  }
   static int DestroyId(int to, uint32_t id) {
     rdma_ucm_destroy_id_resp response{};
     rdma_ucm_destroy_id body{};
@@ -113,6 +120,18 @@ TEST_F(Commands, DuplicatesServeAsWell) {
   EXPECT_EQ(CreateId(duplicate, answer, sizeof number), 0);
   EXPECT_EQ(close(duplicate), 0);
   EXPECT_EQ(Listen(fd, number), 0);
+}
+
+TEST_F(Commands, CloseFreesWhatTheProgramHasLeft) {
+  const int other = OpenDevice();
+  uint32_t bound = 0;
+  ASSERT_EQ(CreateId(other, reinterpret_cast<uint64_t>(&bound), sizeof bound), 0);
+  uint16_t port = 20000;  // others may have some
+  while (Bind(other, bound, port) == EADDRINUSE) ++port;
+  ASSERT_EQ(CreateId(fd, answer, sizeof number), 0);
+  EXPECT_EQ(Bind(fd, number, port), EADDRINUSE);
+  EXPECT_EQ(close(other), 0);
+  EXPECT_EQ(Bind(fd, number, port), 0);
 }
 
 TEST_F(Commands, AnswersNeedRoom) {

@@ -118,14 +118,15 @@ class Connections : public testing::Test {
     EXPECT_NE(port, 0);
     return id;
   }
+  rdma_cm_id* Resolve(rdma_port_space space = RDMA_PS_TCP) { return Resolve(space, active); }
   /// The active side, up to where it can connect.
-  rdma_cm_id* Resolve(rdma_port_space space = RDMA_PS_TCP) {
-    rdma_cm_id* const id = active.MakeId(space);
+  rdma_cm_id* Resolve(rdma_port_space space, Channel& channel) {
+    rdma_cm_id* const id = channel.MakeId(space);
     sockaddr_in to = Loopback(port);
     EXPECT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0) << strerror(errno);
-    EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
+    EXPECT_EQ(channel.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
     EXPECT_EQ(rdma_resolve_route(id, 2000), 0) << strerror(errno);
-    EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    EXPECT_EQ(channel.Next().kind, RDMA_CM_EVENT_ROUTE_RESOLVED);
     MakeQueuePair(id);
     return id;
   }
@@ -247,13 +248,7 @@ TEST_F(Connections, EndWhenThePeerDestroysItsId) {
   rdma_cm_id* passive_id = nullptr;
   {
     Channel other;
-    sockaddr_in to = Loopback(port);
-    rdma_cm_id* const id = other.MakeId();
-    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0);
-    other.Next();
-    ASSERT_EQ(rdma_resolve_route(id, 2000), 0);
-    other.Next();
-    MakeQueuePair(id);
+    rdma_cm_id* const id = Resolve(RDMA_PS_TCP, other);
     ASSERT_EQ(Connect(id), 0);
     passive_id = passive.Next().id;
     MakeQueuePair(passive_id);
