@@ -73,6 +73,16 @@ INSTANTIATE_TEST_SUITE_P(
                     "--fault drop:2% --fault duplicate:2% --fault reorder:2% --fault corrupt:2%"),
     [](const auto& faults) { return std::regex_replace(faults.param, std::regex("--fault |[^a-z]"), ""); });
 
+TEST(TwoProcesses, InterchangeOnACable) {
+  const std::string ends = testing::TempDir() + "cable" + std::to_string(getpid());
+  const std::string here = ends + "a", there = ends + "b";
+  const std::string output = Interchange({"--cable " + here + "," + there + " --address 10.79.0.1/24", ""},
+                                         {"--cable " + there + "," + here + " --address 10.79.0.2/24", ""});
+  EXPECT_THAT(output, HasSubstr("10.79.0.2"));
+  EXPECT_THAT(output,
+              BothSucceed("All 1024 bytes of 1 rounds verified; 2 completions, each once and in order"));
+}
+
 TEST(TwoProcesses, BothSayThatTheyDoNotAgree) {
   const std::string output = Interchange({"", "--bytes 10"}, {"", "--bytes 11 --iterations 2"});
   EXPECT_THAT(output,

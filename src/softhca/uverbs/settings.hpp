@@ -37,6 +37,7 @@ struct Settings {
   std::string log;         ///< LEVEL or LEVEL,FILE; empty: none
   std::string pcap;        ///< file for the frames; empty: none
   std::string trace;       ///< file for the life of each work request; empty: none
+  friend bool operator==(const Settings&, const Settings&) = default;
 };
 
 std::string ToText(const Settings& settings);
