@@ -72,7 +72,10 @@ void Device::CloseAll() {
 void Device::Migrate(Id& id, File& to) {
   File& from = id.file();
   id.set_file(to);
-  for (const Event& event : from.Withdraw(id.number())) to.Push(event);
+  for (const Event& event : from.Withdraw(id.number())) {
+    if (const auto request = ids_.find(event.request); request != ids_.end()) request->second->set_file(to);
+    to.Push(event);
+  }
 }
 
 std::optional<Event> Device::TakeEvent(File& file, uint32_t id) {

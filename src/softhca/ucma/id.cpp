@@ -158,6 +158,7 @@ void Id::Listen(uint32_t backlog) {
   const auto gid = OwnGid();
   if (!gid) {
     const auto own = FindOwn(config_.device->devices(), {kAny});
+    if (!own) throw Errno(EADDRNOTAVAIL, "no port of a device is up");
     announcement_ = Announce(config_.space, local_->port, own->source());
   }
   config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
@@ -214,7 +215,8 @@ void Id::Reject(const rdma_ucm_reject& wish) {
 }
 
 void Id::Disconnect() {
-  if (connection_ == nullptr || !connection_->Disconnect()) Refuse("there is no connection to end");
+  if (connection_ == nullptr) Refuse("there is no connection to end");
+  connection_->Disconnect();  // one that is over already may be ended once more, as Linux has it
 }
 
 void Id::NoteEstablished() {
