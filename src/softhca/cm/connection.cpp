@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "wire/byte_order.hpp"
+
 namespace softhca::cm {
 namespace {
 
@@ -16,8 +18,8 @@ constexpr uint64_t kWatchNs = 1'000'000'000;
 
 /// There and back, and the time that the peer takes to answer.
 uint8_t AckTimeout(uint8_t peer_delay) {
-  constexpr uint8_t kThereAndBack = kPacketLifetime + 1;
-  return static_cast<uint8_t>(std::max(kThereAndBack, peer_delay) + 1);
+  constexpr uint8_t kThereAndBack = kPacketLifetime + 1, kLongest = 31;
+  return std::min(kLongest, static_cast<uint8_t>(std::max(kThereAndBack, peer_delay) + 1));
 }
 
 uint32_t Psn(uint32_t psn) { return psn & 0xffffff; }
@@ -282,6 +284,11 @@ void Connection::SendReject(uint16_t reason, std::span<const uint8_t> private_da
                    .remote_id = remote_id().value_or(0),
                    .answered = of_rep ? Answered::kRep : (unheard ? Answered::kOther : Answered::kReq),
                    .reason = reason};
+  if (reason == static_cast<uint16_t>(RejectReason::kTimeout)) {
+    // Whose request it was: by this and its number the peer finds it.
+    rejection_->info_bytes = sizeof(uint64_t);
+    FieldWriter(rejection_->info).Put<sizeof(uint64_t)>(route().hca->config().guid);
+  }
   Fill(rejection_->private_data, private_data);
   Send(*rejection_);
 }

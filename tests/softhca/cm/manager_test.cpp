@@ -184,6 +184,15 @@ TEST_F(CmTest, PassiveSideSeesTheRequestAsItsOwnLimits) {
   EXPECT_EQ(passive.private_data[1], 'i');
 }
 
+TEST_F(CmTest, AckTimeoutIsOneThatQueuePairsTake) {
+  Request();
+  Deliver({GidOf(2), GidOf(1),
+           Encode({.body = Rep{
+                       .local_id = 7, .remote_id = active.connection->local_id(), .target_ack_delay = 31}})});
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kReply, 0}));
+  EXPECT_EQ(active.connection->terms().ack_timeout, 31);
+}
+
 TEST_F(CmTest, NobodyListeningIsARejection) {
   active.connection = &active.manager.MakeConnection(ToPassive());
   active.connection->set_user(&active);
@@ -377,6 +386,10 @@ TEST_F(CmTest, RequestThatIsWithdrawnReachesTheOtherSide) {
   Request();
   DeliverAll();
   active.manager.Release(*active.connection);
+  ASSERT_EQ(cable.sent.size(), 1u);
+  const auto info = std::get<Rej>(cable.sent.front().message().body).info;
+  EXPECT_THAT((std::vector(info.begin(), info.begin() + 8)), ElementsAre(0, 0, 0, 0, 0, 0, 0, 1))
+      << "its GUID";
   DeliverAll();
   EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kRejected, 4}));
   EXPECT_FALSE(passive.connection->Reply(passive_offer));
