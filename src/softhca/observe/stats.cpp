@@ -38,6 +38,7 @@ void Stats::OnState(const QueuePair& qp, mlx5::QpState) {
   if (qp.state == mlx5::QpState::kReset) {
     entry.open.clear();
     entry.next_send_psn.reset();
+    entry.counted_psn.reset();
   }
 }
 
@@ -78,7 +79,7 @@ void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& pac
   if (sent) {
     CountSent(qp, entry, packet);
   } else {
-    CountReceived(qp, counters, packet, payload_bytes);
+    CountReceived(qp, entry, packet, payload_bytes);
   }
 }
 
@@ -89,13 +90,14 @@ void Stats::CountSent(const QueuePair& qp, Entry& entry, const Packet& packet) {
   if (Ahead(end, next) > 0) next = end;
 }
 
-void Stats::CountReceived(const QueuePair& qp, QpCounters& counters, const Packet& packet,
-                          uint64_t payload_bytes) {
+void Stats::CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes) {
+  QpCounters& counters = entry.counters;
   if (qp.config.service == mlx5::ServiceType::kRc) {
     const int32_t ahead = Ahead(packet.psn, qp.next_receive_psn);
     if (ahead < 0) ++counters.duplicates;
     if (ahead > 0) ++counters.out_of_order;
-    if (ahead != 0) return;
+    if (ahead != 0 || entry.counted_psn == packet.psn) return;
+    entry.counted_psn = packet.psn;
   }
   counters.message_bytes += payload_bytes;
   if (EndsMessage(packet.op)) ++counters.messages;

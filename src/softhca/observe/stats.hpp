@@ -52,12 +52,13 @@ class Stats : public Observer {
     QpCounters counters;
     std::map<uint16_t, uint64_t> open;      ///< bytes of entries under way
     std::optional<uint32_t> next_send_psn;  ///< past all that was ever sent
+    std::optional<uint32_t> counted_psn;    ///< of the peer's: it comes again if no receive was there for it
   };
   using Key = std::pair<const Hca*, uint32_t>;
 
   Entry& Of(const QueuePair& qp);
   void CountSent(const QueuePair& qp, Entry& entry, const Packet& packet);
-  void CountReceived(const QueuePair& qp, QpCounters& counters, const Packet& packet, uint64_t payload_bytes);
+  void CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes);
 
   std::string json_file_;
   std::map<Key, Entry> entries_;

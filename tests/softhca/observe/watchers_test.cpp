@@ -127,7 +127,8 @@ TEST_F(WatchersTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgemen
   for (const uint32_t psn : {0xfffffeu, 0xffffffu, 0u, 0xffffffu, 0u, 1u}) {
     Packet(stats, Direction::kSent, PacketOp::kWriteMiddle, psn);
   }
-  for (const uint32_t psn : {0xfffffeu, 0xffffffu, 0u}) {  // behind, expected, ahead
+  for (const uint32_t psn :
+       {0xfffffeu, 0xffffffu, 0u, 0xffffffu}) {  // behind, expected, ahead, expected again
     Packet(stats, Direction::kReceived, PacketOp::kSendOnly, psn);
   }
   Packet(stats, Direction::kReceived, PacketOp::kAcknowledge, 0, 0x60);
@@ -140,7 +141,7 @@ TEST_F(WatchersTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgemen
   const json& qp = all.at("qps").at(0);
   EXPECT_EQ(qp.at("packets_sent"), 7);
   EXPECT_EQ(qp.at("sent_again"), 2);
-  EXPECT_EQ(qp.at("packets_received"), 5);
+  EXPECT_EQ(qp.at("packets_received"), 6);
   EXPECT_EQ(qp.at("duplicates"), 1);
   EXPECT_EQ(qp.at("out_of_order"), 1);
   EXPECT_EQ(qp.at("messages"), 1);
