@@ -17,14 +17,6 @@
 namespace softhca::uverbs {
 namespace {
 
-std::vector<Mac> MacsOf(const std::vector<Hca*>& devices) {
-  std::vector<Mac> macs;
-  for (const Hca* hca : devices) {
-    for (const PortConfig& port : hca->config().ports) macs.push_back(port.mac);
-  }
-  return macs;
-}
-
 /// The addresses that a socket of this host can have.
 std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vector<Hca*>& devices) {
   std::vector<UdpAddress> addresses;

@@ -19,14 +19,6 @@ uint64_t NowNs() {
                                std::chrono::nanoseconds(1));
 }
 
-std::vector<Mac> MacsOf(const std::vector<Hca*>& devices) {
-  std::vector<Mac> macs;
-  for (const Hca* hca : devices) {
-    for (const PortConfig& port : hca->config().ports) macs.push_back(port.mac);
-  }
-  return macs;
-}
-
 }  // namespace
 
 WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,

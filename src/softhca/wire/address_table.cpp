@@ -70,4 +70,12 @@ Mac GuessMac(const Gid& gid) {
   return {kLocallyAdministered, 0, gid[12], gid[13], gid[14], gid[15]};
 }
 
+std::vector<Mac> MacsOf(const std::vector<Hca*>& devices) {
+  std::vector<Mac> macs;
+  for (const Hca* hca : devices) {
+    for (const PortConfig& port : hca->config().ports) macs.push_back(port.mac);
+  }
+  return macs;
+}
+
 }  // namespace softhca

@@ -45,4 +45,7 @@ class AddressTable {
 /// one that the GID tells, or else one made of the IPv4 address.
 Mac GuessMac(const Gid& gid);
 
+/// The Ethernet addresses of all ports.
+std::vector<Mac> MacsOf(const std::vector<Hca*>& devices);
+
 }  // namespace softhca
