@@ -110,6 +110,10 @@ void CheckWire(const Settings& settings) {
     throw std::invalid_argument("there are " + std::to_string(ports) + " ports and " + std::to_string(named) +
                                 " interfaces; name one --interface for each port");
   }
+  for (const std::string& name : settings.interfaces) {
+    if (std::count(settings.interfaces.begin(), settings.interfaces.end(), name) != 1)
+      throw std::invalid_argument("interface " + name + " is named twice; each port needs one of its own");
+  }
 }
 
 /// Takes down what `what` names: "all", "mlx5_0" or "mlx5_0/1".

@@ -53,6 +53,7 @@ const Own* Claim(const Settings& launch) {
     if (own->settings.block != launch.block) {
       const auto folder = std::filesystem::path(launch.tree).parent_path();
       own->settings.tree = (folder / std::to_string(getpid())).string();
+      std::filesystem::remove_all(own->settings.tree);  // of a program before exec()
       BuildSysfsTree(own->settings.tree, MakeDevices(own->settings));
     }
   } catch (const std::exception& error) {

@@ -197,7 +197,8 @@ void ForgetFile(Process& process, FileId file) {
 void Report(Engine& engine, const Hca& hca, const char* command, int error, const char* why) {
   // Some are answers rather than refusals: an empty table entry, rdma-core's probe for write commands, no
   // event.
-  if (hca.observer() == nullptr || error == ENODATA || error == ENOSPC || error == EAGAIN) return;
+  const bool answer = error == ENODATA || error == ENOSPC || error == EAGAIN || error == EINTR;
+  if (hca.observer() == nullptr || answer) return;
   const auto lock = engine.Pause();
   hca.observer()->OnRefusal(hca, command, strerrorname_np(error), why);
 }
@@ -261,7 +262,9 @@ int OpenNode(const identity::DeviceNode& node, int flags) {
     if (device >= LaunchSettings()->devices) throw Errno(ENOENT, "there is no such device");
     return MakeFile(MakeProcess(), device, flags);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
+    // The program sees an errno only. What the network refuses, it has said itself.
+    if (dynamic_cast<const CommandError*>(&error) == nullptr)
+      std::fprintf(stderr, "softhca: %s\n", error.what());
     errno = ErrnoOf(error);
     return -1;
   }

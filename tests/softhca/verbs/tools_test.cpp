@@ -95,6 +95,14 @@ TEST(Sysfs, TellsWhatThePciFunctionIs) {
   EXPECT_EQ(Softhca("-- sh -c 'cd /sys/class/infiniband/mlx5_0/ports && ls'").output, "1\n");
 }
 
+TEST(Sysfs, TreeOfAFurtherProcessIsMadeAnewForTheProgramThatReplacesIt) {
+  const std::string look = "read guid </sys/class/infiniband/mlx5_0/node_guid";
+  const Result outcome =
+      Softhca("-- bash -c '" + look + "; bash -c \"" + look + "; exec ibv_devices\"; true'");
+  EXPECT_THAT(outcome.output, HasSubstr("mlx5_0"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("softhca:"))) << "nothing to complain of";
+}
+
 TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
   EXPECT_EQ(Softhca("--port-down all -- cat /sys/class/infiniband/mlx5_0/ports/1/rate").output,
             "40 Gb/sec (4X QDR)\n");
@@ -105,9 +113,26 @@ TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
 TEST(Launcher, HelpShowsItsOptions) {
   const Result outcome = Softhca("--help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* option : {"--devices", "--ports", "--link", "--mtu", "--port-down", "--no-atomics",
-                             "--big-endian-atomics", "--no-user-index", "--no-wait", "--max-message",
-                             "--fault", "--log", "--pcap", "--stats", "--trace"}) {
+  for (const char* option : {"--devices",
+                             "--ports",
+                             "--link",
+                             "--mtu",
+                             "--port-down",
+                             "--no-atomics",
+                             "--big-endian-atomics",
+                             "--no-user-index",
+                             "--no-wait",
+                             "--max-message",
+                             "--fault",
+                             "--log",
+                             "--pcap",
+                             "--stats",
+                             "--trace",
+                             "--interface",
+                             "--wire",
+                             "--cable",
+                             "--address",
+                             "--no-direct"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
@@ -118,11 +143,29 @@ TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
   EXPECT_EQ(unknown.exit_status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("--colour"));
   EXPECT_EQ(Count(unknown.output, "\n"), 1u);
-  for (const char* arguments :
-       {"--devices 0 -- true", "--link token-ring -- true", "--mtu 1500 -- true",
-        "--max-message 5000 -- true", "--max-message -- true", "--port-down mlx5_7 -- true",
-        "--fault flood -- true", "--fault link-down,port=mlx5_7/1 -- true", "--log loud -- true",
-        "--trace -- true", "", "true"}) {
+  for (const char* arguments : {"--devices 0 -- true",
+                                "--link token-ring -- true",
+                                "--mtu 1500 -- true",
+                                "--max-message 5000 -- true",
+                                "--max-message -- true",
+                                "--port-down mlx5_7 -- true",
+                                "--fault flood -- true",
+                                "--fault link-down,port=mlx5_7/1 -- true",
+                                "--log loud -- true",
+                                "--trace -- true",
+                                "--interface no-such-if -- true",
+                                "--interface lo --ports 2 -- true",
+                                "--interface lo --interface lo --ports 2 -- true",
+                                "--wire tin -- true",
+                                "--cable a -- true",
+                                "--cable a,b -- true",
+                                "--address 10.0.0.1 -- true",
+                                "--cable a,b --address 10.0.0 -- true",
+                                "--cable a,b --address 10.0.0.1 --interface lo -- true",
+                                "--cable a,b --address 10.0.0.1 --ports 2 -- true",
+                                "--link infiniband --interface lo -- true",
+                                "",
+                                "true"}) {
     const Result outcome = Softhca(arguments);
     EXPECT_EQ(outcome.exit_status, 2) << arguments;
     EXPECT_EQ(Count(outcome.output, "\n"), 1u) << outcome.output;
@@ -136,6 +179,13 @@ TEST(Launcher, NamesTheFileThatADeviceCannotWrite) {
     EXPECT_THAT(outcome.output, HasSubstr("/no/such/folder/file")) << option;
     EXPECT_NE(outcome.exit_status, 0);
   }
+}
+
+TEST(Launcher, SaysOnceWhatTheNetworkCannotHave) {
+  const Result outcome =
+      Softhca("--cable /no/such/folder/a,b --address 10.79.0.1 -- sh -c 'exec 3</dev/infiniband/rdma_cm'");
+  EXPECT_EQ(Count(outcome.output, "/no/such/folder/a"), 1u) << outcome.output;
+  EXPECT_NE(outcome.exit_status, 0);
 }
 
 TEST(Launcher, TakesLinksDownAtOnceOrLater) {
