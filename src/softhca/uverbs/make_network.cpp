@@ -79,7 +79,8 @@ std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<H
       throw;
     }
   };
-  const WireOptions options{.open_medium = open, .direct = settings.direct};
+  const WireOptions options{
+      .open_medium = open, .direct = settings.direct, .answers = !settings.cable_local.empty()};
   return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
 }
 

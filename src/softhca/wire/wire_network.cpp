@@ -83,7 +83,9 @@ WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
     : addresses_(std::move(devices)),
       options_(std::move(options)),
       direct_link_(addresses_.devices()),
-      frame_(kMaxFrameBytes) {}
+      frame_(kMaxFrameBytes) {
+  if (options_.answers) OpenMedium();
+}
 
 WireNetwork::~WireNetwork() {
   if (poll_descriptor_ >= 0) close(poll_descriptor_);

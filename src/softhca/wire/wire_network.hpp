@@ -23,11 +23,14 @@ struct WireOptions {
   /// @errors  CommandError: a sentence
   std::function<std::unique_ptr<Medium>()> open_medium{};
   bool direct = true;  ///< reliable connections within the process do without packets
+  /// Nobody but the medium answers those who ask for the ports' addresses: it is opened at once.
+  bool answers = false;
 };
 
 /// Routes: reliable connections within the process go by messages, all else by packets in frames on a medium.
 class WireNetwork : public Network, private PacketSink, private DatagramSink, private ManagementSink {
  public:
+  /// @errors  CommandError: as WireOptions::open_medium, if it is opened at once
   WireNetwork(std::vector<Hca*> devices, WireOptions options);
 
   void OnTransition(QueuePair& qp) override;

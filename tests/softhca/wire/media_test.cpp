@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -166,6 +169,24 @@ TEST_P(CableMediumTest, EndsFindEachOthersEthernetAddresses) {
   const auto frames = Receive(to, 2, [&] { from.Receive(64, [](auto) {}); });
   flow.destination_mac = TestMac(2);
   EXPECT_THAT(frames, ElementsAre(TestFrame(flow, "first"), TestFrame(flow, "second")));
+}
+
+TEST_P(CableMediumTest, EndIsOneProcesssAloneUntilThatIsGone) {
+  const auto make = [&] { CableMedium(Path("a"), Path("b"), {{GetParam(), TestMac(1)}}); };
+  {
+    const CableMedium first(Path("a"), Path("b"), {{GetParam(), TestMac(1)}});
+    EXPECT_THROW(make(), CommandError);
+  }
+  sockaddr_un left{.sun_family = AF_UNIX, .sun_path = {}};
+  Path("a").copy(left.sun_path, sizeof left.sun_path - 1);
+  {
+    const Descriptor killed(socket(AF_UNIX, SOCK_DGRAM, 0));
+    ASSERT_EQ(bind(killed.get(), reinterpret_cast<const sockaddr*>(&left), sizeof left), 0);
+  }
+  EXPECT_NO_THROW(make());
+  std::ofstream(Path("a")) << "a file";
+  EXPECT_THROW(make(), CommandError);
+  EXPECT_TRUE(std::filesystem::exists(Path("a"))) << "it is the user's";
 }
 
 constexpr Gid kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <utility>
 
 #include "core/error.hpp"
@@ -34,9 +35,15 @@ CableMedium::CableMedium(const std::string& local, const std::string& remote, st
       buffer_(1 << 16) {
   const sockaddr_un address = PathOf(local);
   PathOf(remote);  // for its complaint
-  unlink(local.c_str());
+  if (connect(OpenSocket(AF_UNIX, SOCK_DGRAM, 0).get(), reinterpret_cast<const sockaddr*>(&address),
+              sizeof address) == 0) {
+    throw CommandError(mlx5::CommandStatus::kBadParameter, "another process is at the cable's end " + local +
+                                                               "; give each its own, or stop that one");
+  }
+  if (std::filesystem::is_socket(local)) unlink(local.c_str());
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    RefuseSocket("cannot make the socket " + local, "its folder must exist and be writable");
+    RefuseSocket("cannot make the socket " + local,
+                 "its folder must exist and be writable, and nothing else lie there");
   }
 }
 

@@ -15,7 +15,8 @@ namespace softhca {
 /// No kernel stands behind it, so it finds Ethernet addresses itself; frames wait until theirs is known.
 class CableMedium : public Medium {
  public:
-  /// @param local   path of the socket that is made here; what lies there is replaced
+  /// @param local   path of the socket that is made here; a socket that an ended process has left there is
+  /// replaced
   /// @param remote  path of the other end's, which may come later
   /// @errors  CommandError: a sentence
   CableMedium(const std::string& local, const std::string& remote, std::vector<WireAddress> own);
