@@ -48,6 +48,7 @@ void PacketResponder::OnReliable(const Packet& packet) {
   const int32_t delta = PsnDelta(packet.psn, qp_.next_receive_psn);
   if (delta == 0) return OnExpected(packet);
   if (delta < 0) return OnDuplicate(packet);
+  if (!naked_ || PsnDelta(packet.psn, too_early_) > 0) too_early_ = packet.psn;
   if (!naked_) Nak(aeth::kNakPsnSequence);
 }
 
@@ -65,6 +66,7 @@ void PacketResponder::OnUnreliable(const Packet& packet) {
 }
 
 void PacketResponder::OnExpected(const Packet& packet) {
+  const bool untold = verdict_ && verdict_->syndrome != kAcknowledge;  // a NAK that has not left
   naked_ = false;
   const Response response = Execute(packet);
   switch (response.kind) {
@@ -85,6 +87,8 @@ void PacketResponder::OnExpected(const Packet& packet) {
     verdict_ = {kAcknowledge, packet.psn};
   }
   if (!message_.under_way()) msn_ = NextMsn();
+  // What came too early was dropped, and the peer has not heard of it.
+  if (untold && PsnDelta(too_early_, qp_.next_receive_psn) >= 0) Nak(aeth::kNakPsnSequence);
 }
 
 /// Sends and writes were executed: the acknowledgement was lost. Reads are executed again, atomics must not.

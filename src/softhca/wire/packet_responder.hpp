@@ -60,7 +60,8 @@ class PacketResponder {
   std::optional<Response> end_;
   std::optional<uint32_t> last_answer_;  ///< PSN of the last packet that answers the latest read or atomic
   uint32_t msn_ = 0;                     ///< messages taken, 24 bits
-  bool naked_ = false;  ///< the expected packet was asked for; until it comes, there is nothing to say
+  bool naked_ = false;      ///< the expected packet was asked for; until it comes, there is nothing to say
+  uint32_t too_early_ = 0;  ///< PSN of the furthest packet that was dropped while it was missing
 };
 
 }  // namespace softhca

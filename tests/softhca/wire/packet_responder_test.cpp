@@ -219,10 +219,16 @@ TEST_F(PacketResponderTest, GapIsToldOnceUntilThePacketComes) {
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 2 msn 2"));
 }
 
-TEST_F(PacketResponderTest, GapThatClosesBeforeTheAnswerIsNotTold) {
-  Take(Make(kWriteOnly, 1, 8, 8));
-  Take(Make(kWriteOnly, 0, 8, 8));
-  EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
+TEST_F(PacketResponderTest, PacketThatCameTooEarlyIsAskedForEvenIfTheGapClosesBeforeTheAnswer) {
+  for (const uint32_t psn : {2, 1, 0}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
+  for (const uint32_t psn : {1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
+}
+
+TEST_F(PacketResponderTest, NothingIsAskedForOnceAllThatCameTooEarlyCameAgain) {
+  for (const uint32_t psn : {1, 2, 0, 1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
 }
 
 TEST_F(PacketResponderTest, SequenceNumbersWrap) {
