@@ -218,7 +218,8 @@ void PacketRequester::OnNak(uint8_t syndrome, uint64_t position) {
   }
   const bool again = position == acked_;
   AcknowledgeTo(position);
-  if (Runs()) again ? Retry() : GoBack();
+  if (!Runs() || timer_.IsPausing()) return;  // all is sent again after the pause
+  again ? Retry() : GoBack();
 }
 
 void PacketRequester::OnReadResponse(const Packet& packet, uint64_t position) {

@@ -144,6 +144,18 @@ TEST_F(PacketRequesterTest, ReceiverNotReadyIsWaitedForByItsTimer) {
   EXPECT_EQ(Failed(), Syndrome::kReceiverNotReadyRetryExceeded);
 }
 
+TEST_F(PacketRequesterTest, LateSequenceNakDoesNotEndTheWaitForAReceiver) {
+  Connect({.retry_count = 0});
+  Post(Send(8));
+  Run();
+  sink.sent.clear();
+  Acknowledge(0, aeth::kRnrNak | 18);
+  Acknowledge(0, aeth::kNakPsnSequence);
+  EXPECT_EQ(Story(), "");
+  PassTimeout();
+  EXPECT_EQ(Story(), "SEND_ONLY 0 ack");
+}
+
 TEST_F(PacketRequesterTest, RnrRetrySevenNeverGivesUp) {
   Connect({.retry_count = 0, .rnr_retry = 7});
   Post(Send(8));
