@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -97,17 +98,51 @@ TEST_P(UdpMediumTest, ManyFramesOfSeveralFlowsArriveInTheirOrder) {
   }
 }
 
+/// A socket that has a port of an address.
+Descriptor Take(const Gid& gid, uint16_t port) {
+  Descriptor socket = OpenSocket(AF_INET, SOCK_DGRAM, 0);
+  const SocketAddress address = ToSocketAddress(gid, port);
+  EXPECT_EQ(bind(socket.get(), &address.any, address.bytes), 0);
+  return socket;
+}
+
 TEST_P(UdpMediumTest, FlowWhosePortIsTakenLeavesFromTheStandardPortAndIsSealedAnew) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
-  const Descriptor other = OpenSocket(AF_INET, SOCK_DGRAM, 0);
-  const SocketAddress taken = ToSocketAddress(TestGid(1), 0xc123);
-  ASSERT_EQ(bind(other.get(), &taken.any, taken.bytes), 0);
+  const Descriptor other = Take(TestGid(1), 0xc123);
   from.Send(TestFrame(TestFlow()));
   from.Flush();
   const auto frames = Receive(to, 1);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(ParseFrame(frames[0])->flow.source_port, kRoceUdpPort);
   EXPECT_TRUE(IsSealed(*ParseFrame(frames[0])));
+}
+
+TEST_P(UdpMediumTest, DamagedFrameStaysDamagedWhateverPortItLeavesFrom) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  const Descriptor other = Take(TestGid(1), 0xc123);
+  Bytestream frame = TestFrame(TestFlow());
+  frame[frame.size() - kIcrcBytes - 1] ^= 1;
+  from.Send(frame);
+  from.Flush();
+  const auto frames = Receive(to, 1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_FALSE(IsSealed(*ParseFrame(frames[0])));
+}
+
+TEST_P(UdpMediumTest, FlowForWhoseSocketThereIsNoDescriptorLeavesFromTheStandardPort) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_NO_THROW(from.Send(TestFrame(TestFlow())));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  from.Flush();
+  const auto frames = Receive(to, 1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(ParseFrame(frames[0])->flow.source_port, kRoceUdpPort);
 }
 
 INSTANTIATE_TEST_SUITE_P(By, UdpMediumTest, testing::Values(false, true),

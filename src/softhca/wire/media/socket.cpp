@@ -60,11 +60,17 @@ std::string ToText(const Gid& gid) {
   return text;
 }
 
-Descriptor OpenSocket(int family, int type, int protocol) {
+Descriptor TryOpenSocket(int family, int type, int protocol) {
   Descriptor socket(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
-  if (!socket) RefuseSocket("cannot create a socket", "raw sockets need CAP_NET_RAW");
+  if (!socket) return socket;
   SetBuffer(socket.get(), SO_RCVBUFFORCE, SO_RCVBUF);
   SetBuffer(socket.get(), SO_SNDBUFFORCE, SO_SNDBUF);
+  return socket;
+}
+
+Descriptor OpenSocket(int family, int type, int protocol) {
+  Descriptor socket = TryOpenSocket(family, type, protocol);
+  if (!socket) RefuseSocket("cannot create a socket", "raw sockets need CAP_NET_RAW");
   return socket;
 }
 

@@ -32,6 +32,10 @@ std::string ToText(const Gid& gid);
 
 /// A socket that neither blocks nor outlives an exec, with buffers as big as the system allows.
 ///
+/// @return  none if there is none to be had, with errno
+Descriptor TryOpenSocket(int family, int type, int protocol);
+/// The same, for those who cannot do without.
+///
 /// @errors  CommandError: a sentence
 Descriptor OpenSocket(int family, int type, int protocol);
 

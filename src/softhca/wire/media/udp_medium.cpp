@@ -22,10 +22,11 @@ void Set(int fd, int level, int option, int value) { setsockopt(fd, level, optio
 
 /// A socket that sends and receives as this medium needs it, at `port` of an address.
 ///
-/// @return  none if the address and port cannot be had, with errno
+/// @return  none if a socket, the address or the port cannot be had, with errno
 Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
   const SocketAddress at = ToSocketAddress(address.gid, port, address.scope);
-  Descriptor socket = OpenSocket(at.any.sa_family, SOCK_DGRAM, IPPROTO_UDP);
+  Descriptor socket = TryOpenSocket(at.any.sa_family, SOCK_DGRAM, IPPROTO_UDP);
+  if (!socket) return socket;
   const int fd = socket.get();
   if (at.any.sa_family == AF_INET) {
     Set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
@@ -174,7 +175,7 @@ void UdpMedium::Send(std::span<const uint8_t> bytes) {
   const size_t i = outgoing_->count++;
   uint8_t* const payload = outgoing_->Payload(i);
   std::copy(frame->transport.begin(), frame->transport.end(), payload);
-  if (sender.port != flow.source_port) {  // the ICRC covers the port
+  if (sender.port != flow.source_port && IsSealed(*frame)) {  // the ICRC covers the port
     Flow actual = flow;
     actual.source_port = sender.port;
     const size_t headers = FrameHeaderBytes(actual);
