@@ -20,7 +20,7 @@ class Medium {
   virtual void Send(std::span<const uint8_t> frame) = 0;
   virtual void Flush() = 0;
 
-  /// Gives what has arrived to `sink`, at most `most` frames; never blocks.
+  /// Gives what has arrived to `sink`, at most `most` frames of each source that there is; never blocks.
   ///
   /// @return  how many
   virtual size_t Receive(size_t most, const FrameSink& sink) = 0;

@@ -170,6 +170,18 @@ TEST(NeighbourMedium, CarriesWhatNoUdpSocketDoesAndMoreThanAUnixSocketQueues) {
   for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(frames[i], TestFrame(flow, std::to_string(i)));
 }
 
+TEST(NeighbourMedium, ReceiverThatTakesNothingHoldsUpNobodyElse) {
+  NeighbourMedium from({TestMac(1)});
+  const NeighbourMedium stopped({TestMac(2)});
+  NeighbourMedium other({TestMac(3)});
+  Flow flow = TestFlow();
+  for (int i = 0; i < 1000; ++i) from.Send(TestFrame(flow));
+  ASSERT_TRUE(from.HasUnsent());
+  flow.destination_mac = TestMac(3);
+  from.Send(TestFrame(flow, "other"));
+  EXPECT_THAT(Receive(other, 1), ElementsAre(TestFrame(flow, "other")));
+}
+
 TEST(NeighbourMedium, LosesWhatNobodyHears) {
   NeighbourMedium from({TestMac(1)});
   from.Send(TestFrame(TestFlow()));

@@ -50,22 +50,31 @@ bool NeighbourMedium::TrySend(std::span<const uint8_t> frame) const {
 }
 
 void NeighbourMedium::Send(std::span<const uint8_t> frame) {
-  if (waiting_.empty() && TrySend(frame)) return;
-  if (waiting_.size() < kMostWaiting) waiting_.emplace_back(frame.begin(), frame.end());
+  const Mac receiver = DestinationMac(frame);
+  if (!waiting_.contains(receiver) && TrySend(frame)) return;
+  auto& queue = waiting_[receiver];
+  if (queue.size() < kMostWaiting) queue.emplace_back(frame.begin(), frame.end());
 }
 
 void NeighbourMedium::Flush() {
-  while (!waiting_.empty() && TrySend(waiting_.front())) waiting_.pop_front();
+  for (auto& [receiver, queue] : waiting_) {
+    while (!queue.empty() && TrySend(queue.front())) queue.pop_front();
+  }
+  std::erase_if(waiting_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 size_t NeighbourMedium::Receive(size_t most, const FrameSink& sink) {
   size_t count = 0;
-  for (const Descriptor& socket : sockets_) {
-    for (; count < most; ++count) {
-      const ssize_t bytes = recv(socket.get(), buffer_.data(), buffer_.size(), 0);
-      if (bytes < 0) break;
-      sink({buffer_.data(), static_cast<size_t>(bytes)});
-    }
+  for (const Descriptor& socket : sockets_) count += ReceiveAt(socket, most, sink);
+  return count;
+}
+
+size_t NeighbourMedium::ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink) {
+  size_t count = 0;
+  for (; count < most; ++count) {
+    const ssize_t bytes = recv(socket.get(), buffer_.data(), buffer_.size(), 0);
+    if (bytes < 0) break;
+    sink({buffer_.data(), static_cast<size_t>(bytes)});
   }
   return count;
 }
