@@ -12,10 +12,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "captures/capture.hpp"
 #include "common/run_shell.hpp"
 #include "wire/frames.hpp"
+#include "wire/media/capturing_medium.hpp"
 
 namespace softhca {
 namespace {
@@ -93,6 +96,28 @@ TEST_F(PcapTest, WhatWasFlushedSurvivesAKill) {
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_THAT(ReadPcap(file), testing::ElementsAre(frame));
+}
+
+/// Sends nothing, but looks at what a file holds when it is to send.
+class LookingMedium : public Medium {
+ public:
+  explicit LookingMedium(std::string file) : file_(std::move(file)) {}
+
+  void Send(std::span<const uint8_t> frame) override {
+    EXPECT_THAT(ReadPcap(file_).back(), testing::ElementsAreArray(frame));
+  }
+  void Flush() override {}
+  size_t Receive(size_t, const FrameSink&) override { return 0; }
+  void AddDescriptors(std::vector<int>&) const override {}
+
+ private:
+  std::string file_;
+};
+
+TEST_F(PcapTest, FileKnowsOfAFrameBeforeItLeaves) {
+  CapturingMedium medium(std::make_unique<LookingMedium>(file), std::make_shared<PcapWriter>(file), {});
+  for (const uint32_t psn : {1, 2}) medium.Send(MakeFrame(FlowOverIpv4(), {.psn = psn}));
+  EXPECT_EQ(ReadPcap(file).size(), 2u);
 }
 
 TEST_F(PcapTest, EachProcessMayHaveAFileOfItsOwn) {

@@ -14,11 +14,12 @@ bool CapturingMedium::IsOwn(std::span<const uint8_t> frame) const {
 
 void CapturingMedium::Send(std::span<const uint8_t> frame) {
   writer_->Write(frame);
+  writer_->Flush();  // it may leave at once, and the file is to know of each frame that a peer got
   medium_->Send(frame);
 }
 
 void CapturingMedium::Flush() {
-  writer_->Flush();  // the file knows of each frame that a peer got
+  writer_->Flush();
   medium_->Flush();
 }
 
