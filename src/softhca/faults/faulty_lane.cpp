@@ -12,7 +12,6 @@ namespace {
 /// What a slow receiver's buffer holds; the rest is lost, as on a card that is too slow.
 constexpr size_t kBacklog = 1024;
 
-constexpr size_t kBaseHeaderBytes = 12;
 constexpr size_t kChangeableByte = 4;  // of the base header: routers may change it, so the ICRC leaves it out
 
 uint32_t Read24(std::span<const uint8_t> bytes, size_t at) {
@@ -22,8 +21,7 @@ uint32_t Read24(std::span<const uint8_t> bytes, size_t at) {
 /// The transport packet of a RoCE frame; nothing for other frames.
 std::optional<std::span<const uint8_t>> TransportOf(std::span<const uint8_t> frame) {
   const auto parsed = ParseFrame(frame);
-  if (!parsed || parsed->transport.size() < kBaseHeaderBytes) return std::nullopt;
-  return parsed->transport;
+  return parsed ? std::optional(parsed->transport) : std::nullopt;
 }
 
 /// Flips a bit that the ICRC covers.
@@ -53,13 +51,13 @@ void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
     if (fate.delay_ns != 0) {
       later_.emplace(now_ns + fate.delay_ns, Bytes(frame.begin(), frame.end()));
     } else if (fate.reorder_ns) {
-      overtaken_.push_back({now_ns + *fate.reorder_ns, Bytes(frame.begin(), frame.end())});
+      overtaken_.emplace(now_ns + *fate.reorder_ns, Bytes(frame.begin(), frame.end()));
     } else {
       Pass(frame, now_ns, out);
     }
   }
   if (fate.delay_ns != 0 || fate.reorder_ns) return;
-  for (const Overtaken& held : std::exchange(overtaken_, {})) Pass(held.frame, now_ns, out);
+  for (const auto& [until_ns, held] : std::exchange(overtaken_, {})) Pass(held, now_ns, out);
 }
 
 void FaultyLane::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
@@ -71,9 +69,8 @@ void FaultyLane::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
 }
 
 size_t FaultyLane::Release(uint64_t now_ns, const FrameSink& out) {
-  while (!overtaken_.empty() && overtaken_.front().until_ns <= now_ns) {
-    later_.emplace(overtaken_.front().until_ns, std::move(overtaken_.front().frame));
-    overtaken_.pop_front();
+  while (!overtaken_.empty() && overtaken_.begin()->first <= now_ns) {
+    later_.insert(overtaken_.extract(overtaken_.begin()));
   }
   size_t count = 0;
   for (; !later_.empty() && later_.begin()->first <= now_ns; ++count) {
@@ -85,7 +82,7 @@ size_t FaultyLane::Release(uint64_t now_ns, const FrameSink& out) {
 
 uint64_t FaultyLane::NextNs() const {
   const uint64_t later = later_.empty() ? UINT64_MAX : later_.begin()->first;
-  const uint64_t overtaken = overtaken_.empty() ? UINT64_MAX : overtaken_.front().until_ns;
+  const uint64_t overtaken = overtaken_.empty() ? UINT64_MAX : overtaken_.begin()->first;
   return std::min(later, overtaken);
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -31,10 +30,6 @@ class FaultyLane {
 
  private:
   using Bytes = std::vector<uint8_t>;
-  struct Overtaken {
-    uint64_t until_ns;
-    Bytes frame;
-  };
 
   void Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out);
 
@@ -43,7 +38,8 @@ class FaultyLane {
   uint64_t slow_ns_;
   uint64_t free_ns_ = 0;                  ///< when the next frame of a slow lane may come out
   std::multimap<uint64_t, Bytes> later_;  ///< by when they come out
-  std::deque<Overtaken> overtaken_;       ///< they wait for another frame to pass
+  /// They wait for another frame to pass; by when they come out without.
+  std::multimap<uint64_t, Bytes> overtaken_;
 };
 
 }  // namespace softhca

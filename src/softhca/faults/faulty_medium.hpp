@@ -21,7 +21,7 @@ class FaultyMedium : public Medium {
   void Flush() override;
   size_t Receive(size_t most, const FrameSink& sink) override;
   void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
-  bool HasUnsent() const override { return medium_->HasUnsent(); }
+  bool HasUnsent() const override { return sent_.NextNs() != UINT64_MAX || medium_->HasUnsent(); }
   uint64_t NextNs() const override;
 
  private:

@@ -132,10 +132,22 @@ TEST_F(FaultyMediumTest, ReorderedFrameThatNoneFollowsGoesAfterAWhile) {
   now_ns += 49'999;
   medium->Flush();
   EXPECT_EQ(Sent(), Psns{});
+  EXPECT_TRUE(medium->HasUnsent()) << "a program must not end before it has gone";
   now_ns += 1;
   medium->Flush();
   EXPECT_EQ(Sent(), Psns{0});
   EXPECT_EQ(medium->NextNs(), UINT64_MAX);
+  EXPECT_FALSE(medium->HasUnsent());
+}
+
+TEST_F(FaultyMediumTest, ReorderedFrameWaitsNoLongerThanItsRuleSaysWhateverWaitsBeforeIt) {
+  Plan({"reorder,nth=1,by=50us", "reorder,nth=2,by=20us"});
+  Send(0);
+  Send(1);
+  EXPECT_EQ(medium->NextNs(), now_ns + 20'000);
+  now_ns += 20'000;
+  medium->Flush();
+  EXPECT_EQ(Sent(), Psns{1});
 }
 
 TEST_F(FaultyMediumTest, DelayedFrameComesWhenItsTimeHasCome) {
