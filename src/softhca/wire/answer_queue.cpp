@@ -22,23 +22,12 @@ size_t AnswerQueue::Count(bool again) const {
 }
 
 void AnswerQueue::AddRead(uint32_t psn, uint32_t msn, const RemoteRange& range) {
-  answers_.push_back({.psn = psn,
-                      .packets = PacketCount(range.bytes, qp_.attributes.mtu),
-                      .msn = msn,
-                      .again = false,
-                      .atomic = false,
-                      .original = 0,
-                      .rest = range});
+  answers_.push_back(
+      {.psn = psn, .packets = PacketCount(range.bytes, qp_.attributes.mtu), .msn = msn, .rest = range});
 }
 
 void AnswerQueue::AddAtomic(uint32_t psn, uint32_t msn, uint64_t original) {
-  answers_.push_back({.psn = psn,
-                      .packets = 1,
-                      .msn = msn,
-                      .again = false,
-                      .atomic = true,
-                      .original = original,
-                      .rest = {}});
+  answers_.push_back({.psn = psn, .packets = 1, .msn = msn, .atomic = true, .original = original});
   if (results_.size() < qp_.attributes.max_reads_in) {
     results_.push_back({psn, original});
   } else {
@@ -52,8 +41,6 @@ void AnswerQueue::RepeatRead(uint32_t psn, uint32_t msn, const RemoteRange& rang
           .packets = PacketCount(range.bytes, qp_.attributes.mtu),
           .msn = msn,
           .again = true,
-          .atomic = false,
-          .original = 0,
           .rest = range});
 }
 
@@ -61,13 +48,7 @@ void AnswerQueue::RepeatAtomic(uint32_t psn, uint32_t msn) {
   const auto result = std::find_if(results_.begin(), results_.end(),
                                    [&](const Result& candidate) { return candidate.psn == psn; });
   if (result == results_.end()) return;
-  Repeat({.psn = psn,
-          .packets = 1,
-          .msn = msn,
-          .again = true,
-          .atomic = true,
-          .original = result->original,
-          .rest = {}});
+  Repeat({.psn = psn, .packets = 1, .msn = msn, .again = true, .atomic = true, .original = result->original});
 }
 
 /// A peer that asks again for some packets has all before them and takes none after them, so what still

@@ -46,10 +46,10 @@ class AnswerQueue {
     uint32_t psn;  ///< of the next packet
     uint32_t packets;
     uint32_t msn;
-    bool again;  ///< to a duplicate
-    bool atomic;
-    uint64_t original;  ///< an atomic's
-    RemoteRange rest;   ///< a read's: what has yet to be sent
+    bool again = false;  ///< to a duplicate
+    bool atomic = false;
+    uint64_t original = 0;  ///< an atomic's
+    RemoteRange rest{};     ///< a read's: what has yet to be sent
     bool begun = false;
   };
   struct Result {
