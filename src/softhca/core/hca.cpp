@@ -8,6 +8,7 @@ namespace softhca {
 namespace {
 
 using mlx5::CommandStatus;
+using mlx5::QpState;
 
 [[noreturn]] void Absent(const char* kind, uint32_t number) {
   throw CommandError(CommandStatus::kBadResource,
@@ -233,11 +234,20 @@ void Hca::DestroyQp(uint32_t qpn) {
   if (qps_.erase(qpn) == 0) Absent("queue pair", qpn);
 }
 
-void Hca::ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change) {
+void Hca::ModifyQp(uint32_t qpn, QpState to, const QpChange& change) {
   QueuePair* const qp = FindQp(qpn);
   if (qp == nullptr) Absent("queue pair", qpn);
+  const QpState from = qp->state;
+  const QpAttributes attributes = qp->attributes;
   softhca::ModifyQp(*qp, to, change);
-  if (on_transition_) on_transition_(*qp);
+  try {
+    if (on_transition_) on_transition_(*qp);
+  } catch (...) {  // a command that is refused changes nothing
+    qp->state = from;
+    qp->attributes = attributes;
+    if (observer_ != nullptr) observer_->OnState(*qp, to);
+    throw;
+  }
 }
 
 void Hca::SetLink(uint8_t port, bool up) {

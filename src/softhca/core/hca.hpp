@@ -111,7 +111,8 @@ class Hca {
   void SetObserver(Observer* observer) { observer_ = observer; }
 
   // For the engine.
-  /// @param on_transition  called after each transition that a command has asked for
+  /// @param on_transition  called after each transition that a command has asked for; may refuse it by a
+  ///                       CommandError
   void WatchQps(std::function<void(QueuePair&)> on_transition) { on_transition_ = std::move(on_transition); }
   const MkeyTable& mkeys() const { return mkeys_; }
   MkeyTable& mkeys() { return mkeys_; }

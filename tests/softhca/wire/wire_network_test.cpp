@@ -188,6 +188,20 @@ TEST_F(WireNetworkTest, QueuePairInErrorIsFlushedAndSaysNothing) {
   EXPECT_EQ(a.qp().channel, nullptr);
 }
 
+TEST_F(WireNetworkTest, TransitionForWhichThereIsNoMediumChangesNothing) {
+  WireNetwork broken{{&near}, {.open_medium = []() -> std::unique_ptr<Medium> {
+                       throw CommandError(mlx5::CommandStatus::kBadSystemState, "no socket");
+                     }}};
+  near.WatchQps([&](QueuePair& qp) { broken.OnTransition(qp); });
+  EXPECT_THROW(a.ConnectToRtr(b), CommandError);
+  EXPECT_EQ(a.qp().state, QpState::kInit);
+  EXPECT_THROW(near.ModifyQp(a.qpn, QpState::kRts, ToRts()), CommandError) << "it is not in RTR";
+  a.Post(Write());
+  a.qp().rung = true;
+  broken.Run(a.qp(), now_ns);
+  EXPECT_EQ(a.send_cq.Poll()->syndrome, mlx5::Syndrome::kLocalQpOperation);
+}
+
 /// Whether queue pairs of one process open the medium.
 bool OpensMedium(WireOptions options) {
   bool opened = false;
