@@ -36,6 +36,12 @@ std::optional<Port> AddressTable::Find(const Gid& gid, mlx5::RoceVersion version
   });
 }
 
+const GidEntry* AddressTable::LocalGid(const Port& from, const AddressPath& path) {
+  const std::vector<GidEntry>& gids = from.config().gids;
+  const size_t index = path.grh ? path.local_gid_index : 0;
+  return index < gids.size() ? &gids[index] : nullptr;
+}
+
 std::optional<Gid> AddressTable::RemoteGid(const AddressPath& path) const {
   if (path.grh) return path.remote_gid;
   const auto port =
@@ -46,14 +52,14 @@ std::optional<Gid> AddressTable::RemoteGid(const AddressPath& path) const {
 
 std::optional<Flow> AddressTable::FlowOf(const Port& from, const AddressPath& path) const {
   const std::optional<Gid> remote = RemoteGid(path);
-  if (!remote || path.local_gid_index >= from.config().gids.size()) return std::nullopt;
-  const GidEntry& local = from.config().gids[path.local_gid_index];
+  const GidEntry* const local = LocalGid(from, path);
+  if (!remote || local == nullptr) return std::nullopt;
   const std::optional<Port> own = Find(*remote);
   return Flow{.source_mac = from.config().mac,
               .destination_mac = own ? own->config().mac : path.remote_mac,
-              .source = local.gid,
+              .source = local->gid,
               .destination = *remote,
-              .version = local.version,
+              .version = local->version,
               .traffic_class = path.traffic_class,
               .hop_limit = path.hop_limit != 0 ? path.hop_limit : kDefaultHopLimit,
               .flow_label = path.flow_label,

@@ -29,6 +29,10 @@ class AddressTable {
   std::optional<Port> Find(const Gid& gid) const;
   /// The port that hears packets of a RoCE version that come to a GID.
   std::optional<Port> Find(const Gid& gid, mlx5::RoceVersion version) const;
+  /// The GID that a path starts from; if it leads to a LID, the port's first one.
+  ///
+  /// @return  null if the port has none of that index
+  static const GidEntry* LocalGid(const Port& from, const AddressPath& path);
   /// The GID at the far end of a path; a LID stands for the first GID of the port that has it.
   std::optional<Gid> RemoteGid(const AddressPath& path) const;
 

@@ -137,7 +137,7 @@ bool WireNetwork::Poll(uint64_t now_ns) {
   if (medium_ == nullptr) return false;
   now_ns_ = now_ns;
   bool worked = false;
-  if (!std::exchange(quiet_, false) || medium_->NextNs() <= now_ns) {
+  if (!quiet_.exchange(false) || medium_->NextNs() <= now_ns) {
     worked = medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); }) != 0;
   }
   worked |= RunChannels();
@@ -187,16 +187,17 @@ void WireNetwork::Wait(uint64_t limit_ns) {
 }
 
 void WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {
-  std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), from.attributes.path);
-  if (!flow || !PortOf(from).config().up) return;
-  flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
-  Observe(from, Direction::kSent, packet, payload.bytes);
-  SendFrame(*flow, packet, payload);
+  SendAlong(from.attributes.path, from, packet, payload);
 }
 
 void WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                                const Gather& payload) {
-  std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), to.path);
+  SendAlong(to.path, from, packet, payload);
+}
+
+void WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet,
+                            const Gather& payload) {
+  std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), path);
   if (!flow || !PortOf(from).config().up) return;
   flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
   Observe(from, Direction::kSent, packet, payload.bytes);
@@ -235,7 +236,7 @@ void WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather
 
 void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
-  if (!frame || frame->transport.size() < kIcrcBytes) return Drop("malformed frame");
+  if (!frame) return Drop("malformed frame");
   const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
   if (!port || !port->config().up) return Drop("no such address");
   if (!IsSealed(*frame)) return Drop("wrong ICRC");
@@ -259,17 +260,15 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
     return agent_->OnMad(*port.hca, port.number, frame.flow, mad);
   }
   QueuePair* const qp = port.hca->FindQp(packet.dest_qpn);
-  if (qp == nullptr || !softhca::Listens(*qp) || PortOf(*qp) != port) return Drop("no such queue pair");
+  const bool listens = qp != nullptr && softhca::Listens(*qp) && PortOf(*qp) == port;
+  if (!listens || packet.service != ServiceOf(*qp)) return Drop("no such queue pair");
   if (qp->config.service == ServiceType::kUd) {
-    if (packet.service != PacketService::kUd) return Drop("no such queue pair");
     Observe(*qp, Direction::kReceived, packet, packet.payload.size());
     return OnDatagram(*qp, packet, frame);
   }
   ConnectionChannel* const channel = ChannelOf(*qp);
   if (channel == nullptr) return Drop("no such queue pair");
   if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
-  const bool known = packet.service == ServiceOf(*qp) || packet.service == PacketService::kVendor;
-  if (!known) return Drop("no such queue pair");
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
   channel->heard = true;
   if (IsRequest(packet)) {
@@ -281,8 +280,8 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
 
 /// A packet carries no number of the queue pair that sent it: its address is all that there is to check.
 bool WireNetwork::IsFromPeer(const QueuePair& qp, const Flow& flow) const {
-  const GidEntry& local = PortOf(qp).config().gids.at(qp.attributes.path.local_gid_index);
-  return flow.version == local.version && flow.destination == local.gid &&
+  const GidEntry* const local = AddressTable::LocalGid(PortOf(qp), qp.attributes.path);
+  return local != nullptr && flow.version == local->version && flow.destination == local->gid &&
          flow.source == addresses_.RemoteGid(qp.attributes.path);
 }
 

@@ -56,6 +56,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
 
   bool NeedsPackets(const QueuePair& qp) const;
   void OpenMedium();
+  void SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
   void SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
@@ -69,7 +70,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   Requester direct_{direct_link_};
   std::unique_ptr<Medium> medium_;
   std::atomic<int> poll_descriptor_{-1};  ///< readable when a frame has arrived; an epoll
-  bool quiet_ = false;                    ///< the last sleep ended without a frame
+  std::atomic<bool> quiet_ = false;       ///< the last sleep ended without a frame
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;
   uint64_t now_ns_ = 0;

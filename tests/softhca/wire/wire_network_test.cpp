@@ -220,6 +220,30 @@ bool OpensMedium(WireOptions options) {
   return opened;
 }
 
+TEST(WireNetwork, PathToALidStartsFromTheFirstGidWhateverItsIndexSays) {
+  DeviceConfig device = TestDevice(1);
+  device.link = mlx5::PortType::kInfiniBand;
+  device.ports[0].lid = 7;
+  Hca hca(device);
+  std::deque<Bytestream> loop;
+  WireNetwork network({&hca}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }});
+  hca.WatchQps([&](QueuePair& qp) { network.OnTransition(qp); });
+  const uint32_t pd = hca.AllocPd();
+  QpUser a(hca, pd, {.service = mlx5::ServiceType::kUc}), b(hca, pd, {.service = mlx5::ServiceType::kUc});
+  Region memory(hca, pd, 16);
+  memory.As<uint64_t>() = 0x1234;
+  const AddressPath path{.grh = false, .remote_lid = 7, .local_gid_index = 200};
+  a.Connect(b, {.path = path});
+  b.Connect(a, {.path = path});
+  a.Post(WqeBuilder(WqeOpcode::kRdmaWrite)
+             .Remote(memory.Address(8), memory.key)
+             .Data(memory.Address(), 8, memory.key));
+  a.qp().rung = true;
+  network.Run(a.qp(), 1);
+  network.Poll(1);
+  EXPECT_EQ(memory.As<uint64_t>(8), 0x1234u);
+}
+
 TEST(WireNetwork, OpensNoMediumForConnectionsWithinTheProcess) {
   EXPECT_FALSE(OpensMedium({.direct = true}));
   EXPECT_TRUE(OpensMedium({.direct = false}));
