@@ -104,7 +104,9 @@ class LookingMedium : public Medium {
   explicit LookingMedium(std::string file) : file_(std::move(file)) {}
 
   void Send(std::span<const uint8_t> frame) override {
-    EXPECT_THAT(ReadPcap(file_).back(), testing::ElementsAreArray(frame));
+    const std::vector<FrameBytes> frames = ReadPcap(file_);
+    ASSERT_FALSE(frames.empty());
+    EXPECT_THAT(frames.back(), testing::ElementsAreArray(frame));
   }
   void Flush() override {}
   size_t Receive(size_t, const FrameSink&) override { return 0; }
