@@ -7,12 +7,17 @@ add_library(warpverbs_test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/test_head
 target_link_libraries(warpverbs_test_headers PRIVATE warpverbs_build GTest::gmock)
 target_precompile_headers(warpverbs_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 
-# warpverbs_test(<name> SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]] [TIMEOUT <seconds>])
+# warpverbs_test(<name> [ONE_THREAD] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
+#                [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, each of its cases a ctest test of its own. With SOFTHCA the program runs under
-# `softhca <option>... -- `, so every case has a fresh software HCA.
+# `softhca <option>... -- `, so every case has a fresh software HCA. What has ONE_THREAD is not for ThreadSanitizer. Cases
+# with the same LOCK run one at a time.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA")
+  if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
+    return()
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
@@ -25,7 +30,7 @@ function(warpverbs_test name)
     set(arg_TIMEOUT 120)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT})
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK "${arg_LOCK}")
 endfunction()
 
 # warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
