@@ -14,6 +14,8 @@ MEASURING = {
     "ib_write_lat": ("ib_write_lat -F -x {gid} -n 50", "ib_write_lat -F -x {gid} -n 50 {peer}"),
     "ib_write_bw": ("ib_write_bw -F -x {gid} -n 300 -s 65536", "ib_write_bw -F -x {gid} -n 300 -s 65536 {peer}"),
 }
+# A server of perftest listens twice by rdma_cm, and its client does not wait for that: an emulated processor needs time.
+PATIENCE = ["--fault", "delay,qp=1,by=300ms"]
 
 
 class InGuest:
@@ -49,12 +51,12 @@ class UnderSofthca:
         self.launcher = launcher
 
     def run(self, line):
-        command = [*self.launcher, "sh", "-c", line]
+        command = [*self.launcher, *PATIENCE, "--", "sh", "-c", line]
         return subprocess.run(command, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
 
     @contextlib.contextmanager
     def serving(self, line):
-        command = ["timeout", "-s", "KILL", str(SECONDS), *self.launcher, *line.split()]
+        command = ["timeout", "-s", "KILL", str(SECONDS), *self.launcher, "--", *line.split()]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
 
             def wait():
