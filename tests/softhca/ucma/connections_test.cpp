@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -10,6 +11,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "softhca_control.h"
 
 // librdmacm on softhca, both ends in one process.
 
@@ -185,6 +188,7 @@ TEST_F(Connections, EndOnBothSides) {
   EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
   EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  EXPECT_EQ(rdma_disconnect(pair.active), 0) << "as on Linux, what is over may be ended once more";
 }
 
 TEST_F(Connections, BringPrivateDataBothWays) {
@@ -321,6 +325,31 @@ TEST_F(Connections, IdsMoveToOtherChannelsWithTheirEvents) {
   ASSERT_EQ(active.Migrate(id, other), 0) << strerror(errno);
   EXPECT_FALSE(Readable(active.get()->fd, 0));
   EXPECT_EQ(other.Next().kind, RDMA_CM_EVENT_REJECTED);
+}
+
+TEST_F(Connections, ListenersMoveToOtherChannelsWithTheirRequests) {
+  rdma_cm_id* const listener = Listen();
+  ASSERT_EQ(Connect(Resolve()), 0);
+  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));
+  ASSERT_EQ(passive.Migrate(listener, active), 0) << strerror(errno);
+  const Event request = active.Next();
+  ASSERT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(rdma_reject(request.id, nullptr, 0), 0) << strerror(errno);
+}
+
+TEST_F(Connections, NeedALinkToBeListenedFor) {
+  auto* const set_link =
+      reinterpret_cast<decltype(&softhca_set_link)>(dlsym(RTLD_DEFAULT, "softhca_set_link"));
+  ASSERT_NE(set_link, nullptr);
+  rdma_cm_id* const id = passive.MakeId();
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  ASSERT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&any)), 0) << strerror(errno);
+  ASSERT_EQ(set_link("mlx5_0", 1, 0), 0);
+  EXPECT_EQ(rdma_listen(id, 1), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+  ASSERT_EQ(set_link("mlx5_0", 1, 1), 0);
+  EXPECT_EQ(rdma_listen(id, 1), 0) << strerror(errno);
 }
 
 TEST_F(Connections, ChannelsWaitOnlyWhereTheProgramWantsThat) {
