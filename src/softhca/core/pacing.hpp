@@ -31,6 +31,7 @@ class Pacing {
   uint64_t last_work_ns_ = NowNs();
   uint64_t yield_from_ns_ = 0;
   uint64_t yield_pause_ns_ = 0;
+  bool preferred_ = false;
 };
 
 }  // namespace softhca
