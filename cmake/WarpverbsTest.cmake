@@ -1,12 +1,6 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# GoogleTest's headers, parsed once for all tests.
-file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp" CONTENT "")
-add_library(warpverbs_test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp")
-target_link_libraries(warpverbs_test_headers PRIVATE warpverbs_build GTest::gmock)
-target_precompile_headers(warpverbs_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-
 # warpverbs_test(<name> [ONE_THREAD] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [LOCK <resource>] [TIMEOUT <seconds>])
 #
@@ -20,7 +14,6 @@ function(warpverbs_test name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
   if("SOFTHCA" IN_LIST ARGV)
     set(launcher "$<TARGET_FILE:softhca>" ${arg_SOFTHCA} --)  # unquoted: no option, no argument
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launcher}")
