@@ -21,7 +21,7 @@ constexpr uint64_t kLongestYieldPauseNs = 1'000'000'000;
 
 // A doorbell wakes nobody, so a sleep delays it: after a pause in the traffic by no more than 1/256 of that
 // pause.
-constexpr uint64_t kShortestSleepNs = 20'000;
+constexpr uint64_t kShortestSleepNs = 30'000;
 constexpr uint64_t kLongestSleepNs = 4'000'000;
 constexpr uint64_t kIdleToSleep = 256;
 
