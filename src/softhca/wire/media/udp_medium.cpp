@@ -66,6 +66,8 @@ Descriptor OpenRawAt(const UdpAddress& address) {
   if (bind(socket.get(), &at.any, at.bytes) != 0) {
     RefuseSocket("cannot receive at " + ToText(address.gid), "it must be an address of this host");
   }
+  // Until it was bound it took what came for others.
+  for (uint8_t byte; recv(socket.get(), &byte, sizeof byte, MSG_DONTWAIT) >= 0;) continue;
   return socket;
 }
 
