@@ -76,8 +76,11 @@ void PreferLatency() {
 void Pacing::Wait(uint64_t now_ns, uint64_t next_ns, Network& network) {
   const uint64_t idle_ns = now_ns - last_work_ns_;
   if (idle_ns < kSpinNs || next_ns <= now_ns) return;
-  if (network.Listens() && !std::exchange(preferred_, true)) PreferRunning();  // who gives way must not
-  if (!network.Listens() && idle_ns < kYieldNs && now_ns >= yield_from_ns_) return Yield(now_ns);
+  if (network.Listens()) {
+    if (!std::exchange(preferred_, true)) PreferRunning();  // who gives way must not
+  } else if (idle_ns < kYieldNs && now_ns >= yield_from_ns_) {
+    return Yield(now_ns);
+  }
   const uint64_t sleep_ns = std::clamp(idle_ns / kIdleToSleep, kShortestSleepNs, kLongestSleepNs);
   network.Wait(std::min(sleep_ns, next_ns - now_ns));
 }
