@@ -1,22 +1,14 @@
 #include "ucma/device.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 #include <string>
 
+#include "core/pacing.hpp"
 #include "ucma/routing.hpp"
 #include "uverbs/errors.hpp"
 
 namespace softhca::ucma {
-namespace {
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-}  // namespace
 
 Device::Device(Engine& engine, WireNetwork& network)
     : engine_(engine),

@@ -2,24 +2,15 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <utility>
 
+#include "core/pacing.hpp"
 #include "faults/faulty_medium.hpp"
 #include "faults/faulty_network.hpp"
 #include "wire/media/capturing_medium.hpp"
 
 namespace softhca::uverbs {
-namespace {
-
-/// The engine's clock.
-uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                               std::chrono::nanoseconds(1));
-}
-
-}  // namespace
 
 WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
                                  const std::vector<Hca*>& devices) {
