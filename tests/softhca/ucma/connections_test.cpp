@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "readable.hpp"
 #include "softhca_control.h"
 
 // librdmacm on softhca, both ends in one process.
@@ -20,11 +20,6 @@ namespace ucma {
 namespace {
 
 constexpr int kDeadlineMs = 20'000;
-
-bool Readable(int fd, int timeout_ms) {
-  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&entry, 1, timeout_ms) == 1 && (entry.revents & POLLIN) != 0;
-}
 
 /// An event that was acknowledged; its private data copied.
 struct Event {

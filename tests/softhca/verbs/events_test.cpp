@@ -1,20 +1,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <optional>
 
+#include "readable.hpp"
 #include "verbs/peer.hpp"
 
 namespace verbs {
 namespace {
 
 constexpr int kDeadlineMs = 20'000;
-
-bool Readable(int fd, int timeout_ms) {
-  pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&entry, 1, timeout_ms) == 1 && (entry.revents & POLLIN) != 0;
-}
 
 /// Two peers whose completion queues tell one channel each.
 class CompletionEvents : public testing::Test {
