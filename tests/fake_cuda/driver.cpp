@@ -1,0 +1,252 @@
+#include "driver.hpp"
+
+#include <vector>
+
+#include "fake_cuda.hpp"
+#include "settings.hpp"
+
+using fake_cuda::Failure;
+
+namespace fake_cuda {
+namespace {
+
+thread_local std::vector<CUctx_st*> context_stack;
+
+}  // namespace
+
+Driver& TheDriver() {
+  static auto* const driver = new Driver;  // others call until the very end of the program
+  return *driver;
+}
+
+DeviceMemory& Driver::MemoryOf(int gpu) {
+  if (!memory[gpu]) memory[gpu] = std::make_unique<DeviceMemory>(gpu, size_t(Get().megabytes) << 20);
+  return *memory[gpu];
+}
+
+Range* Driver::Find(Address address) {
+  for (const auto& on_gpu : memory) {
+    Range* const range = on_gpu ? on_gpu->Find(address) : nullptr;
+    if (range != nullptr) return range;
+  }
+  return nullptr;
+}
+
+Range* FindIn(std::map<Address, Range>& ranges, Address address) {
+  const auto next = ranges.upper_bound(address);
+  if (next == ranges.begin()) return nullptr;
+  Range& range = std::prev(next)->second;
+  return range.Has(address, 1) ? &range : nullptr;
+}
+
+CUctx_st* Current(const char* function) {
+  if (context_stack.empty()) Abort(function, "no context is current");
+  if (context_stack.back()->references == 0) Abort(function, "the current context is destroyed");
+  return context_stack.back();
+}
+
+void CheckStream(const char* function, const CUstream_st* stream) {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2)
+    Abort(function, "the legacy stream waits for the whole program");
+  if (stream->context != Current(function)) Abort(function, "the stream is of another context");
+}
+
+std::byte* ReachRange(const char* function, Address address, size_t bytes) {
+  Driver& driver = TheDriver();
+  const Range* const range = driver.Find(address);
+  if (range == nullptr) Abort(function, "no memory of a GPU is there");
+  if (!range->Has(address, bytes)) Abort(function, "the range leaves its allocation");
+  return driver.MemoryOf(range->gpu).Reach(address);
+}
+
+void Configure(const std::string& settings) {
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  for (auto& memory : driver.memory) {
+    if (memory && memory->allocations() != 0) Abort("Configure", "the program still holds memory");
+    memory.reset();
+  }
+  Set(settings);
+}
+
+Held HeldNow() {
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  Held held{.registrations = static_cast<int>(driver.registered.size()), .streams = driver.streams};
+  for (const auto& memory : driver.memory) {
+    if (memory) held.allocations += static_cast<int>(memory->allocations());
+  }
+  held.allocations += static_cast<int>(driver.managed.size());
+  for (const CUctx_st& context : driver.contexts) held.contexts += context.references;
+  return held;
+}
+
+size_t ContextDepth() { return context_stack.size(); }
+
+std::byte* Reach(const void* device_memory, size_t bytes) {
+  const std::lock_guard lock(TheDriver().mutex);
+  return ReachRange("Reach", reinterpret_cast<Address>(device_memory), bytes);
+}
+
+bool HasSyncMemops(const void* device_memory) {
+  const std::lock_guard lock(TheDriver().mutex);
+  const Range* const range = TheDriver().Find(reinterpret_cast<Address>(device_memory));
+  if (range == nullptr) Abort("HasSyncMemops", "no memory of a GPU is there");
+  return range->sync_memops;
+}
+
+}  // namespace fake_cuda
+
+using namespace fake_cuda;
+
+// Devices and contexts. Prototypes and numbers are those of the CUDA driver API 13.0.
+extern "C" {
+
+int cuInit(unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  if (Get().gpus == 0) return kNoDevice;
+  const std::lock_guard lock(TheDriver().mutex);
+  TheDriver().initialised = true;
+  return kSuccess;
+}
+
+int cuGetErrorName(int result, const char** name) {
+  switch (result) {
+    case kInvalidValue:
+      *name = "CUDA_ERROR_INVALID_VALUE";
+      break;
+    case kOutOfMemory:
+      *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      break;
+    case kNoDevice:
+      *name = "CUDA_ERROR_NO_DEVICE";
+      break;
+    case kNotPermitted:
+      *name = "CUDA_ERROR_NOT_PERMITTED";
+      break;
+    case kNotSupported:
+      *name = "CUDA_ERROR_NOT_SUPPORTED";
+      break;
+    case kAlreadyRegistered:
+      *name = "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED";
+      break;
+    default:
+      *name = "CUDA_ERROR_UNKNOWN";
+  }
+  return kSuccess;
+}
+
+int cuGetErrorString(int result, const char** text) {
+  *text = result == kOutOfMemory ? "out of memory" : "the fake driver refuses";
+  return kSuccess;
+}
+
+int cuDeviceGetCount(int* count) {
+  if (const int failure = Failure(__func__)) return failure;
+  if (!TheDriver().initialised) return kNotInitialized;
+  *count = Get().gpus;
+  return kSuccess;
+}
+
+int cuDeviceGet(int* device, int ordinal) {
+  if (const int failure = Failure(__func__)) return failure;
+  if (ordinal < 0 || ordinal >= Get().gpus || ordinal >= kMostGpus) return kInvalidDevice;
+  *device = ordinal;
+  return kSuccess;
+}
+
+int cuDeviceGetName(char* name, int bytes, int) {
+  if (const int failure = Failure(__func__)) return failure;
+  std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU");
+  return kSuccess;
+}
+
+int cuDeviceGetPCIBusId(char* text, int bytes, int device) {
+  if (const int failure = Failure(__func__)) return failure;
+  std::snprintf(text, static_cast<size_t>(bytes), "0000:%02X:00.0", 0x41 + device);
+  return kSuccess;
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (const int failure = Failure(__func__)) return failure;
+  switch (attribute) {
+    case 110:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+      *value = Get().vmm;
+      return kSuccess;
+    case 116:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
+      *value = Get().gpu_direct;
+      return kSuccess;
+    case 117:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+      *value = Get().flush;
+      return kSuccess;
+    case 118:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
+      *value = Get().writes_ordering;
+      return kSuccess;
+    case 124:  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
+      *value = Get().dma_buf;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+
+int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
+  if (const int failure = Failure(__func__)) return failure;
+  const std::lock_guard lock(TheDriver().mutex);
+  *context = &TheDriver().contexts[device];
+  (*context)->gpu = device;
+  ++(*context)->references;
+  return kSuccess;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  const std::lock_guard lock(TheDriver().mutex);
+  CUctx_st& context = TheDriver().contexts[device];
+  if (context.references == 0) Abort(__func__, "the context was never retained");
+  --context.references;
+  return kSuccess;
+}
+
+int cuCtxPushCurrent_v2(CUctx_st* context) {
+  if (const int failure = Failure(__func__)) return failure;
+  context_stack.push_back(context);
+  return kSuccess;
+}
+
+int cuCtxPopCurrent_v2(CUctx_st** context) {
+  if (context_stack.empty()) Abort(__func__, "there is nothing to pop");
+  if (context != nullptr) *context = context_stack.back();
+  context_stack.pop_back();
+  return kSuccess;
+}
+
+int cuCtxGetCurrent(CUctx_st** context) {
+  *context = context_stack.empty() ? nullptr : context_stack.back();
+  return kSuccess;
+}
+
+int cuStreamCreate(CUstream_st** stream, unsigned flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr unsigned kNonBlocking = 1;
+  if (flags != kNonBlocking) Abort(__func__, "the stream would wait for the legacy stream");
+  *stream = new CUstream_st{Current(__func__)};
+  const std::lock_guard lock(TheDriver().mutex);
+  ++TheDriver().streams;
+  return kSuccess;
+}
+
+int cuStreamDestroy_v2(CUstream_st* stream) {
+  CheckStream(__func__, stream);
+  delete stream;
+  const std::lock_guard lock(TheDriver().mutex);
+  --TheDriver().streams;
+  return kSuccess;
+}
+
+int cuStreamSynchronize(CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  return kSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "memory.hpp"
+
+struct CUctx_st {
+  int gpu = 0;
+  int references = 0;
+};
+
+struct CUstream_st {
+  CUctx_st* context;
+};
+
+namespace fake_cuda {
+
+enum Result : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kAlreadyRegistered = 712,
+  kNotRegistered = 713,
+  kNotPermitted = 800,
+  kNotSupported = 801,
+};
+
+inline constexpr int kMostGpus = 8;
+
+/// All that the driver knows, under one lock.
+struct Driver {
+  std::mutex mutex;
+  bool initialised = false;
+  CUctx_st contexts[kMostGpus];
+  std::unique_ptr<DeviceMemory> memory[kMostGpus];  // as long as anything was ever allocated
+  std::map<Address, Range> managed;
+  std::map<Address, Range> registered;
+  Address refused_as_io = 0;  // by the last registration
+  int streams = 0;
+
+  DeviceMemory& MemoryOf(int gpu);
+  /// The allocation on a GPU that an address lies in; nullptr: none.
+  Range* Find(Address address);
+};
+
+Driver& TheDriver();
+
+Range* FindIn(std::map<Address, Range>& ranges, Address address);
+
+/// The calling thread's context; aborts if there is none.
+CUctx_st* Current(const char* function);
+
+/// Aborts on the legacy stream and on one of another context.
+void CheckStream(const char* function, const CUstream_st* stream);
+
+/// Where the processor reaches a range of device memory; aborts unless it lies in one allocation.
+///
+/// @pre  the driver is locked
+std::byte* ReachRange(const char* function, Address address, size_t bytes);
+
+}  // namespace fake_cuda

@@ -1,0 +1,112 @@
+#include "memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "settings.hpp"
+
+namespace fake_cuda {
+namespace {
+
+constexpr size_t kAlignment = 512;    // as the driver's: less than a page
+constexpr int kUninitialised = 0xa5;  // nobody may count on zeros
+
+size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+int NewFile(size_t bytes) {
+  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) Abort("memfd_create", "it failed");
+  return fd;
+}
+
+std::byte* Map(int fd, size_t bytes, int protection) {
+  void* const pages = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (pages == MAP_FAILED) Abort("mmap", "it failed");
+  return static_cast<std::byte*>(pages);
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(int gpu, size_t bytes)
+    : gpu_(gpu),
+      bytes_(bytes),
+      fd_(NewFile(bytes)),
+      untouchable_(Map(fd_, bytes, PROT_NONE)),
+      reachable_(Map(fd_, bytes, PROT_READ | PROT_WRITE)) {}
+
+DeviceMemory::~DeviceMemory() {
+  for (const auto& [at, exported] : exports_) close(exported.fd);
+  munmap(untouchable_, bytes_);
+  munmap(reachable_, bytes_);
+  close(fd_);
+}
+
+Address DeviceMemory::Allocate(size_t bytes) {
+  Address at = start();
+  for (const auto& [begin, range] : allocations_) {
+    if (begin - at >= bytes) break;
+    at = start() + RoundUp(begin + range.bytes - start(), kAlignment);
+  }
+  if (at - start() > bytes_ || bytes > bytes_ - (at - start())) return 0;
+  std::memset(Reach(at), kUninitialised, bytes);
+  allocations_[at] = {.start = at, .bytes = bytes, .gpu = gpu_};
+  return at;
+}
+
+bool DeviceMemory::Free(Address at) {
+  const auto found = allocations_.find(at);
+  if (found == allocations_.end()) return false;
+  TakeBack(at, found->second.bytes);
+  allocations_.erase(found);
+  return true;
+}
+
+Range* DeviceMemory::Find(Address address) {
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return nullptr;
+  Range& range = std::prev(next)->second;
+  return range.Has(address, 1) ? &range : nullptr;
+}
+
+int DeviceMemory::Export(Address at, size_t bytes) {
+  const auto same = exports_.find(at);
+  if (same != exports_.end() && same->second.bytes == bytes) return dup(same->second.fd);
+  for (const auto& [begin, exported] : exports_) {
+    if (begin < at + bytes && at < begin + exported.bytes) return -1;
+  }
+  const int fd = NewFile(bytes);
+  if (pwrite(fd, Reach(at), bytes, 0) != static_cast<ssize_t>(bytes)) Abort("pwrite", "it failed");
+  MapPages(fd, 0, at, bytes);
+  exports_[at] = {bytes, fd};
+  return dup(fd);
+}
+
+void DeviceMemory::MapPages(int fd, size_t offset_in_file, Address at, size_t bytes) const {
+  const auto offset = static_cast<off_t>(offset_in_file);
+  void* const hidden = reinterpret_cast<void*>(at);
+  if (mmap(hidden, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED ||
+      mmap(Reach(at), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED) {
+    Abort("mmap", "it failed");
+  }
+}
+
+/// Ends the exports that a freed range had a part in; who holds their files keeps what was in them.
+void DeviceMemory::TakeBack(Address at, size_t bytes) {
+  for (auto it = exports_.begin(); it != exports_.end();) {
+    const auto [begin, exported] = *it;
+    if (begin >= at + bytes || at >= begin + exported.bytes) {
+      ++it;
+      continue;
+    }
+    const size_t offset = begin - start();
+    if (pwrite(fd_, Reach(begin), exported.bytes, static_cast<off_t>(offset)) < 0)
+      Abort("pwrite", "it failed");
+    MapPages(fd_, offset, begin, exported.bytes);
+    close(exported.fd);
+    it = exports_.erase(it);
+  }
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,249 @@
+// Memory, copies, registration of host memory, pointers and exports.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "driver.hpp"
+#include "fake_cuda.hpp"
+#include "settings.hpp"
+
+using namespace fake_cuda;
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr Address kElsewhere = Address{1} << 40;  // how far off the GPU sees memory that has two addresses
+
+constexpr unsigned kPortable = 1, kDeviceMap = 2, kIoMemory = 4;
+
+enum PointerAttribute : int {
+  kContext = 1,
+  kMemoryType = 2,
+  kSyncMemops = 6,
+  kIsManaged = 8,
+  kDeviceOrdinal = 9,
+  kRangeStart = 11,
+  kRangeSize = 12,
+  kGpuDirectCapable = 15,
+};
+
+bool IsMapped(Address start, size_t bytes) {
+  std::vector<unsigned char> pages(bytes / kPage + 2);
+  const Address first = start / kPage * kPage;
+  return mincore(reinterpret_cast<void*>(first), start + bytes - first, pages.data()) == 0;
+}
+
+bool Overlaps(const std::map<Address, Range>& ranges, Address start, size_t bytes) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& entry) {
+    return entry.first < start + bytes && start < entry.first + entry.second.bytes;
+  });
+}
+
+/// What the driver says of an address. Of one that it does not know it says nothing: zeros.
+int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
+  constexpr unsigned kHost = 1, kDevice = 2;
+  constexpr int kNoDevice = -2;
+  Range* range = driver.Find(address);
+  const bool on_gpu = range != nullptr;
+  if (range == nullptr) range = FindIn(driver.managed, address);
+  if (range == nullptr) range = FindIn(driver.registered, address);
+  switch (attribute) {
+    case kContext:
+      *static_cast<CUctx_st**>(value) = range == nullptr ? nullptr : &driver.contexts[range->gpu];
+      return kSuccess;
+    case kMemoryType:
+      *static_cast<unsigned*>(value) = range == nullptr ? 0 : on_gpu || range->managed ? kDevice : kHost;
+      return kSuccess;
+    case kSyncMemops:
+      *static_cast<bool*>(value) = range != nullptr && range->sync_memops;
+      return kSuccess;
+    case kIsManaged:
+      *static_cast<bool*>(value) = range != nullptr && range->managed;
+      return kSuccess;
+    case kDeviceOrdinal:
+      *static_cast<int*>(value) = range == nullptr ? kNoDevice : range->gpu;
+      return kSuccess;
+    case kRangeStart:
+      *static_cast<Address*>(value) = range == nullptr ? 0 : range->start;
+      return kSuccess;
+    case kRangeSize:
+      *static_cast<size_t*>(value) = range == nullptr ? 0 : range->bytes;
+      return kSuccess;
+    case kGpuDirectCapable:
+      *static_cast<bool*>(value) = on_gpu && Get().gpu_direct != 0;
+      return kSuccess;
+    default:
+      return kInvalidValue;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuMemAlloc_v2(Address* address, size_t bytes) {
+  if (const int failure = Failure(__func__)) return failure;
+  const int gpu = Current(__func__)->gpu;
+  const std::lock_guard lock(TheDriver().mutex);
+  if (bytes == 0) return kInvalidValue;
+  *address = TheDriver().MemoryOf(gpu).Allocate(bytes);
+  return *address == 0 ? kOutOfMemory : kSuccess;
+}
+
+int cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  const int gpu = Current(__func__)->gpu;
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return kOutOfMemory;
+  *address = reinterpret_cast<Address>(pages);
+  const std::lock_guard lock(TheDriver().mutex);
+  TheDriver().managed[*address] = {.start = *address, .bytes = bytes, .gpu = gpu, .managed = true};
+  return kSuccess;
+}
+
+int cuMemFree_v2(Address address) {
+  Current(__func__);
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  const auto managed = driver.managed.find(address);
+  if (managed != driver.managed.end()) {
+    munmap(reinterpret_cast<void*>(address), managed->second.bytes);
+    driver.managed.erase(managed);
+    return kSuccess;
+  }
+  const Range* const range = driver.Find(address);
+  if (range == nullptr || !driver.MemoryOf(range->gpu).Free(address))
+    Abort(__func__, "nothing was allocated there");
+  return kSuccess;
+}
+
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  const std::lock_guard lock(TheDriver().mutex);
+  std::memcpy(ReachRange(__func__, to, bytes), from, bytes);
+  return kSuccess;
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  const std::lock_guard lock(TheDriver().mutex);
+  std::memcpy(to, ReachRange(__func__, from, bytes), bytes);
+  return kSuccess;
+}
+
+int cuMemsetD8Async(Address at, unsigned char value, size_t bytes, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  const std::lock_guard lock(TheDriver().mutex);
+  std::memset(ReachRange(__func__, at, bytes), value, bytes);
+  return kSuccess;
+}
+
+int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  const int gpu = Current(__func__)->gpu;
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  const auto start = reinterpret_cast<Address>(memory);
+  if (bytes == 0 || (flags & ~(kPortable | kDeviceMap | kIoMemory)) != 0 || !IsMapped(start, bytes)) {
+    return kInvalidValue;
+  }
+  if (Overlaps(driver.registered, start, bytes)) return kAlreadyRegistered;
+  const bool retried = driver.refused_as_io == start;
+  driver.refused_as_io = 0;
+  if ((flags & kIoMemory) != 0 && Get().uar_io == 0) {
+    driver.refused_as_io = start;
+    return kNotPermitted;
+  }
+  if (retried && Get().uar_plain == 0) return kInvalidValue;
+  driver.registered[start] = {.start = start, .bytes = bytes, .gpu = gpu};
+  return kSuccess;
+}
+
+int cuMemHostUnregister(void* memory) {
+  Current(__func__);
+  const std::lock_guard lock(TheDriver().mutex);
+  if (TheDriver().registered.erase(reinterpret_cast<Address>(memory)) == 0) {
+    Abort(__func__, "nothing was registered there");
+  }
+  return kSuccess;
+}
+
+int cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  Current(__func__);
+  const std::lock_guard lock(TheDriver().mutex);
+  const auto start = reinterpret_cast<Address>(memory);
+  if (FindIn(TheDriver().registered, start) == nullptr) return kInvalidValue;
+  *address = Get().same_address != 0 ? start : start + kElsewhere;
+  return kSuccess;
+}
+
+int cuPointerGetAttribute(void* value, int attribute, Address address) {
+  if (const int failure = Failure(__func__)) return failure;
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (!driver.initialised) return kNotInitialized;
+  const bool known = driver.Find(address) != nullptr || FindIn(driver.managed, address) != nullptr ||
+                     FindIn(driver.registered, address) != nullptr;
+  return known ? GetAttribute(driver, attribute, value, address) : kInvalidValue;
+}
+
+int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, Address address) {
+  if (const int failure = Failure(__func__)) return failure;
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (!driver.initialised) return kNotInitialized;
+  int result = kSuccess;
+  for (unsigned i = 0; i < count && result == kSuccess; ++i) {
+    result = GetAttribute(driver, attributes[i], values[i], address);
+  }
+  return result;
+}
+
+int cuPointerSetAttribute(const void* value, int attribute, Address address) {
+  if (const int failure = Failure(__func__)) return failure;
+  const std::lock_guard lock(TheDriver().mutex);
+  Range* const range = TheDriver().Find(address);
+  if (range == nullptr || attribute != kSyncMemops) return kInvalidValue;
+  range->sync_memops = *static_cast<const unsigned*>(value) != 0;
+  return kSuccess;
+}
+
+int cuMemGetAddressRange_v2(Address* start, size_t* bytes, Address address) {
+  if (const int failure = Failure(__func__)) return failure;
+  const std::lock_guard lock(TheDriver().mutex);
+  const Range* const range = TheDriver().Find(address);
+  if (range == nullptr) return 500;  // CUDA_ERROR_NOT_FOUND
+  if (start != nullptr) *start = range->start;
+  if (bytes != nullptr) *bytes = range->bytes;
+  return kSuccess;
+}
+
+int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int type,
+                                  unsigned long long flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr int kDmaBuf = 1;
+  Current(__func__);
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (Get().dma_buf == 0) return kNotSupported;
+  if (type != kDmaBuf || flags != 0 || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
+    return kInvalidValue;
+  // The first or the last allocation may begin or end within a page.
+  const Range* range = driver.Find(start);
+  if (range == nullptr) range = driver.Find(start + kPage - 1);
+  if (range == nullptr || (range->start + range->bytes + kPage - 1) / kPage * kPage < start + bytes) {
+    return kInvalidValue;
+  }
+  const int fd = driver.MemoryOf(range->gpu).Export(start, bytes);
+  if (fd < 0) return kNotSupported;
+  *static_cast<int*>(handle) = fd;
+  return kSuccess;
+}
+
+}  // extern "C"

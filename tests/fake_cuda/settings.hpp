@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace fake_cuda {
+
+/// What WARPVERBS_FAKE_CUDA or Configure() chooses, by name.
+struct Settings {
+  int gpus = 1;
+  int dma_buf = 1;            ///< memory can be exported
+  int gpu_direct = 1;         ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
+  int vmm = 1;                ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+  int writes_ordering = 100;  ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
+  int flush = 1;              ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS
+  int uar_io = 0;             ///< memory can be registered as I/O memory
+  int uar_plain = 1;          ///< what could not be registered as I/O memory can be as plain memory
+  int same_address = 1;       ///< registered memory has one address on host and GPU
+  int megabytes = 64;         ///< of each GPU
+};
+
+const Settings& Get();
+void Set(const std::string& text);  ///< aborts on a name or a number that it does not know
+
+/// Counts a call of a function, and says whether it shall fail and how; 0: not.
+int Failure(const char* function);
+
+/// Ends the program: it does what no program may do to the driver.
+[[noreturn]] void Abort(const char* function, const std::string& misuse);
+
+}  // namespace fake_cuda
