@@ -1,6 +1,7 @@
 #include "nic_label.hpp"
 
 #include <fstream>
+#include <stdexcept>
 
 namespace warpverbs::bench {
 
@@ -9,6 +10,13 @@ std::string NicLabel(const host::Device& device) {
   std::ifstream(std::string(device.context()->device->ibdev_path) + "/board_id") >> board;
   if (board.starts_with("SOFTHCA")) return "softhca, a software HCA: processor time, no network figure";
   return device.name() + ", board " + board;
+}
+
+std::string NicOf(int argc, char** argv) {
+  if (argc == 1) return host::FirstActiveDevice();
+  if (argc == 2 && *argv[1] != '-') return argv[1];
+  throw std::invalid_argument(std::string("there is no option ") + argv[1] +
+                              "; the only argument is the name of a NIC, such as mlx5_0");
 }
 
 }  // namespace warpverbs::bench

@@ -31,8 +31,7 @@ void Post(benchmark::State& state, const host::Device& device, const PosterKind&
 int main(int argc, char** argv) try {
   namespace bench = warpverbs::bench;
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const warpverbs::host::Device device;
+  const warpverbs::host::Device device(bench::NicOf(argc, argv));
   benchmark::AddCustomContext("nic", bench::NicLabel(device));
   for (const bench::PosterKind& kind : bench::PosterKinds()) {
     const auto post = [&](benchmark::State& state) { bench::Post(state, device, kind); };

@@ -102,8 +102,7 @@ void Memcpy(benchmark::State& state) {
 int main(int argc, char** argv) try {
   namespace bench = warpverbs::bench;
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const warpverbs::host::Device device;
+  const warpverbs::host::Device device(bench::NicOf(argc, argv));
   benchmark::AddCustomContext("nic", bench::NicLabel(device));
   const auto round_trip = [&](benchmark::State& state) { bench::RoundTrip(state, device); };
   const auto write = [&](benchmark::State& state) { bench::Write(state, device); };
