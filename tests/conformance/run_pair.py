@@ -1,6 +1,9 @@
-"""Runs a program twice, as server and as client, each under a software HCA of its own, and checks what both print.
+"""Runs a program twice, as server and as client, and checks what both print.
 
-    run_pair.py --softhca PATH --check KIND [OPTION...] -- PROGRAM ARGS
+    run_pair.py --softhca PATH | --nic NAME --check KIND [OPTION...] -- PROGRAM ARGS
+
+Each has a software HCA of its own, or both are on a ConnectX. {nic} and {gid} in ARGS and the environment stand for the NIC's
+name and the index of its GID for RoCE v2, on InfiniBand of its first one.
 
 PROGRAM must take its port, of TCP or rdma_cm, by -p, or have the one of --port. The arguments of --client, and a host, make it a
 client. With a check of KILLS, one side is killed in the midst of the work, and the other one must be told.
@@ -8,6 +11,7 @@ client. With a check of KILLS, one side is killed in the midst of the work, and 
 
 import argparse
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -45,6 +49,23 @@ def is_listening(port):
             return True
     with open("/proc/net/unix") as lines:  # where softhca announces listeners by rdma_cm
         return any(re.search(rf"@softhca/listener/\d+/{port}/", line) for line in lines)
+
+
+def gid_index(nic):
+    port = pathlib.Path("/sys/class/infiniband", nic, "ports/1")
+    if (port / "link_layer").read_text().strip() == "InfiniBand":
+        return 0
+    found = {}  # by whether it is of IPv4
+    for entry in (port / "gid_attrs/types").iterdir():
+        try:
+            if entry.read_text().strip() == "RoCE v2":
+                of_ipv4 = (port / "gids" / entry.name).read_text().startswith("0000:0000:0000:0000:0000:ffff:")
+                found[of_ipv4] = min(int(entry.name), found.get(of_ipv4, int(entry.name)))
+        except OSError:  # an empty entry
+            continue
+    if not found:
+        raise Failure(f"{nic} has no GID for RoCE v2. Give its network interface an address, and take it up")
+    return found[max(found)]
 
 
 class Side:
@@ -166,11 +187,14 @@ def kill_one(kill, sides, deadline):
 
 def run(arguments, sides):
     deadline = time.monotonic() + arguments.deadline
-    environment = dict(os.environ, **dict(pair.split("=", 1) for pair in arguments.env))
+    nic, gid = (arguments.nic, gid_index(arguments.nic)) if arguments.nic else ("mlx5_0", 3)
+    fill = lambda texts: [text.replace("{nic}", nic).replace("{gid}", str(gid)) for text in texts]
+    environment = dict(os.environ, **dict(pair.split("=", 1) for pair in fill(arguments.env)))
     port = arguments.port or free_port()
     chosen = [] if arguments.port else ["-p", str(port)]
     # stdbuf loads a library after those of softhca, of which a sanitizer's must be the first.
-    command = [arguments.softhca, *arguments.softhca_option, "--", "stdbuf", "-oL", *arguments.program, *chosen]
+    launcher = [arguments.softhca, *arguments.softhca_option, "--"] if arguments.softhca else []
+    command = [*launcher, "stdbuf", "-oL", *fill(arguments.program), *chosen]
     server = Side("server", command + arguments.server, environment)
     sides.append(server)
     while not is_listening(port):
@@ -195,7 +219,9 @@ def run(arguments, sides):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--softhca", required=True, metavar="PATH")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--softhca", metavar="PATH")
+    where.add_argument("--nic", metavar="NAME")
     parser.add_argument("--softhca-option", action="append", default=[], metavar="OPTION")
     parser.add_argument("--check", required=True, choices=[*CHECKS, *KILLS])
     parser.add_argument("--server", type=shlex.split, default=[], metavar="ARGS", help="what makes PROGRAM a server")
