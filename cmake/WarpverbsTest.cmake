@@ -7,14 +7,19 @@ include(GoogleTest)
 # A GoogleTest program, each of its cases a ctest test of its own. With SOFTHCA the program runs under
 # `softhca <option>... -- `, so every case has a fresh software HCA. What has ONE_THREAD is not for ThreadSanitizer. Cases
 # with the same LOCK run one at a time.
+#
+# With WARPVERBS_TEST_NIC, what needs no option of softhca runs on that ConnectX, and the rest is left out.
 function(warpverbs_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
+  if(WARPVERBS_TEST_NIC AND arg_SOFTHCA)
+    return()
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  if("SOFTHCA" IN_LIST ARGV)
+  if("SOFTHCA" IN_LIST ARGV AND NOT WARPVERBS_TEST_NIC)
     set(launcher "$<TARGET_FILE:softhca>" ${arg_SOFTHCA} --)  # unquoted: no option, no argument
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launcher}")
     add_dependencies(${name} softhca)
@@ -23,7 +28,7 @@ function(warpverbs_test name)
     set(arg_TIMEOUT 120)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK "${arg_LOCK}")
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK "${arg_LOCK}" ENVIRONMENT "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}")
 endfunction()
 
 # warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
@@ -31,6 +36,9 @@ endfunction()
 # Runs the program of a warpverbs_test() once more, whole, with connections that send packets even within a process: both
 # ways behave the same.
 function(warpverbs_test_by_packets name)
+  if(WARPVERBS_TEST_NIC)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILTER" "SOFTHCA")
   add_test(NAME ${name}.ByPackets
     COMMAND softhca --no-direct ${arg_SOFTHCA} -- $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${arg_FILTER})

@@ -31,6 +31,7 @@ test_packages=(
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )
+bench_packages=("libbenchmark-dev=benchmark framework")
 interop_packages=(
   "qemu-system-x86=runs a Linux guest with rdma_rxe"
   "busybox-static=the guest's commands"
@@ -47,6 +48,17 @@ say() { printf '\n== %s\n' "$*"; }
 fail() {
   printf '%s: %s\n' "${0##*/}" "$1" >&2
   exit "${2:-1}"
+}
+
+# Prints the names of the ConnectX with an active port that this user may open, one a line.
+active_connectx() {
+  local hca verbs
+  for hca in /sys/class/infiniband/*; do
+    [[ $(readlink -f "$hca/device/driver") == */mlx5_core ]] || continue
+    verbs=("$hca"/device/infiniband_verbs/*)
+    [[ -w /dev/infiniband/${verbs[0]##*/} ]] || continue
+    if grep -qs 'ACTIVE$' "$hca"/ports/*/state; then echo "${hca##*/}"; fi
+  done
 }
 
 # Installs those of the packages that are missing; without any, apt is not called.

@@ -4,13 +4,14 @@
 #include <memory>
 #include <utility>
 
+#include "nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 
-/// The library on a software HCA: what each test here starts from.
+/// The library on a NIC, of software or a ConnectX: what each test here starts from.
 namespace warpverbs::e2e {
 
 using arch::Cpu;
@@ -32,8 +33,7 @@ struct PairOptions {
 class Pair {
  public:
   /// @param on  where both live; by default on a device of their own
-  explicit Pair(const PairOptions& options = {},
-                std::shared_ptr<host::Device> on = std::make_shared<host::Device>())
+  explicit Pair(const PairOptions& options = {}, std::shared_ptr<host::Device> on = OpenNic())
       : device_(std::move(on)),
         device(*device_),
         a(device, options.a),

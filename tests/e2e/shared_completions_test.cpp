@@ -28,7 +28,7 @@ class SharedRing : public testing::Test {
     return pair;
   }
 
-  std::shared_ptr<host::Device> device = std::make_shared<host::Device>();
+  std::shared_ptr<host::Device> device = OpenNic();
   host::SharedCompletions ring{*device, {.depth = 64, .max_queues = 4}};
   std::deque<Pair> queues;
 };
