@@ -1,10 +1,13 @@
 #include "core/atomic.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "core/hca.hpp"
 #include "core/remote_memory.hpp"
+#include "dma/copy.hpp"
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 namespace {
@@ -32,6 +35,19 @@ T Exchange(uint8_t* memory, const AtomicOperands& operands) {
   return old;
 }
 
+/// Reads, computes and writes: atomic to all that this hardware does, but not to the device's own programs.
+AtomicResult ExchangeByDriver(DeviceMemory& device, const Bytes& word, const AtomicOperands& operands) {
+  static_assert(std::endian::native == std::endian::little);  // so 4 bytes are the low half
+  uint64_t old = 0;
+  if (!device.Read(reinterpret_cast<uint8_t*>(&old), word.data(), word.size())) {
+    return {.refusal = Syndrome::kRemoteAccess};
+  }
+  uint64_t result = Result(operands, old);
+  const Bytes source(reinterpret_cast<uint8_t*>(&result), word.size());
+  if (!Copy(std::span(&word, 1), std::span(&source, 1))) return {.refusal = Syndrome::kRemoteAccess};
+  return {.old = old};
+}
+
 }  // namespace
 
 AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t rkey,
@@ -42,6 +58,8 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
   uint8_t* const word = memory.bytes.data();
+  if (DeviceMemory* const device = DeviceOf(word)) return ExchangeByDriver(*device, memory.bytes, operands);
+  if (!SettleData()) return {.refusal = Syndrome::kRemoteAccess};
   return {.old =
               operands.bytes == 8 ? Exchange<uint64_t>(word, operands) : Exchange<uint32_t>(word, operands)};
 }

@@ -3,14 +3,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
+
+#include "dma/copy.hpp"
 
 namespace softhca {
 namespace {
 
 constexpr mlx5::Be32 kNeverArmed{0xffffffff};
 
-mlx5::Be32 Load(mlx5::Be32& word) { return {std::atomic_ref(word.raw).load(std::memory_order_acquire)}; }
+/// Of the upper half of a CQE's tail.
+constexpr uint64_t kSignature = uint64_t{0xff} << 48;
 
 /// The detail code beside the syndrome. Informative only: what users of ConnectX cards see with it (issues
 /// 173 of perftest, 2532 of charm, 2973 and 5472 of ucx); 0 where no report was found.
@@ -37,30 +41,54 @@ bool IsError(mlx5::CqeOpcode opcode) {
   return opcode == mlx5::CqeOpcode::kRequesterError || opcode == mlx5::CqeOpcode::kResponderError;
 }
 
+/// What is left of a completion whose data never came.
+Completion Lost(Completion completion) {
+  if (IsError(completion.opcode)) return completion;
+  const bool sent = completion.opcode == mlx5::CqeOpcode::kRequester;
+  completion.opcode = sent ? mlx5::CqeOpcode::kRequesterError : mlx5::CqeOpcode::kResponderError;
+  completion.syndrome = mlx5::Syndrome::kLocalProtection;
+  return completion;
+}
+
 mlx5::Be64 Now() {
   return mlx5::ToBe64(static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()));
 }
 
 }  // namespace
 
-CompletionQueue::CompletionQueue(CqConfig config) : config_(std::move(config)), last_arm_(kNeverArmed) {
+CompletionQueue::CompletionQueue(CqConfig config)
+    : config_(std::move(config)), ring_device_(DeviceOf(config_.ring)), last_arm_(kNeverArmed) {
   // The first arm request is all zeros, as is a fresh record; start from a value that no request has.
-  std::atomic_ref(config_.dbr->arm.raw).store(kNeverArmed.raw, std::memory_order_release);
+  uint32_t& arm = config_.dbr->arm.raw;
+  if (DeviceMemory* const device = DeviceOf(&arm)) {
+    const uint32_t value = kNeverArmed.raw;
+    failed_ = !device->Write(reinterpret_cast<uint8_t*>(&arm), reinterpret_cast<const uint8_t*>(&value),
+                             sizeof value);
+  } else {
+    std::atomic_ref(arm).store(kNeverArmed.raw, std::memory_order_release);
+  }
 }
 
-uint32_t CompletionQueue::consumer_index() const {
-  return mlx5::FromBe(Load(config_.dbr->consumer_index)) & mlx5::kCqDbrIndexMask;
+/// A device is asked how much the program has consumed only when the queue seems full.
+bool CompletionQueue::IsFull() {
+  const auto full = [this] {
+    return ((producer_index_ - consumer_index_) & mlx5::kCqDbrIndexMask) >= 1u << config_.log_depth;
+  };
+  if (DeviceOf(config_.dbr) != nullptr && !full()) return false;
+  const std::optional<uint32_t> record = LoadWord(config_.dbr->consumer_index.raw);
+  if (record) consumer_index_ = mlx5::FromBe(mlx5::Be32{*record});
+  return full();
 }
 
 bool CompletionQueue::Push(const Completion& completion) {
   if (failed_) return false;
-  const uint32_t used = (producer_index_ - consumer_index()) & mlx5::kCqDbrIndexMask;
-  if (!config_.ignore_overrun && used >= 1u << config_.log_depth) {
-    failed_ = true;
+  // The program is told by the processor only when what a device does is done.
+  const bool complete = ring_device_ != nullptr || SettleData();
+  failed_ = (!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : Lost(completion));
+  if (failed_) {
     if (config_.on_error) config_.on_error();
     return false;
   }
-  Write(completion);
   ++producer_index_;
   // Both are compared in 24 bits, so one must not fall half the circle behind.
   constexpr uint32_t kFarBehind = mlx5::kCqDbrIndexMask / 4;
@@ -70,10 +98,11 @@ bool CompletionQueue::Push(const Completion& completion) {
   unannounced_ = true;
   unannounced_solicited_ |= solicited;
   if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited)) Announce();
-  return true;
+  return complete;
 }
 
-void CompletionQueue::Write(const Completion& completion) {
+/// @return  false if the ring's memory is gone
+bool CompletionQueue::Write(const Completion& completion) {
   union {
     mlx5::Cqe64 ok;
     mlx5::ErrorCqe64 error;
@@ -99,19 +128,42 @@ void CompletionQueue::Write(const Completion& completion) {
 
   const uint32_t slot = config_.collapsed ? 0 : producer_index_ & ((1u << config_.log_depth) - 1);
   uint8_t* const entry = config_.ring + size_t{slot} * config_.cqe_bytes + (config_.cqe_bytes - sizeof cqe);
+  if (ring_device_ != nullptr) return PublishToDevice(entry, cqe.words);
+  Publish(entry, cqe.words);
+  return true;
+}
+
+/// A card writes the tail at once. Here it is two stores, so the old one's unused signature changes before
+/// the first: who reads the same upper half before and after the lower has read two halves of one CQE.
+void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) const {
   auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
-  std::memcpy(entry, &cqe, mlx5::kCqeTailOffset);
-  // A card writes the tail at once. Here it is two stores, so the old one's unused signature changes before
-  // the first: who reads the same upper half before and after the lower has read two halves of one CQE.
-  constexpr uint64_t kSignature = uint64_t{0xff} << 48;
+  std::memcpy(entry, words, mlx5::kCqeTailOffset);
   std::atomic_ref upper(tail[1]);
   upper.store(upper.load(std::memory_order_relaxed) ^ kSignature, std::memory_order_relaxed);
-  std::atomic_ref(tail[0]).store(cqe.words[6], std::memory_order_release);
-  upper.store(cqe.words[7], std::memory_order_release);  // opcode and owner last
+  std::atomic_ref(tail[0]).store(words[6], std::memory_order_release);
+  upper.store(words[7], std::memory_order_release);  // opcode and owner last
+}
+
+/// The same by the device's driver. Only an error makes use of the tail's lower half, so only the entry of an
+/// error, which a collapsed queue overwrites, needs its signature changed.
+bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
+  constexpr size_t kUpper = mlx5::kCqeTailOffset + sizeof(uint64_t);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(words);
+  const bool torn = config_.collapsed && latest_failed_;
+  latest_failed_ = IsError(static_cast<mlx5::CqeOpcode>(bytes[kUpper + 7] >> 4));
+  if (torn) {
+    uint64_t upper = 0;
+    auto* const raw = reinterpret_cast<uint8_t*>(&upper);
+    if (!ring_device_->Read(raw, entry + kUpper, sizeof upper)) return false;
+    upper ^= kSignature;
+    if (!ring_device_->Write(entry + kUpper, raw, sizeof upper)) return false;
+  }
+  return ring_device_->Write(entry, bytes, kUpper) &&
+         ring_device_->Write(entry + kUpper, bytes + kUpper, sizeof(uint64_t));
 }
 
 void CompletionQueue::OnArmDoorbell(bool named) {
-  const mlx5::Be32 arm = Load(config_.dbr->arm);
+  const mlx5::Be32 arm{LoadWord(config_.dbr->arm.raw).value_or(kNeverArmed.raw)};
   if (arm == kNeverArmed || (!named && arm == last_arm_)) return;
   last_arm_ = arm;
   const uint32_t request = mlx5::FromBe(arm);
@@ -129,6 +181,7 @@ void CompletionQueue::OnArmDoorbell(bool named) {
 }
 
 void CompletionQueue::Announce() {
+  if (ring_device_ != nullptr) (void)ring_device_->Settle();  // who is woken must find it
   armed_ = Armed::kNo;
   announced_ = arm_sequence_;
   unannounced_ = unannounced_solicited_ = false;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "dma/device_memory.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -47,7 +48,8 @@ class CompletionQueue {
  public:
   explicit CompletionQueue(CqConfig config);
 
-  /// @return  false if the queue is overrun: the completion is lost, as on hardware
+  /// @return  false if the queue is overrun or its memory gone: the completion is lost, as on hardware; or if
+  ///          data never came: then it is written as an error
   bool Push(const Completion& completion);
 
   /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this
@@ -57,17 +59,21 @@ class CompletionQueue {
 
   const CqConfig& config() const { return config_; }
   uint32_t producer_index() const { return producer_index_; }
-  uint32_t consumer_index() const;
   bool failed() const { return failed_; }
 
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
 
-  void Write(const Completion& completion);
+  bool IsFull();
+  bool Write(const Completion& completion);
+  void Publish(uint8_t* entry, const uint64_t* words) const;
+  bool PublishToDevice(uint8_t* entry, const uint64_t* words);
   void Announce();
 
   CqConfig config_;
+  DeviceMemory* ring_device_;  ///< null: the processor writes completions itself
   uint32_t producer_index_ = 0;
+  uint32_t consumer_index_ = 0;   ///< when it was last looked at
   uint32_t solicited_index_ = 0;  ///< past the last completion that wakes a waiter for solicited events
   mlx5::Be32 last_arm_{};
   uint32_t arm_sequence_ = 0;          ///< of the latest request
@@ -76,6 +82,7 @@ class CompletionQueue {
   bool unannounced_solicited_ = false;
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
+  bool latest_failed_ = false;  ///< the latest completion was an error
 };
 
 }  // namespace softhca

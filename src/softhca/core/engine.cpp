@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "core/pacing.hpp"
+#include "core/send_queue.hpp"
 
 namespace softhca {
 namespace {
@@ -27,6 +28,7 @@ void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
     const bool runs = qp->state == mlx5::QpState::kRts || qp->state == mlx5::QpState::kError;
     if (!runs && qpn != named) continue;
     qp->rung = true;
+    FetchPosted(*qp);
     if (Observer* const observer = hca.observer()) observer->OnDoorbell(*qp);
   }
 }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "dma/device_memory.hpp"
+
 namespace softhca {
 namespace {
 
@@ -116,7 +118,7 @@ void Hca::CheckUar(uint32_t uar) const {
 }
 
 uint32_t Hca::RegisterUmem(Umem umem) {
-  umems_.emplace(NextNumber(last_umem_, umems_), umem);
+  umems_.emplace(NextNumber(last_umem_, umems_), std::move(umem));
   ++created_.umems;
   return last_umem_;
 }
@@ -162,6 +164,7 @@ void Hca::DestroyCq(uint32_t cqn) {
           [&](const QueuePair& qp) { return qp.config.cqn_send == cqn || qp.config.cqn_receive == cqn; })) {
     Busy("completion queue", cqn, "queue pair");
   }
+  SettleDevices();  // the program may use the memory for something else next
   cqs_.erase(cqn);
 }
 
@@ -215,6 +218,7 @@ uint32_t Hca::CreateQp(QpConfig config) {
   auto qp = std::make_unique<QueuePair>();
   qp->hca = this;
   qp->qpn = NextNumber(last_qpn_, qps_);
+  qp->sends = PostedRing(config.send_ring, config.send_dbr, config.send_depth, mlx5::kWqebbBytes);
   qp->own_receives = ReceiveQueue(config.receive);
   qp->receives = &qp->own_receives;
   if (config.srqn != 0) {

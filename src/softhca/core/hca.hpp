@@ -28,6 +28,7 @@ inline constexpr uint32_t kMaxLogCqDepth = 22;
 /// Memory that queues may lie in.
 struct Umem {
   Bytes memory;
+  std::shared_ptr<const void> hold{};  ///< as of Mkey
 };
 
 struct SrqConfig {
@@ -77,6 +78,8 @@ class Hca {
 
   uint32_t RegisterUmem(Umem umem);
   void DeregisterUmem(uint32_t umem);
+  /// What keeps the memory of a umem within reach.
+  std::shared_ptr<const void> UmemHold(uint32_t umem) const { return umems_.at(umem).hold; }
   /// The memory at `offset` of a umem.
   ///
   /// @errors  CommandError: kBadParameter if [offset, offset + bytes) lies outside

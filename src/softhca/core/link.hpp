@@ -48,6 +48,7 @@ struct Response {
     kReceiverNotReady,  ///< no receive is posted: try again after `rnr_timer`
     kSilence,           ///< nothing came back: try again after the timeout
     kRejected,          ///< the requester fails with `syndrome`
+    kUnsent,            ///< the requester's own memory is gone: the responder has heard nothing
   };
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
@@ -59,6 +60,8 @@ struct Response {
 constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = mlx5::Syndrome::kNone) {
   return {.kind = Response::Kind::kRejected, .syndrome = requester, .receive_syndrome = receive};
 }
+
+constexpr Response kUnsent{.kind = Response::Kind::kUnsent};
 
 /// What carries requests from one queue pair to another.
 class Link {

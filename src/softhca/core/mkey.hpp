@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -25,6 +26,7 @@ struct Mkey {
   uint64_t iova = 0;          ///< the address by which work requests name the first byte
   uint8_t* memory = nullptr;  ///< where that byte is
   uint64_t bytes = 0;
+  std::shared_ptr<const void> hold{};  ///< what keeps that memory within reach; null: the program does
   bool revocable = false;  ///< a peer may end its own access, as it may to a memory window of type 2
 };
 

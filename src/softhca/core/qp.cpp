@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/hca.hpp"
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 namespace {
@@ -135,9 +136,11 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   }
   if (to == QpState::kError) return EnterError(qp);
   if (to == QpState::kReset) {
+    SettleDevices();  // the program may write to the queues next
     qp.attributes = {};
     qp.send_index = 0;
     qp.rung = false;
+    qp.sends.Reset();
     qp.retry = {};
     qp.forced_failures.clear();
     qp.own_receives.Reset();
@@ -160,6 +163,7 @@ void EnterError(QueuePair& qp) {
   if (qp.state == QpState::kError) return;
   SetState(qp, QpState::kError);
   qp.retry = {};
+  (void)qp.own_receives.Fetch();  // to be flushed; no doorbell announces them
   if (qp.config.srqn != 0 && qp.config.on_event) qp.config.on_event(QpEvent::kLastWqeReached);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/channel.hpp"
 #include "core/config.hpp"
+#include "core/posted_ring.hpp"
 #include "core/receive_queue.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -16,7 +17,12 @@
 namespace softhca {
 
 /// Asynchronous events, by the number that the mlx5 event queue gives them.
-enum class QpEvent : uint8_t { kInvalidRequest = 0x10, kAccessError = 0x11, kLastWqeReached = 0x13 };
+enum class QpEvent : uint8_t {
+  kCatastrophic = 0x05,
+  kInvalidRequest = 0x10,
+  kAccessError = 0x11,
+  kLastWqeReached = 0x13
+};
 
 struct QpConfig {
   mlx5::ServiceType service = mlx5::ServiceType::kRc;
@@ -93,6 +99,7 @@ struct QueuePair {
   QpConfig config;
   mlx5::QpState state = mlx5::QpState::kReset;
   QpAttributes attributes;
+  PostedRing sends;
   ReceiveQueue own_receives{{}};
   ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's
   SharedReceiveQueue* srq = nullptr;  ///< null: none

@@ -1,18 +1,16 @@
 #include "core/receive_queue.hpp"
 
-#include <atomic>
 #include <cstring>
 
 namespace softhca {
 
-uint32_t ReceiveQueue::Available() const {
-  if (config_.depth == 0) return 0;
-  const mlx5::Be32 posted{std::atomic_ref(config_.dbr->raw).load(std::memory_order_acquire)};
-  return (mlx5::FromBe(posted) - taken_) & mlx5::kQpDbrIndexMask;
+uint32_t ReceiveQueue::Available() {
+  const uint32_t known = Known();
+  return known == 0 && Fetch() ? Known() : known;
 }
 
 ReceiveWqe ReceiveQueue::Take() {
-  const uint8_t* const slot = config_.ring + size_t{head_} * config_.stride;
+  const uint8_t* const slot = ring_.Entry(head_);
   ReceiveWqe wqe;
   wqe.index = static_cast<uint16_t>(config_.linked ? head_ : taken_);
   uint32_t offset = 0;

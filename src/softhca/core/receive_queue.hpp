@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "core/posted_ring.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -30,20 +31,29 @@ struct ReceiveWqe {
 /// A queue of posted receives in a program's memory: a queue pair's own ring, or a shared linked list.
 class ReceiveQueue {
  public:
-  explicit ReceiveQueue(const ReceiveQueueConfig& config) : config_(config) {}
+  explicit ReceiveQueue(const ReceiveQueueConfig& config)
+      : config_(config), ring_(config.ring, config.dbr, config.depth, config.stride) {}
 
   /// How many receives wait; their record may grow at any time.
-  uint32_t Available() const;
+  uint32_t Available();
+  /// How many were there when they were last looked at; the same but for queues in a device's memory.
+  uint32_t Known() const { return ring_.Posted(taken_); }
+  /// Looks for more, as PostedRing::Fetch() does.
+  [[nodiscard]] bool Fetch() { return ring_.Fetch(); }
   /// Takes the oldest receive.
   ///
   /// @pre  Available() != 0
   ReceiveWqe Take();
-  void Reset() { taken_ = 0, head_ = 0; }
+  void Reset() {
+    taken_ = 0, head_ = 0;
+    ring_.Reset();
+  }
 
   const ReceiveQueueConfig& config() const { return config_; }
 
  private:
   ReceiveQueueConfig config_;
+  PostedRing ring_;
   uint32_t taken_ = 0;
   uint32_t head_ = 0;  ///< slot of the next receive
 };

@@ -59,6 +59,9 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
     case Response::Kind::kRejected:
       Finish(qp, {response.syndrome});
       return true;
+    case Response::Kind::kUnsent:
+      Finish(qp, {Syndrome::kLocalProtection});
+      return true;
     case Response::Kind::kReceiverNotReady:
       if (attributes.rnr_retry != kRnrRetryForever && qp.retry.not_ready++ == attributes.rnr_retry) {
         Finish(qp, {Syndrome::kReceiverNotReadyRetryExceeded});
@@ -88,7 +91,7 @@ bool Requester::FlushReceives(QueuePair& qp) {
                          .wqe_index = wqe.index,
                          .syndrome = Syndrome::kFlushed});
   };
-  const uint32_t posted = std::min(qp.own_receives.Available(), qp.own_receives.config().depth);
+  const uint32_t posted = std::min(qp.own_receives.Known(), qp.own_receives.config().depth);
   if (posted == 0 && !qp.open_receive) return false;
   if (qp.open_receive) flush(*qp.open_receive);
   qp.open_receive.reset();

@@ -31,12 +31,19 @@ RemoteMemory FindRemoteMemory(const QueuePair& target, const Request& request, A
   return FindRemoteMemory(target, {request.remote_address, request.rkey, request.bytes}, access);
 }
 
+/// Answers a request of which a copy has failed: memory of one side is gone.
+Response Failed(std::span<const Bytes> target_memory) {
+  return IsThere(target_memory) ? kUnsent : Rejected(Syndrome::kRemoteAccess);
+}
+
 Response RespondToSend(QueuePair& target, const Request& request) {
   if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   OpenReceive(target);
   const Scatter scatter = FindReceiveMemory(target, 0, request.bytes);
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
-  Copy(scatter.span(), request.local);
+  if (!Copy(scatter.span(), request.local)) {
+    return IsThere(scatter.span()) ? kUnsent : RejectedReceive(Syndrome::kLocalProtection);
+  }
   const bool imm = request.opcode == WqeOpcode::kSendImm;
   return CompleteReceive(target, request, imm ? CqeOpcode::kResponderSendImm : CqeOpcode::kResponderSend);
 }
@@ -48,15 +55,16 @@ Response RespondToWrite(QueuePair& target, const Request& request) {
   if (imm) {
     if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   }
-  Copy(std::span(&memory.bytes, 1), request.local);
+  const std::span target_memory(&memory.bytes, 1);
+  if (!Copy(target_memory, request.local)) return Failed(target_memory);
   return imm ? CompleteReceive(target, request, CqeOpcode::kResponderWriteImm) : kAcknowledged;
 }
 
 Response RespondToRead(QueuePair& target, const Request& request) {
   const RemoteMemory memory = FindRemoteMemory(target, request, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
-  Copy(request.local, std::span(&memory.bytes, 1));
-  return kAcknowledged;
+  const std::span target_memory(&memory.bytes, 1);
+  return Copy(request.local, target_memory) ? kAcknowledged : Failed(target_memory);
 }
 
 Response RespondToAtomic(QueuePair& target, const Request& request) {
@@ -64,8 +72,7 @@ Response RespondToAtomic(QueuePair& target, const Request& request) {
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
   auto old = AtomicAnswer(result.old, request.atomic.bytes);
   const Bytes answer(old.data(), request.atomic.bytes);
-  Copy(request.local, std::span(&answer, 1));
-  return kAcknowledged;
+  return Copy(request.local, std::span(&answer, 1)) ? kAcknowledged : kUnsent;
 }
 
 Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {

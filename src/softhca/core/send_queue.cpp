@@ -1,7 +1,5 @@
 #include "core/send_queue.hpp"
 
-#include <atomic>
-
 #include "core/cq.hpp"
 #include "core/hca.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -11,11 +9,14 @@ namespace softhca {
 using mlx5::QpState;
 using mlx5::Syndrome;
 
-uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) {
-  if (qp.config.send_depth == 0) return 0;
-  const mlx5::Be32 record{std::atomic_ref(qp.config.send_dbr->raw).load(std::memory_order_acquire)};
-  return (mlx5::FromBe(record) - index) & mlx5::kQpDbrIndexMask;
+void FetchPosted(QueuePair& qp) {
+  const bool failed = qp.state == QpState::kError;
+  if (qp.sends.Fetch() && (!failed || qp.own_receives.Fetch())) return;
+  if (!failed && qp.config.on_event) qp.config.on_event(QpEvent::kCatastrophic);
+  EnterError(qp);
 }
+
+uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) { return qp.sends.Posted(index); }
 
 std::optional<Outcome> OrderedFailure(const QueuePair& qp, uint16_t index) {
   const auto forced = qp.forced_failures.find(index);

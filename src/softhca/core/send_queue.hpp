@@ -9,6 +9,10 @@
 /// What all ways to a peer have in common: how entries are found, judged and completed.
 namespace softhca {
 
+/// Takes in what a doorbell has announced, where the processor cannot see it: sends, and receives to be
+/// flushed. A queue pair whose queues the program has freed fails.
+void FetchPosted(QueuePair& qp);
+
 /// How many WQEBBs the doorbell record announces from `index` on.
 uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index);
 

@@ -70,10 +70,9 @@ Syndrome SendWqe::Read(const QueuePair& qp, uint32_t index, uint32_t available) 
 }
 
 void SendWqe::Fetch(const QueuePair& qp, uint32_t index) {
-  const uint32_t mask = qp.config.send_depth - 1;
   const auto fetch_block = [&](uint32_t block) {
-    std::memcpy(raw_.data() + size_t{block} * mlx5::kWqebbBytes,
-                qp.config.send_ring + size_t{(index + block) & mask} * mlx5::kWqebbBytes, mlx5::kWqebbBytes);
+    std::memcpy(raw_.data() + size_t{block} * mlx5::kWqebbBytes, qp.sends.Entry(index + block),
+                mlx5::kWqebbBytes);
   };
   fetch_block(0);
   mlx5::CtrlSegment ctrl;

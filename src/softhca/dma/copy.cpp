@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
+
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 namespace {
+
+/// Where data may be under way; null: nowhere. Completions do not count.
+DeviceMemory* g_moving = nullptr;
 
 template <class T>
 void StoreRelease(uint8_t* to, uint64_t value) {
@@ -24,7 +30,7 @@ void StoreTail(uint8_t* to, uint64_t value, size_t bytes) {
 /// the last 8-byte boundary on are stored last, and after all before them.
 ///
 /// @pre  bytes != 0
-void CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
+void CopyByProcessor(uint8_t* to, const uint8_t* from, size_t bytes) {
   const size_t tail = std::min(bytes, (reinterpret_cast<uintptr_t>(to) + bytes - 1) % 8 + 1);
   const size_t head = bytes - tail;
   uint64_t last = 0;
@@ -33,32 +39,70 @@ void CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
   StoreTail(to + head, last, tail);
 }
 
+/// Copies where memory of a device may be involved.
+bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
+  DeviceMemory* const target = DeviceOf(to);
+  DeviceMemory* const source = DeviceOf(from);
+  if (target == nullptr && source == nullptr) {
+    // What was asked for earlier must not come later, nor be read before it is there.
+    if (!SettleData()) return false;
+    CopyByProcessor(to, from, bytes);
+    return true;
+  }
+  g_moving = target != nullptr ? target : source;
+  if (target == nullptr) return source->MoveOut(to, from, bytes);
+  return source == nullptr ? target->Write(to, from, bytes) : target->MoveIn(to, from, bytes);
+}
+
+/// @return  false if memory is gone
+bool CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
+  if (HasDeviceMemory()) return CopyByDriver(to, from, bytes);
+  CopyByProcessor(to, from, bytes);
+  return true;
+}
+
 }  // namespace
 
-void Copy(std::span<const Bytes> to, std::span<const Bytes> from) {
+bool Copy(std::span<const Bytes> to, std::span<const Bytes> from) {
   size_t to_index = 0, from_index = 0, to_offset = 0, from_offset = 0;
   while (to_index < to.size() && from_index < from.size()) {
     const size_t bytes = std::min(to[to_index].size() - to_offset, from[from_index].size() - from_offset);
-    if (bytes != 0) CopyPiece(to[to_index].data() + to_offset, from[from_index].data() + from_offset, bytes);
+    uint8_t* const target = to[to_index].data() + to_offset;
+    if (bytes != 0 && !CopyPiece(target, from[from_index].data() + from_offset, bytes)) return false;
     to_offset += bytes;
     from_offset += bytes;
     if (to_offset == to[to_index].size()) ++to_index, to_offset = 0;
     if (from_offset == from[from_index].size()) ++from_index, from_offset = 0;
   }
+  return true;
 }
 
-void CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_t> part) {
+bool CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_t> part) {
   for (const Bytes& piece : to) {
-    if (part.empty()) return;
+    if (part.empty()) return true;
     if (offset >= piece.size()) {
       offset -= piece.size();
       continue;
     }
     const size_t bytes = std::min<size_t>(piece.size() - offset, part.size());
-    CopyPiece(piece.data() + offset, part.data(), bytes);
+    if (!CopyPiece(piece.data() + offset, part.data(), bytes)) return false;
     part = part.subspan(bytes);
     offset = 0;
   }
+  return true;
+}
+
+bool SettleData() {
+  DeviceMemory* const moving = std::exchange(g_moving, nullptr);
+  return moving == nullptr || moving->Settle();
+}
+
+bool IsThere(std::span<const Bytes> pieces) {
+  return std::all_of(pieces.begin(), pieces.end(), [](const Bytes& piece) {
+    DeviceMemory* const device = piece.empty() ? nullptr : DeviceOf(piece.data());
+    uint8_t first = 0;
+    return device == nullptr || device->Read(&first, piece.data(), sizeof first);
+  });
 }
 
 }  // namespace softhca

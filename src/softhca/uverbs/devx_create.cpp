@@ -70,9 +70,10 @@ std::unique_ptr<Object> CreateMkey(const Mailboxes& mail) {
   mkey.access = ReadAccess(mail);
   mkey.iova = get(mkc::kStartAddr);
   mkey.bytes = get(mkc::kLen);
-  mkey.memory = UmemMemory(mail.context, mail.Get(create_mkey_in::kMkeyUmemId),
-                           mail.Get(create_mkey_in::kMkeyUmemOffset), mkey.bytes,
+  const uint32_t umem = mail.Get(create_mkey_in::kMkeyUmemId);
+  mkey.memory = UmemMemory(mail.context, umem, mail.Get(create_mkey_in::kMkeyUmemOffset), mkey.bytes,
                            (mkey.access & ~uint32_t{kAccessRemoteRead}) != 0);
+  mkey.hold = mail.hca().UmemHold(umem);
   mail.context.Owned(Kind::kPd, mkey.pdn);
   auto object =
       MakeObject(Kind::kMkey, mail.hca().RegisterMemory(mkey, static_cast<uint8_t>(get(mkc::kMkey70))));

@@ -145,9 +145,9 @@ void RegisterUmem(Call& call) {
   if (request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, 1) == 0) {
     throw Errno(EINVAL, "a umem needs a page size");
   }
-  PopulateRange(start, bytes, writable);
+  const UserRange range = FindRange(start, bytes, writable);
   CheckDevx(call);
-  const uint32_t umem = call.hca().RegisterUmem({{UserPointer(start), static_cast<size_t>(bytes)}});
+  const uint32_t umem = call.hca().RegisterUmem({{range.start, static_cast<size_t>(bytes)}, range.Hold()});
   request.SetHandle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE,
                     call.context().Add(std::make_unique<UmemObject>(umem, writable)));
   request.Set(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, umem);

@@ -28,10 +28,10 @@ void RegisterMr(Call& call) {
   if ((wish.start & kPageMask) != (wish.hca_va & kPageMask)) {
     throw Errno(EINVAL, "the memory and its address for the HCA lie differently in their pages");
   }
-  PopulateRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+  const UserRange range = FindRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
   const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
   const uint32_t key =
-      call.hca().RegisterMemory({pdn, access, wish.hca_va, UserPointer(wish.start), wish.length});
+      call.hca().RegisterMemory({pdn, access, wish.hca_va, range.start, wish.length, range.Hold()});
   ib_uverbs_reg_mr_resp answer{};
   answer.mr_handle = call.context().Add(std::make_unique<Object>(Kind::kMkey, key));
   answer.lkey = key;

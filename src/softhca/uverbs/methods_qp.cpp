@@ -20,6 +20,8 @@ ibv_event_type EventType(QpEvent event) {
       return IBV_EVENT_QP_ACCESS_ERR;
     case QpEvent::kLastWqeReached:
       return IBV_EVENT_QP_LAST_WQE_REACHED;
+    case QpEvent::kCatastrophic:
+      break;
   }
   return IBV_EVENT_QP_FATAL;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "dma/cuda.hpp"
 #include "uverbs/errors.hpp"
 
 namespace softhca::uverbs {
@@ -34,6 +35,22 @@ bool Permitted(uint64_t first, uint64_t last, bool writable) {
   return first >= last;
 }
 
+/// Brings the pages of a range in.
+///
+/// @return  false for memory that is not there, or does not permit the access
+/// @errors  Errno: EINVAL
+bool Populate(uint64_t start, uint64_t bytes, bool writable) {
+  if (bytes == 0 || start + bytes < start || start + bytes > UINT64_MAX - kPage) {
+    throw Errno(EINVAL, "a range of " + std::to_string(bytes) + " bytes cannot be registered");
+  }
+  const uint64_t first = start & ~(kPage - 1);
+  const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
+  if (madvise(UserPointer(first), last - first, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+    return true;
+  // EINVAL is ambiguous: pages without permission, or pages, or a kernel, that cannot be populated at all.
+  return errno == EINVAL && Permitted(first, last, writable);
+}
+
 }  // namespace
 
 void CopyIn(void* to, uint64_t from, size_t bytes) {
@@ -51,15 +68,19 @@ void CopyOut(uint64_t to, const void* from, size_t bytes) {
 }
 
 void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
-  if (bytes == 0 || start + bytes < start || start + bytes > UINT64_MAX - kPage) {
-    throw Errno(EINVAL, "a range of " + std::to_string(bytes) + " bytes cannot be registered");
-  }
-  const uint64_t first = start & ~(kPage - 1);
-  const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
-  if (madvise(UserPointer(first), last - first, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
-    return;
-  // EINVAL is ambiguous: pages without permission, or pages, or a kernel, that cannot be populated at all.
-  if (errno != EINVAL || !Permitted(first, last, writable)) Fault(start, bytes);
+  if (!Populate(start, bytes, writable)) Fault(start, bytes);
+}
+
+std::shared_ptr<const void> UserRange::Hold() const {
+  return device == nullptr ? nullptr : std::make_shared<DeviceRange>(device, start, bytes);
+}
+
+UserRange FindRange(uint64_t start, uint64_t bytes, bool writable) {
+  UserRange range{UserPointer(start), bytes, nullptr};
+  if (Populate(start, bytes, writable)) return range;
+  range.device = cuda::GpuOf(start, bytes);
+  if (range.device == nullptr) Fault(start, bytes);
+  return range;
 }
 
 uint8_t* UserQueue(uint64_t address, uint64_t bytes) {

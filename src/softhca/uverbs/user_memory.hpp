@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "dma/device_memory.hpp"
 
 /// The program's memory, touched as a kernel touches it: a bad pointer is an error, not a crash.
 namespace softhca::uverbs {
@@ -19,6 +22,23 @@ void CopyOut(uint64_t to, const void* from, size_t bytes);
 ///
 /// @errors  Errno: EFAULT for memory that is not there or not writable, EINVAL for one that wraps round
 void PopulateRange(uint64_t start, uint64_t bytes, bool writable);
+
+/// Memory to be registered.
+struct UserRange {
+  uint8_t* start;
+  uint64_t bytes;
+  std::shared_ptr<DeviceMemory> device;  ///< whose memory it is; null: the processor's
+
+  /// Keeps it within the hardware's reach as long as the result lives; null: it is anyway.
+  ///
+  /// @pre  the engine is paused, also when the result goes
+  std::shared_ptr<const void> Hold() const;
+};
+
+/// Finds memory that a program wishes to register: brings it in, or learns whose it is.
+///
+/// @errors  Errno: as PopulateRange(), for memory that no GPU has either
+UserRange FindRange(uint64_t start, uint64_t bytes, bool writable);
 
 /// A queue in the program's memory, brought in and writable.
 ///

@@ -104,7 +104,8 @@ Syndrome AnswerQueue::SendReadPacket(Answer& answer) {
   } else {
     packet.op = last ? PacketOp::kReadResponseOnly : PacketOp::kReadResponseFirst;
   }
-  sink_.Send(qp_, packet, {.pieces = std::span(&memory.bytes, 1), .bytes = static_cast<uint32_t>(bytes)});
+  const Gather payload{.pieces = std::span(&memory.bytes, 1), .bytes = static_cast<uint32_t>(bytes)};
+  if (!sink_.Send(qp_, packet, payload)) return Syndrome::kRemoteAccess;
   answer.begun = true;
   answer.psn = AddPsn(answer.psn, 1);
   --answer.packets;

@@ -51,12 +51,14 @@ bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
       qp.rung = false;
       break;
     }
-    const Verdict verdict = Judge(qp, wqe, wqe.Read(qp, qp.send_index, available));
+    Verdict verdict = Judge(qp, wqe, wqe.Read(qp, qp.send_index, available));
     if (verdict.kind == Verdict::Kind::kWait) break;
     if (verdict.kind == Verdict::Kind::kSend) {
       const Request& request = wqe.request();
-      sink.SendDatagram(qp, request.destination, PacketOf(qp, request),
-                        {request.local, 0, static_cast<uint32_t>(request.bytes)});
+      if (!sink.SendDatagram(qp, request.destination, PacketOf(qp, request),
+                             {request.local, 0, static_cast<uint32_t>(request.bytes)})) {
+        verdict.outcome = {mlx5::Syndrome::kLocalProtection};
+      }
       qp.next_send_psn = (qp.next_send_psn + 1) & kPsnMask;
     }
     CompleteSend(qp, wqe.entry(), verdict.outcome);
@@ -73,8 +75,9 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
   const Scatter memory = FindReceiveMemory(qp, 0, kGrhBytes + packet.payload.size());
   if (memory.fault == mlx5::Syndrome::kLocalLength) return;  // the receive waits for one that fits
   if (memory.fault != mlx5::Syndrome::kNone) return Fail(qp, RejectedReceive(memory.fault));
-  CopyPart(memory.span(), 0, GrhOf(frame));
-  CopyPart(memory.span(), kGrhBytes, packet.payload);
+  const bool arrived =
+      CopyPart(memory.span(), 0, GrhOf(frame)) && CopyPart(memory.span(), kGrhBytes, packet.payload);
+  if (!arrived) return Fail(qp, RejectedReceive(mlx5::Syndrome::kLocalProtection));
   const bool imm = packet.op == PacketOp::kSendOnlyImm;
   CompleteReceive(qp, {.opcode = imm ? mlx5::CqeOpcode::kResponderSendImm : mlx5::CqeOpcode::kResponderSend,
                        .bytes = static_cast<uint32_t>(kGrhBytes + packet.payload.size()),

@@ -15,7 +15,9 @@ class DatagramSink {
  public:
   virtual ~DatagramSink() = default;
   /// Reads the payload before it returns. `packet.dest_qpn` and the DETH are filled in.
-  virtual void SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
+  ///
+  /// @return  false if the payload's memory is gone: nothing was sent
+  virtual bool SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                             const Gather& payload) = 0;
 };
 

@@ -80,7 +80,7 @@ Response InboundMessage::TakeSend(const Packet& packet) {
   if (Invalidates(packet.op) && !qp_.hca->mkeys().Revoke(packet.invalidate_rkey, qp_.config.pdn)) {
     return Rejected(Syndrome::kRemoteAccess);
   }
-  CopyPart(scatter.span(), 0, packet.payload);
+  if (!CopyPart(scatter.span(), 0, packet.payload)) return RejectedReceive(Syndrome::kLocalProtection);
   return Ends(packet.op) ? Complete(qp_, packet, received_ + packet.payload.size()) : Response{};
 }
 
@@ -92,7 +92,7 @@ Response InboundMessage::TakeWrite(const Packet& packet) {
   if (receives) {
     if (const auto refusal = RefuseWithoutReceive(qp_)) return *refusal;
   }
-  CopyPart(std::span(&memory.bytes, 1), 0, packet.payload);
+  if (!CopyPart(std::span(&memory.bytes, 1), 0, packet.payload)) return Rejected(Syndrome::kRemoteAccess);
   return receives ? Complete(qp_, packet, received_ + packet.payload.size()) : Response{};
 }
 

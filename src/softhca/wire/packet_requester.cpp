@@ -81,9 +81,7 @@ bool PacketRequester::Step(uint64_t now_ns) {
   if (timer_.IsPausing() || send_ - acked_ >= Window(qp_.attributes.mtu)) return false;
   if (send_ == next_) return Fetch();
   const Message& message = messages_[send_message_];
-  if (!Load(message)) return false;
-  SendPacket(message, now_ns);
-  return true;
+  return Load(message) && SendPacket(message, now_ns);
 }
 
 /// Takes the next entry among the messages under way; or, once there are none, ends it if it never goes to
@@ -144,15 +142,21 @@ bool PacketRequester::Load(const Message& message) {
   Syndrome fault = wqe_.Read(qp_, message.entry.index, message.entry.wqebbs);
   const bool same = wqe_.opcode() == message.entry.opcode && wqe_.request().bytes == message.bytes;
   if (fault == Syndrome::kNone && !same) fault = Syndrome::kLocalQpOperation;
-  if (fault != Syndrome::kNone) {
-    if (message.first == messages_.front().first) Complete({fault});
-    return false;
-  }
+  if (fault != Syndrome::kNone) return FailInTurn(message, fault);
   loaded_ = message.first;
   return true;
 }
 
-void PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
+/// Fails a message that cannot be sent, if its turn to complete has come.
+///
+/// @return  false
+bool PacketRequester::FailInTurn(const Message& message, Syndrome fault) {
+  if (message.first == messages_.front().first) Complete({fault});
+  return false;
+}
+
+/// @return  false if its payload is gone; it fails when its turn to complete has come
+bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   const mlx5::Mtu mtu = qp_.attributes.mtu;
   const auto number = static_cast<uint32_t>(send_ - message.first);
   RequestPacket cut = CutPacket(wqe_.request(), number, mtu);
@@ -160,7 +164,9 @@ void PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   cut.packet.ack_request = IsReliable() && AsksForAck(message, number, mtu);
   cut.packet.dest_qpn = qp_.attributes.remote_qpn;
   cut.packet.psn = Psn(send_);
-  sink_.Send(qp_, cut.packet, {wqe_.request().local, cut.offset, cut.bytes});
+  if (!sink_.Send(qp_, cut.packet, {wqe_.request().local, cut.offset, cut.bytes})) {
+    return FailInTurn(message, Syndrome::kLocalProtection);
+  }
 
   send_ = message.fetches ? message.end() : send_ + 1;
   if (send_ == message.end()) ++send_message_;
@@ -170,6 +176,7 @@ void PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   } else if (timer_.IsIdle()) {
     timer_.AwaitAnswer(now_ns);
   }
+  return true;
 }
 
 void PacketRequester::OnAnswer(const Packet& packet, uint64_t now_ns) {
@@ -234,7 +241,7 @@ void PacketRequester::OnReadResponse(const Packet& packet, uint64_t position) {
     return Complete({Syndrome::kBadResponse});
   }
   if (!Load(message)) return;
-  CopyPart(wqe_.request().local, offset, packet.payload);
+  if (!CopyPart(wqe_.request().local, offset, packet.payload)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
 }
 
@@ -246,7 +253,8 @@ void PacketRequester::OnAtomicAnswer(const Packet& packet, uint64_t position) {
   }
   if (!Load(message)) return;
   const std::array<uint8_t, 8> answer = AtomicAnswer(packet.original, wqe_.request().atomic.bytes);
-  CopyPart(wqe_.request().local, 0, std::span(answer).first(wqe_.request().atomic.bytes));
+  const std::span old = std::span(answer).first(wqe_.request().atomic.bytes);
+  if (!CopyPart(wqe_.request().local, 0, old)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
 }
 

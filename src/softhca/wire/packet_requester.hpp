@@ -48,7 +48,8 @@ class PacketRequester {
   bool MustWait() const;
   void Enqueue();
   bool Load(const Message& message);
-  void SendPacket(const Message& message, uint64_t now_ns);
+  bool SendPacket(const Message& message, uint64_t now_ns);
+  bool FailInTurn(const Message& message, mlx5::Syndrome fault);
 
   void OnTimer();
   void FailAsOrdered();

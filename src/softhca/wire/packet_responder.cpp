@@ -3,6 +3,7 @@
 #include "core/atomic.hpp"
 #include "core/packets.hpp"
 #include "core/receive.hpp"
+#include "dma/copy.hpp"
 
 namespace softhca {
 namespace {
@@ -148,6 +149,9 @@ void PacketResponder::End(const Response& rejected, uint32_t psn) {
 bool PacketResponder::Flush() {
   if (const auto refusal = answers_.Send()) End(Rejected(refusal->syndrome), refusal->psn);
   if (!answers_.empty()) return true;
+  // An acknowledgement says that the data are there.
+  if (!SettleData() && !end_)
+    End(Rejected(Syndrome::kRemoteOperation), AddPsn(qp_.next_receive_psn, kPsnMask));
   if (verdict_) {
     Packet packet{.op = PacketOp::kAcknowledge, .dest_qpn = qp_.attributes.remote_qpn, .psn = verdict_->psn};
     packet.ack = {verdict_->syndrome, msn_};

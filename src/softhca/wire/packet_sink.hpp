@@ -22,7 +22,9 @@ class PacketSink {
   virtual ~PacketSink() = default;
 
   /// Reads the payload before it returns. `packet.dest_qpn` is filled in.
-  virtual void Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
+  ///
+  /// @return  false if the payload's memory is gone: nothing was sent
+  virtual bool Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
 };
 
 }  // namespace softhca

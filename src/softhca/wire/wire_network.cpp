@@ -61,20 +61,23 @@ void Observe(const QueuePair& qp, Direction direction, const Packet& packet, uin
 }
 
 /// Reads the part of a message that goes into a packet.
-void Read(const Gather& from, std::span<uint8_t> to) {
+///
+/// @return  false if its memory is gone
+bool Read(const Gather& from, std::span<uint8_t> to) {
   uint64_t skip = from.offset;
   for (const Bytes piece : from.pieces) {
-    if (to.empty()) return;
+    if (to.empty()) break;
     if (skip >= piece.size()) {
       skip -= piece.size();
       continue;
     }
     const Bytes source = piece.subspan(skip, std::min(piece.size() - skip, to.size()));
     const Bytes target = to.first(source.size());
-    Copy(std::span(&target, 1), std::span(&source, 1));
+    if (!Copy(std::span(&target, 1), std::span(&source, 1))) return false;
     to = to.subspan(source.size());
     skip = 0;
   }
+  return SettleData();
 }
 
 }  // namespace
@@ -186,22 +189,22 @@ void WireNetwork::Wait(uint64_t limit_ns) {
   quiet_ = ppoll(&descriptor, 1, &limit, nullptr) == 0;
 }
 
-void WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {
-  SendAlong(from.attributes.path, from, packet, payload);
+bool WireNetwork::Send(const QueuePair& from, Packet packet, const Gather& payload) {
+  return SendAlong(from.attributes.path, from, packet, payload);
 }
 
-void WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
+bool WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                                const Gather& payload) {
-  SendAlong(to.path, from, packet, payload);
+  return SendAlong(to.path, from, packet, payload);
 }
 
-void WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet,
+bool WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet,
                             const Gather& payload) {
   std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), path);
-  if (!flow || !PortOf(from).config().up) return;
+  if (!flow || !PortOf(from).config().up) return true;
   flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
   Observe(from, Direction::kSent, packet, payload.bytes);
-  SendFrame(*flow, packet, payload);
+  return SendFrame(*flow, packet, payload);
 }
 
 void WireNetwork::SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) {
@@ -218,8 +221,8 @@ void WireNetwork::SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& 
   SendFrame(*flow, packet, {.pieces = std::span(&piece, 1), .bytes = static_cast<uint32_t>(mad.size())});
 }
 
-void WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather& payload) {
-  if (medium_ == nullptr) return;
+bool WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather& payload) {
+  if (medium_ == nullptr) return true;
   std::array<uint8_t, kMaxPacketHeaderBytes> headers;
   const size_t header_bytes = EncodeHeaders(packet, payload.bytes, headers);
   const uint32_t pad = PadBytes(payload.bytes);
@@ -228,10 +231,11 @@ void WireNetwork::SendFrame(const Flow& flow, const Packet& packet, const Gather
   const std::span<uint8_t> frame(frame_.data(), start + transport_bytes);
   uint8_t* to = frame.data() + start;
   to = std::copy_n(headers.data(), header_bytes, to);
-  Read(payload, {to, payload.bytes});
+  if (!Read(payload, {to, payload.bytes})) return false;
   std::fill_n(to + payload.bytes, pad, uint8_t{0});
   SealFrame(frame);
   medium_->Send(frame);
+  return true;
 }
 
 void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {

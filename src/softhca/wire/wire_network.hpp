@@ -49,15 +49,15 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   ManagementSink& management() { return *this; }
 
  private:
-  void Send(const QueuePair& from, Packet packet, const Gather& payload) override;
-  void SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
+  bool Send(const QueuePair& from, Packet packet, const Gather& payload) override;
+  bool SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                     const Gather& payload) override;
   void SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) override;
 
   bool NeedsPackets(const QueuePair& qp) const;
   void OpenMedium();
-  void SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
-  void SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
+  bool SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
+  bool SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
   void Drop(const char* reason) const;

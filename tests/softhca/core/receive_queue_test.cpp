@@ -33,7 +33,7 @@ class ReceiveQueueTest : public testing::Test {
 };
 
 TEST_F(ReceiveQueueTest, HasNothingWithoutDepth) {
-  const ReceiveQueue none({});
+  ReceiveQueue none({});
   EXPECT_EQ(none.Available(), 0u);
 }
 

@@ -29,12 +29,13 @@ class Recorder : public DatagramSink {
     Packet packet;
     std::string payload;
   };
-  void SendDatagram(const QueuePair&, const Destination& to, Packet packet, const Gather& payload) override {
+  bool SendDatagram(const QueuePair&, const Destination& to, Packet packet, const Gather& payload) override {
     std::string text;
     for (const Bytes& piece : payload.pieces) text.append(piece.begin(), piece.end());
     EXPECT_EQ(payload.offset, 0u);
     EXPECT_EQ(payload.bytes, text.size());
     sent.push_back({to, packet, text});
+    return true;
   }
   std::vector<Sent> sent;
 };

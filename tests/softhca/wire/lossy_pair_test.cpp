@@ -39,7 +39,7 @@ class LossySink : public PacketRecorder {
  public:
   LossySink(Dice& dice, const Weather& weather) : dice_(dice), weather_(weather) {}
 
-  void Send(const QueuePair& from, Packet packet, const Gather& payload) override {
+  bool Send(const QueuePair& from, Packet packet, const Gather& payload) override {
     ++count;
     PacketRecorder::Send(from, packet, payload);
     if (Happens(weather_.drop)) {
@@ -49,6 +49,7 @@ class LossySink : public PacketRecorder {
     } else if (sent.size() > 1 && Happens(weather_.reorder)) {
       std::swap(sent.back(), sent[sent.size() - 2 - Roll(dice_, std::min<uint32_t>(sent.size() - 1, 5))]);
     }
+    return true;
   }
 
   uint64_t count = 0;

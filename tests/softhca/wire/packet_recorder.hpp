@@ -22,11 +22,12 @@ struct SentPacket {
 /// Keeps what is sent.
 class PacketRecorder : public PacketSink {
  public:
-  void Send(const QueuePair& /*from*/, Packet packet, const Gather& payload) override {
+  bool Send(const QueuePair& /*from*/, Packet packet, const Gather& payload) override {
     std::vector<uint8_t> bytes;
     for (const Bytes& piece : payload.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
     const auto first = bytes.begin() + static_cast<ptrdiff_t>(payload.offset);
     sent.emplace_back(packet, std::vector<uint8_t>(first, first + payload.bytes));
+    return true;
   }
   /// Takes the oldest.
   ///

@@ -1,0 +1,239 @@
+#include "dma/cuda.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "dma/cuda_driver.hpp"
+
+namespace softhca::cuda {
+namespace {
+
+/// Up to this size the processor copies what it writes to pinned memory, rather than wait for the GPU.
+constexpr size_t kStagedBytes = 64 << 10;
+constexpr size_t kStageBytes = 1 << 20;
+constexpr size_t kStageStep = 64;
+
+class Gpu;
+
+/// The one order of all that is asked for, whichever GPU's stream it is in.
+struct Order {
+  Gpu* latest = nullptr;  ///< whose stream waits for all others
+  bool busy = false;      ///< something may be under way
+  uint64_t settled = 0;   ///< how often nothing was
+};
+Order g_order;
+
+Address AddressOf(const uint8_t* memory) { return reinterpret_cast<Address>(memory); }
+
+/// Makes a context current for its own life, and the program's as it was afterwards. A stream that the
+/// program captures is none of our business.
+class Current {
+ public:
+  Current(const Driver& driver, Context context) : driver_(driver) {
+    driver.exchange_capture_mode(&capture_mode_);
+    pushed_ = driver.context_push(context) == kSuccess;
+  }
+  ~Current() {
+    Context context;
+    if (pushed_) driver_.context_pop(&context);
+    driver_.exchange_capture_mode(&capture_mode_);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  explicit operator bool() const { return pushed_; }
+
+ private:
+  const Driver& driver_;
+  int capture_mode_ = kCaptureRelaxed;
+  bool pushed_;
+};
+
+/// The memory of a GPU. All work goes to a stream of its own, which waits for nobody else's.
+class Gpu final : public DeviceMemory {
+ public:
+  Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  ~Gpu() override;
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  /// Takes all that the work needs; no later call allocates, which might wait for kernels.
+  bool Open();
+
+  bool Read(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool Write(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool MoveIn(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool Settle() override;
+
+ private:
+  bool IsReady(const Current& current);
+  bool Mark();
+  bool WriteWord(Address to, const uint8_t* from, size_t bytes);
+  uint8_t* Stage(size_t bytes);
+
+  const Driver& driver_;
+  const int ordinal_;
+  Device device_ = 0;
+  Context context_ = nullptr;
+  Stream stream_ = nullptr;
+  Event mark_ = nullptr;
+  void* stage_ = nullptr;      ///< pinned: what is written from, or read to, until it is done
+  size_t staged_ = 0;          ///< bytes of it in use
+  uint64_t staged_after_ = 0;  ///< Order::settled since then
+};
+
+bool Gpu::Open() {
+  if (driver_.device_get(&device_, ordinal_) != kSuccess) return false;
+  if (driver_.context_retain(&context_, device_) != kSuccess) {
+    context_ = nullptr;
+    return false;
+  }
+  const Current current(driver_, context_);
+  return current && driver_.stream_create(&stream_, kStreamNonBlocking) == kSuccess &&
+         driver_.event_create(&mark_, kEventWithoutTiming) == kSuccess &&
+         driver_.host_alloc(&stage_, kStageBytes, kHostMemoryPortable) == kSuccess;
+}
+
+Gpu::~Gpu() {
+  if (context_ == nullptr) return;
+  if (stage_ != nullptr && g_order.latest == this) g_order.latest = nullptr;
+  if (const Current current(driver_, context_); current) {
+    if (stage_ != nullptr) driver_.host_free(stage_);
+    if (mark_ != nullptr) driver_.event_destroy(mark_);
+    if (stream_ != nullptr) driver_.stream_destroy(stream_);
+  }
+  driver_.context_release(device_);
+}
+
+bool Gpu::Read(uint8_t* to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
+    part = std::min(bytes, kStageBytes);
+    uint8_t* const stage = Stage(part);
+    if (stage == nullptr || !IsReady(current)) return false;
+    if (driver_.copy_to_host(stage, AddressOf(from), part, stream_) != kSuccess || !Settle()) return false;
+    std::memcpy(to, stage, part);
+  }
+  return true;
+}
+
+bool Gpu::Write(uint8_t* to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  const Address address = AddressOf(to);
+  const bool word = (bytes == 4 || bytes == 8) && address % bytes == 0;
+  if (word) return IsReady(current) && WriteWord(address, from, bytes);
+  if (bytes > kStagedBytes) {
+    return IsReady(current) && driver_.copy_to_device(address, from, bytes, stream_) == kSuccess && Settle();
+  }
+  uint8_t* const stage = Stage(bytes);
+  if (stage == nullptr || !IsReady(current)) return false;
+  std::memcpy(stage, from, bytes);
+  return driver_.copy_to_device(address, stage, bytes, stream_) == kSuccess;
+}
+
+bool Gpu::MoveIn(uint8_t* to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  return IsReady(current) && driver_.copy(AddressOf(to), AddressOf(from), bytes, stream_) == kSuccess;
+}
+
+bool Gpu::MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  return IsReady(current) && driver_.copy_to_host(to, AddressOf(from), bytes, stream_) == kSuccess;
+}
+
+bool Gpu::Settle() {
+  if (!std::exchange(g_order.busy, false)) return true;
+  ++g_order.settled;
+  const Gpu& latest = *g_order.latest;
+  const Current current(driver_, latest.context_);
+  return current && driver_.stream_synchronize(latest.stream_) == kSuccess;
+}
+
+/// Lets this stream wait for what was asked of others, so that what follows comes last.
+bool Gpu::IsReady(const Current& current) {
+  if (!current) return false;
+  Gpu* const before = std::exchange(g_order.latest, this);
+  if (before != this && before != nullptr && g_order.busy) {
+    if (!before->Mark() || driver_.stream_wait_event(stream_, before->mark_, 0) != kSuccess) return false;
+  }
+  g_order.busy = true;
+  return true;
+}
+
+bool Gpu::Mark() {
+  const Current current(driver_, context_);
+  return current && driver_.event_record(mark_, stream_) == kSuccess;
+}
+
+/// The driver's default is to let the word be seen after all that its stream did before.
+bool Gpu::WriteWord(Address to, const uint8_t* from, size_t bytes) {
+  uint32_t half = 0;
+  uint64_t whole = 0;
+  std::memcpy(bytes == 4 ? static_cast<void*>(&half) : &whole, from, bytes);
+  return (bytes == 4 ? driver_.write_word_32(stream_, to, half, 0)
+                     : driver_.write_word_64(stream_, to, whole, 0)) == kSuccess;
+}
+
+/// Finds room in the pinned memory.
+///
+/// @return  null if there is none: what has it cannot be waited for
+uint8_t* Gpu::Stage(size_t bytes) {
+  if (staged_after_ == g_order.settled && staged_ + bytes > kStageBytes && !Settle()) return nullptr;
+  if (std::exchange(staged_after_, g_order.settled) != g_order.settled) staged_ = 0;
+  uint8_t* const at = static_cast<uint8_t*>(stage_) + staged_;
+  staged_ += (bytes + kStageStep - 1) / kStageStep * kStageStep;
+  return at;
+}
+
+template <class T>
+std::optional<T> Ask(const Driver& driver, PointerAttribute attribute, Address address) {
+  T value{};
+  const Result result = driver.pointer_get_attribute(&value, attribute, address);
+  return result == kSuccess ? std::optional(value) : std::nullopt;
+}
+
+/// The number of the GPU that has the memory at an address, and where what it belongs to ends.
+struct Place {
+  int ordinal;
+  Address end;
+};
+
+std::optional<Place> Find(const Driver& driver, Address address) {
+  if (Ask<unsigned>(driver, kMemoryType, address) != kMemoryTypeDevice) return std::nullopt;
+  const auto ordinal = Ask<int>(driver, kDeviceOrdinal, address);
+  const auto start = Ask<Address>(driver, kRangeStart, address);
+  const auto bytes = Ask<size_t>(driver, kRangeSize, address);
+  if (!ordinal || !start || !bytes || *start + *bytes <= address) return std::nullopt;
+  return Place{*ordinal, *start + *bytes};
+}
+
+}  // namespace
+
+std::shared_ptr<DeviceMemory> GpuOf(uint64_t start, uint64_t bytes) {
+  const Driver* const driver = Driver::Loaded();
+  if (driver == nullptr) return nullptr;
+  const std::optional<Place> first = Find(*driver, start);
+  for (std::optional<Place> place = first; place && place->end < start + bytes;) {
+    place = Find(*driver, place->end);
+    if (!place || place->ordinal != first->ordinal) return nullptr;
+  }
+  if (!first) return nullptr;
+
+  static std::mutex mutex;
+  static auto& gpus = *new std::map<int, std::weak_ptr<Gpu>>;  // the hardware runs until the very end
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Gpu>& known = gpus[first->ordinal];
+  std::shared_ptr<Gpu> gpu = known.lock();
+  if (gpu != nullptr) return gpu;
+  gpu = std::make_shared<Gpu>(*driver, first->ordinal);
+  if (!gpu->Open()) return nullptr;
+  known = gpu;
+  return gpu;
+}
+
+}  // namespace softhca::cuda
