@@ -1,16 +1,12 @@
-// What a kernel on an NVIDIA GPU needs: its block of threads, and host memory that it may touch.
+// What a kernel on an NVIDIA GPU needs: its block of threads, a stream, and a place for its result.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
-
-#include "warpverbs/mlx5/doorbell.hpp"
 
 /// The calling thread's block.
 struct CudaTeam {
@@ -24,43 +20,68 @@ inline void CheckCuda(cudaError_t error, const std::string& step) {
     throw std::runtime_error("Cannot " + step + ": " + cudaGetErrorString(error) + ".");
 }
 
-/// Host memory that the GPU may touch at its own address, while this lives.
-class CudaMapping {
+/// A stream that waits for no other work. Who waits for it sleeps until the GPU wakes it.
+class CudaStream {
  public:
-  explicit CudaMapping(std::span<std::byte> pages) {
-    CheckCuda(cudaHostRegister(pages.data(), pages.size(), cudaHostRegisterMapped),
-              "map host memory into the GPU");
-    Own(pages.data());
-  }
-
-  /// The page around a doorbell register: I/O memory of a ConnectX, ordinary memory of the software HCA.
-  explicit CudaMapping(uint64_t* doorbell) {
-    constexpr uintptr_t kPageBytes = warpverbs::mlx5::kUarPageBytes;
-    auto* const page =
-        reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(doorbell) / kPageBytes * kPageBytes);
-    if (cudaHostRegister(page, kPageBytes, cudaHostRegisterIoMemory) != cudaSuccess) {
-      cudaGetLastError();  // forget the failure, or the launch would seem to have failed
-      CheckCuda(cudaHostRegister(page, kPageBytes, cudaHostRegisterMapped),
-                "map the doorbell into the GPU (run as root, or load nvidia with PeerMappingOverride=1)");
+  explicit CudaStream(int gpu) : gpu_("cuda:" + std::to_string(gpu)) {
+    CheckCuda(cudaSetDevice(gpu), "use " + gpu_);
+    CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream on " + gpu_);
+    if (const cudaError_t error =
+            cudaEventCreateWithFlags(&done_, cudaEventBlockingSync | cudaEventDisableTiming)) {
+      cudaStreamDestroy(stream_);
+      CheckCuda(error, "make an event on " + gpu_);
     }
-    Own(page);
+  }
+  ~CudaStream() {
+    cudaEventDestroy(done_);
+    cudaStreamDestroy(stream_);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  const std::string& gpu() const { return gpu_; }
+
+  void Wait() const {
+    CheckCuda(cudaEventRecord(done_, stream_), "run the kernel on " + gpu_);
+    CheckCuda(cudaEventSynchronize(done_), "run the kernel on " + gpu_);
   }
 
  private:
-  struct Unregister {
-    void operator()(void* memory) const { cudaHostUnregister(memory); }
-  };
+  std::string gpu_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t done_ = nullptr;
+};
 
-  void Own(void* memory) {
+/// A value on the GPU that a kernel changes.
+template <class T>
+class CudaValue {
+ public:
+  CudaValue(const CudaStream& stream, const T& value) : stream_(stream) {
+    T* memory = nullptr;
+    CheckCuda(cudaMalloc(&memory, sizeof(T)), "allocate memory on " + stream.gpu());
     memory_.reset(memory);
-    void* on_gpu = nullptr;
-    CheckCuda(cudaHostGetDevicePointer(&on_gpu, memory, 0), "find mapped memory on the GPU");
-    if (on_gpu != memory) {
-      throw std::runtime_error(
-          "Cannot use host memory on this GPU: it sees it at another address. "
-          "Use a GPU and a driver with unified addressing.");
-    }
+    CheckCuda(cudaMemcpyAsync(memory, &value, sizeof(T), cudaMemcpyHostToDevice, stream.get()),
+              "write memory on " + stream.gpu());
+    stream.Wait();
   }
 
-  std::unique_ptr<void, Unregister> memory_;
+  T* get() const { return memory_.get(); }
+
+  /// What the kernels on the stream have made of it.
+  T Read() const {
+    T value;
+    CheckCuda(cudaMemcpyAsync(&value, memory_.get(), sizeof(T), cudaMemcpyDeviceToHost, stream_.get()),
+              "run the kernel on " + stream_.gpu());
+    stream_.Wait();
+    return value;
+  }
+
+ private:
+  struct Free {
+    void operator()(T* memory) const { cudaFree(memory); }
+  };
+
+  const CudaStream& stream_;
+  std::unique_ptr<T, Free> memory_;
 };

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <optional>
 #include <regex>
 #include <string>
 
 #include "../common/cpu_team.hpp"
+#include "buffer.hpp"
 #include "cuda.hpp"
 #include "two_processes.hpp"
 #include "verify.hpp"
@@ -16,10 +19,12 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
 
 namespace host = warpverbs::host;
 namespace mlx5 = warpverbs::mlx5;
+using warpverbs::arch::Scope;
 
 namespace {
 
@@ -27,6 +32,7 @@ struct Options {
   uint32_t bytes = 1024;
   int value = 42;
   std::string processor = "cpu";
+  host::Placement placement = host::Placement::kProbe;
   std::string nic;
   std::string listen, connect;
   uint64_t iterations = 1;
@@ -34,7 +40,13 @@ struct Options {
 
   bool with_peer() const { return !listen.empty() || !connect.empty(); }
   bool on_cpu() const { return processor == "cpu"; }
-  int gpu() const { return std::stoi(processor.substr(5)); }
+
+  /// The GPU that posts; none: threads of the CPU.
+  std::optional<host::Gpu> Gpu() const {
+    if (on_cpu()) return std::nullopt;
+    RequireCuda();
+    return host::Gpu(std::stoi(processor.substr(5)));
+  }
 };
 
 void ListPorts() {
@@ -50,6 +62,13 @@ void ListPorts() {
   }
 }
 
+const host::Gpu* PointerTo(const std::optional<host::Gpu>& gpu) { return gpu ? &*gpu : nullptr; }
+
+/// How far a kernel's releases must reach.
+Scope ScopeFor(const host::Endpoint& endpoint, const Buffer& source) {
+  return source.on_gpu() ? endpoint.ReleaseScope() : Scope::kSystem;
+}
+
 Outcome RunOnCpu(const Job& job) {
   Outcome outcome;
   CpuTeam::Run(4, [&](const CpuTeam& team) { Interchange<warpverbs::arch::Cpu>(team, job, outcome); });
@@ -57,6 +76,7 @@ Outcome RunOnCpu(const Job& job) {
 }
 
 void Exchange(const Options& options) {
+  const std::optional<host::Gpu> gpu = options.Gpu();
   std::printf("1. Initialising: %u bytes of value %d\n", options.bytes, options.value);
   const auto value = static_cast<uint8_t>(options.value);
 
@@ -68,10 +88,7 @@ void Exchange(const Options& options) {
   const host::Device here(name), there(name);
 
   std::puts("4. Creating two endpoints");
-  host::EndpointConfig config;
-  if (!options.on_cpu())
-    config.probe_doorbell = [gpu = options.gpu()](uint64_t* doorbell) { return CanRing(gpu, doorbell); };
-  host::Endpoint sender(here, config), receiver(there);
+  host::Endpoint sender(here, {.gpu = PointerTo(gpu), .placement = options.placement}), receiver(there);
   std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
 
   std::puts("5. Connecting them");
@@ -80,22 +97,18 @@ void Exchange(const Options& options) {
   std::printf("%s", sender.Describe().c_str());
 
   std::puts("6. Allocating and registering buffers");
-  const host::HostPages source(options.bytes), target(options.bytes);
-  std::fill_n(target.data(), options.bytes, std::byte(~value));  // only the write can make it right
-  const host::MemoryRegion source_region(here, source.data(), options.bytes, {.local_write = false});
-  const host::MemoryRegion target_region(there, target.data(), options.bytes, {.remote_write = true});
-  const host::MemoryView from = source_region.View(), to = target_region.View();
+  const Buffer source(here, PointerTo(gpu), options.placement, options.bytes, {.local_write = false});
+  const Buffer target(there, PointerTo(gpu), options.placement, options.bytes, {.remote_write = true});
+  std::printf("   the source is %s, the target is %s\n", source.Where(), target.Where());
+  target.Fill(std::byte(~value));  // only the write can make it right
+  const host::MemoryView from = source.View(), to = target.View();
 
   std::printf("7. Launching a kernel on %s: fill, post, ring, poll, verify\n", options.processor.c_str());
   const Job job{.queue = sender.View(),
                 .source = {.addr = from.addr, .bytes = options.bytes, .lkey = mlx5::ToBe32(from.lkey)},
                 .target = {.addr = to.addr, .rkey = mlx5::ToBe32(to.rkey)},
                 .value = value};
-  Verify(options.on_cpu()
-             ? RunOnCpu(job)
-             : RunOnCuda(options.gpu(), job, sender.doorbell_rung() == host::DoorbellRung::kDevice,
-                         {sender.QueueMemory(), source.bytes(), target.bytes()}),
-         options.bytes);
+  Verify(gpu ? RunOnCuda(gpu->ordinal(), ScopeFor(sender, source), job) : RunOnCpu(job), options.bytes);
 
   std::puts("8. Cleaning up");
 }
@@ -108,21 +121,18 @@ Report ConverseOnCpu(const Conversation& job) {
 
 uint64_t ExchangeWithPeer(const Options& options) {
   const bool listens = !options.listen.empty();
-  PeerOptions peer{.listens = listens,
-                   .meeting = Meeting::Parse(listens ? options.listen : options.connect, listens),
-                   .bytes = options.bytes,
-                   .rounds = options.iterations,
-                   .value = static_cast<uint8_t>(options.value),
-                   .patience = std::chrono::seconds(options.patience_s),
-                   .nic = options.nic};
-  if (options.on_cpu()) {
-    return InterchangeWithPeer(peer,
-                               [](const Conversation& job, bool, const auto&) { return ConverseOnCpu(job); });
-  }
-  const int gpu = options.gpu();
-  peer.probe_doorbell = [gpu](uint64_t* doorbell) { return CanRing(gpu, doorbell); };
-  return InterchangeWithPeer(peer, [gpu](const Conversation& job, bool rings, const auto& memory) {
-    return RunOnCuda(gpu, job, rings, memory);
+  const std::optional<host::Gpu> gpu = options.Gpu();
+  const PeerOptions peer{.listens = listens,
+                         .meeting = Meeting::Parse(listens ? options.listen : options.connect, listens),
+                         .bytes = options.bytes,
+                         .rounds = options.iterations,
+                         .value = static_cast<uint8_t>(options.value),
+                         .patience = std::chrono::seconds(options.patience_s),
+                         .nic = options.nic,
+                         .gpu = PointerTo(gpu),
+                         .placement = options.placement};
+  return InterchangeWithPeer(peer, [&gpu](const Conversation& job, Scope scope) {
+    return gpu ? RunOnCuda(gpu->ordinal(), scope, job) : ConverseOnCpu(job);
   });
 }
 
@@ -152,6 +162,12 @@ int main(int argc, char** argv) try {
   app.add_option("--value", options.value, "what each byte is (42)")->check(CLI::Range(0, 255));
   app.add_option("--device", options.processor, "where the kernel runs: cpu or cuda:N (cpu)")
       ->check(CheckProcessor);
+  const std::map<std::string, host::Placement> placements{
+      {"probe", host::Placement::kProbe}, {"gpu", host::Placement::kGpu}, {"host", host::Placement::kHost}};
+  app.add_option(
+         "--placement", options.placement,
+         "where queues and buffers lie: in GPU memory, in host memory, or (probe) where the NIC reaches them")
+      ->transform(CLI::CheckedTransformer(placements).description("probe, gpu or host"));
   app.add_option("--nic", options.nic, "which RDMA device to use (the first with an active port)");
   auto* const listen = app.add_option("--listen", options.listen, "wait for another process at [HOST:]PORT");
   auto* const connect =

@@ -5,8 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "buffer.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/status_text.hpp"
 
 namespace host = warpverbs::host;
@@ -73,13 +73,12 @@ class Side {
       : options_(options),
         device_(options.nic.empty() ? host::FirstActiveDevice() : options.nic),
         endpoint_(device_, Config(options)),
-        source_(options.bytes),
-        arrived_(SignalOffset() + sizeof(uint64_t)),
-        source_region_(device_, source_.data(), source_.size(), {.local_write = false}),
-        arrived_region_(device_, arrived_.data(), arrived_.size(), {.remote_write = true}) {}
+        source_(device_, options.gpu, options.placement, options.bytes, {.local_write = false}),
+        arrived_(device_, options.gpu, options.placement, SignalOffset() + sizeof(uint64_t),
+                 {.remote_write = true}) {}
 
   Introduction Introduce() const {
-    const host::MemoryView region = arrived_region_.View();
+    const host::MemoryView region = arrived_.View();
     return {endpoint_.Info().ToText(), region.addr,   region.rkey, options_.bytes,
             options_.rounds,           options_.value};
   }
@@ -90,7 +89,8 @@ class Side {
   }
 
   Report Run(const Introduction& peer, const RunConversation& run) const {
-    const host::MemoryView from = source_region_.View();
+    const host::MemoryView from = source_.View();
+    const uint64_t arrived = arrived_.View().addr;
     const mlx5::Be32 rkey = mlx5::ToBe32(peer.rkey);
     const Conversation job{
         .queue = endpoint_.View(),
@@ -98,21 +98,21 @@ class Side {
         .source = {.addr = from.addr, .bytes = options_.bytes, .lkey = mlx5::ToBe32(from.lkey)},
         .target = {.addr = peer.address, .rkey = rkey},
         .signal = {.addr = peer.address + SignalOffset(), .rkey = rkey},
-        .arrived = reinterpret_cast<const uint8_t*>(arrived_.data()),
-        .signalled = reinterpret_cast<const uint64_t*>(arrived_.data() + SignalOffset()),
+        .arrived = reinterpret_cast<const uint8_t*>(arrived),
+        .signalled = reinterpret_cast<const uint64_t*>(arrived + SignalOffset()),
         .rounds = options_.rounds,
         .patience_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options_.patience).count()),
         .value = options_.value,
         .peer_value = static_cast<uint8_t>(peer.value)};
-    return run(job, endpoint_.doorbell_rung() == host::DoorbellRung::kDevice,
-               {endpoint_.QueueMemory(), source_.bytes(), arrived_.bytes()});
+    return run(job, source_.on_gpu() ? endpoint_.ReleaseScope() : warpverbs::arch::Scope::kSystem);
   }
 
  private:
   static host::EndpointConfig Config(const PeerOptions& options) {
     host::EndpointConfig config;
     config.cq_mode = host::CqMode::kRing;
-    config.probe_doorbell = options.probe_doorbell;
+    config.gpu = options.gpu;
+    config.placement = options.placement;
     return config;
   }
 
@@ -122,8 +122,7 @@ class Side {
   const PeerOptions& options_;
   host::Device device_;
   host::Endpoint endpoint_;
-  host::HostPages source_, arrived_;
-  host::MemoryRegion source_region_, arrived_region_;
+  Buffer source_, arrived_;
 };
 
 }  // namespace

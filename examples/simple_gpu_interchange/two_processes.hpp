@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "conversation.hpp"
 #include "line.hpp"
@@ -20,15 +19,14 @@ struct PeerOptions {
   uint8_t value = 42;
   std::chrono::seconds patience{10};
   std::string nic;
-  warpverbs::host::DoorbellProbe probe_doorbell{};
+  const warpverbs::host::Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
+  warpverbs::host::Placement placement = warpverbs::host::Placement::kProbe;
 };
 
 /// Runs Converse() on some processor.
 ///
-/// @param rings   the kernel rings the NIC's register
-/// @param memory  all else that the job points to, in whole pages
-using RunConversation = std::function<Report(const Conversation& job, bool rings,
-                                             const std::vector<std::span<std::byte>>& memory)>;
+/// @param scope  how far its releases must reach
+using RunConversation = std::function<Report(const Conversation& job, warpverbs::arch::Scope scope)>;
 
 /// Interchanges buffers with a peer in another process, maybe on another machine, and checks all that came.
 ///

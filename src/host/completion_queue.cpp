@@ -88,12 +88,13 @@ uint64_t ErrorAtEnd(const device::CqView& ring) {
   return error;
 }
 
-void ForgetErrorAtEnd(mlx5::Cqe64* cqes, const device::CqView& ring) {
-  constexpr uint8_t kOwner = 1;
-  uint8_t& op_own = cqes[(EndOfRing(ring) - 1) & (ring.depth - 1)].op_own;
-  if (static_cast<mlx5::CqeOpcode>(op_own >> 4) == mlx5::CqeOpcode::kInvalid) return;
-  op_own =
-      static_cast<uint8_t>(static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend) << 4) | (op_own & kOwner);
+std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring) {
+  constexpr auto kTaken = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
+  const uint32_t newest = EndOfRing(ring) - 1;
+  const arch::CqeTail cqe = TailOf(ring, newest);
+  if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) return std::nullopt;
+  return CqePatch{.offset = (newest & (ring.depth - 1)) * sizeof(mlx5::Cqe64) + offsetof(mlx5::Cqe64, op_own),
+                  .op_own = static_cast<uint8_t>(kTaken << 4 | (device::OwnerBit(cqe) ? 1 : 0))};
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

@@ -1,22 +1,33 @@
 #include "warpverbs/host/doorbell_rung.hpp"
 
+#include <utility>
+
+#include "doorbell_mapping.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
+namespace {
 
-DoorbellChoice ChooseDoorbell(DoorbellRung asked, const DoorbellProbe& probe, uint64_t* doorbell) {
-  const bool reachable = asked > DoorbellRung::kDevice || !probe || probe(doorbell);
+DoorbellChoice ForGpu(const Gpu& gpu, uint64_t* doorbell) {
+  auto mapping = std::make_shared<const DoorbellMapping>(gpu, doorbell);
+  std::string why =
+      "mapped for " + gpu.name() + " as " + (mapping->as_io_memory() ? "I/O" : "plain") + " memory";
+  return {DoorbellRung::kDevice, std::move(why), std::move(mapping)};
+}
+
+}  // namespace
+
+DoorbellChoice ChooseDoorbell(DoorbellRung asked, const Gpu* gpu, uint64_t* doorbell) {
   switch (asked) {
     case DoorbellRung::kProbe:
-      if (!probe) return {DoorbellRung::kDevice, "the CPU rings, and the register is mapped"};
-      return reachable ? DoorbellChoice{DoorbellRung::kDevice, "the probe reached the register"}
-                       : DoorbellChoice{DoorbellRung::kHostRings, "the probe did not reach the register"};
-    case DoorbellRung::kDevice:
-      if (!reachable) {
-        throw Error("create", "an endpoint whose posters ring the NIC's doorbell register themselves",
-                    "the probe says that they cannot reach it",
-                    "Choose DoorbellRung::kProbe or kHostRings, or let the processor map the register");
+      if (gpu == nullptr) return {DoorbellRung::kDevice, "the CPU rings, and the register is mapped"};
+      try {
+        return ForGpu(*gpu, doorbell);
+      } catch (const Error& error) {
+        return {DoorbellRung::kHostRings, gpu->name() + " does not reach the register: " + error.reason()};
       }
+    case DoorbellRung::kDevice:
+      if (gpu != nullptr) return ForGpu(*gpu, doorbell);
       break;
     case DoorbellRung::kHostRings:
     case DoorbellRung::kHostPosts:

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
+#include <cstddef>
 #include <cstring>
 #include <random>
-#include <sstream>
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/completion.hpp"
@@ -79,15 +78,23 @@ QueueSizes SizesOf(const EndpointConfig& config) {
                                                     : 1,
           .receive_depth = config.receive_depth,
           .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
-          .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth),
-          .staged = config.doorbell == DoorbellRung::kHostPosts};
+          .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth)};
 }
 
-std::string Mac(const std::array<uint8_t, 6>& mac) {
-  char text[18];
-  std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
-                mac[5]);
-  return text;
+const char* WhyInHostMemory(const EndpointConfig& config) {
+  if (config.completions != nullptr) return "the host takes part in delivering shared completions";
+  if (config.doorbell == DoorbellRung::kHostPosts) return "a host thread copies the WQEs";
+  return nullptr;
+}
+
+QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, const QueueLayout& layout) {
+  QueueMemory memory(device, {.bytes = layout.bytes,
+                              .sink = layout.control + offsetof(device::QueueControl, sink),
+                              .gpu = config.gpu,
+                              .placement = config.placement,
+                              .host_only = WhyInHostMemory(config)});
+  memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
+  return memory;
 }
 
 }  // namespace
@@ -99,17 +106,19 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       asked_depth_(config.depth),
       sizes_(SizesOf(config_)),
       layout_(sizes_),
+      host_layout_(config_.doorbell == DoorbellRung::kHostPosts ? sizes_.depth : 0),
       psn_(RandomPsn()),
-      pages_(PagesWithCqes(layout_.bytes, layout_.cqes, layout_.control - layout_.cqes)),
-      sink_(device, &control().sink, sizeof(control().sink)),
+      gpu_(config.gpu == nullptr ? std::nullopt : std::optional(*config.gpu)),
       uar_(device.context()),
-      doorbell_(ChooseDoorbell(config_.doorbell, config_.probe_doorbell, uar_.doorbell())),
-      umem_(device.context(), pages_.data(), pages_.size()),
+      doorbell_(ChooseDoorbell(config_.doorbell, config.gpu, uar_.doorbell())),
+      host_pages_(host_layout_.bytes),
+      memory_(MakeQueueMemory(device, config_, layout_)),
       seat_(TakeSeat()),
       cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
       receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
                                       layout_.receive_cq_dbr)),
       qp_(device.context(), QueuePairParts()) {
+  if (gpu_) host_mapping_.emplace(*gpu_, host_pages_.bytes());
   FillControl();
   if (doorbell_.rung == DoorbellRung::kDevice) return;
   if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
@@ -119,7 +128,8 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
 std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
   using Seat = SharedCompletions::Seat;
   if (config_.completions == nullptr) return std::nullopt;
-  return std::optional<Seat>(std::in_place, *config_.completions, device_, control(), config_.depth);
+  return std::optional<Seat>(std::in_place, *config_.completions, device_,
+                             *At<device::QueueControl>(layout_.control), config_.depth);
 }
 
 std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
@@ -128,7 +138,7 @@ std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32
   return CompletionQueue(device_.context(), {.mode = mode,
                                              .depth = depth,
                                              .uar_page = uar_.page_id(),
-                                             .umem_id = umem_.id(),
+                                             .umem_id = memory_.umem_id(),
                                              .cqes_offset = cqes,
                                              .dbr_offset = dbr});
 }
@@ -139,7 +149,7 @@ QueuePairConfig Endpoint::QueuePairParts() const {
           .receive_cqn = receive_cq_ ? receive_cq_->cqn() : 0,
           .user_index = seat_ ? seat_->user_index() : 0,
           .uar_page = uar_.page_id(),
-          .umem_id = umem_.id(),
+          .umem_id = memory_.umem_id(),
           .queues_offset = layout_.rq,
           .dbr_offset = layout_.qp_dbr,
           .depth = sizes_.depth,
@@ -149,28 +159,33 @@ QueuePairConfig Endpoint::QueuePairParts() const {
           .timestamp_format = device_.capabilities().timestamp_format};
 }
 
-/// Fills in what posters find beside the queue. The pages are zeroed.
+/// Fills in what posters find beside the queue. All else there is zero.
 void Endpoint::FillControl() {
-  control().host_error = &host_words().error;
-  std::memset(control().cqe, kInvalidCqe, sizeof control().cqe);
+  device::QueueControl control{};
+  control.host_error = &host_words().error;
+  std::memset(control.cqe, kInvalidCqe, sizeof control.cqe);
   if (seat_) {
-    control().ring = &seat_->ring().control();
-  } else if (config_.cq_mode == CqMode::kRing) {
-    auto& ring = *At<device::CompletionRingControl>(layout_.ring);
-    auto** const queues = At<device::QueueControl*>(layout_.ring_queues);
-    queues[0] = &control();
-    ring.cq = {.cqe = At<uint8_t>(layout_.cqes),
-               .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
-               .depth = sizes_.cq_depth};
-    ring.queues = queues;
-    control().ring = &ring;
+    control.ring = &seat_->ring().control();
+  } else if (has_ring()) {
+    device::CompletionRingControl ring{};
+    ring.cq = CompletionView();
+    ring.queues = At<device::QueueControl*>(layout_.ring_queues);
+    memory_.Write(layout_.ring, &ring, sizeof ring);
+    memory_.Store(layout_.ring_queues, reinterpret_cast<uint64_t>(At<device::QueueControl>(layout_.control)));
+    control.ring = At<device::CompletionRingControl>(layout_.ring);
   }
+  memory_.Write(layout_.control, &control, sizeof control);
+}
+
+bool Endpoint::dumps_after_read() const {
+  const bool is_overtaken = gpu_ && gpu_->attributes().writes_ordering == WritesOrdering::kNone;
+  return config_.dump_after_read.value_or(is_overtaken);
 }
 
 void Endpoint::ServeDoorbell() {
   DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_.doorbell()};
   if (doorbell_.rung == DoorbellRung::kHostPosts) {
-    route.staging = At<uint8_t>(layout_.staging);
+    route.staging = staging();
     route.sq = At<uint8_t>(layout_.sq);
     route.dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send));
     route.depth = sizes_.depth;
@@ -221,9 +236,9 @@ void Endpoint::Reset() {
   attempted_ = true;  // whatever fails, there is no way on but another Reset()
   qp_.ToReset();
   ClearCompletions();
-  *At<mlx5::QpDbr>(layout_.qp_dbr) = {};
-  Cpu::Store(&control().tail, 0);
-  Cpu::Store(&control().error, 0);
+  memory_.Fill(layout_.qp_dbr, sizeof(mlx5::QpDbr), 0);
+  memory_.Store(layout_.control + offsetof(device::QueueControl, tail), 0);
+  memory_.Store(layout_.control + offsetof(device::QueueControl, error), 0);
   Cpu::Store(&host_words().error, 0);
   Cpu::Store(&host_words().doorbell, 0);
   peer_.reset();
@@ -241,18 +256,41 @@ void Endpoint::ClearCompletions() {
                   "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
                   "again");
     }
-  } else if (control().ring != nullptr) {
-    Cpu::Store(&control().ring->consumer, EndOfRing(control().ring->cq));
+  } else if (has_ring()) {
+    std::vector<std::byte> copy;
+    memory_.Store(layout_.ring + offsetof(device::CompletionRingControl, consumer),
+                  EndOfRing(Look(CompletionView(), copy)));
   } else {
-    std::memset(At<uint8_t>(layout_.cqes), kInvalidCqe, sizeof(mlx5::Cqe64));
+    memory_.Fill(layout_.cqes, sizeof(mlx5::Cqe64), kInvalidCqe);
   }
-  std::memset(control().cqe, kInvalidCqe, sizeof control().cqe);
+  memory_.Fill(layout_.control + offsetof(device::QueueControl, cqe), sizeof(mlx5::Cqe64), kInvalidCqe);
   if (receive_cq_) {
-    const device::ReceiveQueueView view = ReceiveView();
-    Cpu::Store(view.state, 0);
-    first_receive_cqe_ = EndOfRing(view.cq);
-    ForgetErrorAtEnd(At<mlx5::Cqe64>(layout_.receive_cqes), view.cq);
+    memory_.Store(layout_.receive_state, 0);
+    std::vector<std::byte> copy;
+    const device::CqView ring = Look(ReceiveView().cq, copy);
+    first_receive_cqe_ = EndOfRing(ring);
+    if (const auto newest = WithoutErrorAtEnd(ring)) {
+      memory_.Write(layout_.receive_cqes + newest->offset, &newest->op_own, sizeof newest->op_own);
+    }
   }
+}
+
+device::CqView Endpoint::Look(const device::CqView& ring, std::vector<std::byte>& copy) const {
+  const size_t offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
+  const std::byte* const cqes = memory_.Look(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
+  return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
+}
+
+/// The first error that no poster has taken from the ring yet.
+uint64_t Endpoint::WaitingError() const {
+  if (!has_ring()) return 0;
+  if (seat_) {
+    const device::CompletionRingControl& ring = seat_->ring().control();
+    return FirstError(ring.cq, static_cast<uint32_t>(Cpu::Load(&ring.consumer)), qpn());
+  }
+  const uint64_t consumer = memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
+  std::vector<std::byte> copy;
+  return FirstError(Look(CompletionView(), copy), static_cast<uint32_t>(consumer), qpn());
 }
 
 /// What tells most of a failure of the send queue: what a poster has seen, or else what no poster has looked
@@ -262,26 +300,33 @@ uint64_t Endpoint::SendError() const {
   const auto consider = [&word](uint64_t other) {
     if (device::ErrorRank(other) > device::ErrorRank(word)) word = other;
   };
-  const device::CompletionRingControl* const ring = control().ring;
-  const uint64_t waiting =
-      ring == nullptr ? 0 : FirstError(ring->cq, static_cast<uint32_t>(Cpu::Load(&ring->consumer)), qpn());
+  const uint64_t waiting = WaitingError();
   // Looked at last, it has what was taken from the ring meanwhile.
-  const arch::CqeTail cqe = Cpu::LoadCqeTail(View().cqe + mlx5::kCqeTailOffset);
+  const size_t newest = has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes;
+  std::vector<std::byte> copy;
+  const std::byte* const tail = memory_.Look(newest + mlx5::kCqeTailOffset, sizeof(arch::CqeTail), copy);
+  const arch::CqeTail cqe = Cpu::LoadCqeTail(reinterpret_cast<const uint8_t*>(tail));
   if (device::IsError(cqe)) consider(device::ErrorWord(cqe));
   consider(waiting);
   return word;
 }
 
+uint64_t Endpoint::ReceiveError() const {
+  if (!receive_cq_) return 0;
+  std::vector<std::byte> copy;
+  return ErrorAtEnd(Look(ReceiveView().cq, copy));
+}
+
 std::optional<QueueError> Endpoint::LastError() const {
   uint64_t word = SendError();
-  const uint64_t received = receive_cq_ ? ErrorAtEnd(ReceiveView().cq) : 0;
+  const uint64_t received = ReceiveError();
   const bool receiving = device::ErrorRank(received) > device::ErrorRank(word);
   if (receiving) word = received;
   if (word == 0) return std::nullopt;
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
-                    .cq_mode = control().ring != nullptr ? CqMode::kRing : CqMode::kCollapsed,
+                    .cq_mode = has_ring() ? CqMode::kRing : CqMode::kCollapsed,
                     .receiving = receiving,
                     .syndrome = status.syndrome,
                     .vendor_syndrome = status.vendor_syndrome,
@@ -291,17 +336,17 @@ std::optional<QueueError> Endpoint::LastError() const {
 
 device::QueueView Endpoint::View() const {
   const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
-  return {.sq = At<uint8_t>(staged ? layout_.staging : layout_.sq),
-          .doorbell = doorbell_.rung == DoorbellRung::kDevice ? uar_.doorbell() : &host_words().doorbell,
-          .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
-          .cqe = control().ring != nullptr ? control().cqe : At<uint8_t>(layout_.cqes),
-          .control = &control(),
-          .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
-          .depth = sizes_.depth,
-          .log_max_message = std::min(device_.capabilities().log_max_message, 30u),
-          .sink_lkey_be = mlx5::ToBe32(sink_.View().lkey).raw,
-          .flags = (control().ring != nullptr ? device::kRingCq : 0u) |
-                   (config_.dump_after_read ? device::kDumpAfterRead : 0u)};
+  return {
+      .sq = staged ? staging() : At<uint8_t>(layout_.sq),
+      .doorbell = doorbell_.rung == DoorbellRung::kDevice ? uar_.doorbell() : &host_words().doorbell,
+      .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
+      .cqe = At<uint8_t>(has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
+      .control = At<device::QueueControl>(layout_.control),
+      .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
+      .depth = sizes_.depth,
+      .log_max_message = std::min(device_.capabilities().log_max_message, 30u),
+      .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
+      .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u)};
 }
 
 device::ReceiveQueueView Endpoint::ReceiveView() const {
@@ -317,65 +362,26 @@ device::ReceiveQueueView Endpoint::ReceiveView() const {
           .state = At<uint64_t>(layout_.receive_state),
           .depth = sizes_.receive_depth,
           .stride = sizes_.receive_stride,
-          .regions = control().regions,
+          .regions = regions_,
           .first_cqe = first_receive_cqe_};
 }
 
 device::CqView Endpoint::CompletionView() const {
-  if (control().ring == nullptr) {
+  if (!has_ring()) {
     throw Error("view", "the completions of QP " + std::to_string(qpn()) + " as a ring", "they are collapsed",
                 "Create the endpoint with cq_mode = CqMode::kRing");
   }
-  return control().ring->cq;
+  if (seat_) return seat_->ring().control().cq;
+  return {.cqe = At<uint8_t>(layout_.cqes),
+          .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
+          .depth = sizes_.cq_depth};
 }
 
 void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
   host_words().regions.Allow(local, remote);
-  control().regions = &host_words().regions.table;
-}
-
-std::string Endpoint::Describe() const {
-  std::ostringstream text;
-  text << "endpoint: QP " << qpn() << " on " << device_.name() << " (firmware "
-       << device_.capabilities().firmware << "), port " << int{local_.port.number} << ", "
-       << ToString(local_.port.link_layer) << (config_.port == 0 ? " (the first active port)" : " (as asked)")
-       << "\n"
-       << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
-       << local_.gid.index << (config_.gid_index < 0 ? " (the best by type and reach)" : " (as asked)")
-       << "\n"
-       << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for), " << pages_.size()
-       << " bytes of host memory in all\n"
-       << "  completions: " << DescribeCompletions() << "\n"
-       << "  receive queue: ";
-  if (receive_cq_) {
-    text << sizes_.receive_depth << " receives of up to " << config_.receive_scatter << " buffers\n";
-  } else {
-    text << "none\n";
-  }
-  text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
-       << doorbell_.why << ")\n";
-  if (!peer_) {
-    text << "  path: " << (attempted_ ? "connecting or resetting failed" : "not connected") << "\n";
-    return text.str();
-  }
-  text << "  path: to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)
-       << " (the least of both ports' and the option)";
-  if (path_.link_layer == LinkLayer::kEthernet) {
-    text << ", MAC " << Mac(path_.peer_mac) << ", UDP source port " << path_.udp_source_port;
-  } else {
-    text << ", LID " << path_.peer_lid << (path_.grh ? " with GRH" : "");
-  }
-  text << ", traffic class " << int{path_.traffic_class} << ", service level " << int{path_.service_level}
-       << ", hop limit " << int{path_.hop_limit} << "\n";
-  return text.str();
-}
-
-std::string Endpoint::DescribeCompletions() const {
-  if (seat_) {
-    return "a ring of " + std::to_string(seat_->ring().depth()) + " CQEs that queues share, as user index " +
-           std::to_string(seat_->user_index());
-  }
-  return control().ring != nullptr ? "a ring as deep as the send queue" : "collapsed into one CQE";
+  regions_ = &host_words().regions.table;
+  memory_.Store(layout_.control + offsetof(device::QueueControl, regions),
+                reinterpret_cast<uint64_t>(regions_));
 }
 
 }  // namespace warpverbs::host

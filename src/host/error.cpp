@@ -44,10 +44,11 @@ const char* Remedy(mlx5::CommandStatus status) {
 
 }  // namespace
 
-Error::Error(std::string step, std::string object, const std::string& reason, const std::string& remedy)
+Error::Error(std::string step, std::string object, std::string reason, const std::string& remedy)
     : std::runtime_error("Cannot " + step + " " + object + ": " + reason + ". " + remedy + "."),
       step_(std::move(step)),
-      object_(std::move(object)) {}
+      object_(std::move(object)),
+      reason_(std::move(reason)) {}
 
 Error Error::FromErrno(std::string step, std::string object, int error_number, const std::string& remedy) {
   Error error(std::move(step), std::move(object), ErrnoInWords(error_number), remedy);

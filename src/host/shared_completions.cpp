@@ -77,6 +77,7 @@ SharedCompletions::SharedCompletions(const Device& device, const SharedCompletio
                              .cqes_offset = 0,
                              .dbr_offset = layout_.dbr}),
       depths_(config.max_queues) {
+  if (config.gpu != nullptr) mapping_.emplace(*config.gpu, pages_.bytes());
   auto* const dbr = reinterpret_cast<mlx5::CqDbr*>(pages_.data() + layout_.dbr);
   control().cq = {
       .cqe = reinterpret_cast<uint8_t*>(pages_.data()), .dbrec = &dbr->consumer_index.raw, .depth = depth_};

@@ -4,24 +4,44 @@
 #include <string>
 
 #include "locked_memory.hpp"
+#include "memory/gpu_access.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
 
-Umem::Umem(ibv_context* context, void* memory, size_t bytes) {
+namespace {
+
+using Handled = Handle<mlx5dv_devx_umem, mlx5dv_devx_umem_dereg>;
+
+/// @param address  of an export: the offset in it
+/// @param buffer   nullptr: plain memory
+Handled Register(ibv_context* context, void* address, size_t bytes, const DmaBuf* buffer) {
   mlx5dv_devx_umem_in in{};
-  in.addr = memory;
+  in.addr = address;
   in.size = bytes;
   in.access = IBV_ACCESS_LOCAL_WRITE;
   // Objects lie at offsets that need only be aligned to 1/64 of the page; larger pages would ask for more.
   in.pgsz_bitmap = 4096;
-  umem_.reset(mlx5dv_devx_umem_reg_ex(context, &in));
-  if (!umem_) {
+  if (buffer != nullptr) {
+    in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
+    in.dmabuf_fd = buffer->fd();
+  }
+  Handled umem(mlx5dv_devx_umem_reg_ex(context, &in));
+  if (!umem) {
     const int error = errno;
     throw Error::FromErrno("register",
                            std::to_string(bytes) + " bytes of queue memory on " + context->device->name,
                            error, PinningRemedy(error));
   }
+  return umem;
 }
+
+}  // namespace
+
+Umem::Umem(ibv_context* context, void* memory, size_t bytes)
+    : umem_(Register(context, memory, bytes, nullptr)) {}
+
+Umem::Umem(ibv_context* context, const DmaBuf& buffer)
+    : umem_(Register(context, nullptr, buffer.size(), &buffer)) {}
 
 }  // namespace warpverbs::host

@@ -6,7 +6,6 @@
 TEST(NoCuda, AskingForAGpuFailsWithASentence) {
   const Result result = RunShell(SOFTHCA " -- " SIMPLE_GPU_INTERCHANGE " --device cuda:0");
   EXPECT_EQ(result.exit_status, 1) << result.output;
-  EXPECT_THAT(result.output, testing::HasSubstr("the probe did not reach the register"));
-  EXPECT_THAT(result.output, testing::EndsWith("\nCannot use cuda:0: this program was built without CUDA. "
+  EXPECT_THAT(result.output, testing::EndsWith("Cannot use a GPU: this program was built without CUDA. "
                                                "Configure it with -DWARPVERBS_CUDA=ON.\n"));
 }

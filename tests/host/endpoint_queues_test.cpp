@@ -183,8 +183,6 @@ TEST_F(Queues, AllowedRegionsLieWhereKernelsFindThem) {
   EXPECT_EQ(table->regions[0].key_be, link.source.Local(0).lkey.raw);
   EXPECT_EQ(table->regions[1].key_be, link.target.Remote(0).rkey.raw);
   EXPECT_EQ(table->regions[1].rights, device::kWritable | device::kReadable | device::kAtomic);
-  const auto* const end = reinterpret_cast<const std::byte*>(table->regions + kMaxRegions);
-  EXPECT_LE(end, link.a.QueueMemory().data() + link.a.QueueMemory().size()) << "a GPU maps them too";
 }
 
 TEST_F(Queues, WaitsForAnotherQueuesCompletionsIfItWasMadeForIt) {

@@ -58,8 +58,7 @@ TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
                                   .cq_depth = cq_depth,
                                   .receive_depth = receive_depth,
                                   .receive_stride = 16,
-                                  .receive_cq_depth = receive_depth,
-                                  .staged = true});
+                                  .receive_cq_depth = receive_depth});
         EXPECT_EQ(layout.sq, layout.rq + size_t{16} * receive_depth) << "as the firmware expects it";
         EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
         EXPECT_GE(layout.receive_cqes, layout.cqes + size_t{64} * cq_depth);
@@ -70,17 +69,10 @@ TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
         EXPECT_GE(layout.qp_dbr, layout.receive_state + 8);
         EXPECT_GE(layout.cq_dbr, layout.qp_dbr + 8);
         EXPECT_GE(layout.receive_cq_dbr, layout.cq_dbr + 8);
-        EXPECT_GE(layout.host, layout.receive_cq_dbr + 8);
-        EXPECT_GE(layout.staging, layout.host + sizeof(HostWords));
-        EXPECT_GE(layout.bytes, layout.staging + size_t{64} * depth);
+        EXPECT_GE(layout.bytes, layout.receive_cq_dbr + 8);
       }
     }
   }
-}
-
-TEST(QueueLayout, HasNoStagingWhereNobodyNeedsIt) {
-  const QueueLayout layout({.depth = 64});
-  EXPECT_EQ(layout.bytes, layout.staging);
 }
 
 TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
@@ -90,10 +82,17 @@ TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
   EXPECT_EQ(layout.control % alignof(device::QueueControl), 0);
   EXPECT_EQ(layout.ring % alignof(device::CompletionRingControl), 0);
   EXPECT_EQ(layout.receive_state % 8, 0);
-  EXPECT_EQ(layout.host % 4096, 0);
   EXPECT_NE(layout.receive_cq_dbr / 128, layout.cq_dbr / 128);
   EXPECT_NE(layout.qp_dbr / 128, layout.cq_dbr / 128);
   EXPECT_NE(layout.qp_dbr / 128, layout.control / 128);
+}
+
+TEST(HostLayout, HasRoomForACopyOfTheQueueWhereAHostThreadPosts) {
+  const HostLayout plain(0), staged(64);
+  EXPECT_EQ(plain.bytes, plain.staging);
+  EXPECT_GE(staged.staging, sizeof(HostWords));
+  EXPECT_EQ(staged.staging % 4096, 0);
+  EXPECT_EQ(staged.bytes, staged.staging + 64 * 64);
 }
 
 }  // namespace

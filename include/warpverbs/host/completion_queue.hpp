@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/devx_object.hpp"
@@ -50,11 +52,17 @@ uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_
 /// looks.
 uint64_t ErrorAtEnd(const device::CqView& ring);
 
-/// Lets a ring no longer end in an error: its newest CQE becomes a completion, which has been taken.
+/// A byte to write to a CQE.
+struct CqePatch {
+  size_t offset;   ///< in bytes from the ring's first CQE
+  uint8_t op_own;  ///< the byte
+};
+
+/// What to write to let a ring no longer end in an error: its newest CQE becomes a completion, which has been
+/// taken. Empty: nothing has completed.
 ///
-/// @param cqes  the ring's
 /// @pre   nothing completes meanwhile
-void ForgetErrorAtEnd(mlx5::Cqe64* cqes, const device::CqView& ring);
+std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring);
 
 /// A completion queue of 64-byte CQEs that software polls; it raises no events.
 class CompletionQueue {

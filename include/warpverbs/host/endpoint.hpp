@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "warpverbs/arch/arch.hpp"
 #include "warpverbs/device/queue_view.hpp"
@@ -15,14 +16,16 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/host/queue_layout.hpp"
+#include "warpverbs/host/queue_memory.hpp"
 #include "warpverbs/host/queue_pair.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/host/uar.hpp"
-#include "warpverbs/host/umem.hpp"
 
 namespace warpverbs::host {
 
@@ -95,24 +98,26 @@ class Endpoint {
   /// The CQ of the send queue, which a WAIT names.
   uint32_t send_cqn() const { return seat_ ? seat_->ring().cqn() : cq_->cqn(); }
 
-  /// How far a poster's releases must reach: which arch to launch. Today always the system, since all queues
-  /// lie in host memory.
-  arch::Scope ReleaseScope() const { return arch::Scope::kSystem; }
+  /// Whether the queues lie in the memory of EndpointConfig::gpu.
+  bool on_gpu() const { return memory_.on_gpu(); }
 
-  /// All that the views point to but the doorbell register, in whole pages: what a GPU must map, and at the
-  /// same addresses, for the words in it point to each other. A ring of shared completions has its own.
-  std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
+  /// How far a poster's releases must reach: which arch to launch. For data in host memory it is the system,
+  /// whatever this says.
+  arch::Scope ReleaseScope() const { return on_gpu() ? arch::Scope::kGpu : arch::Scope::kSystem; }
 
   /// Says in lines of text what was chosen and why.
   std::string Describe() const;
 
  private:
+  /// An address for posters, wherever it lies.
   template <class T>
   T* At(size_t offset) const {
-    return reinterpret_cast<T*>(pages_.data() + offset);
+    return reinterpret_cast<T*>(memory_.data() + offset);
   }
-  device::QueueControl& control() const { return *At<device::QueueControl>(layout_.control); }
-  HostWords& host_words() const { return *At<HostWords>(layout_.host); }
+  HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_pages_.data()); }
+  uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_pages_.data() + host_layout_.staging); }
+  bool has_ring() const { return seat_ || config_.cq_mode == CqMode::kRing; }
+  bool dumps_after_read() const;
 
   // Parts of the construction.
   std::optional<SharedCompletions::Seat> TakeSeat();
@@ -122,24 +127,34 @@ class Endpoint {
   void FillControl();
   void ServeDoorbell();
 
+  /// A ring of this endpoint's own, for the host to look at; it may be a copy.
+  device::CqView Look(const device::CqView& ring, std::vector<std::byte>& copy) const;
   void ClearCompletions();
+  uint64_t WaitingError() const;
   uint64_t SendError() const;
+  uint64_t ReceiveError() const;
+
   std::string DescribeCompletions() const;
+  std::string DescribePosters() const;
+  std::string DescribePath() const;
 
   // Members are destroyed from the last to the first: the queue pair, its completion queues, the page
-  // registrations, the doorbell, the memory. The firmware insists on much of that order.
+  // registrations, the memory, the doorbell. The firmware insists on much of that order.
   const Device& device_;
   LocalAddress local_;
   EndpointConfig config_;  // with the depths rounded
   uint32_t asked_depth_;
   QueueSizes sizes_;
   QueueLayout layout_;
+  HostLayout host_layout_;
   uint32_t psn_;
-  HostPages pages_;
-  MemoryRegion sink_;
+  std::optional<Gpu> gpu_;
   Uar uar_;
   DoorbellChoice doorbell_;
-  Umem umem_;
+  HostPages host_pages_;
+  std::optional<GpuMapping> host_mapping_;
+  QueueMemory memory_;
+  const device::RegionTable* regions_ = nullptr;  // as QueueControl has it
   std::optional<SharedCompletions::Seat> seat_;
   std::optional<CompletionQueue> cq_;  // none with a seat
   std::optional<CompletionQueue> receive_cq_;

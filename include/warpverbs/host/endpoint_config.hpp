@@ -1,15 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "warpverbs/host/completion_queue.hpp"
 #include "warpverbs/host/doorbell_rung.hpp"
 #include "warpverbs/host/path.hpp"
+#include "warpverbs/host/queue_memory.hpp"
 #include "warpverbs/host/queue_pair.hpp"
 
 namespace warpverbs::host {
 
-class Device;
 class DoorbellThread;
 class SharedCompletions;
 
@@ -18,14 +19,15 @@ struct EndpointConfig {
   uint32_t depth = 128;  ///< of the send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
   CqMode cq_mode = CqMode::kCollapsed;
   SharedCompletions* completions =
-      nullptr;                   ///< complete on this ring, whatever cq_mode says; must outlive all
-  uint32_t receive_depth = 0;    ///< in receives; rounded up as depth is. 0: no receive queue
-  uint32_t receive_scatter = 1;  ///< buffers that one receive may have; rounded up to a power of two
-  bool dump_after_read = false;  ///< posters shall follow a read by a DUMP of its data: for memory of a GPU
-                                 ///< that a completion may overtake
-  bool wait_on_cq = false;       ///< WAIT may be posted
+      nullptr;                            ///< complete on this ring, whatever cq_mode says; must outlive all
+  uint32_t receive_depth = 0;             ///< in receives; rounded up as depth is. 0: no receive queue
+  uint32_t receive_scatter = 1;           ///< buffers that one receive may have; rounded up to a power of two
+  std::optional<bool> dump_after_read{};  ///< posters shall follow a read by a DUMP of its data. Empty: if a
+                                          ///< completion may overtake data on their way to the GPU
+  bool wait_on_cq = false;                ///< WAIT may be posted
+  const Gpu* gpu = nullptr;               ///< whose kernels post; nullptr: threads of the CPU post
+  Placement placement = Placement::kProbe;
   DoorbellRung doorbell = DoorbellRung::kProbe;
-  DoorbellProbe probe_doorbell{};  ///< whether the processor that posts can ring; empty: it can
   DoorbellThread* doorbell_thread =
       nullptr;              ///< rings where the host does; nullptr: one of its own. A thread
                             ///< is busy while doorbells come: let many endpoints share

@@ -15,7 +15,7 @@ class Error : public std::runtime_error {
   /// @param object  on what: "1024 bytes at 0x7f0012340000 on mlx5_0"
   /// @param reason  why it failed; no final full stop
   /// @param remedy  what the user can do, as a sentence without its full stop
-  Error(std::string step, std::string object, const std::string& reason, const std::string& remedy);
+  Error(std::string step, std::string object, std::string reason, const std::string& remedy);
 
   /// For a failed system or libibverbs call.
   ///
@@ -30,12 +30,14 @@ class Error : public std::runtime_error {
 
   const std::string& step() const { return step_; }
   const std::string& object() const { return object_; }
+  const std::string& reason() const { return reason_; }
   int error_number() const { return error_number_; }  ///< 0 where no system call failed
   uint32_t syndrome() const { return syndrome_; }     ///< the firmware's; 0 where it refused nothing
 
  private:
   std::string step_;
   std::string object_;
+  std::string reason_;
   int error_number_ = 0;
   uint32_t syndrome_ = 0;
 };

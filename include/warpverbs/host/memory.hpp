@@ -37,20 +37,46 @@ struct MemoryView {
   MemoryView Part(uint64_t offset, uint64_t part_bytes) const;
 };
 
+/// How a NIC reaches memory.
+enum class MemoryRung : uint8_t {
+  kHost,        ///< host memory, which the kernel pins
+  kDmaBuf,      ///< GPU memory, which its driver exports
+  kPeerMemory,  ///< GPU memory by its address: the kernel has nvidia_peermem
+};
+const char* ToString(MemoryRung rung);
+
+class DmaBuf;  // the library's own
+
 /// Memory that the NIC may reach. The memory stays the caller's and must outlive the region.
 class MemoryRegion {
  public:
-  /// Registers host memory.
+  /// Registers host memory, or memory of a GPU by the first way that works.
   ///
-  /// @errors  Error: names the limit on locked memory where that is the cause
+  /// @pre  memory of a GPU is one allocation's
+  /// @errors  Error: names the limit on locked memory where that is the cause; refuses managed memory; says
+  /// of
+  ///          each way to a GPU's memory why it failed
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
+
+  /// Registers memory that was exported.
+  ///
+  /// @param buffer  of at least this memory
+  /// @errors  Error
+  MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes, const Access& access);
 
   /// All of the region.
   MemoryView View() const;
 
+  MemoryRung rung() const { return rung_; }
+
  private:
+  void Register(const Device& device);
+
   Handle<ibv_mr, ibv_dereg_mr> region_;
+  void* memory_;
+  size_t bytes_;
   Access access_;
+  MemoryRung rung_ = MemoryRung::kHost;
 };
 
 /// Gives pages back to the kernel.

@@ -48,7 +48,6 @@ struct QueueSizes {
   uint32_t receive_depth = 0;
   uint32_t receive_stride = 0;    ///< in bytes
   uint32_t receive_cq_depth = 0;  ///< in CQEs
-  bool staged = false;            ///< posters write to a copy of the send queue
 };
 
 /// Where the parts of an endpoint lie in its queue memory, in bytes from the start.
@@ -64,9 +63,7 @@ struct QueueLayout {
         qp_dbr(AlignUp(receive_state + sizeof(uint64_t), kLine)),
         cq_dbr(qp_dbr + kLine),
         receive_cq_dbr(cq_dbr + kLine),
-        host(AlignUp(receive_cq_dbr + kLine, kPage)),
-        staging(AlignUp(host + sizeof(HostWords), kPage)),
-        bytes(staging + (sizes.staged ? AlignUp(size_t{64} * sizes.depth, kPage) : 0)) {}
+        bytes(receive_cq_dbr + kLine) {}
 
   size_t rq = 0;  ///< right before the send queue, as the firmware wants it
   size_t sq;
@@ -79,13 +76,20 @@ struct QueueLayout {
   size_t qp_dbr;  ///< records are polled by the NIC: each has a cache line of its own
   size_t cq_dbr;
   size_t receive_cq_dbr;
-  size_t host;  ///< HostWords
-  size_t staging;
   size_t bytes;
 
  private:
   static constexpr size_t kPage = 4096;
   static constexpr size_t kLine = 128;
+};
+
+/// Where the parts of an endpoint lie in the host memory that it always has: HostWords, then these.
+struct HostLayout {
+  /// @param staged_wqebbs  of the copy of the send queue that posters write to; 0: there is none
+  constexpr explicit HostLayout(uint32_t staged_wqebbs) : bytes(staging + size_t{64} * staged_wqebbs) {}
+
+  size_t staging = AlignUp(sizeof(HostWords), 4096);
+  size_t bytes;
 };
 
 }  // namespace warpverbs::host

@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/completion_queue.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/uar.hpp"
 #include "warpverbs/host/umem.hpp"
@@ -16,8 +17,9 @@
 namespace warpverbs::host {
 
 struct SharedCompletionsConfig {
-  uint32_t depth = 1024;    ///< in CQEs; rounded up to a power of two. The queues' depths must fit into it
-  uint32_t max_queues = 8;  ///< endpoints at a time
+  uint32_t depth = 1024;     ///< in CQEs; rounded up to a power of two. The queues' depths must fit into it
+  uint32_t max_queues = 8;   ///< endpoints at a time
+  const Gpu* gpu = nullptr;  ///< any whose kernels post; nullptr: threads of the CPU post
 };
 
 /// Waits until every completion that is on a ring now is delivered to its queue.
@@ -28,8 +30,9 @@ bool Settle(device::CompletionRingControl& ring);
 
 /// One ring of completions for the send queues of several endpoints: see EndpointConfig::completions.
 ///
-/// Posters of any of the queues drain it for all of them. Must outlive the endpoints, and no kernel that uses
-/// them may outlive it. Thread-safe.
+/// It lies in host memory, mapped for all GPUs, and so do the queues of its endpoints: the host drains it
+/// too, when an endpoint is reset or goes. Posters of any of the queues drain it for all of them. Must
+/// outlive the endpoints, and no kernel that uses them may outlive it. Thread-safe.
 ///
 /// @pre  no GPU uses any queue of the ring while an endpoint of it is reset or destroyed: host and GPU would
 ///       both drain it, and where the GPU is on PCIe the lock does not hold between them
@@ -54,9 +57,6 @@ class SharedCompletions {
   ///
   /// @pre  no kernel uses any queue of the ring
   void Recover();
-
-  /// All of it, in whole pages: what a GPU must map beside the endpoints' own queue memory.
-  std::span<std::byte> QueueMemory() const { return pages_.bytes(); }
 
   /// One queue's place in the ring, while this lives.
   class Seat {
@@ -99,6 +99,7 @@ class SharedCompletions {
   uint32_t depth_;
   Layout layout_;
   HostPages pages_;
+  std::optional<GpuMapping> mapping_;
   Uar uar_;
   Umem umem_;
   CompletionQueue cq_;

@@ -9,12 +9,18 @@
 
 namespace warpverbs::host {
 
+class DmaBuf;  // the library's own
+
 /// User memory that firmware objects may lie in: rings and doorbell records, by offset.
 class Umem {
  public:
   /// @param memory  page-aligned, in whole pages; must outlive this
   /// @errors  Error: names the limit on locked memory where that is the cause
   Umem(ibv_context* context, void* memory, size_t bytes);
+
+  /// @param buffer  of whole pages: all of it
+  /// @errors  Error
+  Umem(ibv_context* context, const DmaBuf& buffer);
 
   uint32_t id() const { return umem_->umem_id; }
 

@@ -3,9 +3,11 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "gpu_access.hpp"
 #include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -43,7 +45,34 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
 }
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
-    : region_(ibv_reg_mr(device.pd(), memory, bytes, VerbsAccess(access))), access_(access) {
+    : memory_(memory), bytes_(bytes), access_(access) {
+  const std::optional<GpuPointer> on_gpu = FindOnGpu(memory);
+  if (!on_gpu) {
+    Register(device);
+  } else if (on_gpu->managed) {
+    throw Error("register", Range(memory, bytes) + " on " + device.name(),
+                "it is managed memory, which moves between host and GPU while the NIC works on it",
+                "Allocate it with cudaMalloc() or cudaMallocHost()");
+  } else {
+    const Gpu gpu(on_gpu->ordinal);
+    const GpuLadder ladder{.by_dma_buf =
+                               [&](const DmaBuf& buffer) {
+                                 *this = {device, buffer, memory, bytes, access};
+                               },
+                           .by_address = [&] { Register(device); }};
+    rung_ = Climb(ladder, gpu, memory, bytes,
+                  Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
+  }
+}
+
+MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
+                           const Access& access)
+    : region_(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
+                                reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access))),
+      memory_(memory),
+      bytes_(bytes),
+      access_(access),
+      rung_(MemoryRung::kDmaBuf) {
   if (!region_) {
     const int error = errno;
     throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
@@ -51,8 +80,30 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
   }
 }
 
+/// Registers what has a plain address.
+void MemoryRegion::Register(const Device& device) {
+  region_.reset(ibv_reg_mr(device.pd(), memory_, bytes_, VerbsAccess(access_)));
+  if (!region_) {
+    const int error = errno;
+    throw Error::FromErrno("register", Range(memory_, bytes_) + " on " + device.name(), error,
+                           PinningRemedy(error));
+  }
+}
+
 MemoryView MemoryRegion::View() const {
-  return {reinterpret_cast<uint64_t>(region_->addr), region_->length, region_->lkey, region_->rkey, access_};
+  return {reinterpret_cast<uint64_t>(memory_), bytes_, region_->lkey, region_->rkey, access_};
+}
+
+const char* ToString(MemoryRung rung) {
+  switch (rung) {
+    case MemoryRung::kHost:
+      return "host memory";
+    case MemoryRung::kDmaBuf:
+      return "GPU memory by dma-buf";
+    case MemoryRung::kPeerMemory:
+      return "GPU memory by peer memory";
+  }
+  return "unknown";
 }
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }

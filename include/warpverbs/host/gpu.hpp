@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace warpverbs::host {
+
+class CudaContext;  // the library's own
+
+/// Who sees what a NIC writes to a GPU's memory in the order in which it was written, while kernels run.
+enum class WritesOrdering : uint8_t {
+  kNone,        ///< nobody: a read that has completed may be followed by a DUMP of its data
+  kOwner,       ///< kernels of that GPU
+  kAllDevices,  ///< kernels of any GPU
+};
+
+/// What a GPU offers to NICs.
+struct GpuAttributes {
+  bool dma_buf = false;         ///< its driver exports its memory as dma-bufs
+  bool gpu_direct = false;      ///< a NIC may reach its memory
+  bool gpu_direct_vmm = false;  ///< also that of cuMemCreate()
+  bool host_flush = false;      ///< the host can wait until what a NIC wrote is visible
+  WritesOrdering writes_ordering = WritesOrdering::kNone;
+};
+
+/// An NVIDIA GPU, by its primary context, which the CUDA runtime uses too.
+///
+/// The driver, libcuda.so.1, is loaded by the first call and not before. Whatever is done on a GPU leaves the
+/// caller's current context as it was and waits for no kernel, except that allocating and freeing memory may.
+/// Copies of a Gpu are the same GPU; what is made with one keeps what it needs of it. Thread-safe.
+class Gpu {
+ public:
+  /// How many there are; 0 also without a driver.
+  static int Count();
+
+  /// @param ordinal  as the CUDA runtime counts: from 0, in the order of CUDA_VISIBLE_DEVICES
+  /// @errors  Error: there is no driver, it is too old or broken, or there is no such GPU
+  explicit Gpu(int ordinal = 0);
+
+  int ordinal() const;
+  std::string name() const;                ///< "cuda:0"
+  const std::string& model() const;        ///< "NVIDIA H200"
+  const std::string& pci_address() const;  ///< "0000:41:00.0"
+  const GpuAttributes& attributes() const;
+
+  const std::shared_ptr<const CudaContext>& context() const { return context_; }
+
+ private:
+  std::shared_ptr<const CudaContext> context_;
+};
+
+const char* ToString(WritesOrdering ordering);
+
+}  // namespace warpverbs::host

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/umem.hpp"
+
+namespace warpverbs::host {
+
+/// Where the queues lie.
+enum class Placement : uint8_t {
+  kProbe,  ///< in the memory of the GPU that posts, if the NIC reaches them there; else in the host's
+  kHost,   ///< in host memory, mapped for the GPU that posts
+  kGpu,    ///< in the memory of the GPU that posts, or not at all
+};
+
+struct QueueMemoryConfig {
+  size_t bytes = 0;
+  size_t sink = 0;           ///< the offset of 8 bytes that work requests may name
+  const Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
+  Placement placement = Placement::kProbe;
+  const char* host_only = nullptr;  ///< why it must be host memory; nullptr: it need not
+};
+
+/// The memory that a NIC and its posters share: queues, completions, doorbell records and control words.
+///
+/// The host reaches it by these calls, wherever it lies. Whole pages, zeroed.
+class QueueMemory {
+ public:
+  /// Takes the first that works: GPU memory by dma-buf, GPU memory by its address, host memory.
+  ///
+  /// @errors  Error: says of each way that was to be tried why it failed
+  QueueMemory(const Device& device, const QueueMemoryConfig& config);
+
+  std::byte* data() const { return gpu_memory_ ? gpu_memory_->data() : pages_->data(); }
+  size_t size() const { return gpu_memory_ ? gpu_memory_->size() : pages_->size(); }
+  bool on_gpu() const { return gpu_memory_.has_value(); }
+  uint32_t umem_id() const { return umem_->id(); }
+  uint32_t sink_lkey() const { return sink_->View().lkey; }
+
+  /// Says in words where it lies, how the NIC reaches it, and why.
+  std::string Describe() const;
+
+  // Offsets are in bytes from the start.
+  void Write(size_t offset, const void* from, size_t bytes);
+  void Fill(size_t offset, size_t bytes, int value);
+  void Store(size_t offset, uint64_t value);  ///< whole; at a multiple of 8
+  uint64_t Load(size_t offset) const;         ///< whole; at a multiple of 8
+
+  /// The bytes for the host to look at: themselves if it can, else as they are now.
+  ///
+  /// @param copy  where they are put if they must be; must outlive the result
+  const std::byte* Look(size_t offset, size_t bytes, std::vector<std::byte>& copy) const;
+
+ private:
+  void PlaceOnGpu(const Device& device, const QueueMemoryConfig& config);
+  void PlaceOnHost(const Device& device, const QueueMemoryConfig& config);
+
+  std::optional<GpuMemory> gpu_memory_;  // or
+  std::optional<HostPages> pages_;
+  std::optional<GpuMapping> mapping_;
+  MemoryRung rung_ = MemoryRung::kHost;
+  std::string why_;
+  std::optional<MemoryRegion> sink_;
+  std::optional<Umem> umem_;
+};
+
+}  // namespace warpverbs::host

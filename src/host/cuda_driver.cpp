@@ -1,0 +1,86 @@
+#include "cuda_driver.hpp"
+
+#include <dlfcn.h>
+
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+constexpr char kLibrary[] = "libcuda.so.1";
+constexpr char kInstall[] =
+    "Install the NVIDIA driver, 535 or later, and in a container pass the GPU on to it";
+
+template <class Function>
+void Find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr) throw Error("use", kLibrary, std::string("it has no ") + name, kInstall);
+}
+
+CudaDriver LoadFunctions() {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error("load", kLibrary, dlerror(), kInstall);
+  CudaDriver driver{};
+  Find(library, "cuInit", driver.Init);
+  Find(library, "cuGetErrorName", driver.GetErrorName);
+  Find(library, "cuGetErrorString", driver.GetErrorString);
+  Find(library, "cuDeviceGetCount", driver.DeviceGetCount);
+  Find(library, "cuDeviceGet", driver.DeviceGet);
+  Find(library, "cuDeviceGetName", driver.DeviceGetName);
+  Find(library, "cuDeviceGetPCIBusId", driver.DeviceGetPCIBusId);
+  Find(library, "cuDeviceGetAttribute", driver.DeviceGetAttribute);
+  Find(library, "cuDevicePrimaryCtxRetain", driver.DevicePrimaryCtxRetain);
+  Find(library, "cuDevicePrimaryCtxRelease_v2", driver.DevicePrimaryCtxRelease);
+  Find(library, "cuCtxPushCurrent_v2", driver.CtxPushCurrent);
+  Find(library, "cuCtxPopCurrent_v2", driver.CtxPopCurrent);
+  Find(library, "cuStreamCreate", driver.StreamCreate);
+  Find(library, "cuStreamDestroy_v2", driver.StreamDestroy);
+  Find(library, "cuStreamSynchronize", driver.StreamSynchronize);
+  Find(library, "cuMemAlloc_v2", driver.MemAlloc);
+  Find(library, "cuMemFree_v2", driver.MemFree);
+  Find(library, "cuMemcpyHtoDAsync_v2", driver.MemcpyHtoDAsync);
+  Find(library, "cuMemcpyDtoHAsync_v2", driver.MemcpyDtoHAsync);
+  Find(library, "cuMemsetD8Async", driver.MemsetD8Async);
+  Find(library, "cuMemHostRegister_v2", driver.MemHostRegister);
+  Find(library, "cuMemHostUnregister", driver.MemHostUnregister);
+  Find(library, "cuMemHostGetDevicePointer_v2", driver.MemHostGetDevicePointer);
+  Find(library, "cuPointerGetAttributes", driver.PointerGetAttributes);
+  Find(library, "cuPointerSetAttribute", driver.PointerSetAttribute);
+  Find(library, "cuMemGetHandleForAddressRange", driver.MemGetHandleForAddressRange);
+  return driver;
+}
+
+}  // namespace
+
+const CudaDriver& CudaDriver::Load() {
+  static const CudaDriver driver = LoadFunctions();  // where it throws, the next call tries again
+  driver.Check(driver.Init(0), "start", kLibrary,
+               "Check that nvidia-smi lists a GPU and that this user may open /dev/nvidia*");
+  return driver;
+}
+
+const CudaDriver* CudaDriver::FindLoaded() {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  dlclose(library);  // whoever loaded it keeps it
+  constexpr int kSuccess = 0;
+  int count = 0;
+  auto* const get_count = reinterpret_cast<decltype(DeviceGetCount)>(dlsym(library, "cuDeviceGetCount"));
+  if (get_count == nullptr || get_count(&count) != kSuccess) return nullptr;
+  return &Load();
+}
+
+std::string CudaDriver::Words(int result) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  GetErrorName(result, &name);
+  GetErrorString(result, &text);
+  if (name == nullptr || text == nullptr) return "CUDA error " + std::to_string(result);
+  return std::string(text) + " (" + name + ")";
+}
+
+void CudaDriver::Check(int result, const char* step, const std::string& object, const char* remedy) const {
+  if (result != 0) throw Error(step, object, Words(result), remedy);
+}
+
+}  // namespace warpverbs::host

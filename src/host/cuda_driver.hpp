@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+// The driver's own names of what it hands out.
+struct CUctx_st;
+struct CUstream_st;
+
+namespace warpverbs::host {
+
+using CudaAddress = uint64_t;
+
+/// The functions of libcuda.so.1 that this library calls; it is built without CUDA and linked with none of
+/// it.
+///
+/// @source  CUDA driver API 12.2 to 13.0, cuda.h
+struct CudaDriver {
+  // Names without "cu" and version. The result of each is a CUresult, 0 for success.
+  int (*Init)(unsigned flags);
+  int (*GetErrorName)(int result, const char** name);
+  int (*GetErrorString)(int result, const char** text);
+  int (*DeviceGetCount)(int* count);
+  int (*DeviceGet)(int* device, int ordinal);
+  int (*DeviceGetName)(char* name, int bytes, int device);
+  int (*DeviceGetPCIBusId)(char* text, int bytes, int device);
+  int (*DeviceGetAttribute)(int* value, int attribute, int device);
+  int (*DevicePrimaryCtxRetain)(CUctx_st** context, int device);
+  int (*DevicePrimaryCtxRelease)(int device);
+  int (*CtxPushCurrent)(CUctx_st* context);
+  int (*CtxPopCurrent)(CUctx_st** context);
+  int (*StreamCreate)(CUstream_st** stream, unsigned flags);
+  int (*StreamDestroy)(CUstream_st* stream);
+  int (*StreamSynchronize)(CUstream_st* stream);
+  int (*MemAlloc)(CudaAddress* address, size_t bytes);
+  int (*MemFree)(CudaAddress address);
+  int (*MemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyDtoHAsync)(void* to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemsetD8Async)(CudaAddress at, unsigned char value, size_t bytes, CUstream_st* stream);
+  int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
+  int (*MemHostUnregister)(void* memory);
+  int (*MemHostGetDevicePointer)(CudaAddress* address, void* memory, unsigned flags);
+  int (*PointerGetAttributes)(unsigned count, const int* attributes, void** values, CudaAddress address);
+  int (*PointerSetAttribute)(const void* value, int attribute, CudaAddress address);
+  int (*MemGetHandleForAddressRange)(void* handle, CudaAddress start, size_t bytes, int type,
+                                     unsigned long long flags);
+
+  /// Loads the driver for good; the first call counts.
+  ///
+  /// @errors  Error: there is none, it lacks a function, or it does not start
+  static const CudaDriver& Load();
+
+  /// The driver if the program has loaded and started it; else nullptr. Loads nothing.
+  static const CudaDriver* FindLoaded();
+
+  /// Throws Error unless the result is success.
+  void Check(int result, const char* step, const std::string& object, const char* remedy) const;
+
+  std::string Words(int result) const;  ///< "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
+};
+
+inline CudaAddress ToCuda(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
+
+}  // namespace warpverbs::host

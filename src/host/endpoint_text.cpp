@@ -1,0 +1,76 @@
+#include <cstdio>
+#include <sstream>
+
+#include "warpverbs/host/endpoint.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+std::string Mac(const std::array<uint8_t, 6>& mac) {
+  char text[18];
+  std::snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+                mac[5]);
+  return text;
+}
+
+}  // namespace
+
+std::string Endpoint::Describe() const {
+  std::ostringstream text;
+  text << "endpoint: QP " << qpn() << " on " << device_.name() << " (firmware "
+       << device_.capabilities().firmware << "), port " << int{local_.port.number} << ", "
+       << ToString(local_.port.link_layer) << (config_.port == 0 ? " (the first active port)" : " (as asked)")
+       << "\n"
+       << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
+       << local_.gid.index << (config_.gid_index < 0 ? " (the best by type and reach)" : " (as asked)")
+       << "\n"
+       << "  posters: " << DescribePosters() << "\n"
+       << "  queue memory: " << memory_.Describe() << "\n"
+       << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for)\n"
+       << "  completions: " << DescribeCompletions() << "\n"
+       << "  receive queue: ";
+  if (receive_cq_) {
+    text << sizes_.receive_depth << " receives of up to " << config_.receive_scatter << " buffers\n";
+  } else {
+    text << "none\n";
+  }
+  text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
+       << doorbell_.why << ")\n";
+  text << "  path: " << DescribePath() << "\n";
+  return text.str();
+}
+
+std::string Endpoint::DescribeCompletions() const {
+  if (seat_) {
+    return "a ring of " + std::to_string(seat_->ring().depth()) + " CQEs that queues share, as user index " +
+           std::to_string(seat_->user_index());
+  }
+  return has_ring() ? "a ring as deep as the send queue" : "collapsed into one CQE";
+}
+
+std::string Endpoint::DescribePosters() const {
+  const std::string dump =
+      std::string(dumps_after_read() ? "a DUMP follows each read" : "no DUMP follows a read") +
+      (config_.dump_after_read ? " (as asked)" : "");
+  if (!gpu_) return "threads of the CPU; " + dump;
+  return "kernels of " + gpu_->name() + ", " + gpu_->model() + " at " + gpu_->pci_address() +
+         "; what a NIC writes to its memory is in order " + ToString(gpu_->attributes().writes_ordering) +
+         ", so " + dump;
+}
+
+std::string Endpoint::DescribePath() const {
+  if (!peer_) return attempted_ ? "connecting or resetting failed" : "not connected";
+  std::ostringstream text;
+  text << "to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)
+       << " (the least of both ports' and the option)";
+  if (path_.link_layer == LinkLayer::kEthernet) {
+    text << ", MAC " << Mac(path_.peer_mac) << ", UDP source port " << path_.udp_source_port;
+  } else {
+    text << ", LID " << path_.peer_lid << (path_.grh ? " with GRH" : "");
+  }
+  text << ", traffic class " << int{path_.traffic_class} << ", service level " << int{path_.service_level}
+       << ", hop limit " << int{path_.hop_limit};
+  return text.str();
+}
+
+}  // namespace warpverbs::host

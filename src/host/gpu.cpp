@@ -1,0 +1,132 @@
+#include "warpverbs/host/gpu.hpp"
+
+#include "cuda_context.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+// CUdevice_attribute and the values of two of them.
+enum Attribute : int {
+  kGpuDirectVmm = 110,
+  kGpuDirect = 116,
+  kFlushOptions = 117,
+  kWritesOrdering = 118,
+  kDmaBuf = 124,
+};
+constexpr int kFlushByHost = 1;
+constexpr int kOrderedForOwner = 100, kOrderedForAll = 200;
+
+constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
+
+WritesOrdering OrderingOf(int value) {
+  if (value >= kOrderedForAll) return WritesOrdering::kAllDevices;
+  return value >= kOrderedForOwner ? WritesOrdering::kOwner : WritesOrdering::kNone;
+}
+
+}  // namespace
+
+CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(ordinal) {
+  const int count = Gpu::Count();
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error("use", name(), "this process sees " + std::to_string(count) + " GPU(s)",
+                count == 0 ? "Check CUDA_VISIBLE_DEVICES and nvidia-smi"
+                           : "Count from 0, and look at CUDA_VISIBLE_DEVICES");
+  }
+  driver_.Check(driver_.DeviceGet(&device_, ordinal), "use", name(), kLookAtSmi);
+  char text[256] = {};
+  driver_.Check(driver_.DeviceGetName(text, sizeof text, device_), "name", name(), kLookAtSmi);
+  model_ = text;
+  driver_.Check(driver_.DeviceGetPCIBusId(text, sizeof text, device_), "locate", name(), kLookAtSmi);
+  pci_address_ = text;
+  attributes_ = ReadAttributes();
+  driver_.Check(driver_.DevicePrimaryCtxRetain(&context_, device_), "open", name(),
+                "Check that the GPU has memory left and is not in exclusive use (nvidia-smi)");
+  try {
+    const Current current(*this);
+    constexpr unsigned kNonBlocking = 1;
+    driver_.Check(driver_.StreamCreate(&stream_, kNonBlocking), "make a stream on", name(), kLookAtSmi);
+  } catch (const Error&) {
+    driver_.DevicePrimaryCtxRelease(device_);
+    throw;
+  }
+}
+
+CudaContext::~CudaContext() {
+  Quietly([this](const CudaDriver& driver) { driver.StreamDestroy(stream_); });
+  driver_.DevicePrimaryCtxRelease(device_);
+}
+
+int CudaContext::Attribute(int attribute) const {
+  int value = 0;
+  // An older driver does not know the newer ones, and then cannot do it either.
+  return driver_.DeviceGetAttribute(&value, attribute, device_) == 0 ? value : 0;
+}
+
+GpuAttributes CudaContext::ReadAttributes() const {
+  return {.dma_buf = Attribute(kDmaBuf) != 0,
+          .gpu_direct = Attribute(kGpuDirect) != 0,
+          .gpu_direct_vmm = Attribute(kGpuDirectVmm) != 0,
+          .host_flush = (Attribute(kFlushOptions) & kFlushByHost) != 0,
+          .writes_ordering = OrderingOf(Attribute(kWritesOrdering))};
+}
+
+CudaContext::Current::Current(const CudaContext& context) : driver_(context.driver_) {
+  driver_.Check(driver_.CtxPushCurrent(context.context_), "enter the context of", context.name(), kLookAtSmi);
+}
+
+void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
+  constexpr unsigned kPortable = 1, kDeviceMap = 2;
+  const std::string object = std::to_string(memory.size()) + " bytes of host memory for " + name();
+  const Current current(*this);
+  driver_.Check(
+      driver_.MemHostRegister(memory.data(), memory.size(), kPortable | kDeviceMap | flags), "map", object,
+      "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
+  CudaAddress seen = 0;
+  const int result = driver_.MemHostGetDevicePointer(&seen, memory.data(), 0);
+  if (result == 0 && seen == ToCuda(memory.data())) return;
+  driver_.MemHostUnregister(memory.data());
+  throw Error("map", object, result == 0 ? "the GPU sees it at another address" : driver_.Words(result),
+              "Use a GPU, a driver and a system with unified addressing");
+}
+
+void CudaContext::Unmap(std::byte* memory) const {
+  Quietly([memory](const CudaDriver& driver) { driver.MemHostUnregister(memory); });
+}
+
+void CudaContext::FailRun(int result, const char* step, size_t bytes) const {
+  throw Error(step, std::to_string(bytes) + " bytes of memory of " + name(), driver_.Words(result),
+              "Look for an earlier fault of a kernel: it ends the whole context");
+}
+
+int Gpu::Count() {
+  try {
+    const CudaDriver& driver = CudaDriver::Load();
+    int count = 0;
+    return driver.DeviceGetCount(&count) == 0 ? count : 0;
+  } catch (const Error&) {  // no driver, no GPU
+    return 0;
+  }
+}
+
+Gpu::Gpu(int ordinal) : context_(std::make_shared<CudaContext>(ordinal)) {}
+
+int Gpu::ordinal() const { return context_->ordinal(); }
+std::string Gpu::name() const { return context_->name(); }
+const std::string& Gpu::model() const { return context_->model(); }
+const std::string& Gpu::pci_address() const { return context_->pci_address(); }
+const GpuAttributes& Gpu::attributes() const { return context_->attributes(); }
+
+const char* ToString(WritesOrdering ordering) {
+  switch (ordering) {
+    case WritesOrdering::kNone:
+      return "for nobody";
+    case WritesOrdering::kOwner:
+      return "for its own kernels";
+    case WritesOrdering::kAllDevices:
+      return "for kernels of all GPUs";
+  }
+  return "unknown";
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,76 @@
+#include <stdexcept>
+
+#include "../cuda_context.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+size_t WholePages(size_t bytes) {
+  constexpr size_t kPage = GpuMemory::kPageBytes;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+/// An address within memory on the GPU.
+CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
+  if (offset > memory.size() || bytes > memory.size() - offset) {
+    throw std::out_of_range("GPU memory: " + std::to_string(bytes) + " bytes at offset " +
+                            std::to_string(offset) + " do not lie within " + std::to_string(memory.size()) +
+                            " bytes");
+  }
+  return ToCuda(memory.data() + offset);
+}
+
+}  // namespace
+
+GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
+    : gpu_(gpu), size_(WholePages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
+  const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
+  if (bytes == 0) throw Error("allocate", object, "there is no empty page", "Ask for 1 byte or more");
+  const CudaContext& context = *gpu.context();
+  CudaAddress address = 0;
+  {
+    const CudaContext::Current current(context);
+    // The driver aligns to no page; what it gives is cut to whole ones, as NICs and exports want them.
+    context.driver().Check(context.driver().MemAlloc(&address, size_ + kPageBytes), "allocate", object,
+                           "Free some of the GPU's memory (nvidia-smi shows who holds it)");
+  }
+  allocation_.reset(reinterpret_cast<std::byte*>(address));
+  data_ = reinterpret_cast<std::byte*>(WholePages(address));
+  Fill(0, size_, std::byte{0});
+}
+
+void GpuMemory::CopyIn(size_t offset, std::span<const std::byte> from) const {
+  const CudaAddress at = Place(*this, offset, from.size());
+  gpu_.context()->Run("write", from.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemcpyHtoDAsync(at, from.data(), from.size(), stream);
+  });
+}
+
+void GpuMemory::CopyOut(size_t offset, std::span<std::byte> to) const {
+  const CudaAddress at = Place(*this, offset, to.size());
+  gpu_.context()->Run("read", to.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemcpyDtoHAsync(to.data(), at, to.size(), stream);
+  });
+}
+
+void GpuMemory::Fill(size_t offset, size_t bytes, std::byte value) const {
+  const CudaAddress at = Place(*this, offset, bytes);
+  gpu_.context()->Run("fill", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemsetD8Async(at, std::to_integer<unsigned char>(value), bytes, stream);
+  });
+}
+
+void GpuMemory::Free::operator()(std::byte* memory) const {
+  context->Quietly([memory](const CudaDriver& driver) { driver.MemFree(ToCuda(memory)); });
+}
+
+GpuMapping::GpuMapping(const Gpu& gpu, std::span<std::byte> memory) : memory_(nullptr, {gpu.context()}) {
+  gpu.context()->Map(memory);
+  memory_.reset(memory.data());
+}
+
+void GpuMapping::Unregister::operator()(std::byte* memory) const { context->Unmap(memory); }
+
+}  // namespace warpverbs::host

@@ -1,0 +1,80 @@
+#include "gpu_access.hpp"
+
+#include <unistd.h>
+
+#include "../cuda_context.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+// CUpointer_attribute.
+enum PointerAttribute : int { kMemoryType = 2, kSyncMemops = 6, kIsManaged = 8, kDeviceOrdinal = 9 };
+
+constexpr char kRemedy[] =
+    "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
+    "later, which "
+    "export dma-bufs";
+
+/// Makes the GPU finish synchronous copies before they return, or the NIC might read what was there before.
+///
+/// @source  GPUDirect RDMA 13.0, "Synchronization and Memory Ordering"
+void SetSyncMemops(const CudaContext& context, const void* memory) {
+  const unsigned on = 1;
+  const CudaContext::Current current(context);
+  context.driver().Check(context.driver().PointerSetAttribute(&on, kSyncMemops, ToCuda(memory)),
+                         "make copies synchronous in memory of", context.name(), kRemedy);
+}
+
+}  // namespace
+
+DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
+  constexpr int kDmaBufFd = 1;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t address = ToCuda(memory);
+  start_ = address / page * page;
+  size_ = (address + bytes + page - 1) / page * page - start_;
+  const CudaContext& context = *gpu.context();
+  const CudaContext::Current current(context);
+  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kDmaBufFd, 0),
+                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(), kRemedy);
+}
+
+DmaBuf::~DmaBuf() { close(fd_); }
+
+uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - start_; }
+
+std::optional<GpuPointer> FindOnGpu(const void* memory) {
+  const CudaDriver* const driver = CudaDriver::FindLoaded();
+  if (driver == nullptr) return std::nullopt;
+  constexpr unsigned kDevice = 2;
+  unsigned type = 0;
+  bool managed = false;
+  GpuPointer found;
+  const int attributes[] = {kMemoryType, kIsManaged, kDeviceOrdinal};
+  void* const values[] = {&type, &managed, &found.ordinal};
+  const int result = driver->PointerGetAttributes(3, attributes, const_cast<void**>(values), ToCuda(memory));
+  found.managed = managed;
+  if (result != 0 || (type != kDevice && !managed)) return std::nullopt;
+  return found;
+}
+
+MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
+                 const std::string& object) {
+  std::string reasons;
+  try {
+    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes));
+    return MemoryRung::kDmaBuf;
+  } catch (const Error& error) {
+    reasons = "by dma-buf: " + error.reason();
+  }
+  try {
+    SetSyncMemops(*gpu.context(), memory);
+    ladder.by_address();
+    return MemoryRung::kPeerMemory;
+  } catch (const Error& error) {
+    throw Error("register", object, reasons + "; by peer memory: " + error.reason(), kRemedy);
+  }
+}
+
+}  // namespace warpverbs::host
