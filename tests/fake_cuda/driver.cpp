@@ -59,6 +59,8 @@ std::byte* ReachRange(const char* function, Address address, size_t bytes) {
   return driver.MemoryOf(range->gpu).Reach(address);
 }
 
+bool IsGone(Address address) { return Get().gone_is_error != 0 && TheDriver().Find(address) == nullptr; }
+
 void Configure(const std::string& settings) {
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
@@ -222,30 +224,6 @@ int cuCtxPopCurrent_v2(CUctx_st** context) {
 
 int cuCtxGetCurrent(CUctx_st** context) {
   *context = context_stack.empty() ? nullptr : context_stack.back();
-  return kSuccess;
-}
-
-int cuStreamCreate(CUstream_st** stream, unsigned flags) {
-  if (const int failure = Failure(__func__)) return failure;
-  constexpr unsigned kNonBlocking = 1;
-  if (flags != kNonBlocking) Abort(__func__, "the stream would wait for the legacy stream");
-  *stream = new CUstream_st{Current(__func__)};
-  const std::lock_guard lock(TheDriver().mutex);
-  ++TheDriver().streams;
-  return kSuccess;
-}
-
-int cuStreamDestroy_v2(CUstream_st* stream) {
-  CheckStream(__func__, stream);
-  delete stream;
-  const std::lock_guard lock(TheDriver().mutex);
-  --TheDriver().streams;
-  return kSuccess;
-}
-
-int cuStreamSynchronize(CUstream_st* stream) {
-  if (const int failure = Failure(__func__)) return failure;
-  CheckStream(__func__, stream);
   return kSuccess;
 }
 

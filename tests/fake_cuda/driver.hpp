@@ -5,14 +5,11 @@
 #include <mutex>
 
 #include "memory.hpp"
+#include "stream.hpp"
 
 struct CUctx_st {
   int gpu = 0;
   int references = 0;
-};
-
-struct CUstream_st {
-  CUctx_st* context;
 };
 
 namespace fake_cuda {
@@ -62,5 +59,10 @@ void CheckStream(const char* function, const CUstream_st* stream);
 ///
 /// @pre  the driver is locked
 std::byte* ReachRange(const char* function, Address address, size_t bytes);
+
+/// Whether the settings let a copy fail that would else end the program: there is no memory at its address.
+///
+/// @pre  the driver is locked
+bool IsGone(Address address);
 
 }  // namespace fake_cuda

@@ -42,6 +42,8 @@ class DeviceMemory {
 
   /// The allocation that an address lies in.
   Range* Find(Address address);
+  /// Whether an address is this GPU's, be there an allocation or not.
+  bool Covers(Address address) const { return address - start() < bytes_; }
   /// Where the processor reaches it.
   std::byte* Reach(Address address) const { return reachable_ + (address - start()); }
 

@@ -79,6 +79,37 @@ int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
   }
 }
 
+/// An end of a copy.
+struct End {
+  Address address;
+  bool on_gpu;
+
+  std::byte* Reach(const char* function, size_t bytes) const {
+    return on_gpu ? ReachRange(function, address, bytes) : reinterpret_cast<std::byte*>(address);
+  }
+  bool Gone() const { return on_gpu && IsGone(address); }
+};
+
+End Unified(Address address) {
+  const Driver& driver = TheDriver();
+  return {address, std::any_of(std::begin(driver.memory), std::end(driver.memory),
+                               [&](const auto& memory) { return memory && memory->Covers(address); })};
+}
+
+int CopyLater(const char* function, const End& to, const End& from, size_t bytes, CUstream_st* stream) {
+  {
+    const std::lock_guard lock(TheDriver().mutex);
+    if (to.Gone() || from.Gone()) return kInvalidValue;
+    to.Reach(function, bytes);
+    from.Reach(function, bytes);
+  }
+  stream->Do([=] {
+    const std::lock_guard lock(TheDriver().mutex);
+    std::memcpy(to.Reach(function, bytes), from.Reach(function, bytes), bytes);
+  });
+  return kSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -122,24 +153,50 @@ int cuMemFree_v2(Address address) {
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, CUstream_st* stream) {
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
-  const std::lock_guard lock(TheDriver().mutex);
-  std::memcpy(ReachRange(__func__, to, bytes), from, bytes);
-  return kSuccess;
+  return CopyLater(__func__, {to, true}, {reinterpret_cast<Address>(from), false}, bytes, stream);
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, CUstream_st* stream) {
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
-  const std::lock_guard lock(TheDriver().mutex);
-  std::memcpy(to, ReachRange(__func__, from, bytes), bytes);
-  return kSuccess;
+  return CopyLater(__func__, {reinterpret_cast<Address>(to), false}, {from, true}, bytes, stream);
+}
+
+int cuMemcpyAsync(Address to, Address from, size_t bytes, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  return CopyLater(__func__, Unified(to), Unified(from), bytes, stream);
 }
 
 int cuMemsetD8Async(Address at, unsigned char value, size_t bytes, CUstream_st* stream) {
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
+  const char* const function = __func__;
+  stream->Do([=] {
+    const std::lock_guard lock(TheDriver().mutex);
+    std::memset(ReachRange(function, at, bytes), value, bytes);
+  });
+  return kSuccess;
+}
+
+int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  const int gpu = Current(__func__)->gpu;
+  *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (*memory == MAP_FAILED) return kOutOfMemory;
+  const auto start = reinterpret_cast<Address>(*memory);
   const std::lock_guard lock(TheDriver().mutex);
-  std::memset(ReachRange(__func__, at, bytes), value, bytes);
+  TheDriver().registered[start] = {.start = start, .bytes = bytes, .gpu = gpu};
+  return kSuccess;
+}
+
+int cuMemFreeHost(void* memory) {
+  Current(__func__);
+  const std::lock_guard lock(TheDriver().mutex);
+  const auto found = TheDriver().registered.find(reinterpret_cast<Address>(memory));
+  if (found == TheDriver().registered.end()) Abort(__func__, "nothing was allocated there");
+  munmap(memory, found->second.bytes);
+  TheDriver().registered.erase(found);
   return kSuccess;
 }
 

@@ -26,6 +26,8 @@ constexpr Named kNamed[] = {
     {"uar_plain", &Settings::uar_plain},
     {"same_address", &Settings::same_address},
     {"megabytes", &Settings::megabytes},
+    {"delay_us", &Settings::delay_us},
+    {"gone_is_error", &Settings::gone_is_error},
 };
 
 struct Plan {

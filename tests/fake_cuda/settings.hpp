@@ -17,6 +17,8 @@ struct Settings {
   int uar_plain = 1;          ///< what could not be registered as I/O memory can be as plain memory
   int same_address = 1;       ///< registered memory has one address on host and GPU
   int megabytes = 64;         ///< of each GPU
+  int delay_us = 0;           ///< streams do their work on threads of their own, each piece so much later
+  int gone_is_error = 0;      ///< a copy to or from no memory is refused, as a real driver does
 };
 
 const Settings& Get();

@@ -232,8 +232,8 @@ class Devx : public testing::Test {
   Pd pd{ibv_alloc_pd(context.get())};
   Buffer data{pd.get(), 4096};
   uint32_t pdn = 0, eqn = 0, cqn = 0, qpn = 0;
-  alignas(4096) std::array<uint8_t, kBytes> memory{};
-  Umem umem{mlx5dv_devx_umem_reg(context.get(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)};
+  Memory memory{kBytes};
+  Umem umem{mlx5dv_devx_umem_reg(context.get(), memory.pointer(), memory.size(), IBV_ACCESS_LOCAL_WRITE)};
   Uar uar{mlx5dv_devx_alloc_uar(context.get(), MLX5DV_UAR_ALLOC_TYPE_NC)};
   size_t send_ring = kQueues;
   Object cq, receive_cq, qp;

@@ -90,7 +90,7 @@ ibv_wc Wait(ibv_cq* cq) {
 }
 
 Buffer::Buffer(ibv_pd* pd, size_t bytes, int access)
-    : memory_(bytes), mr_(ibv_reg_mr(pd, memory_.data(), bytes, access)) {
+    : memory_(bytes), mr_(ibv_reg_mr(pd, memory_.pointer(), bytes, access)) {
   if (mr_ == nullptr) throw std::runtime_error("the memory does not register");
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "verbs/memory.hpp"
+
 /// Plain verbs, kept short: nothing here is of this project.
 namespace verbs {
 
@@ -52,7 +54,7 @@ class Buffer {
   Buffer(ibv_pd* pd, size_t bytes, int access = kAllAccess);
 
   ibv_sge Sge(size_t offset, uint32_t bytes) { return {Address(offset), bytes, mr_->lkey}; }
-  uint64_t Address(size_t offset = 0) const { return reinterpret_cast<uint64_t>(memory_.data() + offset); }
+  uint64_t Address(size_t offset = 0) const { return memory_.address() + offset; }
   uint32_t rkey() const { return mr_->rkey; }
   uint8_t& operator[](size_t offset) { return memory_[offset]; }
   template <class T>
@@ -60,15 +62,14 @@ class Buffer {
     return *reinterpret_cast<T*>(memory_.data() + offset);
   }
   std::string Text(size_t offset, size_t bytes) const {
-    return {memory_.begin() + static_cast<ptrdiff_t>(offset),
-            memory_.begin() + static_cast<ptrdiff_t>(offset + bytes)};
+    return {reinterpret_cast<const char*>(memory_.data() + offset), bytes};
   }
   void Put(size_t offset, const std::string& text) {
     text.copy(reinterpret_cast<char*>(&memory_[offset]), text.size());
   }
 
  private:
-  std::vector<uint8_t> memory_;
+  Memory memory_;
   Mr mr_;
 };
 

@@ -1,0 +1,160 @@
+#include "stream.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "driver.hpp"
+#include "settings.hpp"
+
+CUstream_st::CUstream_st(CUctx_st* in) : context(in) {
+  if (fake_cuda::Get().delay_us != 0) thread_ = std::thread([this] { Run(); });
+}
+
+CUstream_st::~CUstream_st() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void CUstream_st::Do(std::function<void()> work) {
+  if (!thread_.joinable()) return work();
+  const std::lock_guard lock(mutex_);
+  work_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+void CUstream_st::Synchronize() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return work_.empty(); });
+}
+
+void CUstream_st::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ends_ || !work_.empty(); });
+    if (work_.empty()) return;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(fake_cuda::Get().delay_us));
+    work_.front()();  // nobody else takes from the front
+    lock.lock();
+    work_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+using namespace fake_cuda;
+
+namespace {
+
+template <class T>
+int WriteValue(const char* function, CUstream_st* stream, Address at, T value, unsigned flags) {
+  if (const int failure = Failure(function)) return failure;
+  CheckStream(function, stream);
+  if (flags != 0) Abort(function, "a word that may be seen before what the stream did before it");
+  if (at % sizeof value != 0) Abort(function, "the word is not aligned");
+  {
+    const std::lock_guard lock(TheDriver().mutex);
+    if (IsGone(at)) return kInvalidValue;
+    const Range* const range = TheDriver().Find(at);
+    if (range != nullptr && range->gpu != stream->context->gpu) return kInvalidValue;  // no access to a peer
+  }
+  stream->Do([=] {
+    const std::lock_guard lock(TheDriver().mutex);
+    auto& word = *reinterpret_cast<T*>(ReachRange(function, at, sizeof value));
+    std::atomic_ref(word).store(value, std::memory_order_release);
+  });
+  return kSuccess;
+}
+
+}  // namespace
+
+// Streams and events. Prototypes and numbers are those of the CUDA driver API 13.0.
+extern "C" {
+
+int cuStreamCreate(CUstream_st** stream, unsigned flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr unsigned kNonBlocking = 1;
+  if (flags != kNonBlocking) Abort(__func__, "the stream would wait for the legacy stream");
+  *stream = new CUstream_st(Current(__func__));
+  const std::lock_guard lock(TheDriver().mutex);
+  ++TheDriver().streams;
+  return kSuccess;
+}
+
+int cuStreamDestroy_v2(CUstream_st* stream) {
+  CheckStream(__func__, stream);
+  delete stream;
+  const std::lock_guard lock(TheDriver().mutex);
+  --TheDriver().streams;
+  return kSuccess;
+}
+
+int cuStreamSynchronize(CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  stream->Synchronize();
+  return kSuccess;
+}
+
+int cuStreamWaitEvent(CUstream_st* stream, CUevent_st* event, unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  uint64_t target = 0;
+  {
+    const std::lock_guard lock(event->marks->mutex);
+    target = event->marks->recorded;
+  }
+  stream->Do([marks = event->marks, target] {
+    std::unique_lock waiting(marks->mutex);
+    marks->changed.wait(waiting, [&] { return marks->reached >= target; });
+  });
+  return kSuccess;
+}
+
+int cuStreamWriteValue32_v2(CUstream_st* stream, Address at, uint32_t value, unsigned flags) {
+  return WriteValue(__func__, stream, at, value, flags);
+}
+
+int cuStreamWriteValue64_v2(CUstream_st* stream, Address at, uint64_t value, unsigned flags) {
+  return WriteValue(__func__, stream, at, value, flags);
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  thread_local int current = 0;
+  std::swap(current, *mode);
+  return kSuccess;
+}
+
+int cuEventCreate(CUevent_st** event, unsigned) {
+  if (const int failure = Failure(__func__)) return failure;
+  Current(__func__);
+  *event = new CUevent_st;
+  return kSuccess;
+}
+
+int cuEventRecord(CUevent_st* event, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  uint64_t mark = 0;
+  {
+    const std::lock_guard lock(event->marks->mutex);
+    mark = ++event->marks->recorded;
+  }
+  stream->Do([marks = event->marks, mark] {
+    const std::lock_guard lock(marks->mutex);
+    marks->reached = mark;
+    marks->changed.notify_all();
+  });
+  return kSuccess;
+}
+
+int cuEventDestroy_v2(CUevent_st* event) {
+  delete event;
+  return kSuccess;
+}
+
+}  // extern "C"

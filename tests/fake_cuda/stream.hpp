@@ -1,0 +1,45 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+struct CUctx_st;
+
+/// How far the work before an event has got.
+struct CUevent_st {
+  struct Marks {
+    std::mutex mutex;
+    std::condition_variable changed;
+    uint64_t recorded = 0;
+    uint64_t reached = 0;
+  };
+  std::shared_ptr<Marks> marks = std::make_shared<Marks>();  // an event may go before the work that it marks
+};
+
+/// Does what it is told in order: at once, or, if the settings ask for a delay, later and on a thread of its
+/// own.
+struct CUstream_st {
+  explicit CUstream_st(CUctx_st* in);
+  ~CUstream_st();
+  CUstream_st(const CUstream_st&) = delete;
+  CUstream_st& operator=(const CUstream_st&) = delete;
+
+  void Do(std::function<void()> work);
+  void Synchronize();
+
+  CUctx_st* context;
+
+ private:
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;  // the first is the one that is being done
+  bool ends_ = false;
+  std::thread thread_;
+};

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbs {
+
+/// Memory for tests, zeroed: the processor's own, or that of a fake GPU in programs that link gpu_memory.cpp.
+class Memory {
+ public:
+  explicit Memory(size_t bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Where the test reaches it.
+  uint8_t* data() const { return data_; }
+  uint8_t& operator[](size_t offset) const { return data_[offset]; }
+  /// By which it is registered, and named in work requests.
+  uint64_t address() const { return address_; }
+  void* pointer() const { return reinterpret_cast<void*>(address_); }
+  size_t size() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  uint64_t address_;
+  uint8_t* data_;
+};
+
+}  // namespace verbs
