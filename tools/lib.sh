@@ -61,6 +61,11 @@ active_connectx() {
   done
 }
 
+# Whether this machine has an NVIDIA GPU and a compiler for it.
+has_cuda() {
+  [[ $(nvidia-smi -L 2>/dev/null) == GPU* ]] && PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null
+}
+
 # Installs those of the packages that are missing; without any, apt is not called.
 install_packages() {
   command -v dpkg-query >/dev/null ||
