@@ -8,13 +8,14 @@ include(GoogleTest)
 # `softhca <option>... -- `, so every case has a fresh software HCA. What has ONE_THREAD is not for ThreadSanitizer. Cases
 # with the same LOCK run one at a time.
 #
-# With WARPVERBS_TEST_NIC, what needs no option of softhca runs on that ConnectX, and the rest is left out.
+# With WARPVERBS_TEST_NIC, what needs neither an option of softhca nor a fake GPU runs on that ConnectX, and the rest is
+# left out.
 function(warpverbs_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
-  if(WARPVERBS_TEST_NIC AND arg_SOFTHCA)
+  if(WARPVERBS_TEST_NIC AND (arg_SOFTHCA OR "fake_cuda" IN_LIST arg_LIBRARIES))
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
