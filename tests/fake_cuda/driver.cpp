@@ -20,7 +20,8 @@ Driver& TheDriver() {
 }
 
 DeviceMemory& Driver::MemoryOf(int gpu) {
-  if (!memory[gpu]) memory[gpu] = std::make_unique<DeviceMemory>(gpu, size_t(Get().megabytes) << 20);
+  if (!memory[gpu])
+    memory[gpu] = std::make_unique<DeviceMemory>(gpu, size_t(Get().megabytes) << 20, kernels > 0);
   return *memory[gpu];
 }
 
@@ -81,6 +82,24 @@ Held HeldNow() {
   held.allocations += static_cast<int>(driver.managed.size());
   for (const CUctx_st& context : driver.contexts) held.contexts += context.references;
   return held;
+}
+
+Kernel::Kernel() {
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (driver.kernels++ > 0) return;
+  for (const auto& memory : driver.memory) {
+    if (memory) memory->LetTouch(true);
+  }
+}
+
+Kernel::~Kernel() {
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (--driver.kernels > 0) return;
+  for (const auto& memory : driver.memory) {
+    if (memory) memory->LetTouch(false);
+  }
 }
 
 size_t ContextDepth() { return context_stack.size(); }
@@ -210,7 +229,8 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 int cuCtxPushCurrent_v2(CUctx_st* context) {
-  if (const int failure = Failure(__func__)) return failure;
+  constexpr bool kGivesBack = true;  // who gives something back calls it first
+  if (const int failure = Failure(__func__, kGivesBack)) return failure;
   context_stack.push_back(context);
   return kSuccess;
 }

@@ -39,6 +39,7 @@ struct Driver {
   std::map<Address, Range> registered;
   Address refused_as_io = 0;  // by the last registration
   int streams = 0;
+  int kernels = 0;
 
   DeviceMemory& MemoryOf(int gpu);
   /// The allocation on a GPU that an address lies in; nullptr: none.

@@ -43,7 +43,19 @@ Held HeldNow();
 /// How many contexts the calling thread has on its stack.
 size_t ContextDepth();
 
-/// Where the processor reaches device memory: what a kernel would do, a test does there.
+/// While one lives, threads of the processor stand for a kernel: they may touch device memory at its own
+/// address.
+///
+/// What must not touch it meanwhile is found only when none lives.
+class Kernel {
+ public:
+  Kernel();
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+};
+
+/// Where the processor reaches device memory at any time.
 ///
 /// Aborts unless the range lies in one allocation.
 std::byte* Reach(const void* device_memory, size_t bytes);

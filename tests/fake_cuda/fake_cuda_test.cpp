@@ -112,6 +112,16 @@ TEST_F(FakeCudaDeathTest, FaultsWhereTheProcessorTouchesDeviceMemory) {
   cuMemFree_v2(memory);
 }
 
+TEST_F(FakeCuda, LetsTheProcessorTouchDeviceMemoryWhereItStandsForAKernel) {
+  const uint64_t memory = Allocate(8);
+  {
+    const Kernel kernel, another;
+    *reinterpret_cast<char*>(memory) = 'k';
+  }
+  EXPECT_EQ(*Reach(reinterpret_cast<void*>(memory), 1), std::byte{'k'});
+  cuMemFree_v2(memory);
+}
+
 TEST_F(FakeCudaDeathTest, AbortsOnMisuse) {
   const uint64_t memory = Allocate(8);
   char bytes[16] = {};

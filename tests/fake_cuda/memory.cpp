@@ -29,12 +29,14 @@ std::byte* Map(int fd, size_t bytes, int protection) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(int gpu, size_t bytes)
+DeviceMemory::DeviceMemory(int gpu, size_t bytes, bool touchable)
     : gpu_(gpu),
       bytes_(bytes),
       fd_(NewFile(bytes)),
       untouchable_(Map(fd_, bytes, PROT_NONE)),
-      reachable_(Map(fd_, bytes, PROT_READ | PROT_WRITE)) {}
+      reachable_(Map(fd_, bytes, PROT_READ | PROT_WRITE)) {
+  LetTouch(touchable);
+}
 
 DeviceMemory::~DeviceMemory() {
   for (const auto& [at, exported] : exports_) close(exported.fd);
@@ -70,6 +72,11 @@ Range* DeviceMemory::Find(Address address) {
   return range.Has(address, 1) ? &range : nullptr;
 }
 
+void DeviceMemory::LetTouch(bool touch) {
+  protection_ = touch ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (mprotect(untouchable_, bytes_, protection_) != 0) Abort("mprotect", "it failed");
+}
+
 int DeviceMemory::Export(Address at, size_t bytes) {
   const auto same = exports_.find(at);
   if (same != exports_.end() && same->second.bytes == bytes) return dup(same->second.fd);
@@ -86,7 +93,7 @@ int DeviceMemory::Export(Address at, size_t bytes) {
 void DeviceMemory::MapPages(int fd, size_t offset_in_file, Address at, size_t bytes) const {
   const auto offset = static_cast<off_t>(offset_in_file);
   void* const hidden = reinterpret_cast<void*>(at);
-  if (mmap(hidden, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED ||
+  if (mmap(hidden, bytes, protection_, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED ||
       mmap(Reach(at), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED) {
     Abort("mmap", "it failed");
   }

@@ -30,7 +30,7 @@ struct Range {
 /// Not thread-safe.
 class DeviceMemory {
  public:
-  DeviceMemory(int gpu, size_t bytes);
+  DeviceMemory(int gpu, size_t bytes, bool touchable);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -47,6 +47,9 @@ class DeviceMemory {
   /// Where the processor reaches it.
   std::byte* Reach(Address address) const { return reachable_ + (address - start()); }
 
+  /// Lets the processor touch it all, or no longer.
+  void LetTouch(bool touch);
+
   /// Makes a range of whole pages a file of its own, from offset 0.
   ///
   /// @return  a new descriptor; -1: the range overlaps another export, and a page has one file only
@@ -62,6 +65,7 @@ class DeviceMemory {
   int fd_;
   std::byte* untouchable_;
   std::byte* reachable_;
+  int protection_;  // of the addresses that a program has
   std::map<Address, Range> allocations_;
   struct Exported {
     size_t bytes;

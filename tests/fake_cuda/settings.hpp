@@ -25,7 +25,9 @@ const Settings& Get();
 void Set(const std::string& text);  ///< aborts on a name or a number that it does not know
 
 /// Counts a call of a function, and says whether it shall fail and how; 0: not.
-int Failure(const char* function);
+///
+/// @param gives_back  as FailAnyCall() means it
+int Failure(const char* function, bool gives_back = false);
 
 /// Ends the program: it does what no program may do to the driver.
 [[noreturn]] void Abort(const char* function, const std::string& misuse);
