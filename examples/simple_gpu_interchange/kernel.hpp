@@ -9,6 +9,7 @@ struct Job {
   warpverbs::device::LocalMemory source;
   warpverbs::device::RemoteMemory target;
   uint8_t value;
+  bool reaches_target = true;  ///< who posts can look at it too
 };
 
 /// What the kernel found. A kernel that never ran leaves a failure.
@@ -17,7 +18,18 @@ struct Outcome {
   uint64_t right_bytes = 0;
 };
 
+/// Adds to `right` how many bytes have the value.
+///
 /// @tparam Team  the threads that run this together: Rank(), Size(), Sync()
+template <warpverbs::arch::Arch A, class Team>
+WARPVERBS_DEVICE void CountRight(const Team& team, const uint8_t* bytes, uint64_t count, uint8_t value,
+                                 uint64_t& right) {
+  uint64_t own = 0;
+  for (uint64_t i = team.Rank(); i < count; i += team.Size()) own += bytes[i] == value;
+  uint64_t sum = A::Load(&right);
+  for (uint64_t seen; (seen = A::CompareSwap(&right, sum, sum + own)) != sum;) sum = seen;
+}
+
 template <warpverbs::arch::Arch A, class Team>
 WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& outcome) {
   auto* const source = reinterpret_cast<uint8_t*>(job.source.addr);
@@ -33,9 +45,7 @@ WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& out
   }
   team.Sync();
 
+  if (!job.reaches_target) return;
   const auto* const target = reinterpret_cast<const uint8_t*>(job.target.addr);
-  uint64_t right = 0;
-  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) right += target[i] == job.value;
-  uint64_t sum = A::Load(&outcome.right_bytes);
-  for (uint64_t seen; (seen = A::CompareSwap(&outcome.right_bytes, sum, sum + right)) != sum;) sum = seen;
+  CountRight<A>(team, target, job.source.bytes, job.value, outcome.right_bytes);
 }

@@ -40,12 +40,17 @@ struct Options {
 
   bool with_peer() const { return !listen.empty() || !connect.empty(); }
   bool on_cpu() const { return processor == "cpu"; }
+  bool on_two_gpus() const { return processor.find(',') != std::string::npos; }
 
-  /// The GPU that posts; none: threads of the CPU.
-  std::optional<host::Gpu> Gpu() const {
+  /// The GPU that posts, or the one that has the target; none: threads of the CPU.
+  std::optional<host::Gpu> Poster() const { return Gpu(processor.find(':')); }
+  std::optional<host::Gpu> Receiver() const { return Gpu(processor.rfind(':')); }
+
+ private:
+  std::optional<host::Gpu> Gpu(size_t colon) const {
     if (on_cpu()) return std::nullopt;
     RequireCuda();
-    return host::Gpu(std::stoi(processor.substr(5)));
+    return host::Gpu(std::stoi(processor.substr(colon + 1)));
   }
 };
 
@@ -69,6 +74,24 @@ Scope ScopeFor(const host::Endpoint& endpoint, const Buffer& source) {
   return source.on_gpu() ? endpoint.ReleaseScope() : Scope::kSystem;
 }
 
+/// Whether kernels of the GPU that posts can look at the target, and see there what a NIC wrote.
+bool ReachesTarget(const host::Gpu& poster, const host::Gpu& receiver, const Buffer& target) {
+  if (!target.on_gpu() || poster.ordinal() == receiver.ordinal()) return true;
+  return receiver.attributes().writes_ordering == host::WritesOrdering::kAllDevices &&
+         EnablePeerAccess(poster.ordinal(), receiver.ordinal());
+}
+
+/// Runs the kernel that posts, and if it cannot look at the target, another one that can.
+Outcome RunOnGpus(const host::Gpu& poster, const host::Gpu& receiver, Scope scope, const Job& job) {
+  Outcome outcome = RunOnCuda(poster.ordinal(), scope, job);
+  if (!job.reaches_target) {
+    std::printf("   %s verifies\n", receiver.name().c_str());
+    outcome.right_bytes = CountOnCuda(receiver.ordinal(), reinterpret_cast<const uint8_t*>(job.target.addr),
+                                      job.source.bytes, job.value);
+  }
+  return outcome;
+}
+
 Outcome RunOnCpu(const Job& job) {
   Outcome outcome;
   CpuTeam::Run(4, [&](const CpuTeam& team) { Interchange<warpverbs::arch::Cpu>(team, job, outcome); });
@@ -76,7 +99,7 @@ Outcome RunOnCpu(const Job& job) {
 }
 
 void Exchange(const Options& options) {
-  const std::optional<host::Gpu> gpu = options.Gpu();
+  const std::optional<host::Gpu> gpu = options.Poster(), receivers_gpu = options.Receiver();
   std::printf("1. Initialising: %u bytes of value %d\n", options.bytes, options.value);
   const auto value = static_cast<uint8_t>(options.value);
 
@@ -88,7 +111,8 @@ void Exchange(const Options& options) {
   const host::Device here(name), there(name);
 
   std::puts("4. Creating two endpoints");
-  host::Endpoint sender(here, {.gpu = PointerTo(gpu), .placement = options.placement}), receiver(there);
+  host::Endpoint sender(here, {.gpu = PointerTo(gpu), .placement = options.placement});
+  host::Endpoint receiver(there, {.gpu = PointerTo(receivers_gpu), .placement = options.placement});
   std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
 
   std::puts("5. Connecting them");
@@ -98,7 +122,8 @@ void Exchange(const Options& options) {
 
   std::puts("6. Allocating and registering buffers");
   const Buffer source(here, PointerTo(gpu), options.placement, options.bytes, {.local_write = false});
-  const Buffer target(there, PointerTo(gpu), options.placement, options.bytes, {.remote_write = true});
+  const Buffer target(there, PointerTo(receivers_gpu), options.placement, options.bytes,
+                      {.remote_write = true});
   std::printf("   the source is %s, the target is %s\n", source.Where(), target.Where());
   target.Fill(std::byte(~value));  // only the write can make it right
   const host::MemoryView from = source.View(), to = target.View();
@@ -107,8 +132,9 @@ void Exchange(const Options& options) {
   const Job job{.queue = sender.View(),
                 .source = {.addr = from.addr, .bytes = options.bytes, .lkey = mlx5::ToBe32(from.lkey)},
                 .target = {.addr = to.addr, .rkey = mlx5::ToBe32(to.rkey)},
-                .value = value};
-  Verify(gpu ? RunOnCuda(gpu->ordinal(), ScopeFor(sender, source), job) : RunOnCpu(job), options.bytes);
+                .value = value,
+                .reaches_target = !gpu || ReachesTarget(*gpu, *receivers_gpu, target)};
+  Verify(gpu ? RunOnGpus(*gpu, *receivers_gpu, ScopeFor(sender, source), job) : RunOnCpu(job), options.bytes);
 
   std::puts("8. Cleaning up");
 }
@@ -121,7 +147,7 @@ Report ConverseOnCpu(const Conversation& job) {
 
 uint64_t ExchangeWithPeer(const Options& options) {
   const bool listens = !options.listen.empty();
-  const std::optional<host::Gpu> gpu = options.Gpu();
+  const std::optional<host::Gpu> gpu = options.Poster();
   const PeerOptions peer{.listens = listens,
                          .meeting = Meeting::Parse(listens ? options.listen : options.connect, listens),
                          .bytes = options.bytes,
@@ -147,9 +173,9 @@ std::string CheckMeeting(const std::string& text, bool listens) {
 }
 
 std::string CheckProcessor(const std::string& name) {
-  return std::regex_match(name, std::regex("cpu|cuda:[0-9]{1,3}"))
+  return std::regex_match(name, std::regex("cpu|cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})?"))
              ? ""
-             : "'" + name + "' is neither cpu nor cuda:N";
+             : "'" + name + "' is none of cpu, cuda:N and cuda:N,cuda:M";
 }
 
 }  // namespace
@@ -160,7 +186,8 @@ int main(int argc, char** argv) try {
   CLI::App app("Writes a buffer from a kernel to its peer by RDMA, and checks it there.");
   app.add_option("--bytes", options.bytes, "how many bytes to write (1024)")->check(CLI::Range(1, 1 << 30));
   app.add_option("--value", options.value, "what each byte is (42)")->check(CLI::Range(0, 255));
-  app.add_option("--device", options.processor, "where the kernel runs: cpu or cuda:N (cpu)")
+  app.add_option("--device", options.processor,
+                 "where the kernel runs: cpu, cuda:N, or cuda:N,cuda:M with the target on M (cpu)")
       ->check(CheckProcessor);
   const std::map<std::string, host::Placement> placements{
       {"probe", host::Placement::kProbe}, {"gpu", host::Placement::kGpu}, {"host", host::Placement::kHost}};
@@ -188,6 +215,10 @@ int main(int argc, char** argv) try {
     return 2;
   }
   if (options.with_peer()) {
+    if (options.on_two_gpus()) {
+      std::fprintf(stderr, "%s: with a peer in another process each side has one GPU; see --help\n", argv[0]);
+      return 2;
+    }
     const uint64_t completions = ExchangeWithPeer(options);
     std::printf("Success! All %u bytes of %llu rounds verified; %llu completions, each once and in order\n",
                 options.bytes, static_cast<unsigned long long>(options.iterations),

@@ -40,18 +40,27 @@ TEST(SimpleGpuInterchange, WritesWhatItIsTold) {
 TEST(SimpleGpuInterchange, HelpSucceeds) {
   const Result result = RunShell(SIMPLE_GPU_INTERCHANGE " --help");
   EXPECT_EQ(result.exit_status, 0);
-  for (const char* option : {"--bytes", "--value", "--device", "--nic", "--help"})
+  for (const char* option : {"--bytes", "--value", "--device", "--placement", "--nic", "--help"})
     EXPECT_THAT(result.output, HasSubstr(option));
 }
 
 TEST(SimpleGpuInterchange, RefusesOptionsThatItDoesNotKnowWithStatus2) {
-  for (const char* option : {"--colour red", "--bytes 0", "--bytes many", "--value 256", "--device tpu",
-                             "--device cuda:", "--device cuda:x", "stray"}) {
+  for (const char* option :
+       {"--colour red", "--bytes 0", "--bytes many", "--value 256", "--device tpu",
+        "--device cuda:", "--device cuda:x", "--device cuda:0,cpu",
+        "--device cuda:0,cuda:", "--device cuda:0,cuda:1 --listen 1", "--placement moon", "stray"}) {
     const Result result = RunShell(std::string(SIMPLE_GPU_INTERCHANGE " ") + option);
     EXPECT_EQ(result.exit_status, 2) << option << "\n" << result.output;
     EXPECT_THAT(result.output, EndsWith("see --help\n"));
     EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
   }
+}
+
+TEST(SimpleGpuInterchange, HasNoGpuMemoryWithoutAGpu) {
+  const Result demanded = RunOnSofthca("--placement gpu");
+  EXPECT_EQ(demanded.exit_status, 1) << demanded.output;
+  EXPECT_THAT(demanded.output, HasSubstr("\nCannot place queues on mlx5_0 in GPU memory: no GPU is named. "));
+  EXPECT_EQ(RunOnSofthca("--placement host").exit_status, 0);
 }
 
 TEST(SimpleGpuInterchange, FailsWithASentenceWhereThePortIsDown) {
