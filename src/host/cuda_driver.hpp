@@ -12,6 +12,25 @@ namespace warpverbs::host {
 
 using CudaAddress = uint64_t;
 
+// Numbers of cuda.h that this library uses.
+enum CudaDeviceAttribute : int {
+  kCudaGpuDirectVmm = 110,
+  kCudaGpuDirect = 116,
+  kCudaFlushOptions = 117,
+  kCudaWritesOrdering = 118,
+  kCudaDmaBuf = 124,
+};
+enum CudaPointerAttribute : int {
+  kCudaMemoryType = 2,
+  kCudaSyncMemops = 6,
+  kCudaIsManaged = 8,
+  kCudaDeviceOrdinal = 9,
+};
+enum CudaHostRegisterFlag : unsigned { kCudaPortable = 1, kCudaDeviceMap = 2, kCudaIoMemory = 4 };
+inline constexpr int kCudaFlushByHost = 1, kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
+inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
+inline constexpr int kCudaDmaBufFd = 1;
+
 /// The functions of libcuda.so.1 that this library calls; it is built without CUDA and linked with none of
 /// it.
 ///

@@ -36,11 +36,10 @@ std::byte* PageOf(uint64_t* doorbell) {
 
 /// @return  whether as I/O memory
 bool Map(const CudaContext& context, std::byte* page) {
-  constexpr unsigned kIoMemory = 4;
   const std::span<std::byte> memory(page, mlx5::kUarPageBytes);
   std::string reasons;
   try {
-    context.Map(memory, kIoMemory);
+    context.Map(memory, kCudaIoMemory);
     return true;
   } catch (const Error& error) {
     reasons = "as I/O memory: " + error.reason();

@@ -6,22 +6,11 @@
 namespace warpverbs::host {
 namespace {
 
-// CUdevice_attribute and the values of two of them.
-enum Attribute : int {
-  kGpuDirectVmm = 110,
-  kGpuDirect = 116,
-  kFlushOptions = 117,
-  kWritesOrdering = 118,
-  kDmaBuf = 124,
-};
-constexpr int kFlushByHost = 1;
-constexpr int kOrderedForOwner = 100, kOrderedForAll = 200;
-
 constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
 
 WritesOrdering OrderingOf(int value) {
-  if (value >= kOrderedForAll) return WritesOrdering::kAllDevices;
-  return value >= kOrderedForOwner ? WritesOrdering::kOwner : WritesOrdering::kNone;
+  if (value >= kCudaOrderedForAll) return WritesOrdering::kAllDevices;
+  return value >= kCudaOrderedForOwner ? WritesOrdering::kOwner : WritesOrdering::kNone;
 }
 
 }  // namespace
@@ -44,8 +33,8 @@ CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(or
                 "Check that the GPU has memory left and is not in exclusive use (nvidia-smi)");
   try {
     const Current current(*this);
-    constexpr unsigned kNonBlocking = 1;
-    driver_.Check(driver_.StreamCreate(&stream_, kNonBlocking), "make a stream on", name(), kLookAtSmi);
+    driver_.Check(driver_.StreamCreate(&stream_, kCudaNonBlockingStream), "make a stream on", name(),
+                  kLookAtSmi);
   } catch (const Error&) {
     driver_.DevicePrimaryCtxRelease(device_);
     throw;
@@ -64,11 +53,11 @@ int CudaContext::Attribute(int attribute) const {
 }
 
 GpuAttributes CudaContext::ReadAttributes() const {
-  return {.dma_buf = Attribute(kDmaBuf) != 0,
-          .gpu_direct = Attribute(kGpuDirect) != 0,
-          .gpu_direct_vmm = Attribute(kGpuDirectVmm) != 0,
-          .host_flush = (Attribute(kFlushOptions) & kFlushByHost) != 0,
-          .writes_ordering = OrderingOf(Attribute(kWritesOrdering))};
+  return {.dma_buf = Attribute(kCudaDmaBuf) != 0,
+          .gpu_direct = Attribute(kCudaGpuDirect) != 0,
+          .gpu_direct_vmm = Attribute(kCudaGpuDirectVmm) != 0,
+          .host_flush = (Attribute(kCudaFlushOptions) & kCudaFlushByHost) != 0,
+          .writes_ordering = OrderingOf(Attribute(kCudaWritesOrdering))};
 }
 
 CudaContext::Current::Current(const CudaContext& context) : driver_(context.driver_) {
@@ -76,11 +65,11 @@ CudaContext::Current::Current(const CudaContext& context) : driver_(context.driv
 }
 
 void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
-  constexpr unsigned kPortable = 1, kDeviceMap = 2;
   const std::string object = std::to_string(memory.size()) + " bytes of host memory for " + name();
   const Current current(*this);
   driver_.Check(
-      driver_.MemHostRegister(memory.data(), memory.size(), kPortable | kDeviceMap | flags), "map", object,
+      driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags), "map",
+      object,
       "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
   CudaAddress seen = 0;
   const int result = driver_.MemHostGetDevicePointer(&seen, memory.data(), 0);

@@ -8,9 +8,6 @@
 namespace warpverbs::host {
 namespace {
 
-// CUpointer_attribute.
-enum PointerAttribute : int { kMemoryType = 2, kSyncMemops = 6, kIsManaged = 8, kDeviceOrdinal = 9 };
-
 constexpr char kRemedy[] =
     "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
     "later, which "
@@ -22,21 +19,20 @@ constexpr char kRemedy[] =
 void SetSyncMemops(const CudaContext& context, const void* memory) {
   const unsigned on = 1;
   const CudaContext::Current current(context);
-  context.driver().Check(context.driver().PointerSetAttribute(&on, kSyncMemops, ToCuda(memory)),
+  context.driver().Check(context.driver().PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory)),
                          "make copies synchronous in memory of", context.name(), kRemedy);
 }
 
 }  // namespace
 
 DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
-  constexpr int kDmaBufFd = 1;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t address = ToCuda(memory);
   start_ = address / page * page;
   size_ = (address + bytes + page - 1) / page * page - start_;
   const CudaContext& context = *gpu.context();
   const CudaContext::Current current(context);
-  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kDmaBufFd, 0),
+  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kCudaDmaBufFd, 0),
                          "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(), kRemedy);
 }
 
@@ -47,15 +43,14 @@ uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - st
 std::optional<GpuPointer> FindOnGpu(const void* memory) {
   const CudaDriver* const driver = CudaDriver::FindLoaded();
   if (driver == nullptr) return std::nullopt;
-  constexpr unsigned kDevice = 2;
   unsigned type = 0;
   bool managed = false;
   GpuPointer found;
-  const int attributes[] = {kMemoryType, kIsManaged, kDeviceOrdinal};
+  const int attributes[] = {kCudaMemoryType, kCudaIsManaged, kCudaDeviceOrdinal};
   void* const values[] = {&type, &managed, &found.ordinal};
   const int result = driver->PointerGetAttributes(3, attributes, const_cast<void**>(values), ToCuda(memory));
   found.managed = managed;
-  if (result != 0 || (type != kDevice && !managed)) return std::nullopt;
+  if (result != 0 || (type != kCudaMemoryOfDevice && !managed)) return std::nullopt;
   return found;
 }
 

@@ -1,0 +1,77 @@
+#include "cuda_driver.hpp"
+
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string_view>
+
+#define SPELLING_OF(function) #function
+#define SPELLING(function) SPELLING_OF(function)
+
+/// The library's own declarations of the CUDA driver, against those of the toolkit.
+namespace warpverbs::host {
+namespace {
+
+/// Functions are alike that return and take as many bytes each.
+template <class Result, class... Parameters>
+constexpr auto Shape(Result (*)(Parameters...)) {
+  return std::array{sizeof(Result), sizeof(Parameters)...};
+}
+
+#define EXPECT_ALIKE(member, function, name)                                                   \
+  EXPECT_EQ(Shape(decltype(CudaDriver::member){}), Shape(decltype(&function){})) << #function; \
+  EXPECT_EQ(std::string_view(SPELLING(function)), name)
+
+TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
+  EXPECT_ALIKE(Init, cuInit, "cuInit");
+  EXPECT_ALIKE(GetErrorName, cuGetErrorName, "cuGetErrorName");
+  EXPECT_ALIKE(GetErrorString, cuGetErrorString, "cuGetErrorString");
+  EXPECT_ALIKE(DeviceGetCount, cuDeviceGetCount, "cuDeviceGetCount");
+  EXPECT_ALIKE(DeviceGet, cuDeviceGet, "cuDeviceGet");
+  EXPECT_ALIKE(DeviceGetName, cuDeviceGetName, "cuDeviceGetName");
+  EXPECT_ALIKE(DeviceGetPCIBusId, cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId");
+  EXPECT_ALIKE(DeviceGetAttribute, cuDeviceGetAttribute, "cuDeviceGetAttribute");
+  EXPECT_ALIKE(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+  EXPECT_ALIKE(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
+  EXPECT_ALIKE(CtxPushCurrent, cuCtxPushCurrent, "cuCtxPushCurrent_v2");
+  EXPECT_ALIKE(CtxPopCurrent, cuCtxPopCurrent, "cuCtxPopCurrent_v2");
+  EXPECT_ALIKE(StreamCreate, cuStreamCreate, "cuStreamCreate");
+  EXPECT_ALIKE(StreamDestroy, cuStreamDestroy, "cuStreamDestroy_v2");
+  EXPECT_ALIKE(StreamSynchronize, cuStreamSynchronize, "cuStreamSynchronize");
+  EXPECT_ALIKE(MemAlloc, cuMemAlloc, "cuMemAlloc_v2");
+  EXPECT_ALIKE(MemFree, cuMemFree, "cuMemFree_v2");
+  EXPECT_ALIKE(MemcpyHtoDAsync, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
+  EXPECT_ALIKE(MemcpyDtoHAsync, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  EXPECT_ALIKE(MemsetD8Async, cuMemsetD8Async, "cuMemsetD8Async");
+  EXPECT_ALIKE(MemHostRegister, cuMemHostRegister, "cuMemHostRegister_v2");
+  EXPECT_ALIKE(MemHostUnregister, cuMemHostUnregister, "cuMemHostUnregister");
+  EXPECT_ALIKE(MemHostGetDevicePointer, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
+  EXPECT_ALIKE(PointerGetAttributes, cuPointerGetAttributes, "cuPointerGetAttributes");
+  EXPECT_ALIKE(PointerSetAttribute, cuPointerSetAttribute, "cuPointerSetAttribute");
+  EXPECT_ALIKE(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange");
+}
+
+TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
+  EXPECT_EQ(int{kCudaGpuDirectVmm}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  EXPECT_EQ(int{kCudaGpuDirect}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
+  EXPECT_EQ(int{kCudaFlushOptions}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+  EXPECT_EQ(int{kCudaWritesOrdering}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+  EXPECT_EQ(int{kCudaDmaBuf}, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+  EXPECT_EQ(int{kCudaMemoryType}, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+  EXPECT_EQ(int{kCudaSyncMemops}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+  EXPECT_EQ(int{kCudaIsManaged}, CU_POINTER_ATTRIBUTE_IS_MANAGED);
+  EXPECT_EQ(int{kCudaDeviceOrdinal}, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+  EXPECT_EQ(unsigned{kCudaPortable}, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
+  EXPECT_EQ(unsigned{kCudaDeviceMap}, unsigned{CU_MEMHOSTREGISTER_DEVICEMAP});
+  EXPECT_EQ(unsigned{kCudaIoMemory}, unsigned{CU_MEMHOSTREGISTER_IOMEMORY});
+  EXPECT_EQ(kCudaFlushByHost, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+  EXPECT_EQ(kCudaOrderedForOwner, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
+  EXPECT_EQ(kCudaOrderedForAll, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
+  EXPECT_EQ(kCudaMemoryOfDevice, CU_MEMORYTYPE_DEVICE);
+  EXPECT_EQ(kCudaNonBlockingStream, CU_STREAM_NON_BLOCKING);
+  EXPECT_EQ(kCudaDmaBufFd, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+}
+
+}  // namespace
+}  // namespace warpverbs::host
