@@ -145,7 +145,10 @@ void RegisterUmem(Call& call) {
   if (request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, 1) == 0) {
     throw Errno(EINVAL, "a umem needs a page size");
   }
-  const UserRange range = FindRange(start, bytes, writable);
+  constexpr uint16_t kExport = MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD;
+  const UserRange range = request.Has(kExport)
+                              ? FindExport(static_cast<int>(request.Handle(kExport)), start, bytes, writable)
+                              : FindRange(start, bytes, writable);
   CheckDevx(call);
   const uint32_t umem = call.hca().RegisterUmem({{range.start, static_cast<size_t>(bytes)}, range.Hold()});
   request.SetHandle(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE,
@@ -210,7 +213,8 @@ constexpr Method kMethods[] = {
      RegisterUmem,
      {Required(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE), Required(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR),
       Required(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN), Required(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS),
-      Required(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID), Optional(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP)}},
+      Required(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID), Optional(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP),
+      Optional(MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD)}},
     {MLX5_IB_OBJECT_DEVX_UMEM,
      MLX5_IB_METHOD_DEVX_UMEM_DEREG,
      "DEVX umem deregister",

@@ -21,13 +21,17 @@ uint32_t CheckAccess(uint32_t flags) {
   return flags & kChecked;
 }
 
+void CheckPlace(uint64_t start, uint64_t iova) {
+  constexpr uint64_t kPageMask = 4095;
+  if ((start & kPageMask) != (iova & kPageMask)) {
+    throw Errno(EINVAL, "the memory and its address for the HCA lie differently in their pages");
+  }
+}
+
 void RegisterMr(Call& call) {
   const auto wish = call.request().Get<ib_uverbs_reg_mr>(UVERBS_ATTR_CORE_IN);
   const uint32_t access = CheckAccess(wish.access_flags);
-  constexpr uint64_t kPageMask = 4095;
-  if ((wish.start & kPageMask) != (wish.hca_va & kPageMask)) {
-    throw Errno(EINVAL, "the memory and its address for the HCA lie differently in their pages");
-  }
+  CheckPlace(wish.start, wish.hca_va);
   const UserRange range = FindRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
   const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
   const uint32_t key =
@@ -41,7 +45,33 @@ void RegisterMr(Call& call) {
 
 void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }
 
+void RegisterExport(Call& call) {
+  IoctlRequest& request = call.request();
+  const auto offset = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_OFFSET);
+  const auto bytes = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_LENGTH);
+  const auto iova = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_IOVA);
+  const uint32_t access = CheckAccess(request.Get<uint32_t>(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS));
+  CheckPlace(offset, iova);
+  const UserRange range = FindExport(static_cast<int>(request.Handle(UVERBS_ATTR_REG_DMABUF_MR_FD)), offset,
+                                     bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+  const uint32_t pdn = call.Get(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, Kind::kPd).number;
+  const uint32_t key = call.hca().RegisterMemory({pdn, access, iova, range.start, bytes, range.Hold()});
+  request.SetHandle(UVERBS_ATTR_REG_DMABUF_MR_HANDLE,
+                    call.context().Add(std::make_unique<Object>(Kind::kMkey, key)));
+  request.Set(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, key);
+  request.Set(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, key);
+}
+
 constexpr Method kMethods[] = {
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_REG_DMABUF_MR,
+     "REG_DMABUF_MR",
+     RegisterExport,
+     {Required(UVERBS_ATTR_REG_DMABUF_MR_HANDLE), Required(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE),
+      Required(UVERBS_ATTR_REG_DMABUF_MR_OFFSET), Required(UVERBS_ATTR_REG_DMABUF_MR_LENGTH),
+      Required(UVERBS_ATTR_REG_DMABUF_MR_IOVA), Required(UVERBS_ATTR_REG_DMABUF_MR_FD),
+      Required(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS), Required(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY),
+      Required(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY)}},
     {UVERBS_OBJECT_MR,
      UVERBS_METHOD_MR_DESTROY,
      "DEREG_MR",

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "dma/cuda.hpp"
 #include "uverbs/errors.hpp"
@@ -72,15 +74,38 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool writable) {
 }
 
 std::shared_ptr<const void> UserRange::Hold() const {
-  return device == nullptr ? nullptr : std::make_shared<DeviceRange>(device, start, bytes);
+  return device == nullptr ? mapping : std::make_shared<DeviceRange>(device, start, bytes);
 }
 
 UserRange FindRange(uint64_t start, uint64_t bytes, bool writable) {
-  UserRange range{UserPointer(start), bytes, nullptr};
+  UserRange range{UserPointer(start), bytes};
   if (Populate(start, bytes, writable)) return range;
   range.device = cuda::GpuOf(start, bytes);
   if (range.device == nullptr) Fault(start, bytes);
   return range;
+}
+
+UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable) {
+  const auto outside = [&] {
+    return Errno(EINVAL,
+                 "the dma-buf has no " + std::to_string(bytes) + " bytes at " + std::to_string(offset));
+  };
+  if (bytes == 0 || offset + bytes < offset) throw outside();
+  const uint64_t first = offset & ~(kPage - 1);
+  const size_t mapped = offset + bytes - first;
+  void* const pages = mmap(nullptr, mapped, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd,
+                           static_cast<off_t>(first));
+  if (pages == MAP_FAILED) {
+    if (errno == EBADF) throw Errno(EBADF, "the descriptor of the dma-buf is not open");
+    throw Errno(EOPNOTSUPP, std::string("the processor cannot map the dma-buf (") + strerrordesc_np(errno) +
+                                "): register its memory by address");
+  }
+  std::shared_ptr<const void> mapping(pages,
+                                      [mapped](const void* at) { munmap(const_cast<void*>(at), mapped); });
+  // Pages past the end can be mapped, but not touched.
+  const off_t size = lseek(fd, 0, SEEK_END);
+  if (size >= 0 && offset + bytes > static_cast<uint64_t>(size)) throw outside();
+  return {static_cast<uint8_t*>(pages) + (offset - first), bytes, nullptr, std::move(mapping)};
 }
 
 uint8_t* UserQueue(uint64_t address, uint64_t bytes) {

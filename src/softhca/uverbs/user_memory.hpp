@@ -27,7 +27,8 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool writable);
 struct UserRange {
   uint8_t* start;
   uint64_t bytes;
-  std::shared_ptr<DeviceMemory> device;  ///< whose memory it is; null: the processor's
+  std::shared_ptr<DeviceMemory> device{};  ///< whose memory it is; null: the processor's
+  std::shared_ptr<const void> mapping{};   ///< what lets the processor see it; null: the program does
 
   /// Keeps it within the hardware's reach as long as the result lives; null: it is anyway.
   ///
@@ -39,6 +40,11 @@ struct UserRange {
 ///
 /// @errors  Errno: as PopulateRange(), for memory that no GPU has either
 UserRange FindRange(uint64_t start, uint64_t bytes, bool writable);
+
+/// The same for memory of a dma-buf, which the processor must be able to map.
+///
+/// @errors  Errno: EOPNOTSUPP if its exporter does not allow that, EBADF, EINVAL for what lies outside
+UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable);
 
 /// A queue in the program's memory, brought in and writable.
 ///

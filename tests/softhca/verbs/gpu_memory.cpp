@@ -1,3 +1,5 @@
+#include "verbs/gpu_memory.hpp"
+
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -14,6 +16,8 @@ int cuCtxPushCurrent_v2(struct CUctx_st* context);
 int cuCtxPopCurrent_v2(struct CUctx_st** context);
 int cuMemAlloc_v2(uint64_t* address, size_t bytes);
 int cuMemFree_v2(uint64_t address);
+int cuMemGetHandleForAddressRange(void* handle, uint64_t address, size_t bytes, int type,
+                                  unsigned long long flags);
 }
 
 namespace verbs {
@@ -22,8 +26,7 @@ namespace {
 constexpr int kGpus = 2;
 [[maybe_unused]] const int kConfigured = setenv("WARPVERBS_FAKE_CUDA", "gpus=2", 0);
 
-/// A context of a GPU, current as long as it lives. Those of a test take turns, so that its memory lies on
-/// all of them.
+/// A context of a GPU, current as long as it lives.
 class Current {
  public:
   explicit Current(int gpu) : gpu_(gpu) {
@@ -42,6 +45,7 @@ class Current {
   struct CUctx_st* context_ = nullptr;
 };
 
+/// The memory of a test lies on all GPUs.
 int NextGpu() {
   static int allocated = 0;
   return allocated++ % kGpus;
@@ -49,16 +53,38 @@ int NextGpu() {
 
 }  // namespace
 
-Memory::Memory(size_t bytes) : bytes_(bytes) {
-  const Current current(NextGpu());
+GpuMemory::GpuMemory(int gpu, size_t bytes) : gpu_(gpu) {
+  const Current current(gpu);
   if (cuMemAlloc_v2(&address_, bytes) != 0) throw std::runtime_error("no memory on the GPU");
   data_ = reinterpret_cast<uint8_t*>(fake_cuda::Reach(pointer(), bytes));
   std::memset(data_, 0, bytes);
 }
 
-Memory::~Memory() {
-  const Current current(0);
+void GpuMemory::Free() {
+  if (data_ == nullptr) return;
+  const Current current(gpu_);
   cuMemFree_v2(address_);
+  data_ = nullptr;
 }
+
+int GpuMemory::Export(size_t bytes) const {
+  constexpr int kDmaBuf = 1;
+  const Current current(gpu_);
+  int fd = -1;
+  if (cuMemGetHandleForAddressRange(&fd, address_, bytes, kDmaBuf, 0) != 0)
+    throw std::runtime_error("no export");
+  return fd;
+}
+
+struct Memory::Owner {
+  GpuMemory memory;
+};
+
+Memory::Memory(size_t bytes) : bytes_(bytes), owner_(new Owner{{NextGpu(), bytes}}) {
+  address_ = owner_->memory.address();
+  data_ = owner_->memory.data();
+}
+
+Memory::~Memory() = default;
 
 }  // namespace verbs

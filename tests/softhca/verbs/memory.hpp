@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace verbs {
 
@@ -22,7 +23,10 @@ class Memory {
   size_t size() const { return bytes_; }
 
  private:
+  struct Owner;
+
   size_t bytes_;
+  std::unique_ptr<Owner> owner_;
   uint64_t address_;
   uint8_t* data_;
 };

@@ -1,0 +1,284 @@
+#include <gtest/gtest.h>
+#include <infiniband/mlx5dv.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "fake_cuda.hpp"
+#include "verbs/devx.hpp"
+#include "verbs/gpu_memory.hpp"
+#include "verbs/peer.hpp"
+
+namespace verbs {
+namespace {
+
+constexpr size_t kBytes = (1 << 20) + 64;
+constexpr int kHost = -1;
+
+/// Memory of the processor or of a GPU, registered.
+class Region {
+ public:
+  Region(ibv_pd* pd, int place, size_t bytes = kBytes) {
+    if (place == kHost) {
+      host_.resize(bytes);
+    } else {
+      gpu_.emplace(place, bytes);
+    }
+    address_ = place == kHost ? reinterpret_cast<uint64_t>(host_.data()) : gpu_->address();
+    mr_.reset(ibv_reg_mr(pd, reinterpret_cast<void*>(address_), bytes, kAllAccess));
+    if (mr_ == nullptr) throw std::runtime_error("the memory does not register");
+  }
+
+  uint8_t* data() { return gpu_ ? gpu_->data() : host_.data(); }
+  uint64_t address() const { return address_; }
+  uint32_t rkey() const { return mr_->rkey; }
+  ibv_sge Sge(size_t offset, size_t bytes) const {
+    return {address_ + offset, static_cast<uint32_t>(bytes), mr_->lkey};
+  }
+  void Free() { gpu_->Free(); }
+
+ private:
+  std::vector<uint8_t> host_;
+  std::optional<GpuMemory> gpu_;
+  uint64_t address_ = 0;
+  Mr mr_;
+};
+
+void Fill(Region& region, uint32_t seed) {
+  for (size_t i = 0; i < kBytes; ++i) region.data()[i] = static_cast<uint8_t>(i * 31 + i / 255 + seed);
+}
+
+/// Two ends on one device, connected.
+class Gpu : public testing::Test {
+ protected:
+  Gpu() { Connect(); }
+  void Connect() {
+    a.Connect(b);
+    b.Connect(a);
+  }
+
+  Context context = Open();
+  Peer a{context.get()}, b{context.get()};
+};
+
+/// The places of source and target.
+class GpuPlaces : public Gpu, public testing::WithParamInterface<std::tuple<int, int>> {
+ protected:
+  Region source{a.pd.get(), std::get<0>(GetParam())};
+  Region target{b.pd.get(), std::get<1>(GetParam())};
+};
+
+std::string NameOf(const testing::TestParamInfo<std::tuple<int, int>>& info) {
+  const auto name = [](int place) { return place == kHost ? "Host" : place == 0 ? "Gpu0" : "Gpu1"; };
+  return std::string(name(std::get<0>(info.param))) + "To" + name(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(From, GpuPlaces,
+                         testing::Combine(testing::Values(kHost, 0, 1), testing::Values(kHost, 0, 1)),
+                         NameOf);
+
+TEST_P(GpuPlaces, WritesOfEverySizeArriveWhereverTheyStart) {
+  uint32_t seed = 0;
+  for (const size_t bytes : {0ul, 1ul, 3ul, 4ul, 8ul, 9ul, 4095ul, 65536ul, 65537ul, 1048577ul}) {
+    for (const size_t from : {0ul, 1ul, 8ul}) {
+      const size_t to = 8 - from;
+      Fill(source, ++seed);
+      Fill(target, ++seed);
+      std::vector<uint8_t> expected(target.data(), target.data() + kBytes);
+      std::copy_n(source.data() + from, bytes, expected.begin() + static_cast<ptrdiff_t>(to));
+      Work work(IBV_WR_RDMA_WRITE, {source.Sge(from, bytes)});
+      ASSERT_EQ(work.To(target.address() + to, target.rkey()).Run(a).status, IBV_WC_SUCCESS) << bytes;
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), target.data())) << bytes << " from " << from;
+    }
+  }
+}
+
+TEST_P(GpuPlaces, ReadsOfEverySizeArriveWhereverTheyStart) {
+  uint32_t seed = 100;
+  for (const size_t bytes : {1ul, 8ul, 4097ul, 1048575ul}) {
+    Fill(source, ++seed);
+    Fill(target, ++seed);
+    std::vector<uint8_t> expected(source.data(), source.data() + kBytes);
+    std::copy_n(target.data() + 5, bytes, expected.begin() + 3);
+    Work work(IBV_WR_RDMA_READ, {source.Sge(3, bytes)});
+    ASSERT_EQ(work.To(target.address() + 5, target.rkey()).Run(a).status, IBV_WC_SUCCESS) << bytes;
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), source.data())) << bytes;
+  }
+}
+
+TEST_P(GpuPlaces, SignalOfEitherKindComesAfterItsData) {
+  for (uint64_t round = 1; round <= 20; ++round) {
+    Fill(source, static_cast<uint32_t>(round));
+    Work(IBV_WR_RDMA_WRITE, {source.Sge(0, 100'000)}).To(target.address(), target.rkey()).Flags(0).Post(a);
+    Region result(a.pd.get(), kHost, 8);
+    Region signal(b.pd.get(), kHost, 8);
+    Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {result.Sge(0, 8)})
+        .FetchAdd(signal.address(), signal.rkey(), round)
+        .Post(a);
+    const std::atomic_ref word(*reinterpret_cast<uint64_t*>(signal.data()));
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (word.load(std::memory_order_acquire) != round) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    }
+    ASSERT_TRUE(std::equal(source.data(), source.data() + 100'000, target.data())) << round;
+    ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(Gpu, AtomicsOfManyAddUp) {
+  Region counter(b.pd.get(), 1, 8), results(a.pd.get(), 0, 64 * 8);
+  for (size_t i = 0; i < 64; ++i) {
+    Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {results.Sge(i * 8, 8)})
+        .FetchAdd(counter.address(), counter.rkey(), 1)
+        .Flags(i == 63 ? IBV_SEND_SIGNALED : 0)
+        .Post(a);
+  }
+  ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  for (uint64_t i = 0; i < 64; ++i) EXPECT_EQ(reinterpret_cast<uint64_t*>(results.data())[i], i);
+  EXPECT_EQ(*reinterpret_cast<uint64_t*>(counter.data()), 64u);
+}
+
+TEST_F(Gpu, OnlyWholeAllocationsOfTheDriverAreRegistered) {
+  const GpuMemory memory(0, 8192);
+  EXPECT_EQ(ibv_reg_mr(a.pd.get(), memory.pointer(), 8193, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  void* const hidden = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_EQ(ibv_reg_mr(a.pd.get(), hidden, 4096, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  munmap(hidden, 4096);
+}
+
+TEST_F(Gpu, NothingOfTheDriversIsKeptLongerThanTheRegistration) {
+  const GpuMemory memory(0, 8192);
+  const fake_cuda::Held before = fake_cuda::HeldNow();
+  for (int i = 0; i < 3; ++i) {
+    const Mr mr(ibv_reg_mr(a.pd.get(), memory.pointer(), 8192, kAllAccess));
+    ASSERT_NE(mr, nullptr);
+    EXPECT_EQ(fake_cuda::HeldNow().streams, before.streams + 1);
+  }
+  EXPECT_EQ(fake_cuda::HeldNow(), before);
+  EXPECT_EQ(fake_cuda::ContextDepth(), 0u);
+}
+
+/// Memory that its owner has freed, though it is still registered.
+class FreedMemory : public Gpu {
+ protected:
+  FreedMemory() { fake_cuda::Configure("gpus=2,gone_is_error=1"); }
+  ~FreedMemory() override { fake_cuda::Configure("gpus=2"); }
+};
+
+TEST_F(FreedMemory, OfTheRequesterIsALocalProtectionError) {
+  {
+    Region source(a.pd.get(), 0), target(b.pd.get(), 1);
+    source.Free();
+    Work work(IBV_WR_RDMA_WRITE, {source.Sge(0, 64)});
+    EXPECT_EQ(work.To(target.address(), target.rkey()).Run(a).status, IBV_WC_LOC_PROT_ERR);
+  }
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+}
+
+TEST_F(FreedMemory, OfTheResponderIsARemoteAccessError) {
+  Region source(a.pd.get(), 0), target(b.pd.get(), 1);
+  target.Free();
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
+    Work work(opcode, {source.Sge(0, 64)});
+    EXPECT_EQ(work.To(target.address(), target.rkey()).Run(a).status, IBV_WC_REM_ACCESS_ERR);
+    for (Peer* const end : {&a, &b}) end->To(IBV_QPS_RESET);
+    Connect();
+  }
+  Work work(IBV_WR_ATOMIC_FETCH_AND_ADD, {source.Sge(0, 8)});
+  EXPECT_EQ(work.FetchAdd(target.address(), target.rkey(), 1).Run(a).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(FreedMemory, OfAReceiveFailsBothEnds) {
+  Region source(a.pd.get(), 0), target(b.pd.get(), 1);
+  b.PostReceive({target.Sge(0, 64)}, 7);
+  target.Free();
+  EXPECT_EQ(Work(IBV_WR_SEND, {source.Sge(0, 64)}).Run(a).status, IBV_WC_REM_OP_ERR);
+  const ibv_wc wc = Wait(b.receive_cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(wc.wr_id, 7u);
+}
+
+TEST_F(Gpu, AnyCallOfTheDriverMayFailAndNothingHangs) {
+  bool all_failed_once = false;
+  for (int nth = 1; nth < 200 && !all_failed_once; ++nth) {
+    const fake_cuda::Held before = fake_cuda::HeldNow();
+    {
+      GpuMemory source(0, 4096), target(1, 4096);
+      source.data()[9] = static_cast<uint8_t>(nth);
+      fake_cuda::FailAnyCall(nth);
+      const Mr from(ibv_reg_mr(a.pd.get(), source.pointer(), 4096, kAllAccess));
+      const Mr to(ibv_reg_mr(b.pd.get(), target.pointer(), 4096, kAllAccess));
+      if (from != nullptr && to != nullptr) {
+        Work work(IBV_WR_RDMA_WRITE, {{source.address() + 1, 100, from->lkey}});
+        const ibv_wc wc = work.To(target.address() + 1, to->rkey).Run(a);
+        if (wc.status == IBV_WC_SUCCESS) {
+          EXPECT_EQ(target.data()[9], static_cast<uint8_t>(nth));
+        }
+        all_failed_once = fake_cuda::FailurePending();
+      }
+      fake_cuda::FailAnyCall(0);
+    }
+    EXPECT_EQ(fake_cuda::HeldNow(), before) << nth;
+    for (Peer* const end : {&a, &b}) end->To(IBV_QPS_RESET);
+    Connect();
+  }
+  EXPECT_TRUE(all_failed_once);
+}
+
+TEST_F(Gpu, ExportsThatCanBeMappedAreRegistered) {
+  const GpuMemory source(0, 8192), target(1, 8192);
+  const int exports[] = {source.Export(8192), target.Export(8192)};
+  const Mr from(ibv_reg_dmabuf_mr(a.pd.get(), 16, 4096, 16, exports[0], kAllAccess));
+  const Mr to(ibv_reg_dmabuf_mr(b.pd.get(), 0, 8192, 0x10000, exports[1], kAllAccess));
+  for (const int fd : exports) close(fd);
+  ASSERT_NE(from, nullptr);
+  ASSERT_NE(to, nullptr);
+  source.data()[16] = 42;
+  Work work(IBV_WR_RDMA_WRITE, {{16, 64, from->lkey}});
+  ASSERT_EQ(work.To(0x10000 + 8100, to->rkey).Run(a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(target.data()[8100], 42);
+}
+
+TEST_F(Gpu, ExportsThatCannotBeMappedAreRefusedWithTheReason) {
+  const auto refusal = [&](int fd, uint64_t offset, size_t bytes) {
+    EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd.get(), offset, bytes, offset, fd, kAllAccess), nullptr);
+    return errno;
+  };
+  const int event = eventfd(0, 0);
+  EXPECT_EQ(refusal(event, 0, 4096), EOPNOTSUPP);
+  close(event);
+  EXPECT_EQ(refusal(event, 0, 4096), EBADF);
+  const GpuMemory memory(0, 8192);
+  const int fd = memory.Export(8192);
+  EXPECT_EQ(refusal(fd, 4096, 4097), EINVAL);
+  EXPECT_EQ(refusal(fd, 0, 0), EINVAL);
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd.get(), 16, 64, 17, fd, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  close(fd);
+}
+
+TEST(GpuUmem, OfAnExportHoldsQueues) {
+  const Context context = OpenDevx();
+  const GpuMemory memory(0, 8192);
+  mlx5dv_devx_umem_in in{};
+  in.addr = reinterpret_cast<void*>(4096);
+  in.size = 4096;
+  in.access = IBV_ACCESS_LOCAL_WRITE;
+  in.pgsz_bitmap = 4096;
+  in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;
+  in.dmabuf_fd = memory.Export(8192);
+  const Umem umem(mlx5dv_devx_umem_reg_ex(context.get(), &in));
+  EXPECT_NE(umem, nullptr);
+  in.size = 8192;
+  EXPECT_EQ(mlx5dv_devx_umem_reg_ex(context.get(), &in), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  close(in.dmabuf_fd);
+}
+
+}  // namespace
+}  // namespace verbs
