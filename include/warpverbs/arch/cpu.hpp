@@ -36,8 +36,9 @@ struct Cpu {
 #endif
   }
 
-  /// Two loads, since C++ has no atomic 16 bytes. A NIC writes both halves at once, and softhca changes
-  /// `high` before and after `low`: if `high` is the same around the load of `low`, they belong together.
+  /// Two loads, since C++ has no atomic 16 bytes. A NIC writes both halves at once, and softhca lets
+  /// an error in `high` go before it changes `low`: if one is there around the load of `low`, they belong
+  /// together.
   static CqeTail LoadCqeTail(const uint8_t* tail) {
     const auto* const words = reinterpret_cast<const uint64_t*>(tail);
     for (uint64_t high = Load(words + 1);;) {

@@ -1,6 +1,7 @@
 #include "core/cq.hpp"
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -12,9 +13,6 @@ namespace softhca {
 namespace {
 
 constexpr mlx5::Be32 kNeverArmed{0xffffffff};
-
-/// Of the upper half of a CQE's tail.
-constexpr uint64_t kSignature = uint64_t{0xff} << 48;
 
 /// The detail code beside the syndrome. Informative only: what users of ConnectX cards see with it (issues
 /// 173 of perftest, 2532 of charm, 2973 and 5472 of ucx); 0 where no report was found.
@@ -39,6 +37,23 @@ uint8_t VendorSyndrome(mlx5::Syndrome syndrome) {
 
 bool IsError(mlx5::CqeOpcode opcode) {
   return opcode == mlx5::CqeOpcode::kRequesterError || opcode == mlx5::CqeOpcode::kResponderError;
+}
+
+/// The last half of a CQE's tail.
+struct UpperHalf {
+  mlx5::Be32 sop_qpn;
+  mlx5::Be16 wqe_counter;
+  uint8_t signature;
+  uint8_t op_own;
+};
+
+bool IsError(const UpperHalf& upper) { return IsError(static_cast<mlx5::CqeOpcode>(upper.op_own >> 4)); }
+
+/// What stands there while an error's entry is overwritten: no completion, and all before that error is done.
+UpperHalf BeforeError(UpperHalf upper) {
+  upper.op_own |= static_cast<uint8_t>(mlx5::CqeOpcode::kInvalid) << 4;
+  upper.wqe_counter = mlx5::ToBe16(static_cast<uint16_t>(mlx5::FromBe(upper.wqe_counter) - 1));
+  return upper;
 }
 
 /// What is left of a completion whose data never came.
@@ -133,31 +148,33 @@ bool CompletionQueue::Write(const Completion& completion) {
   return true;
 }
 
-/// A card writes the tail at once. Here it is two stores, so the old one's unused signature changes before
-/// the first: who reads the same upper half before and after the lower has read two halves of one CQE.
+/// A card writes the tail at once. Here it is two stores, and who reads the old upper half with the new lower
+/// one must not be fooled. Only of an error does the lower half say anything, and only a collapsed queue's is
+/// overwritten while it counts: then the upper half stops being an error first.
 void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) const {
   auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
   std::memcpy(entry, words, mlx5::kCqeTailOffset);
   std::atomic_ref upper(tail[1]);
-  upper.store(upper.load(std::memory_order_relaxed) ^ kSignature, std::memory_order_relaxed);
+  const auto old = std::bit_cast<UpperHalf>(upper.load(std::memory_order_relaxed));
+  if (config_.collapsed && IsError(old)) {
+    upper.store(std::bit_cast<uint64_t>(BeforeError(old)), std::memory_order_relaxed);
+  }
   std::atomic_ref(tail[0]).store(words[6], std::memory_order_release);
   upper.store(words[7], std::memory_order_release);  // opcode and owner last
 }
 
-/// The same by the device's driver. Only an error makes use of the tail's lower half, so only the entry of an
-/// error, which a collapsed queue overwrites, needs its signature changed.
+/// The same by the device's driver.
 bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
   constexpr size_t kUpper = mlx5::kCqeTailOffset + sizeof(uint64_t);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(words);
-  const bool torn = config_.collapsed && latest_failed_;
-  latest_failed_ = IsError(static_cast<mlx5::CqeOpcode>(bytes[kUpper + 7] >> 4));
-  if (torn) {
-    uint64_t upper = 0;
-    auto* const raw = reinterpret_cast<uint8_t*>(&upper);
-    if (!ring_device_->Read(raw, entry + kUpper, sizeof upper)) return false;
-    upper ^= kSignature;
-    if (!ring_device_->Write(entry + kUpper, raw, sizeof upper)) return false;
+  if (config_.collapsed && overwrites_error_) {
+    UpperHalf old;
+    auto* const raw = reinterpret_cast<uint8_t*>(&old);
+    if (!ring_device_->Read(raw, entry + kUpper, sizeof old)) return false;
+    old = IsError(old) ? BeforeError(old) : old;  // the program may have made it as new
+    if (!ring_device_->Write(entry + kUpper, raw, sizeof old)) return false;
   }
+  overwrites_error_ = IsError(std::bit_cast<UpperHalf>(words[7]));
   return ring_device_->Write(entry, bytes, kUpper) &&
          ring_device_->Write(entry + kUpper, bytes + kUpper, sizeof(uint64_t));
 }

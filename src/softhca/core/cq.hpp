@@ -82,7 +82,7 @@ class CompletionQueue {
   bool unannounced_solicited_ = false;
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
-  bool latest_failed_ = false;  ///< the latest completion was an error
+  bool overwrites_error_ = false;  ///< the latest completion was an error
 };
 
 }  // namespace softhca

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "fake_cuda.hpp"
+#include "verbs/devx.hpp"
+#include "verbs/gpu_region.hpp"
+
+// What the drivers' streams do late must nevertheless seem to be done in order.
+namespace verbs {
+namespace {
+
+/// To be made before any memory of a GPU.
+struct Slowly {
+  Slowly() { fake_cuda::Configure("gpus=2,delay_us=500"); }
+  ~Slowly() { fake_cuda::Configure("gpus=2"); }
+};
+
+class SlowGpu : public testing::Test {
+ protected:
+  SlowGpu() {
+    a.Connect(b);
+    b.Connect(a);
+  }
+
+  Slowly slowly;
+  Context context = Open();
+  Peer a{context.get()}, b{context.get()};
+};
+
+/// The places of data and of what tells of them.
+class SlowSignal : public SlowGpu, public testing::WithParamInterface<std::tuple<int, int>> {};
+
+INSTANTIATE_TEST_SUITE_P(To, SlowSignal,
+                         testing::Combine(testing::Values(0, 1), testing::Values(kHost, 0, 1)),
+                         [](const auto& places) {
+                           return std::string(NameOf(std::get<0>(places.param))) + "Then" +
+                                  NameOf(std::get<1>(places.param));
+                         });
+
+TEST_P(SlowSignal, ComesAfterItsData) {
+  constexpr size_t kBytes = 3000;
+  Region source(a.pd.get(), 0, kBytes), data(b.pd.get(), std::get<0>(GetParam()), kBytes);
+  Region values(a.pd.get(), kHost, 8), signal(b.pd.get(), std::get<1>(GetParam()), 8);
+  const std::atomic_ref word(*reinterpret_cast<uint64_t*>(signal.data()));
+  for (uint64_t round = 1; round <= 6; ++round) {
+    std::iota(source.data(), source.data() + kBytes, static_cast<uint8_t>(round));
+    Work(IBV_WR_RDMA_WRITE, {source.Sge(0, kBytes)}).To(data.address(), data.rkey()).Flags(0).Post(a);
+    if (round % 2 == 0) {
+      std::memcpy(values.data(), &round, sizeof round);
+      Work(IBV_WR_RDMA_WRITE, {values.Sge(0, 8)}).To(signal.address(), signal.rkey()).Post(a);
+    } else {
+      Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {values.Sge(0, 8)})
+          .FetchAdd(signal.address(), signal.rkey(), 1)
+          .Post(a);
+    }
+    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+    while (word.load(std::memory_order_acquire) != round) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << round;
+    }
+    ASSERT_TRUE(std::equal(source.data(), source.data() + kBytes, data.data())) << round;
+    ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(SlowGpu, CompletionComesAfterTheDataOfAllGpus) {
+  Region source(a.pd.get(), 0, 64), first(b.pd.get(), 0, 64), second(b.pd.get(), 1, 64);
+  for (uint8_t round = 1; round <= 5; ++round) {
+    source.data()[63] = round;
+    for (Region* const target : {&first, &second}) {
+      Work(IBV_WR_RDMA_WRITE, {source.Sge(0, 64)})
+          .To(target->address(), target->rkey())
+          .Flags(target == &second ? IBV_SEND_SIGNALED : 0)
+          .Post(a);
+    }
+    ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(first.data()[63], round);
+    ASSERT_EQ(second.data()[63], round);
+  }
+}
+
+TEST_F(SlowGpu, DataThatTheProcessorReadsNextAreThere) {
+  Region gpu(a.pd.get(), 0, 64), between(b.pd.get(), kHost, 64), last(a.pd.get(), kHost, 64);
+  for (uint8_t round = 1; round <= 5; ++round) {
+    gpu.data()[63] = round;
+    Work(IBV_WR_RDMA_WRITE, {gpu.Sge(0, 64)}).To(between.address(), between.rkey()).Flags(0).Post(a);
+    const ibv_wc wc = Work(IBV_WR_RDMA_READ, {last.Sge(0, 64)}).To(between.address(), between.rkey()).Run(a);
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(last.data()[63], round);
+  }
+}
+
+TEST_F(SlowGpu, SourcesOfTheProcessorMayChangeAtOnce) {
+  constexpr size_t kPart = 60'000, kParts = 30;  // together more than softhca has room for
+  Region source(a.pd.get(), kHost, kPart * kParts), target(b.pd.get(), 0, kPart * kParts);
+  for (size_t i = 0; i < kParts; ++i) {
+    std::fill_n(source.data() + i * kPart, kPart, static_cast<uint8_t>(i + 1));
+    Work(IBV_WR_RDMA_WRITE, {source.Sge(i * kPart, kPart)})
+        .To(target.address() + i * kPart, target.rkey())
+        .Flags(i + 1 == kParts ? IBV_SEND_SIGNALED : 0)
+        .Post(a);
+  }
+  ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(std::equal(source.data(), source.data() + kPart * kParts, target.data()));
+}
+
+class SlowDevx : public Slowly, public Devx {};
+
+TEST_F(SlowDevx, NothingIsWrittenToTheQueuesAfterAReset) {
+  CreateQueues(true);
+  Connect();
+  PostWrite(0, 0, 8, data.rkey());
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (Query().Get("qpc", "qpc.hw_sq_wqebb_counter") != 1) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  ASSERT_EQ(Modify(Mailbox("qp_2rst_in", k2Rst).Set("qpn", qpn)), 0);
+  const std::atomic_ref tail(*reinterpret_cast<uint64_t*>(&memory[kCqRing + 56]));
+  const uint64_t invalid = uint64_t{MLX5_CQE_INVALID << 4} << 56;
+  tail.store(invalid);
+  qp.reset();
+  cq.reset();  // waits for all that is under way
+  EXPECT_EQ(tail.load(), invalid);
+}
+
+TEST_F(SlowDevx, NobodySeesTwoHalvesOfErrorsInACollapsedQueue) {
+  CreateQueues(true);
+  Connect();
+  const std::atomic_ref upper(*reinterpret_cast<uint64_t*>(&memory[kCqRing + 56]));
+  const std::atomic_ref lower(*reinterpret_cast<uint64_t*>(&memory[kCqRing + 48]));
+  PostWrite(0, 0, 8, data.rkey() + 1);
+  PostWrite(1, 0, 8, data.rkey());
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  mlx5_cqe64 cqe{};
+  auto* const tail = reinterpret_cast<uint64_t*>(&cqe) + 6;
+  do {  // until the second, which is flushed
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    tail[1] = upper.load(std::memory_order_acquire);
+    tail[0] = lower.load(std::memory_order_acquire);
+    if (upper.load(std::memory_order_acquire) != tail[1] || Opcode(cqe) != MLX5_CQE_REQ_ERR) continue;
+    ASSERT_EQ(Error(cqe).syndrome, be16toh(cqe.wqe_counter) == 0 ? MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR
+                                                                 : MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
+  } while (Opcode(cqe) != MLX5_CQE_REQ_ERR || be16toh(cqe.wqe_counter) != 1);
+}
+
+}  // namespace
+}  // namespace verbs
