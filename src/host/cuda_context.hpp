@@ -37,12 +37,17 @@ class CudaContext {
     const CudaDriver& driver_;
   };
 
-  /// Maps host memory for kernels of all GPUs, at its own address.
+  /// Maps host memory for kernels of all GPUs.
   ///
   /// @param flags  of cuMemHostRegister(), beside those that this needs
-  /// @errors  Error: the driver refuses, or this GPU sees the memory at another address
+  /// @errors  Error
   void Map(std::span<std::byte> memory, unsigned flags = 0) const;
   void Unmap(std::byte* memory) const;
+
+  /// Where kernels of this GPU see memory that is mapped.
+  ///
+  /// @errors  Error
+  CudaAddress Seen(std::byte* memory) const;
 
   /// Gives something back in this context; for destructors, which have nobody to tell of a failure.
   template <class GiveBack>

@@ -63,11 +63,14 @@ const CudaDriver* CudaDriver::FindLoaded() {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   dlclose(library);  // whoever loaded it keeps it
-  constexpr int kSuccess = 0;
   int count = 0;
   auto* const get_count = reinterpret_cast<decltype(DeviceGetCount)>(dlsym(library, "cuDeviceGetCount"));
-  if (get_count == nullptr || get_count(&count) != kSuccess) return nullptr;
-  return &Load();
+  if (get_count == nullptr || get_count(&count) != 0) return nullptr;
+  try {
+    return &Load();
+  } catch (const Error&) {  // who uses no GPU need not know that the driver is too old
+    return nullptr;
+  }
 }
 
 std::string CudaDriver::Words(int result) const {

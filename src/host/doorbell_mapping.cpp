@@ -29,6 +29,12 @@ Pages& ThePages() {
   return *pages;
 }
 
+void UnmapIfUnused(Pages& pages, std::map<std::byte*, MappedPage>::iterator page) {
+  if (page->second.users > 0) return;
+  page->second.context->Unmap(page->first);
+  pages.mapped.erase(page);
+}
+
 std::byte* PageOf(uint64_t* doorbell) {
   const auto address = reinterpret_cast<uintptr_t>(doorbell);
   return reinterpret_cast<std::byte*>(address / mlx5::kUarPageBytes * mlx5::kUarPageBytes);
@@ -59,23 +65,31 @@ bool Map(const CudaContext& context, std::byte* page) {
 }  // namespace
 
 DoorbellMapping::DoorbellMapping(const Gpu& gpu, uint64_t* doorbell) : page_(PageOf(doorbell)) {
-  const std::lock_guard lock(ThePages().mutex);
-  const auto found = ThePages().mapped.find(page_);
-  if (found != ThePages().mapped.end()) {
-    ++found->second.users;
-    as_io_memory_ = found->second.as_io_memory;
-    return;
+  Pages& pages = ThePages();
+  const std::lock_guard lock(pages.mutex);
+  auto found = pages.mapped.find(page_);
+  if (found == pages.mapped.end()) {
+    const bool as_io_memory = Map(*gpu.context(), page_);
+    found = pages.mapped.emplace(page_, MappedPage{gpu.context(), as_io_memory}).first;
   }
-  as_io_memory_ = Map(*gpu.context(), page_);
-  ThePages().mapped[page_] = {gpu.context(), as_io_memory_, 1};
+  MappedPage& mapped = found->second;
+  try {
+    const uint64_t offset = reinterpret_cast<uintptr_t>(doorbell) % mlx5::kUarPageBytes;
+    doorbell_ = reinterpret_cast<uint64_t*>(gpu.context()->Seen(page_) + offset);
+  } catch (const Error&) {
+    UnmapIfUnused(pages, found);
+    throw;
+  }
+  as_io_memory_ = mapped.as_io_memory;
+  ++mapped.users;
 }
 
 DoorbellMapping::~DoorbellMapping() {
-  const std::lock_guard lock(ThePages().mutex);
-  const auto found = ThePages().mapped.find(page_);
-  if (--found->second.users > 0) return;
-  found->second.context->Unmap(page_);
-  ThePages().mapped.erase(found);
+  Pages& pages = ThePages();
+  const std::lock_guard lock(pages.mutex);
+  const auto found = pages.mapped.find(page_);
+  --found->second.users;
+  UnmapIfUnused(pages, found);
 }
 
 }  // namespace warpverbs::host

@@ -19,10 +19,12 @@ class DoorbellMapping {
   DoorbellMapping& operator=(const DoorbellMapping&) = delete;
 
   bool as_io_memory() const { return as_io_memory_; }
+  uint64_t* doorbell() const { return doorbell_; }  ///< for kernels
 
  private:
   std::byte* page_;
   bool as_io_memory_;
+  uint64_t* doorbell_;
 };
 
 }  // namespace warpverbs::host

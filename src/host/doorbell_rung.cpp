@@ -9,10 +9,10 @@ namespace warpverbs::host {
 namespace {
 
 DoorbellChoice ForGpu(const Gpu& gpu, uint64_t* doorbell) {
-  auto mapping = std::make_shared<const DoorbellMapping>(gpu, doorbell);
+  const auto mapping = std::make_shared<const DoorbellMapping>(gpu, doorbell);
   std::string why =
       "mapped for " + gpu.name() + " as " + (mapping->as_io_memory() ? "I/O" : "plain") + " memory";
-  return {DoorbellRung::kDevice, std::move(why), std::move(mapping)};
+  return {DoorbellRung::kDevice, std::move(why), mapping->doorbell(), mapping};
 }
 
 }  // namespace
@@ -20,22 +20,24 @@ DoorbellChoice ForGpu(const Gpu& gpu, uint64_t* doorbell) {
 DoorbellChoice ChooseDoorbell(DoorbellRung asked, const Gpu* gpu, uint64_t* doorbell) {
   switch (asked) {
     case DoorbellRung::kProbe:
-      if (gpu == nullptr) return {DoorbellRung::kDevice, "the CPU rings, and the register is mapped"};
+      if (gpu == nullptr)
+        return {DoorbellRung::kDevice, "the CPU rings, and the register is mapped", doorbell};
       try {
         return ForGpu(*gpu, doorbell);
       } catch (const Error& error) {
-        return {DoorbellRung::kHostRings, gpu->name() + " does not reach the register: " + error.reason()};
+        const std::string why = gpu->name() + " does not reach the register: " + error.reason();
+        return {.rung = DoorbellRung::kHostRings, .why = why};
       }
     case DoorbellRung::kDevice:
-      if (gpu != nullptr) return ForGpu(*gpu, doorbell);
-      break;
+      if (gpu == nullptr) return {DoorbellRung::kDevice, "as asked", doorbell};
+      return ForGpu(*gpu, doorbell);
     case DoorbellRung::kHostRings:
     case DoorbellRung::kHostPosts:
       break;
     default:
       throw Error("create", "an endpoint", "there is no such doorbell rung", "Choose one of DoorbellRung");
   }
-  return {asked, "as asked"};
+  return {.rung = asked, .why = "as asked"};
 }
 
 const char* ToString(DoorbellRung rung) {

@@ -338,7 +338,7 @@ device::QueueView Endpoint::View() const {
   const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
   return {
       .sq = staged ? staging() : At<uint8_t>(layout_.sq),
-      .doorbell = doorbell_.rung == DoorbellRung::kDevice ? uar_.doorbell() : &host_words().doorbell,
+      .doorbell = doorbell_.rung == DoorbellRung::kDevice ? doorbell_.doorbell : &host_words().doorbell,
       .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
       .cqe = At<uint8_t>(has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
       .control = At<device::QueueControl>(layout_.control),

@@ -65,18 +65,19 @@ CudaContext::Current::Current(const CudaContext& context) : driver_(context.driv
 }
 
 void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
-  const std::string object = std::to_string(memory.size()) + " bytes of host memory for " + name();
   const Current current(*this);
   driver_.Check(
       driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags), "map",
-      object,
+      std::to_string(memory.size()) + " bytes of host memory for " + name(),
       "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
+}
+
+CudaAddress CudaContext::Seen(std::byte* memory) const {
+  const Current current(*this);
   CudaAddress seen = 0;
-  const int result = driver_.MemHostGetDevicePointer(&seen, memory.data(), 0);
-  if (result == 0 && seen == ToCuda(memory.data())) return;
-  driver_.MemHostUnregister(memory.data());
-  throw Error("map", object, result == 0 ? "the GPU sees it at another address" : driver_.Words(result),
-              "Use a GPU, a driver and a system with unified addressing");
+  driver_.Check(driver_.MemHostGetDevicePointer(&seen, memory, 0), "find mapped memory on", name(),
+                kLookAtSmi);
+  return seen;
 }
 
 void CudaContext::Unmap(std::byte* memory) const {

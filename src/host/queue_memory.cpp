@@ -87,7 +87,7 @@ void QueueMemory::Write(size_t offset, const void* from, size_t bytes) {
 
 void QueueMemory::Fill(size_t offset, size_t bytes, int value) {
   if (on_gpu()) {
-    gpu_memory_->Fill(offset, bytes, static_cast<std::byte>(value));
+    gpu_memory_->CopyIn(offset, std::vector(bytes, static_cast<std::byte>(value)));
   } else {
     std::memset(data() + offset, value, bytes);
   }

@@ -13,6 +13,7 @@ TEST(ChooseDoorbell, LetsTheCpuRing) {
   const DoorbellChoice choice = ChooseDoorbell(DoorbellRung::kProbe, nullptr, &doorbell_register);
   EXPECT_EQ(choice.rung, DoorbellRung::kDevice);
   EXPECT_EQ(choice.why, "the CPU rings, and the register is mapped");
+  EXPECT_EQ(choice.doorbell, &doorbell_register);
 }
 
 TEST(ChooseDoorbell, DoesAsItIsTold) {

@@ -57,6 +57,16 @@ TEST_F(GpuDoorbells, MapsNothingWhereTheHostShallRing) {
       << "the host's words, and queues if there";
 }
 
+TEST_F(GpuDoorbells, TheGpuRingsWhereItSeesTheRegister) {
+  fake_cuda::Configure("same_address=0");
+  const Gpu gpu;
+  alignas(4096) static uint64_t page[512];
+  const DoorbellChoice choice = ChooseDoorbell(DoorbellRung::kProbe, &gpu, &page[64]);
+  EXPECT_EQ(choice.rung, DoorbellRung::kDevice);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(choice.doorbell),
+            reinterpret_cast<uint64_t>(&page[64]) + (uint64_t{1} << 40));
+}
+
 TEST_F(GpuDoorbells, RegistersOfOnePageShareTheMapping) {
   const Gpu gpu;
   alignas(4096) static uint64_t page[512];

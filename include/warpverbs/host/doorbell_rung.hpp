@@ -23,6 +23,7 @@ class DoorbellMapping;  // the library's own
 struct DoorbellChoice {
   DoorbellRung rung = DoorbellRung::kDevice;  ///< never kProbe
   std::string why;
+  uint64_t* doorbell = nullptr;                      ///< where posters ring, if it is they who ring the NIC
   std::shared_ptr<const DoorbellMapping> mapping{};  ///< of the register, where a GPU rings
 };
 

@@ -68,7 +68,8 @@ class Endpoint {
   /// Why the send or the receive queue failed; empty if neither is known to have failed. Of two reasons it
   /// tells the one that is no mere flush. It only looks, and takes no lock.
   ///
-  /// @pre  any thread may call it while kernels run, but none during Connect() or Reset()
+  /// @pre     any thread may call it while kernels run, but none during Connect() or Reset()
+  /// @errors  Error: the queues lie on a GPU whose driver has failed
   std::optional<QueueError> LastError() const;
 
   /// What a kernel needs to post and to see completions, by value.

@@ -10,7 +10,8 @@ namespace warpverbs::host {
 
 /// Memory on a GPU, zeroed, in whole pages of the GPU: no processor but through these calls may touch it.
 ///
-/// The calls wait for their own copies alone and work while kernels run.
+/// The calls wait for their own work alone. Copies get through while kernels have all of the GPU; Fill()
+/// needs a little of it.
 class GpuMemory {
  public:
   static constexpr size_t kPageBytes = 65536;

@@ -69,6 +69,11 @@ void GpuMemory::Free::operator()(std::byte* memory) const {
 GpuMapping::GpuMapping(const Gpu& gpu, std::span<std::byte> memory) : memory_(nullptr, {gpu.context()}) {
   gpu.context()->Map(memory);
   memory_.reset(memory.data());
+  if (gpu.context()->Seen(memory.data()) != ToCuda(memory.data())) {
+    throw Error("map", std::to_string(memory.size()) + " bytes of host memory for " + gpu.name(),
+                "the GPU sees it at another address",
+                "Use a GPU, a driver and a system with unified addressing");
+  }
 }
 
 void GpuMapping::Unregister::operator()(std::byte* memory) const { context->Unmap(memory); }
