@@ -91,8 +91,21 @@ TEST_F(SlowGpu, DataThatTheProcessorReadsNextAreThere) {
   }
 }
 
-TEST_F(SlowGpu, SourcesOfTheProcessorMayChangeAtOnce) {
-  constexpr size_t kPart = 60'000, kParts = 30;  // together more than softhca has room for
+TEST_F(SlowGpu, InlineDataOutliveTheirEntries) {
+  Region target(b.pd.get(), 0, 8 * 24);
+  for (size_t i = 0; i < 8; ++i) {
+    std::string text(24, static_cast<char>('a' + i));
+    Work(IBV_WR_RDMA_WRITE, {{reinterpret_cast<uint64_t>(text.data()), 24, 0}})
+        .To(target.address() + i * 24, target.rkey())
+        .Flags(IBV_SEND_INLINE | (i == 7 ? IBV_SEND_SIGNALED : 0))
+        .Post(a);
+  }
+  ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+  for (size_t i = 0; i < 8 * 24; ++i) ASSERT_EQ(target.data()[i], 'a' + i / 24);
+}
+
+TEST_F(SlowGpu, MoreArrivesThanThereIsRoomForOnTheWay) {
+  constexpr size_t kPart = 60'000, kParts = 30;
   Region source(a.pd.get(), kHost, kPart * kParts), target(b.pd.get(), 0, kPart * kParts);
   for (size_t i = 0; i < kParts; ++i) {
     std::fill_n(source.data() + i * kPart, kPart, static_cast<uint8_t>(i + 1));
