@@ -50,8 +50,8 @@ bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
     return true;
   }
   g_moving = target != nullptr ? target : source;
-  if (target == nullptr) return source->MoveOut(to, from, bytes);
-  return source == nullptr ? target->Write(to, from, bytes) : target->MoveIn(to, from, bytes);
+  if (source == nullptr) return target->Write(to, from, bytes);
+  return target == nullptr ? source->MoveOut(to, from, bytes) : source->MoveOver(*target, to, from, bytes);
 }
 
 /// @return  false if memory is gone

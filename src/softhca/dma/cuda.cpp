@@ -66,13 +66,14 @@ class Gpu final : public DeviceMemory {
 
   bool Read(uint8_t* to, const uint8_t* from, size_t bytes) override;
   bool Write(uint8_t* to, const uint8_t* from, size_t bytes) override;
-  bool MoveIn(uint8_t* to, const uint8_t* from, size_t bytes) override;
   bool MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) override;
   bool Settle() override;
 
  private:
   bool IsReady(const Current& current);
   bool Mark();
+  bool CopyIn(uint8_t* to, const uint8_t* from, size_t bytes);
   bool WriteWord(Address to, const uint8_t* from, size_t bytes);
   uint8_t* Stage(size_t bytes);
 
@@ -111,39 +112,45 @@ Gpu::~Gpu() {
 }
 
 bool Gpu::Read(uint8_t* to, const uint8_t* from, size_t bytes) {
-  const Current current(driver_, context_);
   for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
     part = std::min(bytes, kStageBytes);
     uint8_t* const stage = Stage(part);
-    if (stage == nullptr || !IsReady(current)) return false;
-    if (driver_.copy_to_host(stage, AddressOf(from), part, stream_) != kSuccess || !Settle()) return false;
+    if (stage == nullptr || !MoveOut(stage, from, part) || !Settle()) return false;
     std::memcpy(to, stage, part);
   }
   return true;
 }
 
 bool Gpu::Write(uint8_t* to, const uint8_t* from, size_t bytes) {
-  const Current current(driver_, context_);
-  const Address address = AddressOf(to);
-  const bool word = (bytes == 4 || bytes == 8) && address % bytes == 0;
-  if (word) return IsReady(current) && WriteWord(address, from, bytes);
-  if (bytes > kStagedBytes) {
-    return IsReady(current) && driver_.copy_to_device(address, from, bytes, stream_) == kSuccess && Settle();
-  }
+  if ((bytes == 4 || bytes == 8) && AddressOf(to) % bytes == 0) return WriteWord(AddressOf(to), from, bytes);
+  if (bytes > kStagedBytes) return CopyIn(to, from, bytes) && Settle();
   uint8_t* const stage = Stage(bytes);
-  if (stage == nullptr || !IsReady(current)) return false;
+  if (stage == nullptr) return false;
   std::memcpy(stage, from, bytes);
-  return driver_.copy_to_device(address, stage, bytes, stream_) == kSuccess;
-}
-
-bool Gpu::MoveIn(uint8_t* to, const uint8_t* from, size_t bytes) {
-  const Current current(driver_, context_);
-  return IsReady(current) && driver_.copy(AddressOf(to), AddressOf(from), bytes, stream_) == kSuccess;
+  return CopyIn(to, stage, bytes);
 }
 
 bool Gpu::MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) {
   const Current current(driver_, context_);
   return IsReady(current) && driver_.copy_to_host(to, AddressOf(from), bytes, stream_) == kSuccess;
+}
+
+/// By way of the processor's memory: a copy within a GPU may be a kernel, which would never run where the
+/// program's kernels have all of the GPU and wait for just this copy.
+bool Gpu::MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) {
+  auto& other = static_cast<Gpu&>(target);  // there is one driver
+  for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
+    part = std::min(bytes, kStagedBytes);
+    uint8_t* const stage = other.Stage(part);
+    if (stage == nullptr || !MoveOut(stage, from, part) || !other.CopyIn(to, stage, part)) return false;
+  }
+  return true;
+}
+
+/// `from` must stay as it is until that is done.
+bool Gpu::CopyIn(uint8_t* to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  return IsReady(current) && driver_.copy_to_device(AddressOf(to), from, bytes, stream_) == kSuccess;
 }
 
 bool Gpu::Settle() {
@@ -157,10 +164,11 @@ bool Gpu::Settle() {
 /// Lets this stream wait for what was asked of others, so that what follows comes last.
 bool Gpu::IsReady(const Current& current) {
   if (!current) return false;
-  Gpu* const before = std::exchange(g_order.latest, this);
-  if (before != this && before != nullptr && g_order.busy) {
+  Gpu* const before = g_order.latest;
+  if (before != this && g_order.busy) {
     if (!before->Mark() || driver_.stream_wait_event(stream_, before->mark_, 0) != kSuccess) return false;
   }
+  g_order.latest = this;
   g_order.busy = true;
   return true;
 }
@@ -172,6 +180,8 @@ bool Gpu::Mark() {
 
 /// The driver's default is to let the word be seen after all that its stream did before.
 bool Gpu::WriteWord(Address to, const uint8_t* from, size_t bytes) {
+  const Current current(driver_, context_);
+  if (!IsReady(current)) return false;
   uint32_t half = 0;
   uint64_t whole = 0;
   std::memcpy(bytes == 4 ? static_cast<void*>(&half) : &whole, from, bytes);

@@ -28,7 +28,7 @@ std::optional<Driver> Load(void* library) {
       find("cuStreamWaitEvent", driver.stream_wait_event) && find("cuEventCreate", driver.event_create) &&
       find("cuEventRecord", driver.event_record) && find("cuEventDestroy_v2", driver.event_destroy) &&
       find("cuMemcpyHtoDAsync_v2", driver.copy_to_device) &&
-      find("cuMemcpyDtoHAsync_v2", driver.copy_to_host) && find("cuMemcpyAsync", driver.copy) &&
+      find("cuMemcpyDtoHAsync_v2", driver.copy_to_host) &&
       find("cuStreamWriteValue32_v2", driver.write_word_32) &&
       find("cuStreamWriteValue64_v2", driver.write_word_64);
   return complete ? std::optional(driver) : std::nullopt;

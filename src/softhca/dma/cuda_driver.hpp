@@ -44,7 +44,6 @@ struct Driver {
   Result (*event_destroy)(Event event);
   Result (*copy_to_device)(Address to, const void* from, size_t bytes, Stream stream);
   Result (*copy_to_host)(void* to, Address from, size_t bytes, Stream stream);
-  Result (*copy)(Address to, Address from, size_t bytes, Stream stream);
   Result (*write_word_32)(Stream stream, Address to, uint32_t value, unsigned flags);
   Result (*write_word_64)(Stream stream, Address to, uint64_t value, unsigned flags);
 

@@ -25,11 +25,12 @@ class DeviceMemory {
   /// arrives whole.
   [[nodiscard]] virtual bool Write(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
 
-  /// Moves bytes to this memory from that of a device of the same driver.
-  [[nodiscard]] virtual bool MoveIn(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
-
   /// Moves bytes of this memory to the processor's, which must stay until they are there.
   [[nodiscard]] virtual bool MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
+
+  /// Moves bytes of this memory to that of a device of the same driver, be it the same device.
+  [[nodiscard]] virtual bool MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from,
+                                      size_t bytes) = 0;
 
   /// Waits until nothing is under way, on any device of the same driver.
   [[nodiscard]] virtual bool Settle() = 0;
