@@ -8,30 +8,42 @@ namespace softhca::cuda {
 namespace {
 
 template <class Function>
-bool Find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  return function != nullptr;
+void** Slot(Function*& function) {
+  return reinterpret_cast<void**>(&function);
 }
 
 std::optional<Driver> Load(void* library) {
   Driver driver{};
-  const auto find = [library](const char* name, auto& function) { return Find(library, name, function); };
-  const bool complete =
-      find("cuPointerGetAttribute", driver.pointer_get_attribute) && find("cuDeviceGet", driver.device_get) &&
-      find("cuDevicePrimaryCtxRetain", driver.context_retain) &&
-      find("cuDevicePrimaryCtxRelease_v2", driver.context_release) &&
-      find("cuCtxPushCurrent_v2", driver.context_push) && find("cuCtxPopCurrent_v2", driver.context_pop) &&
-      find("cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode) &&
-      find("cuMemHostAlloc", driver.host_alloc) && find("cuMemFreeHost", driver.host_free) &&
-      find("cuStreamCreate", driver.stream_create) && find("cuStreamDestroy_v2", driver.stream_destroy) &&
-      find("cuStreamSynchronize", driver.stream_synchronize) &&
-      find("cuStreamWaitEvent", driver.stream_wait_event) && find("cuEventCreate", driver.event_create) &&
-      find("cuEventRecord", driver.event_record) && find("cuEventDestroy_v2", driver.event_destroy) &&
-      find("cuMemcpyHtoDAsync_v2", driver.copy_to_device) &&
-      find("cuMemcpyDtoHAsync_v2", driver.copy_to_host) &&
-      find("cuStreamWriteValue32_v2", driver.write_word_32) &&
-      find("cuStreamWriteValue64_v2", driver.write_word_64);
-  return complete ? std::optional(driver) : std::nullopt;
+  const struct {
+    const char* name;
+    void** function;
+  } needed[] = {
+      {"cuPointerGetAttribute", Slot(driver.pointer_get_attribute)},
+      {"cuDeviceGet", Slot(driver.device_get)},
+      {"cuDevicePrimaryCtxRetain", Slot(driver.context_retain)},
+      {"cuDevicePrimaryCtxRelease_v2", Slot(driver.context_release)},
+      {"cuCtxPushCurrent_v2", Slot(driver.context_push)},
+      {"cuCtxPopCurrent_v2", Slot(driver.context_pop)},
+      {"cuThreadExchangeStreamCaptureMode", Slot(driver.exchange_capture_mode)},
+      {"cuMemHostAlloc", Slot(driver.host_alloc)},
+      {"cuMemFreeHost", Slot(driver.host_free)},
+      {"cuStreamCreate", Slot(driver.stream_create)},
+      {"cuStreamDestroy_v2", Slot(driver.stream_destroy)},
+      {"cuStreamSynchronize", Slot(driver.stream_synchronize)},
+      {"cuStreamWaitEvent", Slot(driver.stream_wait_event)},
+      {"cuEventCreate", Slot(driver.event_create)},
+      {"cuEventRecord", Slot(driver.event_record)},
+      {"cuEventDestroy_v2", Slot(driver.event_destroy)},
+      {"cuMemcpyHtoDAsync_v2", Slot(driver.copy_to_device)},
+      {"cuMemcpyDtoHAsync_v2", Slot(driver.copy_to_host)},
+      {"cuStreamWriteValue32_v2", Slot(driver.write_word_32)},
+      {"cuStreamWriteValue64_v2", Slot(driver.write_word_64)},
+  };
+  for (const auto& [name, function] : needed) {
+    *function = dlsym(library, name);
+    if (*function == nullptr) return std::nullopt;
+  }
+  return driver;
 }
 
 }  // namespace
