@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nic.hpp"
+#include "place.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/device.hpp"
@@ -36,8 +37,8 @@ class Pair {
   explicit Pair(const PairOptions& options = {}, std::shared_ptr<host::Device> on = OpenNic())
       : device_(std::move(on)),
         device(*device_),
-        a(device, options.a),
-        b(device, options.b),
+        a(device, Placed(options.a)),
+        b(device, Placed(options.b)),
         source_(options.bytes),
         target_(options.bytes),
         source_region_(device, source_.data(), options.bytes),
@@ -96,7 +97,7 @@ class Pair {
   host::Endpoint a, b;
 
  private:
-  host::HostPages source_, target_;
+  Memory source_, target_;
   host::MemoryRegion source_region_, target_region_;
 };
 

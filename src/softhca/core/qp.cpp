@@ -163,7 +163,6 @@ void EnterError(QueuePair& qp) {
   if (qp.state == QpState::kError) return;
   SetState(qp, QpState::kError);
   qp.retry = {};
-  (void)qp.own_receives.Fetch();  // to be flushed; no doorbell announces them
   if (qp.config.srqn != 0 && qp.config.on_event) qp.config.on_event(QpEvent::kLastWqeReached);
 }
 

@@ -123,6 +123,9 @@ struct QueuePair {
   };
   Retry retry;
 
+  /// When receives that the processor cannot see are next looked for, to be flushed.
+  uint64_t next_look_ns = 0;
+
   /// A failure that the program has ordered for a WQE, in place of its execution.
   struct ForcedFailure {
     mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;

@@ -23,7 +23,7 @@ class Requester {
   /// the record.
   ///
   /// @return  whether there was one
-  bool FlushReceives(QueuePair& qp);
+  bool FlushReceives(QueuePair& qp, uint64_t now_ns);
 
  private:
   bool Step(QueuePair& qp, uint32_t available, uint64_t now_ns);

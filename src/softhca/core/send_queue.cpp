@@ -10,9 +10,8 @@ using mlx5::QpState;
 using mlx5::Syndrome;
 
 void FetchPosted(QueuePair& qp) {
-  const bool failed = qp.state == QpState::kError;
-  if (qp.sends.Fetch() && (!failed || qp.own_receives.Fetch())) return;
-  if (!failed && qp.config.on_event) qp.config.on_event(QpEvent::kCatastrophic);
+  if (qp.sends.Fetch() || qp.state == QpState::kError) return;
+  if (qp.config.on_event) qp.config.on_event(QpEvent::kCatastrophic);
   EnterError(qp);
 }
 

@@ -9,8 +9,8 @@
 /// What all ways to a peer have in common: how entries are found, judged and completed.
 namespace softhca {
 
-/// Takes in what a doorbell has announced, where the processor cannot see it: sends, and receives to be
-/// flushed. A queue pair whose queues the program has freed fails.
+/// Takes in what a doorbell has announced, where the processor cannot see it. A queue pair whose queue the
+/// program has freed fails.
 void FetchPosted(QueuePair& qp);
 
 /// How many WQEBBs the doorbell record announces from `index` on.

@@ -129,7 +129,7 @@ bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.state == QpState::kError) {
     qp.channel.reset();
     const bool flushed = qp.rung && direct_.Run(qp, now_ns);
-    return direct_.FlushReceives(qp) || flushed;
+    return direct_.FlushReceives(qp, now_ns) || flushed;
   }
   if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);
   if (qp.config.service == ServiceType::kUd) return SendDatagrams(qp, *this);

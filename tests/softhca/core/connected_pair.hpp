@@ -24,7 +24,7 @@ class ConnectedPair : public testing::Test {
     while (requester.Run(a.qp(), now_ns) || requester.Run(b.qp(), now_ns)) {
     }
     for (QpUser* user : {&a, &b}) {
-      if (user->qp().state == mlx5::QpState::kError) requester.FlushReceives(user->qp());
+      if (user->qp().state == mlx5::QpState::kError) requester.FlushReceives(user->qp(), 0);
     }
   }
 

@@ -333,7 +333,7 @@ TEST_F(SharedReceiveTest, AnnouncesAtOnceIfFewReceivesAreLeftWhenTheLimitIsSet) 
 TEST_F(SharedReceiveTest, ErrorOfOneUserLeavesTheReceivesToTheOthers) {
   PostShared(Data(buffer, 0, 64));
   hca.ModifyQp(c->qpn, QpState::kError, {});
-  EXPECT_FALSE(requester.FlushReceives(c->qp()));
+  EXPECT_FALSE(requester.FlushReceives(c->qp(), 0));
   EXPECT_EQ(hca.FindSrq(srqn)->queue.Available(), 1u);
   EXPECT_EQ(c->events, std::vector{QpEvent::kLastWqeReached});
 }

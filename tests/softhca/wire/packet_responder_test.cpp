@@ -171,7 +171,7 @@ TEST_F(PacketResponderTest, ReceiveOfAMessageThatNeverEndsIsFlushed) {
   Take(Make(kSendFirst, 0, kMtu));
   hca.ModifyQp(user.qpn, QpState::kError, {});
   DirectLink link({&hca});
-  EXPECT_TRUE(Requester(link).FlushReceives(user.qp()));
+  EXPECT_TRUE(Requester(link).FlushReceives(user.qp(), 0));
   for (uint16_t index = 0; index < 2; ++index) {
     const Cqe cqe = user.receive_cq.Poll().value();
     EXPECT_EQ(cqe.syndrome, Syndrome::kFlushed);

@@ -1,0 +1,42 @@
+#include <array>
+#include <cstdlib>
+
+#include "fake_cuda.hpp"
+#include "place.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+
+namespace warpverbs::e2e {
+namespace {
+
+// Exports could be mapped by the processor; a real GPU's cannot.
+[[maybe_unused]] const int kConfigured = setenv("WARPVERBS_FAKE_CUDA", "gpus=2,dma_buf=0", 0);
+
+/// The GPUs take turns, so that each test has a part on all of them.
+const host::Gpu& NextGpu() {
+  static const auto& gpus = *new std::array<host::Gpu, 2>{host::Gpu(0), host::Gpu(1)};
+  static size_t turns = 0;
+  return gpus[turns++ % gpus.size()];
+}
+
+}  // namespace
+
+/// While a test has memory it is a kernel's, too.
+struct Memory::Owner {
+  host::GpuMemory memory;
+  fake_cuda::Kernel kernel{};
+};
+
+Memory::Memory(size_t bytes)
+    : owner_(new Owner{host::GpuMemory(NextGpu(), bytes)}), data_(owner_->memory.data()) {
+  owner_->memory.Fill(0, bytes, std::byte{0});
+}
+Memory::~Memory() = default;
+
+host::EndpointConfig Placed(host::EndpointConfig config) {
+  config.gpu = &NextGpu();
+  config.placement = host::Placement::kGpu;
+  return config;
+}
+
+}  // namespace warpverbs::e2e
