@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -96,6 +97,26 @@ End Unified(Address address) {
                                [&](const auto& memory) { return memory && memory->Covers(address); })};
 }
 
+template <class Word>
+bool Aligned(const std::byte* to, const std::byte* from) {
+  return (reinterpret_cast<Address>(to) | reinterpret_cast<Address>(from)) % sizeof(Word) == 0;
+}
+
+/// Aligned words go whole and in order, as between a GPU and those who watch its memory.
+template <class Word>
+void CopyWord(std::byte* to, std::byte* from) {
+  const Word word = std::atomic_ref(*reinterpret_cast<Word*>(from)).load(std::memory_order_acquire);
+  std::atomic_ref(*reinterpret_cast<Word*>(to)).store(word, std::memory_order_release);
+}
+
+void CopyWords(std::byte* to, std::byte* from, size_t bytes) {
+  for (; bytes >= 8 && Aligned<uint64_t>(to, from); to += 8, from += 8, bytes -= 8) {
+    CopyWord<uint64_t>(to, from);
+  }
+  if (bytes == 4 && Aligned<uint32_t>(to, from)) return CopyWord<uint32_t>(to, from);
+  std::memcpy(to, from, bytes);
+}
+
 int CopyLater(const char* function, const End& to, const End& from, size_t bytes, CUstream_st* stream) {
   {
     const std::lock_guard lock(TheDriver().mutex);
@@ -105,7 +126,7 @@ int CopyLater(const char* function, const End& to, const End& from, size_t bytes
   }
   stream->Do([=] {
     const std::lock_guard lock(TheDriver().mutex);
-    std::memcpy(to.Reach(function, bytes), from.Reach(function, bytes), bytes);
+    CopyWords(to.Reach(function, bytes), from.Reach(function, bytes), bytes);
   });
   return kSuccess;
 }
