@@ -14,7 +14,7 @@ class CheckingSink : public PacketSink {
  public:
   explicit CheckingSink(const GuardedMemory& memory) : memory_(memory) {}
 
-  void Send(const QueuePair&, Packet packet, const Gather& payload) override {
+  bool Send(const QueuePair&, Packet packet, const Gather& payload) override {
     std::vector<uint8_t> bytes(kMaxPacketHeaderBytes);
     bytes.resize(EncodeHeaders(packet, payload.bytes, bytes));
     uint64_t held = 0;
@@ -26,6 +26,7 @@ class CheckingSink : public PacketSink {
     bytes.resize(bytes.size() + payload.bytes + PadBytes(payload.bytes));
     const std::optional<Packet> decoded = Decode(bytes);
     Require(decoded && !IsRequest(*decoded), "an answer is a packet and no request");
+    return true;
   }
 
  private:
