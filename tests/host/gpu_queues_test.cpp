@@ -196,7 +196,7 @@ TEST_P(GpuTraffic, ReceivesArriveBeforeAndAfterAReset) {
       Queue queue(link_.a.View());
       ASSERT_TRUE(queue.Post(device::Send(link_.source.Local(0)), Within()).status.ok());
       EXPECT_TRUE(receives.Poll(Within()).status.ok());
-      EXPECT_EQ(link_.target[0], cycle);
+      EXPECT_EQ(Cpu::Load(&link_.target[0]), cycle);
     }
     link_.a.Reset();
     link_.b.Reset();
