@@ -133,7 +133,7 @@ device::QueueView VerbsQueue::View(uint32_t posted) {
           .control = &control_,
           .qpn_be = mlx5::ToBe32(qp()->qp_num << 8).raw,
           .depth = queue_.sq.wqe_cnt,
-          .log_max_message = 30,
+          .max_message = 1 << 30,
           .sink_lkey_be = 0,
           .flags = 0};
 }

@@ -1,244 +1,244 @@
 // What a post costs a GPU when nothing stands in its way: queues in GPU memory, doorbells in host memory,
 // completions by a stand-in on the GPU. There is no NIC, so these are not network numbers. Every WQE of the
-// last round is read back.
-#include <algorithm>
+// last round, the record and the last doorbell are read back.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "check.hpp"
+#include "queues.hpp"
 #include "sink.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
+namespace warpverbs::bench {
 namespace {
 
-using namespace warpverbs;
-using namespace warpverbs::device;
+using namespace device;
 using A = arch::Cuda;
 
-constexpr uint32_t kMaxQueues = 64;
-constexpr uint32_t kDepth = 32768;
-constexpr uint32_t kQpn = 0x123456;
-constexpr uint32_t kRkeyBe = 0x44332211;
-constexpr uint32_t kLkeyBe = 0x88776655;
 constexpr int kLaunches = 9;
 constexpr uint64_t kLaunchLimitNs = 5'000'000'000;
 
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "device_post_benchmark: %s: %s\n", what, cudaGetErrorString(error));
-  std::exit(1);
-}
-
 struct Job {
-  QueueView views[kMaxQueues];
+  const QueueView* views;  ///< in GPU memory, so that a kernel reads its own once; from parameters it would
+                           ///< again and again
   uint32_t queues;
-  uint32_t posts;            ///< of each thread
-  uint64_t wqes_each_queue;  ///< what the stand-in waits for
-  uint64_t* cycles;          ///< of the first thread
-  uint32_t* failures;
+  uint32_t posts;  ///< of each thread
 };
 
-/// Blocks [0, queues) are the stand-ins, one thread each; each warp of the others posts to its queue.
-template <class Sharing, class Cooperation, uint32_t kBatch>
-__global__ void PostAll(const __grid_constant__ Job job) {
+/// In host memory.
+struct Result {
+  uint64_t cycles;    ///< of the first thread
+  uint32_t failures;  ///< threads whose posts or waits failed
+  uint32_t late;      ///< looks of the stand-ins that found an older doorbell than before
+};
+
+/// A stand-in for each queue, one thread each.
+__global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
-  if (blockIdx.x < job.queues) {
-    if (threadIdx.x == 0 && !bench::RunSink(job.views[blockIdx.x], job.wqes_each_queue, deadline)) {
-      atomicAdd(job.failures, 1);
-    }
-    return;
-  }
-  constexpr bool kAlone = std::is_same_v<Cooperation, Thread>;
-  if (kAlone && threadIdx.x != 0) return;
-  const uint32_t queue_index = (blockIdx.x - job.queues) % job.queues;
-  SendQueue<A, Sharing, Cooperation> queue(job.views[queue_index], [] {
-    if constexpr (kAlone) {
-      return Thread{};
-    } else {
-      return Warp(0xffffffff);
-    }
-  }());
-  const RemoteMemory remote{0x1122334455667788, {kRkeyBe}};
-  const LocalMemory local{0x99aabbccddeeff00, 8, {kLkeyBe}};
-  const Limit limit{deadline};
-  uint32_t failed = 0;
-  const auto post = [&] {
-    if constexpr (kBatch == 1) {
-      failed |= !queue.Post(Write(remote, local), limit).status.ok();
-    } else {
-      auto batch = queue.Begin(kBatch, limit);
-      for (uint32_t i = 0; i < kBatch; ++i)
-        batch.Add(Write(remote, local), i + 1 < kBatch ? 0 : mlx5::kCqeAlways);
-      failed |= !batch.Submit().status.ok();
-    }
-  };
-  const uint64_t start = clock64();
-  for (uint32_t i = 0; i < job.posts; i += kBatch) post();
-  const uint64_t end = clock64();
-  queue.Save();
-  if (blockIdx.x == job.queues && threadIdx.x == 0) *job.cycles = end - start;
-  if (failed != 0) atomicAdd(job.failures, 1);
+  if (!RunSink(job.views[blockIdx.x], wqes_each_queue, deadline, &result->late))
+    atomicAdd(&result->failures, 1);
 }
 
-/// Queues, each with memory of its own, in one allocation that starts at another place for each launch.
-class Queues {
- public:
-  Queues(uint32_t count, bool record, size_t offset) : count_(count) {
-    Check(cudaMalloc(&memory_, kMaxOffset + kEach * count), "cudaMalloc");
-    Check(cudaMemset(memory_, 0, kMaxOffset + kEach * count), "cudaMemset");
-    Check(cudaHostAlloc(&doorbells_, kLine * count, cudaHostAllocMapped), "cudaHostAlloc");
-    std::memset(doorbells_, 0, kLine * count);
-    for (uint32_t i = 0; i < count; ++i) {
-      uint8_t* const base = memory_ + offset + kEach * i;
-      uint8_t* const cqe = base + kDepth * mlx5::kWqebbBytes;
-      Check(cudaMemset(cqe, 0xff, sizeof(mlx5::Cqe64)), "cudaMemset");
-      uint64_t* doorbell = nullptr;
-      Check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&doorbell), doorbells_ + kLine * i, 0), "map");
-      views_.push_back({.sq = base,
-                        .doorbell = doorbell,
-                        .dbrec = record ? reinterpret_cast<uint32_t*>(cqe + kLine) : nullptr,
-                        .cqe = cqe,
-                        .control = reinterpret_cast<QueueControl*>(cqe + 2 * kLine),
-                        .qpn_be = mlx5::ToBe32(kQpn << 8).raw,
-                        .depth = kDepth,
-                        .log_max_message = 30,
-                        .sink_lkey_be = kLkeyBe,
-                        .flags = 0});
+template <class Cooperation>
+__device__ Cooperation Everybody() {
+  if constexpr (std::is_same_v<Cooperation, Thread>) {
+    return {};
+  } else {
+    return Cooperation(0xffffffff);
+  }
+}
+
+/// Posts, with a deadline for each call, and waits for the last post.
+///
+/// @tparam kRecord  what the host knows of the queues. A kernel need not be told, but one that is need not
+/// ask
+template <class Sharing, class Cooperation, uint32_t kBatch, bool kRecord>
+__global__ void Post(Job job, Result* result) {
+  const Limit limit{A::NowNs() + kLaunchLimitNs};
+  const QueueView view = job.views[blockIdx.x % job.queues];
+  __builtin_assume((view.dbrec != nullptr) == kRecord);
+  SendQueue<A, Sharing, Cooperation> queue(view, Everybody<Cooperation>());
+  const auto write = [](uint32_t i) {
+    const uint64_t offset = uint64_t{i} * kBytes;
+    return Write({kRemote + offset, {kRkeyBe}}, {kLocal + offset, kBytes, {kLkeyBe}});
+  };
+  Posted posted{};
+  const uint64_t start = clock64();
+  for (uint32_t i = 0; i < job.posts && posted.status.ok(); i += kBatch) {
+    if constexpr (kBatch == 1) {
+      posted = queue.Post(write(i), limit);
+    } else {
+      auto batch = queue.Begin(kBatch, limit);
+      for (uint32_t j = 0; j < kBatch; ++j) batch.Add(write(i + j), j + 1 < kBatch ? 0 : mlx5::kCqeAlways);
+      posted = batch.Submit();
     }
   }
-  ~Queues() {
-    cudaFree(memory_);
-    cudaFreeHost(doorbells_);
-  }
-  Queues(const Queues&) = delete;
-  Queues& operator=(const Queues&) = delete;
+  const uint64_t end = clock64();
+  const bool done = posted.status.ok() && queue.Wait(posted.ticket, limit).ok();
+  queue.Save();
+  if (blockIdx.x == 0 && threadIdx.x == 0) result->cycles = end - start;
+  if (!done) atomicAdd(&result->failures, 1);
+}
 
-  const std::vector<QueueView>& views() const { return views_; }
-
-  /// Whether the last round of every queue holds what was posted, and the last doorbell is that of the last
-  /// WQE.
-  bool Verify(uint64_t wqes) const {
-    std::vector<uint32_t> ring(kDepth * mlx5::kWqebbBytes / sizeof(uint32_t));
-    for (uint32_t i = 0; i < count_; ++i) {
-      Check(cudaMemcpy(ring.data(), views_[i].sq, kDepth * mlx5::kWqebbBytes, cudaMemcpyDefault),
-            "cudaMemcpy");
-      for (uint64_t index = wqes - std::min<uint64_t>(wqes, kDepth); index < wqes; ++index) {
-        const uint32_t* const wqe = ring.data() + index % kDepth * mlx5::kWqebbBytes / sizeof(uint32_t);
-        const bool good = wqe[0] == mlx5::ToBe32(static_cast<uint32_t>(index & 0xffff) << 8 | 0x08).raw &&
-                          wqe[1] == mlx5::ToBe32(kQpn << 8 | 3).raw && wqe[6] == kRkeyBe &&
-                          wqe[8] == mlx5::ToBe32(8).raw && wqe[9] == kLkeyBe;
-        if (!good) return false;
-      }
-      const uint32_t* const last = ring.data() + (wqes - 1) % kDepth * mlx5::kWqebbBytes / sizeof(uint32_t);
-      if (std::memcmp(doorbells_ + kLine * i, last, sizeof(uint64_t)) != 0) return false;
+/// One thread that polls for completions that are there, and one that only loads the CQE.
+template <bool kLoadOnly>
+__global__ void Poll(Job job, Result* result) {
+  SendQueue<A, Exclusive> queue(job.views[0]);
+  uint64_t seen = 0;
+  const uint64_t start = clock64();
+  for (uint32_t i = 0; i < job.posts; ++i) {
+    if constexpr (kLoadOnly) {
+      seen += A::LoadCqeTail(job.views[0].cqe + mlx5::kCqeTailOffset + (seen >> 63)).high;
+    } else {
+      seen += queue.Test({i % 8}).ok();
     }
-    return true;
   }
+  result->cycles = clock64() - start;
+  if (seen == 0) result->failures = 1;
+}
 
- private:
-  static constexpr size_t kLine = 128;
-  static constexpr size_t kEach = kDepth * mlx5::kWqebbBytes + 4096;
-  static constexpr size_t kMaxOffset = 16384;
-
-  uint32_t count_;
-  uint8_t* memory_ = nullptr;
-  uint8_t* doorbells_ = nullptr;
-  std::vector<QueueView> views_;
+/// What every measurement needs, once.
+struct Stage {
+  Stage() {
+    Check(cudaHostAlloc(&result, sizeof *result, cudaHostAllocMapped), "allocate a result");
+    for (cudaStream_t* stream : {&posters, &sinks})
+      Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "make a stream");
+    for (cudaEvent_t* event : {&begin, &end}) Check(cudaEventCreate(event), "make an event");
+  }
+  Result* result = nullptr;
+  cudaStream_t posters = nullptr, sinks = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
 };
 
 struct Case {
   const char* name;
-  uint32_t queues;
-  uint32_t warps;  ///< on all queues together
-  uint32_t lanes;  ///< that post
-  uint32_t posts;  ///< of each of them
+  uint32_t queues, blocks, threads;
+  uint32_t posts;  ///< of each thread
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+template <class Kernel>
+uint32_t Registers(Kernel* kernel) {
+  cudaFuncAttributes attributes{};
+  Check(cudaFuncGetAttributes(&attributes, kernel), "read a kernel's attributes");
+  return static_cast<uint32_t>(attributes.numRegs);
 }
 
-template <class Sharing, class Cooperation, uint32_t kBatch = 1>
-void Measure(const Case& which, bool record) {
-  uint64_t* cycles = nullptr;
-  uint32_t* failures = nullptr;
-  Check(cudaMallocHost(&cycles, sizeof *cycles), "cudaMallocHost");
-  Check(cudaMallocHost(&failures, sizeof *failures), "cudaMallocHost");
-  cudaStream_t stream = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
-  Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  Check(cudaEventCreate(&begin), "cudaEventCreate");
-  Check(cudaEventCreate(&end), "cudaEventCreate");
-  const uint64_t wqes = uint64_t{which.warps} * which.lanes * which.posts / which.queues;
-  std::vector<double> cycles_each, rates;
+[[noreturn]] void Fail(const char* name, const char* why) {
+  std::fprintf(stderr, "device_post_benchmark: %s: %s.\n", name, why);
+  std::exit(1);
+}
+
+template <class Sharing, class Cooperation = Thread, uint32_t kBatch = 1>
+void Measure(Stage& stage, const Case& which, bool record) {
+  const uint64_t wqes = uint64_t{which.blocks} * which.threads * which.posts / which.queues;
+  auto* const post =
+      record ? Post<Sharing, Cooperation, kBatch, true> : Post<Sharing, Cooperation, kBatch, false>;
+  const uint32_t registers =
+      Registers(post);  // this loads the kernel, which cannot be while the stand-in runs
+  std::vector<double> cycles, rates;
+  uint32_t late = 0;
   for (int launch = 0; launch < kLaunches; ++launch) {
     const Queues queues(which.queues, record, static_cast<size_t>(launch) * 1024);
-    Job job{.views = {},
-            .queues = which.queues,
-            .posts = which.posts,
-            .wqes_each_queue = wqes,
-            .cycles = cycles,
-            .failures = failures};
-    std::copy(queues.views().begin(), queues.views().end(), job.views);
-    *failures = 0;
-    Check(cudaDeviceSynchronize(), "memset");
-    Check(cudaEventRecord(begin, stream), "cudaEventRecord");
-    PostAll<Sharing, Cooperation, kBatch><<<which.queues + which.warps, 32, 0, stream>>>(job);
-    Check(cudaEventRecord(end, stream), "cudaEventRecord");
-    Check(cudaStreamSynchronize(stream), which.name);
+    const Job job{.views = queues.device_views(), .queues = which.queues, .posts = which.posts};
+    *stage.result = {};
+    Sink<<<which.queues, 1, 0, stage.sinks>>>(job, wqes, stage.result);
+    Check(cudaEventRecord(stage.begin, stage.posters), "record an event");
+    post<<<which.blocks, which.threads, 0, stage.posters>>>(job, stage.result);
+    Check(cudaEventRecord(stage.end, stage.posters), "record an event");
+    Check(cudaStreamSynchronize(stage.posters), which.name);
+    Check(cudaStreamSynchronize(stage.sinks), which.name);
     float ms = 0;
-    Check(cudaEventElapsedTime(&ms, begin, end), "cudaEventElapsedTime");
-    if (*failures != 0 || !queues.Verify(wqes)) {
-      std::fprintf(stderr, "device_post_benchmark: %s: %u failures, or a WQE is not what was posted\n",
-                   which.name, *failures);
-      std::exit(1);
-    }
-    cycles_each.push_back(static_cast<double>(*cycles) / which.posts);
+    Check(cudaEventElapsedTime(&ms, stage.begin, stage.end), "read the time");
+    if (stage.result->failures != 0) Fail(which.name, "posts, waits or stand-ins failed");
+    if (!queues.Verify(wqes, which.posts))
+      Fail(which.name, "a WQE, the record or the doorbell is not what was posted");
+    cycles.push_back(static_cast<double>(stage.result->cycles) / which.posts);
     rates.push_back(static_cast<double>(wqes) * which.queues / ms / 1e3);
+    late += stage.result->late;
   }
-  std::printf("%-44s %-9s %10.0f %12.1f\n", which.name, record ? "strict" : "no record", Median(cycles_each),
-              Median(rates));
+  std::printf("%-46s %-6s %8.0f %10.1f %10u %6u\n", which.name, record ? "yes" : "no", Median(cycles),
+              Median(rates), registers, late);
   std::fflush(stdout);
-  cudaFreeHost(cycles);
-  cudaFreeHost(failures);
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaStreamDestroy(stream);
+}
+
+void MeasurePosts(Stage& stage, bool record) {
+  Measure<Exclusive>(stage, {"exclusive, 1 thread", 1, 1, 1, 100'000}, record);
+  Measure<Shared>(stage, {"shared, 1 thread", 1, 1, 1, 100'000}, record);
+  Measure<RelaxedShared>(stage, {"relaxed, 1 thread", 1, 1, 1, 100'000}, record);
+  Measure<Exclusive, Thread, 4>(stage, {"exclusive, 1 thread, batches of 4", 1, 1, 1, 320'000}, record);
+  Measure<Exclusive, Thread, 16>(stage, {"exclusive, 1 thread, batches of 16", 1, 1, 1, 320'000}, record);
+  Measure<Exclusive, Thread, 32>(stage, {"exclusive, 1 thread, batches of 32", 1, 1, 1, 320'000}, record);
+  Measure<Shared, Thread, 4>(stage, {"shared, 1 thread, batches of 4", 1, 1, 1, 320'000}, record);
+  Measure<Shared, Thread, 16>(stage, {"shared, 1 thread, batches of 16", 1, 1, 1, 320'000}, record);
+  Measure<Shared, Thread, 32>(stage, {"shared, 1 thread, batches of 32", 1, 1, 1, 320'000}, record);
+  Measure<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<Shared, Warp>(stage, {"shared, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<RelaxedShared, Warp>(stage, {"relaxed, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<Shared, Thread>(stage, {"shared, 8 threads of 8 blocks on 1 queue", 1, 8, 1, 32'768}, record);
+  Measure<Shared, Warp>(stage, {"shared, 8 warps on 1 queue", 1, 8, 32, 8'192}, record);
+  Measure<RelaxedShared, Warp>(stage, {"relaxed, 8 warps on 1 queue", 1, 8, 32, 8'192}, record);
+  Measure<Shared, Warp>(stage, {"shared, 64 warps on 1 queue, by warp", 1, 64, 32, 2'048}, record);
+  Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 warps on 1 queue, by warp", 1, 64, 32, 2'048}, record);
+  Measure<Shared, Block>(stage, {"shared, 64 warps on 1 queue, blocks of 4", 1, 16, 128, 2'048}, record);
+  Measure<Shared, Block>(stage, {"shared, 64 warps on 1 queue, blocks of 8", 1, 8, 256, 2'048}, record);
+  Measure<Shared, Block>(stage, {"shared, 64 warps on 1 queue, blocks of 16", 1, 4, 512, 2'048}, record);
+  Measure<RelaxedShared, Block>(stage, {"relaxed, 64 warps on 1 queue, blocks of 8", 1, 8, 256, 2'048},
+                                record);
+  Measure<Exclusive, Warp>(stage, {"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+  Measure<Shared, Warp>(stage, {"shared, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+  Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
+}
+
+void MeasurePolls(Stage& stage) {
+  std::vector<double> polls, loads;
+  for (int launch = 0; launch < kLaunches; ++launch) {
+    const Queues queues(1, true, static_cast<size_t>(launch) * 1024);
+    const Job job{.views = queues.device_views(), .queues = 1, .posts = 10'000};
+    const QueueView& view = queues.views()[0];
+    // All of the first round is posted and complete.
+    const uint64_t tail = uint64_t{kDepth} << 32 | kDepth;
+    const uint64_t cqe = uint64_t{(kDepth - 1) >> 8} << 32 | uint64_t{(kDepth - 1) & 0xff} << 40;
+    Check(cudaMemcpy(view.control, &tail, sizeof tail, cudaMemcpyDefault), "write the tail");
+    Check(cudaMemcpy(const_cast<uint8_t*>(view.cqe) + 56, &cqe, sizeof cqe, cudaMemcpyDefault),
+          "write a CQE");
+    *stage.result = {};
+    Poll<false><<<1, 1, 0, stage.posters>>>(job, stage.result);
+    Check(cudaStreamSynchronize(stage.posters), "poll");
+    if (stage.result->failures != 0) Fail("poll", "nothing was complete");
+    polls.push_back(static_cast<double>(stage.result->cycles) / job.posts);
+    Poll<true><<<1, 1, 0, stage.posters>>>(job, stage.result);
+    Check(cudaStreamSynchronize(stage.posters), "poll");
+    loads.push_back(static_cast<double>(stage.result->cycles) / job.posts);
+  }
+  std::printf("\npoll of a ready completion: %.0f cycles, of which %.0f for the load of the CQE\n",
+              Median(polls), Median(loads));
 }
 
 }  // namespace
+}  // namespace warpverbs::bench
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "--help") {
-    std::puts(
-        "Usage: device_post_benchmark\n\nMeasures what posts cost on the first GPU, without a NIC; see "
-        "bench/README.md.");
-    return 0;
+  using namespace warpverbs::bench;
+  if (argc > 1) {
+    const bool help = std::string(argv[1]) == "--help";
+    std::fprintf(help ? stdout : stderr,
+                 help ? "Usage: device_post_benchmark\n\nMeasures what posts cost on the first "
+                        "GPU, without a NIC; see bench/README.md.\n"
+                      : "device_post_benchmark takes no options but --help.\n");
+    return help ? 0 : 2;
   }
-  cudaDeviceProp properties{};
-  Check(cudaGetDeviceProperties(&properties, 0), "no GPU");
-  int clock_khz = 0;
-  Check(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0), "clock");
+  PrintGpu(
+      "queues in GPU memory, doorbells in host memory, rung by the GPU, completions by a stand-in on the "
+      "GPU");
   std::printf(
-      "%s, %d MHz; queues in GPU memory, doorbells in host memory, completions by a stand-in on the GPU;\n"
-      "medians of %d launches; cycles: of one thread or lane per post; M/s: WQEs of all\n\n%-44s %-9s %10s "
-      "%12s\n",
-      properties.name, clock_khz / 1000, kLaunches, "", "record", "cycles", "M WQE/s");
-  for (const bool record : {true, false}) {
-    Measure<Exclusive, Thread>({"exclusive, 1 thread", 1, 1, 1, 100'000}, record);
-    Measure<Shared, Thread>({"shared, 1 thread", 1, 1, 1, 100'000}, record);
-    Measure<Exclusive, Thread, 16>({"exclusive, 1 thread, batches of 16", 1, 1, 1, 320'000}, record);
-    Measure<Shared, Thread, 16>({"shared, 1 thread, batches of 16", 1, 1, 1, 320'000}, record);
-    Measure<Exclusive, Warp>({"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
-    Measure<Shared, Warp>({"shared, 1 warp", 1, 1, 32, 32'768}, record);
-    Measure<Shared, Warp>({"shared, 8 warps on 1 queue", 1, 8, 32, 8'192}, record);
-    Measure<Shared, Warp>({"shared, 64 warps on 1 queue", 1, 64, 32, 1'024}, record);
-    Measure<Shared, Thread>({"shared, 8 threads of 8 warps on 1 queue", 1, 8, 1, 32'768}, record);
-    Measure<Exclusive, Warp>({"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-    Measure<Shared, Warp>({"shared, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
-  }
+      "medians of %d launches; cycles: of one thread or lane per post; late: older doorbells seen after "
+      "newer\n\n"
+      "%-46s %-6s %8s %10s %10s %6s\n",
+      kLaunches, "", "record", "cycles", "M WQE/s", "registers", "late");
+  Stage stage;
+  for (const bool record : {true, false}) MeasurePosts(stage, record);
+  MeasurePolls(stage);
   return 0;
 }

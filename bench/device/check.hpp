@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace warpverbs::bench {
+
+/// Ends the program with a sentence where CUDA refuses something.
+inline void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "Cannot %s: %s.\n", what, cudaGetErrorString(error));
+  std::exit(1);
+}
+
+/// Prints what all figures below belong to.
+inline void PrintGpu(const char* setting) {
+  cudaDeviceProp properties{};
+  int clock_khz = 0, driver = 0;
+  Check(cudaGetDeviceProperties(&properties, 0), "use a GPU");
+  Check(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0), "read the clock rate");
+  Check(cudaDriverGetVersion(&driver), "read the driver's version");
+  std::printf("%s, at most %d MHz, CUDA %d.%d in the driver; nvcc %d.%d.%d; %s\n", properties.name,
+              clock_khz / 1000, driver / 1000, driver % 1000 / 10, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__,
+              __CUDACC_VER_BUILD__, setting);
+}
+
+inline double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace warpverbs::bench
