@@ -253,7 +253,7 @@ inline StoreWqes() {
 inline Begin() {
   PROPERTY(slot_overwritten, FITS(base[me], slots, completed));
   granted = INDEX(granted + slots);
-  had_turn = (turn == base[me]);
+  had_turn = (seen_turn == base[me]);
   ticket = (me == 0 -> ticket : NO_TICKET);
   complete = (posts > 1 -> complete : 0);
   begun = begun | (1 << me);
@@ -281,13 +281,13 @@ reserve:
 compare_swap:
   atomic {
     if
-    :: reserved == seen_reserved && turn == seen_turn && IS_NEXT_NUMBER ->
+    :: reserved == seen_reserved && IS_NEXT_NUMBER ->
          PROPERTY(slots_miscounted, reserved == granted);
          Take();
          seen_reserved = reserved;
          Begin();
          goto await_turn
-    :: reserved != seen_reserved || turn != seen_turn -> LOOK
+    :: reserved != seen_reserved -> seen_reserved = reserved
     fi;
     if
     :: KEPT(retry_without_room) -> goto reserve
@@ -337,9 +337,9 @@ await_turn:
   atomic {
     if
     :: had_turn && KEPT(elide_on_stale_view) -> goto ring
-    :: had_turn && BROKEN(elide_on_stale_view) -> goto elide
+    :: had_turn && BROKEN(elide_on_stale_view) -> goto hand_over
     :: !had_turn && BROKEN(skip_turn_wait) -> goto ring
-    :: !had_turn && turn == base[me] -> LOOK
+    :: !had_turn && turn == base[me] && RELEASE(elide_without_release) -> LOOK
     :: !had_turn && error != OK && KEPT(turn_wait_ignores_error) -> goto withdraw
     :: !had_turn && give_ups > 0 ->
          give_ups--;
@@ -354,14 +354,9 @@ await_turn:
          goto withdraw
     fi;
     if
-    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto elide
+    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto hand_over
     :: true -> goto ring  /* always allowed, so how often the library elides does not matter here */
     fi
-  };
-
-elide:
-  atomic {
-    RELEASE(elide_without_release) -> goto hand_over
   };
 
 ring:

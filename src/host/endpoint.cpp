@@ -344,7 +344,7 @@ device::QueueView Endpoint::View() const {
       .control = At<device::QueueControl>(layout_.control),
       .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
       .depth = sizes_.depth,
-      .log_max_message = std::min(device_.capabilities().log_max_message, 30u),
+      .max_message = 1u << std::min(device_.capabilities().log_max_message, 30u),
       .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
       .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u)};
 }

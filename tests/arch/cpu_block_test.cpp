@@ -165,6 +165,20 @@ TEST(CpuBlock, LaneThatEndedEndsThoseThatWaitForIt) {
   EXPECT_THROW(RunBlock(8, kernel), std::logic_error);
 }
 
+TEST(CpuBlock, ThreadsAgreeAndShareAValue) {
+  RunBlock(
+      6,
+      [](uint32_t thread) {
+        EXPECT_EQ(Cpu::BlockThreads(), 6U);
+        EXPECT_EQ(Cpu::BlockRank(), thread);
+        for (uint32_t round = 0; round < 50; ++round) {
+          EXPECT_EQ(Cpu::AllOfBlock(round % 2 == 0 || thread != round % 6), round % 2 == 0);
+          EXPECT_EQ(Cpu::ShareInBlock(100 * round + thread, thread == round % 6), 100 * round + round % 6);
+        }
+      },
+      4);
+}
+
 TEST(CpuBlock, BlocksOfAGridRunAtTheSameTime) {
   std::array<std::array<uint32_t, 3>, 4> runs{};
   std::atomic<uint32_t> begun = 0;

@@ -102,7 +102,7 @@ TYPED_TEST(BatchTest, SecondSubmitDoesNothing) {
 }
 
 TYPED_TEST(BatchTest, TakesOperationsOfSeveralSlots) {
-  this->memory_.log_max_message = 3;
+  this->memory_.max_message = 8;
   SendQueue<Cpu, TypeParam> queue(this->memory_.View());
   uint64_t from[3] = {1, 2, 3}, to[3] = {}, word = 9;
   auto batch = queue.Begin(6);

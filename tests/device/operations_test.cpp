@@ -27,7 +27,7 @@ LocalMemory Bytes(uint64_t count) { return {kAddr, count, kLkey}; }
 
 class Operations : public testing::Test {
  protected:
-  Operations() { queue_.log_max_message = kLogLongest; }
+  Operations() { queue_.max_message = 1U << kLogLongest; }
 
   template <class Operation>
   uint32_t Slots(const Operation& operation) {
@@ -76,7 +76,7 @@ TEST_F(Operations, LongerOnesTakeASlotForEachLongest) {
   EXPECT_EQ(Slots(Write(kRemote, Bytes(kLongest + 1))), 2U);
   EXPECT_EQ(Slots(Read(kRemote, Bytes(2 * kLongest))), 2U);
   EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(2 * kLongest + 1), {7})), 3U);
-  queue_.log_max_message = 30;
+  queue_.max_message = 1 << 30;
   EXPECT_EQ(Slots(Write(kRemote, Bytes(uint64_t{1} << 30))), 1U);
   EXPECT_EQ(Slots(Write(kRemote, Bytes((uint64_t{1} << 32) + 1))), 5U) << "lengths have more than 32 bits";
 }

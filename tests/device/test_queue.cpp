@@ -93,7 +93,7 @@ QueueView TestQueue::View() {
           .control = &control,
           .qpn_be = mlx5::ToBe32(kQpn << 8).raw,
           .depth = static_cast<uint32_t>(ring.size()),
-          .log_max_message = log_max_message,
+          .max_message = max_message,
           .sink_lkey_be = kTestKey.raw,
           .flags = flags};
 }

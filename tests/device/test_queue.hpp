@@ -84,7 +84,7 @@ class TestQueue {
   uint64_t doorbell = 0;  ///< 0 until it is rung: no doorbell has queue pair number 0
   uint64_t host_error = 0;
   QueueControl control;
-  uint32_t log_max_message = 30;
+  uint32_t max_message = 1 << 30;
   uint32_t flags = 0;
 
  private:

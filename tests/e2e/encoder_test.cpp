@@ -114,7 +114,7 @@ class Encoder : public verbs::TwoPeers {
                                   .control = nullptr,
                                   .qpn_be = mlx5::ToBe32(a.qp->qp_num << 8).raw,
                                   .depth = kDepth,
-                                  .log_max_message = 30,
+                                  .max_message = 1 << 30,
                                   .sink_lkey_be = 0,
                                   .flags = 0});
   }

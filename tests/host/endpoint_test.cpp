@@ -108,7 +108,7 @@ TEST_F(EndpointTest, ViewIsReadyForAKernel) {
   EXPECT_EQ(view.control->ring, nullptr);
   EXPECT_EQ(view.control->regions, nullptr) << "a checked build lets all through";
   EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
-  EXPECT_EQ(view.log_max_message, 30);
+  EXPECT_EQ(view.max_message, 1U << 30);
   EXPECT_EQ(view.flags, 0);
 }
 

@@ -22,7 +22,7 @@ INSTRUCTIONS = {
     "record": r"st\.relaxed\.sys\.global\.b32",
     "doorbell": r"st\.mmio\.relaxed\.sys\.global\.b64",
     "turn": r"st\.relaxed\.sys\.global\.b32",
-    "compare-swap tail": r"atom\.relaxed\.{scope}\.global\.cas\.b64",
+    "compare-swap tail": r"atom\.relaxed\.{scope}\.global\.cas\.b32",
     "fence": r"fence\.(release|acq_rel)\.{scope}",
     "load cqe": r"ld\.relaxed\.sys\.global\.v2\.b64",
     "acquire": r"fence\.(acquire|acq_rel)\.sys",

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <string_view>
 #include <thread>
 
@@ -24,7 +23,6 @@ struct LitmusCpu : arch::Cpu {
   static inline const uint32_t* record = nullptr;  ///< other words of 32 bits are turns
   static inline uint32_t doorbells = 0;            ///< rung; not atomic, so that who rings must be ordered
   static inline uint32_t deliveries = 0;           ///< the same for words of 64 bits, a ring's stores
-  static inline thread_local std::function<void()> before_swap;  ///< what happens right before a CompareSwap
 
   static void StoreRelease(uint32_t* word, uint32_t value) {
     if (!IsWeak(word == record ? "record" : "turn")) return Cpu::StoreRelease(word, value);
@@ -35,17 +33,15 @@ struct LitmusCpu : arch::Cpu {
     if (!IsWeak("word")) return Cpu::StoreRelease(word, value);
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
+  static void StoreReleased(uint32_t* word, uint32_t value) { StoreRelease(word, value); }
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     ++doorbells;
     if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value);
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_relaxed);
   }
   static uint64_t Load(const uint64_t* word) { return IsWeak("load") ? Relaxed(word) : Cpu::Load(word); }
-  static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
-    if (before_swap) before_swap();
-    if (!IsWeak("compare_swap")) return Cpu::CompareSwap(word, expected, desired);
-    std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_relaxed);
-    return expected;
+  static uint64_t LoadAcquire(const uint64_t* word) {
+    return IsWeak("load_acquire") ? Relaxed(word) : Cpu::LoadAcquire(word);
   }
   static arch::CqeTail LoadCqeTail(const uint8_t* tail) {
     if (!IsWeak("cqe_tail")) return Cpu::LoadCqeTail(tail);

@@ -44,9 +44,12 @@ using LaneMask = uint64_t;
 /// The primitives. Order is part of each; there are no loose fences.
 template <class A>
 concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t* word,
-                        const uint64_t* read_only, uint8_t* bytes, uint64_t x, LaneMask mask, uint32_t lane) {
+                        const uint64_t* read_only, uint8_t* bytes, uint32_t x32, uint64_t x, LaneMask mask,
+                        uint32_t lane) {
   { A::ToBe32(uint32_t{}) } -> std::same_as<mlx5::Be32>;
   { A::ToBe64(x) } -> std::same_as<mlx5::Be64>;
+  // The same for `first` << 24 | the low 16 bits of `middle` << 8 | `last`, where those have 8 bits.
+  { A::ToBe32(x32, x32, x32) } -> std::same_as<mlx5::Be32>;
   // Two words as one: `low` comes first in memory.
   { A::Join(uint32_t{}, uint32_t{}) } -> std::same_as<uint64_t>;
 
@@ -57,6 +60,10 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   A::StoreRelease(word, x);
   // Stores to a NIC register, after every earlier store; always as one access of 8 bytes.
   A::StoreReleaseMmio(word, mlx5::Be64{});
+  // The two halves of StoreRelease, for those who have to wait in between: what was stored before Release()
+  // is there before what StoreReleased() stores later.
+  A::Release();
+  A::StoreReleased(word32, x32);
 
   // Reads the tail of a CQE while the NIC may be writing it. `low` counts only if `high` tells of an error.
   { A::LoadCqeTail(bytes) } -> std::same_as<CqeTail>;
@@ -72,6 +79,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   A::Store(word, x);
   // Replaces the value `x` by another and returns what was there. Later stores stay behind it, as with Load.
   { A::CompareSwap(word, x, x) } -> std::same_as<uint64_t>;
+  { A::CompareSwap32(word32, x32, x32) } -> std::same_as<uint32_t>;
 
   // Whether the lanes of a warp take every step together: then none can wait in a loop for another.
   typename std::bool_constant<A::kLockstep>;
@@ -81,6 +89,14 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   // All lanes of `mask` call it, with the same mask. What each stored before is visible to all of them after.
   A::SyncLanes(mask);
   A::SyncBlock();  // the same for all threads of the block
+  // Whether all threads of the block say true, and the value of the one that brings it. Both sync the block,
+  // and one of them or a SyncBlock() stands between two ShareInBlock().
+  { A::AllOfBlock(true) } -> std::same_as<bool>;
+  { A::ShareInBlock(x, true) } -> std::same_as<uint64_t>;
+  { A::BlockThreads() } -> std::same_as<uint32_t>;
+  {
+    A::BlockRank()
+    } -> std::same_as<uint32_t>;  // less than BlockThreads(); counts up along the lanes of a warp
   // The lanes of `mask` that said true. Called as SyncLanes, but orders nothing.
   { A::Ballot(mask, true) } -> std::same_as<LaneMask>;
   // The value that `lane` of `mask` brought. Called as SyncLanes, but orders nothing.

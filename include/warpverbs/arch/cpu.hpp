@@ -16,6 +16,9 @@ namespace warpverbs::arch {
 struct Cpu {
   static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::ToBe32(x); }
   static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::ToBe64(x); }
+  static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
+    return ToBe32(first << 24 | (middle & 0xffff) << 8 | last);
+  }
   static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
@@ -35,6 +38,9 @@ struct Cpu {
     asm volatile("dsb st" ::: "memory");
 #endif
   }
+
+  static void Release() {}  // StoreReleased() does both, in a way that ThreadSanitizer follows
+  static void StoreReleased(uint32_t* word, uint32_t value) { StoreRelease(word, value); }
 
   /// Two loads, since C++ has no atomic 16 bytes. A NIC writes both halves at once, and softhca lets
   /// an error in `high` go before it changes `low`: if one is there around the load of `low`, they belong
@@ -66,6 +72,10 @@ struct Cpu {
     std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_acquire);
     return expected;
   }
+  static uint32_t CompareSwap32(uint32_t* word, uint32_t expected, uint32_t desired) {
+    std::atomic_ref(*word).compare_exchange_strong(expected, desired, std::memory_order_acquire);
+    return expected;
+  }
 
   static constexpr bool kLockstep = false;
   static uint32_t Lane() { return cpu::place->lane(); }
@@ -77,6 +87,12 @@ struct Cpu {
     return static_cast<T>(cpu::place->Shuffle(mask, value, lane));
   }
   static void SyncBlock() { cpu::place->SyncBlock(); }
+  static bool AllOfBlock(bool mine) { return cpu::place->AllOfBlock(mine); }
+  static uint64_t ShareInBlock(uint64_t value, bool brings) {
+    return cpu::place->ShareInBlock(value, brings);
+  }
+  static uint32_t BlockThreads() { return cpu::place->block_threads(); }
+  static uint32_t BlockRank() { return cpu::place->block_rank(); }
 
   static uint64_t NowNs() {
     return static_cast<uint64_t>(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdint>
 #include <deque>
@@ -19,7 +20,8 @@ namespace warpverbs::arch::cpu {
 /// The threads of a block, of which every `warp_lanes` form a warp.
 class Block {
  public:
-  Block(uint32_t threads, uint32_t warp_lanes) : warp_lanes_(warp_lanes), barrier_(threads) {
+  Block(uint32_t threads, uint32_t warp_lanes)
+      : threads_(threads), warp_lanes_(warp_lanes), barrier_(threads, Decide{this}) {
     for (uint32_t first = 0; first < threads; first += warp_lanes)
       warps_.emplace_back(std::min(warp_lanes, threads - first));
   }
@@ -27,7 +29,7 @@ class Block {
   /// Runs a kernel as thread `thread`, on the calling one.
   void Run(uint32_t thread, const std::function<void(uint32_t thread)>& kernel) {
     Warp& warp = warps_[thread / warp_lanes_];
-    LanePlace here(*this, warp, thread % warp_lanes_);
+    LanePlace here(*this, warp, thread);
     place = &here;
     try {
       kernel(thread);
@@ -45,21 +47,48 @@ class Block {
  private:
   class LanePlace final : public Place {
    public:
-    LanePlace(Block& block, Warp& warp, uint32_t lane) : block_(block), warp_(warp), lane_(lane) {}
+    LanePlace(Block& block, Warp& warp, uint32_t thread) : block_(block), warp_(warp), thread_(thread) {}
 
-    uint32_t lane() const override { return lane_; }
-    LaneValues Exchange(LaneMask mask, uint64_t value) override { return warp_.Exchange(lane_, mask, value); }
+    uint32_t lane() const override { return thread_ % block_.warp_lanes_; }
+    uint32_t block_threads() const override { return block_.threads_; }
+    uint32_t block_rank() const override { return thread_; }
+    LaneValues Exchange(LaneMask mask, uint64_t value) override {
+      return warp_.Exchange(lane(), mask, value);
+    }
     void SyncBlock() override { block_.barrier_.arrive_and_wait(); }
+    bool AllOfBlock(bool mine) override {
+      if (!mine) block_.vetoed_.store(true, std::memory_order_relaxed);
+      SyncBlock();
+      return block_.agreed_;
+    }
+    uint64_t ShareInBlock(uint64_t value, bool brings) override {
+      if (brings) block_.brought_ = value;
+      SyncBlock();
+      return block_.shared_;
+    }
 
    private:
     Block& block_;
     Warp& warp_;
-    const uint32_t lane_;
+    const uint32_t thread_;
   };
 
+  /// When all have come to the barrier: what those see who leave it, until all have come again.
+  struct Decide {
+    void operator()() noexcept {
+      block->agreed_ = !block->vetoed_.exchange(false, std::memory_order_relaxed);
+      block->shared_ = block->brought_;
+    }
+    Block* block;
+  };
+
+  const uint32_t threads_;
   const uint32_t warp_lanes_;
   std::deque<Warp> warps_;
-  std::barrier<> barrier_;
+  std::atomic<bool> vetoed_ = false;
+  bool agreed_ = true;
+  uint64_t brought_ = 0, shared_ = 0;
+  std::barrier<Decide> barrier_;
   std::once_flag failed_;
   std::exception_ptr failure_;
 };

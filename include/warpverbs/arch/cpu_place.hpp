@@ -28,6 +28,8 @@ class Place {
   virtual ~Place() = default;
 
   virtual uint32_t lane() const { return 0; }
+  virtual uint32_t block_threads() const { return 1; }
+  virtual uint32_t block_rank() const { return 0; }
 
   /// Waits until every lane of `mask` has called it, and returns what they brought.
   virtual LaneValues Exchange(LaneMask mask, uint64_t value) {
@@ -37,6 +39,10 @@ class Place {
 
   /// Waits until every thread of the block has called it or has ended.
   virtual void SyncBlock() {}
+
+  /// SyncBlock() that says whether all threads said true, or what the one that `brings` brought.
+  virtual bool AllOfBlock(bool mine) { return mine; }
+  virtual uint64_t ShareInBlock(uint64_t value, bool /*brings*/) { return value; }
 
   LaneMask Ballot(LaneMask mask, bool vote) {
     const LaneValues votes = Exchange(mask, vote ? 1 : 0);

@@ -14,24 +14,22 @@ namespace warpverbs::arch {
 template <Scope kScope>
 struct BasicCuda {
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__byte_perm(x, 0, 0x0123)}; }
+  /// One instruction, where the compiler makes four of shift, mask, or and permute.
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
+    return {__byte_perm(middle, first | last << 8, 0x5014)};
+  }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) {
-    uint32_t low, high;
-    asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(x));
-    return {Join(ToBe32(high).raw, ToBe32(low).raw)};
+    return {Join(ToBe32(static_cast<uint32_t>(x >> 32)).raw, ToBe32(static_cast<uint32_t>(x)).raw)};
   }
-  /// One instruction, where the compiler makes three of shift and or.
-  WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) {
-    uint64_t joined;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(joined) : "r"(low), "r"(high));
-    return joined;
-  }
+  /// No assembly, or the compiler would not take it out of a loop.
+  WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
     asm volatile("st.global.v2.b64 [%0], {%1, %2};" ::"l"(segment), "l"(low), "l"(high) : "memory");
   }
   WARPVERBS_DEVICE static void StoreRelease(uint32_t* word, uint32_t value) {
     Release();
-    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+    StoreReleased(word, value);
   }
   WARPVERBS_DEVICE static void StoreRelease(uint64_t* word, uint64_t value) {
     Release();
@@ -40,6 +38,21 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     Release();
     asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;" ::"l"(doorbell), "l"(value.raw) : "memory");
+  }
+
+  WARPVERBS_DEVICE static void Release() {
+    if constexpr (kScope == Scope::kGpu && kOneWayFences) {
+      asm volatile("fence.release.gpu;" ::: "memory");
+    } else if constexpr (kScope == Scope::kGpu) {
+      asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    } else if constexpr (kOneWayFences) {
+      asm volatile("fence.release.sys;" ::: "memory");
+    } else {
+      asm volatile("fence.acq_rel.sys;" ::: "memory");
+    }
+  }
+  WARPVERBS_DEVICE static void StoreReleased(uint32_t* word, uint32_t value) {
+    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
   }
 
   /// One access of 16 bytes; a NIC writes a CQE's aligned 16 bytes at once.
@@ -95,6 +108,22 @@ struct BasicCuda {
     return seen;
   }
 
+  WARPVERBS_DEVICE static uint32_t CompareSwap32(uint32_t* word, uint32_t expected, uint32_t desired) {
+    uint32_t seen;
+    if constexpr (kScope == Scope::kGpu) {
+      asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                   : "=r"(seen)
+                   : "l"(word), "r"(expected), "r"(desired)
+                   : "memory");
+    } else {
+      asm volatile("atom.relaxed.sys.global.cas.b32 %0, [%1], %2, %3;"
+                   : "=r"(seen)
+                   : "l"(word), "r"(expected), "r"(desired)
+                   : "memory");
+    }
+    return seen;
+  }
+
   static constexpr bool kLockstep = false;
   WARPVERBS_DEVICE static uint32_t Lane() {
     uint32_t lane;
@@ -111,32 +140,33 @@ struct BasicCuda {
     return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
   }
   WARPVERBS_DEVICE static void SyncBlock() { __syncthreads(); }
+  WARPVERBS_DEVICE static bool AllOfBlock(bool mine) { return __syncthreads_and(mine) != 0; }
+  WARPVERBS_DEVICE static uint64_t ShareInBlock(uint64_t value, bool brings) {
+    __shared__ uint64_t shared;
+    if (brings) shared = value;
+    __syncthreads();
+    return shared;
+  }
+  WARPVERBS_DEVICE static uint32_t BlockThreads() { return blockDim.x * blockDim.y * blockDim.z; }
+  WARPVERBS_DEVICE static uint32_t BlockRank() {
+    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  }
 
   WARPVERBS_DEVICE static uint64_t NowNs() {
     uint64_t now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
     return now;
   }
-  WARPVERBS_DEVICE static bool Pause(uint32_t) {
-    asm volatile("nanosleep.u32 32;" ::: "memory");
+  /// A turn comes within a microsecond mostly, and a sleep would stretch the way of every later one.
+  WARPVERBS_DEVICE static bool Pause(uint32_t rounds) {
+    constexpr uint32_t kBusyRounds = 64;
+    if (rounds >= kBusyRounds) asm volatile("nanosleep.u32 32;" ::: "memory");
     return false;
   }
 
  private:
   /// PTX ISA 8.6, which came with CUDA 12.7, has them; older compilers take the two-way ones.
   static constexpr bool kOneWayFences = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1207;
-
-  WARPVERBS_DEVICE static void Release() {
-    if constexpr (kScope == Scope::kGpu && kOneWayFences) {
-      asm volatile("fence.release.gpu;" ::: "memory");
-    } else if constexpr (kScope == Scope::kGpu) {
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    } else if constexpr (kOneWayFences) {
-      asm volatile("fence.release.sys;" ::: "memory");
-    } else {
-      asm volatile("fence.acq_rel.sys;" ::: "memory");
-    }
-  }
 };
 
 using Cuda = BasicCuda<Scope::kGpu>;

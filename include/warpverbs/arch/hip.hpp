@@ -14,6 +14,9 @@ namespace warpverbs::arch {
 struct Hip {
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__builtin_bswap32(x)}; }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) { return {__builtin_bswap64(x)}; }
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
+    return ToBe32(first << 24 | (middle & 0xffff) << 8 | last);
+  }
   WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
@@ -32,6 +35,11 @@ struct Hip {
       if (static_cast<uint32_t>(__builtin_ctzll(left)) == Lane())
         __atomic_store_n(doorbell, value.raw, __ATOMIC_RELAXED);
     }
+  }
+
+  WARPVERBS_DEVICE static void Release() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
+  WARPVERBS_DEVICE static void StoreReleased(uint32_t* word, uint32_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
   }
 
   WARPVERBS_DEVICE static CqeTail LoadCqeTail(const uint8_t* tail) {
@@ -53,6 +61,10 @@ struct Hip {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
   }
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
+    __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+  }
+  WARPVERBS_DEVICE static uint32_t CompareSwap32(uint32_t* word, uint32_t expected, uint32_t desired) {
     __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
   }
@@ -85,6 +97,30 @@ struct Hip {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+  }
+  WARPVERBS_DEVICE static bool AllOfBlock(bool mine) {
+    static __attribute__((shared)) uint32_t vetoes;
+    if (BlockRank() == 0) vetoes = 0;
+    SyncBlock();
+    if (!mine) vetoes = 1;
+    SyncBlock();
+    return ShareInBlock(vetoes, BlockRank() == 0) == 0;
+  }
+  WARPVERBS_DEVICE static uint64_t ShareInBlock(uint64_t value, bool brings) {
+    static __attribute__((shared)) uint64_t shared;
+    if (brings) shared = value;
+    SyncBlock();
+    return shared;
+  }
+  WARPVERBS_DEVICE static uint32_t BlockThreads() {
+    return __builtin_amdgcn_workgroup_size_x() * __builtin_amdgcn_workgroup_size_y() *
+           __builtin_amdgcn_workgroup_size_z();
+  }
+  WARPVERBS_DEVICE static uint32_t BlockRank() {
+    return (__builtin_amdgcn_workitem_id_z() * __builtin_amdgcn_workgroup_size_y() +
+            __builtin_amdgcn_workitem_id_y()) *
+               __builtin_amdgcn_workgroup_size_x() +
+           __builtin_amdgcn_workitem_id_x();
   }
 
   /// The assembler knows the GPU: before gfx940 the clock has 25 MHz, from there on 100 MHz, as on all of

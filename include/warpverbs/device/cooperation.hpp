@@ -11,6 +11,15 @@ struct Exclusive {};
 /// Any threads post, each with its own SendQueue.
 struct Shared {};
 
+/// As Shared, and all posters of the queue must be of this kind: a poster passes its turn on right after its
+/// doorbell, without waiting until that is on its way.
+///
+/// Assumes that the doorbells of two posters reach the NIC in the order of their turns all the same, though
+/// no memory model says so: the later one rings at least a fence later. What it would break if it were wrong:
+/// a doorbell that comes late is an old one, so the NIC may not hear of the newest WQEs until somebody posts
+/// again. Measured in docs/performance.md; off unless you name it.
+struct RelaxedShared : Shared {};
+
 // Those who call together bring an operation each and get a ticket each; they share the reservation, the
 // release and the doorbell.
 
@@ -26,7 +35,8 @@ struct Warp {
   arch::LaneMask lanes;
 };
 
-/// All threads of a block, warp by warp: what any of them has written is sent by all.
+/// All threads of a block: what any of them has written is sent by all. Where the queue is not as deep as the
+/// block has operations, its warps post one after the other.
 ///
 /// Several warps cannot keep the end of a queue in registers, so the queue is Shared.
 struct Block : Warp {

@@ -20,6 +20,19 @@ WARPVERBS_HOST_DEVICE constexpr uint32_t WithoutCompletion(uint32_t flags) {
   return flags & ~uint32_t{mlx5::kCompletionMask | mlx5::kSolicited};
 }
 
+/// Writes an operation that takes one slot, which is most of them: without what the others need.
+///
+/// @pre  operation.Slots(view) is 1
+template <arch::Arch A, class Operation>
+WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const Operation& operation, const QueueView& view, uint32_t index,
+                                      uint32_t flags) {
+  if constexpr (requires { operation.template EncodeOne<A>(view, index, flags); }) {
+    return operation.template EncodeOne<A>(view, index, flags);
+  } else {
+    return operation.template Encode<A>(view, index, flags);
+  }
+}
+
 /// Lets the NIC read the first byte of local memory, which flushes what it has written there before. For
 /// devices and memory that need it after a read: see kDumpAfterRead. With 0 bytes it does nothing.
 struct Dump {
@@ -114,19 +127,21 @@ struct Message {
 
   WARPVERBS_DEVICE uint32_t Messages(const QueueView& view) const {
     constexpr uint64_t kMore = 0xffff;  // than any queue has slots
-    const uint64_t longest = uint64_t{1} << view.log_max_message;
+    const uint64_t longest = view.max_message;
     if (second.bytes != 0 || !kHasRemote) {
       return local.bytes <= longest && second.bytes <= longest - local.bytes ? 1 : kTooLong;
     }
-    const uint64_t more = local.bytes == 0 ? 0 : (local.bytes - 1) >> view.log_max_message;
+    if (local.bytes <= longest) [[likely]]
+      return 1;
+    const uint64_t more = (local.bytes - 1) >> (63 - __builtin_clzll(longest));
     return 1 + static_cast<uint32_t>(more < kMore ? more : kMore);
   }
 
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeMessages(const QueueView& view, uint32_t index, uint32_t flags) const {
     if constexpr (kHasRemote) {
-      const uint64_t longest = uint64_t{1} << view.log_max_message;
-      if (local.bytes > longest) [[unlikely]] {
+      const uint64_t longest = view.max_message;
+      if (local.bytes > longest) {
         Message piece{remote, local, {}};
         for (uint64_t rest = local.bytes;; rest -= longest, ++index) {
           const bool is_last = rest <= longest;

@@ -35,16 +35,16 @@ enum QueueFlags : uint32_t {
 
 /// A send queue and where its completions appear.
 struct QueueView {
-  uint8_t* sq;               ///< 64 B * depth
-  uint64_t* doorbell;        ///< UAR register, or the host word of a CPU-rung doorbell
-  uint32_t* dbrec;           ///< the send half of the doorbell record; nullptr where a host thread writes it
-  const uint8_t* cqe;        ///< the collapsed CQE, or QueueControl::cqe; all 0xff before use
-  QueueControl* control;     ///< shared mutable words
-  uint32_t qpn_be;           ///< qpn << 8, big-endian
-  uint32_t depth;            ///< in WQEBBs; a power of two, at most 32768
-  uint32_t log_max_message;  ///< log2 of the longest message in bytes; at most 30
-  uint32_t sink_lkey_be;     ///< of QueueControl::sink
-  uint32_t flags;            ///< QueueFlags
+  uint8_t* sq;            ///< 64 B * depth
+  uint64_t* doorbell;     ///< UAR register, or the host word of a CPU-rung doorbell
+  uint32_t* dbrec;        ///< the send half of the doorbell record; nullptr where a host thread writes it
+  const uint8_t* cqe;     ///< the collapsed CQE, or QueueControl::cqe; all 0xff before use
+  QueueControl* control;  ///< shared mutable words
+  uint32_t qpn_be;        ///< qpn << 8, big-endian
+  uint32_t depth;         ///< in WQEBBs; a power of two, at most 32768
+  uint32_t max_message;   ///< the longest message in bytes; a power of two, at most 2^30
+  uint32_t sink_lkey_be;  ///< of QueueControl::sink
+  uint32_t flags;         ///< QueueFlags
 };
 static_assert(sizeof(QueueView) == 64);
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "warpverbs/device/detail/producer.hpp"
-#include "warpverbs/device/detail/team.hpp"
+#include "warpverbs/device/detail/poster.hpp"
 
 namespace warpverbs::device {
 
@@ -11,7 +10,8 @@ namespace warpverbs::device {
 /// last: once the queue pair has failed, every call says so until the host resets it. Once a sharer has given
 /// up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
 ///
-/// @tparam Sharing      Exclusive or Shared: who may post to this queue while this object lives
+/// @tparam Sharing      Exclusive, Shared or RelaxedShared: who may post to this queue while this object
+/// lives
 /// @tparam Cooperation  Thread, Warp or Block: who makes each posting call together; see cooperation.hpp
 template <arch::Arch A, class Sharing, class Cooperation = Thread>
 class SendQueue {
@@ -22,7 +22,7 @@ class SendQueue {
   class Batch;
 
   WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const Cooperation& cooperation = {})
-      : producer_(view), team_(cooperation) {}
+      : poster_(view, cooperation) {}
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
   SendQueue(SendQueue&&) = default;
@@ -41,26 +41,17 @@ class SendQueue {
   template <class Operation>
   WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
                                uint32_t flags = mlx5::kCqeAlways) {
-    if constexpr (kLanesCollide) {
-      return PostInTurn(Team<A, Warp>(Warp(A::ActiveLanes())), operation, limit, flags);
-    } else if constexpr (!kAlone) {
-      team_.Gather();
-      const uint32_t slots = operation.Slots(view());
-      const bool fits = Refusal(operation, slots) == Mistake::kNone && slots * team_.size() <= view().depth;
-      const bool same = slots == team_.Share(slots);  // for all lanes to share, whatever fits
-      if (!team_.All(fits && same)) return PostInTurn(team_, operation, limit, flags);
-    }
-    return PostBy(team_, operation, limit, flags);
+    return poster_.Post(operation, limit, flags);
   }
 
   /// Reserves slots for a batch: operations that are published together.
   ///
-  /// @param slots  for each caller, the same for all of a warp
+  /// @param slots  for each caller, the same for all who call together
   /// @errors  as Post, in Batch::status()
   [[nodiscard]] WARPVERBS_DEVICE Batch Begin(uint32_t slots, const Limit& limit = {}) {
-    static_assert(!kLanesCollide,
+    static_assert(!Poster<A, Sharing, Cooperation>::kLanesCollide,
                   "the lanes of this processor's warps cannot wait for each other: take Warp");
-    team_.Gather();
+    poster_.team().Gather();
     return Batch(*this, slots, limit);
   }
 
@@ -70,111 +61,36 @@ class SendQueue {
   /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
   /// before it are lost. A ring keeps both. With syndrome 0 the NIC may still execute it, until Reset().
   WARPVERBS_DEVICE Status Test(Ticket ticket) {
-    const Code code = producer_.Wait(ticket, {});
-    return producer_.Explain(code == Code::kTimeout ? Code::kPending : code);
+    const Code code = producer().Wait(ticket, {});
+    return producer().Explain(code == Code::kTimeout ? Code::kPending : code);
   }
 
   /// Waits until a post is done.
   ///
   /// @errors  as Test; kTimeout, kAborted: it may still complete
   WARPVERBS_DEVICE Status Wait(Ticket ticket, const Limit& limit) {
-    return producer_.Explain(producer_.Wait(ticket, limit));
+    return producer().Explain(producer().Wait(ticket, limit));
   }
 
   /// Waits until all is done that was posted to the queue before the call, by whomever.
   ///
   /// @errors  as Wait
   WARPVERBS_DEVICE Status Flush(const Limit& limit) {
-    producer_.tail().Look();
-    return Wait({producer_.tail().turn() - 1}, limit);
+    producer().tail().Look();
+    return Wait({producer().tail().turn() - 1}, limit);
   }
 
   /// Leaves the end of the queue where the next kernel finds it. An exclusive poster must call it last of
   /// all.
   WARPVERBS_DEVICE void Save() const {
-    if (team_.Leads()) producer_.tail().Save();
+    if (poster_.team().Leads()) producer().tail().Save();
   }
 
  private:
-  static constexpr bool kAlone = std::is_same_v<Cooperation, Thread>;
-  /// Lanes in lockstep cannot wait in loops for each other, as sharers do.
-  static constexpr bool kLanesCollide = kAlone && A::kLockstep && std::is_same_v<Sharing, Shared>;
+  WARPVERBS_DEVICE Producer<A, Sharing>& producer() { return poster_.producer(); }
+  WARPVERBS_DEVICE const Producer<A, Sharing>& producer() const { return poster_.producer(); }
 
-  WARPVERBS_DEVICE const QueueView& view() const { return producer_.view(); }
-
-  WARPVERBS_DEVICE static Posted Invalid(Mistake mistake) {
-    return {{.code = Code::kInvalid, .mistake = mistake}, {}};
-  }
-
-  template <class Operation>
-  WARPVERBS_DEVICE Mistake Refusal(const Operation& operation, uint32_t slots) const {
-    if (slots > view().depth) return slots == kTooLong ? Mistake::kMessageTooLong : Mistake::kTooManySlots;
-    if constexpr (kChecked) return operation.Check(RegionCheck(view().control->regions));
-    return Mistake::kNone;
-  }
-
-  /// @pre  none of the team's operations is refused, or the team is one
-  template <class Team, class Operation>
-  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, const Limit& limit,
-                                 uint32_t flags) {
-    const uint32_t slots = operation.Slots(view());
-    const Mistake mistake = Refusal(operation, slots);
-    Code code = Code::kInvalid;
-    uint32_t index = 0;
-    if (mistake == Mistake::kNone) {
-      uint32_t base = 0;
-      code = Reserve(team, slots, limit, base);
-      index = base + slots * team.rank();
-      if (code == Code::kOk) {
-        const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
-        code = Publish(team, base, slots, doorbell, limit.abort);
-      }
-    }
-    return {producer_.Explain(code, mistake), {index + slots - 1}};
-  }
-
-  /// Each lane posts by itself, one after another: what they bring differs too much, or is too much.
-  template <class Operation>
-  WARPVERBS_DEVICE Posted PostInTurn(const Team<A, Warp>& team, const Operation& operation,
-                                     const Limit& limit, uint32_t flags) {
-    Posted posted;
-    for (arch::LaneMask rest = team.lanes(); rest != 0;) {
-      const uint32_t lane = Team<A, Warp>::Last(rest);
-      if (A::Lane() == lane) posted = PostBy(Team<A, Thread>(Thread{}), operation, limit, flags);
-      // Lanes that post alone may have a queue each.
-      if constexpr (!kAlone) producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
-      rest &= ~(arch::LaneMask{1} << lane);
-    }
-    return posted;
-  }
-
-  template <class Team>
-  WARPVERBS_DEVICE Code Reserve(const Team& team, uint32_t slots, const Limit& limit, uint32_t& base) {
-    Code code = Code::kOk;
-    if (team.Leads()) {
-      code = producer_.Reserve(slots * team.size(), limit);
-      base = producer_.tail().next() - slots * team.size();
-    }
-    base = team.Share(base);
-    return team.Share(code);
-  }
-
-  template <class Team>
-  WARPVERBS_DEVICE Code Publish(const Team& team, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
-                                const uint64_t* abort) {
-    const uint32_t end = base + slots * team.size();
-    team.Join();
-    Code code = Code::kOk;
-    if (team.Leads()) {
-      code = producer_.Publish(base, end, doorbell, abort);
-    } else {
-      producer_.tail().Follow(end);
-    }
-    return team.Share(code);
-  }
-
-  Producer<A, Sharing> producer_;
-  Team<A, Cooperation> team_;
+  Poster<A, Sharing, Cooperation> poster_;
 };
 
 /// Slots of a send queue that were reserved together and are published together.
@@ -193,12 +109,17 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   /// @errors  kInvalid: nothing was added; kTooManySlots if too few are left
   template <class Operation>
   WARPVERBS_DEVICE Posted Add(const Operation& operation, uint32_t flags = mlx5::kCqeAlways) {
-    if (!status_.ok()) return {status_, {}};
-    const uint32_t slots = operation.Slots(queue_.view());
-    Mistake mistake = queue_.Refusal(operation, slots);
-    if (mistake == Mistake::kNone && slots > end_ - next_) mistake = Mistake::kTooManySlots;
-    if (mistake != Mistake::kNone) return Invalid(mistake);
-    doorbell_ = operation.template Encode<A>(queue_.view(), next_, flags);
+    const uint32_t slots = operation.Slots(poster_.view());
+    Mistake mistake = poster_.Refusal(operation, slots);
+    if (__builtin_expect((slots == 1) & (mistake == Mistake::kNone) & (next_ != end_),
+                         true)) {  // as PostBy()
+      doorbell_ = EncodeOne<A>(operation, poster_.view(), next_, flags);
+    } else {
+      if (!status_.ok()) return {status_, {}};
+      if (mistake == Mistake::kNone && slots > end_ - next_) mistake = Mistake::kTooManySlots;
+      if (mistake != Mistake::kNone) return poster_.Invalid(mistake);
+      doorbell_ = operation.template Encode<A>(poster_.view(), next_, flags);
+    }
     next_ += slots;
     return {{}, {next_ - 1}};
   }
@@ -209,7 +130,7 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   WARPVERBS_DEVICE Posted Submit() {
     if (!submitted_ && status_.ok()) {
       while (next_ != end_) Add(Nop());
-      status_ = queue_.producer_.Explain(queue_.Publish(queue_.team_, base_, slots_, doorbell_, abort_));
+      status_ = poster_.producer().Explain(poster_.Publish(poster_.team(), base_, slots_, doorbell_, abort_));
       submitted_ = true;
     }
     return {status_, {end_ - 1}};
@@ -227,15 +148,18 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   friend class SendQueue;
 
   WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const Limit& limit)
-      : queue_(queue), slots_(slots), abort_(limit.abort) {
-    const bool fits = slots != 0 && uint64_t{slots} * queue.team_.size() <= queue.view().depth;
-    status_ = fits ? queue.producer_.Explain(queue.Reserve(queue.team_, slots, limit, base_))
-                   : Invalid(Mistake::kTooManySlots).status;
-    next_ = base_ + slots * queue.team_.rank();
-    end_ = next_ + slots;
+      : poster_(queue.poster_), slots_(slots), abort_(limit.abort) {
+    const bool fits = slots != 0 && uint64_t{slots} * poster_.team().size() <= poster_.view().depth;
+    if (!fits) {
+      status_ = poster_.Invalid(Mistake::kTooManySlots).status;
+    } else if (!poster_.ReserveAtOnce(poster_.team(), true, slots, base_)) {
+      status_ = poster_.producer().Explain(poster_.Reserve(poster_.team(), slots, limit, base_));
+    }
+    next_ = base_ + slots * poster_.team().rank();
+    end_ = next_ + (status_.ok() ? slots : 0);
   }
 
-  SendQueue& queue_;
+  Poster<A, Sharing, Cooperation>& poster_;
   uint32_t slots_;         ///< of each caller
   const uint64_t* abort_;  ///< as for Begin()
   Status status_;

@@ -40,7 +40,7 @@ TEST(ExclusiveTail, WrapsAt32Bits) {
   EXPECT_EQ(control.tail, Word(2, 2));
 }
 
-TEST(SharedTail, ClaimReservesAtOnceAndTellsTheTurn) {
+TEST(SharedTail, ClaimReservesAtOnceAndKnowsTheTurn) {
   QueueControl control = Control(7, 7);
   Tail<Cpu, Shared> tail(&control);
   EXPECT_TRUE(tail.Claim(3));
@@ -49,26 +49,43 @@ TEST(SharedTail, ClaimReservesAtOnceAndTellsTheTurn) {
   EXPECT_TRUE(tail.IsTurn(7));
 }
 
-TEST(SharedTail, LostClaimTakesNothingAndIsALook) {
+TEST(SharedTail, LostClaimTakesNothingAndIsALookAtTheEnd) {
   QueueControl control = Control(7, 7);
   Tail<Cpu, Shared> tail(&control);
   control.tail = Word(9, 8);
   EXPECT_FALSE(tail.Claim(3));
   EXPECT_EQ(control.tail, Word(9, 8));
   EXPECT_EQ(tail.next(), 9U);
-  EXPECT_EQ(tail.turn(), 8U);
-  EXPECT_TRUE(tail.Claim(3)) << "nothing has changed since";
+  EXPECT_TRUE(tail.Claim(3)) << "nobody has reserved since";
   EXPECT_EQ(control.tail, Word(12, 8));
   EXPECT_FALSE(tail.IsTurn(9));
 }
 
-TEST(SharedTail, HandOverPassesTheTurnAndKeepsWhatOthersReserved) {
-  QueueControl control = Control(7, 7);
+TEST(SharedTail, TurnsThatPassDoNotDisturbAClaim) {
+  QueueControl control = Control(9, 7);
   Tail<Cpu, Shared> tail(&control);
+  control.tail = Word(9, 9);
+  EXPECT_TRUE(tail.Claim(1));
+  EXPECT_EQ(control.tail, Word(10, 9));
+  EXPECT_FALSE(tail.IsTurn(9)) << "not looked yet";
+  EXPECT_TRUE(tail.LookForTurn(9));
+}
+
+template <class Sharing>
+struct SharedTails : testing::Test {};
+using Kinds = testing::Types<Shared, RelaxedShared>;
+TYPED_TEST_SUITE(SharedTails, Kinds);
+
+TYPED_TEST(SharedTails, PassTheTurnAndKeepWhatOthersReserved) {
+  QueueControl control = Control(7, 7);
+  Tail<Cpu, TypeParam> tail(&control);
   tail.Claim(1);
   control.tail = Word(20, 7);
   tail.HandOver(8);
   EXPECT_EQ(control.tail, Word(20, 8));
+  tail.PassOn(9);
+  EXPECT_EQ(control.tail, Word(20, 9));
+  EXPECT_EQ(tail.turn(), 9U);
 }
 
 TEST(SharedTail, SuccessorIsWhoWasSeenToReserve) {

@@ -86,14 +86,35 @@ TEST(Team, JoinShowsTheLeaderWhatTheOthersStored) {  // under ThreadSanitizer th
 }
 
 TEST(Team, BlockGathersAllItsWarps) {
-  uint32_t stored[10] = {};
+  uint32_t gathered[10] = {}, joined[10] = {};
   RunBlock(
       10,
       [&](uint32_t thread) {
-        stored[thread] = thread + 1;
         const Team<Cpu, Block> team(Block(thread < 8 ? 0b1111 : 0b11));
+        gathered[thread] = thread + 1;
         team.Gather();
-        for (uint32_t i = 0; i < 10; ++i) EXPECT_EQ(stored[i], i + 1);
+        for (uint32_t i = 0; i < 10; ++i) EXPECT_EQ(gathered[i], i + 1);
+        joined[thread] = thread + 1;
+        team.Join();
+        for (uint32_t i = 0; i < 10; ++i) EXPECT_EQ(joined[i], i + 1);
+      },
+      4);
+}
+
+TEST(Team, LastThreadOfABlockLeadsAndTellsAll) {
+  RunBlock(
+      10,
+      [&](uint32_t thread) {
+        const Team<Cpu, Block> team(Block(thread < 8 ? 0b1111 : 0b11));
+        EXPECT_EQ(team.size(), 10U);
+        EXPECT_EQ(team.rank(), thread);
+        EXPECT_EQ(team.Leads(), thread == 9);
+        for (uint64_t round = 1; round < 20; ++round) {
+          EXPECT_TRUE(team.All(true));
+          EXPECT_EQ(team.Share(round << 32 | thread), round << 32 | 9);
+          EXPECT_FALSE(team.All(thread != round % 10)) << "one is enough to say no";
+          EXPECT_EQ(team.Share(thread == 9 ? Code::kFull : Code::kOk), Code::kFull);
+        }
       },
       4);
 }

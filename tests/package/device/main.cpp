@@ -31,7 +31,7 @@ int main() {
                        .control = &control,
                        .qpn_be = 0,
                        .depth = slots.size(),
-                       .log_max_message = 30,
+                       .max_message = 1 << 30,
                        .sink_lkey_be = 0,
                        .flags = 0};
   const Status status = WriteToPeer<warpverbs::arch::Cpu>(view, {.addr = 0x1000, .rkey = {}},

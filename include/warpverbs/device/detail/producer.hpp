@@ -20,11 +20,33 @@ class Producer {
   WARPVERBS_DEVICE Tail<A, Sharing>& tail() { return tail_; }
   WARPVERBS_DEVICE const Tail<A, Sharing>& tail() const { return tail_; }
 
-  /// Takes the next slots, up to tail().next(), if they are free: kOk, kFull, kTimeout, kAborted or kError. A
-  /// free slot seen earlier is still free, so this seldom looks.
+  /// Whether the next slots are free, as far as this thread has seen.
+  ///
+  /// What was seen long ago is behind by more than the depth, and so leaves no room.
+  WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const { return tail_.next() + slots - complete_ <= room_; }
+
+  /// Below it all is complete, as far as this thread, or who told it, has seen.
+  WARPVERBS_DEVICE uint32_t complete() const { return complete_; }
+  WARPVERBS_DEVICE void Learn(uint32_t complete) { complete_ = complete; }
+
+  /// Takes the next slots, up to tail().next(), as soon as they are free: kOk, kFull, kTimeout, kAborted or
+  /// kError.
+  ///
+  /// A lost race is no reason to give up or to pause: somebody else has posted meanwhile. But it might be
+  /// lost again and again.
   WARPVERBS_DEVICE Code Reserve(uint32_t slots, const Limit& limit) {
-    if (HasRoom(slots) && tail_.Claim(slots)) return Code::kOk;
-    return ReserveInTime(slots, limit);
+    constexpr uint32_t kMaxLost = 1024;
+    uint32_t lost = 0;
+    for (Waiter<A> waiter(limit);;) {
+      if (!HasRoom(slots) && !LookForRoom()) return Code::kError;
+      if (HasRoom(slots)) {
+        if (tail_.Claim(slots)) return Code::kOk;
+        if (++lost % kMaxLost != 0) continue;
+      }
+      if (const Code code = waiter.Next(); code != Code::kPending) {
+        return limit.deadline_ns == 0 ? Code::kFull : code;
+      }
+    }
   }
 
   /// Rings for the WQEs of [base, end) once all earlier ones are handed over, or leaves that to who posts
@@ -32,15 +54,16 @@ class Producer {
   ///
   /// @param doorbell  of the last of them
   WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
-    bool rings = true;
-    if (!tail_.IsTurn(base)) {
+    if (__builtin_expect(!tail_.IsTurn(base), false)) {
+      A::Release();  // now, when there is time: who has the turn keeps all behind it waiting
       if (const Code code = AwaitTurn(base, abort); code != Code::kOk) return code;
-      rings = !LeavesDoorbell(base, end);
+      if (LeavesDoorbell(base, end)) {
+        tail_.PassOn(end);
+        return Code::kOk;
+      }
     }
-    if (rings) {
-      ring_.UpdateSendDbrRecord(end);
-      ring_.RingDoorbell(doorbell);
-    }
+    ring_.UpdateSendDbrRecord(end);
+    ring_.RingDoorbell(doorbell);
     tail_.HandOver(end);
     return Code::kOk;
   }
@@ -65,29 +88,12 @@ class Producer {
   }
 
   /// Says more of a code that was returned here.
-  WARPVERBS_DEVICE Status Explain(Code code, Mistake mistake = Mistake::kNone) const {
+  WARPVERBS_DEVICE Status Explain(Code code) const {
     if (code == Code::kError) return ErrorStatus(A::Load(&view().control->error));
-    return {.code = code, .mistake = mistake};
+    return {.code = code};
   }
 
  private:
-  /// A lost race is no reason to give up or to pause: somebody else has posted meanwhile. But it might be
-  /// lost again and again.
-  WARPVERBS_DEVICE Code ReserveInTime(uint32_t slots, const Limit& limit) {
-    constexpr uint32_t kMaxLost = 1024;
-    uint32_t lost = 0;
-    for (Waiter<A> waiter(limit);;) {
-      if (!HasRoom(slots) && !LookForRoom()) return Code::kError;
-      if (HasRoom(slots)) {
-        if (tail_.Claim(slots)) return Code::kOk;
-        if (++lost % kMaxLost != 0) continue;
-      }
-      if (const Code code = waiter.Next(); code != Code::kPending) {
-        return limit.deadline_ns == 0 ? Code::kFull : code;
-      }
-    }
-  }
-
   /// False if the queue has failed.
   WARPVERBS_DEVICE bool LookForRoom() {
     DrainRing();
@@ -186,9 +192,6 @@ class Producer {
 
   /// Below it all is complete, or the slots of what has been reserved would not have been free.
   WARPVERBS_DEVICE uint32_t Floor() const { return tail_.next() - view().depth; }
-
-  /// What was seen long ago is behind by more than the depth, and so leaves no room.
-  WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const { return tail_.next() + slots - complete_ <= room_; }
 
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 

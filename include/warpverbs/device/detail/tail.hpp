@@ -28,6 +28,7 @@ class Tail<A, Exclusive> {
   WARPVERBS_DEVICE bool LookForTurn(uint32_t) { return true; }
   WARPVERBS_DEVICE bool HasSuccessor(uint32_t) const { return false; }
   WARPVERBS_DEVICE void HandOver(uint32_t) {}
+  WARPVERBS_DEVICE void PassOn(uint32_t) {}
   WARPVERBS_DEVICE void Follow(uint32_t end) { next_ = end; }
   WARPVERBS_DEVICE void Save() const { A::Store(&control_->tail, A::Join(next_, next_)); }
 
@@ -50,23 +51,20 @@ class Tail<A, Shared> {
   /// Looks again. A CQE that is read later is no older.
   WARPVERBS_DEVICE void Look() { See(A::LoadAcquire(word_)); }
 
-  /// Takes the next `slots` if nothing has changed since the last look (short of exactly 2^32 posts); else
-  /// that was a look.
+  /// Takes the next `slots` if nobody has taken them since the last look (short of exactly 2^32 posts); else
+  /// that was a look at next().
   ///
-  /// A plain add would hand out slots that are not free, and there is no giving them back. The answer tells
-  /// the turn too, so an undisturbed poster need not look for it.
+  /// A plain add would hand out slots that are not free, and there is no giving them back. Turns that pass
+  /// meanwhile do not disturb it, since it compares its own half of the word only.
   WARPVERBS_DEVICE bool Claim(uint32_t slots) {
-    const uint64_t expected = Word(next_);
-    const uint64_t before = A::CompareSwap(word_, expected, Word(next_ + slots));
-    if (before == expected) {
-      next_ += slots;
-      return true;
-    }
-    See(before);
-    return false;
+    const uint32_t before = A::CompareSwap32(Half(1), next_, next_ + slots);
+    const bool mine = before == next_;
+    next_ = mine ? next_ + slots : before;
+    return mine;
   }
 
-  /// Whether all before `base` had been handed over when last seen.
+  /// Whether all before `base` had been handed over when last seen: a turn never passes what is reserved, so
+  /// an old look tells as well as a new one.
   WARPVERBS_DEVICE bool IsTurn(uint32_t base) const { return turn_ == base; }
   WARPVERBS_DEVICE bool LookForTurn(uint32_t base) {
     See(A::Load(word_));
@@ -80,7 +78,13 @@ class Tail<A, Shared> {
   ///
   /// Only the holder of the turn changes the lower half, so it needs no atomic operation.
   WARPVERBS_DEVICE void HandOver(uint32_t end) {
-    A::StoreRelease(reinterpret_cast<uint32_t*>(word_), end);
+    A::StoreRelease(Half(0), end);
+    turn_ = end;
+  }
+
+  /// The same, after what was stored before the last A::Release().
+  WARPVERBS_DEVICE void PassOn(uint32_t end) {
+    A::StoreReleased(Half(0), end);
     turn_ = end;
   }
 
@@ -90,7 +94,7 @@ class Tail<A, Shared> {
   WARPVERBS_DEVICE void Save() const {}  // it is never anywhere else
 
  private:
-  WARPVERBS_DEVICE uint64_t Word(uint32_t next) const { return A::Join(turn_, next); }
+  WARPVERBS_DEVICE uint32_t* Half(uint32_t which) const { return reinterpret_cast<uint32_t*>(word_) + which; }
   WARPVERBS_DEVICE void See(uint64_t word) {
     next_ = static_cast<uint32_t>(word >> 32);
     turn_ = static_cast<uint32_t>(word);
@@ -98,6 +102,13 @@ class Tail<A, Shared> {
 
   uint64_t* word_;
   uint32_t next_, turn_;
+};
+
+template <arch::Arch A>
+class Tail<A, RelaxedShared> : public Tail<A, Shared> {
+ public:
+  using Tail<A, Shared>::Tail;
+  WARPVERBS_DEVICE void HandOver(uint32_t end) { this->PassOn(end); }
 };
 
 }  // namespace warpverbs::device

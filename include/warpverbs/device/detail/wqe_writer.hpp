@@ -46,8 +46,7 @@ class WqeWriter {
 
   /// Writes the control segment, and returns its first 8 bytes: what the doorbell register takes.
   WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
-    const mlx5::Be32 index_opcode =
-        A::ToBe32(control.opmod << 24 | (index_ & 0xffff) << 8 | static_cast<uint32_t>(control.opcode));
+    const mlx5::Be32 index_opcode = A::ToBe32(control.opmod, index_, static_cast<uint32_t>(control.opcode));
     const uint64_t first = A::Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
     A::StoreSegment(slot_, first, A::Join(control.flags << 24, control.imm.raw));
     return {first};
