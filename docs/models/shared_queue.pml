@@ -337,9 +337,9 @@ await_turn:
   atomic {
     if
     :: had_turn && KEPT(elide_on_stale_view) -> goto ring
-    :: had_turn && BROKEN(elide_on_stale_view) -> goto hand_over
+    :: had_turn && BROKEN(elide_on_stale_view) -> goto elide
     :: !had_turn && BROKEN(skip_turn_wait) -> goto ring
-    :: !had_turn && turn == base[me] && RELEASE(elide_without_release) -> LOOK
+    :: !had_turn && turn == base[me] -> LOOK
     :: !had_turn && error != OK && KEPT(turn_wait_ignores_error) -> goto withdraw
     :: !had_turn && give_ups > 0 ->
          give_ups--;
@@ -354,9 +354,14 @@ await_turn:
          goto withdraw
     fi;
     if
-    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto hand_over
+    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto elide
     :: true -> goto ring  /* always allowed, so how often the library elides does not matter here */
     fi
+  };
+
+elide:
+  atomic {  /* the library releases before it looks for its turn, which allows less */
+    RELEASE(elide_without_release) -> goto hand_over
   };
 
 ring:
