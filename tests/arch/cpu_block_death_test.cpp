@@ -1,4 +1,4 @@
-// Wrong masks abort with a sentence.
+// Wrong calls abort with a sentence.
 #include <gtest/gtest.h>
 
 #include "warpverbs/arch/cpu.hpp"
@@ -38,6 +38,14 @@ TEST_F(CpuBlockDeathTest, LanesThatWaitForEachOtherWithDifferentMasksAbort) {
 TEST_F(CpuBlockDeathTest, OtherLanesOfAThreadInNoBlockAbort) {
   EXPECT_DEATH(Cpu::SyncLanes(0b11), "a warp of one lane names other lanes than its own");
   EXPECT_DEATH(Cpu::SyncLanes(0b10), "a warp of one lane names other lanes than its own");
+}
+
+TEST_F(CpuBlockDeathTest, SecondValueBeforeABarrierAborts) {
+  const auto kernel = [](uint32_t thread) {
+    Cpu::ShareInBlock(1, thread == 0);
+    Cpu::ShareInBlock(2, thread == 0);
+  };
+  EXPECT_DEATH(cpu::RunBlock(2, kernel), "a block shares two values, and no barrier stands between");
 }
 
 }  // namespace

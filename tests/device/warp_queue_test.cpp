@@ -306,7 +306,7 @@ TEST(BlockQueue, WarpsPostOneAfterTheOtherWhereTheQueueIsTooShortForTheBlock) {
   EXPECT_EQ(DoorbellsOfABlock(8), 9U);
 }
 
-TEST(BlockQueue, LanesPostOneAfterTheOtherWhereItIsTooShortForAWarp) { EXPECT_EQ(DoorbellsOfABlock(2), 30U); }
+TEST(BlockQueue, LanesPostOneAfterTheOtherWhereItIsTooShortForAWarp) { EXPECT_EQ(DoorbellsOfABlock(1), 30U); }
 
 TEST(BlockQueue, BatchesAreOneReservationToo) {
   constexpr uint32_t kThreads = 8, kEach = 3;

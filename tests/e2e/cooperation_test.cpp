@@ -178,5 +178,40 @@ TEST(BlockCalls, WaitForAllThreadsAndSendWhatAnyOfThemHasWritten) {
   for (const Code code : codes) EXPECT_EQ(code, Code::kOk);
 }
 
+TEST(BlocksOnOneQueue, ShareItByPostsAndBatches) {
+  constexpr uint32_t kBlocks = 3, kThreads = 12, kWarp = 8, kRounds = 30, kAdds = 2;
+  for (const uint32_t depth : {4u, 16u, 64u}) {  // less than a warp, than a block, than all
+    SCOPED_TRACE(depth);
+    Pair pair({.a = {.depth = depth}});
+    pair.Connect();
+    std::vector<Code> codes(kBlocks * kThreads, Code::kPending);
+    arch::cpu::RunGrid(
+        kBlocks, kThreads,
+        [&](uint32_t block, uint32_t thread) {
+          const LaneMask lanes = thread < kWarp ? 0xff : 0xf;
+          TeamQueue<Shared, device::Block> queue(pair.a.View(), device::Block(lanes));
+          const auto add = device::FetchAdd<uint64_t>(pair.Remote(8 * block), 1);
+          device::Posted posted;
+          for (uint32_t round = 0; round < kRounds;
+               ++round) {  // all go on, or the others would wait for ever
+            posted = queue.Post(add, Within());
+            if (!posted.status.ok() || depth < kAdds * kThreads) continue;
+            auto batch = queue.Begin(kAdds, Within());
+            for (uint32_t i = 0; i < kAdds; ++i) batch.Add(add);
+            posted = batch.Submit();
+          }
+          codes[block * kThreads + thread] =
+              posted.status.ok() ? queue.Wait(posted.ticket, Within()).code : posted.status.code;
+        },
+        kWarp);
+    for (const Code code : codes) ASSERT_EQ(code, Code::kOk);
+    const uint64_t adds = depth < kAdds * kThreads ? 1 : 1 + kAdds;
+    for (uint32_t block = 0; block < kBlocks; ++block)
+      EXPECT_EQ(pair.Target(block), adds * kThreads * kRounds) << "block " << block;
+    const uint64_t end = kBlocks * kThreads * kRounds * adds;
+    EXPECT_EQ(pair.a.View().control->tail, end << 32 | end);
+  }
+}
+
 }  // namespace
 }  // namespace warpverbs::e2e

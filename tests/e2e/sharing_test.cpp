@@ -13,9 +13,12 @@ namespace {
 constexpr size_t kWrites = 70'000;  // of all threads together: the 16-bit index wraps
 constexpr size_t kWindow = 3;       // tickets that a thread has open
 
+using Load = std::tuple<size_t, uint32_t>;  // threads, and the queue's depth
+
 /// Posts words first, first + step and so on; waits for every ticket. Returns what went wrong first.
+template <class Sharing>
 device::Status WriteWords(const Pair& pair, size_t first, size_t step) {
-  Queue<device::Shared> queue(pair.a.View());
+  Queue<Sharing> queue(pair.a.View());
   std::vector<device::Ticket> open;
   for (size_t i = first; i < kWrites; i += step) {
     const device::Posted posted = pair.PutWord(queue, i);
@@ -31,10 +34,9 @@ device::Status WriteWords(const Pair& pair, size_t first, size_t step) {
   return {};
 }
 
-class Sharing : public testing::TestWithParam<std::tuple<size_t, uint32_t>> {};
-
-TEST_P(Sharing, EveryThreadsWritesArrive) {
-  const auto [threads, depth] = GetParam();
+template <class Sharing>
+void ExpectThatEveryThreadsWritesArrive(const Load& load) {
+  const auto [threads, depth] = load;
   Pair pair({.a = {.depth = depth}, .bytes = kWrites * 8});
   pair.Connect();
   for (size_t i = 0; i < kWrites; ++i) pair.Source(i) = i + 1;
@@ -42,12 +44,20 @@ TEST_P(Sharing, EveryThreadsWritesArrive) {
   {
     std::vector<std::jthread> running;
     for (size_t t = 0; t < threads; ++t) {
-      running.emplace_back([&, t, threads = threads] { statuses[t] = WriteWords(pair, t, threads); });
+      running.emplace_back(
+          [&, t, threads = threads] { statuses[t] = WriteWords<Sharing>(pair, t, threads); });
     }
   }
   for (const device::Status& status : statuses) ASSERT_EQ(status.code, device::Code::kOk);
   for (size_t i = 0; i < kWrites; ++i) ASSERT_EQ(pair.Target(i), i + 1);
   EXPECT_EQ(pair.a.View().control->tail, uint64_t{kWrites} << 32 | kWrites) << "reserved and rung alike";
+}
+
+class Sharing : public testing::TestWithParam<Load> {};
+
+TEST_P(Sharing, EveryThreadsWritesArrive) { ExpectThatEveryThreadsWritesArrive<device::Shared>(GetParam()); }
+TEST_P(Sharing, EveryRelaxedThreadsWritesArrive) {
+  ExpectThatEveryThreadsWritesArrive<device::RelaxedShared>(GetParam());
 }
 
 std::string Name(const testing::TestParamInfo<Sharing::ParamType>& test) {

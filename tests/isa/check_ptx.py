@@ -13,9 +13,11 @@ import unittest
 
 from goldens import MAX_INSTRUCTIONS, Goldens
 
-# Of kernels that post and wait. Around a loop the compiler keeps what it computes once.
-MAX_REGISTERS = {"PostAndWaitExclusive": 32, "PostAndWaitShared": 32,
-                 "PostAndWaitEachExclusive": 40, "PostAndWaitEachShared": 40}  # fmt: skip
+# Of kernels that post and wait. Not the fewest that are possible: posts in a straight line keep at hand what branches
+# would load again. Up to 40, a multiprocessor of sm_80 or sm_90 holds 1,536 threads.
+MAX_REGISTERS = 40
+KERNELS_THAT_POST_AND_WAIT = ("PostAndWaitExclusive", "PostAndWaitShared", "PostAndWaitEachExclusive",
+                              "PostAndWaitEachShared")  # fmt: skip
 MAX_MORE_REGISTERS = 8  # of a kernel that seldom posts
 
 
@@ -73,6 +75,12 @@ class WhatTheDataPathCosts(unittest.TestCase):
     def test_shared_post_adds_one_atomic_operation_and_one_store(self):
         self.goldens.post_shared()
 
+    def test_relaxed_post_hands_over_without_a_release(self):
+        self.goldens.post_relaxed_shared()
+
+    def test_post_behind_another_releases_before_it_waits(self):
+        self.goldens.post_contended()
+
     def test_batch_rings_once(self):
         self.goldens.batch_exclusive()
         self.goldens.batch_shared()
@@ -80,6 +88,9 @@ class WhatTheDataPathCosts(unittest.TestCase):
     def test_warp_reserves_and_rings_once(self):
         self.goldens.warp_exclusive()
         self.goldens.warp_shared()
+
+    def test_block_reserves_and_rings_once_for_all_its_warps(self):
+        self.goldens.block_shared()
 
     def test_low_level_post_loads_nothing(self):
         self.goldens.low_level_post()
@@ -97,9 +108,9 @@ class WhatTheDataPathCosts(unittest.TestCase):
         self.goldens.instructions()
 
     def test_kernel_that_posts_and_waits_needs_few_registers(self):
-        for kernel, limit in MAX_REGISTERS.items():
+        for kernel in KERNELS_THAT_POST_AND_WAIT:
             with self.subTest(kernel):
-                self.assertLessEqual(self.compilation.registers[kernel], limit)
+                self.assertLessEqual(self.compilation.registers[kernel], MAX_REGISTERS)
 
     def test_kernel_that_seldom_posts_pays_few_registers(self):
         registers = self.compilation.registers
@@ -141,8 +152,8 @@ class WhatTheGoldensCatch(unittest.TestCase):
         self.refuses("poll", "LowLevelPoll", r"ld\.relaxed\S+v2\.b64 .*\[(%rd\d+)\]", load)
 
     def test_an_atomic_operation_more(self):
-        add = "{0}\nred.relaxed.gpu.global.add.u64 [{1}], 0;"
-        self.refuses("post_shared", "PostShared", r"atom\.\S+ %rd\d+, \[(%rd\d+)\]", add)
+        add = "{0}\nred.relaxed.gpu.global.add.u32 [{1}], 0;"
+        self.refuses("post_shared", "PostShared", r"atom\.\S+ %r\d+, \[(%rd\d+)\]", add)
 
     def test_a_fence_in_another_place(self):
         later = "{0}\nfence.release.gpu;"

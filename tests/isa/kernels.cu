@@ -45,17 +45,17 @@ WARPVERBS_DEVICE void PostBatches(Queue queue, const Job& job) {
   *job.result = status;
 }
 
-/// Each lane writes 8 bytes of its own.
+/// Each of a team writes 8 bytes of its own.
 template <class Queue>
-WARPVERBS_DEVICE void PostByWarp(Queue queue, const Job& job) {
-  const uint64_t offset = A::Lane() * sizeof(uint64_t);
+WARPVERBS_DEVICE void PostTogether(Queue queue, const Job& job, uint32_t rank) {
+  const uint64_t offset = rank * sizeof(uint64_t);
   const RemoteMemory remote{job.remote.addr + offset, job.remote.rkey};
   const LocalMemory local{job.local.addr + offset, job.local.bytes, job.local.lkey};
   Status status;
 #pragma unroll 1
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) status = queue.Post(Write(remote, local)).status;
   queue.Save();
-  job.result[A::Lane()] = status;
+  job.result[rank] = status;
 }
 
 template <class Queue>
@@ -92,15 +92,18 @@ extern "C" __global__ void LowLevelPoll(Job job) {
 
 extern "C" __global__ void PostExclusive(Job job) { PostEach(SendQueue<A, Exclusive>(job.queue), job); }
 extern "C" __global__ void PostShared(Job job) { PostEach(SendQueue<A, Shared>(job.queue), job); }
+extern "C" __global__ void PostRelaxedShared(Job job) {
+  PostEach(SendQueue<A, RelaxedShared>(job.queue), job);
+}
 extern "C" __global__ void BatchExclusive(Job job) { PostBatches(SendQueue<A, Exclusive>(job.queue), job); }
 extern "C" __global__ void WarpExclusive(Job job) {
-  PostByWarp(SendQueue<A, Exclusive, Warp>(job.queue, Warp(A::ActiveLanes())), job);
+  PostTogether(SendQueue<A, Exclusive, Warp>(job.queue, Warp(A::ActiveLanes())), job, A::Lane());
 }
 extern "C" __global__ void WarpShared(Job job) {
-  PostByWarp(SendQueue<A, Shared, Warp>(job.queue, Warp(A::ActiveLanes())), job);
+  PostTogether(SendQueue<A, Shared, Warp>(job.queue, Warp(A::ActiveLanes())), job, A::Lane());
 }
 extern "C" __global__ void BlockShared(Job job) {
-  PostByWarp(SendQueue<A, Shared, Block>(job.queue, Block(A::ActiveLanes())), job);
+  PostTogether(SendQueue<A, Shared, Block>(job.queue, Block(A::ActiveLanes())), job, A::BlockRank());
 }
 extern "C" __global__ void PostAndWaitExclusive(Job job) {
   PostAndWait(SendQueue<A, Exclusive>(job.queue), job);

@@ -8,9 +8,10 @@ SQ, DOORBELL, RECORD, CQE, CONTROL, RESULT, MORE = (0x1000_0000 * i for i in ran
 ERROR = CONTROL + 128
 QPN, RKEY, LKEY = 0x123456, 0x0A0B0C0D, 0x01020304
 REMOTE, LOCAL, LENGTH = 0x1122_3344_5566_7000, 0x0807_0605_0403_2000, 8
-LOG_MAX_MESSAGE = 30
+MAX_MESSAGE = 1 << 30
 REQUESTER, WRITE, CQE_ALWAYS = 0, 8, 8
 CONTROL_BYTES = 384  # sizeof(QueueControl)
+MAX_THREADS = 64  # that report a result
 
 
 def swapped(value):
@@ -31,7 +32,7 @@ class SendQueue(ptx.Memory):
         self.set(RECORD + base, bytes(4))
         self.set(CONTROL + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF).ljust(CONTROL_BYTES, b"\0"))
         self.set(CQE + base, bytes(64))
-        self.set(RESULT, b"\xff" * 8 * 32)
+        self.set(RESULT, b"\xff" * 8 * MAX_THREADS)
         self._complete(first - 1)
 
     def _complete(self, index):
@@ -46,7 +47,7 @@ class SendQueue(ptx.Memory):
         """QueueView."""
         record = RECORD + self.base if self.has_record else 0
         pointers = (SQ + self.base, DOORBELL + self.base, record, CQE + self.base, CONTROL + self.base)
-        return struct.pack("<5Q5I4x", *pointers, swapped(QPN << 8), self.depth, LOG_MAX_MESSAGE, 0, 0)
+        return struct.pack("<5Q5I4x", *pointers, swapped(QPN << 8), self.depth, MAX_MESSAGE, 0, 0)
 
     def job(self, count):
         """The Job of kernels.cu."""
@@ -65,6 +66,10 @@ class SendQueue(ptx.Memory):
         """The first index that is not handed over, and the first that is not reserved."""
         return struct.unpack("<II", self.get(CONTROL + self.base, 8))
 
+    def tail_becomes(self, reserved, turn):
+        """What other posters do."""
+        self.set(CONTROL + self.base, struct.pack("<II", turn, reserved))
+
     def result(self, lane=0):
         return self.get(RESULT + 8 * lane, 8)
 
@@ -74,14 +79,33 @@ class SendQueue(ptx.Memory):
         if operation.address is None:
             return opcode
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
-                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
-                  "result": (RESULT, 8 * 32, None)}  # fmt: skip
+                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4), "tail": (CONTROL, 8, 8),
+                  "error": (ERROR, 8, 8), "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
         for word, (start, size, access) in places.items():
             start += self.base if word != "result" else 0
             if start <= operation.address < start + size and access in (None, operation.bytes):
                 return verb.get(opcode, "change ") + word
         return f"{operation.name} of {operation.address:#x}"
+
+
+class ContendedQueue(SendQueue):
+    """A queue in which another poster has reserved a slot, and hands over when it has been waited for a while."""
+
+    def __init__(self, looks, reserved):
+        """@param looks     at the tail until the turn has come, from the first one of a kernel that has posted
+        @param reserved  by then, from the first slot of the queue on"""
+        super().__init__(first=1)
+        self._looks, self._reserved = looks, reserved
+        self.tail_becomes(reserved=2, turn=1)
+        self.set(SQ + 64, write_wqe(1))
+
+    def load(self, address, size):
+        if (address, size) == (CONTROL, 8) and self.tail()[1] > 2:
+            self._looks -= 1
+            if self._looks == 0:
+                self.tail_becomes(self._reserved, turn=2)
+        return super().load(address, size)
 
 
 def write_wqe(index, offset=0):

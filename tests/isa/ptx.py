@@ -1,7 +1,8 @@
 """Runs PTX as nvcc writes it for integer code, in Python, and records every memory operation.
 
-A warp's lanes run one after another from one warp operation (shuffle, vote, barrier) to the next, which they make
-together: one of the orders that the hardware may take. What is not known here is an error, never a guess.
+A block's threads run one after another from one operation that they make together (shuffle, vote, barrier) to the
+next: one of the orders that the hardware may take. Where another order would do something else, since two threads use a
+word of shared memory and no barrier stands between, that is an error; so is what is not known here, never a guess.
 """
 
 import dataclasses
@@ -9,12 +10,10 @@ import itertools
 import operator
 import re
 
-PARAMETERS = 0x7000_0000_0000  # where the parameters lie, for code that takes their address
+from ptx_text import PARAMETERS, SHARED, PtxError, parse
+
+WARP = 32
 STEP_LIMIT = 100_000  # of a lane: more is a loop that never ends
-
-
-class PtxError(Exception):
-    """The program does what this interpreter does not know, or what no program may do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Operation:
     """One access to memory, or a fence, whose address is None."""
 
     name: str  # the whole opcode
-    lane: int
+    lane: int  # in the block
     step: int  # how many instructions the lane has executed, this one included
     address: int | None = None
     bytes: int = 0
@@ -56,52 +55,6 @@ class Memory:
     def store(self, address, size, value):
         self.load(address, size)  # it must be there
         self.set(address, value.to_bytes(size, "little"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Instruction:
-    guard: str | None  # "%p1" or "!%p1"
-    name: str
-    operands: list
-
-    def parts(self):
-        return self.name.split(".")
-
-
-class Kernel:
-    """An entry function: its instructions, where its labels stand, and where its parameters lie."""
-
-    def __init__(self, name, parameters, body):
-        self.name = name
-        self.instructions, self.labels, self.parameters = [], {}, {}
-        end = 0
-        for align, width, parameter, count in re.findall(
-                r"\.param (?:\.align (\d+) )?\.[bus](\d+) (\w+)(?:\[(\d+)\])?", parameters):
-            size = int(width) // 8 * int(count or 1)
-            align = int(align or size)
-            start = (end + align - 1) // align * align
-            self.parameters[parameter] = (PARAMETERS + start, size)
-            end = start + size
-        for line in body.splitlines():
-            self._parse(line.split("//")[0].strip())
-
-    def _parse(self, line):
-        if not line or line in "{}" or re.match(r"\.(reg|pragma|loc|file)\b", line):
-            return
-        if label := re.fullmatch(r"(\$?\w+):", line):
-            self.labels[label[1]] = len(self.instructions)
-        elif parts := re.fullmatch(r"(?:@(!?%?\w+)\s+)?([a-z][\w.]*)\s*(.*?);", line):
-            # Commas part operands, but not within {a, b}; a result of two registers is written a|b.
-            operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s|]+", parts[3])
-            self.instructions.append(Instruction(parts[1], parts[2], operands))
-        else:
-            raise PtxError(f"{self.name}: cannot read: {line}")
-
-
-def parse(text):
-    """The kernels of a PTX file by name."""
-    entries = re.findall(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}", text, re.DOTALL)
-    return {name: Kernel(name, parameters, body) for name, parameters, body in entries}
 
 
 def width_of(type_name):
@@ -158,12 +111,38 @@ ARITHMETIC = {
 MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo"}, "cvta": {"to", "global", "param"}}
 
 
+class Block:
+    """What the threads of a block have in common."""
+
+    def __init__(self, kernel, memory, threads):
+        self.kernel, self.memory, self.threads = kernel, memory, threads
+        self.trace, self.clock = [], itertools.count(1_000_000)
+        self._stored, self._used = {}, {}  # since the last barrier: by whom, by address
+        memory.set(SHARED, bytes(kernel.shared_bytes))
+
+    def pass_barrier(self):
+        self._stored, self._used = {}, {}
+
+    def use_shared(self, address, size, thread, stores):
+        for byte in range(address, address + size):
+            used = self._used.setdefault(byte, set())
+            others = used - {thread} if stores else self._stored.get(byte, set()) - {thread}
+            if others:
+                raise PtxError(f"{self.kernel.name}: threads {thread} and {others.pop()} race for shared memory")
+            used.add(thread)
+            if stores:
+                self._stored.setdefault(byte, set()).add(thread)
+
+
 class Lane:
     """A thread: registers, a place in the program, and what it has done."""
 
-    def __init__(self, kernel, number, memory, trace, clock):
-        self.kernel, self.number, self.memory, self.trace, self.clock = kernel, number, memory, trace, clock
-        self.registers = {"%laneid": number, "%tid.x": number, "%ctaid.x": 0}
+    def __init__(self, block, number):
+        self.block, self.number = block, number
+        self.kernel, self.memory, self.trace, self.clock = block.kernel, block.memory, block.trace, block.clock
+        self.registers = {"%laneid": number % WARP, "%ctaid.x": 0}
+        self.registers |= {"%tid.x": number, "%tid.y": 0, "%tid.z": 0}
+        self.registers |= {"%ntid.x": block.threads, "%ntid.y": 1, "%ntid.z": 1}
         self.step = 0
 
     def run(self):
@@ -209,7 +188,8 @@ class Lane:
 
     def _address(self, operand):
         base, _, offset = operand.strip("[]").partition("+")
-        return self._read(base) + int(offset or "0")
+        start = self.kernel.shared[base] if base in self.kernel.shared else self._read(base)
+        return start + int(offset or "0")
 
     def _compute(self, opcode, modifiers, operands):
         target, *sources = operands
@@ -258,8 +238,12 @@ class Lane:
         address_at = 0 if opcode in ("st", "red") else 1
         address = self._address(instruction.operands[address_at])
         in_parameters = PARAMETERS <= address < PARAMETERS + 4096
-        if {"local", "shared"} & set(modifiers) or in_parameters and opcode != "ld":
+        in_shared = SHARED <= address < SHARED + self.kernel.shared_bytes
+        known = opcode == "ld" if in_parameters else in_shared == ("shared" in modifiers)
+        if "local" in modifiers or not known:
             raise PtxError(f"{self.kernel.name}: unknown memory: {instruction.name}")
+        if in_shared:
+            self.block.use_shared(address, size, self.number, opcode != "ld")
         if opcode == "st":
             registers = re.findall(r"-?[%\w]+", instruction.operands[1])
             value = sum((self._read(register) & (1 << width) - 1) << width * i for i, register in enumerate(registers))
@@ -270,7 +254,7 @@ class Lane:
                 self._write(register, value >> width * i, width)
         elif opcode in ("atom", "red"):
             self._change(instruction, modifiers[-2], address, value, width)
-        if not in_parameters:
+        if not in_parameters and not in_shared:
             self.trace.append(Operation(instruction.name, self.number, self.step, address, size, value))
         if opcode == "st":  # last: whoever watches the memory finds the trace complete
             self.memory.store(address, size, value)
@@ -300,20 +284,31 @@ class Lane:
             self._write(operands[0], (yield place, "ballot", mask, self._read(operands[1])), 32)
         elif opcode in ("bar.warp", "bar.sync", "barrier.sync"):
             yield place, "barrier", mask, 0
+        elif instruction.name == "bar.red.and.pred":
+            self._write(operands[0], (yield place, "and", mask, self._read(operands[-1])), 1)
         else:
             raise PtxError(f"{self.kernel.name}: unknown instruction {instruction.name}")
 
 
 def answers(what, values):
-    """What each lane of a group learns of a warp operation, from what each brought."""
+    """What each lane of a group learns of an operation, from what each brought."""
     if what == "shuffle":
-        return {lane: values[source & 31][0] for lane, (_, source) in values.items()}
-    mask = sum(1 << lane for lane, value in values.items() if value or what == "activemask")
+        return {lane: values[lane - lane % WARP + source % WARP][0] for lane, (_, source) in values.items()}
+    if what == "and":
+        return dict.fromkeys(values, int(all(values.values())))
+    mask = sum(1 << lane % WARP for lane, value in values.items() if value or what == "activemask")
     return dict.fromkeys(values, mask)
 
 
+def meeting(request, lane, waiting):
+    """What is brought by all who wait as `lane` does: of its warp, except at a barrier of the block."""
+    of_block = request[1] in ("barrier", "and") and request[2] is None
+    return {other: theirs[3] for other, theirs in waiting.items()
+            if theirs[:3] == request[:3] and (of_block or other // WARP == lane // WARP)}  # fmt: skip
+
+
 def run(kernel, parameters, memory, lanes=1):
-    """Runs a block of one warp with so many lanes; returns the operations on memory in order.
+    """Runs a block of so many threads; returns the operations on memory, but for that of its own, in order.
 
     @param parameters  an int or bytes for each parameter of the kernel
     """
@@ -321,8 +316,8 @@ def run(kernel, parameters, memory, lanes=1):
         raise PtxError(f"{kernel.name} takes {len(kernel.parameters)} parameters")
     for (address, size), value in zip(kernel.parameters.values(), parameters):
         memory.set(address, value if isinstance(value, bytes) else value.to_bytes(size, "little"))
-    trace, clock = [], itertools.count(1_000_000)
-    running = {lane: Lane(kernel, lane, memory, trace, clock).run() for lane in range(lanes)}
+    block = Block(kernel, memory, lanes)
+    running = {lane: Lane(block, lane).run() for lane in range(lanes)}
     replies, waiting = dict.fromkeys(running), {}
     while running:
         for lane, reply in replies.items():
@@ -331,16 +326,18 @@ def run(kernel, parameters, memory, lanes=1):
             except StopIteration:
                 del running[lane]
         replies = {}
-        for place, what, mask, _ in waiting.values():
-            values = {lane: request[3] for lane, request in waiting.items() if request[:3] == (place, what, mask)}
-            if mask is not None and sum(1 << lane for lane in values) != mask:
+        for lane, request in waiting.items():
+            values, (_, what, mask, _) = meeting(request, lane, waiting), request
+            if mask is not None and sum(1 << lane % WARP for lane in values) != mask:
                 continue
-            if what == "barrier" and mask is None and len(values) != len(running):
-                continue
+            if what in ("barrier", "and") and mask is None:
+                if len(values) != len(running):
+                    continue
+                block.pass_barrier()
             replies = answers(what, values)
             break
         for lane in replies:
             del waiting[lane]
         if running and not replies:
             raise PtxError(f"{kernel.name}: lanes wait for each other for ever")
-    return trace
+    return block.trace

@@ -27,11 +27,23 @@ def result(*instructions):
     return run(body)[0][0]
 
 
-EACH_LANE = """
+EACH_THREAD = """
 mov.u32 %r98, %laneid;
-mul.wide.u32 %rd98, %r98, 8;
+mov.u32 %r97, %tid.x;
+mul.wide.u32 %rd98, %r97, 8;
 ld.param.u64 %rd99, [k_param_0];
 add.s64 %rd99, %rd99, %rd98;
+"""
+
+# Thread 40 tells all its number.
+SHARE = """
+.shared .align 8 .u64 word;
+cvt.u64.u32 %rd1, %r97;
+setp.eq.u32 %p1, %r97, 40;
+@%p1 st.shared.u64 [word], %rd1;
+bar.sync 0;
+ld.shared.u64 %rd0, [word];
+st.global.u64 [%rd99], %rd0;
 """
 
 
@@ -81,14 +93,36 @@ fence.release.gpu;"""
 
     def test_lanes_of_a_warp_learn_from_each_other(self):
         shuffle = "shfl.sync.idx.b32 %r1|%p1, %r98, 5, 31, -1;\ncvt.u64.u32 %rd0, %r1;\nst.global.u64 [%rd99], %rd0;"
-        self.assertEqual(run(EACH_LANE + shuffle, 32)[0], 32 * [5])
+        self.assertEqual(run(EACH_THREAD + shuffle, 32)[0], 32 * [5])
         ballot = "setp.lt.u32 %p1, %r98, 4;\nvote.sync.ballot.b32 %r1, %p1, -1;\ncvt.u64.u32 %rd0, %r1;"
-        self.assertEqual(run(EACH_LANE + ballot + "\nst.global.u64 [%rd99], %rd0;", 32)[0], 32 * [15])
+        self.assertEqual(run(EACH_THREAD + ballot + "\nst.global.u64 [%rd99], %rd0;", 32)[0], 32 * [15])
 
     def test_barrier_orders_what_lanes_do(self):
         barrier = "st.global.u64 [%rd99], 1;\nbar.warp.sync -1;\nld.global.u64 %rd1, [%rd99];"
-        trace = run(EACH_LANE + barrier, 32)[1]
+        trace = run(EACH_THREAD + barrier, 32)[1]
         self.assertEqual([operation.name[:2] for operation in trace], 32 * ["st"] + 32 * ["ld"])
+
+    def test_warps_of_a_block_meet_at_its_barriers_only(self):
+        tell = "\ncvt.u64.u32 %rd0, %r1;\nst.global.u64 [%rd99], %rd0;"
+        ballot = "setp.lt.u32 %p1, %r97, 36;\nvote.sync.ballot.b32 %r1, %p1, -1;"
+        self.assertEqual(run(EACH_THREAD + ballot + tell, 64)[0], 32 * [0xFFFFFFFF] + 32 * [15])
+        shuffle = "shfl.sync.idx.b32 %r1|%p1, %r97, 5, 31, -1;"
+        self.assertEqual(run(EACH_THREAD + shuffle + tell, 64)[0], 32 * [5] + 32 * [37])
+        for exception, answer in ((63, 0), (64, 1)):
+            vote = f"setp.ne.u32 %p1, %r97, {exception};\nbar.red.and.pred %p2, 0, %p1;\nselp.b32 %r1, 1, 0, %p2;"
+            self.assertEqual(run(EACH_THREAD + vote + tell, 64)[0], 64 * [answer])
+
+    def test_threads_of_a_block_share_memory(self):
+        self.assertEqual(run(EACH_THREAD + SHARE, 64)[0], 64 * [40])
+
+    def test_races_for_shared_memory_are_errors(self):
+        for spoiled in (SHARE.replace("bar.sync 0;", "", 1), SHARE + SHARE):
+            with self.subTest(spoiled), self.assertRaisesRegex(ptx.PtxError, "race for shared memory"):
+                run(EACH_THREAD + spoiled, 64)
+        self.assertEqual(run(EACH_THREAD + SHARE + "bar.sync 0;" + SHARE, 64)[0], 64 * [40])
+
+    def test_registers_of_a_block_of_lines_are_its_own(self):
+        self.assertEqual(result("mov.u64 %rd0, 1;", "{", ".reg .b64 %rd0;", "mov.u64 %rd0, 2;", "\t}"), 1)
 
     def test_unknown_things_are_errors(self):
         for body in ("frobnicate.u32 %r1, 1;", "add.sat.s32 %r1, 1, 2;", "add.f32 %f1, 1, 2;", "mov.u32 %r1",

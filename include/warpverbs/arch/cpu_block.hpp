@@ -55,15 +55,20 @@ class Block {
     LaneValues Exchange(LaneMask mask, uint64_t value) override {
       return warp_.Exchange(lane(), mask, value);
     }
-    void SyncBlock() override { block_.barrier_.arrive_and_wait(); }
+    void SyncBlock() override {
+      has_shared_ = false;
+      block_.barrier_.arrive_and_wait();
+    }
     bool AllOfBlock(bool mine) override {
       if (!mine) block_.vetoed_.store(true, std::memory_order_relaxed);
       SyncBlock();
       return block_.agreed_;
     }
     uint64_t ShareInBlock(uint64_t value, bool brings) override {
+      Require(!has_shared_, "a block shares two values, and no barrier stands between");
       if (brings) block_.brought_ = value;
       SyncBlock();
+      has_shared_ = true;
       return block_.shared_;
     }
 
@@ -71,6 +76,7 @@ class Block {
     Block& block_;
     Warp& warp_;
     const uint32_t thread_;
+    bool has_shared_ = false;  // since the last barrier: on a GPU others may still be about to read it
   };
 
   /// When all have come to the barrier: what those see who leave it, until all have come again.

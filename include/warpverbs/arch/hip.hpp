@@ -104,7 +104,9 @@ struct Hip {
     SyncBlock();
     if (!mine) vetoes = 1;
     SyncBlock();
-    return ShareInBlock(vetoes, BlockRank() == 0) == 0;
+    const bool all = vetoes == 0;
+    SyncBlock();  // all have read it: the next call may begin
+    return all;
   }
   WARPVERBS_DEVICE static uint64_t ShareInBlock(uint64_t value, bool brings) {
     static __attribute__((shared)) uint64_t shared;

@@ -50,7 +50,9 @@ class Poster {
     if constexpr (kShares) {
       bool taken = team.All(wanted) && team.Leads() && producer_.HasRoom(all);
       if (taken) taken = producer_.tail().Claim(all);
-      return Told(team, producer_.tail().next() - all, taken ? Code::kOk : Code::kFull, base) == Code::kOk;
+      taken = Told(team, producer_.tail().next() - all, taken ? Code::kOk : Code::kFull, base) == Code::kOk;
+      if (!taken) team.Gather();  // for what the leader says next
+      return taken;
     } else {
       if (!team.All(wanted & producer_.HasRoom(all))) return false;
       producer_.tail().Claim(all);  // each lane counts along: nobody need ask the leader
