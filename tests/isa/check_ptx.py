@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from goldens import MAX_INSTRUCTIONS, Goldens
+from ptx_text import PtxError
 
 # Of kernels that post and wait. Not the fewest that are possible: posts in a straight line keep at hand what branches
 # would load again. Up to 40, a multiprocessor of sm_80 or sm_90 holds 1,536 threads.
@@ -143,7 +144,14 @@ class WhatTheGoldensCatch(unittest.TestCase):
         for change in ("{0}\n{0}", ""):
             self.refuses("post_exclusive", "PostExclusive", r"fence\.(?:release|acq_rel)", change)
             self.refuses("warp_shared", "WarpShared", r"fence\.(?:release|acq_rel)", change)
+            self.refuses("post_contended", "PostShared", r"fence\.(?:release|acq_rel)", change)
+            self.refuses("post_relaxed_shared", "PostRelaxedShared", r"fence\.(?:release|acq_rel)", change)
             self.refuses("poll", "LowLevelPoll", r"fence\.", change)
+
+    def test_a_barrier_less(self):
+        goldens = self.compilation.spoiled("BlockShared", r"bar\.sync", "")
+        with self.assertRaisesRegex(PtxError, "BlockShared: threads .* race for shared memory"):
+            goldens.block_shared()
 
     def test_a_load_more(self):
         load = "{0}\nld.relaxed.sys.global.b64 %more, [{1}];"

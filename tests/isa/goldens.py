@@ -148,8 +148,10 @@ class Goldens:
         return ptx.run(self.program[kernel], [queue.job(count)], queue, lanes)
 
     def _expect_posts(self, kernel, wanted, wqes=1, lanes=1, has_record=True):
-        """Holds all posts but the first, which looks for room, against what they shall do. Lanes that do not ring may be
-        through, and report that, before the one that does."""
+        """Holds all posts but the first, which looks for room, against what they shall do.
+
+        Lanes that do not ring may be through before the one that does, so what they report may come anywhere.
+        """
         count = 4
         queue = nic.SendQueue(depth=8 * wqes, first=wqes, has_record=has_record)
         trace = [o for o in self._run(kernel, queue, count, lanes) if queue.word(o) != "result"]

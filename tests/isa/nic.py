@@ -79,8 +79,8 @@ class SendQueue(ptx.Memory):
         if operation.address is None:
             return opcode
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
-                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4), "tail": (CONTROL, 8, 8),
-                  "error": (ERROR, 8, 8), "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
+                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
+                  "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8), "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
         for word, (start, size, access) in places.items():
             start += self.base if word != "result" else 0

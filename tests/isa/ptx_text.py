@@ -22,7 +22,7 @@ class Instruction:
 
 
 class Kernel:
-    """An entry function: its instructions, where its labels stand, and where its parameters and shared variables lie."""
+    """An entry function: its instructions, where its labels stand, and where its parameters and variables lie."""
 
     def __init__(self, name, parameters, body):
         self.name = name
