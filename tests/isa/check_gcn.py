@@ -65,8 +65,10 @@ class Goldens:
         self._expect("LowLevelPoll", loads, [self.isa["load"][16]])
 
     def posts(self):
-        """A post is in the text three times: straight, with care, and as a piece of a long message. Nothing is unrolled,
-        and no call hides anything."""
+        """A post is in the text three times: straight, with care, and as a piece of a long message.
+
+        Nothing is unrolled, no call hides anything.
+        """
         for kernel in ("PostExclusive", "PostShared"):
             operations = self.operations(kernel)
             self._expect(kernel, operations.count(self.isa["store"][16]), 9)

@@ -5,6 +5,7 @@ import re
 
 import nic
 import ptx
+import ptx_text
 
 WARP, BLOCK, BATCH = 32, 64, 16
 MAX_INSTRUCTIONS = 100  # of a post
@@ -46,7 +47,7 @@ class Goldens:
     """Each method runs kernels of a program, and raises AssertionError where they cost, or do, something else."""
 
     def __init__(self, text, scope):
-        self.program, self.scope = ptx.parse(text), scope
+        self.program, self.scope = ptx_text.parse(text), scope
 
     def post_exclusive(self):
         self._expect_posts("PostExclusive", WQE + RING)

@@ -80,7 +80,8 @@ class SendQueue(ptx.Memory):
             return opcode
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
                   "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
-                  "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8), "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
+                  "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
+                  "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
         for word, (start, size, access) in places.items():
             start += self.base if word != "result" else 0
@@ -93,8 +94,8 @@ class ContendedQueue(SendQueue):
     """A queue in which another poster has reserved a slot, and hands over when it has been waited for a while."""
 
     def __init__(self, looks, reserved):
-        """@param looks     at the tail until the turn has come, from the first one of a kernel that has posted
-        @param reserved  by then, from the first slot of the queue on"""
+        """@param looks     at the tail, once the kernel has reserved, until it sees its turn
+        @param reserved  what it then sees as the end"""
         super().__init__(first=1)
         self._looks, self._reserved = looks, reserved
         self.tail_becomes(reserved=2, turn=1)

@@ -10,7 +10,7 @@ import itertools
 import operator
 import re
 
-from ptx_text import PARAMETERS, SHARED, PtxError, parse
+from ptx_text import PARAMETERS, SHARED, PtxError
 
 WARP = 32
 STEP_LIMIT = 100_000  # of a lane: more is a loop that never ends

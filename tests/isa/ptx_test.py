@@ -4,13 +4,14 @@
 import unittest
 
 import ptx
+import ptx_text
 
 ADDRESS = 0x1000
 MINUS_ONE = (1 << 64) - 1
 
 
 def program(body, parameters=".param .u64 k_param_0"):
-    return ptx.parse(f".visible .entry k(\n\t{parameters}\n)\n{{\n{body}\nret;\n\n}}\n")["k"]
+    return ptx_text.parse(f".visible .entry k(\n\t{parameters}\n)\n{{\n{body}\nret;\n\n}}\n")["k"]
 
 
 def run(body, lanes=1, memory=None):
@@ -117,7 +118,7 @@ fence.release.gpu;"""
 
     def test_races_for_shared_memory_are_errors(self):
         for spoiled in (SHARE.replace("bar.sync 0;", "", 1), SHARE + SHARE):
-            with self.subTest(spoiled), self.assertRaisesRegex(ptx.PtxError, "race for shared memory"):
+            with self.subTest(spoiled), self.assertRaisesRegex(ptx_text.PtxError, "race for shared memory"):
                 run(EACH_THREAD + spoiled, 64)
         self.assertEqual(run(EACH_THREAD + SHARE + "bar.sync 0;" + SHARE, 64)[0], 64 * [40])
 
@@ -129,11 +130,11 @@ fence.release.gpu;"""
                      "ld.global.u64 %rd1, [4096000];", "st.shared.u32 [4096], 1;", "$L1:\nbra $L1;",
                      "shfl.sync.up.b32 %r1|%p1, 1, 1, 0, -1;", "prmt.b32.f4e %r1, 1, 2, 3;",
                      "atom.global.inc.u32 %r1, [4096], 1;"):  # fmt: skip
-            with self.subTest(body), self.assertRaises(ptx.PtxError):
+            with self.subTest(body), self.assertRaises(ptx_text.PtxError):
                 run(body)
 
     def test_lanes_that_wait_for_ever_are_an_error(self):
-        with self.assertRaisesRegex(ptx.PtxError, "for ever"):
+        with self.assertRaisesRegex(ptx_text.PtxError, "for ever"):
             run("bar.warp.sync 3;")
 
 
