@@ -56,6 +56,10 @@ struct LitmusCpu : arch::Cpu {
   static void SyncBlock() {
     if (!IsWeak("sync_block")) Cpu::SyncBlock();
   }
+  static uint64_t ShareInBlock(uint64_t value, bool brings) {
+    if (IsWeak("sync_block")) Cpu::SyncBlock();  // for the one that should have stood before it
+    return Cpu::ShareInBlock(value, brings);
+  }
 
  private:
   static uint64_t Relaxed(const uint64_t* word) {
