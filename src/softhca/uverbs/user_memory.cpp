@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "dma/cuda.hpp"
@@ -97,8 +98,9 @@ UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable) {
                            static_cast<off_t>(first));
   if (pages == MAP_FAILED) {
     if (errno == EBADF) throw Errno(EBADF, "the descriptor of the dma-buf is not open");
-    throw Errno(EOPNOTSUPP, std::string("the processor cannot map the dma-buf (") + strerrordesc_np(errno) +
-                                "): register its memory by address");
+    // NVIDIA's driver answers an errno of the kernel's own, which the C library has no words for.
+    throw Errno(EOPNOTSUPP, "the processor cannot map the dma-buf (" +
+                                std::generic_category().message(errno) + "): register its memory by address");
   }
   std::shared_ptr<const void> mapping(pages,
                                       [mapped](const void* at) { munmap(const_cast<void*>(at), mapped); });
