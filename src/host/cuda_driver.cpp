@@ -44,7 +44,7 @@ CudaDriver LoadFunctions() {
   Find(library, "cuMemHostRegister_v2", driver.MemHostRegister);
   Find(library, "cuMemHostUnregister", driver.MemHostUnregister);
   Find(library, "cuMemHostGetDevicePointer_v2", driver.MemHostGetDevicePointer);
-  Find(library, "cuPointerGetAttributes", driver.PointerGetAttributes);
+  Find(library, "cuPointerGetAttribute", driver.PointerGetAttribute);
   Find(library, "cuPointerSetAttribute", driver.PointerSetAttribute);
   Find(library, "cuMemGetHandleForAddressRange", driver.MemGetHandleForAddressRange);
   return driver;

@@ -60,7 +60,7 @@ struct CudaDriver {
   int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
   int (*MemHostUnregister)(void* memory);
   int (*MemHostGetDevicePointer)(CudaAddress* address, void* memory, unsigned flags);
-  int (*PointerGetAttributes)(unsigned count, const int* attributes, void** values, CudaAddress address);
+  int (*PointerGetAttribute)(void* value, int attribute, CudaAddress address);
   int (*PointerSetAttribute)(const void* value, int attribute, CudaAddress address);
   int (*MemGetHandleForAddressRange)(void* handle, CudaAddress start, size_t bytes, int type,
                                      unsigned long long flags);

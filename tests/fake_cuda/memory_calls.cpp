@@ -271,18 +271,6 @@ int cuPointerGetAttribute(void* value, int attribute, Address address) {
   return known ? GetAttribute(driver, attribute, value, address) : kInvalidValue;
 }
 
-int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, Address address) {
-  if (const int failure = Failure(__func__)) return failure;
-  Driver& driver = TheDriver();
-  const std::lock_guard lock(driver.mutex);
-  if (!driver.initialised) return kNotInitialized;
-  int result = kSuccess;
-  for (unsigned i = 0; i < count && result == kSuccess; ++i) {
-    result = GetAttribute(driver, attributes[i], values[i], address);
-  }
-  return result;
-}
-
 int cuPointerSetAttribute(const void* value, int attribute, Address address) {
   if (const int failure = Failure(__func__)) return failure;
   const std::lock_guard lock(TheDriver().mutex);

@@ -47,7 +47,7 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(MemHostRegister, cuMemHostRegister, "cuMemHostRegister_v2");
   EXPECT_ALIKE(MemHostUnregister, cuMemHostUnregister, "cuMemHostUnregister");
   EXPECT_ALIKE(MemHostGetDevicePointer, cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
-  EXPECT_ALIKE(PointerGetAttributes, cuPointerGetAttributes, "cuPointerGetAttributes");
+  EXPECT_ALIKE(PointerGetAttribute, cuPointerGetAttribute, "cuPointerGetAttribute");
   EXPECT_ALIKE(PointerSetAttribute, cuPointerSetAttribute, "cuPointerSetAttribute");
   EXPECT_ALIKE(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange");
 }

@@ -43,14 +43,16 @@ uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - st
 std::optional<GpuPointer> FindOnGpu(const void* memory) {
   const CudaDriver* const driver = CudaDriver::FindLoaded();
   if (driver == nullptr) return std::nullopt;
-  unsigned type = 0;
-  bool managed = false;
+  // One by one: the call for all of them at once wants a current context.
+  const auto ask = [&](auto& value, int attribute) {
+    return driver->PointerGetAttribute(&value, attribute, ToCuda(memory)) == 0;
+  };
+  unsigned type = 0, managed = 0;
   GpuPointer found;
-  const int attributes[] = {kCudaMemoryType, kCudaIsManaged, kCudaDeviceOrdinal};
-  void* const values[] = {&type, &managed, &found.ordinal};
-  const int result = driver->PointerGetAttributes(3, attributes, const_cast<void**>(values), ToCuda(memory));
-  found.managed = managed;
-  if (result != 0 || (type != kCudaMemoryOfDevice && !managed)) return std::nullopt;
+  if (!ask(type, kCudaMemoryType) || !ask(managed, kCudaIsManaged)) return std::nullopt;
+  if ((type != kCudaMemoryOfDevice && managed == 0) || !ask(found.ordinal, kCudaDeviceOrdinal))
+    return std::nullopt;
+  found.managed = managed != 0;
   return found;
 }
 
