@@ -25,7 +25,7 @@ INSTRUCTIONS = {
     "doorbell": r"st\.mmio\.relaxed\.sys\.global\.b64",
     "turn": r"st\.relaxed\.sys\.global\.b32",
     "load tail": r"ld\.relaxed\.sys\.global\.b64",
-    "compare-swap reserved": r"atom\.relaxed\.{scope}\.global\.cas\.b32",
+    "compare-swap reserved": r"atom\.relaxed\.gpu\.global\.cas\.b32",
     "fence": r"fence\.(release|acq_rel)\.{scope}",
     "load cqe": r"ld\.relaxed\.sys\.global\.v2\.b64",
     "acquire": r"fence\.(acquire|acq_rel)\.sys",

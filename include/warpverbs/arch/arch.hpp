@@ -29,12 +29,12 @@ struct CqeTail {
   uint64_t high;  ///< bytes 56 to 63: queue pair, counter, opcode, owner
 };
 
-/// How far a release must reach.
+/// How far a release must reach. Only threads of one processor may share a queue: the compare-swaps of two are
+/// not atomic to each other over PCIe.
 enum class Scope {
   /// Queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache.
   kGpu,
-  /// Any of them lies in host memory, or threads of other GPUs post to the queue too. A CPU and a GPU cannot
-  /// share a queue: their compare-swaps of one word are not atomic to each other over PCIe.
+  /// Any of them lies in host memory.
   kSystem,
 };
 

@@ -92,35 +92,22 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void Store(uint64_t* word, uint64_t value) {
     asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
   }
+  /// Of this GPU's threads only: its L2 cache does it, for host memory too, where it would not be atomic to
+  /// others even with system scope.
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
     uint64_t seen;
-    if constexpr (kScope == Scope::kGpu) {
-      asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
-                   : "=l"(seen)
-                   : "l"(word), "l"(expected), "l"(desired)
-                   : "memory");
-    } else {
-      asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
-                   : "=l"(seen)
-                   : "l"(word), "l"(expected), "l"(desired)
-                   : "memory");
-    }
+    asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(seen)
+                 : "l"(word), "l"(expected), "l"(desired)
+                 : "memory");
     return seen;
   }
-
   WARPVERBS_DEVICE static uint32_t CompareSwap32(uint32_t* word, uint32_t expected, uint32_t desired) {
     uint32_t seen;
-    if constexpr (kScope == Scope::kGpu) {
-      asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
-                   : "=r"(seen)
-                   : "l"(word), "r"(expected), "r"(desired)
-                   : "memory");
-    } else {
-      asm volatile("atom.relaxed.sys.global.cas.b32 %0, [%1], %2, %3;"
-                   : "=r"(seen)
-                   : "l"(word), "r"(expected), "r"(desired)
-                   : "memory");
-    }
+    asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(seen)
+                 : "l"(word), "r"(expected), "r"(desired)
+                 : "memory");
     return seen;
   }
 
