@@ -1,0 +1,145 @@
+// Who posts together, and who shares a queue: threads, warps and blocks, on queues of every depth.
+#include <tuple>
+
+#include "pair.hpp"
+
+namespace warpverbs::gpu {
+namespace {
+
+using device::Block;
+using device::Exclusive;
+using device::RelaxedShared;
+using device::SendQueue;
+using device::Shared;
+using device::Thread;
+using device::Warp;
+
+struct Job {
+  QueueView queue;
+  uint64_t *source, *target;
+  LocalMemory local;
+  RemoteMemory remote;
+  uint32_t rounds;
+};
+
+/// Queues in host memory are slow to share.
+uint32_t RoundsFor(Placement placement) { return placement == Placement::kGpu ? 60 : 20; }
+
+struct Outcome {
+  unsigned long long wrong = 0;
+  unsigned long long failed = 0;
+  Status status;  ///< of one that failed
+};
+
+template <class Cooperation>
+__device__ Cooperation Everybody() {
+  if constexpr (std::is_same_v<Cooperation, Thread>) {
+    return {};
+  } else {
+    return Cooperation(__activemask());
+  }
+}
+
+/// Every thread writes a word of its own in each round and looks at what has arrived.
+template <class A, class Sharing, class Cooperation>
+__global__ void PutWords(Job job, Outcome* outcome) {
+  SendQueue<A, Sharing, Cooperation> queue(job.queue, Everybody<Cooperation>());
+  const uint64_t me = blockIdx.x * blockDim.x + threadIdx.x;
+  for (uint64_t round = 1; round <= job.rounds; ++round) {
+    A::Store(&job.source[me], round << 32 | me);
+    __threadfence_system();
+    const Posted posted = queue.Post(device::Write({job.remote.addr + 8 * me, job.remote.rkey},
+                                                   {job.local.addr + 8 * me, 8, job.local.lkey}),
+                                     Within<A>());
+    const Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within<A>()) : posted.status;
+    if (!status.ok()) {
+      atomicAdd(&outcome->failed, 1);
+      outcome->status = status;
+    } else if (A::Load(&job.target[me]) != (round << 32 | me)) {
+      atomicAdd(&outcome->wrong, 1);
+    }
+    if constexpr (!std::is_same_v<Cooperation, Thread>) __syncthreads();  // all or none take part
+  }
+  queue.Save();
+}
+
+struct Shape {
+  uint32_t blocks, threads, depth;
+};
+
+class Sharing : public testing::TestWithParam<std::tuple<Placement, Shape>> {
+ protected:
+  template <class Sharers, class Cooperation>
+  void Expect() const {
+    const auto [placement, shape] = GetParam();
+    const Pair pair({.placement = placement, .a = {.depth = shape.depth}});
+    const Mapped<Outcome> outcome(pair.gpu_a);
+    const Job job{pair.a.View(),         pair.source.data(),
+                  pair.target.data(),    pair.source.Local(0, 1 << 20),
+                  pair.target.Remote(0), RoundsFor(placement)};
+    WithArch(pair.scope(), [&](auto arch) {
+      RunKernel(pair.gpu_a, shape.blocks, shape.threads, PutWords<decltype(arch), Sharers, Cooperation>, job,
+                outcome.get());
+    });
+    EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
+    EXPECT_EQ(outcome->wrong, 0U);
+    EXPECT_EQ(pair.a.LastError(), std::nullopt);
+  }
+};
+
+std::string NameOf(const testing::TestParamInfo<std::tuple<Placement, Shape>>& info) {
+  const Shape& shape = std::get<Shape>(info.param);
+  return std::string(std::get<Placement>(info.param) == Placement::kGpu ? "OnTheGpu" : "InHostMemory") + "_" +
+         std::to_string(shape.blocks) + "x" + std::to_string(shape.threads) + "_depth" +
+         std::to_string(shape.depth);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Sharing,
+                         testing::Combine(testing::Values(Placement::kGpu, Placement::kHost),
+                                          testing::Values(Shape{1, 32, 128}, Shape{8, 64, 128},
+                                                          Shape{4, 96, 16}, Shape{16, 32, 4096})),
+                         NameOf);
+
+TEST_P(Sharing, ThreadsPostEachForItself) { Expect<Shared, Thread>(); }
+TEST_P(Sharing, WarpsPostTogether) { Expect<Shared, Warp>(); }
+TEST_P(Sharing, BlocksPostTogether) { Expect<Shared, Block>(); }
+TEST_P(Sharing, RelaxedThreads) { Expect<RelaxedShared, Thread>(); }
+TEST_P(Sharing, RelaxedWarps) { Expect<RelaxedShared, Warp>(); }
+TEST_P(Sharing, RelaxedBlocks) { Expect<RelaxedShared, Block>(); }
+
+class ExclusiveQueue : public Placed {};
+WARPVERBS_PLACED(ExclusiveQueue);
+
+template <class Cooperation>
+void ExpectExclusive(Placement placement, uint32_t threads, uint32_t depth) {
+  const Pair pair({.placement = placement, .a = {.depth = depth}});
+  const Mapped<Outcome> outcome(pair.gpu_a);
+  const Job job{pair.a.View(),         pair.source.data(),  pair.target.data(), pair.source.Local(0, 1 << 20),
+                pair.target.Remote(0), RoundsFor(placement)};
+  WithArch(pair.scope(), [&](auto arch) {
+    RunKernel(pair.gpu_a, 1, threads, PutWords<decltype(arch), Exclusive, Cooperation>, job, outcome.get());
+  });
+  EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
+  EXPECT_EQ(outcome->wrong, 0U);
+}
+
+TEST_P(ExclusiveQueue, OfOneThread) { ExpectExclusive<Thread>(GetParam(), 1, 16); }
+TEST_P(ExclusiveQueue, OfAWarp) { ExpectExclusive<Warp>(GetParam(), 32, 64); }
+TEST_P(ExclusiveQueue, OfAWarpThatIsLargerThanTheQueue) { ExpectExclusive<Warp>(GetParam(), 32, 8); }
+
+/// A ring of CQEs that all posters drain for each other.
+TEST_P(ExclusiveQueue, NextToARingOfCompletions) {
+  const Pair pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}});
+  const Mapped<Outcome> outcome(pair.gpu_a);
+  const Job job{pair.a.View(),         pair.source.data(),
+                pair.target.data(),    pair.source.Local(0, 1 << 20),
+                pair.target.Remote(0), RoundsFor(GetParam())};
+  WithArch(pair.scope(), [&](auto arch) {
+    RunKernel(pair.gpu_a, 4, 64, PutWords<decltype(arch), Shared, Warp>, job, outcome.get());
+  });
+  EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
+  EXPECT_EQ(outcome->wrong, 0U);
+}
+
+}  // namespace
+}  // namespace warpverbs::gpu
