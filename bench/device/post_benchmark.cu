@@ -21,8 +21,8 @@ constexpr int kLaunches = 9;
 constexpr uint64_t kLaunchLimitNs = 5'000'000'000;
 
 struct Job {
-  const QueueView* views;  ///< in GPU memory, so that a kernel reads its own once; from parameters it would
-                           ///< again and again
+  const Peer* peers;  ///< in GPU memory, so that a kernel reads its own once; from parameters it would again
+                      ///< and again
   uint32_t queues;
   uint32_t posts;  ///< of each thread
 };
@@ -37,7 +37,7 @@ struct Result {
 /// A stand-in for each queue, one thread each.
 __global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
-  if (!RunSink(job.views[blockIdx.x], wqes_each_queue, deadline, &result->late))
+  if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline, &result->late))
     atomicAdd(&result->failures, 1);
 }
 
@@ -57,21 +57,18 @@ __device__ Cooperation Everybody() {
 template <class Sharing, class Cooperation, uint32_t kBatch, bool kRecord>
 __global__ void Post(Job job, Result* result) {
   const Limit limit{A::NowNs() + kLaunchLimitNs};
-  const QueueView view = job.views[blockIdx.x % job.queues];
-  __builtin_assume((view.dbrec != nullptr) == kRecord);
-  SendQueue<A, Sharing, Cooperation> queue(view, Everybody<Cooperation>());
-  const auto write = [](uint32_t i) {
-    const uint64_t offset = uint64_t{i} * kBytes;
-    return Write({kRemote + offset, {kRkeyBe}}, {kLocal + offset, kBytes, {kLkeyBe}});
-  };
+  const Peer peer = job.peers[blockIdx.x % job.queues];
+  __builtin_assume((peer.view.dbrec != nullptr) == kRecord);
+  SendQueue<A, Sharing, Cooperation> queue(peer.view, Everybody<Cooperation>());
+  const auto write = [&] { return Write(peer.remote, {peer.local.addr, kBytes, peer.local.lkey}); };
   Posted posted{};
   const uint64_t start = clock64();
   for (uint32_t i = 0; i < job.posts && posted.status.ok(); i += kBatch) {
     if constexpr (kBatch == 1) {
-      posted = queue.Post(write(i), limit);
+      posted = queue.Post(write(), limit);
     } else {
       auto batch = queue.Begin(kBatch, limit);
-      for (uint32_t j = 0; j < kBatch; ++j) batch.Add(write(i + j), j + 1 < kBatch ? 0 : mlx5::kCqeAlways);
+      for (uint32_t j = 0; j < kBatch; ++j) batch.Add(write(), j + 1 < kBatch ? 0 : mlx5::kCqeAlways);
       posted = batch.Submit();
     }
   }
@@ -85,12 +82,12 @@ __global__ void Post(Job job, Result* result) {
 /// One thread that polls for completions that are there, and one that only loads the CQE.
 template <bool kLoadOnly>
 __global__ void Poll(Job job, Result* result) {
-  SendQueue<A, Exclusive> queue(job.views[0]);
+  SendQueue<A, Exclusive> queue(job.peers[0].view);
   uint64_t seen = 0;
   const uint64_t start = clock64();
   for (uint32_t i = 0; i < job.posts; ++i) {
     if constexpr (kLoadOnly) {
-      seen += A::LoadCqeTail(job.views[0].cqe + mlx5::kCqeTailOffset + (seen >> 63)).high;
+      seen += A::LoadCqeTail(job.peers[0].view.cqe + mlx5::kCqeTailOffset + (seen >> 63)).high;
     } else {
       seen += queue.Test({i % 8}).ok();
     }
@@ -141,7 +138,7 @@ void Measure(Stage& stage, const Case& which, bool record) {
   uint32_t late = 0;
   for (int launch = 0; launch < kLaunches; ++launch) {
     const Queues queues(which.queues, record, static_cast<size_t>(launch) * 1024);
-    const Job job{.views = queues.device_views(), .queues = which.queues, .posts = which.posts};
+    const Job job{.peers = queues.peers(), .queues = which.queues, .posts = which.posts};
     *stage.result = {};
     Sink<<<which.queues, 1, 0, stage.sinks>>>(job, wqes, stage.result);
     Check(cudaEventRecord(stage.begin, stage.posters), "record an event");
@@ -152,8 +149,7 @@ void Measure(Stage& stage, const Case& which, bool record) {
     float ms = 0;
     Check(cudaEventElapsedTime(&ms, stage.begin, stage.end), "read the time");
     if (stage.result->failures != 0) Fail(which.name, "posts, waits or stand-ins failed");
-    if (!queues.Verify(wqes, which.posts))
-      Fail(which.name, "a WQE, the record or the doorbell is not what was posted");
+    if (!queues.Verify(wqes)) Fail(which.name, "a WQE, the record or the doorbell is not what was posted");
     cycles.push_back(static_cast<double>(stage.result->cycles) / which.posts);
     rates.push_back(static_cast<double>(wqes) * which.queues / ms / 1e3);
     late += stage.result->late;
@@ -195,7 +191,7 @@ void MeasurePolls(Stage& stage) {
   std::vector<double> polls, loads;
   for (int launch = 0; launch < kLaunches; ++launch) {
     const Queues queues(1, true, static_cast<size_t>(launch) * 1024);
-    const Job job{.views = queues.device_views(), .queues = 1, .posts = 10'000};
+    const Job job{.peers = queues.peers(), .queues = 1, .posts = 10'000};
     const QueueView& view = queues.views()[0];
     // All of the first round is posted and complete.
     const uint64_t tail = uint64_t{kDepth} << 32 | kDepth;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "warpverbs/device/memory.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/endian.hpp"
@@ -15,6 +16,13 @@ namespace warpverbs::bench {
 inline constexpr uint32_t kQpn = 0x123456, kRkeyBe = 0x44332211, kLkeyBe = 0x88776655, kBytes = 8;
 inline constexpr uint64_t kRemote = 0x1122334455667788, kLocal = 0x99aabbccddeeff00;
 inline constexpr uint32_t kDepth = 32768;
+
+/// What a poster is given: a queue, and what it shall write to whom.
+struct Peer {
+  device::QueueView view;
+  device::RemoteMemory remote;
+  device::LocalMemory local;
+};
 
 /// Send queues that no NIC knows: all in GPU memory but the doorbells, which are words of mapped host memory.
 ///
@@ -47,13 +55,15 @@ class Queues {
                         .sink_lkey_be = kLkeyBe,
                         .flags = 0});
     }
-    const size_t bytes = count * sizeof(device::QueueView);
-    Check(cudaMalloc(&device_views_, bytes), "allocate views");
-    Check(cudaMemcpy(device_views_, views_.data(), bytes, cudaMemcpyDefault), "write views");
+    std::vector<Peer> peers;
+    for (const device::QueueView& view : views_)
+      peers.push_back({view, {kRemote, {kRkeyBe}}, {kLocal, kBytes, {kLkeyBe}}});
+    Check(cudaMalloc(&peers_, count * sizeof(Peer)), "allocate views");
+    Check(cudaMemcpy(peers_, peers.data(), count * sizeof(Peer), cudaMemcpyDefault), "write views");
     Check(cudaDeviceSynchronize(), "clear queues");
   }
   ~Queues() {
-    cudaFree(device_views_);
+    cudaFree(peers_);
     cudaFree(memory_);
     cudaFreeHost(doorbells_);
   }
@@ -61,15 +71,12 @@ class Queues {
   Queues& operator=(const Queues&) = delete;
 
   const std::vector<device::QueueView>& views() const { return views_; }
-  const device::QueueView* device_views() const { return device_views_; }
+  const Peer* peers() const { return peers_; }  ///< in GPU memory
 
   /// Whether the last round of every queue holds what was posted, and the record and the last doorbell are
   /// those of the last of `wqes`.
-  ///
-  /// @param posts  of each thread
-  bool Verify(uint64_t wqes, uint32_t posts) const {
-    return std::all_of(views_.begin(), views_.end(),
-                       [&](const auto& view) { return VerifyOne(view, wqes, posts); });
+  bool Verify(uint64_t wqes) const {
+    return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return VerifyOne(view, wqes); });
   }
 
  private:
@@ -77,7 +84,7 @@ class Queues {
   static constexpr size_t kEach = kDepth * mlx5::kWqebbBytes + 4096;
   static constexpr size_t kMaxOffset = 16384;
 
-  static bool VerifyOne(const device::QueueView& view, uint64_t wqes, uint32_t posts) {
+  static bool VerifyOne(const device::QueueView& view, uint64_t wqes) {
     std::vector<mlx5::CtrlSegment> ring(kDepth * 4);
     Check(cudaMemcpy(ring.data(), view.sq, kDepth * mlx5::kWqebbBytes, cudaMemcpyDefault), "read WQEs");
     for (uint64_t index = wqes - std::min<uint64_t>(wqes, kDepth); index < wqes; ++index) {
@@ -87,15 +94,13 @@ class Queues {
         mlx5::DataSegment local;
       } wqe;
       std::memcpy(&wqe, &ring[index % kDepth * 4], sizeof wqe);
-      // Posters write one word after another, each at the same place here and there.
-      const uint64_t offset = mlx5::FromBe(wqe.local.address) - kLocal;
       const bool good = mlx5::FromBe(wqe.control.opmod_index_opcode) ==
                             (static_cast<uint32_t>(index & 0xffff) << 8 |
                              static_cast<uint32_t>(mlx5::WqeOpcode::kRdmaWrite)) &&
                         mlx5::FromBe(wqe.control.qpn_ds) == (kQpn << 8 | 3) && wqe.control.imm.raw == 0 &&
-                        mlx5::FromBe(wqe.remote.address) - kRemote == offset &&
-                        wqe.remote.rkey.raw == kRkeyBe && mlx5::FromBe(wqe.local.bytes) == kBytes &&
-                        wqe.local.lkey.raw == kLkeyBe && offset % kBytes == 0 && offset / kBytes < posts;
+                        mlx5::FromBe(wqe.remote.address) == kRemote && wqe.remote.rkey.raw == kRkeyBe &&
+                        mlx5::FromBe(wqe.local.bytes) == kBytes && wqe.local.lkey.raw == kLkeyBe &&
+                        mlx5::FromBe(wqe.local.address) == kLocal;
       if (!good) return false;
     }
     uint64_t doorbell = 0;
@@ -111,7 +116,7 @@ class Queues {
   uint8_t* memory_ = nullptr;
   uint8_t* doorbells_ = nullptr;
   std::vector<device::QueueView> views_;
-  device::QueueView* device_views_ = nullptr;
+  Peer* peers_ = nullptr;
 };
 
 }  // namespace warpverbs::bench
