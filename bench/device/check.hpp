@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace warpverbs::bench {
@@ -16,16 +17,18 @@ inline void Check(cudaError_t error, const char* what) {
   std::exit(1);
 }
 
-/// Prints what all figures below belong to.
-inline void PrintGpu(const char* setting) {
+/// Says what all figures of a GPU belong to.
+inline std::string GpuText(int gpu) {
   cudaDeviceProp properties{};
   int clock_khz = 0, driver = 0;
-  Check(cudaGetDeviceProperties(&properties, 0), "use a GPU");
-  Check(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, 0), "read the clock rate");
+  Check(cudaGetDeviceProperties(&properties, gpu), "use a GPU");
+  Check(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, gpu), "read the clock rate");
   Check(cudaDriverGetVersion(&driver), "read the driver's version");
-  std::printf("%s, at most %d MHz, CUDA %d.%d in the driver; nvcc %d.%d.%d; %s\n", properties.name,
-              clock_khz / 1000, driver / 1000, driver % 1000 / 10, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__,
-              __CUDACC_VER_BUILD__, setting);
+  char text[512];
+  std::snprintf(text, sizeof text, "%s, at most %d MHz, CUDA %d.%d in the driver; nvcc %d.%d.%d",
+                properties.name, clock_khz / 1000, driver / 1000, driver % 1000 / 10, __CUDACC_VER_MAJOR__,
+                __CUDACC_VER_MINOR__, __CUDACC_VER_BUILD__);
+  return text;
 }
 
 inline double Median(std::vector<double> values) {

@@ -323,7 +323,7 @@ int main(int argc, char** argv) {
                       : "device_fence_benchmark takes no options but --help.\n");
     return help ? 0 : 2;
   }
-  PrintGpu("ring and record in GPU memory, one thread, no NIC");
+  std::printf("%s; ring and record in GPU memory, one thread, no NIC\n", GpuText(0).c_str());
   Stage stage;
   PrintAll(stage);
   return 0;

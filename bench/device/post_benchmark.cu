@@ -225,9 +225,10 @@ int main(int argc, char** argv) {
                       : "device_post_benchmark takes no options but --help.\n");
     return help ? 0 : 2;
   }
-  PrintGpu(
-      "queues in GPU memory, doorbells in host memory, rung by the GPU, completions by a stand-in on the "
-      "GPU");
+  std::printf(
+      "%s; queues in GPU memory, doorbells in host memory, rung by the GPU, completions by a stand-in on the "
+      "GPU\n",
+      GpuText(0).c_str());
   std::printf(
       "medians of %d launches; cycles: of one thread or lane per post; late: older doorbells seen after "
       "newer\n\n"

@@ -1,0 +1,255 @@
+#pragma once
+
+#include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/device/signal.hpp"
+
+/// What the threads of device_transfer_benchmark do: two sides, each with a queue of its own, write to each
+/// other. The kernels are in transfer_benchmark.cu.
+namespace warpverbs::bench {
+
+/// Of each source and each target; behind a target lies its signal.
+inline constexpr uint64_t kDataBytes = 32 << 20;
+inline constexpr uint64_t kTargetBytes = kDataBytes + 65536;
+inline constexpr uint64_t kLaunchLimitNs = 10'000'000'000;
+
+/// One of the two, as it sees itself and its peer.
+struct Side {
+  device::QueueView queue;
+  uint64_t* source;
+  uint64_t* target;  ///< the peer writes there
+  mlx5::Be32 source_lkey;
+  device::RemoteMemory peer;  ///< the peer's target
+
+  // What there is to be found once all is written; the rest of the target and the signal stay 0.
+  uint64_t expected_words;
+  uint64_t expected_signal;
+};
+
+struct Job {
+  Side sides[2];
+  uint32_t count;  ///< messages of each thread that posts
+  uint32_t bytes;  ///< of a message: a power of two, at least 8
+  uint64_t seed;   ///< no two launches write the same words; less than 2^32, and not 0
+};
+
+/// What the kernel found.
+struct Report {
+  uint64_t abort;         ///< not 0 once a thread has failed: the others stop
+  device::Status status;  ///< of the first that failed
+  uint64_t wrong;         ///< words
+};
+
+/// By the clock that all threads share.
+struct Span {
+  uint64_t begin_ns, end_ns;
+};
+
+/// All that a kernel works with, in GPU memory.
+struct Stage {
+  static constexpr uint32_t kSpans = 10'000;
+
+  Job job;
+  Report report;
+  Span spans[kSpans];  ///< of each message where latency is measured, else of each block
+};
+
+/// A word of the source.
+WARPVERBS_DEVICE uint64_t WordOf(uint64_t seed, uint64_t word) { return seed << 32 | word; }
+
+/// Where message `number` lies, in the source as in the target: they go round the memory.
+WARPVERBS_DEVICE uint64_t OffsetOf(uint32_t bytes, uint64_t number) {
+  return number * bytes & (kDataBytes - 1);
+}
+
+WARPVERBS_DEVICE auto WriteOf(const Side& side, uint32_t bytes, uint64_t number) {
+  const uint64_t offset = OffsetOf(bytes, number);
+  return device::Write({side.peer.addr + offset, side.peer.rkey},
+                       {reinterpret_cast<uint64_t>(side.source) + offset, bytes, side.source_lkey});
+}
+
+WARPVERBS_DEVICE device::RemoteMemory PeersSignal(const Side& side) {
+  return {side.peer.addr + kDataBytes, side.peer.rkey};
+}
+
+/// For all waits of a thread.
+template <arch::Arch A>
+WARPVERBS_DEVICE device::Limit LimitFor(const Stage& stage) {
+  return {.deadline_ns = A::NowNs() + kLaunchLimitNs, .abort = &stage.report.abort};
+}
+
+/// Ends a thread's part; the first that failed stops the others.
+template <arch::Arch A>
+WARPVERBS_DEVICE void Conclude(Stage& stage, const device::Status& status) {
+  if (!status.ok() && A::CompareSwap(&stage.report.abort, 0, 1) == 0) stage.report.status = status;
+}
+
+template <arch::Arch A, class Operation>
+WARPVERBS_DEVICE device::Status PostAndWait(device::SendQueue<A, device::Exclusive>& queue,
+                                            const Operation& operation, const device::Limit& limit) {
+  const device::Posted posted = queue.Post(operation, limit);
+  return posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+}
+
+/// One thread: a write at a time, from before its post until it has seen the completion.
+template <arch::Arch A>
+WARPVERBS_DEVICE void PostToCompletion(Stage& stage) {
+  const Job job = stage.job;
+  const device::Limit limit = LimitFor<A>(stage);
+  device::SendQueue<A, device::Exclusive> queue(job.sides[0].queue);
+  device::Status status;
+  for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
+    const uint64_t begin = A::NowNs();
+    status = PostAndWait(queue, WriteOf(job.sides[0], job.bytes, i), limit);
+    stage.spans[i] = {begin, A::NowNs()};
+  }
+  queue.Save();
+  Conclude<A>(stage, status);
+}
+
+/// A write that the target's side sees by looking at its last word.
+struct PlainPut {
+  WARPVERBS_DEVICE static auto Operation(const Side& side, uint32_t bytes, uint32_t i) {
+    return WriteOf(side, bytes, i);
+  }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::Limit& limit) {
+    const uint64_t last = (OffsetOf(job.bytes, i) + job.bytes) / 8 - 1;
+    return device::WaitSignal<A>(job.sides[1].target + last, device::Compare::kEqual, WordOf(job.seed, last),
+                                 limit);
+  }
+};
+
+/// A write that the target's side sees by a signal, which counts the messages.
+template <bool kAdds>
+struct SignalledPut {
+  WARPVERBS_DEVICE static auto Operation(const Side& side, uint32_t bytes, uint32_t i) {
+    const auto write = WriteOf(side, bytes, i);
+    if constexpr (kAdds) {
+      return device::PutSignal(write.remote, write.local, device::SignalAdd(PeersSignal(side)));
+    } else {
+      return device::PutSignal(write.remote, write.local, device::SignalSet(PeersSignal(side), i + 1));
+    }
+  }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::Limit& limit) {
+    return device::WaitSignal<A>(job.sides[1].target + kDataBytes / 8, device::Compare::kGreaterOrEqual,
+                                 uint64_t{i} + 1, limit);
+  }
+};
+
+/// Two blocks of a thread each: one puts a message at a time, until the other has seen it.
+template <arch::Arch A, class Put>
+WARPVERBS_DEVICE void OneWay(Stage& stage, uint32_t block) {
+  const Job job = stage.job;
+  const device::Limit limit = LimitFor<A>(stage);
+  device::Status status;
+  if (block == 1) {
+    for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
+      status = Put::template Await<A>(job, i, limit);
+      const uint64_t now = A::NowNs();
+      const uint64_t last = (OffsetOf(job.bytes, i) + job.bytes) / 8 - 1;
+      if (status.ok() && A::Load(job.sides[1].target + last) != WordOf(job.seed, last)) ++stage.report.wrong;
+      A::Store(&stage.spans[i].end_ns, now);
+    }
+    return Conclude<A>(stage, status);
+  }
+  device::SendQueue<A, device::Exclusive> queue(job.sides[0].queue);
+  for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
+    const uint64_t begin = A::NowNs();
+    status = PostAndWait(queue, Put::Operation(job.sides[0], job.bytes, i), limit);
+    if (status.ok())
+      status = device::WaitSignal<A>(&stage.spans[i].end_ns, device::Compare::kNotEqual, 0, limit);
+    stage.spans[i].begin_ns = begin;
+  }
+  queue.Save();
+  Conclude<A>(stage, status);
+}
+
+/// Two blocks of a thread each: inline writes of a word go to and fro, each in answer to the last.
+template <arch::Arch A>
+WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
+  const Side side = stage.job.sides[block];
+  const uint64_t seed = stage.job.seed;
+  const uint32_t count = stage.job.count;
+  const device::Limit limit = LimitFor<A>(stage);
+  device::SendQueue<A, device::Exclusive> queue(side.queue);
+  const auto post = [&](uint32_t i) {
+    const device::RemoteMemory word{side.peer.addr + uint64_t{i} * 8, side.peer.rkey};
+    return queue.Post(device::WriteInline{word, WordOf(seed, i)}, limit).status;
+  };
+  device::Status status;
+  for (uint32_t i = 0; i < count && status.ok(); ++i) {
+    const uint64_t begin = A::NowNs();
+    if (block == 0) status = post(i);
+    if (status.ok())
+      status = device::WaitSignal<A>(side.target + i, device::Compare::kEqual, WordOf(seed, i), limit);
+    if (block == 0) stage.spans[i] = {begin, A::NowNs()};
+    if (block == 1 && status.ok()) status = post(i);
+  }
+  if (status.ok()) status = queue.Flush(limit);
+  queue.Save();
+  Conclude<A>(stage, status);
+}
+
+/// A thread among those that stream.
+struct Streamer {
+  uint32_t number, all;
+  uint32_t block;
+  bool last;  ///< of those that call together
+};
+
+/// Posts as many writes as the queue takes; the last that a doorbell tells of asks for a completion.
+///
+/// @tparam kBatch  messages of each thread by one doorbell; the count is a multiple
+template <arch::Arch A, class Sharing, uint32_t kBatch, class Cooperation>
+WARPVERBS_DEVICE void Stream(Stage& stage, const Streamer& self, const Cooperation& cooperation) {
+  const Side side = stage.job.sides[0];
+  const uint32_t bytes = stage.job.bytes, count = stage.job.count;
+  const device::Limit limit = LimitFor<A>(stage);
+  device::SendQueue<A, Sharing, Cooperation> queue(side.queue, cooperation);
+  const uint32_t last_flags = self.last ? mlx5::kCqeAlways : 0;
+  device::Posted posted{};
+  const uint64_t begin = A::NowNs();
+  for (uint32_t i = 0; i < count && posted.status.ok(); i += kBatch) {
+    const uint64_t first = uint64_t{i} * self.all + self.number * kBatch;
+    if constexpr (kBatch == 1) {
+      posted = queue.Post(WriteOf(side, bytes, first), limit, last_flags);
+    } else {
+      auto batch = queue.Begin(kBatch, limit);
+      for (uint32_t j = 0; j < kBatch; ++j)
+        batch.Add(WriteOf(side, bytes, first + j), j + 1 < kBatch ? 0 : last_flags);
+      posted = batch.Submit();
+    }
+  }
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  if (self.last) stage.spans[self.block] = {begin, A::NowNs()};
+  queue.Save();
+  Conclude<A>(stage, status);
+}
+
+/// Fills the sources anew and clears the targets, by `all` threads.
+WARPVERBS_DEVICE void Prepare(const Job& job, uint32_t number, uint32_t all) {
+  for (const Side& side : job.sides) {
+    for (uint64_t word = number; word < kDataBytes / 8; word += all) {
+      side.source[word] = WordOf(job.seed, word);
+      side.target[word] = 0;
+    }
+    if (number == 0) side.target[kDataBytes / 8] = 0;
+  }
+}
+
+/// Counts the words that are not what they should be, by `all` threads.
+template <arch::Arch A>
+WARPVERBS_DEVICE void Verify(Stage& stage, uint32_t number, uint32_t all) {
+  uint64_t wrong = 0;
+  for (const Side& side : stage.job.sides) {
+    for (uint64_t word = number; word < kDataBytes / 8; word += all)
+      wrong += side.target[word] != (word < side.expected_words ? WordOf(stage.job.seed, word) : 0);
+    if (number == 0) wrong += side.target[kDataBytes / 8] != side.expected_signal;
+  }
+  if (wrong == 0) return;
+  uint64_t sum = A::Load(&stage.report.wrong);
+  for (uint64_t seen; (seen = A::CompareSwap(&stage.report.wrong, sum, sum + wrong)) != sum;) sum = seen;
+}
+
+}  // namespace warpverbs::bench
