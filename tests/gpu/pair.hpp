@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../examples/common/cuda_team.hpp"
@@ -84,8 +85,9 @@ struct PairOptions {
 /// Two endpoints, connected: kernels of a's GPU post, and `b` lets them write to `target`.
 class Pair {
  public:
-  explicit Pair(const PairOptions& options = {})
-      : device_(e2e::OpenNic()),
+  /// @param on  where both live; by default on a device of their own
+  explicit Pair(const PairOptions& options = {}, std::shared_ptr<host::Device> on = e2e::OpenNic())
+      : device_(std::move(on)),
         gpu_a(options.gpu_a),
         gpu_b(options.gpu_b),
         a(*device_, With(options.a, gpu_a, options.placement)),

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "pair.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 namespace warpverbs::gpu {
 namespace {
@@ -24,6 +25,12 @@ struct Job {
 
 /// Queues in host memory are slow to share.
 uint32_t RoundsFor(Placement placement) { return placement == Placement::kGpu ? 60 : 20; }
+
+Job JobOf(const Pair& pair, uint32_t rounds) {
+  return {pair.a.View(),         pair.source.data(),
+          pair.target.data(),    pair.source.Local(0, 1 << 20),
+          pair.target.Remote(0), rounds};
+}
 
 struct Outcome {
   unsigned long long wrong = 0;
@@ -74,9 +81,7 @@ class Sharing : public testing::TestWithParam<std::tuple<Placement, Shape>> {
     const auto [placement, shape] = GetParam();
     const Pair pair({.placement = placement, .a = {.depth = shape.depth}});
     const Mapped<Outcome> outcome(pair.gpu_a);
-    const Job job{pair.a.View(),         pair.source.data(),
-                  pair.target.data(),    pair.source.Local(0, 1 << 20),
-                  pair.target.Remote(0), RoundsFor(placement)};
+    const Job job = JobOf(pair, RoundsFor(placement));
     WithArch(pair.scope(), [&](auto arch) {
       RunKernel(pair.gpu_a, shape.blocks, shape.threads, PutWords<decltype(arch), Sharers, Cooperation>, job,
                 outcome.get());
@@ -114,8 +119,7 @@ template <class Cooperation>
 void ExpectExclusive(Placement placement, uint32_t threads, uint32_t depth) {
   const Pair pair({.placement = placement, .a = {.depth = depth}});
   const Mapped<Outcome> outcome(pair.gpu_a);
-  const Job job{pair.a.View(),         pair.source.data(),  pair.target.data(), pair.source.Local(0, 1 << 20),
-                pair.target.Remote(0), RoundsFor(placement)};
+  const Job job = JobOf(pair, RoundsFor(placement));
   WithArch(pair.scope(), [&](auto arch) {
     RunKernel(pair.gpu_a, 1, threads, PutWords<decltype(arch), Exclusive, Cooperation>, job, outcome.get());
   });
@@ -127,18 +131,65 @@ TEST_P(ExclusiveQueue, OfOneThread) { ExpectExclusive<Thread>(GetParam(), 1, 16)
 TEST_P(ExclusiveQueue, OfAWarp) { ExpectExclusive<Warp>(GetParam(), 32, 64); }
 TEST_P(ExclusiveQueue, OfAWarpThatIsLargerThanTheQueue) { ExpectExclusive<Warp>(GetParam(), 32, 8); }
 
-/// A ring of CQEs that all posters drain for each other.
-TEST_P(ExclusiveQueue, NextToARingOfCompletions) {
-  const Pair pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}});
+/// Warps share a queue, by whatever it was made with.
+void ExpectSharing(const Pair& pair, uint32_t rounds) {
   const Mapped<Outcome> outcome(pair.gpu_a);
-  const Job job{pair.a.View(),         pair.source.data(),
-                pair.target.data(),    pair.source.Local(0, 1 << 20),
-                pair.target.Remote(0), RoundsFor(GetParam())};
   WithArch(pair.scope(), [&](auto arch) {
-    RunKernel(pair.gpu_a, 4, 64, PutWords<decltype(arch), Shared, Warp>, job, outcome.get());
+    RunKernel(pair.gpu_a, 4, 64, PutWords<decltype(arch), Shared, Warp>, JobOf(pair, rounds), outcome.get());
   });
   EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
   EXPECT_EQ(outcome->wrong, 0U);
+}
+
+TEST_P(ExclusiveQueue, NextToARingOfCompletions) {
+  ExpectSharing(Pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}}),
+                RoundsFor(GetParam()));
+}
+
+TEST(SharedCompletions, AreDrainedByThePostersOfAllTheirQueues) {
+  const std::shared_ptr<host::Device> device = e2e::OpenNic();
+  const host::Gpu gpu;
+  host::SharedCompletions ring(*device, {.depth = 256, .max_queues = 2, .gpu = &gpu});
+  const PairOptions options{.placement = Placement::kHost, .a = {.depth = 64, .completions = &ring}};
+  const Pair first(options, device), second(options, device);
+  const Mapped<Outcome> outcomes(gpu, 2);
+  using Arch = arch::CudaSystem;
+  auto* const kernel = PutWords<Arch, Shared, Warp>;
+  Load(kernel);
+  const CudaStream streams[] = {CudaStream(0), CudaStream(0)};
+  const Pair* const pairs[] = {&first, &second};
+  for (uint32_t i = 0; i < 2; ++i) kernel<<<2, 64, 0, streams[i].get()>>>(JobOf(*pairs[i], 20), &outcomes[i]);
+  for (const CudaStream& stream : streams) stream.Wait();
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(outcomes[i].failed, 0U) << host::Describe(outcomes[i].status);
+    EXPECT_EQ(outcomes[i].wrong, 0U);
+  }
+}
+
+using Rung = std::tuple<Placement, host::DoorbellRung>;
+class Doorbells : public testing::TestWithParam<Rung> {};
+
+std::string NameOfRung(const testing::TestParamInfo<Rung>& info) {
+  const host::DoorbellRung rung = std::get<host::DoorbellRung>(info.param);
+  return std::string(std::get<Placement>(info.param) == Placement::kGpu ? "OnTheGpu" : "InHostMemory") +
+         (rung == host::DoorbellRung::kDevice      ? "_TheGpuRings"
+          : rung == host::DoorbellRung::kHostRings ? "_TheHostRings"
+                                                   : "_TheHostPosts");
+}
+
+INSTANTIATE_TEST_SUITE_P(, Doorbells,
+                         testing::Values(Rung{Placement::kGpu, host::DoorbellRung::kDevice},
+                                         Rung{Placement::kGpu, host::DoorbellRung::kHostRings},
+                                         Rung{Placement::kHost, host::DoorbellRung::kDevice},
+                                         Rung{Placement::kHost, host::DoorbellRung::kHostRings},
+                                         Rung{Placement::kHost, host::DoorbellRung::kHostPosts}),
+                         NameOfRung);
+
+TEST_P(Doorbells, AreHeardWhoeverRings) {
+  const auto [placement, rung] = GetParam();
+  const Pair pair({.placement = placement, .a = {.depth = 64, .doorbell = rung}});
+  EXPECT_EQ(pair.a.doorbell_rung(), rung);
+  ExpectSharing(pair, 20);
 }
 
 }  // namespace
