@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     Check(send.mistake == device::Mistake::kMessageTooLong, "a send that is too long is refused");
     const uint32_t messages =
         posted.ticket.index + 1;  // each takes a slot, and the ticket names the last one
-    Check(messages == 1 + (19999u >> view.log_max_message), "there are no more messages than needed");
-    std::printf("20000 bytes went as %u messages of up to %u bytes.\n", messages, 1u << view.log_max_message);
+    Check(messages == 1 + 19999u / view.max_message, "there are no more messages than needed");
+    std::printf("20000 bytes went as %u messages of up to %u bytes.\n", messages, view.max_message);
   });
 }
