@@ -128,7 +128,8 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
 std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
   using Seat = SharedCompletions::Seat;
   if (config_.completions == nullptr) return std::nullopt;
-  return std::optional<Seat>(std::in_place, *config_.completions, device_,
+  const std::optional<int> gpu = gpu_ ? std::optional(gpu_->ordinal()) : std::nullopt;
+  return std::optional<Seat>(std::in_place, *config_.completions, device_, gpu,
                              *At<device::QueueControl>(layout_.control), config_.depth);
 }
 

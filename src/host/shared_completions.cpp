@@ -35,6 +35,10 @@ uint32_t CheckedDepth(const Device& device, uint32_t depth) {
   return RingDepth(RoundDepth(depth, device.capabilities().max_cqes, "a ring of shared completions"));
 }
 
+std::string PostersOn(std::optional<int> gpu) {
+  return gpu ? "kernels of cuda:" + std::to_string(*gpu) : "threads of the CPU";
+}
+
 Error CannotShare(const std::string& reason, const std::string& remedy) {
   return {"create", "an endpoint on shared completions", reason, remedy};
 }
@@ -65,6 +69,7 @@ SharedCompletions::Layout::Layout(uint32_t depth, uint32_t max_queues)
 
 SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
     : device_(device),
+      gpu_(config.gpu != nullptr ? std::optional(config.gpu->ordinal()) : std::nullopt),
       depth_(CheckedDepth(device, config.depth)),
       layout_(depth_, CheckedQueues(device, config.max_queues)),
       pages_(PagesWithCqes(layout_.bytes, 0, size_t{64} * depth_)),
@@ -140,11 +145,16 @@ void SharedCompletions::Recover() {
   }
 }
 
-SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue,
-                              uint32_t depth)
+SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, std::optional<int> gpu,
+                              device::QueueControl& queue, uint32_t depth)
     : ring_(ring) {
   if (&ring.device_ != &device) {
     throw CannotShare("they were made on another Device object", "Make both on the same one");
+  }
+  if (ring.gpu_ != gpu) {
+    throw CannotShare(PostersOn(gpu) + " post to it, but " + PostersOn(ring.gpu_) +
+                          " to the ring's queues, and only threads of one processor share the ring's lock",
+                      "Make a ring for each processor: SharedCompletionsConfig::gpu");
   }
   user_index_ = ring.Join(queue, depth);
 }

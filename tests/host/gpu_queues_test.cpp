@@ -96,6 +96,23 @@ TEST_F(GpuQueues, CannotBeInGpuMemoryWhereTheHostHasAPartInThem) {
   }
 }
 
+TEST_F(GpuQueues, ShareCompletionsOnlyWithThoseOfTheSameProcessor) {
+  fake_cuda::Configure("gpus=2");
+  const Gpu first(0), second(1), again(0);
+  SharedCompletions of_cpu(device_, {}), of_first(device_, {.gpu = &first});
+  const auto refusal = [](const std::string& posters, const std::string& of_ring) {
+    return "Cannot create an endpoint on shared completions: " + posters + " post to it, but " + of_ring +
+           " to the ring's queues, and only threads of one processor share the ring's lock. Make a ring for "
+           "each processor: SharedCompletionsConfig::gpu.";
+  };
+  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &second}),
+            refusal("kernels of cuda:1", "kernels of cuda:0"));
+  EXPECT_EQ(WhyRefused({.completions = &of_first}), refusal("threads of the CPU", "kernels of cuda:0"));
+  EXPECT_EQ(WhyRefused({.completions = &of_cpu, .gpu = &first}),
+            refusal("kernels of cuda:0", "threads of the CPU"));
+  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), "it was taken");
+}
+
 TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {
   for (const Placement placement : {Placement::kHost, Placement::kGpu}) {
     fake_cuda::Configure("writes_ordering=0");

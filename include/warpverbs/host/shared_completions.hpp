@@ -19,7 +19,7 @@ namespace warpverbs::host {
 struct SharedCompletionsConfig {
   uint32_t depth = 1024;     ///< in CQEs; rounded up to a power of two. The queues' depths must fit into it
   uint32_t max_queues = 8;   ///< endpoints at a time
-  const Gpu* gpu = nullptr;  ///< any whose kernels post; nullptr: threads of the CPU post
+  const Gpu* gpu = nullptr;  ///< whose kernels post to all queues of the ring; nullptr: threads of the CPU do
 };
 
 /// Waits until every completion that is on a ring now is delivered to its queue.
@@ -30,9 +30,9 @@ bool Settle(device::CompletionRingControl& ring);
 
 /// One ring of completions for the send queues of several endpoints: see EndpointConfig::completions.
 ///
-/// It lies in host memory, mapped for all GPUs, and so do the queues of its endpoints: the host drains it
-/// too, when an endpoint is reset or goes. Posters of any of the queues drain it for all of them. Must
-/// outlive the endpoints, and no kernel that uses them may outlive it. Thread-safe.
+/// It lies in host memory, mapped for the GPU whose kernels post to all queues of the ring, and so do the
+/// queues: the host drains it too, when an endpoint is reset or goes. Posters of any of the queues drain it
+/// for all of them. Must outlive the endpoints, and no kernel that uses them may outlive it. Thread-safe.
 ///
 /// @pre  no GPU uses any queue of the ring while an endpoint of it is reset or destroyed: host and GPU would
 ///       both drain it, and where the GPU is on PCIe the lock does not hold between them
@@ -41,7 +41,7 @@ class SharedCompletions {
  public:
   /// @param device  must outlive this
   /// @errors  Error: an option is out of range; the device's completions do not name their queue; names the
-  /// step and the firmware's syndrome
+  ///          step and the firmware's syndrome
   explicit SharedCompletions(const Device& device, const SharedCompletionsConfig& config = {});
   SharedCompletions(const SharedCompletions&) = delete;
   SharedCompletions& operator=(const SharedCompletions&) = delete;
@@ -61,16 +61,18 @@ class SharedCompletions {
   /// One queue's place in the ring, while this lives.
   class Seat {
    public:
+    /// @param gpu    whose kernels post to the queue, by its ordinal; none: threads of the CPU
     /// @param queue  gets this queue's completions; must outlive this
     /// @param depth  of the queue, in WQEBBs
-    /// @errors  Error: another device, or the ring has no room for one more queue or for such a deep one
-    Seat(SharedCompletions& ring, const Device& device, device::QueueControl& queue, uint32_t depth);
+    /// @errors  Error: another device or another processor than the ring's, or the ring has no room for one
+    ///          more queue or for such a deep one
+    Seat(SharedCompletions& ring, const Device& device, std::optional<int> gpu, device::QueueControl& queue,
+         uint32_t depth);
     /// Takes what the ring still has for the queue, so that nobody who comes after gets it. Where a poster
     /// holds the ring, nobody gets the place before Recover().
     ///
     /// @pre  the queue pair is destroyed; a poster that holds the ring for a second is dead, as it would go
-    /// on
-    ///       to write to the queue's control words
+    ///       on to write to the queue's control words
     ~Seat();
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
@@ -96,6 +98,7 @@ class SharedCompletions {
   device::QueueControl** queues() const;
 
   const Device& device_;
+  std::optional<int> gpu_;  // as Seat has it
   uint32_t depth_;
   Layout layout_;
   HostPages pages_;
