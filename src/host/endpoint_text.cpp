@@ -53,9 +53,11 @@ std::string Endpoint::DescribePosters() const {
       std::string(dumps_after_read() ? "a DUMP follows each read" : "no DUMP follows a read") +
       (config_.dump_after_read ? " (as asked)" : "");
   if (!gpu_) return "threads of the CPU; " + dump;
+  const GpuAttributes& can = gpu_->attributes();
   return "kernels of " + gpu_->name() + ", " + gpu_->model() + " at " + gpu_->pci_address() +
-         "; what a NIC writes to its memory is in order " + ToString(gpu_->attributes().writes_ordering) +
-         ", so " + dump;
+         "; what a NIC writes to its memory is in order " + ToString(can.writes_ordering) + ", so " + dump +
+         "; the host " + (can.host_flush ? "can" : "cannot") + " flush that; memory of cuMemCreate() is " +
+         (can.gpu_direct_vmm ? "within" : "out of") + " a NIC's reach";
 }
 
 std::string Endpoint::DescribePath() const {

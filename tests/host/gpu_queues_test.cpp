@@ -28,6 +28,16 @@ TEST_F(GpuQueues, LieInGpuMemoryThatTheDriverExports) {
                     HasSubstr("posters: kernels of cuda:0, Fake GPU at 0000:41:00.0;")));
 }
 
+TEST_F(GpuQueues, SayWhatTheirGpuOffersToNics) {
+  const Gpu able;
+  EXPECT_THAT(Endpoint(device_, {.gpu = &able}).Describe(),
+              HasSubstr("; the host can flush that; memory of cuMemCreate() is within a NIC's reach\n"));
+  fake_cuda::Configure("gpus=2,flush=2,vmm=0");
+  const Gpu unable(1);
+  EXPECT_THAT(Endpoint(device_, {.gpu = &unable}).Describe(),
+              HasSubstr("; the host cannot flush that; memory of cuMemCreate() is out of a NIC's reach\n"));
+}
+
 TEST_F(GpuQueues, LieInGpuMemoryThatTheKernelKnowsByItsAddress) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
@@ -73,7 +83,8 @@ TEST_F(GpuQueues, DemandedInGpuMemoryEachWayThatFailedIsTold) {
       AllOf(
           HasSubstr("Cannot register 65536 bytes of queue memory of cuda:0 on mlx5_0: by dma-buf: the fake "
                     "driver refuses (CUDA_ERROR_NOT_SUPPORTED); by peer memory: "),
-          HasSubstr(". Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules")));
+          HasSubstr("(CUDA_ERROR_NOT_SUPPORTED). Use memory of cudaMalloc() in the GPU's primary context, or "
+                    "NVIDIA's open kernel modules on Linux 5.12 or later, which export dma-bufs.")));
 }
 
 TEST_F(GpuQueues, CannotBeInGpuMemoryWhereTheHostHasAPartInThem) {
@@ -119,7 +130,7 @@ TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {
     const Gpu gpu;
     const Endpoint by_itself(device_, {.gpu = &gpu, .placement = placement});
     EXPECT_EQ(by_itself.View().flags, device::kDumpAfterRead);
-    EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for nobody, so a DUMP follows each read\n"));
+    EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for nobody, so a DUMP follows each read; "));
     const Endpoint asked(device_, {.dump_after_read = false, .gpu = &gpu, .placement = placement});
     EXPECT_EQ(asked.View().flags, 0);
   }

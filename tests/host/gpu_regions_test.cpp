@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "../../src/host/memory/gpu_access.hpp"
 #include "gpu_failures.hpp"
 #include "gpu_fixture.hpp"
 
@@ -61,9 +62,37 @@ TEST_F(GpuRegions, OutOfTheNicsReachAreRefusedWithEachReason) {
   const GpuMemory memory(gpu, 4096);
   fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
   EXPECT_THAT(WhyRefusedRegion(memory.data()),
-              testing::AllOf(HasSubstr("Cannot register 100 bytes at "),
-                             HasSubstr(" of cuda:0 on mlx5_0: by dma-buf: "), HasSubstr("; by peer memory: "),
-                             HasSubstr("Load nvidia_peermem")));
+              testing::AllOf(
+                  HasSubstr("Cannot register 100 bytes at "), HasSubstr(" of cuda:0 on mlx5_0: by dma-buf: "),
+                  HasSubstr("; by peer memory: "),
+                  HasSubstr("; or it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory of "
+                            "cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
+}
+
+TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
+  fake_cuda::Configure("dma_buf=0,vmm=0");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
+  EXPECT_THAT(WhyRefusedRegion(memory.data()),
+              HasSubstr("; or it is memory of cuMemCreate(), which this GPU opens to no NIC. "));
+}
+
+TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
+  fake_cuda::Configure("dma_buf=0");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  const GpuLadder ladder{.by_dma_buf = [](const DmaBuf&) {},
+                         .by_address = [] { throw Error("register", "it", "bad address", "None"); }};
+  try {
+    Climb(ladder, gpu, memory.data(), 4096, "a page");
+    FAIL() << "an unknown address was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::EndsWith("; by peer memory: bad address. Load nvidia_peermem (modprobe "
+                                  "nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
+                                  "later, which export dma-bufs."));
+  }
 }
 
 TEST_F(GpuRegions, OfManagedMemoryAreRefused) {

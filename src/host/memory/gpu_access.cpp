@@ -8,10 +8,19 @@
 namespace warpverbs::host {
 namespace {
 
-constexpr char kRemedy[] =
+constexpr char kPeerMemoryRemedy[] =
     "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
-    "later, which "
-    "export dma-bufs";
+    "later, which export dma-bufs";
+constexpr char kSyncRemedy[] =
+    "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
+    "or later, which export dma-bufs";
+
+/// Why memory that the library has not allocated may be out of every NIC's reach.
+std::string VmmReason(const Gpu& gpu) {
+  return gpu.attributes().gpu_direct_vmm
+             ? "; or it is memory of cuMemCreate() without gpuDirectRDMACapable"
+             : "; or it is memory of cuMemCreate(), which this GPU opens to no NIC";
+}
 
 /// Makes the GPU finish synchronous copies before they return, or the NIC might read what was there before.
 ///
@@ -20,7 +29,7 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
   const unsigned on = 1;
   const CudaContext::Current current(context);
   context.driver().Check(context.driver().PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory)),
-                         "make copies synchronous in memory of", context.name(), kRemedy);
+                         "make copies synchronous in memory of", context.name(), kSyncRemedy);
 }
 
 }  // namespace
@@ -33,7 +42,8 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
   const CudaContext& context = *gpu.context();
   const CudaContext::Current current(context);
   context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kCudaDmaBufFd, 0),
-                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(), kRemedy);
+                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
+                         kPeerMemoryRemedy);
 }
 
 DmaBuf::~DmaBuf() { close(fd_); }
@@ -65,12 +75,15 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
   }
+  const char* remedy = kSyncRemedy;
   try {
     SetSyncMemops(*gpu.context(), memory);
+    remedy = kPeerMemoryRemedy;
     ladder.by_address();
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
-    throw Error("register", object, reasons + "; by peer memory: " + error.reason(), kRemedy);
+    reasons += "; by peer memory: " + error.reason() + (ladder.may_be_vmm ? VmmReason(gpu) : "");
+    throw Error("register", object, reasons, remedy);
   }
 }
 

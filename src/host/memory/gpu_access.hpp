@@ -46,6 +46,7 @@ std::optional<GpuPointer> FindOnGpu(const void* memory);
 struct GpuLadder {
   std::function<void(const DmaBuf&)> by_dma_buf;
   std::function<void()> by_address;  ///< for nvidia_peermem
+  bool may_be_vmm = false;           ///< somebody else has allocated it, maybe by cuMemCreate()
 };
 
 /// Goes the first way that works.

@@ -59,7 +59,8 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
                                [&](const DmaBuf& buffer) {
                                  *this = {device, buffer, memory, bytes, access};
                                },
-                           .by_address = [&] { Register(device); }};
+                           .by_address = [&] { Register(device); },
+                           .may_be_vmm = true};
     rung_ = Climb(ladder, gpu, memory, bytes,
                   Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
   }
