@@ -12,15 +12,15 @@ using device::SendQueue;
 class Receives : public Placed {};
 WARPVERBS_PLACED(Receives);
 
-constexpr uint32_t kMessages = 500, kDepth = 16, kBytes = 96;
+constexpr uint32_t kMessages = 500, kDepth = 16, kBytes = 96, kWords = kBytes / 8;
 
 struct Job {
   QueueView sender;
   device::ReceiveQueueView receiver;
   uint64_t *source, *arrived;
-  LocalMemory from,
-      into;  ///< `into` and `written`: the first of kDepth slots, as many messages as can be under way
-  RemoteMemory written;
+  LocalMemory from;
+  LocalMemory into;      ///< the first of kDepth slots, as many messages as can be under way
+  RemoteMemory written;  ///< likewise
 };
 
 struct Outcome {
@@ -28,12 +28,15 @@ struct Outcome {
   uint32_t wrong = 0;  ///< messages whose length, immediate or content is not what was sent
 };
 
-/// Message n is kBytes long and starts with n; every third is a write with immediate to the second half.
+/// A word of message n: no two words of two messages are the same.
+__device__ uint64_t WordOf(uint64_t n, uint32_t word) { return (n + 1) << 32 | word; }
+
+/// Message n is kBytes long; every third is a write with immediate to the second half.
 template <class A>
 __device__ void SendAll(const Job& job, Outcome* outcome) {
   SendQueue<A, Exclusive> queue(job.sender);
   for (uint64_t n = 0; n < kMessages && outcome->sender.ok(); ++n) {
-    A::Store(job.source, n);
+    for (uint32_t i = 0; i < kWords; ++i) A::Store(job.source + i, WordOf(n, i));
     __threadfence_system();
     const mlx5::Be32 imm = A::ToBe32(static_cast<uint32_t>(n));
     const RemoteMemory written{job.written.addr + n % kDepth * kBytes, job.written.rkey};
@@ -58,10 +61,12 @@ __device__ void ReceiveAll(const Job& job, Outcome* outcome) {
     outcome->receiver = received.status;
     if (!received.status.ok()) break;
     const bool is_write = n % 3 == 0, has_imm = n % 3 != 2;
-    const uint64_t* const words = job.arrived + (is_write ? 512 : 0) + n % kDepth * kBytes / 8;
+    const uint64_t* const words = job.arrived + (is_write ? 512 : 0) + n % kDepth * kWords;
+    bool same = true;
+    for (uint32_t i = 0; i < kWords; ++i) same &= A::Load(words + i) == WordOf(n, i);
     outcome->wrong += received.bytes != kBytes || received.is_write != is_write ||
                       received.has_imm != has_imm || (has_imm && A::ToBe32(received.imm.raw).raw != n) ||
-                      A::Load(words) != n;
+                      !same;
     post(n);
     queue.Submit();
   }
