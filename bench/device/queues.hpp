@@ -27,8 +27,7 @@ struct Peer {
 /// Send queues that no NIC knows: all in GPU memory but the doorbells, which are words of mapped host memory.
 ///
 /// @param offset  in bytes, where in their allocations the first queue and its doorbell lie: near and far
-/// slices
-///                of the L2 cache make up to a quarter of what a post costs
+///                slices of the L2 cache make up to a quarter of what a post costs
 class Queues {
  public:
   Queues(uint32_t count, bool record, size_t offset) : count_(count) {

@@ -54,8 +54,7 @@ class MemoryRegion {
   ///
   /// @pre  memory of a GPU is one allocation's
   /// @errors  Error: names the limit on locked memory where that is the cause; refuses managed memory; says
-  /// of
-  ///          each way to a GPU's memory why it failed
+  ///          of each way to a GPU's memory why it failed
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
 
   /// Registers memory that was exported.
