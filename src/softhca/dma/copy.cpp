@@ -12,6 +12,8 @@ namespace {
 
 /// Where data may be under way; null: nowhere. Completions do not count.
 DeviceMemory* g_moving = nullptr;
+/// Whether some of them go to the processor's memory.
+bool g_moving_out = false;
 
 template <class T>
 void StoreRelease(uint8_t* to, uint64_t value) {
@@ -43,13 +45,14 @@ void CopyByProcessor(uint8_t* to, const uint8_t* from, size_t bytes) {
 bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
   DeviceMemory* const target = DeviceOf(to);
   DeviceMemory* const source = DeviceOf(from);
+  // What was asked for earlier must not come later, nor be read before it is there.
+  if (source == nullptr && (target == nullptr || g_moving_out) && !SettleData()) return false;
   if (target == nullptr && source == nullptr) {
-    // What was asked for earlier must not come later, nor be read before it is there.
-    if (!SettleData()) return false;
     CopyByProcessor(to, from, bytes);
     return true;
   }
   g_moving = target != nullptr ? target : source;
+  g_moving_out |= target == nullptr;
   if (source == nullptr) return target->Write(to, from, bytes);
   return target == nullptr ? source->MoveOut(to, from, bytes) : source->MoveOver(*target, to, from, bytes);
 }
@@ -93,6 +96,7 @@ bool CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_
 }
 
 bool SettleData() {
+  g_moving_out = false;
   DeviceMemory* const moving = std::exchange(g_moving, nullptr);
   return moving == nullptr || moving->Settle();
 }

@@ -80,14 +80,42 @@ TEST_F(SlowGpu, CompletionComesAfterTheDataOfAllGpus) {
   }
 }
 
-TEST_F(SlowGpu, DataThatTheProcessorReadsNextAreThere) {
-  Region gpu(a.pd.get(), 0, 64), between(b.pd.get(), kHost, 64), last(a.pd.get(), kHost, 64);
+/// The place that data go to by way of the processor's memory, and their size.
+class SlowRelay : public SlowGpu, public testing::WithParamInterface<std::tuple<int, size_t>> {
+ protected:
+  const int place = std::get<0>(GetParam());
+  const size_t bytes = std::get<1>(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(To, SlowRelay,
+                         testing::Combine(testing::Values(kHost, 0, 1), testing::Values(8, 64, 70'000)),
+                         [](const auto& relay) {
+                           return NameOf(std::get<0>(relay.param)) + std::string("Bytes") +
+                                  std::to_string(std::get<1>(relay.param));
+                         });
+
+TEST_P(SlowRelay, DataThatTheProcessorReadsNextAreThere) {
+  Region gpu(a.pd.get(), 0, bytes), between(b.pd.get(), kHost, bytes), last(a.pd.get(), place, bytes);
   for (uint8_t round = 1; round <= 5; ++round) {
-    gpu.data()[63] = round;
-    Work(IBV_WR_RDMA_WRITE, {gpu.Sge(0, 64)}).To(between.address(), between.rkey()).Flags(0).Post(a);
-    const ibv_wc wc = Work(IBV_WR_RDMA_READ, {last.Sge(0, 64)}).To(between.address(), between.rkey()).Run(a);
-    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
-    ASSERT_EQ(last.data()[63], round);
+    std::fill_n(gpu.data(), bytes, round);
+    Work(IBV_WR_RDMA_WRITE, {gpu.Sge(0, bytes)}).To(between.address(), between.rkey()).Flags(0).Post(a);
+    Work read(IBV_WR_RDMA_READ, {last.Sge(0, bytes)});
+    ASSERT_EQ(read.To(between.address(), between.rkey()).Run(a).status, IBV_WC_SUCCESS);
+    ASSERT_TRUE(std::equal(gpu.data(), gpu.data() + bytes, last.data())) << int{round};
+  }
+}
+
+TEST_P(SlowRelay, WhatAFencedWriteSendsOnIsThere) {
+  Region gpu(b.pd.get(), 0, bytes), between(a.pd.get(), kHost, bytes), last(b.pd.get(), place, bytes);
+  for (uint8_t round = 1; round <= 5; ++round) {
+    std::fill_n(gpu.data(), bytes, round);
+    Work(IBV_WR_RDMA_READ, {between.Sge(0, bytes)}).To(gpu.address(), gpu.rkey()).Flags(0).Post(a);
+    Work(IBV_WR_RDMA_WRITE, {between.Sge(0, bytes)})
+        .To(last.address(), last.rkey())
+        .Flags(IBV_SEND_FENCE | IBV_SEND_SIGNALED)
+        .Post(a);
+    ASSERT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
+    ASSERT_TRUE(std::equal(gpu.data(), gpu.data() + bytes, last.data())) << int{round};
   }
 }
 
