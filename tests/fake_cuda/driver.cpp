@@ -1,5 +1,7 @@
 #include "driver.hpp"
 
+#include <sys/mman.h>
+
 #include <vector>
 
 #include "fake_cuda.hpp"
@@ -17,6 +19,10 @@ thread_local std::vector<CUctx_st*> context_stack;
 Driver& TheDriver() {
   static auto* const driver = new Driver;  // others call until the very end of the program
   return *driver;
+}
+
+Driver::Driver() {
+  for (int gpu = 0; gpu < kMostGpus; ++gpu) contexts[gpu] = &all_contexts.emplace_back(CUctx_st{.gpu = gpu});
 }
 
 DeviceMemory& Driver::MemoryOf(int gpu) {
@@ -80,7 +86,7 @@ Held HeldNow() {
     if (memory) held.allocations += static_cast<int>(memory->allocations());
   }
   held.allocations += static_cast<int>(driver.managed.size());
-  for (const CUctx_st& context : driver.contexts) held.contexts += context.references;
+  for (const CUctx_st* const context : driver.contexts) held.contexts += context->references;
   return held;
 }
 
@@ -100,6 +106,20 @@ Kernel::~Kernel() {
   for (const auto& memory : driver.memory) {
     if (memory) memory->LetTouch(false);
   }
+}
+
+void ResetGpu(int gpu) {
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  CUctx_st*& context = driver.contexts[gpu];
+  context->reset = true;
+  context = &driver.all_contexts.emplace_back(CUctx_st{.gpu = gpu, .references = context->references});
+  std::erase_if(driver.registered, [gpu](const auto& entry) {
+    const Range& range = entry.second;
+    const bool gone = range.gpu == gpu && range.pinned;
+    if (gone) mprotect(reinterpret_cast<void*>(range.start), range.bytes, PROT_NONE);
+    return gone;
+  });
 }
 
 size_t ContextDepth() { return context_stack.size(); }
@@ -214,15 +234,14 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
 int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
   if (const int failure = Failure(__func__)) return failure;
   const std::lock_guard lock(TheDriver().mutex);
-  *context = &TheDriver().contexts[device];
-  (*context)->gpu = device;
+  *context = TheDriver().contexts[device];
   ++(*context)->references;
   return kSuccess;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
   const std::lock_guard lock(TheDriver().mutex);
-  CUctx_st& context = TheDriver().contexts[device];
+  CUctx_st& context = *TheDriver().contexts[device];
   if (context.references == 0) Abort(__func__, "the context was never retained");
   --context.references;
   return kSuccess;
@@ -231,6 +250,8 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 int cuCtxPushCurrent_v2(CUctx_st* context) {
   constexpr bool kGivesBack = true;  // who gives something back calls it first
   if (const int failure = Failure(__func__, kGivesBack)) return failure;
+  const std::lock_guard lock(TheDriver().mutex);
+  if (context->reset) return kContextIsDestroyed;
   context_stack.push_back(context);
   return kSuccess;
 }

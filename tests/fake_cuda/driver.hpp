@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 struct CUctx_st {
   int gpu = 0;
+  bool reset = false;
   int references = 0;
 };
 
@@ -21,6 +23,7 @@ enum Result : int {
   kNotInitialized = 3,
   kNoDevice = 100,
   kInvalidDevice = 101,
+  kContextIsDestroyed = 709,
   kAlreadyRegistered = 712,
   kNotRegistered = 713,
   kNotPermitted = 800,
@@ -33,7 +36,8 @@ inline constexpr int kMostGpus = 8;
 struct Driver {
   std::mutex mutex;
   bool initialised = false;
-  CUctx_st contexts[kMostGpus];
+  std::deque<CUctx_st> all_contexts;  // with those that were reset
+  CUctx_st* contexts[kMostGpus];
   std::unique_ptr<DeviceMemory> memory[kMostGpus];  // as long as anything was ever allocated
   std::map<Address, Range> managed;
   std::map<Address, Range> registered;
@@ -41,6 +45,7 @@ struct Driver {
   int streams = 0;
   int kernels = 0;
 
+  Driver();
   DeviceMemory& MemoryOf(int gpu);
   /// The allocation on a GPU that an address lies in; nullptr: none.
   Range* Find(Address address);

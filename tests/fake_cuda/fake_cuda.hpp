@@ -40,6 +40,10 @@ struct Held {
 };
 Held HeldNow();
 
+/// Plays a program that calls cudaDeviceReset(): the GPU's context and the pinned memory that came from it
+/// are gone, and who touches that faults. Allocations on the GPU stay for their owners to give back.
+void ResetGpu(int gpu);
+
 /// How many contexts the calling thread has on its stack.
 size_t ContextDepth();
 

@@ -19,6 +19,7 @@ struct Range {
   int gpu = 0;
   bool managed = false;
   bool sync_memops = false;
+  bool pinned = false;  ///< allocated by the driver, in the processor's memory
 
   bool Has(Address address, size_t length) const {
     return address >= start && length <= bytes && address - start <= bytes - length;

@@ -52,7 +52,7 @@ int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
   if (range == nullptr) range = FindIn(driver.registered, address);
   switch (attribute) {
     case kContext:
-      *static_cast<CUctx_st**>(value) = range == nullptr ? nullptr : &driver.contexts[range->gpu];
+      *static_cast<CUctx_st**>(value) = range == nullptr ? nullptr : driver.contexts[range->gpu];
       return kSuccess;
     case kMemoryType:
       *static_cast<unsigned*>(value) = range == nullptr ? 0 : on_gpu || range->managed ? kDevice : kHost;
@@ -203,11 +203,12 @@ int cuMemsetD8Async(Address at, unsigned char value, size_t bytes, CUstream_st* 
 int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   if (const int failure = Failure(__func__)) return failure;
   const int gpu = Current(__func__)->gpu;
-  *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (*memory == MAP_FAILED) return kOutOfMemory;
+  // Who writes past its last page faults.
+  *memory = mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (*memory == MAP_FAILED || mprotect(*memory, bytes, PROT_READ | PROT_WRITE) != 0) return kOutOfMemory;
   const auto start = reinterpret_cast<Address>(*memory);
   const std::lock_guard lock(TheDriver().mutex);
-  TheDriver().registered[start] = {.start = start, .bytes = bytes, .gpu = gpu};
+  TheDriver().registered[start] = {.start = start, .bytes = bytes, .gpu = gpu, .pinned = true};
   return kSuccess;
 }
 
@@ -216,7 +217,7 @@ int cuMemFreeHost(void* memory) {
   const std::lock_guard lock(TheDriver().mutex);
   const auto found = TheDriver().registered.find(reinterpret_cast<Address>(memory));
   if (found == TheDriver().registered.end()) Abort(__func__, "nothing was allocated there");
-  munmap(memory, found->second.bytes);
+  munmap(memory, found->second.bytes + kPage);
   TheDriver().registered.erase(found);
   return kSuccess;
 }

@@ -29,6 +29,13 @@ Order g_order;
 
 Address AddressOf(const uint8_t* memory) { return reinterpret_cast<Address>(memory); }
 
+template <class T>
+std::optional<T> Ask(const Driver& driver, PointerAttribute attribute, Address address) {
+  T value{};
+  const Result result = driver.pointer_get_attribute(&value, attribute, address);
+  return result == kSuccess ? std::optional(value) : std::nullopt;
+}
+
 /// Makes a context current for its own life, and the program's as it was afterwards. A stream that the
 /// program captures is none of our business.
 class Current {
@@ -75,6 +82,7 @@ class Gpu final : public DeviceMemory {
   bool Mark();
   bool CopyIn(uint8_t* to, const uint8_t* from, size_t bytes);
   bool WriteWord(Address to, const uint8_t* from, size_t bytes);
+  bool HasStage() const;
   uint8_t* Stage(size_t bytes);
 
   const Driver& driver_;
@@ -189,22 +197,28 @@ bool Gpu::WriteWord(Address to, const uint8_t* from, size_t bytes) {
                      : driver_.write_word_64(stream_, to, whole, 0)) == kSuccess;
 }
 
-/// Finds room in the pinned memory.
-///
-/// @return  null if there is none: what has it cannot be waited for
-uint8_t* Gpu::Stage(size_t bytes) {
-  if (staged_after_ == g_order.settled && staged_ + bytes > kStageBytes && !Settle()) return nullptr;
-  if (std::exchange(staged_after_, g_order.settled) != g_order.settled) staged_ = 0;
-  uint8_t* const at = static_cast<uint8_t*>(stage_) + staged_;
-  staged_ += (bytes + kStageStep - 1) / kStageStep * kStageStep;
-  return at;
+/// A program that resets the GPU takes the pinned memory away.
+bool Gpu::HasStage() const {
+  const Current current(driver_, context_);
+  return current && Ask<unsigned>(driver_, kMemoryType, reinterpret_cast<Address>(stage_)) == kMemoryTypeHost;
 }
 
-template <class T>
-std::optional<T> Ask(const Driver& driver, PointerAttribute attribute, Address address) {
-  T value{};
-  const Result result = driver.pointer_get_attribute(&value, attribute, address);
-  return result == kSuccess ? std::optional(value) : std::nullopt;
+/// Finds room in the pinned memory.
+///
+/// @pre     bytes <= kStageBytes
+/// @return  null if there is none: it is gone, or what has it cannot be waited for
+uint8_t* Gpu::Stage(size_t bytes) {
+  if (!HasStage()) return nullptr;
+  const size_t room = (bytes + kStageStep - 1) / kStageStep * kStageStep;
+  if (staged_after_ != g_order.settled) staged_ = 0;
+  if (staged_ + room > kStageBytes) {
+    if (!Settle()) return nullptr;
+    staged_ = 0;
+  }
+  staged_after_ = g_order.settled;
+  uint8_t* const at = static_cast<uint8_t*>(stage_) + staged_;
+  staged_ += room;
+  return at;
 }
 
 /// The number of the GPU that has the memory at an address, and where what it belongs to ends.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <numeric>
 
 #include "fake_cuda.hpp"
 #include "verbs/devx.hpp"
@@ -178,6 +179,40 @@ TEST_F(Gpu, AnyCallOfTheDriverMayFailAndNothingHangs) {
     Connect();
   }
   EXPECT_TRUE(all_failed_once);
+}
+
+TEST_F(Gpu, TransfersThatFailTakeNoRoomOnTheWay) {
+  constexpr size_t kPart = 64 << 10, kParts = 16;  // as much as there is
+  Region lost(b.pd.get(), 0, kPart), target(a.pd.get(), 1, kPart), source(b.pd.get(), kHost, kPart);
+  std::iota(source.data(), source.data() + kPart, uint8_t{1});
+  const auto read = [&](const Region& from) {
+    return Work(IBV_WR_RDMA_READ, {target.Sge(0, kPart)}).To(from.address(), from.rkey()).Run(a).status;
+  };
+  fake_cuda::ResetGpu(0);
+  for (size_t i = 0; i < kParts; ++i) {
+    ASSERT_EQ(read(lost), IBV_WC_REM_ACCESS_ERR);
+    for (Peer* const end : {&a, &b}) end->To(IBV_QPS_RESET);
+    Connect();
+  }
+  ASSERT_EQ(read(source), IBV_WC_SUCCESS);
+  EXPECT_TRUE(std::equal(source.data(), source.data() + kPart, target.data()));
+}
+
+TEST_F(Gpu, ThatWasResetFailsItsTransfersAlone) {
+  Region source(a.pd.get(), kHost, kBytes), target(b.pd.get(), 0, kBytes), other(b.pd.get(), 1, kBytes);
+  Fill(source, 1);
+  const auto write = [&](Region& to) {
+    return Work(IBV_WR_RDMA_WRITE, {source.Sge(1, 64)}).To(to.address() + 1, to.rkey()).Run(a).status;
+  };
+  ASSERT_EQ(write(target), IBV_WC_SUCCESS);
+  fake_cuda::ResetGpu(0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(write(target), IBV_WC_REM_ACCESS_ERR);
+    for (Peer* const end : {&a, &b}) end->To(IBV_QPS_RESET);
+    Connect();
+  }
+  ASSERT_EQ(write(other), IBV_WC_SUCCESS);
+  EXPECT_TRUE(std::equal(source.data() + 1, source.data() + 65, other.data() + 1));
 }
 
 TEST_F(Gpu, ExportsThatCanBeMappedAreRegistered) {
