@@ -56,19 +56,13 @@ struct Stage {
 /// A word of the source.
 WARPVERBS_DEVICE uint64_t WordOf(uint64_t seed, uint64_t word) { return seed << 32 | word; }
 
-/// Where message `number` lies, in the source as in the target: they go round the memory.
-WARPVERBS_DEVICE uint64_t OffsetOf(uint32_t bytes, uint64_t number) {
-  return number * bytes & (kDataBytes - 1);
-}
+/// Where message `n` lies, in the source as in the target: they go round the memory.
+WARPVERBS_DEVICE uint64_t OffsetOf(uint32_t bytes, uint64_t n) { return n * bytes & (kDataBytes - 1); }
 
 WARPVERBS_DEVICE auto WriteOf(const Side& side, uint32_t bytes, uint64_t number) {
   const uint64_t offset = OffsetOf(bytes, number);
   return device::Write({side.peer.addr + offset, side.peer.rkey},
                        {reinterpret_cast<uint64_t>(side.source) + offset, bytes, side.source_lkey});
-}
-
-WARPVERBS_DEVICE device::RemoteMemory PeersSignal(const Side& side) {
-  return {side.peer.addr + kDataBytes, side.peer.rkey};
 }
 
 /// For all waits of a thread.
@@ -124,10 +118,11 @@ template <bool kAdds>
 struct SignalledPut {
   WARPVERBS_DEVICE static auto Operation(const Side& side, uint32_t bytes, uint32_t i) {
     const auto write = WriteOf(side, bytes, i);
+    const device::RemoteMemory signal{side.peer.addr + kDataBytes, side.peer.rkey};
     if constexpr (kAdds) {
-      return device::PutSignal(write.remote, write.local, device::SignalAdd(PeersSignal(side)));
+      return device::PutSignal(write.remote, write.local, device::SignalAdd(signal));
     } else {
-      return device::PutSignal(write.remote, write.local, device::SignalSet(PeersSignal(side), i + 1));
+      return device::PutSignal(write.remote, write.local, device::SignalSet(signal, i + 1));
     }
   }
   template <arch::Arch A>
@@ -193,8 +188,7 @@ WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
 
 /// A thread among those that stream.
 struct Streamer {
-  uint32_t number, all;
-  uint32_t block;
+  uint32_t number, all, block;
   bool last;  ///< of those that call together
 };
 
