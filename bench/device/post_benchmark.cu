@@ -53,7 +53,7 @@ __device__ Cooperation Everybody() {
 /// Posts, with a deadline for each call, and waits for the last post.
 ///
 /// @tparam kRecord  what the host knows of the queues. A kernel need not be told, but one that is need not
-/// ask
+///                  ask
 template <class Sharing, class Cooperation, uint32_t kBatch, bool kRecord>
 __global__ void Post(Job job, Result* result) {
   const Limit limit{A::NowNs() + kLaunchLimitNs};

@@ -11,7 +11,7 @@ namespace warpverbs::device {
 /// up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
 ///
 /// @tparam Sharing      Exclusive, Shared or RelaxedShared: who may post to this queue while this object
-/// lives
+///                      lives
 /// @tparam Cooperation  Thread, Warp or Block: who makes each posting call together; see cooperation.hpp
 template <arch::Arch A, class Sharing, class Cooperation = Thread>
 class SendQueue {

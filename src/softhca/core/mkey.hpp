@@ -43,8 +43,7 @@ class MkeyTable {
   /// Finds the memory behind [iova, iova + bytes).
   ///
   /// @return  an empty span with a null pointer if there is no such key in this protection domain, or the
-  /// range or
-  ///          the access exceeds it
+  ///          range or the access exceeds it
   Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const;
 
   /// Takes the key from all peers for good, at the wish of one.

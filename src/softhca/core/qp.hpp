@@ -140,8 +140,7 @@ struct QueuePair {
 /// Checks a transition against the state machine and the attributes that it must bring, and applies it.
 ///
 /// @errors  CommandError: kBadQpState for a transition that does not exist, kBadParameter for a missing or
-/// impossible
-///          attribute
+///          impossible attribute
 void ModifyQp(QueuePair& qp, mlx5::QpState to, const QpChange& change);
 
 /// Whether requests of the peer are carried out.

@@ -25,7 +25,7 @@ class SendWqe {
   /// Fetches the entry at `index` of the send queue, in WQEBBs; `available` WQEBBs from there on are posted.
   ///
   /// @return  why the NIC cannot execute it, or kNone; index, opcode and length in WQEBBs are valid in any
-  /// case
+  ///          case
   mlx5::Syndrome Read(const QueuePair& qp, uint32_t index, uint32_t available);
 
   uint16_t index() const { return index_; }

@@ -47,7 +47,7 @@ struct Frame {
 /// Finds the parts of a frame. What Ethernet appended to reach its shortest frame is left out.
 ///
 /// @return  nothing if it is no RoCE frame: another protocol or UDP port, IP options, a fragment, or cut
-/// short
+///          short
 std::optional<Frame> ParseFrame(std::span<const uint8_t> frame);
 
 /// The invariant CRC of a frame whose headers and transport packet are in place; its last four bytes are not

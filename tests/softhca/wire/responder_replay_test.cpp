@@ -106,8 +106,7 @@ std::vector<Answer> AnswersOf(const Capture& capture) {
 /// What answers differently on purpose, by capture and by the words of rdma_rxe.
 const std::map<std::string, std::map<std::string, std::string>> kDifferences = {
     // A part of a read that is asked for again is a request of its own, so its answer starts with FIRST or
-    // ONLY
-    // (IBTA 1.4, 9.7.5); rdma_rxe goes on where it had been. Its requester takes both.
+    // ONLY (IBTA 1.4, 9.7.5); rdma_rxe goes on where it had been. Its requester takes both.
     {"loss_read_response_last", {{"READ_RESP_LAST 258 msn 1", "READ_RESP_ONLY 258 msn 1"}}},
     {"loss_read_response_middle", {{"READ_RESP_MIDDLE 257", "READ_RESP_FIRST 257 msn 1"}}},
     // A request longer than its receive is an invalid request (IBTA 1.4, 9.7.4.1.6 and 9.9.3).

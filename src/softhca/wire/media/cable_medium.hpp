@@ -16,7 +16,7 @@ namespace softhca {
 class CableMedium : public Medium {
  public:
   /// @param local   path of the socket that is made here; a socket that an ended process has left there is
-  /// replaced
+  ///                replaced
   /// @param remote  path of the other end's, which may come later
   /// @errors  CommandError: a sentence
   CableMedium(const std::string& local, const std::string& remote, std::vector<WireAddress> own);

@@ -30,8 +30,7 @@ class UdpMedium : public Medium {
  public:
   /// @param raw  receive over IPv4 by raw sockets
   /// @errors  CommandError: the standard port of an address is taken, the address is not ours, or raw sockets
-  /// are
-  ///          not allowed
+  ///          are not allowed
   UdpMedium(const std::vector<UdpAddress>& addresses, bool raw);
   ~UdpMedium() override;
 
