@@ -268,6 +268,70 @@ TEST(LockstepLanes, PostToASharedQueueEachForItself) {
   EXPECT_EQ(slots, 0xffU) << "a slot each";
 }
 
+/// A warp of two lanes, whose second one brings what no queue takes, behind a slot that another has reserved
+/// and not written.
+TEST(WarpQueue, LanesThatPostOneAfterTheOtherWaitForTheirTurnToo) {
+  TestQueue memory(16);
+  memory.max_message = 4096;
+  uint64_t data = 0, abort = 1;
+  SendQueue<Cpu, Shared> other(memory.View());
+  auto unwritten = other.Begin(1);
+  RunLanes(0b11, [&](uint32_t lane) {
+    SendQueue<Cpu, Shared, Warp> queue(memory.View(), Warp(0b11));
+    EXPECT_EQ(queue.Test({0}).code, Code::kPending) << "now it knows of the reservation, and of room";
+    const auto post = [&] {
+      LocalMemory local = Local(data);
+      if (lane == 1) local.bytes = 1 << 20;
+      return queue.Post(Send(local), {.abort = &abort}).status.code;
+    };
+    EXPECT_EQ(post(), lane == 0 ? Code::kError : Code::kInvalid)
+        << "a turn that does not come ends the queue";
+    EXPECT_EQ(post(), lane == 0 ? Code::kError : Code::kInvalid);
+  });
+  EXPECT_EQ(memory.dbrec, 0U) << "nothing is rung for behind a slot that is not written";
+  EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), 0U);
+}
+
+TEST(WarpQueue, WhatHasFailedForAllStaysUnrungWhenLanesPostAlone) {
+  TestQueue memory(16);
+  memory.max_message = 4096;
+  uint64_t data = 0, abort = 1;
+  SendQueue<Cpu, Shared> other(memory.View());
+  auto unwritten = other.Begin(1);
+  RunLanes(0b11, [&](uint32_t lane) {
+    SendQueue<Cpu, Shared, Warp> queue(memory.View(), Warp(0b11));
+    EXPECT_EQ(queue.Test({0}).code, Code::kPending);
+    EXPECT_EQ(queue.Post(Write(Remote(data), Local(data)), {.abort = &abort}).status.code, Code::kError);
+    LocalMemory local = Local(data);
+    if (lane == 1) local.bytes = 1 << 20;
+    EXPECT_EQ(queue.Post(Send(local)).status.code, lane == 0 ? Code::kError : Code::kInvalid);
+  });
+  EXPECT_EQ(memory.dbrec, 0U);
+  EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), 0U);
+}
+
+template <class Sharing>
+struct WarpErrors : testing::Test {};
+using Sharers = testing::Types<Exclusive, Shared>;
+TYPED_TEST_SUITE(WarpErrors, Sharers);
+
+TYPED_TEST(WarpErrors, ReachAllAsSoonAsOneLaneHasSeenThem) {
+  TestQueue memory(16);
+  uint64_t data = 0;
+  RunLanes(0b11, [&](uint32_t lane) {
+    SendQueue<Cpu, TypeParam, Warp> queue(memory.View(), Warp(0b11));
+    const Posted posted = queue.Post(Write(Remote(data), Local(data)));
+    EXPECT_TRUE(posted.status.ok());
+    Cpu::SyncLanes(0b11);
+    if (lane == 0) {
+      memory.Complete({mlx5::CqeOpcode::kRequesterError, 0, mlx5::Syndrome::kRemoteAccess});
+      EXPECT_EQ(queue.Wait(posted.ticket, {}).code, Code::kError);
+    }
+    Cpu::SyncLanes(0b11);
+    EXPECT_EQ(queue.Post(Write(Remote(data), Local(data))).status.code, Code::kError);
+  });
+}
+
 /// Lets a block of ten threads in warps of four post one write each, three times; the doorbells that it took.
 uint32_t DoorbellsOfABlock(uint32_t depth) {
   constexpr uint32_t kThreads = 10;

@@ -17,7 +17,7 @@ struct Shared {};
 /// Assumes that the doorbells of two posters reach the NIC in the order of their turns all the same, though
 /// no memory model says so: the later one rings at least a fence later. What it would break if it were wrong:
 /// a doorbell that comes late is an old one, so the NIC may not hear of the newest WQEs until somebody posts
-/// again. Measured in docs/performance.md; off unless you name it.
+/// again. What it saves is in docs/performance.md; off unless you name it.
 struct RelaxedShared : Shared {};
 
 // Those who call together bring an operation each and get a ticket each; they share the reservation, the

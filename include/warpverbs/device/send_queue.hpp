@@ -7,8 +7,9 @@ namespace warpverbs::device {
 /// A send queue as a kernel wants it: post an operation, get a ticket, wait for the ticket.
 ///
 /// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Errors
-/// last: once the queue pair has failed, every call says so until the host resets it. Once a sharer has given
-/// up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
+/// last: once the queue pair has failed, every wait says so until the host resets it, and every post of a
+/// poster that knows; one that has not looked yet may still post, and its ticket then says so. Once a sharer
+/// has given up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
 ///
 /// @tparam Sharing      Exclusive, Shared or RelaxedShared: who may post to this queue while this object
 ///                      lives
@@ -30,7 +31,7 @@ class SendQueue {
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
   /// With its slots, a post on a shared queue waits for the doorbells before its own, whatever its limit
-  /// says. They are rung within a microsecond; after 10 s, or if the abort word is set then, it ends the
+  /// says. They are rung within microseconds; after 10 s, or if the abort word is set then, it ends the
   /// queue.
   ///
   /// @param limit  how long to wait for free slots. By default not at all: kFull instead
@@ -97,7 +98,7 @@ class SendQueue {
 ///
 /// Until Submit(), this thread posts nothing else to the queue and waits for nothing that another poster
 /// does: no WQE behind these is rung for, and maybe none before them. A block's batch sends what the block
-/// has written before Begin().
+/// has written before Submit().
 template <arch::Arch A, class Sharing, class Cooperation>
 class SendQueue<A, Sharing, Cooperation>::Batch {
  public:

@@ -48,7 +48,7 @@ class Poster {
   WARPVERBS_DEVICE bool ReserveAtOnce(const Team& team, bool wanted, uint32_t slots, uint32_t& base) {
     const uint32_t all = slots * team.size();
     if constexpr (kShares) {
-      bool taken = team.All(wanted) && team.Leads() && producer_.HasRoom(all);
+      bool taken = team.All(wanted & producer_.trusts()) && team.Leads() && producer_.HasRoom(all);
       if (taken) taken = producer_.tail().Claim(all);
       taken = Told(team, producer_.tail().next() - all, taken ? Code::kOk : Code::kFull, base) == Code::kOk;
       if (!taken) team.Gather();  // for what the leader says next
@@ -81,13 +81,10 @@ class Poster {
     const uint32_t end = base + slots * team.size();
     team.Join();
     Code code = Code::kOk;
-    if (team.Leads()) {
-      code = producer_.Publish(base, end, doorbell, abort);
-    } else {
-      producer_.tail().Follow(end);
-    }
-    if constexpr (!kShares) return code;  // there was no turn to wait for
-    return team.Share(code);
+    if (team.Leads()) code = producer_.Publish(base, end, doorbell, abort);
+    if constexpr (kShares) code = team.Share(code);  // else there was no turn to wait for
+    if (!team.Leads() && code == Code::kOk) producer_.tail().Follow(end);
+    return code;
   }
 
  private:
@@ -128,13 +125,16 @@ class Poster {
         }
       }
     }
+    if (!team.All(producer_.trusts()))
+      producer_.Distrust();  // what one of them knows of an error, who leads shall know
     uint32_t base = 0;
     Code code = Reserve(team, slots, limit, base);
     if (code != Code::kOk) return {producer_.Explain(code), {}};
     const uint32_t index = base + slots * team.rank();
     const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
     code = Publish(team, base, slots, doorbell, limit.abort);
-    return {producer_.Explain(code), {index + slots - 1}};
+    if (code != Code::kOk) return {producer_.Explain(code), {}};
+    return {{}, {index + slots - 1}};
   }
 
   /// Each lane posts by itself, one after another: what they bring differs too much, or is too much.
@@ -145,8 +145,10 @@ class Poster {
     for (arch::LaneMask rest = team.lanes(); rest != 0;) {
       const uint32_t lane = Team<A, Warp>::Last(rest);
       if (A::Lane() == lane) posted = PostBy(Team<A, Thread>(Thread{}), operation, limit, flags);
-      // Lanes that post alone may have a queue each.
-      if constexpr (!kAlone) producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
+      // The end of an exclusive queue is in the registers of all; that of a shared one each finds by itself.
+      if constexpr (!kAlone && !kShares) {
+        producer_.tail().Follow(A::Shuffle(team.lanes(), producer_.tail().next(), lane));
+      }
       rest &= ~(arch::LaneMask{1} << lane);
     }
     return posted;

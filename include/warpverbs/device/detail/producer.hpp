@@ -25,6 +25,10 @@ class Producer {
   /// What was seen long ago is behind by more than the depth, and so leaves no room.
   WARPVERBS_DEVICE bool HasRoom(uint32_t slots) const { return tail_.next() + slots - complete_ <= room_; }
 
+  /// False once this thread has seen an error; then every post looks first.
+  WARPVERBS_DEVICE bool trusts() const { return room_ != 0; }
+  WARPVERBS_DEVICE void Distrust() { room_ = 0; }
+
   /// Below it all is complete, as far as this thread, or who told it, has seen.
   WARPVERBS_DEVICE uint32_t complete() const { return complete_; }
   WARPVERBS_DEVICE void Learn(uint32_t complete) { complete_ = complete; }
@@ -100,7 +104,10 @@ class Producer {
     tail_.Look();
     const arch::CqeTail cqe = LoadCqe();
     if (IsError(cqe)) Record(ErrorWord(cqe));
-    if (A::Load(&view().control->error) != 0) return Failed() == Code::kOk;
+    if (A::Load(&view().control->error) != 0) {
+      Distrust();
+      return false;
+    }
     See(cqe);
     return true;
   }
@@ -171,9 +178,8 @@ class Producer {
     }
   }
 
-  /// From now on every post looks at the error first.
   WARPVERBS_DEVICE Code Failed() {
-    room_ = 0;
+    Distrust();
     return Code::kError;
   }
 
