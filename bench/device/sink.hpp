@@ -19,18 +19,14 @@ __device__ inline uint16_t RungEnd(const device::QueueView& view) {
 }
 
 /// Completes `expected` WQEBBs of a queue that starts at index 0, then returns; false at the deadline.
-///
-/// @param late  counts the looks that found an older doorbell, or record, than the one before
-__device__ inline bool RunSink(const device::QueueView& view, uint64_t expected, uint64_t deadline_ns,
-                               uint32_t* late) {
+__device__ inline bool RunSink(const device::QueueView& view, uint64_t expected, uint64_t deadline_ns) {
   // Looking all the time would hold up the stores that it looks for, most of all across PCIe.
   const uint32_t pause_ns = view.dbrec != nullptr ? 2'000 : 20'000;
   auto* const tail = reinterpret_cast<uint64_t*>(const_cast<uint8_t*>(view.cqe) + mlx5::kCqeTailOffset);
   for (uint64_t complete = 0; complete < expected;) {
     __nanosleep(pause_ns);
     const auto news = static_cast<uint16_t>(RungEnd(view) - static_cast<uint16_t>(complete));
-    if (news > view.depth) atomicAdd(late, 1);
-    if (news == 0 || news > view.depth) {
+    if (news == 0 || news > view.depth) {  // nothing, or an older doorbell that came late
       if (arch::Cuda::NowNs() > deadline_ns) return false;
       continue;
     }

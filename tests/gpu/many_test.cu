@@ -5,6 +5,7 @@
 namespace warpverbs::gpu {
 namespace {
 
+using device::Exclusive;
 using device::SendQueue;
 using device::Shared;
 using device::Warp;
@@ -38,9 +39,9 @@ Job JobOf(const Pair& pair, uint64_t rounds) {
 constexpr uint32_t kBatch = 16;
 
 /// Each lane writes kBatch words of its own in each round; the warp looks at all of them when they are done.
-template <class A>
+template <class A, class Sharing = Shared>
 __global__ void PutRounds(Job job, Outcome* outcome) {
-  SendQueue<A, Shared, Warp> queue(job.queue, Warp(0xffffffff));
+  SendQueue<A, Sharing, Warp> queue(job.queue, Warp(0xffffffff));
   const uint64_t first = uint64_t{blockIdx.x * blockDim.x + threadIdx.x} * kBatch;
   for (uint64_t round = job.first; round < job.first + job.rounds; ++round) {
     if (job.stop != nullptr && __any_sync(0xffffffff, A::Load(job.stop) != 0)) break;
@@ -65,6 +66,7 @@ __global__ void PutRounds(Job job, Outcome* outcome) {
     if (wrong != 0) atomicAdd(&outcome->wrong, wrong);
     atomicAdd(&outcome->done, kBatch - wrong);
   }
+  queue.Save();
 }
 
 void ExpectAll(const Outcome& outcome, uint64_t writes) {
@@ -85,19 +87,23 @@ TEST(TenMillion, WritesArriveWhole) {
   EXPECT_GE(outcome->done, 10'000'000U);
 }
 
-TEST_P(Many, KernelsInARowFindTheQueueWhereTheLastOneLeftIt) {
+template <class Sharing>
+void RunInARow(Placement placement) {
   constexpr uint32_t kKernels = 1000;
-  const Pair pair({.placement = GetParam(), .a = {.depth = 1024}});
+  const Pair pair({.placement = placement, .a = {.depth = 1024}});
   const Mapped<Outcome> outcome(pair.gpu_a);
   Job job = JobOf(pair, 1);
   WithArch(pair.scope(), [&](auto arch) {
     const CudaStream stream(0);
     for (; job.first < kKernels; ++job.first)
-      PutRounds<decltype(arch)><<<1, 32, 0, stream.get()>>>(job, outcome.get());
+      PutRounds<decltype(arch), Sharing><<<1, 32, 0, stream.get()>>>(job, outcome.get());
     stream.Wait();
   });
   ExpectAll(*outcome, uint64_t{kKernels} * 32 * kBatch);
 }
+
+TEST_P(Many, KernelsInARowFindTheQueueWhereTheLastOneLeftIt) { RunInARow<Shared>(GetParam()); }
+TEST_P(Many, ExclusiveKernelsInARowFindTheQueueWhereTheLastOneLeftIt) { RunInARow<Exclusive>(GetParam()); }
 
 TEST_P(Many, CapturedGraphsMayBeReplayed) {
   constexpr uint32_t kReplays = 50;

@@ -102,7 +102,8 @@ std::string NameOf(const testing::TestParamInfo<std::tuple<Placement, Shape>>& i
 INSTANTIATE_TEST_SUITE_P(, Sharing,
                          testing::Combine(testing::Values(Placement::kGpu, Placement::kHost),
                                           testing::Values(Shape{1, 32, 128}, Shape{8, 64, 128},
-                                                          Shape{4, 96, 16}, Shape{16, 32, 4096})),
+                                                          Shape{4, 96, 16}, Shape{3, 70, 256},
+                                                          Shape{16, 32, 4096})),
                          NameOf);
 
 TEST_P(Sharing, ThreadsPostEachForItself) { Expect<Shared, Thread>(); }
