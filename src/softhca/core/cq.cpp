@@ -49,7 +49,8 @@ struct UpperHalf {
 
 bool IsError(const UpperHalf& upper) { return IsError(static_cast<mlx5::CqeOpcode>(upper.op_own >> 4)); }
 
-/// What stands there while an error's entry is overwritten: no completion, and all before that error is done.
+/// What stands there while an error's entry is overwritten: no completion, and all before the first error is
+/// done.
 UpperHalf BeforeError(UpperHalf upper) {
   upper.op_own |= static_cast<uint8_t>(mlx5::CqeOpcode::kInvalid) << 4;
   upper.wqe_counter = mlx5::ToBe16(static_cast<uint16_t>(mlx5::FromBe(upper.wqe_counter) - 1));
@@ -151,14 +152,13 @@ bool CompletionQueue::Write(const Completion& completion) {
 /// A card writes the tail at once. Here it is two stores, and who reads the old upper half with the new lower
 /// one must not be fooled. Only of an error does the lower half say anything, and only a collapsed queue's is
 /// overwritten while it counts: then the upper half stops being an error first.
-void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) const {
+void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) {
   auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
   std::memcpy(entry, words, mlx5::kCqeTailOffset);
   std::atomic_ref upper(tail[1]);
-  const auto old = std::bit_cast<UpperHalf>(upper.load(std::memory_order_relaxed));
-  if (config_.collapsed && IsError(old)) {
-    upper.store(std::bit_cast<uint64_t>(BeforeError(old)), std::memory_order_relaxed);
-  }
+  const bool overwrites = IsError(std::bit_cast<UpperHalf>(upper.load(std::memory_order_relaxed)));
+  if (config_.collapsed && overwrites) upper.store(before_errors_, std::memory_order_relaxed);
+  Remember(words[7], overwrites);
   std::atomic_ref(tail[0]).store(words[6], std::memory_order_release);
   upper.store(words[7], std::memory_order_release);  // opcode and owner last
 }
@@ -167,16 +167,24 @@ void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) const {
 bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
   constexpr size_t kUpper = mlx5::kCqeTailOffset + sizeof(uint64_t);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(words);
-  if (config_.collapsed && overwrites_error_) {
+  bool overwrites = config_.collapsed && failed_last_;
+  if (overwrites) {
     UpperHalf old;
-    auto* const raw = reinterpret_cast<uint8_t*>(&old);
-    if (!ring_device_->Read(raw, entry + kUpper, sizeof old)) return false;
-    old = IsError(old) ? BeforeError(old) : old;  // the program may have made it as new
-    if (!ring_device_->Write(entry + kUpper, raw, sizeof old)) return false;
+    if (!ring_device_->Read(reinterpret_cast<uint8_t*>(&old), entry + kUpper, sizeof old)) return false;
+    overwrites = IsError(old);  // the program may have made it as new
+    const auto* const before = reinterpret_cast<const uint8_t*>(&before_errors_);
+    if (overwrites && !ring_device_->Write(entry + kUpper, before, sizeof before_errors_)) return false;
   }
-  overwrites_error_ = IsError(std::bit_cast<UpperHalf>(words[7]));
+  Remember(words[7], overwrites);
   return ring_device_->Write(entry, bytes, kUpper) &&
          ring_device_->Write(entry + kUpper, bytes + kUpper, sizeof(uint64_t));
+}
+
+/// Flushes follow an error, and of none of them is anything done.
+void CompletionQueue::Remember(uint64_t upper, bool overwrites_error) {
+  const auto half = std::bit_cast<UpperHalf>(upper);
+  failed_last_ = IsError(half);
+  if (failed_last_ && !overwrites_error) before_errors_ = std::bit_cast<uint64_t>(BeforeError(half));
 }
 
 void CompletionQueue::OnArmDoorbell(bool named) {

@@ -66,7 +66,8 @@ class CompletionQueue {
 
   bool IsFull();
   bool Write(const Completion& completion);
-  void Publish(uint8_t* entry, const uint64_t* words) const;
+  void Publish(uint8_t* entry, const uint64_t* words);
+  void Remember(uint64_t upper, bool overwrites_error);
   bool PublishToDevice(uint8_t* entry, const uint64_t* words);
   void Announce();
 
@@ -82,7 +83,8 @@ class CompletionQueue {
   bool unannounced_solicited_ = false;
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
-  bool overwrites_error_ = false;  ///< the latest completion was an error
+  bool failed_last_ = false;    ///< the latest completion was an error
+  uint64_t before_errors_ = 0;  ///< what a collapsed queue's entry shows while an error takes another's place
 };
 
 }  // namespace softhca

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "core/queues.hpp"
 
 namespace softhca {
@@ -78,6 +81,35 @@ TEST_F(CqTest, PutsTheCompletionIntoTheUpperHalfOf128Bytes) {
     ASSERT_TRUE(cq.Push(Numbered(i)));
     EXPECT_EQ(wide.Poll().value().wqe_index, i);
   }
+}
+
+TEST_F(CqTest, ErrorsThatTakeEachOthersPlaceNeverSeemToBeDone) {
+  alignas(8) std::array<uint8_t, sizeof(mlx5::Cqe64)> ring{};
+  mlx5::CqDbr dbr{};
+  CompletionQueue cq(
+      {.ring = ring.data(), .dbr = &dbr, .log_depth = 0, .collapsed = true, .ignore_overrun = true});
+  auto& upper = *reinterpret_cast<uint64_t*>(ring.data() + sizeof(mlx5::Cqe64) - sizeof(uint64_t));
+  constexpr uint16_t kLastDone = 3;
+  ASSERT_TRUE(cq.Push(Numbered(kLastDone)));
+  std::atomic<bool> stop = false;
+  uint32_t wrong = 0;
+  std::jthread reader([&] {
+    while (!stop) {
+      const uint64_t seen = std::atomic_ref(upper).load(std::memory_order_acquire);
+      const auto opcode = static_cast<mlx5::CqeOpcode>(seen >> 60);
+      const uint64_t counter = (seen >> 32 & 0xff) << 8 | (seen >> 40 & 0xff);
+      wrong += opcode != mlx5::CqeOpcode::kRequesterError && counter > kLastDone;
+    }
+  });
+  for (uint16_t i = kLastDone + 1; i < 30'000; ++i) {
+    Completion failed = Numbered(i);
+    failed.opcode = mlx5::CqeOpcode::kRequesterError;
+    failed.syndrome = mlx5::Syndrome::kFlushed;
+    ASSERT_TRUE(cq.Push(failed));
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0U) << "a reader takes what is no error for done";
 }
 
 TEST_F(CqTest, CollapsedQueueKeepsTheNewestInItsFirstEntry) {
