@@ -97,7 +97,7 @@ TEST_F(WatchedSoak, CaptureOfEachSideIsDissectedAndHoldsWhatTheOtherSent) {
 }
 
 TEST_F(WatchedSoak, ProcessThatIsKilledLeavesATraceToReadAndAnErrorToItsPeer) {
-  const Result result = Run("--fault kill,after=300ms" + File("trace"));
+  const Result result = Run("--fault kill,after=1000ms" + File("trace"));
   EXPECT_NE(result.exit_status, 0);
   for (const fs::path& file : Files("trace")) {
     std::ostringstream text;
