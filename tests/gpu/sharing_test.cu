@@ -74,20 +74,25 @@ struct Shape {
   uint32_t blocks, threads, depth;
 };
 
+/// All threads of a grid put their words through queue a of `pair`, and every word arrives.
+template <class Sharers, class Cooperation>
+void ExpectWords(const Pair& pair, uint32_t blocks, uint32_t threads, uint32_t rounds) {
+  const Mapped<Outcome> outcome(pair.gpu_a);
+  WithArch(pair.scope(), [&](auto arch) {
+    RunKernel(pair.gpu_a, blocks, threads, PutWords<decltype(arch), Sharers, Cooperation>,
+              JobOf(pair, rounds), outcome.get());
+  });
+  EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
+  EXPECT_EQ(outcome->wrong, 0U);
+}
+
 class Sharing : public testing::TestWithParam<std::tuple<Placement, Shape>> {
  protected:
   template <class Sharers, class Cooperation>
   void Expect() const {
     const auto [placement, shape] = GetParam();
     const Pair pair({.placement = placement, .a = {.depth = shape.depth}});
-    const Mapped<Outcome> outcome(pair.gpu_a);
-    const Job job = JobOf(pair, RoundsFor(placement));
-    WithArch(pair.scope(), [&](auto arch) {
-      RunKernel(pair.gpu_a, shape.blocks, shape.threads, PutWords<decltype(arch), Sharers, Cooperation>, job,
-                outcome.get());
-    });
-    EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
-    EXPECT_EQ(outcome->wrong, 0U);
+    ExpectWords<Sharers, Cooperation>(pair, shape.blocks, shape.threads, RoundsFor(placement));
     EXPECT_EQ(pair.a.LastError(), std::nullopt);
   }
 };
@@ -119,32 +124,16 @@ WARPVERBS_PLACED(ExclusiveQueue);
 template <class Cooperation>
 void ExpectExclusive(Placement placement, uint32_t threads, uint32_t depth) {
   const Pair pair({.placement = placement, .a = {.depth = depth}});
-  const Mapped<Outcome> outcome(pair.gpu_a);
-  const Job job = JobOf(pair, RoundsFor(placement));
-  WithArch(pair.scope(), [&](auto arch) {
-    RunKernel(pair.gpu_a, 1, threads, PutWords<decltype(arch), Exclusive, Cooperation>, job, outcome.get());
-  });
-  EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
-  EXPECT_EQ(outcome->wrong, 0U);
+  ExpectWords<Exclusive, Cooperation>(pair, 1, threads, RoundsFor(placement));
 }
 
 TEST_P(ExclusiveQueue, OfOneThread) { ExpectExclusive<Thread>(GetParam(), 1, 16); }
 TEST_P(ExclusiveQueue, OfAWarp) { ExpectExclusive<Warp>(GetParam(), 32, 64); }
 TEST_P(ExclusiveQueue, OfAWarpThatIsLargerThanTheQueue) { ExpectExclusive<Warp>(GetParam(), 32, 8); }
 
-/// Warps share a queue, by whatever it was made with.
-void ExpectSharing(const Pair& pair, uint32_t rounds) {
-  const Mapped<Outcome> outcome(pair.gpu_a);
-  WithArch(pair.scope(), [&](auto arch) {
-    RunKernel(pair.gpu_a, 4, 64, PutWords<decltype(arch), Shared, Warp>, JobOf(pair, rounds), outcome.get());
-  });
-  EXPECT_EQ(outcome->failed, 0U) << host::Describe(outcome->status);
-  EXPECT_EQ(outcome->wrong, 0U);
-}
-
 TEST_P(ExclusiveQueue, NextToARingOfCompletions) {
-  ExpectSharing(Pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}}),
-                RoundsFor(GetParam()));
+  const Pair pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}});
+  ExpectWords<Shared, Warp>(pair, 4, 64, RoundsFor(GetParam()));
 }
 
 TEST(SharedCompletions, AreDrainedByThePostersOfAllTheirQueues) {
@@ -190,7 +179,7 @@ TEST_P(Doorbells, AreHeardWhoeverRings) {
   const auto [placement, rung] = GetParam();
   const Pair pair({.placement = placement, .a = {.depth = 64, .doorbell = rung}});
   EXPECT_EQ(pair.a.doorbell_rung(), rung);
-  ExpectSharing(pair, 20);
+  ExpectWords<Shared, Warp>(pair, 4, 64, 20);
 }
 
 }  // namespace
