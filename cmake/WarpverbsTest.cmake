@@ -2,16 +2,17 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 # warpverbs_test(<name> [ONE_THREAD] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
-#                [LOCK <resource>] [TIMEOUT <seconds>])
+#                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, each of its cases a ctest test of its own. With SOFTHCA the program runs under
 # `softhca <option>... -- `, so every case has a fresh software HCA. What has ONE_THREAD is not for ThreadSanitizer. Cases
-# with the same LOCK run one at a time.
+# with the same LOCK run one at a time. Those of the SOURCES that are ALONE, as they have names that others have too, never
+# share a compilation with others.
 #
 # With WARPVERBS_TEST_NIC, what needs neither an option of softhca nor a fake GPU runs on that ConnectX, and the rest is
 # left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -19,6 +20,7 @@ function(warpverbs_test name)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
+  set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   if("SOFTHCA" IN_LIST ARGV AND NOT WARPVERBS_TEST_NIC)
     set(launcher "$<TARGET_FILE:softhca>" ${arg_SOFTHCA} --)  # unquoted: no option, no argument

@@ -11,8 +11,6 @@ namespace {
 
 using mlx5::Syndrome;
 
-constexpr int kBurst = 64;
-constexpr uint64_t kBurstBytes = 1 << 20;
 /// A look at a device's memory takes 1/100 of this.
 constexpr uint64_t kLookNs = 1'000'000;
 
@@ -20,6 +18,8 @@ constexpr uint64_t kLookNs = 1'000'000;
 
 bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.held || qp.retry.at_ns > now_ns) return false;
+  constexpr int kBurst = 64;
+  constexpr uint64_t kBurstBytes = 1 << 20;
   bool progress = false;
   uint64_t moved = 0;
   for (int i = 0; i < kBurst && moved < kBurstBytes; ++i) {

@@ -5,14 +5,7 @@
 #include "core/packets.hpp"
 
 namespace softhca {
-namespace {
-
 using mlx5::Syndrome;
-
-/// Packets that are sent before others get a turn: what a peer's socket buffer takes with ease.
-constexpr int kBurst = 64;
-
-}  // namespace
 
 bool AnswerQueue::HasRoom() const { return Count(false) < qp_.attributes.max_reads_in; }
 
@@ -65,6 +58,7 @@ void AnswerQueue::Repeat(const Answer& answer) {
 }
 
 std::optional<AnswerQueue::Refusal> AnswerQueue::Send() {
+  constexpr int kBurst = 64;  // before others get a turn: what a peer's socket buffer takes with ease
   for (int sent = 0; sent < kBurst && !answers_.empty(); ++sent) {
     Answer& answer = answers_.front();
     if (answer.atomic) {

@@ -12,7 +12,6 @@
 namespace softhca {
 namespace {
 
-constexpr int kBurst = 64;
 constexpr size_t kGrhBytes = 40;  ///< in every receive, before the payload
 
 Packet PacketOf(const QueuePair& qp, const Request& request) {
@@ -43,6 +42,7 @@ mlx5::CqeL3Header L3HeaderOf(const Flow& flow) {
 
 bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
   if (qp.held) return false;
+  constexpr int kBurst = 64;
   bool progress = false;
   SendWqe wqe;
   for (int i = 0; i < kBurst; ++i) {

@@ -8,8 +8,7 @@
 namespace softhca {
 namespace {
 
-constexpr size_t kEthernetBytes = 14, kIpv4Bytes = 20, kIpv6Bytes = 40, kUdpBytes = 8;
-constexpr size_t kBaseHeaderBytes = 12;
+constexpr size_t kEthernetBytes = 14, kIpv4Bytes = 20, kIpv6Bytes = 40;
 constexpr uint16_t kIpv4Type = 0x0800, kIpv6Type = 0x86dd, kRoceV1Type = 0x8915;
 constexpr uint8_t kUdpProtocol = 17;
 constexpr uint8_t kTransportFollowsGrh = 0x1b;

@@ -10,6 +10,8 @@
 namespace softhca {
 
 inline constexpr uint16_t kRoceUdpPort = 4791;
+inline constexpr size_t kUdpBytes = 8;          ///< of its header
+inline constexpr size_t kBaseHeaderBytes = 12;  ///< of InfiniBand's transport
 
 /// From where to where a frame goes, and how it wants to be treated there.
 struct Flow {

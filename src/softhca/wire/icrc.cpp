@@ -11,7 +11,7 @@ namespace softhca {
 namespace {
 
 // The headers that have changeable fields, in front of them eight bytes of ones for a local route header.
-constexpr size_t kLocalRouteBytes = 8, kUdpBytes = 8, kBaseHeaderBytes = 12;
+constexpr size_t kLocalRouteBytes = 8;
 using MaskedHeaders = std::array<uint8_t, kLocalRouteBytes + 40 + kUdpBytes + kBaseHeaderBytes>;
 
 void MaskIp(std::span<uint8_t> ip) {

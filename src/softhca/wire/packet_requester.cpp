@@ -14,7 +14,6 @@ namespace {
 
 using mlx5::Syndrome;
 
-constexpr int kBurst = 128;
 /// Sequence numbers are compared by difference, so no more than half of them may be under way.
 constexpr uint64_t kMaxPositions = (kPsnMask + 1) / 2;
 
@@ -54,6 +53,7 @@ bool PacketRequester::Run(uint64_t now_ns) {
   loaded_.reset();
   if (timer_.IsDue(now_ns)) OnTimer();
   FailAsOrdered();
+  constexpr int kBurst = 128;
   bool progress = false;
   for (int i = 0; i < kBurst && Runs() && Step(now_ns); ++i) progress = true;
   if (messages_.empty() && PostedWqebbs(qp_, qp_.send_index) == 0) qp_.rung = false;
