@@ -118,10 +118,11 @@ struct LitmusQueue : TestQueue {
     return Eventually([&] { return SeenRecord(dbrec) >= end; });
   }
 
-  /// The NIC reads the WQE of a slot, and what it names: a write of one word.
+  /// The NIC reads the WQE of a slot, and what it names: a write of one word. 0 if nobody has written it yet.
   uint64_t Fetch(uint32_t slot) const {
     const auto* const data = reinterpret_cast<const mlx5::DataSegment*>(ring[slot].bytes + 32);
-    return *reinterpret_cast<const uint64_t*>(mlx5::FromBe(data->address));
+    const auto* const word = reinterpret_cast<const uint64_t*>(mlx5::FromBe(data->address));
+    return word == nullptr ? 0 : *word;
   }
 
   /// The NIC reports a WQE, after all that it has done.
