@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "memory.hpp"
 #include "stream.hpp"
@@ -12,6 +13,7 @@ struct CUctx_st {
   int gpu = 0;
   bool reset = false;
   int references = 0;
+  std::set<const void*> handles{};  // streams and events: what a reset takes away is nobody's leak
 };
 
 namespace fake_cuda {

@@ -81,13 +81,18 @@ int cuStreamCreate(CUstream_st** stream, unsigned flags) {
   if (flags != kNonBlocking) Abort(__func__, "the stream would wait for the legacy stream");
   *stream = new CUstream_st(Current(__func__));
   const std::lock_guard lock(TheDriver().mutex);
+  (*stream)->context->handles.insert(*stream);
   ++TheDriver().streams;
   return kSuccess;
 }
 
 int cuStreamDestroy_v2(CUstream_st* stream) {
   CheckStream(__func__, stream);
-  delete stream;
+  {
+    const std::lock_guard lock(TheDriver().mutex);
+    stream->context->handles.erase(stream);
+  }
+  delete stream;  // its last work may want the lock
   const std::lock_guard lock(TheDriver().mutex);
   --TheDriver().streams;
   return kSuccess;
@@ -131,8 +136,9 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
 
 int cuEventCreate(CUevent_st** event, unsigned) {
   if (const int failure = Failure(__func__)) return failure;
-  Current(__func__);
-  *event = new CUevent_st;
+  *event = new CUevent_st{.context = Current(__func__)};
+  const std::lock_guard lock(TheDriver().mutex);
+  (*event)->context->handles.insert(*event);
   return kSuccess;
 }
 
@@ -153,6 +159,8 @@ int cuEventRecord(CUevent_st* event, CUstream_st* stream) {
 }
 
 int cuEventDestroy_v2(CUevent_st* event) {
+  const std::lock_guard lock(TheDriver().mutex);
+  event->context->handles.erase(event);
   delete event;
   return kSuccess;
 }

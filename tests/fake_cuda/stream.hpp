@@ -18,6 +18,7 @@ struct CUevent_st {
     uint64_t recorded = 0;
     uint64_t reached = 0;
   };
+  CUctx_st* context;
   std::shared_ptr<Marks> marks = std::make_shared<Marks>();  // an event may go before the work that it marks
 };
 

@@ -112,6 +112,7 @@ Gpu::~Gpu() {
   if (context_ == nullptr) return;
   if (stage_ != nullptr && g_order.latest == this) g_order.latest = nullptr;
   if (const Current current(driver_, context_); current) {
+    if (stream_ != nullptr) driver_.stream_synchronize(stream_);  // to wait for it may have failed before
     if (stage_ != nullptr) driver_.host_free(stage_);
     if (mark_ != nullptr) driver_.event_destroy(mark_);
     if (stream_ != nullptr) driver_.stream_destroy(stream_);
