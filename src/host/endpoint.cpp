@@ -101,7 +101,7 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
 
 Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
     : device_(device),
-      local_(ChooseAddress(device, config.port, config.gid_index)),
+      local_(ChooseAddress(device, config.port, config.gid_index, config.peer_gid)),
       config_(Checked(device, local_.port.link_layer, config)),
       asked_depth_(config.depth),
       sizes_(SizesOf(config_)),

@@ -22,8 +22,8 @@ std::string Endpoint::Describe() const {
        << ToString(local_.port.link_layer) << (config_.port == 0 ? " (the first active port)" : " (as asked)")
        << "\n"
        << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
-       << local_.gid.index << (config_.gid_index < 0 ? " (the best by type and reach)" : " (as asked)")
-       << "\n"
+       << local_.gid.index << " ("
+       << (config_.gid_index < 0 ? DescribeChoice(local_.gid, config_.peer_gid) : "as asked") << ")\n"
        << "  posters: " << DescribePosters() << "\n"
        << "  queue memory: " << memory_.Describe() << "\n"
        << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for)\n"

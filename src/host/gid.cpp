@@ -3,8 +3,23 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 namespace warpverbs::host {
+namespace {
+
+/// Ranks a GID as a source address for one peer: type, family, scope, prefix.
+auto ScoreFor(const Gid& peer, const GidEntry& entry) {
+  return std::tuple(entry.type == GidType::kRoceV2, IsIpv4Mapped(entry.gid) == IsIpv4Mapped(peer),
+                    IsLinkLocal(entry.gid) == IsLinkLocal(peer), CommonPrefix(entry.gid, peer));
+}
+
+bool IsBetter(const GidEntry& a, const GidEntry& b, const std::optional<Gid>& peer) {
+  return peer ? ScoreFor(*peer, a) > ScoreFor(*peer, b) : Score(a) > Score(b);
+}
+
+}  // namespace
 
 bool IsIpv4Mapped(const Gid& gid) {
   return std::all_of(gid.raw.begin(), gid.raw.begin() + 10, [](uint8_t byte) { return byte == 0; }) &&
@@ -21,12 +36,29 @@ int Score(const GidEntry& entry) {
   return (entry.type == GidType::kRoceV2 ? 3 : 0) + reach;
 }
 
-const GidEntry* BestGid(std::span<const GidEntry> entries) {
+int CommonPrefix(const Gid& a, const Gid& b) {
+  for (size_t i = 0; i < a.raw.size(); ++i) {
+    const auto differing = static_cast<uint8_t>(a.raw[i] ^ b.raw[i]);
+    if (differing != 0) return static_cast<int>(8 * i) + std::countl_zero(differing);
+  }
+  return static_cast<int>(8 * a.raw.size());
+}
+
+const GidEntry* BestGid(std::span<const GidEntry> entries, const std::optional<Gid>& peer) {
   const GidEntry* best = nullptr;
   for (const GidEntry& entry : entries) {
-    if (!best || Score(entry) > Score(*best)) best = &entry;
+    if (!best || IsBetter(entry, *best, peer)) best = &entry;
   }
   return best;
+}
+
+std::string DescribeChoice(const GidEntry& best, const std::optional<Gid>& peer) {
+  if (!peer) return "the best by type and reach";
+  const std::string to = "the best for the peer's " + ToString(*peer);
+  if (IsIpv4Mapped(best.gid) != IsIpv4Mapped(*peer)) return to + ", though of another family";
+  const bool ipv4 = IsIpv4Mapped(*peer);
+  return to + ", with " + std::to_string(CommonPrefix(best.gid, *peer) - (ipv4 ? 96 : 0)) + " of " +
+         (ipv4 ? "32" : "128") + " bits in common";
 }
 
 std::string ToString(const Gid& gid) {

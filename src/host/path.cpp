@@ -59,11 +59,12 @@ void CheckSameFabric(const Device& device, const LocalAddress& local, const Endp
 
 }  // namespace
 
-LocalAddress ChooseAddress(const Device& device, uint8_t port_number, int gid_index) {
+LocalAddress ChooseAddress(const Device& device, uint8_t port_number, int gid_index,
+                           const std::optional<Gid>& peer) {
   const Port port = device.ActivePort(port_number);
   const std::vector<GidEntry> gids = device.Gids(port);
   if (gid_index < 0) {
-    if (const GidEntry* best = BestGid(gids)) return {port, *best};
+    if (const GidEntry* best = BestGid(gids, peer)) return {port, *best};
     throw Error("send from", Name(device, port), "its GID table is empty",
                 "Give its network interface an IP address (`ip addr add ADDRESS dev DEV`)");
   }

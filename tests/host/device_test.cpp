@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
 
@@ -51,6 +53,24 @@ TEST(Device, HasARoutableRoceV2Gid) {
   ASSERT_NE(best, nullptr);
   EXPECT_EQ(best->type, GidType::kRoceV2);
   for (const GidEntry& entry : gids) EXPECT_NE(entry.gid, Gid{});
+}
+
+TEST(Device, LeavesOutGidsThatCannotBeRead) {
+  const Device device;
+  const Port port = device.ActivePort();
+  const std::vector<GidEntry> gids = device.Gids(port);
+  const auto has = [&](uint32_t index) {
+    return std::any_of(gids.begin(), gids.end(), [&](const GidEntry& gid) { return gid.index == index; });
+  };
+  uint32_t unreadable = 0;
+  for (uint32_t index = 0; index < port.gid_table_size; ++index) {
+    ibv_gid_entry entry{};
+    const bool readable = ibv_query_gid_ex(device.context(), port.number, index, &entry, 0) == 0;
+    if (!readable) ++unreadable;
+    EXPECT_TRUE(readable || !has(index)) << index;
+  }
+  EXPECT_GT(unreadable, 0u) << "the table has no hole, so this has shown nothing";
+  EXPECT_FALSE(gids.empty());
 }
 
 TEST(Device, SaysWhichDevicesThereAreWhenAskedForAnother) {

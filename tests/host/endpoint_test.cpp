@@ -96,6 +96,31 @@ TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.retry = {.min_rnr_timer = 32}}), Error);
 }
 
+TEST_F(EndpointTest, UsesAGidThatSuitsThePeer) {
+  // softhca's ports have a link-local and an IPv4 address, each as RoCE v1 and v2.
+  const Gid ipv4 = Endpoint(device_).Info().gid;
+  ASSERT_TRUE(IsIpv4Mapped(ipv4));
+  const Gid link_local{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  Endpoint near(device_, {.peer_gid = link_local}), far(device_, {.peer_gid = ipv4});
+  EXPECT_TRUE(IsLinkLocal(near.Info().gid));
+  EXPECT_EQ(near.Info().gid_type, GidType::kRoceV2);
+  EXPECT_THAT(near.Describe(), HasSubstr(" (the best for the peer's fe80::9, with "));
+  EXPECT_EQ(far.Info().gid, ipv4);
+  EXPECT_THAT(far.Describe(), HasSubstr(", with 32 of 32 bits in common)\n"));
+  const uint32_t first = device_.Gids(device_.ActivePort()).at(0).index;
+  const Endpoint named(device_, {.gid_index = static_cast<int>(first), .peer_gid = ipv4});
+  EXPECT_THAT(named.Describe(), HasSubstr("GID " + std::to_string(first) + " (as asked)"));
+}
+
+TEST_F(EndpointTest, ConnectsByLinkLocalAddressesWhereThePeerHasOne) {
+  const Gid link_local{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  Endpoint a(device_, {.peer_gid = link_local});
+  Endpoint b(device_, {.peer_gid = a.Info().gid});
+  a.Connect(b.Info());
+  b.Connect(a.Info());
+  EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
 TEST_F(EndpointTest, ViewIsReadyForAKernel) {
   const Endpoint endpoint(device_, {.depth = 16});
   const device::QueueView view = endpoint.View();

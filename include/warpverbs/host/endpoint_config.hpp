@@ -29,12 +29,13 @@ struct EndpointConfig {
   Placement placement = Placement::kProbe;
   DoorbellRung doorbell = DoorbellRung::kProbe;
   DoorbellThread* doorbell_thread =
-      nullptr;              ///< rings where the host does; nullptr: one of its own. A thread
-                            ///< is busy while doorbells come: let many endpoints share
-  uint8_t port = 0;         ///< 0: the first active one
-  int gid_index = -1;       ///< -1: the best by Score()
-  uint16_t pkey_index = 0;  ///< InfiniBand partition
-  bool remote_read = true;  ///< the peer may read; a region's rkey must allow it too
+      nullptr;                    ///< rings where the host does; nullptr: one of its own. A thread
+                                  ///< is busy while doorbells come: let many endpoints share
+  uint8_t port = 0;               ///< 0: the first active one
+  int gid_index = -1;             ///< -1: the best by BestGid()
+  std::optional<Gid> peer_gid{};  ///< an address of the peer, if known: the GID is chosen to suit it
+  uint16_t pkey_index = 0;        ///< InfiniBand partition, in the port's table
+  bool remote_read = true;        ///< the peer may read; a region's rkey must allow it too
   bool remote_write = true;
   bool remote_atomic = true;  ///< where the device has atomics
   PathConfig path{};

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -32,8 +33,20 @@ bool IsLinkLocal(const Gid& gid);  ///< of IPv6 and of IPv4: no router forwards 
 /// addresses; link-local last.
 int Score(const GidEntry& entry);
 
+/// How many leading bits two GIDs have in common, 0 to 128; of two IPv4 addresses 96 bits come before these.
+int CommonPrefix(const Gid& a, const Gid& b);
+
 /// The entry with the highest score, the lowest index first; nullptr if there is none.
-const GidEntry* BestGid(std::span<const GidEntry> entries);
+///
+/// With a peer, RoCE v2 goes first too; then addresses of the peer's family, without which there is no way to
+/// it; then those that are link-local if the peer's is and routable if it is; then the longest prefix in
+/// common with the peer's: a GID table tells no netmasks, and of the prefix is the subnet most alike.
+///
+/// @param peer  an address of the peer; empty: it is somewhere on the fabric
+const GidEntry* BestGid(std::span<const GidEntry> entries, const std::optional<Gid>& peer = {});
+
+/// Why BestGid() has chosen an entry, as a phrase: "the best by type and reach".
+std::string DescribeChoice(const GidEntry& best, const std::optional<Gid>& peer);
 
 std::string ToString(const Gid& gid);  ///< "192.168.1.2" or "fe80::1"
 const char* ToString(GidType type);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
@@ -41,9 +42,11 @@ struct LocalAddress {
 /// Chooses the port and the GID to send from.
 ///
 /// @param port       0: the first active one
-/// @param gid_index  -1: the best by Score()
+/// @param gid_index  -1: the best by BestGid()
+/// @param peer       for which it is to be the best; empty: for any
 /// @errors  Error: the port is not active, or has no such GID or none at all
-LocalAddress ChooseAddress(const Device& device, uint8_t port, int gid_index);
+LocalAddress ChooseAddress(const Device& device, uint8_t port, int gid_index,
+                           const std::optional<Gid>& peer = {});
 
 /// Finds the way from a queue pair to its peer.
 ///
