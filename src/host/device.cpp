@@ -77,6 +77,7 @@ Port QueryPort(ibv_context* context, uint8_t number) {
           .lid = attributes.lid,
           .grh_required = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0,
           .gid_table_size = static_cast<uint32_t>(attributes.gid_tbl_len),
+          .pkey_table_size = attributes.pkey_tbl_len,
           .max_message_bytes = attributes.max_msg_sz};
 }
 

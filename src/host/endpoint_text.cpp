@@ -13,6 +13,24 @@ std::string Mac(const std::array<uint8_t, 6>& mac) {
   return text;
 }
 
+std::string InWords(const RetryConfig& retry) {
+  std::ostringstream text;
+  if (retry.ack_timeout == 0) {
+    text << "none, an answer is awaited for ever";
+  } else {
+    const double wait_ms = 4.096e-3 * static_cast<double>(1U << retry.ack_timeout);
+    text << int{retry.retry_count} << ", each after " << wait_ms << " ms without an answer";
+  }
+  text << " (ack timeout " << int{retry.ack_timeout} << "); for a peer without a receive ";
+  if (retry.rnr_retry == 7) {
+    text << "for ever";
+  } else {
+    text << int{retry.rnr_retry};
+  }
+  text << " (timer " << int{retry.min_rnr_timer} << ")";
+  return text.str();
+}
+
 }  // namespace
 
 std::string Endpoint::Describe() const {
@@ -23,7 +41,8 @@ std::string Endpoint::Describe() const {
        << "\n"
        << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
        << local_.gid.index << " ("
-       << (config_.gid_index < 0 ? DescribeChoice(local_.gid, config_.peer_gid) : "as asked") << ")\n"
+       << (config_.gid_index < 0 ? DescribeChoice(local_.gid, config_.peer_gid) : "as asked")
+       << "), pkey index " << config_.pkey_index << "\n"
        << "  posters: " << DescribePosters() << "\n"
        << "  queue memory: " << memory_.Describe() << "\n"
        << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for)\n"
@@ -36,6 +55,7 @@ std::string Endpoint::Describe() const {
   }
   text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
        << doorbell_.why << ")\n";
+  text << "  retries: " << InWords(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   return text.str();
 }
@@ -66,7 +86,11 @@ std::string Endpoint::DescribePath() const {
   text << "to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)
        << " (the least of both ports' and the option)";
   if (path_.link_layer == LinkLayer::kEthernet) {
-    text << ", MAC " << Mac(path_.peer_mac) << ", UDP source port " << path_.udp_source_port;
+    text << ", MAC " << Mac(path_.peer_mac);
+    if (path_.udp_source_port != 0) {
+      text << ", UDP source port " << path_.udp_source_port
+           << (config_.path.udp_source_port == 0 ? " (by the QP numbers)" : " (as asked)");
+    }
   } else {
     text << ", LID " << path_.peer_lid << (path_.grh ? " with GRH" : "");
   }

@@ -99,8 +99,10 @@ Path ResolvePath(const Device& device, const PathConfig& config, const LocalAddr
   path.peer_mac = ResolveMac(device, path);
   if (local.gid.type == GidType::kRoceV2) {
     const Capabilities& capabilities = device.capabilities();
-    path.udp_source_port = UdpSourcePort(local_qpn, peer.qpn, capabilities.min_udp_source_port,
-                                         capabilities.max_udp_source_port);
+    path.udp_source_port = config.udp_source_port != 0
+                               ? config.udp_source_port
+                               : UdpSourcePort(local_qpn, peer.qpn, capabilities.min_udp_source_port,
+                                               capabilities.max_udp_source_port);
   }
   return path;
 }

@@ -94,6 +94,27 @@ TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.retry = {.retry_count = 8}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.rnr_retry = 8}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.min_rnr_timer = 32}}), Error);
+  EXPECT_THROW(Endpoint(device_, {.pkey_index = 1}), Error) << "on Ethernet there is one";
+}
+
+TEST_F(EndpointTest, RefusesUdpSourcePortsThatTheDeviceDoesNotHave) {
+  const Capabilities& can = device_.capabilities();
+  const uint16_t below = can.min_udp_source_port - 1;
+  try {
+    Endpoint(device_, {.path = {.udp_source_port = below}});
+    FAIL() << "took UDP source port " << below;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(),
+              "Cannot create an endpoint on " + device_.name() +
+                  ": the UDP source port is out of range. Choose " + std::to_string(can.min_udp_source_port) +
+                  " to " + std::to_string(can.max_udp_source_port) + ", or 0 for one by the QP numbers.");
+  }
+  EXPECT_THROW(Endpoint(device_, {.path = {.udp_source_port = 1}}), Error);
+  for (const uint16_t port : {can.min_udp_source_port, can.max_udp_source_port}) {
+    Endpoint a(device_, {.path = {.udp_source_port = port}}), b(device_);
+    a.Connect(b.Info());
+    EXPECT_THAT(a.Describe(), HasSubstr("UDP source port " + std::to_string(port) + " (as asked)"));
+  }
 }
 
 TEST_F(EndpointTest, UsesAGidThatSuitsThePeer) {
@@ -106,7 +127,7 @@ TEST_F(EndpointTest, UsesAGidThatSuitsThePeer) {
   EXPECT_EQ(near.Info().gid_type, GidType::kRoceV2);
   EXPECT_THAT(near.Describe(), HasSubstr(" (the best for the peer's fe80::9, with "));
   EXPECT_EQ(far.Info().gid, ipv4);
-  EXPECT_THAT(far.Describe(), HasSubstr(", with 32 of 32 bits in common)\n"));
+  EXPECT_THAT(far.Describe(), HasSubstr(", with 32 of 32 bits in common), pkey index 0\n"));
   const uint32_t first = device_.Gids(device_.ActivePort()).at(0).index;
   const Endpoint named(device_, {.gid_index = static_cast<int>(first), .peer_gid = ipv4});
   EXPECT_THAT(named.Describe(), HasSubstr("GID " + std::to_string(first) + " (as asked)"));
@@ -119,6 +140,15 @@ TEST_F(EndpointTest, ConnectsByLinkLocalAddressesWhereThePeerHasOne) {
   a.Connect(b.Info());
   b.Connect(a.Info());
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
+}
+
+TEST_F(EndpointTest, DescribesHowOftenItTriesAgain) {
+  EXPECT_THAT(Endpoint(device_).Describe(),
+              HasSubstr("retries: 7, each after 1073.74 ms without an answer (ack timeout 18); for a peer "
+                        "without a receive for ever (timer 12)\n"));
+  EXPECT_THAT(Endpoint(device_, {.retry = {.ack_timeout = 0, .rnr_retry = 3}}).Describe(),
+              HasSubstr("retries: none, an answer is awaited for ever (ack timeout 0); for a peer without a "
+                        "receive 3 (timer 12)\n"));
 }
 
 TEST_F(EndpointTest, ViewIsReadyForAKernel) {
@@ -175,7 +205,7 @@ TEST_F(EndpointTest, DescribesWhatWasChosen) {
                     HasSubstr("doorbell: "), HasSubstr("path: not connected")));
   a.Connect(b.Info());
   EXPECT_THAT(a.Describe(), AllOf(HasSubstr("path: to QP " + std::to_string(b.qpn())), HasSubstr("MTU 1024"),
-                                  HasSubstr("UDP source port"), HasSubstr("hop limit 64")));
+                                  HasSubstr("(by the QP numbers)"), HasSubstr("hop limit 64")));
 }
 
 TEST_F(EndpointTest, ComesAndGoesAHundredTimes) {

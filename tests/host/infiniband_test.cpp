@@ -31,6 +31,21 @@ TEST(InfiniBand, EndpointsConnectByLid) {
   EXPECT_THAT(a.Describe(), testing::HasSubstr(", LID " + std::to_string(b.Info().lid)));
 }
 
+TEST(InfiniBand, PartitionIsAnOptionWithinThePortsTable) {
+  const Device device;
+  const uint32_t partitions = device.ActivePort().pkey_table_size;
+  ASSERT_GT(partitions, 1u);
+  Endpoint a(device, {.pkey_index = 0}), b(device);
+  EXPECT_THAT(a.Describe(), testing::HasSubstr(", pkey index 0\n"));
+  try {
+    Endpoint(device, {.pkey_index = static_cast<uint16_t>(partitions)});
+    FAIL() << "took a partition beyond the table";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("the pkey index is out of range. Choose 0 to " +
+                                                 std::to_string(partitions - 1)));
+  }
+}
+
 TEST(InfiniBand, AFailedConnectionCanBeTriedAgainAfterAReset) {
   const Device device;
   Endpoint a(device), b(device);

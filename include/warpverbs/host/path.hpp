@@ -15,6 +15,7 @@ struct PathConfig {
   uint8_t service_level = 0;  ///< 0..7 on Ethernet, where it is the priority; 0..15 on InfiniBand
   uint8_t hop_limit = 64;
   mlx5::Mtu max_mtu = mlx5::Mtu::k4096;  ///< the path's is the least of this and both ports'
+  uint16_t udp_source_port = 0;          ///< of RoCE v2: routers choose by it among equal paths. 0: hashed
 };
 
 /// The way to one peer, as a queue pair needs it.

@@ -19,6 +19,7 @@ struct Port {
   uint16_t lid = 0;  ///< 0 on Ethernet
   bool grh_required = false;
   uint32_t gid_table_size = 0;
+  uint32_t pkey_table_size = 0;
   uint32_t max_message_bytes = 0;
 };
 
