@@ -16,6 +16,7 @@ struct PciAddress {
   uint8_t bus = 0;
   uint8_t device = 0;    ///< 0..31
   uint8_t function = 0;  ///< 0..7
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes what <=> compares with for a pointer
   friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
 
   /// @param text  "0000:41:00.0", "00000000:41:00.0" as nvidia-smi writes it, or "41:00.0" in domain 0;
