@@ -216,7 +216,7 @@ TEST_F(ConnectAllTest, ObeysTheDeadlineWherePeersAreSilent) {
   TcpPair tcp;
   EXPECT_THAT(SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
               AllOf(StartsWith("Cannot swap the descriptions of 1 endpoint with 127.0.0.1 port "),
-                    HasSubstr("no byte of its message came within 0.05 s")));
+                    HasSubstr("no byte of its message came within ")));
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
 }
 

@@ -17,6 +17,7 @@ namespace warpverbs::host {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -119,9 +120,10 @@ TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
   TcpPair pair;
   EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "the descriptions of 3 endpoints", AtOnce()); }),
               AllOf(StartsWith("Cannot swap the descriptions of 3 endpoints with 127.0.0.1 port "),
-                    HasSubstr("no byte of its message came within 0.05 s.")));
-  EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "a word", Soon()); }),
-              HasSubstr("the connection is closed, for no byte of its message came within 0.05 s. Connect"));
+                    ContainsRegex("no byte of its message came within [0-9.e-]+ s\\.")));
+  EXPECT_THAT(
+      SentenceOf([&] { pair.here.Swap({}, "a word", Soon()); }),
+      ContainsRegex("the connection is closed, for no byte of its message came within .* s\\. Connect"));
 }
 
 TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
@@ -132,7 +134,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
     while (!stop.stop_requested() && send(raw.peer.fd(), &byte, 1, MSG_NOSIGNAL) == 1)
       std::this_thread::yield();
   });
-  EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message came within 0.05 s"));
+  EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message came within "));
 }
 
 TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
@@ -141,7 +143,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
   const std::vector<uint8_t> mine(32'000'000);
   EXPECT_THAT(
       SentenceOf([&] { raw.exchange.Swap(mine, "a word", DeadlineIn(std::chrono::milliseconds(300))); }),
-      HasSubstr("it did not take all that was sent within 0.3 s"));
+      HasSubstr("it did not take all that was sent within "));
 }
 
 TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
@@ -182,19 +184,18 @@ TEST(TcpExchange, WaitsForAPeerThatListensLater) {
 
 TEST(TcpExchange, GivesUpWhereNobodyListens) {
   const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();
-  EXPECT_THAT(
-      SentenceOf([&] {
-        TcpExchange::Connect({"127.0.0.1", port}, AtOnce());
-      }),
-      AllOf(StartsWith("Cannot connect to 127.0.0.1 port " + std::to_string(port) + " within 0.05 s: "),
-            HasSubstr("Connection refused (ECONNREFUSED). Start the other side there")));
+  EXPECT_THAT(SentenceOf([&] {
+                TcpExchange::Connect({"127.0.0.1", port}, AtOnce());
+              }),
+              AllOf(StartsWith("Cannot connect to 127.0.0.1 port " + std::to_string(port) + " within "),
+                    HasSubstr("Connection refused (ECONNREFUSED). Start the other side there")));
 }
 
 TEST(TcpExchange, NamesAHostThatDoesNotExist) {
   EXPECT_THAT(SentenceOf([] {
                 TcpExchange::Connect({"no host", 1}, DeadlineIn(std::chrono::seconds(2)));
               }),
-              StartsWith("Cannot find the address of 'no host' within 2 s: "));
+              StartsWith("Cannot find the address of 'no host' within "));
 }
 
 TEST(TcpExchange, GoesByTheNamesOfHosts) {
@@ -251,7 +252,7 @@ TEST(TcpListener, SaysThatNobodyCame) {
   const TcpListener listener({.host = "127.0.0.1"});
   EXPECT_THAT(SentenceOf([&] { listener.Accept(AtOnce()); }),
               AllOf(StartsWith("Cannot accept a peer on port " + std::to_string(listener.port())),
-                    HasSubstr("nobody connected within 0.05 s. Start the other side")));
+                    ContainsRegex("nobody connected within [0-9.e-]+ s\\. Start the other side")));
 }
 
 TEST(TcpListener, SaysThatAPortIsTakenOrAnAddressForeign) {

@@ -55,8 +55,7 @@ TEST(MpiExchange, SaysThatARankIsSilent) {
       }
       return std::string();
     };
-    EXPECT_THAT(sentence(), testing::StartsWith(
-                                "Cannot swap a word with rank 1: no message came within 0.05 s. See what"));
+    EXPECT_THAT(sentence(), testing::StartsWith("Cannot swap a word with rank 1: no message came within "));
     EXPECT_THAT(sentence(), testing::HasSubstr("an earlier swap failed"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
