@@ -13,9 +13,6 @@ if(WARPVERBS_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-maybe-uninitialized)  # the checks inserted mislead it, in <regex> for one
   endif()
-  if(WARPVERBS_SANITIZE STREQUAL "thread")
-    add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)  # it knows no fences; here one thread runs an io_context
-  endif()
   add_link_options(-fsanitize=${WARPVERBS_SANITIZE})
 endif()
 if(WARPVERBS_BUILD_FUZZERS)

@@ -12,7 +12,6 @@ build_packages=(
   "libibverbs-dev=rdma-core: what the library is built on"
   "ibverbs-providers=rdma-core: the mlx5 driver"
   "libcli11-dev=command lines of softhca and the examples"
-  "libasio-dev=connects the two processes of an example"
   "nlohmann-json3-dev=settings of softhca"
   "libdeflate-dev=the packets' CRC by the processor's carry-less multiply"
   "ibverbs-utils=programs to try softhca with: ibv_devinfo, ibv_rc_pingpong"
