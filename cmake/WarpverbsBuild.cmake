@@ -13,9 +13,6 @@ if(WARPVERBS_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-maybe-uninitialized)  # the checks inserted mislead it, in <regex> for one
   endif()
-  if(WARPVERBS_SANITIZE STREQUAL "thread")
-    add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)  # it knows no fences; here one thread runs an io_context
-  endif()
   add_link_options(-fsanitize=${WARPVERBS_SANITIZE})
 endif()
 if(WARPVERBS_BUILD_FUZZERS)
@@ -27,6 +24,7 @@ endif()
 
 # warpverbs_public_headers(<target> <folder>...): the headers of include/warpverbs/<folder> belong to <target>.
 #
+# Headers of adapters, which need another library, belong to targets of their own: see warpverbs_adapter_header().
 # They are installed with it and, with CMAKE_VERIFY_INTERFACE_HEADER_SETS, each compiled alone. A header for a GPU
 # compiler is installed but not compiled: that needs its compiler.
 function(warpverbs_public_headers target)
@@ -34,6 +32,7 @@ function(warpverbs_public_headers target)
   list(TRANSFORM ARGN PREPEND "${base}/warpverbs/" OUTPUT_VARIABLE folders)
   list(TRANSFORM folders APPEND "/*.hpp" OUTPUT_VARIABLE globs)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${globs})
+  list(FILTER headers EXCLUDE REGEX "/host/(mpi_exchange|rdma_cm)\\.hpp$")
   set(gpu_headers ${headers})
   list(FILTER gpu_headers INCLUDE REGEX "/arch/(cuda|hip)\\.hpp$")
   list(FILTER headers EXCLUDE REGEX "/arch/(cuda|hip)\\.hpp$")
@@ -42,4 +41,11 @@ function(warpverbs_public_headers target)
     INTERFACE FILE_SET gpu_headers TYPE HEADERS BASE_DIRS "${base}" FILES ${gpu_headers})
   set_target_properties(${target} PROPERTIES
     VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+endfunction()
+
+# warpverbs_adapter_header(<target> <header>): the header, within include/warpverbs, belongs to <target>.
+function(warpverbs_adapter_header target header)
+  set(base "${PROJECT_SOURCE_DIR}/include")
+  target_sources(${target} INTERFACE FILE_SET HEADERS BASE_DIRS "${base}" FILES "${base}/warpverbs/${header}")
+  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()

@@ -1,4 +1,5 @@
-# Installs what is built, as a CMake package with one component for each target: device, host, softhca.
+# Installs what is built, as a CMake package with one component for each target: device, host, softhca, and the
+# adapters to other libraries, mpi and rdmacm.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
 
@@ -8,6 +9,12 @@ if(TARGET warpverbs_host)
   install(TARGETS warpverbs_host EXPORT warpverbs-host FILE_SET HEADERS FILE_SET gpu_headers)
   install(EXPORT warpverbs-host NAMESPACE warpverbs:: DESTINATION "${package_dir}")
 endif()
+foreach(adapter mpi rdmacm)
+  if(TARGET warpverbs_${adapter})
+    install(TARGETS warpverbs_${adapter} EXPORT warpverbs-${adapter} FILE_SET HEADERS)
+    install(EXPORT warpverbs-${adapter} NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+  endif()
+endforeach()
 if(TARGET softhca)
   install(TARGETS softhca EXPORT warpverbs-softhca)
   install(TARGETS softhca_preload)  # not exported: softhca finds it by its place, and nobody links it

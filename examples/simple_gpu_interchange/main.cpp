@@ -13,6 +13,7 @@
 #include "../common/cpu_team.hpp"
 #include "buffer.hpp"
 #include "cuda.hpp"
+#include "meeting.hpp"
 #include "two_processes.hpp"
 #include "verify.hpp"
 #include "warpverbs/arch/cpu.hpp"
@@ -149,7 +150,7 @@ uint64_t ExchangeWithPeer(const Options& options) {
   const bool listens = !options.listen.empty();
   const std::optional<host::Gpu> gpu = options.Poster();
   const PeerOptions peer{.listens = listens,
-                         .meeting = Meeting::Parse(listens ? options.listen : options.connect, listens),
+                         .meeting = ParseMeeting(listens ? options.listen : options.connect, listens),
                          .bytes = options.bytes,
                          .rounds = options.iterations,
                          .value = static_cast<uint8_t>(options.value),
@@ -165,7 +166,7 @@ uint64_t ExchangeWithPeer(const Options& options) {
 /// Says in the form of CLI11's checks whether a meeting can be read.
 std::string CheckMeeting(const std::string& text, bool listens) {
   try {
-    Meeting::Parse(text, listens);
+    ParseMeeting(text, listens);
     return "";
   } catch (const std::invalid_argument& error) {
     return error.what();

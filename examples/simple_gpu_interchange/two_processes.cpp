@@ -1,11 +1,15 @@
 #include "two_processes.hpp"
 
+#include <array>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <vector>
 
 #include "buffer.hpp"
+#include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/status_text.hpp"
 
@@ -14,12 +18,10 @@ namespace mlx5 = warpverbs::mlx5;
 
 namespace {
 
-constexpr const char* kReady = "ready";
 constexpr const char* kDone = "done";
 
 /// What a side tells the other, as one line.
 struct Introduction {
-  std::string endpoint;
   uint64_t address = 0;  // of two buffers and a word
   uint32_t rkey = 0;
   uint64_t bytes = 0;
@@ -28,14 +30,14 @@ struct Introduction {
 
   std::string ToText() const {
     std::ostringstream text;
-    text << endpoint << ' ' << address << ' ' << rkey << ' ' << bytes << ' ' << rounds << ' ' << value;
+    text << address << ' ' << rkey << ' ' << bytes << ' ' << rounds << ' ' << value;
     return text.str();
   }
 
   static Introduction FromText(const std::string& line) {
     std::istringstream text(line);
     Introduction peer;
-    text >> peer.endpoint >> peer.address >> peer.rkey >> peer.bytes >> peer.rounds >> peer.value;
+    text >> peer.address >> peer.rkey >> peer.bytes >> peer.rounds >> peer.value;
     if (!text || peer.value > 255)
       throw std::runtime_error("The peer is no simple_gpu_interchange of this version: it says '" + line +
                                "'.");
@@ -51,9 +53,33 @@ void CheckAgreement(const Introduction& own, const Introduction& peer) {
   throw std::runtime_error(text.str());
 }
 
-void Expect(const char* expected, const std::string& said) {
-  if (said != expected) throw std::runtime_error("The peer failed: " + said);
-}
+/// Lines of text to the peer and from it, each step within the patience.
+class Line {
+ public:
+  explicit Line(const PeerOptions& options)
+      : patience_(options.patience),
+        exchange_(options.listens ? Listen(options.meeting)
+                                  : host::TcpExchange::Connect(options.meeting, Until())) {}
+
+  host::TcpExchange& exchange() { return exchange_; }
+  host::Deadline Until() const { return host::DeadlineIn(patience_); }
+
+  std::string Swap(const std::string& mine, const char* what) {
+    const std::span bytes(reinterpret_cast<const uint8_t*>(mine.data()), mine.size());
+    const std::vector<uint8_t> theirs = exchange_.Swap(bytes, what, Until());
+    return {theirs.begin(), theirs.end()};
+  }
+
+ private:
+  host::TcpExchange Listen(const host::TcpAddress& meeting) const {
+    const host::TcpListener listener(meeting);
+    std::printf("   listening on port %u\n", listener.port());
+    return listener.Accept(Until());
+  }
+
+  std::chrono::seconds patience_;
+  host::TcpExchange exchange_;
+};
 
 void CheckReport(const Report& report) {
   using warpverbs::device::Code;
@@ -79,12 +105,11 @@ class Side {
 
   Introduction Introduce() const {
     const host::MemoryView region = arrived_.View();
-    return {endpoint_.Info().ToText(), region.addr,   region.rkey, options_.bytes,
-            options_.rounds,           options_.value};
+    return {region.addr, region.rkey, options_.bytes, options_.rounds, options_.value};
   }
 
-  void Connect(const Introduction& peer) {
-    endpoint_.Connect(host::EndpointInfo::FromText(peer.endpoint));
+  void Connect(Line& line) {
+    host::ConnectAll(std::array{&endpoint_}, line.exchange(), line.Until());
     std::printf("%s", endpoint_.Describe().c_str());
   }
 
@@ -132,31 +157,27 @@ uint64_t InterchangeWithPeer(const PeerOptions& options, const RunConversation& 
   Side side(options);
 
   std::puts("2. Meeting the peer");
-  Line line = options.listens ? Line::Listen(options.meeting, options.patience)
-                              : Line::Connect(options.meeting, options.patience);
+  Line line(options);
+
+  std::puts("3. Connecting the endpoints");
+  side.Connect(line);
   try {
     const Introduction own = side.Introduce();
-    line.Send(own.ToText());
-    const Introduction peer = Introduction::FromText(line.Receive());
+    const Introduction peer = Introduction::FromText(line.Swap(own.ToText(), "introductions"));
     CheckAgreement(own, peer);
-
-    std::puts("3. Connecting the endpoints");
-    side.Connect(peer);
-    line.Send(kReady);
-    Expect(kReady, line.Receive());
 
     std::puts("4. Launching the kernel: fill, post, ring, poll, verify, round by round");
     const Report report = side.Run(peer, run);
     CheckReport(report);
 
     std::puts("5. Waiting for the peer's verdict");  // it may still miss this side's acknowledgement
-    line.Send(kDone);
-    Expect(kDone, line.Receive());
+    const std::string verdict = line.Swap(kDone, "verdicts");
+    if (verdict != kDone) throw std::runtime_error("The peer failed: " + verdict);
     return report.completions;
   } catch (const std::exception& error) {
     try {
-      line.Send(error.what());         // the peer need not wait
-    } catch (const std::exception&) {  // it has left
+      line.Swap(error.what(), "the reason of a failure");  // the peer need not wait
+    } catch (const std::exception&) {                      // it has left
     }
     throw;
   }

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "conversation.hpp"
-#include "line.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/tcp_exchange.hpp"
 
 /// What a run with a peer in another process needs to know. Both sides must agree on the bytes and the
 /// rounds.
 struct PeerOptions {
   bool listens = false;
-  Meeting meeting;
+  warpverbs::host::TcpAddress meeting;
   uint32_t bytes = 1024;
   uint64_t rounds = 1;
   uint8_t value = 42;

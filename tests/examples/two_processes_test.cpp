@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "../../examples/simple_gpu_interchange/line.hpp"
+#include "../../examples/simple_gpu_interchange/meeting.hpp"
 #include "common/run_shell.hpp"
 
 namespace {
@@ -95,7 +95,7 @@ TEST(TwoProcesses, BothSayThatTheyDoNotAgree) {
 TEST(TwoProcesses, OneWhoListensDoesNotWaitForEver) {
   const std::string output = Interchange({"", "--timeout 2"}, {"--port-down all", ""});
   EXPECT_THAT(output, HasSubstr("no port is active"));
-  EXPECT_THAT(output, HasSubstr("listener: Nobody connected to port "));
+  EXPECT_THAT(output, HasSubstr("nobody connected within "));
   EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
 }
 
@@ -141,22 +141,23 @@ TEST(TwoProcesses, InterchangeBetweenTwoNetworkNamespaces) {
   }
 }
 
+std::string Parsed(const char* text, bool listens) {
+  const warpverbs::host::TcpAddress address = ParseMeeting(text, listens);
+  return address.host + "|" + std::to_string(address.port);
+}
+
 TEST(Meeting, IsReadFromBothForms) {
-  const Meeting port = Meeting::Parse("4000", true);
-  EXPECT_EQ(port.host + "|" + port.port, "|4000");
-  const Meeting here = Meeting::Parse("localhost:4000", true);
-  EXPECT_EQ(here.host + "|" + here.port, "localhost|4000");
-  const Meeting host = Meeting::Parse("gpu-7.example", false);
-  EXPECT_EQ(host.host + "|" + host.port, "gpu-7.example|" + Meeting().port);
-  const Meeting ipv6 = Meeting::Parse("[fe80::1%eth0]:4000", false);
-  EXPECT_EQ(ipv6.host + "|" + ipv6.port, "fe80::1%eth0|4000");
+  EXPECT_EQ(Parsed("4000", true), "|4000");
+  EXPECT_EQ(Parsed("localhost:4000", true), "localhost|4000");
+  EXPECT_EQ(Parsed("gpu-7.example", false), "gpu-7.example|18517");
+  EXPECT_EQ(Parsed("[fe80::1%eth0]:65535", false), "fe80::1%eth0|65535");
 }
 
 TEST(Meeting, IsRefusedInAnyOtherForm) {
-  for (const char* text : {"", ":", "host", "host:", "host:port", "fe80::1", "123456", ":4000"})
-    EXPECT_THROW(Meeting::Parse(text, true), std::invalid_argument) << text;
-  for (const char* text : {"", ":4000", "host:", "host:port", "fe80::1:4000"})
-    EXPECT_THROW(Meeting::Parse(text, false), std::invalid_argument) << text;
+  for (const char* text : {"", ":", "host", "host:", "host:port", "fe80::1", "123456", "65536", ":4000"})
+    EXPECT_THROW(ParseMeeting(text, true), std::invalid_argument) << text;
+  for (const char* text : {"", ":4000", "host:", "host:port", "fe80::1:4000", "host:65536"})
+    EXPECT_THROW(ParseMeeting(text, false), std::invalid_argument) << text;
 }
 
 }  // namespace

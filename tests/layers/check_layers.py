@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "arch": {"mlx5"},
     "device": {"arch", "mlx5"},
     "host": {"device", "arch", "mlx5"},
+    "rdmacm": {"host"},
     "transport": {"host", "device", "arch"},
     "gpuio": {"transport", "host"},
     "tools": {"transport", "host", "device", "arch", "mlx5"},

@@ -41,6 +41,7 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
+  const Device& device() const { return device_; }
   uint32_t qpn() const { return qp_.qpn(); }
 
   /// What the peer needs for its Connect().

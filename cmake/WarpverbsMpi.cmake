@@ -1,0 +1,17 @@
+# warpverbs::mpi: one header over MPI's C interface; the library itself needs no MPI.
+if(NOT WARPVERBS_MPI)
+  return()
+endif()
+if(NOT WARPVERBS_MPI STREQUAL "AUTO")
+  set(mpi_required REQUIRED)
+endif()
+set(MPI_CXX_SKIP_MPICXX ON)  # the C++ interface that MPI 3 has removed
+find_package(MPI QUIET ${mpi_required} COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  return()
+endif()
+add_library(warpverbs_mpi INTERFACE)
+add_library(warpverbs::mpi ALIAS warpverbs_mpi)
+set_target_properties(warpverbs_mpi PROPERTIES EXPORT_NAME mpi)
+target_link_libraries(warpverbs_mpi INTERFACE warpverbs_host MPI::MPI_CXX)
+warpverbs_adapter_header(warpverbs_mpi host/mpi_exchange.hpp)

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/exchange.hpp"
+
+namespace warpverbs::host {
+
+struct ConnectOptions {
+  /// Each side writes 64 bytes to the other by every endpoint, from the calling thread, and checks what came.
+  /// It takes an entry of each send queue: who keeps indices by hand (device::SendRing) goes on at 1. Both
+  /// sides must want it, their endpoints must allow remote writes, and no queue may lie in a GPU's memory.
+  bool round_trip = false;
+};
+
+/// Connects endpoints to as many of a peer, which does the same: the first to its first, and so on.
+///
+/// When it returns, those of both sides are ready to send. When it fails on either side, it fails on both,
+/// and all endpoints are as after a Reset(), so that it may be called again.
+///
+/// @param exchange  swaps three messages, with a round trip four; all endpoints' descriptions go in one
+/// @param deadline  of the whole
+/// @pre     each endpoint is new or reset, stands in `endpoints` once, and no kernel uses it
+/// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's. Counts, options
+/// and
+///          who is connected to whom are checked on both sides
+void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
+                const ConnectOptions& options = {});
+
+}  // namespace warpverbs::host

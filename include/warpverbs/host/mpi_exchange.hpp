@@ -1,0 +1,137 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
+
+/// For programs that have MPI; the library itself is not built with it. Target: warpverbs::mpi.
+namespace warpverbs::host {
+
+/// Messages to another rank, or to this one.
+///
+/// Calls MPI from the thread that swaps: MPI_THREAD_FUNNELED does if that is the main one. To be destroyed
+/// before MPI_Finalize().
+class MpiExchange final : public Exchange {
+ public:
+  /// @param communicator  stays the program's. Between two ranks nothing else may use the tag there
+  MpiExchange(MPI_Comm communicator, int peer, int tag = 18517)
+      : communicator_(communicator), peer_(peer), tag_(tag) {}
+  MpiExchange(const MpiExchange&) = delete;
+  MpiExchange& operator=(const MpiExchange&) = delete;
+  ~MpiExchange() override { Abandon(); }
+
+  /// @errors  Error: the deadline passed; a message is too long; what MPI says, if the communicator's error
+  ///          handler returns, which that of most programs does not; an earlier swap failed
+  std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what, Deadline deadline) override;
+
+  std::string PeerName() const override { return "rank " + std::to_string(peer_); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// What errors tell of a swap.
+  struct Call {
+    std::string object;
+    Clock::time_point start;
+    Deadline deadline;
+  };
+
+  [[noreturn]] void Fail(const Call& call, const std::string& reason, const std::string& remedy) {
+    failed_ = true;
+    throw Error("swap", call.object, reason, remedy);
+  }
+  void Check(const Call& call, int result);
+  /// Yields the processor, or gives up.
+  void Wait(const Call& call, const char* missing);
+  std::vector<uint8_t> Receive(const Call& call);
+  void Abandon() noexcept;
+
+  MPI_Comm communicator_;
+  int peer_, tag_;
+  bool failed_ = false;
+  MPI_Request sending_ = MPI_REQUEST_NULL;
+  std::unique_ptr<std::vector<uint8_t>> sent_;  // while MPI may read it
+};
+
+inline std::vector<uint8_t> MpiExchange::Swap(std::span<const uint8_t> mine, std::string_view what,
+                                              Deadline deadline) {
+  const Call call{std::string(what) + " with " + PeerName(), Clock::now(), deadline};
+  if (failed_)
+    Fail(call, "an earlier swap failed", "Make another MpiExchange with another tag on both sides");
+  if (mine.size() > kMaxSwapBytes) {
+    throw Error("swap", call.object, std::to_string(mine.size()) + " bytes are more than a message may have",
+                "Swap at most " + std::to_string(kMaxSwapBytes) + " bytes at a time");
+  }
+  static_assert(kMaxSwapBytes <= INT_MAX);
+  sent_ = std::make_unique<std::vector<uint8_t>>(mine.begin(), mine.end());
+  Check(call, MPI_Isend(sent_->data(), static_cast<int>(sent_->size()), MPI_BYTE, peer_, tag_, communicator_,
+                        &sending_));
+  std::vector<uint8_t> theirs = Receive(call);
+  for (int done = 0;;) {
+    Check(call, MPI_Test(&sending_, &done, MPI_STATUS_IGNORE));
+    if (done != 0) return theirs;
+    Wait(call, "it did not take what was sent");
+  }
+}
+
+inline std::vector<uint8_t> MpiExchange::Receive(const Call& call) {
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status{};
+  for (int found = 0;;) {
+    Check(call, MPI_Improbe(peer_, tag_, communicator_, &found, &message, &status));
+    if (found != 0) break;
+    Wait(call, "no message came");
+  }
+  int bytes = 0;
+  Check(call, MPI_Get_count(&status, MPI_BYTE, &bytes));
+  const bool fits = bytes >= 0 && static_cast<size_t>(bytes) <= kMaxSwapBytes;
+  if (!fits) {
+    // It is left with MPI: nothing else takes it from there but memory for all of it.
+    Fail(call, "its message is longer than " + std::to_string(kMaxSwapBytes) + " bytes",
+         "Swap less at a time");
+  }
+  std::vector<uint8_t> theirs(static_cast<size_t>(bytes));
+  MPI_Request receiving = MPI_REQUEST_NULL;
+  Check(call, MPI_Imrecv(theirs.data(), bytes, MPI_BYTE, &message, &receiving));
+  // The message is there or on its way from a living rank: waiting for its end is MPI's own matter.
+  Check(call, MPI_Wait(&receiving, MPI_STATUS_IGNORE));
+  return theirs;
+}
+
+inline void MpiExchange::Check(const Call& call, int result) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  Fail(call, std::string(text, static_cast<size_t>(length)), "Check the communicator and the rank");
+}
+
+inline void MpiExchange::Wait(const Call& call, const char* missing) {
+  if (Clock::now() < call.deadline) return std::this_thread::yield();
+  char within[48];
+  std::snprintf(within, sizeof within, " within %.3g s",
+                std::chrono::duration<double>(call.deadline - call.start).count());
+  Fail(call, std::string(missing) + within, "See what holds that rank up, or wait longer");
+}
+
+/// MPI may read a message that the peer has not taken for as long as it likes: then it keeps the bytes.
+inline void MpiExchange::Abandon() noexcept {
+  if (sending_ == MPI_REQUEST_NULL) return;
+  int done = 0;
+  if (MPI_Test(&sending_, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0) return;
+  MPI_Request_free(&sending_);
+  static_cast<void>(sent_.release());
+}
+
+}  // namespace warpverbs::host

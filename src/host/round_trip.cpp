@@ -1,0 +1,111 @@
+#include "round_trip.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/mlx5/endian.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+
+constexpr size_t kWords = 8;
+constexpr size_t kBytes = kWords * sizeof(uint64_t);
+
+/// What one queue pair writes to another: no two words of any two are alike, and none is 0. SplitMix64.
+uint64_t WordOf(uint32_t from_qpn, uint32_t to_qpn, size_t word) {
+  uint64_t mixed = (uint64_t{from_qpn} << 40 | uint64_t{to_qpn} << 16 | (word + 1)) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+  return mixed ^ mixed >> 31;
+}
+
+/// The deadline in the clock of the posters.
+device::Limit Until(Deadline deadline) {
+  const auto left = std::max(deadline - std::chrono::steady_clock::now(), Deadline::duration::zero());
+  const uint64_t now = Cpu::NowNs();
+  const uint64_t most = ~uint64_t{0} - now;
+  return {.deadline_ns = now + std::min<uint64_t>(most, std::chrono::nanoseconds(left).count())};
+}
+
+std::string Pair(uint32_t from_qpn, uint32_t to_qpn) {
+  return "from QP " + std::to_string(from_qpn) + " to QP " + std::to_string(to_qpn);
+}
+
+}  // namespace
+
+RoundTrip::RoundTrip(std::span<Endpoint* const> endpoints)
+    : endpoints_(endpoints), pages_(std::max<size_t>(1, 2 * kBytes * endpoints.size())) {
+  for (const Endpoint* const endpoint : endpoints) {
+    if (endpoint->on_gpu()) {
+      throw Error("make", "a round trip by QP " + std::to_string(endpoint->qpn()),
+                  "its queue lies in a GPU's memory, where no thread of a processor posts",
+                  "Connect it without ConnectOptions::round_trip");
+    }
+    const Device& device = endpoint->device();
+    if (regions_.contains(&device)) continue;
+    regions_.emplace(
+        std::piecewise_construct, std::forward_as_tuple(&device),
+        std::forward_as_tuple(device, pages_.data(), pages_.size(), Access{.remote_write = true}));
+  }
+}
+
+uint64_t* RoundTrip::Landing(size_t index) const {
+  return reinterpret_cast<uint64_t*>(pages_.data()) + index * kWords;
+}
+
+uint64_t* RoundTrip::Source(size_t index) const { return Landing(endpoints_.size() + index); }
+
+MemoryView RoundTrip::RegionOf(size_t index) const {
+  return regions_.at(&endpoints_[index]->device()).View();
+}
+
+LandingPlace RoundTrip::PlaceOf(size_t index) const {
+  return {reinterpret_cast<uint64_t>(Landing(index)), RegionOf(index).rkey};
+}
+
+void RoundTrip::Write(size_t index, uint32_t peer_qpn, const LandingPlace& place, Deadline deadline) {
+  const Endpoint& endpoint = *endpoints_[index];
+  uint64_t* const source = Source(index);
+  for (size_t word = 0; word < kWords; ++word) source[word] = WordOf(endpoint.qpn(), peer_qpn, word);
+  const device::RemoteMemory to{place.address, mlx5::ToBe32(place.rkey)};
+  const device::LocalMemory from{reinterpret_cast<uint64_t>(source), kBytes,
+                                 mlx5::ToBe32(RegionOf(index).lkey)};
+  const device::Limit limit = Until(deadline);
+  device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
+  const device::Posted posted = queue.Post(device::Write(to, from), limit);
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  queue.Save();
+  if (!status.ok()) {
+    throw Error("write", "to the peer " + Pair(endpoint.qpn(), peer_qpn), Describe(status),
+                "Check the network between the two, and that both endpoints allow remote writes");
+  }
+}
+
+void RoundTrip::Check(size_t index, uint32_t peer_qpn, Deadline deadline) const {
+  const uint32_t qpn = endpoints_[index]->qpn();
+  uint64_t* const landing = Landing(index);
+  while (true) {
+    size_t right = 0;
+    for (size_t word = 0; word < kWords; ++word)
+      right += Cpu::Load(&landing[word]) == WordOf(peer_qpn, qpn, word);
+    if (right == kWords) return;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      throw Error("verify", "what the peer wrote " + Pair(peer_qpn, qpn),
+                  "only " + std::to_string(right * sizeof(uint64_t)) + " of " + std::to_string(kBytes) +
+                      " bytes are right",
+                  "Check that the NIC may write to this machine's memory (IOMMU), and report this");
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/memory.hpp"
+
+namespace warpverbs::host {
+
+/// Where the peer of an endpoint writes.
+struct LandingPlace {
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+};
+
+/// Shows that connected endpoints carry data, both ways: each side writes what only it can know of the
+/// connection to the other.
+class RoundTrip {
+ public:
+  /// @errors  Error: a queue lies in a GPU's memory; memory cannot be registered
+  explicit RoundTrip(std::span<Endpoint* const> endpoints);
+
+  /// Where the peer of endpoint `index` shall write.
+  LandingPlace PlaceOf(size_t index) const;
+
+  /// Writes to the peer of endpoint `index`, and waits until that is done.
+  ///
+  /// @errors  Error: the write failed, or was not done by the deadline
+  void Write(size_t index, uint32_t peer_qpn, const LandingPlace& place, Deadline deadline);
+
+  /// Waits for what the peer has written.
+  ///
+  /// @errors  Error: something else is there at the deadline
+  void Check(size_t index, uint32_t peer_qpn, Deadline deadline) const;
+
+ private:
+  uint64_t* Landing(size_t index) const;
+  uint64_t* Source(size_t index) const;
+  MemoryView RegionOf(size_t index) const;
+
+  std::span<Endpoint* const> endpoints_;
+  HostPages pages_;
+  std::map<const Device*, MemoryRegion> regions_;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,204 @@
+#include "warpverbs/host/rdma_cm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "channel.hpp"
+#include "host/socket.hpp"
+#include "host/waiting.hpp"
+#include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+// What the messages of a connection have room for, less what the manager itself writes there. IBTA 1.4, 12.6.
+constexpr size_t kRequestBytes = 56, kRejectBytes = 148;
+static_assert(EndpointInfo::kBytes <= kRequestBytes);
+
+/// An endpoint that is reset unless all goes well.
+class Attempt {
+ public:
+  explicit Attempt(Endpoint& endpoint) : endpoint_(endpoint), own_(endpoint.Info().ToBytes()) {
+    if (const mlx5::QpState state = endpoint.State(); state != mlx5::QpState::kReset) {
+      throw Error("connect", "QP " + std::to_string(endpoint.qpn()),
+                  std::string("it is in state ") + ToString(state), "Call Reset() on both sides first");
+    }
+  }
+  ~Attempt() {
+    if (done_) return;
+    try {
+      endpoint_.Reset();
+    } catch (const std::exception&) {  // what went wrong first says more
+    }
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  void Done() { done_ = true; }
+
+  /// What the manager shall tell the peer. The queue pair is none of the manager's: it goes by its number.
+  rdma_conn_param Offer() const {
+    constexpr uint8_t kMostRetries = 7;
+    rdma_conn_param offer{};
+    offer.private_data = own_.data();
+    offer.private_data_len = static_cast<uint8_t>(own_.size());
+    offer.responder_resources = offer.initiator_depth = 1;  // what counts stands in the private data
+    offer.retry_count = offer.rnr_retry_count = kMostRetries;
+    offer.qp_num = endpoint_.qpn();
+    return offer;
+  }
+
+  /// Connects with what the peer has told; tells the peer why it does not.
+  void ConnectTo(const CmId& id, std::span<const uint8_t> told) const try {
+    // Private data is filled up with zeros.
+    endpoint_.Connect(EndpointInfo::FromBytes(told.first(std::min(told.size(), EndpointInfo::kBytes))));
+  } catch (const std::exception& error) {
+    Refuse(id, error.what());
+    throw;
+  }
+
+  /// The manager goes by routes, the endpoint by its device.
+  void CheckDevice(const CmId& id, const CmStep& step) const {
+    const std::string device = ibv_get_device_name(id->verbs->device);
+    const std::string& own = endpoint_.device().name();
+    if (device == own) return;
+    throw Error(step.step, step.object,
+                "the way there leads through " + device + ", and the endpoint is on " + own,
+                "Make the endpoint on that device, or take an address of the other one");
+  }
+
+  static void Refuse(const CmId& id, std::string reason) {
+    reason.resize(std::min(reason.size(), kRejectBytes));
+    rdma_reject(id.get(), reason.data(), static_cast<uint8_t>(reason.size()));
+  }
+
+ private:
+  Endpoint& endpoint_;
+  std::array<uint8_t, EndpointInfo::kBytes> own_;
+  bool done_ = false;
+};
+
+constexpr char kCheckDevices[] = "Check address, port and devices (rdma link)";
+
+}  // namespace
+
+struct CmConnection::Parts {
+  Parts() = default;
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (id) rdma_disconnect(id.get());  // tells the peer; where nothing stands, there is nobody to tell
+  }
+
+  CmChannel channel;
+  CmId id;
+  bool ended = false;
+};
+
+CmConnection::CmConnection(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+CmConnection::CmConnection(CmConnection&&) noexcept = default;
+CmConnection& CmConnection::operator=(CmConnection&&) noexcept = default;
+
+CmConnection::~CmConnection() = default;
+
+bool CmConnection::AwaitEnd(Deadline deadline) {
+  const Waiting waiting(deadline);
+  CmEvent event;
+  while (!parts_->ended && parts_->channel.Next(waiting, event)) {
+    parts_->ended = event.kind == RDMA_CM_EVENT_DISCONNECTED || event.kind == RDMA_CM_EVENT_DEVICE_REMOVAL ||
+                    event.kind == RDMA_CM_EVENT_TIMEWAIT_EXIT;
+  }
+  return parts_->ended;
+}
+
+CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, Deadline deadline) {
+  constexpr std::chrono::milliseconds kBetweenTries(50);
+  const Waiting waiting(deadline);
+  const CmStep step{"connect",
+                    "QP " + std::to_string(endpoint.qpn()) + " to " + ToText(peer) + " by rdma_cm"};
+  SocketAddress address = Resolve(peer, false, waiting).front();
+  Attempt attempt(endpoint);
+  std::string refusal;  // by the peer, the last time
+  const auto demand = [&step](int result) {
+    if (result != 0) throw step.FromErrno(kCheckDevices);
+  };
+  while (true) {
+    auto parts = std::make_unique<Parts>();
+    const CmChannel& channel = parts->channel;
+    parts->id = channel.MakeId();
+    rdma_cm_id* const id = parts->id.get();
+    demand(rdma_resolve_addr(id, nullptr, address.get(), std::max(1, waiting.Milliseconds())));
+    channel.Expect(RDMA_CM_EVENT_ADDR_RESOLVED, waiting, step);
+    attempt.CheckDevice(parts->id, step);
+    demand(rdma_resolve_route(id, std::max(1, waiting.Milliseconds())));
+    channel.Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, waiting, step);
+    rdma_conn_param offer = attempt.Offer();
+    demand(rdma_connect(id, &offer));
+    CmEvent event;
+    const bool came = channel.Next(waiting, event);
+    if (came && event.kind == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+      attempt.ConnectTo(parts->id, event.data);
+      demand(rdma_establish(id));
+      attempt.Done();
+      return CmConnection(std::move(parts));
+    }
+    if (came) refusal = event.Reason();
+    if (came && event.NobodyListens() && std::chrono::steady_clock::now() + 2 * kBetweenTries < deadline) {
+      std::this_thread::sleep_for(kBetweenTries);
+      continue;
+    }
+    if (refusal.empty()) refusal = "the peer did not answer";
+    throw Error(step.step, step.object, refusal + " " + waiting.Within(),
+                "See whether the other side listens there and accepts, or wait longer");
+  }
+}
+
+struct CmListener::Parts {
+  CmChannel channel;
+  CmId id;
+};
+
+CmListener::CmListener(CmListener&&) noexcept = default;
+CmListener& CmListener::operator=(CmListener&&) noexcept = default;
+CmListener::~CmListener() = default;
+
+CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Parts>()) {
+  constexpr int kBacklog = 128;
+  const CmStep step{"listen", "on " + ToText(address) + " by rdma_cm"};
+  SocketAddress any = Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10)))).front();
+  parts_->id = parts_->channel.MakeId();
+  if (rdma_bind_addr(parts_->id.get(), any.get()) != 0 || rdma_listen(parts_->id.get(), kBacklog) != 0)
+    throw step.FromErrno("Name an address of an active device (rdma link) and a free port");
+}
+
+uint16_t CmListener::port() const { return ntohs(rdma_get_src_port(parts_->id.get())); }
+
+CmConnection CmListener::Accept(Endpoint& endpoint, Deadline deadline) {
+  const Waiting waiting(deadline);
+  const CmStep step{"accept", "a peer of QP " + std::to_string(endpoint.qpn()) + " on port " +
+                                  std::to_string(port()) + " by rdma_cm"};
+  Attempt attempt(endpoint);
+  CmEvent request = parts_->channel.Expect(RDMA_CM_EVENT_CONNECT_REQUEST, waiting, step);
+  auto connection = std::make_unique<CmConnection::Parts>();
+  connection->id = std::move(request.id);
+  try {
+    connection->channel.Adopt(connection->id, step);
+    attempt.CheckDevice(connection->id, step);
+  } catch (const std::exception& error) {
+    Attempt::Refuse(connection->id, error.what());
+    throw;
+  }
+  attempt.ConnectTo(connection->id, request.data);
+  rdma_conn_param offer = attempt.Offer();
+  if (rdma_accept(connection->id.get(), &offer) != 0) throw step.FromErrno(kCheckDevices);
+  connection->channel.Expect(RDMA_CM_EVENT_ESTABLISHED, waiting, step);
+  attempt.Done();
+  return CmConnection(std::move(connection));
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,46 @@
+// One of two processes that connect endpoints to each other: `connect_peer COUNT` listens and prints its
+// port, `connect_peer COUNT PORT` connects. With a third argument it ends without a word once the peer is
+// there.
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/tcp_exchange.hpp"
+
+namespace host = warpverbs::host;
+
+namespace {
+
+host::TcpExchange Meet(int argc, char** argv, host::Deadline deadline) {
+  if (argc > 2)
+    return host::TcpExchange::Connect({"localhost", static_cast<uint16_t>(std::stoi(argv[2]))}, deadline);
+  const host::TcpListener listener;
+  std::printf("listening on port %u\n", listener.port());
+  std::fflush(stdout);
+  return listener.Accept(deadline);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const host::Deadline deadline = host::DeadlineIn(std::chrono::seconds(60));
+  const host::Device device;
+  std::vector<std::unique_ptr<host::Endpoint>> owned;
+  std::vector<host::Endpoint*> endpoints;
+  for (int i = 0; i < std::stoi(argv[1]); ++i) {
+    owned.push_back(std::make_unique<host::Endpoint>(device, host::EndpointConfig{.depth = 16}));
+    endpoints.push_back(owned.back().get());
+  }
+  host::TcpExchange exchange = Meet(argc, argv, deadline);
+  if (argc > 3) return 3;
+  host::ConnectAll(endpoints, exchange, deadline, {.round_trip = true});
+  std::printf("%zu connected\n", endpoints.size());
+  return 0;
+} catch (const std::exception& error) {
+  std::printf("%s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,80 @@
+// Both of two ranks run these tests, side by side.
+#include "warpverbs/host/mpi_exchange.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace warpverbs::host {
+namespace {
+
+int Rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
+
+/// What a rank says in a round.
+std::vector<uint8_t> MessageOf(int rank, size_t bytes) {
+  std::vector<uint8_t> message(bytes);
+  for (size_t i = 0; i < bytes; ++i) message[i] = static_cast<uint8_t>(i * 7 + (i >> 8) + rank);
+  return message;
+}
+
+TEST(MpiExchange, CarriesShortAndLongMessagesInOrder) {
+  MpiExchange exchange(MPI_COMM_WORLD, 1 - Rank());
+  for (const size_t bytes : {3u, 0u, 5'000'000u, 1u}) {
+    const std::vector<uint8_t> theirs = exchange.Swap(MessageOf(Rank(), bytes), "a word", Soon());
+    EXPECT_TRUE(theirs == MessageOf(1 - Rank(), bytes)) << bytes;
+  }
+}
+
+TEST(MpiExchange, SwapsWithItself) {
+  MpiExchange exchange(MPI_COMM_WORLD, Rank());
+  EXPECT_EQ(exchange.Swap(MessageOf(1, 9), "a word", Soon()), MessageOf(1, 9));
+}
+
+TEST(MpiExchange, KeepsExchangesOfOtherTagsApart) {
+  MpiExchange first(MPI_COMM_WORLD, 1 - Rank(), 1), second(MPI_COMM_WORLD, 1 - Rank(), 2);
+  EXPECT_EQ(second.Swap(MessageOf(2, 9), "a word", Soon()), MessageOf(2, 9));
+  EXPECT_EQ(first.Swap(MessageOf(1, 9), "a word", Soon()), MessageOf(1, 9));
+}
+
+TEST(MpiExchange, SaysThatARankIsSilent) {
+  if (Rank() == 0) {
+    MpiExchange exchange(MPI_COMM_WORLD, 1, 3);
+    const auto sentence = [&exchange] {
+      try {
+        exchange.Swap({}, "a word", DeadlineIn(std::chrono::milliseconds(50)));
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    EXPECT_THAT(sentence(), testing::StartsWith("Cannot swap a word with rank 1: no message came within "));
+    EXPECT_THAT(sentence(), testing::HasSubstr("an earlier swap failed"));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(MpiExchange, RefusesToSendTooMuch) {
+  MpiExchange exchange(MPI_COMM_WORLD, 1 - Rank());
+  EXPECT_THROW(exchange.Swap(std::vector<uint8_t>(kMaxSwapBytes + 1), "a word", Soon()), Error);
+  EXPECT_EQ(exchange.Swap(MessageOf(0, 1), "a word", Soon()), MessageOf(0, 1)) << "nothing was sent";
+}
+
+}  // namespace
+}  // namespace warpverbs::host
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  testing::InitGoogleMock(&argc, argv);
+  int own = RUN_ALL_TESTS(), all = 0;
+  MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return all;
+}

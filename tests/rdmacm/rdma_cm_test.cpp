@@ -1,0 +1,158 @@
+#include "warpverbs/host/rdma_cm.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "host/exchange_fixture.hpp"
+#include "host/link.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class RdmaCm : public testing::Test {
+ protected:
+  TcpAddress There(uint16_t port) const { return {"127.0.0.1", port}; }
+
+  /// Connects both endpoints of a link, in two threads.
+  std::pair<CmConnection, CmConnection> Connect(Link& link) {
+    auto accepting = std::async(std::launch::async, [&] { return listener_.Accept(link.b, Soon()); });
+    CmConnection active = CmConnection::Connect(link.a, There(listener_.port()), Soon());
+    return {std::move(active), accepting.get()};
+  }
+
+  Device device_;
+  CmListener listener_;
+};
+
+TEST_F(RdmaCm, ConnectsEndpointsThatCarryData) {
+  Link link(device_);
+  const auto connections = Connect(link);
+  EXPECT_EQ(link.a.State(), mlx5::QpState::kRts);
+  EXPECT_EQ(link.b.State(), mlx5::QpState::kRts);
+  EXPECT_TRUE(link.Write(100).ok());
+}
+
+TEST_F(RdmaCm, ConnectsManyByOneListener) {
+  for (int i = 0; i < 20; ++i) {
+    Link link(device_);
+    const auto connections = Connect(link);
+    ASSERT_TRUE(link.Write(1).ok());
+  }
+}
+
+TEST_F(RdmaCm, WhoLeavesTellsThePeer) {
+  Link link(device_);
+  auto [active, passive] = Connect(link);
+  EXPECT_FALSE(passive.AwaitEnd(AtOnce()));
+  { const CmConnection gone = std::move(active); }
+  EXPECT_TRUE(passive.AwaitEnd(Soon()));
+  EXPECT_TRUE(passive.AwaitEnd(AtOnce())) << "and it stays so";
+}
+
+TEST_F(RdmaCm, ConnectsAnewAfterAReset) {
+  Link link(device_);
+  for (int i = 0; i < 3; ++i) {
+    const auto connections = Connect(link);
+    EXPECT_TRUE(link.Write(3).ok());
+    link.a.Reset();
+    link.b.Reset();
+  }
+}
+
+TEST_F(RdmaCm, WaitsForAPeerThatListensLater) {
+  const uint16_t port = CmListener().port();  // free again
+  Endpoint a(device_), b(device_);
+  auto connecting =
+      std::async(std::launch::async, [&] { return CmConnection::Connect(a, There(port), Soon()); });
+  CmListener listener({"", port});
+  const CmConnection passive = listener.Accept(b, Soon());
+  connecting.get();
+}
+
+TEST_F(RdmaCm, SaysThatNobodyListens) {
+  const uint16_t port = CmListener().port();
+  Endpoint endpoint(device_);
+  EXPECT_THAT(
+      SentenceOf([&] { CmConnection::Connect(endpoint, There(port), DeadlineIn(std::chrono::seconds(1))); }),
+      AllOf(StartsWith("Cannot connect QP " + std::to_string(endpoint.qpn()) + " to 127.0.0.1 port " +
+                       std::to_string(port) + " by rdma_cm: "),
+            HasSubstr("nobody listens there (RDMA_CM_EVENT_REJECTED, status 8) within ")));
+  EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
+}
+
+TEST_F(RdmaCm, SaysThatThePeerDoesNotAnswer) {
+  Endpoint endpoint(device_);
+  EXPECT_THAT(SentenceOf([&] {
+                CmConnection::Connect(endpoint, There(listener_.port()),
+                                      DeadlineIn(std::chrono::milliseconds(300)));
+              }),
+              HasSubstr("the peer did not answer within "));
+}
+
+TEST_F(RdmaCm, SaysThatNobodyCame) {
+  Endpoint endpoint(device_);
+  EXPECT_THAT(SentenceOf([&] { listener_.Accept(endpoint, AtOnce()); }),
+              AllOf(StartsWith("Cannot accept a peer of QP "),
+                    HasSubstr("no RDMA_CM_EVENT_CONNECT_REQUEST came within ")));
+}
+
+TEST_F(RdmaCm, RefusalsAreToldInThePeersOwnWords) {
+  // Of the two, only one allows the other's kind of GID.
+  Endpoint a(device_);
+  const auto gids = device_.Gids(device_.ActivePort());
+  const auto v1 = std::find_if(gids.begin(), gids.end(),
+                               [](const GidEntry& one) { return one.type == GidType::kRoceV1; });
+  if (v1 == gids.end()) GTEST_SKIP() << "the device has no GID of another type";
+  Endpoint b(device_, {.gid_index = static_cast<int>(v1->index)});
+  auto accepting =
+      std::async(std::launch::async, [&] { return SentenceOf([&] { listener_.Accept(b, Soon()); }); });
+  const std::string active = SentenceOf([&] { CmConnection::Connect(a, There(listener_.port()), Soon()); });
+  EXPECT_THAT(active, HasSubstr("the peer refuses: Cannot "));
+  EXPECT_THAT(accepting.get(), StartsWith("Cannot "));
+  EXPECT_EQ(a.State(), mlx5::QpState::kReset);
+  EXPECT_EQ(b.State(), mlx5::QpState::kReset);
+}
+
+TEST_F(RdmaCm, RefusesEndpointsThatAreConnected) {
+  Link link(device_);
+  link.Connect();
+  EXPECT_THAT(SentenceOf([&] { CmConnection::Connect(link.a, There(listener_.port()), Soon()); }),
+              HasSubstr("it is in state RTS. Call Reset() on both sides first"));
+  EXPECT_TRUE(link.Write(1).ok()) << "the connection stands";
+}
+
+TEST_F(RdmaCm, SaysThatTheWayLeadsThroughAnotherDevice) {
+  const Device second("mlx5_1");
+  Endpoint endpoint(second);
+  EXPECT_THAT(SentenceOf([&] { CmConnection::Connect(endpoint, There(listener_.port()), Soon()); }),
+              HasSubstr("the way there leads through mlx5_0, and the endpoint is on mlx5_1"));
+}
+
+TEST_F(RdmaCm, SaysThatAPortIsTaken) {
+  EXPECT_THAT(SentenceOf([&] {
+                CmListener({"", listener_.port()});
+              }),
+              AllOf(StartsWith("Cannot listen on port "), HasSubstr("EADDRINUSE")));
+}
+
+TEST_F(RdmaCm, AHundredLeaveNoFileBehind) {
+  Link link(device_);
+  size_t before = 0;
+  for (int i = 0; i <= 100; ++i) {
+    { const auto connections = Connect(link); }
+    link.a.Reset();
+    link.b.Reset();
+    if (i == 0) before = OpenFiles();
+  }
+  EXPECT_EQ(OpenFiles(), before);
+}
+
+}  // namespace
+}  // namespace warpverbs::host
