@@ -47,6 +47,8 @@ CudaDriver LoadFunctions() {
   Find(library, "cuPointerGetAttribute", driver.PointerGetAttribute);
   Find(library, "cuPointerSetAttribute", driver.PointerSetAttribute);
   Find(library, "cuMemGetHandleForAddressRange", driver.MemGetHandleForAddressRange);
+  Find(library, "cuMemRetainAllocationHandle", driver.MemRetainAllocationHandle);
+  Find(library, "cuMemRelease", driver.MemRelease);
   return driver;
 }
 

@@ -11,6 +11,7 @@ struct CUstream_st;
 namespace warpverbs::host {
 
 using CudaAddress = uint64_t;
+using CudaHandle = unsigned long long;  // of memory of cuMemCreate()
 
 // Numbers of cuda.h that this library uses.
 enum CudaDeviceAttribute : int {
@@ -23,8 +24,18 @@ enum CudaDeviceAttribute : int {
 enum CudaPointerAttribute : int {
   kCudaMemoryType = 2,
   kCudaSyncMemops = 6,
+  kCudaBufferId = 7,
   kCudaIsManaged = 8,
   kCudaDeviceOrdinal = 9,
+  kCudaIpcCapable = 10,
+  kCudaRangeStart = 11,
+  kCudaRangeSize = 12,
+  kCudaMapped = 13,
+  kCudaHandleTypes = 14,
+  kCudaGpuDirectCapable = 15,
+  kCudaMappingSize = 18,
+  kCudaMappingStart = 19,
+  kCudaMemoryBlockId = 20,
 };
 enum CudaHostRegisterFlag : unsigned { kCudaPortable = 1, kCudaDeviceMap = 2, kCudaIoMemory = 4 };
 inline constexpr int kCudaFlushByHost = 1, kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
@@ -64,6 +75,8 @@ struct CudaDriver {
   int (*PointerSetAttribute)(const void* value, int attribute, CudaAddress address);
   int (*MemGetHandleForAddressRange)(void* handle, CudaAddress start, size_t bytes, int type,
                                      unsigned long long flags);
+  int (*MemRetainAllocationHandle)(CudaHandle* handle, void* memory);
+  int (*MemRelease)(CudaHandle handle);
 
   /// Loads the driver for good; the first call counts.
   ///

@@ -50,6 +50,8 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(PointerGetAttribute, cuPointerGetAttribute, "cuPointerGetAttribute");
   EXPECT_ALIKE(PointerSetAttribute, cuPointerSetAttribute, "cuPointerSetAttribute");
   EXPECT_ALIKE(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange");
+  EXPECT_ALIKE(MemRetainAllocationHandle, cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle");
+  EXPECT_ALIKE(MemRelease, cuMemRelease, "cuMemRelease");
 }
 
 TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
@@ -60,6 +62,16 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(int{kCudaDmaBuf}, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
   EXPECT_EQ(int{kCudaMemoryType}, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
   EXPECT_EQ(int{kCudaSyncMemops}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+  EXPECT_EQ(int{kCudaBufferId}, CU_POINTER_ATTRIBUTE_BUFFER_ID);
+  EXPECT_EQ(int{kCudaIpcCapable}, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+  EXPECT_EQ(int{kCudaRangeStart}, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+  EXPECT_EQ(int{kCudaRangeSize}, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+  EXPECT_EQ(int{kCudaMapped}, CU_POINTER_ATTRIBUTE_MAPPED);
+  EXPECT_EQ(int{kCudaHandleTypes}, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
+  EXPECT_EQ(int{kCudaGpuDirectCapable}, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
+  EXPECT_EQ(int{kCudaMappingSize}, CU_POINTER_ATTRIBUTE_MAPPING_SIZE);
+  EXPECT_EQ(int{kCudaMappingStart}, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
+  EXPECT_EQ(int{kCudaMemoryBlockId}, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID);
   EXPECT_EQ(int{kCudaIsManaged}, CU_POINTER_ATTRIBUTE_IS_MANAGED);
   EXPECT_EQ(int{kCudaDeviceOrdinal}, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
   EXPECT_EQ(unsigned{kCudaPortable}, unsigned{CU_MEMHOSTREGISTER_PORTABLE});

@@ -15,11 +15,10 @@ constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
-/// Why memory that the library has not allocated may be out of every NIC's reach.
+/// Why memory of cuMemCreate() may be out of every NIC's reach.
 std::string VmmReason(const Gpu& gpu) {
-  return gpu.attributes().gpu_direct_vmm
-             ? "; or it is memory of cuMemCreate() without gpuDirectRDMACapable"
-             : "; or it is memory of cuMemCreate(), which this GPU opens to no NIC";
+  return gpu.attributes().gpu_direct_vmm ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
+                                         : "; it is memory of cuMemCreate(), which this GPU opens to no NIC";
 }
 
 /// Makes the GPU finish synchronous copies before they return, or the NIC might read what was there before.
@@ -50,22 +49,6 @@ DmaBuf::~DmaBuf() { close(fd_); }
 
 uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - start_; }
 
-std::optional<GpuPointer> FindOnGpu(const void* memory) {
-  const CudaDriver* const driver = CudaDriver::FindLoaded();
-  if (driver == nullptr) return std::nullopt;
-  // One by one: the call for all of them at once wants a current context.
-  const auto ask = [&](auto& value, int attribute) {
-    return driver->PointerGetAttribute(&value, attribute, ToCuda(memory)) == 0;
-  };
-  unsigned type = 0, managed = 0;
-  GpuPointer found;
-  if (!ask(type, kCudaMemoryType) || !ask(managed, kCudaIsManaged)) return std::nullopt;
-  if ((type != kCudaMemoryOfDevice && managed == 0) || !ask(found.ordinal, kCudaDeviceOrdinal))
-    return std::nullopt;
-  found.managed = managed != 0;
-  return found;
-}
-
 MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
                  const std::string& object) {
   std::string reasons;
@@ -82,7 +65,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
     ladder.by_address();
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
-    reasons += "; by peer memory: " + error.reason() + (ladder.may_be_vmm ? VmmReason(gpu) : "");
+    reasons += "; by peer memory: " + error.reason() + (ladder.is_closed_vmm ? VmmReason(gpu) : "");
     throw Error("register", object, reasons, remedy);
   }
 }

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "warpverbs/host/gpu.hpp"
@@ -33,20 +32,11 @@ class DmaBuf {
   int fd_ = -1;
 };
 
-/// What the driver says of an address.
-struct GpuPointer {
-  int ordinal = 0;
-  bool managed = false;
-};
-
-/// Says whether memory is a GPU's. Loads no driver: where there is none, there is no such memory.
-std::optional<GpuPointer> FindOnGpu(const void* memory);
-
 /// Two ways to let a NIC reach the same memory of a GPU. Each throws Error if it does not work.
 struct GpuLadder {
   std::function<void(const DmaBuf&)> by_dma_buf;
   std::function<void()> by_address;  ///< for nvidia_peermem
-  bool may_be_vmm = false;           ///< somebody else has allocated it, maybe by cuMemCreate()
+  bool is_closed_vmm = false;        ///< it is memory of cuMemCreate() that no NIC may reach
 };
 
 /// Goes the first way that works.

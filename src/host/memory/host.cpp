@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/pointer_info.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -46,23 +46,23 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
     : memory_(memory), bytes_(bytes), access_(access) {
-  const std::optional<GpuPointer> on_gpu = FindOnGpu(memory);
-  if (!on_gpu) {
-    Register(device);
-  } else if (on_gpu->managed) {
+  const PointerInfo what = DescribePointer(memory);
+  if (what.kind == PointerKind::kManaged) {
     throw Error("register", Range(memory, bytes) + " on " + device.name(),
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost()");
-  } else {
-    const Gpu gpu(on_gpu->ordinal);
+  } else if (what.on_gpu()) {
+    const Gpu gpu(what.ordinal);
     const GpuLadder ladder{.by_dma_buf =
                                [&](const DmaBuf& buffer) {
                                  *this = {device, buffer, memory, bytes, access};
                                },
                            .by_address = [&] { Register(device); },
-                           .may_be_vmm = true};
+                           .is_closed_vmm = what.kind == PointerKind::kVmm && !what.gpu_direct};
     rung_ = Climb(ladder, gpu, memory, bytes,
                   Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
+  } else {
+    Register(device);
   }
 }
 
