@@ -76,14 +76,13 @@ PointerInfo DescribeDeviceMemory(const PointerAttributes& attributes, PointerInf
 }  // namespace
 
 PointerInfo DescribePointer(const void* memory) {
-  constexpr int kInvalidValue = 1;
   if (memory == nullptr) return {};
   const CudaDriver* const driver = CudaDriver::FindLoaded();
   if (driver == nullptr) return {.kind = PointerKind::kHost};
   const PointerAttributes attributes(*driver, memory);
   uint64_t type = 0;
   const int known = attributes.Ask(type, kCudaMemoryType);
-  if (known != 0) return {.kind = known == kInvalidValue ? PointerKind::kHost : PointerKind::kUnknown};
+  if (known != 0) return {.kind = known == kCudaInvalidValue ? PointerKind::kHost : PointerKind::kUnknown};
   PointerInfo info;
   uint64_t managed = 0;
   if (attributes.Ask(managed, kCudaIsManaged) != 0 || attributes.Ask(info.ordinal, kCudaDeviceOrdinal) != 0) {

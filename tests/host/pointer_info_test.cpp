@@ -140,6 +140,8 @@ TEST_F(PointerInfoTest, OfADriverThatFailsIsNobodys) {
   const GpuMemory memory(gpu, 64);
   fake_cuda::FailCall("cuPointerGetAttribute", 1, 700);
   EXPECT_EQ(DescribePointer(memory.data()), PointerInfo{});
+  fake_cuda::FailCall("cuDeviceGetCount", 1, 700);
+  EXPECT_EQ(DescribePointer(memory.data()).kind, PointerKind::kDevice) << "and never the host's";
 }
 
 TEST_F(PointerInfoTest, WhateverCallFailsNothingLeaks) {

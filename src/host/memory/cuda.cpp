@@ -7,7 +7,7 @@
 namespace warpverbs::host {
 namespace {
 
-size_t WholePages(size_t bytes) {
+size_t WholeGpuPages(size_t bytes) {
   constexpr size_t kPage = GpuMemory::kPageBytes;
   return (bytes + kPage - 1) / kPage * kPage;
 }
@@ -25,7 +25,7 @@ CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
 }  // namespace
 
 GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
-    : gpu_(gpu), size_(WholePages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
+    : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
   if (bytes == 0) throw Error("allocate", object, "there is no empty page", "Ask for 1 byte or more");
   const CudaContext& context = *gpu.context();
@@ -37,22 +37,16 @@ GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
                            "Free some of the GPU's memory (nvidia-smi shows who holds it)");
   }
   allocation_.reset(reinterpret_cast<std::byte*>(address));
-  data_ = reinterpret_cast<std::byte*>(WholePages(address));
+  data_ = reinterpret_cast<std::byte*>(WholeGpuPages(address));
   Fill(0, size_, std::byte{0});
 }
 
 void GpuMemory::CopyIn(size_t offset, std::span<const std::byte> from) const {
-  const CudaAddress at = Place(*this, offset, from.size());
-  gpu_.context()->Run("write", from.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
-    return driver.MemcpyHtoDAsync(at, from.data(), from.size(), stream);
-  });
+  gpu_.context()->CopyIn(Place(*this, offset, from.size()), from);
 }
 
 void GpuMemory::CopyOut(size_t offset, std::span<std::byte> to) const {
-  const CudaAddress at = Place(*this, offset, to.size());
-  gpu_.context()->Run("read", to.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
-    return driver.MemcpyDtoHAsync(to.data(), at, to.size(), stream);
-  });
+  gpu_.context()->CopyOut(Place(*this, offset, to.size()), to);
 }
 
 void GpuMemory::Fill(size_t offset, size_t bytes, std::byte value) const {

@@ -1,22 +1,22 @@
 #include "gpu_access.hpp"
 
-#include <unistd.h>
-
 #include "../cuda_context.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
 namespace {
 
-constexpr char kPeerMemoryRemedy[] =
-    "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
-    "later, which export dma-bufs";
 constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
-/// Why memory of cuMemCreate() may be out of every NIC's reach.
-std::string VmmReason(const Gpu& gpu) {
+/// What else may keep a NIC from memory that somebody else has allocated.
+std::string Suspicion(const Gpu& gpu, const PointerInfo& what) {
+  if (what.kind == PointerKind::kDevice && !what.ipc) {
+    return "; it has no IPC handle of its own, so another process may have allocated it: only that one can "
+           "register it, or pass a dma-buf of it";
+  }
+  if (what.kind != PointerKind::kVmm || what.gpu_direct) return "";
   return gpu.attributes().gpu_direct_vmm ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
                                          : "; it is memory of cuMemCreate(), which this GPU opens to no NIC";
 }
@@ -32,22 +32,6 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
 }
 
 }  // namespace
-
-DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t address = ToCuda(memory);
-  start_ = address / page * page;
-  size_ = (address + bytes + page - 1) / page * page - start_;
-  const CudaContext& context = *gpu.context();
-  const CudaContext::Current current(context);
-  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kCudaDmaBufFd, 0),
-                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
-                         kPeerMemoryRemedy);
-}
-
-DmaBuf::~DmaBuf() { close(fd_); }
-
-uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - start_; }
 
 MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
                  const std::string& object) {
@@ -65,7 +49,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
     ladder.by_address();
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
-    reasons += "; by peer memory: " + error.reason() + (ladder.is_closed_vmm ? VmmReason(gpu) : "");
+    reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);
     throw Error("register", object, reasons, remedy);
   }
 }

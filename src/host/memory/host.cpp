@@ -28,7 +28,7 @@ std::string Range(const void* memory, size_t bytes) {
   return text;
 }
 
-size_t WholePages(size_t bytes) {
+size_t WholeHostPages(size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
@@ -58,7 +58,7 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
                                  *this = {device, buffer, memory, bytes, access};
                                },
                            .by_address = [&] { Register(device); },
-                           .is_closed_vmm = what.kind == PointerKind::kVmm && !what.gpu_direct};
+                           .what = what};
     rung_ = Climb(ladder, gpu, memory, bytes,
                   Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
   } else {
@@ -68,12 +68,14 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
                            const Access& access)
-    : region_(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
-                                reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access))),
-      memory_(memory),
-      bytes_(bytes),
-      access_(access),
-      rung_(MemoryRung::kDmaBuf) {
+    : memory_(memory), bytes_(bytes), access_(access), rung_(MemoryRung::kDmaBuf) {
+  if (!buffer.Covers(memory, bytes)) {
+    throw Error("register", Range(memory, bytes) + " on " + device.name(),
+                "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
+                "Export all of the range");
+  }
+  region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
+                                  reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access)));
   if (!region_) {
     const int error = errno;
     throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
@@ -109,7 +111,7 @@ const char* ToString(MemoryRung rung) {
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
 
-HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholePages(bytes)}) {
+HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholeHostPages(bytes)}) {
   if (bytes == 0) {
     throw Error("allocate", "0 bytes of host memory", "there is no empty page", "Ask for 1 byte or more");
   }
