@@ -116,7 +116,6 @@ void DeviceMemory::MapPages(int fd, size_t offset_in_file, Address at, size_t by
   }
 }
 
-/// Ends the exports that a freed range had a part in; who holds their files keeps what was in them.
 void DeviceMemory::TakeBack(Address at, size_t bytes) {
   for (auto it = exports_.begin(); it != exports_.end();) {
     const auto [begin, exported] = *it;

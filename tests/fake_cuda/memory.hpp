@@ -73,6 +73,8 @@ class DeviceMemory {
   /// @return  a new descriptor; -1: the range overlaps another export, and a page has one file only
   int Export(Address start, size_t bytes);
   bool HasExports(Address start, size_t bytes) const;
+  /// Ends the exports that a range had a part in; who holds their files keeps what was in them.
+  void TakeBack(Address start, size_t bytes);
 
   /// Puts pages of a file in the place of this memory's own, and takes them away again.
   void MapPages(int fd, size_t offset_in_file, Address at, size_t bytes) const;
@@ -84,7 +86,6 @@ class DeviceMemory {
 
  private:
   Address start() const { return reinterpret_cast<Address>(untouchable_); }
-  void TakeBack(Address start, size_t bytes);
 
   int gpu_;
   size_t bytes_;

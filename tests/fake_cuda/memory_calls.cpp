@@ -164,6 +164,25 @@ int CopyLater(const char* function, const End& to, const End& from, size_t bytes
   return kSuccess;
 }
 
+constexpr int kLeavesIt = -2;  // in place of a descriptor: the range is more than there is
+
+int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
+  if ((range.start + range.bytes + kPage - 1) / kPage * kPage < start + bytes) return kLeavesIt;
+  return driver.MemoryOf(range.gpu).Export(start, bytes);
+}
+
+/// One mapping has its file. What is more or less than one gets another, from then on its only one.
+int ExportMapped(Driver& driver, const Range& first, Address start, size_t bytes) {
+  for (Address at = start; at < start + bytes;) {
+    const Range* const range = FindIn(driver.mapped, at);
+    if (range == nullptr) return kLeavesIt;
+    if (!range->gpu_direct) return -1;
+    at = range->start + range->bytes;
+  }
+  const bool is_one = first.start == start && bytes <= first.bytes;
+  return is_one ? Duplicate(first.file) : driver.Covering(start)->Export(start, bytes);
+}
+
 }  // namespace
 
 extern "C" {
@@ -339,12 +358,11 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   // The first or the last allocation may begin or end within a page.
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
-  if (range == nullptr || (range->start + range->bytes + kPage - 1) / kPage * kPage < start + bytes) {
-    return kInvalidValue;
-  }
-  if (range->imported || range->shared || !range->gpu_direct) return kNotSupported;
-  if (range->vmm && range->start != start) return kNotSupported;  // files are mapped from offset 0
-  const int fd = range->vmm ? Duplicate(range->file) : driver.MemoryOf(range->gpu).Export(start, bytes);
+  if (range == nullptr) return kInvalidValue;
+  if (range->imported || range->shared) return kNotSupported;
+  const int fd =
+      range->vmm ? ExportMapped(driver, *range, start, bytes) : ExportAllocated(driver, *range, start, bytes);
+  if (fd == kLeavesIt) return kInvalidValue;
   if (fd < 0) return kNotSupported;
   *static_cast<int*>(handle) = fd;
   return kSuccess;

@@ -134,6 +134,7 @@ int cuMemUnmap(Address address, size_t bytes) {
   const auto last = driver.mapped.lower_bound(address + bytes);
   std::for_each(first, last, [&](const auto& entry) { Drop(driver, entry.second.id); });
   driver.mapped.erase(first, last);
+  driver.Covering(address)->TakeBack(address, bytes);
   driver.Covering(address)->MapOwnPages(address, bytes);
   return kSuccess;
 }

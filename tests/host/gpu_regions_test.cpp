@@ -14,9 +14,9 @@ using testing::HasSubstr;
 
 class GpuRegions : public WithGpu {
  protected:
-  std::string WhyRefusedRegion(void* memory) const {
+  std::string WhyRefusedRegion(void* memory, size_t bytes = 100) const {
     try {
-      const MemoryRegion region(device_, memory, 100);
+      const MemoryRegion region(device_, memory, bytes);
     } catch (const Error& error) {
       return error.what();
     }
@@ -64,6 +64,17 @@ TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheyMayBeOutOfReach) {
   const VmmMemory memory(1, {.gpu_direct = false});
   EXPECT_THAT(WhyRefusedRegion(memory.data()),
               HasSubstr("; it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory of "));
+}
+
+TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
+  const Gpu gpu;
+  VmmMemory memory(3);
+  EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).rung(),
+            MemoryRung::kDmaBuf);
+  memory.Unmap(1);
+  EXPECT_THAT(
+      WhyRefusedRegion(memory.data(), 2 * VmmMemory::kChunk),
+      HasSubstr("on mlx5_0: cuMemMap() has mapped nothing to a part of it. Register what is mapped."));
 }
 
 TEST_F(GpuRegions, OfOneMappingOfCuMemCreateAreExported) {

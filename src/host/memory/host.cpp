@@ -52,6 +52,10 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost()");
   } else if (what.on_gpu()) {
+    if (what.kind == PointerKind::kVmm && DescribeRange(memory, bytes).back().kind != PointerKind::kVmm) {
+      throw Error("register", Range(memory, bytes) + " on " + device.name(),
+                  "cuMemMap() has mapped nothing to a part of it", "Register what is mapped");
+    }
     const Gpu gpu(what.ordinal);
     const GpuLadder ladder{.by_dma_buf =
                                [&](const DmaBuf& buffer) {
