@@ -57,6 +57,10 @@ class CudaContext {
     driver_.CtxPopCurrent(nullptr);
   }
 
+  // Copies between the processor's memory and this GPU's. Each throws Error where the driver fails.
+  void CopyIn(CudaAddress to, std::span<const std::byte> from) const;
+  void CopyOut(CudaAddress from, std::span<std::byte> to) const;
+
   /// Runs a copy or a fill on the stream and waits for it.
   ///
   /// @param work  work(driver, stream) answers a CUresult

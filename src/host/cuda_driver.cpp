@@ -47,13 +47,30 @@ CudaDriver LoadFunctions() {
   Find(library, "cuPointerGetAttribute", driver.PointerGetAttribute);
   Find(library, "cuPointerSetAttribute", driver.PointerSetAttribute);
   Find(library, "cuMemGetHandleForAddressRange", driver.MemGetHandleForAddressRange);
+  Find(library, "cuMemRetainAllocationHandle", driver.MemRetainAllocationHandle);
+  Find(library, "cuMemRelease", driver.MemRelease);
+  Find(library, "cuIpcGetMemHandle", driver.IpcGetMemHandle);
+  Find(library, "cuIpcOpenMemHandle_v2", driver.IpcOpenMemHandle);
+  Find(library, "cuIpcCloseMemHandle", driver.IpcCloseMemHandle);
+  Find(library, "cuMemExportToShareableHandle", driver.MemExportToShareableHandle);
+  Find(library, "cuMemImportFromShareableHandle", driver.MemImportFromShareableHandle);
+  Find(library, "cuMemAddressReserve", driver.MemAddressReserve);
+  Find(library, "cuMemAddressFree", driver.MemAddressFree);
+  Find(library, "cuMemMap", driver.MemMap);
+  Find(library, "cuMemUnmap", driver.MemUnmap);
+  Find(library, "cuMemSetAccess", driver.MemSetAccess);
+  return driver;
+}
+
+const CudaDriver& Loaded() {
+  static const CudaDriver driver = LoadFunctions();  // where it throws, the next call tries again
   return driver;
 }
 
 }  // namespace
 
 const CudaDriver& CudaDriver::Load() {
-  static const CudaDriver driver = LoadFunctions();  // where it throws, the next call tries again
+  const CudaDriver& driver = Loaded();
   driver.Check(driver.Init(0), "start", kLibrary,
                "Check that nvidia-smi lists a GPU and that this user may open /dev/nvidia*");
   return driver;
@@ -65,9 +82,11 @@ const CudaDriver* CudaDriver::FindLoaded() {
   dlclose(library);  // whoever loaded it keeps it
   int count = 0;
   auto* const get_count = reinterpret_cast<decltype(DeviceGetCount)>(dlsym(library, "cuDeviceGetCount"));
-  if (get_count == nullptr || get_count(&count) != 0) return nullptr;
+  if (get_count == nullptr) return nullptr;
+  const int result = get_count(&count);
+  if (result == kCudaNotInitialized || result == kCudaNoDevice) return nullptr;
   try {
-    return &Load();
+    return &Loaded();       // also where it fails: else memory of a GPU would seem to be the host's
   } catch (const Error&) {  // who uses no GPU need not know that the driver is too old
     return nullptr;
   }

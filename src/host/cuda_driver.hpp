@@ -11,6 +11,7 @@ struct CUstream_st;
 namespace warpverbs::host {
 
 using CudaAddress = uint64_t;
+using CudaHandle = unsigned long long;  // of memory of cuMemCreate()
 
 // Numbers of cuda.h that this library uses.
 enum CudaDeviceAttribute : int {
@@ -23,13 +24,37 @@ enum CudaDeviceAttribute : int {
 enum CudaPointerAttribute : int {
   kCudaMemoryType = 2,
   kCudaSyncMemops = 6,
+  kCudaBufferId = 7,
   kCudaIsManaged = 8,
   kCudaDeviceOrdinal = 9,
+  kCudaIpcCapable = 10,
+  kCudaRangeStart = 11,
+  kCudaRangeSize = 12,
+  kCudaMapped = 13,
+  kCudaHandleTypes = 14,
+  kCudaGpuDirectCapable = 15,
+  kCudaMappingSize = 18,
+  kCudaMappingStart = 19,
+  kCudaMemoryBlockId = 20,
 };
 enum CudaHostRegisterFlag : unsigned { kCudaPortable = 1, kCudaDeviceMap = 2, kCudaIoMemory = 4 };
 inline constexpr int kCudaFlushByHost = 1, kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
 inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
-inline constexpr int kCudaDmaBufFd = 1;
+inline constexpr int kCudaInvalidValue = 1, kCudaNotInitialized = 3, kCudaNoDevice = 100;
+inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
+inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
+
+/// A place in an allocation of another process, as the driver writes it.
+struct CudaIpcHandle {
+  unsigned char bytes[64];
+};
+
+/// Who may access a mapping, and how: a GPU reads and writes.
+struct CudaAccess {
+  int location_type = 1;  // a device
+  int location = 0;
+  int flags = 3;
+};
 
 /// The functions of libcuda.so.1 that this library calls; it is built without CUDA and linked with none of
 /// it.
@@ -64,6 +89,19 @@ struct CudaDriver {
   int (*PointerSetAttribute)(const void* value, int attribute, CudaAddress address);
   int (*MemGetHandleForAddressRange)(void* handle, CudaAddress start, size_t bytes, int type,
                                      unsigned long long flags);
+  int (*MemRetainAllocationHandle)(CudaHandle* handle, void* memory);
+  int (*MemRelease)(CudaHandle handle);
+  int (*IpcGetMemHandle)(CudaIpcHandle* handle, CudaAddress address);
+  int (*IpcOpenMemHandle)(CudaAddress* address, CudaIpcHandle handle, unsigned flags);
+  int (*IpcCloseMemHandle)(CudaAddress address);
+  int (*MemExportToShareableHandle)(void* shareable, CudaHandle handle, int type, unsigned long long flags);
+  int (*MemImportFromShareableHandle)(CudaHandle* handle, void* shareable, int type);
+  int (*MemAddressReserve)(CudaAddress* address, size_t bytes, size_t alignment, CudaAddress at,
+                           unsigned long long flags);
+  int (*MemAddressFree)(CudaAddress address, size_t bytes);
+  int (*MemMap)(CudaAddress at, size_t bytes, size_t offset, CudaHandle handle, unsigned long long flags);
+  int (*MemUnmap)(CudaAddress at, size_t bytes);
+  int (*MemSetAccess)(CudaAddress at, size_t bytes, const CudaAccess* access, size_t count);
 
   /// Loads the driver for good; the first call counts.
   ///

@@ -84,6 +84,18 @@ void CudaContext::Unmap(std::byte* memory) const {
   Quietly([memory](const CudaDriver& driver) { driver.MemHostUnregister(memory); });
 }
 
+void CudaContext::CopyIn(CudaAddress to, std::span<const std::byte> from) const {
+  Run("write", from.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemcpyHtoDAsync(to, from.data(), from.size(), stream);
+  });
+}
+
+void CudaContext::CopyOut(CudaAddress from, std::span<std::byte> to) const {
+  Run("read", to.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemcpyDtoHAsync(to.data(), from, to.size(), stream);
+  });
+}
+
 void CudaContext::FailRun(int result, const char* step, size_t bytes) const {
   throw Error(step, std::to_string(bytes) + " bytes of memory of " + name(), driver_.Words(result),
               "Look for an earlier fault of a kernel: it ends the whole context");

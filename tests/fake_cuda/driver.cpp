@@ -32,6 +32,20 @@ DeviceMemory& Driver::MemoryOf(int gpu) {
 }
 
 Range* Driver::Find(Address address) {
+  if (Range* const range = FindIn(mapped, address)) return range;
+  if (Range* const range = FindIn(imported, address)) return range;
+  Range* const range = FindRange(address);
+  return range == nullptr || range->reserved || range->imported ? nullptr : range;
+}
+
+DeviceMemory* Driver::Covering(Address address) {
+  for (const auto& on_gpu : memory) {
+    if (on_gpu && on_gpu->Covers(address)) return on_gpu.get();
+  }
+  return nullptr;
+}
+
+Range* Driver::FindRange(Address address) {
   for (const auto& on_gpu : memory) {
     Range* const range = on_gpu ? on_gpu->Find(address) : nullptr;
     if (range != nullptr) return range;
@@ -63,7 +77,7 @@ std::byte* ReachRange(const char* function, Address address, size_t bytes) {
   const Range* const range = driver.Find(address);
   if (range == nullptr) Abort(function, "no memory of a GPU is there");
   if (!range->Has(address, bytes)) Abort(function, "the range leaves its allocation");
-  return driver.MemoryOf(range->gpu).Reach(address);
+  return driver.Covering(address)->Reach(address);
 }
 
 bool IsGone(Address address) { return Get().gone_is_error != 0 && TheDriver().Find(address) == nullptr; }
@@ -85,7 +99,7 @@ Held HeldNow() {
   for (const auto& memory : driver.memory) {
     if (memory) held.allocations += static_cast<int>(memory->allocations());
   }
-  held.allocations += static_cast<int>(driver.managed.size());
+  held.allocations += static_cast<int>(driver.managed.size() + driver.physical.size());
   for (const CUctx_st* const context : driver.contexts) held.contexts += context->references;
   return held;
 }

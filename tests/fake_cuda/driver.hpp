@@ -25,6 +25,7 @@ enum Result : int {
   kNotInitialized = 3,
   kNoDevice = 100,
   kInvalidDevice = 101,
+  kInvalidContext = 201,
   kContextIsDestroyed = 709,
   kAlreadyRegistered = 712,
   kNotRegistered = 713,
@@ -33,6 +34,25 @@ enum Result : int {
 };
 
 inline constexpr int kMostGpus = 8;
+
+/// What cuMemCreate() made.
+struct Physical {
+  uint64_t id = 0;
+  int gpu = 0;
+  size_t bytes = 0;
+  int file = -1;
+  uint64_t handle_types = 0;
+  bool gpu_direct = false;
+  int references = 1;  // handles and mappings
+};
+
+/// What cuIpcOpenMemHandle_v2() mapped.
+struct Opened {
+  int process = 0;
+  uint64_t id = 0;  // of the allocation, there
+  Address at = 0;   // of its first page, here
+  int references = 1;
+};
 
 /// All that the driver knows, under one lock.
 struct Driver {
@@ -43,14 +63,22 @@ struct Driver {
   std::unique_ptr<DeviceMemory> memory[kMostGpus];  // as long as anything was ever allocated
   std::map<Address, Range> managed;
   std::map<Address, Range> registered;
+  std::map<Address, Range> mapped;                  // memory of cuMemCreate()
+  std::map<unsigned long long, Physical> physical;  // by handle: the id
+  std::map<Address, Range> imported;
+  std::map<Address, Opened> opened;
   Address refused_as_io = 0;  // by the last registration
   int streams = 0;
   int kernels = 0;
 
   Driver();
   DeviceMemory& MemoryOf(int gpu);
-  /// The allocation on a GPU that an address lies in; nullptr: none.
+  /// The allocation or mapping on a GPU that an address lies in; nullptr: none.
   Range* Find(Address address);
+  /// The allocation or the reserved range.
+  Range* FindRange(Address address);
+  /// The memory that has an address, be anything there or not; nullptr: none.
+  DeviceMemory* Covering(Address address);
 };
 
 Driver& TheDriver();

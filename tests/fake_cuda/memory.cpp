@@ -1,8 +1,11 @@
 #include "memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "settings.hpp"
@@ -10,16 +13,9 @@
 namespace fake_cuda {
 namespace {
 
-constexpr size_t kAlignment = 512;    // as the driver's: less than a page
 constexpr int kUninitialised = 0xa5;  // nobody may count on zeros
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-int NewFile(size_t bytes) {
-  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) Abort("memfd_create", "it failed");
-  return fd;
-}
 
 std::byte* Map(int fd, size_t bytes, int protection) {
   void* const pages = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
@@ -28,6 +24,23 @@ std::byte* Map(int fd, size_t bytes, int protection) {
 }
 
 }  // namespace
+
+int NewFile(size_t bytes) {
+  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) Abort("memfd_create", "it failed");
+  return fd;
+}
+
+int Duplicate(int fd) {
+  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) Abort("fcntl", "it failed");
+  return duplicate;
+}
+
+uint64_t NextId() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
 
 DeviceMemory::DeviceMemory(int gpu, size_t bytes, bool touchable)
     : gpu_(gpu),
@@ -45,15 +58,15 @@ DeviceMemory::~DeviceMemory() {
   close(fd_);
 }
 
-Address DeviceMemory::Allocate(size_t bytes) {
+Address DeviceMemory::Allocate(size_t bytes, size_t alignment) {
   Address at = start();
   for (const auto& [begin, range] : allocations_) {
-    if (begin - at >= bytes) break;
-    at = start() + RoundUp(begin + range.bytes - start(), kAlignment);
+    if (begin >= at && begin - at >= bytes) break;
+    at = start() + RoundUp(begin + range.bytes - start(), alignment);
   }
   if (at - start() > bytes_ || bytes > bytes_ - (at - start())) return 0;
   std::memset(Reach(at), kUninitialised, bytes);
-  allocations_[at] = {.start = at, .bytes = bytes, .gpu = gpu_};
+  allocations_[at] = {.start = at, .bytes = bytes, .gpu = gpu_, .id = NextId()};
   return at;
 }
 
@@ -79,15 +92,19 @@ void DeviceMemory::LetTouch(bool touch) {
 
 int DeviceMemory::Export(Address at, size_t bytes) {
   const auto same = exports_.find(at);
-  if (same != exports_.end() && same->second.bytes == bytes) return dup(same->second.fd);
-  for (const auto& [begin, exported] : exports_) {
-    if (begin < at + bytes && at < begin + exported.bytes) return -1;
-  }
+  if (same != exports_.end() && same->second.bytes == bytes) return Duplicate(same->second.fd);
+  if (HasExports(at, bytes)) return -1;
   const int fd = NewFile(bytes);
   if (pwrite(fd, Reach(at), bytes, 0) != static_cast<ssize_t>(bytes)) Abort("pwrite", "it failed");
   MapPages(fd, 0, at, bytes);
   exports_[at] = {bytes, fd};
-  return dup(fd);
+  return Duplicate(fd);
+}
+
+bool DeviceMemory::HasExports(Address at, size_t bytes) const {
+  return std::any_of(exports_.begin(), exports_.end(), [&](const auto& entry) {
+    return entry.first < at + bytes && at < entry.first + entry.second.bytes;
+  });
 }
 
 void DeviceMemory::MapPages(int fd, size_t offset_in_file, Address at, size_t bytes) const {
@@ -99,7 +116,6 @@ void DeviceMemory::MapPages(int fd, size_t offset_in_file, Address at, size_t by
   }
 }
 
-/// Ends the exports that a freed range had a part in; who holds their files keeps what was in them.
 void DeviceMemory::TakeBack(Address at, size_t bytes) {
   for (auto it = exports_.begin(); it != exports_.end();) {
     const auto [begin, exported] = *it;

@@ -14,7 +14,6 @@ using namespace fake_cuda;
 
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr Address kElsewhere = Address{1} << 40;  // how far off the GPU sees memory that has two addresses
 
 constexpr unsigned kPortable = 1, kDeviceMap = 2, kIoMemory = 4;
@@ -23,11 +22,18 @@ enum PointerAttribute : int {
   kContext = 1,
   kMemoryType = 2,
   kSyncMemops = 6,
+  kBufferId = 7,
   kIsManaged = 8,
   kDeviceOrdinal = 9,
+  kIpcCapable = 10,
   kRangeStart = 11,
   kRangeSize = 12,
+  kMapped = 13,
+  kHandleTypes = 14,
   kGpuDirectCapable = 15,
+  kMappingSize = 18,
+  kMappingStart = 19,
+  kMemoryBlockId = 20,
 };
 
 bool IsMapped(Address start, size_t bytes) {
@@ -42,14 +48,22 @@ bool Overlaps(const std::map<Address, Range>& ranges, Address start, size_t byte
   });
 }
 
+/// What an address belongs to: an allocation, a mapping or addresses that are only reserved.
+Range* FindAny(Driver& driver, Address address) {
+  if (Range* const range = driver.Find(address)) return range;
+  if (Range* const range = driver.FindRange(address)) return range;
+  if (Range* const range = FindIn(driver.managed, address)) return range;
+  return FindIn(driver.registered, address);
+}
+
 /// What the driver says of an address. Of one that it does not know it says nothing: zeros.
 int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
   constexpr unsigned kHost = 1, kDevice = 2;
   constexpr int kNoDevice = -2;
-  Range* range = driver.Find(address);
-  const bool on_gpu = range != nullptr;
-  if (range == nullptr) range = FindIn(driver.managed, address);
-  if (range == nullptr) range = FindIn(driver.registered, address);
+  const Range* const range = FindAny(driver, address);
+  const Range* const whole = driver.FindRange(address);  // of a mapping, all that was reserved
+  const bool on_gpu = whole != nullptr;
+  const bool mapped = range != nullptr && !range->reserved;
   switch (attribute) {
     case kContext:
       *static_cast<CUctx_st**>(value) = range == nullptr ? nullptr : driver.contexts[range->gpu];
@@ -67,13 +81,32 @@ int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
       *static_cast<int*>(value) = range == nullptr ? kNoDevice : range->gpu;
       return kSuccess;
     case kRangeStart:
-      *static_cast<Address*>(value) = range == nullptr ? 0 : range->start;
+      *static_cast<Address*>(value) = range == nullptr ? 0 : range->vmm ? whole->start : range->start;
       return kSuccess;
     case kRangeSize:
-      *static_cast<size_t*>(value) = range == nullptr ? 0 : range->bytes;
+      *static_cast<size_t*>(value) = range == nullptr ? 0 : range->vmm ? whole->bytes : range->bytes;
+      return kSuccess;
+    case kMappingStart:
+      *static_cast<Address*>(value) = mapped ? range->start : 0;
+      return kSuccess;
+    case kMappingSize:
+      *static_cast<size_t*>(value) = mapped ? range->bytes : 0;
+      return kSuccess;
+    case kBufferId:
+    case kMemoryBlockId:
+      *static_cast<uint64_t*>(value) = mapped ? range->id : 0;
+      return kSuccess;
+    case kMapped:
+      *static_cast<bool*>(value) = mapped;
+      return kSuccess;
+    case kIpcCapable:
+      *static_cast<bool*>(value) = on_gpu && mapped && !range->vmm && !range->imported;
+      return kSuccess;
+    case kHandleTypes:
+      *static_cast<uint64_t*>(value) = mapped ? range->handle_types : 0;
       return kSuccess;
     case kGpuDirectCapable:
-      *static_cast<bool*>(value) = on_gpu && Get().gpu_direct != 0;
+      *static_cast<bool*>(value) = on_gpu && mapped && range->gpu_direct && Get().gpu_direct != 0;
       return kSuccess;
     default:
       return kInvalidValue;
@@ -131,6 +164,25 @@ int CopyLater(const char* function, const End& to, const End& from, size_t bytes
   return kSuccess;
 }
 
+constexpr int kLeavesIt = -2;  // in place of a descriptor: the range is more than there is
+
+int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
+  if ((range.start + range.bytes + kPage - 1) / kPage * kPage < start + bytes) return kLeavesIt;
+  return driver.MemoryOf(range.gpu).Export(start, bytes);
+}
+
+/// One mapping has its file. What is more or less than one gets another, from then on its only one.
+int ExportMapped(Driver& driver, const Range& first, Address start, size_t bytes) {
+  for (Address at = start; at < start + bytes;) {
+    const Range* const range = FindIn(driver.mapped, at);
+    if (range == nullptr) return kLeavesIt;
+    if (!range->gpu_direct) return -1;
+    at = range->start + range->bytes;
+  }
+  const bool is_one = first.start == start && bytes <= first.bytes;
+  return is_one ? Duplicate(first.file) : driver.Covering(start)->Export(start, bytes);
+}
+
 }  // namespace
 
 extern "C" {
@@ -151,7 +203,8 @@ int cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
   if (pages == MAP_FAILED) return kOutOfMemory;
   *address = reinterpret_cast<Address>(pages);
   const std::lock_guard lock(TheDriver().mutex);
-  TheDriver().managed[*address] = {.start = *address, .bytes = bytes, .gpu = gpu, .managed = true};
+  TheDriver().managed[*address] = {
+      .start = *address, .bytes = bytes, .gpu = gpu, .managed = true, .id = NextId()};
   return kSuccess;
 }
 
@@ -166,7 +219,7 @@ int cuMemFree_v2(Address address) {
     return kSuccess;
   }
   const Range* const range = driver.Find(address);
-  if (range == nullptr || !driver.MemoryOf(range->gpu).Free(address))
+  if (range == nullptr || range->vmm || range->imported || !driver.MemoryOf(range->gpu).Free(address))
     Abort(__func__, "nothing was allocated there");
   return kSuccess;
 }
@@ -208,7 +261,8 @@ int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   if (*memory == MAP_FAILED || mprotect(*memory, bytes, PROT_READ | PROT_WRITE) != 0) return kOutOfMemory;
   const auto start = reinterpret_cast<Address>(*memory);
   const std::lock_guard lock(TheDriver().mutex);
-  TheDriver().registered[start] = {.start = start, .bytes = bytes, .gpu = gpu, .pinned = true};
+  TheDriver().registered[start] = {
+      .start = start, .bytes = bytes, .gpu = gpu, .pinned = true, .id = NextId()};
   return kSuccess;
 }
 
@@ -239,7 +293,7 @@ int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
     return kNotPermitted;
   }
   if (retried && Get().uar_plain == 0) return kInvalidValue;
-  driver.registered[start] = {.start = start, .bytes = bytes, .gpu = gpu};
+  driver.registered[start] = {.start = start, .bytes = bytes, .gpu = gpu, .id = NextId()};
   return kSuccess;
 }
 
@@ -267,9 +321,8 @@ int cuPointerGetAttribute(void* value, int attribute, Address address) {
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
   if (!driver.initialised) return kNotInitialized;
-  const bool known = driver.Find(address) != nullptr || FindIn(driver.managed, address) != nullptr ||
-                     FindIn(driver.registered, address) != nullptr;
-  return known ? GetAttribute(driver, attribute, value, address) : kInvalidValue;
+  return FindAny(driver, address) != nullptr ? GetAttribute(driver, attribute, value, address)
+                                             : kInvalidValue;
 }
 
 int cuPointerSetAttribute(const void* value, int attribute, Address address) {
@@ -277,6 +330,7 @@ int cuPointerSetAttribute(const void* value, int attribute, Address address) {
   const std::lock_guard lock(TheDriver().mutex);
   Range* const range = TheDriver().Find(address);
   if (range == nullptr || attribute != kSyncMemops) return kInvalidValue;
+  if (!range->gpu_direct || range->imported) return kNotSupported;
   range->sync_memops = *static_cast<const unsigned*>(value) != 0;
   return kSuccess;
 }
@@ -304,10 +358,11 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   // The first or the last allocation may begin or end within a page.
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
-  if (range == nullptr || (range->start + range->bytes + kPage - 1) / kPage * kPage < start + bytes) {
-    return kInvalidValue;
-  }
-  const int fd = driver.MemoryOf(range->gpu).Export(start, bytes);
+  if (range == nullptr) return kInvalidValue;
+  if (range->imported || range->shared) return kNotSupported;
+  const int fd =
+      range->vmm ? ExportMapped(driver, *range, start, bytes) : ExportAllocated(driver, *range, start, bytes);
+  if (fd == kLeavesIt) return kInvalidValue;
   if (fd < 0) return kNotSupported;
   *static_cast<int*>(handle) = fd;
   return kSuccess;

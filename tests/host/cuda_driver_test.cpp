@@ -50,6 +50,19 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(PointerGetAttribute, cuPointerGetAttribute, "cuPointerGetAttribute");
   EXPECT_ALIKE(PointerSetAttribute, cuPointerSetAttribute, "cuPointerSetAttribute");
   EXPECT_ALIKE(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange");
+  EXPECT_ALIKE(MemRetainAllocationHandle, cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle");
+  EXPECT_ALIKE(MemRelease, cuMemRelease, "cuMemRelease");
+  EXPECT_ALIKE(IpcGetMemHandle, cuIpcGetMemHandle, "cuIpcGetMemHandle");
+  EXPECT_ALIKE(IpcOpenMemHandle, cuIpcOpenMemHandle, "cuIpcOpenMemHandle_v2");
+  EXPECT_ALIKE(IpcCloseMemHandle, cuIpcCloseMemHandle, "cuIpcCloseMemHandle");
+  EXPECT_ALIKE(MemExportToShareableHandle, cuMemExportToShareableHandle, "cuMemExportToShareableHandle");
+  EXPECT_ALIKE(MemImportFromShareableHandle, cuMemImportFromShareableHandle,
+               "cuMemImportFromShareableHandle");
+  EXPECT_ALIKE(MemAddressReserve, cuMemAddressReserve, "cuMemAddressReserve");
+  EXPECT_ALIKE(MemAddressFree, cuMemAddressFree, "cuMemAddressFree");
+  EXPECT_ALIKE(MemMap, cuMemMap, "cuMemMap");
+  EXPECT_ALIKE(MemUnmap, cuMemUnmap, "cuMemUnmap");
+  EXPECT_ALIKE(MemSetAccess, cuMemSetAccess, "cuMemSetAccess");
 }
 
 TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
@@ -60,6 +73,16 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(int{kCudaDmaBuf}, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
   EXPECT_EQ(int{kCudaMemoryType}, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
   EXPECT_EQ(int{kCudaSyncMemops}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+  EXPECT_EQ(int{kCudaBufferId}, CU_POINTER_ATTRIBUTE_BUFFER_ID);
+  EXPECT_EQ(int{kCudaIpcCapable}, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+  EXPECT_EQ(int{kCudaRangeStart}, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+  EXPECT_EQ(int{kCudaRangeSize}, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+  EXPECT_EQ(int{kCudaMapped}, CU_POINTER_ATTRIBUTE_MAPPED);
+  EXPECT_EQ(int{kCudaHandleTypes}, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
+  EXPECT_EQ(int{kCudaGpuDirectCapable}, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
+  EXPECT_EQ(int{kCudaMappingSize}, CU_POINTER_ATTRIBUTE_MAPPING_SIZE);
+  EXPECT_EQ(int{kCudaMappingStart}, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
+  EXPECT_EQ(int{kCudaMemoryBlockId}, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID);
   EXPECT_EQ(int{kCudaIsManaged}, CU_POINTER_ATTRIBUTE_IS_MANAGED);
   EXPECT_EQ(int{kCudaDeviceOrdinal}, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
   EXPECT_EQ(unsigned{kCudaPortable}, unsigned{CU_MEMHOSTREGISTER_PORTABLE});
@@ -70,6 +93,15 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(kCudaOrderedForAll, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
   EXPECT_EQ(kCudaMemoryOfDevice, CU_MEMORYTYPE_DEVICE);
   EXPECT_EQ(kCudaNonBlockingStream, CU_STREAM_NON_BLOCKING);
+  EXPECT_EQ(kCudaInvalidValue, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(kCudaNotInitialized, CUDA_ERROR_NOT_INITIALIZED);
+  EXPECT_EQ(kCudaNoDevice, CUDA_ERROR_NO_DEVICE);
+  EXPECT_EQ(kCudaPosixFile, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  EXPECT_EQ(kCudaIpcLazyPeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  EXPECT_EQ(sizeof(CudaIpcHandle), sizeof(CUipcMemHandle));
+  EXPECT_EQ(sizeof(CudaAccess), sizeof(CUmemAccessDesc));
+  EXPECT_EQ(CudaAccess{}.location_type, CU_MEM_LOCATION_TYPE_DEVICE);
+  EXPECT_EQ(CudaAccess{}.flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   EXPECT_EQ(kCudaDmaBufFd, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 }
 

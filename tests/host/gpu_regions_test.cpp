@@ -2,18 +2,9 @@
 #include <vector>
 
 #include "../../src/host/memory/gpu_access.hpp"
+#include "driver_memory.hpp"
 #include "gpu_failures.hpp"
 #include "gpu_fixture.hpp"
-
-struct CUctx_st;
-extern "C" {
-int cuCtxPushCurrent_v2(CUctx_st* context);
-int cuCtxPopCurrent_v2(CUctx_st** context);
-int cuDevicePrimaryCtxRetain(CUctx_st** context, int device);
-int cuDevicePrimaryCtxRelease_v2(int device);
-int cuMemAllocManaged(uint64_t* address, size_t bytes, unsigned flags);
-int cuMemFree_v2(uint64_t address);
-}
 
 /// Memory of GPUs that a NIC reaches.
 namespace warpverbs::host {
@@ -23,9 +14,9 @@ using testing::HasSubstr;
 
 class GpuRegions : public WithGpu {
  protected:
-  std::string WhyRefusedRegion(void* memory) const {
+  std::string WhyRefusedRegion(void* memory, size_t bytes = 100) const {
     try {
-      const MemoryRegion region(device_, memory, 100);
+      const MemoryRegion region(device_, memory, bytes);
     } catch (const Error& error) {
       return error.what();
     }
@@ -65,17 +56,40 @@ TEST_F(GpuRegions, OutOfTheNicsReachAreRefusedWithEachReason) {
               testing::AllOf(
                   HasSubstr("Cannot register 100 bytes at "), HasSubstr(" of cuda:0 on mlx5_0: by dma-buf: "),
                   HasSubstr("; by peer memory: "),
-                  HasSubstr("; or it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory of "
-                            "cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
+                  HasSubstr(". Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
+}
+
+TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheyMayBeOutOfReach) {
+  const Gpu gpu;
+  const VmmMemory memory(1, {.gpu_direct = false});
+  EXPECT_THAT(WhyRefusedRegion(memory.data()),
+              HasSubstr("; it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory of "));
+}
+
+TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
+  const Gpu gpu;
+  VmmMemory memory(3);
+  EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).rung(),
+            MemoryRung::kDmaBuf);
+  memory.Unmap(1);
+  EXPECT_THAT(
+      WhyRefusedRegion(memory.data(), 2 * VmmMemory::kChunk),
+      HasSubstr("on mlx5_0: cuMemMap() has mapped nothing to a part of it. Register what is mapped."));
+}
+
+TEST_F(GpuRegions, OfOneMappingOfCuMemCreateAreExported) {
+  const Gpu gpu;
+  const VmmMemory memory(2);
+  const MemoryRegion region(device_, memory.data() + VmmMemory::kChunk, VmmMemory::kChunk);
+  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
 }
 
 TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
   fake_cuda::Configure("dma_buf=0,vmm=0");
   const Gpu gpu;
-  const GpuMemory memory(gpu, 4096);
-  fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
+  const VmmMemory memory(1);
   EXPECT_THAT(WhyRefusedRegion(memory.data()),
-              HasSubstr("; or it is memory of cuMemCreate(), which this GPU opens to no NIC. "));
+              HasSubstr("; it is memory of cuMemCreate(), which this GPU opens to no NIC. "));
 }
 
 TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
@@ -97,9 +111,7 @@ TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
 
 TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
   const Gpu gpu;  // starts the driver
-  CUctx_st* context = nullptr;
-  cuDevicePrimaryCtxRetain(&context, 0);
-  cuCtxPushCurrent_v2(context);
+  const DriverContext context;
   uint64_t managed = 0;
   ASSERT_EQ(cuMemAllocManaged(&managed, 4096, 1), 0);
   EXPECT_THAT(
@@ -108,8 +120,6 @@ TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
           "it is managed memory, which moves between host and GPU while the NIC works on it. Allocate it "
           "with cudaMalloc() or cudaMallocHost()."));
   cuMemFree_v2(managed);
-  cuCtxPopCurrent_v2(nullptr);
-  cuDevicePrimaryCtxRelease_v2(0);
 }
 
 TEST_F(GpuRegions, OfMappedHostMemoryAreTheHosts) {

@@ -1,31 +1,36 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
 
 namespace warpverbs::host {
 
-/// Owns a file descriptor.
+/// Owns a file descriptor. 0 is one like any other; none is -1.
 class FileDescriptor {
  public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() { Close(); }
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    if (this != &other) {
+      Close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
     return *this;
   }
-  ~FileDescriptor() { Close(); }
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  void Close() {
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
+  /// Another descriptor of the same file, which a new program does not inherit.
+  ///
+  /// @errors  Error: there are too many
+  FileDescriptor Duplicate() const;
+
+  void Close();
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace warpverbs::host

@@ -45,7 +45,7 @@ enum class MemoryRung : uint8_t {
 };
 const char* ToString(MemoryRung rung);
 
-class DmaBuf;  // the library's own
+class DmaBuf;
 
 /// Memory that the NIC may reach. The memory stays the caller's and must outlive the region.
 class MemoryRegion {
@@ -57,9 +57,10 @@ class MemoryRegion {
   ///          of each way to a GPU's memory why it failed
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
 
-  /// Registers memory that was exported.
+  /// Registers memory that was exported, which no processor need reach.
   ///
-  /// @param buffer  of at least this memory
+  /// @param buffer  of at least this memory; may go when this returns
+  /// @param memory  its address for the NIC and its peers, as `buffer` counts
   /// @errors  Error
   MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes, const Access& access);
 

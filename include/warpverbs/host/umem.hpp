@@ -9,7 +9,7 @@
 
 namespace warpverbs::host {
 
-class DmaBuf;  // the library's own
+class DmaBuf;
 
 /// User memory that firmware objects may lie in: rings and doorbell records, by offset.
 class Umem {

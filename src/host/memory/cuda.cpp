@@ -42,17 +42,11 @@ GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
 }
 
 void GpuMemory::CopyIn(size_t offset, std::span<const std::byte> from) const {
-  const CudaAddress at = Place(*this, offset, from.size());
-  gpu_.context()->Run("write", from.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
-    return driver.MemcpyHtoDAsync(at, from.data(), from.size(), stream);
-  });
+  gpu_.context()->CopyIn(Place(*this, offset, from.size()), from);
 }
 
 void GpuMemory::CopyOut(size_t offset, std::span<std::byte> to) const {
-  const CudaAddress at = Place(*this, offset, to.size());
-  gpu_.context()->Run("read", to.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
-    return driver.MemcpyDtoHAsync(to.data(), at, to.size(), stream);
-  });
+  gpu_.context()->CopyOut(Place(*this, offset, to.size()), to);
 }
 
 void GpuMemory::Fill(size_t offset, size_t bytes, std::byte value) const {

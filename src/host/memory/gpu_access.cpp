@@ -1,25 +1,24 @@
 #include "gpu_access.hpp"
 
-#include <unistd.h>
-
 #include "../cuda_context.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
 namespace {
 
-constexpr char kPeerMemoryRemedy[] =
-    "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
-    "later, which export dma-bufs";
 constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
-/// Why memory that the library has not allocated may be out of every NIC's reach.
-std::string VmmReason(const Gpu& gpu) {
-  return gpu.attributes().gpu_direct_vmm
-             ? "; or it is memory of cuMemCreate() without gpuDirectRDMACapable"
-             : "; or it is memory of cuMemCreate(), which this GPU opens to no NIC";
+/// What else may keep a NIC from memory that somebody else has allocated.
+std::string Suspicion(const Gpu& gpu, const PointerInfo& what) {
+  if (what.kind == PointerKind::kDevice && !what.ipc) {
+    return "; it has no IPC handle of its own, so another process may have allocated it: only that one can "
+           "register it, or pass a dma-buf of it";
+  }
+  if (what.kind != PointerKind::kVmm || what.gpu_direct) return "";
+  return gpu.attributes().gpu_direct_vmm ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
+                                         : "; it is memory of cuMemCreate(), which this GPU opens to no NIC";
 }
 
 /// Makes the GPU finish synchronous copies before they return, or the NIC might read what was there before.
@@ -33,38 +32,6 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
 }
 
 }  // namespace
-
-DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const uint64_t address = ToCuda(memory);
-  start_ = address / page * page;
-  size_ = (address + bytes + page - 1) / page * page - start_;
-  const CudaContext& context = *gpu.context();
-  const CudaContext::Current current(context);
-  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd_, start_, size_, kCudaDmaBufFd, 0),
-                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
-                         kPeerMemoryRemedy);
-}
-
-DmaBuf::~DmaBuf() { close(fd_); }
-
-uint64_t DmaBuf::OffsetOf(const void* memory) const { return ToCuda(memory) - start_; }
-
-std::optional<GpuPointer> FindOnGpu(const void* memory) {
-  const CudaDriver* const driver = CudaDriver::FindLoaded();
-  if (driver == nullptr) return std::nullopt;
-  // One by one: the call for all of them at once wants a current context.
-  const auto ask = [&](auto& value, int attribute) {
-    return driver->PointerGetAttribute(&value, attribute, ToCuda(memory)) == 0;
-  };
-  unsigned type = 0, managed = 0;
-  GpuPointer found;
-  if (!ask(type, kCudaMemoryType) || !ask(managed, kCudaIsManaged)) return std::nullopt;
-  if ((type != kCudaMemoryOfDevice && managed == 0) || !ask(found.ordinal, kCudaDeviceOrdinal))
-    return std::nullopt;
-  found.managed = managed != 0;
-  return found;
-}
 
 MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
                  const std::string& object) {
@@ -82,7 +49,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
     ladder.by_address();
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
-    reasons += "; by peer memory: " + error.reason() + (ladder.may_be_vmm ? VmmReason(gpu) : "");
+    reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);
     throw Error("register", object, reasons, remedy);
   }
 }

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/pointer_info.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -28,7 +28,7 @@ std::string Range(const void* memory, size_t bytes) {
   return text;
 }
 
-size_t WholePages(size_t bytes) {
+size_t WholeHostPages(size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
 }
@@ -46,34 +46,40 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
     : memory_(memory), bytes_(bytes), access_(access) {
-  const std::optional<GpuPointer> on_gpu = FindOnGpu(memory);
-  if (!on_gpu) {
-    Register(device);
-  } else if (on_gpu->managed) {
+  const PointerInfo what = DescribePointer(memory);
+  if (what.kind == PointerKind::kManaged) {
     throw Error("register", Range(memory, bytes) + " on " + device.name(),
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost()");
-  } else {
-    const Gpu gpu(on_gpu->ordinal);
+  } else if (what.on_gpu()) {
+    if (what.kind == PointerKind::kVmm && DescribeRange(memory, bytes).back().kind != PointerKind::kVmm) {
+      throw Error("register", Range(memory, bytes) + " on " + device.name(),
+                  "cuMemMap() has mapped nothing to a part of it", "Register what is mapped");
+    }
+    const Gpu gpu(what.ordinal);
     const GpuLadder ladder{.by_dma_buf =
                                [&](const DmaBuf& buffer) {
                                  *this = {device, buffer, memory, bytes, access};
                                },
                            .by_address = [&] { Register(device); },
-                           .may_be_vmm = true};
+                           .what = what};
     rung_ = Climb(ladder, gpu, memory, bytes,
                   Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
+  } else {
+    Register(device);
   }
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
                            const Access& access)
-    : region_(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
-                                reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access))),
-      memory_(memory),
-      bytes_(bytes),
-      access_(access),
-      rung_(MemoryRung::kDmaBuf) {
+    : memory_(memory), bytes_(bytes), access_(access), rung_(MemoryRung::kDmaBuf) {
+  if (!buffer.Covers(memory, bytes)) {
+    throw Error("register", Range(memory, bytes) + " on " + device.name(),
+                "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
+                "Export all of the range");
+  }
+  region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
+                                  reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access)));
   if (!region_) {
     const int error = errno;
     throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
@@ -109,7 +115,7 @@ const char* ToString(MemoryRung rung) {
 
 void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
 
-HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholePages(bytes)}) {
+HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholeHostPages(bytes)}) {
   if (bytes == 0) {
     throw Error("allocate", "0 bytes of host memory", "there is no empty page", "Ask for 1 byte or more");
   }

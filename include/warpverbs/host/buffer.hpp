@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/memory.hpp"
+
+namespace warpverbs::host {
+
+/// Memory that a NIC may reach, whatever it is made of and whoever allocated it. Given back with this.
+///
+/// Who only moves data needs to know no more of it. `memory_kinds.hpp` makes them.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  /// What it is, for messages: "host memory", "memory of cuda:0".
+  virtual std::string name() const = 0;
+
+  /// Where kernels, NICs and their peers see it. The processor may not: some memory has no address for it.
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+  /// Copies between it and the processor's memory; what was copied is there when the call returns.
+  ///
+  /// @errors  std::out_of_range: the place is outside; Error: the driver fails, or cannot copy
+  void CopyIn(size_t offset, std::span<const std::byte> from) const;
+  void CopyOut(size_t offset, std::span<std::byte> to) const;
+
+  /// All of it as a file, for those who reach it by no address of the processor's.
+  ///
+  /// @errors  Error: this memory is none that is exported, or its driver refuses
+  virtual DmaBuf Export() const;
+
+  /// Lets a NIC reach all of it.
+  ///
+  /// @errors  Error, as MemoryRegion
+  virtual MemoryRegion Register(const Device& device, const Access& access = {}) const;
+
+ protected:
+  Buffer(std::byte* data, size_t size) : data_(data), size_(size) {}
+
+  // What is copied lies within, and is not empty.
+  virtual void DoCopyIn(size_t offset, std::span<const std::byte> from) const = 0;
+  virtual void DoCopyOut(size_t offset, std::span<std::byte> to) const = 0;
+
+ private:
+  void Check(size_t offset, size_t bytes) const;
+
+  std::byte* data_;
+  size_t size_;
+};
+
+/// A kind of memory that can be allocated.
+class MemoryKind {
+ public:
+  virtual ~MemoryKind() = default;
+
+  virtual std::string name() const = 0;
+
+  /// @return  at least so many bytes, zeroed where the memory can be written at all
+  /// @errors  Error: out of memory, or 0 bytes
+  virtual std::unique_ptr<Buffer> Allocate(size_t bytes) const = 0;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "warpverbs/host/file_descriptor.hpp"
+#include "warpverbs/host/gpu.hpp"
+
+namespace warpverbs::host {
+
+/// A range of a device's memory as a file, which the kernel knows how to reach. Closed with this; what was
+/// registered by it stays.
+class DmaBuf {
+ public:
+  /// Exports the pages that a range of a GPU's memory lies in.
+  ///
+  /// @pre  the range is one allocation's
+  /// @errors  Error
+  DmaBuf(const Gpu& gpu, const void* memory, size_t bytes);
+
+  /// Takes what somebody else has exported.
+  ///
+  /// @param file   none is refused; 0 is a file like any other
+  /// @param start  the address of its first byte, as NICs shall be told it: a page's start
+  /// @param bytes  of the file
+  /// @errors  Error: there is no file, it is shorter, or the address is no page's
+  DmaBuf(FileDescriptor file, uint64_t start, size_t bytes);
+
+  int fd() const { return file_.get(); }
+  const FileDescriptor& file() const { return file_; }
+  uint64_t start() const { return start_; }
+  size_t size() const { return size_; }
+
+  /// Where an address lies in the file.
+  uint64_t OffsetOf(const void* memory) const { return reinterpret_cast<uint64_t>(memory) - start_; }
+
+  /// Whether the file has all of a range.
+  bool Covers(const void* memory, size_t bytes) const {
+    return OffsetOf(memory) <= size_ && bytes <= size_ - OffsetOf(memory);
+  }
+
+ private:
+  uint64_t start_;
+  size_t size_;
+  FileDescriptor file_;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/region_set.hpp"
+
+namespace warpverbs::host {
+
+/// What a cache of regions grants and keeps.
+struct RegionCacheConfig {
+  Access access{};             ///< of all its regions: take one cache for each need
+  size_t max_regions = 1024;   ///< kept at most; those in use may be more
+  uint64_t max_bytes = ~0ULL;  ///< kept at most, of memory
+
+  /// Keep regions of host memory that no one uses. It has no identity: where memory was freed and others took
+  /// its address, a kept region would let the NIC reach the old pages. Who sets this calls Invalidate()
+  /// before any such memory is freed. Memory that a CUDA driver knows needs no such promise.
+  bool keep_host_memory = false;
+};
+
+/// What a cache has done, and what it holds.
+struct RegionCacheStatistics {
+  uint64_t hits = 0;
+  uint64_t misses = 0;     ///< of these were as many registrations
+  uint64_t evictions = 0;  ///< to make room
+  uint64_t stale = 0;      ///< dropped: of memory that was freed, or that Invalidate() named
+  size_t regions = 0;      ///< registered now, in use or not
+  size_t in_use = 0;
+  uint64_t bytes = 0;  ///< of the registered ones
+};
+
+/// Registrations that are kept for the next use: a range that lies in a registered one costs no call of the
+/// kernel.
+///
+/// An entry is found by its range and by the identity of the allocation, or of each mapping of cuMemCreate()
+/// memory, that it lies in: an address that was freed and allocated again is not taken for what it was.
+/// Entries in use are never evicted; of the others the least recently used goes first. Thread-safe.
+class RegionCache {
+  struct Entry;
+  struct Shelf;
+
+ public:
+  /// The use of a region. It may outlive the cache, but not the devices.
+  class Lease {
+   public:
+    Lease(Lease&&) noexcept = default;
+    Lease& operator=(Lease&& other) noexcept;
+    ~Lease();
+
+    /// The range that was asked for, with a device's keys.
+    ///
+    /// @param device  index in the cache's devices
+    /// @errors  as RegionSet::View()
+    MemoryView View(size_t device = 0) const;
+
+   private:
+    friend class RegionCache;
+    Lease(std::shared_ptr<Shelf> shelf, std::shared_ptr<Entry> entry, uint64_t offset, uint64_t bytes);
+
+    std::shared_ptr<Shelf> shelf_;
+    std::shared_ptr<Entry> entry_;
+    uint64_t offset_, bytes_;
+  };
+
+  /// @param devices  on which each region is registered; must outlive this and all leases
+  explicit RegionCache(std::vector<const Device*> devices, const RegionCacheConfig& config = {});
+  RegionCache(const RegionCache&) = delete;
+  RegionCache& operator=(const RegionCache&) = delete;
+  ~RegionCache();
+
+  /// Finds a region that has all of a range, or registers the range.
+  ///
+  /// @errors  Error, as RegionSet; before that it gives up all that nobody uses and tries once more
+  Lease Register(void* memory, size_t bytes);
+
+  /// Forgets all regions that have any of a range. Those in use stay registered until their last lease ends,
+  /// but are not found any more.
+  void Invalidate(const void* memory, size_t bytes);
+
+  /// Gives up all that nobody uses.
+  void Clear();
+
+  RegionCacheStatistics Statistics() const;
+
+ private:
+  std::vector<const Device*> devices_;
+  std::shared_ptr<Shelf> shelf_;
+};
+
+}  // namespace warpverbs::host

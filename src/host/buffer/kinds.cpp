@@ -1,0 +1,64 @@
+#include "views.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+class HostBuffer final : public HostView {
+ public:
+  explicit HostBuffer(HostPages pages) : HostView(pages.data(), pages.size()), pages_(std::move(pages)) {}
+
+ private:
+  HostPages pages_;
+};
+
+class PinnedBuffer final : public HostView {
+ public:
+  PinnedBuffer(const Gpu& gpu, HostPages pages)
+      : HostView(pages.data(), pages.size()), pages_(std::move(pages)), mapping_(gpu, pages_.bytes()) {}
+  std::string name() const override { return "pinned host memory"; }
+
+ private:
+  HostPages pages_;
+  GpuMapping mapping_;
+};
+
+class CudaBuffer final : public GpuView {
+ public:
+  explicit CudaBuffer(GpuMemory memory)
+      : GpuView(memory.gpu(), memory.data(), memory.size()), memory_(std::move(memory)) {}
+
+ private:
+  GpuMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Buffer> HostMemoryKind::Allocate(size_t bytes) const {
+  return std::make_unique<HostBuffer>(HostPages(bytes));
+}
+
+std::unique_ptr<Buffer> PinnedMemoryKind::Allocate(size_t bytes) const {
+  return std::make_unique<PinnedBuffer>(gpu_, HostPages(bytes));
+}
+
+std::unique_ptr<Buffer> CudaMemoryKind::Allocate(size_t bytes) const {
+  return std::make_unique<CudaBuffer>(GpuMemory(gpu_, bytes));
+}
+
+std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
+  const PointerInfo what = DescribePointer(memory);
+  if (what.kind == PointerKind::kUnknown || bytes == 0) {
+    throw Error("use", std::to_string(bytes) + " bytes of " + ToString(what.kind),
+                bytes == 0 ? "there is no empty memory" : "nothing is there",
+                "Pass memory that is allocated");
+  }
+  auto* const data = static_cast<std::byte*>(memory);
+  if (what.on_gpu()) return std::make_unique<GpuView>(Gpu(what.ordinal), data, bytes);
+  return std::make_unique<HostView>(data, bytes);
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace warpverbs::host {
+
+/// The functions of libhl-thunk.so that this library calls; it is built without it and links none of it.
+///
+/// @source  HabanaAI/HCL, dependencies/hl-thunk/include/uapi/hlthunk.h
+struct HlThunk {
+  static constexpr int kAnyDevice = 4;  // HLTHUNK_DEVICE_DONT_CARE
+
+  // Descriptors and results are negative errno values where a call fails; handles and addresses are 0.
+  int (*Open)(int device_name, const char* pci_address);
+  int (*Close)(int device);
+  int (*GetPciBusId)(int device, char* text, int bytes);
+  uint64_t (*Alloc)(int device, uint64_t bytes, uint64_t page_bytes, bool contiguous, bool shared);
+  int (*Free)(int device, uint64_t handle);
+  uint64_t (*Map)(int device, uint64_t handle, uint64_t hint);
+  int (*Unmap)(int device, uint64_t address);
+  int (*Export)(int device, uint64_t address, uint64_t bytes, uint32_t flags);  // the first Gaudi
+  int (*ExportMapped)(int device, uint64_t address, uint64_t bytes, uint64_t offset,
+                      uint32_t flags);  // later ones; null: the library is older
+
+  /// Loads the library for good; the first call counts.
+  ///
+  /// @errors  Error: there is none, or it lacks a function
+  static const HlThunk& Load();
+};
+
+}  // namespace warpverbs::host

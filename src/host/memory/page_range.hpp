@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+namespace warpverbs::host {
+
+/// Whole pages.
+struct PageRange {
+  uint64_t start;
+  uint64_t bytes;
+
+  /// The fewest pages that a range lies in. They may end where addresses do: at 2^64.
+  ///
+  /// @param page  a power of two
+  static constexpr PageRange Around(uint64_t address, uint64_t bytes, uint64_t page) {
+    const uint64_t start = address & ~(page - 1);
+    const uint64_t head = address - start;
+    return {start, (head + bytes + page - 1) & ~(page - 1)};
+  }
+};
+
+}  // namespace warpverbs::host

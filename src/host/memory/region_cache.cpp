@@ -1,0 +1,221 @@
+#include "warpverbs/host/region_cache.hpp"
+
+#include <algorithm>
+#include <list>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+
+namespace warpverbs::host {
+struct RegionCache::Entry {
+  uint64_t start, bytes;
+  std::vector<PointerInfo> pieces;  // the allocations, or mappings of cuMemCreate() memory, that it lies in
+  RegionSet regions;
+  uint32_t uses = 0;
+  bool listed = false;                 // in the index
+  std::list<Entry*>::iterator idle{};  // in the idle ones, if listed and not in use
+
+  bool Covers(uint64_t from, uint64_t length) const {
+    return from >= start && length <= bytes && from - start <= bytes - length;
+  }
+  bool Overlaps(uint64_t from, uint64_t length) const {
+    return length != 0 && (from < start ? start - from < length : from - start < bytes);
+  }
+  bool IsOf(const std::vector<PointerInfo>& wanted) const {
+    return std::all_of(wanted.begin(), wanted.end(), [this](const PointerInfo& piece) {
+      return std::find(pieces.begin(), pieces.end(), piece) != pieces.end();
+    });
+  }
+  /// Whether no other memory can be taken for it. What the driver does not know has no identity.
+  bool IsIdentified() const {
+    return std::all_of(pieces.begin(), pieces.end(),
+                       [](const PointerInfo& piece) { return piece.buffer_id != 0; });
+  }
+};
+
+/// What the cache and its leases share.
+///
+/// None of the listed entries covers another one: in the order of their starts they are in that of their ends
+/// too, and of those that start at or before an address the last one reaches furthest.
+struct RegionCache::Shelf {
+  using Entries =
+      std::vector<std::shared_ptr<Entry>>;  // to be destroyed, which calls the kernel, without the lock
+
+  explicit Shelf(const RegionCacheConfig& options) : config(options) {}
+
+  /// The listed entry that has all of a range, if that is still what it was.
+  std::shared_ptr<Entry> Find(uint64_t start, uint64_t length, const std::vector<PointerInfo>& pieces,
+                              Entries& garbage) {
+    const auto next = index.upper_bound(start);
+    if (next == index.begin()) return nullptr;
+    const std::shared_ptr<Entry> entry = std::prev(next)->second;
+    if (!entry->Covers(start, length)) return nullptr;
+    if (entry->IsOf(pieces)) return entry;
+    ++statistics.stale;
+    Unlist(*entry, garbage);
+    return nullptr;
+  }
+
+  void List(const std::shared_ptr<Entry>& entry, Entries& garbage) {
+    for (auto next = index.lower_bound(entry->start);
+         next != index.end() && entry->Covers(next->second->start, next->second->bytes);) {
+      Unlist(*(next++)->second, garbage);
+    }
+    index.emplace(entry->start, entry);
+    entry->listed = true;
+    ++statistics.regions;
+    statistics.bytes += entry->bytes;
+  }
+
+  /// Lets nobody find an entry any more. It is gone unless it is in use.
+  void Unlist(Entry& entry, Entries& garbage) {
+    const auto found = index.find(entry.start);
+    const std::shared_ptr<Entry> own = std::move(found->second);
+    index.erase(found);
+    entry.listed = false;
+    if (entry.uses != 0) return;
+    idle.erase(entry.idle);
+    Retire(own, garbage);
+  }
+
+  void Retire(const std::shared_ptr<Entry>& entry, Entries& garbage) {
+    --statistics.regions;
+    statistics.bytes -= entry->bytes;
+    garbage.push_back(entry);
+  }
+
+  void Use(Entry& entry) {
+    if (entry.uses++ != 0) return;
+    ++statistics.in_use;
+    if (entry.idle != idle.end()) idle.erase(std::exchange(entry.idle, idle.end()));
+  }
+
+  void Release(const std::shared_ptr<Entry>& entry) {
+    Entries garbage;
+    const std::lock_guard lock(mutex);
+    if (--entry->uses != 0) return;
+    --statistics.in_use;
+    if (!entry->listed) return Retire(entry, garbage);
+    entry->idle = idle.insert(idle.begin(), entry.get());
+    const bool keep = !closed && (config.keep_host_memory || entry->IsIdentified());
+    if (!keep) return Unlist(*entry, garbage);
+    Evict(garbage);
+  }
+
+  void Evict(Entries& garbage) {
+    while ((statistics.regions > config.max_regions || statistics.bytes > config.max_bytes) &&
+           !idle.empty()) {
+      ++statistics.evictions;
+      Unlist(*idle.back(), garbage);
+    }
+  }
+
+  void Clear(Entries& garbage) {
+    while (!idle.empty()) Unlist(*idle.back(), garbage);
+  }
+
+  const RegionCacheConfig config;
+  std::mutex mutex;
+  bool closed = false;  // the cache is gone
+  std::map<uint64_t, std::shared_ptr<Entry>> index;
+  std::list<Entry*> idle;  // the last used first
+  RegionCacheStatistics statistics;
+};
+
+RegionCache::RegionCache(std::vector<const Device*> devices, const RegionCacheConfig& config)
+    : devices_(std::move(devices)), shelf_(std::make_shared<Shelf>(config)) {}
+
+RegionCache::~RegionCache() {
+  Shelf::Entries garbage;
+  const std::lock_guard lock(shelf_->mutex);
+  shelf_->closed = true;
+  shelf_->Clear(garbage);
+}
+
+RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
+  const auto start = reinterpret_cast<uint64_t>(memory);
+  const std::vector<PointerInfo> pieces = DescribeRange(memory, bytes);
+  Shelf& shelf = *shelf_;
+  Shelf::Entries garbage;
+  const auto take = [&](const std::shared_ptr<Entry>& entry) {
+    shelf.Use(*entry);
+    return Lease(shelf_, entry, start - entry->start, bytes);
+  };
+  {
+    const std::lock_guard lock(shelf.mutex);
+    if (const auto known = shelf.Find(start, bytes, pieces, garbage)) {
+      ++shelf.statistics.hits;
+      return take(known);
+    }
+    ++shelf.statistics.misses;
+  }
+  const auto make = [&] {
+    return std::make_shared<Entry>(
+        Entry{start, bytes, pieces, RegionSet(devices_, memory, bytes, shelf.config.access)});
+  };
+  std::shared_ptr<Entry> made;
+  try {
+    made = make();
+  } catch (const Error&) {
+    Clear();
+    made = make();
+  }
+  const std::lock_guard lock(shelf.mutex);
+  made->idle = shelf.idle.end();
+  // Another thread may have been faster.
+  if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known);
+  shelf.List(made, garbage);
+  Lease lease = take(made);
+  shelf.Evict(garbage);
+  return lease;
+}
+
+void RegionCache::Invalidate(const void* memory, size_t bytes) {
+  const auto start = reinterpret_cast<uint64_t>(memory);
+  Shelf::Entries garbage;
+  const std::lock_guard lock(shelf_->mutex);
+  auto& index = shelf_->index;
+  auto first = index.upper_bound(start);
+  while (first != index.begin() && std::prev(first)->second->Overlaps(start, bytes)) --first;
+  while (first != index.end() && first->second->Overlaps(start, bytes)) {
+    ++shelf_->statistics.stale;
+    shelf_->Unlist(*(first++)->second, garbage);
+  }
+}
+
+void RegionCache::Clear() {
+  Shelf::Entries garbage;
+  const std::lock_guard lock(shelf_->mutex);
+  shelf_->Clear(garbage);
+}
+
+RegionCacheStatistics RegionCache::Statistics() const {
+  const std::lock_guard lock(shelf_->mutex);
+  return shelf_->statistics;
+}
+
+RegionCache::Lease::Lease(std::shared_ptr<Shelf> shelf, std::shared_ptr<Entry> entry, uint64_t offset,
+                          uint64_t bytes)
+    : shelf_(std::move(shelf)), entry_(std::move(entry)), offset_(offset), bytes_(bytes) {}
+
+RegionCache::Lease& RegionCache::Lease::operator=(Lease&& other) noexcept {
+  Lease old(std::move(*this));
+  shelf_ = std::move(other.shelf_);
+  entry_ = std::move(other.entry_);
+  offset_ = other.offset_;
+  bytes_ = other.bytes_;
+  return *this;
+}
+
+RegionCache::Lease::~Lease() {
+  if (entry_) shelf_->Release(entry_);
+}
+
+MemoryView RegionCache::Lease::View(size_t device) const {
+  return entry_->regions.View(device).Part(offset_, bytes_);
+}
+
+}  // namespace warpverbs::host

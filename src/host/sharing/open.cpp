@@ -1,0 +1,172 @@
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "../buffer/views.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+#include "warpverbs/host/shared_memory.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+std::string OpenedObject(const SharedMemoryInfo& info) {
+  return std::to_string(info.bytes) + " bytes that another process shares by " + ToString(info.kind);
+}
+
+std::byte* At(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
+
+/// The GPU that memory lies on. Processes may number GPUs in different ways.
+Gpu GpuAt(const SharedMemoryInfo& info) {
+  const CudaDriver& driver = CudaDriver::Load();
+  const std::string wanted = info.pci_address.data();
+  const int count = Gpu::Count();
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    int device = 0;
+    char address[32] = {};
+    if (driver.DeviceGet(&device, ordinal) == 0 &&
+        driver.DeviceGetPCIBusId(address, sizeof address, device) == 0 && wanted == address) {
+      return Gpu(ordinal);
+    }
+  }
+  throw Error("open", OpenedObject(info),
+              "its GPU, " + wanted + ", is none of the " + std::to_string(count) + " that this process sees",
+              "Look at CUDA_VISIBLE_DEVICES");
+}
+
+/// Memory that cuIpcOpenMemHandle() maps.
+class IpcMapping {
+ public:
+  IpcMapping(const Gpu& gpu, const SharedMemoryInfo& info) : context_(gpu.context()) {
+    const CudaContext::Current current(*context_);
+    CudaIpcHandle handle{};
+    std::memcpy(handle.bytes, info.handle.data(), sizeof handle.bytes);
+    context_->driver().Check(
+        context_->driver().IpcOpenMemHandle(&base_, handle, kCudaIpcLazyPeerAccess), "open",
+        OpenedObject(info) + " on " + context_->name(),
+        "Check that the process that shares it still runs and has not freed it, and that "
+        "both see its GPU");
+  }
+  IpcMapping(IpcMapping&& other) noexcept : context_(std::move(other.context_)), base_(other.base_) {}
+  ~IpcMapping() {
+    if (context_ == nullptr) return;
+    context_->Quietly([this](const CudaDriver& driver) { driver.IpcCloseMemHandle(base_); });
+  }
+
+  std::byte* base() const { return At(base_); }
+
+ private:
+  std::shared_ptr<const CudaContext> context_;
+  CudaAddress base_ = 0;
+};
+
+class IpcBuffer final : public GpuView {
+ public:
+  IpcBuffer(const Gpu& gpu, IpcMapping mapping, const SharedMemoryInfo& info)
+      : GpuView(gpu, mapping.base() + info.offset, info.bytes), mapping_(std::move(mapping)) {}
+
+  std::string name() const override { return GpuView::name() + " that another process shares"; }
+
+ private:
+  IpcMapping mapping_;
+};
+
+/// Memory of cuMemCreate() of another process at addresses of this one.
+class HandleMapping {
+ public:
+  HandleMapping(const Gpu& gpu, const SharedMemory& shared)
+      : driver_(&gpu.context()->driver()), bytes_(shared.info.allocation_bytes) {
+    const CudaAccess access{.location = gpu.ordinal()};
+    auto* const file = reinterpret_cast<void*>(static_cast<intptr_t>(shared.file.get()));
+    int result = driver_->MemImportFromShareableHandle(&handle_, file, kCudaPosixFile);
+    if (result == 0) result = driver_->MemAddressReserve(&base_, bytes_, 0, 0, 0);
+    if (result == 0) {
+      result = driver_->MemMap(base_, bytes_, 0, handle_, 0);
+      mapped_ = result == 0;
+    }
+    if (result == 0) result = driver_->MemSetAccess(base_, bytes_, &access, 1);
+    if (result == 0) return;
+    GiveBack();
+    driver_->Check(result, "open", OpenedObject(shared.info) + " on " + gpu.name(),
+                   "Pass the file that came with the description");
+  }
+  HandleMapping(HandleMapping&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)),
+        bytes_(other.bytes_),
+        handle_(other.handle_),
+        base_(other.base_),
+        mapped_(other.mapped_) {}
+  ~HandleMapping() { GiveBack(); }
+
+  std::byte* base() const { return At(base_); }
+
+ private:
+  void GiveBack() {
+    if (driver_ == nullptr) return;
+    if (mapped_) driver_->MemUnmap(base_, bytes_);
+    if (base_ != 0) driver_->MemAddressFree(base_, bytes_);
+    if (handle_ != 0) driver_->MemRelease(handle_);
+  }
+
+  const CudaDriver* driver_;
+  size_t bytes_;
+  CudaHandle handle_ = 0;
+  CudaAddress base_ = 0;
+  bool mapped_ = false;
+};
+
+class HandleBuffer final : public GpuView {
+ public:
+  HandleBuffer(const Gpu& gpu, HandleMapping mapping, const SharedMemoryInfo& info)
+      : GpuView(gpu, mapping.base() + info.offset, info.bytes), mapping_(std::move(mapping)) {}
+
+ private:
+  HandleMapping mapping_;
+};
+
+/// The memory itself, in the process that shares it: no driver opens it there.
+std::unique_ptr<Buffer> OpenOwn(const SharedMemoryInfo& info) {
+  std::byte* const memory = At(info.address);
+  const PointerInfo what = DescribePointer(memory);
+  if (what.buffer_id != info.buffer_id || !what.on_gpu()) {
+    throw Error("open", std::to_string(info.bytes) + " bytes that this very process shares",
+                "they have been freed", "Keep memory as long as others may open it");
+  }
+  return WrapPointer(memory, info.bytes);
+}
+
+std::unique_ptr<Buffer> OpenIpc(SharedMemory shared) {
+  const SharedMemoryInfo& info = shared.info;
+  if (info.process == SharedMemoryInfo::ThisProcess()) return OpenOwn(info);
+  const Gpu gpu = GpuAt(info);
+  return std::make_unique<IpcBuffer>(gpu, IpcMapping(gpu, info), info);
+}
+
+std::unique_ptr<Buffer> OpenDmaBuf(SharedMemory shared) {
+  const SharedMemoryInfo& info = shared.info;
+  DmaBuf file(std::move(shared.file), info.address - info.offset, info.allocation_bytes);
+  return WrapDmaBuf(std::move(file), At(info.address), info.bytes);
+}
+
+std::unique_ptr<Buffer> OpenHandle(SharedMemory shared) {
+  if (!shared.file) {
+    throw Error("open", OpenedObject(shared.info), "its file did not come along",
+                "Send it by SendShared(), or with SCM_RIGHTS");
+  }
+  const Gpu gpu = GpuAt(shared.info);
+  return std::make_unique<HandleBuffer>(gpu, HandleMapping(gpu, shared), shared.info);
+}
+
+/// By ShareKind.
+constexpr std::array kOpeners{&OpenIpc, &OpenDmaBuf, &OpenHandle};
+
+}  // namespace
+
+std::unique_ptr<Buffer> Open(SharedMemory shared) {
+  shared.info.Check();
+  return kOpeners[static_cast<size_t>(shared.info.kind) - 1](std::move(shared));
+}
+
+}  // namespace warpverbs::host
