@@ -13,6 +13,7 @@ MAY_INCLUDE = {
     "host": {"device", "arch", "mlx5"},
     "transport": {"host", "device", "arch"},
     "gpuio": {"transport", "host"},
+    "tools": {"transport", "host", "device", "arch", "mlx5"},
     "softhca": {"mlx5"},
 }
 # Kernels embed these: they need nothing but a compiler.

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "doctor/check.hpp"
+
+namespace warpverbs::tools {
+
+struct DoctorOptions {
+  bool json = false;
+  std::string device{};         ///< "": all
+  std::vector<Check> checks{};  ///< to run
+};
+
+/// Text to print in place of running, and the exit code.
+struct Answer {
+  std::string text{};
+  int exit_code = 0;
+};
+
+std::variant<DoctorOptions, Answer> ParseDoctorOptions(int argc, char** argv);
+
+}  // namespace warpverbs::tools
