@@ -50,10 +50,9 @@ GpuSeen LookAtGpu(const Files& files, int ordinal) {
     const host::Gpu gpu(ordinal);
     seen.model = gpu.model();
     seen.attributes = gpu.attributes();
-    std::string address = gpu.pci_address();  // of the driver, in upper case
-    std::transform(address.begin(), address.end(), address.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    seen.function = PciFunction(files, address);
+    seen.address = gpu.pci_address();  // the driver's: in upper case
+    for (char& c : seen.address) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    seen.function = PciFunction(files, seen.address);
     seen.numa_node = NumaNode(files, seen.function);
   } catch (const std::exception& error) {
     seen.problem = Split(error, seen.remedy);

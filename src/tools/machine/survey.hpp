@@ -40,6 +40,7 @@ struct Nic {
 struct GpuSeen {
   std::string name{};      ///< "cuda:0"
   std::string model{};     ///< "NVIDIA H200"
+  std::string address{};   ///< "0000:41:00.0"
   std::string function{};  ///< its folder, see pci.hpp; "": not known
   int numa_node = -1;
   host::GpuAttributes attributes{};
