@@ -47,8 +47,8 @@ Outcome RunGuarded(const Check& check, const Machine& machine) {
 
 std::span<const Check> AllChecks() { return kChecks; }
 
-std::vector<Result> Run(std::span<const Check> checks, const std::shared_ptr<const Machine>& machine,
-                        bool& hung) {
+std::vector<Result> RunChecks(std::span<const Check> checks, const std::shared_ptr<const Machine>& machine,
+                              bool& hung) {
   std::vector<Result> results;
   for (const Check& check : checks) {
     // The machine is shared so that a check that hangs keeps what it looks at.

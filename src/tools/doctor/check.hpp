@@ -29,8 +29,8 @@ struct Result {
 /// Runs checks; one that throws, or does not end within a minute, has failed.
 ///
 /// @param hung  set to whether one still runs: then leave the program by std::_Exit()
-std::vector<Result> Run(std::span<const Check> checks, const std::shared_ptr<const Machine>& machine,
-                        bool& hung);
+std::vector<Result> RunChecks(std::span<const Check> checks, const std::shared_ptr<const Machine>& machine,
+                              bool& hung);
 
 // The checks. Each looks at `machine` alone and may throw.
 

@@ -39,7 +39,7 @@ int main(int argc, char** argv) try {
   const auto& options = std::get<tools::DoctorOptions>(command);
   bool hung = false;
   const auto machine = LookAround(options.device, hung);
-  const auto results = tools::Run(options.checks, machine, hung);
+  const auto results = tools::RunChecks(options.checks, machine, hung);
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   std::fputs((options.json ? tools::ToJson(results) : tools::ToText(results, colour)).c_str(), stdout);
   const int exit_code = tools::ExitCode(results);
