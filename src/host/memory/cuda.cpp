@@ -7,7 +7,7 @@
 namespace warpverbs::host {
 namespace {
 
-size_t WholePages(size_t bytes) {
+size_t WholeGpuPages(size_t bytes) {
   constexpr size_t kPage = GpuMemory::kPageBytes;
   return (bytes + kPage - 1) / kPage * kPage;
 }
@@ -25,7 +25,7 @@ CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
 }  // namespace
 
 GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
-    : gpu_(gpu), size_(WholePages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
+    : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
   if (bytes == 0) throw Error("allocate", object, "there is no empty page", "Ask for 1 byte or more");
   const CudaContext& context = *gpu.context();
@@ -37,7 +37,7 @@ GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
                            "Free some of the GPU's memory (nvidia-smi shows who holds it)");
   }
   allocation_.reset(reinterpret_cast<std::byte*>(address));
-  data_ = reinterpret_cast<std::byte*>(WholePages(address));
+  data_ = reinterpret_cast<std::byte*>(WholeGpuPages(address));
   Fill(0, size_, std::byte{0});
 }
 
