@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+#include <tuple>
+
 #include "doctor/check.hpp"
+#include "doctor/meeting.hpp"
 #include "fake_machine.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -119,6 +123,45 @@ TEST(CheckAtomics, WarnsWhereThereAreNoneOrInAnotherOrder) {
   EXPECT_EQ(CheckAtomics(good.machine).verdict, Verdict::kWarn);
   good.nic().capabilities.atomic_operations = 0;
   EXPECT_EQ(CheckAtomics(good.machine).found, "mlx5_0 has none");
+}
+
+TEST(CheckDistance, WarnsOfAProcessorBetweenGpuAndNic) {
+  GoodMachine good;
+  EXPECT_EQ(CheckDistance(good.machine).verdict, Verdict::kPass);
+  good.gpu().function = good.tree.AddFunction("/sys/devices/pci0000:80/0000:81:00.0", "0x10de", "0x030200");
+  EXPECT_EQ(CheckDistance(good.machine).verdict, Verdict::kWarn);
+}
+
+TEST(CheckDistance, IsSkippedWhereNothingIsKnown) {
+  GoodMachine good;
+  good.nic().function = "";
+  EXPECT_EQ(CheckDistance(good.machine).verdict, Verdict::kSkip);
+}
+
+TEST(CheckPeer, TellsWhatCameOfTheMeeting) {
+  GoodMachine good;
+  good.machine.meet_peer = [] { return "much"; };
+  EXPECT_EQ(CheckPeer(good.machine).found, "much");
+}
+
+TEST(Meeting, IsReadFromACommandLine) {
+  for (const auto& [text, host, port] : {std::tuple{"there", "there", 18518},
+                                         {"10.0.0.2:7", "10.0.0.2", 7},
+                                         {"[fe80::1]:7", "fe80::1", 7},
+                                         {"[fe80::1]", "fe80::1", 18518},
+                                         {"fe80::1", "fe80::1", 18518}}) {
+    const host::TcpAddress address = ParseAddress(text, false);
+    EXPECT_EQ(address.host, host) << text;
+    EXPECT_EQ(address.port, port) << text;
+  }
+  EXPECT_EQ(ParseAddress("", true).port, 18518);
+  EXPECT_EQ(ParseAddress("0", true).port, 0);
+}
+
+TEST(Meeting, RefusesWhatIsNoAddress) {
+  for (const char* const text : {"", ":7", "there:", "there:x", "there:65536", "there:0"})
+    EXPECT_THROW(ParseAddress(text, false), std::invalid_argument) << text;
+  EXPECT_THROW(ParseAddress("there", true), std::invalid_argument);
 }
 
 TEST(CheckAcs, IsSkippedWhereTheRegistersAreHidden) {

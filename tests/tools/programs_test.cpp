@@ -16,7 +16,9 @@ using testing::HasSubstr;
 
 /// What depends on the hardware below softhca, and on who runs the test.
 constexpr char kSteady[] =
-    " --skip rdma-core,memlock,ipc-lock,shm,gpu-modules,peer-mapping,dma-buf,gpu-memory,doorbell,acs,iommu";
+    " --skip "
+    "rdma-core,memlock,ipc-lock,shm,gpu-modules,peer-mapping,dma-buf,gpu-memory,doorbell,acs,iommu,distance,"
+    "peer";
 
 Result OnSofthca(const std::string& options, const std::string& program) {
   return RunShell(SOFTHCA " " + options + " -- " + program);
@@ -113,14 +115,46 @@ TEST(Doctor, HelpNamesTheExitCodes) {
 }
 
 TEST(Programs, RefuseInOneSentence) {
-  for (const char* const command : {DOCTOR " --colour", DOCTOR " --only", DOCTOR " --only no-such-check",
-                                    DOCTOR " --skip gid,no-such-check", DOCTOR " mlx5_0", DOCTOR " --device",
-                                    INFO " --only gid", INFO " mlx5_0", INFO " --device"}) {
+  for (const char* const command :
+       {DOCTOR " --colour", DOCTOR " --only", DOCTOR " --only no-such-check",
+        DOCTOR " --skip gid,no-such-check", DOCTOR " mlx5_0", DOCTOR " --device", DOCTOR " --peer",
+        DOCTOR " --peer :7", DOCTOR " --listen x", DOCTOR " --listen --peer there", INFO " --only gid",
+        INFO " mlx5_0", INFO " --device"}) {
     const Result outcome = RunShell(command);
     EXPECT_EQ(outcome.exit_status, 2) << command;
     EXPECT_THAT(outcome.output,
                 ContainsRegex("^warpverbs-[a-z]+: [^\n]+; warpverbs-[a-z]+ --help says more\n$"));
   }
+}
+
+/// What both doctors print, and both exit statuses, each on a softhca of its own.
+std::string MeetOnSofthca(const std::string& listener, const std::string& visitor) {
+  const std::string doctor = " -- " DOCTOR " --only peer ", start = "timeout -s KILL 90 " SOFTHCA " ";
+  return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT; : >$folder/listener\n" + start + listener +
+                  doctor +
+                  "--listen 0 >$folder/listener 2>&1 & listener=$!\n"
+                  "for _ in $(seq 400); do\n"
+                  "  port=$(sed -n 's/.*listening on port //p' $folder/listener)\n"
+                  "  [ -z \"$port\" ] || break; sleep 0.05\n"
+                  "done\n" +
+                  start + visitor + doctor + "--peer 127.0.0.1:$port; echo visitor exits with $?\n" +
+                  "wait $listener; echo listener exits with $?; cat $folder/listener")
+      .output;
+}
+
+TEST(Doctor, MovesDataToAndFromAnotherDoctor) {
+  EXPECT_TRUE(golden::MatchesFile("softhca_peer.txt", MeetOnSofthca("", "")));
+}
+
+TEST(Doctor, FailsOnBothSidesWhereOneCannotWrite) {
+  const std::string output = MeetOnSofthca("--fault syndrome:0x13,index=0", "");
+  EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3"),
+                            HasSubstr("there: "), HasSubstr("remote access error")));
+}
+
+TEST(Doctor, FailsOnBothSidesOnDifferentFabrics) {
+  const std::string output = MeetOnSofthca("--link infiniband", "");
+  EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3")));
 }
 
 TEST(Info, ShowsSofthca) {

@@ -8,8 +8,6 @@
 namespace warpverbs::tools {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
-
 constexpr Check kChecks[] = {
     {"nics", "a ConnectX is there and can be opened", CheckNics},
     {"rdma-modules", "the kernel has mlx5_core, mlx5_ib and ib_uverbs", CheckRdmaModules},
@@ -23,6 +21,7 @@ constexpr Check kChecks[] = {
     {"mtu", "every active port has its largest MTU", CheckMtu},
     {"atomics", "the NIC has atomic operations", CheckAtomics},
     {"pcie-link", "the NIC's PCIe link has its full speed and width", CheckPcieLink},
+    {"distance", "each GPU has a NIC behind the same PCIe switches", CheckDistance},
     {"acs", "no PCIe bridge redirects what GPU and NIC send each other", CheckAcs},
     {"iommu", "the IOMMU is off or passes through", CheckIommu},
     {"gpu-modules", "the kernel has nvidia, and a way for NICs to a GPU's memory", CheckGpuModules},
@@ -31,6 +30,7 @@ constexpr Check kChecks[] = {
     {"gpu-memory", "a NIC registers memory of each GPU", CheckGpuMemory},
     {"doorbell", "each GPU maps a NIC's doorbell register", CheckDoorbell},
     {"loopback", "every active port moves data", CheckLoopback},
+    {"peer", "this machine and the one of --peer or --listen move data", CheckPeer, 120},
 };
 
 Outcome RunGuarded(const Check& check, const Machine& machine) {
@@ -43,6 +43,11 @@ Outcome RunGuarded(const Check& check, const Machine& machine) {
   }
 }
 
+Outcome Hung(const Check& check) {
+  return {Verdict::kFail, "it has not ended within " + std::to_string(check.patience_s) + " s",
+          "Look into the kernel log (dmesg) for mlx5 and NVRM; a driver or the firmware hangs"};
+}
+
 }  // namespace
 
 std::span<const Check> AllChecks() { return kChecks; }
@@ -52,14 +57,10 @@ std::vector<Result> RunChecks(std::span<const Check> checks, const std::shared_p
   std::vector<Result> results;
   for (const Check& check : checks) {
     // The machine is shared so that a check that hangs keeps what it looks at.
-    const auto outcome =
-        RunWithin<Outcome>(kPatience, [check, machine] { return RunGuarded(check, *machine); });
+    const auto outcome = RunWithin<Outcome>(std::chrono::seconds(check.patience_s),
+                                            [check, machine] { return RunGuarded(check, *machine); });
     hung = hung || !outcome;
-    results.push_back(
-        {check.id,
-         outcome.value_or(
-             Outcome{Verdict::kFail, "it has not ended within a minute",
-                     "Look into the kernel log (dmesg) for mlx5 and NVRM; a driver or the firmware hangs"})});
+    results.push_back({check.id, outcome.value_or(Hung(check))});
   }
   return results;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "doctor/check.hpp"
+#include "doctor/meeting.hpp"
 #include "doctor/options.hpp"
 #include "doctor/report.hpp"
 #include "machine/deadline.hpp"
@@ -39,6 +40,11 @@ int main(int argc, char** argv) try {
   const auto& options = std::get<tools::DoctorOptions>(command);
   bool hung = false;
   const auto machine = LookAround(options.device, hung);
+  if (options.meeting) {
+    machine->meet_peer = [device = options.device, meeting = *options.meeting] {
+      return tools::Meet(device, meeting);
+    };
+  }
   const auto results = tools::RunChecks(options.checks, machine, hung);
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   std::fputs((options.json ? tools::ToJson(results) : tools::ToText(results, colour)).c_str(), stdout);

@@ -18,6 +18,10 @@ Verdicts:
 
 Exit status: 0 all PASS or SKIP; 1 at least one WARN; 2 a wrong command line; 3 at least one FAIL.
 
+Two machines: `warpverbs-doctor --listen` on one, `warpverbs-doctor --peer HOST` on the other, with
+--only peer for this check alone. Each writes to the other, and verifies. The port is of TCP, and open to
+everyone as long as the check runs.
+
 Nothing is changed on the machine. The check loopback sends some packets, doorbell and gpu-memory map and
 register memory for a moment. Colours are for terminals; NO_COLOR turns them off. docs/doctor.md says more
 about each check. Without a NIC: softhca -- warpverbs-doctor)";
@@ -37,6 +41,27 @@ CLI::Option* AddNames(CLI::App& app, const std::string& option, Names& names, co
       ->type_name("ID[,ID]...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void AddMeeting(CLI::App& app, std::optional<Meeting>& meeting) {
+  const auto take = [&meeting](const char* option, bool listens) {
+    return [&meeting, option, listens](const std::string& text) {
+      try {
+        meeting = Meeting{listens, ParseAddress(text, listens)};
+      } catch (const std::invalid_argument& error) {
+        throw CLI::ValidationError(option, error.what());
+      }
+    };
+  };
+  auto* const listen =
+      app.add_option_function<std::string>("--listen", take("--listen", true),
+                                           "Wait a minute for a doctor on another machine (18518)")
+          ->type_name("[PORT]")
+          ->expected(0, 1);
+  app.add_option_function<std::string>("--peer", take("--peer", false),
+                                       "Move data to and from the doctor that listens there")
+      ->type_name("HOST[:PORT]")
+      ->excludes(listen);
 }
 
 std::vector<Check> Selected(const Names& only, const Names& skipped) {
@@ -63,6 +88,7 @@ std::variant<DoctorOptions, Answer> ParseDoctorOptions(int argc, char** argv) {
   AddNames(app, "--only", only, "Run these checks alone");
   AddNames(app, "--skip", skipped, "Leave these checks out");
   app.add_option("--device", options.device, "Look at this NIC alone, for example mlx5_0")->type_name("NAME");
+  AddMeeting(app, options.meeting);
   app.set_version_flag("--version", "warpverbs-doctor " WARPVERBS_TOOLS_VERSION);
   try {
     app.parse(argc, argv);

@@ -1,17 +1,20 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "doctor/check.hpp"
+#include "doctor/meeting.hpp"
 
 namespace warpverbs::tools {
 
 struct DoctorOptions {
   bool json = false;
-  std::string device{};         ///< "": all
-  std::vector<Check> checks{};  ///< to run
+  std::string device{};              ///< "": all
+  std::optional<Meeting> meeting{};  ///< with another machine
+  std::vector<Check> checks{};       ///< to run
 };
 
 /// Text to print in place of running, and the exit code.

@@ -79,12 +79,23 @@ Json Of(const GpuSeen& gpu) {
           {"writes_ordering", ToString(gpu.attributes.writes_ordering)}};
 }
 
+Json Distances(const Files& files, const Survey& survey) {
+  Json distances = Json::array();
+  for (const GpuSeen& gpu : survey.gpus)
+    for (const Nic& nic : survey.nics)
+      distances.push_back({{"gpu", gpu.name},
+                           {"device", nic.name},
+                           {"distance", ToString(Distance(files, gpu.function, nic.function))}});
+  return distances;
+}
+
 }  // namespace
 
 std::string InfoJson(const Files& files, const Survey& survey) {
   Json document = {{"version", kInfoVersion}, {"devices", Json::array()}, {"gpus", Json::array()}};
   for (const Nic& nic : survey.nics) document["devices"].push_back(Of(files, nic));
   for (const GpuSeen& gpu : survey.gpus) document["gpus"].push_back(Of(gpu));
+  document["topology"] = Distances(files, survey);
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -13,7 +13,8 @@ namespace tools = warpverbs::tools;
 namespace {
 
 constexpr const char* kFooter = R"(
-Devices and what they can do; ports; GIDs, with their score, the one that an endpoint takes and why; GPUs.
+Devices and what they can do; ports; GIDs, with their score, the one that an endpoint takes and why; GPUs;
+and how far GPUs and devices are apart.
 WAIT tells whether a queue can wait for another's completions, USER INDEX whether queues can share a ring of
 completions. NIC'S WRITES IN ORDER tells whose kernels see what a NIC writes in the order in which it came;
 where it is nobody, reads are followed by a DUMP.

@@ -8,10 +8,10 @@
 
 namespace warpverbs::tools {
 
-/// Tables: devices, what they can do, ports, GIDs, GPUs.
+/// Tables: devices, what they can do, ports, GIDs, GPUs, how far GPUs and devices are apart.
 std::string InfoText(const Files& files, const Survey& survey);
 
-/// The same for programs: {"version": 1, "devices": [...], "gpus": [...]}.
+/// The same for programs: {"version": 1, "devices": [...], "gpus": [...], "topology": [...]}.
 std::string InfoJson(const Files& files, const Survey& survey);
 
 /// A GID, and whether an endpoint takes it.

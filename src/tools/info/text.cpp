@@ -1,3 +1,5 @@
+#include <set>
+
 #include "info/report.hpp"
 #include "machine/pci.hpp"
 #include "text/table.hpp"
@@ -96,11 +98,32 @@ std::string Gpus(const Survey& survey) {
   return Section("GPUs", table) + (broken.empty() ? "" : "GPUs that do not open\n" + broken + "\n");
 }
 
+std::string Topology(const Files& files, const Survey& survey) {
+  std::vector<std::string> head{"DISTANCE"};
+  for (const Nic& nic : survey.nics) head.push_back(nic.name);
+  Table table(head);
+  std::set<host::PciDistance> seen;
+  for (const GpuSeen& gpu : survey.gpus) {
+    std::vector<std::string> row{gpu.name};
+    for (const Nic& nic : survey.nics) {
+      const host::PciDistance distance = Distance(files, gpu.function, nic.function);
+      row.emplace_back(ToString(distance));
+      seen.insert(distance);
+    }
+    table.Add(row);
+  }
+  if (seen.empty()) return "";
+  std::string text = "Topology\n" + table.Text();
+  for (const host::PciDistance distance : seen)
+    text += std::string("  ") + ToString(distance) + ": " + Describe(distance) + "\n";
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string InfoText(const Files& files, const Survey& survey) {
-  std::string text =
-      Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey) + Gpus(survey);
+  std::string text = Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey) +
+                     Gpus(survey) + Topology(files, survey);
   if (text.ends_with("\n\n")) text.pop_back();
   return text;
 }

@@ -13,6 +13,9 @@ class Files {
   /// @param root  a folder with a tree in place of the machine's own; empty: the machine
   explicit Files(std::string root = "") : root_(std::move(root)) {}
 
+  /// The folder that is /sys.
+  std::string sysfs() const { return root_ + "/sys"; }
+
   /// A file's text without the line's end; empty if it cannot be read.
   std::optional<std::string> Read(const std::string& path) const;
 

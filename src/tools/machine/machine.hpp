@@ -20,6 +20,8 @@ struct Machine {
   std::function<std::string(const std::string& nic, int gpu, bool& mapped)> map_doorbell = MapDoorbell;
   std::function<std::string(const std::string& nic, int gpu)> register_gpu_memory = RegisterGpuMemory;
 
+  std::function<std::string()> meet_peer{};  ///< none: no peer is named
+
   /// Whether softhca stands in for the kernel and the hardware.
   bool is_software() const {
     return !survey.nics.empty() && std::all_of(survey.nics.begin(), survey.nics.end(),

@@ -53,6 +53,15 @@ int NumaNode(const Files& files, const std::string& function) {
   return text ? std::atoi(text->c_str()) : -1;
 }
 
+host::PciDistance Distance(const Files& files, const std::string& a, const std::string& b) {
+  const auto read = [&files](const std::string& function) {
+    const auto address = host::PciAddress::Find(PciAddress(function));
+    return address ? host::ReadPciFunction(files.sysfs(), *address) : std::nullopt;
+  };
+  const auto here = read(a), there = read(b);
+  return here && there ? host::Distance(*here, *there) : host::PciDistance::kUnknown;
+}
+
 std::vector<std::string> FindFunctions(const Files& files, uint16_t vendor, uint8_t device_class) {
   std::vector<std::string> found;
   for (const std::string& address : files.List("/sys/bus/pci/devices")) {

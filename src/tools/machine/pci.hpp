@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "machine/files.hpp"
+#include "warpverbs/host/pci.hpp"
 
 /// What /sys tells about PCI functions. A function is named by its folder there:
 /// "/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0".
@@ -25,6 +26,9 @@ std::vector<std::string> BridgesAbove(const std::string& function);
 
 /// The NUMA node; -1: the machine has none, or does not tell.
 int NumaNode(const Files& files, const std::string& function);
+
+/// How far two functions are apart, by their folders.
+host::PciDistance Distance(const Files& files, const std::string& a, const std::string& b);
 
 /// The addresses of all functions of a vendor and a class.
 ///

@@ -1,7 +1,7 @@
 #include "machine/transfer.hpp"
 
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
@@ -19,12 +19,29 @@ namespace {
 
 using arch::Cpu;
 
-constexpr size_t kBytes = 65536;
 constexpr uint64_t kPatienceNs = 5'000'000'000;
 
-/// Posts a write and waits until it is done or the deadline has passed.
-device::Status Write(const host::Endpoint& endpoint, const host::MemoryView& to,
-                     const host::MemoryView& from) {
+uint64_t Pattern(uint64_t salt, size_t word) { return (salt + word) * 0x9e3779b97f4a7c15u; }
+
+}  // namespace
+
+TransferMemory::TransferMemory(const host::Device& device, const host::Access& access)
+    : pages_(kBytes), region_(device, pages_.data(), kBytes, access) {}
+
+void TransferMemory::Fill(uint64_t salt) const {
+  auto* const words = reinterpret_cast<uint64_t*>(pages_.data());
+  for (size_t i = 0; i < kBytes / sizeof(uint64_t); ++i) words[i] = Pattern(salt, i);
+}
+
+bool TransferMemory::Holds(uint64_t salt) const {
+  const auto* const words = reinterpret_cast<const uint64_t*>(pages_.data());
+  for (size_t i = 0; i < kBytes / sizeof(uint64_t); ++i)
+    if (Cpu::Load(&words[i]) != Pattern(salt, i)) return false;
+  return true;
+}
+
+std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
+                         const host::MemoryView& from) {
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
   const device::Limit limit{.deadline_ns = Cpu::NowNs() + kPatienceNs};
   const device::RemoteMemory remote{to.addr, mlx5::ToBe32(to.rkey)};
@@ -32,33 +49,28 @@ device::Status Write(const host::Endpoint& endpoint, const host::MemoryView& to,
   const device::Posted posted = queue.Post(device::Write(remote, local), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();
-  return status;
+  if (status.ok()) return "";
+  const auto error = endpoint.LastError();
+  return error ? error->What() : host::Describe(status);
 }
-
-[[noreturn]] void Fail(const std::string& nic, const std::string& reason) {
-  throw host::Error(
-      "write from " + nic, "to itself", reason,
-      "Look at the port's error counters (`rdma statistic`) and into the kernel log (dmesg) for mlx5");
-}
-
-}  // namespace
 
 std::string TransferOnPort(const std::string& nic, uint8_t port) {
+  constexpr uint64_t kSalt = 1;
   const host::Device device(nic);
+  const TransferMemory source(device, {}), target(device, {.remote_write = true});
+  source.Fill(kSalt);
+  // After the memory, so that they are gone before it.
   host::Endpoint here(device, {.port = port}), there(device, {.port = port});
   here.Connect(there.Info());
   there.Connect(here.Info());
-  host::HostPages source(kBytes), target(kBytes);
-  for (size_t i = 0; i < kBytes; ++i) source.data()[i] = static_cast<std::byte>(i * 7 + i / 256);
-  const host::MemoryRegion from(device, source.data(), kBytes);
-  const host::MemoryRegion to(device, target.data(), kBytes, {.remote_write = true});
-  const device::Status status = Write(here, to.View(), from.View());
-  if (!status.ok()) {
-    const auto error = here.LastError();
-    Fail(nic, error ? error->What() : host::Describe(status));
+  std::string failure = WriteAndWait(here, target.View(), source.View());
+  if (failure.empty() && !target.Holds(kSalt)) failure = "other data arrived than were sent";
+  if (!failure.empty()) {
+    throw host::Error(
+        "write from " + nic, "to itself", failure,
+        "Look at the port's error counters (`rdma statistic`) and into the kernel log (dmesg) for mlx5");
   }
-  if (std::memcmp(source.data(), target.data(), kBytes) != 0) Fail(nic, "the data that arrived are others");
-  return std::to_string(kBytes) + " bytes written and verified";
+  return std::to_string(TransferMemory::kBytes) + " bytes written and verified";
 }
 
 std::string MapDoorbell(const std::string& nic, int gpu, bool& mapped) {

@@ -3,9 +3,37 @@
 #include <string>
 
 #include "machine/survey.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// What can only be found out by doing it. Each throws host::Error or another std::exception where it fails.
 namespace warpverbs::tools {
+
+/// Memory that is written by a transfer, or to by one.
+class TransferMemory {
+ public:
+  static constexpr size_t kBytes = 65536;
+
+  TransferMemory(const host::Device& device, const host::Access& access);
+
+  /// Fills it so that no two places and no two salts look alike.
+  void Fill(uint64_t salt) const;
+
+  /// Whether it is as Fill(salt) leaves it.
+  bool Holds(uint64_t salt) const;
+
+  host::MemoryView View() const { return region_.View(); }
+
+ private:
+  host::HostPages pages_;
+  host::MemoryRegion region_;
+};
+
+/// Posts a write by the CPU, and waits until it is done, for 5 s at most.
+///
+/// @return  "", or why it failed
+std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
+                         const host::MemoryView& from);
 
 /// Connects two endpoints of this process on one port, writes from one to the other by the CPU, and verifies
 /// the data.

@@ -17,4 +17,9 @@ Outcome CheckLoopback(const Machine& machine) {
   return findings.empty() ? Skip(NoPort(machine)) : findings.Sum();
 }
 
+Outcome CheckPeer(const Machine& machine) {
+  if (!machine.meet_peer) return Skip("no peer is named: --listen there, and --peer HOST here");
+  return {Verdict::kPass, machine.meet_peer(), ""};  // it throws where it fails
+}
+
 }  // namespace warpverbs::tools

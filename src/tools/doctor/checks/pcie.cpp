@@ -3,6 +3,7 @@
 #include "doctor/check.hpp"
 #include "doctor/checks/subjects.hpp"
 #include "machine/pci.hpp"
+#include "warpverbs/host/pci.hpp"
 
 namespace warpverbs::tools {
 namespace {
@@ -25,7 +26,42 @@ bool KernelWasTold(const Machine& machine, const std::string& option) {
   return line.find(" " + option + " ") != std::string::npos;
 }
 
+/// The nearest NIC of hardware to a GPU; null where none is known to be anywhere.
+const Nic* Nearest(const Machine& machine, const GpuSeen& gpu, host::PciDistance& distance) {
+  const Nic* nearest = nullptr;
+  distance = host::PciDistance::kUnknown;
+  for (const Nic& nic : machine.survey.nics) {
+    const host::PciDistance to_nic = Distance(machine.files, gpu.function, nic.function);
+    if (nic.is_software() || to_nic >= distance) continue;
+    distance = to_nic;
+    nearest = &nic;
+  }
+  return nearest;
+}
+
 }  // namespace
+
+Outcome CheckDistance(const Machine& machine) {
+  Findings findings;
+  for (const GpuSeen& gpu : machine.survey.gpus) {
+    if (!gpu.usable()) continue;
+    host::PciDistance distance;
+    const Nic* const nic = Nearest(machine, gpu, distance);
+    if (nic == nullptr) {
+      findings.Skip(gpu.name + ": how far a NIC is, is not known");
+      continue;
+    }
+    const std::string found =
+        nic->name + " to " + gpu.name + ": " + ToString(distance) + ", " + Describe(distance);
+    if (distance <= host::PciDistance::kPxb)
+      findings.Pass(found);
+    else
+      findings.Warn(found,
+                    "Move the NIC or the GPU to a slot behind the same PCIe switch; some processors "
+                    "slow down or refuse what passes through them");
+  }
+  return findings.empty() ? Skip(kNoGpu) : findings.Sum();
+}
 
 Outcome CheckPcieLink(const Machine& machine) {
   Findings findings;
