@@ -78,7 +78,7 @@ bool Files::Exists(const std::string& path) const { return access((root_ + path)
 std::string Files::Resolve(const std::string& path) const {
   const std::unique_ptr<char, void (*)(void*)> resolved(realpath((root_ + path).c_str(), nullptr), std::free);
   if (!resolved) return "";
-  const std::string text = resolved.get();
+  std::string text = resolved.get();
   if (root_.empty()) return text;
   const std::unique_ptr<char, void (*)(void*)> root(realpath(root_.c_str(), nullptr), std::free);
   return root && text.starts_with(root.get()) ? text.substr(std::string_view(root.get()).size()) : "";

@@ -1,6 +1,5 @@
 #include <cstdlib>
 #include <regex>
-#include <set>
 
 #include "doctor/check.hpp"
 #include "doctor/checks/subjects.hpp"
@@ -18,7 +17,7 @@ constexpr int kLeastRdmaCore = 44;
 /// @source  rdma-core, libibverbs/CMakeLists.txt: the library's version ends in the package's
 std::string VersionInName(const std::string& file) {
   std::smatch match;
-  const std::regex form("libibverbs\\.so\\.1\\.[0-9]+\\.([0-9]+(\\.[0-9]+)*)");
+  const std::regex form(R"(libibverbs\.so\.1\.[0-9]+\.([0-9]+(\.[0-9]+)*))");
   return std::regex_match(file, match, form) ? match[1].str() : "";
 }
 
@@ -114,13 +113,12 @@ Outcome CheckGid(const Machine& machine) {
     }
     const std::string found = name + ": GID " + std::to_string(best->index) + ", " + ToString(best->gid) +
                               ", " + ToString(best->type);
-    if (port->port.link_layer == host::LinkLayer::kInfiniBand)
-      findings.Pass(found);
-    else if (best->type != host::GidType::kRoceV2)
+    const bool roce = port->port.link_layer == host::LinkLayer::kEthernet;
+    if (roce && best->type != host::GidType::kRoceV2)
       findings.Fail(found + " is the best",
                     "Let the port speak RoCE v2 (`cma_roce_mode`, or the driver's "
                     "default), which routers forward");
-    else if (host::IsLinkLocal(best->gid))
+    else if (roce && host::IsLinkLocal(best->gid))
       findings.Warn(found + " is link-local", give + "; no router forwards this one");
     else
       findings.Pass(found);
