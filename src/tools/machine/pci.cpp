@@ -1,0 +1,106 @@
+#include "machine/pci.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <regex>
+
+namespace warpverbs::tools {
+namespace {
+
+constexpr char kFunctions[] = "/sys/bus/pci/devices/";
+constexpr size_t kConfigBytes = 4096;
+constexpr size_t kPlainConfigBytes = 256;  // extended capabilities begin behind these
+constexpr size_t kHeaderBytes = 4;
+constexpr uint16_t kAcs = 0x000d;
+constexpr size_t kAcsControl = 6;  // from the capability's start
+
+std::string LastPart(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool IsPciAddress(const std::string& name) {
+  static const std::regex form("[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]");
+  return std::regex_match(name, form);
+}
+
+uint32_t Hex(const std::string& text) {
+  return static_cast<uint32_t>(std::strtoul(text.c_str(), nullptr, 16));
+}
+
+uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
+  return bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
+}
+
+}  // namespace
+
+std::string PciFunction(const Files& files, const std::string& address) {
+  return address.empty() ? "" : files.Resolve(kFunctions + address);
+}
+
+std::string PciAddress(const std::string& function) {
+  const std::string name = LastPart(function);
+  return IsPciAddress(name) ? name : "";
+}
+
+std::vector<std::string> BridgesAbove(const std::string& function) {
+  std::vector<std::string> bridges;
+  if (PciAddress(function).empty()) return bridges;
+  std::string parent = function.substr(0, function.rfind('/'));
+  for (; !PciAddress(parent).empty(); parent.resize(parent.rfind('/'))) bridges.push_back(parent);
+  return bridges;
+}
+
+int NumaNode(const Files& files, const std::string& function) {
+  const auto text = files.Read(function + "/numa_node");
+  return text ? std::atoi(text->c_str()) : -1;
+}
+
+host::PciDistance Distance(const Files& files, const std::string& a, const std::string& b) {
+  const auto read = [&files](const std::string& function) {
+    const auto address = host::PciAddress::Find(PciAddress(function));
+    return address ? host::ReadPciFunction(files.sysfs(), *address) : std::nullopt;
+  };
+  const auto here = read(a), there = read(b);
+  return here && there ? host::Distance(*here, *there) : host::PciDistance::kUnknown;
+}
+
+std::vector<std::string> FindFunctions(const Files& files, uint16_t vendor, uint8_t device_class) {
+  std::vector<std::string> found;
+  for (const std::string& address : files.List("/sys/bus/pci/devices")) {
+    const std::string folder = kFunctions + address;
+    if (Hex(files.Text(folder + "/vendor")) == vendor &&
+        Hex(files.Text(folder + "/class")) >> 16 == device_class)
+      found.push_back(address);
+  }
+  return found;
+}
+
+std::optional<PciLink> ReadPciLink(const Files& files, const std::string& function,
+                                   const std::string& which) {
+  const std::string speed = files.Text(function + "/" + which + "_link_speed");
+  PciLink link{.gigatransfers = std::atof(speed.c_str()),
+               .lanes = std::atoi(files.Text(function + "/" + which + "_link_width").c_str())};
+  if (link.gigatransfers <= 0 || link.lanes <= 0) return std::nullopt;  // "Unknown"
+  link.text = speed.substr(0, speed.find(" PCIe")) + " x" + std::to_string(link.lanes);
+  return link;
+}
+
+AcsReading FindAcs(std::span<const uint8_t> config) {
+  AcsReading reading{.readable = config.size() > kPlainConfigBytes};
+  // A chain visits each place at most once, unless it is broken.
+  size_t at = kPlainConfigBytes;
+  for (size_t visits = 0; visits < kConfigBytes / kHeaderBytes; ++visits) {
+    if (at < kPlainConfigBytes || at + kAcsControl + 2 > config.size()) break;
+    const uint32_t header = Word(config, at);
+    if ((header & 0xffff) == kAcs) {
+      reading.control = static_cast<uint16_t>(config[at + kAcsControl] | config[at + kAcsControl + 1] << 8);
+      break;
+    }
+    at = header >> 20;
+  }
+  return reading;
+}
+
+AcsReading ReadAcs(const Files& files, const std::string& function) {
+  return FindAcs(files.ReadBytes(function + "/config", kConfigBytes));
+}
+
+}  // namespace warpverbs::tools

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+
+namespace warpverbs::tools {
+
+/// Says in one line why a command line is refused.
+///
+/// @param app  that has parsed it
+inline std::string Refusal(const CLI::App& app, const std::exception& error) {
+  std::string why = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::string first = app.remaining().front();
+    why = first.front() == '-' ? "there is no option " + first : "nothing takes the argument '" + first + "'";
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    why = why.substr(0, why.find(':')) + " needs a value";
+  }
+  return app.get_name() + ": " + why + "; " + app.get_name() + " --help says more\n";
+}
+
+}  // namespace warpverbs::tools

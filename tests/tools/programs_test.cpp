@@ -1,0 +1,174 @@
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/run_shell.hpp"
+#include "golden.hpp"
+
+/// The programs themselves, on softhca and without it.
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// What depends on the hardware below softhca, and on who runs the test.
+constexpr char kSteady[] =
+    " --skip "
+    "rdma-core,memlock,ipc-lock,shm,gpu-modules,peer-mapping,dma-buf,gpu-memory,doorbell,acs,iommu,distance,"
+    "peer";
+
+Result OnSofthca(const std::string& options, const std::string& program) {
+  return RunShell(SOFTHCA " " + options + " -- " + program);
+}
+
+void ExpectDoctor(const std::string& name, const std::string& softhca, int exit_code) {
+  const Result text = OnSofthca(softhca, std::string(DOCTOR) + kSteady);
+  EXPECT_TRUE(golden::MatchesFile("softhca_" + name + ".txt", text.output));
+  EXPECT_EQ(text.exit_status, exit_code);
+  const Result json = OnSofthca(softhca, std::string(DOCTOR " --json") + kSteady);
+  EXPECT_TRUE(golden::MatchesFile("softhca_" + name + ".json", json.output));
+  EXPECT_EQ(json.exit_status, exit_code);
+}
+
+TEST(Doctor, FindsNothingWrongWithSofthca) { ExpectDoctor("ok", "", 0); }
+
+TEST(Doctor, FailsWithEveryPortDown) { ExpectDoctor("port_down", "--port-down all", 3); }
+
+TEST(Doctor, WarnsOfOnePortDown) {
+  const Result outcome = OnSofthca("--ports 2 --port-down mlx5_0/2", DOCTOR " --only link,loopback");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("mlx5_0 port 2 is down"));
+}
+
+TEST(Doctor, TellsTheTransferThatFails) {
+  const Result outcome = OnSofthca("--fault syndrome:0x13,index=0", DOCTOR " --only loopback");
+  EXPECT_EQ(outcome.exit_status, 3);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("FAIL  loopback"), HasSubstr("remote access error")));
+}
+
+TEST(Doctor, WaitsNotForEverForAPacket) {
+  const Result outcome = OnSofthca("--no-direct --fault drop", DOCTOR " --only loopback --json");
+  EXPECT_EQ(outcome.exit_status, 3) << outcome.output;
+}
+
+/// As one who cannot lock what he likes.
+std::string WithoutIpcLock(const std::string& command) {
+  const std::string limited = "ulimit -l 512; exec " + command;
+  return (geteuid() == 0 ? "setpriv --bounding-set=-ipc_lock " : "") + ("sh -c '" + limited + "'");
+}
+
+TEST(Doctor, FailsWithALowLimitOnLockedMemory) {
+  const Result text = OnSofthca("", WithoutIpcLock(DOCTOR " --only memlock,loopback"));
+  EXPECT_TRUE(golden::MatchesFile("softhca_memlock.txt", text.output));
+  EXPECT_EQ(text.exit_status, 3);
+  const Result json = OnSofthca("", WithoutIpcLock(DOCTOR " --json --only memlock,loopback"));
+  EXPECT_TRUE(golden::MatchesFile("softhca_memlock.json", json.output));
+}
+
+TEST(Doctor, ProbesGpusOverSofthca) {
+  const std::string gpus = "env LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " WARPVERBS_FAKE_CUDA=gpus=2,uar_plain=";
+  const std::string checks = " --only dma-buf,gpu-memory,doorbell";
+  const Result reached = OnSofthca("", gpus + "1 " DOCTOR + checks);
+  EXPECT_TRUE(golden::MatchesFile("softhca_gpus.txt", reached.output));
+  EXPECT_EQ(reached.exit_status, 0);
+  const Result unreached = OnSofthca("", gpus + "0 " DOCTOR + checks);
+  EXPECT_EQ(unreached.exit_status, 1) << unreached.output;
+  EXPECT_THAT(unreached.output, HasSubstr("a host thread rings for its kernels"));
+}
+
+TEST(Doctor, PrintsValidJsonOfEveryCheckOnAnyMachine) {
+  for (const std::string& program : {std::string(DOCTOR), std::string(SOFTHCA " -- " DOCTOR)}) {
+    const Result outcome = RunShell(program + " --json 2>/dev/null");
+    const auto report = nlohmann::json::parse(outcome.output);
+    EXPECT_EQ(report["version"], 1);
+    const Result list = RunShell(DOCTOR " --list");
+    for (const auto& check : report["checks"]) {
+      EXPECT_THAT(list.output, HasSubstr(check["id"].get<std::string>() + " "));
+      const bool bad = check["verdict"] == "WARN" || check["verdict"] == "FAIL";
+      EXPECT_EQ(check["remedy"].get<std::string>().empty(), !bad) << check;
+      EXPECT_FALSE(check["found"].get<std::string>().empty()) << check;
+    }
+  }
+}
+
+TEST(Doctor, LooksAtTheDeviceThatIsNamed) {
+  const Result named = OnSofthca("--devices 2", DOCTOR " --only nics --device mlx5_1");
+  EXPECT_THAT(named.output, AllOf(HasSubstr("mlx5_1"), testing::Not(HasSubstr("mlx5_0"))));
+  const Result missing = OnSofthca("", DOCTOR " --only nics --device mlx5_7");
+  EXPECT_EQ(missing.exit_status, 3);
+  EXPECT_THAT(missing.output, HasSubstr("Name one of: mlx5_0."));
+}
+
+TEST(Doctor, ColoursNothingInAFile) {
+  EXPECT_THAT(RunShell(DOCTOR " --only nics").output, testing::Not(HasSubstr("\033")));
+}
+
+TEST(Doctor, HelpNamesTheExitCodes) {
+  const Result help = RunShell(DOCTOR " --help");
+  EXPECT_EQ(help.exit_status, 0);
+  for (const char* const part :
+       {"--json", "--list", "--only", "--skip", "--device", "Exit status: 0", "NO_COLOR"})
+    EXPECT_THAT(help.output, HasSubstr(part));
+}
+
+TEST(Programs, RefuseInOneSentence) {
+  for (const char* const command :
+       {DOCTOR " --colour", DOCTOR " --only", DOCTOR " --only no-such-check",
+        DOCTOR " --skip gid,no-such-check", DOCTOR " mlx5_0", DOCTOR " --device", DOCTOR " --peer",
+        DOCTOR " --peer :7", DOCTOR " --listen x", DOCTOR " --listen --peer there", INFO " --only gid",
+        INFO " mlx5_0", INFO " --device"}) {
+    const Result outcome = RunShell(command);
+    EXPECT_EQ(outcome.exit_status, 2) << command;
+    EXPECT_THAT(outcome.output,
+                ContainsRegex("^warpverbs-[a-z]+: [^\n]+; warpverbs-[a-z]+ --help says more\n$"));
+  }
+}
+
+/// What both doctors print, and both exit statuses, each on a softhca of its own.
+std::string MeetOnSofthca(const std::string& listener, const std::string& visitor) {
+  const std::string doctor = " -- " DOCTOR " --only peer ", start = "timeout -s KILL 90 " SOFTHCA " ";
+  return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT; : >$folder/listener\n" + start + listener +
+                  doctor +
+                  "--listen 0 >$folder/listener 2>&1 & listener=$!\n"
+                  "for _ in $(seq 400); do\n"
+                  "  port=$(sed -n 's/.*listening on port //p' $folder/listener)\n"
+                  "  [ -z \"$port\" ] || break; sleep 0.05\n"
+                  "done\n" +
+                  start + visitor + doctor + "--peer 127.0.0.1:$port; echo visitor exits with $?\n" +
+                  "wait $listener; echo listener exits with $?; cat $folder/listener")
+      .output;
+}
+
+TEST(Doctor, MovesDataToAndFromAnotherDoctor) {
+  EXPECT_TRUE(golden::MatchesFile("softhca_peer.txt", MeetOnSofthca("", "")));
+}
+
+TEST(Doctor, FailsOnBothSidesWhereOneCannotWrite) {
+  const std::string output = MeetOnSofthca("--fault syndrome:0x13,index=0", "");
+  EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3"),
+                            HasSubstr("there: "), HasSubstr("remote access error")));
+}
+
+TEST(Doctor, FailsOnBothSidesOnDifferentFabrics) {
+  const std::string output = MeetOnSofthca("--link infiniband", "");
+  EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3")));
+}
+
+TEST(Info, ShowsSofthca) {
+  const Result text = OnSofthca("--devices 2 --port-down mlx5_1", INFO " --device mlx5_1");
+  EXPECT_TRUE(golden::MatchesFile("softhca_info.txt", text.output));
+  EXPECT_EQ(text.exit_status, 0);
+  const Result json = OnSofthca("--devices 2 --port-down mlx5_1", INFO " --json --device mlx5_1");
+  EXPECT_TRUE(golden::MatchesFile("softhca_info.json", json.output));
+}
+
+TEST(Info, SaysInASentenceThatThereIsNoDevice) {
+  const Result outcome = OnSofthca("", INFO " --device mlx5_7 2>&1 >/dev/null");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_EQ(outcome.output, "Cannot open mlx5_7: there is no ConnectX of that name. Name one of: mlx5_0.\n");
+}
+
+}  // namespace
