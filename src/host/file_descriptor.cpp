@@ -19,7 +19,7 @@ FileDescriptor FileDescriptor::Duplicate() const {
 }
 
 void FileDescriptor::Close() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
 }  // namespace warpverbs::host

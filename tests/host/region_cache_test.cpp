@@ -207,6 +207,7 @@ TEST_F(RegionCacheTest, LeaseThatIsMovedAwayGivesNothingBackTwice) {
 
 TEST_F(RegionCacheTest, EachDeviceHasKeysOfItsOwn) {
   const GpuMemory memory(Gpu(), kPage);
+  const MemoryRegion other(b_, memory.data(), kPage);  // devices may well count alike
   RegionCache cache({&a_, &b_});
   const RegionCache::Lease lease = cache.Register(memory.data(), kPage);
   EXPECT_NE(lease.View(0).rkey, lease.View(1).rkey);
