@@ -91,7 +91,7 @@ TEST(HostLayout, HasRoomForACopyOfTheQueueWhereAHostThreadPosts) {
   const HostLayout plain(0), staged(64);
   EXPECT_EQ(plain.bytes, plain.staging);
   EXPECT_GE(staged.staging, sizeof(HostWords));
-  EXPECT_EQ(staged.staging % 4096, 0);
+  EXPECT_EQ(staged.staging % 128, 0);
   EXPECT_EQ(staged.bytes, staged.staging + 64 * 64);
 }
 
