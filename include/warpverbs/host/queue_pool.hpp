@@ -19,8 +19,11 @@ class HostChunk;  // the library's own
 
 struct QueuePoolConfig {
   size_t chunk_bytes = 256 * 1024;  ///< that are registered at a time; a larger queue gets a chunk of its own
-  /// Endpoints that ring at one doorbell register. Each rings by one whole 8-byte store, so nothing is lost;
-  /// but stores to one register go one after another. 1: each has a register of its own.
+  /// Endpoints that ring at one doorbell register. No doorbell is lost: a poster rings by one whole 8-byte
+  /// store, which arch's StoreReleaseMmio() lets nobody merge with another; but stores to one register go one
+  /// after another. 1: each has a register of its own.
+  ///
+  /// @source  PTX ISA 8.2, st: .mmio operations are neither merged nor split
   uint32_t endpoints_per_register = 8;
 };
 
