@@ -6,9 +6,11 @@
 #include <cstring>
 #include <random>
 
+#include "queue_chunk.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/completion.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/region_store.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -101,13 +103,24 @@ const char* WhyInHostMemory(const EndpointConfig& config) {
 }
 
 QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, const QueueLayout& layout) {
-  QueueMemory memory(device, {.bytes = layout.bytes,
-                              .sink = layout.control + offsetof(device::QueueControl, sink),
-                              .gpu = config.gpu,
-                              .placement = config.placement,
-                              .host_only = WhyInHostMemory(config)});
+  QueueMemory memory(device,
+                     {.bytes = layout.bytes,
+                      .sink = layout.control + offsetof(device::QueueControl, sink),
+                      .gpu = config.gpu,
+                      .placement = config.placement,
+                      .host_only = WhyInHostMemory(config)},
+                     config.pool);
   memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
   return memory;
+}
+
+std::shared_ptr<const Uar> MakeRegister(const Device& device, QueuePool* pool) {
+  return pool == nullptr ? std::make_shared<const Uar>(device.context()) : pool->TakeRegister(device);
+}
+
+std::shared_ptr<std::byte> MakeHostMemory(const EndpointConfig& config, size_t bytes) {
+  return config.pool == nullptr ? OwnHostMemory(config.gpu, bytes)
+                                : config.pool->TakeHostMemory(config.gpu, bytes);
 }
 
 }  // namespace
@@ -118,20 +131,20 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       config_(Checked(device, local_.port, config)),
       asked_depth_(config.depth),
       sizes_(SizesOf(config_)),
-      layout_(sizes_),
+      layout_(sizes_, config.pool == nullptr ? QueueLayout::kPage : QueueLayout::kLine),
       host_layout_(config_.doorbell == DoorbellRung::kHostPosts ? sizes_.depth : 0),
       psn_(RandomPsn()),
       gpu_(config.gpu == nullptr ? std::nullopt : std::optional(*config.gpu)),
-      uar_(device.context()),
-      doorbell_(ChooseDoorbell(config_.doorbell, config.gpu, uar_.doorbell())),
-      host_pages_(host_layout_.bytes),
+      endpoints_per_register_(config.pool == nullptr ? 1 : config.pool->config().endpoints_per_register),
+      uar_(MakeRegister(device, config.pool)),
+      doorbell_(ChooseDoorbell(config_.doorbell, config.gpu, uar_->doorbell())),
+      host_memory_(MakeHostMemory(config, host_layout_.bytes)),
       memory_(MakeQueueMemory(device, config_, layout_)),
       seat_(TakeSeat()),
       cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
       receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
                                       layout_.receive_cq_dbr)),
       qp_(device.context(), QueuePairParts()) {
-  if (gpu_) host_mapping_.emplace(*gpu_, host_pages_.bytes());
   FillControl();
   if (doorbell_.rung == DoorbellRung::kDevice) return;
   if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
@@ -151,10 +164,10 @@ std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32
   if (depth == 0) return std::nullopt;
   return CompletionQueue(device_.context(), {.mode = mode,
                                              .depth = depth,
-                                             .uar_page = uar_.page_id(),
+                                             .uar_page = uar_->page_id(),
                                              .umem_id = memory_.umem_id(),
-                                             .cqes_offset = cqes,
-                                             .dbr_offset = dbr});
+                                             .cqes_offset = memory_.umem_offset() + cqes,
+                                             .dbr_offset = memory_.umem_offset() + dbr});
 }
 
 QueuePairConfig Endpoint::QueuePairParts() const {
@@ -162,10 +175,10 @@ QueuePairConfig Endpoint::QueuePairParts() const {
           .cqn = send_cqn(),
           .receive_cqn = receive_cq_ ? receive_cq_->cqn() : 0,
           .user_index = seat_ ? seat_->user_index() : 0,
-          .uar_page = uar_.page_id(),
+          .uar_page = uar_->page_id(),
           .umem_id = memory_.umem_id(),
-          .queues_offset = layout_.rq,
-          .dbr_offset = layout_.qp_dbr,
+          .queues_offset = memory_.umem_offset() + layout_.rq,
+          .dbr_offset = memory_.umem_offset() + layout_.qp_dbr,
           .depth = sizes_.depth,
           .receive_depth = sizes_.receive_depth,
           .receive_stride = sizes_.receive_stride,
@@ -197,7 +210,7 @@ bool Endpoint::dumps_after_read() const {
 }
 
 void Endpoint::ServeDoorbell() {
-  DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_.doorbell()};
+  DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_->doorbell()};
   if (doorbell_.rung == DoorbellRung::kHostPosts) {
     route.staging = staging();
     route.sq = At<uint8_t>(layout_.sq);
@@ -392,8 +405,11 @@ device::CqView Endpoint::CompletionView() const {
 }
 
 void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
-  host_words().regions.Allow(local, remote);
-  regions_ = &host_words().regions.table;
+  // Pages of its own even with a pool, which may have gone by now.
+  if (!region_store_) region_store_ = OwnHostMemory(gpu_ ? &*gpu_ : nullptr, sizeof(RegionStore));
+  auto& store = *reinterpret_cast<RegionStore*>(region_store_.get());
+  store.Allow(local, remote);
+  regions_ = &store.table;
   memory_.Store(layout_.control + offsetof(device::QueueControl, regions),
                 reinterpret_cast<uint64_t>(regions_));
 }

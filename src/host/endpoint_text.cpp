@@ -53,11 +53,16 @@ std::string Endpoint::Describe() const {
   } else {
     text << "none\n";
   }
-  text << "  doorbell: " << host::Describe(uar_.kind()) << "; " << ToString(doorbell_.rung) << " ("
-       << doorbell_.why << ")\n";
+  text << "  doorbell: " << host::Describe(uar_->kind()) << DescribeSharing() << "; "
+       << ToString(doorbell_.rung) << " (" << doorbell_.why << ")\n";
   text << "  retries: " << InWords(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   return text.str();
+}
+
+std::string Endpoint::DescribeSharing() const {
+  if (endpoints_per_register_ <= 1) return "";
+  return ", for up to " + std::to_string(endpoints_per_register_) + " endpoints of a pool";
 }
 
 std::string Endpoint::DescribeCompletions() const {

@@ -87,11 +87,24 @@ TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
   EXPECT_NE(layout.qp_dbr / 128, layout.control / 128);
 }
 
+TEST(QueueLayout, RingsOfAPoolFollowTheirNeighboursLinesNotPages) {
+  const QueueLayout collapsed({.depth = 64, .cq_depth = 1}, QueueLayout::kLine);
+  EXPECT_EQ(collapsed.cqes, 4096);
+  EXPECT_EQ(collapsed.bytes, 5120);
+  const QueueLayout rings(
+      {.depth = 1, .cq_depth = 2, .receive_depth = 4, .receive_stride = 16, .receive_cq_depth = 4},
+      QueueLayout::kLine);
+  EXPECT_EQ(rings.cqes, 128) << "behind a receive queue and a send queue of 64 bytes each";
+  EXPECT_EQ(rings.receive_cqes, 256);
+  EXPECT_EQ(rings.control, 512);
+  EXPECT_EQ(rings.control % alignof(device::QueueControl), 0);
+}
+
 TEST(HostLayout, HasRoomForACopyOfTheQueueWhereAHostThreadPosts) {
   const HostLayout plain(0), staged(64);
   EXPECT_EQ(plain.bytes, plain.staging);
   EXPECT_GE(staged.staging, sizeof(HostWords));
-  EXPECT_EQ(staged.staging % 4096, 0);
+  EXPECT_EQ(staged.staging % 128, 0);
   EXPECT_EQ(staged.bytes, staged.staging + 64 * 64);
 }
 

@@ -17,13 +17,13 @@
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/host/queue_layout.hpp"
 #include "warpverbs/host/queue_memory.hpp"
 #include "warpverbs/host/queue_pair.hpp"
+#include "warpverbs/host/queue_pool.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/host/uar.hpp"
 
@@ -91,7 +91,7 @@ class Endpoint {
   /// @param local   regions of this side
   /// @param remote  what the peer told of its own
   /// @pre     no kernel uses the queue
-  /// @errors  Error: too many
+  /// @errors  Error: too many; out of memory
   void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 
   /// Who rings; never kProbe.
@@ -116,8 +116,8 @@ class Endpoint {
   T* At(size_t offset) const {
     return reinterpret_cast<T*>(memory_.data() + offset);
   }
-  HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_pages_.data()); }
-  uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_pages_.data() + host_layout_.staging); }
+  HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_memory_.get()); }
+  uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_memory_.get() + host_layout_.staging); }
   bool has_ring() const { return seat_ || config_.cq_mode == CqMode::kRing; }
   bool dumps_after_read() const;
 
@@ -136,6 +136,7 @@ class Endpoint {
   uint64_t SendError() const;
   uint64_t ReceiveError() const;
 
+  std::string DescribeSharing() const;
   std::string DescribeCompletions() const;
   std::string DescribePosters() const;
   std::string DescribePath() const;
@@ -151,11 +152,12 @@ class Endpoint {
   HostLayout host_layout_;
   uint32_t psn_;
   std::optional<Gpu> gpu_;
-  Uar uar_;
+  uint32_t endpoints_per_register_;  // at most
+  std::shared_ptr<const Uar> uar_;
   DoorbellChoice doorbell_;
-  HostPages host_pages_;
-  std::optional<GpuMapping> host_mapping_;
+  std::shared_ptr<std::byte> host_memory_;
   QueueMemory memory_;
+  std::shared_ptr<std::byte> region_store_;       // of AllowRegions(); null: all is allowed
   const device::RegionTable* regions_ = nullptr;  // as QueueControl has it
   std::optional<SharedCompletions::Seat> seat_;
   std::optional<CompletionQueue> cq_;  // none with a seat

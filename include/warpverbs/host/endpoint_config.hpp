@@ -12,6 +12,7 @@
 namespace warpverbs::host {
 
 class DoorbellThread;
+class QueuePool;
 class SharedCompletions;
 
 /// All that may be chosen about an endpoint. The defaults work on any fabric.
@@ -20,6 +21,7 @@ struct EndpointConfig {
   CqMode cq_mode = CqMode::kCollapsed;
   SharedCompletions* completions =
       nullptr;                            ///< complete on this ring, whatever cq_mode says; must outlive all
+  QueuePool* pool = nullptr;              ///< shares memory and doorbell registers; nullptr: all of its own
   uint32_t receive_depth = 0;             ///< in receives; rounded up as depth is. 0: no receive queue
   uint32_t receive_scatter = 1;           ///< buffers that one receive may have; rounded up to a power of two
   std::optional<bool> dump_after_read{};  ///< posters shall follow a read by a DUMP of its data. Empty: if a

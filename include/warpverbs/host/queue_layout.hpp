@@ -5,7 +5,6 @@
 
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/region_store.hpp"
 
 namespace warpverbs::host {
 
@@ -38,7 +37,6 @@ constexpr uint32_t RingDepth(uint32_t depth) { return depth < 2 ? 2 : depth; }
 struct HostWords {
   alignas(128) uint64_t error;     ///< QueueControl::host_error
   alignas(128) uint64_t doorbell;  ///< where a poster rings if the host rings for it
-  alignas(128) RegionStore regions;
 };
 
 /// How much an endpoint holds.
@@ -52,10 +50,17 @@ struct QueueSizes {
 
 /// Where the parts of an endpoint lie in its queue memory, in bytes from the start.
 struct QueueLayout {
-  constexpr explicit QueueLayout(const QueueSizes& sizes)
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t kLine = 128;
+
+  /// @param ring_start  what rings start at a multiple of: kPage for the sake of pages of one endpoint's own;
+  ///                    kLine packs them
+  /// @source  Linux 6.6, drivers/infiniband/hw/mlx5/cq.c, create_cq_user(): a ring may start at any 1/64 of
+  ///          a page
+  constexpr explicit QueueLayout(const QueueSizes& sizes, size_t ring_start = kPage)
       : sq(size_t{sizes.receive_stride} * sizes.receive_depth),
-        cqes(AlignUp(sq + size_t{64} * sizes.depth, kPage)),
-        receive_cqes(AlignUp(cqes + size_t{64} * sizes.cq_depth, kPage)),
+        cqes(AlignUp(sq + size_t{64} * sizes.depth, ring_start)),
+        receive_cqes(AlignUp(cqes + size_t{64} * sizes.cq_depth, ring_start)),
         control(AlignUp(receive_cqes + size_t{64} * sizes.receive_cq_depth, kLine)),
         ring(control + sizeof(device::QueueControl)),
         ring_queues(ring + sizeof(device::CompletionRingControl)),
@@ -67,7 +72,7 @@ struct QueueLayout {
 
   size_t rq = 0;  ///< right before the send queue, as the firmware wants it
   size_t sq;
-  size_t cqes;  ///< from a page's start, as the firmware wants rings
+  size_t cqes;
   size_t receive_cqes;
   size_t control;
   size_t ring;         ///< CompletionRingControl
@@ -77,10 +82,6 @@ struct QueueLayout {
   size_t cq_dbr;
   size_t receive_cq_dbr;
   size_t bytes;
-
- private:
-  static constexpr size_t kPage = 4096;
-  static constexpr size_t kLine = 128;
 };
 
 /// Where the parts of an endpoint lie in the host memory that it always has: HostWords, then these.
@@ -88,7 +89,7 @@ struct HostLayout {
   /// @param staged_wqebbs  of the copy of the send queue that posters write to; 0: there is none
   constexpr explicit HostLayout(uint32_t staged_wqebbs) : bytes(staging + size_t{64} * staged_wqebbs) {}
 
-  size_t staging = AlignUp(sizeof(HostWords), 4096);
+  size_t staging = AlignUp(sizeof(HostWords), 128);
   size_t bytes;
 };
 

@@ -2,14 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
-#include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/umem.hpp"
+#include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {
 
@@ -28,21 +26,26 @@ struct QueueMemoryConfig {
   const char* host_only = nullptr;  ///< why it must be host memory; nullptr: it need not
 };
 
+class QueueChunk;  // the library's own
+class QueuePool;
+
 /// The memory that a NIC and its posters share: queues, completions, doorbell records and control words.
 ///
-/// The host reaches it by these calls, wherever it lies. Whole pages, zeroed.
+/// The host reaches it by these calls, wherever it lies. Zeroed; whole pages, or a piece of a pool's.
 class QueueMemory {
  public:
   /// Takes the first that works: GPU memory by dma-buf, GPU memory by its address, host memory.
   ///
+  /// @param pool  whose chunks it is taken from; nullptr: pages of its own
   /// @errors  Error: says of each way that was to be tried why it failed
-  QueueMemory(const Device& device, const QueueMemoryConfig& config);
+  QueueMemory(const Device& device, const QueueMemoryConfig& config, QueuePool* pool = nullptr);
 
-  std::byte* data() const { return gpu_memory_ ? gpu_memory_->data() : pages_->data(); }
-  size_t size() const { return gpu_memory_ ? gpu_memory_->size() : pages_->size(); }
-  bool on_gpu() const { return gpu_memory_.has_value(); }
-  uint32_t umem_id() const { return umem_->id(); }
-  uint32_t sink_lkey() const { return sink_->View().lkey; }
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool on_gpu() const;
+  uint32_t umem_id() const;
+  size_t umem_offset() const { return offset_; }  ///< of data() in the umem, in bytes
+  uint32_t sink_lkey() const;
 
   /// Says in words where it lies, how the NIC reaches it, and why.
   std::string Describe() const;
@@ -59,16 +62,11 @@ class QueueMemory {
   const std::byte* Look(size_t offset, size_t bytes, std::vector<std::byte>& copy) const;
 
  private:
-  void PlaceOnGpu(const Device& device, const QueueMemoryConfig& config);
-  void PlaceOnHost(const Device& device, const QueueMemoryConfig& config);
-
-  std::optional<GpuMemory> gpu_memory_;  // or
-  std::optional<HostPages> pages_;
-  std::optional<GpuMapping> mapping_;
-  MemoryRung rung_ = MemoryRung::kHost;
-  std::string why_;
-  std::optional<MemoryRegion> sink_;
-  std::optional<Umem> umem_;
+  std::shared_ptr<QueueChunk> chunk_;
+  std::shared_ptr<std::byte> place_;  // in a pool's chunk; null: all of the chunk is this one's
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  size_t offset_ = 0;  // of data_ in the chunk
 };
 
 }  // namespace warpverbs::host

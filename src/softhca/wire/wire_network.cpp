@@ -11,7 +11,6 @@
 
 #include "core/error.hpp"
 #include "dma/copy.hpp"
-#include "wire/connection_channel.hpp"
 
 namespace softhca {
 namespace {
@@ -122,7 +121,7 @@ void WireNetwork::OnTransition(QueuePair& qp) {
   if (!softhca::Listens(qp) || qp.channel != nullptr || !NeedsPackets(qp)) return;
   OpenMedium();
   if (qp.config.service != ServiceType::kUd)
-    qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this));
+    qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this), busy_);
 }
 
 bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
@@ -133,7 +132,10 @@ bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   }
   if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);
   if (qp.config.service == ServiceType::kUd) return SendDatagrams(qp, *this);
-  return ChannelOf(qp)->requester.Run(now_ns);
+  ConnectionChannel& channel = *ChannelOf(qp);
+  const bool worked = channel.requester.Run(now_ns);
+  channel.EnlistIfBusy();
+  return worked;
 }
 
 bool WireNetwork::Poll(uint64_t now_ns) {
@@ -152,18 +154,16 @@ bool WireNetwork::Poll(uint64_t now_ns) {
 /// Goes on where packets have come or a timer is due: no doorbell says so.
 bool WireNetwork::RunChannels() {
   bool worked = false;
-  for (Hca* hca : addresses_.devices()) {
-    for (auto& [qpn, qp] : hca->qps()) {
-      ConnectionChannel* const channel = ChannelOf(*qp);
-      if (channel == nullptr || !softhca::Listens(*qp)) continue;
-      const bool heard = channel->heard;
-      if (heard) channel->heard = channel->responder.Flush();
-      worked |= channel->heard;
-      if (qp->state == QpState::kRts && (heard || channel->requester.NextNs() <= now_ns_)) {
-        worked |= channel->requester.Run(now_ns_);
-      }
+  for (ConnectionChannel* const channel : *busy_) {
+    if (!softhca::Listens(channel->qp)) continue;
+    const bool heard = channel->heard;
+    if (heard) channel->heard = channel->responder.Flush();
+    worked |= channel->heard;
+    if (channel->qp.state == QpState::kRts && (heard || channel->requester.NextNs() <= now_ns_)) {
+      worked |= channel->requester.Run(now_ns_);
     }
   }
+  ConnectionChannel::DropIdle(*busy_);
   return worked;
 }
 
@@ -171,13 +171,8 @@ uint64_t WireNetwork::NextNs() const {
   if (medium_ == nullptr) return UINT64_MAX;
   uint64_t next = medium_->NextNs();
   if (agent_ != nullptr) next = std::min(next, agent_->NextNs());
-  for (Hca* hca : addresses_.devices()) {
-    for (auto& [qpn, qp] : hca->qps()) {
-      const ConnectionChannel* const channel = ChannelOf(*qp);
-      if (channel != nullptr && qp->state == QpState::kRts) {
-        next = std::min(next, channel->requester.NextNs());
-      }
-    }
+  for (const ConnectionChannel* const channel : *busy_) {
+    if (channel->qp.state == QpState::kRts) next = std::min(next, channel->requester.NextNs());
   }
   return next;
 }
@@ -275,6 +270,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
   channel->heard = true;
+  channel->EnlistIfBusy();
   if (IsRequest(packet)) {
     channel->responder.OnRequest(packet);
   } else if (qp->state == QpState::kRts) {

@@ -9,6 +9,7 @@
 #include "core/network.hpp"
 #include "core/requester.hpp"
 #include "wire/address_table.hpp"
+#include "wire/connection_channel.hpp"
 #include "wire/datagrams.hpp"
 #include "wire/direct_link.hpp"
 #include "wire/management.hpp"
@@ -75,6 +76,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   uint32_t mad_psn_ = 0;
   uint64_t now_ns_ = 0;
   std::vector<uint8_t> frame_;
+  std::shared_ptr<BusyChannels> busy_ = std::make_shared<BusyChannels>();
 };
 
 }  // namespace softhca

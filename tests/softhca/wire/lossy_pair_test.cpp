@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -194,7 +195,7 @@ struct Party {
   Party* peer = nullptr;
   QpUser user;
   LossySink sink;
-  ConnectionChannel channel{user.qp(), sink};
+  ConnectionChannel channel{user.qp(), sink, std::make_shared<BusyChannels>()};
   Region source, written, counter;  ///< the latter two by the peer
   Region landed, received;
   std::vector<uint8_t> peer_memory;            ///< what the peer's `written` will be

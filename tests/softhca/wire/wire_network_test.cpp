@@ -188,6 +188,38 @@ TEST_F(WireNetworkTest, QueuePairInErrorIsFlushedAndSaysNothing) {
   EXPECT_EQ(a.qp().channel, nullptr);
 }
 
+TEST_F(WireNetworkTest, ALostPacketIsSentAgainWithoutADoorbellOrAFrame) {
+  Connect();
+  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "an idle connection waits for nothing";
+  a.Post(Write());
+  Send();
+  there.clear();
+  for (int retry = 0; retry < 3; ++retry) {
+    now_ns = near_network.NextNs();
+    ASSERT_NE(now_ns, UINT64_MAX);
+    near_network.Poll(now_ns);
+    EXPECT_EQ(there.size(), 1u);
+    if (retry < 2) there.clear();
+  }
+  Run();
+  EXPECT_EQ(a.send_cq.Poll()->opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "all is answered";
+}
+
+TEST_F(WireNetworkTest, AQueuePairThatIsResetWaitsForNothing) {
+  Connect();
+  a.Post(Write());
+  Send();
+  EXPECT_NE(near_network.NextNs(), UINT64_MAX);
+  far_network.Poll(now_ns);  // the peer has heard of it, and answers
+  near.ModifyQp(a.qpn, QpState::kReset, {});
+  far.ModifyQp(b.qpn, QpState::kReset, {});
+  EXPECT_EQ(near_network.NextNs(), UINT64_MAX);
+  near_network.Poll(now_ns);
+  far_network.Poll(now_ns);
+  EXPECT_THAT(drops.reasons, testing::IsEmpty());
+}
+
 TEST_F(WireNetworkTest, TransitionForWhichThereIsNoMediumChangesNothing) {
   WireNetwork broken{{&near}, {.open_medium = []() -> std::unique_ptr<Medium> {
                        throw CommandError(mlx5::CommandStatus::kBadSystemState, "no socket");

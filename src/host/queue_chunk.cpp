@@ -1,0 +1,82 @@
+#include "queue_chunk.hpp"
+
+#include "memory/gpu_access.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+
+QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+  const bool needs_gpu = config.placement == Placement::kGpu;
+  const std::string object = "queues on " + device.name() + " in GPU memory";
+  if (needs_gpu && config.gpu == nullptr) {
+    throw Error("place", object, "no GPU is named", "Set EndpointConfig::gpu to the GPU whose kernels post");
+  }
+  if (needs_gpu && config.host_only != nullptr) {
+    throw Error("place", object, config.host_only, "Choose Placement::kProbe or kHost");
+  }
+  if (config.placement == Placement::kHost || config.gpu == nullptr || config.host_only != nullptr) {
+    why_ = config.gpu == nullptr         ? "threads of the CPU post"
+           : config.host_only != nullptr ? config.host_only
+                                         : "as asked";
+    PlaceOnHost(device, config, sink_bytes);
+    return;
+  }
+  why_ = needs_gpu ? "as asked" : "the NIC reaches it";
+  try {
+    PlaceOnGpu(device, config, sink_bytes);
+  } catch (const Error& error) {
+    if (needs_gpu) throw;
+    sink_.reset();
+    umem_.reset();
+    gpu_memory_.reset();
+    why_ = "in the GPU's it cannot be: " + error.reason();
+    PlaceOnHost(device, config, sink_bytes);
+  }
+}
+
+void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+  gpu_memory_.emplace(*config.gpu, config.bytes);
+  std::byte* const sink = data() + config.sink;
+  const Access access{};
+  const GpuLadder ladder{.by_dma_buf =
+                             [&](const DmaBuf& buffer) {
+                               umem_.emplace(device.context(), buffer);
+                               sink_.emplace(device, buffer, sink, sink_bytes, access);
+                             },
+                         .by_address =
+                             [&] {
+                               umem_.emplace(device.context(), data(), size());
+                               sink_.emplace(device, sink, sink_bytes, access);
+                             }};
+  rung_ = Climb(
+      ladder, *config.gpu, data(), size(),
+      std::to_string(size()) + " bytes of queue memory of " + config.gpu->name() + " on " + device.name());
+  places_.emplace(size());
+}
+
+void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+  pages_.emplace(config.bytes);
+  if (config.gpu != nullptr) mapping_.emplace(*config.gpu, pages_->bytes());
+  umem_.emplace(device.context(), data(), size());
+  sink_.emplace(device, data() + config.sink, sink_bytes);
+  places_.emplace(size());
+}
+
+std::string QueueChunk::Describe() const {
+  const std::string bytes = std::to_string(size()) + " bytes of ";
+  const std::string where = gpu_memory_
+                                ? "memory of " + gpu_memory_->gpu().name() + ", " + ToString(rung_)
+                                : std::string("host memory") + (mapping_ ? ", mapped for the GPU" : "");
+  return bytes + where + " (" + why_ + ")";
+}
+
+HostChunk::HostChunk(const Gpu* gpu, size_t bytes) : pages_(bytes), places_(pages_.size()) {
+  if (gpu != nullptr) mapping_.emplace(*gpu, pages_.bytes());
+}
+
+std::shared_ptr<std::byte> OwnHostMemory(const Gpu* gpu, size_t bytes) {
+  const auto chunk = std::make_shared<HostChunk>(gpu, bytes);
+  return {chunk, chunk->data()};
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,94 @@
+#include "warpverbs/host/queue_pool.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "queue_chunk.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+std::optional<int> OrdinalOf(const Gpu* gpu) {
+  return gpu == nullptr ? std::nullopt : std::optional(gpu->ordinal());
+}
+
+}  // namespace
+
+QueuePool::QueuePool(const Device& device, const QueuePoolConfig& config) : device_(device), config_(config) {
+  const auto demand = [&](bool ok, const char* reason, const char* remedy) {
+    if (!ok) throw Error("create", "a pool of queues on " + device.name(), reason, remedy);
+  };
+  demand(config.chunk_bytes != 0, "its chunks are empty", "Raise QueuePoolConfig::chunk_bytes");
+  demand(config.endpoints_per_register != 0, "no endpoint may use a doorbell register",
+         "Raise QueuePoolConfig::endpoints_per_register");
+}
+
+QueuePool::~QueuePool() = default;
+
+void QueuePool::CheckDevice(const Device& device) const {
+  if (&device == &device_) return;
+  throw Error("create", "an endpoint in a pool of queues", "the pool was made on another Device object",
+              "Make both on the same one");
+}
+
+QueuePool::Queues QueuePool::TakeQueues(const Device& device, const QueueMemoryConfig& config) {
+  CheckDevice(device);
+  const QueueKind kind{OrdinalOf(config.gpu), config.placement,
+                       config.host_only == nullptr ? "" : config.host_only};
+  const std::lock_guard lock(mutex_);
+  for (const QueueEntry& entry : queues_) {
+    if (entry.kind != kind) continue;
+    if (auto place = TakePlace(entry.chunk, config.bytes)) return {entry.chunk, std::move(place)};
+  }
+  QueueMemoryConfig whole = config;
+  whole.bytes = std::max(config.bytes, config_.chunk_bytes);
+  whole.sink = 0;
+  auto chunk = std::make_shared<QueueChunk>(device, whole, whole.bytes);
+  queues_.push_back({kind, chunk});
+  auto place = TakePlace(chunk, config.bytes);
+  return {std::move(chunk), std::move(place)};
+}
+
+std::shared_ptr<std::byte> QueuePool::TakeHostMemory(const Gpu* gpu, size_t bytes) {
+  const std::optional<int> ordinal = OrdinalOf(gpu);
+  const std::lock_guard lock(mutex_);
+  for (const HostEntry& entry : host_) {
+    if (entry.gpu != ordinal) continue;
+    if (auto place = TakePlace(entry.chunk, bytes)) {
+      std::memset(place.get(), 0, bytes);
+      return place;
+    }
+  }
+  auto chunk = std::make_shared<HostChunk>(gpu, std::max(bytes, config_.chunk_bytes));
+  host_.push_back({ordinal, chunk});
+  return TakePlace(chunk, bytes);
+}
+
+std::shared_ptr<const Uar> QueuePool::TakeRegister(const Device& device) {
+  CheckDevice(device);
+  const std::lock_guard lock(mutex_);
+  // The newest has room soonest. One user is the pool; that others leave meanwhile does no harm.
+  for (auto it = registers_.rbegin(); it != registers_.rend(); ++it) {
+    if (it->use_count() <= static_cast<long>(config_.endpoints_per_register)) return *it;
+  }
+  registers_.push_back(std::make_shared<const Uar>(device.context()));
+  return registers_.back();
+}
+
+QueuePool::Usage QueuePool::usage() const {
+  const std::lock_guard lock(mutex_);
+  Usage usage{.registers = registers_.size()};
+  const auto add = [&usage](const auto& entries) {
+    for (const auto& entry : entries) {
+      ++usage.chunks;
+      usage.bytes += entry.chunk->size();
+      usage.used_bytes += entry.chunk->places().used();
+    }
+  };
+  add(queues_);
+  add(host_);
+  return usage;
+}
+
+}  // namespace warpverbs::host
