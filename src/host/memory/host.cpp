@@ -19,13 +19,24 @@ int VerbsAccess(const Access& access) {
   return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) |
          (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
          (access.remote_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
-         (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+         (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+         (access.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
 }
 
 std::string Range(const void* memory, size_t bytes) {
   char text[64];
   std::snprintf(text, sizeof(text), "%zu bytes at %p", bytes, memory);
   return text;
+}
+
+/// What a region on a device may grant of what is asked for.
+Access Grantable(const Device& device, Access access, const std::string& object) {
+  if (access.relaxed_ordering && access.remote_atomic) {
+    throw Error("register", object, "atomics are asked for, which need writes in order, and relaxed ordering",
+                "Ask for one of them, in a region for each");
+  }
+  access.remote_atomic = access.remote_atomic && device.capabilities().atomics();
+  return access;
 }
 
 size_t WholeHostPages(size_t bytes) {
@@ -45,7 +56,9 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
 }
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
-    : memory_(memory), bytes_(bytes), access_(access) {
+    : memory_(memory),
+      bytes_(bytes),
+      access_(Grantable(device, access, Range(memory, bytes) + " on " + device.name())) {
   const PointerInfo what = DescribePointer(memory);
   if (what.kind == PointerKind::kManaged) {
     throw Error("register", Range(memory, bytes) + " on " + device.name(),
@@ -72,14 +85,17 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
                            const Access& access)
-    : memory_(memory), bytes_(bytes), access_(access), rung_(MemoryRung::kDmaBuf) {
+    : memory_(memory),
+      bytes_(bytes),
+      access_(Grantable(device, access, Range(memory, bytes) + " on " + device.name())),
+      rung_(MemoryRung::kDmaBuf) {
   if (!buffer.Covers(memory, bytes)) {
     throw Error("register", Range(memory, bytes) + " on " + device.name(),
                 "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
                 "Export all of the range");
   }
   region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
-                                  reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access)));
+                                  reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access_)));
   if (!region_) {
     const int error = errno;
     throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
