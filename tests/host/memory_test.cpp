@@ -82,7 +82,8 @@ TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
     MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // never mapped
     FAIL() << "registered memory that is not there";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("Cannot register 64 bytes at 0x1000 on " + device.name()));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("Cannot register 64 bytes at 0x1000 (host memory) on " + device.name()));
   }
 }
 

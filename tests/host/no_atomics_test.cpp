@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "link.hpp"
+#include "registration_calls.hpp"
+#include "warpverbs/device/atomics.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 
@@ -29,6 +31,7 @@ TEST(NoAtomics, RegionsAreRegisteredWithoutThemAndSaySo) {
   const Access granted = words.region.View().access;
   EXPECT_FALSE(granted.remote_atomic);
   EXPECT_TRUE(granted.remote_read && granted.remote_write) << "the rest is granted";
+  EXPECT_EQ(LastAccess(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
   EXPECT_FALSE(words.region.View().Part(8, 8).access.remote_atomic);
 }
 

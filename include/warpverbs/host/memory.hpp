@@ -60,8 +60,9 @@ class MemoryRegion {
   /// Registers host memory, or memory of a GPU by the first way that works.
   ///
   /// @pre  memory of a GPU is one allocation's
-  /// @errors  Error: names the limit on locked memory where that is the cause; refuses managed memory, and
-  ///          relaxed ordering with atomics; says of each way to a GPU's memory why it failed
+  /// @errors  Error: says whose memory it is, of each way that was tried why it failed, and the limit on
+  /// locked
+  ///          memory; refuses managed memory, and relaxed ordering with atomics
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
 
   /// Registers memory that was exported, which no processor need reach.
@@ -77,7 +78,9 @@ class MemoryRegion {
   MemoryRung rung() const { return rung_; }
 
  private:
-  void Register(const Device& device);
+  // Each answers an errno value; 0: it is registered.
+  int RegisterByAddress(const Device& device);
+  int RegisterByDmaBuf(const Device& device, const DmaBuf& buffer);
 
   Handle<ibv_mr, ibv_dereg_mr> region_;
   void* memory_;
