@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "warpverbs/host/buffer.hpp"
 
@@ -45,8 +46,8 @@ enum class HipCaching : uint8_t {
 /// Memory of an AMD GPU. NICs reach it by dma-buf. Copies and allocations may wait for kernels.
 class HipMemoryKind final : public MemoryKind {
  public:
-  explicit HipMemoryKind(const HipGpu& gpu, HipCaching caching = HipCaching::kUncached)
-      : gpu_(gpu), caching_(caching) {}
+  explicit HipMemoryKind(HipGpu gpu, HipCaching caching = HipCaching::kUncached)
+      : gpu_(std::move(gpu)), caching_(caching) {}
   std::string name() const override { return "memory of " + gpu_.name(); }
   std::unique_ptr<Buffer> Allocate(size_t bytes) const override;
 

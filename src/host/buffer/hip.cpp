@@ -76,7 +76,9 @@ class HipAllocation {
     }
   }
   HipAllocation(HipAllocation&& other) noexcept
-      : device_(other.device_), bytes_(other.bytes_), memory_(std::exchange(other.memory_, nullptr)) {}
+      : device_(std::move(other.device_)),
+        bytes_(other.bytes_),
+        memory_(std::exchange(other.memory_, nullptr)) {}
   ~HipAllocation() {
     if (memory_ != nullptr) device_->runtime().Free(memory_);
   }
