@@ -12,6 +12,7 @@
 
 #include "../common/cpu_team.hpp"
 #include "buffer.hpp"
+#include "common/fabric_options.hpp"
 #include "cuda.hpp"
 #include "meeting.hpp"
 #include "two_processes.hpp"
@@ -34,7 +35,7 @@ struct Options {
   int value = 42;
   std::string processor = "cpu";
   host::Placement placement = host::Placement::kProbe;
-  std::string nic;
+  warpverbs::tools::Fabric fabric;
   std::string listen, connect;
   uint64_t iterations = 1;
   uint32_t patience_s = 10;
@@ -106,14 +107,20 @@ void Exchange(const Options& options) {
 
   std::puts("2. Looking for RDMA devices and active ports");
   ListPorts();
-  const std::string name = options.nic.empty() ? host::FirstActiveDevice() : options.nic;
+  const warpverbs::tools::NicAndPort where = options.fabric.FirstActivePort();
+  std::printf("   taking %s\n", options.fabric.Describe(where, options.fabric.gid_index()).c_str());
 
-  std::printf("3. Opening two contexts of %s\n", name.c_str());
-  const host::Device here(name), there(name);
+  std::printf("3. Opening two contexts of %s\n", where.nic.c_str());
+  const host::Device here(where.nic), there(where.nic);
 
   std::puts("4. Creating two endpoints");
-  host::Endpoint sender(here, {.gpu = PointerTo(gpu), .placement = options.placement});
-  host::Endpoint receiver(there, {.gpu = PointerTo(receivers_gpu), .placement = options.placement});
+  const auto config = [&](const std::optional<host::Gpu>& poster) {
+    host::EndpointConfig made = options.fabric.Config(where.port);
+    made.gpu = PointerTo(poster);
+    made.placement = options.placement;
+    return made;
+  };
+  host::Endpoint sender(here, config(gpu)), receiver(there, config(receivers_gpu));
   std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
 
   std::puts("5. Connecting them");
@@ -155,7 +162,7 @@ uint64_t ExchangeWithPeer(const Options& options) {
                          .rounds = options.iterations,
                          .value = static_cast<uint8_t>(options.value),
                          .patience = std::chrono::seconds(options.patience_s),
-                         .nic = options.nic,
+                         .fabric = options.fabric,
                          .gpu = PointerTo(gpu),
                          .placement = options.placement};
   return InterchangeWithPeer(peer, [&gpu](const Conversation& job, Scope scope) {
@@ -196,7 +203,11 @@ int main(int argc, char** argv) try {
          "--placement", options.placement,
          "where queues and buffers lie: in GPU memory, in host memory, or (probe) where the NIC reaches them")
       ->transform(CLI::CheckedTransformer(placements).description("probe, gpu or host"));
-  app.add_option("--nic", options.nic, "which RDMA device to use (the first with an active port)");
+  warpverbs::tools::FabricOptions fabric;
+  app.add_option("--nic", fabric.nic,
+                 "which RDMA device to use (NCCL_IB_HCA, or the first with an active port)");
+  AddFabricOptions(app, fabric);
+  app.footer(warpverbs::tools::kNcclHelp);
   auto* const listen = app.add_option("--listen", options.listen, "wait for another process at [HOST:]PORT");
   auto* const connect =
       app.add_option("--connect", options.connect, "interchange with one that listens at HOST[:PORT]");
@@ -213,6 +224,12 @@ int main(int argc, char** argv) try {
     return 0;
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s: %s; see --help\n", argv[0], error.what());
+    return 2;
+  }
+  try {
+    options.fabric = {fabric, warpverbs::tools::ReadNcclEnvironment()};
+  } catch (const host::Error& error) {  // a variable stands in for an option
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return 2;
   }
   if (options.with_peer()) {

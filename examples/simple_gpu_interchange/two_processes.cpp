@@ -97,8 +97,9 @@ class Side {
  public:
   explicit Side(const PeerOptions& options)
       : options_(options),
-        device_(options.nic.empty() ? host::FirstActiveDevice() : options.nic),
-        endpoint_(device_, Config(options)),
+        where_(options.fabric.FirstActivePort()),
+        device_(where_.nic),
+        endpoint_(device_, Config(options, where_.port)),
         source_(device_, options.gpu, options.placement, options.bytes, {.local_write = false}),
         arrived_(device_, options.gpu, options.placement, SignalOffset() + sizeof(uint64_t),
                  {.remote_write = true}) {}
@@ -110,7 +111,8 @@ class Side {
 
   void Connect(Line& line) {
     host::ConnectAll(std::array{&endpoint_}, line.exchange(), line.Until());
-    std::printf("%s", endpoint_.Describe().c_str());
+    std::printf("   by %s\n%s", options_.fabric.Describe(where_, options_.fabric.gid_index()).c_str(),
+                endpoint_.Describe().c_str());
   }
 
   Report Run(const Introduction& peer, const RunConversation& run) const {
@@ -133,8 +135,8 @@ class Side {
   }
 
  private:
-  static host::EndpointConfig Config(const PeerOptions& options) {
-    host::EndpointConfig config;
+  static host::EndpointConfig Config(const PeerOptions& options, uint8_t port) {
+    host::EndpointConfig config = options.fabric.Config(port);
     config.cq_mode = host::CqMode::kRing;
     config.gpu = options.gpu;
     config.placement = options.placement;
@@ -145,6 +147,7 @@ class Side {
   uint64_t SignalOffset() const { return (2 * uint64_t{options_.bytes} + 7) / 8 * 8; }
 
   const PeerOptions& options_;
+  warpverbs::tools::NicAndPort where_;
   host::Device device_;
   host::Endpoint endpoint_;
   Buffer source_, arrived_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "common/fabric.hpp"
 #include "conversation.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
@@ -18,7 +19,7 @@ struct PeerOptions {
   uint64_t rounds = 1;
   uint8_t value = 42;
   std::chrono::seconds patience{10};
-  std::string nic;
+  warpverbs::tools::Fabric fabric;
   const warpverbs::host::Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
   warpverbs::host::Placement placement = warpverbs::host::Placement::kProbe;
 };

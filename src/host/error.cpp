@@ -11,13 +11,6 @@
 namespace warpverbs::host {
 namespace {
 
-std::string ErrnoInWords(int error_number) {
-  const char* description = strerrordesc_np(error_number);
-  const char* name = strerrorname_np(error_number);
-  if (!description || !name) return "errno " + std::to_string(error_number);
-  return std::string(description) + " (" + name + ")";
-}
-
 std::string Hex(uint32_t value) {
   char text[11];
   std::snprintf(text, sizeof(text), "0x%x", value);
@@ -44,16 +37,23 @@ const char* Remedy(mlx5::CommandStatus status) {
 
 }  // namespace
 
-Error::Error(std::string step, std::string object, std::string reason, const std::string& remedy)
+Error::Error(std::string step, std::string object, std::string reason, const std::string& remedy,
+             int error_number)
     : std::runtime_error("Cannot " + step + " " + object + ": " + reason + ". " + remedy + "."),
       step_(std::move(step)),
       object_(std::move(object)),
-      reason_(std::move(reason)) {}
+      reason_(std::move(reason)),
+      error_number_(error_number) {}
+
+std::string Error::Words(int error_number) {
+  const char* description = strerrordesc_np(error_number);
+  const char* name = strerrorname_np(error_number);
+  if (!description || !name) return "errno " + std::to_string(error_number);
+  return std::string(description) + " (" + name + ")";
+}
 
 Error Error::FromErrno(std::string step, std::string object, int error_number, const std::string& remedy) {
-  Error error(std::move(step), std::move(object), ErrnoInWords(error_number), remedy);
-  error.error_number_ = error_number;
-  return error;
+  return {std::move(step), std::move(object), Words(error_number), remedy, error_number};
 }
 
 Error Error::FromCommand(std::string step, std::string object, int error_number, const void* answer) {
@@ -69,8 +69,7 @@ Error Error::FromCommand(std::string step, std::string object, int error_number,
   Error error(std::move(step), std::move(object),
               "the firmware refused with status " + Hex(static_cast<uint32_t>(status)) + " (" +
                   mlx5::Describe(status) + "), syndrome " + Hex(syndrome),
-              Remedy(status));
-  error.error_number_ = error_number;
+              Remedy(status), error_number);
   error.syndrome_ = syndrome;
   return error;
 }

@@ -4,19 +4,24 @@
 
 #include <cerrno>
 
+#include "warpverbs/host/error.hpp"
+
 namespace warpverbs::host {
 
-std::string PinningRemedy(int error_number) {
-  if (error_number != ENOMEM) {
-    return "Check that the address lies in mapped, writable memory and that the device supports the access "
-           "asked for";
-  }
+std::string PinningReason(int error_number) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string now =
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
-  return "Raise the limit on locked memory, RLIMIT_MEMLOCK, which is now " + now +
-         " (`ulimit -l unlimited`, or memlock in /etc/security/limits.conf)";
+  return Error::Words(error_number) + ", where the limit on locked memory, RLIMIT_MEMLOCK, is " + now;
+}
+
+std::string PinningRemedy(int error_number) {
+  if (error_number == ENOMEM) {
+    return "Raise RLIMIT_MEMLOCK (`ulimit -l unlimited`, or memlock in /etc/security/limits.conf)";
+  }
+  return "Check that the address lies in mapped, writable memory and that the device supports the access "
+         "asked for";
 }
 
 }  // namespace warpverbs::host

@@ -29,9 +29,8 @@ Handled Register(ibv_context* context, void* address, size_t bytes, const DmaBuf
   Handled umem(mlx5dv_devx_umem_reg_ex(context, &in));
   if (!umem) {
     const int error = errno;
-    throw Error::FromErrno("register",
-                           std::to_string(bytes) + " bytes of queue memory on " + context->device->name,
-                           error, PinningRemedy(error));
+    throw Error("register", std::to_string(bytes) + " bytes of queue memory on " + context->device->name,
+                buffer == nullptr ? PinningReason(error) : Error::Words(error), PinningRemedy(error), error);
   }
   return umem;
 }

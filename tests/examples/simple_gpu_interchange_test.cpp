@@ -37,10 +37,38 @@ TEST(SimpleGpuInterchange, WritesWhatItIsTold) {
   }
 }
 
+TEST(SimpleGpuInterchange, TakesTheFabricOfNcclWhereNoOptionSaysOtherwise) {
+  const std::string nccl = "env NCCL_IB_HCA=mlx5_1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=106 NCCL_IB_SL=5 ";
+  const std::string run = SOFTHCA " --devices 2 -- " + nccl + SIMPLE_GPU_INTERCHANGE " ";
+  const Result by_nccl = RunShell(run);
+  EXPECT_EQ(by_nccl.exit_status, 0) << by_nccl.output;
+  EXPECT_THAT(by_nccl.output,
+              HasSubstr("   taking mlx5_1 port 1 (by NCCL_IB_HCA=mlx5_1), GID 1 (by NCCL_IB_GID_INDEX=1), "
+                        "traffic class 106 (by NCCL_IB_TC=106), service level 5 (by NCCL_IB_SL=5)\n"));
+  const Result by_options = RunShell(run + "--nic mlx5_0 --gid-index 3 --traffic-class 8 --service-level 0");
+  EXPECT_EQ(by_options.exit_status, 0) << by_options.output;
+  EXPECT_THAT(by_options.output,
+              HasSubstr("   taking mlx5_0 (by the command line), GID 3 (by --gid-index), traffic class 8 (by "
+                        "--traffic-class), service level 0 (by --service-level)\n"));
+}
+
+TEST(SimpleGpuInterchange, RefusesABadVariableOfNcclInOneSentence) {
+  const Result result = RunShell("env NCCL_IB_SL=16 " SIMPLE_GPU_INTERCHANGE);
+  EXPECT_EQ(result.exit_status, 2);
+  EXPECT_THAT(result.output, EndsWith(": Cannot use NCCL_IB_SL=16: a service level is a number from 0 to 15. "
+                                      "Set it to 0 to 15, or unset it.\n"));
+  const Result none = RunShell(SOFTHCA " -- env NCCL_IB_HCA=mlx5_7 " SIMPLE_GPU_INTERCHANGE);
+  EXPECT_EQ(none.exit_status, 1);
+  EXPECT_THAT(none.output,
+              HasSubstr("Cannot use NCCL_IB_HCA=mlx5_7: no port that it allows is active. Set it "
+                        "to what is active, such as mlx5_0:1, or unset it."));
+}
+
 TEST(SimpleGpuInterchange, HelpSucceeds) {
   const Result result = RunShell(SIMPLE_GPU_INTERCHANGE " --help");
   EXPECT_EQ(result.exit_status, 0);
-  for (const char* option : {"--bytes", "--value", "--device", "--placement", "--nic", "--help"})
+  for (const char* option :
+       {"--bytes", "--value", "--device", "--placement", "--nic", "--gid-index", "NCCL_IB_HCA", "--help"})
     EXPECT_THAT(result.output, HasSubstr(option));
 }
 

@@ -2,10 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <string>
+#include <utility>
 
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -41,13 +45,45 @@ TEST(MemoryRegion, TakesEveryCombinationOfRights) {
   }
 }
 
+TEST(MemoryRegion, OfRelaxedOrderingIsRegisteredByEitherWay) {
+  const Device device;
+  const Access relaxed{.remote_write = true, .relaxed_ordering = true};
+  HostPages pages(4096);
+  const MemoryRegion region(device, pages.data(), pages.size(), relaxed);
+  EXPECT_TRUE(region.View().access.relaxed_ordering);
+  EXPECT_TRUE(region.View().access.remote_write);
+
+  FileDescriptor file(memfd_create("memory", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(file.get(), 4096), 0);
+  constexpr uint64_t kStart = 0x7000'0000'0000;
+  const DmaBuf buffer(std::move(file), kStart, 4096);
+  EXPECT_TRUE(MemoryRegion(device, buffer, reinterpret_cast<void*>(kStart), 4096, relaxed)
+                  .View()
+                  .access.relaxed_ordering);
+}
+
+TEST(MemoryRegion, OfRelaxedOrderingHasNoAtomics) {
+  const Device device;
+  HostPages pages(64);
+  try {
+    MemoryRegion region(device, pages.data(), 64, {.remote_atomic = true, .relaxed_ordering = true});
+    FAIL() << "a signal may overtake what it tells of";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr(" on " + device.name() +
+                                   ": atomics are asked for, which need writes in order, and relaxed "
+                                   "ordering. Ask for one of them, in a region for each."));
+  }
+}
+
 TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
   const Device device;
   try {
     MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // never mapped
     FAIL() << "registered memory that is not there";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("Cannot register 64 bytes at 0x1000 on " + device.name()));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("Cannot register 64 bytes at 0x1000 (host memory) on " + device.name()));
   }
 }
 

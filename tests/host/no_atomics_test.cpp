@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "link.hpp"
+#include "registration_calls.hpp"
+#include "warpverbs/device/atomics.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 
@@ -20,6 +23,29 @@ TEST(NoAtomics, EndpointsConnectWithTheDefaults) {
   b.Connect(a.Info());
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
   EXPECT_EQ(b.State(), mlx5::QpState::kRts);
+}
+
+TEST(NoAtomics, RegionsAreRegisteredWithoutThemAndSaySo) {
+  const Device device;
+  const Words words(device);  // asks for everything
+  const Access granted = words.region.View().access;
+  EXPECT_FALSE(granted.remote_atomic);
+  EXPECT_TRUE(granted.remote_read && granted.remote_write) << "the rest is granted";
+  EXPECT_EQ(LastAccess(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+  EXPECT_FALSE(words.region.View().Part(8, 8).access.remote_atomic);
+}
+
+TEST(NoAtomics, AnAtomicIsRefusedAndAWriteIsNot) {
+  const Device device;
+  Link link(device);
+  link.Connect();
+  EXPECT_TRUE(link.Write(3).ok());
+  Queue queue(link.a.View());
+  const device::Posted posted = queue.Post(device::FetchAdd(link.target.Remote(0), uint64_t{1}), Within());
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+  queue.Save();
+  EXPECT_EQ(status.code, Code::kError);
+  EXPECT_EQ(link.target[0], 1) << "as the first write left it";
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ TEST_F(RegionCacheTest, MemoryThatNoDeviceReachesIsRefusedWithTheReasonOfEach) {
   EXPECT_THAT(refusal(devices), testing::AllOf(HasSubstr("on any of 2 devices: none reaches them"),
                                                HasSubstr("on mlx5_0: "), HasSubstr("on mlx5_1: ")));
   EXPECT_THAT(refusal(std::span(devices).first(1)),
-              testing::StartsWith("Cannot register 4096 bytes at 0x1000 on mlx5_0: "));
+              testing::StartsWith("Cannot register 4096 bytes at 0x1000 (host memory) on mlx5_0: "));
   EXPECT_THAT(refusal({}), HasSubstr("no device is named. Name one or more."));
 }
 

@@ -34,5 +34,14 @@ TEST(Info, SaysWhyEachGidIsOrIsNotChosen) {
   EXPECT_EQ(choices[4].why, "as good, but later in the table");
 }
 
+TEST(Info, SaysWhichGidIsAskedFor) {
+  GoodMachine good;
+  const auto choices = ExplainGids(good.port(), Fabric({.gid_index = 1}, {}));
+  EXPECT_TRUE(choices[1].chosen);
+  EXPECT_EQ(choices[1].why, "asked for; link-local, which no router forwards");
+  EXPECT_FALSE(choices[3].chosen);
+  EXPECT_EQ(choices[3].why, "the best: IPv4, which data centres route");
+}
+
 }  // namespace
 }  // namespace warpverbs::tools

@@ -119,11 +119,62 @@ TEST(Programs, RefuseInOneSentence) {
        {DOCTOR " --colour", DOCTOR " --only", DOCTOR " --only no-such-check",
         DOCTOR " --skip gid,no-such-check", DOCTOR " mlx5_0", DOCTOR " --device", DOCTOR " --peer",
         DOCTOR " --peer :7", DOCTOR " --listen x", DOCTOR " --listen --peer there", INFO " --only gid",
-        INFO " mlx5_0", INFO " --device"}) {
+        INFO " mlx5_0", INFO " --device", INFO " --gid-index x", DOCTOR " --service-level 16"}) {
     const Result outcome = RunShell(command);
     EXPECT_EQ(outcome.exit_status, 2) << command;
     EXPECT_THAT(outcome.output,
                 ContainsRegex("^warpverbs-[a-z]+: [^\n]+; warpverbs-[a-z]+ --help says more\n$"));
+  }
+}
+
+TEST(Programs, TakeTheFabricOfNccl) {
+  const std::string nccl = "env NCCL_IB_HCA==mlx5_1:1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=0x6a NCCL_IB_SL=5 ";
+  const std::string chosen =
+      "mlx5_1 port 1 (by NCCL_IB_HCA==mlx5_1:1), GID 1 (by NCCL_IB_GID_INDEX=1), traffic class 106 (by "
+      "NCCL_IB_TC=0x6a), service level 5 (by NCCL_IB_SL=5)";
+  const Result doctor = OnSofthca("--devices 2", nccl + DOCTOR " --only nics,choice,loopback");
+  EXPECT_EQ(doctor.exit_status, 0);
+  EXPECT_THAT(doctor.output,
+              AllOf(HasSubstr("PASS  choice    " + chosen + "\n"),
+                    HasSubstr("mlx5_1 port 1: 65536 bytes written"), testing::Not(HasSubstr("mlx5_0"))));
+  const Result info = OnSofthca("--devices 2", nccl + INFO);
+  EXPECT_EQ(info.exit_status, 0);
+  EXPECT_THAT(info.output, AllOf(HasSubstr("Choice\n  " + chosen + "\n"), testing::Not(HasSubstr("mlx5_0"))));
+}
+
+TEST(Programs, TakeTheCommandLineBeforeTheFabricOfNccl) {
+  const std::string nccl = "env NCCL_IB_HCA=mlx5_1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=106 NCCL_IB_SL=5 ";
+  const std::string options = " --device mlx5_0 --gid-index 3 --traffic-class 0 --service-level 2";
+  const std::string chosen =
+      "mlx5_0 port 1 (by the command line), GID 3 (by --gid-index), traffic class 0 (by --traffic-class), "
+      "service level 2 (by --service-level)\n";
+  EXPECT_THAT(OnSofthca("--devices 2", nccl + DOCTOR " --only choice" + options).output, HasSubstr(chosen));
+  EXPECT_THAT(OnSofthca("--devices 2", nccl + INFO + options).output, HasSubstr(chosen));
+}
+
+TEST(Programs, SayWhatIsNotThereOfTheFabricOfNccl) {
+  const Result gid = OnSofthca("", "env NCCL_IB_GID_INDEX=77 " DOCTOR " --only choice,loopback");
+  EXPECT_EQ(gid.exit_status, 3);
+  EXPECT_THAT(gid.output, AllOf(HasSubstr("FAIL  choice"), HasSubstr(": mlx5_0 port 1 has no GID 77\n"),
+                                HasSubstr("FAIL  loopback")));
+  const Result nic = OnSofthca("", "env NCCL_IB_HCA=mlx5_9 " DOCTOR " --only nics,choice");
+  EXPECT_EQ(nic.exit_status, 3);
+  EXPECT_THAT(nic.output, HasSubstr("FAIL  nics    NCCL_IB_HCA=mlx5_9 allows none of mlx5_0\n"));
+  EXPECT_EQ(OnSofthca("", "env NCCL_IB_HCA=mlx5_9 " INFO).exit_status, 1);
+}
+
+TEST(Programs, RefuseABadVariableOfNcclInOneSentence) {
+  for (const std::string program : {DOCTOR, INFO}) {
+    const Result outcome = RunShell("env NCCL_IB_TC=300 " + program);
+    EXPECT_EQ(outcome.exit_status, 2);
+    EXPECT_THAT(
+        outcome.output,
+        ContainsRegex("^warpverbs-[a-z]+: Cannot use NCCL_IB_TC=300: a traffic class is a number from 0 "
+                      "to 255. Set it to 0 to 255, or unset it.\n$"));
+    const Result help = RunShell("env NCCL_IB_TC=300 " + program + " --help");
+    EXPECT_EQ(help.exit_status, 0);
+    EXPECT_THAT(help.output, AllOf(HasSubstr("NCCL_IB_HCA, NCCL_IB_GID_INDEX,\nNCCL_IB_TC and NCCL_IB_SL."),
+                                   HasSubstr("--gid-index INDEX")));
   }
 }
 

@@ -15,7 +15,9 @@ class Error : public std::runtime_error {
   /// @param object  on what: "1024 bytes at 0x7f0012340000 on mlx5_0"
   /// @param reason  why it failed; no final full stop
   /// @param remedy  what the user can do, as a sentence without its full stop
-  Error(std::string step, std::string object, std::string reason, const std::string& remedy);
+  /// @param error_number  an errno value, if the reason is about one
+  Error(std::string step, std::string object, std::string reason, const std::string& remedy,
+        int error_number = 0);
 
   /// For a failed system or libibverbs call.
   ///
@@ -27,6 +29,9 @@ class Error : public std::runtime_error {
   /// @param error_number  an errno value; EREMOTEIO says that the firmware refused
   /// @param answer        the command's output mailbox, of at least mlx5::kCommandOutBytes
   static Error FromCommand(std::string step, std::string object, int error_number, const void* answer);
+
+  /// An errno value in words and by its name: "Bad address (EFAULT)".
+  static std::string Words(int error_number);
 
   const std::string& step() const { return step_; }
   const std::string& object() const { return object_; }

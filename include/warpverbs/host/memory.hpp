@@ -17,7 +17,14 @@ struct Access {
   bool local_write = true;  ///< by the local NIC: receives, reads, fetched values. Implied by remote writes
   bool remote_read = false;
   bool remote_write = false;
-  bool remote_atomic = false;
+  bool remote_atomic = false;  ///< where the device has atomics; a region's View() says whether it does
+
+  /// Lets writes of NICs to the memory pass each other on their way, which some processors carry faster.
+  ///
+  /// A word that tells of other writes must not be in such a region, nor be told of by one: it may arrive
+  /// before they do. So atomics exclude it. A wish: devices and kernels without it keep the order.
+  /// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3, IBV_ACCESS_RELAXED_ORDERING
+  bool relaxed_ordering = false;
 
   /// Whether the local NIC may write: the verbs refuse remote writes and atomics where it may not.
   bool nic_writes() const { return local_write || remote_write || remote_atomic; }
@@ -53,8 +60,9 @@ class MemoryRegion {
   /// Registers host memory, or memory of a GPU by the first way that works.
   ///
   /// @pre  memory of a GPU is one allocation's
-  /// @errors  Error: names the limit on locked memory where that is the cause; refuses managed memory; says
-  ///          of each way to a GPU's memory why it failed
+  /// @errors  Error: says whose memory it is, of each way that was tried why it failed, and the limit on
+  /// locked
+  ///          memory; refuses managed memory, and relaxed ordering with atomics
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
 
   /// Registers memory that was exported, which no processor need reach.
@@ -70,7 +78,9 @@ class MemoryRegion {
   MemoryRung rung() const { return rung_; }
 
  private:
-  void Register(const Device& device);
+  // Each answers an errno value; 0: it is registered.
+  int RegisterByAddress(const Device& device);
+  int RegisterByDmaBuf(const Device& device, const DmaBuf& buffer);
 
   Handle<ibv_mr, ibv_dereg_mr> region_;
   void* memory_;

@@ -1,6 +1,9 @@
 #include "gpu_access.hpp"
 
+#include <cerrno>
+
 #include "../cuda_context.hpp"
+#include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -50,7 +53,8 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);
-    throw Error("register", object, reasons, remedy);
+    const bool too_much = error.error_number() == ENOMEM;
+    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : remedy, error.error_number());
   }
 }
 

@@ -19,13 +19,30 @@ int VerbsAccess(const Access& access) {
   return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) |
          (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
          (access.remote_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
-         (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+         (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+         (access.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
 }
 
 std::string Range(const void* memory, size_t bytes) {
   char text[64];
   std::snprintf(text, sizeof(text), "%zu bytes at %p", bytes, memory);
   return text;
+}
+
+/// What errors call a region: its place, whose memory it is, and the device.
+std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
+  const std::string gpu = what.on_gpu() ? ", cuda:" + std::to_string(what.ordinal) : "";
+  return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
+}
+
+/// What a region on a device may grant of what is asked for.
+Access Grantable(const Device& device, Access access, const std::string& object) {
+  if (access.relaxed_ordering && access.remote_atomic) {
+    throw Error("register", object, "atomics are asked for, which need writes in order, and relaxed ordering",
+                "Ask for one of them, in a region for each");
+  }
+  access.remote_atomic = access.remote_atomic && device.capabilities().atomics();
+  return access;
 }
 
 size_t WholeHostPages(size_t bytes) {
@@ -45,56 +62,66 @@ MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
 }
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
-    : memory_(memory), bytes_(bytes), access_(access) {
+    : memory_(memory), bytes_(bytes) {
   const PointerInfo what = DescribePointer(memory);
+  const std::string object = Object(device, memory, bytes, what);
+  access_ = Grantable(device, access, object);
   if (what.kind == PointerKind::kManaged) {
-    throw Error("register", Range(memory, bytes) + " on " + device.name(),
+    throw Error("register", object,
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost()");
-  } else if (what.on_gpu()) {
-    if (what.kind == PointerKind::kVmm && DescribeRange(memory, bytes).back().kind != PointerKind::kVmm) {
-      throw Error("register", Range(memory, bytes) + " on " + device.name(),
-                  "cuMemMap() has mapped nothing to a part of it", "Register what is mapped");
-    }
-    const Gpu gpu(what.ordinal);
-    const GpuLadder ladder{.by_dma_buf =
-                               [&](const DmaBuf& buffer) {
-                                 *this = {device, buffer, memory, bytes, access};
-                               },
-                           .by_address = [&] { Register(device); },
-                           .what = what};
-    rung_ = Climb(ladder, gpu, memory, bytes,
-                  Range(memory, bytes) + " of " + gpu.name() + " on " + device.name());
-  } else {
-    Register(device);
   }
+  if (!what.on_gpu()) {
+    const int error = RegisterByAddress(device);
+    if (error == 0) return;
+    throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
+  }
+  if (what.kind == PointerKind::kVmm && DescribeRange(memory, bytes).back().kind != PointerKind::kVmm) {
+    throw Error("register", object, "cuMemMap() has mapped nothing to a part of it",
+                "Register what is mapped");
+  }
+  const auto check = [&](int error, const std::string& reason) {
+    if (error != 0) throw Error("register", object, reason, PinningRemedy(error), error);
+  };
+  const GpuLadder ladder{.by_dma_buf =
+                             [&](const DmaBuf& buffer) {
+                               const int error = RegisterByDmaBuf(device, buffer);
+                               check(error, Error::Words(error));
+                             },
+                         .by_address =
+                             [&] {
+                               const int error = RegisterByAddress(device);
+                               check(error, PinningReason(error));
+                             },
+                         .what = what};
+  rung_ = Climb(ladder, Gpu(what.ordinal), memory, bytes, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
                            const Access& access)
-    : memory_(memory), bytes_(bytes), access_(access), rung_(MemoryRung::kDmaBuf) {
+    : memory_(memory), bytes_(bytes), rung_(MemoryRung::kDmaBuf) {
+  const std::string object = Range(memory, bytes) + " (a dma-buf) on " + device.name();
+  access_ = Grantable(device, access, object);
   if (!buffer.Covers(memory, bytes)) {
-    throw Error("register", Range(memory, bytes) + " on " + device.name(),
+    throw Error("register", object,
                 "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
                 "Export all of the range");
   }
-  region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory), bytes,
-                                  reinterpret_cast<uint64_t>(memory), buffer.fd(), VerbsAccess(access)));
-  if (!region_) {
-    const int error = errno;
-    throw Error::FromErrno("register", Range(memory, bytes) + " on " + device.name(), error,
-                           PinningRemedy(error));
+  const int error = RegisterByDmaBuf(device, buffer);
+  if (error != 0) {
+    throw Error("register", object, "by dma-buf: " + PinningReason(error), PinningRemedy(error), error);
   }
 }
 
-/// Registers what has a plain address.
-void MemoryRegion::Register(const Device& device) {
+int MemoryRegion::RegisterByAddress(const Device& device) {
   region_.reset(ibv_reg_mr(device.pd(), memory_, bytes_, VerbsAccess(access_)));
-  if (!region_) {
-    const int error = errno;
-    throw Error::FromErrno("register", Range(memory_, bytes_) + " on " + device.name(), error,
-                           PinningRemedy(error));
-  }
+  return region_ ? 0 : errno;
+}
+
+int MemoryRegion::RegisterByDmaBuf(const Device& device, const DmaBuf& buffer) {
+  region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory_), bytes_,
+                                  reinterpret_cast<uint64_t>(memory_), buffer.fd(), VerbsAccess(access_)));
+  return region_ ? 0 : errno;
 }
 
 MemoryView MemoryRegion::View() const {

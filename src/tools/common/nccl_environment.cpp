@@ -109,12 +109,16 @@ NcclEnvironment ReadNcclEnvironment(const std::function<const char*(const char*)
     return ReadVariable(variable, value(variable), unset, range);
   };
   const NcclEnvironment unset;
-  return {.hca = HcaFilter::FromText(value("NCCL_IB_HCA")),
-          .gid_index = number("NCCL_IB_GID_INDEX", unset.gid_index, {"a GID index", -1, 65535}),
-          .traffic_class =
-              static_cast<uint8_t>(number("NCCL_IB_TC", unset.traffic_class, {"a traffic class", 0, 255})),
-          .service_level =
-              static_cast<uint8_t>(number("NCCL_IB_SL", unset.service_level, {"a service level", 0, 15}))};
+  NcclEnvironment environment{
+      .hca = HcaFilter::FromText(value("NCCL_IB_HCA")),
+      .gid_index = number("NCCL_IB_GID_INDEX", unset.gid_index, {"a GID index", -1, 65535}),
+      .traffic_class =
+          static_cast<uint8_t>(number("NCCL_IB_TC", unset.traffic_class, {"a traffic class", 0, 255})),
+      .service_level =
+          static_cast<uint8_t>(number("NCCL_IB_SL", unset.service_level, {"a service level", 0, 15}))};
+  for (const char* const variable : {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_IB_SL"})
+    if (!value(variable).empty()) environment.texts[variable] = value(variable);
+  return environment;
 }
 
 }  // namespace warpverbs::tools

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,14 @@ struct NcclEnvironment {
   int gid_index = -1;         ///< NCCL_IB_GID_INDEX; -1: EndpointConfig's, the best
   uint8_t traffic_class = 0;  ///< NCCL_IB_TC
   uint8_t service_level = 0;  ///< NCCL_IB_SL
+
+  std::map<std::string, std::string> texts{};  ///< of the variables that are set, by their names
+
+  /// A variable as it is set; "": it is not.
+  std::string TextOf(const std::string& variable) const {
+    const auto found = texts.find(variable);
+    return found == texts.end() ? "" : found->second;
+  }
 };
 
 /// Reads NCCL's variables for the fabric, so that a machine that is set up for NCCL is set up for these

@@ -18,6 +18,7 @@ constexpr Check kChecks[] = {
     {"shm", "/dev/shm is larger than a container's default", CheckSharedMemory},
     {"link", "every port is active", CheckLink},
     {"gid", "every active port has a routable RoCE v2 address", CheckGid},
+    {"choice", "the port, GID, traffic class and service level that are asked for are there", CheckChoice},
     {"mtu", "every active port has its largest MTU", CheckMtu},
     {"atomics", "the NIC has atomic operations", CheckAtomics},
     {"pcie-link", "the NIC's PCIe link has its full speed and width", CheckPcieLink},

@@ -42,6 +42,7 @@ Outcome CheckLink(const Machine& machine);
 Outcome CheckGid(const Machine& machine);
 Outcome CheckMtu(const Machine& machine);
 Outcome CheckAtomics(const Machine& machine);
+Outcome CheckChoice(const Machine& machine);
 
 Outcome CheckGpuModules(const Machine& machine);
 Outcome CheckPeerMapping(const Machine& machine);

@@ -16,7 +16,8 @@ namespace tools = warpverbs::tools;
 namespace {
 
 /// Looks at the machine; hardware that does not answer in time is a problem like others.
-std::shared_ptr<tools::Machine> LookAround(const std::string& device, bool& hung) {
+std::shared_ptr<tools::Machine> LookAround(const std::string& device, const tools::Fabric& fabric,
+                                           bool& hung) {
   constexpr std::chrono::seconds kPatience{120};  // eight GPUs may take half of it
   auto machine = std::make_shared<tools::Machine>();
   machine->process = tools::LookAtProcess(machine->files);
@@ -26,6 +27,11 @@ std::shared_ptr<tools::Machine> LookAround(const std::string& device, bool& hung
   machine->survey = survey.value_or(tools::Survey{
       .problem = "opening NICs and GPUs has not ended within two minutes",
       .remedy = "Look into the kernel log (dmesg) for mlx5 and NVRM; a driver or the firmware hangs"});
+  Narrow(machine->survey, fabric);
+  machine->fabric = fabric;
+  machine->transfer = [fabric](const std::string& nic, uint8_t port) {
+    return tools::TransferOnPort(nic, port, fabric);
+  };
   return machine;
 }
 
@@ -39,10 +45,10 @@ int main(int argc, char** argv) try {
   }
   const auto& options = std::get<tools::DoctorOptions>(command);
   bool hung = false;
-  const auto machine = LookAround(options.device, hung);
+  const auto machine = LookAround(options.device, options.fabric, hung);
   if (options.meeting) {
-    machine->meet_peer = [device = options.device, meeting = *options.meeting] {
-      return tools::Meet(device, meeting);
+    machine->meet_peer = [fabric = options.fabric, meeting = *options.meeting] {
+      return tools::Meet(fabric, meeting);
     };
   }
   const auto results = tools::RunChecks(options.checks, machine, hung);

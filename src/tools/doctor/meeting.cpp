@@ -112,13 +112,14 @@ host::TcpAddress ParseAddress(const std::string& text, bool listens) {
   return address;
 }
 
-std::string Meet(const std::string& nic, const Meeting& meeting) {
+std::string Meet(const Fabric& fabric, const Meeting& meeting) {
   const uint64_t my_salt = meeting.listens ? kListenersSalt : kVisitorsSalt;
   const uint64_t peers_salt = meeting.listens ? kVisitorsSalt : kListenersSalt;
-  const host::Device device(nic.empty() ? host::FirstActiveDevice() : nic);
+  const NicAndPort where = fabric.FirstActivePort();
+  const host::Device device(where.nic);
   const TransferMemory source(device, {}), target(device, {.remote_write = true});
   source.Fill(my_salt);
-  host::Endpoint endpoint(device);  // after the memory, so that it is gone before
+  host::Endpoint endpoint(device, fabric.Config(where.port));  // after the memory, so that it is gone before
   host::TcpExchange exchange = Open(meeting);
   const Bytes offer =
       exchange.Swap(Offer(endpoint, target.View()), "its endpoint", host::DeadlineIn(kPatience));

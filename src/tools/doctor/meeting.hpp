@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/fabric.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::tools {
@@ -23,9 +24,9 @@ host::TcpAddress ParseAddress(const std::string& text, bool listens);
 ///
 /// Waits a minute for the other to come, and ten seconds for each answer.
 ///
-/// @param nic  to use; "": the first one with an active port
+/// @param fabric  which NIC, port and GID to use, and how
 /// @return  what was done, in words
 /// @errors  Error: nobody came, or the data did not
-std::string Meet(const std::string& nic, const Meeting& meeting);
+std::string Meet(const Fabric& fabric, const Meeting& meeting);
 
 }  // namespace warpverbs::tools

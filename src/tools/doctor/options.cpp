@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "common/fabric_options.hpp"
 #include "doctor/report.hpp"
 #include "text/refusal.hpp"
 
@@ -82,16 +83,20 @@ std::variant<DoctorOptions, Answer> ParseDoctorOptions(int argc, char** argv) {
   bool list = false;
   CLI::App app("Checks whether this machine is ready for RDMA that kernels on a GPU initiate.",
                "warpverbs-doctor");
-  app.footer(kFooter);
+  app.footer(std::string(kNcclHelp) + "\n" + kFooter);
   app.add_flag("--json", options.json, "Print JSON");
   app.add_flag("--list", list, "Print the checks, and run none");
   AddNames(app, "--only", only, "Run these checks alone");
   AddNames(app, "--skip", skipped, "Leave these checks out");
   app.add_option("--device", options.device, "Look at this NIC alone, for example mlx5_0")->type_name("NAME");
+  FabricOptions fabric;
+  AddFabricOptions(app, fabric);
   AddMeeting(app, options.meeting);
   app.set_version_flag("--version", "warpverbs-doctor " WARPVERBS_TOOLS_VERSION);
   try {
     app.parse(argc, argv);
+    fabric.nic = options.device;
+    options.fabric = Fabric(fabric, ReadNcclEnvironment());
   } catch (const CLI::CallForHelp&) {
     return Answer{app.help(), 0};
   } catch (const CLI::CallForVersion& version) {

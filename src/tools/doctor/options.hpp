@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/fabric.hpp"
 #include "doctor/check.hpp"
 #include "doctor/meeting.hpp"
 
@@ -13,6 +14,7 @@ namespace warpverbs::tools {
 struct DoctorOptions {
   bool json = false;
   std::string device{};              ///< "": all
+  Fabric fabric{};                   ///< what transfers take
   std::optional<Meeting> meeting{};  ///< with another machine
   std::vector<Check> checks{};       ///< to run
 };

@@ -17,12 +17,14 @@ std::string Fault(const host::GidEntry& entry, const host::GidEntry& best) {
 
 }  // namespace
 
-std::vector<GidChoice> ExplainGids(const NicPort& port) {
+std::vector<GidChoice> ExplainGids(const NicPort& port, const Fabric& fabric) {
   std::vector<GidChoice> choices;
   const host::GidEntry* const best = host::BestGid(port.gids);
   for (const host::GidEntry& entry : port.gids) {
-    const bool chosen = &entry == best;
-    const std::string why = chosen ? "the best: " + Reach(entry) : Fault(entry, *best);
+    const bool asked = static_cast<int>(entry.index) == fabric.gid_index();
+    const bool chosen = asked || (&entry == best && fabric.gid_index() < 0);
+    const std::string worth = &entry == best ? "the best: " + Reach(entry) : Fault(entry, *best);
+    const std::string why = asked ? "asked for; " + worth : worth;
     choices.push_back({.entry = entry, .score = Score(entry), .chosen = chosen, .why = why});
   }
   return choices;

@@ -28,9 +28,9 @@ Json Of(const host::Capabilities& can) {
           {"cqe_user_index", can.cqe_user_index}};
 }
 
-Json Of(const NicPort& port) {
+Json Of(const NicPort& port, const Fabric& fabric) {
   Json gids = Json::array();
-  for (const GidChoice& choice : ExplainGids(port)) {
+  for (const GidChoice& choice : ExplainGids(port, fabric)) {
     gids.push_back({{"index", choice.entry.index},
                     {"type", ToString(choice.entry.type)},
                     {"address", ToString(choice.entry.gid)},
@@ -50,10 +50,10 @@ Json Of(const NicPort& port) {
           {"gids", gids}};
 }
 
-Json Of(const Files& files, const Nic& nic) {
+Json Of(const Files& files, const Nic& nic, const Fabric& fabric) {
   if (!nic.usable()) return {{"name", nic.name}, {"problem", nic.problem}, {"remedy", nic.remedy}};
   Json ports = Json::array();
-  for (const NicPort& port : nic.ports) ports.push_back(Of(port));
+  for (const NicPort& port : nic.ports) ports.push_back(Of(port, fabric));
   const auto link = ReadPciLink(files, nic.function, "current");
   return {{"name", nic.name},
           {"firmware", nic.capabilities.firmware},
@@ -79,6 +79,17 @@ Json Of(const GpuSeen& gpu) {
           {"writes_ordering", ToString(gpu.attributes.writes_ordering)}};
 }
 
+Json Of(const Choice& choice, const Fabric& fabric) {
+  if (choice.where.nic.empty()) return {};
+  return {{"device", choice.where.nic},
+          {"port", choice.where.port},
+          {"gid_index", choice.gid_index < 0 ? Json() : Json(choice.gid_index)},
+          {"traffic_class", fabric.traffic_class()},
+          {"service_level", fabric.service_level()},
+          {"text", fabric.Describe(choice.where, choice.gid_index)},
+          {"problem", OrNull(choice.problem)}};
+}
+
 Json Distances(const Files& files, const Survey& survey) {
   Json distances = Json::array();
   for (const GpuSeen& gpu : survey.gpus)
@@ -91,9 +102,12 @@ Json Distances(const Files& files, const Survey& survey) {
 
 }  // namespace
 
-std::string InfoJson(const Files& files, const Survey& survey) {
-  Json document = {{"version", kInfoVersion}, {"devices", Json::array()}, {"gpus", Json::array()}};
-  for (const Nic& nic : survey.nics) document["devices"].push_back(Of(files, nic));
+std::string InfoJson(const Files& files, const Survey& survey, const Fabric& fabric) {
+  Json document = {{"version", kInfoVersion},
+                   {"devices", Json::array()},
+                   {"choice", Of(ChooseFrom(survey, fabric), fabric)},
+                   {"gpus", Json::array()}};
+  for (const Nic& nic : survey.nics) document["devices"].push_back(Of(files, nic, fabric));
   for (const GpuSeen& gpu : survey.gpus) document["gpus"].push_back(Of(gpu));
   document["topology"] = Distances(files, survey);
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "common/fabric_options.hpp"
 #include "info/report.hpp"
 #include "machine/deadline.hpp"
 #include "text/refusal.hpp"
@@ -25,17 +26,22 @@ warpverbs-doctor. Without a NIC: softhca -- warpverbs-info)";
 struct Options {
   bool json = false;
   std::string device{};
+  tools::Fabric fabric{};
 };
 
 /// @return  the exit code, if the program is to end
 std::optional<int> Parse(int argc, char** argv, Options& options) {
   CLI::App app("Shows what warpverbs can use on this machine.", "warpverbs-info");
-  app.footer(kFooter);
+  app.footer(std::string(tools::kNcclHelp) + "\n" + kFooter);
   app.add_flag("--json", options.json, "Print JSON");
   app.add_option("--device", options.device, "Look at this NIC alone, for example mlx5_0")->type_name("NAME");
+  tools::FabricOptions fabric;
+  AddFabricOptions(app, fabric);
   app.set_version_flag("--version", "warpverbs-info " WARPVERBS_TOOLS_VERSION);
   try {
     app.parse(argc, argv);
+    fabric.nic = options.device;
+    options.fabric = tools::Fabric(fabric, tools::ReadNcclEnvironment());
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
     return 0;
@@ -65,14 +71,16 @@ int main(int argc, char** argv) try {
   if (const auto exit_code = Parse(argc, argv, options)) return *exit_code;
   constexpr std::chrono::seconds kPatience{120};  // eight GPUs may take half of it
   const tools::Files files;
-  const auto survey = tools::RunWithin<tools::Survey>(
+  auto survey = tools::RunWithin<tools::Survey>(
       kPatience, [files, device = options.device] { return tools::LookAtHardware(files, device); });
   if (!survey) {
     std::fputs("The NICs and GPUs have not answered within two minutes: see the kernel log (dmesg).\n",
                stderr);
     std::_Exit(1);  // something still runs
   }
-  std::fputs((options.json ? InfoJson(files, *survey) : InfoText(files, *survey)).c_str(), stdout);
+  Narrow(*survey, options.fabric);
+  const auto report = options.json ? tools::InfoJson : tools::InfoText;
+  std::fputs(report(files, *survey, options.fabric).c_str(), stdout);
   const std::string complaint = Complaint(*survey);
   if (complaint.empty()) return 0;
   std::fprintf(stderr, "%s\n", complaint.c_str());

@@ -69,11 +69,11 @@ std::string Ports(const Survey& survey) {
   return Section("Ports", table);
 }
 
-std::string Gids(const Survey& survey) {
+std::string Gids(const Survey& survey, const Fabric& fabric) {
   Table table({"PORT", "GID", "TYPE", "ADDRESS", "SCORE", "CHOSEN", "WHY"});
   for (const Nic& nic : survey.nics) {
     for (const NicPort& port : nic.ports) {
-      for (const GidChoice& choice : ExplainGids(port)) {
+      for (const GidChoice& choice : ExplainGids(port, fabric)) {
         table.Add({nic.name + "/" + std::to_string(port.port.number), std::to_string(choice.entry.index),
                    ToString(choice.entry.type), ToString(choice.entry.gid), std::to_string(choice.score),
                    YesNo(choice.chosen), choice.why});
@@ -81,6 +81,13 @@ std::string Gids(const Survey& survey) {
     }
   }
   return Section("GIDs", table);
+}
+
+std::string Chosen(const Survey& survey, const Fabric& fabric) {
+  const Choice choice = ChooseFrom(survey, fabric);
+  const std::string problem = choice.problem.empty() ? "" : "  but " + choice.problem + "\n";
+  if (choice.where.nic.empty()) return "";
+  return "Choice\n  " + fabric.Describe(choice.where, choice.gid_index) + "\n" + problem + "\n";
 }
 
 std::string Gpus(const Survey& survey) {
@@ -121,9 +128,9 @@ std::string Topology(const Files& files, const Survey& survey) {
 
 }  // namespace
 
-std::string InfoText(const Files& files, const Survey& survey) {
-  std::string text = Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey) +
-                     Gpus(survey) + Topology(files, survey);
+std::string InfoText(const Files& files, const Survey& survey, const Fabric& fabric) {
+  std::string text = Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey, fabric) +
+                     Chosen(survey, fabric) + Gpus(survey) + Topology(files, survey);
   if (text.ends_with("\n\n")) text.pop_back();
   return text;
 }

@@ -16,7 +16,9 @@ struct Machine {
   Files files;
   Process process;
   Survey survey;
-  std::function<std::string(const std::string& nic, uint8_t port)> transfer = TransferOnPort;
+  Fabric fabric{};  ///< what transfers take
+  std::function<std::string(const std::string& nic, uint8_t port)> transfer =
+      [](const std::string& nic, uint8_t port) { return TransferOnPort(nic, port); };
   std::function<std::string(const std::string& nic, int gpu, bool& mapped)> map_doorbell = MapDoorbell;
   std::function<std::string(const std::string& nic, int gpu)> register_gpu_memory = RegisterGpuMemory;
 

@@ -1,8 +1,6 @@
 #include "machine/pci.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <regex>
 
 namespace warpverbs::tools {
 namespace {
@@ -16,15 +14,6 @@ constexpr size_t kAcsControl = 6;  // from the capability's start
 
 std::string LastPart(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-bool IsPciAddress(const std::string& name) {
-  static const std::regex form("[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]");
-  return std::regex_match(name, form);
-}
-
-uint32_t Hex(const std::string& text) {
-  return static_cast<uint32_t>(std::strtoul(text.c_str(), nullptr, 16));
-}
-
 uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
   return bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
 }
@@ -37,7 +26,7 @@ std::string PciFunction(const Files& files, const std::string& address) {
 
 std::string PciAddress(const std::string& function) {
   const std::string name = LastPart(function);
-  return IsPciAddress(name) ? name : "";
+  return host::PciAddress::Find(name) ? name : "";
 }
 
 std::vector<std::string> BridgesAbove(const std::string& function) {
@@ -64,11 +53,10 @@ host::PciDistance Distance(const Files& files, const std::string& a, const std::
 
 std::vector<std::string> FindFunctions(const Files& files, uint16_t vendor, uint8_t device_class) {
   std::vector<std::string> found;
-  for (const std::string& address : files.List("/sys/bus/pci/devices")) {
-    const std::string folder = kFunctions + address;
-    if (Hex(files.Text(folder + "/vendor")) == vendor &&
-        Hex(files.Text(folder + "/class")) >> 16 == device_class)
-      found.push_back(address);
+  for (const host::PciAddress& address : host::PciAddresses(files.sysfs())) {
+    const auto function = host::ReadPciFunction(files.sysfs(), address);
+    if (function && function->vendor == vendor && function->class_code >> 8 == device_class)
+      found.push_back(ToString(address));
   }
   return found;
 }

@@ -76,6 +76,41 @@ Survey LookAtHardware(const Files& files, const std::string& device) {
   return survey;
 }
 
+void Narrow(Survey& survey, const Fabric& fabric) {
+  if (fabric.ports_by().empty() || survey.nics.empty()) return;
+  std::string names;
+  std::vector<Nic> allowed;
+  for (Nic& nic : survey.nics) {
+    names += (names.empty() ? "" : ", ") + nic.name;
+    std::erase_if(nic.ports, [&](const NicPort& port) { return !fabric.Allows(nic.name, port.port.number); });
+    if (!nic.ports.empty() || (!nic.usable() && fabric.Allows(nic.name, 1)))
+      allowed.push_back(std::move(nic));
+  }
+  survey.nics = std::move(allowed);
+  if (!survey.nics.empty() || !survey.problem.empty()) return;
+  survey.problem = fabric.ports_by() + " allows none of " + names;
+  survey.remedy = "Set it to a device of this machine, or unset it";
+}
+
+Choice ChooseFrom(const Survey& survey, const Fabric& fabric) {
+  for (const Nic& nic : survey.nics) {
+    for (const NicPort& port : nic.ports) {
+      if (!port.port.active || !fabric.Allows(nic.name, port.port.number)) continue;
+      Choice choice{.where = {nic.name, port.port.number}, .gid_index = fabric.gid_index()};
+      if (const host::GidEntry* const best = host::BestGid(port.gids);
+          choice.gid_index < 0 && best != nullptr)
+        choice.gid_index = static_cast<int>(best->index);
+      const bool there = std::any_of(port.gids.begin(), port.gids.end(), [&](const host::GidEntry& entry) {
+        return static_cast<int>(entry.index) == choice.gid_index;
+      });
+      if (!there) choice.problem = Name(nic, port) + " has no GID";
+      if (!there && fabric.gid_index() >= 0) choice.problem += " " + std::to_string(fabric.gid_index());
+      return choice;
+    }
+  }
+  return {.problem = "no port is active"};
+}
+
 std::string Name(const Nic& nic, const NicPort& port) {
   return nic.name + " port " + std::to_string(port.port.number);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fabric.hpp"
 #include "machine/files.hpp"
 #include "warpverbs/host/capabilities.hpp"
 #include "warpverbs/host/gid.hpp"
@@ -62,6 +63,17 @@ struct Survey {
 ///
 /// @param device  of the NICs only that one; "": all
 Survey LookAtHardware(const Files& files, const std::string& device);
+
+/// Leaves those NICs and ports in a survey that may be used.
+void Narrow(Survey& survey, const Fabric& fabric);
+
+/// The port that a transfer takes by itself, with its GID: the first active one.
+struct Choice {
+  NicAndPort where{};
+  int gid_index = -1;     ///< -1: there is none
+  std::string problem{};  ///< why there is no port, or not the GID that is asked for; "": all is there
+};
+Choice ChooseFrom(const Survey& survey, const Fabric& fabric);
 
 /// "mlx5_0 port 1"
 std::string Name(const Nic& nic, const NicPort& port);

@@ -54,13 +54,13 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
   return error ? error->What() : host::Describe(status);
 }
 
-std::string TransferOnPort(const std::string& nic, uint8_t port) {
+std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& fabric) {
   constexpr uint64_t kSalt = 1;
   const host::Device device(nic);
   const TransferMemory source(device, {}), target(device, {.remote_write = true});
   source.Fill(kSalt);
   // After the memory, so that they are gone before it.
-  host::Endpoint here(device, {.port = port}), there(device, {.port = port});
+  host::Endpoint here(device, fabric.Config(port)), there(device, fabric.Config(port));
   here.Connect(there.Info());
   there.Connect(here.Info());
   std::string failure = WriteAndWait(here, target.View(), source.View());

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/fabric.hpp"
 #include "machine/survey.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -39,7 +40,7 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
 /// the data.
 ///
 /// @return  what was done, in words
-std::string TransferOnPort(const std::string& nic, uint8_t port);
+std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& fabric = {});
 
 /// Maps a doorbell register of a NIC for a GPU.
 ///

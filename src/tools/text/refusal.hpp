@@ -6,11 +6,12 @@
 
 namespace warpverbs::tools {
 
-/// Says in one line why a command line is refused.
+/// Says in one line why a command line is refused, or the variables that stand in for it.
 ///
 /// @param app  that has parsed it
 inline std::string Refusal(const CLI::App& app, const std::exception& error) {
   std::string why = error.what();
+  if (dynamic_cast<const CLI::Error*>(&error) == nullptr) return app.get_name() + ": " + why + "\n";
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::string first = app.remaining().front();
     why = first.front() == '-' ? "there is no option " + first : "nothing takes the argument '" + first + "'";

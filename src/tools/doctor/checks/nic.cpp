@@ -126,6 +126,15 @@ Outcome CheckGid(const Machine& machine) {
   return findings.empty() ? Skip(NoPort(machine)) : findings.Sum();
 }
 
+Outcome CheckChoice(const Machine& machine) {
+  if (ActivePorts(machine).empty()) return Skip(NoPort(machine));
+  const Choice choice = ChooseFrom(machine.survey, machine.fabric);
+  const std::string found = machine.fabric.Describe(choice.where, choice.gid_index);
+  if (choice.problem.empty()) return {Verdict::kPass, found, ""};
+  return {Verdict::kFail, found + ": " + choice.problem,
+          "Choose a GID of `warpverbs-info`, or none; look at the check gid"};
+}
+
 Outcome CheckMtu(const Machine& machine) {
   Findings findings;
   for (const auto& [nic, port] : ActivePorts(machine)) {

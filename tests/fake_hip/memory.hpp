@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "fake_hip.hpp"
+
+namespace fake_hip {
+
+constexpr uint64_t kHead = 3 * 65536;  // of the file, before the allocation
+
+struct Allocation {
+  int device = -1;
+  int file = -1;
+  uint64_t bytes = 0;
+  std::byte* pages = nullptr;  // where the processor reaches the file
+};
+
+struct State {
+  std::mutex mutex;
+  Settings settings;
+  std::map<uint64_t, Allocation> allocations;  // by address
+  unsigned last_flags = 0;
+};
+State& TheState();
+
+[[noreturn]] void Abort(const char* function, const char* misuse);
+
+bool Fails(State& state);
+
+uint64_t Allocate(State& state, int device, uint64_t bytes);
+void Release(State& state, uint64_t address);
+
+/// The allocation that has all of a range; nullptr: none.
+const Allocation* Find(State& state, const void* memory, uint64_t bytes, uint64_t& offset);
+
+}  // namespace fake_hip

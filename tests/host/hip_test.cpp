@@ -1,0 +1,167 @@
+#include "warpverbs/host/hip.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "buffer_traffic.hpp"
+#include "fake_hip.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/shared_memory.hpp"
+
+/// Memory of a GPU of AMD, with the fake of its runtimes.
+namespace warpverbs::host {
+namespace {
+
+using testing::HasSubstr;
+
+class HipTest : public testing::Test {
+ protected:
+  HipTest() { fake_hip::Configure({}); }
+  ~HipTest() override {
+    EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
+    EXPECT_EQ(fake_hip::CurrentDevice(), 0) << "the caller's device";
+  }
+
+  template <class Function>
+  static std::string WhyRefused(const Function& function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "it was taken";
+  }
+
+  Device device_;
+};
+
+TEST_F(HipTest, SaysWhichItIs) {
+  fake_hip::Configure({.devices = 2});
+  EXPECT_EQ(HipGpu::Count(), 2);
+  const HipGpu gpu(1);
+  EXPECT_EQ(gpu.name(), "hip:1");
+  EXPECT_EQ(gpu.ordinal(), 1);
+  EXPECT_EQ(gpu.pci_address(), "0000:c2:00.0");
+  EXPECT_EQ(HipMemoryKind(gpu).name(), "memory of hip:1");
+  EXPECT_EQ(HipMemoryKind(gpu).Allocate(1)->name(), "memory of hip:1");
+}
+
+TEST_F(HipTest, ThatIsNotThereIsRefused) {
+  EXPECT_EQ(WhyRefused([] { HipGpu gpu(1); }),
+            "Cannot use hip:1: this process sees 1 GPU(s) of AMD. Count from 0, and look at "
+            "HIP_VISIBLE_DEVICES and rocm-smi.");
+  EXPECT_THAT(WhyRefused([] { HipGpu gpu(-1); }), HasSubstr("Cannot use hip:-1: "));
+  fake_hip::Configure({.devices = 0});
+  EXPECT_EQ(HipGpu::Count(), 0);
+}
+
+TEST_F(HipTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
+  const MemoryRegion region = buffer->Register(device_);
+  EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(buffer->data()));
+  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+  EXPECT_LT(buffer->Export().start(), region.View().addr) << "the file begins before the allocation";
+  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, buffer->data(), 64); }), HasSubstr("(EFAULT)"))
+      << "by its address the fake can not be reached";
+}
+
+TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
+  fake_hip::Configure({.devices = 2});
+  for (const int ordinal : {0, 1}) {
+    const auto buffer = HipMemoryKind(HipGpu(ordinal)).Allocate(60'000);
+    const auto source = HostMemoryKind().Allocate(65536), target = HostMemoryKind().Allocate(65536);
+    ASSERT_EQ(buffer->size(), 65536) << "whole pages";
+    const std::vector<std::byte> pattern = Pattern(65536, 1);
+    source->CopyIn(0, pattern);
+    ASSERT_TRUE(WriteBuffer(device_, *source, *buffer));
+    EXPECT_TRUE(std::equal(pattern.begin(), pattern.end(), fake_hip::Reach(buffer->data())));
+    EXPECT_EQ(Contents(*buffer), pattern);
+    ASSERT_TRUE(WriteBuffer(device_, *buffer, *target));
+    EXPECT_EQ(Contents(*target), pattern);
+  }
+}
+
+TEST_F(HipTest, MemoryIsZeroedAndCopiedByTheRuntime) {
+  fake_hip::Configure({.devices = 2});
+  const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(65536);
+  EXPECT_EQ(Contents(*buffer), std::vector<std::byte>(65536));
+  buffer->CopyIn(100, Pattern(200, 3));
+  std::vector<std::byte> copied(200);
+  buffer->CopyOut(100, copied);
+  EXPECT_EQ(copied, Pattern(200, 3));
+  EXPECT_EQ(fake_hip::Reach(buffer->data())[99], std::byte{});
+  EXPECT_THROW(buffer->CopyIn(buffer->size(), copied), std::out_of_range);
+}
+
+TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
+  fake_hip::Configure({.devices = 3});
+  fake_hip::SetCurrentDevice(2);
+  {
+    const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(1);
+    EXPECT_EQ(fake_hip::CurrentDevice(), 2);
+    EXPECT_EQ(Contents(*buffer).size(), 65536);
+    EXPECT_EQ(fake_hip::CurrentDevice(), 2);
+    buffer->Register(device_);
+  }
+  EXPECT_EQ(fake_hip::CurrentDevice(), 2);
+  fake_hip::SetCurrentDevice(0);
+}
+
+TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
+  const HipGpu gpu;
+  HipMemoryKind(gpu).Allocate(1);
+  EXPECT_EQ(fake_hip::LastFlags(), 3) << "hipDeviceMallocUncached";
+  HipMemoryKind(gpu, HipCaching::kFineGrained).Allocate(1);
+  EXPECT_EQ(fake_hip::LastFlags(), 1) << "hipDeviceMallocFinegrained";
+  HipMemoryKind(gpu, HipCaching::kCached).Allocate(1);
+  EXPECT_EQ(fake_hip::LastFlags(), 0) << "hipDeviceMallocDefault";
+}
+
+TEST_F(HipTest, MemoryIsSharedByItsDmaBuf) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
+  const auto opened = Open(ShareByDmaBuf(*buffer));
+  EXPECT_EQ(opened->data(), buffer->data());
+  const auto source = HostMemoryKind().Allocate(65536);
+  source->CopyIn(0, Pattern(65536, 2));
+  EXPECT_TRUE(WriteBuffer(device_, *source, *opened));
+  EXPECT_EQ(Contents(*buffer), Pattern(65536, 2));
+}
+
+TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
+  const HipMemoryKind kind{HipGpu()};
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
+  EXPECT_EQ(
+      WhyRefused([&] { kind.Allocate(size_t{1} << 40); }),
+      "Cannot allocate 1099511627776 bytes of memory of hip:0: out of memory (hipErrorOutOfMemory). Free "
+      "some of the GPU's memory (rocm-smi shows who holds it).");
+  fake_hip::Configure({.exports = false});
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(1)->Register(device_); }),
+              testing::StartsWith("Cannot export 65536 bytes of memory of hip:0: HSA_STATUS_ERROR: A generic "
+                                  "error has occurred. Use Linux 5.12"));
+}
+
+TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+  fake_hip::Configure({.devices = 2});
+  int calls = 0;
+  for (bool all_failed = false; !all_failed; ++calls) {
+    fake_hip::Configure({.devices = 2, .fail_call = calls + 1});
+    const std::string answer = WhyRefused([&] {
+      const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(64);
+      buffer->CopyIn(0, Pattern(64, 1));
+      buffer->Register(device_);
+    });
+    all_failed = fake_hip::FailurePending();
+    if (answer != "it was taken") {
+      EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
+    }
+    EXPECT_EQ(fake_hip::HeldNow(), 0) << "after a failure of call " << calls + 1;
+    fake_hip::SetCurrentDevice(0);  // where giving it back failed, too
+  }
+  EXPECT_GT(calls, 8);
+}
+
+}  // namespace
+}  // namespace warpverbs::host

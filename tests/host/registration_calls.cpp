@@ -1,0 +1,53 @@
+#include "registration_calls.hpp"
+
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#undef ibv_reg_mr
+
+namespace warpverbs::host {
+namespace {
+
+RegistrationFault injected_registration;
+unsigned last_access = 0;
+
+template <class Function>
+Function* LibrarysOwn(Function*, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+bool Refuses(unsigned access, int error) {
+  last_access = access;
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+}  // namespace
+
+void Inject(const RegistrationFault& fault) { injected_registration = fault; }
+unsigned LastAccess() { return last_access; }
+
+}  // namespace warpverbs::host
+
+using namespace warpverbs::host;
+
+extern "C" {
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* memory, size_t bytes, int access) {
+  if (Refuses(static_cast<unsigned>(access), injected_registration.by_address)) return nullptr;
+  return LibrarysOwn(&ibv_reg_mr, "ibv_reg_mr")(pd, memory, bytes, access);
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* memory, size_t bytes, uint64_t iova, unsigned access) {
+  if (Refuses(access, injected_registration.by_address)) return nullptr;
+  return LibrarysOwn(&ibv_reg_mr_iova2, "ibv_reg_mr_iova2")(pd, memory, bytes, iova, access);
+}
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int file, int access) {
+  if (Refuses(static_cast<unsigned>(access), injected_registration.by_dma_buf)) return nullptr;
+  return LibrarysOwn(&ibv_reg_dmabuf_mr, "ibv_reg_dmabuf_mr")(pd, offset, bytes, iova, file, access);
+}
+
+}  // extern "C"
