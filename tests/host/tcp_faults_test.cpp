@@ -103,6 +103,11 @@ TEST(TcpFaults, PeersThatDoNotListenYetAreTriedAgain) {
   }
 }
 
+TEST(TcpFaults, TooManyFilesAreNoFaultOfTheOtherSides) {
+  EXPECT_THAT(SwapTwice({.call = 0, .error = EMFILE}).sentence,
+              testing::HasSubstr("raise the limit (ulimit -n)"));
+}
+
 TEST(TcpFaults, AcceptGoesOnAfterAConnectionThatFailedBefore) {
   const TcpListener listener({.host = "127.0.0.1"});
   const RawPeer peer(listener.port());
