@@ -26,6 +26,7 @@
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/region_cache.hpp"
 #include "warpverbs/host/region_set.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {
@@ -119,6 +120,57 @@ TEST_P(Faults, OfEndpointsWithAllTheirPartsLeaveNothing) {
                            Demand(!a.Describe().empty(), "no description");
                          }),
             20);
+}
+
+TEST_P(Faults, OfEveryWayToRingLeaveNothing) {
+  const Device device;
+  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
+    ForEachFault(GetParam(), [&] {
+      Link link(device, {.doorbell = rung});
+      link.Connect();
+      Demand(link.Write(1).ok(), "a write failed");
+    });
+  }
+}
+
+TEST_P(Faults, OfSharedCompletionsLeaveNothing) {
+  const Device device;
+  ForEachFault(GetParam(), [&] {
+    SharedCompletions ring(device, {.depth = 256});
+    Link link(device, {.completions = &ring}, {.completions = &ring});
+    link.Connect();
+    Demand(link.Write(1).ok(), "a write failed");
+  });
+}
+
+TEST_P(Faults, OfAResetLeaveNoEndpointThatConnectsAndDoesNotWork) {
+  const Device device;
+  for (const DoorbellRung rung : {DoorbellRung::kProbe, DoorbellRung::kHostRings}) {
+    Link link(device, {.doorbell = rung});
+    const auto reset = [&] {
+      link.b.Reset();
+      link.a.Reset();
+    };
+    const auto connect = [&] {
+      link.Connect();
+      Demand(link.Write(1).ok(), "a write failed");
+    };
+    ForEachFault(
+        GetParam(),
+        [&] {
+          try {
+            reset();
+          } catch (...) {
+            SentenceOf(connect);  // refused, or good
+            throw;
+          }
+          connect();
+        },
+        [&] {
+          reset();
+          connect();
+        });
+  }
 }
 
 TEST_P(Faults, OfRegionSetsLeaveNothing) {
