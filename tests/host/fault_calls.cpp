@@ -206,6 +206,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
   static auto* const own = TheirOwn(&ibv_reg_mr_iova2, "ibv_reg_mr_iova2");
   return Make(kMr, "ibv_reg_mr_iova2", own, pd, address, bytes, iova, access);
 }
+// NOLINTNEXTLINE(readability-function-size): rdma-core's own
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd, int access) {
   static auto* const own = TheirOwn(&ibv_reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   return Make(kMr, "ibv_reg_dmabuf_mr", own, pd, offset, bytes, iova, fd, access);
@@ -285,6 +286,7 @@ int mlx5dv_init_obj(mlx5dv_obj* object, uint64_t type) {
   return Do("mlx5dv_init_obj", own, object, type);
 }
 
+// NOLINTNEXTLINE(readability-function-size): the C library's own
 void* mmap(void* address, size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
   static auto* const own = TheirOwn(&mmap, "mmap");
   if (Fails(FaultyCalls::kVerbs, "mmap")) return MAP_FAILED;

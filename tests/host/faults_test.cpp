@@ -75,14 +75,18 @@ int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario,
                  const std::function<void()>& again) {
   again();  // what is made once in the life of a program is there now
   scenario();
-  for (const int call : {0, 1}) RunWith({.calls = calls, .call = call}, scenario);
-  again();
   for (int call = 0;; ++call) {
-    const Holdings before;
-    const char* const failed = RunWith({.calls = calls, .call = call}, scenario);
-    const long blocks = HeldBlocks();
+    std::optional<Holdings> before(std::in_place);
+    const char* failed = RunWith({.calls = calls, .call = call}, scenario);
+    long blocks = HeldBlocks();
+    if (blocks !=
+        before->blocks) {  // a leak comes each time, what is made at the first failure of a kind does not
+      before.emplace();
+      failed = RunWith({.calls = calls, .call = call}, scenario);
+      blocks = HeldBlocks();
+    }
     SCOPED_TRACE("call " + std::to_string(call) + ", " + failed + ", failed");
-    before.ExpectStill(blocks);
+    before->ExpectStill(blocks);
     if (*failed == 0) return call;
     EXPECT_NO_THROW(again());
     if (testing::Test::HasFailure()) {
@@ -206,7 +210,7 @@ void UseCache(RegionCache& cache, const HostPages& pages) {
 
 TEST_P(Faults, OfARegionCacheLeaveItUsable) {
   const Device device;
-  const HostPages pages(8 * 4096);
+  const HostPages pages(32768);
   ForEachFault(GetParam(), [&] {
     RegionCache cache({&device}, {.max_regions = 3, .keep_host_memory = true});
     try {
@@ -335,14 +339,15 @@ TEST(MemoryFaults, OfASwapLeaveNoConnectionThatIsHalfWay) {
   const auto swap = [&](TcpExchange& exchange) {
     Demand(exchange.Swap(message, "a word", Soon()) == message, "a message that is not whole");
   };
-  for (int call = 0, failures = 1; failures != 0; ++call) {
+  bool failed = true;
+  for (int call = 0; failed; ++call) {
     SCOPED_TRACE("from allocation " + std::to_string(call) + " on");
     TcpPair pair;
     std::jthread there([&] { SentenceOf([&] { swap(pair.there); }); });
-    failures =
-        *RunWith({.calls = FaultyCalls::kMemory, .call = call, .lasting = true}, [&] { swap(pair.here); });
+    failed = *RunWith({.calls = FaultyCalls::kMemory, .call = call, .lasting = true},
+                      [&] { swap(pair.here); }) != 0;
     const std::string sentence = SentenceOf([&] {
-      if (failures != 0) swap(pair.here);
+      if (failed) swap(pair.here);
     });
     EXPECT_THAT(sentence, testing::AnyOf("", testing::HasSubstr("the connection is closed, for ")));
   }
