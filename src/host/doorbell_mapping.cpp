@@ -68,8 +68,13 @@ DoorbellMapping::DoorbellMapping(const Gpu& gpu, uint64_t* doorbell) : page_(Pag
   const std::lock_guard lock(pages.mutex);
   auto found = pages.mapped.find(page_);
   if (found == pages.mapped.end()) {
-    const bool as_io_memory = Map(*gpu.context(), page_);
-    found = pages.mapped.emplace(page_, MappedPage{gpu.context(), as_io_memory}).first;
+    found = pages.mapped.emplace(page_, MappedPage{gpu.context()}).first;
+    try {
+      found->second.as_io_memory = Map(*gpu.context(), page_);
+    } catch (...) {
+      pages.mapped.erase(found);
+      throw;
+    }
   }
   MappedPage& mapped = found->second;
   try {

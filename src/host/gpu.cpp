@@ -35,7 +35,7 @@ CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(or
     const Current current(*this);
     driver_.Check(driver_.StreamCreate(&stream_, kCudaNonBlockingStream), "make a stream on", name(),
                   kLookAtSmi);
-  } catch (const Error&) {
+  } catch (...) {
     driver_.DevicePrimaryCtxRelease(device_);
     throw;
   }

@@ -31,6 +31,13 @@ bool MayYetListen(int error) {
   return std::find(std::begin(kLater), std::end(kLater), error) != std::end(kLater);
 }
 
+/// Whether this process has too little of something, or no socket at all.
+bool IsOwnFailure(int error) {
+  constexpr int kOwn[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EBADF, EINVAL};
+  return std::find(std::begin(kOwn), std::end(kOwn), error) != std::end(kOwn);
+}
+constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
+
 /// One swap on a connection.
 class Swapping {
  public:
@@ -151,8 +158,9 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
       if (reason == 0 || MayYetListen(error)) reason = error;
     }
     if (!MayYetListen(reason) || waiting.over()) {
-      throw Error::FromErrno("connect", "to " + ToText(peer) + " " + waiting.Within(), reason,
-                             "Start the other side there, and check host and port");
+      throw Error::FromErrno(
+          "connect", "to " + ToText(peer) + " " + waiting.Within(), reason,
+          IsOwnFailure(reason) ? kOwnRemedy : "Start the other side there, and check host and port");
     }
     std::this_thread::sleep_until(std::min(steady_clock::now() + pause, deadline));
   }
@@ -162,7 +170,10 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
                                        Deadline deadline) {
   const std::string object = std::string(what) + " with " + peer_;
   if (!socket_) {
-    throw Error("swap", object, "the connection is closed, for " + failure_, "Connect to the peer anew");
+    throw Error(
+        "swap", object,
+        "the connection is closed, for " + (failure_.empty() ? "this side failed half-way" : failure_),
+        "Connect to the peer anew");
   }
   if (mine.size() > kMaxSwapBytes) {
     throw Error("swap", object,
@@ -174,11 +185,10 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
   try {
     return Swapping(socket_.get(), mine, waiting).Run();
   } catch (const FrameRefusal& refusal) {
+    socket_.Close();  // first: it is half-way through a message, whatever fails now
     failure_ = refusal.reason;
-    socket_.Close();
     throw Error("swap", object, refusal.reason, refusal.remedy);
   } catch (...) {
-    failure_ = "this side failed half-way";
     socket_.Close();
     throw;
   }
@@ -211,10 +221,7 @@ TcpExchange TcpListener::Accept(Deadline deadline) const {
     FileDescriptor socket(accept4(socket_.get(), peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket) return {std::move(socket), peer.ToText()};
     // What concerns a connection that has failed already says nothing of the next one: accept(2).
-    constexpr int kOwnFailures[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EBADF, EINVAL};
-    if (std::find(std::begin(kOwnFailures), std::end(kOwnFailures), errno) != std::end(kOwnFailures)) {
-      throw Error::FromErrno("accept", object, errno, "Close other files, or raise the limit (ulimit -n)");
-    }
+    if (IsOwnFailure(errno)) throw Error::FromErrno("accept", object, errno, kOwnRemedy);
     if (WouldWait(errno)) waiting.ForEvents(socket_.get(), POLLIN);
     if (waiting.over()) {
       throw Error("accept", object, "nobody connected " + waiting.Within(),

@@ -83,13 +83,14 @@ bool CmChannel::Next(const Waiting& waiting, CmEvent& event) const {
       throw CmStep{"wait for", "an event of rdma_cm"}.FromErrno("Look into the kernel log (dmesg)");
     if (!waiting.ForEvents(channel_->fd, POLLIN)) return false;
   }
+  // Whatever fails now: while one event is not acknowledged, rdma_destroy_id() waits for ever.
+  const Handle<rdma_cm_event, rdma_ack_cm_event> owner(raw);
   event.kind = raw->event;
   event.status = raw->status;
+  event.id.reset(raw->event == RDMA_CM_EVENT_CONNECT_REQUEST ? raw->id : nullptr);
   event.data.clear();
   const auto* const data = static_cast<const uint8_t*>(raw->param.conn.private_data);
   if (data != nullptr) event.data.assign(data, data + raw->param.conn.private_data_len);
-  event.id.reset(raw->event == RDMA_CM_EVENT_CONNECT_REQUEST ? raw->id : nullptr);
-  rdma_ack_cm_event(raw);
   return true;
 }
 

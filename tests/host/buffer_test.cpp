@@ -106,6 +106,10 @@ TEST_F(Buffers, OfNoBytesAreRefused) {
   EXPECT_THROW(HostMemoryKind().Allocate(0), Error);
   EXPECT_THROW(PinnedMemoryKind(gpu).Allocate(0), Error);
   EXPECT_THROW(CudaMemoryKind(gpu).Allocate(0), Error);
+  for (const size_t bytes : {~size_t{0}, ~size_t{0} - 65535, ~size_t{0} / 2 + 1}) {
+    EXPECT_THROW(HostMemoryKind().Allocate(bytes), Error) << "whole pages of it are no number any more";
+    EXPECT_THROW(CudaMemoryKind(gpu).Allocate(bytes), Error);
+  }
   EXPECT_THROW(WrapPointer(pages.data(), 0), Error);
   EXPECT_THAT(WhyNotMade([] { WrapPointer(nullptr, 8); }),
               HasSubstr("8 bytes of nobody's memory: nothing is"));

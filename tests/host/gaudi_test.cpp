@@ -107,6 +107,7 @@ TEST_F(GaudiTest, MemoryIsNotCopiedByTheProcessor) {
 TEST_F(GaudiTest, RefusesNoMemoryAndTooMuch) {
   const GaudiMemoryKind kind{Gaudi()};
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(~size_t{0}); }), HasSubstr("no Gaudi has so much"));
   EXPECT_THAT(
       WhyRefused([&] { kind.Allocate(size_t{1} << 40); }),
       HasSubstr(

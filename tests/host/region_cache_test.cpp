@@ -224,6 +224,22 @@ TEST_F(RegionCacheTest, FailureGivesUpWhatIsIdleAndIsTriedOnceMore) {
   EXPECT_EQ(cache.Statistics().regions, 1U);
 }
 
+TEST_F(RegionCacheTest, NoEntryStaysThatCoversOneThatTookItsPlace) {
+  const Gpu gpu;
+  const DriverContext current;
+  VmmMemory memory(5);
+  constexpr size_t kChunk = VmmMemory::kChunk;
+  RegionCache cache({&a_});
+  for (const size_t chunk : {0, 1, 2}) Key(cache, memory.data() + chunk * kChunk, 3 * kChunk);
+  memory.Unmap(2);
+  memory.Map(2);
+  Key(cache, memory.data() + 2 * kChunk, kChunk);
+  EXPECT_EQ(cache.Statistics().stale, 3U) << "all had the chunk that is another one now";
+  EXPECT_EQ(cache.Statistics().regions, 1U);
+  cache.Invalidate(memory.data() + 2 * kChunk, kChunk);
+  EXPECT_EQ(cache.Statistics().regions, 0U);
+}
+
 TEST_F(RegionCacheTest, ManyThreadsShareIt) {
   constexpr size_t kThreads = 4, kUses = 500, kPages = 8;
   const GpuMemory memory(Gpu(), kPages * kPage);

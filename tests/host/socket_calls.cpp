@@ -31,6 +31,14 @@ bool IsInterrupted() {
   return true;
 }
 
+/// The first byte of a message alone, if it is to come in pieces. Files go along with it.
+ssize_t Piecewise(ssize_t (*own)(int, msghdr*, int), int fd, msghdr* message, int flags) {
+  if (Fails() || IsInterrupted()) return -1;
+  size_t& bytes = message->msg_iov->iov_len;
+  if (injected.piecewise && bytes > 1) bytes = 1;
+  return own(fd, message, flags);
+}
+
 }  // namespace
 
 void Inject(const SocketFault& fault) {
@@ -45,6 +53,7 @@ int SocketCalls() { return calls; }
 using warpverbs::host::Fails;
 using warpverbs::host::injected;
 using warpverbs::host::IsInterrupted;
+using warpverbs::host::Piecewise;
 using warpverbs::host::TheirOwn;
 
 extern "C" {
@@ -84,6 +93,16 @@ ssize_t send(int fd, const void* buffer, size_t bytes, int flags) {
   static auto* const own = TheirOwn(&send, "send");
   if (Fails() || IsInterrupted()) return -1;
   return own(fd, buffer, injected.piecewise && bytes > 1 ? 1 : bytes, flags);
+}
+
+ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  static auto* const own = TheirOwn(&recvmsg, "recvmsg");
+  return Piecewise(own, fd, message, flags);
+}
+
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  static auto* const own = reinterpret_cast<ssize_t (*)(int, msghdr*, int)>(TheirOwn(&sendmsg, "sendmsg"));
+  return Piecewise(own, fd, const_cast<msghdr*>(message), flags);
 }
 
 }  // extern "C"

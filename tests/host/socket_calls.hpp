@@ -1,7 +1,7 @@
 #pragma once
 
-/// Lets the socket calls of a thread fail: this program's own recv(), send(), poll() and so on stand before
-/// those of the C library.
+/// Lets the socket calls of a thread fail: this program's own recv(), sendmsg(), poll() and so on stand
+/// before those of the C library.
 namespace warpverbs::host {
 
 struct SocketFault {

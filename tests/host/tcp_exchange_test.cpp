@@ -126,6 +126,18 @@ TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
       ContainsRegex("the connection is closed, for no byte of its message came within .* s\\. Connect"));
 }
 
+TEST(TcpExchange, TimeThatIsLongerThanTheClockTellsIsForEver) {
+  EXPECT_EQ(DeadlineIn(std::chrono::nanoseconds::max()), Deadline::max());
+  EXPECT_LT(DeadlineIn(std::chrono::nanoseconds::min()), std::chrono::steady_clock::now());
+  TcpPair pair;
+  const auto swap = [](TcpExchange& exchange) {
+    return exchange.Swap(BytesOf("a"), "a word", Deadline::max());
+  };
+  auto there = std::async(std::launch::async, [&] { return swap(pair.there); });
+  EXPECT_EQ(swap(pair.here), BytesOf("a"));
+  EXPECT_EQ(there.get(), BytesOf("a"));
+}
+
 TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
   Rawly raw;
   raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));

@@ -1,6 +1,7 @@
 // Every socket call of an exchange fails once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "exchange_fixture.hpp"
 #include "socket_calls.hpp"
+#include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -58,6 +60,64 @@ void ForEachCall(int error, const Check& check) {
   }
 }
 
+/// Sends memory to this very thread, with a fault. Byte by byte it comes from another: a socket has no room
+/// for so many messages.
+Outcome Share(const SocketFault& fault) {
+  Outcome outcome;
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const FileDescriptor here(ends[0]), there(ends[1]);
+  SharedMemory shared{{.kind = ShareKind::kDmaBuf, .bytes = 1, .allocation_bytes = 1, .address = 4096},
+                      FileDescriptor(memfd_create("shared", MFD_CLOEXEC))};
+  Inject(fault);
+  outcome.sentence = SentenceOf([&] {
+    std::jthread sender;
+    const auto send = [&] { SendShared(here.get(), shared, Soon()); };
+    if (fault.piecewise) {
+      sender = std::jthread([&] {
+        Inject(fault);
+        EXPECT_EQ(SentenceOf(send), "");
+      });
+    } else {
+      send();
+    }
+    const SharedMemory received = ReceiveShared(there.get(), Soon());
+    EXPECT_EQ(received.info, shared.info);
+    EXPECT_TRUE(received.file);
+  });
+  outcome.calls = SocketCalls();
+  Inject({});
+  return outcome;
+}
+
+TEST(ShareFaults, EveryFailureIsASentenceAndLeavesNoFileBehind) {
+  Share({});
+  const size_t before = OpenFiles();
+  for (const int error : {ECONNRESET, EPIPE, ENOMEM, ETOOMANYREFS, EBADF}) {
+    int call = 0;
+    for (; Share({.call = call, .error = error}).calls > call; ++call) {
+      EXPECT_THAT(
+          Share({.call = call, .error = error}).sentence,
+          testing::ContainsRegex("^Cannot (send|receive) shared memory over a socket: .*\\(E[A-Z]*\\)"));
+    }
+    EXPECT_EQ(call, 4) << "poll() and sendmsg(), poll() and recvmsg()";
+  }
+  EXPECT_EQ(OpenFiles(), before);
+}
+
+TEST(ShareFaults, InterruptedCallsGoOnAndBytesMayComeOneByOne) {
+  for (int call = 0; call < 4; ++call) {
+    for (const int error : {EINTR, EAGAIN}) {
+      const bool is_poll = call % 2 == 0;
+      if (is_poll && error == EAGAIN) continue;
+      EXPECT_EQ(Share({.call = call, .error = error}).sentence, "");
+    }
+  }
+  const Outcome outcome = Share({.piecewise = true});
+  EXPECT_EQ(outcome.sentence, "");
+  EXPECT_GT(outcome.calls, 300);
+}
+
 TEST(TcpFaults, InterruptedCallsGoOn) {
   ForEachCall(EINTR, [](const Outcome& outcome) {
     // Only socket() does not know this failure, and connect() goes on by itself.
@@ -101,6 +161,11 @@ TEST(TcpFaults, PeersThatDoNotListenYetAreTriedAgain) {
     EXPECT_EQ(outcome.sentence, "");
     EXPECT_EQ(outcome.heard, BytesOf("your second"));
   }
+}
+
+TEST(TcpFaults, TooManyFilesAreNoFaultOfTheOtherSides) {
+  EXPECT_THAT(SwapTwice({.call = 0, .error = EMFILE}).sentence,
+              testing::HasSubstr("raise the limit (ulimit -n)"));
 }
 
 TEST(TcpFaults, AcceptGoesOnAfterAConnectionThatFailedBefore) {

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
 namespace warpverbs::host {
 namespace {
+
+size_t refused_bytes = ~size_t{0};  // from so many on, operator new gives none
 
 int Rank() {
   int rank = 0;
@@ -67,8 +71,35 @@ TEST(MpiExchange, RefusesToSendTooMuch) {
   EXPECT_EQ(exchange.Swap(MessageOf(0, 1), "a word", Soon()), MessageOf(0, 1)) << "nothing was sent";
 }
 
+TEST(MpiExchange, DoesNotGoOnAfterAMessageThatFoundNoMemory) {
+  MpiExchange exchange(MPI_COMM_WORLD, 1 - Rank(), 4);
+  if (Rank() == 0) {
+    exchange.Swap(MessageOf(0, 2000), "a word", Soon());
+  } else {
+    refused_bytes = 1000;
+    EXPECT_THROW(exchange.Swap({}, "a word", Soon()), std::bad_alloc);
+    refused_bytes = ~size_t{0};
+    std::string sentence;
+    try {
+      exchange.Swap({}, "a word", DeadlineIn(std::chrono::seconds(1)));
+    } catch (const Error& error) {
+      sentence = error.what();
+    }
+    EXPECT_THAT(sentence, testing::HasSubstr("an earlier swap failed"));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 }  // namespace
 }  // namespace warpverbs::host
+
+void* operator new(size_t bytes) {
+  void* const block = bytes >= warpverbs::host::refused_bytes ? nullptr : std::malloc(bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, size_t) noexcept { std::free(block); }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -17,14 +17,14 @@ struct ConnectOptions {
 /// Connects endpoints to as many of a peer, which does the same: the first to its first, and so on.
 ///
 /// When it returns, those of both sides are ready to send. When it fails on either side, it fails on both,
-/// and all endpoints are as after a Reset(), so that it may be called again.
+/// and all endpoints are as after a Reset(), so that it may be called again. Only who loses the very last
+/// message cannot know: the other side may have it, and must Reset() its endpoints, too.
 ///
 /// @param exchange  swaps three messages, with a round trip four; all endpoints' descriptions go in one
 /// @param deadline  of the whole
 /// @pre     each endpoint is new or reset, stands in `endpoints` once, and no kernel uses it
 /// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's. Counts, options
-/// and
-///          who is connected to whom are checked on both sides
+///          and who is connected to whom are checked on both sides
 void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
                 const ConnectOptions& options = {});
 

@@ -47,13 +47,12 @@ class MpiExchange final : public Exchange {
     Deadline deadline;
   };
 
-  [[noreturn]] void Fail(const Call& call, const std::string& reason, const std::string& remedy) {
-    failed_ = true;
+  [[noreturn]] static void Fail(const Call& call, const std::string& reason, const std::string& remedy) {
     throw Error("swap", call.object, reason, remedy);
   }
-  void Check(const Call& call, int result);
+  static void Check(const Call& call, int result);
   /// Yields the processor, or gives up.
-  void Wait(const Call& call, const char* missing);
+  static void Wait(const Call& call, const char* missing);
   std::vector<uint8_t> Receive(const Call& call);
   void Abandon() noexcept;
 
@@ -74,15 +73,18 @@ inline std::vector<uint8_t> MpiExchange::Swap(std::span<const uint8_t> mine, std
                 "Swap at most " + std::to_string(kMaxSwapBytes) + " bytes at a time");
   }
   static_assert(kMaxSwapBytes <= INT_MAX);
+  failed_ = true;  // whatever ends this half-way
   sent_ = std::make_unique<std::vector<uint8_t>>(mine.begin(), mine.end());
   Check(call, MPI_Isend(sent_->data(), static_cast<int>(sent_->size()), MPI_BYTE, peer_, tag_, communicator_,
                         &sending_));
   std::vector<uint8_t> theirs = Receive(call);
   for (int done = 0;;) {
     Check(call, MPI_Test(&sending_, &done, MPI_STATUS_IGNORE));
-    if (done != 0) return theirs;
+    if (done != 0) break;
     Wait(call, "it did not take what was sent");
   }
+  failed_ = false;
+  return theirs;
 }
 
 inline std::vector<uint8_t> MpiExchange::Receive(const Call& call) {

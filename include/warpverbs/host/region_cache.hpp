@@ -26,7 +26,7 @@ struct RegionCacheConfig {
 /// What a cache has done, and what it holds.
 struct RegionCacheStatistics {
   uint64_t hits = 0;
-  uint64_t misses = 0;     ///< of these were as many registrations
+  uint64_t misses = 0;     ///< ranges that were not found, whether they could then be registered or not
   uint64_t evictions = 0;  ///< to make room
   uint64_t stale = 0;      ///< dropped: of memory that was freed, or that Invalidate() named
   size_t regions = 0;      ///< registered now, in use or not
@@ -39,7 +39,8 @@ struct RegionCacheStatistics {
 ///
 /// An entry is found by its range and by the identity of the allocation, or of each mapping of cuMemCreate()
 /// memory, that it lies in: an address that was freed and allocated again is not taken for what it was.
-/// Entries in use are never evicted; of the others the least recently used goes first. Thread-safe.
+/// Entries in use are never evicted; of the others the least recently used goes first. A device that did not
+/// reach the memory when it was registered is not tried again before Invalidate(). Thread-safe.
 class RegionCache {
   struct Entry;
   struct Shelf;

@@ -41,7 +41,7 @@ class TcpExchange final : public Exchange {
 
   FileDescriptor socket_;
   std::string peer_;
-  std::string failure_;  // of the first swap that failed; then there is no socket
+  std::string failure_;  // of the first swap that failed, if it can be said; then there is no socket
 };
 
 /// Where peers come in, as many as there are.

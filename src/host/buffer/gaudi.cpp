@@ -15,12 +15,13 @@ namespace warpverbs::host {
 class GaudiDevice {
  public:
   explicit GaudiDevice(const std::string& pci_address) : thunk_(HlThunk::Load()) {
+    char text[32] = {};
+    pci_address_.reserve(sizeof text);  // while the device is not open yet
     fd_ = thunk_.Open(HlThunk::kAnyDevice, pci_address.empty() ? nullptr : pci_address.c_str());
     if (fd_ < 0) {
       throw Error::FromErrno("open", pci_address.empty() ? "a Gaudi" : "the Gaudi at " + pci_address, -fd_,
                              "Check that it is there (hl-smi) and that no other process uses it");
     }
-    char text[32] = {};
     const int result = thunk_.GetPciBusId(fd_, text, sizeof text);
     if (result != 0) {
       thunk_.Close(fd_);
@@ -136,6 +137,10 @@ std::unique_ptr<Buffer> GaudiMemoryKind::Allocate(size_t bytes) const {
   }
   constexpr uint64_t kPage = 65536;  // exports are whole pages of the host, whatever it is
   const size_t whole = PageRange::Around(0, bytes, kPage).bytes;
+  if (whole < bytes) {
+    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no Gaudi has so much",
+                "Ask for less");
+  }
   return std::make_unique<GaudiBuffer>(gaudi_, GaudiAllocation(gaudi_, whole));
 }
 

@@ -28,6 +28,8 @@ GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
     : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
   if (bytes == 0) throw Error("allocate", object, "there is no empty page", "Ask for 1 byte or more");
+  constexpr size_t kMost = ~size_t{0} / 2;  // so that whole pages and one more are still a number
+  if (bytes > kMost) throw Error("allocate", object, "no GPU has so much", "Ask for less");
   const CudaContext& context = *gpu.context();
   CudaAddress address = 0;
   {

@@ -24,10 +24,10 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
   const CudaContext& context = *gpu.context();
   const CudaContext::Current current(context);
   int fd = -1;
-  context.driver().Check(context.driver().MemGetHandleForAddressRange(&fd, start_, size_, kCudaDmaBufFd, 0),
-                         "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
+  const int result = context.driver().MemGetHandleForAddressRange(&fd, start_, size_, kCudaDmaBufFd, 0);
+  file_ = FileDescriptor(fd);  // before anything throws
+  context.driver().Check(result, "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
                          kPeerMemoryRemedy);
-  file_ = FileDescriptor(fd);
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
 }
 

@@ -15,8 +15,9 @@ struct RegionCache::Entry {
   std::vector<PointerInfo> pieces;  // the allocations, or mappings of cuMemCreate() memory, that it lies in
   RegionSet regions;
   uint32_t uses = 0;
-  bool listed = false;                 // in the index
-  std::list<Entry*>::iterator idle{};  // in the idle ones, if listed and not in use
+  bool listed = false;        // in the index
+  std::list<Entry*> place{};  // one, this, unless it stands among the idle ones
+  std::list<Entry*>::iterator own_place{};
 
   bool Covers(uint64_t from, uint64_t length) const {
     return from >= start && length <= bytes && from - start <= bytes - length;
@@ -40,23 +41,29 @@ struct RegionCache::Entry {
 ///
 /// None of the listed entries covers another one: in the order of their starts they are in that of their ends
 /// too, and of those that start at or before an address the last one reaches furthest.
+///
+/// Who gives something back has nobody to tell that memory has run out. So nothing here allocates but List():
+/// entries move between the index, the idle ones and what is to be destroyed.
 struct RegionCache::Shelf {
-  using Entries =
-      std::vector<std::shared_ptr<Entry>>;  // to be destroyed, which calls the kernel, without the lock
+  using Entries = std::multimap<uint64_t, std::shared_ptr<Entry>>;  // by start
 
   explicit Shelf(const RegionCacheConfig& options) : config(options) {}
 
-  /// The listed entry that has all of a range, if that is still what it was.
+  /// The listed entry that has all of a range, if that is still what it was. Those that are not any more go:
+  /// afterwards none covers the range unless it is found.
+  ///
+  /// @param garbage  what is to be destroyed, which calls the kernel, without the lock
   std::shared_ptr<Entry> Find(uint64_t start, uint64_t length, const std::vector<PointerInfo>& pieces,
                               Entries& garbage) {
-    const auto next = index.upper_bound(start);
-    if (next == index.begin()) return nullptr;
-    const std::shared_ptr<Entry> entry = std::prev(next)->second;
-    if (!entry->Covers(start, length)) return nullptr;
-    if (entry->IsOf(pieces)) return entry;
-    ++statistics.stale;
-    Unlist(*entry, garbage);
-    return nullptr;
+    while (true) {
+      const auto next = index.upper_bound(start);
+      if (next == index.begin()) return nullptr;
+      const std::shared_ptr<Entry> entry = std::prev(next)->second;
+      if (!entry->Covers(start, length)) return nullptr;
+      if (entry->IsOf(pieces)) return entry;
+      ++statistics.stale;
+      Unlist(*entry, garbage);
+    }
   }
 
   void List(const std::shared_ptr<Entry>& entry, Entries& garbage) {
@@ -72,36 +79,36 @@ struct RegionCache::Shelf {
 
   /// Lets nobody find an entry any more. It is gone unless it is in use.
   void Unlist(Entry& entry, Entries& garbage) {
-    const auto found = index.find(entry.start);
-    const std::shared_ptr<Entry> own = std::move(found->second);
-    index.erase(found);
+    garbage.insert(index.extract(index.find(entry.start)));
     entry.listed = false;
     if (entry.uses != 0) return;
-    idle.erase(entry.idle);
-    Retire(own, garbage);
+    LeaveIdle(entry);
+    Retire(entry);
   }
 
-  void Retire(const std::shared_ptr<Entry>& entry, Entries& garbage) {
+  void Retire(const Entry& entry) {
     --statistics.regions;
-    statistics.bytes -= entry->bytes;
-    garbage.push_back(entry);
+    statistics.bytes -= entry.bytes;
   }
+
+  void LeaveIdle(Entry& entry) { entry.place.splice(entry.place.begin(), idle, entry.own_place); }
 
   void Use(Entry& entry) {
     if (entry.uses++ != 0) return;
     ++statistics.in_use;
-    if (entry.idle != idle.end()) idle.erase(std::exchange(entry.idle, idle.end()));
+    if (entry.place.empty()) LeaveIdle(entry);
   }
 
-  void Release(const std::shared_ptr<Entry>& entry) {
+  /// @pre  the caller keeps the entry until this has returned
+  void Release(Entry& entry) {
     Entries garbage;
     const std::lock_guard lock(mutex);
-    if (--entry->uses != 0) return;
+    if (--entry.uses != 0) return;
     --statistics.in_use;
-    if (!entry->listed) return Retire(entry, garbage);
-    entry->idle = idle.insert(idle.begin(), entry.get());
-    const bool keep = !closed && (config.keep_host_memory || entry->IsIdentified());
-    if (!keep) return Unlist(*entry, garbage);
+    if (!entry.listed) return Retire(entry);
+    idle.splice(idle.begin(), entry.place);
+    const bool keep = !closed && (config.keep_host_memory || entry.IsIdentified());
+    if (!keep) return Unlist(entry, garbage);
     Evict(garbage);
   }
 
@@ -153,8 +160,10 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
     ++shelf.statistics.misses;
   }
   const auto make = [&] {
-    return std::make_shared<Entry>(
+    auto entry = std::make_shared<Entry>(
         Entry{start, bytes, pieces, RegionSet(devices_, memory, bytes, shelf.config.access)});
+    entry->own_place = entry->place.insert(entry->place.begin(), entry.get());
+    return entry;
   };
   std::shared_ptr<Entry> made;
   try {
@@ -164,7 +173,6 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
     made = make();
   }
   const std::lock_guard lock(shelf.mutex);
-  made->idle = shelf.idle.end();
   // Another thread may have been faster.
   if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known);
   shelf.List(made, garbage);
@@ -211,7 +219,7 @@ RegionCache::Lease& RegionCache::Lease::operator=(Lease&& other) noexcept {
 }
 
 RegionCache::Lease::~Lease() {
-  if (entry_) shelf_->Release(entry_);
+  if (entry_) shelf_->Release(*entry_);
 }
 
 MemoryView RegionCache::Lease::View(size_t device) const {

@@ -113,8 +113,8 @@ SharedMemory ShareByHandle(const void* memory, size_t bytes) {
     result = driver.MemExportToShareableHandle(&fd, handle, kCudaPosixFile, 0);
     driver.MemRelease(handle);
   }
+  shared.file = FileDescriptor(fd);  // before anything throws
   driver.Check(result, "share", SharedObject(bytes, what), "Share it by dma-buf");
-  shared.file = FileDescriptor(fd);
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
   return shared;
 }

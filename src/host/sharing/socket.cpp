@@ -134,6 +134,7 @@ SharedMemory ReceiveShared(int socket, Deadline deadline) {
     header.msg_iovlen = 1;
     header.msg_control = ancillary.bytes;
     header.msg_controllen = sizeof ancillary.bytes;
+    files.reserve(files.size() + kMostFiles);  // once they are there, nothing may fail before they are owned
     const ssize_t moved = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (from.IsToRepeat(moved)) continue;
     TakeFiles(header, files);
