@@ -16,8 +16,7 @@ struct QueueError {
   std::optional<EndpointInfo> peer{};  ///< none: the queue pair was not connected
   CqMode cq_mode = CqMode::kCollapsed;
   bool receiving = false;  ///< a receive failed; opcode then says nothing
-  uint8_t syndrome =
-      0;  ///< mlx5::Syndrome; 0: the NIC reported nothing: an event, or a poster gave up its turn
+  uint8_t syndrome = 0;    ///< mlx5::Syndrome; 0: the NIC reported nothing: an event, or a poster gave up
   uint8_t vendor_syndrome = 0;
   uint8_t opcode = 0;            ///< mlx5::WqeOpcode of the failed WQE
   uint16_t wqe_index = 0;        ///< of the failed WQE, modulo 2^16
