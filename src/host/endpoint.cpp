@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "queue_chunk.hpp"
 #include "warpverbs/arch/cpu.hpp"
@@ -146,6 +147,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
                                       layout_.receive_cq_dbr)),
       qp_(device.context(), QueuePairParts()) {
   FillControl();
+  ListenToEvents();
   if (doorbell_.rung == DoorbellRung::kDevice) return;
   if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
   ServeDoorbell();
@@ -239,6 +241,7 @@ void Endpoint::Connect(const EndpointInfo& peer) {
                 "Call Reset() on both sides first, and connect with the peer's new Info()");
   }
   peer.Check();
+  if (watch_) static_cast<void>(device_.ActivePort(local_.port.number));
   path_ = ResolvePath(device_, config_.path, local_, qpn(), peer);
   attempted_ = true;
   const Capabilities& capabilities = device_.capabilities();
@@ -256,18 +259,23 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   qp_.ToRtr(path_, session, config_.retry);
   qp_.ToRts(session, config_.retry);
   peer_ = peer;
+  TellPeers(device::PeerState::kConnected);
 }
 
 void Endpoint::Reset() {
   service_.reset();   // no doorbell comes late
   attempted_ = true;  // whatever fails, there is no way on but another Reset()
   qp_.ToReset();
+  TellPeers(device::PeerState::kDisconnected);
   ClearCompletions();
   memory_.Fill(layout_.qp_dbr, sizeof(mlx5::QpDbr), 0);
   memory_.Store(layout_.control + offsetof(device::QueueControl, tail), 0);
   memory_.Store(layout_.control + offsetof(device::QueueControl, error), 0);
   Cpu::Store(&host_words().error, 0);
   Cpu::Store(&host_words().doorbell, 0);
+  if (watch_) watch_->Clear();
+  Cpu::Store(&host_words().abort, 0);
+  disconnected_ = false;
   peer_.reset();
   psn_ = RandomPsn();
   attempted_ = false;
@@ -349,7 +357,9 @@ std::optional<QueueError> Endpoint::LastError() const {
   const uint64_t received = ReceiveError();
   const bool receiving = device::ErrorRank(received) > device::ErrorRank(word);
   if (receiving) word = received;
-  if (word == 0) return std::nullopt;
+  std::optional<Event> event = watch_ ? watch_->Cause() : std::nullopt;
+  if (word == 0 && !event) return std::nullopt;
+  if (!disconnected_) TellPeers(device::PeerState::kFailed);
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
@@ -358,7 +368,9 @@ std::optional<QueueError> Endpoint::LastError() const {
                     .syndrome = status.syndrome,
                     .vendor_syndrome = status.vendor_syndrome,
                     .opcode = status.opcode,
-                    .wqe_index = status.wqe_index};
+                    .wqe_index = status.wqe_index,
+                    .event = std::move(event),
+                    .disconnected = disconnected_};
 }
 
 device::QueueView Endpoint::View() const {

@@ -57,6 +57,7 @@ std::string Endpoint::Describe() const {
        << ToString(doorbell_.rung) << " (" << doorbell_.why << ")\n";
   text << "  retries: " << InWords(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
+  text << "  events: " << DescribeEvents() << "\n";
   return text.str();
 }
 

@@ -50,37 +50,53 @@ const char* Remedy(mlx5::Syndrome syndrome) {
   }
 }
 
-}  // namespace
+/// The queue pair and its peer.
+std::string Of(const QueueError& error) {
+  return "QP " + std::to_string(error.qpn) +
+         (error.peer ? " to QP " + std::to_string(error.peer->qpn) + " at " + ToString(error.peer->gid)
+                     : ", which is not connected,");
+}
 
-std::string QueueError::What() const {
-  const auto cause = static_cast<mlx5::Syndrome>(syndrome);
-  const std::string from = "QP " + std::to_string(qpn);
-  const std::string to = peer ? " to QP " + std::to_string(peer->qpn) + " at " + ToString(peer->gid)
-                              : ", which is not connected,";
-  const std::string at = " at WQE index " + std::to_string(wqe_index);
-  if (receiving) {
-    return "The receive queue of " + from + to + " failed" + at + ": " + mlx5::Describe(cause) + " " +
-           SyndromeText(syndrome, vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
+/// What the queues themselves told.
+std::string OfQueues(const QueueError& error) {
+  const auto cause = static_cast<mlx5::Syndrome>(error.syndrome);
+  const std::string connection = Of(error);
+  const std::string at = " at WQE index " + std::to_string(error.wqe_index);
+  if (error.receiving) {
+    return "The receive queue of " + connection + " failed" + at + ": " + mlx5::Describe(cause) + " " +
+           SyndromeText(error.syndrome, error.vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
   }
   if (cause == mlx5::Syndrome::kNone) {
-    return "The send queue of " + from + to + " failed" + at +
+    return "The send queue of " + connection + " failed" + at +
            ": a poster reserved this WQE and gave up before it rang the doorbell, so nobody after it can "
            "post. "
            "Look for a kernel that ended or was aborted between reserving and ringing, then call Reset().";
   }
   if (cause == mlx5::Syndrome::kFlushed) {
-    return "The send queue of " + from + to + " failed" + at +
+    return "The send queue of " + connection + " failed" + at +
            ": all that was seen is a work request that was "
            "flushed after another one had failed " +
-           SyndromeText(syndrome, vendor_syndrome) + ". " +
-           (cq_mode == CqMode::kCollapsed
+           SyndromeText(error.syndrome, error.vendor_syndrome) + ". " +
+           (error.cq_mode == CqMode::kCollapsed
                 ? "If a send was the cause, a collapsed CQ has lost it: create the endpoint with "
                   "CqMode::kRing, which keeps it. Else look at the completions of the receive queue, and at "
                   "the peer."
                 : "No send failed before it: look at the completions of the receive queue, and at the peer.");
   }
-  return "The send queue of " + from + to + " failed in the " + OperationName(opcode) + at + ": " +
-         mlx5::Describe(cause) + " " + SyndromeText(syndrome, vendor_syndrome) + ". " + Remedy(cause) + ".";
+  return "The send queue of " + connection + " failed in the " + OperationName(error.opcode) + at + ": " +
+         mlx5::Describe(cause) + " " + SyndromeText(error.syndrome, error.vendor_syndrome) + ". " +
+         Remedy(cause) + ".";
+}
+
+}  // namespace
+
+std::string QueueError::What() const {
+  if (syndrome == 0 && event) return "The waits on " + Of(*this) + " were aborted. " + event->What();
+  if (syndrome == static_cast<uint8_t>(mlx5::Syndrome::kFlushed) && disconnected) {
+    return "What was posted to " + Of(*this) +
+           " and not done was flushed: Disconnect() was called. Call Reset() and Connect() to go on.";
+  }
+  return OfQueues(*this) + (event ? " " + event->What() : "");
 }
 
 }  // namespace warpverbs::host

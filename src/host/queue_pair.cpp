@@ -128,6 +128,8 @@ void QueuePair::ToRts(const Session& session, const RetryConfig& retry) {
   qp_.Modify("move to RTS", in);
 }
 
+void QueuePair::ToError() { qp_.Modify("move to ERROR", Transition(mlx5::CommandOpcode::k2ErrQp, qpn())); }
+
 void QueuePair::ToReset() { qp_.Modify("reset", Transition(mlx5::CommandOpcode::k2RstQp, qpn())); }
 
 mlx5::QpState QueuePair::State() const {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
@@ -89,6 +90,35 @@ TEST(QueueError, SaysThatThereIsNoPeer) {
   QueueError error = Failed(Syndrome::kLocalQpOperation);
   error.peer.reset();
   EXPECT_THAT(error.What(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
+}
+
+TEST(QueueError, EndsWithTheEventThatMayBeTheCause) {
+  QueueError error = Failed(Syndrome::kTransportRetryExceeded);
+  error.event = VerbsEvent("mlx5_0", IBV_EVENT_PORT_ERR, 1);
+  EXPECT_THAT(error.What(), AllOf(HasSubstr("failed in the RDMA write"),
+                                  HasSubstr("Port 1 of mlx5_0 lost its link (IBV_EVENT_PORT_ERR). Check")));
+}
+
+TEST(QueueError, IsTheEventAloneWhereNothingWasPosted) {
+  QueueError error = Failed(Syndrome::kNone);
+  error.event = VerbsEvent("mlx5_0", IBV_EVENT_DEVICE_FATAL, 0);
+  EXPECT_THAT(error.What(),
+              testing::StartsWith("The waits on QP 17 to QP 18 at 10.0.0.2 were aborted. The device "
+                                  "mlx5_0 failed (IBV_EVENT_DEVICE_FATAL). "));
+}
+
+TEST(QueueError, OfAnEndpointThatWasDisconnectedLooksForNoOtherCause) {
+  QueueError error = Failed(Syndrome::kFlushed);
+  error.disconnected = true;
+  EXPECT_THAT(error.What(), AllOf(HasSubstr("Disconnect() was called"), Not(HasSubstr("look at"))));
+}
+
+TEST(Event, HasWordsWhateverItsKind) {
+  for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL; ++type) {
+    const Event event = VerbsEvent("mlx5_7", type, 2);
+    EXPECT_THAT(event.What(), AllOf(HasSubstr("mlx5_7"), HasSubstr("(" + event.name + ")"))) << type;
+    EXPECT_EQ(event.port, IsPortEvent(type) ? 2 : 0);
+  }
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ class CompletionQueue {
   CompletionQueue(ibv_context* context, const CompletionQueueConfig& config);
 
   uint32_t cqn() const { return cq_.number(); }
+  mlx5dv_devx_obj* object() const { return cq_.object(); }
 
  private:
   DevxObject cq_;

@@ -22,6 +22,7 @@ class DevxObject {
       : DevxObject(context, what, create.data(), kBytes) {}
 
   uint32_t number() const { return number_; }  ///< qpn or cqn
+  mlx5dv_devx_obj* object() const { return object_.get(); }
 
   /// @param step  names the command in errors: "move to RTR"
   /// @errors  Error

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,9 +17,11 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/host/event_thread.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/path.hpp"
+#include "warpverbs/host/peer_table.hpp"
 #include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/host/queue_layout.hpp"
 #include "warpverbs/host/queue_memory.hpp"
@@ -32,7 +35,7 @@ namespace warpverbs::host {
 /// A reliable-connected queue pair whose send queue, and receive queue if it has one, a kernel drives.
 ///
 /// Owns the queues, the doorbell records and the doorbell's mapping. Views stay valid until destruction,
-/// which no kernel that uses them may outlive. Not thread-safe but for LastError().
+/// which no kernel that uses them may outlive. Not thread-safe but for LastError() and LastEvent().
 class Endpoint {
  public:
   /// @param device  must outlive this
@@ -51,11 +54,21 @@ class Endpoint {
   /// retried.
   ///
   /// @errors  Error: a peer that cannot be reached, which leaves the endpoint as it was; a step that the
-  ///          firmware refused, or a second call: call Reset() first
+  ///          firmware refused, or a second call: call Reset() first; with EndpointConfig::events, a port
+  ///          that is down, of which no event would tell any more
   void Connect(const EndpointInfo& peer);
 
-  /// Makes the endpoint as new, in whatever state it is: empty queues, no error, another PSN, but the same QP
-  /// number and View(). The peer must be reset too; then each connects with the other's new Info().
+  /// Ends the connection: what was posted and is not done completes as flushed, on this side at once; the
+  /// peer's retries run out. Reset() and Connect() on both sides begin another. Without a connection it does
+  /// nothing.
+  ///
+  /// @pre     kernels may run: their waits say kError
+  /// @errors  Error: the firmware refused
+  void Disconnect();
+
+  /// Makes the endpoint as new, in whatever state it is: empty queues, no error, no abort, another PSN, but
+  /// the same QP number and View(). The peer must be reset too; then each connects with the other's new
+  /// Info().
   ///
   /// @pre     no kernel uses the queues; with shared completions, no GPU any queue of the ring
   /// @errors  Error: the firmware refused; a poster that was killed holds the ring of shared completions
@@ -67,11 +80,24 @@ class Endpoint {
   mlx5::QpState State() const { return qp_.State(); }
 
   /// Why the send or the receive queue failed; empty if neither is known to have failed. Of two reasons it
-  /// tells the one that is no mere flush. It only looks, and takes no lock.
+  /// tells the one that is no mere flush. It only looks, and takes no lock of posters. An event that has
+  /// aborted the waits comes with it, or is the reason where the queues have not failed.
   ///
   /// @pre     any thread may call it while kernels run, but none during Connect() or Reset()
   /// @errors  Error: the queues lie on a GPU whose driver has failed
   std::optional<QueueError> LastError() const;
+
+  /// The newest event of the port, the device or the queues since the last Reset(), whatever it means; empty
+  /// without EndpointConfig::events. Any thread may ask.
+  std::optional<Event> LastEvent() const;
+
+  /// The word for device::Limit::abort: an event that leaves nothing to wait for sets it, and every wait that
+  /// names it ends with kAborted. Such are a port that stays down (EventConfig), a failed device, a queue
+  /// that the firmware stopped. Reset() clears it. Kernels reach it.
+  const uint64_t* AbortWord() const { return &host_words().abort; }
+
+  /// Sets that word by hand; any thread may.
+  void Abort();
 
   /// What a kernel needs to post and to see completions, by value.
   device::QueueView View() const;
@@ -128,6 +154,8 @@ class Endpoint {
   QueuePairConfig QueuePairParts() const;
   void FillControl();
   void ServeDoorbell();
+  void ListenToEvents();
+  void TellPeers(device::PeerState state) const;
 
   /// A ring of this endpoint's own, for the host to look at; it may be a copy.
   device::CqView Look(const device::CqView& ring, std::vector<std::byte>& copy) const;
@@ -140,6 +168,7 @@ class Endpoint {
   std::string DescribeCompletions() const;
   std::string DescribePosters() const;
   std::string DescribePath() const;
+  std::string DescribeEvents() const;
 
   // Members are destroyed from the last to the first: the queue pair, its completion queues, the page
   // registrations, the memory, the doorbell. The firmware insists on much of that order.
@@ -169,6 +198,9 @@ class Endpoint {
   Path path_;
   std::unique_ptr<DoorbellThread> own_thread_;
   std::optional<DoorbellThread::Service> service_;  // where the host rings
+  std::atomic<bool> disconnected_{false};           // by Disconnect()
+  std::unique_ptr<PeerTable::Seat> peer_seat_;
+  std::optional<EventThread::Watch> watch_;
 };
 
 }  // namespace warpverbs::host

@@ -12,6 +12,8 @@
 namespace warpverbs::host {
 
 class DoorbellThread;
+class EventThread;
+class PeerTable;
 class QueuePool;
 class SharedCompletions;
 
@@ -33,6 +35,10 @@ struct EndpointConfig {
   DoorbellThread* doorbell_thread =
       nullptr;                    ///< rings where the host does; nullptr: one of its own. A thread
                                   ///< is busy while doorbells come: let many endpoints share
+  EventThread* events = nullptr;  ///< tells of events of the port, the device and the queues: see
+                                  ///< Endpoint::AbortWord(). nullptr: nobody listens. Must outlive all
+  PeerTable* peers = nullptr;     ///< where kernels read whether the peer is connected; must outlive all
+  uint32_t peer_rank = 0;         ///< the peer's place there
   uint8_t port = 0;               ///< 0: the first active one
   int gid_index = -1;             ///< -1: the best by BestGid()
   std::optional<Gid> peer_gid{};  ///< an address of the peer, if known: the GID is chosen to suit it

@@ -62,6 +62,11 @@ class QueuePair {
   void ToRtr(const Path& path, const Session& session, const RetryConfig& retry);
   void ToRts(const Session& session, const RetryConfig& retry);
 
+  /// From any state but RESET. What was posted and is not done completes as flushed.
+  ///
+  /// @errors  Error
+  void ToError();
+
   /// From any state. What was posted is forgotten, and no CQE comes of it once this returns.
   ///
   /// @errors  Error
@@ -71,6 +76,8 @@ class QueuePair {
   ///
   /// @errors  Error
   mlx5::QpState State() const;
+
+  mlx5dv_devx_obj* object() const { return qp_.object(); }
 
  private:
   DevxObject qp_;

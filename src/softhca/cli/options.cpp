@@ -164,6 +164,8 @@ void AddOptions(CLI::App& app, Settings& settings) {
       "Devices that say their completions have no user index");
   app.add_flag_callback(
       "--no-wait", [&settings] { settings.wait = false; }, "Devices that say they have no WAIT");
+  app.add_flag_callback(
+      "--devx-events", [&settings] { settings.devx_events = true; }, "Devices with DEVX event channels");
   AddMaxMessage(app, settings);
   AddNetworkOptions(app, settings);
   AddWatchingOptions(app, settings);

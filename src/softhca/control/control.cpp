@@ -63,5 +63,18 @@ int softhca_set_link(const char* device, uint8_t port, int up) {
   });
 }
 
+int softhca_raise_event(const char* device, uint32_t type, uint8_t port) {
+  using namespace softhca;  // NOLINT(google-build-using-namespace): an interface for C stands in none
+  uint32_t index = 0;
+  const int error = ChangeDevice(device, [&](Hca& hca) {
+    if (port > hca.config().ports.size()) return ENOENT;
+    const auto& devices = uverbs::ProcessEngine()->devices();
+    while (devices[index].get() != &hca) ++index;
+    return 0;
+  });
+  if (error == 0) uverbs::SendAsyncEvent(index, type, port);
+  return error;
+}
+
 #pragma GCC visibility pop
 }

@@ -54,6 +54,17 @@ int softhca_hold(const char* device, uint32_t qpn, int hold);
 /// @return  0 or the error
 int softhca_set_link(const char* device, uint8_t port, int up);
 
+/// Announces an event to whoever has the device open. Nothing else changes: a device that is said to have
+/// failed goes on.
+///
+/// @param device  name of the device, such as "mlx5_0"
+/// @param type    an ibv_event_type that is a port's or the device's: IBV_EVENT_DEVICE_FATAL,
+///                IBV_EVENT_LID_CHANGE
+/// @param port    1 is the first; 0 for an event of the device
+/// @errors  ENODEV, ENOENT, EINVAL: as above
+/// @return  0 or the error
+int softhca_raise_event(const char* device, uint32_t type, uint8_t port);
+
 #ifdef __cplusplus
 }
 #endif

@@ -33,6 +33,7 @@ struct DeviceConfig {
   mlx5::PortType link = mlx5::PortType::kEthernet;
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   bool atomics = true;
+  bool devx_events = false;  ///< has event channels
   // What the device says of itself; it does all three whatever it says.
   bool host_order_atomics = true;
   bool user_index = true;           ///< in completions

@@ -114,15 +114,17 @@ void Context::DestroyInHca(const Object& object) {
 std::shared_ptr<EventPipe> Context::AddPipe(size_t event_bytes) {
   auto pipe = std::make_shared<EventPipe>(event_bytes);
   pipes_.emplace(pipe->id(), pipe);
-  hca().AddLinkListener(this, [this](uint8_t port, bool up) { SendLinkEvent(port, up); });
+  hca().AddLinkListener(this, [this](uint8_t port, bool up) {
+    constexpr uint32_t kPortActive = 9, kPortError = 10;  // of ibv_event_type
+    SendAsync(up ? kPortActive : kPortError, port);
+  });
   return pipe;
 }
 
-void Context::SendLinkEvent(uint8_t port, bool up) {
-  constexpr uint32_t kPortActive = 9, kPortError = 10;  // of ibv_event_type
+void Context::SendAsync(uint32_t type, uint64_t element) const {
   ib_uverbs_async_event_desc event{};
-  event.element = port;
-  event.event_type = up ? kPortActive : kPortError;
+  event.element = element;
+  event.event_type = type;
   for (const auto& [file, pipe] : pipes_) {
     if (pipe->event_bytes() == sizeof event) pipe->Write(&event);
   }

@@ -55,6 +55,10 @@ class Context {
   std::shared_ptr<EventPipe> FindPipe(int fd, size_t event_bytes) const;
   /// The program has closed its end.
   void ForgetPipe(FileId id) { pipes_.erase(id); }
+  /// Announces an event of a port or of the device.
+  ///
+  /// @param type  an ibv_event_type
+  void SendAsync(uint32_t type, uint64_t element) const;
   bool HasPipe(FileId id) const { return pipes_.contains(id); }
 
   /// Where the next UAR page lies in the device's file.
@@ -62,7 +66,6 @@ class Context {
 
  private:
   const Object* Find(Kind kind, uint32_t number) const;
-  void SendLinkEvent(uint8_t port, bool up);
   void DestroyInHca(const Object& object);
 
   Engine& engine_;

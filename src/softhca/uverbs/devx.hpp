@@ -51,6 +51,11 @@ std::span<const ObjectCommand> QueryQpCommands();   // that read one
 
 std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail);
 
+/// Writes an event to whoever has subscribed to those of this kind of the object.
+///
+/// @param type  as the mlx5 event queue numbers it
+void SendDevxEvent(const Object& object, uint8_t type);
+
 /// Memory of a umem of this context, for the hardware to read or, if asked, to write.
 ///
 /// @errors  CommandError: kBadResource, kBadParameter

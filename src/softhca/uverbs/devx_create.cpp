@@ -46,7 +46,10 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   CheckAligned(config.dbr, sizeof(CqDbr));
   config.umems = {ring_umem, record_umem};
   mail.context.Owned(Kind::kUar, config.uar_page);
-  auto cq = MakeObject(Kind::kCq, mail.hca().CreateCq(std::move(config)));
+  auto cq = MakeObject(Kind::kCq, 0);
+  constexpr uint8_t kCqError = 0x04;
+  config.on_error = [object = cq.get()] { SendDevxEvent(*object, kCqError); };
+  cq->number = mail.hca().CreateCq(std::move(config));
   mail.Set(command_out::kObjectNumber, cq->number);
   return cq;
 }

@@ -264,8 +264,12 @@ std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail) {
   mail.context.Owned(Kind::kUar, config.uar_page);
   if (config.send_depth != 0) mail.context.Owned(Kind::kCq, config.cqn_send);
   if (config.receive.depth != 0 || config.srqn != 0) mail.context.Owned(Kind::kCq, config.cqn_receive);
-  auto qp = std::make_unique<Object>(Kind::kQp, mail.hca().CreateQp(std::move(config)));
+  auto qp = std::make_unique<Object>(Kind::kQp, 0);
   qp->devx = true;
+  config.on_event = [object = qp.get()](QpEvent event) {
+    SendDevxEvent(*object, static_cast<uint8_t>(event));
+  };
+  qp->number = mail.hca().CreateQp(std::move(config));
   mail.Set(command_out::kObjectNumber, qp->number);
   return qp;
 }

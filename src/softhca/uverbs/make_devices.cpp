@@ -153,6 +153,7 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings) {
     device.host_order_atomics = settings.host_order_atomics;
     device.user_index = settings.user_index;
     device.wait = settings.wait;
+    device.devx_events = settings.devx_events;
     device.log_max_message = settings.log_max_message;
     AddPorts(settings, i, device);
     if (!settings.interfaces.empty()) device.guid = GuidOf(device.ports.front().mac);

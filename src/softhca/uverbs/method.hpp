@@ -89,6 +89,7 @@ std::span<const Method> AddressMethods();
 std::span<const Method> EventMethods();
 std::span<const Method> UarMethods();
 std::span<const Method> DevxMethods();
+std::span<const Method> DevxEventMethods();
 
 std::span<const WriteCommand> DeviceCommands();
 std::span<const WriteCommand> PdCommands();

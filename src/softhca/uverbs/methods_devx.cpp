@@ -158,22 +158,16 @@ void RegisterUmem(Call& call) {
 
 void DeregisterUmem(Call& call) { call.Destroy(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, Kind::kUmem); }
 
-void RefuseEvents(Call&) {
-  throw Errno(EOPNOTSUPP, "event channels and asynchronous firmware commands are not supported");
+void RefuseAsyncCommands(Call&) {
+  throw Errno(EOPNOTSUPP, "asynchronous firmware commands are not supported");
 }
 
 constexpr Method kMethods[] = {
     {MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
      MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
      "DEVX command channel create",
-     RefuseEvents,
+     RefuseAsyncCommands,
      {Required(MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE)}},
-    {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
-     MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
-     "DEVX event channel create",
-     RefuseEvents,
-     {Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE),
-      Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS)}},
     {MLX5_IB_OBJECT_DEVX,
      MLX5_IB_METHOD_DEVX_OTHER,
      "DEVX general command",

@@ -4,12 +4,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "uverbs/event_pipe.hpp"
 
 namespace softhca::uverbs {
 
 enum class Kind : uint8_t { kPd, kMkey, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle };
+
+/// Who wants to know of an object's firmware events.
+struct DevxSubscription {
+  std::weak_ptr<EventPipe> pipe;
+  uint64_t cookie;
+  std::vector<uint16_t> types;
+};
 
 /// What a handle stands for.
 struct Object {
@@ -19,6 +27,7 @@ struct Object {
   Kind kind;
   uint32_t number;    ///< by which the HCA knows it; of an address handle, its protection domain's
   bool devx = false;  ///< made by a firmware command
+  std::vector<DevxSubscription> subscriptions{};
 };
 
 struct UmemObject : Object {

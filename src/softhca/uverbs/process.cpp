@@ -275,6 +275,20 @@ Engine* ProcessEngine() {
   return process == nullptr ? nullptr : process->engine.get();
 }
 
+void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port) {
+  Process* const process = Current();
+  if (process == nullptr) return;
+  std::vector<std::shared_ptr<Context>> contexts;  // their last reference may go here, so with no lock held
+  {
+    const std::lock_guard lock(process->mutex);
+    for (const auto& [unused, context] : process->contexts) contexts.push_back(context);
+  }
+  const auto lock = process->engine->Pause();
+  for (const auto& context : contexts) {
+    if (context->device() == device) context->SendAsync(type, port);
+  }
+}
+
 WireNetwork* ProcessNetwork() {
   const Process* const process = Current();
   return process == nullptr ? nullptr : process->network;

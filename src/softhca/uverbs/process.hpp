@@ -38,6 +38,12 @@ int OpenNode(const identity::DeviceNode& node, int flags);
 /// The hardware of this process; null as long as no device was opened.
 Engine* ProcessEngine();
 
+/// Announces an event to whoever of this process has a device open.
+///
+/// @param type  an ibv_event_type that is a port's or the device's
+/// @param port  0 for an event of the device
+void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port);
+
 /// What connects it to its peers, under the engine's lock; null as long as no device was opened.
 WireNetwork* ProcessNetwork();
 

@@ -24,6 +24,7 @@ struct Settings {
   bool host_order_atomics = true;
   bool user_index = true;
   bool wait = true;
+  bool devx_events = false;
   uint32_t log_max_message = 30;
   std::vector<std::string> interfaces{};  ///< one for each port; none: loopback addresses of its own
   std::string cable_local, cable_remote;  ///< Unix sockets of a cable; empty: none

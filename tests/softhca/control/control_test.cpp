@@ -168,6 +168,16 @@ TEST_F(Control, LinkThatGoesDownAndUpIsToldToWhoeverHasTheDeviceOpen) {
   EXPECT_EQ(poll(&other, 1, 0), 0) << "an event of the other device";
 }
 
+TEST_F(Control, EventThatIsRaisedIsToldAndNothingElseChanges) {
+  auto* const raise = Find<decltype(softhca_raise_event)>("softhca_raise_event");
+  ASSERT_EQ(raise("mlx5_0", IBV_EVENT_LID_CHANGE, 1), 0);
+  EXPECT_EQ(NextPortEvent(context_a.get()), IBV_EVENT_LID_CHANGE);
+  EXPECT_EQ(raise("mlx5_0", IBV_EVENT_LID_CHANGE, 9), ENOENT);
+  EXPECT_EQ(raise("mlx5_9", IBV_EVENT_DEVICE_FATAL, 0), ENODEV);
+  Connect();
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
+}
+
 TEST_F(Control, WithoutLinkNothingArrivesUntilItIsBack) {
   Connect({.timeout = 10, .retries = 1});
   ASSERT_EQ(set_link("mlx5_1", 1, 0), 0);

@@ -122,6 +122,7 @@ TEST(Launcher, HelpShowsItsOptions) {
                              "--big-endian-atomics",
                              "--no-user-index",
                              "--no-wait",
+                             "--devx-events",
                              "--max-message",
                              "--fault",
                              "--log",

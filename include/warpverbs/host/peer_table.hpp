@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "warpverbs/device/peers.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/memory.hpp"
+
+namespace warpverbs::host {
+
+/// A word for each peer, which says whether it can be reached, in host memory that kernels read.
+///
+/// The endpoints that name it keep it: see EndpointConfig::peers. Where several lead to one peer, it has
+/// failed once any of them has, and is connected while any of the others is. Thread-safe.
+class PeerTable {
+ public:
+  /// @param gpu  whose kernels read it, and those of all other GPUs; nullptr: threads of the CPU
+  /// @errors  Error: no peers, out of memory, or the GPU cannot map it
+  explicit PeerTable(uint32_t peers, const Gpu* gpu = nullptr);
+  PeerTable(const PeerTable&) = delete;
+  PeerTable& operator=(const PeerTable&) = delete;
+
+  uint32_t count() const { return static_cast<uint32_t>(tallies_.size()); }
+  device::PeerState State(uint32_t rank) const;
+  device::PeersView View() const { return {states(), count()}; }
+
+  /// One endpoint's part in the state of a peer; with its end it counts no more.
+  class Seat {
+   public:
+    /// @param table  must outlive this
+    /// @errors  Error: there is no such rank
+    Seat(PeerTable& table, uint32_t rank);
+    ~Seat();
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+
+    /// A failed one is not connected by this: it must be disconnected first.
+    void Set(device::PeerState state);
+
+   private:
+    PeerTable& table_;
+    uint32_t rank_;
+    device::PeerState state_ = device::PeerState::kDisconnected;  // under the table's mutex_
+  };
+
+ private:
+  struct Tally {
+    uint32_t connected = 0, failed = 0;
+  };
+
+  uint32_t* states() const { return reinterpret_cast<uint32_t*>(pages_.data()); }
+  void Count(uint32_t rank, device::PeerState from, device::PeerState to);
+
+  HostPages pages_;
+  std::optional<GpuMapping> mapping_;
+  std::mutex mutex_;
+  std::vector<Tally> tallies_;  // by rank; under mutex_
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,279 @@
+#include "warpverbs/host/event_thread.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+using std::chrono::milliseconds;
+
+/// An event of the firmware as the kernel hands it on: whose, and the entry of the event queue.
+///
+/// @source  rdma-core, kernel-headers/rdma/mlx5_user_ioctl_verbs.h; public PRM, "Event queue entry"
+struct FirmwareEntry {
+  uint64_t cookie;
+  uint8_t reserved0;
+  uint8_t type;
+  uint8_t reserved1[62];
+};
+static_assert(sizeof(FirmwareEntry) == 72);
+
+FileDescriptor MakeWakeUp() {
+  FileDescriptor file(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!file) {
+    throw Error::FromErrno("start", "a thread that listens to events", errno,
+                           "Raise the limit on open files (ulimit -n)");
+  }
+  return file;
+}
+
+/// Lets reads of a file answer at once; says how it was.
+int MakeNonBlocking(int fd, const std::string& device) {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    throw Error::FromErrno("listen to", "the events of " + device, errno, "Open the device again");
+  }
+  return flags;
+}
+
+bool IsNoEventYet(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
+}  // namespace
+
+/// A device with at least one watch.
+struct EventThread::Source {
+  explicit Source(const Device& listened)
+      : device(listened),
+        flags(MakeNonBlocking(listened.context()->async_fd, listened.name())),
+        channel(
+            mlx5dv_devx_create_event_channel(listened.context(), mlx5dv_devx_create_event_channel_flags{})),
+        channel_error(channel ? 0 : errno) {
+    if (channel) MakeNonBlocking(channel->fd, device.name());
+  }
+  ~Source() { fcntl(device.context()->async_fd, F_SETFL, flags); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  const Device& device;
+  int flags;  // of the file before
+  Handle<mlx5dv_devx_event_channel, mlx5dv_devx_destroy_event_channel> channel;
+  int channel_error;
+  bool verbs_end = false, firmware_end = false;  // no event will come any more
+  uint32_t watches = 0;
+};
+
+EventThread::EventThread(const EventConfig& config) try
+    : config_(config), wake_(MakeWakeUp()), thread_([this](const std::stop_token& stop) { Run(stop); }) {
+} catch (const std::system_error& error) {
+  throw Error::FromErrno("start", "a thread that listens to events", error.code().value(),
+                         "Raise the limit on threads (ulimit -u)");
+}
+
+EventThread::~EventThread() = default;
+
+void EventThread::Wake() const {
+  const uint64_t one = 1;
+  // It fails only where the thread has as many calls unread as a counter holds: then it is awake.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+void EventThread::Run(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { Wake(); });
+  std::vector<pollfd> files;
+  while (!stop.stop_requested()) {
+    int timeout_ms = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      timeout_ms = ListFiles(files);
+    }
+    // A device may go meanwhile, and its number name another file: then Remove() has written to wake_.
+    poll(files.data(), files.size(), timeout_ms);
+    wakeups_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    uint64_t calls = 0;
+    [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
+    for (const auto& source : sources_) {
+      TakeVerbsEvents(*source);
+      TakeFirmwareEvents(*source);
+    }
+    AbortWhatIsDue();
+  }
+}
+
+/// @return  how long to wait for them, as poll() takes it
+int EventThread::ListFiles(std::vector<pollfd>& files) const {
+  files.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+  const auto add = [&](int fd) { files.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
+  for (const auto& source : sources_) {
+    if (!source->verbs_end) add(source->device.context()->async_fd);
+    if (source->channel && !source->firmware_end) add(source->channel->fd);
+  }
+  std::optional<Watch::Clock::time_point> first;
+  for (const Watch* const watch : watches_) {
+    if (watch->port_down_) first = std::min(first.value_or(watch->abort_at_), watch->abort_at_);
+  }
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*first - Watch::Clock::now());
+  return static_cast<int>(std::max(left, milliseconds(0)).count());
+}
+
+void EventThread::TakeVerbsEvents(Source& source) {
+  const std::string& name = source.device.name();
+  while (!source.verbs_end) {
+    ibv_async_event event{};
+    if (ibv_get_async_event(source.device.context(), &event) == 0) {
+      const int type = event.event_type;
+      if (IsPortEvent(type) || type == IBV_EVENT_DEVICE_FATAL) {
+        Deliver(source, VerbsEvent(name, type, static_cast<uint8_t>(event.element.port_num)));
+      }
+      ibv_ack_async_event(&event);
+    } else if (IsNoEventYet(errno)) {
+      return;
+    } else {
+      source.verbs_end = true;
+      Deliver(source, {.kind = EventKind::kDeviceFailed,
+                       .device = name,
+                       .name = std::string("its events cannot be read: ") + std::strerror(errno)});
+    }
+  }
+}
+
+void EventThread::TakeFirmwareEvents(Source& source) {
+  while (source.channel && !source.firmware_end) {
+    FirmwareEntry entry{};
+    const ssize_t bytes = mlx5dv_devx_get_event(
+        source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
+    if (bytes < 0 && IsNoEventYet(errno)) return;
+    if (bytes < 0 && errno != EOVERFLOW) {  // that only tells of lost ones
+      source.firmware_end = true;
+      return;
+    }
+    const auto found = std::find_if(watches_.begin(), watches_.end(),
+                                    [&](const Watch* watch) { return watch->id_ == entry.cookie; });
+    if (bytes != sizeof entry || found == watches_.end()) continue;
+    Deliver(**found, FirmwareEvent(source.device.name(), (*found)->config_.qpn, entry.type));
+  }
+}
+
+/// To all whom it concerns.
+void EventThread::Deliver(const Source& source, const Event& event) {
+  for (Watch* const watch : watches_) {
+    const bool is_its_port = event.port == 0 || event.port == watch->config_.port;
+    if (&source.device == watch->config_.device && is_its_port) Deliver(*watch, event);
+  }
+}
+
+void EventThread::Deliver(Watch& watch, const Event& event) const {
+  watch.newest_ = event;
+  switch (event.kind) {
+    case EventKind::kPortDown:
+      if (!config_.port_down_grace || watch.cause_) return;
+      watch.abort_at_ = Watch::Clock::now() + *config_.port_down_grace;
+      watch.port_down_ = event;
+      return;
+    case EventKind::kPortUp:
+      watch.port_down_.reset();
+      return;
+    case EventKind::kDeviceFailed:
+    case EventKind::kQueueFailed:
+      return watch.Abort(event);
+    case EventKind::kPortChanged:
+    case EventKind::kOther:
+      return;
+  }
+}
+
+void EventThread::AbortWhatIsDue() {
+  const auto now = Watch::Clock::now();
+  for (Watch* const watch : watches_) {
+    if (watch->port_down_ && watch->abort_at_ <= now) watch->Abort(Event(*watch->port_down_));
+  }
+}
+
+EventThread::Source& EventThread::SourceOf(const Device& device) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [&](const auto& source) { return &source->device == &device; });
+  if (found != sources_.end()) return **found;
+  sources_.push_back(std::make_unique<Source>(device));
+  TakeVerbsEvents(*sources_.back());  // what happened before concerns nobody who comes now
+  return *sources_.back();
+}
+
+void EventThread::Add(Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  Source& source = SourceOf(*watch.config_.device);
+  ++source.watches;
+  watch.id_ = ++last_id_;
+  watches_.push_back(&watch);
+  if (!source.channel) {
+    watch.note_ = std::string("the firmware's are not told: ") + std::strerror(source.channel_error);
+    return Wake();
+  }
+  watch.note_ = "with the firmware's of its queues";
+  for (EventSubject& subject : watch.config_.subjects) {
+    const int error = mlx5dv_devx_subscribe_devx_event(
+        source.channel.get(), subject.object, static_cast<uint16_t>(subject.types.size() * sizeof(uint16_t)),
+        subject.types.data(), watch.id_);
+    if (error != 0) watch.note_ = std::string("the firmware's are refused: ") + std::strerror(error);
+  }
+  Wake();
+}
+
+void EventThread::Remove(Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  std::erase(watches_, &watch);
+  std::erase_if(sources_, [&](const auto& source) {
+    return &source->device == watch.config_.device && --source->watches == 0;
+  });
+  Wake();
+}
+
+EventThread::Watch::Watch(EventThread& thread, WatchConfig config)
+    : thread_(thread), config_(std::move(config)) {
+  thread_.Add(*this);
+}
+
+EventThread::Watch::~Watch() { thread_.Remove(*this); }
+
+void EventThread::Watch::Abort(const Event& cause) {
+  port_down_.reset();
+  if (cause_) return;
+  cause_ = cause;
+  if (config_.on_abort) config_.on_abort();
+  if (config_.abort != nullptr) Cpu::StoreRelease(config_.abort, uint64_t{1});
+}
+
+void EventThread::Watch::Clear() {
+  const std::lock_guard lock(thread_.mutex_);
+  newest_.reset();
+  cause_.reset();
+  port_down_.reset();
+  if (config_.abort != nullptr) Cpu::Store(config_.abort, 0);
+}
+
+std::optional<Event> EventThread::Watch::Newest() const {
+  const std::lock_guard lock(thread_.mutex_);
+  return newest_;
+}
+
+std::optional<Event> EventThread::Watch::Cause() const {
+  const std::lock_guard lock(thread_.mutex_);
+  return cause_;
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "uverbs/devx.hpp"
+#include "uverbs/method.hpp"
+
+/// DEVX event channels: what firmware says of an object, unasked.
+namespace softhca::uverbs {
+namespace {
+
+/// What a program reads: its cookie and the entry of the event queue.
+struct DevxEvent {
+  uint64_t cookie;
+  uint8_t reserved0;
+  uint8_t type;
+  uint8_t reserved1[54];
+  mlx5::Be32 number;  ///< of the queue pair or completion queue
+  uint8_t reserved2[4];
+};
+static_assert(sizeof(DevxEvent) == 72);
+
+void CheckDevxEvents(Call& call) {
+  // Programs such as UCX go by it whether to make their queues by DEVX, with calls that are not all there.
+  if (!call.config().devx_events) throw Errno(EOPNOTSUPP, "event channels need --devx-events");
+}
+
+void CreateEventChannel(Call& call) {
+  CheckDevxEvents(call);
+  if (call.request().Get<uint32_t>(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS) != 0) {
+    throw Errno(EOPNOTSUPP, "events without their data are not supported");
+  }
+  const auto pipe = call.context().AddPipe(sizeof(DevxEvent));
+  AddHint(pipe->program_end());
+  call.request().SetHandle(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
+                           static_cast<uint32_t>(pipe->program_end()));
+}
+
+void SubscribeEvents(Call& call) {
+  CheckDevxEvents(call);
+  const IoctlRequest& request = call.request();
+  const auto pipe = call.Pipe<DevxEvent>(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE);
+  if (!request.Has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE) ||
+      request.Has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM)) {
+    throw Errno(EOPNOTSUPP, "only events of an object, on the channel itself, are supported");
+  }
+  const std::vector<uint8_t> bytes = request.GetBytes(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST);
+  std::vector<uint16_t> types(bytes.size() / sizeof(uint16_t));
+  if (types.empty()) throw Errno(EINVAL, "no events are named");
+  std::memcpy(types.data(), bytes.data(), types.size() * sizeof(uint16_t));
+  Object& object = call.context().GetAny(request.Handle(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE));
+  if (object.kind != Kind::kQp && object.kind != Kind::kCq) throw Errno(EINVAL, "the object has no events");
+  object.subscriptions.push_back(
+      {pipe, request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, 0), std::move(types)});
+}
+
+constexpr Method kMethods[] = {
+    {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
+     MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
+     "DEVX event channel create",
+     CreateEventChannel,
+     {Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE),
+      Required(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS)}},
+    {MLX5_IB_OBJECT_DEVX,
+     MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT,
+     "DEVX subscribe event",
+     SubscribeEvents,
+     {Required(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE),
+      Optional(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE),
+      Required(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST),
+      Optional(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM),
+      Optional(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE)}},
+};
+
+}  // namespace
+
+std::span<const Method> DevxEventMethods() { return kMethods; }
+
+void SendDevxEvent(const Object& object, uint8_t type) {
+  for (const DevxSubscription& subscription : object.subscriptions) {
+    const auto pipe = subscription.pipe.lock();
+    const auto& types = subscription.types;
+    if (pipe == nullptr || std::find(types.begin(), types.end(), type) == types.end()) continue;
+    DevxEvent event{};
+    event.cookie = subscription.cookie;
+    event.type = type;
+    event.number = mlx5::ToBe32(object.number);
+    pipe->Write(&event);
+  }
+}
+
+}  // namespace softhca::uverbs
