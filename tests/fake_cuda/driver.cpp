@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <vector>
 
 #include "fake_cuda.hpp"
@@ -62,7 +63,8 @@ Range* FindIn(std::map<Address, Range>& ranges, Address address) {
 
 CUctx_st* Current(const char* function) {
   if (context_stack.empty()) Abort(function, "no context is current");
-  if (context_stack.back()->references == 0) Abort(function, "the current context is destroyed");
+  if (std::atomic_ref(context_stack.back()->references).load() == 0)
+    Abort(function, "the current context is destroyed");
   return context_stack.back();
 }
 
@@ -249,7 +251,7 @@ int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
   if (const int failure = Failure(__func__)) return failure;
   const std::lock_guard lock(TheDriver().mutex);
   *context = TheDriver().contexts[device];
-  ++(*context)->references;
+  ++std::atomic_ref((*context)->references);  // who looks at it may hold no lock
   return kSuccess;
 }
 
@@ -257,7 +259,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   const std::lock_guard lock(TheDriver().mutex);
   CUctx_st& context = *TheDriver().contexts[device];
   if (context.references == 0) Abort(__func__, "the context was never retained");
-  --context.references;
+  --std::atomic_ref(context.references);
   return kSuccess;
 }
 

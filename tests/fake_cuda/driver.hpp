@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ struct Opened {
 /// All that the driver knows, under one lock.
 struct Driver {
   std::mutex mutex;
-  bool initialised = false;
+  std::atomic<bool> initialised = false;
   std::deque<CUctx_st> all_contexts;  // with those that were reset
   CUctx_st* contexts[kMostGpus];
   std::unique_ptr<DeviceMemory> memory[kMostGpus];  // as long as anything was ever allocated
