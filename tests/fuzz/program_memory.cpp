@@ -48,6 +48,15 @@ void PopulateRange(uint64_t start, uint64_t bytes, bool) {
   CheckRange(start, bytes);
 }
 
+std::shared_ptr<const void> UserRange::Hold() const { return nullptr; }
+
+UserRange FindRange(uint64_t start, uint64_t bytes, bool writable) {
+  PopulateRange(start, bytes, writable);
+  return {.start = UserPointer(start), .bytes = bytes};
+}
+
+UserRange FindExport(int, uint64_t, uint64_t, bool) { throw Errno(EBADF, "the program has no dma-buf"); }
+
 uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
   if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
   PopulateRange(address, bytes, true);
