@@ -213,8 +213,8 @@ void Run(const Options& options, host::TcpExchange& exchange) {
     report.Time(name, [&] {
       for (uint32_t i = 0; i < options.count; ++i) {
         ++source.data()[i];
-        RoundTrip(*endpoints->list[i], source.region.View().Part(8 * size_t{i}, 8),
-                  theirs.Part(8 * size_t{i}, 8));
+        RoundTrip(*endpoints->list[i], source.region.View().Subrange(8 * size_t{i}, 8),
+                  theirs.Subrange(8 * size_t{i}, 8));
       }
     });
   }

@@ -85,6 +85,10 @@ std::string Event::What() const {
     case EventKind::kQueueFailed:
       return "The firmware of " + device + " stopped QP " + std::to_string(qpn) + InParentheses(name) +
              "Check what the peer sent; then " + kConnectAnew + ".";
+    case EventKind::kCompletionsFailed:
+      return "The firmware of " + device + " stopped a completion queue of QP " + std::to_string(qpn) +
+             InParentheses(name) +
+             "No reset mends it: create the endpoint anew, and its SharedCompletions if it has them.";
     case EventKind::kOther:
       break;
   }
@@ -104,7 +108,8 @@ Event VerbsEvent(const std::string& device, int type, uint8_t port) {
 }
 
 Event FirmwareEvent(const std::string& device, uint32_t qpn, uint8_t type) {
-  return {.kind = EventKind::kQueueFailed, .device = device, .qpn = qpn, .name = NameOfFirmwareEvent(type)};
+  const EventKind kind = type == kCqErrorEvent ? EventKind::kCompletionsFailed : EventKind::kQueueFailed;
+  return {.kind = kind, .device = device, .qpn = qpn, .name = NameOfFirmwareEvent(type)};
 }
 
 }  // namespace warpverbs::host

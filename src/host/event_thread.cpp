@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -19,17 +21,6 @@ namespace {
 
 using arch::Cpu;
 using std::chrono::milliseconds;
-
-/// An event of the firmware as the kernel hands it on: whose, and the entry of the event queue.
-///
-/// @source  rdma-core, kernel-headers/rdma/mlx5_user_ioctl_verbs.h; public PRM, "Event queue entry"
-struct FirmwareEntry {
-  uint64_t cookie;
-  uint8_t reserved0;
-  uint8_t type;
-  uint8_t reserved1[62];
-};
-static_assert(sizeof(FirmwareEntry) == 72);
 
 FileDescriptor MakeWakeUp() {
   FileDescriptor file(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -49,6 +40,13 @@ int MakeNonBlocking(int fd, const std::string& device) {
   return flags;
 }
 
+/// A grace that can be added to any time.
+EventConfig Checked(EventConfig config) {
+  constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
+  if (config.port_down_grace > kForEver) config.port_down_grace.reset();
+  return config;
+}
+
 bool IsNoEventYet(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
@@ -59,26 +57,48 @@ bool IsNoEventYet(int error_number) {
 struct EventThread::Source {
   explicit Source(const Device& listened)
       : device(listened),
-        flags(MakeNonBlocking(listened.context()->async_fd, listened.name())),
         channel(
             mlx5dv_devx_create_event_channel(listened.context(), mlx5dv_devx_create_event_channel_flags{})),
         channel_error(channel ? 0 : errno) {
     if (channel) MakeNonBlocking(channel->fd, device.name());
+    flags = MakeNonBlocking(device.context()->async_fd, device.name());  // last: it is undone
   }
   ~Source() { fcntl(device.context()->async_fd, F_SETFL, flags); }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
+  /// An event of the firmware as the kernel hands it on: whose, and the entry of the event queue.
+  ///
+  /// @source  rdma-core, kernel-headers/rdma/mlx5_user_ioctl_verbs.h; public PRM, "Event queue entry"
+  struct FirmwareEntry {
+    uint64_t cookie;
+    uint8_t reserved0;
+    uint8_t type;
+    uint8_t reserved1[62];
+  };
+  static_assert(sizeof(FirmwareEntry) == 72);
+
+  /// A subscription that watches share, whose cookie is its own.
+  struct Shared {
+    std::weak_ptr<const void> object;
+    uint64_t id;
+  };
+
   const Device& device;
-  int flags;  // of the file before
   Handle<mlx5dv_devx_event_channel, mlx5dv_devx_destroy_event_channel> channel;
   int channel_error;
+  int flags = 0;                                 // of the file before
   bool verbs_end = false, firmware_end = false;  // no event will come any more
-  uint32_t watches = 0;
+  // What was read and is not delivered yet: where memory ends on the way, it is once there is some.
+  std::optional<ibv_async_event> verbs_event;
+  std::optional<FirmwareEntry> firmware_event;
+  std::vector<Shared> shared;
 };
 
 EventThread::EventThread(const EventConfig& config) try
-    : config_(config), wake_(MakeWakeUp()), thread_([this](const std::stop_token& stop) { Run(stop); }) {
+    : config_(Checked(config)),
+      wake_(MakeWakeUp()),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
   throw Error::FromErrno("start", "a thread that listens to events", error.code().value(),
                          "Raise the limit on threads (ulimit -u)");
@@ -93,26 +113,37 @@ void EventThread::Wake() const {
 }
 
 void EventThread::Run(const std::stop_token& stop) {
+  constexpr milliseconds kUntilThereIsMemory(1);
   const std::stop_callback wake(stop, [this] { Wake(); });
   std::vector<pollfd> files;
   while (!stop.stop_requested()) {
-    int timeout_ms = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      timeout_ms = ListFiles(files);
+    try {
+      RunOnce(files);
+    } catch (const std::bad_alloc&) {  // what was read stays with its source
+      Wake();
+      std::this_thread::sleep_for(kUntilThereIsMemory);
     }
-    // A device may go meanwhile, and its number name another file: then Remove() has written to wake_.
-    poll(files.data(), files.size(), timeout_ms);
-    wakeups_.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
-    uint64_t calls = 0;
-    [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
-    for (const auto& source : sources_) {
-      TakeVerbsEvents(*source);
-      TakeFirmwareEvents(*source);
-    }
-    AbortWhatIsDue();
   }
+}
+
+void EventThread::RunOnce(std::vector<pollfd>& files) {
+  int timeout_ms = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    timeout_ms = ListFiles(files);
+  }
+  // A device may go meanwhile, and its number name another file: then Remove() has written to wake_.
+  poll(files.data(), files.size(), timeout_ms);
+  wakeups_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  for (const auto& source : sources_) {
+    TakeVerbsEvents(*source);
+    TakeFirmwareEvents(*source);
+  }
+  AbortWhatIsDue();
+  // Where memory has ended above, the next round does not sleep.
+  uint64_t calls = 0;
+  [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
 }
 
 /// @return  how long to wait for them, as poll() takes it
@@ -129,44 +160,62 @@ int EventThread::ListFiles(std::vector<pollfd>& files) const {
   }
   if (!first) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*first - Watch::Clock::now());
-  return static_cast<int>(std::max(left, milliseconds(0)).count());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
 }
 
 void EventThread::TakeVerbsEvents(Source& source) {
   const std::string& name = source.device.name();
   while (!source.verbs_end) {
-    ibv_async_event event{};
-    if (ibv_get_async_event(source.device.context(), &event) == 0) {
-      const int type = event.event_type;
-      if (IsPortEvent(type) || type == IBV_EVENT_DEVICE_FATAL) {
-        Deliver(source, VerbsEvent(name, type, static_cast<uint8_t>(event.element.port_num)));
+    if (!source.verbs_event) {
+      ibv_async_event event{};
+      if (ibv_get_async_event(source.device.context(), &event) == 0) {
+        source.verbs_event = event;
+        ibv_ack_async_event(&event);
+      } else if (IsNoEventYet(errno)) {
+        return;
+      } else {
+        Deliver(source, {.kind = EventKind::kDeviceFailed,
+                         .device = name,
+                         .name = std::string("its events cannot be read: ") + std::strerror(errno)});
+        source.verbs_end = true;
+        return;
       }
-      ibv_ack_async_event(&event);
-    } else if (IsNoEventYet(errno)) {
-      return;
-    } else {
-      source.verbs_end = true;
-      Deliver(source, {.kind = EventKind::kDeviceFailed,
-                       .device = name,
-                       .name = std::string("its events cannot be read: ") + std::strerror(errno)});
     }
+    const int type = source.verbs_event->event_type;
+    if (IsPortEvent(type) || type == IBV_EVENT_DEVICE_FATAL) {
+      Deliver(source, VerbsEvent(name, type, static_cast<uint8_t>(source.verbs_event->element.port_num)));
+    }
+    source.verbs_event.reset();
   }
 }
 
 void EventThread::TakeFirmwareEvents(Source& source) {
   while (source.channel && !source.firmware_end) {
-    FirmwareEntry entry{};
-    const ssize_t bytes = mlx5dv_devx_get_event(
-        source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
-    if (bytes < 0 && IsNoEventYet(errno)) return;
-    if (bytes < 0 && errno != EOVERFLOW) {  // that only tells of lost ones
-      source.firmware_end = true;
-      return;
+    if (!source.firmware_event) {
+      Source::FirmwareEntry entry{};
+      const ssize_t bytes = mlx5dv_devx_get_event(
+          source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
+      if (bytes < 0 && IsNoEventYet(errno)) return;
+      if (bytes < 0 && errno == EOVERFLOW) {  // the kernel had no memory for one, and says so once
+        Deliver(source, {.kind = EventKind::kOther,
+                         .device = source.device.name(),
+                         .name = "the kernel lost one of the firmware's"});
+        continue;
+      }
+      if (bytes < 0) {
+        source.firmware_end = true;
+        return;
+      }
+      if (bytes != sizeof entry) continue;
+      source.firmware_event = entry;
     }
-    const auto found = std::find_if(watches_.begin(), watches_.end(),
-                                    [&](const Watch* watch) { return watch->id_ == entry.cookie; });
-    if (bytes != sizeof entry || found == watches_.end()) continue;
-    Deliver(**found, FirmwareEvent(source.device.name(), (*found)->config_.qpn, entry.type));
+    const Source::FirmwareEntry& entry = *source.firmware_event;
+    for (Watch* const watch : watches_) {
+      const auto& ids = watch->ids_;
+      if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
+      Deliver(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
+    }
+    source.firmware_event.reset();
   }
 }
 
@@ -191,6 +240,7 @@ void EventThread::Deliver(Watch& watch, const Event& event) const {
       return;
     case EventKind::kDeviceFailed:
     case EventKind::kQueueFailed:
+    case EventKind::kCompletionsFailed:
       return watch.Abort(event);
     case EventKind::kPortChanged:
     case EventKind::kOther:
@@ -209,37 +259,65 @@ EventThread::Source& EventThread::SourceOf(const Device& device) {
   const auto found = std::find_if(sources_.begin(), sources_.end(),
                                   [&](const auto& source) { return &source->device == &device; });
   if (found != sources_.end()) return **found;
-  sources_.push_back(std::make_unique<Source>(device));
-  TakeVerbsEvents(*sources_.back());  // what happened before concerns nobody who comes now
+  auto source = std::make_unique<Source>(device);
+  for (ibv_async_event event{}; ibv_get_async_event(device.context(), &event) == 0;)
+    ibv_ack_async_event(&event);  // what happened before concerns nobody who comes now
+  sources_.push_back(std::move(source));
   return *sources_.back();
 }
 
 void EventThread::Add(Watch& watch) {
   const std::lock_guard lock(mutex_);
-  Source& source = SourceOf(*watch.config_.device);
-  ++source.watches;
-  watch.id_ = ++last_id_;
-  watches_.push_back(&watch);
-  if (!source.channel) {
-    watch.note_ = std::string("the firmware's are not told: ") + std::strerror(source.channel_error);
-    return Wake();
-  }
-  watch.note_ = "with the firmware's of its queues";
-  for (EventSubject& subject : watch.config_.subjects) {
-    const int error = mlx5dv_devx_subscribe_devx_event(
-        source.channel.get(), subject.object, static_cast<uint16_t>(subject.types.size() * sizeof(uint16_t)),
-        subject.types.data(), watch.id_);
-    if (error != 0) watch.note_ = std::string("the firmware's are refused: ") + std::strerror(error);
+  try {
+    watches_.push_back(&watch);
+    Source& source = SourceOf(*watch.config_.device);
+    if (source.channel) {
+      watch.note_ = "with the firmware's of its queues";
+      watch.ids_.push_back(++last_id_);
+      for (EventSubject& subject : watch.config_.subjects) Subscribe(source, watch, subject);
+    } else {
+      watch.note_ = std::string("the firmware's are not told: ") + std::strerror(source.channel_error);
+    }
+  } catch (...) {
+    Forget(watch);
+    throw;
   }
   Wake();
 }
 
-void EventThread::Remove(Watch& watch) {
-  const std::lock_guard lock(mutex_);
+/// An object that several watches name is subscribed to once: the kernel forgets a subscription only with its
+/// object or the channel, and each would have one more.
+void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject) {
+  uint64_t id = watch.ids_.front();
+  if (subject.shared) {
+    std::erase_if(source.shared, [](const Source::Shared& one) { return one.object.expired(); });
+    const auto known = std::find_if(source.shared.begin(), source.shared.end(),
+                                    [&](const auto& one) { return one.object.lock() == subject.shared; });
+    watch.ids_.push_back(known != source.shared.end() ? known->id : ++last_id_);
+    if (known != source.shared.end()) return;
+    id = watch.ids_.back();
+    source.shared.push_back({subject.shared, id});
+  }
+  const int error = mlx5dv_devx_subscribe_devx_event(
+      source.channel.get(), subject.object, static_cast<uint16_t>(subject.types.size() * sizeof(uint16_t)),
+      subject.types.data(), id);
+  if (error == 0) return;
+  if (subject.shared) source.shared.pop_back();  // the next watch tries again
+  watch.note_ = std::string("the firmware's are refused: ") + std::strerror(error);
+}
+
+/// The watch, and the device if it was the last one there. Under mutex_.
+void EventThread::Forget(Watch& watch) {
   std::erase(watches_, &watch);
   std::erase_if(sources_, [&](const auto& source) {
-    return &source->device == watch.config_.device && --source->watches == 0;
+    return std::none_of(watches_.begin(), watches_.end(),
+                        [&](const Watch* one) { return one->config_.device == &source->device; });
   });
+}
+
+void EventThread::Remove(Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  Forget(watch);
   Wake();
 }
 
@@ -260,10 +338,22 @@ void EventThread::Watch::Abort(const Event& cause) {
 
 void EventThread::Watch::Clear() {
   const std::lock_guard lock(thread_.mutex_);
+  // What the thread has not read yet is of before, too.
+  const auto source = std::find_if(thread_.sources_.begin(), thread_.sources_.end(),
+                                   [this](const auto& one) { return &one->device == config_.device; });
+  try {
+    thread_.TakeVerbsEvents(**source);
+    thread_.TakeFirmwareEvents(**source);
+  } catch (...) {
+    thread_.Wake();  // it goes on where this has ended
+    throw;
+  }
   newest_.reset();
-  cause_.reset();
   port_down_.reset();
+  std::optional<Event> cause = std::exchange(cause_, std::nullopt);
   if (config_.abort != nullptr) Cpu::Store(config_.abort, 0);
+  if (config_.on_clear) config_.on_clear();
+  if (cause && cause->kind == EventKind::kCompletionsFailed) Abort(*cause);
 }
 
 std::optional<Event> EventThread::Watch::Newest() const {

@@ -1,11 +1,14 @@
 #include "warpverbs/host/gpu.hpp"
 
-#include "cuda_context.hpp"
+#include <cerrno>
+
+#include "driver/cuda_context.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
 namespace {
 
+constexpr char kLookForFault[] = "Look for an earlier fault of a kernel: it ends the whole context";
 constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
 
 WritesOrdering OrderingOf(int value) {
@@ -53,10 +56,12 @@ int CudaContext::Attribute(int attribute) const {
 }
 
 GpuAttributes CudaContext::ReadAttributes() const {
-  return {.dma_buf = Attribute(kCudaDmaBuf) != 0,
+  return {.integrated = Attribute(kCudaIntegrated) != 0,
+          .dma_buf = Attribute(kCudaDmaBuf) != 0,
           .gpu_direct = Attribute(kCudaGpuDirect) != 0,
           .gpu_direct_vmm = Attribute(kCudaGpuDirectVmm) != 0,
           .host_flush = (Attribute(kCudaFlushOptions) & kCudaFlushByHost) != 0,
+          .stream_flush = (Attribute(kCudaFlushOptions) & kCudaFlushByStream) != 0,
           .writes_ordering = OrderingOf(Attribute(kCudaWritesOrdering))};
 }
 
@@ -96,9 +101,33 @@ void CudaContext::CopyOut(CudaAddress from, std::span<std::byte> to) const {
   });
 }
 
+void CudaContext::Finish(CUstream_st* stream) const {
+  const Current current(*this);
+  driver_.Check(stream != nullptr ? driver_.StreamSynchronize(stream) : driver_.CtxSynchronize(), "finish",
+                "the work of " + name(), kLookForFault);
+}
+
+void CudaContext::FlushNicWrites(CUstream_st* stream) const {
+  if (attributes_.writes_ordering != WritesOrdering::kNone) return;  // kernels see them in order anyway
+  const std::string object = "what NICs wrote to memory of " + name();
+  const Current current(*this);
+  if (attributes_.stream_flush && (stream != nullptr || !attributes_.host_flush)) {
+    CudaMemoryOperation flush;
+    CUstream_st* const by = stream != nullptr ? stream : stream_;
+    driver_.Check(driver_.StreamBatchMemOp(by, 1, &flush, 0), "flush", object, kLookForFault);
+    if (stream == nullptr) driver_.Check(driver_.StreamSynchronize(by), "flush", object, kLookForFault);
+  } else if (attributes_.host_flush) {
+    driver_.Check(driver_.FlushGPUDirectRDMAWrites(kCudaFlushCurrentContext, kCudaFlushToOwner), "flush",
+                  object, kLookForFault);
+  } else {
+    throw Error("flush", object, "the GPU neither keeps such writes in order nor flushes them",
+                "Let the NIC write to host memory, or use a driver that flushes", EOPNOTSUPP);
+  }
+}
+
 void CudaContext::FailRun(int result, const char* step, size_t bytes) const {
   throw Error(step, std::to_string(bytes) + " bytes of memory of " + name(), driver_.Words(result),
-              "Look for an earlier fault of a kernel: it ends the whole context");
+              kLookForFault);
 }
 
 int Gpu::Count() {

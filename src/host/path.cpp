@@ -63,11 +63,11 @@ LocalAddress ChooseAddress(const Device& device, uint8_t port_number, int gid_in
                            const std::optional<Gid>& peer) {
   const Port port = device.ActivePort(port_number);
   const std::vector<GidEntry> gids = device.Gids(port);
-  if (gid_index < 0) {
-    if (const GidEntry* best = BestGid(gids, peer)) return {port, *best};
+  if (gids.empty()) {
     throw Error("send from", Name(device, port), "its GID table is empty",
                 "Give its network interface an IP address (`ip addr add ADDRESS dev DEV`)");
   }
+  if (gid_index < 0) return {port, *BestGid(gids, peer)};
   for (const GidEntry& entry : gids) {
     if (entry.index == static_cast<uint32_t>(gid_index)) return {port, entry};
   }

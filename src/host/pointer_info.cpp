@@ -1,6 +1,7 @@
 #include "warpverbs/host/pointer_info.hpp"
 
-#include "cuda_driver.hpp"
+#include "driver/cuda_driver.hpp"
+#include "driver/hip_runtime.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -73,16 +74,52 @@ PointerInfo DescribeDeviceMemory(const PointerAttributes& attributes, PointerInf
   return info;
 }
 
+/// What HIP answers of an address that CUDA does not know.
+///
+/// @source  ROCm/HIP 6.4, hipPointerGetAttributes(): hipErrorInvalidValue of memory that is not its own
+PointerInfo DescribeByHip(const void* memory) {
+  const HipRuntime* const runtime = HipRuntime::FindLoaded();
+  if (runtime == nullptr) return {.kind = PointerKind::kHost};
+  auto* const address = const_cast<void*>(memory);
+  const bool had_failed = runtime->PeekAtLastError() != 0;
+  HipRuntime::PointerAttributes attributes{};
+  const int known = runtime->PointerGetAttributes(&attributes, memory);
+  void* base = nullptr;
+  size_t bytes = 0;
+  uint64_t id = 0;  // of a smaller one the runtime writes the first bytes
+  if (known == 0 && runtime->MemGetAddressRange(&base, &bytes, address) != 0) bytes = 0;
+  if (known == 0 && runtime->PointerGetAttribute(&id, HipRuntime::kBufferId, address) != 0) id = 0;
+  if (!had_failed) runtime->GetLastError();  // what failed here is no concern of the program's
+  if (known == HipRuntime::kInvalidValue || known == HipRuntime::kNotInitialized ||
+      known == HipRuntime::kNoDevice) {
+    return {.kind = PointerKind::kHost};
+  }
+  if (known != 0) return {};
+  const PointerKind kind = attributes.is_managed != 0 || attributes.type == HipRuntime::kManaged
+                               ? PointerKind::kManaged
+                           : attributes.type == HipRuntime::kDevice ? PointerKind::kHip
+                           : attributes.type == HipRuntime::kHost   ? PointerKind::kPinned
+                                                                    : PointerKind::kHost;
+  if (kind == PointerKind::kHost) return {.kind = kind};
+  return {.kind = kind,
+          .ordinal = attributes.device,
+          .base = bytes != 0 ? reinterpret_cast<uint64_t>(base) : 0,
+          .bytes = bytes,
+          .buffer_id = id,
+          .of_hip = true};
+}
+
 }  // namespace
 
 PointerInfo DescribePointer(const void* memory) {
   if (memory == nullptr) return {};
   const CudaDriver* const driver = CudaDriver::FindLoaded();
-  if (driver == nullptr) return {.kind = PointerKind::kHost};
+  if (driver == nullptr) return DescribeByHip(memory);
   const PointerAttributes attributes(*driver, memory);
   uint64_t type = 0;
   const int known = attributes.Ask(type, kCudaMemoryType);
-  if (known != 0) return {.kind = known == kCudaInvalidValue ? PointerKind::kHost : PointerKind::kUnknown};
+  if (known == kCudaInvalidValue) return DescribeByHip(memory);
+  if (known != 0) return {};
   PointerInfo info;
   uint64_t managed = 0;
   if (attributes.Ask(managed, kCudaIsManaged) != 0 || attributes.Ask(info.ordinal, kCudaDeviceOrdinal) != 0) {
@@ -97,9 +134,10 @@ PointerInfo DescribePointer(const void* memory) {
 std::vector<PointerInfo> DescribeRange(const void* memory, size_t bytes) {
   const CudaAddress start = ToCuda(memory);
   std::vector<PointerInfo> pieces{DescribePointer(memory)};
-  while (pieces.back().kind == pieces.front().kind && pieces.back().bytes != 0) {
+  for (CudaAddress at = start; pieces.back().kind == pieces.front().kind && pieces.back().bytes != 0;) {
     const uint64_t end = pieces.back().base + pieces.back().bytes;
-    if (end <= start || end - start >= bytes) break;
+    if (end <= at || end - start >= bytes) break;  // a piece that ends before it begins leads nowhere
+    at = end;
     pieces.push_back(DescribePointer(reinterpret_cast<const void*>(end)));
   }
   return pieces;
@@ -119,6 +157,8 @@ const char* ToString(PointerKind kind) {
       return "memory of a GPU by cuMemCreate()";
     case PointerKind::kManaged:
       return "managed memory";
+    case PointerKind::kHip:
+      return "memory of a GPU of AMD";
   }
   return "unknown";
 }

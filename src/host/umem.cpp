@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <string>
 
-#include "locked_memory.hpp"
 #include "memory/gpu_access.hpp"
+#include "memory/locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

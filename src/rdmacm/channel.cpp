@@ -60,6 +60,8 @@ std::string CmEvent::Reason() const {
 
 bool CmEvent::NobodyListens() const { return kind == RDMA_CM_EVENT_REJECTED && status == kInvalidServiceId; }
 
+bool CmEvent::ByConsumer() const { return kind == RDMA_CM_EVENT_REJECTED && status == kConsumerReject; }
+
 CmChannel::CmChannel() : channel_(rdma_create_event_channel()) {
   const CmStep step{"open", "a channel of rdma_cm"};
   constexpr char kRemedy[] =

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/waiting.hpp"
+#include "host/connect/waiting.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/handle.hpp"
 
@@ -31,6 +31,9 @@ struct CmEvent {
 
   /// What it means, as the reason of an error.
   std::string Reason() const;
+
+  /// Whether a peer is there, and has said no itself.
+  bool ByConsumer() const;
 
   /// Whether a peer may be there in a moment: nobody listens.
   bool NobodyListens() const;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "channel.hpp"
-#include "host/socket.hpp"
-#include "host/waiting.hpp"
+#include "host/connect/socket.hpp"
+#include "host/connect/waiting.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -83,6 +83,19 @@ class Attempt {
   bool done_ = false;
 };
 
+/// Why all addresses of a peer have failed.
+struct Failure {
+  /// @param nobody_listens  and a peer may be there in a moment
+  /// @param cut_short       it had its share of the time, and may need more
+  void Note(const Error& why, bool nobody_listens, bool cut_short) {
+    if (!error || nobody_listens) error = why;
+    may_yet_succeed = may_yet_succeed || nobody_listens || cut_short;
+  }
+
+  std::optional<Error> error;
+  bool may_yet_succeed = false;
+};
+
 constexpr char kCheckDevices[] = "Check address, port and devices (rdma link)";
 
 }  // namespace
@@ -94,6 +107,9 @@ struct CmConnection::Parts {
   ~Parts() {
     if (id) rdma_disconnect(id.get());  // tells the peer; where nothing stands, there is nobody to tell
   }
+
+  static std::unique_ptr<Parts> Try(const Attempt& attempt, const SocketAddress& address, const CmStep& step,
+                                    const Waiting& waiting, Failure& failure);
 
   CmChannel channel;
   CmId id;
@@ -116,45 +132,70 @@ bool CmConnection::AwaitEnd(Deadline deadline) {
   return parts_->ended;
 }
 
-CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, Deadline deadline) {
-  constexpr std::chrono::milliseconds kBetweenTries(50);
-  const Waiting waiting(deadline);
-  const CmStep step{"connect",
-                    "QP " + std::to_string(endpoint.qpn()) + " to " + ToText(peer) + " by rdma_cm"};
-  SocketAddress address = Resolve(peer, false, waiting).front();
-  Attempt attempt(endpoint);
-  std::string refusal;  // by the peer, the last time
+/// Tries one address of the peer.
+///
+/// @return  null: it failed, and another one may not
+/// @errors  Error: so would another
+std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& attempt,
+                                                              const SocketAddress& address,
+                                                              const CmStep& step, const Waiting& waiting,
+                                                              Failure& failure) {
+  auto parts = std::make_unique<Parts>();
+  const CmChannel& channel = parts->channel;
   const auto demand = [&step](int result) {
     if (result != 0) throw step.FromErrno(kCheckDevices);
   };
-  while (true) {
-    auto parts = std::make_unique<Parts>();
-    const CmChannel& channel = parts->channel;
+  CmEvent event;
+  bool came = false;
+  try {
     parts->id = channel.MakeId();
     rdma_cm_id* const id = parts->id.get();
-    demand(rdma_resolve_addr(id, nullptr, address.get(), std::max(1, waiting.Milliseconds())));
+    SocketAddress to = address;
+    demand(rdma_resolve_addr(id, nullptr, to.get(), std::max(1, waiting.Milliseconds())));
     channel.Expect(RDMA_CM_EVENT_ADDR_RESOLVED, waiting, step);
     attempt.CheckDevice(parts->id, step);
     demand(rdma_resolve_route(id, std::max(1, waiting.Milliseconds())));
     channel.Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, waiting, step);
     rdma_conn_param offer = attempt.Offer();
     demand(rdma_connect(id, &offer));
-    CmEvent event;
-    const bool came = channel.Next(waiting, event);
-    if (came && event.kind == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-      attempt.ConnectTo(parts->id, event.data);
-      demand(rdma_establish(id));
+    came = channel.Next(waiting, event);
+  } catch (const Error& error) {
+    failure.Note(error, false, waiting.over());
+    return nullptr;
+  }
+  if (came && event.kind == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+    attempt.ConnectTo(parts->id, event.data);
+    demand(rdma_establish(parts->id.get()));
+    return parts;
+  }
+  const Error refusal(step.step, step.object,
+                      (came ? event.Reason() : "the peer did not answer") + " " + waiting.Within(),
+                      "See whether the other side listens there and accepts, or wait longer");
+  if (came && event.ByConsumer()) throw refusal;
+  failure.Note(refusal, came && event.NobodyListens(), !came);
+  return nullptr;
+}
+
+CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, Deadline deadline) {
+  constexpr std::chrono::milliseconds kBetweenTries(50);
+  const Waiting waiting(deadline);
+  const CmStep step{"connect",
+                    "QP " + std::to_string(endpoint.qpn()) + " to " + ToText(peer) + " by rdma_cm"};
+  const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
+  Attempt attempt(endpoint);
+  for (Failure failure;;) {
+    failure.may_yet_succeed = false;
+    for (const SocketAddress& address : addresses) {
+      const auto to_come = static_cast<size_t>(&addresses.back() - &address);
+      const Waiting share(waiting.Share(to_come));
+      auto parts = Parts::Try(attempt, address, step, addresses.size() == 1 ? waiting : share, failure);
+      if (parts == nullptr) continue;
       attempt.Done();
       return CmConnection(std::move(parts));
     }
-    if (came) refusal = event.Reason();
-    if (came && event.NobodyListens() && std::chrono::steady_clock::now() + 2 * kBetweenTries < deadline) {
-      std::this_thread::sleep_for(kBetweenTries);
-      continue;
-    }
-    if (refusal.empty()) refusal = "the peer did not answer";
-    throw Error(step.step, step.object, refusal + " " + waiting.Within(),
-                "See whether the other side listens there and accepts, or wait longer");
+    if (!failure.may_yet_succeed || std::chrono::steady_clock::now() + 2 * kBetweenTries >= deadline)
+      throw *failure.error;
+    std::this_thread::sleep_for(kBetweenTries);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "common/no_threads.hpp"
 #include "deadline.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
@@ -156,6 +157,19 @@ TEST(CpuBlock, ExceptionReachesTheCaller) {
 TEST(CpuBlock, ExceptionReachesTheCallerWhileOthersWaitForItsThread) {
   ExpectRootCause([] { Cpu::SyncLanes(0xff); });
   ExpectRootCause(&Cpu::SyncBlock);
+}
+
+TEST(CpuBlock, SaysInWordsThatThereIsNoThreadLeft) {
+  try {
+    const tests::NoThreads none;
+    RunBlock(3, [](uint32_t) { Cpu::SyncBlock(); });
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot start thread 0 of a block of 3: the system has none left. Raise the limit on threads "
+        "(ulimit -u).");
+  }
 }
 
 TEST(CpuBlock, LaneThatEndedEndsThoseThatWaitForIt) {

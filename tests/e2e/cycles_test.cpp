@@ -1,17 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <iterator>
-
+#include "../common/open_files.hpp"
 #include "pair.hpp"
 
 namespace warpverbs::e2e {
 namespace {
-
-ptrdiff_t OpenFiles() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
 
 void ConnectWriteAndDestroy(uint64_t value) {
   Pair pair({.a = {.depth = 16}});
@@ -25,7 +18,7 @@ void ConnectWriteAndDestroy(uint64_t value) {
 
 TEST(Cycles, AHundredLeaveNoFileOpen) {
   ConnectWriteAndDestroy(1);  // what a process keeps for ever, it opens now
-  const ptrdiff_t before = OpenFiles();
+  const size_t before = OpenFiles();
   for (uint64_t value = 2; value <= 101; ++value) ConnectWriteAndDestroy(value);
   EXPECT_EQ(OpenFiles(), before);
 }

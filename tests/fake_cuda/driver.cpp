@@ -138,6 +138,8 @@ void ResetGpu(int gpu) {
   });
 }
 
+int StreamFlushes() { return TheDriver().stream_flushes; }
+
 size_t ContextDepth() { return context_stack.size(); }
 
 std::byte* Reach(const void* device_memory, size_t bytes) {
@@ -227,6 +229,9 @@ int cuDeviceGetPCIBusId(char* text, int bytes, int device) {
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   if (const int failure = Failure(__func__)) return failure;
   switch (attribute) {
+    case 18:  // CU_DEVICE_ATTRIBUTE_INTEGRATED
+      *value = Get().integrated;
+      return kSuccess;
     case 110:  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
       *value = Get().vmm;
       return kSuccess;

@@ -14,6 +14,7 @@ struct CUctx_st {
   int gpu = 0;
   bool reset = false;
   int references = 0;
+  std::set<CUstream_st*> streams{};
   std::set<const void*> handles{};  // streams and events: what a reset takes away is nobody's leak
 };
 
@@ -70,6 +71,7 @@ struct Driver {
   std::map<Address, Opened> opened;
   Address refused_as_io = 0;  // by the last registration
   int streams = 0;
+  std::atomic<int> stream_flushes = 0;  // that streams have come to
   int kernels = 0;
 
   Driver();

@@ -29,6 +29,9 @@ bool FailurePending();
 
 int Calls(const std::string& function);  ///< since the last Configure()
 
+/// How many flushes of what others wrote to a GPU streams have come to, ever.
+int StreamFlushes();
+
 /// What the program holds now.
 struct Held {
   int allocations = 0;

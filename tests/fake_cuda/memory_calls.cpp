@@ -87,7 +87,7 @@ int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
       *static_cast<size_t*>(value) = range == nullptr ? 0 : range->vmm ? whole->bytes : range->bytes;
       return kSuccess;
     case kMappingStart:
-      *static_cast<Address*>(value) = mapped ? range->start : 0;
+      *static_cast<Address*>(value) = !mapped ? 0 : Get().first_mapping != 0 ? whole->start : range->start;
       return kSuccess;
     case kMappingSize:
       *static_cast<size_t*>(value) = mapped ? range->bytes : 0;

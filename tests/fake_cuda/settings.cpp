@@ -17,6 +17,7 @@ struct Named {
 };
 constexpr Named kNamed[] = {
     {"gpus", &Settings::gpus},
+    {"integrated", &Settings::integrated},
     {"dma_buf", &Settings::dma_buf},
     {"gpu_direct", &Settings::gpu_direct},
     {"vmm", &Settings::vmm},
@@ -27,6 +28,7 @@ constexpr Named kNamed[] = {
     {"same_address", &Settings::same_address},
     {"megabytes", &Settings::megabytes},
     {"delay_us", &Settings::delay_us},
+    {"first_mapping", &Settings::first_mapping},
     {"gone_is_error", &Settings::gone_is_error},
 };
 

@@ -50,6 +50,15 @@ using namespace fake_cuda;
 
 namespace {
 
+// CUflushGPUDirectRDMAWritesOptions
+constexpr int kFlushByHost = 1, kFlushByStream = 2;
+
+struct MemoryOperation {  // CUstreamBatchMemOpParams
+  int operation;
+  unsigned flags;
+  uint64_t unused[5];
+};
+
 template <class T>
 int WriteValue(const char* function, CUstream_st* stream, Address at, T value, unsigned flags) {
   if (const int failure = Failure(function)) return failure;
@@ -82,6 +91,7 @@ int cuStreamCreate(CUstream_st** stream, unsigned flags) {
   *stream = new CUstream_st(Current(__func__));
   const std::lock_guard lock(TheDriver().mutex);
   (*stream)->context->handles.insert(*stream);
+  (*stream)->context->streams.insert(*stream);
   ++TheDriver().streams;
   return kSuccess;
 }
@@ -91,6 +101,7 @@ int cuStreamDestroy_v2(CUstream_st* stream) {
   {
     const std::lock_guard lock(TheDriver().mutex);
     stream->context->handles.erase(stream);
+    stream->context->streams.erase(stream);
   }
   delete stream;  // its last work may want the lock
   const std::lock_guard lock(TheDriver().mutex);
@@ -102,6 +113,41 @@ int cuStreamSynchronize(CUstream_st* stream) {
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
   stream->Synchronize();
+  return kSuccess;
+}
+
+int cuCtxSynchronize() {
+  if (const int failure = Failure(__func__)) return failure;
+  const CUctx_st& context = *Current(__func__);
+  std::set<CUstream_st*> streams;
+  {
+    const std::lock_guard lock(TheDriver().mutex);
+    streams = context.streams;
+  }
+  for (CUstream_st* const stream : streams) stream->Synchronize();  // their work may want the lock
+  return kSuccess;
+}
+
+int cuFlushGPUDirectRDMAWrites(int target, int scope) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr int kCurrentContext = 0, kToOwner = 100, kToAllDevices = 200;
+  Current(__func__);
+  if ((Get().flush & kFlushByHost) == 0) return kNotSupported;
+  return target == kCurrentContext && (scope == kToOwner || scope == kToAllDevices) ? kSuccess
+                                                                                    : kInvalidValue;
+}
+
+int cuStreamBatchMemOp_v2(CUstream_st* stream, unsigned count, const MemoryOperation* operations,
+                          unsigned flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr int kFlushRemoteWrites = 3;
+  CheckStream(__func__, stream);
+  for (unsigned i = 0; i < count; ++i) {
+    if (operations[i].operation != kFlushRemoteWrites || operations[i].flags != 0 || flags != 0)
+      return kInvalidValue;
+    if ((Get().flush & kFlushByStream) == 0) return kNotSupported;
+    stream->Do([] { ++TheDriver().stream_flushes; });
+  }
   return kSuccess;
 }
 

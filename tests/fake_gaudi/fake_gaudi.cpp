@@ -148,7 +148,10 @@ uint64_t hlthunk_device_memory_alloc(int device, uint64_t bytes, uint64_t, bool,
   Allocation allocation{.device = device, .file = memfd_create("gaudi_memory", MFD_CLOEXEC), .bytes = bytes};
   if (ftruncate(allocation.file, static_cast<off_t>(bytes)) != 0) Abort(__func__, "ftruncate() failed");
   void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.file, 0);
-  if (pages == MAP_FAILED) Abort(__func__, "mmap() failed");
+  if (pages == MAP_FAILED) {
+    close(allocation.file);
+    return 0;
+  }
   std::memset(pages, 0xa5, bytes);
   allocation.pages = static_cast<std::byte*>(pages);
   state.allocations[state.next_handle] = allocation;

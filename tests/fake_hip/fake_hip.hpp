@@ -8,6 +8,7 @@ namespace fake_hip {
 struct Settings {
   int devices = 1;      ///< "0000:c1:00.0" and on
   bool exports = true;  ///< memory, as dma-bufs
+  int memory_type = 2;  ///< what it says its memory is, a hipMemoryType: of a device
   int fail_call = 0;    ///< the nth call that can fail, from now on, does; 0: none
 };
 void Configure(const Settings& settings);

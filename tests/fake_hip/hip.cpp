@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "memory.hpp"
 
@@ -9,6 +10,22 @@ namespace {
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kUnknown = 999;
 
 thread_local int current_device = 0;
+thread_local int last_error = 0;
+
+/// Keeps an error for hipGetLastError().
+int Noted(int error) {
+  if (error != 0) last_error = error;
+  return error;
+}
+
+struct PointerAttributes {  // hipPointerAttribute_t
+  int type;
+  int device;
+  void* device_pointer;
+  void* host_pointer;
+  int is_managed;
+  unsigned flags;
+};
 
 bool IsDevice(State& state, int device) { return device >= 0 && device < state.settings.devices; }
 
@@ -52,7 +69,7 @@ int hipGetDevice(int* device) {
 int hipSetDevice(int device) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
-  if (!IsDevice(state, device)) return kInvalidDevice;
+  if (!IsDevice(state, device)) return Noted(kInvalidDevice);
   if (device != current_device && Fails(state)) return kUnknown;
   current_device = device;
   return 0;
@@ -108,6 +125,56 @@ int hipStreamSynchronize(void*) {
   const std::lock_guard lock(state.mutex);
   return Fails(state) ? kUnknown : 0;
 }
+
+int hipDeviceSynchronize() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return Fails(state) ? kUnknown : 0;
+}
+
+int hipPointerGetAttributes(PointerAttributes* attributes, const void* memory) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  if (Fails(state)) return Noted(kUnknown);
+  uint64_t offset = 0;
+  const Allocation* const allocation = Find(state, memory, 1, offset);
+  if (allocation == nullptr) return Noted(kInvalidValue);
+  *attributes = {.type = state.settings.memory_type,
+                 .device = allocation->device,
+                 .device_pointer = const_cast<void*>(memory),
+                 .host_pointer = nullptr,
+                 .is_managed = 0,
+                 .flags = 0};
+  return 0;
+}
+
+int hipPointerGetAttribute(void* value, int attribute, void* memory) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  constexpr int kBufferId = 7;
+  uint64_t offset = 0;
+  const Allocation* const allocation = Find(state, memory, 1, offset);
+  if (Fails(state)) return Noted(kUnknown);
+  if (allocation == nullptr || attribute != kBufferId) return Noted(kInvalidValue);
+  std::memcpy(value, &allocation->id, sizeof allocation->id);
+  return 0;
+}
+
+int hipMemGetAddressRange(void** base, size_t* bytes, void* memory) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  uint64_t offset = 0;
+  const Allocation* const allocation = Find(state, memory, 1, offset);
+  if (Fails(state)) return Noted(kUnknown);
+  if (allocation == nullptr) return Noted(kInvalidValue);
+  *base = static_cast<std::byte*>(memory) - offset;
+  *bytes = allocation->bytes;
+  return 0;
+}
+
+int hipPeekAtLastError() { return last_error; }
+
+int hipGetLastError() { return std::exchange(last_error, 0); }
 
 const char* hipGetErrorName(int error) {
   return error == kOutOfMemory ? "hipErrorOutOfMemory" : "hipErrorUnknown";

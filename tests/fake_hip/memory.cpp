@@ -22,7 +22,10 @@ void Abort(const char* function, const char* misuse) {
 bool Fails(State& state) { return state.settings.fail_call > 0 && --state.settings.fail_call == 0; }
 
 uint64_t Allocate(State& state, int device, uint64_t bytes) {
-  Allocation allocation{.device = device, .file = memfd_create("hip_memory", MFD_CLOEXEC), .bytes = bytes};
+  Allocation allocation{.device = device,
+                        .file = memfd_create("hip_memory", MFD_CLOEXEC),
+                        .bytes = bytes,
+                        .id = ++state.last_id};
   if (ftruncate(allocation.file, static_cast<off_t>(kHead + bytes)) != 0)
     Abort("Allocate", "ftruncate() failed");
   void* const pages = mmap(nullptr, kHead + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.file, 0);

@@ -15,6 +15,7 @@ struct Allocation {
   int device = -1;
   int file = -1;
   uint64_t bytes = 0;
+  uint64_t id = 0;             // no other has it
   std::byte* pages = nullptr;  // where the processor reaches the file
 };
 
@@ -23,6 +24,7 @@ struct State {
   Settings settings;
   std::map<uint64_t, Allocation> allocations;  // by address
   unsigned last_flags = 0;
+  uint64_t last_id = 0;
 };
 State& TheState();
 

@@ -4,14 +4,14 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
-#include <filesystem>
-#include <functional>
 #include <stdexcept>
 
+#include "../common/open_files.hpp"
 #include "buffer_traffic.hpp"
 #include "driver_memory.hpp"
 #include "fake_cuda.hpp"
 #include "gpu_failures.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 
@@ -28,21 +28,6 @@ class Buffers : public testing::Test {
   Buffers() { fake_cuda::Configure(""); }
   ~Buffers() override {
     EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
-  }
-
-  template <class Function>
-  static std::string WhyNotMade(const Function& function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
-  }
-
-  static ptrdiff_t OpenFiles() {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return std::distance(begin(files), end(files));
   }
 
   /// A file of memory that is known by nothing else.
@@ -84,6 +69,18 @@ TEST_F(Buffers, OfEveryKindAreZeroedAndCopiedAndReachedByTheNic) {
   }
 }
 
+TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemoryInWholeGpuPages) {
+  fake_cuda::Configure("integrated=1");
+  const auto buffer = CudaMemoryKind(Gpu()).Allocate(60'000);
+  EXPECT_EQ(fake_cuda::Calls("cuMemAlloc_v2"), 0);
+  EXPECT_EQ(fake_cuda::Calls("cuMemHostRegister_v2"), 1);
+  EXPECT_EQ(buffer->size(), 65536);
+  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kHost);
+  ExpectTraffic(*buffer);
+  EXPECT_THROW(CudaMemoryKind(Gpu()).Allocate(0), Error);
+  EXPECT_THROW(CudaMemoryKind(Gpu()).Allocate(~size_t{0}), Error);
+}
+
 TEST_F(Buffers, OfEveryKindRefusePlacesOutside) {
   const Gpu gpu;
   const GpuMemory foreign(gpu, 4096);
@@ -111,7 +108,7 @@ TEST_F(Buffers, OfNoBytesAreRefused) {
     EXPECT_THROW(CudaMemoryKind(gpu).Allocate(bytes), Error);
   }
   EXPECT_THROW(WrapPointer(pages.data(), 0), Error);
-  EXPECT_THAT(WhyNotMade([] { WrapPointer(nullptr, 8); }),
+  EXPECT_THAT(WhyRefused([] { WrapPointer(nullptr, 8); }),
               HasSubstr("8 bytes of nobody's memory: nothing is"));
 }
 
@@ -135,6 +132,32 @@ TEST_F(Buffers, OfNothingButAFileHaveTheAddressTheyAreGiven) {
   ExpectTraffic(*buffer);
 }
 
+TEST_F(Buffers, OfAFileThatIsCutShortAreRefusedAndKillNobody) {
+  FileDescriptor file = Memfd(8192);
+  const FileDescriptor others = file.Duplicate();
+  const auto buffer = WrapDmaBuf({std::move(file), 0x10000, 8192}, reinterpret_cast<void*>(0x10000), 8192);
+  ASSERT_EQ(ftruncate(others.get(), 4096), 0);
+  std::vector<std::byte> bytes(8192);
+  EXPECT_THAT(WhyRefused([&] { buffer->CopyOut(0, bytes); }),
+              HasSubstr("Cannot read 8192 bytes of a dma-buf: the file has been cut short. "));
+  EXPECT_THAT(WhyRefused([&] { buffer->CopyIn(4000, std::span(bytes).first(97)); }),
+              HasSubstr("Cannot write 97 bytes of a dma-buf: the file has been cut short. "));
+  EXPECT_EQ(lseek(others.get(), 0, SEEK_END), 4096) << "and it has not been made longer again";
+  buffer->CopyIn(4000, Pattern(96, 1));
+  buffer->CopyOut(4000, std::span(bytes).first(96));
+  bytes.resize(96);
+  EXPECT_EQ(bytes, Pattern(96, 1));
+}
+
+TEST_F(Buffers, OfAFileThatCanOnlyBeMappedAreCopiedThatWay) {
+  FileDescriptor file(open("/dev/zero", O_RDWR | O_CLOEXEC));  // no plain file, as a dma-buf is none
+  const auto buffer = WrapDmaBuf({std::move(file), 0x10000, 8192}, reinterpret_cast<void*>(0x10000), 8192);
+  std::vector<std::byte> bytes(8192, std::byte{1});
+  buffer->CopyIn(0, bytes);
+  buffer->CopyOut(0, bytes);
+  EXPECT_EQ(bytes, std::vector<std::byte>(8192));
+}
+
 TEST_F(Buffers, OfAFileOfDescriptor0AreLikeAnyOther) {
   const FileDescriptor kept(fcntl(0, F_DUPFD_CLOEXEC, 3));
   {
@@ -151,16 +174,16 @@ TEST_F(Buffers, OfAFileOfDescriptor0AreLikeAnyOther) {
 
 TEST_F(Buffers, OfAFileThatIsWrongAreRefused) {
   void* const place = reinterpret_cast<void*>(0x10000);
-  EXPECT_THAT(WhyNotMade([] { DmaBuf(FileDescriptor(), 0, 4096); }), HasSubstr("there is no file"));
-  EXPECT_THAT(WhyNotMade([] { DmaBuf(Memfd(4096), 0, 0); }), HasSubstr("it is empty"));
-  EXPECT_THAT(WhyNotMade([] { DmaBuf(Memfd(4096), 8, 4096); }), HasSubstr("its address begins no page"));
-  EXPECT_THAT(WhyNotMade([] { DmaBuf(Memfd(4096), 0, 8192); }), HasSubstr("the file has 4096. Pass"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(FileDescriptor(), 0, 4096); }), HasSubstr("there is no file"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 0, 0); }), HasSubstr("it is empty"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 8, 4096); }), HasSubstr("its address begins no page"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 0, 8192); }), HasSubstr("the file has 4096. Pass"));
   const DmaBuf file(Memfd(4096), 0x10000, 4096);
-  EXPECT_THAT(WhyNotMade([&] {
+  EXPECT_THAT(WhyRefused([&] {
                 WrapDmaBuf({Memfd(4096), 0x10000, 4096}, place, 4097);
               }),
               HasSubstr("they do not lie within"));
-  EXPECT_THAT(WhyNotMade([&] { MemoryRegion(device_, file, static_cast<std::byte*>(place) - 1, 8, {}); }),
+  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, file, static_cast<std::byte*>(place) - 1, 8, {}); }),
               HasSubstr("the dma-buf has 4096 bytes, which are not all of it"));
 }
 
@@ -169,7 +192,7 @@ TEST_F(Buffers, LeaveNoFileOpenHoweverOftenTheyAreRegistered) {
   const auto on_gpu = CudaMemoryKind(gpu).Allocate(4096);
   const auto by_file = WrapDmaBuf({Memfd(4096), 0x10000, 4096}, reinterpret_cast<void*>(0x10000), 4096);
   on_gpu->Register(device_);
-  const ptrdiff_t before = OpenFiles();
+  const size_t before = OpenFiles();
   for (int times = 0; times < 1000; ++times) {
     const MemoryRegion one = on_gpu->Register(device_);
     const MemoryRegion other = by_file->Register(device_);

@@ -10,24 +10,31 @@
 
 namespace warpverbs::host {
 
-/// Registers two buffers and writes all of the first to the second, over the NIC and back.
+/// Writes all of one view to another, over the NIC and back.
+///
+/// @param device  that both have keys of
+inline ::testing::AssertionResult WriteView(const Device& device, const MemoryView& from,
+                                            const MemoryView& to) {
+  Link link(device);
+  link.Connect();
+  Queue queue(link.a.View());
+  const device::Posted posted = queue.Post(
+      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
+      Within());
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+  queue.Save();
+  if (!status.ok()) return ::testing::AssertionFailure() << "status " << static_cast<int>(status.code);
+  return ::testing::AssertionSuccess();
+}
+
+/// Registers two buffers and writes all of the first to the second.
 inline ::testing::AssertionResult WriteBuffer(const Device& device, const Buffer& from, const Buffer& to) {
   const MemoryRegion source = from.Register(device);
   const MemoryRegion target = to.Register(device, {.remote_write = true});
   if (source.View().addr != reinterpret_cast<uint64_t>(from.data())) {
     return ::testing::AssertionFailure() << "a NIC is told another address than the buffer's";
   }
-  Link link(device);
-  link.Connect();
-  Queue queue(link.a.View());
-  const device::Posted posted =
-      queue.Post(device::Write({target.View().addr, mlx5::ToBe32(target.View().rkey)},
-                               {source.View().addr, source.View().bytes, mlx5::ToBe32(source.View().lkey)}),
-                 Within());
-  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
-  queue.Save();
-  if (!status.ok()) return ::testing::AssertionFailure() << "status " << static_cast<int>(status.code);
-  return ::testing::AssertionSuccess();
+  return WriteView(device, source.View(), target.View());
 }
 
 /// Bytes of which no two near each other are alike.

@@ -14,9 +14,6 @@
 #include "exchange_fixture.hpp"
 #include "link.hpp"
 
-/// libmlx5 draws the flow label of an address handle from one seed without a lock: harmless, and not ours.
-extern "C" const char* __tsan_default_suppressions() { return "race:rand_r"; }
-
 namespace warpverbs::host {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "cuda_driver.hpp"
+#include "driver/cuda_driver.hpp"
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -39,6 +39,9 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(StreamCreate, cuStreamCreate, "cuStreamCreate");
   EXPECT_ALIKE(StreamDestroy, cuStreamDestroy, "cuStreamDestroy_v2");
   EXPECT_ALIKE(StreamSynchronize, cuStreamSynchronize, "cuStreamSynchronize");
+  EXPECT_ALIKE(StreamBatchMemOp, cuStreamBatchMemOp, "cuStreamBatchMemOp_v2");
+  EXPECT_ALIKE(CtxSynchronize, cuCtxSynchronize, "cuCtxSynchronize");
+  EXPECT_ALIKE(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites");
   EXPECT_ALIKE(MemAlloc, cuMemAlloc, "cuMemAlloc_v2");
   EXPECT_ALIKE(MemFree, cuMemFree, "cuMemFree_v2");
   EXPECT_ALIKE(MemcpyHtoDAsync, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
@@ -66,6 +69,7 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
 }
 
 TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
+  EXPECT_EQ(int{kCudaIntegrated}, CU_DEVICE_ATTRIBUTE_INTEGRATED);
   EXPECT_EQ(int{kCudaGpuDirectVmm}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   EXPECT_EQ(int{kCudaGpuDirect}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
   EXPECT_EQ(int{kCudaFlushOptions}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
@@ -89,6 +93,13 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(unsigned{kCudaDeviceMap}, unsigned{CU_MEMHOSTREGISTER_DEVICEMAP});
   EXPECT_EQ(unsigned{kCudaIoMemory}, unsigned{CU_MEMHOSTREGISTER_IOMEMORY});
   EXPECT_EQ(kCudaFlushByHost, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+  EXPECT_EQ(kCudaFlushByStream, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS);
+  EXPECT_EQ(kCudaFlushCurrentContext, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
+  EXPECT_EQ(kCudaFlushToOwner, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+  EXPECT_EQ(kCudaFlushRemoteWrites, CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES);
+  EXPECT_EQ(sizeof(CudaMemoryOperation), sizeof(CUstreamBatchMemOpParams));
+  EXPECT_EQ(offsetof(CudaMemoryOperation, flags),
+            offsetof(CUstreamBatchMemOpParams, flushRemoteWrites.flags));
   EXPECT_EQ(kCudaOrderedForOwner, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
   EXPECT_EQ(kCudaOrderedForAll, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
   EXPECT_EQ(kCudaMemoryOfDevice, CU_MEMORYTYPE_DEVICE);

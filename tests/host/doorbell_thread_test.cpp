@@ -1,7 +1,6 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <array>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "common/no_threads.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -75,18 +75,13 @@ TEST(DoorbellThread, CarriesEachDoorbell) {
 }
 
 TEST(DoorbellThread, SaysInWordsThatThereIsNoThreadLeft) {
-  pthread_attr_t usual, huge;
-  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
-  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);  // no thread has room for its stack
   std::string what;
   try {
+    const tests::NoThreads none;
     const DoorbellThread thread;
   } catch (const Error& error) {
     what = error.what();
   }
-  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
   EXPECT_NE(what.find("Cannot start a thread that rings doorbells: "), std::string::npos) << what;
   EXPECT_NE(what.find("EndpointConfig::doorbell_thread"), std::string::npos) << what;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "warpverbs/host/error.hpp"
+#include "refusal.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -22,18 +22,8 @@ EndpointInfo Sample() {
   return info;
 }
 
-// The message of the error that reading throws; empty if it throws none.
-std::string Refusal(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string RefusalOf(std::vector<uint8_t> bytes) {
-  return Refusal([&] { EndpointInfo::FromBytes(bytes); });
+  return SentenceOf([&] { EndpointInfo::FromBytes(bytes); });
 }
 
 std::vector<uint8_t> SampleBytes() {
@@ -43,7 +33,23 @@ std::vector<uint8_t> SampleBytes() {
 
 TEST(EndpointInfo, ComesBackFromBytes) { EXPECT_EQ(EndpointInfo::FromBytes(Sample().ToBytes()), Sample()); }
 
+TEST(EndpointInfo, IsInNetworkOrderFieldByField) {
+  const std::vector<uint8_t> head{'W', 'V',  'E',  'p',  0,  1, 0, 48, 0,    0xab, 0xcd, 0xef,
+                                  0,   0x12, 0x34, 0x56, 0,  0, 0, 0,  0,    0,    0,    0,
+                                  0,   0,    0xff, 0xff, 10, 1, 2, 3,  0x43, 0x21};
+  const std::vector<uint8_t> bytes = SampleBytes();
+  ASSERT_EQ(bytes.size(), EndpointInfo::kBytes);
+  EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(head.size())), head);
+}
+
 TEST(EndpointInfo, ComesBackFromText) { EXPECT_EQ(EndpointInfo::FromText(Sample().ToText()), Sample()); }
+
+TEST(EndpointInfo, HasTheSameBytesInEveryRelease) {
+  EXPECT_EQ(Sample().ToText(),
+            "575645700001003000abcdef00123456"    // magic, version, length, QP number, PSN
+            "00000000000000000000ffff0a010203"    // GID
+            "43210202051020000000000025205225");  // port, limits, zeros, CRC-32
+}
 
 TEST(EndpointInfo, ComesBackForEveryKindOfPort) {
   EndpointInfo info = Sample();
@@ -76,7 +82,7 @@ TEST(EndpointInfo, RefusesEveryChangeOfEveryLetter) {
       std::string changed = text;
       changed[at] = static_cast<char>(letter);
       if (changed == text) continue;
-      ASSERT_NE(Refusal([&] { EndpointInfo::FromText(changed); }), "") << changed;
+      ASSERT_NE(SentenceOf([&] { EndpointInfo::FromText(changed); }), "") << changed;
     }
   }
 }
@@ -89,7 +95,7 @@ TEST(EndpointInfo, RefusesEveryOtherLength) {
   std::vector<uint8_t> longer = whole;
   longer.push_back(0);
   EXPECT_THAT(RefusalOf(longer), HasSubstr("it has 49 bytes, not 48"));
-  EXPECT_NE(Refusal([] { EndpointInfo::FromText(Sample().ToText() + "0"); }), "");
+  EXPECT_NE(SentenceOf([] { EndpointInfo::FromText(Sample().ToText() + "0"); }), "");
 }
 
 TEST(EndpointInfo, SaysWhatIsWrong) {
@@ -115,7 +121,7 @@ TEST(EndpointInfo, RefusesValuesThatNoEndpointHas) {
   const auto refusal = [](const std::function<void(EndpointInfo&)>& change) {
     EndpointInfo info = Sample();
     change(info);
-    return Refusal([&] { EndpointInfo::FromBytes(info.ToBytes()); });
+    return SentenceOf([&] { EndpointInfo::FromBytes(info.ToBytes()); });
   };
   EXPECT_THAT(refusal([](EndpointInfo& info) { info.qpn = 0; }), HasSubstr("queue pair number"));
   EXPECT_THAT(refusal([](EndpointInfo& info) { info.qpn = 0x1000000; }), HasSubstr("queue pair number"));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "link.hpp"
+#include "refusal.hpp"
 #include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/error.hpp"
@@ -18,12 +19,7 @@ using testing::HasSubstr;
 class Queues : public testing::Test {
  protected:
   std::string WhyRefused(const EndpointConfig& config) const {
-    try {
-      const Endpoint endpoint(device_, config);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+    return host::WhyRefused([&] { Endpoint(device_, config); });
   }
 
   Device device_;

@@ -179,6 +179,27 @@ TEST_F(Events, PortMayBeDownForEverWhereThatIsWanted) {
   EXPECT_THAT(link.a.LastEvent()->What(), HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
 }
 
+TEST_F(Events, PortMayBeDownForAsLongAsATimeCanTell) {
+  EventThread events({.port_down_grace = milliseconds::max()});
+  Link link(device_, {.events = &events});
+  SetLink(device_, false);
+  Raise(device_, IBV_EVENT_LID_CHANGE, 1);
+  ASSERT_TRUE(
+      Await([&] { return link.a.LastEvent() && link.a.LastEvent()->kind == EventKind::kPortChanged; }));
+  EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
+}
+
+TEST_F(Events, OfAPortDoNotFailAPeerThatIsDisconnected) {
+  EventThread events(kAtOnce);
+  PeerTable peers(1);
+  Link link(device_, {.events = &events, .peers = &peers});
+  link.Connect();
+  link.a.Disconnect();
+  SetLink(device_, false);
+  ASSERT_TRUE(Await([&] { return Cpu::Load(link.a.AbortWord()) != 0; }));
+  EXPECT_EQ(peers.State(0), device::PeerState::kDisconnected);
+}
+
 TEST_F(Events, OfAnotherPortOrDeviceConcernNobodyHere) {
   EventThread events(kAtOnce);
   const Device other("mlx5_1");

@@ -6,16 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <future>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "warpverbs/host/error.hpp"
+#include "../common/open_files.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// Two ends of TCP on this machine, and a peer that talks bytes by hand.
@@ -25,21 +23,6 @@ inline Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
 inline Deadline AtOnce() { return DeadlineIn(std::chrono::milliseconds(50)); }
 
 inline std::vector<uint8_t> BytesOf(std::string_view text) { return {text.begin(), text.end()}; }
-
-/// The sentence that a call fails with; empty if it does not.
-inline std::string SentenceOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline size_t OpenFiles() {
-  const std::filesystem::directory_iterator files("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(files), end(files)));
-}
 
 /// Both ends of a connection.
 struct TcpPair {

@@ -65,7 +65,7 @@ constinit Ledger ledger{};
 
 constexpr const char kList[] = "device list", kContext[] = "context", kPd[] = "PD", kMr[] = "MR",
                      kAh[] = "AH", kUar[] = "UAR", kUmem[] = "umem", kObject[] = "object",
-                     kPages[] = "mapping";
+                     kChannel[] = "event channel", kPages[] = "mapping";
 
 bool Fails(FaultyCalls calls, const char* name) {
   if (!counting || depth != 0 || asked.calls != calls) return false;
@@ -270,6 +270,30 @@ int mlx5dv_devx_obj_query(mlx5dv_devx_obj* object, const void* in, size_t in_byt
 int mlx5dv_devx_obj_destroy(mlx5dv_devx_obj* object) {
   static auto* const own = TheirOwn(&mlx5dv_devx_obj_destroy, "mlx5dv_devx_obj_destroy");
   return GiveBack(kObject, own, object);
+}
+
+mlx5dv_devx_event_channel* mlx5dv_devx_create_event_channel(ibv_context* context,
+                                                            mlx5dv_devx_create_event_channel_flags flags) {
+  static auto* const own = TheirOwn(&mlx5dv_devx_create_event_channel, "mlx5dv_devx_create_event_channel");
+  return Make(kChannel, "mlx5dv_devx_create_event_channel", own, context, flags);
+}
+void mlx5dv_devx_destroy_event_channel(mlx5dv_devx_event_channel* channel) {
+  static auto* const own = TheirOwn(&mlx5dv_devx_destroy_event_channel, "mlx5dv_devx_destroy_event_channel");
+  GiveBack(kChannel, own, channel);
+}
+// NOLINTNEXTLINE(readability-function-size): rdma-core's own
+int mlx5dv_devx_subscribe_devx_event(mlx5dv_devx_event_channel* channel, mlx5dv_devx_obj* object,
+                                     uint16_t bytes, uint16_t* types, uint64_t cookie) {
+  static auto* const own = TheirOwn(&mlx5dv_devx_subscribe_devx_event, "mlx5dv_devx_subscribe_devx_event");
+  return Do("mlx5dv_devx_subscribe_devx_event", own, channel, object, bytes, types, cookie);
+}
+
+ssize_t mlx5dv_devx_get_event(mlx5dv_devx_event_channel* channel, mlx5dv_devx_async_event_hdr* event,
+                              size_t bytes) {
+  static auto* const own = TheirOwn(&mlx5dv_devx_get_event, "mlx5dv_devx_get_event");
+  if (Fails(FaultyCalls::kVerbs, "mlx5dv_devx_get_event")) return -1;
+  const Within within;
+  return own(channel, event, bytes);
 }
 
 int mlx5dv_devx_general_cmd(ibv_context* context, const void* in, size_t in_bytes, void* out,

@@ -1,19 +1,17 @@
 // Every call that sets something up fails once, and so does every allocation of memory: what comes of it is
 // an exception that says what failed, nothing is left behind, and the next attempt succeeds.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
-#include <condition_variable>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -24,7 +22,11 @@
 #include "exchange_fixture.hpp"
 #include "fault_calls.hpp"
 #include "link.hpp"
+#include "softhca.hpp"
+#include "two_sides.hpp"
+#include "warpverbs/host/buffer_pool.hpp"
 #include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/region_cache.hpp"
 #include "warpverbs/host/region_set.hpp"
 #include "warpverbs/host/shared_completions.hpp"
@@ -193,6 +195,20 @@ TEST_P(Faults, OfRegionSetsLeaveNothing) {
   EXPECT_EQ(one_failed, GetParam() == FaultyCalls::kVerbs) << "one device that works is enough";
 }
 
+TEST_P(Faults, OfABufferPoolLeaveNothing) {
+  const Device device;
+  const Device* const devices[] = {&device};
+  ForEachFault(GetParam(), [&] {
+    std::optional<BufferPool> pool(std::in_place, HostMemoryKind(), devices, BufferPoolConfig{100, 5, {}});
+    BufferPool::Lease lease = pool->Allocate();
+    const BufferPool::Lease other = pool->Allocate();
+    Demand(lease && other && pool->FreeCount() == 3, "a buffer that is not there");
+    lease = {};
+    Demand(pool->FreeCount() == 4, "a buffer that did not come back");
+    pool.reset();
+  });
+}
+
 /// Takes, gives back, covers, evicts and invalidates.
 void UseCache(RegionCache& cache, const HostPages& pages) {
   constexpr size_t kPage = 4096;
@@ -223,85 +239,6 @@ TEST_P(Faults, OfARegionCacheLeaveItUsable) {
     }
   });
 }
-
-/// Two ends within this program.
-class Wire {
- public:
-  class End final : public Exchange {
-   public:
-    End(Wire& wire, size_t side) : wire_(wire), side_(side) {}
-
-    std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what,
-                              Deadline deadline) override {
-      std::vector<uint8_t> message(mine.begin(), mine.end());
-      std::unique_lock lock(wire_.mutex_);
-      auto &own = wire_.boxes_[side_], &others = wire_.boxes_[1 - side_];
-      const auto await = [&](const auto& condition) {
-        wire_.changed_.wait_until(lock, deadline, [&] { return condition() || wire_.cut_; });
-        if (!condition()) throw Error("swap", std::string(what), "the other end is gone", "Look there");
-      };
-      await([&] { return !others; });  // it has taken the message before this one
-      others = std::move(message);
-      wire_.changed_.notify_all();
-      await([&] { return own.has_value(); });
-      wire_.changed_.notify_all();
-      return *std::exchange(own, std::nullopt);
-    }
-
-   private:
-    Wire& wire_;
-    size_t side_;
-  };
-
-  void Cut() {
-    const std::lock_guard lock(mutex_);
-    cut_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<std::optional<std::vector<uint8_t>>, 2> boxes_;
-  bool cut_ = false;
-};
-
-/// Endpoints of two sides that are connected by ConnectAll(), of which the faults meet the first.
-struct TwoSides {
-  explicit TwoSides(const Device& device)
-      : a(device, kConfig), b(device, kConfig), c(device, kConfig), d(device, kConfig) {}
-
-  void Connect() {
-    Wire wire;
-    const auto run = [&](std::array<Endpoint*, 2> endpoints, size_t side) {
-      Wire::End end(wire, side);
-      try {
-        ConnectAll(endpoints, end, Soon(), {.round_trip = true});
-      } catch (...) {
-        wire.Cut();
-        throw;
-      }
-    };
-    std::jthread other([&] { SentenceOf([&] { run({&c, &d}, 1); }); });
-    try {
-      run({&a, &b}, 0);
-    } catch (...) {
-      wire.Cut();
-      other.join();
-      throw;
-    }
-  }
-  bool AllAre(mlx5::QpState state) const {
-    return a.State() == state && b.State() == state && c.State() == state && d.State() == state;
-  }
-  void Reset() {
-    for (Endpoint* const endpoint : {&a, &b, &c, &d}) endpoint->Reset();
-  }
-
-  // Who writes to a side that has failed finds out soon.
-  static constexpr EndpointConfig kConfig{.retry = {.ack_timeout = 8, .retry_count = 1}};
-  Endpoint a, b, c, d;
-};
 
 TEST_P(Faults, OfConnectAllResetBothSides) {
   const Device device;
@@ -334,6 +271,25 @@ INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCa
                            return calls.param == FaultyCalls::kVerbs ? "Verbs" : "Memory";
                          });
 
+TEST(MemoryFaults, OfConnectAllThatLastLeaveThisSideReset) {
+  const Device device;
+  TwoSides sides(device);
+  bool failed = true;
+  for (int call = 0; failed; ++call) {
+    SCOPED_TRACE("from allocation " + std::to_string(call) + " on");
+    failed = *RunWith({.calls = FaultyCalls::kMemory, .call = call, .lasting = true},
+                      [&] { sides.Connect(); }) != 0;
+    if (failed) {
+      EXPECT_EQ(sides.a.State(), mlx5::QpState::kReset);
+      EXPECT_EQ(sides.b.State(), mlx5::QpState::kReset);
+    }
+    sides.Reset();
+    EXPECT_NO_THROW(sides.Connect());
+    sides.Reset();
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
 TEST(MemoryFaults, OfASwapLeaveNoConnectionThatIsHalfWay) {
   const std::vector<uint8_t> message(100'000, 7);
   const auto swap = [&](TcpExchange& exchange) {
@@ -361,6 +317,95 @@ TEST(MemoryFaults, OfReceivingSharedMemoryLeaveNoFile) {
     const FileDescriptor here(ends[0]), there(ends[1]);
     SendShared(here.get(), {info, FileDescriptor(memfd_create("shared", MFD_CLOEXEC))}, Soon());
     Demand(static_cast<bool>(ReceiveShared(there.get(), Soon()).file), "no file came");
+  });
+}
+
+TEST(MemoryFaults, OfGivingBackToAPoolEndNothing) {
+  const Device device;
+  QueuePool pool(device);
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (int i = 0; i < 5; ++i)
+    endpoints.push_back(std::make_unique<Endpoint>(device, EndpointConfig{.depth = 16, .pool = &pool}));
+  {
+    const Faulty faulty({.calls = FaultyCalls::kMemory, .call = 0, .lasting = true});
+    for (const size_t i : {1, 3, 0, 4, 2}) endpoints[i].reset();  // alone, and next to what is free
+  }
+  EXPECT_EQ(pool.usage().used_bytes, 0);
+}
+
+TEST(MemoryFaults, OfWhoWantsHisDoorbellsRungAreNone) {
+  DoorbellThread thread;
+  std::array<uint64_t, 64> words{}, registers{};
+  std::vector<std::unique_ptr<DoorbellThread::Service>> services(words.size());
+  const Faulty faulty(
+      {.calls = FaultyCalls::kMemory, .call = static_cast<int>(words.size()), .lasting = true});
+  for (size_t i = 0; i < words.size(); ++i)  // of which each is one allocation, of this test's
+    services[i] = std::make_unique<DoorbellThread::Service>(
+        thread, DoorbellRoute{.word = &words[i], .doorbell = &registers[i]});
+  EXPECT_EQ(faulty.calls(), words.size());
+}
+
+/// Watches a device, and lets a call fail in the thread that listens to it once an event has come.
+class FailingWatch {
+ public:
+  FailingWatch(const Device& device, EventThread& events, const CallFault& fault)
+      : asked_(fault),
+        watch_(events, {.device = &device, .port = 1, .on_abort = [this] { fault_.emplace(asked_); }}) {}
+
+ private:
+  CallFault asked_;
+  std::optional<Faulty> fault_;
+  EventThread::Watch watch_;
+};
+
+TEST(VerbsFaults, OfTheThreadThatListensTellThatAnEventWasLost) {
+  const Device device;
+  EventThread events;
+  const FailingWatch first(device, events, {.calls = FaultyCalls::kVerbs, .call = 0, .error = EOVERFLOW});
+  EventThread::Watch watch(events, {.device = &device, .port = 1});
+  Raise(device, IBV_EVENT_DEVICE_FATAL);
+  ASSERT_TRUE(Await([&] { return watch.Newest() && watch.Newest()->kind == EventKind::kOther; }));
+  EXPECT_THAT(watch.Newest()->What(), testing::HasSubstr("the kernel lost one of the firmware's"));
+  EXPECT_EQ(watch.Cause()->kind, EventKind::kDeviceFailed);
+}
+
+TEST(MemoryFaults, OfTheThreadThatListensLoseNoEvent) {
+  const Device device;
+  for (int call = 0; call < 12; ++call) {
+    EventThread events;
+    const FailingWatch first(device, events, {.calls = FaultyCalls::kMemory, .call = call});
+    std::array<uint64_t, 3> aborts{};
+    std::vector<std::unique_ptr<EventThread::Watch>> watches;
+    for (uint64_t& abort : aborts)
+      watches.push_back(std::make_unique<EventThread::Watch>(
+          events, WatchConfig{.device = &device, .port = 1, .abort = &abort}));
+    Raise(device, IBV_EVENT_DEVICE_FATAL);
+    for (size_t i = 0; i < aborts.size(); ++i) {
+      ASSERT_TRUE(Await([&] { return Cpu::Load(&aborts[i]) != 0; })) << "allocation " << call;
+      ASSERT_TRUE(Await([&] { return watches[i]->Newest().has_value(); }));
+      EXPECT_EQ(watches[i]->Newest()->name, "IBV_EVENT_DEVICE_FATAL");
+      EXPECT_EQ(watches[i]->Cause()->kind, EventKind::kDeviceFailed);
+    }
+  }
+}
+
+TEST_P(Faults, OfWatchesLeaveNobodyWatched) {
+  const Device device;
+  EventThread events;
+  PeerTable peers(1);
+  const auto flags = [&] { return fcntl(device.context()->async_fd, F_GETFL); };
+  const int unwatched = flags();
+  const auto scenario = [&] {
+    SharedCompletions ring(device, {.depth = 256});
+    Link link(device, {.completions = &ring, .events = &events, .peers = &peers});
+    Demand(flags() != unwatched, "nobody listens to the device");
+    link.Connect();
+    Demand(link.Write(1).ok(), "a write failed");
+    link.a.Reset();
+  };
+  ForEachFault(GetParam(), scenario, [&] {
+    Demand(flags() == unwatched, "a watch that is gone is watched");
+    scenario();
   });
 }
 

@@ -1,4 +1,4 @@
-#include "../../src/host/free_space.hpp"
+#include "../../src/host/queue/free_space.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,12 +37,12 @@ TEST(FreeSpace, PlacesNeitherOverlapNorLeaveTheRangeWhateverComesAndGoes) {
       taken.emplace(*offset, bytes);
     } else {
       const auto gone = std::next(taken.begin(), static_cast<ptrdiff_t>(random() % taken.size()));
-      space.Give(gone->first, gone->second);
+      space.Give(gone->first);
       taken.erase(gone);
     }
   }
   EXPECT_GT(refusals, 0) << "the range was never full";
-  for (const auto& [offset, bytes] : taken) space.Give(offset, bytes);
+  for (const auto& [offset, bytes] : taken) space.Give(offset);
   EXPECT_EQ(space.used(), 0);
   EXPECT_EQ(space.Take(64 * kGrain), 0) << "all of it is one place again";
 }
@@ -54,7 +54,7 @@ TEST(FreeSpace, HasNoPlaceForMoreThanThereIs) {
   EXPECT_EQ(space.Take(kGrain), kGrain);
   EXPECT_FALSE(space.Take(1));
   EXPECT_EQ(space.used(), 2 * kGrain);
-  space.Give(0, 1);
+  space.Give(0);
   EXPECT_EQ(space.Take(kGrain), 0) << "what was given back is used again";
   EXPECT_FALSE(FreeSpace(kGrain - 1).Take(1));
 }

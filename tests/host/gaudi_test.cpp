@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <stdexcept>
 
 #include "buffer_traffic.hpp"
 #include "fake_gaudi.hpp"
-#include "warpverbs/host/error.hpp"
+#include "refusal.hpp"
+#include "warpverbs/host/buffer_pool.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
@@ -22,16 +25,6 @@ class GaudiTest : public testing::Test {
   GaudiTest() { fake_gaudi::Configure({}); }
   ~GaudiTest() override {
     EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "something was not given back";
-  }
-
-  template <class Function>
-  static std::string WhyRefused(const Function& function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
   }
 
   /// The NIC writes to the memory, and from it to the host's.
@@ -104,6 +97,36 @@ TEST_F(GaudiTest, MemoryIsNotCopiedByTheProcessor) {
   EXPECT_THROW(buffer->CopyIn(buffer->size(), {&byte, 1}), std::out_of_range);
 }
 
+TEST_F(GaudiTest, MemoryIsFlushedByItsFrameworkAlone) {
+  const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(64);
+  try {
+    buffer->Flush(FlushDirection::kGpuToNic);
+    FAIL() << "hl-thunk has no such call";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.error_number(), EOPNOTSUPP);
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot flush memory of gaudi:0000:33:00.0: no driver that this library knows flushes such memory. "
+        "Let the framework whose memory it is wait for its work.");
+  }
+}
+
+TEST_F(GaudiTest, MemoryIsPooled) {
+  const Device* const devices[] = {&device_};
+  std::optional<BufferPool> pool(std::in_place, GaudiMemoryKind(Gaudi()), devices,
+                                 BufferPoolConfig{9000, 10, {.remote_write = true}});
+  EXPECT_EQ(fake_gaudi::HeldNow().allocations, 1);
+  const BufferPool::Lease one = pool->Allocate(), other = pool->Allocate();
+  pool.reset();
+  const auto source = HostMemoryKind().Allocate(9000);
+  source->CopyIn(0, Pattern(9000, 3));
+  const MemoryRegion from = source->Register(device_);
+  EXPECT_TRUE(WriteView(device_, from.View().First(9000), other.View()));
+  const std::vector<std::byte> pattern = Pattern(9000, 3);
+  EXPECT_TRUE(std::equal(pattern.begin(), pattern.end(), fake_gaudi::Reach(other.data())));
+  EXPECT_NE(*fake_gaudi::Reach(one.data() + 1), pattern[1]) << "another buffer";
+}
+
 TEST_F(GaudiTest, RefusesNoMemoryAndTooMuch) {
   const GaudiMemoryKind kind{Gaudi()};
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
@@ -120,7 +143,7 @@ TEST_F(GaudiTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
     fake_gaudi::Configure({.fail_call = calls + 1});
     const std::string answer = WhyRefused([&] { GaudiMemoryKind(Gaudi()).Allocate(64)->Register(device_); });
     all_failed = fake_gaudi::FailurePending();
-    if (answer != "it was taken") {
+    if (answer != kTaken) {
       EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
     }
     EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "after a failure of call " << calls + 1;

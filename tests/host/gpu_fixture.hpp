@@ -7,6 +7,7 @@
 
 #include "fake_cuda.hpp"
 #include "link.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
 
@@ -23,12 +24,7 @@ class WithGpu : public testing::Test {
 
   /// What the error of an endpoint says.
   std::string WhyRefused(const EndpointConfig& config) const {
-    try {
-      const Endpoint endpoint(device_, config);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+    return host::WhyRefused([&] { Endpoint(device_, config); });
   }
 
   /// Writes `count` words as Link::Write() does, from a thread that stands for a kernel.

@@ -121,7 +121,7 @@ TEST_F(GpuQueues, ShareCompletionsOnlyWithThoseOfTheSameProcessor) {
   EXPECT_EQ(WhyRefused({.completions = &of_first}), refusal("threads of the CPU", "kernels of cuda:0"));
   EXPECT_EQ(WhyRefused({.completions = &of_cpu, .gpu = &first}),
             refusal("kernels of cuda:0", "threads of the CPU"));
-  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), "it was taken");
+  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), kTaken);
 }
 
 TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {

@@ -5,6 +5,7 @@
 #include "driver_memory.hpp"
 #include "gpu_failures.hpp"
 #include "gpu_fixture.hpp"
+#include "refusal.hpp"
 
 /// Memory of GPUs that a NIC reaches.
 namespace warpverbs::host {
@@ -15,12 +16,7 @@ using testing::HasSubstr;
 class GpuRegions : public WithGpu {
  protected:
   std::string WhyRefusedRegion(void* memory, size_t bytes = 100) const {
-    try {
-      const MemoryRegion region(device_, memory, bytes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+    return host::WhyRefused([&] { MemoryRegion(device_, memory, bytes); });
   }
 };
 
@@ -119,7 +115,7 @@ TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
       WhyRefusedRegion(reinterpret_cast<void*>(managed)),
       HasSubstr(
           "it is managed memory, which moves between host and GPU while the NIC works on it. Allocate it "
-          "with cudaMalloc() or cudaMallocHost()."));
+          "with cudaMalloc() or cudaMallocHost(), or their likes of HIP."));
   cuMemFree_v2(managed);
 }
 

@@ -10,6 +10,7 @@
 
 #include "fake_cuda.hpp"
 #include "gpu_failures.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -28,16 +29,6 @@ namespace warpverbs::host {
 namespace {
 
 using testing::HasSubstr;
-
-template <class Function>
-std::string WhyRefused(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it was taken";
-}
 
 class GpuTest : public testing::Test {
  protected:

@@ -7,9 +7,18 @@
 
 #include "buffer_traffic.hpp"
 #include "fake_hip.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
+
+// Of the fake, as a program of HIP calls them.
+extern "C" {
+int hipSetDevice(int device);
+int hipPeekAtLastError();
+int hipGetLastError();
+}
 
 /// Memory of a GPU of AMD, with the fake of its runtimes.
 namespace warpverbs::host {
@@ -23,16 +32,6 @@ class HipTest : public testing::Test {
   ~HipTest() override {
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
     EXPECT_EQ(fake_hip::CurrentDevice(), 0) << "the caller's device";
-  }
-
-  template <class Function>
-  static std::string WhyRefused(const Function& function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
   }
 
   Device device_;
@@ -64,8 +63,95 @@ TEST_F(HipTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
   EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(buffer->data()));
   EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
   EXPECT_LT(buffer->Export().start(), region.View().addr) << "the file begins before the allocation";
-  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, buffer->data(), 64); }), HasSubstr("(EFAULT)"))
-      << "by its address the fake can not be reached";
+}
+
+TEST_F(HipTest, PointersAreKnownByTheirAllocation) {
+  fake_hip::Configure({.devices = 2});
+  const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(65536);
+  const PointerInfo info = DescribePointer(buffer->data() + 65535);
+  EXPECT_EQ(info.kind, PointerKind::kHip);
+  EXPECT_EQ(info.ordinal, 1);
+  EXPECT_EQ(info.base, reinterpret_cast<uint64_t>(buffer->data()));
+  EXPECT_EQ(info.bytes, 65536);
+  EXPECT_NE(info.buffer_id, 0);
+  EXPECT_FALSE(info.on_gpu()) << "no driver of CUDA knows it";
+  EXPECT_EQ(DescribeRange(buffer->data(), 65536), std::vector{info});
+  const auto other = HipMemoryKind(HipGpu(1)).Allocate(1);
+  EXPECT_NE(DescribePointer(other->data()).buffer_id, info.buffer_id);
+}
+
+TEST_F(HipTest, PointersOfTheHostAreNotItsOwnAndLeaveNoErrorBehind) {
+  const HipGpu gpu;
+  const int word = 0;
+  EXPECT_EQ(DescribePointer(&word), PointerInfo{.kind = PointerKind::kHost});
+  EXPECT_EQ(hipPeekAtLastError(), 0) << "the program asks for its own";
+}
+
+TEST_F(HipTest, AnErrorOfTheProgramsOwnStays) {
+  EXPECT_NE(hipSetDevice(99), 0);
+  ASSERT_NE(hipPeekAtLastError(), 0);
+  const int word = 0;
+  EXPECT_EQ(DescribePointer(&word).kind, PointerKind::kHost);
+  EXPECT_NE(hipGetLastError(), 0);
+}
+
+TEST_F(HipTest, PointersAreOfTheKindThatTheRuntimeSays) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
+  const std::pair<int, PointerKind> kinds[] = {{0, PointerKind::kHost},
+                                               {1, PointerKind::kPinned},
+                                               {2, PointerKind::kHip},
+                                               {3, PointerKind::kManaged},
+                                               {10, PointerKind::kHost}};
+  for (const auto& [type, kind] : kinds) {
+    fake_hip::Configure({.memory_type = type});
+    EXPECT_EQ(DescribePointer(buffer->data()).kind, kind) << type;
+  }
+  EXPECT_STREQ(ToString(PointerKind::kHip), "memory of a GPU of AMD");
+  fake_hip::Configure({.memory_type = 3});
+  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, buffer->data(), 64); }),
+              HasSubstr("it is managed memory, which moves between host and GPU"));
+}
+
+TEST_F(HipTest, PinnedMemoryIsWrappedWithoutCudaAndFlushedByTheRuntime) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
+  fake_hip::Configure({.memory_type = 1});
+  const auto pinned = WrapPointer(buffer->data(), 64);
+  EXPECT_EQ(pinned->name(), "pinned host memory");
+  pinned->Flush(FlushDirection::kGpuToNic);
+  fake_hip::Configure({.memory_type = 1, .fail_call = 2});  // the call before it makes the GPU current
+  pinned->Flush(FlushDirection::kNicToGpu);
+  EXPECT_TRUE(fake_hip::FailurePending()) << "the runtime is not asked";
+  EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic); }),
+              HasSubstr("Cannot flush 64 bytes of "));
+}
+
+TEST_F(HipTest, PointersOfARuntimeThatFailsAreNobodys) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
+  fake_hip::Configure({.fail_call = 1});
+  EXPECT_EQ(DescribePointer(buffer->data()), PointerInfo{});
+  fake_hip::Configure({.fail_call = 2});
+  const PointerInfo boundless = DescribePointer(buffer->data());
+  EXPECT_EQ(boundless.kind, PointerKind::kHip);
+  EXPECT_EQ(boundless.bytes, 0);
+}
+
+TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
+  fake_hip::Configure({.devices = 2});
+  const auto owner = HipMemoryKind(HipGpu(1)).Allocate(65536);
+  const auto part = WrapPointer(owner->data() + 5000, 10'000);
+  EXPECT_EQ(part->name(), "memory of hip:1");
+  const MemoryRegion region(device_, owner->data() + 5000, 10'000);
+  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+  EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(owner->data() + 5000));
+  const auto source = HostMemoryKind().Allocate(10'000);
+  source->CopyIn(0, Pattern(10'000, 1));
+  ASSERT_TRUE(WriteBuffer(device_, *WrapPointer(source->data(), 10'000), *part));
+  EXPECT_EQ(Contents(*part), Pattern(10'000, 1));
+  EXPECT_EQ(fake_hip::Reach(owner->data())[4999], std::byte{});
+  EXPECT_EQ(fake_hip::Reach(owner->data())[15'000], std::byte{});
+  fake_hip::Configure({.devices = 2, .exports = false});
+  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
+              HasSubstr("Cannot export 64 bytes of memory of hip:1: HSA_STATUS_ERROR"));
 }
 
 TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
@@ -110,6 +196,17 @@ TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
   fake_hip::SetCurrentDevice(0);
 }
 
+TEST_F(HipTest, MemoryIsFlushedToTheNicByWaitingForItsKernels) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
+  fake_hip::Configure({.fail_call = 2});  // the call before it makes the GPU current
+  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic); }),
+              HasSubstr("Cannot flush 65536 bytes of "));
+  buffer->Flush(FlushDirection::kGpuToNic);
+  fake_hip::Configure({.fail_call = 1});
+  buffer->Flush(FlushDirection::kNicToGpu);
+  EXPECT_TRUE(fake_hip::FailurePending()) << "kernels see what NICs wrote without a call";
+}
+
 TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
   const HipGpu gpu;
   HipMemoryKind(gpu).Allocate(1);
@@ -133,6 +230,9 @@ TEST_F(HipTest, MemoryIsSharedByItsDmaBuf) {
 TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
   const HipMemoryKind kind{HipGpu()};
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
+  EXPECT_THAT(
+      WhyRefused([&] { kind.Allocate(~size_t{0}); }),
+      HasSubstr("Cannot allocate 18446744073709551615 bytes of memory of hip:0: no GPU has so much."));
   EXPECT_EQ(
       WhyRefused([&] { kind.Allocate(size_t{1} << 40); }),
       "Cannot allocate 1099511627776 bytes of memory of hip:0: out of memory (hipErrorOutOfMemory). Free "
@@ -152,9 +252,11 @@ TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
       const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(64);
       buffer->CopyIn(0, Pattern(64, 1));
       buffer->Register(device_);
+      WrapPointer(buffer->data(), 64)->CopyIn(0, Pattern(64, 1));
+      const MemoryRegion region(device_, buffer->data(), 64);
     });
     all_failed = fake_hip::FailurePending();
-    if (answer != "it was taken") {
+    if (answer != kTaken) {
       EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
     }
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "after a failure of call " << calls + 1;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "warpverbs/host/dma_buf.hpp"
@@ -30,6 +31,20 @@ TEST(MemoryRegion, EachHasKeysOfItsOwn) {
   const MemoryRegion one(device, memory.data(), 64);
   const MemoryRegion other(device, memory.data(), 64);
   EXPECT_NE(one.View().lkey, other.View().lkey);
+}
+
+TEST(MemoryRegion, IsMovedAndNotCopied) {
+  static_assert(!std::is_copy_constructible_v<MemoryRegion> && !std::is_copy_assignable_v<MemoryRegion>);
+  const Device device;
+  std::array<uint8_t, 4096> memory;
+  MemoryRegion one(device, memory.data(), 64), other(device, memory.data(), 128);
+  const uint32_t key = one.View().lkey;
+  other = std::move(one);
+  EXPECT_EQ(other.View().lkey, key);
+  EXPECT_EQ(other.View().bytes, 64);
+  one = MemoryRegion(device, memory.data(), 32);  // what was moved away may be filled again
+  EXPECT_NE(one.View().lkey, key);
+  EXPECT_EQ(one.View().bytes, 32);
 }
 
 TEST(MemoryRegion, TakesEveryCombinationOfRights) {
@@ -85,6 +100,14 @@ TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr("Cannot register 64 bytes at 0x1000 (host memory) on " + device.name()));
   }
+}
+
+TEST(HostPages, AreZeroedWholeAlignedPages) {
+  const HostPages pages(5000);
+  EXPECT_EQ(pages.size() % 4096, 0);
+  EXPECT_GE(pages.size(), 5000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.data()) % 4096, 0);
+  for (size_t i = 0; i < pages.size(); ++i) ASSERT_EQ(pages.data()[i], std::byte{0});
 }
 
 TEST(HostPages, AreNeverEmpty) {

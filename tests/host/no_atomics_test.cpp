@@ -32,7 +32,7 @@ TEST(NoAtomics, RegionsAreRegisteredWithoutThemAndSaySo) {
   EXPECT_FALSE(granted.remote_atomic);
   EXPECT_TRUE(granted.remote_read && granted.remote_write) << "the rest is granted";
   EXPECT_EQ(LastAccess(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
-  EXPECT_FALSE(words.region.View().Part(8, 8).access.remote_atomic);
+  EXPECT_FALSE(words.region.View().Subrange(8, 8).access.remote_atomic);
 }
 
 TEST(NoAtomics, AnAtomicIsRefusedAndAWriteIsNot) {

@@ -135,6 +135,14 @@ TEST_F(PointerInfoTest, ARangeEndsWhereNothingIsMapped) {
   EXPECT_EQ(pieces[1], PointerInfo{});
 }
 
+TEST_F(PointerInfoTest, ARangeWhosePiecesDoNotAdvanceEnds) {
+  fake_cuda::Configure("first_mapping=1");
+  const Gpu gpu;
+  const VmmMemory memory(3);
+  EXPECT_EQ(DescribeRange(memory.data(), 3 * VmmMemory::kChunk).size(), 2)
+      << "what leads nowhere is the last";
+}
+
 TEST_F(PointerInfoTest, OfADriverThatFailsIsNobodys) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 64);

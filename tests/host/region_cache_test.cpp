@@ -11,6 +11,8 @@
 
 #include "driver_memory.hpp"
 #include "fake_cuda.hpp"
+#include "refusal.hpp"
+#include "registration_calls.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
@@ -37,13 +39,14 @@ TEST_F(RegionCacheTest, CoveredRangeIsRegisteredByNoCall) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   RegionCache cache({&a_});
   const uint32_t key = Key(cache, memory.data(), 4 * kPage);
-  const int exports = Exports();
+  const int exports = Exports(), registrations = Registrations();
   const RegionCache::Lease part = cache.Register(memory.data() + 100, 2 * kPage);
   EXPECT_EQ(part.View().rkey, key);
   EXPECT_EQ(part.View().addr, reinterpret_cast<uint64_t>(memory.data() + 100));
   EXPECT_EQ(part.View().bytes, 2 * kPage);
   EXPECT_EQ(Key(cache, memory.data() + 4 * kPage - 1, 1), key);
   EXPECT_EQ(Exports(), exports);
+  EXPECT_EQ(Registrations(), registrations);
   EXPECT_EQ(cache.Statistics().hits, 2U);
   EXPECT_EQ(cache.Statistics().misses, 1U);
 }
@@ -267,15 +270,27 @@ TEST_F(RegionCacheTest, ManyThreadsShareIt) {
   EXPECT_EQ(cache.Statistics().bytes, 0U);
 }
 
+TEST_F(RegionCacheTest, DeviceThatReachesTheMemoryIsEnoughAndTheOtherSaysWhyItDoesNot) {
+  const GpuMemory memory(Gpu(), kPage);
+  const Device* const devices[] = {&a_, &b_};
+  fake_cuda::FailCall("cuMemGetHandleForAddressRange", 1);
+  fake_cuda::FailCall("cuPointerSetAttribute", 1);
+  const RegionSet set(devices, memory.data(), kPage);
+  EXPECT_FALSE(set.Has(0));
+  EXPECT_TRUE(set.Has(1));
+  EXPECT_NE(set.View(b_).rkey, 0U);
+  try {
+    static_cast<void>(set.View(a_));
+    FAIL() << "it has a key";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(" on mlx5_0: by dma-buf: "));
+  }
+}
+
 TEST_F(RegionCacheTest, MemoryThatNoDeviceReachesIsRefusedWithTheReasonOfEach) {
   const Device* const devices[] = {&a_, &b_};
-  const auto refusal = [](std::span<const Device* const> on) -> std::string {
-    try {
-      const RegionSet set(on, reinterpret_cast<void*>(kPage), kPage);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+  const auto refusal = [](std::span<const Device* const> on) {
+    return WhyRefused([&] { RegionSet(on, reinterpret_cast<void*>(kPage), kPage); });
   };
   EXPECT_THAT(refusal(devices), testing::AllOf(HasSubstr("on any of 2 devices: none reaches them"),
                                                HasSubstr("on mlx5_0: "), HasSubstr("on mlx5_1: ")));

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "refusal.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -43,6 +45,21 @@ TEST_F(RegionStoreTest, GrantsWhatTheAccessGrants) {
   const uint32_t rights[] = {device::kLocal,    device::kLocal, device::kLocal | device::kWritable, 0,
                              device::kReadable, device::kAtomic};
   for (size_t i = 0; i < std::size(rights); ++i) EXPECT_EQ(store_->table.regions[i].rights, rights[i]) << i;
+}
+
+TEST_F(RegionStoreTest, RefusesViewsOfNoRegionAndKeepsWhatWasAllowed) {
+  const MemoryView right[] = {View(0x1000, {})}, wrong[] = {View(0x2000, {}), {.addr = 0x3000, .bytes = 8}};
+  store_->Allow(right, right);
+  const auto why = [this](std::span<const MemoryView> local, std::span<const MemoryView> remote) {
+    return WhyRefused([&] { store_->Allow(local, remote); });
+  };
+  EXPECT_EQ(
+      why(wrong, right),
+      "Cannot allow 8 bytes: their lkey is 0, so they are of no region. Register the memory, and pass the "
+      "view of its region.");
+  EXPECT_NE(why(right, wrong).find("their rkey is 0"), std::string::npos);
+  EXPECT_EQ(store_->table.count, 2);
+  EXPECT_EQ(store_->table.regions[1].addr, 0x1000);
 }
 
 TEST_F(RegionStoreTest, ReplacesWhatWasAllowedBefore) {

@@ -12,6 +12,8 @@ namespace {
 
 RegistrationFault injected_registration;
 unsigned last_access = 0;
+int registrations = 0;
+DmaBufCall last_dma_buf;
 
 template <class Function>
 Function* LibrarysOwn(Function*, const char* name) {
@@ -20,6 +22,7 @@ Function* LibrarysOwn(Function*, const char* name) {
 
 bool Refuses(unsigned access, int error) {
   last_access = access;
+  ++registrations;
   if (error != 0) errno = error;
   return error != 0;
 }
@@ -28,6 +31,8 @@ bool Refuses(unsigned access, int error) {
 
 void Inject(const RegistrationFault& fault) { injected_registration = fault; }
 unsigned LastAccess() { return last_access; }
+int Registrations() { return registrations; }
+DmaBufCall LastDmaBufCall() { return last_dma_buf; }
 
 }  // namespace warpverbs::host
 
@@ -46,6 +51,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* memory, size_t bytes, uint64_t iova, 
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int file, int access) {
+  last_dma_buf = {offset, bytes, iova, file};
   if (Refuses(static_cast<unsigned>(access), injected_registration.by_dma_buf)) return nullptr;
   return LibrarysOwn(&ibv_reg_dmabuf_mr, "ibv_reg_dmabuf_mr")(pd, offset, bytes, iova, file, access);
 }

@@ -1,12 +1,15 @@
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <random>
 #include <utility>
 
 #include "driver_memory.hpp"
 #include "gpu_fixture.hpp"
+#include "refusal.hpp"
 #include "registration_calls.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
@@ -40,12 +43,7 @@ class Registration : public WithGpu {
   ~Registration() override { Inject(RegistrationFault{}); }
 
   std::string WhyUnregistered(void* memory, size_t bytes = 64) const {
-    try {
-      const MemoryRegion region(device_, memory, bytes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+    return host::WhyRefused([&] { MemoryRegion(device_, memory, bytes); });
   }
 
   LockedMemory limit_{65536};
@@ -129,7 +127,7 @@ TEST_F(Registration, OfADmaBufAloneSaysSo) {
   Inject(RegistrationFault{.by_dma_buf = EPERM});
   try {
     const MemoryRegion region(device_, buffer, reinterpret_cast<void*>(0x10010), 16, {});
-    FAIL() << "it was taken";
+    FAIL() << kTaken;
   } catch (const Error& error) {
     EXPECT_EQ(error.error_number(), EPERM);
     EXPECT_THAT(error.what(),
@@ -137,6 +135,36 @@ TEST_F(Registration, OfADmaBufAloneSaysSo) {
                                     "Operation not permitted (EPERM)" +
                                     std::string(kLimit)));
   }
+}
+
+TEST_F(Registration, ByDmaBufTellsThePlaceInTheFirstPageWhateverThePointer) {
+  const Gpu gpu;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::mt19937_64 random(20'260'102);
+  for (int times = 0; times < 300; ++times) {
+    const GpuMemory memory(gpu, 100'000);  // anew: a page of the fake has one file
+    const size_t offset = random() % 60'000, bytes = random() % (100'000 - offset) + 1;
+    const auto address = reinterpret_cast<uint64_t>(memory.data() + offset);
+    const MemoryRegion region(device_, memory.data() + offset, bytes);
+    const DmaBufCall call = LastDmaBufCall();
+    ASSERT_EQ(region.rung(), MemoryRung::kDmaBuf);
+    ASSERT_EQ(call.iova, address);
+    ASSERT_EQ(call.offset, address % page) << "of the page that the file begins with";
+    ASSERT_EQ(call.offset % page, call.iova % page);
+    ASSERT_EQ(call.bytes, bytes);
+    ASSERT_EQ(fcntl(call.file, F_GETFD), -1) << "it is closed once the region is there";
+    ASSERT_EQ(region.View().addr, address);
+  }
+}
+
+TEST_F(Registration, OfAGpuThatExportsNothingTriesNoDmaBuf) {
+  fake_cuda::Configure("dma_buf=0");
+  const Gpu gpu;
+  EXPECT_FALSE(gpu.attributes().dma_buf);
+  const GpuMemory memory(gpu, 4096);
+  const int before = Registrations();
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(Registrations(), before + 1) << "by its address";
 }
 
 TEST_F(Registration, AsksForNoMoreThanIsNeeded) {

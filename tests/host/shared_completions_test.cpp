@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "link.hpp"
+#include "refusal.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -21,14 +22,9 @@ using testing::HasSubstr;
 class Shared : public testing::Test {
  protected:
   std::string WhyRefused(SharedCompletions& ring, const EndpointConfig& asked) const {
-    try {
-      EndpointConfig config = asked;
-      config.completions = &ring;
-      const Endpoint endpoint(device_, config);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "it was taken";
+    EndpointConfig config = asked;
+    config.completions = &ring;
+    return host::WhyRefused([&] { Endpoint(device_, config); });
   }
 
   Device device_;
@@ -173,7 +169,7 @@ TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
   EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
   ring.Recover();
   EXPECT_EQ(Cpu::Load(&ring.control().consumer), 0);
-  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), "it was taken");
+  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kTaken);
 }
 
 TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {

@@ -13,6 +13,7 @@
 #include "driver_memory.hpp"
 #include "fake_cuda.hpp"
 #include "gpu_failures.hpp"
+#include "refusal.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"
@@ -24,16 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
-
-template <class Function>
-std::string WhyNotShared(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it was taken";
-}
 
 Deadline Soon() { return std::chrono::steady_clock::now() + milliseconds(30'000); }
 Deadline Now() { return std::chrono::steady_clock::now(); }
@@ -63,6 +54,8 @@ TEST(SharedMemoryInfo, CrossesAsBytes) {
   const auto bytes = SomeInfo().ToBytes();
   EXPECT_EQ(SharedMemoryInfo::FromBytes(bytes), SomeInfo());
   EXPECT_EQ(std::string(bytes.begin(), bytes.begin() + 4), "WVSM");
+  EXPECT_EQ(Bytes(bytes.end() - 4, bytes.end()), (Bytes{0xf5, 0x03, 0x47, 0x77}))
+      << "of all that stands before";
 }
 
 TEST(SharedMemoryInfo, WhicheverByteIsDamagedIsRefused) {
@@ -82,7 +75,7 @@ TEST(SharedMemoryInfo, OfAnyOtherLengthIsRefused) {
   Bytes longer(whole.begin(), whole.end());
   longer.push_back(0);
   EXPECT_EQ(
-      WhyNotShared([&] { SharedMemoryInfo::FromBytes(longer); }),
+      WhyRefused([&] { SharedMemoryInfo::FromBytes(longer); }),
       "Cannot read the description of shared memory: it has 161 bytes, not 160. Send it again, whole and "
       "unchanged.");
 }
@@ -90,7 +83,7 @@ TEST(SharedMemoryInfo, OfAnyOtherLengthIsRefused) {
 TEST(SharedMemoryInfo, OfAnotherVersionIsRefusedAsSuch) {
   auto bytes = SomeInfo().ToBytes();
   bytes[5] = 9;
-  EXPECT_EQ(WhyNotShared([&] { SharedMemoryInfo::FromBytes(bytes); }),
+  EXPECT_EQ(WhyRefused([&] { SharedMemoryInfo::FromBytes(bytes); }),
             "Cannot read the description of shared memory: it has version 9, not 1. Use the same release of "
             "warpverbs on both sides.");
 }
@@ -99,7 +92,7 @@ TEST(SharedMemoryInfo, WithAFieldOutOfRangeIsRefused) {
   const auto refused = [](const auto& change) {
     SharedMemoryInfo info = SomeInfo();
     change(info);
-    return WhyNotShared([&] { SharedMemoryInfo::FromBytes(info.ToBytes()); });
+    return WhyRefused([&] { SharedMemoryInfo::FromBytes(info.ToBytes()); });
   };
   EXPECT_THAT(refused([](auto& info) { info.kind = ShareKind{9}; }), HasSubstr("the kind is out of range"));
   EXPECT_THAT(refused([](auto& info) { info.bytes = 0; }), HasSubstr("the size is out of range"));
@@ -127,7 +120,7 @@ class ShareSocketTest : public testing::Test {
   }
 
   std::string WhyNotReceived(Deadline deadline = Soon()) {
-    return WhyNotShared([&] { ReceiveShared(there_.get(), deadline); });
+    return WhyRefused([&] { ReceiveShared(there_.get(), deadline); });
   }
   void SendRaw(std::span<const uint8_t> bytes) {
     ASSERT_EQ(send(here_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
@@ -167,7 +160,7 @@ TEST_F(ShareSocketTest, GivesUpAtTheDeadline) {
   EXPECT_THAT(WhyNotReceived(Now() + milliseconds(5)), HasSubstr("the deadline passed")) << "half way";
   SharedMemoryInfo info = SomeInfo();
   info.kind = ShareKind::kCudaIpc;
-  EXPECT_THAT(WhyNotShared([&] {
+  EXPECT_THAT(WhyRefused([&] {
                 for (;;)
                   SendShared(here_.get(), {info}, Now() + milliseconds(5));  // until its buffer is full
               }),
@@ -179,7 +172,7 @@ TEST_F(ShareSocketTest, SaysThatThePeerHasGone) {
   SendRaw(std::span(bytes).first(20));
   here_ = FileDescriptor();
   EXPECT_THAT(WhyNotReceived(), HasSubstr("the peer closed the socket after 20 of 160 bytes"));
-  EXPECT_THAT(WhyNotShared([&] {
+  EXPECT_THAT(WhyRefused([&] {
                 SendShared(there_.get(), {SomeInfo(), OnePage()}, Soon());
               }),
               HasSubstr("Cannot send shared memory over a socket: Broken pipe"));
@@ -201,7 +194,7 @@ TEST_F(ShareSocketTest, ClosesWhatCameWithADamagedDescription) {
 
 TEST_F(ShareSocketTest, RefusesWhatIsNoSocketForFiles) {
   const FileDescriptor file = OnePage();
-  EXPECT_THAT(WhyNotShared([&] {
+  EXPECT_THAT(WhyRefused([&] {
                 SendShared(file.get(), {SomeInfo(), OnePage()}, Soon());
               }),
               HasSubstr("Use a connected Unix socket"));
@@ -258,7 +251,7 @@ TEST_F(SharedGpuMemory, ThatWasFreedIsRefusedByItsOwnProcess) {
     shared = ShareByIpc(memory.data(), 4096);
   }
   const GpuMemory other(gpu, 4096);  // has its address
-  EXPECT_THAT(WhyNotShared([&] { Open(std::move(shared)); }),
+  EXPECT_THAT(WhyRefused([&] { Open(std::move(shared)); }),
               HasSubstr("they have been freed. Keep memory as"));
 }
 
@@ -268,22 +261,22 @@ TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
   const VmmMemory vmm(2), closed(1, {.handle_types = 0});
   HostPages pages(4096);
   EXPECT_EQ(
-      WhyNotShared([&] { ShareByIpc(pages.data(), 64); }),
+      WhyRefused([&] { ShareByIpc(pages.data(), 64); }),
       "Cannot share 64 bytes of host memory: it is not a GPU's. Share memory of cudaMalloc(), or host memory "
       "by a file of its own.");
   EXPECT_EQ(
-      WhyNotShared([&] { ShareByIpc(vmm.data(), 64); }),
+      WhyRefused([&] { ShareByIpc(vmm.data(), 64); }),
       "Cannot share 64 bytes of memory of a GPU by cuMemCreate(): such memory has no IPC handle. Share it by "
       "its handle or by dma-buf, whose files go over a Unix socket.");
-  EXPECT_THAT(WhyNotShared([&] { ShareByIpc(memory.data(), 1 << 20); }),
+  EXPECT_THAT(WhyRefused([&] { ShareByIpc(memory.data(), 1 << 20); }),
               HasSubstr("they do not lie within one allocation"));
-  EXPECT_THAT(WhyNotShared([&] { ShareByHandle(memory.data(), 64); }),
+  EXPECT_THAT(WhyRefused([&] { ShareByHandle(memory.data(), 64); }),
               HasSubstr("cuMemCreate() did not make it"));
-  EXPECT_THAT(WhyNotShared([&] { ShareByHandle(closed.data(), 64); }),
+  EXPECT_THAT(WhyRefused([&] { ShareByHandle(closed.data(), 64); }),
               HasSubstr("CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"));
-  EXPECT_THAT(WhyNotShared([&] { ShareByHandle(vmm.data(), VmmMemory::kChunk + 1); }),
+  EXPECT_THAT(WhyRefused([&] { ShareByHandle(vmm.data(), VmmMemory::kChunk + 1); }),
               HasSubstr("they do not lie within one mapping"));
-  EXPECT_THAT(WhyNotShared([&] { ShareByDmaBuf(*WrapPointer(pages.data(), 64)); }),
+  EXPECT_THAT(WhyRefused([&] { ShareByDmaBuf(*WrapPointer(pages.data(), 64)); }),
               HasSubstr("no driver exports such memory"));
 }
 
@@ -301,7 +294,7 @@ TEST_F(SharedGpuMemory, GoesTheFirstWayThatWorks) {
   EXPECT_EQ(way(memory.data()), ShareKind::kCudaIpc);
   EXPECT_EQ(way(vmm.data()), ShareKind::kVmmHandle);
   EXPECT_THAT(
-      WhyNotShared([&] { way(closed.data()); }),
+      WhyRefused([&] { way(closed.data()); }),
       testing::AllOf(HasSubstr(": by dma-buf: "), HasSubstr("; by handle: it was made to be exported as no"),
                      HasSubstr("; by IPC: such memory has no IPC handle. Share")));
 }
@@ -313,13 +306,13 @@ TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
   ++shared.info.process;
   shared.info.pci_address = {"0000:99:00.0"};
   EXPECT_EQ(
-      WhyNotShared([&] { Open({shared.info}); }),
+      WhyRefused([&] { Open({shared.info}); }),
       "Cannot open 4096 bytes that another process shares by CUDA IPC: its GPU, 0000:99:00.0, is none of the "
       "2 that this process sees. Look at CUDA_VISIBLE_DEVICES.");
   shared.info.kind = ShareKind::kVmmHandle;
-  EXPECT_THAT(WhyNotShared([&] { Open({shared.info}); }), HasSubstr("its file did not come along"));
+  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("its file did not come along"));
   shared.info.kind = ShareKind::kDmaBuf;
-  EXPECT_THAT(WhyNotShared([&] { Open({shared.info}); }), HasSubstr("there is no file"));
+  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("there is no file"));
 }
 
 TEST_F(SharedGpuMemory, OpenedByItsHandleIsTheSameElsewhere) {

@@ -29,6 +29,10 @@ inline void Raise(const Device& device, ibv_event_type type, uint8_t port = 0) {
   Order<decltype(softhca_raise_event)>("softhca_raise_event", device.name().c_str(), type, port);
 }
 
+inline void FailCq(const Device& device, uint32_t cqn) {
+  Order<decltype(softhca_fail_cq)>("softhca_fail_cq", device.name().c_str(), cqn);
+}
+
 inline void Hold(const Endpoint& endpoint, bool held) {
   Order<decltype(softhca_hold)>("softhca_hold", endpoint.device().name().c_str(), endpoint.qpn(),
                                 held ? 1 : 0);

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "common/no_threads.hpp"
 #include "exchange_fixture.hpp"
 
 namespace warpverbs::host {
@@ -208,6 +209,15 @@ TEST(TcpExchange, NamesAHostThatDoesNotExist) {
                 TcpExchange::Connect({"no host", 1}, DeadlineIn(std::chrono::seconds(2)));
               }),
               StartsWith("Cannot find the address of 'no host' within "));
+}
+
+TEST(TcpExchange, SaysInWordsThatThereIsNoThreadToLookUpANameIn) {
+  const tests::NoThreads none;
+  EXPECT_THAT(SentenceOf([] {
+                TcpExchange::Connect({"localhost", 1}, Soon());
+              }),
+              AllOf(StartsWith("Cannot start a thread that looks up 'localhost': "),
+                    HasSubstr("pass the address in numbers")));
 }
 
 TEST(TcpExchange, GoesByTheNamesOfHosts) {

@@ -1,13 +1,28 @@
 #include "warpverbs/host/rdma_cm.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 
 #include <future>
 #include <string>
+#include <string_view>
 
 #include "host/exchange_fixture.hpp"
 #include "host/link.hpp"
+
+/// This program's own stands before that of the C library: "two-homed" is a host whose first address leads
+/// nowhere.
+extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* hints, addrinfo** list) {
+  static auto* const own = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (host == nullptr || std::string_view(host) != "two-homed") return own(host, port, hints, list);
+  if ((hints->ai_flags & AI_NUMERICHOST) != 0) return EAI_NONAME;
+  if (const int failure = own("192.0.2.1", port, hints, list)) return failure;
+  addrinfo* last = *list;
+  while (last->ai_next != nullptr) last = last->ai_next;
+  return own("127.0.0.1", port, hints, &last->ai_next);
+}
 
 namespace warpverbs::host {
 namespace {
@@ -74,6 +89,24 @@ TEST_F(RdmaCm, WaitsForAPeerThatListensLater) {
   CmListener listener({"", port});
   const CmConnection passive = listener.Accept(b, Soon());
   connecting.get();
+}
+
+TEST_F(RdmaCm, GoesByTheFirstAddressOfANameThatLeadsThere) {
+  Link link(device_);
+  auto accepting = std::async(std::launch::async, [&] { return listener_.Accept(link.b, Soon()); });
+  const CmConnection active = CmConnection::Connect(link.a, {"two-homed", listener_.port()}, Soon());
+  const CmConnection passive = accepting.get();
+  EXPECT_TRUE(link.Write(10).ok());
+}
+
+TEST_F(RdmaCm, SaysThatNobodyListensAtAnyAddressOfAName) {
+  const uint16_t port = CmListener().port();
+  Endpoint endpoint(device_);
+  EXPECT_THAT(SentenceOf([&] {
+                CmConnection::Connect(endpoint, {"two-homed", port}, DeadlineIn(std::chrono::seconds(2)));
+              }),
+              HasSubstr("nobody listens there"));
+  EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
 TEST_F(RdmaCm, SaysThatNobodyListens) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <future>
 
+#include "common/no_threads.hpp"
 #include "fake_machine.hpp"
 #include "machine/deadline.hpp"
 #include "machine/kernel.hpp"
@@ -85,6 +86,16 @@ TEST(Deadline, PassesOnWhatIsReturnedOrThrown) {
   EXPECT_EQ(RunWithin<int>(std::chrono::seconds(60), [] { return 7; }), 7);
   EXPECT_THROW(RunWithin<int>(std::chrono::seconds(60), []() -> int { throw std::runtime_error("x"); }),
                std::runtime_error);
+}
+
+TEST(Deadline, SaysInWordsThatThereIsNoThreadLeft) {
+  const tests::NoThreads none;
+  try {
+    RunWithin<int>(std::chrono::seconds(60), [] { return 7; });
+    FAIL() << "nothing was thrown";
+  } catch (const host::Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("Cannot start a thread to wait for drivers in: "));
+  }
 }
 
 TEST(Split, TakesTheRemedyOffAnError) {

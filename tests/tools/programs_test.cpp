@@ -79,6 +79,20 @@ TEST(Doctor, ProbesGpusOverSofthca) {
   EXPECT_THAT(unreached.output, HasSubstr("a host thread rings for its kernels"));
 }
 
+TEST(Doctor, FailsWithoutAGidAndSaysHowToGetOne) {
+  const Result doctor = OnSofthca("--no-gids", DOCTOR " --only gid,loopback");
+  EXPECT_EQ(doctor.exit_status, 3);
+  EXPECT_THAT(doctor.output,
+              AllOf(HasSubstr("FAIL  gid       mlx5_0 port 1 has no GID\n"),
+                    HasSubstr("Give the network interface an IP address that the peers can reach"),
+                    HasSubstr("FAIL  loopback"), HasSubstr("its GID table is empty")));
+  EXPECT_THAT(OnSofthca("--no-gids", DOCTOR " --only loopback --gid-index 3").output,
+              HasSubstr("its GID table is empty"));
+  const Result info = OnSofthca("--no-gids", INFO);
+  EXPECT_EQ(info.exit_status, 0) << "it only shows";
+  EXPECT_THAT(info.output, HasSubstr("mlx5_0"));
+}
+
 TEST(Doctor, PrintsValidJsonOfEveryCheckOnAnyMachine) {
   for (const std::string& program : {std::string(DOCTOR), std::string(SOFTHCA " -- " DOCTOR)}) {
     const Result outcome = RunShell(program + " --json 2>/dev/null");

@@ -8,6 +8,8 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -106,17 +108,26 @@ class Block {
 ///
 /// @param kernel      gets the thread's index in the block
 /// @param warp_lanes  1 to 64; the last warp may be short
-/// @errors  the first exception that left a kernel. Aborts where a lane names a mask that lacks itself, or
-/// lanes that it cannot meet
+/// @errors  the first exception that left a kernel; std::runtime_error: the system has no thread left. Aborts
+/// where a lane names a mask that lacks itself, or lanes that it cannot meet
 inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)>& kernel,
                      uint32_t warp_lanes = 32) {
   Block block(threads, warp_lanes);
   {
     std::vector<std::jthread> running;
-    const auto start = [&](uint32_t thread) noexcept {  // the others would wait for one that cannot start
-      running.emplace_back([&block, &kernel, thread] { block.Run(thread, kernel); });
+    running.reserve(threads);
+    const auto cannot_start = [threads](uint32_t thread) {
+      throw std::runtime_error("Cannot start thread " + std::to_string(thread) + " of a block of " +
+                               std::to_string(threads) +
+                               ": the system has none left. Raise the limit on threads (ulimit -u).");
     };
-    for (uint32_t thread = 0; thread < threads; ++thread) start(thread);
+    for (uint32_t thread = 0; thread < threads; ++thread) {
+      try {
+        running.emplace_back([&block, &kernel, thread] { block.Run(thread, kernel); });
+      } catch (const std::exception&) {
+        block.Run(thread, cannot_start);  // else the others would wait for it
+      }
+    }
   }
   if (block.failure() != nullptr) std::rethrow_exception(block.failure());
 }

@@ -69,6 +69,10 @@ class ReceiveQueue {
   /// Leaves the queue where the next kernel finds it.
   WARPVERBS_DEVICE void Save() const { A::Store(view_.state, A::Join(taken(), posted_)); }
 
+  /// Completions of the queue's ring taken so far, from the view's `first_cqe` on: what host::CompletionAlarm
+  /// asks for. After a reset of the endpoint that is known modulo twice the ring's depth alone.
+  WARPVERBS_DEVICE uint32_t consumer_index() const { return ring_.consumer_index(); }
+
   // For those who keep the indices themselves.
 
   /// Writes the receive of `index`, a free-running count that starts at 0.

@@ -11,6 +11,12 @@
 
 namespace warpverbs::host {
 
+/// Whose earlier writes a flush makes visible, and to whom.
+enum class FlushDirection : int {
+  kGpuToNic = 0,  ///< what kernels wrote, to NICs
+  kNicToGpu = 1,  ///< what NICs wrote, to kernels
+};
+
 /// Memory that a NIC may reach, whatever it is made of and whoever allocated it. Given back with this.
 ///
 /// Who only moves data needs to know no more of it. `memory_kinds.hpp` makes them.
@@ -43,12 +49,27 @@ class Buffer {
   /// @errors  Error, as MemoryRegion
   virtual MemoryRegion Register(const Device& device, const Access& access = {}) const;
 
+  /// Makes what one side has written visible to the other.
+  ///
+  /// kGpuToNic, before a write or send is posted by the host: waits for what was launched on `stream`, as
+  /// long as that takes. kNicToGpu, after a completion was seen: what is launched on `stream` from now on
+  /// sees what the NIC had written. Kernels that post and poll by themselves need neither. Where GPU and NIC
+  /// see each other's writes anyway it does nothing.
+  ///
+  /// @param stream  of the memory's GPU, as its runtime has it (cudaStream_t, hipStream_t); nullptr: all that
+  ///                runs there
+  /// @errors  Error: there is no such direction (EINVAL), or the driver cannot do it (EOPNOTSUPP) or fails
+  void Flush(FlushDirection direction, void* stream = nullptr) const;
+
  protected:
   Buffer(std::byte* data, size_t size) : data_(data), size_(size) {}
 
   // What is copied lies within, and is not empty.
   virtual void DoCopyIn(size_t offset, std::span<const std::byte> from) const = 0;
   virtual void DoCopyOut(size_t offset, std::span<std::byte> to) const = 0;
+
+  // One of the two directions. By default: nobody can.
+  virtual void DoFlush(FlushDirection direction, void* stream) const;
 
  private:
   void Check(size_t offset, size_t bytes) const;

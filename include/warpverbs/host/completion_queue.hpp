@@ -64,7 +64,7 @@ struct CqePatch {
 /// @pre   nothing completes meanwhile
 std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring);
 
-/// A completion queue of 64-byte CQEs that software polls; it raises no events.
+/// A completion queue of 64-byte CQEs that software polls; for events see CompletionChannel.
 class CompletionQueue {
  public:
   /// @pre  every byte of every CQE is 0xff: its opcode is invalid, so that none is taken for a completion,

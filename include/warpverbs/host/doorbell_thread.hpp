@@ -6,7 +6,6 @@
 #include <mutex>
 #include <stop_token>
 #include <thread>
-#include <vector>
 
 namespace warpverbs::host {
 
@@ -52,18 +51,23 @@ class DoorbellThread {
 
     DoorbellThread& thread_;
     DoorbellRoute route_;
-    uint16_t posted_ = 0;  // the index past the last WQE that was copied
+    uint16_t posted_ = 0;      // the index past the last WQE that was copied
+    Service* next_ = nullptr;  // in the list that it is in
+    bool leaving_ = false;     // under the thread's mutex_
   };
 
  private:
   void Run(const std::stop_token& stop);
-  void Add(Service* service);
-  void Remove(Service* service);
+  void Add(Service& service);
+  void Remove(Service& service);
+  void TakeChanges();
 
+  // The services are links of lists, so that neither who comes or goes nor the thread needs memory.
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Service*> services_;    // under mutex_
-  std::atomic<uint64_t> version_{0};  // of services_; changes under mutex_
+  Service* coming_ = nullptr;         // those that the thread does not serve yet; under mutex_
+  Service* served_ = nullptr;         // the thread's own
+  std::atomic<uint64_t> version_{0};  // counts who comes or goes; changes under mutex_
   uint64_t served_version_ = 0;       // what the thread goes by; it alone writes it, under mutex_
   std::jthread thread_;               // the last member: it ends before the others do
 };

@@ -11,6 +11,7 @@
 
 #include "warpverbs/arch/arch.hpp"
 #include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/host/completion_channel.hpp"
 #include "warpverbs/host/completion_queue.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/doorbell_rung.hpp"
@@ -66,9 +67,10 @@ class Endpoint {
   /// @errors  Error: the firmware refused
   void Disconnect();
 
-  /// Makes the endpoint as new, in whatever state it is: empty queues, no error, no abort, another PSN, but
-  /// the same QP number and View(). The peer must be reset too; then each connects with the other's new
-  /// Info().
+  /// Makes the endpoint as new, in whatever state it is: empty queues, no error, no abort, another PSN unless
+  /// EndpointConfig::psn gives it, but the same QP number and View(). The peer must be reset too; then each
+  /// connects with the other's new Info(). A completion queue that the firmware has stopped stays so, and
+  /// with it AbortWord() stays set.
   ///
   /// @pre     no kernel uses the queues; with shared completions, no GPU any queue of the ring
   /// @errors  Error: the firmware refused; a poster that was killed holds the ring of shared completions
@@ -112,12 +114,23 @@ class Endpoint {
   /// @errors  Error: the completion queue is collapsed; View() has its one CQE
   device::CqView CompletionView() const;
 
+  /// Lets the send completions, or those of the receive queue, announce themselves: for host threads that
+  /// sleep.
+  ///
+  /// @param channel  must outlive this
+  /// @param cookie   by which the channel names the queue
+  /// @return  what asks for it; used no longer than this lives
+  /// @errors  Error: the queue's completions are collapsed or shared, or lie on a GPU; there is no receive
+  ///          queue; the firmware refuses
+  CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
+  CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
+
   /// Tells a checked build what to let through: nothing else from now on. Without a call it lets all through.
   ///
   /// @param local   regions of this side
   /// @param remote  what the peer told of its own
   /// @pre     no kernel uses the queue
-  /// @errors  Error: too many; out of memory
+  /// @errors  Error: too many, or one of no region; out of memory
   void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 
   /// Who rings; never kProbe.
@@ -156,6 +169,8 @@ class Endpoint {
   void ServeDoorbell();
   void ListenToEvents();
   void TellPeers(device::PeerState state) const;
+  CompletionAlarm Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
+                           uint64_t cookie);
 
   /// A ring of this endpoint's own, for the host to look at; it may be a copy.
   device::CqView Look(const device::CqView& ring, std::vector<std::byte>& copy) const;

@@ -43,6 +43,7 @@ struct EndpointConfig {
   int gid_index = -1;             ///< -1: the best by BestGid()
   std::optional<Gid> peer_gid{};  ///< an address of the peer, if known: the GID is chosen to suit it
   uint16_t pkey_index = 0;        ///< InfiniBand partition, in the port's table
+  std::optional<uint32_t> psn{};  ///< of the first packet, 24 bits, after each Reset() too. Empty: random
   bool remote_read = true;        ///< the peer may read; a region's rkey must allow it too
   bool remote_write = true;
   bool remote_atomic = true;  ///< where the device has atomics

@@ -8,9 +8,10 @@ namespace warpverbs::host {
 enum class EventKind : uint8_t {
   kPortDown,
   kPortUp,
-  kPortChanged,   ///< an address or the subnet of the port: connections may have to be made anew
-  kDeviceFailed,  ///< nothing on it will work until it is opened again
-  kQueueFailed,   ///< the firmware has moved a queue to its error state
+  kPortChanged,        ///< an address or the subnet of the port: connections may have to be made anew
+  kDeviceFailed,       ///< nothing on it will work until it is opened again
+  kQueueFailed,        ///< the firmware has moved a queue to its error state
+  kCompletionsFailed,  ///< a completion queue takes no more; only a new one does
   kOther,
 };
 

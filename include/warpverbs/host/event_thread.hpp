@@ -34,6 +34,8 @@ struct EventConfig {
 struct EventSubject {
   mlx5dv_devx_obj* object = nullptr;
   std::vector<uint16_t> types{};
+  /// Lives as long as the object, which several watches name, with the same types. Empty: one watch does.
+  std::shared_ptr<const void> shared{};
 };
 
 /// Whom events concern.
@@ -43,7 +45,8 @@ struct WatchConfig {
   uint32_t qpn = 0;                      ///< for the text
   uint64_t* abort = nullptr;             ///< set to 1 by an event that ends waits
   std::vector<EventSubject> subjects{};  ///< must outlive the watch
-  std::function<void()> on_abort{};      ///< called with it, by the thread; must not call the watch
+  std::function<void()> on_abort{};      ///< called with it, by any thread; must not call the watch
+  std::function<void()> on_clear{};      ///< called by Clear(); as on_abort
 };
 
 /// A host thread that listens to the events of any number of devices: those of the verbs and, for the queues
@@ -74,7 +77,10 @@ class EventThread {
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    /// Forgets all events, and clears the abort word.
+    /// Forgets all events that have come until now, read or not, and clears the abort word. A completion
+    /// queue that has failed stays so: then it is set again.
+    ///
+    /// @errors  std::bad_alloc: nothing is cleared
     void Clear();
 
     // Any thread may ask. Since the last Clear():
@@ -94,7 +100,7 @@ class EventThread {
     WatchConfig config_;
     std::string note_;
     // Under the thread's mutex_:
-    uint64_t id_ = 0;
+    std::vector<uint64_t> ids_;  // of its subscriptions
     std::optional<Event> newest_, cause_;
     std::optional<Event> port_down_;  // while the grace lasts
     Clock::time_point abort_at_{};    // with it
@@ -104,11 +110,14 @@ class EventThread {
   struct Source;
 
   void Run(const std::stop_token& stop);
+  void RunOnce(std::vector<pollfd>& files);
   void Wake() const;
   int ListFiles(std::vector<pollfd>& files) const;
   Source& SourceOf(const Device& device);
   void Add(Watch& watch);
   void Remove(Watch& watch);
+  void Forget(Watch& watch);
+  void Subscribe(Source& source, Watch& watch, EventSubject& subject);
   void TakeVerbsEvents(Source& source);
   void TakeFirmwareEvents(Source& source);
   void Deliver(const Source& source, const Event& event);

@@ -17,17 +17,20 @@ enum class WritesOrdering : uint8_t {
 
 /// What a GPU offers to NICs.
 struct GpuAttributes {
+  bool integrated = false;      ///< its memory is the host's
   bool dma_buf = false;         ///< its driver exports its memory as dma-bufs
   bool gpu_direct = false;      ///< a NIC may reach its memory
   bool gpu_direct_vmm = false;  ///< also that of cuMemCreate()
   bool host_flush = false;      ///< the host can wait until what a NIC wrote is visible
+  bool stream_flush = false;    ///< a stream can do that
   WritesOrdering writes_ordering = WritesOrdering::kNone;
 };
 
 /// An NVIDIA GPU, by its primary context, which the CUDA runtime uses too.
 ///
 /// The driver, libcuda.so.1, is loaded by the first call and not before. Whatever is done on a GPU leaves the
-/// caller's current context as it was and waits for no kernel, except that allocating and freeing memory may.
+/// caller's current context as it was and waits for no kernel, except that allocating and freeing memory may
+/// and Buffer::Flush() shall.
 /// Copies of a Gpu are the same GPU; what is made with one keeps what it needs of it. Thread-safe.
 class Gpu {
  public:

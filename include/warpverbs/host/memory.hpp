@@ -9,40 +9,9 @@
 
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/handle.hpp"
+#include "warpverbs/host/memory_view.hpp"
 
 namespace warpverbs::host {
-
-/// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
-struct Access {
-  bool local_write = true;  ///< by the local NIC: receives, reads, fetched values. Implied by remote writes
-  bool remote_read = false;
-  bool remote_write = false;
-  bool remote_atomic = false;  ///< where the device has atomics; a region's View() says whether it does
-
-  /// Lets writes of NICs to the memory pass each other on their way, which some processors carry faster.
-  ///
-  /// A word that tells of other writes must not be in such a region, nor be told of by one: it may arrive
-  /// before they do. So atomics exclude it. A wish: devices and kernels without it keep the order.
-  /// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3, IBV_ACCESS_RELAXED_ORDERING
-  bool relaxed_ordering = false;
-
-  /// Whether the local NIC may write: the verbs refuse remote writes and atomics where it may not.
-  bool nic_writes() const { return local_write || remote_write || remote_atomic; }
-};
-
-/// Part of a memory region: what a work request or a peer needs to name it.
-struct MemoryView {
-  uint64_t addr = 0;
-  uint64_t bytes = 0;
-  uint32_t lkey = 0;  ///< for work requests of this side
-  uint32_t rkey = 0;  ///< for work requests of the peer
-  Access access{};    ///< what the region grants
-
-  /// Part of this part.
-  ///
-  /// @errors  std::out_of_range: it does not lie inside. Empty parts may lie at the end
-  MemoryView Part(uint64_t offset, uint64_t part_bytes) const;
-};
 
 /// How a NIC reaches memory.
 enum class MemoryRung : uint8_t {
@@ -61,8 +30,7 @@ class MemoryRegion {
   ///
   /// @pre  memory of a GPU is one allocation's
   /// @errors  Error: says whose memory it is, of each way that was tried why it failed, and the limit on
-  /// locked
-  ///          memory; refuses managed memory, and relaxed ordering with atomics
+  ///          locked memory; refuses managed memory, and relaxed ordering with atomics
   MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access = {});
 
   /// Registers memory that was exported, which no processor need reach.

@@ -28,7 +28,8 @@ class PinnedMemoryKind final : public MemoryKind {
   Gpu gpu_;
 };
 
-/// Memory of an NVIDIA GPU.
+/// Memory of an NVIDIA GPU, in whole pages of 64 KiB. An integrated GPU has none but the host's: that is
+/// mapped for it.
 class CudaMemoryKind final : public MemoryKind {
  public:
   explicit CudaMemoryKind(const Gpu& gpu) : gpu_(gpu) {}
@@ -41,7 +42,7 @@ class CudaMemoryKind final : public MemoryKind {
 
 /// Memory that somebody else has allocated, a framework for one, by its address.
 ///
-/// @pre  it outlives what comes back; memory of a GPU is one allocation's
+/// @pre  it outlives what comes back; memory of a GPU, whoever made that, is one allocation's
 /// @errors  Error: nobody's memory, or 0 bytes
 std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes);
 

@@ -10,17 +10,18 @@ namespace warpverbs::host {
 enum class PointerKind : uint8_t {
   kUnknown,  ///< nobody's: null, a reserved range that nothing is mapped to, or the driver fails
   kHost,     ///< the processor's, if anything is there: no driver knows it
-  kPinned,   ///< the processor's, allocated by the CUDA driver or registered with it
+  kPinned,   ///< the processor's, allocated by CUDA or HIP or registered with it
   kDevice,   ///< a GPU's, of cuMemAlloc() or of a pool
   kVmm,      ///< a GPU's, of cuMemCreate()
   kManaged,  ///< moves between processor and GPU
+  kHip,      ///< a GPU's of AMD
 };
 const char* ToString(PointerKind kind);
 
 /// What is known of an address.
 struct PointerInfo {
   PointerKind kind = PointerKind::kUnknown;
-  int ordinal = -1;  ///< of the GPU, as Gpu counts; -1: none
+  int ordinal = -1;  ///< of the GPU, as Gpu counts, or HipGpu if of_hip; -1: none
 
   // The allocation; of memory of cuMemCreate(), the one mapping that the address lies in. 0: not known.
   uint64_t base = 0;
@@ -34,12 +35,16 @@ struct PointerInfo {
   bool gpu_direct = false;    ///< a NIC may reach it
   uint64_t handle_types = 0;  ///< CUmemAllocationHandleType bits that it can be exported as
 
+  bool of_hip = false;  ///< HIP knows the memory, not CUDA
+
+  /// Of NVIDIA: what Gpu is for.
   bool on_gpu() const { return kind == PointerKind::kDevice || kind == PointerKind::kVmm; }
 
   friend bool operator==(const PointerInfo&, const PointerInfo&) = default;
 };
 
-/// Says what an address is. Loads no driver: where the program has loaded none, all memory is the host's.
+/// Says what an address is. Loads no driver and no runtime: where the program has loaded neither CUDA's nor
+/// HIP's, all memory is the host's. The program's last error of HIP stays as it was.
 PointerInfo DescribePointer(const void* memory);
 
 /// Says what a range is, piece by piece in order of address: memory of cuMemCreate() may have many.

@@ -19,7 +19,8 @@ class CmConnection {
  public:
   /// Connects an endpoint to that of a peer, which may start to listen a little later.
   ///
-  /// @param peer  an address of a device of the peer, and the port of its CmListener
+  /// @param peer  an address of a device of the peer, and the port of its CmListener. Of a name that has
+  ///              several addresses the first that leads there counts; those share the time
   /// @errors  Error: as TcpExchange::Connect(); the way there leads through another device; the peer's reason
   ///          to refuse, in its own words; what the connection manager says. The endpoint is as after a
   ///          Reset()

@@ -58,14 +58,20 @@ class RegionCache {
     /// @param device  index in the cache's devices
     /// @errors  as RegionSet::View()
     MemoryView View(size_t device = 0) const;
+    MemoryView View(const Device& device) const;
+
+    /// Whether the range was found, and so cost no registration.
+    bool reused() const { return reused_; }
 
    private:
     friend class RegionCache;
-    Lease(std::shared_ptr<Shelf> shelf, std::shared_ptr<Entry> entry, uint64_t offset, uint64_t bytes);
+    Lease(std::shared_ptr<Shelf> shelf, std::shared_ptr<Entry> entry, uint64_t offset, uint64_t bytes,
+          bool reused);
 
     std::shared_ptr<Shelf> shelf_;
     std::shared_ptr<Entry> entry_;
     uint64_t offset_, bytes_;
+    bool reused_;
   };
 
   /// @param devices  on which each region is registered; must outlive this and all leases

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -21,12 +23,16 @@ class RegionSet {
   /// @errors  Error: no device at all, or none that reaches the memory; names the reason of each
   RegionSet(std::span<const Device* const> devices, void* memory, size_t bytes, const Access& access = {});
 
+  /// The same of all of a buffer, also of one that only its own file reaches.
+  RegionSet(std::span<const Device* const> devices, const Buffer& buffer, const Access& access = {});
+
   size_t devices() const { return regions_.size(); }
 
   /// Whether a device reaches the memory.
   ///
   /// @param device  index in the devices of the constructor
-  bool Has(size_t device) const { return regions_.at(device).has_value(); }
+  /// @errors  std::out_of_range: there is no such device
+  bool Has(size_t device) const;
 
   /// All of the memory, with a device's keys.
   ///
@@ -34,7 +40,15 @@ class RegionSet {
   /// why
   MemoryView View(size_t device) const;
 
+  /// The same by the device itself.
+  ///
+  /// @errors  Error: it is none of those of the constructor, and which those are
+  MemoryView View(const Device& device) const;
+
  private:
+  void RegisterOnEach(size_t bytes, const std::function<MemoryRegion(const Device&)>& register_on);
+
+  std::vector<const Device*> devices_;
   std::vector<std::optional<MemoryRegion>> regions_;
   std::vector<std::optional<Error>> failures_;
 };

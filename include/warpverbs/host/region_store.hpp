@@ -20,7 +20,7 @@ struct RegionStore {
   ///
   /// @param local   regions of this side, with what the NIC may do there
   /// @param remote  what the peer told of its regions
-  /// @errors  Error: more than kMaxRegions in all
+  /// @errors  Error: more than kMaxRegions in all, or one that is of no region
   void Allow(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 };
 

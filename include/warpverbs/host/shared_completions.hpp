@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -46,7 +47,8 @@ class SharedCompletions {
   SharedCompletions(const SharedCompletions&) = delete;
   SharedCompletions& operator=(const SharedCompletions&) = delete;
 
-  uint32_t cqn() const { return cq_.cqn(); }
+  uint32_t cqn() const { return cq_->cqn(); }
+  const std::shared_ptr<const CompletionQueue>& cq() const { return cq_; }  ///< while the ring lives
   uint32_t depth() const { return depth_; }
 
   /// What its consumers share.
@@ -105,7 +107,7 @@ class SharedCompletions {
   std::optional<GpuMapping> mapping_;
   Uar uar_;
   Umem umem_;
-  CompletionQueue cq_;
+  std::shared_ptr<const CompletionQueue> cq_;
   std::mutex mutex_;
   uint32_t used_ = 0;             // CQEs that the queues may have under way; under mutex_
   std::vector<uint32_t> depths_;  // of the queues, by user index; 0: a free place. Under mutex_

@@ -24,6 +24,8 @@ class Uar {
   Kind kind() const { return kind_; }
   uint32_t page_id() const { return uar_->page_id; }
   uint64_t* doorbell() const { return static_cast<uint64_t*>(uar_->reg_addr); }
+  /// Where completion queues that were created with this page are armed.
+  uint64_t* cq_doorbell() const;
 
  private:
   Kind kind_ = Kind::kDedicated;

@@ -1,7 +1,9 @@
 #include "warpverbs/host/buffer.hpp"
 
-#include <stdexcept>
+#include <cerrno>
+#include <string>
 
+#include "memory/bounds.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -25,12 +27,23 @@ MemoryRegion Buffer::Register(const Device& device, const Access& access) const 
   return {device, data(), size(), access};
 }
 
-void Buffer::Check(size_t offset, size_t bytes) const {
-  if (offset > size_ || bytes > size_ - offset) {
-    throw std::out_of_range(name() + ": " + std::to_string(bytes) + " bytes at offset " +
-                            std::to_string(offset) + " do not lie within " + std::to_string(size_) +
-                            " bytes");
+void Buffer::Flush(FlushDirection direction, void* stream) const {
+  if (direction != FlushDirection::kGpuToNic && direction != FlushDirection::kNicToGpu) {
+    throw Error(
+        "flush", name(),
+        "there is no direction " + std::to_string(static_cast<int>(direction)) + ": " + Error::Words(EINVAL),
+        "Pass 0 for GPU to NIC, or 1 for NIC to GPU", EINVAL);
   }
+  DoFlush(direction, stream);
+}
+
+void Buffer::DoFlush(FlushDirection, void*) const {
+  throw Error("flush", name(), "no driver that this library knows flushes such memory",
+              "Let the framework whose memory it is wait for its work", EOPNOTSUPP);
+}
+
+void Buffer::Check(size_t offset, size_t bytes) const {
+  if (!LiesWithin(offset, bytes, size_)) ThrowOutside(name(), offset, bytes, size_);
 }
 
 }  // namespace warpverbs::host

@@ -1,16 +1,20 @@
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "../memory/page_range.hpp"
+#include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 
 namespace warpverbs::host {
 namespace {
 
-/// The pages of a file that a range lies in, for as long as a copy takes.
+constexpr char kCannotReach[] = "Copy with the driver of the device whose memory it is, or by RDMA";
+
+/// The pages of a dma-buf that a range lies in, for as long as a copy takes. It keeps its length.
 class Mapping {
  public:
   Mapping(const DmaBuf& file, uint64_t offset, size_t bytes, int protection)
@@ -19,8 +23,7 @@ class Mapping {
             mmap(nullptr, pages_.bytes, protection, MAP_SHARED, file.fd(), static_cast<off_t>(pages_.start))),
         place_(static_cast<std::byte*>(start_) + (offset - pages_.start)) {
     if (start_ != MAP_FAILED) return;
-    throw Error::FromErrno("reach", std::to_string(bytes) + " bytes of a dma-buf", errno,
-                           "Copy with the driver of the device whose memory it is, or by RDMA");
+    throw Error::FromErrno("reach", std::to_string(bytes) + " bytes of a dma-buf", errno, kCannotReach);
   }
   ~Mapping() { munmap(start_, pages_.bytes); }
   Mapping(const Mapping&) = delete;
@@ -36,6 +39,44 @@ class Mapping {
   std::byte* place_;
 };
 
+/// A file of the processor's memory, such as memfd_create() makes. It may be cut short at any time by who
+/// has it, too, and who touches a mapping of what is gone is killed (SIGBUS): so none is made.
+bool IsPlainFile(const DmaBuf& file) {
+  struct stat what {};
+  return fstat(file.fd(), &what) == 0 && S_ISREG(what.st_mode);
+}
+
+/// Copies all of a range by `call`, which is pread() or pwrite() for a piece of it.
+template <class Call>
+void CopyPieces(const char* step, uint64_t offset, size_t bytes, const Call& call) {
+  const std::string object = std::to_string(bytes) + " bytes of a dma-buf";
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t piece = call(done, bytes - done, static_cast<off_t>(offset + done));
+    if (piece < 0 && errno == EINTR) continue;
+    if (piece < 0) throw Error::FromErrno(step, object, errno, kCannotReach);
+    if (piece == 0) {
+      throw Error(step, object, "the file has been cut short",
+                  "Look for who truncates it; seal it with F_SEAL_SHRINK before it is shared");
+    }
+    done += static_cast<size_t>(piece);
+  }
+}
+
+void WriteFile(const DmaBuf& file, uint64_t offset, std::span<const std::byte> from) {
+  CopyPieces("write", offset, from.size(), [&](size_t done, size_t bytes, off_t at) -> ssize_t {
+    struct stat what {};
+    if (fstat(file.fd(), &what) != 0) return -1;
+    if (what.st_size < at + static_cast<off_t>(bytes)) return 0;  // pwrite() would make it longer again
+    return pwrite(file.fd(), from.data() + done, bytes, at);
+  });
+}
+
+void ReadFile(const DmaBuf& file, uint64_t offset, std::span<std::byte> to) {
+  CopyPieces("read", offset, to.size(), [&](size_t done, size_t bytes, off_t at) {
+    return pread(file.fd(), to.data() + done, bytes, at);
+  });
+}
+
 class DmaBufBuffer final : public Buffer {
  public:
   DmaBufBuffer(DmaBuf file, std::byte* data, size_t size) : Buffer(data, size), file_(std::move(file)) {}
@@ -48,11 +89,15 @@ class DmaBufBuffer final : public Buffer {
 
  protected:
   void DoCopyIn(size_t offset, std::span<const std::byte> from) const override {
-    const Mapping mapping(file_, file_.OffsetOf(data() + offset), from.size(), PROT_READ | PROT_WRITE);
+    const uint64_t place = file_.OffsetOf(data() + offset);
+    if (IsPlainFile(file_)) return WriteFile(file_, place, from);
+    const Mapping mapping(file_, place, from.size(), PROT_READ | PROT_WRITE);
     std::memcpy(mapping.data(), from.data(), from.size());
   }
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
-    const Mapping mapping(file_, file_.OffsetOf(data() + offset), to.size(), PROT_READ);
+    const uint64_t place = file_.OffsetOf(data() + offset);
+    if (IsPlainFile(file_)) return ReadFile(file_, place, to);
+    const Mapping mapping(file_, place, to.size(), PROT_READ);
     std::memcpy(to.data(), mapping.data(), to.size());
   }
 

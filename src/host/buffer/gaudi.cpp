@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <string>
 
-#include "../hl_thunk.hpp"
-#include "../memory/page_range.hpp"
+#include "driver/hl_thunk.hpp"
+#include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

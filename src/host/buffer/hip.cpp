@@ -2,8 +2,9 @@
 
 #include <utility>
 
-#include "../hip_runtime.hpp"
-#include "../memory/page_range.hpp"
+#include "driver/hip_runtime.hpp"
+#include "memory/page_range.hpp"
+#include "views.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -36,6 +37,15 @@ class HipDevice {
   void Run(const char* step, size_t bytes, const char* remedy, const Work& work) const {
     const HipRuntime::Current current(runtime_, ordinal_, name());
     runtime_.Check(work(runtime_), step, std::to_string(bytes) + " bytes of memory of " + name(), remedy);
+  }
+
+  /// Waits for what was launched on a stream; nullptr: on all of the GPU.
+  ///
+  /// @param bytes  of memory, for which that is asked
+  void Finish(size_t bytes, void* stream) const {
+    Run("flush", bytes, kCheckHealth, [&](const HipRuntime& runtime) {
+      return stream != nullptr ? runtime.StreamSynchronize(stream) : runtime.DeviceSynchronize();
+    });
   }
 
  private:
@@ -83,26 +93,9 @@ class HipAllocation {
     if (memory_ != nullptr) device_->runtime().Free(memory_);
   }
 
-  const HipDevice& device() const { return *device_; }
+  const std::shared_ptr<const HipDevice>& device() const { return device_; }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
   size_t size() const { return bytes_; }
-
-  /// The file is of more than the allocation where the runtime has cut that from a larger one.
-  ///
-  /// @source  ROCm/ROCR-Runtime 6.4, core/runtime/runtime.cpp, Runtime::DmaBufExport()
-  DmaBuf Export() const {
-    int fd = -1;
-    uint64_t offset = 0;
-    const int status = device_->runtime().ExportDmaBuf(memory_, bytes_, &fd, &offset);
-    if (status != 0) {
-      throw Error(
-          "export", std::to_string(bytes_) + " bytes of memory of " + device_->name(),
-          device_->runtime().StatusWords(status),
-          "Use Linux 5.12 or later with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY, and the driver "
-          "amdgpu");
-    }
-    return {FileDescriptor(fd), reinterpret_cast<uint64_t>(memory_) - offset, offset + bytes_};
-  }
 
  private:
   std::shared_ptr<const HipDevice> device_;
@@ -110,13 +103,14 @@ class HipAllocation {
   void* memory_ = nullptr;
 };
 
-class HipBuffer final : public Buffer {
+/// Memory of a GPU, whoever has allocated it.
+class HipView : public Buffer {
  public:
-  explicit HipBuffer(HipAllocation allocation)
-      : Buffer(allocation.data(), allocation.size()), allocation_(std::move(allocation)) {}
+  HipView(std::shared_ptr<const HipDevice> device, std::byte* data, size_t size)
+      : Buffer(data, size), device_(std::move(device)) {}
 
-  std::string name() const override { return "memory of " + allocation_.device().name(); }
-  DmaBuf Export() const override { return allocation_.Export(); }
+  std::string name() const override { return "memory of " + device_->name(); }
+  DmaBuf Export() const override { return device_->runtime().Export(data(), size(), device_->name()); }
   MemoryRegion Register(const Device& device, const Access& access) const override {
     return {device, Export(), data(), size(), access};
   }
@@ -128,14 +122,45 @@ class HipBuffer final : public Buffer {
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     Copy("read", to.data(), data() + offset, to.size(), HipRuntime::kDeviceToHost);
   }
+  /// What NICs wrote, kernels see as HipCaching says, without a call.
+  void DoFlush(FlushDirection direction, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream);
+  }
 
  private:
   void Copy(const char* step, void* to, const void* from, size_t bytes, int kind) const {
-    allocation_.device().Run(step, bytes, HipDevice::kCheckHealth, [&](const HipRuntime& runtime) {
-      return runtime.Memcpy(to, from, bytes, kind);
-    });
+    device_->Run(step, bytes, HipDevice::kCheckHealth,
+                 [&](const HipRuntime& runtime) { return runtime.Memcpy(to, from, bytes, kind); });
   }
 
+  std::shared_ptr<const HipDevice> device_;
+};
+
+/// Memory of the processor that kernels reach, too.
+class HipPinnedView final : public HostView {
+ public:
+  HipPinnedView(std::shared_ptr<const HipDevice> device, std::byte* data, size_t size)
+      : HostView(data, size), device_(std::move(device)) {}
+
+  std::string name() const override { return "pinned host memory"; }
+
+ protected:
+  void DoFlush(FlushDirection direction, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream);
+    HostView::DoFlush(direction, stream);
+  }
+
+ private:
+  std::shared_ptr<const HipDevice> device_;
+};
+
+class HipBuffer final : public HipView {
+ public:
+  explicit HipBuffer(HipAllocation allocation)
+      : HipView(allocation.device(), allocation.data(), allocation.size()),
+        allocation_(std::move(allocation)) {}
+
+ private:
   HipAllocation allocation_;
 };
 
@@ -154,12 +179,24 @@ int HipGpu::ordinal() const { return device_->ordinal(); }
 std::string HipGpu::name() const { return device_->name(); }
 const std::string& HipGpu::pci_address() const { return device_->pci_address(); }
 
+std::unique_ptr<Buffer> WrapHip(const HipGpu& gpu, std::byte* data, size_t size) {
+  return std::make_unique<HipView>(gpu.device(), data, size);
+}
+
+std::unique_ptr<Buffer> WrapHipPinned(const HipGpu& gpu, std::byte* data, size_t size) {
+  return std::make_unique<HipPinnedView>(gpu.device(), data, size);
+}
+
 std::unique_ptr<Buffer> HipMemoryKind::Allocate(size_t bytes) const {
   if (bytes == 0) {
     throw Error("allocate", "0 bytes of " + name(), "there is no empty page", "Ask for 1 byte or more");
   }
   constexpr uint64_t kPage = 65536;  // exports are whole pages of the host, whatever it is
   const size_t whole = PageRange::Around(0, bytes, kPage).bytes;
+  if (whole < bytes) {
+    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no GPU has so much",
+                "Ask for less");
+  }
   return std::make_unique<HipBuffer>(HipAllocation(gpu_, whole, caching_));
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "memory/page_range.hpp"
 #include "views.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
@@ -15,11 +18,12 @@ class HostBuffer final : public HostView {
   HostPages pages_;
 };
 
-class PinnedBuffer final : public HostView {
+class PinnedBuffer final : public MappedView {
  public:
   PinnedBuffer(const Gpu& gpu, HostPages pages)
-      : HostView(pages.data(), pages.size()), pages_(std::move(pages)), mapping_(gpu, pages_.bytes()) {}
-  std::string name() const override { return "pinned host memory"; }
+      : MappedView(gpu, pages.data(), pages.size()),
+        pages_(std::move(pages)),
+        mapping_(gpu, pages_.bytes()) {}
 
  private:
   HostPages pages_;
@@ -46,6 +50,10 @@ std::unique_ptr<Buffer> PinnedMemoryKind::Allocate(size_t bytes) const {
 }
 
 std::unique_ptr<Buffer> CudaMemoryKind::Allocate(size_t bytes) const {
+  if (gpu_.attributes().integrated) {
+    return PinnedMemoryKind(gpu_).Allocate(
+        std::max(bytes, PageRange::Around(0, bytes, GpuMemory::kPageBytes).bytes));
+  }
   return std::make_unique<CudaBuffer>(GpuMemory(gpu_, bytes));
 }
 
@@ -58,6 +66,11 @@ std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
   }
   auto* const data = static_cast<std::byte*>(memory);
   if (what.on_gpu()) return std::make_unique<GpuView>(Gpu(what.ordinal), data, bytes);
+  if (what.kind == PointerKind::kPinned) {
+    if (what.of_hip) return WrapHipPinned(HipGpu(what.ordinal), data, bytes);
+    return std::make_unique<MappedView>(Gpu(what.ordinal), data, bytes);
+  }
+  if (what.kind == PointerKind::kHip) return WrapHip(HipGpu(what.ordinal), data, bytes);
   return std::make_unique<HostView>(data, bytes);
 }
 

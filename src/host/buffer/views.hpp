@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 #include <string>
 
-#include "../cuda_context.hpp"
+#include "driver/cuda_context.hpp"
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/hip.hpp"
 
 namespace warpverbs::host {
 
@@ -21,6 +23,25 @@ class HostView : public Buffer {
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     std::memcpy(to.data(), data() + offset, to.size());
   }
+  /// Processors, NICs and GPUs see host memory alike; the processor's own writes have to leave it.
+  void DoFlush(FlushDirection, void*) const override { __sync_synchronize(); }
+};
+
+/// The same where kernels of a GPU reach it, too.
+class MappedView : public HostView {
+ public:
+  MappedView(const Gpu& gpu, std::byte* data, size_t size) : HostView(data, size), gpu_(gpu) {}
+  std::string name() const override { return "pinned host memory"; }
+  const Gpu& gpu() const { return gpu_; }
+
+ protected:
+  void DoFlush(FlushDirection direction, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic) gpu_.context()->Finish(static_cast<CUstream_st*>(stream));
+    HostView::DoFlush(direction, stream);
+  }
+
+ private:
+  Gpu gpu_;
 };
 
 /// Memory that the CUDA driver reaches.
@@ -38,9 +59,20 @@ class GpuView : public Buffer {
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     gpu_.context()->CopyOut(ToCuda(data() + offset), to);
   }
+  void DoFlush(FlushDirection direction, void* stream) const override {
+    auto* const its = static_cast<CUstream_st*>(stream);
+    direction == FlushDirection::kGpuToNic ? gpu_.context()->Finish(its)
+                                           : gpu_.context()->FlushNicWrites(its);
+  }
 
  private:
   Gpu gpu_;
 };
+
+/// Memory of a GPU of AMD.
+std::unique_ptr<Buffer> WrapHip(const HipGpu& gpu, std::byte* data, size_t size);
+
+/// The processor's memory, mapped for the kernels of one.
+std::unique_ptr<Buffer> WrapHipPinned(const HipGpu& gpu, std::byte* data, size_t size);
 
 }  // namespace warpverbs::host

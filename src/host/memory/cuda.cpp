@@ -1,6 +1,5 @@
-#include <stdexcept>
-
-#include "../cuda_context.hpp"
+#include "bounds.hpp"
+#include "driver/cuda_context.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
@@ -14,11 +13,7 @@ size_t WholeGpuPages(size_t bytes) {
 
 /// An address within memory on the GPU.
 CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
-  if (offset > memory.size() || bytes > memory.size() - offset) {
-    throw std::out_of_range("GPU memory: " + std::to_string(bytes) + " bytes at offset " +
-                            std::to_string(offset) + " do not lie within " + std::to_string(memory.size()) +
-                            " bytes");
-  }
+  if (!LiesWithin(offset, bytes, memory.size())) ThrowOutside("GPU memory", offset, bytes, memory.size());
   return ToCuda(memory.data() + offset);
 }
 

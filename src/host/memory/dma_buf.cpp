@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "../cuda_context.hpp"
+#include "driver/cuda_context.hpp"
 #include "gpu_access.hpp"
 #include "page_range.hpp"
 #include "warpverbs/host/error.hpp"

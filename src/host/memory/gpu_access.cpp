@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "../cuda_context.hpp"
+#include "driver/cuda_context.hpp"
 #include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <stdexcept>
 #include <string>
 
+#include "driver/hip_runtime.hpp"
 #include "gpu_access.hpp"
 #include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
@@ -31,7 +31,10 @@ std::string Range(const void* memory, size_t bytes) {
 
 /// What errors call a region: its place, whose memory it is, and the device.
 std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
-  const std::string gpu = what.on_gpu() ? ", cuda:" + std::to_string(what.ordinal) : "";
+  const std::string ordinal = std::to_string(what.ordinal);
+  const std::string gpu = what.on_gpu()                    ? ", cuda:" + ordinal
+                          : what.kind == PointerKind::kHip ? ", hip:" + ordinal
+                                                           : "";
   return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
 }
 
@@ -52,15 +55,6 @@ size_t WholeHostPages(size_t bytes) {
 
 }  // namespace
 
-MemoryView MemoryView::Part(uint64_t offset, uint64_t part_bytes) const {
-  if (offset > bytes || part_bytes > bytes - offset) {
-    throw std::out_of_range("memory view: " + std::to_string(part_bytes) + " bytes at offset " +
-                            std::to_string(offset) + " do not lie within " + std::to_string(bytes) +
-                            " bytes");
-  }
-  return {addr + offset, part_bytes, lkey, rkey, access};
-}
-
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
     : memory_(memory), bytes_(bytes) {
   const PointerInfo what = DescribePointer(memory);
@@ -69,7 +63,14 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
   if (what.kind == PointerKind::kManaged) {
     throw Error("register", object,
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
-                "Allocate it with cudaMalloc() or cudaMallocHost()");
+                "Allocate it with cudaMalloc() or cudaMallocHost(), or their likes of HIP");
+  }
+  if (what.kind == PointerKind::kHip) {
+    const DmaBuf file = HipRuntime::Load().Export(memory, bytes, "hip:" + std::to_string(what.ordinal));
+    rung_ = MemoryRung::kDmaBuf;
+    const int error = RegisterByDmaBuf(device, file);
+    if (error == 0) return;
+    throw Error("register", object, "by dma-buf: " + PinningReason(error), PinningRemedy(error), error);
   }
   if (!what.on_gpu()) {
     const int error = RegisterByAddress(device);
@@ -125,7 +126,11 @@ int MemoryRegion::RegisterByDmaBuf(const Device& device, const DmaBuf& buffer) {
 }
 
 MemoryView MemoryRegion::View() const {
-  return {reinterpret_cast<uint64_t>(memory_), bytes_, region_->lkey, region_->rkey, access_};
+  return {.addr = reinterpret_cast<uint64_t>(memory_),
+          .bytes = bytes_,
+          .lkey = region_->lkey,
+          .rkey = region_->rkey,
+          .access = access_};
 }
 
 const char* ToString(MemoryRung rung) {

@@ -147,15 +147,15 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
   const std::vector<PointerInfo> pieces = DescribeRange(memory, bytes);
   Shelf& shelf = *shelf_;
   Shelf::Entries garbage;
-  const auto take = [&](const std::shared_ptr<Entry>& entry) {
+  const auto take = [&](const std::shared_ptr<Entry>& entry, bool reused) {
     shelf.Use(*entry);
-    return Lease(shelf_, entry, start - entry->start, bytes);
+    return Lease(shelf_, entry, start - entry->start, bytes, reused);
   };
   {
     const std::lock_guard lock(shelf.mutex);
     if (const auto known = shelf.Find(start, bytes, pieces, garbage)) {
       ++shelf.statistics.hits;
-      return take(known);
+      return take(known, true);
     }
     ++shelf.statistics.misses;
   }
@@ -174,9 +174,9 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
   }
   const std::lock_guard lock(shelf.mutex);
   // Another thread may have been faster.
-  if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known);
+  if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known, true);
   shelf.List(made, garbage);
-  Lease lease = take(made);
+  Lease lease = take(made, false);
   shelf.Evict(garbage);
   return lease;
 }
@@ -206,8 +206,8 @@ RegionCacheStatistics RegionCache::Statistics() const {
 }
 
 RegionCache::Lease::Lease(std::shared_ptr<Shelf> shelf, std::shared_ptr<Entry> entry, uint64_t offset,
-                          uint64_t bytes)
-    : shelf_(std::move(shelf)), entry_(std::move(entry)), offset_(offset), bytes_(bytes) {}
+                          uint64_t bytes, bool reused)
+    : shelf_(std::move(shelf)), entry_(std::move(entry)), offset_(offset), bytes_(bytes), reused_(reused) {}
 
 RegionCache::Lease& RegionCache::Lease::operator=(Lease&& other) noexcept {
   Lease old(std::move(*this));
@@ -215,6 +215,7 @@ RegionCache::Lease& RegionCache::Lease::operator=(Lease&& other) noexcept {
   entry_ = std::move(other.entry_);
   offset_ = other.offset_;
   bytes_ = other.bytes_;
+  reused_ = other.reused_;
   return *this;
 }
 
@@ -223,7 +224,11 @@ RegionCache::Lease::~Lease() {
 }
 
 MemoryView RegionCache::Lease::View(size_t device) const {
-  return entry_->regions.View(device).Part(offset_, bytes_);
+  return entry_->regions.View(device).Subrange(offset_, bytes_);
+}
+
+MemoryView RegionCache::Lease::View(const Device& device) const {
+  return entry_->regions.View(device).Subrange(offset_, bytes_);
 }
 
 }  // namespace warpverbs::host

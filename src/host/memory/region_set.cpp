@@ -1,16 +1,28 @@
 #include "warpverbs/host/region_set.hpp"
 
+#include <stdexcept>
+#include <string>
+
 namespace warpverbs::host {
 
-RegionSet::RegionSet(std::span<const Device* const> devices, void* memory, size_t bytes,
-                     const Access& access) {
+RegionSet::RegionSet(std::span<const Device* const> devices, void* memory, size_t bytes, const Access& access)
+    : devices_(devices.begin(), devices.end()) {
+  RegisterOnEach(bytes, [&](const Device& device) { return MemoryRegion(device, memory, bytes, access); });
+}
+
+RegionSet::RegionSet(std::span<const Device* const> devices, const Buffer& buffer, const Access& access)
+    : devices_(devices.begin(), devices.end()) {
+  RegisterOnEach(buffer.size(), [&](const Device& device) { return buffer.Register(device, access); });
+}
+
+void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(const Device&)>& register_on) {
   std::string reasons;
   bool any = false;
-  for (const Device* device : devices) {
+  for (const Device* device : devices_) {
     std::optional<MemoryRegion>& region = regions_.emplace_back();
     std::optional<Error>& failure = failures_.emplace_back();
     try {
-      region.emplace(*device, memory, bytes, access);
+      region = register_on(*device);
       any = true;
     } catch (const Error& error) {
       failure = error;
@@ -24,13 +36,29 @@ RegionSet::RegionSet(std::span<const Device* const> devices, void* memory, size_
   for (const auto& failure : failures_)
     reasons += (reasons.empty() ? "" : " ") + std::string(failure->what());
   throw Error("register",
-              std::to_string(bytes) + " bytes on any of " + std::to_string(devices.size()) + " devices",
+              std::to_string(bytes) + " bytes on any of " + std::to_string(devices()) + " devices",
               "none reaches them", reasons);
+}
+
+bool RegionSet::Has(size_t device) const {
+  if (device < devices()) return regions_[device].has_value();
+  throw std::out_of_range("region: there is no device " + std::to_string(device) + ", only " +
+                          std::to_string(devices()) + " were named, from 0 on");
 }
 
 MemoryView RegionSet::View(size_t device) const {
   if (!Has(device)) throw *failures_[device];
   return regions_[device]->View();
+}
+
+MemoryView RegionSet::View(const Device& device) const {
+  std::string names;
+  for (size_t i = 0; i < devices(); ++i) {
+    if (devices_[i] == &device) return View(i);
+    names += (i == 0 ? "" : ", ") + devices_[i]->name();
+  }
+  throw Error("use", "memory on " + device.name(), "it was registered on " + names + " alone",
+              "Register it on this device too, or post to an endpoint of one that it was registered on");
 }
 
 }  // namespace warpverbs::host

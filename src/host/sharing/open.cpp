@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "../buffer/views.hpp"
+#include "buffer/views.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "../cuda_context.hpp"
+#include "driver/cuda_context.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"

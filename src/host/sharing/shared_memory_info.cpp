@@ -4,70 +4,25 @@
 #include <algorithm>
 #include <string>
 
-#include "warpverbs/host/endpoint_info.hpp"
-#include "warpverbs/host/error.hpp"
+#include "sealed_bytes.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {
 namespace {
 
-/// Where the fields lie in the bytes. All numbers are in network order.
-struct SharedMemoryLayout {
-  static constexpr uint32_t kMagic = 0x5756534d;  // "WVSM"
-  static constexpr size_t kMagicAt = 0, kVersionAt = 4, kLengthAt = 6, kKindAt = 8, kBytesAt = 12,
-                          kOffsetAt = 20, kAllocationAt = 28, kAddressAt = 36, kBufferIdAt = 44,
-                          kProcessAt = 52, kPciAt = 60, kHandleAt = 76, kCrcAt = 156;
-  static_assert(kHandleAt + SharedMemoryInfo::kHandleBytes <= kCrcAt);
-  static_assert(kCrcAt + 4 == SharedMemoryInfo::kBytes);
-
-  static constexpr char kSendItAgain[] = "Send it again, whole and unchanged";
-
-  static void Put(std::span<uint8_t> bytes, size_t at, size_t count, uint64_t value) {
-    for (size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<uint8_t>(value >> 8 * (count - 1 - i));
-  }
-
-  static uint64_t Get(std::span<const uint8_t> bytes, size_t at, size_t count) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < count; ++i) value = value << 8 | bytes[at + i];
-    return value;
-  }
-
-  [[noreturn]] static void Refuse(const std::string& reason, const std::string& remedy) {
-    throw Error("read", "the description of shared memory", reason, remedy);
-  }
-};
-using Layout = SharedMemoryLayout;
-
-/// Throws unless the bytes are whole and of this version.
-void CheckFrame(std::span<const uint8_t> bytes) {
-  if (bytes.size() < Layout::kVersionAt || Layout::Get(bytes, Layout::kMagicAt, 4) != Layout::kMagic) {
-    Layout::Refuse("it does not begin as such a description does", "Pass what ToBytes() made");
-  }
-  // The version goes before the length: another version may have another length.
-  if (bytes.size() >= Layout::kLengthAt) {
-    const uint64_t version = Layout::Get(bytes, Layout::kVersionAt, 2);
-    if (version != SharedMemoryInfo::kVersion) {
-      Layout::Refuse(
-          "it has version " + std::to_string(version) + ", not " + std::to_string(SharedMemoryInfo::kVersion),
-          "Use the same release of warpverbs on both sides");
-    }
-  }
-  if (bytes.size() != SharedMemoryInfo::kBytes || Layout::Get(bytes, Layout::kLengthAt, 2) != bytes.size()) {
-    Layout::Refuse(
-        "it has " + std::to_string(bytes.size()) + " bytes, not " + std::to_string(SharedMemoryInfo::kBytes),
-        Layout::kSendItAgain);
-  }
-  if (Layout::Get(bytes, Layout::kCrcAt, 4) != Crc32(bytes.first(Layout::kCrcAt))) {
-    Layout::Refuse("its checksum is wrong", Layout::kSendItAgain);
-  }
-}
+constexpr SealedFormat kSharedFormat{.magic = 0x5756534d,  // "WVSM"
+                                     .version = SharedMemoryInfo::kVersion,
+                                     .bytes = SharedMemoryInfo::kBytes,
+                                     .object = "the description of shared memory",
+                                     .kind = "such a description",
+                                     .source = "Pass what ToBytes() made"};
 
 }  // namespace
 
 void SharedMemoryInfo::Check() const {
   const auto refuse = [](const char* field) {
-    Layout::Refuse(std::string(field) + " is out of range",
-                   "Take it from the process that shares the memory");
+    throw kSharedFormat.Refusal(std::string(field) + " is out of range",
+                                "Take it from the process that shares the memory");
   };
   if (kind < ShareKind::kCudaIpc || kind > ShareKind::kVmmHandle) refuse("the kind");
   if (bytes == 0 || bytes > allocation_bytes) refuse("the size");
@@ -77,35 +32,28 @@ void SharedMemoryInfo::Check() const {
 }
 
 std::array<uint8_t, SharedMemoryInfo::kBytes> SharedMemoryInfo::ToBytes() const {
-  std::array<uint8_t, kBytes> out{};
-  Layout::Put(out, Layout::kMagicAt, 4, Layout::kMagic);
-  Layout::Put(out, Layout::kVersionAt, 2, kVersion);
-  Layout::Put(out, Layout::kLengthAt, 2, kBytes);
-  Layout::Put(out, Layout::kKindAt, 1, static_cast<uint8_t>(kind));
-  Layout::Put(out, Layout::kBytesAt, 8, bytes);
-  Layout::Put(out, Layout::kOffsetAt, 8, offset);
-  Layout::Put(out, Layout::kAllocationAt, 8, allocation_bytes);
-  Layout::Put(out, Layout::kAddressAt, 8, address);
-  Layout::Put(out, Layout::kBufferIdAt, 8, buffer_id);
-  Layout::Put(out, Layout::kProcessAt, 8, process);
-  std::copy(pci_address.begin(), pci_address.end(), out.begin() + Layout::kPciAt);
-  std::copy(handle.begin(), handle.end(), out.begin() + Layout::kHandleAt);
-  Layout::Put(out, Layout::kCrcAt, 4, Crc32(std::span(out).first(Layout::kCrcAt)));
-  return out;
+  ByteWriter fields = kSharedFormat.Begin();
+  fields.Put(1, static_cast<uint8_t>(kind));
+  fields.Put(3, 0);
+  for (const uint64_t number : {bytes, offset, allocation_bytes, address, buffer_id, process})
+    fields.Put(8, number);
+  for (const char letter : pci_address) fields.Put(1, static_cast<uint8_t>(letter));
+  fields.Put(handle);
+  std::array<uint8_t, kBytes> sealed{};
+  kSharedFormat.Seal(fields, sealed);
+  return sealed;
 }
 
 SharedMemoryInfo SharedMemoryInfo::FromBytes(std::span<const uint8_t> in) {
-  CheckFrame(in);
+  ByteReader fields = kSharedFormat.Open(in);
   SharedMemoryInfo info;
-  info.kind = static_cast<ShareKind>(in[Layout::kKindAt]);
-  info.bytes = Layout::Get(in, Layout::kBytesAt, 8);
-  info.offset = Layout::Get(in, Layout::kOffsetAt, 8);
-  info.allocation_bytes = Layout::Get(in, Layout::kAllocationAt, 8);
-  info.address = Layout::Get(in, Layout::kAddressAt, 8);
-  info.buffer_id = Layout::Get(in, Layout::kBufferIdAt, 8);
-  info.process = Layout::Get(in, Layout::kProcessAt, 8);
-  std::copy_n(in.begin() + Layout::kPciAt, info.pci_address.size(), info.pci_address.begin());
-  std::copy_n(in.begin() + Layout::kHandleAt, info.handle.size(), info.handle.begin());
+  info.kind = static_cast<ShareKind>(fields.Get(1));
+  fields.GetBytes(3);
+  for (uint64_t* const number :
+       {&info.bytes, &info.offset, &info.allocation_bytes, &info.address, &info.buffer_id, &info.process})
+    *number = fields.Get(8);
+  std::ranges::copy(fields.GetBytes(info.pci_address.size()), info.pci_address.begin());
+  std::ranges::copy(fields.GetBytes(info.handle.size()), info.handle.begin());
   info.Check();
   return info;
 }

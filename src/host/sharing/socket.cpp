@@ -2,13 +2,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "connect/waiting.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
@@ -23,7 +23,7 @@ constexpr size_t kMostFiles = 4;  // more than one is wrong, but must be closed
 class ShareSocket {
  public:
   ShareSocket(int socket, const char* step, Deadline deadline)
-      : socket_(socket), step_(step), deadline_(deadline) {}
+      : socket_(socket), step_(step), waiting_(deadline) {}
 
   [[noreturn]] void Fail(const std::string& reason, const char* remedy) const {
     throw Error(step_, kObject, reason, remedy);
@@ -33,19 +33,9 @@ class ShareSocket {
   ///
   /// @errors  Error: the deadline passed
   void Await(short events) const {
-    for (;;) {
-      using std::chrono::milliseconds;
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - std::chrono::steady_clock::now());
-      constexpr milliseconds kLongest{1'000'000};
-      pollfd ready{.fd = socket_, .events = events, .revents = 0};
-      const int count =
-          poll(&ready, 1, static_cast<int>(std::clamp(left, milliseconds(0), kLongest).count()));
-      if (count > 0) return;
-      if (count < 0 && errno != EINTR) FailBy(errno);
-      if (count == 0 && left <= milliseconds(0)) {
-        Fail("the deadline passed", "Check that the peer runs, or give it more time");
-      }
-    }
+    const int ready = waiting_.Poll(socket_, events);
+    if (ready < 0) FailBy(errno);
+    if (ready == 0) Fail("the deadline passed", "Check that the peer runs, or give it more time");
   }
 
   /// Whether a call moved nothing yet and is to be made again.
@@ -69,7 +59,7 @@ class ShareSocket {
 
   int socket_;
   const char* step_;
-  Deadline deadline_;
+  Waiting waiting_;
 };
 
 /// Room for the descriptors that go along with bytes.

@@ -103,7 +103,7 @@ void AddNetworkOptions(CLI::App& app, Settings& settings) {
 
 constexpr const char* kFooter = R"(
 Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
-  drop:5%                             lose frames; likewise duplicate, reorder, corrupt, delay:5%,by=200us
+  drop:5%                             lose frames; likewise duplicate, reorder, corrupt, flip, delay:5%,by=200us
   drop,op=WRITE_MIDDLE,qp=0x12,nth=2  one frame: its kind, whom it goes to, which one; sent or received
   slow,every=50us                     receive one frame in this time
   link-down,after=500ms,for=2s        take links down; port=mlx5_0/1 for one
@@ -154,6 +154,9 @@ void AddOptions(CLI::App& app, Settings& settings) {
       ->type_name("WHAT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag_callback(
+      "--no-gids", [&settings] { settings.gids = false; },
+      "Ports without a GID, as on an interface that is not there");
   app.add_flag_callback(
       "--no-atomics", [&settings] { settings.atomics = false; }, "Devices without atomic operations");
   app.add_flag_callback(

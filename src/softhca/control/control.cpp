@@ -55,6 +55,15 @@ int softhca_hold(const char* device, uint32_t qpn, int hold) {
   return softhca::ChangeQp(device, qpn, [&](softhca::QueuePair& qp) { qp.held = hold != 0; });
 }
 
+int softhca_fail_cq(const char* device, uint32_t cqn) {
+  return softhca::ChangeDevice(device, [&](softhca::Hca& hca) {
+    softhca::CompletionQueue* const cq = hca.FindCq(cqn);
+    if (cq == nullptr) return ENOENT;
+    cq->Fail();
+    return 0;
+  });
+}
+
 int softhca_set_link(const char* device, uint8_t port, int up) {
   return softhca::ChangeDevice(device, [&](softhca::Hca& hca) {
     if (port == 0 || port > hca.config().ports.size()) return ENOENT;

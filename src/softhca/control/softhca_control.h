@@ -44,6 +44,14 @@ int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index,
 /// @return  0 or the error
 int softhca_hold(const char* device, uint32_t qpn, int hold);
 
+/// Lets a completion queue fail, as one does that is overrun: what completes from now on is lost, and the
+/// program gets the event of that. It stays so until it is destroyed.
+///
+/// @param device  name of the device, such as "mlx5_0"
+/// @errors  ENODEV: as above. ENOENT: the device has no such completion queue. EINVAL: no device named
+/// @return  0 or the error
+int softhca_fail_cq(const char* device, uint32_t cqn);
+
 /// Takes the link of a port down or up. What is sent over a port without link is lost; whoever has the device
 /// open gets IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE, unless nothing changes.
 ///

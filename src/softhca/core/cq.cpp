@@ -100,9 +100,8 @@ bool CompletionQueue::Push(const Completion& completion) {
   if (failed_) return false;
   // The program is told by the processor only when what a device does is done.
   const bool complete = ring_device_ != nullptr || SettleData();
-  failed_ = (!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : Lost(completion));
-  if (failed_) {
-    if (config_.on_error) config_.on_error();
+  if ((!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : Lost(completion))) {
+    Fail();
     return false;
   }
   ++producer_index_;
@@ -115,6 +114,11 @@ bool CompletionQueue::Push(const Completion& completion) {
   unannounced_solicited_ |= solicited;
   if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && solicited)) Announce();
   return complete;
+}
+
+void CompletionQueue::Fail() {
+  if (std::exchange(failed_, true)) return;
+  if (config_.on_error) config_.on_error();
 }
 
 /// @return  false if the ring's memory is gone

@@ -52,6 +52,9 @@ class CompletionQueue {
   ///          data never came: then it is written as an error
   bool Push(const Completion& completion);
 
+  /// Takes no completion any more, and announces that.
+  void Fail();
+
   /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this
   /// queue's number; a later one on the same page may have overwritten it, so unnamed queues look at their
   /// record.

@@ -120,6 +120,7 @@ struct QueuePair {
     uint64_t at_ns = 0;
     uint8_t timeouts = 0;
     uint8_t not_ready = 0;
+    bool now = false;  ///< something was posted behind it: a peer that is there now asks for what it missed
   };
   Retry retry;
 

@@ -1,6 +1,7 @@
 #include "core/requester.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/hca.hpp"
 #include "core/packets.hpp"
@@ -17,7 +18,7 @@ constexpr uint64_t kLookNs = 1'000'000;
 }  // namespace
 
 bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
-  if (qp.held || qp.retry.at_ns > now_ns) return false;
+  if (qp.held || (qp.retry.at_ns > now_ns && !qp.retry.now)) return false;
   constexpr int kBurst = 64;
   constexpr uint64_t kBurstBytes = 1 << 20;
   bool progress = false;
@@ -72,6 +73,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
       qp.retry.at_ns = now_ns + RnrTimerNs(response.rnr_timer);
       return false;
     case Response::Kind::kSilence:
+      if (std::exchange(qp.retry.now, false)) return false;  // no timeout has passed
       if (Observer* const observer = qp.hca->observer()) observer->OnTimeout(qp);
       if (attributes.ack_timeout != 0) ++qp.retry.timeouts;  // code 0 waits for ever
       qp.retry.at_ns = now_ns + AckTimeoutNs(attributes.ack_timeout != 0 ? attributes.ack_timeout : 8);

@@ -67,6 +67,9 @@ FrameFate FaultDice::Judge(const FrameIdentity& frame) {
       case FrameFault::Kind::kCorrupt:
         fate.corrupt = Mix(random);
         break;
+      case FrameFault::Kind::kFlip:
+        fate.flip = Mix(random);
+        break;
       case FrameFault::Kind::kDelay:
         fate.delay_ns += rules_[i].by_ns;
         break;

@@ -23,6 +23,7 @@ struct FrameFate {
   bool duplicate = false;
   std::optional<uint64_t> reorder_ns{};  ///< lets the next frame pass, but waits no longer than this
   std::optional<uint64_t> corrupt{};     ///< a random number that chooses the bit
+  std::optional<uint64_t> flip{};        ///< likewise, of the payload, and the ICRC is made to fit
   uint64_t delay_ns = 0;
 };
 

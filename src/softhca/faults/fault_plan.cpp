@@ -88,11 +88,9 @@ uint64_t ParseSeed(RuleText& rule) {
 
 void Add(FaultPlan& plan, RuleText& rule) {
   using Kind = FrameFault::Kind;
-  constexpr std::pair<const char*, Kind> kFrameFaults[] = {{"drop", Kind::kDrop},
-                                                           {"duplicate", Kind::kDuplicate},
-                                                           {"reorder", Kind::kReorder},
-                                                           {"corrupt", Kind::kCorrupt},
-                                                           {"delay", Kind::kDelay}};
+  constexpr std::pair<const char*, Kind> kFrameFaults[] = {
+      {"drop", Kind::kDrop},       {"duplicate", Kind::kDuplicate}, {"reorder", Kind::kReorder},
+      {"corrupt", Kind::kCorrupt}, {"flip", Kind::kFlip},           {"delay", Kind::kDelay}};
   for (const auto& [name, kind] : kFrameFaults) {
     if (rule.kind() == name) return plan.frames.push_back(ParseFrameFault(rule, kind));
   }
@@ -109,7 +107,8 @@ void Add(FaultPlan& plan, RuleText& rule) {
   } else {
     rule.Refuse(
         "there is no fault '" + rule.kind() +
-        "'; there are drop, duplicate, reorder, corrupt, delay, slow, link-down, syndrome, kill and seed");
+        "'; there are drop, duplicate, reorder, corrupt, flip, delay, slow, link-down, syndrome, kill and "
+        "seed");
   }
 }
 

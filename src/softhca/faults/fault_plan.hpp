@@ -14,7 +14,7 @@ namespace softhca {
 
 /// What happens to frames that a rule matches.
 struct FrameFault {
-  enum class Kind : uint8_t { kDrop, kDuplicate, kReorder, kCorrupt, kDelay };
+  enum class Kind : uint8_t { kDrop, kDuplicate, kReorder, kCorrupt, kFlip, kDelay };
 
   Kind kind = Kind::kDrop;
   double probability = 1;

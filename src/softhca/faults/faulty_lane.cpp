@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "wire/frame.hpp"
+#include "wire/packet.hpp"
 
 namespace softhca {
 namespace {
@@ -33,6 +34,18 @@ void Corrupt(std::vector<uint8_t>& frame, uint64_t random) {
       static_cast<uint8_t>(1 << (random & 7));
 }
 
+/// Flips a bit of the payload so that the frame is whole again: what a fault behind the NIC's checks would
+/// do. A frame without payload stays as it is.
+void Flip(std::vector<uint8_t>& frame, uint64_t random) {
+  const auto transport = *TransportOf(frame);
+  const auto packet = Decode(transport.first(transport.size() - kIcrcBytes));
+  if (!packet || packet->payload.empty()) return;
+  const auto payload = static_cast<size_t>(packet->payload.data() - frame.data());
+  frame[payload + (random >> 3) % packet->payload.size()] ^= static_cast<uint8_t>(1 << (random & 7));
+  const auto end = static_cast<size_t>(transport.data() + transport.size() - frame.data());
+  SealFrame(std::span(frame).first(end));
+}
+
 }  // namespace
 
 void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
@@ -42,9 +55,10 @@ void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
       dice_->Judge({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
   if (fate.drop) return;
   Bytes changed;
-  if (fate.corrupt) {
+  if (fate.flip || fate.corrupt) {
     changed.assign(frame.begin(), frame.end());
-    Corrupt(changed, *fate.corrupt);
+    if (fate.flip) Flip(changed, *fate.flip);
+    if (fate.corrupt) Corrupt(changed, *fate.corrupt);
     frame = changed;
   }
   for (int copies = fate.duplicate ? 2 : 1; copies != 0; --copies) {

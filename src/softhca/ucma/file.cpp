@@ -7,21 +7,19 @@
 #include <cerrno>
 
 #include "uverbs/errors.hpp"
-#include "uverbs/real.hpp"
+#include "uverbs/process.hpp"
 
 namespace softhca::ucma {
 
-File::File(int flags) : pipe_(sizeof(uint64_t)), waiting_end_(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)) {
-  if (waiting_end_ < 0) {
-    const int error = errno;
-    uverbs::Real().close(descriptor());
-    throw uverbs::Errno(error, "no descriptor to wait with");
-  }
+File::File(int flags)
+    : pipe_(uverbs::EventSort::kVerbs, sizeof(uint64_t)),
+      waiting_end_(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)) {
+  if (waiting_end_ < 0) throw uverbs::Errno(errno, "no descriptor to wait with");
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor(), F_SETFD, 0);
   if ((flags & O_NONBLOCK) != 0) fcntl(descriptor(), F_SETFL, O_NONBLOCK);
 }
 
-File::~File() { uverbs::Real().close(waiting_end_); }
+File::~File() { uverbs::CloseOwn(waiting_end_); }
 
 uint32_t File::Wait() const {
   uint64_t id = 0;

@@ -48,6 +48,8 @@ class File {
   uverbs::FileId id() const { return pipe_.id(); }
   /// The program's; valid until it closes it.
   int descriptor() const { return pipe_.program_end(); }
+  /// Says that the program has it.
+  void HandOver() { pipe_.HandOver(); }
 
   /// Takes an event; drops it if the program has left thousands unread.
   void Push(const Event& event);

@@ -111,13 +111,15 @@ void Context::DestroyInHca(const Object& object) {
   }
 }
 
-std::shared_ptr<EventPipe> Context::AddPipe(size_t event_bytes) {
-  auto pipe = std::make_shared<EventPipe>(event_bytes);
-  pipes_.emplace(pipe->id(), pipe);
+std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) {
+  auto pipe = std::make_shared<EventPipe>(sort, event_bytes);
   hca().AddLinkListener(this, [this](uint8_t port, bool up) {
     constexpr uint32_t kPortActive = 9, kPortError = 10;  // of ibv_event_type
     SendAsync(up ? kPortActive : kPortError, port);
   });
+  AddHint(pipe->program_end());
+  pipes_.emplace(pipe->id(), pipe);
+  pipe->HandOver();
   return pipe;
 }
 
@@ -126,15 +128,18 @@ void Context::SendAsync(uint32_t type, uint64_t element) const {
   event.element = element;
   event.event_type = type;
   for (const auto& [file, pipe] : pipes_) {
-    if (pipe->event_bytes() == sizeof event) pipe->Write(&event);
+    if (pipe->sort() == EventSort::kVerbs && pipe->event_bytes() == sizeof event) pipe->Write(&event);
   }
 }
 
-std::shared_ptr<EventPipe> Context::FindPipe(int fd, size_t event_bytes) const {
+std::shared_ptr<EventPipe> Context::FindPipe(int fd, EventSort sort, size_t event_bytes) const {
   const FileId file = Identify(fd);
   if (file == FileId{}) throw Errno(EBADF, "the event descriptor is not open");
   const auto found = pipes_.find(file);
-  if (found == pipes_.end() || found->second->event_bytes() != event_bytes)
+  const auto fits = [&](const EventPipe& pipe) {
+    return pipe.sort() == sort && (event_bytes == 0 || pipe.event_bytes() == event_bytes);
+  };
+  if (found == pipes_.end() || !fits(*found->second))
     throw Errno(EINVAL, "the event descriptor is not one of this context's for such events");
   return found->second;
 }

@@ -50,9 +50,10 @@ class Context {
   void Destroy(uint32_t handle);
 
   /// @return  the pipe that a descriptor reads from
-  std::shared_ptr<EventPipe> AddPipe(size_t event_bytes);
+  std::shared_ptr<EventPipe> AddPipe(EventSort sort, size_t event_bytes);
+  /// @param event_bytes  0: of any length
   /// @errors  Errno: EBADF, EINVAL if there is none for such events
-  std::shared_ptr<EventPipe> FindPipe(int fd, size_t event_bytes) const;
+  std::shared_ptr<EventPipe> FindPipe(int fd, EventSort sort, size_t event_bytes) const;
   /// The program has closed its end.
   void ForgetPipe(FileId id) { pipes_.erase(id); }
   /// Announces an event of a port or of the device.

@@ -47,7 +47,9 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   config.umems = {ring_umem, record_umem};
   mail.context.Owned(Kind::kUar, config.uar_page);
   auto cq = MakeObject(Kind::kCq, 0);
-  constexpr uint8_t kCqError = 0x04;
+  constexpr uint8_t kCompletion = 0x00, kCqError = 0x04;
+  // As the kernel does: Linux 6.6, drivers/infiniband/hw/mlx5/devx.c, devx_cq_comp().
+  config.on_completion = [object = cq.get()] { SendDevxEvent(*object, kCompletion); };
   config.on_error = [object = cq.get()] { SendDevxEvent(*object, kCqError); };
   cq->number = mail.hca().CreateCq(std::move(config));
   mail.Set(command_out::kObjectNumber, cq->number);

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
 
+#include <cstdio>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "uverbs/errors.hpp"
@@ -12,26 +12,28 @@
 
 namespace softhca::uverbs {
 
-EventPipe::EventPipe(size_t event_bytes) : event_bytes_(event_bytes) {
+EventPipe::EventPipe(EventSort sort, size_t event_bytes) : sort_(sort), event_bytes_(event_bytes) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Errno(errno, "no pipe for events");
   program_end_ = ends[0];
   write_end_ = ends[1];
   fcntl(write_end_, F_SETFL, O_NONBLOCK);
   // A second opening of the pipe, not a duplicate: it has flags of its own.
-  const std::string self = "/proc/self/fd/" + std::to_string(program_end_);
-  own_reader_ = Real().open(self.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  char self[32];
+  std::snprintf(self, sizeof self, "/proc/self/fd/%d", program_end_);
+  own_reader_ = Real().open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (own_reader_ < 0) {
     const int error = errno;
-    for (const int fd : ends) Real().close(fd);
+    for (const int fd : ends) CloseOwn(fd);
     throw Errno(error, "a pipe for events cannot be opened through /proc/self/fd");
   }
   id_ = Identify(program_end_);
 }
 
 EventPipe::~EventPipe() {
-  Real().close(write_end_);
-  Real().close(own_reader_);
+  if (!handed_over_) CloseOwn(program_end_);
+  CloseOwn(write_end_);
+  CloseOwn(own_reader_);
 }
 
 bool EventPipe::Write(const void* event) {

@@ -8,21 +8,28 @@
 
 namespace softhca::uverbs {
 
-/// A pipe of events to the program: a completion channel, or the asynchronous events of a context.
+/// Who reads a pipe: the verbs and rdma_cm, or whoever listens to firmware.
+enum class EventSort : uint8_t { kVerbs, kDevx };
+
+/// A pipe of events to the program: a completion channel, the asynchronous events of a context, or a DEVX
+/// event channel.
 ///
 /// Every event starts with the 64-bit number by which the program knows the object.
 class EventPipe {
  public:
   /// @errors  Errno: EMFILE and its kin
-  explicit EventPipe(size_t event_bytes);
+  EventPipe(EventSort sort, size_t event_bytes);
   ~EventPipe();
   EventPipe(const EventPipe&) = delete;
   EventPipe& operator=(const EventPipe&) = delete;
 
   FileId id() const { return id_; }
+  EventSort sort() const { return sort_; }
   size_t event_bytes() const { return event_bytes_; }
-  /// The end that the program reads from and closes; valid until it does.
+  /// The end that the program reads from.
   int program_end() const { return program_end_; }
+  /// Says that the program has its end, and closes it.
+  void HandOver() { handed_over_ = true; }
 
   /// @return  false if the program has left so many events unread that the pipe is full
   bool Write(const void* event);
@@ -32,8 +39,10 @@ class EventPipe {
   uint32_t Withdraw(uint64_t element);
 
  private:
+  EventSort sort_;
   size_t event_bytes_;
   int program_end_;
+  bool handed_over_ = false;
   int write_end_;
   int own_reader_;  ///< never waits, whatever the program has made of its end
   FileId id_;

@@ -90,6 +90,7 @@ void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
       device.ports.push_back(MakePort(interface.mac, interface.addresses));
       device.mtu = std::min(device.mtu, FittingMtu(interface.mtu));
     }
+    if (!settings.gids) device.ports.back().gids.clear();
   }
 }
 
@@ -104,6 +105,9 @@ void CheckWire(const Settings& settings) {
     throw std::invalid_argument("a cable has one port; leave out --devices and --ports");
   if (settings.link == mlx5::PortType::kInfiniBand && (named != 0 || cable)) {
     throw std::invalid_argument("InfiniBand has no wire here; --interface and --cable need --link ethernet");
+  }
+  if (settings.link == mlx5::PortType::kInfiniBand && !settings.gids) {
+    throw std::invalid_argument("every port of InfiniBand has a GID; --no-gids needs --link ethernet");
   }
   if (named == 0) return;
   if (named != ports) {

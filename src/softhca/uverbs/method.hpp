@@ -43,7 +43,7 @@ class Call {
   template <class Event>
   std::shared_ptr<EventPipe> Pipe(uint16_t id) {
     if (!request_.Has(id)) return nullptr;
-    return context().FindPipe(static_cast<int>(request_.Handle(id)), sizeof(Event));
+    return context().FindPipe(static_cast<int>(request_.Handle(id)), EventSort::kVerbs, sizeof(Event));
   }
   /// Destroys the object whose handle an attribute holds.
   ///

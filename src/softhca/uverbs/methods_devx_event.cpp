@@ -1,3 +1,5 @@
+#include <rdma/mlx5_user_ioctl_verbs.h>
+
 #include <algorithm>
 
 #include "uverbs/devx.hpp"
@@ -18,6 +20,9 @@ struct DevxEvent {
 };
 static_assert(sizeof(DevxEvent) == 72);
 
+/// What it reads of a channel without data: of a subscription, one at a time.
+constexpr size_t kCookieBytes = sizeof DevxEvent::cookie;
+
 void CheckDevxEvents(Call& call) {
   // Programs such as UCX go by it whether to make their queues by DEVX, with calls that are not all there.
   if (!call.config().devx_events) throw Errno(EOPNOTSUPP, "event channels need --devx-events");
@@ -25,11 +30,11 @@ void CheckDevxEvents(Call& call) {
 
 void CreateEventChannel(Call& call) {
   CheckDevxEvents(call);
-  if (call.request().Get<uint32_t>(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS) != 0) {
-    throw Errno(EOPNOTSUPP, "events without their data are not supported");
+  const auto flags = call.request().Get<uint32_t>(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS);
+  if ((flags & ~uint32_t{MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA}) != 0) {
+    throw Errno(EINVAL, "the event channel has flags that are not known");
   }
-  const auto pipe = call.context().AddPipe(sizeof(DevxEvent));
-  AddHint(pipe->program_end());
+  const auto pipe = call.context().AddPipe(EventSort::kDevx, flags != 0 ? kCookieBytes : sizeof(DevxEvent));
   call.request().SetHandle(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
                            static_cast<uint32_t>(pipe->program_end()));
 }
@@ -37,7 +42,8 @@ void CreateEventChannel(Call& call) {
 void SubscribeEvents(Call& call) {
   CheckDevxEvents(call);
   const IoctlRequest& request = call.request();
-  const auto pipe = call.Pipe<DevxEvent>(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE);
+  const auto pipe = call.context().FindPipe(
+      static_cast<int>(request.Handle(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE)), EventSort::kDevx, 0);
   if (!request.Has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE) ||
       request.Has(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_NUM)) {
     throw Errno(EOPNOTSUPP, "only events of an object, on the channel itself, are supported");
@@ -83,6 +89,7 @@ void SendDevxEvent(const Object& object, uint8_t type) {
     event.cookie = subscription.cookie;
     event.type = type;
     event.number = mlx5::ToBe32(object.number);
+    if (pipe->event_bytes() == kCookieBytes) pipe->Withdraw(event.cookie);
     pipe->Write(&event);
   }
 }

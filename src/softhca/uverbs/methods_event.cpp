@@ -6,15 +6,13 @@ namespace softhca::uverbs {
 namespace {
 
 void AllocAsync(Call& call) {
-  const auto pipe = call.context().AddPipe(sizeof(ib_uverbs_async_event_desc));
-  AddHint(pipe->program_end());
+  const auto pipe = call.context().AddPipe(EventSort::kVerbs, sizeof(ib_uverbs_async_event_desc));
   call.request().SetHandle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
                            static_cast<uint32_t>(pipe->program_end()));
 }
 
 void CreateCompletionChannel(Call& call) {
-  const auto pipe = call.context().AddPipe(sizeof(ib_uverbs_comp_event_desc));
-  AddHint(pipe->program_end());
+  const auto pipe = call.context().AddPipe(EventSort::kVerbs, sizeof(ib_uverbs_comp_event_desc));
   call.request().Set(UVERBS_ATTR_CORE_OUT,
                      ib_uverbs_create_comp_channel_resp{static_cast<uint32_t>(pipe->program_end())});
 }

@@ -74,6 +74,10 @@ class DescriptorHints {
 
 DescriptorHints g_hints;
 
+/// What this thread closes by CloseOwn(). Where threads begin with it: a signal handler that closes something
+/// must not allocate it.
+[[gnu::tls_model("initial-exec")]] thread_local int own_closing = -1;
+
 /// The hardware stays with the parent: a child has a copy of its memory, not the threads.
 void ForgetInChild() {
   g_process = nullptr;
@@ -231,23 +235,18 @@ int MakeFile(Process& process, uint32_t device, int flags) {
 
 int MakeEventChannel(Process& process, int flags) {
   auto channel = std::make_shared<ucma::File>(flags);
-  const int fd = channel->descriptor();
-  try {
-    const std::lock_guard lock(process.mutex);
-    if (process.connection_manager == nullptr)
-      process.connection_manager = std::make_unique<ucma::Device>(*process.engine, *process.network);
-    process.event_channels.emplace(channel->id(), channel);
-  } catch (const std::exception&) {
-    Real().close(fd);
-    throw;
-  }
-  AddHint(fd);
-  return fd;
+  const std::lock_guard lock(process.mutex);
+  if (process.connection_manager == nullptr)
+    process.connection_manager = std::make_unique<ucma::Device>(*process.engine, *process.network);
+  AddHint(channel->descriptor());
+  process.event_channels.emplace(channel->id(), channel);
+  channel->HandOver();
+  return channel->descriptor();
 }
 
 }  // namespace
 
-bool MayBeOurs(int fd) { return g_hints.Has(fd); }
+bool MayBeOurs(int fd) { return g_hints.Has(fd) && fd != own_closing; }
 void AddHint(int fd) { g_hints.Add(fd); }
 
 FileId Identify(int fd) {
@@ -332,6 +331,12 @@ int RunWrite(int fd, const void* data, size_t bytes) {
     Report(engine, *engine.devices().front(), ucma::CommandName(address, bytes), value, error.what());
     return value;
   }
+}
+
+void CloseOwn(int fd) {
+  own_closing = fd;
+  ::close(fd);
+  own_closing = -1;
 }
 
 int CloseOurs(int fd) {

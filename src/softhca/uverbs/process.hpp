@@ -62,6 +62,12 @@ int RunIoctl(int fd, void* header);
 /// @return  0, an errno, or kNotOurs
 int RunWrite(int fd, const void* data, size_t bytes);
 
+/// Closes a descriptor that the program has never had.
+///
+/// By the name that programs use, not past it: a sanitizer that saw the file made must see its end, or it
+/// takes whoever is given the number next for another user of this file.
+void CloseOwn(int fd);
+
 /// Closes a descriptor; with the last one of a device go the objects that were made through it.
 int CloseOurs(int fd);
 

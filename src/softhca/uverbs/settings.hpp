@@ -20,6 +20,7 @@ struct Settings {
   mlx5::PortType link = mlx5::PortType::kEthernet;
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   std::vector<std::string> ports_down;  ///< "all", a device's name, or name/port
+  bool gids = true;                     ///< on the ports
   bool atomics = true;
   bool host_order_atomics = true;
   bool user_index = true;

@@ -110,16 +110,4 @@ UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable) {
   return {static_cast<uint8_t*>(pages) + (offset - first), bytes, nullptr, std::move(mapping)};
 }
 
-uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
-  if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
-  PopulateRange(address, bytes, true);
-  return UserPointer(address);
-}
-
-void* UserRecord(uint64_t address) {
-  if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
-  PopulateRange(address, 8, true);
-  return UserPointer(address);
-}
-
 }  // namespace softhca::uverbs

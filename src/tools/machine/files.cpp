@@ -10,38 +10,26 @@
 #include <memory>
 #include <string_view>
 
+#include "warpverbs/host/file_descriptor.hpp"
+
 namespace warpverbs::tools {
 namespace {
 
 constexpr size_t kMostText = 1 << 24;  // /var/lib/dpkg/status has a few megabytes
 
-/// An open file, closed at the end.
-class OpenFile {
- public:
-  OpenFile(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  bool ok() const { return fd_ >= 0; }
-
-  /// @return  what read() says
-  ssize_t Read(void* to, size_t bytes) const { return read(fd_, to, bytes); }
-
- private:
-  int fd_;
-};
+/// @return  none: errno says why
+host::FileDescriptor Open(const std::string& path, int flags) {
+  return host::FileDescriptor(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK));
+}
 
 }  // namespace
 
 std::vector<uint8_t> Files::ReadBytes(const std::string& path, size_t most) const {
-  const OpenFile file(root_ + path, O_RDONLY);
+  const host::FileDescriptor file = Open(root_ + path, O_RDONLY);
   std::vector<uint8_t> bytes;
-  while (file.ok() && bytes.size() < most) {
+  while (file && bytes.size() < most) {
     uint8_t piece[4096];
-    const ssize_t count = file.Read(piece, std::min(sizeof piece, most - bytes.size()));
+    const ssize_t count = read(file.get(), piece, std::min(sizeof piece, most - bytes.size()));
     if (count <= 0) break;
     bytes.insert(bytes.end(), piece, piece + count);
   }
@@ -49,11 +37,11 @@ std::vector<uint8_t> Files::ReadBytes(const std::string& path, size_t most) cons
 }
 
 std::optional<std::string> Files::Read(const std::string& path) const {
-  const OpenFile file(root_ + path, O_RDONLY);
-  if (!file.ok()) return std::nullopt;
+  const host::FileDescriptor file = Open(root_ + path, O_RDONLY);
+  if (!file) return std::nullopt;
   std::string text;
   char piece[4096];
-  for (ssize_t count; text.size() < kMostText && (count = file.Read(piece, sizeof piece)) != 0;) {
+  for (ssize_t count; text.size() < kMostText && (count = read(file.get(), piece, sizeof piece)) != 0;) {
     if (count < 0) return std::nullopt;  // some files of /sys open, and then have nothing to say
     text.append(piece, static_cast<size_t>(count));
   }
@@ -86,7 +74,7 @@ std::string Files::Resolve(const std::string& path) const {
 
 int Files::TryOpen(const std::string& path) const {
   errno = 0;
-  return OpenFile(root_ + path, O_RDWR).ok() ? 0 : errno;
+  return Open(root_ + path, O_RDWR) ? 0 : errno;
 }
 
 }  // namespace warpverbs::tools

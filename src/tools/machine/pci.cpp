@@ -18,6 +18,12 @@ uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
   return bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
 }
 
+/// What the library knows of a function, by its folder.
+std::optional<host::PciFunction> Known(const Files& files, const std::string& function) {
+  const auto address = host::PciAddress::Find(LastPart(function));
+  return address ? host::ReadPciFunction(files.sysfs(), *address) : std::nullopt;
+}
+
 }  // namespace
 
 std::string PciFunction(const Files& files, const std::string& address) {
@@ -38,16 +44,12 @@ std::vector<std::string> BridgesAbove(const std::string& function) {
 }
 
 int NumaNode(const Files& files, const std::string& function) {
-  const auto text = files.Read(function + "/numa_node");
-  return text ? std::atoi(text->c_str()) : -1;
+  const auto known = Known(files, function);
+  return known ? known->numa_node : -1;
 }
 
 host::PciDistance Distance(const Files& files, const std::string& a, const std::string& b) {
-  const auto read = [&files](const std::string& function) {
-    const auto address = host::PciAddress::Find(PciAddress(function));
-    return address ? host::ReadPciFunction(files.sysfs(), *address) : std::nullopt;
-  };
-  const auto here = read(a), there = read(b);
+  const auto here = Known(files, a), there = Known(files, b);
   return here && there ? host::Distance(*here, *there) : host::PciDistance::kUnknown;
 }
 

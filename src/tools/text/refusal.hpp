@@ -16,7 +16,10 @@ inline std::string Refusal(const CLI::App& app, const std::exception& error) {
     const std::string first = app.remaining().front();
     why = first.front() == '-' ? "there is no option " + first : "nothing takes the argument '" + first + "'";
   } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    why = why.substr(0, why.find(':')) + " needs a value";
+    const std::string name = why.substr(0, why.find(':'));
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    const bool again = option != nullptr && option->results().size() > 1;
+    why = name + (again ? " is given more than once" : " needs a value");
   }
   return app.get_name() + ": " + why + "; " + app.get_name() + " --help says more\n";
 }

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <infiniband/mlx5dv.h>
 #include <poll.h>
 
 #include <cerrno>
@@ -166,6 +167,28 @@ TEST_F(Control, LinkThatGoesDownAndUpIsToldToWhoeverHasTheDeviceOpen) {
   }
   pollfd other{.fd = context_b->async_fd, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&other, 1, 0), 0) << "an event of the other device";
+}
+
+TEST_F(Control, CompletionQueueThatFailsIsToldAndTakesNoMore) {
+  auto* const fail = Find<decltype(softhca_fail_cq)>("softhca_fail_cq");
+  Connect();
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
+  ibv_cq* const cq = a.send_cq.get();
+  mlx5dv_cq shown{};
+  mlx5dv_obj object{};
+  object.cq = {.in = cq, .out = &shown};
+  ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
+  ASSERT_EQ(fail("mlx5_0", shown.cqn), 0);
+  ASSERT_EQ(fail("mlx5_0", shown.cqn), 0) << "no news, no event";
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(context_a.get(), &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(event.element.cq, cq);
+  ibv_ack_async_event(&event);
+  pollfd more{.fd = context_a->async_fd, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&more, 1, 0), 0);
+  EXPECT_EQ(fail("mlx5_0", 0xffffff), ENOENT);
+  EXPECT_EQ(fail("mlx5_9", shown.cqn), ENODEV);
 }
 
 TEST_F(Control, EventThatIsRaisedIsToldAndNothingElseChanges) {

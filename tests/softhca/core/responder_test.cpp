@@ -264,6 +264,22 @@ TEST_F(ResponderTest, AcceptsRequestsFromRtrOn) {
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
 }
 
+TEST_F(ResponderTest, FindsThePeerThatHasComeWhenMoreIsPosted) {
+  a.Connect(b);
+  a.Post(Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8));
+  Run();
+  a.qp().retry.now = true;  // as by a doorbell
+  Run();
+  EXPECT_FALSE(a.send_cq.Poll());
+  EXPECT_EQ(a.qp().retry.timeouts, 1) << "no further one has passed";
+  b.Connect(a);
+  Run();
+  EXPECT_FALSE(a.send_cq.Poll()) << "nobody has asked again yet";
+  a.qp().retry.now = true;
+  Run();
+  EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
+}
+
 class SharedReceiveTest : public ResponderTest {
  protected:
   static constexpr uint32_t kDepth = 4, kStride = 64;

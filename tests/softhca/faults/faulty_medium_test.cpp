@@ -180,6 +180,24 @@ TEST_F(FaultyMediumTest, CorruptedFrameDiffersByOneBitThatTheIcrcRefuses) {
   }
 }
 
+TEST_F(FaultyMediumTest, FlippedFrameDiffersByOneBitOfItsPayloadAndIsSealed) {
+  Plan({"flip"});
+  for (uint32_t psn = 0; psn < 500; ++psn) {
+    Send(psn);
+    const Bytes good = MakeFrame(psn);
+    const Bytes& bad = wire.sent.back();
+    ASSERT_EQ(bad.size(), good.size());
+    const size_t payload = good.size() - kIcrcBytes - 64;
+    int bits = 0;
+    for (size_t i = 0; i < good.size() - kIcrcBytes; ++i) {
+      bits += __builtin_popcount(good[i] ^ bad[i]);
+      EXPECT_TRUE(i >= payload || good[i] == bad[i]) << i;
+    }
+    EXPECT_EQ(bits, 1);
+    EXPECT_TRUE(IsSealed(*ParseFrame(bad))) << "PSN " << psn;
+  }
+}
+
 TEST_F(FaultyMediumTest, SlowReceiverTakesAFrameAtATimeAndLosesWhatDoesNotFit) {
   Plan({"slow,every=50us"});
   wire.arriving = {MakeFrame(0), MakeFrame(1), MakeFrame(2)};

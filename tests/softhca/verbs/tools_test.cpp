@@ -113,27 +113,12 @@ TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
 TEST(Launcher, HelpShowsItsOptions) {
   const Result outcome = Softhca("--help");
   EXPECT_EQ(outcome.exit_status, 0);
-  for (const char* option : {"--devices",
-                             "--ports",
-                             "--link",
-                             "--mtu",
-                             "--port-down",
-                             "--no-atomics",
-                             "--big-endian-atomics",
-                             "--no-user-index",
-                             "--no-wait",
-                             "--devx-events",
-                             "--max-message",
-                             "--fault",
-                             "--log",
-                             "--pcap",
-                             "--stats",
-                             "--trace",
-                             "--interface",
-                             "--wire",
-                             "--cable",
-                             "--address",
-                             "--no-direct"}) {
+  for (const char* option : {"--devices",       "--ports",     "--link",        "--mtu",
+                             "--port-down",     "--no-gids",   "--no-atomics",  "--big-endian-atomics",
+                             "--no-user-index", "--no-wait",   "--devx-events", "--max-message",
+                             "--fault",         "--log",       "--pcap",        "--stats",
+                             "--trace",         "--interface", "--wire",        "--cable",
+                             "--address",       "--no-direct"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));

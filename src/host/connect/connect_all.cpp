@@ -1,0 +1,268 @@
+#include "warpverbs/host/connect_all.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "byte_stream.hpp"
+#include "round_trip.hpp"
+#include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/queue_pair.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+// A message: magic (4 bytes), version (2), kind (2), body.
+constexpr uint32_t kMeetingMagic = 0x57564361;  // "WVCa"
+constexpr uint16_t kMeetingVersion = 1;
+constexpr size_t kMostFailureBytes = 4096;
+
+/// What a side has done when it says this.
+enum class Kind : uint16_t {
+  kFailed,     ///< why, as text
+  kDescribed,  ///< count (4), round trip (2), then of each: description, landing place (8, 4)
+  kConnected,  ///< of each: own QP number (4), the peer's (4)
+  kWritten,
+  kVerified,
+};
+
+std::string Count(size_t count) { return std::to_string(count) + (count == 1 ? " endpoint" : " endpoints"); }
+
+ByteWriter Begin(Kind kind) {
+  ByteWriter message;
+  message.Put(4, kMeetingMagic);
+  message.Put(2, kMeetingVersion);
+  message.Put(2, static_cast<uint16_t>(kind));
+  return message;
+}
+
+std::vector<uint8_t> Failure(std::string_view reason) {
+  ByteWriter message = Begin(Kind::kFailed);
+  for (const char letter : reason.substr(0, kMostFailureBytes)) {
+    message.Put(1, static_cast<uint8_t>(letter));
+  }
+  return message.bytes();
+}
+
+/// The peer's words as the end of a sentence.
+std::string Words(std::span<const uint8_t> bytes) {
+  bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
+  std::string text;
+  for (const uint8_t byte : bytes) text += byte < ' ' || byte == 0x7f ? ' ' : static_cast<char>(byte);
+  while (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+/// What is known of the peer of an endpoint.
+struct Peer {
+  EndpointInfo info;
+  LandingPlace place;
+};
+
+/// Both sides of one ConnectAll().
+class Meeting {
+ public:
+  Meeting(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
+          const ConnectOptions& options)
+      : endpoints_(endpoints), exchange_(exchange), deadline_(deadline), options_(options) {}
+
+  void Run() {
+    Step(Kind::kDescribed, "the descriptions of " + Count(endpoints_.size()), [&] {
+      CheckEndpoints();
+      return Describe();
+    });
+    try {
+      Step(Kind::kConnected, "the word that " + Count(endpoints_.size()) + " are connected", [&] {
+        ReadDescriptions();
+        Connect();
+        return Pairs();
+      });
+      if (options_.round_trip) {
+        Step(Kind::kWritten, "the word that the round trip's writes are done", [&] {
+          CheckPairs();
+          for (size_t i = 0; i < peers_.size(); ++i)
+            trip_->Write(i, peers_[i].info.qpn, peers_[i].place, deadline_);
+          return Begin(Kind::kWritten);
+        });
+      }
+      Step(Kind::kVerified, "the word that the connections are right", [&] {
+        if (!options_.round_trip) CheckPairs();
+        for (size_t i = 0; i < peers_.size() && trip_; ++i) trip_->Check(i, peers_[i].info.qpn, deadline_);
+        return Begin(Kind::kVerified);
+      });
+    } catch (...) {
+      Undo();
+      throw;
+    }
+  }
+
+ private:
+  Error Failed(const std::string& reason, const std::string& remedy) const {
+    return {"connect", Count(endpoints_.size()) + " to " + exchange_.PeerName(), reason, remedy};
+  }
+
+  /// Does this side's part and swaps what came of it, so that either both sides go on or none. The peer's
+  /// answer is left in answer_ and body_.
+  template <class Work>
+  void Step(Kind kind, const std::string& what, const Work& work) {
+    std::exception_ptr failure;
+    std::vector<uint8_t> message;
+    try {
+      message = work().bytes();
+    } catch (const std::exception& error) {
+      failure = std::current_exception();
+      try {
+        message = Failure(error.what());
+      } catch (const std::bad_alloc&) {
+        message.swap(no_memory_);  // the peer must not wait in vain
+      }
+    }
+    try {
+      answer_ = exchange_.Swap(message, what, deadline_);
+    } catch (...) {
+      if (!failure) throw;
+    }
+    if (failure) std::rethrow_exception(failure);  // the cause, whatever became of the word about it
+    Open(kind);
+  }
+
+  void Open(Kind expected) {
+    ByteReader reader(answer_);
+    const bool is_ours = reader.Get(4) == kMeetingMagic;
+    const uint64_t version = reader.Get(2), kind = reader.Get(2);
+    if (!reader.ok() || !is_ours) {
+      throw Failed("what it sent is not of ConnectAll()",
+                   "Call ConnectAll() at the same place on both sides");
+    }
+    if (version != kMeetingVersion) {
+      throw Failed("its ConnectAll() has version " + std::to_string(version) + ", not " +
+                       std::to_string(kMeetingVersion),
+                   "Use the same release of warpverbs on both sides");
+    }
+    body_ = reader.rest();
+    if (kind == static_cast<uint64_t>(Kind::kFailed))
+      throw Failed("that side failed: " + Words(body_), "Mend it there");
+    if (kind != static_cast<uint64_t>(expected)) {
+      throw Failed("it is at another step, " + std::to_string(kind) + " in place of " +
+                       std::to_string(static_cast<uint64_t>(expected)),
+                   "Call ConnectAll() with the same options on both sides");
+    }
+  }
+
+  void CheckEndpoints() const {
+    std::set<const Endpoint*> seen;
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      const Endpoint* const endpoint = endpoints_[i];
+      const auto demand = [&](bool ok, const std::string& reason, const char* remedy) {
+        if (!ok) throw Failed("endpoint " + std::to_string(i) + " " + reason, remedy);
+      };
+      demand(endpoint != nullptr, "is a null pointer", "Pass endpoints");
+      demand(seen.insert(endpoint).second, "stands in the list twice", "Name each once");
+      const mlx5::QpState state = endpoint->State();
+      demand(state == mlx5::QpState::kReset,
+             "(QP " + std::to_string(endpoint->qpn()) + ") is in state " + ToString(state),
+             "Call Reset() on both sides first");
+    }
+  }
+
+  ByteWriter Describe() {
+    if (options_.round_trip) trip_.emplace(endpoints_);
+    ByteWriter message = Begin(Kind::kDescribed);
+    message.Put(4, endpoints_.size());
+    message.Put(2, options_.round_trip ? 1 : 0);
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      const LandingPlace place = trip_ ? trip_->PlaceOf(i) : LandingPlace{};
+      message.Put(endpoints_[i]->Info().ToBytes());
+      message.Put(8, place.address);
+      message.Put(4, place.rkey);
+    }
+    return message;
+  }
+
+  void ReadDescriptions() {
+    ByteReader reader(body_);
+    const uint64_t count = reader.Get(4), round_trip = reader.Get(2);
+    if (reader.ok() && count != endpoints_.size()) {
+      throw Failed("the two sides do not agree: " + Count(endpoints_.size()) + " here, " +
+                       std::to_string(count) + " there",
+                   "Pass as many on both sides, in the same order");
+    }
+    if (reader.ok() && (round_trip != 0) != options_.round_trip) {
+      throw Failed(std::string("the two sides do not agree: ") + (options_.round_trip ? "a" : "no") +
+                       " round trip here, " + (options_.round_trip ? "none" : "one") + " there",
+                   "Pass the same ConnectOptions on both sides");
+    }
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      const std::span<const uint8_t> info = reader.GetBytes(EndpointInfo::kBytes);
+      const LandingPlace place{.address = reader.Get(8), .rkey = static_cast<uint32_t>(reader.Get(4))};
+      if (reader.ok()) peers_.push_back({EndpointInfo::FromBytes(info), place});
+    }
+    if (!reader.ok() || !reader.rest().empty()) {
+      throw Failed("its descriptions have " + std::to_string(body_.size()) + " bytes, which is wrong",
+                   "See that the exchange carries messages whole");
+    }
+  }
+
+  void Connect() const {
+    for (size_t i = 0; i < endpoints_.size(); ++i) endpoints_[i]->Connect(peers_[i].info);
+  }
+
+  ByteWriter Pairs() const {
+    ByteWriter message = Begin(Kind::kConnected);
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      message.Put(4, endpoints_[i]->qpn());
+      message.Put(4, peers_[i].info.qpn);
+    }
+    return message;
+  }
+
+  /// An exchange that mixes up peers or messages would connect a to b, and b to c.
+  void CheckPairs() const {
+    ByteReader reader(body_);
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      const uint64_t theirs = reader.Get(4), ours = reader.Get(4);
+      if (reader.ok() && theirs == peers_[i].info.qpn && ours == endpoints_[i]->qpn()) continue;
+      throw Failed("endpoint " + std::to_string(i) + " is connected from QP " +
+                       std::to_string(endpoints_[i]->qpn()) + " to QP " + std::to_string(peers_[i].info.qpn) +
+                       " here, and from QP " + std::to_string(theirs) + " to QP " + std::to_string(ours) +
+                       " there",
+                   "See that the exchange does not mix up peers");
+    }
+  }
+
+  void Undo() const noexcept {
+    for (Endpoint* const endpoint : endpoints_) {
+      try {
+        endpoint->Reset();
+      } catch (const std::exception&) {  // what went wrong first says more
+      }
+    }
+  }
+
+  std::span<Endpoint* const> endpoints_;
+  Exchange& exchange_;
+  Deadline deadline_;
+  ConnectOptions options_;
+  std::optional<RoundTrip> trip_;
+  std::vector<Peer> peers_;
+  std::vector<uint8_t> no_memory_ = Failure("it is out of memory");
+  std::vector<uint8_t> answer_;
+  std::span<const uint8_t> body_;  // of the answer
+};
+
+}  // namespace
+
+void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
+                const ConnectOptions& options) {
+  Meeting(endpoints, exchange, deadline, options).Run();
+}
+
+}  // namespace warpverbs::host

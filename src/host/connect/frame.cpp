@@ -1,0 +1,81 @@
+#include "frame.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "byte_stream.hpp"
+#include "warpverbs/host/exchange.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+constexpr std::array<uint8_t, 4> kFrameMagic = {'W', 'V', 'E', 'x'};
+constexpr size_t kVersionEnd = kFrameMagic.size() + 2;
+constexpr size_t kMostAtOnce = 65536;  // so that memory follows what has come, not what was announced
+
+std::string Quoted(std::span<const uint8_t> bytes) {
+  std::string text = "'";
+  for (const uint8_t byte : bytes) {
+    char piece[5];
+    const bool plain = byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
+    std::snprintf(piece, sizeof piece, plain ? "%c" : "\\x%02x", byte);
+    text += piece;
+  }
+  return text + "'";
+}
+
+}  // namespace
+
+std::vector<uint8_t> FrameHeader(uint64_t length) {
+  ByteWriter header;
+  header.Put(kFrameMagic);
+  header.Put(2, kFrameVersion);
+  header.Put(2, 0);
+  header.Put(8, length);
+  return header.bytes();
+}
+
+size_t FrameReader::Wants() const {
+  if (header_.size() < kFrameHeaderBytes) return kFrameHeaderBytes - header_.size();
+  return static_cast<size_t>(std::min<uint64_t>(length_ - message_.size(), kMostAtOnce));
+}
+
+std::optional<FrameRefusal> FrameReader::Take(std::span<const uint8_t> bytes) {
+  const bool in_header = header_.size() < kFrameHeaderBytes;
+  std::vector<uint8_t>& target = in_header ? header_ : message_;
+  target.insert(target.end(), bytes.begin(), bytes.end());
+  return in_header ? CheckHeader() : std::nullopt;
+}
+
+std::optional<FrameRefusal> FrameReader::CheckHeader() {
+  const size_t known = std::min(header_.size(), kFrameMagic.size());
+  if (!std::equal(header_.begin(), header_.begin() + static_cast<ptrdiff_t>(known), kFrameMagic.begin())) {
+    return FrameRefusal{"it is no program of this library: it begins with " + Quoted(header_),
+                        "Check host and port on both sides, and who else may connect"};
+  }
+  if (header_.size() < kVersionEnd) return std::nullopt;
+  ByteReader header(header_);
+  header.GetBytes(kFrameMagic.size());
+  if (const uint64_t version = header.Get(2); version != kFrameVersion) {
+    return FrameRefusal{
+        "it speaks version " + std::to_string(version) + ", not " + std::to_string(kFrameVersion),
+        "Use the same release of warpverbs on both sides"};
+  }
+  if (header_.size() < kFrameHeaderBytes) return std::nullopt;
+  header.Get(2);
+  length_ = header.Get(8);
+  if (length_ <= kMaxSwapBytes) return std::nullopt;
+  return FrameRefusal{"it announces a message of " + std::to_string(length_) + " bytes, and at most " +
+                          std::to_string(kMaxSwapBytes) + " are taken",
+                      "Swap less at a time"};
+}
+
+std::string FrameReader::Came() const {
+  if (header_.size() == kFrameHeaderBytes)
+    return std::to_string(message_.size()) + " of " + std::to_string(length_) + " bytes";
+  return header_.empty() ? "no byte" : std::to_string(header_.size()) + " bytes";
+}
+
+}  // namespace warpverbs::host

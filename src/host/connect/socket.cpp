@@ -1,0 +1,135 @@
+#include "socket.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/handle.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+/// What getaddrinfo() says: an answer, or why there is none.
+struct Answer {
+  int failure = 0;
+  int error_number = 0;  // with EAI_SYSTEM
+  std::vector<SocketAddress> addresses;
+};
+
+Answer Ask(const TcpAddress& address, int flags) {
+  addrinfo wish{};
+  wish.ai_flags = AI_NUMERICSERV | flags;
+  wish.ai_socktype = SOCK_STREAM;
+  const std::string port = std::to_string(address.port);
+  addrinfo* first = nullptr;
+  Answer answer;
+  answer.failure =
+      getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), port.c_str(), &wish, &first);
+  answer.error_number = errno;
+  if (answer.failure != 0) return answer;
+  const Handle<addrinfo, freeaddrinfo> owner(first);
+  for (const addrinfo* one = first; one != nullptr; one = one->ai_next) {
+    if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
+    SocketAddress& found = answer.addresses.emplace_back();
+    std::memcpy(&found.storage, one->ai_addr, one->ai_addrlen);
+    found.bytes = one->ai_addrlen;
+  }
+  return answer;
+}
+
+/// Asks in a thread that may be left behind.
+Answer AskWithin(const TcpAddress& address, int flags, const Waiting& waiting) {
+  std::packaged_task<Answer()> task([address, flags] { return Ask(address, flags); });
+  std::future<Answer> answer = task.get_future();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {
+    throw Error::FromErrno("start", "a thread that looks up '" + address.host + "'", error.code().value(),
+                           "Raise the limit on threads (ulimit -u), or pass the address in numbers");
+  }
+  if (answer.wait_until(waiting.deadline()) == std::future_status::ready) return answer.get();
+  Answer none;
+  none.failure = EAI_AGAIN;
+  return none;
+}
+
+/// Whether both ends are the same: where nobody listens on a port that the kernel gives to those who connect,
+/// it may connect a socket with itself.
+bool IsOwnPeer(int fd) {
+  SocketAddress own, peer;
+  if (getsockname(fd, own.get(), &own.bytes) != 0 || getpeername(fd, peer.get(), &peer.bytes) != 0)
+    return false;
+  return own.bytes == peer.bytes && std::memcmp(&own.storage, &peer.storage, own.bytes) == 0;
+}
+
+}  // namespace
+
+uint16_t SocketAddress::port() const {
+  return ntohs(family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(storage).sin6_port
+                                    : reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+}
+
+std::string SocketAddress::ToText() const {
+  constexpr std::string_view kMapped = "::ffff:";
+  char host[NI_MAXHOST];
+  if (getnameinfo(get(), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "the peer";
+  std::string text = host;
+  if (text.starts_with(kMapped) && text.find('.') != std::string::npos) text = text.substr(kMapped.size());
+  return text + " port " + std::to_string(port());
+}
+
+std::string ToText(const TcpAddress& address) {
+  return (address.host.empty() ? "port " : address.host + " port ") + std::to_string(address.port);
+}
+
+std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const Waiting& waiting) {
+  const int flags = listens ? AI_PASSIVE : 0;
+  Answer answer = Ask(address, flags | AI_NUMERICHOST);  // asks no server
+  if (answer.failure == EAI_NONAME) answer = AskWithin(address, flags, waiting);
+  if (answer.failure == 0 && !answer.addresses.empty()) {
+    if (address.host.empty() && listens) {
+      std::stable_partition(answer.addresses.begin(), answer.addresses.end(),
+                            [](const SocketAddress& one) { return one.family() == AF_INET6; });
+    }
+    return std::move(answer.addresses);
+  }
+  const std::string object = "the address of '" + address.host + "' " + waiting.Within();
+  constexpr char kRemedy[] = "Check the name, and the name servers of this machine";
+  if (answer.failure == EAI_SYSTEM) throw Error::FromErrno("find", object, answer.error_number, kRemedy);
+  throw Error("find", object, answer.failure == 0 ? "it has none" : gai_strerror(answer.failure), kRemedy);
+}
+
+FileDescriptor MakeSocket(int family) {
+  return FileDescriptor(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error) {
+  FileDescriptor socket = MakeSocket(address.family());
+  const auto fail = [&error](int error_number) {
+    error = error_number;
+    return FileDescriptor();
+  };
+  if (!socket) return fail(errno);
+  if (connect(socket.get(), address.get(), address.bytes) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return fail(errno);
+    if (!waiting.ForEvents(socket.get(), POLLOUT)) return fail(ETIMEDOUT);
+    int result = 0;
+    socklen_t bytes = sizeof result;
+    if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &result, &bytes) != 0) return fail(errno);
+    if (result != 0) return fail(result);
+  }
+  if (IsOwnPeer(socket.get())) return fail(ECONNREFUSED);
+  return socket;
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,53 @@
+#include "waiting.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <limits>
+
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+
+Deadline Waiting::Share(size_t to_come) const {
+  constexpr std::chrono::seconds kLongestTry(2);
+  if (to_come == 0) return deadline_;
+  const auto now = std::chrono::steady_clock::now();
+  const Deadline::duration left = std::max(deadline_ - now, Deadline::duration::zero());
+  return now + std::min<Deadline::duration>(left / (to_come + 1), kLongestTry);
+}
+
+int Waiting::Milliseconds() const {
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(deadline_ - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max()));
+}
+
+std::string Waiting::Within() const {
+  const auto time = std::max(deadline_ - start_, Deadline::duration::zero());
+  char text[48];
+  std::snprintf(text, sizeof text, "within %.3g s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+int Waiting::Poll(int fd, short events) const {
+  while (true) {
+    pollfd file{.fd = fd, .events = events, .revents = 0};
+    const int ready = poll(&file, 1, Milliseconds());
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return ready;
+    if (over()) return 0;
+  }
+}
+
+bool Waiting::ForEvents(int fd, short events) const {
+  const int ready = Poll(fd, events);
+  if (ready < 0) {
+    throw Error::FromErrno("wait for", "file descriptor " + std::to_string(fd), errno,
+                           "Free memory on this machine");
+  }
+  return ready > 0;
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,57 @@
+#include "warpverbs/host/uar.hpp"
+
+#include <cerrno>
+#include <cstddef>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+// What rdma-core 45 calls MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED; older ones answer EOPNOTSUPP.
+constexpr uint32_t kDedicatedFlag = 1u << 31;
+
+struct Rung {
+  Uar::Kind kind;
+  uint32_t flags;
+};
+constexpr Rung kLadder[] = {
+    {Uar::Kind::kDedicated, kDedicatedFlag},
+    {Uar::Kind::kBlueFlame, MLX5DV_UAR_ALLOC_TYPE_BF},
+    {Uar::Kind::kShared, MLX5DV_UAR_ALLOC_TYPE_NC},
+};
+
+}  // namespace
+
+Uar::Uar(ibv_context* context) {
+  int error = EOPNOTSUPP;  // gives way to a failure of a kind that is offered
+  for (const Rung& rung : kLadder) {
+    uar_.reset(mlx5dv_devx_alloc_uar(context, rung.flags));
+    if (uar_) {
+      kind_ = rung.kind;
+      return;
+    }
+    if (error == EOPNOTSUPP) error = errno;
+  }
+  throw Error::FromErrno("allocate", std::string("a doorbell register on ") + context->device->name, error,
+                         "Close endpoints or other programs of this device: its register pages are used up");
+}
+
+uint64_t* Uar::cq_doorbell() const {
+  return reinterpret_cast<uint64_t*>(static_cast<std::byte*>(uar_->base_addr) + mlx5::kUarCqDoorbell);
+}
+
+const char* Describe(Uar::Kind kind) {
+  switch (kind) {
+    case Uar::Kind::kDedicated:
+      return "dedicated, uncached";
+    case Uar::Kind::kBlueFlame:
+      return "BlueFlame register of its own (rdma-core or the kernel has no dedicated uncached ones)";
+    case Uar::Kind::kShared:
+      return "uncached, shared by all queues of this context (no register of its own was to be had)";
+  }
+  return "unknown";
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+// The driver's own names of what it hands out.
+struct CUctx_st;
+struct CUstream_st;
+
+namespace warpverbs::host {
+
+using CudaAddress = uint64_t;
+using CudaHandle = unsigned long long;  // of memory of cuMemCreate()
+
+// Numbers of cuda.h that this library uses.
+enum CudaDeviceAttribute : int {
+  kCudaIntegrated = 18,
+  kCudaGpuDirectVmm = 110,
+  kCudaGpuDirect = 116,
+  kCudaFlushOptions = 117,
+  kCudaWritesOrdering = 118,
+  kCudaDmaBuf = 124,
+};
+enum CudaPointerAttribute : int {
+  kCudaMemoryType = 2,
+  kCudaSyncMemops = 6,
+  kCudaBufferId = 7,
+  kCudaIsManaged = 8,
+  kCudaDeviceOrdinal = 9,
+  kCudaIpcCapable = 10,
+  kCudaRangeStart = 11,
+  kCudaRangeSize = 12,
+  kCudaMapped = 13,
+  kCudaHandleTypes = 14,
+  kCudaGpuDirectCapable = 15,
+  kCudaMappingSize = 18,
+  kCudaMappingStart = 19,
+  kCudaMemoryBlockId = 20,
+};
+enum CudaHostRegisterFlag : unsigned { kCudaPortable = 1, kCudaDeviceMap = 2, kCudaIoMemory = 4 };
+inline constexpr int kCudaFlushByHost = 1, kCudaFlushByStream = 2;
+inline constexpr int kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
+inline constexpr int kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
+inline constexpr int kCudaFlushRemoteWrites = 3;
+inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
+inline constexpr int kCudaInvalidValue = 1, kCudaNotInitialized = 3, kCudaNoDevice = 100;
+inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
+inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
+
+/// A place in an allocation of another process, as the driver writes it.
+struct CudaIpcHandle {
+  unsigned char bytes[64];
+};
+
+/// Who may access a mapping, and how: a GPU reads and writes.
+struct CudaAccess {
+  int location_type = 1;  // a device
+  int location = 0;
+  int flags = 3;
+};
+
+/// What a stream shall do with memory: of all there is, a flush of what others wrote to the GPU.
+struct CudaMemoryOperation {
+  int operation = kCudaFlushRemoteWrites;
+  unsigned flags = 0;
+  uint64_t unused[5] = {};
+};
+
+/// The functions of libcuda.so.1 that this library calls; it is built without CUDA and linked with none of
+/// it.
+///
+/// @source  CUDA driver API 12.2 to 13.0, cuda.h
+struct CudaDriver {
+  // Names without "cu" and version. The result of each is a CUresult, 0 for success.
+  int (*Init)(unsigned flags);
+  int (*GetErrorName)(int result, const char** name);
+  int (*GetErrorString)(int result, const char** text);
+  int (*DeviceGetCount)(int* count);
+  int (*DeviceGet)(int* device, int ordinal);
+  int (*DeviceGetName)(char* name, int bytes, int device);
+  int (*DeviceGetPCIBusId)(char* text, int bytes, int device);
+  int (*DeviceGetAttribute)(int* value, int attribute, int device);
+  int (*DevicePrimaryCtxRetain)(CUctx_st** context, int device);
+  int (*DevicePrimaryCtxRelease)(int device);
+  int (*CtxPushCurrent)(CUctx_st* context);
+  int (*CtxPopCurrent)(CUctx_st** context);
+  int (*StreamCreate)(CUstream_st** stream, unsigned flags);
+  int (*StreamDestroy)(CUstream_st* stream);
+  int (*StreamSynchronize)(CUstream_st* stream);
+  int (*StreamBatchMemOp)(CUstream_st* stream, unsigned count, CudaMemoryOperation* operations,
+                          unsigned flags);
+  int (*CtxSynchronize)();
+  int (*FlushGPUDirectRDMAWrites)(int target, int scope);
+  int (*MemAlloc)(CudaAddress* address, size_t bytes);
+  int (*MemFree)(CudaAddress address);
+  int (*MemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyDtoHAsync)(void* to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemsetD8Async)(CudaAddress at, unsigned char value, size_t bytes, CUstream_st* stream);
+  int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
+  int (*MemHostUnregister)(void* memory);
+  int (*MemHostGetDevicePointer)(CudaAddress* address, void* memory, unsigned flags);
+  int (*PointerGetAttribute)(void* value, int attribute, CudaAddress address);
+  int (*PointerSetAttribute)(const void* value, int attribute, CudaAddress address);
+  int (*MemGetHandleForAddressRange)(void* handle, CudaAddress start, size_t bytes, int type,
+                                     unsigned long long flags);
+  int (*MemRetainAllocationHandle)(CudaHandle* handle, void* memory);
+  int (*MemRelease)(CudaHandle handle);
+  int (*IpcGetMemHandle)(CudaIpcHandle* handle, CudaAddress address);
+  int (*IpcOpenMemHandle)(CudaAddress* address, CudaIpcHandle handle, unsigned flags);
+  int (*IpcCloseMemHandle)(CudaAddress address);
+  int (*MemExportToShareableHandle)(void* shareable, CudaHandle handle, int type, unsigned long long flags);
+  int (*MemImportFromShareableHandle)(CudaHandle* handle, void* shareable, int type);
+  int (*MemAddressReserve)(CudaAddress* address, size_t bytes, size_t alignment, CudaAddress at,
+                           unsigned long long flags);
+  int (*MemAddressFree)(CudaAddress address, size_t bytes);
+  int (*MemMap)(CudaAddress at, size_t bytes, size_t offset, CudaHandle handle, unsigned long long flags);
+  int (*MemUnmap)(CudaAddress at, size_t bytes);
+  int (*MemSetAccess)(CudaAddress at, size_t bytes, const CudaAccess* access, size_t count);
+
+  /// Loads the driver for good; the first call counts.
+  ///
+  /// @errors  Error: there is none, it lacks a function, or it does not start
+  static const CudaDriver& Load();
+
+  /// The driver if the program has loaded and started it; else nullptr. Loads nothing.
+  static const CudaDriver* FindLoaded();
+
+  /// Throws Error unless the result is success.
+  void Check(int result, const char* step, const std::string& object, const char* remedy) const;
+
+  std::string Words(int result) const;  ///< "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
+};
+
+inline CudaAddress ToCuda(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
+
+}  // namespace warpverbs::host

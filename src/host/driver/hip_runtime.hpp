@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "warpverbs/host/dma_buf.hpp"
+
+namespace warpverbs::host {
+
+/// The functions of AMD's runtimes that this library calls; it is built without them and links none of them.
+///
+/// @source  ROCm/HIP 6.4, include/hip/hip_runtime_api.h; ROCm/ROCR-Runtime 6.4, inc/hsa.h, inc/hsa_ext_amd.h
+struct HipRuntime {
+  // hipMemcpyKind
+  static constexpr int kHostToDevice = 1;
+  static constexpr int kDeviceToHost = 2;
+
+  // Flags of hipExtMallocWithFlags().
+  static constexpr unsigned kCached = 0;
+  static constexpr unsigned kFineGrained = 1;
+  static constexpr unsigned kUncached = 3;
+
+  // Of hipPointerGetAttributes(): the kinds of memory, and what it answers of memory that is not its own.
+  static constexpr int kHost = 1, kDevice = 2, kManaged = 3;
+  static constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100;
+  static constexpr int kBufferId = 7;  ///< a hipPointer_attribute
+
+  struct PointerAttributes {
+    int type;
+    int device;
+    void* device_pointer;
+    void* host_pointer;
+    int is_managed;
+    unsigned flags;
+  };
+
+  // Each answers a hipError_t; 0: success.
+  int (*GetDeviceCount)(int* count);
+  int (*GetDevice)(int* device);
+  int (*SetDevice)(int device);
+  int (*DeviceGetPCIBusId)(char* text, int bytes, int device);
+  int (*Malloc)(void** memory, size_t bytes, unsigned flags);
+  int (*Free)(void* memory);
+  int (*Memcpy)(void* to, const void* from, size_t bytes, int kind);
+  int (*Memset)(void* memory, int value, size_t bytes);
+  int (*StreamSynchronize)(void* stream);
+  int (*DeviceSynchronize)();
+  int (*PointerGetAttributes)(PointerAttributes* attributes, const void* memory);
+  int (*PointerGetAttribute)(void* value, int attribute, void* memory);
+  int (*MemGetAddressRange)(void** base, size_t* bytes, void* memory);
+  int (*PeekAtLastError)();
+  int (*GetLastError)();
+  const char* (*GetErrorName)(int error);
+  const char* (*GetErrorString)(int error);
+
+  // Each answers an hsa_status_t; 0: success.
+  int (*ExportDmaBuf)(const void* memory, size_t bytes, int* file, uint64_t* offset);
+  int (*StatusString)(int status, const char** text);
+
+  /// Loads the runtimes for good; the first call counts.
+  ///
+  /// @errors  Error: there is none, or it lacks a function
+  static const HipRuntime& Load();
+
+  /// The runtimes if the program has loaded that of HIP; else nullptr. Loads none.
+  static const HipRuntime* FindLoaded();
+
+  /// Exports a range of a GPU's memory. The file is of more where the allocation is cut from a larger one.
+  ///
+  /// @param name  of the GPU, for errors
+  /// @errors  Error
+  /// @source  ROCm/ROCR-Runtime 6.4, core/runtime/runtime.cpp, Runtime::DmaBufExport()
+  DmaBuf Export(const void* memory, size_t bytes, const std::string& name) const;
+
+  /// @errors  Error: a call of HIP has failed
+  void Check(int result, const char* step, const std::string& object, const char* remedy) const;
+
+  /// A status of HSA in words.
+  std::string StatusWords(int status) const;
+
+  /// A GPU as the thread's current device for a scope, and then the caller's again.
+  class Current {
+   public:
+    Current(const HipRuntime& runtime, int device, const std::string& name);  // throws Error
+    ~Current() { runtime_.SetDevice(before_); }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    const HipRuntime& runtime_;
+    int before_ = 0;
+  };
+};
+
+}  // namespace warpverbs::host

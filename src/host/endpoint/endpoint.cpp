@@ -1,0 +1,316 @@
+#include "warpverbs/host/endpoint.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <random>
+
+#include "queue/queue_chunk.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+
+uint32_t ReceiveStride(const EndpointConfig& config) { return mlx5::kSegmentBytes * config.receive_scatter; }
+
+void Demand(const Device& device, bool ok, const std::string& option, const std::string& range) {
+  if (ok) return;
+  throw Error("create", "an endpoint on " + device.name(), "the " + option + " is out of range",
+              "Choose " + range);
+}
+
+/// Refuses what the fields of the path, the partition and the retries cannot hold.
+void CheckSession(const Device& device, const Port& port, const EndpointConfig& config) {
+  Demand(device, config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
+  Demand(device, config.retry.retry_count <= 7, "retry count", "0 to 7");
+  Demand(device, config.retry.rnr_retry <= 7, "receiver-not-ready retry count", "0 to 7");
+  Demand(device, config.retry.min_rnr_timer <= 31, "receiver-not-ready timer", "0 to 31");
+  Demand(device, config.pkey_index < port.pkey_table_size, "pkey index",
+         "0 to " + std::to_string(port.pkey_table_size - 1));
+  const PathConfig& path = config.path;
+  Demand(device, path.max_mtu >= mlx5::Mtu::k256 && path.max_mtu <= mlx5::Mtu::k4096, "path's MTU",
+         "256 to 4096 bytes");
+  const uint8_t last_service_level = port.link_layer == LinkLayer::kEthernet ? 7 : 15;
+  Demand(device, path.service_level <= last_service_level, "service level", "0 to 7, on InfiniBand 0 to 15");
+  const uint16_t first = device.capabilities().min_udp_source_port;
+  const uint16_t last = device.capabilities().max_udp_source_port;
+  Demand(device, path.udp_source_port == 0 || (path.udp_source_port >= first && path.udp_source_port <= last),
+         "UDP source port",
+         std::to_string(first) + " to " + std::to_string(last) + ", or 0 for one by the QP numbers");
+}
+
+/// The options with the depths rounded; refuses what the device lacks or its fields cannot hold.
+EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig config) {
+  const Capabilities& capabilities = device.capabilities();
+  const auto demand_capability = [&](bool has, const char* reason, const char* remedy) {
+    if (!has) throw Error("create", "an endpoint on " + device.name(), reason, remedy);
+  };
+  const bool has_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
+  demand_capability(!has_ring || capabilities.cqe_user_index,
+                    "the device's completions do not name their queue, and a ring goes by that",
+                    "Choose CqMode::kCollapsed");
+  demand_capability(!config.wait_on_cq || capabilities.cross_channel,
+                    "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
+  const uint32_t most_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
+  config.depth =
+      RoundDepth(config.depth, has_ring ? most_on_ring : capabilities.max_send_wqebbs, "a send queue");
+  if (config.receive_depth != 0) {
+    const uint32_t most_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
+    Demand(device, config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
+           "number of buffers of a receive", "1 to " + std::to_string(most_scatter));
+    config.receive_scatter = std::bit_ceil(config.receive_scatter);
+    // The send queue follows the receive queue, and starts at a WQEBB.
+    const uint32_t least = mlx5::kWqebbBytes / ReceiveStride(config);
+    config.receive_depth = std::max(RoundDepth(config.receive_depth, most_on_ring, "a receive queue"), least);
+  }
+  CheckSession(device, port, config);
+  return config;
+}
+
+uint32_t FirstPsn(const EndpointConfig& config) {
+  return config.psn.value_or(std::random_device{}()) & 0xffffff;
+}
+
+/// Masked operations on 4 bytes need the wider mode, which not every device has.
+mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
+  if (!capabilities.atomics()) return mlx5::AtomicMode::kNone;
+  return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
+}
+
+QueueSizes SizesOf(const EndpointConfig& config) {
+  const bool has_ring = config.cq_mode == CqMode::kRing;
+  return {.depth = config.depth,
+          .cq_depth = config.completions != nullptr ? 0
+                      : has_ring                    ? RingDepth(config.depth)
+                                                    : 1,
+          .receive_depth = config.receive_depth,
+          .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
+          .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth)};
+}
+
+const char* WhyInHostMemory(const EndpointConfig& config) {
+  if (config.completions != nullptr) return "the host takes part in delivering shared completions";
+  if (config.doorbell == DoorbellRung::kHostPosts) return "a host thread copies the WQEs";
+  return nullptr;
+}
+
+QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, const QueueLayout& layout) {
+  QueueMemory memory(device,
+                     {.bytes = layout.bytes,
+                      .sink = layout.control + offsetof(device::QueueControl, sink),
+                      .gpu = config.gpu,
+                      .placement = config.placement,
+                      .host_only = WhyInHostMemory(config)},
+                     config.pool);
+  memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
+  return memory;
+}
+
+std::shared_ptr<const Uar> MakeRegister(const Device& device, QueuePool* pool) {
+  return pool == nullptr ? std::make_shared<const Uar>(device.context()) : pool->TakeRegister(device);
+}
+
+std::shared_ptr<std::byte> MakeHostMemory(const EndpointConfig& config, size_t bytes) {
+  return config.pool == nullptr ? OwnHostMemory(config.gpu, bytes)
+                                : config.pool->TakeHostMemory(config.gpu, bytes);
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
+    : device_(device),
+      local_(ChooseAddress(device, config.port, config.gid_index, config.peer_gid)),
+      config_(Checked(device, local_.port, config)),
+      asked_depth_(config.depth),
+      sizes_(SizesOf(config_)),
+      layout_(sizes_, config.pool == nullptr ? QueueLayout::kPage : QueueLayout::kLine),
+      host_layout_(config_.doorbell == DoorbellRung::kHostPosts ? sizes_.depth : 0),
+      psn_(FirstPsn(config)),
+      gpu_(config.gpu == nullptr ? std::nullopt : std::optional(*config.gpu)),
+      endpoints_per_register_(config.pool == nullptr ? 1 : config.pool->config().endpoints_per_register),
+      uar_(MakeRegister(device, config.pool)),
+      doorbell_(ChooseDoorbell(config_.doorbell, config.gpu, uar_->doorbell())),
+      host_memory_(MakeHostMemory(config, host_layout_.bytes)),
+      memory_(MakeQueueMemory(device, config_, layout_)),
+      seat_(TakeSeat()),
+      cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
+      receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
+                                      layout_.receive_cq_dbr)),
+      qp_(device.context(), QueuePairParts()) {
+  FillControl();
+  ListenToEvents();
+  if (doorbell_.rung == DoorbellRung::kDevice) return;
+  if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
+  ServeDoorbell();
+}
+
+std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
+  using Seat = SharedCompletions::Seat;
+  if (config_.completions == nullptr) return std::nullopt;
+  const std::optional<int> gpu = gpu_ ? std::optional(gpu_->ordinal()) : std::nullopt;
+  return std::optional<Seat>(std::in_place, *config_.completions, device_, gpu,
+                             *At<device::QueueControl>(layout_.control), config_.depth);
+}
+
+std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
+                                                             size_t dbr) const {
+  if (depth == 0) return std::nullopt;
+  return CompletionQueue(device_.context(), {.mode = mode,
+                                             .depth = depth,
+                                             .uar_page = uar_->page_id(),
+                                             .umem_id = memory_.umem_id(),
+                                             .cqes_offset = memory_.umem_offset() + cqes,
+                                             .dbr_offset = memory_.umem_offset() + dbr});
+}
+
+QueuePairConfig Endpoint::QueuePairParts() const {
+  return {.pdn = device_.pdn(),
+          .cqn = send_cqn(),
+          .receive_cqn = receive_cq_ ? receive_cq_->cqn() : 0,
+          .user_index = seat_ ? seat_->user_index() : 0,
+          .uar_page = uar_->page_id(),
+          .umem_id = memory_.umem_id(),
+          .queues_offset = memory_.umem_offset() + layout_.rq,
+          .dbr_offset = memory_.umem_offset() + layout_.qp_dbr,
+          .depth = sizes_.depth,
+          .receive_depth = sizes_.receive_depth,
+          .receive_stride = sizes_.receive_stride,
+          .wait_on_cq = config_.wait_on_cq,
+          .timestamp_format = device_.capabilities().timestamp_format};
+}
+
+/// Fills in what posters find beside the queue. All else there is zero.
+void Endpoint::FillControl() {
+  device::QueueControl control{};
+  control.host_error = &host_words().error;
+  std::memset(control.cqe, kInvalidCqe, sizeof control.cqe);
+  if (seat_) {
+    control.ring = &seat_->ring().control();
+  } else if (has_ring()) {
+    device::CompletionRingControl ring{};
+    ring.cq = CompletionView();
+    ring.queues = At<device::QueueControl*>(layout_.ring_queues);
+    memory_.Write(layout_.ring, &ring, sizeof ring);
+    memory_.Store(layout_.ring_queues, reinterpret_cast<uint64_t>(At<device::QueueControl>(layout_.control)));
+    control.ring = At<device::CompletionRingControl>(layout_.ring);
+  }
+  memory_.Write(layout_.control, &control, sizeof control);
+}
+
+bool Endpoint::dumps_after_read() const {
+  const bool is_overtaken = gpu_ && gpu_->attributes().writes_ordering == WritesOrdering::kNone;
+  return config_.dump_after_read.value_or(is_overtaken);
+}
+
+void Endpoint::ServeDoorbell() {
+  DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_->doorbell()};
+  if (doorbell_.rung == DoorbellRung::kHostPosts) {
+    route.staging = staging();
+    route.sq = At<uint8_t>(layout_.sq);
+    route.dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send));
+    route.depth = sizes_.depth;
+  }
+  service_.emplace(own_thread_ ? *own_thread_ : *config_.doorbell_thread, route);
+}
+
+EndpointInfo Endpoint::Info() const {
+  return {.qpn = qpn(),
+          .psn = psn_,
+          .link_layer = local_.port.link_layer,
+          .gid_type = local_.gid.type,
+          .gid = local_.gid.gid,
+          .lid = local_.port.lid,
+          .mtu = std::min(local_.port.active_mtu, config_.path.max_mtu),
+          .max_reads_out = device_.capabilities().max_reads_out,
+          .max_reads_in = device_.capabilities().max_reads_in};
+}
+
+void Endpoint::Connect(const EndpointInfo& peer) {
+  if (attempted_) {
+    throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(),
+                peer_ ? "it was connected before" : "connecting or resetting it failed half-way before",
+                "Call Reset() on both sides first, and connect with the peer's new Info()");
+  }
+  peer.Check();
+  if (watch_) static_cast<void>(device_.ActivePort(local_.port.number));
+  path_ = ResolvePath(device_, config_.path, local_, qpn(), peer);
+  attempted_ = true;
+  const Capabilities& capabilities = device_.capabilities();
+  const Session session{.peer_qpn = peer.qpn,
+                        .send_psn = psn_,
+                        .receive_psn = peer.psn,
+                        .reads_out = std::min(capabilities.max_reads_out, peer.max_reads_in),
+                        .reads_in = std::min(capabilities.max_reads_in, peer.max_reads_out),
+                        .log_max_message = capabilities.log_max_message};
+  const RemoteRights rights{
+      .read = config_.remote_read,
+      .write = config_.remote_write,
+      .atomic = config_.remote_atomic ? AtomicModeOf(capabilities) : mlx5::AtomicMode::kNone};
+  qp_.ToInit(local_.port.number, config_.pkey_index, rights);
+  qp_.ToRtr(path_, session, config_.retry);
+  qp_.ToRts(session, config_.retry);
+  peer_ = peer;
+  TellPeers(device::PeerState::kConnected);
+}
+
+void Endpoint::Reset() {
+  service_.reset();   // no doorbell comes late
+  attempted_ = true;  // whatever fails, there is no way on but another Reset()
+  qp_.ToReset();
+  TellPeers(device::PeerState::kDisconnected);
+  ClearCompletions();
+  memory_.Fill(layout_.qp_dbr, sizeof(mlx5::QpDbr), 0);
+  memory_.Store(layout_.control + offsetof(device::QueueControl, tail), 0);
+  memory_.Store(layout_.control + offsetof(device::QueueControl, error), 0);
+  Cpu::Store(&host_words().error, 0);
+  Cpu::Store(&host_words().doorbell, 0);
+  Cpu::Store(&host_words().abort, 0);
+  disconnected_ = false;
+  if (watch_) watch_->Clear();  // what comes later is of the queues as they are now
+  peer_.reset();
+  psn_ = FirstPsn(config_);
+  if (doorbell_.rung != DoorbellRung::kDevice) ServeDoorbell();
+  attempted_ = false;
+}
+
+/// Forgets what has completed. The rings' indices at the NIC go on, so those of their consumers must too.
+void Endpoint::ClearCompletions() {
+  if (seat_) {
+    if (!Settle(seat_->ring().control())) {
+      throw Error("reset", "QP " + std::to_string(qpn()) + " on " + device_.name(),
+                  "a poster holds its ring of shared completions and does not give it back",
+                  "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
+                  "again");
+    }
+  } else if (has_ring()) {
+    std::vector<std::byte> copy;
+    memory_.Store(layout_.ring + offsetof(device::CompletionRingControl, consumer),
+                  EndOfRing(Look(CompletionView(), copy)));
+  } else {
+    memory_.Fill(layout_.cqes, sizeof(mlx5::Cqe64), kInvalidCqe);
+  }
+  memory_.Fill(layout_.control + offsetof(device::QueueControl, cqe), sizeof(mlx5::Cqe64), kInvalidCqe);
+  if (receive_cq_) {
+    memory_.Store(layout_.receive_state, 0);
+    std::vector<std::byte> copy;
+    const device::CqView ring = Look(ReceiveView().cq, copy);
+    first_receive_cqe_ = EndOfRing(ring);
+    if (const auto newest = WithoutErrorAtEnd(ring)) {
+      memory_.Write(layout_.receive_cqes + newest->offset, &newest->op_own, sizeof newest->op_own);
+    }
+  }
+}
+
+device::CqView Endpoint::Look(const device::CqView& ring, std::vector<std::byte>& copy) const {
+  const size_t offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
+  const std::byte* const cqes = memory_.Look(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
+  return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
+}
+
+}  // namespace warpverbs::host

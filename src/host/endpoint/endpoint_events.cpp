@@ -1,0 +1,85 @@
+#include <cstddef>
+#include <utility>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+/// What an endpoint learns from outside its queues, and how its connection ends.
+namespace warpverbs::host {
+
+using arch::Cpu;
+using device::PeerState;
+
+void Endpoint::ListenToEvents() {
+  if (config_.peers != nullptr) {
+    peer_seat_ = std::make_unique<PeerTable::Seat>(*config_.peers, config_.peer_rank);
+  }
+  if (config_.events == nullptr) return;
+  WatchConfig watch{.device = &device_,
+                    .port = local_.port.number,
+                    .qpn = qpn(),
+                    .abort = &host_words().abort,
+                    .on_abort =
+                        [this] {
+                          // What has been ended does not fail.
+                          if (!disconnected_) TellPeers(PeerState::kFailed);
+                        },
+                    .on_clear = [this] { TellPeers(PeerState::kDisconnected); }};
+  watch.subjects.push_back({qp_.object(), {kWqCatastrophicEvent, kWqInvalidRequestEvent, kWqAccessEvent}});
+  if (cq_) watch.subjects.push_back({cq_->object(), {kCqErrorEvent}});
+  if (seat_) {
+    const std::shared_ptr<const CompletionQueue>& ring = seat_->ring().cq();
+    watch.subjects.push_back({ring->object(), {kCqErrorEvent}, ring});
+  }
+  if (receive_cq_) watch.subjects.push_back({receive_cq_->object(), {kCqErrorEvent}});
+  watch_.emplace(*config_.events, std::move(watch));
+}
+
+void Endpoint::TellPeers(PeerState state) const {
+  if (peer_seat_) peer_seat_->Set(state);
+}
+
+void Endpoint::Disconnect() {
+  if (!peer_) return;
+  disconnected_ = true;
+  qp_.ToError();
+  TellPeers(PeerState::kDisconnected);
+}
+
+void Endpoint::Abort() { Cpu::StoreRelease(&host_words().abort, uint64_t{1}); }
+
+std::optional<Event> Endpoint::LastEvent() const { return watch_ ? watch_->Newest() : std::nullopt; }
+
+CompletionAlarm Endpoint::AnnounceSends(CompletionChannel& channel, uint64_t cookie) {
+  if (!cq_ || !has_ring()) {
+    throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they are collapsed or shared",
+                "Create the endpoint with cq_mode = CqMode::kRing");
+  }
+  return Announce(*cq_, layout_.cq_dbr, channel, cookie);
+}
+
+CompletionAlarm Endpoint::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
+  if (!receive_cq_) {
+    throw Error("arm", "the receives of QP " + std::to_string(qpn()), "there is no receive queue",
+                "Create the endpoint with a receive_depth");
+  }
+  return Announce(*receive_cq_, layout_.receive_cq_dbr, channel, cookie);
+}
+
+CompletionAlarm Endpoint::Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
+                                   uint64_t cookie) {
+  if (on_gpu()) {
+    throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they lie in a GPU's memory",
+                "Create the endpoint with Placement::kHost");
+  }
+  channel.Subscribe(queue.object(), cookie);
+  return {At<uint32_t>(dbr + offsetof(mlx5::CqDbr, arm)), uar_->cq_doorbell(), queue.cqn()};
+}
+
+std::string Endpoint::DescribeEvents() const {
+  return watch_ ? "those of the port and the device reach the abort word; " + watch_->note()
+                : std::string("nobody listens");
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cstddef>
+
+#include "queue/queue_chunk.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/region_store.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+#include "warpverbs/mlx5/endian.hpp"
+
+/// What a kernel gets of an endpoint.
+namespace warpverbs::host {
+
+device::QueueView Endpoint::View() const {
+  const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
+  return {
+      .sq = staged ? staging() : At<uint8_t>(layout_.sq),
+      .doorbell = doorbell_.rung == DoorbellRung::kDevice ? doorbell_.doorbell : &host_words().doorbell,
+      .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
+      .cqe = At<uint8_t>(has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
+      .control = At<device::QueueControl>(layout_.control),
+      .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
+      .depth = sizes_.depth,
+      .max_message = 1u << std::min(device_.capabilities().log_max_message, 30u),
+      .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
+      .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u)};
+}
+
+device::ReceiveQueueView Endpoint::ReceiveView() const {
+  if (!receive_cq_) {
+    throw Error("view", "the receive queue of QP " + std::to_string(qpn()), "it has none",
+                "Create the endpoint with a receive_depth");
+  }
+  return {.rq = At<uint8_t>(layout_.rq),
+          .dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, receive)),
+          .cq = {.cqe = At<uint8_t>(layout_.receive_cqes),
+                 .dbrec = At<uint32_t>(layout_.receive_cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
+                 .depth = sizes_.receive_cq_depth},
+          .state = At<uint64_t>(layout_.receive_state),
+          .depth = sizes_.receive_depth,
+          .stride = sizes_.receive_stride,
+          .regions = regions_,
+          .first_cqe = first_receive_cqe_};
+}
+
+device::CqView Endpoint::CompletionView() const {
+  if (!has_ring()) {
+    throw Error("view", "the completions of QP " + std::to_string(qpn()) + " as a ring", "they are collapsed",
+                "Create the endpoint with cq_mode = CqMode::kRing");
+  }
+  if (seat_) return seat_->ring().control().cq;
+  return {.cqe = At<uint8_t>(layout_.cqes),
+          .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
+          .depth = sizes_.cq_depth};
+}
+
+void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
+  // Pages of its own even with a pool, which may have gone by now.
+  if (!region_store_) region_store_ = OwnHostMemory(gpu_ ? &*gpu_ : nullptr, sizeof(RegionStore));
+  auto& store = *reinterpret_cast<RegionStore*>(region_store_.get());
+  store.Allow(local, remote);
+  regions_ = &store.table;
+  memory_.Store(layout_.control + offsetof(device::QueueControl, regions),
+                reinterpret_cast<uint64_t>(regions_));
+}
+
+}  // namespace warpverbs::host

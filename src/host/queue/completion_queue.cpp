@@ -1,0 +1,103 @@
+#include "warpverbs/host/completion_queue.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/endian.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using CreateMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
+
+/// The event queue of completion vector 0; the firmware wants one named whether events are asked for or not.
+uint32_t EventQueue(ibv_context* context) {
+  uint32_t eqn = 0;
+  if (const int error = mlx5dv_devx_query_eqn(context, 0, &eqn)) {
+    throw Error::FromErrno("find", std::string("an event queue of ") + context->device->name, error,
+                           "Check that the kernel's mlx5_ib module offers DEVX");
+  }
+  return eqn;
+}
+
+CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& config) {
+  namespace in = mlx5::create_cq_in;
+  namespace cqc = mlx5::cqc;
+  CreateMailbox create;
+  create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
+      .Set(cqc::kCc.At(in::kCqc), config.mode == CqMode::kCollapsed)
+      .Set(cqc::kOi.At(in::kCqc), true)  // the one CQE is never consumed, and a ring has room for all
+      .Set(cqc::kLogCqSize.At(in::kCqc), static_cast<uint32_t>(std::countr_zero(config.depth)))
+      .Set(cqc::kUarPage.At(in::kCqc), config.uar_page)
+      .Set(cqc::kCEqn.At(in::kCqc), EventQueue(context))
+      .Set(cqc::kDbrUmemValid.At(in::kCqc), true)
+      .Set(cqc::kDbrUmemId.At(in::kCqc), config.umem_id)
+      .Set(cqc::kDbrAddr.At(in::kCqc), config.dbr_offset)
+      .Set(in::kCqUmemValid, true)
+      .Set(in::kCqUmemId, config.umem_id)
+      .Set(in::kCqUmemOffset, config.cqes_offset);
+  return create;
+}
+
+arch::CqeTail TailOf(const device::CqView& ring, uint32_t index) {
+  const uint32_t slot = index & (ring.depth - 1);
+  return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
+}
+
+}  // namespace
+
+HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes) {
+  HostPages pages(bytes);
+  std::memset(pages.data() + cqes, kInvalidCqe, cqe_bytes);
+  return pages;
+}
+
+uint32_t EndOfRing(const device::CqView& ring) {
+  const auto tail = [&](uint32_t slot) { return TailOf(ring, slot); };
+  const arch::CqeTail first = tail(0);
+  if (device::Opcode(first) == mlx5::CqeOpcode::kInvalid) return 0;
+  const bool owner = device::OwnerBit(first);
+  const auto is_same_round = [&](const arch::CqeTail& cqe) {
+    return device::Opcode(cqe) != mlx5::CqeOpcode::kInvalid && device::OwnerBit(cqe) == owner;
+  };
+  uint32_t taken = 1;
+  while (taken < ring.depth && is_same_round(tail(taken))) ++taken;
+  return (owner ? ring.depth + taken : taken) & (2 * ring.depth - 1);
+}
+
+uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_t qpn) {
+  device::CompletionRing<arch::Cpu> ring(view, consumer_index);
+  arch::CqeTail tail;
+  for (uint32_t seen = 0; seen < view.depth && ring.Next(tail); ++seen) {
+    if (device::IsError(tail) && ring.Last().qpn == qpn) return device::ErrorWord(tail);
+  }
+  return 0;
+}
+
+uint64_t ErrorAtEnd(const device::CqView& ring) {
+  uint64_t error = 0;
+  const uint32_t end = EndOfRing(ring);
+  for (uint32_t back = 1; back <= ring.depth; ++back) {
+    const arch::CqeTail cqe = TailOf(ring, end - back);
+    if (!device::IsError(cqe)) break;
+    error = device::ErrorWord(cqe);
+  }
+  return error;
+}
+
+std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring) {
+  constexpr auto kTaken = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
+  const uint32_t newest = EndOfRing(ring) - 1;
+  const arch::CqeTail cqe = TailOf(ring, newest);
+  if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) return std::nullopt;
+  return CqePatch{.offset = (newest & (ring.depth - 1)) * sizeof(mlx5::Cqe64) + offsetof(mlx5::Cqe64, op_own),
+                  .op_own = static_cast<uint8_t>(kTaken << 4 | (device::OwnerBit(cqe) ? 1 : 0))};
+}
+
+CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)
+    : cq_(context, "the completion queue", CreateCommand(context, config)) {}
+
+}  // namespace warpverbs::host

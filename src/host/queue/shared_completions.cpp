@@ -1,0 +1,165 @@
+#include "warpverbs/host/shared_completions.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/detail/drain.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/queue_layout.hpp"
+#include "warpverbs/mlx5/doorbell.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+
+constexpr uint64_t kSettleLimitNs = 1'000'000'000;  // draining takes microseconds
+constexpr uint32_t kMostQueues = 1u << 16;
+
+uint32_t CheckedQueues(const Device& device, uint32_t max_queues) {
+  if (max_queues == 0 || max_queues > kMostQueues) {
+    throw Error("create",
+                "a ring of completions for " + std::to_string(max_queues) + " queues on " + device.name(),
+                "the number is out of range", "Ask for 1 to " + std::to_string(kMostQueues) + " queues");
+  }
+  return max_queues;
+}
+
+uint32_t CheckedDepth(const Device& device, uint32_t depth) {
+  if (!device.capabilities().cqe_user_index) {
+    throw Error("create", "shared completions on " + device.name(),
+                "the device's completions do not name their queue",
+                "Give each endpoint a collapsed CQ of its own: CqMode::kCollapsed");
+  }
+  return RingDepth(RoundDepth(depth, device.capabilities().max_cqes, "a ring of shared completions"));
+}
+
+std::string PostersOn(std::optional<int> gpu) {
+  return gpu ? "kernels of cuda:" + std::to_string(*gpu) : "threads of the CPU";
+}
+
+Error CannotShare(const std::string& reason, const std::string& remedy) {
+  return {"create", "an endpoint on shared completions", reason, remedy};
+}
+
+}  // namespace
+
+bool Settle(device::CompletionRingControl& ring) {
+  const auto first = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
+  for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kSettleLimitNs});;) {
+    device::Drain<Cpu>(ring);
+    const uint64_t consumer = Cpu::LoadAcquire(&ring.consumer);
+    const auto index = static_cast<uint32_t>(consumer);
+    if ((consumer & device::kRingLocked) == 0) {
+      arch::CqeTail tail;
+      // While other queues complete the ring may never be empty; but then all that was in it is taken.
+      if (index - first >= ring.cq.depth) return true;
+      if (!device::CompletionRing<Cpu>(ring.cq, index).Next(tail)) return true;
+    }
+    if (waiter.Next() != device::Code::kPending) return false;
+  }
+}
+
+SharedCompletions::Layout::Layout(uint32_t depth, uint32_t max_queues)
+    : control(AlignUp(size_t{64} * depth, 4096)),
+      queues(control + sizeof(device::CompletionRingControl)),
+      dbr(AlignUp(queues + sizeof(device::QueueControl*) * max_queues, 128)),
+      bytes(dbr + sizeof(mlx5::CqDbr)) {}
+
+SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
+    : device_(device),
+      gpu_(config.gpu != nullptr ? std::optional(config.gpu->ordinal()) : std::nullopt),
+      depth_(CheckedDepth(device, config.depth)),
+      layout_(depth_, CheckedQueues(device, config.max_queues)),
+      pages_(PagesWithCqes(layout_.bytes, 0, size_t{64} * depth_)),
+      uar_(device.context()),
+      umem_(device.context(), pages_.data(), pages_.size()),
+      cq_(std::make_shared<const CompletionQueue>(device.context(),
+                                                  CompletionQueueConfig{.mode = CqMode::kRing,
+                                                                        .depth = depth_,
+                                                                        .uar_page = uar_.page_id(),
+                                                                        .umem_id = umem_.id(),
+                                                                        .cqes_offset = 0,
+                                                                        .dbr_offset = layout_.dbr})),
+      depths_(config.max_queues) {
+  if (config.gpu != nullptr) mapping_.emplace(*config.gpu, pages_.bytes());
+  auto* const dbr = reinterpret_cast<mlx5::CqDbr*>(pages_.data() + layout_.dbr);
+  control().cq = {
+      .cqe = reinterpret_cast<uint8_t*>(pages_.data()), .dbrec = &dbr->consumer_index.raw, .depth = depth_};
+  control().queues = queues();
+}
+
+device::CompletionRingControl& SharedCompletions::control() const {
+  return *reinterpret_cast<device::CompletionRingControl*>(pages_.data() + layout_.control);
+}
+
+device::QueueControl** SharedCompletions::queues() const {
+  return reinterpret_cast<device::QueueControl**>(pages_.data() + layout_.queues);
+}
+
+uint32_t SharedCompletions::Join(device::QueueControl& queue, uint32_t depth) {
+  const std::lock_guard lock(mutex_);
+  if (depth > depth_ - used_) {
+    throw CannotShare("its send queue has " + std::to_string(depth) +
+                          " WQEBBs, and the queues before it left " + std::to_string(depth_ - used_) +
+                          " of the ring's " + std::to_string(depth_) + " CQEs",
+                      "Make the ring as deep as all its queues together");
+  }
+  const auto free = std::find(depths_.begin(), depths_.end(), 0);
+  if (free == depths_.end()) {
+    throw CannotShare("the ring has " + std::to_string(depths_.size()) + " queues already",
+                      "Raise SharedCompletionsConfig::max_queues");
+  }
+  const auto user_index = static_cast<uint32_t>(free - depths_.begin());
+  *free = depth;
+  used_ += depth;
+  queues()[user_index] = &queue;
+  return user_index;
+}
+
+void SharedCompletions::Leave(uint32_t user_index) {
+  const std::lock_guard lock(mutex_);
+  const bool settled = Settle(control());
+  queues()[user_index] = nullptr;
+  // Else a poster is stuck with completions in hand: nobody else may have this place.
+  if (settled) Free(user_index);
+}
+
+void SharedCompletions::Free(uint32_t user_index) {
+  used_ -= depths_[user_index];
+  depths_[user_index] = 0;
+}
+
+void SharedCompletions::Recover() {
+  const std::lock_guard lock(mutex_);
+  device::CompletionRingControl& ring = control();
+  // The dead one may have delivered a part of what it took. The queues have posted more on the strength of
+  // that, so the NIC may be up to two rounds ahead of its index, of which the ring has one.
+  auto consumer = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
+  const uint32_t behind = (EndOfRing(ring.cq) - consumer) & (2 * depth_ - 1);
+  if (behind > depth_) consumer += behind - depth_;
+  Cpu::Store(&ring.consumer, consumer);
+  device::Drain<Cpu>(ring);
+  for (uint32_t i = 0; i < depths_.size(); ++i) {
+    if (depths_[i] != 0 && queues()[i] == nullptr) Free(i);
+  }
+}
+
+SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, std::optional<int> gpu,
+                              device::QueueControl& queue, uint32_t depth)
+    : ring_(ring) {
+  if (&ring.device_ != &device) {
+    throw CannotShare("they were made on another Device object", "Make both on the same one");
+  }
+  if (ring.gpu_ != gpu) {
+    throw CannotShare(PostersOn(gpu) + " post to it, but " + PostersOn(ring.gpu_) +
+                          " to the ring's queues, and only threads of one processor share the ring's lock",
+                      "Make a ring for each processor: SharedCompletionsConfig::gpu");
+  }
+  user_index_ = ring.Join(queue, depth);
+}
+
+SharedCompletions::Seat::~Seat() { ring_.Leave(user_index_); }
+
+}  // namespace warpverbs::host

@@ -1,0 +1,75 @@
+// The host posts between kernels: what one has written is sent, and what has arrived the next one sees.
+#include "host_poster.hpp"
+#include "pair.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
+
+namespace warpverbs::gpu {
+namespace {
+
+using host::FlushDirection;
+
+constexpr uint64_t kRounds = 10'000;
+constexpr uint64_t kBytes = 16'001;
+
+__global__ void WriteRound(uint8_t* to, uint64_t round) {
+  for (uint64_t i = threadIdx.x; i < kBytes; i += blockDim.x) to[i] = ByteOf(round, i);
+}
+
+__global__ void CountStale(const uint8_t* at, uint64_t round, unsigned long long* stale) {
+  unsigned long long mine = 0;
+  for (uint64_t i = threadIdx.x; i < kBytes; i += blockDim.x) mine += at[i] != ByteOf(round, i);
+  if (mine != 0) atomicAdd(stale, mine);
+}
+
+/// Memory of a GPU, and the stream of the kernels that use it.
+struct Side {
+  Side(const host::Device& device, int ordinal)
+      : gpu(ordinal),
+        buffer(host::CudaMemoryKind(gpu).Allocate(kBytes)),
+        view(buffer->Register(device, {.remote_write = true})),
+        stream(ordinal) {}
+
+  uint8_t* data() const { return reinterpret_cast<uint8_t*>(buffer->data()); }
+  void Flush(FlushDirection direction, bool by_stream) const {
+    buffer->Flush(direction, by_stream ? stream.get() : nullptr);
+  }
+
+  host::Gpu gpu;
+  std::unique_ptr<host::Buffer> buffer;
+  host::MemoryRegion view;
+  CudaStream stream;
+};
+
+void ExpectNothingStale(int from_gpu, int to_gpu, bool by_stream) {
+  const std::shared_ptr<host::Device> device = e2e::OpenNic();
+  host::Endpoint a(*device), b(*device);
+  a.Connect(b.Info());
+  b.Connect(a.Info());
+  const Side from(*device, from_gpu), to(*device, to_gpu);
+  const Mapped<unsigned long long> stale(to.gpu);
+  const host::MemoryView source = from.view.View().First(kBytes), target = to.view.View().First(kBytes);
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    CheckCuda(cudaSetDevice(from_gpu), "take a GPU");
+    WriteRound<<<1, 256, 0, from.stream.get()>>>(from.data(), round);
+    from.Flush(FlushDirection::kGpuToNic, by_stream);
+    to.Flush(FlushDirection::kGpuToNic, by_stream);  // the kernel that looks at the last round has ended
+    ASSERT_TRUE(IsOk(WriteFromHost(a, target, source, kPatienceNs)));
+    to.Flush(FlushDirection::kNicToGpu, by_stream);
+    CheckCuda(cudaSetDevice(to_gpu), "take a GPU");
+    CountStale<<<1, 256, 0, to.stream.get()>>>(to.data(), round, stale.get());
+  }
+  CheckCuda(cudaGetLastError(), "launch a kernel");
+  to.stream.Wait();
+  EXPECT_EQ(*stale, 0U) << "bytes that the kernel before had written, or that had not arrived";
+  CheckCuda(cudaSetDevice(0), "take a GPU");
+}
+
+TEST(Flush, OfAStreamLeavesNoStaleByte) { ExpectNothingStale(0, 0, true); }
+TEST(Flush, OfTheWholeGpuLeavesNoStaleByte) { ExpectNothingStale(0, 0, false); }
+TEST(Flush, OfTwoGpusLeavesNoStaleByte) {
+  if (host::Gpu::Count() < 2) GTEST_SKIP() << "there is one GPU";
+  ExpectNothingStale(0, 1, true);
+}
+
+}  // namespace
+}  // namespace warpverbs::gpu

@@ -1,0 +1,20 @@
+#include "host_poster.hpp"
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+namespace warpverbs::gpu {
+
+device::Status WriteFromHost(const host::Endpoint& endpoint, const host::MemoryView& to,
+                             const host::MemoryView& from, uint64_t timeout_ns) {
+  device::SendQueue<arch::Cpu, device::Exclusive> queue(endpoint.View());
+  const device::Limit limit{.deadline_ns = arch::Cpu::NowNs() + timeout_ns};
+  const device::Posted posted = queue.Post(
+      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
+      limit);
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  queue.Save();
+  return status;
+}
+
+}  // namespace warpverbs::gpu

@@ -1,0 +1,43 @@
+// ThreadSanitizer follows file descriptors: it must hear of every close of one that it saw made, else it
+// takes whoever is given the number next for one who uses a file of another thread.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "verbs/peer.hpp"
+
+namespace kernel_abi {
+namespace {
+
+TEST(ClosedFiles, LeaveTheirNumbersToAnyThread) {
+  std::atomic<bool> closed = false;
+  std::jthread opener([&] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    // Relaxed, for what the two threads do with the numbers shall have no other order than the kernel's.
+    while (!closed.load(std::memory_order_relaxed)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::yield();
+    }
+    std::array<int, 32> files{};
+    for (int& file : files) {
+      char byte = 0;
+      file = openat(AT_FDCWD, "/dev/zero", O_RDONLY | O_CLOEXEC);
+      EXPECT_EQ(read(file, &byte, 1), 1);
+    }
+    for (const int file : files) close(file);
+  });
+  {
+    const verbs::Context context = verbs::Open();
+    const verbs::Channel channel(ibv_create_comp_channel(context.get()));
+    EXPECT_NE(channel, nullptr);
+  }
+  closed.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+}  // namespace kernel_abi

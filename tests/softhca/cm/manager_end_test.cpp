@@ -1,0 +1,161 @@
+#include "manager_fixture.hpp"
+
+/// How connections end, and what meets a manager beside them.
+namespace softhca::cm {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST_F(CmTest, PeerWhoseProcessEndsIsDisconnected) {
+  for (const uint64_t later : {0, 8}) {  // nobody; another one that has got the address
+    cable.process = 7;
+    Establish();
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "it lives";
+    cable.process = std::nullopt;
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "it may live";
+    cable.process = later;
+    EXPECT_TRUE(PassTime(2 * kSecond));
+    EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_FALSE(active.connection->Disconnect()) << "there is nobody to tell";
+    active.manager.Release(*active.connection);
+    passive.manager.Release(*passive.connection);
+    passive.requests = 0;
+  }
+}
+
+TEST_F(CmTest, EitherSideDisconnects) {
+  Establish();
+  EXPECT_TRUE(passive.connection->Disconnect());
+  DeliverAll();
+  EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_TRUE(active.connection->Disconnect());
+  DeliverAll();
+  EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_FALSE(passive.connection->Disconnect()) << "once is enough";
+}
+
+TEST_F(CmTest, BothSidesDisconnectAtOnce) {
+  Establish();
+  EXPECT_TRUE(active.connection->Disconnect());
+  EXPECT_TRUE(passive.connection->Disconnect());
+  DeliverAll();
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+}
+
+TEST_F(CmTest, VanishedPeerDoesNotStopADisconnect) {
+  Establish();
+  active.connection->Disconnect();
+  while (active.told.empty()) {
+    cable.sent.clear();
+    ASSERT_TRUE(PassTime());
+  }
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, -ETIMEDOUT}));
+}
+
+TEST_F(CmTest, ReleaseTellsThePeer) {
+  Establish();
+  active.manager.Release(*active.connection);
+  DeliverAll();
+  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+  passive.connection->Disconnect();
+  DeliverAll();
+  EXPECT_TRUE(PassTime());
+  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}, Told{Kind::kTimewaitExit, 0}));
+  EXPECT_FALSE(PassTime()) << "nothing is left to wait for";
+}
+
+TEST_F(CmTest, RequestThatIsWithdrawnReachesTheOtherSide) {
+  Request();
+  DeliverAll();
+  active.manager.Release(*active.connection);
+  ASSERT_EQ(cable.sent.size(), 1u);
+  const auto info = std::get<Rej>(cable.sent.front().message().body).info;
+  EXPECT_THAT((std::vector(info.begin(), info.begin() + 8)), ElementsAre(0, 0, 0, 0, 0, 0, 0, 1))
+      << "its GUID";
+  DeliverAll();
+  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kRejected, 4}));
+  EXPECT_FALSE(passive.connection->Reply(passive_offer));
+}
+
+TEST_F(CmTest, WhatIsForgottenIsAnsweredAllTheSame) {
+  Establish();
+  passive.manager.Release(*passive.connection);
+  cable.sent.clear();
+  while (PassTime()) cable.sent.clear();
+  ASSERT_THAT(active.told, IsEmpty());
+  active.connection->Disconnect();
+  DeliverAll();
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+}
+
+TEST_F(CmTest, PeerThatComesAgainHasForgottenItsOldConnection) {
+  Establish();
+  const Connection* const old = passive.connection;
+  Side restarted(cable, 1, 5000);  // the same address and queue pair
+  restarted.manager.MakeConnection({&restarted.hca, 1, 1, GidOf(2)}).Request(kServiceId, active_offer);
+  DeliverAll();
+  EXPECT_EQ(passive.requests, 2);
+  EXPECT_NE(passive.connection, old);
+  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+}
+
+TEST_F(CmTest, AlternatePathsAreDeclined) {
+  Establish();
+  cable.SendMad(active.hca, 1, 1, GidOf(2),
+                Encode({.body = Lap{active.connection->local_id(), passive.connection->local_id()}}));
+  DeliverNext();
+  ASSERT_EQ(cable.sent.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<Apr>(cable.sent.front().message().body));
+}
+
+TEST_F(CmTest, ServicesAreFound) {
+  active.query = &active.manager.MakeQuery(ToPassive());
+  active.query->set_user(&active);
+  EXPECT_TRUE(active.query->Ask(kServiceId, hello));
+  cable.sent.clear();  // lost, and asked again
+  ASSERT_TRUE(PassTime());
+  DeliverAll();
+  ASSERT_EQ(passive.requests, 1);
+  EXPECT_TRUE(passive.query->Answer(SidrStatus::kValid, 0x303, 0x01234567, hello));
+  cable.sent.clear();
+  ASSERT_TRUE(PassTime());
+  DeliverAll();
+  EXPECT_EQ(passive.requests, 1);
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kEstablished, 0}));
+  EXPECT_EQ(active.query->qpn(), 0x303u);
+  EXPECT_EQ(active.query->qkey(), 0x01234567u);
+}
+
+TEST_F(CmTest, ServicesThatThereAreNotAreUnreachable) {
+  active.query = &active.manager.MakeQuery(ToPassive());
+  active.query->set_user(&active);
+  active.query->Ask(kServiceId + 1, {});
+  DeliverAll();
+  EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kUnreachable, 1}));
+  passive.refuses = true;
+  ServiceQuery& refused = active.manager.MakeQuery(ToPassive());
+  refused.set_user(&active);
+  refused.Ask(kServiceId, {});
+  DeliverAll();
+  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kUnreachable, 2}));
+}
+
+TEST_F(CmTest, StrangersChangeNothing) {
+  Establish();
+  const uint32_t id = passive.connection->local_id();
+  cable.sent.clear();
+  for (const Message& message :
+       {Message{.body = Dreq{7, id, 0x202}}, Message{.body = Rej{.local_id = 7, .remote_id = id}},
+        Message{.body = Rtu{7, id}}, Message{.body = Mra{7, id}}, Message{.body = Drep{7, id}},
+        Message{.body = SidrRep{.request_id = id}}}) {
+    Deliver({GidOf(9), GidOf(2), Encode(message)});
+  }
+  EXPECT_THAT(passive.told, IsEmpty());
+  EXPECT_TRUE(passive.connection->Disconnect());
+}
+
+}  // namespace
+}  // namespace softhca::cm
