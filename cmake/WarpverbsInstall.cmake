@@ -1,14 +1,16 @@
-# Installs what is built, as a CMake package with one component for each target: device, host, softhca, and the
-# adapters to other libraries, mpi and rdmacm.
+# Installs what is built, as a CMake package with one component for each target: device, host, transport, softhca, and
+# the adapters to other libraries, mpi and rdmacm.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
 
 install(TARGETS warpverbs_device EXPORT warpverbs-device FILE_SET HEADERS FILE_SET gpu_headers)
 install(EXPORT warpverbs-device NAMESPACE warpverbs:: DESTINATION "${package_dir}")
-if(TARGET warpverbs_host)
-  install(TARGETS warpverbs_host EXPORT warpverbs-host FILE_SET HEADERS FILE_SET gpu_headers)
-  install(EXPORT warpverbs-host NAMESPACE warpverbs:: DESTINATION "${package_dir}")
-endif()
+foreach(layer host transport)
+  if(TARGET warpverbs_${layer})
+    install(TARGETS warpverbs_${layer} EXPORT warpverbs-${layer} FILE_SET HEADERS FILE_SET gpu_headers)
+    install(EXPORT warpverbs-${layer} NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+  endif()
+endforeach()
 foreach(adapter mpi rdmacm)
   if(TARGET warpverbs_${adapter})
     install(TARGETS warpverbs_${adapter} EXPORT warpverbs-${adapter} FILE_SET HEADERS)

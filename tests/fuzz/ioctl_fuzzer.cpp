@@ -16,6 +16,10 @@ namespace softhca::uverbs {
 // What the library's files and their descriptors need of the process: nothing here.
 std::vector<int> g_descriptors;  // that the program holds
 void AddHint(int fd) { g_descriptors.push_back(fd); }
+void CloseOwn(int fd) {
+  std::erase(g_descriptors, fd);  // the program is never told of it
+  close(fd);
+}
 bool MayBeOurs(int) { return false; }
 FileId Identify(int fd) {
   struct stat status;

@@ -57,16 +57,4 @@ UserRange FindRange(uint64_t start, uint64_t bytes, bool writable) {
 
 UserRange FindExport(int, uint64_t, uint64_t, bool) { throw Errno(EBADF, "the program has no dma-buf"); }
 
-uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
-  if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
-  PopulateRange(address, bytes, true);
-  return UserPointer(address);
-}
-
-void* UserRecord(uint64_t address) {
-  if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
-  PopulateRange(address, 8, true);
-  return UserPointer(address);
-}
-
 }  // namespace softhca::uverbs

@@ -1,0 +1,125 @@
+// What a transport costs: writes and reads of 8 KiB to 256 MiB one at a time, registration, connecting.
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <functional>
+
+#include "nic_label.hpp"
+#include "pair.hpp"
+#include "tests/transport/count_allocations.hpp"
+
+namespace warpverbs::bench {
+namespace {
+
+constexpr int64_t kSmallest = 8192, kLargest = int64_t{256} << 20;
+
+/// Waits for operations without allocating: a future would, once for each.
+class Ended {
+ public:
+  /// A completion token, for one operation at a time.
+  auto Token() {
+    return [this](const transport::Status& status) {
+      failed_ = !status.ok();
+      done_.store(true, std::memory_order_release);
+      done_.notify_one();
+    };
+  }
+  bool Wait() {
+    done_.wait(false, std::memory_order_acquire);
+    done_.store(false, std::memory_order_relaxed);
+    return !failed_;
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  bool failed_ = false;
+};
+
+/// @param begin  begins a transfer between the regions
+void Transfer(benchmark::State& state, const char* what,
+              const std::function<void(TransportPair&, Region& here, Region& there, Ended&)>& begin,
+              bool reads) {
+  const auto bytes = static_cast<size_t>(state.range(0));
+  TransportPair pair;
+  Region here(bytes), there(bytes);
+  Region& source = reads ? there : here;
+  for (size_t i = 0; i < bytes; ++i) source.pages.data()[i] = static_cast<std::byte>(i * 31 / 7);
+  Ended ended;
+  for (int warm = 0; warm < 100; ++warm) {
+    begin(pair, here, there, ended);
+    if (!ended.Wait()) return state.SkipWithError(what);
+    if (bytes > size_t{1} << 20) break;
+  }
+  std::memset((reads ? here : there).pages.data(), 0, bytes);
+  const uint64_t before = transport::Allocations();
+  for (auto _ : state) {
+    begin(pair, here, there, ended);
+    if (!ended.Wait()) return state.SkipWithError(what);
+  }
+  const auto allocations = static_cast<double>(transport::Allocations() - before);
+  if (std::memcmp(here.pages.data(), there.pages.data(), bytes) != 0)
+    state.SkipWithError("the data are wrong");
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+  state.counters["allocations"] = benchmark::Counter(allocations, benchmark::Counter::kAvgIterations);
+}
+
+void BM_RdmaTransport_Write(benchmark::State& state) {
+  Transfer(
+      state, "a write failed",
+      [](TransportPair& pair, Region& here, Region& there, Ended& ended) {
+        pair.a.Write(here.memory.CreateView(), there.memory.Remote(), {}, ended.Token());
+      },
+      false);
+}
+BENCHMARK(BM_RdmaTransport_Write)->RangeMultiplier(2)->Range(kSmallest, kLargest)->UseRealTime();
+
+void BM_RdmaTransport_Read(benchmark::State& state) {
+  Transfer(
+      state, "a read failed",
+      [](TransportPair& pair, Region& here, Region& there, Ended& ended) {
+        pair.a.Read(here.memory.CreateMutableView(), there.memory.Remote(), {}, ended.Token());
+      },
+      true);
+}
+BENCHMARK(BM_RdmaTransport_Read)->RangeMultiplier(2)->Range(kSmallest, kLargest)->UseRealTime();
+
+void BM_RdmaTransport_RegisterDeregister(benchmark::State& state) {
+  const auto bytes = static_cast<size_t>(state.range(0));
+  const host::HostPages pages(bytes);
+  const Region keeps_the_device_open(4096);
+  for (auto _ : state) {
+    const transport::RdmaMemory memory(pages.data(), bytes, 0);
+    if (memory.Reused()) state.SkipWithError("it was registered already");
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_RdmaTransport_RegisterDeregister)
+    ->RangeMultiplier(16)
+    ->Range(kSmallest, kLargest)
+    ->UseRealTime();
+
+void BM_RdmaTransport_BindConnect(benchmark::State& state) {
+  transport::EventLoop loop;
+  const Region region(4096), keeps_the_device_open(4096);
+  for (auto _ : state) {
+    TransportPair pair(&loop);
+    Expect(pair.a.Write(region.memory.CreateView(), region.memory.Remote()).get());  // the peer is there
+  }
+}
+BENCHMARK(BM_RdmaTransport_BindConnect)->UseRealTime();
+
+}  // namespace
+}  // namespace warpverbs::bench
+
+int main(int argc, char** argv) try {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::AddCustomContext("nic", warpverbs::bench::NicLabel(warpverbs::host::Device()));
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,106 @@
+#include "warpverbs/transport/memory.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "checked_text.hpp"
+#include "host/byte_stream.hpp"
+#include "registration.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::transport {
+namespace {
+
+constexpr CheckedText kKeyFormat{.kind = "key", .version = 1, .object = "the access key of memory"};
+
+}  // namespace
+
+std::string AccessKey::ToText() const {
+  host::ByteWriter bytes;
+  bytes.Put(1, nics);
+  for (size_t i = 0; i < nics; ++i) bytes.Put(4, rkeys[i]);
+  return kKeyFormat.Write(bytes.bytes());
+}
+
+AccessKey AccessKey::FromText(std::string_view text) {
+  const std::vector<uint8_t> bytes = kKeyFormat.Read(text);
+  host::ByteReader reader(bytes);
+  AccessKey key{.nics = static_cast<uint8_t>(reader.Get(1))};
+  const bool in_range = key.nics != 0 && key.nics <= kMaxNics;
+  for (size_t i = 0; in_range && i < key.nics; ++i) key.rkeys[i] = static_cast<uint32_t>(reader.Get(4));
+  if (!in_range || !reader.ok() || !reader.rest().empty()) {
+    throw host::Error("read", kKeyFormat.object, "its length does not fit its number of keys",
+                      "Pass what the peer's ToText() returned");
+  }
+  return key;
+}
+
+Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics)
+    : nics(Nics::Of(device, max_nics)), lease(nics->cache().Register(data, size)) {
+  remote.nics = static_cast<uint8_t>(nics->devices().size());
+  for (size_t i = 0; i < remote.nics; ++i) {
+    const host::MemoryView view = lease.View(i);
+    lkeys[i] = view.lkey;
+    remote.rkeys[i] = view.rkey;
+  }
+}
+
+Registration::Registration(void* data, size_t size, int device, uint32_t max_nics)
+    : data_(data),
+      size_(size),
+      device_(device),
+      keys_(std::make_shared<const Keys>(data, size, device, max_nics)) {}
+
+bool Registration::Reused() const { return keys_->lease.reused(); }
+const AccessKey& Registration::RemoteKey() const { return keys_->remote; }
+
+uint32_t Registration::LocalKey(size_t nic) const {
+  if (nic >= keys_->remote.nics) {
+    throw std::out_of_range("the memory is registered on " + std::to_string(keys_->remote.nics) +
+                            " NICs: there is no NIC " + std::to_string(nic) + ", as they count from 0");
+  }
+  return keys_->lkeys[nic];
+}
+
+size_t Registration::OffsetOf(const void* ptr) const {
+  return reinterpret_cast<uintptr_t>(ptr) - reinterpret_cast<uintptr_t>(data_);
+}
+
+bool Registration::Contains(const void* ptr, size_t length) const {
+  const size_t offset = OffsetOf(ptr);
+  return offset <= size_ && length <= size_ - offset;
+}
+
+void* Registration::At(size_t offset, size_t length) const {
+  if (offset > size_ || length > size_ - offset) {
+    throw std::out_of_range(std::to_string(length) + " bytes at offset " + std::to_string(offset) +
+                            " do not lie within the " + std::to_string(size_) +
+                            " bytes of the registered memory");
+  }
+  return static_cast<std::byte*>(data_) + offset;
+}
+
+RdmaMemory::RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryOptions& options)
+    : registration_(new Registration(buffer, length, device, options.max_nics)) {}
+RdmaMemory::RdmaMemory(RdmaMemory&&) noexcept = default;
+RdmaMemory& RdmaMemory::operator=(RdmaMemory&&) noexcept = default;
+RdmaMemory::~RdmaMemory() = default;
+
+const Registration& RdmaMemory::registration() const {
+  if (!registration_) throw std::invalid_argument("the registered memory was moved to another RdmaMemory");
+  return *registration_;
+}
+
+RdmaMemory::View RdmaMemory::CreateView() const { return CreateView(0, size()); }
+RdmaMemory::View RdmaMemory::CreateView(size_t offset, size_t length) const {
+  void* const start = registration().At(offset, length);
+  return {registration_.get(), start, length};
+}
+
+RdmaMemory::MutableView RdmaMemory::CreateMutableView() const { return CreateMutableView(0, size()); }
+RdmaMemory::MutableView RdmaMemory::CreateMutableView(size_t offset, size_t length) const {
+  void* const start = registration().At(offset, length);
+  return {registration_.get(), start, length};
+}
+
+}  // namespace warpverbs::transport

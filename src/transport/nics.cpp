@@ -1,0 +1,104 @@
+#include "nics.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/nic_assignment.hpp"
+#include "warpverbs/host/topology.hpp"
+#include "warpverbs/transport/memory.hpp"
+
+namespace warpverbs::transport {
+namespace {
+
+void Check(int device, uint32_t most) {
+  const std::string object = "the NICs of device " + std::to_string(device);
+  if (device < 0) throw host::Error("find", object, "the number is negative", "Count devices from 0");
+  if (most == 0 || most > AccessKey::kMaxNics) {
+    throw host::Error("find", object, "it cannot have " + std::to_string(most) + " of them",
+                      "Ask for 1 to " + std::to_string(AccessKey::kMaxNics));
+  }
+}
+
+std::vector<std::string> NearestNames(int gpu, uint32_t most) {
+  const host::PciAddress address = host::PciAddress::FromText(host::Gpu(gpu).pci_address());
+  host::Topology topology = host::ReadTopology();
+  std::vector<host::PciAddress> gpus{address};
+  for (const host::PciFunction& other : topology.gpus) {
+    if (other.address != address) gpus.push_back(other.address);
+  }
+  std::vector<std::string> names;
+  for (const host::GpuNics& assigned : host::AssignNics(topology, gpus, {.nics_per_gpu = most})) {
+    if (assigned.gpu != address) continue;
+    for (const host::NicChoice& nic : assigned.nics) names.push_back(nic.name);
+  }
+  return names;
+}
+
+bool HasActivePort(const std::string& name) {
+  try {
+    static_cast<void>(host::Device(name).ActivePort());
+    return true;
+  } catch (const host::Error&) {
+    return false;
+  }
+}
+
+std::vector<std::string> CountedNames(int first, uint32_t most) {
+  std::vector<std::string> names = host::DeviceNames();
+  std::erase_if(names, [](const std::string& name) { return !HasActivePort(name); });
+  if (names.empty()) return {host::FirstActiveDevice()};  // which says what there is instead
+  std::rotate(names.begin(), names.begin() + first % static_cast<int>(names.size()), names.end());
+  names.resize(std::min<size_t>(names.size(), most));
+  return names;
+}
+
+/// What is open in this process, as long as somebody uses it.
+struct Opened {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<host::Device>> devices;
+  std::map<std::pair<int, uint32_t>, std::weak_ptr<Nics>> nics;  // by device and how many at most
+};
+
+Opened& TheOpened() {
+  static Opened opened;
+  return opened;
+}
+
+std::vector<const host::Device*> Pointers(const std::vector<std::shared_ptr<host::Device>>& devices) {
+  std::vector<const host::Device*> pointers;
+  for (const auto& device : devices) pointers.push_back(device.get());
+  return pointers;
+}
+
+}  // namespace
+
+Nics::Nics(std::vector<std::shared_ptr<host::Device>> devices)
+    : devices_(std::move(devices)),
+      cache_(Pointers(devices_), {.access = {.remote_read = true, .remote_write = true}}) {}
+
+std::shared_ptr<Nics> Nics::Of(int device, uint32_t most) {
+  Check(device, most);
+  Opened& opened = TheOpened();
+  const std::lock_guard lock(opened.mutex);
+  // While somebody uses them they are the device's, whatever has become of its ports.
+  std::weak_ptr<Nics>& known = opened.nics[{device, most}];
+  if (auto nics = known.lock()) return nics;
+  const std::vector<std::string> names =
+      host::Gpu::Count() > 0 ? NearestNames(device, most) : CountedNames(device, most);
+  std::vector<std::shared_ptr<host::Device>> devices;
+  for (const std::string& name : names) {
+    std::weak_ptr<host::Device>& open = opened.devices[name];
+    devices.push_back(open.lock());
+    if (devices.back() == nullptr) open = devices.back() = std::make_shared<host::Device>(name);
+  }
+  std::shared_ptr<Nics> nics(new Nics(std::move(devices)));
+  known = nics;
+  return nics;
+}
+
+}  // namespace warpverbs::transport

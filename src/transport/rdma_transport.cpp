@@ -1,0 +1,65 @@
+#include "warpverbs/transport/rdma_transport.hpp"
+
+#include <string>
+
+#include "core.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::transport {
+namespace {
+
+bool Probe() noexcept try {
+  const host::Device device;  // the first with an active port
+  return true;
+} catch (...) {
+  return false;
+}
+
+uint32_t Positive(const char* what, std::optional<int> value, uint32_t otherwise) {
+  if (value && *value <= 0) {
+    throw host::Error("create", "a transport", std::string(what) + " is " + std::to_string(*value),
+                      "Choose at least 1");
+  }
+  return value ? static_cast<uint32_t>(*value) : otherwise;
+}
+
+TransportOptions Options(std::optional<int> max_cqe, std::optional<int> max_nics) {
+  TransportOptions options;
+  options.depth = Positive("max_cqe", max_cqe, options.depth);
+  options.max_nics = Positive("max_nics", max_nics, options.max_nics);
+  return options;
+}
+
+}  // namespace
+
+bool RdmaTransport::Supported() noexcept {
+  static const bool supported = Probe();
+  return supported;
+}
+
+RdmaTransport::RdmaTransport(int device, EventLoop* loop, std::optional<int> max_cqe,
+                             std::optional<int> max_nics)
+    : RdmaTransport(device, Options(max_cqe, max_nics), loop) {}
+
+RdmaTransport::RdmaTransport(int device, const TransportOptions& options, EventLoop* loop)
+    : own_loop_(loop == nullptr ? std::make_unique<EventLoop>() : nullptr),
+      loop_(loop == nullptr ? own_loop_.get() : loop),
+      core_(std::make_shared<Core>(device, loop_->context(), options)) {}
+
+RdmaTransport::~RdmaTransport() { core_->Close(); }
+
+Bound RdmaTransport::Bind() { return core_->Bind(); }
+Status RdmaTransport::Connect(std::string_view url) { return core_->Connect(url); }
+bool RdmaTransport::Connected() const { return core_->Connected(); }
+Status RdmaTransport::GetStatus() const { return core_->GetStatus(); }
+std::string RdmaTransport::Describe() const { return core_->Describe(); }
+
+void RdmaTransport::StartTransfer(const Request& request, detail::Handler handler) {
+  core_->Submit(request, std::move(handler));
+}
+void RdmaTransport::StartWait(const WaitOptions& options, detail::Handler handler) {
+  core_->Wait(options, std::move(handler));
+}
+
+}  // namespace warpverbs::transport

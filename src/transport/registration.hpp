@@ -1,0 +1,30 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "nics.hpp"
+#include "warpverbs/host/region_cache.hpp"
+#include "warpverbs/transport/memory.hpp"
+
+namespace warpverbs::transport {
+
+/// The keys of registered memory, and what keeps them valid.
+struct Registration::Keys {
+  /// @errors  host::Error
+  Keys(void* data, size_t size, int device, uint32_t max_nics);
+
+  /// Whether the keys are of a NIC as it is open here.
+  bool AreOf(size_t nic, const host::Device& opened) const {
+    return nic < nics->devices().size() && nics->devices()[nic].get() == &opened;
+  }
+
+  std::shared_ptr<Nics> nics;
+  host::RegionCache::Lease lease;
+  std::array<uint32_t, AccessKey::kMaxNics> lkeys{};
+  AccessKey remote;
+};
+
+}  // namespace warpverbs::transport

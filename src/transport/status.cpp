@@ -1,0 +1,25 @@
+#include "warpverbs/transport/status.hpp"
+
+namespace warpverbs::transport {
+
+const char* ToString(Code code) {
+  switch (code) {
+    case Code::kSuccess:
+      return "success";
+    case Code::kTimeout:
+      return "timeout";
+    case Code::kInternalError:
+      return "internal error";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kInvalid:
+      return "invalid call";
+  }
+  return "unknown";
+}
+
+std::string Status::What() const {
+  return why_ ? std::string(ToString(code_)) + ": " + *why_ : ToString(code_);
+}
+
+}  // namespace warpverbs::transport

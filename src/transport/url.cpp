@@ -1,0 +1,50 @@
+#include "url.hpp"
+
+#include <algorithm>
+
+#include "checked_text.hpp"
+#include "host/byte_stream.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/transport/memory.hpp"
+
+namespace warpverbs::transport {
+namespace {
+
+constexpr CheckedText kFormat{.kind = "url", .version = Url::kVersion, .object = "the URL of a transport"};
+
+}  // namespace
+
+std::string Url::ToText() const {
+  host::ByteWriter bytes;
+  bytes.Put(transport);
+  bytes.Put(1, lanes.size());
+  for (const Lane& lane : lanes) {
+    bytes.Put(1, lane.nic);
+    bytes.Put(lane.endpoint.ToBytes());
+  }
+  return kFormat.Write(bytes.bytes());
+}
+
+Url Url::FromText(std::string_view text) {
+  const std::vector<uint8_t> bytes = kFormat.Read(text);
+  const auto refuse = [](const char* reason) {
+    throw host::Error("read", kFormat.object, reason, "Pass what the peer's Bind() returned");
+  };
+  host::ByteReader reader(bytes);
+  Url url;
+  const auto id = reader.GetBytes(url.transport.size());
+  std::copy(id.begin(), id.end(), url.transport.begin());
+  const uint64_t lanes = reader.Get(1);
+  if (!reader.ok() || lanes == 0 || lanes > kMaxLanes) refuse("it names no queue pairs, or too many");
+  for (uint64_t i = 0; i < lanes; ++i) {
+    const auto nic = static_cast<uint8_t>(reader.Get(1));
+    const auto endpoint = reader.GetBytes(host::EndpointInfo::kBytes);
+    if (!reader.ok()) refuse("it is shorter than it says");
+    if (nic >= AccessKey::kMaxNics) refuse("it names a NIC beyond the last");
+    url.lanes.push_back({nic, host::EndpointInfo::FromBytes(endpoint)});
+  }
+  if (!reader.rest().empty()) refuse("it is longer than it says");
+  return url;
+}
+
+}  // namespace warpverbs::transport

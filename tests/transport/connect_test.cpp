@@ -1,0 +1,190 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+#include <type_traits>
+
+#include "pair.hpp"
+#include "warpverbs/host/error.hpp"
+
+/// Binding and connecting, in any order and with anything.
+namespace warpverbs::transport {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Construction, TakesADeviceALoopAndTwoLimitsAndNothingMovesIt) {
+  static_assert(!std::is_copy_constructible_v<RdmaTransport> && !std::is_move_constructible_v<RdmaTransport>);
+  static_assert(!std::is_copy_assignable_v<RdmaTransport> && !std::is_move_assignable_v<RdmaTransport>);
+  static_assert(
+      std::is_constructible_v<RdmaTransport, int, EventLoop*, std::optional<int>, std::optional<int>>);
+  EventLoop loop;
+  RdmaTransport plain(0), of_a_loop(0, &loop), limited(0, nullptr, 64, 1);
+  for (RdmaTransport* const transport : {&plain, &of_a_loop, &limited})
+    EXPECT_SUCCESS(transport->Bind().status);
+}
+
+TEST(Supported, IsTrueWithAConnectXWhoeverAsks) {
+  std::vector<std::thread> threads;
+  std::atomic<int> no{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int call = 0; call < 100; ++call) no += RdmaTransport::Supported() ? 0 : 1;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(no, 0);
+  static_assert(noexcept(RdmaTransport::Supported()));
+}
+
+TEST(Bind, GivesAUrlOfItsOwnToEach) {
+  Pair pair;
+  const Bound a = pair.a.Bind(), b = pair.b.Bind();
+  EXPECT_SUCCESS(a.status);
+  EXPECT_THAT(a.url, testing::MatchesRegex("[!-~]+"));
+  EXPECT_NE(a.url, b.url);
+}
+
+TEST(Bind, IsRefusedTheSecondTime) {
+  Pair pair;
+  const Bound first = pair.a.Bind(), second = pair.a.Bind();
+  EXPECT_EQ(second.status, Code::kInvalid);
+  EXPECT_THAT(second.status.What(), HasSubstr("bound already"));
+  EXPECT_TRUE(second.url.empty());
+  const Bound peer = pair.b.Bind();
+  EXPECT_SUCCESS(pair.a.Connect(peer.url)) << "the first one counts";
+  EXPECT_SUCCESS(pair.b.Connect(first.url));
+}
+
+TEST(Connect, IsRefusedBeforeBind) {
+  Pair pair;
+  const Bound peer = pair.b.Bind();
+  const Status status = pair.a.Connect(peer.url);
+  EXPECT_EQ(status, Code::kInvalid);
+  EXPECT_THAT(status.What(), HasSubstr("call Bind() first"));
+  EXPECT_FALSE(pair.a.Connected());
+}
+
+TEST(Connect, IsRefusedTheSecondTime) {
+  Pair pair;
+  pair.Connect();
+  const Bound third = RdmaTransport(0).Bind();
+  const Status status = pair.a.Connect(third.url);
+  EXPECT_EQ(status, Code::kInvalid);
+  EXPECT_THAT(status.What(), HasSubstr("connected already"));
+  EXPECT_TRUE(pair.a.Connected());
+}
+
+TEST(Connect, ToItselfIsRefusedAndToAnotherStillWorks) {
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  EXPECT_EQ(pair.a.Connect(own.url), Code::kInvalid);
+  EXPECT_SUCCESS(pair.a.Connect(peer.url));
+  EXPECT_SUCCESS(pair.b.Connect(own.url));
+}
+
+TEST(Connect, SaysWhatIsWrongWithAUrlAndTakesTheRightOneAfterThat) {
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  std::mt19937 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    std::string bad = peer.url;
+    bad[random() % bad.size()] ^= static_cast<char>(1 + random() % 255);
+    const Status status = pair.a.Connect(bad.substr(0, bad.size() - random() % 2 * (random() % bad.size())));
+    ASSERT_EQ(status, Code::kInvalid) << bad;
+  }
+  EXPECT_SUCCESS(pair.a.Connect(peer.url));
+  EXPECT_SUCCESS(pair.b.Connect(own.url));
+  Buffer from(64), to(64);
+  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+}
+
+TEST(Connect, IsNotNeededToDestroy) {
+  const RdmaTransport unbound(0);
+  RdmaTransport bound(0);
+  EXPECT_SUCCESS(bound.Bind().status);
+}
+
+TEST(Operations, AreRefusedBeforeConnect) {
+  RdmaTransport transport(0);
+  Buffer buffer(64);
+  EXPECT_EQ(Outcome(transport.Write(buffer.memory.CreateView(), buffer.memory.Remote())), Code::kInvalid);
+  EXPECT_EQ(Outcome(transport.Read(buffer.memory.CreateMutableView(), buffer.memory.Remote())),
+            Code::kInvalid);
+  EXPECT_EQ(Outcome(transport.WaitForWrite()), Code::kInvalid);
+}
+
+/// The first side's hello finds nobody: its retries run out many times before the peer is there.
+TEST(Connect, OfOneSideLongBeforeTheOtherLosesNothing) {
+  TransportOptions impatient;
+  impatient.retry.ack_timeout = 8;  // 1 ms
+  impatient.retry.retry_count = 1;
+  Pair pair(impatient);
+  const Bound a = pair.a.Bind(), b = pair.b.Bind();
+  Buffer from(100'000), to(100'000);
+  FillPattern(from.bytes, 5);
+  EXPECT_SUCCESS(pair.a.Connect(b.url));
+  auto written = pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true});
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  EXPECT_SUCCESS(pair.b.Connect(a.url));
+  EXPECT_SUCCESS(Outcome(std::move(written)));
+  EXPECT_SUCCESS(Outcome(pair.b.WaitForWrite()));
+  EXPECT_EQ(to.bytes, from.bytes);
+  EXPECT_SUCCESS(Outcome(pair.b.Write(to.memory.CreateView(), from.memory.Remote()))) << "and back";
+}
+
+/// Not after the next timeout, which is 17 s here.
+TEST(Connect, OfTheFirstSideIsCompleteAsSoonAsTheOtherConnects) {
+  TransportOptions patient;
+  patient.retry.ack_timeout = 22;
+  Pair pair(patient);
+  const Bound a = pair.a.Bind(), b = pair.b.Bind();
+  Buffer from(64), to(64);
+  EXPECT_SUCCESS(pair.a.Connect(b.url));
+  auto written = pair.a.Write(from.memory.CreateView(), to.memory.Remote());
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  EXPECT_SUCCESS(pair.b.Connect(a.url));
+  ASSERT_EQ(written.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_SUCCESS(written.get());
+}
+
+TEST(Connect, ToAPeerThatNeverComesBreaksTheTransportInTime) {
+  TransportOptions impatient;
+  impatient.retry.ack_timeout = 8;
+  impatient.retry.retry_count = 1;
+  impatient.connect_timeout = std::chrono::milliseconds(100);
+  Pair pair(impatient);
+  const Bound a = pair.a.Bind(), b = pair.b.Bind();
+  EXPECT_SUCCESS(pair.a.Connect(b.url));
+  Buffer buffer(64);
+  const Status status = Outcome(pair.a.Write(buffer.memory.CreateView(), buffer.memory.Remote()));
+  EXPECT_EQ(status, Code::kInternalError);
+  EXPECT_THAT(status.What(), HasSubstr("the peer has not connected in time"));
+  EXPECT_FALSE(pair.a.Connected());
+  EXPECT_EQ(pair.a.GetStatus(), Code::kInternalError);
+}
+
+TEST(Options, OutOfRangeAreRefusedInASentence) {
+  EXPECT_THROW(RdmaTransport(-1), host::Error);
+  EXPECT_THROW(RdmaTransport(0, nullptr, 0), host::Error);
+  EXPECT_THROW(RdmaTransport(0, nullptr, {}, -3), host::Error);
+  EXPECT_THROW(RdmaTransport(0, TransportOptions{.max_nics = 9}), host::Error);
+  EXPECT_THROW(RdmaTransport(0, TransportOptions{.queue_pairs = 33}), host::Error);
+  EXPECT_THROW(RdmaTransport(0, TransportOptions{.piece_bytes = 0}), host::Error);
+  EXPECT_THROW(RdmaTransport(0, TransportOptions{.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
+               host::Error);
+  EXPECT_NO_THROW(
+      RdmaTransport(0, TransportOptions{.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}));
+}
+
+TEST(Describe, SaysWhereThingsStand) {
+  Pair pair;
+  EXPECT_THAT(pair.a.Describe(), HasSubstr("not bound"));
+  pair.Connect();
+  EXPECT_THAT(pair.a.Describe(), HasSubstr("sleeps until a queue announces a completion"));
+  EXPECT_THAT(pair.a.Describe(), HasSubstr("mlx5_0"));
+}
+
+}  // namespace
+}  // namespace warpverbs::transport

@@ -1,0 +1,67 @@
+#include "warpverbs/host/gpu.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fake_cuda.hpp"
+#include "pair.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+
+/// Memory of GPUs, which the processor must not touch: who does, faults.
+namespace warpverbs::transport {
+namespace {
+
+constexpr size_t kBytes = 3'000'001;
+
+/// Memory of a GPU, registered on the NIC that is nearest to it.
+struct OnGpu {
+  explicit OnGpu(int ordinal) : gpu(ordinal), buffer(gpu, kBytes), memory(buffer.data(), kBytes, ordinal) {}
+
+  std::vector<std::byte> Contents() const {
+    std::vector<std::byte> contents(kBytes);
+    buffer.CopyOut(0, contents);
+    return contents;
+  }
+
+  host::Gpu gpu;
+  host::GpuMemory buffer;
+  RdmaMemory memory;
+};
+
+struct TransportGpu : testing::Test {
+  static void SetUpTestSuite() { fake_cuda::Configure("gpus=2,dma_buf=0"); }
+};
+
+TEST_F(TransportGpu, MemoryIsWrittenReadAndNotifiedLikeTheHosts) {
+  RdmaTransport a(0), b(1);
+  const Bound at_a = a.Bind(), at_b = b.Bind();
+  ASSERT_SUCCESS(a.Connect(at_b.url));
+  ASSERT_SUCCESS(b.Connect(at_a.url));
+  const OnGpu from(0), to(1), back(0);
+  std::vector<std::byte> pattern(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) pattern[i] = static_cast<std::byte>(i * 13 / 3);
+  from.buffer.CopyIn(0, pattern);
+  EXPECT_SUCCESS(Outcome(a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(Outcome(b.WaitForWrite()));
+  EXPECT_EQ(to.Contents(), pattern);
+  EXPECT_SUCCESS(Outcome(a.Read(back.memory.CreateMutableView(), to.memory.Remote())));
+  EXPECT_EQ(back.Contents(), pattern);
+  EXPECT_EQ(Outcome(a.Write(to.memory.CreateView(), from.memory.Remote())), Code::kInvalid)
+      << "the other GPU's";
+}
+
+TEST_F(TransportGpu, MemoryThatIsRegisteredAgainIsFoundWhileItIsTheSame) {
+  const OnGpu first(0);
+  {
+    const RdmaMemory again(first.buffer.data(), kBytes, 0);
+    EXPECT_TRUE(again.Reused());
+  }
+  auto other = std::make_unique<OnGpu>(0);
+  EXPECT_FALSE(other->memory.Reused());
+}
+
+TEST_F(TransportGpu, ThatThereIsNotIsRefused) { EXPECT_THROW(RdmaTransport(2), host::Error); }
+
+}  // namespace
+}  // namespace warpverbs::transport

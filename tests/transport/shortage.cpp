@@ -1,0 +1,55 @@
+#include "shortage.hpp"
+
+#include <dlfcn.h>
+#include <sys/epoll.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+extern "C" const char __executable_start, etext;  // the linker's
+
+namespace {
+
+thread_local uint64_t g_calls_left = 0;  // until one fails
+thread_local bool g_and_on = false;
+std::atomic<int> g_watching{0};
+
+bool Fails(const void* caller) {
+  if (g_calls_left == 0 || caller < &__executable_start || caller >= &etext) return false;
+  const bool fails = g_calls_left == 1;
+  if (!fails || !g_and_on) --g_calls_left;
+  return fails;
+}
+
+void* Allocate(std::size_t bytes, const void* caller) {
+  void* const memory = Fails(caller) ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void warpverbs::transport::FailAllocation(uint64_t number, bool and_on) {
+  g_calls_left = number;
+  g_and_on = and_on;
+}
+
+void warpverbs::transport::FailWatching(int error_number) { g_watching = error_number; }
+
+extern "C" int epoll_ctl(int epoll, int operation, int file, epoll_event* event) noexcept {
+  if (operation == EPOLL_CTL_ADD && g_watching != 0) {
+    errno = g_watching;
+    return -1;
+  }
+  static auto* const real = reinterpret_cast<decltype(&epoll_ctl)>(dlsym(RTLD_NEXT, "epoll_ctl"));
+  return real(epoll, operation, file, event);
+}
+
+void* operator new(std::size_t bytes) { return Allocate(bytes, __builtin_return_address(0)); }
+void* operator new[](std::size_t bytes) { return Allocate(bytes, __builtin_return_address(0)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }

@@ -1,0 +1,83 @@
+#include "shortage.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "pair.hpp"
+#include "url.hpp"
+
+/// What the system refuses breaks the transport, or is refused in turn; nobody waits for ever.
+namespace warpverbs::transport {
+namespace {
+
+using testing::HasSubstr;
+
+/// Transports whose loop is the test's own thread.
+struct Shortage : testing::Test {
+  void TearDown() override { FailWatching(0); }
+
+  /// Runs the loop until an operation has ended.
+  void RunUntil(const std::future<Status>& future) {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    while (!IsReady(future) && std::chrono::steady_clock::now() < deadline) {
+      context.run_one_for(std::chrono::milliseconds(100));
+    }
+  }
+  Status RunToTheEnd(std::future<Status> future) {
+    RunUntil(future);
+    return IsReady(future) ? future.get() : Status(Code::kTimeout, "the test waited too long");
+  }
+
+  asio::io_context context;
+  EventLoop loop{context};
+  Pair pair{{}, &loop};
+  Buffer from{64}, to{64};
+};
+
+/// A time that is up is put into words, which needs memory.
+TEST_F(Shortage, OfMemoryAtALookBreaksTheTransport) {
+  pair.Connect();
+  ASSERT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  auto late = pair.a.WaitForWrite({.timeout = std::chrono::milliseconds(1)});
+  std::vector<std::future<Status>> others;
+  for (int i = 0; i < 1000; ++i) others.push_back(pair.a.WaitForWrite());
+  FailAllocation(1, true);
+  RunUntil(late);
+  FailAllocation(0);
+  EXPECT_EQ(RunToTheEnd(std::move(late)), Code::kInternalError);
+  for (auto& other : others) ASSERT_EQ(RunToTheEnd(std::move(other)), Code::kInternalError);
+  EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("no memory left"));
+  EXPECT_EQ(RunToTheEnd(pair.a.WaitForWrite()), Code::kInternalError);
+}
+
+TEST_F(Shortage, OfFilesToWatchLeavesTheLookingToATimer) {
+  FailWatching(ENOSPC);
+  pair.Connect();
+  EXPECT_THAT(pair.a.Describe(), HasSubstr("Cannot wait for the completions of mlx5_0"));
+  EXPECT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+}
+
+/// Asio takes a file that epoll cannot watch, and says so at the first wait.
+TEST_F(Shortage, OfAnEndOfTheListeningBreaksTheTransport) {
+  FailWatching(EPERM);
+  pair.Connect();
+  EXPECT_EQ(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())), Code::kInternalError);
+  EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("Cannot wait for the completions of a NIC"));
+}
+
+TEST_F(Shortage, OfMemoryAtAnyStepOfBindingLeavesNothingHalfMade) {
+  Bound bound;
+  for (uint64_t step = 1; bound.url.empty() && step < 10'000; ++step) {
+    FailAllocation(step);
+    bound = pair.a.Bind();
+    FailAllocation(0);
+    ASSERT_TRUE(bound.status.ok() || bound.status == Code::kInternalError) << bound.status.What();
+  }
+  ASSERT_SUCCESS(bound.status);
+  EXPECT_EQ(Url::FromText(bound.url).lanes.size(), TransportOptions{}.queue_pairs);
+}
+
+}  // namespace
+}  // namespace warpverbs::transport
