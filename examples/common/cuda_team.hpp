@@ -3,10 +3,12 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 /// The calling thread's block.
 struct CudaTeam {
@@ -42,9 +44,27 @@ class CudaStream {
   cudaStream_t get() const { return stream_; }
   const std::string& gpu() const { return gpu_; }
 
+  /// For kernels that end by themselves, since each of their waits has a deadline.
   void Wait() const {
     CheckCuda(cudaEventRecord(done_, stream_), "run the kernel on " + gpu_);
     CheckCuda(cudaEventSynchronize(done_), "run the kernel on " + gpu_);
+  }
+
+  /// The same, and gives up then. What runs on the stream is not ended by that.
+  void WaitUntil(std::chrono::steady_clock::time_point deadline) const {
+    constexpr std::chrono::microseconds kBetweenLooks(50);
+    CheckCuda(cudaEventRecord(done_, stream_), "run the kernel on " + gpu_);
+    cudaError_t answer = cudaEventQuery(done_);
+    for (; answer == cudaErrorNotReady; answer = cudaEventQuery(done_)) {
+      (void)cudaGetLastError();  // who checks the next launch must not find this answer
+      if (std::chrono::steady_clock::now() >= deadline) {
+        throw std::runtime_error("Cannot run the kernel on " + gpu_ +
+                                 ": it has not ended in time. See with nvidia-smi and dmesg what the GPU is "
+                                 "busy with, or wait longer.");
+      }
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+    CheckCuda(answer, "run the kernel on " + gpu_);
   }
 
  private:

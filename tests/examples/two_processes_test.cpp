@@ -9,6 +9,7 @@
 
 #include "../../examples/simple_gpu_interchange/meeting.hpp"
 #include "common/run_shell.hpp"
+#include "two_sides.hpp"
 
 namespace {
 
@@ -22,23 +23,12 @@ struct Run {
   std::string prefix = "";  // before the whole command line
 };
 
-/// What both processes printed, each line behind "listener: " or "connector: ", and both exit statuses.
+/// As RunTwoSides().
 std::string Interchange(const Run& listener, const Run& connector, const std::string& host = "127.0.0.1") {
-  const auto command = [](const Run& run) {
-    return run.prefix + " timeout -s KILL 60 " SOFTHCA " " + run.softhca + " -- " SIMPLE_GPU_INTERCHANGE " " +
-           run.options;
+  const auto command = [](const Run& run, const std::string& role) {
+    return OnSofthca(run.softhca, SIMPLE_GPU_INTERCHANGE " " + run.options + role, run.prefix);
   };
-  const std::string script =
-      "folder=$(mktemp -d); trap 'rm -r $folder' EXIT\n" +  //
-      command(listener) + " --listen 0 >$folder/listener 2>&1 & listener=$!\n" +
-      "for _ in $(seq 400); do\n"
-      "  port=$(sed -n 's/.*listening on port //p' $folder/listener); [ -z \"$port\" ] || break; sleep 0.05\n"
-      "done\n" +
-      command(connector) + " --connect " + host + ":$port >$folder/connector 2>&1; connector=$?\n" +
-      "wait $listener; listener=$?\n"
-      "sed 's/^/listener: /' $folder/listener; sed 's/^/connector: /' $folder/connector\n"
-      "echo listener exits with $listener; echo connector exits with $connector";
-  return RunShell(script).output;
+  return RunTwoSides(command(listener, " --listen 0"), command(connector, " --connect " + host + ":$port"));
 }
 
 std::string InterchangeAlike(const std::string& faults, const std::string& options) {

@@ -1,0 +1,51 @@
+#include "nic_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "operation.hpp"
+
+namespace rdma_demo {
+
+namespace device = warpverbs::device;
+namespace host = warpverbs::host;
+namespace mlx5 = warpverbs::mlx5;
+
+NicCopies::NicCopies(const host::Device& nic, const host::EndpointConfig& config,
+                     const host::MemoryView& memory, std::chrono::milliseconds patience)
+    : memory_(memory),
+      patience_(patience),
+      pages_(kPieceBytes),
+      region_(nic, pages_.data(), pages_.size(), {.remote_read = true, .remote_write = true}),
+      poster_(nic, config),
+      owner_(nic, config) {
+  poster_.Connect(owner_.Info());
+  owner_.Connect(poster_.Info());
+}
+
+void NicCopies::In(uint64_t offset, std::span<const std::byte> from) {
+  const host::MemoryView pages = region_.View();
+  for (size_t at = 0; at < from.size(); at += kPieceBytes) {
+    const std::span<const std::byte> piece = from.subspan(at, std::min(kPieceBytes, from.size() - at));
+    std::memcpy(pages_.data(), piece.data(), piece.size());
+    const host::MemoryView to = memory_.Subrange(offset + at, piece.size());
+    Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes to the device",
+            device::Read({pages.addr, mlx5::ToBe32(pages.rkey)}, {to.addr, to.bytes, mlx5::ToBe32(to.lkey)}),
+            host::DeadlineIn(patience_));
+  }
+}
+
+void NicCopies::Out(uint64_t offset, std::span<std::byte> to) {
+  const host::MemoryView pages = region_.View();
+  for (size_t at = 0; at < to.size(); at += kPieceBytes) {
+    const std::span<std::byte> piece = to.subspan(at, std::min(kPieceBytes, to.size() - at));
+    const host::MemoryView from = memory_.Subrange(offset + at, piece.size());
+    Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes from the device",
+            device::Write({pages.addr, mlx5::ToBe32(pages.rkey)},
+                          {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
+            host::DeadlineIn(patience_));
+    std::memcpy(piece.data(), pages_.data(), piece.size());
+  }
+}
+
+}  // namespace rdma_demo

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "common/run_shell.hpp"
+
+/// Runs a program that prints "listening on port N", and another that finds N as $port, each ended after a
+/// minute at most.
+///
+/// @return  what both printed, each line behind "listener: " or "connector: ", and both exit statuses
+inline std::string RunTwoSides(const std::string& listener, const std::string& connector) {
+  return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT\n" + listener +
+                  " >$folder/listener 2>&1 & listener=$!\n"
+                  "for _ in $(seq 400); do\n"
+                  "  port=$(sed -n 's/.*listening on port //p' $folder/listener); [ -z \"$port\" ] || break\n"
+                  "  kill -0 $listener 2>/dev/null || break; sleep 0.05\n"
+                  "done\n" +
+                  connector +
+                  " >$folder/connector 2>&1; connector=$?\n"
+                  "wait $listener; listener=$?\n"
+                  "sed 's/^/listener: /' $folder/listener; sed 's/^/connector: /' $folder/connector\n"
+                  "echo listener exits with $listener; echo connector exits with $connector")
+      .output;
+}
+
+/// A program on a software HCA of its own.
+///
+/// @param prefix  before the whole command line
+inline std::string OnSofthca(const std::string& softhca_options, const std::string& program,
+                             const std::string& prefix = "") {
+  return prefix + " timeout -s KILL 60 " SOFTHCA " " + softhca_options + " -- " + program;
+}
