@@ -1,0 +1,209 @@
+#pragma once
+
+#include "perf/device/verbs.hpp"
+#include "warpverbs/device/send_queue.hpp"
+
+/// Streams of messages: as many under way as the queue takes.
+namespace warpverbs::perf {
+
+/// A flow to which one thread posts, which may have others besides.
+///
+/// @pre  cq_mod + batch <= tx_depth + 1: what waits for room waits for a completion that was asked for
+template <arch::Arch A, class Verb>
+class LoneFlow {
+ public:
+  WARPVERBS_DEVICE LoneFlow(const StreamJob& job, uint32_t number)
+      : job_(job),
+        flow_(job.flows[number]),
+        number_(number),
+        queue_(flow_.queue),
+        place_(flow_, 0),
+        signal_(FirstSignal(job)),
+        to_signal_(signal_) {}
+  LoneFlow(LoneFlow&&) = default;
+
+  WARPVERBS_DEVICE bool Done() const { return completed_ == job_.count || !status_.ok(); }
+  WARPVERBS_DEVICE const device::Status& status() const { return status_; }
+  WARPVERBS_DEVICE void Fail(device::Code code) { status_ = {.code = code}; }
+
+  /// Posts until its share is under way, and takes the completions that are there; false: nothing was to do.
+  WARPVERBS_DEVICE bool Step() {
+    const uint32_t posted = posted_, completed = completed_;
+    while (posted_ != job_.count && PostSome()) continue;
+    if (completed_ != posted_ && status_.ok()) TakeCompletions();
+    return posted_ != posted || completed_ != completed;
+  }
+
+  /// Leaves the queue to the next launch.
+  WARPVERBS_DEVICE void End() {
+    queue_.Save();
+    job_.spans[number_] = {begin_ns_, end_ns_};
+    Conclude<A>(*job_.report, status_, number_);
+  }
+
+ private:
+  WARPVERBS_DEVICE static uint32_t FirstSignal(const StreamJob& job) {
+    return (job.cq_mod < job.count ? job.cq_mod : job.count) - 1;
+  }
+
+  /// Those that are asked for a completion: each cq_mod-th, and the last.
+  WARPVERBS_DEVICE uint32_t NextSignal(uint32_t signal) const {
+    const uint32_t left = job_.count - 1 - signal;
+    return signal + (left < job_.cq_mod ? left : job_.cq_mod);
+  }
+
+  WARPVERBS_DEVICE uint32_t FlagsOf(uint32_t message) const {
+    return message == to_signal_ ? uint32_t{mlx5::kCqeAlways} : 0;
+  }
+
+  WARPVERBS_DEVICE void HasPosted(uint32_t message) {
+    if (message == to_signal_ && message + 1 != job_.count) to_signal_ = NextSignal(message);
+    place_.Next();
+  }
+
+  /// Posts a batch if there is room for it.
+  WARPVERBS_DEVICE bool PostSome() {
+    const uint32_t left = job_.count - posted_;
+    const uint32_t batch = left < job_.batch ? left : job_.batch;
+    if (posted_ - completed_ + batch > job_.tx_depth) return false;
+    if (begin_ns_ == 0) begin_ns_ = A::NowNs();
+    const uint64_t now_ns = job_.posted_ns != nullptr ? A::NowNs() : 0;
+    const device::Posted posted = batch == 1 ? PostOne() : PostBatch(batch);
+    if (posted.status.code == device::Code::kFull) return false;
+    if (!posted.status.ok()) {
+      status_ = posted.status;
+      return false;
+    }
+    last_ticket_ = posted.ticket;
+    if (job_.posted_ns != nullptr) {
+      for (uint32_t i = 0; i < batch; ++i) job_.posted_ns[Index(posted_ + i)] = now_ns;
+    }
+    posted_ += batch;
+    return true;
+  }
+
+  WARPVERBS_DEVICE device::Posted PostOne() {
+    const auto operation = Verb::Operation(place_);
+    slots_ = operation.Slots(flow_.queue);
+    const device::Posted posted = queue_.Post(operation, {}, FlagsOf(posted_));
+    if (posted.status.ok()) HasPosted(posted_);
+    return posted;
+  }
+
+  WARPVERBS_DEVICE device::Posted PostBatch(uint32_t size) {
+    slots_ = Verb::Operation(place_).Slots(flow_.queue);
+    auto batch = queue_.Begin(size * slots_);
+    if (!batch.status().ok()) return {batch.status(), {}};
+    for (uint32_t i = posted_; i < posted_ + size; ++i) {
+      batch.Add(Verb::Operation(place_), FlagsOf(i));
+      HasPosted(i);
+    }
+    return batch.Submit();
+  }
+
+  WARPVERBS_DEVICE void TakeCompletions() {
+    uint64_t now_ns = 0;
+    while (completed_ != posted_ && signal_ < posted_) {
+      // Every message takes as many slots, so tickets are as far apart as messages.
+      const device::Status status = queue_.Test({last_ticket_.index - (posted_ - 1 - signal_) * slots_});
+      if (status.code == device::Code::kPending) return;
+      if (!status.ok()) {
+        status_ = status;
+        return;
+      }
+      if (now_ns == 0 && (job_.completed_ns != nullptr || signal_ == job_.count - 1)) now_ns = A::NowNs();
+      if (job_.completed_ns != nullptr) {
+        for (uint32_t i = completed_; i <= signal_; ++i) job_.completed_ns[Index(i)] = now_ns;
+      }
+      completed_ = signal_ + 1;
+      if (completed_ == job_.count) {
+        end_ns_ = now_ns;
+      } else {
+        signal_ = NextSignal(signal_);
+      }
+    }
+  }
+
+  WARPVERBS_DEVICE uint64_t Index(uint32_t message) const { return uint64_t{number_} * job_.count + message; }
+
+  const StreamJob& job_;
+  const Flow& flow_;
+  uint32_t number_;
+  device::SendQueue<A, device::Exclusive> queue_;
+  Place place_;
+  uint32_t signal_;     ///< the next message whose completion is to come
+  uint32_t to_signal_;  ///< the next one to ask for it
+  uint32_t posted_ = 0, completed_ = 0;
+  uint32_t slots_ = 1;  ///< of a message
+  device::Ticket last_ticket_{};
+  uint64_t begin_ns_ = 0, end_ns_ = 0;
+  device::Status status_;
+};
+
+/// One thread's flows, in turn, until all are done or one has failed.
+template <arch::Arch A, class Flow>
+WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t patience_ns, const Report& report) {
+  Patience<A> patience(patience_ns, &report.abort);
+  for (bool failed = false; !failed;) {
+    bool moved = false, open = false;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (flows[i].Done()) continue;
+      moved |= flows[i].Step();
+      open |= !flows[i].Done();
+      failed |= !flows[i].status().ok();
+    }
+    if (!open) break;
+    if (moved) {
+      patience.Moved();
+    } else if (const device::Code code = patience.Idle(); code != device::Code::kPending) {
+      for (uint32_t i = 0; i < count; ++i)
+        if (!flows[i].Done()) flows[i].Fail(code);
+      failed = true;
+    }
+  }
+  for (uint32_t i = 0; i < count; ++i) flows[i].End();
+}
+
+/// A thread among those that post to a flow together.
+struct Member {
+  uint32_t flow, poster;
+  uint32_t rank, size;  ///< in its warp or block
+};
+
+/// Posts its share of a flow, by calls of all members; count is a multiple of what they post by one.
+///
+/// The last message that a doorbell tells of asks for a completion, once cq_mod are due.
+template <arch::Arch A, class Verb, class Sharing, class Cooperation>
+WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
+                                     const Cooperation& cooperation) {
+  const Flow& flow = job.flows[self.flow];
+  const uint32_t by_call = self.size * job.batch, calls = job.count / (by_call * job.posters);
+  const bool last = self.rank + 1 == self.size;
+  device::SendQueue<A, Sharing, Cooperation> queue(flow.queue, cooperation);
+  device::Posted posted{};
+  uint32_t unannounced = 0;
+  const uint64_t begin_ns = A::NowNs();
+  for (uint32_t call = 0; call < calls && posted.status.ok(); ++call) {
+    const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+    unannounced += by_call;
+    const bool announces = unannounced >= job.cq_mod || call + 1 == calls;
+    if (announces) unannounced = 0;
+    const uint32_t flags = announces && last ? uint32_t{mlx5::kCqeAlways} : 0;
+    Place place(flow, (uint64_t{call} * job.posters + self.poster) * by_call + self.rank * job.batch);
+    if (job.batch == 1) {
+      posted = queue.Post(Verb::Operation(place), limit, flags);
+    } else {
+      auto batch = queue.Begin(job.batch * Verb::Operation(place).Slots(flow.queue), limit);
+      for (uint32_t i = 0; i < job.batch; ++i, place.Next())
+        batch.Add(Verb::Operation(place), i + 1 == job.batch ? flags : 0);
+      posted = batch.Submit();
+    }
+  }
+  const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  if (last) job.spans[self.flow * job.posters + self.poster] = {begin_ns, A::NowNs()};
+  queue.Save();
+  Conclude<A>(*job.report, status, self.flow);
+}
+
+}  // namespace warpverbs::perf

@@ -1,0 +1,222 @@
+#include "perf/session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/bandwidth.hpp"
+#include "perf/files.hpp"
+#include "perf/latency.hpp"
+#include "perf/party.hpp"
+#include "perf/report.hpp"
+#include "perf/rounds.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/path.hpp"
+#include "warpverbs/host/tcp_exchange.hpp"
+
+namespace warpverbs::perf {
+namespace {
+
+/// Says on a terminal what is measured, for as long as that takes.
+class Progress {
+ public:
+  Progress(uint64_t bytes, const char* initiator) {
+    if (on_terminal_)
+      std::fprintf(stderr, "\r measuring %llu bytes, %s ...", static_cast<unsigned long long>(bytes),
+                   initiator);
+  }
+  ~Progress() {
+    if (on_terminal_) std::fputs("\r\033[K", stderr);
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  bool on_terminal_ = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+};
+
+bool IsSoftware(const host::Device& device) {
+  std::string board;
+  std::ifstream(std::string(device.context()->device->ibdev_path) + "/board_id") >> board;
+  return board.starts_with("SOFTHCA");
+}
+
+void CheckDevice(const Options& options, const host::Device& device) {
+  const uint64_t most = uint64_t{1} << device.capabilities().log_max_message;
+  if (options.sizes.back() > most) {
+    throw host::Error("measure messages of", std::to_string(options.sizes.back()) + " bytes",
+                      device.name() + " takes " + std::to_string(most) + " at most", "Take a smaller -s");
+  }
+  if (options.is_atomic() && !device.capabilities().atomics()) {
+    throw host::Error("measure atomics", "on " + device.name(), "the device has none",
+                      "Take --test write, read or send");
+  }
+}
+
+host::TcpExchange Meet(Options& options) {
+  if (options.is_client())
+    return host::TcpExchange::Connect({options.host, options.tcp_port}, host::DeadlineIn(options.patience));
+  const host::TcpListener listener({.host = "", .port = options.tcp_port});
+  options.tcp_port = listener.port();
+  std::printf(
+      "\n************************************\n* Waiting for client to connect... *\n"
+      "************************************\n");
+  std::fflush(stdout);
+  std::fprintf(stderr, "warpverbs-perf: listening on port %u\n", listener.port());
+  return listener.Accept(host::DeadlineIn(kLongestRound));
+}
+
+std::string AddressLines(const char* whose, const PeerFlow& flow) {
+  char text[200];
+  std::snprintf(text, sizeof text, " %s address: LID %#04x QPN %#06x PSN %#06x RKey %#08x VAddr %#016llx\n",
+                whose, flow.lid, flow.qpn, flow.psn, flow.rkey, static_cast<unsigned long long>(flow.target));
+  std::string lines = std::string(text) + " GID: ";
+  for (size_t i = 0; i < flow.gid.raw.size(); ++i) {
+    std::snprintf(text, sizeof text, "%s%02d", i == 0 ? "" : ":", flow.gid.raw[i]);
+    lines += text;
+  }
+  return lines + "\n";
+}
+
+/// Lines, each behind a space, as all of the banner.
+std::string Indented(const std::string& lines) {
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    text += " " + lines.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return text;
+}
+
+/// A run from the meeting on.
+class Session {
+ public:
+  Session(const host::Device& device, const host::Port& port, Options& options, const Steps& steps,
+          Talk& talk)
+      : device_(device), port_(port), options_(options), steps_(steps), talk_(talk) {}
+
+  int Run() {
+    steps_.Begin(Step::kExchangeVersions);
+    ExchangeVersions(talk_);
+    steps_.Begin(Step::kExchangeOptions);
+    const size_t parties = ExchangeOptions(talk_, options_);
+    options_.initiators.resize(parties, options_.initiators.back());
+    steps_.Begin(Step::kExchangeMachines);
+    const Grain grain = ExchangeMachines(talk_);
+    steps_.Begin(Step::kCheckMtu);
+    const uint32_t mtu = CheckMtu(talk_, options_, port_);
+    for (const InitiatorKind kind : options_.initiators)
+      parties_.emplace_back(device_, options_, kind, mtu, grain, steps_);
+    talk_.Swap({{"initiators", parties_.size()}}, "the word that it has its queues");  // or why it has not
+    for (Party& party : parties_) {
+      party.Connect(talk_, steps_);
+      if (options_.verb == Verb::kSend) party.PostReceives();
+    }
+    Describe(mtu);
+    steps_.Begin(Step::kRun);
+    const int status = Measure();
+    steps_.Begin(Step::kExchangeReports);
+    talk_.Swap({{"rows", rows_.size()}}, "the word that it has all rows");
+    std::fputs(Rule().c_str(), stdout);
+    if (!options_.json_file.empty())
+      WriteWhole(options_.json_file, Dumped(ToJson(options_, setting_, rows_), 2) + "\n");
+    return status;
+  }
+
+ private:
+  void Describe(uint32_t mtu) {
+    const host::LocalAddress address =
+        host::ChooseAddress(device_, port_.number, options_.fabric.gid_index());
+    setting_ = {.device = device_.name(),
+                .link_layer = port_.link_layer == host::LinkLayer::kEthernet ? "Ethernet" : "IB",
+                .mtu = mtu,
+                .gid_index = address.gid.index,
+                .software = IsSoftware(device_)};
+    std::string text = Banner(options_, setting_);
+    for (const Party& party : parties_) {
+      for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("local", party.Own(i));
+      for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("remote", party.Theirs(i));
+      setting_.paths.push_back(party.Describe());
+    }
+    text += Rule();
+    for (const std::string& path : setting_.paths) text += Indented(path) + Rule();
+    std::fputs((text + Head(options_)).c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  int Measure() {
+    int status = 0;
+    for (const uint64_t size : options_.sizes) {
+      for (Party& party : parties_) {
+        rows_.push_back(MeasureRow(party, size));
+        std::fputs(Text(options_, rows_.back()).c_str(), stdout);
+        std::fflush(stdout);
+        const std::string missed = Missed(options_, rows_.back());
+        if (missed.empty()) continue;
+        std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());
+        status = 1;
+      }
+    }
+    return status;
+  }
+
+  Row MeasureRow(Party& party, uint64_t size) {
+    const char* const initiator = party.initiator().name();
+    const Progress progress(size, initiator);
+    // Who measured is the client's: the server may stand in with one initiator for both of the client's.
+    const std::string name =
+        Get<std::string>(talk_.Swap({{"initiator", initiator}}, "its initiator"), "initiator");
+    Row row{.initiator = options_.is_client() ? initiator : name.substr(0, 8), .figures = {}};
+    if (options_.is_latency()) {
+      row.figures = MeasureLatency(party, talk_, options_, size);
+    } else {
+      row.figures = MeasureBandwidth(party, talk_, options_, size);
+    }
+    return row;
+  }
+
+  const host::Device& device_;
+  const host::Port& port_;
+  Options& options_;
+  const Steps& steps_;
+  Talk& talk_;
+  std::deque<Party> parties_;
+  Setting setting_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+int RunSession(Options options, const Steps& steps) {
+  if (!options.json_file.empty()) CheckWritable(options.json_file);
+  steps.Begin(Step::kFindDevice);
+  const tools::NicAndPort where = options.fabric.FirstActivePort();
+  if (options.nic_port == 0) options.nic_port = where.port;
+  steps.Begin(Step::kOpenDevice);
+  const host::Device device(where.nic);
+  steps.Begin(Step::kCheckDevice);
+  CheckDevice(options, device);
+  steps.Begin(Step::kCheckLink);
+  const host::Port port = device.ActivePort(options.nic_port);
+  options.nic_port = port.number;
+  steps.Begin(Step::kMeet);
+  host::TcpExchange exchange = Meet(options);
+  Talk talk(exchange, options.patience);
+  try {
+    return Session(device, port, options, steps, talk).Run();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const std::exception& error) {
+    talk.Fail(error.what());
+    throw;
+  }
+}
+
+}  // namespace warpverbs::perf

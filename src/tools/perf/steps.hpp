@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdio>
+
+namespace warpverbs::perf {
+
+/// What a run does, in this order.
+enum class Step {
+  kParse,
+  kFindDevice,
+  kOpenDevice,
+  kCheckDevice,
+  kCheckLink,
+  kMeet,
+  kExchangeVersions,
+  kExchangeOptions,
+  kExchangeMachines,
+  kCheckMtu,
+  kAllocate,
+  kCreateQueues,
+  kConnect,
+  kExchangeAddresses,
+  kRun,
+  kExchangeReports,
+};
+
+inline const char* ToString(Step step) {
+  constexpr std::array kNames{
+      "parse the command line",
+      "find a device",
+      "open it",
+      "check what it can do",
+      "check its link",
+      "meet the other side",
+      "exchange versions",
+      "exchange options",
+      "exchange page and cache line sizes",
+      "check the MTU",
+      "allocate and register memory",
+      "create queues",
+      "connect them",
+      "exchange addresses and keys",
+      "run",
+      "exchange reports",
+  };
+  return kNames[static_cast<size_t>(step)];
+}
+
+/// Tells a user who wants to know where a run is.
+class Steps {
+ public:
+  explicit Steps(bool verbose) : verbose_(verbose) {}
+  void Begin(Step step) const {
+    if (verbose_) std::fprintf(stderr, "warpverbs-perf: %s\n", ToString(step));
+  }
+
+ private:
+  bool verbose_;
+};
+
+}  // namespace warpverbs::perf

@@ -1,0 +1,45 @@
+#include "perf/talk.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace warpverbs::perf {
+namespace {
+
+constexpr char kFailed[] = "failed";
+constexpr size_t kMostWords = 1000;
+
+/// Of a peer: printable, and not too much of it.
+std::string Words(std::string text) {
+  text.resize(std::min(text.size(), kMostWords));
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char letter) { return letter < ' ' || letter == 0x7f; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+Json Talk::Swap(const Json& mine, const char* what, std::chrono::nanoseconds patience) {
+  const std::string text = Dumped(mine);
+  const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  const std::vector<uint8_t> theirs = exchange_.Swap(bytes, what, host::DeadlineIn(patience));
+  Json answer = Json::parse(theirs, nullptr, false);
+  if (!answer.is_object()) {
+    throw std::runtime_error(exchange_.PeerName() +
+                             " is no warpverbs-perf of this version. Run the same version on both sides.");
+  }
+  if (const auto failed = answer.find(kFailed); failed != answer.end())
+    throw PeerFailed("The other side failed: " +
+                     Words(failed->is_string() ? failed->get<std::string>() : ""));
+  return answer;
+}
+
+void Talk::Fail(const std::string& why) noexcept {
+  try {
+    Swap({{kFailed, Words(why)}}, "the reason of a failure");
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace warpverbs::perf

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "warpverbs/host/exchange.hpp"
+
+namespace warpverbs::perf {
+
+using Json = nlohmann::ordered_json;
+
+/// The other side has failed, and said why.
+class PeerFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A field of a peer's answer.
+///
+/// @errors  std::runtime_error: it is not there, or of another type
+template <class T>
+T Get(const Json& answer, const char* field) {
+  try {
+    return answer.at(field).get<T>();
+  } catch (const Json::exception&) {
+    throw std::runtime_error(
+        std::string("The other side tells no '") + field +
+        "': it is no warpverbs-perf of this version. Run the same version on both sides.");
+  }
+}
+
+/// As text, whatever a string has: what is no UTF-8, as where one was cut, becomes U+FFFD.
+///
+/// @param indent  of each level; -1: all on one line
+inline std::string Dumped(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+/// What the two sides tell each other, in turn.
+class Talk {
+ public:
+  /// @param patience  for each answer, unless a call says otherwise
+  Talk(host::Exchange& exchange, std::chrono::nanoseconds patience)
+      : exchange_(exchange), patience_(patience) {}
+
+  host::Exchange& exchange() const { return exchange_; }
+  host::Deadline Until() const { return host::DeadlineIn(patience_); }
+
+  /// @param what  for the error: "its options"
+  /// @errors  Error, as Exchange; PeerFailed; std::runtime_error: not what warpverbs-perf says
+  Json Swap(const Json& mine, const char* what) { return Swap(mine, what, patience_); }
+  Json Swap(const Json& mine, const char* what, std::chrono::nanoseconds patience);
+
+  /// Tells why this side goes no further, where the other one would wait; what fails now is of no interest.
+  void Fail(const std::string& why) noexcept;
+
+ private:
+  host::Exchange& exchange_;
+  std::chrono::nanoseconds patience_;
+};
+
+}  // namespace warpverbs::perf

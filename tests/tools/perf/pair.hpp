@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "common/run_shell.hpp"
+
+/// What a server and a client of warpverbs-perf printed, and how they ended.
+struct PerfPair {
+  std::string server, client;
+  int server_status = -1, client_status = -1;
+};
+
+/// Each on a software HCA of its own, at a free port.
+///
+/// @param server, client                  options of warpverbs-perf
+/// @param server_softhca, client_softhca  options of softhca
+/// @param environment                     of both: "NAME=VALUE NAME=VALUE"
+PerfPair RunPerfPair(const std::string& server, const std::string& client,
+                     const std::string& server_softhca = "", const std::string& client_softhca = "",
+                     const std::string& environment = "");
+
+/// The same options on both sides.
+inline PerfPair RunPerf(const std::string& options) { return RunPerfPair(options, options); }
+
+/// The table and what follows it.
+std::string TableOf(const std::string& output);

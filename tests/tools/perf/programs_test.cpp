@@ -1,0 +1,365 @@
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "pair.hpp"
+#include "perf/steps.hpp"
+#include "warpverbs/host/tcp_exchange.hpp"
+
+/// warpverbs-perf as users run it: two processes, each on a software HCA of its own.
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string TemporaryFile(const std::string& name) {
+  return testing::TempDir() + "perf" + std::to_string(getpid()) + name;
+}
+
+nlohmann::json ReadJson(const std::string& file) {
+  std::ifstream stream(file);
+  return nlohmann::json::parse(stream);
+}
+
+/// Both sides ended well and printed the same table.
+void ExpectSuccess(const PerfPair& pair, size_t rows) {
+  EXPECT_EQ(pair.client_status, 0) << pair.client;
+  EXPECT_EQ(pair.server_status, 0) << pair.server;
+  const std::string table = TableOf(pair.client);
+  EXPECT_EQ(table, TableOf(pair.server));
+  // The pattern by which tests/conformance parses perftest's rows.
+  const std::regex row(R"((^|\n) ?(\d+) +(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*(?=\n))");
+  EXPECT_EQ(std::distance(std::sregex_iterator(table.begin(), table.end(), row), {}),
+            static_cast<ptrdiff_t>(rows))
+      << table;
+}
+
+class PerfMeasures : public testing::TestWithParam<const char*> {};
+
+TEST_P(PerfMeasures, AndBothSidesPrintTheSameRow) { ExpectSuccess(RunPerf(GetParam()), 1); }
+
+constexpr const char* kMeasures[] = {
+    "-n 200",
+    "-n 200 -q 3 --data_validation",
+    "-n 200 -l 16 -s 500 --data_validation",
+    "-n 200 -b --data_validation",
+    "-n 200 --test read -q 2 --data_validation",
+    "-n 200 --test send -q 2 -s 5000 --data_validation",
+    "-n 200 --test send -b --data_validation",
+    "-n 200 --test atomic -q 2 --data_validation",
+    "-n 200 --test atomic -A CMP_AND_SWAP --data_validation",
+    "-n 200 --measure rate",
+    "-n 200 --scope warp -s 64 --data_validation",
+    "-n 200 --scope warp --sharing shared --posters 2 -q 2 -s 64 --data_validation",
+    "-n 200 --scope block --sharing shared -t 256 -s 64 --data_validation",
+    "-n 200 --sharing shared --posters 3 --batch 4 -s 64 --data_validation",
+    "-n 70 -s 1048576 --data_validation",  // more than there are places: in two rounds
+    "-n 30000 -s 64 -N",
+    "-D 0.3",
+    "-n 100 --measure latency",
+    "-n 100 --measure latency -s 1000",
+    "-n 100 --measure latency -I 0 -s 8",
+    "-n 100 --measure latency --test send",
+    "-n 100 --measure latency --test read",
+    "-n 100 --measure latency --test atomic",
+    "-D 0.3 --measure latency",
+    "-n 200 --report_gbits -m 1024",
+    "-n 200 -R -q 2",
+};
+INSTANTIATE_TEST_SUITE_P(, PerfMeasures, testing::ValuesIn(kMeasures));
+
+TEST(Perf, MeasuresEverySizeThatPerftestDoes) {
+  ExpectSuccess(RunPerf("-a -n 5"), 23);
+  ExpectSuccess(RunPerf("-a -n 5 --measure latency"), 23);
+}
+
+TEST(Perf, ValidatesEverySizeInTurn) {
+  ExpectSuccess(RunPerf("-a -n 7 --test send --perform_warm_up --data_validation"), 23);
+}
+
+/// Over a driver that stands in for NVIDIA's, with two GPUs.
+PerfPair RunWithGpus(const std::string& options) {
+  return RunPerfPair(options, options, "", "",
+                     "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " WARPVERBS_FAKE_CUDA=gpus=2");
+}
+
+TEST(Perf, MovesMemoryOfAGpu) {
+  const PerfPair pair = RunWithGpus("-n 50 --use_cuda=1 --use_cuda_dmabuf --data_validation");
+  ExpectSuccess(pair, 1);
+  EXPECT_THAT(pair.client, HasSubstr("messages: memory of cuda:1; registration: GPU memory by dma-buf"));
+  ExpectSuccess(RunWithGpus("-n 50 --use_cuda_bus_id=42:00.0 --test send --data_validation"), 1);
+}
+
+TEST(Perf, SaysThatThereIsNoSuchGpu) {
+  for (const char* const options :
+       {"--use_cuda=7", "--use_cuda_bus_id=99:00.0", "--use_rocm=0", "--use_hl=any"}) {
+    const PerfPair pair = RunWithGpus(std::string("-n 10 ") + options);
+    EXPECT_EQ(pair.client_status, 1) << options;
+    EXPECT_EQ(pair.server_status, 1) << options;
+    EXPECT_THAT(pair.client, testing::ContainsRegex("warpverbs-perf: Cannot [^\n]+: [^\n]+\\. [^\n]+\\.\n"))
+        << options;
+  }
+}
+
+TEST(Perf, SidesMayPostInDifferentWays) {
+  const std::string options = "-n 20 -s 64 --data_validation";
+  ExpectSuccess(RunPerfPair(options, options + " --scope warp"), 1);
+  ExpectSuccess(RunPerfPair(options + " --scope warp", options), 1);
+  for (const char* const of_server : {" -t 8", " -t 20"}) {
+    const std::string warm = options + " --test send --perform_warm_up --timeout 10";
+    ExpectSuccess(RunPerfPair(warm + of_server, warm + " -t 16"), 1);
+  }
+  ExpectSuccess(RunPerfPair(options + " --test send", options + " --test send -l 8 -t 16"), 1);
+}
+
+TEST(Perf, WritesJsonWhoseFiguresAgree) {
+  const std::string file = TemporaryFile("figures.json");
+  const PerfPair pair = RunPerfPair("-n 500 -q 2", "-n 500 -q 2 --out_json_file=" + file);
+  ExpectSuccess(pair, 1);
+  const nlohmann::json report = ReadJson(file), results = report.at("results");
+  EXPECT_EQ(results.at("MsgSize"), 65536);
+  EXPECT_EQ(results.at("n_iterations"), 1000);
+  const double average = results.at("BW_average"), peak = results.at("BW_peak"), rate = results.at("MsgRate");
+  EXPECT_NEAR(average * 1048576, rate * 1e6 * 65536, average * 1048576 * 0.01);
+  EXPECT_GE(peak, average * 0.999);
+  char printed[32];
+  std::snprintf(printed, sizeof printed, " %.2f", average);
+  EXPECT_THAT(TableOf(pair.server), HasSubstr(printed));
+  EXPECT_TRUE(report.at("test_info").at("software_hca"));
+  EXPECT_THAT(
+      report.at("test_info").at("paths").at(0).get<std::string>(),
+      AllOf(HasSubstr("host memory"), HasSubstr("doorbell"), HasSubstr("GID 3"), HasSubstr("MTU 4096")));
+  std::filesystem::remove(file);
+}
+
+TEST(Perf, SaysWhichPathItTookAndThatItIsNoNetwork) {
+  const PerfPair pair = RunPerf("-n 10");
+  EXPECT_THAT(pair.client,
+              AllOf(HasSubstr("not of a network"), HasSubstr(" messages: host memory"),
+                    HasSubstr("doorbell: "), HasSubstr("GID 3"), HasSubstr("Device         : mlx5_0")));
+}
+
+TEST(Perf, TakesTheStepsOfASetUpInTheirOrder) {
+  using namespace warpverbs::perf;
+  const PerfPair pair = RunPerf("-n 10 --verbose");
+  ExpectSuccess(pair, 1);
+  std::string expected;
+  for (int step = 0; step <= static_cast<int>(Step::kExchangeReports); ++step)
+    expected += std::string("warpverbs-perf: ") + ToString(static_cast<Step>(step)) + "\n";
+  for (const std::string* const output : {&pair.client, &pair.server}) {
+    std::string steps;
+    std::istringstream lines(*output);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("warpverbs-perf: ") && line.find("listening") == std::string::npos)
+        steps += line + "\n";
+    EXPECT_EQ(steps, expected);
+  }
+}
+
+/// Requests that the software HCA of the client has executed.
+uint64_t RequestsOf(const std::string& options) {
+  const std::string file = TemporaryFile("stats.json");
+  ExpectSuccess(RunPerfPair(options, options, "", "--stats=" + file), 1);
+  uint64_t requests = 0;
+  const nlohmann::json stats = ReadJson(file);
+  for (const nlohmann::json& qp : stats.at("qps")) requests += qp.at("requests").get<uint64_t>();
+  std::filesystem::remove(file);
+  return requests;
+}
+
+TEST(Perf, WarmsUpByAsManyMessagesAsTheQueueHolds) {
+  EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2"), 600u);
+  EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2 --perform_warm_up"), 600u + 2 * 32u);
+}
+
+class PerfFindsAFlippedBit : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(PerfFindsAFlippedBit, AndSaysWhereOnBothSides) {
+  const auto& [options, fault] = GetParam();
+  const std::string line = std::string("-n 100 --data_validation ") + options;
+  const bool reads = line.find("read") != std::string::npos;  // the server sends the data
+  const std::string rule = std::string("--fault flip,") + fault;
+  const PerfPair pair = RunPerfPair(line, line, reads ? rule : "", reads ? "" : rule);
+  EXPECT_EQ(pair.client_status, 1) << pair.client;
+  EXPECT_EQ(pair.server_status, 1) << pair.server;
+  const auto found = testing::ContainsRegex(
+      "Data arrived changed: QP 0x[0-9a-f]+, chunk [0-9]+, offset [0-9]+, expected 0x[0-9a-f]+, actual "
+      "0x[0-9a-f]+\\.");
+  EXPECT_THAT(pair.server, found);
+  EXPECT_THAT(pair.client, found);
+}
+
+INSTANTIATE_TEST_SUITE_P(, PerfFindsAFlippedBit,
+                         testing::Values(std::pair{"", "op=WRITE_MIDDLE,nth=300"},
+                                         std::pair{"-s 8 -q 2", "op=WRITE_ONLY,nth=150"},
+                                         std::pair{"--test send", "op=SEND_LAST,nth=7"},
+                                         std::pair{"--test read -s 3000", "op=READ_RESP_ONLY,nth=60"}));
+
+TEST(Perf, LostAndCorruptedFramesChangeNoByte) {
+  const std::string options = "-n 100 -q 2 --data_validation";
+  ExpectSuccess(RunPerfPair(options, options, "--fault drop:1%", "--fault drop:1% --fault corrupt:1%"), 1);
+}
+
+TEST(Perf, SidesThatDoNotAgreeSayOnWhat) {
+  const PerfPair pair = RunPerfPair("-s 4096", "-s 1024");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_EQ(pair.server_status, 1);
+  EXPECT_THAT(pair.client, HasSubstr("do not agree on -s: 1024 here, 4096 there. Give both the same."));
+  EXPECT_THAT(pair.server, HasSubstr("do not agree on -s: 4096 here, 1024 there. Give both the same."));
+}
+
+TEST(Perf, ExitsWith1WhereAThresholdIsMissed) {
+  const PerfPair slow = RunPerfPair("-n 50", "-n 50 --min-bw 1e9");
+  EXPECT_EQ(slow.client_status, 1);
+  EXPECT_EQ(slow.server_status, 0);
+  EXPECT_THAT(slow.client, HasSubstr("less than the 1e+09 of --min-bw"));
+  EXPECT_EQ(RunPerfPair("-n 50", "-n 50 --min-bw 0.001").client_status, 0);
+  const PerfPair late = RunPerfPair("--measure latency -n 50", "--measure latency -n 50 --max-p99 0.001");
+  EXPECT_EQ(late.client_status, 1);
+  EXPECT_THAT(late.client, HasSubstr("of --max-p99"));
+}
+
+TEST(Perf, ServerLearnsThatItsClientDied) {
+  const PerfPair pair = RunPerfPair("-D 60 --timeout 20", "-D 60 --timeout 20", "", "--fault kill,after=2s");
+  EXPECT_NE(pair.client_status, 0);
+  EXPECT_EQ(pair.server_status, 1);
+  EXPECT_THAT(pair.server, HasSubstr("warpverbs-perf: "));
+}
+
+TEST(Perf, ClientOfADeadServerEndsByItsDeadline) {
+  const PerfPair pair =
+      RunPerfPair("-D 60 --measure latency", "-D 60 --measure latency --timeout 5", "--fault kill,after=2s");
+  EXPECT_EQ(pair.client_status, 1) << pair.client;
+}
+
+TEST(Perf, SaysThatNobodyListens) {
+  const Result outcome = RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 127.0.0.1");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot "));
+}
+
+TEST(Perf, TriesTheReportsFileBeforeItMeetsAnybody) {
+  // Nobody listens at that port: a program that met first would say so.
+  for (const auto& [file, why] : {std::pair<std::string, const char*>{"/no/such/x.json", "No such file"},
+                                  {testing::TempDir(), "Is a directory"}}) {
+    const Result outcome =
+        RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
+    EXPECT_EQ(outcome.exit_status, 1);
+    EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot write " + file + ": " + why));
+  }
+}
+
+TEST(Perf, LeavesAReportsFileAsItIsWhereNothingIsMeasured) {
+  const std::string file = TemporaryFile("kept.json");
+  std::ofstream(file) << "kept";
+  RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
+  std::ifstream stream(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "kept");
+  std::filesystem::remove(file);
+}
+
+TEST(Perf, SaysThatAStrangerIsOne) {
+  using namespace warpverbs::host;
+  const TcpListener listener;
+  const std::jthread stranger([&] {
+    try {
+      TcpExchange exchange = listener.Accept(DeadlineIn(std::chrono::seconds(60)));
+      const uint8_t words[] = {'h', 'e', 'l', 'l', 'o'};
+      exchange.Swap(words, "a greeting", DeadlineIn(std::chrono::seconds(60)));
+    } catch (const std::exception&) {  // the client may leave at once
+    }
+  });
+  const Result outcome =
+      RunShell(SOFTHCA " -- " PERF " -p " + std::to_string(listener.port()) + " 127.0.0.1");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("is no warpverbs-perf of this version"));
+}
+
+TEST(Perf, SaysThatThereIsNoDeviceNorSuchAPort) {
+  EXPECT_THAT(RunShell(SOFTHCA " -- " PERF " -d mlx5_7").output,
+              HasSubstr("there is no ConnectX of that name"));
+  const Result down = RunShell(SOFTHCA " --port-down all -- " PERF);
+  EXPECT_EQ(down.exit_status, 1);
+  EXPECT_THAT(down.output, HasSubstr("warpverbs-perf: Cannot "));
+}
+
+TEST(Perf, RefusesAtomicsOfADeviceWithoutThem) {
+  const Result outcome = RunShell(SOFTHCA " --no-atomics -- " PERF " --test atomic");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("the device has none"));
+}
+
+TEST(Perf, RefusesAnMtuThatThePortsDoNotHave) {
+  const PerfPair pair = RunPerfPair("-n 10", "-n 10 -m 4096", "--mtu 1024");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_THAT(pair.client, HasSubstr("-m asks for an MTU of 4096, and the ports have 1024"));
+}
+
+TEST(Perf, ProgressIsForTerminals) { EXPECT_THAT(RunPerf("-n 10").client, Not(HasSubstr("measuring"))); }
+
+TEST(Perf, DrawsItsReports) {
+  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
+  const std::string bandwidth = TemporaryFile("bw.json"), latency = TemporaryFile("lat.json");
+  ExpectSuccess(RunPerfPair("-a -n 5", "-a -n 5 --out_json_file=" + bandwidth), 23);
+  ExpectSuccess(
+      RunPerfPair("-a -n 5 --measure latency", "-a -n 5 --measure latency --out_json_file=" + latency), 23);
+  for (const std::string end : {".svg", ".png"}) {
+    const std::string picture = TemporaryFile("picture" + end);
+    const Result outcome = RunShell(PERF " --plot " + picture + " " + bandwidth + " " + latency);
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
+    EXPECT_GT(std::filesystem::file_size(picture), 5000u) << end;
+    std::filesystem::remove(picture);
+  }
+  for (const std::string& file : {bandwidth, latency}) std::filesystem::remove(file);
+}
+
+TEST(Perf, SaysWhyItDrawsNothing) {
+  EXPECT_THAT(RunShell(PERF " --plot a.svg /no/such/file").output,
+              HasSubstr("Cannot read /no/such/file: No such file"));
+  EXPECT_THAT(RunShell(PERF " --plot a.svg /dev/null").output,
+              HasSubstr("/dev/null is no report of warpverbs-perf"));
+}
+
+TEST(Perf, ShowsNoPictureOnTheTerminalWhereItsFileCannotBeWritten) {
+  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
+  const std::string report = TemporaryFile("report.json");
+  ExpectSuccess(RunPerfPair("-n 5", "-n 5 --out_json_file=" + report), 1);
+  const Result outcome = RunShell(PERF " --plot /no/such/folder/a.svg " + report);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("Cannot draw /no/such/folder/a.svg"), Not(HasSubstr("<svg"))));
+  std::filesystem::remove(report);
+}
+
+TEST(Perf, SaysThatGnuplotDiedBeforeItReadTheScript) {
+  const std::string file = TemporaryFile("many.json"), folder = TemporaryFile("path");
+  ExpectSuccess(RunPerfPair("-n 5", "-n 5 --out_json_file=" + file), 1);
+  nlohmann::json report = ReadJson(file);
+  const nlohmann::json row = report.at("rows").front();
+  for (int i = 0; i < 20000; ++i) report["rows"].push_back(row);  // a script that no pipe holds
+  std::ofstream(file) << report;
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/gnuplot") << "#!/bin/sh\nexit 0\n";
+  std::filesystem::permissions(folder + "/gnuplot", std::filesystem::perms::owner_all);
+  const Result outcome = RunShell("PATH=" + folder + ":$PATH " PERF " --plot a.svg " + file);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("Cannot draw a.svg: gnuplot failed"));
+  std::filesystem::remove_all(folder);
+  std::filesystem::remove(file);
+}
+
+TEST(Perf, SaysThatItHasNoKernels) {
+  const PerfPair pair = RunPerfPair("-n 10", "-n 10 --initiator gpu");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_THAT(pair.client, testing::ContainsRegex("Cannot (post from a GPU|load|use)[^\n]+\\.\n"));
+  EXPECT_THAT(pair.server, HasSubstr("The other side failed: Cannot "));
+}
+
+}  // namespace

@@ -1,0 +1,81 @@
+#include "perf/rounds.hpp"
+
+#include <gmock/gmock.h>
+
+#include "scripted_peer.hpp"
+
+namespace warpverbs::perf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// The rounds of a server that has room for 1000 messages, of a client that says this.
+std::vector<uint32_t> RoundsOfAServer(std::vector<std::string> answers) {
+  ScriptedPeer peer(std::move(answers));
+  Talk talk(peer, std::chrono::seconds(1));
+  const Options server;
+  std::vector<uint32_t> counts;
+  Rounds(talk, server, 4, 0, 1000).Run([&](uint32_t count, bool) { counts.push_back(count); });
+  return counts;
+}
+
+constexpr char kEnd[] = R"({"count": 0, "counts": false})";
+
+TEST(PerfRounds, ServerDoesThoseThatTheClientAsksFor) {
+  EXPECT_THAT(
+      RoundsOfAServer({R"({"count": 1000, "counts": true})", R"({"count": 4, "counts": false})", kEnd}),
+      ElementsAre(1000, 4));
+}
+
+TEST(PerfRounds, ServerRefusesMoreThanItHasRoomFor) {
+  for (const char* const count : {"1004", "1002", "1073741828", "18446744073709551615", "-4"}) {
+    EXPECT_THAT(
+        [&] {
+          RoundsOfAServer({std::string(R"({"counts": true, "count": )") + count + "}", kEnd});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("which do not go")))
+        << count;
+  }
+}
+
+TEST(PerfRounds, ServerSaysWhatAClientInOtherWordsDoesNotTell) {
+  for (const char* const next :
+       {"{}", R"({"count": "many", "counts": true})", R"({"count": [4], "counts": true})"}) {
+    EXPECT_THAT(
+        [&] {
+          RoundsOfAServer({next, kEnd});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("The other side tells no 'count'")))
+        << next;
+  }
+  EXPECT_THAT(
+      [] {
+        RoundsOfAServer({R"({"count": 4, "counts": "yes"})", kEnd});
+      },
+      ThrowsMessage<std::runtime_error>(HasSubstr("The other side tells no 'counts'")));
+}
+
+TEST(PerfRounds, ADaysRoundsEndLongBeforeTheSideThatWaitsGivesUp) {
+  EXPECT_EQ(SecondsOfARound(10), 0.5);
+  const double longest_s = std::chrono::duration<double>(kLongestRound).count();
+  // A round may have 8 times the messages of the one before, in case that was held up.
+  for (const double duration_s : {1200.0, 72000.0, 86400.0})
+    EXPECT_LE(8 * SecondsOfARound(duration_s), longest_s / 2) << duration_s;
+}
+
+TEST(PerfRounds, ClientAsksForNoMoreThanAServerGrantsThoughCallsAreWhole) {
+  ScriptedPeer peer({"{}"});
+  Talk talk(peer, std::chrono::seconds(1));
+  Options client;
+  client.host = "server";
+  client.iterations = kMostOfARound;
+  constexpr uint32_t kGranule = 96;  // does not divide it
+  std::vector<uint32_t> counts;
+  Rounds(talk, client, kGranule, 0).Run([&](uint32_t count, bool) { counts.push_back(count); });
+  EXPECT_THAT(counts, ElementsAre(kMostOfARound / kGranule * kGranule, kGranule));
+}
+
+}  // namespace
+}  // namespace warpverbs::perf
