@@ -4,12 +4,14 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <mutex>
 
 #undef ibv_reg_mr
 
 namespace warpverbs::host {
 namespace {
 
+std::mutex mutex;  // of what follows: tests register from many threads
 RegistrationFault injected_registration;
 unsigned last_access = 0;
 int registrations = 0;
@@ -20,19 +22,36 @@ Function* LibrarysOwn(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-bool Refuses(unsigned access, int error) {
+bool Refuses(unsigned access, int RegistrationFault::*way) {
+  const std::lock_guard lock(mutex);
   last_access = access;
   ++registrations;
+  const int error = injected_registration.*way;
   if (error != 0) errno = error;
   return error != 0;
 }
 
 }  // namespace
 
-void Inject(const RegistrationFault& fault) { injected_registration = fault; }
-unsigned LastAccess() { return last_access; }
-int Registrations() { return registrations; }
-DmaBufCall LastDmaBufCall() { return last_dma_buf; }
+void Inject(const RegistrationFault& fault) {
+  const std::lock_guard lock(mutex);
+  injected_registration = fault;
+}
+
+unsigned LastAccess() {
+  const std::lock_guard lock(mutex);
+  return last_access;
+}
+
+int Registrations() {
+  const std::lock_guard lock(mutex);
+  return registrations;
+}
+
+DmaBufCall LastDmaBufCall() {
+  const std::lock_guard lock(mutex);
+  return last_dma_buf;
+}
 
 }  // namespace warpverbs::host
 
@@ -41,18 +60,21 @@ using namespace warpverbs::host;
 extern "C" {
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* memory, size_t bytes, int access) {
-  if (Refuses(static_cast<unsigned>(access), injected_registration.by_address)) return nullptr;
+  if (Refuses(static_cast<unsigned>(access), &RegistrationFault::by_address)) return nullptr;
   return LibrarysOwn(&ibv_reg_mr, "ibv_reg_mr")(pd, memory, bytes, access);
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* memory, size_t bytes, uint64_t iova, unsigned access) {
-  if (Refuses(access, injected_registration.by_address)) return nullptr;
+  if (Refuses(access, &RegistrationFault::by_address)) return nullptr;
   return LibrarysOwn(&ibv_reg_mr_iova2, "ibv_reg_mr_iova2")(pd, memory, bytes, iova, access);
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int file, int access) {
-  last_dma_buf = {offset, bytes, iova, file};
-  if (Refuses(static_cast<unsigned>(access), injected_registration.by_dma_buf)) return nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    last_dma_buf = {offset, bytes, iova, file};
+  }
+  if (Refuses(static_cast<unsigned>(access), &RegistrationFault::by_dma_buf)) return nullptr;
   return LibrarysOwn(&ibv_reg_dmabuf_mr, "ibv_reg_dmabuf_mr")(pd, offset, bytes, iova, file, access);
 }
 
