@@ -27,12 +27,12 @@ std::string Outcome(std::future<Status> future) {
 
 /// A transport with memory of a GPU, or two.
 struct Side {
-  Side(int ordinal, size_t bytes)
-      : ordinal(ordinal),
-        gpu(ordinal),
+  Side(int number, size_t bytes)
+      : ordinal(number),
+        gpu(number),
         buffer(gpu, bytes),
-        memory(buffer.data(), bytes, ordinal),
-        transport(ordinal) {}
+        memory(buffer.data(), bytes, number),
+        transport(number) {}
 
   void Fill(uint64_t round) const { FillByKernel(ordinal, buffer.data(), memory.size(), round); }
   uint64_t CountWrong(uint64_t round) const {
