@@ -101,6 +101,16 @@ void CudaContext::CopyOut(CudaAddress from, std::span<std::byte> to) const {
   });
 }
 
+void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const {
+  Run("copy", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
+    // The contexts are named to the driver, which then needs no peer access: without that it goes by the
+    // host.
+    return context_ == to_gpu.context_
+               ? driver.MemcpyDtoDAsync(to, from, bytes, stream)
+               : driver.MemcpyPeerAsync(to, to_gpu.context_, from, context_, bytes, stream);
+  });
+}
+
 void CudaContext::Finish(CUstream_st* stream) const {
   const Current current(*this);
   driver_.Check(stream != nullptr ? driver_.StreamSynchronize(stream) : driver_.CtxSynchronize(), "finish",

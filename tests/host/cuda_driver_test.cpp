@@ -46,6 +46,8 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(MemFree, cuMemFree, "cuMemFree_v2");
   EXPECT_ALIKE(MemcpyHtoDAsync, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   EXPECT_ALIKE(MemcpyDtoHAsync, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  EXPECT_ALIKE(MemcpyDtoDAsync, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
+  EXPECT_ALIKE(MemcpyPeerAsync, cuMemcpyPeerAsync, "cuMemcpyPeerAsync");
   EXPECT_ALIKE(MemsetD8Async, cuMemsetD8Async, "cuMemsetD8Async");
   EXPECT_ALIKE(MemHostRegister, cuMemHostRegister, "cuMemHostRegister_v2");
   EXPECT_ALIKE(MemHostUnregister, cuMemHostUnregister, "cuMemHostUnregister");

@@ -39,6 +39,8 @@ CudaDriver LoadFunctions() {
   library.Find("cuMemFree_v2", driver.MemFree);
   library.Find("cuMemcpyHtoDAsync_v2", driver.MemcpyHtoDAsync);
   library.Find("cuMemcpyDtoHAsync_v2", driver.MemcpyDtoHAsync);
+  library.Find("cuMemcpyDtoDAsync_v2", driver.MemcpyDtoDAsync);
+  library.Find("cuMemcpyPeerAsync", driver.MemcpyPeerAsync);
   library.Find("cuMemsetD8Async", driver.MemsetD8Async);
   library.Find("cuMemHostRegister_v2", driver.MemHostRegister);
   library.Find("cuMemHostUnregister", driver.MemHostUnregister);

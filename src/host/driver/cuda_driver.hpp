@@ -96,6 +96,9 @@ struct CudaDriver {
   int (*MemFree)(CudaAddress address);
   int (*MemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CUstream_st* stream);
   int (*MemcpyDtoHAsync)(void* to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyDtoDAsync)(CudaAddress to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyPeerAsync)(CudaAddress to, CUctx_st* to_context, CudaAddress from, CUctx_st* from_context,
+                         size_t bytes, CUstream_st* stream);
   int (*MemsetD8Async)(CudaAddress at, unsigned char value, size_t bytes, CUstream_st* stream);
   int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
   int (*MemHostUnregister)(void* memory);
