@@ -380,12 +380,15 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
                                   unsigned long long flags) {
   if (const int failure = Failure(__func__)) return failure;
   constexpr int kDmaBuf = 1;
+  constexpr unsigned long long kOverPcie = 1;
   Current(__func__);
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
   if (Get().dma_buf == 0) return kNotSupported;
-  if (type != kDmaBuf || flags != 0 || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
+  const bool over_pcie = flags == kOverPcie && Get().version >= 12080;
+  if (type != kDmaBuf || (flags != 0 && !over_pcie) || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
     return kInvalidValue;
+  if (over_pcie && Get().pcie == 0) return kNotSupported;
   // The first or the last allocation may begin or end within a page.
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
@@ -396,6 +399,7 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   if (fd == kLeavesIt) return kInvalidValue;
   if (fd < 0) return kNotSupported;
   *static_cast<int*>(handle) = fd;
+  driver.pcie_exports += over_pcie ? 1 : 0;
   return kSuccess;
 }
 

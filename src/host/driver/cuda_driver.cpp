@@ -20,6 +20,7 @@ CudaDriver LoadFunctions() {
   library.Find("cuInit", driver.Init);
   library.Find("cuGetErrorName", driver.GetErrorName);
   library.Find("cuGetErrorString", driver.GetErrorString);
+  library.Find("cuDriverGetVersion", driver.DriverGetVersion);
   library.Find("cuDeviceGetCount", driver.DeviceGetCount);
   library.Find("cuDeviceGet", driver.DeviceGet);
   library.Find("cuDeviceGetName", driver.DeviceGetName);

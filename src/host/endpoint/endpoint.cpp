@@ -106,7 +106,8 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
                       .sink = layout.control + offsetof(device::QueueControl, sink),
                       .gpu = config.gpu,
                       .placement = config.placement,
-                      .host_only = WhyInHostMemory(config)},
+                      .host_only = WhyInHostMemory(config),
+                      .over_pcie = config.over_pcie},
                      config.pool);
   memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
   return memory;

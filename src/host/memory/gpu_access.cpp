@@ -40,7 +40,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
                  const std::string& object) {
   std::string reasons;
   try {
-    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes));
+    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie}));
     return MemoryRung::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
@@ -48,7 +48,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
   const char* remedy = kSyncRemedy;
   try {
     SetSyncMemops(*gpu.context(), memory);
-    remedy = kPeerMemoryRemedy;
+    remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
     ladder.by_address();
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {

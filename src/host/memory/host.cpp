@@ -94,6 +94,7 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
                                const int error = RegisterByAddress(device);
                                check(error, PinningReason(error));
                              },
+                         .over_pcie = access.over_pcie,
                          .what = what};
   rung_ = Climb(ladder, Gpu(what.ordinal), memory, bytes, object);
 }
