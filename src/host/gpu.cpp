@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "driver/cuda_context.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -42,6 +43,10 @@ CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(or
     driver_.DevicePrimaryCtxRelease(device_);
     throw;
   }
+  Log(LogLevel::kInfo, [&] {
+    return "opened " + name() + ", " + model_ + " at " + pci_address_ +
+           (attributes_.dma_buf ? ": exports dma-bufs" : ": exports no dma-bufs");
+  });
 }
 
 CudaContext::~CudaContext() {
@@ -75,6 +80,8 @@ void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
       driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags), "map",
       std::to_string(memory.size()) + " bytes of host memory for " + name(),
       "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
+  Log(LogLevel::kTrace,
+      [&] { return "mapped " + std::to_string(memory.size()) + " bytes of host memory for " + name(); });
 }
 
 CudaAddress CudaContext::Seen(std::byte* memory) const {

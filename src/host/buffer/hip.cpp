@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "driver/hip_runtime.hpp"
+#include "log.hpp"
 #include "memory/page_range.hpp"
 #include "views.hpp"
 #include "warpverbs/host/error.hpp"
@@ -21,6 +22,7 @@ class HipDevice {
     char text[64] = {};
     runtime_.Check(runtime_.DeviceGetPCIBusId(text, sizeof text, ordinal), "locate", name(), kCheckHealth);
     pci_address_ = text;
+    Log(LogLevel::kInfo, [&] { return "opened " + name() + " at " + pci_address_; });
   }
 
   static constexpr char kCheckHealth[] = "Check the GPU's health with rocm-smi and dmesg";

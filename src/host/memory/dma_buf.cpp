@@ -7,6 +7,7 @@
 
 #include "driver/cuda_context.hpp"
 #include "gpu_access.hpp"
+#include "log.hpp"
 #include "page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -48,6 +49,7 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufCon
   }
   driver.Check(result, "export", object, kPeerMemoryRemedy);
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
+  Log(LogLevel::kTrace, [&] { return "exported " + object + (config.over_pcie ? " over PCIe" : ""); });
 }
 
 DmaBuf::DmaBuf(FileDescriptor file, uint64_t start, size_t bytes)

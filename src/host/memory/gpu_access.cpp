@@ -4,6 +4,7 @@
 
 #include "driver/cuda_context.hpp"
 #include "locked_memory.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -50,6 +51,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
     SetSyncMemops(*gpu.context(), memory);
     remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
     ladder.by_address();
+    Log(LogLevel::kInfo, [&] { return object + ": a NIC reaches it by peer memory; " + reasons; });
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);

@@ -1,5 +1,6 @@
 #include "queue_chunk.hpp"
 
+#include "log.hpp"
 #include "memory/gpu_access.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -30,6 +31,7 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
     umem_.reset();
     gpu_memory_.reset();
     why_ = "in the GPU's it cannot be: " + error.reason();
+    WarnOnce("queues of " + config.gpu->name() + " on " + device.name(), "they lie in host memory; " + why_);
     PlaceOnHost(device, config, sink_bytes);
   }
 }
