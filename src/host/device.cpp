@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "device_attributes.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -118,7 +119,13 @@ std::string FirstActiveDevice() {
   for (const std::string& name : DeviceNames()) {
     try {
       const std::vector<Port> ports = QueryPorts(Open(name).get());
-      if (std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.active; })) return name;
+      if (std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.active; })) {
+        Log(LogLevel::kInfo, [&] {
+          return "chose " + name + ", the first device with an active port" +
+                 (findings.empty() ? "" : "; " + findings);
+        });
+        return name;
+      }
       findings += (findings.empty() ? "" : "; ") + name + ": " + InWords(ports);
     } catch (const Error& error) {  // the next device may be better
       if (!first_error) first_error = error;
@@ -146,6 +153,8 @@ Device::Device(const std::string& name)
                            "Update rdma-core to version 44 or later");
   }
   pdn_ = details.pdn;
+  Log(LogLevel::kInfo,
+      [&] { return "opened " + name_ + ", firmware " + capabilities_.firmware + ": " + InWords(Ports()); });
 }
 
 std::vector<Port> Device::Ports() const { return QueryPorts(context_.get()); }

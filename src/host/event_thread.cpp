@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "log.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -49,6 +50,26 @@ EventConfig Checked(EventConfig config) {
 
 bool IsNoEventYet(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
+LogLevel LevelOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kDeviceFailed:
+    case EventKind::kQueueFailed:
+    case EventKind::kCompletionsFailed:
+      return LogLevel::kError;
+    case EventKind::kPortDown:
+      return LogLevel::kWarn;
+    case EventKind::kPortUp:
+    case EventKind::kPortChanged:
+    case EventKind::kOther:
+      break;
+  }
+  return LogLevel::kInfo;
+}
+
+void LogEvent(const Event& event) {
+  Log(LevelOf(event.kind), [&] { return event.What(); });
 }
 
 }  // namespace
@@ -213,7 +234,9 @@ void EventThread::TakeFirmwareEvents(Source& source) {
     for (Watch* const watch : watches_) {
       const auto& ids = watch->ids_;
       if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
-      Deliver(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
+      const Event event = FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type);
+      Deliver(*watch, event);
+      LogEvent(event);
     }
     source.firmware_event.reset();
   }
@@ -225,6 +248,7 @@ void EventThread::Deliver(const Source& source, const Event& event) {
     const bool is_its_port = event.port == 0 || event.port == watch->config_.port;
     if (&source.device == watch->config_.device && is_its_port) Deliver(*watch, event);
   }
+  LogEvent(event);  // last: where memory ends before, it is delivered once more
 }
 
 void EventThread::Deliver(Watch& watch, const Event& event) const {

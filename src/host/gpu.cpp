@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "driver/cuda_context.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -42,6 +43,10 @@ CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(or
     driver_.DevicePrimaryCtxRelease(device_);
     throw;
   }
+  Log(LogLevel::kInfo, [&] {
+    return "opened " + name() + ", " + model_ + " at " + pci_address_ +
+           (attributes_.dma_buf ? ": exports dma-bufs" : ": exports no dma-bufs");
+  });
 }
 
 CudaContext::~CudaContext() {
@@ -75,6 +80,8 @@ void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
       driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags), "map",
       std::to_string(memory.size()) + " bytes of host memory for " + name(),
       "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
+  Log(LogLevel::kTrace,
+      [&] { return "mapped " + std::to_string(memory.size()) + " bytes of host memory for " + name(); });
 }
 
 CudaAddress CudaContext::Seen(std::byte* memory) const {
@@ -98,6 +105,16 @@ void CudaContext::CopyIn(CudaAddress to, std::span<const std::byte> from) const 
 void CudaContext::CopyOut(CudaAddress from, std::span<std::byte> to) const {
   Run("read", to.size(), [&](const CudaDriver& driver, CUstream_st* stream) {
     return driver.MemcpyDtoHAsync(to.data(), from, to.size(), stream);
+  });
+}
+
+void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const {
+  Run("copy", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
+    // The contexts are named to the driver, which then needs no peer access: without that it goes by the
+    // host.
+    return context_ == to_gpu.context_
+               ? driver.MemcpyDtoDAsync(to, from, bytes, stream)
+               : driver.MemcpyPeerAsync(to, to_gpu.context_, from, context_, bytes, stream);
   });
 }
 

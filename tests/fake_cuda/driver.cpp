@@ -140,6 +140,11 @@ void ResetGpu(int gpu) {
 
 int StreamFlushes() { return TheDriver().stream_flushes; }
 
+int PcieExports() {
+  const std::lock_guard lock(TheDriver().mutex);
+  return TheDriver().pcie_exports;
+}
+
 size_t ContextDepth() { return context_stack.size(); }
 
 std::byte* Reach(const void* device_memory, size_t bytes) {
@@ -166,6 +171,12 @@ int cuInit(unsigned) {
   if (Get().gpus == 0) return kNoDevice;
   const std::lock_guard lock(TheDriver().mutex);
   TheDriver().initialised = true;
+  return kSuccess;
+}
+
+int cuDriverGetVersion(int* version) {
+  if (const int failure = Failure(__func__)) return failure;
+  *version = Get().version;
   return kSuccess;
 }
 

@@ -72,6 +72,7 @@ struct Driver {
   Address refused_as_io = 0;  // by the last registration
   int streams = 0;
   std::atomic<int> stream_flushes = 0;  // that streams have come to
+  int pcie_exports = 0;
   int kernels = 0;
 
   Driver();

@@ -32,6 +32,9 @@ int Calls(const std::string& function);  ///< since the last Configure()
 /// How many flushes of what others wrote to a GPU streams have come to, ever.
 int StreamFlushes();
 
+/// How many exports were asked to be mapped over PCIe and were, ever.
+int PcieExports();
+
 /// What the program holds now.
 struct Held {
   int allocations = 0;

@@ -164,6 +164,18 @@ int CopyLater(const char* function, const End& to, const End& from, size_t bytes
   return kSuccess;
 }
 
+/// Aborts unless an address is memory of a context's GPU.
+void CheckGpu(const char* function, Address address, const CUctx_st* context) {
+  const std::lock_guard lock(TheDriver().mutex);
+  const Range* const range = TheDriver().Find(address);
+  if (range != nullptr && range->gpu != context->gpu) Abort(function, "the memory is another GPU's");
+}
+
+/// Aborts on ranges that overlap, which no driver copies in any order.
+void CheckApart(const char* function, Address one, Address other, size_t bytes) {
+  if (std::max(one, other) - std::min(one, other) < bytes) Abort(function, "the ranges overlap");
+}
+
 constexpr int kLeavesIt = -2;  // in place of a descriptor: the range is more than there is
 
 int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
@@ -234,6 +246,25 @@ int cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, CUstream_st* stre
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
   return CopyLater(__func__, {reinterpret_cast<Address>(to), false}, {from, true}, bytes, stream);
+}
+
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  CheckGpu(__func__, to, stream->context);
+  CheckGpu(__func__, from, stream->context);
+  CheckApart(__func__, to, from, bytes);
+  return CopyLater(__func__, {to, true}, {from, true}, bytes, stream);
+}
+
+int cuMemcpyPeerAsync(Address to, CUctx_st* to_context, Address from, CUctx_st* from_context, size_t bytes,
+                      CUstream_st* stream) {
+  if (const int failure = Failure(__func__)) return failure;
+  CheckStream(__func__, stream);
+  CheckGpu(__func__, to, to_context);
+  CheckGpu(__func__, from, from_context);
+  CheckApart(__func__, to, from, bytes);
+  return CopyLater(__func__, {to, true}, {from, true}, bytes, stream);
 }
 
 int cuMemcpyAsync(Address to, Address from, size_t bytes, CUstream_st* stream) {
@@ -349,12 +380,15 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
                                   unsigned long long flags) {
   if (const int failure = Failure(__func__)) return failure;
   constexpr int kDmaBuf = 1;
+  constexpr unsigned long long kOverPcie = 1;
   Current(__func__);
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
   if (Get().dma_buf == 0) return kNotSupported;
-  if (type != kDmaBuf || flags != 0 || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
+  const bool over_pcie = flags == kOverPcie && Get().version >= 12080;
+  if (type != kDmaBuf || (flags != 0 && !over_pcie) || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
     return kInvalidValue;
+  if (over_pcie && Get().pcie == 0) return kNotSupported;
   // The first or the last allocation may begin or end within a page.
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
@@ -365,6 +399,7 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   if (fd == kLeavesIt) return kInvalidValue;
   if (fd < 0) return kNotSupported;
   *static_cast<int*>(handle) = fd;
+  driver.pcie_exports += over_pcie ? 1 : 0;
   return kSuccess;
 }
 

@@ -19,6 +19,8 @@ constexpr Named kNamed[] = {
     {"gpus", &Settings::gpus},
     {"integrated", &Settings::integrated},
     {"dma_buf", &Settings::dma_buf},
+    {"pcie", &Settings::pcie},
+    {"version", &Settings::version},
     {"gpu_direct", &Settings::gpu_direct},
     {"vmm", &Settings::vmm},
     {"writes_ordering", &Settings::writes_ordering},

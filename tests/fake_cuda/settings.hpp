@@ -10,6 +10,8 @@ struct Settings {
   int gpus = 1;
   int integrated = 0;         ///< CU_DEVICE_ATTRIBUTE_INTEGRATED
   int dma_buf = 1;            ///< memory can be exported
+  int pcie = 1;               ///< and mapped over PCIe, by a driver that knows of that
+  int version = 13000;        ///< what cuDriverGetVersion() says
   int gpu_direct = 1;         ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
   int vmm = 1;                ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
   int writes_ordering = 100;  ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING

@@ -38,6 +38,22 @@ std::byte* OnDevice(State& state, const char* function, const void* memory, size
   return allocation->pages + kHead + offset;
 }
 
+/// Copies from memory of the current device to that of any; when somebody waits for it, as a GPU may.
+void CopyLater(State& state, const void* to, const void* from, size_t bytes) {
+  uint64_t offset = 0;
+  const Allocation* const target = Find(state, to, bytes, offset);
+  if (target == nullptr) Abort("hipMemcpy", "the range is no memory of a GPU");
+  std::byte* const to_page = target->pages + kHead + offset;
+  const std::byte* const from_page = OnDevice(state, "hipMemcpy", from, bytes);
+  if (to_page < from_page + bytes && from_page < to_page + bytes) Abort("hipMemcpy", "the ranges overlap");
+  state.later = [=] { std::memcpy(to_page, from_page, bytes); };
+}
+
+/// Does what was left for later.
+void Finish(State& state) {
+  if (state.later) std::exchange(state.later, nullptr)();
+}
+
 }  // namespace
 
 int CurrentDevice() { return current_device; }
@@ -106,7 +122,11 @@ int hipMemcpy(void* to, const void* from, size_t bytes, int kind) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   if (Fails(state)) return kUnknown;
-  if (kind != 1 && kind != 2) return kInvalidValue;
+  if (kind < 1 || kind > 3) return kInvalidValue;
+  if (kind == 3) {
+    CopyLater(state, to, from, bytes);
+    return 0;
+  }
   std::memcpy(kind == 1 ? OnDevice(state, __func__, to, bytes) : to,
               kind == 2 ? OnDevice(state, __func__, from, bytes) : from, bytes);
   return 0;
@@ -123,12 +143,14 @@ int hipMemset(void* memory, int value, size_t bytes) {
 int hipStreamSynchronize(void*) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
+  Finish(state);
   return Fails(state) ? kUnknown : 0;
 }
 
 int hipDeviceSynchronize() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
+  Finish(state);
   return Fails(state) ? kUnknown : 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -25,6 +26,7 @@ struct State {
   std::map<uint64_t, Allocation> allocations;  // by address
   unsigned last_flags = 0;
   uint64_t last_id = 0;
+  std::function<void()> later;  // a copy that nobody has waited for
 };
 State& TheState();
 

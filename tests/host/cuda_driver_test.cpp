@@ -27,6 +27,7 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(Init, cuInit, "cuInit");
   EXPECT_ALIKE(GetErrorName, cuGetErrorName, "cuGetErrorName");
   EXPECT_ALIKE(GetErrorString, cuGetErrorString, "cuGetErrorString");
+  EXPECT_ALIKE(DriverGetVersion, cuDriverGetVersion, "cuDriverGetVersion");
   EXPECT_ALIKE(DeviceGetCount, cuDeviceGetCount, "cuDeviceGetCount");
   EXPECT_ALIKE(DeviceGet, cuDeviceGet, "cuDeviceGet");
   EXPECT_ALIKE(DeviceGetName, cuDeviceGetName, "cuDeviceGetName");
@@ -46,6 +47,8 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(MemFree, cuMemFree, "cuMemFree_v2");
   EXPECT_ALIKE(MemcpyHtoDAsync, cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   EXPECT_ALIKE(MemcpyDtoHAsync, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  EXPECT_ALIKE(MemcpyDtoDAsync, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
+  EXPECT_ALIKE(MemcpyPeerAsync, cuMemcpyPeerAsync, "cuMemcpyPeerAsync");
   EXPECT_ALIKE(MemsetD8Async, cuMemsetD8Async, "cuMemsetD8Async");
   EXPECT_ALIKE(MemHostRegister, cuMemHostRegister, "cuMemHostRegister_v2");
   EXPECT_ALIKE(MemHostUnregister, cuMemHostUnregister, "cuMemHostUnregister");
@@ -107,6 +110,9 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(kCudaInvalidValue, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(kCudaNotInitialized, CUDA_ERROR_NOT_INITIALIZED);
   EXPECT_EQ(kCudaNoDevice, CUDA_ERROR_NO_DEVICE);
+#if CUDA_VERSION >= 12080
+  EXPECT_EQ(kCudaDmaBufOverPcie, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
+#endif
   EXPECT_EQ(kCudaPosixFile, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   EXPECT_EQ(kCudaIpcLazyPeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
   EXPECT_EQ(sizeof(CudaIpcHandle), sizeof(CUipcMemHandle));

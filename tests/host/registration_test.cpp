@@ -13,6 +13,7 @@
 #include "registration_calls.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/queue_pool.hpp"
 
 /// What is asked of libibverbs, and what is said where it refuses.
 namespace warpverbs::host {
@@ -135,6 +136,68 @@ TEST_F(Registration, OfADmaBufAloneSaysSo) {
                                     "Operation not permitted (EPERM)" +
                                     std::string(kLimit)));
   }
+}
+
+/// How many exports over PCIe a call asks for.
+template <class Call>
+int PcieExportsOf(const Call& call) {
+  const int before = fake_cuda::PcieExports();
+  call();
+  return fake_cuda::PcieExports() - before;
+}
+
+TEST_F(Registration, IsAskedOverPcieOnlyWhereThatIsWanted) {
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  EXPECT_EQ(PcieExportsOf([&] { MemoryRegion(device_, memory.data(), 64); }), 0);
+  EXPECT_EQ(PcieExportsOf([&] { DmaBuf(gpu, memory.data(), 64); }), 0);
+  EXPECT_EQ(PcieExportsOf([&] {
+              const MemoryRegion region(device_, memory.data(), 64, {.over_pcie = true});
+              EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+            }),
+            1);
+  EXPECT_EQ(PcieExportsOf([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }), 1);
+  EXPECT_EQ(PcieExportsOf([&] { Endpoint(device_, {.gpu = &gpu, .over_pcie = true}); }), 1);
+  QueuePool pool(device_);
+  EXPECT_EQ(PcieExportsOf([&] {
+              const Endpoint one(device_, {.pool = &pool, .gpu = &gpu});
+              const Endpoint other(device_, {.pool = &pool, .gpu = &gpu, .over_pcie = true});
+            }),
+            1)
+      << "a pool has chunks of each way";
+  HostPages pages(64);
+  EXPECT_EQ(PcieExportsOf([&] { MemoryRegion(device_, pages.data(), 64, {.over_pcie = true}); }), 0);
+}
+
+TEST_F(Registration, OverPcieOfAnOlderDriverSaysSinceWhenItIs) {
+  fake_cuda::Configure("version=12020");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  EXPECT_EQ(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
+            "Cannot export 64 bytes of memory of cuda:0: over PCIe it cannot be mapped before CUDA 12.8, and "
+            "the driver has CUDA 12.2. Use NVIDIA's driver 570 or later with its open kernel modules, or ask "
+            "for no way over PCIe.");
+  Inject(RegistrationFault{.by_address = EFAULT});
+  EXPECT_THAT(
+      host::WhyRefused([&] { MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}); }),
+      AllOf(HasSubstr("by dma-buf: over PCIe it cannot be mapped before CUDA 12.8, and the driver has CUDA "
+                      "12.2; by peer memory: Bad address (EFAULT)"),
+            EndsWith("or ask for no way over PCIe.")));
+  Inject(RegistrationFault{});
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).rung(), MemoryRung::kDmaBuf) << "else it may be too old";
+}
+
+TEST_F(Registration, OverPcieOfADriverThatRefusesItSaysSo) {
+  fake_cuda::Configure("pcie=0");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  EXPECT_THAT(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
+              HasSubstr("Cannot export 64 bytes of memory of cuda:0: over PCIe: the fake driver refuses "
+                        "(CUDA_ERROR_NOT_SUPPORTED). Use NVIDIA's driver 570"));
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}).rung(), MemoryRung::kPeerMemory);
+  fake_cuda::FailCall("cuDriverGetVersion", 1);
+  EXPECT_THAT(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
+              HasSubstr("CUDA_ERROR_UNKNOWN"));
 }
 
 TEST_F(Registration, ByDmaBufTellsThePlaceInTheFirstPageWhateverThePointer) {

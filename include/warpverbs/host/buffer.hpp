@@ -39,6 +39,17 @@ class Buffer {
   void CopyIn(size_t offset, std::span<const std::byte> from) const;
   void CopyOut(size_t offset, std::span<std::byte> to) const;
 
+  /// Copies bytes of it to another buffer, or to another place of its own; they are there when the call
+  /// returns.
+  ///
+  /// Memory of one driver is copied by that, between its GPUs too. What no driver copies at once goes
+  /// through the processor's memory, kPieceBytes at a time. Ranges that overlap are copied as by memmove();
+  /// that they do is known by their addresses, so not of one memory that has two.
+  ///
+  /// @errors  as CopyIn() and CopyOut(); a place outside is found before anything is copied
+  void CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+
   /// All of it as a file, for those who reach it by no address of the processor's.
   ///
   /// @errors  Error: this memory is none that is exported, or its driver refuses
@@ -68,11 +79,18 @@ class Buffer {
   virtual void DoCopyIn(size_t offset, std::span<const std::byte> from) const = 0;
   virtual void DoCopyOut(size_t offset, std::span<std::byte> to) const = 0;
 
+  // Copies what does not overlap, if one driver has both. By default: none has.
+  virtual bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
+
+  // Where the processor reaches it; nullptr: by copies alone.
+  virtual std::byte* on_host() const { return nullptr; }
+
   // One of the two directions. By default: nobody can.
   virtual void DoFlush(FlushDirection direction, void* stream) const;
 
  private:
   void Check(size_t offset, size_t bytes) const;
+  void CopyPieces(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
 
   std::byte* data_;
   size_t size_;

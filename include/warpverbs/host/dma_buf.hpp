@@ -8,6 +8,11 @@
 
 namespace warpverbs::host {
 
+/// How a GPU's driver shall export memory.
+struct DmaBufConfig {
+  bool over_pcie = false;  ///< NICs reach it over PCIe: see Access::over_pcie
+};
+
 /// A range of a device's memory as a file, which the kernel knows how to reach. Closed with this; what was
 /// registered by it stays.
 class DmaBuf {
@@ -16,7 +21,7 @@ class DmaBuf {
   ///
   /// @pre  the range is one allocation's
   /// @errors  Error
-  DmaBuf(const Gpu& gpu, const void* memory, size_t bytes);
+  DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufConfig& config = {});
 
   /// Takes what somebody else has exported.
   ///

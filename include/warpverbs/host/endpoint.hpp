@@ -182,6 +182,7 @@ class Endpoint {
   std::string DescribeSharing() const;
   std::string DescribeCompletions() const;
   std::string DescribePosters() const;
+  std::string name() const;  // "QP 77 on mlx5_0"
   std::string DescribePath() const;
   std::string DescribeEvents() const;
 

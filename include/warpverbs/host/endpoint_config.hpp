@@ -31,6 +31,7 @@ struct EndpointConfig {
   bool wait_on_cq = false;                ///< WAIT may be posted
   const Gpu* gpu = nullptr;               ///< whose kernels post; nullptr: threads of the CPU post
   Placement placement = Placement::kProbe;
+  bool over_pcie = false;  ///< the NIC reaches queues in GPU memory over PCIe, as their data: see Access
   DoorbellRung doorbell = DoorbellRung::kProbe;
   DoorbellThread* doorbell_thread =
       nullptr;                    ///< rings where the host does; nullptr: one of its own. A thread

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/handle.hpp"
@@ -22,6 +23,7 @@ enum class MemoryRung : uint8_t {
 const char* ToString(MemoryRung rung);
 
 class DmaBuf;
+struct PointerInfo;
 
 /// Memory that the NIC may reach. The memory stays the caller's and must outlive the region.
 class MemoryRegion {
@@ -46,6 +48,8 @@ class MemoryRegion {
   MemoryRung rung() const { return rung_; }
 
  private:
+  void RegisterAs(const PointerInfo& what, const Device& device, const std::string& object);
+
   // Each answers an errno value; 0: it is registered.
   int RegisterByAddress(const Device& device);
   int RegisterByDmaBuf(const Device& device, const DmaBuf& buffer);

@@ -18,6 +18,15 @@ struct Access {
   /// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3, IBV_ACCESS_RELAXED_ORDERING
   bool relaxed_ordering = false;
 
+  /// Lets NICs reach memory of an NVIDIA GPU over PCIe, by its BAR1, where the driver would choose another
+  /// way: through the processor that the GPU is coherent with, as of Grace Hopper.
+  ///
+  /// For a NIC that shares a PCIe switch with the GPU. What goes the two ways is in no order: ask for it for
+  /// the data and for the queues (EndpointConfig::over_pcie), or a completion may be seen before its data.
+  /// Asked of dma-bufs alone; memory of others has one way.
+  /// @source  CUDA driver API 12.8, cuMemGetHandleForAddressRange(), cuFlushGPUDirectRDMAWrites()
+  bool over_pcie = false;
+
   /// Whether the local NIC may write: the verbs refuse remote writes and atomics where it may not.
   bool nic_writes() const { return local_write || remote_write || remote_atomic; }
 };

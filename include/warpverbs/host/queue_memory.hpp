@@ -24,6 +24,7 @@ struct QueueMemoryConfig {
   const Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
   Placement placement = Placement::kProbe;
   const char* host_only = nullptr;  ///< why it must be host memory; nullptr: it need not
+  bool over_pcie = false;           ///< as Access, of GPU memory
 };
 
 class QueueChunk;  // the library's own

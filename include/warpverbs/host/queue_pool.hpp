@@ -87,6 +87,7 @@ class QueuePool {
     std::optional<int> gpu;  // by its ordinal
     Placement placement;
     std::string host_only;
+    bool over_pcie;
     bool operator==(const QueueKind&) const = default;
   };
   struct QueueEntry {

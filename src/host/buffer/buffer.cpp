@@ -1,12 +1,23 @@
 #include "warpverbs/host/buffer.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
+#include <vector>
 
 #include "memory/bounds.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
+namespace {
+
+bool Overlap(const std::byte* one, const std::byte* other, size_t bytes) {
+  const auto a = reinterpret_cast<uintptr_t>(one), b = reinterpret_cast<uintptr_t>(other);
+  return (a < b ? b - a : a - b) < bytes;
+}
+
+}  // namespace
 
 void Buffer::CopyIn(size_t offset, std::span<const std::byte> from) const {
   Check(offset, from.size());
@@ -16,6 +27,39 @@ void Buffer::CopyIn(size_t offset, std::span<const std::byte> from) const {
 void Buffer::CopyOut(size_t offset, std::span<std::byte> to) const {
   Check(offset, to.size());
   if (!to.empty()) DoCopyOut(offset, to);
+}
+
+void Buffer::CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const {
+  Check(offset, bytes);
+  to.Check(to_offset, bytes);
+  if (bytes == 0) return;
+  std::byte* const from_host = on_host();
+  std::byte* const to_host = to.on_host();
+  if (from_host != nullptr && to_host != nullptr) {
+    std::memmove(to_host + to_offset, from_host + offset, bytes);
+  } else if (from_host != nullptr) {
+    to.DoCopyIn(to_offset, {from_host + offset, bytes});
+  } else if (to_host != nullptr) {
+    DoCopyOut(offset, {to_host + to_offset, bytes});
+  } else if (Overlap(data() + offset, to.data() + to_offset, bytes) ||
+             !DoCopyTo(offset, to, to_offset, bytes)) {
+    CopyPieces(offset, to, to_offset, bytes);
+  }
+}
+
+bool Buffer::DoCopyTo(size_t, const Buffer&, size_t, size_t) const { return false; }
+
+/// Copies by way of the processor's memory; from the end on, where the beginning would be overwritten before
+/// it is read.
+void Buffer::CopyPieces(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const {
+  const bool from_end = data() + offset < to.data() + to_offset;
+  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
+  for (size_t left = bytes; left > 0; left -= piece.size()) {
+    piece.resize(std::min(left, piece.size()));
+    const size_t at = from_end ? left - piece.size() : bytes - left;
+    DoCopyOut(offset + at, piece);
+    to.DoCopyIn(to_offset + at, piece);
+  }
 }
 
 DmaBuf Buffer::Export() const {

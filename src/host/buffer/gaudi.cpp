@@ -6,6 +6,7 @@
 #include <string>
 
 #include "driver/hl_thunk.hpp"
+#include "log.hpp"
 #include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -28,6 +29,7 @@ class GaudiDevice {
       throw Error::FromErrno("locate", "a Gaudi", -result, "Check its health with hl-smi and dmesg");
     }
     pci_address_ = text;
+    Log(LogLevel::kInfo, [&] { return "opened gaudi:" + pci_address_; });
   }
   ~GaudiDevice() { thunk_.Close(fd_); }
   GaudiDevice(const GaudiDevice&) = delete;

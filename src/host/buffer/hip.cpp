@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "driver/hip_runtime.hpp"
+#include "log.hpp"
 #include "memory/page_range.hpp"
 #include "views.hpp"
 #include "warpverbs/host/error.hpp"
@@ -21,6 +22,7 @@ class HipDevice {
     char text[64] = {};
     runtime_.Check(runtime_.DeviceGetPCIBusId(text, sizeof text, ordinal), "locate", name(), kCheckHealth);
     pci_address_ = text;
+    Log(LogLevel::kInfo, [&] { return "opened " + name() + " at " + pci_address_; });
   }
 
   static constexpr char kCheckHealth[] = "Check the GPU's health with rocm-smi and dmesg";
@@ -121,6 +123,16 @@ class HipView : public Buffer {
   }
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     Copy("read", to.data(), data() + offset, to.size(), HipRuntime::kDeviceToHost);
+  }
+  bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const override {
+    if (dynamic_cast<const HipView*>(&to) == nullptr) return false;
+    // The GPU that has the source is current: its runtime reaches another by itself.
+    device_->Run("copy", bytes, HipDevice::kCheckHealth, [&](const HipRuntime& runtime) {
+      const int result =
+          runtime.Memcpy(to.data() + to_offset, data() + offset, bytes, HipRuntime::kDeviceToDevice);
+      return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // it may return before it is done
+    });
+    return true;
   }
   /// What NICs wrote, kernels see as HipCaching says, without a call.
   void DoFlush(FlushDirection direction, void* stream) const override {

@@ -23,6 +23,7 @@ class HostView : public Buffer {
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     std::memcpy(to.data(), data() + offset, to.size());
   }
+  std::byte* on_host() const override { return data(); }
   /// Processors, NICs and GPUs see host memory alike; the processor's own writes have to leave it.
   void DoFlush(FlushDirection, void*) const override { __sync_synchronize(); }
 };
@@ -58,6 +59,13 @@ class GpuView : public Buffer {
   }
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     gpu_.context()->CopyOut(ToCuda(data() + offset), to);
+  }
+  bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const override {
+    const auto* const on_gpu = dynamic_cast<const GpuView*>(&to);
+    if (on_gpu == nullptr) return false;
+    gpu_.context()->Copy(ToCuda(data() + offset), *on_gpu->gpu_.context(), ToCuda(to.data() + to_offset),
+                         bytes);
+    return true;
   }
   void DoFlush(FlushDirection direction, void* stream) const override {
     auto* const its = static_cast<CUstream_st*>(stream);

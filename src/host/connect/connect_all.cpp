@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "byte_stream.hpp"
+#include "log.hpp"
 #include "round_trip.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
@@ -263,6 +264,7 @@ class Meeting {
 void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
                 const ConnectOptions& options) {
   Meeting(endpoints, exchange, deadline, options).Run();
+  Log(LogLevel::kInfo, [&] { return "connected " + Count(endpoints.size()) + " to " + exchange.PeerName(); });
 }
 
 }  // namespace warpverbs::host

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "doorbell_mapping.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -26,6 +27,7 @@ DoorbellChoice ChooseDoorbell(DoorbellRung asked, const Gpu* gpu, uint64_t* door
         return ForGpu(*gpu, doorbell);
       } catch (const Error& error) {
         const std::string why = gpu->name() + " does not reach the register: " + error.reason();
+        WarnOnce("doorbell registers for " + gpu->name(), "a host thread rings them; " + why);
         return {.rung = DoorbellRung::kHostRings, .why = why};
       }
     case DoorbellRung::kDevice:

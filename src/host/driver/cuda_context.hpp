@@ -61,6 +61,12 @@ class CudaContext {
   void CopyIn(CudaAddress to, std::span<const std::byte> from) const;
   void CopyOut(CudaAddress from, std::span<std::byte> to) const;
 
+  /// Copies from this GPU's memory to that of the same or another.
+  ///
+  /// @pre  the ranges do not overlap
+  /// @errors  Error: the driver fails
+  void Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const;
+
   /// Waits for what was launched on a stream; nullptr: in all of the context, by anyone.
   ///
   /// @errors  Error: a kernel has failed, or the stream is none

@@ -20,6 +20,7 @@ CudaDriver LoadFunctions() {
   library.Find("cuInit", driver.Init);
   library.Find("cuGetErrorName", driver.GetErrorName);
   library.Find("cuGetErrorString", driver.GetErrorString);
+  library.Find("cuDriverGetVersion", driver.DriverGetVersion);
   library.Find("cuDeviceGetCount", driver.DeviceGetCount);
   library.Find("cuDeviceGet", driver.DeviceGet);
   library.Find("cuDeviceGetName", driver.DeviceGetName);
@@ -39,6 +40,8 @@ CudaDriver LoadFunctions() {
   library.Find("cuMemFree_v2", driver.MemFree);
   library.Find("cuMemcpyHtoDAsync_v2", driver.MemcpyHtoDAsync);
   library.Find("cuMemcpyDtoHAsync_v2", driver.MemcpyDtoHAsync);
+  library.Find("cuMemcpyDtoDAsync_v2", driver.MemcpyDtoDAsync);
+  library.Find("cuMemcpyPeerAsync", driver.MemcpyPeerAsync);
   library.Find("cuMemsetD8Async", driver.MemsetD8Async);
   library.Find("cuMemHostRegister_v2", driver.MemHostRegister);
   library.Find("cuMemHostUnregister", driver.MemHostUnregister);

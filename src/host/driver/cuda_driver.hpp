@@ -46,6 +46,7 @@ inline constexpr int kCudaFlushRemoteWrites = 3;
 inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
 inline constexpr int kCudaInvalidValue = 1, kCudaNotInitialized = 3, kCudaNoDevice = 100;
 inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
+inline constexpr unsigned long long kCudaDmaBufOverPcie = 1;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 
 /// A place in an allocation of another process, as the driver writes it.
@@ -76,6 +77,7 @@ struct CudaDriver {
   int (*Init)(unsigned flags);
   int (*GetErrorName)(int result, const char** name);
   int (*GetErrorString)(int result, const char** text);
+  int (*DriverGetVersion)(int* version);  // 1000 * major + 10 * minor, of CUDA
   int (*DeviceGetCount)(int* count);
   int (*DeviceGet)(int* device, int ordinal);
   int (*DeviceGetName)(char* name, int bytes, int device);
@@ -96,6 +98,9 @@ struct CudaDriver {
   int (*MemFree)(CudaAddress address);
   int (*MemcpyHtoDAsync)(CudaAddress to, const void* from, size_t bytes, CUstream_st* stream);
   int (*MemcpyDtoHAsync)(void* to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyDtoDAsync)(CudaAddress to, CudaAddress from, size_t bytes, CUstream_st* stream);
+  int (*MemcpyPeerAsync)(CudaAddress to, CUctx_st* to_context, CudaAddress from, CUctx_st* from_context,
+                         size_t bytes, CUstream_st* stream);
   int (*MemsetD8Async)(CudaAddress at, unsigned char value, size_t bytes, CUstream_st* stream);
   int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
   int (*MemHostUnregister)(void* memory);

@@ -15,6 +15,7 @@ struct HipRuntime {
   // hipMemcpyKind
   static constexpr int kHostToDevice = 1;
   static constexpr int kDeviceToHost = 2;
+  static constexpr int kDeviceToDevice = 3;
 
   // Flags of hipExtMallocWithFlags().
   static constexpr unsigned kCached = 0;

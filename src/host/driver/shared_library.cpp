@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -13,7 +14,10 @@ SharedLibrary::SharedLibrary(const char* name, std::span<const char* const> file
     reason.clear();
     for (const char* file : files) {
       library_ = dlopen(file, flags);
-      if (library_ != nullptr) return;
+      if (library_ != nullptr) {
+        Log(LogLevel::kDebug, [&] { return std::string("loaded ") + file; });
+        return;
+      }
       if (const char* const error = dlerror(); error != nullptr && reason.empty()) reason = error;
     }
   }

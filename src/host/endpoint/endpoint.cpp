@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "log.hpp"
 #include "queue/queue_chunk.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
@@ -106,7 +107,8 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
                       .sink = layout.control + offsetof(device::QueueControl, sink),
                       .gpu = config.gpu,
                       .placement = config.placement,
-                      .host_only = WhyInHostMemory(config)},
+                      .host_only = WhyInHostMemory(config),
+                      .over_pcie = config.over_pcie},
                      config.pool);
   memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
   return memory;
@@ -145,9 +147,11 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       qp_(device.context(), QueuePairParts()) {
   FillControl();
   ListenToEvents();
-  if (doorbell_.rung == DoorbellRung::kDevice) return;
-  if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
-  ServeDoorbell();
+  if (doorbell_.rung != DoorbellRung::kDevice) {
+    if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
+    ServeDoorbell();
+  }
+  Log(LogLevel::kInfo, [&] { return "created " + Describe(); });
 }
 
 std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
@@ -233,7 +237,7 @@ EndpointInfo Endpoint::Info() const {
 
 void Endpoint::Connect(const EndpointInfo& peer) {
   if (attempted_) {
-    throw Error("connect", "QP " + std::to_string(qpn()) + " on " + device_.name(),
+    throw Error("connect", name(),
                 peer_ ? "it was connected before" : "connecting or resetting it failed half-way before",
                 "Call Reset() on both sides first, and connect with the peer's new Info()");
   }
@@ -257,6 +261,7 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   qp_.ToRts(session, config_.retry);
   peer_ = peer;
   TellPeers(device::PeerState::kConnected);
+  Log(LogLevel::kInfo, [&] { return "connected " + name() + " " + DescribePath(); });
 }
 
 void Endpoint::Reset() {
@@ -277,14 +282,14 @@ void Endpoint::Reset() {
   psn_ = FirstPsn(config_);
   if (doorbell_.rung != DoorbellRung::kDevice) ServeDoorbell();
   attempted_ = false;
+  Log(LogLevel::kInfo, [&] { return "reset " + name(); });
 }
 
 /// Forgets what has completed. The rings' indices at the NIC go on, so those of their consumers must too.
 void Endpoint::ClearCompletions() {
   if (seat_) {
     if (!Settle(seat_->ring().control())) {
-      throw Error("reset", "QP " + std::to_string(qpn()) + " on " + device_.name(),
-                  "a poster holds its ring of shared completions and does not give it back",
+      throw Error("reset", name(), "a poster holds its ring of shared completions and does not give it back",
                   "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
                   "again");
     }

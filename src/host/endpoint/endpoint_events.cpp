@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "log.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -45,6 +46,7 @@ void Endpoint::Disconnect() {
   disconnected_ = true;
   qp_.ToError();
   TellPeers(PeerState::kDisconnected);
+  Log(LogLevel::kInfo, [&] { return "disconnected " + name(); });
 }
 
 void Endpoint::Abort() { Cpu::StoreRelease(&host_words().abort, uint64_t{1}); }

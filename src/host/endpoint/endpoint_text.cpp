@@ -61,6 +61,8 @@ std::string Endpoint::Describe() const {
   return text.str();
 }
 
+std::string Endpoint::name() const { return "QP " + std::to_string(qpn()) + " on " + device_.name(); }
+
 std::string Endpoint::DescribeSharing() const {
   if (endpoints_per_register_ <= 1) return "";
   return ", for up to " + std::to_string(endpoints_per_register_) + " endpoints of a pool";

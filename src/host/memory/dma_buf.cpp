@@ -7,6 +7,7 @@
 
 #include "driver/cuda_context.hpp"
 #include "gpu_access.hpp"
+#include "log.hpp"
 #include "page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -15,20 +16,40 @@ namespace {
 
 uint64_t HostPage() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
+/// @errors  Error: the driver is older than the mapping over PCIe, which it would call an invalid value
+/// @source  CUDA driver API 12.8, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE
+void CheckMapsOverPcie(const CudaDriver& driver, const std::string& object) {
+  constexpr int kFirst = 12080;
+  int version = 0;
+  driver.Check(driver.DriverGetVersion(&version), "export", object, kPcieRemedy);
+  if (version >= kFirst) return;
+  throw Error("export", object,
+              "over PCIe it cannot be mapped before CUDA 12.8, and the driver has CUDA " +
+                  std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10),
+              kPcieRemedy);
+}
+
 }  // namespace
 
-DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes) {
+DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufConfig& config) {
   const PageRange pages = PageRange::Around(ToCuda(memory), bytes, HostPage());
   start_ = pages.start;
   size_ = pages.bytes;
   const CudaContext& context = *gpu.context();
   const CudaContext::Current current(context);
+  const CudaDriver& driver = context.driver();
+  const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
+  if (config.over_pcie) CheckMapsOverPcie(driver, object);
   int fd = -1;
-  const int result = context.driver().MemGetHandleForAddressRange(&fd, start_, size_, kCudaDmaBufFd, 0);
+  const int result = driver.MemGetHandleForAddressRange(&fd, start_, size_, kCudaDmaBufFd,
+                                                        config.over_pcie ? kCudaDmaBufOverPcie : 0);
   file_ = FileDescriptor(fd);  // before anything throws
-  context.driver().Check(result, "export", std::to_string(bytes) + " bytes of memory of " + gpu.name(),
-                         kPeerMemoryRemedy);
+  if (result != 0 && config.over_pcie) {
+    throw Error("export", object, "over PCIe: " + driver.Words(result), kPcieRemedy);
+  }
+  driver.Check(result, "export", object, kPeerMemoryRemedy);
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
+  Log(LogLevel::kTrace, [&] { return "exported " + object + (config.over_pcie ? " over PCIe" : ""); });
 }
 
 DmaBuf::DmaBuf(FileDescriptor file, uint64_t start, size_t bytes)

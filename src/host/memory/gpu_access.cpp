@@ -4,6 +4,7 @@
 
 #include "driver/cuda_context.hpp"
 #include "locked_memory.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -40,7 +41,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
                  const std::string& object) {
   std::string reasons;
   try {
-    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes));
+    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie}));
     return MemoryRung::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
@@ -48,8 +49,9 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
   const char* remedy = kSyncRemedy;
   try {
     SetSyncMemops(*gpu.context(), memory);
-    remedy = kPeerMemoryRemedy;
+    remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
     ladder.by_address();
+    Log(LogLevel::kInfo, [&] { return object + ": a NIC reaches it by peer memory; " + reasons; });
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);

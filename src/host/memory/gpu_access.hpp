@@ -16,11 +16,15 @@ inline constexpr char kPeerMemoryRemedy[] =
     "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
     "later, which export dma-bufs";
 
+inline constexpr char kPcieRemedy[] =
+    "Use NVIDIA's driver 570 or later with its open kernel modules, or ask for no way over PCIe";
+
 /// Two ways to let a NIC reach the same memory of a GPU. Each throws Error if it does not work.
 struct GpuLadder {
   std::function<void(const DmaBuf&)> by_dma_buf;
   std::function<void()> by_address;  ///< for nvidia_peermem
-  PointerInfo what{};  ///< of memory that somebody else has allocated, what the driver says
+  bool over_pcie = false;            ///< the dma-buf: see Access
+  PointerInfo what{};                ///< of memory that somebody else has allocated, what the driver says
 };
 
 /// Goes the first way that works.

@@ -8,6 +8,7 @@
 #include "driver/hip_runtime.hpp"
 #include "gpu_access.hpp"
 #include "locked_memory.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/pointer_info.hpp"
@@ -38,6 +39,17 @@ std::string Object(const Device& device, const void* memory, size_t bytes, const
   return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
 }
 
+/// Warns of a pointer into the middle of what caches and buses carry whole.
+void CheckAlignment(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
+  constexpr size_t kAligned = 256;  // as cudaMalloc() and hipMalloc() align; less than that is small anyway
+  const bool on_gpu = what.on_gpu() || what.kind == PointerKind::kHip;
+  if (!on_gpu || bytes < kAligned || reinterpret_cast<uintptr_t>(memory) % kAligned == 0) return;
+  WarnOnce("memory of GPUs on " + device.name(),
+           Range(memory, bytes) +
+               " begin at no multiple of 256, so lines of caches are shared with what lies before, which may "
+               "cost time; align buffers as cudaMalloc() does");
+}
+
 /// What a region on a device may grant of what is asked for.
 Access Grantable(const Device& device, Access access, const std::string& object) {
   if (access.relaxed_ordering && access.remote_atomic) {
@@ -55,18 +67,27 @@ size_t WholeHostPages(size_t bytes) {
 
 }  // namespace
 
-MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access)
+MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access) try
     : memory_(memory), bytes_(bytes) {
   const PointerInfo what = DescribePointer(memory);
   const std::string object = Object(device, memory, bytes, what);
   access_ = Grantable(device, access, object);
+  CheckAlignment(device, memory, bytes, what);
+  RegisterAs(what, device, object);
+  Log(LogLevel::kDebug, [&] { return "registered " + object + " as " + ToString(rung_); });
+} catch (const Error& error) {
+  Log(LogLevel::kInfo, [&] { return error.what(); });
+  throw;
+}
+
+void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, const std::string& object) {
   if (what.kind == PointerKind::kManaged) {
     throw Error("register", object,
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost(), or their likes of HIP");
   }
   if (what.kind == PointerKind::kHip) {
-    const DmaBuf file = HipRuntime::Load().Export(memory, bytes, "hip:" + std::to_string(what.ordinal));
+    const DmaBuf file = HipRuntime::Load().Export(memory_, bytes_, "hip:" + std::to_string(what.ordinal));
     rung_ = MemoryRung::kDmaBuf;
     const int error = RegisterByDmaBuf(device, file);
     if (error == 0) return;
@@ -77,7 +98,7 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
     if (error == 0) return;
     throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
   }
-  if (what.kind == PointerKind::kVmm && DescribeRange(memory, bytes).back().kind != PointerKind::kVmm) {
+  if (what.kind == PointerKind::kVmm && DescribeRange(memory_, bytes_).back().kind != PointerKind::kVmm) {
     throw Error("register", object, "cuMemMap() has mapped nothing to a part of it",
                 "Register what is mapped");
   }
@@ -94,12 +115,13 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
                                const int error = RegisterByAddress(device);
                                check(error, PinningReason(error));
                              },
+                         .over_pcie = access_.over_pcie,
                          .what = what};
-  rung_ = Climb(ladder, Gpu(what.ordinal), memory, bytes, object);
+  rung_ = Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
-                           const Access& access)
+                           const Access& access) try
     : memory_(memory), bytes_(bytes), rung_(MemoryRung::kDmaBuf) {
   const std::string object = Range(memory, bytes) + " (a dma-buf) on " + device.name();
   access_ = Grantable(device, access, object);
@@ -112,6 +134,10 @@ MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* mem
   if (error != 0) {
     throw Error("register", object, "by dma-buf: " + PinningReason(error), PinningRemedy(error), error);
   }
+  Log(LogLevel::kDebug, [&] { return "registered " + object; });
+} catch (const Error& error) {
+  Log(LogLevel::kInfo, [&] { return error.what(); });
+  throw;
 }
 
 int MemoryRegion::RegisterByAddress(const Device& device) {

@@ -1,5 +1,6 @@
 #include "queue_chunk.hpp"
 
+#include "log.hpp"
 #include "memory/gpu_access.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -30,6 +31,7 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
     umem_.reset();
     gpu_memory_.reset();
     why_ = "in the GPU's it cannot be: " + error.reason();
+    WarnOnce("queues of " + config.gpu->name() + " on " + device.name(), "they lie in host memory; " + why_);
     PlaceOnHost(device, config, sink_bytes);
   }
 }
@@ -37,7 +39,7 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
 void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
   gpu_memory_.emplace(*config.gpu, config.bytes);
   std::byte* const sink = data() + config.sink;
-  const Access access{};
+  const Access access{.over_pcie = config.over_pcie};
   const GpuLadder ladder{.by_dma_buf =
                              [&](const DmaBuf& buffer) {
                                umem_.emplace(device.context(), buffer);
@@ -47,7 +49,8 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
                              [&] {
                                umem_.emplace(device.context(), data(), size());
                                sink_.emplace(device, sink, sink_bytes, access);
-                             }};
+                             },
+                         .over_pcie = config.over_pcie};
   rung_ = Climb(
       ladder, *config.gpu, data(), size(),
       std::to_string(size()) + " bytes of queue memory of " + config.gpu->name() + " on " + device.name());

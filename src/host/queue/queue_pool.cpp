@@ -35,7 +35,7 @@ void QueuePool::CheckDevice(const Device& device) const {
 QueuePool::Queues QueuePool::TakeQueues(const Device& device, const QueueMemoryConfig& config) {
   CheckDevice(device);
   const QueueKind kind{OrdinalOf(config.gpu), config.placement,
-                       config.host_only == nullptr ? "" : config.host_only};
+                       config.host_only == nullptr ? "" : config.host_only, config.over_pcie};
   const std::lock_guard lock(mutex_);
   for (const QueueEntry& entry : queues_) {
     if (entry.kind != kind) continue;

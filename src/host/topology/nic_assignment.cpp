@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "even_shares.hpp"
+#include "log.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -138,6 +139,7 @@ std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAdd
       own.nics.push_back(std::move(choice));
     }
   }
+  Log(LogLevel::kInfo, [&] { return "assigned NICs; " + Describe(assignment); });
   return assignment;
 }
 
