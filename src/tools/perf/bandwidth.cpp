@@ -75,10 +75,11 @@ class Streams {
     talk_.Swap({{"ready", count}}, "the word that it is ready");
     std::fill_n(spans_, options_.qps * options_.posting.posters, Span{});
     *sent_ = *received_ = {};
-    Run(count);
-    if (Sends()) party_.Check(*sent_);
-    if (Receives()) party_.Check(*received_);
-    talk_.Swap({{"done", count}}, "the word that it is done", kLongestRound);
+    talk_.DoTogether([&] {
+      Run(count);
+      if (Sends()) party_.Check(*sent_);
+      if (Receives()) party_.Check(*received_);
+    });
     Validate(count);
     if (Receives()) party_.HasReceived(count);
     ++round_;

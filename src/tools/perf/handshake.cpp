@@ -9,7 +9,7 @@ namespace warpverbs::perf {
 namespace {
 
 constexpr char kProgram[] = "warpverbs-perf";
-constexpr int kProtocol = 1;
+constexpr int kProtocol = 2;
 
 std::string Text(double value) {
   std::string text = Json(value).dump();

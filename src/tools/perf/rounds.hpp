@@ -9,9 +9,8 @@
 
 namespace warpverbs::perf {
 
-/// How long a side that only waits does so for what the other one measures.
-inline constexpr std::chrono::hours kLongestRound{1};
-/// How long a round of a measurement by duration shall take: well below that.
+/// How long a round of a measurement by duration shall take: the last one begins within the time, and is not
+/// to last long beyond it.
 ///
 /// @param duration_s  of the whole measurement
 double SecondsOfARound(double duration_s);

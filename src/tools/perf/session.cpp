@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <fstream>
@@ -15,13 +16,15 @@
 #include "perf/latency.hpp"
 #include "perf/party.hpp"
 #include "perf/report.hpp"
-#include "perf/rounds.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
+
+/// How long a server waits for its client.
+constexpr std::chrono::hours kWaitForClient{1};
 
 /// Says on a terminal what is measured, for as long as that takes.
 class Progress {
@@ -69,7 +72,7 @@ host::TcpExchange Meet(Options& options) {
       "************************************\n");
   std::fflush(stdout);
   std::fprintf(stderr, "warpverbs-perf: listening on port %u\n", listener.port());
-  return listener.Accept(host::DeadlineIn(kLongestRound));
+  return listener.Accept(host::DeadlineIn(kWaitForClient));
 }
 
 std::string AddressLines(const char* whose, const PeerFlow& flow) {

@@ -1,7 +1,12 @@
 #include "perf/talk.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <span>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 namespace warpverbs::perf {
@@ -20,7 +25,7 @@ std::string Words(std::string text) {
 
 }  // namespace
 
-Json Talk::Swap(const Json& mine, const char* what, std::chrono::nanoseconds patience) {
+Json Talk::SwapWithin(std::chrono::nanoseconds patience, const Json& mine, const char* what) {
   const std::string text = Dumped(mine);
   const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   const std::vector<uint8_t> theirs = exchange_.Swap(bytes, what, host::DeadlineIn(patience));
@@ -33,6 +38,29 @@ Json Talk::Swap(const Json& mine, const char* what, std::chrono::nanoseconds pat
     throw PeerFailed("The other side failed: " +
                      Words(failed->is_string() ? failed->get<std::string>() : ""));
   return answer;
+}
+
+bool Talk::SwapDone(bool done) {
+  return Get<bool>(SwapWithin(patience_ + beat_, {{"done", done}}, "the word that it is done"), "done");
+}
+
+void Talk::DoTogether(const std::function<void()>& part) {
+  std::exception_ptr lost;
+  {
+    const std::jthread heart([&](const std::stop_token& stop) noexcept {
+      try {
+        std::mutex mutex;
+        std::condition_variable_any woken;
+        std::unique_lock lock(mutex);
+        while (!woken.wait_for(lock, stop, beat_, [&] { return stop.stop_requested(); })) SwapDone(false);
+      } catch (...) {
+        lost = std::current_exception();
+      }
+    });
+    part();
+  }
+  if (lost) std::rethrow_exception(lost);
+  while (!SwapDone(true)) continue;
 }
 
 void Talk::Fail(const std::string& why) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -41,24 +42,36 @@ inline std::string Dumped(const Json& json, int indent = -1) {
 /// What the two sides tell each other, in turn.
 class Talk {
  public:
-  /// @param patience  for each answer, unless a call says otherwise
-  Talk(host::Exchange& exchange, std::chrono::nanoseconds patience)
-      : exchange_(exchange), patience_(patience) {}
+  /// @param patience  for each answer
+  /// @param beat      how often a side that is at work says so; both sides have the same
+  Talk(host::Exchange& exchange, std::chrono::nanoseconds patience,
+       std::chrono::nanoseconds beat = std::chrono::seconds(1))
+      : exchange_(exchange), patience_(patience), beat_(beat) {}
 
   host::Exchange& exchange() const { return exchange_; }
   host::Deadline Until() const { return host::DeadlineIn(patience_); }
 
   /// @param what  for the error: "its options"
   /// @errors  Error, as Exchange; PeerFailed; std::runtime_error: not what warpverbs-perf says
-  Json Swap(const Json& mine, const char* what) { return Swap(mine, what, patience_); }
-  Json Swap(const Json& mine, const char* what, std::chrono::nanoseconds patience);
+  Json Swap(const Json& mine, const char* what) { return SwapWithin(patience_, mine, what); }
+
+  /// Does this side's part, and returns when both sides have done theirs. Meanwhile each says every beat that
+  /// it is there: so a part may last for hours, and yet a peer that falls silent is missed soon.
+  ///
+  /// @param part  has deadlines of its own
+  /// @errors      what the part throws; Error: nothing came for the patience and a beat; as Swap()
+  void DoTogether(const std::function<void()>& part);
 
   /// Tells why this side goes no further, where the other one would wait; what fails now is of no interest.
   void Fail(const std::string& why) noexcept;
 
  private:
+  Json SwapWithin(std::chrono::nanoseconds patience, const Json& mine, const char* what);
+  /// Tells whether this side has done its part. @return whether the other one has
+  bool SwapDone(bool done);
+
   host::Exchange& exchange_;
-  std::chrono::nanoseconds patience_;
+  std::chrono::nanoseconds patience_, beat_;
 };
 
 }  // namespace warpverbs::perf
