@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "text/printable.hpp"
+
 namespace warpverbs::perf {
 namespace {
 
@@ -43,7 +45,7 @@ void ExchangeVersions(Talk& talk) {
   const auto program = Get<std::string>(answer, "program");
   const int protocol = Get<int>(answer, "protocol");
   if (program == kProgram && protocol == kProtocol) return;
-  throw std::runtime_error("The other side is " + program.substr(0, 40) + " with protocol " +
+  throw std::runtime_error("The other side is " + tools::Printable(program, 40) + " with protocol " +
                            std::to_string(protocol) + ", this side has " + std::to_string(kProtocol) +
                            ". Run the same version on both sides.");
 }
@@ -57,7 +59,7 @@ size_t ExchangeOptions(Talk& talk, const Options& options) {
     const auto there = Get<std::string>(theirs, name.c_str());
     if (there == value) continue;
     throw std::runtime_error("The two sides do not agree on " + name + ": " + value.get<std::string>() +
-                             " here, " + there.substr(0, 40) + " there. Give both the same.");
+                             " here, " + tools::Printable(there, 40) + " there. Give both the same.");
   }
   return std::max(options.initiators.size(), std::min<size_t>(Get<size_t>(answer, "initiators"), 2));
 }

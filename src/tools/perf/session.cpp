@@ -16,6 +16,7 @@
 #include "perf/latency.hpp"
 #include "perf/party.hpp"
 #include "perf/report.hpp"
+#include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
@@ -176,7 +177,7 @@ class Session {
     // Who measured is the client's: the server may stand in with one initiator for both of the client's.
     const std::string name =
         Get<std::string>(talk_.Swap({{"initiator", initiator}}, "its initiator"), "initiator");
-    Row row{.initiator = options_.is_client() ? initiator : name.substr(0, 8), .figures = {}};
+    Row row{.initiator = options_.is_client() ? initiator : tools::Printable(name, 8), .figures = {}};
     if (options_.is_latency()) {
       row.figures = MeasureLatency(party, talk_, options_, size);
     } else {

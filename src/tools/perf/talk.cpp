@@ -1,6 +1,5 @@
 #include "perf/talk.hpp"
 
-#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -9,19 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include "text/printable.hpp"
+
 namespace warpverbs::perf {
 namespace {
 
 constexpr char kFailed[] = "failed";
 constexpr size_t kMostWords = 1000;
-
-/// Of a peer: printable, and not too much of it.
-std::string Words(std::string text) {
-  text.resize(std::min(text.size(), kMostWords));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char letter) { return letter < ' ' || letter == 0x7f; }, ' ');
-  return text;
-}
 
 }  // namespace
 
@@ -36,7 +29,7 @@ Json Talk::SwapWithin(std::chrono::nanoseconds patience, const Json& mine, const
   }
   if (const auto failed = answer.find(kFailed); failed != answer.end())
     throw PeerFailed("The other side failed: " +
-                     Words(failed->is_string() ? failed->get<std::string>() : ""));
+                     tools::Printable(failed->is_string() ? failed->get<std::string>() : "", kMostWords));
   return answer;
 }
 
@@ -65,7 +58,7 @@ void Talk::DoTogether(const std::function<void()>& part) {
 
 void Talk::Fail(const std::string& why) noexcept {
   try {
-    Swap({{kFailed, Words(why)}}, "the reason of a failure");
+    Swap({{kFailed, why.substr(0, kMostWords)}}, "the reason of a failure");
   } catch (const std::exception&) {
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -20,15 +21,21 @@ class PeerFailed : public std::runtime_error {
 
 /// A field of a peer's answer.
 ///
-/// @errors  std::runtime_error: it is not there, or of another type
+/// @errors  std::runtime_error: it is not there, of another type, or a number that this type does not hold
 template <class T>
 T Get(const Json& answer, const char* field) {
+  constexpr char kStranger[] =
+      ": it is no warpverbs-perf of this version. Run the same version on both sides.";
   try {
-    return answer.at(field).get<T>();
+    const Json& told = answer.at(field);
+    if (!std::integral<T> || !told.is_number_float()) {
+      T value = told.get<T>();
+      if (Json(value).dump() == told.dump()) return value;  // what does not fit comes out as another number
+    }
+    throw std::runtime_error(std::string("The other side's '") + field + "' is " + told.dump().substr(0, 40) +
+                             ", which cannot be" + kStranger);
   } catch (const Json::exception&) {
-    throw std::runtime_error(
-        std::string("The other side tells no '") + field +
-        "': it is no warpverbs-perf of this version. Run the same version on both sides.");
+    throw std::runtime_error(std::string("The other side tells no '") + field + "'" + kStranger);
   }
 }
 

@@ -30,7 +30,7 @@ TEST(PerfRounds, ServerDoesThoseThatTheClientAsksFor) {
 }
 
 TEST(PerfRounds, ServerRefusesMoreThanItHasRoomFor) {
-  for (const char* const count : {"1004", "1002", "1073741828", "18446744073709551615", "-4"}) {
+  for (const char* const count : {"1004", "1002", "1073741828", "18446744073709551615"}) {
     EXPECT_THAT(
         [&] {
           RoundsOfAServer({std::string(R"({"counts": true, "count": )") + count + "}", kEnd});

@@ -44,6 +44,29 @@ TEST(PerfTalk, AddressesOfAPeerInOtherWordsAreRefusedByTheFieldsName) {
   EXPECT_THAT([] { PeerFlowFrom(Json(5)); }, ThrowsMessage<std::runtime_error>(HasSubstr("tells no 'qpn'")));
 }
 
+TEST(PerfTalk, NumbersThatDoNotFitAreRefusedRatherThanNarrowed) {
+  const auto refuses = [](const std::string& number, const auto& get) {
+    EXPECT_THAT([&] { get(Json::parse("{\"n\": " + number + "}")); },
+                ThrowsMessage<std::runtime_error>(
+                    HasSubstr("The other side's 'n' is " + number + ", which cannot be: ")));
+  };
+  for (const char* const number : {"4294967296", "18446744073709551615", "-1", "2.5", "1e+300"})
+    refuses(number, [](const Json& json) { Get<uint32_t>(json, "n"); });
+  for (const char* const number : {"-1", "1e+300"})
+    refuses(number, [](const Json& json) { Get<uint64_t>(json, "n"); });
+  refuses("65536", [](const Json& json) { Get<uint16_t>(json, "n"); });
+  refuses("[1,256]", [](const Json& json) { Get<std::array<uint8_t, 2>>(json, "n"); });
+  EXPECT_EQ(Get<uint32_t>(Json{{"n", 4294967295}}, "n"), 4294967295);
+  EXPECT_EQ(Get<uint64_t>(Json{{"n", ~uint64_t{0}}}, "n"), ~uint64_t{0});
+  EXPECT_EQ(Get<double>(Json{{"n", 0.1}}, "n"), 0.1);
+}
+
+TEST(PerfTalk, ReasonOfAPeerIsPrintable) {
+  ScriptedPeer peer({R"({"failed": "no \u001b[2Jmemory\u009b\n"})"});
+  EXPECT_THAT([&] { Talk(peer, std::chrono::seconds(1)).Swap(Json::object(), "its options"); },
+              ThrowsMessage<PeerFailed>(testing::StrEq("The other side failed: no ?[2Jmemory???")));
+}
+
 TEST(PerfTalk, TellsAReasonThatHadToBeCutWithinALetter) {
   ScriptedPeer peer({"{}"});
   Talk talk(peer, std::chrono::seconds(1));
