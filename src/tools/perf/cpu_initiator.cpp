@@ -54,6 +54,8 @@ class Threads final : public Initiator {
     return host::HostMemoryKind().Allocate(bytes);
   }
 
+  std::optional<KernelFacts> KernelFor(Verb, bool, const Posting&) const override { return std::nullopt; }
+
   void ReleaseTo(arch::Scope) override {}  // to all that the processor reaches
 
   void Stream(const StreamJob& job, Verb verb, const Posting& posting) override {

@@ -62,6 +62,11 @@ void (*StreamKernelFor(const Posting& posting))(StreamJob) {
                         : StreamTogetherKernel<A, V, Exclusive, Warp>;
 }
 
+template <class A>
+void (*PingPongKernelFor(Verb verb))(LatencyJob) {
+  return verb == Verb::kSend ? PingPongKernel<A, SentMark<A>> : PingPongKernel<A, WrittenMark<A>>;
+}
+
 class Kernels final : public Initiator {
  public:
   explicit Kernels(const host::Gpu& gpu) : gpu_(gpu) {
@@ -77,6 +82,25 @@ class Kernels final : public Initiator {
   const host::Gpu* gpu() const override { return &gpu_; }
   std::unique_ptr<host::Buffer> Stage(size_t bytes) const override {
     return host::PinnedMemoryKind(gpu_).Allocate(bytes);
+  }
+
+  std::optional<KernelFacts> KernelFor(Verb verb, bool one_at_a_time, const Posting& posting) const override {
+    int khz = 0;
+    Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, gpu_.ordinal()), "ask for the SM clock of");
+    cudaFuncAttributes attributes{};
+    const auto look_at = [&](auto* kernel) {
+      Check(cudaFuncGetAttributes(&attributes, kernel), "load a kernel on");
+    };
+    ByScope([&]<class A>(A) {
+      WithVerb(verb, [&]<class V>(V) {
+        if (!one_at_a_time) return look_at(StreamKernelFor<A, V>(posting));
+        if (verb == Verb::kWrite || verb == Verb::kSend) return look_at(PingPongKernelFor<A>(verb));
+        look_at(PostToCompletionKernel<A, V>);
+      });
+    });
+    return KernelFacts{.gpu = gpu_.model(),
+                       .max_sm_clock_khz = static_cast<uint32_t>(khz),
+                       .registers = static_cast<uint32_t>(attributes.numRegs)};
   }
 
   void ReleaseTo(arch::Scope scope) override { scope_ = scope; }
@@ -107,11 +131,7 @@ class Kernels final : public Initiator {
     Finish(sending_);
   }
   void PingPong(const LatencyJob& job, Verb verb) override {
-    ByScope([&]<class A>(A) {
-      const auto kernel =
-          verb == Verb::kSend ? PingPongKernel<A, SentMark<A>> : PingPongKernel<A, WrittenMark<A>>;
-      kernel<<<1, 1, 0, sending_.stream>>>(job);
-    });
+    ByScope([&]<class A>(A) { PingPongKernelFor<A>(verb)<<<1, 1, 0, sending_.stream>>>(job); });
     Finish(sending_);
   }
 

@@ -33,6 +33,13 @@ struct Posting {
   uint32_t by_round() const { return members() * posters * batch; }
 };
 
+/// The GPU that posts, and the kernel by which it does: figures of GPUs compare by these.
+struct KernelFacts {
+  std::string gpu{};              ///< "NVIDIA H200"
+  uint32_t max_sm_clock_khz = 0;  ///< what the driver names; load and heat decide how much of it there is
+  uint32_t registers = 0;         ///< of each thread
+};
+
 /// Those who post and receive: threads of the processor, or kernels of a GPU. Both run the code of device/.
 ///
 /// Each call runs to its end and leaves its outcome in the job's report.
@@ -48,6 +55,12 @@ class Initiator {
   virtual const host::Gpu* gpu() const = 0;
   /// Memory that both the processor and the posters reach, for jobs and what they leave.
   virtual std::unique_ptr<host::Buffer> Stage(size_t bytes) const = 0;
+
+  /// By what a verb is posted once ReleaseTo() is called; none: by threads of the processor.
+  ///
+  /// @param one_at_a_time  as for latencies, else by streams
+  virtual std::optional<KernelFacts> KernelFor(Verb verb, bool one_at_a_time,
+                                               const Posting& posting) const = 0;
 
   /// How far releases must reach from now on: by where queues and messages lie.
   virtual void ReleaseTo(arch::Scope scope) = 0;

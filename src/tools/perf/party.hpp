@@ -71,6 +71,10 @@ class Party {
   PeerFlow Own(uint32_t flow) const;
   const PeerFlow& Theirs(uint32_t flow) const { return peers_[flow]; }
 
+  /// By what this side posts, if it does.
+  std::optional<KernelFacts> Kernel() const {
+    return initiator_->KernelFor(options_.verb, options_.is_latency(), options_.posting);
+  }
   /// What was chosen, in lines of text.
   std::string Describe() const;
 

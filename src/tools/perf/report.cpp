@@ -78,6 +78,36 @@ Json Results(const Options&, const LatencyFigures& figures) {
           {"percentile_99", figures.p99}, {"percentile_99.9", figures.p999}};
 }
 
+Json TestInfo(const Options& options, const Setting& setting) {
+  Json info = {{"test", Name(options)},
+               {"Device", setting.device},
+               {"Number_of_qps", options.qps},
+               {"Connection_type", "RC"},
+               {"TX_depth", options.tx_depth},
+               {"CQ_Moderation", options.CqModFor(options.sizes.back())},
+               {"Mtu", setting.mtu},
+               {"Link_type", setting.link_layer},
+               {"GID_index", setting.gid_index},
+               {"Max_inline_data", options.inline_bytes},
+               {"rdma_cm_QPs", options.rdma_cm ? "ON" : "OFF"},
+               {"BW_unit", Unit(options)},
+               {"verb", ToString(options.verb)},
+               {"measure", ToString(options.measure)},
+               {"scope", ToString(options.posting.scope)},
+               {"sharing", options.posting.shared ? "shared" : "exclusive"},
+               {"posters", options.posting.posters},
+               {"batch", options.posting.batch},
+               {"bidirectional", options.bidirectional},
+               {"software_hca", setting.software},
+               {"paths", setting.paths}};
+  if (setting.kernel) {
+    info["GPU"] = setting.kernel->gpu;
+    info["Max_SM_clock_kHz"] = setting.kernel->max_sm_clock_khz;
+    info["Registers_per_thread"] = setting.kernel->registers;
+  }
+  return info;
+}
+
 }  // namespace
 
 std::string Rule() { return std::string(87, '-') + "\n"; }
@@ -100,6 +130,11 @@ std::string Banner(const Options& options, const Setting& setting) {
   text += Format(" Max inline data : %u[B]\n", options.inline_bytes);
   text += Format(" rdma_cm QPs\t : %s\n", options.rdma_cm ? "ON" : "OFF");
   text += " Data ex. method : Ethernet\n";
+  if (setting.kernel) {
+    text += Format(" GPU             : %s, SM clock at most %u[MHz]\n", setting.kernel->gpu.c_str(),
+                   setting.kernel->max_sm_clock_khz / 1000);
+    text += Format(" Kernel          : %u registers of each thread\n", setting.kernel->registers);
+  }
   if (setting.software) text += std::string(" Note            : ") + Setting::kSoftwareNote + "\n";
   return text + Rule();
 }
@@ -134,28 +169,7 @@ Json ToJson(const Options& options, const Setting& setting, const std::vector<Ro
     all.push_back(std::move(result));
   }
   return {{"version", 1},
-          {"test_info",
-           {{"test", Name(options)},
-            {"Device", setting.device},
-            {"Number_of_qps", options.qps},
-            {"Connection_type", "RC"},
-            {"TX_depth", options.tx_depth},
-            {"CQ_Moderation", options.CqModFor(options.sizes.back())},
-            {"Mtu", setting.mtu},
-            {"Link_type", setting.link_layer},
-            {"GID_index", setting.gid_index},
-            {"Max_inline_data", options.inline_bytes},
-            {"rdma_cm_QPs", options.rdma_cm ? "ON" : "OFF"},
-            {"BW_unit", Unit(options)},
-            {"verb", ToString(options.verb)},
-            {"measure", ToString(options.measure)},
-            {"scope", ToString(options.posting.scope)},
-            {"sharing", options.posting.shared ? "shared" : "exclusive"},
-            {"posters", options.posting.posters},
-            {"batch", options.posting.batch},
-            {"bidirectional", options.bidirectional},
-            {"software_hca", setting.software},
-            {"paths", setting.paths}}},
+          {"test_info", TestInfo(options, setting)},
           {"results", all.empty() ? Json::object() : all.back()},
           {"rows", all}};
 }

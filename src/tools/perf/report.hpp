@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -22,8 +23,9 @@ struct Setting {
   std::string device{}, link_layer{};
   uint32_t mtu = 0;
   uint32_t gid_index = 0;
-  bool software = false;             ///< a software HCA moves the data
-  std::vector<std::string> paths{};  ///< of each initiator, in words
+  bool software = false;                ///< a software HCA moves the data
+  std::vector<std::string> paths{};     ///< of each initiator, in words
+  std::optional<KernelFacts> kernel{};  ///< where a GPU posts
 
   static constexpr char kSoftwareNote[] =
       "a software HCA moves the data: these are figures of processors, not of a network";

@@ -148,6 +148,7 @@ class Session {
       for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("local", party.Own(i));
       for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("remote", party.Theirs(i));
       setting_.paths.push_back(party.Describe());
+      if (const auto kernel = party.Kernel()) setting_.kernel = kernel;
     }
     text += Rule();
     for (const std::string& path : setting_.paths) text += Indented(path) + Rule();

@@ -88,6 +88,24 @@ TEST(PerfReport, SaysThatASoftwareHcaIsNoNetwork) {
   EXPECT_THAT(Banner(options, {}), Not(HasSubstr("not of a network")));
 }
 
+TEST(PerfReport, NamesTheGpuItsClockAndTheRegistersOfItsKernel) {
+  const Options options = BandwidthOptions();
+  const Setting setting{.kernel =
+                            KernelFacts{.gpu = "NVIDIA H200", .max_sm_clock_khz = 1980000, .registers = 40}};
+  EXPECT_THAT(Banner(options, setting),
+              HasSubstr(" GPU             : NVIDIA H200, SM clock at most 1980[MHz]\n"
+                        " Kernel          : 40 registers of each thread\n"));
+  const Json info = ToJson(options, setting, {}).at("test_info");
+  EXPECT_EQ(info.at("GPU"), "NVIDIA H200");
+  EXPECT_EQ(info.at("Max_SM_clock_kHz"), 1980000);
+  EXPECT_EQ(info.at("Registers_per_thread"), 40);
+}
+
+TEST(PerfReport, NamesNoGpuWhereThreadsPost) {
+  EXPECT_THAT(Banner(BandwidthOptions(), {}), Not(HasSubstr("GPU")));
+  EXPECT_FALSE(ToJson(BandwidthOptions(), {}, {}).at("test_info").contains("Registers_per_thread"));
+}
+
 TEST(PerfReport, JsonHasPerftestsKeysAndEveryRow) {
   const Options options = BandwidthOptions();
   BandwidthFigures first = SomeBandwidth();
