@@ -63,7 +63,8 @@ void FillAmounts(const CommandLine& line, Options& options) {
   options.sizes = SizesOf(line, options);
   options.all_sizes = line.all;
   options.duration_s = line.duration.value_or(0);
-  if (!line.duration) options.iterations = line.iterations.value_or(options.is_latency() ? 1000 : 5000);
+  const bool many = options.verb == Verb::kWrite && !options.is_latency();
+  if (!line.duration) options.iterations = line.iterations.value_or(many ? 5000 : 1000);
   options.margin_s = line.margin.value_or(std::min(2.0, options.duration_s / 4));
   options.qps = line.qps.value_or(1);
   options.tx_depth = line.tx_depth.value_or(128);

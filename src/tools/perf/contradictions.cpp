@@ -51,6 +51,7 @@ std::string OfMessages(const CommandLine& line, const Facts& facts) {
        "the margins of -f, at both ends, leave nothing of -D"},
       {line.duration && line.data_validation,
        "--data_validation goes by number of messages: take -n in place of -D"},
+      {line.rx_depth && line.test != "send", "-r is for receives: take --test send"},
       {line.inline_bytes && (!facts.latency || line.test != "write"),
        "-I is for the latency of writes: elsewhere nothing travels in the work queue entry"},
   });
@@ -61,8 +62,8 @@ std::string OfLatency(const CommandLine& line, const Facts& facts) {
   return FirstBroken({
       {line.bidirectional, "latencies are of one message at a time: -b does not apply"},
       {line.qps && *line.qps != 1, "latencies are of one queue pair: -q does not apply"},
-      {line.tx_depth.has_value() || line.cq_mod.has_value(),
-       "latencies are of one message at a time: -t and -Q do not apply"},
+      {line.tx_depth || line.rx_depth || line.cq_mod,
+       "latencies are of one message at a time: -t, -r and -Q do not apply"},
       {line.batch && *line.batch != 1, "latencies are of one message at a time: -l (--batch) does not apply"},
       {!facts.alone, "latencies are those of one thread: --scope and --sharing do not apply"},
       {line.no_peak, "latencies have no peak bandwidth: -N does not apply"},

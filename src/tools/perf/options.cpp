@@ -28,13 +28,19 @@ const std::map<std::string, std::string>& Unsupported() {
   constexpr char kUnlimited[] = "messages go as fast as they can";
   constexpr char kGid[] = "the two sides meet by either IP, and messages go from the GID that -x names";
   constexpr char kReliable[] = "connections are reliable, and there is no multicast on them";
+  constexpr char kOwnReceives[] = "each queue pair has a receive queue of its own";
+  constexpr char kOnePort[] = "one port is measured at a time";
+  constexpr char kPolled[] = "completions are polled";
   static const std::map<std::string, std::string> reasons{
       {"--odp", "memory is registered, not paged on demand"},
       {"--use_data_direct", "the library has no data-direct device"},
       {"--use_cuda_pcie_mapping", "the driver chooses the mapping"},
       {"--gpu_touch", "kernels that post are --initiator gpu"},
       {"--run_infinitely", "every measurement ends: take -D"},
-      {"--use_srq", "each queue pair has a receive queue of its own"},
+      {"--use_srq", kOwnReceives},
+      {"--use-srq", kOwnReceives},
+      {"--recv_post_list", "receives are posted as fast as they are taken"},
+      {"--inline_recv", "what arrives lies in the messages' memory"},
       {"-C", "times are in microseconds"},
       {"--report-cycles", "times are in microseconds"},
       {"-H", "percentiles are in the table and the JSON"},
@@ -64,14 +70,28 @@ const std::map<std::string, std::string>& Unsupported() {
       {"--MGID", kReliable},
       {"-o", "how many reads and atomics are under way at the peer is not to be chosen"},
       {"--outs", "how many reads and atomics are under way at the peer is not to be chosen"},
-      {"-e", "completions are polled"},
-      {"--events", "completions are polled"},
-      {"-O", "one port is measured at a time"},
-      {"--dualport", "one port is measured at a time"},
+      {"-e", kPolled},
+      {"--events", kPolled},
+      {"-X", kPolled},
+      {"--vector", kPolled},
+      {"-O", kOnePort},
+      {"--dualport", kOnePort},
+      {"--report-per-port", kOnePort},
       {"-z", "the two sides meet by TCP; -R connects by rdma_cm"},
       {"--com_rdma_cm", "the two sides meet by TCP; -R connects by rdma_cm"},
       {"--mr_per_qp", "one region has a part for each queue pair"},
       {"--use_hugepages", "memory lies in ordinary pages"},
+      {"--mmap", "memory is the host's or a device's: take --use_cuda, --use_rocm or --use_hl"},
+      {"--disable_pcie_relaxed", "memory is registered without relaxed ordering"},
+      {"--dlid", "the two sides tell each other their addresses"},
+      {"--dont_xchg_versions", "the two sides always compare what they are"},
+      {"--force-link", "the link is what the port says"},
+      {"--source_ip", "the two sides meet by whichever IP leads there"},
+      {"--use_old_post_send", "messages are posted by the library's own queues"},
+      {"--reversed", "the client measures: start the server on the other machine"},
+      {"--wait_destroy", "nothing stays when a run has ended"},
+      {"--typical_pkt_size", kUnlimited},
+      {"--latency_gap", "a message follows when the one before it has ended"},
   };
   return reasons;
 }
@@ -114,7 +134,8 @@ void AddWhat(CLI::App& app, CommandLine& line) {
       ->check(In(1, 1 << 30))
       ->type_name("BYTES");
   app.add_flag("-a,--all", line.all, "Measure sizes from 2 to 2^23");
-  app.add_option("-n,--iters", line.iterations, "Messages of each queue pair (5000; latency 1000)")
+  app.add_option("-n,--iters", line.iterations,
+                 "Messages of each queue pair (1000; bandwidth of writes 5000)")
       ->check(In(5, 1 << 30))
       ->type_name("N");
   app.add_option("-D,--duration", line.duration, "Measure for so long in place of -n")
@@ -246,6 +267,16 @@ void AddReport(CLI::App& app, CommandLine& line) {
   app.add_flag("-F,--CPU-freq", line.cpu_freq, "Taken for perftest's sake: nothing looks at clock rates");
 }
 
+/// What is wrong with a command line that draws: an option that measures. Empty: nothing.
+std::string BesidePlot(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options()) {
+    const std::string& name = option->get_name();
+    if (option->count() != 0 && name != "--plot" && name != "HOST")
+      return "--plot measures nothing: leave out " + name;
+  }
+  return "";
+}
+
 /// Says that an option is perftest's and not ours; empty: it is nobody's.
 std::string OfPerftest(const CLI::App& app) {
   for (const std::string& word : app.remaining()) {
@@ -274,7 +305,8 @@ std::variant<Options, Answer> ParseOptions(int argc, const char* const* argv) {
   app.set_version_flag("-V,--version", "warpverbs-perf " WARPVERBS_TOOLS_VERSION);
   try {
     app.parse(argc, argv);
-    const std::string clause = ContradictionOf(line);
+    std::string clause = ContradictionOf(line);
+    if (clause.empty() && !line.plot.empty()) clause = BesidePlot(app);
     if (!clause.empty()) throw CLI::ValidationError(clause, CLI::ExitCodes::ValidationError);
     return Complete(line, tools::Fabric(line.fabric, tools::ReadNcclEnvironment()));
   } catch (const CLI::CallForHelp&) {

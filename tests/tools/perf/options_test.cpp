@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -47,6 +48,8 @@ TEST(PerfOptions, DefaultsArePerftests) {
   EXPECT_FALSE(latency.is_client());
   EXPECT_EQ(latency.sizes, std::vector<uint64_t>{2});
   EXPECT_EQ(latency.iterations, 1000u);
+  for (const char* const line : {"--test read", "--test send", "--test atomic"})
+    EXPECT_EQ(Accepted(line).iterations, 1000u) << line;
 }
 
 TEST(PerfOptions, AllSizesAreThePowersOfTwoFromTwo) {
@@ -144,6 +147,66 @@ TEST(PerfOptions, TakesThemInAnyOrder) {
   } while (std::next_permutation(parts.begin(), parts.end()));
 }
 
+TEST(PerfOptions, TakesAllThatGoTogetherInAnyOrder) {
+  std::vector<std::vector<std::string>> parts{{"-d", "mlx5_1"},
+                                              {"-i", "2"},
+                                              {"-x", "3"},
+                                              {"-m", "1024"},
+                                              {"-s", "4096"},
+                                              {"-n", "77"},
+                                              {"-t", "64"},
+                                              {"-Q", "7"},
+                                              {"-q", "4"},
+                                              {"-l", "8"},
+                                              {"-b"},
+                                              {"-u", "14"},
+                                              {"-p", "4711"},
+                                              {"-R"},
+                                              {"-F"},
+                                              {"--report_gbits"},
+                                              {"--out_json"},
+                                              {"peer"},
+                                              {"--min-bw", "3"},
+                                              {"--use_cuda_bus_id=41:00.0"},
+                                              {"--use_cuda_dmabuf"},
+                                              {"--data_validation"},
+                                              {"--perform_warm_up"},
+                                              {"--initiator", "both"},
+                                              {"--scope", "thread"},
+                                              {"--sharing", "exclusive"},
+                                              {"--placement", "gpu"},
+                                              {"--out_json_file", "a.json"}};
+  std::mt19937 dice(3);
+  for (int turn = 0; turn < 100; ++turn) {
+    std::shuffle(parts.begin(), parts.end(), dice);
+    std::vector<std::string> words;
+    std::string line;
+    for (const auto& part : parts) words.insert(words.end(), part.begin(), part.end());
+    for (const std::string& word : words) line += word + " ";
+    const Options options = Accepted(line);
+    ASSERT_EQ(options.host, "peer") << line;
+    ASSERT_TRUE(options.fabric.Allows("mlx5_1", 2) && !options.fabric.Allows("mlx5_0", 2)) << line;
+    ASSERT_EQ(options.memory.pci_address, "41:00.0") << line;
+    ASSERT_EQ(options.json_file, "a.json") << line;
+    ASSERT_EQ(options.placement, host::Placement::kGpu) << line;
+    ASSERT_EQ((std::vector<uint64_t>{options.nic_port, options.mtu, options.sizes.at(0), options.iterations,
+                                     options.tx_depth, options.CqModFor(4096), options.qps,
+                                     options.posting.batch, options.tcp_port, options.initiators.size()}),
+              (std::vector<uint64_t>{2, 1024, 4096, 77, 64, 7, 4, 8, 4711, 2}))
+        << line;
+    ASSERT_TRUE(options.bidirectional && options.rdma_cm && options.gbits && options.memory.dma_buf &&
+                options.data_validation && options.warm_up && options.min_bandwidth == 3 &&
+                options.ack_timeout == 14 && options.fabric.gid_index() == 3)
+        << line;
+  }
+}
+
+TEST(PerfOptions, TakesThoseThatDraw) {
+  const Options options = Accepted("a.json --plot b.svg c.json");
+  EXPECT_EQ(options.plot_file, "b.svg");
+  EXPECT_EQ(options.plotted, (std::vector<std::string>{"a.json", "c.json"}));
+}
+
 struct Refused {
   const char* line;
   const char* because;
@@ -194,7 +257,7 @@ constexpr Refused kRefused[] = {
     {"--measure=latency --inline_size=220", "--inline_size"},
     {"--measure=latency -b", "-b does not apply"},
     {"--measure=latency --qp=2", "-q does not apply"},
-    {"--measure=latency --tx-depth=8", "-t and -Q do not apply"},
+    {"--measure=latency --tx-depth=8", "-t, -r and -Q do not apply"},
     {"--measure=latency --batch=2", "--batch"},
     {"--measure=latency --scope=warp", "those of one thread"},
     {"--measure=latency --report_gbits", "microseconds"},
@@ -254,6 +317,19 @@ constexpr Refused kRefused[] = {
     {"--outs=4", "--outs of perftest is not supported"},
     {"--plot=a.svg", "needs the JSON files"},
     {"--plot=a.gif a.json", ".svg or .png"},
+    {"--plot=a.svg a.json --size=8", "--plot measures nothing: leave out --size"},
+    {"--plot=a.svg a.json -b", "leave out --bidirectional"},
+    {"--rx-depth=64", "take --test send"},
+    {"--measure=latency --test=send --rx-depth=64", "-t, -r and -Q do not apply"},
+    {"--use-srq", "--use-srq of perftest is not supported"},
+    {"--reversed", "start the server on the other machine"},
+    {"--force-link=IB", "the link is what the port says"},
+    {"--vector=1", "completions are polled"},
+    {"--mmap=/dev/null", "take --use_cuda"},
+    {"--latency_gap=5", "--latency_gap of perftest is not supported"},
+    {"--measure=latency -N", "-N does not apply"},
+    {"--measure=latency --perform_warm_up", "is for bandwidths"},
+    {"--measure=latency --cq-mod=8", "-t, -r and -Q do not apply"},
 };
 INSTANTIATE_TEST_SUITE_P(, PerfRefusal, testing::ValuesIn(kRefused));
 
