@@ -37,9 +37,9 @@ uint64_t PadOf(const Options& options, uint64_t bytes) {
 
 }  // namespace
 
-Party::Party(const host::Device& device, const Options& options, InitiatorKind kind, uint32_t mtu,
-             const Grain& grain, const Steps& steps)
-    : options_(options), grain_(grain) {
+Party::Party(const host::Device& device, const Options& options, InitiatorKind kind, const Agreed& agreed,
+             const Steps& steps)
+    : options_(options), grain_(agreed.grain) {
   if (kind == InitiatorKind::kGpu) {
     if (const std::string why = WhyNoKernels(); !why.empty())
       throw host::Error("post from", "a GPU", why,
@@ -54,7 +54,7 @@ Party::Party(const host::Device& device, const Options& options, InitiatorKind k
   memory_.emplace(device, options.memory, initiator_->gpu(), options.placement, options.qps, span,
                   AccessFor(options));
   steps.Begin(Step::kCreateQueues);
-  const host::EndpointConfig config = Config(mtu);
+  const host::EndpointConfig config = Config(agreed.mtu);
   for (uint32_t i = 0; i < options.qps; ++i) endpoints_.emplace_back(device, config);
   const bool data_on_gpu = memory_->on_gpu() && endpoints_.front().on_gpu();
   initiator_->ReleaseTo(data_on_gpu ? endpoints_.front().ReleaseScope() : arch::Scope::kSystem);

@@ -32,14 +32,18 @@ struct PeerFlow {
 /// @errors  std::runtime_error: names the field that is not there, or is of another type
 PeerFlow PeerFlowFrom(const Json& answer);
 
+/// What both sides have agreed on.
+struct Agreed {
+  Grain grain{};     ///< of what lies apart
+  uint32_t mtu = 0;  ///< of the path
+};
+
 /// An initiator of one side with its queue pairs and its memory, connected to that of the other side.
 class Party {
  public:
-  /// @param device   outlives this
-  /// @param mtu      of the path
-  /// @param grain    of what lies apart on both sides
-  Party(const host::Device& device, const Options& options, InitiatorKind kind, uint32_t mtu,
-        const Grain& grain, const Steps& steps);
+  /// @param device, options  outlive this
+  Party(const host::Device& device, const Options& options, InitiatorKind kind, const Agreed& agreed,
+        const Steps& steps);
   ~Party();
 
   /// Connects to the other side's, and learns where its memory lies.

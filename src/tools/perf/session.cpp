@@ -113,17 +113,17 @@ class Session {
     const size_t parties = ExchangeOptions(talk_, options_);
     options_.initiators.resize(parties, options_.initiators.back());
     steps_.Begin(Step::kExchangeMachines);
-    const Grain grain = ExchangeMachines(talk_);
+    Agreed agreed{.grain = ExchangeMachines(talk_)};
     steps_.Begin(Step::kCheckMtu);
-    const uint32_t mtu = CheckMtu(talk_, options_, port_);
+    agreed.mtu = CheckMtu(talk_, options_, port_);
     for (const InitiatorKind kind : options_.initiators)
-      parties_.emplace_back(device_, options_, kind, mtu, grain, steps_);
+      parties_.emplace_back(device_, options_, kind, agreed, steps_);
     talk_.Swap({{"initiators", parties_.size()}}, "the word that it has its queues");  // or why it has not
     for (Party& party : parties_) {
       party.Connect(talk_, steps_);
       if (options_.verb == Verb::kSend) party.PostReceives();
     }
-    Describe(mtu);
+    Describe(agreed.mtu);
     steps_.Begin(Step::kRun);
     const int status = Measure();
     steps_.Begin(Step::kExchangeReports);

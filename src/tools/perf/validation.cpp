@@ -34,15 +34,19 @@ void Fill(uint64_t key, std::span<std::byte> message) {
   }
 }
 
+/// A message, as errors name it.
+struct Place {
+  uint32_t qpn, chunk;
+};
+
 /// The first wrong byte, and how many there are.
 class Findings {
  public:
-  void Compare(const Party& party, uint32_t flow, uint32_t chunk, std::span<const std::byte> expected,
-               std::span<const std::byte> actual) {
+  void Compare(const Place& place, std::span<const std::byte> expected, std::span<const std::byte> actual) {
     if (std::equal(expected.begin(), expected.end(), actual.begin(), actual.end())) return;
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i] == actual[i]) continue;
-      if (wrong_++ == 0) first_ = Sentence(party, flow, chunk, i, expected[i], actual[i]);
+      if (wrong_++ == 0) first_ = Sentence(place, i, expected[i], actual[i]);
     }
   }
 
@@ -52,12 +56,11 @@ class Findings {
   }
 
  private:
-  static std::string Sentence(const Party& party, uint32_t flow, uint32_t chunk, size_t offset,
-                              std::byte expected, std::byte actual) {
+  static std::string Sentence(const Place& place, size_t offset, std::byte expected, std::byte actual) {
     char text[160];
     std::snprintf(text, sizeof text,
                   "Data arrived changed: QP 0x%04x, chunk %u, offset %zu, expected 0x%02x, actual 0x%02x",
-                  party.endpoint(flow).qpn(), chunk, offset, std::to_integer<unsigned>(expected),
+                  place.qpn, place.chunk, offset, std::to_integer<unsigned>(expected),
                   std::to_integer<unsigned>(actual));
     return text;
   }
@@ -102,7 +105,7 @@ void CheckTargets(const Party& party, const Layout& layout, uint64_t round, uint
       const uint64_t place = (uint64_t{first_place} + chunk) % layout.slots;
       Fill(KeyOf(round, flow, chunk), expected);
       party.memory().CopyOut(flow, Part::kTarget, place * layout.stride, actual);
-      findings.Compare(party, flow, chunk, expected, actual);
+      findings.Compare({party.endpoint(flow).qpn(), chunk}, expected, actual);
     }
   }
   findings.Throw();
@@ -116,7 +119,7 @@ void CheckCounts(const Party& party, const Layout& layout, uint32_t messages) {
       uint64_t actual = 0;
       party.memory().CopyOut(flow, Part::kTarget, chunk * layout.stride,
                              std::as_writable_bytes(std::span(&actual, 1)));
-      findings.Compare(party, flow, chunk, std::as_bytes(std::span(&count, 1)),
+      findings.Compare({party.endpoint(flow).qpn(), chunk}, std::as_bytes(std::span(&count, 1)),
                        std::as_bytes(std::span(&actual, 1)));
     }
   }
