@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/board.hpp"
 #include "perf/bandwidth.hpp"
 #include "perf/files.hpp"
 #include "perf/latency.hpp"
@@ -44,12 +44,6 @@ class Progress {
  private:
   bool on_terminal_ = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
 };
-
-bool IsSoftware(const host::Device& device) {
-  std::string board;
-  std::ifstream(std::string(device.context()->device->ibdev_path) + "/board_id") >> board;
-  return board.starts_with("SOFTHCA");
-}
 
 void CheckDevice(const Options& options, const host::Device& device) {
   const uint64_t most = uint64_t{1} << device.capabilities().log_max_message;
@@ -142,7 +136,7 @@ class Session {
                 .link_layer = port_.link_layer == host::LinkLayer::kEthernet ? "Ethernet" : "IB",
                 .mtu = mtu,
                 .gid_index = address.gid.index,
-                .software = IsSoftware(device_)};
+                .software = tools::IsSoftwareBoard(tools::BoardOf(device_))};
     std::string text = Banner(options_, setting_);
     for (const Party& party : parties_) {
       for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("local", party.Own(i));
