@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "common/board.hpp"
-#include "perf/bandwidth.hpp"
-#include "perf/files.hpp"
-#include "perf/latency.hpp"
-#include "perf/party.hpp"
-#include "perf/report.hpp"
+#include "perf/measure/bandwidth.hpp"
+#include "perf/measure/latency.hpp"
+#include "perf/party/party.hpp"
+#include "perf/report/files.hpp"
+#include "perf/report/report.hpp"
 #include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/path.hpp"
