@@ -1,14 +1,14 @@
 #include "nic_label.hpp"
 
-#include <fstream>
 #include <stdexcept>
+
+#include "common/board.hpp"
 
 namespace warpverbs::bench {
 
 std::string NicLabel(const host::Device& device) {
-  std::string board;
-  std::ifstream(std::string(device.context()->device->ibdev_path) + "/board_id") >> board;
-  if (board.starts_with("SOFTHCA")) return "softhca, a software HCA: processor time, no network figure";
+  const std::string board = tools::BoardOf(device);
+  if (tools::IsSoftwareBoard(board)) return "softhca, a software HCA: processor time, no network figure";
   return device.name() + ", board " + board;
 }
 

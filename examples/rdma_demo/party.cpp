@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "plan.hpp"
+#include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
@@ -123,7 +124,7 @@ std::string Party::Swap(host::TcpExchange& exchange, const std::string& mine, co
                         host::Deadline deadline) const {
   const std::vector<uint8_t> theirs =
       exchange.Swap({reinterpret_cast<const uint8_t*>(mine.data()), mine.size()}, what, deadline);
-  return {theirs.begin(), theirs.end()};
+  return warpverbs::tools::Printable({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
 }
 
 void Party::MeetClient(host::TcpListener listener) {

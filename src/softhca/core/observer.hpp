@@ -34,6 +34,8 @@ class Observer {
   virtual void OnFetch(const QueuePair& /*qp*/, uint16_t /*index*/, const Request& /*request*/) {}
   /// An entry is done, whether its completion is signalled or not.
   virtual void OnDone(const QueuePair& /*qp*/, uint16_t /*index*/, mlx5::Syndrome /*syndrome*/) {}
+  /// A completion is about to tell the program of all entries below `qp.send_index`.
+  virtual void OnCompletion(const QueuePair& /*qp*/) {}
 
   /// A message went to a queue pair of this process without packets.
   virtual void OnMessage(const QueuePair& /*from*/, const QueuePair& /*to*/, const Request& /*request*/) {}

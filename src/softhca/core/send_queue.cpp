@@ -41,6 +41,7 @@ void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome)
   if (Observer* const observer = qp.hca->observer()) observer->OnDone(qp, entry.index, outcome.syndrome);
   bool delivered = true;
   if (!ok || entry.signalled) {
+    if (Observer* const observer = qp.hca->observer()) observer->OnCompletion(qp);
     delivered =
         qp.send_cq->Push({.opcode = ok ? mlx5::CqeOpcode::kRequester : mlx5::CqeOpcode::kRequesterError,
                           .qpn = qp.qpn,

@@ -23,6 +23,7 @@ class Observers : public Observer {
   void OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) override {
     Tell(&Observer::OnDone, qp, index, syndrome);
   }
+  void OnCompletion(const QueuePair& qp) override { Tell(&Observer::OnCompletion, qp); }
   void OnMessage(const QueuePair& from, const QueuePair& to, const Request& request) override {
     Tell(&Observer::OnMessage, from, to, request);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/packets.hpp"
+#include "core/send_queue.hpp"
 #include "observe/names.hpp"
 #include "observe/stats_report.hpp"
 #include "wire/packet.hpp"
@@ -37,13 +38,27 @@ void Stats::OnState(const QueuePair& qp, mlx5::QpState) {
   Entry& entry = Of(qp);
   if (qp.state == mlx5::QpState::kReset) {
     entry.open.clear();
+    entry.told_index = 0;
     entry.next_send_psn.reset();
     entry.counted_psn.reset();
   }
 }
 
 void Stats::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
-  Of(qp).open[index] = request.bytes;
+  Entry& entry = Of(qp);
+  entry.open[index] = request.bytes;
+  CountOpen(qp, entry);
+}
+
+void Stats::OnCompletion(const QueuePair& qp) {
+  Entry& entry = Of(qp);
+  CountOpen(qp, entry);
+  ++entry.counters.completions;
+  entry.told_index = qp.send_index;
+}
+
+void Stats::CountOpen(const QueuePair& qp, Entry& entry) {
+  entry.counters.most_open = std::max<uint64_t>(entry.counters.most_open, PostedWqebbs(qp, entry.told_index));
 }
 
 void Stats::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {

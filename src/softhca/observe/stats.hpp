@@ -17,7 +17,9 @@ struct QpCounters {
   std::string service;
   uint64_t requests = 0;
   uint64_t request_bytes = 0;
-  uint64_t failed = 0;  ///< requests, flushed ones included
+  uint64_t failed = 0;       ///< requests, flushed ones included
+  uint64_t completions = 0;  ///< of requests; who asks for none hears of its failures only
+  uint64_t most_open = 0;    ///< WQEBBs that were posted and that no completion had told of
   uint64_t messages = 0;
   uint64_t message_bytes = 0;
   uint64_t packets_sent = 0;
@@ -39,6 +41,7 @@ class Stats : public Observer {
 
   void OnFetch(const QueuePair& qp, uint16_t index, const Request& request) override;
   void OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) override;
+  void OnCompletion(const QueuePair& qp) override;
   void OnMessage(const QueuePair& from, const QueuePair& to, const Request& request) override;
   void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
                 uint64_t payload_bytes) override;
@@ -51,12 +54,14 @@ class Stats : public Observer {
   struct Entry {
     QpCounters counters;
     std::map<uint16_t, uint64_t> open;      ///< bytes of entries under way
+    uint32_t told_index = 0;                ///< past the last entry that a completion told of
     std::optional<uint32_t> next_send_psn;  ///< past all that was ever sent
     std::optional<uint32_t> counted_psn;    ///< of the peer's: it comes again if no receive was there for it
   };
   using Key = std::pair<const Hca*, uint32_t>;
 
   Entry& Of(const QueuePair& qp);
+  static void CountOpen(const QueuePair& qp, Entry& entry);
   void CountSent(const QueuePair& qp, Entry& entry, const Packet& packet);
   void CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes);
 

@@ -27,6 +27,8 @@ constexpr Counter kCounters[] = {
     {"requests", "requests", &QpCounters::requests},
     {"bytes", "request_bytes", &QpCounters::request_bytes},
     {"failed", "failed", &QpCounters::failed},
+    {"CQEs", "completions", &QpCounters::completions},
+    {"open", "most_open", &QpCounters::most_open},
     {"messages", "messages", &QpCounters::messages},
     {"bytes", "message_bytes", &QpCounters::message_bytes},
     {"sent", "packets_sent", &QpCounters::packets_sent},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "machine/transfer.hpp"
+#include "text/printable.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
@@ -73,9 +74,7 @@ std::string Together(const std::string& here, const std::string& there) {
 void Agree(host::Exchange& exchange, const std::string& failure, const std::string& step) {
   const Bytes mine(failure.begin(), failure.end());
   const Bytes answer = exchange.Swap(mine, "word that it can " + step, host::DeadlineIn(kPatience));
-  std::string theirs;  // of a stranger: printable, and not too much of it
-  for (size_t i = 0; i < answer.size() && i < 500; ++i)
-    theirs += answer[i] >= ' ' && answer[i] < 127 ? static_cast<char>(answer[i]) : '?';
+  const std::string theirs = Printable({reinterpret_cast<const char*>(answer.data()), answer.size()}, 500);
   if (failure.empty() && theirs.empty()) return;
   throw host::Error(step, "with " + exchange.PeerName(), Together(failure, theirs),
                     "Check that both machines' addresses reach each other (the checks gid and link, `ping`), "

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/board.hpp"
 #include "common/fabric.hpp"
 #include "machine/files.hpp"
 #include "warpverbs/host/capabilities.hpp"
@@ -34,7 +35,7 @@ struct Nic {
   std::string remedy{};
 
   bool usable() const { return problem.empty(); }
-  bool is_software() const { return board == "SOFTHCA_CX7"; }
+  bool is_software() const { return IsSoftwareBoard(board); }
 };
 
 /// A GPU, as its driver shows it.

@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "perf/options.hpp"
-#include "perf/plot.hpp"
+#include "perf/options/options.hpp"
+#include "perf/report/plot.hpp"
 #include "perf/session.hpp"
 #include "perf/steps.hpp"
 

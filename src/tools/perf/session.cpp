@@ -3,25 +3,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <deque>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "perf/bandwidth.hpp"
-#include "perf/files.hpp"
-#include "perf/latency.hpp"
-#include "perf/party.hpp"
-#include "perf/report.hpp"
-#include "perf/rounds.hpp"
+#include "common/board.hpp"
+#include "perf/measure/bandwidth.hpp"
+#include "perf/measure/latency.hpp"
+#include "perf/party/party.hpp"
+#include "perf/report/files.hpp"
+#include "perf/report/report.hpp"
+#include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
+
+/// How long a server waits for its client.
+constexpr std::chrono::hours kWaitForClient{1};
 
 /// Says on a terminal what is measured, for as long as that takes.
 class Progress {
@@ -40,12 +44,6 @@ class Progress {
  private:
   bool on_terminal_ = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
 };
-
-bool IsSoftware(const host::Device& device) {
-  std::string board;
-  std::ifstream(std::string(device.context()->device->ibdev_path) + "/board_id") >> board;
-  return board.starts_with("SOFTHCA");
-}
 
 void CheckDevice(const Options& options, const host::Device& device) {
   const uint64_t most = uint64_t{1} << device.capabilities().log_max_message;
@@ -69,7 +67,7 @@ host::TcpExchange Meet(Options& options) {
       "************************************\n");
   std::fflush(stdout);
   std::fprintf(stderr, "warpverbs-perf: listening on port %u\n", listener.port());
-  return listener.Accept(host::DeadlineIn(kLongestRound));
+  return listener.Accept(host::DeadlineIn(kWaitForClient));
 }
 
 std::string AddressLines(const char* whose, const PeerFlow& flow) {
@@ -109,17 +107,17 @@ class Session {
     const size_t parties = ExchangeOptions(talk_, options_);
     options_.initiators.resize(parties, options_.initiators.back());
     steps_.Begin(Step::kExchangeMachines);
-    const Grain grain = ExchangeMachines(talk_);
+    Agreed agreed{.grain = ExchangeMachines(talk_)};
     steps_.Begin(Step::kCheckMtu);
-    const uint32_t mtu = CheckMtu(talk_, options_, port_);
+    agreed.mtu = CheckMtu(talk_, options_, port_);
     for (const InitiatorKind kind : options_.initiators)
-      parties_.emplace_back(device_, options_, kind, mtu, grain, steps_);
+      parties_.emplace_back(device_, options_, kind, agreed, steps_);
     talk_.Swap({{"initiators", parties_.size()}}, "the word that it has its queues");  // or why it has not
     for (Party& party : parties_) {
       party.Connect(talk_, steps_);
       if (options_.verb == Verb::kSend) party.PostReceives();
     }
-    Describe(mtu);
+    Describe(agreed.mtu);
     steps_.Begin(Step::kRun);
     const int status = Measure();
     steps_.Begin(Step::kExchangeReports);
@@ -138,12 +136,13 @@ class Session {
                 .link_layer = port_.link_layer == host::LinkLayer::kEthernet ? "Ethernet" : "IB",
                 .mtu = mtu,
                 .gid_index = address.gid.index,
-                .software = IsSoftware(device_)};
+                .software = tools::IsSoftwareBoard(tools::BoardOf(device_))};
     std::string text = Banner(options_, setting_);
     for (const Party& party : parties_) {
       for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("local", party.Own(i));
       for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("remote", party.Theirs(i));
       setting_.paths.push_back(party.Describe());
+      if (const auto kernel = party.Kernel()) setting_.kernel = kernel;
     }
     text += Rule();
     for (const std::string& path : setting_.paths) text += Indented(path) + Rule();
@@ -173,7 +172,7 @@ class Session {
     // Who measured is the client's: the server may stand in with one initiator for both of the client's.
     const std::string name =
         Get<std::string>(talk_.Swap({{"initiator", initiator}}, "its initiator"), "initiator");
-    Row row{.initiator = options_.is_client() ? initiator : name.substr(0, 8), .figures = {}};
+    Row row{.initiator = options_.is_client() ? initiator : tools::Printable(name, 8), .figures = {}};
     if (options_.is_latency()) {
       row.figures = MeasureLatency(party, talk_, options_, size);
     } else {

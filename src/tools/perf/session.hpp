@@ -1,6 +1,6 @@
 #pragma once
 
-#include "perf/options.hpp"
+#include "perf/options/options.hpp"
 #include "perf/steps.hpp"
 
 namespace warpverbs::perf {

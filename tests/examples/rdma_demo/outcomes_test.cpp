@@ -215,5 +215,20 @@ TEST(RdmaDemoOutcome, IsTheWorseOfBothInTheWordsOfWhoseItIs) {
   EXPECT_EQ(Agree(fine, failed, "the peer").result, Result::kFailed);
 }
 
+TEST_F(RdmaDemoOutcomes, WordsOfAPeerDoNothingToATerminal) {
+  const warpverbs::host::TcpListener listener({"127.0.0.1", 0});
+  Options options = Of("host");
+  options.server = "127.0.0.1";
+  options.port = listener.port();
+  const std::jthread stranger([&] {
+    warpverbs::host::TcpExchange exchange = listener.Accept(warpverbs::host::DeadlineIn(options.wait));
+    const std::string words = "\x1b[2Jhello\n";
+    exchange.Swap({reinterpret_cast<const uint8_t*>(words.data()), words.size()}, "a greeting",
+                  warpverbs::host::DeadlineIn(options.wait));
+  });
+  const Ended client = EndOf([&](std::ostream& out) { return Visit(options, out); });
+  EXPECT_THAT(client.sentence, HasSubstr("Cannot understand the peer: it says '?[2Jhello?'. Run "));
+}
+
 }  // namespace
 }  // namespace rdma_demo

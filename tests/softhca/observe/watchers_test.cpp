@@ -121,6 +121,30 @@ TEST_F(WatchersTest, StatsCountRequestsAndMessagesWithoutPackets) {
   EXPECT_EQ(qps[1].at("message_bytes"), 128);
 }
 
+TEST_F(WatchersTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
+  Stats stats(Path("stats"));
+  Watch(stats);
+  Connect();
+  const auto post = [this](uint8_t flags) {
+    a.Post(WqeBuilder(mlx5::WqeOpcode::kRdmaWrite)
+               .Remote(remote.Address(), remote.key)
+               .Data(local.Address(), 8, local.key)
+               .Flags(flags));
+  };
+  post(0);
+  post(0);
+  post(mlx5::kCqeAlways);
+  Run();
+  post(0);
+  post(mlx5::kCqeAlways);
+  Run();
+  End(stats);
+  const json qp = json::parse(Read("stats")).at("qps").at(0);
+  EXPECT_EQ(qp.at("requests"), 5);
+  EXPECT_EQ(qp.at("completions"), 2);
+  EXPECT_EQ(qp.at("most_open"), 3);
+}
+
 TEST_F(WatchersTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgementsApart) {
   Stats stats(Path("stats"));
   Connect({.receive_psn = 0xffffff, .send_psn = 0xfffffe});

@@ -164,20 +164,44 @@ TEST(Perf, TakesTheStepsOfASetUpInTheirOrder) {
   }
 }
 
-/// Requests that the software HCA of the client has executed.
-uint64_t RequestsOf(const std::string& options) {
+/// What the software HCA of the client has counted of each queue pair.
+nlohmann::json CountersOf(const std::string& options) {
   const std::string file = TemporaryFile("stats.json");
   ExpectSuccess(RunPerfPair(options, options, "", "--stats=" + file), 1);
-  uint64_t requests = 0;
   const nlohmann::json stats = ReadJson(file);
-  for (const nlohmann::json& qp : stats.at("qps")) requests += qp.at("requests").get<uint64_t>();
   std::filesystem::remove(file);
+  return stats.at("qps");
+}
+
+uint64_t RequestsOf(const std::string& options) {
+  uint64_t requests = 0;
+  for (const nlohmann::json& qp : CountersOf(options)) requests += qp.at("requests").get<uint64_t>();
   return requests;
 }
 
 TEST(Perf, WarmsUpByAsManyMessagesAsTheQueueHolds) {
   EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2"), 600u);
   EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2 --perform_warm_up"), 600u + 2 * 32u);
+}
+
+TEST(Perf, AsksForACompletionEveryCqModAndOfTheLastAndKeepsToTheDepth) {
+  struct Case {
+    const char* options;
+    uint64_t completions, least_open, most_open;  // of each queue pair
+  };
+  for (const auto& [options, completions, least_open, most_open] :
+       {Case{"-n 300 -t 32 -Q 8 -s 64", 38, 8, 32}, Case{"-n 300 -t 32 -Q 32 -s 64 -q 2", 10, 32, 32},
+        Case{"-n 300 -t 16 -Q 1 -s 64 -l 4", 300, 4, 16},
+        Case{"-n 300 -t 48 -Q 16 --test read", 19, 16, 48}}) {
+    const nlohmann::json qps = CountersOf(options);
+    ASSERT_FALSE(qps.empty()) << options;
+    for (const nlohmann::json& qp : qps) {
+      EXPECT_EQ(qp.at("requests"), 300) << options;
+      EXPECT_EQ(qp.at("completions"), completions) << options;
+      EXPECT_GE(qp.at("most_open"), least_open) << options;
+      EXPECT_LE(qp.at("most_open"), most_open) << options;
+    }
+  }
 }
 
 class PerfFindsAFlippedBit : public testing::TestWithParam<std::pair<const char*, const char*>> {};

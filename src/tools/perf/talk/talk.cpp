@@ -1,0 +1,66 @@
+#include "perf/talk/talk.hpp"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "text/printable.hpp"
+
+namespace warpverbs::perf {
+namespace {
+
+constexpr char kFailed[] = "failed";
+constexpr size_t kMostWords = 1000;
+
+}  // namespace
+
+Json Talk::SwapWithin(std::chrono::nanoseconds patience, const Json& mine, const char* what) {
+  const std::string text = Dumped(mine);
+  const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  const std::vector<uint8_t> theirs = exchange_.Swap(bytes, what, host::DeadlineIn(patience));
+  Json answer = Json::parse(theirs, nullptr, false);
+  if (!answer.is_object()) {
+    throw std::runtime_error(exchange_.PeerName() +
+                             " is no warpverbs-perf of this version. Run the same version on both sides.");
+  }
+  if (const auto failed = answer.find(kFailed); failed != answer.end())
+    throw PeerFailed("The other side failed: " +
+                     tools::Printable(failed->is_string() ? failed->get<std::string>() : "", kMostWords));
+  return answer;
+}
+
+bool Talk::SwapDone(bool done) {
+  return Get<bool>(SwapWithin(patience_ + beat_, {{"done", done}}, "the word that it is done"), "done");
+}
+
+void Talk::DoTogether(const std::function<void()>& part) {
+  std::exception_ptr lost;
+  {
+    const std::jthread heart([&](const std::stop_token& stop) noexcept {
+      try {
+        std::mutex mutex;
+        std::condition_variable_any woken;
+        std::unique_lock lock(mutex);
+        while (!woken.wait_for(lock, stop, beat_, [&] { return stop.stop_requested(); })) SwapDone(false);
+      } catch (...) {
+        lost = std::current_exception();
+      }
+    });
+    part();
+  }
+  if (lost) std::rethrow_exception(lost);
+  while (!SwapDone(true)) continue;
+}
+
+void Talk::Fail(const std::string& why) noexcept {
+  try {
+    Swap({{kFailed, why.substr(0, kMostWords)}}, "the reason of a failure");
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace warpverbs::perf
