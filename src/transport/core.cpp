@@ -141,7 +141,7 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
   transfer.notify = request.notify;
   transfer.local = reinterpret_cast<uint64_t>(request.local);
   transfer.remote = reinterpret_cast<uint64_t>(request.remote.ptr);
-  transfer.lkeys = request.registration->keys().lkeys;
+  transfer.registered = request.registration->keys();
   transfer.rkeys = request.remote.access_key.rkeys;
   transfer.pieces.bytes = request.size;
   transfer.waiter = {std::move(handler), In(request.timeout)};
@@ -166,7 +166,7 @@ Status RdmaTransport::Core::Refusal(const Request& request) const {
                                 std::to_string(request.remote.len)};
   }
   for (const auto& lane : lanes_) {
-    if (!request.registration->keys().AreOf(lane->nic(), lane->device())) {
+    if (!request.registration->keys()->AreOf(lane->nic(), lane->device())) {
       return {Code::kInvalid, "the local memory is not registered on " + lane->device().name() +
                                   ", which the transport uses: choose the same max_nics for both"};
     }

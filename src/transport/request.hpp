@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -41,18 +42,17 @@ inline constexpr int kQueued = 1;
 
 /// A write or a read. It lives until nobody waits for it and the NIC is done with all that was posted.
 struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued> {
-  using Keys = std::array<uint32_t, AccessKey::kMaxNics>;
-
   bool is_read = false;
   bool notify = false;
   bool started = false;    ///< the first piece was posted
   bool cancelled = false;  ///< nobody waits: what is not posted yet is not to be
   uint64_t local = 0, remote = 0;
-  Keys lkeys{}, rkeys{};    ///< by NIC of this side, by NIC of the peer
-  Pieces pieces{};          ///< from the start on
-  uint64_t next_piece = 0;  ///< all before were posted or left out
-  uint64_t under_way = 0;   ///< posted and not complete
-  uint32_t sequence = 0;    ///< with `notify`, from the start on
+  std::shared_ptr<const Registration::Keys> registered{};  ///< as long as the NIC works on the local memory
+  std::array<uint32_t, AccessKey::kMaxNics> rkeys{};       ///< by NIC of the peer
+  Pieces pieces{};                                         ///< from the start on
+  uint64_t next_piece = 0;                                 ///< all before were posted or left out
+  uint64_t under_way = 0;                                  ///< posted and not complete
+  uint32_t sequence = 0;                                   ///< with `notify`, from the start on
   Waiter waiter{};
 
   bool all_posted() const { return started && next_piece == pieces.count(); }

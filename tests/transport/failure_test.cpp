@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lane.hpp"
+#include "nics.hpp"
 #include "pair.hpp"
 #include "softhca_control.h"
 #include "url.hpp"
@@ -18,6 +19,7 @@ namespace warpverbs::transport {
 namespace {
 
 using std::chrono::milliseconds;
+using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -216,6 +218,46 @@ TEST_F(Failure, OfNoTimeIsNoFailureOfWhatFollows) {
   EXPECT_SUCCESS(Outcome(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
   EXPECT_EQ(target.bytes, source.bytes);
   pair.reset();  // whatever is still late
+}
+
+/// Without its keys the NIC would fail, and the transport with it.
+TEST_F(Failure, MemoryThatGoesAfterATimeoutStaysRegisteredUntilTheNicIsDone) {
+  pair.emplace(TransportOptions{.piece_bytes = kBig / kPieces});
+  Connect();
+  std::vector<uint8_t> late(kBig);
+  Buffer peers(kBig), source(kBig), target(kBig);
+  FillPattern(source.bytes, 14);
+  const auto registered = [] { return Nics::Of(0, 1)->cache().Statistics().regions; };
+  const size_t before = registered();
+  Hold(true);
+  for (int i = 0; i < 20; ++i) {
+    const RdmaMemory memory(late.data(), late.size(), 0);
+    EXPECT_FALSE(memory.Reused()) << "late memory may have become other memory at the same address";
+    auto end = i % 2 == 0 ? pair->a.Write(memory.CreateView(), peers.memory.Remote(), {.timeout = 0ns})
+                          : pair->a.Read(memory.CreateMutableView(), peers.memory.Remote(), {.timeout = 0ns});
+    EXPECT_EQ(Outcome(std::move(end)), Code::kTimeout);
+  }
+  EXPECT_GT(registered(), before);
+  Hold(false);
+  EXPECT_SUCCESS(Outcome(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
+  EXPECT_EQ(target.bytes, source.bytes);
+  EXPECT_EQ(registered(), before) << "what is done is let go, and the writes before are";
+}
+
+TEST_F(Failure, MemoryThatGoesWhileItIsWrittenFromIsLetGoWithTheTransport) {
+  Connect();
+  Hold(true);
+  const auto nics = Nics::Of(0, 1);
+  const size_t before = nics->cache().Statistics().regions;
+  std::vector<uint8_t> bytes(64);
+  auto write = [&] {
+    const RdmaMemory memory(bytes.data(), bytes.size(), 0);
+    return pair->a.Write(memory.CreateView(), to.memory.Remote());
+  }();
+  EXPECT_EQ(nics->cache().Statistics().regions, before + 1);
+  pair.reset();
+  EXPECT_EQ(nics->cache().Statistics().regions, before);
+  EXPECT_EQ(Outcome(std::move(write)), Code::kAborted);
 }
 
 TEST_F(Failure, DestructionAbortsAHundredThatArePending) {
