@@ -144,9 +144,9 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
   transfer.registered = request.registration->keys();
   transfer.rkeys = request.remote.access_key.rkeys;
   transfer.pieces.bytes = request.size;
-  transfer.waiter = {std::move(handler), In(request.timeout)};
-  const Clock::time_point deadline = transfer.waiter.deadline;
-  sender_.Submit(transfer);
+  transfer.waiter = {std::move(handler)};
+  const Clock::time_point deadline = In(request.timeout);
+  sender_.Submit(transfer, deadline);
   WakeFor(deadline);
 }
 
@@ -187,7 +187,7 @@ void RdmaTransport::Core::Wait(const WaitOptions& options, detail::Handler handl
   }
   if (!end_.ok() && inbox_.available() == 0) return Answer(std::move(handler), end_);
   const Clock::time_point deadline = In(options.timeout);
-  inbox_.Wait({std::move(handler), deadline}, finished_);
+  inbox_.Wait({std::move(handler)}, deadline, finished_);
   if (!finished_.empty()) Wake();
   WakeFor(deadline);
 }

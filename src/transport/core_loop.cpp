@@ -178,7 +178,8 @@ void RdmaTransport::Core::SetTimer(Clock::time_point time) {
   if (time >= timer_at_) return;  // it wakes early enough
   timer_at_ = time;
   timer_.expires_at(time);
-  timer_.async_wait(InMemory(&timer_memory_, [self = shared_from_this()](const std::error_code& error) {
+  OperationMemory& memory = timer_memory_[timer_turn_ ^= 1];
+  timer_.async_wait(InMemory(&memory, [self = shared_from_this()](const std::error_code& error) {
     if (!error) self->OnTimer();
   }));
 }

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "deadlines.hpp"
 #include "intrusive_list.hpp"
 #include "pieces.hpp"
 #include "warpverbs/transport/detail/handler.hpp"
@@ -14,26 +14,21 @@
 
 namespace warpverbs::transport {
 
-using Clock = std::chrono::steady_clock;
-
 /// A handler whose operation has ended; called when no lock is held.
 struct Finished {
   detail::Handler handler;
   Status status;
 };
 
-/// Somebody who waits for the end of an operation, until a time.
+/// Somebody who waits for the end of an operation.
 struct Waiter {
   detail::Handler handler;  ///< empty: it was answered
-  Clock::time_point deadline = Clock::time_point::max();
 
   void Answer(Status status, std::vector<Finished>& finished) {
-    if (handler) {
-      Finished& one = finished.emplace_back();  // without memory for it the handler still waits
-      one.handler = std::move(handler);
-      one.status = std::move(status);
-    }
-    deadline = Clock::time_point::max();
+    if (!handler) return;
+    Finished& one = finished.emplace_back();  // without memory for it the handler still waits
+    one.handler = std::move(handler);
+    one.status = std::move(status);
   }
 };
 
@@ -41,7 +36,7 @@ struct Waiter {
 inline constexpr int kQueued = 1;
 
 /// A write or a read. It lives until nobody waits for it and the NIC is done with all that was posted.
-struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued> {
+struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued>, DeadlineNode<Transfer> {
   bool is_read = false;
   bool notify = false;
   bool started = false;    ///< the first piece was posted

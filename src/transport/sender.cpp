@@ -10,9 +10,9 @@ void Sender::Open(const std::vector<Lane*>& lanes) {
   Pump();
 }
 
-void Sender::Submit(Transfer& transfer) {
+void Sender::Submit(Transfer& transfer, Clock::time_point deadline) {
   transfers_.Append(transfer);
-  first_deadline_ = std::min(first_deadline_, transfer.waiter.deadline);
+  deadlines_.Add(transfer, deadline);
   queue_.Append(transfer);
   Pump();
 }
@@ -77,20 +77,16 @@ void Sender::OnDone(Transfer& transfer, std::vector<Finished>& finished) {
 }
 
 Clock::time_point Sender::Expire(Clock::time_point now, std::vector<Finished>& finished) {
-  if (now < first_deadline_) return first_deadline_;
-  first_deadline_ = Clock::time_point::max();
-  transfers_.ForEach([&](Transfer& transfer) {
-    if (transfer.waiter.deadline <= now) {
-      transfer.waiter.Answer(
-          {Code::kTimeout, transfer.is_read ? "the read took too long" : "the write took too long"},
-          finished);
-      Cancel(transfer);
-    } else {
-      first_deadline_ = std::min(first_deadline_, transfer.waiter.deadline);
-    }
-  });
+  if (now < deadlines_.next()) return deadlines_.next();
+  while (deadlines_.next() <= now) {
+    Transfer& late = *deadlines_.first();
+    late.waiter.Answer({Code::kTimeout, late.is_read ? "the read took too long" : "the write took too long"},
+                       finished);
+    deadlines_.Remove(late);
+    Cancel(late);
+  }
   Pump();
-  return first_deadline_;
+  return deadlines_.next();
 }
 
 void Sender::Cancel(Transfer& transfer) {
@@ -102,6 +98,7 @@ void Sender::Cancel(Transfer& transfer) {
 
 void Sender::Retire(Transfer& transfer) {
   transfers_.Remove(transfer);
+  deadlines_.Remove(transfer);
   pool_.Give(transfer);
 }
 
