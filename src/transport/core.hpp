@@ -76,7 +76,8 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   void OnTimer();
 
   // The end must need no memory: there may be none.
-  const Status destroyed_{Code::kAborted, "the transport was destroyed"};
+  const Status destroyed_{Code::kAborted,
+                          "the transport was destroyed before the operation had ended: keep it until then"};
   const Status out_of_memory_{Code::kInternalError,
                               "the program has no memory left: raise its limit (ulimit -v)"};
 

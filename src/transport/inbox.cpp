@@ -2,7 +2,17 @@
 
 #include <utility>
 
+#include "words.hpp"
+
 namespace warpverbs::transport {
+namespace {
+
+Status NoneCame(std::chrono::nanoseconds timeout) {
+  return {Code::kTimeout, "no write of the peer that notifies has arrived within " + InWords(timeout) +
+                              ": wait longer, or see whether the peer is there and writes with notify"};
+}
+
+}  // namespace
 
 void Inbox::Wait(Waiter waiter, Clock::time_point deadline, std::vector<Finished>& finished) {
   if (available_ != 0) {
@@ -29,7 +39,8 @@ bool Inbox::Take(const Announcement& part, std::vector<Finished>& finished) {
 
 Clock::time_point Inbox::Expire(Clock::time_point now, std::vector<Finished>& finished) {
   while (deadlines_.next() <= now) {
-    Answer(*deadlines_.first(), {Code::kTimeout, "no notified write arrived in time"}, finished);
+    Entry& late = *deadlines_.first();
+    Answer(late, NoneCame(late.waiter.timeout), finished);
   }
   return deadlines_.next();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -22,7 +23,8 @@ struct Finished {
 
 /// Somebody who waits for the end of an operation.
 struct Waiter {
-  detail::Handler handler;  ///< empty: it was answered
+  detail::Handler handler;             ///< empty: it was answered
+  std::chrono::nanoseconds timeout{};  ///< that the call asked for, if there is a deadline
 
   void Answer(Status status, std::vector<Finished>& finished) {
     if (!handler) return;

@@ -1,8 +1,21 @@
 #include "sender.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "words.hpp"
 
 namespace warpverbs::transport {
+namespace {
+
+Status TookTooLong(const Transfer& transfer) {
+  return {Code::kTimeout, std::string(transfer.is_read ? "the read of " : "the write of ") +
+                              std::to_string(transfer.pieces.bytes) + " bytes has not ended within " +
+                              InWords(transfer.waiter.timeout) +
+                              ": give it more time, or see whether the peer and its link are there"};
+}
+
+}  // namespace
 
 void Sender::Open(const std::vector<Lane*>& lanes) {
   lanes_ = lanes;
@@ -80,8 +93,7 @@ Clock::time_point Sender::Expire(Clock::time_point now, std::vector<Finished>& f
   if (now < deadlines_.next()) return deadlines_.next();
   while (deadlines_.next() <= now) {
     Transfer& late = *deadlines_.first();
-    late.waiter.Answer({Code::kTimeout, late.is_read ? "the read took too long" : "the write took too long"},
-                       finished);
+    late.waiter.Answer(TookTooLong(late), finished);
     deadlines_.Remove(late);
     Cancel(late);
   }

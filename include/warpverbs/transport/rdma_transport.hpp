@@ -63,8 +63,8 @@ class RdmaTransport {
 
   /// Connects to the transport that a URL is of; once.
   ///
-  /// @errors  kInvalid: not bound, connected before, no URL of such a transport, or this one's own;
-  ///          kInternalError: the peer cannot be reached from here, or the transport is broken
+  /// @errors  kInternalError: the transport is broken, whatever the URL, or the peer cannot be reached from
+  ///          here; kInvalid: not bound, connected before, no URL of such a transport, or this one's own
   Status Connect(std::string_view url);
 
   /// Connect() has succeeded, and nothing has failed since. Whether the peer has connected too, the end of an
