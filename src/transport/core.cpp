@@ -36,8 +36,7 @@ TransportOptions Checked(TransportOptions options) {
   demand(options.receive_depth >= 4, Is("receive_depth", options.receive_depth), "at least 4");
   const uint64_t entries =
       std::bit_ceil(uint64_t{options.depth}) + std::bit_ceil(uint64_t{options.receive_depth});
-  // Either side's half, as they may choose differently.
-  demand(queue_pairs * entries <= NotificationOrder::kMaxAhead / 2,
+  demand(queue_pairs * entries <= NotificationOrder::kMaxEntries,
          Is("depth", options.depth) + " and " + Is("receive_depth", options.receive_depth) + ", with " + all,
          "so that both, as powers of two, times all queue pairs are at most 524288");
   demand(options.piece_bytes >= 1, Is("piece_bytes", options.piece_bytes), "at least 1");

@@ -148,8 +148,9 @@ void RdmaTransport::Core::CheckOpen(Clock::time_point now) {
     sender_.Open(lanes);
   } else if (now >= connect_deadline_) {
     Break(
-        "the peer has not connected in time: check that it is there, and calls Connect() with this side's "
-        "URL");
+        "the peer has not connected in time: check that it is there, calls Connect() with this side's URL, "
+        "and "
+        "that neither side's loop is blocked");
   }
 }
 

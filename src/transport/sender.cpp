@@ -56,9 +56,11 @@ void Sender::Start(Transfer& transfer) {
 }
 
 /// Of a cancelled transfer nothing is sent but that it is void, to a peer that counts its parts: by the last
-/// piece of each lane.
+/// piece of each lane. The lane whose turn it was is the next one's: a lane that stands still is not passed
+/// over.
 void Sender::LeaveOut(Transfer& transfer) {
   const Pieces& pieces = transfer.pieces;
+  if (!transfer.notify) next_lane_ = pieces.Lane(transfer.next_piece);
   const uint64_t sent_last = transfer.notify ? pieces.lanes_used() : 0;
   transfer.next_piece = std::max(transfer.next_piece, pieces.count() - sent_last);
 }

@@ -174,6 +174,34 @@ std::string Refusal(const TransportOptions& options) {
   }
 }
 
+TEST(Connect, WhileTheLoopOfThePeerIsBlockedLosesNothing) {
+  asio::io_context blocked;
+  EventLoop loop_of_b(blocked);
+  RdmaTransport a(0), b(0, &loop_of_b);
+  const Bound at_a = a.Bind(), at_b = b.Bind();
+  ASSERT_SUCCESS(a.Connect(at_b.url));
+  ASSERT_SUCCESS(b.Connect(at_a.url));
+  Buffer from(4096), to(4096);
+  FillPattern(from.bytes, 6);
+  auto written = a.Write(from.memory.CreateView(), to.memory.Remote());
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (!IsReady(written) && std::chrono::steady_clock::now() < deadline)
+    blocked.run_one_for(std::chrono::milliseconds(10));
+  EXPECT_SUCCESS(Outcome(std::move(written)));
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+TEST(Connect, WhileTheLoopOfThePeerIsBlockedForTooLongBreaksTheTransport) {
+  asio::io_context blocked;
+  EventLoop loop_of_b(blocked);
+  RdmaTransport a(0, TransportOptions{.connect_timeout = std::chrono::milliseconds(100)}), b(0, &loop_of_b);
+  const Bound at_a = a.Bind(), at_b = b.Bind();
+  ASSERT_SUCCESS(a.Connect(at_b.url));
+  ASSERT_SUCCESS(b.Connect(at_a.url));
+  EXPECT_THAT(Outcome(a.WaitForWrite()).What(), HasSubstr("neither side's loop is blocked"));
+}
+
 TEST(Options, OutOfRangeAreRefusedInASentence) {
   EXPECT_THROW(RdmaTransport(-1), host::Error);
   EXPECT_THROW(RdmaTransport(0, nullptr, 0), host::Error);

@@ -213,6 +213,28 @@ TEST_F(Failure, WriteThatIsCutShortNotifiesNobody) {
   EXPECT_LE(notifications, 1 + 256 / kPieces) << "no more than were posted whole, on queues of 256";
 }
 
+/// Else those behind them could go on by the other lanes without end, and their notifications with them.
+TEST_F(Failure, WriteThatIsGivenUpLeavesItsTurnToTheNext) {
+  pair.emplace(TransportOptions{.queue_pairs = 2, .depth = 4});
+  Connect();
+  auto* const hold = FindControl<decltype(softhca_hold)>("softhca_hold");
+  ASSERT_EQ(hold("mlx5_0", qpns[0], 1), 0);
+  std::vector<std::future<Status>> writes;  // four for each, of which one stands still
+  for (int i = 0; i < 8; ++i) writes.push_back(pair->a.Write(from.memory.CreateView(), to.memory.Remote()));
+  const auto write = [&](bool notify) {
+    return Outcome(pair->a.Write(from.memory.CreateView(), to.memory.Remote(),
+                                 {.notify = notify, .timeout = milliseconds(100)}));
+  };
+  for (int i = 0; write(false).ok(); ++i) ASSERT_LT(i, 1) << "every second one has to wait";
+  EXPECT_EQ(write(true), Code::kTimeout);
+  ASSERT_EQ(hold("mlx5_0", qpns[0], 0), 0);
+  for (auto& one : writes) EXPECT_SUCCESS(Outcome(std::move(one)));
+  EXPECT_SUCCESS(Outcome(
+      pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true, .timeout = kLong})));
+  EXPECT_SUCCESS(Outcome(pair->b.WaitForWrite()));
+  EXPECT_FALSE(TakesOne(pair->b)) << "the other was cut short";
+}
+
 TEST_F(Failure, OfNoTimeIsNoFailureOfWhatFollows) {
   pair.emplace(TransportOptions{.piece_bytes = kBig / kPieces});
   Connect();
