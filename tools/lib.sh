@@ -20,6 +20,7 @@ build_packages=(
 test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
+  "libbenchmark-dev=benchmark framework: the transport's benchmarks are tested, too"
   "clang=compiles the data path for HIP"
   "libclang-rt-14-dev=libFuzzer and the sanitizers of clang"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
@@ -34,7 +35,6 @@ test_packages=(
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )
-bench_packages=("libbenchmark-dev=benchmark framework")
 interop_packages=(
   "qemu-system-x86=runs a Linux guest with rdma_rxe"
   "busybox-static=the guest's commands"

@@ -15,6 +15,14 @@ namespace {
 
 constexpr int64_t kSmallest = 8192, kLargest = int64_t{256} << 20;
 
+bool g_failed = false;
+
+/// Google Benchmark tells of an error and goes on; the program's exit status tells of it too.
+void Fail(benchmark::State& state, const char* why) {
+  g_failed = true;
+  state.SkipWithError(why);
+}
+
 /// Waits for operations without allocating: a future would, once for each.
 class Ended {
  public:
@@ -49,18 +57,17 @@ void Transfer(benchmark::State& state, const char* what,
   Ended ended;
   for (int warm = 0; warm < 100; ++warm) {
     begin(pair, here, there, ended);
-    if (!ended.Wait()) return state.SkipWithError(what);
+    if (!ended.Wait()) return Fail(state, what);
     if (bytes > size_t{1} << 20) break;
   }
   std::memset((reads ? here : there).pages.data(), 0, bytes);
   const uint64_t before = transport::Allocations();
   for (auto _ : state) {
     begin(pair, here, there, ended);
-    if (!ended.Wait()) return state.SkipWithError(what);
+    if (!ended.Wait()) return Fail(state, what);
   }
   const auto allocations = static_cast<double>(transport::Allocations() - before);
-  if (std::memcmp(here.pages.data(), there.pages.data(), bytes) != 0)
-    state.SkipWithError("the data are wrong");
+  if (std::memcmp(here.pages.data(), there.pages.data(), bytes) != 0) Fail(state, "the data are wrong");
   state.SetBytesProcessed(state.iterations() * state.range(0));
   state.counters["allocations"] = benchmark::Counter(allocations, benchmark::Counter::kAvgIterations);
 }
@@ -91,7 +98,7 @@ void BM_RdmaTransport_RegisterDeregister(benchmark::State& state) {
   const Region keeps_the_device_open(4096);
   for (auto _ : state) {
     const transport::RdmaMemory memory(pages.data(), bytes, 0);
-    if (memory.Reused()) state.SkipWithError("it was registered already");
+    if (memory.Reused()) Fail(state, "it was registered already");
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
@@ -118,7 +125,7 @@ int main(int argc, char** argv) try {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("nic", warpverbs::bench::NicLabel(warpverbs::host::Device()));
   benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return warpverbs::bench::g_failed ? 1 : 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -16,24 +16,30 @@ namespace {
 /// Operations that end at one look, more often than not.
 constexpr size_t kManyFinished = 64;
 
+/// "queue_pairs is 33".
+std::string Is(const char* option, uint64_t value) {
+  return std::string(option) + " is " + std::to_string(value);
+}
+
 TransportOptions Checked(TransportOptions options) {
-  const auto demand = [](bool good, const char* option, const char* range) {
-    if (good) return;
-    throw host::Error("create", "a transport", std::string(option) + " is out of range",
-                      std::string("Choose ") + range);
+  const auto demand = [](bool good, const std::string& what, const char* range) {
+    if (!good) throw host::Error("create", "a transport", what, std::string("Choose ") + range);
   };
-  demand(options.queue_pairs >= 1, "queue_pairs", "at least 1");
-  demand(options.max_nics >= 1 && options.max_nics <= AccessKey::kMaxNics, "max_nics", "1 to 8");
-  demand(uint64_t{options.queue_pairs} * options.max_nics <= Url::kMaxLanes, "queue_pairs",
-         "so that there are at most 32 on all NICs together");
-  demand(options.depth >= 4, "depth", "at least 4");
-  demand(options.receive_depth >= 4, "receive_depth", "at least 4");
+  demand(options.max_nics >= 1 && options.max_nics <= AccessKey::kMaxNics, Is("max_nics", options.max_nics),
+         "1 to 8");
+  demand(options.queue_pairs >= 1, Is("queue_pairs", options.queue_pairs), "at least 1");
+  const uint64_t queue_pairs = uint64_t{options.queue_pairs} * options.max_nics;
+  const std::string all = std::to_string(queue_pairs) + " queue pairs on all NICs together";
+  demand(queue_pairs <= Url::kMaxLanes, Is("queue_pairs", options.queue_pairs) + ", which makes " + all,
+         "so that there are at most 32");
+  demand(options.depth >= 4, Is("depth", options.depth), "at least 4");
+  demand(options.receive_depth >= 4, Is("receive_depth", options.receive_depth), "at least 4");
   const uint64_t entries =
       std::bit_ceil(uint64_t{options.depth}) + std::bit_ceil(uint64_t{options.receive_depth});
-  // Either side's half, as they may choose differently.
-  demand(options.queue_pairs * options.max_nics * entries <= NotificationOrder::kMaxAhead / 2, "depth",
-         "so that depth and receive_depth, as powers of two, times all queue pairs are at most 524288");
-  demand(options.piece_bytes >= 1, "piece_bytes", "at least 1");
+  demand(queue_pairs * entries <= NotificationOrder::kMaxEntries,
+         Is("depth", options.depth) + " and " + Is("receive_depth", options.receive_depth) + ", with " + all,
+         "so that both, as powers of two, times all queue pairs are at most 524288");
+  demand(options.piece_bytes >= 1, Is("piece_bytes", options.piece_bytes), "at least 1");
   options.spin = std::max(options.spin, std::chrono::nanoseconds(0));
   return options;
 }
@@ -94,6 +100,11 @@ std::vector<std::unique_ptr<Lane>> RdmaTransport::Core::MakeLanes() const {
 }
 
 Status RdmaTransport::Core::Connect(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (!end_.ok()) return end_;
+  if (!bound_) return {Code::kInvalid, "the transport is not bound: call Bind() first"};
+  if (connected_)
+    return {Code::kInvalid, "the transport is connected already: make another one for each peer"};
   Url url;
   try {
     url = Url::FromText(text);
@@ -102,11 +113,6 @@ Status RdmaTransport::Core::Connect(std::string_view text) {
   } catch (const std::exception& error) {
     return InternalError(error.what());
   }
-  const std::lock_guard lock(mutex_);
-  if (!end_.ok()) return end_;
-  if (!bound_) return {Code::kInvalid, "the transport is not bound: call Bind() first"};
-  if (connected_)
-    return {Code::kInvalid, "the transport is connected already: make another one for each peer"};
   if (url.transport == id_) return {Code::kInvalid, "the URL is the transport's own: pass the peer's"};
   try {
     lanes_.resize(std::min(lanes_.size(), url.lanes.size()));
@@ -141,12 +147,12 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
   transfer.notify = request.notify;
   transfer.local = reinterpret_cast<uint64_t>(request.local);
   transfer.remote = reinterpret_cast<uint64_t>(request.remote.ptr);
-  transfer.lkeys = request.registration->keys().lkeys;
+  transfer.registered = request.registration->keys();
   transfer.rkeys = request.remote.access_key.rkeys;
   transfer.pieces.bytes = request.size;
-  transfer.waiter = {std::move(handler), In(request.timeout)};
-  const Clock::time_point deadline = transfer.waiter.deadline;
-  sender_.Submit(transfer);
+  transfer.waiter = {std::move(handler), request.timeout.value_or(std::chrono::nanoseconds(0))};
+  const Clock::time_point deadline = In(request.timeout);
+  sender_.Submit(transfer, deadline);
   WakeFor(deadline);
 }
 
@@ -166,7 +172,7 @@ Status RdmaTransport::Core::Refusal(const Request& request) const {
                                 std::to_string(request.remote.len)};
   }
   for (const auto& lane : lanes_) {
-    if (!request.registration->keys().AreOf(lane->nic(), lane->device())) {
+    if (!request.registration->keys()->AreOf(lane->nic(), lane->device())) {
       return {Code::kInvalid, "the local memory is not registered on " + lane->device().name() +
                                   ", which the transport uses: choose the same max_nics for both"};
     }
@@ -187,7 +193,8 @@ void RdmaTransport::Core::Wait(const WaitOptions& options, detail::Handler handl
   }
   if (!end_.ok() && inbox_.available() == 0) return Answer(std::move(handler), end_);
   const Clock::time_point deadline = In(options.timeout);
-  inbox_.Wait({std::move(handler), deadline}, finished_);
+  inbox_.Wait({std::move(handler), options.timeout.value_or(std::chrono::nanoseconds(0))}, deadline,
+              finished_);
   if (!finished_.empty()) Wake();
   WakeFor(deadline);
 }

@@ -76,7 +76,8 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   void OnTimer();
 
   // The end must need no memory: there may be none.
-  const Status destroyed_{Code::kAborted, "the transport was destroyed"};
+  const Status destroyed_{Code::kAborted,
+                          "the transport was destroyed before the operation had ended: keep it until then"};
   const Status out_of_memory_{Code::kInternalError,
                               "the program has no memory left: raise its limit (ulimit -v)"};
 
@@ -103,8 +104,11 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   std::chrono::nanoseconds nap_{};  // without alarms: how long to sleep
   Timer timer_;
   Clock::time_point timer_at_ = Clock::time_point::max();
+  size_t timer_turn_ = 0;
   // An operation may still be queued when what it was for has gone.
-  OperationMemory poll_memory_, timer_memory_, close_memory_;
+  OperationMemory poll_memory_, close_memory_;
+  std::array<OperationMemory, 2>
+      timer_memory_;  // in turn: the one before is cancelled, and may not have heard of it
   std::array<OperationMemory, AccessKey::kMaxNics> bell_memory_;
 };
 

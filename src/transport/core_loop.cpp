@@ -148,8 +148,9 @@ void RdmaTransport::Core::CheckOpen(Clock::time_point now) {
     sender_.Open(lanes);
   } else if (now >= connect_deadline_) {
     Break(
-        "the peer has not connected in time: check that it is there, and calls Connect() with this side's "
-        "URL");
+        "the peer has not connected in time: check that it is there, calls Connect() with this side's URL, "
+        "and "
+        "that neither side's loop is blocked");
   }
 }
 
@@ -178,7 +179,8 @@ void RdmaTransport::Core::SetTimer(Clock::time_point time) {
   if (time >= timer_at_) return;  // it wakes early enough
   timer_at_ = time;
   timer_.expires_at(time);
-  timer_.async_wait(InMemory(&timer_memory_, [self = shared_from_this()](const std::error_code& error) {
+  OperationMemory& memory = timer_memory_[timer_turn_ ^= 1];
+  timer_.async_wait(InMemory(&memory, [self = shared_from_this()](const std::error_code& error) {
     if (!error) self->OnTimer();
   }));
 }

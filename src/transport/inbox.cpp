@@ -1,20 +1,29 @@
 #include "inbox.hpp"
 
-#include <algorithm>
 #include <utility>
 
-namespace warpverbs::transport {
+#include "words.hpp"
 
-void Inbox::Wait(Waiter waiter, std::vector<Finished>& finished) {
+namespace warpverbs::transport {
+namespace {
+
+Status NoneCame(std::chrono::nanoseconds timeout) {
+  return {Code::kTimeout, "no write of the peer that notifies has arrived within " + InWords(timeout) +
+                              ": wait longer, or see whether the peer is there and writes with notify"};
+}
+
+}  // namespace
+
+void Inbox::Wait(Waiter waiter, Clock::time_point deadline, std::vector<Finished>& finished) {
   if (available_ != 0) {
     waiter.Answer({}, finished);
     --available_;
     return;
   }
-  first_deadline_ = std::min(first_deadline_, waiter.deadline);
   Entry& entry = pool_.Take();
   entry.waiter = std::move(waiter);
   entries_.Append(entry);
+  deadlines_.Add(entry, deadline);
 }
 
 bool Inbox::Take(const Announcement& part, std::vector<Finished>& finished) {
@@ -29,16 +38,11 @@ bool Inbox::Take(const Announcement& part, std::vector<Finished>& finished) {
 }
 
 Clock::time_point Inbox::Expire(Clock::time_point now, std::vector<Finished>& finished) {
-  if (now < first_deadline_) return first_deadline_;
-  first_deadline_ = Clock::time_point::max();
-  entries_.ForEach([&](Entry& entry) {
-    if (entry.waiter.deadline <= now) {
-      Answer(entry, {Code::kTimeout, "no notified write arrived in time"}, finished);
-    } else {
-      first_deadline_ = std::min(first_deadline_, entry.waiter.deadline);
-    }
-  });
-  return first_deadline_;
+  while (deadlines_.next() <= now) {
+    Entry& late = *deadlines_.first();
+    Answer(late, NoneCame(late.waiter.timeout), finished);
+  }
+  return deadlines_.next();
 }
 
 void Inbox::Drop(const Status& status, std::vector<Finished>& finished) {
@@ -48,6 +52,7 @@ void Inbox::Drop(const Status& status, std::vector<Finished>& finished) {
 void Inbox::Answer(Entry& entry, const Status& status, std::vector<Finished>& finished) {
   entry.waiter.Answer(status, finished);
   entries_.Remove(entry);
+  deadlines_.Remove(entry);
   pool_.Give(entry);
 }
 

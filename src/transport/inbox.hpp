@@ -14,8 +14,8 @@ namespace warpverbs::transport {
 /// kept while nobody does. Not thread-safe.
 class Inbox {
  public:
-  /// Waits for a notification, or takes one that is here.
-  void Wait(Waiter waiter, std::vector<Finished>& finished);
+  /// Waits for a notification until a time, or takes one that is here.
+  void Wait(Waiter waiter, Clock::time_point deadline, std::vector<Finished>& finished);
 
   /// @return  false: no peer of this library announces this now
   bool Take(const Announcement& part, std::vector<Finished>& finished);
@@ -31,7 +31,7 @@ class Inbox {
   uint64_t available() const { return available_; }
 
  private:
-  struct Entry : ListNode<Entry> {
+  struct Entry : ListNode<Entry>, DeadlineNode<Entry> {
     Waiter waiter{};
   };
 
@@ -41,7 +41,7 @@ class Inbox {
   uint64_t available_ = 0;
   Pool<Entry> pool_;
   IntrusiveList<Entry> entries_;
-  Clock::time_point first_deadline_ = Clock::time_point::max();  // or earlier than the first
+  Deadlines<Entry> deadlines_;
 };
 
 }  // namespace warpverbs::transport

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "registration.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
 namespace warpverbs::transport {
@@ -99,7 +100,8 @@ device::RemoteMemory Lane::Remote(const Transfer& transfer, uint64_t offset) con
 
 void Lane::PostPiece(Transfer& transfer, uint64_t offset, uint64_t bytes, const Announcement* announcement) {
   const device::RemoteMemory remote = Remote(transfer, offset);
-  const device::LocalMemory local{transfer.local + offset, bytes, Cpu::ToBe32(transfer.lkeys[nic_])};
+  const device::LocalMemory local{transfer.local + offset, bytes,
+                                  Cpu::ToBe32(transfer.registered->lkeys[nic_])};
   if (transfer.is_read) {
     doorbell_ = sends_.PostRead(posted_, remote, local);
   } else if (announcement == nullptr) {

@@ -51,6 +51,12 @@ Registration::Registration(void* data, size_t size, int device, uint32_t max_nic
       device_(device),
       keys_(std::make_shared<const Keys>(data, size, device, max_nics)) {}
 
+/// What the NIC is still at work on stays registered, but is no more found: its address may soon be that of
+/// other memory.
+Registration::~Registration() {
+  if (keys_.use_count() > 1) keys_->nics->cache().Invalidate(data_, size_);
+}
+
 bool Registration::Reused() const { return keys_->lease.reused(); }
 const AccessKey& Registration::RemoteKey() const { return keys_->remote; }
 

@@ -1,8 +1,21 @@
 #include "sender.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "words.hpp"
 
 namespace warpverbs::transport {
+namespace {
+
+Status TookTooLong(const Transfer& transfer) {
+  return {Code::kTimeout, std::string(transfer.is_read ? "the read of " : "the write of ") +
+                              std::to_string(transfer.pieces.bytes) + " bytes has not ended within " +
+                              InWords(transfer.waiter.timeout) +
+                              ": give it more time, or see whether the peer and its link are there"};
+}
+
+}  // namespace
 
 void Sender::Open(const std::vector<Lane*>& lanes) {
   lanes_ = lanes;
@@ -10,9 +23,9 @@ void Sender::Open(const std::vector<Lane*>& lanes) {
   Pump();
 }
 
-void Sender::Submit(Transfer& transfer) {
+void Sender::Submit(Transfer& transfer, Clock::time_point deadline) {
   transfers_.Append(transfer);
-  first_deadline_ = std::min(first_deadline_, transfer.waiter.deadline);
+  deadlines_.Add(transfer, deadline);
   queue_.Append(transfer);
   Pump();
 }
@@ -43,9 +56,11 @@ void Sender::Start(Transfer& transfer) {
 }
 
 /// Of a cancelled transfer nothing is sent but that it is void, to a peer that counts its parts: by the last
-/// piece of each lane.
+/// piece of each lane. The lane whose turn it was is the next one's: a lane that stands still is not passed
+/// over.
 void Sender::LeaveOut(Transfer& transfer) {
   const Pieces& pieces = transfer.pieces;
+  if (!transfer.notify) next_lane_ = pieces.Lane(transfer.next_piece);
   const uint64_t sent_last = transfer.notify ? pieces.lanes_used() : 0;
   transfer.next_piece = std::max(transfer.next_piece, pieces.count() - sent_last);
 }
@@ -77,20 +92,15 @@ void Sender::OnDone(Transfer& transfer, std::vector<Finished>& finished) {
 }
 
 Clock::time_point Sender::Expire(Clock::time_point now, std::vector<Finished>& finished) {
-  if (now < first_deadline_) return first_deadline_;
-  first_deadline_ = Clock::time_point::max();
-  transfers_.ForEach([&](Transfer& transfer) {
-    if (transfer.waiter.deadline <= now) {
-      transfer.waiter.Answer(
-          {Code::kTimeout, transfer.is_read ? "the read took too long" : "the write took too long"},
-          finished);
-      Cancel(transfer);
-    } else {
-      first_deadline_ = std::min(first_deadline_, transfer.waiter.deadline);
-    }
-  });
+  if (now < deadlines_.next()) return deadlines_.next();
+  while (deadlines_.next() <= now) {
+    Transfer& late = *deadlines_.first();
+    late.waiter.Answer(TookTooLong(late), finished);
+    deadlines_.Remove(late);
+    Cancel(late);
+  }
   Pump();
-  return first_deadline_;
+  return deadlines_.next();
 }
 
 void Sender::Cancel(Transfer& transfer) {
@@ -102,6 +112,7 @@ void Sender::Cancel(Transfer& transfer) {
 
 void Sender::Retire(Transfer& transfer) {
   transfers_.Remove(transfer);
+  deadlines_.Remove(transfer);
   pool_.Give(transfer);
 }
 

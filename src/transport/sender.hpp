@@ -24,7 +24,7 @@ class Sender {
   Transfer& New() { return pool_.Take(); }
 
   /// Posts what there is room for; the rest follows in order, by Pump().
-  void Submit(Transfer& transfer);
+  void Submit(Transfer& transfer, Clock::time_point deadline);
   void Pump();
 
   /// A piece is done.
@@ -54,9 +54,9 @@ class Sender {
   Pool<Transfer> pool_;
   IntrusiveList<Transfer> transfers_;       // all
   IntrusiveList<Transfer, kQueued> queue_;  // those not all posted, in order; the first may have started
+  Deadlines<Transfer> deadlines_;           // those that somebody waits for until a time
   uint32_t next_lane_ = 0;
   uint32_t next_sequence_ = 0;
-  Clock::time_point first_deadline_ = Clock::time_point::max();  // or earlier than the first
 };
 
 }  // namespace warpverbs::transport

@@ -165,17 +165,67 @@ TEST(Connect, ToAPeerThatNeverComesBreaksTheTransportInTime) {
   EXPECT_EQ(pair.a.GetStatus(), Code::kInternalError);
 }
 
+std::string Refusal(const TransportOptions& options) {
+  try {
+    const RdmaTransport transport(0, options);
+    return "taken";
+  } catch (const host::Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Connect, WhileTheLoopOfThePeerIsBlockedLosesNothing) {
+  asio::io_context blocked;
+  EventLoop loop_of_b(blocked);
+  RdmaTransport a(0), b(0, &loop_of_b);
+  const Bound at_a = a.Bind(), at_b = b.Bind();
+  ASSERT_SUCCESS(a.Connect(at_b.url));
+  ASSERT_SUCCESS(b.Connect(at_a.url));
+  Buffer from(4096), to(4096);
+  FillPattern(from.bytes, 6);
+  auto written = a.Write(from.memory.CreateView(), to.memory.Remote());
+  EXPECT_EQ(written.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (!IsReady(written) && std::chrono::steady_clock::now() < deadline)
+    blocked.run_one_for(std::chrono::milliseconds(10));
+  EXPECT_SUCCESS(Outcome(std::move(written)));
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+TEST(Connect, WhileTheLoopOfThePeerIsBlockedForTooLongBreaksTheTransport) {
+  asio::io_context blocked;
+  EventLoop loop_of_b(blocked);
+  RdmaTransport a(0, TransportOptions{.connect_timeout = std::chrono::milliseconds(100)}), b(0, &loop_of_b);
+  const Bound at_a = a.Bind(), at_b = b.Bind();
+  ASSERT_SUCCESS(a.Connect(at_b.url));
+  ASSERT_SUCCESS(b.Connect(at_a.url));
+  EXPECT_THAT(Outcome(a.WaitForWrite()).What(), HasSubstr("neither side's loop is blocked"));
+}
+
 TEST(Options, OutOfRangeAreRefusedInASentence) {
   EXPECT_THROW(RdmaTransport(-1), host::Error);
   EXPECT_THROW(RdmaTransport(0, nullptr, 0), host::Error);
   EXPECT_THROW(RdmaTransport(0, nullptr, {}, -3), host::Error);
-  EXPECT_THROW(RdmaTransport(0, TransportOptions{.max_nics = 9}), host::Error);
-  EXPECT_THROW(RdmaTransport(0, TransportOptions{.queue_pairs = 33}), host::Error);
-  EXPECT_THROW(RdmaTransport(0, TransportOptions{.piece_bytes = 0}), host::Error);
-  EXPECT_THROW(RdmaTransport(0, TransportOptions{.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
-               host::Error);
-  EXPECT_NO_THROW(
-      RdmaTransport(0, TransportOptions{.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}));
+  EXPECT_EQ(Refusal({.max_nics = 9}), "Cannot create a transport: max_nics is 9. Choose 1 to 8.");
+  EXPECT_THAT(Refusal({.queue_pairs = 0}), HasSubstr("queue_pairs is 0. Choose at least 1."));
+  EXPECT_THAT(
+      Refusal({.max_nics = 3, .queue_pairs = 11}),
+      HasSubstr("queue_pairs is 11, which makes 33 queue pairs on all NICs together. Choose so that there "
+                "are at most 32."));
+  EXPECT_THAT(Refusal({.depth = 3}), HasSubstr("depth is 3. Choose at least 4."));
+  EXPECT_THAT(Refusal({.receive_depth = 2}), HasSubstr("receive_depth is 2. Choose at least 4."));
+  EXPECT_THAT(Refusal({.piece_bytes = 0}), HasSubstr("piece_bytes is 0. Choose at least 1."));
+  EXPECT_THAT(
+      Refusal({.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
+      HasSubstr("depth is 8192 and receive_depth is 8193, with 32 queue pairs on all NICs together."));
+  EXPECT_EQ(Refusal({.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}), "taken");
+}
+
+TEST(Connect, ToAWordThatIsNoUrlIsRefusedAfterWhatElseIsWrong) {
+  Pair pair;
+  EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("call Bind() first"));
+  pair.Connect();
+  EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("connected already"));
 }
 
 TEST(Describe, SaysWhereThingsStand) {

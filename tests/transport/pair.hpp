@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,22 @@ inline Status Outcome(std::future<Status> future) {
 
 inline bool IsReady(const std::future<Status>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+/// What comes, in time.
+template <class T>
+T InTime(std::future<T> future) {
+  if (future.wait_for(kLong) != std::future_status::ready)
+    throw std::runtime_error("the test waited too long");
+  return future.get();
+}
+
+/// Whether a notification is there that nobody has taken, and takes it. A wait without time is answered after
+/// all that had arrived when it began was looked at.
+inline bool TakesOne(RdmaTransport& transport) {
+  const Status status = Outcome(transport.WaitForWrite({.timeout = std::chrono::nanoseconds(0)}));
+  EXPECT_TRUE(status.ok() || status == Code::kTimeout) << status.What();
+  return status.ok();
 }
 
 /// Bytes that differ from place to place and from seed to seed.

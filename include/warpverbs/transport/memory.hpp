@@ -59,8 +59,12 @@ class Registration {
   /// Whether it was registered already, and so cost no call of the kernel.
   bool Reused() const;
 
-  struct Keys;  // the library's own
-  const Keys& keys() const { return *keys_; }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  ~Registration();
+
+  struct Keys;  // the library's own; operations under way share them
+  const std::shared_ptr<const Keys>& keys() const { return keys_; }
 
  private:
   friend class RdmaMemory;
@@ -74,8 +78,8 @@ class Registration {
   std::shared_ptr<const Keys> keys_;
 };
 
-/// Memory that transports write from, read into, and let peers reach. Registered as long as this lives; the
-/// memory itself stays the caller's.
+/// Memory that transports write from, read into, and let peers reach. Registered as long as this lives, and
+/// until the NIC is done with what transports have posted of it; the memory itself stays the caller's.
 ///
 /// Registration goes through a cache: a range of what is registered already costs no call of the kernel.
 class RdmaMemory {

@@ -19,7 +19,9 @@ struct TransportOptions {
   uint32_t receive_depth = 256;  ///< notifications that each queue pair takes before they are looked at
   uint64_t piece_bytes = uint64_t{1} << 20;  ///< at most, of a piece of a transfer; the device may allow less
 
-  /// How long after Connect() the peer may take to connect. Then the transport is broken.
+  /// How long after Connect() the peer may take to connect. Then the transport is broken. Both loops have a
+  /// part in it, so a loop that is blocked counts as a peer that is not there. Once connected it delays
+  /// alone: what it does not take in time the peer's NIC sends again, for as long as `retry` says (for ever).
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(30);
 
   /// How long the loop keeps looking after something has happened, before it sleeps. Costs processor time,

@@ -31,9 +31,9 @@ struct Bound {
 /// callback runs on the event loop unless it has an executor of its own. They proceed in parallel: only
 /// notifications have an order, that of their writes.
 ///
-/// The memory of an operation stays registered, and what is written unchanged, until the operation has ended.
-/// After a timeout the NIC may still use it: what was posted is not taken back, the rest is not sent, and a
-/// write cut short notifies nobody. To be sure of the NIC, destroy the transport.
+/// The memory of an operation stays there, and what is written unchanged, until the operation has ended.
+/// After a timeout the NIC may still use it, and keeps it registered: what was posted is not taken back, the
+/// rest is not sent, and a write cut short notifies nobody. To be sure of the NIC, destroy the transport.
 ///
 /// Thread-safe. Any thread may destroy it, also a callback; all that is pending then ends as aborted, after
 /// the destructor has returned at the latest, and the NIC has let go of all memory when it returns.
@@ -63,8 +63,8 @@ class RdmaTransport {
 
   /// Connects to the transport that a URL is of; once.
   ///
-  /// @errors  kInvalid: not bound, connected before, no URL of such a transport, or this one's own;
-  ///          kInternalError: the peer cannot be reached from here, or the transport is broken
+  /// @errors  kInternalError: the transport is broken, whatever the URL, or the peer cannot be reached from
+  ///          here; kInvalid: not bound, connected before, no URL of such a transport, or this one's own
   Status Connect(std::string_view url);
 
   /// Connect() has succeeded, and nothing has failed since. Whether the peer has connected too, the end of an

@@ -54,7 +54,7 @@ void SubscribeEvents(Call& call) {
   std::memcpy(types.data(), bytes.data(), types.size() * sizeof(uint16_t));
   Object& object = call.context().GetAny(request.Handle(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE));
   if (object.kind != Kind::kQp && object.kind != Kind::kCq) throw Errno(EINVAL, "the object has no events");
-  object.subscriptions.push_back(
+  object.subscriptions.Add(
       {pipe, request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, 0), std::move(types)});
 }
 

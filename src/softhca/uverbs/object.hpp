@@ -3,21 +3,13 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "uverbs/devx_subscriptions.hpp"
 #include "uverbs/event_pipe.hpp"
 
 namespace softhca::uverbs {
 
 enum class Kind : uint8_t { kPd, kMkey, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle };
-
-/// Who wants to know of an object's firmware events.
-struct DevxSubscription {
-  std::weak_ptr<EventPipe> pipe;
-  uint64_t cookie;
-  std::vector<uint16_t> types;
-};
 
 /// What a handle stands for.
 struct Object {
@@ -27,7 +19,7 @@ struct Object {
   Kind kind;
   uint32_t number;    ///< by which the HCA knows it; of an address handle, its protection domain's
   bool devx = false;  ///< made by a firmware command
-  std::vector<DevxSubscription> subscriptions{};
+  DevxSubscriptions subscriptions{};
 };
 
 struct UmemObject : Object {
