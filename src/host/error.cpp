@@ -43,7 +43,14 @@ Error::Error(std::string step, std::string object, std::string reason, const std
       step_(std::move(step)),
       object_(std::move(object)),
       reason_(std::move(reason)),
+      remedy_(remedy),
       error_number_(error_number) {}
+
+Error Error::About(const std::string& more) const {
+  Error error(step_, object_ + " " + more, reason_, remedy_, error_number_);
+  error.syndrome_ = syndrome_;
+  return error;
+}
 
 std::string Error::Words(int error_number) {
   const char* description = strerrordesc_np(error_number);

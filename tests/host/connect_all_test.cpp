@@ -13,6 +13,7 @@
 
 #include "exchange_fixture.hpp"
 #include "link.hpp"
+#include "softhca.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -255,7 +256,7 @@ TEST_F(ConnectAllTest, RefusesOtherMessagesAndVersions) {
   EXPECT_THAT(answered([](int swap, auto& answer) {
                 if (swap == 0) answer.at(20) ^= 1;
               }),
-              HasSubstr("Cannot read the peer's endpoint information: "));
+              HasSubstr("Cannot read the peer's endpoint information ("));
 }
 
 TEST_F(ConnectAllTest, SaysThatAWriteOfTheRoundTripWasRefused) {
@@ -265,6 +266,32 @@ TEST_F(ConnectAllTest, SaysThatAWriteOfTheRoundTripWasRefused) {
                                     HasSubstr("that both endpoints allow remote writes")));
   EXPECT_NE(sentences.there, "") << "its own write is flushed, or this side's failure comes first";
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
+}
+
+TEST_F(ConnectAllTest, SaysThatAPortWentDownMeanwhile) {
+  const EndpointConfig config{.retry = {.ack_timeout = 8, .retry_count = 1}};
+  Side a(device_, 2, config), b(device_, 2, config);
+  const Sentences sentences = Connect(Tampered(
+                                          a,
+                                          [this](int swap, auto&) {
+                                            if (swap == 1) SetLink(device_, false);  // both are connected
+                                          },
+                                          kTrip),
+                                      Plainly(b, kTrip));
+  const std::string down = "(" + device_.name() + " port 1 is down): ";
+  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot write to the peer from QP "), HasSubstr(down)));
+  EXPECT_THAT(sentences.there, HasSubstr(down));
+  SetLink(device_, true);
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, SaysThatAPortIsUpWhereThePeerIsSilent) {
+  Side a(device_, 2);
+  TcpPair tcp;
+  EXPECT_THAT(
+      SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
+      AllOf(StartsWith("Cannot swap the descriptions of 2 endpoints with " + tcp.here.PeerName() + " ("),
+            HasSubstr(" (" + device_.name() + " port 1 is active): no byte of its message came within ")));
 }
 
 TEST_F(ConnectAllTest, SaysThatOtherDataCame) {

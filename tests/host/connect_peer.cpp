@@ -1,14 +1,19 @@
-// One of two processes that connect endpoints to each other: `connect_peer COUNT` listens and prints its
-// port, `connect_peer COUNT PORT` connects. With a third argument it ends without a word once the peer is
-// there.
+// One of two processes that connect endpoints of depth 64, their queues in a pool, to each other:
+// `connect_peer COUNT` listens and prints its port, `connect_peer COUNT PORT` connects. With a third argument
+// it ends without a word once the peer is there. Says how much memory the endpoints took.
+#include <unistd.h>
+
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/queue_pool.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace host = warpverbs::host;
@@ -24,21 +29,32 @@ host::TcpExchange Meet(int argc, char** argv, host::Deadline deadline) {
   return listener.Accept(deadline);
 }
 
+int64_t ResidentBytes() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const host::Deadline deadline = host::DeadlineIn(std::chrono::seconds(60));
+  const host::Deadline deadline = host::DeadlineIn(std::chrono::seconds(90));
   const host::Device device;
+  const int64_t before = ResidentBytes();
+  host::QueuePool pool(device);
   std::vector<std::unique_ptr<host::Endpoint>> owned;
   std::vector<host::Endpoint*> endpoints;
   for (int i = 0; i < std::stoi(argv[1]); ++i) {
-    owned.push_back(std::make_unique<host::Endpoint>(device, host::EndpointConfig{.depth = 16}));
+    owned.push_back(
+        std::make_unique<host::Endpoint>(device, host::EndpointConfig{.depth = 64, .pool = &pool}));
     endpoints.push_back(owned.back().get());
   }
   host::TcpExchange exchange = Meet(argc, argv, deadline);
   if (argc > 3) return 3;
   host::ConnectAll(endpoints, exchange, deadline, {.round_trip = true});
-  std::printf("%zu connected\n", endpoints.size());
+  const double kib = static_cast<double>(ResidentBytes() - before) / 1024;
+  std::printf("%zu connected, %.1f KiB each\n", endpoints.size(),
+              kib / static_cast<double>(endpoints.size()));
   return 0;
 } catch (const std::exception& error) {
   std::printf("%s\n", error.what());

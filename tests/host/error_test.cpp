@@ -16,6 +16,8 @@ TEST(Error, NamesStepObjectErrnoAndRemedy) {
   EXPECT_EQ(error.object(), "mlx5_0");
   EXPECT_EQ(error.error_number(), EACCES);
   EXPECT_EQ(error.syndrome(), 0);
+  EXPECT_STREQ(error.About("port 2").what(),
+               "Cannot open mlx5_0 port 2: Permission denied (EACCES). Ask the administrator.");
 }
 
 TEST(Error, SpeaksOfErrnoValuesWithoutAName) {
@@ -35,6 +37,10 @@ TEST(Error, PutsTheFirmwaresAnswerInWords) {
       "of this device.");
   EXPECT_EQ(error.syndrome(), 0xabcd12);
   EXPECT_EQ(error.error_number(), EREMOTEIO);
+  const Error more = error.About("(port 1 is down)");
+  EXPECT_EQ(more.object(), "the queue pair on mlx5_0 (port 1 is down)");
+  EXPECT_EQ(more.syndrome(), 0xabcd12);
+  EXPECT_EQ(more.error_number(), EREMOTEIO);
 }
 
 TEST(Error, FallsBackToErrnoWhereTheFirmwareWasNotAsked) {

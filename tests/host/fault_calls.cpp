@@ -76,12 +76,6 @@ bool Fails(FaultyCalls calls, const char* name) {
   return true;
 }
 
-/// In a call of rdma-core.
-struct Within {
-  Within() { ++depth; }
-  ~Within() { --depth; }
-};
-
 template <class Function>
 Function* TheirOwn(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -92,7 +86,7 @@ template <class Function, class... Arguments>
 auto Make(const char* kind, const char* name, Function* own, Arguments... arguments) {
   using Object = decltype(own(arguments...));
   if (Fails(FaultyCalls::kVerbs, name)) return Object{nullptr};
-  const Within within;
+  const InLibrary in_library;
   const Object object = own(arguments...);
   if (object != nullptr && depth == 1) ledger.Add(object, kind);
   return object;
@@ -102,7 +96,7 @@ auto Make(const char* kind, const char* name, Function* own, Arguments... argume
 template <class Function, class... Arguments>
 int Do(const char* name, Function* own, Arguments... arguments) {
   if (Fails(FaultyCalls::kVerbs, name)) return errno;
-  const Within within;
+  const InLibrary in_library;
   return own(arguments...);
 }
 
@@ -110,7 +104,7 @@ int Do(const char* name, Function* own, Arguments... arguments) {
 template <class Function, class Object>
 auto GiveBack(const char* kind, Function* own, Object* object) {
   if (depth == 0) ledger.Remove(object, kind);
-  const Within within;
+  const InLibrary in_library;
   return own(object);
 }
 
@@ -136,6 +130,9 @@ void Free(void* block) {
 }
 
 }  // namespace
+
+InLibrary::InLibrary() { ++depth; }
+InLibrary::~InLibrary() { --depth; }
 
 Faulty::Faulty(const CallFault& fault) {
   asked = fault;
@@ -292,7 +289,7 @@ ssize_t mlx5dv_devx_get_event(mlx5dv_devx_event_channel* channel, mlx5dv_devx_as
                               size_t bytes) {
   static auto* const own = TheirOwn(&mlx5dv_devx_get_event, "mlx5dv_devx_get_event");
   if (Fails(FaultyCalls::kVerbs, "mlx5dv_devx_get_event")) return -1;
-  const Within within;
+  const InLibrary in_library;
   return own(channel, event, bytes);
 }
 

@@ -32,6 +32,12 @@ class Faulty {
   const char* failed() const;  ///< the name of the call that failed; empty: none yet
 };
 
+/// While one lives, this thread is in a library, whose own calls and allocations are not counted.
+struct InLibrary {
+  InLibrary();
+  ~InLibrary();
+};
+
 /// What the whole program has made of rdma-core's objects and mapped, and not given back: "2 objects, 1
 /// umem"; empty: nothing.
 std::string HeldByVerbs();

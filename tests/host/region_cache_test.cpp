@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -217,14 +220,51 @@ TEST_F(RegionCacheTest, EachDeviceHasKeysOfItsOwn) {
   EXPECT_THROW(lease.View(2), std::out_of_range);
 }
 
-TEST_F(RegionCacheTest, FailureGivesUpWhatIsIdleAndIsTriedOnceMore) {
+TEST_F(RegionCacheTest, FailureForLackOfRoomGivesUpWhatIsIdleAndIsTriedOnceMore) {
+  constexpr int kWays = 2, kOutOfMemory = 2;  // by dma-buf and by address; CUDA_ERROR_OUT_OF_MEMORY
+  const auto fail = [](int by_dma_buf, int by_address, int devices) {
+    return [=] { Inject({.by_address = by_address, .by_dma_buf = by_dma_buf, .calls = kWays * devices}); };
+  };
+  const auto expect_tried_again = [&](std::vector<const Device*> devices,
+                                      const std::function<void()>& fault) {
+    const GpuMemory memory(Gpu(), 2 * kPage);
+    RegionCache cache(std::move(devices));
+    Key(cache, memory.data(), kPage);
+    fault();
+    EXPECT_EQ(SentenceOf([&] { Key(cache, memory.data() + kPage, kPage); }), "");
+    EXPECT_EQ(cache.Statistics().regions, 1U) << "the other one is given up";
+    Inject({});
+  };
+  for (const int error : {ENOMEM, EAGAIN, ENOSPC}) expect_tried_again({&a_}, fail(error, error, 1));
+  expect_tried_again({&a_}, fail(ENOMEM, EFAULT, 1));  // as without nvidia_peermem
+  expect_tried_again({&a_, &b_}, fail(ENOMEM, ENOMEM, 2));
+  expect_tried_again({&a_}, [] {
+    fake_cuda::FailCall("cuMemGetHandleForAddressRange", 1, kOutOfMemory);
+    fake_cuda::FailCall("cuPointerSetAttribute", 1);
+  });
+}
+
+TEST_F(RegionCacheTest, OtherFailuresLeaveWhatIsIdleAndAreNotTriedAgain) {
   const GpuMemory memory(Gpu(), 2 * kPage);
   RegionCache cache({&a_});
-  Key(cache, memory.data(), kPage);
-  fake_cuda::FailCall("cuMemGetHandleForAddressRange", 1);
-  fake_cuda::FailCall("cuPointerSetAttribute", 1);
-  Key(cache, memory.data() + kPage, kPage);
+  const uint32_t key = Key(cache, memory.data(), kPage);
+  for (const int error : {EFAULT, EINVAL, EOPNOTSUPP, EPERM}) {
+    const int before = Registrations();
+    Inject({.by_address = error, .by_dma_buf = error});
+    EXPECT_THAT(WhyRefused([&] { cache.Register(memory.data() + kPage, kPage); }),
+                HasSubstr(strerrorname_np(error)));
+    Inject({});
+    EXPECT_EQ(Registrations() - before, 2) << "each way once";
+  }
+  EXPECT_THROW(cache.Register(reinterpret_cast<void*>(kPage), kPage), Error);
+  const DriverContext current;
+  uint64_t managed = 0;
+  ASSERT_EQ(cuMemAllocManaged(&managed, kPage, 1), 0);
+  EXPECT_THAT(WhyRefused([&] { cache.Register(reinterpret_cast<void*>(managed), kPage); }),
+              HasSubstr("it is managed memory"));
+  cuMemFree_v2(managed);
   EXPECT_EQ(cache.Statistics().regions, 1U);
+  EXPECT_EQ(Key(cache, memory.data(), kPage), key);
 }
 
 TEST_F(RegionCacheTest, NoEntryStaysThatCoversOneThatTookItsPlace) {

@@ -27,8 +27,11 @@ bool Refuses(unsigned access, int RegistrationFault::*way) {
   last_access = access;
   ++registrations;
   const int error = injected_registration.*way;
-  if (error != 0) errno = error;
-  return error != 0;
+  int& calls = injected_registration.calls;
+  if (error == 0 || calls == 0) return false;
+  if (calls > 0) --calls;
+  errno = error;
+  return true;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace warpverbs::host {
 struct RegistrationFault {
   int by_address = 0;  ///< as errno has it; 0: memory is registered
   int by_dma_buf = 0;
+  int calls = -1;  ///< how many fail; -1: all
 };
 
 /// Sets what fails from now on.

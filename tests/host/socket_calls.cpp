@@ -73,6 +73,16 @@ int connect(int fd, const sockaddr* address, socklen_t bytes) {
   return -1;
 }
 
+int bind(int fd, const sockaddr* address, socklen_t bytes) noexcept {
+  static auto* const own = TheirOwn(&bind, "bind");
+  return Fails() ? -1 : own(fd, address, bytes);
+}
+
+int listen(int fd, int backlog) noexcept {
+  static auto* const own = TheirOwn(&listen, "listen");
+  return Fails() ? -1 : own(fd, backlog);
+}
+
 int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   static auto* const own = TheirOwn(&accept4, "accept4");
   return Fails() ? -1 : own(fd, address, bytes, flags);

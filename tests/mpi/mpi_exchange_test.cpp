@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "warpverbs/host/tcp_exchange.hpp"
+
 namespace warpverbs::host {
 namespace {
 
@@ -21,6 +23,29 @@ int Rank() {
 }
 
 Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
+
+/// Swaps, and returns what the error says; empty: there was none.
+std::string SentenceOf(MpiExchange& exchange, Deadline deadline) {
+  try {
+    exchange.Swap({}, "a word", deadline);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A way between the two ranks that is not MPI's.
+TcpExchange Aside() {
+  uint16_t port = 0;
+  if (Rank() == 0) {
+    const TcpListener listener({.host = "127.0.0.1"});
+    port = listener.port();
+    MPI_Send(&port, 1, MPI_UINT16_T, 1, 0, MPI_COMM_WORLD);
+    return listener.Accept(Soon());
+  }
+  MPI_Recv(&port, 1, MPI_UINT16_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return TcpExchange::Connect({"127.0.0.1", port}, Soon());
+}
 
 /// What a rank says in a round.
 std::vector<uint8_t> MessageOf(int rank, size_t bytes) {
@@ -52,17 +77,32 @@ TEST(MpiExchange, SaysThatARankIsSilent) {
   if (Rank() == 0) {
     MpiExchange exchange(MPI_COMM_WORLD, 1, 3);
     const auto sentence = [&exchange] {
-      try {
-        exchange.Swap({}, "a word", DeadlineIn(std::chrono::milliseconds(50)));
-      } catch (const Error& error) {
-        return std::string(error.what());
-      }
-      return std::string();
+      return SentenceOf(exchange, DeadlineIn(std::chrono::milliseconds(50)));
     };
     EXPECT_THAT(sentence(), testing::StartsWith("Cannot swap a word with rank 1: no message came within "));
     EXPECT_THAT(sentence(), testing::HasSubstr("an earlier swap failed"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(MpiExchange, SaysThatALongMessageDoesNotEnd) {
+  constexpr int kTag = 5;
+  TcpExchange aside = Aside();
+  if (Rank() == 0) {
+    const std::vector<uint8_t> message = MessageOf(0, 5'000'000);
+    MPI_Request sending = MPI_REQUEST_NULL;
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &sending);
+    aside.Swap({}, "that the other rank gave up", Soon());  // until then nothing here calls MPI
+    MPI_Recv(nullptr, 0, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&sending, MPI_STATUS_IGNORE);
+  } else {
+    MpiExchange exchange(MPI_COMM_WORLD, 0, kTag);
+    EXPECT_THAT(
+        SentenceOf(exchange, DeadlineIn(std::chrono::milliseconds(200))),
+        testing::StartsWith("Cannot swap a word with rank 0: its message began and did not end within "));
+    aside.Swap({}, "that this rank gave up", Soon());
+  }
+  MPI_Barrier(MPI_COMM_WORLD);  // the rest of the message comes here, to bytes that are MPI's now
 }
 
 TEST(MpiExchange, RefusesToSendTooMuch) {
@@ -79,13 +119,8 @@ TEST(MpiExchange, DoesNotGoOnAfterAMessageThatFoundNoMemory) {
     refused_bytes = 1000;
     EXPECT_THROW(exchange.Swap({}, "a word", Soon()), std::bad_alloc);
     refused_bytes = ~size_t{0};
-    std::string sentence;
-    try {
-      exchange.Swap({}, "a word", DeadlineIn(std::chrono::seconds(1)));
-    } catch (const Error& error) {
-      sentence = error.what();
-    }
-    EXPECT_THAT(sentence, testing::HasSubstr("an earlier swap failed"));
+    EXPECT_THAT(SentenceOf(exchange, DeadlineIn(std::chrono::seconds(1))),
+                testing::HasSubstr("an earlier swap failed"));
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

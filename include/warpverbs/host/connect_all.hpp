@@ -23,8 +23,9 @@ struct ConnectOptions {
 /// @param exchange  swaps three messages, with a round trip four; all endpoints' descriptions go in one
 /// @param deadline  of the whole
 /// @pre     each endpoint is new or reset, stands in `endpoints` once, and no kernel uses it
-/// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's. Counts, options
-///          and who is connected to whom are checked on both sides
+/// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's; with the ports of
+///          this side and their states by then. Counts, options and who is connected to whom are checked on
+///          both sides
 void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
                 const ConnectOptions& options = {});
 

@@ -47,6 +47,7 @@ class Endpoint {
 
   const Device& device() const { return device_; }
   uint32_t qpn() const { return qp_.qpn(); }
+  uint8_t port() const { return local_.port.number; }  ///< of the device, from 1
 
   /// What the peer needs for its Connect().
   EndpointInfo Info() const;

@@ -30,6 +30,9 @@ class Error : public std::runtime_error {
   /// @param answer        the command's output mailbox, of at least mlx5::kCommandOutBytes
   static Error FromCommand(std::string step, std::string object, int error_number, const void* answer);
 
+  /// The same failure with more about its object: "Cannot <step> <object> <more>: ...".
+  Error About(const std::string& more) const;
+
   /// An errno value in words and by its name: "Bad address (EFAULT)".
   static std::string Words(int error_number);
 
@@ -43,6 +46,7 @@ class Error : public std::runtime_error {
   std::string step_;
   std::string object_;
   std::string reason_;
+  std::string remedy_;
   int error_number_ = 0;
   uint32_t syndrome_ = 0;
 };

@@ -53,14 +53,16 @@ class MpiExchange final : public Exchange {
   static void Check(const Call& call, int result);
   /// Yields the processor, or gives up.
   static void Wait(const Call& call, const char* missing);
+  static void Finish(const Call& call, MPI_Request& request, const char* missing);
   std::vector<uint8_t> Receive(const Call& call);
   void Abandon() noexcept;
+  static void Abandon(MPI_Request& request, std::unique_ptr<std::vector<uint8_t>>& bytes) noexcept;
 
   MPI_Comm communicator_;
   int peer_, tag_;
   bool failed_ = false;
-  MPI_Request sending_ = MPI_REQUEST_NULL;
-  std::unique_ptr<std::vector<uint8_t>> sent_;  // while MPI may read it
+  MPI_Request sending_ = MPI_REQUEST_NULL, receiving_ = MPI_REQUEST_NULL;
+  std::unique_ptr<std::vector<uint8_t>> sent_, received_;  // while MPI may read the one and write the other
 };
 
 inline std::vector<uint8_t> MpiExchange::Swap(std::span<const uint8_t> mine, std::string_view what,
@@ -78,11 +80,7 @@ inline std::vector<uint8_t> MpiExchange::Swap(std::span<const uint8_t> mine, std
   Check(call, MPI_Isend(sent_->data(), static_cast<int>(sent_->size()), MPI_BYTE, peer_, tag_, communicator_,
                         &sending_));
   std::vector<uint8_t> theirs = Receive(call);
-  for (int done = 0;;) {
-    Check(call, MPI_Test(&sending_, &done, MPI_STATUS_IGNORE));
-    if (done != 0) break;
-    Wait(call, "it did not take what was sent");
-  }
+  Finish(call, sending_, "it did not take what was sent");
   failed_ = false;
   return theirs;
 }
@@ -103,12 +101,19 @@ inline std::vector<uint8_t> MpiExchange::Receive(const Call& call) {
     Fail(call, "its message is longer than " + std::to_string(kMaxSwapBytes) + " bytes",
          "Swap less at a time");
   }
-  std::vector<uint8_t> theirs(static_cast<size_t>(bytes));
-  MPI_Request receiving = MPI_REQUEST_NULL;
-  Check(call, MPI_Imrecv(theirs.data(), bytes, MPI_BYTE, &message, &receiving));
-  // The message is there or on its way from a living rank: waiting for its end is MPI's own matter.
-  Check(call, MPI_Wait(&receiving, MPI_STATUS_IGNORE));
-  return theirs;
+  received_ = std::make_unique<std::vector<uint8_t>>(static_cast<size_t>(bytes));
+  Check(call, MPI_Imrecv(received_->data(), bytes, MPI_BYTE, &message, &receiving_));
+  // Of a long message only the head may be here: the rest comes while its sender calls MPI.
+  Finish(call, receiving_, "its message began and did not end");
+  return std::move(*received_);
+}
+
+inline void MpiExchange::Finish(const Call& call, MPI_Request& request, const char* missing) {
+  for (int done = 0;;) {
+    Check(call, MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (done != 0) return;
+    Wait(call, missing);
+  }
 }
 
 inline void MpiExchange::Check(const Call& call, int result) {
@@ -127,13 +132,20 @@ inline void MpiExchange::Wait(const Call& call, const char* missing) {
   Fail(call, std::string(missing) + within, "See what holds that rank up, or wait longer");
 }
 
-/// MPI may read a message that the peer has not taken for as long as it likes: then it keeps the bytes.
 inline void MpiExchange::Abandon() noexcept {
-  if (sending_ == MPI_REQUEST_NULL) return;
+  Abandon(sending_, sent_);
+  Abandon(receiving_, received_);
+}
+
+/// MPI may read a message that the peer has not taken, and write one that it has not ended, for as long as it
+/// likes: then it keeps the bytes.
+inline void MpiExchange::Abandon(MPI_Request& request,
+                                 std::unique_ptr<std::vector<uint8_t>>& bytes) noexcept {
+  if (request == MPI_REQUEST_NULL) return;
   int done = 0;
-  if (MPI_Test(&sending_, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0) return;
-  MPI_Request_free(&sending_);
-  static_cast<void>(sent_.release());
+  if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0) return;
+  MPI_Request_free(&request);
+  static_cast<void>(bytes.release());
 }
 
 }  // namespace warpverbs::host

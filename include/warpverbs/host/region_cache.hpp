@@ -82,7 +82,8 @@ class RegionCache {
 
   /// Finds a region that has all of a range, or registers the range.
   ///
-  /// @errors  Error, as RegionSet; before that it gives up all that nobody uses and tries once more
+  /// @errors  Error, as RegionSet; where memory, its limit or keys have run out (ENOMEM, EAGAIN, ENOSPC), all
+  ///          that nobody uses is given up and it is tried once more before that
   Lease Register(void* memory, size_t bytes);
 
   /// Forgets all regions that have any of a range. Those in use stay registered until their last lease ends,

@@ -62,6 +62,26 @@ std::string Words(std::span<const uint8_t> bytes) {
   return text;
 }
 
+std::string StateOf(const Device& device, uint8_t number) try {
+  for (const Port& port : device.Ports())
+    if (port.number == number) return port.state;
+  return "gone";
+} catch (const Error&) {
+  return "not known";
+}
+
+/// "mlx5_0 port 1 is active, mlx5_1 port 2 is down"; each once.
+std::string PortStates(std::span<Endpoint* const> endpoints) {
+  std::set<std::pair<std::string, uint8_t>> seen;
+  std::string text;
+  for (const Endpoint* const endpoint : endpoints) {
+    if (endpoint == nullptr || !seen.emplace(endpoint->device().name(), endpoint->port()).second) continue;
+    text += (text.empty() ? "" : ", ") + endpoint->device().name() + " port " +
+            std::to_string(endpoint->port()) + " is " + StateOf(endpoint->device(), endpoint->port());
+  }
+  return text.empty() ? "no port" : text;
+}
+
 /// What is known of the peer of an endpoint.
 struct Peer {
   EndpointInfo info;
@@ -117,7 +137,7 @@ class Meeting {
     std::exception_ptr failure;
     std::vector<uint8_t> message;
     try {
-      message = work().bytes();
+      message = WithPorts([&] { return work().bytes(); });
     } catch (const std::exception& error) {
       failure = std::current_exception();
       try {
@@ -127,12 +147,22 @@ class Meeting {
       }
     }
     try {
-      answer_ = exchange_.Swap(message, what, deadline_);
+      answer_ = WithPorts([&] { return exchange_.Swap(message, what, deadline_); });
     } catch (...) {
       if (!failure) throw;
     }
     if (failure) std::rethrow_exception(failure);  // the cause, whatever became of the word about it
-    Open(kind);
+    WithPorts([&] { Open(kind); });
+  }
+
+  /// Lets errors tell of this side's ports, as they are once it has failed.
+  template <class Work>
+  auto WithPorts(const Work& work) const {
+    try {
+      return work();
+    } catch (const Error& error) {
+      throw error.About("(" + PortStates(endpoints_) + ")");
+    }
   }
 
   void Open(Kind expected) {

@@ -104,7 +104,7 @@ std::string CudaDriver::Words(int result) const {
 }
 
 void CudaDriver::Check(int result, const char* step, const std::string& object, const char* remedy) const {
-  if (result != 0) throw Error(step, object, Words(result), remedy);
+  if (result != 0) throw Error(step, object, Words(result), remedy, Errno(result));
 }
 
 }  // namespace warpverbs::host

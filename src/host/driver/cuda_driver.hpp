@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -44,7 +45,8 @@ inline constexpr int kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
 inline constexpr int kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
 inline constexpr int kCudaFlushRemoteWrites = 3;
 inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
-inline constexpr int kCudaInvalidValue = 1, kCudaNotInitialized = 3, kCudaNoDevice = 100;
+inline constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNotInitialized = 3,
+                     kCudaNoDevice = 100;
 inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
 inline constexpr unsigned long long kCudaDmaBufOverPcie = 1;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
@@ -130,6 +132,9 @@ struct CudaDriver {
 
   /// The driver if the program has loaded and started it; else nullptr. Loads nothing.
   static const CudaDriver* FindLoaded();
+
+  /// What a result is as an errno value, for who acts on it; 0: as none.
+  static int Errno(int result) { return result == kCudaOutOfMemory ? ENOMEM : 0; }
 
   /// Throws Error unless the result is success.
   void Check(int result, const char* step, const std::string& object, const char* remedy) const;

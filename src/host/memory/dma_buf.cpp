@@ -45,7 +45,8 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufCon
                                                         config.over_pcie ? kCudaDmaBufOverPcie : 0);
   file_ = FileDescriptor(fd);  // before anything throws
   if (result != 0 && config.over_pcie) {
-    throw Error("export", object, "over PCIe: " + driver.Words(result), kPcieRemedy);
+    throw Error("export", object, "over PCIe: " + driver.Words(result), kPcieRemedy,
+                CudaDriver::Errno(result));
   }
   driver.Check(result, "export", object, kPeerMemoryRemedy);
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing

@@ -40,11 +40,13 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
 MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
                  const std::string& object) {
   std::string reasons;
+  int by_dma_buf = 0;
   try {
     ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie}));
     return MemoryRung::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
+    by_dma_buf = error.error_number();
   }
   const char* remedy = kSyncRemedy;
   try {
@@ -56,7 +58,9 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);
     const bool too_much = error.error_number() == ENOMEM;
-    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : remedy, error.error_number());
+    // Both ways have failed. That there was no room for one is what its caller can do something about.
+    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : remedy,
+                IsForLackOfRoom(by_dma_buf) ? by_dma_buf : error.error_number());
   }
 }
 

@@ -16,6 +16,10 @@ std::string PinningReason(int error_number) {
   return Error::Words(error_number) + ", where the limit on locked memory, RLIMIT_MEMLOCK, is " + now;
 }
 
+bool IsForLackOfRoom(int error_number) {
+  return error_number == ENOMEM || error_number == EAGAIN || error_number == ENOSPC;
+}
+
 std::string PinningRemedy(int error_number) {
   if (error_number == ENOMEM) {
     return "Raise RLIMIT_MEMLOCK (`ulimit -l unlimited`, or memlock in /etc/security/limits.conf)";

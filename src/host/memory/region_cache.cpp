@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
@@ -168,7 +169,8 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
   std::shared_ptr<Entry> made;
   try {
     made = make();
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (!IsForLackOfRoom(error.error_number())) throw;
     Clear();
     made = make();
   }

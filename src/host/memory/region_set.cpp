@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "locked_memory.hpp"
+
 namespace warpverbs::host {
 
 RegionSet::RegionSet(std::span<const Device* const> devices, void* memory, size_t bytes, const Access& access)
@@ -33,11 +35,14 @@ void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(co
   if (failures_.empty()) {
     throw Error("register", std::to_string(bytes) + " bytes", "no device is named", "Name one or more");
   }
-  for (const auto& failure : failures_)
+  int error_number = 0;
+  for (const auto& failure : failures_) {
     reasons += (reasons.empty() ? "" : " ") + std::string(failure->what());
+    if (IsForLackOfRoom(failure->error_number())) error_number = failure->error_number();
+  }
   throw Error("register",
               std::to_string(bytes) + " bytes on any of " + std::to_string(devices()) + " devices",
-              "none reaches them", reasons);
+              "none reaches them", reasons, error_number);
 }
 
 bool RegionSet::Has(size_t device) const {

@@ -98,6 +98,7 @@ void ApplyAll(QpAttributes& attributes, const QpChange& change) {
   Apply(attributes.remote_qpn, change.remote_qpn);
   Apply(attributes.receive_psn, change.receive_psn);
   Apply(attributes.send_psn, change.send_psn);
+  Apply(attributes.log_max_message, change.log_max_message);
   Apply(attributes.max_reads_in, change.max_reads_in);
   Apply(attributes.max_reads_out, change.max_reads_out);
   Apply(attributes.min_rnr_timer, change.min_rnr_timer);

@@ -62,6 +62,8 @@ struct QpAttributes {
   uint8_t port = 0;
   AddressPath path;
   mlx5::Mtu mtu = mlx5::Mtu::k256;
+  uint8_t log_max_message =
+      0;  ///< log2 of the longest message in bytes, as firmware asks for it; verbs do not
   uint32_t remote_qpn = 0;
   uint32_t receive_psn = 0;
   uint32_t send_psn = 0;
@@ -83,7 +85,7 @@ struct QpChange {
   std::optional<mlx5::Mtu> mtu{};
   std::optional<uint32_t> remote_qpn{}, receive_psn{}, send_psn{};
   std::optional<uint8_t> max_reads_in{}, max_reads_out{}, min_rnr_timer{}, ack_timeout{}, retry_count{},
-      rnr_retry{};
+      rnr_retry{}, log_max_message{};
   std::optional<uint32_t> qkey{};
 };
 

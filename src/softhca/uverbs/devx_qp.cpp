@@ -67,14 +67,20 @@ void PlaceQueues(const Mailboxes& mail, const QpContext& context, QpConfig& conf
   config.umems = {ring_umem, record_umem};
 }
 
+bool IsEthernet(const Mailboxes& mail) { return mail.hca().config().link == PortType::kEthernet; }
+
 AddressPath ReadPath(const QpContext& context) {
   AddressPath path;
   path.grh = context.GetPath(ads::kGrh);
   path.remote_lid = static_cast<uint16_t>(context.GetPath(ads::kRlid));
   path.local_gid_index = static_cast<uint8_t>(context.GetPath(ads::kSrcAddrIndex));
   path.hop_limit = static_cast<uint8_t>(context.GetPath(ads::kHopLimit));
-  path.traffic_class = static_cast<uint8_t>(context.GetPath(ads::kTclass));
-  path.service_level = static_cast<uint8_t>(context.GetPath(ads::kSl));
+  // RoCE has fields of its own; of its traffic class the upper six bits, the rest is the network's to mark.
+  const bool ethernet = IsEthernet(context.mail);
+  path.traffic_class =
+      static_cast<uint8_t>(ethernet ? context.GetPath(ads::kDscp) << 2 : context.GetPath(ads::kTclass));
+  path.service_level =
+      static_cast<uint8_t>(ethernet ? context.GetPath(ads::kEthPrio) : context.GetPath(ads::kSl));
   path.flow_label = context.GetPath(ads::kFlowLabel);
   path.udp_source_port = static_cast<uint16_t>(context.GetPath(ads::kUdpSport));
   constexpr uint32_t kGidWord = (modify_qp_in::kQpc + qpc::kPrimaryAddressPath + ads::kRgidRip.bit) / 32;
@@ -83,7 +89,7 @@ AddressPath ReadPath(const QpContext& context) {
   for (uint32_t i = 0; i < path.remote_mac.size(); ++i)
     path.remote_mac[i] = static_cast<uint8_t>(mac >> (40 - 8 * i));
   // On Ethernet there is always a GID, and no bit that says so.
-  path.grh |= context.mail.hca().config().link == PortType::kEthernet;
+  path.grh |= ethernet;
   return path;
 }
 
@@ -109,6 +115,7 @@ uint8_t ReadDepth(uint32_t log_depth) {
 void ReadReceiveSide(const QpContext& context, QpChange& change) {
   CheckParameter(context.Get(qpc::kLogMsgMax) <= context.mail.hca().config().log_max_message,
                  "the longest message exceeds the device's");
+  change.log_max_message = static_cast<uint8_t>(context.Get(qpc::kLogMsgMax));
   change.path = ReadPath(context);
   change.mtu = context.Get(qpc::kMtu);
   change.remote_qpn = context.Get(qpc::kRemoteQpn);
@@ -184,10 +191,15 @@ void WritePath(const Mailboxes& mail, const QpAttributes& attributes) {
   set(ads::kAckTimeout, attributes.ack_timeout);
   set(ads::kSrcAddrIndex, path.local_gid_index);
   set(ads::kHopLimit, path.hop_limit);
-  set(ads::kTclass, path.traffic_class);
+  if (IsEthernet(mail)) {
+    set(ads::kDscp, path.traffic_class >> 2);
+    set(ads::kEthPrio, path.service_level & 7);
+  } else {
+    set(ads::kTclass, path.traffic_class);
+    set(ads::kSl, path.service_level & 0xf);
+  }
   set(ads::kFlowLabel, path.flow_label & 0xfffff);
   set(ads::kUdpSport, path.udp_source_port);
-  set(ads::kSl, path.service_level & 0xf);
   set(ads::kVhcaPortNum, attributes.port);
   mail.SetMac(ads::kRmac4732.At(kPlace), ads::kRmac310.At(kPlace), path.remote_mac);
   std::memcpy(mail.out.data() + (kPlace + ads::kRgidRip.bit) / 32, path.remote_gid.data(),
@@ -205,7 +217,7 @@ void QueryQp(const Mailboxes& mail, const Object& object) {
   set(qpc::kPmState, PathMigration::kMigrated);
   set(qpc::kPd, qp.config.pdn);
   set(qpc::kMtu, attributes.mtu);
-  set(qpc::kLogMsgMax, mail.hca().config().log_max_message);
+  set(qpc::kLogMsgMax, attributes.log_max_message);
   set(qpc::kLogRqSize, Log2(qp.config.receive.depth));
   set(qpc::kLogRqStride, Log2(qp.config.receive.stride / kSegmentBytes));
   set(qpc::kNoSq, qp.config.send_depth == 0);
