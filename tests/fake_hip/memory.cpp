@@ -73,6 +73,18 @@ int HeldNow() {
   return static_cast<int>(state.allocations.size());
 }
 
+int EventsNow() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.events;
+}
+
+int EventLooks() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.event_looks;
+}
+
 unsigned LastFlags() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);

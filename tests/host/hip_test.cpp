@@ -26,11 +26,14 @@ namespace {
 
 using testing::HasSubstr;
 
+Deadline Soon() { return DeadlineIn(std::chrono::seconds(10)); }
+
 class HipTest : public testing::Test {
  protected:
   HipTest() { fake_hip::Configure({}); }
   ~HipTest() override {
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
+    EXPECT_EQ(fake_hip::EventsNow(), 0) << "an event was not given back";
     EXPECT_EQ(fake_hip::CurrentDevice(), 0) << "the caller's device";
   }
 
@@ -117,11 +120,11 @@ TEST_F(HipTest, PinnedMemoryIsWrappedWithoutCudaAndFlushedByTheRuntime) {
   fake_hip::Configure({.memory_type = 1});
   const auto pinned = WrapPointer(buffer->data(), 64);
   EXPECT_EQ(pinned->name(), "pinned host memory");
-  pinned->Flush(FlushDirection::kGpuToNic);
+  pinned->Flush(FlushDirection::kGpuToNic, Soon());
   fake_hip::Configure({.memory_type = 1, .fail_call = 2});  // the call before it makes the GPU current
-  pinned->Flush(FlushDirection::kNicToGpu);
+  pinned->Flush(FlushDirection::kNicToGpu, Soon());
   EXPECT_TRUE(fake_hip::FailurePending()) << "the runtime is not asked";
-  EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic); }),
+  EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 64 bytes of "));
 }
 
@@ -199,12 +202,33 @@ TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
 TEST_F(HipTest, MemoryIsFlushedToTheNicByWaitingForItsKernels) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
   fake_hip::Configure({.fail_call = 2});  // the call before it makes the GPU current
-  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic); }),
+  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 65536 bytes of "));
-  buffer->Flush(FlushDirection::kGpuToNic);
+  buffer->Flush(FlushDirection::kGpuToNic, Soon());
   fake_hip::Configure({.fail_call = 1});
-  buffer->Flush(FlushDirection::kNicToGpu);
+  buffer->Flush(FlushDirection::kNicToGpu, Soon());
   EXPECT_TRUE(fake_hip::FailurePending()) << "kernels see what NICs wrote without a call";
+}
+
+TEST_F(HipTest, MemoryIsFlushedWithinADeadline) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
+  fake_hip::Configure({.busy_looks = 3});
+  int before = fake_hip::EventLooks();
+  buffer->Flush(FlushDirection::kGpuToNic, Soon());
+  EXPECT_EQ(fake_hip::EventLooks(), before + 4) << "until its kernels are done";
+  EXPECT_EQ(hipPeekAtLastError(), 0) << "the next launch of the program's has not failed";
+
+  fake_hip::Configure({.busy_looks = -1});
+  EXPECT_THAT(
+      WhyRefused(
+          [&] { buffer->Flush(FlushDirection::kGpuToNic, DeadlineIn(std::chrono::milliseconds(50))); }),
+      testing::MatchesRegex("Cannot flush 65536 bytes of memory of hip:0: its work has not ended within "
+                            "0\\.0[0-9]+ s\\. Give kernels a deadline of their own, or this call more "
+                            "time\\."));
+  EXPECT_EQ(hipPeekAtLastError(), 0);
+  before = fake_hip::EventLooks();
+  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, {}); }), HasSubstr("within 0 s"));
+  EXPECT_EQ(fake_hip::EventLooks(), before + 1) << "it does not wait";
 }
 
 TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
