@@ -153,8 +153,10 @@ TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
   EXPECT_EQ(fake_hip::Reach(owner->data())[4999], std::byte{});
   EXPECT_EQ(fake_hip::Reach(owner->data())[15'000], std::byte{});
   fake_hip::Configure({.devices = 2, .exports = false});
-  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
-              HasSubstr("Cannot export 64 bytes of memory of hip:1: HSA_STATUS_ERROR"));
+  EXPECT_THAT(
+      WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
+      testing::MatchesRegex("Cannot register 64 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, hip:1\\) on "
+                            "mlx5_0: by dma-buf: HSA_STATUS_ERROR: .*; by peer memory: .*"));
 }
 
 TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
@@ -263,8 +265,26 @@ TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
       "some of the GPU's memory (rocm-smi shows who holds it).");
   fake_hip::Configure({.exports = false});
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(1)->Register(device_); }),
-              testing::StartsWith("Cannot export 65536 bytes of memory of hip:0: HSA_STATUS_ERROR: A generic "
-                                  "error has occurred. Use Linux 5.12"));
+              testing::MatchesRegex("Cannot register 65536 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, "
+                                    "hip:0\\) on mlx5_0: by dma-buf: "
+                                    "HSA_STATUS_ERROR: A generic error has occurred; by peer memory: Bad "
+                                    "address \\(EFAULT\\), where the "
+                                    "limit on locked memory, RLIMIT_MEMLOCK, is .*\\. Use Linux 5\\.12 or "
+                                    "later with CONFIG_PCI_P2PDMA and "
+                                    "CONFIG_DMABUF_MOVE_NOTIFY, whose amdgpu exports dma-bufs, or ROCm's "
+                                    "amdgpu-dkms with MLNX_OFED, which "
+                                    "have peer-direct\\."));
+}
+
+TEST_F(HipTest, MemoryThatIsNotExportedIsReachedByPeerDirect) {
+  fake_hip::Configure({.exports = false, .peer_direct = true});
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
+  const auto source = HostMemoryKind().Allocate(65536);
+  source->CopyIn(0, Pattern(65536, 4));
+  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device_, buffer->data() + 100, 64).rung(), MemoryRung::kPeerMemory);
+  ASSERT_TRUE(WriteBuffer(device_, *source, *buffer));
+  EXPECT_EQ(Contents(*buffer), Pattern(65536, 4));
 }
 
 TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {

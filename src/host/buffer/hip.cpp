@@ -134,9 +134,6 @@ class HipView : public Buffer {
 
   std::string name() const override { return "memory of " + device_->name(); }
   DmaBuf Export() const override { return device_->runtime().Export(data(), size(), device_->name()); }
-  MemoryRegion Register(const Device& device, const Access& access) const override {
-    return {device, Export(), data(), size(), access};
-  }
 
  protected:
   void DoCopyIn(size_t offset, std::span<const std::byte> from) const override {
