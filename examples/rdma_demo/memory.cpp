@@ -121,7 +121,9 @@ void Memory::Double(uint64_t from, uint64_t to, uint64_t bytes, host::Deadline d
 }
 
 /// A completion tells the processor that the bytes have come; some GPUs have to be told.
-void Memory::SeeWhatArrived() const { buffer_->Flush(host::FlushDirection::kNicToGpu); }
+void Memory::SeeWhatArrived() const {
+  buffer_->Flush(host::FlushDirection::kNicToGpu, host::DeadlineIn(std::chrono::seconds(10)));
+}
 
 void Memory::DoubleACopy(uint64_t from, uint64_t to, uint64_t bytes) const {
   std::vector<int32_t> copy(std::min<uint64_t>(bytes / sizeof(int32_t), uint64_t{1} << 18));

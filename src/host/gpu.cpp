@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "connect/waiting.hpp"
 #include "driver/cuda_context.hpp"
 #include "log.hpp"
 #include "warpverbs/host/error.hpp"
@@ -11,6 +12,24 @@ namespace {
 
 constexpr char kLookForFault[] = "Look for an earlier fault of a kernel: it ends the whole context";
 constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
+
+/// A place in the work of a GPU.
+class Event {
+ public:
+  /// @pre  its context is current
+  Event(const CudaDriver& driver, const std::string& gpu) : driver_(driver) {
+    driver_.Check(driver_.EventCreate(&event_, kCudaEventWithoutTime), "make an event on", gpu, kLookAtSmi);
+  }
+  ~Event() { driver_.EventDestroy(event_); }  // also of what still runs: the driver waits for nothing
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  CUevent_st* get() const { return event_; }
+
+ private:
+  const CudaDriver& driver_;
+  CUevent_st* event_ = nullptr;
+};
 
 WritesOrdering OrderingOf(int value) {
   if (value >= kCudaOrderedForAll) return WritesOrdering::kAllDevices;
@@ -118,13 +137,42 @@ void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress 
   });
 }
 
-void CudaContext::Finish(CUstream_st* stream) const {
+void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
+  const Waiting waiting(deadline);
+  const std::string object = "the work of " + name();
   const Current current(*this);
-  driver_.Check(stream != nullptr ? driver_.StreamSynchronize(stream) : driver_.CtxSynchronize(), "finish",
-                "the work of " + name(), kLookForFault);
+  const Event event(driver_, name());
+  if (stream != nullptr) {
+    driver_.Check(driver_.EventRecord(event.get(), stream), "finish", object, kLookForFault);
+  } else {
+    RecordAll(event.get(), object);
+  }
+  int result = 0;
+  const bool ends =
+      waiting.Until([&] { return (result = driver_.EventQuery(event.get())) != kCudaNotReady; });
+  if (!ends) {
+    throw Error("finish", object, "it has not ended " + waiting.Within(),
+                "Give kernels a deadline of their own, or this call more time", ETIMEDOUT);
+  }
+  driver_.Check(result, "finish", object, kLookForFault);
 }
 
-void CudaContext::FlushNicWrites(CUstream_st* stream) const {
+/// An event in the legacy stream would not wait for streams that are non-blocking, as those of frameworks
+/// are.
+void CudaContext::RecordAll(CUevent_st* event, const std::string& object) const {
+  constexpr int kFirst = 12050;
+  int version = 0;
+  driver_.Check(driver_.DriverGetVersion(&version), "finish", object, kLookAtSmi);
+  if (version < kFirst || driver_.CtxRecordEvent == nullptr) {
+    throw Error("finish", object, "a driver before CUDA 12.5 does not tell when all streams are done",
+                "Pass the stream (cudaStreamLegacy: the default one), or use NVIDIA's driver 555 or later",
+                EOPNOTSUPP);
+  }
+  driver_.Check(driver_.CtxRecordEvent(context_, event), "finish", object,
+                "End the capture of streams, and look for an earlier fault of a kernel");
+}
+
+void CudaContext::FlushNicWrites(CUstream_st* stream, Deadline deadline) const {
   if (attributes_.writes_ordering != WritesOrdering::kNone) return;  // kernels see them in order anyway
   const std::string object = "what NICs wrote to memory of " + name();
   const Current current(*this);
@@ -132,7 +180,7 @@ void CudaContext::FlushNicWrites(CUstream_st* stream) const {
     CudaMemoryOperation flush;
     CUstream_st* const by = stream != nullptr ? stream : stream_;
     driver_.Check(driver_.StreamBatchMemOp(by, 1, &flush, 0), "flush", object, kLookForFault);
-    if (stream == nullptr) driver_.Check(driver_.StreamSynchronize(by), "flush", object, kLookForFault);
+    if (stream == nullptr) Finish(by, deadline);
   } else if (attributes_.host_flush) {
     driver_.Check(driver_.FlushGPUDirectRDMAWrites(kCudaFlushCurrentContext, kCudaFlushToOwner), "flush",
                   object, kLookForFault);

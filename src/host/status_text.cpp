@@ -34,6 +34,10 @@ const char* Describe(Mistake mistake) {
       return "the remote range does not lie in the region of its rkey";
     case Mistake::kRemoteRights:
       return "the peer's region does not allow the operation";
+    case Mistake::kRelaxedOrdering:
+      return "the peer's region has relaxed ordering, which signals, the data that they tell of and atomics "
+             "must "
+             "not have";
   }
   return "unknown mistake";
 }

@@ -1,6 +1,8 @@
 // What a checked build finds before it posts. This program is compiled with WARPVERBS_CHECKED.
 #include <gtest/gtest.h>
 
+#include <iterator>
+
 #include "test_nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/receive_queue.hpp"
@@ -23,11 +25,13 @@ constexpr Region kRegions[] = {
     {0x4000, 0x100, Key(4).raw, kReadable},
     {0x5000, 0x100, Key(5).raw, kWritable},
     {UINT64_MAX - 0xff, 0x100, Key(6).raw, kLocal | kWritable},  // up to the end of all addresses
+    {0x7000, 0x100, Key(7).raw, kWritable | kReadable | kAtomic | kRelaxed},
 };
 
 constexpr LocalMemory kHere{0x1000, 0x10, Key(1)};
 constexpr LocalMemory kReadOnly{0x2000, 0x10, Key(2)};
 constexpr RemoteMemory kThere{0x3000, Key(1)};
+constexpr RemoteMemory kRelaxedThere{0x7000, Key(7)};
 
 class Checked : public testing::Test {
  protected:
@@ -45,7 +49,7 @@ class Checked : public testing::Test {
     return status.mistake;
   }
 
-  const RegionTable table_{kRegions, 6};
+  const RegionTable table_{kRegions, std::size(kRegions)};
   TestQueue memory_{8};
 };
 
@@ -131,6 +135,30 @@ TEST_F(Checked, EachPartOfASequenceCounts) {
   EXPECT_EQ(Post(PutSignal(kThere, kHere, SignalAdd({0x5000, Key(5)}))), Mistake::kRemoteRights);
   EXPECT_EQ(Post(PutSignal({0x4000, Key(4)}, kHere, SignalAdd(kThere))), Mistake::kRemoteRights);
   EXPECT_EQ(Post(CountCompletions(WaitCq{1, 1}, {0x3001, Key(1)})), Mistake::kMisaligned);
+}
+
+TEST_F(Checked, SignalWordsAreInNoRelaxedRegion) {
+  EXPECT_EQ(Post(SignalSet(kRelaxedThere, 1)), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(SignalAdd(kRelaxedThere)), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(PutSignal(kThere, kHere, SignalSet(kRelaxedThere, 1))), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(PutSignal(kThere, kHere, SignalAdd(kRelaxedThere))), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(CountCompletions(WaitCq{1, 1}, kRelaxedThere)), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(SignalSet(kThere, 1)), Mistake::kNone);
+  EXPECT_EQ(Post(SignalSet({0x4000, Key(4)}, 1)), Mistake::kRemoteRights);
+}
+
+TEST_F(Checked, DataThatASignalTellsOfAreInNoRelaxedRegion) {
+  EXPECT_EQ(Post(PutSignal(kRelaxedThere, kHere, SignalSet(kThere, 1))), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(PutSignal(kRelaxedThere, kHere, SignalAdd(kThere))), Mistake::kRelaxedOrdering);
+  EXPECT_EQ(Post(PutSignal(kRelaxedThere, {}, SignalAdd(kThere))), Mistake::kNone) << "there are none";
+}
+
+TEST_F(Checked, DataAloneMayBeInARelaxedRegion) {
+  EXPECT_EQ(Post(Write(kRelaxedThere, kHere)), Mistake::kNone);
+  EXPECT_EQ(Post(WriteImm(kRelaxedThere, kHere, {7})), Mistake::kNone);
+  EXPECT_EQ(Post(WriteInline{kRelaxedThere, uint64_t{1}}), Mistake::kNone);
+  EXPECT_EQ(Post(Read(kRelaxedThere, kHere)), Mistake::kNone);
+  EXPECT_EQ(Post(FetchAdd(kRelaxedThere, uint64_t{1})), Mistake::kRelaxedOrdering) << "atomics want order";
 }
 
 TEST_F(Checked, BatchesCheckWhatIsAdded) {

@@ -97,7 +97,9 @@ void Configure(const std::string& settings) {
 Held HeldNow() {
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
-  Held held{.registrations = static_cast<int>(driver.registered.size()), .streams = driver.streams};
+  Held held{.registrations = static_cast<int>(driver.registered.size()),
+            .streams = driver.streams,
+            .events = driver.events};
   for (const auto& memory : driver.memory) {
     if (memory) held.allocations += static_cast<int>(memory->allocations());
   }

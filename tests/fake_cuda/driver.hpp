@@ -28,6 +28,7 @@ enum Result : int {
   kNoDevice = 100,
   kInvalidDevice = 101,
   kInvalidContext = 201,
+  kNotReady = 600,
   kContextIsDestroyed = 709,
   kAlreadyRegistered = 712,
   kNotRegistered = 713,
@@ -71,6 +72,7 @@ struct Driver {
   std::map<Address, Opened> opened;
   Address refused_as_io = 0;  // by the last registration
   int streams = 0;
+  int events = 0;
   std::atomic<int> stream_flushes = 0;  // that streams have come to
   int pcie_exports = 0;
   int kernels = 0;

@@ -40,6 +40,7 @@ struct Held {
   int allocations = 0;
   int registrations = 0;
   int streams = 0;
+  int events = 0;
   int contexts = 0;  ///< references to primary contexts
 
   friend bool operator==(const Held&, const Held&) = default;

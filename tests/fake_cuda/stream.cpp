@@ -3,6 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <set>
 
 #include "driver.hpp"
 #include "settings.hpp"
@@ -79,6 +81,24 @@ int WriteValue(const char* function, CUstream_st* stream, Address at, T value, u
   return kSuccess;
 }
 
+/// Lets an event be reached when each of some streams has come to it.
+void Record(const CUevent_st& event, const std::set<CUstream_st*>& streams) {
+  uint64_t mark = 0;
+  {
+    const std::lock_guard lock(event.marks->mutex);
+    mark = ++event.marks->recorded;
+  }
+  const auto left = std::make_shared<std::atomic<size_t>>(streams.size());
+  for (CUstream_st* const stream : streams) {
+    stream->Do([marks = event.marks, mark, left] {
+      if (--*left != 0) return;
+      const std::lock_guard lock(marks->mutex);
+      marks->reached = mark;
+      marks->changed.notify_all();
+    });
+  }
+}
+
 }  // namespace
 
 // Streams and events. Prototypes and numbers are those of the CUDA driver API 13.0.
@@ -116,15 +136,10 @@ int cuStreamSynchronize(CUstream_st* stream) {
   return kSuccess;
 }
 
-int cuCtxSynchronize() {
+int cuLaunchHostFunc(CUstream_st* stream, void (*work)(void*), void* data) {
   if (const int failure = Failure(__func__)) return failure;
-  const CUctx_st& context = *Current(__func__);
-  std::set<CUstream_st*> streams;
-  {
-    const std::lock_guard lock(TheDriver().mutex);
-    streams = context.streams;
-  }
-  for (CUstream_st* const stream : streams) stream->Synchronize();  // their work may want the lock
+  CheckStream(__func__, stream);
+  stream->Do([=] { work(data); });
   return kSuccess;
 }
 
@@ -185,28 +200,39 @@ int cuEventCreate(CUevent_st** event, unsigned) {
   *event = new CUevent_st{.context = Current(__func__)};
   const std::lock_guard lock(TheDriver().mutex);
   (*event)->context->handles.insert(*event);
+  ++TheDriver().events;
   return kSuccess;
 }
 
 int cuEventRecord(CUevent_st* event, CUstream_st* stream) {
   if (const int failure = Failure(__func__)) return failure;
   CheckStream(__func__, stream);
-  uint64_t mark = 0;
-  {
-    const std::lock_guard lock(event->marks->mutex);
-    mark = ++event->marks->recorded;
-  }
-  stream->Do([marks = event->marks, mark] {
-    const std::lock_guard lock(marks->mutex);
-    marks->reached = mark;
-    marks->changed.notify_all();
-  });
+  Record(*event, {stream});
   return kSuccess;
+}
+
+int cuCtxRecordEvent(CUctx_st* context, CUevent_st* event) {
+  if (const int failure = Failure(__func__)) return failure;
+  if (event->context != context) Abort(__func__, "the event is of another context");
+  std::set<CUstream_st*> streams;
+  {
+    const std::lock_guard lock(TheDriver().mutex);
+    streams = context->streams;
+  }
+  Record(*event, streams);  // their work may want the lock
+  return kSuccess;
+}
+
+int cuEventQuery(CUevent_st* event) {
+  if (const int failure = Failure(__func__)) return failure;
+  const std::lock_guard lock(event->marks->mutex);
+  return event->marks->reached >= event->marks->recorded ? kSuccess : kNotReady;
 }
 
 int cuEventDestroy_v2(CUevent_st* event) {
   const std::lock_guard lock(TheDriver().mutex);
   event->context->handles.erase(event);
+  --TheDriver().events;
   delete event;
   return kSuccess;
 }

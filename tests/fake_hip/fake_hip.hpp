@@ -6,10 +6,12 @@
 namespace fake_hip {
 
 struct Settings {
-  int devices = 1;      ///< "0000:c1:00.0" and on
-  bool exports = true;  ///< memory, as dma-bufs
-  int memory_type = 2;  ///< what it says its memory is, a hipMemoryType: of a device
-  int fail_call = 0;    ///< the nth call that can fail, from now on, does; 0: none
+  int devices = 1;           ///< "0000:c1:00.0" and on
+  bool exports = true;       ///< memory, as dma-bufs
+  bool peer_direct = false;  ///< a NIC reaches what is allocated from now on by its address
+  int memory_type = 2;       ///< what it says its memory is, a hipMemoryType: of a device
+  int busy_looks = 0;        ///< of those at an event, first, find its stream at work; -1: all
+  int fail_call = 0;         ///< the nth call that can fail, from now on, does; 0: none
 };
 void Configure(const Settings& settings);
 
@@ -18,6 +20,10 @@ bool FailurePending();
 
 /// How many allocations the program holds now.
 int HeldNow();
+
+/// How many events the program holds now, and how often it has looked at one.
+int EventsNow();
+int EventLooks();
 
 /// The flags with which the last allocation was made.
 unsigned LastFlags();

@@ -7,7 +7,8 @@
 namespace fake_hip {
 namespace {
 
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kUnknown = 999;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kNotReady = 600, kUnknown = 999;
+constexpr int kNeverRecorded = -2;  // an event is how many looks at it find its stream at work; -1: all
 
 thread_local int current_device = 0;
 thread_local int last_error = 0;
@@ -147,11 +148,45 @@ int hipStreamSynchronize(void*) {
   return Fails(state) ? kUnknown : 0;
 }
 
-int hipDeviceSynchronize() {
+int hipEventCreateWithFlags(void** event, unsigned flags) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
+  constexpr unsigned kReleaseToSystem = 0x80000000;
+  if ((flags & kReleaseToSystem) == 0) Abort(__func__, "a NIC would not see what was written before it");
+  if (Fails(state)) return Noted(kUnknown);
+  *event = new int(kNeverRecorded);
+  ++state.events;
+  return 0;
+}
+
+int hipEventRecord(int* event, void*) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  if (Fails(state)) return Noted(kUnknown);
+  *event = state.settings.busy_looks;
+  return 0;
+}
+
+int hipEventQuery(int* event) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  ++state.event_looks;
+  if (*event == kNeverRecorded) Abort(__func__, "it was never recorded");
+  if (Fails(state)) return Noted(kUnknown);
+  if (*event != 0) {
+    if (*event > 0) --*event;
+    return Noted(kNotReady);
+  }
   Finish(state);
-  return Fails(state) ? kUnknown : 0;
+  return 0;
+}
+
+int hipEventDestroy(int* event) {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  --state.events;
+  delete event;
+  return 0;
 }
 
 int hipPointerGetAttributes(PointerAttributes* attributes, const void* memory) {

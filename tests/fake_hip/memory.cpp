@@ -29,7 +29,9 @@ uint64_t Allocate(State& state, int device, uint64_t bytes) {
   if (ftruncate(allocation.file, static_cast<off_t>(kHead + bytes)) != 0)
     Abort("Allocate", "ftruncate() failed");
   void* const pages = mmap(nullptr, kHead + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.file, 0);
-  void* const address = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const address = state.settings.peer_direct
+                            ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation.file, kHead)
+                            : mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED || address == MAP_FAILED) Abort("Allocate", "mmap() failed");
   std::memset(pages, 0xa5, kHead + bytes);
   allocation.pages = static_cast<std::byte*>(pages);
@@ -71,6 +73,18 @@ int HeldNow() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   return static_cast<int>(state.allocations.size());
+}
+
+int EventsNow() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.events;
+}
+
+int EventLooks() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.event_looks;
 }
 
 unsigned LastFlags() {

@@ -26,6 +26,8 @@ struct State {
   std::map<uint64_t, Allocation> allocations;  // by address
   unsigned last_flags = 0;
   uint64_t last_id = 0;
+  int events = 0;
+  int event_looks = 0;
   std::function<void()> later;  // a copy that nobody has waited for
 };
 State& TheState();

@@ -1,4 +1,7 @@
 // The host posts between kernels: what one has written is sent, and what has arrived the next one sees.
+#include <atomic>
+#include <chrono>
+
 #include "host_poster.hpp"
 #include "pair.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
@@ -21,6 +24,11 @@ __global__ void CountStale(const uint8_t* at, uint64_t round, unsigned long long
   if (mine != 0) atomicAdd(stale, mine);
 }
 
+__global__ void RunUntil(const volatile int* end) {
+  const uint64_t deadline = arch::Cuda::NowNs() + kPatienceNs;
+  while (*end == 0 && arch::Cuda::NowNs() < deadline) __nanosleep(1000);
+}
+
 /// Memory of a GPU, and the stream of the kernels that use it.
 struct Side {
   Side(const host::Device& device, int ordinal)
@@ -31,7 +39,8 @@ struct Side {
 
   uint8_t* data() const { return reinterpret_cast<uint8_t*>(buffer->data()); }
   void Flush(FlushDirection direction, bool by_stream) const {
-    buffer->Flush(direction, by_stream ? stream.get() : nullptr);
+    buffer->Flush(direction, host::DeadlineIn(std::chrono::nanoseconds(kPatienceNs)),
+                  by_stream ? stream.get() : nullptr);
   }
 
   host::Gpu gpu;
@@ -62,6 +71,22 @@ void ExpectNothingStale(int from_gpu, int to_gpu, bool by_stream) {
   to.stream.Wait();
   EXPECT_EQ(*stale, 0U) << "bytes that the kernel before had written, or that had not arrived";
   CheckCuda(cudaSetDevice(0), "take a GPU");
+}
+
+TEST(Flush, IsGivenUpAtTheDeadlineWhileAKernelRuns) {
+  const host::Gpu gpu;
+  const auto buffer = host::CudaMemoryKind(gpu).Allocate(kBytes);
+  const CudaStream stream(0);  // non-blocking: the legacy stream does not wait for it
+  const Mapped<int> end(gpu);
+  const auto flush = [&](std::chrono::milliseconds time, void* of) {
+    buffer->Flush(FlushDirection::kGpuToNic, host::DeadlineIn(time), of);
+  };
+  RunUntil<<<1, 1, 0, stream.get()>>>(end.get());
+  EXPECT_THROW(flush(std::chrono::milliseconds(50), stream.get()), host::Error);
+  EXPECT_THROW(flush(std::chrono::milliseconds(50), nullptr), host::Error);
+  std::atomic_ref(*end).store(1);
+  EXPECT_NO_THROW(flush(std::chrono::seconds(30), nullptr));
+  EXPECT_NO_THROW(flush(std::chrono::milliseconds(0), stream.get())) << "it is done already";
 }
 
 TEST(Flush, OfAStreamLeavesNoStaleByte) { ExpectNothingStale(0, 0, true); }

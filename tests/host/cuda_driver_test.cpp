@@ -41,7 +41,13 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(StreamDestroy, cuStreamDestroy, "cuStreamDestroy_v2");
   EXPECT_ALIKE(StreamSynchronize, cuStreamSynchronize, "cuStreamSynchronize");
   EXPECT_ALIKE(StreamBatchMemOp, cuStreamBatchMemOp, "cuStreamBatchMemOp_v2");
-  EXPECT_ALIKE(CtxSynchronize, cuCtxSynchronize, "cuCtxSynchronize");
+  EXPECT_ALIKE(EventCreate, cuEventCreate, "cuEventCreate");
+  EXPECT_ALIKE(EventRecord, cuEventRecord, "cuEventRecord");
+  EXPECT_ALIKE(EventQuery, cuEventQuery, "cuEventQuery");
+  EXPECT_ALIKE(EventDestroy, cuEventDestroy, "cuEventDestroy_v2");
+#if CUDA_VERSION >= 12050
+  EXPECT_ALIKE(CtxRecordEvent, cuCtxRecordEvent, "cuCtxRecordEvent");
+#endif
   EXPECT_ALIKE(FlushGPUDirectRDMAWrites, cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites");
   EXPECT_ALIKE(MemAlloc, cuMemAlloc, "cuMemAlloc_v2");
   EXPECT_ALIKE(MemFree, cuMemFree, "cuMemFree_v2");
@@ -107,6 +113,8 @@ TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
   EXPECT_EQ(kCudaOrderedForAll, CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
   EXPECT_EQ(kCudaMemoryOfDevice, CU_MEMORYTYPE_DEVICE);
   EXPECT_EQ(kCudaNonBlockingStream, CU_STREAM_NON_BLOCKING);
+  EXPECT_EQ(kCudaEventWithoutTime, CU_EVENT_DISABLE_TIMING);
+  EXPECT_EQ(kCudaNotReady, CUDA_ERROR_NOT_READY);
   EXPECT_EQ(kCudaInvalidValue, CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(kCudaOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(kCudaNotInitialized, CUDA_ERROR_NOT_INITIALIZED);

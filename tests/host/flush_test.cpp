@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <latch>
 #include <vector>
 
 #include "buffer_traffic.hpp"
@@ -18,6 +19,8 @@ struct CUstream_st;
 extern "C" {
 int cuStreamCreate(CUstream_st** stream, unsigned flags);
 int cuStreamDestroy_v2(CUstream_st* stream);
+int cuStreamSynchronize(CUstream_st* stream);
+int cuLaunchHostFunc(CUstream_st* stream, void (*work)(void*), void* data);
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, CUstream_st* stream);
 }
 
@@ -30,6 +33,8 @@ using testing::HasSubstr;
 constexpr size_t kBytes = 4096;
 constexpr auto kToNic = FlushDirection::kGpuToNic;
 constexpr auto kToGpu = FlushDirection::kNicToGpu;
+
+Deadline Soon() { return DeadlineIn(std::chrono::seconds(10)); }
 
 /// A stream of the program's own.
 class ProgramStream {
@@ -50,6 +55,27 @@ class ProgramStream {
   CUstream_st* stream_ = nullptr;
 };
 
+/// Work of a stream that does not end before this does.
+class Endless {
+ public:
+  explicit Endless(const ProgramStream& stream) : stream_(stream.get()) {
+    const auto wait = [](void* end) { static_cast<std::latch*>(end)->wait(); };
+    EXPECT_EQ(cuLaunchHostFunc(stream.get(), wait, &end_), 0);
+  }
+  ~Endless() { End(); }
+  Endless(const Endless&) = delete;
+  Endless& operator=(const Endless&) = delete;
+
+  void End() {
+    if (!end_.try_wait()) end_.count_down();
+    EXPECT_EQ(cuStreamSynchronize(stream_), 0) << "it looks at the latch no more";
+  }
+
+ private:
+  CUstream_st* stream_;
+  std::latch end_{1};
+};
+
 class Flushes : public testing::Test {
  protected:
   ~Flushes() override {
@@ -58,14 +84,15 @@ class Flushes : public testing::Test {
 
   /// Calls of the driver that flush or wait.
   static int Fences() {
-    return HostFlushes() + fake_cuda::Calls("cuStreamBatchMemOp_v2") + fake_cuda::Calls("cuCtxSynchronize") +
-           fake_cuda::Calls("cuStreamSynchronize");
+    return HostFlushes() + fake_cuda::Calls("cuStreamBatchMemOp_v2") + fake_cuda::Calls("cuCtxRecordEvent") +
+           fake_cuda::Calls("cuEventRecord");
   }
   static int HostFlushes() { return fake_cuda::Calls("cuFlushGPUDirectRDMAWrites"); }
 
-  static Error WhyNot(const Buffer& buffer, FlushDirection direction, void* stream = nullptr) {
+  static Error WhyNot(const Buffer& buffer, FlushDirection direction, Deadline deadline = Soon(),
+                      void* stream = nullptr) {
     try {
-      buffer.Flush(direction, stream);
+      buffer.Flush(direction, deadline, stream);
     } catch (const Error& error) {
       return error;
     }
@@ -84,14 +111,14 @@ TEST_F(Flushes, ToTheNicWaitForTheStreamAndNothingElse) {
   const ProgramStream stream;
   for (unsigned char round = 1; round <= 20; ++round) {
     stream.Fill(*buffer, round);
-    const int waits = fake_cuda::Calls("cuStreamSynchronize");
-    buffer->Flush(kToNic, stream.get());
-    EXPECT_EQ(fake_cuda::Calls("cuStreamSynchronize"), waits + 1);
+    const int waits = fake_cuda::Calls("cuEventRecord");
+    buffer->Flush(kToNic, Soon(), stream.get());
+    EXPECT_EQ(fake_cuda::Calls("cuEventRecord"), waits + 1);
     ASSERT_TRUE(WriteBuffer(device_, *WrapPointer(buffer->data(), kBytes), *target));
     const std::vector<std::byte> arrived = Contents(*target);
     ASSERT_EQ(std::count(arrived.begin(), arrived.end(), std::byte{round}), kBytes) << "stale bytes";
   }
-  EXPECT_EQ(fake_cuda::Calls("cuCtxSynchronize"), 0) << "work of other streams may take for ever";
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 0) << "work of other streams may take for ever";
 }
 
 TEST_F(Flushes, ToTheNicWithoutAStreamWaitForAll) {
@@ -104,15 +131,69 @@ TEST_F(Flushes, ToTheNicWithoutAStreamWaitForAll) {
   one.Fill(*cuda, 7);
   other.Fill(*cuda, 7);
   other.Fill(*cuda, 7);
-  cuda->Flush(kToNic);
-  EXPECT_EQ(fake_cuda::Calls("cuCtxSynchronize"), 1);
+  cuda->Flush(kToNic, Soon());
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 1);
   const std::byte* const bytes = fake_cuda::Reach(cuda->data(), kBytes);
   EXPECT_EQ(std::count(bytes, bytes + kBytes, std::byte{7}), kBytes);
-  pinned->Flush(kToNic);
-  EXPECT_EQ(fake_cuda::Calls("cuCtxSynchronize"), 2) << "kernels write to it, too";
-  pinned->Flush(kToNic, one.get());
-  WrapPointer(pinned->data(), 64)->Flush(kToNic, one.get());
-  EXPECT_EQ(fake_cuda::Calls("cuCtxSynchronize"), 2);
+  pinned->Flush(kToNic, Soon());
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2) << "kernels write to it, too";
+  pinned->Flush(kToNic, Soon(), one.get());
+  WrapPointer(pinned->data(), 64)->Flush(kToNic, Soon(), one.get());
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2);
+}
+
+TEST_F(Flushes, ToTheNicEndAtTheDeadlineWhileKernelsRunOn) {
+  using std::chrono::milliseconds;
+  fake_cuda::Configure("delay_us=1");
+  const Gpu gpu;
+  const std::unique_ptr<Buffer> buffers[] = {CudaMemoryKind(gpu).Allocate(kBytes),
+                                             PinnedMemoryKind(gpu).Allocate(kBytes)};
+  const DriverContext context;
+  const ProgramStream stream, other;
+  Endless work(stream);
+  for (const auto& buffer : buffers) {
+    for (void* const by : {static_cast<void*>(stream.get()), static_cast<void*>(nullptr)}) {
+      const Error why = WhyNot(*buffer, kToNic, DeadlineIn(milliseconds(50)), by);
+      EXPECT_EQ(why.error_number(), ETIMEDOUT);
+      EXPECT_THAT(why.what(), testing::MatchesRegex(
+                                  "Cannot finish the work of cuda:0: it has not ended within 0\\.0[0-9]+ "
+                                  "s\\. Give kernels a deadline of their own, or this call more time\\."));
+    }
+    buffer->Flush(kToNic, Soon(), other.get());
+  }
+  const int looks = fake_cuda::Calls("cuEventQuery");
+  EXPECT_THAT(WhyNot(*buffers[0], kToNic, {}).what(), HasSubstr("it has not ended within 0 s"));
+  EXPECT_EQ(fake_cuda::Calls("cuEventQuery"), looks + 1) << "it does not wait";
+  work.End();
+  buffers[0]->Flush(kToNic, Soon());
+  buffers[0]->Flush(kToNic, Soon(), stream.get());
+}
+
+TEST_F(Flushes, ToTheNicSleepWhileTheyWait) {
+  fake_cuda::Configure("delay_us=1");
+  const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
+  const DriverContext context;
+  const ProgramStream stream;
+  const Endless work(stream);
+  const int before = fake_cuda::Calls("cuEventQuery");
+  EXPECT_EQ(WhyNot(*buffer, kToNic, DeadlineIn(std::chrono::milliseconds(100))).error_number(), ETIMEDOUT);
+  const int looks = fake_cuda::Calls("cuEventQuery") - before;
+  EXPECT_GE(looks, 2);
+  EXPECT_LE(looks, 110) << "one in a millisecond, and a few at first";
+}
+
+TEST_F(Flushes, ToTheNicOfAnOldDriverAreByStreamAlone) {
+  fake_cuda::Configure("version=12040");
+  const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
+  const DriverContext context;
+  const ProgramStream stream;
+  const Error why = WhyNot(*buffer, kToNic);
+  EXPECT_EQ(why.error_number(), EOPNOTSUPP);
+  EXPECT_STREQ(
+      why.what(),
+      "Cannot finish the work of cuda:0: a driver before CUDA 12.5 does not tell when all streams are "
+      "done. Pass the stream (cudaStreamLegacy: the default one), or use NVIDIA's driver 555 or later.");
+  buffer->Flush(kToNic, Soon(), stream.get());
 }
 
 TEST_F(Flushes, ToTheGpuAreNoCallWhereItKeepsTheOrder) {
@@ -122,8 +203,8 @@ TEST_F(Flushes, ToTheGpuAreNoCallWhereItKeepsTheOrder) {
     const DriverContext context;
     const ProgramStream stream;
     const int before = Fences();
-    buffer->Flush(kToGpu);
-    buffer->Flush(kToGpu, stream.get());
+    buffer->Flush(kToGpu, Soon());
+    buffer->Flush(kToGpu, Soon(), stream.get());
     EXPECT_EQ(Fences(), before);
   }
 }
@@ -133,9 +214,9 @@ TEST_F(Flushes, ToTheGpuAreByTheHostWhereItKeepsNone) {
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
   const ProgramStream stream;
-  buffer->Flush(kToGpu);
+  buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(HostFlushes(), 1);
-  buffer->Flush(kToGpu, stream.get());
+  buffer->Flush(kToGpu, Soon(), stream.get());
   EXPECT_EQ(HostFlushes(), 2) << "no stream of this GPU can";
 }
 
@@ -146,14 +227,14 @@ TEST_F(Flushes, ToTheGpuAreOfTheStreamWhereThatCan) {
   const int before = fake_cuda::StreamFlushes();
   {
     const ProgramStream stream;
-    const int waits = fake_cuda::Calls("cuStreamSynchronize");
-    buffer->Flush(kToGpu, stream.get());
-    EXPECT_EQ(fake_cuda::Calls("cuStreamSynchronize"), waits) << "the host waits for nothing";
-    buffer->Flush(kToNic, stream.get());
+    const int waits = fake_cuda::Calls("cuEventRecord");
+    buffer->Flush(kToGpu, Soon(), stream.get());
+    EXPECT_EQ(fake_cuda::Calls("cuEventRecord"), waits) << "the host waits for nothing";
+    buffer->Flush(kToNic, Soon(), stream.get());
   }
   EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "between what was launched before and after";
   EXPECT_EQ(HostFlushes(), 0);
-  buffer->Flush(kToGpu);
+  buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(HostFlushes(), 1);
 }
 
@@ -161,7 +242,7 @@ TEST_F(Flushes, ToTheGpuWithoutAStreamAreOfOneOfItsOwnWhereOnlyStreamsCan) {
   fake_cuda::Configure("writes_ordering=0,flush=2,delay_us=2000");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const int before = fake_cuda::StreamFlushes();
-  buffer->Flush(kToGpu);
+  buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "any stream's kernels may look now";
   EXPECT_EQ(HostFlushes(), 0);
 }
@@ -175,15 +256,15 @@ TEST_F(Flushes, ToAGpuThatCannotBeFlushedSaySo) {
       why.what(),
       "Cannot flush what NICs wrote to memory of cuda:0: the GPU neither keeps such writes in order nor "
       "flushes them. Let the NIC write to host memory, or use a driver that flushes.");
-  buffer->Flush(kToNic);
+  buffer->Flush(kToNic, Soon());
 }
 
 TEST_F(Flushes, OfHostMemoryAskNoDriver) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = HostMemoryKind().Allocate(kBytes);
   const int before = Fences();
-  buffer->Flush(kToNic);
-  buffer->Flush(kToGpu);
+  buffer->Flush(kToNic, Soon());
+  buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(Fences(), before);
 }
 
@@ -191,7 +272,7 @@ TEST_F(Flushes, OfPinnedMemoryToTheGpuAreNoCall) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = PinnedMemoryKind(Gpu()).Allocate(kBytes);
   const int before = Fences();
-  buffer->Flush(kToGpu);
+  buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(Fences(), before);
 }
 
@@ -226,19 +307,19 @@ TEST_F(Flushes, OfAPooledBufferAreThoseOfItsMemory) {
   const Device* const devices[] = {&device_};
   BufferPool pool(CudaMemoryKind(Gpu()), devices, {.buffer_bytes = 64, .count = 2});
   const BufferPool::Lease lease = pool.Allocate();
-  lease.Flush(kToGpu);
+  lease.Flush(kToGpu, Soon());
   EXPECT_EQ(HostFlushes(), 1);
-  EXPECT_THROW(BufferPool::Lease().Flush(kToGpu), Error);
+  EXPECT_THROW(BufferPool::Lease().Flush(kToGpu, Soon()), Error);
 }
 
 TEST_F(Flushes, WhateverCallFailsASentenceSaysSo) {
   fake_cuda::Configure("writes_ordering=0,flush=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   EXPECT_EQ(ForEachFailure([&] {
-              buffer->Flush(kToNic);
-              buffer->Flush(kToGpu);
+              buffer->Flush(kToNic, Soon());
+              buffer->Flush(kToGpu, Soon());
             }),
-            2);
+            5);
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ TEST_F(GaudiTest, MemoryIsNotCopiedByTheProcessor) {
 TEST_F(GaudiTest, MemoryIsFlushedByItsFrameworkAlone) {
   const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(64);
   try {
-    buffer->Flush(FlushDirection::kGpuToNic);
+    buffer->Flush(FlushDirection::kGpuToNic, {});
     FAIL() << "hl-thunk has no such call";
   } catch (const Error& error) {
     EXPECT_EQ(error.error_number(), EOPNOTSUPP);

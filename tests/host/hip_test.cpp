@@ -26,11 +26,14 @@ namespace {
 
 using testing::HasSubstr;
 
+Deadline Soon() { return DeadlineIn(std::chrono::seconds(10)); }
+
 class HipTest : public testing::Test {
  protected:
   HipTest() { fake_hip::Configure({}); }
   ~HipTest() override {
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
+    EXPECT_EQ(fake_hip::EventsNow(), 0) << "an event was not given back";
     EXPECT_EQ(fake_hip::CurrentDevice(), 0) << "the caller's device";
   }
 
@@ -117,11 +120,11 @@ TEST_F(HipTest, PinnedMemoryIsWrappedWithoutCudaAndFlushedByTheRuntime) {
   fake_hip::Configure({.memory_type = 1});
   const auto pinned = WrapPointer(buffer->data(), 64);
   EXPECT_EQ(pinned->name(), "pinned host memory");
-  pinned->Flush(FlushDirection::kGpuToNic);
+  pinned->Flush(FlushDirection::kGpuToNic, Soon());
   fake_hip::Configure({.memory_type = 1, .fail_call = 2});  // the call before it makes the GPU current
-  pinned->Flush(FlushDirection::kNicToGpu);
+  pinned->Flush(FlushDirection::kNicToGpu, Soon());
   EXPECT_TRUE(fake_hip::FailurePending()) << "the runtime is not asked";
-  EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic); }),
+  EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 64 bytes of "));
 }
 
@@ -150,8 +153,10 @@ TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
   EXPECT_EQ(fake_hip::Reach(owner->data())[4999], std::byte{});
   EXPECT_EQ(fake_hip::Reach(owner->data())[15'000], std::byte{});
   fake_hip::Configure({.devices = 2, .exports = false});
-  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
-              HasSubstr("Cannot export 64 bytes of memory of hip:1: HSA_STATUS_ERROR"));
+  EXPECT_THAT(
+      WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
+      testing::MatchesRegex("Cannot register 64 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, hip:1\\) on "
+                            "mlx5_0: by dma-buf: HSA_STATUS_ERROR: .*; by peer memory: .*"));
 }
 
 TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
@@ -199,12 +204,33 @@ TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
 TEST_F(HipTest, MemoryIsFlushedToTheNicByWaitingForItsKernels) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
   fake_hip::Configure({.fail_call = 2});  // the call before it makes the GPU current
-  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic); }),
+  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 65536 bytes of "));
-  buffer->Flush(FlushDirection::kGpuToNic);
+  buffer->Flush(FlushDirection::kGpuToNic, Soon());
   fake_hip::Configure({.fail_call = 1});
-  buffer->Flush(FlushDirection::kNicToGpu);
+  buffer->Flush(FlushDirection::kNicToGpu, Soon());
   EXPECT_TRUE(fake_hip::FailurePending()) << "kernels see what NICs wrote without a call";
+}
+
+TEST_F(HipTest, MemoryIsFlushedWithinADeadline) {
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
+  fake_hip::Configure({.busy_looks = 3});
+  int before = fake_hip::EventLooks();
+  buffer->Flush(FlushDirection::kGpuToNic, Soon());
+  EXPECT_EQ(fake_hip::EventLooks(), before + 4) << "until its kernels are done";
+  EXPECT_EQ(hipPeekAtLastError(), 0) << "the next launch of the program's has not failed";
+
+  fake_hip::Configure({.busy_looks = -1});
+  EXPECT_THAT(
+      WhyRefused(
+          [&] { buffer->Flush(FlushDirection::kGpuToNic, DeadlineIn(std::chrono::milliseconds(50))); }),
+      testing::MatchesRegex("Cannot flush 65536 bytes of memory of hip:0: its work has not ended within "
+                            "0\\.0[0-9]+ s\\. Give kernels a deadline of their own, or this call more "
+                            "time\\."));
+  EXPECT_EQ(hipPeekAtLastError(), 0);
+  before = fake_hip::EventLooks();
+  EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, {}); }), HasSubstr("within 0 s"));
+  EXPECT_EQ(fake_hip::EventLooks(), before + 1) << "it does not wait";
 }
 
 TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
@@ -239,8 +265,26 @@ TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
       "some of the GPU's memory (rocm-smi shows who holds it).");
   fake_hip::Configure({.exports = false});
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(1)->Register(device_); }),
-              testing::StartsWith("Cannot export 65536 bytes of memory of hip:0: HSA_STATUS_ERROR: A generic "
-                                  "error has occurred. Use Linux 5.12"));
+              testing::MatchesRegex("Cannot register 65536 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, "
+                                    "hip:0\\) on mlx5_0: by dma-buf: "
+                                    "HSA_STATUS_ERROR: A generic error has occurred; by peer memory: Bad "
+                                    "address \\(EFAULT\\), where the "
+                                    "limit on locked memory, RLIMIT_MEMLOCK, is .*\\. Use Linux 5\\.12 or "
+                                    "later with CONFIG_PCI_P2PDMA and "
+                                    "CONFIG_DMABUF_MOVE_NOTIFY, whose amdgpu exports dma-bufs, or ROCm's "
+                                    "amdgpu-dkms with MLNX_OFED, which "
+                                    "have peer-direct\\."));
+}
+
+TEST_F(HipTest, MemoryThatIsNotExportedIsReachedByPeerDirect) {
+  fake_hip::Configure({.exports = false, .peer_direct = true});
+  const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
+  const auto source = HostMemoryKind().Allocate(65536);
+  source->CopyIn(0, Pattern(65536, 4));
+  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device_, buffer->data() + 100, 64).rung(), MemoryRung::kPeerMemory);
+  ASSERT_TRUE(WriteBuffer(device_, *source, *buffer));
+  EXPECT_EQ(Contents(*buffer), Pattern(65536, 4));
 }
 
 TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {

@@ -40,10 +40,11 @@ TEST_F(RegionStoreTest, GrantsWhatTheAccessGrants) {
   const MemoryView local[] = {View(0, {.local_write = false}),
                               View(0, {.local_write = false, .remote_read = true}),
                               View(0, {.local_write = false, .remote_atomic = true})};
-  const MemoryView remote[] = {View(0, {}), View(0, {.remote_read = true}), View(0, {.remote_atomic = true})};
+  const MemoryView remote[] = {View(0, {}), View(0, {.remote_read = true}), View(0, {.remote_atomic = true}),
+                               View(0, {.remote_write = true, .relaxed_ordering = true})};
   store_->Allow(local, remote);
-  const uint32_t rights[] = {device::kLocal,    device::kLocal, device::kLocal | device::kWritable, 0,
-                             device::kReadable, device::kAtomic};
+  const uint32_t rights[] = {device::kLocal,    device::kLocal,  device::kLocal | device::kWritable,  0,
+                             device::kReadable, device::kAtomic, device::kWritable | device::kRelaxed};
   for (size_t i = 0; i < std::size(rights); ++i) EXPECT_EQ(store_->table.regions[i].rights, rights[i]) << i;
 }
 

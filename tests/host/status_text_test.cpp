@@ -39,7 +39,7 @@ TEST(DescribeStatus, TellsAPosterThatGaveUpFromAFailureOfTheNic) {
 
 TEST(DescribeStatus, HasWordsOfItsOwnForEachMistake) {
   std::set<std::string> texts;
-  constexpr auto kCount = static_cast<int>(Mistake::kRemoteRights) + 1;
+  constexpr auto kCount = static_cast<int>(Mistake::kRelaxedOrdering) + 1;
   for (int mistake = 0; mistake < kCount; ++mistake) {
     const std::string text = Describe({.code = Code::kInvalid, .mistake = static_cast<Mistake>(mistake)});
     EXPECT_EQ(text.find("invalid, and nothing was posted: "), 0) << text;

@@ -26,6 +26,7 @@ enum Rights : uint32_t {
   kWritable = 2,  ///< by receives, reads and fetches; by the peer's writes
   kReadable = 4,  ///< by the peer's reads
   kAtomic = 8,    ///< by the peer's atomics
+  kRelaxed = 16,  ///< writes may pass each other there: no signal word, no data that one tells of, no atomics
 };
 
 /// Memory that a checked build (WARPVERBS_CHECKED) lets through.

@@ -106,9 +106,10 @@ struct Message {
     return EncodeAs<A>(view, index, {kOpcode, kHasRemote ? 2 : 1, flags, imm});
   }
 
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+  /// @param in_order  something tells of the data
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check, bool in_order = false) const {
     const uint32_t rights = kIsRead ? uint32_t{kReadable} : kHasRemote ? uint32_t{kWritable} : 0;
-    return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead});
+    return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead, 1, in_order});
   }
 
  private:

@@ -5,8 +5,26 @@
 
 /// Telling the peer: a word of 8 bytes there that changes after the data is in place.
 ///
-/// A word lies at a multiple of 8, in a region without relaxed ordering. One side signals, the other waits.
+/// A word lies at a multiple of 8. Neither it nor the data lie in a region with relaxed ordering, which a
+/// checked build refuses. One side signals, the other waits.
 namespace warpverbs::device {
+
+/// A word that tells of data: it may not pass them.
+struct SignalWrite : WriteInline<uint64_t> {
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    return check.Find(
+        {.remote = remote, .remote_bytes = sizeof value, .remote_rights = kWritable, .in_order = true});
+  }
+};
+
+/// Data, and a signal that tells of them: neither may pass the other.
+template <class Signal>
+struct SignalledWrite : Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> {
+  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+    const Mistake mistake = this->first.Check(check, true);
+    return mistake != Mistake::kNone ? mistake : this->second.Check(check);
+  }
+};
 
 /// Adds to the word: a counter. Any number of peers may.
 WARPVERBS_DEVICE FetchAddOf<uint64_t> SignalAdd(const RemoteMemory& word, uint64_t addend = 1) {
@@ -14,18 +32,15 @@ WARPVERBS_DEVICE FetchAddOf<uint64_t> SignalAdd(const RemoteMemory& word, uint64
 }
 
 /// Replaces the word: a flag. Stored as this side stores it, so both must have the same byte order.
-WARPVERBS_DEVICE WriteInline<uint64_t> SignalSet(const RemoteMemory& word, uint64_t value) {
-  return {word, value};
-}
+WARPVERBS_DEVICE SignalWrite SignalSet(const RemoteMemory& word, uint64_t value) { return {{word, value}}; }
 
 /// Writes data, then signals: who sees the signal sees the data.
 ///
 /// @source  IBTA 1.4, 9.7.3.3.3 and 9.5: a responder carries out a connection's requests in order
 template <class Signal>
-WARPVERBS_DEVICE Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> PutSignal(const RemoteMemory& remote,
-                                                                            const LocalMemory& local,
-                                                                            const Signal& signal) {
-  return {Write(remote, local), signal};
+WARPVERBS_DEVICE SignalledWrite<Signal> PutSignal(const RemoteMemory& remote, const LocalMemory& local,
+                                                  const Signal& signal) {
+  return {{Write(remote, local), signal}};
 }
 
 /// Bumps a word once a completion queue has got `count` completions, with no thread that looks. For a queue

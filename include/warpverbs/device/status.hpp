@@ -29,6 +29,7 @@ enum class Mistake : uint8_t {
   kUnknownRkey,        ///< no region that the peer told of has the key
   kRemoteOutOfBounds,  ///< the remote range does not lie in the region of its key
   kRemoteRights,       ///< the peer's region does not allow the operation
+  kRelaxedOrdering,    ///< a signal word, data that it tells of or an atomic is in a region without order
 };
 
 struct Status {

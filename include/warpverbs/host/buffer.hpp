@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "warpverbs/host/deadline.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/memory.hpp"
 
@@ -62,15 +63,20 @@ class Buffer {
 
   /// Makes what one side has written visible to the other.
   ///
-  /// kGpuToNic, before a write or send is posted by the host: waits for what was launched on `stream`, as
-  /// long as that takes. kNicToGpu, after a completion was seen: what is launched on `stream` from now on
+  /// kGpuToNic, before a write or send is posted by the host: waits, asleep, for what was launched on
+  /// `stream` until now. kNicToGpu, after a completion was seen: what is launched on `stream` from now on
   /// sees what the NIC had written. Kernels that post and poll by themselves need neither. Where GPU and NIC
   /// see each other's writes anyway it does nothing.
   ///
-  /// @param stream  of the memory's GPU, as its runtime has it (cudaStream_t, hipStream_t); nullptr: all that
-  ///                runs there
-  /// @errors  Error: there is no such direction (EINVAL), or the driver cannot do it (EOPNOTSUPP) or fails
-  void Flush(FlushDirection direction, void* stream = nullptr) const;
+  /// Without a stream, kGpuToNic waits for all streams of an NVIDIA GPU, which needs CUDA 12.5; of one of AMD
+  /// for the null stream and all that it waits for, so not for streams that are non-blocking: pass those.
+  ///
+  /// @param deadline  of the wait for kernels; one that has passed: do not wait
+  /// @param stream    of the memory's GPU, as its runtime has it (cudaStream_t, hipStream_t); nullptr: all
+  ///                  that runs there
+  /// @errors  Error: the deadline passed (ETIMEDOUT); there is no such direction (EINVAL); the driver cannot
+  ///          do it (EOPNOTSUPP) or fails
+  void Flush(FlushDirection direction, Deadline deadline, void* stream = nullptr) const;
 
  protected:
   Buffer(std::byte* data, size_t size) : data_(data), size_(size) {}
@@ -86,7 +92,7 @@ class Buffer {
   virtual std::byte* on_host() const { return nullptr; }
 
   // One of the two directions. By default: nobody can.
-  virtual void DoFlush(FlushDirection direction, void* stream) const;
+  virtual void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const;
 
  private:
   void Check(size_t offset, size_t bytes) const;

@@ -44,7 +44,8 @@ class BufferPool {
     size_t size() const;
     void CopyIn(size_t offset, std::span<const std::byte> from) const;  ///< as Buffer
     void CopyOut(size_t offset, std::span<std::byte> to) const;
-    void Flush(FlushDirection direction, void* stream = nullptr) const;  ///< of all buffers, as Buffer
+    /// Of all buffers, as Buffer::Flush().
+    void Flush(FlushDirection direction, Deadline deadline, void* stream = nullptr) const;
 
     /// All of it, with a device's keys.
     ///

@@ -43,7 +43,8 @@ enum class HipCaching : uint8_t {
   kCached,       ///< kernels that start later see it: for data alone, which hipMalloc() serves as well
 };
 
-/// Memory of an AMD GPU. NICs reach it by dma-buf. Copies and allocations may wait for kernels.
+/// Memory of an AMD GPU. NICs reach it by dma-buf, or by its address where the driver has peer-direct. Copies
+/// and allocations may wait for kernels.
 class HipMemoryKind final : public MemoryKind {
  public:
   explicit HipMemoryKind(HipGpu gpu, HipCaching caching = HipCaching::kUncached)

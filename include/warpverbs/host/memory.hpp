@@ -18,7 +18,7 @@ namespace warpverbs::host {
 enum class MemoryRung : uint8_t {
   kHost,        ///< host memory, which the kernel pins
   kDmaBuf,      ///< GPU memory, which its driver exports
-  kPeerMemory,  ///< GPU memory by its address: the kernel has nvidia_peermem
+  kPeerMemory,  ///< GPU memory by its address: the kernel has nvidia_peermem, or peer-direct of AMD
 };
 const char* ToString(MemoryRung rung);
 

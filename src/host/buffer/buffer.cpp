@@ -71,17 +71,17 @@ MemoryRegion Buffer::Register(const Device& device, const Access& access) const 
   return {device, data(), size(), access};
 }
 
-void Buffer::Flush(FlushDirection direction, void* stream) const {
+void Buffer::Flush(FlushDirection direction, Deadline deadline, void* stream) const {
   if (direction != FlushDirection::kGpuToNic && direction != FlushDirection::kNicToGpu) {
     throw Error(
         "flush", name(),
         "there is no direction " + std::to_string(static_cast<int>(direction)) + ": " + Error::Words(EINVAL),
         "Pass 0 for GPU to NIC, or 1 for NIC to GPU", EINVAL);
   }
-  DoFlush(direction, stream);
+  DoFlush(direction, deadline, stream);
 }
 
-void Buffer::DoFlush(FlushDirection, void*) const {
+void Buffer::DoFlush(FlushDirection, Deadline, void*) const {
   throw Error("flush", name(), "no driver that this library knows flushes such memory",
               "Let the framework whose memory it is wait for its work", EOPNOTSUPP);
 }

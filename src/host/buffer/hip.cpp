@@ -1,7 +1,9 @@
 #include "warpverbs/host/hip.hpp"
 
+#include <cerrno>
 #include <utility>
 
+#include "connect/waiting.hpp"
 #include "driver/hip_runtime.hpp"
 #include "log.hpp"
 #include "memory/page_range.hpp"
@@ -41,12 +43,31 @@ class HipDevice {
     runtime_.Check(work(runtime_), step, std::to_string(bytes) + " bytes of memory of " + name(), remedy);
   }
 
-  /// Waits for what was launched on a stream; nullptr: on all of the GPU.
+  /// Waits, asleep, for what was launched until now on a stream; nullptr: the null stream, and all that it
+  /// waits for.
   ///
   /// @param bytes  of memory, for which that is asked
-  void Finish(size_t bytes, void* stream) const {
+  /// @errors  Error: it takes too long, or the runtime fails
+  /// @source  ROCm/HIP 6.4, hipEventRecord(), hipEventQuery(), hipEventReleaseToSystem
+  void Finish(size_t bytes, void* stream, Deadline deadline) const {
+    const Waiting waiting(deadline);
     Run("flush", bytes, kCheckHealth, [&](const HipRuntime& runtime) {
-      return stream != nullptr ? runtime.StreamSynchronize(stream) : runtime.DeviceSynchronize();
+      void* event = nullptr;
+      int result = runtime.EventCreate(&event, HipRuntime::kEventWithoutTime | HipRuntime::kEventToSystem);
+      if (result != 0) return result;
+      const std::unique_ptr<void, int (*)(void*)> made(event, runtime.EventDestroy);
+      result = runtime.EventRecord(event, stream);
+      if (result != 0) return result;
+      const bool had_failed = runtime.PeekAtLastError() != 0;
+      const bool ends =
+          waiting.Until([&] { return (result = runtime.EventQuery(event)) != HipRuntime::kNotReady; });
+      if (!had_failed) runtime.GetLastError();  // that it was not ready is no concern of the program's
+      if (!ends) {
+        throw Error("flush", std::to_string(bytes) + " bytes of memory of " + name(),
+                    "its work has not ended " + waiting.Within(),
+                    "Give kernels a deadline of their own, or this call more time", ETIMEDOUT);
+      }
+      return result;
     });
   }
 
@@ -113,9 +134,6 @@ class HipView : public Buffer {
 
   std::string name() const override { return "memory of " + device_->name(); }
   DmaBuf Export() const override { return device_->runtime().Export(data(), size(), device_->name()); }
-  MemoryRegion Register(const Device& device, const Access& access) const override {
-    return {device, Export(), data(), size(), access};
-  }
 
  protected:
   void DoCopyIn(size_t offset, std::span<const std::byte> from) const override {
@@ -135,8 +153,8 @@ class HipView : public Buffer {
     return true;
   }
   /// What NICs wrote, kernels see as HipCaching says, without a call.
-  void DoFlush(FlushDirection direction, void* stream) const override {
-    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream);
+  void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream, deadline);
   }
 
  private:
@@ -157,9 +175,9 @@ class HipPinnedView final : public HostView {
   std::string name() const override { return "pinned host memory"; }
 
  protected:
-  void DoFlush(FlushDirection direction, void* stream) const override {
-    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream);
-    HostView::DoFlush(direction, stream);
+  void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream, deadline);
+    HostView::DoFlush(direction, deadline, stream);
   }
 
  private:

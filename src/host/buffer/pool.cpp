@@ -110,8 +110,8 @@ void BufferPool::Lease::CopyOut(size_t offset, std::span<std::byte> to) const {
   shelf().memory->CopyOut(Place(offset, to.size()), to);
 }
 
-void BufferPool::Lease::Flush(FlushDirection direction, void* stream) const {
-  shelf().memory->Flush(direction, stream);
+void BufferPool::Lease::Flush(FlushDirection direction, Deadline deadline, void* stream) const {
+  shelf().memory->Flush(direction, deadline, stream);
 }
 
 size_t BufferPool::Lease::Place(size_t offset, size_t bytes) const {

@@ -25,7 +25,7 @@ class HostView : public Buffer {
   }
   std::byte* on_host() const override { return data(); }
   /// Processors, NICs and GPUs see host memory alike; the processor's own writes have to leave it.
-  void DoFlush(FlushDirection, void*) const override { __sync_synchronize(); }
+  void DoFlush(FlushDirection, Deadline, void*) const override { __sync_synchronize(); }
 };
 
 /// The same where kernels of a GPU reach it, too.
@@ -36,9 +36,10 @@ class MappedView : public HostView {
   const Gpu& gpu() const { return gpu_; }
 
  protected:
-  void DoFlush(FlushDirection direction, void* stream) const override {
-    if (direction == FlushDirection::kGpuToNic) gpu_.context()->Finish(static_cast<CUstream_st*>(stream));
-    HostView::DoFlush(direction, stream);
+  void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const override {
+    if (direction == FlushDirection::kGpuToNic)
+      gpu_.context()->Finish(static_cast<CUstream_st*>(stream), deadline);
+    HostView::DoFlush(direction, deadline, stream);
   }
 
  private:
@@ -67,10 +68,10 @@ class GpuView : public Buffer {
                          bytes);
     return true;
   }
-  void DoFlush(FlushDirection direction, void* stream) const override {
+  void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const override {
     auto* const its = static_cast<CUstream_st*>(stream);
-    direction == FlushDirection::kGpuToNic ? gpu_.context()->Finish(its)
-                                           : gpu_.context()->FlushNicWrites(its);
+    direction == FlushDirection::kGpuToNic ? gpu_.context()->Finish(its, deadline)
+                                           : gpu_.context()->FlushNicWrites(its, deadline);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <limits>
+#include <thread>
 
 #include "warpverbs/host/error.hpp"
 
@@ -39,6 +40,16 @@ int Waiting::Poll(int fd, short events) const {
     if (ready > 0 || (ready < 0 && errno != EINTR)) return ready;
     if (over()) return 0;
   }
+}
+
+bool Waiting::Until(const std::function<bool()>& done) const {
+  using std::chrono::microseconds;
+  constexpr microseconds kFirst(10), kLongest(1000);
+  for (microseconds pause = kFirst; !done(); pause = std::min(2 * pause, kLongest)) {
+    if (over()) return false;
+    std::this_thread::sleep_until(std::min(std::chrono::steady_clock::now() + pause, deadline_));
+  }
+  return true;
 }
 
 bool Waiting::ForEvents(int fd, short events) const {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "warpverbs/host/deadline.hpp"
@@ -39,6 +40,11 @@ class Waiting {
   /// @return  false: the deadline passed
   /// @errors  Error: the kernel cannot wait
   bool ForEvents(int fd, short events) const;
+
+  /// Waits for what can only be looked at: asleep between the looks, 10 us at first and 1 ms in the end.
+  ///
+  /// @return  false: the deadline passed, and it was not done then either
+  bool Until(const std::function<bool()>& done) const;
 
  private:
   Deadline start_, deadline_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda_driver.hpp"
+#include "warpverbs/host/deadline.hpp"
 #include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {
@@ -67,17 +68,20 @@ class CudaContext {
   /// @errors  Error: the driver fails
   void Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const;
 
-  /// Waits for what was launched on a stream; nullptr: in all of the context, by anyone.
+  /// Waits, asleep, for what was launched until now on a stream; nullptr: on any of the context, by anyone.
   ///
-  /// @errors  Error: a kernel has failed, or the stream is none
-  void Finish(CUstream_st* stream) const;
+  /// @errors  Error: it takes too long; a kernel has failed; the stream is none; without one, the driver has
+  ///          no CUDA 12.5 (EOPNOTSUPP) or a stream is being captured
+  /// @source  CUDA driver API 13.0, cuEventRecord(), cuCtxRecordEvent(), cuEventQuery()
+  void Finish(CUstream_st* stream, Deadline deadline) const;
 
   /// Makes what NICs have written to this GPU's memory visible to its kernels; with a stream, at the latest
   /// to what is launched on that from now on.
   ///
+  /// @param deadline  of the wait for a stream of this library's own, where only streams flush
   /// @errors  Error: the GPU neither keeps such writes in order nor flushes them; the driver fails
   /// @source  CUDA driver API 13.0, cuFlushGPUDirectRDMAWrites(), CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES
-  void FlushNicWrites(CUstream_st* stream) const;
+  void FlushNicWrites(CUstream_st* stream, Deadline deadline) const;
 
   /// Runs a copy or a fill on the stream and waits for it.
   ///
@@ -94,6 +98,7 @@ class CudaContext {
 
  private:
   int Attribute(int attribute) const;
+  void RecordAll(CUevent_st* event, const std::string& object) const;
   GpuAttributes ReadAttributes() const;
   [[noreturn]] void FailRun(int result, const char* step, size_t bytes) const;
 

@@ -34,7 +34,11 @@ CudaDriver LoadFunctions() {
   library.Find("cuStreamDestroy_v2", driver.StreamDestroy);
   library.Find("cuStreamSynchronize", driver.StreamSynchronize);
   library.Find("cuStreamBatchMemOp_v2", driver.StreamBatchMemOp);
-  library.Find("cuCtxSynchronize", driver.CtxSynchronize);
+  library.Find("cuEventCreate", driver.EventCreate);
+  library.Find("cuEventRecord", driver.EventRecord);
+  library.Find("cuEventQuery", driver.EventQuery);
+  library.Find("cuEventDestroy_v2", driver.EventDestroy);
+  library.FindIfThere("cuCtxRecordEvent", driver.CtxRecordEvent);
   library.Find("cuFlushGPUDirectRDMAWrites", driver.FlushGPUDirectRDMAWrites);
   library.Find("cuMemAlloc_v2", driver.MemAlloc);
   library.Find("cuMemFree_v2", driver.MemFree);

@@ -7,6 +7,7 @@
 
 // The driver's own names of what it hands out.
 struct CUctx_st;
+struct CUevent_st;
 struct CUstream_st;
 
 namespace warpverbs::host {
@@ -44,9 +45,9 @@ inline constexpr int kCudaFlushByHost = 1, kCudaFlushByStream = 2;
 inline constexpr int kCudaOrderedForOwner = 100, kCudaOrderedForAll = 200;
 inline constexpr int kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
 inline constexpr int kCudaFlushRemoteWrites = 3;
-inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1;
+inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1, kCudaEventWithoutTime = 2;
 inline constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNotInitialized = 3,
-                     kCudaNoDevice = 100;
+                     kCudaNoDevice = 100, kCudaNotReady = 600;
 inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
 inline constexpr unsigned long long kCudaDmaBufOverPcie = 1;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
@@ -94,7 +95,11 @@ struct CudaDriver {
   int (*StreamSynchronize)(CUstream_st* stream);
   int (*StreamBatchMemOp)(CUstream_st* stream, unsigned count, CudaMemoryOperation* operations,
                           unsigned flags);
-  int (*CtxSynchronize)();
+  int (*EventCreate)(CUevent_st** event, unsigned flags);
+  int (*EventRecord)(CUevent_st* event, CUstream_st* stream);
+  int (*EventQuery)(CUevent_st* event);
+  int (*EventDestroy)(CUevent_st* event);
+  int (*CtxRecordEvent)(CUctx_st* context, CUevent_st* event);  // nullptr before CUDA 12.5
   int (*FlushGPUDirectRDMAWrites)(int target, int scope);
   int (*MemAlloc)(CudaAddress* address, size_t bytes);
   int (*MemFree)(CudaAddress address);

@@ -32,7 +32,10 @@ HipRuntime LoadHip() {
   hip.Find("hipMemcpy", runtime.Memcpy);
   hip.Find("hipMemset", runtime.Memset);
   hip.Find("hipStreamSynchronize", runtime.StreamSynchronize);
-  hip.Find("hipDeviceSynchronize", runtime.DeviceSynchronize);
+  hip.Find("hipEventCreateWithFlags", runtime.EventCreate);
+  hip.Find("hipEventRecord", runtime.EventRecord);
+  hip.Find("hipEventQuery", runtime.EventQuery);
+  hip.Find("hipEventDestroy", runtime.EventDestroy);
   hip.Find("hipPointerGetAttributes", runtime.PointerGetAttributes);
   hip.Find("hipPointerGetAttribute", runtime.PointerGetAttribute);
   hip.Find("hipMemGetAddressRange", runtime.MemGetAddressRange);

@@ -22,9 +22,12 @@ struct HipRuntime {
   static constexpr unsigned kFineGrained = 1;
   static constexpr unsigned kUncached = 3;
 
+  // Flags of hipEventCreateWithFlags(): the second lets NICs see what was written before the event.
+  static constexpr unsigned kEventWithoutTime = 2, kEventToSystem = 0x80000000;
+
   // Of hipPointerGetAttributes(): the kinds of memory, and what it answers of memory that is not its own.
   static constexpr int kHost = 1, kDevice = 2, kManaged = 3;
-  static constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100;
+  static constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100, kNotReady = 600;
   static constexpr int kBufferId = 7;  ///< a hipPointer_attribute
 
   struct PointerAttributes {
@@ -46,7 +49,10 @@ struct HipRuntime {
   int (*Memcpy)(void* to, const void* from, size_t bytes, int kind);
   int (*Memset)(void* memory, int value, size_t bytes);
   int (*StreamSynchronize)(void* stream);
-  int (*DeviceSynchronize)();
+  int (*EventCreate)(void** event, unsigned flags);
+  int (*EventRecord)(void* event, void* stream);
+  int (*EventQuery)(void* event);
+  int (*EventDestroy)(void* event);
   int (*PointerGetAttributes)(PointerAttributes* attributes, const void* memory);
   int (*PointerGetAttribute)(void* value, int attribute, void* memory);
   int (*MemGetAddressRange)(void** base, size_t* bytes, void* memory);

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "driver/cuda_context.hpp"
+#include "driver/hip_runtime.hpp"
 #include "locked_memory.hpp"
 #include "log.hpp"
 #include "warpverbs/host/error.hpp"
@@ -35,33 +36,59 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
                          "make copies synchronous in memory of", context.name(), kSyncRemedy);
 }
 
-}  // namespace
+/// The two rungs below which there is none.
+struct Rungs {
+  std::function<void()> by_dma_buf, by_address;
+  const char* remedy;     ///< of both; a rung may put its own here
+  std::string suspicion;  ///< what else may keep a NIC from the memory
+};
 
-MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
-                 const std::string& object) {
+MemoryRung ClimbRungs(const Rungs& rungs, const std::string& object) {
   std::string reasons;
   int by_dma_buf = 0;
   try {
-    ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie}));
+    rungs.by_dma_buf();
     return MemoryRung::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
     by_dma_buf = error.error_number();
   }
-  const char* remedy = kSyncRemedy;
   try {
-    SetSyncMemops(*gpu.context(), memory);
-    remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
-    ladder.by_address();
+    rungs.by_address();
     Log(LogLevel::kInfo, [&] { return object + ": a NIC reaches it by peer memory; " + reasons; });
     return MemoryRung::kPeerMemory;
   } catch (const Error& error) {
-    reasons += "; by peer memory: " + error.reason() + Suspicion(gpu, ladder.what);
+    reasons += "; by peer memory: " + error.reason() + rungs.suspicion;
     const bool too_much = error.error_number() == ENOMEM;
     // Both ways have failed. That there was no room for one is what its caller can do something about.
-    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : remedy,
+    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : rungs.remedy,
                 IsForLackOfRoom(by_dma_buf) ? by_dma_buf : error.error_number());
   }
+}
+
+}  // namespace
+
+MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
+                 const std::string& object) {
+  Rungs rungs{
+      .by_dma_buf = [&] { ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie})); },
+      .by_address =
+          [&] {
+            SetSyncMemops(*gpu.context(), memory);
+            rungs.remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
+            ladder.by_address();
+          },
+      .remedy = kSyncRemedy,
+      .suspicion = Suspicion(gpu, ladder.what)};
+  return ClimbRungs(rungs, object);
+}
+
+MemoryRung ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object) {
+  const auto by_dma_buf = [&] {
+    const std::string gpu = "hip:" + std::to_string(ladder.what.ordinal);
+    ladder.by_dma_buf(HipRuntime::Load().Export(memory, bytes, gpu));
+  };
+  return ClimbRungs({by_dma_buf, ladder.by_address, kPeerDirectRemedy, ""}, object);
 }
 
 }  // namespace warpverbs::host

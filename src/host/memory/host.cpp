@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <string>
 
-#include "driver/hip_runtime.hpp"
 #include "gpu_access.hpp"
 #include "locked_memory.hpp"
 #include "log.hpp"
@@ -86,14 +85,7 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost(), or their likes of HIP");
   }
-  if (what.kind == PointerKind::kHip) {
-    const DmaBuf file = HipRuntime::Load().Export(memory_, bytes_, "hip:" + std::to_string(what.ordinal));
-    rung_ = MemoryRung::kDmaBuf;
-    const int error = RegisterByDmaBuf(device, file);
-    if (error == 0) return;
-    throw Error("register", object, "by dma-buf: " + PinningReason(error), PinningRemedy(error), error);
-  }
-  if (!what.on_gpu()) {
+  if (!what.on_gpu() && what.kind != PointerKind::kHip) {
     const int error = RegisterByAddress(device);
     if (error == 0) return;
     throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
@@ -117,7 +109,8 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
                              },
                          .over_pcie = access_.over_pcie,
                          .what = what};
-  rung_ = Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
+  rung_ = what.kind == PointerKind::kHip ? ClimbHip(ladder, memory_, bytes_, object)
+                                         : Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,

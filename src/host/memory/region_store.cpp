@@ -24,7 +24,8 @@ device::Region LocalRegion(const MemoryView& view) {
 device::Region RemoteRegion(const MemoryView& view) {
   const uint32_t rights = (view.access.remote_write ? device::kWritable : 0u) |
                           (view.access.remote_read ? device::kReadable : 0u) |
-                          (view.access.remote_atomic ? device::kAtomic : 0u);
+                          (view.access.remote_atomic ? device::kAtomic : 0u) |
+                          (view.access.relaxed_ordering ? device::kRelaxed : 0u);
   return {view.addr, view.bytes, mlx5::ToBe32(view.rkey).raw, rights};
 }
 

@@ -44,7 +44,7 @@ struct Atomic {
 
   WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
     const LocalMemory local = fetched.lkey.raw != 0 ? Old() : LocalMemory{};
-    return check.Find({remote, sizeof(T), kAtomic, local, {}, true, sizeof(T)});
+    return check.Find({remote, sizeof(T), kAtomic, local, {}, true, sizeof(T), true});
   }
 
  private:

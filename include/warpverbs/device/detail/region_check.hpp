@@ -21,6 +21,7 @@ struct Footprint {
   LocalMemory second = {};
   bool written = false;    ///< the NIC writes to the local memory
   uint32_t alignment = 1;  ///< of the remote address
+  bool in_order = false;   ///< what it does there must be seen in order with other writes
 };
 
 /// Holds an operation against the regions that the host knows; without a table, against the alignment only.
@@ -40,12 +41,13 @@ class RegionCheck {
     }
     if (footprint.remote_rights == 0 || footprint.remote_bytes == 0) return Mistake::kNone;
     return FindRegion(
-        {footprint.remote.addr, footprint.remote_bytes, footprint.remote.rkey.raw, footprint.remote_rights});
+        {footprint.remote.addr, footprint.remote_bytes, footprint.remote.rkey.raw, footprint.remote_rights},
+        footprint.in_order);
   }
 
  private:
   /// Looks for the region of a key: one at most has it.
-  WARPVERBS_DEVICE Mistake FindRegion(const Region& wanted) const {
+  WARPVERBS_DEVICE Mistake FindRegion(const Region& wanted, bool in_order = false) const {
     const bool local = (wanted.rights & kLocal) != 0;
     for (uint32_t i = 0; i < table_->count; ++i) {
       const Region& region = table_->regions[i];
@@ -54,6 +56,7 @@ class RegionCheck {
       if (offset > region.bytes || wanted.bytes > region.bytes - offset) {
         return local ? Mistake::kLocalOutOfBounds : Mistake::kRemoteOutOfBounds;
       }
+      if (in_order && (region.rights & kRelaxed) != 0) return Mistake::kRelaxedOrdering;
       if ((wanted.rights & ~region.rights) == 0) return Mistake::kNone;
       return local ? Mistake::kLocalReadOnly : Mistake::kRemoteRights;
     }
