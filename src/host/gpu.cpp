@@ -14,15 +14,15 @@ constexpr char kLookForFault[] = "Look for an earlier fault of a kernel: it ends
 constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
 
 /// A place in the work of a GPU.
-class Event {
+class StreamEvent {
  public:
   /// @pre  its context is current
-  Event(const CudaDriver& driver, const std::string& gpu) : driver_(driver) {
+  StreamEvent(const CudaDriver& driver, const std::string& gpu) : driver_(driver) {
     driver_.Check(driver_.EventCreate(&event_, kCudaEventWithoutTime), "make an event on", gpu, kLookAtSmi);
   }
-  ~Event() { driver_.EventDestroy(event_); }  // also of what still runs: the driver waits for nothing
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  ~StreamEvent() { driver_.EventDestroy(event_); }  // also of what still runs: the driver waits for nothing
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
 
   CUevent_st* get() const { return event_; }
 
@@ -141,7 +141,7 @@ void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
   const Waiting waiting(deadline);
   const std::string object = "the work of " + name();
   const Current current(*this);
-  const Event event(driver_, name());
+  const StreamEvent event(driver_, name());
   if (stream != nullptr) {
     driver_.Check(driver_.EventRecord(event.get(), stream), "finish", object, kLookForFault);
   } else {
