@@ -8,6 +8,7 @@
 struct PerfPair {
   std::string server, client;
   int server_status = -1, client_status = -1;
+  double client_seconds = 0;  ///< from its start to its end
 };
 
 /// Each on a software HCA of its own, at a free port.
