@@ -118,9 +118,11 @@ class Session {
       if (options_.verb == Verb::kSend) party.PostReceives();
     }
     Describe(agreed.mtu);
+    steps_.Begin(Step::kAgreeToRun);
+    talk_.Swap({{"connected", parties_.size()}}, "the word that it is connected");
     steps_.Begin(Step::kRun);
     const int status = Measure();
-    steps_.Begin(Step::kExchangeReports);
+    steps_.Begin(Step::kAgreeToEnd);
     talk_.Swap({{"rows", rows_.size()}}, "the word that it has all rows");
     std::fputs(Rule().c_str(), stdout);
     if (!options_.json_file.empty())
