@@ -148,33 +148,41 @@ class Session {
     }
     text += Rule();
     for (const std::string& path : setting_.paths) text += Indented(path) + Rule();
-    std::fputs((text + Head(options_)).c_str(), stdout);
-    std::fflush(stdout);
+    std::fputs(text.c_str(), stdout);
   }
 
   int Measure() {
     int status = 0;
+    for (Party& party : parties_) status = std::max(status, MeasureTable(party));
+    return status;
+  }
+
+  int MeasureTable(Party& party) {
+    int status = 0;
+    const std::string initiator = InitiatorOf(party);
+    std::fputs(Head(options_, initiator).c_str(), stdout);
     for (const uint64_t size : options_.sizes) {
-      for (Party& party : parties_) {
-        rows_.push_back(MeasureRow(party, size));
-        std::fputs(Text(options_, rows_.back()).c_str(), stdout);
-        std::fflush(stdout);
-        const std::string missed = Missed(options_, rows_.back());
-        if (missed.empty()) continue;
-        std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());
-        status = 1;
-      }
+      std::fflush(stdout);
+      rows_.push_back(MeasureRow(party, initiator, size));
+      std::fputs(Text(options_, rows_.back()).c_str(), stdout);
+      const std::string missed = Missed(options_, rows_.back());
+      if (missed.empty()) continue;
+      std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());
+      status = 1;
     }
     return status;
   }
 
-  Row MeasureRow(Party& party, uint64_t size) {
-    const char* const initiator = party.initiator().name();
-    const Progress progress(size, initiator);
-    // Who measured is the client's: the server may stand in with one initiator for both of the client's.
-    const std::string name =
-        Get<std::string>(talk_.Swap({{"initiator", initiator}}, "its initiator"), "initiator");
-    Row row{.initiator = options_.is_client() ? initiator : tools::Printable(name, 8), .figures = {}};
+  /// Who measures is the client's: the server may stand in with one initiator for both of the client's.
+  std::string InitiatorOf(const Party& party) {
+    const char* const mine = party.initiator().name();
+    const auto theirs = Get<std::string>(talk_.Swap({{"initiator", mine}}, "its initiator"), "initiator");
+    return options_.is_client() ? mine : tools::Printable(theirs, 8);
+  }
+
+  Row MeasureRow(Party& party, const std::string& initiator, uint64_t size) {
+    const Progress progress(size, party.initiator().name());
+    Row row{.initiator = initiator, .figures = {}};
     if (options_.is_latency()) {
       row.figures = MeasureLatency(party, talk_, options_, size);
     } else {

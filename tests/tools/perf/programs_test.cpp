@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pair.hpp"
+#include "perftest_rows.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// warpverbs-perf as users run it: two processes, each on a software HCA of its own.
@@ -36,11 +37,7 @@ void ExpectSuccess(const PerfPair& pair, size_t rows) {
   EXPECT_EQ(pair.server_status, 0) << pair.server;
   const std::string table = TableOf(pair.client);
   EXPECT_EQ(table, TableOf(pair.server));
-  // The pattern by which tests/conformance parses perftest's rows.
-  const std::regex row(R"((^|\n) ?(\d+) +(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*(?=\n))");
-  EXPECT_EQ(std::distance(std::sregex_iterator(table.begin(), table.end(), row), {}),
-            static_cast<ptrdiff_t>(rows))
-      << table;
+  EXPECT_EQ(PerftestRows(table), rows) << table;
 }
 
 class PerfMeasures : public testing::TestWithParam<const char*> {};
