@@ -1,7 +1,5 @@
 #include "perf/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include "perf/measure/bandwidth.hpp"
 #include "perf/measure/latency.hpp"
 #include "perf/party/party.hpp"
+#include "perf/progress.hpp"
 #include "perf/report/files.hpp"
 #include "perf/report/report.hpp"
 #include "text/printable.hpp"
@@ -26,24 +25,6 @@ namespace {
 
 /// How long a server waits for its client.
 constexpr std::chrono::hours kWaitForClient{1};
-
-/// Says on a terminal what is measured, for as long as that takes.
-class Progress {
- public:
-  Progress(uint64_t bytes, const char* initiator) {
-    if (on_terminal_)
-      std::fprintf(stderr, "\r measuring %llu bytes, %s ...", static_cast<unsigned long long>(bytes),
-                   initiator);
-  }
-  ~Progress() {
-    if (on_terminal_) std::fputs("\r\033[K", stderr);
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
- private:
-  bool on_terminal_ = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-};
 
 void CheckDevice(const Options& options, const host::Device& device) {
   const uint64_t most = uint64_t{1} << device.capabilities().log_max_message;
@@ -181,7 +162,7 @@ class Session {
   }
 
   Row MeasureRow(Party& party, const std::string& initiator, uint64_t size) {
-    const Progress progress(size, party.initiator().name());
+    const Progress progress(size, party.initiator().name(), options_.duration_s);
     Row row{.initiator = initiator, .figures = {}};
     if (options_.is_latency()) {
       row.figures = MeasureLatency(party, talk_, options_, size);

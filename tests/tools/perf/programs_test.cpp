@@ -392,7 +392,21 @@ TEST(Perf, RefusesAnMtuThatThePortsDoNotHave) {
   EXPECT_THAT(pair.client, HasSubstr("-m asks for an MTU of 4096, and the ports have 1024"));
 }
 
-TEST(Perf, ProgressIsForTerminals) { EXPECT_THAT(RunPerf("-n 10").client, Not(HasSubstr("measuring"))); }
+TEST(Perf, ShowsItsProgressOnATerminalAndTakesItAway) {
+  const PerfPair pair = RunPerfPair("-D 2.5", "-D 2.5", "", "", "", Output::kTerminal);
+  EXPECT_EQ(pair.client_status, 0) << pair.client;
+  EXPECT_THAT(pair.client, HasSubstr("\r measuring 65536 bytes, cpu: 0 of 2.5 s"));
+  EXPECT_THAT(pair.client, testing::ContainsRegex("\r measuring 65536 bytes, cpu: [1-9][0-9]* of 2\\.5 s"));
+  EXPECT_THAT(pair.client, HasSubstr("\r\033[K 65536 "));  // the row stands where it was
+}
+
+TEST(Perf, ShowsProgressOfManyMessagesOnATerminal) {
+  const PerfPair pair = RunPerfPair("-n 200", "-n 200", "", "", "", Output::kTerminal);
+  EXPECT_EQ(pair.client_status, 0) << pair.client;
+  EXPECT_THAT(pair.client, HasSubstr("\r measuring 65536 bytes, cpu: 0 s"));
+}
+
+TEST(Perf, ShowsNoProgressInAFile) { EXPECT_THAT(RunPerf("-n 10").client, Not(HasSubstr("measuring"))); }
 
 TEST(Perf, DrawsItsReports) {
   if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
