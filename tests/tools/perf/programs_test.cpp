@@ -26,10 +26,12 @@ std::string TemporaryFile(const std::string& name) {
   return testing::TempDir() + "perf" + std::to_string(getpid()) + name;
 }
 
-nlohmann::json ReadJson(const std::string& file) {
-  std::ifstream stream(file);
-  return nlohmann::json::parse(stream);
+std::string ReadFile(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
 }
+
+nlohmann::json ReadJson(const std::string& file) { return nlohmann::json::parse(ReadFile(file)); }
 
 /// Both sides ended well and printed the same table.
 void ExpectSuccess(const PerfPair& pair, size_t rows) {
@@ -350,8 +352,7 @@ TEST(Perf, LeavesAReportsFileAsItIsWhereNothingIsMeasured) {
   const std::string file = TemporaryFile("kept.json");
   std::ofstream(file) << "kept";
   RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
-  std::ifstream stream(file);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "kept");
+  EXPECT_EQ(ReadFile(file), "kept");
   std::filesystem::remove(file);
 }
 
@@ -408,19 +409,53 @@ TEST(Perf, ShowsProgressOfManyMessagesOnATerminal) {
 
 TEST(Perf, ShowsNoProgressInAFile) { EXPECT_THAT(RunPerf("-n 10").client, Not(HasSubstr("measuring"))); }
 
+size_t CountOf(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return static_cast<size_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), regex), {}));
+}
+
+uint32_t BigEndianAt(const std::string& bytes, size_t at) {
+  uint32_t value = 0;
+  for (const char byte : bytes.substr(at, 4)) value = value << 8 | static_cast<uint8_t>(byte);
+  return value;
+}
+
+/// Both axes with units, and three curves with a point for each of so many sizes.
+void ExpectBothPanels(const std::string& svg, const std::string& bandwidth, const std::string& latency,
+                      size_t sizes) {
+  for (const char* const title : {"average bandwidth [MiB/sec]", "latency [usec]"})
+    EXPECT_THAT(svg, HasSubstr(std::string(">") + title + "</tspan>"));
+  EXPECT_EQ(CountOf(svg, ">message size \\[bytes\\]</tspan>"), 2u);  // below each
+  EXPECT_THAT(svg, HasSubstr("figures of processors, not of a network"));
+  for (const std::string& curve :
+       {bandwidth + ": write, cpu", latency + ": write, cpu, median", latency + ": write, cpu, 99 %"}) {
+    EXPECT_THAT(svg, HasSubstr("<title>" + curve + "</title>"));
+    EXPECT_THAT(svg, HasSubstr("<text>" + curve + "</text>"));  // of the legend
+  }
+  EXPECT_EQ(CountOf(svg, "id=\"gnuplot_plot_"), 3u);
+  EXPECT_EQ(CountOf(svg, "xlink:href='#gpPt[0-9]+' transform='translate"), 3 * (sizes + 1));  // and its key
+}
+
 TEST(Perf, DrawsItsReports) {
   if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
   const std::string bandwidth = TemporaryFile("bw.json"), latency = TemporaryFile("lat.json");
   ExpectSuccess(RunPerfPair("-a -n 5", "-a -n 5 --out_json_file=" + bandwidth), 23);
   ExpectSuccess(
       RunPerfPair("-a -n 5 --measure latency", "-a -n 5 --measure latency --out_json_file=" + latency), 23);
-  for (const std::string end : {".svg", ".png"}) {
+  const auto draw = [&](const std::string& end) {
     const std::string picture = TemporaryFile("picture" + end);
     const Result outcome = RunShell(PERF " --plot " + picture + " " + bandwidth + " " + latency);
     EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
-    EXPECT_GT(std::filesystem::file_size(picture), 5000u) << end;
+    const std::string content = ReadFile(picture);
     std::filesystem::remove(picture);
-  }
+    return content;
+  };
+  ExpectBothPanels(draw(".svg"), std::filesystem::path(bandwidth).stem(),
+                   std::filesystem::path(latency).stem(), 23);
+  const std::string png = draw(".png");
+  EXPECT_EQ(png.substr(0, 16), std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+  EXPECT_EQ(BigEndianAt(png, 16), 900u);
+  EXPECT_EQ(BigEndianAt(png, 20), 2 * 480u);
   for (const std::string& file : {bandwidth, latency}) std::filesystem::remove(file);
 }
 
