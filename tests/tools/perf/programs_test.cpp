@@ -313,6 +313,11 @@ TEST(Perf, ExitsWith1WhereAThresholdIsMissed) {
   EXPECT_EQ(slow.server_status, 0);
   EXPECT_THAT(slow.client, HasSubstr("less than the 1e+09 of --min-bw"));
   EXPECT_EQ(RunPerfPair("-n 50", "-n 50 --min-bw 0.001").client_status, 0);
+  const PerfPair all = RunPerfPair("-a -n 5", "-a -n 5 --min-bw 1e9");  // every row is judged
+  EXPECT_EQ(all.client_status, 1);
+  for (const char* const size : {" 2 bytes", " 8388608 bytes"})
+    EXPECT_THAT(all.client, HasSubstr("The average bandwidth of" + std::string(size)));
+  EXPECT_EQ(RunPerfPair("-a -n 5", "-a -n 5 --min-bw 1e-6").client_status, 0);
   const PerfPair late = RunPerfPair("--measure latency -n 50", "--measure latency -n 50 --max-p99 0.001");
   EXPECT_EQ(late.client_status, 1);
   EXPECT_THAT(late.client, HasSubstr("of --max-p99"));

@@ -174,13 +174,13 @@ std::string Missed(const Options& options, const Row& row) {
   if (const auto* const figures = std::get_if<BandwidthFigures>(&row.figures)) {
     const double average = InUnit(options, figures->average);
     if (!options.min_bandwidth || average >= *options.min_bandwidth) return "";
-    return Format("The average bandwidth is %.6g %s, less than the %.6g of --min-bw.", average, Unit(options),
-                  *options.min_bandwidth);
+    return Format("The average bandwidth of %lu bytes is %.6g %s, less than the %.6g of --min-bw.",
+                  static_cast<unsigned long>(figures->bytes), average, Unit(options), *options.min_bandwidth);
   }
-  const double p99 = std::get<LatencyFigures>(row.figures).p99;
-  if (!options.max_p99_us || p99 <= *options.max_p99_us) return "";
-  return Format("The 99th percentile is %.6g usec, more than the %.6g of --max-p99.", p99,
-                *options.max_p99_us);
+  const auto& latency = std::get<LatencyFigures>(row.figures);
+  if (!options.max_p99_us || latency.p99 <= *options.max_p99_us) return "";
+  return Format("The 99th percentile of %lu bytes is %.6g usec, more than the %.6g of --max-p99.",
+                static_cast<unsigned long>(latency.bytes), latency.p99, *options.max_p99_us);
 }
 
 }  // namespace warpverbs::perf
