@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <regex>
 #include <sstream>
 #include <thread>
@@ -248,6 +249,8 @@ struct FlippedBit {
   const char* options;
   uint64_t bytes;     // of a message
   const char* fault;  // at the side that sends the data
+
+  friend void PrintTo(const FlippedBit& bit, std::ostream* out) { *out << bit.options << " " << bit.fault; }
 };
 
 class PerfFindsAFlippedBit : public testing::TestWithParam<FlippedBit> {};
