@@ -166,7 +166,8 @@ TEST_P(RdmaDemoFaultsOfMemory, LeaveNothing) {
   ExpectAllWell(kind);
 }
 
-/// All allocations with host memory; with an accelerator's, each a part that the others leave.
+/// All allocations with host memory, and some with an accelerator's: not CUDA's, whose fake allocates in
+/// calls that only give back.
 std::vector<Allocations> AllAllocations() {
   std::vector<Allocations> all;
   for (const Role of : {Role::kServer, Role::kClient}) {
