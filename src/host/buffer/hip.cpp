@@ -103,7 +103,7 @@ class HipAllocation {
         const int result = runtime.Memset(memory_, 0, bytes);
         return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // it may return before it is done
       });
-    } catch (const Error&) {
+    } catch (...) {  // memory of the host may lack too
       device_->runtime().Free(memory_);
       throw;
     }

@@ -1,7 +1,5 @@
 #include "perf/session.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include "perf/measure/bandwidth.hpp"
 #include "perf/measure/latency.hpp"
 #include "perf/party/party.hpp"
+#include "perf/progress.hpp"
 #include "perf/report/files.hpp"
 #include "perf/report/report.hpp"
 #include "text/printable.hpp"
@@ -26,24 +25,6 @@ namespace {
 
 /// How long a server waits for its client.
 constexpr std::chrono::hours kWaitForClient{1};
-
-/// Says on a terminal what is measured, for as long as that takes.
-class Progress {
- public:
-  Progress(uint64_t bytes, const char* initiator) {
-    if (on_terminal_)
-      std::fprintf(stderr, "\r measuring %llu bytes, %s ...", static_cast<unsigned long long>(bytes),
-                   initiator);
-  }
-  ~Progress() {
-    if (on_terminal_) std::fputs("\r\033[K", stderr);
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
- private:
-  bool on_terminal_ = isatty(STDERR_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
-};
 
 void CheckDevice(const Options& options, const host::Device& device) {
   const uint64_t most = uint64_t{1} << device.capabilities().log_max_message;
@@ -118,9 +99,11 @@ class Session {
       if (options_.verb == Verb::kSend) party.PostReceives();
     }
     Describe(agreed.mtu);
+    steps_.Begin(Step::kAgreeToRun);
+    talk_.Swap({{"connected", parties_.size()}}, "the word that it is connected");
     steps_.Begin(Step::kRun);
     const int status = Measure();
-    steps_.Begin(Step::kExchangeReports);
+    steps_.Begin(Step::kAgreeToEnd);
     talk_.Swap({{"rows", rows_.size()}}, "the word that it has all rows");
     std::fputs(Rule().c_str(), stdout);
     if (!options_.json_file.empty())
@@ -146,33 +129,41 @@ class Session {
     }
     text += Rule();
     for (const std::string& path : setting_.paths) text += Indented(path) + Rule();
-    std::fputs((text + Head(options_)).c_str(), stdout);
-    std::fflush(stdout);
+    std::fputs(text.c_str(), stdout);
   }
 
   int Measure() {
     int status = 0;
+    for (Party& party : parties_) status = std::max(status, MeasureTable(party));
+    return status;
+  }
+
+  int MeasureTable(Party& party) {
+    int status = 0;
+    const std::string initiator = InitiatorOf(party);
+    std::fputs(Head(options_, initiator).c_str(), stdout);
     for (const uint64_t size : options_.sizes) {
-      for (Party& party : parties_) {
-        rows_.push_back(MeasureRow(party, size));
-        std::fputs(Text(options_, rows_.back()).c_str(), stdout);
-        std::fflush(stdout);
-        const std::string missed = Missed(options_, rows_.back());
-        if (missed.empty()) continue;
-        std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());
-        status = 1;
-      }
+      std::fflush(stdout);
+      rows_.push_back(MeasureRow(party, initiator, size));
+      std::fputs(Text(options_, rows_.back()).c_str(), stdout);
+      const std::string missed = Missed(options_, rows_.back());
+      if (missed.empty()) continue;
+      std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());
+      status = 1;
     }
     return status;
   }
 
-  Row MeasureRow(Party& party, uint64_t size) {
-    const char* const initiator = party.initiator().name();
-    const Progress progress(size, initiator);
-    // Who measured is the client's: the server may stand in with one initiator for both of the client's.
-    const std::string name =
-        Get<std::string>(talk_.Swap({{"initiator", initiator}}, "its initiator"), "initiator");
-    Row row{.initiator = options_.is_client() ? initiator : tools::Printable(name, 8), .figures = {}};
+  /// Who measures is the client's: the server may stand in with one initiator for both of the client's.
+  std::string InitiatorOf(const Party& party) {
+    const char* const mine = party.initiator().name();
+    const auto theirs = Get<std::string>(talk_.Swap({{"initiator", mine}}, "its initiator"), "initiator");
+    return options_.is_client() ? mine : tools::Printable(theirs, 8);
+  }
+
+  Row MeasureRow(Party& party, const std::string& initiator, uint64_t size) {
+    const Progress progress(size, party.initiator().name(), options_.duration_s);
+    Row row{.initiator = initiator, .figures = {}};
     if (options_.is_latency()) {
       row.figures = MeasureLatency(party, talk_, options_, size);
     } else {

@@ -19,10 +19,11 @@ enum class Step {
   kCheckMtu,
   kAllocate,
   kCreateQueues,
-  kConnect,
   kExchangeAddresses,
+  kConnect,
+  kAgreeToRun,
   kRun,
-  kExchangeReports,
+  kAgreeToEnd,
 };
 
 inline const char* ToString(Step step) {
@@ -39,10 +40,11 @@ inline const char* ToString(Step step) {
       "check the MTU",
       "allocate and register memory",
       "create queues",
-      "connect them",
-      "exchange addresses and keys",
-      "run",
-      "exchange reports",
+      "exchange LIDs, GIDs, QPNs, PSNs, rkeys and addresses",
+      "connect the queues, from INIT to RTS",
+      "wait until both sides are ready",
+      "run, and exchange the figures of each row",
+      "wait until both sides have all rows",
   };
   return kNames[static_cast<size_t>(step)];
 }

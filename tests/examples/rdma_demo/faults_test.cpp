@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "both.hpp"
 #include "fake_cuda.hpp"
@@ -21,9 +24,9 @@ using warpverbs::host::Faulty;
 using warpverbs::host::FaultyCalls;
 using warpverbs::host::HeldByVerbs;
 
-class RdmaDemoFaults : public testing::TestWithParam<Role> {
+class DemoWithFaults : public testing::Test {
  protected:
-  RdmaDemoFaults() {
+  DemoWithFaults() {
     fake_cuda::Configure("");
     fake_hip::Configure({});
     fake_gaudi::Configure({.devices = 2});
@@ -45,8 +48,8 @@ class RdmaDemoFaults : public testing::TestWithParam<Role> {
   }
 
   /// Both sides either are well, or at least the faulty one says why it is not.
-  static void ExpectSentence(const Both& both) {
-    const Ended& faulty = GetParam() == Role::kServer ? both.server : both.client;
+  static void ExpectSentence(Role of, const Both& both) {
+    const Ended& faulty = of == Role::kServer ? both.server : both.client;
     if (both.well()) return;
     const bool in_summary = faulty.output.find("failed: ") != std::string::npos;
     EXPECT_TRUE(in_summary || faulty.sentence.size() > 20 || faulty.sentence == "std::bad_alloc")
@@ -61,47 +64,40 @@ class RdmaDemoFaults : public testing::TestWithParam<Role> {
 
   /// Runs both sides with one call of one side failing.
   ///
+  /// @param of  the faulty side
   /// @return  the name of the call; empty: there were fewer
-  static std::string RunWith(const CallFault& fault, const std::string& kind) {
+  static std::string RunWith(Role of, const CallFault& fault, const std::string& kind) {
     std::string failed;
-    ExpectSentence(RunBoth(Brief(kind), Brief(kind), [&](Role role, const std::function<void()>& run) {
-      if (role != GetParam()) return run();
-      const Faulty faulty(fault);
-      try {
-        run();
-      } catch (...) {
-        failed = faulty.failed();
-        throw;
-      }
-      failed = faulty.failed();
-    }));
+    ExpectSentence(of, RunBoth(Brief(kind), Brief(kind), [&](Role role, const std::function<void()>& run) {
+                     if (role != of) return run();
+                     const Faulty faulty(fault);
+                     try {
+                       run();
+                     } catch (...) {
+                       failed = faulty.failed();
+                       throw;
+                     }
+                     failed = faulty.failed();
+                   }));
     return failed;
   }
 };
 
+std::string NameOf(Role role) { return role == Role::kServer ? "Server" : "Client"; }
+
+class RdmaDemoFaults : public DemoWithFaults, public testing::WithParamInterface<Role> {};
+
 TEST_P(RdmaDemoFaults, OfRdmaCoreAreSentencesAndLeaveNothing) {
-  for (const char* const kind : {"host", "gaudi"}) {
+  for (const char* const kind : {"host", "gaudi", "cuda"}) {
     int calls = 0;
     for (std::string failed = "none yet"; !failed.empty() && !HasFailure(); ++calls) {
       SCOPED_TRACE(std::string(kind) + ", call " + std::to_string(calls) + ", after " + failed);
-      failed = RunWith({.calls = FaultyCalls::kVerbs, .call = calls}, kind);
+      failed = RunWith(GetParam(), {.calls = FaultyCalls::kVerbs, .call = calls}, kind);
       ExpectNothingHeld();
     }
     EXPECT_GT(calls, 20);
     ExpectAllWell(kind);
   }
-}
-
-TEST_P(RdmaDemoFaults, OfAllocationsLeaveNothing) {
-  constexpr int kStride = 11;  // each of them would take minutes
-  int calls = 0;
-  for (std::string failed = "none yet"; !failed.empty() && !HasFailure(); calls += kStride) {
-    SCOPED_TRACE("allocation " + std::to_string(calls));
-    failed = RunWith({.calls = FaultyCalls::kMemory, .call = calls}, "host");
-    ExpectNothingHeld();
-  }
-  EXPECT_GT(calls, 5 * kStride);
-  ExpectAllWell("host");
 }
 
 /// An accelerator whose driver fails on demand.
@@ -131,7 +127,8 @@ TEST_P(RdmaDemoFaults, OfTheAcceleratorsDriversAreSentencesAndLeaveNothing) {
     for (bool pending = false; !pending && !HasFailure(); ++calls) {
       SCOPED_TRACE(std::string(driver.kind) + ", call " + std::to_string(calls + 1));
       driver.fail(calls + 1);
-      ExpectSentence(RunBoth(Brief(serves ? driver.kind : "host"), Brief(serves ? "host" : driver.kind)));
+      ExpectSentence(GetParam(),
+                     RunBoth(Brief(serves ? driver.kind : "host"), Brief(serves ? "host" : driver.kind)));
       ExpectNothingHeld();
       pending = driver.pending();
     }
@@ -142,7 +139,51 @@ TEST_P(RdmaDemoFaults, OfTheAcceleratorsDriversAreSentencesAndLeaveNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, RdmaDemoFaults, testing::Values(Role::kServer, Role::kClient),
-                         [](const auto& role) { return role.param == Role::kServer ? "Server" : "Client"; });
+                         [](const auto& role) { return NameOf(role.param); });
+
+constexpr int kStride = 11;
+
+/// Every kStride-th allocation of a side fails, from one on: all in turn take minutes, which cases share.
+struct Allocations {
+  Role of;
+  const char* kind;
+  int first;
+
+  friend void PrintTo(const Allocations& part, std::ostream* out) { *out << part.kind << ", " << part.first; }
+};
+
+class RdmaDemoFaultsOfMemory : public DemoWithFaults, public testing::WithParamInterface<Allocations> {};
+
+TEST_P(RdmaDemoFaultsOfMemory, LeaveNothing) {
+  const auto& [of, kind, first] = GetParam();
+  int calls = first;
+  for (std::string failed = "none yet"; !failed.empty() && !HasFailure(); calls += kStride) {
+    SCOPED_TRACE("allocation " + std::to_string(calls));
+    failed = RunWith(of, {.calls = FaultyCalls::kMemory, .call = calls}, kind);
+    ExpectNothingHeld();
+  }
+  EXPECT_GT(calls, 5 * kStride);
+  ExpectAllWell(kind);
+}
+
+/// All allocations with host memory, and some with an accelerator's: not CUDA's, whose fake allocates in
+/// calls that only give back.
+std::vector<Allocations> AllAllocations() {
+  std::vector<Allocations> all;
+  for (const Role of : {Role::kServer, Role::kClient}) {
+    for (int first = 0; first < kStride; ++first) all.push_back({of, "host", first});
+    for (const auto& [kind, first] : {std::pair{"gaudi", 0}, std::pair{"hip", 4}})
+      all.push_back({of, kind, first});
+  }
+  return all;
+}
+
+std::string NameOf(const Allocations& part) {
+  return NameOf(part.of) + "_" + part.kind + "_" + std::to_string(part.first);
+}
+
+INSTANTIATE_TEST_SUITE_P(, RdmaDemoFaultsOfMemory, testing::ValuesIn(AllAllocations()),
+                         [](const auto& part) { return NameOf(part.param); });
 
 }  // namespace
 }  // namespace rdma_demo

@@ -137,8 +137,6 @@ std::string ContradictionOf(const CommandLine& line) {
   }
   if (line.tcp_port == 0 && !line.words.empty())
     return "a client needs the server's port: -p 0 is for a server";
-  if (line.all && (line.min_bandwidth || line.max_p99))
-    return "--min-bw and --max-p99 judge one size: leave out -a";
   return "";
 }
 

@@ -252,11 +252,11 @@ void AddReport(CLI::App& app, CommandLine& line) {
   app.add_flag("--out_json", line.json, "Write perftest_out.json too");
   app.add_option("--out_json_file", line.json_file, "Write that file")->type_name("FILE");
   app.add_option("--min-bw", line.min_bandwidth,
-                 "Exit with 1 if the average is less, in the unit of the report")
+                 "Exit with 1 if the average of a row is less, in the unit of the report")
       ->check(CLI::NonNegativeNumber.description(""))
       ->check(Comparable())
       ->type_name("BANDWIDTH");
-  app.add_option("--max-p99", line.max_p99, "Exit with 1 if the 99th percentile is more")
+  app.add_option("--max-p99", line.max_p99, "Exit with 1 if the 99th percentile of a row is more")
       ->check(CLI::NonNegativeNumber.description(""))
       ->check(Comparable())
       ->type_name("USEC");

@@ -105,14 +105,6 @@ host::EndpointConfig Party::Config(uint32_t mtu) const {
 }
 
 void Party::Connect(Talk& talk, const Steps& steps) {
-  steps.Begin(Step::kConnect);
-  if (options_.rdma_cm) {
-    lines_ = ConnectByRdmaCm(endpoints_, options_, talk);
-  } else {
-    std::vector<host::Endpoint*> all;
-    for (host::Endpoint& endpoint : endpoints_) all.push_back(&endpoint);
-    host::ConnectAll(all, talk.exchange(), talk.Until());
-  }
   steps.Begin(Step::kExchangeAddresses);
   Json mine = Json::array();
   for (uint32_t i = 0; i < flows(); ++i) {
@@ -128,6 +120,14 @@ void Party::Connect(Talk& talk, const Steps& steps) {
   const Json answer = talk.Swap({{"flows", mine}}, "its addresses");
   for (const Json& peer : Get<Json>(answer, "flows")) peers_.push_back(PeerFlowFrom(peer));
   if (peers_.size() != flows()) throw std::runtime_error("The other side has another number of queue pairs.");
+  steps.Begin(Step::kConnect);
+  if (options_.rdma_cm) {
+    lines_ = ConnectByRdmaCm(endpoints_, options_, talk);
+  } else {
+    std::vector<host::Endpoint*> all;
+    for (host::Endpoint& endpoint : endpoints_) all.push_back(&endpoint);
+    host::ConnectAll(all, talk.exchange(), talk.Until());
+  }
 }
 
 PeerFlow PeerFlowFrom(const Json& answer) {

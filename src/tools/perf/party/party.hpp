@@ -46,7 +46,7 @@ class Party {
         const Steps& steps);
   ~Party();
 
-  /// Connects to the other side's, and learns where its memory lies.
+  /// Learns where the other side's queues and memory lie, and connects to them.
   void Connect(Talk& talk, const Steps& steps);
 
   /// Posts the first receives of all flows.

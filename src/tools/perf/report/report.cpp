@@ -24,8 +24,6 @@ double InUnit(const Options& options, double bandwidth) {
 
 const char* Unit(const Options& options) { return options.gbits ? "Gb/sec" : "MiB/sec"; }
 
-bool NamesInitiator(const Options& options) { return options.initiators.size() > 1; }
-
 std::string Name(const Options& options) {
   const std::string verbs[] = {"RDMA_Write", "RDMA_Read", "Send", "Atomic FETCH_AND_ADD",
                                "Atomic CMP_AND_SWAP"};
@@ -139,26 +137,24 @@ std::string Banner(const Options& options, const Setting& setting) {
   return text + Rule();
 }
 
-std::string Head(const Options& options) {
-  std::string head;
+std::string Head(const Options& options, const std::string& initiator) {
+  std::string head = options.initiators.size() > 1 ? " # initiator: " + initiator + "\n" : "";
   if (!options.is_latency()) {
-    head = Format(" #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]", Unit(options),
-                  Unit(options));
+    head += Format(" #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]", Unit(options),
+                   Unit(options));
   } else if (options.iterations == 0) {
-    head = " #bytes        #iterations       t_avg[usec]    tps average";
+    head += " #bytes        #iterations       t_avg[usec]    tps average";
   } else {
-    head =
+    head +=
         " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]  "
         " "
         "99% percentile[usec]   99.9% percentile[usec] ";
   }
-  return head + (NamesInitiator(options) ? "   initiator" : "") + "\n";
+  return head + "\n";
 }
 
 std::string Text(const Options& options, const Row& row) {
-  const std::string columns =
-      std::visit([&](const auto& figures) { return Columns(options, figures); }, row.figures);
-  return columns + (NamesInitiator(options) ? "   " + row.initiator : "") + "\n";
+  return std::visit([&](const auto& figures) { return Columns(options, figures); }, row.figures) + "\n";
 }
 
 Json ToJson(const Options& options, const Setting& setting, const std::vector<Row>& rows) {
@@ -178,13 +174,13 @@ std::string Missed(const Options& options, const Row& row) {
   if (const auto* const figures = std::get_if<BandwidthFigures>(&row.figures)) {
     const double average = InUnit(options, figures->average);
     if (!options.min_bandwidth || average >= *options.min_bandwidth) return "";
-    return Format("The average bandwidth is %.6g %s, less than the %.6g of --min-bw.", average, Unit(options),
-                  *options.min_bandwidth);
+    return Format("The average bandwidth of %lu bytes is %.6g %s, less than the %.6g of --min-bw.",
+                  static_cast<unsigned long>(figures->bytes), average, Unit(options), *options.min_bandwidth);
   }
-  const double p99 = std::get<LatencyFigures>(row.figures).p99;
-  if (!options.max_p99_us || p99 <= *options.max_p99_us) return "";
-  return Format("The 99th percentile is %.6g usec, more than the %.6g of --max-p99.", p99,
-                *options.max_p99_us);
+  const auto& latency = std::get<LatencyFigures>(row.figures);
+  if (!options.max_p99_us || latency.p99 <= *options.max_p99_us) return "";
+  return Format("The 99th percentile of %lu bytes is %.6g usec, more than the %.6g of --max-p99.",
+                static_cast<unsigned long>(latency.bytes), latency.p99, *options.max_p99_us);
 }
 
 }  // namespace warpverbs::perf

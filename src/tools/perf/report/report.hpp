@@ -35,8 +35,10 @@ struct Setting {
 std::string Rule();
 /// What is measured and how, in perftest's words.
 std::string Banner(const Options& options, const Setting& setting);
-/// The heads of the columns, and a row. Both are lines.
-std::string Head(const Options& options);
+/// The heads of the columns; before them a line with a '#' that names who posts, where each initiator has a
+/// table of its own: head and rows stay perftest's, for scripts that parse those.
+std::string Head(const Options& options, const std::string& initiator);
+/// A row, which is a line.
 std::string Text(const Options& options, const Row& row);
 
 /// "results" has the last row, as perftest's has; "rows" has all.

@@ -11,7 +11,7 @@ namespace warpverbs::perf {
 namespace {
 
 constexpr char kProgram[] = "warpverbs-perf";
-constexpr int kProtocol = 2;
+constexpr int kProtocol = 3;
 
 std::string Text(double value) {
   std::string text = Json(value).dump();

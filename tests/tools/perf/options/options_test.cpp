@@ -265,7 +265,6 @@ constexpr Refused kRefused[] = {
     {"--measure=latency --data_validation", "last byte"},
     {"--measure=latency --use_cuda=0", "cannot watch a device's memory"},
     {"--max-p99=3", "take --measure latency"},
-    {"-a --min-bw=3", "one size"},
     {"--scope=block", "take --sharing shared"},
     {"--posters=2", "take --sharing shared"},
     {"--scope=warp --batch=8", "256 messages at a time"},

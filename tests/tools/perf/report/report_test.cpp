@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "../perftest_rows.hpp"
 #include "perf/report/plot.hpp"
 
 namespace warpverbs::perf {
@@ -37,7 +38,7 @@ Options BandwidthOptions() {
 
 TEST(PerfReport, BandwidthsStandInPerftestsColumns) {
   const Options options = BandwidthOptions();
-  EXPECT_EQ(Head(options),
+  EXPECT_EQ(Head(options, "cpu"),
             " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n");
   EXPECT_EQ(Text(options, {"cpu", SomeBandwidth()}),
             " 65536      1000             1118.75            968.90 \t\t   0.015502\n");
@@ -46,7 +47,7 @@ TEST(PerfReport, BandwidthsStandInPerftestsColumns) {
 TEST(PerfReport, GigabitsHaveSixDigits) {
   Options options = BandwidthOptions();
   options.gbits = true;
-  EXPECT_EQ(Head(options),
+  EXPECT_EQ(Head(options, "cpu"),
             " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n");
   const BandwidthFigures figures{
       .bytes = 8, .messages = 1000, .average = 0.010211e9 / 8, .peak = 0.018318e9 / 8, .rate = 159541};
@@ -56,7 +57,7 @@ TEST(PerfReport, GigabitsHaveSixDigits) {
 
 TEST(PerfReport, LatenciesStandInPerftestsColumns) {
   const Options options = LatencyOptions();
-  EXPECT_EQ(Head(options),
+  EXPECT_EQ(Head(options, "cpu"),
             " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
             "t_stdev[usec]   99% "
             "percentile[usec]   99.9% percentile[usec] \n");
@@ -75,11 +76,16 @@ TEST(PerfReport, LatenciesStandInPerftestsColumns) {
       "\t\t2160.87\n");
 }
 
-TEST(PerfReport, NamesTheInitiatorWhereThereAreTwo) {
-  Options options = BandwidthOptions();
-  options.initiators = {InitiatorKind::kCpu, InitiatorKind::kGpu};
-  EXPECT_THAT(Head(options), HasSubstr("MsgRate[Mpps]   initiator\n"));
-  EXPECT_THAT(Text(options, {"gpu", SomeBandwidth()}), HasSubstr("0.015502   gpu\n"));
+TEST(PerfReport, EachOfTwoInitiatorsHasATableOfPerftests) {
+  for (Options options : {BandwidthOptions(), LatencyOptions()}) {
+    const Row row = options.is_latency() ? Row{"gpu", LatencyFigures{.bytes = 2, .messages = 1000}}
+                                         : Row{"gpu", SomeBandwidth()};
+    const std::string alone = Head(options, "gpu") + Text(options, row);
+    options.initiators = {InitiatorKind::kCpu, InitiatorKind::kGpu};
+    const std::string table = Head(options, "gpu") + Text(options, row);
+    EXPECT_EQ(table, " # initiator: gpu\n" + alone);
+    EXPECT_EQ(PerftestRows(Head(options, "cpu") + Text(options, row) + table), 2u) << table;
+  }
 }
 
 TEST(PerfReport, SaysThatASoftwareHcaIsNoNetwork) {
