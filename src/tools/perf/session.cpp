@@ -120,14 +120,14 @@ class Session {
                 .mtu = mtu,
                 .gid_index = address.gid.index,
                 .software = tools::IsSoftwareBoard(tools::BoardOf(device_))};
-    std::string text = Banner(options_, setting_);
+    std::string addresses;
     for (const Party& party : parties_) {
-      for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("local", party.Own(i));
-      for (uint32_t i = 0; i < party.flows(); ++i) text += AddressLines("remote", party.Theirs(i));
+      for (uint32_t i = 0; i < party.flows(); ++i) addresses += AddressLines("local", party.Own(i));
+      for (uint32_t i = 0; i < party.flows(); ++i) addresses += AddressLines("remote", party.Theirs(i));
       setting_.paths.push_back(party.Describe());
       if (const auto kernel = party.Kernel()) setting_.kernel = kernel;
     }
-    text += Rule();
+    std::string text = Banner(options_, setting_) + addresses + Rule();
     for (const std::string& path : setting_.paths) text += Indented(path) + Rule();
     std::fputs(text.c_str(), stdout);
   }
