@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "pair.hpp"
+#include "resealed.hpp"
 #include "warpverbs/host/error.hpp"
 
 /// Binding and connecting, in any order and with anything.
@@ -96,6 +97,51 @@ TEST(Connect, SaysWhatIsWrongWithAUrlAndTakesTheRightOneAfterThat) {
   }
   EXPECT_SUCCESS(pair.a.Connect(peer.url));
   EXPECT_SUCCESS(pair.b.Connect(own.url));
+  Buffer from(64), to(64);
+  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+}
+
+/// Whether a URL is read, which says nothing of whether somebody is there.
+bool IsWellFormed(const std::string& url) {
+  try {
+    Url::FromText(url);
+    return true;
+  } catch (const host::Error&) {
+    return false;
+  }
+}
+
+/// Of queue pairs, addresses and NICs that there are not. Half of the transports learn that nobody comes,
+/// half are destroyed before that.
+TEST(Connect, ToUrlsThatWereChangedBehindTheirChecksumsEndsInAnErrorAndHarmsNobody) {
+  TransportOptions impatient;
+  impatient.retry.ack_timeout = 8;  // 1 ms
+  impatient.retry.retry_count = 1;
+  impatient.connect_timeout = std::chrono::milliseconds(5);
+  EventLoop loop;
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  std::mt19937 random(12);
+  int connected = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::string url = Mutant(peer.url, random);
+    while (url == peer.url || !IsWellFormed(url)) url = Mutant(peer.url, random);
+    RdmaTransport transport(0, impatient, &loop);
+    ASSERT_SUCCESS(transport.Bind().status);
+    const Status status = transport.Connect(url);
+    if (!status.ok()) {
+      EXPECT_THAT(status.What(), testing::EndsWith(".")) << url;
+      EXPECT_FALSE(transport.Connected()) << url;
+      continue;
+    }
+    ++connected;
+    if (i % 2 == 0) {
+      ASSERT_EQ(Outcome(transport.WaitForWrite()), Code::kInternalError) << url;
+    }
+  }
+  EXPECT_GT(connected, 20);
+  ASSERT_SUCCESS(pair.a.Connect(peer.url));
+  ASSERT_SUCCESS(pair.b.Connect(own.url));
   Buffer from(64), to(64);
   EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
