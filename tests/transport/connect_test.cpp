@@ -146,6 +146,33 @@ TEST(Connect, ToUrlsThatWereChangedBehindTheirChecksumsEndsInAnErrorAndHarmsNobo
   EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
+/// Found out before any queue pair is touched, so the right peer is still taken.
+TEST(Connect, ToAPeerThatCannotBeReachedFromHereIsRefusedForItsReason) {
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  const Url good = Url::FromText(peer.url);
+  Url of_another_link = good, of_another_type = good;
+  of_another_link.lanes.back().endpoint.link_layer = host::LinkLayer::kInfiniBand;
+  of_another_type.lanes.back().endpoint.gid_type = host::GidType::kRoceV1;
+  for (const auto& [url, reason] :
+       {std::pair(of_another_link, "it is Ethernet and the peer's is InfiniBand. Choose ports of one kind"),
+        std::pair(of_another_type, "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Name GIDs")}) {
+    const Status status = pair.a.Connect(url.ToText());
+    EXPECT_EQ(status, Code::kInvalid);
+    EXPECT_THAT(status.What(), HasSubstr(reason));
+    EXPECT_FALSE(pair.a.Connected());
+    RdmaTransport other(0);
+    ASSERT_SUCCESS(other.Bind().status);
+    EXPECT_EQ(other.Connect(url.ToText()), Code::kInvalid) << "and is destroyed thereafter";
+  }
+  EXPECT_SUCCESS(pair.a.Connect(peer.url));
+  EXPECT_SUCCESS(pair.b.Connect(own.url));
+  Buffer from(64), to(64);
+  FillPattern(from.bytes, 13);
+  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
 TEST(Connect, IsNotNeededToDestroy) {
   const RdmaTransport unbound(0);
   RdmaTransport bound(0);
