@@ -36,10 +36,14 @@ struct TransportOptions {
 
 struct WriteOptions {
   bool notify = false;  ///< completes one WaitForWrite() of the peer, once all bytes are there
-  std::optional<std::chrono::nanoseconds> timeout{};  ///< empty: none
+  /// Empty: none. After a timeout the NIC may still read the memory: do not free it until the transport is
+  /// destroyed or broken.
+  std::optional<std::chrono::nanoseconds> timeout{};
 };
 
 struct ReadOptions {
+  /// Empty: none. After a timeout the NIC may still write into the memory, at any time: do not free it, nor
+  /// use it for anything else, until the transport is destroyed or broken.
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
