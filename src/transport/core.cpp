@@ -108,12 +108,14 @@ Status RdmaTransport::Core::Connect(std::string_view text) {
   Url url;
   try {
     url = Url::FromText(text);
+    if (url.transport == id_) return {Code::kInvalid, "the URL is the transport's own: pass the peer's"};
+    for (size_t i = 0; i < std::min(lanes_.size(), url.lanes.size()); ++i)
+      lanes_[i]->CheckPeer(url.lanes[i].endpoint);
   } catch (const host::Error& error) {
     return {Code::kInvalid, error.what()};
   } catch (const std::exception& error) {
     return InternalError(error.what());
   }
-  if (url.transport == id_) return {Code::kInvalid, "the URL is the transport's own: pass the peer's"};
   try {
     lanes_.resize(std::min(lanes_.size(), url.lanes.size()));
     for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i]->Connect(url.lanes[i].endpoint, url.lanes[i].nic);
@@ -250,11 +252,11 @@ std::string RdmaTransport::Core::Describe() const {
                      "\n";
   for (const auto& device : nics_->devices()) text += "NIC: " + device->name() + "\n";
   if (alarms_) {
-    text +=
-        "sleeps until " +
-        (alarms_->why_not().empty() ? std::string("a queue announces a completion")
-                                    : "it is time to look, every 10 ms at the latest: " + alarms_->why_not()) +
-        "\n";
+    text += "sleeps until " +
+            (alarms_->why_not().empty()
+                 ? std::string("a queue announces a completion")
+                 : "it is time to look, every 10 ms at the latest: " + alarms_->why_not()) +
+            "\n";
   }
   for (const auto& lane : lanes_) text += lane->Describe();
   return text;

@@ -37,6 +37,9 @@ class Lane {
   uint32_t max_message() const { return sends_.view().max_message; }
   std::string Describe() const { return endpoint_.Describe(); }
 
+  /// @errors  host::Error: the peer cannot be reached from here
+  void CheckPeer(const host::EndpointInfo& peer) const { endpoint_.CheckPeer(peer); }
+
   /// Connects and says hello.
   ///
   /// @param peer_nic  index of the peer's device among those of its transport

@@ -1,9 +1,8 @@
-#include <span>
 #include <string>
+#include <vector>
 
 #include "fuzz/require.hpp"
-#include "transport/checked_text.hpp"
-#include "transport/url.hpp"
+#include "transport/resealed.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::transport {
@@ -22,11 +21,14 @@ void Take(const std::string& text) {
 }  // namespace
 }  // namespace warpverbs::transport
 
-/// The input as a URL, and as what a URL with a right checksum carries.
+/// The input as a URL, as what a URL with a right checksum carries, and as that with right checksums of its
+/// queue pairs too.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using warpverbs::transport::CheckedText;
+  using warpverbs::transport::kUrlFormat;
   warpverbs::transport::Take(std::string(reinterpret_cast<const char*>(data), size));
-  const CheckedText format{.kind = "url", .version = warpverbs::transport::Url::kVersion, .object = "a URL"};
-  warpverbs::transport::Take(format.Write(std::span(data, size)));
+  std::vector<uint8_t> carried(data, data + size);
+  warpverbs::transport::Take(kUrlFormat.Write(carried));
+  warpverbs::transport::ResealQueuePairs(carried);
+  warpverbs::transport::Take(kUrlFormat.Write(carried));
   return 0;
 }

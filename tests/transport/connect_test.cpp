@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "pair.hpp"
+#include "resealed.hpp"
 #include "warpverbs/host/error.hpp"
 
 /// Binding and connecting, in any order and with anything.
@@ -98,6 +99,78 @@ TEST(Connect, SaysWhatIsWrongWithAUrlAndTakesTheRightOneAfterThat) {
   EXPECT_SUCCESS(pair.b.Connect(own.url));
   Buffer from(64), to(64);
   EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+}
+
+/// Whether a URL is read, which says nothing of whether somebody is there.
+bool IsWellFormed(const std::string& url) {
+  try {
+    Url::FromText(url);
+    return true;
+  } catch (const host::Error&) {
+    return false;
+  }
+}
+
+/// Of queue pairs, addresses and NICs that there are not. Half of the transports learn that nobody comes,
+/// half are destroyed before that.
+TEST(Connect, ToUrlsThatWereChangedBehindTheirChecksumsEndsInAnErrorAndHarmsNobody) {
+  TransportOptions impatient;
+  impatient.retry.ack_timeout = 8;  // 1 ms
+  impatient.retry.retry_count = 1;
+  impatient.connect_timeout = std::chrono::milliseconds(5);
+  EventLoop loop;
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  std::mt19937 random(12);
+  int connected = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::string url = Mutant(peer.url, random);
+    while (url == peer.url || !IsWellFormed(url)) url = Mutant(peer.url, random);
+    RdmaTransport transport(0, impatient, &loop);
+    ASSERT_SUCCESS(transport.Bind().status);
+    const Status status = transport.Connect(url);
+    if (!status.ok()) {
+      EXPECT_THAT(status.What(), testing::EndsWith(".")) << url;
+      EXPECT_FALSE(transport.Connected()) << url;
+      continue;
+    }
+    ++connected;
+    if (i % 2 == 0) {
+      ASSERT_EQ(Outcome(transport.WaitForWrite()), Code::kInternalError) << url;
+    }
+  }
+  EXPECT_GT(connected, 20);
+  ASSERT_SUCCESS(pair.a.Connect(peer.url));
+  ASSERT_SUCCESS(pair.b.Connect(own.url));
+  Buffer from(64), to(64);
+  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+}
+
+/// Found out before any queue pair is touched, so the right peer is still taken.
+TEST(Connect, ToAPeerThatCannotBeReachedFromHereIsRefusedForItsReason) {
+  Pair pair;
+  const Bound own = pair.a.Bind(), peer = pair.b.Bind();
+  const Url good = Url::FromText(peer.url);
+  Url of_another_link = good, of_another_type = good;
+  of_another_link.lanes.back().endpoint.link_layer = host::LinkLayer::kInfiniBand;
+  of_another_type.lanes.back().endpoint.gid_type = host::GidType::kRoceV1;
+  for (const auto& [url, reason] :
+       {std::pair(of_another_link, "it is Ethernet and the peer's is InfiniBand. Choose ports of one kind"),
+        std::pair(of_another_type, "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Name GIDs")}) {
+    const Status status = pair.a.Connect(url.ToText());
+    EXPECT_EQ(status, Code::kInvalid);
+    EXPECT_THAT(status.What(), HasSubstr(reason));
+    EXPECT_FALSE(pair.a.Connected());
+    RdmaTransport other(0);
+    ASSERT_SUCCESS(other.Bind().status);
+    EXPECT_EQ(other.Connect(url.ToText()), Code::kInvalid) << "and is destroyed thereafter";
+  }
+  EXPECT_SUCCESS(pair.a.Connect(peer.url));
+  EXPECT_SUCCESS(pair.b.Connect(own.url));
+  Buffer from(64), to(64);
+  FillPattern(from.bytes, 13);
+  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_EQ(to.bytes, from.bytes);
 }
 
 TEST(Connect, IsNotNeededToDestroy) {

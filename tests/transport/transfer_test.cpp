@@ -38,11 +38,11 @@ TEST_F(Transfer, NotifiesThePeer) {
 /// Of any size: empty, odd, of whole packets and one more, of many pieces.
 struct AnySize : Transfer, testing::WithParamInterface<size_t> {};
 
-TEST_P(AnySize, ArrivesWholeAndNotifiesOnce) {
+TEST_P(AnySize, ArrivesWholeNotifiesOnceAndIsReadBack) {
   Buffer from(GetParam() + 1), to(GetParam() + 1);
   FillPattern(from.bytes, GetParam());
   std::vector<uint8_t> expected = from.bytes;
-  expected.back() = 0;  // not part of the write
+  expected.back() = 0;  // not part of the transfers
   auto arrival = pair.b.WaitForWrite();
   auto written =
       pair.a.Write(from.memory.CreateView(size_t{0}, GetParam()), to.memory.Remote(), {.notify = true});
@@ -50,6 +50,10 @@ TEST_P(AnySize, ArrivesWholeAndNotifiesOnce) {
   EXPECT_EQ(to.bytes, expected);
   EXPECT_SUCCESS(Outcome(std::move(written)));
   EXPECT_FALSE(TakesOne(pair.b)) << "one alone";
+  Buffer back(GetParam() + 1);
+  const RdmaMemory::MutableView wanted = back.memory.CreateMutableView(size_t{0}, GetParam());
+  EXPECT_SUCCESS(Outcome(pair.a.Read(wanted, to.memory.Remote())));
+  EXPECT_EQ(back.bytes, expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, AnySize,

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 #include <string>
 
+#include "resealed.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/transport/memory.hpp"
 
@@ -25,9 +27,10 @@ Url Example(size_t lanes = 2) {
   return url;
 }
 
+template <class T = Url>
 std::string Refusal(const std::string& text) {
   try {
-    Url::FromText(text);
+    T::FromText(text);
     return "taken";
   } catch (const host::Error& error) {
     return error.what();
@@ -96,6 +99,54 @@ TEST(Url, TenThousandMutationsAreAllRefused) {
     if (bad == good) continue;
     ASSERT_NE(Refusal(bad), "taken") << bad;
   }
+}
+
+/// How many of ten thousand mutants are taken, each whole, and why the others are not.
+template <class T, class NextMutant>
+std::pair<int, std::set<std::string>> OutcomesOfTenThousand(const NextMutant& next) {
+  int taken = 0;
+  std::set<std::string> refusals;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string text = next();
+    if (const std::string refusal = Refusal<T>(text); refusal != "taken") {
+      refusals.insert(refusal);
+      continue;
+    }
+    ++taken;
+    const T read = T::FromText(text);
+    EXPECT_EQ(T::FromText(read.ToText()), read) << text;
+  }
+  return {taken, refusals};
+}
+
+/// What no checksum shows: each is taken, or refused for what is wrong with it.
+TEST(Url, TenThousandMutationsBehindTheChecksumsAreTakenOrRefusedInASentence) {
+  const std::string good = Example().ToText();
+  std::mt19937 random(8);
+  const auto [taken, refusals] = OutcomesOfTenThousand<Url>([&] { return Mutant(good, random); });
+  EXPECT_GT(taken, 1000);
+  EXPECT_THAT(refusals, testing::Each(testing::MatchesRegex("Cannot read .*: .*\\. .*\\.")));
+  for (const char* const reason :
+       {"no queue pairs, or too many", "shorter than it says", "longer than it says", "a NIC beyond the last",
+        "its checksum is wrong", "it has version", "does not begin as",
+        "the queue pair number is out of range", "the packet sequence number is out of range",
+        "the link layer is out of range", "the GID type is out of range", "the MTU is out of range"}) {
+    EXPECT_THAT(refusals, testing::Contains(HasSubstr(reason)));
+  }
+}
+
+TEST(AccessKey, TenThousandMutationsBehindTheChecksumAreTakenOrRefusedInASentence) {
+  AccessKey key{.nics = 3};
+  key.rkeys = {1, 0xffffffff, 0x12345678};
+  const std::vector<uint8_t> good = kKeyFormat.Read(key.ToText());
+  std::mt19937 random(9);
+  const auto [taken, refusals] = OutcomesOfTenThousand<AccessKey>([&] {
+    std::vector<uint8_t> bad = good;
+    Mutate(bad, random);
+    return kKeyFormat.Write(bad);
+  });
+  EXPECT_GT(taken, 1000);
+  EXPECT_THAT(refusals, testing::ElementsAre(HasSubstr("its length does not fit its number of keys")));
 }
 
 TEST(AccessKey, IsReadAsItWasWritten) {

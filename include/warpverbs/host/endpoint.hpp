@@ -60,6 +60,11 @@ class Endpoint {
   ///          that is down, of which no event would tell any more
   void Connect(const EndpointInfo& peer);
 
+  /// Finds out whether Connect() could reach a peer from here, and touches no queue.
+  ///
+  /// @errors  Error: it could not, and why
+  void CheckPeer(const EndpointInfo& peer) const;
+
   /// Ends the connection: what was posted and is not done completes as flushed, on this side at once; the
   /// peer's retries run out. Reset() and Connect() on both sides begin another. Without a connection it does
   /// nothing.
@@ -160,6 +165,8 @@ class Endpoint {
   uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_memory_.get() + host_layout_.staging); }
   bool has_ring() const { return seat_ || config_.cq_mode == CqMode::kRing; }
   bool dumps_after_read() const;
+
+  Path PathTo(const EndpointInfo& peer) const;
 
   // Parts of the construction.
   std::optional<SharedCompletions::Seat> TakeSeat();

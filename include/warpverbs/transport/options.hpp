@@ -13,7 +13,8 @@ namespace warpverbs::transport {
 /// a queue pair that the other side has no counterpart for stays idle. Both depths together, as powers of
 /// two, times all queue pairs are at most 2^19: so many notifications may overtake one.
 struct TransportOptions {
-  uint32_t max_nics = 1;         ///< spread over so many, where the device has them near; 1..8
+  /// Spread over so many, where the device has them near; 1..8, as an access key has room for 8 keys.
+  uint32_t max_nics = 1;
   uint32_t queue_pairs = 2;      ///< of each NIC; NICs times queue pairs: 1..32
   uint32_t depth = 128;          ///< of each send queue, in pieces; what is more waits its turn
   uint32_t receive_depth = 256;  ///< notifications that each queue pair takes before they are looked at
@@ -35,10 +36,14 @@ struct TransportOptions {
 
 struct WriteOptions {
   bool notify = false;  ///< completes one WaitForWrite() of the peer, once all bytes are there
-  std::optional<std::chrono::nanoseconds> timeout{};  ///< empty: none
+  /// Empty: none. After a timeout the NIC may still read the memory: do not free it until the transport is
+  /// destroyed or broken.
+  std::optional<std::chrono::nanoseconds> timeout{};
 };
 
 struct ReadOptions {
+  /// Empty: none. After a timeout the NIC may still write into the memory, at any time: do not free it, nor
+  /// use it for anything else, until the transport is destroyed or broken.
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 

@@ -63,8 +63,8 @@ class RdmaTransport {
 
   /// Connects to the transport that a URL is of; once.
   ///
-  /// @errors  kInternalError: the transport is broken, whatever the URL, or the peer cannot be reached from
-  ///          here; kInvalid: not bound, connected before, no URL of such a transport, or this one's own
+  /// @errors  kInvalid: not bound, connected before, no URL of such a transport, this one's own, or of a peer
+  ///          that cannot be reached from here; kInternalError: the transport is broken, whatever the URL
   Status Connect(std::string_view url);
 
   /// Connect() has succeeded, and nothing has failed since. Whether the peer has connected too, the end of an

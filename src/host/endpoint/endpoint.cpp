@@ -235,15 +235,21 @@ EndpointInfo Endpoint::Info() const {
           .max_reads_in = device_.capabilities().max_reads_in};
 }
 
+void Endpoint::CheckPeer(const EndpointInfo& peer) const { static_cast<void>(PathTo(peer)); }
+
+Path Endpoint::PathTo(const EndpointInfo& peer) const {
+  peer.Check();
+  return ResolvePath(device_, config_.path, local_, qpn(), peer);
+}
+
 void Endpoint::Connect(const EndpointInfo& peer) {
   if (attempted_) {
     throw Error("connect", name(),
                 peer_ ? "it was connected before" : "connecting or resetting it failed half-way before",
                 "Call Reset() on both sides first, and connect with the peer's new Info()");
   }
-  peer.Check();
   if (watch_) static_cast<void>(device_.ActivePort(local_.port.number));
-  path_ = ResolvePath(device_, config_.path, local_, qpn(), peer);
+  path_ = PathTo(peer);
   attempted_ = true;
   const Capabilities& capabilities = device_.capabilities();
   const Session session{.peer_qpn = peer.qpn,

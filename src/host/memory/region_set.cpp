@@ -37,7 +37,8 @@ void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(co
   }
   int error_number = 0;
   for (const auto& failure : failures_) {
-    reasons += (reasons.empty() ? "" : " ") + std::string(failure->what());
+    if (!reasons.empty()) reasons += " ";
+    reasons += failure->what();
     if (IsForLackOfRoom(failure->error_number())) error_number = failure->error_number();
   }
   throw Error("register",

@@ -96,7 +96,9 @@ std::string QueueError::What() const {
     return "What was posted to " + Of(*this) +
            " and not done was flushed: Disconnect() was called. Call Reset() and Connect() to go on.";
   }
-  return OfQueues(*this) + (event ? " " + event->What() : "");
+  std::string text = OfQueues(*this);
+  if (event) text.append(" ").append(event->What());
+  return text;
 }
 
 }  // namespace warpverbs::host
