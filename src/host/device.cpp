@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "device_attributes.hpp"
 #include "log.hpp"
@@ -110,6 +112,10 @@ std::vector<std::string> DeviceNames() {
   const DeviceList list = ListDevices();
   std::vector<std::string> names;
   for (ibv_device* device : ConnectXDevices(list)) names.emplace_back(ibv_get_device_name(device));
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), std::string_view(a)) <
+           std::pair(b.size(), std::string_view(b));  // 2 before 10
+  });
   return names;
 }
 

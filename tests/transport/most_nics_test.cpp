@@ -2,12 +2,19 @@
 #include <gtest/gtest.h>
 
 #include "pair.hpp"
+#include "warpverbs/host/device.hpp"
 
 /// As many NICs for one device as there may be.
 namespace warpverbs::transport {
 namespace {
 
 constexpr uint32_t kMost = AccessKey::kMaxNics;
+
+TEST(MostNics, AreCountedInTheOrderOfTheirNumbers) {
+  EXPECT_THAT(host::DeviceNames(), testing::ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_4",
+                                                        "mlx5_5", "mlx5_6", "mlx5_7"))
+      << "the same NIC has the same number in every process";
+}
 
 /// More pieces than queue pairs, so that each has to carry some.
 TEST(MostNics, AllCarryOneTransferTogether) {

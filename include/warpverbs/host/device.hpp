@@ -13,7 +13,8 @@
 
 namespace warpverbs::host {
 
-/// Names the ConnectX devices of this machine, in the order of the kernel. May be empty.
+/// Names the ConnectX devices of this machine, shorter names first, then by letter: mlx5_2 is before mlx5_10.
+/// May be empty.
 ///
 /// @errors  Error: the kernel refuses to list them; one without RDMA has an empty list
 std::vector<std::string> DeviceNames();
