@@ -68,7 +68,7 @@ std::string Indented(const std::string& lines) {
   std::string text;
   for (size_t at = 0; at < lines.size();) {
     const size_t end = std::min(lines.find('\n', at), lines.size());
-    text += " " + lines.substr(at, end - at) + "\n";
+    text.append(" ").append(lines, at, end - at).append("\n");
     at = end + 1;
   }
   return text;
