@@ -231,13 +231,15 @@ void EventThread::TakeFirmwareEvents(Source& source) {
       source.firmware_event = entry;
     }
     const Source::FirmwareEntry& entry = *source.firmware_event;
-    for (Watch* const watch : watches_) {
-      const auto& ids = watch->ids_;
-      if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
-      const Event event = FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type);
-      Deliver(*watch, event);
-      LogEvent(event);
-    }
+    const auto for_each = [&](const auto& use) {
+      for (Watch* const watch : watches_) {
+        const auto& ids = watch->ids_;
+        if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
+        use(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
+      }
+    };
+    for_each([this](Watch& watch, const Event& event) { Deliver(watch, event); });
+    for_each([](Watch&, const Event& event) { LogEvent(event); });  // stderr may block: kernels know by now
     source.firmware_event.reset();
   }
 }

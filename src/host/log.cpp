@@ -41,7 +41,9 @@ LogLevel ReadLevel() noexcept {
 
 std::optional<LogLevel> ParseLogLevel(std::string_view name) {
   for (size_t level = 0; level < kNames.size(); ++level) {
-    if (strcasecmp(kNames[level], std::string(name).c_str()) == 0) return static_cast<LogLevel>(level);
+    const std::string_view known = kNames[level];
+    if (known.size() == name.size() && strncasecmp(known.data(), name.data(), name.size()) == 0)
+      return static_cast<LogLevel>(level);
   }
   return std::nullopt;
 }
@@ -58,7 +60,7 @@ void WriteLog(LogLevel level, std::string_view text) {
     if (letter == '\n') {
       line += "; ";
     } else if (!is_indent) {
-      line += static_cast<unsigned char>(letter) < ' ' ? '?' : letter;
+      line += static_cast<unsigned char>(letter) < ' ' || letter == 0x7f ? '?' : letter;
     }
   }
   if (line.ends_with("; ")) line.resize(line.size() - 2);

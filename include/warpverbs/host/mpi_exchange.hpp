@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -128,7 +129,7 @@ inline void MpiExchange::Wait(const Call& call, const char* missing) {
   if (Clock::now() < call.deadline) return std::this_thread::yield();
   char within[48];
   std::snprintf(within, sizeof within, " within %.3g s",
-                std::chrono::duration<double>(call.deadline - call.start).count());
+                std::chrono::duration<double>(std::max(call.deadline, call.start) - call.start).count());
   Fail(call, std::string(missing) + within, "See what holds that rank up, or wait longer");
 }
 

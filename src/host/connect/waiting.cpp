@@ -16,18 +16,19 @@ Deadline Waiting::Share(size_t to_come) const {
   constexpr std::chrono::seconds kLongestTry(2);
   if (to_come == 0) return deadline_;
   const auto now = std::chrono::steady_clock::now();
-  const Deadline::duration left = std::max(deadline_ - now, Deadline::duration::zero());
+  const Deadline::duration left = std::max(deadline_, now) - now;
   return now + std::min<Deadline::duration>(left / (to_come + 1), kLongestTry);
 }
 
 int Waiting::Milliseconds() const {
   using std::chrono::milliseconds;
-  const auto left = std::chrono::ceil<milliseconds>(deadline_ - std::chrono::steady_clock::now()).count();
+  const auto now = std::chrono::steady_clock::now();
+  const auto left = std::chrono::ceil<milliseconds>(std::max(deadline_, now) - now).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
 std::string Waiting::Within() const {
-  const auto time = std::max(deadline_ - start_, Deadline::duration::zero());
+  const auto time = std::max(deadline_, start_) - start_;
   char text[48];
   std::snprintf(text, sizeof text, "within %.3g s", std::chrono::duration<double>(time).count());
   return text;

@@ -142,10 +142,11 @@ class Session {
     int status = 0;
     const std::string initiator = InitiatorOf(party);
     std::fputs(Head(options_, initiator).c_str(), stdout);
+    std::fflush(stdout);
     for (const uint64_t size : options_.sizes) {
-      std::fflush(stdout);
       rows_.push_back(MeasureRow(party, initiator, size));
       std::fputs(Text(options_, rows_.back()).c_str(), stdout);
+      std::fflush(stdout);
       const std::string missed = Missed(options_, rows_.back());
       if (missed.empty()) continue;
       std::fprintf(stderr, "warpverbs-perf: %s\n", missed.c_str());

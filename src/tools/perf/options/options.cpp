@@ -34,7 +34,7 @@ const std::map<std::string, std::string>& Unsupported() {
   static const std::map<std::string, std::string> reasons{
       {"--odp", "memory is registered, not paged on demand"},
       {"--use_data_direct", "the library has no data-direct device"},
-      {"--use_cuda_pcie_mapping", "the driver chooses the mapping"},
+      {"--use_cuda_pcie_mapping", "the driver chooses the way; programs ask for PCIe by Access::over_pcie"},
       {"--gpu_touch", "kernels that post are --initiator gpu"},
       {"--run_infinitely", "every measurement ends: take -D"},
       {"--use_srq", kOwnReceives},

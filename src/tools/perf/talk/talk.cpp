@@ -16,6 +16,16 @@ namespace {
 constexpr char kFailed[] = "failed";
 constexpr size_t kMostWords = 1000;
 
+/// Throws what has ended the talk, if that is the other side's failure.
+void RethrowPeers(const std::exception_ptr& lost) {
+  try {
+    if (lost) std::rethrow_exception(lost);
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (...) {
+  }
+}
+
 }  // namespace
 
 Json Talk::SwapWithin(std::chrono::nanoseconds patience, const Json& mine, const char* what) {
@@ -38,7 +48,7 @@ bool Talk::SwapDone(bool done) {
 }
 
 void Talk::DoTogether(const std::function<void()>& part) {
-  std::exception_ptr lost;
+  std::exception_ptr lost, failed;
   {
     const std::jthread heart([&](const std::stop_token& stop) noexcept {
       try {
@@ -50,8 +60,14 @@ void Talk::DoTogether(const std::function<void()>& part) {
         lost = std::current_exception();
       }
     });
-    part();
+    try {
+      part();
+    } catch (...) {
+      failed = std::current_exception();
+    }
   }
+  RethrowPeers(lost);  // the cause: what failed here may have come of it
+  if (failed) std::rethrow_exception(failed);
   if (lost) std::rethrow_exception(lost);
   while (!SwapDone(true)) continue;
 }

@@ -63,7 +63,8 @@ class Talk {
   Json Swap(const Json& mine, const char* what) { return SwapWithin(patience_, mine, what); }
 
   /// Does this side's part, and returns when both sides have done theirs. Meanwhile each says every beat that
-  /// it is there: so a part may last for hours, and yet a peer that falls silent is missed soon.
+  /// it is there: so a part may last for hours. That the peer has fallen silent or failed is told when the
+  /// part ends; its failure rather than what came of it here.
   ///
   /// @param part  has deadlines of its own
   /// @errors      what the part throws; Error: nothing came for the patience and a beat; as Swap()

@@ -91,7 +91,20 @@ TEST(PerfTalk, FailureOfThePeerIsToldAtTheEndOfAPart) {
   EXPECT_THAT(peer.told(), ElementsAre(kAtWork));  // nothing more is said to who has left
 }
 
-TEST(PerfTalk, FailureOfAPartIsTheOneThatCounts) {
+TEST(PerfTalk, FailureOfThePeerIsTheCauseOfWhatThePartMeets) {
+  ScriptedPeer peer({R"({"failed": "no memory"})"});
+  Counted counted(peer);
+  EXPECT_THAT(
+      [&] {
+        Talk(counted, 1s, kBeat).DoTogether([&] {
+          EXPECT_TRUE(counted.Reaches(1));
+          throw std::runtime_error("the queue pair is gone");
+        });
+      },
+      ThrowsMessage<PeerFailed>(HasSubstr("no memory")));
+}
+
+TEST(PerfTalk, FailureOfAPartIsToldWhereThePeerHasSaidNothing) {
   ScriptedPeer peer({R"({"failed": "no memory"})"});
   EXPECT_THAT([&] { Talk(peer, 1s, 1h).DoTogether([] { throw std::runtime_error("no queue"); }); },
               ThrowsMessage<std::runtime_error>(HasSubstr("no queue")));
