@@ -255,7 +255,7 @@ std::string RdmaTransport::Core::Describe() const {
     text += "sleeps until " +
             (alarms_->why_not().empty()
                  ? std::string("a queue announces a completion")
-                 : "it is time to look, every 10 ms at the latest: " + alarms_->why_not()) +
+                 : "it is time to look, every 4 ms at the latest: " + alarms_->why_not()) +
             "\n";
   }
   for (const auto& lane : lanes_) text += lane->Describe();

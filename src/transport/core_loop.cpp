@@ -15,7 +15,7 @@ namespace {
 
 // How long to sleep where nothing tells of completions.
 constexpr std::chrono::nanoseconds kShortestNap = std::chrono::microseconds(50);
-constexpr std::chrono::nanoseconds kLongestNap = std::chrono::milliseconds(10);
+constexpr std::chrono::nanoseconds kLongestNap = std::chrono::milliseconds(4);
 
 }  // namespace
 
