@@ -1,6 +1,7 @@
 #pragma once
 
 #include "warpverbs/device/atomics.hpp"
+#include "warpverbs/device/detail/signal.hpp"
 #include "warpverbs/device/detail/waiter.hpp"
 
 /// Telling the peer: a word of 8 bytes there that changes after the data is in place.
@@ -8,23 +9,6 @@
 /// A word lies at a multiple of 8. Neither it nor the data lie in a region with relaxed ordering, which a
 /// checked build refuses. One side signals, the other waits.
 namespace warpverbs::device {
-
-/// A word that tells of data: it may not pass them.
-struct SignalWrite : WriteInline<uint64_t> {
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
-    return check.Find(
-        {.remote = remote, .remote_bytes = sizeof value, .remote_rights = kWritable, .in_order = true});
-  }
-};
-
-/// Data, and a signal that tells of them: neither may pass the other.
-template <class Signal>
-struct SignalledWrite : Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> {
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
-    const Mistake mistake = this->first.Check(check, true);
-    return mistake != Mistake::kNone ? mistake : this->second.Check(check);
-  }
-};
 
 /// Adds to the word: a counter. Any number of peers may.
 WARPVERBS_DEVICE FetchAddOf<uint64_t> SignalAdd(const RemoteMemory& word, uint64_t addend = 1) {
