@@ -1,18 +1,28 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# warpverbs_test(<name> [ONE_THREAD] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
+# What nearly every test includes, for the compiler to read once where the preset allows precompiled headers.
+add_library(warpverbs_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/common/test_headers.cpp")
+target_link_libraries(warpverbs_test_headers PRIVATE warpverbs_build GTest::gmock GTest::gtest)
+target_precompile_headers(warpverbs_test_headers PRIVATE
+  <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <filesystem> <fstream> <functional> <map> <memory>
+  <optional> <random> <regex> <set> <span> <sstream> <string> <thread> <vector>)
+
+option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process: much faster under a sanitizer" OFF)
+
+# warpverbs_test(<name> [ONE_THREAD] [APART] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, each of its cases a ctest test of its own. With SOFTHCA the program runs under
-# `softhca <option>... -- `, so every case has a fresh software HCA. What has ONE_THREAD is not for ThreadSanitizer. Cases
-# with the same LOCK run one at a time. Those of the SOURCES that are ALONE, as they have names that others have too, never
-# share a compilation with others.
+# `softhca <option>... -- `, so every case has a fresh software HCA. With WARPVERBS_WHOLE_PROGRAMS all cases are one test, in
+# one process, but not where they are APART: they start programs and wait for them, or each needs a process of its own. What
+# has ONE_THREAD is not for ThreadSanitizer. Cases with the same LOCK run one at a time, and each may take TIMEOUT. Those of
+# the SOURCES that are ALONE, as they have names that others have too, never share a compilation with others.
 #
 # With WARPVERBS_TEST_NIC, what needs neither an option of softhca nor a fake GPU runs on that ConnectX, and the rest is
 # left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -22,6 +32,7 @@ function(warpverbs_test name)
   add_executable(${name} ${arg_SOURCES})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
   if(WARPVERBS_SANITIZE STREQUAL "thread")
     target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/common/libmlx5_seed.cpp")
   endif()
@@ -33,8 +44,14 @@ function(warpverbs_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK "${arg_LOCK}" ENVIRONMENT "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}")
+  set(properties RESOURCE_LOCK "${arg_LOCK}" ENVIRONMENT "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}")
+  if(WARPVERBS_WHOLE_PROGRAMS AND NOT arg_APART)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 ${properties})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
+  endif()
 endfunction()
 
 # warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])

@@ -30,7 +30,10 @@ Deadline Soon() { return DeadlineIn(std::chrono::seconds(10)); }
 
 class HipTest : public testing::Test {
  protected:
-  HipTest() { fake_hip::Configure({}); }
+  HipTest() {
+    fake_hip::Configure({});
+    static_cast<void>(hipGetLastError());  // of the test before
+  }
   ~HipTest() override {
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
     EXPECT_EQ(fake_hip::EventsNow(), 0) << "an event was not given back";
