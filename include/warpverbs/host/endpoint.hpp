@@ -52,7 +52,7 @@ class Endpoint {
   /// Where it sends from; the port as it was when the endpoint was made.
   const LocalAddress& address() const { return local_; }
 
-  /// The peer that it is connected to; empty: to none.
+  /// The peer of Connect(); empty before that, and after a Reset().
   const std::optional<EndpointInfo>& peer() const { return peer_; }
 
   /// Whether EndpointConfig says what GID it sends from, be it by the peer's.

@@ -272,7 +272,7 @@ class Meeting {
   Error NoPair(size_t i, const Candidates& theirs) const {
     return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
                       InWords(own_->GidsOf(i)) + " here, " + InWords(theirs.GidsOf(i)) + " there",
-                  "Give both ports addresses of one family, or name GIDs that match by "
+                  "Take ports of one link layer with addresses of one family, and name GIDs that match by "
                   "EndpointConfig::gid_index, or none");
   }
 

@@ -246,8 +246,10 @@ void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) {
         std::string("EndpointConfig names ") + ToString(local_.gid.type) + " " + ToString(local_.gid.gid),
         "Leave gid_index and peer_gid alone where the GID is to be chosen later");
   }
+  const bool is_another = gid != local_.gid;
   local_.gid = gid;
   paired_with_ = peer;
+  if (is_another) Log(LogLevel::kInfo, [&] { return name() + " sends from " + DescribeAddress(); });
 }
 
 void Endpoint::CheckPeer(const EndpointInfo& peer) const { static_cast<void>(PathTo(peer)); }
