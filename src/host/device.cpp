@@ -1,5 +1,6 @@
 #include "warpverbs/host/device.hpp"
 
+#include <endian.h>
 #include <infiniband/mlx5dv.h>
 
 #include <algorithm>
@@ -188,6 +189,21 @@ std::vector<GidEntry> Device::Gids(const Port& port) const {
     if (read.gid != Gid{}) entries.push_back(read);
   }
   return entries;
+}
+
+uint16_t Device::PartitionKey(const Port& port, uint16_t index) const {
+  if (port.link_layer == LinkLayer::kEthernet) return 0xffff;
+  __be16 key = 0;
+  errno = 0;
+  if (ibv_query_pkey(context_.get(), port.number, index, &key) != 0) {
+    throw Error::FromErrno("read",
+                           "the partition key at index " + std::to_string(index) + " of port " +
+                               std::to_string(port.number) + " of " + name_,
+                           errno != 0 ? errno : EINVAL,
+                           "Check that /sys/class/infiniband/" + name_ + "/ports/" +
+                               std::to_string(port.number) + "/pkeys can be read");
+  }
+  return be16toh(key);
 }
 
 }  // namespace warpverbs::host

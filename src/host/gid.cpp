@@ -44,6 +44,12 @@ int CommonPrefix(const Gid& a, const Gid& b) {
   return static_cast<int>(8 * a.raw.size());
 }
 
+std::string BitsInCommon(const Gid& a, const Gid& b) {
+  const bool ipv4 = IsIpv4Mapped(a);
+  return std::to_string(CommonPrefix(a, b) - (ipv4 ? 96 : 0)) + " of " + (ipv4 ? "32" : "128") +
+         " bits in common";
+}
+
 const GidEntry* BestGid(std::span<const GidEntry> entries, const std::optional<Gid>& peer) {
   const GidEntry* best = nullptr;
   for (const GidEntry& entry : entries) {
@@ -56,9 +62,7 @@ std::string DescribeChoice(const GidEntry& best, const std::optional<Gid>& peer)
   if (!peer) return "the best by type and reach";
   const std::string to = "the best for the peer's " + ToString(*peer);
   if (IsIpv4Mapped(best.gid) != IsIpv4Mapped(*peer)) return to + ", though of another family";
-  const bool ipv4 = IsIpv4Mapped(*peer);
-  return to + ", with " + std::to_string(CommonPrefix(best.gid, *peer) - (ipv4 ? 96 : 0)) + " of " +
-         (ipv4 ? "32" : "128") + " bits in common";
+  return to + ", with " + BitsInCommon(best.gid, *peer);
 }
 
 std::string ToString(const Gid& gid) {

@@ -162,6 +162,17 @@ TEST(Log, OfInfoTellsWhatWasOpenedChosenAndConnected) {
   EXPECT_THAT(log, Not(HasSubstr("registered"))) << "that is for debugging";
 }
 
+TEST(Log, OfInfoTellsOfAnotherGidThatIsTaken) {
+  const std::string log = LogOf("info", [] {
+    const Device device;
+    Endpoint endpoint(device);
+    const GidEntry gid = device.Gids(device.ActivePort()).at(0);
+    endpoint.SendFrom(gid, gid.gid);
+  });
+  EXPECT_THAT(log, ContainsRegex("\\[info\\] QP [0-9]+ on mlx5_0 sends from fe80:.*, RoCE v1, GID 0 "
+                                 "\\(the best pair with the peer's fe80:"));
+}
+
 TEST(Log, OfInfoTellsOfTheGpuAndOfResets) {
   const std::string log = LogOf("info", [] {
     fake_cuda::Configure("");

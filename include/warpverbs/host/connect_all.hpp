@@ -20,12 +20,16 @@ struct ConnectOptions {
 /// and all endpoints are as after a Reset(), so that it may be called again. Only who loses the very last
 /// message cannot know: the other side may have it, and must Reset() its endpoints, too.
 ///
+/// An endpoint and its peer send from the best pair of their ports' GIDs: see BestPair(). Where
+/// EndpointConfig names one, by gid_index or peer_gid, it is that one. Endpoint::Describe() says what was
+/// chosen.
+///
 /// @param exchange  swaps three messages, with a round trip four; all endpoints' descriptions go in one
 /// @param deadline  of the whole
 /// @pre     each endpoint is new or reset, stands in `endpoints` once, and no kernel uses it
 /// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's; with the ports of
-///          this side and their states by then. Counts, options and who is connected to whom are checked on
-///          both sides
+///          this side and their states by then. Counts, options, partition keys and who is connected to whom
+///          are checked on both sides, and that two endpoints have GIDs of one type and family
 void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
                 const ConnectOptions& options = {});
 

@@ -50,6 +50,13 @@ class Device {
   /// A port's GIDs. Entries that are empty or cannot be read are left out.
   std::vector<GidEntry> Gids(const Port& port) const;
 
+  /// A partition key of a port: two ports talk by keys that agree in the low 15 bits, one of them with bit
+  /// 15, a full member's. 0xffff on Ethernet, which has no other; 0: there is none at that index.
+  ///
+  /// @param index  below Port::pkey_table_size
+  /// @errors  Error: it cannot be read
+  uint16_t PartitionKey(const Port& port, uint16_t index) const;
+
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
   uint32_t pdn() const { return pdn_; }

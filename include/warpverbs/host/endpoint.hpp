@@ -49,11 +49,29 @@ class Endpoint {
   uint32_t qpn() const { return qp_.qpn(); }
   uint8_t port() const { return local_.port.number; }  ///< of the device, from 1
 
+  /// Where it sends from; the port as it was when the endpoint was made.
+  const LocalAddress& address() const { return local_; }
+
+  /// The peer of Connect(); empty before that, and after a Reset().
+  const std::optional<EndpointInfo>& peer() const { return peer_; }
+
+  /// Whether EndpointConfig says what GID it sends from, be it by the peer's.
+  bool has_fixed_gid() const { return config_.gid_index >= 0 || config_.peer_gid; }
+  uint16_t pkey_index() const { return config_.pkey_index; }
+
+  /// Sends from another GID of its port, and goes on to after a Reset(). Info() tells the new one.
+  ///
+  /// @param gid   one of Device::Gids()
+  /// @param peer  the peer's, with which it makes the best pair: for Describe()
+  /// @pre     no Connect() since the last Reset()
+  /// @errors  Error: there was one; has_fixed_gid(), and `gid` is another
+  void SendFrom(const GidEntry& gid, const Gid& peer);
+
   /// What the peer needs for its Connect().
   EndpointInfo Info() const;
 
   /// Takes the queue pair from RESET to RTS; once between resets. Writes posted before the peer connects are
-  /// retried.
+  /// retried. It sends from the GID it has, whatever the peer's: ConnectAll() chooses both.
   ///
   /// @errors  Error: a peer that cannot be reached, which leaves the endpoint as it was; a step that the
   ///          firmware refused, or a second call: call Reset() first; with EndpointConfig::events, a port
@@ -191,6 +209,7 @@ class Endpoint {
   std::string DescribeCompletions() const;
   std::string DescribePosters() const;
   std::string name() const;  // "QP 77 on mlx5_0"
+  std::string DescribeAddress() const;
   std::string DescribePath() const;
   std::string DescribeEvents() const;
 
@@ -198,7 +217,8 @@ class Endpoint {
   // registrations, the memory, the doorbell. The firmware insists on much of that order.
   const Device& device_;
   LocalAddress local_;
-  EndpointConfig config_;  // with the depths rounded
+  std::optional<Gid> paired_with_;  // by SendFrom()
+  EndpointConfig config_;           // with the depths rounded
   uint32_t asked_depth_;
   QueueSizes sizes_;
   QueueLayout layout_;

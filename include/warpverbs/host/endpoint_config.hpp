@@ -41,7 +41,7 @@ struct EndpointConfig {
   PeerTable* peers = nullptr;     ///< where kernels read whether the peer is connected; must outlive all
   uint32_t peer_rank = 0;         ///< the peer's place there
   uint8_t port = 0;               ///< 0: the first active one
-  int gid_index = -1;             ///< -1: the best by BestGid()
+  int gid_index = -1;             ///< -1: the best by BestGid(), which ConnectAll() betters by BestPair()
   std::optional<Gid> peer_gid{};  ///< an address of the peer, if known: the GID is chosen to suit it
   uint16_t pkey_index = 0;        ///< InfiniBand partition, in the port's table
   std::optional<uint32_t> psn{};  ///< of the first packet, 24 bits, after each Reset() too. Empty: random

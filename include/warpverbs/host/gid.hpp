@@ -22,6 +22,7 @@ struct GidEntry {
   Gid gid{};
   uint32_t index = 0;  ///< in the port's table, which has holes
   GidType type = GidType::kInfiniBand;
+  friend bool operator==(const GidEntry&, const GidEntry&) = default;
 };
 
 bool IsIpv4Mapped(const Gid& gid);
@@ -35,6 +36,9 @@ int Score(const GidEntry& entry);
 
 /// How many leading bits two GIDs have in common, 0 to 128; of two IPv4 addresses 96 bits come before these.
 int CommonPrefix(const Gid& a, const Gid& b);
+
+/// The same in words, of two addresses of one family: "28 of 32 bits in common".
+std::string BitsInCommon(const Gid& a, const Gid& b);
 
 /// The entry with the highest score, the lowest index first; nullptr if there is none.
 ///

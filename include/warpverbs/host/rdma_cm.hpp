@@ -14,7 +14,8 @@ namespace warpverbs::host {
 /// An endpoint's connection, as the connection manager knows it. One that goes away tells the peer.
 ///
 /// The endpoints' descriptions travel in the messages that connect; Endpoint::Connect() does the rest. After
-/// the end of a connection, Reset() the endpoint before it connects again. Not thread-safe.
+/// the end of a connection, Reset() the endpoint before it connects again. The endpoint sends from the GID of
+/// its EndpointConfig, whatever the manager's route: ConnectAll() chooses by the peer's. Not thread-safe.
 class CmConnection {
  public:
   /// Connects an endpoint to that of a peer, which may start to listen a little later.

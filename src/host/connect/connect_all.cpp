@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "byte_stream.hpp"
+#include "candidates.hpp"
 #include "log.hpp"
 #include "round_trip.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
@@ -23,13 +24,14 @@ namespace {
 
 // A message: magic (4 bytes), version (2), kind (2), body.
 constexpr uint32_t kMeetingMagic = 0x57564361;  // "WVCa"
-constexpr uint16_t kMeetingVersion = 1;
+constexpr uint16_t kMeetingVersion = 2;
 constexpr size_t kMostFailureBytes = 4096;
+constexpr char kCarryWhole[] = "See that the exchange carries messages whole";
 
 /// What a side has done when it says this.
 enum class Kind : uint16_t {
   kFailed,     ///< why, as text
-  kDescribed,  ///< count (4), round trip (2), then of each: description, landing place (8, 4)
+  kDescribed,  ///< count (4), round trip (2), candidates; then of each: description, landing place (8, 4)
   kConnected,  ///< of each: own QP number (4), the peer's (4)
   kWritten,
   kVerified,
@@ -102,7 +104,7 @@ class Meeting {
     });
     try {
       Step(Kind::kConnected, "the word that " + Count(endpoints_.size()) + " are connected", [&] {
-        ReadDescriptions();
+        ChooseAddresses(ReadDescriptions());
         Connect();
         return Pairs();
       });
@@ -205,10 +207,12 @@ class Meeting {
   }
 
   ByteWriter Describe() {
+    own_.emplace(endpoints_);
     if (options_.round_trip) trip_.emplace(endpoints_);
     ByteWriter message = Begin(Kind::kDescribed);
     message.Put(4, endpoints_.size());
     message.Put(2, options_.round_trip ? 1 : 0);
+    own_->Put(message);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       const LandingPlace place = trip_ ? trip_->PlaceOf(i) : LandingPlace{};
       message.Put(endpoints_[i]->Info().ToBytes());
@@ -218,7 +222,8 @@ class Meeting {
     return message;
   }
 
-  void ReadDescriptions() {
+  /// @return  what the peer's endpoints may send from
+  Candidates ReadDescriptions() {
     ByteReader reader(body_);
     const uint64_t count = reader.Get(4), round_trip = reader.Get(2);
     if (reader.ok() && count != endpoints_.size()) {
@@ -231,6 +236,8 @@ class Meeting {
                        " round trip here, " + (options_.round_trip ? "none" : "one") + " there",
                    "Pass the same ConnectOptions on both sides");
     }
+    std::optional<Candidates> theirs = Candidates::Get(reader, endpoints_.size());
+    if (!theirs) throw Failed("its lists of GIDs and partition keys are damaged", kCarryWhole);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       const std::span<const uint8_t> info = reader.GetBytes(EndpointInfo::kBytes);
       const LandingPlace place{.address = reader.Get(8), .rkey = static_cast<uint32_t>(reader.Get(4))};
@@ -238,8 +245,45 @@ class Meeting {
     }
     if (!reader.ok() || !reader.rest().empty()) {
       throw Failed("its descriptions have " + std::to_string(body_.size()) + " bytes, which is wrong",
-                   "See that the exchange carries messages whole");
+                   kCarryWhole);
     }
+    return std::move(*theirs);
+  }
+
+  /// Lets each endpoint send from its half of the best pair to the other half. The peer chooses the same.
+  void ChooseAddresses(const Candidates& theirs) {
+    const std::vector<std::optional<GidPair>> pairs = own_->PairsWith(theirs);
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      if (!pairs[i]) throw NoPair(i, theirs);
+      CheckPartitions(i, theirs.PartitionKeyOf(i));
+    }
+    for (size_t i = 0; i < endpoints_.size(); ++i) {
+      endpoints_[i]->SendFrom(pairs[i]->here, pairs[i]->there.gid);
+      peers_[i].info.gid = pairs[i]->there.gid;
+      peers_[i].info.gid_type = pairs[i]->there.type;
+    }
+  }
+
+  std::string NameOf(size_t i) const {
+    return "endpoint " + std::to_string(i) + " (QP " + std::to_string(endpoints_[i]->qpn()) + " on " +
+           endpoints_[i]->device().name() + ")";
+  }
+
+  Error NoPair(size_t i, const Candidates& theirs) const {
+    return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
+                      InWords(own_->GidsOf(i)) + " here, " + InWords(theirs.GidsOf(i)) + " there",
+                  "Take ports of one link layer with addresses of one family, and name GIDs that match by "
+                  "EndpointConfig::gid_index, or none");
+  }
+
+  void CheckPartitions(size_t i, uint16_t theirs) const {
+    const std::string conflict = PartitionConflict(own_->PartitionKeyOf(i), theirs);
+    if (conflict.empty()) return;
+    throw Failed("the partition keys of " + NameOf(i) + ", at index " +
+                     std::to_string(endpoints_[i]->pkey_index()) +
+                     ", and of its peer do not go together: " + conflict,
+                 "Choose keys of one partition by EndpointConfig::pkey_index; ports have theirs, and full or "
+                 "limited membership, from the subnet manager");
   }
 
   void Connect() const {
@@ -282,6 +326,7 @@ class Meeting {
   Exchange& exchange_;
   Deadline deadline_;
   ConnectOptions options_;
+  std::optional<Candidates> own_;
   std::optional<RoundTrip> trip_;
   std::vector<Peer> peers_;
   std::vector<uint8_t> no_memory_ = Failure("it is out of memory");

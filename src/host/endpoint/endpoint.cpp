@@ -235,6 +235,23 @@ EndpointInfo Endpoint::Info() const {
           .max_reads_in = device_.capabilities().max_reads_in};
 }
 
+void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) {
+  const std::string object = "the GID of " + name() + " to " + ToString(gid.type) + " " + ToString(gid.gid);
+  if (attempted_) {
+    throw Error("change", object, "it has been connected", "Call Reset() on both sides first");
+  }
+  if (has_fixed_gid() && gid != local_.gid) {
+    throw Error(
+        "change", object,
+        std::string("EndpointConfig names ") + ToString(local_.gid.type) + " " + ToString(local_.gid.gid),
+        "Leave gid_index and peer_gid alone where the GID is to be chosen later");
+  }
+  const bool is_another = gid != local_.gid;
+  local_.gid = gid;
+  paired_with_ = peer;
+  if (is_another) Log(LogLevel::kInfo, [&] { return name() + " sends from " + DescribeAddress(); });
+}
+
 void Endpoint::CheckPeer(const EndpointInfo& peer) const { static_cast<void>(PathTo(peer)); }
 
 Path Endpoint::PathTo(const EndpointInfo& peer) const {

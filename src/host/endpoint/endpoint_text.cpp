@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/gid_pair.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -39,10 +40,7 @@ std::string Endpoint::Describe() const {
        << device_.capabilities().firmware << "), port " << int{local_.port.number} << ", "
        << ToString(local_.port.link_layer) << (config_.port == 0 ? " (the first active port)" : " (as asked)")
        << "\n"
-       << "  address: " << ToString(local_.gid.gid) << ", " << ToString(local_.gid.type) << ", GID "
-       << local_.gid.index << " ("
-       << (config_.gid_index < 0 ? DescribeChoice(local_.gid, config_.peer_gid) : "as asked")
-       << "), pkey index " << config_.pkey_index << "\n"
+       << "  address: " << DescribeAddress() << ", pkey index " << config_.pkey_index << "\n"
        << "  posters: " << DescribePosters() << "\n"
        << "  queue memory: " << memory_.Describe() << "\n"
        << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for)\n"
@@ -86,6 +84,14 @@ std::string Endpoint::DescribePosters() const {
          "; what a NIC writes to its memory is in order " + ToString(can.writes_ordering) + ", so " + dump +
          "; the host " + (can.host_flush ? "can" : "cannot") + " flush that; memory of cuMemCreate() is " +
          (can.gpu_direct_vmm ? "within" : "out of") + " a NIC's reach";
+}
+
+std::string Endpoint::DescribeAddress() const {
+  const std::string why = config_.gid_index >= 0              ? "as asked"
+                          : paired_with_ && !config_.peer_gid ? DescribePair(local_.gid.gid, *paired_with_)
+                                                              : DescribeChoice(local_.gid, config_.peer_gid);
+  return ToString(local_.gid.gid) + ", " + ToString(local_.gid.type) + ", GID " +
+         std::to_string(local_.gid.index) + " (" + why + ")";
 }
 
 std::string Endpoint::DescribePath() const {

@@ -17,7 +17,6 @@
 #include "perf/report/report.hpp"
 #include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/path.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::perf {
@@ -113,12 +112,10 @@ class Session {
 
  private:
   void Describe(uint32_t mtu) {
-    const host::LocalAddress address =
-        host::ChooseAddress(device_, port_.number, options_.fabric.gid_index());
     setting_ = {.device = device_.name(),
                 .link_layer = port_.link_layer == host::LinkLayer::kEthernet ? "Ethernet" : "IB",
                 .mtu = mtu,
-                .gid_index = address.gid.index,
+                .gid_index = parties_.front().endpoint(0).address().gid.index,
                 .software = tools::IsSoftwareBoard(tools::BoardOf(device_))};
     std::string addresses;
     for (const Party& party : parties_) {

@@ -127,6 +127,7 @@ void Party::Connect(Talk& talk, const Steps& steps) {
     std::vector<host::Endpoint*> all;
     for (host::Endpoint& endpoint : endpoints_) all.push_back(&endpoint);
     host::ConnectAll(all, talk.exchange(), talk.Until());
+    for (uint32_t i = 0; i < flows(); ++i) peers_[i].gid = endpoints_[i].peer()->gid;  // as they chose by now
   }
 }
 
