@@ -75,10 +75,13 @@ class Streams {
     talk_.Swap({{"ready", count}}, "the word that it is ready");
     std::fill_n(spans_, options_.qps * options_.posting.posters, Span{});
     *sent_ = *received_ = {};
-    talk_.DoTogether([&] {
+    const auto part = [&] {
       Run(count);
       if (Sends()) party_.Check(*sent_);
       if (Receives()) party_.Check(*received_);
+    };
+    talk_.DoTogether(part, [this] {
+      for (Report* const report : {sent_, received_}) Party::Stop(*report);
     });
     Validate(count);
     if (Receives()) party_.HasReceived(count);

@@ -51,14 +51,15 @@ class Messages {
     }
     talk_.Swap({{"ready", count}}, "the word that it is ready");
     *report_ = {};
-    talk_.DoTogether([&] {
+    const auto part = [&] {
       if (Answered()) {
         party_.initiator().PingPong(job, options_.verb);
       } else if (options_.is_client()) {
         party_.initiator().PostToCompletion(job, options_.verb);
       }
       party_.Check(*report_);
-    });
+    };
+    talk_.DoTogether(part, [this] { Party::Stop(*report_); });
     mark_ = static_cast<uint8_t>(mark_ + count);
     if (!counts || !options_.is_client()) return;
     messages_ += count;

@@ -71,6 +71,8 @@ class Party {
   ///
   /// @errors  Error: names the queue pair, and what its endpoint knows
   void Check(const Report& report) const;
+  /// Ends a launch that is under way; Check() of its report throws nothing then. Any thread.
+  static void Stop(Report& report);
 
   PeerFlow Own(uint32_t flow) const;
   const PeerFlow& Theirs(uint32_t flow) const { return peers_[flow]; }
