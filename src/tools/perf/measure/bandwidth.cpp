@@ -10,6 +10,7 @@
 #include "perf/measure/rounds.hpp"
 #include "perf/measure/validation.hpp"
 #include "perf/talk/report_words.hpp"
+#include "perf/thread.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -117,7 +118,7 @@ class Streams {
     if (!Sends()) return Receive(count);
     std::exception_ptr failure;
     {
-      const std::jthread receiver([&]() noexcept {
+      const std::jthread receiver = StartThread("that receives", [&]() noexcept {
         try {
           Receive(count);
         } catch (...) {

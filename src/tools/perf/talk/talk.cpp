@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "perf/thread.hpp"
 #include "text/printable.hpp"
 
 namespace warpverbs::perf {
@@ -50,7 +51,7 @@ bool Talk::SwapDone(bool done) {
 void Talk::DoTogether(const std::function<void()>& part, const std::function<void()>& stop) {
   std::exception_ptr lost, failed;
   {
-    const std::jthread heart([&](const std::stop_token& done) noexcept {
+    const auto beat = [&](const std::stop_token& done) noexcept {
       try {
         std::mutex mutex;
         std::condition_variable_any woken;
@@ -60,7 +61,8 @@ void Talk::DoTogether(const std::function<void()>& part, const std::function<voi
         lost = std::current_exception();
         stop();
       }
-    });
+    };
+    const std::jthread heart = StartThread("that says that this side is at work", beat);
     try {
       part();
     } catch (...) {

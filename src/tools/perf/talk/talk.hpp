@@ -69,7 +69,8 @@ class Talk {
   /// @param part  has deadlines of its own
   /// @param stop  ends the part soon, without an exception; called once at most, by another thread; throws
   ///              nothing
-  /// @errors      what the part throws; Error: nothing came for the patience and a beat; as Swap()
+  /// @errors      what the part throws; Error: nothing came for the patience and a beat, or the system has no
+  ///              thread left; as Swap()
   void DoTogether(const std::function<void()>& part, const std::function<void()>& stop);
 
   /// Tells why this side goes no further, where the other one would wait; what fails now is of no interest.

@@ -6,6 +6,7 @@
 
 #include "perf/talk/talk.hpp"
 #include "scripted_peer.hpp"
+#include "thread_calls.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
@@ -145,6 +146,15 @@ TEST(PerfTalk, FailureOfAPartIsToldWhereThePeerHasSaidNothing) {
   EXPECT_THAT(
       [&] { Talk(peer, 1s, 1h).DoTogether([] { throw std::runtime_error("no queue"); }, NotStopped); },
       ThrowsMessage<std::runtime_error>(HasSubstr("no queue")));
+}
+
+TEST(PerfTalk, SaysThatThereIsNoThreadLeft) {
+  ScriptedPeer peer({kDone});
+  const NoThreadsLeft shortage;
+  EXPECT_THAT([&] { Talk(peer, 1s, 1h).DoTogether([] { ADD_FAILURE() << "it began"; }, NotStopped); },
+              ThrowsMessage<host::Error>(
+                  "Cannot start a thread that says that this side is at work: Resource temporarily "
+                  "unavailable (EAGAIN). Raise the limit on threads (ulimit -u)."));
 }
 
 }  // namespace
