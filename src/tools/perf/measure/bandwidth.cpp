@@ -51,7 +51,7 @@ class Streams {
   }
 
  private:
-  bool Sends() const { return options_.is_client() || options_.bidirectional; }
+  bool Sends() const { return options_.posts(); }
   bool Takes() const { return !options_.is_client() || options_.bidirectional; }
   /// Whose memory messages are taken from, and whose they come to.
   bool Supplies() const { return options_.verb == Verb::kRead ? Takes() : Sends(); }

@@ -79,6 +79,7 @@ class Party {
 
   /// By what this side posts, if it does.
   std::optional<KernelFacts> Kernel() const {
+    if (!options_.posts()) return std::nullopt;
     return initiator_->KernelFor(options_.verb, options_.is_latency(), options_.posting);
   }
   /// What was chosen, in lines of text.
