@@ -27,6 +27,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -134,7 +135,8 @@ TEST(Log, OfQueuesThatTheNicDoesNotReachIsAWarningOnceOfEachDevice) {
               testing::ElementsAre(
                   AllOf(StartsWith("[warpverbs] [warn] queues of cuda:0 on mlx5_0: they lie in host memory; "
                                    "in the GPU's it cannot be: by dma-buf: "),
-                        HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "))));
+                        HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "),
+                        EndsWith("or later, which export dma-bufs."))));
   EXPECT_THAT(LogOf("error", FallBack), IsEmpty());
   EXPECT_THAT(LogOf("off", FallBack), IsEmpty());
 }
@@ -147,8 +149,9 @@ TEST(Log, OfADoorbellThatTheGpuDoesNotReachIsAWarning) {
     EXPECT_EQ(Endpoint(device, {.gpu = &gpu}).doorbell_rung(), DoorbellRung::kHostRings);
   };
   EXPECT_THAT(LogOf("warn", part),
-              StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
-                         "them; cuda:0 does not reach the register: "));
+              AllOf(StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
+                               "them; cuda:0 does not reach the register: "),
+                    EndsWith("or let a host thread ring: DoorbellRung::kHostRings.\n")));
   EXPECT_THAT(LogOf("error", part), IsEmpty());
 }
 
