@@ -1,5 +1,6 @@
 #include "log.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include "registration_calls.hpp"
 #include "softhca.hpp"
 #include "warpverbs/host/event_thread.hpp"
+#include "warpverbs/host/file_descriptor.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
 /// What WARPVERBS_LOG lets the library say.
@@ -259,6 +261,59 @@ TEST(Log, IsOfOneLineAnEvent) {
   for (const std::string& line : Lines(LogOf("trace", FallBack))) {
     EXPECT_THAT(line, ContainsRegex("^\\[warpverbs\\] \\[(warn|info|debug|trace)\\] [^ ]"));
   }
+}
+
+/// A pipe that takes nothing until it is read.
+class FullPipe {
+ public:
+  FullPipe() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+    const std::vector<char> rubbish(4096, '.');
+    while (write(write_.get(), rubbish.data(), rubbish.size()) > 0) {
+    }
+    fcntl(write_.get(), F_SETFL, 0);  // who writes now, waits
+  }
+
+  int write_end() const { return write_.get(); }
+
+  /// All that is in it.
+  std::string Drain() const {
+    std::string all;
+    std::vector<char> piece(4096);
+    for (ssize_t got; (got = read(read_.get(), piece.data(), piece.size())) > 0;)
+      all.append(piece.data(), static_cast<size_t>(got));
+    return all;
+  }
+
+ private:
+  FileDescriptor read_, write_;
+};
+
+TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
+  const FullPipe pipe;
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    alarm(60);
+    dup2(pipe.write_end(), STDERR_FILENO);
+    WriteLog(LogLevel::kError, "one");
+    WriteLog(LogLevel::kError, "two");
+    pipe.Drain();
+    WriteLog(LogLevel::kError, "three");
+    WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than goes at once
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0) << "it waited for a reader";
+  EXPECT_EQ(pipe.Drain(),
+            "[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 2. Read it "
+            "faster.\n"
+            "[warpverbs] [error] three\n[warpverbs] [error] " +
+                std::string(5000, 'x') + "\n");
 }
 
 TEST(Log, ThatCannotBeWrittenIsMissedByNobody) {
