@@ -8,6 +8,8 @@
 #include <mutex>
 #include <set>
 
+#include "log_writer.hpp"
+
 namespace warpverbs::host {
 namespace {
 
@@ -30,10 +32,12 @@ LogLevel ReadLevel() noexcept {
   const char* const name = std::getenv("WARPVERBS_LOG");
   if (name == nullptr || *name == '\0') return kDefaultLogLevel;
   if (const auto level = ParseLogLevel(name)) return *level;
-  std::fprintf(stderr,
-               "[warpverbs] [%s] WARPVERBS_LOG=%.40s names no level: take off, error, warn, info, debug or "
-               "trace. %s is taken.\n",
-               NameOf(LogLevel::kWarn), name, NameOf(kDefaultLogLevel));
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "[warpverbs] [%s] WARPVERBS_LOG=%.40s names no level: take off, error, warn, info, debug or "
+                "trace. %s is taken.\n",
+                NameOf(LogLevel::kWarn), name, NameOf(kDefaultLogLevel));
+  WriteToStderr(line);
   return kDefaultLogLevel;
 }
 
@@ -65,7 +69,7 @@ void WriteLog(LogLevel level, std::string_view text) {
   }
   if (line.ends_with("; ")) line.resize(line.size() - 2);
   line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);  // at once, or lines of threads would mix
+  WriteToStderr(line);
 }
 
 void WarnOnce(const std::string& subject, const std::string& text) noexcept {

@@ -28,7 +28,7 @@ std::optional<LogLevel> ParseLogLevel(std::string_view name);
 /// Whether what is of a level is logged. WARPVERBS_LOG is read by the first call and not again.
 bool IsLogged(LogLevel level) noexcept;
 
-/// Writes one line, whatever is in the text.
+/// Writes one line, whatever is in the text; as WriteToStderr().
 void WriteLog(LogLevel level, std::string_view text);
 
 /// Logs what text() answers, which is asked only where it is logged.

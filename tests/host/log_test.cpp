@@ -1,5 +1,6 @@
 #include "log.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include "registration_calls.hpp"
 #include "softhca.hpp"
 #include "warpverbs/host/event_thread.hpp"
+#include "warpverbs/host/file_descriptor.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
 /// What WARPVERBS_LOG lets the library say.
@@ -27,6 +29,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -134,7 +137,8 @@ TEST(Log, OfQueuesThatTheNicDoesNotReachIsAWarningOnceOfEachDevice) {
               testing::ElementsAre(
                   AllOf(StartsWith("[warpverbs] [warn] queues of cuda:0 on mlx5_0: they lie in host memory; "
                                    "in the GPU's it cannot be: by dma-buf: "),
-                        HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "))));
+                        HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "),
+                        EndsWith("or later, which export dma-bufs."))));
   EXPECT_THAT(LogOf("error", FallBack), IsEmpty());
   EXPECT_THAT(LogOf("off", FallBack), IsEmpty());
 }
@@ -147,8 +151,9 @@ TEST(Log, OfADoorbellThatTheGpuDoesNotReachIsAWarning) {
     EXPECT_EQ(Endpoint(device, {.gpu = &gpu}).doorbell_rung(), DoorbellRung::kHostRings);
   };
   EXPECT_THAT(LogOf("warn", part),
-              StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
-                         "them; cuda:0 does not reach the register: "));
+              AllOf(StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
+                               "them; cuda:0 does not reach the register: "),
+                    EndsWith("or let a host thread ring: DoorbellRung::kHostRings.\n")));
   EXPECT_THAT(LogOf("error", part), IsEmpty());
 }
 
@@ -267,6 +272,59 @@ TEST(Log, IsOfOneLineAnEvent) {
   for (const std::string& line : Lines(LogOf("trace", FallBack))) {
     EXPECT_THAT(line, ContainsRegex("^\\[warpverbs\\] \\[(warn|info|debug|trace)\\] [^ ]"));
   }
+}
+
+/// A pipe that takes nothing until it is read.
+class FullPipe {
+ public:
+  FullPipe() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+    const std::vector<char> rubbish(4096, '.');
+    while (write(write_.get(), rubbish.data(), rubbish.size()) > 0) {
+    }
+    fcntl(write_.get(), F_SETFL, 0);  // who writes now, waits
+  }
+
+  int write_end() const { return write_.get(); }
+
+  /// All that is in it.
+  std::string Drain() const {
+    std::string all;
+    std::vector<char> piece(4096);
+    for (ssize_t got; (got = read(read_.get(), piece.data(), piece.size())) > 0;)
+      all.append(piece.data(), static_cast<size_t>(got));
+    return all;
+  }
+
+ private:
+  FileDescriptor read_, write_;
+};
+
+TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
+  const FullPipe pipe;
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    alarm(60);
+    dup2(pipe.write_end(), STDERR_FILENO);
+    WriteLog(LogLevel::kError, "one");
+    WriteLog(LogLevel::kError, "two");
+    pipe.Drain();
+    WriteLog(LogLevel::kError, "three");
+    WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than goes at once
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0) << "it waited for a reader";
+  EXPECT_EQ(pipe.Drain(),
+            "[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 2. Read it "
+            "faster.\n"
+            "[warpverbs] [error] three\n[warpverbs] [error] " +
+                std::string(5000, 'x') + "\n");
 }
 
 TEST(Log, ThatCannotBeWrittenIsMissedByNobody) {

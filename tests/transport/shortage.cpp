@@ -1,6 +1,7 @@
 #include "shortage.hpp"
 
 #include <dlfcn.h>
+#include <infiniband/verbs.h>
 #include <sys/epoll.h>
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace {
 
 thread_local uint64_t g_calls_left = 0;  // until one fails
 thread_local bool g_and_on = false;
-std::atomic<int> g_watching{0};
+std::atomic<int> g_watching{0}, g_addresses{0};
 
 bool Fails(const void* caller) {
   if (g_calls_left == 0 || caller < &__executable_start || caller >= &etext) return false;
@@ -37,6 +38,17 @@ void warpverbs::transport::FailAllocation(uint64_t number, bool and_on) {
 }
 
 void warpverbs::transport::FailWatching(int error_number) { g_watching = error_number; }
+
+void warpverbs::transport::FailAddresses(int error_number) { g_addresses = error_number; }
+
+extern "C" ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  if (g_addresses != 0) {
+    errno = g_addresses;
+    return nullptr;
+  }
+  static auto* const real = reinterpret_cast<decltype(&ibv_create_ah)>(dlsym(RTLD_NEXT, "ibv_create_ah"));
+  return real(pd, attributes);
+}
 
 extern "C" int epoll_ctl(int epoll, int operation, int file, epoll_event* event) noexcept {
   if (operation == EPOLL_CTL_ADD && g_watching != 0) {

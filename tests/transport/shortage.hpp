@@ -16,4 +16,9 @@ void FailAllocation(uint64_t number, bool and_on = false);
 /// @param error_number  an errno value; 0: none
 void FailWatching(int error_number);
 
+/// Lets libibverbs refuse the address of every peer from now on. Link shortage.cpp.
+///
+/// @param error_number  an errno value; 0: none
+void FailAddresses(int error_number);
+
 }  // namespace warpverbs::transport

@@ -7,6 +7,7 @@
 
 #include "pair.hpp"
 #include "url.hpp"
+#include "warpverbs/host/error.hpp"
 
 /// What the system refuses breaks the transport, or is refused in turn; nobody waits for ever.
 namespace warpverbs::transport {
@@ -16,7 +17,10 @@ using testing::HasSubstr;
 
 /// Transports whose loop is the test's own thread.
 struct Shortage : testing::Test {
-  void TearDown() override { FailWatching(0); }
+  void TearDown() override {
+    FailWatching(0);
+    FailAddresses(0);
+  }
 
   /// Runs the loop until an operation has ended.
   void RunUntil(const std::future<Status>& future) {
@@ -65,6 +69,23 @@ TEST_F(Shortage, OfAnEndOfTheListeningBreaksTheTransport) {
   pair.Connect();
   EXPECT_EQ(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())), Code::kInternalError);
   EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("Cannot wait for the completions of a NIC"));
+}
+
+TEST_F(Shortage, WhereAPeerIsLookedForIsNoFaultOfItsUrl) {
+  const Bound at_a = pair.a.Bind(), at_b = pair.b.Bind();
+  for (const int error : {ENOMEM, EMFILE, ENFILE, ENOBUFS}) {
+    FailAddresses(error);
+    const Status status = pair.a.Connect(at_b.url);
+    EXPECT_EQ(status, Code::kInternalError);
+    EXPECT_THAT(status.What(), HasSubstr(host::Error::Words(error)));
+    EXPECT_SUCCESS(pair.a.GetStatus());
+  }
+  FailAddresses(EHOSTUNREACH);
+  EXPECT_EQ(pair.a.Connect(at_b.url), Code::kInvalid);
+  FailAddresses(0);
+  ASSERT_SUCCESS(pair.a.Connect(at_b.url));
+  ASSERT_SUCCESS(pair.b.Connect(at_a.url));
+  EXPECT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
 TEST_F(Shortage, OfMemoryAtAnyStepOfBindingLeavesNothingHalfMade) {

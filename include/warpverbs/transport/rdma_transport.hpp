@@ -64,7 +64,8 @@ class RdmaTransport {
   /// Connects to the transport that a URL is of; once.
   ///
   /// @errors  kInvalid: not bound, connected before, no URL of such a transport, this one's own, or of a peer
-  ///          that cannot be reached from here; kInternalError: the transport is broken, whatever the URL
+  ///          that cannot be reached from here; kInternalError: this machine is short of memory or files, and
+  ///          may be asked again, or GetStatus() says so too: the transport is broken, whatever the URL
   Status Connect(std::string_view url);
 
   /// Connect() has succeeded, and nothing has failed since. Whether the peer has connected too, the end of an

@@ -27,7 +27,8 @@ DoorbellChoice ChooseDoorbell(DoorbellRung asked, const Gpu* gpu, uint64_t* door
         return ForGpu(*gpu, doorbell);
       } catch (const Error& error) {
         const std::string why = gpu->name() + " does not reach the register: " + error.reason();
-        WarnOnce("doorbell registers for " + gpu->name(), "a host thread rings them; " + why);
+        WarnOnce("doorbell registers for " + gpu->name(),
+                 "a host thread rings them; " + why + ". " + error.remedy() + ".");
         return {.rung = DoorbellRung::kHostRings, .why = why};
       }
     case DoorbellRung::kDevice:

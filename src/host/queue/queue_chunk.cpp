@@ -31,7 +31,8 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
     umem_.reset();
     gpu_memory_.reset();
     why_ = "in the GPU's it cannot be: " + error.reason();
-    WarnOnce("queues of " + config.gpu->name() + " on " + device.name(), "they lie in host memory; " + why_);
+    WarnOnce("queues of " + config.gpu->name() + " on " + device.name(),
+             "they lie in host memory; " + why_ + ". " + error.remedy() + ".");
     PlaceOnHost(device, config, sink_bytes);
   }
 }

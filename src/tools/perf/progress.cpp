@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "perf/thread.hpp"
+
 namespace warpverbs::perf {
 namespace {
 
@@ -31,7 +33,9 @@ Progress::Progress(uint64_t bytes, const std::string& initiator, double duration
   if (isatty(STDERR_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return;
   char of[32] = "";
   if (duration_s > 0) std::snprintf(of, sizeof of, " of %g", duration_s);
-  teller_ = std::jthread(Tell, std::to_string(bytes) + " bytes, " + initiator, std::string(of));
+  teller_ = StartThread("that shows progress",
+                        [what = std::to_string(bytes) + " bytes, " + initiator,
+                         whole = std::string(of)](const std::stop_token& stop) { Tell(stop, what, whole); });
 }
 
 Progress::~Progress() {

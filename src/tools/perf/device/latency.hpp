@@ -130,7 +130,7 @@ WARPVERBS_DEVICE void PingPong(const LatencyJob& job) {
     };
     job.stamps_ns[i] = A::NowNs();
     if (!job.answers) post();
-    patience.Moved();
+    if (patience.Moved() == device::Code::kAborted) status = {.code = device::Code::kAborted};
     while (status.ok() && (status = mark.Look(number)).code == device::Code::kPending) {
       // If it cannot come any more, this side's queue knows first.
       if ((i != 0 || !job.answers) && patience.IsMilestone() &&

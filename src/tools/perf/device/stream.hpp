@@ -1,6 +1,7 @@
 #pragma once
 
 #include "perf/device/verbs.hpp"
+#include "warpverbs/device/detail/team.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
 /// Streams of messages: as many under way as the queue takes.
@@ -153,9 +154,8 @@ WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t patience_ns
       failed |= !flows[i].status().ok();
     }
     if (!open) break;
-    if (moved) {
-      patience.Moved();
-    } else if (const device::Code code = patience.Idle(); code != device::Code::kPending) {
+    if (const device::Code code = moved ? patience.Moved() : patience.Idle();
+        code != device::Code::kPending) {
       for (uint32_t i = 0; i < count; ++i)
         if (!flows[i].Done()) flows[i].Fail(code);
       failed = true;
@@ -180,6 +180,7 @@ WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
   const uint32_t by_call = self.size * job.batch, calls = job.count / (by_call * job.posters);
   const bool last = self.rank + 1 == self.size;
   device::SendQueue<A, Sharing, Cooperation> queue(flow.queue, cooperation);
+  const device::Team<A, Cooperation> team(cooperation);
   device::Posted posted{};
   uint32_t unannounced = 0;
   const uint64_t begin_ns = A::NowNs();
@@ -198,6 +199,9 @@ WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
         batch.Add(Verb::Operation(place), i + 1 == job.batch ? flags : 0);
       posted = batch.Submit();
     }
+    // All of a team stop before the same call, or some would wait for the others.
+    if (call % kTurnsBetweenLooks == kTurnsBetweenLooks - 1 && !team.All(A::Load(&job.report->abort) == 0))
+      posted.status = {.code = device::Code::kAborted};
   }
   const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;

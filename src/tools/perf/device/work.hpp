@@ -24,7 +24,9 @@ struct Flow {
 
 /// How a launch ended.
 struct Report {
-  uint64_t abort;  ///< not 0 once a thread has failed: the others stop
+  static constexpr uint64_t kFailed = 1, kStopped = 2;
+
+  uint64_t abort;  ///< not 0: all stop. kFailed: as one has failed; kStopped: as the host says
   device::Status status;
   uint32_t flow;  ///< whose failure that is
 };
@@ -82,10 +84,13 @@ struct LatencyJob {
 /// Ends a thread's part; the first that failed stops the others.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Conclude(Report& report, const device::Status& status, uint32_t flow) {
-  if (status.ok() || A::CompareSwap(&report.abort, 0, 1) != 0) return;
+  if (status.ok() || A::CompareSwap(&report.abort, 0, Report::kFailed) != 0) return;
   report.status = status;
   report.flow = flow;
 }
+
+/// Who never has to wait looks whether to stop after so many turns: that is dear to look at.
+inline constexpr uint32_t kTurnsBetweenLooks = 4096;
 
 /// Waits as long as something comes now and then.
 template <arch::Arch A>
@@ -94,7 +99,12 @@ class Patience {
   WARPVERBS_DEVICE Patience(uint64_t patience_ns, const uint64_t* abort)
       : patience_ns_(patience_ns), abort_(abort) {}
 
-  WARPVERBS_DEVICE void Moved() { rounds_ = 0; }
+  /// After a look that found something: as Idle(), without a pause.
+  WARPVERBS_DEVICE device::Code Moved() {
+    rounds_ = 0;
+    const bool looks = ++moves_ % kTurnsBetweenLooks == 0;
+    return looks && A::Load(abort_) != 0 ? device::Code::kAborted : device::Code::kPending;
+  }
 
   /// Whether this round looks at what is dear to look at.
   WARPVERBS_DEVICE bool IsMilestone() const { return rounds_ % kRounds == kRounds - 1; }
@@ -116,7 +126,7 @@ class Patience {
   uint64_t patience_ns_;
   const uint64_t* abort_;
   uint64_t since_ns_ = 0;
-  uint32_t rounds_ = 0;
+  uint32_t rounds_ = 0, moves_ = 0;
 };
 
 }  // namespace warpverbs::perf

@@ -10,6 +10,7 @@
 #include "perf/measure/rounds.hpp"
 #include "perf/measure/validation.hpp"
 #include "perf/talk/report_words.hpp"
+#include "perf/thread.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -50,7 +51,7 @@ class Streams {
   }
 
  private:
-  bool Sends() const { return options_.is_client() || options_.bidirectional; }
+  bool Sends() const { return options_.posts(); }
   bool Takes() const { return !options_.is_client() || options_.bidirectional; }
   /// Whose memory messages are taken from, and whose they come to.
   bool Supplies() const { return options_.verb == Verb::kRead ? Takes() : Sends(); }
@@ -75,10 +76,13 @@ class Streams {
     talk_.Swap({{"ready", count}}, "the word that it is ready");
     std::fill_n(spans_, options_.qps * options_.posting.posters, Span{});
     *sent_ = *received_ = {};
-    talk_.DoTogether([&] {
+    const auto part = [&] {
       Run(count);
       if (Sends()) party_.Check(*sent_);
       if (Receives()) party_.Check(*received_);
+    };
+    talk_.DoTogether(part, [this] {
+      for (Report* const report : {sent_, received_}) Party::Stop(*report);
     });
     Validate(count);
     if (Receives()) party_.HasReceived(count);
@@ -114,7 +118,7 @@ class Streams {
     if (!Sends()) return Receive(count);
     std::exception_ptr failure;
     {
-      const std::jthread receiver([&]() noexcept {
+      const std::jthread receiver = StartThread("that receives", [&]() noexcept {
         try {
           Receive(count);
         } catch (...) {

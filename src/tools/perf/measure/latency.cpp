@@ -31,18 +31,15 @@ class Messages {
     Rounds(talk_, options_, 1, most_, most_).Run([this](uint32_t count, bool counts) {
       Round(count, counts);
     });
-    LatencyFigures figures = LatencyOf(layout_.bytes, samples_ns_, Answered() ? 2 : 1);
+    LatencyFigures figures = LatencyOf(layout_.bytes, samples_ns_, options_.is_answered() ? 2 : 1);
     if (messages_ > samples_ns_.size())  // beyond what was kept there is the average
       figures.average =
-          static_cast<double>(ns_) / 1e3 / static_cast<double>(messages_) / (Answered() ? 2 : 1);
+          static_cast<double>(ns_) / 1e3 / static_cast<double>(messages_) / (options_.is_answered() ? 2 : 1);
     figures.messages = messages_;
     return figures;
   }
 
  private:
-  /// Whether the other side answers by a message of its own.
-  bool Answered() const { return options_.verb == Verb::kWrite || options_.verb == Verb::kSend; }
-
   void Round(uint32_t count, bool counts) {
     const LatencyJob job = JobOf(count);
     if (options_.verb == Verb::kWrite) {
@@ -51,14 +48,15 @@ class Messages {
     }
     talk_.Swap({{"ready", count}}, "the word that it is ready");
     *report_ = {};
-    talk_.DoTogether([&] {
-      if (Answered()) {
+    const auto part = [&] {
+      if (options_.is_answered()) {
         party_.initiator().PingPong(job, options_.verb);
       } else if (options_.is_client()) {
         party_.initiator().PostToCompletion(job, options_.verb);
       }
       party_.Check(*report_);
-    });
+    };
+    talk_.DoTogether(part, [this] { Party::Stop(*report_); });
     mark_ = static_cast<uint8_t>(mark_ + count);
     if (!counts || !options_.is_client()) return;
     messages_ += count;
@@ -91,7 +89,7 @@ class Messages {
                    .patience_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options_.patience).count()),
                    .stamps_ns = stamps_,
                    .report = report_};
-    if (!Answered()) return job;
+    if (!options_.is_answered()) return job;
     job.landing = LandingOf(party_.memory().ViewOf(0, FlowMemory::Part::kTarget));
     if (options_.verb != Verb::kSend) return job;
     const ReceiveFlow receives = party_.ReceivesOf(0);

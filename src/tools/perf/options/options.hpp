@@ -62,6 +62,10 @@ struct Options {
 
   bool is_client() const { return !host.empty(); }
   bool is_latency() const { return measure == Measure::kLatency; }
+  /// Whether each message of a latency is answered by one of the other side.
+  bool is_answered() const { return verb == Verb::kWrite || verb == Verb::kSend; }
+  /// Whether this side posts messages.
+  bool posts() const { return is_client() || bidirectional || (is_latency() && is_answered()); }
   bool is_atomic() const { return verb == Verb::kFetchAdd || verb == Verb::kCompareSwap; }
   /// Of messages of a size: what is asked for, or what perftest takes.
   uint32_t CqModFor(uint64_t bytes) const;

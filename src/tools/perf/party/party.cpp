@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "perf/initiator/stage.hpp"
+#include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/status_text.hpp"
@@ -176,7 +177,8 @@ ReceiveFlow Party::ReceivesOf(uint32_t flow) const {
 }
 
 void Party::Check(const Report& report) const {
-  if (report.abort == 0) return;
+  const uint64_t abort = arch::Cpu::Load(&report.abort);
+  if (abort == 0 || abort == Report::kStopped) return;  // who stopped it knows why
   const host::Endpoint& endpoint = endpoints_.at(report.flow);
   if (const auto error = endpoint.LastError()) throw std::runtime_error(error->What());
   const bool waited = report.status.code == device::Code::kTimeout;
@@ -184,6 +186,8 @@ void Party::Check(const Report& report) const {
                     waited ? "See whether the other side still runs, or wait longer (--timeout)"
                            : "See what the other side says, and warpverbs-doctor of both machines");
 }
+
+void Party::Stop(Report& report) { arch::Cpu::CompareSwap(&report.abort, 0, Report::kStopped); }
 
 std::string Party::Describe() const {
   return std::string("initiator: ") + initiator_->name() + "\nmessages: " + memory_->Describe() + "\n" +

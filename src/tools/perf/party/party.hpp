@@ -71,12 +71,15 @@ class Party {
   ///
   /// @errors  Error: names the queue pair, and what its endpoint knows
   void Check(const Report& report) const;
+  /// Ends a launch that is under way; Check() of its report throws nothing then. Any thread.
+  static void Stop(Report& report);
 
   PeerFlow Own(uint32_t flow) const;
   const PeerFlow& Theirs(uint32_t flow) const { return peers_[flow]; }
 
   /// By what this side posts, if it does.
   std::optional<KernelFacts> Kernel() const {
+    if (!options_.posts()) return std::nullopt;
     return initiator_->KernelFor(options_.verb, options_.is_latency(), options_.posting);
   }
   /// What was chosen, in lines of text.

@@ -48,10 +48,7 @@ std::string Columns(const Options& options, const LatencyFigures& figures) {
              messages = static_cast<unsigned long>(figures.messages);
   if (options.iterations == 0) {
     return Format(" %-7lu       %-10lu     %-7.2f          %-7.2f", bytes, messages, figures.average,
-                  figures.average > 0
-                      ? kMillion / figures.average /
-                            (options.verb == Verb::kWrite || options.verb == Verb::kSend ? 2 : 1)
-                      : 0);
+                  figures.average > 0 ? kMillion / figures.average / (options.is_answered() ? 2 : 1) : 0);
   }
   return Format(
       " %-7lu %lu          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f "

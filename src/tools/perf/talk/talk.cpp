@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "perf/thread.hpp"
 #include "text/printable.hpp"
 
 namespace warpverbs::perf {
@@ -47,19 +48,21 @@ bool Talk::SwapDone(bool done) {
   return Get<bool>(SwapWithin(patience_ + beat_, {{"done", done}}, "the word that it is done"), "done");
 }
 
-void Talk::DoTogether(const std::function<void()>& part) {
+void Talk::DoTogether(const std::function<void()>& part, const std::function<void()>& stop) {
   std::exception_ptr lost, failed;
   {
-    const std::jthread heart([&](const std::stop_token& stop) noexcept {
+    const auto beat = [&](const std::stop_token& done) noexcept {
       try {
         std::mutex mutex;
         std::condition_variable_any woken;
         std::unique_lock lock(mutex);
-        while (!woken.wait_for(lock, stop, beat_, [&] { return stop.stop_requested(); })) SwapDone(false);
+        while (!woken.wait_for(lock, done, beat_, [&] { return done.stop_requested(); })) SwapDone(false);
       } catch (...) {
         lost = std::current_exception();
+        stop();
       }
-    });
+    };
+    const std::jthread heart = StartThread("that says that this side is at work", beat);
     try {
       part();
     } catch (...) {

@@ -63,12 +63,15 @@ class Talk {
   Json Swap(const Json& mine, const char* what) { return SwapWithin(patience_, mine, what); }
 
   /// Does this side's part, and returns when both sides have done theirs. Meanwhile each says every beat that
-  /// it is there: so a part may last for hours. That the peer has fallen silent or failed is told when the
-  /// part ends; its failure rather than what came of it here.
+  /// it is there: so a part may last for hours. A peer that fails, leaves or falls silent ends it: its
+  /// failure is told rather than what came of it here.
   ///
   /// @param part  has deadlines of its own
-  /// @errors      what the part throws; Error: nothing came for the patience and a beat; as Swap()
-  void DoTogether(const std::function<void()>& part);
+  /// @param stop  ends the part soon, without an exception; called once at most, by another thread; throws
+  ///              nothing
+  /// @errors      what the part throws; Error: nothing came for the patience and a beat, or the system has no
+  ///              thread left; as Swap()
+  void DoTogether(const std::function<void()>& part, const std::function<void()>& stop);
 
   /// Tells why this side goes no further, where the other one would wait; what fails now is of no interest.
   void Fail(const std::string& why) noexcept;

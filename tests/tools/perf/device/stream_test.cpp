@@ -194,5 +194,62 @@ TEST_F(LoneFlowTest, GivesUpWhereNothingComes) {
   EXPECT_EQ(report_.status.code, device::Code::kTimeout);
 }
 
+/// A flow with something to do whenever it is looked at.
+class BusyFlow {
+ public:
+  bool Done() const { return steps_ == kMost || !status_.ok(); }
+  bool Step() {
+    ++steps_;
+    return true;
+  }
+  void Fail(device::Code code) { status_ = {.code = code}; }
+  const device::Status& status() const { return status_; }
+  void End() {}
+
+ private:
+  static constexpr int kMost = 1'000'000;
+  int steps_ = 0;
+  device::Status status_;
+};
+
+TEST(RunFlows, AreStoppedThoughSomethingAlwaysMoves) {
+  BusyFlow flow;
+  Report report{};
+  report.abort = Report::kStopped;
+  RunFlows<Cpu>(&flow, 1, 1, report);
+  EXPECT_EQ(flow.status().code, device::Code::kAborted);
+}
+
+TEST(StreamTogether, IsStoppedThoughThereIsAlwaysRoom) {
+  constexpr uint32_t kMost = 4 * kTurnsBetweenLooks;
+  device::TestQueue queue(kMost);
+  uint64_t source = 1, target = 0;
+  const Flow flow{.queue = queue.View(),
+                  .local = device::Local(source),
+                  .remote = device::Remote(target),
+                  .stride = 8,
+                  .slots = 1};
+  Span span{};
+  Report report{};
+  report.abort = Report::kStopped;
+  const StreamJob job{.flows = &flow,
+                      .flow_count = 1,
+                      .count = kMost,
+                      .batch = 1,
+                      .cq_mod = 1,
+                      .tx_depth = kMost,
+                      .posters = 1,
+                      .patience_ns = 60'000'000'000,
+                      .posted_ns = nullptr,
+                      .completed_ns = nullptr,
+                      .spans = &span,
+                      .report = &report};
+  StreamTogether<Cpu, WriteVerb, device::Shared>(job, {0, 0, 0, 1}, device::Thread{});
+  device::TestNic nic(queue);
+  uint32_t posted = 0;
+  while (nic.Step()) ++posted;
+  EXPECT_EQ(posted, kTurnsBetweenLooks);
+}
+
 }  // namespace
 }  // namespace warpverbs::perf

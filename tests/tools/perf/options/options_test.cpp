@@ -52,6 +52,16 @@ TEST(PerfOptions, DefaultsArePerftests) {
     EXPECT_EQ(Accepted(line).iterations, 1000u) << line;
 }
 
+TEST(PerfOptions, AServerPostsWhereBothSidesSendAndWhereItAnswers) {
+  for (const char* const line : {"-b", "--measure latency", "--measure latency --test send"})
+    EXPECT_TRUE(Accepted(line).posts()) << line;
+  for (const char* const line :
+       {"", "--test send", "--measure latency --test read", "--measure latency --test atomic"}) {
+    EXPECT_FALSE(Accepted(line).posts()) << line;
+    EXPECT_TRUE(Accepted(std::string(line) + " server").posts()) << line;
+  }
+}
+
 TEST(PerfOptions, AllSizesAreThePowersOfTwoFromTwo) {
   const Options options = Accepted("-a");
   EXPECT_EQ(options.sizes.size(), 23u);

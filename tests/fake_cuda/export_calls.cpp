@@ -1,0 +1,59 @@
+// Memory as a file that others import (dma-buf).
+#include "driver.hpp"
+#include "settings.hpp"
+
+using namespace fake_cuda;
+
+namespace {
+
+constexpr int kLeavesIt = -2;  // in place of a descriptor: the range is more than there is
+
+int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
+  if ((range.start + range.bytes + kPage - 1) / kPage * kPage < start + bytes) return kLeavesIt;
+  return driver.MemoryOf(range.gpu).Export(start, bytes);
+}
+
+/// One mapping has its file. What is more or less than one gets another, from then on its only one.
+int ExportMapped(Driver& driver, const Range& first, Address start, size_t bytes) {
+  for (Address at = start; at < start + bytes;) {
+    const Range* const range = FindIn(driver.mapped, at);
+    if (range == nullptr) return kLeavesIt;
+    if (!range->gpu_direct) return -1;
+    at = range->start + range->bytes;
+  }
+  const bool is_one = first.start == start && bytes <= first.bytes;
+  return is_one ? Duplicate(first.file) : driver.Covering(start)->Export(start, bytes);
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int type,
+                                  unsigned long long flags) {
+  if (const int failure = Failure(__func__)) return failure;
+  constexpr int kDmaBuf = 1;
+  constexpr unsigned long long kOverPcie = 1;
+  Current(__func__);
+  Driver& driver = TheDriver();
+  const std::lock_guard lock(driver.mutex);
+  if (Get().dma_buf == 0) return kNotSupported;
+  const bool over_pcie = flags == kOverPcie && Get().version >= 12080;
+  if (type != kDmaBuf || (flags != 0 && !over_pcie) || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
+    return kInvalidValue;
+  if (over_pcie && Get().pcie == 0) return kNotSupported;
+  // The first or the last allocation may begin or end within a page.
+  const Range* range = driver.Find(start);
+  if (range == nullptr) range = driver.Find(start + kPage - 1);
+  if (range == nullptr) return kInvalidValue;
+  if (range->imported || range->shared) return kNotSupported;
+  const int fd =
+      range->vmm ? ExportMapped(driver, *range, start, bytes) : ExportAllocated(driver, *range, start, bytes);
+  if (fd == kLeavesIt) return kInvalidValue;
+  if (fd < 0) return kNotSupported;
+  *static_cast<int*>(handle) = fd;
+  driver.pcie_exports += over_pcie ? 1 : 0;
+  return kSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "runs.hpp"
+#include "warpverbs/host/tcp_exchange.hpp"
+
+/// Runs that come to nothing, and thresholds that are missed: what is said, and the exit status.
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Perf, SaysThatThereIsNoSuchGpu) {
+  for (const char* const options :
+       {"--use_cuda=7", "--use_cuda_bus_id=99:00.0", "--use_rocm=0", "--use_hl=any"}) {
+    const PerfPair pair = RunWithGpus(std::string("-n 10 ") + options);
+    EXPECT_EQ(pair.client_status, 1) << options;
+    EXPECT_EQ(pair.server_status, 1) << options;
+    EXPECT_THAT(pair.client, testing::ContainsRegex("warpverbs-perf: Cannot [^\n]+: [^\n]+\\. [^\n]+\\.\n"))
+        << options;
+  }
+}
+
+TEST(Perf, SidesThatDoNotAgreeSayOnWhat) {
+  const PerfPair pair = RunPerfPair("-s 4096", "-s 1024");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_EQ(pair.server_status, 1);
+  EXPECT_THAT(pair.client, HasSubstr("do not agree on -s: 1024 here, 4096 there. Give both the same."));
+  EXPECT_THAT(pair.server, HasSubstr("do not agree on -s: 4096 here, 1024 there. Give both the same."));
+}
+
+TEST(Perf, ExitsWith1WhereAThresholdIsMissed) {
+  const PerfPair slow = RunPerfPair("-n 50", "-n 50 --min-bw 1e9");
+  EXPECT_EQ(slow.client_status, 1);
+  EXPECT_EQ(slow.server_status, 0);
+  EXPECT_THAT(slow.client, HasSubstr("less than the 1e+09 of --min-bw"));
+  EXPECT_EQ(RunPerfPair("-n 50", "-n 50 --min-bw 0.001").client_status, 0);
+  const PerfPair all = RunPerfPair("-a -n 5", "-a -n 5 --min-bw 1e9");  // every row is judged
+  EXPECT_EQ(all.client_status, 1);
+  for (const char* const size : {" 2 bytes", " 8388608 bytes"})
+    EXPECT_THAT(all.client, HasSubstr("The average bandwidth of" + std::string(size)));
+  EXPECT_EQ(RunPerfPair("-a -n 5", "-a -n 5 --min-bw 1e-6").client_status, 0);
+  const PerfPair late = RunPerfPair("--measure latency -n 50", "--measure latency -n 50 --max-p99 0.001");
+  EXPECT_EQ(late.client_status, 1);
+  EXPECT_THAT(late.client, HasSubstr("of --max-p99"));
+}
+
+TEST(Perf, SaysThatNobodyListens) {
+  const Result outcome = RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 127.0.0.1");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot "));
+}
+
+TEST(Perf, TriesTheReportsFileBeforeItMeetsAnybody) {
+  // Nobody listens at that port: a program that met first would say so.
+  for (const auto& [file, why] : {std::pair<std::string, const char*>{"/no/such/x.json", "No such file"},
+                                  {testing::TempDir(), "Is a directory"}}) {
+    const Result outcome =
+        RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
+    EXPECT_EQ(outcome.exit_status, 1);
+    EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot write " + file + ": " + why));
+  }
+}
+
+TEST(Perf, LeavesAReportsFileAsItIsWhereNothingIsMeasured) {
+  const std::string file = TemporaryFile("kept.json");
+  std::ofstream(file) << "kept";
+  RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
+  EXPECT_EQ(ReadFile(file), "kept");
+  std::filesystem::remove(file);
+}
+
+TEST(Perf, SaysThatAStrangerIsOne) {
+  using namespace warpverbs::host;
+  const TcpListener listener;
+  const std::jthread stranger([&] {
+    try {
+      TcpExchange exchange = listener.Accept(DeadlineIn(std::chrono::seconds(60)));
+      const uint8_t words[] = {'h', 'e', 'l', 'l', 'o'};
+      exchange.Swap(words, "a greeting", DeadlineIn(std::chrono::seconds(60)));
+    } catch (const std::exception&) {  // the client may leave at once
+    }
+  });
+  const Result outcome =
+      RunShell(SOFTHCA " -- " PERF " -p " + std::to_string(listener.port()) + " 127.0.0.1");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("is no warpverbs-perf of this version"));
+}
+
+TEST(Perf, SaysThatThereIsNoDeviceNorSuchAPort) {
+  EXPECT_THAT(RunShell(SOFTHCA " -- " PERF " -d mlx5_7").output,
+              HasSubstr("there is no ConnectX of that name"));
+  const Result down = RunShell(SOFTHCA " --port-down all -- " PERF);
+  EXPECT_EQ(down.exit_status, 1);
+  EXPECT_THAT(down.output, HasSubstr("warpverbs-perf: Cannot "));
+}
+
+TEST(Perf, RefusesAtomicsOfADeviceWithoutThem) {
+  const Result outcome = RunShell(SOFTHCA " --no-atomics -- " PERF " --test atomic");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("the device has none"));
+}
+
+TEST(Perf, RefusesAnMtuThatThePortsDoNotHave) {
+  const PerfPair pair = RunPerfPair("-n 10", "-n 10 -m 4096", "--mtu 1024");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_THAT(pair.client, HasSubstr("-m asks for an MTU of 4096, and the ports have 1024"));
+}
+
+TEST(Perf, SaysThatItHasNoKernels) {
+  const PerfPair pair = RunPerfPair("-n 10", "-n 10 --initiator gpu");
+  EXPECT_EQ(pair.client_status, 1);
+  EXPECT_THAT(pair.client, testing::ContainsRegex("Cannot (post from a GPU|load|use)[^\n]+\\.\n"));
+  EXPECT_THAT(pair.server, HasSubstr("The other side failed: Cannot "));
+}
+
+}  // namespace

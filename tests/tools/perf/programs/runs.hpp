@@ -1,0 +1,40 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "../perftest_rows.hpp"
+#include "pair.hpp"
+
+/// For tests of warpverbs-perf as users run it: two processes, each on a software HCA of its own.
+
+inline std::string TemporaryFile(const std::string& name) {
+  return testing::TempDir() + "perf" + std::to_string(getpid()) + name;
+}
+
+inline std::string ReadFile(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline nlohmann::json ReadJson(const std::string& file) { return nlohmann::json::parse(ReadFile(file)); }
+
+/// Both sides ended well and printed the same table.
+inline void ExpectSuccess(const PerfPair& pair, size_t rows) {
+  EXPECT_EQ(pair.client_status, 0) << pair.client;
+  EXPECT_EQ(pair.server_status, 0) << pair.server;
+  const std::string table = TableOf(pair.client);
+  EXPECT_EQ(table, TableOf(pair.server));
+  EXPECT_EQ(PerftestRows(table), rows) << table;
+}
+
+/// Over a driver that stands in for NVIDIA's, with two GPUs.
+inline PerfPair RunWithGpus(const std::string& options) {
+  return RunPerfPair(options, options, "", "",
+                     "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " WARPVERBS_FAKE_CUDA=gpus=2");
+}
