@@ -261,11 +261,11 @@ std::string RdmaTransport::Core::Describe() const {
                      "\n";
   for (const auto& device : nics_->devices()) text += "NIC: " + device->name() + "\n";
   if (alarms_) {
-    text += "sleeps until " +
-            (alarms_->why_not().empty()
-                 ? std::string("a queue announces a completion")
-                 : "it is time to look, every 4 ms at the latest: " + alarms_->why_not()) +
-            "\n";
+    text +=
+        "sleeps until " +
+        (alarms_->why_not().empty() ? std::string("a queue announces a completion")
+                                    : "it is time to look, every 4 ms at the latest: " + alarms_->why_not()) +
+        "\n";
   }
   for (const auto& lane : lanes_) text += lane->Describe();
   return text;

@@ -40,8 +40,8 @@ class Error : public std::runtime_error {
   const std::string& object() const { return object_; }
   const std::string& reason() const { return reason_; }
   const std::string& remedy() const { return remedy_; }  ///< without its full stop
-  int error_number() const { return error_number_; }  ///< 0 where no system call failed
-  uint32_t syndrome() const { return syndrome_; }     ///< the firmware's; 0 where it refused nothing
+  int error_number() const { return error_number_; }     ///< 0 where no system call failed
+  uint32_t syndrome() const { return syndrome_; }        ///< the firmware's; 0 where it refused nothing
 
  private:
   std::string step_;
