@@ -45,7 +45,7 @@ int CommonPrefix(const Gid& a, const Gid& b) {
 }
 
 std::string BitsInCommon(const Gid& a, const Gid& b) {
-  const bool ipv4 = IsIpv4Mapped(a);
+  const bool ipv4 = IsIpv4Mapped(a) && IsIpv4Mapped(b);
   return std::to_string(CommonPrefix(a, b) - (ipv4 ? 96 : 0)) + " of " + (ipv4 ? "32" : "128") +
          " bits in common";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,32 +15,43 @@ bool IsUsable(const GidEntry& here, const GidEntry& there) {
 }
 
 /// The higher the better. It is the same whichever side is asked.
-auto Rank(const GidEntry& here, const GidEntry& there) {
+auto Rank(const GidPair& pair, bool of_one_port) {
   constexpr int kIpv4Subnet = 96 + 24, kIpv6Subnet = 64;
-  const bool routable = !IsLinkLocal(here.gid) && !IsLinkLocal(there.gid);
-  const bool ipv4 = IsIpv4Mapped(here.gid) && IsIpv4Mapped(there.gid);
-  const int prefix = CommonPrefix(here.gid, there.gid);
-  return std::tuple(here.type, routable, prefix >= (ipv4 ? kIpv4Subnet : kIpv6Subnet), ipv4, prefix);
+  const Gid &here = pair.here.gid, &there = pair.there.gid;
+  const bool routable = !IsLinkLocal(here) && !IsLinkLocal(there);
+  const bool ipv4 = IsIpv4Mapped(here) && IsIpv4Mapped(there);
+  const int prefix = CommonPrefix(here, there);
+  // An address that two ports have leads each to itself.
+  return std::tuple(of_one_port || here != there, pair.here.type, routable,
+                    prefix >= (ipv4 ? kIpv4Subnet : kIpv6Subnet), ipv4, prefix);
 }
 
-/// No two pairs of one rank are alike in this: with x and y on both sides, x to x goes before x to y.
-std::pair<std::array<uint8_t, 16>, std::array<uint8_t, 16>> Sorted(const GidPair& pair) {
-  return std::minmax(pair.here.gid.raw, pair.there.gid.raw);
-}
+using Address = std::pair<GidType, std::array<uint8_t, 16>>;
 
-bool IsBetter(const GidPair& a, const GidPair& b) {
-  const auto rank_a = Rank(a.here, a.there), rank_b = Rank(b.here, b.there);
-  return rank_a != rank_b ? rank_a > rank_b : Sorted(a) < Sorted(b);
+std::set<Address> AddressesOf(std::span<const GidEntry> entries) {
+  std::set<Address> addresses;
+  for (const GidEntry& entry : entries) addresses.emplace(entry.type, entry.gid.raw);
+  return addresses;
 }
 
 }  // namespace
 
 std::optional<GidPair> BestPair(std::span<const GidEntry> here, std::span<const GidEntry> there) {
+  const std::set<Address> ours = AddressesOf(here), theirs = AddressesOf(there);
+  // Both sides order pairs of one rank by the addresses of the same side.
+  const auto order = [is_first = ours < theirs](const GidPair& pair) {
+    const auto &a = pair.here.gid.raw, &b = pair.there.gid.raw;
+    return is_first ? std::pair(a, b) : std::pair(b, a);
+  };
+  const auto is_better = [&, of_one_port = ours == theirs](const GidPair& a, const GidPair& b) {
+    const auto rank_a = Rank(a, of_one_port), rank_b = Rank(b, of_one_port);
+    return rank_a != rank_b ? rank_a > rank_b : order(a) < order(b);
+  };
   std::optional<GidPair> best;
   for (const GidEntry& own : here) {
     for (const GidEntry& other : there) {
       const GidPair pair{own, other};
-      if (IsUsable(own, other) && (!best || IsBetter(pair, *best))) best = pair;
+      if (IsUsable(own, other) && (!best || is_better(pair, *best))) best = pair;
     }
   }
   return best;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -35,7 +36,9 @@ std::array<uint8_t, 6> ResolveMac(const Device& device, const Path& path) {
   if (error != 0) {
     throw Error::FromErrno(
         "resolve", "the MAC address of " + ToString(path.peer_gid) + " from " + device.name(), error,
-        "Check that the peer's address can be reached from this port (`ping -I DEV ADDRESS`)");
+        IsShortage(error)
+            ? "Free memory or files (`ulimit -n`), and try again"
+            : "Check that the peer's address can be reached from this port (`ping -I DEV ADDRESS`)");
   }
   std::array<uint8_t, 6> mac;
   std::copy_n(details.av->rmac, mac.size(), mac.begin());

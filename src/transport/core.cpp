@@ -1,16 +1,15 @@
 #include "core.hpp"
 
 #include <algorithm>
-#include <array>
 #include <asio/post.hpp>
 #include <bit>
-#include <cerrno>
 #include <new>
 #include <random>
 #include <utility>
 
 #include "registration.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::transport {
 namespace {
@@ -54,12 +53,6 @@ Clock::time_point In(std::chrono::nanoseconds time) {
 
 Clock::time_point In(const std::optional<std::chrono::nanoseconds>& timeout) {
   return timeout ? In(*timeout) : Clock::time_point::max();
-}
-
-/// That it is this machine which is short of something, and no fault of who is asked for.
-bool IsShortage(const host::Error& error) {
-  constexpr std::array kShort{ENOMEM, EMFILE, ENFILE, ENOBUFS};
-  return std::find(kShort.begin(), kShort.end(), error.error_number()) != kShort.end();
 }
 
 }  // namespace
@@ -120,7 +113,7 @@ Status RdmaTransport::Core::Connect(std::string_view text) {
     for (size_t i = 0; i < std::min(lanes_.size(), url.lanes.size()); ++i)
       lanes_[i]->CheckPeer(url.lanes[i].endpoint);
   } catch (const host::Error& error) {
-    if (IsShortage(error)) return InternalError(error.what());
+    if (host::IsShortage(error.error_number())) return InternalError(error.what());
     return {Code::kInvalid, error.what()};
   } catch (const std::exception& error) {
     return InternalError(error.what());

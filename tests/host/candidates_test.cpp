@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <optional>
 #include <random>
+#include <string>
+#include <tuple>
+#include <vector>
 
-#include "refusal.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 
 namespace warpverbs::host {

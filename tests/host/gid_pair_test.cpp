@@ -89,6 +89,18 @@ TEST(BestPair, OfOnePortIsOneGidOfIt) {
   EXPECT_EQ(Best(port, port), "10.0.0.1 to 10.0.0.1, RoCE v2");
 }
 
+TEST(BestPair, IsNoAddressThatTwoPortsHaveWhereThereIsAnother) {
+  const GidEntry both = V2("::ffff:192.168.100.1");
+  EXPECT_EQ(Best({both, V2("::ffff:10.0.0.1")}, {V2("::ffff:10.0.0.2"), both}),
+            "10.0.0.1 to 10.0.0.2, RoCE v2");
+  EXPECT_EQ(Best({both, V2("fe80::1")}, {both, V2("fe80::2")}), "fe80::1 to fe80::2, RoCE v2");
+  EXPECT_EQ(Best({both}, {both, V2("2001:db8::1")}), "192.168.100.1 to 192.168.100.1, RoCE v2")
+      << "one port, of which one side names an address";
+  const GidEntry x = V2("::ffff:10.0.0.1"), y = V2("::ffff:10.0.0.2");
+  EXPECT_EQ(Best({x, y}, {x, y, V2("fe80::1")}), "10.0.0.1 to 10.0.0.2, RoCE v2") << "crosswise, and alike";
+  EXPECT_EQ(Best({x, y, V2("fe80::1")}, {y, x}), "10.0.0.2 to 10.0.0.1, RoCE v2");
+}
+
 TEST(BestPair, OfEqualEntriesIsTheFirst) {
   Entries here{V2("::ffff:10.0.0.1"), V2("::ffff:10.0.0.1")};
   here[0].index = 4;

@@ -277,12 +277,14 @@ TEST(Log, IsOfOneLineAnEvent) {
 /// A pipe that takes nothing until it is read.
 class FullPipe {
  public:
+  static constexpr size_t kPart = 4096;
+
   FullPipe() {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
     read_ = FileDescriptor(ends[0]);
     write_ = FileDescriptor(ends[1]);
-    const std::vector<char> rubbish(4096, '.');
+    const std::vector<char> rubbish(kPart, '.');
     while (write(write_.get(), rubbish.data(), rubbish.size()) > 0) {
     }
     fcntl(write_.get(), F_SETFL, 0);  // who writes now, waits
@@ -290,12 +292,18 @@ class FullPipe {
 
   int write_end() const { return write_.get(); }
 
+  /// The next of what is in it; empty: nothing.
+  std::string Read() const {
+    std::string part(kPart, '\0');
+    const ssize_t got = read(read_.get(), part.data(), part.size());
+    part.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    return part;
+  }
+
   /// All that is in it.
   std::string Drain() const {
     std::string all;
-    std::vector<char> piece(4096);
-    for (ssize_t got; (got = read(read_.get(), piece.data(), piece.size())) > 0;)
-      all.append(piece.data(), static_cast<size_t>(got));
+    for (std::string part; !(part = Read()).empty();) all += part;
     return all;
   }
 
@@ -325,6 +333,27 @@ TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
             "faster.\n"
             "[warpverbs] [error] three\n[warpverbs] [error] " +
                 std::string(5000, 'x') + "\n");
+}
+
+TEST(Log, LineThatFindsRoomForItsBeginningOnlyEndsThere) {
+  const FullPipe pipe;
+  const pid_t process = fork();
+  ASSERT_GE(process, 0);
+  if (process == 0) {
+    alarm(60);
+    dup2(pipe.write_end(), STDERR_FILENO);
+    pipe.Read();
+    WriteLog(LogLevel::kError, std::string(2 * FullPipe::kPart, 'x'));
+    pipe.Drain();
+    WriteLog(LogLevel::kError, "next");
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0) << "it waited for a reader";
+  EXPECT_EQ(pipe.Drain(),
+            "\n[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 1. Read it "
+            "faster.\n[warpverbs] [error] next\n");
 }
 
 TEST(Log, ThatCannotBeWrittenIsMissedByNobody) {

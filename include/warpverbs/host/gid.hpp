@@ -37,7 +37,7 @@ int Score(const GidEntry& entry);
 /// How many leading bits two GIDs have in common, 0 to 128; of two IPv4 addresses 96 bits come before these.
 int CommonPrefix(const Gid& a, const Gid& b);
 
-/// The same in words, of two addresses of one family: "28 of 32 bits in common".
+/// The same in words: "28 of 32 bits in common", of two IPv4 addresses; of others of 128.
 std::string BitsInCommon(const Gid& a, const Gid& b);
 
 /// The entry with the highest score, the lowest index first; nullptr if there is none.

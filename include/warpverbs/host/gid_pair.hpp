@@ -19,7 +19,7 @@ struct GidPair {
 /// Both are of one type and, on Ethernet, of one family. RoCE v2 goes before v1, which routers drop; then two
 /// routable addresses, link-local ones last; then those that seem to share a subnet (24 bits of IPv4 in
 /// common, or 64); then IPv4; then the longest prefix in common; then the lowest addresses. Of equal entries
-/// the first counts.
+/// the first counts. An address of both comes last, unless the lists are the same, as those of one port are.
 ///
 /// The other side comes to the same pair by the same lists, the other way round.
 std::optional<GidPair> BestPair(std::span<const GidEntry> here, std::span<const GidEntry> there);

@@ -10,7 +10,7 @@ namespace warpverbs::transport {
 enum class Code : uint8_t {
   kSuccess,
   kTimeout,        ///< its time was up; the NIC may still use its memory: see RdmaTransport
-  kInternalError,  ///< the transport is broken, for good: every later call says so too, and why
+  kInternalError,  ///< broken for good, as GetStatus() says; or Bind(), Connect() lacked memory or files
   kAborted,        ///< the transport was destroyed
   kInvalid,        ///< the call makes no sense: nothing was sent, and the transport is as it was
 };

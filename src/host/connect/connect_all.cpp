@@ -273,7 +273,7 @@ class Meeting {
     return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
                       InWords(own_->GidsOf(i)) + " here, " + InWords(theirs.GidsOf(i)) + " there",
                   "Take ports of one link layer with addresses of one family, and name GIDs that match by "
-                  "EndpointConfig::gid_index, or none");
+                  "EndpointConfig::gid_index or peer_gid, or none");
   }
 
   void CheckPartitions(size_t i, uint16_t theirs) const {

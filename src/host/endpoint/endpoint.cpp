@@ -238,7 +238,9 @@ EndpointInfo Endpoint::Info() const {
 void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) {
   const std::string object = "the GID of " + name() + " to " + ToString(gid.type) + " " + ToString(gid.gid);
   if (attempted_) {
-    throw Error("change", object, "it has been connected", "Call Reset() on both sides first");
+    throw Error("change", object,
+                peer_ ? "it has been connected" : "connecting or resetting it failed half-way before",
+                "Call Reset() on both sides first");
   }
   if (has_fixed_gid() && gid != local_.gid) {
     throw Error(

@@ -11,7 +11,6 @@ namespace warpverbs::perf {
 class Progress {
  public:
   /// @param duration_s  of the whole measurement; 0: it goes by number of messages
-  /// @errors  Error: the system has no thread left
   Progress(uint64_t bytes, const std::string& initiator, double duration_s);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -37,8 +37,9 @@ class PerfInAnEndlessRound : public testing::TestWithParam<const char*> {
   /// Options of softhca: the program is sent a signal in the midst of its round, and tells who it is.
   std::string Hit(const std::string& signal) const {
     return "-- sh -c 'echo $$ >" + process_ +
-           "; (until grep -q \"#bytes\" /proc/$$/fd/1; do sleep 0.1; done; sleep 1; kill -" + signal +
-           " $$) & exec \"$@\"'";
+           "; (until grep -q \"#bytes\" /proc/$$/fd/1; do kill -0 $$ || exit; sleep 0.1; done; sleep 1; kill "
+           "-" +
+           signal + " $$) & exec \"$@\"'";
   }
 };
 
@@ -64,6 +65,7 @@ TEST_P(PerfInAnEndlessRound, ClientOfAServerThatHangsEndsByItsDeadline) {
 
 INSTANTIATE_TEST_SUITE_P(, PerfInAnEndlessRound,
                          testing::Values("", "-b --test send", "--measure latency",
+                                         "--measure latency --test read",
                                          "--scope warp --sharing shared -s 64"));
 
 TEST(Perf, SideThatOnlyWaitsLearnsWhyTheOtherOneFailed) {

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace warpverbs::host {
+
+/// Whether an errno value says that this machine is short of memory or files: a call may succeed later.
+inline bool IsShortage(int error_number) {
+  constexpr std::array kShort{ENOMEM, EMFILE, ENFILE, ENOBUFS};
+  return std::ranges::find(kShort, error_number) != kShort.end();
+}
+
+}  // namespace warpverbs::host
