@@ -61,9 +61,11 @@ Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Networ
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this] { Run(); });
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "softhca");  // before it does anything that is to be known as its
+    Run();
+  });
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  pthread_setname_np(thread_.native_handle(), "softhca");
 }
 
 Engine::~Engine() { Stop(); }
