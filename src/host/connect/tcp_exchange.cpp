@@ -16,6 +16,7 @@
 #include "socket.hpp"
 #include "waiting.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -32,10 +33,7 @@ bool MayYetListen(int error) {
 }
 
 /// Whether this process has too little of something, or no socket at all.
-bool IsOwnFailure(int error) {
-  constexpr int kOwn[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM, EBADF, EINVAL};
-  return std::find(std::begin(kOwn), std::end(kOwn), error) != std::end(kOwn);
-}
+bool IsOwnFailure(int error) { return IsShortage(error) || error == EBADF || error == EINVAL; }
 constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
 
 /// One swap on a connection.
