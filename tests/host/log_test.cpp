@@ -35,17 +35,13 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-/// What a part of a program writes to stderr, in a process of its own, as the level is read once in each.
-///
-/// @param level  nullptr: WARPVERBS_LOG is not set
+/// Runs a part of a program in a process of its own, as the level is read once in each.
 template <class Part>
-std::string LogOf(const char* level, const Part& part) {
-  const FileDescriptor file(memfd_create("log", MFD_CLOEXEC));
+void RunWithStderr(int file, const Part& part) {
   const pid_t process = fork();
   EXPECT_GE(process, 0);
   if (process == 0) {
-    dup2(file.get(), STDERR_FILENO);
-    level == nullptr ? unsetenv("WARPVERBS_LOG") : setenv("WARPVERBS_LOG", level, 1);
+    dup2(file, STDERR_FILENO);
     try {
       part();
     } catch (const std::exception& error) {
@@ -57,6 +53,18 @@ std::string LogOf(const char* level, const Part& part) {
   int status = -1;
   waitpid(process, &status, 0);
   EXPECT_EQ(status, 0) << "the part failed";
+}
+
+/// What a part of a program writes to stderr.
+///
+/// @param level  nullptr: WARPVERBS_LOG is not set
+template <class Part>
+std::string LogOf(const char* level, const Part& part) {
+  const FileDescriptor file(memfd_create("log", MFD_CLOEXEC));
+  RunWithStderr(file.get(), [&] {
+    level == nullptr ? unsetenv("WARPVERBS_LOG") : setenv("WARPVERBS_LOG", level, 1);
+    part();
+  });
   std::string text(static_cast<size_t>(lseek(file.get(), 0, SEEK_END)), '\0');
   EXPECT_EQ(pread(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
   return text;
@@ -313,21 +321,14 @@ class FullPipe {
 
 TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
   const FullPipe pipe;
-  const pid_t process = fork();
-  ASSERT_GE(process, 0);
-  if (process == 0) {
-    alarm(60);
-    dup2(pipe.write_end(), STDERR_FILENO);
+  RunWithStderr(pipe.write_end(), [&] {
+    alarm(60);  // if it waits for a reader
     WriteLog(LogLevel::kError, "one");
     WriteLog(LogLevel::kError, "two");
     pipe.Drain();
     WriteLog(LogLevel::kError, "three");
     WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than goes at once
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(process, &status, 0);
-  EXPECT_EQ(status, 0) << "it waited for a reader";
+  });
   EXPECT_EQ(pipe.Drain(),
             "[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 2. Read it "
             "faster.\n"
@@ -337,20 +338,13 @@ TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
 
 TEST(Log, LineThatFindsRoomForItsBeginningOnlyEndsThere) {
   const FullPipe pipe;
-  const pid_t process = fork();
-  ASSERT_GE(process, 0);
-  if (process == 0) {
-    alarm(60);
-    dup2(pipe.write_end(), STDERR_FILENO);
+  RunWithStderr(pipe.write_end(), [&] {
+    alarm(60);  // if it waits for a reader
     pipe.Read();
     WriteLog(LogLevel::kError, std::string(2 * FullPipe::kPart, 'x'));
     pipe.Drain();
     WriteLog(LogLevel::kError, "next");
-    _exit(0);
-  }
-  int status = -1;
-  waitpid(process, &status, 0);
-  EXPECT_EQ(status, 0) << "it waited for a reader";
+  });
   EXPECT_EQ(pipe.Drain(),
             "\n[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 1. Read it "
             "faster.\n[warpverbs] [error] next\n");
