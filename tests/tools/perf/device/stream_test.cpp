@@ -16,6 +16,32 @@ namespace {
 
 using arch::Cpu;
 
+/// Of 8 bytes, over and over.
+Flow WordFlow(device::TestQueue& queue, uint64_t& source, uint64_t& target) {
+  return {.queue = queue.View(),
+          .local = device::Local(source),
+          .remote = device::Remote(target),
+          .stride = sizeof source,
+          .slots = 1};
+}
+
+/// What one poster does with one flow, without a time for each message.
+StreamJob JobOf(const Flow& flow, uint32_t count, uint32_t tx_depth, uint32_t cq_mod, uint32_t batch,
+                uint64_t patience_ns, Span& span, Report& report) {
+  return {.flows = &flow,
+          .flow_count = 1,
+          .count = count,
+          .batch = batch,
+          .cq_mod = cq_mod,
+          .tx_depth = tx_depth,
+          .posters = 1,
+          .patience_ns = patience_ns,
+          .posted_ns = nullptr,
+          .completed_ns = nullptr,
+          .spans = &span,
+          .report = &report};
+}
+
 class LoneFlowTest : public testing::Test {
  protected:
   static constexpr uint32_t kBytes = 64, kSlots = 4;
@@ -28,18 +54,9 @@ class LoneFlowTest : public testing::Test {
              .slots = kSlots};
     posted_ns_.resize(count);
     completed_ns_.resize(count);
-    job_ = {.flows = &flow_,
-            .flow_count = 1,
-            .count = count,
-            .batch = batch,
-            .cq_mod = cq_mod,
-            .tx_depth = tx_depth,
-            .posters = 1,
-            .patience_ns = 1'000'000'000,
-            .posted_ns = posted_ns_.data(),
-            .completed_ns = completed_ns_.data(),
-            .spans = &span_,
-            .report = &report_};
+    job_ = JobOf(flow_, count, tx_depth, cq_mod, batch, 1'000'000'000, span_, report_);
+    job_.posted_ns = posted_ns_.data();
+    job_.completed_ns = completed_ns_.data();
     for (size_t i = 0; i < source_.size(); ++i) source_[i] = static_cast<uint8_t>(i * 7 + 1);
     lone_ = std::make_unique<LoneFlow<Cpu, WriteVerb>>(job_, 0);
   }
@@ -145,25 +162,10 @@ TEST(LoneFlow, EndsWithAnyDepthBatchAndModeration) {
         device::TestQueue queue(32);
         device::TestNic nic(queue);
         uint64_t source = 1, target = 0;
-        const Flow flow{.queue = queue.View(),
-                        .local = device::Local(source),
-                        .remote = device::Remote(target),
-                        .stride = 8,
-                        .slots = 1};
+        const Flow flow = WordFlow(queue, source, target);
         Span span{};
         Report report{};
-        const StreamJob job{.flows = &flow,
-                            .flow_count = 1,
-                            .count = 67,
-                            .batch = batch,
-                            .cq_mod = cq_mod,
-                            .tx_depth = tx_depth,
-                            .posters = 1,
-                            .patience_ns = 1,
-                            .posted_ns = nullptr,
-                            .completed_ns = nullptr,
-                            .spans = &span,
-                            .report = &report};
+        const StreamJob job = JobOf(flow, 67, tx_depth, cq_mod, batch, 1, span, report);
         LoneFlow<Cpu, WriteVerb> lone(job, 0);
         while (lone.Step()) {
           while (nic.Step()) continue;
@@ -224,26 +226,11 @@ TEST(StreamTogether, IsStoppedThoughThereIsAlwaysRoom) {
   constexpr uint32_t kMost = 4 * kTurnsBetweenLooks;
   device::TestQueue queue(kMost);
   uint64_t source = 1, target = 0;
-  const Flow flow{.queue = queue.View(),
-                  .local = device::Local(source),
-                  .remote = device::Remote(target),
-                  .stride = 8,
-                  .slots = 1};
+  const Flow flow = WordFlow(queue, source, target);
   Span span{};
   Report report{};
   report.abort = Report::kStopped;
-  const StreamJob job{.flows = &flow,
-                      .flow_count = 1,
-                      .count = kMost,
-                      .batch = 1,
-                      .cq_mod = 1,
-                      .tx_depth = kMost,
-                      .posters = 1,
-                      .patience_ns = 60'000'000'000,
-                      .posted_ns = nullptr,
-                      .completed_ns = nullptr,
-                      .spans = &span,
-                      .report = &report};
+  const StreamJob job = JobOf(flow, kMost, kMost, 1, 1, 60'000'000'000, span, report);
   StreamTogether<Cpu, WriteVerb, device::Shared>(job, {0, 0, 0, 1}, device::Thread{});
   device::TestNic nic(queue);
   uint32_t posted = 0;
