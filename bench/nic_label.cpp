@@ -7,8 +7,8 @@
 namespace warpverbs::bench {
 
 std::string NicLabel(const host::Device& device) {
-  const std::string board = tools::BoardOf(device);
-  if (tools::IsSoftwareBoard(board)) return "softhca, a software HCA: processor time, no network figure";
+  const std::string board = programs::BoardOf(device);
+  if (programs::IsSoftwareBoard(board)) return "softhca, a software HCA: processor time, no network figure";
   return device.name() + ", board " + board;
 }
 

@@ -31,7 +31,7 @@ std::string CheckMemory(const std::string& text) {
 
 /// The options of the command line as CLI11 fills them in.
 struct Given {
-  warpverbs::tools::FabricOptions fabric;
+  warpverbs::programs::FabricOptions fabric;
   uint32_t wait_s = 0;
   uint32_t patience_s = 10;
   bool refuses_reads = false;
@@ -69,7 +69,7 @@ void AddOptions(CLI::App& app, Role role, Options& options, Given& given) {
   app.add_option("-t,--timeout", given.patience_s, "Seconds that each step may take (10)")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 3600).description(""));
-  app.footer(warpverbs::tools::kNcclHelp);
+  app.footer(warpverbs::programs::kNcclHelp);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::optional<int> ParseCommandLine(int argc, char** argv, Role role, Options& o
   AddOptions(app, role, options, given);
   try {
     app.parse(argc, argv);
-    options.fabric = {given.fabric, warpverbs::tools::ReadNcclEnvironment()};
+    options.fabric = {given.fabric, warpverbs::programs::ReadNcclEnvironment()};
   } catch (const CLI::CallForHelp&) {
     std::printf("%s", app.help().c_str());
     return 0;

@@ -18,7 +18,7 @@ struct Options {
   uint16_t port = 20000;
   uint64_t bytes = uint64_t{4} << 20;  ///< of each message; a multiple of 4
   std::string memory = "auto";         ///< or host, cuda[:N], hip[:N], gaudi[:PCI address]
-  warpverbs::tools::Fabric fabric{};
+  warpverbs::programs::Fabric fabric{};
   bool serves_reads = true;                    ///< the server's: the client may read its memory
   uint8_t rnr_retry = 0;                       ///< each side posts its receives before the other may send
   std::chrono::milliseconds wait{10'000};      ///< for the other side to come

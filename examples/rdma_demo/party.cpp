@@ -124,7 +124,7 @@ std::string Party::Swap(host::TcpExchange& exchange, const std::string& mine, co
                         host::Deadline deadline) const {
   const std::vector<uint8_t> theirs =
       exchange.Swap({reinterpret_cast<const uint8_t*>(mine.data()), mine.size()}, what, deadline);
-  return warpverbs::tools::Printable({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
+  return warpverbs::programs::Printable({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
 }
 
 void Party::MeetClient(host::TcpListener listener) {

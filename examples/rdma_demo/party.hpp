@@ -87,7 +87,7 @@ class Party {
   const Role role_;
   const Options options_;
   std::ostream& out_;
-  warpverbs::tools::NicAndPort where_;
+  warpverbs::programs::NicAndPort where_;
   warpverbs::host::Device device_;
   warpverbs::host::EventThread events_;
   std::unique_ptr<Memory> memory_;

@@ -35,7 +35,7 @@ struct Options {
   int value = 42;
   std::string processor = "cpu";
   host::Placement placement = host::Placement::kProbe;
-  warpverbs::tools::Fabric fabric;
+  warpverbs::programs::Fabric fabric;
   std::string listen, connect;
   uint64_t iterations = 1;
   uint32_t patience_s = 10;
@@ -107,7 +107,7 @@ void Exchange(const Options& options) {
 
   std::puts("2. Looking for RDMA devices and active ports");
   ListPorts();
-  const warpverbs::tools::NicAndPort where = options.fabric.FirstActivePort();
+  const warpverbs::programs::NicAndPort where = options.fabric.FirstActivePort();
   std::printf("   taking %s\n", options.fabric.Describe(where, options.fabric.gid_index()).c_str());
 
   std::printf("3. Opening two contexts of %s\n", where.nic.c_str());
@@ -203,11 +203,11 @@ int main(int argc, char** argv) try {
          "--placement", options.placement,
          "where queues and buffers lie: in GPU memory, in host memory, or (probe) where the NIC reaches them")
       ->transform(CLI::CheckedTransformer(placements).description("probe, gpu or host"));
-  warpverbs::tools::FabricOptions fabric;
+  warpverbs::programs::FabricOptions fabric;
   app.add_option("--nic", fabric.nic,
                  "which RDMA device to use (NCCL_IB_HCA, or the first with an active port)");
   AddFabricOptions(app, fabric);
-  app.footer(warpverbs::tools::kNcclHelp);
+  app.footer(warpverbs::programs::kNcclHelp);
   auto* const listen = app.add_option("--listen", options.listen, "wait for another process at [HOST:]PORT");
   auto* const connect =
       app.add_option("--connect", options.connect, "interchange with one that listens at HOST[:PORT]");
@@ -227,7 +227,7 @@ int main(int argc, char** argv) try {
     return 2;
   }
   try {
-    options.fabric = {fabric, warpverbs::tools::ReadNcclEnvironment()};
+    options.fabric = {fabric, warpverbs::programs::ReadNcclEnvironment()};
   } catch (const host::Error& error) {  // a variable stands in for an option
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     return 2;

@@ -147,7 +147,7 @@ class Side {
   uint64_t SignalOffset() const { return (2 * uint64_t{options_.bytes} + 7) / 8 * 8; }
 
   const PeerOptions& options_;
-  warpverbs::tools::NicAndPort where_;
+  warpverbs::programs::NicAndPort where_;
   host::Device device_;
   host::Endpoint endpoint_;
   Buffer source_, arrived_;

@@ -19,7 +19,7 @@ struct PeerOptions {
   uint64_t rounds = 1;
   uint8_t value = 42;
   std::chrono::seconds patience{10};
-  warpverbs::tools::Fabric fabric;
+  warpverbs::programs::Fabric fabric;
   const warpverbs::host::Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
   warpverbs::host::Placement placement = warpverbs::host::Placement::kProbe;
 };

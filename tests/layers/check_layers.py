@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "rdmacm": {"host"},
     "transport": {"host", "device", "arch"},
     "gpuio": {"transport", "host"},
-    "tools": {"transport", "host", "device", "arch", "mlx5"},
+    "programs": {"transport", "host", "device", "arch", "mlx5"},
     "softhca": {"mlx5"},
 }
 # Kernels embed these: they need nothing but a compiler.

@@ -1,0 +1,175 @@
+#include <cstdlib>
+#include <regex>
+
+#include "doctor/check.hpp"
+#include "doctor/checks/subjects.hpp"
+#include "machine/pci.hpp"
+
+namespace warpverbs::programs {
+namespace {
+
+constexpr uint16_t kNicVendor = 0x15b3;
+constexpr uint8_t kNetworkClass = 0x02;
+constexpr int kLeastRdmaCore = 44;
+
+/// The version in "libibverbs.so.1.14.44.0".
+///
+/// @source  rdma-core, libibverbs/CMakeLists.txt: the library's version ends in the package's
+std::string VersionInName(const std::string& file) {
+  std::smatch match;
+  const std::regex form(R"(libibverbs\.so\.1\.[0-9]+\.([0-9]+(\.[0-9]+)*))");
+  return std::regex_match(file, match, form) ? match[1].str() : "";
+}
+
+}  // namespace
+
+Outcome CheckNics(const Machine& machine) {
+  const Survey& survey = machine.survey;
+  if (!survey.problem.empty()) return {Verdict::kFail, survey.problem, survey.remedy};
+  if (survey.nics.empty()) {
+    const auto functions = FindFunctions(machine.files, kNicVendor, kNetworkClass);
+    if (functions.empty())
+      return {Verdict::kFail, "there is no ConnectX",
+              "Plug in a ConnectX, or run this program under softhca (`softhca -- warpverbs-doctor`)"};
+    return {Verdict::kFail, "no RDMA device for the ConnectX at " + Join(functions),
+            "Load mlx5_ib (`modprobe mlx5_ib`), and in a container pass /dev/infiniband on to it"};
+  }
+  Findings findings;
+  for (const Nic& nic : survey.nics) {
+    if (!nic.usable()) {
+      findings.Fail(nic.name + ": " + nic.problem, nic.remedy);
+      continue;
+    }
+    const std::string address = PciAddress(nic.function);
+    findings.Pass(nic.name + (address.empty() ? "" : " at " + address) + ", firmware " +
+                  nic.capabilities.firmware + (nic.is_software() ? ", of softhca" : ""));
+  }
+  return findings.Sum();
+}
+
+Outcome CheckRdmaCore(const Machine& machine) {
+  const VerbsLibrary& verbs = machine.process.verbs;
+  const std::string version = VersionInName(verbs.file);
+  const std::string package = verbs.package.empty() ? "" : " (package " + verbs.package + ")";
+  const std::string remedy =
+      "Install rdma-core 44 or later (packages libibverbs1 and ibverbs-providers), and look for an older "
+      "one in LD_LIBRARY_PATH";
+  Findings findings;
+  if (!version.empty()) {
+    const std::string found = "version " + version + package;
+    if (std::atoi(version.c_str()) >= kLeastRdmaCore)
+      findings.Pass(found);
+    else
+      findings.Fail(found, remedy);
+  } else if (verbs.at_least >= kLeastRdmaCore) {
+    findings.Pass("version " + std::to_string(verbs.at_least) + " or later, by its symbols" + package);
+  } else if (verbs.at_least >= 42) {  // no symbol is of 43 to 53
+    findings.Warn("version 42 or later, by its symbols" + package, remedy);
+  } else {
+    findings.Fail("a version before 42, by its symbols" + package, remedy);
+  }
+  return findings.Sum();
+}
+
+Outcome CheckLink(const Machine& machine) {
+  if (UsableNics(machine).empty()) return Skip(kNoNic);
+  Findings findings;
+  bool any_active = false;
+  for (const Nic* const nic : UsableNics(machine))
+    for (const NicPort& port : nic->ports) any_active = any_active || port.port.active;
+  for (const Nic* const nic : UsableNics(machine)) {
+    for (const NicPort& port : nic->ports) {
+      const std::string found = Name(*nic, port) + " is " + port.port.state;
+      const bool ethernet = port.port.link_layer == host::LinkLayer::kEthernet;
+      const std::string interface = port.interface.empty() ? "DEV" : port.interface;
+      const std::string remedy = "Check the cable and the switch, and " +
+                                 (ethernet ? "bring the link up (`ip link set " + interface + " up`)"
+                                           : std::string("that a subnet manager runs (opensm)"));
+      if (port.port.active)
+        findings.Pass(found + (port.rate.empty() ? "" : ", " + port.rate));
+      else if (any_active)
+        findings.Warn(found, remedy);
+      else
+        findings.Fail(found, remedy);
+    }
+  }
+  return findings.Sum();
+}
+
+Outcome CheckGid(const Machine& machine) {
+  Findings findings;
+  for (const auto& [nic, port] : ActivePorts(machine)) {
+    const std::string name = Name(*nic, *port);
+    const std::string interface = port->interface.empty() ? "DEV" : port->interface;
+    const std::string give =
+        "Give the network interface an IP address that the peers can reach (`ip addr add "
+        "ADDRESS/PREFIX dev " +
+        interface + "`)";
+    const host::GidEntry* const best = host::BestGid(port->gids);
+    if (best == nullptr) {
+      findings.Fail(name + " has no GID",
+                    give + ", and in a container use the network namespace that has the interface");
+      continue;
+    }
+    const std::string found = name + ": GID " + std::to_string(best->index) + ", " + ToString(best->gid) +
+                              ", " + ToString(best->type);
+    const bool roce = port->port.link_layer == host::LinkLayer::kEthernet;
+    if (roce && best->type != host::GidType::kRoceV2)
+      findings.Fail(found + " is the best",
+                    "Let the port speak RoCE v2 (`cma_roce_mode`, or the driver's "
+                    "default), which routers forward");
+    else if (roce && host::IsLinkLocal(best->gid))
+      findings.Warn(found + " is link-local", give + "; no router forwards this one");
+    else
+      findings.Pass(found);
+  }
+  return findings.empty() ? Skip(NoPort(machine)) : findings.Sum();
+}
+
+Outcome CheckChoice(const Machine& machine) {
+  if (ActivePorts(machine).empty()) return Skip(NoPort(machine));
+  const Choice choice = ChooseFrom(machine.survey, machine.fabric);
+  const std::string found = machine.fabric.Describe(choice.where, choice.gid_index);
+  if (choice.problem.empty()) return {Verdict::kPass, found, ""};
+  return {Verdict::kFail, found + ": " + choice.problem,
+          "Choose a GID of `warpverbs-info`, or none; look at the check gid"};
+}
+
+Outcome CheckMtu(const Machine& machine) {
+  Findings findings;
+  for (const auto& [nic, port] : ActivePorts(machine)) {
+    const uint32_t active = host::Bytes(port->port.active_mtu), most = host::Bytes(port->max_mtu);
+    const std::string found =
+        Name(*nic, *port) + ": " + std::to_string(active) + " of " + std::to_string(most) + " bytes";
+    if (active >= most) {
+      findings.Pass(found);
+      continue;
+    }
+    const std::string interface = port->interface.empty() ? "DEV" : port->interface;
+    findings.Warn(found, port->port.link_layer == host::LinkLayer::kEthernet
+                             ? "Set the interface's MTU to 4200 or more (`ip link set " + interface +
+                                   " mtu 9000`), on the peers and in all switches too"
+                             : std::string("Raise the MTU of the partition in the subnet manager"));
+  }
+  return findings.empty() ? Skip(NoPort(machine)) : findings.Sum();
+}
+
+Outcome CheckAtomics(const Machine& machine) {
+  Findings findings;
+  for (const Nic* const nic : UsableNics(machine)) {
+    const host::Capabilities& capabilities = nic->capabilities;
+    if (!capabilities.atomics())
+      findings.Warn(nic->name + " has none",
+                    "Signal by SignalSet(), which is a write, in place of SignalAdd() and other atomics");
+    else if ((capabilities.atomic_sizes & 8) == 0)
+      findings.Warn(
+          nic->name + " has none of 8 bytes in the host's order",
+          "Signal by SignalSet(), which is a write, in place of SignalAdd() and atomics of 8 bytes");
+    else
+      findings.Pass(nic->name + " has them, of 8 bytes" +
+                    ((capabilities.atomic_sizes & 4) != 0 ? " and of 4" : ""));
+  }
+  return findings.empty() ? Skip(kNoNic) : findings.Sum();
+}
+
+}  // namespace warpverbs::programs

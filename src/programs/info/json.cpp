@@ -1,0 +1,116 @@
+#include <nlohmann/json.hpp>
+
+#include "info/report.hpp"
+#include "machine/pci.hpp"
+
+namespace warpverbs::programs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kInfoVersion = 1;
+
+/// What is not known is null.
+Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json NodeOrNull(int node) { return node < 0 ? Json() : Json(node); }
+
+Json Of(const host::Capabilities& can) {
+  return {{"max_send_wqebbs", can.max_send_wqebbs},
+          {"max_wqe_bytes", can.max_wqe_bytes},
+          {"max_receive_bytes", can.max_receive_bytes},
+          {"max_cqes", can.max_cqes},
+          {"max_message_bytes", uint64_t{1} << can.log_max_message},
+          {"max_reads_out", can.max_reads_out},
+          {"max_reads_in", can.max_reads_in},
+          {"atomics_4_bytes", can.atomics() && (can.atomic_sizes & 4) != 0},
+          {"atomics_8_bytes", can.atomics() && (can.atomic_sizes & 8) != 0},
+          {"wait", can.cross_channel},
+          {"cqe_user_index", can.cqe_user_index}};
+}
+
+Json Of(const NicPort& port, const Fabric& fabric) {
+  Json gids = Json::array();
+  for (const GidChoice& choice : ExplainGids(port, fabric)) {
+    gids.push_back({{"index", choice.entry.index},
+                    {"type", ToString(choice.entry.type)},
+                    {"address", ToString(choice.entry.gid)},
+                    {"score", choice.score},
+                    {"chosen", choice.chosen},
+                    {"why", choice.why}});
+  }
+  return {{"number", port.port.number},
+          {"state", port.port.state},
+          {"active", port.port.active},
+          {"link_layer", ToString(port.port.link_layer)},
+          {"mtu", host::Bytes(port.port.active_mtu)},
+          {"max_mtu", host::Bytes(port.max_mtu)},
+          {"speed", OrNull(port.rate)},
+          {"lid", port.port.lid},
+          {"interface", OrNull(port.interface)},
+          {"gids", gids}};
+}
+
+Json Of(const Files& files, const Nic& nic, const Fabric& fabric) {
+  if (!nic.usable()) return {{"name", nic.name}, {"problem", nic.problem}, {"remedy", nic.remedy}};
+  Json ports = Json::array();
+  for (const NicPort& port : nic.ports) ports.push_back(Of(port, fabric));
+  const auto link = ReadPciLink(files, nic.function, "current");
+  return {{"name", nic.name},
+          {"firmware", nic.capabilities.firmware},
+          {"board", OrNull(nic.board)},
+          {"vendor_part", nic.vendor_part},
+          {"pci_address", OrNull(PciAddress(nic.function))},
+          {"numa_node", NodeOrNull(nic.numa_node)},
+          {"pcie_link", link ? Json(link->text) : Json()},
+          {"capabilities", Of(nic.capabilities)},
+          {"ports", ports}};
+}
+
+Json Of(const GpuSeen& gpu) {
+  if (!gpu.usable()) return {{"name", gpu.name}, {"problem", gpu.problem}, {"remedy", gpu.remedy}};
+  return {{"name", gpu.name},
+          {"model", gpu.model},
+          {"pci_address", OrNull(gpu.address)},
+          {"numa_node", NodeOrNull(gpu.numa_node)},
+          {"dma_buf", gpu.attributes.dma_buf},
+          {"gpu_direct", gpu.attributes.gpu_direct},
+          {"gpu_direct_vmm", gpu.attributes.gpu_direct_vmm},
+          {"host_flush", gpu.attributes.host_flush},
+          {"writes_ordering", ToString(gpu.attributes.writes_ordering)}};
+}
+
+Json Of(const Choice& choice, const Fabric& fabric) {
+  if (choice.where.nic.empty()) return {};
+  return {{"device", choice.where.nic},
+          {"port", choice.where.port},
+          {"gid_index", choice.gid_index < 0 ? Json() : Json(choice.gid_index)},
+          {"traffic_class", fabric.traffic_class()},
+          {"service_level", fabric.service_level()},
+          {"text", fabric.Describe(choice.where, choice.gid_index)},
+          {"problem", OrNull(choice.problem)}};
+}
+
+Json Distances(const Files& files, const Survey& survey) {
+  Json distances = Json::array();
+  for (const GpuSeen& gpu : survey.gpus)
+    for (const Nic& nic : survey.nics)
+      distances.push_back({{"gpu", gpu.name},
+                           {"device", nic.name},
+                           {"distance", ToString(Distance(files, gpu.function, nic.function))}});
+  return distances;
+}
+
+}  // namespace
+
+std::string InfoJson(const Files& files, const Survey& survey, const Fabric& fabric) {
+  Json document = {{"version", kInfoVersion},
+                   {"devices", Json::array()},
+                   {"choice", Of(ChooseFrom(survey, fabric), fabric)},
+                   {"gpus", Json::array()}};
+  for (const Nic& nic : survey.nics) document["devices"].push_back(Of(files, nic, fabric));
+  for (const GpuSeen& gpu : survey.gpus) document["gpus"].push_back(Of(gpu));
+  document["topology"] = Distances(files, survey);
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace warpverbs::programs

@@ -1,0 +1,93 @@
+#include "machine/transfer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/uar.hpp"
+
+namespace warpverbs::programs {
+namespace {
+
+using arch::Cpu;
+
+constexpr uint64_t kPatienceNs = 5'000'000'000;
+
+uint64_t Pattern(uint64_t salt, size_t word) { return (salt + word) * 0x9e3779b97f4a7c15u; }
+
+}  // namespace
+
+TransferMemory::TransferMemory(const host::Device& device, const host::Access& access)
+    : pages_(kBytes), region_(device, pages_.data(), kBytes, access) {}
+
+void TransferMemory::Fill(uint64_t salt) const {
+  auto* const words = reinterpret_cast<uint64_t*>(pages_.data());
+  for (size_t i = 0; i < kBytes / sizeof(uint64_t); ++i) words[i] = Pattern(salt, i);
+}
+
+bool TransferMemory::Holds(uint64_t salt) const {
+  const auto* const words = reinterpret_cast<const uint64_t*>(pages_.data());
+  for (size_t i = 0; i < kBytes / sizeof(uint64_t); ++i)
+    if (Cpu::Load(&words[i]) != Pattern(salt, i)) return false;
+  return true;
+}
+
+std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
+                         const host::MemoryView& from) {
+  device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
+  const device::Limit limit{.deadline_ns = Cpu::NowNs() + kPatienceNs};
+  const device::RemoteMemory remote{to.addr, mlx5::ToBe32(to.rkey)};
+  const device::LocalMemory local{from.addr, from.bytes, mlx5::ToBe32(from.lkey)};
+  const device::Posted posted = queue.Post(device::Write(remote, local), limit);
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  queue.Save();
+  if (status.ok()) return "";
+  const auto error = endpoint.LastError();
+  return error ? error->What() : host::Describe(status);
+}
+
+std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& fabric) {
+  constexpr uint64_t kSalt = 1;
+  const host::Device device(nic);
+  const TransferMemory source(device, {}), target(device, {.remote_write = true});
+  source.Fill(kSalt);
+  // After the memory, so that they are gone before it.
+  host::Endpoint here(device, fabric.Config(port)), there(device, fabric.Config(port));
+  here.Connect(there.Info());
+  there.Connect(here.Info());
+  std::string failure = WriteAndWait(here, target.View(), source.View());
+  if (failure.empty() && !target.Holds(kSalt)) failure = "other data arrived than were sent";
+  if (!failure.empty()) {
+    throw host::Error(
+        "write from " + nic, "to itself", failure,
+        "Look at the port's error counters (`rdma statistic`) and into the kernel log (dmesg) for mlx5");
+  }
+  return std::to_string(TransferMemory::kBytes) + " bytes written and verified";
+}
+
+std::string MapDoorbell(const std::string& nic, int gpu, bool& mapped) {
+  const host::Device device(nic);
+  const host::Gpu poster(gpu);
+  const host::Uar uar(device.context());
+  const host::DoorbellChoice choice =
+      host::ChooseDoorbell(host::DoorbellRung::kProbe, &poster, uar.doorbell());
+  mapped = choice.rung == host::DoorbellRung::kDevice;
+  return choice.why;
+}
+
+std::string RegisterGpuMemory(const std::string& nic, int gpu) {
+  const host::Device device(nic);
+  const host::GpuMemory memory(host::Gpu(gpu), host::GpuMemory::kPageBytes);
+  const host::MemoryRegion region(device, memory.data(), memory.size());
+  return ToString(region.rung());
+}
+
+}  // namespace warpverbs::programs

@@ -1,0 +1,90 @@
+#include "perf/talk/handshake.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "text/printable.hpp"
+
+namespace warpverbs::perf {
+namespace {
+
+constexpr char kProgram[] = "warpverbs-perf";
+constexpr int kProtocol = 3;
+
+std::string Text(double value) {
+  std::string text = Json(value).dump();
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+}
+
+/// By the names on the command line.
+Json Common(const Options& options) {
+  const bool one_size = options.sizes.size() == 1;
+  return {
+      {"--test", ToString(options.verb)},
+      {"--measure", ToString(options.measure)},
+      {"-a", options.all_sizes ? "on" : "off"},
+      {"-s", one_size ? std::to_string(options.sizes.front()) : "all"},
+      {"-n", std::to_string(options.iterations)},
+      {"-D", Text(options.duration_s)},
+      {"-b", options.bidirectional ? "on" : "off"},
+      {"-q", std::to_string(options.qps)},
+      {"-R", options.rdma_cm ? "on" : "off"},
+      {"--perform_warm_up", options.warm_up ? "on" : "off"},
+      {"--data_validation", options.data_validation ? "on" : "off"},
+      {"the messages of a call (--scope, --posters, -l)",  // both sides' rounds have whole calls
+       options.bidirectional && !options.posting.alone() ? std::to_string(options.posting.by_round()) : "1"}};
+}
+
+}  // namespace
+
+void ExchangeVersions(Talk& talk) {
+  const Json answer =
+      talk.Swap({{"program", kProgram}, {"protocol", kProtocol}, {"version", WARPVERBS_PROGRAMS_VERSION}},
+                "its version");
+  const auto program = Get<std::string>(answer, "program");
+  const int protocol = Get<int>(answer, "protocol");
+  if (program == kProgram && protocol == kProtocol) return;
+  throw std::runtime_error("The other side is " + programs::Printable(program, 40) + " with protocol " +
+                           std::to_string(protocol) + ", this side has " + std::to_string(kProtocol) +
+                           ". Run the same version on both sides.");
+}
+
+size_t ExchangeOptions(Talk& talk, const Options& options) {
+  const Json mine = Common(options);
+  const Json answer =
+      talk.Swap({{"options", mine}, {"initiators", options.initiators.size()}}, "its options");
+  const auto theirs = Get<Json>(answer, "options");
+  for (const auto& [name, value] : mine.items()) {
+    const auto there = Get<std::string>(theirs, name.c_str());
+    if (there == value) continue;
+    throw std::runtime_error("The two sides do not agree on " + name + ": " + value.get<std::string>() +
+                             " here, " + programs::Printable(there, 40) + " there. Give both the same.");
+  }
+  return std::max(options.initiators.size(), std::min<size_t>(Get<size_t>(answer, "initiators"), 2));
+}
+
+Grain ExchangeMachines(Talk& talk) {
+  const Grain plain;
+  const long page = sysconf(_SC_PAGESIZE), line = sysconf(_SC_LEVEL1_DCACHE_LINESIZE);
+  const uint64_t page_bytes = page > 0 ? static_cast<uint64_t>(page) : plain.page_bytes;
+  const uint64_t line_bytes = line > 0 ? static_cast<uint64_t>(line) : plain.line_bytes;
+  const Json answer =
+      talk.Swap({{"page", page_bytes}, {"line", line_bytes}}, "its page and cache line sizes");
+  const uint64_t most = uint64_t{1} << 24;
+  const auto larger = [&](uint64_t mine, const char* field) {
+    return std::max(mine, std::min(Get<uint64_t>(answer, field), most));
+  };
+  return {larger(page_bytes, "page"), larger(line_bytes, "line")};
+}
+
+uint32_t CheckMtu(Talk& talk, const Options& options, const host::Port& port) {
+  const uint32_t mine = host::Bytes(port.active_mtu);
+  const uint32_t least = std::min(mine, Get<uint32_t>(talk.Swap({{"mtu", mine}}, "its MTU"), "mtu"));
+  if (options.mtu <= least) return options.mtu != 0 ? options.mtu : least;
+  throw std::runtime_error("-m asks for an MTU of " + std::to_string(options.mtu) + ", and the ports have " +
+                           std::to_string(least) + ". Take a smaller one, or set up the network's.");
+}
+
+}  // namespace warpverbs::perf

@@ -1,0 +1,47 @@
+#include "fake_machine.hpp"
+#include "golden.hpp"
+#include "info/report.hpp"
+
+namespace warpverbs::programs {
+namespace {
+
+TEST(Info, OfAGoodMachine) {
+  const GoodMachine good;
+  EXPECT_TRUE(golden::MatchesFile("info_good.txt", InfoText(good.machine.files, good.machine.survey)));
+  EXPECT_TRUE(golden::MatchesFile("info_good.json", InfoJson(good.machine.files, good.machine.survey)));
+}
+
+TEST(Info, OfAMachineWhoseHardwareDoesNotOpen) {
+  GoodMachine broken;
+  broken.nic().problem = "Cannot open mlx5_0 with DEVX: Permission denied (EACCES)";
+  broken.nic().remedy = "Check the permission of /dev/infiniband/uverbs*";
+  broken.nic().ports.clear();
+  broken.gpu().problem = "Cannot open cuda:0: out of memory";
+  broken.gpu().remedy = "Check that the GPU has memory left";
+  EXPECT_TRUE(golden::MatchesFile("info_broken.txt", InfoText(broken.machine.files, broken.machine.survey)));
+  EXPECT_TRUE(golden::MatchesFile("info_broken.json", InfoJson(broken.machine.files, broken.machine.survey)));
+}
+
+TEST(Info, SaysWhyEachGidIsOrIsNotChosen) {
+  GoodMachine good;
+  good.port().gids.push_back(good.port().gids.back());
+  good.port().gids.back().index = 4;
+  const auto choices = ExplainGids(good.port());
+  ASSERT_EQ(choices.size(), 5u);
+  EXPECT_EQ(choices[0].why, "routers drop RoCE v1");
+  EXPECT_EQ(choices[1].why, "link-local, which no router forwards");
+  EXPECT_TRUE(choices[3].chosen);
+  EXPECT_EQ(choices[4].why, "as good, but later in the table");
+}
+
+TEST(Info, SaysWhichGidIsAskedFor) {
+  GoodMachine good;
+  const auto choices = ExplainGids(good.port(), Fabric({.gid_index = 1}, {}));
+  EXPECT_TRUE(choices[1].chosen);
+  EXPECT_EQ(choices[1].why, "asked for; link-local, which no router forwards");
+  EXPECT_FALSE(choices[3].chosen);
+  EXPECT_EQ(choices[3].why, "the best: IPv4, which data centres route");
+}
+
+}  // namespace
+}  // namespace warpverbs::programs
