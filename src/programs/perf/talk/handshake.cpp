@@ -57,10 +57,11 @@ size_t ExchangeOptions(Talk& talk, const Options& options) {
       talk.Swap({{"options", mine}, {"initiators", options.initiators.size()}}, "its options");
   const auto theirs = Get<Json>(answer, "options");
   for (const auto& [name, value] : mine.items()) {
+    const auto here = value.get<std::string>();
     const auto there = Get<std::string>(theirs, name.c_str());
-    if (there == value) continue;
-    throw std::runtime_error("The two sides do not agree on " + name + ": " + value.get<std::string>() +
-                             " here, " + programs::Printable(there, 40) + " there. Give both the same.");
+    if (there == here) continue;
+    throw std::runtime_error("The two sides do not agree on " + name + ": " + here + " here, " +
+                             programs::Printable(there, 40) + " there. Give both the same.");
   }
   return std::max(options.initiators.size(), std::min<size_t>(Get<size_t>(answer, "initiators"), 2));
 }
