@@ -114,7 +114,7 @@ class LowLevel : public ByWarpverbs {
   using ByWarpverbs::ByWarpverbs;
 
   void PostBatch() final {
-    const device::SendRing<Cpu> ring(queue_.View(posted_));
+    const device::RawSendQueue<Cpu> ring(queue_.View(posted_));
     const device::RemoteMemory remote = queue_.Remote();
     const device::LocalMemory local = queue_.Local();
     for (uint32_t index = posted_; index != posted_ + VerbsQueue::kDepth; ++index) {

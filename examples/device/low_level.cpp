@@ -1,7 +1,7 @@
 // The low level: you keep the indices, you ring, and you consume the completions. SendQueue is made of this.
 #include "common/example.hpp"
 #include "warpverbs/device/completion_ring.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 using namespace warpverbs;
 
@@ -11,7 +11,7 @@ constexpr uint32_t kWrites = 8;
 template <class A>
 WARPVERBS_DEVICE void PutEight(const device::QueueView& view, const device::RemoteMemory& to,
                                const device::LocalMemory& from) {
-  const device::SendRing<A> ring(view);
+  const device::RawSendQueue<A> ring(view);
   mlx5::Be64 doorbell{};
   for (uint32_t index = 0; index < kWrites; ++index) {
     const device::RemoteMemory word_to{to.addr + index * 8, to.rkey};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "warpverbs/device/completion_ring.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 #include "warpverbs/device/signal.hpp"
 
 /// By value to the kernel; all it points to is mapped for the processor that runs it.
@@ -82,7 +82,7 @@ class PieceWriter {
 
   const Conversation& job_;
   Report& report_;
-  warpverbs::device::SendRing<A> ring_;
+  warpverbs::device::RawSendQueue<A> ring_;
   warpverbs::device::CompletionRing<A> completions_;
   uint32_t posted_ = 0, taken_ = 0;
 };

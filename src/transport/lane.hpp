@@ -9,8 +9,8 @@
 #include "request.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 #include "warpverbs/device/receive_queue.hpp"
-#include "warpverbs/device/send_ring.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/transport/options.hpp"
 
@@ -104,7 +104,7 @@ class Lane {
 
   uint8_t nic_, peer_nic_ = 0;
   host::Endpoint endpoint_;
-  device::SendRing<Cpu> sends_;
+  device::RawSendQueue<Cpu> sends_;
   device::CompletionRing<Cpu> completions_;
   std::optional<device::ReceiveQueue<Cpu>> receives_;
   std::optional<host::EndpointInfo> peer_;

@@ -34,7 +34,7 @@ class AtomicImage : public testing::Test {
  protected:
   template <class Operation>
   std::string Encode(const Operation& operation) {
-    SendRing<arch::Cpu>(queue_.View()).Post(kIndex, operation);
+    RawSendQueue<arch::Cpu>(queue_.View()).Post(kIndex, operation);
     return SlotsFrom(queue_, kIndex, operation.Slots(queue_.View()));
   }
 

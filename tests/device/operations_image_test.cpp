@@ -7,7 +7,7 @@
 
 #include "golden.hpp"
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 namespace warpverbs::device {
 namespace {
@@ -27,7 +27,7 @@ class OperationImage : public testing::Test {
   std::string Slot() const { return SlotsFrom(queue_, kIndex); }
 
   TestQueue queue_{kDepth};
-  SendRing<arch::Cpu> ring_{queue_.View()};
+  RawSendQueue<arch::Cpu> ring_{queue_.View()};
 };
 
 TEST_F(OperationImage, WriteHasRemoteAddressAndData) {

@@ -6,7 +6,7 @@
 
 #include "golden.hpp"
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 namespace warpverbs::device {
 namespace {
@@ -36,7 +36,7 @@ class Operations : public testing::Test {
 
   template <class Operation>
   std::string Encode(const Operation& operation, uint32_t flags = mlx5::kCqeAlways) {
-    doorbell_ = SendRing<arch::Cpu>(queue_.View()).Post(kIndex, operation, flags);
+    doorbell_ = RawSendQueue<arch::Cpu>(queue_.View()).Post(kIndex, operation, flags);
     return SlotsFrom(queue_, kIndex, Slots(operation));
   }
 

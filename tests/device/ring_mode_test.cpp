@@ -122,7 +122,7 @@ TEST(Drain, CompletionOfAQueueThatIsGoneIsDropped) {
   memory.Complete({.wqe_counter = 2});
   Drain<Cpu>(ring.control);
   EXPECT_EQ(ring.control.consumer, 2U);
-  EXPECT_TRUE(SendRing<Cpu>(memory.View()).PollCqOnce(2).ok());
+  EXPECT_TRUE(RawSendQueue<Cpu>(memory.View()).PollCqOnce(2).ok());
 }
 
 TEST(Drain, OneAtATimeWorks) {
@@ -131,10 +131,10 @@ TEST(Drain, OneAtATimeWorks) {
   memory.Complete({.wqe_counter = 0});
   ring.control.consumer |= uint64_t{1} << 32;  // somebody else is at it
   Drain<Cpu>(ring.control);
-  EXPECT_EQ(SendRing<Cpu>(memory.View()).PollCqOnce(0).code, Code::kPending);
+  EXPECT_EQ(RawSendQueue<Cpu>(memory.View()).PollCqOnce(0).code, Code::kPending);
   ring.control.consumer = 0;
   Drain<Cpu>(ring.control);
-  EXPECT_TRUE(SendRing<Cpu>(memory.View()).PollCqOnce(0).ok());
+  EXPECT_TRUE(RawSendQueue<Cpu>(memory.View()).PollCqOnce(0).ok());
 }
 
 /// Counts looks and deliveries, and lets another go first where a thread is about to compare-swap.
@@ -192,7 +192,7 @@ TEST(Drain, FirstErrorIsNotOverwritten) {
   Drain<Cpu>(ring.control);
   memory.Complete({mlx5::CqeOpcode::kRequesterError, 3, Syndrome::kFlushed});
   Drain<Cpu>(ring.control);
-  const Status status = SendRing<Cpu>(memory.View()).PollCqOnce(0);
+  const Status status = RawSendQueue<Cpu>(memory.View()).PollCqOnce(0);
   EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
   EXPECT_EQ(status.wqe_index, 1);
 }

@@ -76,7 +76,7 @@ TEST_F(SignalTest, PutSignalMaySetAFlagToo) {
 }
 
 TEST_F(SignalTest, CountCompletionsWaitsAndThenAdds) {
-  const SendRing<Cpu> ring(memory_.View());
+  const RawSendQueue<Cpu> ring(memory_.View());
   ring.Post(0, CountCompletions(WaitCq{0x4321, 9}, Remote(word_)));
   const std::string image = SlotsFrom(memory_, 0, 2);
   EXPECT_EQ(image[3], static_cast<char>(WqeOpcode::kWait));

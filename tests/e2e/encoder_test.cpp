@@ -13,7 +13,7 @@
 #include "verbs/peer.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/atomics.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 /// What libmlx5 writes for a request and what we write for it, byte for byte: entry, doorbell record,
 /// doorbell.
@@ -106,17 +106,17 @@ class Encoder : public verbs::TwoPeers {
   device::RemoteMemory Remote(size_t offset) const {
     return {remote.Address(offset), mlx5::ToBe32(remote.rkey())};
   }
-  device::SendRing<Cpu> Ours() {
-    return device::SendRing<Cpu>({.sq = ring_[0].bytes,
-                                  .doorbell = &doorbell_,
-                                  .dbrec = &record_,
-                                  .cqe = nullptr,
-                                  .control = nullptr,
-                                  .qpn_be = mlx5::ToBe32(a.qp->qp_num << 8).raw,
-                                  .depth = kDepth,
-                                  .max_message = 1 << 30,
-                                  .sink_lkey_be = 0,
-                                  .flags = 0});
+  device::RawSendQueue<Cpu> Ours() {
+    return device::RawSendQueue<Cpu>({.sq = ring_[0].bytes,
+                                      .doorbell = &doorbell_,
+                                      .dbrec = &record_,
+                                      .cqe = nullptr,
+                                      .control = nullptr,
+                                      .qpn_be = mlx5::ToBe32(a.qp->qp_num << 8).raw,
+                                      .depth = kDepth,
+                                      .max_message = 1 << 30,
+                                      .sink_lkey_be = 0,
+                                      .flags = 0});
   }
 
   template <size_t kBytes>

@@ -25,7 +25,7 @@ inline void ExpectError(const device::Status& status, const Fault& fault) {
 
 /// Posts past the queue's back, and expects the NIC to flush it.
 inline void ExpectFlush(const Pair& pair, uint32_t index) {
-  const device::SendRing<Cpu> ring(pair.a.View());
+  const device::RawSendQueue<Cpu> ring(pair.a.View());
   const mlx5::Be64 doorbell = ring.PostWrite(index, pair.Remote(0), pair.Local(0, 8));
   ring.UpdateSendDbrRecord(index + 1);
   ring.RingDoorbell(doorbell);

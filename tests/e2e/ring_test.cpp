@@ -21,7 +21,7 @@ class Ring : public testing::Test {
   }
 
   Pair pair{{.a = {.depth = kDepth, .cq_mode = host::CqMode::kRing}}};
-  device::SendRing<Cpu> queue{pair.a.View()};
+  device::RawSendQueue<Cpu> queue{pair.a.View()};
   device::CompletionRing<Cpu> completions{pair.a.CompletionView()};
 };
 

@@ -34,7 +34,7 @@ struct Announced : testing::Test {
   CompletionChannel channel{device};
   Link link{device, {.cq_mode = CqMode::kRing}, {.receive_depth = 4}};
   CompletionAlarm alarm = link.a.AnnounceSends(channel, 17);
-  device::SendRing<Cpu> ring{link.a.View()};
+  device::RawSendQueue<Cpu> ring{link.a.View()};
   device::CompletionRing<Cpu> completions{link.a.CompletionView()};
   uint32_t posted = 0;
 };

@@ -80,14 +80,14 @@ WARPVERBS_DEVICE void PostAndWaitEach(Queue queue, const Job& job) {
 }  // namespace
 
 extern "C" __global__ void LowLevelPost(Job job) {
-  const SendRing<A> ring(job.queue);
+  const RawSendQueue<A> ring(job.queue);
   const auto doorbell = ring.PostWrite(job.count, job.remote, job.local);
   ring.UpdateSendDbrRecord(job.count + 1);
   ring.RingDoorbell(doorbell);
 }
 
 extern "C" __global__ void LowLevelPoll(Job job) {
-  *job.result = SendRing<A>(job.queue).PollCqOnce(job.count);
+  *job.result = RawSendQueue<A>(job.queue).PollCqOnce(job.count);
 }
 
 extern "C" __global__ void PostExclusive(Job job) { PostEach(SendQueue<A, Exclusive>(job.queue), job); }

@@ -4,7 +4,7 @@
 #include "warpverbs/device/detail/wqe_writer.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-/// What to post, as values: SendQueue, its batches and SendRing take any of them.
+/// What to post, as values: SendQueue, its batches and RawSendQueue take any of them.
 ///
 /// An operation takes Slots() slots (WQEBBs), of which the last is a WQE of its own, so that an index past it
 /// is past all of them. Encode() writes them from slot `index` on and returns the doorbell's value for the

@@ -9,8 +9,9 @@ namespace warpverbs::host {
 
 struct ConnectOptions {
   /// Each side writes 64 bytes to the other by every endpoint, from the calling thread, and checks what came.
-  /// It takes an entry of each send queue: who keeps indices by hand (device::SendRing) goes on at 1. Both
-  /// sides must want it, their endpoints must allow remote writes, and no queue may lie in a GPU's memory.
+  /// It takes an entry of each send queue: who keeps indices by hand (device::RawSendQueue) goes on at 1.
+  /// Both sides must want it, their endpoints must allow remote writes, and no queue may lie in a GPU's
+  /// memory.
   bool round_trip = false;
 };
 

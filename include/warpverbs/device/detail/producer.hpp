@@ -2,7 +2,7 @@
 
 #include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/detail/tail.hpp"
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 namespace warpverbs::device {
 
@@ -201,7 +201,7 @@ class Producer {
 
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 
-  SendRing<A> ring_;
+  RawSendQueue<A> ring_;
   Tail<A, Sharing> tail_;
   uint32_t complete_;  ///< below it all is complete: what was seen last
   uint32_t room_;      ///< the depth, or 0 once this thread has seen an error

@@ -15,9 +15,9 @@ namespace warpverbs::device {
 ///
 /// @pre  the slots are free: WQE `index - depth` and as many after it as the operation takes are complete
 template <arch::Arch A>
-class SendRing {
+class RawSendQueue {
  public:
-  WARPVERBS_DEVICE explicit SendRing(const QueueView& view) : view_(view) {}
+  WARPVERBS_DEVICE explicit RawSendQueue(const QueueView& view) : view_(view) {}
 
   /// Posts any operation: see operations.hpp. Those with a name below take one slot: a message no longer than
   /// the device's longest.

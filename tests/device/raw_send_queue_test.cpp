@@ -1,4 +1,4 @@
-#include "warpverbs/device/send_ring.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using arch::Cpu;
 
-TEST(SendRing, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSanitizer this proves the order
+TEST(RawSendQueue, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSanitizer this proves the order
   TestQueue queue(4);
   std::jthread nic{[&] {
     while (std::atomic_ref(queue.doorbell).load(std::memory_order_acquire) == 0) std::this_thread::yield();
@@ -23,42 +23,42 @@ TEST(SendRing, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSanitiz
     EXPECT_EQ(queue.ring[0].bytes[3], static_cast<uint8_t>(mlx5::WqeOpcode::kNop));
     EXPECT_EQ(queue.ring[0].bytes[7], 1);
   }};
-  const SendRing<Cpu> ring(queue.View());
+  const RawSendQueue<Cpu> ring(queue.View());
   const mlx5::Be64 doorbell = ring.Post(0, Nop());
   ring.UpdateSendDbrRecord(1);
   ring.RingDoorbell(doorbell);
 }
 
-TEST(SendRing, NicThatSeesTheRecordSeesTheWqe) {
+TEST(RawSendQueue, NicThatSeesTheRecordSeesTheWqe) {
   TestQueue queue(4);
   std::jthread nic{[&] {
     while (std::atomic_ref(queue.dbrec).load(std::memory_order_acquire) == 0) std::this_thread::yield();
     EXPECT_EQ(queue.ring[0].bytes[7], 1);
   }};
-  const SendRing<Cpu> ring(queue.View());
+  const RawSendQueue<Cpu> ring(queue.View());
   ring.Post(0, Nop());
   ring.UpdateSendDbrRecord(1);
 }
 
-TEST(SendRing, RecordCountsModulo16Bits) {
+TEST(RawSendQueue, RecordCountsModulo16Bits) {
   TestQueue queue(4);
-  SendRing<Cpu>(queue.View()).UpdateSendDbrRecord(0x1'2345);
+  RawSendQueue<Cpu>(queue.View()).UpdateSendDbrRecord(0x1'2345);
   EXPECT_EQ(queue.dbrec, mlx5::ToBe32(0x2345).raw);
 }
 
-TEST(SendRing, DeviceWithoutARecordNeedsNone) {
+TEST(RawSendQueue, DeviceWithoutARecordNeedsNone) {
   TestQueue queue(4);
   QueueView view = queue.View();
   view.dbrec = nullptr;
-  SendRing<Cpu>(view).UpdateSendDbrRecord(1);
+  RawSendQueue<Cpu>(view).UpdateSendDbrRecord(1);
   EXPECT_EQ(queue.dbrec, 0U);
 }
 
-TEST(SendRing, OneDoorbellHandsOverManyWqes) {
+TEST(RawSendQueue, OneDoorbellHandsOverManyWqes) {
   TestQueue queue(64);
   TestNic nic(queue);
   NicThread thread(nic);
-  const SendRing<Cpu> ring(queue.View());
+  const RawSendQueue<Cpu> ring(queue.View());
   uint64_t from[64];
   uint64_t to[64]{};
   mlx5::Be64 doorbell{};
@@ -75,27 +75,27 @@ TEST(SendRing, OneDoorbellHandsOverManyWqes) {
   EXPECT_TRUE(std::equal(from, from + 64, to));
 }
 
-TEST(SendRing, PollOfAFreshQueueIsPendingForEverySlot) {
+TEST(RawSendQueue, PollOfAFreshQueueIsPendingForEverySlot) {
   TestQueue queue(32768);
-  const SendRing<Cpu> ring(queue.View());
+  const RawSendQueue<Cpu> ring(queue.View());
   for (uint32_t index = 0; index < 32768; ++index) {
     ASSERT_EQ(ring.PollCqOnce(index).code, Code::kPending) << index;
   }
 }
 
-TEST(SendRing, PollTellsTheErrorsCause) {
+TEST(RawSendQueue, PollTellsTheErrorsCause) {
   TestQueue queue(4);
   WriteCqe(queue.cqe, {mlx5::CqeOpcode::kRequesterError, 2, mlx5::Syndrome::kRemoteAccess});
-  const Status status = SendRing<Cpu>(queue.View()).PollCqOnce(2);
+  const Status status = RawSendQueue<Cpu>(queue.View()).PollCqOnce(2);
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(status.syndrome, static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess));
   EXPECT_EQ(status.vendor_syndrome, kVendorSyndrome);
   EXPECT_EQ(status.wqe_index, 2);
 }
 
-TEST(SendRing, PollEndsAtItsLimit) {
+TEST(RawSendQueue, PollEndsAtItsLimit) {
   TestQueue queue(4);
-  const SendRing<Cpu> ring(queue.View());
+  const RawSendQueue<Cpu> ring(queue.View());
   EXPECT_EQ(ring.PollCq(0, {}).code, Code::kTimeout);
   EXPECT_EQ(ring.PollCq(0, {.deadline_ns = Cpu::NowNs() + 1'000'000}).code, Code::kTimeout);
   const uint64_t abort = 1;
