@@ -22,7 +22,7 @@ using Queue = device::SendQueue<Cpu, device::Exclusive>;
 
 constexpr size_t kSmallest = 8, kLargest = 1 << 20;
 
-device::Limit Soon() { return {.deadline_ns = Cpu::NowNs() + 10'000'000'000}; }
+device::WaitLimit Soon() { return {.deadline_ns = Cpu::NowNs() + 10'000'000'000}; }
 
 /// Two connected endpoints, and memory of each.
 struct Pair {

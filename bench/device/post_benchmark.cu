@@ -54,7 +54,7 @@ enum class Told { kRecord, kNoRecord, kNothing };
 /// Posts, with a deadline for each call, and waits for the last post.
 template <class Sharing, class Cooperation, uint32_t kBatch, Told kTold>
 __global__ void Post(Job job, Result* result) {
-  const Limit limit{A::NowNs() + kLaunchLimitNs};
+  const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
   const Peer peer = job.peers[blockIdx.x % job.queues];
   if constexpr (kTold != Told::kNothing)
     __builtin_assume((peer.view.dbrec != nullptr) == (kTold == Told::kRecord));

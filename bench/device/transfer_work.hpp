@@ -67,7 +67,7 @@ WARPVERBS_DEVICE auto WriteOf(const Side& side, uint32_t bytes, uint64_t number)
 
 /// For all waits of a thread.
 template <arch::Arch A>
-WARPVERBS_DEVICE device::Limit LimitFor(const Stage& stage) {
+WARPVERBS_DEVICE device::WaitLimit LimitFor(const Stage& stage) {
   return {.deadline_ns = A::NowNs() + kLaunchLimitNs, .abort = &stage.report.abort};
 }
 
@@ -79,7 +79,7 @@ WARPVERBS_DEVICE void Conclude(Stage& stage, const device::Status& status) {
 
 template <arch::Arch A, class Operation>
 WARPVERBS_DEVICE device::Status PostAndWait(device::SendQueue<A, device::Exclusive>& queue,
-                                            const Operation& operation, const device::Limit& limit) {
+                                            const Operation& operation, const device::WaitLimit& limit) {
   const device::Posted posted = queue.Post(operation, limit);
   return posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
 }
@@ -88,7 +88,7 @@ WARPVERBS_DEVICE device::Status PostAndWait(device::SendQueue<A, device::Exclusi
 template <arch::Arch A>
 WARPVERBS_DEVICE void PostToCompletion(Stage& stage) {
   const Job job = stage.job;
-  const device::Limit limit = LimitFor<A>(stage);
+  const device::WaitLimit limit = LimitFor<A>(stage);
   device::SendQueue<A, device::Exclusive> queue(job.sides[0].queue);
   device::Status status;
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
@@ -106,7 +106,7 @@ struct PlainPut {
     return WriteOf(side, bytes, i);
   }
   template <arch::Arch A>
-  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::Limit& limit) {
+  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::WaitLimit& limit) {
     const uint64_t last = (OffsetOf(job.bytes, i) + job.bytes) / 8 - 1;
     return device::WaitSignal<A>(job.sides[1].target + last, device::Compare::kEqual, WordOf(job.seed, last),
                                  limit);
@@ -126,7 +126,7 @@ struct SignalledPut {
     }
   }
   template <arch::Arch A>
-  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::Limit& limit) {
+  WARPVERBS_DEVICE static device::Status Await(const Job& job, uint32_t i, const device::WaitLimit& limit) {
     return device::WaitSignal<A>(job.sides[1].target + kDataBytes / 8, device::Compare::kGreaterOrEqual,
                                  uint64_t{i} + 1, limit);
   }
@@ -136,7 +136,7 @@ struct SignalledPut {
 template <arch::Arch A, class Put>
 WARPVERBS_DEVICE void OneWay(Stage& stage, uint32_t block) {
   const Job job = stage.job;
-  const device::Limit limit = LimitFor<A>(stage);
+  const device::WaitLimit limit = LimitFor<A>(stage);
   device::Status status;
   if (block == 1) {
     for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
@@ -166,7 +166,7 @@ WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
   const Side side = stage.job.sides[block];
   const uint64_t seed = stage.job.seed;
   const uint32_t count = stage.job.count;
-  const device::Limit limit = LimitFor<A>(stage);
+  const device::WaitLimit limit = LimitFor<A>(stage);
   device::SendQueue<A, device::Exclusive> queue(side.queue);
   const auto post = [&](uint32_t i) {
     const device::RemoteMemory word{side.peer.addr + uint64_t{i} * 8, side.peer.rkey};
@@ -199,7 +199,7 @@ template <arch::Arch A, class Sharing, uint32_t kBatch, class Cooperation>
 WARPVERBS_DEVICE void Stream(Stage& stage, const Streamer& self, const Cooperation& cooperation) {
   const Side side = stage.job.sides[0];
   const uint32_t bytes = stage.job.bytes, count = stage.job.count;
-  const device::Limit limit = LimitFor<A>(stage);
+  const device::WaitLimit limit = LimitFor<A>(stage);
   device::SendQueue<A, Sharing, Cooperation> queue(side.queue, cooperation);
   const uint32_t last_flags = self.last ? mlx5::kCqeAlways : 0;
   device::Posted posted{};

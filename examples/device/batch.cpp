@@ -13,7 +13,7 @@ WARPVERBS_DEVICE device::Status PutColumn(const device::QueueView& view, const d
                                           uint32_t pitch, const device::LocalMemory& column,
                                           const device::RemoteMemory& columns) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   auto batch = queue.Begin(kRows + 1, limit);
   device::Status status = batch.status();
   for (uint32_t row = 0; row < kRows && status.ok(); ++row) {

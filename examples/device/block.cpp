@@ -15,7 +15,7 @@ WARPVERBS_DEVICE void PutWord(const device::QueueView& view, uint32_t thread, co
                               const device::LocalMemory& from, device::Status* statuses) {
   reinterpret_cast<uint64_t*>(from.addr)[thread] = thread + 1;
   device::SendQueue<A, device::Shared, device::Block> queue(view, device::Block(kAllLanes));
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   const uint32_t other = (thread + kThreads / 2) % kThreads;
   const device::RemoteMemory word_to{to.addr + other * 8, to.rkey};
   const device::LocalMemory word_from{from.addr + other * 8, 8, from.lkey};

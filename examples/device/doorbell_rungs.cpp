@@ -8,7 +8,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const device::RemoteMemory& to,
                                        const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status;
   for (uint64_t at = 0; at < from.bytes && status.ok(); at += 8) {
     status = queue.Post(device::Write({to.addr + at, to.rkey}, {from.addr + at, 8, from.lkey}), limit).status;

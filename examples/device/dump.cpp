@@ -9,7 +9,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status ReadAndDump(const device::QueueView& view, const device::RemoteMemory& from,
                                             const device::LocalMemory& to, uint32_t* last_slot) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status = queue.Post(device::Read(from, to), limit, mlx5::kCqeOnError).status;
   const device::Posted dumped = queue.Post(device::Dump{to}, limit);
   *last_slot = dumped.ticket.index;
@@ -23,7 +23,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status ReadOnly(const device::QueueView& view, const device::RemoteMemory& from,
                                          const device::LocalMemory& to, uint32_t* last_slot) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   const device::Posted posted = queue.Post(device::Read(from, to), limit);
   *last_slot = posted.ticket.index;
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;

@@ -11,7 +11,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const device::RemoteMemory& to,
                                        const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status;
   for (uint32_t i = 0; i < kWords && status.ok(); ++i) {
     const bool report = i % (kDepth / 2) == 0 || i == kWords - 1;

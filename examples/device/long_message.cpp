@@ -8,7 +8,7 @@ template <class A>
 WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from, device::Status* send) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   const device::LocalMemory too_long{from.addr, uint64_t{view.max_message} + 1, from.lkey};
   *send = queue.Post(device::Send(too_long), limit).status;
   device::Posted posted = queue.Post(device::Write(to, from), limit);

@@ -9,7 +9,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status Copy(const device::QueueView& view, const device::RemoteMemory& from,
                                      const device::RemoteMemory& to, const device::LocalMemory& buffer) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status = queue.Post(device::Read(from, buffer), limit, mlx5::kCqeOnError).status;
   if (status.ok()) status = queue.Post(device::Fence{}, limit, mlx5::kCqeOnError).status;
   if (status.ok()) status = queue.Post(device::Write(to, buffer), limit, mlx5::kCqeOnError).status;

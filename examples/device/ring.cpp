@@ -9,7 +9,7 @@ template <class A>
 WARPVERBS_DEVICE void PutFour(const device::QueueView& view, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status (&statuses)[4]) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Posted posted[4];
   for (uint32_t i = 0; i < 4; ++i) {
     const mlx5::Be32 wrong{~to.rkey.raw};

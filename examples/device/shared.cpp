@@ -11,7 +11,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status PutMine(const device::QueueView& view, uint32_t thread,
                                         const device::RemoteMemory& to, const device::LocalMemory& from) {
   device::SendQueue<A, device::Shared> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Posted last;
   for (uint32_t i = thread; i < kWords; i += kThreads) {
     const device::RemoteMemory word_to{to.addr + i * 8, to.rkey};

@@ -11,7 +11,7 @@ WARPVERBS_DEVICE device::Status PutToAll(const device::QueueView* views, const d
                                          const device::LocalMemory& word) {
   using Queue = device::SendQueue<A, device::Exclusive>;
   Queue queues[kQueues] = {Queue(views[0]), Queue(views[1]), Queue(views[2])};
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status;
   for (uint32_t i = 0; i < kQueues * kWrites && status.ok(); ++i) {
     const device::RemoteMemory& start = to[i % kQueues];

@@ -15,7 +15,7 @@ WARPVERBS_DEVICE device::Status PutAndCount(const device::QueueView& view, const
                                             const device::RemoteMemory& counter,
                                             const device::RemoteMemory& to, const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> counter_queue(counting), queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status = counter_queue.Post(device::CountCompletions(completions, counter), limit).status;
   for (uint32_t i = 0; i < kWrites && status.ok(); ++i) {
     status = queue.Post(device::Write(to, from), limit).status;

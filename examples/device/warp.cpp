@@ -14,7 +14,7 @@ template <class A>
 WARPVERBS_DEVICE void PutWord(const device::QueueView& view, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status* statuses) {
   device::SendQueue<A, device::Exclusive, device::Warp> queue(view, device::Warp(kAllLanes));
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   const uint32_t lane = A::Lane(), mirrored = kLanes - 1 - lane;
   const device::RemoteMemory word_to{to.addr + mirrored * 8, to.rkey};
   const device::LocalMemory word_from{from.addr + lane * 8, 8, from.lkey};

@@ -11,7 +11,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit{.deadline_ns = A::NowNs() + 10'000'000'000};
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + 10'000'000'000};
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();

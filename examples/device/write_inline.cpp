@@ -13,7 +13,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const device::RemoteMemory& to,
                                        uint32_t points) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Limit limit = TenSeconds<A>();
+  const device::WaitLimit limit = TenSeconds<A>();
   device::Status status;
   for (uint32_t i = 0; i < points && status.ok(); ++i) {
     const Point point{static_cast<float>(i), 0.5f, -1.0f};

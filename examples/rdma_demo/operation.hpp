@@ -32,8 +32,8 @@ void CheckOperation(const warpverbs::host::Endpoint& endpoint, const std::string
                     const warpverbs::device::Status& status);
 
 /// Waits until then, or until the device or the port has failed.
-inline warpverbs::device::Limit Until(const warpverbs::host::Endpoint& endpoint,
-                                      warpverbs::host::Deadline deadline) {
+inline warpverbs::device::WaitLimit Until(const warpverbs::host::Endpoint& endpoint,
+                                          warpverbs::host::Deadline deadline) {
   const auto time = std::chrono::nanoseconds(deadline.time_since_epoch());
   return {.deadline_ns = static_cast<uint64_t>(time.count()), .abort = endpoint.AbortWord()};
 }
@@ -45,7 +45,7 @@ template <class Operation>
 void Perform(const warpverbs::host::Endpoint& endpoint, const std::string& what, const Operation& operation,
              warpverbs::host::Deadline deadline) {
   using namespace warpverbs;
-  const device::Limit limit = Until(endpoint, deadline);
+  const device::WaitLimit limit = Until(endpoint, deadline);
   device::SendQueue<arch::Cpu, device::Exclusive> queue(endpoint.View());
   const device::Posted posted = queue.Post(operation, limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;

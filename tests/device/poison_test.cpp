@@ -24,7 +24,7 @@ class Poison : public testing::Test {
  protected:
   /// A slot that is reserved by a thread that does nothing more.
   void LoseASlot() { memory_.control.tail += uint64_t{1} << 32; }
-  Posted Post(Queue& queue, const Limit& limit = {}) {
+  Posted Post(Queue& queue, const WaitLimit& limit = {}) {
     return queue.Post(Write(Remote(to_), Local(from_)), limit);
   }
 

@@ -106,7 +106,7 @@ TEST(Signal, TestComparesAsAsked) {
 
 TEST(Signal, WaitEndsAtItsLimit) {
   const uint64_t word = 10, abort = 1;
-  const auto wait = [&](const Limit& limit) {
+  const auto wait = [&](const WaitLimit& limit) {
     return WaitSignal<Cpu>(&word, Compare::kEqual, 11, limit).code;
   };
   EXPECT_EQ(wait({}), Code::kTimeout);

@@ -11,8 +11,8 @@
 namespace warpverbs::device {
 
 /// Later than anything that works takes.
-inline Limit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
-inline Limit InAMillisecond() { return {.deadline_ns = arch::Cpu::NowNs() + 1'000'000}; }
+inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
+inline WaitLimit InAMillisecond() { return {.deadline_ns = arch::Cpu::NowNs() + 1'000'000}; }
 
 /// Runs `body(thread)` on threads that start together, and waits for all.
 template <class Body>

@@ -10,8 +10,8 @@ namespace warpverbs::e2e {
 /// A limit that another thread ends by a word, when the wait has long begun. One wait, one Abort.
 class Abort {
  public:
-  device::Limit limit() const {
-    device::Limit limit = Within();
+  device::WaitLimit limit() const {
+    device::WaitLimit limit = Within();
     limit.abort = &word_;
     return limit;
   }

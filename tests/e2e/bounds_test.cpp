@@ -52,7 +52,7 @@ TYPED_TEST(HeldQueue, AnswersAtOnceWithoutADeadline) {
 }
 
 TYPED_TEST(HeldQueue, EndsEveryWaitAtItsDeadline) {
-  const auto soon = [] { return device::Limit{.deadline_ns = Cpu::NowNs() + 2'000'000}; };
+  const auto soon = [] { return device::WaitLimit{.deadline_ns = Cpu::NowNs() + 2'000'000}; };
   EXPECT_EQ(this->pair.PutWord(this->queue, 0, soon()).status.code, Code::kTimeout);
   EXPECT_EQ(this->queue.Begin(1, soon()).status().code, Code::kTimeout);
   EXPECT_EQ(this->queue.Wait(this->last, soon()).code, Code::kTimeout);

@@ -154,7 +154,7 @@ TEST(BlockCalls, WaitForAllThreadsAndSendWhatAnyOfThemHasWritten) {
         for (uint64_t round = 1; round <= kRounds && code == Code::kOk; ++round) {
           // The warps come late in turn, and until they have come nothing is posted.
           const uint64_t before = (round - 1) * kThreads * 0x1'0000'0001;
-          const device::Limit soon{.deadline_ns = Cpu::NowNs() + 1'000'000};
+          const device::WaitLimit soon{.deadline_ns = Cpu::NowNs() + 1'000'000};
           const bool is_late = thread / kWarp == round % 2;
           if (is_late &&
               device::WaitSignal<Cpu>(&pair.a.View().control->tail, device::Compare::kNotEqual, before, soon)

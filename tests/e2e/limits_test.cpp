@@ -49,7 +49,7 @@ TYPED_TEST(Limits, WaitEndsAtItsDeadline) {
 TYPED_TEST(Limits, WaitEndsWhenAnotherThreadAborts) {
   uint64_t abort = 0;
   std::jthread aborter([&] { Cpu::Store(&abort, 1); });
-  device::Limit limit = Within();
+  device::WaitLimit limit = Within();
   limit.abort = &abort;
   EXPECT_EQ(this->queue.Wait(this->last, limit).code, Code::kAborted);
 }
@@ -60,7 +60,7 @@ TYPED_TEST(Limits, PostToAFullQueueSaysSo) {
 
 TYPED_TEST(Limits, PostToAFullQueueEndsAtItsDeadline) {
   const uint64_t start = Cpu::NowNs();
-  const device::Limit limit{.deadline_ns = start + kShortNs};
+  const device::WaitLimit limit{.deadline_ns = start + kShortNs};
   EXPECT_EQ(this->pair.PutWord(this->queue, kDepth, limit).status.code, Code::kTimeout);
   EXPECT_GE(Cpu::NowNs() - start, kShortNs);
 }
@@ -68,7 +68,7 @@ TYPED_TEST(Limits, PostToAFullQueueEndsAtItsDeadline) {
 TYPED_TEST(Limits, PostToAFullQueueEndsWhenAnotherThreadAborts) {
   uint64_t abort = 0;
   std::jthread aborter([&] { Cpu::Store(&abort, 1); });
-  device::Limit limit = Within();
+  device::WaitLimit limit = Within();
   limit.abort = &abort;
   EXPECT_EQ(this->pair.PutWord(this->queue, kDepth, limit).status.code, Code::kAborted);
 }

@@ -21,7 +21,7 @@ template <class Sharing>
 using Queue = device::SendQueue<Cpu, Sharing>;
 
 /// A limit within which everything must end, however busy the machine is.
-inline device::Limit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
+inline device::WaitLimit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
 
 struct PairOptions {
   host::EndpointConfig a{};
@@ -85,7 +85,8 @@ class Pair {
 
   /// Writes one word of the source to the same place of the target.
   template <class Sharing>
-  device::Posted PutWord(Queue<Sharing>& queue, size_t index, const device::Limit& limit = Within()) const {
+  device::Posted PutWord(Queue<Sharing>& queue, size_t index,
+                         const device::WaitLimit& limit = Within()) const {
     return queue.Post(device::Write(Remote(index * 8), Local(index * 8, 8)), limit);
   }
 

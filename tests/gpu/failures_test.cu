@@ -38,7 +38,7 @@ template <class A, class Sharing>
 __global__ void Put(Job job, Outcome* outcome) {
   SendQueue<A, Sharing> queue(job.queue);
   const uint64_t start = A::NowNs();
-  const Limit limit{.deadline_ns = start + job.patience_ns, .abort = job.abort};
+  const WaitLimit limit{.deadline_ns = start + job.patience_ns, .abort = job.abort};
   Posted posted{};
   for (uint32_t i = 0; i < job.posts && posted.status.ok(); ++i)
     posted = queue.Post(device::Write(job.remote, job.local), limit);

@@ -8,7 +8,7 @@ namespace warpverbs::gpu {
 device::Status WriteFromHost(const host::Endpoint& endpoint, const host::MemoryView& to,
                              const host::MemoryView& from, uint64_t timeout_ns) {
   device::SendQueue<arch::Cpu, device::Exclusive> queue(endpoint.View());
-  const device::Limit limit{.deadline_ns = arch::Cpu::NowNs() + timeout_ns};
+  const device::WaitLimit limit{.deadline_ns = arch::Cpu::NowNs() + timeout_ns};
   const device::Posted posted = queue.Post(
       device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
       limit);

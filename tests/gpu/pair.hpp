@@ -24,19 +24,19 @@ namespace warpverbs::gpu {
 
 using arch::Scope;
 using device::Code;
-using device::Limit;
 using device::LocalMemory;
 using device::Posted;
 using device::QueueView;
 using device::RemoteMemory;
 using device::Status;
+using device::WaitLimit;
 using host::Placement;
 
 /// Within it every wait on a GPU must end, and a kernel with it.
 inline constexpr uint64_t kPatienceNs = 20'000'000'000;
 
 template <class A>
-__device__ Limit Within(uint64_t ns = kPatienceNs) {
+__device__ WaitLimit Within(uint64_t ns = kPatienceNs) {
   return {.deadline_ns = A::NowNs() + ns};
 }
 

@@ -34,7 +34,7 @@ class Events : public testing::Test {
     Hold(link.a, true);
     return std::jthread([&] {
       Queue queue(link.a.View());
-      device::Limit limit = Within();
+      device::WaitLimit limit = Within();
       limit.abort = link.a.AbortWord();
       const device::Posted posted =
           queue.Post(device::Write(link.target.Remote(0), link.source.Local(0)), limit);
@@ -92,7 +92,7 @@ TEST_F(Events, PortThatGoesDownEndsAWaitForReceives) {
   Code code = Code::kOk;
   {
     const std::jthread kernel([&] {
-      device::Limit limit = Within();
+      device::WaitLimit limit = Within();
       limit.abort = link.b.AbortWord();
       code = receives.Poll(limit).status.code;
     });

@@ -27,7 +27,7 @@ TEST(FirmwareEvents, OfAQueueThatThePeerBrokeEndItsWaits) {
   Code code = Code::kOk;
   {
     const std::jthread kernel([&] {
-      device::Limit limit = Within();
+      device::WaitLimit limit = Within();
       limit.abort = link.b.AbortWord();
       for (device::Waiter<Cpu> waiter(limit); (code = waiter.Next()) == Code::kPending;) {
       }

@@ -16,7 +16,7 @@ using device::Code;
 using Queue = device::SendQueue<Cpu, device::Exclusive>;
 
 /// A limit within which everything must end, however busy the machine is.
-inline device::Limit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
+inline device::WaitLimit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
 
 /// Words of one endpoint's program, registered for everything.
 struct Words {
@@ -84,7 +84,7 @@ struct Link {
 /// Waits for a condition; false after a minute.
 template <class Condition>
 bool Await(const Condition& condition) {
-  for (const device::Limit limit = Within(); !condition();) {
+  for (const device::WaitLimit limit = Within(); !condition();) {
     if (Cpu::NowNs() > limit.deadline_ns) return false;
     std::this_thread::yield();
   }

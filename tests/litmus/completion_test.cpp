@@ -266,7 +266,7 @@ TEST(Failing, AbortWordEndsAWait) {
       [&] {
         SendQueue<LitmusCpu, Exclusive> queue(memory.View());
         const Posted posted = queue.Post(ReadOf(data));
-        const Limit limit{.deadline_ns = Soon().deadline_ns, .abort = &abort};
+        const WaitLimit limit{.deadline_ns = Soon().deadline_ns, .abort = &abort};
         EXPECT_EQ(queue.Wait(posted.ticket, limit).code, Code::kAborted);
       },
       [&] { std::atomic_ref(abort).store(1, std::memory_order_relaxed); });

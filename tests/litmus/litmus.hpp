@@ -71,7 +71,7 @@ static_assert(arch::Arch<LitmusCpu>);
 /// How often each test runs: a race shows in the first run, a wrong value perhaps in a later one.
 inline constexpr uint32_t kRuns = 50;
 
-inline Limit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
+inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
 
 /// Waits for a condition, which must order what it needs itself; false if that took too long.
 template <class Condition>

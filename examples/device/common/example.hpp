@@ -101,7 +101,7 @@ void RunTogether(const Kernels&... kernels) {
 
 /// How long an example waits before it gives up.
 template <class A>
-WARPVERBS_DEVICE warpverbs::device::Limit TenSeconds() {
+WARPVERBS_DEVICE warpverbs::device::WaitLimit TenSeconds() {
   return {.deadline_ns = A::NowNs() + 10'000'000'000};
 }
 

@@ -37,7 +37,7 @@ class CompletionRing {
   /// Waits for the next completion.
   ///
   /// @errors  kTimeout, kAborted: none came
-  WARPVERBS_DEVICE Status PollCq(const Limit& limit) {
+  WARPVERBS_DEVICE Status PollCq(const WaitLimit& limit) {
     for (Waiter<A> waiter(limit);;) {
       const Status status = PollCqOnce();
       if (status.code != Code::kPending) return status;

@@ -83,7 +83,7 @@ class RawSendQueue {
   ///
   /// @errors  kTimeout, kAborted: the WQE may still complete. kError: the queue pair has failed, maybe after
   /// this WQE
-  WARPVERBS_DEVICE Status PollCq(uint32_t index, const Limit& limit) const {
+  WARPVERBS_DEVICE Status PollCq(uint32_t index, const WaitLimit& limit) const {
     for (Waiter<A> waiter(limit);;) {
       const Status status = PollCqOnce(index);
       if (status.code != Code::kPending) return status;

@@ -58,7 +58,7 @@ class ReceiveQueue {
   /// Waits for it.
   ///
   /// @errors  kTimeout, kAborted: nothing came
-  WARPVERBS_DEVICE Received Poll(const Limit& limit) {
+  WARPVERBS_DEVICE Received Poll(const WaitLimit& limit) {
     for (Waiter<A> waiter(limit);;) {
       const Received received = PollOnce();
       if (received.status.code != Code::kPending) return received;

@@ -40,7 +40,7 @@ class SendQueue {
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
   /// @errors  kFull, kTimeout, kAborted, kInvalid: nothing was posted. kError: see the class
   template <class Operation>
-  WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit = {},
+  WARPVERBS_DEVICE Posted Post(const Operation& operation, const WaitLimit& limit = {},
                                uint32_t flags = mlx5::kCqeAlways) {
     return poster_.Post(operation, limit, flags);
   }
@@ -49,7 +49,7 @@ class SendQueue {
   ///
   /// @param slots  for each caller, the same for all who call together
   /// @errors  as Post, in Batch::status()
-  [[nodiscard]] WARPVERBS_DEVICE Batch Begin(uint32_t slots, const Limit& limit = {}) {
+  [[nodiscard]] WARPVERBS_DEVICE Batch Begin(uint32_t slots, const WaitLimit& limit = {}) {
     static_assert(!Poster<A, Sharing, Cooperation>::kLanesCollide,
                   "the lanes of this processor's warps cannot wait for each other: take Warp");
     poster_.team().Gather();
@@ -69,14 +69,14 @@ class SendQueue {
   /// Waits until a post is done.
   ///
   /// @errors  as Test; kTimeout, kAborted: it may still complete
-  WARPVERBS_DEVICE Status Wait(Ticket ticket, const Limit& limit) {
+  WARPVERBS_DEVICE Status Wait(Ticket ticket, const WaitLimit& limit) {
     return producer().Explain(producer().Wait(ticket, limit));
   }
 
   /// Waits until all is done that was posted to the queue before the call, by whomever.
   ///
   /// @errors  as Wait
-  WARPVERBS_DEVICE Status Flush(const Limit& limit) {
+  WARPVERBS_DEVICE Status Flush(const WaitLimit& limit) {
     producer().tail().Look();
     return Wait({producer().tail().turn() - 1}, limit);
   }
@@ -148,7 +148,7 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
  private:
   friend class SendQueue;
 
-  WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const Limit& limit)
+  WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit)
       : poster_(queue.poster_), slots_(slots), abort_(limit.abort) {
     const bool fits = slots != 0 && uint64_t{slots} * poster_.team().size() <= poster_.view().depth;
     if (!fits) {

@@ -55,7 +55,7 @@ WARPVERBS_DEVICE Status TestSignal(const uint64_t* word, Compare compare, uint64
 /// @errors  kTimeout, kAborted
 template <arch::Arch A>
 WARPVERBS_DEVICE Status WaitSignal(const uint64_t* word, Compare compare, uint64_t value,
-                                   const Limit& limit) {
+                                   const WaitLimit& limit) {
   for (Waiter<A> waiter(limit);;) {
     const Status status = TestSignal<A>(word, compare, value);
     if (status.code != Code::kPending) return status;

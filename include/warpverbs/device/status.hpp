@@ -57,7 +57,7 @@ struct Posted {
 };
 
 /// When to stop waiting. By default at once.
-struct Limit {
+struct WaitLimit {
   uint64_t deadline_ns = 0;         ///< in the arch's NowNs()
   const uint64_t* abort = nullptr;  ///< stop too when this word is not 0
 };

@@ -117,9 +117,9 @@ class Endpoint {
   /// without EndpointConfig::events. Any thread may ask.
   std::optional<Event> LastEvent() const;
 
-  /// The word for device::Limit::abort: an event that leaves nothing to wait for sets it, and every wait that
-  /// names it ends with kAborted. Such are a port that stays down (EventConfig), a failed device, a queue
-  /// that the firmware stopped. Reset() clears it. Kernels reach it.
+  /// The word for device::WaitLimit::abort: an event that leaves nothing to wait for sets it, and every wait
+  /// that names it ends with kAborted. Such are a port that stays down (EventConfig), a failed device, a
+  /// queue that the firmware stopped. Reset() clears it. Kernels reach it.
   const uint64_t* AbortWord() const { return &host_words().abort; }
 
   /// Sets that word by hand; any thread may.

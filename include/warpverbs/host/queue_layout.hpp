@@ -37,7 +37,7 @@ constexpr uint32_t RingDepth(uint32_t depth) { return depth < 2 ? 2 : depth; }
 struct HostWords {
   alignas(128) uint64_t error;     ///< QueueControl::host_error
   alignas(128) uint64_t doorbell;  ///< where a poster rings if the host rings for it
-  alignas(128) uint64_t abort;     ///< device::Limit::abort
+  alignas(128) uint64_t abort;     ///< device::WaitLimit::abort
 };
 
 /// How much an endpoint holds.

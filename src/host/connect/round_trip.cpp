@@ -29,7 +29,7 @@ uint64_t WordOf(uint32_t from_qpn, uint32_t to_qpn, size_t word) {
 }
 
 /// The deadline in the clock of the posters.
-device::Limit Until(Deadline deadline) {
+device::WaitLimit Until(Deadline deadline) {
   const auto left = std::max(deadline - std::chrono::steady_clock::now(), Deadline::duration::zero());
   const uint64_t now = Cpu::NowNs();
   const uint64_t most = ~uint64_t{0} - now;
@@ -79,7 +79,7 @@ void RoundTrip::Write(size_t index, uint32_t peer_qpn, const LandingPlace& place
   const device::RemoteMemory to{place.address, mlx5::ToBe32(place.rkey)};
   const device::LocalMemory from{reinterpret_cast<uint64_t>(source), kBytes,
                                  mlx5::ToBe32(RegionOf(index).lkey)};
-  const device::Limit limit = Until(deadline);
+  const device::WaitLimit limit = Until(deadline);
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;

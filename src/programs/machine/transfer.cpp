@@ -43,7 +43,7 @@ bool TransferMemory::Holds(uint64_t salt) const {
 std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
                          const host::MemoryView& from) {
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
-  const device::Limit limit{.deadline_ns = Cpu::NowNs() + kPatienceNs};
+  const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + kPatienceNs};
   const device::RemoteMemory remote{to.addr, mlx5::ToBe32(to.rkey)};
   const device::LocalMemory local{from.addr, from.bytes, mlx5::ToBe32(from.lkey)};
   const device::Posted posted = queue.Post(device::Write(remote, local), limit);

@@ -35,7 +35,7 @@ class Poster {
   }
 
   template <class Operation>
-  WARPVERBS_DEVICE Posted Post(const Operation& operation, const Limit& limit, uint32_t flags) {
+  WARPVERBS_DEVICE Posted Post(const Operation& operation, const WaitLimit& limit, uint32_t flags) {
     if constexpr (kLanesCollide) {
       return PostInTurn(Team<A, Warp>(Warp(A::ActiveLanes())), operation, limit, flags);
     } else {
@@ -63,7 +63,7 @@ class Poster {
 
   /// Reserves slots for each of a team as soon as they are free.
   template <class Team>
-  WARPVERBS_DEVICE Code Reserve(const Team& team, uint32_t slots, const Limit& limit, uint32_t& base) {
+  WARPVERBS_DEVICE Code Reserve(const Team& team, uint32_t slots, const WaitLimit& limit, uint32_t& base) {
     const uint32_t all = slots * team.size();
     Code code = Code::kOk;
     if (team.Leads()) code = producer_.Reserve(all, limit);
@@ -90,7 +90,7 @@ class Poster {
  private:
   /// Most posts go a straight way: a branch costs a lone warp more than the arithmetic that it saves.
   template <class Team, class Operation>
-  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, const Limit& limit,
+  WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, const WaitLimit& limit,
                                  uint32_t flags) {
     const uint32_t slots = operation.Slots(view());
     const bool straight = (slots == 1) & (Refusal(operation, slots) == Mistake::kNone);
@@ -109,7 +109,7 @@ class Poster {
   /// together. Else a block's warps post each for itself, and a warp's lanes one after another.
   template <class Cooperating, class Operation>
   WARPVERBS_DEVICE Posted PostWithCare(const Team<A, Cooperating>& team, const Operation& operation,
-                                       const Limit& limit, uint32_t flags) {
+                                       const WaitLimit& limit, uint32_t flags) {
     const uint32_t slots = operation.Slots(view());
     const Mistake mistake = Refusal(operation, slots);
     if constexpr (std::is_same_v<Cooperating, Thread>) {
@@ -140,7 +140,7 @@ class Poster {
   /// Each lane posts by itself, one after another: what they bring differs too much, or is too much.
   template <class Operation>
   WARPVERBS_DEVICE Posted PostInTurn(const Team<A, Warp>& team, const Operation& operation,
-                                     const Limit& limit, uint32_t flags) {
+                                     const WaitLimit& limit, uint32_t flags) {
     Posted posted;
     for (arch::LaneMask rest = team.lanes(); rest != 0;) {
       const uint32_t lane = Team<A, Warp>::Last(rest);

@@ -38,7 +38,7 @@ class Producer {
   ///
   /// A lost race is no reason to give up or to pause: somebody else has posted meanwhile. But it might be
   /// lost again and again.
-  WARPVERBS_DEVICE Code Reserve(uint32_t slots, const Limit& limit) {
+  WARPVERBS_DEVICE Code Reserve(uint32_t slots, const WaitLimit& limit) {
     constexpr uint32_t kMaxLost = 1024;
     uint32_t lost = 0;
     for (Waiter<A> waiter(limit);;) {
@@ -76,7 +76,7 @@ class Producer {
   ///
   /// A ticket of long ago shows as done only beside the present end of the queue, and an error may be known
   /// to others only: after the first look, and then now and again, it looks at both.
-  WARPVERBS_DEVICE Code Wait(Ticket ticket, const Limit& limit) {
+  WARPVERBS_DEVICE Code Wait(Ticket ticket, const WaitLimit& limit) {
     bool thorough = false;
     for (Waiter<A> waiter(limit);;) {
       Code code = Probe(ticket, thorough);

@@ -9,7 +9,7 @@ template <arch::Arch A>
 class Waiter {
  public:
   /// @param patient  the first rounds are not worth a dear look
-  WARPVERBS_DEVICE explicit Waiter(const Limit& limit, bool patient = false)
+  WARPVERBS_DEVICE explicit Waiter(const WaitLimit& limit, bool patient = false)
       : limit_(limit), milestone_(!patient) {}
 
   /// Pauses, then answers kPending to look again, or why to stop.
@@ -31,7 +31,7 @@ class Waiter {
   WARPVERBS_DEVICE bool IsMilestone() const { return milestone_; }
 
  private:
-  Limit limit_;
+  WaitLimit limit_;
   uint32_t rounds_ = 0;
   bool milestone_;
 };

@@ -17,7 +17,7 @@ WARPVERBS_DEVICE void PostToCompletion(const LatencyJob& job) {
   uint64_t now_ns = A::NowNs();
   for (uint32_t i = 0; i < job.count && status.ok(); ++i, place.Next()) {
     job.stamps_ns[i] = now_ns;
-    const device::Limit limit{.deadline_ns = now_ns + job.patience_ns, .abort = &job.report->abort};
+    const device::WaitLimit limit{.deadline_ns = now_ns + job.patience_ns, .abort = &job.report->abort};
     const device::Posted posted = queue.Post(Verb::Operation(place), limit);
     status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
     now_ns = A::NowNs();
@@ -53,7 +53,7 @@ class WrittenMark {
       : job_(job), seen_(reinterpret_cast<const uint8_t*>(job.landing.addr) + job.landing.bytes - 1) {}
 
   WARPVERBS_DEVICE device::Posted Post(device::SendQueue<A, device::Exclusive>& queue, uint8_t mark,
-                                       const device::Limit& limit, uint32_t flags) {
+                                       const device::WaitLimit& limit, uint32_t flags) {
     const device::RemoteMemory& to = job_.flow.remote;
     const uint64_t bytes = job_.flow.local.bytes;
     if (bytes <= job_.inline_bytes) {
@@ -77,7 +77,7 @@ class WrittenMark {
  private:
   template <uint32_t kBytes>
   WARPVERBS_DEVICE device::Posted PostInline(device::SendQueue<A, device::Exclusive>& queue, uint8_t mark,
-                                             const device::Limit& limit, uint32_t flags) {
+                                             const device::WaitLimit& limit, uint32_t flags) {
     InlineMessage<kBytes> message{};
     message.bytes[kBytes - 1] = mark;
     return queue.Post(device::WriteInline<InlineMessage<kBytes>>{job_.flow.remote, message}, limit, flags);
@@ -94,7 +94,7 @@ class SentMark {
   WARPVERBS_DEVICE explicit SentMark(const LatencyJob& job) : job_(job), receives_(job.receives) {}
 
   WARPVERBS_DEVICE device::Posted Post(device::SendQueue<A, device::Exclusive>& queue, uint8_t,
-                                       const device::Limit& limit, uint32_t flags) {
+                                       const device::WaitLimit& limit, uint32_t flags) {
     return queue.Post(device::Send(job_.flow.local), limit, flags);
   }
   WARPVERBS_DEVICE device::Status Look(uint8_t) {
@@ -123,7 +123,7 @@ WARPVERBS_DEVICE void PingPong(const LatencyJob& job) {
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
     const auto number = static_cast<uint8_t>(job.first_mark + i);
     const auto post = [&] {
-      const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+      const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
       const bool announced = i % kUnannounced == 0 || i + 1 == job.count;
       posted = mark.Post(queue, number, limit, announced ? uint32_t{mlx5::kCqeAlways} : 0);
       status = posted.status;
@@ -145,7 +145,7 @@ WARPVERBS_DEVICE void PingPong(const LatencyJob& job) {
     if (job.answers && status.ok()) post();
   }
   job.stamps_ns[job.count] = A::NowNs();
-  const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
   if (status.ok()) status = queue.Wait(posted.ticket, limit);
   mark.Save();
   queue.Save();

@@ -185,7 +185,7 @@ WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
   uint32_t unannounced = 0;
   const uint64_t begin_ns = A::NowNs();
   for (uint32_t call = 0; call < calls && posted.status.ok(); ++call) {
-    const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+    const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
     unannounced += by_call;
     const bool announces = unannounced >= job.cq_mod || call + 1 == calls;
     if (announces) unannounced = 0;
@@ -203,7 +203,7 @@ WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
     if (call % kTurnsBetweenLooks == kTurnsBetweenLooks - 1 && !team.All(A::Load(&job.report->abort) == 0))
       posted.status = {.code = device::Code::kAborted};
   }
-  const device::Limit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   if (last) job.spans[self.flow * job.posters + self.poster] = {begin_ns, A::NowNs()};
   queue.Save();
