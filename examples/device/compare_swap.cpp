@@ -11,7 +11,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status TryLock(const device::QueueView& view, const device::RemoteMemory& lock,
                                         const device::LocalMemory& fetched, uint64_t me, uint64_t* holder) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Exchange<uint64_t> exchange{.compare = kFree, .swap = me};
+  const device::CompareSwapOperands<uint64_t> exchange{.compare = kFree, .swap = me};
   const device::Status status = PostAndWait<A>(queue, device::CompareSwap(lock, exchange, fetched));
   *holder = device::Fetched<A>(*reinterpret_cast<const uint64_t*>(fetched.addr));
   queue.Save();

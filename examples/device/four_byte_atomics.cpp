@@ -19,7 +19,7 @@ WARPVERBS_DEVICE device::Status ChangeOften(const device::QueueView& view, const
     *before = device::Fetched<A>(*reinterpret_cast<const uint32_t*>(fetched.addr));
     return status;
   };
-  const device::Exchange<uint32_t> exchange{.compare = 4, .swap = 40};
+  const device::CompareSwapOperands<uint32_t> exchange{.compare = 4, .swap = 40};
   device::Status status = change(device::FetchAdd(word, uint32_t{5}, fetched), &old->add);
   if (status.ok()) status = change(device::CompareSwap(word, exchange, fetched), &old->compare_swap);
   if (status.ok()) status = change(device::FetchOr(word, uint32_t{3}, fetched), &old->bits);

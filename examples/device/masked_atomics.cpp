@@ -22,7 +22,7 @@ template <class A>
 WARPVERBS_DEVICE device::Status TakeOver(const device::QueueView& view, const device::RemoteMemory& word,
                                          uint64_t state, uint64_t owner) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::Exchange<uint64_t> exchange{
+  const device::CompareSwapOperands<uint64_t> exchange{
       .compare = state, .swap = owner << 32, .compare_mask = 0xff, .swap_mask = 0xffff'ffff'0000'0000};
   const auto status = PostAndWait<A>(queue, device::MaskedCompareSwap(word, exchange));
   queue.Save();

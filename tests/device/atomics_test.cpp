@@ -69,19 +69,19 @@ TEST_F(AtomicImage, PlainOnesOf8Bytes) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
             Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {0}}, 8).Bytes(kIndex));
   EXPECT_EQ(
-      Encode(CompareSwap(kRemote, Exchange<uint64_t>{.compare = kA, .swap = kB}, kFetched)),
+      Encode(CompareSwap(kRemote, CompareSwapOperands<uint64_t>{.compare = kA, .swap = kB}, kFetched)),
       Image(WqeOpcode::kAtomicCs, kPlain, mlx5::AtomicSegment{ToBe64(kB), ToBe64(kA)}, 8).Bytes(kIndex));
 }
 
 TEST_F(AtomicImage, PlainOnesOf4BytesAreMaskedOnesWithFullMasks) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, uint32_t{7}, kFetched)), MaskedAdd4(7, 0));
-  EXPECT_EQ(Encode(CompareSwap(kRemote, Exchange<uint32_t>{.compare = 8, .swap = 9}, kFetched)),
+  EXPECT_EQ(Encode(CompareSwap(kRemote, CompareSwapOperands<uint32_t>{.compare = 8, .swap = 9}, kFetched)),
             Masked4(9, 8, ~0U, ~0U));
 }
 
 TEST_F(AtomicImage, MaskedOnesOf4Bytes) {
   EXPECT_EQ(Encode(MaskedFetchAdd(kRemote, 7U, 0x80008000U, kFetched)), MaskedAdd4(7, 0x80008000));
-  EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, Exchange<uint32_t>{1, 2, 3, 4}, kFetched)),
+  EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, CompareSwapOperands<uint32_t>{1, 2, 3, 4}, kFetched)),
             Masked4(2, 1, 4, 3));
   EXPECT_EQ(Encode(Swap(kRemote, 5U, kFetched)), Masked4(5, 0, ~0U, 0));
   EXPECT_EQ(Encode(FetchAnd(kRemote, 0xffU, kFetched)), Masked4(0, 0, 0xffffff00, 0));
@@ -95,7 +95,7 @@ TEST_F(AtomicImage, MaskedOnesOf8BytesThatFitOneSlot) {
 }
 
 TEST_F(AtomicImage, MaskedCompareSwapsOf8BytesTakeTwoSlotsAndANopThatCompletesForThem) {
-  EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, Exchange<uint64_t>{kA, kB, kC, kD}, kFetched)),
+  EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, CompareSwapOperands<uint64_t>{kA, kB, kC, kD}, kFetched)),
             Masked8(kB, kA, kD, kC));
   EXPECT_EQ(Encode(Swap(kRemote, kA, kFetched)), Masked8(kA, 0, ~uint64_t{0}, 0));
   EXPECT_EQ(Encode(FetchAnd(kRemote, kA, kFetched)), Masked8(0, 0, ~kA, 0));
@@ -173,8 +173,14 @@ TYPED_TEST(AtomicEffect, EachDoesWhatItsNameSays) {
 
   EXPECT_EQ(run([](R r, L l) { return FetchAdd(r, other, l); }), effect(static_cast<T>(word + other)));
   EXPECT_EQ(run([](R r, L l) { return FetchAdd(r, all, l); }), effect(word - 1));
-  EXPECT_EQ(run([](R r, L l) { return CompareSwap(r, Exchange<T>{word, other}, l); }), effect(other));
-  EXPECT_EQ(run([](R r, L l) { return CompareSwap(r, Exchange<T>{word + 1, other}, l); }), effect(word));
+  EXPECT_EQ(run([](R r, L l) {
+              return CompareSwap(r, CompareSwapOperands<T>{word, other}, l);
+            }),
+            effect(other));
+  EXPECT_EQ(run([](R r, L l) {
+              return CompareSwap(r, CompareSwapOperands<T>{word + 1, other}, l);
+            }),
+            effect(word));
   EXPECT_EQ(run([](R r, L l) { return Swap(r, other, l); }), effect(other));
   EXPECT_EQ(run([](R r, L l) { return FetchAnd(r, other, l); }), effect(word & other));
   EXPECT_EQ(run([](R r, L l) { return FetchOr(r, other, l); }), effect(word | other));
@@ -187,11 +193,11 @@ TYPED_TEST(AtomicEffect, EachDoesWhatItsNameSays) {
       effect(word - 0x7fff))
       << "the carry out of the field is lost";
   EXPECT_EQ(run([](R r, L l) {
-              return MaskedCompareSwap(r, Exchange<T>{0xff, 0, 0xff, 0xf0}, l);
+              return MaskedCompareSwap(r, CompareSwapOperands<T>{0xff, 0, 0xff, 0xf0}, l);
             }),
             effect(word & ~T{0xf0}));
   EXPECT_EQ(run([](R r, L l) {
-              return MaskedCompareSwap(r, Exchange<T>{0xfe, 0, 0xff, 0xf0}, l);
+              return MaskedCompareSwap(r, CompareSwapOperands<T>{0xfe, 0, 0xff, 0xf0}, l);
             }),
             effect(word));
 }

@@ -83,7 +83,7 @@ TYPED_TEST(Atomics, CompareSwapSwapsOnlyWhatIsEqual) {
 TYPED_TEST(Atomics, MaskedCompareSwapLooksAtItsBitsAndChangesItsBits) {
   using T = TypeParam;
   const auto swap = [&](T compare, T value, T compare_mask, T swap_mask) {
-    const device::Exchange<T> exchange{
+    const device::CompareSwapOperands<T> exchange{
         .compare = compare, .swap = value, .compare_mask = compare_mask, .swap_mask = swap_mask};
     return device::MaskedCompareSwap<T>(this->remote(), exchange, this->local());
   };

@@ -111,7 +111,8 @@ class Poster {
       case Kind::kSwap:
         return batch.Add(device::Swap<uint64_t>(remote, step.value, local), flags);
       case Kind::kSwap4: {
-        const device::Exchange<uint32_t> exchange{.compare = Low(Known(step)), .swap = Low(step.value)};
+        const device::CompareSwapOperands<uint32_t> exchange{.compare = Low(Known(step)),
+                                                             .swap = Low(step.value)};
         return batch.Add(device::CompareSwap<uint32_t>(remote, exchange, local), flags);
       }
       case Kind::kXor:

@@ -44,24 +44,25 @@ WARPVERBS_DEVICE MaskedFetchAddOf<T> MaskedFetchAdd(const RemoteMemory& remote, 
 
 /// What a compare-swap looks for, and what it puts there; only the bits that the masks have.
 template <AtomicWord T>
-struct Exchange {
+struct CompareSwapOperands {
   T compare, swap;
   T compare_mask = ~T{0}, swap_mask = ~T{0};
 };
 
 /// Replaces the word by `swap` if it is `compare`; all bits of both.
 template <AtomicWord T>
-WARPVERBS_DEVICE CompareSwapOf<T> CompareSwap(const RemoteMemory& remote, const Exchange<T>& exchange,
+WARPVERBS_DEVICE CompareSwapOf<T> CompareSwap(const RemoteMemory& remote,
+                                              const CompareSwapOperands<T>& operands,
                                               const LocalMemory& fetched = {}) {
-  return {remote, fetched, {exchange.swap, exchange.compare, ~T{0}, ~T{0}}};
+  return {remote, fetched, {operands.swap, operands.compare, ~T{0}, ~T{0}}};
 }
 
 /// Compares the bits of `compare_mask`; if they match, replaces the bits of `swap_mask`.
 template <AtomicWord T>
 WARPVERBS_DEVICE MaskedCompareSwapOf<T> MaskedCompareSwap(const RemoteMemory& remote,
-                                                          const Exchange<T>& exchange,
+                                                          const CompareSwapOperands<T>& operands,
                                                           const LocalMemory& fetched = {}) {
-  return {remote, fetched, {exchange.swap, exchange.compare, exchange.swap_mask, exchange.compare_mask}};
+  return {remote, fetched, {operands.swap, operands.compare, operands.swap_mask, operands.compare_mask}};
 }
 
 /// Replaces the word, whatever it is; without `fetched` it is an atomic store.

@@ -54,7 +54,7 @@ struct FetchAddVerb {
 /// The same by compare-swap: each finds what the one before it has left, from 0 on.
 struct CompareSwapVerb {
   WARPVERBS_DEVICE static auto Operation(const Place& place) {
-    const device::Exchange<uint64_t> words{.compare = place.lap(), .swap = place.lap() + 1};
+    const device::CompareSwapOperands<uint64_t> words{.compare = place.lap(), .swap = place.lap() + 1};
     return device::CompareSwap(place.remote(), words, place.local());
   }
 };
