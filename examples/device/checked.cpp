@@ -30,18 +30,18 @@ int main(int argc, char** argv) {
     Memory from(device, 8, uint64_t{42}), to(device, 8, uint64_t{0}), untold(device, 8, uint64_t{0});
     pair.here.AllowRegions({{from.View()}}, {{to.View()}});
     const device::QueueView view = pair.here.View();
-    const auto expect = [](const device::Status& status, device::Mistake mistake) {
-      Check(status.code == device::Code::kInvalid && status.mistake == mistake, "the mistake is found");
+    const auto expect = [](const device::Status& status, device::RequestError mistake) {
+      Check(status.code == device::Code::kInvalid && status.request_error == mistake, "the mistake is found");
       std::printf("%s\n", host::Describe(status).c_str());
     };
     const device::RemoteMemory odd{to.Remote().addr + 4, to.Remote().rkey};
-    expect(Put<arch::Cpu>(view, to.Remote(), untold.Local()), device::Mistake::kUnknownLkey);
-    expect(Put<arch::Cpu>(view, untold.Remote(), from.Local()), device::Mistake::kUnknownRkey);
-    expect(Put<arch::Cpu>(view, to.Remote(1), from.Local()), device::Mistake::kRemoteOutOfBounds);
+    expect(Put<arch::Cpu>(view, to.Remote(), untold.Local()), device::RequestError::kUnknownLkey);
+    expect(Put<arch::Cpu>(view, untold.Remote(), from.Local()), device::RequestError::kUnknownRkey);
+    expect(Put<arch::Cpu>(view, to.Remote(1), from.Local()), device::RequestError::kRemoteOutOfBounds);
     device::LocalMemory too_long = from.Local();
     too_long.bytes += 1;
-    expect(Put<arch::Cpu>(view, to.Remote(), too_long), device::Mistake::kLocalOutOfBounds);
-    expect(Count<arch::Cpu>(view, odd), device::Mistake::kMisaligned);
+    expect(Put<arch::Cpu>(view, to.Remote(), too_long), device::RequestError::kLocalOutOfBounds);
+    expect(Count<arch::Cpu>(view, odd), device::RequestError::kMisaligned);
     CheckOk(Put<arch::Cpu>(view, to.Remote(), from.Local()), "what is right");
     Check(to == from, "it arrived");
     std::puts("Five mistakes were refused, and the queue works on.");

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
     const device::Posted posted = Put<arch::Cpu>(view, to.Remote(), from.Local(), &send);
     CheckOk(posted.status, "the write");
     Check(to == from, "all 20000 bytes arrived");
-    Check(send.mistake == device::Mistake::kMessageTooLong, "a send that is too long is refused");
+    Check(send.request_error == device::RequestError::kMessageTooLong, "a send that is too long is refused");
     const uint32_t messages =
         posted.ticket.index + 1;  // each takes a slot, and the ticket names the last one
     Check(messages == 1 + 19999u / view.max_message, "there are no more messages than needed");

@@ -9,32 +9,32 @@ namespace warpverbs::host {
 namespace {
 
 using device::Code;
-using device::Mistake;
+using device::RequestError;
 using mlx5::WqeOpcode;
 
-const char* Describe(Mistake mistake) {
+const char* Describe(RequestError mistake) {
   switch (mistake) {
-    case Mistake::kNone:
+    case RequestError::kNone:
       return "no mistake was found";
-    case Mistake::kTooManySlots:
+    case RequestError::kTooManySlots:
       return "it takes more WQEBBs than the queue has, or than its batch has left";
-    case Mistake::kMessageTooLong:
+    case RequestError::kMessageTooLong:
       return "it is longer than the device's longest message and cannot be split";
-    case Mistake::kMisaligned:
+    case RequestError::kMisaligned:
       return "the address of an atomic is no multiple of its size";
-    case Mistake::kUnknownLkey:
+    case RequestError::kUnknownLkey:
       return "no region of this side has the lkey";
-    case Mistake::kLocalOutOfBounds:
+    case RequestError::kLocalOutOfBounds:
       return "the local buffer does not lie in the region of its lkey";
-    case Mistake::kLocalReadOnly:
+    case RequestError::kLocalReadOnly:
       return "the NIC may not write to the local region";
-    case Mistake::kUnknownRkey:
+    case RequestError::kUnknownRkey:
       return "no region that the peer told of has the rkey";
-    case Mistake::kRemoteOutOfBounds:
+    case RequestError::kRemoteOutOfBounds:
       return "the remote range does not lie in the region of its rkey";
-    case Mistake::kRemoteRights:
+    case RequestError::kRemoteRights:
       return "the peer's region does not allow the operation";
-    case Mistake::kRelaxedOrdering:
+    case RequestError::kRelaxedOrdering:
       return "the peer's region has relaxed ordering, which signals, the data that they tell of and atomics "
              "must "
              "not have";
@@ -65,7 +65,7 @@ std::string Describe(const device::Status& status) {
     case Code::kAborted:
       return "aborted: the abort word was set";
     case Code::kInvalid:
-      return std::string("invalid, and nothing was posted: ") + Describe(status.mistake);
+      return std::string("invalid, and nothing was posted: ") + Describe(status.request_error);
     case Code::kError:
       return "error: " + DescribeError(status);
   }

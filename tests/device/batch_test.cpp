@@ -120,11 +120,11 @@ TYPED_TEST(BatchTest, WhatDoesNotFitIsRefusedAndTheRestGoes) {
   uint64_t word = 0;
   const Status wide = batch.Add(Swap(Remote(word), uint64_t{77})).status;
   EXPECT_EQ(wide.code, Code::kInvalid);
-  EXPECT_EQ(wide.mistake, Mistake::kTooManySlots);
+  EXPECT_EQ(wide.request_error, RequestError::kTooManySlots);
   const Status longer = batch.Add(Send({0x1000, uint64_t{1} << 31, kTestKey})).status;
-  EXPECT_EQ(longer.mistake, Mistake::kMessageTooLong);
+  EXPECT_EQ(longer.request_error, RequestError::kMessageTooLong);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
-  EXPECT_EQ(batch.Add(Nop()).status.mistake, Mistake::kTooManySlots) << "it is used up";
+  EXPECT_EQ(batch.Add(Nop()).status.request_error, RequestError::kTooManySlots) << "it is used up";
   EXPECT_TRUE(batch.Submit().status.ok());
   this->StepAll();
   EXPECT_EQ(this->nic_.next(), 2U);
@@ -135,7 +135,7 @@ TYPED_TEST(BatchTest, NoneOfImpossibleSizeBegins) {
   for (const uint32_t slots : {0U, 9U, ~0U}) {
     auto batch = this->queue_.Begin(slots);
     EXPECT_EQ(batch.status().code, Code::kInvalid) << slots;
-    EXPECT_EQ(batch.status().mistake, Mistake::kTooManySlots);
+    EXPECT_EQ(batch.status().request_error, RequestError::kTooManySlots);
     EXPECT_EQ(batch.Add(this->WriteOne()).status.code, Code::kInvalid);
     EXPECT_EQ(batch.Submit().status.code, Code::kInvalid);
   }
@@ -157,12 +157,12 @@ TYPED_TEST(BatchTest, BadPostsOutsideOfBatchesAreRefusedToo) {
   const auto mistake = [&](const auto& operation) {
     const Posted posted = this->queue_.Post(operation);
     EXPECT_EQ(posted.status.code, Code::kInvalid);
-    return posted.status.mistake;
+    return posted.status.request_error;
   };
   const LocalMemory huge{0x1000, (uint64_t{8} << 30) + 1, kTestKey};
-  EXPECT_EQ(mistake(Write(Remote(this->to_), huge)), Mistake::kTooManySlots);
-  EXPECT_EQ(mistake(Send(huge)), Mistake::kMessageTooLong);
-  EXPECT_EQ(mistake(Write(Remote(this->to_), huge, Local(this->from_))), Mistake::kMessageTooLong);
+  EXPECT_EQ(mistake(Write(Remote(this->to_), huge)), RequestError::kTooManySlots);
+  EXPECT_EQ(mistake(Send(huge)), RequestError::kMessageTooLong);
+  EXPECT_EQ(mistake(Write(Remote(this->to_), huge, Local(this->from_))), RequestError::kMessageTooLong);
   EXPECT_EQ(this->memory_.dbrec, 0U);
   EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok());
   this->StepAll();

@@ -79,7 +79,7 @@ TEST(ReceiveQueue, PartThatADataSegmentCannotNameIsRefused) {
     const LocalMemory huge{0x1000, bytes, kFirst.lkey};
     for (const Status& status : {queue.Post(huge), queue.Post(kFirst, huge)}) {
       EXPECT_EQ(status.code, Code::kInvalid) << bytes;
-      EXPECT_EQ(status.mistake, Mistake::kMessageTooLong);
+      EXPECT_EQ(status.request_error, RequestError::kMessageTooLong);
     }
   }
   EXPECT_TRUE(queue.Post({0x1000, (uint64_t{1} << 31) - 1, kFirst.lkey}).ok());
@@ -118,7 +118,7 @@ TEST(ReceiveQueue, TwoEntriesNeedAWqeMadeForTwo) {
   ReceiveQueue<Cpu> queue(memory.View());
   const Status status = queue.Post(kFirst, kSecond);
   EXPECT_EQ(status.code, Code::kInvalid);
-  EXPECT_EQ(status.mistake, Mistake::kTooManySlots);
+  EXPECT_EQ(status.request_error, RequestError::kTooManySlots);
   queue.Submit();
   EXPECT_EQ(memory.dbrec, 0U) << "nothing was posted";
   EXPECT_TRUE(queue.Post({}).ok());

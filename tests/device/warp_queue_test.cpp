@@ -155,7 +155,7 @@ TYPED_TEST(WarpQueue, LaneWithAMistakeStopsNobodyElse) {
     if (lane == 3) local.bytes = uint64_t{1} << 40;
     const Posted posted = queue.Post(Write(Remote(this->to_[lane]), local));
     EXPECT_EQ(posted.status.code, lane == 3 ? Code::kInvalid : Code::kOk) << lane;
-    EXPECT_EQ(posted.status.mistake, lane == 3 ? Mistake::kTooManySlots : Mistake::kNone);
+    EXPECT_EQ(posted.status.request_error, lane == 3 ? RequestError::kTooManySlots : RequestError::kNone);
     queue.Save();
   });
   StepAll(nic);

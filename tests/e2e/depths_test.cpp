@@ -85,12 +85,12 @@ TEST_P(Depths, BatchAsLongAsTheQueueFits) {
     ASSERT_EQ(batch.status().code, Code::kOk);
     for (uint32_t i = 0; i < depth(); ++i)
       ASSERT_TRUE(batch.Add(device::FetchAdd<uint64_t>(pair.Remote(0), 1)).status.ok());
-    EXPECT_EQ(batch.Add(device::Nop()).status.mistake, device::Mistake::kTooManySlots);
+    EXPECT_EQ(batch.Add(device::Nop()).status.request_error, device::RequestError::kTooManySlots);
     const device::Posted posted = batch.Submit();
     ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk);
   }
   EXPECT_EQ(pair.Target(0), 3 * depth());
-  EXPECT_EQ(queue.Begin(depth() + 1).status().mistake, device::Mistake::kTooManySlots);
+  EXPECT_EQ(queue.Begin(depth() + 1).status().request_error, device::RequestError::kTooManySlots);
 }
 
 TEST_P(Depths, OperationOfThreeSlotsNeedsThem) {
@@ -100,7 +100,7 @@ TEST_P(Depths, OperationOfThreeSlotsNeedsThem) {
         queue.Post(device::Swap<uint64_t>(pair.Remote(0), i, pair.Local(0, 8)), Within());
     if (depth() < 3) {
       ASSERT_EQ(posted.status.code, Code::kInvalid);
-      ASSERT_EQ(posted.status.mistake, device::Mistake::kTooManySlots);
+      ASSERT_EQ(posted.status.request_error, device::RequestError::kTooManySlots);
       continue;
     }
     ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk);

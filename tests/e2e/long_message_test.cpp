@@ -74,13 +74,15 @@ TYPED_TEST(LongMessage, ThatCannotBeSplitIsRefused) {
   const auto mistake = [&](const auto& operation) {
     const device::Posted posted = this->queue.Post(operation, Within());
     EXPECT_EQ(posted.status.code, Code::kInvalid);
-    return posted.status.mistake;
+    return posted.status.request_error;
   };
-  EXPECT_EQ(mistake(device::Send(this->pair.Local(0, kLongest + 1))), device::Mistake::kMessageTooLong);
-  EXPECT_EQ(mistake(device::Write(this->pair.Remote(0), longest, word)), device::Mistake::kMessageTooLong);
-  EXPECT_EQ(mistake(device::Read(this->pair.Remote(0), word, longest)), device::Mistake::kMessageTooLong);
+  EXPECT_EQ(mistake(device::Send(this->pair.Local(0, kLongest + 1))), device::RequestError::kMessageTooLong);
+  EXPECT_EQ(mistake(device::Write(this->pair.Remote(0), longest, word)),
+            device::RequestError::kMessageTooLong);
+  EXPECT_EQ(mistake(device::Read(this->pair.Remote(0), word, longest)),
+            device::RequestError::kMessageTooLong);
   EXPECT_EQ(mistake(device::Write(this->pair.Remote(0), this->pair.Local(0, 16 * kLongest + 1))),
-            device::Mistake::kTooManySlots);
+            device::RequestError::kTooManySlots);
   EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
 }
 

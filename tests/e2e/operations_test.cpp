@@ -165,10 +165,10 @@ TEST(OperationsTooLarge, AreRefusedAndPostNothing) {
   Queue<device::Exclusive> queue(pair.a.View());
   const device::Posted swap = queue.Post(device::Swap<uint64_t>(pair.Remote(0), 1));
   EXPECT_EQ(swap.status.code, Code::kInvalid);
-  EXPECT_EQ(swap.status.mistake, device::Mistake::kTooManySlots);
+  EXPECT_EQ(swap.status.request_error, device::RequestError::kTooManySlots);
   const device::Posted send = queue.Post(device::Send({0, uint64_t{1} << 40, {}}));
   EXPECT_EQ(send.status.code, Code::kInvalid);
-  EXPECT_EQ(send.status.mistake, device::Mistake::kMessageTooLong);
+  EXPECT_EQ(send.status.request_error, device::RequestError::kMessageTooLong);
   const device::Posted good = pair.PutWord(queue, 0);
   EXPECT_EQ(good.ticket.index, 0u);
   EXPECT_EQ(queue.Wait(good.ticket, Within()).code, Code::kOk);

@@ -11,7 +11,7 @@ namespace warpverbs::host {
 namespace {
 
 using device::Code;
-using device::Mistake;
+using device::RequestError;
 
 TEST(DescribeStatus, HasWordsOfItsOwnForEachCode) {
   EXPECT_EQ(Describe({.code = Code::kOk}), "ok");
@@ -39,17 +39,18 @@ TEST(DescribeStatus, TellsAPosterThatGaveUpFromAFailureOfTheNic) {
 
 TEST(DescribeStatus, HasWordsOfItsOwnForEachMistake) {
   std::set<std::string> texts;
-  constexpr auto kCount = static_cast<int>(Mistake::kRelaxedOrdering) + 1;
+  constexpr auto kCount = static_cast<int>(RequestError::kRelaxedOrdering) + 1;
   for (int mistake = 0; mistake < kCount; ++mistake) {
-    const std::string text = Describe({.code = Code::kInvalid, .mistake = static_cast<Mistake>(mistake)});
+    const std::string text =
+        Describe({.code = Code::kInvalid, .request_error = static_cast<RequestError>(mistake)});
     EXPECT_EQ(text.find("invalid, and nothing was posted: "), 0) << text;
     EXPECT_EQ(text.find("unknown mistake"), std::string::npos) << mistake;
     texts.insert(text);
   }
   EXPECT_EQ(texts.size(), kCount);
-  EXPECT_NE(
-      Describe({.code = Code::kInvalid, .mistake = static_cast<Mistake>(kCount)}).find("unknown mistake"),
-      std::string::npos);
+  EXPECT_NE(Describe({.code = Code::kInvalid, .request_error = static_cast<RequestError>(kCount)})
+                .find("unknown mistake"),
+            std::string::npos);
 }
 
 TEST(OperationName, KnowsEveryOpcodeByAnotherName) {

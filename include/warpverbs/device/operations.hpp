@@ -45,7 +45,7 @@ struct Dump {
     const uint32_t data = wqe.Data(1, {local.addr, local.bytes != 0, local.lkey});
     return wqe.Control({data != 0 ? WqeOpcode::kDump : WqeOpcode::kNop, 1 + data, flags});
   }
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const { return check.Find({.local = local}); }
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const { return check.Find({.local = local}); }
 };
 
 /// Does nothing, but in order.
@@ -75,7 +75,7 @@ struct WaitCq {
     return wqe.Control(
         {WqeOpcode::kWait, 2, flags, {0}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
   }
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck&) const { return Mistake::kNone; }
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck&) const { return RequestError::kNone; }
 };
 
 /// Writes, reads and sends: payload from or to one entry of local memory, or two that follow each other. The
@@ -107,7 +107,7 @@ struct Message {
   }
 
   /// @param in_order  something tells of the data
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check, bool in_order = false) const {
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check, bool in_order = false) const {
     const uint32_t rights = kIsRead ? uint32_t{kReadable} : kHasRemote ? uint32_t{kWritable} : 0;
     return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead, 1, in_order});
   }
@@ -212,7 +212,7 @@ struct WriteInline {
     wqe.Remote(remote);
     return wqe.Control({WqeOpcode::kRdmaWrite, 2 + wqe.Inline(value), flags});
   }
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
     return check.Find({remote, sizeof(T), kWritable});
   }
 };
@@ -235,9 +235,9 @@ struct Sequence {
     first.template Encode<A>(view, index, WithoutCompletion(flags));
     return second.template Encode<A>(view, index + first.Slots(view), flags);
   }
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
-    const Mistake mistake = first.Check(check);
-    return mistake != Mistake::kNone ? mistake : second.Check(check);
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
+    const RequestError mistake = first.Check(check);
+    return mistake != RequestError::kNone ? mistake : second.Check(check);
   }
 };
 template <class First, class Second>

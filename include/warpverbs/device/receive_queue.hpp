@@ -33,8 +33,8 @@ class ReceiveQueue {
   ///          2^31 bytes or more; what a checked build finds
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
     if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
-    const Mistake mistake = Refusal(local, second);
-    if (mistake != Mistake::kNone) return {.code = Code::kInvalid, .mistake = mistake};
+    const RequestError mistake = Refusal(local, second);
+    if (mistake != RequestError::kNone) return {.code = Code::kInvalid, .request_error = mistake};
     PostRecv(posted_++, local, second);
     return {};
   }
@@ -103,13 +103,13 @@ class ReceiveQueue {
         ring_(view.cq, view.first_cqe + static_cast<uint32_t>(state)),
         posted_(static_cast<uint32_t>(state >> 32)) {}
 
-  WARPVERBS_DEVICE Mistake Refusal(const LocalMemory& local, const LocalMemory& second) const {
+  WARPVERBS_DEVICE RequestError Refusal(const LocalMemory& local, const LocalMemory& second) const {
     if (local.bytes >= mlx5::kMaxDataBytes || second.bytes >= mlx5::kMaxDataBytes)
-      return Mistake::kMessageTooLong;
-    if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) return Mistake::kTooManySlots;
+      return RequestError::kMessageTooLong;
+    if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) return RequestError::kTooManySlots;
     if constexpr (kChecked)
       return RegionCheck(view_.regions).Find({.local = local, .second = second, .written = true});
-    return Mistake::kNone;
+    return RequestError::kNone;
   }
 
   WARPVERBS_DEVICE uint32_t taken() const { return ring_.consumer_index() - view_.first_cqe; }

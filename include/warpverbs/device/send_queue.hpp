@@ -111,14 +111,14 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   template <class Operation>
   WARPVERBS_DEVICE Posted Add(const Operation& operation, uint32_t flags = mlx5::kCqeAlways) {
     const uint32_t slots = operation.Slots(poster_.view());
-    Mistake mistake = poster_.Refusal(operation, slots);
-    if (__builtin_expect((slots == 1) & (mistake == Mistake::kNone) & (next_ != end_),
+    RequestError mistake = poster_.Refusal(operation, slots);
+    if (__builtin_expect((slots == 1) & (mistake == RequestError::kNone) & (next_ != end_),
                          true)) {  // as PostBy()
       doorbell_ = EncodeOne<A>(operation, poster_.view(), next_, flags);
     } else {
       if (!status_.ok()) return {status_, {}};
-      if (mistake == Mistake::kNone && slots > end_ - next_) mistake = Mistake::kTooManySlots;
-      if (mistake != Mistake::kNone) return poster_.Invalid(mistake);
+      if (mistake == RequestError::kNone && slots > end_ - next_) mistake = RequestError::kTooManySlots;
+      if (mistake != RequestError::kNone) return poster_.Invalid(mistake);
       doorbell_ = operation.template Encode<A>(poster_.view(), next_, flags);
     }
     next_ += slots;
@@ -152,7 +152,7 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
       : poster_(queue.poster_), slots_(slots), abort_(limit.abort) {
     const bool fits = slots != 0 && uint64_t{slots} * poster_.team().size() <= poster_.view().depth;
     if (!fits) {
-      status_ = poster_.Invalid(Mistake::kTooManySlots).status;
+      status_ = poster_.Invalid(RequestError::kTooManySlots).status;
     } else if (!poster_.ReserveAtOnce(poster_.team(), true, slots, base_)) {
       status_ = poster_.producer().Explain(poster_.Reserve(poster_.team(), slots, limit, base_));
     }

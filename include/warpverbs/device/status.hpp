@@ -13,12 +13,12 @@ enum class Code : uint8_t {
   kFull,     ///< no free slot, and the caller did not want to wait for one. Nothing was posted
   kTimeout,  ///< the deadline passed
   kAborted,  ///< the abort word was set
-  kInvalid,  ///< the request cannot be posted: see Status::mistake. Nothing was posted
+  kInvalid,  ///< the request cannot be posted: see Status::request_error. Nothing was posted
   kError,    ///< the queue pair has failed; the syndrome says why, if it is not 0. Lasting
 };
 
 /// Why a request cannot be posted. The first two are always found, the rest by a checked build only.
-enum class Mistake : uint8_t {
+enum class RequestError : uint8_t {
   kNone,
   kTooManySlots,       ///< it takes more WQEBBs than the queue has, or than its batch has left
   kMessageTooLong,     ///< it is longer than the device's longest message and cannot be split
@@ -39,7 +39,7 @@ struct Status {
   uint8_t vendor_syndrome = 0;
   uint8_t opcode = 0;      ///< mlx5::WqeOpcode of the first failed WQE that was seen
   uint16_t wqe_index = 0;  ///< and its index modulo 2^16
-  Mistake mistake = Mistake::kNone;
+  RequestError request_error = RequestError::kNone;
   uint8_t reserved = 0;
 
   WARPVERBS_HOST_DEVICE constexpr bool ok() const { return code == Code::kOk; }

@@ -42,7 +42,7 @@ struct Atomic {
     return (fence != 0 ? Dump{Old()} : Nop()).template Encode<A>(view, index + kSlots, flags | fence);
   }
 
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
     const LocalMemory local = fetched.lkey.raw != 0 ? Old() : LocalMemory{};
     return check.Find({remote, sizeof(T), kAtomic, local, {}, true, sizeof(T), true});
   }

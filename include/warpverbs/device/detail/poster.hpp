@@ -23,15 +23,16 @@ class Poster {
   WARPVERBS_DEVICE Producer<A, Sharing>& producer() { return producer_; }
   WARPVERBS_DEVICE const Producer<A, Sharing>& producer() const { return producer_; }
 
-  WARPVERBS_DEVICE static Posted Invalid(Mistake mistake) {
-    return {{.code = Code::kInvalid, .mistake = mistake}, {}};
+  WARPVERBS_DEVICE static Posted Invalid(RequestError mistake) {
+    return {{.code = Code::kInvalid, .request_error = mistake}, {}};
   }
 
   template <class Operation>
-  WARPVERBS_DEVICE Mistake Refusal(const Operation& operation, uint32_t slots) const {
-    if (slots > view().depth) return slots == kTooLong ? Mistake::kMessageTooLong : Mistake::kTooManySlots;
+  WARPVERBS_DEVICE RequestError Refusal(const Operation& operation, uint32_t slots) const {
+    if (slots > view().depth)
+      return slots == kTooLong ? RequestError::kMessageTooLong : RequestError::kTooManySlots;
     if constexpr (kChecked) return operation.Check(RegionCheck(view().control->regions));
-    return Mistake::kNone;
+    return RequestError::kNone;
   }
 
   template <class Operation>
@@ -93,7 +94,7 @@ class Poster {
   WARPVERBS_DEVICE Posted PostBy(const Team& team, const Operation& operation, const WaitLimit& limit,
                                  uint32_t flags) {
     const uint32_t slots = operation.Slots(view());
-    const bool straight = (slots == 1) & (Refusal(operation, slots) == Mistake::kNone);
+    const bool straight = (slots == 1) & (Refusal(operation, slots) == RequestError::kNone);
     uint32_t base = 0;
     if (!__builtin_expect(ReserveAtOnce(team, straight, 1, base), true)) {
       return PostWithCare(team, operation, limit, flags);
@@ -111,12 +112,12 @@ class Poster {
   WARPVERBS_DEVICE Posted PostWithCare(const Team<A, Cooperating>& team, const Operation& operation,
                                        const WaitLimit& limit, uint32_t flags) {
     const uint32_t slots = operation.Slots(view());
-    const Mistake mistake = Refusal(operation, slots);
+    const RequestError mistake = Refusal(operation, slots);
     if constexpr (std::is_same_v<Cooperating, Thread>) {
-      if (mistake != Mistake::kNone) return Invalid(mistake);
+      if (mistake != RequestError::kNone) return Invalid(mistake);
     } else {
       const bool same = slots == team.Share(slots);  // for all to share, whatever fits
-      const bool fits = mistake == Mistake::kNone && slots * team.size() <= view().depth;
+      const bool fits = mistake == RequestError::kNone && slots * team.size() <= view().depth;
       if (!team.All(fits && same)) {
         if constexpr (std::is_same_v<Cooperating, Block>) {
           return PostBy(team.warp(), operation, limit, flags);

@@ -29,17 +29,17 @@ class RegionCheck {
  public:
   WARPVERBS_DEVICE explicit RegionCheck(const RegionTable* table) : table_(table) {}
 
-  WARPVERBS_DEVICE Mistake Find(const Footprint& footprint) const {
-    if (footprint.remote.addr % footprint.alignment != 0) return Mistake::kMisaligned;
-    if (table_ == nullptr) return Mistake::kNone;
+  WARPVERBS_DEVICE RequestError Find(const Footprint& footprint) const {
+    if (footprint.remote.addr % footprint.alignment != 0) return RequestError::kMisaligned;
+    if (table_ == nullptr) return RequestError::kNone;
     const uint32_t local_rights = kLocal | (footprint.written ? kWritable : 0u);
     const LocalMemory entries[] = {footprint.local, footprint.second};
     for (const LocalMemory& local : entries) {
       if (local.bytes == 0) continue;
-      const Mistake mistake = FindRegion({local.addr, local.bytes, local.lkey.raw, local_rights});
-      if (mistake != Mistake::kNone) return mistake;
+      const RequestError mistake = FindRegion({local.addr, local.bytes, local.lkey.raw, local_rights});
+      if (mistake != RequestError::kNone) return mistake;
     }
-    if (footprint.remote_rights == 0 || footprint.remote_bytes == 0) return Mistake::kNone;
+    if (footprint.remote_rights == 0 || footprint.remote_bytes == 0) return RequestError::kNone;
     return FindRegion(
         {footprint.remote.addr, footprint.remote_bytes, footprint.remote.rkey.raw, footprint.remote_rights},
         footprint.in_order);
@@ -47,20 +47,20 @@ class RegionCheck {
 
  private:
   /// Looks for the region of a key: one at most has it.
-  WARPVERBS_DEVICE Mistake FindRegion(const Region& wanted, bool in_order = false) const {
+  WARPVERBS_DEVICE RequestError FindRegion(const Region& wanted, bool in_order = false) const {
     const bool local = (wanted.rights & kLocal) != 0;
     for (uint32_t i = 0; i < table_->count; ++i) {
       const Region& region = table_->regions[i];
       if (region.key_be != wanted.key_be || ((region.rights & kLocal) != 0) != local) continue;
       const uint64_t offset = wanted.addr - region.addr;
       if (offset > region.bytes || wanted.bytes > region.bytes - offset) {
-        return local ? Mistake::kLocalOutOfBounds : Mistake::kRemoteOutOfBounds;
+        return local ? RequestError::kLocalOutOfBounds : RequestError::kRemoteOutOfBounds;
       }
-      if (in_order && (region.rights & kRelaxed) != 0) return Mistake::kRelaxedOrdering;
-      if ((wanted.rights & ~region.rights) == 0) return Mistake::kNone;
-      return local ? Mistake::kLocalReadOnly : Mistake::kRemoteRights;
+      if (in_order && (region.rights & kRelaxed) != 0) return RequestError::kRelaxedOrdering;
+      if ((wanted.rights & ~region.rights) == 0) return RequestError::kNone;
+      return local ? RequestError::kLocalReadOnly : RequestError::kRemoteRights;
     }
-    return local ? Mistake::kUnknownLkey : Mistake::kUnknownRkey;
+    return local ? RequestError::kUnknownLkey : RequestError::kUnknownRkey;
   }
 
   const RegionTable* table_;

@@ -7,7 +7,7 @@ namespace warpverbs::device {
 
 /// A word that tells of data: it may not pass them.
 struct SignalWrite : WriteInline<uint64_t> {
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
     return check.Find(
         {.remote = remote, .remote_bytes = sizeof value, .remote_rights = kWritable, .in_order = true});
   }
@@ -16,9 +16,9 @@ struct SignalWrite : WriteInline<uint64_t> {
 /// Data, and a signal that tells of them: neither may pass the other.
 template <class Signal>
 struct SignalledWrite : Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> {
-  WARPVERBS_DEVICE Mistake Check(const RegionCheck& check) const {
-    const Mistake mistake = this->first.Check(check, true);
-    return mistake != Mistake::kNone ? mistake : this->second.Check(check);
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
+    const RequestError mistake = this->first.Check(check, true);
+    return mistake != RequestError::kNone ? mistake : this->second.Check(check);
   }
 };
 
