@@ -54,8 +54,8 @@ class Block {
     uint32_t lane() const override { return thread_ % block_.warp_lanes_; }
     uint32_t block_threads() const override { return block_.threads_; }
     uint32_t block_rank() const override { return thread_; }
-    LaneValues Exchange(LaneMask mask, uint64_t value) override {
-      return warp_.Exchange(lane(), mask, value);
+    LaneValues AllGather(LaneMask mask, uint64_t value) override {
+      return warp_.AllGather(lane(), mask, value);
     }
     void SyncBlock() override {
       has_shared_ = false;

@@ -32,7 +32,7 @@ class Place {
   virtual uint32_t block_rank() const { return 0; }
 
   /// Waits until every lane of `mask` has called it, and returns what they brought.
-  virtual LaneValues Exchange(LaneMask mask, uint64_t value) {
+  virtual LaneValues AllGather(LaneMask mask, uint64_t value) {
     Require(mask == 1, "a warp of one lane names other lanes than its own");
     return {value};
   }
@@ -45,14 +45,14 @@ class Place {
   virtual uint64_t ShareInBlock(uint64_t value, bool /*brings*/) { return value; }
 
   LaneMask Ballot(LaneMask mask, bool vote) {
-    const LaneValues votes = Exchange(mask, vote ? 1 : 0);
+    const LaneValues votes = AllGather(mask, vote ? 1 : 0);
     LaneMask yes = 0;
     for (uint32_t lane = 0; lane < kMaxLanes; ++lane) yes |= votes[lane] << lane;
     return yes;
   }
   uint64_t Shuffle(LaneMask mask, uint64_t value, uint32_t from) {
     Require(from < kMaxLanes && (mask >> from & 1) != 0, "a shuffle names a lane out of its mask");
-    return Exchange(mask, value)[from];
+    return AllGather(mask, value)[from];
   }
 };
 

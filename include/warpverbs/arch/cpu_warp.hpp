@@ -17,10 +17,10 @@ class Warp {
  public:
   explicit Warp(uint32_t lanes) : lanes_(~LaneMask{0} >> (kMaxLanes - lanes)) {}
 
-  /// Place::Exchange() of `lane`.
+  /// Place::AllGather() of `lane`.
   ///
   /// @errors  std::logic_error: a lane of `mask` has ended and will not come
-  LaneValues Exchange(uint32_t lane, LaneMask mask, uint64_t value) {
+  LaneValues AllGather(uint32_t lane, LaneMask mask, uint64_t value) {
     const LaneMask self = LaneMask{1} << lane;
     Require((mask & self) != 0, "a lane names a mask that lacks itself");
     Require((mask & ~lanes_) == 0, "a lane names lanes that its warp does not have");
