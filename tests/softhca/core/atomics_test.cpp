@@ -98,7 +98,7 @@ TEST_F(AtomicsTest, MaskedFetchAddKeepsItsFieldsApart) {
   EXPECT_EQ(remote.As<uint32_t>(4), 0x77777777u);
 }
 
-TEST_F(AtomicsTest, AtomicsAreAtomicTowardsTheProcessor) {
+TEST_F(AtomicsTest, StaysAtomicAgainstTheProcessor) {
   constexpr int kRounds = 20000;
   Connect();
   std::atomic_ref counter(remote.As<uint64_t>());
@@ -113,7 +113,7 @@ TEST_F(AtomicsTest, AtomicsAreAtomicTowardsTheProcessor) {
   EXPECT_EQ(counter.load(), 2u * kRounds);
 }
 
-TEST_F(AtomicsTest, MisalignedOnesAreRefused) {
+TEST_F(AtomicsTest, RefusesMisalignedAddresses) {
   Connect();
   EXPECT_EQ(Complete(a, FetchAdd(4, 1)).syndrome, Syndrome::kRemoteInvalidRequest);
   EXPECT_EQ(a.qp().state, QpState::kError);

@@ -29,7 +29,7 @@ class CqTest : public testing::Test {
 
 Completion Numbered(uint16_t index) { return {.qpn = 0x123, .wqe_index = index}; }
 
-TEST_F(CqTest, OwnerBitTellsNewFromOldOverManyRounds) {
+TEST_F(CqTest, KeepsTheOwnerBitRightOverManyRounds) {
   CompletionQueue cq = Create(memory);
   EXPECT_FALSE(memory.Poll());
   for (uint16_t i = 0; i < 4 * 9; ++i) {
@@ -83,7 +83,7 @@ TEST_F(CqTest, PutsTheCompletionIntoTheUpperHalfOf128Bytes) {
   }
 }
 
-TEST_F(CqTest, ErrorsThatTakeEachOthersPlaceNeverSeemToBeDone) {
+TEST_F(CqTest, NeverShowsAnOverwrittenErrorAsSuccess) {
   alignas(8) std::array<uint8_t, sizeof(mlx5::Cqe64)> ring{};
   mlx5::CqDbr dbr{};
   CompletionQueue cq(
@@ -138,7 +138,7 @@ TEST_F(CqTest, OverrunLosesTheCompletionAndIsReportedOnce) {
   EXPECT_FALSE(cq.Push(Numbered(6))) << "an overrun queue stays dead";
 }
 
-TEST_F(CqTest, RoomIsBackAsSoonAsTheRecordSaysSo) {
+TEST_F(CqTest, HasRoomAsSoonAsTheRecordAdvances) {
   CompletionQueue cq = Create(memory);
   for (uint16_t i = 0; i < 4; ++i) ASSERT_TRUE(cq.Push(Numbered(i)));
   ASSERT_TRUE(memory.Poll());
@@ -146,7 +146,7 @@ TEST_F(CqTest, RoomIsBackAsSoonAsTheRecordSaysSo) {
   EXPECT_EQ(errors, 0);
 }
 
-TEST_F(CqTest, IgnoresOverrunIfToldTo) {
+TEST_F(CqTest, IgnoresOverrunWhenConfigured) {
   CqConfig config = memory.Config();
   config.ignore_overrun = true;
   CompletionQueue cq(std::move(config));
@@ -154,7 +154,7 @@ TEST_F(CqTest, IgnoresOverrunIfToldTo) {
   EXPECT_FALSE(cq.failed());
 }
 
-TEST_F(CqTest, AnnouncesOnlyOnceForEachArm) {
+TEST_F(CqTest, SendsOneEventPerArm) {
   CompletionQueue cq = Create(memory);
   cq.Push(Numbered(0));
   EXPECT_EQ(events, 0) << "nobody asked";
@@ -167,7 +167,7 @@ TEST_F(CqTest, AnnouncesOnlyOnceForEachArm) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, AnnouncesOnlyOnceForEachSequenceNumber) {
+TEST_F(CqTest, SendsOneEventPerSequenceNumber) {
   CompletionQueue cq = Create(memory);
   cq.Push(Numbered(0));
   memory.Arm();
@@ -175,7 +175,7 @@ TEST_F(CqTest, AnnouncesOnlyOnceForEachSequenceNumber) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, HearsTheFirstArmEvenIfItsDoorbellNamedAnotherQueue) {
+TEST_F(CqTest, AcceptsTheFirstArmWhenItsDoorbellNamesAnotherQueue) {
   CompletionQueue cq = Create(memory);
   memory.Arm();  // all zeros: sequence 0, index 0
   cq.OnArmDoorbell(false);
@@ -183,7 +183,7 @@ TEST_F(CqTest, HearsTheFirstArmEvenIfItsDoorbellNamedAnotherQueue) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, DoorbellOfAPageMateDoesNotArmAgain) {
+TEST_F(CqTest, IgnoresADoorbellOfAnotherQueueOnItsPage) {
   CompletionQueue cq = Create(memory);
   memory.Arm();
   cq.OnArmDoorbell(true);
@@ -194,14 +194,14 @@ TEST_F(CqTest, DoorbellOfAPageMateDoesNotArmAgain) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, DoorbellOfAPageMateBeforeTheFirstArmDoesNothing) {
+TEST_F(CqTest, IgnoresADoorbellOfAnotherQueueBeforeTheFirstArm) {
   CompletionQueue cq = Create(memory);
   cq.OnArmDoorbell(false);
   cq.Push(Numbered(0));
   EXPECT_EQ(events, 0);
 }
 
-TEST_F(CqTest, ArmThatComesTooLateIsAnsweredAtOnce) {
+TEST_F(CqTest, SendsTheEventAtOnceWhenArmedAfterTheCompletion) {
   CompletionQueue cq = Create(memory);
   cq.Push(Numbered(0));
   memory.Arm();
@@ -209,7 +209,7 @@ TEST_F(CqTest, ArmThatComesTooLateIsAnsweredAtOnce) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, ArmAfterEverythingWasPolledWaitsForTheNext) {
+TEST_F(CqTest, WaitsForTheNextCompletionWhenArmedAfterThePoll) {
   CompletionQueue cq = Create(memory);
   cq.Push(Numbered(0));
   memory.Poll();
@@ -220,7 +220,7 @@ TEST_F(CqTest, ArmAfterEverythingWasPolledWaitsForTheNext) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, ArmBeforeThePollAnnouncesNoCompletionTwice) {
+TEST_F(CqTest, DoesNotReportACompletionTwiceWhenArmedBeforeThePoll) {
   CompletionQueue cq = Create(memory);
   memory.Arm();
   cq.OnArmDoorbell(true);
@@ -233,7 +233,7 @@ TEST_F(CqTest, ArmBeforeThePollAnnouncesNoCompletionTwice) {
   EXPECT_EQ(events, 2);
 }
 
-TEST_F(CqTest, SolicitedArmSleepsThroughOrdinaryCompletions) {
+TEST_F(CqTest, SolicitedArmIgnoresOrdinaryCompletions) {
   CompletionQueue cq = Create(memory);
   memory.Arm(true);
   cq.OnArmDoorbell(true);
@@ -243,7 +243,7 @@ TEST_F(CqTest, SolicitedArmSleepsThroughOrdinaryCompletions) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, SolicitedArmWakesForAnError) {
+TEST_F(CqTest, SolicitedArmReportsErrors) {
   CompletionQueue cq = Create(memory);
   memory.Arm(true);
   cq.OnArmDoorbell(true);
@@ -251,7 +251,7 @@ TEST_F(CqTest, SolicitedArmWakesForAnError) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(CqTest, LateSolicitedArmLooksForSolicitedCompletionsOnly) {
+TEST_F(CqTest, LateSolicitedArmIgnoresOrdinaryCompletions) {
   CompletionQueue cq = Create(memory);
   cq.Push(Numbered(0));
   memory.Arm(true);

@@ -91,7 +91,7 @@ TEST_F(EngineTest, WritesFromOneDeviceToAnother) {
   EXPECT_EQ(remote->As<uint64_t>(), 0x1234u);
 }
 
-TEST_F(EngineTest, DoesNothingForTheRecordAlone) {
+TEST_F(EngineTest, IgnoresARecordWithoutADoorbell) {
   Connect();
   a->Post(Write());
   LetItLookTwice();
@@ -100,7 +100,7 @@ TEST_F(EngineTest, DoesNothingForTheRecordAlone) {
   EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(EngineTest, OverwrittenDoorbellOfAPageMateIsNotLost) {
+TEST_F(EngineTest, ServesBothQueuePairsWhenOneDoorbellOverwritesTheOther) {
   Connect();
   std::optional<QpUser> mate;
   {
@@ -117,7 +117,7 @@ TEST_F(EngineTest, OverwrittenDoorbellOfAPageMateIsNotLost) {
   engine.reset();
 }
 
-TEST_F(EngineTest, DoorbellOfAConnectedMateDoesNotFailAnUnconnectedQueuePair) {
+TEST_F(EngineTest, DoesNotFailAnUnconnectedQueuePairThatSharesItsPage) {
   Connect();
   std::optional<QpUser> mate;
   {
@@ -139,7 +139,7 @@ TEST_F(EngineTest, DoorbellOfAConnectedMateDoesNotFailAnUnconnectedQueuePair) {
   engine.reset();
 }
 
-TEST_F(EngineTest, RetriesEndInTime) {
+TEST_F(EngineTest, GivesUpRetriesInTime) {
   const auto start = steady_clock::now();
   {
     const auto lock = engine->Pause();
@@ -151,7 +151,7 @@ TEST_F(EngineTest, RetriesEndInTime) {
   EXPECT_GE(steady_clock::now() - start, 3 * std::chrono::microseconds(16777));
 }
 
-TEST_F(EngineTest, FlushesWhatIsPostedAfterAnError) {
+TEST_F(EngineTest, FlushesWqesPostedAfterAnError) {
   Connect();
   b->PostReceive({});
   a->Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0).Data(local->Address(), 8, local->key));
@@ -167,7 +167,7 @@ TEST_F(EngineTest, FlushesWhatIsPostedAfterAnError) {
   EXPECT_EQ(Wait(b->receive_cq).syndrome, Syndrome::kFlushed) << "receives have no doorbell";
 }
 
-TEST_F(EngineTest, DestroysAQueuePairWhileItWorks) {
+TEST_F(EngineTest, DestroysABusyQueuePair) {
   Connect();
   for (int i = 0; i < 8; ++i) a->Post(Write());
   a->Ring();
@@ -214,7 +214,7 @@ class CrowdedNetwork : public Network {
   std::atomic<int>& frames_;
 };
 
-TEST(EngineStop, SendsWhatHasNotLeftYet) {
+TEST(EngineStop, SendsPendingFrames) {
   std::atomic<int> frames = 0;
   Engine engine({}, std::make_unique<CrowdedNetwork>(frames));
   frames = 100;
@@ -222,7 +222,7 @@ TEST(EngineStop, SendsWhatHasNotLeftYet) {
   EXPECT_EQ(frames, 0);
 }
 
-TEST(EngineStop, DoesNotWaitForeverForAPeerThatTakesNothing) {
+TEST(EngineStop, GivesUpOnAPeerThatTakesNothing) {
   std::atomic<int> frames = 0;
   Engine engine({}, std::make_unique<CrowdedNetwork>(frames));
   frames = INT_MAX;

@@ -75,7 +75,7 @@ TEST_F(HcaTest, CountsItsObjects) {
   EXPECT_EQ(none.pds + none.mkeys + none.uars + none.umems + none.cqs + none.srqs + none.qps, 0u);
 }
 
-TEST_F(HcaTest, RefusesToDestroyWhatAQueuePairUses) {
+TEST_F(HcaTest, RefusesToDestroyObjectsThatAQueuePairUses) {
   const uint32_t cqn = hca.CreateCq(Cq());
   const uint32_t srqn = hca.CreateSrq({.pdn = hca.AllocPd(), .queue = Receives(4, 64)});
   QpConfig config = Qp(cqn);
@@ -97,7 +97,7 @@ TEST_F(HcaTest, RefusesToDestroyWhatAQueuePairUses) {
   destroy_all(CommandStatus::kBadResource);
 }
 
-TEST_F(HcaTest, RefusesToFreeWhatACompletionQueueUses) {
+TEST_F(HcaTest, RefusesToFreeObjectsThatACompletionQueueUses) {
   CqConfig config = Cq();
   config.umems = {hca.RegisterUmem({ring})};
   const uint32_t cqn = hca.CreateCq(config);
@@ -139,7 +139,7 @@ TEST_F(HcaTest, RefusesParentsThatDoNotExist) {
   EXPECT_EQ(hca.Counts().qps, 0u);
 }
 
-TEST_F(HcaTest, RefusesQueuesThatNoConnectXHas) {
+TEST_F(HcaTest, RefusesQueuesThatNoConnectXSupports) {
   const uint32_t cqn = hca.CreateCq(Cq());
   const auto status = [&](auto change) {
     QpConfig config = Qp(cqn);
@@ -164,7 +164,7 @@ TEST_F(HcaTest, RefusesQueuesThatNoConnectXHas) {
   EXPECT_EQ(StatusOf([&] { hca.CreateCq(config); }), CommandStatus::kBadParameter);
 }
 
-TEST_F(HcaTest, UmemAddressStaysInside) {
+TEST_F(HcaTest, RefusesUmemAddressesOutOfBounds) {
   const uint32_t umem = hca.RegisterUmem({ring});
   EXPECT_EQ(hca.UmemAddress(umem, 64, 64), ring.data() + 64);
   EXPECT_EQ(hca.UmemAddress(umem, ring.size(), 0), ring.data() + ring.size());
@@ -173,7 +173,7 @@ TEST_F(HcaTest, UmemAddressStaysInside) {
   EXPECT_EQ(StatusOf([&] { hca.UmemAddress(umem + 1, 0, 1); }), CommandStatus::kBadResource);
 }
 
-TEST_F(HcaTest, DoesNotUseANumberAgainAtOnce) {
+TEST_F(HcaTest, DoesNotReuseANumberAtOnce) {
   const uint32_t first = hca.CreateCq(Cq());
   hca.DestroyCq(first);
   EXPECT_NE(hca.CreateCq(Cq()), first);

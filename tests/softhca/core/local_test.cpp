@@ -61,7 +61,7 @@ class WaitTest : public LocalTest, public testing::WithParamInterface<bool> {
   uint32_t cqn = 0;
 };
 
-TEST_P(WaitTest, StandsStillUntilTheCompletionOfThatIndexIsThere) {
+TEST_P(WaitTest, BlocksUntilTheCompletionOfItsIndex) {
   a.Post(WaitFor(cqn, 1).Flags(mlx5::kCqeOnError));
   a.Post(Write());
   Run();
@@ -75,7 +75,7 @@ TEST_P(WaitTest, StandsStillUntilTheCompletionOfThatIndexIsThere) {
   EXPECT_EQ(cqe.wqe_index, 1);
 }
 
-TEST_P(WaitTest, CompletesItselfIfSignalled) {
+TEST_P(WaitTest, CompletesWhenSignalled) {
   a.Post(WaitFor(cqn, 0));
   Run();
   EXPECT_FALSE(a.send_cq.Poll());
@@ -86,7 +86,7 @@ TEST_P(WaitTest, CompletesItselfIfSignalled) {
   EXPECT_EQ(cqe.wqe_opcode, static_cast<uint8_t>(WqeOpcode::kWait));
 }
 
-TEST_P(WaitTest, IndicesGoOnPastTheDepthAndCompareByDifferenceModulo24Bits) {
+TEST_P(WaitTest, ComparesIndicesByDifferenceModulo24Bits) {
   Complete(11);
   EXPECT_TRUE(Passes(10));
   EXPECT_FALSE(Passes(11));
@@ -97,7 +97,7 @@ TEST_P(WaitTest, IndicesGoOnPastTheDepthAndCompareByDifferenceModulo24Bits) {
   EXPECT_FALSE(Passes(0x100000b));
 }
 
-TEST_P(WaitTest, OthersGoOnMeanwhile) {
+TEST_P(WaitTest, DoesNotBlockOtherQueuePairs) {
   a.Post(WaitFor(cqn, 0));
   Run();
   b.Post(Write());
@@ -106,7 +106,7 @@ TEST_P(WaitTest, OthersGoOnMeanwhile) {
   EXPECT_FALSE(a.send_cq.Poll());
 }
 
-TEST_P(WaitTest, ErrorFlushesAndResetForgets) {
+TEST_P(WaitTest, EndsOnErrorAndOnReset) {
   a.Post(WaitFor(cqn, 0));
   Run();
   hca.ModifyQp(a.qpn, QpState::kError, {});
@@ -123,7 +123,7 @@ TEST_P(WaitTest, ErrorFlushesAndResetForgets) {
   EXPECT_EQ(LocalTest::Complete(a, Write()).opcode, CqeOpcode::kRequester);
 }
 
-TEST_P(WaitTest, EndsInErrorIfTheQueueGoesAway) {
+TEST_P(WaitTest, FailsWhenTheQueueIsDestroyed) {
   a.Post(WaitFor(cqn, 0));
   Run();
   hca.DestroyCq(cqn);
@@ -134,7 +134,7 @@ TEST_P(WaitTest, EndsInErrorIfTheQueueGoesAway) {
 INSTANTIATE_TEST_SUITE_P(Queues, WaitTest, testing::Bool(),
                          [](const auto& collapsed) { return collapsed.param ? "Collapsed" : "Ring"; });
 
-TEST_F(LocalTest, WaitOnTheCompletionsOfAnotherQueuePairSeesItsEntriesDone) {
+TEST_F(LocalTest, WaitFollowsTheCompletionsOfAnotherQueuePair) {
   Connect();
   QpUser companion(hca, pd, {.cd_master = true});
   companion.Connect(companion);
@@ -150,7 +150,7 @@ TEST_F(LocalTest, WaitOnTheCompletionsOfAnotherQueuePairSeesItsEntriesDone) {
   EXPECT_EQ(companion.send_cq.Poll().value().wqe_index, 1);
 }
 
-TEST_F(LocalTest, MalformedWaitsFail) {
+TEST_F(LocalTest, RefusesMalformedWaits) {
   const uint32_t cqn = a.send_cqn;
   const WqeBuilder malformed[] = {WaitFor(cqn + 0x1000, 0),
                                   WaitFor(cqn | 0x1000000, 0),
@@ -167,7 +167,7 @@ TEST_F(LocalTest, MalformedWaitsFail) {
   }
 }
 
-TEST_F(LocalTest, WaitNeedsAQueuePairThatWasCreatedForIt) {
+TEST_F(LocalTest, WaitNeedsACdMasterQueuePair) {
   QpUser plain(hca, pd);
   plain.Connect(plain);
   plain.Post(WaitFor(a.send_cqn, 0));
@@ -201,7 +201,7 @@ TEST_F(LocalTest, DumpChecksKeyAndBounds) {
   EXPECT_EQ(fails(Dump(local, 0, 8).Data(local.Address(), 8, local.key)), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(LocalTest, FencedEntrySeesWhatEarlierReadsAndAtomicsBrought) {
+TEST_F(LocalTest, FencedWqeSeesTheResultsOfEarlierReadsAndAtomics) {
   Connect();
   remote.As<uint64_t>(0) = 7;
   remote.As<uint64_t>(8) = 30;

@@ -32,7 +32,7 @@ TEST_F(MkeyTableTest, TranslatesFromIovaToMemory) {
   EXPECT_EQ(piece.size(), 16u);
 }
 
-TEST_F(MkeyTableTest, ReachesTheLastByteAndNotOneMore) {
+TEST_F(MkeyTableTest, ReachesExactlyTheRegisteredBytes) {
   EXPECT_TRUE(Reaches(kIova, 64));
   EXPECT_TRUE(Reaches(kIova + 63, 1));
   EXPECT_FALSE(Reaches(kIova, 65));
@@ -60,7 +60,7 @@ TEST_F(MkeyTableTest, RefusesAnotherProtectionDomain) {
   EXPECT_FALSE(Reaches(kIova, 1, kPd + 1));
 }
 
-TEST_F(MkeyTableTest, AllowsOnlyTheAccessThatWasGiven) {
+TEST_F(MkeyTableTest, AllowsOnlyTheGrantedAccess) {
   EXPECT_TRUE(Reaches(kIova, 1, kPd, kAccessLocalWrite));
   EXPECT_TRUE(Reaches(kIova, 1, kPd, kAccessRemoteRead));
   EXPECT_FALSE(Reaches(kIova, 1, kPd, kAccessRemoteWrite));
@@ -75,7 +75,7 @@ TEST_F(MkeyTableTest, ForgetsARemovedKey) {
   EXPECT_EQ(table.size(), 0u);
 }
 
-TEST_F(MkeyTableTest, DoesNotReviveAStaleKeyWithTheNextRegistration) {
+TEST_F(MkeyTableTest, DoesNotReuseARemovedKeyForTheNextRegistration) {
   const Mkey same{.pdn = kPd, .iova = kIova, .memory = memory.data(), .bytes = memory.size()};
   table.Remove(key);
   for (int i = 0; i < 1000; ++i) ASSERT_NE(table.Add(same), key);

@@ -82,7 +82,7 @@ const Omission kRnrRetry{"RnrRetry", QpState::kRts, [](QpChange& c) { c.rnr_retr
 const Omission kSendPsn{"SendPsn", QpState::kRts, [](QpChange& c) { c.send_psn.reset(); }};
 const Omission kMaxReadsOut{"MaxReadsOut", QpState::kRts, [](QpChange& c) { c.max_reads_out.reset(); }};
 
-TEST_F(QpStateTest, TakesTheTransitionsThatExistAndNoOther) {
+TEST_F(QpStateTest, AcceptsExactlyTheValidTransitions) {
   const std::vector<QpState> states = {QpState::kReset, QpState::kInit, QpState::kRtr, QpState::kRts,
                                        QpState::kError};
   const auto exists = [](QpState from, QpState to) {
@@ -103,7 +103,7 @@ TEST_F(QpStateTest, TakesTheTransitionsThatExistAndNoOther) {
   }
 }
 
-TEST_F(QpStateTest, RefusesStatesThatItDoesNotHave) {
+TEST_F(QpStateTest, RefusesUnsupportedStates) {
   BringTo(QpState::kRts);
   EXPECT_EQ(StatusOf(QpState::kSqDrained, {}), CommandStatus::kBadQpState);
   EXPECT_EQ(StatusOf(QpState::kSqError, {}), CommandStatus::kBadQpState);
@@ -117,7 +117,7 @@ class QpOmissionTest : public QpStateTest, public testing::WithParamInterface<Ne
   QpOmissionTest() : QpStateTest(std::get<mlx5::ServiceType>(GetParam())) {}
 };
 
-TEST_P(QpOmissionTest, IsRefusedWhereTheServiceNeedsTheAttribute) {
+TEST_P(QpOmissionTest, IsRefusedWhenTheServiceNeedsTheAttribute) {
   const auto& [service, omission, needed] = GetParam();
   const QpState from = static_cast<QpState>(static_cast<int>(omission.to) - 1);
   BringTo(from);
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Datagram, QpOmissionTest,
                                                   kMaxReadsOut})),
                          kAttributeName);
 
-TEST_F(QpStateTest, RefusesAPortThatTheDeviceDoesNotHave) {
+TEST_F(QpStateTest, RefusesAPortOutOfRange) {
   for (const uint8_t port : {0, 2, 255}) {
     QpChange change = ToInit();
     change.port = port;
@@ -190,7 +190,7 @@ TEST_F(QpStateTest, RefusesAnEthernetPathWithoutAGid) {
   EXPECT_EQ(StatusOf(QpState::kRtr, change), CommandStatus::kBadParameter);
 }
 
-TEST_F(QpStateTest, RefusesALocalGidThatIsNotInTheTable) {
+TEST_F(QpStateTest, RefusesALocalGidIndexOutOfRange) {
   BringTo(QpState::kInit);
   QpChange change = Everything();
   change.path->local_gid_index = 1;
@@ -206,14 +206,14 @@ TEST_F(QpStateTest, ChangesSingleAttributesInRts) {
   EXPECT_EQ(hca.Qp(qp.qpn).attributes.retry_count, 7);
 }
 
-TEST_F(QpStateTest, ResetForgetsTheConnection) {
+TEST_F(QpStateTest, ResetClearsTheConnection) {
   BringTo(QpState::kRts);
   Modify(QpState::kReset, {});
   EXPECT_EQ(hca.Qp(qp.qpn).attributes.remote_qpn, 0u);
   EXPECT_EQ(hca.Qp(qp.qpn).attributes.port, 0);
 }
 
-TEST_F(QpStateTest, ErrorOfASharedReceiverAnnouncesTheLastReceiveOnce) {
+TEST_F(QpStateTest, ErrorWithASharedReceiveQueueReportsTheLastWqeOnce) {
   mlx5::Be32 record{};
   std::vector<uint8_t> ring(4 * 64);
   const uint32_t pd = hca.AllocPd();
@@ -226,7 +226,7 @@ TEST_F(QpStateTest, ErrorOfASharedReceiverAnnouncesTheLastReceiveOnce) {
   EXPECT_EQ(user.events, std::vector{QpEvent::kLastWqeReached});
 }
 
-TEST_F(QpStateTest, ModifyOfAnAbsentQueuePairIsRefused) {
+TEST_F(QpStateTest, RefusesToModifyAnAbsentQueuePair) {
   try {
     hca.ModifyQp(0xffffff, QpState::kInit, ToInit());
     FAIL() << "it was taken";

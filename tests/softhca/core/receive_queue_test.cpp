@@ -32,12 +32,12 @@ class ReceiveQueueTest : public testing::Test {
   mlx5::Be32 record{};
 };
 
-TEST_F(ReceiveQueueTest, HasNothingWithoutDepth) {
+TEST_F(ReceiveQueueTest, IsEmptyWithoutDepth) {
   ReceiveQueue none({});
   EXPECT_EQ(none.Available(), 0u);
 }
 
-TEST_F(ReceiveQueueTest, RingIsTakenInOrder) {
+TEST_F(ReceiveQueueTest, TakesReceivesInOrder) {
   ReceiveQueue queue = Create(false);
   EXPECT_EQ(queue.Available(), 0u);
   for (uint32_t slot = 0; slot < kDepth; ++slot) Put(slot, 0, 100 + slot, 1);
@@ -68,7 +68,7 @@ TEST_F(ReceiveQueueTest, FullScatterListNeedsNoEnd) {
   EXPECT_EQ(queue.Take().segments, 4u);
 }
 
-TEST_F(ReceiveQueueTest, EmptyScatterListIsAReceiveOfNothing) {
+TEST_F(ReceiveQueueTest, TakesAReceiveWithAnEmptyScatterList) {
   ReceiveQueue queue = Create(false);
   Put(0, 0, 0, mlx5::kInvalidLkey);
   SetPosted(1);
@@ -106,7 +106,7 @@ TEST_F(ReceiveQueueTest, LinkedQueueFollowsTheLinks) {
   EXPECT_EQ(queue.Take().index, 0);
 }
 
-TEST_F(ReceiveQueueTest, LinkOutOfRangeStaysInTheRing) {
+TEST_F(ReceiveQueueTest, KeepsALinkOutOfRangeInsideTheRing) {
   ReceiveQueue queue = Create(true);
   Link(0, 0xffff);
   SetPosted(2);

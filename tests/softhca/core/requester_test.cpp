@@ -44,7 +44,7 @@ class RequesterTest : public ConnectedPair {
   }
 };
 
-TEST_F(RequesterTest, CompletesASignalledEntryWithItsIndexAndOpcode) {
+TEST_F(RequesterTest, CompletesASignalledWqeWithItsIndexAndOpcode) {
   Connect();
   for (uint16_t i = 0; i < 3; ++i) {
     const Cqe cqe = Complete(a, Write());
@@ -55,7 +55,7 @@ TEST_F(RequesterTest, CompletesASignalledEntryWithItsIndexAndOpcode) {
   }
 }
 
-TEST_F(RequesterTest, CompletesUnsignalledEntriesSilently) {
+TEST_F(RequesterTest, CompletesUnsignalledWqesSilently) {
   Connect();
   a.Post(Write().Flags(mlx5::kCqeOnError));
   a.Post(Write().Flags(mlx5::kCqeOnError));
@@ -73,12 +73,12 @@ TEST_F(RequesterTest, ReportsTheBytesOfAReadButNotOfAWrite) {
             24u);
 }
 
-TEST_F(RequesterTest, NopCompletesWithoutAPeer) {
+TEST_F(RequesterTest, CompletesANopWithoutAPeer) {
   a.Connect(a, {.remote_qpn = 0xdead});
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kNop)).opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, IndexWrapsAt16BitsAndSequenceNumbersAt24) {
+TEST_F(RequesterTest, WrapsIndicesAt16BitsAndSequenceNumbersAt24) {
   Connect({.receive_psn = 0xfffff0, .send_psn = 0xfffff0}, {.receive_psn = 0xfffff0, .send_psn = 0xfffff0});
   for (uint32_t i = 0; i < 70000; ++i) {
     a.Post(Write());
@@ -90,7 +90,7 @@ TEST_F(RequesterTest, IndexWrapsAt16BitsAndSequenceNumbersAt24) {
   }
 }
 
-TEST_F(RequesterTest, TakesTurnsAfterABurst) {
+TEST_F(RequesterTest, YieldsAfterABurst) {
   QpUser deep(hca, pd, {.send_depth = 256, .log_cq_depth = 8});
   deep.Connect(b);
   b.Connect(deep);
@@ -103,7 +103,7 @@ TEST_F(RequesterTest, TakesTurnsAfterABurst) {
   EXPECT_EQ(deep.qp().send_index, 100u);
 }
 
-TEST_F(RequesterTest, ErrorFlushesTheRestSignalledOrNot) {
+TEST_F(RequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(remote.Address(), 0).Data(local.Address(), 8, local.key));
   a.Post(Write().Flags(mlx5::kCqeOnError));
@@ -122,7 +122,7 @@ TEST_F(RequesterTest, ErrorFlushesTheRestSignalledOrNot) {
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed) << "what is posted later is flushed too";
 }
 
-TEST_F(RequesterTest, ForcedFailureTakesTheEntrysPlaceWithoutThePeer) {
+TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
   Connect();
   a.qp().forced_failures[1] = {Syndrome::kTransportRetryExceeded, 0x77};
   a.qp().forced_failures[3] = {Syndrome::kRemoteAccess, 0x88};
@@ -146,7 +146,7 @@ TEST_F(RequesterTest, ForcedFailureTakesTheEntrysPlaceWithoutThePeer) {
   EXPECT_EQ(b.qp().state, QpState::kRts);
 }
 
-TEST_F(RequesterTest, ResetForgetsForcedFailuresAndKeepsTheHold) {
+TEST_F(RequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
   Connect();
   a.qp().forced_failures[0] = {Syndrome::kRemoteAccess, 0};
   a.qp().held = true;
@@ -161,7 +161,7 @@ TEST_F(RequesterTest, ResetForgetsForcedFailuresAndKeepsTheHold) {
   EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, HeldQueuePairUsesUpNoRetries) {
+TEST_F(RequesterTest, PausedQueuePairUsesUpNoRetries) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 0});  // b stays in RESET
   a.Post(Write());
   Run();
@@ -174,7 +174,7 @@ TEST_F(RequesterTest, HeldQueuePairUsesUpNoRetries) {
   EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(RequesterTest, BrokenLengthDoesNotMakeTheFlushRunPastTheRecord) {
+TEST_F(RequesterTest, FlushStopsAtTheRecordWhenALengthIsWrong) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
   a.SetSendRecord(1);  // says that only the first of the entry's four blocks is posted
@@ -202,13 +202,13 @@ TEST_F(RequesterTest, ErrorFlushesPostedReceives) {
   EXPECT_EQ(a.receive_cq.Poll().value().wqe_index, 2);
 }
 
-TEST_F(RequesterTest, EntryBeforeRtsIsAnError) {
+TEST_F(RequesterTest, FailsAWqeBeforeRts) {
   a.ConnectToRtr(b);
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kLocalQpOperation);
   EXPECT_EQ(a.qp().state, QpState::kError);
 }
 
-TEST_F(RequesterTest, ResetMakesAFailedQueuePairAsNew) {
+TEST_F(RequesterTest, ResetRestoresAFailedQueuePair) {
   Connect();
   hca.ModifyQp(a.qpn, QpState::kError, {});
   EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed);
@@ -220,7 +220,7 @@ TEST_F(RequesterTest, ResetMakesAFailedQueuePairAsNew) {
   EXPECT_EQ(cqe.wqe_index, 0);
 }
 
-TEST_F(RequesterTest, TransportRetriesEndInTheTimeThatTheAttributesSay) {
+TEST_F(RequesterTest, GivesUpRetriesAfterTheConfiguredTime) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 3});  // b stays in RESET
   a.Post(Write());
   Cqe cqe{};
@@ -231,7 +231,7 @@ TEST_F(RequesterTest, TransportRetriesEndInTheTimeThatTheAttributesSay) {
   EXPECT_LE(took_ns, 4 * kTimeoutNs + 4 * kMicrosecond);
 }
 
-TEST_F(RequesterTest, NoRetryMeansOneTimeout) {
+TEST_F(RequesterTest, GivesUpAfterOneTimeoutWithoutRetries) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 0});
   a.Post(Write());
   Cqe cqe{};
@@ -239,7 +239,7 @@ TEST_F(RequesterTest, NoRetryMeansOneTimeout) {
   EXPECT_EQ(cqe.syndrome, Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(RequesterTest, PeerThatComesInTimeIsServed) {
+TEST_F(RequesterTest, ServesAPeerThatConnectsBeforeTheLastRetry) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 7});
   a.Post(Write());
   Run();
@@ -250,7 +250,7 @@ TEST_F(RequesterTest, PeerThatComesInTimeIsServed) {
   EXPECT_EQ(cqe.opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(RequesterTest, TimeoutZeroWaitsForEver) {
+TEST_F(RequesterTest, WaitsForeverWhenTheTimeoutIsZero) {
   a.Connect(b, {.ack_timeout = 0, .retry_count = 0});
   a.Post(Write());
   for (int i = 0; i < 1000; ++i) {
@@ -260,7 +260,7 @@ TEST_F(RequesterTest, TimeoutZeroWaitsForEver) {
   EXPECT_FALSE(a.send_cq.Poll());
 }
 
-TEST_F(RequesterTest, RetriesStartAnewForEachEntry) {
+TEST_F(RequesterTest, CountsRetriesPerWqe) {
   Connect({.ack_timeout = 5, .retry_count = 1});
   for (int i = 0; i < 3; ++i) {
     b.qp().state = QpState::kInit;  // deaf for one timeout
@@ -286,7 +286,7 @@ TEST_F(RequesterTest, WaitsForAReceiveAsLongAsThePeerAsks) {
   EXPECT_EQ(b.receive_cq.Poll().value().bytes, 8u);
 }
 
-TEST_F(RequesterTest, GivesUpAfterTheReceiverWasNotReadyTooOften) {
+TEST_F(RequesterTest, GivesUpWhenRnrRetriesRunOut) {
   Connect({.rnr_retry = 2}, {.min_rnr_timer = 8});
   a.Post(Send());
   Cqe cqe{};
@@ -297,12 +297,12 @@ TEST_F(RequesterTest, GivesUpAfterTheReceiverWasNotReadyTooOften) {
   EXPECT_EQ(b.qp().state, QpState::kRts) << "the receiver did nothing wrong";
 }
 
-TEST_F(RequesterTest, RnrRetryZeroGivesUpAtOnce) {
+TEST_F(RequesterTest, GivesUpAtOnceWhenRnrRetryIsZero) {
   Connect({.rnr_retry = 0});
   EXPECT_EQ(Complete(a, Send()).syndrome, Syndrome::kReceiverNotReadyRetryExceeded);
 }
 
-TEST_F(RequesterTest, RnrRetrySevenNeverGivesUp) {
+TEST_F(RequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
   Connect({.rnr_retry = 7}, {.min_rnr_timer = 1});
   a.Post(Send());
   for (int i = 0; i < 1000; ++i) {

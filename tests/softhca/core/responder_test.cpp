@@ -44,7 +44,7 @@ class ResponderTest : public ConnectedPair {
   }
 };
 
-TEST_F(ResponderTest, WritePutsThePayloadWhereItSays) {
+TEST_F(ResponderTest, WritesThePayloadToItsAddress) {
   Connect();
   Fill(local, 1);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 100, 5000)).opcode, CqeOpcode::kRequester);
@@ -54,7 +54,7 @@ TEST_F(ResponderTest, WritePutsThePayloadWhereItSays) {
   EXPECT_FALSE(b.receive_cq.Poll());
 }
 
-TEST_F(ResponderTest, ReadFetchesThePayload) {
+TEST_F(ResponderTest, ReadsThePayload) {
   Connect();
   Fill(remote, 7);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaRead, remote, 3, 3000)).opcode, CqeOpcode::kRequester);
@@ -62,7 +62,7 @@ TEST_F(ResponderTest, ReadFetchesThePayload) {
   EXPECT_EQ(local.memory[3000], 0);
 }
 
-TEST_F(ResponderTest, WriteWithImmediateTakesAReceiveButNotItsBuffer) {
+TEST_F(ResponderTest, WriteWithImmediateTakesAReceiveWithoutItsBuffer) {
   Connect();
   Fill(local, 1);
   Region untouched(hca, pd, 64);
@@ -91,7 +91,7 @@ TEST_F(ResponderTest, SendScattersOverTheReceivesSegments) {
   EXPECT_EQ(std::vector({at(200), at(203), at(204)}), (std::vector<uint8_t>{6, 9, 0}));
 }
 
-TEST_F(ResponderTest, SendWithImmediateAndSolicitedSaysSo) {
+TEST_F(ResponderTest, ReportsImmediateAndSolicitedFlagOfASend) {
   Connect();
   b.PostReceive({});
   Complete(
@@ -103,7 +103,7 @@ TEST_F(ResponderTest, SendWithImmediateAndSolicitedSaysSo) {
   EXPECT_TRUE(cqe.solicited);
 }
 
-TEST_F(ResponderTest, ZeroLengthRequestsLookAtNoKey) {
+TEST_F(ResponderTest, ChecksNoKeyOfZeroLengthRequests) {
   Connect();
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, WqeBuilder(WqeOpcode::kRdmaRead).Remote(0, 0)).opcode, CqeOpcode::kRequester);
@@ -123,7 +123,7 @@ void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; 
 
 class RemoteAccessTest : public ResponderTest, public testing::WithParamInterface<Refusal> {};
 
-TEST_P(RemoteAccessTest, IsRefusedOnBothSides) {
+TEST_P(RemoteAccessTest, FailsBothSides) {
   const Refusal& refusal = GetParam();
   Connect({}, {.access = refusal.qp_access});
   Region target(hca, pd, 64, refusal.region_access);
@@ -165,7 +165,7 @@ TEST_F(ResponderTest, RefusesTheKeyOfAnotherProtectionDomain) {
   ExpectBothFailed(QpEvent::kAccessError);
 }
 
-TEST_F(ResponderTest, RefusesAKeyThatIsGone) {
+TEST_F(ResponderTest, RefusesADeregisteredKey) {
   Connect();
   hca.DeregisterMemory(remote.key);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).syndrome, Syndrome::kRemoteAccess);
@@ -186,7 +186,7 @@ TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
   EXPECT_EQ(remote.memory[0], 0);
 }
 
-TEST_F(ResponderTest, ReceiveWhoseKeyDoesNotAllowItFailsBothSides) {
+TEST_F(ResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
   Connect();
   const Region constant(hca, pd, 64, kAccessRemoteRead);
   b.PostReceive({Data(constant, 0, 64)});
@@ -204,7 +204,7 @@ TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
   EXPECT_EQ(deaf.events, std::vector{QpEvent::kInvalidRequest});
 }
 
-TEST_F(ResponderTest, OverrunOfTheReceiversQueueFailsTheSender) {
+TEST_F(ResponderTest, ReceiveCqOverrunFailsTheSender) {
   QpUser small(hca, pd, {.log_cq_depth = 1});
   a.Connect(small);
   small.Connect(a);
@@ -225,7 +225,7 @@ void PrintTo(const Silence& silence, std::ostream* out) { *out << silence.name; 
 
 class SilenceTest : public ResponderTest, public testing::WithParamInterface<Silence> {};
 
-TEST_P(SilenceTest, EndsInTransportRetriesExceeded) {
+TEST_P(SilenceTest, FailsWithTransportRetryExceeded) {
   QpChange change_a = GetParam().change_a;
   change_a.retry_count = 0;
   Connect(change_a, GetParam().change_b);
@@ -244,14 +244,14 @@ INSTANTIATE_TEST_SUITE_P(Peers, SilenceTest,
                                          Silence{"NoSuchQueuePair", {.remote_qpn = 0x123456}, {}}),
                          [](const auto& silence) { return silence.param.name; });
 
-TEST_F(ResponderTest, OtherMtuIsRefusedAsSoonAsItMatters) {
+TEST_F(ResponderTest, RefusesAPacketLongerThanItsMtu) {
   Connect({.mtu = mlx5::Mtu::k1024}, {.mtu = mlx5::Mtu::k512});
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
             Syndrome::kRemoteInvalidRequest);
 }
 
-TEST_F(ResponderTest, SmallerMtuOfTheRequesterIsRefusedAsSoonAsItMatters) {
+TEST_F(ResponderTest, RefusesAMessageCutByASmallerMtu) {
   Connect({.mtu = mlx5::Mtu::k512}, {.mtu = mlx5::Mtu::k1024});
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 512)).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 513)).syndrome,
@@ -264,7 +264,7 @@ TEST_F(ResponderTest, AcceptsRequestsFromRtrOn) {
   EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
 }
 
-TEST_F(ResponderTest, FindsThePeerThatHasComeWhenMoreIsPosted) {
+TEST_F(ResponderTest, RetriesAtOnceAfterADoorbell) {
   a.Connect(b);
   a.Post(Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8));
   Run();
@@ -323,7 +323,7 @@ TEST_F(SharedReceiveTest, ReceivesIntoTheSharedQueuesOwnProtectionDomain) {
   EXPECT_EQ(buffer.memory[7], 8);
 }
 
-TEST_F(SharedReceiveTest, AnnouncesOnceThatFewReceivesAreLeft) {
+TEST_F(SharedReceiveTest, ReportsTheLimitOnce) {
   for (int i = 0; i < 4; ++i) PostShared(Data(buffer, 0, 64));
   hca.SetSrqLimit(srqn, 3);
   Complete(a, Send(8));
@@ -334,7 +334,7 @@ TEST_F(SharedReceiveTest, AnnouncesOnceThatFewReceivesAreLeft) {
   EXPECT_EQ(limits, 1);
 }
 
-TEST_F(SharedReceiveTest, AnnouncesAtOnceIfFewReceivesAreLeftWhenTheLimitIsSet) {
+TEST_F(SharedReceiveTest, ReportsTheLimitAtOnceWhenItIsAlreadyReached) {
   for (int i = 0; i < 2; ++i) PostShared(Data(buffer, 0, 64));
   hca.SetSrqLimit(srqn, 2);
   EXPECT_EQ(limits, 0) << "two are there, as many as the limit";
@@ -346,7 +346,7 @@ TEST_F(SharedReceiveTest, AnnouncesAtOnceIfFewReceivesAreLeftWhenTheLimitIsSet) 
   EXPECT_EQ(limits, 1);
 }
 
-TEST_F(SharedReceiveTest, ErrorOfOneUserLeavesTheReceivesToTheOthers) {
+TEST_F(SharedReceiveTest, ErrorOfOneQueuePairKeepsTheSharedReceives) {
   PostShared(Data(buffer, 0, 64));
   hca.ModifyQp(c->qpn, QpState::kError, {});
   EXPECT_FALSE(requester.FlushReceives(c->qp(), 0));

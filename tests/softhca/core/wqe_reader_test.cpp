@@ -48,7 +48,7 @@ class WqeReaderTest : public ConnectedPair {
   SendWqe wqe;
 };
 
-TEST_F(WqeReaderTest, Write) {
+TEST_F(WqeReaderTest, ReadsAWrite) {
   ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kRdmaWrite)
                      .Remote(remote.Address(8), remote.key)
                      .Data(local.Address(16), 100, local.key)),
@@ -64,7 +64,7 @@ TEST_F(WqeReaderTest, Write) {
   EXPECT_TRUE(wqe.entry().signalled);
 }
 
-TEST_F(WqeReaderTest, FenceIsAnyModeThatLooksAtReads) {
+TEST_F(WqeReaderTest, TreatsEveryModeThatWaitsForReadsAsAFence) {
   for (const auto& [mode, fenced] :
        {std::pair{0x00, false}, {0x20, false}, {0x40, true}, {0x60, true}, {0x80, true}}) {
     EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kNop).Flags(static_cast<uint8_t>(mode))), Syndrome::kNone);
@@ -72,7 +72,7 @@ TEST_F(WqeReaderTest, FenceIsAnyModeThatLooksAtReads) {
   }
 }
 
-TEST_F(WqeReaderTest, WriteWithImmediateAndSolicited) {
+TEST_F(WqeReaderTest, ReadsImmediateAndSolicitedFlag) {
   ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kRdmaWriteImm)
                      .Remote(remote.Address(), remote.key)
                      .Imm(ToBe32(77))
@@ -90,7 +90,7 @@ TEST_F(WqeReaderTest, SendHasNoRemoteAddress) {
   ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kSendImm).Imm(ToBe32(1))), Syndrome::kNone);
 }
 
-TEST_F(WqeReaderTest, NopNeedsNothing) {
+TEST_F(WqeReaderTest, ReadsANopWithoutSegments) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kNop)), Syndrome::kNone);
   EXPECT_EQ(wqe.opcode(), WqeOpcode::kNop);
 }
@@ -117,7 +117,7 @@ TEST_F(WqeReaderTest, GathersSeveralSegments) {
   EXPECT_EQ(wqe.wqebbs(), 2u);
 }
 
-TEST_F(WqeReaderTest, InlineOfEverySizeThatFits) {
+TEST_F(WqeReaderTest, ReadsInlineDataOfEverySize) {
   for (size_t bytes = 0; bytes <= 15 * 60; bytes += 29) {
     const std::string text(bytes, static_cast<char>('a' + bytes % 26));
     ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kSend).Inline(text)), Syndrome::kNone) << bytes;
@@ -125,7 +125,7 @@ TEST_F(WqeReaderTest, InlineOfEverySizeThatFits) {
   }
 }
 
-TEST_F(WqeReaderTest, EntryGoesOnAtTheRingsStart) {
+TEST_F(WqeReaderTest, ReadsAWqeThatWrapsAroundTheRing) {
   const std::string text(200, 'w');
   Read(WqeBuilder(WqeOpcode::kNop));
   a.Skip(14);  // the last slot of 16
@@ -135,7 +135,7 @@ TEST_F(WqeReaderTest, EntryGoesOnAtTheRingsStart) {
   EXPECT_EQ(Payload(), text);
 }
 
-TEST_F(WqeReaderTest, FetchAdd) {
+TEST_F(WqeReaderTest, ReadsAFetchAdd) {
   ASSERT_EQ(Read(Atomic(WqeOpcode::kAtomicFa)
                      .Add(mlx5::AtomicSegment{ToBe64(5), {}})
                      .Data(local.Address(), 8, local.key)),
@@ -147,7 +147,7 @@ TEST_F(WqeReaderTest, FetchAdd) {
   EXPECT_EQ(atomic.boundary, 0u);
 }
 
-TEST_F(WqeReaderTest, CompareSwap) {
+TEST_F(WqeReaderTest, ReadsACompareSwap) {
   ASSERT_EQ(Read(Atomic(WqeOpcode::kAtomicCs)
                      .Add(mlx5::AtomicSegment{ToBe64(6), ToBe64(7)})
                      .Data(local.Address(), 8, local.key)),
@@ -160,7 +160,7 @@ TEST_F(WqeReaderTest, CompareSwap) {
   EXPECT_EQ(atomic.compare_mask, ~uint64_t{0});
 }
 
-TEST_F(WqeReaderTest, MaskedCompareSwapOf4Bytes) {
+TEST_F(WqeReaderTest, ReadsAMaskedCompareSwapOf4Bytes) {
   ASSERT_EQ(Read(Atomic(WqeOpcode::kAtomicMaskedCs, kExtended4)
                      .Add(mlx5::MaskedCompareSwap4Segment{ToBe32(1), ToBe32(2), ToBe32(3), ToBe32(4)})
                      .Data(local.Address(), 4, local.key)),
@@ -173,7 +173,7 @@ TEST_F(WqeReaderTest, MaskedCompareSwapOf4Bytes) {
   EXPECT_EQ(atomic.compare_mask, 4u);
 }
 
-TEST_F(WqeReaderTest, MaskedCompareSwapOf8Bytes) {
+TEST_F(WqeReaderTest, ReadsAMaskedCompareSwapOf8Bytes) {
   ASSERT_EQ(Read(Atomic(WqeOpcode::kAtomicMaskedCs, kExtended8)
                      .Add(mlx5::MaskedCompareSwap8Segment{ToBe64(1), ToBe64(2), ToBe64(3), ToBe64(4)})
                      .Data(local.Address(), 8, local.key)),
@@ -187,7 +187,7 @@ TEST_F(WqeReaderTest, MaskedCompareSwapOf8Bytes) {
   EXPECT_EQ(wqe.wqebbs(), 2u);
 }
 
-TEST_F(WqeReaderTest, MaskedFetchAddOf4And8Bytes) {
+TEST_F(WqeReaderTest, ReadsMaskedFetchAddsOf4And8Bytes) {
   ASSERT_EQ(Read(Atomic(WqeOpcode::kAtomicMaskedFa, kExtended4)
                      .Add(mlx5::MaskedFetchAdd4Segment{ToBe32(1), ToBe32(0x80), {}})
                      .Data(local.Address(), 4, local.key)),
@@ -202,7 +202,7 @@ TEST_F(WqeReaderTest, MaskedFetchAddOf4And8Bytes) {
   EXPECT_EQ(wqe.request().atomic.boundary, 0x8000u);
 }
 
-TEST_F(WqeReaderTest, AtomicNeedsItsOpcodeModifier) {
+TEST_F(WqeReaderTest, RefusesAnAtomicWithAWrongOpcodeModifier) {
   const mlx5::AtomicSegment operands{};
   EXPECT_EQ(Read(Atomic(WqeOpcode::kAtomicFa, kExtended8).Add(operands).Data(local.Address(), 8, local.key)),
             Syndrome::kLocalQpOperation);
@@ -210,7 +210,7 @@ TEST_F(WqeReaderTest, AtomicNeedsItsOpcodeModifier) {
             Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, AtomicNeedsRoomForExactlyItsAnswer) {
+TEST_F(WqeReaderTest, RefusesAnAtomicWithABufferOfAnotherLength) {
   const mlx5::AtomicSegment operands{};
   EXPECT_EQ(Read(Atomic(WqeOpcode::kAtomicFa).Add(operands).Data(local.Address(), 4, local.key)),
             Syndrome::kLocalLength);
@@ -224,20 +224,20 @@ TEST_F(WqeReaderTest, RefusesAnUnknownOpcode) {
   EXPECT_EQ(Read(WqeBuilder(static_cast<WqeOpcode>(0xff))), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, RefusesAnEntryOfAnotherIndex) {
+TEST_F(WqeReaderTest, RefusesAWqeOfAnotherIndex) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   a.qp().send_index = 16;  // same slot, one round later
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
   EXPECT_EQ(wqe.index(), 16) << "the index is the slot's, whatever lies there";
 }
 
-TEST_F(WqeReaderTest, RefusesAnEntryOfAnotherQueuePair) {
+TEST_F(WqeReaderTest, RefusesAWqeOfAnotherQueuePair) {
   const std::vector<uint8_t> foreign = WqeBuilder(WqeOpcode::kNop).Build(0, b.qpn);
   std::memcpy(a.SendSlot(0), foreign.data(), foreign.size());
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, RefusesAnEntryWithoutLength) {
+TEST_F(WqeReaderTest, RefusesAWqeWithoutLength) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   const mlx5::Be32 qpn_ds = ToBe32(a.qpn << 8);
   std::memcpy(a.SendSlot(0) + offsetof(mlx5::CtrlSegment, qpn_ds), &qpn_ds, sizeof qpn_ds);
@@ -245,27 +245,27 @@ TEST_F(WqeReaderTest, RefusesAnEntryWithoutLength) {
   EXPECT_EQ(wqe.wqebbs(), 1u) << "it takes its slot all the same";
 }
 
-TEST_F(WqeReaderTest, RefusesAnEntryThatEndsPastWhatIsPosted) {
+TEST_F(WqeReaderTest, RefusesAWqeThatEndsPastTheRecord) {
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 3), Syndrome::kLocalQpOperation);
   EXPECT_LE(wqe.wqebbs(), 3u) << "what is not posted cannot be consumed";
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 4), Syndrome::kNone);
 }
 
-TEST_F(WqeReaderTest, RefusesARecordThatRanAwayFromTheRing) {
+TEST_F(WqeReaderTest, RefusesARecordMoreThanARingAhead) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 16), Syndrome::kNone);
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 17), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, RefusesAnEntryWithoutItsSegments) {
+TEST_F(WqeReaderTest, RefusesAWqeWithoutItsSegments) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kRdmaWrite)), Syndrome::kLocalQpOperation);
   EXPECT_EQ(Read(Atomic(WqeOpcode::kAtomicCs)), Syndrome::kLocalQpOperation);
   EXPECT_EQ(Read(Atomic(WqeOpcode::kAtomicMaskedCs, kExtended8).Add(mlx5::AtomicSegment{})),
             Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, RefusesInlineDataThatEndsPastTheEntry) {
+TEST_F(WqeReaderTest, RefusesInlineDataPastTheEndOfTheWqe) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend)
                      .Add(mlx5::DataSegment{ToBe32(mlx5::kInlineFlag | 13), ToBe32(0), ToBe64(0)})),
             Syndrome::kLocalQpOperation);
@@ -274,12 +274,12 @@ TEST_F(WqeReaderTest, RefusesInlineDataThatEndsPastTheEntry) {
             Syndrome::kNone);
 }
 
-TEST_F(WqeReaderTest, RefusesInlineDataAsAPlaceForAnAnswer) {
+TEST_F(WqeReaderTest, RefusesInlineDataAsTheTargetOfARead) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kRdmaRead).Remote(remote.Address(), remote.key).Inline("12345678")),
             Syndrome::kLocalQpOperation);
 }
 
-TEST_F(WqeReaderTest, RefusesAMessageLongerThanThePortTakes) {
+TEST_F(WqeReaderTest, RefusesAMessageLongerThanThePortAllows) {
   const auto send = [&](uint32_t first, uint32_t second) {
     return Read(WqeBuilder(WqeOpcode::kSend)
                     .Data(local.Address(), first, local.key)
@@ -289,11 +289,11 @@ TEST_F(WqeReaderTest, RefusesAMessageLongerThanThePortTakes) {
   EXPECT_EQ(send(4000, 97), Syndrome::kLocalLength);
 }
 
-TEST_F(WqeReaderTest, LengthZeroOfADataSegmentMeansTwoGibibytes) {
+TEST_F(WqeReaderTest, TakesLengthZeroOfADataSegmentAsTwoGibibytes) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend).Data(local.Address(), 0, local.key)), Syndrome::kLocalLength);
 }
 
-TEST_F(WqeReaderTest, RefusesLocalMemoryThatTheKeyDoesNotCover) {
+TEST_F(WqeReaderTest, RefusesLocalMemoryOutsideTheKey) {
   const auto send = [&](uint64_t address, uint32_t bytes, uint32_t lkey) {
     return Read(WqeBuilder(WqeOpcode::kSend).Data(address, bytes, lkey));
   };

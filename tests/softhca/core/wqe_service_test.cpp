@@ -54,7 +54,7 @@ class ServiceTest : public testing::Test {
   SendWqe wqe;
 };
 
-TEST_F(ServiceTest, DatagramNamesItsDestination) {
+TEST_F(ServiceTest, ReadsTheDestinationOfADatagram) {
   ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kSend).To(Address()).Data(local.Address(), 100, local.key)),
             Syndrome::kNone);
   const Destination& to = wqe.request().destination;
@@ -72,14 +72,14 @@ TEST_F(ServiceTest, DatagramNamesItsDestination) {
   EXPECT_EQ(wqe.request().bytes, 100u);
 }
 
-TEST_F(ServiceTest, DatagramMaySendTheQkeyOfItsQueuePair) {
+TEST_F(ServiceTest, ReplacesTheQkeyOfADatagramOnRequest) {
   mlx5::DatagramSegment to = Address();
   to.qkey = ToBe32(mlx5::kOwnQkey | 1);
   ASSERT_EQ(Read(WqeBuilder(WqeOpcode::kSendImm).To(to)), Syndrome::kNone);
   EXPECT_EQ(wqe.request().destination.qkey, kQkey);
 }
 
-TEST_F(ServiceTest, DatagramIsRefusedWithAnAddressThatTheDeviceCannotUse) {
+TEST_F(ServiceTest, RefusesAnAddressThatTheDeviceCannotUse) {
   mlx5::DatagramSegment compact = Address(), stranger = Address();
   compact.dest_qpn = ToBe32(0x123456);
   stranger.grh_gid_flow = ToBe32(1 << 20);  // there is one local GID
@@ -88,7 +88,7 @@ TEST_F(ServiceTest, DatagramIsRefusedWithAnAddressThatTheDeviceCannotUse) {
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend)), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(ServiceTest, DatagramIsNoLongerThanThePortsMtu) {
+TEST_F(ServiceTest, RefusesADatagramLongerThanThePortsMtu) {
   const auto send = [&](uint32_t bytes) {
     return Read(WqeBuilder(WqeOpcode::kSend).To(Address()).Data(local.Address(), bytes, local.key));
   };
@@ -96,7 +96,7 @@ TEST_F(ServiceTest, DatagramIsNoLongerThanThePortsMtu) {
   EXPECT_EQ(send(4097), Syndrome::kLocalLength);
 }
 
-TEST_F(ServiceTest, HasNoOperationsThatNeedAnAnswer) {
+TEST_F(ServiceTest, RefusesOperationsThatNeedAResponse) {
   const auto read = [&](mlx5::ServiceType of, WqeOpcode opcode) {
     service = of;
     WqeBuilder builder(opcode);
@@ -112,7 +112,7 @@ TEST_F(ServiceTest, HasNoOperationsThatNeedAnAnswer) {
   EXPECT_EQ(read(mlx5::ServiceType::kUc, WqeOpcode::kNop), Syndrome::kNone);
 }
 
-TEST_F(ServiceTest, EntryOfAQueuePairWithoutPortIsRefused) {
+TEST_F(ServiceTest, RefusesAWqeOfAQueuePairWithoutPort) {
   user.emplace(hca, pd, QpOptions{.service = service});
   user->Post(WqeBuilder(WqeOpcode::kSend).To(Address()));
   EXPECT_EQ(wqe.Read(user->qp(), 0, 1), Syndrome::kLocalQpOperation);

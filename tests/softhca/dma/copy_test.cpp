@@ -39,7 +39,7 @@ TEST(Copy, StopsAtTheEndOfTheShorterList) {
   EXPECT_EQ(target[10], 0);
 }
 
-TEST(Copy, LastByteArrivesLast) {
+TEST(Copy, WritesTheLastByteLast) {
   constexpr int kRounds = 3000;
   constexpr size_t kBytes = 203;
   std::vector<uint8_t> source(kBytes), target(kBytes);
@@ -65,7 +65,7 @@ TEST(Copy, LastByteArrivesLast) {
   }
 }
 
-TEST(Copy, PassesOverEmptyPieces) {
+TEST(Copy, SkipsEmptyPieces) {
   std::vector<uint8_t> source = Counting(4), target(4);
   const std::vector<Bytes> from = {Bytes(), Bytes(source).subspan(0, 2), Bytes(),
                                    Bytes(source).subspan(2, 2)};
@@ -76,7 +76,7 @@ TEST(Copy, PassesOverEmptyPieces) {
   EXPECT_TRUE(Copy(to, {}));
 }
 
-TEST(Copy, MovesWithinOneRange) {
+TEST(Copy, CopiesOverlappingRanges) {
   std::vector<uint8_t> memory = Counting(100);
   const std::vector<Bytes> from = {Bytes(memory).subspan(0, 90)}, to = {Bytes(memory).subspan(10, 90)};
   EXPECT_TRUE(Copy(to, from));
@@ -84,7 +84,7 @@ TEST(Copy, MovesWithinOneRange) {
   EXPECT_TRUE(std::equal(original.begin(), original.end(), memory.begin() + 10));
 }
 
-TEST(Copy, TakesWordsOfAnyAlignment) {
+TEST(Copy, CopiesWordsOfAnyAlignment) {
   std::vector<uint8_t> source = Counting(64);
   for (const size_t bytes : {1, 2, 4, 8}) {
     for (size_t offset = 0; offset < 8; ++offset) {
@@ -97,7 +97,7 @@ TEST(Copy, TakesWordsOfAnyAlignment) {
   }
 }
 
-TEST(CopyPart, PutsEachPartAtItsPlaceWhateverThePiecesAre) {
+TEST(CopyPart, PlacesEachPartAcrossPieces) {
   const std::vector<uint8_t> source = Counting(100);
   for (const size_t bytes : {1, 7, 33, 100}) {
     std::vector<uint8_t> target(100);
@@ -111,7 +111,7 @@ TEST(CopyPart, PutsEachPartAtItsPlaceWhateverThePiecesAre) {
   }
 }
 
-TEST(CopyPart, LeavesOutWhatGoesPastTheEnd) {
+TEST(CopyPart, DropsBytesPastTheEnd) {
   const std::vector<uint8_t> source = Counting(10);
   std::vector<uint8_t> target(20);
   const std::vector<Bytes> to = {Bytes(target).first(4), Bytes(target).subspan(4, 4)};

@@ -16,14 +16,14 @@ FrameIdentity Frame(uint32_t psn, uint8_t opcode = kWriteMiddle, uint32_t qpn = 
   return {.opcode = opcode, .qpn = qpn, .psn = psn};
 }
 
-TEST(FaultDice, DropsAboutAsManyAsToldAndNotAllOnce) {
+TEST(FaultDice, DropsTheConfiguredShareOfFrames) {
   FaultDice dice(Plan({"drop:5%"}));
   int dropped = 0;
   for (uint32_t psn = 0; psn < 100'000; ++psn) dropped += dice.Judge(Frame(psn)).drop ? 1 : 0;
   EXPECT_NEAR(dropped, 5000, 300);
 }
 
-TEST(FaultDice, SameSeedRepeatsWhateverTheOrderAndAnotherSeedDoesNot) {
+TEST(FaultDice, RepeatsItsDecisionsOnlyForTheSameSeedInAnyOrder) {
   const auto judge = [](const char* seed, bool backwards) {
     FaultDice dice(Plan({"drop:50%", seed}));
     std::map<uint32_t, bool> dropped;
@@ -37,7 +37,7 @@ TEST(FaultDice, SameSeedRepeatsWhateverTheOrderAndAnotherSeedDoesNot) {
   EXPECT_NE(judge("seed:7", false), judge("seed:8", false));
 }
 
-TEST(FaultDice, FramesThatAreSentAgainGetOtherThrowsHoweverManyThereAre) {
+TEST(FaultDice, DecidesAgainForEachRetransmission) {
   FaultDice dice(Plan({"drop:50%"}));
   std::vector<uint32_t> lost(100'000);
   std::iota(lost.begin(), lost.end(), 0);
@@ -47,7 +47,7 @@ TEST(FaultDice, FramesThatAreSentAgainGetOtherThrowsHoweverManyThereAre) {
   EXPECT_TRUE(lost.empty()) << lost.size() << " never get through, such as PSN " << lost.front();
 }
 
-TEST(FaultDice, RulesThrowIndependently) {
+TEST(FaultDice, DecidesEachRuleIndependently) {
   FaultDice dice(Plan({"drop:50%", "duplicate:50%"}));
   int both = 0, neither = 0;
   for (uint32_t psn = 0; psn < 1000; ++psn) {
@@ -59,7 +59,7 @@ TEST(FaultDice, RulesThrowIndependently) {
   EXPECT_NEAR(neither, 250, 75);
 }
 
-TEST(FaultDice, NthCountsWhatMatchesAndHappensOnce) {
+TEST(FaultDice, AppliesNthOnceToTheNthMatch) {
   FaultDice dice(Plan({"drop,op=WRITE_MIDDLE,qp=0x12,nth=2"}));
   EXPECT_FALSE(dice.Judge(Frame(1)).drop);
   EXPECT_FALSE(dice.Judge(Frame(2, kWriteLast)).drop) << "another packet";
@@ -72,7 +72,7 @@ TEST(FaultDice, NthCountsWhatMatchesAndHappensOnce) {
   EXPECT_FALSE(dice.Judge(Frame(3)).drop);
 }
 
-TEST(FaultDice, DelaysAddUp) {
+TEST(FaultDice, AddsUpDelays) {
   FaultDice dice(Plan({"delay,by=3us", "delay,by=4us", "reorder,by=5us"}));
   const FrameFate fate = dice.Judge(Frame(0));
   EXPECT_EQ(fate.delay_ns, 7'000u);

@@ -22,7 +22,7 @@ std::string Complaint(const std::string& rule) {
   return "";
 }
 
-TEST(FaultPlan, ReadsARuleForFramesWithAllItsWords) {
+TEST(FaultPlan, ParsesAFrameRuleWithAllItsWords) {
   const FaultPlan plan = Parse({"drop:2.5%,op=WRITE_MIDDLE,nth=2,qp=0x12,received"});
   ASSERT_EQ(plan.frames.size(), 1u);
   const FrameFault& fault = plan.frames[0];
@@ -35,7 +35,7 @@ TEST(FaultPlan, ReadsARuleForFramesWithAllItsWords) {
   EXPECT_TRUE(plan.ConcernsFrames());
 }
 
-TEST(FaultPlan, RuleWithoutWordsMeansEveryFrameSent) {
+TEST(FaultPlan, AppliesARuleWithoutWordsToEverySentFrame) {
   const FrameFault fault = Parse({"duplicate"}).frames.at(0);
   EXPECT_EQ(fault.kind, FrameFault::Kind::kDuplicate);
   EXPECT_EQ(fault.probability, 1);
@@ -44,14 +44,14 @@ TEST(FaultPlan, RuleWithoutWordsMeansEveryFrameSent) {
   EXPECT_EQ(fault.nth, 0u);
 }
 
-TEST(FaultPlan, ReadsTimesWithTheirUnits) {
+TEST(FaultPlan, ParsesTimesWithTheirUnits) {
   EXPECT_EQ(Parse({"delay,by=7ns"}).frames.at(0).by_ns, 7u);
   EXPECT_EQ(Parse({"delay,by=7us"}).frames.at(0).by_ns, 7'000u);
   EXPECT_EQ(Parse({"slow,every=7ms"}).slow_ns, 7'000'000u);
   EXPECT_EQ(Parse({"kill,after=7s"}).kill_after_ns, 7'000'000'000u);
 }
 
-TEST(FaultPlan, ReadsWhatConcernsNoFrame) {
+TEST(FaultPlan, ParsesRulesThatConcernNoFrame) {
   const FaultPlan plan =
       Parse({"link-down,after=500ms,for=2s,port=mlx5_1/2", "link-down",
              "syndrome:0x13,qp=0x101,index=3,vendor=0x88", "syndrome:21,index=0", "seed:7"});
@@ -71,7 +71,7 @@ TEST(FaultPlan, ReadsWhatConcernsNoFrame) {
   EXPECT_EQ(plan.seed, 7u);
 }
 
-TEST(FaultPlan, RefusesWithTheRuleTheWordAndTheRemedy) {
+TEST(FaultPlan, NamesRuleWordAndRemedyWhenItRefuses) {
   const std::pair<const char*, const char*> complaints[] = {
       {"flood", "there is no fault 'flood'; there are drop, "},
       {"drop:5", "'5' is no percentage; write it as 5%"},
@@ -106,7 +106,7 @@ TEST(FaultPlan, RefusesWithTheRuleTheWordAndTheRemedy) {
   }
 }
 
-TEST(FaultPlan, RefusesALinkThatNoDeviceHas) {
+TEST(FaultPlan, RefusesALinkOfAnUnknownPort) {
   const std::vector<DeviceConfig> devices = {{.name = "mlx5_0", .ports = {PortConfig{}}}};
   EXPECT_NO_THROW(CheckPorts(Parse({"link-down", "link-down,port=mlx5_0/1"}), devices));
   EXPECT_THROW(CheckPorts(Parse({"link-down,port=mlx5_0/2"}), devices), std::invalid_argument);

@@ -86,7 +86,7 @@ class FaultyMediumTest : public testing::Test {
   std::unique_ptr<FaultyMedium> medium;
 };
 
-TEST_F(FaultyMediumTest, WithoutRulesEverythingPassesUnchanged) {
+TEST_F(FaultyMediumTest, PassesEverythingUnchangedWithoutRules) {
   Plan({});
   for (uint32_t psn = 0; psn < 3; ++psn) Send(psn);
   EXPECT_EQ(Sent(), (Psns{0, 1, 2}));
@@ -109,14 +109,14 @@ TEST_F(FaultyMediumTest, DropsInTheDirectionThatTheRuleNames) {
   EXPECT_EQ(Receive(), (Psns{6, 7}));
 }
 
-TEST_F(FaultyMediumTest, DuplicatesFollowTheirOriginal) {
+TEST_F(FaultyMediumTest, SendsADuplicateAfterItsOriginal) {
   Plan({"duplicate,nth=1"});
   Send(0);
   Send(1);
   EXPECT_EQ(Sent(), (Psns{0, 0, 1}));
 }
 
-TEST_F(FaultyMediumTest, ReorderedFrameLetsTheNextOnePass) {
+TEST_F(FaultyMediumTest, SendsAReorderedFrameAfterTheNextOne) {
   Plan({"reorder,nth=1"});
   Send(0);
   EXPECT_EQ(Sent(), Psns{});
@@ -125,7 +125,7 @@ TEST_F(FaultyMediumTest, ReorderedFrameLetsTheNextOnePass) {
   EXPECT_EQ(Sent(), (Psns{1, 0, 2}));
 }
 
-TEST_F(FaultyMediumTest, ReorderedFrameThatNoneFollowsGoesAfterAWhile) {
+TEST_F(FaultyMediumTest, SendsAReorderedFrameAfterItsTimeWhenNoneFollows) {
   Plan({"reorder,nth=1,by=50us"});
   Send(0);
   EXPECT_EQ(medium->NextNs(), now_ns + 50'000);
@@ -140,7 +140,7 @@ TEST_F(FaultyMediumTest, ReorderedFrameThatNoneFollowsGoesAfterAWhile) {
   EXPECT_FALSE(medium->HasUnsent());
 }
 
-TEST_F(FaultyMediumTest, ReorderedFrameWaitsNoLongerThanItsRuleSaysWhateverWaitsBeforeIt) {
+TEST_F(FaultyMediumTest, SendsAReorderedFrameInTimeWhenAnEarlierOneStillWaits) {
   Plan({"reorder,nth=1,by=50us", "reorder,nth=2,by=20us"});
   Send(0);
   Send(1);
@@ -150,7 +150,7 @@ TEST_F(FaultyMediumTest, ReorderedFrameWaitsNoLongerThanItsRuleSaysWhateverWaits
   EXPECT_EQ(Sent(), Psns{1});
 }
 
-TEST_F(FaultyMediumTest, DelayedFrameComesWhenItsTimeHasCome) {
+TEST_F(FaultyMediumTest, DeliversADelayedFrameAtItsTime) {
   Plan({"delay,nth=1,by=200us", "delay,nth=1,by=100us,received"});
   Send(0);
   Send(1);
@@ -165,7 +165,7 @@ TEST_F(FaultyMediumTest, DelayedFrameComesWhenItsTimeHasCome) {
   EXPECT_EQ(Sent(), (Psns{1, 0}));
 }
 
-TEST_F(FaultyMediumTest, CorruptedFrameDiffersByOneBitThatTheIcrcRefuses) {
+TEST_F(FaultyMediumTest, CorruptFlipsOneBitThatTheIcrcDetects) {
   Plan({"corrupt"});
   for (uint32_t psn = 0; psn < 500; ++psn) {
     Send(psn);
@@ -180,7 +180,7 @@ TEST_F(FaultyMediumTest, CorruptedFrameDiffersByOneBitThatTheIcrcRefuses) {
   }
 }
 
-TEST_F(FaultyMediumTest, FlippedFrameDiffersByOneBitOfItsPayloadAndIsSealed) {
+TEST_F(FaultyMediumTest, FlipChangesOneBitOfThePayloadAndSealsTheFrame) {
   Plan({"flip"});
   for (uint32_t psn = 0; psn < 500; ++psn) {
     Send(psn);
@@ -198,7 +198,7 @@ TEST_F(FaultyMediumTest, FlippedFrameDiffersByOneBitOfItsPayloadAndIsSealed) {
   }
 }
 
-TEST_F(FaultyMediumTest, SlowReceiverTakesAFrameAtATimeAndLosesWhatDoesNotFit) {
+TEST_F(FaultyMediumTest, SlowReceiverTakesOneFrameAtATimeAndDropsTheRest) {
   Plan({"slow,every=50us"});
   wire.arriving = {MakeFrame(0), MakeFrame(1), MakeFrame(2)};
   EXPECT_EQ(Receive(), Psns{0});
@@ -220,7 +220,7 @@ TEST_F(FaultyMediumTest, SlowReceiverTakesAFrameAtATimeAndLosesWhatDoesNotFit) {
   EXPECT_LT(Receive().size(), 2000u);
 }
 
-TEST_F(FaultyMediumTest, FramesThatAreNotRocesPass) {
+TEST_F(FaultyMediumTest, PassesFramesOtherThanRoce) {
   Plan({"drop", "drop,received"});
   const Bytes arp(60, 0x08);
   medium->Send(arp);

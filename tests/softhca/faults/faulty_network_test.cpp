@@ -48,13 +48,13 @@ TEST_F(FaultyNetworkTest, TakesLinksDownAndUpAtTheirTimes) {
   EXPECT_EQ(network.NextNs(), 9'000u) << "the network's own";
 }
 
-TEST_F(FaultyNetworkTest, LinkOfAnotherPortStays) {
+TEST_F(FaultyNetworkTest, LeavesLinksOfOtherPortsUp) {
   FaultyNetwork network = Network({"link-down,port=mlx5_7/1"});
   network.Poll(1'000'000);
   EXPECT_TRUE(IsUp());
 }
 
-TEST_F(FaultyNetworkTest, ForcesSyndromesOnceOnTheQueuePairsThatARuleNames) {
+TEST_F(FaultyNetworkTest, InjectsSyndromesOnceIntoTheNamedQueuePairs) {
   const uint32_t pd = hca.AllocPd();
   QpUser a(hca, pd), b(hca, pd);
   FaultyNetwork network = Network(
