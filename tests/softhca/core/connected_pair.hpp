@@ -19,7 +19,7 @@ class ConnectedPair : public testing::Test {
     b.Connect(a, change_b);
   }
 
-  /// Executes what both have posted, until they wait or are done.
+  /// Executes the posted WQEs of both queue pairs until both wait or have nothing left.
   void Run() {
     while (requester.Run(a.qp(), now_ns) || requester.Run(b.qp(), now_ns)) {
     }
@@ -28,7 +28,7 @@ class ConnectedPair : public testing::Test {
     }
   }
 
-  /// Posts, executes and expects a single completion of the sender.
+  /// Posts and executes a WQE, and returns the sender's completion.
   Cqe Complete(QpUser& user, const WqeBuilder& wqe) {
     user.Post(wqe);
     Run();

@@ -109,7 +109,7 @@ TEST_F(CqTest, NeverShowsAnOverwrittenErrorAsSuccess) {
   }
   stop = true;
   reader.join();
-  EXPECT_EQ(wrong, 0U) << "a reader takes what is no error for done";
+  EXPECT_EQ(wrong, 0U) << "a reader takes an error for a success";
 }
 
 TEST_F(CqTest, CollapsedQueueKeepsTheNewestInItsFirstEntry) {

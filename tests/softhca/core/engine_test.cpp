@@ -34,7 +34,7 @@ std::unique_ptr<Engine> MakeEngine(const std::vector<DeviceConfig>& configs) {
                                   std::make_unique<WireNetwork>(std::move(ends), WireOptions{}));
 }
 
-/// Two queue pairs of two devices and the thread that is the hardware.
+/// Two devices with a queue pair each, executed by the engine's thread.
 class EngineTest : public testing::Test {
  protected:
   EngineTest() : engine(MakeEngine({TestDevice(1), TestDevice(2)})) {
@@ -67,8 +67,8 @@ class EngineTest : public testing::Test {
     ADD_FAILURE() << "no completion";
     return {};
   }
-  /// Lets the engine come round often enough to have seen everything that was there before.
-  void LetItLookTwice() {
+  /// Blocks until the engine has scanned all queues twice.
+  void WaitForTwoScans() {
     QpUser* const witness = &*b;
     for (int i = 0; i < 2; ++i) {
       witness->Post(WqeBuilder(WqeOpcode::kNop));
@@ -79,7 +79,7 @@ class EngineTest : public testing::Test {
 
   std::optional<QpUser> a, b;
   std::optional<Region> local, remote;
-  std::unique_ptr<Engine> engine;  // goes first: it reads the memory of the others
+  std::unique_ptr<Engine> engine;  // destroyed first: it reads the memory of the members above
 };
 
 TEST_F(EngineTest, WritesFromOneDeviceToAnother) {
@@ -94,7 +94,7 @@ TEST_F(EngineTest, WritesFromOneDeviceToAnother) {
 TEST_F(EngineTest, IgnoresARecordWithoutADoorbell) {
   Connect();
   a->Post(Write());
-  LetItLookTwice();
+  WaitForTwoScans();
   EXPECT_FALSE(a->send_cq.Poll());
   a->Ring();
   EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
@@ -110,7 +110,7 @@ TEST_F(EngineTest, ServesBothQueuePairsWhenOneDoorbellOverwritesTheOther) {
     mate->Post(WqeBuilder(WqeOpcode::kNop));
     mate->Ring();
     a->Post(Write());
-    a->Ring();  // into the same register, before the engine looks
+    a->Ring();  // same register, before the engine reads it
   }
   EXPECT_EQ(Wait(a->send_cq).opcode, CqeOpcode::kRequester);
   EXPECT_EQ(Wait(mate->send_cq).opcode, CqeOpcode::kRequester);
@@ -177,7 +177,7 @@ TEST_F(EngineTest, DestroysABusyQueuePair) {
     engine->devices()[0]->DestroyCq(a->send_cqn);
     EXPECT_EQ(engine->devices()[0]->Counts().qps, 0u);
   }
-  LetItLookTwice();
+  WaitForTwoScans();
 }
 
 TEST_F(EngineTest, ServesManyWritesFromAThreadOfItsOwn) {
@@ -194,7 +194,7 @@ TEST_F(EngineTest, ServesManyWritesFromAThreadOfItsOwn) {
   program.join();
 }
 
-/// Has so many frames to send, and room for one at a time.
+/// Has a number of frames to send, and sends one at a time.
 class CrowdedNetwork : public Network {
  public:
   explicit CrowdedNetwork(std::atomic<int>& frames) : frames_(frames) {}

@@ -1,4 +1,4 @@
-// Entries that the card executes without the peer: WAIT and DUMP. And what orders entries: fences.
+// WQEs that the NIC executes without the peer (WAIT and DUMP), and fences.
 #include <gtest/gtest.h>
 
 #include "core/connected_pair.hpp"
@@ -32,7 +32,7 @@ class LocalTest : public ConnectedPair {
   }
 };
 
-/// Waits for completions of a queue that a test pushes to by hand.
+/// Waits for completions that the test pushes to a queue.
 class WaitTest : public LocalTest, public testing::WithParamInterface<bool> {
  protected:
   WaitTest() {
@@ -46,7 +46,7 @@ class WaitTest : public LocalTest, public testing::WithParamInterface<bool> {
   void Complete(int count) {
     for (int i = 0; i < count; ++i) ASSERT_TRUE(hca.FindCq(cqn)->Push({}));
   }
-  /// Whether an entry that waits for the index goes on at once.
+  /// Whether a WAIT for `index` completes at once.
   bool Passes(uint32_t index) {
     a.Post(WaitFor(cqn, index));
     Run();

@@ -15,7 +15,7 @@ using mlx5::QpState;
 
 class QpStateTest : public testing::Test {
  protected:
-  /// What the transition to a state needs, and more: superfluous attributes are no error.
+  /// Returns the attributes of all transitions: superfluous ones are ignored.
   QpChange Everything() const {
     QpChange change = ToRtr(hca.config(), qp.qpn);
     const QpChange init = ToInit(), rts = ToRts();
@@ -57,7 +57,7 @@ class QpStateTest : public testing::Test {
   QpUser qp{hca, hca.AllocPd(), {.service = service_}};
 };
 
-/// One attribute taken out of a transition that is otherwise complete.
+/// A transition with one attribute missing.
 struct Omission {
   const char* name;
   QpState to;
@@ -229,7 +229,7 @@ TEST_F(QpStateTest, ErrorWithASharedReceiveQueueReportsTheLastWqeOnce) {
 TEST_F(QpStateTest, RefusesToModifyAnAbsentQueuePair) {
   try {
     hca.ModifyQp(0xffffff, QpState::kInit, ToInit());
-    FAIL() << "it was taken";
+    FAIL() << "the command was accepted";
   } catch (const CommandError& error) {
     EXPECT_EQ(error.status(), CommandStatus::kBadResource);
     EXPECT_STREQ(error.what(), "there is no queue pair 16777215");

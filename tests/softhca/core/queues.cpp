@@ -11,7 +11,7 @@ void Replace(std::optional<T>& attribute, const std::optional<T>& by) {
   if (attribute && by) attribute = by;
 }
 
-/// Replaces those attributes of `base` that `by` has too: a transition takes only its own.
+/// Replaces the attributes that both `base` and `by` have: a transition accepts only its own.
 QpChange Merge(QpChange base, const QpChange& by) {
   Replace(base.access, by.access);
   Replace(base.path, by.path);

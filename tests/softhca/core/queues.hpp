@@ -9,7 +9,7 @@
 #include "core/hca.hpp"
 #include "core/wqe_builder.hpp"
 
-/// What a program under test owns: queues in plain vectors, posted to and polled as a driver does.
+/// A program's side of the device: queues in plain vectors, posted to and polled as a driver does.
 namespace softhca {
 
 inline constexpr uint32_t kAllAccess =
@@ -18,7 +18,7 @@ inline constexpr uint32_t kAllAccess =
 /// An Ethernet device of one port, whose GID ends in `number`.
 DeviceConfig TestDevice(uint8_t number = 1);
 
-/// A completion, decoded.
+/// A decoded completion.
 struct Cqe {
   mlx5::CqeOpcode opcode;
   mlx5::Syndrome syndrome;
@@ -39,9 +39,9 @@ class CqMemory {
   explicit CqMemory(uint32_t log_depth, uint32_t cqe_bytes = 64);
 
   CqConfig Config();
-  /// Takes the next completion if its owner bit says that it is there, and tells the device.
+  /// Takes the next completion if its owner bit marks it as written, and updates the consumer index.
   std::optional<Cqe> Poll();
-  /// Writes an arm request; the doorbell is the caller's.
+  /// Writes an arm request. The caller rings the doorbell.
   void Arm(bool solicited_only = false);
 
  private:
@@ -84,16 +84,17 @@ class QpUser {
   QpUser(Hca& hca, uint32_t pdn, const QpOptions& options = {});
   QpUser(const QpUser&) = delete;
 
-  /// To INIT and RTR towards `peer`, then RTS; `change` replaces single attributes on the way.
+  /// Modifies the queue pair to INIT, to RTR towards `peer`, then to RTS. `change` replaces single
+  /// attributes.
   void Connect(const QpUser& peer, const QpChange& change = {});
   void ConnectToRtr(const QpUser& peer, const QpChange& change = {});
   void ConnectToRts(const QpChange& change = {});
 
-  /// Writes an entry and the record, not the doorbell.
+  /// Writes a WQE and the record, but rings no doorbell.
   void Post(const WqeBuilder& wqe);
   void Ring();
   void PostReceive(std::initializer_list<mlx5::DataSegment> segments);
-  /// Back to RESET, as a driver does it: with the records zeroed.
+  /// Returns to RESET with zeroed records, as a driver does.
   void Reset();
 
   QueuePair& qp() { return *hca_.FindQp(qpn); }
@@ -121,9 +122,9 @@ class QpUser {
   mlx5::Be64 doorbell_{};
 };
 
-/// The transition to INIT, with all that it needs.
+/// Returns the attributes of the transition to INIT.
 QpChange ToInit();
-/// The transition to RTR towards a queue pair of `peer`.
+/// Returns the attributes of the transition to RTR towards a queue pair of `peer`.
 QpChange ToRtr(const DeviceConfig& peer, uint32_t remote_qpn);
 QpChange ToRts();
 

@@ -28,7 +28,7 @@ class RequesterTest : public ConnectedPair {
   }
   /// Runs until the sender completes.
   ///
-  /// @return  how long that took on the test's clock
+  /// @return  nanoseconds that passed on the test's clock
   uint64_t RunUntilCompletion(Cqe& cqe) {
     const uint64_t start_ns = now_ns;
     while (now_ns - start_ns < 1'000'000 * kMicrosecond) {
@@ -119,7 +119,7 @@ TEST_F(RequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
   }
   EXPECT_FALSE(a.send_cq.Poll());
   EXPECT_EQ(a.qp().state, QpState::kError);
-  EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed) << "what is posted later is flushed too";
+  EXPECT_EQ(Complete(a, Write()).syndrome, Syndrome::kFlushed) << "later WQEs are flushed, too";
 }
 
 TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
@@ -140,7 +140,7 @@ TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
   for (const uint16_t index : {2, 3}) {
     const Cqe flushed = a.send_cq.Poll().value();
     EXPECT_EQ(flushed.wqe_index, index);
-    EXPECT_EQ(flushed.syndrome, Syndrome::kFlushed) << "what is flushed fails for no other cause";
+    EXPECT_EQ(flushed.syndrome, Syndrome::kFlushed) << "a flushed WQE ignores its injected failure";
   }
   EXPECT_EQ(remote.As<uint64_t>(), 5u);
   EXPECT_EQ(b.qp().state, QpState::kRts);
@@ -177,7 +177,7 @@ TEST_F(RequesterTest, PausedQueuePairUsesUpNoRetries) {
 TEST_F(RequesterTest, FlushStopsAtTheRecordWhenALengthIsWrong) {
   Connect();
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
-  a.SetSendRecord(1);  // says that only the first of the entry's four blocks is posted
+  a.SetSendRecord(1);  // covers only the first of the WQE's four blocks
   Run();
   EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kLocalQpOperation);
   EXPECT_FALSE(a.send_cq.Poll());

@@ -35,7 +35,7 @@ class ResponderTest : public ConnectedPair {
   WqeBuilder Send(uint32_t bytes) {
     return WqeBuilder(WqeOpcode::kSend).Data(local.Address(), bytes, local.key);
   }
-  /// Expects that both ends are in error, the receiver told of it by `event` alone.
+  /// Expects both ends in error, and `event` as the receiver's only event.
   void ExpectBothFailed(QpEvent event) {
     EXPECT_EQ(a.qp().state, QpState::kError);
     EXPECT_EQ(b.qp().state, QpState::kError);
@@ -115,7 +115,7 @@ struct Refusal {
   WqeOpcode opcode;
   uint32_t region_access;
   uint32_t qp_access;
-  int offset;  ///< from the last place where 8 bytes fit
+  int offset;  ///< distance from the last offset where 8 bytes fit
   Syndrome syndrome = Syndrome::kRemoteAccess;
 };
 
@@ -182,7 +182,7 @@ TEST_F(ResponderTest, MessageLongerThanTheReceiveFailsBothSides) {
   EXPECT_EQ(cqe.wqe_index, 0);
   EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kFlushed);
   EXPECT_EQ(b.qp().state, QpState::kError);
-  EXPECT_TRUE(b.events.empty()) << "the completion says it";
+  EXPECT_TRUE(b.events.empty()) << "the completion reports it";
   EXPECT_EQ(remote.memory[0], 0);
 }
 
@@ -192,7 +192,7 @@ TEST_F(ResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
   b.PostReceive({Data(constant, 0, 64)});
   EXPECT_EQ(Complete(a, Send(8)).syndrome, Syndrome::kRemoteOperation);
   EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kLocalProtection);
-  EXPECT_TRUE(b.events.empty()) << "the completion says it";
+  EXPECT_TRUE(b.events.empty()) << "the completion reports it";
 }
 
 TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
@@ -215,7 +215,7 @@ TEST_F(ResponderTest, ReceiveCqOverrunFailsTheSender) {
   EXPECT_TRUE(hca.FindCq(small.receive_cqn)->failed());
 }
 
-/// A peer that hears nothing it believes is for it: the requester runs out of retries.
+/// A peer that ignores the request: the requester runs out of retries.
 struct Silence {
   const char* name;
   QpChange change_a, change_b;
@@ -268,13 +268,13 @@ TEST_F(ResponderTest, RetriesAtOnceAfterADoorbell) {
   a.Connect(b);
   a.Post(Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8));
   Run();
-  a.qp().retry.now = true;  // as by a doorbell
+  a.qp().retry.now = true;  // as a doorbell does
   Run();
   EXPECT_FALSE(a.send_cq.Poll());
-  EXPECT_EQ(a.qp().retry.timeouts, 1) << "no further one has passed";
+  EXPECT_EQ(a.qp().retry.timeouts, 1) << "no other timeout has passed";
   b.Connect(a);
   Run();
-  EXPECT_FALSE(a.send_cq.Poll()) << "nobody has asked again yet";
+  EXPECT_FALSE(a.send_cq.Poll()) << "nothing has caused a retry yet";
   a.qp().retry.now = true;
   Run();
   EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);

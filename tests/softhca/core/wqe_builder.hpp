@@ -12,7 +12,7 @@ namespace softhca {
 
 namespace mlx5 = warpverbs::mlx5;
 
-/// Puts a send work queue entry together, segment by segment; signalled unless told otherwise.
+/// Builds a send WQE segment by segment; signalled by default.
 class WqeBuilder {
  public:
   explicit WqeBuilder(mlx5::WqeOpcode opcode, uint8_t opmod = 0) : opcode_(opcode), opmod_(opmod) {}
@@ -44,7 +44,7 @@ class WqeBuilder {
     return *this;
   }
 
-  /// @return  the entry for the slot `index` of the queue pair, filled up to whole WQEBBs
+  /// @return  the WQE for slot `index`, padded to whole WQEBBs
   std::vector<uint8_t> Build(uint16_t index, uint32_t qpn) const {
     const auto ds = static_cast<uint32_t>(1 + segments_.size() / mlx5::kSegmentBytes);
     const mlx5::CtrlSegment ctrl{

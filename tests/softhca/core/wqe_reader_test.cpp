@@ -27,7 +27,7 @@ class WqeReaderTest : public ConnectedPair {
  protected:
   WqeReaderTest() : ConnectedPair(DeviceOfShortMessages()) {}
 
-  /// Reads the entry that was posted last.
+  /// Posts a WQE and reads it.
   Syndrome Read(const WqeBuilder& builder) {
     const uint32_t before = posted;
     a.Post(builder);
@@ -228,7 +228,7 @@ TEST_F(WqeReaderTest, RefusesAWqeOfAnotherIndex) {
   a.Post(WqeBuilder(WqeOpcode::kNop));
   a.qp().send_index = 16;  // same slot, one round later
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
-  EXPECT_EQ(wqe.index(), 16) << "the index is the slot's, whatever lies there";
+  EXPECT_EQ(wqe.index(), 16) << "the slot decides the index, not its contents";
 }
 
 TEST_F(WqeReaderTest, RefusesAWqeOfAnotherQueuePair) {
@@ -242,13 +242,13 @@ TEST_F(WqeReaderTest, RefusesAWqeWithoutLength) {
   const mlx5::Be32 qpn_ds = ToBe32(a.qpn << 8);
   std::memcpy(a.SendSlot(0) + offsetof(mlx5::CtrlSegment, qpn_ds), &qpn_ds, sizeof qpn_ds);
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 1), Syndrome::kLocalQpOperation);
-  EXPECT_EQ(wqe.wqebbs(), 1u) << "it takes its slot all the same";
+  EXPECT_EQ(wqe.wqebbs(), 1u) << "it still occupies its slot";
 }
 
 TEST_F(WqeReaderTest, RefusesAWqeThatEndsPastTheRecord) {
   a.Post(WqeBuilder(WqeOpcode::kSend).Inline(std::string(200, 'x')));
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 3), Syndrome::kLocalQpOperation);
-  EXPECT_LE(wqe.wqebbs(), 3u) << "what is not posted cannot be consumed";
+  EXPECT_LE(wqe.wqebbs(), 3u) << "blocks past the record cannot be consumed";
   EXPECT_EQ(wqe.Read(a.qp(), a.qp().send_index, 4), Syndrome::kNone);
 }
 

@@ -12,7 +12,7 @@ using mlx5::Syndrome;
 using mlx5::ToBe32;
 using mlx5::WqeOpcode;
 
-/// Entries of queue pairs other than reliable connections.
+/// WQEs of services other than reliable connections.
 class ServiceTest : public testing::Test {
  protected:
   Syndrome Read(const WqeBuilder& builder) {
@@ -82,7 +82,7 @@ TEST_F(ServiceTest, ReplacesTheQkeyOfADatagramOnRequest) {
 TEST_F(ServiceTest, RefusesAnAddressThatTheDeviceCannotUse) {
   mlx5::DatagramSegment compact = Address(), stranger = Address();
   compact.dest_qpn = ToBe32(0x123456);
-  stranger.grh_gid_flow = ToBe32(1 << 20);  // there is one local GID
+  stranger.grh_gid_flow = ToBe32(1 << 20);  // the device has only GID 0
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend).To(compact)), Syndrome::kLocalQpOperation);
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend).To(stranger)), Syndrome::kLocalQpOperation);
   EXPECT_EQ(Read(WqeBuilder(WqeOpcode::kSend)), Syndrome::kLocalQpOperation);

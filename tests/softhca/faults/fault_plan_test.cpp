@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 FaultPlan Parse(std::vector<std::string> rules) { return ParseFaults(rules); }
 
-/// What the user reads who wrote `rule`.
+/// Returns the error text for `rule`.
 std::string Complaint(const std::string& rule) {
   try {
     Parse({rule});

@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/// A sealed frame with a packet of one PSN.
+/// Returns a sealed frame with a packet of number `psn`.
 Bytes MakeFrame(uint32_t psn) {
   Flow flow;
   flow.source[10] = flow.source[11] = flow.destination[10] = flow.destination[11] = 0xff;
@@ -33,7 +33,7 @@ uint32_t PsnOf(std::span<const uint8_t> frame) {
   return Decode(parsed->transport.first(parsed->transport.size() - kIcrcBytes))->psn;
 }
 
-/// Remembers what is sent, and delivers what a test has put there.
+/// Records sent frames, and delivers the frames that a test has queued.
 class RecordingMedium : public Medium {
  public:
   struct Record {
@@ -132,7 +132,7 @@ TEST_F(FaultyMediumTest, SendsAReorderedFrameAfterItsTimeWhenNoneFollows) {
   now_ns += 49'999;
   medium->Flush();
   EXPECT_EQ(Sent(), Psns{});
-  EXPECT_TRUE(medium->HasUnsent()) << "a program must not end before it has gone";
+  EXPECT_TRUE(medium->HasUnsent()) << "a program must not exit before the frame is sent";
   now_ns += 1;
   medium->Flush();
   EXPECT_EQ(Sent(), Psns{0});

@@ -67,7 +67,7 @@ TEST_F(FaultyNetworkTest, InjectsSyndromesOnceIntoTheNamedQueuePairs) {
   ASSERT_EQ(b.qp().forced_failures.size(), 1u);
   EXPECT_EQ(b.qp().forced_failures.at(5).syndrome, mlx5::Syndrome::kTransportRetryExceeded);
   a.qp().forced_failures.clear();
-  EXPECT_FALSE(network.Run(a.qp(), 0)) << "what happened or was reset does not come again";
+  EXPECT_FALSE(network.Run(a.qp(), 0)) << "a rule applies once, even after a reset";
 }
 
 TEST_F(FaultyNetworkTest, KillsTheProcessAtItsTime) {
