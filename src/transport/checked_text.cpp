@@ -1,6 +1,6 @@
 #include "checked_text.hpp"
 
-#include "host/byte_stream.hpp"
+#include "host/connect/byte_stream.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "checked_text.hpp"
-#include "host/byte_stream.hpp"
+#include "host/connect/byte_stream.hpp"
 #include "registration.hpp"
 #include "warpverbs/host/error.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checked_text.hpp"
-#include "host/byte_stream.hpp"
+#include "host/connect/byte_stream.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/transport/memory.hpp"
 

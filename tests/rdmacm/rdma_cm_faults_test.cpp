@@ -12,9 +12,9 @@
 #include <optional>
 #include <string>
 
-#include "host/exchange_fixture.hpp"
-#include "host/fault_calls.hpp"
-#include "host/link.hpp"
+#include "host/connect/exchange_fixture.hpp"
+#include "host/endpoint/fault_calls.hpp"
+#include "host/endpoint/link.hpp"
 #include "warpverbs/host/rdma_cm.hpp"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "host/exchange_fixture.hpp"
-#include "host/link.hpp"
+#include "host/connect/exchange_fixture.hpp"
+#include "host/endpoint/link.hpp"
 
 /// This program's own stands before that of the C library: "two-homed" is a host whose first address leads
 /// nowhere.

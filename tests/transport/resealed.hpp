@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/byte_stream.hpp"
+#include "host/connect/byte_stream.hpp"
 #include "transport/checked_text.hpp"
 #include "transport/url.hpp"
 #include "warpverbs/host/endpoint_info.hpp"

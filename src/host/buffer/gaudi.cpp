@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <string>
 
-#include "driver/hl_thunk.hpp"
-#include "log.hpp"
+#include "gpu/hl_thunk.hpp"
+#include "log/log.hpp"
 #include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 

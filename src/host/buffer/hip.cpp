@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "buffer/views.hpp"
 #include "connect/waiting.hpp"
-#include "driver/hip_runtime.hpp"
-#include "log.hpp"
+#include "gpu/hip_runtime.hpp"
+#include "log/log.hpp"
 #include "memory/page_range.hpp"
-#include "views.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

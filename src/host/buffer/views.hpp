@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "driver/cuda_context.hpp"
+#include "gpu/cuda_context.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/hip.hpp"
 

@@ -1,4 +1,4 @@
-#include "candidates.hpp"
+#include "connect/candidates.hpp"
 
 #include <algorithm>
 #include <cstdio>

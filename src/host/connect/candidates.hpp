@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "byte_stream.hpp"
+#include "connect/byte_stream.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/gid_pair.hpp"
 

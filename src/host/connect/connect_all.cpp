@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "byte_stream.hpp"
-#include "candidates.hpp"
-#include "log.hpp"
-#include "round_trip.hpp"
+#include "connect/byte_stream.hpp"
+#include "connect/candidates.hpp"
+#include "connect/round_trip.hpp"
+#include "log/log.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/queue_pair.hpp"

@@ -1,11 +1,11 @@
-#include "frame.hpp"
+#include "connect/frame.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string_view>
 
-#include "byte_stream.hpp"
+#include "connect/byte_stream.hpp"
 #include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::host {

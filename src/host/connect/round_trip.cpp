@@ -1,4 +1,4 @@
-#include "round_trip.hpp"
+#include "connect/round_trip.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "socket.hpp"
+#include "connect/socket.hpp"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "waiting.hpp"
+#include "connect/waiting.hpp"
 #include "warpverbs/host/file_descriptor.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "frame.hpp"
-#include "socket.hpp"
-#include "waiting.hpp"
+#include "connect/frame.hpp"
+#include "connect/socket.hpp"
+#include "connect/waiting.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/shortage.hpp"
 

@@ -1,4 +1,4 @@
-#include "waiting.hpp"
+#include "connect/waiting.hpp"
 
 #include <poll.h>
 

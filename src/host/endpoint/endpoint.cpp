@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "log.hpp"
+#include "log/log.hpp"
 #include "queue/queue_chunk.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"

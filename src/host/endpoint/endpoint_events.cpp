@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "log.hpp"
+#include "log/log.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sealed_bytes.hpp"
+#include "connect/sealed_bytes.hpp"
 
 namespace warpverbs::host {
 namespace {

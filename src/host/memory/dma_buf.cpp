@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "driver/cuda_context.hpp"
-#include "gpu_access.hpp"
-#include "log.hpp"
-#include "page_range.hpp"
+#include "gpu/cuda_context.hpp"
+#include "log/log.hpp"
+#include "memory/gpu_access.hpp"
+#include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

@@ -1,11 +1,11 @@
-#include "gpu_access.hpp"
+#include "memory/gpu_access.hpp"
 
 #include <cerrno>
 
-#include "driver/cuda_context.hpp"
-#include "driver/hip_runtime.hpp"
-#include "locked_memory.hpp"
-#include "log.hpp"
+#include "gpu/cuda_context.hpp"
+#include "gpu/hip_runtime.hpp"
+#include "log/log.hpp"
+#include "memory/locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

@@ -1,4 +1,4 @@
-#include "locked_memory.hpp"
+#include "memory/locked_memory.hpp"
 
 #include <sys/resource.h>
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "locked_memory.hpp"
+#include "memory/locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "locked_memory.hpp"
+#include "memory/locked_memory.hpp"
 
 namespace warpverbs::host {
 

@@ -1,4 +1,4 @@
-#include "free_space.hpp"
+#include "queue/free_space.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
-#include "queue_chunk.hpp"
+#include "queue/queue_chunk.hpp"
 
-#include "log.hpp"
+#include "log/log.hpp"
 #include "memory/gpu_access.hpp"
 #include "warpverbs/host/error.hpp"
 

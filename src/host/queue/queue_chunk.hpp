@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "free_space.hpp"
+#include "queue/free_space.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"

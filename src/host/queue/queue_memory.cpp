@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "queue_chunk.hpp"
+#include "queue/queue_chunk.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 

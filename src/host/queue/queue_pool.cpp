@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "queue_chunk.hpp"
+#include "queue/queue_chunk.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

@@ -1,4 +1,4 @@
-#include "even_shares.hpp"
+#include "topology/even_shares.hpp"
 
 #include <algorithm>
 #include <deque>

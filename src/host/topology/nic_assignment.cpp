@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "even_shares.hpp"
-#include "log.hpp"
+#include "log/log.hpp"
+#include "topology/even_shares.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "sysfs.hpp"
+#include "topology/sysfs.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

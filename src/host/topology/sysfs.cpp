@@ -1,4 +1,4 @@
-#include "sysfs.hpp"
+#include "topology/sysfs.hpp"
 
 #include <algorithm>
 #include <cerrno>

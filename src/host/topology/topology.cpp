@@ -6,7 +6,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "sysfs.hpp"
+#include "topology/sysfs.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -13,7 +13,7 @@
 #include "fake_cuda.hpp"
 #include "fake_gaudi.hpp"
 #include "fake_hip.hpp"
-#include "fault_calls.hpp"
+#include "host/endpoint/fault_calls.hpp"
 
 namespace rdma_demo {
 namespace {

@@ -1,0 +1,131 @@
+#include "warpverbs/host/buffer_pool.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/bounds.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/region_set.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+/// From the start of one buffer to that of the next.
+///
+/// @errors  Error: there is no such pool
+size_t Stride(const MemoryKind& kind, const BufferPoolConfig& config) {
+  const std::string object = "a pool of " + std::to_string(config.count) + " buffers of " +
+                             std::to_string(config.buffer_bytes) + " bytes of " + kind.name();
+  if (config.count == 0 || config.buffer_bytes == 0) {
+    throw Error("make", object, "nobody could take one", "Ask for 1 buffer of 1 byte or more");
+  }
+  constexpr size_t kMost = ~size_t{0} - BufferPool::kAlignment;
+  const size_t stride = config.buffer_bytes > kMost ? 0
+                                                    : (config.buffer_bytes + BufferPool::kAlignment - 1) /
+                                                          BufferPool::kAlignment * BufferPool::kAlignment;
+  if (stride == 0 || config.count > ~size_t{0} / stride) {
+    throw Error("make", object, "no machine has so much", "Ask for fewer or smaller ones");
+  }
+  return stride;
+}
+
+}  // namespace
+
+/// What the pool and its leases share.
+struct BufferPool::Shelf {
+  Shelf(const MemoryKind& kind, std::span<const Device* const> devices, const BufferPoolConfig& options)
+      : config(options),
+        stride(Stride(kind, options)),
+        memory(kind.Allocate(stride * options.count)),
+        regions(devices, *memory, options.access) {
+    free.reserve(options.count);  // who gives a buffer back has nobody to tell that memory has run out
+    for (size_t buffer = options.count; buffer-- > 0;) free.push_back(buffer * stride);
+  }
+
+  void GiveBack(size_t offset) {
+    {
+      const std::lock_guard lock(mutex);
+      free.push_back(offset);
+    }
+    came_back.notify_one();
+  }
+
+  const BufferPoolConfig config;
+  const size_t stride;
+  const std::unique_ptr<Buffer> memory;
+  const RegionSet regions;  // goes before the memory
+  std::mutex mutex;
+  std::condition_variable came_back;
+  std::vector<size_t> free;  // offsets, under mutex
+};
+
+BufferPool::BufferPool(const MemoryKind& kind, std::span<const Device* const> devices,
+                       const BufferPoolConfig& config)
+    : shelf_(std::make_shared<Shelf>(kind, devices, config)) {}
+
+BufferPool::Lease BufferPool::Allocate(Deadline deadline) {
+  Shelf& shelf = *shelf_;
+  std::unique_lock lock(shelf.mutex);
+  if (!shelf.came_back.wait_until(lock, deadline, [&] { return !shelf.free.empty(); })) return {};
+  const size_t offset = shelf.free.back();
+  shelf.free.pop_back();
+  return {shelf_, offset};
+}
+
+size_t BufferPool::FreeCount() const {
+  const std::lock_guard lock(shelf_->mutex);
+  return shelf_->free.size();
+}
+
+size_t BufferPool::TotalCount() const { return shelf_->config.count; }
+size_t BufferPool::BufferSize() const { return shelf_->config.buffer_bytes; }
+
+BufferPool::Lease& BufferPool::Lease::operator=(Lease&& other) noexcept {
+  const Lease old(std::move(*this));
+  shelf_ = std::move(other.shelf_);
+  offset_ = other.offset_;
+  return *this;
+}
+
+BufferPool::Lease::~Lease() {
+  if (shelf_) shelf_->GiveBack(offset_);
+}
+
+const BufferPool::Shelf& BufferPool::Lease::shelf() const {
+  if (shelf_) return *shelf_;
+  throw Error("use", "a buffer of a pool", "there is none: no buffer was free in time, or it was moved away",
+              "Ask the lease whether it has one before you use it");
+}
+
+std::byte* BufferPool::Lease::data() const { return shelf().memory->data() + offset_; }
+size_t BufferPool::Lease::size() const { return shelf().config.buffer_bytes; }
+
+void BufferPool::Lease::CopyIn(size_t offset, std::span<const std::byte> from) const {
+  shelf().memory->CopyIn(Place(offset, from.size()), from);
+}
+
+void BufferPool::Lease::CopyOut(size_t offset, std::span<std::byte> to) const {
+  shelf().memory->CopyOut(Place(offset, to.size()), to);
+}
+
+void BufferPool::Lease::Flush(FlushDirection direction, Deadline deadline, void* stream) const {
+  shelf().memory->Flush(direction, deadline, stream);
+}
+
+size_t BufferPool::Lease::Place(size_t offset, size_t bytes) const {
+  if (!LiesWithin(offset, bytes, size())) ThrowOutside("a buffer of a pool", offset, bytes, size());
+  return offset_ + offset;
+}
+
+MemoryView BufferPool::Lease::View(size_t device) const {
+  return shelf().regions.View(device).Subrange(offset_, size());
+}
+
+MemoryView BufferPool::Lease::View(const Device& device) const {
+  return shelf().regions.View(device).Subrange(offset_, size());
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,78 @@
+#include "warpverbs/host/memory_kinds.hpp"
+
+#include <algorithm>
+
+#include "buffer/views.hpp"
+#include "memory/page_range.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+class HostBuffer final : public HostView {
+ public:
+  explicit HostBuffer(HostPages pages) : HostView(pages.data(), pages.size()), pages_(std::move(pages)) {}
+
+ private:
+  HostPages pages_;
+};
+
+class PinnedBuffer final : public MappedView {
+ public:
+  PinnedBuffer(const Gpu& gpu, HostPages pages)
+      : MappedView(gpu, pages.data(), pages.size()),
+        pages_(std::move(pages)),
+        mapping_(gpu, pages_.bytes()) {}
+
+ private:
+  HostPages pages_;
+  GpuMapping mapping_;
+};
+
+class CudaBuffer final : public GpuView {
+ public:
+  explicit CudaBuffer(GpuMemory memory)
+      : GpuView(memory.gpu(), memory.data(), memory.size()), memory_(std::move(memory)) {}
+
+ private:
+  GpuMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Buffer> HostMemoryKind::Allocate(size_t bytes) const {
+  return std::make_unique<HostBuffer>(HostPages(bytes));
+}
+
+std::unique_ptr<Buffer> PinnedMemoryKind::Allocate(size_t bytes) const {
+  return std::make_unique<PinnedBuffer>(gpu_, HostPages(bytes));
+}
+
+std::unique_ptr<Buffer> CudaMemoryKind::Allocate(size_t bytes) const {
+  if (gpu_.attributes().integrated) {
+    return PinnedMemoryKind(gpu_).Allocate(
+        std::max(bytes, PageRange::Around(0, bytes, GpuMemory::kPageBytes).bytes));
+  }
+  return std::make_unique<CudaBuffer>(GpuMemory(gpu_, bytes));
+}
+
+std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
+  const PointerInfo what = DescribePointer(memory);
+  if (what.kind == PointerKind::kUnknown || bytes == 0) {
+    throw Error("use", std::to_string(bytes) + " bytes of " + ToString(what.kind),
+                bytes == 0 ? "there is no empty memory" : "nothing is there",
+                "Pass memory that is allocated");
+  }
+  auto* const data = static_cast<std::byte*>(memory);
+  if (what.on_gpu()) return std::make_unique<GpuView>(Gpu(what.ordinal), data, bytes);
+  if (what.kind == PointerKind::kPinned) {
+    if (what.of_hip) return WrapHipPinned(HipGpu(what.ordinal), data, bytes);
+    return std::make_unique<MappedView>(Gpu(what.ordinal), data, bytes);
+  }
+  if (what.kind == PointerKind::kHip) return WrapHip(HipGpu(what.ordinal), data, bytes);
+  return std::make_unique<HostView>(data, bytes);
+}
+
+}  // namespace warpverbs::host

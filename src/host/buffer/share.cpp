@@ -1,0 +1,146 @@
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "gpu/cuda_context.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+#include "warpverbs/host/shared_memory.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+std::string SharedObject(size_t bytes, const PointerInfo& what) {
+  return std::to_string(bytes) + " bytes of " + ToString(what.kind);
+}
+
+void NameGpu(SharedMemoryInfo& info, const Gpu& gpu) {
+  const std::string& address = gpu.pci_address();
+  std::copy_n(address.begin(), std::min(address.size(), info.pci_address.size() - 1),
+              info.pci_address.begin());
+}
+
+/// The description of a part of an allocation.
+///
+/// @errors  Error: it is not all in there
+SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& what, ShareKind kind) {
+  const uint64_t address = ToCuda(memory);
+  const uint64_t offset = address - what.base;
+  if (bytes == 0 || what.bytes == 0 || offset > what.bytes || bytes > what.bytes - offset) {
+    throw Error(
+        "share", SharedObject(bytes, what),
+        "they do not lie within one " + std::string(kind == ShareKind::kVmmHandle ? "mapping" : "allocation"),
+        "Share each allocation for itself");
+  }
+  SharedMemoryInfo info{.kind = kind,
+                        .bytes = bytes,
+                        .offset = offset,
+                        .allocation_bytes = what.bytes,
+                        .address = address,
+                        .buffer_id = what.buffer_id,
+                        .process = SharedMemoryInfo::ThisProcess()};
+  NameGpu(info, Gpu(what.ordinal));
+  return info;
+}
+
+/// Why memory has no IPC handle, and what to do.
+[[noreturn]] void RefuseIpc(size_t bytes, const PointerInfo& what) {
+  if (what.kind == PointerKind::kVmm) {
+    throw Error("share", SharedObject(bytes, what), "such memory has no IPC handle",
+                "Share it by its handle or by dma-buf, whose files go over a Unix socket");
+  }
+  if (what.kind == PointerKind::kDevice) {
+    throw Error("share", SharedObject(bytes, what),
+                "the driver gives it no IPC handle: it is of a pool, or of another process itself",
+                "Share it by dma-buf, or in the process that allocated it");
+  }
+  throw Error("share", SharedObject(bytes, what), "it is not a GPU's",
+              "Share memory of cudaMalloc(), or host memory by a file of its own");
+}
+
+}  // namespace
+
+SharedMemory ShareByIpc(const void* memory, size_t bytes) {
+  const PointerInfo what = DescribePointer(memory);
+  if (what.kind != PointerKind::kDevice || !what.ipc) RefuseIpc(bytes, what);
+  SharedMemory shared{Describe(memory, bytes, what, ShareKind::kCudaIpc)};
+  const Gpu gpu(what.ordinal);
+  const CudaContext& context = *gpu.context();
+  const CudaContext::Current current(context);
+  CudaIpcHandle handle{};
+  context.driver().Check(context.driver().IpcGetMemHandle(&handle, what.base), "share",
+                         std::to_string(bytes) + " bytes of memory of " + gpu.name(),
+                         "Share it by dma-buf, or allocate it with cudaMalloc()");
+  std::memcpy(shared.info.handle.data(), handle.bytes, sizeof handle.bytes);
+  return shared;
+}
+
+SharedMemory ShareByDmaBuf(const Buffer& buffer) {
+  const DmaBuf file = buffer.Export();
+  const PointerInfo what = DescribePointer(buffer.data());
+  SharedMemory shared{{.kind = ShareKind::kDmaBuf,
+                       .bytes = buffer.size(),
+                       .offset = file.OffsetOf(buffer.data()),
+                       .allocation_bytes = file.size(),
+                       .address = ToCuda(buffer.data()),
+                       .buffer_id = what.buffer_id,
+                       .process = SharedMemoryInfo::ThisProcess()},
+                      file.file().Duplicate()};
+  if (what.on_gpu()) NameGpu(shared.info, Gpu(what.ordinal));
+  return shared;
+}
+
+SharedMemory ShareByHandle(const void* memory, size_t bytes) {
+  const PointerInfo what = DescribePointer(memory);
+  const auto refuse = [&](const char* reason, const char* remedy) {
+    throw Error("share", SharedObject(bytes, what), reason, remedy);
+  };
+  if (what.kind != PointerKind::kVmm)
+    refuse("cuMemCreate() did not make it", "Share it by IPC or by dma-buf");
+  if ((what.handle_types & kCudaPosixFile) == 0) {
+    refuse("it was made to be exported as no POSIX file",
+           "Create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or share it by dma-buf");
+  }
+  SharedMemory shared{Describe(memory, bytes, what, ShareKind::kVmmHandle)};
+  const CudaDriver& driver = CudaDriver::Load();
+  CudaHandle handle = 0;
+  int fd = -1;
+  int result = driver.MemRetainAllocationHandle(&handle, const_cast<void*>(memory));
+  if (result == 0) {
+    result = driver.MemExportToShareableHandle(&fd, handle, kCudaPosixFile, 0);
+    driver.MemRelease(handle);
+  }
+  shared.file = FileDescriptor(fd);  // before anything throws
+  driver.Check(result, "share", SharedObject(bytes, what), "Share it by dma-buf");
+  fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
+  return shared;
+}
+
+SharedMemory Share(void* memory, size_t bytes) {
+  std::string reasons;
+  const auto attempt = [&](const char* way, const auto& share, SharedMemory& shared) {
+    try {
+      shared = share();
+      return true;
+    } catch (const Error& error) {
+      reasons += (reasons.empty() ? "by " : "; by ") + std::string(way) + ": " + error.reason();
+      return false;
+    }
+  };
+  SharedMemory shared;
+  if (attempt(
+          "dma-buf", [&] { return ShareByDmaBuf(*WrapPointer(memory, bytes)); }, shared) ||
+      attempt(
+          "handle", [&] { return ShareByHandle(memory, bytes); }, shared) ||
+      attempt(
+          "IPC", [&] { return ShareByIpc(memory, bytes); }, shared)) {
+    return shared;
+  }
+  throw Error("share", SharedObject(bytes, DescribePointer(memory)), reasons,
+              "Share memory of cudaMalloc() on a GPU whose driver exports dma-bufs");
+}
+
+}  // namespace warpverbs::host

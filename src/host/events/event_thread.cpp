@@ -1,0 +1,395 @@
+#include "warpverbs/host/event_thread.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "log/log.hpp"
+#include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using arch::Cpu;
+using std::chrono::milliseconds;
+
+FileDescriptor MakeWakeUp() {
+  FileDescriptor file(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!file) {
+    throw Error::FromErrno("start", "a thread that listens to events", errno,
+                           "Raise the limit on open files (ulimit -n)");
+  }
+  return file;
+}
+
+/// Lets reads of a file answer at once; says how it was.
+int MakeNonBlocking(int fd, const std::string& device) {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    throw Error::FromErrno("listen to", "the events of " + device, errno, "Open the device again");
+  }
+  return flags;
+}
+
+/// A grace that can be added to any time.
+EventConfig Checked(EventConfig config) {
+  constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
+  if (config.port_down_grace > kForEver) config.port_down_grace.reset();
+  return config;
+}
+
+bool IsNoEventYet(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
+LogLevel LevelOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kDeviceFailed:
+    case EventKind::kQueueFailed:
+    case EventKind::kCompletionsFailed:
+      return LogLevel::kError;
+    case EventKind::kPortDown:
+      return LogLevel::kWarn;
+    case EventKind::kPortUp:
+    case EventKind::kPortChanged:
+    case EventKind::kOther:
+      break;
+  }
+  return LogLevel::kInfo;
+}
+
+void LogEvent(const Event& event) {
+  Log(LevelOf(event.kind), [&] { return event.What(); });
+}
+
+}  // namespace
+
+/// A device with at least one watch.
+struct EventThread::Source {
+  explicit Source(const Device& listened)
+      : device(listened),
+        channel(
+            mlx5dv_devx_create_event_channel(listened.context(), mlx5dv_devx_create_event_channel_flags{})),
+        channel_error(channel ? 0 : errno) {
+    if (channel) MakeNonBlocking(channel->fd, device.name());
+    flags = MakeNonBlocking(device.context()->async_fd, device.name());  // last: it is undone
+  }
+  ~Source() { fcntl(device.context()->async_fd, F_SETFL, flags); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  /// An event of the firmware as the kernel hands it on: whose, and the entry of the event queue.
+  ///
+  /// @source  rdma-core, kernel-headers/rdma/mlx5_user_ioctl_verbs.h; public PRM, "Event queue entry"
+  struct FirmwareEntry {
+    uint64_t cookie;
+    uint8_t reserved0;
+    uint8_t type;
+    uint8_t reserved1[62];
+  };
+  static_assert(sizeof(FirmwareEntry) == 72);
+
+  /// A subscription that watches share, whose cookie is its own.
+  struct Shared {
+    std::weak_ptr<const void> object;
+    uint64_t id;
+  };
+
+  const Device& device;
+  Handle<mlx5dv_devx_event_channel, mlx5dv_devx_destroy_event_channel> channel;
+  int channel_error;
+  int flags = 0;                                 // of the file before
+  bool verbs_end = false, firmware_end = false;  // no event will come any more
+  // What was read and is not delivered yet: where memory ends on the way, it is once there is some.
+  std::optional<ibv_async_event> verbs_event;
+  std::optional<FirmwareEntry> firmware_event;
+  std::vector<Shared> shared;
+};
+
+EventThread::EventThread(const EventConfig& config) try
+    : config_(Checked(config)),
+      wake_(MakeWakeUp()),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {
+} catch (const std::system_error& error) {
+  throw Error::FromErrno("start", "a thread that listens to events", error.code().value(),
+                         "Raise the limit on threads (ulimit -u)");
+}
+
+EventThread::~EventThread() = default;
+
+void EventThread::Wake() const {
+  const uint64_t one = 1;
+  // It fails only where the thread has as many calls unread as a counter holds: then it is awake.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+void EventThread::Run(const std::stop_token& stop) {
+  constexpr milliseconds kUntilThereIsMemory(1);
+  const std::stop_callback wake(stop, [this] { Wake(); });
+  std::vector<pollfd> files;
+  while (!stop.stop_requested()) {
+    try {
+      RunOnce(files);
+    } catch (const std::bad_alloc&) {  // what was read stays with its source
+      Wake();
+      std::this_thread::sleep_for(kUntilThereIsMemory);
+    }
+  }
+}
+
+void EventThread::RunOnce(std::vector<pollfd>& files) {
+  int timeout_ms = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    timeout_ms = ListFiles(files);
+  }
+  // A device may go meanwhile, and its number name another file: then Remove() has written to wake_.
+  poll(files.data(), files.size(), timeout_ms);
+  wakeups_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  for (const auto& source : sources_) {
+    TakeVerbsEvents(*source);
+    TakeFirmwareEvents(*source);
+  }
+  AbortWhatIsDue();
+  // Where memory has ended above, the next round does not sleep.
+  uint64_t calls = 0;
+  [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
+}
+
+/// @return  how long to wait for them, as poll() takes it
+int EventThread::ListFiles(std::vector<pollfd>& files) const {
+  files.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+  const auto add = [&](int fd) { files.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
+  for (const auto& source : sources_) {
+    if (!source->verbs_end) add(source->device.context()->async_fd);
+    if (source->channel && !source->firmware_end) add(source->channel->fd);
+  }
+  std::optional<Watch::Clock::time_point> first;
+  for (const Watch* const watch : watches_) {
+    if (watch->port_down_) first = std::min(first.value_or(watch->abort_at_), watch->abort_at_);
+  }
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*first - Watch::Clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
+}
+
+void EventThread::TakeVerbsEvents(Source& source) {
+  const std::string& name = source.device.name();
+  while (!source.verbs_end) {
+    if (!source.verbs_event) {
+      ibv_async_event event{};
+      if (ibv_get_async_event(source.device.context(), &event) == 0) {
+        source.verbs_event = event;
+        ibv_ack_async_event(&event);
+      } else if (IsNoEventYet(errno)) {
+        return;
+      } else {
+        Deliver(source, {.kind = EventKind::kDeviceFailed,
+                         .device = name,
+                         .name = std::string("its events cannot be read: ") + std::strerror(errno)});
+        source.verbs_end = true;
+        return;
+      }
+    }
+    const int type = source.verbs_event->event_type;
+    if (IsPortEvent(type) || type == IBV_EVENT_DEVICE_FATAL) {
+      Deliver(source, VerbsEvent(name, type, static_cast<uint8_t>(source.verbs_event->element.port_num)));
+    }
+    source.verbs_event.reset();
+  }
+}
+
+void EventThread::TakeFirmwareEvents(Source& source) {
+  while (source.channel && !source.firmware_end) {
+    if (!source.firmware_event) {
+      Source::FirmwareEntry entry{};
+      const ssize_t bytes = mlx5dv_devx_get_event(
+          source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
+      if (bytes < 0 && IsNoEventYet(errno)) return;
+      if (bytes < 0 && errno == EOVERFLOW) {  // the kernel had no memory for one, and says so once
+        Deliver(source, {.kind = EventKind::kOther,
+                         .device = source.device.name(),
+                         .name = "the kernel lost one of the firmware's"});
+        continue;
+      }
+      if (bytes < 0) {
+        source.firmware_end = true;
+        return;
+      }
+      if (bytes != sizeof entry) continue;
+      source.firmware_event = entry;
+    }
+    const Source::FirmwareEntry& entry = *source.firmware_event;
+    const auto for_each = [&](const auto& use) {
+      for (Watch* const watch : watches_) {
+        const auto& ids = watch->ids_;
+        if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
+        use(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
+      }
+    };
+    for_each([this](Watch& watch, const Event& event) { Deliver(watch, event); });
+    for_each([](Watch&, const Event& event) { LogEvent(event); });  // stderr may block: kernels know by now
+    source.firmware_event.reset();
+  }
+}
+
+/// To all whom it concerns.
+void EventThread::Deliver(const Source& source, const Event& event) {
+  for (Watch* const watch : watches_) {
+    const bool is_its_port = event.port == 0 || event.port == watch->config_.port;
+    if (&source.device == watch->config_.device && is_its_port) Deliver(*watch, event);
+  }
+  LogEvent(event);  // last: where memory ends before, it is delivered once more
+}
+
+void EventThread::Deliver(Watch& watch, const Event& event) const {
+  watch.newest_ = event;
+  switch (event.kind) {
+    case EventKind::kPortDown:
+      if (!config_.port_down_grace || watch.cause_) return;
+      watch.abort_at_ = Watch::Clock::now() + *config_.port_down_grace;
+      watch.port_down_ = event;
+      return;
+    case EventKind::kPortUp:
+      watch.port_down_.reset();
+      return;
+    case EventKind::kDeviceFailed:
+    case EventKind::kQueueFailed:
+    case EventKind::kCompletionsFailed:
+      return watch.Abort(event);
+    case EventKind::kPortChanged:
+    case EventKind::kOther:
+      return;
+  }
+}
+
+void EventThread::AbortWhatIsDue() {
+  const auto now = Watch::Clock::now();
+  for (Watch* const watch : watches_) {
+    if (watch->port_down_ && watch->abort_at_ <= now) watch->Abort(Event(*watch->port_down_));
+  }
+}
+
+EventThread::Source& EventThread::SourceOf(const Device& device) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [&](const auto& source) { return &source->device == &device; });
+  if (found != sources_.end()) return **found;
+  auto source = std::make_unique<Source>(device);
+  for (ibv_async_event event{}; ibv_get_async_event(device.context(), &event) == 0;)
+    ibv_ack_async_event(&event);  // what happened before concerns nobody who comes now
+  sources_.push_back(std::move(source));
+  return *sources_.back();
+}
+
+void EventThread::Add(Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  try {
+    watches_.push_back(&watch);
+    Source& source = SourceOf(*watch.config_.device);
+    if (source.channel) {
+      watch.note_ = "with the firmware's of its queues";
+      watch.ids_.push_back(++last_id_);
+      for (EventSubject& subject : watch.config_.subjects) Subscribe(source, watch, subject);
+    } else {
+      watch.note_ = std::string("the firmware's are not told: ") + std::strerror(source.channel_error);
+    }
+  } catch (...) {
+    Forget(watch);
+    throw;
+  }
+  Wake();
+}
+
+/// An object that several watches name is subscribed to once: the kernel forgets a subscription only with its
+/// object or the channel, and each would have one more.
+void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject) {
+  uint64_t id = watch.ids_.front();
+  if (subject.shared) {
+    std::erase_if(source.shared, [](const Source::Shared& one) { return one.object.expired(); });
+    const auto known = std::find_if(source.shared.begin(), source.shared.end(),
+                                    [&](const auto& one) { return one.object.lock() == subject.shared; });
+    watch.ids_.push_back(known != source.shared.end() ? known->id : ++last_id_);
+    if (known != source.shared.end()) return;
+    id = watch.ids_.back();
+    source.shared.push_back({subject.shared, id});
+  }
+  const int error = mlx5dv_devx_subscribe_devx_event(
+      source.channel.get(), subject.object, static_cast<uint16_t>(subject.types.size() * sizeof(uint16_t)),
+      subject.types.data(), id);
+  if (error == 0) return;
+  if (subject.shared) source.shared.pop_back();  // the next watch tries again
+  watch.note_ = std::string("the firmware's are refused: ") + std::strerror(error);
+}
+
+/// The watch, and the device if it was the last one there. Under mutex_.
+void EventThread::Forget(Watch& watch) {
+  std::erase(watches_, &watch);
+  std::erase_if(sources_, [&](const auto& source) {
+    return std::none_of(watches_.begin(), watches_.end(),
+                        [&](const Watch* one) { return one->config_.device == &source->device; });
+  });
+}
+
+void EventThread::Remove(Watch& watch) {
+  const std::lock_guard lock(mutex_);
+  Forget(watch);
+  Wake();
+}
+
+EventThread::Watch::Watch(EventThread& thread, WatchConfig config)
+    : thread_(thread), config_(std::move(config)) {
+  thread_.Add(*this);
+}
+
+EventThread::Watch::~Watch() { thread_.Remove(*this); }
+
+void EventThread::Watch::Abort(const Event& cause) {
+  port_down_.reset();
+  if (cause_) return;
+  cause_ = cause;
+  if (config_.on_abort) config_.on_abort();
+  if (config_.abort != nullptr) Cpu::StoreRelease(config_.abort, uint64_t{1});
+}
+
+void EventThread::Watch::Clear() {
+  const std::lock_guard lock(thread_.mutex_);
+  // What the thread has not read yet is of before, too.
+  const auto source = std::find_if(thread_.sources_.begin(), thread_.sources_.end(),
+                                   [this](const auto& one) { return &one->device == config_.device; });
+  try {
+    thread_.TakeVerbsEvents(**source);
+    thread_.TakeFirmwareEvents(**source);
+  } catch (...) {
+    thread_.Wake();  // it goes on where this has ended
+    throw;
+  }
+  newest_.reset();
+  port_down_.reset();
+  std::optional<Event> cause = std::exchange(cause_, std::nullopt);
+  if (config_.abort != nullptr) Cpu::Store(config_.abort, 0);
+  if (config_.on_clear) config_.on_clear();
+  if (cause && cause->kind == EventKind::kCompletionsFailed) Abort(*cause);
+}
+
+std::optional<Event> EventThread::Watch::Newest() const {
+  const std::lock_guard lock(thread_.mutex_);
+  return newest_;
+}
+
+std::optional<Event> EventThread::Watch::Cause() const {
+  const std::lock_guard lock(thread_.mutex_);
+  return cause_;
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,35 @@
+#include "gpu/hl_thunk.hpp"
+
+#include "gpu/shared_library.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+constexpr const char* kThunkFiles[] = {"libhl-thunk.so",
+                                       "/usr/lib/habanalabs/libhl-thunk.so"};  // where its package has it
+constexpr char kInstallThunk[] =
+    "Install habanalabs-thunk of Gaudi's software, and in a container pass /dev/accel on to it";
+
+HlThunk LoadThunk() {
+  const SharedLibrary library("libhl-thunk.so", kThunkFiles, kInstallThunk);
+  HlThunk thunk{};
+  library.Find("hlthunk_open", thunk.Open);
+  library.Find("hlthunk_close", thunk.Close);
+  library.Find("hlthunk_get_pci_bus_id_from_fd", thunk.GetPciBusId);
+  library.Find("hlthunk_device_memory_alloc", thunk.Alloc);
+  library.Find("hlthunk_device_memory_free", thunk.Free);
+  library.Find("hlthunk_device_memory_map", thunk.Map);
+  library.Find("hlthunk_memory_unmap", thunk.Unmap);
+  library.Find("hlthunk_device_memory_export_dmabuf_fd", thunk.Export);
+  library.FindIfThere("hlthunk_device_mapped_memory_export_dmabuf_fd", thunk.ExportMapped);
+  return thunk;
+}
+
+}  // namespace
+
+const HlThunk& HlThunk::Load() {
+  static const HlThunk thunk = LoadThunk();  // where it throws, the next call tries again
+  return thunk;
+}
+
+}  // namespace warpverbs::host

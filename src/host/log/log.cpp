@@ -1,0 +1,85 @@
+#include "log/log.hpp"
+
+#include <strings.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "log/log_writer.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  // by LogLevel
+
+const char* NameOf(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
+
+/// What was warned of.
+struct Said {
+  std::mutex mutex;
+  std::set<std::string> subjects;  // under mutex
+};
+
+Said& TheSaid() {
+  static auto* const said = new Said;  // threads may warn until the very end of the program
+  return *said;
+}
+
+LogLevel ReadLevel() noexcept {
+  const char* const name = std::getenv("WARPVERBS_LOG");
+  if (name == nullptr || *name == '\0') return kDefaultLogLevel;
+  if (const auto level = ParseLogLevel(name)) return *level;
+  char line[200];
+  std::snprintf(line, sizeof line,
+                "[warpverbs] [%s] WARPVERBS_LOG=%.40s names no level: take off, error, warn, info, debug or "
+                "trace. %s is taken.\n",
+                NameOf(LogLevel::kWarn), name, NameOf(kDefaultLogLevel));
+  WriteToStderr(line);
+  return kDefaultLogLevel;
+}
+
+}  // namespace
+
+std::optional<LogLevel> ParseLogLevel(std::string_view name) {
+  for (size_t level = 0; level < kNames.size(); ++level) {
+    const std::string_view known = kNames[level];
+    if (known.size() == name.size() && strncasecmp(known.data(), name.data(), name.size()) == 0)
+      return static_cast<LogLevel>(level);
+  }
+  return std::nullopt;
+}
+
+bool IsLogged(LogLevel level) noexcept {
+  static const LogLevel most = ReadLevel();
+  return level <= most;
+}
+
+void WriteLog(LogLevel level, std::string_view text) {
+  std::string line = std::string("[warpverbs] [") + NameOf(level) + "] ";
+  for (const char letter : text) {
+    const bool is_indent = letter == ' ' && line.ends_with(' ');
+    if (letter == '\n') {
+      line += "; ";
+    } else if (!is_indent) {
+      line += static_cast<unsigned char>(letter) < ' ' || letter == 0x7f ? '?' : letter;
+    }
+  }
+  if (line.ends_with("; ")) line.resize(line.size() - 2);
+  line += '\n';
+  WriteToStderr(line);
+}
+
+void WarnOnce(const std::string& subject, const std::string& text) noexcept {
+  if (!IsLogged(LogLevel::kWarn)) return;
+  try {
+    Said& said = TheSaid();
+    const std::lock_guard lock(said.mutex);
+    if (said.subjects.insert(subject).second) WriteLog(LogLevel::kWarn, subject + ": " + text);
+  } catch (const std::exception&) {  // as Log()
+  }
+}
+
+}  // namespace warpverbs::host

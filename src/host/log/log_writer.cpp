@@ -1,0 +1,73 @@
+#include "log/log_writer.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <mutex>
+
+namespace warpverbs::host {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLogPatience{100};
+constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a pipe that has any room takes so much
+
+std::mutex write_mutex;
+uint64_t lines_left_out = 0;  // since one was written; under write_mutex, as is the next
+bool is_cut = false;          // the beginning of the first of those was written
+
+bool HasRoom(steady_clock::time_point until) {
+  pollfd file{fileno(stderr), POLLOUT, 0};
+  if (file.fd < 0) return true;  // it is a stream of the program's own making
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
+    const int ready = poll(&file, 1, std::max(0, static_cast<int>(left.count())));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR || left.count() <= 0) return false;
+  }
+}
+
+/// At once, or lines of threads would mix.
+void Put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void TellOfThoseLeftOut() {
+  char line[160];
+  const int bytes =
+      std::snprintf(line, sizeof line,
+                    "%s[warpverbs] [warn] stderr took no more for a while; lines that are missing "
+                    "here: %" PRIu64 ". Read it faster.\n",
+                    is_cut ? "\n" : "", lines_left_out);
+  Put({line, std::min(static_cast<size_t>(bytes), sizeof line - 1)});
+  lines_left_out = 0;
+  is_cut = false;
+}
+
+}  // namespace
+
+void WriteToStderr(std::string_view line) {
+  const std::lock_guard lock(write_mutex);
+  const steady_clock::time_point now = steady_clock::now();
+  if (lines_left_out != 0) {
+    if (!HasRoom(now)) {
+      ++lines_left_out;
+      return;
+    }
+    TellOfThoseLeftOut();
+  }
+  for (size_t at = 0; at < line.size(); at += kAtOnce) {
+    if (!HasRoom(now + kLogPatience)) {
+      lines_left_out = 1;
+      is_cut = at != 0;
+      return;
+    }
+    Put(line.substr(at, kAtOnce));
+  }
+}
+
+}  // namespace warpverbs::host

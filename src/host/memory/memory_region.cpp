@@ -1,0 +1,181 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "log/log.hpp"
+#include "memory/gpu_access.hpp"
+#include "memory/locked_memory.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/pointer_info.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+int VerbsAccess(const Access& access) {
+  return (access.nic_writes() ? IBV_ACCESS_LOCAL_WRITE : 0) |
+         (access.remote_read ? IBV_ACCESS_REMOTE_READ : 0) |
+         (access.remote_write ? IBV_ACCESS_REMOTE_WRITE : 0) |
+         (access.remote_atomic ? IBV_ACCESS_REMOTE_ATOMIC : 0) |
+         (access.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
+}
+
+std::string Range(const void* memory, size_t bytes) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%zu bytes at %p", bytes, memory);
+  return text;
+}
+
+/// What errors call a region: its place, whose memory it is, and the device.
+std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
+  const std::string ordinal = std::to_string(what.ordinal);
+  const std::string gpu = what.on_gpu()                    ? ", cuda:" + ordinal
+                          : what.kind == PointerKind::kHip ? ", hip:" + ordinal
+                                                           : "";
+  return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
+}
+
+/// Warns of a pointer into the middle of what caches and buses carry whole.
+void CheckAlignment(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
+  constexpr size_t kAligned = 256;  // as cudaMalloc() and hipMalloc() align; less than that is small anyway
+  const bool on_gpu = what.on_gpu() || what.kind == PointerKind::kHip;
+  if (!on_gpu || bytes < kAligned || reinterpret_cast<uintptr_t>(memory) % kAligned == 0) return;
+  WarnOnce("memory of GPUs on " + device.name(),
+           Range(memory, bytes) +
+               " begin at no multiple of 256, so lines of caches are shared with what lies before, which may "
+               "cost time; align buffers as cudaMalloc() does");
+}
+
+/// What a region on a device may grant of what is asked for.
+Access Grantable(const Device& device, Access access, const std::string& object) {
+  if (access.relaxed_ordering && access.remote_atomic) {
+    throw Error("register", object, "atomics are asked for, which need writes in order, and relaxed ordering",
+                "Ask for one of them, in a region for each");
+  }
+  access.remote_atomic = access.remote_atomic && device.capabilities().atomics();
+  return access;
+}
+
+size_t WholeHostPages(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access) try
+    : memory_(memory), bytes_(bytes) {
+  const PointerInfo what = DescribePointer(memory);
+  const std::string object = Object(device, memory, bytes, what);
+  access_ = Grantable(device, access, object);
+  CheckAlignment(device, memory, bytes, what);
+  RegisterAs(what, device, object);
+  Log(LogLevel::kDebug, [&] { return "registered " + object + " as " + ToString(rung_); });
+} catch (const Error& error) {
+  Log(LogLevel::kInfo, [&] { return error.what(); });
+  throw;
+}
+
+void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, const std::string& object) {
+  if (what.kind == PointerKind::kManaged) {
+    throw Error("register", object,
+                "it is managed memory, which moves between host and GPU while the NIC works on it",
+                "Allocate it with cudaMalloc() or cudaMallocHost(), or their likes of HIP");
+  }
+  if (!what.on_gpu() && what.kind != PointerKind::kHip) {
+    const int error = RegisterByAddress(device);
+    if (error == 0) return;
+    throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
+  }
+  if (what.kind == PointerKind::kVmm && DescribeRange(memory_, bytes_).back().kind != PointerKind::kVmm) {
+    throw Error("register", object, "cuMemMap() has mapped nothing to a part of it",
+                "Register what is mapped");
+  }
+  const auto check = [&](int error, const std::string& reason) {
+    if (error != 0) throw Error("register", object, reason, PinningRemedy(error), error);
+  };
+  const GpuLadder ladder{.by_dma_buf =
+                             [&](const DmaBuf& buffer) {
+                               const int error = RegisterByDmaBuf(device, buffer);
+                               check(error, Error::Words(error));
+                             },
+                         .by_address =
+                             [&] {
+                               const int error = RegisterByAddress(device);
+                               check(error, PinningReason(error));
+                             },
+                         .over_pcie = access_.over_pcie,
+                         .what = what};
+  rung_ = what.kind == PointerKind::kHip ? ClimbHip(ladder, memory_, bytes_, object)
+                                         : Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
+}
+
+MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
+                           const Access& access) try
+    : memory_(memory), bytes_(bytes), rung_(MemoryRung::kDmaBuf) {
+  const std::string object = Range(memory, bytes) + " (a dma-buf) on " + device.name();
+  access_ = Grantable(device, access, object);
+  if (!buffer.Covers(memory, bytes)) {
+    throw Error("register", object,
+                "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
+                "Export all of the range");
+  }
+  const int error = RegisterByDmaBuf(device, buffer);
+  if (error != 0) {
+    throw Error("register", object, "by dma-buf: " + PinningReason(error), PinningRemedy(error), error);
+  }
+  Log(LogLevel::kDebug, [&] { return "registered " + object; });
+} catch (const Error& error) {
+  Log(LogLevel::kInfo, [&] { return error.what(); });
+  throw;
+}
+
+int MemoryRegion::RegisterByAddress(const Device& device) {
+  region_.reset(ibv_reg_mr(device.pd(), memory_, bytes_, VerbsAccess(access_)));
+  return region_ ? 0 : errno;
+}
+
+int MemoryRegion::RegisterByDmaBuf(const Device& device, const DmaBuf& buffer) {
+  region_.reset(ibv_reg_dmabuf_mr(device.pd(), buffer.OffsetOf(memory_), bytes_,
+                                  reinterpret_cast<uint64_t>(memory_), buffer.fd(), VerbsAccess(access_)));
+  return region_ ? 0 : errno;
+}
+
+MemoryView MemoryRegion::View() const {
+  return {.addr = reinterpret_cast<uint64_t>(memory_),
+          .bytes = bytes_,
+          .lkey = region_->lkey,
+          .rkey = region_->rkey,
+          .access = access_};
+}
+
+const char* ToString(MemoryRung rung) {
+  switch (rung) {
+    case MemoryRung::kHost:
+      return "host memory";
+    case MemoryRung::kDmaBuf:
+      return "GPU memory by dma-buf";
+    case MemoryRung::kPeerMemory:
+      return "GPU memory by peer memory";
+  }
+  return "unknown";
+}
+
+void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
+
+HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholeHostPages(bytes)}) {
+  if (bytes == 0) {
+    throw Error("allocate", "0 bytes of host memory", "there is no empty page", "Ask for 1 byte or more");
+  }
+  void* pages = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) {
+    throw Error::FromErrno("allocate", std::to_string(bytes) + " bytes of host memory", errno,
+                           "Free some memory");
+  }
+  pages_.reset(static_cast<std::byte*>(pages));
+}
+
+}  // namespace warpverbs::host

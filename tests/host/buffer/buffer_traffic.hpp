@@ -1,0 +1,53 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "host/endpoint/link.hpp"
+#include "warpverbs/host/buffer.hpp"
+
+namespace warpverbs::host {
+
+/// Writes all of one view to another, over the NIC and back.
+///
+/// @param device  that both have keys of
+inline ::testing::AssertionResult WriteView(const Device& device, const MemoryView& from,
+                                            const MemoryView& to) {
+  Link link(device);
+  link.Connect();
+  Queue queue(link.a.View());
+  const device::Posted posted = queue.Post(
+      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
+      Within());
+  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+  queue.Save();
+  if (!status.ok()) return ::testing::AssertionFailure() << "status " << static_cast<int>(status.code);
+  return ::testing::AssertionSuccess();
+}
+
+/// Registers two buffers and writes all of the first to the second.
+inline ::testing::AssertionResult WriteBuffer(const Device& device, const Buffer& from, const Buffer& to) {
+  const MemoryRegion source = from.Register(device);
+  const MemoryRegion target = to.Register(device, {.remote_write = true});
+  if (source.View().addr != reinterpret_cast<uint64_t>(from.data())) {
+    return ::testing::AssertionFailure() << "a NIC is told another address than the buffer's";
+  }
+  return WriteView(device, source.View(), target.View());
+}
+
+/// Bytes of which no two near each other are alike.
+inline std::vector<std::byte> Pattern(size_t bytes, unsigned seed) {
+  std::vector<std::byte> pattern(bytes);
+  for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) & 0xff);
+  return pattern;
+}
+
+inline std::vector<std::byte> Contents(const Buffer& buffer) {
+  std::vector<std::byte> contents(buffer.size());
+  buffer.CopyOut(0, contents);
+  return contents;
+}
+
+}  // namespace warpverbs::host

@@ -1,0 +1,241 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "host/connect/connect_all_fixture.hpp"
+#include "host/device/softhca.hpp"
+#include "host/endpoint/link.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr size_t kPlaceBytes = 12;  // the last of a description: address, rkey
+
+TEST_F(ConnectAllTest, ConnectsAHundredEndpointsThatCarryData) {
+  Side a(device_, 100, {.depth = 16}), b(device_, 100, {.depth = 16});
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, ConnectsWithoutARoundTrip) {
+  Side a(device_, 3), b(device_, 3);
+  const Sentences sentences = Connect(Plainly(a), Plainly(b));
+  EXPECT_EQ(sentences.here + sentences.there, "");
+  EXPECT_TRUE(a.AllAre(mlx5::QpState::kRts));
+  EXPECT_TRUE(b.AllAre(mlx5::QpState::kRts));
+  EXPECT_EQ(a.list()[0]->View().control->tail, 0u) << "no entry of the queue is taken";
+}
+
+TEST_F(ConnectAllTest, AgreesOnNoEndpoint) {
+  Side a(device_, 0), b(device_, 0);
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, QueuesGoOnAfterTheRoundTrip) {
+  for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
+    Side a(device_, 1, {.depth = 4, .cq_mode = mode}), b(device_, 1, {.depth = 4, .cq_mode = mode});
+    ExpectConnects(a, b);
+    const Words source(device_), target(device_);
+    Queue queue(a.list()[0]->View());
+    for (uint64_t i = 1; i < 20; ++i) {
+      source[0] = i;
+      const device::Posted posted = queue.Post(device::Write(target.Remote(0), source.Local(0)), Within());
+      ASSERT_TRUE(posted.status.ok() && queue.Wait(posted.ticket, Within()).ok());
+      ASSERT_EQ(target[0], i);
+    }
+    queue.Save();
+  }
+}
+
+TEST_F(ConnectAllTest, BothSidesSayThatTheCountsDiffer) {
+  Side a(device_, 3), b(device_, 1);
+  const Sentences sentences = Connect(Plainly(a), Plainly(b));
+  EXPECT_THAT(sentences.here,
+              AllOf(StartsWith("Cannot connect 3 endpoints to 127.0.0.1 port "),
+                    HasSubstr(": the two sides do not agree: 3 endpoints here, 1 there. Pass as many")));
+  EXPECT_THAT(sentences.there, HasSubstr("the two sides do not agree: 1 endpoint here, 3 there"));
+}
+
+TEST_F(ConnectAllTest, BothSidesSayThatTheOptionsDiffer) {
+  Side a(device_, 2), b(device_, 2);
+  const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b));
+  EXPECT_THAT(sentences.here, HasSubstr("do not agree: a round trip here, none there"));
+  EXPECT_THAT(sentences.there, HasSubstr("do not agree: no round trip here, one there"));
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, TellsThePeersFailureInItsOwnWords) {
+  Side a(device_, 2), b(device_, 2), other(device_, 1);
+  b.list()[1]->Connect(other.list()[0]->Info());
+  const Sentences sentences = Connect(Plainly(a), Plainly(b));
+  const std::string reason = "endpoint 1 (QP " + std::to_string(b.list()[1]->qpn()) + ") is in state RTS";
+  EXPECT_THAT(sentences.there, HasSubstr(reason + ". Call Reset() on both sides first."));
+  EXPECT_THAT(sentences.here,
+              AllOf(HasSubstr("that side failed: Cannot connect 2 endpoints to "),
+                    HasSubstr(reason + ". Call Reset() on both sides first. Mend it there.")));
+  EXPECT_EQ(b.list()[1]->State(), mlx5::QpState::kRts) << "a connection that stood before is left alone";
+  b.list()[1]->Reset();
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, RefusesListsThatAreWrong) {
+  Side a(device_, 2), b(device_, 2);
+  a.list()[1] = nullptr;
+  EXPECT_THAT(Connect(Plainly(a), Plainly(b)).here, HasSubstr("endpoint 1 is a null pointer"));
+  a.list()[1] = a.list()[0];
+  EXPECT_THAT(Connect(Plainly(a), Plainly(b)).there, HasSubstr("endpoint 1 stands in the list twice"));
+}
+
+TEST_F(ConnectAllTest, FailsOnBothSidesWhereverOneIsCutOff) {
+  const EndpointConfig config{.retry = {.ack_timeout = 8, .retry_count = 1}};
+  Side a(device_, 2, config), b(device_, 2, config);
+  constexpr int kSwaps = 4;
+  for (int last = 0; last < kSwaps; ++last) {
+    const auto cut = [last](int swap, auto&) {
+      if (swap == last) throw Error("swap", "a word", "power failed", "Wait");
+    };
+    const Sentences sentences = Connect(Tampered(a, cut, kTrip), Plainly(b, kTrip));
+    EXPECT_THAT(sentences.here, HasSubstr("power failed"));
+    if (last == kSwaps - 1) {
+      EXPECT_EQ(sentences.there, "") << "nobody can know whether the last word arrives";
+      break;
+    }
+    EXPECT_NE(sentences.there, "") << last;  // that this side has left, or that nothing answers the writes
+    ExpectConnects(a, b);
+    for (Side* const side : {&a, &b})
+      for (Endpoint* const one : side->list()) one->Reset();
+  }
+}
+
+TEST_F(ConnectAllTest, ObeysTheDeadlineWherePeersAreSilent) {
+  Side a(device_, 1);
+  TcpPair tcp;
+  EXPECT_THAT(SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
+              AllOf(StartsWith("Cannot swap the descriptions of 1 endpoint with 127.0.0.1 port "),
+                    HasSubstr("no byte of its message came within ")));
+  EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
+}
+
+TEST_F(ConnectAllTest, SaysWhoIsConnectedToAnother) {
+  Side a(device_, 2), b(device_, 2);
+  const Sentences sentences = Connect(Tampered(a,
+                                               [](int swap, auto& answer) {
+                                                 if (swap == 1)
+                                                   answer.at(8 + 8 + 3) ^= 1;  // QP number of the second
+                                               }),
+                                      Plainly(b));
+  EXPECT_THAT(sentences.here,
+              AllOf(HasSubstr("endpoint 1 is connected from QP "), HasSubstr(" there. See that the "
+                                                                             "exchange does not mix")));
+  EXPECT_THAT(sentences.there, HasSubstr("that side failed: "));
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, RefusesOtherMessagesAndVersions) {
+  const auto answered = [this](const Tampering::Change& change) {
+    Side a(device_, 1), b(device_, 1);
+    const Sentences sentences = Connect(Tampered(a, change), Plainly(b));
+    EXPECT_NE(sentences.there, "");
+    return sentences.here;
+  };
+  EXPECT_THAT(answered([](int, auto& answer) { answer = BytesOf("hello"); }),
+              HasSubstr("what it sent is not of ConnectAll()"));
+  EXPECT_THAT(answered([](int, auto& answer) { answer.at(5) = 1; }),
+              HasSubstr("its ConnectAll() has version 1, not 2"));
+  EXPECT_THAT(answered([](int, auto& answer) { answer.at(7) = 9; }),
+              HasSubstr("at another step, 9 in place of 1"));
+  EXPECT_THAT(answered([](int swap, auto& answer) {
+                if (swap == 0) answer.pop_back();
+              }),
+              HasSubstr("which is wrong"));
+  EXPECT_THAT(answered([](int swap, auto& answer) {
+                if (swap == 0) answer.at(20) ^= 1;
+              }),
+              HasSubstr("its lists of GIDs and partition keys are damaged. See that the exchange carries"));
+  EXPECT_THAT(answered([](int swap, auto& answer) {
+                if (swap == 0) answer.at(answer.size() - kPlaceBytes - 1) ^= 1;
+              }),
+              HasSubstr("Cannot read the peer's endpoint information ("));
+}
+
+TEST_F(ConnectAllTest, SaysThatAWriteOfTheRoundTripWasRefused) {
+  Side a(device_, 1), b(device_, 1, {.remote_write = false});
+  const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b, kTrip));
+  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot write to the peer from QP "),
+                                    HasSubstr("that both endpoints allow remote writes")));
+  EXPECT_NE(sentences.there, "") << "its own write is flushed, or this side's failure comes first";
+  EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
+}
+
+TEST_F(ConnectAllTest, SaysThatAPortWentDownMeanwhile) {
+  const EndpointConfig config{.retry = {.ack_timeout = 8, .retry_count = 1}};
+  Side a(device_, 2, config), b(device_, 2, config);
+  const Sentences sentences = Connect(Tampered(
+                                          a,
+                                          [this](int swap, auto&) {
+                                            if (swap == 1) SetLink(device_, false);  // both are connected
+                                          },
+                                          kTrip),
+                                      Plainly(b, kTrip));
+  const std::string down = "(" + device_.name() + " port 1 is down): ";
+  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot write to the peer from QP "), HasSubstr(down)));
+  EXPECT_THAT(sentences.there, HasSubstr(down));
+  SetLink(device_, true);
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, SaysThatAPortIsUpWhereThePeerIsSilent) {
+  Side a(device_, 2);
+  TcpPair tcp;
+  EXPECT_THAT(
+      SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
+      AllOf(StartsWith("Cannot swap the descriptions of 2 endpoints with " + tcp.here.PeerName() + " ("),
+            HasSubstr(" (" + device_.name() + " port 1 is active): no byte of its message came within ")));
+}
+
+TEST_F(ConnectAllTest, SaysThatOtherDataCame) {
+  Side a(device_, 1), b(device_, 1);
+  // That side is told to write 256 bytes on, in the same page: it succeeds, and nothing arrives where it
+  // should.
+  const Sentences sentences = Connect(
+      [&a](Exchange& exchange) {
+        ConnectAll(a.list(), exchange, DeadlineIn(std::chrono::seconds(1)), kTrip);
+      },
+      Tampered(
+          b,
+          [](int swap, auto& answer) {
+            if (swap == 0) answer.at(answer.size() - kPlaceBytes + 6) += 1;
+          },
+          kTrip));
+  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot verify what the peer wrote from QP "),
+                                    HasSubstr("only 0 of 64 bytes are right")));
+  EXPECT_NE(sentences.there, "");
+  ExpectConnects(a, b);
+}
+
+TEST_F(ConnectAllTest, NoDamageOfAMessageDoesHarm) {
+  std::mt19937 random(7);
+  Side a(device_, 1), b(device_, 1);
+  for (int i = 0; i < 200; ++i) {
+    const int which = static_cast<int>(random() % 2);
+    const uint32_t place = random(), cut = random() % 4, value = 1 + random() % 255;
+    Connect(Tampered(a,
+                     [=](int swap, auto& answer) {
+                       if (swap != which || answer.empty()) return;
+                       if (cut == 0) answer.resize(place % answer.size());
+                       if (cut != 0) answer[place % answer.size()] ^= static_cast<uint8_t>(value);
+                     }),
+            Plainly(b));
+    for (Side* const side : {&a, &b})
+      for (Endpoint* const one : side->list()) one->Reset();
+  }
+  ExpectConnects(a, b);
+}
+
+}  // namespace
+}  // namespace warpverbs::host

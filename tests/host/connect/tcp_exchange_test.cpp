@@ -1,0 +1,331 @@
+#include "warpverbs/host/tcp_exchange.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "common/no_threads.hpp"
+#include "host/connect/exchange_fixture.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Swaps from both ends, each in a thread.
+std::pair<std::vector<uint8_t>, std::vector<uint8_t>> SwapBoth(TcpPair& pair, const std::vector<uint8_t>& a,
+                                                               const std::vector<uint8_t>& b) {
+  auto there = std::async(std::launch::async, [&] { return pair.there.Swap(b, "a word", Soon()); });
+  auto heard = pair.here.Swap(a, "a word", Soon());
+  return {std::move(heard), there.get()};
+}
+
+TEST(TcpExchange, CarriesMessagesBothWaysInOrder) {
+  TcpPair pair;
+  for (const std::string text : {"first", "", "third"}) {
+    const auto [here, there] = SwapBoth(pair, BytesOf(text), BytesOf(text + " back"));
+    EXPECT_EQ(here, BytesOf(text + " back"));
+    EXPECT_EQ(there, BytesOf(text));
+  }
+}
+
+TEST(TcpExchange, CarriesMessagesLongerThanBothSocketsHold) {
+  TcpPair pair;
+  std::vector<uint8_t> a(20'000'001), b(17'000'003);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 7 + (i >> 8));
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(i * 11 + (i >> 9));
+  const auto [here, there] = SwapBoth(pair, a, b);
+  EXPECT_TRUE(here == b);
+  EXPECT_TRUE(there == a);
+}
+
+TEST(TcpExchange, SwapsOfTheSameSideMayRunAhead) {
+  Rawly raw;
+  const std::string header("WVEx\0\1\0\0\0\0\0\0\0\0\0\3", 16);
+  raw.peer.Say(header + "one" + header + "two");
+  EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("one"));
+  EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("two"));
+}
+
+TEST(TcpExchange, ReadsAPeerThatSendsByteByByte) {
+  Rawly raw;
+  auto peer = std::async(std::launch::async, [&] {
+    for (const char byte : std::string("WVEx\0\1\0\0\0\0\0\0\0\0\1\0", 16) + std::string(256, 'x'))
+      raw.peer.Say({&byte, 1});
+    return raw.peer.Hear(16 + 4);
+  });
+  EXPECT_EQ(raw.exchange.Swap(BytesOf("mine"), "a word", Soon()), std::vector<uint8_t>(256, 'x'));
+  EXPECT_EQ(peer.get(), std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4mine", 20));
+}
+
+TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
+  Rawly raw;
+  constexpr size_t kBytes = 16'000'000;  // more than both sockets hold
+  auto peer = std::async(std::launch::async, [&] {
+    std::string heard = raw.peer.Hear(16);
+    for (int i = 0; i < 2000; ++i) heard += raw.peer.Hear(1);
+    heard += raw.peer.Hear(kBytes - 2000);
+    raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+    return heard;
+  });
+  EXPECT_TRUE(raw.exchange.Swap(std::vector<uint8_t>(kBytes, 'y'), "a word", Soon()).empty());
+  EXPECT_TRUE(peer.get().substr(16) == std::string(kBytes, 'y'));
+}
+
+TEST(TcpExchange, NamesWhatAStrangerSaid) {
+  Rawly raw;
+  raw.peer.Say("GET / HTTP/1.1\r\nHost: gpu-7\r\n\r\n");
+  EXPECT_THAT(raw.Swap(), AllOf(StartsWith("Cannot swap a word with 127.0.0.1 port "),
+                                HasSubstr("it is no program of this library: it begins with 'GET / HTTP/1.1"
+                                          "\\x0d\\x0a'. Check host and port")));
+}
+
+TEST(TcpExchange, KnowsAStrangerByItsFirstByte) {
+  Rawly raw;
+  raw.peer.Say("\x16");  // of TLS
+  EXPECT_THAT(raw.Swap(), HasSubstr("it begins with '\\x16'"));
+}
+
+TEST(TcpExchange, NamesAnotherVersionBeforeItsLength) {
+  Rawly raw;
+  raw.peer.Say({"WVEx\0\7", 6});
+  EXPECT_THAT(raw.Swap(), HasSubstr("it speaks version 7, not 1. Use the same release"));
+}
+
+TEST(TcpExchange, RefusesEnormousLengthsBeforeItAllocates) {
+  Rawly raw;
+  raw.peer.Say({"WVEx\0\1\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
+  EXPECT_THAT(raw.Swap(),
+              HasSubstr("it announces a message of 9223372036854775807 bytes, and at most 67108864 are"));
+}
+
+TEST(TcpExchange, RefusesToSendWhatThePeerWouldNotTake) {
+  TcpPair pair;
+  const std::vector<uint8_t> mine(kMaxSwapBytes + 1);
+  EXPECT_THAT(SentenceOf([&] { pair.here.Swap(mine, "a word", Soon()); }),
+              HasSubstr("67108865 bytes are more than the 67108864 of a message"));
+  EXPECT_EQ(SwapBoth(pair, BytesOf("a"), BytesOf("b")).first, BytesOf("b")) << "nothing was sent";
+}
+
+TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
+  TcpPair pair;
+  EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "the descriptions of 3 endpoints", AtOnce()); }),
+              AllOf(StartsWith("Cannot swap the descriptions of 3 endpoints with 127.0.0.1 port "),
+                    ContainsRegex("no byte of its message came within [0-9.e-]+ s\\.")));
+  EXPECT_THAT(
+      SentenceOf([&] { pair.here.Swap({}, "a word", Soon()); }),
+      ContainsRegex("the connection is closed, for no byte of its message came within .* s\\. Connect"));
+}
+
+TEST(TcpExchange, TimeThatIsLongerThanTheClockTellsIsForEver) {
+  EXPECT_EQ(DeadlineIn(std::chrono::nanoseconds::max()), Deadline::max());
+  EXPECT_LT(DeadlineIn(std::chrono::nanoseconds::min()), std::chrono::steady_clock::now());
+  TcpPair pair;
+  const auto swap = [](TcpExchange& exchange) {
+    return exchange.Swap(BytesOf("a"), "a word", Deadline::max());
+  };
+  auto there = std::async(std::launch::async, [&] { return swap(pair.there); });
+  EXPECT_EQ(swap(pair.here), BytesOf("a"));
+  EXPECT_EQ(there.get(), BytesOf("a"));
+}
+
+TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
+  Rawly raw;
+  raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));
+  std::jthread peer([&](const std::stop_token& stop) {
+    const char byte = 'x';
+    while (!stop.stop_requested() && send(raw.peer.fd(), &byte, 1, MSG_NOSIGNAL) == 1)
+      std::this_thread::yield();
+  });
+  EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message came within "));
+}
+
+TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
+  Rawly raw;
+  raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+  const std::vector<uint8_t> mine(32'000'000);
+  EXPECT_THAT(
+      SentenceOf([&] { raw.exchange.Swap(mine, "a word", DeadlineIn(std::chrono::milliseconds(300))); }),
+      HasSubstr("it did not take all that was sent within "));
+}
+
+TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
+  const std::string whole = std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4", 16) + "word";
+  for (size_t said = 0; said < whole.size(); ++said) {
+    for (const bool abruptly : {false, true}) {
+      Rawly raw;
+      raw.peer.Say(whole.substr(0, said));
+      abruptly ? raw.peer.Abort() : raw.peer.Leave();
+      EXPECT_THAT(raw.Swap(), HasSubstr("it left after ")) << said;
+    }
+  }
+}
+
+TEST(TcpExchange, NoSignalComesWhereThePeerLeft) {
+  signal(SIGPIPE, SIG_DFL);
+  Rawly raw;
+  raw.peer.Abort();
+  const std::vector<uint8_t> mine(1'000'000);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(SentenceOf([&] { raw.exchange.Swap(mine, "a word", Soon()); }), "");
+}
+
+TEST(TcpExchange, PeerLearnsThatAnExchangeIsGone) {
+  TcpPair pair;
+  { const TcpExchange gone = std::move(pair.here); }
+  EXPECT_THAT(SentenceOf([&] { pair.there.Swap({}, "a word", Soon()); }), HasSubstr("it left after no byte"));
+}
+
+TEST(TcpExchange, WaitsForAPeerThatListensLater) {
+  const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();  // free again
+  auto connecting = std::async(std::launch::async, [port] {
+    return TcpExchange::Connect({"127.0.0.1", port}, Soon());
+  });
+  const TcpListener listener({"127.0.0.1", port});
+  listener.Accept(Soon());
+  connecting.get();
+}
+
+TEST(TcpExchange, GivesUpWhereNobodyListens) {
+  const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();
+  EXPECT_THAT(SentenceOf([&] {
+                TcpExchange::Connect({"127.0.0.1", port}, AtOnce());
+              }),
+              AllOf(StartsWith("Cannot connect to 127.0.0.1 port " + std::to_string(port) + " within "),
+                    HasSubstr("Connection refused (ECONNREFUSED). Start the other side there")));
+}
+
+TEST(TcpExchange, NamesAHostThatDoesNotExist) {
+  EXPECT_THAT(SentenceOf([] {
+                TcpExchange::Connect({"no host", 1}, DeadlineIn(std::chrono::seconds(2)));
+              }),
+              StartsWith("Cannot find the address of 'no host' within "));
+}
+
+TEST(TcpExchange, SaysInWordsThatThereIsNoThreadToLookUpANameIn) {
+  const tests::NoThreads none;
+  EXPECT_THAT(SentenceOf([] {
+                TcpExchange::Connect({"localhost", 1}, Soon());
+              }),
+              AllOf(StartsWith("Cannot start a thread that looks up 'localhost': "),
+                    HasSubstr("pass the address in numbers")));
+}
+
+TEST(TcpExchange, GoesByTheNamesOfHosts) {
+  const TcpListener listener;
+  TcpExchange here = TcpExchange::Connect({"localhost", listener.port()}, Soon());
+  EXPECT_EQ(here.PeerName(), "localhost port " + std::to_string(listener.port()));
+  listener.Accept(Soon());
+}
+
+bool HasIpv6() {
+  std::ifstream addresses("/proc/net/if_inet6");
+  return addresses.peek() != std::ifstream::traits_type::eof();
+}
+
+TEST(TcpExchange, SpeaksIpv6) {
+  if (!HasIpv6()) GTEST_SKIP() << "this machine has no IPv6";
+  TcpPair pair("::1");
+  EXPECT_THAT(pair.there.PeerName(), StartsWith("::1 port "));
+  EXPECT_EQ(SwapBoth(pair, BytesOf("a"), BytesOf("b")).second, BytesOf("a"));
+}
+
+TEST(TcpListener, OfAnyAddressTakesIpv4AndIpv6) {
+  const TcpListener listener;
+  std::vector<std::string> hosts = {"127.0.0.1"};
+  if (HasIpv6()) hosts.emplace_back("::1");
+  for (const std::string& host : hosts) {
+    const TcpExchange here = TcpExchange::Connect({host, listener.port()}, Soon());
+    EXPECT_THAT(listener.Accept(Soon()).PeerName(), StartsWith(host + " port "));
+  }
+}
+
+TEST(TcpListener, ServesManyPeers) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  constexpr int kPeers = 16;
+  std::vector<std::future<std::vector<uint8_t>>> peers;
+  for (int i = 0; i < kPeers; ++i) {
+    peers.push_back(std::async(std::launch::async, [&listener, i] {
+      TcpExchange exchange = TcpExchange::Connect({"127.0.0.1", listener.port()}, Soon());
+      return exchange.Swap(BytesOf(std::to_string(i)), "its rank", Soon());
+    }));
+  }
+  std::vector<std::vector<uint8_t>> ranks;
+  for (int i = 0; i < kPeers; ++i) {
+    TcpExchange exchange = listener.Accept(Soon());
+    ranks.push_back(exchange.Swap(BytesOf("welcome"), "its rank", Soon()));
+  }
+  for (auto& peer : peers) EXPECT_EQ(peer.get(), BytesOf("welcome"));
+  std::vector<std::vector<uint8_t>> expected;
+  for (int i = 0; i < kPeers; ++i) expected.push_back(BytesOf(std::to_string(i)));
+  EXPECT_THAT(ranks, testing::UnorderedElementsAreArray(expected));
+}
+
+TEST(TcpListener, SaysThatNobodyCame) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  EXPECT_THAT(SentenceOf([&] { listener.Accept(AtOnce()); }),
+              AllOf(StartsWith("Cannot accept a peer on port " + std::to_string(listener.port())),
+                    ContainsRegex("nobody connected within [0-9.e-]+ s\\. Start the other side")));
+}
+
+TEST(TcpListener, SaysThatAPortIsTakenOrAnAddressForeign) {
+  const TcpListener first({.host = "127.0.0.1"});
+  EXPECT_THAT(SentenceOf([&] {
+                TcpListener({"127.0.0.1", first.port()});
+              }),
+              AllOf(StartsWith("Cannot listen on 127.0.0.1 port "), HasSubstr("EADDRINUSE")));
+  EXPECT_THAT(SentenceOf([] { TcpListener({"192.0.2.1", 0}); }), HasSubstr("EADDRNOTAVAIL"));
+}
+
+TEST(TcpListener, SaysThatThereAreNoMoreFiles) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  const RawPeer peer(listener.port());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string sentence = SentenceOf([&] { listener.Accept(Soon()); });
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(sentence, HasSubstr("(EMFILE). Close other files, or raise the limit (ulimit -n)"));
+}
+
+TEST(TcpExchange, NoFileOutlivesAnExec) {
+  const TcpPair pair;
+  const TcpListener listener({.host = "127.0.0.1"});
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(file.path(), gone).string();
+    if (!target.starts_with("socket:")) continue;
+    const int fd = std::stoi(file.path().filename());
+    int domain = 0;
+    socklen_t bytes = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &domain, &bytes) != 0 || domain != IPPROTO_TCP) continue;
+    EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC) << fd;
+  }
+}
+
+TEST(TcpExchange, AHundredLeaveNoFileBehind) {
+  { TcpPair first; }
+  const size_t before = OpenFiles();
+  for (int i = 0; i < 100; ++i) {
+    TcpPair pair;
+    if (i % 2 == 0) {
+      SwapBoth(pair, BytesOf("a"), BytesOf("b"));
+    } else {
+      EXPECT_THROW(pair.here.Swap({}, "a word", DeadlineIn({})), Error);
+    }
+  }
+  EXPECT_EQ(OpenFiles(), before);
+}
+
+}  // namespace
+}  // namespace warpverbs::host

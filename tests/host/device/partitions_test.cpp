@@ -1,0 +1,85 @@
+// Endpoints of InfiniBand talk within a partition, and ConnectAll() says where they could not.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "host/connect/connect_all_fixture.hpp"
+
+namespace {
+
+/// The port's first partition keys; what comes after them is softhca's.
+constexpr std::array<uint16_t, 5> kKeys{0xffff, 0x7fff, 0x8001, 0x0001, 0x8002};
+
+}  // namespace
+
+/// This program's own stands before that of libibverbs, as a subnet manager fills the table.
+extern "C" int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* key) {
+  static auto* const own = reinterpret_cast<decltype(&ibv_query_pkey)>(dlsym(RTLD_NEXT, "ibv_query_pkey"));
+  if (index >= static_cast<int>(kKeys.size())) return own(context, port, index, key);
+  *key = htobe16(kKeys.at(static_cast<size_t>(index)));
+  return 0;
+}
+
+namespace warpverbs::host {
+namespace {
+
+using testing::HasSubstr;
+
+class Partitions : public ConnectAllTest {
+ protected:
+  /// What both sides say of endpoints with keys of these indices.
+  Sentences Meet(uint16_t here, uint16_t there) const {
+    Side a(device_, 1, {.pkey_index = here}), b(device_, 1, {.pkey_index = there});
+    const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b, kTrip));
+    EXPECT_EQ(sentences.here.empty(), sentences.there.empty());
+    EXPECT_TRUE(a.AllAre(sentences.here.empty() ? mlx5::QpState::kRts : mlx5::QpState::kReset));
+    return sentences;
+  }
+};
+
+TEST_F(Partitions, AreReadFromThePortsTable) {
+  const Port port = device_.ActivePort();
+  EXPECT_EQ(device_.PartitionKey(port, 3), 0x0001);
+  EXPECT_EQ(device_.PartitionKey(port, 100), 0) << "softhca has one partition";
+  EXPECT_THAT(SentenceOf([&] { device_.PartitionKey(port, 9999); }),
+              HasSubstr("Cannot read the partition key at index 9999 of port 1 of " + device_.name()));
+}
+
+TEST_F(Partitions, CarryDataWhereOneIsAFullMember) {
+  for (const auto& [here, there] : {std::pair<uint16_t, uint16_t>{0, 0}, {0, 1}, {1, 0}, {2, 3}})
+    EXPECT_EQ(Meet(here, there).here, "") << here << " and " << there;
+}
+
+TEST_F(Partitions, OfLimitedMembersAreRefusedByBothSides) {
+  const Sentences sentences = Meet(1, 1);
+  for (const std::string& sentence : {sentences.here, sentences.there}) {
+    EXPECT_THAT(sentence, HasSubstr("the partition keys of endpoint 0 (QP "));
+    EXPECT_THAT(sentence,
+                HasSubstr(", at index 1, and of its peer do not go together: 0x7fff here and 0x7fff "
+                          "there are both of limited members. Choose keys of one partition by "
+                          "EndpointConfig::pkey_index; "));
+  }
+}
+
+TEST_F(Partitions, ThatDifferAreRefusedByBothSides) {
+  const Sentences sentences = Meet(2, 4);
+  EXPECT_THAT(sentences.here,
+              HasSubstr("at index 2, and of its peer do not go together: 0x8001 here and 0x8002"));
+  EXPECT_THAT(sentences.there,
+              HasSubstr("at index 4, and of its peer do not go together: 0x8002 here and 0x8001"));
+}
+
+TEST_F(Partitions, ThatAreNoneAreRefused) {
+  EXPECT_THAT(Meet(100, 0).here, HasSubstr("0x0000 here and 0xffff there are not both of a partition"));
+}
+
+TEST_F(Partitions, OfTheSecondEndpointCountToo) {
+  Side a(device_, 1), b(device_, 1);
+  a.Add(device_, {.pkey_index = 2});
+  b.Add(device_, {.pkey_index = 0});
+  EXPECT_THAT(Connect(Plainly(a), Plainly(b)).here, HasSubstr("the partition keys of endpoint 1 (QP "));
+}
+
+}  // namespace
+}  // namespace warpverbs::host

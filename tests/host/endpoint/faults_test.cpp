@@ -1,0 +1,127 @@
+#include "host/endpoint/faults.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "host/connect/exchange_fixture.hpp"
+#include "host/device/softhca.hpp"
+#include "host/endpoint/link.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
+#include "warpverbs/host/queue_pool.hpp"
+#include "warpverbs/host/shared_completions.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+void SetUpAndWrite(const EndpointConfig& config) {
+  const Device device;
+  Link link(device, config, config);
+  link.Connect();
+  Demand(link.Write(3).ok(), "a write failed");
+}
+
+TEST_P(Faults, OfSettingUpAreSentencesAndLeaveNothing) {
+  EXPECT_GT(ForEachFault(GetParam(), [] { SetUpAndWrite({}); }), 30);
+}
+
+TEST_P(Faults, OfEndpointsWithAllTheirPartsLeaveNothing) {
+  const EndpointConfig config{.cq_mode = CqMode::kRing, .receive_depth = 16};
+  const Device device;
+  EXPECT_GT(ForEachFault(GetParam(),
+                         [&] {
+                           Endpoint a(device, config), b(device, config);
+                           a.Connect(b.Info());
+                           b.Connect(a.Info());
+                           a.Reset();
+                           Demand(!a.Describe().empty(), "no description");
+                         }),
+            20);
+}
+
+TEST_P(Faults, OfEveryWayToRingLeaveNothing) {
+  const Device device;
+  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
+    ForEachFault(GetParam(), [&] {
+      Link link(device, {.doorbell = rung});
+      link.Connect();
+      Demand(link.Write(1).ok(), "a write failed");
+    });
+  }
+}
+
+TEST_P(Faults, OfSharedCompletionsLeaveNothing) {
+  const Device device;
+  ForEachFault(GetParam(), [&] {
+    SharedCompletions ring(device, {.depth = 256});
+    Link link(device, {.completions = &ring}, {.completions = &ring});
+    link.Connect();
+    Demand(link.Write(1).ok(), "a write failed");
+  });
+}
+
+TEST_P(Faults, OfAResetLeaveNoEndpointThatConnectsAndDoesNotWork) {
+  const Device device;
+  for (const DoorbellRung rung : {DoorbellRung::kProbe, DoorbellRung::kHostRings}) {
+    Link link(device, {.doorbell = rung});
+    const auto reset = [&] {
+      link.b.Reset();
+      link.a.Reset();
+    };
+    const auto connect = [&] {
+      link.Connect();
+      Demand(link.Write(1).ok(), "a write failed");
+    };
+    ForEachFault(
+        GetParam(),
+        [&] {
+          try {
+            reset();
+          } catch (...) {
+            SentenceOf(connect);  // refused, or good
+            throw;
+          }
+          connect();
+        },
+        [&] {
+          reset();
+          connect();
+        });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCalls::kMemory),
+                         [](const auto& calls) {
+                           return calls.param == FaultyCalls::kVerbs ? "Verbs" : "Memory";
+                         });
+
+TEST(MemoryFaults, OfGivingBackToAPoolEndNothing) {
+  const Device device;
+  QueuePool pool(device);
+  std::vector<std::unique_ptr<Endpoint>> endpoints;
+  for (int i = 0; i < 5; ++i)
+    endpoints.push_back(std::make_unique<Endpoint>(device, EndpointConfig{.depth = 16, .pool = &pool}));
+  {
+    const Faulty faulty({.calls = FaultyCalls::kMemory, .call = 0, .lasting = true});
+    for (const size_t i : {1, 3, 0, 4, 2}) endpoints[i].reset();  // alone, and next to what is free
+  }
+  EXPECT_EQ(pool.usage().used_bytes, 0);
+}
+
+TEST(MemoryFaults, OfWhoWantsHisDoorbellsRungAreNone) {
+  DoorbellThread thread;
+  std::array<uint64_t, 64> words{}, registers{};
+  std::vector<std::unique_ptr<DoorbellThread::Service>> services(words.size());
+  const Faulty faulty(
+      {.calls = FaultyCalls::kMemory, .call = static_cast<int>(words.size()), .lasting = true});
+  for (size_t i = 0; i < words.size(); ++i)  // of which each is one allocation, of this test's
+    services[i] = std::make_unique<DoorbellThread::Service>(
+        thread, DoorbellRoute{.word = &words[i], .doorbell = &registers[i]});
+  EXPECT_EQ(faulty.calls(), words.size());
+}
+
+}  // namespace
+}  // namespace warpverbs::host

@@ -1,0 +1,200 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "host/endpoint/link.hpp"
+#include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+#include "warpverbs/mlx5/wqe.hpp"
+
+/// Endpoint::LastError(): what the host learns of a failure, whoever saw it.
+namespace warpverbs::host {
+namespace {
+
+using mlx5::Syndrome;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr auto kRemoteAccess = static_cast<uint8_t>(Syndrome::kRemoteAccess);
+
+class LastError : public testing::Test {
+ protected:
+  /// Posts four writes at once, of which the peer must refuse the first.
+  static void PostBurst(Link& link) {
+    Queue queue(link.a.View());
+    device::RemoteMemory wrong = link.target.Remote(0);
+    wrong.rkey.raw = ~wrong.rkey.raw;
+    auto batch = queue.Begin(4);
+    batch.Add(device::Write(wrong, link.source.Local(0)));
+    for (int i = 0; i < 3; ++i) batch.Add(device::Write(link.target.Remote(0), link.source.Local(0)));
+    ASSERT_TRUE(batch.Submit().status.ok());
+  }
+
+  Device device_;
+};
+
+TEST_F(LastError, IsEmptyWhileAllIsWell) {
+  for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
+    Link link(device_, {.cq_mode = mode});
+    EXPECT_FALSE(link.a.LastError().has_value());
+    link.Connect();
+    ASSERT_TRUE(link.Write(3).ok());
+    EXPECT_FALSE(link.a.LastError().has_value());
+  }
+}
+
+TEST_F(LastError, TellsWhatAPosterHasSeen) {
+  Link link(device_);
+  link.Connect();
+  ASSERT_TRUE(link.Write(2).ok());
+  link.PostWrongWrite();
+  ASSERT_TRUE(Await([&] { return Queue(link.a.View()).Flush({}).code == Code::kError; }));
+  EXPECT_NE(Cpu::Load(link.a.View().control->host_error), 0);
+  const std::optional<QueueError> error = link.a.LastError();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->syndrome, kRemoteAccess);
+  EXPECT_EQ(error->opcode, static_cast<uint8_t>(mlx5::WqeOpcode::kRdmaWrite));
+  EXPECT_EQ(error->wqe_index, 2);
+  EXPECT_EQ(error->qpn, link.a.qpn());
+  ASSERT_TRUE(error->peer.has_value());
+  EXPECT_EQ(error->peer->qpn, link.b.qpn());
+  EXPECT_THAT(error->What(), AllOf(HasSubstr("QP " + std::to_string(link.a.qpn()) + " to QP " +
+                                             std::to_string(link.b.qpn()) + " at "),
+                                   HasSubstr("RDMA write at WQE index 2: remote access error")));
+}
+
+TEST_F(LastError, TellsWhatNoPosterHasLookedFor) {
+  SharedCompletions shared(device_);
+  for (const EndpointConfig& config :
+       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+    Link link(device_, config);
+    link.Connect();
+    link.PostWrongWrite();
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+    EXPECT_EQ(Cpu::Load(link.a.View().control->host_error), 0) << "nobody but the host has seen it";
+  }
+}
+
+TEST_F(LastError, KeepsTheCauseOfABurstOnARing) {
+  Link link(device_, {.cq_mode = CqMode::kRing});
+  link.Connect();
+  PostBurst(link);
+  ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+  EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+  EXPECT_EQ(link.a.LastError()->wqe_index, 0);
+}
+
+TEST_F(LastError, SaysThatACollapsedCqHasLostTheCause) {
+  Link link(device_);
+  link.Connect();
+  PostBurst(link);
+  const auto is_flush = [&] {
+    const std::optional<QueueError> error = link.a.LastError();
+    return error.has_value() && error->syndrome == static_cast<uint8_t>(Syndrome::kFlushed);
+  };
+  ASSERT_TRUE(Await(is_flush));
+  EXPECT_THAT(link.a.LastError()->What(), HasSubstr("CqMode::kRing"));
+}
+
+TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
+  Link link(device_);
+  link.Connect();
+  Cpu::Store(link.a.View().control->host_error, device::kErrorValid | 7);
+  ASSERT_TRUE(link.a.LastError().has_value());
+  EXPECT_EQ(link.a.LastError()->syndrome, 0);
+  EXPECT_EQ(link.a.LastError()->wqe_index, 7);
+  EXPECT_THAT(link.a.LastError()->What(), HasSubstr("gave up"));
+  link.PostWrongWrite();
+  EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+}
+
+TEST_F(LastError, NeedsNotTheLockThatAPosterDiedWith) {
+  SharedCompletions shared(device_);
+  for (const EndpointConfig& config :
+       {EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+    Link link(device_, config);
+    link.Connect();
+    ASSERT_TRUE(link.Write(3).ok());
+    device::CompletionRingControl& ring = *link.a.View().control->ring;
+    const uint64_t consumer = Cpu::Load(&ring.consumer);
+    Cpu::Store(&ring.consumer, consumer | device::kRingLocked);
+    PostBurst(link);
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+    EXPECT_EQ(link.a.LastError()->wqe_index, 3);
+    EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | device::kRingLocked);
+    EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "it takes nothing from the ring";
+    Cpu::Store(&ring.consumer, consumer);
+  }
+}
+
+TEST_F(LastError, IsTheQueuesOwnOnASharedRing) {
+  SharedCompletions shared(device_);
+  Link good(device_, {.completions = &shared}), bad(device_, {.completions = &shared});
+  good.Connect();
+  bad.Connect();
+  Cpu::Store(&shared.control().consumer, device::kRingLocked);
+  PostBurst(bad);
+  ASSERT_TRUE(Await([&] { return bad.a.LastError().has_value(); }));
+  EXPECT_FALSE(good.a.LastError().has_value());
+  Cpu::Store(&shared.control().consumer, 0);
+}
+
+TEST_F(LastError, TellsTheCauseOfAFlushThatAPosterHasSeen) {
+  Link link(device_, {.cq_mode = CqMode::kRing});
+  link.Connect();
+  PostBurst(link);
+  Cpu::Store(link.a.View().control->host_error, device::kErrorValid | uint64_t{5} << 24 | 1);
+  EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+}
+
+TEST_F(LastError, TellsWhyAReceiveFailed) {
+  Link link(device_, {}, {.receive_depth = 4});
+  for (int cycle = 0; cycle < 5; ++cycle) {
+    link.Connect();
+    EXPECT_FALSE(link.b.LastError().has_value()) << "cycle " << cycle;
+    device::ReceiveQueue<Cpu> receives(link.b.ReceiveView());
+    for (int i = 0; i < 3; ++i) {
+      device::LocalMemory memory = link.target.Local(0);
+      memory.bytes = i == 1 ? 4 : 8;  // too little for the second message
+      ASSERT_TRUE(receives.Post(memory).ok());
+    }
+    receives.Submit();
+    Queue sends(link.a.View());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(sends.Post(device::Send(link.source.Local(0)), Within()).status.ok());
+    }
+    ASSERT_TRUE(Await([&] { return link.b.LastError().has_value(); }));
+    const QueueError error = *link.b.LastError();
+    EXPECT_TRUE(error.receiving);
+    EXPECT_EQ(error.syndrome, static_cast<uint8_t>(Syndrome::kLocalLength)) << "not the third one's flush";
+    EXPECT_EQ(error.wqe_index, 1);
+    EXPECT_EQ(error.qpn, link.b.qpn());
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_FALSE(link.a.LastError()->receiving);
+    link.a.Reset();
+    link.b.Reset();
+    EXPECT_FALSE(link.b.LastError().has_value());
+  }
+}
+
+TEST_F(LastError, MayBeAskedWhileKernelsRun) {
+  SharedCompletions shared(device_);
+  for (const EndpointConfig& config :
+       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+    Link link(device_, config);
+    link.Connect();
+    std::jthread kernel([&] {
+      EXPECT_TRUE(link.Write(2000).ok());
+      link.PostWrongWrite();
+    });
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+    EXPECT_EQ(link.a.LastError()->wqe_index, 2000);
+  }
+}
+
+}  // namespace
+}  // namespace warpverbs::host

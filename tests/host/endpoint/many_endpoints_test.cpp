@@ -1,0 +1,104 @@
+// Whatever comes and goes a thousand times, the process is as before.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "host/connect/exchange_fixture.hpp"
+#include "host/endpoint/link.hpp"
+#include "warpverbs/host/queue_pool.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+/// What the process holds; the heap's is 0 where a sanitizer keeps its own.
+struct ProcessUse {
+  size_t files = OpenFiles();
+  size_t heap = mallinfo2().uordblks;
+  size_t pages = 0;
+
+  ProcessUse() { std::ifstream("/proc/self/statm") >> pages; }
+};
+
+/// Whether all is as it was, but for what caches of the allocators may have grown by.
+void ExpectSame(const ProcessUse& before, const ProcessUse& after) {
+  EXPECT_EQ(after.files, before.files);
+  EXPECT_LE(after.heap, before.heap + 32 * 1024) << "less than 32 bytes for each of a thousand";
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LE(after.pages, before.pages + 256) << "less than 1 MiB, of 4 KiB or more for each";
+#endif
+}
+
+class ManyEndpoints : public testing::Test {
+ protected:
+  /// Connects two hundred endpoints, each with another, and destroys them.
+  void ComeAndGo(QueuePool* pool) const {
+    const EndpointConfig config{.depth = 64, .pool = pool};
+    const Words words(device_);
+    std::vector<std::unique_ptr<Endpoint>> all;
+    for (int pair = 0; pair < 100; ++pair) {
+      for (int side = 0; side < 2; ++side) all.push_back(std::make_unique<Endpoint>(device_, config));
+      Endpoint& a = *all[all.size() - 2];
+      Endpoint& b = *all.back();
+      a.Connect(b.Info());
+      b.Connect(a.Info());
+    }
+    Queue queue(all.front()->View());
+    words[0] = words[1] + 1;
+    const device::Posted posted = queue.Post(device::Write(words.Remote(1), words.Local(0)), Within());
+    ASSERT_TRUE(queue.Wait(posted.ticket, Within()).ok());
+    ASSERT_EQ(words[1], words[0]);
+    queue.Save();
+  }
+
+  Device device_;
+};
+
+TEST_F(ManyEndpoints, LeaveNothingBehindAThousandConnections) {
+  ComeAndGo(nullptr);  // rdma-core and the allocators keep some for next time
+  const ProcessUse before;
+  for (int round = 0; round < 5; ++round) ComeAndGo(nullptr);
+  ExpectSame(before, ProcessUse());
+}
+
+TEST_F(ManyEndpoints, LeaveNothingBehindAThousandConnectionsInAPool) {
+  QueuePool pool(device_);
+  ComeAndGo(&pool);
+  const ProcessUse before;
+  const size_t chunks = pool.usage().chunks;
+  for (int round = 0; round < 5; ++round) ComeAndGo(&pool);
+  ExpectSame(before, ProcessUse());
+  EXPECT_EQ(pool.usage().used_bytes, 0);
+  EXPECT_EQ(pool.usage().chunks, chunks);
+}
+
+TEST_F(ManyEndpoints, APoolTakesAllWithItWhenItGoes) {
+  const auto pool_comes_and_goes = [&] {
+    QueuePool pool(device_);
+    ComeAndGo(&pool);
+  };
+  pool_comes_and_goes();
+  const ProcessUse before;
+  for (int round = 0; round < 3; ++round) pool_comes_and_goes();
+  ExpectSame(before, ProcessUse());
+}
+
+TEST_F(ManyEndpoints, LeaveNothingBehindAThousandRegistrations) {
+  const HostPages pages(1000 * 4096);
+  const auto come_and_go = [&] {
+    std::vector<std::unique_ptr<MemoryRegion>> regions;
+    for (size_t i = 0; i < 1000; ++i) {
+      regions.push_back(std::make_unique<MemoryRegion>(device_, pages.data() + 4096 * i, 4096));
+    }
+  };
+  come_and_go();
+  const ProcessUse before;
+  come_and_go();
+  ExpectSame(before, ProcessUse());
+}
+
+}  // namespace
+}  // namespace warpverbs::host

@@ -1,0 +1,105 @@
+#include "warpverbs/host/completion_channel.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "host/endpoint/link.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/error.hpp"
+
+/// Completions that announce themselves to a thread that sleeps.
+namespace warpverbs::host {
+namespace {
+
+constexpr int kLongMs = 60'000, kNoTimeMs = 0;
+
+bool IsReadable(const CompletionChannel& channel, int timeout_ms) {
+  pollfd file{.fd = channel.fd(), .events = POLLIN, .revents = 0};
+  return poll(&file, 1, timeout_ms) == 1;
+}
+
+/// A writer whose completions are a ring, and a peer with receives.
+struct Announced : testing::Test {
+  Announced() { link.Connect(); }
+
+  void Write() {
+    const mlx5::Be64 doorbell = ring.PostWrite(posted, link.target.Remote(0), link.source.Local(0));
+    ring.UpdateSendDbrRecord(++posted);
+    ring.RingDoorbell(doorbell);
+  }
+  void Await() { ASSERT_TRUE(completions.PollCq(Within()).ok()); }
+
+  Device device;
+  CompletionChannel channel{device};
+  Link link{device, {.cq_mode = CqMode::kRing}, {.receive_depth = 4}};
+  CompletionAlarm alarm = link.a.AnnounceSends(channel, 17);
+  device::RawSendQueue<Cpu> ring{link.a.View()};
+  device::CompletionRing<Cpu> completions{link.a.CompletionView()};
+  uint32_t posted = 0;
+};
+
+TEST_F(Announced, WakesWhoeverArmedForTheNextCompletion) {
+  alarm.Arm(completions.consumer_index());
+  EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
+  EXPECT_FALSE(channel.Take().has_value());
+  Write();
+  ASSERT_TRUE(IsReadable(channel, kLongMs));
+  EXPECT_EQ(channel.Take(), 17);
+  EXPECT_FALSE(channel.Take().has_value());
+  Await();
+}
+
+TEST_F(Announced, AnnouncesAtOnceWhatCameBeforeTheArmAndWasNotTaken) {
+  Write();
+  Write();
+  Await();
+  device::CompletionRing<Cpu> ahead(link.a.CompletionView(), completions.consumer_index());
+  ASSERT_TRUE(ahead.PollCq(Within()).ok()) << "both are there, one is taken";
+  alarm.Arm(completions.consumer_index());
+  ASSERT_TRUE(IsReadable(channel, kLongMs));
+  EXPECT_EQ(channel.Take(), 17);
+}
+
+TEST_F(Announced, WakesAgainAndAgain) {
+  for (int i = 0; i < 100; ++i) {
+    alarm.Arm(completions.consumer_index());
+    Write();
+    ASSERT_TRUE(IsReadable(channel, kLongMs)) << "round " << i;
+    ASSERT_EQ(channel.Take(), 17);
+    alarm.OnAnnounced();
+    Await();
+    completions.UpdateCqDbrRecord();
+  }
+}
+
+TEST_F(Announced, KeepsSilentWhileNobodyArms) {
+  for (int i = 0; i < 10; ++i) {
+    Write();
+    Await();
+  }
+  EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
+}
+
+TEST_F(Announced, TellsReceivesFromSends) {
+  CompletionAlarm receives = link.b.AnnounceReceives(channel, 18);
+  device::ReceiveQueue<Cpu> queue(link.b.ReceiveView());
+  ASSERT_TRUE(queue.Post({}).ok());
+  queue.Submit();
+  receives.Arm(queue.consumer_index());
+  const mlx5::Be64 doorbell =
+      ring.PostWriteImm(posted, link.target.Remote(0), link.source.Local(0), mlx5::ToBe32(1));
+  ring.UpdateSendDbrRecord(++posted);
+  ring.RingDoorbell(doorbell);
+  ASSERT_TRUE(IsReadable(channel, kLongMs));
+  EXPECT_EQ(channel.Take(), 18);
+  EXPECT_TRUE(queue.Poll(Within()).has_imm);
+}
+
+TEST_F(Announced, AreNeitherCollapsedNorOfNoReceiveQueue) {
+  EXPECT_THROW(link.b.AnnounceSends(channel, 1), Error);
+  EXPECT_THROW(link.a.AnnounceReceives(channel, 1), Error);
+}
+
+}  // namespace
+}  // namespace warpverbs::host

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fake_cuda.hpp"
+#include "host/endpoint/link.hpp"
+#include "host/log/refusal.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu.hpp"
+
+namespace warpverbs::host {
+
+/// Tests with the fake driver, each of which gives everything back.
+class WithGpu : public testing::Test {
+ protected:
+  WithGpu() { fake_cuda::Configure(""); }
+  ~WithGpu() override {
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::ContextDepth(), 0);
+  }
+
+  /// What the error of an endpoint says.
+  std::string WhyRefused(const EndpointConfig& config) const {
+    return host::WhyRefused([&] { Endpoint(device_, config); });
+  }
+
+  /// Writes `count` words as Link::Write() does, from a thread that stands for a kernel.
+  ///
+  /// It looks at the target by atomic loads: the NIC writes a completion to device memory at another address
+  /// than the kernel reads it at, so ThreadSanitizer sees no order between them.
+  static device::Status Write(Link& link, uint32_t count) {
+    const fake_cuda::Kernel kernel;
+    Queue queue(link.a.View());
+    device::Status status;
+    for (uint32_t word = 0; word < count && status.ok(); ++word) {
+      link.source[word] = ++link.written;
+      const device::Posted posted =
+          queue.Post(device::Write(link.target.Remote(word), link.source.Local(word)), Within());
+      status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+      if (status.ok() && Cpu::Load(&link.target[word]) != link.written) status = {.code = Code::kAborted};
+    }
+    queue.Save();
+    return status;
+  }
+
+  Device device_;
+};
+
+}  // namespace warpverbs::host

@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <vector>
+
+#include "host/endpoint/link.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/region_cache.hpp"
+#include "warpverbs/host/region_set.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+/// Memory that a queue may not use: of another NIC, of none, or not enough of it. Nothing aborts; what went
+/// wrong is said, and after a Reset() the queue works.
+namespace warpverbs::host {
+namespace {
+
+using mlx5::Syndrome;
+using testing::HasSubstr;
+
+class WrongViews : public testing::Test {
+ protected:
+  /// Writes one view to another, and says what came of it.
+  static device::Status Write(const Endpoint& endpoint, const MemoryView& to, const MemoryView& from) {
+    Queue queue(endpoint.View());
+    const device::Posted posted = queue.Post(
+        device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
+        Within());
+    const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
+    queue.Save();
+    return status;
+  }
+
+  /// The write is refused by name, and the endpoints connect again and carry data.
+  void ExpectRefused(const MemoryView& to, const MemoryView& from, Syndrome cause, const char* words) {
+    const device::Status status = Write(link_.a, to, from);
+    EXPECT_EQ(status.code, Code::kError);
+    EXPECT_EQ(static_cast<Syndrome>(status.syndrome), cause);
+    const std::optional<QueueError> error = link_.a.LastError();
+    ASSERT_TRUE(error.has_value());
+    EXPECT_THAT(error->What(), HasSubstr(words));
+    link_.a.Reset();
+    link_.b.Reset();
+    link_.Connect();
+    EXPECT_TRUE(link_.Write(1).ok());
+  }
+
+  WrongViews() { link_.Connect(); }
+
+  Device here_{"mlx5_0"}, elsewhere_{"mlx5_1"};
+  HostPages pages_{4096};
+  Link link_{here_};
+  const MemoryView source_ = link_.source.region.View(), target_ = link_.target.region.View();
+};
+
+TEST_F(WrongViews, OfADeviceThatWasNotNamedAreRefusedByName) {
+  const Device* const devices[] = {&elsewhere_};
+  const RegionSet set(devices, pages_.data(), pages_.size());
+  EXPECT_EQ(set.View(elsewhere_).rkey, set.View(0).rkey);
+  const auto why = [](const std::function<void()>& refused) -> std::string {
+    try {
+      refused();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "it was given";
+  };
+  EXPECT_EQ(why([&] { static_cast<void>(set.View(here_)); }),
+            "Cannot use memory on mlx5_0: it was registered on mlx5_1 alone. Register it on this device too, "
+            "or post to "
+            "an endpoint of one that it was registered on.");
+  EXPECT_EQ(why([&] { static_cast<void>(set.View(1)); }),
+            "region: there is no device 1, only 1 were named, from 0 on");
+  RegionCache cache({&elsewhere_});
+  const RegionCache::Lease lease = cache.Register(pages_.data(), 100);
+  EXPECT_EQ(lease.View(elsewhere_).bytes, 100);
+  EXPECT_THAT(why([&] { static_cast<void>(lease.View(here_)); }),
+              HasSubstr("it was registered on mlx5_1 alone"));
+}
+
+TEST_F(WrongViews, OfAnotherDeviceFailTheWriteAndSaySo) {
+  const MemoryRegion region(elsewhere_, pages_.data(), pages_.size());
+  ExpectRefused(
+      target_, region.View(), Syndrome::kLocalProtection,
+      "Check the lkey, that the buffer lies in its region, and that this is registered on this device");
+}
+
+TEST_F(WrongViews, OfNoRegionFailTheWriteAndSaySo) {
+  const MemoryView unregistered{.addr = reinterpret_cast<uint64_t>(pages_.data()), .bytes = pages_.size()};
+  ExpectRefused(target_, unregistered, Syndrome::kLocalProtection, "Check the lkey");
+  ExpectRefused(unregistered, source_, Syndrome::kRemoteAccess, "Check the rkey");
+}
+
+TEST_F(WrongViews, LongerThanTheRemoteOneFailTheWriteAndChangeNothingBehindIt) {
+  const MemoryRegion part(here_, pages_.data(), 100, {.remote_write = true});
+  ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range lies in its region");
+  EXPECT_EQ(pages_.data()[100], std::byte{});
+  EXPECT_THROW(static_cast<void>(part.View().First(source_.bytes)), std::out_of_range)
+      << "or before it is posted";
+}
+
+TEST_F(WrongViews, WithoutTheRightFailTheWriteAndSaySo) {
+  const MemoryRegion unwritable(here_, pages_.data(), pages_.size());
+  ExpectRefused(unwritable.View(), source_, Syndrome::kRemoteAccess,
+                "that the region and the peer's endpoint grant the operation");
+}
+
+}  // namespace
+}  // namespace warpverbs::host

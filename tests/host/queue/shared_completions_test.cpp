@@ -1,0 +1,198 @@
+#include "warpverbs/host/shared_completions.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "host/endpoint/link.hpp"
+#include "host/log/refusal.hpp"
+#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/mlx5/syndrome.hpp"
+
+namespace warpverbs::host {
+namespace {
+
+using testing::HasSubstr;
+
+class Shared : public testing::Test {
+ protected:
+  std::string WhyRefused(SharedCompletions& ring, const EndpointConfig& asked) const {
+    EndpointConfig config = asked;
+    config.completions = &ring;
+    return host::WhyRefused([&] { Endpoint(device_, config); });
+  }
+
+  Device device_;
+};
+
+TEST_F(Shared, ViewsPointToTheOneRingByUserIndex) {
+  SharedCompletions ring(device_, {.depth = 100, .max_queues = 3});
+  EXPECT_EQ(ring.depth(), 128) << "rounded up";
+  const Endpoint a(device_, {.depth = 8, .completions = &ring}),
+      b(device_, {.depth = 8, .completions = &ring});
+  EXPECT_EQ(a.send_cqn(), ring.cqn());
+  EXPECT_EQ(b.send_cqn(), ring.cqn());
+  EXPECT_EQ(a.View().control->ring, &ring.control());
+  EXPECT_EQ(a.View().flags, device::kRingCq);
+  EXPECT_EQ(a.View().cqe, a.View().control->cqe);
+  EXPECT_EQ(ring.control().queues[0], a.View().control);
+  EXPECT_EQ(ring.control().queues[1], b.View().control);
+  EXPECT_EQ(ring.control().queues[2], nullptr);
+  EXPECT_EQ(ring.control().cq.depth, 128);
+  EXPECT_EQ(a.CompletionView().cqe, ring.control().cq.cqe);
+  EXPECT_THAT(b.Describe(), HasSubstr("a ring of 128 CQEs that queues share, as user index 1"));
+}
+
+TEST_F(Shared, RefusesWhatDoesNotFit) {
+  SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
+  const Endpoint first(device_, {.depth = 16, .completions = &ring});
+  EXPECT_EQ(
+      WhyRefused(ring, {.depth = 32}),
+      "Cannot create an endpoint on shared completions: its send queue has 32 WQEBBs, and the queues before "
+      "it left 16 of the ring's 32 CQEs. Make the ring as deep as all its queues together.");
+  const Endpoint second(device_, {.depth = 8, .completions = &ring});
+  EXPECT_EQ(WhyRefused(ring, {.depth = 8}),
+            "Cannot create an endpoint on shared completions: the ring has 2 queues already. Raise "
+            "SharedCompletionsConfig::max_queues.");
+  const Device other;
+  try {
+    const Endpoint stranger(other, {.depth = 8, .completions = &ring});
+    FAIL() << "took a ring of another device";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot create an endpoint on shared completions: they were made on another Device object. Make "
+        "both on the same one.");
+  }
+}
+
+TEST_F(Shared, RefusesOptionsOutOfRange) {
+  EXPECT_THROW(SharedCompletions(device_, {.depth = 0}), Error);
+  EXPECT_THROW(SharedCompletions(device_, {.depth = device_.capabilities().max_cqes + 1}), Error);
+  EXPECT_THROW(SharedCompletions(device_, {.max_queues = 65537}), Error);
+  try {
+    const SharedCompletions ring(device_, {.max_queues = 0});
+    FAIL() << "took no queues";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), ("Cannot create a ring of completions for 0 queues on " + device_.name() +
+                                ": the number is out of range. Ask for 1 to 65536 queues.")
+                                   .c_str());
+  }
+}
+
+TEST_F(Shared, GivesPlacesBackThatEndpointsLeave) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
+  const Endpoint keeper(device_, {.depth = 8, .completions = &ring});
+  for (int i = 0; i < 10; ++i) {
+    const Endpoint guest(device_, {.depth = 8, .completions = &ring});
+    EXPECT_EQ(ring.control().queues[1], guest.View().control);
+  }
+  EXPECT_EQ(ring.control().queues[1], nullptr);
+}
+
+TEST_F(Shared, QueuesThatCompleteAtOnceEachGetTheirOwn) {
+  SharedCompletions ring(device_, {.depth = 32, .max_queues = 3});
+  Link links[] = {Link(device_, {.depth = 8, .completions = &ring}),
+                  Link(device_, {.depth = 16, .completions = &ring}),
+                  Link(device_, {.depth = 1, .completions = &ring})};
+  std::vector<std::jthread> kernels;
+  for (Link& link : links) {
+    link.Connect();
+    kernels.emplace_back([&link] { EXPECT_TRUE(link.Write(2000).ok()); });
+  }
+}
+
+TEST_F(Shared, AFailureIsTheFailedQueuesAlone) {
+  SharedCompletions ring(device_);
+  Link good(device_, {.completions = &ring}), bad(device_, {.completions = &ring});
+  good.Connect();
+  bad.Connect();
+  bad.PostWrongWrite();
+  EXPECT_TRUE(good.Write(100).ok());
+  EXPECT_TRUE(Await([&] { return bad.a.LastError().has_value(); }));
+  EXPECT_FALSE(good.a.LastError().has_value());
+  EXPECT_EQ(bad.Write(1).syndrome, static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess));
+  EXPECT_TRUE(good.Write(100).ok());
+}
+
+TEST_F(Shared, ANewQueueGetsNothingOfTheOneBeforeIt) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
+  for (int round = 0; round < 20; ++round) {
+    {
+      Link gone(device_, {.depth = 16, .completions = &ring});
+      gone.Connect();
+      Queue queue(gone.a.View());
+      gone.source[0] = 1;
+      for (int i = 0; i <= round % 8; ++i) {
+        ASSERT_TRUE(queue.Post(device::Write(gone.target.Remote(0), gone.source.Local(0))).status.ok());
+      }
+      queue.Save();
+      gone.PostWrongWrite();
+      ASSERT_TRUE(Await([&] { return gone.a.State() == mlx5::QpState::kError; }));
+    }  // with all its completions on the ring
+    Link next(device_, {.depth = 16, .completions = &ring});
+    next.Connect();
+    EXPECT_FALSE(next.a.LastError().has_value());
+    ASSERT_TRUE(next.Write(3).ok()) << "round " << round;
+  }
+}
+
+TEST_F(Shared, EndpointsComeAndGoWhileOthersComplete) {
+  SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
+  Link steady(device_, {.depth = 8, .completions = &ring});
+  steady.Connect();
+  std::atomic<bool> done = false;
+  std::jthread kernel([&] {
+    while (!done) ASSERT_TRUE(steady.Write(50).ok());
+  });
+  for (int i = 0; i < 20; ++i) {
+    Link guest(device_, {.depth = 16, .completions = &ring});
+    guest.Connect();
+    EXPECT_TRUE(guest.Write(5).ok());
+  }
+  done = true;
+}
+
+TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
+  {
+    const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
+    Cpu::Store(&ring.control().consumer,
+               device::kRingLocked);  // as a poster that was killed in the middle of it
+  }
+  EXPECT_EQ(ring.control().queues[0], nullptr);
+  EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
+  ring.Recover();
+  EXPECT_EQ(Cpu::Load(&ring.control().consumer), 0);
+  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kTaken);
+}
+
+TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
+  Link a(device_, {.depth = 8, .completions = &ring}), b(device_, {.depth = 8, .completions = &ring});
+  a.Connect();
+  b.Connect();
+  ASSERT_TRUE(a.Write(7).ok());
+  const uint64_t stuck = Cpu::Load(&ring.control().consumer);
+  ASSERT_TRUE(a.Write(15).ok());
+  ASSERT_TRUE(b.Write(5).ok());
+  Cpu::Store(&ring.control().consumer,
+             stuck | device::kRingLocked);  // 20 completions ago, and the ring has 16
+  for (Link* const link : {&a, &b}) {
+    std::memset(link->a.View().control->cqe, kInvalidCqe, sizeof link->a.View().control->cqe);
+  }
+  ring.Recover();
+  EXPECT_EQ(Cpu::Load(&ring.control().consumer), stuck + 20);
+  EXPECT_EQ(a.a.View().cqe[61], 21) << "the newest WQE's index";
+  EXPECT_EQ(b.a.View().cqe[61], 4);
+  EXPECT_TRUE(a.Write(40).ok());
+  EXPECT_TRUE(b.Write(40).ok());
+}
+
+}  // namespace
+}  // namespace warpverbs::host
