@@ -17,6 +17,7 @@ using Queue = SendQueue<Cpu, Shared>;
 /// A batch of one slot, where it stays: batches are not copied.
 struct OneSlot {
   explicit OneSlot(Queue& queue) : batch(queue.Begin(1)) {}
+  ~OneSlot() noexcept {}  // a fixture's destructor may not throw, as a batch's may
   Queue::Batch batch;
 };
 

@@ -7,24 +7,24 @@
 namespace interop {
 namespace {
 
-constexpr uint32_t kWord = 64;      // where the word lies on the responder's side
-constexpr uint32_t kOriginal = 16;  // where its old value comes on the requester's side
+constexpr uint32_t kWordOffset = 64;  // where the word lies on the responder's side
+constexpr uint32_t kOriginal = 16;    // where its old value comes on the requester's side
 
 class Atomic : public Conversation {
  protected:
   void Prepare(uint64_t value) {
     Start();
-    responder().Ask(Store{.offset = kWord, .value = value});
-    std::memcpy(responder_memory_.data() + kWord, &value, sizeof(value));
+    responder().Ask(Store{.offset = kWordOffset, .value = value});
+    std::memcpy(responder_memory_.data() + kWordOffset, &value, sizeof(value));
   }
 
   void Run(PostSend post, uint64_t original, uint64_t result) {
     post.offset = kOriginal;
     post.bytes = sizeof(uint64_t);
-    Post(ToResponder(post, kWord));
+    Post(ToResponder(post, kWordOffset));
     ExpectCompletion(requester(), 1);
     std::memcpy(requester_memory_.data() + kOriginal, &original, sizeof(original));
-    std::memcpy(responder_memory_.data() + kWord, &result, sizeof(result));
+    std::memcpy(responder_memory_.data() + kWordOffset, &result, sizeof(result));
     ExpectMemory();
   }
 };
@@ -55,17 +55,18 @@ TEST_P(Atomic, ManyAdditionsAreEachDoneOnce) {
   Prepare(0);
   constexpr uint64_t kAdditions = 40;
   for (uint64_t id = 0; id < kAdditions; ++id) {
-    Post(ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .id = id, .bytes = 8, .compare_add = 1}, kWord));
+    Post(ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .id = id, .bytes = 8, .compare_add = 1},
+                     kWordOffset));
   }
   for (uint64_t id = 0; id < kAdditions; ++id) ExpectCompletion(requester(), id);
-  EXPECT_EQ(responder().Ask(Load{kWord}).value, kAdditions);
+  EXPECT_EQ(responder().Ask(Load{kWordOffset}).value, kAdditions);
   EXPECT_EQ(requester().Ask(Load{0}).value, kAdditions - 1);  // what the last one found
 }
 
 TEST_P(Atomic, OneThatIsNotAlignedIsRefused) {
   Start();
   const PostSend post =
-      ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .bytes = 8, .compare_add = 1}, kWord + 4);
+      ToResponder({.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .bytes = 8, .compare_add = 1}, kWordOffset + 4);
   if (requester().is_rxe()) {  // it looks before it sends
     EXPECT_EQ(requester().Ask(post).error, EINVAL);
   } else {

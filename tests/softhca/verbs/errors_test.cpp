@@ -246,7 +246,7 @@ TEST_F(Errors, ObjectsInUseAreNotDestroyed) {
 TEST_F(Errors, RemoteWriteNeedsLocalWrite) {
   uint8_t byte = 0;
   errno = 0;
-  EXPECT_EQ(ibv_reg_mr(a.pd.get(), &byte, 1, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(a.pd.get(), &byte, 1, int{IBV_ACCESS_REMOTE_WRITE}), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
