@@ -6,7 +6,7 @@
 
 namespace softhca {
 
-/// A piece of a program's memory. A null pointer means that there is none.
+/// A piece of a program's memory; a null pointer means none.
 using Bytes = std::span<uint8_t>;
 
 }  // namespace softhca

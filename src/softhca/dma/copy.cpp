@@ -10,9 +10,9 @@
 namespace softhca {
 namespace {
 
-/// Where data may be under way; null: nowhere. Completions do not count.
+/// Device with copies in flight; null: none. Completions do not count.
 DeviceMemory* g_moving = nullptr;
-/// Whether some of them go to the processor's memory.
+/// Whether some of these copies go to processor memory.
 bool g_moving_out = false;
 
 template <class T>
@@ -20,7 +20,8 @@ void StoreRelease(uint8_t* to, uint64_t value) {
   std::atomic_ref(*reinterpret_cast<T*>(to)).store(static_cast<T>(value), std::memory_order_release);
 }
 
-/// Stores the low `bytes` of `value`: in one piece where that is an aligned word, else the last byte last.
+/// Stores the low `bytes` of `value`: in one store if that is an aligned word, otherwise with the last byte
+/// last.
 void StoreTail(uint8_t* to, uint64_t value, size_t bytes) {
   if (bytes == 8 && reinterpret_cast<uintptr_t>(to) % 8 == 0) return StoreRelease<uint64_t>(to, value);
   if (bytes == 4 && reinterpret_cast<uintptr_t>(to) % 4 == 0) return StoreRelease<uint32_t>(to, value);
@@ -28,8 +29,8 @@ void StoreTail(uint8_t* to, uint64_t value, size_t bytes) {
   StoreRelease<uint8_t>(to + bytes - 1, value >> 8 * (bytes - 1));
 }
 
-/// Programs poll single words, and the last byte of a message, for what a NIC writes there: so the bytes from
-/// the last 8-byte boundary on are stored last, and after all before them.
+/// Copies with the processor. The bytes from the last 8-byte boundary on are stored last, with release order:
+/// programs poll single words, or the last byte of a message, for what a NIC writes.
 ///
 /// @pre  bytes != 0
 void CopyByProcessor(uint8_t* to, const uint8_t* from, size_t bytes) {
@@ -41,11 +42,11 @@ void CopyByProcessor(uint8_t* to, const uint8_t* from, size_t bytes) {
   StoreTail(to + head, last, tail);
 }
 
-/// Copies where memory of a device may be involved.
+/// Copies from or to memory that may belong to a device.
 bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
   DeviceMemory* const target = DeviceOf(to);
   DeviceMemory* const source = DeviceOf(from);
-  // What was asked for earlier must not come later, nor be read before it is there.
+  // Earlier copies must not land later than this one, nor be read before they have landed.
   if (source == nullptr && (target == nullptr || g_moving_out) && !SettleData()) return false;
   if (target == nullptr && source == nullptr) {
     CopyByProcessor(to, from, bytes);
@@ -57,7 +58,7 @@ bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
   return target == nullptr ? source->MoveOut(to, from, bytes) : source->MoveOver(*target, to, from, bytes);
 }
 
-/// @return  false if memory is gone
+/// @return  false if a device's memory is gone
 bool CopyPiece(uint8_t* to, const uint8_t* from, size_t bytes) {
   if (HasDeviceMemory()) return CopyByDriver(to, from, bytes);
   CopyByProcessor(to, from, bytes);

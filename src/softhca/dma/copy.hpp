@@ -7,28 +7,28 @@
 
 namespace softhca {
 
-/// Moves a message from one list of pieces to another, in order; stops at the end of the shorter.
+/// Copies a message from one list of pieces to another, in order; stops at the end of the shorter list.
 ///
-/// Aligned words of 4 and 8 bytes arrive whole, and the last byte of each piece arrives last; to a device's
-/// memory go the bytes of a piece in any order. What goes to or from a device may still be under way
+/// Aligned words of 4 and 8 bytes arrive whole, and the last byte of each piece arrives last. In a device's
+/// memory the bytes of a piece arrive in any order. A copy to or from a device may still be in flight
 /// afterwards: see SettleData().
 ///
-/// @return  false if memory of a device is gone: see IsThere()
+/// @return  false if a device's memory is gone: see IsThere()
 [[nodiscard]] bool Copy(std::span<const Bytes> to, std::span<const Bytes> from);
 
-/// Puts a part of a message, such as a packet's payload, at `offset` of the pieces that it goes to; what
-/// would go past their end is left out. Bytes arrive as with Copy().
+/// Copies a part of a message, such as a packet's payload, to `offset` of the message's pieces. Bytes past
+/// the end of the pieces are left out. Bytes arrive as with Copy().
 ///
 /// @return  as Copy()
 [[nodiscard]] bool CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_t> part);
 
-/// Waits for data that are on their way to or from devices: to be called before the processor tells the
-/// program of them.
+/// Waits for copies in flight to or from devices. Call it before the processor reports the data to the
+/// program.
 ///
-/// @return  false if some never came
+/// @return  false if some data did not arrive
 [[nodiscard]] bool SettleData();
 
-/// Whether the memory can still be read: of a copy that failed, whose fault it was.
+/// Returns whether the memory can still be read. Tells which side of a failed copy is at fault.
 bool IsThere(std::span<const Bytes> pieces);
 
 }  // namespace softhca

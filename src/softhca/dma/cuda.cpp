@@ -12,18 +12,18 @@
 namespace softhca::cuda {
 namespace {
 
-/// Up to this size the processor copies what it writes to pinned memory, rather than wait for the GPU.
+/// Up to this size, writes are copied to pinned memory first, so that they need not wait for the GPU.
 constexpr size_t kStagedBytes = 64 << 10;
 constexpr size_t kStageBytes = 1 << 20;
 constexpr size_t kStageStep = 64;
 
 class Gpu;
 
-/// The one order of all that is asked for, whichever GPU's stream it is in.
+/// The total order of all requests, across the streams of all GPUs.
 struct Order {
-  Gpu* latest = nullptr;  ///< whose stream waits for all others
-  bool busy = false;      ///< something may be under way
-  uint64_t settled = 0;   ///< how often nothing was
+  Gpu* latest = nullptr;  ///< GPU of the latest request; its stream waits for the others
+  bool busy = false;      ///< requests may be in flight
+  uint64_t settled = 0;   ///< number of times that none was in flight
 };
 Order g_order;
 
@@ -36,8 +36,8 @@ std::optional<T> Ask(const Driver& driver, PointerAttribute attribute, Address a
   return result == kSuccess ? std::optional(value) : std::nullopt;
 }
 
-/// Makes a context current for its own life, and the program's as it was afterwards. A stream that the
-/// program captures is none of our business.
+/// Makes a context current for its own lifetime, and restores the program's afterwards. Relaxes the capture
+/// mode, because the program may be capturing a stream.
 class Current {
  public:
   Current(const Driver& driver, Context context) : driver_(driver) {
@@ -60,7 +60,7 @@ class Current {
   bool pushed_;
 };
 
-/// The memory of a GPU. All work goes to a stream of its own, which waits for nobody else's.
+/// The memory of a GPU. All work goes to its own stream, which does not wait for the program's streams.
 class Gpu final : public DeviceMemory {
  public:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
@@ -68,7 +68,7 @@ class Gpu final : public DeviceMemory {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  /// Takes all that the work needs; no later call allocates, which might wait for kernels.
+  /// Allocates everything that the other calls need: a later allocation could wait for kernels.
   bool Open();
 
   bool Read(uint8_t* to, const uint8_t* from, size_t bytes) override;
@@ -91,9 +91,9 @@ class Gpu final : public DeviceMemory {
   Context context_ = nullptr;
   Stream stream_ = nullptr;
   Event mark_ = nullptr;
-  void* stage_ = nullptr;      ///< pinned: what is written from, or read to, until it is done
-  size_t staged_ = 0;          ///< bytes of it in use
-  uint64_t staged_after_ = 0;  ///< Order::settled since then
+  void* stage_ = nullptr;      ///< pinned memory that transfers go through
+  size_t staged_ = 0;          ///< bytes of `stage_` in use
+  uint64_t staged_after_ = 0;  ///< Order::settled when they were taken
 };
 
 bool Gpu::Open() {
@@ -144,10 +144,10 @@ bool Gpu::MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) {
   return IsReady(current) && driver_.copy_to_host(to, AddressOf(from), bytes, stream_) == kSuccess;
 }
 
-/// By way of the processor's memory: a copy within a GPU may be a kernel, which would never run where the
-/// program's kernels have all of the GPU and wait for just this copy.
+/// Copies by way of processor memory. A copy within a GPU may be a kernel, which would never run if the
+/// program's kernels occupied the whole GPU while they wait for this copy.
 bool Gpu::MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) {
-  auto& other = static_cast<Gpu&>(target);  // there is one driver
+  auto& other = static_cast<Gpu&>(target);  // all devices belong to the one driver
   for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
     part = std::min(bytes, kStagedBytes);
     uint8_t* const stage = other.Stage(part);
@@ -156,7 +156,7 @@ bool Gpu::MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_
   return true;
 }
 
-/// `from` must stay as it is until that is done.
+/// @pre  `from` does not change until the copy is done
 bool Gpu::CopyIn(uint8_t* to, const uint8_t* from, size_t bytes) {
   const Current current(driver_, context_);
   return IsReady(current) && driver_.copy_to_device(AddressOf(to), from, bytes, stream_) == kSuccess;
@@ -170,7 +170,7 @@ bool Gpu::Settle() {
   return current && driver_.stream_synchronize(latest.stream_) == kSuccess;
 }
 
-/// Lets this stream wait for what was asked of others, so that what follows comes last.
+/// Makes this stream wait for the requests on other streams, so that the next request comes after them.
 bool Gpu::IsReady(const Current& current) {
   if (!current) return false;
   Gpu* const before = g_order.latest;
@@ -187,7 +187,7 @@ bool Gpu::Mark() {
   return current && driver_.event_record(mark_, stream_) == kSuccess;
 }
 
-/// The driver's default is to let the word be seen after all that its stream did before.
+/// By the driver's default, the word becomes visible after everything its stream did before.
 bool Gpu::WriteWord(Address to, const uint8_t* from, size_t bytes) {
   const Current current(driver_, context_);
   if (!IsReady(current)) return false;
@@ -198,16 +198,16 @@ bool Gpu::WriteWord(Address to, const uint8_t* from, size_t bytes) {
                      : driver_.write_word_64(stream_, to, whole, 0)) == kSuccess;
 }
 
-/// A program that resets the GPU takes the pinned memory away.
+/// Returns whether the pinned memory still exists: a program that resets the GPU frees it.
 bool Gpu::HasStage() const {
   const Current current(driver_, context_);
   return current && Ask<unsigned>(driver_, kMemoryType, reinterpret_cast<Address>(stage_)) == kMemoryTypeHost;
 }
 
-/// Finds room in the pinned memory.
+/// Returns free space in the pinned memory.
 ///
 /// @pre     bytes <= kStageBytes
-/// @return  null if there is none: it is gone, or what has it cannot be waited for
+/// @return  null if the pinned memory is gone, or waiting for its current users failed
 uint8_t* Gpu::Stage(size_t bytes) {
   if (!HasStage()) return nullptr;
   const size_t room = (bytes + kStageStep - 1) / kStageStep * kStageStep;
@@ -222,7 +222,7 @@ uint8_t* Gpu::Stage(size_t bytes) {
   return at;
 }
 
-/// The number of the GPU that has the memory at an address, and where what it belongs to ends.
+/// Number of the GPU that owns the memory at an address, and the end of its allocation or mapping.
 struct Place {
   int ordinal;
   Address end;
@@ -250,7 +250,8 @@ std::shared_ptr<DeviceMemory> GpuOf(uint64_t start, uint64_t bytes) {
   if (!first) return nullptr;
 
   static std::mutex mutex;
-  static auto& gpus = *new std::map<int, std::weak_ptr<Gpu>>;  // the hardware runs until the very end
+  static auto& gpus =
+      *new std::map<int, std::weak_ptr<Gpu>>;  // never destroyed: the engine runs until the process ends
   const std::lock_guard lock(mutex);
   std::weak_ptr<Gpu>& known = gpus[first->ordinal];
   std::shared_ptr<Gpu> gpu = known.lock();

@@ -7,11 +7,11 @@
 
 namespace softhca::cuda {
 
-/// Finds the GPU whose memory has all of a range, be it one allocation or several mappings side by side.
+/// Returns the GPU that owns a range, whether the range is one allocation or several adjacent mappings.
 ///
-/// What it sets up may wait for kernels, so it is called without the engine's lock.
+/// The set-up may wait for kernels, so callers must not hold the engine's lock.
 ///
-/// @return  null if the program uses no CUDA, or the range is not memory of one GPU
+/// @return  null if the program does not use CUDA, or the range is not memory of a single GPU
 std::shared_ptr<DeviceMemory> GpuOf(uint64_t start, uint64_t bytes);
 
 }  // namespace softhca::cuda

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The functions of the CUDA driver API that are needed here, declared as far as they are.
+/// The part of the CUDA driver API that softhca uses.
 namespace softhca::cuda {
 
 using Result = int;  ///< 0: success
@@ -23,7 +23,7 @@ inline constexpr int kCaptureRelaxed = 2;
 
 enum PointerAttribute : int { kMemoryType = 2, kDeviceOrdinal = 9, kRangeStart = 11, kRangeSize = 12 };
 
-/// The driver, once the program has loaded it.
+/// The driver's functions, once the program has loaded it.
 ///
 /// @source  cuda.h of CUDA 13.0
 struct Driver {
@@ -48,7 +48,7 @@ struct Driver {
   Result (*write_word_32)(Stream stream, Address to, uint32_t value, unsigned flags);
   Result (*write_word_64)(Stream stream, Address to, uint64_t value, unsigned flags);
 
-  /// @return  null if the program uses no CUDA, or an older one than 12
+  /// @return  null if the program does not use CUDA, or uses a version before 12
   static const Driver* Loaded();
 };
 

@@ -17,7 +17,7 @@ struct Entry {
   uint64_t bytes;
 };
 
-/// Never destroyed: the hardware may run until the very end of the program.
+/// Never destroyed: the engine may run until the process ends.
 std::vector<Entry>& Entries() {
   static auto& entries = *new std::vector<Entry>;
   return entries;
@@ -32,7 +32,7 @@ DeviceRange::DeviceRange(std::shared_ptr<DeviceMemory> memory, const uint8_t* st
 }
 
 DeviceRange::~DeviceRange() {
-  // What cannot be done any more is not under way either.
+  // A failed wait needs no handling: then nothing is in flight any more.
   (void)SettleData();
   (void)memory_->Settle();
   std::erase_if(Entries(), [this](const Entry& entry) { return entry.range == this; });
