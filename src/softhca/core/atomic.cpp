@@ -14,7 +14,7 @@ namespace {
 
 using mlx5::Syndrome;
 
-/// Adds field by field: a carry out of a bit that is set in `boundary` is dropped.
+/// Adds field by field: each bit set in `boundary` is the top bit of a field, and drops its carry.
 uint64_t AddFields(uint64_t a, uint64_t b, uint64_t boundary) {
   return ((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary);
 }
@@ -25,9 +25,11 @@ uint64_t Result(const AtomicOperands& operands, uint64_t old) {
   return (old & ~operands.swap_mask) | (operands.swap_add & operands.swap_mask);
 }
 
+/// Applies the atomic to a word in processor memory.
+///
 /// @return  the old value, in the memory's own byte order
 template <class T>
-T Exchange(uint8_t* memory, const AtomicOperands& operands) {
+T Apply(uint8_t* memory, const AtomicOperands& operands) {
   std::atomic_ref word(*reinterpret_cast<T*>(memory));
   T old = word.load(std::memory_order_relaxed);
   while (!word.compare_exchange_weak(old, static_cast<T>(Result(operands, old)), std::memory_order_acq_rel)) {
@@ -35,8 +37,9 @@ T Exchange(uint8_t* memory, const AtomicOperands& operands) {
   return old;
 }
 
-/// Reads, computes and writes: atomic to all that this hardware does, but not to the device's own programs.
-AtomicResult ExchangeByDriver(DeviceMemory& device, const Bytes& word, const AtomicOperands& operands) {
+/// Applies the atomic to a word in device memory: reads, computes and writes it through the device's driver.
+/// Atomic with respect to everything this HCA does, but not to programs that run on the device.
+AtomicResult ExchangeInDevice(DeviceMemory& device, const Bytes& word, const AtomicOperands& operands) {
   static_assert(std::endian::native == std::endian::little);  // so 4 bytes are the low half
   uint64_t old = 0;
   if (!device.Read(reinterpret_cast<uint8_t*>(&old), word.data(), word.size())) {
@@ -58,10 +61,9 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
   uint8_t* const word = memory.bytes.data();
-  if (DeviceMemory* const device = DeviceOf(word)) return ExchangeByDriver(*device, memory.bytes, operands);
+  if (DeviceMemory* const device = DeviceOf(word)) return ExchangeInDevice(*device, memory.bytes, operands);
   if (!SettleData()) return {.refusal = Syndrome::kRemoteAccess};
-  return {.old =
-              operands.bytes == 8 ? Exchange<uint64_t>(word, operands) : Exchange<uint32_t>(word, operands)};
+  return {.old = operands.bytes == 8 ? Apply<uint64_t>(word, operands) : Apply<uint32_t>(word, operands)};
 }
 
 std::array<uint8_t, 8> AtomicAnswer(uint64_t old, uint32_t bytes) {

@@ -2,8 +2,8 @@
 
 namespace softhca {
 
-/// What a network keeps of a queue pair: messages under way, packets expected. Gone when the queue pair is
-/// reset.
+/// A network's state for one queue pair: messages in flight, packets expected. Destroyed when the queue pair
+/// is reset.
 class Channel {
  public:
   Channel() = default;

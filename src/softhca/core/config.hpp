@@ -7,7 +7,7 @@
 
 #include "warpverbs/mlx5/commands.hpp"
 
-/// What a software HCA is told to be, once, before it starts.
+/// Configuration of a software HCA, fixed before it starts.
 namespace softhca {
 
 namespace mlx5 = warpverbs::mlx5;
@@ -33,16 +33,16 @@ struct DeviceConfig {
   mlx5::PortType link = mlx5::PortType::kEthernet;
   mlx5::Mtu mtu = mlx5::Mtu::k4096;
   bool atomics = true;
-  bool devx_events = false;  ///< has event channels
-  // What the device says of itself; it does all three whatever it says.
+  bool devx_events = false;       ///< DEVX event channels exist
+  uint32_t log_max_message = 30;  ///< log2 of the longest message in bytes
+  // Capabilities as reported. The device implements all three whether or not it reports them.
   bool host_order_atomics = true;
-  bool user_index = true;           ///< in completions
-  bool wait = true;                 ///< for another queue's completions
-  uint32_t log_max_message = 30;    ///< log2 of the longest message in bytes
+  bool user_index = true;           ///< user index in completions
+  bool wait = true;                 ///< WQEs that wait for another queue's completions
   std::vector<PortConfig> ports{};  ///< port 1 first
 };
 
-/// Bytes of payload in a packet.
+/// Returns the payload bytes of a full packet.
 constexpr uint32_t MtuBytes(mlx5::Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
 
 }  // namespace softhca

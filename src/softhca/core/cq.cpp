@@ -14,8 +14,11 @@ namespace {
 
 constexpr mlx5::Be32 kNeverArmed{0xffffffff};
 
-/// The detail code beside the syndrome. Informative only: what users of ConnectX cards see with it (issues
-/// 173 of perftest, 2532 of charm, 2973 and 5472 of ucx); 0 where no report was found.
+/// Returns the detail code that goes with a syndrome; 0 where no report was found.
+///
+/// Informative only: the codes are those that users of ConnectX cards report.
+///
+/// @source  issues 173 of perftest, 2532 of charm, 2973 and 5472 of ucx
 uint8_t VendorSyndrome(mlx5::Syndrome syndrome) {
   switch (syndrome) {
     case mlx5::Syndrome::kLocalProtection:
@@ -39,7 +42,7 @@ bool IsError(mlx5::CqeOpcode opcode) {
   return opcode == mlx5::CqeOpcode::kRequesterError || opcode == mlx5::CqeOpcode::kResponderError;
 }
 
-/// The last half of a CQE's tail.
+/// Second half of a CQE's tail.
 struct UpperHalf {
   mlx5::Be32 sop_qpn;
   mlx5::Be16 wqe_counter;
@@ -49,16 +52,16 @@ struct UpperHalf {
 
 bool IsError(const UpperHalf& upper) { return IsError(static_cast<mlx5::CqeOpcode>(upper.op_own >> 4)); }
 
-/// What stands there while an error's entry is overwritten: no completion, and all before the first error is
-/// done.
+/// Returns the upper half that a collapsed CQE shows while an error CQE is overwritten: no completion, and a
+/// WQE counter just before the first error.
 UpperHalf BeforeError(UpperHalf upper) {
   upper.op_own |= static_cast<uint8_t>(mlx5::CqeOpcode::kInvalid) << 4;
   upper.wqe_counter = mlx5::ToBe16(static_cast<uint16_t>(mlx5::FromBe(upper.wqe_counter) - 1));
   return upper;
 }
 
-/// What is left of a completion whose data never came.
-Completion Lost(Completion completion) {
+/// Turns a completion whose data did not arrive into an error completion.
+Completion AsDataLoss(Completion completion) {
   if (IsError(completion.opcode)) return completion;
   const bool sent = completion.opcode == mlx5::CqeOpcode::kRequester;
   completion.opcode = sent ? mlx5::CqeOpcode::kRequesterError : mlx5::CqeOpcode::kResponderError;
@@ -74,7 +77,7 @@ mlx5::Be64 Now() {
 
 CompletionQueue::CompletionQueue(CqConfig config)
     : config_(std::move(config)), ring_device_(DeviceOf(config_.ring)), last_arm_(kNeverArmed) {
-  // The first arm request is all zeros, as is a fresh record; start from a value that no request has.
+  // The first arm request is all zeros, like a new record. Start from a value that no request has.
   uint32_t& arm = config_.dbr->arm.raw;
   if (DeviceMemory* const device = DeviceOf(&arm)) {
     const uint32_t value = kNeverArmed.raw;
@@ -85,7 +88,7 @@ CompletionQueue::CompletionQueue(CqConfig config)
   }
 }
 
-/// A device is asked how much the program has consumed only when the queue seems full.
+/// If the consumer index is in device memory, reads it only when the queue seems full: the read is expensive.
 bool CompletionQueue::IsFull() {
   const auto full = [this] {
     return ((producer_index_ - consumer_index_) & mlx5::kCqDbrIndexMask) >= 1u << config_.log_depth;
@@ -98,14 +101,14 @@ bool CompletionQueue::IsFull() {
 
 bool CompletionQueue::Push(const Completion& completion) {
   if (failed_) return false;
-  // The program is told by the processor only when what a device does is done.
+  // The processor must not announce data that is still on its way to or from a device.
   const bool complete = ring_device_ != nullptr || SettleData();
-  if ((!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : Lost(completion))) {
+  if ((!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : AsDataLoss(completion))) {
     Fail();
     return false;
   }
   ++producer_index_;
-  // Both are compared in 24 bits, so one must not fall half the circle behind.
+  // Both indices are compared modulo 2^24, so neither may fall behind by half of that.
   constexpr uint32_t kFarBehind = mlx5::kCqDbrIndexMask / 4;
   if (producer_index_ - solicited_index_ > kFarBehind) solicited_index_ = producer_index_ - kFarBehind;
   const bool solicited = completion.solicited || IsError(completion.opcode);
@@ -121,7 +124,7 @@ void CompletionQueue::Fail() {
   if (config_.on_error) config_.on_error();
 }
 
-/// @return  false if the ring's memory is gone
+/// @return  false if the program has freed the ring's memory
 bool CompletionQueue::Write(const Completion& completion) {
   union {
     mlx5::Cqe64 ok;
@@ -153,9 +156,11 @@ bool CompletionQueue::Write(const Completion& completion) {
   return true;
 }
 
-/// A card writes the tail at once. Here it is two stores, and who reads the old upper half with the new lower
-/// one must not be fooled. Only of an error does the lower half say anything, and only a collapsed queue's is
-/// overwritten while it counts: then the upper half stops being an error first.
+/// Writes a CQE so that a poller never sees a mixed one.
+///
+/// A card writes the tail at once; here it takes two stores, so a poller can see the old upper half with the
+/// new lower half. The lower half matters only in an error CQE, and only a collapsed queue overwrites a CQE
+/// that the program may still read. In that case the upper half stops being an error first.
 void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) {
   auto* const tail = reinterpret_cast<uint64_t*>(entry + mlx5::kCqeTailOffset);
   std::memcpy(entry, words, mlx5::kCqeTailOffset);
@@ -167,7 +172,7 @@ void CompletionQueue::Publish(uint8_t* entry, const uint64_t* words) {
   upper.store(words[7], std::memory_order_release);  // opcode and owner last
 }
 
-/// The same by the device's driver.
+/// Does the same through the device's driver.
 bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
   constexpr size_t kUpper = mlx5::kCqeTailOffset + sizeof(uint64_t);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(words);
@@ -175,7 +180,7 @@ bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
   if (overwrites) {
     UpperHalf old;
     if (!ring_device_->Read(reinterpret_cast<uint8_t*>(&old), entry + kUpper, sizeof old)) return false;
-    overwrites = IsError(old);  // the program may have made it as new
+    overwrites = IsError(old);  // the program may have reset it
     const auto* const before = reinterpret_cast<const uint8_t*>(&before_errors_);
     if (overwrites && !ring_device_->Write(entry + kUpper, before, sizeof before_errors_)) return false;
   }
@@ -184,7 +189,8 @@ bool CompletionQueue::PublishToDevice(uint8_t* entry, const uint64_t* words) {
          ring_device_->Write(entry + kUpper, bytes + kUpper, sizeof(uint64_t));
 }
 
-/// Flushes follow an error, and of none of them is anything done.
+/// Records the upper half to show while an error is overwritten. The flushes that follow an error leave it
+/// unchanged: none of their WQEs was executed.
 void CompletionQueue::Remember(uint64_t upper, bool overwrites_error) {
   const auto half = std::bit_cast<UpperHalf>(upper);
   failed_last_ = IsError(half);
@@ -197,12 +203,12 @@ void CompletionQueue::OnArmDoorbell(bool named) {
   last_arm_ = arm;
   const uint32_t request = mlx5::FromBe(arm);
   const uint32_t sequence = request >> 28 & 3;
-  if (announced_ == sequence) return;  // one announcement for each number that the program counts up to
+  if (announced_ == sequence) return;  // one announcement per arm sequence number
   arm_sequence_ = sequence;
   armed_ = (request & mlx5::kArmSolicitedOnly) != 0 ? Armed::kSolicited : Armed::kAny;
-  // A completion that came before the request, unseen by the program and not announced, is due at once. One
-  // that was announced is not: a program that asks before it polls, as perftest does, would be woken for
-  // nothing.
+  // Announce at once a completion that came before the request, if the program has neither seen it nor been
+  // told of it. If it was announced already, a program that arms before it polls, as perftest does, would be
+  // woken for nothing.
   const bool any = armed_ == Armed::kAny;
   const uint32_t ahead = ((any ? producer_index_ : solicited_index_) - request) & mlx5::kCqDbrIndexMask;
   const bool unseen = ahead != 0 && ahead <= mlx5::kCqDbrIndexMask / 2;
@@ -210,7 +216,7 @@ void CompletionQueue::OnArmDoorbell(bool named) {
 }
 
 void CompletionQueue::Announce() {
-  if (ring_device_ != nullptr) (void)ring_device_->Settle();  // who is woken must find it
+  if (ring_device_ != nullptr) (void)ring_device_->Settle();  // the woken program must find the completion
   armed_ = Armed::kNo;
   announced_ = arm_sequence_;
   unannounced_ = unannounced_solicited_ = false;

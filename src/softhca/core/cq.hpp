@@ -22,12 +22,12 @@ struct CqConfig {
   bool collapsed = false;
   bool ignore_overrun = false;
   uint32_t uar_page = 0;
-  std::vector<uint32_t> umems{};          ///< what the pointers above point into, if by DEVX
-  std::function<void()> on_completion{};  ///< an armed queue got a completion
-  std::function<void()> on_error{};       ///< the queue overran
+  std::vector<uint32_t> umems{};          ///< umems behind the pointers above, if created by DEVX
+  std::function<void()> on_completion{};  ///< called when an armed queue gets a completion
+  std::function<void()> on_error{};       ///< called when the queue overruns
 };
 
-/// What a completion says; the queue adds where it goes and the owner bit.
+/// Contents of a completion; the queue adds the slot and the owner bit.
 struct Completion {
   mlx5::CqeOpcode opcode = mlx5::CqeOpcode::kRequester;
   uint32_t qpn = 0;
@@ -38,26 +38,27 @@ struct Completion {
   mlx5::Be32 imm{};
   uint32_t remote_qpn = 0;
   bool solicited = false;
-  std::optional<mlx5::CqeL3Header> l3_header{};     ///< of datagrams
-  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< with the error opcodes only
-  std::optional<uint8_t> vendor_syndrome{};         ///< the one that goes with the syndrome, unless given
+  std::optional<mlx5::CqeL3Header> l3_header{};     ///< for datagrams
+  mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;  ///< for error opcodes only
+  std::optional<uint8_t> vendor_syndrome{};         ///< default: the code that goes with the syndrome
 };
 
-/// Writes completions to a program's ring and announces them when the program asked for it.
+/// Writes completions to a program's ring, and announces them when the program has armed the queue.
 class CompletionQueue {
  public:
   explicit CompletionQueue(CqConfig config);
 
-  /// @return  false if the queue is overrun or its memory gone: the completion is lost, as on hardware; or if
-  ///          data never came: then it is written as an error
+  /// @return  false if the completion was lost, as on hardware, because the queue overran or its memory was
+  ///          freed; also false if its data did not arrive, in which case it is written as an error
   bool Push(const Completion& completion);
 
-  /// Takes no completion any more, and announces that.
+  /// Stops accepting completions and reports the error.
   void Fail();
 
-  /// The program rang the CQ doorbell of the page that this queue uses. `named`: the doorbell carried this
-  /// queue's number; a later one on the same page may have overwritten it, so unnamed queues look at their
-  /// record.
+  /// Handles the CQ doorbell of this queue's UAR page.
+  ///
+  /// @param named  whether the doorbell carried this queue's number. A later doorbell on the page may have
+  ///               overwritten it, so queues that are not named check their record too.
   void OnArmDoorbell(bool named);
 
   const CqConfig& config() const { return config_; }
@@ -75,19 +76,19 @@ class CompletionQueue {
   void Announce();
 
   CqConfig config_;
-  DeviceMemory* ring_device_;  ///< null: the processor writes completions itself
+  DeviceMemory* ring_device_;  ///< null: the ring is in processor memory
   uint32_t producer_index_ = 0;
-  uint32_t consumer_index_ = 0;   ///< when it was last looked at
-  uint32_t solicited_index_ = 0;  ///< past the last completion that wakes a waiter for solicited events
+  uint32_t consumer_index_ = 0;   ///< as last read
+  uint32_t solicited_index_ = 0;  ///< past the last completion that counts as solicited
   mlx5::Be32 last_arm_{};
-  uint32_t arm_sequence_ = 0;          ///< of the latest request
-  std::optional<uint32_t> announced_;  ///< the sequence number of the latest request that was answered
-  bool unannounced_ = false;           ///< completions came since the latest announcement
+  uint32_t arm_sequence_ = 0;          ///< sequence number of the latest arm request
+  std::optional<uint32_t> announced_;  ///< sequence number of the latest announced request
+  bool unannounced_ = false;           ///< whether completions came since the latest announcement
   bool unannounced_solicited_ = false;
   Armed armed_ = Armed::kNo;
   bool failed_ = false;
-  bool failed_last_ = false;    ///< the latest completion was an error
-  uint64_t before_errors_ = 0;  ///< what a collapsed queue's entry shows while an error takes another's place
+  bool failed_last_ = false;    ///< whether the latest completion was an error
+  uint64_t before_errors_ = 0;  ///< upper half that a collapsed CQE shows while an error is replaced
 };
 
 }  // namespace softhca

@@ -12,15 +12,17 @@
 namespace softhca {
 namespace {
 
-/// Takes what was written to a doorbell register since the last look.
+/// Returns the latest value written to a doorbell register, and clears it; 0 if nothing was written.
 uint64_t TakeDoorbell(uint8_t* page, uint32_t offset) {
   std::atomic_ref word(*reinterpret_cast<uint64_t*>(page + offset));
   if (word.load(std::memory_order_relaxed) == 0) return 0;
   return word.exchange(0, std::memory_order_acquire);
 }
 
-/// A later doorbell may have overwritten that of another queue on the page, so the page's other queues are
-/// looked at too; but only the named one is blamed for a doorbell that its state does not allow.
+/// Handles a send doorbell.
+///
+/// A later doorbell on the page may have overwritten that of another queue, so every queue of the page that
+/// can run is checked. A queue whose state allows no doorbell fails only if the doorbell names it.
 void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
   const uint32_t named = mlx5::FromBe(mlx5::Be64{doorbell}) >> 8 & 0xffffff;
   for (auto& [qpn, qp] : hca.qps()) {
@@ -41,7 +43,7 @@ void RingCompletionQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
   }
 }
 
-void HearDoorbells(Hca& hca) {
+void PollDoorbells(Hca& hca) {
   for (const auto& [uar, page] : hca.uars()) {
     for (uint32_t i = 0; i < mlx5::kUarSendDoorbells; ++i) {
       const uint64_t doorbell = TakeDoorbell(page, mlx5::kUarSendDoorbell + i * mlx5::kUarSendDoorbellStep);
@@ -57,12 +59,13 @@ void HearDoorbells(Hca& hca) {
 Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network)
     : network_(std::move(network)), devices_(std::move(devices)) {
   for (auto& hca : devices_) hca->WatchQps([this](QueuePair& qp) { network_->OnTransition(qp); });
-  // The program's signals are for the program's threads.
+  // Signals of the program must be handled by the program's own threads.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "softhca");  // before it does anything that is to be known as its
+    pthread_setname_np(pthread_self(),
+                       "softhca");  // first: everything the thread does must be attributable to it
     Run();
   });
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
@@ -79,8 +82,8 @@ std::unique_lock<std::mutex> Engine::Pause() {
   pausing_.fetch_add(1);
   std::unique_lock lock(mutex_);
   pausing_.fetch_sub(1);
-  // A doorbell that was rung before the command is heard before it.
-  for (auto& hca : devices_) HearDoorbells(*hca);
+  // Doorbells rung before the command take effect before it.
+  for (auto& hca : devices_) PollDoorbells(*hca);
   return lock;
 }
 
@@ -98,8 +101,8 @@ void Engine::Run() {
   PreferLatency();
   Pacing pacing;
   while (!stop_.load(std::memory_order_relaxed)) {
-    // Never blocks: a signal handler may have interrupted a command for good, and Stop() must still succeed.
-    // Waiting commands go first; a mutex alone would starve them.
+    // Never block on the mutex: a signal handler may have interrupted a command for good, and Stop() must
+    // still succeed. Waiting commands go first: the mutex alone would starve them.
     std::unique_lock lock(mutex_, std::defer_lock);
     if (pausing_.load(std::memory_order_relaxed) != 0 || !lock.try_lock()) {
       sched_yield();
@@ -114,8 +117,8 @@ void Engine::Run() {
   Drain();
 }
 
-/// Sends what has not left yet: a program ends as soon as it has seen its last completion, and its peer still
-/// waits for the acknowledgement.
+/// Sends what is still queued: a program may exit as soon as it has seen its last completion, while its peer
+/// still waits for the acknowledgement.
 void Engine::Drain() {
   constexpr uint64_t kLimitNs = 200'000'000;  // the peer may have died
   const uint64_t end = NowNs() + kLimitNs;
@@ -131,7 +134,7 @@ void Engine::Drain() {
 bool Engine::RunOnce(uint64_t now_ns) {
   bool worked = false;
   for (auto& hca : devices_) {
-    HearDoorbells(*hca);
+    PollDoorbells(*hca);
     for (auto& [qpn, qp] : hca->qps()) {
       if (qp->rung || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
     }

@@ -12,21 +12,22 @@
 
 namespace softhca {
 
-/// The thread that is the hardware: it hears doorbells, executes work queue entries and writes completions.
+/// The thread that plays the hardware: it polls doorbells, executes work queue entries and writes
+/// completions.
 ///
-/// The devices are there for the engine's whole life; their objects come and go under its lock.
+/// The devices live as long as the engine; their objects are created and destroyed under its lock.
 class Engine {
  public:
   Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network);
   ~Engine();
 
-  /// Ends the thread for good; commands still work, but nothing is executed any more.
+  /// Ends the thread. Commands still work afterwards, but nothing is executed any more.
   void Stop();
 
-  /// Holds the hardware still while a command changes or reads its objects.
+  /// Pauses the hardware while a command reads or changes its objects.
   [[nodiscard]] std::unique_lock<std::mutex> Pause();
-  /// The same, but gives up after `limit`: the lock may not own. For callers that may have interrupted a
-  /// command.
+  /// Does the same, but gives up after `limit`; the lock then owns nothing. For callers that may have
+  /// interrupted a command, such as signal handlers.
   [[nodiscard]] std::unique_lock<std::mutex> PauseFor(std::chrono::milliseconds limit);
 
   const std::vector<std::unique_ptr<Hca>>& devices() const { return devices_; }
@@ -36,7 +37,7 @@ class Engine {
   void Drain();
   bool RunOnce(uint64_t now_ns);
 
-  std::unique_ptr<Network> network_;  // outlives the queue pairs, whose channels send by it
+  std::unique_ptr<Network> network_;  // declared first: the queue pairs' channels use it
   std::vector<std::unique_ptr<Hca>> devices_;
   std::mutex mutex_;
   std::atomic<int> pausing_{0};

@@ -7,7 +7,7 @@
 
 namespace softhca {
 
-/// A command that the HCA refuses: the firmware's status for DEVX callers, a sentence for the log.
+/// Reports a command that the HCA refuses: the firmware status for DEVX callers, a sentence for the log.
 class CommandError : public std::runtime_error {
  public:
   CommandError(warpverbs::mlx5::CommandStatus status, const std::string& why)

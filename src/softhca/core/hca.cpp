@@ -12,14 +12,14 @@ namespace {
 using mlx5::CommandStatus;
 using mlx5::QpState;
 
-[[noreturn]] void Absent(const char* kind, uint32_t number) {
+[[noreturn]] void ThrowNotFound(const char* kind, uint32_t number) {
   throw CommandError(CommandStatus::kBadResource,
-                     std::string("there is no ") + kind + " " + std::to_string(number));
+                     std::string(kind) + " " + std::to_string(number) + " does not exist");
 }
 
-[[noreturn]] void Busy(const char* kind, uint32_t number, const char* user) {
+[[noreturn]] void ThrowInUse(const char* kind, uint32_t number, const char* user) {
   throw CommandError(CommandStatus::kResourceBusy,
-                     std::string(kind) + " " + std::to_string(number) + " is still used by a " + user);
+                     std::string(kind) + " " + std::to_string(number) + " is in use by a " + user);
 }
 
 template <class Map>
@@ -33,7 +33,7 @@ bool Any(const Map& map, Predicate matches) {
   return std::any_of(map.begin(), map.end(), [&](const auto& entry) { return matches(*entry.second); });
 }
 
-/// Numbers are not used again soon, so that a stale one is caught. Most have 24 bits.
+/// Returns the next free number. Numbers are not reused soon, so a stale one is detected. Most have 24 bits.
 template <class Container>
 uint32_t NextNumber(uint32_t& last, const Container& used, uint32_t mask = 0xffffff) {
   do last = (last + 1) & mask;
@@ -45,10 +45,10 @@ bool Contains(const std::vector<uint32_t>& numbers, uint32_t number) {
   return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
 }
 
-void CheckDepth(const char* what, uint32_t depth) {
+void CheckDepth(const char* queue, uint32_t depth) {
   if (depth != 0 && (!std::has_single_bit(depth) || depth > kMaxQueueDepth)) {
-    throw CommandError(CommandStatus::kBadParameter, std::string(what) + " depth " + std::to_string(depth) +
-                                                         " is no power of two up to " +
+    throw CommandError(CommandStatus::kBadParameter, std::string(queue) + " depth " + std::to_string(depth) +
+                                                         " is not a power of two of at most " +
                                                          std::to_string(kMaxQueueDepth));
   }
 }
@@ -59,7 +59,7 @@ void CheckReceive(const ReceiveQueueConfig& receive) {
   const uint32_t most = ReceiveWqe::kMaxSegments * mlx5::kSegmentBytes + links;
   if (receive.depth != 0 && (receive.stride < mlx5::kSegmentBytes + links || receive.stride > most)) {
     throw CommandError(CommandStatus::kBadParameter,
-                       "a receive of " + std::to_string(receive.stride) + " bytes is out of range");
+                       "receive WQEs of " + std::to_string(receive.stride) + " bytes are not supported");
   }
 }
 
@@ -72,15 +72,15 @@ uint32_t Hca::AllocPd() {
 
 void Hca::DeallocPd(uint32_t pdn) {
   CheckPd(pdn);
-  if (mkeys_.UsesPd(pdn)) Busy("protection domain", pdn, "memory region");
+  if (mkeys_.UsesPd(pdn)) ThrowInUse("protection domain", pdn, "memory region");
   const auto belongs = [&](const auto& object) { return object.config.pdn == pdn; };
-  if (Any(srqs_, belongs)) Busy("protection domain", pdn, "shared receive queue");
-  if (Any(qps_, belongs)) Busy("protection domain", pdn, "queue pair");
+  if (Any(srqs_, belongs)) ThrowInUse("protection domain", pdn, "shared receive queue");
+  if (Any(qps_, belongs)) ThrowInUse("protection domain", pdn, "queue pair");
   pds_.erase(pdn);
 }
 
 void Hca::CheckPd(uint32_t pdn) const {
-  if (!pds_.contains(pdn)) Absent("protection domain", pdn);
+  if (!pds_.contains(pdn)) ThrowNotFound("protection domain", pdn);
 }
 
 uint32_t Hca::RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant) {
@@ -90,7 +90,7 @@ uint32_t Hca::RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant) {
 }
 
 void Hca::DeregisterMemory(uint32_t key) {
-  if (!mkeys_.Remove(key)) Absent("memory key", key);
+  if (!mkeys_.Remove(key)) ThrowNotFound("memory key", key);
 }
 
 uint32_t Hca::AllocUar(uint8_t* page) {
@@ -104,9 +104,9 @@ uint32_t Hca::AllocUar(uint8_t* page) {
 uint8_t* Hca::FreeUar(uint32_t uar) {
   CheckUar(uar);
   if (Any(qps_, [&](const QueuePair& qp) { return qp.config.uar_page == uar; }))
-    Busy("UAR", uar, "queue pair");
+    ThrowInUse("UAR", uar, "queue pair");
   if (Any(cqs_, [&](const CompletionQueue& cq) { return cq.config().uar_page == uar; })) {
-    Busy("UAR", uar, "completion queue");
+    ThrowInUse("UAR", uar, "completion queue");
   }
   uint8_t* const page = uars_.at(uar);
   uars_.erase(uar);
@@ -114,7 +114,7 @@ uint8_t* Hca::FreeUar(uint32_t uar) {
 }
 
 void Hca::CheckUar(uint32_t uar) const {
-  if (!uars_.contains(uar)) Absent("UAR", uar);
+  if (!uars_.contains(uar)) ThrowNotFound("UAR", uar);
 }
 
 uint32_t Hca::RegisterUmem(Umem umem) {
@@ -124,8 +124,8 @@ uint32_t Hca::RegisterUmem(Umem umem) {
 }
 
 void Hca::DeregisterUmem(uint32_t umem) {
-  if (!umems_.contains(umem)) Absent("umem", umem);
-  if (UsesUmem(umem)) Busy("umem", umem, "queue");
+  if (!umems_.contains(umem)) ThrowNotFound("umem", umem);
+  if (UsesUmem(umem)) ThrowInUse("umem", umem, "queue");
   umems_.erase(umem);
 }
 
@@ -136,12 +136,13 @@ bool Hca::UsesUmem(uint32_t umem) const {
 
 uint8_t* Hca::UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const {
   const auto found = umems_.find(umem);
-  if (found == umems_.end()) Absent("umem", umem);
+  if (found == umems_.end()) ThrowNotFound("umem", umem);
   const Bytes memory = found->second.memory;
   if (offset > memory.size() || bytes > memory.size() - offset) {
-    throw CommandError(CommandStatus::kBadParameter,
-                       "umem " + std::to_string(umem) + " of " + std::to_string(memory.size()) +
-                           " bytes has no " + std::to_string(bytes) + " at " + std::to_string(offset));
+    throw CommandError(CommandStatus::kBadParameter, std::to_string(bytes) + " bytes at offset " +
+                                                         std::to_string(offset) + " exceed umem " +
+                                                         std::to_string(umem) + " of " +
+                                                         std::to_string(memory.size()) + " bytes");
   }
   return memory.data() + offset;
 }
@@ -162,14 +163,14 @@ void Hca::DestroyCq(uint32_t cqn) {
   CheckCq(cqn);
   if (Any(qps_,
           [&](const QueuePair& qp) { return qp.config.cqn_send == cqn || qp.config.cqn_receive == cqn; })) {
-    Busy("completion queue", cqn, "queue pair");
+    ThrowInUse("completion queue", cqn, "queue pair");
   }
   SettleDevices();  // the program may use the memory for something else next
   cqs_.erase(cqn);
 }
 
 void Hca::CheckCq(uint32_t cqn) const {
-  if (!cqs_.contains(cqn)) Absent("completion queue", cqn);
+  if (!cqs_.contains(cqn)) ThrowNotFound("completion queue", cqn);
 }
 
 void SharedReceiveQueue::CheckLimit() {
@@ -189,16 +190,16 @@ uint32_t Hca::CreateSrq(SrqConfig config) {
 }
 
 void Hca::DestroySrq(uint32_t srqn) {
-  if (FindSrq(srqn) == nullptr) Absent("shared receive queue", srqn);
+  if (FindSrq(srqn) == nullptr) ThrowNotFound("shared receive queue", srqn);
   if (Any(qps_, [&](const QueuePair& qp) { return qp.config.srqn == srqn; })) {
-    Busy("shared receive queue", srqn, "queue pair");
+    ThrowInUse("shared receive queue", srqn, "queue pair");
   }
   srqs_.erase(srqn);
 }
 
 void Hca::SetSrqLimit(uint32_t srqn, uint32_t limit) {
   SharedReceiveQueue* const srq = FindSrq(srqn);
-  if (srq == nullptr) Absent("shared receive queue", srqn);
+  if (srq == nullptr) ThrowNotFound("shared receive queue", srqn);
   srq->limit = limit;
   srq->CheckLimit();
 }
@@ -212,8 +213,7 @@ uint32_t Hca::CreateQp(QpConfig config) {
   CheckDepth("send queue", config.send_depth);
   CheckReceive(config.receive);
   if (config.service > mlx5::ServiceType::kUd) {
-    throw CommandError(CommandStatus::kBadParameter,
-                       "queue pairs are reliable connections, unreliable connections or datagrams");
+    throw CommandError(CommandStatus::kBadParameter, "only RC, UC and UD queue pairs are supported");
   }
   auto qp = std::make_unique<QueuePair>();
   qp->hca = this;
@@ -223,7 +223,7 @@ uint32_t Hca::CreateQp(QpConfig config) {
   qp->receives = &qp->own_receives;
   if (config.srqn != 0) {
     qp->srq = FindSrq(config.srqn);
-    if (qp->srq == nullptr) Absent("shared receive queue", config.srqn);
+    if (qp->srq == nullptr) ThrowNotFound("shared receive queue", config.srqn);
     qp->receives = &qp->srq->queue;
   }
   qp->send_cq = FindCq(config.cqn_send);
@@ -235,18 +235,18 @@ uint32_t Hca::CreateQp(QpConfig config) {
 }
 
 void Hca::DestroyQp(uint32_t qpn) {
-  if (qps_.erase(qpn) == 0) Absent("queue pair", qpn);
+  if (qps_.erase(qpn) == 0) ThrowNotFound("queue pair", qpn);
 }
 
 void Hca::ModifyQp(uint32_t qpn, QpState to, const QpChange& change) {
   QueuePair* const qp = FindQp(qpn);
-  if (qp == nullptr) Absent("queue pair", qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
   const QpState from = qp->state;
   const QpAttributes attributes = qp->attributes;
   softhca::ModifyQp(*qp, to, change);
   try {
     if (on_transition_) on_transition_(*qp);
-  } catch (...) {  // a command that is refused changes nothing
+  } catch (...) {  // a refused command changes nothing
     qp->state = from;
     qp->attributes = attributes;
     if (observer_ != nullptr) observer_->OnState(*qp, to);
@@ -255,7 +255,7 @@ void Hca::ModifyQp(uint32_t qpn, QpState to, const QpChange& change) {
 }
 
 void Hca::SetLink(uint8_t port, bool up) {
-  if (port == 0 || port > config_.ports.size()) Absent("port", port);
+  if (port == 0 || port > config_.ports.size()) ThrowNotFound("port", port);
   bool& link = config_.ports[port - 1].up;
   if (link == up) return;
   link = up;
@@ -265,7 +265,7 @@ void Hca::SetLink(uint8_t port, bool up) {
 
 const QueuePair& Hca::Qp(uint32_t qpn) const {
   const auto* const qp = Find(qps_, qpn);
-  if (qp == nullptr) Absent("queue pair", qpn);
+  if (qp == nullptr) ThrowNotFound("queue pair", qpn);
   return *qp;
 }
 

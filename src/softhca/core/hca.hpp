@@ -25,16 +25,16 @@ namespace softhca {
 inline constexpr uint32_t kMaxQueueDepth = 32768;
 inline constexpr uint32_t kMaxLogCqDepth = 22;
 
-/// Memory that queues may lie in.
+/// User memory that queues may be placed in.
 struct Umem {
   Bytes memory;
-  std::shared_ptr<const void> hold{};  ///< as of Mkey
+  std::shared_ptr<const void> hold{};  ///< as Mkey::hold
 };
 
 struct SrqConfig {
   uint32_t pdn = 0;
   ReceiveQueueConfig queue{};
-  std::function<void()> on_limit{};  ///< fewer receives wait than the limit
+  std::function<void()> on_limit{};  ///< called when fewer receives are posted than the limit
 };
 
 struct SharedReceiveQueue {
@@ -42,24 +42,23 @@ struct SharedReceiveQueue {
   ReceiveQueue queue;
   uint32_t limit = 0;  ///< 0: not armed
 
-  /// Announces that fewer receives wait than the limit, once for each limit that is set.
+  /// Calls on_limit if fewer receives are posted than the limit, once per limit that is set.
   void CheckLimit();
 };
 
-/// How many objects of each kind there are.
+/// Number of objects of each kind.
 struct ObjectCounts {
   size_t pds, mkeys, uars, umems, cqs, srqs, qps;
 };
 
-/// One software ConnectX: its objects, by number, and the rules of their life.
+/// One software ConnectX: its objects, by number, and the rules of their lifetime.
 ///
 /// Not thread-safe: the engine and every command hold the engine's lock.
-/// All creating calls return the new object's number; destroying calls refuse an object that others still
-/// use.
+/// Calls that create an object return its number. Calls that destroy one refuse it while another object uses
+/// it.
 ///
-/// @errors  CommandError, of every call: kBadResource for an object that does not exist, kResourceBusy for
-/// one in use,
-///          kBadParameter for values that no ConnectX takes
+/// @errors  CommandError, from every call: kBadResource for an object that does not exist, kResourceBusy for
+///          one in use, kBadParameter for values that no ConnectX accepts
 class Hca {
  public:
   explicit Hca(DeviceConfig config) : config_(std::move(config)) {}
@@ -71,16 +70,16 @@ class Hca {
   uint32_t RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant = {});
   void DeregisterMemory(uint32_t key);
 
-  /// @param page  4096 bytes that the program maps too, zeroed
+  /// @param page  4096 zeroed bytes that the program maps too
   uint32_t AllocUar(uint8_t* page);
   /// @return  the page, which the caller may now unmap
   uint8_t* FreeUar(uint32_t uar);
 
   uint32_t RegisterUmem(Umem umem);
   void DeregisterUmem(uint32_t umem);
-  /// What keeps the memory of a umem within reach.
+  /// Returns the object that keeps a umem's memory accessible.
   std::shared_ptr<const void> UmemHold(uint32_t umem) const { return umems_.at(umem).hold; }
-  /// The memory at `offset` of a umem.
+  /// Returns the memory at `offset` of a umem.
   ///
   /// @errors  CommandError: kBadParameter if [offset, offset + bytes) lies outside
   uint8_t* UmemAddress(uint32_t umem, uint64_t offset, uint64_t bytes) const;
@@ -97,24 +96,24 @@ class Hca {
   void ModifyQp(uint32_t qpn, mlx5::QpState to, const QpChange& change);
   const QueuePair& Qp(uint32_t qpn) const;
 
-  /// Takes the link of a port up or down, and tells the listeners if that is news.
+  /// Sets a port's link up or down, and notifies the listeners if that is a change.
   void SetLink(uint8_t port, bool up);
   using LinkListener = std::function<void(uint8_t port, bool up)>;
-  /// @param owner  by which RemoveLinkListener() knows it
+  /// @param owner  key for RemoveLinkListener()
   void AddLinkListener(const void* owner, LinkListener listener) { listeners_[owner] = std::move(listener); }
   void RemoveLinkListener(const void* owner) { listeners_.erase(owner); }
 
   const DeviceConfig& config() const { return config_; }
   ObjectCounts Counts() const;
-  /// Those that were ever created, destroyed ones included.
+  /// Returns the number of objects ever created, destroyed ones included.
   const ObjectCounts& Created() const { return created_; }
 
-  /// Who watches; null: nobody. It outlives the device.
+  /// Returns the observer; null if none is set. It outlives the device.
   Observer* observer() const { return observer_; }
   void SetObserver(Observer* observer) { observer_ = observer; }
 
   // For the engine.
-  /// @param on_transition  called after each transition that a command has asked for; may refuse it by a
+  /// @param on_transition  called after each transition that a command requests; may refuse it with a
   ///                       CommandError
   void WatchQps(std::function<void(QueuePair&)> on_transition) { on_transition_ = std::move(on_transition); }
   const MkeyTable& mkeys() const { return mkeys_; }

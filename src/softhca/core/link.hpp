@@ -10,50 +10,52 @@
 
 namespace softhca {
 
-/// Operands of an atomic in host order; a plain one is a masked one with all bits set or no boundary.
+/// Operands of an atomic, in host order. A plain atomic is a masked one with all mask bits set and no
+/// boundary.
 struct AtomicOperands {
   uint32_t bytes = 0;  ///< 4 or 8
   bool compare_swap = false;
   uint64_t swap_add = 0;
   uint64_t compare = 0;
-  uint64_t swap_mask = 0;     ///< compare and swap
-  uint64_t compare_mask = 0;  ///< compare and swap
-  uint64_t boundary = 0;      ///< fetch and add: a set bit is a field's top bit
+  uint64_t swap_mask = 0;     ///< for compare and swap
+  uint64_t compare_mask = 0;  ///< for compare and swap
+  uint64_t boundary = 0;      ///< for fetch and add: top bit of each field
 };
 
-/// Where a datagram goes: its entry says so, not its queue pair.
+/// Destination of a datagram; the work queue entry names it, not the queue pair.
 struct Destination {
   AddressPath path{};
   uint32_t qpn = 0;
   uint32_t qkey = 0;
 };
 
-/// A request message, as it leaves the requester.
+/// A request message as the requester sends it.
 struct Request {
   mlx5::WqeOpcode opcode = mlx5::WqeOpcode::kNop;
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
-  std::span<const Bytes> local;  ///< payload to send, or where the answer's payload goes
-  uint64_t bytes = 0;            ///< of `local`
+  std::span<const Bytes> local;  ///< payload to send, or memory for the response's payload
+  uint64_t bytes = 0;            ///< total size of `local`
   mlx5::Be32 imm{};
   bool solicited = false;
   AtomicOperands atomic;
-  Destination destination;  ///< of datagrams
+  Destination destination;  ///< for datagrams
 };
 
-/// How the responder took a request.
+/// Result of a request at the responder.
 struct Response {
   enum class Kind : uint8_t {
     kAcknowledged,
-    kReceiverNotReady,  ///< no receive is posted: try again after `rnr_timer`
-    kSilence,           ///< nothing came back: try again after the timeout
-    kRejected,          ///< the requester fails with `syndrome`
-    kUnsent,            ///< the requester's own memory is gone: the responder has heard nothing
+    kReceiverNotReady,  ///< no receive is posted: retry after `rnr_timer`
+    kSilence,           ///< no response: retry after the timeout
+    kRejected,          ///< the request fails with `syndrome`
+    kUnsent,            ///< not sent: the requester's own memory is gone
   };
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
   uint8_t rnr_timer = 0;  ///< IBTA code
-  /// With kRejected: the responder's own receive fails with it. kNone: it is told by an event.
+                          /// With kRejected: syndrome of the responder's own receive; kNone: the responder
+                          /// gets an event instead.
   mlx5::Syndrome receive_syndrome = mlx5::Syndrome::kNone;
 };
 
@@ -63,7 +65,7 @@ constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = m
 
 constexpr Response kUnsent{.kind = Response::Kind::kUnsent};
 
-/// What carries requests from one queue pair to another.
+/// Carries requests from one queue pair to another.
 class Link {
  public:
   virtual ~Link() = default;

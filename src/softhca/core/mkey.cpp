@@ -5,13 +5,13 @@
 namespace softhca {
 namespace {
 
-constexpr uint32_t kFirstIndex = 0x100;  // index 0 would make keys that a zeroed segment names by accident
+constexpr uint32_t kFirstIndex = 0x100;  // with index 0, a zeroed segment would name a valid key by accident
 constexpr uint32_t kIndices = 0x1000000 - kFirstIndex;
 
 }  // namespace
 
 uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
-  // The low byte varies with each use of an index, so that a key kept past its deregistration is caught.
+  // The low byte varies with each use of an index, so that a key kept past its deregistration is detected.
   uint32_t key = 0;
   do {
     const uint32_t serial = next_index_++;
@@ -30,7 +30,7 @@ Bytes MkeyTable::Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t b
   const auto found = mkeys_.find(key);
   if (found == mkeys_.end()) return {};
   const Mkey& mkey = found->second;
-  const uint64_t offset = iova - mkey.iova;  // wraps to a huge offset if iova lies below
+  const uint64_t offset = iova - mkey.iova;  // wraps to a huge offset if iova is below the range
   const bool inside = offset <= mkey.bytes && bytes <= mkey.bytes - offset;
   if (mkey.pdn != pdn || !inside || (mkey.access & access) != access) return {};
   return {mkey.memory + offset, static_cast<size_t>(bytes)};

@@ -10,7 +10,7 @@
 
 namespace softhca {
 
-/// What a key or a queue pair allows; the values are those of the verbs access flags.
+/// Access rights of a key or a queue pair; the values are those of the verbs access flags.
 enum Access : uint32_t {
   kAccessLocalRead = 0,
   kAccessLocalWrite = 1,
@@ -23,32 +23,32 @@ enum Access : uint32_t {
 struct Mkey {
   uint32_t pdn = 0;
   uint32_t access = 0;        ///< Access bits
-  uint64_t iova = 0;          ///< the address by which work requests name the first byte
-  uint8_t* memory = nullptr;  ///< where that byte is
+  uint64_t iova = 0;          ///< address that work requests use for the first byte
+  uint8_t* memory = nullptr;  ///< location of the first byte
   uint64_t bytes = 0;
-  std::shared_ptr<const void> hold{};  ///< what keeps that memory within reach; null: the program does
-  bool revocable = false;  ///< a peer may end its own access, as it may to a memory window of type 2
+  std::shared_ptr<const void> hold{};  ///< keeps that memory accessible; null: the program does
+  bool revocable = false;              ///< a peer may end its access, as for a memory window of type 2
 };
 
 /// The translation and protection table of a device.
 class MkeyTable {
  public:
-  /// @param variant  the key's low byte, where its owner chooses it
+  /// @param variant  the key's low byte, if its owner chooses it
   /// @return  the key, for use as lkey and as rkey
   uint32_t Add(const Mkey& mkey, std::optional<uint8_t> variant = {});
   bool Remove(uint32_t key) { return mkeys_.erase(key) != 0; }
   size_t size() const { return mkeys_.size(); }
   bool UsesPd(uint32_t pdn) const;
 
-  /// Finds the memory behind [iova, iova + bytes).
+  /// Returns the memory behind [iova, iova + bytes).
   ///
-  /// @return  an empty span with a null pointer if there is no such key in this protection domain, or the
-  ///          range or the access exceeds it
+  /// @return  an empty span with a null pointer if the protection domain has no such key, or if the range or
+  ///          the access exceeds the key's
   Bytes Translate(uint32_t key, uint32_t pdn, uint64_t iova, uint64_t bytes, uint32_t access) const;
 
-  /// Takes the key from all peers for good, at the wish of one.
+  /// Ends all peers' access by a key permanently, at the request of one of them.
   ///
-  /// @return  false if there is no such key in this protection domain, or not one that a peer may revoke
+  /// @return  false if the protection domain has no such key, or peers may not revoke it
   bool Revoke(uint32_t key, uint32_t pdn);
 
  private:

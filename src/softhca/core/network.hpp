@@ -6,38 +6,38 @@
 
 namespace softhca {
 
-/// What connects the devices to their peers, and executes what is posted for them. Called by the engine,
-/// under its lock but for Wait().
+/// Connects the devices to their peers, and executes what is posted to their queue pairs. Called by the
+/// engine; all calls but Wait() are under the engine's lock.
 class Network {
  public:
   virtual ~Network() = default;
 
-  /// Takes note of a queue pair that was moved to another state by its program.
+  /// Handles a state transition that a program has requested for its queue pair.
   ///
-  /// @errors  CommandError: what it needs cannot be had, such as a UDP port; a sentence
+  /// @errors  CommandError: a resource, such as a UDP port, is not available
   virtual void OnTransition(QueuePair& qp) = 0;
 
-  /// Goes on with what was posted to a queue pair, up to a burst, so that queue pairs take turns. Flushes
-  /// those in error.
+  /// Executes what is posted to a queue pair, up to a burst, so that queue pairs take turns. Flushes queue
+  /// pairs in error.
   ///
-  /// @return  whether there was any progress
+  /// @return  whether it made progress
   virtual bool Run(QueuePair& qp, uint64_t now_ns) = 0;
 
-  /// Takes in what has arrived, lets timers run that are due, and sends what Run() has left to be sent.
+  /// Handles what has arrived, runs the timers that are due, and sends what Run() has queued.
   ///
-  /// @return  whether there was anything
+  /// @return  whether there was anything to do
   virtual bool Poll(uint64_t now_ns) = 0;
 
-  /// When Poll() has something to do of itself; UINT64_MAX: never.
+  /// Returns when Poll() is due even if nothing arrives; UINT64_MAX: never.
   virtual uint64_t NextNs() const = 0;
 
-  /// Whether Poll() has not yet been able to send all that is to be sent.
+  /// Returns whether frames still wait to be sent.
   virtual bool HasUnsent() const { return false; }
 
-  /// Whether frames may arrive from outside: without, there is nothing to wait for.
+  /// Returns whether frames may arrive from outside. If not, there is nothing to wait for.
   virtual bool Listens() const = 0;
 
-  /// Sleeps until a frame arrives, at most `limit_ns`. The one call without the engine's lock.
+  /// Sleeps until a frame arrives, at most `limit_ns`. Called without the engine's lock.
   virtual void Wait(uint64_t limit_ns) = 0;
 };
 

@@ -13,10 +13,9 @@ struct Packet;
 
 enum class Direction : uint8_t { kSent, kReceived };
 
-/// Is told what the hardware does. Called under the engine's lock; what it is told of lives for the call
-/// only.
+/// Receives the hardware's events. Called under the engine's lock; references are valid during the call only.
 ///
-/// Hca::observer() is null when nobody looks, so what is not watched costs a branch.
+/// Hca::observer() is null when there is none, so an unobserved event costs one branch.
 class Observer {
  public:
   Observer() = default;
@@ -28,31 +27,31 @@ class Observer {
   virtual void OnState(const QueuePair& /*qp*/, mlx5::QpState /*from*/) {}
   virtual void OnLink(const Hca& /*hca*/, uint8_t /*port*/, bool /*up*/) {}
 
-  /// The doorbell of a send queue was heard.
+  /// The engine has read the doorbell of a send queue.
   virtual void OnDoorbell(const QueuePair& /*qp*/) {}
-  /// An entry was fetched for execution, perhaps not for the first time.
+  /// An entry was fetched for execution, possibly again.
   virtual void OnFetch(const QueuePair& /*qp*/, uint16_t /*index*/, const Request& /*request*/) {}
   /// An entry is done, whether its completion is signalled or not.
   virtual void OnDone(const QueuePair& /*qp*/, uint16_t /*index*/, mlx5::Syndrome /*syndrome*/) {}
-  /// A completion is about to tell the program of all entries below `qp.send_index`.
+  /// A completion is about to report all entries below `qp.send_index`.
   virtual void OnCompletion(const QueuePair& /*qp*/) {}
 
-  /// A message went to a queue pair of this process without packets.
+  /// A message was delivered without packets to a queue pair of this process.
   virtual void OnMessage(const QueuePair& /*from*/, const QueuePair& /*to*/, const Request& /*request*/) {}
   /// A packet is about to be sent, or has arrived and is about to be handled.
   virtual void OnPacket(const QueuePair& /*qp*/, Direction /*direction*/, const Packet& /*packet*/,
                         uint64_t /*payload_bytes*/) {}
   /// The acknowledge timeout of a queue pair has passed.
   virtual void OnTimeout(const QueuePair& /*qp*/) {}
-  /// A frame came to nobody.
+  /// A received frame was dropped.
   ///
-  /// @param reason  a few words, always the same for the same reason
+  /// @param reason  a few words, the same for every frame dropped for that reason
   virtual void OnDrop(const char* /*reason*/) {}
 
-  /// A device has refused a command of the program.
+  /// A device has refused a program's command.
   virtual void OnRefusal(const Hca& /*hca*/, const char* /*command*/, const char* /*error*/,
                          const char* /*why*/) {}
-  /// Nothing is to be done for the moment.
+  /// The engine has nothing to do.
   virtual void OnIdle() {}
   /// The program has ended.
   virtual void OnEnd(std::span<const std::unique_ptr<Hca>> /*devices*/) {}

@@ -19,15 +19,15 @@ constexpr uint64_t kSlowYieldNs = 50'000;
 constexpr uint64_t kFirstYieldPauseNs = 20'000'000;
 constexpr uint64_t kLongestYieldPauseNs = 1'000'000'000;
 
-// A doorbell wakes nobody, so a sleep delays it: after a pause in the traffic by no more than 1/256 of that
-// pause.
+// A doorbell wakes no thread, so a sleep delays it. The delay is at most 1/256 of the pause in the traffic
+// before it.
 constexpr uint64_t kShortestSleepNs = 30'000;
 constexpr uint64_t kLongestSleepNs = 4'000'000;
-constexpr uint64_t kIdleToSleep = 256;
+constexpr uint64_t kIdlePerSleep = 256;
 
-/// What sched_setattr() takes; the C library declares neither.
+/// Argument of sched_setattr(); the C library declares neither. A short slice lets a waking thread go first.
 ///
-/// @source  Linux v6.12, include/uapi/linux/sched/types.h; a short slice lets a thread that wakes go first
+/// @source  Linux v6.12, include/uapi/linux/sched/types.h
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes);
   uint32_t policy = 0;
@@ -39,7 +39,7 @@ struct SchedulingAttributes {
   uint64_t period = 0;
 };
 
-/// @return  nothing if somebody has decided how this thread is scheduled
+/// @return  nothing if this thread has a scheduling policy other than the default
 std::optional<SchedulingAttributes> OwnAttributes() {
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return std::nullopt;
@@ -47,10 +47,10 @@ std::optional<SchedulingAttributes> OwnAttributes() {
   return attributes;
 }
 
-/// Lets the calling thread run at once when it wakes, even if it has had half of the processor of late, as it
-/// has while messages go to and fro. Needs CAP_SYS_NICE; without, some of them wait for a tick.
+/// Lets the calling thread run as soon as it wakes, even if it has recently used half of a processor, as it
+/// does in a ping-pong. Needs CAP_SYS_NICE; without it, some messages wait for a scheduler tick.
 void PreferRunning() {
-  constexpr int32_t kShare = 10;  // nine tenths, against one that spins
+  constexpr int32_t kShare = 10;  // nine tenths of a processor shared with a spinning thread
   if (std::optional<SchedulingAttributes> attributes = OwnAttributes()) {
     attributes->nice = std::max(attributes->nice - kShare, -20);
     syscall(SYS_sched_setattr, 0, &*attributes, 0);
@@ -77,11 +77,12 @@ void Pacing::Wait(uint64_t now_ns, uint64_t next_ns, Network& network) {
   const uint64_t idle_ns = now_ns - last_work_ns_;
   if (idle_ns < kSpinNs || next_ns <= now_ns) return;
   if (network.Listens()) {
-    if (!std::exchange(preferred_, true)) PreferRunning();  // who gives way must not
+    if (!std::exchange(preferred_, true))
+      PreferRunning();  // never in a thread that yields
   } else if (idle_ns < kYieldNs && now_ns >= yield_from_ns_) {
     return Yield(now_ns);
   }
-  const uint64_t sleep_ns = std::clamp(idle_ns / kIdleToSleep, kShortestSleepNs, kLongestSleepNs);
+  const uint64_t sleep_ns = std::clamp(idle_ns / kIdlePerSleep, kShortestSleepNs, kLongestSleepNs);
   network.Wait(std::min(sleep_ns, next_ns - now_ns));
 }
 

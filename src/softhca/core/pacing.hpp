@@ -8,21 +8,21 @@ namespace softhca {
 
 uint64_t NowNs();
 
-/// Lets the calling thread, once it sleeps, be woken punctually and run at once, as far as the system allows.
+/// Makes the calling thread wake punctually and run at once after a sleep, as far as the system allows.
 void PreferLatency();
 
-/// How the engine waits while there is nothing to do: not at all at first, then by giving way, then by ever
-/// longer sleeps. There is latency while there is traffic, and no load to speak of when there is none.
+/// Decides how the engine waits while it has nothing to do: it spins at first, then yields, then sleeps
+/// longer and longer. Latency is low while there is traffic, and load is negligible while there is none.
 ///
-/// Programs spin on completions. Where they and the engines have fewer processors than they are, who gives
-/// way is not asked again before the next tick, milliseconds later, but who sleeps gets the processor when he
-/// wakes. So a thread that may be woken by frames always sleeps, and one that may not gives way only as long
-/// as it gets the processor back in no time.
+/// Programs spin on completions. If programs and engines outnumber the processors, a thread that yields runs
+/// again only at the next scheduler tick, milliseconds later; a thread that sleeps runs as soon as it wakes.
+/// So an engine that frames can wake always sleeps. An engine that they cannot wake yields only as long as it
+/// gets the processor back at once.
 class Pacing {
  public:
   void OnWork(uint64_t now_ns) { last_work_ns_ = now_ns; }
 
-  /// @param next_ns  when there is something to do, whatever happens
+  /// @param next_ns  when the next timer is due
   void Wait(uint64_t now_ns, uint64_t next_ns, Network& network);
 
  private:

@@ -10,20 +10,20 @@ namespace softhca {
 
 inline constexpr uint32_t kPsnMask = 0xffffff;
 
-/// How far `psn` lies behind `from`, negative if it comes before: half the circle either way.
+/// Returns `psn` - `from` modulo 2^24, as a signed number: negative if `psn` comes before `from`.
 constexpr int32_t PsnDelta(uint32_t psn, uint32_t from) {
   return static_cast<int32_t>((psn - from) << 8) >> 8;
 }
 
 constexpr uint32_t AddPsn(uint32_t psn, uint32_t packets) { return (psn + packets) & kPsnMask; }
 
-/// How many packets a payload takes: one at least.
+/// Returns the number of packets that a payload takes, at least one.
 constexpr uint32_t PacketCount(uint64_t payload_bytes, mlx5::Mtu mtu) {
   const uint64_t bytes = MtuBytes(mtu);
   return static_cast<uint32_t>(std::max<uint64_t>(1, (payload_bytes + bytes - 1) / bytes));
 }
 
-/// How many packet sequence numbers a request takes: one a packet of payload, whichever way the payload goes.
+/// Returns the number of PSNs that a request takes: one for each packet of payload, in either direction.
 inline uint32_t PsnCount(const Request& request, mlx5::Mtu mtu) { return PacketCount(request.bytes, mtu); }
 
 }  // namespace softhca

@@ -22,11 +22,11 @@ bool PostedRing::Fetch() {
   const uint32_t begin = end_;
   end_ = mlx5::FromBe(mlx5::Be32{*record}) & mlx5::kQpDbrIndexMask;
   if (copy_.empty()) return true;
-  // More than there are slots is the program's mistake, and the hardware's to find.
+  // More entries than slots is the program's mistake; SendWqe::Read() and RefuseWithoutReceive() report it.
   const uint32_t entries = std::min((end_ - begin) & mlx5::kQpDbrIndexMask, depth_);
   const uint32_t slot = begin & (depth_ - 1);
-  const uint32_t straight = std::min(entries, depth_ - slot);
-  return FetchSlots(slot, straight) && FetchSlots(0, entries - straight);
+  const uint32_t to_end = std::min(entries, depth_ - slot);
+  return FetchSlots(slot, to_end) && FetchSlots(0, entries - to_end);
 }
 
 bool PostedRing::FetchSlots(uint32_t slot, uint32_t entries) {

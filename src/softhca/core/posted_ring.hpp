@@ -11,10 +11,10 @@ namespace softhca {
 
 namespace mlx5 = warpverbs::mlx5;
 
-/// A ring of entries in a program's memory, and the doorbell record that counts those posted.
+/// A ring of entries in a program's memory, with the doorbell record that counts the posted ones.
 ///
-/// The processor's own memory is looked at each time. What lies in a device's is fetched by Fetch() alone,
-/// all that is posted at once, and kept: a look there takes as long as many entries.
+/// Processor memory is read on each call. Device memory is read by Fetch() only, which copies everything that
+/// is posted at once: a read from a device takes as long as executing many entries.
 class PostedRing {
  public:
   PostedRing() = default;
@@ -22,7 +22,7 @@ class PostedRing {
   /// @param stride  bytes of an entry
   PostedRing(const uint8_t* ring, mlx5::Be32* record, uint32_t depth, uint32_t stride);
 
-  /// How many entries are posted from `index` on, modulo 2^16.
+  /// Returns the number of entries posted from `index` on, modulo 2^16.
   uint32_t Posted(uint32_t index) const {
     const uint32_t end =
         fetched_ ? end_
@@ -30,17 +30,17 @@ class PostedRing {
     return (end - index) & mlx5::kQpDbrIndexMask;
   }
 
-  /// The entry of an index.
+  /// Returns the entry at an index.
   const uint8_t* Entry(uint32_t index) const {
     return (copy_.empty() ? ring_ : copy_.data()) + size_t{index & (depth_ - 1)} * stride_;
   }
 
-  /// Looks at what the processor cannot see; nothing to do if it can.
+  /// Fetches record and entries from device memory; does nothing if both are in processor memory.
   ///
   /// @return  false if the program has freed that memory
   [[nodiscard]] bool Fetch();
 
-  /// The program starts anew at index 0.
+  /// Starts again at index 0, as the program does.
   void Reset() { end_ = 0; }
 
  private:
@@ -50,9 +50,9 @@ class PostedRing {
   mlx5::Be32* record_ = nullptr;
   uint32_t depth_ = 0;
   uint32_t stride_ = 0;
-  bool fetched_ = true;        ///< ring or record lie in a device's memory, or there are none
-  std::vector<uint8_t> copy_;  ///< of the ring, if that does
-  uint32_t end_ = 0;           ///< the record's value when it was last looked at
+  bool fetched_ = true;        ///< ring or record is in device memory, or the queue is empty
+  std::vector<uint8_t> copy_;  ///< copy of a ring in device memory
+  uint32_t end_ = 0;           ///< the record's value as last read
 };
 
 }  // namespace softhca

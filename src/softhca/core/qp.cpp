@@ -30,7 +30,9 @@ bool IsTransition(QpState from, QpState to) {
   }
 }
 
-/// The attributes that a transition cannot do without (IBTA 1.4, table 92).
+/// Returns the first attribute that a transition requires and `change` lacks; null if none.
+///
+/// @source  IBTA 1.4, table 92
 const char* MissingAttribute(const QueuePair& qp, QpState to, const QpChange& change) {
   const bool reliable = qp.config.service == ServiceType::kRc;
   const bool connected = qp.config.service != ServiceType::kUd;
@@ -64,17 +66,17 @@ void CheckValues(const QueuePair& qp, const QpChange& change) {
   const DeviceConfig& device = qp.hca->config();
   const auto bad = [&](const std::string& why) { Refuse(qp, CommandStatus::kBadParameter, why); };
   if (change.port && (*change.port == 0 || *change.port > device.ports.size())) {
-    bad("there is no port " + std::to_string(*change.port));
+    bad("port " + std::to_string(*change.port) + " does not exist");
   }
   if (change.mtu && (*change.mtu < mlx5::Mtu::k256 || *change.mtu > device.mtu)) {
-    bad("the path MTU exceeds the port's");
+    bad("the path MTU is larger than the port's");
   }
   if (change.path) {
     const uint8_t port = change.port.value_or(qp.attributes.port);
     const bool ethernet = device.link == mlx5::PortType::kEthernet;
-    if (ethernet && !change.path->grh) bad("a path on Ethernet needs a GID");
+    if (ethernet && !change.path->grh) bad("an Ethernet path needs a GID");
     if (change.path->grh && change.path->local_gid_index >= device.ports.at(port - 1).gids.size()) {
-      bad("there is no local GID " + std::to_string(change.path->local_gid_index));
+      bad("local GID " + std::to_string(change.path->local_gid_index) + " does not exist");
     }
   }
 }
@@ -133,11 +135,11 @@ const char* Name(QpState state) {
 void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   if (!IsTransition(qp.state, to)) {
     Refuse(qp, CommandStatus::kBadQpState,
-           std::string("no transition from ") + Name(qp.state) + " to " + Name(to));
+           std::string("cannot go from ") + Name(qp.state) + " to " + Name(to));
   }
   if (to == QpState::kError) return EnterError(qp);
   if (to == QpState::kReset) {
-    SettleDevices();  // the program may write to the queues next
+    SettleDevices();  // the program may overwrite the queues next
     qp.attributes = {};
     qp.send_index = 0;
     qp.rung = false;
@@ -150,7 +152,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   } else {
     if (const char* missing = MissingAttribute(qp, to, change)) {
       Refuse(qp, CommandStatus::kBadParameter,
-             std::string("the transition to ") + Name(to) + " lacks its " + missing);
+             std::string("the transition to ") + Name(to) + " must set the " + missing);
     }
     CheckValues(qp, change);
     ApplyAll(qp.attributes, change);

@@ -16,7 +16,7 @@
 
 namespace softhca {
 
-/// Asynchronous events, by the number that the mlx5 event queue gives them.
+/// Asynchronous events, numbered as in the mlx5 event queue.
 enum class QpEvent : uint8_t {
   kCatastrophic = 0x05,
   kInvalidRequest = 0x10,
@@ -35,13 +35,13 @@ struct QpConfig {
   uint8_t* send_ring = nullptr;
   uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
-  bool cd_master = false;         ///< may wait for completion queues
+  bool cd_master = false;         ///< may execute WQEs that wait for completion queues
   ReceiveQueueConfig receive{};   ///< depth 0: none
-  std::vector<uint32_t> umems{};  ///< what the pointers above point into, if by DEVX
+  std::vector<uint32_t> umems{};  ///< umems behind the pointers above, if created by DEVX
   std::function<void(QpEvent)> on_event{};
 };
 
-/// Where a queue pair sends.
+/// Path from a queue pair to its peer.
 struct AddressPath {
   bool grh = false;
   Gid remote_gid{};
@@ -55,28 +55,27 @@ struct AddressPath {
   uint16_t udp_source_port = 0;
 };
 
-/// What the transitions of the state machine set.
+/// Attributes that state transitions set.
 struct QpAttributes {
   uint32_t access = 0;  ///< Access bits that peers may use
   uint16_t pkey_index = 0;
   uint8_t port = 0;
   AddressPath path;
   mlx5::Mtu mtu = mlx5::Mtu::k256;
-  uint8_t log_max_message =
-      0;  ///< log2 of the longest message in bytes, as firmware asks for it; verbs do not
+  uint8_t log_max_message = 0;  ///< log2 of the longest message in bytes; set by DEVX only
   uint32_t remote_qpn = 0;
   uint32_t receive_psn = 0;
   uint32_t send_psn = 0;
-  uint8_t max_reads_in = 0;   ///< reads and atomics of the peer at once
-  uint8_t max_reads_out = 0;  ///< own reads and atomics at once
+  uint8_t max_reads_in = 0;   ///< the peer's reads and atomics in flight
+  uint8_t max_reads_out = 0;  ///< own reads and atomics in flight
   uint8_t min_rnr_timer = 0;  ///< IBTA code, 5 bits
-  uint8_t ack_timeout = 0;    ///< 4.096 us * 2^n; 0: wait for ever
+  uint8_t ack_timeout = 0;    ///< 4.096 us * 2^n; 0: forever
   uint8_t retry_count = 0;
-  uint8_t rnr_retry = 0;  ///< 7: for ever
-  uint32_t qkey = 0;      ///< datagrams only
+  uint8_t rnr_retry = 0;  ///< 7: forever
+  uint32_t qkey = 0;      ///< for datagrams only
 };
 
-/// The attributes that one transition brings; the rest stay.
+/// Attributes that one transition sets; the others stay.
 struct QpChange {
   std::optional<uint32_t> access{};
   std::optional<uint16_t> pkey_index{};
@@ -93,8 +92,8 @@ class CompletionQueue;
 class Hca;
 struct SharedReceiveQueue;
 
-/// A queue pair: its state, and how far its queues are executed. Hca changes the state, Requester and
-/// Responder move the indices.
+/// A queue pair: its state, and the progress of its queues. Hca changes the state; Requester and Responder
+/// advance the indices.
 struct QueuePair {
   Hca* hca = nullptr;
   uint32_t qpn = 0;
@@ -103,58 +102,57 @@ struct QueuePair {
   QpAttributes attributes;
   PostedRing sends;
   ReceiveQueue own_receives{{}};
-  ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's
+  ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's receives
   SharedReceiveQueue* srq = nullptr;  ///< null: none
-  /// The receive that was taken for the message that is arriving.
+                                      /// Receive taken for the message that is arriving.
   std::optional<ReceiveWqe> open_receive;
-  // No queue is destroyed before the queue pairs that use it. Null where the queue pair sends or receives
-  // nothing.
+  // Queues are destroyed after the queue pairs that use them. Null if the queue pair cannot send or receive.
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
 
   uint32_t send_index = 0;  ///< next WQE to execute, in WQEBBs, modulo 2^16
-  bool rung = false;        ///< the doorbell was heard since the send queue was last seen empty
+  bool rung = false;        ///< the doorbell was rung since the send queue was last empty
   uint32_t next_send_psn = 0;
   uint32_t next_receive_psn = 0;
 
-  /// The WQE at send_index got no acknowledgement yet; try again at `at_ns`.
+  /// Retry state of the WQE at send_index, which is not acknowledged yet.
   struct Retry {
-    uint64_t at_ns = 0;
+    uint64_t at_ns = 0;  ///< time of the next attempt
     uint8_t timeouts = 0;
     uint8_t not_ready = 0;
-    bool now = false;  ///< something was posted behind it: a peer that is there now asks for what it missed
+    bool now = false;  ///< retry at once: more was posted, and the peer may be ready now
   };
   Retry retry;
 
-  /// When receives that the processor cannot see are next looked for, to be flushed.
+  /// Time of the next check for receives to flush in device memory.
   uint64_t next_look_ns = 0;
 
-  /// A failure that the program has ordered for a WQE, in place of its execution.
+  /// Failure injected into a WQE in place of its execution.
   struct ForcedFailure {
     mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
     uint8_t vendor_syndrome = 0;
   };
-  std::map<uint16_t, ForcedFailure> forced_failures;  ///< by index of the WQE
+  std::map<uint16_t, ForcedFailure> forced_failures;  ///< by WQE index
   bool held = false;  ///< the program has ordered the send queue to stand still
 
-  std::unique_ptr<Channel> channel;  ///< null: the network keeps nothing of it
+  std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it
 };
 
-/// Checks a transition against the state machine and the attributes that it must bring, and applies it.
+/// Checks a transition against the state machine and the attributes it requires, and applies it.
 ///
 /// @errors  CommandError: kBadQpState for a transition that does not exist, kBadParameter for a missing or
 ///          impossible attribute
 void ModifyQp(QueuePair& qp, mlx5::QpState to, const QpChange& change);
 
-/// Whether requests of the peer are carried out.
+/// Returns whether the queue pair executes its peer's requests.
 inline bool Listens(const QueuePair& qp) {
   return qp.state == mlx5::QpState::kRtr || qp.state == mlx5::QpState::kRts;
 }
 
-/// For messages to users.
+/// Returns the name for messages to users: "RTS".
 const char* Name(mlx5::QpState state);
 
-/// Moves a queue pair to the error state; what is posted to it will be flushed.
+/// Moves a queue pair to the error state; everything posted to it will be flushed.
 void EnterError(QueuePair& qp);
 
 }  // namespace softhca

@@ -10,7 +10,7 @@ namespace {
 using mlx5::CqeOpcode;
 using mlx5::Syndrome;
 
-/// Completes the open receive and closes it.
+/// Closes the open receive and writes its completion.
 ///
 /// @return  false if the completion queue is overrun
 bool Close(QueuePair& target, Completion completion) {
@@ -28,9 +28,9 @@ std::optional<Response> RefuseWithoutReceive(const QueuePair& target) {
   if (target.open_receive) return std::nullopt;
   const uint32_t available = target.receives->Available();
   if (available != 0 && available <= target.receives->config().depth) return std::nullopt;
-  // More receives than slots: the program has overwritten some, and which ones nobody knows.
+  // More receives than slots: the program has overwritten some, and the NIC cannot tell which.
   if (available != 0) return Rejected(Syndrome::kRemoteOperation);
-  // Without a receive queue there never will be one: end it, rather than let the peer try for ever.
+  // Without a receive queue no receive can ever be posted: fail, rather than let the peer retry forever.
   if (target.receives->config().depth == 0) return Rejected(Syndrome::kRemoteInvalidRequest);
   return Response{.kind = Response::Kind::kReceiverNotReady, .rnr_timer = target.attributes.min_rnr_timer};
 }

@@ -10,40 +10,42 @@
 #include "core/qp.hpp"
 #include "dma/bytes.hpp"
 
-/// The receive that a message takes: `QueuePair::open_receive` from the message's first packet to its last.
+/// Handling of the receive that a message consumes: `QueuePair::open_receive`, from the message's first
+/// packet to its last.
 namespace softhca {
 
-/// Says how to answer a message that takes a receive; nothing if there is one to take.
+/// Returns how to refuse a message that needs a receive; nothing if one is available.
 std::optional<Response> RefuseWithoutReceive(const QueuePair& target);
 
 /// Takes the oldest receive, unless one is open.
 ///
-/// @pre  RefuseWithoutReceive() had nothing to say
+/// @pre  RefuseWithoutReceive() returned nothing
 void OpenReceive(QueuePair& target);
 
-/// Where a part of a message goes.
+/// Memory that a part of a message is written to.
 struct Scatter {
-  mlx5::Syndrome fault = mlx5::Syndrome::kNone;  ///< why it cannot go there
+  mlx5::Syndrome fault = mlx5::Syndrome::kNone;  ///< reason that it cannot be written
   uint32_t pieces = 0;
   std::array<Bytes, ReceiveWqe::kMaxSegments> piece{};
 
   std::span<const Bytes> span() const { return {piece.data(), pieces}; }
 };
 
-/// Finds the memory that the open receive has for bytes [offset, offset + bytes) of the message.
+/// Returns the open receive's memory for bytes [offset, offset + bytes) of the message.
 Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t bytes);
 
-/// Ends a message that the open receive cannot take: the receive fails, and with it the sender.
+/// Returns the response to a message that the open receive cannot hold: both the receive and the sender fail.
 ///
 /// @param fault  kLocalLength or kLocalProtection
 Response RejectedReceive(mlx5::Syndrome fault);
 
-/// Completes the open receive, or takes one for it.
+/// Completes the open receive; takes one first if none is open.
 ///
-/// @param message  opcode, bytes, immediate data and whether it is solicited; of a datagram, whence it came
+/// @param message  opcode, bytes, immediate data and solicited flag; for a datagram, also its source
 Response CompleteReceive(QueuePair& target, Completion message);
 
-/// Ends the connection, as a rejected request does: the open receive's completion or an event says why.
+/// Moves the queue pair to the error state after a rejected request. The open receive's completion, or an
+/// event, reports the reason.
 void Fail(QueuePair& target, const Response& rejected);
 
 }  // namespace softhca

@@ -15,8 +15,8 @@ struct ReceiveQueueConfig {
   uint8_t* ring = nullptr;
   mlx5::Be32* dbr = nullptr;  ///< free-running count of posted WQEs, modulo 2^16
   uint32_t depth = 0;
-  uint32_t stride = 0;  ///< bytes of a WQE, at most those of ReceiveWqe::kMaxSegments
-  bool linked = false;  ///< a shared queue: each WQE starts with the index of the next
+  uint32_t stride = 0;  ///< bytes of a WQE, at most ReceiveWqe::kMaxSegments segments
+  bool linked = false;  ///< shared queue: each WQE starts with the index of the next
 };
 
 /// A posted receive.
@@ -28,17 +28,18 @@ struct ReceiveWqe {
   std::array<mlx5::DataSegment, kMaxSegments> segment;
 };
 
-/// A queue of posted receives in a program's memory: a queue pair's own ring, or a shared linked list.
+/// A queue of posted receives in a program's memory: a queue pair's own ring, or a shared queue's linked
+/// list.
 class ReceiveQueue {
  public:
   explicit ReceiveQueue(const ReceiveQueueConfig& config)
       : config_(config), ring_(config.ring, config.dbr, config.depth, config.stride) {}
 
-  /// How many receives wait; their record may grow at any time.
+  /// Returns the number of posted receives; the program may post more at any time.
   uint32_t Available();
-  /// How many were there when they were last looked at; the same but for queues in a device's memory.
+  /// Returns the number of posted receives as last fetched. Differs from Available() for device memory only.
   uint32_t Known() const { return ring_.Posted(taken_); }
-  /// Looks for more, as PostedRing::Fetch() does.
+  /// Fetches newly posted receives, as PostedRing::Fetch() does.
   [[nodiscard]] bool Fetch() { return ring_.Fetch(); }
   /// Takes the oldest receive.
   ///

@@ -8,24 +8,26 @@
 
 namespace softhca {
 
-/// What a peer names by a key, or why it may not.
+/// Memory that a peer's request refers to, or the reason that the peer may not access it.
 struct RemoteMemory {
-  mlx5::Syndrome refusal = mlx5::Syndrome::kNone;  ///< the requester's
+  mlx5::Syndrome refusal = mlx5::Syndrome::kNone;  ///< kNone, or the syndrome that the requester gets
   Bytes bytes{};
 };
 
-/// Memory as a request names it.
+/// Range of memory as a request names it.
 struct RemoteRange {
   uint64_t address = 0;
   uint32_t rkey = 0;
-  uint64_t bytes = 0;  ///< 0: names no memory, so its key is not looked at
+  uint64_t bytes = 0;  ///< 0: no memory, and the key is not checked
 };
 
-/// Finds memory for a request of the peer.
+/// Finds the memory for a peer's request.
 ///
-/// @param access  the right that the request needs, of the queue pair and of the key
-/// @source  IBTA 1.4, 9.7.4.1 and 9.9.3: what the queue pair does not allow is an invalid request, what the
-///          key does not allow an access error
+/// An access that the queue pair does not allow is an invalid request; one that the key does not allow is an
+/// access error.
+///
+/// @param access  right that the request needs, from both the queue pair and the key
+/// @source  IBTA 1.4, 9.7.4.1 and 9.9.3
 RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access);
 
 }  // namespace softhca

@@ -12,8 +12,8 @@ namespace {
 
 using mlx5::Syndrome;
 
-/// A look at a device's memory takes 1/100 of this.
-constexpr uint64_t kLookNs = 1'000'000;
+/// Interval between reads of device memory; a read takes about 1/100 of it.
+constexpr uint64_t kCheckIntervalNs = 1'000'000;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
     case Response::Kind::kSilence:
       if (std::exchange(qp.retry.now, false)) return false;  // no timeout has passed
       if (Observer* const observer = qp.hca->observer()) observer->OnTimeout(qp);
-      if (attributes.ack_timeout != 0) ++qp.retry.timeouts;  // code 0 waits for ever
+      if (attributes.ack_timeout != 0) ++qp.retry.timeouts;  // code 0 waits forever
       qp.retry.at_ns = now_ns + AckTimeoutNs(attributes.ack_timeout != 0 ? attributes.ack_timeout : 8);
       return false;
   }
@@ -89,8 +89,8 @@ void Requester::Finish(QueuePair& qp, const Outcome& outcome) {
 
 bool Requester::FlushReceives(QueuePair& qp, uint64_t now_ns) {
   if (now_ns >= qp.next_look_ns) {
-    qp.next_look_ns = now_ns + kLookNs;
-    (void)qp.own_receives.Fetch();  // what is gone needs no flush
+    qp.next_look_ns = now_ns + kCheckIntervalNs;
+    (void)qp.own_receives.Fetch();  // freed memory needs no flush
   }
   const auto flush = [&](const ReceiveWqe& wqe) {
     qp.receive_cq->Push({.opcode = mlx5::CqeOpcode::kResponderError,

@@ -9,20 +9,20 @@
 
 namespace softhca {
 
-/// Executes send queues, and flushes both queues of queue pairs in error.
+/// Executes send queues, and flushes the send and receive queues of queue pairs in error.
 class Requester {
  public:
   explicit Requester(Link& link) : link_(link) {}
 
   /// Executes what the doorbell announced, up to a burst, so that queue pairs take turns.
   ///
-  /// @return  whether any work queue entry was finished
+  /// @return  whether any work queue entry completed
   bool Run(QueuePair& qp, uint64_t now_ns);
 
-  /// Completes the receives of a queue pair in error as flushed. Receives have no doorbell, so this looks at
-  /// the record.
+  /// Completes the receives of a queue pair in error as flushed. Receives have no doorbell, so this reads the
+  /// doorbell record.
   ///
-  /// @return  whether there was one
+  /// @return  whether there was a receive to flush
   bool FlushReceives(QueuePair& qp, uint64_t now_ns);
 
  private:

@@ -31,7 +31,7 @@ RemoteMemory FindRemoteMemory(const QueuePair& target, const Request& request, A
   return FindRemoteMemory(target, {request.remote_address, request.rkey, request.bytes}, access);
 }
 
-/// Answers a request of which a copy has failed: memory of one side is gone.
+/// Returns the response to a request whose copy failed because one side's memory is gone.
 Response Failed(std::span<const Bytes> target_memory) {
   return IsThere(target_memory) ? kUnsent : Rejected(Syndrome::kRemoteAccess);
 }
@@ -76,7 +76,7 @@ Response RespondToAtomic(QueuePair& target, const Request& request) {
 }
 
 Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {
-  // A packet longer than the path MTU, or a short one that is not the last: either way the sizes must agree.
+  // With unequal path MTUs, a packet would be too long, or short without being the last one.
   const mlx5::Mtu own = target.attributes.mtu;
   if (mtu != own && request.bytes > MtuBytes(std::min(mtu, own))) {
     return Rejected(Syndrome::kRemoteInvalidRequest);

@@ -5,11 +5,11 @@
 
 namespace softhca {
 
-/// What a message tells of the queue pair that sent it.
+/// What a message reveals about the queue pair that sent it.
 struct Origin {
   uint32_t qpn;
-  uint32_t psn;   ///< of the message's first packet
-  mlx5::Mtu mtu;  ///< payload of all but the last packet
+  uint32_t psn;   ///< PSN of the message's first packet
+  mlx5::Mtu mtu;  ///< payload size of every packet but the last
 };
 
 /// Executes a request at the queue pair that it was sent to.

@@ -4,7 +4,7 @@
 
 namespace softhca {
 
-/// The time to wait for a receiver that was not ready, by its 5-bit code.
+/// Returns the time to wait for a receiver that was not ready, from its 5-bit code.
 ///
 /// @source  IBTA 1.4, table 46
 constexpr uint64_t RnrTimerNs(uint8_t code) {
@@ -14,11 +14,11 @@ constexpr uint64_t RnrTimerNs(uint8_t code) {
   return uint64_t{kTenMicroseconds[code & 31]} * 10'000;
 }
 
-/// The time to wait for an acknowledgement, by its 5-bit code; code 0 means for ever.
+/// Returns the time to wait for an acknowledgement, from its 5-bit code; code 0 means forever.
 ///
 /// @source  IBTA 1.4, 9.7.6.1.3
 constexpr uint64_t AckTimeoutNs(uint8_t code) { return uint64_t{4096} << (code & 31); }
 
-inline constexpr uint8_t kRnrRetryForever = 7;  ///< as the RNR retry count
+inline constexpr uint8_t kRnrRetryForever = 7;  ///< RNR retry count that means "no limit"
 
 }  // namespace softhca

@@ -24,7 +24,9 @@ bool IsAtomic(WqeOpcode opcode) {
          opcode == WqeOpcode::kAtomicMaskedCs || opcode == WqeOpcode::kAtomicMaskedFa;
 }
 
-/// Whether a service has an operation (IBTA 1.4, table 80).
+/// Returns whether a service supports an operation.
+///
+/// @source  IBTA 1.4, table 80
 bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
   switch (opcode) {
     case WqeOpcode::kSend:
@@ -65,7 +67,7 @@ SendEntry SendWqe::entry() const {
 Syndrome SendWqe::Read(const QueuePair& qp, uint32_t index, uint32_t available) {
   Fetch(qp, index);
   const bool posted = wqebbs_ <= available && available <= qp.config.send_depth;
-  wqebbs_ = std::min(wqebbs_, available);  // or the send index would pass the record, and never meet it again
+  wqebbs_ = std::min(wqebbs_, available);  // else the send index would pass the record and never meet it
   return posted ? Decode(qp) : Syndrome::kLocalQpOperation;
 }
 
@@ -97,7 +99,7 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   mlx5::CtrlSegment ctrl;
   if (!Next(ctrl)) return Syndrome::kLocalQpOperation;
   const uint32_t word = mlx5::FromBe(ctrl.opmod_index_opcode);
-  // A slot that holds another index or queue pair is a stale entry whose doorbell came too early.
+  // A slot with another index or queue pair number is stale: its doorbell came too early.
   const bool ours = (word >> 8 & 0xffff) == index_ && mlx5::FromBe(ctrl.qpn_ds) >> 8 == qp.qpn;
   if (!ours || !IsSupported(request_.opcode, qp.config.service)) return Syndrome::kLocalQpOperation;
   const auto opmod = static_cast<uint8_t>(word >> 24);

@@ -10,35 +10,37 @@
 
 namespace softhca {
 
-/// What is left of a send work queue entry when it is done: all that its completion says.
+/// The part of a send work queue entry that its completion needs.
 struct SendEntry {
-  uint16_t index = 0;  ///< of its first WQEBB
+  uint16_t index = 0;  ///< index of its first WQEBB
   uint32_t wqebbs = 1;
   mlx5::WqeOpcode opcode = mlx5::WqeOpcode::kNop;
   bool signalled = false;
-  uint32_t fetched_bytes = 0;  ///< by a read or an atomic
+  uint32_t fetched_bytes = 0;  ///< bytes that a read or an atomic returns
 };
 
 /// A send work queue entry, fetched and checked.
 class SendWqe {
  public:
-  /// Fetches the entry at `index` of the send queue, in WQEBBs; `available` WQEBBs from there on are posted.
+  /// Fetches and checks the entry at `index` of the send queue. Index, opcode and length are valid afterwards
+  /// even if the entry is not.
   ///
-  /// @return  why the NIC cannot execute it, or kNone; index, opcode and length in WQEBBs are valid in any
-  ///          case
+  /// @param index      in WQEBBs
+  /// @param available  WQEBBs that are posted from `index` on
+  /// @return  the reason that the NIC cannot execute the entry, or kNone
   mlx5::Syndrome Read(const QueuePair& qp, uint32_t index, uint32_t available);
 
   uint16_t index() const { return index_; }
   uint32_t wqebbs() const { return wqebbs_; }
   mlx5::WqeOpcode opcode() const { return request_.opcode; }
   SendEntry entry() const;
-  /// Whether it is executed without the peer.
+  /// Returns whether it is executed without the peer.
   bool local() const;
-  /// Whether the peer sends data back: reads and atomics.
+  /// Returns whether the peer sends data back: reads and atomics.
   bool fetches() const;
-  /// Whether it starts only after all earlier reads and atomics.
+  /// Returns whether it starts only after all earlier reads and atomics.
   bool fenced() const { return fenced_; }
-  /// Whether it is one that waits, and what it waits for has not come.
+  /// Returns whether it is a wait whose condition does not hold yet.
   bool waits() const { return waits_; }
   const Request& request() const { return request_; }
 

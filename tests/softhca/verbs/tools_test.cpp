@@ -189,7 +189,7 @@ TEST(Launcher, PrintsCountsAtTheEndOrWritesThem) {
 
 TEST(Launcher, LogsWhatADeviceRefuses) {
   EXPECT_THAT(Softhca("--log warning -- ibv_rc_pingpong -i 5 localhost").output,
-              HasSubstr("MODIFY_QP refused (EINVAL): queue pair 257: there is no port 5"));
+              HasSubstr("MODIFY_QP refused (EINVAL): queue pair 257: port 5 does not exist"));
 }
 
 TEST(Launcher, ExitsAsTheProgramDoes) {
