@@ -232,7 +232,7 @@ TEST_F(QpStateTest, RefusesToModifyAnAbsentQueuePair) {
     FAIL() << "the command was accepted";
   } catch (const CommandError& error) {
     EXPECT_EQ(error.status(), CommandStatus::kBadResource);
-    EXPECT_STREQ(error.what(), "there is no queue pair 16777215");
+    EXPECT_STREQ(error.what(), "queue pair 16777215 does not exist");
   }
 }
 
