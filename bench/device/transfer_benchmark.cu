@@ -230,11 +230,11 @@ void MeasureAll(Figures& figures) {
 
 /// Says what all figures belong to.
 Json PrintSetting(const Options& options, const host::Device& device, const host::Endpoint& endpoint,
-                  host::MemoryRung data) {
+                  host::RegistrationMethod data) {
   const Clocks clocks = ReadClocks();
   const double mhz = static_cast<double>(clocks.cycles) * 1e3 / static_cast<double>(clocks.ns);
   const std::string gpu = GpuText(options.gpu), nic = NicLabel(device);
-  const char* const doorbell = ToString(endpoint.doorbell_rung());
+  const char* const doorbell = ToString(endpoint.doorbell_mode());
   std::printf("%s\n%s\n%s", gpu.c_str(), nic.c_str(), endpoint.Describe().c_str());
   std::printf("queues of %u slots and data in %s memory (data: %s), doorbell %s\n", Party::kDepth,
               options.on_gpu() ? "GPU" : "host", ToString(data), doorbell);
@@ -261,7 +261,7 @@ void Measure(const Options& options) {
   Check(cudaSetDevice(options.gpu), "use the GPU");
   const host::Device device(options.nic.empty() ? host::FirstActiveDevice() : options.nic);
   const Pair pair(device, gpu, options.on_gpu());
-  Json json = PrintSetting(options, device, pair.a.endpoint, pair.a.target.rung());
+  Json json = PrintSetting(options, device, pair.a.endpoint, pair.a.target.method());
   Runner runner(gpu, pair);
   Figures figures(runner);
   if (pair.a.endpoint.ReleaseScope() == arch::Scope::kGpu) {

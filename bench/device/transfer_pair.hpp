@@ -23,7 +23,7 @@ class Buffer {
 
   uint64_t* words() const { return reinterpret_cast<uint64_t*>(region_->View().addr); }
   host::MemoryView View() const { return region_->View(); }
-  host::MemoryRung rung() const { return region_->rung(); }
+  host::RegistrationMethod method() const { return region_->method(); }
 
  private:
   std::optional<host::GpuMemory> on_gpu_;  // or

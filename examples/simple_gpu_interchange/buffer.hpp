@@ -35,7 +35,7 @@ class Buffer {
 
   bool on_gpu() const { return on_gpu_ != nullptr; }
   warpverbs::host::MemoryView View() const { return region_->View(); }
-  const char* Where() const { return ToString(region_->rung()); }
+  const char* Where() const { return ToString(region_->method()); }
 
   void Fill(std::byte value) const {
     const size_t bytes = View().bytes;

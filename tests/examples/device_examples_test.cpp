@@ -32,7 +32,7 @@ const Example kExamples[] = {
     {"block", "128 threads of 4 warps sent each other's words."},
     {"checked", "Five mistakes were refused, and the queue works on."},
     {"compare_swap", "1 took the lock, 2 found it held by 1."},
-    {"doorbell_rungs", "The same kernel wrote by all three rungs."},
+    {"doorbell_modes", "The same kernel wrote by all three doorbell modes."},
     {"dump", "Two reads, each with its dump."},
     {"errors", "The write past the end was refused; after a reset the next one arrived."},
     {"fetch_add", "Drew 1000, 1001 and 1002; the counter stands at 1103."},

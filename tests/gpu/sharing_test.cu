@@ -156,29 +156,29 @@ TEST(SharedCompletions, AreDrainedByThePostersOfAllTheirQueues) {
   }
 }
 
-using Rung = std::tuple<Placement, host::DoorbellRung>;
-class Doorbells : public testing::TestWithParam<Rung> {};
+using Setting = std::tuple<Placement, host::DoorbellMode>;
+class Doorbells : public testing::TestWithParam<Setting> {};
 
-std::string NameOfRung(const testing::TestParamInfo<Rung>& info) {
-  const host::DoorbellRung rung = std::get<host::DoorbellRung>(info.param);
+std::string NameOfSetting(const testing::TestParamInfo<Setting>& info) {
+  const host::DoorbellMode mode = std::get<host::DoorbellMode>(info.param);
   return std::string(std::get<Placement>(info.param) == Placement::kGpu ? "OnTheGpu" : "InHostMemory") +
-         (rung == host::DoorbellRung::kDevice      ? "_TheGpuRings"
-          : rung == host::DoorbellRung::kHostRings ? "_TheHostRings"
+         (mode == host::DoorbellMode::kGpu         ? "_TheGpuRings"
+          : mode == host::DoorbellMode::kHostProxy ? "_TheHostRings"
                                                    : "_TheHostPosts");
 }
 
 INSTANTIATE_TEST_SUITE_P(, Doorbells,
-                         testing::Values(Rung{Placement::kGpu, host::DoorbellRung::kDevice},
-                                         Rung{Placement::kGpu, host::DoorbellRung::kHostRings},
-                                         Rung{Placement::kHost, host::DoorbellRung::kDevice},
-                                         Rung{Placement::kHost, host::DoorbellRung::kHostRings},
-                                         Rung{Placement::kHost, host::DoorbellRung::kHostPosts}),
-                         NameOfRung);
+                         testing::Values(Setting{Placement::kGpu, host::DoorbellMode::kGpu},
+                                         Setting{Placement::kGpu, host::DoorbellMode::kHostProxy},
+                                         Setting{Placement::kHost, host::DoorbellMode::kGpu},
+                                         Setting{Placement::kHost, host::DoorbellMode::kHostProxy},
+                                         Setting{Placement::kHost, host::DoorbellMode::kHostPosts}),
+                         NameOfSetting);
 
 TEST_P(Doorbells, AreHeardWhoeverRings) {
-  const auto [placement, rung] = GetParam();
-  const Pair pair({.placement = placement, .a = {.depth = 64, .doorbell = rung}});
-  EXPECT_EQ(pair.a.doorbell_rung(), rung);
+  const auto [placement, mode] = GetParam();
+  const Pair pair({.placement = placement, .a = {.depth = 64, .doorbell = mode}});
+  EXPECT_EQ(pair.a.doorbell_mode(), mode);
   ExpectWords<Shared, Warp>(pair, 4, 64, 20);
 }
 

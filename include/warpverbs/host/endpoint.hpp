@@ -14,7 +14,7 @@
 #include "warpverbs/host/completion_channel.hpp"
 #include "warpverbs/host/completion_queue.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/doorbell_mode.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
@@ -157,8 +157,8 @@ class Endpoint {
   /// @errors  Error: too many, or one of no region; out of memory
   void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 
-  /// Who rings; never kProbe.
-  DoorbellRung doorbell_rung() const { return doorbell_.rung; }
+  /// How doorbells reach the NIC; never kAuto.
+  DoorbellMode doorbell_mode() const { return doorbell_.mode; }
 
   /// The CQ of the send queue, which a WAIT names.
   uint32_t send_cqn() const { return seat_ ? seat_->ring().cqn() : cq_->cqn(); }

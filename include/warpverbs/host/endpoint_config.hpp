@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "warpverbs/host/completion_queue.hpp"
-#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/doorbell_mode.hpp"
 #include "warpverbs/host/path.hpp"
 #include "warpverbs/host/queue_memory.hpp"
 #include "warpverbs/host/queue_pair.hpp"
@@ -32,7 +32,7 @@ struct EndpointConfig {
   const Gpu* gpu = nullptr;               ///< whose kernels post; nullptr: threads of the CPU post
   Placement placement = Placement::kProbe;
   bool over_pcie = false;  ///< the NIC reaches queues in GPU memory over PCIe, as their data: see Access
-  DoorbellRung doorbell = DoorbellRung::kProbe;
+  DoorbellMode doorbell = DoorbellMode::kAuto;
   DoorbellThread* doorbell_thread =
       nullptr;                    ///< rings where the host does; nullptr: one of its own. A thread
                                   ///< is busy while doorbells come: let many endpoints share

@@ -15,12 +15,12 @@
 namespace warpverbs::host {
 
 /// How a NIC reaches memory.
-enum class MemoryRung : uint8_t {
+enum class RegistrationMethod : uint8_t {
   kHost,        ///< host memory, which the kernel pins
   kDmaBuf,      ///< GPU memory, which its driver exports
   kPeerMemory,  ///< GPU memory by its address: the kernel has nvidia_peermem, or peer-direct of AMD
 };
-const char* ToString(MemoryRung rung);
+const char* ToString(RegistrationMethod method);
 
 class DmaBuf;
 struct PointerInfo;
@@ -45,7 +45,7 @@ class MemoryRegion {
   /// All of the region.
   MemoryView View() const;
 
-  MemoryRung rung() const { return rung_; }
+  RegistrationMethod method() const { return method_; }
 
  private:
   void RegisterAs(const PointerInfo& what, const Device& device, const std::string& object);
@@ -58,7 +58,7 @@ class MemoryRegion {
   void* memory_;
   size_t bytes_;
   Access access_;
-  MemoryRung rung_ = MemoryRung::kHost;
+  RegistrationMethod method_ = RegistrationMethod::kHost;
 };
 
 /// Gives pages back to the kernel.

@@ -97,7 +97,7 @@ QueueSizes SizesOf(const EndpointConfig& config) {
 
 const char* WhyInHostMemory(const EndpointConfig& config) {
   if (config.completions != nullptr) return "the host takes part in delivering shared completions";
-  if (config.doorbell == DoorbellRung::kHostPosts) return "a host thread copies the WQEs";
+  if (config.doorbell == DoorbellMode::kHostPosts) return "a host thread copies the WQEs";
   return nullptr;
 }
 
@@ -132,7 +132,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       asked_depth_(config.depth),
       sizes_(SizesOf(config_)),
       layout_(sizes_, config.pool == nullptr ? QueueLayout::kPage : QueueLayout::kLine),
-      host_layout_(config_.doorbell == DoorbellRung::kHostPosts ? sizes_.depth : 0),
+      host_layout_(config_.doorbell == DoorbellMode::kHostPosts ? sizes_.depth : 0),
       psn_(FirstPsn(config)),
       gpu_(config.gpu == nullptr ? std::nullopt : std::optional(*config.gpu)),
       endpoints_per_register_(config.pool == nullptr ? 1 : config.pool->config().endpoints_per_register),
@@ -147,7 +147,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       qp_(device.context(), QueuePairParts()) {
   FillControl();
   ListenToEvents();
-  if (doorbell_.rung != DoorbellRung::kDevice) {
+  if (doorbell_.mode != DoorbellMode::kGpu) {
     if (config_.doorbell_thread == nullptr) own_thread_ = std::make_unique<DoorbellThread>();
     ServeDoorbell();
   }
@@ -214,7 +214,7 @@ bool Endpoint::dumps_after_read() const {
 
 void Endpoint::ServeDoorbell() {
   DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_->doorbell()};
-  if (doorbell_.rung == DoorbellRung::kHostPosts) {
+  if (doorbell_.mode == DoorbellMode::kHostPosts) {
     route.staging = staging();
     route.sq = At<uint8_t>(layout_.sq);
     route.dbrec = At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send));
@@ -305,7 +305,7 @@ void Endpoint::Reset() {
   if (watch_) watch_->Clear();  // what comes later is of the queues as they are now
   peer_.reset();
   psn_ = FirstPsn(config_);
-  if (doorbell_.rung != DoorbellRung::kDevice) ServeDoorbell();
+  if (doorbell_.mode != DoorbellMode::kGpu) ServeDoorbell();
   attempted_ = false;
   Log(LogLevel::kInfo, [&] { return "reset " + name(); });
 }

@@ -52,7 +52,7 @@ std::string Endpoint::Describe() const {
     text << "none\n";
   }
   text << "  doorbell: " << host::Describe(uar_->kind()) << DescribeSharing() << "; "
-       << ToString(doorbell_.rung) << " (" << doorbell_.why << ")\n";
+       << ToString(doorbell_.mode) << " (" << doorbell_.why << ")\n";
   text << "  retries: " << InWords(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   text << "  events: " << DescribeEvents() << "\n";

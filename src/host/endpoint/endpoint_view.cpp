@@ -12,10 +12,10 @@
 namespace warpverbs::host {
 
 device::QueueView Endpoint::View() const {
-  const bool staged = doorbell_.rung == DoorbellRung::kHostPosts;
+  const bool staged = doorbell_.mode == DoorbellMode::kHostPosts;
   return {
       .sq = staged ? staging() : At<uint8_t>(layout_.sq),
-      .doorbell = doorbell_.rung == DoorbellRung::kDevice ? doorbell_.doorbell : &host_words().doorbell,
+      .doorbell = doorbell_.mode == DoorbellMode::kGpu ? doorbell_.doorbell : &host_words().doorbell,
       .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
       .cqe = At<uint8_t>(has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
       .control = At<device::QueueControl>(layout_.control),

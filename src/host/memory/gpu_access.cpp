@@ -43,12 +43,12 @@ struct Rungs {
   std::string suspicion;  ///< what else may keep a NIC from the memory
 };
 
-MemoryRung ClimbRungs(const Rungs& rungs, const std::string& object) {
+RegistrationMethod ClimbRungs(const Rungs& rungs, const std::string& object) {
   std::string reasons;
   int by_dma_buf = 0;
   try {
     rungs.by_dma_buf();
-    return MemoryRung::kDmaBuf;
+    return RegistrationMethod::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
     by_dma_buf = error.error_number();
@@ -56,7 +56,7 @@ MemoryRung ClimbRungs(const Rungs& rungs, const std::string& object) {
   try {
     rungs.by_address();
     Log(LogLevel::kInfo, [&] { return object + ": a NIC reaches it by peer memory; " + reasons; });
-    return MemoryRung::kPeerMemory;
+    return RegistrationMethod::kPeerMemory;
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + rungs.suspicion;
     const bool too_much = error.error_number() == ENOMEM;
@@ -68,8 +68,8 @@ MemoryRung ClimbRungs(const Rungs& rungs, const std::string& object) {
 
 }  // namespace
 
-MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
-                 const std::string& object) {
+RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
+                         const std::string& object) {
   Rungs rungs{
       .by_dma_buf = [&] { ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie})); },
       .by_address =
@@ -83,7 +83,7 @@ MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t b
   return ClimbRungs(rungs, object);
 }
 
-MemoryRung ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object) {
+RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object) {
   const auto by_dma_buf = [&] {
     const std::string gpu = "hip:" + std::to_string(ladder.what.ordinal);
     ladder.by_dma_buf(HipRuntime::Load().Export(memory, bytes, gpu));

@@ -35,10 +35,10 @@ struct GpuLadder {
 ///
 /// @param object  what the error calls it
 /// @errors  Error: has the reason of each way
-MemoryRung Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
-                 const std::string& object);
+RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
+                         const std::string& object);
 
 /// The same for memory of an AMD GPU, which ladder.what names.
-MemoryRung ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object);
+RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object);
 
 }  // namespace warpverbs::host

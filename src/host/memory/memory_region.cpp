@@ -73,7 +73,7 @@ MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, con
   access_ = Grantable(device, access, object);
   CheckAlignment(device, memory, bytes, what);
   RegisterAs(what, device, object);
-  Log(LogLevel::kDebug, [&] { return "registered " + object + " as " + ToString(rung_); });
+  Log(LogLevel::kDebug, [&] { return "registered " + object + " as " + ToString(method_); });
 } catch (const Error& error) {
   Log(LogLevel::kInfo, [&] { return error.what(); });
   throw;
@@ -109,13 +109,13 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
                              },
                          .over_pcie = access_.over_pcie,
                          .what = what};
-  rung_ = what.kind == PointerKind::kHip ? ClimbHip(ladder, memory_, bytes_, object)
-                                         : Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
+  method_ = what.kind == PointerKind::kHip ? ClimbHip(ladder, memory_, bytes_, object)
+                                           : Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
                            const Access& access) try
-    : memory_(memory), bytes_(bytes), rung_(MemoryRung::kDmaBuf) {
+    : memory_(memory), bytes_(bytes), method_(RegistrationMethod::kDmaBuf) {
   const std::string object = Range(memory, bytes) + " (a dma-buf) on " + device.name();
   access_ = Grantable(device, access, object);
   if (!buffer.Covers(memory, bytes)) {
@@ -152,13 +152,13 @@ MemoryView MemoryRegion::View() const {
           .access = access_};
 }
 
-const char* ToString(MemoryRung rung) {
-  switch (rung) {
-    case MemoryRung::kHost:
+const char* ToString(RegistrationMethod method) {
+  switch (method) {
+    case RegistrationMethod::kHost:
       return "host memory";
-    case MemoryRung::kDmaBuf:
+    case RegistrationMethod::kDmaBuf:
       return "GPU memory by dma-buf";
-    case MemoryRung::kPeerMemory:
+    case RegistrationMethod::kPeerMemory:
       return "GPU memory by peer memory";
   }
   return "unknown";

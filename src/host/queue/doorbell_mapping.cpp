@@ -57,7 +57,7 @@ bool Map(const CudaContext& context, std::byte* page) {
     throw Error("map", "the NIC's doorbell register for " + context.name(),
                 reasons + "; as plain memory: " + error.reason(),
                 "Run as root, load the nvidia module with NVreg_RegistryDwords=\"PeerMappingOverride=1;\", "
-                "or let a host thread ring: DoorbellRung::kHostRings");
+                "or let a host thread ring: DoorbellMode::kHostProxy");
   }
 }
 

@@ -52,7 +52,7 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
                                sink_.emplace(device, sink, sink_bytes, access);
                              },
                          .over_pcie = config.over_pcie};
-  rung_ = Climb(
+  method_ = Climb(
       ladder, *config.gpu, data(), size(),
       std::to_string(size()) + " bytes of queue memory of " + config.gpu->name() + " on " + device.name());
   places_.emplace(size());
@@ -69,7 +69,7 @@ void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& conf
 std::string QueueChunk::Describe() const {
   const std::string bytes = std::to_string(size()) + " bytes of ";
   const std::string where = gpu_memory_
-                                ? "memory of " + gpu_memory_->gpu().name() + ", " + ToString(rung_)
+                                ? "memory of " + gpu_memory_->gpu().name() + ", " + ToString(method_)
                                 : std::string("host memory") + (mapping_ ? ", mapped for the GPU" : "");
   return bytes + where + " (" + why_ + ")";
 }

@@ -41,7 +41,7 @@ class QueueChunk {
   std::optional<GpuMemory> gpu_memory_;  // or
   std::optional<HostPages> pages_;
   std::optional<GpuMapping> mapping_;
-  MemoryRung rung_ = MemoryRung::kHost;
+  RegistrationMethod method_ = RegistrationMethod::kHost;
   std::string why_;
   std::optional<MemoryRegion> sink_;
   std::optional<Umem> umem_;

@@ -6,7 +6,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/doorbell_mode.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
@@ -78,8 +78,8 @@ std::string MapDoorbell(const std::string& nic, int gpu, bool& mapped) {
   const host::Gpu poster(gpu);
   const host::Uar uar(device.context());
   const host::DoorbellChoice choice =
-      host::ChooseDoorbell(host::DoorbellRung::kProbe, &poster, uar.doorbell());
-  mapped = choice.rung == host::DoorbellRung::kDevice;
+      host::ChooseDoorbell(host::DoorbellMode::kAuto, &poster, uar.doorbell());
+  mapped = choice.mode == host::DoorbellMode::kGpu;
   return choice.why;
 }
 
@@ -87,7 +87,7 @@ std::string RegisterGpuMemory(const std::string& nic, int gpu) {
   const host::Device device(nic);
   const host::GpuMemory memory(host::Gpu(gpu), host::GpuMemory::kPageBytes);
   const host::MemoryRegion region(device, memory.data(), memory.size());
-  return ToString(region.rung());
+  return ToString(region.method());
 }
 
 }  // namespace warpverbs::programs

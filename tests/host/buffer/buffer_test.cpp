@@ -75,7 +75,7 @@ TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemoryInWholeGpuPages) {
   EXPECT_EQ(fake_cuda::Calls("cuMemAlloc_v2"), 0);
   EXPECT_EQ(fake_cuda::Calls("cuMemHostRegister_v2"), 1);
   EXPECT_EQ(buffer->size(), 65536);
-  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kHost);
+  EXPECT_EQ(buffer->Register(device_).method(), RegistrationMethod::kHost);
   ExpectTraffic(*buffer);
   EXPECT_THROW(CudaMemoryKind(Gpu()).Allocate(0), Error);
   EXPECT_THROW(CudaMemoryKind(Gpu()).Allocate(~size_t{0}), Error);

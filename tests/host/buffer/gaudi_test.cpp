@@ -65,7 +65,7 @@ TEST_F(GaudiTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
   const auto buffer = GaudiMemoryKind(Gaudi("0000:33:00.0")).Allocate(1);
   EXPECT_GE(reinterpret_cast<uint64_t>(buffer->data()), 0x1001001800000000);
   EXPECT_EQ(buffer->Register(device_).View().addr, reinterpret_cast<uint64_t>(buffer->data()));
-  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kDmaBuf);
+  EXPECT_EQ(buffer->Register(device_).method(), RegistrationMethod::kDmaBuf);
 }
 
 TEST_F(GaudiTest, MemoryOfEitherGenerationCarriesData) {

@@ -67,7 +67,7 @@ TEST_F(HipTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
   const MemoryRegion region = buffer->Register(device_);
   EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(buffer->data()));
-  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+  EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf);
   EXPECT_LT(buffer->Export().start(), region.View().addr) << "the file begins before the allocation";
 }
 
@@ -147,7 +147,7 @@ TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
   const auto part = WrapPointer(owner->data() + 5000, 10'000);
   EXPECT_EQ(part->name(), "memory of hip:1");
   const MemoryRegion region(device_, owner->data() + 5000, 10'000);
-  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+  EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf);
   EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(owner->data() + 5000));
   const auto source = HostMemoryKind().Allocate(10'000);
   source->CopyIn(0, Pattern(10'000, 1));
@@ -284,8 +284,8 @@ TEST_F(HipTest, MemoryThatIsNotExportedIsReachedByPeerDirect) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
   const auto source = HostMemoryKind().Allocate(65536);
   source->CopyIn(0, Pattern(65536, 4));
-  EXPECT_EQ(buffer->Register(device_).rung(), MemoryRung::kPeerMemory);
-  EXPECT_EQ(MemoryRegion(device_, buffer->data() + 100, 64).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(buffer->Register(device_).method(), RegistrationMethod::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device_, buffer->data() + 100, 64).method(), RegistrationMethod::kPeerMemory);
   ASSERT_TRUE(WriteBuffer(device_, *source, *buffer));
   EXPECT_EQ(Contents(*buffer), Pattern(65536, 4));
 }

@@ -44,9 +44,9 @@ TEST_P(Faults, OfEndpointsWithAllTheirPartsLeaveNothing) {
 
 TEST_P(Faults, OfEveryWayToRingLeaveNothing) {
   const Device device;
-  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
+  for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     ForEachFault(GetParam(), [&] {
-      Link link(device, {.doorbell = rung});
+      Link link(device, {.doorbell = mode});
       link.Connect();
       Demand(link.Write(1).ok(), "a write failed");
     });
@@ -65,8 +65,8 @@ TEST_P(Faults, OfSharedCompletionsLeaveNothing) {
 
 TEST_P(Faults, OfAResetLeaveNoEndpointThatConnectsAndDoesNotWork) {
   const Device device;
-  for (const DoorbellRung rung : {DoorbellRung::kProbe, DoorbellRung::kHostRings}) {
-    Link link(device, {.doorbell = rung});
+  for (const DoorbellMode mode : {DoorbellMode::kAuto, DoorbellMode::kHostProxy}) {
+    Link link(device, {.doorbell = mode});
     const auto reset = [&] {
       link.b.Reset();
       link.a.Reset();

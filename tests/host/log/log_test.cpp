@@ -110,7 +110,7 @@ void RegisterBadly() {
   const Device device;
   const GpuMemory memory(Gpu(), 4096);
   Inject(RegistrationFault{.by_dma_buf = EINVAL});
-  EXPECT_EQ(MemoryRegion(device, memory.data(), 64).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device, memory.data(), 64).method(), RegistrationMethod::kPeerMemory);
   Inject(RegistrationFault{.by_address = EFAULT, .by_dma_buf = EINVAL});
   EXPECT_NE(SentenceOf([&] { MemoryRegion(device, memory.data(), 64); }), "");
 }
@@ -156,12 +156,12 @@ TEST(Log, OfADoorbellThatTheGpuDoesNotReachIsAWarning) {
     fake_cuda::Configure("uar_plain=0");
     const Device device;
     const Gpu gpu;
-    EXPECT_EQ(Endpoint(device, {.gpu = &gpu}).doorbell_rung(), DoorbellRung::kHostRings);
+    EXPECT_EQ(Endpoint(device, {.gpu = &gpu}).doorbell_mode(), DoorbellMode::kHostProxy);
   };
   EXPECT_THAT(LogOf("warn", part),
               AllOf(StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
                                "them; cuda:0 does not reach the register: "),
-                    EndsWith("or let a host thread ring: DoorbellRung::kHostRings.\n")));
+                    EndsWith("or let a host thread ring: DoorbellMode::kHostProxy.\n")));
   EXPECT_THAT(LogOf("error", part), IsEmpty());
 }
 

@@ -25,7 +25,7 @@ TEST_F(GpuRegions, AreExportedFromAnyAddressOn) {
   for (const size_t offset : {0, 1, 4096, 5000}) {
     const GpuMemory memory(gpu, 100'000);
     const MemoryRegion region(device_, memory.data() + offset, 3 * 4096 + 10);
-    EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf) << offset;
+    EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf) << offset;
     EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(memory.data() + offset));
     EXPECT_EQ(region.View().bytes, 3 * 4096 + 10);
     EXPECT_NE(region.View().lkey, 0);
@@ -38,7 +38,7 @@ TEST_F(GpuRegions, AreKnownByTheirAddressWhereTheDriverExportsNone) {
   const GpuMemory memory(gpu, 4096);
   EXPECT_FALSE(fake_cuda::HasSyncMemops(memory.data()));
   const MemoryRegion region(device_, memory.data() + 8, 64);
-  EXPECT_EQ(region.rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(region.method(), RegistrationMethod::kPeerMemory);
   EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(memory.data() + 8));
   EXPECT_TRUE(fake_cuda::HasSyncMemops(memory.data()));
 }
@@ -66,8 +66,8 @@ TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheyMayBeOutOfReach) {
 TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
   const Gpu gpu;
   VmmMemory memory(3);
-  EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).rung(),
-            MemoryRung::kDmaBuf);
+  EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).method(),
+            RegistrationMethod::kDmaBuf);
   memory.Unmap(1);
   EXPECT_THAT(
       WhyRefusedRegion(memory.data(), 2 * VmmMemory::kChunk),
@@ -78,7 +78,7 @@ TEST_F(GpuRegions, OfOneMappingOfCuMemCreateAreExported) {
   const Gpu gpu;
   const VmmMemory memory(2);
   const MemoryRegion region(device_, memory.data() + VmmMemory::kChunk, VmmMemory::kChunk);
-  EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+  EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf);
 }
 
 TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
@@ -123,7 +123,7 @@ TEST_F(GpuRegions, OfMappedHostMemoryAreTheHosts) {
   const Gpu gpu;
   HostPages pages(4096);
   const GpuMapping mapping(gpu, pages.bytes());
-  EXPECT_EQ(MemoryRegion(device_, pages.data(), 4096).rung(), MemoryRung::kHost);
+  EXPECT_EQ(MemoryRegion(device_, pages.data(), 4096).method(), RegistrationMethod::kHost);
 }
 
 TEST_F(GpuRegions, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {

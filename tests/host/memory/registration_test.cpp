@@ -97,7 +97,7 @@ TEST_F(Registration, OfGpuMemoryGoesByTheRungThatIsLeft) {
   const GpuMemory memory(gpu, 4096);
   Inject(RegistrationFault{.by_dma_buf = EINVAL});
   const MemoryRegion region(device_, memory.data(), 64, {.relaxed_ordering = true});
-  EXPECT_EQ(region.rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(region.method(), RegistrationMethod::kPeerMemory);
   EXPECT_TRUE(region.View().access.relaxed_ordering);
 }
 
@@ -153,7 +153,7 @@ TEST_F(Registration, IsAskedOverPcieOnlyWhereThatIsWanted) {
   EXPECT_EQ(PcieExportsOf([&] { DmaBuf(gpu, memory.data(), 64); }), 0);
   EXPECT_EQ(PcieExportsOf([&] {
               const MemoryRegion region(device_, memory.data(), 64, {.over_pcie = true});
-              EXPECT_EQ(region.rung(), MemoryRung::kDmaBuf);
+              EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf);
             }),
             1);
   EXPECT_EQ(PcieExportsOf([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }), 1);
@@ -184,7 +184,8 @@ TEST_F(Registration, OverPcieOfAnOlderDriverSaysSinceWhenItIs) {
                       "12.2; by peer memory: Bad address (EFAULT)"),
             EndsWith("or ask for no way over PCIe.")));
   Inject(RegistrationFault{});
-  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).rung(), MemoryRung::kDmaBuf) << "else it may be too old";
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).method(), RegistrationMethod::kDmaBuf)
+      << "else it may be too old";
 }
 
 TEST_F(Registration, OverPcieOfADriverThatRefusesItSaysSo) {
@@ -194,7 +195,8 @@ TEST_F(Registration, OverPcieOfADriverThatRefusesItSaysSo) {
   EXPECT_THAT(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
               HasSubstr("Cannot export 64 bytes of memory of cuda:0: over PCIe: the fake driver refuses "
                         "(CUDA_ERROR_NOT_SUPPORTED). Use NVIDIA's driver 570"));
-  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}).method(),
+            RegistrationMethod::kPeerMemory);
   fake_cuda::FailCall("cuDriverGetVersion", 1);
   EXPECT_THAT(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
               HasSubstr("CUDA_ERROR_UNKNOWN"));
@@ -210,7 +212,7 @@ TEST_F(Registration, ByDmaBufTellsThePlaceInTheFirstPageWhateverThePointer) {
     const auto address = reinterpret_cast<uint64_t>(memory.data() + offset);
     const MemoryRegion region(device_, memory.data() + offset, bytes);
     const DmaBufCall call = LastDmaBufCall();
-    ASSERT_EQ(region.rung(), MemoryRung::kDmaBuf);
+    ASSERT_EQ(region.method(), RegistrationMethod::kDmaBuf);
     ASSERT_EQ(call.iova, address);
     ASSERT_EQ(call.offset, address % page) << "of the page that the file begins with";
     ASSERT_EQ(call.offset % page, call.iova % page);
@@ -226,7 +228,7 @@ TEST_F(Registration, OfAGpuThatExportsNothingTriesNoDmaBuf) {
   EXPECT_FALSE(gpu.attributes().dma_buf);
   const GpuMemory memory(gpu, 4096);
   const int before = Registrations();
-  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).rung(), MemoryRung::kPeerMemory);
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).method(), RegistrationMethod::kPeerMemory);
   EXPECT_EQ(Registrations(), before + 1) << "by its address";
 }
 

@@ -47,7 +47,7 @@ struct Queue {
   std::array<uint64_t, kDepth * 8> staging{};
   std::array<uint64_t, kDepth * 8> sq{};
 
-  DoorbellRoute Rung() { return {.word = &word, .doorbell = &doorbell}; }
+  DoorbellRoute Route() { return {.word = &word, .doorbell = &doorbell}; }
   DoorbellRoute Posted() {
     return {.word = &word,
             .doorbell = &doorbell,
@@ -67,7 +67,7 @@ struct Queue {
 TEST(DoorbellThread, CarriesEachDoorbell) {
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Rung());
+  const DoorbellThread::Service service(thread, queue.Route());
   for (uint32_t index = 0; index < 1000; ++index) {
     queue.Ring(Doorbell(index));
     ASSERT_TRUE(queue.AwaitDoorbell(Doorbell(index)));
@@ -90,7 +90,7 @@ TEST(DoorbellThread, CarriesADoorbellLikeTheOneBefore) {
   // The index has 16 bits: 65536 posts later the same value comes again.
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Rung());
+  const DoorbellThread::Service service(thread, queue.Route());
   for (int round = 0; round < 3; ++round) {
     Cpu::Store(&queue.doorbell, 0);
     queue.Ring(Doorbell(7));
@@ -101,7 +101,7 @@ TEST(DoorbellThread, CarriesADoorbellLikeTheOneBefore) {
 TEST(DoorbellThread, WakesUpForADoorbellAfterAPause) {
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Rung());
+  const DoorbellThread::Service service(thread, queue.Route());
   const uint64_t idle_until = Cpu::NowNs() + 20'000'000;
   ASSERT_TRUE(Await([&] { return Cpu::NowNs() > idle_until; }));
   queue.Ring(Doorbell(1));
@@ -143,11 +143,11 @@ TEST(DoorbellThread, ServesQueuesThatComeAndGoWhileOthersRing) {
   constexpr uint32_t kRounds = 300;
   DoorbellThread thread;
   Queue steady;
-  const DoorbellThread::Service service(thread, steady.Rung());
+  const DoorbellThread::Service service(thread, steady.Route());
   std::jthread guests([&] {
     for (uint32_t i = 0; i < kRounds; ++i) {
       auto guest = std::make_unique<Queue>();  // gone with its memory as soon as it is no more served
-      std::optional<DoorbellThread::Service> guest_service(std::in_place, thread, guest->Rung());
+      std::optional<DoorbellThread::Service> guest_service(std::in_place, thread, guest->Route());
       guest->Ring(Doorbell(i));
       EXPECT_TRUE(guest->AwaitDoorbell(Doorbell(i)));
     }
@@ -161,8 +161,8 @@ TEST(DoorbellThread, ServesQueuesThatComeAndGoWhileOthersRing) {
 TEST(DoorbellThread, RingsForNobodyOnceTheServiceHasEnded) {
   Queue queue, other;
   DoorbellThread thread;
-  { const DoorbellThread::Service service(thread, queue.Rung()); }
-  const DoorbellThread::Service service(thread, other.Rung());
+  { const DoorbellThread::Service service(thread, queue.Route()); }
+  const DoorbellThread::Service service(thread, other.Route());
   queue.Ring(Doorbell(1));
   other.Ring(Doorbell(2));
   ASSERT_TRUE(other.AwaitDoorbell(Doorbell(2)));

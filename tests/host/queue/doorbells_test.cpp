@@ -21,37 +21,36 @@ class Doorbells : public testing::Test {
 
 TEST_F(Doorbells, ThePosterRingsWhereNobodySaysOtherwise) {
   Link link(device_);
-  EXPECT_EQ(link.a.doorbell_rung(), DoorbellRung::kDevice);
+  EXPECT_EQ(link.a.doorbell_mode(), DoorbellMode::kGpu);
   EXPECT_THAT(link.a.Describe(),
               HasSubstr("; rung by the poster (the CPU rings, and the register is mapped)"));
 }
 
 TEST_F(Doorbells, WhoPostsForTheNicNeedsNoRecord) {
-  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
-    const Endpoint endpoint(device_, {.doorbell = rung});
-    EXPECT_EQ(endpoint.View().dbrec == nullptr, rung == DoorbellRung::kHostPosts)
+  for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
+    const Endpoint endpoint(device_, {.doorbell = mode});
+    EXPECT_EQ(endpoint.View().dbrec == nullptr, mode == DoorbellMode::kHostPosts)
         << "who posts writes the record";
   }
 }
 
 TEST_F(Doorbells, EachRungCarriesAllDataPastTheEndOfTheQueue) {
-  for (const DoorbellRung rung :
-       {DoorbellRung::kDevice, DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
+  for (const DoorbellMode mode : {DoorbellMode::kGpu, DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
-      Link link(device_, {.depth = 4, .cq_mode = mode, .doorbell = rung});
-      EXPECT_EQ(link.a.doorbell_rung(), rung);
+      Link link(device_, {.depth = 4, .cq_mode = mode, .doorbell = mode});
+      EXPECT_EQ(link.a.doorbell_mode(), mode);
       link.Connect();
-      EXPECT_TRUE(link.Write(200).ok()) << ToString(rung);
+      EXPECT_TRUE(link.Write(200).ok()) << ToString(mode);
     }
   }
 }
 
 TEST_F(Doorbells, EachRungWorksAgainAfterAReset) {
-  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
-    Link link(device_, {.depth = 8, .doorbell = rung});
+  for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
+    Link link(device_, {.depth = 8, .doorbell = mode});
     for (uint32_t cycle = 0; cycle < 20; ++cycle) {
       link.Connect();
-      ASSERT_TRUE(link.Write(1 + cycle % 5).ok()) << ToString(rung) << ", cycle " << cycle;
+      ASSERT_TRUE(link.Write(1 + cycle % 5).ok()) << ToString(mode) << ", cycle " << cycle;
       if (cycle % 2 == 0) link.PostWrongWrite();
       link.a.Reset();
       link.b.Reset();
@@ -61,22 +60,22 @@ TEST_F(Doorbells, EachRungWorksAgainAfterAReset) {
 
 TEST_F(Doorbells, OneThreadServesManyEndpoints) {
   DoorbellThread thread;
-  Link rings(device_, {.depth = 8, .doorbell = DoorbellRung::kHostRings, .doorbell_thread = &thread});
-  Link posts(device_, {.depth = 8, .doorbell = DoorbellRung::kHostPosts, .doorbell_thread = &thread});
+  Link rings(device_, {.depth = 8, .doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread});
+  Link posts(device_, {.depth = 8, .doorbell = DoorbellMode::kHostPosts, .doorbell_thread = &thread});
   rings.Connect();
   posts.Connect();
   std::jthread kernel([&] { EXPECT_TRUE(rings.Write(500).ok()); });
   EXPECT_TRUE(posts.Write(500).ok());
   for (int i = 0; i < 20; ++i) {
-    Link guest(device_, {.doorbell = DoorbellRung::kHostRings, .doorbell_thread = &thread});
+    Link guest(device_, {.doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread});
     guest.Connect();
     EXPECT_TRUE(guest.Write(3).ok());
   }
 }
 
 TEST_F(Doorbells, SharersMayRingThroughTheHostToo) {
-  for (const DoorbellRung rung : {DoorbellRung::kHostRings, DoorbellRung::kHostPosts}) {
-    Link link(device_, {.depth = 8, .doorbell = rung});
+  for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
+    Link link(device_, {.depth = 8, .doorbell = mode});
     link.Connect();
     constexpr size_t kPosters = 3, kWrites = 500;
     std::vector<std::jthread> posters;

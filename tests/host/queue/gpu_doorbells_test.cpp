@@ -17,14 +17,14 @@ TEST_F(GpuDoorbells, TheGpuRingsWhereTheRegisterCanBeMappedAsIoMemory) {
   fake_cuda::Configure("uar_io=1");
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu});
-  EXPECT_EQ(endpoint.doorbell_rung(), DoorbellRung::kDevice);
+  EXPECT_EQ(endpoint.doorbell_mode(), DoorbellMode::kGpu);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("rung by the poster (mapped for cuda:0 as I/O memory)"));
 }
 
 TEST_F(GpuDoorbells, TheGpuRingsWhereTheRegisterIsPlainMemory) {
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu});
-  EXPECT_EQ(endpoint.doorbell_rung(), DoorbellRung::kDevice);
+  EXPECT_EQ(endpoint.doorbell_mode(), DoorbellMode::kGpu);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("rung by the poster (mapped for cuda:0 as plain memory)"));
 }
 
@@ -32,7 +32,7 @@ TEST_F(GpuDoorbells, TheHostRingsWhereTheRegisterCannotBeMapped) {
   fake_cuda::Configure("uar_plain=0");
   const Gpu gpu;
   Link link(device_, {.gpu = &gpu});
-  EXPECT_EQ(link.a.doorbell_rung(), DoorbellRung::kHostRings);
+  EXPECT_EQ(link.a.doorbell_mode(), DoorbellMode::kHostProxy);
   EXPECT_THAT(
       link.a.Describe(),
       HasSubstr(std::string("rung by a host thread (cuda:0 does not reach the register: ") + kRefused + ")"));
@@ -43,16 +43,16 @@ TEST_F(GpuDoorbells, TheHostRingsWhereTheRegisterCannotBeMapped) {
 TEST_F(GpuDoorbells, RefusesToLetTheGpuRingWhereItCannot) {
   fake_cuda::Configure("uar_plain=0");
   const Gpu gpu;
-  EXPECT_EQ(WhyRefused({.gpu = &gpu, .doorbell = DoorbellRung::kDevice}),
+  EXPECT_EQ(WhyRefused({.gpu = &gpu, .doorbell = DoorbellMode::kGpu}),
             std::string("Cannot map the NIC's doorbell register for cuda:0: ") + kRefused +
                 ". Run as root, load the nvidia module with NVreg_RegistryDwords=\"PeerMappingOverride=1;\", "
                 "or let a "
-                "host thread ring: DoorbellRung::kHostRings.");
+                "host thread ring: DoorbellMode::kHostProxy.");
 }
 
 TEST_F(GpuDoorbells, MapsNothingWhereTheHostShallRing) {
   const Gpu gpu;
-  const Endpoint rings(device_, {.gpu = &gpu, .doorbell = DoorbellRung::kHostRings});
+  const Endpoint rings(device_, {.gpu = &gpu, .doorbell = DoorbellMode::kHostProxy});
   EXPECT_EQ(fake_cuda::Calls("cuMemHostRegister_v2"), rings.on_gpu() ? 1 : 2)
       << "the host's words, and queues if there";
 }
@@ -61,8 +61,8 @@ TEST_F(GpuDoorbells, TheGpuRingsWhereItSeesTheRegister) {
   fake_cuda::Configure("same_address=0");
   const Gpu gpu;
   alignas(4096) static uint64_t page[512];
-  const DoorbellChoice choice = ChooseDoorbell(DoorbellRung::kProbe, &gpu, &page[64]);
-  EXPECT_EQ(choice.rung, DoorbellRung::kDevice);
+  const DoorbellChoice choice = ChooseDoorbell(DoorbellMode::kAuto, &gpu, &page[64]);
+  EXPECT_EQ(choice.mode, DoorbellMode::kGpu);
   EXPECT_EQ(reinterpret_cast<uint64_t>(choice.doorbell),
             reinterpret_cast<uint64_t>(&page[64]) + (uint64_t{1} << 40));
 }
@@ -71,9 +71,9 @@ TEST_F(GpuDoorbells, RegistersOfOnePageShareTheMapping) {
   const Gpu gpu;
   alignas(4096) static uint64_t page[512];
   {
-    const DoorbellChoice first = ChooseDoorbell(DoorbellRung::kDevice, &gpu, &page[0]);
+    const DoorbellChoice first = ChooseDoorbell(DoorbellMode::kGpu, &gpu, &page[0]);
     {
-      const DoorbellChoice second = ChooseDoorbell(DoorbellRung::kDevice, &gpu, &page[64]);
+      const DoorbellChoice second = ChooseDoorbell(DoorbellMode::kGpu, &gpu, &page[64]);
       EXPECT_EQ(fake_cuda::HeldNow().registrations, 1);
     }
     EXPECT_EQ(fake_cuda::HeldNow().registrations, 1) << "the first still needs it";

@@ -96,10 +96,10 @@ TEST_F(GpuQueues, CannotBeInGpuMemoryWhereTheHostHasAPartInThem) {
   EXPECT_EQ(
       WhyRefused({.completions = &ring, .gpu = &gpu, .placement = Placement::kGpu}),
       cannot + "the host takes part in delivering shared completions. Choose Placement::kProbe or kHost.");
-  EXPECT_EQ(WhyRefused({.gpu = &gpu, .placement = Placement::kGpu, .doorbell = DoorbellRung::kHostPosts}),
+  EXPECT_EQ(WhyRefused({.gpu = &gpu, .placement = Placement::kGpu, .doorbell = DoorbellMode::kHostPosts}),
             cannot + "a host thread copies the WQEs. Choose Placement::kProbe or kHost.");
   for (const EndpointConfig& config : {EndpointConfig{.completions = &ring, .gpu = &gpu},
-                                       EndpointConfig{.gpu = &gpu, .doorbell = DoorbellRung::kHostPosts}}) {
+                                       EndpointConfig{.gpu = &gpu, .doorbell = DoorbellMode::kHostPosts}}) {
     Link link(device_, config);
     EXPECT_FALSE(link.a.on_gpu());
     link.Connect();

@@ -54,8 +54,8 @@ TEST_F(QueuePools, EndpointsOfAllKindsStandSideBySide) {
       {.depth = 64, .cq_mode = CqMode::kRing},
       {.depth = 16, .receive_depth = 8, .receive_scatter = 2},
       {.depth = 8, .completions = &ring},
-      {.depth = 16, .doorbell = DoorbellRung::kHostRings, .doorbell_thread = &thread},
-      {.depth = 16, .doorbell = DoorbellRung::kHostPosts, .doorbell_thread = &thread},
+      {.depth = 16, .doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread},
+      {.depth = 16, .doorbell = DoorbellMode::kHostPosts, .doorbell_thread = &thread},
       {.depth = 1024, .cq_mode = CqMode::kRing, .receive_depth = 512},  // larger than a chunk
   };
   std::vector<std::unique_ptr<Link>> links;

@@ -106,6 +106,6 @@ void FlowMemory::CopyOut(uint32_t flow, Part part, uint64_t offset, std::span<st
   buffer_->CopyOut(OffsetOf(flow, part) + offset, to);
 }
 
-std::string FlowMemory::Describe() const { return kind() + "; registration: " + rung(); }
+std::string FlowMemory::Describe() const { return kind() + "; registration: " + method(); }
 
 }  // namespace warpverbs::perf

@@ -70,7 +70,7 @@ class FlowMemory {
   /// Whether it is an NVIDIA GPU's.
   bool on_gpu() const { return host::DescribePointer(buffer_->data()).on_gpu(); }
   std::string kind() const { return buffer_->name(); }
-  std::string rung() const { return ToString(region_->rung()); }
+  std::string method() const { return ToString(region_->method()); }
 
  private:
   uint64_t OffsetOf(uint32_t flow, Part part) const;

@@ -12,18 +12,18 @@ namespace warpverbs::e2e {
 namespace {
 
 using device::Code;
-using host::DoorbellRung;
+using host::DoorbellMode;
 
-class Rungs : public testing::TestWithParam<DoorbellRung> {};
+class DoorbellModes : public testing::TestWithParam<DoorbellMode> {};
 
-TEST_P(Rungs, CarryTheTrafficOfOnePoster) {
+TEST_P(DoorbellModes, CarryTheTrafficOfOnePoster) {
   Pair pair({.a = {.depth = 16, .doorbell = GetParam()}});
   pair.Connect();
-  ASSERT_EQ(pair.a.doorbell_rung(), GetParam());
+  ASSERT_EQ(pair.a.doorbell_mode(), GetParam());
   EXPECT_EQ(RunTraffic<device::Exclusive>(pair, 0, 15'000), "") << "its index passes 16 bits";
 }
 
-TEST_P(Rungs, CarryTheTrafficOfFourSharers) {
+TEST_P(DoorbellModes, CarryTheTrafficOfFourSharers) {
   constexpr size_t kThreads = 4;
   Pair pair({.a = {.depth = 8, .cq_mode = host::CqMode::kRing, .doorbell = GetParam()}});
   pair.Connect();
@@ -36,7 +36,7 @@ TEST_P(Rungs, CarryTheTrafficOfFourSharers) {
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 
-TEST_P(Rungs, CarryOnAfterAFailureAndAReset) {
+TEST_P(DoorbellModes, CarryOnAfterAFailureAndAReset) {
   Pair pair({.a = {.depth = 8, .doorbell = GetParam()}});
   pair.Connect();
   for (uint64_t cycle = 0; cycle < 5; ++cycle) {
@@ -50,14 +50,14 @@ TEST_P(Rungs, CarryOnAfterAFailureAndAReset) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Rungs,
-                         testing::Values(DoorbellRung::kDevice, DoorbellRung::kHostRings,
-                                         DoorbellRung::kHostPosts),
+INSTANTIATE_TEST_SUITE_P(, DoorbellModes,
+                         testing::Values(DoorbellMode::kGpu, DoorbellMode::kHostProxy,
+                                         DoorbellMode::kHostPosts),
                          [](const auto& test) {
                            switch (test.param) {
-                             case DoorbellRung::kHostRings:
+                             case DoorbellMode::kHostProxy:
                                return "HostRings";
-                             case DoorbellRung::kHostPosts:
+                             case DoorbellMode::kHostPosts:
                                return "HostPosts";
                              default:
                                return "Device";
@@ -69,9 +69,9 @@ TEST(RungsOfOneThread, ServeSeveralQueuesOfBothKinds) {
   host::DoorbellThread thread;
   std::vector<std::unique_ptr<Pair>> pairs;
   for (size_t i = 0; i < kQueues; ++i) {
-    const DoorbellRung rung = i % 2 == 0 ? DoorbellRung::kHostRings : DoorbellRung::kHostPosts;
+    const DoorbellMode mode = i % 2 == 0 ? DoorbellMode::kHostProxy : DoorbellMode::kHostPosts;
     pairs.push_back(std::make_unique<Pair>(
-        PairOptions{.a = {.depth = 16, .doorbell = rung, .doorbell_thread = &thread}}));
+        PairOptions{.a = {.depth = 16, .doorbell = mode, .doorbell_thread = &thread}}));
     pairs.back()->Connect();
   }
   std::vector<std::string> wrong(kQueues);

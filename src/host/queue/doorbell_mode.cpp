@@ -1,4 +1,4 @@
-#include "warpverbs/host/doorbell_rung.hpp"
+#include "warpverbs/host/doorbell_mode.hpp"
 
 #include <utility>
 
@@ -13,45 +13,44 @@ DoorbellChoice ForGpu(const Gpu& gpu, uint64_t* doorbell) {
   const auto mapping = std::make_shared<const DoorbellMapping>(gpu, doorbell);
   std::string why =
       "mapped for " + gpu.name() + " as " + (mapping->as_io_memory() ? "I/O" : "plain") + " memory";
-  return {DoorbellRung::kDevice, std::move(why), mapping->doorbell(), mapping};
+  return {DoorbellMode::kGpu, std::move(why), mapping->doorbell(), mapping};
 }
 
 }  // namespace
 
-DoorbellChoice ChooseDoorbell(DoorbellRung asked, const Gpu* gpu, uint64_t* doorbell) {
+DoorbellChoice ChooseDoorbell(DoorbellMode asked, const Gpu* gpu, uint64_t* doorbell) {
   switch (asked) {
-    case DoorbellRung::kProbe:
-      if (gpu == nullptr)
-        return {DoorbellRung::kDevice, "the CPU rings, and the register is mapped", doorbell};
+    case DoorbellMode::kAuto:
+      if (gpu == nullptr) return {DoorbellMode::kGpu, "the CPU rings, and the register is mapped", doorbell};
       try {
         return ForGpu(*gpu, doorbell);
       } catch (const Error& error) {
         const std::string why = gpu->name() + " does not reach the register: " + error.reason();
         WarnOnce("doorbell registers for " + gpu->name(),
                  "a host thread rings them; " + why + ". " + error.remedy() + ".");
-        return {.rung = DoorbellRung::kHostRings, .why = why};
+        return {.mode = DoorbellMode::kHostProxy, .why = why};
       }
-    case DoorbellRung::kDevice:
-      if (gpu == nullptr) return {DoorbellRung::kDevice, "as asked", doorbell};
+    case DoorbellMode::kGpu:
+      if (gpu == nullptr) return {DoorbellMode::kGpu, "as asked", doorbell};
       return ForGpu(*gpu, doorbell);
-    case DoorbellRung::kHostRings:
-    case DoorbellRung::kHostPosts:
+    case DoorbellMode::kHostProxy:
+    case DoorbellMode::kHostPosts:
       break;
     default:
-      throw Error("create", "an endpoint", "there is no such doorbell rung", "Choose one of DoorbellRung");
+      throw Error("create", "an endpoint", "the doorbell mode is invalid", "Choose one of DoorbellMode");
   }
-  return {.rung = asked, .why = "as asked"};
+  return {.mode = asked, .why = "as asked"};
 }
 
-const char* ToString(DoorbellRung rung) {
-  switch (rung) {
-    case DoorbellRung::kProbe:
+const char* ToString(DoorbellMode mode) {
+  switch (mode) {
+    case DoorbellMode::kAuto:
       return "chosen by a probe";
-    case DoorbellRung::kDevice:
+    case DoorbellMode::kGpu:
       return "rung by the poster";
-    case DoorbellRung::kHostRings:
+    case DoorbellMode::kHostProxy:
       return "rung by a host thread";
-    case DoorbellRung::kHostPosts:
+    case DoorbellMode::kHostPosts:
       return "rung by a host thread, which copies the WQEs too";
   }
   return "unknown";

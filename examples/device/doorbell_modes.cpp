@@ -19,20 +19,20 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
 }
 
 // Where a GPU can store to the NIC's register, it rings. Where it cannot, a thread of the host rings for it.
-// Where the NIC cannot even read the queue's memory, that thread copies the entries too. kProbe, the default,
+// Where the NIC cannot even read the queue's memory, that thread copies the entries too. kAuto, the default,
 // finds out whether the register can be reached.
 int main(int argc, char** argv) {
   return Run(argc, argv, "Writes with each of the three ways to ring a doorbell.", [] {
     const host::Device device;
     host::DoorbellThread thread;  // serves any number of endpoints
-    for (const auto rung :
-         {host::DoorbellRung::kDevice, host::DoorbellRung::kHostRings, host::DoorbellRung::kHostPosts}) {
-      const Pair pair(device, {.depth = 16, .doorbell = rung, .doorbell_thread = &thread});
+    for (const auto mode :
+         {host::DoorbellMode::kGpu, host::DoorbellMode::kHostProxy, host::DoorbellMode::kHostPosts}) {
+      const Pair pair(device, {.depth = 16, .doorbell = mode, .doorbell_thread = &thread});
       Memory from(device, 500, uint64_t{42}), to(device, 500, uint64_t{0});
       CheckOk(PutAll<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the kernel");
       Check(to == from, "every write arrived");
-      std::printf("500 writes arrived: %s.\n", host::ToString(pair.here.doorbell_rung()));
+      std::printf("500 writes arrived: %s.\n", host::ToString(pair.here.doorbell_mode()));
     }
-    std::puts("The same kernel wrote by all three rungs.");
+    std::puts("The same kernel wrote by all three doorbell modes.");
   });
 }
