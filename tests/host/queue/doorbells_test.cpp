@@ -34,18 +34,19 @@ TEST_F(Doorbells, WhoPostsForTheNicNeedsNoRecord) {
   }
 }
 
-TEST_F(Doorbells, EachRungCarriesAllDataPastTheEndOfTheQueue) {
-  for (const DoorbellMode mode : {DoorbellMode::kGpu, DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
+TEST_F(Doorbells, EachModeCarriesAllDataPastTheEndOfTheQueue) {
+  for (const DoorbellMode doorbell :
+       {DoorbellMode::kGpu, DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
-      Link link(device_, {.depth = 4, .cq_mode = mode, .doorbell = mode});
-      EXPECT_EQ(link.a.doorbell_mode(), mode);
+      Link link(device_, {.depth = 4, .cq_mode = mode, .doorbell = doorbell});
+      EXPECT_EQ(link.a.doorbell_mode(), doorbell);
       link.Connect();
-      EXPECT_TRUE(link.Write(200).ok()) << ToString(mode);
+      EXPECT_TRUE(link.Write(200).ok()) << ToString(doorbell);
     }
   }
 }
 
-TEST_F(Doorbells, EachRungWorksAgainAfterAReset) {
+TEST_F(Doorbells, EachModeWorksAgainAfterAReset) {
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     Link link(device_, {.depth = 8, .doorbell = mode});
     for (uint32_t cycle = 0; cycle < 20; ++cycle) {
