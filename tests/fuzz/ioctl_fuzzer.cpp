@@ -1,5 +1,4 @@
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,23 +7,11 @@
 #include "core/queues.hpp"
 #include "fuzz/program_memory.hpp"
 #include "fuzz/require.hpp"
+#include "uverbs/descriptors.hpp"
 #include "uverbs/method.hpp"
 #include "wire/byte_order.hpp"
 
 namespace softhca::uverbs {
-
-// What the library's files and their descriptors need of the process: nothing here.
-std::vector<int> g_descriptors;  // that the program holds
-void AddHint(int fd) { g_descriptors.push_back(fd); }
-void CloseOwn(int fd) {
-  std::erase(g_descriptors, fd);  // the program is never told of it
-  close(fd);
-}
-bool MayBeOurs(int) { return false; }
-FileId Identify(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
-}
 
 namespace {
 
@@ -44,8 +31,9 @@ class Program {
  public:
   Program() : engine_(MakeDevices(), std::make_unique<IdleNetwork>()) { engine_.Stop(); }
   ~Program() {
-    for (const int fd : g_descriptors) close(fd);
-    g_descriptors.clear();
+    for (int fd = 0; fd < getdtablesize(); ++fd) {
+      if (MayBeOurs(fd)) CloseOwn(fd);
+    }
   }
 
   void Run(std::span<const uint8_t> command) {

@@ -15,8 +15,8 @@
 #include <system_error>
 
 #include "cli/build_info.hpp"
-#include "uverbs/block_claim.hpp"
-#include "uverbs/sysfs_tree.hpp"
+#include "setup/sysfs_tree.hpp"
+#include "wire/block_claim.hpp"
 
 namespace softhca {
 namespace {

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "uverbs/settings.hpp"
+#include "setup/settings.hpp"
 
 namespace softhca {
 

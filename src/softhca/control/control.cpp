@@ -2,8 +2,8 @@
 #include <cerrno>
 #include <limits>
 
+#include "preload/process.hpp"
 #include "softhca_control.h"
-#include "uverbs/process.hpp"
 
 namespace softhca {
 namespace {

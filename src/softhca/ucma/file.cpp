@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "uverbs/errors.hpp"
-#include "uverbs/process.hpp"
 
 namespace softhca::ucma {
 

@@ -1,8 +1,8 @@
 #include "ucma/routing.hpp"
 
 #include "ucma/host_ports.hpp"
-#include "uverbs/block_claim.hpp"
 #include "wire/address_block.hpp"
+#include "wire/block_claim.hpp"
 #include "wire/frame.hpp"
 
 namespace softhca::ucma {

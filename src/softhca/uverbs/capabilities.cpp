@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "uverbs/identity.hpp"
-#include "uverbs/limits.hpp"
+#include "core/identity.hpp"
+#include "core/limits.hpp"
 
 namespace softhca::uverbs {
 namespace {

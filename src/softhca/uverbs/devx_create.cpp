@@ -1,5 +1,5 @@
+#include "core/limits.hpp"
 #include "uverbs/devx.hpp"
-#include "uverbs/limits.hpp"
 
 namespace softhca::uverbs {
 namespace {

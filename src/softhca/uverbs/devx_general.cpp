@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include "core/limits.hpp"
 #include "uverbs/capabilities.hpp"
 #include "uverbs/devx.hpp"
-#include "uverbs/limits.hpp"
 
 namespace softhca::uverbs {
 namespace {

@@ -1,8 +1,8 @@
 #include <bit>
 #include <optional>
 
+#include "core/limits.hpp"
 #include "uverbs/devx.hpp"
-#include "uverbs/limits.hpp"
 
 namespace softhca::uverbs {
 

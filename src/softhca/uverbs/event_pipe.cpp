@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
 #include "uverbs/errors.hpp"
-#include "uverbs/real.hpp"
 
 namespace softhca::uverbs {
 
@@ -21,7 +21,7 @@ EventPipe::EventPipe(EventSort sort, size_t event_bytes) : sort_(sort), event_by
   // A second opening of the pipe, not a duplicate: it has flags of its own.
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", program_end_);
-  own_reader_ = Real().open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  own_reader_ = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (own_reader_ < 0) {
     const int error = errno;
     for (const int fd : ends) CloseOwn(fd);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "uverbs/process.hpp"
+#include "uverbs/descriptors.hpp"
 
 namespace softhca::uverbs {
 

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "uverbs/limits.hpp"
+#include "core/limits.hpp"
 #include "uverbs/method.hpp"
 #include "uverbs/user_memory.hpp"
 

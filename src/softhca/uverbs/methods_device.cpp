@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/limits.hpp"
 #include "uverbs/capabilities.hpp"
-#include "uverbs/limits.hpp"
 #include "uverbs/method.hpp"
 
 namespace softhca::uverbs {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/limits.hpp"
 #include "uverbs/devx.hpp"
-#include "uverbs/limits.hpp"
 #include "uverbs/method.hpp"
 #include "uverbs/user_memory.hpp"
 

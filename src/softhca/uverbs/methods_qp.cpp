@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "uverbs/limits.hpp"
+#include "core/limits.hpp"
 #include "uverbs/method.hpp"
 #include "uverbs/modify_qp.hpp"
 #include "uverbs/user_memory.hpp"

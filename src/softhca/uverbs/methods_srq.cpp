@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "uverbs/limits.hpp"
+#include "core/limits.hpp"
 #include "uverbs/method.hpp"
 #include "uverbs/user_memory.hpp"
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/limits.hpp"
 #include "uverbs/address.hpp"
-#include "uverbs/limits.hpp"
 
 namespace softhca::uverbs {
 namespace {

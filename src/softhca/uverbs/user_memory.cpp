@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "dma/cuda.hpp"
-#include "uverbs/errors.hpp"
 
 namespace softhca::uverbs {
 namespace {

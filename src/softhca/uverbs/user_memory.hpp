@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "dma/device_memory.hpp"
+#include "uverbs/errors.hpp"
 
 /// The program's memory, touched as a kernel touches it: a bad pointer is an error, not a crash.
 namespace softhca::uverbs {
@@ -49,11 +50,19 @@ UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable);
 /// A queue in the program's memory, brought in and writable.
 ///
 /// @errors  Errno: as PopulateRange(); EINVAL for one that is not aligned to its 64-byte units
-uint8_t* UserQueue(uint64_t address, uint64_t bytes);
+inline uint8_t* UserQueue(uint64_t address, uint64_t bytes) {
+  if (address % 64 != 0) throw Errno(EINVAL, "a queue must be aligned to 64 bytes");
+  PopulateRange(address, bytes, true);
+  return UserPointer(address);
+}
 
 /// A doorbell record in the program's memory.
 ///
 /// @errors  Errno: as UserQueue(), with 8 bytes
-void* UserRecord(uint64_t address);
+inline void* UserRecord(uint64_t address) {
+  if (address % 8 != 0) throw Errno(EINVAL, "a doorbell record must be aligned to 8 bytes");
+  PopulateRange(address, 8, true);
+  return UserPointer(address);
+}
 
 }  // namespace softhca::uverbs

@@ -1,0 +1,312 @@
+#include "preload/process.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <vector>
+
+#include "preload/own_settings.hpp"
+#include "preload/real.hpp"
+#include "setup/make_network.hpp"
+#include "setup/watched_network.hpp"
+#include "setup/watchers.hpp"
+#include "ucma/commands.hpp"
+#include "ucma/device.hpp"
+#include "uverbs/context.hpp"
+#include "uverbs/descriptors.hpp"
+#include "uverbs/method.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+/// The devices of this process and who has them open. Never destroyed: programs call until their very end.
+struct Process {
+  const pid_t owner = getpid();
+  std::unique_ptr<Observer> watchers;  // null: nobody; they outlive the devices
+  std::unique_ptr<Engine> engine;
+  WireNetwork* network = nullptr;  // the engine's
+  std::mutex mutex;
+  std::map<FileId, std::shared_ptr<Context>> contexts;
+  std::unique_ptr<ucma::Device> connection_manager;  // null until it is opened
+  std::map<FileId, std::shared_ptr<ucma::File>> event_channels;
+};
+
+std::atomic<Process*> g_process{nullptr};
+std::mutex g_making;
+
+/// Null in a child that shares its parent's memory, too: what it closes stays open in the parent.
+Process* Current() {
+  Process* const process = g_process;
+  return process != nullptr && process->owner == getpid() ? process : nullptr;
+}
+
+/// The hardware stays with the parent: a child has a copy of its memory, not the threads.
+void ForgetDevicesInChild() {
+  g_process = nullptr;
+  new (&g_making) std::mutex;
+}
+
+void MakeEngine(Process& process) {
+  process.watchers = MakeWatchers(*OwnSettings());
+  std::vector<std::unique_ptr<Hca>> devices;
+  std::vector<Hca*> ends;
+  for (DeviceConfig& config : MakeDevices(*OwnSettings())) {
+    devices.push_back(std::make_unique<Hca>(std::move(config)));
+    devices.back()->SetObserver(process.watchers.get());
+    ends.push_back(devices.back().get());
+  }
+  auto network = MakeNetwork(*OwnSettings(), ends);
+  process.network = network.get();
+  process.engine =
+      std::make_unique<Engine>(std::move(devices), WithIncidents(std::move(network), *OwnSettings(), ends));
+}
+
+Process& MakeProcess() {
+  static const int handler = pthread_atfork(nullptr, nullptr, ForgetDevicesInChild);
+  (void)handler;
+  const std::lock_guard lock(g_making);
+  if (g_process == nullptr) {
+    auto process = std::make_unique<Process>();
+    MakeEngine(*process);
+    g_process = process.release();
+  }
+  if (Current() == nullptr) throw Errno(EAGAIN, "a child that shares its parent's memory has no devices");
+  return *g_process;
+}
+
+std::shared_ptr<Context> FindContext(FileId file) {
+  Process* const process = Current();
+  if (process == nullptr) return nullptr;
+  const std::lock_guard lock(process->mutex);
+  const auto found = process->contexts.find(file);
+  return found == process->contexts.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<ucma::File> FindEventChannel(FileId file) {
+  Process* const process = Current();
+  if (process == nullptr) return nullptr;
+  const std::lock_guard lock(process->mutex);
+  const auto found = process->event_channels.find(file);
+  return found == process->event_channels.end() ? nullptr : found->second;
+}
+
+void AtProcessExit() {
+  Process* const process = Current();
+  if (process == nullptr) return;
+  process->engine->Stop();
+  if (process->watchers == nullptr && process->connection_manager == nullptr) return;
+  // A signal handler that interrupted a command may have called exit(): then its lock is never released.
+  const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
+  if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
+  if (process->watchers == nullptr) return;
+  if (!lock.owns_lock()) {
+    std::fputs("softhca: no counts and no end of the trace: a command is still running\n", stderr);
+    return;
+  }
+  process->watchers->OnEnd(process->engine->devices());
+}
+
+/// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.
+__attribute__((constructor)) void RegisterExitHandler() {
+  if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
+}
+
+/// How many descriptors of this process are for a file; the close of each of them matters from now on.
+uint32_t CountDescriptors(FileId file) {
+  DIR* const folder = Real().opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  uint32_t count = 0;
+  while (const dirent* const entry = readdir(folder)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || Identify(fd) != file) continue;
+    AddHint(fd);
+    ++count;
+  }
+  closedir(folder);
+  return count;
+}
+
+void ForgetEventChannel(Process& process, FileId file) {
+  if (CountDescriptors(file) > ucma::kOwnFileEnds) return;
+  std::shared_ptr<ucma::File> channel;
+  {
+    const std::lock_guard lock(process.mutex);
+    const auto found = process.event_channels.find(file);
+    if (found == process.event_channels.end()) return;
+    channel = std::move(found->second);
+    process.event_channels.erase(found);
+  }
+  const auto lock = process.engine->Pause();
+  process.connection_manager->Close(*channel);
+}
+
+void ForgetFile(Process& process, FileId file) {
+  if (FindEventChannel(file) != nullptr) return ForgetEventChannel(process, file);
+  std::vector<std::shared_ptr<Context>> contexts;
+  {
+    const std::lock_guard lock(process.mutex);
+    if (const auto found = process.contexts.find(file); found != process.contexts.end()) {
+      if (CountDescriptors(file) != 0) return;
+      contexts.push_back(std::move(found->second));
+      process.contexts.erase(found);
+      // The context's objects go when this last reference does, with no lock held.
+    } else {
+      for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
+    }
+  }
+  for (const auto& context : contexts) {
+    const auto lock = context->engine().Pause();
+    if (context->HasPipe(file) && CountDescriptors(file) <= kOwnPipeEnds) context->ForgetPipe(file);
+  }
+}
+
+void Report(Engine& engine, const Hca& hca, const char* command, int error, const char* why) {
+  // Some are answers rather than refusals: an empty table entry, rdma-core's probe for write commands, no
+  // event.
+  const bool answer = error == ENODATA || error == ENOSPC || error == EAGAIN || error == EINTR;
+  if (hca.observer() == nullptr || answer) return;
+  const auto lock = engine.Pause();
+  hca.observer()->OnRefusal(hca, command, strerrorname_np(error), why);
+}
+
+/// The program calls from C: exceptions end here.
+int ErrnoOf(const std::exception& error) {
+  if (const auto* const refusal = dynamic_cast<const Errno*>(&error)) return refusal->value();
+  if (const auto* const refusal = dynamic_cast<const CommandError*>(&error))
+    return ToErrno(refusal->status());
+  if (const auto* const failure = dynamic_cast<const std::system_error*>(&error))
+    return failure->code().value();
+  return ENOMEM;
+}
+
+/// A file of this process that opens the device.
+int MakeFile(Process& process, uint32_t device, int flags) {
+  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
+  if (fd < 0) throw Errno(errno, "no file for a device");
+  try {
+    if (ftruncate(fd, kDeviceFileBytes) != 0) throw Errno(errno, "no room for a device's file");
+    const std::lock_guard lock(process.mutex);
+    process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
+  } catch (const std::exception&) {
+    Real().close(fd);
+    throw;
+  }
+  AddHint(fd);
+  return fd;
+}
+
+int MakeEventChannel(Process& process, int flags) {
+  auto channel = std::make_shared<ucma::File>(flags);
+  const std::lock_guard lock(process.mutex);
+  if (process.connection_manager == nullptr)
+    process.connection_manager = std::make_unique<ucma::Device>(*process.engine, *process.network);
+  AddHint(channel->descriptor());
+  process.event_channels.emplace(channel->id(), channel);
+  channel->HandOver();
+  return channel->descriptor();
+}
+
+}  // namespace
+
+int OpenNode(const identity::DeviceNode& node, int flags) {
+  try {
+    if (node == identity::kRdmaCmNode) return MakeEventChannel(MakeProcess(), flags);
+    const uint32_t device = node.minor - identity::kUverbsFirstMinor;
+    if (device >= LaunchSettings()->devices) throw Errno(ENOENT, "there is no such device");
+    return MakeFile(MakeProcess(), device, flags);
+  } catch (const std::exception& error) {
+    // The program sees an errno only. What the network refuses, it has said itself.
+    if (dynamic_cast<const CommandError*>(&error) == nullptr)
+      std::fprintf(stderr, "softhca: %s\n", error.what());
+    errno = ErrnoOf(error);
+    return -1;
+  }
+}
+
+Engine* ProcessEngine() {
+  const Process* const process = Current();
+  return process == nullptr ? nullptr : process->engine.get();
+}
+
+void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port) {
+  Process* const process = Current();
+  if (process == nullptr) return;
+  std::vector<std::shared_ptr<Context>> contexts;  // their last reference may go here, so with no lock held
+  {
+    const std::lock_guard lock(process->mutex);
+    for (const auto& [unused, context] : process->contexts) contexts.push_back(context);
+  }
+  const auto lock = process->engine->Pause();
+  for (const auto& context : contexts) {
+    if (context->device() == device) context->SendAsync(type, port);
+  }
+}
+
+identity::DeviceNode NodeOfFile(FileId file) {
+  if (const auto context = FindContext(file)) return identity::UverbsNode(context->device());
+  return FindEventChannel(file) != nullptr ? identity::kRdmaCmNode : identity::DeviceNode{};
+}
+
+int RunIoctl(int fd, void* header) {
+  const std::shared_ptr<Context> context = FindContext(Identify(fd));
+  if (context == nullptr) return kNotOurs;
+  AddHint(fd);  // a duplicate was not opened here
+  const char* name = "malformed command";
+  try {
+    IoctlRequest request(reinterpret_cast<uint64_t>(header));
+    name = Name(request);
+    Call call(fd, *context, request);
+    Dispatch(call);
+    request.WriteBack();
+    return 0;
+  } catch (const std::exception& error) {
+    const int value = ErrnoOf(error);
+    Report(context->engine(), context->hca(), name, value, error.what());
+    return value;
+  }
+}
+
+int RunWrite(int fd, const void* data, size_t bytes) {
+  const std::shared_ptr<ucma::File> channel = FindEventChannel(Identify(fd));
+  if (channel == nullptr) return kNotOurs;
+  AddHint(fd);  // a duplicate was not opened here
+  const auto address = reinterpret_cast<uint64_t>(data);
+  try {
+    ucma::RunCommand(*Current()->connection_manager, *channel, address, bytes);
+    return 0;
+  } catch (const std::exception& error) {
+    const int value = ErrnoOf(error);
+    Engine& engine = *Current()->engine;
+    Report(engine, *engine.devices().front(), ucma::CommandName(address, bytes), value, error.what());
+    return value;
+  }
+}
+
+int CloseOurs(int fd) {
+  Process* const process = Current();
+  struct stat status;
+  // What else has come by the number since is closed without a lock.
+  if (process == nullptr || Real().fstat(fd, &status) != 0 ||
+      (!S_ISFIFO(status.st_mode) && status.st_size != kDeviceFileBytes)) {
+    return Real().close(fd);
+  }
+  RemoveHint(fd);  // before another thread can be given the number
+  const int result = Real().close(fd);
+  const int error = errno;
+  if (result == 0) ForgetFile(*process, {status.st_dev, status.st_ino});
+  errno = error;
+  return result;
+}
+
+}  // namespace softhca::uverbs

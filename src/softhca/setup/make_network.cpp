@@ -1,0 +1,87 @@
+#include "setup/make_network.hpp"
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "setup/watched_network.hpp"
+#include "wire/media/cable_medium.hpp"
+#include "wire/media/loop_medium.hpp"
+#include "wire/media/neighbour_medium.hpp"
+#include "wire/media/switch_medium.hpp"
+#include "wire/media/udp_medium.hpp"
+
+namespace softhca::uverbs {
+namespace {
+
+/// The addresses that a socket of this host can have.
+std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vector<Hca*>& devices) {
+  std::vector<UdpAddress> addresses;
+  auto interface = settings.interfaces.begin();
+  for (const Hca* hca : devices) {
+    for (const PortConfig& port : hca->config().ports) {
+      const bool real = interface != settings.interfaces.end();
+      const uint32_t scope = real ? if_nametoindex((interface++)->c_str()) : 0;
+      for (const GidEntry& entry : port.gids) {
+        if (entry.version != mlx5::RoceVersion::kV2 || (!real && !IsIpv4(entry.gid))) continue;
+        addresses.push_back({.gid = entry.gid, .mac = port.mac, .scope = scope});
+      }
+    }
+  }
+  return addresses;
+}
+
+/// All addresses, each once.
+std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
+  std::vector<WireAddress> addresses;
+  for (const GidEntry& entry : port.gids) {
+    if (entry.version == mlx5::RoceVersion::kV2) addresses.push_back({entry.gid, port.mac});
+  }
+  return addresses;
+}
+
+/// What goes to this process stays in it; what sockets of this host carry, they do; the rest goes from
+/// process to process.
+std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
+  auto medium = std::make_unique<SwitchMedium>();
+  const std::vector<Mac> macs = MacsOf(devices);
+  medium->Add(
+      [macs](auto frame) { return std::find(macs.begin(), macs.end(), DestinationMac(frame)) != macs.end(); },
+      std::make_unique<LoopMedium>());
+  if (settings.link == mlx5::PortType::kInfiniBand) return medium;
+  if (!settings.cable_local.empty()) {
+    medium->Add([](auto) { return true; },
+                std::make_unique<CableMedium>(settings.cable_local, settings.cable_remote,
+                                              WireAddressesOf(devices.front()->config().ports.front())));
+    return medium;
+  }
+  const bool ipv6 = !settings.interfaces.empty();
+  medium->Add(
+      [ipv6](auto frame) {
+        return EtherType(frame) == kEtherTypeIpv4 || (ipv6 && EtherType(frame) == kEtherTypeIpv6);
+      },
+      std::make_unique<UdpMedium>(UdpAddressesOf(settings, devices), settings.raw_sockets));
+  medium->Add([](auto) { return true; }, std::make_unique<NeighbourMedium>(macs));
+  return medium;
+}
+
+}  // namespace
+
+std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<Hca*> devices) {
+  const auto open = [settings, devices] {
+    try {
+      return OpenMedium(settings, devices);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
+      throw;
+    }
+  };
+  const WireOptions options{
+      .open_medium = open, .direct = settings.direct, .answers = !settings.cable_local.empty()};
+  return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
+}
+
+}  // namespace softhca::uverbs
