@@ -14,7 +14,7 @@ bool CapturingMedium::IsOwn(std::span<const uint8_t> frame) const {
 
 void CapturingMedium::Send(std::span<const uint8_t> frame) {
   writer_->Write(frame);
-  writer_->Flush();  // it may leave at once, and the file is to know of each frame that a peer got
+  writer_->Flush();  // the frame may leave at once, and the file must have each frame that a peer received
   medium_->Send(frame);
 }
 

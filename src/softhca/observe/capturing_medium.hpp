@@ -10,10 +10,10 @@
 
 namespace softhca {
 
-/// Writes each frame that a medium carries into a file, once.
+/// Writes each frame that a medium carries to a file, once.
 class CapturingMedium : public Medium {
  public:
-  /// @param macs  of this process: what comes from them was written when it was sent
+  /// @param macs  this process's MACs: frames from them were written when they were sent
   CapturingMedium(std::unique_ptr<Medium> medium, std::shared_ptr<PcapWriter> writer, std::vector<Mac> macs)
       : medium_(std::move(medium)), writer_(std::move(writer)), macs_(std::move(macs)) {}
 

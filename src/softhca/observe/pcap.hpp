@@ -9,23 +9,23 @@
 
 namespace softhca {
 
-/// Writes frames to a file that tshark and Wireshark read: whole Ethernet frames with nanosecond stamps.
+/// Writes frames to a file for tshark and Wireshark: whole Ethernet frames with nanosecond timestamps.
 ///
 /// Called under the engine's lock.
 class PcapWriter {
  public:
-  /// @param file  "%p" in it stands for the number of the process
-  /// @errors  std::runtime_error: it cannot be opened, or another process writes it
+  /// @param file  path; "%p" is replaced by the process id
+  /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
   explicit PcapWriter(const std::string& file);
   PcapWriter(const PcapWriter&) = delete;
   PcapWriter& operator=(const PcapWriter&) = delete;
   ~PcapWriter();
 
-  /// Takes a copy of a frame that is on the wire from now on.
+  /// Copies a frame, with the current time as its timestamp.
   void Write(std::span<const uint8_t> frame);
 
-  /// Puts into the file what it lacks. To be called before frames leave: then the file knows of each frame
-  /// that a peer got, even if the process is killed.
+  /// Writes all pending frames to the file. Call it before frames leave: then the file has each frame that a
+  /// peer received, even if the process is killed.
   void Flush();
 
  private:

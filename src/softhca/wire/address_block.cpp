@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<uint8_t, 14> kNetwork{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 83};
 
-/// What follows the network.
+/// Returns the address's part after the network prefix.
 std::optional<uint32_t> HostOf(const Gid& ipv4) {
   if (!std::equal(kNetwork.begin(), kNetwork.end(), ipv4.begin())) return std::nullopt;
   return uint32_t{ipv4[14]} << 8 | ipv4[15];

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint8_t kDefaultHopLimit = 64;
 
-/// The first port for which `matches` holds.
+/// Returns the first port for which `matches` holds.
 template <class Predicate>
 std::optional<Port> FindPort(const std::vector<Hca*>& devices, Predicate matches) {
   for (Hca* hca : devices) {

@@ -18,7 +18,7 @@ struct Port {
   friend bool operator==(const Port&, const Port&) = default;
 };
 
-/// Who is where: the ports of this process by their addresses, and the addresses that queue pairs send by.
+/// Resolves addresses: ports of this process by GID, and GIDs by a queue pair's path.
 class AddressTable {
  public:
   explicit AddressTable(std::vector<Hca*> devices) : devices_(std::move(devices)) {}
@@ -27,29 +27,29 @@ class AddressTable {
 
   /// @return  nothing if no port of this process has that GID
   std::optional<Port> Find(const Gid& gid) const;
-  /// The port that hears packets of a RoCE version that come to a GID.
+  /// Returns the port that receives packets of a RoCE version to a GID.
   std::optional<Port> Find(const Gid& gid, mlx5::RoceVersion version) const;
-  /// The GID that a path starts from; if it leads to a LID, the port's first one.
+  /// Returns the source GID of a path; for a path to a LID, the port's first GID.
   ///
-  /// @return  null if the port has none of that index
+  /// @return  null if the port has no GID of that index
   static const GidEntry* LocalGid(const Port& from, const AddressPath& path);
-  /// The GID at the far end of a path; a LID stands for the first GID of the port that has it.
+  /// Returns the destination GID of a path; for a LID, the first GID of the port that has it.
   std::optional<Gid> RemoteGid(const AddressPath& path) const;
 
-  /// How packets travel along a path from a port.
+  /// Returns the headers' contents for packets along a path from a port.
   ///
-  /// @return  nothing if the path leads to a LID that no port has
+  /// @return  nothing if no port has the path's LID
   std::optional<Flow> FlowOf(const Port& from, const AddressPath& path) const;
 
  private:
   std::vector<Hca*> devices_;
 };
 
-/// The Ethernet address behind a GID of somebody else, which a kernel would ask its neighbour table for: the
-/// one that the GID tells, or else one made of the IPv4 address.
+/// Returns a MAC for a GID of another process, for which a kernel would use its neighbour table: the MAC that
+/// the GID contains, or else one made from the IPv4 address.
 Mac GuessMac(const Gid& gid);
 
-/// The Ethernet addresses of all ports.
+/// Returns the MACs of all ports.
 std::vector<Mac> MacsOf(const std::vector<Hca*>& devices);
 
 }  // namespace softhca

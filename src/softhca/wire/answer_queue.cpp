@@ -44,10 +44,10 @@ void AnswerQueue::RepeatAtomic(uint32_t psn, uint32_t msn) {
   Repeat({.psn = psn, .packets = 1, .msn = msn, .again = true, .atomic = true, .original = result->original});
 }
 
-/// A peer that asks again for some packets has all before them and takes none after them, so what still
-/// waits of the same request gives way.
+/// Queues a response to a duplicate request. A peer that repeats a request has every packet before it and
+/// accepts none after it, so the new response replaces what is still queued for the same request.
 void AnswerQueue::Repeat(const Answer& answer) {
-  if (Count(true) >= qp_.attributes.max_reads_in) return;  // more than any peer has lost
+  if (Count(true) >= qp_.attributes.max_reads_in) return;  // more duplicates than requests in flight
   std::erase_if(answers_, [&](const Answer& other) {
     return PsnDelta(other.psn, AddPsn(answer.psn, answer.packets)) < 0 &&
            PsnDelta(answer.psn, AddPsn(other.psn, other.packets)) < 0;
@@ -58,7 +58,7 @@ void AnswerQueue::Repeat(const Answer& answer) {
 }
 
 std::optional<AnswerQueue::Refusal> AnswerQueue::Send() {
-  constexpr int kBurst = 64;  // before others get a turn: what a peer's socket buffer takes with ease
+  constexpr int kBurst = 64;  // packets before other queue pairs run; fits a socket buffer easily
   for (int sent = 0; sent < kBurst && !answers_.empty(); ++sent) {
     Answer& answer = answers_.front();
     if (answer.atomic) {
@@ -70,7 +70,7 @@ std::optional<AnswerQueue::Refusal> AnswerQueue::Send() {
         answers_.clear();
         return ended;
       }
-      answer.packets = 0;  // a duplicate is owed nothing
+      answer.packets = 0;  // a refused duplicate gets no response
     }
     if (answer.packets == 0) answers_.erase(answers_.begin());
   }
@@ -84,7 +84,8 @@ void AnswerQueue::SendAtomic(const Answer& answer) {
   sink_.Send(qp_, packet, {});
 }
 
-/// A part of a read that is asked for again starts with a first packet too: it is a request of its own.
+/// Sends the next packet of a read response. A repeated part of a read is a request of its own, so its
+/// response starts with a first packet, too.
 Syndrome AnswerQueue::SendReadPacket(Answer& answer) {
   const uint64_t bytes = std::min<uint64_t>(answer.rest.bytes, MtuBytes(qp_.attributes.mtu));
   const RemoteMemory memory =

@@ -11,22 +11,24 @@
 
 namespace softhca {
 
-/// The answers to reads and atomics of a peer, in the order of its requests. A read's bytes are fetched when
-/// they are sent, so a long answer waits in few words.
+/// Responses to a peer's reads and atomics, in the order of its requests. A read's bytes are fetched when
+/// they are sent, so a queued response takes little memory whatever its length.
 class AnswerQueue {
  public:
   AnswerQueue(const QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink) {}
 
-  /// Whether the peer may have one more request under way than it has now.
+  /// Returns whether the peer may have one more request in flight.
   bool HasRoom() const;
+  /// Queues the response to a read.
+  ///
   /// @pre  HasRoom(); `psn` comes after all others
   void AddRead(uint32_t psn, uint32_t msn, const RemoteRange& range);
-  /// The same for an atomic that was just executed; its result is kept for duplicates.
+  /// Does the same for an atomic that has been executed; its result is kept for duplicates.
   void AddAtomic(uint32_t psn, uint32_t msn, uint64_t original);
 
-  /// Answers a read or a part of it anew, in its place among the others.
+  /// Queues the response to a repeated read, or a part of one, at its place in PSN order.
   void RepeatRead(uint32_t psn, uint32_t msn, const RemoteRange& range);
-  /// Answers an atomic anew, if its result is still known.
+  /// Queues the response to a repeated atomic, if its result is still known.
   void RepeatAtomic(uint32_t psn, uint32_t msn);
 
   /// A read whose memory is gone.
@@ -34,22 +36,22 @@ class AnswerQueue {
     uint32_t psn;
     mlx5::Syndrome syndrome;
   };
-  /// Sends up to a burst.
+  /// Sends up to a burst of packets.
   ///
-  /// @return  what ended it early, and with it the connection; the answers that followed are gone
+  /// @return  the failure that ends the connection, if any; the responses after it are dropped
   std::optional<Refusal> Send();
 
   bool empty() const { return answers_.empty(); }
 
  private:
   struct Answer {
-    uint32_t psn;  ///< of the next packet
+    uint32_t psn;  ///< PSN of the next packet
     uint32_t packets;
     uint32_t msn;
-    bool again = false;  ///< to a duplicate
+    bool again = false;  ///< response to a duplicate
     bool atomic = false;
-    uint64_t original = 0;  ///< an atomic's
-    RemoteRange rest{};     ///< a read's: what has yet to be sent
+    uint64_t original = 0;  ///< atomics: the value before the operation
+    RemoteRange rest{};     ///< reads: range still to be sent
     bool begun = false;
   };
   struct Result {
@@ -64,8 +66,8 @@ class AnswerQueue {
 
   const QueuePair& qp_;
   PacketSink& sink_;
-  std::vector<Answer> answers_;  ///< by PSN
-  std::vector<Result> results_;  ///< of the latest atomics: a ring
+  std::vector<Answer> answers_;  ///< in PSN order
+  std::vector<Result> results_;  ///< ring of the latest atomics' results
   size_t oldest_result_ = 0;
 };
 

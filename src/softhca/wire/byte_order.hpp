@@ -5,10 +5,10 @@
 #include <cstring>
 #include <span>
 
-/// Cursors over what travels: integers of any number of bytes, most significant first.
+/// Cursors over wire data: big-endian integers of any number of bytes.
 namespace softhca {
 
-/// Writes one field after the other.
+/// Writes fields one after the other.
 ///
 /// @pre  the fields fit
 class FieldWriter {
@@ -31,7 +31,7 @@ class FieldWriter {
   size_t at_ = 0;
 };
 
-/// Reads one field after the other. Past the end it reads zeros and says so afterwards.
+/// Reads fields one after the other. Past the end it reads zeros, and cut_short() returns true.
 class FieldReader {
  public:
   explicit FieldReader(std::span<const uint8_t> in) : in_(in) {}
@@ -42,7 +42,7 @@ class FieldReader {
     for (const uint8_t byte : Take(kBytes)) value = value << 8 | byte;
     return value;
   }
-  /// The next bytes where they lie; none if there are fewer.
+  /// Returns the next bytes in place; none if fewer are left.
   std::span<const uint8_t> Take(size_t bytes) {
     if (in_.size() < bytes) {
       cut_short_ = true;

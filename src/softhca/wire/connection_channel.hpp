@@ -13,11 +13,10 @@ namespace softhca {
 
 struct ConnectionChannel;
 
-/// The channels that have something to do of themselves, with no doorbell: the others cost no time, however
-/// many there are.
+/// Channels with work that no doorbell announces. All other channels cost no time, however many there are.
 using BusyChannels = std::vector<ConnectionChannel*>;
 
-/// Both ends of a connected queue pair that talks by packets.
+/// Requester and responder of a connected queue pair that uses packets.
 struct ConnectionChannel : Channel {
   ConnectionChannel(QueuePair& queue_pair, PacketSink& sink, std::shared_ptr<BusyChannels> busy)
       : qp(queue_pair), requester(queue_pair, sink), responder(queue_pair, sink), busy_(std::move(busy)) {}
@@ -25,7 +24,8 @@ struct ConnectionChannel : Channel {
     if (listed_) std::erase(*busy_, this);
   }
 
-  /// To be called when packets have come, and after the requester has run: its timer may have started.
+  /// Adds the channel to the busy ones if it is. Call it after packets arrive and after the requester has
+  /// run, which may have started its timer.
   void EnlistIfBusy() {
     if (IsBusy() && !std::exchange(listed_, true)) busy_->push_back(this);
   }
@@ -36,13 +36,13 @@ struct ConnectionChannel : Channel {
   QueuePair& qp;
   PacketRequester requester;
   PacketResponder responder;
-  bool heard = false;  ///< packets have come, or the responder has more to send
+  bool heard = false;  ///< packets arrived, or the responder has more to send
 
  private:
   bool IsBusy() const { return heard || requester.NextNs() != UINT64_MAX; }
 
   std::shared_ptr<BusyChannels> busy_;
-  bool listed_ = false;  // there
+  bool listed_ = false;  // in `busy_`
 };
 
 }  // namespace softhca

@@ -12,7 +12,7 @@
 namespace softhca {
 namespace {
 
-constexpr size_t kGrhBytes = 40;  ///< in every receive, before the payload
+constexpr size_t kGrhBytes = 40;  ///< at the start of every receive, before the payload
 
 Packet PacketOf(const QueuePair& qp, const Request& request) {
   Packet packet;
@@ -26,7 +26,7 @@ Packet PacketOf(const QueuePair& qp, const Request& request) {
   return packet;
 }
 
-/// What a receive starts with: the GRH or IPv6 header, or an IPv4 header at the end of its place.
+/// Returns the first 40 bytes of a receive: the GRH or IPv6 header, or an IPv4 header in the last 20.
 std::array<uint8_t, kGrhBytes> GrhOf(const Frame& frame) {
   std::array<uint8_t, kGrhBytes> grh{};
   std::copy_backward(frame.ip.begin(), frame.ip.end(), grh.end());
@@ -73,7 +73,8 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
   if (frame.ip.size() > kGrhBytes || RefuseWithoutReceive(qp)) return;
   OpenReceive(qp);
   const Scatter memory = FindReceiveMemory(qp, 0, kGrhBytes + packet.payload.size());
-  if (memory.fault == mlx5::Syndrome::kLocalLength) return;  // the receive waits for one that fits
+  if (memory.fault == mlx5::Syndrome::kLocalLength)
+    return;  // the receive stays open for a datagram that fits
   if (memory.fault != mlx5::Syndrome::kNone) return Fail(qp, RejectedReceive(memory.fault));
   const bool arrived =
       CopyPart(memory.span(), 0, GrhOf(frame)) && CopyPart(memory.span(), kGrhBytes, packet.payload);

@@ -10,12 +10,13 @@
 
 namespace softhca {
 
-/// Sends single packets wherever they are addressed to.
+/// Sends single packets, each to its own destination.
 class DatagramSink {
  public:
   virtual ~DatagramSink() = default;
-  /// Reads the payload before it returns. `packet.dest_qpn` and the DETH are filled in.
+  /// Sends a packet. Reads the payload before it returns.
   ///
+  /// @pre     `packet.dest_qpn` and the DETH are filled in
   /// @return  false if the payload's memory is gone: nothing was sent
   virtual bool SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                             const Gather& payload) = 0;
@@ -23,11 +24,11 @@ class DatagramSink {
 
 /// Sends what is posted to an unreliable datagram queue pair, up to a burst, and completes it.
 ///
-/// @return  whether there was any progress
+/// @return  whether it made progress
 bool SendDatagrams(QueuePair& qp, DatagramSink& sink);
 
-/// Takes a datagram: checks its Q_Key, and puts GRH and payload into the next receive. What does not fit, has
-/// no receive or the wrong key is dropped in silence.
+/// Receives a datagram: checks its Q_Key, and writes GRH and payload to the next receive. A datagram that
+/// does not fit, finds no receive or has the wrong Q_Key is dropped silently.
 void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame);
 
 }  // namespace softhca

@@ -8,7 +8,7 @@
 
 namespace softhca {
 
-/// Delivers between queue pairs of one process, on the same device or on another one, without packets.
+/// Delivers requests between queue pairs of one process, on the same or different devices, without packets.
 class DirectLink : public Link {
  public:
   explicit DirectLink(std::vector<Hca*> devices) : devices_(std::move(devices)) {}
@@ -16,7 +16,7 @@ class DirectLink : public Link {
   Response Deliver(const QueuePair& from, const Request& request) override;
 
  private:
-  /// A port of one of the devices, and how packets for it look.
+  /// A port of one of the devices, and the RoCE version of its packets.
   struct Place {
     Hca* device;
     uint8_t port;
@@ -24,9 +24,9 @@ class DirectLink : public Link {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  /// Where `from` is.
+  /// Returns the place of `from`.
   static Place Here(const QueuePair& from);
-  /// Where `from` sends to; nothing if no port has that address.
+  /// Returns the place that `from` sends to; nothing if no port has that address.
   std::optional<Place> There(const QueuePair& from) const;
 
   std::vector<Hca*> devices_;

@@ -57,7 +57,7 @@ void PutIpv4(const Flow& flow, size_t bytes_behind, std::span<uint8_t> out) {
   FieldWriter(out.subspan(10)).Put<2>(InternetChecksum(out.first(kIpv4Bytes)));
 }
 
-/// An IPv6 header or a GRH: they differ in what follows them.
+/// Writes an IPv6 header or a GRH, which differ only in the next header.
 void PutIpv6(const Flow& flow, uint8_t next_header, size_t bytes_behind, std::span<uint8_t> out) {
   FieldWriter header(out);
   header.Put<4>(uint32_t{6} << 28 | uint32_t{flow.traffic_class} << 20 | (flow.flow_label & 0xfffff));
@@ -76,9 +76,9 @@ void PutUdp(const Flow& flow, size_t transport_bytes, std::span<uint8_t> out) {
   header.Put<2>(0);
 }
 
-/// Reads what follows an IP header up to the length that it gives, and makes it the rest.
+/// Limits the rest of the input to the length that a header gives.
 ///
-/// @return  whether that much is there
+/// @return  whether that many bytes are left
 bool Limit(FieldReader& in, size_t bytes) {
   if (in.rest().size() < bytes) return false;
   in = FieldReader(in.rest().first(bytes));

@@ -10,7 +10,7 @@
 namespace softhca {
 namespace {
 
-// The headers that have changeable fields, in front of them eight bytes of ones for a local route header.
+// The headers with variant fields, behind eight bytes of ones for a local route header.
 constexpr size_t kLocalRouteBytes = 8;
 using MaskedHeaders = std::array<uint8_t, kLocalRouteBytes + 40 + kUdpBytes + kBaseHeaderBytes>;
 
@@ -26,6 +26,8 @@ void MaskIp(std::span<uint8_t> ip) {
   }
 }
 
+/// Copies the headers to `out` with all variant fields set to ones.
+///
 /// @return  bytes of `out` that are filled in
 size_t MaskHeaders(const Frame& frame, MaskedHeaders& out) {
   const std::span<uint8_t> masked(out);

@@ -58,8 +58,10 @@ bool InboundMessage::IsInSequence(PacketOp op) const {
   return under_way_ ? !Starts(op) && IsSend(op) == is_send_ : Starts(op);
 }
 
-/// All packets but the last are as long as the path MTU, and those of a write are as long together as its
-/// first one said (IBTA 1.4, 9.7.4.1).
+/// Returns whether a packet has a valid length: every packet but the last has the path MTU, and a write's
+/// packets add up to the length in its first one.
+///
+/// @source  IBTA 1.4, 9.7.4.1
 bool InboundMessage::HasRightLength(const Packet& packet) const {
   const uint64_t bytes = packet.payload.size();
   const uint32_t mtu = MtuBytes(qp_.attributes.mtu);
@@ -85,7 +87,7 @@ Response InboundMessage::TakeSend(const Packet& packet) {
 }
 
 Response InboundMessage::TakeWrite(const Packet& packet) {
-  // All that is left, not this packet's part alone: a write that will not fit writes nothing.
+  // Check the whole rest of the write, not only this packet: a write that does not fit must write nothing.
   const RemoteMemory memory = FindRemoteMemory(qp_, rest_, kAccessRemoteWrite);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
   const bool receives = HasImmediate(packet);

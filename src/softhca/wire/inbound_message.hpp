@@ -9,22 +9,22 @@
 
 namespace softhca {
 
-/// The longest message that InfiniBand knows.
+/// Longest message that InfiniBand allows.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
-/// A send or write that arrives packet by packet. Each packet is checked, then its payload goes straight
-/// where it belongs; the last one completes the receive.
+/// A send or write that arrives packet by packet. Each packet is checked, and its payload is written directly
+/// to its destination; the last packet completes the receive.
 class InboundMessage {
  public:
   explicit InboundMessage(QueuePair& qp) : qp_(qp) {}
 
-  /// Takes the next packet.
+  /// Handles the next packet.
   ///
-  /// @return  if it is not acknowledged: nothing has changed, the packet may come again
-  /// @pre     a send or a write
+  /// @pre     the packet belongs to a send or a write
+  /// @return  unless it is an acknowledgement, nothing has changed: the packet may come again
   Response Take(const Packet& packet);
 
-  /// Forgets what was arriving. Its receive stays open for the next message.
+  /// Drops the message that is arriving. Its receive stays open for the next message.
   void Drop() { under_way_ = false; }
 
   bool under_way() const { return under_way_; }
@@ -39,10 +39,10 @@ class InboundMessage {
   bool under_way_ = false;
   bool is_send_ = false;
   uint64_t received_ = 0;  ///< bytes
-  RemoteRange rest_;       ///< of a write: what has yet to be written
+  RemoteRange rest_;       ///< writes: range still to be written
 };
 
-/// Whether a packet is part of a send, not of a write, read or atomic.
+/// Returns whether a packet is part of a send, not of a write, read or atomic.
 bool IsSend(PacketOp op);
 bool IsWrite(PacketOp op);
 

@@ -7,13 +7,13 @@
 namespace softhca {
 namespace {
 
-/// What follows the base header, in this order.
+/// Extension headers, in the order in which they follow the base header.
 enum Headers : uint8_t {
   kNothing = 0,
   kDeth = 1 << 0,
   kReth = 1 << 1,
   kAtomicEth = 1 << 2,
-  kMasks = 1 << 3,  ///< of a masked atomic
+  kMasks = 1 << 3,  ///< operands of masked atomics
   kAeth = 1 << 4,
   kAtomicAckEth = 1 << 5,
   kImmDt = 1 << 6,
@@ -31,7 +31,7 @@ struct OpcodeRow {
 constexpr PacketService kRc = PacketService::kRc, kUc = PacketService::kUc, kUd = PacketService::kUd,
                         kVendor = PacketService::kVendor;
 
-/// IBTA 1.4, table 38.
+/// @source  IBTA 1.4, table 38
 constexpr auto kOpcodes = std::to_array<OpcodeRow>({
     {kRc, PacketOp::kSendFirst, "SEND_FIRST", kNothing},
     {kRc, PacketOp::kSendMiddle, "SEND_MIDDLE", kNothing},
@@ -78,7 +78,7 @@ constexpr uint8_t Opcode(PacketService service, PacketOp op) {
   return static_cast<uint8_t>(static_cast<uint8_t>(service) << 5 | static_cast<uint8_t>(op));
 }
 
-/// Where an opcode's row is.
+/// Row of each opcode; null if it is not defined.
 constexpr std::array<const OpcodeRow*, 256> kRows = [] {
   std::array<const OpcodeRow*, 256> rows{};
   for (const OpcodeRow& row : kOpcodes) rows[Opcode(row.service, row.op)] = &row;
@@ -104,7 +104,7 @@ void PutBaseHeader(const Packet& packet, size_t payload_bytes, FieldWriter& out)
   out.Put<3>(packet.psn);
 }
 
-/// What the base header says besides.
+/// Base header fields that Packet does not hold.
 struct BaseHeader {
   uint8_t opcode;
   uint8_t pad_bytes;

@@ -11,10 +11,10 @@ namespace softhca {
 
 namespace mlx5 = warpverbs::mlx5;
 
-/// The upper three bits of a packet's opcode.
+/// Upper three bits of a packet's opcode.
 enum class PacketService : uint8_t { kRc = 0, kUc = 1, kUd = 3, kVendor = 6 };
 
-/// The lower five bits of a packet's opcode (IBTA 1.4, table 38).
+/// Lower five bits of a packet's opcode (IBTA 1.4, table 38).
 enum class PacketOp : uint8_t {
   kSendFirst = 0,
   kSendMiddle = 1,
@@ -41,20 +41,20 @@ enum class PacketOp : uint8_t {
   kSendOnlyInvalidate = 23,
 };
 
-/// RETH: the memory that a write or read names; of a write's first packet, the length of the whole message.
+/// RETH: memory that a write or read refers to. In a write's first packet, `bytes` is the whole message's.
 struct RemoteMemoryHeader {
   uint64_t address = 0;
   uint32_t rkey = 0;
   uint32_t bytes = 0;
 };
 
-/// AETH.
+/// AETH: acknowledgement or NAK.
 struct AckHeader {
   uint8_t syndrome = 0;
   uint32_t msn = 0;
 };
 
-/// Syndromes of AETH: a kind in the upper three bits, credits, timer or cause in the lower five.
+/// AETH syndromes: kind in the upper three bits; credits, timer or cause in the lower five.
 namespace aeth {
 inline constexpr uint8_t kKindMask = 0xe0;
 inline constexpr uint8_t kAck = 0x00;
@@ -67,31 +67,31 @@ inline constexpr uint8_t kNakRemoteAccess = 0x62;
 inline constexpr uint8_t kNakRemoteOperation = 0x63;
 }  // namespace aeth
 
-/// AtomicETH, and what masked atomics add to it. Operands in host order.
+/// AtomicETH, and the additional operands of masked atomics. Operands are in host order.
 struct AtomicHeader {
   uint64_t address = 0;
   uint32_t rkey = 0;
   uint64_t swap_add = 0;
   uint64_t compare = 0;
-  // Masked atomics only: how the card writes them is not public, so softhca's own opcodes carry them.
+  // Masked atomics only. The card's format is not public, so softhca uses vendor opcodes of its own.
   uint8_t bytes = 8;  ///< 4 or 8
   uint64_t swap_mask = ~uint64_t{0};
   uint64_t compare_mask = ~uint64_t{0};
   uint64_t boundary = 0;
 };
 
-/// DETH.
+/// DETH: additional header of datagrams.
 struct DatagramHeader {
   uint32_t qkey = 0;
   uint32_t source_qpn = 0;
 };
 
-/// A transport packet: base and extension headers, in host order but for `imm`. Which extension headers
-/// count, the opcode says.
+/// A transport packet: base and extension headers, in host order except `imm`. The opcode determines which
+/// extension headers are present.
 struct Packet {
-  PacketService service = PacketService::kRc;  ///< of the queue pair: never kVendor
+  PacketService service = PacketService::kRc;  ///< the queue pair's service, never kVendor
   PacketOp op = PacketOp::kSendOnly;
-  bool masked_atomic = false;  ///< with kCompareSwap and kFetchAdd: travels with the vendor's opcode
+  bool masked_atomic = false;  ///< for kCompareSwap and kFetchAdd: sent with the vendor opcode
   bool solicited = false;
   bool migrated = true;  ///< MigReq; ConnectX sends 1
   bool ack_request = false;
@@ -108,43 +108,44 @@ struct Packet {
   uint32_t invalidate_rkey = 0;  ///< IETH
   DatagramHeader datagram{};
 
-  std::span<const uint8_t> payload{};  ///< of a received packet, without padding
+  std::span<const uint8_t> payload{};  ///< received packets only; without padding
 };
 
-// What an opcode says of its packet.
+// Properties that follow from the opcode.
 bool HasMemoryHeader(const Packet& packet);
 bool HasAckHeader(const Packet& packet);
 bool HasAtomicHeader(const Packet& packet);
 bool HasImmediate(const Packet& packet);
 bool HasPayload(const Packet& packet);
-/// Whether a requester sent it.
+/// Returns whether a requester sent it.
 bool IsRequest(const Packet& packet);
 bool IsFirst(PacketOp op);  ///< first of several
 bool IsMiddle(PacketOp op);
 bool IsLast(PacketOp op);  ///< last of several
 bool IsOnly(PacketOp op);
-/// For messages to users: "WRITE_MIDDLE", "READ_RESP_LAST", "UD_SEND_ONLY", "MASKED_CMP_SWAP"; "UNKNOWN" if
-/// there is no such opcode.
+/// Returns the name for messages to users: "WRITE_MIDDLE", "READ_RESP_LAST", "UD_SEND_ONLY",
+/// "MASKED_CMP_SWAP"; "UNKNOWN" for an undefined opcode.
 const char* Name(PacketService service, PacketOp op);
 const char* Name(const Packet& packet);
 
 inline constexpr size_t kMaxPacketHeaderBytes = 72;
 inline constexpr size_t kIcrcBytes = 4;
 
-/// Bytes of padding that bring a payload to a multiple of four.
+/// Returns the padding that brings a payload to a multiple of four bytes.
 constexpr uint32_t PadBytes(size_t payload_bytes) { return static_cast<uint32_t>(-payload_bytes & 3); }
 
 /// Writes base and extension headers; the caller appends payload, padding and ICRC.
 ///
-/// @param payload_bytes  without padding; `packet.payload` is not looked at
+/// @param payload_bytes  without padding; `packet.payload` is ignored
 /// @return  bytes written, a multiple of four
-/// @pre     `out` has kMaxPacketHeaderBytes; there is such an opcode
+/// @pre     `out` has kMaxPacketHeaderBytes; the opcode is defined
 size_t EncodeHeaders(const Packet& packet, size_t payload_bytes, std::span<uint8_t> out);
 
-/// Reads a packet from its base header to before its ICRC; the payload stays where it is.
+/// Decodes a packet.
 ///
-/// @return  nothing if the opcode is unknown, a header is cut short, the padding exceeds what is there, the
-///          version is not 0, the length is no multiple of four, or a packet without payload has one
+/// @param bytes  base header to payload, without the ICRC; the result's payload points into it
+/// @return  nothing if the opcode is undefined, a header is cut short, the padding exceeds the payload, the
+///          version is not 0, the length is not a multiple of four, or there is payload where none is allowed
 std::optional<Packet> Decode(std::span<const uint8_t> bytes);
 
 }  // namespace softhca

@@ -14,13 +14,14 @@ namespace {
 
 using mlx5::Syndrome;
 
-/// Sequence numbers are compared by difference, so no more than half of them may be under way.
+/// PSNs are compared by difference, so at most half of them may be in flight.
 constexpr uint64_t kMaxPositions = (kPsnMask + 1) / 2;
 
-/// How many packets may be under way.
+/// Returns the maximum number of packets in flight.
 uint32_t Window(mlx5::Mtu mtu) { return std::min(kWindowBytes / MtuBytes(mtu), kWindowPackets); }
 
-/// Asks often enough for acknowledgements that the window never closes without one on its way.
+/// Returns whether a packet requests an acknowledgement: often enough that the window never closes without
+/// one on its way.
 bool AsksForAck(const Message& message, uint32_t number, mlx5::Mtu mtu) {
   const uint32_t every = Window(mtu) / 4;
   return message.fetches || number + 1 == message.packets || (number + 1) % every == 0;
@@ -47,7 +48,7 @@ uint32_t PacketRequester::Psn(uint64_t position) const {
 
 bool PacketRequester::Run(uint64_t now_ns) {
   if (!Runs()) {
-    if (qp_.held) GoBack();  // what is under way counts as lost, at nobody's cost
+    if (qp_.held) GoBack();  // packets in flight count as lost, without a retry
     return false;
   }
   loaded_.reset();
@@ -68,15 +69,15 @@ void PacketRequester::OnTimer() {
   Retry();
 }
 
-/// Fails the oldest message if the program wishes it so: it has not passed yet.
+/// Fails the oldest message if the program has injected a failure into it.
 void PacketRequester::FailAsOrdered() {
   if (!Runs() || messages_.empty()) return;
   if (const auto outcome = OrderedFailure(qp_, messages_.front().entry.index)) Complete(*outcome);
 }
 
-/// Sends a packet, or fetches an entry.
+/// Sends a packet or fetches an entry.
 ///
-/// @return  false if nothing can be done now
+/// @return  false if neither is possible now
 bool PacketRequester::Step(uint64_t now_ns) {
   if (timer_.IsPausing() || send_ - acked_ >= Window(qp_.attributes.mtu)) return false;
   if (send_ == next_) return Fetch();
@@ -84,8 +85,8 @@ bool PacketRequester::Step(uint64_t now_ns) {
   return Load(message) && SendPacket(message, now_ns);
 }
 
-/// Takes the next entry among the messages under way; or, once there are none, ends it if it never goes to
-/// the peer.
+/// Fetches the next entry and adds it to the messages in flight. An entry that does not go to the peer
+/// completes once no message is in flight.
 bool PacketRequester::Fetch() {
   if (messages_.empty()) fetch_index_ = qp_.send_index;
   const uint32_t available = PostedWqebbs(qp_, fetch_index_);
@@ -111,9 +112,9 @@ bool PacketRequester::Fetch() {
   return false;
 }
 
-/// Whether the entry just read must let earlier ones finish first.
+/// Returns whether the entry just read must wait for earlier ones.
 bool PacketRequester::MustWait() const {
-  const uint32_t most = std::max<uint32_t>(qp_.attributes.max_reads_out, 1);  // 0 would be for ever
+  const uint32_t most = std::max<uint32_t>(qp_.attributes.max_reads_out, 1);  // 0 would wait forever
   if (wqe_.fetches() && fetching_ >= most) return true;
   if (wqe_.fenced() && fetching_ != 0) return true;
   return next_ - acked_ + PsnCount(wqe_.request(), qp_.attributes.mtu) > kMaxPositions && next_ != acked_;
@@ -135,7 +136,7 @@ void PacketRequester::Enqueue() {
 
 /// Reads the entry of a message again.
 ///
-/// @return  false if that is no longer possible; it fails when its turn to complete has come
+/// @return  false if the entry is no longer valid; it fails once all earlier ones have completed
 bool PacketRequester::Load(const Message& message) {
   if (loaded_ == message.first) return true;
   loaded_.reset();
@@ -147,7 +148,7 @@ bool PacketRequester::Load(const Message& message) {
   return true;
 }
 
-/// Fails a message that cannot be sent, if its turn to complete has come.
+/// Fails a message that cannot be sent, if all earlier ones have completed.
 ///
 /// @return  false
 bool PacketRequester::FailInTurn(const Message& message, Syndrome fault) {
@@ -155,7 +156,7 @@ bool PacketRequester::FailInTurn(const Message& message, Syndrome fault) {
   return false;
 }
 
-/// @return  false if its payload is gone; it fails when its turn to complete has come
+/// @return  false if the payload's memory is gone; the message fails once all earlier ones have completed
 bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   const mlx5::Mtu mtu = qp_.attributes.mtu;
   const auto number = static_cast<uint32_t>(send_ - message.first);
@@ -172,7 +173,7 @@ bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   if (send_ == message.end()) ++send_message_;
   sent_ = std::max(sent_, send_);
   if (!IsReliable()) {
-    AcknowledgeTo(send_);  // nobody else will
+    AcknowledgeTo(send_);  // an unreliable peer does not acknowledge
   } else if (timer_.IsIdle()) {
     timer_.AwaitAnswer(now_ns);
   }
@@ -182,7 +183,7 @@ bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
 void PacketRequester::OnAnswer(const Packet& packet, uint64_t now_ns) {
   const int32_t delta = PsnDelta(packet.psn, Psn(acked_));
   const uint64_t position = acked_ + static_cast<uint64_t>(std::max(delta, 0));
-  // Answers to what was acknowledged long ago, or was never sent, are ghosts.
+  // Ignore responses to packets that were acknowledged already, or never sent.
   if (!Runs() || !IsReliable() || delta < 0 || position >= sent_) return;
   loaded_.reset();
   const uint64_t before = acked_;
@@ -206,7 +207,7 @@ void PacketRequester::OnAcknowledge(const AckHeader& ack, uint64_t position, uin
     case aeth::kNak:
       return OnNak(ack.syndrome, position);
     case aeth::kRnrNak:
-      if (timer_.IsPausing()) return;  // the same again
+      if (timer_.IsPausing()) return;  // a repetition
       if (!Reach(position)) return;
       GoBack();
       if (!timer_.AwaitReceiver(ack.syndrome & ~aeth::kKindMask, now_ns)) {
@@ -225,7 +226,7 @@ void PacketRequester::OnNak(uint8_t syndrome, uint64_t position) {
   }
   const bool again = position == acked_;
   AcknowledgeTo(position);
-  if (!Runs() || timer_.IsPausing()) return;  // all is sent again after the pause
+  if (!Runs() || timer_.IsPausing()) return;  // everything is sent again after the pause
   again ? Retry() : GoBack();
 }
 
@@ -258,9 +259,9 @@ void PacketRequester::OnAtomicAnswer(const Packet& packet, uint64_t position) {
   Advance(position + 1);
 }
 
-/// Takes all packets before `end` as acknowledged.
+/// Marks all packets before `end` as acknowledged.
 ///
-/// @return  false if there is a read or atomic among them, whose answer must have been lost
+/// @return  false if a read or an atomic is among them: its response must have been lost
 bool PacketRequester::AcknowledgeTo(uint64_t end) {
   while (acked_ < end && Runs()) {
     const Message& message = messages_.front();
@@ -270,16 +271,16 @@ bool PacketRequester::AcknowledgeTo(uint64_t end) {
   return true;
 }
 
-/// Takes all before an answered packet as acknowledged.
+/// Marks all packets before an answered one as acknowledged.
 ///
-/// @return  whether that packet is the oldest now
+/// @return  whether that packet is now the oldest
 bool PacketRequester::Reach(uint64_t position) {
   const bool reached = AcknowledgeTo(position);
   if (!reached) OnLostAnswer();
   return reached && Runs();
 }
 
-/// The peer has executed the oldest message up to a position.
+/// Records that the peer has executed everything before a position.
 void PacketRequester::Advance(uint64_t to) {
   acked_ = to;
   if (to == messages_.front().end()) Complete({});
@@ -291,15 +292,15 @@ void PacketRequester::Advance(uint64_t to) {
   timer_.OnProgress();
 }
 
-/// Asks once again for an answer that was lost. More that come past it may be under way, and those to what is
-/// sent again cannot be told from them: should that be lost too, the timeout finds it.
+/// Requests a lost response once more. Later responses may still be in flight, and cannot be told from those
+/// to the repeated requests. If the repetition is lost too, the timeout detects it.
 void PacketRequester::OnLostAnswer() {
   if (asked_again_) return;
   GoBack();
   asked_again_ = true;
 }
 
-/// Goes back after a timeout, or a NAK that shows no progress.
+/// Counts a retry and goes back, after a timeout or a NAK without progress.
 void PacketRequester::Retry() {
   if (!timer_.CountRetry()) return Complete({Syndrome::kTransportRetryExceeded});
   GoBack();

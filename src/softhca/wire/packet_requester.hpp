@@ -13,29 +13,29 @@
 
 namespace softhca {
 
-/// Sends the messages of a connected queue pair as packets, reliable or not, and completes them.
+/// Sends the messages of a connected queue pair, RC or UC, as packets, and completes them.
 ///
-/// Reliable: goes back to the oldest packet that was not acknowledged after a NAK or a timeout, waits for
-/// receivers that are not ready, and gives up after as many retries as the queue pair was given.
+/// RC: after a NAK or a timeout it goes back to the oldest unacknowledged packet. It waits for receivers that
+/// are not ready, and gives up after the queue pair's retry counts.
 ///
-/// Entries complete in their order; `qp.send_index` is the oldest that has not. A queue pair that is not in
-/// RTS is not its business: whoever runs it flushes it.
+/// Entries complete in order; `qp.send_index` is the oldest incomplete one. A queue pair that is not in RTS
+/// is left alone: the caller flushes it.
 ///
-/// A packet is sent from its entry in the program's queue, read again each time: until it completes, its slot
-/// and its memory are the hardware's, as on the card.
+/// Each packet is built from its entry in the program's queue, which is read again every time. As on the
+/// card, the slot and the memory belong to the hardware until the entry completes.
 class PacketRequester {
  public:
   PacketRequester(QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink), timer_(qp.attributes) {}
 
-  /// Fetches and sends what is posted, as far as the window allows, up to a burst; lets timers run.
+  /// Runs the timers that are due, and fetches and sends posted entries, up to the window and a burst.
   ///
-  /// @return  whether there was any progress
+  /// @return  whether it made progress
   bool Run(uint64_t now_ns);
 
-  /// Takes an acknowledgement, a read response or an atomic's answer.
+  /// Handles an acknowledgement, a read response or an atomic response.
   void OnAnswer(const Packet& packet, uint64_t now_ns);
 
-  /// When Run() has something to do of itself; UINT64_MAX: never.
+  /// Returns when Run() is due for a timer; UINT64_MAX: never.
   uint64_t NextNs() const;
 
  private:
@@ -67,21 +67,21 @@ class PacketRequester {
 
   QueuePair& qp_;
   PacketSink& sink_;
-  SendWqe wqe_;                     ///< the entry of `loaded_`
-  std::optional<uint64_t> loaded_;  ///< first position of the message that `wqe_` holds; during a call only
+  SendWqe wqe_;                     ///< entry of the message at `loaded_`
+  std::optional<uint64_t> loaded_;  ///< first position of the message in `wqe_`; valid within a call
   MessageRing messages_;
-  uint32_t fetch_index_ = 0;  ///< of the next entry to fetch
-  uint32_t fetching_ = 0;     ///< reads and atomics under way
+  uint32_t fetch_index_ = 0;  ///< index of the next entry to fetch
+  uint32_t fetching_ = 0;     ///< reads and atomics in flight
 
   // Positions of packets: acked_ <= send_ <= sent_ <= next_.
-  uint64_t acked_ = 0;         ///< the oldest that is not acknowledged
-  uint64_t send_ = 0;          ///< the next to be sent
-  uint64_t sent_ = 0;          ///< after the last that ever was
-  uint64_t next_ = 0;          ///< of the next message: after all that was fetched
-  uint32_t send_message_ = 0;  ///< index of the message of `send_`
+  uint64_t acked_ = 0;         ///< oldest unacknowledged packet
+  uint64_t send_ = 0;          ///< next packet to send
+  uint64_t sent_ = 0;          ///< past the last packet ever sent
+  uint64_t next_ = 0;          ///< past the last fetched message
+  uint32_t send_message_ = 0;  ///< index of the message at `send_`
 
   RetryTimer timer_;
-  bool asked_again_ = false;  ///< for the answer that `acked_` waits for, as a later one came
+  bool asked_again_ = false;  ///< whether the response at `acked_`, taken as lost, was requested again
 };
 
 }  // namespace softhca

@@ -11,7 +11,7 @@ namespace {
 using mlx5::Syndrome;
 
 constexpr uint8_t kAcknowledge = aeth::kAck | aeth::kNoCredits;
-/// The only partition there is, without the bit of full members.
+/// The only partition key, without the full-membership bit.
 constexpr uint16_t kPartition = 0x7fff;
 
 constexpr Response kInvalidRequest = Rejected(Syndrome::kRemoteInvalidRequest);
@@ -39,7 +39,7 @@ RemoteRange RangeOf(const RemoteMemoryHeader& header) { return {header.address, 
 }  // namespace
 
 void PacketResponder::OnRequest(const Packet& packet) {
-  if ((packet.pkey & kPartition) != kPartition || end_) return;
+  if ((packet.pkey & kPartition) != kPartition || failure_) return;
   const bool reliable = qp_.config.service == mlx5::ServiceType::kRc;
   if (packet.service != (reliable ? PacketService::kRc : PacketService::kUc)) return;
   reliable ? OnReliable(packet) : OnUnreliable(packet);
@@ -49,12 +49,12 @@ void PacketResponder::OnReliable(const Packet& packet) {
   const int32_t delta = PsnDelta(packet.psn, qp_.next_receive_psn);
   if (delta == 0) return OnExpected(packet);
   if (delta < 0) return OnDuplicate(packet);
-  if (!naked_ || PsnDelta(packet.psn, too_early_) > 0) too_early_ = packet.psn;
-  if (!naked_) Nak(aeth::kNakPsnSequence);
+  if (!nak_sent_ || PsnDelta(packet.psn, furthest_dropped_) > 0) furthest_dropped_ = packet.psn;
+  if (!nak_sent_) Nak(aeth::kNakPsnSequence);
 }
 
-/// A message of which a packet is missing or wrong is dropped, and nobody is told. A receive that cannot take
-/// the message is the receiver's own fault, and fails.
+/// Handles a UC packet. A message with a missing or invalid packet is dropped silently. A receive that cannot
+/// hold the message fails: that is the receiver's own error.
 void PacketResponder::OnUnreliable(const Packet& packet) {
   const bool starts = IsFirst(packet.op) || IsOnly(packet.op);
   if (starts || packet.psn != qp_.next_receive_psn) message_.Drop();
@@ -67,8 +67,9 @@ void PacketResponder::OnUnreliable(const Packet& packet) {
 }
 
 void PacketResponder::OnExpected(const Packet& packet) {
-  const bool untold = verdict_ && verdict_->syndrome != kAcknowledge;  // a NAK that has not left
-  naked_ = false;
+  const bool nak_pending =
+      pending_ack_ && pending_ack_->syndrome != kAcknowledge;  // a NAK that is not sent yet
+  nak_sent_ = false;
   const Response response = Execute(packet);
   switch (response.kind) {
     case Response::Kind::kAcknowledged:
@@ -82,20 +83,21 @@ void PacketResponder::OnExpected(const Packet& packet) {
   const uint32_t packets = read ? PacketCount(packet.memory.bytes, qp_.attributes.mtu) : 1;
   qp_.next_receive_psn = AddPsn(packet.psn, packets);
   if (read || IsAtomic(packet.op)) {
-    verdict_.reset();  // their own answers acknowledge what came before them
+    pending_ack_.reset();  // the response acknowledges everything before it
     last_answer_ = AddPsn(packet.psn, packets - 1);
-  } else if (packet.ack_request || verdict_) {
-    verdict_ = {kAcknowledge, packet.psn};
+  } else if (packet.ack_request || pending_ack_) {
+    pending_ack_ = {kAcknowledge, packet.psn};
   }
   if (!message_.under_way()) msn_ = NextMsn();
-  // What came too early was dropped, and the peer has not heard of it.
-  if (untold && PsnDelta(too_early_, qp_.next_receive_psn) >= 0) Nak(aeth::kNakPsnSequence);
+  // Packets behind the missing one were dropped, and the NAK for them was not sent.
+  if (nak_pending && PsnDelta(furthest_dropped_, qp_.next_receive_psn) >= 0) Nak(aeth::kNakPsnSequence);
 }
 
-/// Sends and writes were executed: the acknowledgement was lost. Reads are executed again, atomics must not.
+/// Handles a duplicate. Sends and writes were executed, and only their acknowledgement was lost. Reads are
+/// executed again; atomics must not be.
 ///
-/// The acknowledgement names the newest packet, but none behind an answer that may be lost: Linux's rdma_rxe
-/// takes an acknowledgement for an atomic's answer.
+/// The acknowledgement names the newest packet, but none past a response that may be lost: Linux's rdma_rxe
+/// takes an acknowledgement for an atomic's response.
 void PacketResponder::OnDuplicate(const Packet& packet) {
   if (IsAtomic(packet.op)) return answers_.RepeatAtomic(packet.psn, msn_);
   if (packet.op == PacketOp::kReadRequest) {
@@ -106,9 +108,9 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
     }
     return;
   }
-  if (verdict_) return;
+  if (pending_ack_) return;
   const bool answer_behind = last_answer_ && PsnDelta(*last_answer_, packet.psn) > 0;
-  verdict_ = {kAcknowledge, answer_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
+  pending_ack_ = {kAcknowledge, answer_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
 }
 
 Response PacketResponder::Execute(const Packet& packet) {
@@ -137,28 +139,29 @@ Response PacketResponder::TakeAtomic(const Packet& packet) {
 }
 
 void PacketResponder::Nak(uint8_t syndrome) {
-  naked_ = true;
-  verdict_ = {syndrome, qp_.next_receive_psn};
+  nak_sent_ = true;
+  pending_ack_ = {syndrome, qp_.next_receive_psn};
 }
 
 void PacketResponder::End(const Response& rejected, uint32_t psn) {
-  verdict_ = {NakSyndrome(rejected.syndrome), psn};
-  end_ = rejected;
+  pending_ack_ = {NakSyndrome(rejected.syndrome), psn};
+  failure_ = rejected;
 }
 
 bool PacketResponder::Flush() {
   if (const auto refusal = answers_.Send()) End(Rejected(refusal->syndrome), refusal->psn);
   if (!answers_.empty()) return true;
-  // An acknowledgement says that the data are there.
-  if (!SettleData() && !end_)
+  // An acknowledgement promises that the data has arrived.
+  if (!SettleData() && !failure_)
     End(Rejected(Syndrome::kRemoteOperation), AddPsn(qp_.next_receive_psn, kPsnMask));
-  if (verdict_) {
-    Packet packet{.op = PacketOp::kAcknowledge, .dest_qpn = qp_.attributes.remote_qpn, .psn = verdict_->psn};
-    packet.ack = {verdict_->syndrome, msn_};
+  if (pending_ack_) {
+    Packet packet{
+        .op = PacketOp::kAcknowledge, .dest_qpn = qp_.attributes.remote_qpn, .psn = pending_ack_->psn};
+    packet.ack = {pending_ack_->syndrome, msn_};
     sink_.Send(qp_, packet, {});
-    verdict_.reset();
+    pending_ack_.reset();
   }
-  if (end_) Fail(qp_, *end_);
+  if (failure_) Fail(qp_, *failure_);
   return false;
 }
 

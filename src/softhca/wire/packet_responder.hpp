@@ -12,25 +12,26 @@
 
 namespace softhca {
 
-/// Executes the requests that come to a connected queue pair as packets, reliable or not, and answers them.
+/// Executes and answers the request packets of a connected queue pair, RC or UC.
 ///
-/// Requests are executed as they come, in the order of their PSNs; what there is to answer waits for Flush(),
-/// so that one acknowledgement serves a batch of packets and a long read does not hold up other queue pairs.
-/// Answers keep the order of the requests: a failure behind a read ends the connection when the read is
-/// answered.
+/// Requests are executed on arrival, in PSN order. Responses wait for Flush(), so that one acknowledgement
+/// serves a batch of packets and a long read does not delay other queue pairs. Responses keep the order of
+/// the requests: a failure after a read ends the connection only when the read has been answered.
 ///
 /// @source  IBTA 1.4, 9.7.4 to 9.7.5 (reliable), 9.8.2 (unreliable), 9.9.3 (errors)
 class PacketResponder {
  public:
   PacketResponder(QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink), message_(qp), answers_(qp, sink) {}
 
+  /// Executes a request.
+  ///
   /// @pre  the queue pair listens, and the packet came from its peer
   void OnRequest(const Packet& packet);
 
-  /// Sends answers, up to a burst. To be called after each batch of requests.
+  /// Sends responses, up to a burst. Call it after each batch of requests.
   ///
   /// @pre     the queue pair listens
-  /// @return  whether there are more: it is to be called again, whether or not anything arrives
+  /// @return  whether more are left: call it again even if nothing arrives
   bool Flush();
 
  private:
@@ -50,18 +51,18 @@ class PacketResponder {
   InboundMessage message_;
   AnswerQueue answers_;
 
-  /// An acknowledgement or NAK that has yet to be sent, after all other answers.
-  struct Verdict {
+  /// Acknowledgement or NAK still to be sent, after all responses.
+  struct PendingAck {
     uint8_t syndrome;
     uint32_t psn;
   };
-  std::optional<Verdict> verdict_;
-  /// Why the connection ends with the verdict.
-  std::optional<Response> end_;
-  std::optional<uint32_t> last_answer_;  ///< PSN of the last packet that answers the latest read or atomic
-  uint32_t msn_ = 0;                     ///< messages taken, 24 bits
-  bool naked_ = false;      ///< the expected packet was asked for; until it comes, there is nothing to say
-  uint32_t too_early_ = 0;  ///< PSN of the furthest packet that was dropped while it was missing
+  std::optional<PendingAck> pending_ack_;
+  /// Reason that the connection ends once the NAK is sent.
+  std::optional<Response> failure_;
+  std::optional<uint32_t> last_answer_;  ///< last PSN of the latest read's or atomic's response
+  uint32_t msn_ = 0;                     ///< completed messages, 24 bits
+  bool nak_sent_ = false;                ///< the expected packet was requested by a NAK and has not come yet
+  uint32_t furthest_dropped_ = 0;        ///< newest PSN dropped while a packet was missing
 };
 
 }  // namespace softhca

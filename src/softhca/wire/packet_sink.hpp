@@ -9,20 +9,21 @@
 
 namespace softhca {
 
-/// A part of a message that lies in pieces.
+/// A part of a message that is scattered over pieces of memory.
 struct Gather {
   std::span<const Bytes> pieces{};
-  uint64_t offset = 0;  ///< of the part in the message
-  uint32_t bytes = 0;   ///< of the part
+  uint64_t offset = 0;  ///< offset of the part in the message
+  uint32_t bytes = 0;   ///< size of the part
 };
 
-/// Sends packets on behalf of connected queue pairs, along the path that they were given.
+/// Sends packets for connected queue pairs, along their path.
 class PacketSink {
  public:
   virtual ~PacketSink() = default;
 
-  /// Reads the payload before it returns. `packet.dest_qpn` is filled in.
+  /// Sends a packet. Reads the payload before it returns.
   ///
+  /// @pre     `packet.dest_qpn` is filled in
   /// @return  false if the payload's memory is gone: nothing was sent
   virtual bool Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
 };

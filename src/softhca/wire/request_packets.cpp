@@ -9,7 +9,7 @@ namespace {
 
 using mlx5::WqeOpcode;
 
-/// Sends and writes have the same six opcodes, in the same order.
+/// Returns the opcode of a packet of a send or write. Both have the same six opcodes, in the same order.
 PacketOp PartOp(PacketOp first_op, bool first, bool last, bool imm) {
   const auto after = [&](PacketOp op) {
     return static_cast<int>(op) - static_cast<int>(PacketOp::kSendFirst);
@@ -56,7 +56,7 @@ RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) 
       packet.op = PartOp(send ? PacketOp::kSendFirst : PacketOp::kWriteFirst, first, last, imm);
       packet.memory = {request.remote_address, request.rkey, static_cast<uint32_t>(request.bytes)};
       packet.imm = request.imm;
-      packet.solicited = request.solicited && last && (send || imm);  // with what takes a receive
+      packet.solicited = request.solicited && last && (send || imm);  // for packets that consume a receive
       cut.bytes = static_cast<uint32_t>(std::min<uint64_t>(rest, MtuBytes(mtu)));
       break;
     }

@@ -8,19 +8,19 @@
 
 namespace softhca {
 
-/// A packet of a message, and which part of its payload it carries.
+/// A packet of a message, and the part of the payload that it carries.
 struct RequestPacket {
   Packet packet;
   uint64_t offset = 0;
   uint32_t bytes = 0;
 };
 
-/// Cuts a packet out of a request of a connected queue pair; addresses and PSN are the caller's.
+/// Builds a packet of a connected queue pair's request. The caller fills in destination and PSN.
 ///
-/// @param number  the packet's, from 0. A read's request takes the numbers of its response: starting with a
-///                later one asks for the rest
-/// @pre    number < PsnCount(request, mtu)
-/// @source IBTA 1.4, 9.4 and 9.7.4
+/// @param number  number of the packet, from 0. A read request takes as many numbers as its response has
+///                packets; a number above 0 requests the rest of the response
+/// @pre     number < PsnCount(request, mtu)
+/// @source  IBTA 1.4, 9.4 and 9.7.4
 RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu);
 
 }  // namespace softhca

@@ -24,7 +24,7 @@ constexpr uint32_t kManagementQkey = 0x80010000;
 
 Port PortOf(const QueuePair& qp) { return {qp.hca, qp.attributes.port}; }
 
-/// Only the network makes channels, and only of this kind.
+/// The cast is safe: only the network creates channels, and only of this type.
 ConnectionChannel* ChannelOf(const QueuePair& qp) {
   return static_cast<ConnectionChannel*>(qp.channel.get());
 }
@@ -40,7 +40,7 @@ PacketService ServiceOf(const QueuePair& qp) {
   }
 }
 
-/// A port that spreads connections, where the program has named none.
+/// Returns the UDP source port: the program's if it has set one, otherwise one that spreads connections.
 ///
 /// @source  Linux v6.1, include/rdma/ib_verbs.h, rdma_get_udp_sport(), rdma_calc_flow_label()
 uint16_t SourcePort(const Flow& flow, uint32_t local_qpn, uint32_t remote_qpn) {
@@ -51,7 +51,7 @@ uint16_t SourcePort(const Flow& flow, uint32_t local_qpn, uint32_t remote_qpn) {
     label ^= label >> 20;
     label ^= label >> 40;
   }
-  constexpr uint32_t kFirst = 0xc000;  // of the ports for private use
+  constexpr uint32_t kFirst = 0xc000;  // first port for private use
   return static_cast<uint16_t>(((label & 0x3fff) ^ (label >> 14 & 0x3f)) | kFirst);
 }
 
@@ -59,7 +59,7 @@ void Observe(const QueuePair& qp, Direction direction, const Packet& packet, uin
   if (Observer* const observer = qp.hca->observer()) observer->OnPacket(qp, direction, packet, payload_bytes);
 }
 
-/// Reads the part of a message that goes into a packet.
+/// Copies the part of a message that goes into a packet.
 ///
 /// @return  false if its memory is gone
 bool Read(const Gather& from, std::span<uint8_t> to) {
@@ -113,7 +113,7 @@ void WireNetwork::SetManagementAgent(ManagementAgent* agent) {
 
 bool WireNetwork::NeedsPackets(const QueuePair& qp) const {
   if (qp.config.service != ServiceType::kRc) return true;
-  if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return false;  // there is no medium for it
+  if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return false;  // InfiniBand has no medium
   return !options_.direct || !addresses_.Find(qp.attributes.path.remote_gid);
 }
 
@@ -151,7 +151,7 @@ bool WireNetwork::Poll(uint64_t now_ns) {
   return worked;
 }
 
-/// Goes on where packets have come or a timer is due: no doorbell says so.
+/// Runs the channels with packets to handle or a timer due: no doorbell announces them.
 bool WireNetwork::RunChannels() {
   bool worked = false;
   for (ConnectionChannel* const channel : *busy_) {
@@ -237,7 +237,7 @@ void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   if (!frame) return Drop("malformed frame");
   const std::optional<Port> port = addresses_.Find(frame->flow.destination, frame->flow.version);
-  if (!port || !port->config().up) return Drop("no such address");
+  if (!port || !port->config().up) return Drop("unknown address");
   if (!IsSealed(*frame)) return Drop("wrong ICRC");
   const std::optional<Packet> packet = Decode(frame->transport.first(frame->transport.size() - kIcrcBytes));
   if (!packet) return Drop("malformed frame");
@@ -254,19 +254,19 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
     Mad mad;
     const bool is_mad = agent_ != nullptr && packet.service == PacketService::kUd &&
                         packet.datagram.qkey == kManagementQkey && packet.payload.size() == mad.size();
-    if (!is_mad) return Drop("no such queue pair");
+    if (!is_mad) return Drop("unknown queue pair");
     std::copy(packet.payload.begin(), packet.payload.end(), mad.begin());
     return agent_->OnMad(*port.hca, port.number, frame.flow, mad);
   }
   QueuePair* const qp = port.hca->FindQp(packet.dest_qpn);
   const bool listens = qp != nullptr && softhca::Listens(*qp) && PortOf(*qp) == port;
-  if (!listens || packet.service != ServiceOf(*qp)) return Drop("no such queue pair");
+  if (!listens || packet.service != ServiceOf(*qp)) return Drop("unknown queue pair");
   if (qp->config.service == ServiceType::kUd) {
     Observe(*qp, Direction::kReceived, packet, packet.payload.size());
     return OnDatagram(*qp, packet, frame);
   }
   ConnectionChannel* const channel = ChannelOf(*qp);
-  if (channel == nullptr) return Drop("no such queue pair");
+  if (channel == nullptr) return Drop("unknown queue pair");
   if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
   channel->heard = true;
@@ -278,7 +278,8 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   }
 }
 
-/// A packet carries no number of the queue pair that sent it: its address is all that there is to check.
+/// Returns whether a frame comes from the queue pair's peer. Packets do not carry the sender's queue pair
+/// number, so only the addresses can be checked.
 bool WireNetwork::IsFromPeer(const QueuePair& qp, const Flow& flow) const {
   const GidEntry* const local = AddressTable::LocalGid(PortOf(qp), qp.attributes.path);
   return local != nullptr && flow.version == local->version && flow.destination == local->gid &&

@@ -19,19 +19,21 @@
 namespace softhca {
 
 struct WireOptions {
-  /// Called once, when the first queue pair needs packets: whoever stays within one process opens no socket.
+  /// Called once, when the first queue pair needs packets: a program that stays within one process opens no
+  /// socket.
   ///
-  /// @errors  CommandError: a sentence
+  /// @errors  CommandError
   std::function<std::unique_ptr<Medium>()> open_medium{};
-  bool direct = true;  ///< reliable connections within the process do without packets
-  /// Nobody but the medium answers those who ask for the ports' addresses: it is opened at once.
+  bool direct = true;  ///< RC within the process works without packets
+  /// Only the medium answers requests for the ports' addresses (ARP, neighbour discovery), so it is opened at
+  /// once.
   bool answers = false;
 };
 
-/// Routes: reliable connections within the process go by messages, all else by packets in frames on a medium.
+/// Connects queue pairs: RC within the process by direct messages, everything else by packets on a medium.
 class WireNetwork : public Network, private PacketSink, private DatagramSink, private ManagementSink {
  public:
-  /// @errors  CommandError: as WireOptions::open_medium, if it is opened at once
+  /// @errors  CommandError: from WireOptions::open_medium, if the medium is opened at once
   WireNetwork(std::vector<Hca*> devices, WireOptions options);
 
   void OnTransition(QueuePair& qp) override;
@@ -43,7 +45,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   void Wait(uint64_t limit_ns) override;
   ~WireNetwork() override;
 
-  /// Lets `agent` answer on queue pair 1 of every port, until another one is set; null: nobody.
+  /// Sets the agent that answers on queue pair 1 of every port; null: none.
   ///
   /// @errors  CommandError: the medium cannot be opened
   void SetManagementAgent(ManagementAgent* agent);
@@ -70,7 +72,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   DirectLink direct_link_;
   Requester direct_{direct_link_};
   std::unique_ptr<Medium> medium_;
-  std::atomic<int> poll_descriptor_{-1};  ///< readable when a frame has arrived; an epoll
+  std::atomic<int> poll_descriptor_{-1};  ///< epoll descriptor, readable when a frame has arrived
   std::atomic<bool> quiet_ = false;       ///< the last sleep ended without a frame
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;

@@ -145,7 +145,7 @@ TEST_F(WireNetworkTest, FrameForNobodyHereIsDropped) {
   flow.destination[15] ^= 0x80;
   there = {TestFrame(flow), Bytestream(20)};
   far_network.Poll(now_ns);
-  EXPECT_THAT(drops.reasons, testing::ElementsAre("no such address", "malformed frame"));
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("unknown address", "malformed frame"));
 }
 
 TEST_F(WireNetworkTest, OnlyThePeerIsHeard) {
@@ -171,7 +171,7 @@ TEST_F(WireNetworkTest, PortThatIsDownNeitherSendsNorReceives) {
   Send();
   EXPECT_EQ(there.size(), 1u);
   far_network.Poll(now_ns);
-  EXPECT_THAT(drops.reasons, testing::ElementsAre("no such address"));
+  EXPECT_THAT(drops.reasons, testing::ElementsAre("unknown address"));
   near.SetLink(1, false);
   now_ns += 10'000'000'000;  // time to send it once more
   Send();

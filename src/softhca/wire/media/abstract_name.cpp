@@ -33,7 +33,8 @@ Descriptor TakeName(const std::string& name) {
   const Address address(name);
   if (bind(socket.get(), address.get(), address.bytes) == 0) return socket;
   if (errno == EADDRINUSE) return Descriptor();
-  throw std::runtime_error(std::string("cannot reserve addresses by a Unix socket: ") + std::strerror(errno));
+  throw std::runtime_error(std::string("cannot reserve addresses with a Unix socket: ") +
+                           std::strerror(errno));
 }
 
 std::optional<TakenName> FindName(const std::string& prefix) {

@@ -8,25 +8,25 @@
 
 namespace softhca {
 
-/// Takes an abstract Unix name of the network namespace. It is free again when the descriptor is closed, by
-/// whatever end.
+/// Takes an abstract Unix socket name in the network namespace. The name is free again when the descriptor is
+/// closed, also by the process's death.
 ///
-/// @return  none if somebody has it
-/// @errors  std::runtime_error: a sentence
+/// @return  none if the name is taken
+/// @errors  std::runtime_error
 Descriptor TakeName(const std::string& name);
 
-/// A name that somebody has taken.
+/// A name that a process has taken.
 struct TakenName {
-  uint64_t holder = 0;  ///< no later one of the same name has this number
-  std::string rest;     ///< what follows the prefix
+  uint64_t holder = 0;  ///< socket number; no later holder of the name has the same
+  std::string rest;     ///< part of the name after the prefix
 };
 
-/// Looks for a name that begins with `prefix`. May miss one while others come and go.
+/// Finds a name that begins with `prefix`. May miss one while others are taken and freed.
 std::optional<TakenName> FindName(const std::string& prefix);
 
-/// Tells who has a name, as a number that no later holder will have; 0: nobody.
+/// Returns a number for the name's holder that no later holder will have; 0: the name is free.
 ///
-/// @return  nothing if that cannot be told now
+/// @return  nothing if the holder cannot be determined now
 std::optional<uint64_t> HolderOf(const std::string& name);
 
 }  // namespace softhca

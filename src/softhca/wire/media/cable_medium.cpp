@@ -19,7 +19,7 @@ sockaddr_un PathOf(const std::string& path) {
   if (path.size() >= sizeof address.sun_path) {
     throw CommandError(
         mlx5::CommandStatus::kBadParameter,
-        "the path " + path + " is too long for a Unix socket; take one of up to 107 characters");
+        "the path " + path + " is too long for a Unix socket; use a path of at most 107 characters");
   }
   path.copy(address.sun_path, path.size());
   return address;
@@ -34,22 +34,23 @@ CableMedium::CableMedium(const std::string& local, const std::string& remote, st
       neighbours_(std::move(own), [this](std::span<const uint8_t> frame) { Put(frame); }),
       buffer_(1 << 16) {
   const sockaddr_un address = PathOf(local);
-  PathOf(remote);  // for its complaint
+  PathOf(remote);  // throws if it is too long
   if (connect(OpenSocket(AF_UNIX, SOCK_DGRAM, 0).get(), reinterpret_cast<const sockaddr*>(&address),
               sizeof address) == 0) {
-    throw CommandError(mlx5::CommandStatus::kBadParameter, "another process is at the cable's end " + local +
-                                                               "; give each its own, or stop that one");
+    throw CommandError(
+        mlx5::CommandStatus::kBadParameter,
+        "another process uses the cable's end " + local + "; give each process its own, or stop that one");
   }
   if (std::filesystem::is_socket(local)) unlink(local.c_str());
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     RefuseSocket("cannot make the socket " + local,
-                 "its folder must exist and be writable, and nothing else lie there");
+                 "its folder must exist and be writable, and no other file may have this name");
   }
 }
 
 CableMedium::~CableMedium() { unlink(local_.c_str()); }
 
-/// What the other end has no room for is lost, as on a wire.
+/// Sends a frame. If the other end has no room, the frame is lost, as on a wire.
 void CableMedium::Put(std::span<const uint8_t> frame) const {
   const sockaddr_un address = PathOf(remote_);
   sendto(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&address),
@@ -65,7 +66,7 @@ void CableMedium::Send(std::span<const uint8_t> bytes) {
   SendWaiting();
 }
 
-/// Sends in their order those whose Ethernet address is known; the ICRC does not cover it.
+/// Sends the waiting frames whose Ethernet address is known, in order. The ICRC does not cover that address.
 void CableMedium::SendWaiting() {
   const auto send = [this](std::vector<uint8_t>& frame) {
     const auto mac = neighbours_.Find(ParseFrame(frame)->flow.destination);

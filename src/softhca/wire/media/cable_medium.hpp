@@ -10,15 +10,15 @@
 
 namespace softhca {
 
-/// A cable to one other machine: whole Ethernet frames as Unix datagrams, as QEMU's `-netdev dgram` has it.
+/// A cable to one other machine: whole Ethernet frames in Unix datagrams, like QEMU's `-netdev dgram`.
 ///
-/// No kernel stands behind it, so it finds Ethernet addresses itself; frames wait until theirs is known.
+/// There is no kernel to resolve Ethernet addresses, so the medium does it; frames wait until theirs is
+/// known.
 class CableMedium : public Medium {
  public:
-  /// @param local   path of the socket that is made here; a socket that an ended process has left there is
-  ///                replaced
-  /// @param remote  path of the other end's, which may come later
-  /// @errors  CommandError: a sentence
+  /// @param local   path of the socket to create; a socket left there by a dead process is replaced
+  /// @param remote  path of the other end's socket, which may be created later
+  /// @errors  CommandError
   CableMedium(const std::string& local, const std::string& remote, std::vector<WireAddress> own);
   ~CableMedium() override;
 
@@ -36,7 +36,7 @@ class CableMedium : public Medium {
   std::string local_, remote_;
   Descriptor socket_;
   Neighbours neighbours_;
-  std::deque<std::vector<uint8_t>> waiting_;  ///< for an Ethernet address
+  std::deque<std::vector<uint8_t>> waiting_;  ///< frames whose Ethernet address is not known yet
   std::vector<uint8_t> buffer_;
 };
 

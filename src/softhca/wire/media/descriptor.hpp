@@ -6,7 +6,7 @@
 
 namespace softhca {
 
-/// A file descriptor that is closed when its owner is gone.
+/// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}

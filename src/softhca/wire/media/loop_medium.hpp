@@ -7,7 +7,7 @@
 
 namespace softhca {
 
-/// Gives every frame back: for those to addresses of this process.
+/// Returns every frame to its sender, for frames to addresses of this process.
 class LoopMedium : public Medium {
  public:
   void Send(std::span<const uint8_t> frame) override;
@@ -17,7 +17,7 @@ class LoopMedium : public Medium {
   uint64_t NextNs() const override { return waiting_.empty() ? UINT64_MAX : 0; }
 
  private:
-  /// As much as a socket holds; what comes on top is lost there, too.
+  /// As many frames as a socket holds; more are lost, as they would be there.
   static constexpr size_t kMostFrames = 4096;
 
   std::deque<std::vector<uint8_t>> waiting_;

@@ -19,7 +19,8 @@ struct UnixAddress {
   const sockaddr* any() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-/// An abstract name: no file, seen by all of the same network namespace, gone with its process.
+/// Returns the abstract socket name for a MAC: not a file, visible in the whole network namespace, and freed
+/// when its process ends.
 UnixAddress NameOf(const Mac& mac) {
   UnixAddress name;
   const int length =
@@ -37,7 +38,7 @@ NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFram
     sockets_.push_back(OpenSocket(AF_UNIX, SOCK_DGRAM, 0));
     if (bind(sockets_.back().get(), name.any(), name.bytes) != 0) {
       RefuseSocket(std::string("cannot take the name ") + (name.address.sun_path + 1),
-                   "another process has the port's address");
+                   "another process uses the port's address");
     }
   }
 }
@@ -46,7 +47,7 @@ NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFram
 bool NeighbourMedium::TrySend(std::span<const uint8_t> frame) const {
   const UnixAddress name = NameOf(DestinationMac(frame));
   const ssize_t sent = sendto(sockets_.front().get(), frame.data(), frame.size(), 0, name.any(), name.bytes);
-  return sent >= 0 || errno != EAGAIN;  // what nobody hears is lost
+  return sent >= 0 || errno != EAGAIN;  // without a receiver, the frame is lost
 }
 
 void NeighbourMedium::Send(std::span<const uint8_t> frame) {

@@ -11,12 +11,11 @@ namespace softhca {
 
 /// Carries whole frames between the processes of a host, in Unix datagrams to sockets that are named by MAC.
 ///
-/// It serves what no UDP socket of the host can carry: RoCE v1, and addresses that no interface has. A
-/// process that takes nothing, such as one that is stopped, holds up what goes to it, not what goes to
-/// others.
+/// Used for frames that no UDP socket of the host can carry: RoCE v1, and addresses that no interface has. A
+/// process that receives nothing, for example because it is stopped, delays only frames to itself.
 class NeighbourMedium : public Medium {
  public:
-  /// @errors  CommandError: somebody else has one of the addresses
+  /// @errors  CommandError: another process uses one of the addresses
   explicit NeighbourMedium(const std::vector<Mac>& own);
 
   void Send(std::span<const uint8_t> frame) override;
@@ -26,7 +25,7 @@ class NeighbourMedium : public Medium {
   bool HasUnsent() const override { return !waiting_.empty(); }
 
  private:
-  /// Unix sockets queue few datagrams; a sender keeps the rest itself, for each receiver as much as an IP
+  /// Unix sockets queue few datagrams, so the sender queues the rest: for each receiver, as many as an IP
   /// socket's buffer holds.
   static constexpr size_t kMostWaiting = 2048;
 
@@ -34,7 +33,7 @@ class NeighbourMedium : public Medium {
   size_t ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink);
 
   std::vector<Descriptor> sockets_;
-  std::map<Mac, std::deque<std::vector<uint8_t>>> waiting_;  ///< by receiver, none empty
+  std::map<Mac, std::deque<std::vector<uint8_t>>> waiting_;  ///< by receiver; no queue is empty
   std::vector<uint8_t> buffer_;
 };
 

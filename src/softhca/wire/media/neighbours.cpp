@@ -19,7 +19,7 @@ constexpr uint8_t kSolicitation = 135, kAdvertisement = 136;
 constexpr uint8_t kSourceOption = 1, kTargetOption = 2;
 constexpr uint32_t kSolicitedOverride = 0x60000000;
 
-constexpr Mac kEverybody{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+constexpr Mac kBroadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 Gid Ipv4Gid(std::span<const uint8_t> address) {
   Gid gid{};
@@ -38,7 +38,7 @@ std::array<uint8_t, kEthernetHeaderBytes + kArpBytes> ArpFrame(uint16_t operatio
                                                                const Mac& to_mac, const Gid& to) {
   std::array<uint8_t, kEthernetHeaderBytes + kArpBytes> frame;
   FieldWriter out(frame);
-  out.Put(operation == kArpRequest ? kEverybody : to_mac);
+  out.Put(operation == kArpRequest ? kBroadcast : to_mac);
   out.Put(from.mac);
   out.Put<2>(kEtherTypeArp);
   out.Put<2>(1);  // Ethernet
@@ -53,9 +53,9 @@ std::array<uint8_t, kEthernetHeaderBytes + kArpBytes> ArpFrame(uint16_t operatio
   return frame;
 }
 
-/// ICMPv6's checksum covers the addresses, too.
+/// Computes ICMPv6's checksum, which covers the IPv6 addresses too.
 ///
-/// @param packet  an IPv6 header and what follows, with the checksum field as 0
+/// @param packet  from the IPv6 header on, with a checksum field of 0
 uint16_t Checksum(std::span<const uint8_t> packet) {
   uint64_t sum = packet.size() - kIpv6Bytes + kIcmpv6;
   FieldReader in(packet.subspan(8));  // from the source address on
@@ -74,7 +74,7 @@ std::array<uint8_t, kEthernetHeaderBytes + kIpv6Bytes + kDiscoveryBytes> Discove
   out.Put<4>(uint32_t{6} << 28);
   out.Put<2>(kDiscoveryBytes);
   out.Put<1>(kIcmpv6);
-  out.Put<1>(255);  // the hop limit that shows that it was not forwarded
+  out.Put<1>(255);  // hop limit: proves that the packet was not forwarded
   out.Put(from.gid);
   out.Put(to);
   out.Put<1>(type);
@@ -84,14 +84,14 @@ std::array<uint8_t, kEthernetHeaderBytes + kIpv6Bytes + kDiscoveryBytes> Discove
   out.Put<4>(type == kAdvertisement ? kSolicitedOverride : 0);
   out.Put(about);
   out.Put<1>(type == kAdvertisement ? kTargetOption : kSourceOption);
-  out.Put<1>(1);  // of 8 bytes
+  out.Put<1>(1);  // length, in units of 8 bytes
   out.Put(from.mac);
   const auto packet = std::span(frame).subspan(kEthernetHeaderBytes);
   FieldWriter(std::span(frame).subspan(checksum_at)).Put<2>(Checksum(packet));
   return frame;
 }
 
-/// The group that the owner of an address listens to.
+/// Returns the multicast group that the owner of an address listens to.
 Gid SolicitedNode(const Gid& gid) {
   Gid group{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff};
   std::copy(gid.end() - 3, gid.end(), group.end() - 3);
@@ -115,7 +115,7 @@ void Neighbours::Ask(const Gid& gid) const {
   const auto from = std::find_if(own_.begin(), own_.end(), [&](const WireAddress& own) {
     return IsIpv4(own.gid) == IsIpv4(gid) && IsLinkLocal(own.gid) == IsLinkLocal(gid);
   });
-  if (from == own_.end()) return;  // there is no address to ask with
+  if (from == own_.end()) return;  // no address to ask from
   if (IsIpv4(gid)) return send_(ArpFrame(kArpRequest, *from, Mac{}, gid));
   const Gid group = SolicitedNode(gid);
   const Mac group_mac{0x33, 0x33, group[12], group[13], group[14], group[15]};

@@ -11,14 +11,14 @@
 
 namespace softhca {
 
-/// An address that a port has on a wire of its own.
+/// IP and Ethernet address of a port.
 struct WireAddress {
   Gid gid{};
   Mac mac{};
 };
 
-/// Whose Ethernet address an IP address is: asks and answers by ARP and IPv6 neighbour discovery, where no
-/// kernel does.
+/// Resolves IP addresses to Ethernet addresses, by ARP and IPv6 neighbour discovery, where no kernel does.
+/// Answers other machines' requests too.
 ///
 /// @source  RFC 826; RFC 4861
 class Neighbours {
@@ -27,14 +27,14 @@ class Neighbours {
 
   Neighbours(std::vector<WireAddress> own, Send send) : own_(std::move(own)), send_(std::move(send)) {}
 
-  /// @return  nothing if it is not known yet
+  /// Returns the Ethernet address of an IP address; nothing if it is not known yet.
   std::optional<Mac> Find(const Gid& gid) const;
-  /// Asks everybody; the answer comes by Take().
+  /// Sends a request for an address; Take() receives the answer.
   void Ask(const Gid& gid) const;
 
-  /// Looks at a frame that has come: learns from it, and answers it.
+  /// Handles an ARP or neighbour discovery frame: learns from it, and answers it.
   ///
-  /// @return  whether it was only about addresses
+  /// @return  false if the frame is of another protocol
   bool Take(std::span<const uint8_t> frame);
 
  private:

@@ -12,12 +12,12 @@
 namespace softhca {
 namespace {
 
-constexpr size_t kIpv4Start = 12;  // of the IPv4 address in a GID
+constexpr size_t kIpv4Start = 12;  // offset of the IPv4 address in a GID
 constexpr int kBufferBytes = 16 << 20;
 
 void SetBuffer(int fd, int forced, int allowed) {
   if (setsockopt(fd, SOL_SOCKET, forced, &kBufferBytes, sizeof kBufferBytes) == 0) return;
-  setsockopt(fd, SOL_SOCKET, allowed, &kBufferBytes, sizeof kBufferBytes);  // as much as there may be
+  setsockopt(fd, SOL_SOCKET, allowed, &kBufferBytes, sizeof kBufferBytes);  // up to the system's limit
 }
 
 }  // namespace

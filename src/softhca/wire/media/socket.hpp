@@ -11,10 +11,10 @@
 #include "core/config.hpp"
 #include "wire/media/descriptor.hpp"
 
-/// What the media that are sockets have in common.
+/// Helpers for the media that use sockets.
 namespace softhca {
 
-/// An address as sockets take it.
+/// A socket address with its length.
 struct SocketAddress {
   union {
     sockaddr any;
@@ -27,22 +27,22 @@ struct SocketAddress {
 /// @param scope  index of the interface; link-local IPv6 addresses need it
 SocketAddress ToSocketAddress(const Gid& gid, uint16_t port, uint32_t scope = 0);
 Gid ToGid(const SocketAddress& address);
-/// For messages: "10.0.0.1", "fe80::1".
+/// Returns the text for messages: "10.0.0.1", "fe80::1".
 std::string ToText(const Gid& gid);
 
-/// A socket that neither blocks nor outlives an exec, with buffers as big as the system allows.
+/// Opens a socket that neither blocks nor survives an exec, with buffers as large as the system allows.
 ///
-/// @return  none if there is none to be had, with errno
+/// @return  none on failure, with errno set
 Descriptor TryOpenSocket(int family, int type, int protocol);
-/// The same, for those who cannot do without.
+/// Does the same, but throws on failure.
 ///
-/// @errors  CommandError: a sentence
+/// @errors  CommandError
 Descriptor OpenSocket(int family, int type, int protocol);
 
-/// Throws a CommandError made of what was attempted, why `errno` says it failed, and what to do.
+/// Throws a CommandError made of the attempted step, the text for `errno`, and the remedy.
 [[noreturn]] void RefuseSocket(const std::string& attempt, const std::string& remedy);
 
-/// Of the Ethernet header at the start of a frame.
+// Fields of the Ethernet header at the start of a frame.
 Mac DestinationMac(std::span<const uint8_t> frame);
 uint16_t EtherType(std::span<const uint8_t> frame);
 

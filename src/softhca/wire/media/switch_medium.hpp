@@ -9,7 +9,8 @@
 
 namespace softhca {
 
-/// Several media as one: each frame goes to the first that takes it; those that none takes are lost.
+/// Combines several media: each frame goes to the first medium that takes it. A frame that none takes is
+/// lost.
 class SwitchMedium : public Medium {
  public:
   using Predicate = std::function<bool(std::span<const uint8_t> frame)>;

@@ -13,16 +13,16 @@ namespace {
 
 constexpr size_t kBatch = 64;
 constexpr size_t kMostSourceSockets = 256;
-constexpr size_t kHeadroom =
-    64;  // for the headers that the kernel has taken away; kMaxFrameHeaderBytes rounded up
+/// Space for the headers that the kernel has removed: kMaxFrameHeaderBytes rounded up.
+constexpr size_t kHeadroom = 64;
 constexpr size_t kSlotBytes = (kMaxFrameBytes + kHeadroom + 63) / 64 * 64;
 constexpr int kOn = 1;
 
 void Set(int fd, int level, int option, int value) { setsockopt(fd, level, option, &value, sizeof value); }
 
-/// A socket that sends and receives as this medium needs it, at `port` of an address.
+/// Opens a socket with this medium's options, bound to `port` of an address.
 ///
-/// @return  none if a socket, the address or the port cannot be had, with errno
+/// @return  none if the socket, the address or the port is not available, with errno set
 Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
   const SocketAddress at = ToSocketAddress(address.gid, port, address.scope);
   Descriptor socket = TryOpenSocket(at.any.sa_family, SOCK_DGRAM, IPPROTO_UDP);
@@ -35,7 +35,7 @@ Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
     Set(fd, SOL_SOCKET, SO_NO_CHECK, kOn);
   } else {
     Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, kOn);
-    Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, kOn);  // it may still be checked for duplicates
+    Set(fd, IPPROTO_IPV6, IPV6_FREEBIND, kOn);  // the kernel may still check it for duplicates
     Set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
     Set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, kOn);
     Set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, kOn);
@@ -45,28 +45,28 @@ Descriptor OpenAt(const UdpAddress& address, uint16_t port) {
   return bind(fd, &at.any, at.bytes) == 0 ? std::move(socket) : Descriptor();
 }
 
-/// Lets a socket take only what a filter of classic BPF lets pass.
+/// Makes a socket accept only packets that pass a classic BPF filter.
 template <size_t kCount>
 void Filter(int fd, std::array<sock_filter, kCount> code) {
   const sock_fprog program{.len = kCount, .filter = code.data()};
   setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-/// A raw socket that gets the IPv4 packets to an address and the standard port.
+/// Opens a raw socket that receives the IPv4 packets to an address and the standard port.
 Descriptor OpenRawAt(const UdpAddress& address) {
   Descriptor socket = OpenSocket(AF_INET, SOCK_RAW, IPPROTO_UDP);
   Filter(socket.get(), std::to_array<sock_filter>({
                            BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),  // X = bytes of the IP header
-                           BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),   // the destination port behind it
+                           BPF_STMT(BPF_LD | BPF_H | BPF_IND, 2),   // destination port, after the IP header
                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRoceUdpPort, 0, 1),
                            BPF_STMT(BPF_RET | BPF_K, 0xffff),
                            BPF_STMT(BPF_RET | BPF_K, 0),
                        }));
   const SocketAddress at = ToSocketAddress(address.gid, 0);
   if (bind(socket.get(), &at.any, at.bytes) != 0) {
-    RefuseSocket("cannot receive at " + ToText(address.gid), "it must be an address of this host");
+    RefuseSocket("cannot receive at " + ToText(address.gid), "use an address of this host");
   }
-  // Until it was bound it took what came for others.
+  // Before it was bound, the socket received packets to other addresses.
   for (uint8_t byte; recv(socket.get(), &byte, sizeof byte, MSG_DONTWAIT) >= 0;) continue;
   return socket;
 }
@@ -82,7 +82,7 @@ void AddControl(msghdr& message, int level, int type, int value) {
   message.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-/// What the control messages of a received datagram say of its IP header.
+/// Reads the IP header fields in a received datagram's control messages.
 void ReadControl(msghdr& message, Flow& flow) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     int value = 0;
@@ -99,7 +99,7 @@ void ReadControl(msghdr& message, Flow& flow) {
 
 }  // namespace
 
-/// Datagrams on their way into the kernel or out of it: a system call for many.
+/// Datagrams to send or receive with a single system call.
 struct UdpMedium::Batch {
   static constexpr size_t kControlBytes = 64;
 
@@ -109,7 +109,7 @@ struct UdpMedium::Batch {
 
   uint8_t* Payload(size_t i) { return bytes.data() + i * kSlotBytes + kHeadroom; }
 
-  /// Makes a slot ready to receive.
+  /// Prepares a slot to receive.
   void Prepare(size_t i) {
     parts[i] = {.iov_base = Payload(i), .iov_len = kSlotBytes - kHeadroom};
     messages[i].msg_hdr = {.msg_name = &addresses[i].any,
@@ -135,8 +135,8 @@ UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses, bool raw)
   for (const UdpAddress& address : addresses) {
     Descriptor socket = OpenAt(address, kRoceUdpPort);
     if (!socket) {
-      RefuseSocket("cannot have UDP port 4791 of " + ToText(address.gid),
-                   "another process may use the address: give each its own, or stop it");
+      RefuseSocket("cannot use UDP port 4791 of " + ToText(address.gid),
+                   "another process may use the address; give each process its own, or stop that one");
     }
     Descriptor raw_socket;
     if (raw && IsIpv4(address.gid)) {
@@ -203,7 +203,7 @@ void UdpMedium::Flush() {
     size_t end = first + 1;
     while (end < batch.count && batch.sockets[end] == socket) ++end;
     const int sent = sendmmsg(socket, &batch.messages[first], static_cast<unsigned>(end - first), 0);
-    first += sent > 0 ? static_cast<size_t>(sent) : 1;  // one that cannot be sent is lost, as on a wire
+    first += sent > 0 ? static_cast<size_t>(sent) : 1;  // a frame that cannot be sent is lost, as on a wire
   }
   batch.count = 0;
 }
@@ -214,7 +214,7 @@ size_t UdpMedium::Receive(size_t most, const FrameSink& sink) {
   return count;
 }
 
-/// Puts the headers that the kernel has taken away before what was received.
+/// Restores the headers that the kernel has removed, in front of the received bytes.
 std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slot) {
   const size_t bytes = incoming_->messages[slot].msg_len;
   uint8_t* const received = incoming_->Payload(slot);
@@ -222,7 +222,7 @@ std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slo
             .source = ToGid(incoming_->addresses[slot]),
             .destination = receiver.address.gid};
   flow.source_mac = GuessMac(flow.source);
-  flow.source_port = ntohs(incoming_->addresses[slot].v4.sin_port);  // at the same place for IPv6
+  flow.source_port = ntohs(incoming_->addresses[slot].v4.sin_port);  // at the same offset for IPv6
   ReadControl(incoming_->messages[slot].msg_hdr, flow);
   const size_t headers = FrameHeaderBytes(flow);
   std::array<uint8_t, kMaxFrameHeaderBytes> all;

@@ -13,24 +13,28 @@
 
 namespace softhca {
 
-/// An address that a UDP medium receives at.
+/// An address at which a UDP medium receives.
 struct UdpAddress {
   Gid gid{};
   Mac mac{};
-  uint32_t scope = 0;  ///< index of the interface
+  uint32_t scope = 0;  ///< index of the interface; needed for link-local IPv6
 };
 
-/// Carries RoCE v2 in UDP sockets: the kernel makes Ethernet, IP and UDP headers, and takes them away.
+/// Carries RoCE v2 over UDP sockets: the kernel adds and removes Ethernet, IP and UDP headers.
 ///
-/// What it hides of a received frame is put together again: the addresses, traffic class and hop limit from
-/// what it tells; of an IPv4 header, "don't fragment" and identification 0, as Linux's UDP sockets send it. A
-/// peer that counts its packets there needs raw sockets for receiving, since the ICRC covers it; the UDP
-/// sockets then only keep the port, lest the kernel call it unreachable.
+/// The medium rebuilds the headers of a received frame. Addresses, traffic class and hop limit come from the
+/// kernel. For an IPv4 header it assumes "don't fragment" and identification 0, as Linux's UDP sockets send
+/// it.
+///
+/// The ICRC covers the identification. A peer that counts its packets there can be received through raw
+/// sockets only. The UDP sockets then just hold the port, so that the kernel does not report it as
+/// unreachable.
 class UdpMedium : public Medium {
  public:
-  /// @param raw  receive over IPv4 by raw sockets
-  /// @errors  CommandError: the standard port of an address is taken, the address is not ours, or raw sockets
-  ///          are not allowed
+  /// @param raw  receive IPv4 through raw sockets
+  /// @errors  CommandError: the standard port of an address is taken, the address does not belong to this
+  /// host,
+  ///          or raw sockets are not permitted
   UdpMedium(const std::vector<UdpAddress>& addresses, bool raw);
   ~UdpMedium() override;
 
@@ -44,13 +48,13 @@ class UdpMedium : public Medium {
   struct Receiver {
     UdpAddress address;
     Descriptor socket;
-    Descriptor raw;  ///< gives IP headers, too; none: receive by `socket`
+    Descriptor raw;  ///< delivers IP headers too; none: receive with `socket`
     int descriptor() const { return raw ? raw.get() : socket.get(); }
   };
-  /// Where a flow leaves from.
+  /// Socket and source port of a flow.
   struct Sender {
     int socket = -1;
-    uint16_t port = kRoceUdpPort;  ///< the one asked for, or the standard port if that one is taken
+    uint16_t port = kRoceUdpPort;  ///< requested port, or the standard port if that is taken
   };
 
   const Receiver* Find(const Gid& source) const;
