@@ -7,19 +7,19 @@
 namespace softhca::cm {
 namespace {
 
-/// How long a packet may be under way: 67 ms.
+/// Packet lifetime in the fabric: 67 ms.
 constexpr uint8_t kPacketLifetime = 14;
-/// How long an acknowledgement may take here: 0.27 s.
+/// Local acknowledge delay: 0.27 s.
 constexpr uint8_t kAckDelay = 16;
-/// For the program that a request is for: 69 s.
+/// Time that a program may take to answer a request: 69 s.
 constexpr uint8_t kServiceTimeout = 24;
-/// Between two looks whether the peer's process lives.
+/// Interval between checks that the peer's process is alive.
 constexpr uint64_t kWatchNs = 1'000'000'000;
 
-/// There and back, and the time that the peer takes to answer.
+/// Returns the acknowledge timeout: the round trip and the peer's acknowledge delay.
 uint8_t AckTimeout(uint8_t peer_delay) {
-  constexpr uint8_t kThereAndBack = kPacketLifetime + 1, kLongest = 31;
-  return std::min(kLongest, static_cast<uint8_t>(std::max(kThereAndBack, peer_delay) + 1));
+  constexpr uint8_t kRoundTrip = kPacketLifetime + 1, kLongest = 31;
+  return std::min(kLongest, static_cast<uint8_t>(std::max(kRoundTrip, peer_delay) + 1));
 }
 
 uint32_t Psn(uint32_t psn) { return psn & 0xffffff; }
@@ -149,7 +149,7 @@ void Connection::OnMessage(const Message& message) {
 }
 
 void Connection::On(const Req& /*req*/) {
-  // Only repetitions come here.
+  // Only repetitions arrive here.
   if (state_ == State::kReqReceived)
     Send(Mra{local_id(), *remote_id(), Answered::kReq, kServiceTimeout});
   else if (state_ == State::kRepSent)
@@ -278,14 +278,15 @@ void Connection::Leave() {
 }
 
 void Connection::SendReject(uint16_t reason, std::span<const uint8_t> private_data) {
-  const bool of_rep = state_ == State::kRepReceived;
-  const bool unheard = state_ == State::kReqSent || state_ == State::kRepSent;
-  rejection_ = Rej{.local_id = local_id(),
-                   .remote_id = remote_id().value_or(0),
-                   .answered = of_rep ? Answered::kRep : (unheard ? Answered::kOther : Answered::kReq),
-                   .reason = reason};
+  const bool answers_rep = state_ == State::kRepReceived;
+  const bool unanswered = state_ == State::kReqSent || state_ == State::kRepSent;
+  rejection_ =
+      Rej{.local_id = local_id(),
+          .remote_id = remote_id().value_or(0),
+          .answered = answers_rep ? Answered::kRep : (unanswered ? Answered::kOther : Answered::kReq),
+          .reason = reason};
   if (reason == static_cast<uint16_t>(RejectReason::kTimeout)) {
-    // Whose request it was: by this and its number the peer finds it.
+    // The requester's GUID: with the request's number, it lets the peer find the request.
     rejection_->info_bytes = sizeof(uint64_t);
     FieldWriter(rejection_->info).Put<sizeof(uint64_t)>(route().hca->config().guid);
   }

@@ -8,20 +8,20 @@
 
 namespace softhca::cm {
 
-/// What a side says of the queue pair that it brings into a connection.
+/// One side's queue pair and its attributes, as offered for a connection.
 struct Offer {
   uint32_t qpn = 0;
-  uint32_t psn = 0;                 ///< at which the other side shall begin to send
-  uint8_t responder_resources = 0;  ///< reads and atomics that it can answer at once
-  uint8_t initiator_depth = 0;      ///< that it will have in flight at most
-  uint8_t retry_count = 0;          ///< of a request only: both sides use it
+  uint32_t psn = 0;                 ///< first PSN for the other side to send
+  uint8_t responder_resources = 0;  ///< reads and atomics that it can serve at once
+  uint8_t initiator_depth = 0;      ///< most reads and atomics that it will have in flight
+  uint8_t retry_count = 0;          ///< in requests only; both sides use it
   uint8_t rnr_retry_count = 0;
   bool flow_control = false;
   bool srq = false;
   std::span<const uint8_t> private_data{};
 };
 
-/// With which attributes the own queue pair is to be connected, as far as both sides have spoken.
+/// Attributes for the local queue pair, as far as they are negotiated.
 struct Terms {
   uint32_t remote_qpn = 0;
   uint32_t send_psn = 0;
@@ -35,31 +35,30 @@ struct Terms {
   uint8_t ack_timeout = 0;
 };
 
-/// A connection of reliable queue pairs: how it comes to be and how it ends, from one side.
+/// One side's state machine for setting up and ending a connection of reliable queue pairs.
 ///
-/// The active side calls Request(), hears kReply and calls Confirm(). The passive side gets it from a
-/// listener and calls Reply(). Calls that do not fit the state change nothing.
+/// The active side calls Request(), gets kReply and calls Confirm(). The passive side gets the connection
+/// from a listener and calls Reply(). A call that the state does not allow changes nothing and returns false.
 ///
-/// @return  of all calls: whether they fit
 /// @source  IBTA 1.4, 12.9
 class Connection : public Exchange {
  public:
   using Exchange::Exchange;
-  /// The passive side's, made by a request.
+  /// Creates the passive side's connection from a request.
   Connection(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message, const Req& req);
 
   bool Request(uint64_t service_id, const Offer& offer);
   bool Reply(const Offer& offer);
   bool Confirm();
   bool Reject(uint16_t reason, std::span<const uint8_t> private_data);
-  /// Asks for the end, or agrees with the peer's wish for it.
+  /// Requests a disconnect, or answers the peer's request for one.
   bool Disconnect();
-  /// The first data came before the peer's last word.
+  /// Establishes the connection because data arrived before the peer's RTU.
   bool NoteEstablished();
 
   const Terms& terms() const { return terms_; }
-  /// The peer has forgotten this connection: it uses its queue pair for another one, or its process has
-  /// ended.
+  /// Ends the connection because the peer no longer knows it: the peer uses its queue pair for another
+  /// connection, or its process has ended.
   void OnForgotten();
   void OnMessage(const Message& message) override;
 
@@ -93,15 +92,16 @@ class Connection : public Exchange {
   void SendRtu();
   void SendDrep();
   void Establish();
-  /// A peer that is killed says nothing, where a kernel would speak for it: looks after it from time to time.
+  /// Checks periodically that the peer's process is alive: with a real NIC, the kernel of a killed peer would
+  /// send the disconnect.
   void WatchPeer();
   void EnterTimewait();
 
   State state_ = State::kIdle;
   Terms terms_;
   uint32_t local_qpn_ = 0;
-  std::optional<uint64_t> remote_process_;  ///< that established it, as far as it can be known
-  std::optional<Rej> rejection_;            ///< what was sent
+  std::optional<uint64_t> remote_process_;  ///< process that established it, if known
+  std::optional<Rej> rejection_;            ///< the rejection that was sent
 };
 
 }  // namespace softhca::cm

@@ -11,7 +11,7 @@
 
 namespace softhca::cm {
 
-/// Between which ports messages travel, and from which of the own GIDs.
+/// Path of messages: local port and GID, and the peer's GID.
 struct Route {
   Hca* hca = nullptr;
   uint8_t port = 1;
@@ -21,21 +21,22 @@ struct Route {
   const Gid& source() const { return hca->config().ports[port - 1u].gids[gid_index].gid; }
 };
 
-/// What has become of an exchange, for its user.
+/// State change of an exchange, reported to its user.
 struct Event {
   enum class Kind : uint8_t {
-    kReply,         ///< the peer grants the connection, and waits to be told that it stands
-    kEstablished,   ///< the connection stands; or the datagram service was found
-    kRejected,      ///< the peer refuses; `status` is its reason
-    kUnreachable,   ///< no answer (-ETIMEDOUT), or no such datagram service (a SidrStatus)
-    kDisconnected,  ///< by either side; -ETIMEDOUT: the peer said nothing to it
-    kTimewaitExit,  ///< nothing of the connection is under way any more
+    kReply,         ///< the peer accepted the connection and waits for the confirmation
+    kEstablished,   ///< the connection is established, or the datagram service was found
+    kRejected,      ///< the peer refused; `status` is its reason
+    kUnreachable,   ///< no answer (-ETIMEDOUT), or the datagram service is unknown (a SidrStatus)
+    kDisconnected,  ///< either side disconnected; -ETIMEDOUT: the peer did not answer
+    kTimewaitExit,  ///< none of the connection's packets is in flight any more
   };
   Kind kind;
   int32_t status = 0;
-  std::span<const uint8_t> private_data{};  ///< lies there for the call only
+  std::span<const uint8_t> private_data{};  ///< valid during the call only
 };
 
+/// Receives the events of an exchange.
 class User {
  public:
   virtual ~User() = default;
@@ -43,21 +44,21 @@ class User {
   virtual void OnEvent(const Event& event) = 0;
 };
 
-/// What exchanges need of their surroundings.
+/// Services that exchanges use: sending, time, and finding processes.
 class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual void Send(const Route& route, const Message& message) = 0;
   virtual uint64_t NowNs() const = 0;
-  /// An exchange wants its OnTime() to be called then.
+  /// Schedules a call of the exchange's OnTime().
   virtual void Arm(uint64_t deadline_ns) = 0;
-  /// Which process has an address, as a number that no later one will have; 0: none.
+  /// Returns a number for the process that has an address, which no later process will have; 0: none has it.
   ///
-  /// @return  nothing if that cannot be told: it is no address that processes of this host are given
+  /// @return  nothing if unknown: the address is not one that processes of this host are given
   virtual std::optional<uint64_t> ProcessAt(const Gid& address) const = 0;
 };
 
-/// Messages between two sides about one thing: sends them again until they are answered.
+/// One message exchange with a peer. Repeats messages until they are answered.
 class Exchange {
  public:
   Exchange(Outlet& outlet, uint32_t local_id, const Route& route)
@@ -67,29 +68,29 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   uint32_t local_id() const { return local_id_; }
-  /// By which the peer knows it; nothing as long as it has not said.
+  /// Returns the peer's id for it; nothing until the peer has sent it.
   std::optional<uint32_t> remote_id() const { return remote_id_; }
   const Route& route() const { return route_; }
-  /// Null: nobody is told anything.
+  /// Sets the receiver of events; null: none.
   void set_user(User* user) { user_ = user; }
 
   virtual void OnMessage(const Message& message) = 0;
   void OnTime(uint64_t now_ns);
   uint64_t deadline_ns() const { return deadline_ns_; }
 
-  /// Its user has no use for it any more. Tells the peer if that still waits for something.
+  /// Detaches the user. Notifies the peer if it still waits for a message.
   void Release();
-  /// Whether nothing is left to be done: it has no user, and will answer no more messages.
+  /// Returns whether the exchange can be destroyed: it has no user and will not answer any message.
   bool finished() const { return released_ && !Lingers(); }
 
-  /// How often, and how soon, messages are sent again.
+  /// Number and interval of repetitions.
   static constexpr uint8_t kRetries = 15;
   static constexpr uint8_t kResponseTimeout = 17;  ///< 0.54 s
 
  protected:
-  /// The last message was sent as often as may be, or the time of WaitFor() is over.
+  /// Handles the end of the repetitions, or of the time set by WaitFor().
   virtual void OnExpiry() = 0;
-  /// Takes leave from the peer.
+  /// Tells the peer that this side has gone.
   virtual void Leave() = 0;
   virtual bool Lingers() const = 0;
 
@@ -97,7 +98,7 @@ class Exchange {
   void Send(const Body& body) {
     outlet_.Send(route_, {transaction_, body});
   }
-  /// Sends at once, and again until StopWaiting().
+  /// Sends a message now, and repeats it until StopWaiting().
   template <class Body>
   void SendUntilAnswered(const Body& body) {
     pending_ = {transaction_, body};
@@ -106,14 +107,14 @@ class Exchange {
     SetDeadline(TimeoutNs(kResponseTimeout));
   }
   void SendAgain() { outlet_.Send(route_, *pending_); }
-  /// Lets that much time pass before the next repetition or OnExpiry().
+  /// Sets the time until the next repetition or OnExpiry().
   void WaitFor(uint64_t ns) { SetDeadline(ns); }
   void StopWaiting();
 
   void Tell(const Event& event) {
     if (user_ != nullptr) user_->OnEvent(event);
   }
-  /// The peer's.
+  /// Returns the process that has the peer's address.
   std::optional<uint64_t> RemoteProcess() const { return outlet_.ProcessAt(route_.destination); }
   void set_remote_id(uint32_t id) { remote_id_ = id; }
   void set_transaction(uint64_t transaction) { transaction_ = transaction; }
@@ -128,12 +129,12 @@ class Exchange {
   uint64_t transaction_ = 0;
   User* user_ = nullptr;
   bool released_ = false;
-  std::optional<Message> pending_;  ///< sent again until answered
+  std::optional<Message> pending_;  ///< message repeated until it is answered
   uint8_t retries_left_ = 0;
   uint64_t deadline_ns_ = UINT64_MAX;
 };
 
-/// Puts private data into a message.
+/// Copies private data to a message.
 ///
 /// @pre  it fits
 template <size_t kBytes>

@@ -131,7 +131,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Rej& rej) {
-  // Who gives up before it was answered knows only its own number.
+  // A peer that gives up before it got an answer knows only its own id.
   Exchange* const known =
       rej.remote_id == 0 ? FindByRemote<Connection>(route, rej.local_id) : FindByLocal(route, rej.remote_id);
   if (known != nullptr) Hand(*known, message);
@@ -140,7 +140,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 template <class Body>
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Body& body) {
   if (Exchange* const known = FindByLocal(route, body.remote_id)) return Hand(*known, message);
-  // Peers wait for an answer to these two, also from who has forgotten.
+  // Peers wait for an answer to these two, even from a side that no longer knows the connection.
   if constexpr (std::is_same_v<Body, Rep>) {
     Send(route,
          {message.transaction, Rej{.remote_id = body.local_id,

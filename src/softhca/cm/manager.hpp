@@ -10,28 +10,31 @@
 #include "cm/service_query.hpp"
 #include "wire/management.hpp"
 
-/// Communication management: how two sides agree on connections and find services.
+/// Communication management: setting up connections and finding services.
 namespace softhca::cm {
 
-/// Takes what peers ask for.
+/// Receives peers' requests.
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// @return  whether it is taken: then the exchange is the listener's to answer and to release
+  /// Handles a request.
+  ///
+  /// @return  whether the listener accepts it: then the listener must answer and release it
   virtual bool OnRequest(Connection& connection, const Req& req) = 0;
   virtual bool OnRequest(ServiceQuery& query, const SidrReq& req) = 0;
 };
 
-/// All connections and services of a process: brings messages to where they belong.
+/// Owns all connections and service queries of a process, and dispatches messages to them.
 ///
-/// Not thread-safe: the engine's lock is held in every call. Exchanges live until they are released.
+/// Not thread-safe: callers hold the engine's lock.
 class ConnectionManager : public ManagementAgent, private Outlet {
  public:
   using Clock = std::function<uint64_t()>;
   using Processes = std::function<std::optional<uint64_t>(const Gid& address)>;
 
-  /// @param first_id  of exchanges; another one in every process, lest late messages are taken for new ones
-  /// @param processes  as Outlet::ProcessAt(); null: they are not known
+  /// @param first_id   first local id; differs between processes, so that late messages are not taken for new
+  ///                   ones
+  /// @param processes  as Outlet::ProcessAt(); null: unknown
   ConnectionManager(ManagementSink& sink, Clock clock, uint32_t first_id, Processes processes = nullptr)
       : sink_(sink), clock_(std::move(clock)), processes_(std::move(processes)), last_id_(first_id) {}
 
@@ -39,7 +42,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   ServiceQuery& MakeQuery(const Route& route);
   void Release(Exchange& exchange);
 
-  /// @param gid  to which requests must go; nothing: to any
+  /// @param gid  destination GID of accepted requests; nothing: any
   void Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener);
   void StopListening(const Listener& listener);
 
@@ -81,7 +84,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   Processes processes_;
   uint32_t last_id_;
   uint64_t next_ns_ = UINT64_MAX;
-  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< by local number
+  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< by local id
   std::multimap<uint64_t, Service> services_;
 };
 

@@ -9,15 +9,15 @@
 namespace softhca::cm {
 namespace {
 
-/// Where a field lies: bytes and bits after the MAD header, as the IBTA's tables count them.
+/// Position of a field after the MAD header, as the IBTA's tables count it.
 struct At {
   size_t byte;
-  size_t bit = 0;  ///< from the most significant one of the byte
+  size_t bit = 0;  ///< bit 0 is the byte's most significant
 };
 
 constexpr size_t kHeaderBytes = 24;
 
-/// Puts fields into a MAD. Writer and Reader have the same calls, so that each message is laid out once.
+/// Writes fields to a MAD. Writer and Reader have the same calls, so each message's layout is written once.
 class Writer {
  public:
   explicit Writer(Mad& mad) : mad_(mad) {}
@@ -40,7 +40,7 @@ class Writer {
   Mad& mad_;
 };
 
-/// Takes fields from a MAD.
+/// Reads fields from a MAD.
 class Reader {
  public:
   explicit Reader(const Mad& mad) : mad_(mad) {}
@@ -99,7 +99,7 @@ void Layout(Io& io, Is<Req> auto& m) {
   io.Bytes(140, m.private_data);
 }
 
-/// What all but REQ and SIDR begin with.
+/// Lays out the ids, with which every message except REQ and SIDR begins.
 template <class Io>
 void LayoutIds(Io& io, auto& m) {
   io.Bits({0}, 32, m.local_id);
@@ -199,7 +199,9 @@ uint64_t Load(const Mad& mad, size_t at, size_t bytes) {
   return value;
 }
 
-/// Reads the body whose attribute it is, of all that there are.
+/// Reads the body that has the attribute.
+///
+/// @return  false if the attribute is unknown
 template <class Bodies, size_t... kIndex>
 bool ReadBody(const Mad& mad, uint64_t attribute, Bodies& body, std::index_sequence<kIndex...> /*unused*/) {
   const auto read = [&]<class Body>(Body candidate) {

@@ -9,12 +9,13 @@
 #include "core/config.hpp"
 #include "wire/management.hpp"
 
-/// Messages of communication management, by which two sides agree on a connection before it exists.
+/// Communication management messages, with which two sides set up a connection. LAP and APR have only the
+/// fields that a refusal needs.
 ///
-/// @source  IBTA 1.4, 12.6 and 12.11; LAP and APR as far as a refusal needs them
+/// @source  IBTA 1.4, 12.6 and 12.11
 namespace softhca::cm {
 
-/// Why a connection is refused, or a service not found.
+/// Reason for a refused connection.
 ///
 /// @source  IBTA 1.4, 12.6.7.2
 enum class RejectReason : uint16_t {
@@ -25,18 +26,18 @@ enum class RejectReason : uint16_t {
   kConsumer = 28,
 };
 
-/// Which message a REJ or an MRA answers.
+/// Message that a REJ or an MRA answers.
 enum class Answered : uint8_t { kReq = 0, kRep = 1, kOther = 2, kLap = 2 };
 
-/// Asks for a connection. What the IBTA calls primary path is the only one.
+/// Requests a connection. Only the IBTA's primary path is supported.
 struct Req {
   static constexpr uint16_t kAttribute = 0x10;
   uint32_t local_id = 0;
   uint64_t service_id = 0;
   uint64_t ca_guid = 0;
   uint32_t qpn = 0;
-  uint8_t responder_resources = 0;  ///< reads and atomics that the sender can answer at once
-  uint8_t initiator_depth = 0;      ///< that it will have in flight at most
+  uint8_t responder_resources = 0;  ///< reads and atomics that the sender can serve at once
+  uint8_t initiator_depth = 0;      ///< most reads and atomics that it will have in flight
   uint8_t remote_response_timeout = 0;
   uint8_t service_type = 0;  ///< 0: reliable connection
   bool flow_control = false;
@@ -60,7 +61,7 @@ struct Req {
   friend bool operator==(const Req&, const Req&) = default;
 };
 
-/// Asks for patience: the answer to a message takes longer.
+/// Announces that the answer to a message will take longer.
 struct Mra {
   static constexpr uint16_t kAttribute = 0x11;
   uint32_t local_id = 0, remote_id = 0;
@@ -75,13 +76,13 @@ struct Rej {
   uint32_t local_id = 0, remote_id = 0;
   Answered answered = Answered::kReq;
   uint8_t info_bytes = 0;
-  uint16_t reason = 0;  ///< a RejectReason, or any other
+  uint16_t reason = 0;  ///< a RejectReason, or another IBTA code
   std::array<uint8_t, 72> info{};
   std::array<uint8_t, 148> private_data{};
   friend bool operator==(const Rej&, const Rej&) = default;
 };
 
-/// Grants a connection.
+/// Accepts a connection.
 struct Rep {
   static constexpr uint16_t kAttribute = 0x13;
   uint32_t local_id = 0, remote_id = 0;
@@ -100,7 +101,7 @@ struct Rep {
   friend bool operator==(const Rep&, const Rep&) = default;
 };
 
-/// Tells that the sender is ready to use the connection.
+/// Confirms that the sender is ready to use the connection.
 struct Rtu {
   static constexpr uint16_t kAttribute = 0x14;
   uint32_t local_id = 0, remote_id = 0;
@@ -123,7 +124,7 @@ struct Drep {
   friend bool operator==(const Drep&, const Drep&) = default;
 };
 
-/// Asks for the queue pair and Q_Key of a datagram service.
+/// Requests the queue pair number and Q_Key of a datagram service.
 struct SidrReq {
   static constexpr uint16_t kAttribute = 0x17;
   uint32_t request_id = 0;
@@ -173,11 +174,10 @@ struct Message {
 
 Mad Encode(const Message& message);
 
-/// @return  nothing if it is no message of communication management: another class, version, method or
-///          attribute
+/// @return  nothing if the MAD is of another class, version, method or attribute
 std::optional<Message> Decode(const Mad& mad);
 
-/// A time as CM and transport write it: 4.096 us * 2^code.
+/// Converts a time from CM's and the transport's encoding: 4.096 us * 2^code.
 constexpr uint64_t TimeoutNs(uint8_t code) { return uint64_t{4096} << (code & 0x1f); }
 
 }  // namespace softhca::cm

@@ -7,22 +7,21 @@
 
 namespace softhca::cm {
 
-/// The question which queue pair serves a datagram service, from one side.
+/// One side's state machine for finding the queue pair of a datagram service.
 ///
-/// The asking side calls Ask() and hears kEstablished or kUnreachable. The other side gets it from a listener
-/// and calls Answer().
+/// The asking side calls Ask() and gets kEstablished or kUnreachable. The other side gets the query from a
+/// listener and calls Answer(). A call that the state does not allow changes nothing and returns false.
 ///
-/// @return  of both calls: whether they fit the state
 /// @source  IBTA 1.4, 12.11
 class ServiceQuery : public Exchange {
  public:
   using Exchange::Exchange;
-  /// The side that is asked.
+  /// Creates the answering side's query from a request.
   ServiceQuery(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message,
                const SidrReq& req);
 
   bool Ask(uint64_t service_id, std::span<const uint8_t> private_data);
-  /// @param qpn, qkey  count with kValid only
+  /// @param qpn, qkey  used with kValid only
   bool Answer(SidrStatus status, uint32_t qpn, uint32_t qkey, std::span<const uint8_t> private_data);
 
   uint32_t qpn() const { return qpn_; }
