@@ -7,7 +7,9 @@ namespace {
 
 constexpr size_t kFramesRemembered = 1 << 16;
 
-/// Spreads the bits of a number, one to one (the finalizer of splitmix64).
+/// Mixes the bits of a number, one to one.
+///
+/// @source  the finalizer of splitmix64
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -20,7 +22,7 @@ uint64_t Pack(const FrameIdentity& frame) {
          uint64_t{frame.opcode} << 24 | (frame.psn & 0xffffff);
 }
 
-/// From 0 to less than 1.
+/// Maps a random number to [0, 1).
 double Fraction(uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -47,7 +49,7 @@ bool FaultDice::Applies(size_t rule, const FrameIdentity& frame, uint64_t random
   return Fraction(random) < fault.probability;
 }
 
-FrameFate FaultDice::Judge(const FrameIdentity& frame) {
+FrameFate FaultDice::Roll(const FrameIdentity& frame) {
   const uint64_t packed = Pack(frame);
   const uint32_t times = CountSeen(packed);
   FrameFate fate;

@@ -9,42 +9,42 @@
 
 namespace softhca {
 
-/// By what frames are told apart.
+/// Fields that identify a frame.
 struct FrameIdentity {
   Direction direction = Direction::kSent;
   uint8_t opcode = 0;
-  uint32_t qpn = 0;  ///< that it goes to
+  uint32_t qpn = 0;  ///< destination
   uint32_t psn = 0;
 };
 
-/// What is to happen to one frame. A dropped one comes to nothing else.
+/// Faults of one frame. If it is dropped, the others do not matter.
 struct FrameFate {
   bool drop = false;
   bool duplicate = false;
-  std::optional<uint64_t> reorder_ns{};  ///< lets the next frame pass, but waits no longer than this
-  std::optional<uint64_t> corrupt{};     ///< a random number that chooses the bit
-  std::optional<uint64_t> flip{};        ///< likewise, of the payload, and the ICRC is made to fit
+  std::optional<uint64_t> reorder_ns{};  ///< sent after the next frame, or after this time
+  std::optional<uint64_t> corrupt{};     ///< random number that selects the bit to flip
+  std::optional<uint64_t> flip{};        ///< the same for a payload bit, with a corrected ICRC
   uint64_t delay_ns = 0;
 };
 
-/// Decides the fate of frames.
+/// Decides which faults happen to a frame.
 ///
-/// A throw depends on the seed, the rule, the frame, and how often that frame was seen: not on what came in
-/// between, so that a run repeats however threads and processes take turns.
+/// The decision depends on the seed, the rule, the frame, and how often that frame was seen, but not on other
+/// frames. So a run repeats, whatever the scheduling of threads and processes.
 class FaultDice {
  public:
   explicit FaultDice(const FaultPlan& plan);
 
-  FrameFate Judge(const FrameIdentity& frame);
+  FrameFate Roll(const FrameIdentity& frame);
 
  private:
   uint32_t CountSeen(uint64_t frame);
   bool Applies(size_t rule, const FrameIdentity& frame, uint64_t random);
 
   std::vector<FrameFault> rules_;
-  std::vector<uint64_t> matches_;  ///< of each rule so far
+  std::vector<uint64_t> matches_;  ///< matches of each rule so far
   uint64_t seed_;
-  /// How often each frame was seen. The older one is forgotten when the newer one is full.
+  /// Number of times that each frame was seen. When `seen_` is full it replaces `seen_before_`.
   std::unordered_map<uint64_t, uint32_t> seen_, seen_before_;
 };
 

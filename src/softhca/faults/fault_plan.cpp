@@ -28,8 +28,8 @@ std::optional<uint32_t> TakeQpn(RuleText& rule) {
   return qpn ? std::optional(static_cast<uint32_t>(*qpn)) : std::nullopt;
 }
 
-uint64_t Needed(const RuleText& rule, std::optional<uint64_t> value, const char* example) {
-  if (!value) rule.Refuse(std::string("it needs a time: ") + example);
+uint64_t Require(const RuleText& rule, std::optional<uint64_t> value, const char* example) {
+  if (!value) rule.Refuse(std::string("a time is missing; write ") + example);
   return *value;
 }
 
@@ -38,27 +38,27 @@ FrameFault ParseFrameFault(RuleText& rule, FrameFault::Kind kind) {
   if (const auto percentage = rule.Value()) fault.probability = rule.Percentage(*percentage);
   const bool sent = rule.Flag("sent");
   if (rule.Flag("received")) {
-    if (sent) rule.Refuse("choose sent or received, or write two rules");
+    if (sent) rule.Refuse("sent and received exclude each other; write two rules");
     fault.direction = Direction::kReceived;
   }
   if (const auto name = rule.Take("op")) {
     fault.opcode = FindOpcode(*name);
     if (!fault.opcode)
-      rule.Refuse("there is no packet '" + *name + "'; names are as WRITE_MIDDLE, UD_SEND_ONLY");
+      rule.Refuse("'" + *name + "' is not a packet type; use a name such as WRITE_MIDDLE or UD_SEND_ONLY");
   }
   fault.qpn = TakeQpn(rule);
   if (const auto nth = rule.TakeNumber("nth", UINT64_MAX)) {
-    if (*nth == 0) rule.Refuse("the first is nth=1");
+    if (*nth == 0) rule.Refuse("nth counts from 1");
     fault.nth = *nth;
   }
   if (kind == FrameFault::Kind::kDelay)
-    fault.by_ns = Needed(rule, rule.TakeTimeNs("by"), "delay:10%,by=200us");
+    fault.by_ns = Require(rule, rule.TakeTimeNs("by"), "delay:10%,by=200us");
   if (kind == FrameFault::Kind::kReorder) fault.by_ns = rule.TakeTimeNs("by").value_or(kReorderLimitNs);
   return fault;
 }
 
 SyndromeFault ParseSyndrome(RuleText& rule) {
-  constexpr const char* kExample = "it needs a syndrome and an index: syndrome:0x13,index=3";
+  constexpr const char* kExample = "a syndrome or an index is missing; write syndrome:0x13,index=3";
   SyndromeFault fault;
   const auto syndrome = rule.Value();
   if (!syndrome) rule.Refuse(kExample);
@@ -82,7 +82,7 @@ LinkFault ParseLinkFault(RuleText& rule) {
 
 uint64_t ParseSeed(RuleText& rule) {
   const auto seed = rule.Value();
-  if (!seed) rule.Refuse("it needs a number: seed:7");
+  if (!seed) rule.Refuse("a number is missing; write seed:7");
   return rule.Number(*seed, UINT64_MAX);
 }
 
@@ -95,20 +95,20 @@ void Add(FaultPlan& plan, RuleText& rule) {
     if (rule.kind() == name) return plan.frames.push_back(ParseFrameFault(rule, kind));
   }
   if (rule.kind() == "slow") {
-    plan.slow_ns = Needed(rule, rule.TakeTimeNs("every"), "slow,every=50us");
+    plan.slow_ns = Require(rule, rule.TakeTimeNs("every"), "slow,every=50us");
   } else if (rule.kind() == "link-down") {
     plan.links.push_back(ParseLinkFault(rule));
   } else if (rule.kind() == "syndrome") {
     plan.syndromes.push_back(ParseSyndrome(rule));
   } else if (rule.kind() == "kill") {
-    plan.kill_after_ns = Needed(rule, rule.TakeTimeNs("after"), "kill,after=1s");
+    plan.kill_after_ns = Require(rule, rule.TakeTimeNs("after"), "kill,after=1s");
   } else if (rule.kind() == "seed") {
     plan.seed = ParseSeed(rule);
   } else {
-    rule.Refuse(
-        "there is no fault '" + rule.kind() +
-        "'; there are drop, duplicate, reorder, corrupt, flip, delay, slow, link-down, syndrome, kill and "
-        "seed");
+    rule.Refuse("'" + rule.kind() +
+                "' is not a fault; use drop, duplicate, reorder, corrupt, flip, delay, slow, link-down, "
+                "syndrome, kill or "
+                "seed");
   }
 }
 
@@ -136,8 +136,8 @@ void CheckPorts(const FaultPlan& plan, std::span<const DeviceConfig> devices) {
         found |= fault.port == PortName(device, port);
     }
     if (!found) {
-      throw std::invalid_argument("--fault link-down: there is no port '" + fault.port + "'; write it as " +
-                                  PortName(devices.front(), 1));
+      throw std::invalid_argument("--fault link-down: port '" + fault.port +
+                                  "' does not exist; write a port as " + PortName(devices.front(), 1));
     }
   }
 }

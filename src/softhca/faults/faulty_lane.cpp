@@ -10,16 +10,16 @@
 namespace softhca {
 namespace {
 
-/// What a slow receiver's buffer holds; the rest is lost, as on a card that is too slow.
+/// Frames that a slow receiver's buffer holds; more are lost, as on a card that is too slow.
 constexpr size_t kBacklog = 1024;
 
-constexpr size_t kChangeableByte = 4;  // of the base header: routers may change it, so the ICRC leaves it out
+constexpr size_t kChangeableByte = 4;  // in the base header: routers may change it, so the ICRC excludes it
 
 uint32_t Read24(std::span<const uint8_t> bytes, size_t at) {
   return uint32_t{bytes[at]} << 16 | uint32_t{bytes[at + 1]} << 8 | bytes[at + 2];
 }
 
-/// The transport packet of a RoCE frame; nothing for other frames.
+/// Returns the transport packet of a RoCE frame; nothing for other frames.
 std::optional<std::span<const uint8_t>> TransportOf(std::span<const uint8_t> frame) {
   const auto parsed = ParseFrame(frame);
   return parsed ? std::optional(parsed->transport) : std::nullopt;
@@ -34,8 +34,8 @@ void Corrupt(std::vector<uint8_t>& frame, uint64_t random) {
       static_cast<uint8_t>(1 << (random & 7));
 }
 
-/// Flips a bit of the payload so that the frame is whole again: what a fault behind the NIC's checks would
-/// do. A frame without payload stays as it is.
+/// Flips a bit of the payload and corrects the ICRC, like a fault behind the NIC's checks. A frame without
+/// payload stays unchanged.
 void Flip(std::vector<uint8_t>& frame, uint64_t random) {
   const auto transport = *TransportOf(frame);
   const auto packet = Decode(transport.first(transport.size() - kIcrcBytes));
@@ -52,7 +52,7 @@ void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
   const auto transport = TransportOf(frame);
   if (!transport) return out(frame);
   const FrameFate fate =
-      dice_->Judge({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
+      dice_->Roll({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
   if (fate.drop) return;
   Bytes changed;
   if (fate.flip || fate.corrupt) {

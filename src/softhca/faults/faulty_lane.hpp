@@ -11,21 +11,20 @@
 
 namespace softhca {
 
-/// One direction of a faulty medium: what goes in comes out late, twice, changed, in another order or not at
-/// all.
+/// One direction of a faulty medium: frames come out late, twice, changed, in another order or not at all.
 class FaultyLane {
  public:
-  /// @param slow_ns  the least time between two frames; 0: none
+  /// @param slow_ns  shortest time between two frames; 0: no limit
   FaultyLane(Direction direction, std::shared_ptr<FaultDice> dice, uint64_t slow_ns = 0)
       : direction_(direction), dice_(std::move(dice)), slow_ns_(slow_ns) {}
 
-  /// Takes a frame, and gives `out` what comes out at once.
+  /// Takes a frame, and passes to `out` what comes out at once.
   void Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out);
-  /// Gives `out` what was held back long enough.
+  /// Passes to `out` the delayed frames that are due.
   ///
-  /// @return  how many
+  /// @return  the number of frames
   size_t Release(uint64_t now_ns, const FrameSink& out);
-  /// When Release() has something to give; UINT64_MAX: never.
+  /// Returns when the next delayed frame is due; UINT64_MAX: never.
   uint64_t NextNs() const;
 
  private:
@@ -36,9 +35,10 @@ class FaultyLane {
   Direction direction_;
   std::shared_ptr<FaultDice> dice_;
   uint64_t slow_ns_;
-  uint64_t free_ns_ = 0;                  ///< when the next frame of a slow lane may come out
-  std::multimap<uint64_t, Bytes> later_;  ///< by when they come out
-  /// They wait for another frame to pass; by when they come out without.
+  uint64_t free_ns_ = 0;  ///< when the next frame of a slow lane may come out
+  std::multimap<uint64_t, Bytes>
+      later_;  ///< delayed frames, by due time
+               /// Frames that wait for another one to pass, by the time at which they come out without one.
   std::multimap<uint64_t, Bytes> overtaken_;
 };
 

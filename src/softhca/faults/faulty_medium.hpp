@@ -8,12 +8,12 @@
 
 namespace softhca {
 
-/// A medium on which things go wrong. Frames that are not RoCE's pass.
+/// Wraps a medium and injects faults into its RoCE frames. Other frames pass unchanged.
 class FaultyMedium : public Medium {
  public:
   using Clock = std::function<uint64_t()>;
 
-  /// @param dice  may be shared by several media: what counts frames counts those of all
+  /// @param dice  may be shared by several media, whose frames then count together
   FaultyMedium(std::unique_ptr<Medium> medium, const FaultPlan& plan, std::shared_ptr<FaultDice> dice,
                Clock now_ns);
 
@@ -29,7 +29,7 @@ class FaultyMedium : public Medium {
   Clock now_ns_;
   FaultyLane sent_;
   FaultyLane received_;
-  FrameSink forward_;  ///< to the medium
+  FrameSink forward_;  ///< sends to the medium
 };
 
 }  // namespace softhca

@@ -9,7 +9,7 @@ FaultyNetwork::FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan,
     : network_(std::move(network)), plan_(std::move(plan)) {
   for (const LinkFault& fault : plan_.links) ScheduleLink(fault, devices, start_ns);
   if (plan_.kill_after_ns) incidents_.emplace(start_ns + *plan_.kill_after_ns, std::move(kill));
-  RunIncidents(start_ns);
+  RunDue(start_ns);
 }
 
 void FaultyNetwork::ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices,
@@ -35,7 +35,7 @@ bool FaultyNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   return network_->Run(qp, now_ns);
 }
 
-bool FaultyNetwork::RunIncidents(uint64_t now_ns) {
+bool FaultyNetwork::RunDue(uint64_t now_ns) {
   bool happened = false;
   while (!incidents_.empty() && incidents_.begin()->first <= now_ns) {
     const auto due = incidents_.extract(incidents_.begin());
@@ -46,7 +46,7 @@ bool FaultyNetwork::RunIncidents(uint64_t now_ns) {
 }
 
 bool FaultyNetwork::Poll(uint64_t now_ns) {
-  const bool happened = RunIncidents(now_ns);
+  const bool happened = RunDue(now_ns);
   return network_->Poll(now_ns) || happened;
 }
 

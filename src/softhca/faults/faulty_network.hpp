@@ -14,11 +14,11 @@
 
 namespace softhca {
 
-/// A network in which what does not happen to single frames goes wrong: links go down and up, entries fail,
-/// the process dies.
+/// Wraps a network and injects the faults that do not concern frames: links go down and up, WQEs fail, the
+/// process is killed.
 class FaultyNetwork : public Network {
  public:
-  /// @param start_ns  from when the plan's times count
+  /// @param start_ns  origin of the plan's times
   /// @param kill      ends the process
   FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan, const std::vector<Hca*>& devices,
                 uint64_t start_ns, std::function<void()> kill);
@@ -32,13 +32,13 @@ class FaultyNetwork : public Network {
   void Wait(uint64_t limit_ns) override { network_->Wait(limit_ns); }
 
  private:
-  bool RunIncidents(uint64_t now_ns);
+  bool RunDue(uint64_t now_ns);
   void ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices, uint64_t start_ns);
 
   std::unique_ptr<Network> network_;
   FaultPlan plan_;
-  std::multimap<uint64_t, std::function<void()>> incidents_;  ///< by when they happen
-  std::set<std::pair<const Hca*, uint32_t>> marked_;          ///< queue pairs that have their failures
+  std::multimap<uint64_t, std::function<void()>> incidents_;  ///< by due time
+  std::set<std::pair<const Hca*, uint32_t>> marked_;  ///< queue pairs that already have their forced failures
 };
 
 }  // namespace softhca

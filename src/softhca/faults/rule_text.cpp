@@ -14,7 +14,7 @@ std::pair<std::string, std::optional<std::string>> Split(const std::string& text
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-/// Reads a number that is the whole of `text`.
+/// Parses all of `text` as a number.
 template <class T, class... Format>
 std::optional<T> Read(std::string_view text, Format... format) {
   T value{};
@@ -46,7 +46,7 @@ RuleText::Word* RuleText::Find(const std::string& name) {
   Word* found = nullptr;
   for (size_t i = 1; i < words_.size(); ++i) {
     if (words_[i].name != name) continue;
-    if (found != nullptr) Refuse("'" + name + "' stands there twice");
+    if (found != nullptr) Refuse("'" + name + "' is given twice");
     found = &words_[i];
     found->taken = true;
   }
@@ -87,7 +87,7 @@ void RuleText::End() const {
     }
     std::string names;
     for (const std::string& name : known_) names += (names.empty() ? "" : ", ") + name;
-    Refuse("'" + word.name + "' is no word of '" + kind() + "', which takes " + names);
+    Refuse("'" + kind() + "' does not take '" + word.name + "'" + (names.empty() ? "" : ", only " + names));
   }
 }
 
@@ -95,7 +95,7 @@ uint64_t RuleText::Number(const std::string& text, uint64_t most) const {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   const auto value =
       Read<uint64_t>(std::string_view(text).substr(hexadecimal ? 2 : 0), hexadecimal ? 16 : 10);
-  if (!value || *value > most) Refuse("'" + text + "' is no number from 0 to " + std::to_string(most));
+  if (!value || *value > most) Refuse("'" + text + "' is not a number from 0 to " + std::to_string(most));
   return *value;
 }
 
@@ -103,7 +103,7 @@ double RuleText::Percentage(const std::string& text) const {
   const bool percent = text.ends_with('%');
   const auto value = Read<double>(std::string_view(text).substr(0, text.size() - (percent ? 1 : 0)));
   if (!percent || !value || !(*value >= 0 && *value <= 100)) {
-    Refuse("'" + text + "' is no percentage; write it as 5% or 0.1%");
+    Refuse("'" + text + "' is not a percentage; write 5% or 0.1%");
   }
   return *value / 100;
 }
@@ -117,7 +117,7 @@ uint64_t RuleText::TimeNs(const std::string& text) const {
     const auto value = Read<uint64_t>(std::string_view(text).substr(0, text.size() - unit.size()));
     if (value && *value <= kMostSeconds * (1'000'000'000 / ns)) return *value * ns;
   }
-  Refuse("'" + text + "' is no time; write it as 50us, 20ms or 2s");
+  Refuse("'" + text + "' is not a time; write 50us, 20ms or 2s");
 }
 
 void RuleText::Refuse(const std::string& why) const {
