@@ -20,7 +20,7 @@ constexpr std::pair<const char*, LogLevel> kLevels[] = {{"warning", LogLevel::kW
 
 const char* Name(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
 
-/// The time of day in microseconds.
+/// Returns the local time of day with microseconds.
 std::string TimeOfDay() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -53,12 +53,13 @@ LogSettings ParseLog(const std::string& text) {
   const size_t comma = text.find(',');
   const std::string level = text.substr(0, comma);
   if (comma != std::string::npos && comma + 1 == text.size()) {
-    throw std::invalid_argument("--log " + text + ": the name of the file is missing after the comma");
+    throw std::invalid_argument("--log " + text + ": the file name after the comma is missing");
   }
   for (const auto& [name, value] : kLevels) {
     if (level == name) return {value, comma == std::string::npos ? "" : text.substr(comma + 1)};
   }
-  throw std::invalid_argument("--log " + text + ": '" + level + "' is none of warning, info, debug, trace");
+  throw std::invalid_argument("--log " + text + ": '" + level +
+                              "' is not a level; use warning, info, debug or trace");
 }
 
 Log::Log(const LogSettings& settings) : level_(settings.level) {
@@ -71,12 +72,12 @@ void Log::Write(LogLevel level, const std::string& text) {
   if (file_ != nullptr) {
     file_->Append({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
   } else if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // Nobody listens.
+    // Standard error is closed: the line is lost.
   }
 }
 
 void Log::OnState(const QueuePair& qp, mlx5::QpState from) {
-  if (!Tells(LogLevel::kInfo)) return;
+  if (!Logs(LogLevel::kInfo)) return;
   std::string text = NameOf(qp) + " goes from " + softhca::Name(from) + " to " + softhca::Name(qp.state);
   if (qp.state == mlx5::QpState::kRtr && qp.config.service != mlx5::ServiceType::kUd) {
     char peer[32];
@@ -87,13 +88,13 @@ void Log::OnState(const QueuePair& qp, mlx5::QpState from) {
 }
 
 void Log::OnLink(const Hca& hca, uint8_t port, bool up) {
-  if (!Tells(LogLevel::kInfo)) return;
+  if (!Logs(LogLevel::kInfo)) return;
   Write(LogLevel::kInfo,
         hca.config().name + " port " + std::to_string(port) + ": the link is " + (up ? "up" : "down"));
 }
 
 void Log::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
-  if (!Tells(LogLevel::kTrace)) return;
+  if (!Logs(LogLevel::kTrace)) return;
   Write(LogLevel::kTrace, NameOf(qp) + " fetches entry " + std::to_string(index) + ": " +
                               softhca::Name(request.opcode) + " of " + std::to_string(request.bytes) +
                               " bytes");
@@ -103,26 +104,24 @@ void Log::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
   const std::string entry = NameOf(qp) + " entry " + std::to_string(index);
   if (syndrome != mlx5::Syndrome::kNone && syndrome != mlx5::Syndrome::kFlushed) {
     Write(LogLevel::kWarning, entry + " fails: " + mlx5::Describe(syndrome));
-  } else if (Tells(LogLevel::kTrace)) {
+  } else if (Logs(LogLevel::kTrace)) {
     Write(LogLevel::kTrace, entry + (syndrome == mlx5::Syndrome::kNone ? " is done" : " is flushed"));
   }
 }
 
 void Log::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
   const LogLevel level = IsNegative(packet) ? LogLevel::kDebug : LogLevel::kTrace;
-  if (!Tells(level)) return;
+  if (!Logs(level)) return;
   Write(level, NameOf(qp) + (direction == Direction::kSent ? " sends " : " receives ") +
                    Describe(packet, payload_bytes));
 }
 
 void Log::OnTimeout(const QueuePair& qp) {
-  if (Tells(LogLevel::kDebug))
-    Write(LogLevel::kDebug, NameOf(qp) + " hears nothing from its peer and tries again");
+  if (Logs(LogLevel::kDebug))
+    Write(LogLevel::kDebug, NameOf(qp) + " gets no acknowledgement in time and retries");
 }
 
-void Log::OnDrop(const char* reason) {
-  Write(LogLevel::kWarning, std::string("a frame is dropped: ") + reason);
-}
+void Log::OnDrop(const char* reason) { Write(LogLevel::kWarning, std::string("frame dropped: ") + reason); }
 
 void Log::OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) {
   Write(LogLevel::kWarning, hca.config().name + ": " + command + " refused (" + error + "): " + why);

@@ -8,32 +8,32 @@
 
 namespace softhca {
 
-/// How much a log tells; each level tells what those before it tell, too.
+/// Log level; each includes the levels before it.
 enum class LogLevel : uint8_t {
-  kWarning,  ///< refused commands, error completions, frames that came to nobody
-  kInfo,     ///< states of queue pairs, links
+  kWarning,  ///< refused commands, error completions, dropped frames
+  kInfo,     ///< state changes of queue pairs and links
   kDebug,    ///< negative acknowledgements, timeouts
   kTrace,    ///< every packet, every entry
 };
 
-/// Where a log goes, and how much of it.
+/// Level and destination of a log.
 struct LogSettings {
   LogLevel level = LogLevel::kWarning;
   std::string file{};  ///< empty: standard error
 };
 
-/// Reads LEVEL or LEVEL,FILE.
+/// Parses LEVEL or LEVEL,FILE.
 ///
-/// @errors  std::invalid_argument: a sentence
+/// @errors  std::invalid_argument: names the option and the remedy
 LogSettings ParseLog(const std::string& text);
 
-/// Writes a line for each thing that happens.
+/// Logs each event as a line.
 ///
-/// A line is written whole by one system call when it happens: it is there whatever happens next, and no lock
-/// is left behind in a child.
+/// Each line is written at once by a single system call. So it survives a crash, and a forked child inherits
+/// no lock.
 class Log : public Observer {
  public:
-  /// @errors  std::runtime_error: the file cannot be written; a sentence
+  /// @errors  std::runtime_error: the file cannot be written
   explicit Log(const LogSettings& settings);
 
   void OnState(const QueuePair& qp, mlx5::QpState from) override;
@@ -47,7 +47,7 @@ class Log : public Observer {
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override;
 
  private:
-  bool Tells(LogLevel level) const { return level <= level_; }
+  bool Logs(LogLevel level) const { return level <= level_; }
   void Write(LogLevel level, const std::string& text);
 
   LogLevel level_;

@@ -4,16 +4,16 @@
 
 #include "core/hca.hpp"
 
-/// How those who watch name what they see.
+/// Names that all observers use.
 namespace softhca {
 
-/// "mlx5_0 QP 0x101"
+/// Returns the name of a queue pair: "mlx5_0 QP 0x101".
 std::string NameOf(const QueuePair& qp);
 
-/// "WRITE_IMM"
+/// Returns the name of an opcode: "WRITE_IMM".
 const char* Name(mlx5::WqeOpcode opcode);
 
-/// "RC"
+/// Returns the name of a service: "RC".
 const char* Name(mlx5::ServiceType service);
 
 }  // namespace softhca

@@ -8,7 +8,7 @@
 
 namespace softhca {
 
-/// Several observers as one.
+/// Forwards events to several observers.
 class Observers : public Observer {
  public:
   void Add(std::unique_ptr<Observer> observer) { observers_.push_back(std::move(observer)); }

@@ -12,7 +12,7 @@
 namespace softhca {
 namespace {
 
-std::string ForThisProcess(std::string name) {
+std::string ExpandProcessId(std::string name) {
   const std::string process = std::to_string(getpid());
   for (size_t at = name.find("%p"); at != std::string::npos; at = name.find("%p", at + process.size())) {
     name.replace(at, 2, process);
@@ -25,14 +25,14 @@ std::string ForThisProcess(std::string name) {
   throw std::runtime_error(why);
 }
 
-/// @errors  std::runtime_error: a sentence
-int OpenAlone(const std::string& name) {
+/// @errors  std::runtime_error: the file cannot be opened, or another process writes it
+int OpenExclusively(const std::string& name) {
   const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     throw std::runtime_error("cannot open " + name + " for writing: " + std::strerror(errno));
   }
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    Refuse(descriptor, "another process writes " + name + ": put %p into the name, for the process's number");
+    Refuse(descriptor, "another process writes " + name + "; put %p in the name for a file per process");
   }
   if (ftruncate(descriptor, 0) != 0 && errno != EINVAL) {  // EINVAL: a pipe or a terminal
     Refuse(descriptor, "cannot empty " + name + ": " + std::strerror(errno));
@@ -43,7 +43,7 @@ int OpenAlone(const std::string& name) {
 }  // namespace
 
 OutputFile::OutputFile(const std::string& name)
-    : name_(ForThisProcess(name)), descriptor_(OpenAlone(name_)) {}
+    : name_(ExpandProcessId(name)), descriptor_(OpenExclusively(name_)) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -63,12 +63,12 @@ void OutputFile::Append(std::span<const uint8_t> bytes) {
 }
 
 void OutputFile::GiveUp(int error) {
-  // A part would be taken for a damaged file.
+  // A partial record would look like a damaged file.
   const bool whole = ftruncate(descriptor_, size_) == 0;
   close(descriptor_);
   descriptor_ = -1;
   std::fprintf(stderr, "softhca: %s ends here%s, the rest is lost: %s\n", name_.c_str(),
-               whole ? "" : " in the middle", std::strerror(error));
+               whole ? "" : " within a record", std::strerror(error));
 }
 
 }  // namespace softhca

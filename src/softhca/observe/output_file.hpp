@@ -6,21 +6,22 @@
 
 namespace softhca {
 
-/// A file that this process alone writes, for whoever looks at it afterwards.
+/// A file that only this process writes.
 ///
-/// What was appended survives the process, however it ends. Not thread-safe.
+/// Appended bytes survive the process, however it ends. Not thread-safe.
 class OutputFile {
  public:
   /// Creates the file, or empties it.
   ///
-  /// @param name  "%p" in it stands for the number of the process
-  /// @errors  std::runtime_error: it cannot be opened, or another process writes it
+  /// @param name  path; "%p" is replaced by the process id
+  /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
   explicit OutputFile(const std::string& name);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
-  /// Appends all of it, or, once the file takes no more, nothing for good: the first time says so.
+  /// Appends all bytes. After the first failed write, which is reported on standard error, appends nothing
+  /// any more.
   void Append(std::span<const uint8_t> bytes);
 
   const std::string& name() const { return name_; }

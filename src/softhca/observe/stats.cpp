@@ -11,14 +11,9 @@
 namespace softhca {
 namespace {
 
-/// How far a PSN lies ahead of another one; negative: behind.
-int32_t Ahead(uint32_t psn, uint32_t of) { return static_cast<int32_t>((psn - of) << 8) >> 8; }
-
-/// How many PSNs a request packet takes.
+/// Returns the number of PSNs that a request packet takes.
 uint32_t PsnsOf(const QueuePair& qp, const Packet& packet) {
-  if (packet.op != PacketOp::kReadRequest) return 1;
-  const uint32_t mtu = MtuBytes(qp.attributes.mtu);
-  return std::max(1u, (packet.memory.bytes + mtu - 1) / mtu);
+  return packet.op == PacketOp::kReadRequest ? PacketCount(packet.memory.bytes, qp.attributes.mtu) : 1;
 }
 
 bool EndsMessage(PacketOp op) { return !IsFirst(op) && !IsMiddle(op); }
@@ -38,7 +33,7 @@ void Stats::OnState(const QueuePair& qp, mlx5::QpState) {
   Entry& entry = Of(qp);
   if (qp.state == mlx5::QpState::kReset) {
     entry.open.clear();
-    entry.told_index = 0;
+    entry.reported_index = 0;
     entry.next_send_psn.reset();
     entry.counted_psn.reset();
   }
@@ -54,11 +49,12 @@ void Stats::OnCompletion(const QueuePair& qp) {
   Entry& entry = Of(qp);
   CountOpen(qp, entry);
   ++entry.counters.completions;
-  entry.told_index = qp.send_index;
+  entry.reported_index = qp.send_index;
 }
 
 void Stats::CountOpen(const QueuePair& qp, Entry& entry) {
-  entry.counters.most_open = std::max<uint64_t>(entry.counters.most_open, PostedWqebbs(qp, entry.told_index));
+  entry.counters.most_open =
+      std::max<uint64_t>(entry.counters.most_open, PostedWqebbs(qp, entry.reported_index));
 }
 
 void Stats::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
@@ -100,15 +96,15 @@ void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& pac
 
 void Stats::CountSent(const QueuePair& qp, Entry& entry, const Packet& packet) {
   uint32_t& next = entry.next_send_psn ? *entry.next_send_psn : entry.next_send_psn.emplace(packet.psn);
-  if (Ahead(packet.psn, next) < 0) ++entry.counters.sent_again;
+  if (PsnDelta(packet.psn, next) < 0) ++entry.counters.sent_again;
   const uint32_t end = (packet.psn + PsnsOf(qp, packet)) & kPsnMask;
-  if (Ahead(end, next) > 0) next = end;
+  if (PsnDelta(end, next) > 0) next = end;
 }
 
 void Stats::CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes) {
   QpCounters& counters = entry.counters;
   if (qp.config.service == mlx5::ServiceType::kRc) {
-    const int32_t ahead = Ahead(packet.psn, qp.next_receive_psn);
+    const int32_t ahead = PsnDelta(packet.psn, qp.next_receive_psn);
     if (ahead < 0) ++counters.duplicates;
     if (ahead > 0) ++counters.out_of_order;
     if (ahead != 0 || entry.counted_psn == packet.psn) return;

@@ -11,32 +11,32 @@
 
 namespace softhca {
 
-/// What a queue pair has done. Requests are its own entries, messages those of its peer.
+/// Counters of a queue pair. Requests are its own WQEs, messages those of its peer.
 struct QpCounters {
   std::string name;
   std::string service;
   uint64_t requests = 0;
   uint64_t request_bytes = 0;
-  uint64_t failed = 0;       ///< requests, flushed ones included
-  uint64_t completions = 0;  ///< of requests; who asks for none hears of its failures only
-  uint64_t most_open = 0;    ///< WQEBBs that were posted and that no completion had told of
+  uint64_t failed = 0;       ///< failed requests, flushed ones included
+  uint64_t completions = 0;  ///< CQEs of requests: signalled or failed ones
+  uint64_t most_open = 0;    ///< most WQEBBs posted and not yet reported by a completion
   uint64_t messages = 0;
   uint64_t message_bytes = 0;
   uint64_t packets_sent = 0;
   uint64_t packets_received = 0;
-  uint64_t sent_again = 0;  ///< packets
+  uint64_t sent_again = 0;  ///< retransmitted packets
   uint64_t timeouts = 0;
   uint64_t naks_sent = 0, naks_received = 0;
   uint64_t rnr_naks_sent = 0, rnr_naks_received = 0;
-  uint64_t duplicates = 0;    ///< requests that came once more
-  uint64_t out_of_order = 0;  ///< requests that came before their turn
+  uint64_t duplicates = 0;    ///< request packets received again
+  uint64_t out_of_order = 0;  ///< request packets received too early
   std::map<std::string, uint64_t> sent_by_kind, received_by_kind;
 };
 
-/// Counts, and tells the counts at the end.
+/// Counts events, and reports the counts when the program ends.
 class Stats : public Observer {
  public:
-  /// @param json_file  empty: as text to standard error
+  /// @param json_file  empty: text on standard error
   explicit Stats(std::string json_file) : json_file_(std::move(json_file)) {}
 
   void OnFetch(const QueuePair& qp, uint16_t index, const Request& request) override;
@@ -53,10 +53,11 @@ class Stats : public Observer {
  private:
   struct Entry {
     QpCounters counters;
-    std::map<uint16_t, uint64_t> open;      ///< bytes of entries under way
-    uint32_t told_index = 0;                ///< past the last entry that a completion told of
-    std::optional<uint32_t> next_send_psn;  ///< past all that was ever sent
-    std::optional<uint32_t> counted_psn;    ///< of the peer's: it comes again if no receive was there for it
+    std::map<uint16_t, uint64_t> open;      ///< entries in flight: index and bytes
+    uint32_t reported_index = 0;            ///< past the last entry that a completion reported
+    std::optional<uint32_t> next_send_psn;  ///< past the newest PSN sent
+    /// The peer's latest PSN that was counted. It comes again if no receive was posted for it.
+    std::optional<uint32_t> counted_psn;
   };
   using Key = std::pair<const Hca*, uint32_t>;
 

@@ -19,8 +19,8 @@ constexpr ObjectKind kObjects[] = {{"pd", &ObjectCounts::pds},   {"mkey", &Objec
                                    {"qp", &ObjectCounts::qps}};
 
 struct Counter {
-  const char* title;  ///< of the column
-  const char* name;   ///< in JSON
+  const char* title;  ///< column title
+  const char* name;   ///< JSON key
   uint64_t QpCounters::*count;
 };
 constexpr Counter kCounters[] = {
@@ -33,13 +33,13 @@ constexpr Counter kCounters[] = {
     {"bytes", "message_bytes", &QpCounters::message_bytes},
     {"sent", "packets_sent", &QpCounters::packets_sent},
     {"received", "packets_received", &QpCounters::packets_received},
-    {"again", "sent_again", &QpCounters::sent_again},
+    {"resent", "sent_again", &QpCounters::sent_again},
     {"timeouts", "timeouts", &QpCounters::timeouts},
     {"NAK out", "naks_sent", &QpCounters::naks_sent},
     {"NAK in", "naks_received", &QpCounters::naks_received},
     {"RNR out", "rnr_naks_sent", &QpCounters::rnr_naks_sent},
     {"RNR in", "rnr_naks_received", &QpCounters::rnr_naks_received},
-    {"twice", "duplicates", &QpCounters::duplicates},
+    {"duplicate", "duplicates", &QpCounters::duplicates},
     {"early", "out_of_order", &QpCounters::out_of_order},
 };
 

@@ -14,13 +14,13 @@ namespace softhca {
 struct StatsReport {
   std::span<const std::unique_ptr<Hca>> devices;
   std::vector<QpCounters> qps{};
-  std::map<std::string, uint64_t> drops;  ///< frames, by reason
+  std::map<std::string, uint64_t> drops;  ///< dropped frames, by reason
 };
 
 /// Prints tables to standard error.
 void Print(const StatsReport& report);
 
-/// Says on standard error if the file cannot be written.
+/// Writes JSON to a file. Reports on standard error if the file cannot be written.
 void WriteJson(const StatsReport& report, const std::string& file);
 
 }  // namespace softhca

@@ -7,7 +7,7 @@
 namespace softhca {
 namespace {
 
-bool LiesBefore(uint16_t index, uint16_t end) { return static_cast<int16_t>(index - end) < 0; }
+bool IsBefore(uint16_t index, uint16_t end) { return static_cast<int16_t>(index - end) < 0; }
 
 }  // namespace
 
@@ -38,14 +38,14 @@ void Trace::OnDoorbell(const QueuePair& qp) {
   const auto end = static_cast<uint16_t>(PostedWqebbs(qp, 0));
   const auto known =
       static_cast<uint16_t>(track.doorbells.empty() ? qp.send_index : track.doorbells.back().end);
-  // The doorbell of another queue pair on the page.
-  if (!LiesBefore(known, end)) return;
+  // Another queue pair's doorbell on the page.
+  if (!IsBefore(known, end)) return;
   const uint64_t at_ns = file_.Slice(track.number, "doorbell", {{"end", end}});
   track.doorbells.push_back({at_ns, end});
 }
 
 uint64_t Trace::AnnouncedAt(Track& track, uint16_t index, uint64_t now_ns) {
-  while (!track.doorbells.empty() && !LiesBefore(index, track.doorbells.front().end))
+  while (!track.doorbells.empty() && !IsBefore(index, track.doorbells.front().end))
     track.doorbells.pop_front();
   return track.doorbells.empty() ? now_ns : track.doorbells.front().at_ns;
 }
@@ -53,7 +53,7 @@ uint64_t Trace::AnnouncedAt(Track& track, uint16_t index, uint64_t now_ns) {
 void Trace::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
   Track& track = Of(qp);
   const auto [place, fresh] = track.open.try_emplace(index);
-  if (!fresh) return;  // it waits, or is tried again
+  if (!fresh) return;  // it waits, or is retried
   Open& open = place->second;
   open = {++last_id_, Name(request.opcode)};
   const TraceArgs args = {{"index", index}, {"bytes", request.bytes}};

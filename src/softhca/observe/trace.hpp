@@ -11,11 +11,10 @@
 
 namespace softhca {
 
-/// Writes the life of each work request: doorbell, fetch, packets, completion, on a track for each queue
-/// pair.
+/// Traces each work request from doorbell to completion, on one track per queue pair.
 class Trace : public Observer {
  public:
-  /// @errors  std::runtime_error: the file cannot be written; a sentence
+  /// @errors  std::runtime_error: the file cannot be written
   explicit Trace(const std::string& file) : file_(file) {}
 
   void OnState(const QueuePair& qp, mlx5::QpState from) override;
@@ -28,13 +27,13 @@ class Trace : public Observer {
                 uint64_t payload_bytes) override;
   void OnTimeout(const QueuePair& qp) override;
   void OnDrop(const char* reason) override;
-  void OnIdle() override { file_.FlushNowAndThen(); }
+  void OnIdle() override { file_.FlushIfDue(); }
   void OnEnd(std::span<const std::unique_ptr<Hca>>) override { file_.Close(); }
 
  private:
   struct Doorbell {
     uint64_t at_ns;
-    uint16_t end;  ///< index past what it announced
+    uint16_t end;  ///< index past the last entry it announced
   };
   struct Open {
     uint64_t id;
@@ -42,12 +41,12 @@ class Trace : public Observer {
   };
   struct Track {
     uint32_t number = 0;
-    std::deque<Doorbell> doorbells{};  ///< of entries not fetched yet
-    std::map<uint16_t, Open> open{};   ///< fetched and not done
+    std::deque<Doorbell> doorbells{};  ///< doorbells of entries not fetched yet
+    std::map<uint16_t, Open> open{};   ///< entries fetched and not done
   };
 
   Track& Of(const QueuePair& qp);
-  /// When the entry was announced, if that is known.
+  /// Returns the time of the doorbell that announced the entry; `now_ns` if it is unknown.
   static uint64_t AnnouncedAt(Track& track, uint16_t index, uint64_t now_ns);
 
   TraceFile file_;

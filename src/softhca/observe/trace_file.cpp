@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
 constexpr uint64_t kFlushNs = 20'000'000;
-constexpr uint64_t kSliceNs = 20;  // long enough to be seen, short enough to overlap with none
+constexpr uint64_t kSliceNs = 20;  // long enough to be visible, short enough not to overlap
 
 uint64_t ClockNs() {
   timespec now{};
@@ -25,7 +25,7 @@ std::string Quote(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// In microseconds, as the format counts.
+/// Formats a time in microseconds, the format's unit.
 std::string Microseconds(uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%llu.%03llu", static_cast<unsigned long long>(ns / 1000),
@@ -96,7 +96,7 @@ void TraceFile::Flush() {
   flushed_ns_ = ClockNs();
 }
 
-void TraceFile::FlushNowAndThen() {
+void TraceFile::FlushIfDue() {
   if (!pending_.empty() && ClockNs() - flushed_ns_ > kFlushNs) Flush();
 }
 

@@ -11,40 +11,41 @@ namespace softhca {
 
 using TraceArgs = std::initializer_list<std::pair<const char*, uint64_t>>;
 
-/// A file of trace events that Perfetto and chrome://tracing read, on the monotonic clock that all processes
-/// of a host share: the events of several files may be put into one.
+/// A file of trace events for Perfetto and chrome://tracing. Times are of the monotonic clock, which all
+/// processes of a host share, so the events of several files can be merged.
 ///
-/// Cut off at any event it can still be read: the format allows the closing bracket to be missing.
+/// The file stays readable if it ends after any event: the format allows the closing bracket to be missing.
+///
 /// @source  "Trace Event Format", JSON array format
 class TraceFile {
  public:
-  /// @errors  std::runtime_error: the file cannot be written; a sentence
+  /// @errors  std::runtime_error: the file cannot be written
   explicit TraceFile(const std::string& file);
 
-  /// Tracks are numbered from 1; 0 is the process as a whole.
+  /// Names a track. Tracks are numbered from 1; 0 is the process as a whole.
   void NameTrack(uint32_t track, const std::string& name);
 
   /// Marks a moment.
   void Instant(uint32_t track, const std::string& name, TraceArgs args = {});
-  /// Marks a moment to which flows can be bound.
+  /// Marks a moment that flows can be bound to.
   ///
   /// @return  the moment
   uint64_t Slice(uint32_t track, const std::string& name, TraceArgs args = {});
-  /// An arrow's start ('s'), step ('t') or end ('f') at a slice.
+  /// Adds an arrow's start ('s'), step ('t') or end ('f') at a slice.
   ///
-  /// @param at_ns  of the slice
+  /// @param at_ns  time of the slice
   void Flow(uint32_t track, char phase, uint64_t id, uint64_t at_ns);
-  /// The begin ('b') or end ('e') of something that may overlap with others of its kind.
+  /// Adds the begin ('b') or end ('e') of an event that may overlap with others of its kind.
   void Async(uint32_t track, char phase, const std::string& name, uint64_t id, uint64_t at_ns,
              TraceArgs args);
 
-  /// Writes what is pending, unless that was done a moment ago.
-  void FlushNowAndThen();
-  /// Completes the file; what comes later is lost.
+  /// Writes pending events, unless that was done a moment ago.
+  void FlushIfDue();
+  /// Completes the file; later events are lost.
   void Close();
 
  private:
-  /// Later than any before.
+  /// Returns the current time, but later than that of every event before.
   uint64_t NextNs();
   void Event(char phase, uint32_t track, const std::string& name, uint64_t at_ns, const std::string& more,
              TraceArgs args);

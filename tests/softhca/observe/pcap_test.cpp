@@ -134,8 +134,7 @@ TEST_F(PcapTest, TwoDoNotWriteTheSameFile) {
     PcapWriter second(file);
     FAIL() << "it was opened twice";
   } catch (const std::runtime_error& error) {
-    EXPECT_EQ(error.what(),
-              "another process writes " + file + ": put %p into the name, for the process's number");
+    EXPECT_EQ(error.what(), "another process writes " + file + "; put %p in the name for a file per process");
   }
 }
 
