@@ -4,7 +4,7 @@
 
 #include "core/config.hpp"
 
-/// The limits of a ConnectX-7, each stated once; softhca keeps what it promises here.
+/// Limits of a ConnectX-7, as reported and as enforced.
 namespace softhca::limits {
 
 inline constexpr uint32_t kLogQps = 18;
@@ -12,19 +12,20 @@ inline constexpr uint32_t kLogCqs = 24;
 inline constexpr uint32_t kLogSrqs = 23;
 inline constexpr uint32_t kLogMkeys = 24;
 inline constexpr uint32_t kLogPds = 24;
-inline constexpr uint32_t kLogQueueDepth = 15;  ///< of send, receive and shared receive queues
+inline constexpr uint32_t kLogQueueDepth = 15;  ///< send, receive and shared receive queues
 inline constexpr uint32_t kLogCqDepth = 22;
 
 inline constexpr uint32_t kSendWqeBytes = 1024;
 inline constexpr uint32_t kReceiveWqeBytes = 512;
-inline constexpr uint32_t kSegments = 30;  ///< data segments of 512 bytes, after control and remote address
+inline constexpr uint32_t kSegments =
+    30;  ///< data segments in a WQE of 512 bytes, after control and remote address
 inline constexpr uint32_t kSrqSegments = 31;
 
 inline constexpr uint32_t kLogReads = 4;  ///< reads and atomics in flight, each way
 inline constexpr uint32_t kLogBfRegister = 9;
 inline constexpr uint32_t kPkeys = 128;
 inline constexpr uint32_t kCompletionVectors = 8;
-inline constexpr uint32_t kFirstEqn = 8;  ///< of completion vector 0
+inline constexpr uint32_t kFirstEqn = 8;  ///< EQ number of completion vector 0
 inline constexpr uint32_t kLocalAckDelay = 16;
 inline constexpr uint32_t kClockKhz = 1'000'000;
 inline constexpr uint32_t kAtomicBytes = 4 | 8;
@@ -39,7 +40,7 @@ constexpr uint32_t PkeyTableSize(mlx5::PortType link) {
   return link == mlx5::PortType::kEthernet ? 1 : kPkeys;
 }
 
-/// The capability mask of a port: a communication manager, and on Ethernet GIDs that are IP addresses.
+/// Returns a port's capability mask: a communication manager, and on Ethernet GIDs that are IP addresses.
 constexpr uint32_t PortCapabilities(mlx5::PortType link) {
   constexpr uint32_t kCommunicationManager = 1u << 16, kIpBasedGids = 1u << 26;
   return link == mlx5::PortType::kEthernet ? kCommunicationManager | kIpBasedGids : kCommunicationManager;
