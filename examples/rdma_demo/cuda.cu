@@ -1,16 +1,12 @@
-#include "../common/cuda_team.hpp"
+#include "../common/cuda_stream.hpp"
 #include "cuda.hpp"
 
 namespace rdma_demo {
 namespace {
 
-/// Threads of many blocks as one team.
-struct CudaGrid {
-  __device__ uint64_t Rank() const { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-  __device__ uint64_t Size() const { return uint64_t{gridDim.x} * blockDim.x; }
-};
-
-__global__ void DoubleKernel(DoubleJob job) { Double(CudaGrid{}, job); }
+__global__ void DoubleKernel(DoubleJob job) {
+  Double(uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, uint64_t{gridDim.x} * blockDim.x, job);
+}
 
 }  // namespace
 

@@ -19,10 +19,12 @@ WARPVERBS_HOST_DEVICE int32_t Twice(int32_t integer) {
   return static_cast<int32_t>(2 * static_cast<uint32_t>(integer));
 }
 
-/// @tparam Team  the threads that run this together: Rank(), Size()
-template <class Team>
-WARPVERBS_DEVICE void Double(const Team& team, const DoubleJob& job) {
-  for (uint64_t i = team.Rank(); i < job.count; i += team.Size()) job.to[i] = Twice(job.from[i]);
+/// Doubles one thread's share of the integers.
+///
+/// @param rank     index of the thread among all that run the kernel
+/// @param threads  number of these threads
+WARPVERBS_HOST_DEVICE void Double(uint64_t rank, uint64_t threads, const DoubleJob& job) {
+  for (uint64_t i = rank; i < job.count; i += threads) job.to[i] = Twice(job.from[i]);
 }
 
 }  // namespace rdma_demo

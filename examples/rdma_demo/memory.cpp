@@ -4,8 +4,8 @@
 #include <ostream>
 #include <vector>
 
-#include "../common/cpu_team.hpp"
 #include "cuda.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gaudi.hpp"
 #include "warpverbs/host/gpu.hpp"
@@ -111,7 +111,7 @@ void Memory::Double(uint64_t from, uint64_t to, uint64_t bytes, host::Deadline d
                       .to = reinterpret_cast<int32_t*>(buffer_->data() + to),
                       .count = bytes / sizeof(int32_t)};
   if (on_host_) {
-    CpuTeam::Run(kThreads, [&](const CpuTeam& team) { rdma_demo::Double(team, job); });
+    warpverbs::arch::cpu::RunBlock(kThreads, [&](uint32_t rank) { rdma_demo::Double(rank, kThreads, job); });
   } else if (kernels_on_) {
     SeeWhatArrived();
     DoubleOnCuda(*kernels_on_, job, deadline);

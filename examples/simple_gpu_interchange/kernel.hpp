@@ -1,51 +1,43 @@
-// The kernel and what it is given. The same source runs on a GPU and on threads of a CPU.
+// The kernel. One block runs it, of GPU threads or of CPU threads: only the arch differs.
 #pragma once
 
 #include "warpverbs/device/send_queue.hpp"
 
-/// By value to the kernel; all it points to is mapped for the processor that runs it.
+/// The kernel's argument, passed by value. The processor that runs the kernel reaches all memory it names.
 struct Job {
-  warpverbs::device::QueueView queue;
-  warpverbs::device::LocalMemory source;
-  warpverbs::device::RemoteMemory target;
-  uint8_t value;
-  bool reaches_target = true;  ///< who posts can look at it too
+  warpverbs::device::QueueView queue;      ///< send queue of the sender
+  warpverbs::device::LocalMemory source;   ///< memory to fill and to write from
+  warpverbs::device::RemoteMemory target;  ///< memory of the peer
+  uint8_t value;                           ///< value of every byte
 };
 
-/// What the kernel found. A kernel that never ran leaves a failure.
-struct Outcome {
-  warpverbs::device::Status status{.code = warpverbs::device::Code::kPending};
-  uint64_t right_bytes = 0;
-};
+/// Fills the source, writes it to the target by RDMA and waits until the write is complete.
+template <warpverbs::arch::Arch A>
+WARPVERBS_DEVICE void FillAndWrite(const Job& job, warpverbs::device::Status& result) {
+  namespace device = warpverbs::device;
+  constexpr uint64_t kTimeoutNs = 10'000'000'000;
 
-/// Adds to `right` how many bytes have the value.
-///
-/// @tparam Team  the threads that run this together: Rank(), Size(), Sync()
-template <warpverbs::arch::Arch A, class Team>
-WARPVERBS_DEVICE void CountRight(const Team& team, const uint8_t* bytes, uint64_t count, uint8_t value,
-                                 uint64_t& right) {
-  uint64_t own = 0;
-  for (uint64_t i = team.Rank(); i < count; i += team.Size()) own += bytes[i] == value;
-  uint64_t sum = A::Load(&right);
-  for (uint64_t seen; (seen = A::CompareSwap(&right, sum, sum + own)) != sum;) sum = seen;
-}
-
-template <warpverbs::arch::Arch A, class Team>
-WARPVERBS_DEVICE void Interchange(const Team& team, const Job& job, Outcome& outcome) {
+  // Fill: all threads of the block, each its share of the bytes.
   auto* const source = reinterpret_cast<uint8_t*>(job.source.addr);
-  for (uint32_t i = team.Rank(); i < job.source.bytes; i += team.Size()) source[i] = job.value;
-  team.Sync();
+  for (uint64_t i = A::BlockRank(); i < job.source.bytes; i += A::BlockThreads()) source[i] = job.value;
+  A::SyncBlock();
+  if (A::BlockRank() != 0) return;
 
-  if (team.Rank() == 0) {
-    constexpr uint64_t kPatienceNs = 10'000'000'000;
-    warpverbs::device::SendQueue<A, warpverbs::device::Exclusive> queue(job.queue);
-    const auto [status, ticket] = queue.Post(warpverbs::device::Write(job.target, job.source));
-    outcome.status = status.ok() ? queue.Wait(ticket, {.deadline_ns = A::NowNs() + kPatienceNs}) : status;
-    queue.Save();
-  }
-  team.Sync();
+  // Post: one thread writes a work queue entry and rings the NIC's doorbell. Exclusive: no other thread
+  // posts.
+  device::SendQueue<A, device::Exclusive> queue(job.queue);
+  const device::Posted posted = queue.Post(device::Write(job.target, job.source));
 
-  if (!job.reaches_target) return;
-  const auto* const target = reinterpret_cast<const uint8_t*>(job.target.addr);
-  CountRight<A>(team, target, job.source.bytes, job.value, outcome.right_bytes);
+  // Wait: the ticket is done when the peer's NIC has acknowledged the write. Every wait has a deadline.
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + kTimeoutNs};
+  result = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  queue.Save();
 }
+
+/// Says whether this program contains kernels for NVIDIA GPUs.
+bool HasCudaKernels();
+
+/// Runs FillAndWrite() on a GPU, while the calling thread sleeps.
+///
+/// @errors  std::runtime_error: the kernel cannot be launched, or fails
+warpverbs::device::Status RunOnCuda(int gpu, const Job& job);

@@ -1,5 +1,12 @@
-// A kernel writes a buffer to its peer by RDMA and checks that it arrived. Both sides live in this process,
-// or with --listen and --connect each in its own: then both write, in rounds.
+// A kernel writes to another endpoint by RDMA, in eight steps. Read this example first.
+//
+// The host opens a NIC, connects two endpoints, registers memory and launches a kernel. The kernel fills its
+// memory, posts the write and waits for the completion: no host thread is on the data path. Both endpoints
+// are in this process; in examples/two_processes each is in a process of its own.
+//
+//   softhca -- simple_gpu_interchange               kernel on CPU threads, software NIC: needs no hardware
+//   simple_gpu_interchange --device cuda:0          kernel and memory on a GPU
+//   simple_gpu_interchange --device cuda:0,cuda:1   kernel on cuda:0, target in the memory of cuda:1
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -8,179 +15,100 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
-#include "../common/cpu_team.hpp"
-#include "buffer.hpp"
-#include "common/fabric_options.hpp"
-#include "cuda.hpp"
-#include "meeting.hpp"
-#include "two_processes.hpp"
-#include "verify.hpp"
+#include "../common/registered_buffer.hpp"
+#include "kernel.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
-#include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/status_text.hpp"
 
 namespace host = warpverbs::host;
-namespace mlx5 = warpverbs::mlx5;
-using warpverbs::arch::Scope;
+using warpverbs::device::Status;
 
 namespace {
 
 struct Options {
   uint32_t bytes = 1024;
   int value = 42;
-  std::string processor = "cpu";
+  std::string device = "cpu";
   host::Placement placement = host::Placement::kProbe;
-  warpverbs::programs::Fabric fabric;
-  std::string listen, connect;
-  uint64_t iterations = 1;
-  uint32_t patience_s = 10;
-
-  bool with_peer() const { return !listen.empty() || !connect.empty(); }
-  bool on_cpu() const { return processor == "cpu"; }
-  bool on_two_gpus() const { return processor.find(',') != std::string::npos; }
-
-  /// The GPU that posts, or the one that has the target; none: threads of the CPU.
-  std::optional<host::Gpu> Poster() const { return Gpu(processor.find(':')); }
-  std::optional<host::Gpu> Receiver() const { return Gpu(processor.rfind(':')); }
-
- private:
-  std::optional<host::Gpu> Gpu(size_t colon) const {
-    if (on_cpu()) return std::nullopt;
-    RequireCuda();
-    return host::Gpu(std::stoi(processor.substr(colon + 1)));
-  }
+  std::string nic;
 };
 
-void ListPorts() {
-  for (const std::string& name : host::DeviceNames()) {
-    try {
-      for (const host::Port& port : host::Device(name).Ports()) {
-        std::printf("   %s port %d: %s, %s\n", name.c_str(), port.number, ToString(port.link_layer),
-                    port.state.c_str());
-      }
-    } catch (const host::Error& error) {  // another device may do
-      std::printf("   %s\n", error.what());
-    }
-  }
+/// Returns the GPU whose number is at the end of "cuda:0", or none for "cpu".
+std::optional<host::Gpu> FindGpu(const std::string& name) {
+  if (name == "cpu") return std::nullopt;
+  if (!HasCudaKernels())
+    throw std::runtime_error(
+        "Cannot use a GPU: this program was built without CUDA. Configure it with -DWARPVERBS_CUDA=ON.");
+  return host::Gpu(std::stoi(name.substr(name.rfind(':') + 1)));
 }
 
-const host::Gpu* PointerTo(const std::optional<host::Gpu>& gpu) { return gpu ? &*gpu : nullptr; }
-
-/// How far a kernel's releases must reach.
-Scope ScopeFor(const host::Endpoint& endpoint, const Buffer& source) {
-  return source.on_gpu() ? endpoint.ReleaseScope() : Scope::kSystem;
+Status RunOnCpu(const Job& job) {
+  Status result{.code = warpverbs::device::Code::kPending};
+  warpverbs::arch::cpu::RunBlock(4, [&](uint32_t) { FillAndWrite<warpverbs::arch::Cpu>(job, result); });
+  return result;
 }
 
-/// Whether kernels of the GPU that posts can look at the target, and see there what a NIC wrote.
-bool ReachesTarget(const host::Gpu& poster, const host::Gpu& receiver, const Buffer& target) {
-  if (!target.on_gpu() || poster.ordinal() == receiver.ordinal()) return true;
-  return receiver.attributes().writes_ordering == host::WritesOrdering::kAllDevices &&
-         EnablePeerAccess(poster.ordinal(), receiver.ordinal());
-}
+void Interchange(const Options& options) {
+  const std::optional<host::Gpu> source_gpu = FindGpu(options.device.substr(0, options.device.find(',')));
+  const std::optional<host::Gpu> target_gpu = FindGpu(options.device);
+  const auto value = static_cast<std::byte>(options.value);
 
-/// Runs the kernel that posts, and if it cannot look at the target, another one that can.
-Outcome RunOnGpus(const host::Gpu& poster, const host::Gpu& receiver, Scope scope, const Job& job) {
-  Outcome outcome = RunOnCuda(poster.ordinal(), scope, job);
-  if (!job.reaches_target) {
-    std::printf("   %s verifies\n", receiver.name().c_str());
-    outcome.right_bytes = CountOnCuda(receiver.ordinal(), reinterpret_cast<const uint8_t*>(job.target.addr),
-                                      job.source.bytes, job.value);
-  }
-  return outcome;
-}
+  // 1. Open the device: the NIC that was named, or the first with an active port.
+  const host::Device nic(options.nic.empty() ? host::FirstActiveDevice() : options.nic);
+  std::printf("1. Opened %s\n", nic.name().c_str());
 
-Outcome RunOnCpu(const Job& job) {
-  Outcome outcome;
-  CpuTeam::Run(4, [&](const CpuTeam& team) { Interchange<warpverbs::arch::Cpu>(team, job, outcome); });
-  return outcome;
-}
+  // 2. Create two endpoints: RC queue pairs. A kernel posts to the sender; the receiver takes what arrives.
+  host::Endpoint sender(nic, {.gpu = source_gpu ? &*source_gpu : nullptr, .placement = options.placement});
+  host::Endpoint receiver(nic);
+  std::printf("2. Created two endpoints: QP %u sends, QP %u receives\n", sender.qpn(), receiver.qpn());
 
-void Exchange(const Options& options) {
-  const std::optional<host::Gpu> gpu = options.Poster(), receivers_gpu = options.Receiver();
-  std::printf("1. Initialising: %u bytes of value %d\n", options.bytes, options.value);
-  const auto value = static_cast<uint8_t>(options.value);
-
-  std::puts("2. Looking for RDMA devices and active ports");
-  ListPorts();
-  const warpverbs::programs::NicAndPort where = options.fabric.FirstActivePort();
-  std::printf("   taking %s\n", options.fabric.Describe(where, options.fabric.gid_index()).c_str());
-
-  std::printf("3. Opening two contexts of %s\n", where.nic.c_str());
-  const host::Device here(where.nic), there(where.nic);
-
-  std::puts("4. Creating two endpoints");
-  const auto config = [&](const std::optional<host::Gpu>& poster) {
-    host::EndpointConfig made = options.fabric.Config(where.port);
-    made.gpu = PointerTo(poster);
-    made.placement = options.placement;
-    return made;
-  };
-  host::Endpoint sender(here, config(gpu)), receiver(there, config(receivers_gpu));
-  std::printf("   the sender is QP %u, the receiver is QP %u\n", sender.qpn(), receiver.qpn());
-
-  std::puts("5. Connecting them");
+  // 3. Connect them: each needs the other's description.
   sender.Connect(receiver.Info());
   receiver.Connect(sender.Info());
-  std::printf("%s", sender.Describe().c_str());
+  std::printf("3. Connected them\n%s", sender.Describe().c_str());
 
-  std::puts("6. Allocating and registering buffers");
-  const Buffer source(here, PointerTo(gpu), options.placement, options.bytes, {.local_write = false});
-  const Buffer target(there, PointerTo(receivers_gpu), options.placement, options.bytes,
-                      {.remote_write = true});
-  std::printf("   the source is %s, the target is %s\n", source.Where(), target.Where());
-  target.Fill(std::byte(~value));  // only the write can make it right
-  const host::MemoryView from = source.View(), to = target.View();
+  // 4. Allocate and register memory. Only the write can make the target right: it starts with other values.
+  const auto source = RegisteredBuffer::Allocate(nic, source_gpu, options.placement, options.bytes, {});
+  const auto target =
+      RegisteredBuffer::Allocate(nic, target_gpu, options.placement, options.bytes, {.remote_write = true});
+  target.memory->CopyIn(0, std::vector(options.bytes, ~value));
+  std::printf("4. Registered the source, %s, and the target, %s\n", source.memory->name().c_str(),
+              target.memory->name().c_str());
 
-  std::printf("7. Launching a kernel on %s: fill, post, ring, poll, verify\n", options.processor.c_str());
+  // 5. Exchange keys: the sender needs the target's address and rkey. Two processes would send them.
+  const host::MemoryView local = source.region.View(), remote = target.region.View();
   const Job job{.queue = sender.View(),
-                .source = {.addr = from.addr, .bytes = options.bytes, .lkey = mlx5::ToBe32(from.lkey)},
-                .target = {.addr = to.addr, .rkey = mlx5::ToBe32(to.rkey)},
-                .value = value,
-                .reaches_target = !gpu || ReachesTarget(*gpu, *receivers_gpu, target)};
-  Verify(gpu ? RunOnGpus(*gpu, *receivers_gpu, ScopeFor(sender, source), job) : RunOnCpu(job), options.bytes);
+                .source = {local.addr, options.bytes, warpverbs::mlx5::ToBe32(local.lkey)},
+                .target = {remote.addr, warpverbs::mlx5::ToBe32(remote.rkey)},
+                .value = static_cast<uint8_t>(options.value)};
+  std::printf("5. The sender knows the target: address 0x%llx, rkey 0x%x\n",
+              static_cast<unsigned long long>(remote.addr), remote.rkey);
 
-  std::puts("8. Cleaning up");
+  // 6. Launch the kernel: fill, post, wait.
+  std::printf("6. Launching the kernel on %s: fill, post, wait\n", options.device.c_str());
+  const Status status = source_gpu ? RunOnCuda(source_gpu->ordinal(), job) : RunOnCpu(job);
+  if (!status.ok()) throw std::runtime_error("The write failed: " + host::Describe(status) + ".");
+
+  // 7. Verify every byte of the target. The flush makes the NIC's writes visible, wherever the target is.
+  target.memory->Flush(host::FlushDirection::kNicToGpu, host::DeadlineIn(std::chrono::seconds(10)));
+  std::vector<std::byte> arrived(options.bytes);
+  target.memory->CopyOut(0, arrived);
+  const auto right = std::count(arrived.begin(), arrived.end(), value);
+  std::printf("7. Verified the target: %td bytes are right\n", right);
+  if (right != options.bytes)
+    throw std::runtime_error("Only " + std::to_string(right) + " of " + std::to_string(options.bytes) +
+                             " bytes are right.");
 }
 
-Report ConverseOnCpu(const Conversation& job) {
-  Report report;
-  CpuTeam::Run(2, [&](const CpuTeam& team) { Converse<warpverbs::arch::Cpu>(team, job, report); });
-  return report;
-}
-
-uint64_t ExchangeWithPeer(const Options& options) {
-  const bool listens = !options.listen.empty();
-  const std::optional<host::Gpu> gpu = options.Poster();
-  const PeerOptions peer{.listens = listens,
-                         .meeting = ParseMeeting(listens ? options.listen : options.connect, listens),
-                         .bytes = options.bytes,
-                         .rounds = options.iterations,
-                         .value = static_cast<uint8_t>(options.value),
-                         .patience = std::chrono::seconds(options.patience_s),
-                         .fabric = options.fabric,
-                         .gpu = PointerTo(gpu),
-                         .placement = options.placement};
-  return InterchangeWithPeer(peer, [&gpu](const Conversation& job, Scope scope) {
-    return gpu ? RunOnCuda(gpu->ordinal(), scope, job) : ConverseOnCpu(job);
-  });
-}
-
-/// Says in the form of CLI11's checks whether a meeting can be read.
-std::string CheckMeeting(const std::string& text, bool listens) {
-  try {
-    ParseMeeting(text, listens);
-    return "";
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-}
-
-std::string CheckProcessor(const std::string& name) {
+std::string CheckDevice(const std::string& name) {
   return std::regex_match(name, std::regex("cpu|cuda:[0-9]{1,3}(,cuda:[0-9]{1,3})?"))
              ? ""
              : "'" + name + "' is none of cpu, cuda:N and cuda:N,cuda:M";
@@ -189,36 +117,27 @@ std::string CheckProcessor(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // in a file too, what fails comes after the steps before it
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // keeps steps and errors in order when both go to a file
   Options options;
-  CLI::App app("Writes a buffer from a kernel to its peer by RDMA, and checks it there.");
-  app.add_option("--bytes", options.bytes, "how many bytes to write (1024)")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--value", options.value, "what each byte is (42)")->check(CLI::Range(0, 255));
-  app.add_option("--device", options.processor,
+  CLI::App app(
+      "Teaches the eight steps of RDMA by a kernel: a kernel writes a buffer, the program verifies it.");
+  app.add_option("--bytes", options.bytes, "bytes to write (1024)")->check(CLI::Range(1, 1 << 30));
+  app.add_option("--value", options.value, "value of each byte (42)")->check(CLI::Range(0, 255));
+  app.add_option("--device", options.device,
                  "where the kernel runs: cpu, cuda:N, or cuda:N,cuda:M with the target on M (cpu)")
-      ->check(CheckProcessor);
+      ->check(CheckDevice);
   const std::map<std::string, host::Placement> placements{
       {"probe", host::Placement::kProbe}, {"gpu", host::Placement::kGpu}, {"host", host::Placement::kHost}};
   app.add_option(
          "--placement", options.placement,
-         "where queues and buffers lie: in GPU memory, in host memory, or (probe) where the NIC reaches them")
+         "where queues and buffers are: in GPU memory, in host memory, or (probe) in GPU memory if the NIC "
+         "reaches it")
       ->transform(CLI::CheckedTransformer(placements).description("probe, gpu or host"));
-  warpverbs::programs::FabricOptions fabric;
-  app.add_option("--nic", fabric.nic,
-                 "which RDMA device to use (NCCL_IB_HCA, or the first with an active port)");
-  AddFabricOptions(app, fabric);
-  app.footer(warpverbs::programs::kNcclHelp);
-  auto* const listen = app.add_option("--listen", options.listen, "wait for another process at [HOST:]PORT");
-  auto* const connect =
-      app.add_option("--connect", options.connect, "interchange with one that listens at HOST[:PORT]");
-  listen->check([](const std::string& text) { return CheckMeeting(text, true); })->excludes(connect);
-  connect->check([](const std::string& text) { return CheckMeeting(text, false); });
-  app.add_option("--iterations", options.iterations, "rounds with another process (1)")
-      ->check(CLI::Range(1, 1 << 30));
-  app.add_option("--timeout", options.patience_s, "seconds to wait for another process, each time (10)")
-      ->check(CLI::Range(1, 3600));
+  app.add_option("--nic", options.nic, "RDMA device to use, such as mlx5_0 (the first with an active port)");
   try {
     app.parse(argc, argv);
+    if (options.placement == host::Placement::kGpu && options.device == "cpu")
+      throw CLI::ValidationError("--placement gpu needs a GPU: give --device cuda:N too");
   } catch (const CLI::CallForHelp&) {
     std::printf("%s", app.help().c_str());
     return 0;
@@ -226,25 +145,8 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "%s: %s; see --help\n", argv[0], error.what());
     return 2;
   }
-  try {
-    options.fabric = {fabric, warpverbs::programs::ReadNcclEnvironment()};
-  } catch (const host::Error& error) {  // a variable stands in for an option
-    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-    return 2;
-  }
-  if (options.with_peer()) {
-    if (options.on_two_gpus()) {
-      std::fprintf(stderr, "%s: with a peer in another process each side has one GPU; see --help\n", argv[0]);
-      return 2;
-    }
-    const uint64_t completions = ExchangeWithPeer(options);
-    std::printf("Success! All %u bytes of %llu rounds verified; %llu completions, each once and in order\n",
-                options.bytes, static_cast<unsigned long long>(options.iterations),
-                static_cast<unsigned long long>(completions));
-    return 0;
-  }
-  Exchange(options);
-  std::printf("Success! All %u bytes verified with value %d\n", options.bytes, options.value);
+  Interchange(options);
+  std::printf("8. Done\nSuccess! All %u bytes verified with value %d\n", options.bytes, options.value);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,22 +1,8 @@
+// Takes the place of cuda.cu in a build without CUDA. main() does not get as far as to run a kernel.
 #include <stdexcept>
 
-#include "cuda.hpp"
+#include "kernel.hpp"
 
-namespace {
+bool HasCudaKernels() { return false; }
 
-std::runtime_error NoCuda() {
-  return std::runtime_error(
-      "Cannot use a GPU: this program was built without CUDA. Configure it with -DWARPVERBS_CUDA=ON.");
-}
-
-}  // namespace
-
-void RequireCuda() { throw NoCuda(); }
-
-Outcome RunOnCuda(int, warpverbs::arch::Scope, const Job&) { throw NoCuda(); }
-
-Report RunOnCuda(int, warpverbs::arch::Scope, const Conversation&) { throw NoCuda(); }
-
-uint64_t CountOnCuda(int, const uint8_t*, uint64_t, uint8_t) { throw NoCuda(); }
-
-bool EnablePeerAccess(int, int) { throw NoCuda(); }
+warpverbs::device::Status RunOnCuda(int, const Job&) { throw std::logic_error("built without CUDA"); }

@@ -1,13 +1,14 @@
-// The interchange of two processes, each on a software HCA of its own.
+// The example two_processes, with a software HCA for each process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <regex>
 #include <stdexcept>
 #include <string>
 
-#include "../../examples/simple_gpu_interchange/meeting.hpp"
+#include "../../examples/two_processes/tcp_address.hpp"
 #include "common/run_shell.hpp"
 #include "two_sides.hpp"
 
@@ -18,15 +19,15 @@ using testing::HasSubstr;
 using testing::Not;
 
 struct Run {
-  std::string softhca;      // options of the software HCA
-  std::string options;      // of the example
-  std::string prefix = "";  // before the whole command line
+  std::string softhca_options;
+  std::string options;      // options of the example
+  std::string prefix = "";  // start of the whole command line
 };
 
-/// As RunTwoSides().
+/// Runs both sides and returns their output, as RunTwoSides() does.
 std::string Interchange(const Run& listener, const Run& connector, const std::string& host = "127.0.0.1") {
   const auto command = [](const Run& run, const std::string& role) {
-    return OnSofthca(run.softhca, SIMPLE_GPU_INTERCHANGE " " + run.options + role, run.prefix);
+    return OnSofthca(run.softhca_options, TWO_PROCESSES " " + run.options + role, run.prefix);
   };
   return RunTwoSides(command(listener, " --listen 0"), command(connector, " --connect " + host + ":$port"));
 }
@@ -73,30 +74,34 @@ TEST(TwoProcesses, InterchangeOnACable) {
               BothSucceed("All 1024 bytes of 1 rounds verified; 2 completions, each once and in order"));
 }
 
-TEST(TwoProcesses, BothSayThatTheyDoNotAgree) {
+TEST(TwoProcesses, BothReportThatTheyDisagree) {
   const std::string output = Interchange({"", "--bytes 10"}, {"", "--bytes 11 --iterations 2"});
-  EXPECT_THAT(output,
-              HasSubstr("listener: The two sides do not agree: 1 rounds of 10 bytes here, 2 of 11 there."));
-  EXPECT_THAT(output,
-              HasSubstr("connector: The two sides do not agree: 2 rounds of 11 bytes here, 1 of 10 there."));
+  EXPECT_THAT(
+      output,
+      HasSubstr(
+          "listener: The two sides do not agree: 1 rounds of 10 bytes here, 2 rounds of 11 bytes there."));
+  EXPECT_THAT(
+      output,
+      HasSubstr(
+          "connector: The two sides do not agree: 2 rounds of 11 bytes here, 1 rounds of 10 bytes there."));
   EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
 }
 
-TEST(TwoProcesses, OneWhoListensDoesNotWaitForEver) {
+TEST(TwoProcesses, ListenerStopsWaitingAfterItsTimeout) {
   const std::string output = Interchange({"", "--timeout 2"}, {"--port-down all", ""});
   EXPECT_THAT(output, HasSubstr("no port is active"));
   EXPECT_THAT(output, HasSubstr("nobody connected within "));
   EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
 }
 
-TEST(TwoProcesses, FailWithinTheTimeoutWhereNothingArrives) {
+TEST(TwoProcesses, FailWithinTheTimeoutWhenNothingArrives) {
   const std::string output = Interchange({"--fault drop:100%", "--timeout 2"}, {"", "--timeout 2"});
   EXPECT_THAT(output, HasSubstr("The interchange failed: "));
   EXPECT_THAT(output, Not(HasSubstr("Success")));
   EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
 }
 
-/// Two namespaces that a cable joins, while this lives: 10.78.0.1 and 10.78.0.2.
+/// Two network namespaces joined by a virtual cable: 10.78.0.1 and 10.78.0.2.
 class Namespaces {
  public:
   Namespaces() : first_("interchange" + std::to_string(getpid()) + "a"), second_(first_ + "b") {
@@ -110,7 +115,7 @@ class Namespaces {
   }
   ~Namespaces() { RunShell("ip netns del " + first_ + "; ip netns del " + second_); }
 
-  const std::string& error() const { return error_; }  // empty: they are there
+  const std::string& error() const { return error_; }  // empty: the namespaces exist
   Run In(bool first, const std::string& softhca, const std::string& options) const {
     return {"--interface eth0 " + softhca, options, "ip netns exec " + (first ? first_ : second_)};
   }
@@ -121,7 +126,8 @@ class Namespaces {
 
 TEST(TwoProcesses, InterchangeBetweenTwoNetworkNamespaces) {
   const Namespaces namespaces;
-  if (!namespaces.error().empty()) GTEST_SKIP() << "no network namespaces here: " << namespaces.error();
+  if (!namespaces.error().empty())
+    GTEST_SKIP() << "this machine allows no network namespaces: " << namespaces.error();
   for (const char* faults :
        {"", "--fault drop:5% --fault duplicate:2% --fault reorder:2% --fault corrupt:2%"}) {
     const std::string options = "--iterations 4 --bytes 100001";
@@ -131,23 +137,75 @@ TEST(TwoProcesses, InterchangeBetweenTwoNetworkNamespaces) {
   }
 }
 
+TEST(TwoProcesses, TakesTheFabricFromNcclVariablesUnlessOptionsSayOtherwise) {
+  const std::string nccl = "env NCCL_IB_HCA=mlx5_1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=106 NCCL_IB_SL=5 ";
+  const std::string run = nccl + SOFTHCA " --devices 2 -- " TWO_PROCESSES " --listen 0 --timeout 1 ";
+  EXPECT_THAT(RunShell(run).output,
+              HasSubstr("   taking mlx5_1 port 1 (by NCCL_IB_HCA=mlx5_1), GID 1 (by NCCL_IB_GID_INDEX=1), "
+                        "traffic class 106 (by NCCL_IB_TC=106), service level 5 (by NCCL_IB_SL=5)\n"));
+  EXPECT_THAT(RunShell(run + "--nic mlx5_0 --gid-index 3 --traffic-class 8 --service-level 0").output,
+              HasSubstr("   taking mlx5_0 (by the command line), GID 3 (by --gid-index), traffic class 8 (by "
+                        "--traffic-class), service level 0 (by --service-level)\n"));
+}
+
+TEST(TwoProcesses, RefusesAnInvalidNcclVariable) {
+  const Result result = RunShell("env NCCL_IB_SL=16 " TWO_PROCESSES " --listen 0");
+  EXPECT_EQ(result.exit_status, 2);
+  EXPECT_THAT(result.output,
+              testing::EndsWith(": Cannot use NCCL_IB_SL=16: a service level is a number from 0 to 15. "
+                                "Set it to 0 to 15, or unset it.\n"));
+  const Result none = RunShell(SOFTHCA " -- env NCCL_IB_HCA=mlx5_7 " TWO_PROCESSES " --listen 0");
+  EXPECT_EQ(none.exit_status, 1);
+  EXPECT_THAT(none.output,
+              HasSubstr("Cannot use NCCL_IB_HCA=mlx5_7: no port that it allows is active. Set it "
+                        "to what is active, such as mlx5_0:1, or unset it."));
+}
+
+TEST(TwoProcesses, HelpListsItsOptions) {
+  const Result result = RunShell(TWO_PROCESSES " --help");
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_THAT(result.output, testing::StartsWith("Teaches RDMA between two processes"));
+  for (const char* option :
+       {"--listen", "--connect", "--iterations", "--timeout", "--gid-index", "NCCL_IB_HCA"})
+    EXPECT_THAT(result.output, HasSubstr(option));
+}
+
+TEST(TwoProcesses, RefusesInvalidOptionsWithStatus2) {
+  for (const char* option :
+       {"", "--listen 1 --connect here", "--listen here", "--connect :1", "--listen 1 --value 256",
+        "--listen 1 --iterations 0", "--listen 1 --device cuda:0,cuda:1", "--listen 1 --placement gpu",
+        "--listen 1 stray"}) {
+    const Result result = RunShell(std::string(TWO_PROCESSES " ") + option);
+    EXPECT_EQ(result.exit_status, 2) << option << "\n" << result.output;
+    EXPECT_THAT(result.output, testing::EndsWith("see --help\n"));
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  }
+}
+
+TEST(TwoProcesses, RefusesAGpuInABuildWithoutCuda) {
+  if (WITH_CUDA) GTEST_SKIP() << "built with CUDA";
+  const Result result = RunShell(TWO_PROCESSES " --listen 0 --device cuda:0");
+  EXPECT_EQ(result.exit_status, 1) << result.output;
+  EXPECT_THAT(result.output, testing::StartsWith("Cannot use a GPU: this program was built without CUDA."));
+}
+
 std::string Parsed(const char* text, bool listens) {
-  const warpverbs::host::TcpAddress address = ParseMeeting(text, listens);
+  const warpverbs::host::TcpAddress address = ParseTcpAddress(text, listens);
   return address.host + "|" + std::to_string(address.port);
 }
 
-TEST(Meeting, IsReadFromBothForms) {
+TEST(TcpAddress, IsParsedFromBothForms) {
   EXPECT_EQ(Parsed("4000", true), "|4000");
   EXPECT_EQ(Parsed("localhost:4000", true), "localhost|4000");
   EXPECT_EQ(Parsed("gpu-7.example", false), "gpu-7.example|18517");
   EXPECT_EQ(Parsed("[fe80::1%eth0]:65535", false), "fe80::1%eth0|65535");
 }
 
-TEST(Meeting, IsRefusedInAnyOtherForm) {
+TEST(TcpAddress, IsRefusedInAnyOtherForm) {
   for (const char* text : {"", ":", "host", "host:", "host:port", "fe80::1", "123456", "65536", ":4000"})
-    EXPECT_THROW(ParseMeeting(text, true), std::invalid_argument) << text;
+    EXPECT_THROW(ParseTcpAddress(text, true), std::invalid_argument) << text;
   for (const char* text : {"", ":4000", "host:", "host:port", "fe80::1:4000", "host:65536"})
-    EXPECT_THROW(ParseMeeting(text, false), std::invalid_argument) << text;
+    EXPECT_THROW(ParseTcpAddress(text, false), std::invalid_argument) << text;
 }
 
 }  // namespace

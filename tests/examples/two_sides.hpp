@@ -4,10 +4,10 @@
 
 #include "common/run_shell.hpp"
 
-/// Runs a program that prints "listening on port N", and another that finds N as $port, each ended after a
-/// minute at most.
+/// Runs a program that prints "listening on port N", and another whose command line has N as $port. Both are
+/// killed after a minute.
 ///
-/// @return  what both printed, each line behind "listener: " or "connector: ", and both exit statuses
+/// @return  output of both, each line after "listener: " or "connector: ", and both exit statuses
 inline std::string RunTwoSides(const std::string& listener, const std::string& connector) {
   return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT\n" + listener +
                   " >$folder/listener 2>&1 & listener=$!\n"
@@ -23,9 +23,9 @@ inline std::string RunTwoSides(const std::string& listener, const std::string& c
       .output;
 }
 
-/// A program on a software HCA of its own.
+/// Returns the command line of a program on a software HCA of its own.
 ///
-/// @param prefix  before the whole command line
+/// @param prefix  start of the whole command line
 inline std::string OnSofthca(const std::string& softhca_options, const std::string& program,
                              const std::string& prefix = "") {
   return prefix + " timeout -s KILL 60 " SOFTHCA " " + softhca_options + " -- " + program;

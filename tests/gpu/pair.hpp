@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../examples/common/cuda_team.hpp"
+#include "../../examples/common/cuda_stream.hpp"
 #include "../e2e/nic.hpp"
 #include "warpverbs/arch/cuda.hpp"
 #include "warpverbs/device/send_queue.hpp"

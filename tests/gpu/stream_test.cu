@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "../../examples/common/cuda_team.hpp"
+#include "../../examples/common/cuda_stream.hpp"
 #include "warpverbs/arch/cuda.hpp"
 
 namespace warpverbs::gpu {

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "common/cpu_team.hpp"
 #include "fake_cuda.hpp"
 #include "rdma_demo/cuda.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 
 namespace rdma_demo {
 namespace {
@@ -31,7 +31,7 @@ void DoubleOnCuda(int, const DoubleJob& job, std::chrono::steady_clock::time_poi
   if (kernel_habit == KernelHabit::kLeaveAsIs) {
     std::copy_n(job.from, job.count, job.to);
   } else {
-    CpuTeam::Run(4, [&](const CpuTeam& team) { Double(team, job); });
+    warpverbs::arch::cpu::RunBlock(4, [&](uint32_t rank) { Double(rank, 4, job); });
   }
 }
 

@@ -1,4 +1,4 @@
-// What a kernel on an NVIDIA GPU needs: its block of threads, a stream, and a place for its result.
+// What a kernel on an NVIDIA GPU needs: a stream, and memory for its result.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,28 +10,22 @@
 #include <string>
 #include <thread>
 
-/// The calling thread's block.
-struct CudaTeam {
-  __device__ uint32_t Rank() const { return threadIdx.x; }
-  __device__ uint32_t Size() const { return blockDim.x; }
-  __device__ void Sync() const { __syncthreads(); }
-};
-
+/// Throws std::runtime_error unless a call of the CUDA runtime succeeded.
 inline void CheckCuda(cudaError_t error, const std::string& step) {
   if (error != cudaSuccess)
     throw std::runtime_error("Cannot " + step + ": " + cudaGetErrorString(error) + ".");
 }
 
-/// A stream that waits for no other work. Who waits for it sleeps until the GPU wakes it.
+/// A stream that waits for no other work. A thread that waits for it sleeps until the GPU wakes it.
 class CudaStream {
  public:
   explicit CudaStream(int gpu) : gpu_("cuda:" + std::to_string(gpu)) {
     CheckCuda(cudaSetDevice(gpu), "use " + gpu_);
-    CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream on " + gpu_);
+    CheckCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream on " + gpu_);
     if (const cudaError_t error =
             cudaEventCreateWithFlags(&done_, cudaEventBlockingSync | cudaEventDisableTiming)) {
       cudaStreamDestroy(stream_);
-      CheckCuda(error, "make an event on " + gpu_);
+      CheckCuda(error, "create an event on " + gpu_);
     }
   }
   ~CudaStream() {
@@ -44,27 +38,29 @@ class CudaStream {
   cudaStream_t get() const { return stream_; }
   const std::string& gpu() const { return gpu_; }
 
-  /// For kernels that end by themselves, since each of their waits has a deadline.
+  /// Waits for kernels that end by themselves, because each of their waits has a deadline.
   void Wait() const {
     CheckCuda(cudaEventRecord(done_, stream_), "run the kernel on " + gpu_);
     CheckCuda(cudaEventSynchronize(done_), "run the kernel on " + gpu_);
   }
 
-  /// The same, and gives up then. What runs on the stream is not ended by that.
+  /// Waits until a deadline. Kernels on the stream continue after it.
+  ///
+  /// @errors  std::runtime_error: the deadline passed, or a kernel failed
   void WaitUntil(std::chrono::steady_clock::time_point deadline) const {
-    constexpr std::chrono::microseconds kBetweenLooks(50);
+    constexpr std::chrono::microseconds kPollInterval(50);
     CheckCuda(cudaEventRecord(done_, stream_), "run the kernel on " + gpu_);
-    cudaError_t answer = cudaEventQuery(done_);
-    for (; answer == cudaErrorNotReady; answer = cudaEventQuery(done_)) {
-      (void)cudaGetLastError();  // who checks the next launch must not find this answer
+    cudaError_t result = cudaEventQuery(done_);
+    for (; result == cudaErrorNotReady; result = cudaEventQuery(done_)) {
+      (void)cudaGetLastError();  // the check of the next launch must not find this result
       if (std::chrono::steady_clock::now() >= deadline) {
         throw std::runtime_error("Cannot run the kernel on " + gpu_ +
                                  ": it has not ended in time. See with nvidia-smi and dmesg what the GPU is "
                                  "busy with, or wait longer.");
       }
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kPollInterval);
     }
-    CheckCuda(answer, "run the kernel on " + gpu_);
+    CheckCuda(result, "run the kernel on " + gpu_);
   }
 
  private:
@@ -73,7 +69,7 @@ class CudaStream {
   cudaEvent_t done_ = nullptr;
 };
 
-/// A value on the GPU that a kernel changes.
+/// A value in GPU memory that a kernel changes.
 template <class T>
 class CudaValue {
  public:
@@ -88,7 +84,7 @@ class CudaValue {
 
   T* get() const { return memory_.get(); }
 
-  /// What the kernels on the stream have made of it.
+  /// Waits for the kernels on the stream and returns the value.
   T Read() const {
     T value;
     CheckCuda(cudaMemcpyAsync(&value, memory_.get(), sizeof(T), cudaMemcpyDeviceToHost, stream_.get()),
