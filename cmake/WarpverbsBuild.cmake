@@ -8,16 +8,35 @@ find_package(Threads REQUIRED)
 target_link_libraries(warpverbs_build INTERFACE Threads::Threads)
 
 if(WARPVERBS_SANITIZE)
-  # What UBSan finds ends the test; else it is printed, and the test passes. All but vptr: that asks a pipe whether memory can
-  # be read, and is wrong in tests of a process that may open no more files.
+  # A finding of UBSan ends the test: otherwise it is printed, and the test passes. Except vptr: it asks a pipe whether memory
+  # is readable, and is wrong in tests of a process that may open no more files.
   add_compile_options(-fsanitize=${WARPVERBS_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined -fsanitize-recover=vptr)
   add_compile_definitions(WARPVERBS_INLINE=inline)  # instrumented and inlined everywhere, the tests compile for minutes
+  add_link_options(-fsanitize=${WARPVERBS_SANITIZE})
+  string(REGEX MATCH "address|thread" sanitizer "${WARPVERBS_SANITIZE}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    string(SUBSTRING "${sanitizer}" 0 1 letter)
+    set(runtime "lib${letter}san.so")
     add_compile_options(-Wno-maybe-uninitialized)  # the checks inserted mislead it, in <regex> for one
     add_compile_options(-Wno-tsan)  # Asio has fences, which ThreadSanitizer does not see; its mutexes suffice
+  else()
+    string(REPLACE "address" "asan" name "${sanitizer}")
+    string(REPLACE "thread" "tsan" name "${name}")
+    set(runtime "libclang_rt.${name}-${CMAKE_SYSTEM_PROCESSOR}.so")
+    string(TOUPPER "${sanitizer}" upper)
+    add_compile_definitions(__SANITIZE_${upper}__=1)  # as GCC defines it
   endif()
-  add_link_options(-fsanitize=${WARPVERBS_SANITIZE})
+  if(NOT WARPVERBS_BUILD_FUZZERS)
+    # The runtime must be loaded before everything that is built with it, also into programs that are not: softhca preloads
+    # it. So it is a shared library, and the same one for all.
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=${runtime}
+      OUTPUT_VARIABLE WARPVERBS_SANITIZER_RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      cmake_path(GET WARPVERBS_SANITIZER_RUNTIME PARENT_PATH folder)
+      add_link_options(-shared-libsan "LINKER:-rpath,${folder}")
+    endif()
+  endif()
 endif()
 if(WARPVERBS_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
