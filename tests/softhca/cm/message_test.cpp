@@ -25,7 +25,7 @@ TEST(CmMessage, HeaderIsThatOfCommunicationManagement) {
   EXPECT_TRUE(std::equal(header.begin(), header.end(), mad.begin()));
 }
 
-TEST(CmMessage, RequestLiesAsTheTablesSay) {  // these values, wireshark shows as they are written here
+TEST(CmMessage, RequestLiesAsTheTablesSay) {  // Wireshark shows the same values
   Req req{.local_id = 0x01020304,
           .service_id = 0x0000000001061c4f,
           .ca_guid = 0x1112131415161718,
