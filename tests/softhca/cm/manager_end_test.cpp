@@ -7,7 +7,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST_F(CmTest, PeerWhoseProcessEndsIsDisconnected) {
+TEST_F(CmTest, DisconnectsWhenThePeersProcessEnds) {
   for (const uint64_t later : {0, 8}) {  // nobody; another one that has got the address
     cable.process = 7;
     Establish();
@@ -45,7 +45,7 @@ TEST_F(CmTest, BothSidesDisconnectAtOnce) {
   EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}));
 }
 
-TEST_F(CmTest, VanishedPeerDoesNotStopADisconnect) {
+TEST_F(CmTest, DisconnectEndsWhenThePeerHasVanished) {
   Establish();
   active.connection->Disconnect();
   while (active.told.empty()) {
@@ -55,7 +55,7 @@ TEST_F(CmTest, VanishedPeerDoesNotStopADisconnect) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, -ETIMEDOUT}));
 }
 
-TEST_F(CmTest, ReleaseTellsThePeer) {
+TEST_F(CmTest, ReleaseDisconnectsThePeer) {
   Establish();
   active.manager.Release(*active.connection);
   DeliverAll();
@@ -67,7 +67,7 @@ TEST_F(CmTest, ReleaseTellsThePeer) {
   EXPECT_FALSE(PassTime()) << "nothing is left to wait for";
 }
 
-TEST_F(CmTest, RequestThatIsWithdrawnReachesTheOtherSide) {
+TEST_F(CmTest, WithdrawnRequestIsRejectedAtThePeer) {
   Request();
   DeliverAll();
   active.manager.Release(*active.connection);
@@ -80,7 +80,7 @@ TEST_F(CmTest, RequestThatIsWithdrawnReachesTheOtherSide) {
   EXPECT_FALSE(passive.connection->Reply(passive_offer));
 }
 
-TEST_F(CmTest, WhatIsForgottenIsAnsweredAllTheSame) {
+TEST_F(CmTest, AnswersTheDisconnectOfAForgottenConnection) {
   Establish();
   passive.manager.Release(*passive.connection);
   cable.sent.clear();
@@ -91,7 +91,7 @@ TEST_F(CmTest, WhatIsForgottenIsAnsweredAllTheSame) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, 0}));
 }
 
-TEST_F(CmTest, PeerThatComesAgainHasForgottenItsOldConnection) {
+TEST_F(CmTest, RequestOfARestartedPeerEndsItsOldConnection) {
   Establish();
   const Connection* const old = passive.connection;
   Side restarted(cable, 1, 5000);  // the same address and queue pair
@@ -102,7 +102,7 @@ TEST_F(CmTest, PeerThatComesAgainHasForgottenItsOldConnection) {
   EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
 }
 
-TEST_F(CmTest, AlternatePathsAreDeclined) {
+TEST_F(CmTest, DeclinesAlternatePaths) {
   Establish();
   cable.SendMad(active.hca, 1, 1, GidOf(2),
                 Encode({.body = Lap{active.connection->local_id(), passive.connection->local_id()}}));
@@ -111,7 +111,7 @@ TEST_F(CmTest, AlternatePathsAreDeclined) {
   EXPECT_TRUE(std::holds_alternative<Apr>(cable.sent.front().message().body));
 }
 
-TEST_F(CmTest, ServicesAreFound) {
+TEST_F(CmTest, FindsServicesInSpiteOfLosses) {
   active.query = &active.manager.MakeQuery(ToPassive());
   active.query->set_user(&active);
   EXPECT_TRUE(active.query->Ask(kServiceId, hello));
@@ -129,7 +129,7 @@ TEST_F(CmTest, ServicesAreFound) {
   EXPECT_EQ(active.query->qkey(), 0x01234567u);
 }
 
-TEST_F(CmTest, ServicesThatThereAreNotAreUnreachable) {
+TEST_F(CmTest, ReportsMissingServicesAsUnreachable) {
   active.query = &active.manager.MakeQuery(ToPassive());
   active.query->set_user(&active);
   active.query->Ask(kServiceId + 1, {});
@@ -143,7 +143,7 @@ TEST_F(CmTest, ServicesThatThereAreNotAreUnreachable) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kUnreachable, 2}));
 }
 
-TEST_F(CmTest, StrangersChangeNothing) {
+TEST_F(CmTest, IgnoresMessagesOfStrangers) {
   Establish();
   const uint32_t id = passive.connection->local_id();
   cable.sent.clear();

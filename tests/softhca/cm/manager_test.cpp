@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST_F(CmTest, BothSidesLearnWhatTheirQueuePairsNeed) {
+TEST_F(CmTest, GivesBothSidesTheTermsOfTheirQueuePairs) {
   Establish();
   const Terms& own = active.connection->terms();
   const Terms& peer = passive.connection->terms();
@@ -26,7 +26,7 @@ TEST_F(CmTest, BothSidesLearnWhatTheirQueuePairsNeed) {
   EXPECT_EQ(own.mtu, peer.mtu);
 }
 
-TEST_F(CmTest, PassiveSideSeesTheRequestAsItsOwnLimits) {
+TEST_F(CmTest, SwapsReadLimitsForThePassiveSide) {
   Request();
   DeliverAll();
   EXPECT_EQ(passive.connection->terms().responder_resources, 2);
@@ -35,7 +35,7 @@ TEST_F(CmTest, PassiveSideSeesTheRequestAsItsOwnLimits) {
   EXPECT_EQ(passive.private_data[1], 'i');
 }
 
-TEST_F(CmTest, AckTimeoutIsOneThatQueuePairsTake) {
+TEST_F(CmTest, LimitsTheAckTimeoutToWhatQueuePairsAccept) {
   Request();
   Deliver({GidOf(2), GidOf(1),
            Encode({.body = Rep{
@@ -44,7 +44,7 @@ TEST_F(CmTest, AckTimeoutIsOneThatQueuePairsTake) {
   EXPECT_EQ(active.connection->terms().ack_timeout, 31);
 }
 
-TEST_F(CmTest, NobodyListeningIsARejection) {
+TEST_F(CmTest, RejectsARequestWithoutAListener) {
   active.connection = &active.manager.MakeConnection(ToPassive());
   active.connection->set_user(&active);
   active.connection->Request(kServiceId + 1, active_offer);
@@ -52,7 +52,7 @@ TEST_F(CmTest, NobodyListeningIsARejection) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 8}));
 }
 
-TEST_F(CmTest, ListenersHearOnlyWhatGoesToTheirAddress) {
+TEST_F(CmTest, DeliversRequestsOnlyToListenersOfTheirAddress) {
   passive.manager.StopListening(passive);
   passive.manager.Listen(kServiceId, GidOf(3), passive);
   Request();
@@ -64,7 +64,7 @@ TEST_F(CmTest, ListenersHearOnlyWhatGoesToTheirAddress) {
   EXPECT_EQ(passive.requests, 1);
 }
 
-TEST_F(CmTest, RejectionBringsReasonAndPrivateData) {
+TEST_F(CmTest, RejectionCarriesReasonAndPrivateData) {
   Request();
   DeliverAll();
   EXPECT_TRUE(passive.connection->Reject(28, hello));
@@ -74,7 +74,7 @@ TEST_F(CmTest, RejectionBringsReasonAndPrivateData) {
   EXPECT_EQ(active.private_data[0], 'h');
 }
 
-TEST_F(CmTest, LostRejectionIsRepeated) {
+TEST_F(CmTest, RepeatsALostRejection) {
   Request();
   DeliverAll();
   passive.connection->Reject(28, hello);
@@ -84,14 +84,14 @@ TEST_F(CmTest, LostRejectionIsRepeated) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 28}));
 }
 
-TEST_F(CmTest, ListenerThatTakesNoMoreRejects) {
+TEST_F(CmTest, RejectsWhenTheListenerRefuses) {
   passive.refuses = true;
   Request();
   DeliverAll();
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 28}));
 }
 
-TEST_F(CmTest, ActiveSideMayRejectTheReply) {
+TEST_F(CmTest, ActiveSideRejectsTheReply) {
   Request();
   DeliverAll();
   passive.connection->Reply(passive_offer);
@@ -102,7 +102,7 @@ TEST_F(CmTest, ActiveSideMayRejectTheReply) {
   EXPECT_FALSE(active.connection->Confirm());
 }
 
-TEST_F(CmTest, MessagesMayBeLostOrComeTwice) {
+TEST_F(CmTest, ConnectsInSpiteOfLossesAndDuplicates) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     Request();
@@ -129,7 +129,7 @@ TEST_F(CmTest, MessagesMayBeLostOrComeTwice) {
   }
 }
 
-TEST_F(CmTest, NoAnswerIsUnreachableInTheEnd) {
+TEST_F(CmTest, ReportsUnreachableWithoutAnAnswer) {
   Request();
   cable.sent.clear();
   size_t repetitions = 0;
@@ -145,7 +145,7 @@ TEST_F(CmTest, NoAnswerIsUnreachableInTheEnd) {
   EXPECT_EQ(active.manager.NextNs(), UINT64_MAX);
 }
 
-TEST_F(CmTest, SlowProgramIsGivenTime) {
+TEST_F(CmTest, WaitsForASlowProgram) {
   Request();
   DeliverAll();
   ASSERT_TRUE(PassTime());
@@ -161,7 +161,7 @@ TEST_F(CmTest, SlowProgramIsGivenTime) {
   EXPECT_THAT(active.told, ElementsAre(Told{Kind::kReply, 0}));
 }
 
-TEST_F(CmTest, FirstDataEstablishesToo) {
+TEST_F(CmTest, FirstDataEstablishesTheConnection) {
   Request();
   DeliverAll();
   passive.connection->Reply(passive_offer);

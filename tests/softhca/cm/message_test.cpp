@@ -19,13 +19,13 @@ std::vector<uint8_t> Bytes(const Mad& mad, size_t at, size_t count) {
 
 using Expected = std::vector<uint8_t>;
 
-TEST(CmMessage, HeaderIsThatOfCommunicationManagement) {
+TEST(CmMessage, EncodesTheHeader) {
   const Mad mad = Encode({.transaction = 0x0102030405060708, .body = Dreq{}});
   const Expected header{1, 7, 2, 3, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0x15, 0, 0, 0, 0, 0, 0};
   EXPECT_TRUE(std::equal(header.begin(), header.end(), mad.begin()));
 }
 
-TEST(CmMessage, RequestLiesAsTheTablesSay) {  // Wireshark shows the same values
+TEST(CmMessage, EncodesARequest) {  // Wireshark shows the same values
   Req req{.local_id = 0x01020304,
           .service_id = 0x0000000001061c4f,
           .ca_guid = 0x1112131415161718,
@@ -72,7 +72,7 @@ TEST(CmMessage, RequestLiesAsTheTablesSay) {  // Wireshark shows the same values
   EXPECT_EQ(Bytes(mad, 140, 92), Expected(92, 0x53));
 }
 
-TEST(CmMessage, ReplyLiesAsTheTablesSay) {
+TEST(CmMessage, EncodesAReply) {
   Rep rep{.local_id = 1,
           .remote_id = 2,
           .qkey = 0x11223344,
@@ -95,7 +95,7 @@ TEST(CmMessage, ReplyLiesAsTheTablesSay) {
   EXPECT_EQ(Bytes(mad, 36, 196), Expected(196, 0x61));
 }
 
-TEST(CmMessage, ShortOnesLieAsTheTablesSay) {
+TEST(CmMessage, EncodesShortMessages) {
   const Mad mra = Encode({.body = Mra{1, 2, Answered::kRep, 24}});
   EXPECT_EQ(Bytes(mra, 0, 12), (Expected{0, 0, 0, 1, 0, 0, 0, 2, 1 << 6, 24 << 3, 0, 0}));
   const Mad rej = Encode({.body = Rej{1, 2, Answered::kOther, 8, 28}});
@@ -106,7 +106,7 @@ TEST(CmMessage, ShortOnesLieAsTheTablesSay) {
   EXPECT_EQ(Bytes(apr, 0, 12), (Expected{0, 0, 0, 1, 0, 0, 0, 2, 0, Apr::kNotSupported, 0, 0}));
 }
 
-TEST(CmMessage, ServiceQueriesLieAsTheTablesSay) {
+TEST(CmMessage, EncodesServiceQueries) {
   const Mad req = Encode({.body = SidrReq{.request_id = 3, .pkey = 0xffff, .service_id = 0x01111234}});
   EXPECT_EQ(Bytes(req, 0, 16), (Expected{0, 0, 0, 3, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 1, 0x11, 0x12, 0x34}));
   const Mad rep = Encode({.body = SidrRep{.request_id = 3,
@@ -119,7 +119,7 @@ TEST(CmMessage, ServiceQueriesLieAsTheTablesSay) {
   EXPECT_EQ(Bytes(rep, 12, 12), (Expected{0, 0, 0, 0, 1, 0x11, 0x12, 0x34, 0x01, 0x23, 0x45, 0x67}));
 }
 
-TEST(CmMessage, WhatIsReadIsWrittenAgainAsItWas) {
+TEST(CmMessage, EncodesEveryDecodedMessageUnchanged) {
   std::mt19937 random(1);
   for (uint8_t attribute = Req::kAttribute; attribute <= Apr::kAttribute; ++attribute) {
     for (int round = 0; round < 100; ++round) {
@@ -133,7 +133,7 @@ TEST(CmMessage, WhatIsReadIsWrittenAgainAsItWas) {
   }
 }
 
-TEST(CmMessage, OthersAreNone) {
+TEST(CmMessage, RefusesOtherMessages) {
   const Mad good = Encode({.body = Rtu{}});
   ASSERT_TRUE(Decode(good));
   for (const size_t at : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{16}}) {
@@ -148,12 +148,12 @@ TEST(CmMessage, OthersAreNone) {
   }
 }
 
-TEST(CmService, PortsAndProtocolsMakeServiceIds) {
+TEST(CmService, DerivesServiceIdsFromPortSpaceAndPort) {
   EXPECT_EQ(ServiceId(PortSpace::kTcp, 7174), 0x0000000001061c06u);
   EXPECT_EQ(ServiceId(PortSpace::kUdp, 7174), 0x0000000001111c06u);
 }
 
-TEST(CmService, AddressesLieAsTheAnnexSays) {
+TEST(CmService, EncodesAddresses) {
   IpHeader header{.source_port = 0x1234};
   header.source[12] = 127;
   header.source[15] = 9;
@@ -170,7 +170,7 @@ TEST(CmService, AddressesLieAsTheAnnexSays) {
   EXPECT_EQ(ReadIpHeader(bytes), header);
 }
 
-TEST(CmService, ForeignPrivateDataIsNoAddress) {
+TEST(CmService, RefusesForeignPrivateData) {
   std::array<uint8_t, IpHeader::kBytes> bytes{};
   EXPECT_FALSE(ReadIpHeader(bytes)) << "no version of IP";
   Write({}, bytes);

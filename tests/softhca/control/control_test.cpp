@@ -34,7 +34,7 @@ class Control : public TwoPeers {
   decltype(&softhca_set_link) set_link = Find<decltype(softhca_set_link)>("softhca_set_link");
 };
 
-TEST_F(Control, ForcedSyndromeFailsItsEntryAndFlushesTheRest) {
+TEST_F(Control, ForcedSyndromeFailsItsWqeAndFlushesTheRest) {
   Connect();
   ASSERT_EQ(Force(1, 0x13, 0x88), 0);
   local.Put(0, "first...");
@@ -56,7 +56,7 @@ TEST_F(Control, ForcedSyndromeFailsItsEntryAndFlushesTheRest) {
   EXPECT_EQ(remote.Text(8, 8), std::string(8, '\0'));
 }
 
-TEST_F(Control, EverySyndromeReachesTheProgramAsItIs) {
+TEST_F(Control, EverySyndromeReachesTheProgramUnchanged) {
   const std::pair<uint8_t, ibv_wc_status> syndromes[] = {
       {0x01, IBV_WC_LOC_LEN_ERR},     {0x02, IBV_WC_LOC_QP_OP_ERR},     {0x04, IBV_WC_LOC_PROT_ERR},
       {0x06, IBV_WC_MW_BIND_ERR},     {0x10, IBV_WC_BAD_RESP_ERR},      {0x11, IBV_WC_LOC_ACCESS_ERR},
@@ -73,7 +73,7 @@ TEST_F(Control, EverySyndromeReachesTheProgramAsItIs) {
   }
 }
 
-TEST_F(Control, ResetForgetsWhatWasForced) {
+TEST_F(Control, ResetClearsForcedSyndromes) {
   Connect();
   ASSERT_EQ(Force(0, 0x15), 0);
   a.To(IBV_QPS_RESET);
@@ -81,7 +81,7 @@ TEST_F(Control, ResetForgetsWhatWasForced) {
   EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(Control, HeldQueuePairStandsStillUntilItIsLetGo) {
+TEST_F(Control, PausedQueuePairWaitsUntilItIsResumed) {
   Connect({.timeout = 1, .retries = 0});
   ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
   local.Put(0, "later...");
@@ -97,7 +97,7 @@ TEST_F(Control, HeldQueuePairStandsStillUntilItIsLetGo) {
   EXPECT_EQ(remote.Text(0, 8), "later...");
 }
 
-TEST_F(Control, HeldQueuePairIsNotFlushedEither) {
+TEST_F(Control, PausedQueuePairIsNotFlushed) {
   Connect();
   ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
   Write().Post(a);
@@ -111,7 +111,7 @@ TEST_F(Control, HeldQueuePairIsNotFlushedEither) {
   EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(Control, HeldQueuePairCanBeReset) {
+TEST_F(Control, PausedQueuePairCanBeReset) {
   Connect();
   ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
   Write().Post(a);
@@ -122,7 +122,7 @@ TEST_F(Control, HeldQueuePairCanBeReset) {
   EXPECT_EQ(Wait(a.send_cq.get()).wr_id, 7u);
 }
 
-TEST_F(Control, RefusesWhatThereIsNot) {
+TEST_F(Control, RefusesUnknownDevicesAndQueuePairs) {
   const uint32_t qpn = a.qp->qp_num;
   EXPECT_EQ(force_syndrome("mlx5_9", qpn, 0, 0x13, 0), ENODEV);
   EXPECT_EQ(force_syndrome("mlx5_0", 0xfffffe, 0, 0x13, 0), ENOENT);
@@ -134,7 +134,7 @@ TEST_F(Control, RefusesWhatThereIsNot) {
   EXPECT_EQ(hold(nullptr, qpn, 1), EINVAL);
 }
 
-TEST(ControlWithoutDevices, SaysThatThereIsNone) {
+TEST(ControlWithoutDevices, RefusesEveryDevice) {
   EXPECT_EQ(Find<decltype(softhca_hold)>("softhca_hold")("mlx5_0", 1, 1), ENODEV);
 }
 
@@ -149,7 +149,7 @@ ibv_event_type NextPortEvent(ibv_context* context) {
   return event.event_type;
 }
 
-TEST_F(Control, LinkThatGoesDownAndUpIsToldToWhoeverHasTheDeviceOpen) {
+TEST_F(Control, LinkChangeReachesEveryContextOfTheDevice) {
   const Context third = Open();
   const auto state = [&] {
     ibv_port_attr port{};
@@ -169,7 +169,7 @@ TEST_F(Control, LinkThatGoesDownAndUpIsToldToWhoeverHasTheDeviceOpen) {
   EXPECT_EQ(poll(&other, 1, 0), 0) << "an event of the other device";
 }
 
-TEST_F(Control, CompletionQueueThatFailsIsToldAndTakesNoMore) {
+TEST_F(Control, FailedCompletionQueueIsReportedOnce) {
   auto* const fail = Find<decltype(softhca_fail_cq)>("softhca_fail_cq");
   Connect();
   EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
@@ -191,7 +191,7 @@ TEST_F(Control, CompletionQueueThatFailsIsToldAndTakesNoMore) {
   EXPECT_EQ(fail("mlx5_9", shown.cqn), ENODEV);
 }
 
-TEST_F(Control, EventThatIsRaisedIsToldAndNothingElseChanges) {
+TEST_F(Control, RaisedEventIsReportedAndChangesNothingElse) {
   auto* const raise = Find<decltype(softhca_raise_event)>("softhca_raise_event");
   ASSERT_EQ(raise("mlx5_0", IBV_EVENT_LID_CHANGE, 1), 0);
   EXPECT_EQ(NextPortEvent(context_a.get()), IBV_EVENT_LID_CHANGE);
@@ -201,7 +201,7 @@ TEST_F(Control, EventThatIsRaisedIsToldAndNothingElseChanges) {
   EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(Control, WithoutLinkNothingArrivesUntilItIsBack) {
+TEST_F(Control, DeliversNothingWithoutALink) {
   Connect({.timeout = 10, .retries = 1});
   ASSERT_EQ(set_link("mlx5_1", 1, 0), 0);
   EXPECT_EQ(Write().Run(a).status, IBV_WC_RETRY_EXC_ERR);
@@ -212,7 +212,7 @@ TEST_F(Control, WithoutLinkNothingArrivesUntilItIsBack) {
   EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(Control, LinkOfAPortThatThereIsNotCannotChange) {
+TEST_F(Control, RefusesTheLinkOfAnUnknownPort) {
   EXPECT_EQ(set_link("mlx5_0", 0, 0), ENOENT);
   EXPECT_EQ(set_link("mlx5_0", 2, 0), ENOENT);
   EXPECT_EQ(set_link("mlx5_9", 1, 0), ENODEV);

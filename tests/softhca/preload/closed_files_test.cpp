@@ -14,7 +14,7 @@
 namespace kernel_abi {
 namespace {
 
-TEST(ClosedFiles, LeaveTheirNumbersToAnyThread) {
+TEST(CloseHook, FreesTheNumberForAnyThread) {
   std::atomic<bool> closed = false;
   std::jthread opener([&] {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

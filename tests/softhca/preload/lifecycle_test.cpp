@@ -42,7 +42,7 @@ void MakeByDevx(ibv_context* context) {
   ASSERT_NE(queues.qp(), nullptr);
 }
 
-TEST(Lifecycle, ObjectsCanBeMadeAndDestroyedWithoutEnd) {
+TEST(Lifecycle, ObjectsLeaveNothingBehind) {
   const verbs::Context context = verbs::Open();
   MakeByVerbs(context.get());
   MakeByDevx(context.get());
@@ -54,7 +54,7 @@ TEST(Lifecycle, ObjectsCanBeMadeAndDestroyedWithoutEnd) {
   EXPECT_EQ(OpenDescriptors(), descriptors);
 }
 
-TEST(Lifecycle, DevicesCanBeOpenedAndClosedWithoutEnd) {
+TEST(Lifecycle, DevicesLeaveNothingBehind) {
   MakeByVerbs(verbs::Open().get());
   const size_t descriptors = OpenDescriptors(), mappings = Mappings();
   for (int i = 0; i < kCycles && !testing::Test::HasFailure(); ++i) {

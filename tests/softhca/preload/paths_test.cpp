@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kDevice = "/sys/class/infiniband/mlx5_0/device";
 constexpr const char* kRealDevice = "/sys/devices/pcica7e:00/ca7e:00:00.0";
 
-TEST(Paths, LeadToTheDevicesByWhateverFunction) {
+TEST(SysfsPath, ResolvesByEveryFunction) {
   const std::unique_ptr<char, decltype(&free)> real(realpath(kDevice, nullptr), free);
   EXPECT_STREQ(real.get(), kRealDevice);
   EXPECT_EQ(access(real.get(), R_OK), 0);
@@ -33,7 +33,7 @@ TEST(Paths, LeadToTheDevicesByWhateverFunction) {
   free(entries);
 }
 
-TEST(Paths, LeadToTheDevicesInHardenedProgramsToo) {
+TEST(SysfsPath, ResolvesInHardenedPrograms) {
   char resolved[PATH_MAX];
   EXPECT_STREQ(__realpath_chk(kDevice, resolved, sizeof resolved), kRealDevice);
   const auto target = [](auto read_link) {

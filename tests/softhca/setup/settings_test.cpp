@@ -7,7 +7,7 @@
 namespace softhca {
 namespace {
 
-TEST(Settings, ReachTheLibraryWhole) {
+TEST(Settings, RoundTripThroughText) {
   const Settings settings{.tree = "/tmp/tree",
                           .block = 7,
                           .devices = 2,
@@ -35,7 +35,7 @@ TEST(Settings, ReachTheLibraryWhole) {
   EXPECT_EQ(FromText(ToText(settings)), settings);
 }
 
-TEST(Settings, OthersAreRefused) {
+TEST(Settings, RefusesOtherText) {
   for (const char* text : {"", "{}", "[1]", "{\"tree\": 1}"})
     EXPECT_THROW(FromText(text), std::exception) << text;
 }

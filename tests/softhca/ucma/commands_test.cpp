@@ -32,10 +32,10 @@ bool Sleeps(pid_t thread) {
 int OpenDevice() { return open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC); }
 
 /// What no library would write.
-class Commands : public testing::Test {
+class UcmaDevice : public testing::Test {
  protected:
-  Commands() { EXPECT_GE(fd, 0) << strerror(errno); }
-  ~Commands() override { close(fd); }
+  UcmaDevice() { EXPECT_GE(fd, 0) << strerror(errno); }
+  ~UcmaDevice() override { close(fd); }
 
   /// @return  the error; 0 for success
   static int Write(int to, const void* data, size_t bytes) {
@@ -87,7 +87,7 @@ class Commands : public testing::Test {
   const uint64_t answer = reinterpret_cast<uint64_t>(&number);
 };
 
-TEST_F(Commands, MalformedOnesAreRefused) {
+TEST_F(UcmaDevice, RefusesMalformedCommands) {
   EXPECT_EQ(Write(fd, "", 1), EINVAL) << "no header";
   const rdma_ucm_cmd_hdr longer{RDMA_USER_CM_CMD_LISTEN, 100, 0};
   EXPECT_EQ(Write(fd, &longer, sizeof longer), EINVAL) << "more announced than there is";
@@ -96,7 +96,7 @@ TEST_F(Commands, MalformedOnesAreRefused) {
   EXPECT_EQ(Write(fd, reinterpret_cast<const void*>(kUnmapped), 64), EFAULT);
 }
 
-TEST_F(Commands, ForeignIdsAreRefused) {
+TEST_F(UcmaDevice, RefusesIdsOfOtherFiles) {
   EXPECT_EQ(Listen(fd, 0xdead), ENOENT);
   ASSERT_EQ(CreateId(fd, answer, sizeof number), 0);
   const int other = OpenDevice();
@@ -105,7 +105,7 @@ TEST_F(Commands, ForeignIdsAreRefused) {
   EXPECT_EQ(Listen(fd, number), 0);
 }
 
-TEST_F(Commands, DeviceIsACharacterDevice) {
+TEST_F(UcmaDevice, IsACharacterDevice) {
   struct stat status {};
   ASSERT_EQ(fstat(fd, &status), 0);
   EXPECT_TRUE(S_ISCHR(status.st_mode));
@@ -115,14 +115,14 @@ TEST_F(Commands, DeviceIsACharacterDevice) {
   EXPECT_EQ(status.st_rdev, device);
 }
 
-TEST_F(Commands, DuplicatesServeAsWell) {
+TEST_F(UcmaDevice, WorksThroughADuplicate) {
   const int duplicate = dup(fd);
   EXPECT_EQ(CreateId(duplicate, answer, sizeof number), 0);
   EXPECT_EQ(close(duplicate), 0);
   EXPECT_EQ(Listen(fd, number), 0);
 }
 
-TEST_F(Commands, CloseFreesWhatTheProgramHasLeft) {
+TEST_F(UcmaDevice, FreesIdsOnClose) {
   const int other = OpenDevice();
   uint32_t bound = 0;
   ASSERT_EQ(CreateId(other, reinterpret_cast<uint64_t>(&bound), sizeof bound), 0);
@@ -134,16 +134,16 @@ TEST_F(Commands, CloseFreesWhatTheProgramHasLeft) {
   EXPECT_EQ(Bind(fd, number, port), 0);
 }
 
-TEST_F(Commands, AnswersNeedRoom) {
+TEST_F(UcmaDevice, RefusesResponsesWithoutRoom) {
   EXPECT_EQ(CreateId(fd, answer, 2), ENOSPC);
   EXPECT_EQ(CreateId(fd, kUnmapped, sizeof number), EFAULT);
 }
 
-TEST_F(Commands, UnknownPortSpacesAreRefused) {
+TEST_F(UcmaDevice, RefusesUnknownPortSpaces) {
   EXPECT_EQ(CreateId(fd, answer, sizeof number, RDMA_PS_IPOIB), EINVAL);
 }
 
-TEST_F(Commands, WaitOutlivesItsDescriptor) {
+TEST_F(UcmaDevice, WaitOutlivesItsDescriptor) {
   for (int i = 0; i < 50; ++i) {
     const int duplicate = dup(fd);
     rdma_ucm_event_resp event{};
@@ -166,7 +166,7 @@ TEST_F(Commands, WaitOutlivesItsDescriptor) {
   }
 }
 
-TEST_F(Commands, OtherWritesPassThrough) {
+TEST_F(UcmaDevice, PassesOtherWritesThrough) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(Write(ends[1], "abc", 3), 0);

@@ -104,7 +104,7 @@ void MakeQueuePair(rdma_cm_id* id) {
   ASSERT_EQ(rdma_create_qp(id, nullptr, &attributes), 0) << strerror(errno);
 }
 
-class Connections : public testing::Test {
+class RdmaCm : public testing::Test {
  protected:
   rdma_cm_id* Listen(rdma_port_space space = RDMA_PS_TCP, int backlog = 8) {
     rdma_cm_id* const id = passive.MakeId(space);
@@ -158,7 +158,7 @@ class Connections : public testing::Test {
   uint16_t port = 0;
 };
 
-TEST_F(Connections, CarryData) {
+TEST_F(RdmaCm, CarriesData) {
   const Pair pair = Establish();
   std::array<uint8_t, 64> from{1, 2, 3}, to{};
   ibv_mr* const source = rdma_reg_msgs(pair.active, from.data(), from.size());
@@ -175,7 +175,7 @@ TEST_F(Connections, CarryData) {
   rdma_dereg_mr(target);
 }
 
-TEST_F(Connections, EndOnBothSides) {
+TEST_F(RdmaCm, DisconnectsBothSides) {
   const Pair pair = Establish();
   EXPECT_EQ(rdma_disconnect(pair.active), 0);
   EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_DISCONNECTED);
@@ -186,7 +186,7 @@ TEST_F(Connections, EndOnBothSides) {
   EXPECT_EQ(rdma_disconnect(pair.active), 0) << "as on Linux, what is over may be ended once more";
 }
 
-TEST_F(Connections, BringPrivateDataBothWays) {
+TEST_F(RdmaCm, CarriesPrivateDataBothWays) {
   Listen();
   rdma_cm_id* const id = Resolve();
   ASSERT_EQ(Connect(id, "hello"), 0);
@@ -204,7 +204,7 @@ TEST_F(Connections, BringPrivateDataBothWays) {
   EXPECT_EQ(reply.private_data.substr(0, 7), "welcome");
 }
 
-TEST_F(Connections, TakeNoMorePrivateDataThanFits) {
+TEST_F(RdmaCm, RefusesPrivateDataThatDoesNotFit) {
   Listen();
   rdma_cm_id* const id = Resolve();
   EXPECT_EQ(Connect(id, std::string(57, 'x')), -1);
@@ -212,7 +212,7 @@ TEST_F(Connections, TakeNoMorePrivateDataThanFits) {
   EXPECT_EQ(Connect(id, std::string(56, 'x')), 0);
 }
 
-TEST_F(Connections, MayBeRejected) {
+TEST_F(RdmaCm, ReportsARejection) {
   Listen();
   ASSERT_EQ(Connect(Resolve()), 0);
   const Event request = passive.Next();
@@ -223,7 +223,7 @@ TEST_F(Connections, MayBeRejected) {
   EXPECT_EQ(rejected.private_data.substr(0, 2), "no");
 }
 
-TEST_F(Connections, ToNobodyAreRejected) {
+TEST_F(RdmaCm, RejectsConnectionsWithoutAListener) {
   port = 7;
   ASSERT_EQ(Connect(Resolve()), 0);
   const Event rejected = active.Next();
@@ -231,7 +231,7 @@ TEST_F(Connections, ToNobodyAreRejected) {
   EXPECT_EQ(rejected.status, 8) << "there is no such service";
 }
 
-TEST_F(Connections, BeyondTheBacklogAreRejected) {
+TEST_F(RdmaCm, RejectsConnectionsBeyondTheBacklog) {
   Listen(RDMA_PS_TCP, 1);
   ASSERT_EQ(Connect(Resolve()), 0);
   ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));
@@ -242,7 +242,7 @@ TEST_F(Connections, BeyondTheBacklogAreRejected) {
   EXPECT_EQ(rejected.id, second);
 }
 
-TEST_F(Connections, EndWhenThePeerDestroysItsId) {
+TEST_F(RdmaCm, DisconnectsWhenThePeerDestroysItsId) {
   Listen();
   rdma_cm_id* passive_id = nullptr;
   {
@@ -260,7 +260,7 @@ TEST_F(Connections, EndWhenThePeerDestroysItsId) {
   EXPECT_EQ(event.id, passive_id);
 }
 
-TEST_F(Connections, FindDatagramServices) {
+TEST_F(RdmaCm, FindsDatagramServices) {
   Listen(RDMA_PS_UDP);
   rdma_cm_id* const id = Resolve(RDMA_PS_UDP);
   ASSERT_EQ(Connect(id), 0);
@@ -275,7 +275,7 @@ TEST_F(Connections, FindDatagramServices) {
   EXPECT_EQ(found.datagram.ah_attr.is_global, 1);
 }
 
-TEST_F(Connections, SecondListenerFindsThePortTaken) {
+TEST_F(RdmaCm, RefusesASecondListenerOnAPort) {
   Listen();
   rdma_cm_id* const second = passive.MakeId();
   sockaddr_in any{};
@@ -285,14 +285,14 @@ TEST_F(Connections, SecondListenerFindsThePortTaken) {
   EXPECT_EQ(errno, EADDRINUSE);
 }
 
-TEST_F(Connections, ForeignAddressesCannotBeBound) {
+TEST_F(RdmaCm, RefusesToBindAForeignAddress) {
   sockaddr_in foreign = Loopback(0);
   foreign.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1 is nobody's
   EXPECT_EQ(rdma_bind_addr(passive.MakeId(), reinterpret_cast<sockaddr*>(&foreign)), -1);
   EXPECT_EQ(errno, EADDRNOTAVAIL);
 }
 
-TEST_F(Connections, StepsOutOfOrderAreRefused) {
+TEST_F(RdmaCm, RefusesStepsOutOfOrder) {
   rdma_cm_id* const id = active.MakeId();
   EXPECT_EQ(rdma_listen(id, 1), 0);
   sockaddr_in to = Loopback(7);
@@ -300,7 +300,7 @@ TEST_F(Connections, StepsOutOfOrderAreRefused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(Connections, MulticastIsRefused) {
+TEST_F(RdmaCm, RefusesMulticast) {
   port = 7;
   rdma_cm_id* const id = Resolve(RDMA_PS_UDP);
   sockaddr_in group = Loopback(0);
@@ -309,7 +309,7 @@ TEST_F(Connections, MulticastIsRefused) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(Connections, IdsMoveToOtherChannelsWithTheirEvents) {
+TEST_F(RdmaCm, MovesAnIdWithItsEvents) {
   Listen();
   rdma_cm_id* const id = Resolve();
   Channel other;
@@ -322,7 +322,7 @@ TEST_F(Connections, IdsMoveToOtherChannelsWithTheirEvents) {
   EXPECT_EQ(other.Next().kind, RDMA_CM_EVENT_REJECTED);
 }
 
-TEST_F(Connections, ListenersMoveToOtherChannelsWithTheirRequests) {
+TEST_F(RdmaCm, MovesAListenerWithItsRequests) {
   rdma_cm_id* const listener = Listen();
   ASSERT_EQ(Connect(Resolve()), 0);
   ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));
@@ -332,7 +332,7 @@ TEST_F(Connections, ListenersMoveToOtherChannelsWithTheirRequests) {
   EXPECT_EQ(rdma_reject(request.id, nullptr, 0), 0) << strerror(errno);
 }
 
-TEST_F(Connections, NeedALinkToBeListenedFor) {
+TEST_F(RdmaCm, RefusesToListenWithoutALink) {
   auto* const set_link =
       reinterpret_cast<decltype(&softhca_set_link)>(dlsym(RTLD_DEFAULT, "softhca_set_link"));
   ASSERT_NE(set_link, nullptr);
@@ -347,7 +347,7 @@ TEST_F(Connections, NeedALinkToBeListenedFor) {
   EXPECT_EQ(rdma_listen(id, 1), 0) << strerror(errno);
 }
 
-TEST_F(Connections, ChannelsWaitOnlyWhereTheProgramWantsThat) {
+TEST_F(RdmaCm, ReturnsAtOnceOnANonBlockingChannel) {
   const int fd = active.get()->fd;
   ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;
@@ -355,7 +355,7 @@ TEST_F(Connections, ChannelsWaitOnlyWhereTheProgramWantsThat) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(Connections, UnreadEventsDoNotHinderTheEnd) {
+TEST_F(RdmaCm, ClosesChannelsWithUnreadEvents) {
   Listen();
   ASSERT_EQ(Connect(Resolve()), 0);
   ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));  // and the channels are destroyed

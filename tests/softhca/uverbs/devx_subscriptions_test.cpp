@@ -8,7 +8,7 @@ namespace {
 /// A channel that is open as long as this lives. Nobody looks into it.
 std::shared_ptr<EventPipe> Channel() { return {std::make_shared<int>(), static_cast<EventPipe*>(nullptr)}; }
 
-TEST(DevxSubscriptions, OfChannelsThatAreClosedAreNotKept) {
+TEST(DevxSubscriptions, DropsThoseOfClosedChannels) {
   DevxSubscriptions subscriptions;
   for (uint64_t cookie = 0; cookie < 1000; ++cookie) {
     const auto channel = Channel();
@@ -18,7 +18,7 @@ TEST(DevxSubscriptions, OfChannelsThatAreClosedAreNotKept) {
   }
 }
 
-TEST(DevxSubscriptions, OfChannelsThatAreOpenStayInTheirOrder) {
+TEST(DevxSubscriptions, KeepsThoseOfOpenChannelsInOrder) {
   DevxSubscriptions subscriptions;
   const auto first = Channel(), last = Channel();
   auto closed = Channel();

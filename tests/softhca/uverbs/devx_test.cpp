@@ -93,7 +93,7 @@ TEST_F(Devx, CreatesQueues) {
   EXPECT_EQ(Query(mlx5::qpc::kPd), queues.pdn());
 }
 
-TEST_F(Devx, WalksThroughTheStatesAndAnswersWhatWasSet) {
+TEST_F(Devx, PassesThroughTheStatesAndReturnsWhatWasSet) {
   ASSERT_EQ(Run(ToInit()), CommandStatus::kOk);
   EXPECT_EQ(Query(mlx5::qpc::kState), QpState::kInit);
   EXPECT_TRUE(Query(mlx5::qpc::kRwe));
@@ -115,7 +115,7 @@ TEST_F(Devx, WalksThroughTheStatesAndAnswersWhatWasSet) {
   EXPECT_EQ(Query(mlx5::qpc::kState), QpState::kReset);
 }
 
-TEST_F(Devx, ChangesOnlyTheRightsThatTheMaskNames) {
+TEST_F(Devx, ChangesOnlyTheRightsInTheMask) {
   ASSERT_EQ(Run(ToInit()), CommandStatus::kOk);
   Command in = ToRtr();
   in.Set(mlx5::modify_qp_in::kOptParamMask, uint32_t{mlx5::kOptRre});
@@ -161,7 +161,7 @@ TEST_F(Devx, RefusesQueuesOutsideTheirUmem) {
             CommandStatus::kBadParameter);
 }
 
-TEST_F(Devx, RefusesQueuesAndRecordsThatAreNotAlignedInMemory) {
+TEST_F(Devx, RefusesMisalignedQueuesAndRecords) {
   constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
   auto* const odd = static_cast<uint8_t*>(queues.memory()) + 4;
   const Umem umem(mlx5dv_devx_umem_reg(context.get(), odd, Unmap::kBytes - 4, IBV_ACCESS_LOCAL_WRITE));
@@ -180,7 +180,7 @@ TEST_F(Devx, RefusesQueuesAndRecordsThatAreNotAlignedInMemory) {
             CommandStatus::kBadParameter);
 }
 
-TEST_F(Devx, RefusesQueuesOfWhatDoesNotExist) {
+TEST_F(Devx, RefusesQueuesOfUnknownObjects) {
   constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
   auto cq = queues.CqCommand();
   EXPECT_EQ(queues.Refusal(cq.Set(mlx5::cqc::kUarPage.At(kCqc), 0xfff)), CommandStatus::kBadResource);
@@ -201,7 +201,7 @@ TEST_F(Devx, RefusesACompletionQueueInAUmemWithoutLocalWrite) {
             CommandStatus::kBadParameter);
 }
 
-TEST_F(Devx, AnotherContextsObjectsAreOutOfReach) {
+TEST_F(Devx, RefusesObjectsOfAnotherContext) {
   const verbs::Context other = verbs::Open();
   const DevxQueues foreign(other.get());
   auto qp = queues.QpCommand();
@@ -209,13 +209,13 @@ TEST_F(Devx, AnotherContextsObjectsAreOutOfReach) {
             CommandStatus::kBadResource);
 }
 
-TEST_F(Devx, ObjectsInUseStay) {
+TEST_F(Devx, RefusesToDestroyObjectsInUse) {
   EXPECT_EQ(mlx5dv_devx_obj_destroy(queues.cq()), EBUSY);
   EXPECT_EQ(mlx5dv_devx_umem_dereg(queues.umem()), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(queues.pd()), EBUSY);
 }
 
-TEST_F(Devx, EventChannelsAreNotSupported) {
+TEST_F(Devx, RefusesEventChannels) {
   EXPECT_EQ(
       mlx5dv_devx_create_event_channel(context.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA),
       nullptr);
@@ -224,7 +224,7 @@ TEST_F(Devx, EventChannelsAreNotSupported) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(Devx, MailboxThatIsTooShortIsRefused) {
+TEST_F(Devx, RefusesAMailboxThatIsTooShort) {
   const auto in = queues.CqCommand();
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
   EXPECT_EQ(mlx5dv_devx_obj_create(context.get(), in.data(), 64, out.data(), out.size()), nullptr);
@@ -234,13 +234,13 @@ TEST_F(Devx, MailboxThatIsTooShortIsRefused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(Devx, CommandForAnotherObjectThanTheHandlesIsRefused) {
+TEST_F(Devx, RefusesACommandForAnotherObjectThanTheHandles) {
   const Command in = Modify(CommandOpcode::k2RstQp, queues.qpn() + 1);
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
   EXPECT_EQ(mlx5dv_devx_obj_modify(queues.qp(), in.data(), in.size(), out.data(), out.size()), EINVAL);
 }
 
-TEST_F(Devx, MkeyHasTheVariantThatTheProgramChose) {
+TEST_F(Devx, CreatesAnMkeyWithTheProgramsVariant) {
   using namespace mlx5;
   constexpr uint32_t kMkc = create_mkey_in::kMkc, kPages = 1;
   Mailbox<create_mkey_in::kBytes> in;
@@ -282,7 +282,7 @@ TEST_F(Devx, CapabilitiesAgreeWithVerbs) {
   EXPECT_EQ(8 << get(cmd_hca_cap::kGidTableSize), port.gid_tbl_len);
 }
 
-TEST_F(Devx, UnknownFirmwareCommandIsRefusedInItsMailbox) {
+TEST_F(Devx, RefusesAnUnknownFirmwareCommandInItsMailbox) {
   mlx5::Mailbox<mlx5::kCommandHeaderBytes> in;
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
   in.Set(mlx5::command_in::kOpcode, CommandOpcode::kQueryLag);

@@ -168,7 +168,7 @@ class Ioctl : public testing::Test {
   int fd = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);
 };
 
-TEST_F(Ioctl, DeviceFileLooksLikeADevice) {
+TEST_F(Ioctl, DeviceFileIsACharacterDevice) {
   struct stat status {};
   ASSERT_EQ(fstat(fd, &status), 0);
   EXPECT_TRUE(S_ISCHR(status.st_mode));
@@ -177,7 +177,7 @@ TEST_F(Ioctl, DeviceFileLooksLikeADevice) {
   EXPECT_EQ(errno, ENOENT);
 }
 
-TEST_F(Ioctl, ContextWithoutDevxTakesNoFirmwareCommands) {
+TEST_F(Ioctl, RefusesFirmwareCommandsOfAContextWithoutDevx) {
   uint32_t in[4]{}, out[4]{};
   const auto command = [&] {
     return Command(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
@@ -191,7 +191,7 @@ TEST_F(Ioctl, ContextWithoutDevxTakesNoFirmwareCommands) {
   EXPECT_EQ(command(), EREMOTEIO);  // there is no command 0
 }
 
-TEST_F(Ioctl, RefusesWhatItDoesNotKnow) {
+TEST_F(Ioctl, RefusesUnknownObjectsMethodsAndAttributes) {
   EXPECT_EQ(Command(kUnknown, 0).Run(fd), EPROTONOSUPPORT);
   EXPECT_EQ(Command(UVERBS_OBJECT_PD, kUnknown).Run(fd), EPROTONOSUPPORT);
   EXPECT_EQ(Write(kUnknown).Run(fd), EOPNOTSUPP);
@@ -228,7 +228,7 @@ TEST_F(Ioctl, RefusesMalformedCommands) {
   EXPECT_EQ(answer.legacy_resp.state, IBV_PORT_ACTIVE);
 }
 
-TEST_F(Ioctl, RandomCommandsNeverDoHarm) {
+TEST_F(Ioctl, SurvivesRandomCommands) {
   std::mt19937 random(20240521);
   const auto below = [&](uint32_t bound) { return static_cast<uint16_t>(random() % bound); };
   // Small numbers are plausible handles, lengths and counts; pages near 0 and kernel addresses are never
@@ -250,14 +250,14 @@ TEST_F(Ioctl, RandomCommandsNeverDoHarm) {
   EXPECT_EQ(DeallocPd(pd), 0);
 }
 
-TEST_F(Ioctl, ObjectWhoseAnswerCannotBeDeliveredGoesWithTheContext) {
+TEST_F(Ioctl, ClosesAnObjectWhoseResponseFailedWithTheContext) {
   uint32_t entries = 0;
   EXPECT_EQ(CreateCq(16, {}), EFAULT);
   EXPECT_EQ(CreateCq(reinterpret_cast<uint64_t>(&entries), {}), 0);
   EXPECT_EQ(entries, 1u);
 }
 
-TEST_F(Ioctl, HandlesAreChecked) {
+TEST_F(Ioctl, ChecksHandles) {
   const uint32_t pd = AllocPd();
   EXPECT_EQ(DeallocPd(pd + 1), ENOENT);
   EXPECT_EQ(
@@ -267,7 +267,7 @@ TEST_F(Ioctl, HandlesAreChecked) {
   EXPECT_EQ(DeallocPd(pd), ENOENT);
 }
 
-TEST_F(Ioctl, MemoryMustBeThereAndAllowTheAccess) {
+TEST_F(Ioctl, ChecksThatMemoryIsMappedForTheAccess) {
   constexpr size_t kBytes = 2 * 4096;
   constexpr uint32_t kWrite = IBV_ACCESS_LOCAL_WRITE;
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -288,7 +288,7 @@ TEST_F(Ioctl, MemoryMustBeThereAndAllowTheAccess) {
   EXPECT_EQ(DeallocPd(pd), EBUSY);
 }
 
-TEST_F(Ioctl, ClosingTheDeviceFreesWhatIsLeft) {
+TEST_F(Ioctl, CloseFreesTheRemainingObjects) {
   const auto mappings = [] {
     std::ifstream maps("/proc/self/maps");
     int count = 0;
@@ -329,7 +329,7 @@ TEST_F(Ioctl, DeviceStaysOpenUntilItsLastDescriptorIsClosed) {
   EXPECT_EQ(DeallocPd(pd), 0);
 }
 
-TEST_F(Ioctl, ChildThatBorrowsTheParentsMemoryClosesNothingInIt) {
+TEST_F(Ioctl, VforkChildClosesNothingOfTheParent) {
   const uint32_t pd = AllocPd();
   const pid_t child = vfork();
   if (child == 0) {
@@ -359,7 +359,7 @@ TEST_F(Ioctl, ForkedChildOpensItsOwnDevices) {
   EXPECT_EQ(DeallocPd(pd), 0);
 }
 
-TEST_F(Ioctl, AsynchronousEventsAreNoCompletionChannel) {
+TEST_F(Ioctl, RefusesAnEventFileAsACompletionChannel) {
   Command events(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
   ASSERT_EQ(events.Handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE).Run(fd), 0);
   uint32_t entries = 0;
@@ -367,7 +367,7 @@ TEST_F(Ioctl, AsynchronousEventsAreNoCompletionChannel) {
   EXPECT_EQ(close(static_cast<int>(events.Result(0))), 0);
 }
 
-TEST_F(Ioctl, EventDescriptorsAreReadableOnlyWithEvents) {
+TEST_F(Ioctl, EventFileIsReadableOnlyWithEvents) {
   Command command(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
   ASSERT_EQ(command.Handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE).Run(fd), 0);
   const auto events = static_cast<int>(command.Result(0));

@@ -28,7 +28,7 @@ class ModifyQp : public testing::Test {
   verbs::Peer peer{context.get()};
 };
 
-TEST_F(ModifyQp, RefusesAttributesThatTheTransitionDoesNotTake) {
+TEST_F(ModifyQp, RefusesSuperfluousAttributes) {
   EXPECT_EQ(Modify(IBV_QPS_INIT, kInit | IBV_QP_SQ_PSN), EINVAL);
   EXPECT_EQ(Modify(IBV_QPS_RESET, IBV_QP_ACCESS_FLAGS), EINVAL);
   EXPECT_EQ(peer.State(), IBV_QPS_RESET);
@@ -40,7 +40,7 @@ TEST_F(ModifyQp, RefusesAttributesThatTheTransitionDoesNotTake) {
   EXPECT_EQ(peer.State(), IBV_QPS_RTS);
 }
 
-TEST_F(ModifyQp, OfAResetQueuePairGoesToInitOnly) {
+TEST_F(ModifyQp, LeavesResetOnlyToInit) {
   EXPECT_EQ(Modify(IBV_QPS_ERR, 0), EINVAL);
   EXPECT_EQ(Modify(IBV_QPS_RTR, 0), EINVAL);
   EXPECT_EQ(Modify(IBV_QPS_RESET, 0), 0);
@@ -49,7 +49,7 @@ TEST_F(ModifyQp, OfAResetQueuePairGoesToInitOnly) {
   EXPECT_EQ(Modify(IBV_QPS_ERR, 0), 0);
 }
 
-TEST_F(ModifyQp, PeersReadOnlyWithResourcesForIt) {
+TEST_F(ModifyQp, AllowsReadsOnlyWithResponderResources) {
   const verbs::Connection connection{.access = kAll};
   peer.ToInit(connection);
   EXPECT_EQ(Access(), unsigned{IBV_ACCESS_REMOTE_WRITE});
@@ -113,7 +113,7 @@ struct ModifyUnreliable : ModifyOther {
   ModifyUnreliable() : ModifyOther(IBV_QPT_UC) {}
 };
 
-TEST_F(ModifyUnreliable, TakesNeitherQkeyNorTimers) {
+TEST_F(ModifyUnreliable, RefusesQkeyAndTimers) {
   EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_QKEY), EINVAL);
   EXPECT_EQ(Modify(IBV_QPS_INIT, kPlace | IBV_QP_ACCESS_FLAGS), 0);
   constexpr int kConnection = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

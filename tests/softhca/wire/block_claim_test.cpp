@@ -12,12 +12,12 @@ namespace {
 
 using testing::SizeIs;
 
-TEST(BlockClaim, IsNobodyElses) {
+TEST(BlockClaim, ReservesADifferentBlockEachTime) {
   const BlockClaim first = BlockClaim::Reserve(), second = BlockClaim::Reserve();
   EXPECT_NE(first.block(), second.block());
 }
 
-TEST(BlockClaim, FirstUserGetsWhatTheLauncherReserved) {
+TEST(BlockClaim, GivesTheReservedBlockToItsFirstUser) {
   const BlockClaim launcher = BlockClaim::Reserve();
   const BlockClaim first = BlockClaim::Use(launcher.block());
   const BlockClaim second = BlockClaim::Use(launcher.block());
@@ -25,20 +25,20 @@ TEST(BlockClaim, FirstUserGetsWhatTheLauncherReserved) {
   EXPECT_NE(second.block(), launcher.block());
 }
 
-TEST(BlockClaim, UserKeepsItWhenTheLauncherIsGone) {
+TEST(BlockClaim, KeepsTheBlockOfAUserWhenTheLauncherIsGone) {
   std::optional<BlockClaim> launcher = BlockClaim::Reserve();
   const BlockClaim user = BlockClaim::Use(launcher->block());
   launcher.reset();
   EXPECT_NE(BlockClaim::Reserve().block(), user.block());
 }
 
-TEST(BlockClaim, UserThatEndsLeavesItToTheNext) {
+TEST(BlockClaim, PassesABlockFromOneUserToTheNext) {
   const BlockClaim launcher = BlockClaim::Reserve();
   BlockClaim::Use(launcher.block());
   EXPECT_EQ(BlockClaim::Use(launcher.block()).block(), launcher.block());
 }
 
-TEST(BlockClaim, UsersCanBeToldApart) {
+TEST(BlockClaim, IdentifiesTheUserOfABlock) {
   const BlockClaim launcher = BlockClaim::Reserve();
   EXPECT_EQ(BlockClaim::UserOf(launcher.block()), 0u);
   std::optional<BlockClaim> user = BlockClaim::Use(launcher.block());
