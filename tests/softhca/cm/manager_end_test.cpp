@@ -1,6 +1,6 @@
 #include "manager_fixture.hpp"
 
-/// How connections end, and what meets a manager beside them.
+/// Tests how connections end, and messages that belong to none.
 namespace softhca::cm {
 namespace {
 
@@ -8,17 +8,17 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST_F(CmTest, DisconnectsWhenThePeersProcessEnds) {
-  for (const uint64_t later : {0, 8}) {  // nobody; another one that has got the address
+  for (const uint64_t later : {0, 8}) {  // no process; another process at the same address
     cable.process = 7;
     Establish();
-    EXPECT_FALSE(PassTime(10 * kSecond)) << "it lives";
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "the process lives";
     cable.process = std::nullopt;
-    EXPECT_FALSE(PassTime(10 * kSecond)) << "it may live";
+    EXPECT_FALSE(PassTime(10 * kSecond)) << "the process may live";
     cable.process = later;
     EXPECT_TRUE(PassTime(2 * kSecond));
-    EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
-    EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
-    EXPECT_FALSE(active.connection->Disconnect()) << "there is nobody to tell";
+    EXPECT_THAT(active.TakeNotices(), ElementsAre(Notice{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_THAT(passive.TakeNotices(), ElementsAre(Notice{Kind::kDisconnected, -ECONNRESET}));
+    EXPECT_FALSE(active.connection->Disconnect()) << "the peer is gone";
     active.manager.Release(*active.connection);
     passive.manager.Release(*passive.connection);
     passive.requests = 0;
@@ -29,11 +29,11 @@ TEST_F(CmTest, EitherSideDisconnects) {
   Establish();
   EXPECT_TRUE(passive.connection->Disconnect());
   DeliverAll();
-  EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_THAT(active.TakeNotices(), ElementsAre(Notice{Kind::kDisconnected, 0}));
   EXPECT_TRUE(active.connection->Disconnect());
   DeliverAll();
-  EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kDisconnected, 0}));
-  EXPECT_FALSE(passive.connection->Disconnect()) << "once is enough";
+  EXPECT_THAT(passive.TakeNotices(), ElementsAre(Notice{Kind::kDisconnected, 0}));
+  EXPECT_FALSE(passive.connection->Disconnect()) << "the connection has already ended";
 }
 
 TEST_F(CmTest, BothSidesDisconnectAtOnce) {
@@ -41,30 +41,30 @@ TEST_F(CmTest, BothSidesDisconnectAtOnce) {
   EXPECT_TRUE(active.connection->Disconnect());
   EXPECT_TRUE(passive.connection->Disconnect());
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, 0}));
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kDisconnected, 0}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kDisconnected, 0}));
 }
 
 TEST_F(CmTest, DisconnectEndsWhenThePeerHasVanished) {
   Establish();
   active.connection->Disconnect();
-  while (active.told.empty()) {
+  while (active.notices.empty()) {
     cable.sent.clear();
     ASSERT_TRUE(PassTime());
   }
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, -ETIMEDOUT}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kDisconnected, -ETIMEDOUT}));
 }
 
 TEST_F(CmTest, ReleaseDisconnectsThePeer) {
   Establish();
   active.manager.Release(*active.connection);
   DeliverAll();
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kDisconnected, 0}));
   passive.connection->Disconnect();
   DeliverAll();
   EXPECT_TRUE(PassTime());
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, 0}, Told{Kind::kTimewaitExit, 0}));
-  EXPECT_FALSE(PassTime()) << "nothing is left to wait for";
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kDisconnected, 0}, Notice{Kind::kTimewaitExit, 0}));
+  EXPECT_FALSE(PassTime()) << "no timer is left";
 }
 
 TEST_F(CmTest, WithdrawnRequestIsRejectedAtThePeer) {
@@ -76,7 +76,7 @@ TEST_F(CmTest, WithdrawnRequestIsRejectedAtThePeer) {
   EXPECT_THAT((std::vector(info.begin(), info.begin() + 8)), ElementsAre(0, 0, 0, 0, 0, 0, 0, 1))
       << "its GUID";
   DeliverAll();
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kRejected, 4}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kRejected, 4}));
   EXPECT_FALSE(passive.connection->Reply(passive_offer));
 }
 
@@ -85,10 +85,10 @@ TEST_F(CmTest, AnswersTheDisconnectOfAForgottenConnection) {
   passive.manager.Release(*passive.connection);
   cable.sent.clear();
   while (PassTime()) cable.sent.clear();
-  ASSERT_THAT(active.told, IsEmpty());
+  ASSERT_THAT(active.notices, IsEmpty());
   active.connection->Disconnect();
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kDisconnected, 0}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kDisconnected, 0}));
 }
 
 TEST_F(CmTest, RequestOfARestartedPeerEndsItsOldConnection) {
@@ -99,7 +99,7 @@ TEST_F(CmTest, RequestOfARestartedPeerEndsItsOldConnection) {
   DeliverAll();
   EXPECT_EQ(passive.requests, 2);
   EXPECT_NE(passive.connection, old);
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kDisconnected, -ECONNRESET}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kDisconnected, -ECONNRESET}));
 }
 
 TEST_F(CmTest, DeclinesAlternatePaths) {
@@ -115,7 +115,7 @@ TEST_F(CmTest, FindsServicesInSpiteOfLosses) {
   active.query = &active.manager.MakeQuery(ToPassive());
   active.query->set_user(&active);
   EXPECT_TRUE(active.query->Ask(kServiceId, hello));
-  cable.sent.clear();  // lost, and asked again
+  cable.sent.clear();  // the query is lost and repeated
   ASSERT_TRUE(PassTime());
   DeliverAll();
   ASSERT_EQ(passive.requests, 1);
@@ -124,7 +124,7 @@ TEST_F(CmTest, FindsServicesInSpiteOfLosses) {
   ASSERT_TRUE(PassTime());
   DeliverAll();
   EXPECT_EQ(passive.requests, 1);
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kEstablished, 0}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kEstablished, 0}));
   EXPECT_EQ(active.query->qpn(), 0x303u);
   EXPECT_EQ(active.query->qkey(), 0x01234567u);
 }
@@ -134,13 +134,13 @@ TEST_F(CmTest, ReportsMissingServicesAsUnreachable) {
   active.query->set_user(&active);
   active.query->Ask(kServiceId + 1, {});
   DeliverAll();
-  EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kUnreachable, 1}));
+  EXPECT_THAT(active.TakeNotices(), ElementsAre(Notice{Kind::kUnreachable, 1}));
   passive.refuses = true;
   ServiceQuery& refused = active.manager.MakeQuery(ToPassive());
   refused.set_user(&active);
   refused.Ask(kServiceId, {});
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kUnreachable, 2}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kUnreachable, 2}));
 }
 
 TEST_F(CmTest, IgnoresMessagesOfStrangers) {
@@ -153,7 +153,7 @@ TEST_F(CmTest, IgnoresMessagesOfStrangers) {
         Message{.body = SidrRep{.request_id = id}}}) {
     Deliver({GidOf(9), GidOf(2), Encode(message)});
   }
-  EXPECT_THAT(passive.told, IsEmpty());
+  EXPECT_THAT(passive.notices, IsEmpty());
   EXPECT_TRUE(passive.connection->Disconnect());
 }
 

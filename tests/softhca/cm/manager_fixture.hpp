@@ -24,7 +24,7 @@ inline DeviceConfig ConfigOf(uint8_t last) {
   return {.name = "mlx5_0", .guid = last, .ports = {port}};
 }
 
-/// Carries MADs between sides, and can lose them. Time passes when the test says so.
+/// Carries MADs between sides, or loses them. Its clock moves only when a test moves it.
 class Cable : public ManagementSink {
  public:
   void SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) override {
@@ -39,16 +39,16 @@ class Cable : public ManagementSink {
   };
   std::deque<Sent> sent;
   uint64_t now_ns = 1'000;
-  std::optional<uint64_t> process;  ///< of both sides
+  std::optional<uint64_t> process;  ///< process behind either address
 };
 
-struct Told {
+struct Notice {
   Kind kind;
   int32_t status;
-  friend bool operator==(const Told&, const Told&) = default;
+  friend bool operator==(const Notice&, const Notice&) = default;
 };
 
-/// One side: a device, its manager, and a user that writes down what it is told.
+/// One side: a device, its manager, and a user that records every notice.
 class Side : public User, public Listener {
  public:
   Side(Cable& cable, uint8_t last, uint32_t first_id)
@@ -58,7 +58,7 @@ class Side : public User, public Listener {
             [&cable](const Gid&) { return cable.process; }) {}
 
   void OnEvent(const Event& event) override {
-    told.push_back({event.kind, event.status});
+    notices.push_back({event.kind, event.status});
     private_data.assign(event.private_data.begin(), event.private_data.end());
   }
   bool OnRequest(Connection& request, const Req& req) override {
@@ -76,7 +76,7 @@ class Side : public User, public Listener {
     ++requests;
     return true;
   }
-  std::vector<Told> TakeTold() { return std::exchange(told, {}); }
+  std::vector<Notice> TakeNotices() { return std::exchange(notices, {}); }
 
   Hca hca;
   ConnectionManager manager;
@@ -84,11 +84,11 @@ class Side : public User, public Listener {
   ServiceQuery* query = nullptr;
   bool refuses = false;
   int requests = 0;
-  std::vector<Told> told;
+  std::vector<Notice> notices;
   std::vector<uint8_t> private_data;
 };
 
-/// A connection manager on each side of a cable, of which the passive one listens.
+/// A connection manager on each side of a cable. The passive one listens.
 class CmTest : public testing::Test {
  protected:
   CmTest() { passive.manager.Listen(kServiceId, {}, passive); }
@@ -110,13 +110,13 @@ class CmTest : public testing::Test {
   void DeliverAll() {
     while (!cable.sent.empty()) DeliverNext();
   }
-  /// Lets time pass until something is sent or told.
+  /// Advances the clock until something is sent or reported.
   ///
-  /// @return  false if nothing is within `most_ns`
+  /// @return  false if nothing happens within `most_ns`
   bool PassTime(uint64_t most_ns = UINT64_MAX / 2) {
     const uint64_t end = cable.now_ns + most_ns;
-    const size_t told = active.told.size() + passive.told.size();
-    while (cable.sent.empty() && active.told.size() + passive.told.size() == told) {
+    const size_t notices = active.notices.size() + passive.notices.size();
+    while (cable.sent.empty() && active.notices.size() + passive.notices.size() == notices) {
       const uint64_t next = std::min(active.manager.NextNs(), passive.manager.NextNs());
       if (next > end) return false;
       cable.now_ns = std::max(cable.now_ns, next);
@@ -140,8 +140,8 @@ class CmTest : public testing::Test {
     DeliverAll();
     ASSERT_TRUE(active.connection->Confirm());
     DeliverAll();
-    ASSERT_THAT(active.TakeTold(), testing::ElementsAre(Told{Kind::kReply, 0}));
-    ASSERT_THAT(passive.TakeTold(), testing::ElementsAre(Told{Kind::kEstablished, 0}));
+    ASSERT_THAT(active.TakeNotices(), testing::ElementsAre(Notice{Kind::kReply, 0}));
+    ASSERT_THAT(passive.TakeNotices(), testing::ElementsAre(Notice{Kind::kEstablished, 0}));
   }
   static constexpr uint64_t kSecond = 1'000'000'000;
 

@@ -4,7 +4,7 @@
 
 #include "manager_fixture.hpp"
 
-/// How connections are made, or are not.
+/// Tests how connections are established or refused.
 namespace softhca::cm {
 namespace {
 
@@ -16,7 +16,7 @@ TEST_F(CmTest, GivesBothSidesTheTermsOfTheirQueuePairs) {
   const Terms& peer = passive.connection->terms();
   EXPECT_EQ(own.remote_qpn, 0x202u);
   EXPECT_EQ(peer.remote_qpn, 0x101u);
-  EXPECT_EQ(own.send_psn, 0x2222u) << "each side says where the other one shall begin";
+  EXPECT_EQ(own.send_psn, 0x2222u) << "the peer chooses the first PSN";
   EXPECT_EQ(peer.send_psn, 0x1111u);
   EXPECT_EQ(own.responder_resources, 1) << "as many as the peer has in flight";
   EXPECT_EQ(own.initiator_depth, 2) << "as many as the peer can answer";
@@ -40,7 +40,7 @@ TEST_F(CmTest, LimitsTheAckTimeoutToWhatQueuePairsAccept) {
   Deliver({GidOf(2), GidOf(1),
            Encode({.body = Rep{
                        .local_id = 7, .remote_id = active.connection->local_id(), .target_ack_delay = 31}})});
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kReply, 0}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kReply, 0}));
   EXPECT_EQ(active.connection->terms().ack_timeout, 31);
 }
 
@@ -49,7 +49,7 @@ TEST_F(CmTest, RejectsARequestWithoutAListener) {
   active.connection->set_user(&active);
   active.connection->Request(kServiceId + 1, active_offer);
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 8}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 8}));
 }
 
 TEST_F(CmTest, DeliversRequestsOnlyToListenersOfTheirAddress) {
@@ -57,7 +57,7 @@ TEST_F(CmTest, DeliversRequestsOnlyToListenersOfTheirAddress) {
   passive.manager.Listen(kServiceId, GidOf(3), passive);
   Request();
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 8}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 8}));
   passive.manager.Listen(kServiceId, GidOf(2), passive);
   Request();
   DeliverAll();
@@ -69,7 +69,7 @@ TEST_F(CmTest, RejectionCarriesReasonAndPrivateData) {
   DeliverAll();
   EXPECT_TRUE(passive.connection->Reject(28, hello));
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 28}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 28}));
   ASSERT_EQ(active.private_data.size(), 148u);
   EXPECT_EQ(active.private_data[0], 'h');
 }
@@ -81,14 +81,14 @@ TEST_F(CmTest, RepeatsALostRejection) {
   cable.sent.clear();
   ASSERT_TRUE(PassTime());
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 28}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 28}));
 }
 
 TEST_F(CmTest, RejectsWhenTheListenerRefuses) {
   passive.refuses = true;
   Request();
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kRejected, 28}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 28}));
 }
 
 TEST_F(CmTest, ActiveSideRejectsTheReply) {
@@ -98,7 +98,7 @@ TEST_F(CmTest, ActiveSideRejectsTheReply) {
   DeliverAll();
   EXPECT_TRUE(active.connection->Reject(28, {}));
   DeliverAll();
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kRejected, 28}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kRejected, 28}));
   EXPECT_FALSE(active.connection->Confirm());
 }
 
@@ -114,15 +114,16 @@ TEST_F(CmTest, ConnectsInSpiteOfLossesAndDuplicates) {
         for (uint32_t copies = random() % 3; copies > 0; --copies) Deliver(next);
       }
       if (passive.requests > 0 && !replied) replied = passive.connection->Reply(passive_offer);
-      if (!active.told.empty() && !confirmed) confirmed = active.connection->Confirm();
-      if (!passive.told.empty() && !disconnected) disconnected = active.connection->Disconnect();
-      if (passive.told.size() > 1) passive.connection->Disconnect();
+      if (!active.notices.empty() && !confirmed) confirmed = active.connection->Confirm();
+      if (!passive.notices.empty() && !disconnected) disconnected = active.connection->Disconnect();
+      if (passive.notices.size() > 1) passive.connection->Disconnect();
     }
     EXPECT_EQ(std::exchange(passive.requests, 0), 1);
-    EXPECT_THAT(active.TakeTold(), ElementsAre(Told{Kind::kReply, 0}, Told{Kind::kDisconnected, 0},
-                                               Told{Kind::kTimewaitExit, 0}));
-    EXPECT_THAT(passive.TakeTold(), ElementsAre(Told{Kind::kEstablished, 0}, Told{Kind::kDisconnected, 0},
-                                                Told{Kind::kTimewaitExit, 0}));
+    EXPECT_THAT(active.TakeNotices(), ElementsAre(Notice{Kind::kReply, 0}, Notice{Kind::kDisconnected, 0},
+                                                  Notice{Kind::kTimewaitExit, 0}));
+    EXPECT_THAT(passive.TakeNotices(),
+                ElementsAre(Notice{Kind::kEstablished, 0}, Notice{Kind::kDisconnected, 0},
+                            Notice{Kind::kTimewaitExit, 0}));
     active.manager.Release(*active.connection);
     passive.manager.Release(*passive.connection);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -133,13 +134,13 @@ TEST_F(CmTest, ReportsUnreachableWithoutAnAnswer) {
   Request();
   cable.sent.clear();
   size_t repetitions = 0;
-  while (active.told.empty()) {
+  while (active.notices.empty()) {
     ASSERT_TRUE(PassTime());
     repetitions += cable.sent.size();
-    for (const auto& sent : cable.sent) EXPECT_EQ(sent.mad[17], active.told.empty() ? 0x10 : 0x12);
+    for (const auto& sent : cable.sent) EXPECT_EQ(sent.mad[17], active.notices.empty() ? 0x10 : 0x12);
     cable.sent.clear();
   }
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kUnreachable, -ETIMEDOUT}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kUnreachable, -ETIMEDOUT}));
   EXPECT_EQ(repetitions, Exchange::kRetries + 1u) << "and a rejection because of the time";
   EXPECT_LT(cable.now_ns, 10 * kSecond);
   EXPECT_EQ(active.manager.NextNs(), UINT64_MAX);
@@ -158,7 +159,7 @@ TEST_F(CmTest, WaitsForASlowProgram) {
   EXPECT_EQ(passive.requests, 1);
   EXPECT_TRUE(passive.connection->Reply(passive_offer));
   DeliverAll();
-  EXPECT_THAT(active.told, ElementsAre(Told{Kind::kReply, 0}));
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kReply, 0}));
 }
 
 TEST_F(CmTest, FirstDataEstablishesTheConnection) {
@@ -167,9 +168,9 @@ TEST_F(CmTest, FirstDataEstablishesTheConnection) {
   passive.connection->Reply(passive_offer);
   DeliverAll();
   active.connection->Confirm();
-  cable.sent.clear();  // the last word is lost
+  cable.sent.clear();  // the RTU is lost
   EXPECT_TRUE(passive.connection->NoteEstablished());
-  EXPECT_THAT(passive.told, ElementsAre(Told{Kind::kEstablished, 0}));
+  EXPECT_THAT(passive.notices, ElementsAre(Notice{Kind::kEstablished, 0}));
   EXPECT_FALSE(PassTime());
 }
 

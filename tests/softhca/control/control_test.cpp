@@ -11,7 +11,7 @@
 namespace verbs {
 namespace {
 
-/// The exported function of a name, as programs that know nothing of the library find it.
+/// Returns the exported function `name`, as a program without this project's libraries finds it.
 template <class Function>
 Function* Find(const char* name) {
   auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -51,7 +51,7 @@ TEST_F(Control, ForcedSyndromeFailsItsWqeAndFlushesTheRest) {
   EXPECT_EQ(flushed.wr_id, 3u);
   EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(a.State(), IBV_QPS_ERR);
-  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "nothing reached it";
+  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "no request reached the peer";
   EXPECT_EQ(remote.Text(0, 8), "first...");
   EXPECT_EQ(remote.Text(8, 8), std::string(8, '\0'));
 }
@@ -86,7 +86,7 @@ TEST_F(Control, PausedQueuePairWaitsUntilItIsResumed) {
   ASSERT_EQ(hold("mlx5_0", a.qp->qp_num, 1), 0);
   local.Put(0, "later...");
   Write().Post(a);
-  for (int i = 0; i < 100; ++i) {  // served meanwhile: the other queue pair sends, this one answers
+  for (int i = 0; i < 100; ++i) {  // meanwhile the peer sends, and the paused queue pair answers
     ASSERT_EQ(Work(IBV_WR_RDMA_READ, {remote.Sge(64, 8)}).To(local).Run(b).status, IBV_WC_SUCCESS);
   }
   ibv_wc wc{};
@@ -138,7 +138,7 @@ TEST(ControlWithoutDevices, RefusesEveryDevice) {
   EXPECT_EQ(Find<decltype(softhca_hold)>("softhca_hold")("mlx5_0", 1, 1), ENODEV);
 }
 
-/// The next asynchronous event of a device that is about a port.
+/// Returns the next asynchronous event of a device, which must concern port 1.
 ibv_event_type NextPortEvent(ibv_context* context) {
   pollfd entry{.fd = context->async_fd, .events = POLLIN, .revents = 0};
   ibv_async_event event{};
@@ -157,7 +157,7 @@ TEST_F(Control, LinkChangeReachesEveryContextOfTheDevice) {
     return port.state;
   };
   ASSERT_EQ(set_link("mlx5_0", 1, 0), 0);
-  ASSERT_EQ(set_link("mlx5_0", 1, 0), 0) << "no news, no event";
+  ASSERT_EQ(set_link("mlx5_0", 1, 0), 0) << "no change, no event";
   EXPECT_EQ(state(), IBV_PORT_DOWN);
   ASSERT_EQ(set_link("mlx5_0", 1, 1), 0);
   EXPECT_EQ(state(), IBV_PORT_ACTIVE);
@@ -179,7 +179,7 @@ TEST_F(Control, FailedCompletionQueueIsReportedOnce) {
   object.cq = {.in = cq, .out = &shown};
   ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
   ASSERT_EQ(fail("mlx5_0", shown.cqn), 0);
-  ASSERT_EQ(fail("mlx5_0", shown.cqn), 0) << "no news, no event";
+  ASSERT_EQ(fail("mlx5_0", shown.cqn), 0) << "no change, no event";
   ibv_async_event event{};
   ASSERT_EQ(ibv_get_async_event(context_a.get(), &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);

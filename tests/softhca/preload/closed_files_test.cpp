@@ -1,5 +1,5 @@
-// ThreadSanitizer follows file descriptors: it must hear of every close of one that it saw made, else it
-// takes whoever is given the number next for one who uses a file of another thread.
+// ThreadSanitizer tracks file descriptors. It must see the close of each descriptor whose creation it saw.
+// Otherwise it mistakes the number's next owner for a user of another thread's file.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ TEST(CloseHook, FreesTheNumberForAnyThread) {
   std::atomic<bool> closed = false;
   std::jthread opener([&] {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    // Relaxed, for what the two threads do with the numbers shall have no other order than the kernel's.
+    // Relaxed, so that only the kernel orders the two threads' use of a number.
     while (!closed.load(std::memory_order_relaxed)) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();

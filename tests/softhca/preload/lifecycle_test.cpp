@@ -26,7 +26,7 @@ size_t Mappings() {
   return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
-/// Everything that verbs can make, connected to itself.
+/// Creates every kind of object that verbs have, and connects two queue pairs.
 void MakeByVerbs(ibv_context* context) {
   const verbs::Channel channel(ibv_create_comp_channel(context));
   verbs::Peer plain(context, {.channel = channel.get()});

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-// What programs that were built with hardened headers call instead.
+// Functions that programs with hardened headers call instead.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names
 char* __realpath_chk(const char* path, char* resolved, size_t resolved_size);
@@ -27,7 +27,7 @@ TEST(SysfsPath, ResolvesByEveryFunction) {
   EXPECT_EQ(access(real.get(), R_OK), 0);
   dirent64** entries = nullptr;
   const int count = scandir64("/sys/class/infiniband", &entries, nullptr, alphasort64);
-  ASSERT_EQ(count, 4);  // two devices, and the folder and its parent
+  ASSERT_EQ(count, 4);  // two devices, and the entries . and ..
   EXPECT_STREQ(entries[2]->d_name, "mlx5_0");
   for (int i = 0; i < count; ++i) free(entries[i]);
   free(entries);

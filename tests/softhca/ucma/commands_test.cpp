@@ -18,9 +18,9 @@
 namespace ucma {
 namespace {
 
-constexpr uintptr_t kUnmapped = 4096;  // Linux maps nothing that low
+constexpr uintptr_t kUnmapped = 4096;  // Linux maps no page this low
 
-/// Whether the kernel lets a thread wait.
+/// Whether a thread sleeps in the kernel.
 bool Sleeps(pid_t thread) {
   std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/stat");
   std::string text;
@@ -31,13 +31,13 @@ bool Sleeps(pid_t thread) {
 
 int OpenDevice() { return open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC); }
 
-/// What no library would write.
+/// Sends commands that no library would write.
 class UcmaDevice : public testing::Test {
  protected:
   UcmaDevice() { EXPECT_GE(fd, 0) << strerror(errno); }
   ~UcmaDevice() override { close(fd); }
 
-  /// @return  the error; 0 for success
+  /// @return  0, or the errno
   static int Write(int to, const void* data, size_t bytes) {
     errno = 0;
     return write(to, data, bytes) == static_cast<ssize_t>(bytes) ? 0 : errno;
@@ -83,14 +83,14 @@ class UcmaDevice : public testing::Test {
   }
 
   const int fd = OpenDevice();
-  uint32_t number = 0;  ///< of an id
+  uint32_t number = 0;  ///< id that CreateId() last returned
   const uint64_t answer = reinterpret_cast<uint64_t>(&number);
 };
 
 TEST_F(UcmaDevice, RefusesMalformedCommands) {
   EXPECT_EQ(Write(fd, "", 1), EINVAL) << "no header";
   const rdma_ucm_cmd_hdr longer{RDMA_USER_CM_CMD_LISTEN, 100, 0};
-  EXPECT_EQ(Write(fd, &longer, sizeof longer), EINVAL) << "more announced than there is";
+  EXPECT_EQ(Write(fd, &longer, sizeof longer), EINVAL) << "the header announces more bytes than follow";
   EXPECT_EQ(Run(fd, RDMA_USER_CM_CMD_LISTEN, uint32_t{1}), EINVAL) << "too short";
   EXPECT_EQ(Run(fd, 0xffff, uint64_t{0}), ENOSYS);
   EXPECT_EQ(Write(fd, reinterpret_cast<const void*>(kUnmapped), 64), EFAULT);
@@ -126,7 +126,7 @@ TEST_F(UcmaDevice, FreesIdsOnClose) {
   const int other = OpenDevice();
   uint32_t bound = 0;
   ASSERT_EQ(CreateId(other, reinterpret_cast<uint64_t>(&bound), sizeof bound), 0);
-  uint16_t port = 20000;  // others may have some
+  uint16_t port = 20000;  // other programs may own some
   while (Bind(other, bound, port) == EADDRINUSE) ++port;
   ASSERT_EQ(CreateId(fd, answer, sizeof number), 0);
   EXPECT_EQ(Bind(fd, number, port), EADDRINUSE);
@@ -155,7 +155,7 @@ TEST_F(UcmaDevice, WaitOutlivesItsDescriptor) {
     });
     while (thread == 0 || !Sleeps(thread)) std::this_thread::yield();
     EXPECT_EQ(close(duplicate), 0);
-    // An event may be gone again before the thread takes it: then it waits for the next.
+    // An event may be destroyed before the thread takes it. The thread then waits for the next one.
     while (waited.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
       EXPECT_EQ(CreateId(fd, answer, sizeof number), 0);
       EXPECT_EQ(ResolveAddress(fd, number), 0);
@@ -170,7 +170,7 @@ TEST_F(UcmaDevice, PassesOtherWritesThrough) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(Write(ends[1], "abc", 3), 0);
-  EXPECT_EQ(Write(ends[0], "abc", 3), EBADF) << "the reading end of somebody's pipe";
+  EXPECT_EQ(Write(ends[0], "abc", 3), EBADF) << "the read end of a pipe";
   close(ends[0]);
   close(ends[1]);
   EXPECT_EQ(Write(-1, "abc", 3), EBADF);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kDeadlineMs = 20'000;
 
-/// An event that was acknowledged; its private data copied.
+/// An acknowledged event, with a copy of its private data.
 struct Event {
   rdma_cm_event_type kind{};
   int status = 0;
@@ -31,7 +31,7 @@ struct Event {
   std::string private_data;
 };
 
-/// An event channel and all ids that came by it.
+/// An event channel and all ids created or received on it.
 class Channel {
  public:
   Channel() : channel_(rdma_create_event_channel()) { EXPECT_NE(channel_, nullptr) << strerror(errno); }
@@ -74,7 +74,7 @@ class Channel {
     EXPECT_EQ(rdma_ack_cm_event(raw), 0);
     return event;
   }
-  /// Gives an id away.
+  /// Moves an id to another channel.
   int Migrate(rdma_cm_id* id, Channel& to) {
     std::erase(ids_, id);
     to.ids_.push_back(id);
@@ -117,7 +117,7 @@ class RdmaCm : public testing::Test {
     return id;
   }
   rdma_cm_id* Resolve(rdma_port_space space = RDMA_PS_TCP) { return Resolve(space, active); }
-  /// The active side, up to where it can connect.
+  /// Creates an id and resolves address and route, up to rdma_connect().
   rdma_cm_id* Resolve(rdma_port_space space, Channel& channel) {
     rdma_cm_id* const id = channel.MakeId(space);
     sockaddr_in to = Loopback(port);
@@ -183,7 +183,7 @@ TEST_F(RdmaCm, DisconnectsBothSides) {
   EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(active.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
   EXPECT_EQ(passive.Next().kind, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-  EXPECT_EQ(rdma_disconnect(pair.active), 0) << "as on Linux, what is over may be ended once more";
+  EXPECT_EQ(rdma_disconnect(pair.active), 0) << "as on Linux, a second disconnect succeeds";
 }
 
 TEST_F(RdmaCm, CarriesPrivateDataBothWays) {
@@ -228,7 +228,7 @@ TEST_F(RdmaCm, RejectsConnectionsWithoutAListener) {
   ASSERT_EQ(Connect(Resolve()), 0);
   const Event rejected = active.Next();
   EXPECT_EQ(rejected.kind, RDMA_CM_EVENT_REJECTED);
-  EXPECT_EQ(rejected.status, 8) << "there is no such service";
+  EXPECT_EQ(rejected.status, 8) << "the service does not exist";
 }
 
 TEST_F(RdmaCm, RejectsConnectionsBeyondTheBacklog) {
@@ -287,7 +287,7 @@ TEST_F(RdmaCm, RefusesASecondListenerOnAPort) {
 
 TEST_F(RdmaCm, RefusesToBindAForeignAddress) {
   sockaddr_in foreign = Loopback(0);
-  foreign.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1 is nobody's
+  foreign.sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1 belongs to no host
   EXPECT_EQ(rdma_bind_addr(passive.MakeId(), reinterpret_cast<sockaddr*>(&foreign)), -1);
   EXPECT_EQ(errno, EADDRNOTAVAIL);
 }
@@ -358,7 +358,7 @@ TEST_F(RdmaCm, ReturnsAtOnceOnANonBlockingChannel) {
 TEST_F(RdmaCm, ClosesChannelsWithUnreadEvents) {
   Listen();
   ASSERT_EQ(Connect(Resolve()), 0);
-  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));  // and the channels are destroyed
+  ASSERT_TRUE(Readable(passive.get()->fd, kDeadlineMs));  // then the channels are destroyed
 }
 
 }  // namespace

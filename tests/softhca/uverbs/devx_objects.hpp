@@ -10,7 +10,7 @@
 
 #include "warpverbs/mlx5/commands.hpp"
 
-/// Queues made by firmware commands through libmlx5, with nothing of this project but field offsets.
+/// Creates queues by firmware commands through libmlx5. Uses nothing of this project but field offsets.
 namespace kernel_abi {
 
 namespace mlx5 = warpverbs::mlx5;
@@ -37,7 +37,7 @@ inline Pages Map() {
   return Pages(mmap(nullptr, Unmap::kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/// A completion queue and a queue pair, in one umem.
+/// A completion queue and a queue pair in one umem.
 class DevxQueues {
  public:
   static constexpr uint32_t kLogDepth = 4;
@@ -108,7 +108,7 @@ class DevxQueues {
     return object;
   }
 
-  /// Creates what must be refused, and says with which status.
+  /// Creates an object that must be refused, and returns the command's status.
   template <class In>
   mlx5::CommandStatus Refusal(const In& in) const {
     mlx5::Mailbox<mlx5::kCommandOutBytes> out;

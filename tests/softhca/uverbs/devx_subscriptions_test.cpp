@@ -5,7 +5,7 @@
 namespace softhca::uverbs {
 namespace {
 
-/// A channel that is open as long as this lives. Nobody looks into it.
+/// Returns a channel that is open while the result lives. It must not be dereferenced.
 std::shared_ptr<EventPipe> Channel() { return {std::make_shared<int>(), static_cast<EventPipe*>(nullptr)}; }
 
 TEST(DevxSubscriptions, DropsThoseOfClosedChannels) {

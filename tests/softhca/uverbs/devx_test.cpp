@@ -122,7 +122,7 @@ TEST_F(Devx, ChangesOnlyTheRightsInTheMask) {
   SetContext(in, mlx5::qpc::kRre, true);
   ASSERT_EQ(Run(in), CommandStatus::kOk);
   EXPECT_TRUE(Query(mlx5::qpc::kRre));
-  EXPECT_TRUE(Query(mlx5::qpc::kRwe));  // not named, so not taken away
+  EXPECT_TRUE(Query(mlx5::qpc::kRwe));  // not in the mask, so not changed
 }
 
 TEST_F(Devx, RefusesTransitionsFromAnotherState) {

@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
-/// The kernel's interface itself, without rdma-core: what is malformed is refused, never more.
+/// Tests the kernel's interface without rdma-core: malformed commands are refused and do no harm.
 namespace {
 
-/// A command, as rdma-core lays it out.
+/// A command in rdma-core's layout.
 class Command {
  public:
   Command(uint16_t object, uint16_t method) : object_(object), method_(method) {}
@@ -38,7 +38,7 @@ class Command {
   Command& Pointer(uint16_t id, T& memory) {
     return Add(id, sizeof memory, reinterpret_cast<uint64_t>(&memory));
   }
-  /// An input: short ones stand in the attribute.
+  /// Adds an input. A short one is stored in the attribute itself.
   template <class T>
   Command& Input(uint16_t id, const T& input) {
     uint64_t data = reinterpret_cast<uint64_t>(&input);
@@ -59,7 +59,7 @@ class Command {
     return *this;
   }
 
-  /// @return  0 or the errno
+  /// @return  0, or the errno
   int Run(int fd) {
     std::vector<uint8_t> bytes(sizeof(ib_uverbs_ioctl_hdr) + attributes_.size() * sizeof(ib_uverbs_attr));
     auto* const header = reinterpret_cast<ib_uverbs_ioctl_hdr*>(bytes.data());
@@ -73,7 +73,7 @@ class Command {
     std::copy_n(header->attrs, attributes_.size(), attributes_.begin());
     return 0;
   }
-  /// The handle that came back in an attribute.
+  /// Returns the handle in an output attribute.
   uint32_t Result(size_t index) const { return static_cast<uint32_t>(attributes_.at(index).data); }
 
  private:
@@ -133,7 +133,7 @@ class Ioctl : public testing::Test {
         .Pointer(UVERBS_ATTR_CORE_OUT, answer)
         .Run(fd);
   }
-  /// @param answer  where the number of entries goes
+  /// @param answer  address for the number of entries
   int CreateCq(uint64_t answer, std::optional<uint32_t> channel) const {
     alignas(64) static uint8_t ring[64 * 2];
     alignas(64) static uint8_t record[8];
@@ -188,7 +188,7 @@ TEST_F(Ioctl, RefusesFirmwareCommandsOfAContextWithoutDevx) {
   ASSERT_EQ(GetContext(0), 0);
   EXPECT_EQ(command(), EINVAL);
   ASSERT_EQ(GetContext(MLX5_IB_ALLOC_UCTX_DEVX), 0);
-  EXPECT_EQ(command(), EREMOTEIO);  // there is no command 0
+  EXPECT_EQ(command(), EREMOTEIO);  // command 0 does not exist
 }
 
 TEST_F(Ioctl, RefusesUnknownObjectsMethodsAndAttributes) {
@@ -231,7 +231,7 @@ TEST_F(Ioctl, RefusesMalformedCommands) {
 TEST_F(Ioctl, SurvivesRandomCommands) {
   std::mt19937 random(20240521);
   const auto below = [&](uint32_t bound) { return static_cast<uint16_t>(random() % bound); };
-  // Small numbers are plausible handles, lengths and counts; pages near 0 and kernel addresses are never
+  // Small numbers are plausible handles, lengths and counts. Pages near 0 and kernel addresses are never
   // mapped.
   const auto value = [&]() -> uint64_t { return random() % 2 != 0 ? below(300) : uint64_t{random()} << 40; };
   for (int i = 0; i < 50'000; ++i) {
@@ -310,7 +310,7 @@ TEST_F(Ioctl, CloseFreesTheRemainingObjects) {
               0);
     EXPECT_EQ(length, 4096u);
   }
-  // Neighbouring pages may share a line, but not all can: their order in memory and in the file differ.
+  // Neighbouring pages may share a line, but not all of them: their order in memory differs from the file's.
   EXPECT_GT(mappings(), before);
   ASSERT_EQ(close(fd), 0);
   EXPECT_LE(mappings(), before);
@@ -319,7 +319,7 @@ TEST_F(Ioctl, CloseFreesTheRemainingObjects) {
 
 TEST_F(Ioctl, DeviceStaysOpenUntilItsLastDescriptorIsClosed) {
   const uint32_t pd = AllocPd();
-  const int second = fcntl(fd, F_DUPFD, 500);  // a number that nothing else has had
+  const int second = fcntl(fd, F_DUPFD, 500);  // a number that no other file has had
   ASSERT_GE(second, 500);
   struct stat status {};
   ASSERT_EQ(fstat(second, &status), 0);
@@ -343,7 +343,7 @@ TEST_F(Ioctl, VforkChildClosesNothingOfTheParent) {
 
 TEST_F(Ioctl, ForkedChildOpensItsOwnDevices) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer lets no forked child start threads";
+  GTEST_SKIP() << "under ThreadSanitizer a forked child cannot start threads";
 #endif
   const uint32_t pd = AllocPd();
   const pid_t child = fork();

@@ -2,7 +2,7 @@
 
 #include "verbs/peer.hpp"
 
-/// MODIFY_QP takes what a kernel with mlx5 devices takes, no more.
+/// MODIFY_QP accepts exactly the attributes that the kernel's mlx5 driver accepts.
 namespace kernel_abi {
 namespace {
 
@@ -57,7 +57,7 @@ TEST_F(ModifyQp, AllowsReadsOnlyWithResponderResources) {
   EXPECT_EQ(Access(), unsigned{kAll});
 }
 
-/// Queue pairs other than reliable connections, which take attributes of their own.
+/// Queue pairs of the other services, which accept other attributes.
 class ModifyOther : public testing::Test {
  protected:
   explicit ModifyOther(ibv_qp_type type) {
