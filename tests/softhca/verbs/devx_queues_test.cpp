@@ -30,7 +30,7 @@ class DevxQueues : public Devx {
   uint32_t sends = 0, receives = 0;  ///< completions taken
 };
 
-TEST_F(DevxQueues, ResetStartsAnewAndTheCompletionQueueGoesOn) {
+TEST_F(DevxQueues, ResetRestartsTheQueuePairButNotItsCompletionQueue) {
   CreateQueues(false);
   for (int life = 0; life < 3; ++life) {
     Connect();
@@ -53,7 +53,7 @@ TEST_F(DevxQueues, ResetStartsAnewAndTheCompletionQueueGoesOn) {
   }
 }
 
-TEST_F(DevxQueues, ResetStartsAnewWithACollapsedQueueToo) {
+TEST_F(DevxQueues, ResetRestartsAQueuePairWithACollapsedQueue) {
   CreateQueues(true);
   for (int life = 0; life < 3; ++life) {
     Connect();
@@ -70,7 +70,7 @@ TEST_F(DevxQueues, ResetStartsAnewWithACollapsedQueueToo) {
   }
 }
 
-TEST_F(DevxQueues, ReceivesLieBeforeTheSendsAndCompleteWithAllThatTheySay) {
+TEST_F(DevxQueues, ReceivesPrecedeTheSendsAndCompleteWithAllFields) {
   CreateReceivingQueues(false);
   Connect();
   for (uint16_t i = 0; i < 3 * kDepth; ++i) {
@@ -95,7 +95,7 @@ TEST_F(DevxQueues, ReceivesLieBeforeTheSendsAndCompleteWithAllThatTheySay) {
   }
 }
 
-TEST_F(DevxQueues, ResetStartsReceivesAnewToo) {
+TEST_F(DevxQueues, ResetRestartsReceives) {
   CreateReceivingQueues(false);
   for (int life = 0; life < 3; ++life) {
     Connect();
@@ -152,7 +152,7 @@ class DevxWait : public DevxQueues {
   uint32_t worker_cqn = 0;
 };
 
-TEST_F(DevxWait, GoesOnWhenTheOtherQueueHasCompleted) {
+TEST_F(DevxWait, ContinuesWhenTheOtherQueueHasCompleted) {
   EXPECT_EQ(Query().Get("qpc", "qpc.cd_master"), 1u);
   for (uint16_t i = 0; i < 200; i += 2) {
     PostWait(i, i / 2);
@@ -162,7 +162,7 @@ TEST_F(DevxWait, GoesOnWhenTheOtherQueueHasCompleted) {
   }
 }
 
-TEST_F(DevxWait, WaitsInTheMeantimeAndHoldsUpNobodyElse) {
+TEST_F(DevxWait, BlocksOnlyItsOwnQueuePair) {
   witness.Connect(witness);
   PostWait(0, 0);
   PostWrite(1, 0, 8, data.rkey());

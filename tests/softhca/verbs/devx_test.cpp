@@ -49,7 +49,7 @@ TEST_F(Devx, ErrorReachesTheCompletionWithItsSyndrome) {
   EXPECT_EQ(Query().Get("qpc", "qpc.state"), 6u);
 }
 
-TEST_F(Devx, QueryTellsWhatWasSet) {
+TEST_F(Devx, QueryReturnsWhatWasSet) {
   CreateQueues(false);
   EXPECT_EQ(Query().Get("qpc", "qpc.state"), 0u);
   Connect();
@@ -67,7 +67,7 @@ TEST_F(Devx, QueryTellsWhatWasSet) {
   for (const auto& [field, value] : expected) EXPECT_EQ(out.Get("qpc", field), value) << field;
 }
 
-TEST_F(Devx, SequenceNumbersMoveWithTheTraffic) {
+TEST_F(Devx, QueryShowsSequenceNumbersAdvance) {
   CreateQueues(false);
   Connect();
   PostWrite(0, 0, 8, data.rkey());
@@ -78,7 +78,7 @@ TEST_F(Devx, SequenceNumbersMoveWithTheTraffic) {
   EXPECT_EQ(out.Get("qpc", "qpc.hw_sq_wqebb_counter"), 1u);
 }
 
-TEST_F(Devx, ErrorStateByCommand) {
+TEST_F(Devx, CommandMovesAQueuePairToError) {
   CreateQueues(false);
   Connect();
   EXPECT_EQ(Modify(Mailbox("qp_2err_in", k2Err).Set("qpn", qpn)), 0);
@@ -88,7 +88,7 @@ TEST_F(Devx, ErrorStateByCommand) {
   EXPECT_EQ(Error(cqe).syndrome, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
 }
 
-TEST_F(Devx, BadParametersComeBackWithStatusAndSyndrome) {
+TEST_F(Devx, RefusesBadParametersWithStatusAndSyndrome) {
   const auto cq_status = [&](const std::function<void(Mailbox&)>& spoil) {
     Mailbox in = CqCommand(false);
     spoil(in);
@@ -117,7 +117,7 @@ TEST_F(Devx, BadParametersComeBackWithStatusAndSyndrome) {
   EXPECT_EQ(qp_status([](Mailbox& in) { in.Set("qpc", "qpc.st", 2); }), kBadParameter);
 }
 
-TEST_F(Devx, TransitionsOutOfOrderComeBackWithAStatus) {
+TEST_F(Devx, RefusesTransitionsOutOfOrderWithAStatus) {
   CreateQueues(false);
   EXPECT_EQ(Modify(ToRts()), kBadQpState);
   EXPECT_EQ(Modify(ToRtr()), kBadQpState);
@@ -127,7 +127,7 @@ TEST_F(Devx, TransitionsOutOfOrderComeBackWithAStatus) {
   EXPECT_EQ(Modify(ToRtr()), kBadQpState);
 }
 
-TEST_F(Devx, ObjectsInUseAreNotDestroyed) {
+TEST_F(Devx, RefusesToDestroyObjectsInUse) {
   CreateQueues(false);
   EXPECT_NE(mlx5dv_devx_obj_destroy(cq.get()), 0);
   EXPECT_NE(mlx5dv_devx_umem_dereg(umem.get()), 0);
@@ -136,12 +136,12 @@ TEST_F(Devx, ObjectsInUseAreNotDestroyed) {
   WaitInRing(0);
 }
 
-TEST_F(Devx, UnknownCommandIsRefused) {
+TEST_F(Devx, RefusesAnUnknownCommand) {
   Mailbox in("query_qp_in", 0xfff), out("query_qp_out");
   EXPECT_NE(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), out.data(), out.size()), 0);
 }
 
-TEST_F(Devx, CapabilitiesAreAConnectX7s) {
+TEST_F(Devx, ReportsTheCapabilitiesOfAConnectX7) {
   Mailbox in("query_hca_cap_in", 0x100), out("query_hca_cap_out");
   ASSERT_EQ(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), out.data(), out.size()), 0);
   EXPECT_EQ(out.Get("capability", "cmd_hca_cap.port_type"), 1u);

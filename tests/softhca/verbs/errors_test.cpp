@@ -46,7 +46,7 @@ TEST_F(Errors, WrongRkeyFailsBothEnds) {
   EXPECT_EQ(b.State(), IBV_QPS_ERR);
 }
 
-TEST_F(Errors, WrongLkey) {
+TEST_F(Errors, WrongLkeyFailsTheSender) {
   Connect();
   ibv_sge sge = local.Sge(0, 8);
   ++sge.lkey;
@@ -54,23 +54,23 @@ TEST_F(Errors, WrongLkey) {
   EXPECT_EQ(b.State(), IBV_QPS_RTS) << "nothing was sent";
 }
 
-TEST_F(Errors, OneByteBeyondTheRemoteMemory) {
+TEST_F(Errors, OneByteBeyondTheRemoteMemoryFails) {
   Connect();
   ASSERT_EQ(Write(8).To(remote, 65528).Run(a).status, IBV_WC_SUCCESS);
   ExpectFailure(Write(9).To(remote, 65528), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, OneByteBeforeTheRemoteMemory) {
+TEST_F(Errors, OneByteBeforeTheRemoteMemoryFails) {
   Connect();
   ExpectFailure(Write(8).To(remote.Address() - 1, remote.rkey()), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, OneByteBeyondTheLocalMemory) {
+TEST_F(Errors, OneByteBeyondTheLocalMemoryFails) {
   Connect();
   ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(65528, 9)}).To(remote), IBV_WC_LOC_PROT_ERR);
 }
 
-TEST_F(Errors, MemoryThatWasDeregistered) {
+TEST_F(Errors, AccessToDeregisteredMemoryFails) {
   Connect();
   uint32_t rkey = 0;
   {
@@ -80,90 +80,90 @@ TEST_F(Errors, MemoryThatWasDeregistered) {
   ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, RemoteMemoryOfAnotherProtectionDomain) {
+TEST_F(Errors, RemoteMemoryOfAnotherProtectionDomainFails) {
   Connect();
   const Pd pd(ibv_alloc_pd(b.context));
   const Buffer foreign(pd.get(), 64);
   ExpectFailure(Write().To(foreign), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, LocalMemoryOfAnotherProtectionDomain) {
+TEST_F(Errors, LocalMemoryOfAnotherProtectionDomainFails) {
   Connect();
   const Pd pd(ibv_alloc_pd(a.context));
   Buffer foreign(pd.get(), 64);
   ExpectFailure(Work(IBV_WR_RDMA_WRITE, {foreign.Sge(0, 8)}).To(remote), IBV_WC_LOC_PROT_ERR);
 }
 
-TEST_F(Errors, ReadIntoMemoryThatMayNotBeWritten) {
+TEST_F(Errors, ReadIntoReadOnlyMemoryFails) {
   Connect();
   Buffer constant(a.pd.get(), 64, 0);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {constant.Sge(0, 8)}).To(remote).Run(a).status, IBV_WC_SUCCESS);
   ExpectFailure(Work(IBV_WR_RDMA_READ, {constant.Sge(0, 8)}).To(remote), IBV_WC_LOC_PROT_ERR);
 }
 
-TEST_F(Errors, MemoryWithoutRemoteWrite) {
+TEST_F(Errors, WriteToMemoryWithoutRemoteWriteFails) {
   Connect();
   const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_WRITE);
   ExpectFailure(Write().To(target), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, MemoryWithoutRemoteRead) {
+TEST_F(Errors, ReadOfMemoryWithoutRemoteReadFails) {
   Connect();
   const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_READ);
   ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(target), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, MemoryWithoutRemoteAtomic) {
+TEST_F(Errors, AtomicOnMemoryWithoutRemoteAtomicFails) {
   Connect();
   const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC);
   ExpectFailure(Add(target, 0), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(Errors, QueuePairWithoutRemoteWrite) {
+TEST_F(Errors, WriteToAQueuePairWithoutRemoteWriteFails) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_WRITE});
   ExpectFailure(Write(), IBV_WC_REM_INV_REQ_ERR);
 }
 
-TEST_F(Errors, QueuePairWithoutRemoteRead) {
+TEST_F(Errors, ReadFromAQueuePairWithoutRemoteReadFails) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_READ});
   ExpectFailure(Work(IBV_WR_RDMA_READ, {local.Sge(0, 8)}).To(remote), IBV_WC_REM_INV_REQ_ERR);
 }
 
-TEST_F(Errors, QueuePairWithoutRemoteAtomic) {
+TEST_F(Errors, AtomicOnAQueuePairWithoutRemoteAtomicFails) {
   Connect({}, {.access = kAllAccess & ~IBV_ACCESS_REMOTE_ATOMIC});
   ExpectFailure(Add(remote, 0), IBV_WC_REM_INV_REQ_ERR);
 }
 
-TEST_F(Errors, MisalignedAtomic) {
+TEST_F(Errors, MisalignedAtomicFails) {
   Connect();
   ExpectFailure(Add(remote, 4), IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(b.State(), IBV_QPS_ERR);
 }
 
-TEST_F(Errors, PeerThatIsNotConnectedLetsRetriesRunOut) {
+TEST_F(Errors, RetriesRunOutWhenThePeerIsNotConnected) {
   a.Connect(b, {.timeout = 8, .retries = 1});
   ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(b.State(), IBV_QPS_RESET);
 }
 
-TEST_F(Errors, PeerThatIsConnectedElsewhereLetsRetriesRunOut) {
+TEST_F(Errors, RetriesRunOutWhenThePeerIsConnectedElsewhere) {
   a.Connect(b, {.timeout = 8, .retries = 1});
   b.Connect(b);
   ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Errors, OtherSequenceNumberLetsRetriesRunOut) {
+TEST_F(Errors, RetriesRunOutWhenSequenceNumbersDiffer) {
   Connect({.send_psn = 101, .timeout = 8, .retries = 0}, {.receive_psn = 100});
   ExpectFailure(Write(), IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Errors, ReceiverThatIsNeverReady) {
+TEST_F(Errors, RnrRetriesRunOutWithoutAReceive) {
   Connect({.rnr_retries = 1}, {.min_rnr_timer = 1});
   ExpectFailure(Work(IBV_WR_SEND, {local.Sge(0, 8)}), IBV_WC_RNR_RETRY_EXC_ERR);
   EXPECT_EQ(b.State(), IBV_QPS_RTS);
 }
 
-TEST_F(Errors, ReceiverThatIsReadyLater) {
+TEST_F(Errors, SendWaitsForALateReceive) {
   Connect({.rnr_retries = 7}, {.min_rnr_timer = 1});
   Work(IBV_WR_SEND, {local.Sge(0, 8)}).Post(a);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {remote.Sge(8, 8)}).To(local, 8).Run(b).status, IBV_WC_SUCCESS)
@@ -173,7 +173,7 @@ TEST_F(Errors, ReceiverThatIsReadyLater) {
   ExpectReceive(IBV_WC_SUCCESS, 5);
 }
 
-TEST_F(Errors, MessageLongerThanTheReceive) {
+TEST_F(Errors, MessageLongerThanTheReceiveFailsBothEnds) {
   Connect();
   b.PostReceive({remote.Sge(0, 8)}, 5);
   b.PostReceive({remote.Sge(0, 8)}, 6);
@@ -182,7 +182,7 @@ TEST_F(Errors, MessageLongerThanTheReceive) {
   ExpectReceive(IBV_WC_WR_FLUSH_ERR, 6);
 }
 
-TEST_F(Errors, ReceiveWithAWrongKey) {
+TEST_F(Errors, ReceiveWithAWrongKeyFailsBothEnds) {
   Connect();
   ibv_sge sge = remote.Sge(0, 8);
   ++sge.lkey;
@@ -191,7 +191,7 @@ TEST_F(Errors, ReceiveWithAWrongKey) {
   ExpectReceive(IBV_WC_LOC_PROT_ERR, 5);
 }
 
-TEST_F(Errors, ErrorStateFlushesWhatIsPostedLater) {
+TEST_F(Errors, ErrorStateFlushesLaterWork) {
   Connect();
   a.PostReceive({local.Sge(0, 8)}, 4);
   a.To(IBV_QPS_ERR);
@@ -201,7 +201,7 @@ TEST_F(Errors, ErrorStateFlushesWhatIsPostedLater) {
   EXPECT_EQ(Wait(a.receive_cq.get()).wr_id, 5u);
 }
 
-TEST_F(Errors, ResetMakesFailedQueuePairsUsableAgain) {
+TEST_F(Errors, ResetRestoresFailedQueuePairs) {
   Connect();
   ExpectFailure(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), 0), IBV_WC_REM_ACCESS_ERR);
   for (int round = 0; round < 3; ++round) {
@@ -215,7 +215,7 @@ TEST_F(Errors, ResetMakesFailedQueuePairsUsableAgain) {
   }
 }
 
-TEST_F(Errors, TransitionsThatDoNotExistAreRefused) {
+TEST_F(Errors, InvalidTransitionsAreRefused) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
   EXPECT_EQ(ibv_modify_qp(a.qp.get(), &attr,
@@ -250,7 +250,7 @@ TEST_F(Errors, RemoteWriteNeedsLocalWrite) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(Errors, QueuesLargerThanTheDeviceTakesAreRefused) {
+TEST_F(Errors, QueuesBeyondTheLimitsOfTheDeviceAreRefused) {
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(context_a.get(), &device), 0);
   EXPECT_EQ(ibv_create_cq(context_a.get(), device.max_cqe + 1, nullptr, nullptr, 0), nullptr);

@@ -12,9 +12,9 @@ namespace {
 constexpr int kDeadlineMs = 20'000;
 
 /// Two peers whose completion queues tell one channel each.
-class CompletionEvents : public testing::Test {
+class CompletionChannel : public testing::Test {
  protected:
-  CompletionEvents() {
+  CompletionChannel() {
     a.Connect(b);
     b.Connect(a);
   }
@@ -43,7 +43,7 @@ class CompletionEvents : public testing::Test {
   Buffer local{a.pd.get(), 64}, remote{b.pd.get(), 64};
 };
 
-TEST_F(CompletionEvents, FirstArmIsHeard) {
+TEST_F(CompletionChannel, ReportsTheCompletionAfterTheFirstArm) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   EXPECT_TRUE(Quiet());
   Send();
@@ -51,7 +51,7 @@ TEST_F(CompletionEvents, FirstArmIsHeard) {
   EXPECT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(CompletionEvents, OneArmGivesOneEvent) {
+TEST_F(CompletionChannel, ReportsOneEventPerArm) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   for (int i = 0; i < 3; ++i) Send();
   EXPECT_EQ(Next(), b.receive_cq.get());
@@ -59,19 +59,19 @@ TEST_F(CompletionEvents, OneArmGivesOneEvent) {
   EXPECT_TRUE(Quiet());
 }
 
-TEST_F(CompletionEvents, WithoutArmThereIsNone) {
+TEST_F(CompletionChannel, ReportsNothingWithoutAnArm) {
   Send();
   Wait(b.receive_cq.get());
   EXPECT_TRUE(Quiet());
 }
 
-TEST_F(CompletionEvents, ArmAfterACompletionThatWasNotPolledIsAnswered) {
+TEST_F(CompletionChannel, ReportsAnUnpolledCompletionWhenArmedLate) {
   Send();
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   EXPECT_EQ(Next(), b.receive_cq.get());
 }
 
-TEST_F(CompletionEvents, ArmAfterPollingWaitsForTheNextCompletion) {
+TEST_F(CompletionChannel, WaitsForTheNextCompletionWhenArmedAfterPolling) {
   Send();
   Wait(b.receive_cq.get());
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
@@ -81,7 +81,7 @@ TEST_F(CompletionEvents, ArmAfterPollingWaitsForTheNextCompletion) {
   EXPECT_EQ(Next(), b.receive_cq.get());
 }
 
-TEST_F(CompletionEvents, ManyRoundsOfArmAndWait) {
+TEST_F(CompletionChannel, ServesManyRoundsOfArmAndWait) {
   for (int i = 0; i < 500; ++i) {
     ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
     Send();
@@ -90,7 +90,7 @@ TEST_F(CompletionEvents, ManyRoundsOfArmAndWait) {
   }
 }
 
-TEST_F(CompletionEvents, SolicitedArmIsDeafToTheRest) {
+TEST_F(CompletionChannel, SolicitedArmIgnoresOrdinaryCompletions) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 1), 0);
   Send();
   Wait(b.receive_cq.get());
@@ -99,7 +99,7 @@ TEST_F(CompletionEvents, SolicitedArmIsDeafToTheRest) {
   EXPECT_EQ(Next(), b.receive_cq.get());
 }
 
-TEST_F(CompletionEvents, SolicitedArmHearsErrors) {
+TEST_F(CompletionChannel, SolicitedArmReportsErrors) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 1), 0);
   b.PostReceive({remote.Sge(0, 8)});
   b.To(IBV_QPS_ERR);
@@ -107,7 +107,7 @@ TEST_F(CompletionEvents, SolicitedArmHearsErrors) {
   EXPECT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_F(CompletionEvents, QueuesOfOneChannelAreToldApart) {
+TEST_F(CompletionChannel, NamesTheQueueOfEachEvent) {
   ASSERT_EQ(ibv_req_notify_cq(b.send_cq.get(), 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   Send();
@@ -116,7 +116,7 @@ TEST_F(CompletionEvents, QueuesOfOneChannelAreToldApart) {
   EXPECT_EQ(Next(), b.send_cq.get());
 }
 
-TEST_F(CompletionEvents, EventThatNobodyReadsDoesNotHoldUpTheEnd) {
+TEST_F(CompletionChannel, UnreadEventDoesNotBlockDestruction) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   Send();
   Wait(b.receive_cq.get());
@@ -124,7 +124,7 @@ TEST_F(CompletionEvents, EventThatNobodyReadsDoesNotHoldUpTheEnd) {
 }
 
 /// The events of a device that belong to no completion.
-class AsyncEvents : public TwoPeers {
+class AsyncEvent : public TwoPeers {
  protected:
   static ibv_async_event Next(const Context& context) {
     ibv_async_event event{};
@@ -139,7 +139,7 @@ class AsyncEvents : public TwoPeers {
   }
 };
 
-TEST_F(AsyncEvents, AccessErrorIsToldToTheResponder) {
+TEST_F(AsyncEvent, ReportsAnAccessErrorToTheResponder) {
   Connect();
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote.Address(), 0).Run(a).status,
             IBV_WC_REM_ACCESS_ERR);
@@ -149,7 +149,7 @@ TEST_F(AsyncEvents, AccessErrorIsToldToTheResponder) {
   EXPECT_FALSE(Readable(context_a->async_fd, 0));
 }
 
-TEST_F(AsyncEvents, InvalidRequestIsToldToTheResponder) {
+TEST_F(AsyncEvent, ReportsAnInvalidRequestToTheResponder) {
   Connect();
   EXPECT_EQ(Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(0, 8)}).FetchAdd(remote, 4, 1).Run(a).status,
             IBV_WC_REM_INV_REQ_ERR);
@@ -158,7 +158,7 @@ TEST_F(AsyncEvents, InvalidRequestIsToldToTheResponder) {
   EXPECT_EQ(event.element.qp, b.qp.get());
 }
 
-TEST_F(AsyncEvents, OverrunOfACompletionQueue) {
+TEST_F(AsyncEvent, ReportsAnOverrunOfACompletionQueue) {
   Peer small(context_a.get(), {.cqes = 1});
   Buffer memory(small.pd.get(), 8);
   small.Connect(b);
@@ -172,7 +172,7 @@ TEST_F(AsyncEvents, OverrunOfACompletionQueue) {
   EXPECT_EQ(event.element.cq, cq);
 }
 
-TEST_F(AsyncEvents, LimitOfASharedQueueAndItsLastReceive) {
+TEST_F(AsyncEvent, ReportsTheLimitOfASharedQueueAndItsLastReceive) {
   Peer shared(context_b.get(), {.shared = true});
   Buffer memory(shared.pd.get(), 8);
   a.Connect(shared);
@@ -191,7 +191,7 @@ TEST_F(AsyncEvents, LimitOfASharedQueueAndItsLastReceive) {
   EXPECT_EQ(last.element.qp, shared.qp.get());
 }
 
-TEST_F(AsyncEvents, NoEventMeansNoWaitOnANonBlockingFile) {
+TEST_F(AsyncEvent, ReturnsAtOnceOnANonBlockingFile) {
   const int flags = fcntl(context_a->async_fd, F_GETFL);
   ASSERT_EQ(fcntl(context_a->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
   ibv_async_event event{};

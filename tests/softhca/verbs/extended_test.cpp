@@ -77,7 +77,7 @@ class WorkRequestApi : public TwoPeers {
 
 constexpr uint8_t kFourBytes = 8, kEightBytes = 9;  // opcode modifiers of masked atomics
 
-TEST_F(WorkRequestApi, Write) {
+TEST_F(WorkRequestApi, WritesToThePeer) {
   local.Put(0, "written");
   ibv_wr_start(ex);
   ex->wr_id = 31;
@@ -89,7 +89,7 @@ TEST_F(WorkRequestApi, Write) {
   EXPECT_EQ(remote.Text(10, 7), "written");
 }
 
-TEST_F(WorkRequestApi, WriteWithImmediateOfInlineData) {
+TEST_F(WorkRequestApi, WritesInlineDataWithImmediate) {
   b.PostReceive({});
   std::string text(190, 'i');
   ibv_wr_start(ex);
@@ -100,7 +100,7 @@ TEST_F(WorkRequestApi, WriteWithImmediateOfInlineData) {
   EXPECT_EQ(remote.Text(0, 190), text);
 }
 
-TEST_F(WorkRequestApi, SendOfAList) {
+TEST_F(WorkRequestApi, SendsAList) {
   local.Put(0, "abcdef");
   b.PostReceive({remote.Sge(0, 64)});
   const std::array<ibv_sge, 3> list = {local.Sge(3, 3), local.Sge(0, 1), local.Sge(1, 2)};
@@ -112,7 +112,7 @@ TEST_F(WorkRequestApi, SendOfAList) {
   EXPECT_EQ(remote.Text(0, 6), "defabc");
 }
 
-TEST_F(WorkRequestApi, SendWithImmediate) {
+TEST_F(WorkRequestApi, SendsWithImmediate) {
   b.PostReceive({remote.Sge(0, 64)});
   ibv_wr_start(ex);
   ibv_wr_send_imm(ex, htobe32(9));
@@ -121,7 +121,7 @@ TEST_F(WorkRequestApi, SendWithImmediate) {
   EXPECT_EQ(be32toh(Wait(b.receive_cq.get()).imm_data), 9u);
 }
 
-TEST_F(WorkRequestApi, Read) {
+TEST_F(WorkRequestApi, ReadsFromThePeer) {
   remote.Put(0, "read");
   ibv_wr_start(ex);
   ibv_wr_rdma_read(ex, remote.rkey(), remote.Address());
@@ -130,7 +130,7 @@ TEST_F(WorkRequestApi, Read) {
   EXPECT_EQ(local.Text(0, 4), "read");
 }
 
-TEST_F(WorkRequestApi, Atomics) {
+TEST_F(WorkRequestApi, ExecutesAtomics) {
   remote.As<uint64_t>() = 1;
   ibv_wr_start(ex);
   ibv_wr_atomic_fetch_add(ex, remote.rkey(), remote.Address(), 4);
@@ -145,7 +145,7 @@ TEST_F(WorkRequestApi, Atomics) {
   EXPECT_EQ(remote.As<uint64_t>(), 50u);
 }
 
-TEST_F(WorkRequestApi, SeveralRequestsByOneDoorbell) {
+TEST_F(WorkRequestApi, PostsSeveralRequestsByOneDoorbell) {
   ibv_wr_start(ex);
   for (uint64_t i = 0; i < 8; ++i) {
     local.As<uint64_t>(i * 8) = i + 1;
@@ -158,7 +158,7 @@ TEST_F(WorkRequestApi, SeveralRequestsByOneDoorbell) {
   for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(remote.As<uint64_t>(i * 8), i + 1);
 }
 
-TEST_F(WorkRequestApi, AbortedRequestsAreNotExecuted) {
+TEST_F(WorkRequestApi, DropsAbortedRequests) {
   local.As<uint64_t>() = 1;
   ibv_wr_start(ex);
   ibv_wr_rdma_write(ex, remote.rkey(), remote.Address());
@@ -173,12 +173,12 @@ TEST_F(WorkRequestApi, AbortedRequestsAreNotExecuted) {
   EXPECT_EQ(remote.As<uint64_t>(8), 1u);
 }
 
-TEST_F(WorkRequestApi, Nop) {
+TEST_F(WorkRequestApi, CompletesANop) {
   const ibv_wc wc = PostRaw(0, MLX5_OPCODE_NOP);
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
 }
 
-TEST_F(WorkRequestApi, MaskedCompareSwapOf4Bytes) {
+TEST_F(WorkRequestApi, ExecutesAMaskedCompareSwapOf4Bytes) {
   struct {
     __be32 swap, compare, swap_mask, compare_mask;
   } const operands = {htobe32(0xaaaaaaaa), htobe32(0x44), htobe32(0xff0000), htobe32(0xff)};
@@ -189,7 +189,7 @@ TEST_F(WorkRequestApi, MaskedCompareSwapOf4Bytes) {
   EXPECT_EQ(remote.As<uint32_t>(4), 0x11aa3344u);
 }
 
-TEST_F(WorkRequestApi, MaskedCompareSwapOf8Bytes) {
+TEST_F(WorkRequestApi, ExecutesAMaskedCompareSwapOf8Bytes) {
   struct {
     __be64 swap, compare, swap_mask, compare_mask;
   } const operands = {htobe64(~uint64_t{0}), htobe64(0x10), htobe64(0xf0000000f), htobe64(0xf0)};
@@ -200,7 +200,7 @@ TEST_F(WorkRequestApi, MaskedCompareSwapOf8Bytes) {
   EXPECT_EQ(remote.As<uint64_t>(8), 0xf0000001fu);
 }
 
-TEST_F(WorkRequestApi, MaskedFetchAddOf4Bytes) {
+TEST_F(WorkRequestApi, ExecutesAMaskedFetchAddOf4Bytes) {
   struct {
     __be32 add, boundary;
     uint8_t reserved[8];
@@ -212,7 +212,7 @@ TEST_F(WorkRequestApi, MaskedFetchAddOf4Bytes) {
   EXPECT_EQ(remote.As<uint32_t>(4), 0x00000002u);
 }
 
-TEST_F(WorkRequestApi, MaskedFetchAddOf8Bytes) {
+TEST_F(WorkRequestApi, ExecutesAMaskedFetchAddOf8Bytes) {
   struct {
     __be64 add, boundary;
   } const operands = {htobe64(1), htobe64(0x80000000)};
@@ -222,7 +222,7 @@ TEST_F(WorkRequestApi, MaskedFetchAddOf8Bytes) {
   EXPECT_EQ(remote.As<uint64_t>(), 0x100000000u);
 }
 
-TEST_F(WorkRequestApi, EntryThatNoConnectXKnows) { EXPECT_EQ(PostRaw(0, 0x3f).status, IBV_WC_LOC_QP_OP_ERR); }
+TEST_F(WorkRequestApi, RefusesAnUnknownOpcode) { EXPECT_EQ(PostRaw(0, 0x3f).status, IBV_WC_LOC_QP_OP_ERR); }
 
 /// A completion queue that is polled field by field.
 class ExtendedCq : public TwoPeers {

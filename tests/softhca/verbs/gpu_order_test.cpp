@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(To, SlowSignal,
                                   NameOf(std::get<1>(places.param));
                          });
 
-TEST_P(SlowSignal, ComesAfterItsData) {
+TEST_P(SlowSignal, ArrivesAfterItsData) {
   constexpr size_t kBytes = 3000;
   Region source(a.pd.get(), 0, kBytes), data(b.pd.get(), std::get<0>(GetParam()), kBytes);
   Region values(a.pd.get(), kHost, 8), signal(b.pd.get(), std::get<1>(GetParam()), 8);
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(To, SlowRelay,
                                   std::to_string(std::get<1>(relay.param));
                          });
 
-TEST_P(SlowRelay, DataThatTheProcessorReadsNextAreThere) {
+TEST_P(SlowRelay, ReadSeesTheWriteBeforeIt) {
   Region gpu(a.pd.get(), 0, bytes), between(b.pd.get(), kHost, bytes), last(a.pd.get(), place, bytes);
   for (uint8_t round = 1; round <= 5; ++round) {
     std::fill_n(gpu.data(), bytes, round);
@@ -105,7 +105,7 @@ TEST_P(SlowRelay, DataThatTheProcessorReadsNextAreThere) {
   }
 }
 
-TEST_P(SlowRelay, WhatAFencedWriteSendsOnIsThere) {
+TEST_P(SlowRelay, FencedWriteSendsTheResultOfTheReadBeforeIt) {
   Region gpu(b.pd.get(), 0, bytes), between(a.pd.get(), kHost, bytes), last(b.pd.get(), place, bytes);
   for (uint8_t round = 1; round <= 5; ++round) {
     std::fill_n(gpu.data(), bytes, round);
@@ -119,7 +119,7 @@ TEST_P(SlowRelay, WhatAFencedWriteSendsOnIsThere) {
   }
 }
 
-TEST_F(SlowGpu, InlineDataOutliveTheirEntries) {
+TEST_F(SlowGpu, InlineDataOutliveTheirWqes) {
   Region target(b.pd.get(), 0, 8 * 24);
   for (size_t i = 0; i < 8; ++i) {
     std::string text(24, static_cast<char>('a' + i));
@@ -132,7 +132,7 @@ TEST_F(SlowGpu, InlineDataOutliveTheirEntries) {
   for (size_t i = 0; i < 8 * 24; ++i) ASSERT_EQ(target.data()[i], 'a' + i / 24);
 }
 
-TEST_F(SlowGpu, MoreArrivesThanThereIsRoomForOnTheWay) {
+TEST_F(SlowGpu, AcceptsMoreThanTheStagingMemoryHolds) {
   constexpr size_t kPart = 60'000, kParts = 30;
   Region source(a.pd.get(), kHost, kPart * kParts), target(b.pd.get(), 0, kPart * kParts);
   for (size_t i = 0; i < kParts; ++i) {
@@ -148,7 +148,7 @@ TEST_F(SlowGpu, MoreArrivesThanThereIsRoomForOnTheWay) {
 
 class SlowDevx : public Slowly, public Devx {};
 
-TEST_F(SlowDevx, NothingIsWrittenToTheQueuesAfterAReset) {
+TEST_F(SlowDevx, WritesNothingToTheQueuesAfterAReset) {
   CreateQueues(true);
   Connect();
   PostWrite(0, 0, 8, data.rkey());
@@ -165,7 +165,7 @@ TEST_F(SlowDevx, NothingIsWrittenToTheQueuesAfterAReset) {
   EXPECT_EQ(tail.load(), invalid);
 }
 
-TEST_F(SlowDevx, NobodySeesTwoHalvesOfErrorsInACollapsedQueue) {
+TEST_F(SlowDevx, ShowsNoHalfWrittenErrorInACollapsedQueue) {
   CreateQueues(true);
   Connect();
   const std::atomic_ref upper(*reinterpret_cast<uint64_t*>(&memory[kCqRing + 56]));

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(From, GpuPlaces,
                          testing::Combine(testing::Values(kHost, 0, 1), testing::Values(kHost, 0, 1)),
                          NamePlaces);
 
-TEST_P(GpuPlaces, WritesOfEverySizeArriveWhereverTheyStart) {
+TEST_P(GpuPlaces, WritesArriveInEverySizeAndAlignment) {
   uint32_t seed = 0;
   for (const size_t bytes : {0ul, 1ul, 3ul, 4ul, 8ul, 9ul, 4095ul, 65536ul, 65537ul, 1048577ul}) {
     for (const size_t from : {0ul, 1ul, 8ul}) {
@@ -66,7 +66,7 @@ TEST_P(GpuPlaces, WritesOfEverySizeArriveWhereverTheyStart) {
   }
 }
 
-TEST_P(GpuPlaces, ReadsOfEverySizeArriveWhereverTheyStart) {
+TEST_P(GpuPlaces, ReadsArriveInEverySizeAndAlignment) {
   uint32_t seed = 100;
   for (const size_t bytes : {1ul, 8ul, 4097ul, 1048575ul}) {
     Fill(source, ++seed);
@@ -79,7 +79,7 @@ TEST_P(GpuPlaces, ReadsOfEverySizeArriveWhereverTheyStart) {
   }
 }
 
-TEST_F(Gpu, AtomicsOfManyAddUp) {
+TEST_F(Gpu, ConcurrentAtomicsAddUp) {
   Region counter(b.pd.get(), 1, 8), results(a.pd.get(), 0, 64 * 8);
   for (size_t i = 0; i < 64; ++i) {
     Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {results.Sge(i * 8, 8)})
@@ -92,7 +92,7 @@ TEST_F(Gpu, AtomicsOfManyAddUp) {
   EXPECT_EQ(*reinterpret_cast<uint64_t*>(counter.data()), 64u);
 }
 
-TEST_F(Gpu, OnlyWholeAllocationsOfTheDriverAreRegistered) {
+TEST_F(Gpu, RegistersOnlyWholeAllocations) {
   const GpuMemory memory(0, 8192);
   EXPECT_EQ(ibv_reg_mr(a.pd.get(), memory.pointer(), 8193, kAllAccess), nullptr);
   EXPECT_EQ(errno, EFAULT);
@@ -102,7 +102,7 @@ TEST_F(Gpu, OnlyWholeAllocationsOfTheDriverAreRegistered) {
   munmap(hidden, 4096);
 }
 
-TEST_F(Gpu, NothingOfTheDriversIsKeptLongerThanTheRegistration) {
+TEST_F(Gpu, KeepsNoDriverObjectsAfterDeregistration) {
   const GpuMemory memory(0, 8192);
   const fake_cuda::Held before = fake_cuda::HeldNow();
   for (int i = 0; i < 3; ++i) {
@@ -121,7 +121,7 @@ class FreedMemory : public Gpu {
   ~FreedMemory() override { fake_cuda::Configure("gpus=2"); }
 };
 
-TEST_F(FreedMemory, OfTheRequesterIsALocalProtectionError) {
+TEST_F(FreedMemory, CausesALocalProtectionErrorAtTheRequester) {
   {
     Region source(a.pd.get(), 0, kBytes), target(b.pd.get(), 1, kBytes);
     source.Free();
@@ -131,7 +131,7 @@ TEST_F(FreedMemory, OfTheRequesterIsALocalProtectionError) {
   EXPECT_EQ(a.State(), IBV_QPS_ERR);
 }
 
-TEST_F(FreedMemory, OfTheResponderIsARemoteAccessError) {
+TEST_F(FreedMemory, CausesARemoteAccessErrorAtTheResponder) {
   Region source(a.pd.get(), 0, kBytes), target(b.pd.get(), 1, kBytes);
   target.Free();
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
@@ -144,7 +144,7 @@ TEST_F(FreedMemory, OfTheResponderIsARemoteAccessError) {
   EXPECT_EQ(work.FetchAdd(target.address(), target.rkey(), 1).Run(a).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(FreedMemory, OfAReceiveFailsBothEnds) {
+TEST_F(FreedMemory, FailsBothEndsOfASend) {
   Region source(a.pd.get(), 0, kBytes), target(b.pd.get(), 1, kBytes);
   b.PostReceive({target.Sge(0, 64)}, 7);
   target.Free();
@@ -154,7 +154,7 @@ TEST_F(FreedMemory, OfAReceiveFailsBothEnds) {
   EXPECT_EQ(wc.wr_id, 7u);
 }
 
-TEST_F(Gpu, AnyCallOfTheDriverMayFailAndNothingHangs) {
+TEST_F(Gpu, AnyDriverCallMayFailWithoutAHang) {
   bool all_failed_once = false;
   for (int nth = 1; nth < 200 && !all_failed_once; ++nth) {
     const fake_cuda::Held before = fake_cuda::HeldNow();
@@ -181,7 +181,7 @@ TEST_F(Gpu, AnyCallOfTheDriverMayFailAndNothingHangs) {
   EXPECT_TRUE(all_failed_once);
 }
 
-TEST_F(Gpu, TransfersThatFailTakeNoRoomOnTheWay) {
+TEST_F(Gpu, FailedTransfersFreeTheirStagingMemory) {
   constexpr size_t kPart = 64 << 10, kParts = 16;  // as much as there is
   Region lost(b.pd.get(), 0, kPart), target(a.pd.get(), 1, kPart), source(b.pd.get(), kHost, kPart);
   std::iota(source.data(), source.data() + kPart, uint8_t{1});
@@ -198,7 +198,7 @@ TEST_F(Gpu, TransfersThatFailTakeNoRoomOnTheWay) {
   EXPECT_TRUE(std::equal(source.data(), source.data() + kPart, target.data()));
 }
 
-TEST_F(Gpu, ThatWasResetFailsItsTransfersAlone) {
+TEST_F(Gpu, ResetFailsOnlyTransfersOfItsGpu) {
   Region source(a.pd.get(), kHost, kBytes), target(b.pd.get(), 0, kBytes), other(b.pd.get(), 1, kBytes);
   Fill(source, 1);
   const auto write = [&](Region& to) {
@@ -215,7 +215,7 @@ TEST_F(Gpu, ThatWasResetFailsItsTransfersAlone) {
   EXPECT_TRUE(std::equal(source.data() + 1, source.data() + 65, other.data() + 1));
 }
 
-TEST_F(Gpu, ExportsThatCanBeMappedAreRegistered) {
+TEST_F(Gpu, RegistersMappableExports) {
   const GpuMemory source(0, 8192), target(1, 8192);
   const int exports[] = {source.Export(8192), target.Export(8192)};
   const Mr from(ibv_reg_dmabuf_mr(a.pd.get(), 16, 4096, 16, exports[0], kAllAccess));
@@ -229,7 +229,7 @@ TEST_F(Gpu, ExportsThatCanBeMappedAreRegistered) {
   EXPECT_EQ(target.data()[8100], 42);
 }
 
-TEST_F(Gpu, ExportsThatCannotBeMappedAreRefusedWithTheReason) {
+TEST_F(Gpu, RefusesExportsThatCannotBeMapped) {
   const auto refusal = [&](int fd, uint64_t offset, size_t bytes) {
     EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd.get(), offset, bytes, offset, fd, kAllAccess), nullptr);
     return errno;
@@ -247,7 +247,7 @@ TEST_F(Gpu, ExportsThatCannotBeMappedAreRefusedWithTheReason) {
   close(fd);
 }
 
-TEST(GpuUmem, OfAnExportHoldsQueues) {
+TEST(GpuUmem, RegistersPagesOfAnExport) {
   const Context context = OpenDevx();
   const GpuMemory memory(0, 8192);
   mlx5dv_devx_umem_in in{};

@@ -8,9 +8,9 @@ namespace verbs {
 namespace {
 
 /// Runs on devices without atomics and with messages of at most 64 KiB; the port of the second is down.
-class Limits : public TwoPeers {};
+class LimitedDevice : public TwoPeers {};
 
-TEST_F(Limits, AtomicsAreNeitherOfferedNorTaken) {
+TEST_F(LimitedDevice, OffersAndAcceptsNoAtomics) {
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(context_a.get(), &device), 0);
   EXPECT_EQ(device.atomic_cap, IBV_ATOMIC_NONE);
@@ -19,13 +19,13 @@ TEST_F(Limits, AtomicsAreNeitherOfferedNorTaken) {
             EOPNOTSUPP);
 }
 
-TEST_F(Limits, LongestMessageIsReported) {
+TEST_F(LimitedDevice, ReportsItsLongestMessage) {
   ibv_port_attr port{};
   ASSERT_EQ(ibv_query_port(context_a.get(), 1, &port), 0);
   EXPECT_EQ(port.max_msg_sz, 65536u);
 }
 
-TEST_F(Limits, MessageLongerThanThePortTakes) {
+TEST_F(LimitedDevice, RefusesALongerMessage) {
   Connect();
   const auto write = [&](uint32_t second) {
     return Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 65535), local.Sge(0, second)}).To(remote).Run(a).status;
@@ -34,7 +34,7 @@ TEST_F(Limits, MessageLongerThanThePortTakes) {
   EXPECT_EQ(write(2), IBV_WC_LOC_LEN_ERR);
 }
 
-TEST(Port, ThatIsDownLetsNothingThrough) {
+TEST(DownPort, LetsNothingThrough) {
   const Context up = Open(0), down = Open(1);
   Peer a(up.get()), b(down.get());
   Buffer local(a.pd.get(), 8), remote(b.pd.get(), 8);

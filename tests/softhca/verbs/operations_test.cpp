@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(To, Operations, testing::Values(0, 1), [](const auto& d
   return device.param == 0 ? "OneDevice" : "AnotherDevice";
 });
 
-TEST_P(Operations, Write) {
+TEST_P(Operations, WriteReachesThePeer) {
   for (const uint32_t bytes : {1u, 8u, 1023u, 1024u, 1025u, 65000u}) {
     const ibv_wc wc = Work(IBV_WR_RDMA_WRITE, {local.Sge(3, bytes)}).To(remote, 5).Id(bytes).Run(a);
     ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
@@ -32,7 +32,7 @@ TEST_P(Operations, Write) {
   }
 }
 
-TEST_P(Operations, WriteWithImmediate) {
+TEST_P(Operations, WriteWithImmediateCompletesAReceive) {
   Buffer untouched(b.pd.get(), 16);
   b.PostReceive({untouched.Sge(0, 16)}, 77);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE_WITH_IMM, {local.Sge(0, 100)}).To(remote).Imm(0xcafe).Run(a).status,
@@ -48,7 +48,7 @@ TEST_P(Operations, WriteWithImmediate) {
   EXPECT_EQ(untouched[0], 0);
 }
 
-TEST_P(Operations, Read) {
+TEST_P(Operations, ReadFetchesFromThePeer) {
   remote.Put(100, "to be read");
   const ibv_wc wc = Work(IBV_WR_RDMA_READ, {local.Sge(0, 10)}).To(remote, 100).Run(a);
   ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
@@ -57,7 +57,7 @@ TEST_P(Operations, Read) {
   EXPECT_EQ(local.Text(0, 10), "to be read");
 }
 
-TEST_P(Operations, Send) {
+TEST_P(Operations, SendFillsAReceive) {
   b.PostReceive({remote.Sge(50, 1000)}, 12);
   const ibv_wc sent = Work(IBV_WR_SEND, {local.Sge(0, 300)}).Run(a);
   ASSERT_EQ(sent.status, IBV_WC_SUCCESS);
@@ -72,7 +72,7 @@ TEST_P(Operations, Send) {
   EXPECT_EQ(remote.Text(50, 300), local.Text(0, 300));
 }
 
-TEST_P(Operations, SendWithImmediate) {
+TEST_P(Operations, SendCarriesItsImmediate) {
   b.PostReceive({remote.Sge(0, 8)});
   EXPECT_EQ(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(0, 8)}).Imm(42).Run(a).status, IBV_WC_SUCCESS);
   const ibv_wc wc = Wait(b.receive_cq.get());
@@ -81,7 +81,7 @@ TEST_P(Operations, SendWithImmediate) {
   EXPECT_EQ(be32toh(wc.imm_data), 42u);
 }
 
-TEST_P(Operations, InlineSendDoesNotNeedItsBufferLater) {
+TEST_P(Operations, InlineSendCopiesItsBufferAtOnce) {
   b.PostReceive({remote.Sge(0, 64)});
   std::string text = "sent inline";
   Work work(IBV_WR_SEND, {{reinterpret_cast<uint64_t>(text.data()), static_cast<uint32_t>(text.size()), 0}});
@@ -110,7 +110,7 @@ TEST_P(Operations, GathersAndScattersSeveralPieces) {
   EXPECT_EQ(local.Text(20, 2) + local.Text(30, 1), "afg");
 }
 
-TEST_P(Operations, FetchAdd) {
+TEST_P(Operations, FetchAddReturnsTheOldValue) {
   remote.As<uint64_t>(8) = 40;
   const ibv_wc wc = Work(IBV_WR_ATOMIC_FETCH_AND_ADD, {local.Sge(0, 8)}).FetchAdd(remote, 8, 2).Run(a);
   ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
@@ -120,7 +120,7 @@ TEST_P(Operations, FetchAdd) {
   EXPECT_EQ(remote.As<uint64_t>(8), 42u);
 }
 
-TEST_P(Operations, CompareSwap) {
+TEST_P(Operations, CompareSwapSwapsOnlyOnAMatch) {
   remote.As<uint64_t>() = 5;
   EXPECT_EQ(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {local.Sge(0, 8)}).CompareSwap(remote, 0, 4, 9).Run(a).status,
             IBV_WC_SUCCESS);
@@ -132,7 +132,7 @@ TEST_P(Operations, CompareSwap) {
   EXPECT_EQ(remote.As<uint64_t>(), 9u);
 }
 
-TEST_P(Operations, MessagesOfNothing) {
+TEST_P(Operations, EmptyMessagesComplete) {
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE).To(0, 0).Run(a).status, IBV_WC_SUCCESS);
   EXPECT_EQ(Work(IBV_WR_RDMA_READ).To(0, 0).Run(a).status, IBV_WC_SUCCESS);
   b.PostReceive({});
@@ -173,7 +173,7 @@ TEST_P(Operations, UnsignalledRequestsCompleteWithTheNextSignalledOne) {
   EXPECT_EQ(ibv_poll_cq(a.send_cq.get(), 1, &wc), 0);
 }
 
-TEST_P(Operations, ListOfRequestsGoesOutByOneCall) {
+TEST_P(Operations, OneCallPostsAListOfRequests) {
   std::vector<ibv_sge> sges(10);
   std::vector<ibv_send_wr> list(10);
   for (size_t i = 0; i < list.size(); ++i) {

@@ -17,7 +17,7 @@ class SmallQueues : public TwoPeers {
   }
 };
 
-TEST_F(SmallQueues, WrapOver100000Writes) {
+TEST_F(SmallQueues, WrapDuring100000Writes) {
   for (uint64_t i = 1; i <= 100'000; ++i) {
     local.As<uint64_t>() = i;
     const ibv_wc wc = Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Id(i).Run(a);
@@ -27,7 +27,7 @@ TEST_F(SmallQueues, WrapOver100000Writes) {
   }
 }
 
-TEST_F(SmallQueues, WrapOver70000Sends) {
+TEST_F(SmallQueues, WrapDuring70000Sends) {
   for (uint64_t i = 1; i <= 70'000; ++i) {
     b.PostReceive({remote.Sge(0, 8)}, i);
     local.As<uint64_t>() = i;
@@ -37,7 +37,7 @@ TEST_F(SmallQueues, WrapOver70000Sends) {
   }
 }
 
-TEST(InlineWrites, OfEverySizeEndAtAnyPlaceOfTheRing) {
+TEST(InlineWrite, WrapsInEverySizeAtAnyPlaceOfTheRing) {
   constexpr uint32_t kMost = 400;
   const Context context = Open();
   const PeerOptions options{.send_depth = 8, .inline_bytes = kMost};
@@ -89,7 +89,7 @@ TEST(SharedReceiveQueue, ServesTwoQueuePairs) {
   }
 }
 
-TEST(Threads, WorkSideBySideWhileObjectsComeAndGo) {
+TEST(Threads, TransferWhileObjectsComeAndGo) {
   constexpr int kThreads = 3;
   constexpr uint64_t kRounds = 3000;
   const Context context = Open();
@@ -121,7 +121,7 @@ TEST(Threads, WorkSideBySideWhileObjectsComeAndGo) {
   EXPECT_GT(created, 0);
 }
 
-TEST(Memory, IsNamedByTheAddressThatItWasGiven) {
+TEST(MemoryRegion, IsReachedAtItsIova) {
   constexpr uint64_t kIova = 0x7000'0000'0000;
   const Context context = Open();
   Peer a(context.get()), b(context.get());
@@ -140,7 +140,7 @@ TEST(Memory, IsNamedByTheAddressThatItWasGiven) {
             IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST(Query, TellsWhatWasSet) {
+TEST(QueryQp, ReturnsWhatWasSet) {
   const Context context = Open();
   Peer a(context.get(), {.send_depth = 32, .receive_depth = 16}), b(context.get());
   a.Connect(

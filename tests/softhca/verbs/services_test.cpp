@@ -12,14 +12,14 @@ namespace {
 
 constexpr size_t kGrhBytes = sizeof(ibv_grh);
 
-class Datagrams : public TwoPeers, public testing::WithParamInterface<int> {
+class Datagram : public TwoPeers, public testing::WithParamInterface<int> {
  protected:
-  Datagrams() : TwoPeers(1, {.type = IBV_QPT_UD}) { Connect(); }
+  Datagram() : TwoPeers(1, {.type = IBV_QPT_UD}) { Connect(); }
 
   AddressHandle to_b = a.AddressOf(b, GetParam());
 };
 
-TEST_P(Datagrams, ArriveWithTheirSourceAndCanBeAnswered) {
+TEST_P(Datagram, ArrivesWithItsSourceAndCanBeAnswered) {
   b.PostReceive({remote.Sge(0, 256)}, 7);
   local.Put(0, "question");
   ASSERT_EQ(Work(IBV_WR_SEND_WITH_IMM, {local.Sge(0, 8)}).To(to_b, b.qp->qp_num).Imm(99).Run(a).status,
@@ -45,7 +45,7 @@ TEST_P(Datagrams, ArriveWithTheirSourceAndCanBeAnswered) {
   EXPECT_EQ(local.Text(kGrhBytes, 6), "answer");
 }
 
-TEST_P(Datagrams, WithAnotherQkeyAreLostAndTheNextIsNot) {
+TEST_P(Datagram, IsLostWithAnotherQkey) {
   b.PostReceive({remote.Sge(0, 256)});
   local.Put(0, "wrongright");
   EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 5)}).To(to_b, b.qp->qp_num, 0x22222222).Run(a).status,
@@ -55,7 +55,7 @@ TEST_P(Datagrams, WithAnotherQkeyAreLostAndTheNextIsNot) {
   EXPECT_EQ(remote.Text(kGrhBytes, 5), "right");
 }
 
-TEST_P(Datagrams, FillAnMtuAndNoMore) {
+TEST_P(Datagram, FillsAnMtuAtMost) {
   b.PostReceive({remote.Sge(0, 8192)});
   local[4095] = 0x5a;
   EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4096)}).To(to_b, b.qp->qp_num).Run(a).status, IBV_WC_SUCCESS);
@@ -64,9 +64,9 @@ TEST_P(Datagrams, FillAnMtuAndNoMore) {
   EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4097)}).To(to_b, b.qp->qp_num).Run(a).status, IBV_WC_LOC_LEN_ERR);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gids, Datagrams, testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Gids, Datagram, testing::Range(0, 4));
 
-TEST(DatagramsOverIpv4, ShowTheIpHeader) {
+TEST(DatagramOverIpv4, ShowsTheIpHeader) {
   const Context context = Open();
   Peer a(context.get(), {.type = IBV_QPT_UD});
   a.Connect(a);
@@ -109,7 +109,7 @@ TEST_F(UnreliableConnection, WritesAndSendsMessagesOfManyPackets) {
   EXPECT_EQ(remote.Text(32768, kBytes), local.Text(0, kBytes));
 }
 
-TEST_F(UnreliableConnection, LosesWhatHasNoReceiveAndGoesOn) {
+TEST_F(UnreliableConnection, DropsASendWithoutAReceiveAndContinues) {
   local.Put(0, "lostkept");
   EXPECT_EQ(Work(IBV_WR_SEND, {local.Sge(0, 4)}).Run(a).status, IBV_WC_SUCCESS);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote, 104).Run(a).status, IBV_WC_SUCCESS);

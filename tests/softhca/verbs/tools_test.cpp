@@ -32,7 +32,7 @@ TEST(IbvDevices, ListsOneDevice) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("mlx5_1")));
 }
 
-TEST(IbvDevices, ListsAsManyAsTold) {
+TEST(IbvDevices, ListsSeveralDevices) {
   const Result outcome = Softhca("--devices 2 -- ibv_devices");
   EXPECT_EQ(outcome.exit_status, 0);
   EXPECT_THAT(outcome.output, ContainsRegex("mlx5_0[ \t]+[0-9a-f]{16}"));
@@ -83,7 +83,7 @@ TEST(IbvDevinfo, ShowsThePkeysOfAnInfiniBandPort) {
   EXPECT_EQ(Count(outcome.output, "0xffff\n"), 1u);
 }
 
-TEST(Sysfs, TellsWhatThePciFunctionIs) {
+TEST(Sysfs, DescribesThePciFunction) {
   const std::string function = "/sys/class/infiniband/mlx5_0/device";
   EXPECT_EQ(Softhca("-- cat " + function + "/class").output, "0x020000\n");
   EXPECT_EQ(Softhca("--link infiniband -- cat " + function + "/class").output, "0x020700\n");
@@ -95,7 +95,7 @@ TEST(Sysfs, TellsWhatThePciFunctionIs) {
   EXPECT_EQ(Softhca("-- sh -c 'cd /sys/class/infiniband/mlx5_0/ports && ls'").output, "1\n");
 }
 
-TEST(Sysfs, TreeOfAFurtherProcessIsMadeAnewForTheProgramThatReplacesIt) {
+TEST(Sysfs, RebuildsTheTreeForAProgramThatReplacesAFurtherProcess) {
   const std::string look = "read guid </sys/class/infiniband/mlx5_0/node_guid";
   const Result outcome =
       Softhca("-- bash -c '" + look + "; bash -c \"" + look + "; exec ibv_devices\"; true'");
@@ -103,7 +103,7 @@ TEST(Sysfs, TreeOfAFurtherProcessIsMadeAnewForTheProgramThatReplacesIt) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("softhca:"))) << "nothing to complain of";
 }
 
-TEST(Sysfs, PortWithoutLinkHasTheLeastRate) {
+TEST(Sysfs, ReportsTheLowestRateWithoutALink) {
   EXPECT_EQ(Softhca("--port-down all -- cat /sys/class/infiniband/mlx5_0/ports/1/rate").output,
             "40 Gb/sec (4X QDR)\n");
   EXPECT_THAT(Softhca("--port-down all -- ibv_devinfo -v").output,
@@ -124,7 +124,7 @@ TEST(Launcher, HelpShowsItsOptions) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
 }
 
-TEST(Launcher, RefusesWhatItDoesNotKnowInOneSentence) {
+TEST(Launcher, RefusesInvalidOptionsInOneSentence) {
   const Result unknown = Softhca("--colour red -- true");
   EXPECT_EQ(unknown.exit_status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("--colour"));
@@ -167,7 +167,7 @@ TEST(Launcher, NamesTheFileThatADeviceCannotWrite) {
   }
 }
 
-TEST(Launcher, SaysOnceWhatTheNetworkCannotHave) {
+TEST(Launcher, ReportsAMissingNetworkOnce) {
   const Result outcome =
       Softhca("--cable /no/such/folder/a,b --address 10.79.0.1 -- sh -c 'exec 3</dev/infiniband/rdma_cm'");
   EXPECT_EQ(Count(outcome.output, "/no/such/folder/a"), 1u) << outcome.output;
@@ -179,7 +179,7 @@ TEST(Launcher, TakesLinksDownAtOnceOrLater) {
   EXPECT_THAT(Softhca("--fault link-down,after=1000s -- ibv_devinfo").output, HasSubstr("PORT_ACTIVE"));
 }
 
-TEST(Launcher, PrintsCountsAtTheEndOrWritesThem) {
+TEST(Launcher, PrintsOrWritesStats) {
   EXPECT_THAT(Softhca("--stats -- ibv_devinfo").output, HasSubstr("softhca: mlx5_0: qp: 0 exist, 0 created"));
   const std::string file = testing::TempDir() + "stats." + std::to_string(getpid());
   EXPECT_THAT(Softhca("--stats=" + file + " -- ibv_devinfo").output, Not(HasSubstr("created")));
@@ -187,12 +187,12 @@ TEST(Launcher, PrintsCountsAtTheEndOrWritesThem) {
   std::filesystem::remove(file);
 }
 
-TEST(Launcher, LogsWhatADeviceRefuses) {
+TEST(Launcher, LogsRefusedCommands) {
   EXPECT_THAT(Softhca("--log warning -- ibv_rc_pingpong -i 5 localhost").output,
               HasSubstr("MODIFY_QP refused (EINVAL): queue pair 257: port 5 does not exist"));
 }
 
-TEST(Launcher, ExitsAsTheProgramDoes) {
+TEST(Launcher, ReturnsTheProgramsExitStatus) {
   EXPECT_EQ(Softhca("-- true").exit_status, 0);
   EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit_status, 7);
   EXPECT_EQ(Softhca("-- sh -c 'kill -KILL $$'").exit_status, 137);
@@ -201,7 +201,7 @@ TEST(Launcher, ExitsAsTheProgramDoes) {
   EXPECT_EQ(RunShell("env --ignore-signal=CHLD " SOFTHCA_PATH " -- sh -c 'exit 7'").exit_status, 7);
 }
 
-TEST(Launcher, PassesSignalsOnAndLeavesNothingBehind) {
+TEST(Launcher, ForwardsSignalsAndLeavesNothingBehind) {
   for (const int signal :
        {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU, SIGVTALRM, SIGRTMIN}) {
     const std::string kill = "kill -" + std::to_string(signal) + " $PPID";
@@ -234,7 +234,7 @@ TEST(Launcher, RunsFromAFolderWithASpace) {
   fs::remove_all(folder);
 }
 
-TEST(Launcher, WarnsOfProgramsThatTakeNoPreloadedLibrary) {
+TEST(Launcher, WarnsOfSetUidPrograms) {
   if (getuid() == 0 || access("/usr/bin/passwd", X_OK) != 0) GTEST_SKIP() << "every program has our rights";
   EXPECT_THAT(Softhca("-- passwd --help").output, HasSubstr("set-uid"));
 }
