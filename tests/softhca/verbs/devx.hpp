@@ -34,7 +34,7 @@ inline Context OpenDevx() {
   return context;
 }
 
-/// Queues laid out by hand in one piece of memory, and a queue pair that is connected to itself.
+/// Queues laid out by hand in one piece of memory, and a queue pair connected to itself.
 class Devx : public testing::Test {
  protected:
   static constexpr uint32_t kLogDepth = 2, kDepth = 1 << kLogDepth;
@@ -74,7 +74,7 @@ class Devx : public testing::Test {
     in.Set("qpc", "qpc.cqn_snd", cqn).Set("qpc", "qpc.cqn_rcv", cqn).Set("qpc", "qpc.user_index", kUserIndex);
     return in;
   }
-  /// @return  the new object, or null with `status` and `syndrome` set to the firmware's
+  /// @return  the new object; or null, with the firmware's answer in `status` and `syndrome`
   Object Create(Mailbox in, Mailbox out) {
     Object object(mlx5dv_devx_obj_create(context.get(), in.data(), in.size(), out.data(), out.size()));
     status = static_cast<uint8_t>(out.Get("status"));
@@ -84,7 +84,7 @@ class Devx : public testing::Test {
   }
   /// @return  the firmware's status
   uint8_t Modify(Mailbox in) {
-    Mailbox out("create_qp_out");  // all answers to changes look alike
+    Mailbox out("create_qp_out");  // every modify command has the same output layout
     const int error = mlx5dv_devx_obj_modify(qp.get(), in.data(), in.size(), out.data(), out.size());
     EXPECT_EQ(error != 0, out.Get("status") != 0);
     return static_cast<uint8_t>(out.Get("status"));
@@ -103,7 +103,7 @@ class Devx : public testing::Test {
     ASSERT_NE(qp, nullptr) << "status " << int{status};
     qpn = static_cast<uint32_t>(answer.Get("qpn"));
   }
-  /// With receives, which lie before the sends and complete in a queue of their own.
+  /// Creates queues with receives. In memory they precede the sends. They complete in a queue of their own.
   void CreateReceivingQueues(bool collapsed) {
     CreateCq(collapsed);
     Mailbox in = CqCommand(false).Set("cq_umem_offset", kReceiveCqRing);
@@ -150,14 +150,14 @@ class Devx : public testing::Test {
     return out;
   }
 
-  /// What an entry's control segment says.
+  /// The fields of a WQE's control segment.
   struct Entry {
     uint8_t opcode;
     uint8_t opmod = 0;
     uint32_t imm = 0;
     uint8_t flags = MLX5_WQE_CTRL_CQ_UPDATE;
   };
-  /// Writes an entry of up to 64 bytes, and rings.
+  /// Writes a WQE of up to 64 bytes, and rings the doorbell.
   template <class... Segments>
   void Post(uint16_t index, const Entry& entry, const Segments&... segments) {
     std::array<uint8_t, 64> wqe{};
@@ -172,7 +172,7 @@ class Devx : public testing::Test {
     std::memcpy(&doorbell, wqe.data(), sizeof doorbell);
     std::atomic_ref(*static_cast<uint64_t*>(uar->reg_addr)).store(doorbell, std::memory_order_release);
   }
-  /// Of `data`.
+  /// Returns a data segment within `data`.
   mlx5_wqe_data_seg Local(size_t offset, uint32_t bytes) {
     mlx5_wqe_data_seg segment{};
     const ibv_sge sge = data.Sge(offset, bytes);
@@ -186,7 +186,7 @@ class Devx : public testing::Test {
   void PostWrite(uint16_t index, size_t from, size_t to, uint32_t rkey) {
     Post(index, {MLX5_OPCODE_RDMA_WRITE}, Remote(to, rkey), Local(from, 8));
   }
-  /// Posts a receive of up to 64 bytes into `data`; the record is its doorbell.
+  /// Posts a receive of up to 64 bytes into `data`. A receive has no doorbell but the record.
   void PostReceive(uint16_t index, size_t offset, uint32_t bytes) {
     const mlx5_wqe_data_seg segments[] = {Local(offset, bytes),
                                           {.byte_count = 0, .lkey = htobe32(MLX5_INVALID_LKEY), .addr = 0}};
@@ -196,7 +196,7 @@ class Devx : public testing::Test {
   void Store(size_t offset, uint32_t value) {
     std::atomic_ref(*reinterpret_cast<uint32_t*>(&memory[offset])).store(value, std::memory_order_release);
   }
-  /// Waits until `done` says so of the last 8 bytes of the completion at `place`.
+  /// Waits until `done` accepts the last 8 bytes of the CQE at `place`.
   template <class Done>
   mlx5_cqe64 WaitFor(size_t place, Done done) {
     uint8_t* const entry = &memory[place];

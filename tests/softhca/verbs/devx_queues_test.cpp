@@ -5,7 +5,7 @@
 namespace verbs {
 namespace {
 
-/// A queue pair in all its lives: connected, failed, reset, and with receives.
+/// A queue pair that is connected, fails, is reset, and receives.
 class DevxQueues : public Devx {
  protected:
   uint8_t Reset() {
@@ -106,7 +106,7 @@ TEST_F(DevxQueues, ResetRestartsReceives) {
     ASSERT_EQ(Opcode(cqe), MLX5_CQE_RESP_SEND);
     ASSERT_EQ(be16toh(cqe.wqe_counter), 0u);
     PostReceive(1, 512, 64);
-    ASSERT_EQ(Reset(), 0);  // forgets the receive without a completion
+    ASSERT_EQ(Reset(), 0);  // drops the receive without a completion
   }
 }
 
@@ -127,7 +127,7 @@ TEST_F(DevxQueues, ErrorCompletionsOfBothSidesCarryTheUserIndex) {
   for (const mlx5_cqe64& cqe : {sent, received, flushed}) EXPECT_EQ(UserIndex(cqe), kUserIndex);
 }
 
-/// A queue pair that waits for the completions of another program's part, which is plain verbs.
+/// A queue pair that waits for the completions of plain verbs queues.
 class DevxWait : public DevxQueues {
  protected:
   static constexpr uint8_t kWait = 0x0f, kDump = 0x23;

@@ -10,7 +10,7 @@ namespace {
 
 class Errors : public TwoPeers {
  protected:
-  /// Posts work that fails and work that is flushed after it, and expects just that.
+  /// Posts work that fails and work that is flushed after it, and expects exactly these completions.
   void ExpectFailure(Work work, ibv_wc_status status) {
     work.Id(1).Post(a);
     Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Id(2).Post(a);
@@ -167,7 +167,7 @@ TEST_F(Errors, SendWaitsForALateReceive) {
   Connect({.rnr_retries = 7}, {.min_rnr_timer = 1});
   Work(IBV_WR_SEND, {local.Sge(0, 8)}).Post(a);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {remote.Sge(8, 8)}).To(local, 8).Run(b).status, IBV_WC_SUCCESS)
-      << "the engine has come round";
+      << "the engine has executed the send";
   b.PostReceive({remote.Sge(0, 8)}, 5);
   EXPECT_EQ(Wait(a.send_cq.get()).status, IBV_WC_SUCCESS);
   ExpectReceive(IBV_WC_SUCCESS, 5);
@@ -240,7 +240,7 @@ TEST_F(Errors, ObjectsInUseAreNotDestroyed) {
   EXPECT_EQ(ibv_destroy_srq(shared.srq.get()), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(a.pd.get()), EBUSY);
   Connect();
-  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS) << "the attempt has broken something";
+  EXPECT_EQ(Write().Run(a).status, IBV_WC_SUCCESS) << "the refused calls broke the queue pair";
 }
 
 TEST_F(Errors, RemoteWriteNeedsLocalWrite) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kDeadlineMs = 20'000;
 
-/// Two peers whose completion queues tell one channel each.
+/// Two peers whose completion queues report to a channel each.
 class CompletionChannel : public testing::Test {
  protected:
   CompletionChannel() {
@@ -123,7 +123,7 @@ TEST_F(CompletionChannel, UnreadEventDoesNotBlockDestruction) {
   ASSERT_TRUE(Readable(channel->fd, kDeadlineMs));
 }
 
-/// The events of a device that belong to no completion.
+/// Events of a device other than completions.
 class AsyncEvent : public TwoPeers {
  protected:
   static ibv_async_event Next(const Context& context) {

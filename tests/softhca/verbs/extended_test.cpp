@@ -14,7 +14,7 @@ constexpr uint64_t kOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA
                                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
-/// A queue pair that is posted to by ibv_wr_*, and by whole entries of the program's own.
+/// A queue pair that is posted to by ibv_wr_*(), and by raw WQEs of the program.
 class WorkRequestApi : public TwoPeers {
  protected:
   WorkRequestApi() {
@@ -45,7 +45,7 @@ class WorkRequestApi : public TwoPeers {
     const ibv_sge sge = local.Sge(offset, bytes);
     ibv_wr_set_sge(ex, sge.lkey, sge.addr, sge.length);
   }
-  /// An entry as the hardware wants it: control segment, then `segments`.
+  /// Posts a raw WQE: a control segment, then `segments`.
   template <class... Segments>
   ibv_wc PostRaw(uint8_t opmod, uint8_t opcode, const Segments&... segments) {
     std::array<uint8_t, 128> wqe{};
@@ -244,7 +244,7 @@ class ExtendedCq : public TwoPeers {
     b.qp.reset(ibv_create_qp(b.pd.get(), &qp));
     Connect();
   }
-  /// Starts a batch as soon as there is a completion.
+  /// Starts a batch once a completion is available.
   void StartPoll() {
     ibv_poll_cq_attr attr{};
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;

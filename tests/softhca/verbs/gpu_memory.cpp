@@ -7,7 +7,7 @@
 #include "fake_cuda.hpp"
 #include "verbs/memory.hpp"
 
-// Prototypes as of the CUDA driver API.
+// Prototypes of the CUDA driver API.
 extern "C" {
 int cuInit(unsigned flags);
 int cuDevicePrimaryCtxRetain(struct CUctx_st** context, int device);
@@ -26,7 +26,7 @@ namespace {
 constexpr int kGpus = 2;
 [[maybe_unused]] const int kConfigured = setenv("WARPVERBS_FAKE_CUDA", "gpus=2", 0);
 
-/// A context of a GPU, current as long as it lives.
+/// Makes the context of a GPU current while it lives.
 class Current {
  public:
   explicit Current(int gpu) : gpu_(gpu) {
@@ -45,7 +45,7 @@ class Current {
   struct CUctx_st* context_ = nullptr;
 };
 
-/// The memory of a test lies on all GPUs.
+/// Spreads the memory of a test over all GPUs.
 int NextGpu() {
   static int allocated = 0;
   return allocated++ % kGpus;

@@ -5,7 +5,7 @@
 
 namespace verbs {
 
-/// Memory of a fake GPU, zeroed.
+/// Zeroed memory of a fake GPU.
 class GpuMemory {
  public:
   GpuMemory(int gpu, size_t bytes);
@@ -15,14 +15,14 @@ class GpuMemory {
 
   uint64_t address() const { return address_; }
   void* pointer() const { return reinterpret_cast<void*>(address_); }
-  /// Where the test reaches it.
+  /// Returns the address at which the test accesses the memory.
   uint8_t* data() const { return data_; }
 
-  /// Frees it before its time.
+  /// Frees the memory before this object is destroyed.
   void Free();
   /// Exports whole pages from its start.
   ///
-  /// @return  the descriptor of a dma-buf, the caller's
+  /// @return  descriptor of a dma-buf, which the caller owns
   int Export(size_t bytes) const;
 
  private:

@@ -7,11 +7,11 @@
 #include "verbs/devx.hpp"
 #include "verbs/gpu_region.hpp"
 
-// What the drivers' streams do late must nevertheless seem to be done in order.
+// Streams of the fake driver finish late. Everything must still appear to be done in order.
 namespace verbs {
 namespace {
 
-/// To be made before any memory of a GPU.
+/// Makes the fake driver slow. Must be constructed before any memory of a GPU.
 struct Slowly {
   Slowly() { fake_cuda::Configure("gpus=2,delay_us=500"); }
   ~Slowly() { fake_cuda::Configure("gpus=2"); }
@@ -29,7 +29,7 @@ class SlowGpu : public testing::Test {
   Peer a{context.get()}, b{context.get()};
 };
 
-/// The places of data and of what tells of them.
+/// The places of the data and of the signal that follows them.
 class SlowSignal : public SlowGpu, public testing::WithParamInterface<std::tuple<int, int>> {};
 
 INSTANTIATE_TEST_SUITE_P(To, SlowSignal,
@@ -80,7 +80,7 @@ TEST_F(SlowGpu, CompletionComesAfterTheDataOfAllGpus) {
   }
 }
 
-/// The place that data go to by way of the processor's memory, and their size.
+/// The place of data that are relayed through host memory, and their size.
 class SlowRelay : public SlowGpu, public testing::WithParamInterface<std::tuple<int, size_t>> {
  protected:
   const int place = std::get<0>(GetParam());
@@ -161,7 +161,7 @@ TEST_F(SlowDevx, WritesNothingToTheQueuesAfterAReset) {
   const uint64_t invalid = uint64_t{MLX5_CQE_INVALID << 4} << 56;
   tail.store(invalid);
   qp.reset();
-  cq.reset();  // waits for all that is under way
+  cq.reset();  // waits for all transfers in progress
   EXPECT_EQ(tail.load(), invalid);
 }
 
@@ -175,7 +175,7 @@ TEST_F(SlowDevx, ShowsNoHalfWrittenErrorInACollapsedQueue) {
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   mlx5_cqe64 cqe{};
   auto* const tail = reinterpret_cast<uint64_t*>(&cqe) + 6;
-  do {  // until the second, which is flushed
+  do {  // until the second CQE, which is flushed
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     tail[1] = upper.load(std::memory_order_acquire);
     tail[0] = lower.load(std::memory_order_acquire);

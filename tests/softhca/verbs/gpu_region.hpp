@@ -10,7 +10,7 @@ namespace verbs {
 
 inline constexpr int kHost = -1;
 
-/// Memory of the processor or of a GPU, registered.
+/// Registered memory of the host or of a GPU.
 class Region {
  public:
   /// @param place  kHost, or the number of a GPU

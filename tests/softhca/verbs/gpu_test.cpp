@@ -22,7 +22,7 @@ void Fill(Region& region, uint32_t seed) {
   for (size_t i = 0; i < kBytes; ++i) region.data()[i] = static_cast<uint8_t>(i * 31 + i / 255 + seed);
 }
 
-/// Two ends on one device, connected.
+/// Two connected queue pairs on one device.
 class Gpu : public testing::Test {
  protected:
   Gpu() { Connect(); }
@@ -114,7 +114,7 @@ TEST_F(Gpu, KeepsNoDriverObjectsAfterDeregistration) {
   EXPECT_EQ(fake_cuda::ContextDepth(), 0u);
 }
 
-/// Memory that its owner has freed, though it is still registered.
+/// Memory that is freed while it is still registered.
 class FreedMemory : public Gpu {
  protected:
   FreedMemory() { fake_cuda::Configure("gpus=2,gone_is_error=1"); }
@@ -182,7 +182,7 @@ TEST_F(Gpu, AnyDriverCallMayFailWithoutAHang) {
 }
 
 TEST_F(Gpu, FailedTransfersFreeTheirStagingMemory) {
-  constexpr size_t kPart = 64 << 10, kParts = 16;  // as much as there is
+  constexpr size_t kPart = 64 << 10, kParts = 16;  // together all of the staging memory
   Region lost(b.pd.get(), 0, kPart), target(a.pd.get(), 1, kPart), source(b.pd.get(), kHost, kPart);
   std::iota(source.data(), source.data() + kPart, uint8_t{1});
   const auto read = [&](const Region& from) {

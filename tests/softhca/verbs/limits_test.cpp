@@ -7,7 +7,7 @@
 namespace verbs {
 namespace {
 
-/// Runs on devices without atomics and with messages of at most 64 KiB; the port of the second is down.
+/// Devices without atomics and with messages of at most 64 KiB. The port of the second one is down.
 class LimitedDevice : public TwoPeers {};
 
 TEST_F(LimitedDevice, OffersAndAcceptsNoAtomics) {

@@ -11,7 +11,7 @@
 
 namespace verbs {
 
-/// A command or its answer, whose fields are named as in the tables.
+/// A command or its output. Fields are named as in the PRM's tables.
 class Mailbox {
  public:
   explicit Mailbox(const std::string& name)
@@ -21,7 +21,7 @@ class Mailbox {
   Mailbox& Set(const std::string& field, uint64_t value) {
     return Put(prm::FieldAt(name_ + '.' + field), value);
   }
-  /// Sets a field of a struct that this one embeds.
+  /// Sets a field of an embedded struct.
   Mailbox& Set(const std::string& context, const std::string& field, uint64_t value) {
     return Put(Inside(context, field), value);
   }
@@ -38,7 +38,7 @@ class Mailbox {
   size_t size() const { return words_.size() * sizeof words_[0]; }
 
  private:
-  /// `field` is "struct.field"; an address path lies in the queue pair's context.
+  /// `field` is "struct.field". An address path is part of the queue pair context.
   prm::Place Inside(const std::string& context, const std::string& field) const {
     prm::Place place = prm::FieldAt(field);
     place.bit += prm::FieldAt(name_ + '.' + context).bit;

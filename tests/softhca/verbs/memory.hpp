@@ -6,7 +6,7 @@
 
 namespace verbs {
 
-/// Memory for tests, zeroed: the processor's own, or that of a fake GPU in programs that link gpu_memory.cpp.
+/// Zeroed memory for tests: of the host, or of a fake GPU in programs that link gpu_memory.cpp.
 class Memory {
  public:
   explicit Memory(size_t bytes);
@@ -14,10 +14,10 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Where the test reaches it.
+  /// Returns the address at which the test accesses the memory.
   uint8_t* data() const { return data_; }
   uint8_t& operator[](size_t offset) const { return data_[offset]; }
-  /// By which it is registered, and named in work requests.
+  /// Returns the address for registrations and work requests.
   uint64_t address() const { return address_; }
   void* pointer() const { return reinterpret_cast<void*>(address_); }
   size_t size() const { return bytes_; }

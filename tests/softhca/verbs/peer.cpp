@@ -17,7 +17,7 @@ struct PortAddress {
   uint16_t lid;
 };
 
-/// The LID, or on Ethernet the first RoCE v2 GID.
+/// Returns the LID, or the first RoCE v2 GID on Ethernet.
 PortAddress PortAddressOf(ibv_context* context) {
   ibv_port_attr port{};
   EXPECT_EQ(ibv_query_port(context, kPort, &port), 0);
@@ -33,7 +33,7 @@ PortAddress PortAddressOf(ibv_context* context) {
   return {};
 }
 
-/// Orders all that this thread did before whoever loads the record; its value stays.
+/// Orders this thread's earlier accesses before a load of the record. Keeps the record's value.
 void Release(__be32& record) { std::atomic_ref(record).fetch_add(0, std::memory_order_release); }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "verbs/memory.hpp"
 
-/// Plain verbs, kept short: nothing here is of this project.
+/// Shorthands for plain verbs. Use nothing of this project.
 namespace verbs {
 
 /// Destroys a verbs object, which must succeed.
@@ -35,12 +35,12 @@ inline constexpr auto kDeadline = std::chrono::seconds(20);
 inline constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// Opens the device of a place in the list.
+/// Opens the device at this position of the device list.
 Context Open(int device = 0);
 
-/// libmlx5 orders what the program does with a buffer against what the hardware does with it, by doorbell
-/// records and completions. It is not instrumented, so these repeat the order where ThreadSanitizer sees it:
-/// before a post, and after a poll that found something.
+/// libmlx5 orders the program's accesses to a buffer and the hardware's by doorbell records and completions.
+/// It is not instrumented, so these functions repeat the order for ThreadSanitizer: before a post, and after
+/// a poll that found a completion.
 void Publish(ibv_qp* qp);
 void Publish(ibv_srq* srq);
 void Observe(ibv_cq* cq);
@@ -48,7 +48,7 @@ void Observe(ibv_cq* cq);
 /// Waits for the next completion.
 ibv_wc Wait(ibv_cq* cq);
 
-/// Registered memory, zeroed.
+/// Zeroed, registered memory.
 class Buffer {
  public:
   Buffer(ibv_pd* pd, size_t bytes, int access = kAllAccess);
@@ -77,14 +77,14 @@ struct PeerOptions {
   ibv_qp_type type = IBV_QPT_RC;
   uint32_t send_depth = 64;
   uint32_t receive_depth = 64;
-  uint32_t pieces = 4;  ///< most of a scatter or gather list
+  uint32_t pieces = 4;  ///< longest scatter or gather list
   uint32_t inline_bytes = 64;
   int cqes = 256;
-  bool shared = false;  ///< receives by a shared queue
+  bool shared = false;  ///< receives from a shared queue
   ibv_comp_channel* channel = nullptr;
 };
 
-/// What the two ends of a connection agree on, or do not.
+/// One end's parameters of a connection.
 struct Connection {
   int access = kAllAccess;
   ibv_mtu mtu = IBV_MTU_1024;
@@ -93,8 +93,7 @@ struct Connection {
   uint32_t qkey = 0x11111111;
 };
 
-/// A connection's end, or one that sends datagrams: a queue pair, its completion queues and its protection
-/// domain.
+/// An end of a connection or of datagrams: a queue pair, its completion queues and its protection domain.
 class Peer {
  public:
   explicit Peer(ibv_context* context, const PeerOptions& options = {});
@@ -108,7 +107,7 @@ class Peer {
 
   void PostReceive(std::vector<ibv_sge> sges, uint64_t id = 0);
 
-  /// The address of `other`, for datagrams.
+  /// Returns an address handle to `other`, for datagrams.
   AddressHandle AddressOf(const Peer& other, int gid_index) const;
 
   ibv_context* context;
@@ -118,7 +117,7 @@ class Peer {
   Qp qp;
 };
 
-/// A work request; signalled unless told otherwise.
+/// A work request; signalled by default.
 class Work {
  public:
   explicit Work(ibv_wr_opcode opcode, std::vector<ibv_sge> sges = {}) : sges_(std::move(sges)) {
@@ -159,7 +158,7 @@ class Work {
     return *this;
   }
 
-  /// @return  what ibv_post_send returns
+  /// @return  the result of ibv_post_send()
   int TryPost(Peer& peer);
   void Post(Peer& peer) { ASSERT_EQ(TryPost(peer), 0); }
   /// Posts, waits for the completion and returns it.
@@ -178,7 +177,7 @@ class Work {
   ibv_send_wr wr_{};
 };
 
-/// Two peers and a buffer of each.
+/// Two peers with a buffer each.
 class TwoPeers : public testing::Test {
  protected:
   explicit TwoPeers(int device_of_b = 0, const PeerOptions& options = {})

@@ -6,7 +6,7 @@
 
 #include "verbs/peer.hpp"
 
-/// Unreliable connections and datagrams, between two devices.
+/// Tests unreliable connections and datagrams between two devices.
 namespace verbs {
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "common/run_shell.hpp"
 
-/// The launcher, and Debian's own tools under it.
+/// Tests the launcher, and Debian's own tools under it.
 namespace {
 
 using testing::AllOf;
@@ -18,7 +18,7 @@ using testing::Not;
 
 Result Softhca(const std::string& arguments) { return RunShell(SOFTHCA_PATH " " + arguments); }
 
-/// The lines that tell one device of ibv_devinfo from the next.
+/// Counts the occurrences of `part`.
 size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -100,7 +100,7 @@ TEST(Sysfs, RebuildsTheTreeForAProgramThatReplacesAFurtherProcess) {
   const Result outcome =
       Softhca("-- bash -c '" + look + "; bash -c \"" + look + "; exec ibv_devices\"; true'");
   EXPECT_THAT(outcome.output, HasSubstr("mlx5_0"));
-  EXPECT_THAT(outcome.output, Not(HasSubstr("softhca:"))) << "nothing to complain of";
+  EXPECT_THAT(outcome.output, Not(HasSubstr("softhca:"))) << "the library must not complain";
 }
 
 TEST(Sysfs, ReportsTheLowestRateWithoutALink) {
@@ -235,7 +235,8 @@ TEST(Launcher, RunsFromAFolderWithASpace) {
 }
 
 TEST(Launcher, WarnsOfSetUidPrograms) {
-  if (getuid() == 0 || access("/usr/bin/passwd", X_OK) != 0) GTEST_SKIP() << "every program has our rights";
+  if (getuid() == 0 || access("/usr/bin/passwd", X_OK) != 0)
+    GTEST_SKIP() << "needs a set-uid program that is not ours";
   EXPECT_THAT(Softhca("-- passwd --help").output, HasSubstr("set-uid"));
 }
 
