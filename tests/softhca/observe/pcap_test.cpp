@@ -44,7 +44,7 @@ class PcapTest : public testing::Test {
   const std::string file = Path("frames.pcap");
 };
 
-TEST_F(PcapTest, TsharkDissectsWhatItWrites) {
+TEST_F(PcapTest, TsharkDissectsTheFile) {
   {
     PcapWriter writer(file);
     writer.Write(MakeFrame(FlowOverIpv4(), {.op = PacketOp::kWriteFirst, .dest_qpn = 0x12, .psn = 7},
@@ -59,7 +59,7 @@ TEST_F(PcapTest, TsharkDissectsWhatItWrites) {
             "12,9,0x000000,,6\n");
 }
 
-TEST_F(PcapTest, FramesAreWrittenWholeAndInOrder) {
+TEST_F(PcapTest, WritesFramesWholeAndInOrder) {
   const Capture capture = ReadCapture("write_64k");
   {
     PcapWriter writer(file);
@@ -73,7 +73,7 @@ TEST_F(PcapTest, FramesAreWrittenWholeAndInOrder) {
     EXPECT_EQ(frames[i], capture.frames[i % capture.frames.size()].bytes);
 }
 
-TEST_F(PcapTest, StampsAreTheTimeOfDay) {
+TEST_F(PcapTest, StampsFramesWithTheTimeOfDay) {
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   const auto now = [] { return Nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(); };
   const double before = now();
@@ -85,7 +85,7 @@ TEST_F(PcapTest, StampsAreTheTimeOfDay) {
   EXPECT_LE(stamp, now() + 1000);
 }
 
-TEST_F(PcapTest, WhatWasFlushedSurvivesAKill) {
+TEST_F(PcapTest, FlushedFramesSurviveAKill) {
   const FrameBytes frame = MakeFrame(FlowOverIpv4(), {.psn = 5});
   const pid_t child = fork();
   if (child == 0) {
@@ -116,19 +116,19 @@ class LookingMedium : public Medium {
   std::string file_;
 };
 
-TEST_F(PcapTest, FileKnowsOfAFrameBeforeItLeaves) {
+TEST_F(PcapTest, WritesAFrameBeforeItIsSent) {
   CapturingMedium medium(std::make_unique<LookingMedium>(file), std::make_shared<PcapWriter>(file), {});
   for (const uint32_t psn : {1, 2}) medium.Send(MakeFrame(FlowOverIpv4(), {.psn = psn}));
   EXPECT_EQ(ReadPcap(file).size(), 2u);
 }
 
-TEST_F(PcapTest, EachProcessMayHaveAFileOfItsOwn) {
+TEST_F(PcapTest, WritesAFilePerProcess) {
   PcapWriter writer(Path("%p-and-%p.pcap"));
   const std::string process = std::to_string(getpid());
   EXPECT_TRUE(std::filesystem::exists(Path(process + "-and-" + process + ".pcap")));
 }
 
-TEST_F(PcapTest, TwoDoNotWriteTheSameFile) {
+TEST_F(PcapTest, RefusesAFileThatAnotherProcessWrites) {
   PcapWriter first(file);
   try {
     PcapWriter second(file);
@@ -138,13 +138,13 @@ TEST_F(PcapTest, TwoDoNotWriteTheSameFile) {
   }
 }
 
-TEST_F(PcapTest, ReplacesWhatTheFileHeld) {
+TEST_F(PcapTest, ReplacesTheFormerContents) {
   { std::ofstream(file) << std::string(1000, 'x'); }
   PcapWriter writer(file);
   EXPECT_TRUE(ReadPcap(file).empty());
 }
 
-TEST_F(PcapTest, SaysWhyAFileCannotBeWritten) {
+TEST_F(PcapTest, SaysWhyAFileCannotBeOpened) {
   try {
     PcapWriter writer("/no/such/folder/x.pcap");
     FAIL() << "it was opened";
@@ -153,7 +153,7 @@ TEST_F(PcapTest, SaysWhyAFileCannotBeWritten) {
   }
 }
 
-TEST_F(PcapTest, FileThatTakesNoMoreEndsWithAWholeFrameAndASentence) {
+TEST_F(PcapTest, EndsWithAWholeFrameAndAMessageWhenTheFileIsFull) {
   const FrameBytes frame = MakeFrame(FlowOverIpv4(), {.op = PacketOp::kSendOnly}, std::vector<uint8_t>(1000));
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

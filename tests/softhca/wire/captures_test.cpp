@@ -31,7 +31,7 @@ void ForEachFrame(Check check) {
   }
 }
 
-TEST(Captures, EncodeToTheSameBitsAgain) {
+TEST(CapturedFrame, ReencodesToTheSameBits) {
   ForEachFrame([](const Capture&, const CapturedFrame& frame) {
     ASSERT_TRUE(DecodeFrame(frame.bytes));
     if (frame.fate == Fate::kCorrupt) return;
@@ -39,14 +39,14 @@ TEST(Captures, EncodeToTheSameBitsAgain) {
   });
 }
 
-TEST(Captures, HaveARightIcrcUnlessCorrupted) {
+TEST(CapturedFrame, HasACorrectIcrcUnlessCorrupted) {
   ForEachFrame([](const Capture&, const CapturedFrame& frame) {
     ASSERT_TRUE(ParseFrame(frame.bytes));
     EXPECT_EQ(IsSealed(*ParseFrame(frame.bytes)), frame.fate != Fate::kCorrupt);
   });
 }
 
-TEST(Captures, AreReadAsTheirDescriptionsSay) {
+TEST(CapturedFrame, DecodesAsItsDescriptionSays) {
   ForEachFrame([](const Capture& capture, const CapturedFrame& frame) {
     const Packet packet = *DecodeFrame(frame.bytes);
     const Flow flow = ParseFrame(frame.bytes)->flow;
@@ -59,7 +59,7 @@ TEST(Captures, AreReadAsTheirDescriptionsSay) {
   });
 }
 
-TEST(Captures, TellADatagramsSenderAndKey) {
+TEST(CapturedFrame, ShowsSenderAndQkeyOfADatagram) {
   const Capture capture = ReadCapture("ud_send");
   const Packet packet = *DecodeFrame(capture.frames[0].bytes);
   EXPECT_EQ(packet.service, PacketService::kUd);
@@ -67,14 +67,14 @@ TEST(Captures, TellADatagramsSenderAndKey) {
   EXPECT_EQ(packet.datagram.source_qpn, capture.client.qpn);
 }
 
-TEST(Captures, AreAllThere) {
+TEST(CaptureSet, IsComplete) {
   size_t frames = 0;
   for (const std::string& name : CaptureNames()) frames += ReadCapture(name).frames.size();
   EXPECT_EQ(CaptureNames().size(), 66u);
   EXPECT_EQ(frames, 369u);
 }
 
-TEST(Captures, TellWhatAMemoryRequestNames) {
+TEST(CapturedFrame, ShowsTheTargetOfAMemoryRequest) {
   const Capture capture = ReadCapture("write_imm_only");
   const Packet packet = *DecodeFrame(capture.frames[0].bytes);
   EXPECT_EQ(packet.memory.address, 0x2000001000u);
@@ -86,7 +86,7 @@ TEST(Captures, TellWhatAMemoryRequestNames) {
   EXPECT_THAT(packet.payload, ElementsAreArray(InitialBytes(capture.seed, 32)));
 }
 
-TEST(Captures, TellWhatAnAtomicAsksAndGets) {
+TEST(CapturedFrame, ShowsOperandsAndResultOfAnAtomic) {
   const Capture capture = ReadCapture("atomic_cmp_swap_ok");
   const Packet request = *DecodeFrame(capture.frames[0].bytes),
                answer = *DecodeFrame(capture.frames[1].bytes);
@@ -98,13 +98,13 @@ TEST(Captures, TellWhatAnAtomicAsksAndGets) {
   EXPECT_EQ(answer.ack.msn, 1u);
 }
 
-TEST(Captures, TellWhichKeyASendInvalidates) {
+TEST(CapturedFrame, ShowsTheKeyThatASendInvalidates) {
   const Packet packet = *DecodeFrame(ReadCapture("send_inv").frames[2].bytes);
   EXPECT_EQ(packet.op, PacketOp::kSendOnlyInvalidate);
   EXPECT_EQ(packet.invalidate_rkey, 0x80001c3u);
 }
 
-TEST(Captures, TellTheSyndromesOfNaks) {
+TEST(CapturedFrame, ShowsTheSyndromesOfNaks) {
   const auto last_syndrome = [](const char* name) {
     return DecodeFrame(ReadCapture(name).frames.back().bytes)->ack.syndrome;
   };
@@ -114,14 +114,14 @@ TEST(Captures, TellTheSyndromesOfNaks) {
   EXPECT_EQ(last_syndrome("rnr_nak_exhausted"), aeth::kRnrNak | 18);
 }
 
-TEST(Captures, TellTrafficClassAndNetwork) {
+TEST(CapturedFrame, ShowsTrafficClassAndNetwork) {
   EXPECT_EQ(ParseFrame(ReadCapture("write_tclass").frames[0].bytes)->flow.traffic_class, 0x68);
   const Flow flow = ParseFrame(ReadCapture("write_ipv6_tclass").frames[0].bytes)->flow;
   EXPECT_EQ(flow.traffic_class, 0x68);
   EXPECT_EQ(flow.source, (Gid{0xfd, 0, 0, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}));
 }
 
-TEST(Captures, AreReceivedWithTheirFaults) {
+TEST(CapturedFrame, ArrivesWithTheFaultsOfItsCapture) {
   const auto psns = [](const char* name) {
     std::vector<uint32_t> received;
     for (const CapturedFrame& frame : Received(ReadCapture(name), true)) received.push_back(frame.psn);
@@ -143,7 +143,7 @@ class HostPeerTest : public testing::TestWithParam<const char*> {
   const std::vector<FrameBytes> frames = ReadPcap(GetParam());
 };
 
-TEST_P(HostPeerTest, EncodesToTheSameBitsAgain) {
+TEST_P(HostPeerTest, ReencodesToTheSameBits) {
   constexpr ptrdiff_t kUdpChecksum = 14 + 20 + 6;  // the host's interface had yet to fill it in
   for (const FrameBytes& frame : frames) {
     ASSERT_TRUE(ParseFrame(frame));
@@ -162,7 +162,7 @@ TEST_P(HostPeerTest, HasOneFrameWithAWrongIcrc) {
   EXPECT_THAT(wrong, ElementsAreArray({28}));
 }
 
-TEST_P(HostPeerTest, SendsMalformedRequestsThatAreReadAsWhatTheyAre) {
+TEST_P(HostPeerTest, DecodesMalformedRequestsUncorrected) {
   EXPECT_EQ(PacketOf(33).op, PacketOp::kFetchAdd);
   EXPECT_EQ(PacketOf(33).atomic.address % 8, 4u);
   EXPECT_EQ(PacketOf(35).op, PacketOp::kWriteMiddle);
@@ -176,7 +176,7 @@ TEST_P(HostPeerTest, SendsMalformedRequestsThatAreReadAsWhatTheyAre) {
   }
 }
 
-TEST_P(HostPeerTest, SendsAReservedOpcodeThatIsNoPacket) {
+TEST_P(HostPeerTest, RefusesAReservedOpcode) {
   ASSERT_EQ(OpcodeIn(frames.at(40)), 0x1f);
   EXPECT_FALSE(DecodeFrame(frames.at(40)));
 }

@@ -86,7 +86,7 @@ class DatagramTest : public testing::Test {
   Frame frame{.flow = {}, .transport = {}, .ip = ip};
 };
 
-TEST_F(DatagramTest, GoesWhereItsEntrySaysAndCompletesWhenSent) {
+TEST_F(DatagramTest, CarriesTheFieldsOfItsWqeAndCompletesWhenSent) {
   user.Post(WqeBuilder(WqeOpcode::kSend).To(Address()).Inline("first"));
   user.Post(WqeBuilder(WqeOpcode::kSendImm)
                 .To(Address())
@@ -117,7 +117,7 @@ TEST_F(DatagramTest, GoesWhereItsEntrySaysAndCompletesWhenSent) {
   EXPECT_FALSE(SendDatagrams(user.qp(), sink));
 }
 
-TEST_F(DatagramTest, OfMoreThanAPacketFailsUnsent) {
+TEST_F(DatagramTest, FailsUnsentWhenLongerThanAPacket) {
   user.Post(WqeBuilder(WqeOpcode::kSend).To(Address()).Data(memory.Address(), 4097, memory.key));
   EXPECT_TRUE(SendDatagrams(user.qp(), sink));
   EXPECT_TRUE(sink.sent.empty());
@@ -126,7 +126,7 @@ TEST_F(DatagramTest, OfMoreThanAPacketFailsUnsent) {
   EXPECT_EQ(cqe->syndrome, Syndrome::kLocalLength);
 }
 
-TEST_F(DatagramTest, StandsStillWhileTheQueuePairIsHeld) {
+TEST_F(DatagramTest, WaitsWhileTheQueuePairIsPaused) {
   user.Post(WqeBuilder(WqeOpcode::kSend).To(Address()).Inline("held"));
   user.qp().held = true;
   EXPECT_FALSE(SendDatagrams(user.qp(), sink));
@@ -135,7 +135,7 @@ TEST_F(DatagramTest, StandsStillWhileTheQueuePairIsHeld) {
   EXPECT_EQ(sink.sent.size(), 1u);
 }
 
-TEST_F(DatagramTest, ArrivesAfterTheHeaderThatItCameWith) {
+TEST_F(DatagramTest, ArrivesBehindItsHeader) {
   user.PostReceive({Piece(memory, 0, 30), Piece(memory, 100, 100)});
   std::iota(ip.begin(), ip.end(), uint8_t{0x45});
   frame.flow.source[10] = frame.flow.source[11] = 0xff;  // IPv4-mapped
@@ -158,7 +158,7 @@ TEST_F(DatagramTest, ArrivesAfterTheHeaderThatItCameWith) {
   EXPECT_EQ(Received(110, 7), "payload");
 }
 
-TEST_F(DatagramTest, TellsWhichHeaderItCameWith) {
+TEST_F(DatagramTest, ReportsTheKindOfItsHeader) {
   ip.assign(40, 0x60);
   frame.ip = ip;
   user.PostReceive({Piece(memory, 0, 100)});
@@ -174,7 +174,7 @@ TEST_F(DatagramTest, TellsWhichHeaderItCameWith) {
   EXPECT_EQ(Received(140, 2), "v1");
 }
 
-TEST_F(DatagramTest, IsDroppedInSilenceWithAnotherQkey) {
+TEST_F(DatagramTest, IsDroppedSilentlyWithAnotherQkey) {
   user.PostReceive({Piece(memory, 0, 100)});
   Arrive("wrong", kQkey + 1);
   EXPECT_FALSE(user.receive_cq.Poll().has_value());
@@ -183,14 +183,14 @@ TEST_F(DatagramTest, IsDroppedInSilenceWithAnotherQkey) {
   EXPECT_EQ(Received(40, 5), "right");
 }
 
-TEST_F(DatagramTest, IsDroppedInSilenceWithoutAReceive) {
+TEST_F(DatagramTest, IsDroppedSilentlyWithoutAReceive) {
   Arrive("early");
   EXPECT_EQ(user.qp().state, QpState::kRts);
   user.PostReceive({Piece(memory, 0, 100)});
   EXPECT_FALSE(user.receive_cq.Poll().has_value());
 }
 
-TEST_F(DatagramTest, ThatDoesNotFitLeavesTheReceiveToOneThatDoes) {
+TEST_F(DatagramTest, LeavesTheReceiveToTheNextWhenItDoesNotFit) {
   user.PostReceive({Piece(memory, 0, 44)});
   user.PostReceive({Piece(memory, 100, 100)});
   Arrive("seven b");
@@ -202,7 +202,7 @@ TEST_F(DatagramTest, ThatDoesNotFitLeavesTheReceiveToOneThatDoes) {
   EXPECT_EQ(Received(40, 4), "four");
 }
 
-TEST_F(DatagramTest, ForAReceiveWithAWrongKeyFailsIt) {
+TEST_F(DatagramTest, FailsAReceiveWithAWrongKey) {
   user.PostReceive({{ToBe32(100), ToBe32(memory.key + 1), mlx5::ToBe64(memory.Address())}});
   Arrive("lost");
   const std::optional<Cqe> cqe = user.receive_cq.Poll();
@@ -211,14 +211,14 @@ TEST_F(DatagramTest, ForAReceiveWithAWrongKeyFailsIt) {
   EXPECT_EQ(user.qp().state, QpState::kError);
 }
 
-TEST_F(DatagramTest, IsNothingToAQueuePairThatDoesNotListen) {
+TEST_F(DatagramTest, IsIgnoredByAQueuePairInError) {
   user.PostReceive({Piece(memory, 0, 100)});
   hca.ModifyQp(user.qpn, QpState::kError, {});
   Arrive("late");
   EXPECT_FALSE(user.receive_cq.Poll().has_value());
 }
 
-TEST_F(DatagramTest, TakesNothingButDatagrams) {
+TEST_F(DatagramTest, IsTheOnlyKindOfPacketAccepted) {
   user.PostReceive({Piece(memory, 0, 100)});
   Packet packet;
   packet.service = PacketService::kRc;

@@ -47,7 +47,7 @@ TEST_F(DirectLinkTest, FindsThePeerByItsLid) {
             Response::Kind::kAcknowledged);
 }
 
-TEST_F(DirectLinkTest, DoesNotMixUpQueuePairsOfEqualNumber) {
+TEST_F(DirectLinkTest, DistinguishesQueuePairsOfEqualNumber) {
   Hca near(TestDevice(1)), far(TestDevice(2));
   QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
   ASSERT_EQ(a.qpn, b.qpn);
@@ -58,7 +58,7 @@ TEST_F(DirectLinkTest, DoesNotMixUpQueuePairsOfEqualNumber) {
   EXPECT_EQ(a.qp().next_receive_psn, 0u);
 }
 
-TEST_F(DirectLinkTest, NobodyAnswersAtAnUnknownAddress) {
+TEST_F(DirectLinkTest, GetsNoAnswerFromAnUnknownAddress) {
   Gid unknown{};
   unknown[0] = 0xfe;
   EXPECT_EQ(
@@ -66,12 +66,12 @@ TEST_F(DirectLinkTest, NobodyAnswersAtAnUnknownAddress) {
       Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, NothingPassesAPortThatIsDown) {
+TEST_F(DirectLinkTest, PassesNothingThroughAPortThatIsDown) {
   EXPECT_EQ(KindOfWrite(Down(TestDevice(1)), TestDevice(2)), Response::Kind::kSilence);
   EXPECT_EQ(KindOfWrite(TestDevice(1), Down(TestDevice(2))), Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, RoceVersionsDoNotTalkToEachOther) {
+TEST_F(DirectLinkTest, SeparatesRoceVersions) {
   DeviceConfig older = TestDevice(2);
   older.ports[0].gids[0].version = mlx5::RoceVersion::kV1;
   EXPECT_EQ(KindOfWrite(TestDevice(1), older), Response::Kind::kSilence);
@@ -80,7 +80,7 @@ TEST_F(DirectLinkTest, RoceVersionsDoNotTalkToEachOther) {
   EXPECT_EQ(KindOfWrite(both, older), Response::Kind::kAcknowledged);
 }
 
-TEST_F(DirectLinkTest, PortHearsOnlyWhatComesToIt) {
+TEST_F(DirectLinkTest, DeliversOnlyToTheAddressedPort) {
   DeviceConfig two_ports = TestDevice(2);
   two_ports.ports.push_back(TestDevice(3).ports[0]);
   Hca near(TestDevice(1)), far(two_ports);
@@ -92,7 +92,7 @@ TEST_F(DirectLinkTest, PortHearsOnlyWhatComesToIt) {
   EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
 }
 
-TEST_F(DirectLinkTest, PeerThatIsConnectedElsewhereIsSilent) {
+TEST_F(DirectLinkTest, GetsNoAnswerFromAPeerConnectedElsewhere) {
   Hca near(TestDevice(1)), far(TestDevice(2));
   QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
   a.Connect(b);

@@ -33,7 +33,7 @@ void ExpectSame(const Flow& a, const Flow& b) {
 
 class FrameTest : public testing::TestWithParam<Flow> {};
 
-TEST_P(FrameTest, IsParsedAsItWasWritten) {
+TEST_P(FrameTest, IsParsedAsWritten) {
   const std::vector<uint8_t> frame = WriteOver(GetParam());
   const std::optional<Frame> parsed = ParseFrame(frame);
   ASSERT_TRUE(parsed);
@@ -44,7 +44,7 @@ TEST_P(FrameTest, IsParsedAsItWasWritten) {
   EXPECT_EQ(DecodeFrame(frame)->memory.address, 0x1000u);
 }
 
-TEST_P(FrameTest, MayBeFollowedByWhatEthernetAppends) {
+TEST_P(FrameTest, AllowsTrailingEthernetBytes) {
   std::vector<uint8_t> frame = WriteOver(GetParam());
   const size_t bytes = frame.size();
   frame.resize(bytes + 7, 0xee);
@@ -54,12 +54,12 @@ TEST_P(FrameTest, MayBeFollowedByWhatEthernetAppends) {
   EXPECT_TRUE(IsSealed(*parsed));
 }
 
-TEST_P(FrameTest, CutShortAnywhereIsNoFrame) {
+TEST_P(FrameTest, IsRefusedWhenCutShort) {
   const std::vector<uint8_t> frame = WriteOver(GetParam());
   for (size_t kept = 0; kept < frame.size(); ++kept) EXPECT_FALSE(ParseFrame(std::span(frame).first(kept)));
 }
 
-TEST_P(FrameTest, WithoutABaseHeaderIsNoFrame) {
+TEST_P(FrameTest, IsRefusedWithoutABaseHeader) {
   for (size_t transport_bytes = 0; transport_bytes < 16; ++transport_bytes) {
     std::vector<uint8_t> frame(FrameHeaderBytes(GetParam()) + transport_bytes);
     WriteFrameHeaders(GetParam(), transport_bytes, frame);
@@ -67,7 +67,7 @@ TEST_P(FrameTest, WithoutABaseHeaderIsNoFrame) {
   }
 }
 
-TEST_P(FrameTest, OfAnotherProtocolIsNone) {
+TEST_P(FrameTest, IsRefusedWithAnotherProtocol) {
   for (const size_t at : {size_t{12}, size_t{13}, size_t{14}}) {  // Ethernet's type, the version of IP
     std::vector<uint8_t> frame = WriteOver(GetParam());
     frame[at] ^= 0x20;
@@ -81,7 +81,7 @@ TEST_P(FrameTest, OfAnotherProtocolIsNone) {
 
 INSTANTIATE_TEST_SUITE_P(, FrameTest, EveryNetwork(), NetworkName);
 
-TEST(FrameHeaderTest, Ipv4LiesAsTheSpecificationDrawsIt) {
+TEST(FrameHeaderTest, EncodesIpv4AsSpecified) {
   std::array<uint8_t, kMaxFrameHeaderBytes> headers;
   ASSERT_EQ(WriteFrameHeaders(FlowOverIpv4(), 0x100, headers), 42u);
   EXPECT_THAT(std::span(headers).first(42),
@@ -91,7 +91,7 @@ TEST(FrameHeaderTest, Ipv4LiesAsTheSpecificationDrawsIt) {
                                 0xc1, 0x23, 0x12, 0xb7, 0x01, 0x08, 0,    0}));
 }
 
-TEST(FrameHeaderTest, RoceV1LiesAsTheSpecificationDrawsIt) {
+TEST(FrameHeaderTest, EncodesRoceV1AsSpecified) {
   std::array<uint8_t, kMaxFrameHeaderBytes> headers;
   ASSERT_EQ(WriteFrameHeaders(FlowOverRoceV1(), 0x100, headers), 54u);
   EXPECT_THAT(std::span(headers).first(54),
@@ -118,7 +118,7 @@ TEST(FrameHeaderTest, RoceV1KeepsTheGidOfAnIpv4Address) {
   EXPECT_EQ(ParseFrame(frame)->flow.destination, Ipv4Gid(2));
 }
 
-TEST(FrameHeaderTest, FragmentIsNoFrame) {
+TEST(FrameHeaderTest, RefusesFragments) {
   for (const auto& [at, bit] : {std::pair{20, 0x20}, {20, 0x01}, {21, 0x80}}) {  // more follow; an offset
     std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());
     frame[static_cast<size_t>(at)] |= static_cast<uint8_t>(bit);
@@ -126,19 +126,19 @@ TEST(FrameHeaderTest, FragmentIsNoFrame) {
   }
 }
 
-TEST(FrameHeaderTest, IpOptionsMakeNoFrame) {
+TEST(FrameHeaderTest, RefusesIpOptions) {
   std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());
   frame[kEthernetBytes] = 0x46;
   EXPECT_FALSE(ParseFrame(frame));
 }
 
-TEST(FrameHeaderTest, AnotherUdpPortIsNoFrame) {
+TEST(FrameHeaderTest, RefusesAnotherUdpPort) {
   std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());
   frame[37] ^= 1;
   EXPECT_FALSE(ParseFrame(frame));
 }
 
-TEST(FrameHeaderTest, LengthsThatDoNotFitMakeNoFrame) {
+TEST(FrameHeaderTest, RefusesLengthsThatDoNotFit) {
   for (const size_t at : {size_t{16}, size_t{38}}) {  // of IPv4, of UDP
     for (const uint32_t bytes : {0u, 7u, 19u, 0xffffu}) {
       std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());

@@ -50,7 +50,7 @@ class IcrcTest : public testing::TestWithParam<Flow> {
   std::vector<uint8_t> frame;
 };
 
-TEST_P(IcrcTest, FindsEveryFlippedBitThatNoRouterMayChange) {
+TEST_P(IcrcTest, DetectsEveryFlippedBitThatRoutersMustKeep) {
   ASSERT_TRUE(Accepted());
   const std::set<size_t> changeable = ChangeableBits(frame);
   for (size_t bit = 8 * kIp; bit < 8 * frame.size(); ++bit) {
@@ -70,7 +70,7 @@ TEST_P(IcrcTest, CoversTheWholeOfALongPacket) {
   }
 }
 
-TEST_P(IcrcTest, SealsWhatWasChanged) {
+TEST_P(IcrcTest, SealsAChangedFrame) {
   frame.at(frame.size() - kIcrcBytes - 4) ^= 1;
   ASSERT_FALSE(Accepted());
   SealFrame(frame);

@@ -212,7 +212,7 @@ void PrintTo(const Weather& weather, std::ostream* out) {
 
 class LossyPairTest : public testing::TestWithParam<Weather> {};
 
-TEST_P(LossyPairTest, EveryByteIsRightAndEveryCompletionOnceAndInOrder) {
+TEST_P(LossyPairTest, DeliversEveryByteAndCompletesOnceInOrder) {
   constexpr uint64_t kPackets = 400'000;
   constexpr uint32_t kFirstPsn = 0xfff000;
   const uint64_t seed = 20261121;

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 UdpAddress AddressOf(uint32_t port) { return {.gid = TestGid(port), .mac = TestMac(port)}; }
 
-TEST(LoopMedium, GivesBackWhatWasSentInItsOrder) {
+TEST(LoopMedium, ReturnsSentFramesInOrder) {
   LoopMedium loop;
   loop.Send(TestFrame(TestFlow(), "first"));
   loop.Send(TestFrame(TestFlow(), "second"));
@@ -35,7 +35,7 @@ TEST(LoopMedium, GivesBackWhatWasSentInItsOrder) {
   EXPECT_EQ(loop.NextNs(), UINT64_MAX);
 }
 
-TEST(SwitchMedium, GivesEachFrameToTheFirstThatTakesIt) {
+TEST(SwitchMedium, GivesEachFrameToTheFirstMediumThatTakesIt) {
   SwitchMedium both;
   auto mine = std::make_unique<LoopMedium>(), rest = std::make_unique<LoopMedium>();
   LoopMedium& first = *mine;
@@ -61,7 +61,7 @@ class UdpMediumTest : public testing::TestWithParam<bool> {
   }
 };
 
-TEST_P(UdpMediumTest, FrameArrivesWithAllItsHeaders) {
+TEST_P(UdpMediumTest, DeliversAFrameWithAllItsHeaders) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
   from.Send(TestFrame(TestFlow()));
   from.Flush();
@@ -79,7 +79,7 @@ TEST_P(UdpMediumTest, FrameArrivesWithAllItsHeaders) {
   EXPECT_TRUE(std::ranges::equal(frame->transport, ParseFrame(sent)->transport));
 }
 
-TEST_P(UdpMediumTest, ManyFramesOfSeveralFlowsArriveInTheirOrder) {
+TEST_P(UdpMediumTest, DeliversFramesOfSeveralFlowsInOrder) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
   constexpr size_t kCount = 200;
   for (size_t i = 0; i < kCount; ++i) {
@@ -106,7 +106,7 @@ Descriptor Take(const Gid& gid, uint16_t port) {
   return socket;
 }
 
-TEST_P(UdpMediumTest, FlowWhosePortIsTakenLeavesFromTheStandardPortAndIsSealedAnew) {
+TEST_P(UdpMediumTest, UsesTheStandardPortAndResealsWhenAPortIsTaken) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
   const Descriptor other = Take(TestGid(1), 0xc123);
   from.Send(TestFrame(TestFlow()));
@@ -117,7 +117,7 @@ TEST_P(UdpMediumTest, FlowWhosePortIsTakenLeavesFromTheStandardPortAndIsSealedAn
   EXPECT_TRUE(IsSealed(*ParseFrame(frames[0])));
 }
 
-TEST_P(UdpMediumTest, DamagedFrameStaysDamagedWhateverPortItLeavesFrom) {
+TEST_P(UdpMediumTest, KeepsADamagedFrameDamagedFromAnyPort) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
   const Descriptor other = Take(TestGid(1), 0xc123);
   Bytestream frame = TestFrame(TestFlow());
@@ -129,7 +129,7 @@ TEST_P(UdpMediumTest, DamagedFrameStaysDamagedWhateverPortItLeavesFrom) {
   EXPECT_FALSE(IsSealed(*ParseFrame(frames[0])));
 }
 
-TEST_P(UdpMediumTest, FlowForWhoseSocketThereIsNoDescriptorLeavesFromTheStandardPort) {
+TEST_P(UdpMediumTest, UsesTheStandardPortWhenDescriptorsRunOut) {
   UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -148,7 +148,7 @@ TEST_P(UdpMediumTest, FlowForWhoseSocketThereIsNoDescriptorLeavesFromTheStandard
 INSTANTIATE_TEST_SUITE_P(By, UdpMediumTest, testing::Values(false, true),
                          [](const auto& raw) { return raw.param ? "RawSockets" : "UdpSockets"; });
 
-TEST(UdpMedium, SaysWhoseAddressIsTaken) {
+TEST(UdpMedium, NamesTheAddressThatIsTaken) {
   const UdpMedium first({AddressOf(1)}, false);
   try {
     const UdpMedium second({AddressOf(1)}, false);
@@ -159,7 +159,7 @@ TEST(UdpMedium, SaysWhoseAddressIsTaken) {
   }
 }
 
-TEST(NeighbourMedium, CarriesWhatNoUdpSocketDoesAndMoreThanAUnixSocketQueues) {
+TEST(NeighbourMedium, CarriesRoceV1AndMoreThanAUnixSocketQueues) {
   NeighbourMedium from({TestMac(1)}), to({TestMac(2)});
   Flow flow = TestFlow();
   flow.version = mlx5::RoceVersion::kV1;
@@ -170,7 +170,7 @@ TEST(NeighbourMedium, CarriesWhatNoUdpSocketDoesAndMoreThanAUnixSocketQueues) {
   for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(frames[i], TestFrame(flow, std::to_string(i)));
 }
 
-TEST(NeighbourMedium, ReceiverThatTakesNothingHoldsUpNobodyElse) {
+TEST(NeighbourMedium, SlowReceiverDoesNotDelayOthers) {
   NeighbourMedium from({TestMac(1)});
   const NeighbourMedium stopped({TestMac(2)});
   NeighbourMedium other({TestMac(3)});
@@ -182,7 +182,7 @@ TEST(NeighbourMedium, ReceiverThatTakesNothingHoldsUpNobodyElse) {
   EXPECT_THAT(Receive(other, 1), ElementsAre(TestFrame(flow, "other")));
 }
 
-TEST(NeighbourMedium, LosesWhatNobodyHears) {
+TEST(NeighbourMedium, DropsFramesWithoutAReceiver) {
   NeighbourMedium from({TestMac(1)});
   from.Send(TestFrame(TestFlow()));
   NeighbourMedium to({TestMac(2)});
@@ -218,7 +218,7 @@ TEST_P(CableMediumTest, EndsFindEachOthersEthernetAddresses) {
   EXPECT_THAT(frames, ElementsAre(TestFrame(flow, "first"), TestFrame(flow, "second")));
 }
 
-TEST_P(CableMediumTest, EndIsOneProcesssAloneUntilThatIsGone) {
+TEST_P(CableMediumTest, EndBelongsToOneProcessUntilThatIsGone) {
   const auto make = [&] { CableMedium(Path("a"), Path("b"), {{GetParam(), TestMac(1)}}); };
   {
     const CableMedium first(Path("a"), Path("b"), {{GetParam(), TestMac(1)}});
@@ -241,7 +241,7 @@ constexpr Gid kIpv6{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 INSTANTIATE_TEST_SUITE_P(By, CableMediumTest, testing::Values(kIpv4, kIpv6),
                          [](const auto& gid) { return gid.param == kIpv4 ? "Arp" : "NeighbourDiscovery"; });
 
-TEST(AddressBlock, AddressTellsItsMac) {
+TEST(AddressBlock, DerivesTheMacOfAnAddress) {
   for (const uint32_t block : {address_block::kFirst, 77u, address_block::kLast}) {
     for (const uint32_t device : {0u, 15u}) {
       for (const uint32_t port : {1u, 2u}) {

@@ -34,7 +34,7 @@ TEST_F(PacketRequesterTest, CutsMessagesByThePathMtu) {
   EXPECT_EQ(Story(), "READ_REQUEST 10 ack, FETCH_ADD 15 ack");
 }
 
-TEST_F(PacketRequesterTest, PacketsCarryWhatTheEntrySays) {
+TEST_F(PacketRequesterTest, PacketsCarryTheFieldsOfTheWqe) {
   Connect();
   Post(WqeBuilder(WqeOpcode::kRdmaWriteImm)
            .Remote(0x123456789a, 0x55)
@@ -79,7 +79,7 @@ TEST_F(PacketRequesterTest, AtomicsCarryTheirOperands) {
   EXPECT_EQ(packet.atomic.compare_mask, 4u);
 }
 
-TEST_F(PacketRequesterTest, AcknowledgementCompletesAllBefore) {
+TEST_F(PacketRequesterTest, AcknowledgementCompletesEarlierWqes) {
   Connect();
   Post(Write(8));
   Post(Write(3000).Flags(mlx5::kCqeOnError));
@@ -96,7 +96,7 @@ TEST_F(PacketRequesterTest, AcknowledgementCompletesAllBefore) {
   EXPECT_EQ(requester.NextNs(), UINT64_MAX) << "nothing is expected any more";
 }
 
-TEST_F(PacketRequesterTest, SendIndexIsTheOldestThatIsNotDone) {
+TEST_F(PacketRequesterTest, SendIndexIsTheOldestUnfinishedWqe) {
   Connect();
   Post(Write(8));
   Post(Write(8));
@@ -111,7 +111,7 @@ TEST_F(PacketRequesterTest, SendIndexIsTheOldestThatIsNotDone) {
   EXPECT_FALSE(a.qp().rung);
 }
 
-TEST_F(PacketRequesterTest, WindowBoundsWhatIsUnderWay) {
+TEST_F(PacketRequesterTest, WindowLimitsUnacknowledgedPackets) {
   Connect();
   Post(Write(1 << 20));
   const size_t window = Sent().size();
@@ -146,7 +146,7 @@ TEST_F(PacketRequesterTest, ShortMessagesFillTheWindowToo) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, ReadLandsPieceByPieceAndAcknowledgesWhatPrecedesIt) {
+TEST_F(PacketRequesterTest, ReadResponsesLandInOrderAndAcknowledgeEarlierWqes) {
   Connect();
   Post(Write(8));
   Post(WqeBuilder(WqeOpcode::kRdmaRead)
@@ -170,7 +170,7 @@ TEST_F(PacketRequesterTest, ReadLandsPieceByPieceAndAcknowledgesWhatPrecedesIt) 
   EXPECT_EQ(local.memory[21000], static_cast<uint8_t>(21000)) << "the byte behind it";
 }
 
-TEST_F(PacketRequesterTest, AtomicBringsTheOldValue) {
+TEST_F(PacketRequesterTest, AtomicReturnsTheOldValue) {
   Connect();
   Post(FetchAdd(5));
   Run();
@@ -179,7 +179,7 @@ TEST_F(PacketRequesterTest, AtomicBringsTheOldValue) {
   EXPECT_EQ(local.As<uint64_t>(), 0x1122334455667788u);
 }
 
-TEST_F(PacketRequesterTest, ReadsAndAtomicsUnderWayAreBounded) {
+TEST_F(PacketRequesterTest, LimitsOutstandingReadsAndAtomics) {
   Connect({.max_reads_out = 2});
   for (int i = 0; i < 2; ++i) Post(Read(8));
   Post(FetchAdd(1));
@@ -201,7 +201,7 @@ TEST_F(PacketRequesterTest, FenceWaitsForReadsAndAtomicsButNotForWrites) {
   EXPECT_EQ(Story(), "SEND_ONLY 4 ack");
 }
 
-TEST_F(PacketRequesterTest, LocalEntriesCompleteInTheirTurn) {
+TEST_F(PacketRequesterTest, LocalWqesCompleteInOrder) {
   Connect();
   Post(Write(8));
   Post(WqeBuilder(WqeOpcode::kNop));
@@ -214,7 +214,7 @@ TEST_F(PacketRequesterTest, LocalEntriesCompleteInTheirTurn) {
   EXPECT_EQ(Completed(), 1);
 }
 
-TEST_F(PacketRequesterTest, WaitHoldsBackWhatFollows) {
+TEST_F(PacketRequesterTest, WaitDelaysLaterWqes) {
   Connect();
   CqMemory memory(2);
   CqConfig config = memory.Config();
@@ -227,7 +227,7 @@ TEST_F(PacketRequesterTest, WaitHoldsBackWhatFollows) {
   EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
 }
 
-TEST_F(PacketRequesterTest, DoorbellCountsNotTheRecord) {
+TEST_F(PacketRequesterTest, SendsUpToTheDoorbellNotTheRecord) {
   Connect();
   a.Post(Write(8));
   EXPECT_EQ(Story(), "");
@@ -261,7 +261,7 @@ TEST_F(UnreliableRequesterTest, LongMessagesTakeTurns) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(UnreliableRequesterTest, ReadsAndAtomicsAreNotForIt) {
+TEST_F(UnreliableRequesterTest, RefusesReadsAndAtomics) {
   for (const WqeBuilder& wqe : {Read(8), FetchAdd(1)}) {
     Connect();
     PacketRequester fresh(a.qp(), sink);
@@ -273,7 +273,7 @@ TEST_F(UnreliableRequesterTest, ReadsAndAtomicsAreNotForIt) {
   EXPECT_TRUE(sink.sent.empty());
 }
 
-TEST_F(UnreliableRequesterTest, NobodyAnswersIt) {
+TEST_F(UnreliableRequesterTest, ExpectsNoAnswers) {
   Connect();
   Post(Write(8));
   Run();

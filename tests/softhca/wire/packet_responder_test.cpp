@@ -24,7 +24,7 @@ class PacketResponderTest : public ResponderFixture {
   }
 };
 
-TEST_F(PacketResponderTest, WriteOfSeveralPacketsGoesWhereItSays) {
+TEST_F(PacketResponderTest, WritesAMessageOfSeveralPackets) {
   Take(Make(kWriteFirst, 0, kMtu, 2 * kMtu + 100, 7));
   EXPECT_EQ(Memory(7, kMtu), Payload(0, kMtu)) << "a packet is written when it comes";
   Take(Make(kWriteMiddle, 1, kMtu));
@@ -36,19 +36,19 @@ TEST_F(PacketResponderTest, WriteOfSeveralPacketsGoesWhereItSays) {
   EXPECT_FALSE(user.receive_cq.Poll());
 }
 
-TEST_F(PacketResponderTest, OneAcknowledgementServesABatch) {
+TEST_F(PacketResponderTest, AcknowledgesABatchOnce) {
   for (uint32_t psn = 0; psn < 3; ++psn) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
   TakeAndAsk(Make(kWriteOnly, 3, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 3 msn 4"));
 }
 
-TEST_F(PacketResponderTest, AcknowledgesNothingUnasked) {
+TEST_F(PacketResponderTest, AcknowledgesOnlyOnRequest) {
   Take(Make(kWriteOnly, 0, 8, 8));
   EXPECT_THAT(Answers(), IsEmpty());
 }
 
-TEST_F(PacketResponderTest, ZeroLengthRequestsLookAtNoKey) {
+TEST_F(PacketResponderTest, ChecksNoKeyOfZeroLengthRequests) {
   TakeAndAsk(Make(kWriteOnly, 0));
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
   Take(Make(kReadRequest, 1));
@@ -71,7 +71,7 @@ TEST_F(PacketResponderTest, WriteWithImmediateCompletesAReceiveWithItsLastPacket
   EXPECT_EQ(Memory(0, kMtu + 3), Payload(0, kMtu + 3));
 }
 
-TEST_F(PacketResponderTest, SendIsScatteredWhateverItsPackets) {
+TEST_F(PacketResponderTest, ScattersASendWhateverItsPackets) {
   user.PostReceive({Segment(memory, 0, 1000), Segment(memory, 4000, 1000), Segment(memory, 8000, 1000)});
   Take(Make(kSendFirst, 0, kMtu));
   Take(Make(kSendMiddle, 1, kMtu));
@@ -92,7 +92,7 @@ TEST_F(PacketResponderTest, SendIsScatteredWhateverItsPackets) {
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 1"));
 }
 
-TEST_F(PacketResponderTest, SendWithImmediateAndSolicitedSaysSo) {
+TEST_F(PacketResponderTest, ReportsImmediateAndSolicitedFlagOfASend) {
   user.PostReceive({});
   Packet packet = Make(kSendOnlyImm, 0);
   packet.imm = mlx5::ToBe32(0x01020304);
@@ -120,7 +120,7 @@ class InvalidateTest : public PacketResponderTest {
                                         .revocable = true});
 };
 
-TEST_F(InvalidateTest, EndsTheKeyAndNamesIt) {
+TEST_F(InvalidateTest, InvalidatesTheKeyAndReportsIt) {
   TakeAndAsk(Invalidate(0, window));
   const Cqe cqe = user.receive_cq.Poll().value();
   EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderSendInval);
@@ -132,13 +132,13 @@ TEST_F(InvalidateTest, EndsTheKeyAndNamesIt) {
   ExpectEnded("NAK 0x62 at 1 msn 1", QpEvent::kAccessError);
 }
 
-TEST_F(InvalidateTest, RefusesAKeyThatEndedAlready) {
+TEST_F(InvalidateTest, RefusesAnInvalidatedKey) {
   Take(Invalidate(0, window));
   Take(Invalidate(1, window));
   ExpectEnded("NAK 0x62 at 1 msn 1", QpEvent::kAccessError);
 }
 
-TEST_F(InvalidateTest, RefusesAKeyThatPeersMayNotEnd) {
+TEST_F(InvalidateTest, RefusesAKeyThatPeersMayNotInvalidate) {
   Take(Invalidate(0, memory.key));
   ExpectEnded("NAK 0x62 at 0 msn 0", QpEvent::kAccessError);
   EXPECT_FALSE(user.receive_cq.Poll());
@@ -157,7 +157,7 @@ TEST_F(PacketResponderTest, SendLongerThanItsReceiveFailsBothSides) {
   EXPECT_EQ(memory.memory[kMtu], 0);
 }
 
-TEST_F(PacketResponderTest, ReceiveWhoseKeyIsWrongFailsBothSides) {
+TEST_F(PacketResponderTest, ReceiveWithAWrongKeyFailsBothSides) {
   const Region constant(hca, pd, 64, kAccessRemoteRead);
   user.PostReceive({Segment(constant, 0, 64)});
   Take(Make(kSendOnly, 0, 8));
@@ -165,7 +165,7 @@ TEST_F(PacketResponderTest, ReceiveWhoseKeyIsWrongFailsBothSides) {
   EXPECT_EQ(user.receive_cq.Poll().value().syndrome, Syndrome::kLocalProtection);
 }
 
-TEST_F(PacketResponderTest, ReceiveOfAMessageThatNeverEndsIsFlushed) {
+TEST_F(PacketResponderTest, FlushesTheReceiveOfAnUnfinishedMessage) {
   user.PostReceive({Segment(memory, 0, 2 * kMtu)});
   user.PostReceive({Segment(memory, 0, 2 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
@@ -179,7 +179,7 @@ TEST_F(PacketResponderTest, ReceiveOfAMessageThatNeverEndsIsFlushed) {
   }
 }
 
-TEST_F(PacketResponderTest, WithoutAReceiveThePeerIsToldToWait) {
+TEST_F(PacketResponderTest, AsksThePeerToWaitWithoutAReceive) {
   Take(Make(kSendFirst, 0, kMtu));
   Take(Make(kSendLast, 1, 8));
   EXPECT_THAT(Answers(), ElementsAre("RNR 12 at 0 msn 0"));
@@ -194,7 +194,7 @@ TEST_F(PacketResponderTest, WithoutAReceiveThePeerIsToldToWait) {
   EXPECT_EQ(user.receive_cq.Poll().value().bytes, kMtu + 8);
 }
 
-TEST_F(PacketResponderTest, ImmediateDataWaitForAReceiveWithTheirPacketAlone) {
+TEST_F(PacketResponderTest, OnlyThePacketWithImmediateDataWaitsForAReceive) {
   Take(Make(kWriteFirst, 0, kMtu, kMtu + 8));
   Take(Make(kWriteLastImm, 1, 8));
   EXPECT_THAT(Answers(), ElementsAre("RNR 12 at 1 msn 0"));
@@ -206,7 +206,7 @@ TEST_F(PacketResponderTest, ImmediateDataWaitForAReceiveWithTheirPacketAlone) {
   EXPECT_EQ(Memory(kMtu, 8), Payload(kMtu, 8));
 }
 
-TEST_F(PacketResponderTest, GapIsToldOnceUntilThePacketComes) {
+TEST_F(PacketResponderTest, ReportsAGapOnceUntilThePacketArrives) {
   Take(Make(kWriteOnly, 0, 8, 8));
   for (const uint32_t psn : {2, 3}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8, 64));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
@@ -219,19 +219,19 @@ TEST_F(PacketResponderTest, GapIsToldOnceUntilThePacketComes) {
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 2 msn 2"));
 }
 
-TEST_F(PacketResponderTest, PacketThatCameTooEarlyIsAskedForEvenIfTheGapClosesBeforeTheAnswer) {
+TEST_F(PacketResponderTest, RequestsAnEarlyPacketAgainWhenTheGapClosesBeforeTheAnswer) {
   for (const uint32_t psn : {2, 1, 0}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
   for (const uint32_t psn : {1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
 }
 
-TEST_F(PacketResponderTest, NothingIsAskedForOnceAllThatCameTooEarlyCameAgain) {
+TEST_F(PacketResponderTest, RequestsNothingWhenEarlyPacketsHaveArrivedAgain) {
   for (const uint32_t psn : {1, 2, 0, 1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
 }
 
-TEST_F(PacketResponderTest, SequenceNumbersWrap) {
+TEST_F(PacketResponderTest, WrapsSequenceNumbers) {
   user.qp().next_receive_psn = 0xffffff;
   Take(Read(0xffffff, 2 * kMtu));
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_FIRST 16777215 msn 1", "READ_RESP_LAST 0 msn 1"));
@@ -241,7 +241,7 @@ TEST_F(PacketResponderTest, SequenceNumbersWrap) {
   EXPECT_THAT(Answers(), ElementsAre("ACK 16777214 msn 2")) << "it lies before, not ahead";
 }
 
-TEST_F(PacketResponderTest, OtherPartitionIsNotHeard) {
+TEST_F(PacketResponderTest, IgnoresOtherPartitions) {
   Packet packet = Make(kWriteOnly, 0, 8, 8);
   packet.pkey = 0x8001;
   TakeAndAsk(packet);
@@ -251,7 +251,7 @@ TEST_F(PacketResponderTest, OtherPartitionIsNotHeard) {
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
 }
 
-TEST_F(PacketResponderTest, OtherServiceIsNotHeard) {
+TEST_F(PacketResponderTest, IgnoresOtherServices) {
   Packet packet = Make(kWriteOnly, 0, 8, 8);
   packet.service = PacketService::kUc;
   TakeAndAsk(packet);
@@ -274,7 +274,7 @@ void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.
 
 class MalformedTest : public PacketResponderTest, public testing::WithParamInterface<Malformed> {};
 
-TEST_P(MalformedTest, IsAnInvalidRequest) {
+TEST_P(MalformedTest, IsRefusedAsAnInvalidRequest) {
   user.PostReceive({Segment(memory, 0, 65536)});
   uint32_t psn = 0;
   for (const auto& [op, bytes, message_bytes] : GetParam().pieces)
@@ -365,7 +365,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Forbidden{"AtomicMisaligned", kFetchAdd, kAllAccess, kAllAccess, -4, "0x61"}),
     [](const auto& forbidden) { return forbidden.param.name; });
 
-TEST_F(PacketResponderTest, WriteThatWillNotFitWritesNothing) {
+TEST_F(PacketResponderTest, WritesNothingOfAMessageThatDoesNotFit) {
   const Region small(hca, pd, 2 * kMtu);
   Packet first = Make(kWriteFirst, 0, kMtu, 2 * kMtu + 1);
   first.memory = {small.Address(), small.key, 2 * kMtu + 1};
@@ -374,7 +374,7 @@ TEST_F(PacketResponderTest, WriteThatWillNotFitWritesNothing) {
   EXPECT_EQ(small.memory, std::vector<uint8_t>(2 * kMtu));
 }
 
-TEST_F(PacketResponderTest, KeyThatGoesInMidMessageEndsIt) {
+TEST_F(PacketResponderTest, FailsWhenTheKeyIsDeregisteredDuringAMessage) {
   Take(Make(kWriteFirst, 0, kMtu, 2 * kMtu));
   hca.DeregisterMemory(memory.key);
   Take(Make(kWriteLast, 1, kMtu));
@@ -382,7 +382,7 @@ TEST_F(PacketResponderTest, KeyThatGoesInMidMessageEndsIt) {
   EXPECT_EQ(memory.memory[kMtu], 0);
 }
 
-TEST_F(PacketResponderTest, NothingIsExecutedAfterAFailure) {
+TEST_F(PacketResponderTest, ExecutesNothingAfterAFailure) {
   Take(Make(kWriteMiddle, 0, kMtu));
   TakeAndAsk(Make(kWriteOnly, 0, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x61 at 0 msn 0"));

@@ -75,7 +75,7 @@ std::vector<uint8_t> ExtensionHeaders(PacketService service, PacketOp op) {
   return bytes;
 }
 
-TEST(PacketTest, BaseHeaderLiesAsTheSpecificationDrawsIt) {
+TEST(PacketTest, EncodesTheBaseHeaderAsSpecified) {
   std::vector<uint8_t> bytes = Encode(FullPacket(PacketService::kRc, PacketOp::kSendFirst));
   EXPECT_THAT(bytes, ElementsAreArray(kBase));
   bytes = Encode(FullPacket(PacketService::kUc, PacketOp::kSendOnly), 5);
@@ -83,7 +83,7 @@ TEST(PacketTest, BaseHeaderLiesAsTheSpecificationDrawsIt) {
   EXPECT_EQ(bytes[1], 0xf0);  // solicited, migrated, three bytes of padding
 }
 
-TEST(PacketTest, ExtensionHeadersLieAsTheSpecificationDrawsThem) {
+TEST(PacketTest, EncodesExtensionHeadersAsSpecified) {
   using enum PacketOp;
   EXPECT_THAT(ExtensionHeaders(PacketService::kRc, kWriteOnlyImm),
               ElementsAre(0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee,
@@ -98,7 +98,7 @@ TEST(PacketTest, ExtensionHeadersLieAsTheSpecificationDrawsThem) {
                           0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28));
 }
 
-TEST(PacketTest, EveryOpcodeComesBackAsItWasSent) {
+TEST(PacketTest, RoundTripsEveryOpcode) {
   const std::vector<std::vector<uint8_t>> packets = ShortestPackets();
   EXPECT_EQ(packets.size(), 23u + 12u + 2u + 2u);  // RC, UC, UD, masked atomics
   for (std::vector<uint8_t> bytes : packets) {
@@ -138,7 +138,7 @@ TEST(PacketTest, MaskedAtomicCarriesAllItsOperands) {
   EXPECT_EQ(decoded.atomic.boundary, packet.atomic.boundary);
 }
 
-TEST(PacketTest, PaddingIsNoPayload) {
+TEST(PacketTest, ExcludesPaddingFromThePayload) {
   for (size_t bytes = 0; bytes <= 9; ++bytes) {
     const std::vector<uint8_t> encoded = Encode({.op = PacketOp::kSendOnly}, bytes);
     EXPECT_EQ(encoded.size() % 4, 0u);
@@ -146,7 +146,7 @@ TEST(PacketTest, PaddingIsNoPayload) {
   }
 }
 
-TEST(PacketTest, CutShortAnywhereIsNoPacket) {
+TEST(PacketTest, RefusesAPacketCutShort) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     for (size_t kept = 0; kept < bytes.size(); ++kept) {
       EXPECT_FALSE(Decode(std::span(bytes).first(kept)))
@@ -155,7 +155,7 @@ TEST(PacketTest, CutShortAnywhereIsNoPacket) {
   }
 }
 
-TEST(PacketTest, PaddingBeyondThePayloadIsNoPacket) {
+TEST(PacketTest, RefusesPaddingBeyondThePayload) {
   std::vector<uint8_t> bytes = Encode({.op = PacketOp::kSendOnly});
   bytes[1] |= 0x10;
   EXPECT_FALSE(Decode(bytes));
@@ -164,7 +164,7 @@ TEST(PacketTest, PaddingBeyondThePayloadIsNoPacket) {
   EXPECT_FALSE(Decode(bytes));
 }
 
-TEST(PacketTest, AnotherVersionIsNoPacket) {
+TEST(PacketTest, RefusesAnotherVersion) {
   for (uint8_t bit = 1; bit < 16; bit <<= 1) {
     std::vector<uint8_t> bytes = Encode({.op = PacketOp::kSendOnly});
     bytes[1] |= bit;
@@ -172,7 +172,7 @@ TEST(PacketTest, AnotherVersionIsNoPacket) {
   }
 }
 
-TEST(PacketTest, LengthThatIsNoMultipleOfFourIsNoPacket) {
+TEST(PacketTest, RefusesALengthThatIsNoMultipleOfFour) {
   std::vector<uint8_t> bytes = Encode({.op = PacketOp::kSendOnly}, 8);
   ASSERT_TRUE(Decode(bytes));
   bytes.pop_back();
@@ -189,7 +189,7 @@ TEST(PacketTest, EveryOpcodeHasItsOwnName) {
   EXPECT_STREQ(Name(PacketService::kUd, PacketOp::kReadRequest), "UNKNOWN");
 }
 
-TEST(PacketTest, AnOpcodeIsEitherFirstMiddleLastOrOnly) {
+TEST(PacketTest, EveryOpcodeIsEitherFirstMiddleLastOrOnly) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     const Packet packet = *Decode(bytes);
     const std::string name = Name(packet);
@@ -200,7 +200,7 @@ TEST(PacketTest, AnOpcodeIsEitherFirstMiddleLastOrOnly) {
   }
 }
 
-TEST(PacketTest, OpcodeTellsWhichHeadersFollow) {
+TEST(PacketTest, OpcodeDeterminesItsHeaders) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     const Packet packet = *Decode(bytes);
     const std::string name = Name(packet);

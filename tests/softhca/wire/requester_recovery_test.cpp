@@ -16,7 +16,7 @@ using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
-TEST_F(PacketRequesterTest, GhostsAreDropped) {
+TEST_F(PacketRequesterTest, IgnoresStrayAnswers) {
   Connect();
   Post(Write(3000));
   Run();
@@ -33,7 +33,7 @@ TEST_F(PacketRequesterTest, GhostsAreDropped) {
   EXPECT_EQ(a.qp().state, QpState::kRts);
 }
 
-TEST_F(PacketRequesterTest, SequenceNakGoesBackToThatPacket) {
+TEST_F(PacketRequesterTest, SequenceNakResendsFromItsPacket) {
   Connect();
   Post(Write(5 * kMtu));
   Post(Send(8));
@@ -46,7 +46,7 @@ TEST_F(PacketRequesterTest, SequenceNakGoesBackToThatPacket) {
   EXPECT_EQ(Completed(), 1);
 }
 
-TEST_F(PacketRequesterTest, SequenceNakAcknowledgesWhatIsBeforeIt) {
+TEST_F(PacketRequesterTest, SequenceNakAcknowledgesEarlierPackets) {
   Connect();
   Post(Write(8));
   Post(Write(8));
@@ -58,7 +58,7 @@ TEST_F(PacketRequesterTest, SequenceNakAcknowledgesWhatIsBeforeIt) {
   EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
 }
 
-TEST_F(PacketRequesterTest, NakOfTheSamePacketAgainUsesUpRetries) {
+TEST_F(PacketRequesterTest, RepeatedSequenceNaksUseUpRetries) {
   Connect({.retry_count = 2});
   Post(Write(2 * kMtu));
   Run();
@@ -66,7 +66,7 @@ TEST_F(PacketRequesterTest, NakOfTheSamePacketAgainUsesUpRetries) {
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
 }
 
-TEST_F(PacketRequesterTest, AnswerToTheFirstTransmissionSparesTheSecond) {
+TEST_F(PacketRequesterTest, AcknowledgementShortensTheRetransmission) {
   Connect();
   Post(Write(4 * kMtu));
   Run();
@@ -78,7 +78,7 @@ TEST_F(PacketRequesterTest, AnswerToTheFirstTransmissionSparesTheSecond) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, TimeoutGoesBackToTheOldestUntilRetriesAreUsedUp) {
+TEST_F(PacketRequesterTest, TimeoutResendsFromTheOldestUntilRetriesRunOut) {
   Connect({.retry_count = 2});
   Post(Write(2 * kMtu));
   Post(Write(8));
@@ -98,7 +98,7 @@ TEST_F(PacketRequesterTest, TimeoutGoesBackToTheOldestUntilRetriesAreUsedUp) {
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
 }
 
-TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTheTimer) {
+TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTimer) {
   Connect({.retry_count = 1});
   Post(Write(3 * kMtu));
   Run();
@@ -113,7 +113,7 @@ TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTheTimer) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, ShortTimeoutsAreRaisedAndNoneIsForEver) {
+TEST_F(PacketRequesterTest, RaisesShortTimeoutsAndWaitsForeverWithoutOne) {
   Connect({.ack_timeout = 1});
   Post(Write(8));
   Run();
@@ -126,7 +126,7 @@ TEST_F(PacketRequesterTest, ShortTimeoutsAreRaisedAndNoneIsForEver) {
   EXPECT_EQ(fresh.NextNs(), UINT64_MAX);
 }
 
-TEST_F(PacketRequesterTest, ReceiverNotReadyIsWaitedForByItsTimer) {
+TEST_F(PacketRequesterTest, RnrNakDelaysTheRetransmission) {
   Connect({.rnr_retry = 2});
   Post(Send(2 * kMtu));
   Post(Write(8));
@@ -144,7 +144,7 @@ TEST_F(PacketRequesterTest, ReceiverNotReadyIsWaitedForByItsTimer) {
   EXPECT_EQ(Failed(), Syndrome::kReceiverNotReadyRetryExceeded);
 }
 
-TEST_F(PacketRequesterTest, LateSequenceNakDoesNotEndTheWaitForAReceiver) {
+TEST_F(PacketRequesterTest, LateSequenceNakDoesNotEndTheRnrWait) {
   Connect({.retry_count = 0});
   Post(Send(8));
   Run();
@@ -156,7 +156,7 @@ TEST_F(PacketRequesterTest, LateSequenceNakDoesNotEndTheWaitForAReceiver) {
   EXPECT_EQ(Story(), "SEND_ONLY 0 ack");
 }
 
-TEST_F(PacketRequesterTest, RnrRetrySevenNeverGivesUp) {
+TEST_F(PacketRequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
   Connect({.retry_count = 0, .rnr_retry = 7});
   Post(Send(8));
   Run();
@@ -169,7 +169,7 @@ TEST_F(PacketRequesterTest, RnrRetrySevenNeverGivesUp) {
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, FatalNakFailsTheEntryThatHoldsThePacket) {
+TEST_F(PacketRequesterTest, FatalNakFailsTheWqeOfItsPacket) {
   const std::pair<uint8_t, Syndrome> causes[] = {{aeth::kNakInvalidRequest, Syndrome::kRemoteInvalidRequest},
                                                  {aeth::kNakRemoteAccess, Syndrome::kRemoteAccess},
                                                  {aeth::kNakRemoteOperation, Syndrome::kRemoteOperation},
@@ -196,7 +196,7 @@ TEST_F(PacketRequesterTest, FatalNakFailsTheEntryThatHoldsThePacket) {
   }
 }
 
-TEST_F(PacketRequesterTest, RestOfAReadIsAskedForOnceWhenAnAnswerIsLost) {
+TEST_F(PacketRequesterTest, LostReadResponseRequestsTheRestOnce) {
   Connect();
   Post(Read(4 * kMtu));
   Post(Write(8));
@@ -223,7 +223,7 @@ TEST_F(PacketRequesterTest, RestOfAReadIsAskedForOnceWhenAnAnswerIsLost) {
   EXPECT_EQ(Completed(), 1);
 }
 
-TEST_F(PacketRequesterTest, AcknowledgementThatPassesAReadMeansALostAnswer) {
+TEST_F(PacketRequesterTest, AcknowledgementPastAReadMeansALostResponse) {
   Connect();
   Post(Write(8));
   Post(Read(8));
@@ -236,7 +236,7 @@ TEST_F(PacketRequesterTest, AcknowledgementThatPassesAReadMeansALostAnswer) {
   EXPECT_EQ(Story(), "READ_REQUEST 1 ack, WRITE_ONLY 2 ack");
 }
 
-TEST_F(PacketRequesterTest, LostAtomicAnswerIsAskedForByTheSamePacket) {
+TEST_F(PacketRequesterTest, LostAtomicResponseResendsTheRequest) {
   Connect();
   Post(FetchAdd(5));
   EXPECT_EQ(Story(), "FETCH_ADD 0 ack");
@@ -247,7 +247,7 @@ TEST_F(PacketRequesterTest, LostAtomicAnswerIsAskedForByTheSamePacket) {
   EXPECT_EQ(sent[0].packet.atomic.swap_add, 5u);
 }
 
-TEST_F(PacketRequesterTest, AnswerOutOfProtocolIsABadResponse) {
+TEST_F(PacketRequesterTest, InvalidResponseIsABadResponse) {
   const std::vector<uint8_t> short_payload(kMtu - 1), whole(kMtu);
   const auto fails = [&](const WqeBuilder& wqe, const std::function<void(Packet&)>& answer) {
     Connect();
@@ -275,7 +275,7 @@ TEST_F(PacketRequesterTest, AnswerOutOfProtocolIsABadResponse) {
   EXPECT_EQ(fails(FetchAdd(1), response(PacketOp::kReadResponseOnly, whole)), Syndrome::kBadResponse);
 }
 
-TEST_F(PacketRequesterTest, FaultyEntryFailsAfterAllBeforeIt) {
+TEST_F(PacketRequesterTest, FaultyWqeFailsAfterEarlierOnes) {
   Connect();
   Post(Write(8));
   Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0).Data(local.Address(), 8, local.key + 1));
@@ -288,7 +288,7 @@ TEST_F(PacketRequesterTest, FaultyEntryFailsAfterAllBeforeIt) {
   EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
 }
 
-TEST_F(PacketRequesterTest, MemoryThatGoesAwayFailsTheEntryThatNeedsIt) {
+TEST_F(PacketRequesterTest, DeregisteredMemoryFailsTheWqeThatNeedsIt) {
   Connect();
   const Region gone(hca, pd, 8192);
   Post(Write(8));
@@ -301,7 +301,7 @@ TEST_F(PacketRequesterTest, MemoryThatGoesAwayFailsTheEntryThatNeedsIt) {
   EXPECT_EQ(gone.memory[0], 0);
 }
 
-TEST_F(PacketRequesterTest, EntryThatIsOverwrittenUnderWayFailsInItsTurn) {
+TEST_F(PacketRequesterTest, OverwrittenWqeFailsInOrder) {
   Connect();
   Post(Write(8));
   Post(Write(2 * kMtu));
@@ -316,7 +316,7 @@ TEST_F(PacketRequesterTest, EntryThatIsOverwrittenUnderWayFailsInItsTurn) {
   EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(PacketRequesterTest, EntryOfAnotherLengthInItsSlotFailsInItsTurn) {
+TEST_F(PacketRequesterTest, WqeReplacedByAnotherLengthFailsInOrder) {
   Connect();
   Post(Write(3 * kMtu));
   Run();
@@ -327,7 +327,7 @@ TEST_F(PacketRequesterTest, EntryOfAnotherLengthInItsSlotFailsInItsTurn) {
   EXPECT_EQ(Failed(), Syndrome::kLocalQpOperation);
 }
 
-TEST_F(PacketRequesterTest, OrderedFailureComesInTurnAndReachesNobody) {
+TEST_F(PacketRequesterTest, InjectedFailureComesInOrderAndSendsNothing) {
   Connect();
   a.qp().forced_failures[1] = {Syndrome::kRemoteAccess, 0x42};
   Post(Write(8));
@@ -339,7 +339,7 @@ TEST_F(PacketRequesterTest, OrderedFailureComesInTurnAndReachesNobody) {
   EXPECT_EQ(Failed(), Syndrome::kRemoteAccess);
 }
 
-TEST_F(PacketRequesterTest, OrderedFailureTakesAnEntryThatIsUnderWay) {
+TEST_F(PacketRequesterTest, InjectedFailureReplacesAWqeInProgress) {
   Connect();
   Post(Write(8));
   Run();
@@ -348,7 +348,7 @@ TEST_F(PacketRequesterTest, OrderedFailureTakesAnEntryThatIsUnderWay) {
   EXPECT_EQ(Failed(), Syndrome::kRemoteOperation);
 }
 
-TEST_F(PacketRequesterTest, HeldQueuePairNeitherHearsNorTiresAndGoesOnFromTheOldest) {
+TEST_F(PacketRequesterTest, PausedQueuePairIgnoresAnswersAndResumesFromTheOldest) {
   Connect({.retry_count = 0});
   Post(Write(2 * kMtu));
   Run();
@@ -365,7 +365,7 @@ TEST_F(PacketRequesterTest, HeldQueuePairNeitherHearsNorTiresAndGoesOnFromTheOld
   EXPECT_EQ(Completed(), 0);
 }
 
-TEST_F(PacketRequesterTest, OverrunOfTheCompletionQueueEndsTheQueuePair) {
+TEST_F(PacketRequesterTest, CompletionQueueOverrunStopsTheQueuePair) {
   QpUser small(hca, pd, {.log_cq_depth = 1});
   small.Connect(a, {.send_psn = kFirstPsn});
   PacketRequester fresh(small.qp(), sink);

@@ -28,7 +28,7 @@ class ResponderAnswersTest : public ResponderFixture {
   }
 };
 
-TEST_F(ResponderAnswersTest, ReadIsAnsweredInPacketsOfThePathMtu) {
+TEST_F(ResponderAnswersTest, AnswersAReadInPacketsOfThePathMtu) {
   Take(Read(0, 2 * kMtu + 5, 3));
   EXPECT_THAT(Answers(),
               ElementsAre("READ_RESP_FIRST 0 msn 1", "READ_RESP_MIDDLE 1", "READ_RESP_LAST 2 msn 1"));
@@ -37,13 +37,13 @@ TEST_F(ResponderAnswersTest, ReadIsAnsweredInPacketsOfThePathMtu) {
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_ONLY 3 msn 2")) << "a read takes a PSN for each packet";
 }
 
-TEST_F(ResponderAnswersTest, AnswerOfAReadAcknowledgesWhatCameBefore) {
+TEST_F(ResponderAnswersTest, ReadResponseAcknowledgesEarlierRequests) {
   TakeAndAsk(Make(kWriteOnly, 0, 8, 8));
   TakeAndAsk(Read(1, 8));
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_ONLY 1 msn 2"));
 }
 
-TEST_F(ResponderAnswersTest, LongReadIsAnsweredInBurstsAndAllElseWaitsForIt) {
+TEST_F(ResponderAnswersTest, AnswersALongReadInBurstsBeforeLaterRequests) {
   Take(Read(0, 100 * kMtu));
   TakeAndAsk(Make(kWriteOnly, 100, 8, 8, 120 * kMtu));
   EXPECT_TRUE(responder->Flush());
@@ -56,7 +56,7 @@ TEST_F(ResponderAnswersTest, LongReadIsAnsweredInBurstsAndAllElseWaitsForIt) {
   EXPECT_EQ(Answered(), Memory(0, 100 * kMtu));
 }
 
-TEST_F(ResponderAnswersTest, FailureWaitsForTheReadBeforeIt) {
+TEST_F(ResponderAnswersTest, DelaysAFailureUntilTheReadBeforeItIsAnswered) {
   Take(Read(0, 100 * kMtu));
   Take(Make(kWriteMiddle, 100, kMtu));
   EXPECT_TRUE(responder->Flush());
@@ -66,7 +66,7 @@ TEST_F(ResponderAnswersTest, FailureWaitsForTheReadBeforeIt) {
   EXPECT_EQ(user.qp().state, QpState::kError);
 }
 
-TEST_F(ResponderAnswersTest, MoreReadsThanAgreedAreAnInvalidRequest) {
+TEST_F(ResponderAnswersTest, RefusesMoreReadsThanAgreed) {
   for (uint32_t psn = 0; psn < kResources; ++psn) Take(Read(psn, 8));
   EXPECT_EQ(Answers().size(), kResources);
   for (uint32_t psn = kResources; psn < 2 * kResources; ++psn) Take(Read(psn, 8));
@@ -76,7 +76,7 @@ TEST_F(ResponderAnswersTest, MoreReadsThanAgreedAreAnInvalidRequest) {
   EXPECT_EQ(answers.back(), "NAK 0x61 at 8 msn 8");
 }
 
-TEST_F(ResponderAnswersTest, KeyThatGoesInMidAnswerEndsIt) {
+TEST_F(ResponderAnswersTest, FailsWhenTheKeyIsDeregisteredDuringAnAnswer) {
   Take(Read(0, 100 * kMtu));
   Take(Read(100, 8));
   EXPECT_TRUE(responder->Flush());
@@ -87,7 +87,7 @@ TEST_F(ResponderAnswersTest, KeyThatGoesInMidAnswerEndsIt) {
   EXPECT_THAT(user.events, ElementsAre(QpEvent::kAccessError));
 }
 
-TEST_F(ResponderAnswersTest, DuplicateReadIsExecutedAgain) {
+TEST_F(ResponderAnswersTest, ExecutesADuplicateReadAgain) {
   Take(Read(0, 2 * kMtu));
   Answers();
   sent.clear();
@@ -97,7 +97,7 @@ TEST_F(ResponderAnswersTest, DuplicateReadIsExecutedAgain) {
   EXPECT_EQ(Answered(), Memory(0, 2 * kMtu));
 }
 
-TEST_F(ResponderAnswersTest, ReadIsAnsweredAgainFromItsMidst) {
+TEST_F(ResponderAnswersTest, AnswersPartOfAReadAgain) {
   Take(Read(0, 4 * kMtu));
   Answers();
   sent.clear();
@@ -109,7 +109,7 @@ TEST_F(ResponderAnswersTest, ReadIsAnsweredAgainFromItsMidst) {
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_ONLY 3 msn 1"));
 }
 
-TEST_F(ResponderAnswersTest, DuplicateTakesThePlaceOfWhatIsStillToBeSent) {
+TEST_F(ResponderAnswersTest, DuplicateReplacesTheRestOfItsAnswer) {
   Take(Read(0, 70 * kMtu));
   Take(Read(70, 8));
   EXPECT_TRUE(responder->Flush());
@@ -121,7 +121,7 @@ TEST_F(ResponderAnswersTest, DuplicateTakesThePlaceOfWhatIsStillToBeSent) {
   EXPECT_EQ(answers.back(), "READ_RESP_ONLY 70 msn 2") << "the read behind it keeps its turn";
 }
 
-TEST_F(ResponderAnswersTest, DuplicatesOfReadsThatMayNotBeExecutedAreDropped) {
+TEST_F(ResponderAnswersTest, DropsDuplicatesOfReadsThatMayNotBeExecuted) {
   Take(Read(0, kMtu));
   Answers();
   Take(Read(0, 2 * kMtu));  // reaches past what was ever asked for
@@ -144,7 +144,7 @@ TEST_F(ResponderAnswersTest, ManyDuplicatesTakeNoMemory) {
   EXPECT_EQ(Answers().back(), "READ_RESP_ONLY 100 msn 101") << "nor do they crowd out what is new";
 }
 
-TEST_F(ResponderAnswersTest, DuplicateWritesAndSendsAreAcknowledgedAndNotExecuted) {
+TEST_F(ResponderAnswersTest, AcknowledgesDuplicateWritesAndSendsWithoutExecutingThem) {
   user.PostReceive({Segment(memory, 0, 64)});
   user.PostReceive({Segment(memory, 0, 64)});
   Take(Make(kWriteOnly, 0, 8, 8, 128));
@@ -158,7 +158,7 @@ TEST_F(ResponderAnswersTest, DuplicateWritesAndSendsAreAcknowledgedAndNotExecute
   EXPECT_FALSE(user.receive_cq.Poll());
 }
 
-TEST_F(ResponderAnswersTest, DuplicateWriteDoesNotAcknowledgeTheAtomicBehindIt) {
+TEST_F(ResponderAnswersTest, DuplicateWriteDoesNotAcknowledgeALaterAtomic) {
   Take(Make(kWriteOnly, 0, 8, 8, 128));
   Take(FetchAdd(1, 5, 64));
   Answers();
@@ -166,7 +166,7 @@ TEST_F(ResponderAnswersTest, DuplicateWriteDoesNotAcknowledgeTheAtomicBehindIt) 
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 2"));
 }
 
-TEST_F(ResponderAnswersTest, AtomicAnswersTheOldValue) {
+TEST_F(ResponderAnswersTest, AtomicReturnsTheOldValue) {
   Word(64) = 100;
   Take(FetchAdd(0, 5, 64));
   Packet swap = FetchAdd(1, 7, 64);
@@ -181,7 +181,7 @@ TEST_F(ResponderAnswersTest, AtomicAnswersTheOldValue) {
   EXPECT_EQ(Word(64), 7u);
 }
 
-TEST_F(ResponderAnswersTest, MaskedAtomicsOfFourBytesTouchTheirFieldAlone) {
+TEST_F(ResponderAnswersTest, MaskedAtomicsOfFourBytesChangeOnlyTheirField) {
   Word(64) = 0x1111111122222222;
   Packet add = FetchAdd(0, 0x00010001, 64);
   add.masked_atomic = true;
@@ -201,7 +201,7 @@ TEST_F(ResponderAnswersTest, MaskedAtomicsOfFourBytesTouchTheirFieldAlone) {
   EXPECT_EQ(Word(64), 0x111111112223ff23u);
 }
 
-TEST_F(ResponderAnswersTest, AtomicOfAnotherSizeIsAnInvalidRequest) {
+TEST_F(ResponderAnswersTest, RefusesAnAtomicOfAnotherSize) {
   Packet add = FetchAdd(0, 1, 64);
   add.masked_atomic = true;
   add.atomic.bytes = 0;
@@ -219,13 +219,13 @@ class NoAtomicsTest : public ResponderFixture {
   NoAtomicsTest() : ResponderFixture({}, {}, Device()) {}
 };
 
-TEST_F(NoAtomicsTest, DeviceWithoutAtomicsCallsThemAnInvalidRequest) {
+TEST_F(NoAtomicsTest, RefusesAtomics) {
   Take(FetchAdd(0, 1));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x61 at 0 msn 0"));
   EXPECT_EQ(Memory(0, 8), std::vector<uint8_t>(8));
 }
 
-TEST_F(ResponderAnswersTest, DuplicateAtomicIsAnsweredFromMemory) {
+TEST_F(ResponderAnswersTest, AnswersADuplicateAtomicFromMemory) {
   Word(64) = 0;
   for (uint32_t psn = 0; psn <= kResources; ++psn) {
     Take(FetchAdd(psn, 1, 64));

@@ -219,7 +219,7 @@ std::vector<uint8_t> ReplayTest::ExpectedMemory() const {
   return memory;
 }
 
-TEST_P(ReplayTest, SaysAndDoesWhatLinuxDid) {
+TEST_P(ReplayTest, AnswersAndExecutesAsLinuxDid) {
   std::vector<Answer> answers;
   for (size_t i = 0; i < requests.size(); ++i) {
     PostReceives(i);
@@ -259,7 +259,7 @@ class BatchReplayTest : public ReplayTest {};
 
 /// What arrives at once gets a single acknowledgement (IBTA 1.4, 9.7.5), the last of those that rdma_rxe
 /// sent.
-TEST_P(BatchReplayTest, AcknowledgesABatchAsItsLastPacketWas) {
+TEST_P(BatchReplayTest, AcknowledgesABatchAsItsLastPacket) {
   PostReceives(0);
   for (const Packet& packet : requests) server->responder.OnRequest(Translate(packet));
   while (server->responder.Flush()) {
@@ -309,7 +309,7 @@ class HostPeerReplayTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<Server> server;
 };
 
-TEST_P(HostPeerReplayTest, SaysWhatLinuxSaid) {
+TEST_P(HostPeerReplayTest, AnswersAsLinuxDid) {
   std::vector<Answer> answers, expected;
   std::optional<RemoteMemoryHeader> first;
   uint32_t qpn = 0;

@@ -24,7 +24,7 @@ TEST_F(UnreliableResponderTest, ExecutesWritesAndSends) {
   EXPECT_EQ(Memory(4 * kMtu, 8), Payload(2 * kMtu, 8));
 }
 
-TEST_F(UnreliableResponderTest, GapDropsTheMessageAndItsReceiveServesTheNext) {
+TEST_F(UnreliableResponderTest, GivesTheReceiveOfAMessageWithAGapToTheNext) {
   user.PostReceive({Segment(memory, 0, 4 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
   Take(Make(kSendMiddle, 2, kMtu));
@@ -38,7 +38,7 @@ TEST_F(UnreliableResponderTest, GapDropsTheMessageAndItsReceiveServesTheNext) {
   EXPECT_EQ(Memory(0, 8), Payload(4 * kMtu, 8));
 }
 
-TEST_F(UnreliableResponderTest, MessageWhoseEndIsLostGivesWayToTheNext) {
+TEST_F(UnreliableResponderTest, ReplacesAMessageWhoseEndIsLostByTheNext) {
   user.PostReceive({Segment(memory, 0, 4 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
   Take(Make(kSendFirst, 3, kMtu));
@@ -47,7 +47,7 @@ TEST_F(UnreliableResponderTest, MessageWhoseEndIsLostGivesWayToTheNext) {
   EXPECT_EQ(Memory(0, kMtu), Payload(3 * kMtu, kMtu));
 }
 
-TEST_F(UnreliableResponderTest, WhatIsMalformedOrForbiddenIsDropped) {
+TEST_F(UnreliableResponderTest, DropsMalformedAndForbiddenRequests) {
   Take(Make(kWriteMiddle, 0, kMtu));
   Take(Make(kWriteOnly, 1, 8, 9));
   Packet unknown = Make(kWriteOnly, 2, 8, 8);
@@ -63,7 +63,7 @@ TEST_F(UnreliableResponderTest, WhatIsMalformedOrForbiddenIsDropped) {
   EXPECT_EQ(Memory(0, 8), Payload(6 * kMtu, 8));
 }
 
-TEST_F(UnreliableResponderTest, ReceiveThatCannotTakeTheMessageFails) {
+TEST_F(UnreliableResponderTest, FailsAReceiveThatCannotTakeTheMessage) {
   user.PostReceive({Segment(memory, 0, 7)});
   Take(Make(kSendOnly, 0, 8));
   EXPECT_EQ(user.receive_cq.Poll().value().syndrome, Syndrome::kLocalLength);

@@ -106,7 +106,7 @@ TEST_F(WireNetworkTest, WriteReachesAnotherProcess) {
   EXPECT_EQ(drops.reasons, std::vector<std::string>());
 }
 
-TEST_F(WireNetworkTest, FramesAreSentAsThePathSays) {
+TEST_F(WireNetworkTest, FramesCarryTheFieldsOfThePath) {
   AddressPath path{.grh = true, .remote_gid = far.config().ports[0].gids[0].gid};
   path.traffic_class = 0xb8;
   path.hop_limit = 5;
@@ -126,7 +126,7 @@ TEST_F(WireNetworkTest, FramesAreSentAsThePathSays) {
   EXPECT_EQ(frame->flow.source_port, 0xd00d);
 }
 
-TEST_F(WireNetworkTest, DamagedFrameIsDropped) {
+TEST_F(WireNetworkTest, DropsADamagedFrame) {
   Connect();
   a.Post(Write());
   Send();
@@ -136,7 +136,7 @@ TEST_F(WireNetworkTest, DamagedFrameIsDropped) {
   EXPECT_THAT(drops.reasons, testing::ElementsAre("wrong ICRC"));
 }
 
-TEST_F(WireNetworkTest, FrameForNobodyHereIsDropped) {
+TEST_F(WireNetworkTest, DropsAFrameForAForeignAddress) {
   Connect();
   a.Post(Write());
   Send();
@@ -148,7 +148,7 @@ TEST_F(WireNetworkTest, FrameForNobodyHereIsDropped) {
   EXPECT_THAT(drops.reasons, testing::ElementsAre("unknown address", "malformed frame"));
 }
 
-TEST_F(WireNetworkTest, OnlyThePeerIsHeard) {
+TEST_F(WireNetworkTest, AcceptsPacketsOnlyFromThePeer) {
   Connect();
   a.Post(Write());
   Send();
@@ -178,7 +178,7 @@ TEST_F(WireNetworkTest, PortThatIsDownNeitherSendsNorReceives) {
   EXPECT_EQ(there.size(), 0u);
 }
 
-TEST_F(WireNetworkTest, QueuePairInErrorIsFlushedAndSaysNothing) {
+TEST_F(WireNetworkTest, FlushesAQueuePairInErrorSilently) {
   Connect();
   near.ModifyQp(a.qpn, QpState::kError, {});
   a.Post(Write());
@@ -188,7 +188,7 @@ TEST_F(WireNetworkTest, QueuePairInErrorIsFlushedAndSaysNothing) {
   EXPECT_EQ(a.qp().channel, nullptr);
 }
 
-TEST_F(WireNetworkTest, ALostPacketIsSentAgainWithoutADoorbellOrAFrame) {
+TEST_F(WireNetworkTest, RetransmitsALostPacketWithoutAnotherEvent) {
   Connect();
   EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "an idle connection waits for nothing";
   a.Post(Write());
@@ -206,7 +206,7 @@ TEST_F(WireNetworkTest, ALostPacketIsSentAgainWithoutADoorbellOrAFrame) {
   EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "all is answered";
 }
 
-TEST_F(WireNetworkTest, AQueuePairThatIsResetWaitsForNothing) {
+TEST_F(WireNetworkTest, DropsTheTimersOfAResetQueuePair) {
   Connect();
   a.Post(Write());
   Send();
@@ -220,7 +220,7 @@ TEST_F(WireNetworkTest, AQueuePairThatIsResetWaitsForNothing) {
   EXPECT_THAT(drops.reasons, testing::IsEmpty());
 }
 
-TEST_F(WireNetworkTest, TransitionForWhichThereIsNoMediumChangesNothing) {
+TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   WireNetwork broken{{&near}, {.open_medium = []() -> std::unique_ptr<Medium> {
                        throw CommandError(mlx5::CommandStatus::kBadSystemState, "no socket");
                      }}};
@@ -252,7 +252,7 @@ bool OpensMedium(WireOptions options) {
   return opened;
 }
 
-TEST(WireNetwork, PathToALidStartsFromTheFirstGidWhateverItsIndexSays) {
+TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
   DeviceConfig device = TestDevice(1);
   device.link = mlx5::PortType::kInfiniBand;
   device.ports[0].lid = 7;
