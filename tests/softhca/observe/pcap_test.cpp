@@ -32,7 +32,7 @@ class PcapTest : public testing::Test {
   ~PcapTest() override { std::filesystem::remove_all(folder); }
 
   std::string Path(const std::string& name) const { return folder / name; }
-  /// What tshark reads from a file, a line for each frame.
+  /// Returns what tshark reads from a file, a line per frame.
   std::string Dissect(const std::string& fields) const {
     const Result result = RunShell("tshark -r " + file + " -T fields " + fields + " 2>" + Path("errors"));
     EXPECT_EQ(result.exit_status, 0) << RunShell("cat " + Path("errors")).output;
@@ -63,7 +63,7 @@ TEST_F(PcapTest, WritesFramesWholeAndInOrder) {
   const Capture capture = ReadCapture("write_64k");
   {
     PcapWriter writer(file);
-    for (int round = 0; round < 10; ++round) {  // more than its buffer holds
+    for (int round = 0; round < 10; ++round) {  // more than the buffer holds
       for (const CapturedFrame& frame : capture.frames) writer.Write(frame.bytes);
     }
   }
@@ -98,7 +98,7 @@ TEST_F(PcapTest, FlushedFramesSurviveAKill) {
   EXPECT_THAT(ReadPcap(file), testing::ElementsAre(frame));
 }
 
-/// Sends nothing, but looks at what a file holds when it is to send.
+/// Sends nothing, but records what a file holds at each send.
 class LookingMedium : public Medium {
  public:
   explicit LookingMedium(std::string file) : file_(std::move(file)) {}
@@ -147,7 +147,7 @@ TEST_F(PcapTest, ReplacesTheFormerContents) {
 TEST_F(PcapTest, SaysWhyAFileCannotBeOpened) {
   try {
     PcapWriter writer("/no/such/folder/x.pcap");
-    FAIL() << "it was opened";
+    FAIL() << "the file was opened";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "cannot open /no/such/folder/x.pcap for writing: No such file or directory");
   }

@@ -13,7 +13,7 @@ using testing::ElementsAreArray;
 
 uint8_t OpcodeIn(const FrameBytes& frame) { return ParseFrame(frame)->transport[0]; }
 
-/// The frame once more, from what was read of it.
+/// Encodes a frame again from its decoded fields.
 FrameBytes EncodeAgain(const FrameBytes& frame) {
   const std::optional<Packet> packet = DecodeFrame(frame);
   return MakeFrame(ParseFrame(frame)->flow, *packet, packet->payload);
@@ -133,10 +133,10 @@ TEST(CapturedFrame, ArrivesWithTheFaultsOfItsCapture) {
               ElementsAreArray({0x100, 0x102, 0x101, 0x103, 0x104, 0x101, 0x102, 0x103, 0x104}));
 }
 
-/// A peer in user space and what rdma_rxe answers it.
+/// A conversation between a peer in user space and rdma_rxe.
 class HostPeerTest : public testing::TestWithParam<const char*> {
  protected:
-  /// @param number  counts from 1, as tshark does
+  /// @param number  counts from 1, as in tshark
   Packet PacketOf(size_t number) const { return *DecodeFrame(frames.at(number - 1)); }
   static bool FromHost(const FrameBytes& frame) { return ParseFrame(frame)->flow.source.back() == 2; }
 
@@ -144,7 +144,7 @@ class HostPeerTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(HostPeerTest, ReencodesToTheSameBits) {
-  constexpr ptrdiff_t kUdpChecksum = 14 + 20 + 6;  // the host's interface had yet to fill it in
+  constexpr ptrdiff_t kUdpChecksum = 14 + 20 + 6;  // filled in by the host's interface after the capture
   for (const FrameBytes& frame : frames) {
     ASSERT_TRUE(ParseFrame(frame));
     if (OpcodeIn(frame) == 0x1f || !IsSealed(*ParseFrame(frame))) continue;

@@ -21,7 +21,7 @@ using mlx5::WqeOpcode;
 constexpr uint32_t kQkey = 0x11111111;
 constexpr uint32_t kSourceQpn = 0x654321;
 
-/// Keeps what is sent.
+/// Records sent datagrams.
 class Recorder : public DatagramSink {
  public:
   struct Sent {
@@ -60,7 +60,7 @@ class DatagramTest : public testing::Test {
   static mlx5::DataSegment Piece(const Region& region, size_t offset, uint32_t bytes) {
     return {ToBe32(bytes), ToBe32(region.key), mlx5::ToBe64(region.Address(offset))};
   }
-  /// Brings a datagram over IPv4, as a requester of number kSourceQpn sends it.
+  /// Delivers a datagram over IPv4 from queue pair kSourceQpn.
   void Arrive(const std::string& payload, uint32_t qkey = kQkey) {
     Packet packet;
     packet.service = PacketService::kUd;
@@ -110,7 +110,7 @@ TEST_F(DatagramTest, CarriesTheFieldsOfItsWqeAndCompletesWhenSent) {
   EXPECT_EQ(second.imm, ToBe32(55));
   EXPECT_EQ(second.psn, 0u);
   EXPECT_TRUE(second.solicited);
-  const std::optional<Cqe> cqe = user.send_cq.Poll();  // the second is not signalled
+  const std::optional<Cqe> cqe = user.send_cq.Poll();  // the second WQE is not signalled
   ASSERT_TRUE(cqe.has_value());
   EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
   EXPECT_FALSE(user.send_cq.Poll().has_value());

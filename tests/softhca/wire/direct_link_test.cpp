@@ -23,7 +23,7 @@ class DirectLinkTest : public testing::Test {
     device.ports[0].lid = lid;
     return device;
   }
-  /// Connects a queue pair of each device and sends a write of no bytes.
+  /// Connects a queue pair of each device and sends an empty write.
   static Response::Kind KindOfWrite(DeviceConfig first, DeviceConfig second, const QpChange& change = {}) {
     Hca near(std::move(first)), far(std::move(second));
     QpUser a(near, near.AllocPd()), b(far, far.AllocPd());
@@ -88,7 +88,7 @@ TEST_F(DirectLinkTest, DeliversOnlyToTheAddressedPort) {
   AddressPath to_second_port{.grh = true};
   to_second_port.remote_gid = two_ports.ports[1].gids[0].gid;
   a.Connect(b, {.path = to_second_port});
-  b.Connect(a);  // by its first port
+  b.Connect(a);  // through its first port
   EXPECT_EQ(DirectLink({&near, &far}).Deliver(a.qp(), EmptyWrite()).kind, Response::Kind::kSilence);
 }
 

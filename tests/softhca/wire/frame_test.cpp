@@ -68,7 +68,7 @@ TEST_P(FrameTest, IsRefusedWithoutABaseHeader) {
 }
 
 TEST_P(FrameTest, IsRefusedWithAnotherProtocol) {
-  for (const size_t at : {size_t{12}, size_t{13}, size_t{14}}) {  // Ethernet's type, the version of IP
+  for (const size_t at : {size_t{12}, size_t{13}, size_t{14}}) {  // EtherType and IP version
     std::vector<uint8_t> frame = WriteOver(GetParam());
     frame[at] ^= 0x20;
     EXPECT_FALSE(ParseFrame(frame)) << "byte " << at;
@@ -119,7 +119,7 @@ TEST(FrameHeaderTest, RoceV1KeepsTheGidOfAnIpv4Address) {
 }
 
 TEST(FrameHeaderTest, RefusesFragments) {
-  for (const auto& [at, bit] : {std::pair{20, 0x20}, {20, 0x01}, {21, 0x80}}) {  // more follow; an offset
+  for (const auto& [at, bit] : {std::pair{20, 0x20}, {20, 0x01}, {21, 0x80}}) {  // more fragments; an offset
     std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());
     frame[static_cast<size_t>(at)] |= static_cast<uint8_t>(bit);
     EXPECT_FALSE(ParseFrame(frame));
@@ -139,7 +139,7 @@ TEST(FrameHeaderTest, RefusesAnotherUdpPort) {
 }
 
 TEST(FrameHeaderTest, RefusesLengthsThatDoNotFit) {
-  for (const size_t at : {size_t{16}, size_t{38}}) {  // of IPv4, of UDP
+  for (const size_t at : {size_t{16}, size_t{38}}) {  // lengths in IPv4 and in UDP
     for (const uint32_t bytes : {0u, 7u, 19u, 0xffffu}) {
       std::vector<uint8_t> frame = WriteOver(FlowOverIpv4());
       frame[at] = static_cast<uint8_t>(bytes >> 8);

@@ -12,7 +12,7 @@
 
 namespace softhca {
 
-/// A whole frame as the wire carries it.
+/// Returns a whole frame as the wire carries it.
 inline std::vector<uint8_t> MakeFrame(const Flow& flow, const Packet& packet,
                                       std::span<const uint8_t> payload = {}) {
   std::array<uint8_t, kMaxPacketHeaderBytes> headers;
@@ -26,7 +26,7 @@ inline std::vector<uint8_t> MakeFrame(const Flow& flow, const Packet& packet,
   return frame;
 }
 
-/// The packet that a frame carries.
+/// Returns the packet in a frame.
 inline std::optional<Packet> DecodeFrame(std::span<const uint8_t> frame) {
   const std::optional<Frame> parsed = ParseFrame(frame);
   if (!parsed) return std::nullopt;
@@ -36,7 +36,7 @@ inline std::optional<Packet> DecodeFrame(std::span<const uint8_t> frame) {
 inline Gid Ipv4Gid(uint8_t last) { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, last}; }
 inline Gid Ipv6Gid(uint8_t last) { return {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}; }
 
-/// From one host to another, with a distinct value in each field.
+/// Returns a flow between two hosts with a distinct value in each field.
 inline Flow FlowOverIpv4() {
   return {.source_mac = {2, 0, 0, 0, 0, 1},
           .destination_mac = {2, 0, 0, 0, 0, 2},
@@ -64,7 +64,7 @@ inline Flow FlowOverRoceV1() {
   return flow;
 }
 
-/// For tests that are to hold on each of them.
+/// Parameters of tests that must hold on every network.
 inline auto EveryNetwork() { return testing::Values(FlowOverIpv4(), FlowOverIpv6(), FlowOverRoceV1()); }
 inline std::string NetworkName(const testing::TestParamInfo<Flow>& info) {
   if (info.param.version == mlx5::RoceVersion::kV1) return "RoceV1";

@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kIp = 14;
 
-/// The bits that a router or a switch may change, each as its byte in the frame times 8 and its number there.
+/// Returns the bits that a router or switch may change. A bit's number is its byte in the frame times 8, plus
+/// its position in the byte.
 std::set<size_t> ChangeableBits(const std::vector<uint8_t>& frame) {
   std::set<size_t> bits;
   const auto add = [&](size_t first_byte, size_t bytes, uint8_t mask = 0xff) {

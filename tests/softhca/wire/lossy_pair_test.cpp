@@ -1,4 +1,4 @@
-// Requester and responder against each other, over a network that loses, repeats and reorders packets.
+// A requester and a responder over a network that loses, repeats and reorders packets.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
-constexpr uint32_t kSlots = 64;  ///< places for messages; more than are ever under way
-constexpr uint32_t kUnderWay = 28;
+constexpr uint32_t kSlots = 64;  ///< slots for messages: more than are ever in progress
+constexpr uint32_t kInProgress = 28;
 constexpr uint32_t kSlotBytes = 8192;
 constexpr uint32_t kReceives = 16;
 constexpr uint64_t kPacketTimeNs = 2'000;
@@ -31,7 +31,7 @@ using Dice = std::mt19937_64;
 
 uint32_t Roll(Dice& dice, uint32_t sides) { return static_cast<uint32_t>(dice() % sides); }
 
-/// What a network does to a packet, in one of a thousand.
+/// Faults of a network, each in packets of a thousand.
 struct Weather {
   uint32_t drop, duplicate, reorder;
 };
@@ -62,9 +62,9 @@ class LossySink : public PacketRecorder {
   Weather weather_;
 };
 
-/// One of two that send each other messages. It knows what its peer must have got.
-struct Party {
-  Party(Hca& hca, uint32_t pd, Dice& random, const Weather& weather)
+/// One of two peers that send each other messages. It knows what the other must have received.
+struct Side {
+  Side(Hca& hca, uint32_t pd, Dice& random, const Weather& weather)
       : dice(random),
         user(hca, pd, {.send_depth = 64, .receive_depth = kReceives, .log_cq_depth = 7}),
         sink(random, weather),
@@ -79,7 +79,7 @@ struct Party {
     }
   }
 
-  void Connect(Party& other, const QpChange& change) {
+  void Connect(Side& other, const QpChange& change) {
     peer = &other;
     peer_memory = other.written.memory;
     user.Connect(other.user, change);
@@ -94,7 +94,7 @@ struct Party {
 
   /// Posts a message of a random kind.
   void Post() {
-    if (posted - completed == kUnderWay) return;
+    if (posted - completed == kInProgress) return;
     const uint32_t slot = posted % kSlots,
                    bytes = Roll(dice, 3) == 0 ? Roll(dice, kSlotBytes) : Roll(dice, 600);
     const size_t from = Roll(dice, kSlotBytes), at = size_t{slot} * kSlotBytes;
@@ -111,7 +111,7 @@ struct Party {
         peer->arrivals.push_back({source.memory.begin() + from, source.memory.begin() + from + bytes});
         ++sends;
         break;
-      case 2: {  // of a slot that is not written before this has completed
+      case 2: {  // from a slot that stays unchanged until this completes
         const size_t behind = (size_t{posted} + kSlots - 1 - Roll(dice, 30)) % kSlots * kSlotBytes;
         PostWith(
             Payload(WqeBuilder(WqeOpcode::kRdmaRead).Remote(peer->written.Address(behind), peer->written.key),
@@ -133,7 +133,7 @@ struct Party {
     }
   }
 
-  /// Takes completions and checks what they promise.
+  /// Takes completions and checks them.
   void Check() {
     while (const auto cqe = user.send_cq.Poll()) {
       ASSERT_EQ(cqe->opcode, CqeOpcode::kRequester) << mlx5::Describe(cqe->syndrome);
@@ -145,7 +145,7 @@ struct Party {
     }
     while (const auto cqe = user.receive_cq.Poll()) {
       ASSERT_EQ(cqe->opcode, CqeOpcode::kResponderSendImm);
-      ASSERT_FALSE(arrivals.empty()) << "more than was sent";
+      ASSERT_FALSE(arrivals.empty()) << "more arrived than was sent";
       ASSERT_EQ(cqe->imm, ToBe32(receives_done));
       ASSERT_EQ(cqe->bytes, arrivals.front().size());
       const auto place = received.memory.begin() + size_t{receives_done % kReceives} * kSlotBytes;
@@ -155,7 +155,7 @@ struct Party {
     }
   }
 
-  /// Takes a few of the packets that have come.
+  /// Takes a few of the packets that have arrived.
   bool Listen(uint64_t now_ns) {
     std::deque<SentPacket>& inbox = peer->sink.sent;
     const uint32_t most = 1 + Roll(dice, 64);
@@ -183,7 +183,7 @@ struct Party {
     user.qp().rung = true;
     ++posted;
   }
-  /// In two pieces, one if there is one byte, none if there is none.
+  /// Adds the payload in two pieces: in one if it is a single byte, in none if it is empty.
   WqeBuilder Payload(WqeBuilder wqe, const Region& region, size_t at, uint32_t bytes) {
     const uint32_t first = bytes / 3;
     if (first != 0) wqe.Data(region.Address(at), first, region.key);
@@ -192,15 +192,15 @@ struct Party {
   }
 
   Dice& dice;
-  Party* peer = nullptr;
+  Side* peer = nullptr;
   QpUser user;
   LossySink sink;
   ConnectionChannel channel{user.qp(), sink, std::make_shared<BusyChannels>()};
-  Region source, written, counter;  ///< the latter two by the peer
+  Region source, written, counter;  ///< the peer writes the latter two
   Region landed, received;
-  std::vector<uint8_t> peer_memory;            ///< what the peer's `written` will be
-  std::vector<std::vector<uint8_t>> expected;  ///< by slot: what a read or atomic brings
-  std::deque<std::vector<uint8_t>> arrivals;   ///< messages that are yet to be received
+  std::vector<uint8_t> peer_memory;            ///< expected contents of the peer's `written`
+  std::vector<std::vector<uint8_t>> expected;  ///< result of a read or atomic, by slot
+  std::deque<std::vector<uint8_t>> arrivals;   ///< messages not received yet
   uint32_t posted = 0, completed = 0, sends = 0;
   uint32_t receives_posted = 0, receives_done = 0;
   uint64_t adds = 0;
@@ -220,7 +220,7 @@ TEST_P(LossyPairTest, DeliversEveryByteAndCompletesOnceInOrder) {
   Dice dice(seed);
   Hca hca(TestDevice());
   const uint32_t pd = hca.AllocPd();
-  Party a(hca, pd, dice, GetParam()), b(hca, pd, dice, GetParam());
+  Side a(hca, pd, dice, GetParam()), b(hca, pd, dice, GetParam());
   const QpChange change{
       .mtu = mlx5::Mtu::k256, .receive_psn = kFirstPsn, .send_psn = kFirstPsn, .min_rnr_timer = 1};
   a.Connect(b, change);
@@ -228,7 +228,7 @@ TEST_P(LossyPairTest, DeliversEveryByteAndCompletesOnceInOrder) {
   uint64_t now_ns = 1'000'000'000;
   while (!a.IsDone() || !b.IsDone() || a.sink.count + b.sink.count < kPackets) {
     bool progress = false;
-    for (Party* party : {&a, &b}) {
+    for (Side* party : {&a, &b}) {
       if (a.sink.count + b.sink.count < kPackets) party->Post();
       if (Roll(dice, 50) == 0) party->PostReceives();
       progress |= party->Listen(now_ns);

@@ -30,7 +30,7 @@ TEST(LoopMedium, ReturnsSentFramesInOrder) {
   LoopMedium loop;
   loop.Send(TestFrame(TestFlow(), "first"));
   loop.Send(TestFrame(TestFlow(), "second"));
-  EXPECT_EQ(loop.NextNs(), 0u) << "nothing else says that there is something to take";
+  EXPECT_EQ(loop.NextNs(), 0u) << "no descriptor announces the frame";
   EXPECT_THAT(Receive(loop, 2), ElementsAre(TestFrame(TestFlow(), "first"), TestFrame(TestFlow(), "second")));
   EXPECT_EQ(loop.NextNs(), UINT64_MAX);
 }
@@ -98,7 +98,7 @@ TEST_P(UdpMediumTest, DeliversFramesOfSeveralFlowsInOrder) {
   }
 }
 
-/// A socket that has a port of an address.
+/// Opens a socket that occupies a port of an address.
 Descriptor Take(const Gid& gid, uint16_t port) {
   Descriptor socket = OpenSocket(AF_INET, SOCK_DGRAM, 0);
   const SocketAddress address = ToSocketAddress(gid, port);
@@ -152,7 +152,7 @@ TEST(UdpMedium, NamesTheAddressThatIsTaken) {
   const UdpMedium first({AddressOf(1)}, false);
   try {
     const UdpMedium second({AddressOf(1)}, false);
-    FAIL() << "two have the same address";
+    FAIL() << "both own the same address";
   } catch (const CommandError& error) {
     EXPECT_THAT(error.what(), HasSubstr("UDP port 4791 of 127.83.255.254"));
     EXPECT_THAT(error.what(), HasSubstr("another process"));
@@ -190,7 +190,7 @@ TEST(NeighbourMedium, DropsFramesWithoutAReceiver) {
   EXPECT_THAT(Receive(to, 1), ElementsAre(TestFrame(TestFlow(), "later")));
 }
 
-/// Two ends of a cable, in a folder of their own.
+/// The two ends of a cable, in a folder of their own.
 class CableMediumTest : public testing::TestWithParam<Gid> {
  protected:
   CableMediumTest() { mkdtemp(folder_.data()); }
@@ -233,7 +233,7 @@ TEST_P(CableMediumTest, EndBelongsToOneProcessUntilThatIsGone) {
   EXPECT_NO_THROW(make());
   std::ofstream(Path("a")) << "a file";
   EXPECT_THROW(make(), CommandError);
-  EXPECT_TRUE(std::filesystem::exists(Path("a"))) << "it is the user's";
+  EXPECT_TRUE(std::filesystem::exists(Path("a"))) << "the file is the user's";
 }
 
 constexpr Gid kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};

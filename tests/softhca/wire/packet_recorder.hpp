@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-/// A packet that was sent, with a copy of its payload.
+/// A sent packet with a copy of its payload.
 struct SentPacket {
   SentPacket(Packet sent, std::vector<uint8_t> bytes) : packet(std::move(sent)), payload(std::move(bytes)) {
     packet.payload = payload;
@@ -19,7 +19,7 @@ struct SentPacket {
   std::vector<uint8_t> payload;
 };
 
-/// Keeps what is sent.
+/// Records sent packets.
 class PacketRecorder : public PacketSink {
  public:
   bool Send(const QueuePair& /*from*/, Packet packet, const Gather& payload) override {
@@ -29,9 +29,9 @@ class PacketRecorder : public PacketSink {
     sent.emplace_back(packet, std::vector<uint8_t>(first, first + payload.bytes));
     return true;
   }
-  /// Takes the oldest.
+  /// Removes and returns the oldest packet.
   ///
-  /// @pre  there is one
+  /// @pre  a packet was sent
   SentPacket Take() {
     SentPacket packet = std::move(sent.front());
     sent.pop_front();

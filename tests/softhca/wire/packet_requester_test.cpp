@@ -93,7 +93,7 @@ TEST_F(PacketRequesterTest, AcknowledgementCompletesEarlierWqes) {
   EXPECT_EQ(Completed(), -1);
   Acknowledge(5);
   EXPECT_EQ(Completed(), 3);
-  EXPECT_EQ(requester.NextNs(), UINT64_MAX) << "nothing is expected any more";
+  EXPECT_EQ(requester.NextNs(), UINT64_MAX) << "no answer is due";
 }
 
 TEST_F(PacketRequesterTest, SendIndexIsTheOldestUnfinishedWqe) {
@@ -116,7 +116,7 @@ TEST_F(PacketRequesterTest, WindowLimitsUnacknowledgedPackets) {
   Post(Write(1 << 20));
   const size_t window = Sent().size();
   EXPECT_EQ(window * kMtu, kWindowBytes);
-  EXPECT_EQ(Story(), "") << "without an acknowledgement nothing more";
+  EXPECT_EQ(Story(), "") << "the window is full";
   Acknowledge(9);
   EXPECT_EQ(Sent().size(), 10u);
 }
@@ -167,7 +167,7 @@ TEST_F(PacketRequesterTest, ReadResponsesLandInOrderAndAcknowledgeEarlierWqes) {
   EXPECT_EQ(local.memory[10000 + kMtu], 2);
   EXPECT_EQ(local.memory[20000], 2);
   EXPECT_EQ(local.memory[20000 + 999], 3);
-  EXPECT_EQ(local.memory[21000], static_cast<uint8_t>(21000)) << "the byte behind it";
+  EXPECT_EQ(local.memory[21000], static_cast<uint8_t>(21000)) << "the byte after the read";
 }
 
 TEST_F(PacketRequesterTest, AtomicReturnsTheOldValue) {

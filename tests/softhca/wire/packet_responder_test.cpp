@@ -16,7 +16,7 @@ class PacketResponderTest : public ResponderFixture {
  protected:
   using ResponderFixture::ResponderFixture;
 
-  /// Expects that the last request ended the connection with a NAK, and that nothing more is said.
+  /// Expects that the last request ended the connection with a NAK, and that no answer follows it.
   void ExpectEnded(const std::string& nak, QpEvent event) {
     EXPECT_THAT(Answers(), ElementsAre(nak));
     EXPECT_EQ(user.qp().state, QpState::kError);
@@ -26,7 +26,7 @@ class PacketResponderTest : public ResponderFixture {
 
 TEST_F(PacketResponderTest, WritesAMessageOfSeveralPackets) {
   Take(Make(kWriteFirst, 0, kMtu, 2 * kMtu + 100, 7));
-  EXPECT_EQ(Memory(7, kMtu), Payload(0, kMtu)) << "a packet is written when it comes";
+  EXPECT_EQ(Memory(7, kMtu), Payload(0, kMtu)) << "a packet is written when it arrives";
   Take(Make(kWriteMiddle, 1, kMtu));
   TakeAndAsk(Make(kWriteLast, 2, 100));
   EXPECT_EQ(Memory(7, 2 * kMtu + 100), Payload(0, 2 * kMtu + 100));
@@ -153,7 +153,7 @@ TEST_F(PacketResponderTest, SendLongerThanItsReceiveFailsBothSides) {
   EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderError);
   EXPECT_EQ(cqe.syndrome, Syndrome::kLocalLength);
   EXPECT_EQ(user.qp().state, QpState::kError);
-  EXPECT_THAT(user.events, IsEmpty()) << "the completion says it";
+  EXPECT_THAT(user.events, IsEmpty()) << "the completion reports it";
   EXPECT_EQ(memory.memory[kMtu], 0);
 }
 
@@ -184,9 +184,9 @@ TEST_F(PacketResponderTest, AsksThePeerToWaitWithoutAReceive) {
   Take(Make(kSendLast, 1, 8));
   EXPECT_THAT(Answers(), ElementsAre("RNR 12 at 0 msn 0"));
   Take(Make(kSendFirst, 0, kMtu));
-  EXPECT_THAT(Answers(), ElementsAre("RNR 12 at 0 msn 0")) << "each time it comes";
+  EXPECT_THAT(Answers(), ElementsAre("RNR 12 at 0 msn 0")) << "once for each attempt";
   Take(Make(kSendLast, 1, 8));
-  EXPECT_THAT(Answers(), IsEmpty()) << "what follows it is not missed";
+  EXPECT_THAT(Answers(), IsEmpty()) << "later packets are not missing";
   user.PostReceive({Segment(memory, 0, 2 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
   TakeAndAsk(Make(kSendLast, 1, 8));
@@ -212,7 +212,7 @@ TEST_F(PacketResponderTest, ReportsAGapOnceUntilThePacketArrives) {
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
   TakeAndAsk(Make(kWriteOnly, 4, 8, 8, 64));
   EXPECT_THAT(Answers(), IsEmpty());
-  EXPECT_EQ(memory.memory[64], 0) << "what comes out of order is not executed";
+  EXPECT_EQ(memory.memory[64], 0) << "packets out of order are not executed";
   TakeAndAsk(Make(kWriteOnly, 1, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2"));
   TakeAndAsk(Make(kWriteOnly, 3, 8, 8));
@@ -238,7 +238,7 @@ TEST_F(PacketResponderTest, WrapsSequenceNumbers) {
   TakeAndAsk(Make(kWriteOnly, 1, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2"));
   Take(Make(kWriteOnly, 0xfffffe, 8, 8));
-  EXPECT_THAT(Answers(), ElementsAre("ACK 16777214 msn 2")) << "it lies before, not ahead";
+  EXPECT_THAT(Answers(), ElementsAre("ACK 16777214 msn 2")) << "the packet is behind, not ahead";
 }
 
 TEST_F(PacketResponderTest, IgnoresOtherPartitions) {
@@ -246,7 +246,7 @@ TEST_F(PacketResponderTest, IgnoresOtherPartitions) {
   packet.pkey = 0x8001;
   TakeAndAsk(packet);
   EXPECT_THAT(Answers(), IsEmpty());
-  packet.pkey = 0x7fff;  // a limited member of the same
+  packet.pkey = 0x7fff;  // a limited member of the same partition
   TakeAndAsk(packet);
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
 }
@@ -259,7 +259,7 @@ TEST_F(PacketResponderTest, IgnoresOtherServices) {
   EXPECT_EQ(memory.memory[0], 0);
 }
 
-/// What a peer must not send, after the packets that make it wrong.
+/// A malformed last packet, and the packets before it.
 struct Malformed {
   const char* name;
   struct Piece {
@@ -320,7 +320,7 @@ struct Forbidden {
   PacketOp op;
   uint32_t region_access;
   uint32_t qp_access;
-  int offset;  ///< from the last place where 8 bytes fit
+  int offset;  ///< distance from the last offset where 8 bytes fit
   const char* nak;
 };
 

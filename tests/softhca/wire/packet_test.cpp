@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 
-/// Headers and payload with its padding, as the wire has them.
+/// Returns headers and padded payload as the wire has them.
 std::vector<uint8_t> Encode(const Packet& packet, size_t payload_bytes = 0) {
   std::vector<uint8_t> bytes(kMaxPacketHeaderBytes);
   bytes.resize(EncodeHeaders(packet, payload_bytes, bytes));
@@ -31,7 +31,7 @@ std::vector<uint8_t> Opcode(uint8_t opcode, size_t bytes) {
   return packet;
 }
 
-/// Every opcode that there is, with as many bytes as its headers take.
+/// Returns a packet of every opcode, as long as its headers.
 std::vector<std::vector<uint8_t>> ShortestPackets() {
   std::vector<std::vector<uint8_t>> packets;
   for (uint32_t opcode = 0; opcode < 256; ++opcode) {
@@ -68,7 +68,7 @@ Packet FullPacket(PacketService service, PacketOp op) {
 constexpr auto kBase =
     std::to_array<uint8_t>({0, 0xc0, 0x80, 0x01, 0x40, 0x12, 0x34, 0x56, 0x80, 0xab, 0xcd, 0xef});
 
-/// What follows the base header of a full packet.
+/// Returns the headers of a full packet after its base header.
 std::vector<uint8_t> ExtensionHeaders(PacketService service, PacketOp op) {
   std::vector<uint8_t> bytes = Encode(FullPacket(service, op));
   bytes.erase(bytes.begin(), bytes.begin() + kBase.size());
@@ -104,8 +104,8 @@ TEST(PacketTest, RoundTripsEveryOpcode) {
   for (std::vector<uint8_t> bytes : packets) {
     const bool payload = HasPayload(*Decode(bytes));
     for (size_t i = 2; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 37);
-    bytes[4] = 0x80;  // the reserved bits of the base header
-    bytes[8] = 0x80;  // and these
+    bytes[4] = 0x80;  // reserved bits of the base header
+    bytes[8] = 0x80;  // more reserved bits
     const auto decoded = Decode(bytes);
     ASSERT_TRUE(decoded);
     SCOPED_TRACE(Name(*decoded));

@@ -14,12 +14,12 @@
 namespace softhca {
 
 inline constexpr uint32_t kMtu = 1024;
-inline constexpr uint32_t kFirstPsn = 0xfffffe;  // so that sequence numbers wrap in every test
+inline constexpr uint32_t kFirstPsn = 0xfffffe;  // makes sequence numbers wrap in every test
 inline constexpr uint64_t kAckTimeoutNs = uint64_t{4096} << 14;
 
 constexpr uint32_t PsnOf(uint32_t number) { return (kFirstPsn + number) & 0xffffff; }
 
-/// A queue pair whose peer is the test: it sees what is sent, and answers or not.
+/// A queue pair whose peer is the test, which sees every packet and decides about its answer.
 class PacketRequesterTest : public testing::Test {
  protected:
   explicit PacketRequesterTest(mlx5::ServiceType service = mlx5::ServiceType::kRc)
@@ -59,7 +59,7 @@ class PacketRequesterTest : public testing::Test {
     while (requester.Run(now_ns)) {
     }
   }
-  /// Runs, and takes what was sent.
+  /// Runs, and returns the packets sent.
   std::vector<SentPacket> Sent() {
     Run();
     std::vector<SentPacket> packets;
@@ -67,7 +67,7 @@ class PacketRequesterTest : public testing::Test {
     for (SentPacket& packet : packets) packet.packet.payload = packet.payload;
     return packets;
   }
-  /// "WRITE_FIRST 0, WRITE_LAST 1 ack": what is sent, with numbers counted from the first sequence number.
+  /// Describes the packets sent, numbered from the first: "WRITE_FIRST 0, WRITE_LAST 1 ack".
   std::string Story() {
     std::string story;
     for (const SentPacket& sent : Sent()) {
@@ -99,7 +99,7 @@ class PacketRequesterTest : public testing::Test {
     packet.original = original;
     requester.OnAnswer(packet, now_ns);
   }
-  /// The index of the next completion, which must be a success; -1: there is none.
+  /// Returns the index of the next completion, which must be a success; or -1 without one.
   int Completed() {
     const std::optional<Cqe> cqe = a.send_cq.Poll();
     if (!cqe) return -1;

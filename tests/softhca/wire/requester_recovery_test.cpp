@@ -1,4 +1,4 @@
-// What a requester does when packets are lost, refused or out of protocol.
+// A requester whose packets are lost or refused, or whose peer violates the protocol.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -62,7 +62,7 @@ TEST_F(PacketRequesterTest, RepeatedSequenceNaksUseUpRetries) {
   Connect({.retry_count = 2});
   Post(Write(2 * kMtu));
   Run();
-  for (int i = 0; i < 4; ++i) Acknowledge(1, aeth::kNakPsnSequence);  // the first shows progress
+  for (int i = 0; i < 4; ++i) Acknowledge(1, aeth::kNakPsnSequence);  // the first NAK shows progress
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
 }
 
@@ -94,7 +94,7 @@ TEST_F(PacketRequesterTest, TimeoutResendsFromTheOldestUntilRetriesRunOut) {
   PassTimeout();
   EXPECT_EQ(Story(), "");
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
-  EXPECT_EQ(a.qp().send_index, 1u) << "what is left is flushed from there";
+  EXPECT_EQ(a.qp().send_index, 1u) << "flushing starts there";
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
 }
 
@@ -134,7 +134,7 @@ TEST_F(PacketRequesterTest, RnrNakDelaysTheRetransmission) {
   sink.sent.clear();
   for (int i = 0; i < 2; ++i) {
     Acknowledge(0, aeth::kRnrNak | 18);
-    Acknowledge(0, aeth::kRnrNak | 18);  // the network's duplicate
+    Acknowledge(0, aeth::kRnrNak | 18);  // a duplicate of the NAK
     EXPECT_EQ(Story(), "");
     EXPECT_EQ(requester.NextNs(), now_ns + 5'120'000);
     PassTimeout();
@@ -190,7 +190,7 @@ TEST_F(PacketRequesterTest, FatalNakFailsTheWqeOfItsPacket) {
     const Cqe cqe = a.send_cq.Poll().value();
     EXPECT_EQ(cqe.syndrome, syndrome);
     EXPECT_EQ(cqe.wqe_index, 1);
-    EXPECT_FALSE(a.send_cq.Poll()) << "the rest is flushed by others";
+    EXPECT_FALSE(a.send_cq.Poll()) << "flushing is not the requester's task";
     EXPECT_EQ(a.qp().state, QpState::kError);
     a.Reset();
   }
@@ -215,7 +215,7 @@ TEST_F(PacketRequesterTest, LostReadResponseRequestsTheRestOnce) {
   EXPECT_EQ(sent[0].packet.memory.address, 0x10000 + kMtu);
   EXPECT_EQ(sent[0].packet.memory.bytes, 3 * kMtu);
   EXPECT_EQ(sent[1].packet.op, PacketOp::kWriteOnly);
-  Respond(PacketOp::kReadResponseFirst, 1, payload);  // a request of its own
+  Respond(PacketOp::kReadResponseFirst, 1, payload);  // response to a request of its own
   Respond(PacketOp::kReadResponseMiddle, 2, payload);
   Respond(PacketOp::kReadResponseLast, 3, payload);
   EXPECT_EQ(Completed(), 0);
@@ -232,7 +232,7 @@ TEST_F(PacketRequesterTest, AcknowledgementPastAReadMeansALostResponse) {
   sink.sent.clear();
   Acknowledge(2);
   EXPECT_EQ(Completed(), 0);
-  EXPECT_EQ(Completed(), -1) << "a read ends by its answer only";
+  EXPECT_EQ(Completed(), -1) << "only its response completes a read";
   EXPECT_EQ(Story(), "READ_REQUEST 1 ack, WRITE_ONLY 2 ack");
 }
 

@@ -1,5 +1,5 @@
-// What Linux's rdma_rxe was asked to send is posted here, and its peer's answers come as they came: what is
-// sent must be the same.
+// Posts what Linux's rdma_rxe was asked to send, and replays the captured answers. The packets sent must be
+// the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,27 +26,27 @@ using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
 constexpr size_t kMemoryBytes = 256 << 10;
-constexpr size_t kLanding = kMemoryBytes / 2;  ///< where reads and atomics bring what they fetch
-constexpr size_t kLandingBytes = 16 << 10;     ///< for each
+constexpr size_t kLanding = kMemoryBytes / 2;  ///< results of reads and atomics
+constexpr size_t kLandingBytes = 16 << 10;     ///< for each result
 
-/// Packets that rdma_rxe sent and this requester does not, by number of the frame, from 1.
+/// Packets that rdma_rxe sent and this requester does not, by frame number from 1.
 const std::map<std::string, std::set<size_t>> kNotSent = {
-    // The second NAK names the packet after this one, and so acknowledges it (IBTA 1.4, 9.7.5.1.2).
+    // The second NAK names the packet after this one, and so acknowledges this one (IBTA 1.4, 9.7.5.1.2).
     {"reorder_write", {8}},
 };
 
-/// Packets whose payload rdma_rxe read when the answer of an earlier read or atomic lay there already. Here
-/// these land elsewhere.
+/// Packets whose payload rdma_rxe read after the result of an earlier read or atomic had overwritten it. Here
+/// results land elsewhere.
 const std::map<std::string, size_t> kPayloadOverwritten = {{"mixed_pipeline", 14}};
 
-/// Long messages ask for acknowledgements in their midst, which rdma_rxe does less often. The requester is
-/// free to (IBTA 1.4, 9.7.5.1.1).
+/// Long messages with more requests for acknowledgement than rdma_rxe makes. The requester is free to do so
+/// (IBTA 1.4, 9.7.5.1.1).
 const std::set<std::string> kAsksMore = {"write_64k"};
 
-/// Datagrams have no connection, and sends with invalidate are refused as entries.
+/// Excludes datagrams, which have no connection, and sends with invalidate, which are refused as WQEs.
 bool IsReplayed(const std::string& name) { return name != "ud_send" && name != "send_inv"; }
 
-/// What a client posted, as its packets tell.
+/// A message that a client posted, derived from its packets.
 struct PostedMessage {
   Packet first;
   mlx5::Be32 imm{};
@@ -60,7 +60,7 @@ std::vector<PostedMessage> MessagesOf(const Capture& capture) {
   for (const CapturedFrame& frame : capture.frames) {
     if (!frame.to_server) continue;
     const Packet packet = *DecodeFrame(frame.bytes);
-    if (packet.psn != next_psn) continue;  // sent again
+    if (packet.psn != next_psn) continue;  // a retransmission
     const auto mtu = static_cast<mlx5::Mtu>(std::countr_zero(capture.path_mtu) - 7);
     const bool read = packet.op == PacketOp::kReadRequest;
     next_psn = AddPsn(next_psn, read ? PacketCount(packet.memory.bytes, mtu) : 1);
@@ -110,7 +110,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
     a.Post(wqe.Imm(message.imm).Flags(mlx5::kCqeAlways | (message.solicited ? mlx5::kSolicited : 0)));
     a.qp().rung = true;
   }
-  /// By the first packet alone, since that of a message with immediate data looks like any other.
+  /// Uses the first packet alone: that of a message with immediate data looks like any other.
   WqeOpcode OpcodeOf(const PostedMessage& message) const {
     const bool imm = message.imm != mlx5::Be32{};
     switch (message.first.op) {
@@ -130,7 +130,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
     while (requester.Run(now_ns)) {
     }
   }
-  /// What is sent next, after a timeout if need be.
+  /// Expects the next packet, after a timeout if necessary.
   void ExpectNext(const Packet& expected, bool other_payload) {
     Run();
     if (sink.sent.empty() && requester.NextNs() != UINT64_MAX) {
@@ -173,7 +173,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
     }
     for (int i = frame.fate == Fate::kDuplicate ? 2 : 1; i > 0; --i) requester.OnAnswer(packet, now_ns);
   }
-  /// Compares what a read or atomic brought with what the answers carried.
+  /// Compares the result of a read or atomic with the captured responses.
   void CheckLanding(const PostedMessage& message, size_t number) {
     std::vector<uint8_t> expected(message.bytes);
     for (const CapturedFrame& frame : Received(capture, false)) {
@@ -203,7 +203,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
   QpUser a;
   PacketRecorder sink;
   PacketRequester requester{a.qp(), sink};
-  Syndrome failure = Syndrome::kNone;  ///< how the connection ends
+  Syndrome failure = Syndrome::kNone;  ///< error that ends the connection
 };
 
 TEST_P(RequesterReplayTest, SendsWhatLinuxSent) {

@@ -12,7 +12,7 @@ using enum PacketOp;
 
 constexpr size_t kResources = 4;
 
-/// Reads and atomics: what is answered when, and again.
+/// Reads and atomics: when they are answered, and answered again.
 class ResponderAnswersTest : public ResponderFixture {
  protected:
   ResponderAnswersTest() : ResponderFixture({}, {.max_reads_in = kResources}) { Fill(1); }
@@ -48,7 +48,7 @@ TEST_F(ResponderAnswersTest, AnswersALongReadInBurstsBeforeLaterRequests) {
   TakeAndAsk(Make(kWriteOnly, 100, 8, 8, 120 * kMtu));
   EXPECT_TRUE(responder->Flush());
   EXPECT_EQ(sink.sent.size(), 64u);
-  EXPECT_NE(Memory(120 * kMtu, 8), std::vector<uint8_t>(8)) << "the write is executed meanwhile";
+  EXPECT_NE(Memory(120 * kMtu, 8), std::vector<uint8_t>(8)) << "the write is executed at once";
   EXPECT_FALSE(responder->Flush());
   EXPECT_EQ(sink.sent.size(), 101u);
   EXPECT_EQ(Describe(sink.sent.back().packet), "ACK 100 msn 2");
@@ -118,13 +118,13 @@ TEST_F(ResponderAnswersTest, DuplicateReplacesTheRestOfItsAnswer) {
   const std::vector<std::string> answers = Answers();
   EXPECT_EQ(answers.size(), 11u);
   EXPECT_EQ(answers.front(), "READ_RESP_FIRST 60 msn 2");
-  EXPECT_EQ(answers.back(), "READ_RESP_ONLY 70 msn 2") << "the read behind it keeps its turn";
+  EXPECT_EQ(answers.back(), "READ_RESP_ONLY 70 msn 2") << "the later read is still answered";
 }
 
 TEST_F(ResponderAnswersTest, DropsDuplicatesOfReadsThatMayNotBeExecuted) {
   Take(Read(0, kMtu));
   Answers();
-  Take(Read(0, 2 * kMtu));  // reaches past what was ever asked for
+  Take(Read(0, 2 * kMtu));  // exceeds the original request
   EXPECT_THAT(Answers(), IsEmpty());
   hca.DeregisterMemory(memory.key);
   Take(Read(0, kMtu));
@@ -141,7 +141,7 @@ TEST_F(ResponderAnswersTest, ManyDuplicatesTakeNoMemory) {
   EXPECT_EQ(Answers().size(), kResources);
   for (uint32_t psn = 0; psn < 100; ++psn) Take(Read(psn, 8));
   Take(Read(100, 8));
-  EXPECT_EQ(Answers().back(), "READ_RESP_ONLY 100 msn 101") << "nor do they crowd out what is new";
+  EXPECT_EQ(Answers().back(), "READ_RESP_ONLY 100 msn 101") << "duplicates do not displace new requests";
 }
 
 TEST_F(ResponderAnswersTest, AcknowledgesDuplicateWritesAndSendsWithoutExecutingThem) {
@@ -153,7 +153,7 @@ TEST_F(ResponderAnswersTest, AcknowledgesDuplicateWritesAndSendsWithoutExecuting
   Fill(1);
   Take(Make(kWriteOnly, 0, 8, 8, 128));
   Take(Make(kSendOnly, 1, 8));
-  EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2")) << "one serves both, and tells the latest";
+  EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2")) << "one acknowledgement covers both";
   EXPECT_EQ(memory.memory[128], 129);
   EXPECT_FALSE(user.receive_cq.Poll());
 }
@@ -236,7 +236,7 @@ TEST_F(ResponderAnswersTest, AnswersADuplicateAtomicFromMemory) {
     Take(FetchAdd(psn, 1, 64));
     Answers();
   }
-  EXPECT_THAT(Originals(), ElementsAre(1, 2, 3, 4)) << "the oldest result is forgotten";
+  EXPECT_THAT(Originals(), ElementsAre(1, 2, 3, 4)) << "the oldest result is dropped";
   EXPECT_EQ(Word(64), kResources + 1);
 }
 

@@ -17,10 +17,10 @@ namespace softhca {
 
 inline constexpr uint32_t kMtu = 1024;
 
-/// An answer in words: "ACK 3 msn 2", "NAK 0x60 at 1 msn 0", "RNR 12 at 1 msn 0", "READ_RESP_MIDDLE 4".
+/// Describes an answer: "ACK 3 msn 2", "NAK 0x60 at 1 msn 0", "RNR 12 at 1 msn 0", "READ_RESP_MIDDLE 4".
 std::string Describe(const Packet& packet);
 
-/// A responder whose peer is the test: it makes the requests and looks at the answers.
+/// A responder whose peer is the test, which makes the requests and reads the answers.
 class ResponderFixture : public testing::Test {
  protected:
   explicit ResponderFixture(const QpOptions& options = {}, const QpChange& change = {},
@@ -31,14 +31,14 @@ class ResponderFixture : public testing::Test {
     responder.emplace(user.qp(), sink);
   }
 
-  /// A packet of a message whose first packet has PSN 0: its payload is what that message has there.
+  /// Returns a packet of a message whose first packet has PSN 0. Its payload is its part of the message.
   Packet Make(PacketOp op, uint32_t psn, size_t bytes = 0) {
     Packet packet{.op = op, .psn = psn};
     if (user.qp().config.service == mlx5::ServiceType::kUc) packet.service = PacketService::kUc;
     packet.payload = std::span(payload).subspan(psn % 16 * kMtu, bytes);
     return packet;
   }
-  /// The same, of a write or read of `message_bytes` at `offset` of the memory.
+  /// Returns the same, for a write or read of `message_bytes` at `offset` of the memory.
   Packet Make(PacketOp op, uint32_t psn, size_t bytes, uint32_t message_bytes, size_t offset = 0) {
     Packet packet = Make(op, psn, bytes);
     packet.memory = {memory.Address(offset), memory.key, message_bytes};
@@ -61,7 +61,7 @@ class ResponderFixture : public testing::Test {
   }
   void TakeAndAsk(const Packet& packet) { Take(packet, true); }
 
-  /// What is answered now, all of it.
+  /// Returns all answers that are due now.
   std::vector<std::string> Answers() {
     while (responder->Flush()) {
     }
@@ -71,7 +71,7 @@ class ResponderFixture : public testing::Test {
     }
     return answers;
   }
-  /// The payload of all answers so far.
+  /// Returns the payload of all answers so far.
   std::vector<uint8_t> Answered() const {
     std::vector<uint8_t> bytes;
     for (const SentPacket& packet : sent)

@@ -8,8 +8,7 @@
 #include "wire/frames.hpp"
 #include "wire/responder_fixture.hpp"
 
-/// The requests of Linux's rdma_rxe, as they arrived, go to a responder; what it says is compared with what
-/// rdma_rxe said.
+/// Replays captured requests of Linux's rdma_rxe to a responder, and compares its answers with rdma_rxe's.
 namespace softhca {
 namespace {
 
@@ -18,10 +17,10 @@ using testing::ElementsAreArray;
 
 constexpr size_t kMemoryBytes = 256 << 10;
 constexpr size_t kReceiveOffset = kMemoryBytes / 2;
-constexpr uint32_t kWindow = 0x80001c3;  // what send_inv invalidates
+constexpr uint32_t kWindow = 0x80001c3;  // invalidated by send_inv
 constexpr uint8_t kResources = 4;
 
-/// An answer in words, with what it carries.
+/// An answer as text, with its payload.
 struct Answer {
   std::string text;
   std::vector<uint8_t> payload;
@@ -40,7 +39,7 @@ void PrintTo(const Answer& answer, std::ostream* out) {
 
 bool StartsWith(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
-/// The queue pair and the memory that the captured server had.
+/// The queue pair and the memory of the captured server.
 class Server {
  public:
   Server(const QpOptions& options, const QpChange& change, uint64_t address, std::vector<uint8_t> contents,
@@ -85,7 +84,7 @@ mlx5::Mtu MtuOf(uint32_t bytes) {
   return mtu;
 }
 
-/// The requests that arrived and were not broken on the way.
+/// Returns the requests that arrived undamaged.
 std::vector<Packet> RequestsOf(const Capture& capture, const std::vector<CapturedFrame>& received) {
   std::vector<Packet> requests;
   for (const CapturedFrame& frame : received) {
@@ -103,17 +102,17 @@ std::vector<Answer> AnswersOf(const Capture& capture) {
   return answers;
 }
 
-/// What answers differently on purpose, by capture and by the words of rdma_rxe.
+/// Answers that differ on purpose, by capture and by rdma_rxe's text.
 const std::map<std::string, std::map<std::string, std::string>> kDifferences = {
-    // A part of a read that is asked for again is a request of its own, so its answer starts with FIRST or
-    // ONLY (IBTA 1.4, 9.7.5); rdma_rxe goes on where it had been. Its requester takes both.
+    // A repeated part of a read is a request of its own, so its answer starts with FIRST or ONLY (IBTA 1.4,
+    // 9.7.5). rdma_rxe continues its first answer. Its requester accepts both.
     {"loss_read_response_last", {{"READ_RESP_LAST 258 msn 1", "READ_RESP_ONLY 258 msn 1"}}},
     {"loss_read_response_middle", {{"READ_RESP_MIDDLE 257", "READ_RESP_FIRST 257 msn 1"}}},
     // A request longer than its receive is an invalid request (IBTA 1.4, 9.7.4.1.6 and 9.9.3).
     {"nak_send_too_long", {{"NAK 0x63 at 256 msn 0", "NAK 0x61 at 256 msn 0"}}},
 };
 
-/// The law's answers in place of rdma_rxe's: where a text occurs more than once, the last is meant.
+/// Replaces rdma_rxe's answers by the specification's: the last one if a text occurs more than once.
 void Correct(const std::string& name, std::vector<Answer>& answers) {
   const auto differences = kDifferences.find(name);
   if (differences == kDifferences.end()) return;
@@ -143,7 +142,7 @@ class ReplayTest : public testing::TestWithParam<std::string> {
     window = server->Register(capture.server.address, 8192, kAccessRemoteWrite, true);
   }
 
-  /// An atomic's word had been set to what its first answer tells.
+  /// Returns the memory before the requests. The first answer of an atomic tells the value of its word.
   std::vector<uint8_t> InitialMemory() const {
     std::vector<uint8_t> memory = InitialBytes(static_cast<uint8_t>(capture.seed + 128), kMemoryBytes);
     for (const Answer& answer : expected) {
@@ -157,14 +156,14 @@ class ReplayTest : public testing::TestWithParam<std::string> {
     if (rkey == capture.server.rkey) return server->key;
     return rkey == kWindow ? window : rkey;
   }
-  /// The packet, with keys that are valid here where they were valid there.
+  /// Replaces the captured server's keys by this server's.
   Packet Translate(Packet packet) const {
     packet.memory.rkey = KeyFor(packet.memory.rkey);
     packet.atomic.rkey = KeyFor(packet.atomic.rkey);
     packet.invalidate_rkey = KeyFor(packet.invalidate_rkey);
     return packet;
   }
-  /// The receives that the server had posted: when a peer was told to wait, one came before its last try.
+  /// Posts the receives of the captured server. After an RNR NAK, it posted one before the last attempt.
   void PostReceives(size_t index) {
     const bool waits = StartsWith(capture.name, "rnr_");
     const bool recovers = waits && capture.name != "rnr_nak_exhausted";
@@ -177,7 +176,7 @@ class ReplayTest : public testing::TestWithParam<std::string> {
     const std::string last = expected.empty() ? "" : expected.back().text;
     return StartsWith(last, "NAK") || StartsWith(last, "RNR");
   }
-  /// The requests that were executed, each once, in their order.
+  /// Returns the executed requests, each once and in order.
   std::vector<Packet> Executed() const {
     if (Failed()) return {};
     std::map<int32_t, Packet> by_psn;
@@ -196,7 +195,7 @@ class ReplayTest : public testing::TestWithParam<std::string> {
   uint32_t window = 0;
 };
 
-/// What writes, sends and atomics leave behind.
+/// Returns the memory after writes, sends and atomics.
 std::vector<uint8_t> ReplayTest::ExpectedMemory() const {
   std::vector<uint8_t> memory = InitialMemory();
   size_t at = 0;
@@ -257,8 +256,7 @@ TEST_P(ReplayTest, CompletesEachReceiveOnce) {
 
 class BatchReplayTest : public ReplayTest {};
 
-/// What arrives at once gets a single acknowledgement (IBTA 1.4, 9.7.5), the last of those that rdma_rxe
-/// sent.
+/// Packets that arrive together get a single acknowledgement (IBTA 1.4, 9.7.5): the last that rdma_rxe sent.
 TEST_P(BatchReplayTest, AcknowledgesABatchAsItsLastPacket) {
   PostReceives(0);
   for (const Packet& packet : requests) server->responder.OnRequest(Translate(packet));
@@ -281,19 +279,19 @@ std::vector<std::string> Captures(const std::vector<std::string>& without) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Captures, ReplayTest, testing::ValuesIn(Captures({"ud_"})), NameOf);
-// The others had no acknowledgement at the end of a batch: nothing came, nothing was said, or time went by.
+// Excluded captures have no acknowledgement at the end of a batch.
 INSTANTIATE_TEST_SUITE_P(Captures, BatchReplayTest,
                          testing::ValuesIn(Captures({"ud_", "uc_", "retry_exceeded", "rnr_"})), NameOf);
 
-/// The conversations with a peer in user space, which sends what a good one would not. Each malformed request
-/// has a queue pair of its own.
+/// Conversations with a peer in user space that violates the protocol. Each malformed request has a queue
+/// pair of its own.
 class HostPeerReplayTest : public testing::TestWithParam<std::string> {
  protected:
   static constexpr uint32_t kPeerQpn = 0x1234;
   static constexpr uint32_t kFirstPsn = 0xabc;
   static constexpr size_t kBytes = 65536;
 
-  /// The word that the peer's atomics find, and the bytes around it, had been set just before.
+  /// Restores the word that the peer's atomics change, and the bytes around it.
   void PrepareAtomics() {
     std::ranges::copy(InitialBytes(9, kBytes), server->memory.begin());
     const uint64_t word = 1000;

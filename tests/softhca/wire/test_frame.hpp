@@ -12,16 +12,16 @@
 #include "wire/medium.hpp"
 #include "wire/packet.hpp"
 
-/// Frames for tests of what carries them.
+/// Frames to test media with.
 namespace softhca {
 
 using Bytestream = std::vector<uint8_t>;
 
-/// Addresses of a block that launchers reach last.
+/// Returns an address of the block that launchers use last.
 inline Gid TestGid(uint32_t port) { return address_block::Ipv4GidOf(address_block::kLast, 15, port); }
 inline Mac TestMac(uint32_t port) { return address_block::MacOf(address_block::kLast, 15, port); }
 
-/// From port 1 to port 2.
+/// Returns the flow from port 1 to port 2.
 inline Flow TestFlow() {
   return {.source_mac = TestMac(1),
           .destination_mac = TestMac(2),
@@ -32,7 +32,7 @@ inline Flow TestFlow() {
           .source_port = 0xc123};
 }
 
-/// A sealed SEND_ONLY.
+/// Returns a sealed SEND_ONLY.
 inline Bytestream TestFrame(const Flow& flow, std::string_view text = "text") {
   const Packet packet{.dest_qpn = 0x123, .psn = 7};
   std::array<uint8_t, kMaxPacketHeaderBytes> headers;
@@ -46,7 +46,7 @@ inline Bytestream TestFrame(const Flow& flow, std::string_view text = "text") {
   return frame;
 }
 
-/// Takes frames until there are `count`, or the deadline has passed.
+/// Receives frames until there are `count`, or until the deadline.
 inline std::vector<Bytestream> Receive(Medium& medium, size_t count,
                                        const std::function<void()>& meanwhile = {}) {
   std::vector<Bytestream> frames;

@@ -12,7 +12,7 @@ using enum PacketOp;
 class UnreliableResponderTest : public ResponderFixture {
  protected:
   UnreliableResponderTest() : ResponderFixture({.service = mlx5::ServiceType::kUc}) {}
-  ~UnreliableResponderTest() override { EXPECT_THAT(Answers(), IsEmpty()) << "nothing is ever answered"; }
+  ~UnreliableResponderTest() override { EXPECT_THAT(Answers(), IsEmpty()) << "no request is ever answered"; }
 };
 
 TEST_F(UnreliableResponderTest, ExecutesWritesAndSends) {

@@ -39,14 +39,14 @@ class WireEnd : public Medium {
   std::deque<Bytestream>& in_;
 };
 
-/// Remembers why frames came to nobody.
+/// Records why frames were dropped.
 class Drops : public Observer {
  public:
   void OnDrop(const char* reason) override { reasons.emplace_back(reason); }
   std::vector<std::string> reasons;
 };
 
-/// Two processes, as it were: two devices, each behind a network of its own.
+/// Two devices, each behind a network of its own, as in two processes.
 class WireNetworkTest : public testing::Test {
  protected:
   WireNetworkTest() {
@@ -65,13 +65,13 @@ class WireNetworkTest : public testing::Test {
         .Remote(remote.Address(), remote.key)
         .Data(local.Address(), 8, local.key);
   }
-  /// Lets the sender send what is posted; nothing is taken at the far end.
+  /// Sends what is posted. The far end takes nothing yet.
   void Send() {
-    a.qp().rung = true;  // as the engine does when it hears the doorbell
+    a.qp().rung = true;  // as the engine does after a doorbell
     near_network.Run(a.qp(), now_ns);
     near_network.Poll(now_ns);
   }
-  /// Lets both ends work until nothing moves any more.
+  /// Polls both ends until nothing moves.
   void Run() {
     a.qp().rung = true;
     bool worked = true;
@@ -173,7 +173,7 @@ TEST_F(WireNetworkTest, PortThatIsDownNeitherSendsNorReceives) {
   far_network.Poll(now_ns);
   EXPECT_THAT(drops.reasons, testing::ElementsAre("unknown address"));
   near.SetLink(1, false);
-  now_ns += 10'000'000'000;  // time to send it once more
+  now_ns += 10'000'000'000;  // time for a retransmission
   Send();
   EXPECT_EQ(there.size(), 0u);
 }
@@ -190,7 +190,7 @@ TEST_F(WireNetworkTest, FlushesAQueuePairInErrorSilently) {
 
 TEST_F(WireNetworkTest, RetransmitsALostPacketWithoutAnotherEvent) {
   Connect();
-  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "an idle connection waits for nothing";
+  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "an idle connection has no timer";
   a.Post(Write());
   Send();
   there.clear();
@@ -203,7 +203,7 @@ TEST_F(WireNetworkTest, RetransmitsALostPacketWithoutAnotherEvent) {
   }
   Run();
   EXPECT_EQ(a.send_cq.Poll()->opcode, CqeOpcode::kRequester);
-  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "all is answered";
+  EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "every packet is answered";
 }
 
 TEST_F(WireNetworkTest, DropsTheTimersOfAResetQueuePair) {
@@ -211,7 +211,7 @@ TEST_F(WireNetworkTest, DropsTheTimersOfAResetQueuePair) {
   a.Post(Write());
   Send();
   EXPECT_NE(near_network.NextNs(), UINT64_MAX);
-  far_network.Poll(now_ns);  // the peer has heard of it, and answers
+  far_network.Poll(now_ns);  // the peer receives the packet and answers
   near.ModifyQp(a.qpn, QpState::kReset, {});
   far.ModifyQp(b.qpn, QpState::kReset, {});
   EXPECT_EQ(near_network.NextNs(), UINT64_MAX);
@@ -234,7 +234,7 @@ TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   EXPECT_EQ(a.send_cq.Poll()->syndrome, mlx5::Syndrome::kLocalQpOperation);
 }
 
-/// Whether queue pairs of one process open the medium.
+/// Whether connecting queue pairs of one process opens the medium.
 bool OpensMedium(WireOptions options) {
   bool opened = false;
   std::deque<Bytestream> loop;
@@ -279,7 +279,7 @@ TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
 TEST(WireNetwork, OpensNoMediumForConnectionsWithinTheProcess) {
   EXPECT_FALSE(OpensMedium({.direct = true}));
   EXPECT_TRUE(OpensMedium({.direct = false}));
-  EXPECT_TRUE(OpensMedium({.direct = true, .answers = true})) << "somebody may ask for its addresses";
+  EXPECT_TRUE(OpensMedium({.direct = true, .answers = true})) << "peers may ask for its addresses";
 }
 
 }  // namespace
