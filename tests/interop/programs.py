@@ -1,10 +1,10 @@
-"""Programs of others between the two sides of a lab: one serves, the other calls, then the reverse."""
+"""Runs third-party programs between the two sides of a lab: one is the server, the other the client."""
 import contextlib
 import subprocess
 
 SECONDS = 25  # for one program
 
-# What serves, what calls; both are told their own GID index and the address of the other.
+# Server and client command lines; {gid} is the side's own GID index, {peer} the other side's address.
 CONNECTING = {
     "rping": ("rping -s -C 5 -V", "rping -c -C 5 -V -a {peer}"),
     "rping over IPv6": ("rping -s -C 5 -V -a ::", "rping -c -C 5 -V -a {peer6}"),
@@ -14,8 +14,9 @@ MEASURING = {
     "ib_write_lat": ("ib_write_lat -F -x {gid} -n 50", "ib_write_lat -F -x {gid} -n 50 {peer}"),
     "ib_write_bw": ("ib_write_bw -F -x {gid} -n 300 -s 65536", "ib_write_bw -F -x {gid} -n 300 -s 65536 {peer}"),
 }
-# A server of perftest listens twice by rdma_cm, and its client does not wait for that: an emulated processor needs time.
-PATIENCE = ["--fault", "delay,qp=1,by=300ms"]
+# Delays rdma_cm messages: perftest's server listens twice, its client does not wait for that, and an emulated
+# processor is slow.
+DELAY = ["--fault", "delay,qp=1,by=300ms"]
 
 
 class InGuest:
@@ -33,7 +34,7 @@ class InGuest:
 
     @contextlib.contextmanager
     def serving(self, line):
-        """Yields what waits for the server's end and returns its output and whether it was a good one."""
+        """Starts a server; yields a function that waits for its end and returns its output and exit status."""
         self.run(f"rm -f /tmp/status; (timeout {SECONDS} {line}; echo $? >/tmp/status) >/tmp/server 2>&1 &")
         wait = "for i in $(seq 50); do [ -e /tmp/status ] && break; sleep 0.1; done; cat /tmp/server; exit $(cat /tmp/status)"
         yield lambda: self.run(wait)
@@ -51,7 +52,7 @@ class UnderSofthca:
         self.launcher = launcher
 
     def run(self, line):
-        command = [*self.launcher, *PATIENCE, "--", "sh", "-c", line]
+        command = [*self.launcher, *DELAY, "--", "sh", "-c", line]
         return subprocess.run(command, capture_output=True, text=True, timeout=2 * SECONDS, check=False)
 
     @contextlib.contextmanager
@@ -63,18 +64,18 @@ class UnderSofthca:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     output, _ = server.communicate(timeout=10)
                     return subprocess.CompletedProcess(command, server.returncode, output)
-                return subprocess.CompletedProcess(command, -1, "it did not end")
+                return subprocess.CompletedProcess(command, -1, "the server did not end")
 
             yield wait
             server.terminate()
 
 
 def run(server, client, programs):
-    """Yields for each program its name, whether both sides succeeded, and the last line that the client printed."""
+    """Yields each program's name, whether both sides succeeded, and the client's last line of output."""
     for name, (serve, call) in programs.items():
         serve = serve.format(gid=server.gid)
         call = call.format(gid=client.gid, **server.addresses)
-        again = f"for i in $(seq 30); do timeout 20 {call} && exit 0; sleep 0.1; done; exit 1"  # the server takes a moment
+        again = f"for i in $(seq 30); do timeout 20 {call} && exit 0; sleep 0.1; done; exit 1"  # the server needs a moment to start
         with server.serving(serve) as wait:
             called = client.run(f"timeout {SECONDS} sh -c '{again}'")
             served = wait()
@@ -82,4 +83,4 @@ def run(server, client, programs):
         if not good:
             print(f"-- {client.name} printed:\n{called.stdout}{called.stderr or ''}-- {server.name} printed:\n{served.stdout}")
         table = [line for line in called.stdout.splitlines() if line.strip() and not line.startswith("---")]
-        yield f"{name}, {client.name} calls {server.name}", good, table[-1] if table else ""
+        yield f"{name}, {client.name} to {server.name}", good, table[-1] if table else ""

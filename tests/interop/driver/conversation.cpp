@@ -17,8 +17,8 @@ std::vector<uint8_t> Pattern(uint32_t seed) {
   return bytes;
 }
 
-/// Asks for what cannot fail unless the peer is broken: the test ends there.
-Answer Must(RemoteParty& party, const Command& command, const std::string& step) {
+/// Executes a command that cannot fail unless the peer is broken; throws if it does.
+Answer Require(RemoteParty& party, const Command& command, const std::string& step) {
   const Answer answer = party.Ask(command);
   if (answer.error)
     throw std::runtime_error(party.name() + " cannot " + step + ": " + strerror(answer.error));
@@ -58,7 +58,7 @@ void Conversation::Start(const PairOptions& options) {
   if (requester_open.error == ENOENT || responder_open.error == ENOENT)
     GTEST_SKIP() << "a peer has no RoCE v2 address of this family";
   if (requester_open.error || responder_open.error)
-    throw std::runtime_error("a peer cannot make a queue pair");
+    throw std::runtime_error("a peer cannot create a queue pair");
   requester_address_ = requester_open.address;
   responder_address_ = responder_open.address;
   requester_memory_ = Pattern(kRequesterSeed);
@@ -66,10 +66,10 @@ void Conversation::Start(const PairOptions& options) {
 
   Connect responder_connect = ConnectTo(requester_address_, options);
   responder_connect.access = options.responder_access;
-  Must(responder(), responder_connect, "connect");
+  Require(responder(), responder_connect, "connect");
   Connect requester_connect = ConnectTo(responder_address_, options);
   requester_connect.peer.qpn ^= options.wrong_qpn_bits;
-  Must(requester(), requester_connect, "connect");
+  Require(requester(), requester_connect, "connect");
 }
 
 PostSend Conversation::ToResponder(PostSend post, uint32_t remote_offset) const {
@@ -78,14 +78,14 @@ PostSend Conversation::ToResponder(PostSend post, uint32_t remote_offset) const 
   return post;
 }
 
-void Conversation::Post(const PostSend& post) { Must(requester(), post, "post a request"); }
+void Conversation::Post(const PostSend& post) { Require(requester(), post, "post a request"); }
 
 void Conversation::PostReceiveOf(uint32_t bytes, uint32_t offset, uint64_t id) {
-  Must(responder(), PostReceive{.id = id, .offset = offset, .bytes = bytes}, "post a receive");
+  Require(responder(), PostReceive{.id = id, .offset = offset, .bytes = bytes}, "post a receive");
 }
 
 ibv_wc Conversation::ExpectCompletion(RemoteParty& party, uint64_t id, ibv_wc_status status) {
-  const Answer answer = Must(party, Poll{kPatienceMs}, "poll");
+  const Answer answer = Require(party, Poll{kTimeoutMs}, "poll");
   const ibv_wc& completion = answer.completion;
   EXPECT_TRUE(answer.completed) << party.name() << " saw no completion of entry " << id;
   if (!answer.completed) return completion;
@@ -96,7 +96,7 @@ ibv_wc Conversation::ExpectCompletion(RemoteParty& party, uint64_t id, ibv_wc_st
 }
 
 void Conversation::ExpectNoCompletion(RemoteParty& party, uint32_t within_ms) {
-  EXPECT_FALSE(Must(party, Poll{within_ms}, "poll").completed) << party.name();
+  EXPECT_FALSE(Require(party, Poll{within_ms}, "poll").completed) << party.name();
 }
 
 ibv_wc Conversation::ExpectReceived(ibv_wc_opcode opcode, uint32_t bytes, uint64_t id) {
@@ -106,10 +106,10 @@ ibv_wc Conversation::ExpectReceived(ibv_wc_opcode opcode, uint32_t bytes, uint64
   return completion;
 }
 
-void Conversation::ExpectRefused(const PostSend& post, ibv_wc_status status) {
+void Conversation::ExpectError(const PostSend& post, ibv_wc_status status) {
   Post(post);
   ExpectCompletion(requester(), post.id, status);
-  EXPECT_EQ(Must(requester(), QueryState{}, "tell its state").value, IBV_QPS_ERR);
+  EXPECT_EQ(Require(requester(), QueryState{}, "query its state").value, IBV_QPS_ERR);
   Post({.id = post.id + 1});
   ExpectCompletion(requester(), post.id + 1, IBV_WC_WR_FLUSH_ERR);
   ExpectMemory();
@@ -121,17 +121,17 @@ void Conversation::ExpectMemory() {
 }
 
 void Conversation::CompareMemory(RemoteParty& party, const std::vector<uint8_t>& expected) {
-  if (Must(party, Sum{}, "sum its memory").value == Checksum(expected.data(), kRegionBytes)) return;
+  if (Require(party, Sum{}, "sum its memory").value == Checksum(expected.data(), kRegionBytes)) return;
   constexpr uint32_t kWord = sizeof(uint64_t);
   for (uint32_t offset = 0; offset < kRegionBytes; offset += kWord) {
-    if (offset % 4096 == 0 &&
-        Must(party, Sum{offset, 4096}, "sum its memory").value == Checksum(expected.data() + offset, 4096)) {
+    if (offset % 4096 == 0 && Require(party, Sum{offset, 4096}, "sum its memory").value ==
+                                  Checksum(expected.data() + offset, 4096)) {
       offset += 4096 - kWord;
       continue;
     }
     uint64_t wanted = 0;
     std::memcpy(&wanted, expected.data() + offset, kWord);
-    const uint64_t found = Must(party, Load{offset}, "load").value;
+    const uint64_t found = Require(party, Load{offset}, "load").value;
     if (found == wanted) continue;
     ADD_FAILURE() << party.name() << " has " << std::hex << found << " and not " << wanted << " at offset 0x"
                   << offset;

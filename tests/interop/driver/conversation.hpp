@@ -10,17 +10,17 @@
 
 namespace interop {
 
-/// Which of the two peers posts the requests.
+/// The peer that posts the requests.
 enum class Requester { kFirst, kSecond };
 
-/// The peers of this run, for the command line to set before any test starts.
+/// The peers of this run; main() sets them before any test starts.
 struct Peers {
   RemoteParty* first;
   RemoteParty* second;
 };
 extern Peers peers;
 
-/// How two queue pairs are set up; both sides alike but for what says otherwise.
+/// Options of the two queue pairs; for both sides unless named otherwise.
 struct PairOptions {
   ibv_qp_type type = IBV_QPT_RC;
   Family family = Family::kIpv4;
@@ -34,23 +34,23 @@ struct PairOptions {
   uint8_t rnr_retries = 7;
   uint8_t rnr_timer = 12;  // 0.64 ms
   uint8_t traffic_class = 0;
-  uint32_t wrong_qpn_bits = 0;  // flipped in the queue pair number that the requester sends to
+  uint32_t wrong_qpn_bits = 0;  // flipped in the requester's destination queue pair number
 };
 
-/// Two peers with a queue pair each, and what their memory ought to hold.
+/// Two peers with a queue pair each, and the expected contents of their memory.
 ///
-/// A test posts operations, changes the expected memory as they should, and compares all of both peers'
-/// memory at its end.
+/// A test posts operations, applies them to the expected memory, and finally compares all memory of both
+/// peers.
 class Conversation : public testing::TestWithParam<Requester> {
  protected:
-  static constexpr uint32_t kTarget = 4096;  // where requests write and read on the responder's side
-  static constexpr uint32_t kReceives = kRegionBytes / 2;  // where receives begin
-  static constexpr uint32_t kPatienceMs = 5000;
+  static constexpr uint32_t kTarget = 4096;  // offset that requests write and read at the responder
+  static constexpr uint32_t kReceives = kRegionBytes / 2;  // offset of the receives
+  static constexpr uint32_t kTimeoutMs = 5000;
 
   RemoteParty& requester() { return GetParam() == Requester::kFirst ? *peers.first : *peers.second; }
   RemoteParty& responder() { return GetParam() == Requester::kFirst ? *peers.second : *peers.first; }
 
-  /// Makes and connects the queue pairs; skips the test where a peer has no address of the family.
+  /// Creates and connects the queue pairs; skips the test if a peer has no address of the family.
   void Start(const PairOptions& options = {});
 
   /// Fills in the responder's key and an address in its region.
@@ -59,20 +59,21 @@ class Conversation : public testing::TestWithParam<Requester> {
   void Post(const PostSend& post);
   void PostReceiveOf(uint32_t bytes, uint32_t offset = kReceives, uint64_t id = 77);
 
-  /// Takes the next completion, which must be of this entry and status.
+  /// Polls the next completion, and checks its id and status.
   ibv_wc ExpectCompletion(RemoteParty& party, uint64_t id, ibv_wc_status status = IBV_WC_SUCCESS);
   void ExpectNoCompletion(RemoteParty& party, uint32_t within_ms);
 
-  /// Takes the receive's completion, which must tell of these bytes.
+  /// Polls a receive's completion, and checks opcode and length.
   ibv_wc ExpectReceived(ibv_wc_opcode opcode, uint32_t bytes, uint64_t id = 77);
 
-  /// Expects the request to fail so, the requester's queue to flush what follows, and no byte to change.
-  void ExpectRefused(const PostSend& post, ibv_wc_status status);
+  /// Posts a request and checks that it fails with `status`, that later requests are flushed, and that no
+  /// memory changes.
+  void ExpectError(const PostSend& post, ibv_wc_status status);
 
-  /// Expects all of both regions to be as the test says.
+  /// Compares all of both regions with the expected memory.
   void ExpectMemory();
 
-  /// Changes the expected memory: what a write or send does, and a read.
+  /// Apply a write or send, and a read, to the expected memory.
   void CopyToResponder(uint32_t from, uint32_t to, uint32_t bytes);
   void CopyToRequester(uint32_t from, uint32_t to, uint32_t bytes);
 
@@ -85,8 +86,10 @@ class Conversation : public testing::TestWithParam<Requester> {
   void CompareMemory(RemoteParty& party, const std::vector<uint8_t>& expected);
 };
 
-/// Runs the suite with either peer as the requester.
+/// Returns the test name's suffix: "softhca1_to_rxe1".
 std::string RequesterName(const testing::TestParamInfo<Requester>& info);
+
+/// Runs the suite with either peer as the requester.
 #define INTEROP_BOTH_ROLES(suite)                                                                        \
   INSTANTIATE_TEST_SUITE_P(, suite,                                                                      \
                            testing::Values(::interop::Requester::kFirst, ::interop::Requester::kSecond), \

@@ -1,4 +1,4 @@
-// Drives two peers, which may be any two implementations of RoCE v2; or runs a program where a peer is.
+// Drives two peers, which may be any two RoCE v2 implementations, or runs a program at a peer's place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 
 namespace {
 
-constexpr int kPatienceMs = 30'000;  // a guest starts within this
+constexpr int kTimeoutMs = 30'000;  // enough for a guest to start
 
-int RunThere(const std::string& socket, std::string_view line) {
+int RunAtPeer(const std::string& socket, std::string_view line) {
   interop::RunProgram program;
   if (line.size() >= program.line.size()) {
     std::fprintf(stderr, "The command line is longer than %zu characters.\n", program.line.size() - 1);
     return 2;
   }
   std::copy(line.begin(), line.end(), program.line.begin());
-  const interop::Answer answer = interop::RemoteParty("there", socket, kPatienceMs).Ask(program);
+  const interop::Answer answer = interop::RemoteParty("there", socket, kTimeoutMs).Ask(program);
   std::fputs(answer.text.data(), stdout);
   return answer.error ? 1 : static_cast<int>(answer.value);
 }
@@ -29,13 +29,13 @@ int RunThere(const std::string& socket, std::string_view line) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc == 4 && std::string_view(argv[1]) == "run") return RunThere(argv[2], argv[3]);
+  if (argc == 4 && std::string_view(argv[1]) == "run") return RunAtPeer(argv[2], argv[3]);
   std::optional<interop::RemoteParty> first, second;
-  // Names of tests tell who asks whom, so the peers must be known before GoogleTest registers them. To list
-  // the tests needs no peer.
+  // Test names contain the peers' names, so the peers must be known before GoogleTest registers the tests.
+  // Listing the tests needs no peer.
   if (argc >= 5 && argv[1][0] != '-') {
-    first.emplace(argv[1], argv[2], kPatienceMs);
-    second.emplace(argv[3], argv[4], kPatienceMs);
+    first.emplace(argv[1], argv[2], kTimeoutMs);
+    second.emplace(argv[3], argv[4], kTimeoutMs);
     interop::peers = {&*first, &*second};
   }
   testing::InitGoogleTest(&argc, argv);

@@ -1,4 +1,4 @@
-// A long conversation of mixed operations, for fabrics that lose, duplicate, reorder and corrupt.
+// A long run of mixed operations, for fabrics that lose, duplicate, reorder and corrupt packets.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -10,8 +10,7 @@
 namespace interop {
 namespace {
 
-/// Operations in flight have a slot each, so the order in which the responder executes them does not matter
-/// to the memory.
+/// Each operation in flight has a slot of its own, so the memory does not depend on the order of execution.
 class ManyOperations : public Conversation {
  protected:
   static constexpr uint32_t kOperations = 120;
@@ -58,7 +57,7 @@ ManyOperations::Operation ManyOperations::Make(uint32_t index) {
   return operation;
 }
 
-/// Takes the completions of the oldest operation on both sides and does to the expected memory what it did.
+/// Polls the completions of the oldest operation on both sides, and applies it to the expected memory.
 void ManyOperations::Finish(const Operation& operation) {
   const PostSend& post = operation.post;
   ExpectCompletion(requester(), post.id);
@@ -81,8 +80,8 @@ void ManyOperations::Finish(const Operation& operation) {
   if (!writes) CopyToResponder(post.offset, receive, post.bytes);
 }
 
-TEST_P(ManyOperations, CompleteOnceAndInOrderWithEveryByteRight) {
-  Start({.timeout = 15, .rnr_timer = 1});  // 134 ms, eight times: an emulated processor may pause
+TEST_P(ManyOperations, CompletesEachOnceInOrderWithCorrectData) {
+  Start({.timeout = 15, .rnr_timer = 1});  // 134 ms, eight attempts: an emulated processor may pause
   responder().Ask(Store{.offset = kCounter, .value = 0});
   std::fill_n(responder_memory_.begin() + kCounter, 8, 0);
   std::vector<Operation> in_flight;

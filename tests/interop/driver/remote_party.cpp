@@ -14,7 +14,7 @@
 namespace interop {
 namespace {
 
-int Dial(const std::string& path) {
+int TryConnect(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -24,7 +24,7 @@ int Dial(const std::string& path) {
   return -1;
 }
 
-void SetPatience(int fd, int milliseconds) {
+void SetTimeout(int fd, int milliseconds) {
   const timeval time{.tv_sec = milliseconds / 1000, .tv_usec = milliseconds % 1000 * 1000};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
@@ -32,15 +32,15 @@ void SetPatience(int fd, int milliseconds) {
 
 }  // namespace
 
-RemoteParty::RemoteParty(std::string name, std::string path, int patience_ms)
+RemoteParty::RemoteParty(std::string name, std::string path, int timeout_ms)
     : name_(std::move(name)), path_(std::move(path)) {
   using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + std::chrono::milliseconds(patience_ms);
-  while ((socket_ = Dial(path_)) < 0 && steady_clock::now() < deadline) usleep(20'000);
+  const auto deadline = steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while ((socket_ = TryConnect(path_)) < 0 && steady_clock::now() < deadline) usleep(20'000);
   if (socket_ < 0) throw std::runtime_error("The peer " + name_ + " does not listen on " + path_ + ".");
-  SetPatience(socket_, patience_ms);  // QEMU listens before its guest does
+  SetTimeout(socket_, timeout_ms);  // QEMU listens before its guest answers
   device_ = Ask(Open{}).device.data();
-  SetPatience(socket_, 30'000);  // longer than any command takes
+  SetTimeout(socket_, 30'000);  // no command takes longer
 }
 
 RemoteParty::~RemoteParty() { close(socket_); }

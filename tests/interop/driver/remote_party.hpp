@@ -6,12 +6,16 @@
 
 namespace interop {
 
-/// A peer in another process or machine. Throws std::runtime_error when it does not answer within a few
-/// seconds.
+/// A peer in another process or machine.
+///
+/// @errors  std::runtime_error, from every call: the peer does not answer within a few seconds
 class RemoteParty {
  public:
-  /// @param path  the peer's Unix socket; waits until it is there and the peer answers, `patience_ms` at most
-  RemoteParty(std::string name, std::string path, int patience_ms);
+  /// Connects, and waits until the peer answers.
+  ///
+  /// @param path        the peer's Unix socket
+  /// @param timeout_ms  longest time to wait for the socket, and then for the answer
+  RemoteParty(std::string name, std::string path, int timeout_ms);
   ~RemoteParty();
   RemoteParty(const RemoteParty&) = delete;
   RemoteParty& operator=(const RemoteParty&) = delete;

@@ -1,4 +1,5 @@
-// Data that arrives: each operation, lengths around the path MTU, each path MTU, immediate data, addresses.
+// Successful transfers: each operation, lengths around the path MTU, each path MTU, immediate data,
+// addresses.
 #include <arpa/inet.h>
 
 #include <initializer_list>
@@ -65,7 +66,7 @@ class Transfer : public Conversation {
   }
 };
 
-TEST_P(Transfer, WritesOfEachLengthArrive) {
+TEST_P(Transfer, WritesEachLength) {
   for (const uint32_t bytes : {0U, 1U, 2U, 3U, 64U, 1023U, 1024U, 1025U, 4109U}) {
     SCOPED_TRACE(bytes);
     Start();
@@ -74,51 +75,51 @@ TEST_P(Transfer, WritesOfEachLengthArrive) {
   }
 }
 
-TEST_P(Transfer, WriteOfNothingCompletes) {
+TEST_P(Transfer, CompletesEmptyWrite) {
   Start();
   Write(0);
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteOf64KiBArrives) {
+TEST_P(Transfer, Writes64KiB) {
   Start();
   Write(64 * 1024);
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteArrivesInPacketsOf256Bytes) { WriteOverMtu(IBV_MTU_256); }
-TEST_P(Transfer, WriteArrivesInPacketsOf512Bytes) { WriteOverMtu(IBV_MTU_512); }
-TEST_P(Transfer, WriteArrivesInPacketsOf2048Bytes) { WriteOverMtu(IBV_MTU_2048); }
-TEST_P(Transfer, WriteArrivesInPacketsOf4096Bytes) { WriteOverMtu(IBV_MTU_4096); }
+TEST_P(Transfer, WritesInPacketsOf256Bytes) { WriteOverMtu(IBV_MTU_256); }
+TEST_P(Transfer, WritesInPacketsOf512Bytes) { WriteOverMtu(IBV_MTU_512); }
+TEST_P(Transfer, WritesInPacketsOf2048Bytes) { WriteOverMtu(IBV_MTU_2048); }
+TEST_P(Transfer, WritesInPacketsOf4096Bytes) { WriteOverMtu(IBV_MTU_4096); }
 
-TEST_P(Transfer, ReadArrivesInPacketsOf256Bytes) {
+TEST_P(Transfer, ReadsInPacketsOf256Bytes) {
   Start({.mtu = IBV_MTU_256});
   Read(3 * 256 + 5);
   ExpectMemory();
 }
 
-TEST_P(Transfer, ReadArrivesInPacketsOf4096Bytes) {
+TEST_P(Transfer, ReadsInPacketsOf4096Bytes) {
   Start({.mtu = IBV_MTU_4096});
   Read(3 * 4096 + 5);
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteWithImmediateOfNothingArrives) {
+TEST_P(Transfer, WritesImmediateWithoutPayload) {
   Start();
   WriteWithImmediate(0);
 }
 
-TEST_P(Transfer, WriteWithImmediateOfOnePacketArrives) {
+TEST_P(Transfer, WritesImmediateWithOnePacket) {
   Start();
   WriteWithImmediate(32);
 }
 
-TEST_P(Transfer, WriteWithImmediateOfManyPacketsArrives) {
+TEST_P(Transfer, WritesImmediateWithManyPackets) {
   Start();
   WriteWithImmediate(2 * 1024 + 7);
 }
 
-TEST_P(Transfer, SendsOfEachLengthArrive) {
+TEST_P(Transfer, SendsEachLength) {
   for (const uint32_t bytes : {0U, 1U, 61U, 1024U}) {
     SCOPED_TRACE(bytes);
     Start();
@@ -126,27 +127,27 @@ TEST_P(Transfer, SendsOfEachLengthArrive) {
   }
 }
 
-TEST_P(Transfer, SendOfManyPacketsArrives) {
+TEST_P(Transfer, SendsManyPackets) {
   Start();
   Send(3 * 1024 + 2);
 }
 
-TEST_P(Transfer, SendOfInlineBytesArrives) {
+TEST_P(Transfer, SendsInlineBytes) {
   Start();
   Send(33, IBV_SEND_INLINE);
 }
 
-TEST_P(Transfer, SendWithImmediateOfOnePacketArrives) {
+TEST_P(Transfer, SendsImmediateWithOnePacket) {
   Start();
   SendWithImmediate(16);
 }
 
-TEST_P(Transfer, SendWithImmediateOfManyPacketsArrives) {
+TEST_P(Transfer, SendsImmediateWithManyPackets) {
   Start();
   SendWithImmediate(2 * 1024 + 1);
 }
 
-TEST_P(Transfer, OnlyASolicitedSendWakesOneWhoAsksForThat) {
+TEST_P(Transfer, WakesSolicitedWaiterOnSolicitedSendOnly) {
   Start();
   PostReceiveOf(64, kReceives, 1);
   PostReceiveOf(64, kReceives, 2);
@@ -157,11 +158,11 @@ TEST_P(Transfer, OnlyASolicitedSendWakesOneWhoAsksForThat) {
   EXPECT_EQ(responder().Ask(AwaitEvent{0}).value, 0U);
   Post({.opcode = IBV_WR_SEND, .flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED, .bytes = 8});
   ExpectCompletion(requester(), 1);
-  EXPECT_EQ(responder().Ask(AwaitEvent{kPatienceMs}).value, 1U);
+  EXPECT_EQ(responder().Ask(AwaitEvent{kTimeoutMs}).value, 1U);
   ExpectReceived(IBV_WC_RECV, 8, 2);
 }
 
-TEST_P(Transfer, ReadsOfEachLengthArrive) {
+TEST_P(Transfer, ReadsEachLength) {
   for (const uint32_t bytes : {0U, 1U, 64U, 1024U, 1025U, 4109U}) {
     SCOPED_TRACE(bytes);
     Start();
@@ -170,13 +171,13 @@ TEST_P(Transfer, ReadsOfEachLengthArrive) {
   }
 }
 
-TEST_P(Transfer, ReadOf64KiBArrives) {
+TEST_P(Transfer, Reads64KiB) {
   Start();
   Read(64 * 1024);
   ExpectMemory();
 }
 
-TEST_P(Transfer, MoreReadsThanMayBeOutstandingCompleteInOrder) {
+TEST_P(Transfer, CompletesInOrderWhenReadsExceedTheLimit) {
   Start();
   constexpr uint32_t kReads = 10;
   constexpr uint32_t kApart = 4096;
@@ -190,7 +191,7 @@ TEST_P(Transfer, MoreReadsThanMayBeOutstandingCompleteInOrder) {
   ExpectMemory();
 }
 
-TEST_P(Transfer, OperationsOfAllKindsCompleteInOrder) {
+TEST_P(Transfer, CompletesMixedOperationsInOrder) {
   Start();
   for (uint64_t id = 81; id < 84; ++id)
     PostReceiveOf(4096, kReceives + 4096 * static_cast<uint32_t>(id - 81), id);
@@ -219,7 +220,7 @@ TEST_P(Transfer, OperationsOfAllKindsCompleteInOrder) {
   ExpectMemory();
 }
 
-TEST_P(Transfer, SequenceNumbersWrap) {
+TEST_P(Transfer, WrapsPsn) {
   Start({.requester_psn = 0xfffffe, .responder_psn = 0xffffff});
   Write(4 * 1024);
   ExpectMemory();
@@ -227,13 +228,13 @@ TEST_P(Transfer, SequenceNumbersWrap) {
   ExpectMemory();
 }
 
-TEST_P(Transfer, SequenceNumbersOfAReadWrap) {
+TEST_P(Transfer, WrapsPsnDuringRead) {
   Start({.requester_psn = 0xfffffe});
   Read(5 * 1024);
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteAndReadArriveOverIpv6) {
+TEST_P(Transfer, WritesAndReadsOverIpv6) {
   Start({.family = Family::kIpv6});
   if (IsSkipped()) return;
   Write(2 * 1024 + 3);
@@ -242,7 +243,7 @@ TEST_P(Transfer, WriteAndReadArriveOverIpv6) {
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteAndReadArriveBetweenLinkLocalAddresses) {
+TEST_P(Transfer, WritesAndReadsBetweenLinkLocalAddresses) {
   Start({.family = Family::kLinkLocal});
   if (IsSkipped()) return;
   Write(2 * 1024 + 3);
@@ -251,13 +252,13 @@ TEST_P(Transfer, WriteAndReadArriveBetweenLinkLocalAddresses) {
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteOfATrafficClassArrives) {
+TEST_P(Transfer, WritesWithTrafficClass) {
   Start({.traffic_class = 0x68});
   Write(1024 + 3);
   ExpectMemory();
 }
 
-TEST_P(Transfer, WriteOfATrafficClassArrivesOverIpv6) {
+TEST_P(Transfer, WritesWithTrafficClassOverIpv6) {
   Start({.family = Family::kIpv6, .traffic_class = 0x68});
   if (IsSkipped()) return;
   Write(33);

@@ -1,5 +1,5 @@
-// Does on the first RDMA device what a driver asks over a Unix socket or, in a guest, over a port of
-// virtio-serial.
+// Executes a driver's commands on the first RDMA device. The driver connects over a Unix socket or, in a
+// guest, over a virtio-serial port.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,11 +17,11 @@
 
 namespace {
 
-std::runtime_error Failure(const std::string& what) {
-  return std::runtime_error(what + ": " + std::strerror(errno) + ".");
+std::runtime_error Failure(const std::string& step) {
+  return std::runtime_error(step + ": " + std::strerror(errno) + ".");
 }
 
-/// Returns whether all was read before the other side closed.
+/// Returns false if the other side closed before everything was read.
 bool ReadAll(int fd, void* data, size_t size) {
   auto* next = static_cast<char*>(data);
   while (size) {
@@ -62,7 +62,7 @@ void ServeSocket(interop::Party& party, const std::string& path) {
     throw Failure("Cannot listen on " + path);
   while (true) {
     const int driver = accept(listener, nullptr, nullptr);
-    if (driver < 0) throw Failure("Cannot take a driver's connection on " + path);
+    if (driver < 0) throw Failure("Cannot accept a connection on " + path);
     Serve(party, driver);
     close(driver);
   }
@@ -75,7 +75,7 @@ void ServePort(interop::Party& party, const std::string& path) {
     pollfd driver{.fd = port, .events = POLLIN, .revents = 0};
     poll(&driver, 1, -1);
     if (driver.revents & POLLIN) Serve(party, port);
-    usleep(10'000);  // without a driver the port is ready at once and says that the other side is gone
+    usleep(10'000);  // without a driver, poll() returns at once and reports a hang-up
   }
 }
 

@@ -1,4 +1,4 @@
-// What the driver asks of a peer and what the peer answers: both are built from this file for one kind of
+// Commands of the driver and answers of a peer. Both programs are built from this file for the same
 // processor, so the bytes of these structs are the protocol.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace interop {
 
-/// Bytes of a peer's one region.
+/// Size of a peer's memory region.
 constexpr uint32_t kRegionBytes = 256 * 1024;
 constexpr uint32_t kQKey = 0x11111111;
 
@@ -20,7 +20,7 @@ constexpr uint32_t kRemoteAccess =
 
 enum class Family : uint32_t { kIpv4, kIpv6, kLinkLocal };
 
-/// What the other side must know of a queue pair.
+/// Address of a queue pair and its memory, for the other side.
 struct Address {
   union ibv_gid gid;
   uint32_t qpn;
@@ -29,8 +29,9 @@ struct Address {
   uint64_t region;
 };
 
-/// Replaces the queue pair, the completion queue and the region by new ones; byte i of the region becomes
-/// PatternByte(seed, i). Answers with the address, or with ENOENT if the device has no such address.
+/// Creates a queue pair, a completion queue and a region, in place of the old ones. Byte i of the region
+/// becomes PatternByte(seed, i). Answers with the address, or with ENOENT if the device has no address of the
+/// family.
 struct Open {
   ibv_qp_type type = IBV_QPT_RC;
   Family family = Family::kIpv4;
@@ -39,7 +40,7 @@ struct Open {
   uint32_t seed = 0;
 };
 
-/// Takes the queue pair to RTS.
+/// Moves the queue pair to RTS.
 struct Connect {
   Address peer;
   ibv_mtu mtu = IBV_MTU_1024;
@@ -51,12 +52,12 @@ struct Connect {
   uint8_t traffic_class = 0;
 };
 
-/// Posts to the send queue. The answer's error is that of ibv_post_send().
+/// Posts to the send queue. Answers with the error of ibv_post_send().
 struct PostSend {
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
   uint32_t flags = IBV_SEND_SIGNALED;
   uint64_t id = 1;
-  uint32_t offset = 0;  // of the local bytes in the region
+  uint32_t offset = 0;  // offset of the local bytes in the region
   uint32_t bytes = 0;
   uint64_t remote = 0;
   uint32_t rkey = 0;
@@ -72,7 +73,7 @@ struct PostReceive {
   uint32_t bytes = 0;
 };
 
-/// Answers with the next completion, if one comes in time.
+/// Answers with the next completion, if one arrives in time.
 struct Poll {
   uint32_t timeout_ms = 0;
 };
@@ -82,7 +83,7 @@ struct Arm {
   bool solicited_only = false;
 };
 
-/// Answers 1 if an armed completion queue tells of a completion in time, else 0.
+/// Answers 1 if an armed completion queue raises its event in time, else 0.
 struct AwaitEvent {
   uint32_t timeout_ms = 0;
 };
@@ -107,7 +108,7 @@ struct Load {
 /// Answers with the state of the queue pair, an ibv_qp_state.
 struct QueryState {};
 
-/// Runs a command line of a shell and answers with its exit status and the end of what it printed.
+/// Runs a shell command line, and answers with its exit status and the end of its output.
 struct RunProgram {
   std::array<char, 256> line{};
 };
@@ -127,12 +128,12 @@ struct Answer {
 };
 static_assert(std::is_trivially_copyable_v<Answer>);
 
-/// What a byte of a region is before anything happens: differs between seeds, neighbours and blocks of 256.
+/// Returns the initial value of a region's byte. It differs between seeds, neighbours and blocks of 256.
 constexpr uint8_t PatternByte(uint32_t seed, uint32_t index) {
   return static_cast<uint8_t>(seed + 7 * index + (index >> 8));
 }
 
-/// FNV-1a in 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 inline uint64_t Checksum(const uint8_t* bytes, size_t size) {
   uint64_t sum = 0xcbf29ce484222325;
   for (size_t i = 0; i < size; ++i) sum = (sum ^ bytes[i]) * 0x100000001b3;

@@ -16,7 +16,7 @@ namespace interop {
 namespace {
 
 constexpr uint8_t kPort = 1;
-constexpr uint8_t kReads = 4;  // reads and atomics that may be outstanding
+constexpr uint8_t kReads = 4;  // reads and atomics in flight
 
 Answer Failed(int error) { return {.error = error}; }
 Answer Value(uint64_t value) { return {.value = value}; }
@@ -49,10 +49,11 @@ Party::Party() : region_(kRegionBytes) {
   ibv_device** devices = ibv_get_device_list(&count);
   if (devices && count > 0) context_.reset(ibv_open_device(devices[0]));
   ibv_free_device_list(devices);
-  if (!count) throw std::runtime_error("There is no RDMA device: run this under softhca, or load a driver.");
+  if (!count)
+    throw std::runtime_error("Cannot find an RDMA device. Run this under softhca, or load a driver.");
   if (context_) domain_.reset(ibv_alloc_pd(context_.get()));
   if (context_) channel_.reset(ibv_create_comp_channel(context_.get()));
-  if (!domain_ || !channel_) throw std::runtime_error("The first RDMA device does not open.");
+  if (!domain_ || !channel_) throw std::runtime_error("Cannot open the first RDMA device.");
 }
 
 Party::~Party() { Close(); }
@@ -195,7 +196,7 @@ Answer Party::Do(const Poll& poll) {
     if (count < 0) return Failed(EIO);
     answer.completed = count == 1;
     if (answer.completed || late) return answer;
-    usleep(100);  // an emulated processor has better things to do than to spin
+    usleep(100);  // spinning would slow an emulated processor down
   }
 }
 

@@ -8,13 +8,12 @@
 
 namespace interop {
 
-/// One side of a conversation: the first RDMA device of this machine, and on it one queue pair that does as
-/// it is told.
+/// One side of a test: executes commands with one queue pair on this machine's first RDMA device.
 ///
-/// Uses nothing but libibverbs. Not thread-safe.
+/// Uses libibverbs only. Not thread-safe.
 class Party {
  public:
-  /// Throws std::runtime_error if there is no RDMA device or it does not open.
+  /// @errors  std::runtime_error: there is no RDMA device, or it cannot be opened
   Party();
   ~Party();
   Party(const Party&) = delete;
@@ -22,7 +21,7 @@ class Party {
 
   Answer Execute(const Command& command);
 
-  /// Forgets the queue pair of a driver that left.
+  /// Destroys the queue pair, for example of a driver that has disconnected.
   void Close();
 
  private:
