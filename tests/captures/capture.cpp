@@ -42,8 +42,8 @@ Fate FateOf(const std::string& action) {
   throw std::runtime_error("unknown action " + action);
 }
 
-CapturedPeer PeerOf(const nlohmann::json& meta, const std::string& who) {
-  return {meta.at(who + "_qpn"), meta.at(who + "_psn"), meta.at(who + "_rkey"), meta.at(who + "_addr")};
+CapturedPeer PeerOf(const nlohmann::json& meta, const std::string& side) {
+  return {meta.at(side + "_qpn"), meta.at(side + "_psn"), meta.at(side + "_rkey"), meta.at(side + "_addr")};
 }
 
 }  // namespace
@@ -73,7 +73,8 @@ Capture ReadCapture(const std::string& name) {
                   .frames = {}};
   std::vector<FrameBytes> frames = ReadPcap(name + ".pcap");
   const auto& facts = json.at("frames");
-  if (facts.size() != frames.size()) throw std::runtime_error(name + ": the .json tells of other frames");
+  if (facts.size() != frames.size())
+    throw std::runtime_error(name + ": the .json and the .pcap have different numbers of frames");
   for (size_t i = 0; i < frames.size(); ++i) {
     capture.frames.push_back({std::move(frames[i]), facts[i].at("dir") == "c2s",
                               FateOf(facts[i].at("action")), facts[i].at("opcode"), facts[i].at("psn")});
@@ -106,7 +107,7 @@ std::vector<FrameBytes> ReadPcap(const std::string& file) {
   std::ifstream in(kFolder / file, std::ios::binary);
   const auto header = ReadAs<PcapHeader>(in, file);
   if ((header.magic != kMicroseconds && header.magic != kNanoseconds) || header.link_type != 1)
-    throw std::runtime_error(file + " is no capture of Ethernet");
+    throw std::runtime_error(file + " is not an Ethernet capture");
   std::vector<FrameBytes> frames;
   while (in.peek() != std::ifstream::traits_type::eof()) {
     FrameBytes bytes(ReadAs<PcapRecord>(in, file).captured);
