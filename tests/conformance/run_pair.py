@@ -2,11 +2,11 @@
 
     run_pair.py --softhca PATH | --nic NAME --check KIND [OPTION...] -- PROGRAM ARGS
 
-Each has a software HCA of its own, or both are on a ConnectX. {nic} and {gid} in ARGS and the environment stand for the NIC's
-name and the index of its GID for RoCE v2, on InfiniBand of its first one.
+Each side has a software HCA of its own, or both use a ConnectX. In ARGS and the environment, {nic} is replaced by the NIC's
+name and {gid} by the index of its GID for RoCE v2, or of its first GID on InfiniBand.
 
-PROGRAM must take its port, of TCP or rdma_cm, by -p, or have the one of --port. The arguments of --client, and a host, make it a
-client. With a check of KILLS, one side is killed in the midst of the work, and the other one must be told.
+PROGRAM must accept its TCP or rdma_cm port by -p, or use the port of --port. The arguments of --client, and a host, make it a
+client. With a check of KILLS, one side is killed while it works, and the other side must report it.
 """
 
 import argparse
@@ -29,7 +29,7 @@ ROW = r"^ ?(\d+) +(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$"  # of perftest's table: si
 
 
 class Failure(Exception):
-    """What went wrong, as a sentence."""
+    """A failed check, with its reason."""
 
 
 def free_port():
@@ -47,7 +47,7 @@ def is_listening(port):
             continue
         if any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows):
             return True
-    with open("/proc/net/unix") as lines:  # where softhca announces listeners by rdma_cm
+    with open("/proc/net/unix") as lines:  # softhca announces rdma_cm listeners here
         return any(re.search(rf"@softhca/listener/\d+/{port}/", line) for line in lines)
 
 
@@ -55,7 +55,7 @@ def gid_index(nic):
     port = pathlib.Path("/sys/class/infiniband", nic, "ports/1")
     if (port / "link_layer").read_text().strip() == "InfiniBand":
         return 0
-    found = {}  # by whether it is of IPv4
+    found = {}  # lowest index, by whether the GID is an IPv4 address
     for entry in (port / "gid_attrs/types").iterdir():
         try:
             if entry.read_text().strip() == "RoCE v2":
@@ -64,12 +64,12 @@ def gid_index(nic):
         except OSError:  # an empty entry
             continue
     if not found:
-        raise Failure(f"{nic} has no GID for RoCE v2. Give its network interface an address, and take it up")
+        raise Failure(f"{nic} has no GID for RoCE v2. Give its network interface an address, and set it up")
     return found[max(found)]
 
 
 class Side:
-    """A process group: the launcher and the program, their output in a file."""
+    """A process group of launcher and program, with their output in a file."""
 
     def __init__(self, role, command, environment):
         self.role = role
@@ -85,7 +85,7 @@ class Side:
     def wait_for(self, line, deadline):
         while not re.search(line, self.output(), re.M):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise Failure(f"the {self.role} did not begin to work")
+                raise Failure(f"the {self.role} did not start to work")
             time.sleep(POLL_SECONDS)
 
     def finish(self, deadline):
@@ -103,20 +103,20 @@ class Side:
 
 
 def check_pingpong(output, _):
-    """Both directions arrived; with -c, as they were sent."""
+    """Checks that both directions arrived; with -c, unchanged."""
     if not re.search(r"^\d+ bytes in .* = [\d.]+ Mbit/sec$", output, re.M):
-        raise Failure("there is no line of bytes and bandwidth")
+        raise Failure("the line with bytes and bandwidth is missing")
     if not re.search(r"^\d+ iters in .* usec/iter$", output, re.M):
-        raise Failure("there is no line of iterations")
+        raise Failure("the line with iterations is missing")
     if "invalid data" in output:
         raise Failure("data arrived changed")
 
 
 def check_perftest(output, rows):
-    """The table has a row for every size, whose last figure, a rate of messages or a latency, is above zero."""
+    """Checks that the table has a row for every size, with a message rate or latency above zero."""
     table = re.findall(ROW, output, re.M)
     if len(table) != rows:
-        raise Failure(f"the table has {len(table)} rows in place of {rows}")
+        raise Failure(f"the table has {len(table)} rows instead of {rows}")
     sizes = [int(size) for size, _, _ in table]
     if sizes != sorted(set(sizes)):
         raise Failure("the sizes do not ascend")
@@ -125,33 +125,33 @@ def check_perftest(output, rows):
 
 
 def check_ucx(output, _):
-    """The summary has iterations, and latencies and rates above zero; bandwidths of small messages round to it."""
+    """Checks that the summary has iterations, latencies and rates above zero. Small messages' bandwidths round to 0."""
     final = re.search(r"^Final: +(\d+) +([\d.]+) .* (\d+)$", output, re.M)
     if final is None:
-        raise Failure("there is no final line")
+        raise Failure("the final line is missing")
     if any(float(figure) <= 0 for figure in final.groups()):
         raise Failure("the final line has a figure of zero")
 
 
 def check_rping(output, _):
-    """The last of ten pings came as it was sent."""
+    """Checks that ten pings arrived unchanged."""
     if len(re.findall(r"^(?:server )?ping data: rdma-ping-\d+: \S+", output, re.M)) != 10:
-        raise Failure("there are not ten pings")
+        raise Failure("ten pings were expected")
     if "data mismatch" in output:
         raise Failure("data arrived changed")
 
 
 def check_status(output, _):
-    """The program came to its end, and is content."""
+    """Checks that the program reports success."""
     if not re.search(r"^return status 0$", output, re.M):
-        raise Failure("there is no status of 0")
+        raise Failure("the line with status 0 is missing")
 
 
 def check_nothing(_output, _rows):
     pass
 
 
-# What each kind of program must print: on the server, on the client.
+# Checks of the output of each kind of program: server's, client's.
 CHECKS = {
     "pingpong": (check_pingpong, check_pingpong),
     "perftest": (check_nothing, check_perftest),
@@ -162,11 +162,11 @@ CHECKS = {
 
 
 class Kill(typing.NamedTuple):
-    """Who is killed when, and how the other one ends."""
+    """Side to kill, when to kill it, and how the other side must end."""
     victim: str
-    begun: str  # a line of the client
-    told: str  # to the other side
-    fails: bool
+    begun: str  # line of the client after which to kill
+    reported: str  # line that the other side must print
+    fails: bool  # whether the other side must fail
 
 
 KILLS = {
@@ -181,8 +181,8 @@ def kill_one(kill, sides, deadline):
     victim, other = sorted(sides, key=lambda side: side.role != kill.victim)
     victim.end()
     status = other.finish(deadline)
-    if kill.told not in other.output() or (status != 0) != kill.fails:
-        raise Failure(f"the {other.role} was not told that the {victim.role} is gone: it ended with status {status}")
+    if kill.reported not in other.output() or (status != 0) != kill.fails:
+        raise Failure(f"the {other.role} did not report that the {victim.role} is gone; it ended with status {status}")
 
 
 def run(arguments, sides):
@@ -192,7 +192,7 @@ def run(arguments, sides):
     environment = dict(os.environ, **dict(pair.split("=", 1) for pair in fill(arguments.env)))
     port = arguments.port or free_port()
     chosen = [] if arguments.port else ["-p", str(port)]
-    # stdbuf loads a library after those of softhca, of which a sanitizer's must be the first.
+    # stdbuf preloads its library after softhca's libraries: a sanitizer's must come first.
     launcher = [arguments.softhca, *arguments.softhca_option, "--"] if arguments.softhca else []
     command = [*launcher, "stdbuf", "-oL", *fill(arguments.program), *chosen]
     server = Side("server", command + arguments.server, environment)
@@ -214,7 +214,7 @@ def run(arguments, sides):
         try:
             check(side.output(), arguments.rows)
         except Failure as failure:
-            raise Failure(f"of the {side.role}, {failure}") from None
+            raise Failure(f"{side.role}: {failure}") from None
 
 
 def main():
@@ -224,9 +224,9 @@ def main():
     where.add_argument("--nic", metavar="NAME")
     parser.add_argument("--softhca-option", action="append", default=[], metavar="OPTION")
     parser.add_argument("--check", required=True, choices=[*CHECKS, *KILLS])
-    parser.add_argument("--server", type=shlex.split, default=[], metavar="ARGS", help="what makes PROGRAM a server")
-    parser.add_argument("--client", type=shlex.split, default=[], metavar="ARGS", help="what, with a host, makes it a client")
-    parser.add_argument("--port", type=int, metavar="N", help="the only port that PROGRAM knows")
+    parser.add_argument("--server", type=shlex.split, default=[], metavar="ARGS", help="make PROGRAM a server")
+    parser.add_argument("--client", type=shlex.split, default=[], metavar="ARGS", help="with a host, make PROGRAM a client")
+    parser.add_argument("--port", type=int, metavar="N", help="fixed port of PROGRAM")
     parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of perftest's table")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--deadline", type=float, default=60, metavar="SECONDS")
