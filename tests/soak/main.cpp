@@ -15,7 +15,7 @@
 
 #include "soak/queue.hpp"
 
-/// Two processes that do everything to each other on eight queue pairs, for a while, and check all of it.
+/// Two processes that run every operation between each other on eight queue pairs, and check every result.
 namespace soak {
 namespace {
 
@@ -26,7 +26,7 @@ struct Options {
   uint64_t seed = 1;
 };
 
-/// What a process holds.
+/// Resources of a process.
 struct Footprint {
   size_t descriptors = 0;
   size_t resident_bytes = 0;
@@ -42,7 +42,8 @@ Footprint Measure() {
   return now;
 }
 
-/// A sanitizer keeps freed memory, so that only descriptors tell there.
+/// Throws if descriptors or memory have grown. A sanitizer keeps freed memory, so there only descriptors
+/// count.
 void CheckLeak(const Footprint& before, const Footprint& after) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const bool grown = false;
@@ -80,7 +81,7 @@ class End {
       queue->CheckEnd();
       operations += queue->completed();
     }
-    std::printf("end %u: %" PRIu64 " operations, all right\n", number_, operations);
+    std::printf("end %u: %" PRIu64 " operations, all correct\n", number_, operations);
     Meet(3);
   }
 
@@ -89,14 +90,14 @@ class End {
 
   void CheckPeer(steady_clock::time_point since) const {
     if (meeting_.failed)
-      throw std::runtime_error("end " + std::to_string(number_) + " stops: the other one failed");
+      throw std::runtime_error("end " + std::to_string(number_) + " stops: the other end failed");
     if (steady_clock::now() - since < kStall) return;
-    std::string text = "nothing happens any more";
+    std::string text = "no progress";
     for (const auto& queue : queues_) text += "\n  " + queue->Where();
     throw std::runtime_error(text);
   }
 
-  /// Waits for the other process to come as far.
+  /// Waits until the other process has reached the stage, too.
   void Meet(size_t stage) {
     const auto since = steady_clock::now();
     for (++meeting_.arrived[stage]; meeting_.arrived[stage] != 2; std::this_thread::yield()) CheckPeer(since);
@@ -106,10 +107,10 @@ class End {
     const auto start = steady_clock::now();
     const std::chrono::milliseconds length(1000 * options_.seconds);
     auto last_progress = start;
-    std::unique_ptr<Footprint> settled;
+    std::unique_ptr<Footprint> warm;
     for (bool done = false; !done;) {
       const auto now = steady_clock::now();
-      if (settled == nullptr && now - start > length / 4) settled = std::make_unique<Footprint>(Measure());
+      if (warm == nullptr && now - start > length / 4) warm = std::make_unique<Footprint>(Measure());
       bool progress = false;
       done = true;
       for (const auto& queue : queues_) {
@@ -118,10 +119,10 @@ class End {
       }
       if (progress) last_progress = now;
       CheckPeer(last_progress);
-      // Leaves the processors to the hardware, which is software.
+      // Leave the processors to the software HCA.
       if (!progress) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    CheckLeak(*settled, Measure());
+    CheckLeak(*warm, Measure());
   }
 
   uint32_t number_;
@@ -138,7 +139,7 @@ int RunEnd(uint32_t number, const Options& options, Meeting& meeting) {
     std::fflush(stdout);
     return testing::Test::HasFailure() ? 1 : 0;
   } catch (const std::exception& error) {
-    // The other one fails too when this one ends.
+    // When this end fails, the other one fails too: report the first failure only.
     if (!meeting.failed.exchange(true)) std::fprintf(stderr, "soak: %s\n", error.what());
     return 1;
   }
@@ -152,7 +153,7 @@ int RunBoth(const Options& options) {
   std::printf("seed %" PRIu64 ", %u s\n", options.seed, options.seconds);
   std::fflush(stdout);
   const pid_t child = fork();
-  if (child == 0) std::exit(RunEnd(1, options, meeting));  // as programs end, so that watchers finish
+  if (child == 0) std::exit(RunEnd(1, options, meeting));  // not _exit(): observers must finish their files
   const int own = RunEnd(0, options, meeting);
   int status = 0;
   waitpid(child, &status, 0);
@@ -164,9 +165,9 @@ int RunBoth(const Options& options) {
 
 int main(int argc, char** argv) {
   soak::Options options;
-  CLI::App app("Two processes that do everything to each other on eight queue pairs, and check all of it.");
-  app.add_option("--seconds", options.seconds, "How long (60)");
-  app.add_option("--seed", options.seed, "Of operations, sizes and bytes (1)");
+  CLI::App app("Runs every operation between two processes on eight queue pairs, and checks every result.");
+  app.add_option("--seconds", options.seconds, "Duration (60)");
+  app.add_option("--seed", options.seed, "Seed of operations, sizes and bytes (1)");
   CLI11_PARSE(app, argc, argv);
   testing::InitGoogleTest();
   return soak::RunBoth(options);

@@ -12,18 +12,18 @@ namespace soak {
 inline constexpr uint32_t kQueues = 8;
 inline constexpr auto kStall = std::chrono::seconds(60);
 
-/// What an end tells the other one of a queue pair.
+/// Data about a queue pair that one end gives to the other.
 struct QueueInfo {
   uint32_t qpn;
   ibv_gid gid;
   uint64_t target_address, source_address, counters_address;
   uint32_t target_key, source_key, counters_key;
-  std::atomic<uint64_t> verified;  ///< operations of the peer, all before included
-  std::atomic<uint64_t> total;     ///< own operations; kUnknown as long as there may be more
+  std::atomic<uint64_t> verified;  ///< number of the peer's operations checked
+  std::atomic<uint64_t> total;     ///< number of own operations; kUnknown while there may be more
 };
 inline constexpr uint64_t kUnknown = UINT64_MAX;
 
-/// Memory that both processes share: the way around the network under test.
+/// Memory shared by both processes, to communicate without the network under test.
 struct Meeting {
   std::array<std::array<QueueInfo, kQueues>, 2> ends;
   std::array<std::atomic<int>, 4> arrived;

@@ -5,7 +5,9 @@
 namespace soak {
 namespace {
 
-/// Spreads the bits of a number, one to one (the finalizer of splitmix64).
+/// Mixes the bits of a number, one to one.
+///
+/// @source  the finalizer of splitmix64
 uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -34,7 +36,7 @@ ibv_wr_opcode OpcodeOf(uint64_t random, bool announces) {
   return announces ? kAnnouncing[random % std::size(kAnnouncing)] : kAll[random % std::size(kAll)];
 }
 
-/// Small ones, long ones, and those around a packet's payload.
+/// Returns a size: small, long, or around a packet's payload.
 uint32_t BytesOf(uint64_t random) {
   constexpr uint32_t kMtu = 1024;
   const auto size = static_cast<uint32_t>(random >> 8);
@@ -75,7 +77,7 @@ bool Operation::Announces() const {
   return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-std::string Operation::Text() const {
+std::string Operation::ToString() const {
   return std::string("operation ") + std::to_string(index) + ", a " + Name(opcode) + " of " +
          std::to_string(bytes) + " bytes";
 }

@@ -5,13 +5,13 @@
 namespace soak {
 namespace {
 
-constexpr uint32_t kReceives = 16;  // fewer than may be under way: the receiver is not always ready
+constexpr uint32_t kReceives = 16;  // fewer than messages in flight: the receiver is not always ready
 constexpr uint64_t kWindow = 32;
 constexpr uint8_t kTimeout = 17;         // 0.5 s: the peer may have to wait for a processor
-constexpr uint64_t kAhead = 48;          // of what the peer has checked: no slot is overwritten before
-constexpr uint64_t kAdd = 0, kSwap = 8;  // the counters
+constexpr uint64_t kAhead = 48;          // limit ahead of the peer's checks: no slot is overwritten before
+constexpr uint64_t kAdd = 0, kSwap = 8;  // offsets of the counters
 
-/// IPv4 for the even ones, IPv6 for the odd ones: they travel on different media.
+/// Returns an IPv4 GID for even queues and an IPv6 GID for odd ones: they use different media.
 int GidIndex(uint32_t queue) { return queue % 2 == 0 ? 3 : 1; }
 
 std::span<uint8_t> Part(verbs::Buffer& buffer, size_t offset, size_t bytes) {
@@ -40,7 +40,7 @@ std::string Queue::Where() const {
 }
 
 void Queue::Require(bool good, const Operation& operation, const std::string& why) const {
-  if (!good) throw std::runtime_error(Where() + ": " + operation.Text() + ": " + why);
+  if (!good) throw std::runtime_error(Where() + ": " + operation.ToString() + ": " + why);
 }
 
 void Queue::Introduce(QueueInfo& own) {
@@ -128,7 +128,7 @@ bool Queue::TakeCompletion() {
   verbs::Observe(peer_.send_cq.get());
   const Operation operation = OperationOf(own_stream_, completed_);
   Require(wc.wr_id == operation.index, operation,
-          "its turn to complete, but operation " + std::to_string(wc.wr_id) + " does");
+          "operation " + std::to_string(wc.wr_id) + " completed in its place");
   Require(wc.status == IBV_WC_SUCCESS, operation, std::string("fails: ") + ibv_wc_status_str(wc.status));
   CheckFetched(operation);
   ++completed_;
@@ -139,7 +139,7 @@ void Queue::CheckFetched(const Operation& operation) {
   if (operation.opcode == IBV_WR_RDMA_READ) {
     Require(
         Matches(Part(landing_, operation.Slot(), operation.bytes), SourceKey(peer_stream_), operation.offset),
-        operation, "brought wrong bytes");
+        operation, "returned wrong bytes");
   }
   if (!operation.IsAtomic()) return;
   uint64_t& seen = operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? adds_seen_ : swaps_seen_;
@@ -159,7 +159,7 @@ bool Queue::TakeReceive() {
     if (announced) CheckAnnounced(wc, operation);
     if (operation.Writes()) {
       Require(Matches(Part(target_, operation.Slot(), operation.bytes), operation.key), operation,
-              "of the peer wrote wrong bytes");
+              "by the peer wrote wrong bytes");
     }
   }
   own_->verified = verified_;
@@ -169,17 +169,17 @@ bool Queue::TakeReceive() {
 
 void Queue::CheckAnnounced(const ibv_wc& wc, const Operation& operation) {
   Require(wc.status == IBV_WC_SUCCESS, operation,
-          std::string("of the peer ends the receive: ") + ibv_wc_status_str(wc.status));
+          std::string("by the peer failed the receive: ") + ibv_wc_status_str(wc.status));
   Require(wc.byte_len == operation.bytes, operation,
-          "of the peer was expected, but " + std::to_string(wc.byte_len) + " bytes came");
+          "by the peer was expected, but " + std::to_string(wc.byte_len) + " bytes arrived");
   if (operation.opcode != IBV_WR_SEND) {
     Require((wc.wc_flags & IBV_WC_WITH_IMM) != 0 &&
                 be32toh(wc.imm_data) == static_cast<uint32_t>(operation.index),
-            operation, "of the peer was expected, but other immediate data came");
+            operation, "by the peer was expected, but other immediate data arrived");
   }
   if (operation.Writes()) return;
   Require(Matches(Part(inbox_, wc.wr_id * kSlotBytes, operation.bytes), operation.key), operation,
-          "of the peer brought wrong bytes");
+          "by the peer sent wrong bytes");
 }
 
 bool Queue::Done() const { return completed_ == own_->total && verified_ == other_->total; }
@@ -196,7 +196,7 @@ void Queue::CheckEnd() {
   }
   ibv_wc wc{};
   if (ibv_poll_cq(peer_.send_cq.get(), 1, &wc) != 0 || ibv_poll_cq(peer_.receive_cq.get(), 1, &wc) != 0) {
-    throw std::runtime_error(Where() + ": a completion is left over");
+    throw std::runtime_error(Where() + ": there is an unexpected completion");
   }
 }
 

@@ -9,24 +9,25 @@
 
 namespace soak {
 
-/// One end of a queue pair: posts its own stream, and checks its peer's.
+/// One end of a queue pair: posts its own stream of operations, and checks its peer's.
 ///
-/// @errors  std::runtime_error, of every call: what went wrong, in a sentence
+/// @errors  std::runtime_error, from every call: names the operation and what is wrong
 class Queue {
  public:
   Queue(ibv_context* context, const Stream& own, const Stream& peer);
 
-  /// Tells the peer how it is reached.
+  /// Publishes the addresses for the peer.
   void Introduce(QueueInfo& own);
   void Connect(QueueInfo& own, QueueInfo& peer);
 
-  /// Posts what the peer can take, unless `stop` and a round is over, and takes what has completed.
+  /// Posts what the peer can accept, and handles completions. Posts nothing after the end of a round if
+  /// `stop`.
   ///
-  /// @return  whether there was any progress
+  /// @return  whether it made progress
   bool Run(bool stop);
-  /// Whether both streams have come to their ends.
+  /// Returns whether both streams have ended.
   bool Done() const;
-  /// Checks what only the end shows.
+  /// Checks the final state: counters, and no leftover completions.
   void CheckEnd();
 
   uint64_t completed() const { return completed_; }
@@ -43,13 +44,13 @@ class Queue {
   void Require(bool good, const Operation& operation, const std::string& why) const;
 
   Stream own_stream_, peer_stream_;
-  verbs::Peer peer_;  ///< the verbs objects
+  verbs::Peer peer_;  ///< verbs objects
   verbs::Buffer outbox_, inbox_, landing_, target_, source_, counters_;
   QueueInfo* own_ = nullptr;
   QueueInfo* other_ = nullptr;
   uint64_t posted_ = 0, completed_ = 0, verified_ = 0;
-  uint64_t added_ = 0, swapped_ = 0;         ///< own atomics posted
-  uint64_t adds_seen_ = 0, swaps_seen_ = 0;  ///< own atomics completed
+  uint64_t added_ = 0, swapped_ = 0;         ///< posted atomics
+  uint64_t adds_seen_ = 0, swaps_seen_ = 0;  ///< completed atomics
 };
 
 }  // namespace soak

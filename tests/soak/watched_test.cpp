@@ -12,7 +12,7 @@
 
 #include "common/run_shell.hpp"
 
-/// The soak under the eyes of all that watches: what they write of two real processes fits together.
+/// Runs the soak with every observer, and checks that their files about two real processes agree.
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,11 +26,11 @@ class WatchedSoak : public testing::Test {
   Result Run(const std::string& options) const {
     return RunShell(SOFTHCA_PATH " " + options + " -- " SOAK_PATH " --seconds 1 --seed 3");
   }
-  /// An option whose file each process has for itself.
+  /// Returns an option with a file per process.
   std::string File(const std::string& option) const {
     return " --" + option + "=" + (folder / (option + ".%p")).string();
   }
-  /// The files of the two processes.
+  /// Returns the files of the two processes.
   std::vector<fs::path> Files(const std::string& option) const {
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -44,40 +44,40 @@ class WatchedSoak : public testing::Test {
   const fs::path folder = fs::path(testing::TempDir()) / ("watched_soak." + std::to_string(getpid()));
 };
 
-TEST_F(WatchedSoak, EveryRequestOfTheTraceHasItsCompletionAndIsCounted) {
+TEST_F(WatchedSoak, TracesACompletionForEveryCountedRequest) {
   const Result result = Run("--fault drop:1%" + File("trace") + File("stats"));
   ASSERT_EQ(result.exit_status, 0) << result.output;
-  std::map<std::string, std::string> lives;  // of requests, by number: the phases seen
+  std::map<std::string, std::string> phases_by_request;
   size_t packets = 0;
   for (const fs::path& file : Files("trace")) {
     for (const json& event : ReadJson(file)) {
       const std::string phase = event.at("ph");
-      if (phase == "b" || phase == "e") lives[event.at("id")] += phase;
+      if (phase == "b" || phase == "e") phases_by_request[event.at("id")] += phase;
       if (phase == "i" && event.contains("args")) ++packets;
     }
   }
-  size_t requests = 0, counted_packets = 0, again = 0;
+  size_t requests = 0, counted_packets = 0, resent = 0;
   for (const fs::path& file : Files("stats")) {
     const json stats = ReadJson(file);
     EXPECT_EQ(stats.at("qps").size(), 8u);
     for (const json& qp : stats.at("qps")) {
       requests += qp.at("requests").get<size_t>();
       counted_packets += qp.at("packets_sent").get<size_t>() + qp.at("packets_received").get<size_t>();
-      again += qp.at("sent_again").get<size_t>();
+      resent += qp.at("sent_again").get<size_t>();
       EXPECT_EQ(qp.at("failed"), 0);
     }
   }
   EXPECT_GT(requests, 100u);
-  EXPECT_EQ(lives.size(), requests);
-  for (const auto& [id, phases] : lives) ASSERT_EQ(phases, "be") << "request " << id;
+  EXPECT_EQ(phases_by_request.size(), requests);
+  for (const auto& [id, phases] : phases_by_request) ASSERT_EQ(phases, "be") << "request " << id;
   EXPECT_EQ(packets, counted_packets);
-  EXPECT_GT(again, 0u) << "one in a hundred frames was lost";
+  EXPECT_GT(resent, 0u) << "one frame in a hundred was lost";
 }
 
-TEST_F(WatchedSoak, CaptureOfEachSideIsDissectedAndHoldsWhatTheOtherSent) {
+TEST_F(WatchedSoak, CapturesTheSameFramesOnBothSides) {
   const Result result = Run(File("pcap").substr(1));
   ASSERT_EQ(result.exit_status, 0) << result.output;
-  constexpr size_t kDissected = 2000;  // of many more: tshark is slow
+  constexpr size_t kDissected = 2000;  // a part of the frames: tshark is slow
   std::vector<uintmax_t> bytes;
   for (const fs::path& file : Files("pcap")) {
     bytes.push_back(fs::file_size(file));
@@ -88,15 +88,15 @@ TEST_F(WatchedSoak, CaptureOfEachSideIsDissectedAndHoldsWhatTheOtherSent) {
     std::set<int> opcodes;
     for (std::string line; std::getline(lines, line); ++count) opcodes.insert(std::stoi(line));
     EXPECT_EQ(count, kDissected);
-    EXPECT_GT(opcodes.size(), 15u) << "of all kinds";
+    EXPECT_GT(opcodes.size(), 15u) << "all kinds";
   }
   ASSERT_EQ(bytes.size(), 2u);
-  // What is under way when a process ends is in one of them only.
+  // Frames in flight when a process ends are in one file only.
   EXPECT_NEAR(static_cast<double>(bytes[0]), static_cast<double>(bytes[1]),
               static_cast<double>(bytes[0]) / 50);
 }
 
-TEST_F(WatchedSoak, ProcessThatIsKilledLeavesATraceToReadAndAnErrorToItsPeer) {
+TEST_F(WatchedSoak, LeavesAReadableTraceWhenAProcessIsKilled) {
   const Result result = Run("--fault kill,after=1000ms" + File("trace"));
   EXPECT_NE(result.exit_status, 0);
   for (const fs::path& file : Files("trace")) {
@@ -106,7 +106,7 @@ TEST_F(WatchedSoak, ProcessThatIsKilledLeavesATraceToReadAndAnErrorToItsPeer) {
   }
 }
 
-TEST_F(WatchedSoak, ForcedSyndromeIsWhatTheProgramGets) {
+TEST_F(WatchedSoak, ReportsForcedSyndrome) {
   const Result result = Run("--fault syndrome:0x14,index=9 --log warning");
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_THAT(result.output, testing::HasSubstr("fails: remote operation error"));
