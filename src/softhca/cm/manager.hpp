@@ -84,7 +84,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   Processes processes_;
   uint32_t last_id_;
   uint64_t next_ns_ = UINT64_MAX;
-  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< by local id
+  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< exchanges by local id
   std::multimap<uint64_t, Service> services_;
 };
 

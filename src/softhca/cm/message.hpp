@@ -45,7 +45,7 @@ struct Req {
   uint8_t local_response_timeout = 0;
   uint8_t retry_count = 0;
   uint16_t pkey = 0xffff;
-  uint8_t mtu = 0;  ///< as mlx5::Mtu
+  uint8_t mtu = 0;  ///< mlx5::Mtu value
   uint8_t rnr_retry_count = 0;
   uint8_t max_cm_retries = 0;
   bool srq = false;

@@ -78,7 +78,7 @@ class CompletionQueue {
   CqConfig config_;
   DeviceMemory* ring_device_;  ///< null: the ring is in processor memory
   uint32_t producer_index_ = 0;
-  uint32_t consumer_index_ = 0;   ///< as last read
+  uint32_t consumer_index_ = 0;   ///< last value read
   uint32_t solicited_index_ = 0;  ///< past the last completion that counts as solicited
   mlx5::Be32 last_arm_{};
   uint32_t arm_sequence_ = 0;          ///< sequence number of the latest arm request

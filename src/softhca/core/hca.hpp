@@ -28,7 +28,7 @@ inline constexpr uint32_t kMaxLogCqDepth = 22;
 /// User memory that queues may be placed in.
 struct Umem {
   Bytes memory;
-  std::shared_ptr<const void> hold{};  ///< as Mkey::hold
+  std::shared_ptr<const void> hold{};  ///< see Mkey::hold
 };
 
 struct SrqConfig {

@@ -52,7 +52,7 @@ class PostedRing {
   uint32_t stride_ = 0;
   bool fetched_ = true;        ///< ring or record is in device memory, or the queue is empty
   std::vector<uint8_t> copy_;  ///< copy of a ring in device memory
-  uint32_t end_ = 0;           ///< the record's value as last read
+  uint32_t end_ = 0;           ///< last value read from the record
 };
 
 }  // namespace softhca

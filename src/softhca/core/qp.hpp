@@ -132,7 +132,7 @@ struct QueuePair {
     mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
     uint8_t vendor_syndrome = 0;
   };
-  std::map<uint16_t, ForcedFailure> forced_failures;  ///< by WQE index
+  std::map<uint16_t, ForcedFailure> forced_failures;  ///< failures by WQE index
   bool held = false;  ///< the program has ordered the send queue to stand still
 
   std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it

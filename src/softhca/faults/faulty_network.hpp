@@ -37,7 +37,7 @@ class FaultyNetwork : public Network {
 
   std::unique_ptr<Network> network_;
   FaultPlan plan_;
-  std::multimap<uint64_t, std::function<void()>> incidents_;  ///< by due time
+  std::multimap<uint64_t, std::function<void()>> incidents_;  ///< pending incidents by due time
   std::set<std::pair<const Hca*, uint32_t>> marked_;  ///< queue pairs that already have their forced failures
 };
 

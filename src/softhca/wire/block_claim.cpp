@@ -19,11 +19,11 @@ BlockClaim BlockClaim::Reserve() {
   using namespace address_block;
   for (uint32_t block = kFirst; block <= kLast; ++block) {
     Descriptor reservation = TakeReservation(block);
-    // A process may use it whose launcher has died.
+    // A process whose launcher has died may still use the block.
     if (reservation && TakeUse(block)) return {block, std::move(reservation)};
   }
   throw std::runtime_error("all " + std::to_string(kLast - kFirst + 1) +
-                           " blocks of addresses are taken: end programs that run on softhca");
+                           " blocks of addresses are taken; end some programs that run on softhca");
 }
 
 BlockClaim BlockClaim::Use(uint32_t reserved) {

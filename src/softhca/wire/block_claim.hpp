@@ -8,27 +8,28 @@
 
 namespace softhca {
 
-/// A block of addresses that nobody else on this host has, as long as the claim lives. It consists of
-/// abstract Unix sockets, so that nothing is left behind by whatever end.
+/// Exclusive claim on a block of addresses on this host. A claim consists of abstract Unix sockets, so it
+/// leaves nothing behind, however the process ends.
 ///
 /// The launcher reserves a block for its program. The first process that opens a device uses it, and keeps it
-/// even if the launcher dies; every further one claims another.
+/// even if the launcher dies; every further process claims another block.
 class BlockClaim {
  public:
   BlockClaim() = default;
 
   /// Reserves a free block.
   ///
-  /// @errors  std::runtime_error: a sentence
+  /// @errors  std::runtime_error: all blocks are taken
   static BlockClaim Reserve();
-  /// Uses the block that a launcher has reserved; if another process does already, claims another one.
+  /// Uses the block that a launcher has reserved, or claims another one if a process uses it already.
   ///
-  /// @errors  std::runtime_error: a sentence
+  /// @errors  std::runtime_error: all blocks are taken
   static BlockClaim Use(uint32_t reserved);
 
-  /// Tells which process uses a block, as a number that no later one will have; 0: none.
+  /// Returns a number for the process that uses a block, which no later process will have; 0: the block is
+  /// free.
   ///
-  /// @return  nothing if that cannot be told now
+  /// @return  nothing if the process cannot be determined now
   static std::optional<uint64_t> UserOf(uint32_t block);
 
   uint32_t block() const { return block_; }

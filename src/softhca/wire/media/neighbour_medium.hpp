@@ -33,7 +33,7 @@ class NeighbourMedium : public Medium {
   size_t ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink);
 
   std::vector<Descriptor> sockets_;
-  std::map<Mac, std::deque<std::vector<uint8_t>>> waiting_;  ///< by receiver; no queue is empty
+  std::map<Mac, std::deque<std::vector<uint8_t>>> waiting_;  ///< queued frames by receiver; no queue is empty
   std::vector<uint8_t> buffer_;
 };
 
