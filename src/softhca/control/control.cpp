@@ -46,8 +46,8 @@ int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index,
   using namespace softhca;  // NOLINT(google-build-using-namespace): an interface for C stands in none
   if (wqe_index > std::numeric_limits<uint16_t>::max() || syndrome == 0) return EINVAL;
   return ChangeQp(device, qpn, [&](QueuePair& qp) {
-    qp.forced_failures[static_cast<uint16_t>(wqe_index)] = {static_cast<mlx5::Syndrome>(syndrome),
-                                                            vendor_syndrome};
+    qp.injected_failures[static_cast<uint16_t>(wqe_index)] = {static_cast<mlx5::Syndrome>(syndrome),
+                                                              vendor_syndrome};
   });
 }
 

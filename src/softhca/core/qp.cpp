@@ -145,7 +145,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
     qp.rung = false;
     qp.sends.Reset();
     qp.retry = {};
-    qp.forced_failures.clear();
+    qp.injected_failures.clear();
     qp.own_receives.Reset();
     qp.open_receive.reset();
     qp.channel.reset();

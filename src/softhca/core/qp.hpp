@@ -128,11 +128,11 @@ struct QueuePair {
   uint64_t next_look_ns = 0;
 
   /// Failure injected into a WQE in place of its execution.
-  struct ForcedFailure {
+  struct InjectedFailure {
     mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
     uint8_t vendor_syndrome = 0;
   };
-  std::map<uint16_t, ForcedFailure> forced_failures;  ///< failures by WQE index
+  std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
   bool held = false;  ///< the program has ordered the send queue to stand still
 
   std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it

@@ -39,10 +39,10 @@ bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
 /// @return  false if the entry must wait
 bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
   const Syndrome fault = wqe_.Read(qp, qp.send_index, available);
-  const Verdict verdict = Judge(qp, wqe_, fault);
-  if (verdict.kind == Verdict::Kind::kWait) return false;
-  if (verdict.kind == Verdict::Kind::kEnd) {
-    Finish(qp, verdict.outcome);
+  const WqeAction action = Classify(qp, wqe_, fault);
+  if (action.kind == WqeAction::Kind::kWait) return false;
+  if (action.kind == WqeAction::Kind::kEnd) {
+    Finish(qp, action.result);
     return true;
   }
   if (qp.retry.timeouts > qp.attributes.retry_count) {
@@ -82,9 +82,9 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
   return false;
 }
 
-void Requester::Finish(QueuePair& qp, const Outcome& outcome) {
+void Requester::Finish(QueuePair& qp, const WqeResult& result) {
   qp.retry = {};
-  CompleteSend(qp, wqe_.entry(), outcome);
+  CompleteSend(qp, wqe_.entry(), result);
 }
 
 bool Requester::FlushReceives(QueuePair& qp, uint64_t now_ns) {

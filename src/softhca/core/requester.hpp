@@ -28,7 +28,7 @@ class Requester {
  private:
   bool Step(QueuePair& qp, uint32_t available, uint64_t now_ns);
   bool OnResponse(QueuePair& qp, const Response& response, uint64_t now_ns);
-  void Finish(QueuePair& qp, const Outcome& outcome);
+  void Finish(QueuePair& qp, const WqeResult& result);
 
   Link& link_;
   SendWqe wqe_;

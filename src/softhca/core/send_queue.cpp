@@ -17,28 +17,28 @@ void FetchPosted(QueuePair& qp) {
 
 uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index) { return qp.sends.Posted(index); }
 
-std::optional<Outcome> OrderedFailure(const QueuePair& qp, uint16_t index) {
-  const auto forced = qp.forced_failures.find(index);
-  if (forced == qp.forced_failures.end()) return std::nullopt;
-  return Outcome{forced->second.syndrome, forced->second.vendor_syndrome};
+std::optional<WqeResult> FindInjectedFailure(const QueuePair& qp, uint16_t index) {
+  const auto found = qp.injected_failures.find(index);
+  if (found == qp.injected_failures.end()) return std::nullopt;
+  return WqeResult{found->second.syndrome, found->second.vendor_syndrome};
 }
 
-Verdict Judge(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
+WqeAction Classify(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
   if (Observer* const observer = qp.hca->observer()) observer->OnFetch(qp, wqe.index(), wqe.request());
-  const auto end = [](const Outcome& outcome) { return Verdict{Verdict::Kind::kEnd, outcome}; };
+  const auto end = [](const WqeResult& result) { return WqeAction{WqeAction::Kind::kEnd, result}; };
   if (qp.state == QpState::kError) return end({Syndrome::kFlushed});
   if (qp.state != QpState::kRts) return end({Syndrome::kLocalQpOperation});
-  if (const auto ordered = OrderedFailure(qp, wqe.index())) return end(*ordered);
-  if (wqe.waits()) return {Verdict::Kind::kWait};
+  if (const auto injected = FindInjectedFailure(qp, wqe.index())) return end(*injected);
+  if (wqe.waits()) return {WqeAction::Kind::kWait};
   if (fault != Syndrome::kNone || wqe.local()) return end({fault});
   return {};
 }
 
-void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome) {
-  const bool ok = outcome.syndrome == Syndrome::kNone;
+void CompleteSend(QueuePair& qp, const SendEntry& entry, const WqeResult& result) {
+  const bool ok = result.syndrome == Syndrome::kNone;
   qp.send_index = (qp.send_index + entry.wqebbs) & mlx5::kQpDbrIndexMask;
-  qp.forced_failures.erase(entry.index);
-  if (Observer* const observer = qp.hca->observer()) observer->OnDone(qp, entry.index, outcome.syndrome);
+  qp.injected_failures.erase(entry.index);
+  if (Observer* const observer = qp.hca->observer()) observer->OnDone(qp, entry.index, result.syndrome);
   bool delivered = true;
   if (!ok || entry.signalled) {
     if (Observer* const observer = qp.hca->observer()) observer->OnCompletion(qp);
@@ -49,8 +49,8 @@ void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome)
                           .wqe_opcode = static_cast<uint8_t>(entry.opcode),
                           .wqe_index = entry.index,
                           .bytes = entry.fetched_bytes,
-                          .syndrome = outcome.syndrome,
-                          .vendor_syndrome = outcome.vendor_syndrome});
+                          .syndrome = result.syndrome,
+                          .vendor_syndrome = result.vendor_syndrome});
   }
   if (!ok || !delivered) EnterError(qp);
 }

@@ -17,31 +17,31 @@ void FetchPosted(QueuePair& qp);
 uint32_t PostedWqebbs(const QueuePair& qp, uint32_t index);
 
 /// Result of a send work queue entry.
-struct Outcome {
+struct WqeResult {
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
   std::optional<uint8_t> vendor_syndrome{};  ///< default: the code that goes with the syndrome
 };
 
 /// Returns the failure that the program has injected into the entry at `index`, if any.
-std::optional<Outcome> OrderedFailure(const QueuePair& qp, uint16_t index);
+std::optional<WqeResult> FindInjectedFailure(const QueuePair& qp, uint16_t index);
 
 /// What to do with the next entry.
-struct Verdict {
+struct WqeAction {
   enum class Kind : uint8_t {
     kSend,  ///< send it to the peer
     kWait,  ///< leave it: what it waits for has not happened
-    kEnd,   ///< complete it with `outcome`, without the peer
+    kEnd,   ///< complete it with `result`, without the peer
   };
   Kind kind = Kind::kSend;
-  Outcome outcome{};
+  WqeResult result{};
 };
 
 /// Classifies an entry: flushed, made to fail by the program, invalid, local, or to be sent.
 ///
 /// @param fault  result of SendWqe::Read()
-Verdict Judge(const QueuePair& qp, const SendWqe& wqe, mlx5::Syndrome fault);
+WqeAction Classify(const QueuePair& qp, const SendWqe& wqe, mlx5::Syndrome fault);
 
 /// Completes the entry at `send_index` and moves on. A failure moves the queue pair to the error state.
-void CompleteSend(QueuePair& qp, const SendEntry& entry, const Outcome& outcome);
+void CompleteSend(QueuePair& qp, const SendEntry& entry, const WqeResult& result);
 
 }  // namespace softhca

@@ -29,7 +29,7 @@ bool FaultyNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   if (!plan_.syndromes.empty() && marked_.emplace(qp.hca, qp.qpn).second) {
     for (const SyndromeFault& fault : plan_.syndromes) {
       if (fault.qpn.value_or(qp.qpn) == qp.qpn)
-        qp.forced_failures[fault.index] = {fault.syndrome, fault.vendor_syndrome};
+        qp.injected_failures[fault.index] = {fault.syndrome, fault.vendor_syndrome};
     }
   }
   return network_->Run(qp, now_ns);

@@ -51,17 +51,17 @@ bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
       qp.rung = false;
       break;
     }
-    Verdict verdict = Judge(qp, wqe, wqe.Read(qp, qp.send_index, available));
-    if (verdict.kind == Verdict::Kind::kWait) break;
-    if (verdict.kind == Verdict::Kind::kSend) {
+    WqeAction action = Classify(qp, wqe, wqe.Read(qp, qp.send_index, available));
+    if (action.kind == WqeAction::Kind::kWait) break;
+    if (action.kind == WqeAction::Kind::kSend) {
       const Request& request = wqe.request();
       if (!sink.SendDatagram(qp, request.destination, PacketOf(qp, request),
                              {request.local, 0, static_cast<uint32_t>(request.bytes)})) {
-        verdict.outcome = {mlx5::Syndrome::kLocalProtection};
+        action.result = {mlx5::Syndrome::kLocalProtection};
       }
       qp.next_send_psn = (qp.next_send_psn + 1) & kPsnMask;
     }
-    CompleteSend(qp, wqe.entry(), verdict.outcome);
+    CompleteSend(qp, wqe.entry(), action.result);
     progress = true;
   }
   return progress;

@@ -72,7 +72,7 @@ void PacketRequester::OnTimer() {
 /// Fails the oldest message if the program has injected a failure into it.
 void PacketRequester::FailAsOrdered() {
   if (!Runs() || messages_.empty()) return;
-  if (const auto outcome = OrderedFailure(qp_, messages_.front().entry.index)) Complete(*outcome);
+  if (const auto result = FindInjectedFailure(qp_, messages_.front().entry.index)) Complete(*result);
 }
 
 /// Sends a packet or fetches an entry.
@@ -93,18 +93,18 @@ bool PacketRequester::Fetch() {
   if (!qp_.rung || available == 0) return false;
   loaded_.reset();
   const Syndrome fault = wqe_.Read(qp_, fetch_index_, available);
-  Verdict verdict = Judge(qp_, wqe_, fault);
-  if (verdict.kind == Verdict::Kind::kSend && !IsReliable() && wqe_.fetches()) {
-    verdict = {Verdict::Kind::kEnd, {Syndrome::kLocalQpOperation}};
+  WqeAction action = Classify(qp_, wqe_, fault);
+  if (action.kind == WqeAction::Kind::kSend && !IsReliable() && wqe_.fetches()) {
+    action = {WqeAction::Kind::kEnd, {Syndrome::kLocalQpOperation}};
   }
-  switch (verdict.kind) {
-    case Verdict::Kind::kWait:
+  switch (action.kind) {
+    case WqeAction::Kind::kWait:
       return false;
-    case Verdict::Kind::kEnd:
+    case WqeAction::Kind::kEnd:
       if (!messages_.empty()) return false;
-      CompleteSend(qp_, wqe_.entry(), verdict.outcome);
+      CompleteSend(qp_, wqe_.entry(), action.result);
       return true;
-    case Verdict::Kind::kSend:
+    case WqeAction::Kind::kSend:
       if (MustWait()) return false;
       Enqueue();
       return true;
@@ -314,9 +314,9 @@ void PacketRequester::GoBack() {
 }
 
 /// Completes the oldest message.
-void PacketRequester::Complete(const Outcome& outcome) {
+void PacketRequester::Complete(const WqeResult& result) {
   const Message& message = messages_.front();
-  CompleteSend(qp_, message.entry, outcome);
+  CompleteSend(qp_, message.entry, result);
   fetching_ -= message.fetches ? 1 : 0;
   messages_.Pop();
 }

@@ -63,7 +63,7 @@ class PacketRequester {
   void OnLostAnswer();
   void Retry();
   void GoBack();
-  void Complete(const Outcome& outcome);
+  void Complete(const WqeResult& result);
 
   QueuePair& qp_;
   PacketSink& sink_;

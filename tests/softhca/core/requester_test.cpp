@@ -124,8 +124,8 @@ TEST_F(RequesterTest, ErrorFlushesLaterWqesSignalledOrNot) {
 
 TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
   Connect();
-  a.qp().forced_failures[1] = {Syndrome::kTransportRetryExceeded, 0x77};
-  a.qp().forced_failures[3] = {Syndrome::kRemoteAccess, 0x88};
+  a.qp().injected_failures[1] = {Syndrome::kTransportRetryExceeded, 0x77};
+  a.qp().injected_failures[3] = {Syndrome::kRemoteAccess, 0x88};
   local.As<uint64_t>() = 5;
   a.Post(Write(8).Flags(mlx5::kCqeOnError));
   Run();
@@ -148,7 +148,7 @@ TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
 
 TEST_F(RequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
   Connect();
-  a.qp().forced_failures[0] = {Syndrome::kRemoteAccess, 0};
+  a.qp().injected_failures[0] = {Syndrome::kRemoteAccess, 0};
   a.qp().held = true;
   a.Reset();
   b.Reset();

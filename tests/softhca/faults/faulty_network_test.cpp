@@ -14,7 +14,7 @@ namespace {
 class QuietNetwork : public Network {
  public:
   void OnTransition(QueuePair&) override {}
-  bool Run(QueuePair& qp, uint64_t) override { return !qp.forced_failures.empty(); }
+  bool Run(QueuePair& qp, uint64_t) override { return !qp.injected_failures.empty(); }
   bool Poll(uint64_t) override { return false; }
   uint64_t NextNs() const override { return 9'000; }
   bool Listens() const override { return true; }
@@ -61,12 +61,12 @@ TEST_F(FaultyNetworkTest, InjectsSyndromesOnceIntoTheNamedQueuePairs) {
       {"syndrome:0x13,qp=" + std::to_string(a.qpn) + ",index=3,vendor=0x88", "syndrome:0x15,index=5"});
   EXPECT_TRUE(network.Run(a.qp(), 0));
   EXPECT_TRUE(network.Run(b.qp(), 0));
-  ASSERT_EQ(a.qp().forced_failures.size(), 2u);
-  EXPECT_EQ(a.qp().forced_failures.at(3).syndrome, mlx5::Syndrome::kRemoteAccess);
-  EXPECT_EQ(a.qp().forced_failures.at(3).vendor_syndrome, 0x88);
-  ASSERT_EQ(b.qp().forced_failures.size(), 1u);
-  EXPECT_EQ(b.qp().forced_failures.at(5).syndrome, mlx5::Syndrome::kTransportRetryExceeded);
-  a.qp().forced_failures.clear();
+  ASSERT_EQ(a.qp().injected_failures.size(), 2u);
+  EXPECT_EQ(a.qp().injected_failures.at(3).syndrome, mlx5::Syndrome::kRemoteAccess);
+  EXPECT_EQ(a.qp().injected_failures.at(3).vendor_syndrome, 0x88);
+  ASSERT_EQ(b.qp().injected_failures.size(), 1u);
+  EXPECT_EQ(b.qp().injected_failures.at(5).syndrome, mlx5::Syndrome::kTransportRetryExceeded);
+  a.qp().injected_failures.clear();
   EXPECT_FALSE(network.Run(a.qp(), 0)) << "a rule applies once, even after a reset";
 }
 

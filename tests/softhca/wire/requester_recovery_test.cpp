@@ -329,7 +329,7 @@ TEST_F(PacketRequesterTest, WqeReplacedByAnotherLengthFailsInOrder) {
 
 TEST_F(PacketRequesterTest, InjectedFailureComesInOrderAndSendsNothing) {
   Connect();
-  a.qp().forced_failures[1] = {Syndrome::kRemoteAccess, 0x42};
+  a.qp().injected_failures[1] = {Syndrome::kRemoteAccess, 0x42};
   Post(Write(8));
   Post(Write(8));
   EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
@@ -343,7 +343,7 @@ TEST_F(PacketRequesterTest, InjectedFailureReplacesAWqeInProgress) {
   Connect();
   Post(Write(8));
   Run();
-  a.qp().forced_failures[0] = {Syndrome::kRemoteOperation, 0};
+  a.qp().injected_failures[0] = {Syndrome::kRemoteOperation, 0};
   Run();
   EXPECT_EQ(Failed(), Syndrome::kRemoteOperation);
 }
