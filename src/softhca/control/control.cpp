@@ -52,7 +52,7 @@ int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index,
 }
 
 int softhca_hold(const char* device, uint32_t qpn, int hold) {
-  return softhca::ChangeQp(device, qpn, [&](softhca::QueuePair& qp) { qp.held = hold != 0; });
+  return softhca::ChangeQp(device, qpn, [&](softhca::QueuePair& qp) { qp.paused = hold != 0; });
 }
 
 int softhca_fail_cq(const char* device, uint32_t cqn) {

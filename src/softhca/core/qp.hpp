@@ -133,7 +133,7 @@ struct QueuePair {
     uint8_t vendor_syndrome = 0;
   };
   std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
-  bool held = false;  ///< the program has ordered the send queue to stand still
+  bool paused = false;  ///< the program has ordered the send queue to stand still
 
   std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it
 };

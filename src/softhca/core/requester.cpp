@@ -18,7 +18,7 @@ constexpr uint64_t kCheckIntervalNs = 1'000'000;
 }  // namespace
 
 bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
-  if (qp.held || (qp.retry.at_ns > now_ns && !qp.retry.now)) return false;
+  if (qp.paused || (qp.retry.at_ns > now_ns && !qp.retry.now)) return false;
   constexpr int kBurst = 64;
   constexpr uint64_t kBurstBytes = 1 << 20;
   bool progress = false;

@@ -36,10 +36,10 @@ struct ConnectionChannel : Channel {
   QueuePair& qp;
   PacketRequester requester;
   PacketResponder responder;
-  bool heard = false;  ///< packets arrived, or the responder has more to send
+  bool packets_pending = false;  ///< packets arrived, or the responder has more to send
 
  private:
-  bool IsBusy() const { return heard || requester.NextNs() != UINT64_MAX; }
+  bool IsBusy() const { return packets_pending || requester.NextNs() != UINT64_MAX; }
 
   std::shared_ptr<BusyChannels> busy_;
   bool listed_ = false;  // in `busy_`

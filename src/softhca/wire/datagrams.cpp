@@ -41,7 +41,7 @@ mlx5::CqeL3Header L3HeaderOf(const Flow& flow) {
 }  // namespace
 
 bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
-  if (qp.held) return false;
+  if (qp.paused) return false;
   constexpr int kBurst = 64;
   bool progress = false;
   SendWqe wqe;

@@ -48,7 +48,7 @@ uint32_t PacketRequester::Psn(uint64_t position) const {
 
 bool PacketRequester::Run(uint64_t now_ns) {
   if (!Runs()) {
-    if (qp_.held) GoBack();  // packets in flight count as lost, without a retry
+    if (qp_.paused) GoBack();  // packets in flight count as lost, without a retry
     return false;
   }
   loaded_.reset();

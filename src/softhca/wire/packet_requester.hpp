@@ -39,7 +39,7 @@ class PacketRequester {
   uint64_t NextNs() const;
 
  private:
-  bool Runs() const { return qp_.state == mlx5::QpState::kRts && !qp_.held; }
+  bool Runs() const { return qp_.state == mlx5::QpState::kRts && !qp_.paused; }
   bool IsReliable() const { return qp_.config.service == mlx5::ServiceType::kRc; }
   uint32_t Psn(uint64_t position) const;
 

@@ -156,10 +156,10 @@ bool WireNetwork::RunChannels() {
   bool worked = false;
   for (ConnectionChannel* const channel : *busy_) {
     if (!softhca::Listens(channel->qp)) continue;
-    const bool heard = channel->heard;
-    if (heard) channel->heard = channel->responder.Flush();
-    worked |= channel->heard;
-    if (channel->qp.state == QpState::kRts && (heard || channel->requester.NextNs() <= now_ns_)) {
+    const bool packets_pending = channel->packets_pending;
+    if (packets_pending) channel->packets_pending = channel->responder.Flush();
+    worked |= channel->packets_pending;
+    if (channel->qp.state == QpState::kRts && (packets_pending || channel->requester.NextNs() <= now_ns_)) {
       worked |= channel->requester.Run(now_ns_);
     }
   }
@@ -269,7 +269,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   if (channel == nullptr) return Drop("unknown queue pair");
   if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
   Observe(*qp, Direction::kReceived, packet, packet.payload.size());
-  channel->heard = true;
+  channel->packets_pending = true;
   channel->EnlistIfBusy();
   if (IsRequest(packet)) {
     channel->responder.OnRequest(packet);

@@ -149,14 +149,14 @@ TEST_F(RequesterTest, InjectedFailureReplacesTheWqeWithoutThePeer) {
 TEST_F(RequesterTest, ResetClearsInjectedFailuresButKeepsThePause) {
   Connect();
   a.qp().injected_failures[0] = {Syndrome::kRemoteAccess, 0};
-  a.qp().held = true;
+  a.qp().paused = true;
   a.Reset();
   b.Reset();
   Connect();
   a.Post(Write());
   Run();
   EXPECT_FALSE(a.send_cq.Poll());
-  a.qp().held = false;
+  a.qp().paused = false;
   Run();
   EXPECT_EQ(a.send_cq.Poll().value().opcode, CqeOpcode::kRequester);
 }
@@ -165,11 +165,11 @@ TEST_F(RequesterTest, PausedQueuePairUsesUpNoRetries) {
   a.Connect(b, {.ack_timeout = 5, .retry_count = 0});  // b stays in RESET
   a.Post(Write());
   Run();
-  a.qp().held = true;
+  a.qp().paused = true;
   now_ns += 1'000'000 * kMicrosecond;
   Run();
   EXPECT_FALSE(a.send_cq.Poll());
-  a.qp().held = false;
+  a.qp().paused = false;
   Run();
   EXPECT_EQ(a.send_cq.Poll().value().syndrome, Syndrome::kTransportRetryExceeded);
 }

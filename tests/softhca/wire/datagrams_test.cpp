@@ -128,9 +128,9 @@ TEST_F(DatagramTest, FailsUnsentWhenLongerThanAPacket) {
 
 TEST_F(DatagramTest, WaitsWhileTheQueuePairIsPaused) {
   user.Post(WqeBuilder(WqeOpcode::kSend).To(Address()).Inline("held"));
-  user.qp().held = true;
+  user.qp().paused = true;
   EXPECT_FALSE(SendDatagrams(user.qp(), sink));
-  user.qp().held = false;
+  user.qp().paused = false;
   EXPECT_TRUE(SendDatagrams(user.qp(), sink));
   EXPECT_EQ(sink.sent.size(), 1u);
 }

@@ -353,13 +353,13 @@ TEST_F(PacketRequesterTest, PausedQueuePairIgnoresAnswersAndResumesFromTheOldest
   Post(Write(2 * kMtu));
   Run();
   sink.sent.clear();
-  a.qp().held = true;
+  a.qp().paused = true;
   now_ns += 10 * kAckTimeoutNs;
   EXPECT_EQ(Story(), "");
   Acknowledge(1);
   EXPECT_EQ(Completed(), -1);
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
-  a.qp().held = false;
+  a.qp().paused = false;
   EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_LAST 1 ack");
   Acknowledge(1);
   EXPECT_EQ(Completed(), 0);
