@@ -28,7 +28,7 @@ uint32_t Psn(uint32_t psn) { return psn & 0xffffff; }
 
 Connection::Connection(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message,
                        const Req& req)
-    : Exchange(outlet, local_id, route), state_(State::kReqReceived) {
+    : Transaction(outlet, local_id, route), state_(State::kReqReceived) {
   set_transaction(message.transaction);
   set_remote_id(req.local_id);
   terms_ = {.remote_qpn = req.qpn,

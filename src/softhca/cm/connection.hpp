@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "cm/exchange.hpp"
+#include "cm/transaction.hpp"
 
 namespace softhca::cm {
 
@@ -41,9 +41,9 @@ struct Terms {
 /// from a listener and calls Reply(). A call that the state does not allow changes nothing and returns false.
 ///
 /// @source  IBTA 1.4, 12.9
-class Connection : public Exchange {
+class Connection : public Transaction {
  public:
-  using Exchange::Exchange;
+  using Transaction::Transaction;
   /// Creates the passive side's connection from a request.
   Connection(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message, const Req& req);
 

@@ -12,20 +12,20 @@ ServiceQuery& ConnectionManager::MakeQuery(const Route& route) { return Make<Ser
 template <class Kind, class... Args>
 Kind& ConnectionManager::Make(const Route& route, const Args&... args) {
   do ++last_id_;
-  while (last_id_ == 0 || exchanges_.contains(last_id_));
+  while (last_id_ == 0 || transactions_.contains(last_id_));
   auto made = std::make_unique<Kind>(static_cast<Outlet&>(*this), last_id_, route, args...);
-  Kind& exchange = *made;
-  exchanges_.emplace(last_id_, std::move(made));
-  return exchange;
+  Kind& transaction = *made;
+  transactions_.emplace(last_id_, std::move(made));
+  return transaction;
 }
 
-void ConnectionManager::Release(Exchange& exchange) {
-  exchange.Release();
-  Reap(exchange);
+void ConnectionManager::Release(Transaction& transaction) {
+  transaction.Release();
+  Reap(transaction);
 }
 
-void ConnectionManager::Reap(const Exchange& exchange) {
-  if (exchange.finished()) exchanges_.erase(exchange.local_id());
+void ConnectionManager::Reap(const Transaction& transaction) {
+  if (transaction.finished()) transactions_.erase(transaction.local_id());
 }
 
 void ConnectionManager::Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener) {
@@ -61,39 +61,40 @@ void ConnectionManager::OnMad(Hca& hca, uint8_t port, const Flow& flow, const Ma
 
 void ConnectionManager::OnTime(uint64_t now_ns) {
   if (now_ns < next_ns_) return;
-  std::vector<Exchange*> due;
-  for (const auto& [id, exchange] : exchanges_) {
-    if (exchange->deadline_ns() <= now_ns) due.push_back(exchange.get());
+  std::vector<Transaction*> due;
+  for (const auto& [id, transaction] : transactions_) {
+    if (transaction->deadline_ns() <= now_ns) due.push_back(transaction.get());
   }
-  for (Exchange* const exchange : due) {
-    exchange->OnTime(now_ns);
-    Reap(*exchange);
+  for (Transaction* const transaction : due) {
+    transaction->OnTime(now_ns);
+    Reap(*transaction);
   }
   next_ns_ = UINT64_MAX;
-  for (const auto& [id, exchange] : exchanges_) Arm(exchange->deadline_ns());
+  for (const auto& [id, transaction] : transactions_) Arm(transaction->deadline_ns());
 }
 
 void ConnectionManager::Send(const Route& route, const Message& message) {
   sink_.SendMad(*route.hca, route.port, route.gid_index, route.destination, Encode(message));
 }
 
-void ConnectionManager::Hand(Exchange& exchange, const Message& message) {
-  exchange.OnMessage(message);
-  Reap(exchange);
+void ConnectionManager::Hand(Transaction& transaction, const Message& message) {
+  transaction.OnMessage(message);
+  Reap(transaction);
 }
 
 template <class Kind>
 Kind* ConnectionManager::FindByRemote(const Route& route, uint32_t remote_id) {
-  for (const auto& [id, exchange] : exchanges_) {
-    if (exchange->remote_id() != remote_id || exchange->route().destination != route.destination) continue;
-    if (auto* const found = dynamic_cast<Kind*>(exchange.get())) return found;
+  for (const auto& [id, transaction] : transactions_) {
+    if (transaction->remote_id() != remote_id || transaction->route().destination != route.destination)
+      continue;
+    if (auto* const found = dynamic_cast<Kind*>(transaction.get())) return found;
   }
   return nullptr;
 }
 
-Exchange* ConnectionManager::FindByLocal(const Route& route, uint32_t local_id) {
-  const auto found = exchanges_.find(local_id);
-  if (found == exchanges_.end() || found->second->route().destination != route.destination) return nullptr;
+Transaction* ConnectionManager::FindByLocal(const Route& route, uint32_t local_id) {
+  const auto found = transactions_.find(local_id);
+  if (found == transactions_.end() || found->second->route().destination != route.destination) return nullptr;
   return found->second.get();
 }
 
@@ -107,8 +108,8 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
   if (req.service_type != kReliableConnection) return reject(RejectReason::kInvalidServiceType);
   Listener* const listener = FindListener(req.service_id, route.source());
   if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
-  for (const auto& [id, exchange] : exchanges_) {
-    auto* const other = dynamic_cast<Connection*>(exchange.get());
+  for (const auto& [id, transaction] : transactions_) {
+    auto* const other = dynamic_cast<Connection*>(transaction.get());
     if (other != nullptr && other->route().destination == route.destination &&
         other->terms().remote_qpn == req.qpn) {
       other->OnForgotten();
@@ -127,19 +128,19 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const SidrRep& rep) {
-  if (Exchange* const asked = FindByLocal(route, rep.request_id)) Hand(*asked, message);
+  if (Transaction* const asked = FindByLocal(route, rep.request_id)) Hand(*asked, message);
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Rej& rej) {
   // A peer that gives up before it got an answer knows only its own id.
-  Exchange* const known =
+  Transaction* const known =
       rej.remote_id == 0 ? FindByRemote<Connection>(route, rej.local_id) : FindByLocal(route, rej.remote_id);
   if (known != nullptr) Hand(*known, message);
 }
 
 template <class Body>
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Body& body) {
-  if (Exchange* const known = FindByLocal(route, body.remote_id)) return Hand(*known, message);
+  if (Transaction* const known = FindByLocal(route, body.remote_id)) return Hand(*known, message);
   // Peers wait for an answer to these two, even from a side that no longer knows the connection.
   if constexpr (std::is_same_v<Body, Rep>) {
     Send(route,

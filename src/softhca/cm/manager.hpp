@@ -40,7 +40,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
 
   Connection& MakeConnection(const Route& route);
   ServiceQuery& MakeQuery(const Route& route);
-  void Release(Exchange& exchange);
+  void Release(Transaction& transaction);
 
   /// @param gid  destination GID of accepted requests; nothing: any
   void Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener);
@@ -72,19 +72,19 @@ class ConnectionManager : public ManagementAgent, private Outlet {
 
   template <class Kind>
   Kind* FindByRemote(const Route& route, uint32_t remote_id);
-  Exchange* FindByLocal(const Route& route, uint32_t local_id);
+  Transaction* FindByLocal(const Route& route, uint32_t local_id);
   Listener* FindListener(uint64_t service_id, const Gid& gid) const;
   template <class Kind, class... Args>
   Kind& Make(const Route& route, const Args&... args);
-  void Hand(Exchange& exchange, const Message& message);
-  void Reap(const Exchange& exchange);
+  void Hand(Transaction& transaction, const Message& message);
+  void Reap(const Transaction& transaction);
 
   ManagementSink& sink_;
   Clock clock_;
   Processes processes_;
   uint32_t last_id_;
   uint64_t next_ns_ = UINT64_MAX;
-  std::map<uint32_t, std::unique_ptr<Exchange>> exchanges_;  ///< exchanges by local id
+  std::map<uint32_t, std::unique_ptr<Transaction>> transactions_;  ///< transactions by local id
   std::multimap<uint64_t, Service> services_;
 };
 

@@ -6,7 +6,7 @@ namespace softhca::cm {
 
 ServiceQuery::ServiceQuery(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message,
                            const SidrReq& req)
-    : Exchange(outlet, local_id, route), state_(State::kWasAsked), service_id_(req.service_id) {
+    : Transaction(outlet, local_id, route), state_(State::kWasAsked), service_id_(req.service_id) {
   set_transaction(message.transaction);
   set_remote_id(req.request_id);
 }

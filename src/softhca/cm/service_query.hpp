@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cm/exchange.hpp"
+#include "cm/transaction.hpp"
 
 namespace softhca::cm {
 
@@ -13,9 +13,9 @@ namespace softhca::cm {
 /// listener and calls Answer(). A call that the state does not allow changes nothing and returns false.
 ///
 /// @source  IBTA 1.4, 12.11
-class ServiceQuery : public Exchange {
+class ServiceQuery : public Transaction {
  public:
-  using Exchange::Exchange;
+  using Transaction::Transaction;
   /// Creates the answering side's query from a request.
   ServiceQuery(Outlet& outlet, uint32_t local_id, const Route& route, const Message& message,
                const SidrReq& req);

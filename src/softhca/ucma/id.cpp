@@ -257,18 +257,18 @@ bool Id::OnRequest(cm::ServiceQuery& query, const cm::SidrReq& req) {
   return IsDatagram() && TakeRequest(query, req.private_data);
 }
 
-bool Id::TakeRequest(cm::Exchange& exchange, std::span<const uint8_t> private_data) {
+bool Id::TakeRequest(cm::Transaction& transaction, std::span<const uint8_t> private_data) {
   const auto header = cm::ReadIpHeader(private_data);
   if (!header || backlog_ == 0) return false;
   --backlog_;
   Id& request = config_.device->MakeId(*config_.file, 0, config_.space);
   request.state_ = State::kConnecting;
-  request.route_ = exchange.route();
+  request.route_ = transaction.route();
   request.local_ = {ToGid(header->destination, header->ipv6), local_->port};
   request.remote_ = {ToGid(header->source, header->ipv6), header->source_port};
-  request.connection_ = dynamic_cast<cm::Connection*>(&exchange);
-  request.query_ = dynamic_cast<cm::ServiceQuery*>(&exchange);
-  exchange.set_user(&request);
+  request.connection_ = dynamic_cast<cm::Connection*>(&transaction);
+  request.query_ = dynamic_cast<cm::ServiceQuery*>(&transaction);
+  transaction.set_user(&request);
   Event told = MakeEvent(EventKind::kConnectRequest, 0);
   told.request = request.number();
   told.response.id = request.number();

@@ -77,8 +77,8 @@ class Id : private cm::User, private cm::Listener {
   void OnEvent(const cm::Event& event) override;
   bool OnRequest(cm::Connection& connection, const cm::Req& req) override;
   bool OnRequest(cm::ServiceQuery& query, const cm::SidrReq& req) override;
-  /// Makes the id of an exchange that a peer has begun, and tells the program of it.
-  bool TakeRequest(cm::Exchange& exchange, std::span<const uint8_t> private_data);
+  /// Makes the id of a transaction that a peer has begun, and tells the program of it.
+  bool TakeRequest(cm::Transaction& transaction, std::span<const uint8_t> private_data);
 
   /// Finds the port to send from, and where to.
   void FindWay();
@@ -88,7 +88,7 @@ class Id : private cm::User, private cm::Listener {
   Event MakeEvent(EventKind kind, int32_t status) const;
   void Tell(const Event& event);
   void Describe(ib_uverbs_ah_attr& path) const;
-  /// Says how the exchange stands in an event.
+  /// Says how the transaction stands in an event.
   void Describe(rdma_ucm_event_resp& response, std::span<const uint8_t> private_data) const;
 
   Config config_;

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "cm/exchange.hpp"
 #include "cm/service.hpp"
+#include "cm/transaction.hpp"
 #include "core/hca.hpp"
 #include "ucma/ip_port.hpp"
 

@@ -1,8 +1,8 @@
-#include "cm/exchange.hpp"
+#include "cm/transaction.hpp"
 
 namespace softhca::cm {
 
-void Exchange::OnTime(uint64_t now_ns) {
+void Transaction::OnTime(uint64_t now_ns) {
   if (now_ns < deadline_ns_) return;
   if (pending_ && retries_left_ > 0) {
     --retries_left_;
@@ -14,18 +14,18 @@ void Exchange::OnTime(uint64_t now_ns) {
   OnExpiry();
 }
 
-void Exchange::Release() {
+void Transaction::Release() {
   user_ = nullptr;
   released_ = true;
   Leave();
 }
 
-void Exchange::StopWaiting() {
+void Transaction::StopWaiting() {
   pending_.reset();
   deadline_ns_ = UINT64_MAX;
 }
 
-void Exchange::SetDeadline(uint64_t ns_from_now) {
+void Transaction::SetDeadline(uint64_t ns_from_now) {
   deadline_ns_ = outlet_.NowNs() + ns_from_now;
   outlet_.Arm(deadline_ns_);
 }

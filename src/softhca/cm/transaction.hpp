@@ -21,7 +21,7 @@ struct Route {
   const Gid& source() const { return hca->config().ports[port - 1u].gids[gid_index].gid; }
 };
 
-/// State change of an exchange, reported to its user.
+/// State change of an transaction, reported to its user.
 struct Event {
   enum class Kind : uint8_t {
     kReply,         ///< the peer accepted the connection and waits for the confirmation
@@ -36,21 +36,21 @@ struct Event {
   std::span<const uint8_t> private_data{};  ///< valid during the call only
 };
 
-/// Receives the events of an exchange.
+/// Receives the events of an transaction.
 class User {
  public:
   virtual ~User() = default;
-  /// @pre  does not release the exchange
+  /// @pre  does not release the transaction
   virtual void OnEvent(const Event& event) = 0;
 };
 
-/// Services that exchanges use: sending, time, and finding processes.
+/// Services that transactions use: sending, time, and finding processes.
 class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual void Send(const Route& route, const Message& message) = 0;
   virtual uint64_t NowNs() const = 0;
-  /// Schedules a call of the exchange's OnTime().
+  /// Schedules a call of the transaction's OnTime().
   virtual void Arm(uint64_t deadline_ns) = 0;
   /// Returns a number for the process that has an address, which no later process will have; 0: none has it.
   ///
@@ -58,14 +58,14 @@ class Outlet {
   virtual std::optional<uint64_t> ProcessAt(const Gid& address) const = 0;
 };
 
-/// One message exchange with a peer. Repeats messages until they are answered.
-class Exchange {
+/// One message transaction with a peer. Repeats messages until they are answered.
+class Transaction {
  public:
-  Exchange(Outlet& outlet, uint32_t local_id, const Route& route)
+  Transaction(Outlet& outlet, uint32_t local_id, const Route& route)
       : outlet_(outlet), local_id_(local_id), route_(route) {}
-  virtual ~Exchange() = default;
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  virtual ~Transaction() = default;
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
 
   uint32_t local_id() const { return local_id_; }
   /// Returns the peer's id for it; nothing until the peer has sent it.
@@ -80,7 +80,7 @@ class Exchange {
 
   /// Detaches the user. Notifies the peer if it still waits for a message.
   void Release();
-  /// Returns whether the exchange can be destroyed: it has no user and will not answer any message.
+  /// Returns whether the transaction can be destroyed: it has no user and will not answer any message.
   bool finished() const { return released_ && !Lingers(); }
 
   /// Number and interval of repetitions.
