@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "faults/faulty_lane.hpp"
+#include "faults/faulty_direction.hpp"
 #include "wire/medium.hpp"
 
 namespace softhca {
@@ -27,8 +27,8 @@ class FaultyMedium : public Medium {
  private:
   std::unique_ptr<Medium> medium_;
   Clock now_ns_;
-  FaultyLane sent_;
-  FaultyLane received_;
+  FaultyDirection sent_;
+  FaultyDirection received_;
   FrameSink forward_;  ///< sends to the medium
 };
 

@@ -12,10 +12,10 @@
 namespace softhca {
 
 /// One direction of a faulty medium: frames come out late, twice, changed, in another order or not at all.
-class FaultyLane {
+class FaultyDirection {
  public:
   /// @param slow_ns  shortest time between two frames; 0: no limit
-  FaultyLane(Direction direction, std::shared_ptr<FaultDice> dice, uint64_t slow_ns = 0)
+  FaultyDirection(Direction direction, std::shared_ptr<FaultDice> dice, uint64_t slow_ns = 0)
       : direction_(direction), dice_(std::move(dice)), slow_ns_(slow_ns) {}
 
   /// Takes a frame, and passes to `out` what comes out at once.

@@ -1,4 +1,4 @@
-#include "faults/faulty_lane.hpp"
+#include "faults/faulty_direction.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -48,7 +48,7 @@ void Flip(std::vector<uint8_t>& frame, uint64_t random) {
 
 }  // namespace
 
-void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
+void FaultyDirection::Take(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
   const auto transport = TransportOf(frame);
   if (!transport) return out(frame);
   const FrameFate fate =
@@ -74,7 +74,7 @@ void FaultyLane::Take(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
   for (const auto& [until_ns, held] : std::exchange(overtaken_, {})) Pass(held, now_ns, out);
 }
 
-void FaultyLane::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
+void FaultyDirection::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
   if (slow_ns_ == 0) return out(frame);
   if (later_.size() >= kBacklog) return;
   free_ns_ = std::max(free_ns_, now_ns);
@@ -82,7 +82,7 @@ void FaultyLane::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const Fra
   free_ns_ += slow_ns_;
 }
 
-size_t FaultyLane::Release(uint64_t now_ns, const FrameSink& out) {
+size_t FaultyDirection::Release(uint64_t now_ns, const FrameSink& out) {
   while (!overtaken_.empty() && overtaken_.begin()->first <= now_ns) {
     later_.insert(overtaken_.extract(overtaken_.begin()));
   }
@@ -94,7 +94,7 @@ size_t FaultyLane::Release(uint64_t now_ns, const FrameSink& out) {
   return count;
 }
 
-uint64_t FaultyLane::NextNs() const {
+uint64_t FaultyDirection::NextNs() const {
   const uint64_t later = later_.empty() ? UINT64_MAX : later_.begin()->first;
   const uint64_t overtaken = overtaken_.empty() ? UINT64_MAX : overtaken_.begin()->first;
   return std::min(later, overtaken);

@@ -1,8 +1,7 @@
-#include "wire/answer_queue.hpp"
-
 #include <algorithm>
 
 #include "core/packets.hpp"
+#include "wire/answer_queue.hpp"
 
 namespace softhca {
 using mlx5::Syndrome;
