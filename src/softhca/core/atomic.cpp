@@ -66,7 +66,7 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   return {.old = operands.bytes == 8 ? Apply<uint64_t>(word, operands) : Apply<uint32_t>(word, operands)};
 }
 
-std::array<uint8_t, 8> AtomicAnswer(uint64_t old, uint32_t bytes) {
+std::array<uint8_t, 8> AtomicResponse(uint64_t old, uint32_t bytes) {
   std::array<uint8_t, 8> answer{};
   if (bytes == 8) {
     std::memcpy(answer.data(), &old, sizeof old);

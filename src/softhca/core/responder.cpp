@@ -70,7 +70,7 @@ Response RespondToRead(QueuePair& target, const Request& request) {
 Response RespondToAtomic(QueuePair& target, const Request& request) {
   const AtomicResult result = ExecuteAtomic(target, request.remote_address, request.rkey, request.atomic);
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
-  auto old = AtomicAnswer(result.old, request.atomic.bytes);
+  auto old = AtomicResponse(result.old, request.atomic.bytes);
   const Bytes answer(old.data(), request.atomic.bytes);
   return Copy(request.local, std::span(&answer, 1)) ? kAcknowledged : kUnsent;
 }

@@ -175,12 +175,12 @@ bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   if (!IsReliable()) {
     AcknowledgeTo(send_);  // an unreliable peer does not acknowledge
   } else if (timer_.IsIdle()) {
-    timer_.AwaitAnswer(now_ns);
+    timer_.AwaitResponse(now_ns);
   }
   return true;
 }
 
-void PacketRequester::OnAnswer(const Packet& packet, uint64_t now_ns) {
+void PacketRequester::OnResponse(const Packet& packet, uint64_t now_ns) {
   const int32_t delta = PsnDelta(packet.psn, Psn(acked_));
   const uint64_t position = acked_ + static_cast<uint64_t>(std::max(delta, 0));
   // Ignore responses to packets that were acknowledged already, or never sent.
@@ -190,19 +190,19 @@ void PacketRequester::OnAnswer(const Packet& packet, uint64_t now_ns) {
   if (packet.op == PacketOp::kAcknowledge) {
     OnAcknowledge(packet.ack, position, now_ns);
   } else if (packet.op == PacketOp::kAtomicAcknowledge) {
-    OnAtomicAnswer(packet, position);
+    OnAtomicResponse(packet, position);
   } else {
     OnReadResponse(packet, position);
   }
   if (acked_ == before || timer_.IsPausing()) return;
   timer_.Stop();
-  if (send_ != acked_) timer_.AwaitAnswer(now_ns);
+  if (send_ != acked_) timer_.AwaitResponse(now_ns);
 }
 
 void PacketRequester::OnAcknowledge(const AckHeader& ack, uint64_t position, uint64_t now_ns) {
   switch (ack.syndrome & aeth::kKindMask) {
     case aeth::kAck:
-      if (!AcknowledgeTo(position + 1)) OnLostAnswer();
+      if (!AcknowledgeTo(position + 1)) OnLostResponse();
       return;
     case aeth::kNak:
       return OnNak(ack.syndrome, position);
@@ -246,14 +246,14 @@ void PacketRequester::OnReadResponse(const Packet& packet, uint64_t position) {
   Advance(position + 1);
 }
 
-void PacketRequester::OnAtomicAnswer(const Packet& packet, uint64_t position) {
+void PacketRequester::OnAtomicResponse(const Packet& packet, uint64_t position) {
   if (!Reach(position)) return;
   const Message& message = messages_.front();
   if (!message.fetches || message.entry.opcode == mlx5::WqeOpcode::kRdmaRead) {
     return Complete({Syndrome::kBadResponse});
   }
   if (!Load(message)) return;
-  const std::array<uint8_t, 8> answer = AtomicAnswer(packet.original, wqe_.request().atomic.bytes);
+  const std::array<uint8_t, 8> answer = AtomicResponse(packet.original, wqe_.request().atomic.bytes);
   const std::span old = std::span(answer).first(wqe_.request().atomic.bytes);
   if (!CopyPart(wqe_.request().local, 0, old)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
@@ -276,7 +276,7 @@ bool PacketRequester::AcknowledgeTo(uint64_t end) {
 /// @return  whether that packet is now the oldest
 bool PacketRequester::Reach(uint64_t position) {
   const bool reached = AcknowledgeTo(position);
-  if (!reached) OnLostAnswer();
+  if (!reached) OnLostResponse();
   return reached && Runs();
 }
 
@@ -294,7 +294,7 @@ void PacketRequester::Advance(uint64_t to) {
 
 /// Requests a lost response once more. Later responses may still be in flight, and cannot be told from those
 /// to the repeated requests. If the repetition is lost too, the timeout detects it.
-void PacketRequester::OnLostAnswer() {
+void PacketRequester::OnLostResponse() {
   if (asked_again_) return;
   GoBack();
   asked_again_ = true;

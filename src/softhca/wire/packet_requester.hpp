@@ -33,7 +33,7 @@ class PacketRequester {
   bool Run(uint64_t now_ns);
 
   /// Handles an acknowledgement, a read response or an atomic response.
-  void OnAnswer(const Packet& packet, uint64_t now_ns);
+  void OnResponse(const Packet& packet, uint64_t now_ns);
 
   /// Returns when Run() is due for a timer; UINT64_MAX: never.
   uint64_t NextNs() const;
@@ -56,11 +56,11 @@ class PacketRequester {
   void OnAcknowledge(const AckHeader& ack, uint64_t position, uint64_t now_ns);
   void OnNak(uint8_t syndrome, uint64_t position);
   void OnReadResponse(const Packet& packet, uint64_t position);
-  void OnAtomicAnswer(const Packet& packet, uint64_t position);
+  void OnAtomicResponse(const Packet& packet, uint64_t position);
   bool AcknowledgeTo(uint64_t end);
   bool Reach(uint64_t position);
   void Advance(uint64_t to);
-  void OnLostAnswer();
+  void OnLostResponse();
   void Retry();
   void GoBack();
   void Complete(const WqeResult& result);

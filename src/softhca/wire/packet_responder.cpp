@@ -84,7 +84,7 @@ void PacketResponder::OnExpected(const Packet& packet) {
   qp_.next_receive_psn = AddPsn(packet.psn, packets);
   if (read || IsAtomic(packet.op)) {
     pending_ack_.reset();  // the response acknowledges everything before it
-    last_answer_ = AddPsn(packet.psn, packets - 1);
+    last_response_psn_ = AddPsn(packet.psn, packets - 1);
   } else if (packet.ack_request || pending_ack_) {
     pending_ack_ = {kAcknowledge, packet.psn};
   }
@@ -99,23 +99,23 @@ void PacketResponder::OnExpected(const Packet& packet) {
 /// The acknowledgement names the newest packet, but none past a response that may be lost: Linux's rdma_rxe
 /// takes an acknowledgement for an atomic's response.
 void PacketResponder::OnDuplicate(const Packet& packet) {
-  if (IsAtomic(packet.op)) return answers_.RepeatAtomic(packet.psn, msn_);
+  if (IsAtomic(packet.op)) return responses_.RepeatAtomic(packet.psn, msn_);
   if (packet.op == PacketOp::kReadRequest) {
     const uint32_t packets = PacketCount(packet.memory.bytes, qp_.attributes.mtu);
     const bool inside = PsnDelta(AddPsn(packet.psn, packets), qp_.next_receive_psn) <= 0;
     if (inside && packet.memory.bytes <= kMaxMessageBytes) {
-      answers_.RepeatRead(packet.psn, msn_, RangeOf(packet.memory));
+      responses_.RepeatRead(packet.psn, msn_, RangeOf(packet.memory));
     }
     return;
   }
   if (pending_ack_) return;
-  const bool answer_behind = last_answer_ && PsnDelta(*last_answer_, packet.psn) > 0;
-  pending_ack_ = {kAcknowledge, answer_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
+  const bool response_behind = last_response_psn_ && PsnDelta(*last_response_psn_, packet.psn) > 0;
+  pending_ack_ = {kAcknowledge, response_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
 }
 
 Response PacketResponder::Execute(const Packet& packet) {
   if (IsSend(packet.op) || IsWrite(packet.op)) return message_.Take(packet);
-  if (message_.under_way() || !answers_.HasRoom()) return kInvalidRequest;
+  if (message_.under_way() || !responses_.HasRoom()) return kInvalidRequest;
   if (IsAtomic(packet.op)) return TakeAtomic(packet);
   return packet.op == PacketOp::kReadRequest ? TakeRead(packet) : kInvalidRequest;
 }
@@ -125,7 +125,7 @@ Response PacketResponder::TakeRead(const Packet& packet) {
   const RemoteRange range = RangeOf(packet.memory);
   const RemoteMemory memory = FindRemoteMemory(qp_, range, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
-  answers_.AddRead(packet.psn, NextMsn(), range);
+  responses_.AddRead(packet.psn, NextMsn(), range);
   return {};
 }
 
@@ -134,7 +134,7 @@ Response PacketResponder::TakeAtomic(const Packet& packet) {
   const AtomicResult result =
       ExecuteAtomic(qp_, packet.atomic.address, packet.atomic.rkey, OperandsOf(packet));
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
-  answers_.AddAtomic(packet.psn, NextMsn(), result.old);
+  responses_.AddAtomic(packet.psn, NextMsn(), result.old);
   return {};
 }
 
@@ -149,8 +149,8 @@ void PacketResponder::End(const Response& rejected, uint32_t psn) {
 }
 
 bool PacketResponder::Flush() {
-  if (const auto refusal = answers_.Send()) End(Rejected(refusal->syndrome), refusal->psn);
-  if (!answers_.empty()) return true;
+  if (const auto refusal = responses_.Send()) End(Rejected(refusal->syndrome), refusal->psn);
+  if (!responses_.empty()) return true;
   // An acknowledgement promises that the data has arrived.
   if (!SettleData() && !failure_)
     End(Rejected(Syndrome::kRemoteOperation), AddPsn(qp_.next_receive_psn, kPsnMask));

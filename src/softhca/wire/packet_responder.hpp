@@ -5,10 +5,10 @@
 
 #include "core/link.hpp"
 #include "core/qp.hpp"
-#include "wire/answer_queue.hpp"
 #include "wire/inbound_message.hpp"
 #include "wire/packet.hpp"
 #include "wire/packet_sink.hpp"
+#include "wire/response_queue.hpp"
 
 namespace softhca {
 
@@ -21,7 +21,8 @@ namespace softhca {
 /// @source  IBTA 1.4, 9.7.4 to 9.7.5 (reliable), 9.8.2 (unreliable), 9.9.3 (errors)
 class PacketResponder {
  public:
-  PacketResponder(QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink), message_(qp), answers_(qp, sink) {}
+  PacketResponder(QueuePair& qp, PacketSink& sink)
+      : qp_(qp), sink_(sink), message_(qp), responses_(qp, sink) {}
 
   /// Executes a request.
   ///
@@ -49,7 +50,7 @@ class PacketResponder {
   QueuePair& qp_;
   PacketSink& sink_;
   InboundMessage message_;
-  AnswerQueue answers_;
+  ResponseQueue responses_;
 
   /// Acknowledgement or NAK still to be sent, after all responses.
   struct PendingAck {
@@ -59,10 +60,10 @@ class PacketResponder {
   std::optional<PendingAck> pending_ack_;
   /// Reason that the connection ends once the NAK is sent.
   std::optional<Response> failure_;
-  std::optional<uint32_t> last_answer_;  ///< last PSN of the latest read's or atomic's response
-  uint32_t msn_ = 0;                     ///< completed messages, 24 bits
-  bool nak_sent_ = false;                ///< the expected packet was requested by a NAK and has not come yet
-  uint32_t furthest_dropped_ = 0;        ///< newest PSN dropped while a packet was missing
+  std::optional<uint32_t> last_response_psn_;  ///< last PSN of the latest read's or atomic's response
+  uint32_t msn_ = 0;                           ///< completed messages, 24 bits
+  bool nak_sent_ = false;          ///< the expected packet was requested by a NAK and has not come yet
+  uint32_t furthest_dropped_ = 0;  ///< newest PSN dropped while a packet was missing
 };
 
 }  // namespace softhca

@@ -13,9 +13,9 @@ namespace softhca {
 
 /// Responses to a peer's reads and atomics, in the order of its requests. A read's bytes are fetched when
 /// they are sent, so a queued response takes little memory whatever its length.
-class AnswerQueue {
+class ResponseQueue {
  public:
-  AnswerQueue(const QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink) {}
+  ResponseQueue(const QueuePair& qp, PacketSink& sink) : qp_(qp), sink_(sink) {}
 
   /// Returns whether the peer may have one more request in flight.
   bool HasRoom() const;
@@ -41,10 +41,10 @@ class AnswerQueue {
   /// @return  the failure that ends the connection, if any; the responses after it are dropped
   std::optional<Refusal> Send();
 
-  bool empty() const { return answers_.empty(); }
+  bool empty() const { return responses_.empty(); }
 
  private:
-  struct Answer {
+  struct Entry {
     uint32_t psn;  ///< PSN of the next packet
     uint32_t packets;
     uint32_t msn;
@@ -60,14 +60,14 @@ class AnswerQueue {
   };
 
   size_t Count(bool again) const;
-  void Repeat(const Answer& answer);
-  void SendAtomic(const Answer& answer);
-  mlx5::Syndrome SendReadPacket(Answer& answer);
+  void Repeat(const Entry& entry);
+  void SendAtomic(const Entry& entry);
+  mlx5::Syndrome SendReadPacket(Entry& entry);
 
   const QueuePair& qp_;
   PacketSink& sink_;
-  std::vector<Answer> answers_;  ///< in PSN order
-  std::vector<Result> results_;  ///< ring of the latest atomics' results
+  std::vector<Entry> responses_;  ///< in PSN order
+  std::vector<Result> results_;   ///< ring of the latest atomics' results
   size_t oldest_result_ = 0;
 };
 

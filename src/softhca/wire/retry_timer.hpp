@@ -27,7 +27,7 @@ class RetryTimer {
 
   void Stop() { state_ = State::kIdle; }
   /// Starts to wait for a response.
-  void AwaitAnswer(uint64_t now_ns) {
+  void AwaitResponse(uint64_t now_ns) {
     state_ = State::kWaiting;
     const uint8_t code = attributes_.ack_timeout;
     due_ns_ = code == 0 ? UINT64_MAX : now_ns + std::max(AckTimeoutNs(code), kMinAckTimeoutNs);

@@ -274,7 +274,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   if (IsRequest(packet)) {
     channel->responder.OnRequest(packet);
   } else if (qp->state == QpState::kRts) {
-    channel->requester.OnAnswer(packet, now_ns_);
+    channel->requester.OnResponse(packet, now_ns_);
   }
 }
 

@@ -164,7 +164,7 @@ struct Side {
       const SentPacket sent = peer->sink.Take();
       Packet packet = sent.packet;
       packet.payload = sent.payload;
-      IsRequest(packet) ? channel.responder.OnRequest(packet) : channel.requester.OnAnswer(packet, now_ns);
+      IsRequest(packet) ? channel.responder.OnRequest(packet) : channel.requester.OnResponse(packet, now_ns);
     }
     return channel.responder.Flush() || taken != 0;
   }

@@ -83,21 +83,21 @@ class PacketRequesterTest : public testing::Test {
     packet.op = PacketOp::kAcknowledge;
     packet.psn = PsnOf(number);
     packet.ack = {syndrome, 0};
-    requester.OnAnswer(packet, now_ns);
+    requester.OnResponse(packet, now_ns);
   }
   void Respond(PacketOp op, uint32_t number, const std::vector<uint8_t>& payload) {
     Packet packet;
     packet.op = op;
     packet.psn = PsnOf(number);
     packet.payload = payload;
-    requester.OnAnswer(packet, now_ns);
+    requester.OnResponse(packet, now_ns);
   }
   void RespondToAtomic(uint32_t number, uint64_t original) {
     Packet packet;
     packet.op = PacketOp::kAtomicAcknowledge;
     packet.psn = PsnOf(number);
     packet.original = original;
-    requester.OnAnswer(packet, now_ns);
+    requester.OnResponse(packet, now_ns);
   }
   /// Returns the index of the next completion, which must be a success; or -1 without one.
   int Completed() {

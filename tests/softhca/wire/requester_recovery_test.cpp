@@ -185,7 +185,7 @@ TEST_F(PacketRequesterTest, FatalNakFailsTheWqeOfItsPacket) {
     packet.op = PacketOp::kAcknowledge;
     packet.psn = PsnOf(2);
     packet.ack.syndrome = nak;
-    fresh.OnAnswer(packet, now_ns);
+    fresh.OnResponse(packet, now_ns);
     EXPECT_EQ(Completed(), 0);
     const Cqe cqe = a.send_cq.Poll().value();
     EXPECT_EQ(cqe.syndrome, syndrome);
@@ -257,7 +257,7 @@ TEST_F(PacketRequesterTest, InvalidResponseIsABadResponse) {
     Packet packet;
     packet.psn = PsnOf(0);
     answer(packet);
-    fresh.OnAnswer(packet, now_ns);
+    fresh.OnResponse(packet, now_ns);
     const Syndrome syndrome = Failed();
     a.Reset();
     return syndrome;
@@ -377,7 +377,7 @@ TEST_F(PacketRequesterTest, CompletionQueueOverrunStopsTheQueuePair) {
   packet.op = PacketOp::kAcknowledge;
   packet.psn = PsnOf(3);
   packet.ack.syndrome = aeth::kNoCredits;
-  fresh.OnAnswer(packet, now_ns);
+  fresh.OnResponse(packet, now_ns);
   EXPECT_EQ(small.qp().state, QpState::kError);
   EXPECT_FALSE(fresh.Run(now_ns));
 }

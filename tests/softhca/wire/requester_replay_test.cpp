@@ -171,7 +171,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
                 : packet.ack.syndrome == aeth::kNakRemoteAccess ? Syndrome::kRemoteAccess
                                                                 : Syndrome::kRemoteOperation;
     }
-    for (int i = frame.fate == Fate::kDuplicate ? 2 : 1; i > 0; --i) requester.OnAnswer(packet, now_ns);
+    for (int i = frame.fate == Fate::kDuplicate ? 2 : 1; i > 0; --i) requester.OnResponse(packet, now_ns);
   }
   /// Compares the result of a read or atomic with the captured responses.
   void CheckLanding(const PostedMessage& message, size_t number) {
