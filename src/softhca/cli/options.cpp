@@ -114,7 +114,7 @@ Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
 In the FILEs of --log, --pcap, --stats and --trace %p stands for the number of the process.)";
 
 /// Faults, and what tells of them.
-void AddWatchingOptions(CLI::App& app, Settings& settings) {
+void AddObserverOptions(CLI::App& app, Settings& settings) {
   app.add_option("--fault", settings.faults, "Something that goes wrong, such as drop:5%; may be repeated")
       ->type_name("RULE")
       ->expected(1)
@@ -171,7 +171,7 @@ void AddOptions(CLI::App& app, Settings& settings) {
       "--devx-events", [&settings] { settings.devx_events = true; }, "Devices with DEVX event channels");
   AddMaxMessage(app, settings);
   AddNetworkOptions(app, settings);
-  AddWatchingOptions(app, settings);
+  AddObserverOptions(app, settings);
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
 }
 

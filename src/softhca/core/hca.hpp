@@ -115,7 +115,9 @@ class Hca {
   // For the engine.
   /// @param on_transition  called after each transition that a command requests; may refuse it with a
   ///                       CommandError
-  void WatchQps(std::function<void(QueuePair&)> on_transition) { on_transition_ = std::move(on_transition); }
+  void SetTransitionObserver(std::function<void(QueuePair&)> on_transition) {
+    on_transition_ = std::move(on_transition);
+  }
   const MkeyTable& mkeys() const { return mkeys_; }
   MkeyTable& mkeys() { return mkeys_; }
   QueuePair* FindQp(uint32_t qpn);

@@ -16,11 +16,13 @@
 #include <system_error>
 #include <vector>
 
+#include "observe/log.hpp"
+#include "observe/observer_list.hpp"
+#include "observe/stats.hpp"
+#include "observe/trace.hpp"
 #include "preload/own_settings.hpp"
 #include "preload/real.hpp"
-#include "setup/make_network.hpp"
-#include "setup/watched_network.hpp"
-#include "setup/watchers.hpp"
+#include "setup/network.hpp"
 #include "ucma/commands.hpp"
 #include "ucma/device.hpp"
 #include "uverbs/context.hpp"
@@ -33,7 +35,7 @@ namespace {
 /// The devices of this process and who has them open. Never destroyed: programs call until their very end.
 struct Process {
   const pid_t owner = getpid();
-  std::unique_ptr<Observer> watchers;  // null: nobody; they outlive the devices
+  std::unique_ptr<Observer> observer;  // null: nobody; they outlive the devices
   std::unique_ptr<Engine> engine;
   WireNetwork* network = nullptr;  // the engine's
   std::mutex mutex;
@@ -57,19 +59,32 @@ void ForgetDevicesInChild() {
   new (&g_making) std::mutex;
 }
 
+/// Makes the observers that `--log`, `--stats` and `--trace` ask for.
+///
+/// @return  null if there are none
+/// @errors  std::exception: a file cannot be written, or an option is malformed; a sentence
+std::unique_ptr<Observer> MakeObserver(const Settings& settings) {
+  auto observers = std::make_unique<ObserverList>();
+  if (!settings.log.empty()) observers->Add(std::make_unique<Log>(ParseLog(settings.log)));
+  if (settings.stats) observers->Add(std::make_unique<Stats>(settings.stats_file));
+  if (!settings.trace.empty()) observers->Add(std::make_unique<Trace>(settings.trace));
+  if (observers->empty()) return nullptr;
+  return observers;
+}
+
 void MakeEngine(Process& process) {
-  process.watchers = MakeWatchers(*OwnSettings());
+  process.observer = MakeObserver(*OwnSettings());
   std::vector<std::unique_ptr<Hca>> devices;
   std::vector<Hca*> ends;
   for (DeviceConfig& config : MakeDevices(*OwnSettings())) {
     devices.push_back(std::make_unique<Hca>(std::move(config)));
-    devices.back()->SetObserver(process.watchers.get());
+    devices.back()->SetObserver(process.observer.get());
     ends.push_back(devices.back().get());
   }
   auto network = MakeNetwork(*OwnSettings(), ends);
   process.network = network.get();
   process.engine =
-      std::make_unique<Engine>(std::move(devices), WithIncidents(std::move(network), *OwnSettings(), ends));
+      std::make_unique<Engine>(std::move(devices), AddIncidents(std::move(network), *OwnSettings(), ends));
 }
 
 Process& MakeProcess() {
@@ -105,16 +120,16 @@ void AtProcessExit() {
   Process* const process = Current();
   if (process == nullptr) return;
   process->engine->Stop();
-  if (process->watchers == nullptr && process->connection_manager == nullptr) return;
+  if (process->observer == nullptr && process->connection_manager == nullptr) return;
   // A signal handler that interrupted a command may have called exit(): then its lock is never released.
   const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
   if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
-  if (process->watchers == nullptr) return;
+  if (process->observer == nullptr) return;
   if (!lock.owns_lock()) {
     std::fputs("softhca: no counts and no end of the trace: a command is still running\n", stderr);
     return;
   }
-  process->watchers->OnEnd(process->engine->devices());
+  process->observer->OnEnd(process->engine->devices());
 }
 
 /// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.

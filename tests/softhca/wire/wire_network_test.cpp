@@ -50,8 +50,8 @@ class Drops : public Observer {
 class WireNetworkTest : public testing::Test {
  protected:
   WireNetworkTest() {
-    near.WatchQps([this](QueuePair& qp) { near_network.OnTransition(qp); });
-    far.WatchQps([this](QueuePair& qp) { far_network.OnTransition(qp); });
+    near.SetTransitionObserver([this](QueuePair& qp) { near_network.OnTransition(qp); });
+    far.SetTransitionObserver([this](QueuePair& qp) { far_network.OnTransition(qp); });
     far.SetObserver(&drops);
   }
   ~WireNetworkTest() override { far.SetObserver(nullptr); }
@@ -224,7 +224,7 @@ TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   WireNetwork broken{{&near}, {.open_medium = []() -> std::unique_ptr<Medium> {
                        throw CommandError(mlx5::CommandStatus::kBadSystemState, "no socket");
                      }}};
-  near.WatchQps([&](QueuePair& qp) { broken.OnTransition(qp); });
+  near.SetTransitionObserver([&](QueuePair& qp) { broken.OnTransition(qp); });
   EXPECT_THROW(a.ConnectToRtr(b), CommandError);
   EXPECT_EQ(a.qp().state, QpState::kInit);
   EXPECT_THROW(near.ModifyQp(a.qpn, QpState::kRts, ToRts()), CommandError) << "it is not in RTR";
@@ -244,7 +244,7 @@ bool OpensMedium(WireOptions options) {
     return std::make_unique<WireEnd>(loop, loop);
   };
   WireNetwork network({&hca}, options);
-  hca.WatchQps([&](QueuePair& qp) { network.OnTransition(qp); });
+  hca.SetTransitionObserver([&](QueuePair& qp) { network.OnTransition(qp); });
   const uint32_t pd = hca.AllocPd();
   QpUser a(hca, pd), b(hca, pd);
   a.Connect(b);
@@ -259,7 +259,7 @@ TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
   Hca hca(device);
   std::deque<Bytestream> loop;
   WireNetwork network({&hca}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }});
-  hca.WatchQps([&](QueuePair& qp) { network.OnTransition(qp); });
+  hca.SetTransitionObserver([&](QueuePair& qp) { network.OnTransition(qp); });
   const uint32_t pd = hca.AllocPd();
   QpUser a(hca, pd, {.service = mlx5::ServiceType::kUc}), b(hca, pd, {.service = mlx5::ServiceType::kUc});
   Region memory(hca, pd, 16);

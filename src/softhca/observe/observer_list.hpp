@@ -9,7 +9,7 @@
 namespace softhca {
 
 /// Forwards events to several observers.
-class Observers : public Observer {
+class ObserverList : public Observer {
  public:
   void Add(std::unique_ptr<Observer> observer) { observers_.push_back(std::move(observer)); }
   bool empty() const { return observers_.empty(); }

@@ -1,20 +1,26 @@
-#include "setup/make_network.hpp"
+#include "setup/network.hpp"
 
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <utility>
 
-#include "setup/watched_network.hpp"
+#include "core/pacing.hpp"
+#include "faults/faulty_medium.hpp"
+#include "faults/faulty_network.hpp"
+#include "observe/capturing_medium.hpp"
 #include "wire/media/cable_medium.hpp"
 #include "wire/media/loop_medium.hpp"
 #include "wire/media/neighbour_medium.hpp"
 #include "wire/media/switch_medium.hpp"
 #include "wire/media/udp_medium.hpp"
 
-namespace softhca::uverbs {
+namespace softhca {
 namespace {
 
 /// The addresses that a socket of this host can have.
@@ -68,9 +74,30 @@ std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<H
   return medium;
 }
 
+/// The capture is next to the network: it shows lost frames as lost.
+WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
+                                 const std::vector<Hca*>& devices) {
+  using OpenMedium = std::function<std::unique_ptr<Medium>()>;
+  if (!settings.pcap.empty()) {
+    auto writer = std::make_shared<PcapWriter>(settings.pcap);
+    options.direct = false;
+    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), writer,
+                           macs = MacsOf(devices)] {
+      return std::make_unique<CapturingMedium>(open(), writer, macs);
+    };
+  }
+  if (const FaultPlan plan = ParseFaults(settings.faults); plan.ConcernsFrames()) {
+    options.direct = false;
+    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), plan] {
+      return std::make_unique<FaultyMedium>(open(), plan, std::make_shared<FaultDice>(plan), NowNs);
+    };
+  }
+  return options;
+}
+
 }  // namespace
 
-std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<Hca*> devices) {
+std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, const std::vector<Hca*>& devices) {
   const auto open = [settings, devices] {
     try {
       return OpenMedium(settings, devices);
@@ -84,4 +111,12 @@ std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, std::vector<H
   return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
 }
 
-}  // namespace softhca::uverbs
+std::unique_ptr<Network> AddIncidents(std::unique_ptr<Network> network, const Settings& settings,
+                                      const std::vector<Hca*>& devices) {
+  FaultPlan plan = ParseFaults(settings.faults);
+  if (plan.links.empty() && plan.syndromes.empty() && !plan.kill_after_ns) return network;
+  return std::make_unique<FaultyNetwork>(std::move(network), std::move(plan), devices, NowNs(),
+                                         [] { kill(getpid(), SIGKILL); });
+}
+
+}  // namespace softhca

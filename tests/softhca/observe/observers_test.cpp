@@ -11,7 +11,7 @@
 
 #include "core/connected_pair.hpp"
 #include "observe/log.hpp"
-#include "observe/observers.hpp"
+#include "observe/observer_list.hpp"
 #include "observe/stats.hpp"
 #include "observe/trace.hpp"
 #include "wire/packet.hpp"
@@ -23,11 +23,11 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Two queue pairs of one device that are watched, and what the watchers have written.
-class WatchersTest : public ConnectedPair {
+/// Two queue pairs of one device that are watched, and what the observers have written.
+class ObserverTest : public ConnectedPair {
  protected:
-  WatchersTest() { std::filesystem::create_directory(folder); }
-  ~WatchersTest() override { std::filesystem::remove_all(folder); }
+  ObserverTest() { std::filesystem::create_directory(folder); }
+  ~ObserverTest() override { std::filesystem::remove_all(folder); }
 
   std::string Path(const std::string& name) const { return folder / name; }
   std::string Read(const std::string& name) const {
@@ -35,7 +35,7 @@ class WatchersTest : public ConnectedPair {
     text << std::ifstream(Path(name)).rdbuf();
     return text.str();
   }
-  void Watch(Observer& observer) { hca.SetObserver(&observer); }
+  void Observe(Observer& observer) { hca.SetObserver(&observer); }
   void End(Observer& observer) { observer.OnEnd({}); }
 
   Cqe Write(uint32_t bytes) {
@@ -50,16 +50,16 @@ class WatchersTest : public ConnectedPair {
   }
 
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("watchers_test." + std::to_string(getpid()));
+      std::filesystem::path(testing::TempDir()) / ("observers_test." + std::to_string(getpid()));
 };
 
-TEST_F(WatchersTest, LogTellsWhatItsLevelAsksFor) {
+TEST_F(ObserverTest, LogTellsWhatItsLevelAsksFor) {
   for (const auto& [level, states, entries] : {std::tuple{"warning", false, false},
                                                {"info", true, false},
                                                {"debug", true, false},
                                                {"trace", true, true}}) {
     Log log(ParseLog(level + ("," + Path("log"))));
-    Watch(log);
+    Observe(log);
     Connect();
     Write(8);
     const std::string text = Read("log");
@@ -70,9 +70,9 @@ TEST_F(WatchersTest, LogTellsWhatItsLevelAsksFor) {
   }
 }
 
-TEST_F(WatchersTest, LogWarnsOfFailuresDropsAndRefusals) {
+TEST_F(ObserverTest, LogWarnsOfFailuresDropsAndRefusals) {
   Log log({LogLevel::kWarning, Path("log")});
-  Watch(log);
+  Observe(log);
   Connect();
   remote.key ^= 0x1000;
   Write(8);
@@ -84,7 +84,7 @@ TEST_F(WatchersTest, LogWarnsOfFailuresDropsAndRefusals) {
   EXPECT_THAT(text, HasSubstr("CREATE_CQ refused (EINVAL): too deep\n"));
 }
 
-TEST_F(WatchersTest, LogDebugsNegativeAcknowledgementsButNotOthers) {
+TEST_F(ObserverTest, LogDebugsNegativeAcknowledgementsButNotOthers) {
   Log log({LogLevel::kDebug, Path("log")});
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 7);
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 8, 0x60);
@@ -102,9 +102,9 @@ TEST(ParseLog, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(ParseLog("debug,a,b").file, "a,b");
 }
 
-TEST_F(WatchersTest, StatsCountRequestsAndMessagesWithoutPackets) {
+TEST_F(ObserverTest, StatsCountRequestsAndMessagesWithoutPackets) {
   Stats stats(Path("stats"));
-  Watch(stats);
+  Observe(stats);
   Connect();
   Write(100);
   Write(28);
@@ -121,9 +121,9 @@ TEST_F(WatchersTest, StatsCountRequestsAndMessagesWithoutPackets) {
   EXPECT_EQ(qps[1].at("message_bytes"), 128);
 }
 
-TEST_F(WatchersTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
+TEST_F(ObserverTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
   Stats stats(Path("stats"));
-  Watch(stats);
+  Observe(stats);
   Connect();
   const auto post = [this](uint8_t flags) {
     a.Post(WqeBuilder(mlx5::WqeOpcode::kRdmaWrite)
@@ -145,7 +145,7 @@ TEST_F(WatchersTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
   EXPECT_EQ(qp.at("most_open"), 3);
 }
 
-TEST_F(WatchersTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgementsApart) {
+TEST_F(ObserverTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgementsApart) {
   Stats stats(Path("stats"));
   Connect({.receive_psn = 0xffffff, .send_psn = 0xfffffe});
   for (const uint32_t psn : {0xfffffeu, 0xffffffu, 0u, 0xffffffu, 0u, 1u}) {
@@ -178,9 +178,9 @@ TEST_F(WatchersTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgemen
   EXPECT_EQ(all.at("drops").at("wrong ICRC"), 1);
 }
 
-TEST_F(WatchersTest, StatsPrintAnAlignedTable) {
+TEST_F(ObserverTest, StatsPrintAnAlignedTable) {
   Stats stats("");
-  Watch(stats);
+  Observe(stats);
   Connect();
   Write(100'000 % 16384);
   testing::internal::CaptureStderr();
@@ -191,9 +191,9 @@ TEST_F(WatchersTest, StatsPrintAnAlignedTable) {
   EXPECT_EQ(lengths.size(), 1u) << "rows and their heading are of one length";
 }
 
-TEST_F(WatchersTest, TraceJoinsDoorbellFetchAndCompletionOfEachRequest) {
+TEST_F(ObserverTest, TraceJoinsDoorbellFetchAndCompletionOfEachRequest) {
   Trace trace(Path("trace"));
-  Watch(trace);
+  Observe(trace);
   Connect();
   for (int i = 0; i < 40; ++i) {  // more than the queue has slots
     const WqeBuilder write = WqeBuilder(mlx5::WqeOpcode::kRdmaWrite)
@@ -223,9 +223,9 @@ TEST_F(WatchersTest, TraceJoinsDoorbellFetchAndCompletionOfEachRequest) {
   }
 }
 
-TEST_F(WatchersTest, TraceThatWasCutOffLacksItsBracketOnly) {
+TEST_F(ObserverTest, TraceThatWasCutOffLacksItsBracketOnly) {
   Trace trace(Path("trace"));
-  Watch(trace);
+  Observe(trace);
   Connect();
   for (int i = 0; i < 2000; ++i) Write(8);
   const std::string text = Read("trace");  // as a crash would leave it
@@ -234,9 +234,9 @@ TEST_F(WatchersTest, TraceThatWasCutOffLacksItsBracketOnly) {
   EXPECT_GT(json::parse(text + "]").size(), 1000u);
 }
 
-TEST_F(WatchersTest, TraceHasATrackForEachQueuePairAndItsPackets) {
+TEST_F(ObserverTest, TraceHasATrackForEachQueuePairAndItsPackets) {
   Trace trace(Path("trace"));
-  Watch(trace);
+  Observe(trace);
   Connect();
   Packet(trace, Direction::kSent, PacketOp::kWriteMiddle, 7);
   hca.SetLink(1, false);
@@ -255,19 +255,19 @@ TEST_F(WatchersTest, TraceHasATrackForEachQueuePairAndItsPackets) {
   EXPECT_TRUE(instants.contains(device + " port 1 down"));
 }
 
-TEST_F(WatchersTest, SeveralWatchersSeeTheSame) {
-  Observers both;
+TEST_F(ObserverTest, SeveralObserversSeeTheSame) {
+  ObserverList both;
   both.Add(std::make_unique<Log>(LogSettings{LogLevel::kInfo, Path("log")}));
   both.Add(std::make_unique<Trace>(Path("trace")));
   EXPECT_FALSE(both.empty());
-  Watch(both);
+  Observe(both);
   Connect();
   End(both);
   EXPECT_THAT(Read("log"), HasSubstr("to RTS"));
   EXPECT_THAT(Read("trace"), HasSubstr("RTS"));
 }
 
-TEST_F(WatchersTest, FileThatCannotBeWrittenIsNamed) {
+TEST_F(ObserverTest, FileThatCannotBeWrittenIsNamed) {
   try {
     Trace trace("/no/such/folder/trace");
     FAIL() << "it was opened";
