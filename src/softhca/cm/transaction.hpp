@@ -21,7 +21,7 @@ struct Route {
   const Gid& source() const { return hca->config().ports[port - 1u].gids[gid_index].gid; }
 };
 
-/// State change of an transaction, reported to its user.
+/// State change of a transaction, reported to its user.
 struct Event {
   enum class Kind : uint8_t {
     kReply,         ///< the peer accepted the connection and waits for the confirmation
@@ -36,7 +36,7 @@ struct Event {
   std::span<const uint8_t> private_data{};  ///< valid during the call only
 };
 
-/// Receives the events of an transaction.
+/// Receives the events of a transaction.
 class User {
  public:
   virtual ~User() = default;
