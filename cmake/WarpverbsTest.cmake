@@ -1,28 +1,41 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# What nearly every test includes, for the compiler to read once where the preset allows precompiled headers.
+# The headers that nearly every test includes, compiled once where the preset allows precompiled headers.
 add_library(warpverbs_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/common/test_headers.cpp")
 target_link_libraries(warpverbs_test_headers PRIVATE warpverbs_build GTest::gmock GTest::gtest)
 target_precompile_headers(warpverbs_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <filesystem> <fstream> <functional> <map> <memory>
   <optional> <random> <regex> <set> <span> <sstream> <string> <thread> <vector>)
 
-option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process: much faster under a sanitizer" OFF)
+# Tests compile twice as fast without optimisation, and the libraries that they link are optimised all the same. Sanitizers bring
+# flags of their own.
+set(warpverbs_test_options)
+if(NOT WARPVERBS_SANITIZE AND NOT WARPVERBS_TEST_NIC)
+  set(warpverbs_test_options -O0)
+endif()
+target_compile_options(warpverbs_test_headers PRIVATE ${warpverbs_test_options})
 
-# warpverbs_test(<name> [ONE_THREAD] [APART] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
+option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process, which is much faster" OFF)
+
+# warpverbs_test(<name> [ONE_THREAD] [APART] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
 #
-# A GoogleTest program, each of its cases a ctest test of its own. With SOFTHCA the program runs under
-# `softhca <option>... -- `, so every case has a fresh software HCA. With WARPVERBS_WHOLE_PROGRAMS all cases are one test, in
-# one process, but not where they are APART: they start programs and wait for them, or each needs a process of its own. What
-# has ONE_THREAD is not for ThreadSanitizer. Cases with the same LOCK run one at a time, and each may take TIMEOUT. Those of
-# the SOURCES that are ALONE, as they have names that others have too, never share a compilation with others.
+# A GoogleTest program. Each case is a CTest test of its own, or, with WARPVERBS_WHOLE_PROGRAMS, all cases are one test in one
+# process.
 #
-# With WARPVERBS_TEST_NIC, what needs neither an option of softhca nor a fake GPU runs on that ConnectX, and the rest is
-# left out.
+# ONE_THREAD  ThreadSanitizer leaves the program out
+# APART       each case keeps a process of its own: the cases start programs and wait for them, or change the process
+# OPTIMISED   the test's code is optimised: it instantiates the device headers, and optimised code is what users run
+# SOFTHCA     the program runs under `softhca <option>... -- `
+# ALONE       sources that share no compilation with others, as they use the same names
+# LOCK        cases with the same lock run one at a time
+# TIMEOUT     for each case; 120 s by default
+#
+# With WARPVERBS_TEST_NIC, the programs that need neither an option of softhca nor a fake GPU run on that ConnectX, and the
+# others are left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;OPTIMISED" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -32,7 +45,10 @@ function(warpverbs_test name)
   add_executable(${name} ${arg_SOURCES})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
+  if(NOT arg_OPTIMISED OR NOT warpverbs_test_options)
+    target_compile_options(${name} PRIVATE ${warpverbs_test_options})
+    target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
+  endif()
   if(WARPVERBS_SANITIZE STREQUAL "thread")
     target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/common/libmlx5_seed.cpp")
   endif()

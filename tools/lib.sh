@@ -21,8 +21,8 @@ test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
   "libbenchmark-dev=benchmark framework: the transport's benchmarks are tested, too"
+  "mold=linker that takes a fraction of GNU ld's time"
   "clang=compiles the data path for HIP"
-  "libclang-rt-14-dev=libFuzzer and the sanitizers of clang"
   "clang-16=compiles it for gfx11, which clang 14 does not know"
   "librdmacm-dev=connects the tests' programs by rdma_cm"
   "libopenmpi-dev=builds the exchange by MPI"
@@ -34,6 +34,10 @@ test_packages=(
   "rdmacm-utils=runs on softhca: rping, udaddy, ucmatose"
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
+)
+sanitizer_packages=(
+  "libclang-rt-16-dev=libFuzzer and the sanitizers of clang"
+  "llvm-16=names functions and lines in the sanitizers' reports"
 )
 interop_packages=(
   "qemu-system-x86=runs a Linux guest with rdma_rxe"
@@ -84,8 +88,14 @@ install_packages() {
     command -v sudo >/dev/null || fail "these packages need root to install, and there is no sudo: run this as root once"
     as_root=(sudo)
   fi
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]%%=*}"
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]%%=*}"
+}
+
+# Passes on Ninja's output with a line for each tenth of its progress.
+show_tenths() {
+  awk -F '[][/]' '/^\[[0-9]+\/[0-9]+\] / { if ($2 * 10 >= $3 * shown) { print; fflush(); shown = int($2 * 10 / $3) + 1 } next }
+    { print; fflush() }'
 }
 
 # build <preset> [-D<variable>=<value>]... [target]...: configures and builds.
@@ -101,7 +111,11 @@ build() {
     cat "build/$preset.log"
     return 1
   }
-  cmake --build --preset "$preset" ${1:+--target "$@"}
+  if [[ -t 1 ]]; then
+    cmake --build --preset "$preset" ${1:+--target "$@"}
+  else
+    cmake --build --preset "$preset" ${1:+--target "$@"} | show_tenths
+  fi
 }
 
 mkdir -p build

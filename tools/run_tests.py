@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Runs CTest and prints a line for each test program, failures in full, and the counts of test cases at the end.
+
+Usage: tools/run_tests.py BUILD_FOLDER [ctest option]..."""
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+LISTED = re.compile(r"^ *Test +#\d+: (\S+)$")
+RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +([\d.]+) sec")
+STARTED = re.compile(r"^ *Start +\d+: ")
+BEGIN = re.compile(r"^\d+/\d+ Testing: (\S+)$", re.MULTILINE)
+SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, listed below:)$", re.MULTILINE)
+
+
+def program_of(test):
+    """The test program of a CTest test: its own name, or what precedes the name of a case."""
+    return test.partition(".")[0]
+
+
+def count_cases(log):
+    """Counts the passed, failed and skipped cases in CTest's log. A test that is no GoogleTest program is one case."""
+    counts = collections.Counter()
+    parts = BEGIN.split(log)
+    for output in parts[2::2]:
+        cases = collections.Counter()
+        for kind, number in SUMMARY.findall(output):
+            cases[kind.lower()] += int(number)
+        passed = "\nTest Passed.\n" in output or "\nTest Pass Reason:" in output
+        if not cases or passed == bool(cases["failed"]):  # no GoogleTest, one that died, or one that must fail
+            cases = collections.Counter()
+            cases["passed" if passed else "skipped" if "\nTest Skipped" in output else "failed"] += 1
+        counts += cases
+    return counts
+
+
+def run(folder, options):
+    """Runs CTest. Returns its exit status and the counts of cases."""
+    ctest = ["ctest", "--test-dir", folder, *options]
+    listed = subprocess.run([*ctest, "-N"], capture_output=True, text=True, check=True).stdout.splitlines()
+    left = collections.Counter(program_of(match[1]) for match in map(LISTED.match, listed) if match)
+    programs, done, seconds, start = len(left), 0, collections.Counter(), time.monotonic()
+    width = max(map(len, left), default=0)
+    failed = collections.Counter()
+    process = subprocess.Popen([*ctest, "--output-on-failure"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace")
+    shown = False  # whether the lines that follow belong to a test that failed
+    for line in process.stdout:
+        if STARTED.match(line):
+            continue
+        match = RESULT.match(line)
+        if not match:
+            if shown:
+                print(line, end="")
+            continue
+        test, result, took = match[1], match[2].strip(), float(match[3])
+        program = program_of(test)
+        shown = result.lstrip("*") not in ("Passed", "Skipped", "Not Run (Disabled)")
+        if shown:
+            failed[program] += 1
+            print(f"{test}: {result.lstrip('*')}")
+        left[program] -= 1
+        seconds[program] += took
+        if not left[program]:
+            done += 1
+            verdict = f"{failed[program]} FAILED" if failed[program] else "passed"
+            print(f"[{done}/{programs}] {program:{width}} {verdict:8} {seconds[program]:6.1f} s", flush=True)
+    status = process.wait()
+    log = pathlib.Path(folder, "Testing/Temporary/LastTest.log")
+    counts = count_cases(log.read_text(errors="replace")) if log.is_file() and left else collections.Counter()
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped in {programs} test programs "
+          f"({time.monotonic() - start:.0f} s)")
+    return status, counts
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__)
+        sys.exit(0 if len(sys.argv) > 1 else 2)
+    sys.exit(run(sys.argv[1], sys.argv[2:])[0])
