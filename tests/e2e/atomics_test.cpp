@@ -70,7 +70,7 @@ TYPED_TEST(Atomics, MaskedFetchAddCarriesNothingOutOfAField) {
   this->Expect(0x7f, add(1, 0), 0x80);
 }
 
-TYPED_TEST(Atomics, CompareSwapSwapsOnlyWhatIsEqual) {
+TYPED_TEST(Atomics, CompareSwapSwapsOnlyOnAMatch) {
   using T = TypeParam;
   const auto swap = [&](T compare, T value) {
     return device::CompareSwap<T>(this->remote(), {.compare = compare, .swap = value}, this->local());
@@ -80,7 +80,7 @@ TYPED_TEST(Atomics, CompareSwapSwapsOnlyWhatIsEqual) {
   this->Expect(this->kBefore, swap(this->kBefore ^ this->kHigh, 42), this->kBefore);
 }
 
-TYPED_TEST(Atomics, MaskedCompareSwapLooksAtItsBitsAndChangesItsBits) {
+TYPED_TEST(Atomics, MaskedCompareSwapComparesAndSwapsOnlyItsBits) {
   using T = TypeParam;
   const auto swap = [&](T compare, T value, T compare_mask, T swap_mask) {
     const device::CompareSwapOperands<T> exchange{
@@ -92,7 +92,7 @@ TYPED_TEST(Atomics, MaskedCompareSwapLooksAtItsBitsAndChangesItsBits) {
   this->Expect(0x1234 | this->kHigh, swap(this->kHigh, 0, this->kHigh, this->kHigh), 0x1234);
 }
 
-TYPED_TEST(Atomics, SwapReplacesWhateverIsThere) {
+TYPED_TEST(Atomics, SwapReplacesAnyValue) {
   this->Expect(this->kBefore, device::Swap<TypeParam>(this->remote(), 42, this->local()), 42);
   this->Expect(0, device::Swap<TypeParam>(this->remote(), this->kHigh, this->local()), this->kHigh);
 }
@@ -107,7 +107,7 @@ TYPED_TEST(Atomics, AndOrAndXorChangeTheirBits) {
   this->Expect(before, device::FetchXor<T>(this->remote(), ~T{0}, this->local()), static_cast<T>(~before));
 }
 
-TYPED_TEST(Atomics, WhatNobodyWantsFetchedGoesNowhere) {
+TYPED_TEST(Atomics, WritesNoResultWhenNoneIsFetched) {
   using T = TypeParam;
   this->Expect(37, device::FetchAdd<T>(this->remote(), 5), 42, false);
   this->Expect(37, device::Swap<T>(this->remote(), 42), 42, false);
@@ -115,7 +115,7 @@ TYPED_TEST(Atomics, WhatNobodyWantsFetchedGoesNowhere) {
   this->Expect(6, device::FetchOr<T>(this->remote(), 1), 7, false);
 }
 
-TYPED_TEST(Atomics, ManyInARowThroughAllSlotsAddUp) {
+TYPED_TEST(Atomics, AddUpThroughAllSlots) {
   using T = TypeParam;
   constexpr uint32_t kRounds = 1000;
   for (uint32_t i = 0; i < kRounds; ++i) {

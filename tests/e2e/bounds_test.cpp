@@ -43,7 +43,7 @@ class HeldQueue : public testing::Test {
 using Sharings = testing::Types<device::Exclusive, Shared>;
 TYPED_TEST_SUITE(HeldQueue, Sharings);
 
-TYPED_TEST(HeldQueue, AnswersAtOnceWithoutADeadline) {
+TYPED_TEST(HeldQueue, ReturnsAtOnceWithoutADeadline) {
   EXPECT_EQ(this->pair.PutWord(this->queue, 0, {}).status.code, Code::kFull);
   EXPECT_EQ(this->queue.Begin(1).status().code, Code::kFull);
   EXPECT_EQ(this->queue.Wait(this->last, {}).code, Code::kTimeout);
@@ -59,14 +59,14 @@ TYPED_TEST(HeldQueue, EndsEveryWaitAtItsDeadline) {
   EXPECT_EQ(this->queue.Flush(soon()).code, Code::kTimeout);
 }
 
-TYPED_TEST(HeldQueue, EndsEveryWaitByTheAbortWord) {
+TYPED_TEST(HeldQueue, EndsEveryWaitOnAbort) {
   EXPECT_EQ(this->pair.PutWord(this->queue, 0, Abort().limit()).status.code, Code::kAborted);
   EXPECT_EQ(this->queue.Begin(1, Abort().limit()).status().code, Code::kAborted);
   EXPECT_EQ(this->queue.Wait(this->last, Abort().limit()).code, Code::kAborted);
   EXPECT_EQ(this->queue.Flush(Abort().limit()).code, Code::kAborted);
 }
 
-TYPED_TEST(HeldQueue, HasLostNothingOnceItGoesOn) {
+TYPED_TEST(HeldQueue, LosesNothingWhenItResumes) {
   EXPECT_EQ(this->pair.PutWord(this->queue, 0, {}).status.code, Code::kFull);
   this->hold->Release();
   EXPECT_EQ(this->queue.Wait(this->last, Within()).code, Code::kOk);
@@ -82,7 +82,7 @@ class Turn : public testing::TestWithParam<CqMode> {
   Pair pair{{.a = {.depth = 16, .cq_mode = GetParam()}}};
 };
 
-TEST_P(Turn, ComesAsSoonAsTheBatchBeforeIsPublished) {
+TEST_P(Turn, ComesWhenTheBatchBeforeIsPublished) {
   Queue<Shared> first(pair.a.View());
   auto batch = first.Begin(2, Within());
   pair.Source(0) = 42;
@@ -100,7 +100,7 @@ TEST_P(Turn, ComesAsSoonAsTheBatchBeforeIsPublished) {
   EXPECT_EQ(pair.Target(0), 42u);
 }
 
-TEST_P(Turn, ThatNeverComesEndsByTheAbortWordAndTellsEverybody) {
+TEST_P(Turn, FailsTheQueueWhenItsWaiterAborts) {
   Queue<Shared> first(pair.a.View()), second(pair.a.View()), third(pair.a.View());
   {
     const auto unpublished = first.Begin(2, Within());
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(, Turn, testing::Values(CqMode::kCollapsed, CqMode::kRi
 
 class Sticky : public testing::TestWithParam<CqMode> {};
 
-TEST_P(Sticky, ErrorReachesFourThreadsThatWaitForRoomAndForTickets) {
+TEST_P(StickyError, ReachesThreadsThatWaitForRoomAndForTickets) {
   constexpr size_t kThreads = 4;
   Pair pair({.a = {.depth = kDepth, .cq_mode = GetParam()}});
   pair.Connect();
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(, Sticky, testing::Values(CqMode::kCollapsed, CqMode::k
   return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
 });
 
-TEST(PeerGone, EndsAFullQueueAndAWaitInTheMiddleOfTraffic) {
+TEST(PeerGone, EndsPostsAndWaitsDuringTraffic) {
   // Two threads fill the queue and wait for their tickets; the others wait for room.
   Pair pair({.a = {.depth = 2, .cq_mode = CqMode::kRing, .retry = {.ack_timeout = 8, .retry_count = 1}}});
   auto peer = std::make_optional<host::Endpoint>(pair.device);

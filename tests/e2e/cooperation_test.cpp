@@ -84,7 +84,7 @@ TYPED_TEST(WarpCalls, EachLaneOfAnyMaskWritesItsWord) {
   }
 }
 
-TYPED_TEST(WarpCalls, BatchesOfAllLanesAreRungForOnce) {
+TYPED_TEST(WarpCalls, BatchesOfAllLanesShareADoorbell) {
   constexpr uint32_t kEach = 2;
   Pair pair({.a = {.depth = 64}});
   pair.Connect();
@@ -106,7 +106,7 @@ TYPED_TEST(WarpCalls, BatchesOfAllLanesAreRungForOnce) {
   }
 }
 
-TYPED_TEST(WarpCalls, RefusalOfOneLaneLeavesTheOthers) {
+TYPED_TEST(WarpCalls, RefusalOfOneLaneSparesTheOthers) {
   Pair pair({.a = {.depth = 64}});
   pair.Connect();
   std::vector<device::Posted> posted(kLanes);
@@ -119,7 +119,7 @@ TYPED_TEST(WarpCalls, RefusalOfOneLaneLeavesTheOthers) {
     EXPECT_EQ(posted[lane].status.code, lane == 7 ? Code::kInvalid : Code::kOk) << "lane " << lane;
 }
 
-TEST(WarpsOnOneQueue, OfTwoBlocksShareIt) {
+TEST(SharedQueue, ServesWarpsOfTwoBlocks) {
   constexpr uint32_t kBlocks = 2, kThreads = 16, kWarp = 8, kRounds = 50;
   for (const uint32_t depth : {4u, 16u}) {
     Pair pair({.a = {.depth = depth}});
@@ -141,7 +141,7 @@ TEST(WarpsOnOneQueue, OfTwoBlocksShareIt) {
   }
 }
 
-TEST(BlockCalls, WaitForAllThreadsAndSendWhatAnyOfThemHasWritten) {
+TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
   constexpr uint32_t kThreads = 16, kWarp = 8, kRounds = 30;
   Pair pair({.a = {.depth = 64}});
   pair.Connect();
@@ -178,7 +178,7 @@ TEST(BlockCalls, WaitForAllThreadsAndSendWhatAnyOfThemHasWritten) {
   for (const Code code : codes) EXPECT_EQ(code, Code::kOk);
 }
 
-TEST(BlocksOnOneQueue, ShareItByPostsAndBatches) {
+TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
   constexpr uint32_t kBlocks = 3, kThreads = 12, kWarp = 8, kRounds = 30, kAdds = 2;
   for (const uint32_t depth : {4u, 16u, 64u}) {  // less than a warp, than a block, than all
     SCOPED_TRACE(depth);

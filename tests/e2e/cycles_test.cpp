@@ -16,14 +16,14 @@ void ConnectWriteAndDestroy(uint64_t value) {
   ASSERT_EQ(pair.Target(3), value);
 }
 
-TEST(Cycles, AHundredLeaveNoFileOpen) {
+TEST(Cycles, LeaveNoFileOpen) {
   ConnectWriteAndDestroy(1);  // what a process keeps for ever, it opens now
   const size_t before = OpenFiles();
   for (uint64_t value = 2; value <= 101; ++value) ConnectWriteAndDestroy(value);
   EXPECT_EQ(OpenFiles(), before);
 }
 
-TEST(Cycles, AQueueMayGoWithWritesUnderWay) {
+TEST(Cycles, EndWithWritesInProgress) {
   for (int i = 0; i < 100; ++i) {
     Pair pair({.a = {.depth = 16}, .bytes = 1 << 20});
     pair.Connect();

@@ -52,11 +52,11 @@ class Depths : public testing::TestWithParam<std::tuple<uint32_t, CqMode>> {
 };
 
 TEST_P(Depths, OnePosterWritesPast16Bits) { WriteAll<device::Exclusive>(pair, 0, kWrites); }
-TEST_P(Depths, OneOfSharersWritesPast16Bits) { WriteAll<device::Shared>(pair, 0, kWrites); }
+TEST_P(Depths, SharedPosterWritesPast16Bits) { WriteAll<device::Shared>(pair, 0, kWrites); }
 TEST_P(Depths, OnePosterWritesPast32Bits) { WriteAll<device::Exclusive>(pair, 0xffff'0000, kWrites); }
-TEST_P(Depths, OneOfSharersWritesPast32Bits) { WriteAll<device::Shared>(pair, 0xffff'0000, kWrites); }
+TEST_P(Depths, SharedPosterWritesPast32Bits) { WriteAll<device::Shared>(pair, 0xffff'0000, kWrites); }
 
-TEST_P(Depths, FourSharersPast32BitsAddUp) {
+TEST_P(Depths, FourSharedPostersAddUpPast32Bits) {
   constexpr uint32_t kThreads = 4, kAdds = 20'000, kStart = 0xffff'0000;
   StartAt(pair, kStart);
   std::vector<Code> codes(kThreads, Code::kPending);
@@ -78,7 +78,7 @@ TEST_P(Depths, FourSharersPast32BitsAddUp) {
   EXPECT_EQ(pair.a.View().control->tail, uint64_t{end} << 32 | end);
 }
 
-TEST_P(Depths, BatchAsLongAsTheQueueFits) {
+TEST_P(Depths, BatchMayFillTheQueue) {
   Queue<device::Shared> queue(pair.a.View());
   for (int round = 0; round < 3; ++round) {
     auto batch = queue.Begin(depth(), Within());
@@ -93,7 +93,7 @@ TEST_P(Depths, BatchAsLongAsTheQueueFits) {
   EXPECT_EQ(queue.Begin(depth() + 1).status().request_error, device::RequestError::kTooManySlots);
 }
 
-TEST_P(Depths, OperationOfThreeSlotsNeedsThem) {
+TEST_P(Depths, OperationOfThreeSlotsNeedsADepthOfThree) {
   Queue<device::Exclusive> queue(pair.a.View());
   for (uint64_t i = 0; i < 1000; ++i) {
     const device::Posted posted =
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(, Depths,
                                           testing::Values(CqMode::kCollapsed, CqMode::kRing)),
                          Name);
 
-TEST(ManyWrites, OfOnePosterAllArrive) {
+TEST(ManyWrites, ArriveFromOnePoster) {
   Pair pair({.a = {.depth = 1024}});
   pair.Connect();
   Queue<device::Exclusive> queue(pair.a.View());

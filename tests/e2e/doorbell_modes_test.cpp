@@ -36,7 +36,7 @@ TEST_P(DoorbellModes, CarryTheTrafficOfFourSharers) {
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 
-TEST_P(DoorbellModes, CarryOnAfterAFailureAndAReset) {
+TEST_P(DoorbellModes, RecoverFromAFailureByAReset) {
   Pair pair({.a = {.depth = 8, .doorbell = GetParam()}});
   pair.Connect();
   for (uint64_t cycle = 0; cycle < 5; ++cycle) {
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(, DoorbellModes,
                            }
                          });
 
-TEST(RungsOfOneThread, ServeSeveralQueuesOfBothKinds) {
+TEST(DoorbellThread, ServesQueuesOfBothKinds) {
   constexpr size_t kQueues = 4;
   host::DoorbellThread thread;
   std::vector<std::unique_ptr<Pair>> pairs;

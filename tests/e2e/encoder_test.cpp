@@ -189,7 +189,7 @@ class Encoder : public verbs::TwoPeers {
   uint64_t doorbell_ = 0;
 };
 
-TEST_F(Encoder, Write) {
+TEST_F(Encoder, MatchesLibmlx5ForWrite) {
   const auto by_wr = [&] {
     ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
     SetSge(8, 1000);
@@ -199,7 +199,7 @@ TEST_F(Encoder, Write) {
       [&](uint32_t i, uint32_t flags) { return Ours().PostWrite(i, Remote(16), Local(8, 1000), flags); });
 }
 
-TEST_F(Encoder, EmptyWrite) {
+TEST_F(Encoder, MatchesLibmlx5ForEmptyWrite) {
   const auto by_wr = [&] {
     ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
     SetSge(8, 0);
@@ -208,7 +208,7 @@ TEST_F(Encoder, EmptyWrite) {
              [&](uint32_t i, uint32_t flags) { return Ours().PostWrite(i, Remote(16), Local(8, 0), flags); });
 }
 
-TEST_F(Encoder, WriteWithImmediate) {
+TEST_F(Encoder, MatchesLibmlx5ForWriteWithImmediate) {
   constexpr uint32_t kImm = 0x12345678;
   const auto by_wr = [&] {
     ibv_wr_rdma_write_imm(ex_, remote.rkey(), remote.Address(16), htobe32(kImm));
@@ -220,20 +220,20 @@ TEST_F(Encoder, WriteWithImmediate) {
              });
 }
 
-TEST_F(Encoder, InlineWriteOfOneSegment) {
+TEST_F(Encoder, MatchesLibmlx5ForInlineWriteOfOneSegment) {
   ExpectSameInline<1>();
   ExpectSameInline<4>();
   ExpectSameInline<8>();
   ExpectSameInline<12>();
 }
 
-TEST_F(Encoder, InlineWriteOfTwoSegments) {
+TEST_F(Encoder, MatchesLibmlx5ForInlineWriteOfTwoSegments) {
   ExpectSameInline<13>();
   ExpectSameInline<16>();
   ExpectSameInline<28>();
 }
 
-TEST_F(Encoder, Read) {
+TEST_F(Encoder, MatchesLibmlx5ForRead) {
   const auto by_wr = [&] {
     ibv_wr_rdma_read(ex_, remote.rkey(), remote.Address(16));
     SetSge(8, 1000);
@@ -243,7 +243,7 @@ TEST_F(Encoder, Read) {
       [&](uint32_t i, uint32_t flags) { return Ours().PostRead(i, Remote(16), Local(8, 1000), flags); });
 }
 
-TEST_F(Encoder, Send) {
+TEST_F(Encoder, MatchesLibmlx5ForSend) {
   const auto by_wr = [&] {
     ibv_wr_send(ex_);
     SetSge(8, 1000);
@@ -252,7 +252,7 @@ TEST_F(Encoder, Send) {
              [&](uint32_t i, uint32_t flags) { return Ours().PostSend(i, Local(8, 1000), flags); });
 }
 
-TEST_F(Encoder, SendWithImmediate) {
+TEST_F(Encoder, MatchesLibmlx5ForSendWithImmediate) {
   constexpr uint32_t kImm = 0xfedcba98;
   const auto by_wr = [&] {
     ibv_wr_send_imm(ex_, htobe32(kImm));
@@ -264,7 +264,7 @@ TEST_F(Encoder, SendWithImmediate) {
              });
 }
 
-TEST_F(Encoder, WriteOfTwoEntries) {
+TEST_F(Encoder, MatchesLibmlx5ForWriteOfTwoEntries) {
   const auto by_wr = [&] {
     ibv_wr_rdma_write(ex_, remote.rkey(), remote.Address(16));
     SetTwoSges();
@@ -275,7 +275,7 @@ TEST_F(Encoder, WriteOfTwoEntries) {
              });
 }
 
-TEST_F(Encoder, WriteWithImmediateOfTwoEntries) {
+TEST_F(Encoder, MatchesLibmlx5ForWriteWithImmediateOfTwoEntries) {
   constexpr uint32_t kImm = 0x12345678;
   const auto by_wr = [&] {
     ibv_wr_rdma_write_imm(ex_, remote.rkey(), remote.Address(16), htobe32(kImm));
@@ -289,7 +289,7 @@ TEST_F(Encoder, WriteWithImmediateOfTwoEntries) {
       });
 }
 
-TEST_F(Encoder, ReadOfTwoEntries) {
+TEST_F(Encoder, MatchesLibmlx5ForReadOfTwoEntries) {
   const auto by_wr = [&] {
     ibv_wr_rdma_read(ex_, remote.rkey(), remote.Address(16));
     SetTwoSges();
@@ -300,7 +300,7 @@ TEST_F(Encoder, ReadOfTwoEntries) {
              });
 }
 
-TEST_F(Encoder, SendOfTwoEntries) {
+TEST_F(Encoder, MatchesLibmlx5ForSendOfTwoEntries) {
   const auto by_wr = [&] {
     ibv_wr_send(ex_);
     SetTwoSges();
@@ -311,7 +311,7 @@ TEST_F(Encoder, SendOfTwoEntries) {
              });
 }
 
-TEST_F(Encoder, SendWithImmediateOfTwoEntries) {
+TEST_F(Encoder, MatchesLibmlx5ForSendWithImmediateOfTwoEntries) {
   constexpr uint32_t kImm = 0xfedcba98;
   const auto by_wr = [&] {
     ibv_wr_send_imm(ex_, htobe32(kImm));
@@ -324,7 +324,7 @@ TEST_F(Encoder, SendWithImmediateOfTwoEntries) {
              });
 }
 
-TEST_F(Encoder, FetchAdd) {
+TEST_F(Encoder, MatchesLibmlx5ForFetchAdd) {
   constexpr uint64_t kAddend = 0x0123456789abcdef;
   const auto by_wr = [&] {
     ibv_wr_atomic_fetch_add(ex_, remote.rkey(), remote.Address(16), kAddend);
@@ -336,7 +336,7 @@ TEST_F(Encoder, FetchAdd) {
              });
 }
 
-TEST_F(Encoder, CompareSwap) {
+TEST_F(Encoder, MatchesLibmlx5ForCompareSwap) {
   constexpr uint64_t kCompare = 0x0123456789abcdef, kSwap = 0xfedcba9876543210;
   const auto by_wr = [&] {
     ibv_wr_atomic_cmp_swp(ex_, remote.rkey(), remote.Address(16), kCompare, kSwap);

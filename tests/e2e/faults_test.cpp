@@ -36,7 +36,7 @@ class Faults : public testing::Test {
 using Sharings = testing::Types<device::Exclusive, device::Shared>;
 TYPED_TEST_SUITE(Faults, Sharings);
 
-TYPED_TEST(Faults, WrongRkey) {
+TYPED_TEST(Faults, WrongRkeyFailsTheWrite) {
   Pair pair;
   pair.Connect();
   device::RemoteMemory remote = pair.Remote(8);
@@ -44,7 +44,7 @@ TYPED_TEST(Faults, WrongRkey) {
   this->ExpectFaultOf(pair, remote, pair.Local(0, 8), kRemoteAccess);
 }
 
-TYPED_TEST(Faults, WrongLkey) {
+TYPED_TEST(Faults, WrongLkeyFailsTheWrite) {
   Pair pair;
   pair.Connect();
   device::LocalMemory local = pair.Local(0, 8);
@@ -52,25 +52,25 @@ TYPED_TEST(Faults, WrongLkey) {
   this->ExpectFaultOf(pair, pair.Remote(8), local, kLocalProtection);
 }
 
-TYPED_TEST(Faults, OneByteBeyondTheTarget) {
+TYPED_TEST(Faults, OneByteBeyondTheTargetFailsTheWrite) {
   Pair pair;
   pair.Connect();
   this->ExpectFaultOf(pair, pair.Remote(kBytes - 7), pair.Local(0, 8), kRemoteAccess);
 }
 
-TYPED_TEST(Faults, OneByteBeforeTheTarget) {
+TYPED_TEST(Faults, OneByteBeforeTheTargetFailsTheWrite) {
   Pair pair;
   pair.Connect();
   this->ExpectFaultOf(pair, pair.Remote(uint64_t{0} - 1), pair.Local(0, 8), kRemoteAccess);
 }
 
-TYPED_TEST(Faults, OneByteBeyondTheSource) {
+TYPED_TEST(Faults, OneByteBeyondTheSourceFailsTheWrite) {
   Pair pair;
   pair.Connect();
   this->ExpectFaultOf(pair, pair.Remote(8), pair.Local(kBytes - 7, 8), kLocalProtection);
 }
 
-TYPED_TEST(Faults, RegionWithoutRemoteWrite) {
+TYPED_TEST(Faults, RegionWithoutRemoteWriteFailsTheWrite) {
   Pair pair;
   pair.Connect();
   // The source's region is the peer's too, and grants nothing.
@@ -79,7 +79,7 @@ TYPED_TEST(Faults, RegionWithoutRemoteWrite) {
   EXPECT_EQ(pair.Source(1), 0u);
 }
 
-TYPED_TEST(Faults, EndpointWithoutRemoteWrite) {
+TYPED_TEST(Faults, EndpointWithoutRemoteWriteFailsTheWrite) {
   Pair pair({.b = {.remote_write = false}});
   pair.Connect();
   Queue<TypeParam> queue(pair.a.View());
@@ -88,7 +88,7 @@ TYPED_TEST(Faults, EndpointWithoutRemoteWrite) {
   EXPECT_EQ(pair.b.State(), mlx5::QpState::kError);
 }
 
-TYPED_TEST(Faults, PeerThatIsNotConnected) {
+TYPED_TEST(Faults, UnconnectedPeerFailsTheWrite) {
   Pair pair({.a = {.retry = {.ack_timeout = 8, .retry_count = 1}}});  // two tries of a millisecond
   pair.a.Connect(pair.b.Info());
   Queue<TypeParam> queue(pair.a.View());
@@ -96,7 +96,7 @@ TYPED_TEST(Faults, PeerThatIsNotConnected) {
               {Syndrome::kTransportRetryExceeded, "the peer does not answer"});
 }
 
-TYPED_TEST(Faults, PeerThatIsGone) {
+TYPED_TEST(Faults, DestroyedPeerFailsTheWrite) {
   Pair pair({.a = {.retry = {.ack_timeout = 8, .retry_count = 1}}});
   {
     host::Endpoint gone(pair.device);
@@ -108,14 +108,14 @@ TYPED_TEST(Faults, PeerThatIsGone) {
               {Syndrome::kTransportRetryExceeded, "the peer does not answer"});
 }
 
-TYPED_TEST(Faults, OwnEndpointThatIsNotConnected) {
+TYPED_TEST(Faults, UnconnectedEndpointFailsTheWrite) {
   Pair pair;
   Queue<TypeParam> queue(pair.a.View());
   ExpectFault(pair, queue, pair.PutWord(queue, 0),
               {Syndrome::kLocalQpOperation, "the NIC cannot execute this work queue entry"});
 }
 
-TYPED_TEST(Faults, QueueFullOfWritesToADeadPeerFailsAsAWhole) {
+TYPED_TEST(Faults, DeadPeerFailsAFullQueueAsAWhole) {
   constexpr uint32_t kDepth = 4;
   Pair pair({.a = {.depth = kDepth, .retry = {.ack_timeout = 8, .retry_count = 1}}});
   pair.a.Connect(pair.b.Info());

@@ -34,7 +34,7 @@ class Limits : public testing::Test {
 using Sharings = testing::Types<device::Exclusive, device::Shared>;
 TYPED_TEST_SUITE(Limits, Sharings);
 
-TYPED_TEST(Limits, WaitWithoutDeadlineLooksOnce) {
+TYPED_TEST(Limits, WaitWithoutDeadlinePollsOnce) {
   EXPECT_EQ(this->queue.Test(this->last).code, Code::kPending);
   EXPECT_EQ(this->queue.Wait(this->last, {}).code, Code::kTimeout);
   EXPECT_EQ(this->queue.Flush({}).code, Code::kTimeout);
@@ -54,7 +54,7 @@ TYPED_TEST(Limits, WaitEndsWhenAnotherThreadAborts) {
   EXPECT_EQ(this->queue.Wait(this->last, limit).code, Code::kAborted);
 }
 
-TYPED_TEST(Limits, PostToAFullQueueSaysSo) {
+TYPED_TEST(Limits, PostToAFullQueueReturnsFull) {
   EXPECT_EQ(this->pair.PutWord(this->queue, kDepth, {}).status.code, Code::kFull);
 }
 
@@ -73,7 +73,7 @@ TYPED_TEST(Limits, PostToAFullQueueEndsWhenAnotherThreadAborts) {
   EXPECT_EQ(this->pair.PutWord(this->queue, kDepth, limit).status.code, Code::kAborted);
 }
 
-TYPED_TEST(Limits, WhatTimedOutCompletesWhenThePeerArrives) {
+TYPED_TEST(Limits, TimedOutWriteCompletesWhenThePeerConnects) {
   ASSERT_EQ(this->queue.Wait(this->last, {}).code, Code::kTimeout);
   this->pair.b.Connect(this->pair.a.Info());
   EXPECT_EQ(this->queue.Wait(this->last, Within()).code, Code::kOk);

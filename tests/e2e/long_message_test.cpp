@@ -25,7 +25,7 @@ class LongMessage : public testing::Test {
 using Sharings = testing::Types<device::Exclusive, device::Shared>;
 TYPED_TEST_SUITE(LongMessage, Sharings);
 
-TYPED_TEST(LongMessage, IsSplitWhereItIsLongerThanTheLongest) {
+TYPED_TEST(LongMessage, IsSplitAtTheLongestMessage) {
   constexpr uint64_t kWords = 4 * kLongest / 8;
   uint32_t next = 0;
   for (const auto& [bytes, slots] : {std::pair{uint64_t{8}, 1u},
@@ -53,7 +53,7 @@ TYPED_TEST(LongMessage, IsSplitWhereItIsLongerThanTheLongest) {
   }
 }
 
-TYPED_TEST(LongMessage, WithImmediateTellsThePeerOnceAndLast) {
+TYPED_TEST(LongMessage, DeliversItsImmediateOnceAndLast) {
   constexpr uint64_t kBytes = 3 * kLongest + 8;
   device::ReceiveQueue<Cpu> receives(this->pair.b.ReceiveView());
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(receives.Post({}).ok());
@@ -69,7 +69,7 @@ TYPED_TEST(LongMessage, WithImmediateTellsThePeerOnceAndLast) {
   EXPECT_EQ(receives.PollOnce().status.code, Code::kPending) << "one receive for all pieces";
 }
 
-TYPED_TEST(LongMessage, ThatCannotBeSplitIsRefused) {
+TYPED_TEST(LongMessage, IsRefusedWhenItCannotBeSplit) {
   const device::LocalMemory longest = this->pair.Local(0, kLongest), word = this->pair.Local(0, 8);
   const auto mistake = [&](const auto& operation) {
     const device::Posted posted = this->queue.Post(operation, Within());
@@ -86,7 +86,7 @@ TYPED_TEST(LongMessage, ThatCannotBeSplitIsRefused) {
   EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
 }
 
-TYPED_TEST(LongMessage, LanesWithMessagesOfDifferentLengthsPostInTurn) {
+TYPED_TEST(LongMessage, LanesWithDifferentLengthsPostInTurn) {
   constexpr uint32_t kLanes = 8;
   Pair& both = this->pair;
   for (size_t i = 0; i < 64 * kLongest / 8; ++i) both.Source(i) = i + 1;

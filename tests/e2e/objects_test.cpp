@@ -7,7 +7,7 @@
 
 namespace {
 
-TEST(Objects, NoneIsLeftOfAHundredCycles) {
+TEST(Objects, AreAllDestroyedAfterTheCycles) {
   const auto [exit_status, output] = RunShell(CYCLES_COMMAND);
   ASSERT_EQ(exit_status, 0) << output;
 

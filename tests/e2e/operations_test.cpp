@@ -47,7 +47,7 @@ TYPED_TEST(Operations, ReadCopiesFromThePeer) {
   EXPECT_EQ(this->pair.Source(4), 0u);
 }
 
-TYPED_TEST(Operations, TwoEntriesFollowEachOtherInEverySplit) {
+TYPED_TEST(Operations, TwoEntriesFormOneMessageInEverySplit) {
   constexpr uint64_t kBytes = 33;
   for (uint64_t first = 0; first <= kBytes; ++first) {
     for (uint64_t i = 0; i < kBytes; ++i)
@@ -90,7 +90,7 @@ TYPED_TEST(Operations, InlineValuesOfEverySizeArrive) {
   expect(std::array<uint8_t, 28>{});
 }
 
-TYPED_TEST(Operations, NopCompletesInItsPlace) {
+TYPED_TEST(Operations, NopCompletesInOrder) {
   this->pair.Source(0) = 42;
   ASSERT_TRUE(
       this->queue.Post(device::Write(this->pair.Remote(0), this->pair.Local(0, 8)), Within()).status.ok());
@@ -98,7 +98,7 @@ TYPED_TEST(Operations, NopCompletesInItsPlace) {
   EXPECT_EQ(this->pair.Target(0), 42u);
 }
 
-TYPED_TEST(Operations, FencedWriteSendsWhatTheReadBroughtBeforeIt) {
+TYPED_TEST(Operations, FencedWriteSendsTheResultOfTheReadBeforeIt) {
   for (uint64_t value = 1; value <= 100; ++value) {
     this->pair.Target(0) = value;
     ASSERT_TRUE(
@@ -109,7 +109,7 @@ TYPED_TEST(Operations, FencedWriteSendsWhatTheReadBroughtBeforeIt) {
   }
 }
 
-TYPED_TEST(Operations, SequenceIsOnePostOfBoth) {
+TYPED_TEST(Operations, SequencePostsBothAtOnce) {
   this->pair.Source(0) = 42;
   const device::Sequence both{device::Write(this->pair.Remote(0), this->pair.Local(0, 8)),
                               device::Read(this->pair.Remote(0), this->pair.Local(8, 8))};
@@ -133,7 +133,7 @@ TYPED_TEST(Operations, DumpOfMemoryWithoutARegionFails) {
   EXPECT_EQ(static_cast<mlx5::Syndrome>(status.syndrome), mlx5::Syndrome::kLocalProtection);
 }
 
-TEST(OperationsWithDump, ReadsAndFetchesTakeOneSlotMoreAndStillArrive) {
+TEST(OperationsWithDump, ReadsAndFetchesTakeOneMoreSlot) {
   Pair pair({.a = {.depth = 8, .dump_after_read = true}});
   pair.Connect();
   Queue<device::Exclusive> queue(pair.a.View());

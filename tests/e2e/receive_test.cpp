@@ -52,7 +52,7 @@ TEST_F(Receive, SendArrivesInThePostedMemory) {
   EXPECT_EQ(receives.PollOnce().status.code, Code::kPending);
 }
 
-TEST_F(Receive, ImmediateOfASendArrivesAsItWasStored) {
+TEST_F(Receive, ImmediateOfASendArrivesUnchanged) {
   constexpr mlx5::Be32 kImm{0x12345678};
   Offer(pair.TargetLocal(0, 64));
   Do(device::SendImm(pair.Local(0, 16), kImm));
@@ -64,7 +64,7 @@ TEST_F(Receive, ImmediateOfASendArrivesAsItWasStored) {
   EXPECT_EQ(received.imm, kImm);
 }
 
-TEST_F(Receive, WriteWithImmediateTakesAReceiveAndLeavesItsMemory) {
+TEST_F(Receive, WriteWithImmediateTakesAReceiveButNotItsMemory) {
   constexpr mlx5::Be32 kImm{0xfedcba98};
   pair.Source(0) = 42;
   pair.Target(0) = 7;
@@ -88,7 +88,7 @@ TEST_F(Receive, EmptySendArrives) {
   EXPECT_EQ(received.bytes, 0u);
 }
 
-TEST_F(Receive, MessageFillsTwoPartsInEverySplit) {
+TEST_F(Receive, MessageFillsTwoSegmentsInEverySplit) {
   constexpr uint64_t kBytes = 21;
   for (uint64_t i = 0; i < kBytes; ++i) pair.SourceAt<uint8_t>(i) = static_cast<uint8_t>(i + 1);
   for (uint64_t first = 0; first <= kBytes; ++first) {
@@ -103,7 +103,7 @@ TEST_F(Receive, MessageFillsTwoPartsInEverySplit) {
   }
 }
 
-TEST_F(Receive, FullQueueSaysSo) {
+TEST_F(Receive, FullQueueReturnsFull) {
   for (uint32_t i = 0; i < 4; ++i) ASSERT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kOk);
   EXPECT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kFull);
   receives.Submit();
@@ -113,13 +113,13 @@ TEST_F(Receive, FullQueueSaysSo) {
   EXPECT_EQ(receives.Post(pair.TargetLocal(0, 8)).code, Code::kFull);
 }
 
-TEST_F(Receive, PollWithoutASendEndsByItsLimit) {
+TEST_F(Receive, PollWithoutASendEndsAtItsLimit) {
   EXPECT_EQ(receives.Poll({}).status.code, Code::kTimeout);
   EXPECT_EQ(receives.Poll({.deadline_ns = Cpu::NowNs() + 1'000'000}).status.code, Code::kTimeout);
   EXPECT_EQ(receives.Poll(Abort().limit()).status.code, Code::kAborted);
 }
 
-TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndAllReceivesBehindIt) {
+TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndLaterReceives) {
   Offer(pair.TargetLocal(0, 4), pair.TargetLocal(512, 3));
   Offer(pair.TargetLocal(0, 64));
   const device::Posted posted = queue.Post(device::Send(pair.Local(0, 8)), Within());
@@ -139,7 +139,7 @@ TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndAllReceivesBehindIt)
   }
 }
 
-TEST_F(Receive, ManyMessagesGoThroughFourReceivesPastTheWrapOfTheirIndex) {
+TEST_F(Receive, ManyMessagesPassFourReceivesAndWrapTheirIndex) {
   constexpr uint32_t kMessages = 70'000;
   uint64_t offered = 0;  // receives: a sender that comes too early would have to try again much later
   std::jthread sender([&] {

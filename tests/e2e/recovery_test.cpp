@@ -22,7 +22,7 @@ class Recovery : public testing::TestWithParam<CqMode> {
   Pair pair{{.a = {.depth = 16, .cq_mode = GetParam()}, .b = {.receive_depth = 4}}};
 };
 
-TEST_P(Recovery, TwentyResetsBetweenTraffic) {
+TEST_P(Recovery, SurvivesResetsBetweenTraffic) {
   const uint32_t qpn = pair.a.qpn();
   for (uint64_t cycle = 0; cycle < kCycles; ++cycle) {
     ASSERT_EQ(RunTraffic<device::Exclusive>(pair, 0, kRounds, cycle * kRounds), "") << "cycle " << cycle;
@@ -32,7 +32,7 @@ TEST_P(Recovery, TwentyResetsBetweenTraffic) {
   }
 }
 
-TEST_P(Recovery, TwentyResetsWithWorkUnderWay) {
+TEST_P(Recovery, SurvivesResetsWithWorkInProgress) {
   for (uint64_t cycle = 0; cycle < kCycles; ++cycle) {
     ASSERT_EQ(RunTraffic<device::Shared>(pair, 0, kRounds, cycle * kRounds), "") << "cycle " << cycle;
     Queue<device::Shared> queue(pair.a.View());
@@ -42,7 +42,7 @@ TEST_P(Recovery, TwentyResetsWithWorkUnderWay) {
   }
 }
 
-TEST_P(Recovery, TwentyFailuresEachFollowedByAReset) {
+TEST_P(Recovery, SurvivesFailuresFollowedByResets) {
   for (uint64_t cycle = 0; cycle < kCycles; ++cycle) {
     const auto first = static_cast<uint32_t>(7 * kRounds);  // slots that the traffic takes
     Force(pair.device, pair.a, first + cycle % 8, mlx5::Syndrome::kRemoteOperation);
@@ -57,7 +57,7 @@ TEST_P(Recovery, TwentyFailuresEachFollowedByAReset) {
   }
 }
 
-TEST_P(Recovery, ReceiveQueueStartsAnewToo) {
+TEST_P(Recovery, RestartsTheReceiveQueue) {
   for (uint32_t cycle = 0; cycle < kCycles; ++cycle) {
     Queue<device::Exclusive> queue(pair.a.View());
     device::ReceiveQueue<Cpu> receives(pair.b.ReceiveView());

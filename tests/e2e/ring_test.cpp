@@ -25,7 +25,7 @@ class Ring : public testing::Test {
   device::CompletionRing<Cpu> completions{pair.a.CompletionView()};
 };
 
-TEST_F(Ring, EmptyHasNoCompletion) {
+TEST_F(Ring, HasNoCompletionWhenEmpty) {
   EXPECT_EQ(completions.PollCqOnce().code, Code::kPending);
   EXPECT_EQ(completions.PollCq({}).code, Code::kTimeout);
 }
@@ -73,7 +73,7 @@ TEST_F(Ring, ShowsTheCauseOfAFailureBeforeTheFlushes) {
   EXPECT_EQ(completions.PollCqOnce().code, Code::kPending);
 }
 
-TEST_F(Ring, FlushesUnsignalledWritesToo) {
+TEST_F(Ring, FlushesUnsignalledWrites) {
   device::RemoteMemory wrong = pair.Remote(0);
   wrong.rkey.raw = ~wrong.rkey.raw;
   queue.PostWrite(0, wrong, pair.Local(0, 8), mlx5::kCqeOnError);
@@ -82,7 +82,7 @@ TEST_F(Ring, FlushesUnsignalledWritesToo) {
   EXPECT_EQ(completions.PollCq(Within()).syndrome, static_cast<uint8_t>(mlx5::Syndrome::kFlushed));
 }
 
-TEST_F(Ring, AnotherConsumerGoesOnWhereTheFirstOneEnded) {
+TEST_F(Ring, SecondConsumerContinuesWhereTheFirstOneEnded) {
   for (uint32_t i = 0; i < 3 * kDepth; ++i) {
     device::CompletionRing<Cpu> consumer(pair.a.CompletionView(), i);
     RingFor(i + 1, queue.PostWrite(i, pair.Remote(0), pair.Local(0, 8)));

@@ -61,7 +61,7 @@ TEST_F(SharedRing, ExclusivePostersServeEachOthersQueues) {
   }
 }
 
-TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndLeavesTheOthers) {
+TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndSparesTheOthers) {
   Pair& good = AddQueue();
   Pair& bad = AddQueue();
   Force(*device, bad.a, 2, mlx5::Syndrome::kRemoteOperation);
@@ -84,7 +84,7 @@ TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndLeavesTheOthers) {
   EXPECT_EQ(RunTraffic<device::Shared>(good, 0, 100, 100), "");
 }
 
-TEST_F(SharedRing, QueuesComeAndGoWhileOthersAreAtWork) {
+TEST_F(SharedRing, QueuesComeAndGoWhileOthersWork) {
   constexpr int kCycles = 20;
   Pair& lasting = AddQueue();
   std::string wrong;

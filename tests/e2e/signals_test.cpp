@@ -39,7 +39,7 @@ TEST_F(Signals, SetReplacesAndAddAdds) {
   ASSERT_EQ(queue.Flush(Within()).code, Code::kOk);
 }
 
-TEST_F(Signals, WaitWithoutASignalEndsByItsLimit) {
+TEST_F(Signals, WaitWithoutASignalEndsAtItsLimit) {
   EXPECT_EQ(device::TestSignal<Cpu>(&pair.Target(kWord), Compare::kEqual, 1).code, Code::kPending);
   EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kEqual, 1, {}).code, Code::kTimeout);
   EXPECT_EQ(device::WaitSignal<Cpu>(&pair.Target(kWord), Compare::kGreaterOrEqual, 1,
@@ -51,9 +51,9 @@ TEST_F(Signals, WaitWithoutASignalEndsByItsLimit) {
 }
 
 /// Sends rounds of data with a signal each; the receiver checks each round and then lets the next one go.
-class PutSignals : public testing::TestWithParam<bool> {};
+class PutSignal : public testing::TestWithParam<bool> {};
 
-TEST_P(PutSignals, WhoSeesTheSignalSeesTheData) {
+TEST_P(PutSignal, MakesItsDataVisible) {
   constexpr uint64_t kRounds = 500, kWords = 4096 / 8, kSignal = 2 * kWords - 1;
   const bool adds = GetParam();
   Pair pair({.a = {.depth = 8}, .bytes = 2 * 4096});
@@ -84,7 +84,7 @@ TEST_P(PutSignals, WhoSeesTheSignalSeesTheData) {
   EXPECT_EQ(wrong, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(, PutSignals, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(, PutSignal, testing::Bool(),
                          [](const auto& test) { return test.param ? "Adding" : "Setting"; });
 
 /// A queue pair that is connected to itself counts another one's completions.
@@ -102,7 +102,7 @@ class Counting : public testing::Test {
   Queue<device::Exclusive> queue{pair.a.View()}, counting{counter.View()};
 };
 
-TEST_F(Counting, CompletionsBumpACounterWithNoThreadThatLooks) {
+TEST_F(Counting, CompletionsIncrementACounterWithoutAThread) {
   for (uint32_t i = 1; i <= 100; ++i) {
     const device::Posted bump = counting.Post(device::CountCompletions(After(i), pair.Remote(8)), Within());
     ASSERT_EQ(bump.status.code, Code::kOk);

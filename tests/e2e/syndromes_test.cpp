@@ -158,8 +158,8 @@ class Syndromes : public testing::Test {
 using Sharings = testing::Types<device::Exclusive, device::Shared>;
 TYPED_TEST_SUITE(Syndromes, Sharings);
 
-TYPED_TEST(Syndromes, EachReachesEveryCallerOnACollapsedQueue) { this->Run(CqMode::kCollapsed); }
-TYPED_TEST(Syndromes, EachReachesEveryCallerOnARingAsTheRootCause) { this->Run(CqMode::kRing); }
+TYPED_TEST(Syndromes, ReachEveryCallerOnACollapsedQueue) { this->Run(CqMode::kCollapsed); }
+TYPED_TEST(Syndromes, ReachEveryCallerOnARingAsTheRootCause) { this->Run(CqMode::kRing); }
 
 }  // namespace
 }  // namespace warpverbs::e2e

@@ -25,7 +25,7 @@ TYPED_TEST(Wrap, ManyWritesThroughFourSlotsAllArrive) {
   for (size_t i = 0; i < kManyWrites; ++i) ASSERT_EQ(pair.Target(i), i + 1);
 }
 
-TYPED_TEST(Wrap, NextKernelGoesOnWhereTheLastOneEnded) {
+TYPED_TEST(Wrap, NextKernelContinuesWhereTheLastOneEnded) {
   constexpr size_t kKernels = 10, kWrites = 7;
   Pair pair({.a = {.depth = 4}, .bytes = kKernels * kWrites * 8});
   pair.Connect();
