@@ -7,7 +7,7 @@
 
 namespace warpverbs::e2e {
 
-/// A limit that another thread ends by a word, when the wait has long begun. One wait, one Abort.
+/// A limit whose abort word another thread sets long after the wait has begun. Use one Abort per wait.
 class Abort {
  public:
   device::WaitLimit limit() const {

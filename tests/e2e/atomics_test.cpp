@@ -4,7 +4,7 @@
 
 #include "pair.hpp"
 
-/// What atomics of 4 and 8 bytes do at the peer, and what they fetch.
+/// Tests the effect of 4- and 8-byte atomics at the peer, and the values that they fetch.
 namespace warpverbs::e2e {
 namespace {
 
@@ -13,7 +13,7 @@ using device::Code;
 template <class Word>
 class Atomics : public testing::Test {
  protected:
-  static constexpr size_t kPlace = 24;  // in bytes; the second half of 8 bytes where a word has 4
+  static constexpr size_t kPlace = 24;  // in bytes; a 4-byte word is the second half of these 8 bytes
   static constexpr size_t kWord = sizeof(Word) == 4 ? kPlace + 4 : kPlace;
   static constexpr auto kBefore = static_cast<Word>(0x1122'3344'5566'7788);
   static constexpr Word kHigh = Word{1} << (8 * sizeof(Word) - 1);
@@ -23,7 +23,8 @@ class Atomics : public testing::Test {
   device::RemoteMemory remote() const { return pair.Remote(kWord); }
   device::LocalMemory local() const { return pair.Local(kWord, sizeof(Word)); }
 
-  /// Posts an operation on `before`; expects `after` there, `before` fetched, and all around it unchanged.
+  /// Posts an operation on `before`. Expects `after` at the target, `before` fetched, and all other bytes
+  /// unchanged.
   template <class Operation>
   void Expect(Word before, const Operation& operation, Word after, bool fetches = true) {
     for (size_t i = 0; i < 8; ++i) pair.Target(i) = pair.Source(i) = 0xa5a5'a5a5'a5a5'a5a5;

@@ -10,7 +10,8 @@
 #include "control.hpp"
 #include "pair.hpp"
 
-/// Nothing waits for ever: a peer or a NIC that stands still, a poster that gives up, a host that stops all.
+/// Tests that every wait ends: with a peer or NIC that stalls, a poster that gives up, and a host that
+/// aborts.
 namespace warpverbs::e2e {
 namespace {
 
@@ -22,7 +23,7 @@ using mlx5::Syndrome;
 
 constexpr uint32_t kDepth = 4;
 
-/// A queue whose NIC stands still, full of writes.
+/// A queue full of writes, whose NIC is stalled.
 template <class Sharing>
 class HeldQueue : public testing::Test {
  protected:
@@ -74,7 +75,7 @@ TYPED_TEST(HeldQueue, LosesNothingWhenItResumes) {
   EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
 }
 
-/// A thread holds a reservation and does not publish it, so that others wait for their turn.
+/// A thread reserves slots and does not publish them, so that others wait for their turn.
 class Turn : public testing::TestWithParam<CqMode> {
  protected:
   Turn() { pair.Connect(); }
@@ -117,7 +118,7 @@ TEST_P(Turn, FailsTheQueueWhenItsWaiterAborts) {
   const auto error = pair.a.LastError();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->syndrome, 0);
-  EXPECT_EQ(error->wqe_index, 2) << "the WQE that was given up";
+  EXPECT_EQ(error->wqe_index, 2) << "the abandoned WQE";
   EXPECT_NE(error->What().find("gave up"), std::string::npos) << error->What();
 
   pair.Reconnect();
@@ -129,14 +130,15 @@ INSTANTIATE_TEST_SUITE_P(, Turn, testing::Values(CqMode::kCollapsed, CqMode::kRi
   return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
 });
 
-class Sticky : public testing::TestWithParam<CqMode> {};
+class StickyError : public testing::TestWithParam<CqMode> {};
 
 TEST_P(StickyError, ReachesThreadsThatWaitForRoomAndForTickets) {
   constexpr size_t kThreads = 4;
   Pair pair({.a = {.depth = kDepth, .cq_mode = GetParam()}});
   pair.Connect();
   Hold hold(pair.device, pair.a);
-  Force(pair.device, pair.a, 0, Syndrome::kRemoteAborted);  // the first, or one of them would get room
+  Force(pair.device, pair.a, 0,
+        Syndrome::kRemoteAborted);  // the first WQE: otherwise one thread would get room
   Queue<Shared> queue(pair.a.View());
   for (uint32_t i = 0; i < kDepth; ++i) ASSERT_TRUE(pair.PutWord(queue, i, {}).status.ok());
   std::vector<Status> statuses(kThreads);
@@ -166,9 +168,10 @@ TEST_P(StickyError, ReachesThreadsThatWaitForRoomAndForTickets) {
   EXPECT_EQ(error->peer.value().qpn, pair.b.qpn());
 }
 
-INSTANTIATE_TEST_SUITE_P(, Sticky, testing::Values(CqMode::kCollapsed, CqMode::kRing), [](const auto& test) {
-  return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
-});
+INSTANTIATE_TEST_SUITE_P(, StickyError, testing::Values(CqMode::kCollapsed, CqMode::kRing),
+                         [](const auto& test) {
+                           return test.param == CqMode::kRing ? "OnARing" : "Collapsed";
+                         });
 
 TEST(PeerGone, EndsPostsAndWaitsDuringTraffic) {
   // Two threads fill the queue and wait for their tickets; the others wait for room.
@@ -192,7 +195,7 @@ TEST(PeerGone, EndsPostsAndWaitsDuringTraffic) {
     }
     for (device::Waiter<Cpu> waiter(Within()); Cpu::Load(&done) < 1000 && waiter.Next() == Code::kPending;) {
     }
-    peer.reset();  // in any case: nothing else ends the threads
+    peer.reset();  // always: nothing else ends the threads
   }
   EXPECT_GE(done, 1000u);
   for (const Status& status : statuses) {

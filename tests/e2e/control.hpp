@@ -12,11 +12,11 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Failures on demand, by the functions that softhca exports. On a ConnectX, a test that asks for one is
+/// Failures on demand through the functions that softhca exports. On a ConnectX, tests that need them are
 /// skipped.
 namespace warpverbs::e2e {
 
-/// Ends the test that calls it, however deep, and has it reported as skipped.
+/// Ends the calling test from any depth, and reports it as skipped.
 [[noreturn]] inline void SkipTest(const std::string& why) {
   [&] { GTEST_SKIP() << why; }();
   throw testing::AssertionException({testing::TestPartResult::kSkip, __FILE__, __LINE__, why.c_str()});
@@ -30,7 +30,7 @@ Function* FindInSofthca(const char* name) {
   return function;
 }
 
-/// Lets the WQE of this index fail.
+/// Makes the WQE of this index fail.
 inline void Force(const host::Device& device, const host::Endpoint& endpoint, uint32_t index,
                   mlx5::Syndrome syndrome, uint8_t vendor_syndrome = 0) {
   auto* const force = FindInSofthca<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
@@ -40,7 +40,7 @@ inline void Force(const host::Device& device, const host::Endpoint& endpoint, ui
   }
 }
 
-/// Lets the send queue of an endpoint stand still, until this goes or Release() is called.
+/// Stalls the send queue of an endpoint until Release() or destruction.
 class Hold {
  public:
   Hold(const host::Device& device, const host::Endpoint& endpoint)

@@ -7,7 +7,7 @@
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/signal.hpp"
 
-/// Warps and blocks that make calls together.
+/// Tests warps and blocks that make calls together.
 namespace warpverbs::e2e {
 namespace {
 
@@ -18,14 +18,14 @@ using device::Shared;
 
 constexpr uint32_t kLanes = 32;
 
-/// A lane alone, the ends, all, every other one, halves, and some without a pattern.
+/// A single lane, the first and last, all, every other, halves, and some without a pattern.
 constexpr LaneMask kMasks[] = {0x1,        0x80000000, 0x00010000, 0xffffffff, 0x55555555,
                                0xaaaaaaaa, 0x0000ffff, 0xffff0000, 0x80000001, 0x12345678};
 
 template <class Sharing, class Cooperation>
 using TeamQueue = device::SendQueue<Cpu, Sharing, Cooperation>;
 
-/// Of what a thread saw.
+/// Result of a thread's post.
 struct Outcome {
   Code code = Code::kPending;
   uint32_t ticket = 0;
@@ -51,7 +51,7 @@ using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(WarpCalls, Sharings);
 
 TYPED_TEST(WarpCalls, EachLaneOfAnyMaskWritesItsWord) {
-  for (const uint32_t depth : {1u, 2u, 4u, 16u, 64u}) {  // less than a warp: its lanes post in turn
+  for (const uint32_t depth : {1u, 2u, 4u, 16u, 64u}) {  // smaller than a warp: its lanes post in turn
     Pair pair({.a = {.depth = depth}});
     pair.Connect();
     uint32_t posted = 0;
@@ -75,7 +75,7 @@ TYPED_TEST(WarpCalls, EachLaneOfAnyMaskWritesItsWord) {
         ASSERT_EQ(outcomes[lane].code, Code::kOk);
         const uint32_t place = outcomes[lane].ticket - posted;
         ASSERT_LT(place, static_cast<uint32_t>(std::popcount(mask)));
-        ASSERT_FALSE(taken[place]) << "two lanes have one ticket";
+        ASSERT_FALSE(taken[place]) << "two lanes got the same ticket";
         taken[place] = true;
       }
       posted += static_cast<uint32_t>(std::popcount(mask));
@@ -152,7 +152,7 @@ TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
         TeamQueue<Shared, device::Block> queue(pair.a.View(), device::Block((LaneMask{1} << kWarp) - 1));
         Code code = Code::kOk;
         for (uint64_t round = 1; round <= kRounds && code == Code::kOk; ++round) {
-          // The warps come late in turn, and until they have come nothing is posted.
+          // The warps arrive late in turn. Nothing is posted until all have arrived.
           const uint64_t before = (round - 1) * kThreads * 0x1'0000'0001;
           const device::WaitLimit soon{.deadline_ns = Cpu::NowNs() + 1'000'000};
           const bool is_late = thread / kWarp == round % 2;
@@ -170,7 +170,7 @@ TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
               posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
           if (!status.ok()) code = status.code;
           if (code == Code::kOk && pair.Target(thread) != 1000 * round + thread) code = Code::kInvalid;
-          Cpu::SyncBlock();  // nobody changes a word that is still being sent
+          Cpu::SyncBlock();  // no thread changes a word that is still being sent
         }
         codes[thread] = code;
       },
@@ -180,7 +180,7 @@ TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
 
 TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
   constexpr uint32_t kBlocks = 3, kThreads = 12, kWarp = 8, kRounds = 30, kAdds = 2;
-  for (const uint32_t depth : {4u, 16u, 64u}) {  // less than a warp, than a block, than all
+  for (const uint32_t depth : {4u, 16u, 64u}) {  // smaller than a warp, than a block, than all blocks
     SCOPED_TRACE(depth);
     Pair pair({.a = {.depth = depth}});
     pair.Connect();
@@ -193,7 +193,7 @@ TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
           const auto add = device::FetchAdd<uint64_t>(pair.Remote(8 * block), 1);
           device::Posted posted;
           for (uint32_t round = 0; round < kRounds;
-               ++round) {  // all go on, or the others would wait for ever
+               ++round) {  // a failed thread continues: otherwise the others would wait forever
             posted = queue.Post(add, Within());
             if (!posted.status.ok() || depth < kAdds * kThreads) continue;
             auto batch = queue.Begin(kAdds, Within());

@@ -17,7 +17,7 @@ void ConnectWriteAndDestroy(uint64_t value) {
 }
 
 TEST(Cycles, LeaveNoFileOpen) {
-  ConnectWriteAndDestroy(1);  // what a process keeps for ever, it opens now
+  ConnectWriteAndDestroy(1);  // opens the files that a process keeps forever
   const size_t before = OpenFiles();
   for (uint64_t value = 2; value <= 101; ++value) ConnectWriteAndDestroy(value);
   EXPECT_EQ(OpenFiles(), before);

@@ -10,7 +10,7 @@
 #include "pair.hpp"
 #include "warpverbs/device/atomics.hpp"
 
-/// Queues of every depth, and indices past the places where they wrap.
+/// Tests queues of every depth, and indices past their wraps.
 namespace warpverbs::e2e {
 namespace {
 
@@ -18,9 +18,9 @@ using device::Code;
 using host::CqMode;
 
 constexpr size_t kWords = 512;
-constexpr size_t kWrites = 70'000;  // past 2^16, and from 0xffff0000 on past 2^32
+constexpr size_t kWrites = 70'000;  // past 2^16; past 2^32 when started at 0xffff0000
 
-/// Lets a queue that nobody has posted to go on at an index; the NIC counts modulo 2^16 and starts at 0.
+/// Starts an unused queue at an index. The NIC counts modulo 2^16, from 0.
 void StartAt(const Pair& pair, uint32_t index) {
   pair.a.View().control->tail = uint64_t{index} << 32 | index;
 }

@@ -7,7 +7,7 @@
 
 #include "traffic.hpp"
 
-/// The same traffic whoever brings the doorbells to the NIC.
+/// The same traffic in every doorbell mode.
 namespace warpverbs::e2e {
 namespace {
 

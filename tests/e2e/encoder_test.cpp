@@ -15,8 +15,7 @@
 #include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
 
-/// What libmlx5 writes for a request and what we write for it, byte for byte: entry, doorbell record,
-/// doorbell.
+/// Compares what libmlx5 and this library write for a request, byte for byte: WQE, doorbell record, doorbell.
 namespace warpverbs::e2e {
 namespace {
 
@@ -29,9 +28,9 @@ constexpr uint64_t kOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA
                                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
-/// What a NIC would see of one request.
+/// A request as the NIC sees it.
 struct Sight {
-  std::vector<uint8_t> wqe;  ///< as long as it says
+  std::vector<uint8_t> wqe;  ///< of the length in its control segment
   uint32_t record;
   uint64_t doorbell;
 };
@@ -43,7 +42,7 @@ Sight Look(const uint8_t* slot, uint32_t record, uint64_t doorbell) {
   return {{slot, slot + bytes}, record, doorbell};
 }
 
-/// The send flags of verbs, and ours.
+/// Send flags of verbs, and ours.
 struct Flags {
   unsigned verbs;
   uint32_t ours;
@@ -66,8 +65,7 @@ class Encoder : public verbs::TwoPeers {
     mlx5dv_obj object{};
     object.qp = {a.qp.get(), &queue_};
     EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
-    // Take the doorbells ourselves: with a page of our own over the NIC's they stay to be read, and
-    // unexecuted.
+    // Catches the doorbells: a page of ours over the NIC's keeps them readable and unexecuted.
     register_page_ =
         reinterpret_cast<uint8_t*>(reinterpret_cast<uintptr_t>(queue_.bf.reg) & ~uintptr_t{4095});
     EXPECT_EQ(mmap(register_page_, mlx5::kUarPageBytes, PROT_READ | PROT_WRITE,
@@ -75,7 +73,8 @@ class Encoder : public verbs::TwoPeers {
               register_page_);
   }
 
-  /// Compares what ibv_post_send, ibv_wr_* and we make of a request, with every choice of flags.
+  /// Compares what ibv_post_send(), ibv_wr_*() and this library write for a request, with every choice of
+  /// flags.
   void ExpectSame(Work by_post_send, const std::function<void()>& by_wr, const Post& ours,
                   unsigned more_flags = 0) {
     for (const Flags& flags : kFlags) {
@@ -157,7 +156,7 @@ class Encoder : public verbs::TwoPeers {
   }
 
   Sight LookAtVerbs() {
-    // libmlx5 rings two registers in turn; a page full of zeros before each request shows which it was.
+    // libmlx5 alternates between two registers. A page of zeros before each request shows which one it used.
     auto* const first = reinterpret_cast<uint64_t*>(queue_.bf.reg);
     auto* const second = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(queue_.bf.reg) + queue_.bf.size);
     const uint64_t doorbell = *first != 0 ? *first : *second;

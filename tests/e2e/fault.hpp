@@ -10,10 +10,10 @@
 
 namespace warpverbs::e2e {
 
-/// How a fault must show.
+/// The expected report of a fault.
 struct Fault {
   mlx5::Syndrome syndrome;
-  std::string words;  ///< part of what Describe() says
+  std::string words;  ///< part of the text from Describe()
 };
 
 inline void ExpectError(const device::Status& status, const Fault& fault) {
@@ -23,7 +23,7 @@ inline void ExpectError(const device::Status& status, const Fault& fault) {
   EXPECT_THAT(mlx5::Describe(syndrome), testing::HasSubstr(fault.words));
 }
 
-/// Posts past the queue's back, and expects the NIC to flush it.
+/// Posts a write without the queue's bookkeeping, and expects the NIC to flush it.
 inline void ExpectFlush(const Pair& pair, uint32_t index) {
   const device::RawSendQueue<Cpu> ring(pair.a.View());
   const mlx5::Be64 doorbell = ring.PostWrite(index, pair.Remote(0), pair.Local(0, 8));
@@ -31,16 +31,16 @@ inline void ExpectFlush(const Pair& pair, uint32_t index) {
   ring.RingDoorbell(doorbell);
   device::Status status;
   for (device::Waiter<Cpu> waiter(Within()); status.wqe_index != index;) {
-    ASSERT_EQ(waiter.Next(), device::Code::kPending) << "entry " << index << " is not flushed";
+    ASSERT_EQ(waiter.Next(), device::Code::kPending) << "WQE " << index << " is not flushed";
     status = ring.PollCqOnce(index);
   }
   ExpectError(status, {mlx5::Syndrome::kFlushed, "flushed"});
 }
 
-/// Waits for a write that fails, and expects all that follows: the same error from every call, and flushes.
+/// Waits for a write that fails. Then expects the same error from every call, and flushes.
 template <class Sharing>
 void ExpectFault(const Pair& pair, Queue<Sharing>& queue, const device::Posted& posted, const Fault& fault) {
-  ASSERT_EQ(posted.status.code, device::Code::kOk) << "posting knows of no fault yet";
+  ASSERT_EQ(posted.status.code, device::Code::kOk) << "the fault is known only after the post";
   const device::Status status = queue.Wait(posted.ticket, Within());
   ExpectError(status, fault);
   EXPECT_EQ(status.wqe_index, posted.ticket.index);

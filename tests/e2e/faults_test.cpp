@@ -5,7 +5,7 @@
 
 #include "fault.hpp"
 
-/// What a kernel sees of each way in which a write can fail.
+/// Tests what a kernel sees of each way in which a write can fail.
 namespace warpverbs::e2e {
 namespace {
 
@@ -19,7 +19,7 @@ const Fault kLocalProtection{Syndrome::kLocalProtection, "the lkey does not cove
 template <class Sharing>
 class Faults : public testing::Test {
  protected:
-  /// Writes a word well, then `local` to `remote` with a fault.
+  /// Writes a word successfully, then `local` to `remote`, which must fail.
   void ExpectFaultOf(Pair& pair, const device::RemoteMemory& remote, const device::LocalMemory& local,
                      const Fault& fault) {
     Queue<Sharing> queue(pair.a.View());
@@ -27,7 +27,7 @@ class Faults : public testing::Test {
     const device::Posted good = pair.PutWord(queue, 0);
     ASSERT_EQ(queue.Wait(good.ticket, Within()).code, Code::kOk);
     ExpectFault(pair, queue, queue.Post(device::Write(remote, local)), fault);
-    EXPECT_EQ(queue.Test(good.ticket).code, Code::kOk) << "what was done before the fault stays done";
+    EXPECT_EQ(queue.Test(good.ticket).code, Code::kOk) << "a completed write stays complete";
     EXPECT_EQ(pair.Target(0), 42u);
     for (size_t i = 1; i < kBytes / 8; ++i)
       EXPECT_EQ(pair.Target(i), 0u) << "the refused write changed word " << i;
@@ -73,7 +73,7 @@ TYPED_TEST(Faults, OneByteBeyondTheSourceFailsTheWrite) {
 TYPED_TEST(Faults, RegionWithoutRemoteWriteFailsTheWrite) {
   Pair pair;
   pair.Connect();
-  // The source's region is the peer's too, and grants nothing.
+  // The source's region is also the peer's, and grants nothing.
   const device::LocalMemory source = pair.Local(8, 8);
   this->ExpectFaultOf(pair, {source.addr, source.lkey}, pair.Local(0, 8), kRemoteAccess);
   EXPECT_EQ(pair.Source(1), 0u);
@@ -89,7 +89,7 @@ TYPED_TEST(Faults, EndpointWithoutRemoteWriteFailsTheWrite) {
 }
 
 TYPED_TEST(Faults, UnconnectedPeerFailsTheWrite) {
-  Pair pair({.a = {.retry = {.ack_timeout = 8, .retry_count = 1}}});  // two tries of a millisecond
+  Pair pair({.a = {.retry = {.ack_timeout = 8, .retry_count = 1}}});  // two attempts of a millisecond
   pair.a.Connect(pair.b.Info());
   Queue<TypeParam> queue(pair.a.View());
   ExpectFault(pair, queue, pair.PutWord(queue, 0),
@@ -122,14 +122,14 @@ TYPED_TEST(Faults, DeadPeerFailsAFullQueueAsAWhole) {
   Queue<TypeParam> queue(pair.a.View());
   std::vector<device::Ticket> tickets;
   for (uint32_t i = 0; i < kDepth; ++i) tickets.push_back(pair.PutWord(queue, i, {}).ticket);
-  // The fifth waits for room; it ends when the queue pair fails, long before its deadline.
+  // The fifth write waits for room. It ends when the queue pair fails, long before its deadline.
   EXPECT_EQ(pair.PutWord(queue, kDepth).status.code, Code::kError);
   for (const device::Ticket ticket : tickets) EXPECT_EQ(queue.Wait(ticket, Within()).code, Code::kError);
 }
 
 TEST(SharedFaults, ReachEveryWaiterAndPoster) {
   constexpr size_t kThreads = 4;
-  Pair pair({.a = {.depth = 64, .retry = {.ack_timeout = 10, .retry_count = 1}}});  // two tries of 4 ms
+  Pair pair({.a = {.depth = 64, .retry = {.ack_timeout = 10, .retry_count = 1}}});  // two attempts of 4 ms
   pair.a.Connect(pair.b.Info());
   std::vector<device::Status> waited(kThreads), posted(kThreads);
   {
@@ -143,7 +143,7 @@ TEST(SharedFaults, ReachEveryWaiterAndPoster) {
     }
   }
   for (const device::Status& status : waited) EXPECT_EQ(status.code, Code::kError);
-  // A collapsed CQ may show the first who looks a flush; whatever it was, all then see the same.
+  // On a collapsed CQ the first reader may find a flush. All others must see the same status.
   for (const device::Status& status : posted) {
     EXPECT_EQ(status.code, Code::kError);
     EXPECT_EQ(status.syndrome, posted[0].syndrome);

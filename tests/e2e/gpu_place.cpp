@@ -9,10 +9,10 @@
 namespace warpverbs::e2e {
 namespace {
 
-// Exports could be mapped by the processor; a real GPU's cannot.
+// The host can map exports of the fake GPU, but not those of a real one.
 [[maybe_unused]] const int kConfigured = setenv("WARPVERBS_FAKE_CUDA", "gpus=2,dma_buf=0", 0);
 
-/// The GPUs take turns, so that each test has a part on all of them.
+/// Returns the GPUs in turn, so that each test uses both.
 const host::Gpu& NextGpu() {
   static const auto& gpus = *new std::array<host::Gpu, 2>{host::Gpu(0), host::Gpu(1)};
   static size_t turns = 0;
@@ -21,7 +21,7 @@ const host::Gpu& NextGpu() {
 
 }  // namespace
 
-/// While a test has memory it is a kernel's, too.
+/// The fake GPU runs a kernel as long as a test has memory.
 struct Memory::Owner {
   host::GpuMemory memory;
   fake_cuda::Kernel kernel{};

@@ -4,7 +4,7 @@
 
 #include "pair.hpp"
 
-/// Every wait ends: by its deadline, by its abort word, or at once where there is no room.
+/// Tests that every wait ends: at its deadline, on its abort word, or at once without room.
 namespace warpverbs::e2e {
 namespace {
 
@@ -13,7 +13,7 @@ constexpr uint64_t kShortNs = 5'000'000;
 
 using device::Code;
 
-/// A pair whose second endpoint is not connected, so that nothing completes.
+/// A pair whose second endpoint is not connected, so that no write completes.
 template <class Sharing>
 class Limits : public testing::Test {
  protected:
@@ -26,7 +26,7 @@ class Limits : public testing::Test {
     }
   }
 
-  // A try lasts a second: together they outlast a test, and one of them finds a peer that arrives late.
+  // An attempt lasts a second. Together they outlast a test, and one of them finds a peer that connects late.
   Pair pair{{.a = {.depth = kDepth, .retry = {.ack_timeout = 18, .retry_count = 7}}}};
   Queue<Sharing> queue{pair.a.View()};
   device::Ticket last{};

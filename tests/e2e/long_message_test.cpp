@@ -12,7 +12,7 @@ namespace {
 
 using device::Code;
 
-constexpr uint32_t kLongest = 4096;  // softhca was started with it
+constexpr uint32_t kLongest = 4096;  // equals softhca's --max-message
 
 template <class Sharing>
 class LongMessage : public testing::Test {

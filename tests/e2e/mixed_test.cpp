@@ -11,35 +11,35 @@
 #include "pair.hpp"
 #include "warpverbs/device/atomics.hpp"
 
-/// Eight threads post operations of every kind to one shared queue that is too small for all of them.
+/// Eight threads post every kind of operation to one shared queue that is too small for all of them.
 namespace warpverbs::e2e {
 namespace {
 
 using device::Code;
 
 constexpr uint32_t kThreads = 8, kDepth = 16, kLongestBatch = 8;
-constexpr uint32_t kOperations = 200'000;                                 // of all threads together
-constexpr size_t kWords = kLongestBatch;                                  // of each thread, at both sides
-constexpr size_t kCounter = kThreads * kWords, kCounter4 = kCounter + 1;  // what all threads add to
+constexpr uint32_t kOperations = 200'000;                                 // all threads together
+constexpr size_t kWords = kLongestBatch;                                  // per thread, at both sides
+constexpr size_t kCounter = kThreads * kWords, kCounter4 = kCounter + 1;  // words that all threads add to
 
 enum class Kind { kWrite, kInline, kRead, kAdd, kAdd4, kSwap, kSwap4, kXor, kNop, kFence };
 constexpr size_t kKinds = 10;
 
 struct Step {
   Kind kind;
-  size_t word;     ///< its own, at both sides
-  uint64_t value;  ///< to write, add or swap
+  size_t word;     ///< index of the poster's word, at both sides
+  uint64_t value;  ///< operand of a write, add or swap
 
   uint32_t slots() const { return kind == Kind::kSwap ? 3 : 1; }
 };
 
-/// One thread. It knows what its words must be, and fails at the first one that is not.
+/// One thread's operations. It knows the values of its words, and stops at the first wrong one.
 class Poster {
  public:
   Poster(Pair& pair, uint32_t thread)
       : pair_(pair), queue_(pair.a.View()), first_(thread * kWords), random_(thread) {}
 
-  /// @return  what went wrong, or nothing
+  /// @return  the first error, or an empty string
   std::string Run(uint32_t operations) {
     std::string wrong;
     while (operations != 0 && wrong.empty()) {
@@ -50,7 +50,7 @@ class Poster {
     return wrong;
   }
 
-  /// First index and slots of each batch.
+  /// Returns the first index and the slots of each batch.
   const std::vector<std::pair<uint32_t, uint32_t>>& batches() const { return batches_; }
   uint64_t added() const { return added_; }
   uint32_t added4() const { return added4_; }
@@ -125,7 +125,7 @@ class Poster {
     return {};
   }
 
-  /// Whether a completed operation has done what it had to, and nothing else.
+  /// Whether a completed operation had its effect and no other.
   bool Check(const Step& step) {
     const uint64_t before = Known(step), fetched = pair_.Source(step.word);
     bool right = true;
@@ -169,11 +169,11 @@ class Poster {
 
   Pair& pair_;
   Queue<device::Shared> queue_;
-  size_t first_;  // of its words
+  size_t first_;  // its first word
   std::mt19937_64 random_;
-  std::array<uint64_t, kWords> known_{};  // its words of the target
+  std::array<uint64_t, kWords> known_{};  // expected values of its words in the target
   std::vector<std::pair<uint32_t, uint32_t>> batches_;
-  uint64_t least_ = 0;  // the counter has been seen there
+  uint64_t least_ = 0;  // last value seen of the counter
   uint64_t added_ = 0;
   uint32_t added4_ = 0;
 };
@@ -206,7 +206,7 @@ TEST_P(Mixed, EightThreadsLoseNothingOnAQueueOfSixteen) {
   std::ranges::sort(batches);
   uint32_t end = 0;
   for (const auto& [first, slots] : batches) {
-    ASSERT_EQ(first, end) << "each slot is one batch's";
+    ASSERT_EQ(first, end) << "each slot belongs to one batch";
     end += slots;
   }
   EXPECT_EQ(pair.a.View().control->tail, uint64_t{end} << 32 | end);

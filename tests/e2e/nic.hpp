@@ -8,7 +8,7 @@
 
 namespace warpverbs::e2e {
 
-/// The ConnectX that the tests are to run on, from WARPVERBS_TEST_NIC; empty under softhca.
+/// Returns the ConnectX to test, from WARPVERBS_TEST_NIC; empty under softhca.
 inline std::string NamedNic() {
   const char* const name = std::getenv("WARPVERBS_TEST_NIC");
   return name == nullptr ? "" : name;

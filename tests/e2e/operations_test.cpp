@@ -7,7 +7,7 @@
 #include "pair.hpp"
 #include "warpverbs/device/atomics.hpp"
 
-/// What each operation does, from the call to the peer's memory.
+/// Tests each operation from its call to the peer's memory.
 namespace warpverbs::e2e {
 namespace {
 

@@ -4,7 +4,7 @@
 
 namespace warpverbs::e2e {
 
-/// How many writes a long test makes. A sanitizer slows each down, but even there the 16-bit index wraps.
+/// Number of writes of a long test. A sanitizer slows each write down, but even then the 16-bit index wraps.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr size_t kManyWrites = 70'000;
 inline constexpr size_t kMostWrites = 200'000;

@@ -12,7 +12,7 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 
-/// The library on a NIC, of software or a ConnectX: what each test here starts from.
+/// What the tests start from: the library on softhca or on a ConnectX.
 namespace warpverbs::e2e {
 
 using arch::Cpu;
@@ -20,20 +20,20 @@ using arch::Cpu;
 template <class Sharing>
 using Queue = device::SendQueue<Cpu, Sharing>;
 
-/// A limit within which everything must end, however busy the machine is.
+/// A limit within which everything must end, even on a busy machine.
 inline device::WaitLimit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
 
 struct PairOptions {
   host::EndpointConfig a{};
   host::EndpointConfig b{};
-  size_t bytes = 4096;  ///< of each memory
+  size_t bytes = 4096;  ///< size of each memory
   host::Access target_access{.remote_read = true, .remote_write = true, .remote_atomic = true};
 };
 
-/// Two endpoints: `a` writes from `source`, and `b` lets it write to `target`. Not connected yet.
+/// Two endpoints: `a` writes from `source`, and `b` allows writes to `target`. Not connected at first.
 class Pair {
  public:
-  /// @param on  where both live; by default on a device of their own
+  /// @param on  device of both endpoints; by default one of their own
   explicit Pair(const PairOptions& options = {}, std::shared_ptr<host::Device> on = OpenNic())
       : device_(std::move(on)),
         device(*device_),
@@ -49,7 +49,7 @@ class Pair {
     b.Connect(a.Info());
   }
 
-  /// Makes both ends as new, and connects them again.
+  /// Resets both endpoints, and connects them again.
   void Reconnect() {
     a.Reset();
     b.Reset();
@@ -59,7 +59,7 @@ class Pair {
   uint64_t& Source(size_t index) { return reinterpret_cast<uint64_t*>(source_.data())[index]; }
   uint64_t& Target(size_t index) { return reinterpret_cast<uint64_t*>(target_.data())[index]; }
 
-  /// A value of some size, by its place in bytes.
+  /// Returns the value at an offset in bytes.
   template <class T>
   T& SourceAt(size_t offset) {
     return *reinterpret_cast<T*>(source_.data() + offset);
@@ -73,7 +73,7 @@ class Pair {
     const host::MemoryView view = source_region_.View();
     return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
   }
-  /// The target as its owner `b` knows it.
+  /// Returns the target as its owner `b` addresses it.
   device::LocalMemory TargetLocal(uint64_t offset, uint64_t bytes) const {
     const host::MemoryView view = target_region_.View();
     return {view.addr + offset, bytes, mlx5::ToBe32(view.lkey)};
@@ -83,7 +83,7 @@ class Pair {
     return {view.addr + offset, mlx5::ToBe32(view.rkey)};
   }
 
-  /// Writes one word of the source to the same place of the target.
+  /// Writes one word of the source to the same place in the target.
   template <class Sharing>
   device::Posted PutWord(Queue<Sharing>& queue, size_t index,
                          const device::WaitLimit& limit = Within()) const {

@@ -5,11 +5,10 @@
 
 #include "warpverbs/host/endpoint.hpp"
 
-/// Where the memory and the queues of tests lie: the host's, or fake GPUs' in programs that link
-/// gpu_place.cpp.
+/// Places the memory and queues of tests: on the host, or on fake GPUs in programs that link gpu_place.cpp.
 namespace warpverbs::e2e {
 
-/// Memory, zeroed, that tests may touch as long as it lives.
+/// Zeroed memory that tests may access while it lives.
 class Memory {
  public:
   explicit Memory(size_t bytes);
@@ -26,7 +25,7 @@ class Memory {
   std::byte* data_;
 };
 
-/// The same endpoint, with its queues where the tests have them.
+/// Returns the configuration with its queues where the tests have them.
 host::EndpointConfig Placed(host::EndpointConfig config);
 
 }  // namespace warpverbs::e2e

@@ -8,7 +8,7 @@
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/signal.hpp"
 
-/// Receives that a kernel posts and sees complete, and the sends that take them.
+/// Tests receives that a kernel posts and polls, and the sends that consume them.
 namespace warpverbs::e2e {
 namespace {
 
@@ -141,7 +141,7 @@ TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndLaterReceives) {
 
 TEST_F(Receive, ManyMessagesPassFourReceivesAndWrapTheirIndex) {
   constexpr uint32_t kMessages = 70'000;
-  uint64_t offered = 0;  // receives: a sender that comes too early would have to try again much later
+  uint64_t offered = 0;  // receives posted: a sender that comes too early would retry much later
   std::jthread sender([&] {
     for (uint32_t i = 0; i < kMessages; ++i) {
       if (!device::WaitSignal<Cpu>(&offered, device::Compare::kGreaterOrEqual, i + 1, Within()).ok()) return;

@@ -6,7 +6,7 @@
 #include "traffic.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 
-/// Endpoints that are reset and connected again, over and over.
+/// Tests endpoints that are reset and connected again many times.
 namespace warpverbs::e2e {
 namespace {
 
@@ -63,7 +63,7 @@ TEST_P(Recovery, RestartsTheReceiveQueue) {
     device::ReceiveQueue<Cpu> receives(pair.b.ReceiveView());
     for (uint32_t i = 0; i < 4; ++i) ASSERT_EQ(receives.Post(pair.TargetLocal(8 * i, 8)).code, Code::kOk);
     receives.Submit();
-    const uint32_t messages = 1 + cycle % 4;  // so that the ring of completions is at any place
+    const uint32_t messages = 1 + cycle % 4;  // so that the ring of completions starts at any slot
     for (uint32_t i = 0; i < messages; ++i) {
       pair.Source(0) = 100 * cycle + i;
       const device::Posted posted = queue.Post(device::SendImm(pair.Local(0, 8), {i}), Within());

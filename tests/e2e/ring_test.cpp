@@ -3,7 +3,7 @@
 #include "fault.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 
-/// The low level: a ring of completions, indices and doorbells by hand.
+/// The low level: a ring of completions, with indices and doorbells by hand.
 namespace warpverbs::e2e {
 namespace {
 

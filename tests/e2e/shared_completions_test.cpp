@@ -68,7 +68,7 @@ TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndSparesTheOthers) {
   Queue<device::Exclusive> failing(bad.a.View());
   std::vector<device::Ticket> tickets;
   for (uint32_t i = 0; i < kDepth; ++i) tickets.push_back(bad.PutWord(failing, i, {}).ticket);
-  EXPECT_EQ(RunTraffic<device::Shared>(good, 0, 100), "") << "meanwhile it drains for both";
+  EXPECT_EQ(RunTraffic<device::Shared>(good, 0, 100), "") << "the good queue drains for both";
   for (uint32_t i = 0; i < kDepth; ++i) {
     const device::Status status = failing.Wait(tickets[i], Within());
     EXPECT_EQ(status.code, i < 2 ? Code::kOk : Code::kError);
@@ -97,7 +97,7 @@ TEST_F(SharedRing, QueuesComeAndGoWhileOthersWork) {
       Pair passing({.a = {.depth = kDepth, .completions = &ring}}, device);
       passing.Connect();
       EXPECT_EQ(RunTraffic<device::Exclusive>(passing, 0, 10), "");
-      // It goes with completions still on the ring, which the next queue in its place must not get.
+      // Destroyed with completions still on the ring. The next queue in its place must not receive them.
       Queue<device::Exclusive> queue(passing.a.View());
       for (int i = 0; i < 4; ++i) passing.PutWord(queue, 100);
     }

@@ -10,12 +10,12 @@
 namespace warpverbs::e2e {
 namespace {
 
-constexpr size_t kWrites = 70'000;  // of all threads together: the 16-bit index wraps
-constexpr size_t kWindow = 3;       // tickets that a thread has open
+constexpr size_t kWrites = 70'000;  // all threads together: the 16-bit index wraps
+constexpr size_t kWindow = 3;       // open tickets of a thread
 
-using Load = std::tuple<size_t, uint32_t>;  // threads, and the queue's depth
+using Load = std::tuple<size_t, uint32_t>;  // number of threads, depth of the queue
 
-/// Posts words first, first + step and so on; waits for every ticket. Returns what went wrong first.
+/// Posts the words first, first + step and so on, and waits for every ticket. Returns the first error.
 template <class Sharing>
 device::Status WriteWords(const Pair& pair, size_t first, size_t step) {
   Queue<Sharing> queue(pair.a.View());
@@ -50,7 +50,7 @@ void ExpectThatEveryThreadsWritesArrive(const Load& load) {
   }
   for (const device::Status& status : statuses) ASSERT_EQ(status.code, device::Code::kOk);
   for (size_t i = 0; i < kWrites; ++i) ASSERT_EQ(pair.Target(i), i + 1);
-  EXPECT_EQ(pair.a.View().control->tail, uint64_t{kWrites} << 32 | kWrites) << "reserved and rung alike";
+  EXPECT_EQ(pair.a.View().control->tail, uint64_t{kWrites} << 32 | kWrites) << "reserved and published alike";
 }
 
 class Sharing : public testing::TestWithParam<Load> {};

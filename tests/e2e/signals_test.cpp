@@ -6,7 +6,7 @@
 #include "pair.hpp"
 #include "warpverbs/device/signal.hpp"
 
-/// One side signals, the other waits.
+/// Tests one side that signals and another that waits.
 namespace warpverbs::e2e {
 namespace {
 
@@ -15,7 +15,7 @@ using device::Compare;
 
 class Signals : public testing::Test {
  protected:
-  static constexpr size_t kWord = 511;  // the last of the target
+  static constexpr size_t kWord = 511;  // the last word of the target
 
   Signals() { pair.Connect(); }
 
@@ -50,7 +50,7 @@ TEST_F(Signals, WaitWithoutASignalEndsAtItsLimit) {
             Code::kAborted);
 }
 
-/// Sends rounds of data with a signal each; the receiver checks each round and then lets the next one go.
+/// Sends rounds of data with a signal each. The receiver checks a round and then releases the next.
 class PutSignal : public testing::TestWithParam<bool> {};
 
 TEST_P(PutSignal, MakesItsDataVisible) {
@@ -87,7 +87,7 @@ TEST_P(PutSignal, MakesItsDataVisible) {
 INSTANTIATE_TEST_SUITE_P(, PutSignal, testing::Bool(),
                          [](const auto& test) { return test.param ? "Adding" : "Setting"; });
 
-/// A queue pair that is connected to itself counts another one's completions.
+/// A queue pair that is connected to itself and counts the completions of another.
 class Counting : public testing::Test {
  protected:
   Counting() {

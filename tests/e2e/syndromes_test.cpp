@@ -11,7 +11,7 @@
 #include "control.hpp"
 #include "pair.hpp"
 
-/// Every way in which a NIC can say that a WQE failed, at every place of a batch.
+/// Tests every syndrome with which a NIC can fail a WQE, at every place of a batch.
 namespace warpverbs::e2e {
 namespace {
 
@@ -31,13 +31,13 @@ constexpr Syndrome kSyndromes[] = {
     Syndrome::kRemoteAborted,
 };
 
-/// What is to fail, and where it is seen.
+/// An injected failure, and where it is seen.
 struct Case {
   Syndrome syndrome;
-  uint32_t position;  ///< in the batch
+  uint32_t position;  ///< place in the batch
   CqMode mode;
 
-  /// A collapsed CQ shows the newest completion, so behind a failure there may be a flush only.
+  /// A collapsed CQ shows only the newest completion, so a flush may hide the failure.
   bool keeps_cause() const { return mode == CqMode::kRing || position == kBatch - 1; }
 };
 
@@ -48,7 +48,7 @@ void ExpectStatus(const Case& fault, uint32_t i, const Status& status) {
   const auto seen = static_cast<Syndrome>(status.syndrome);
   const bool knows_place = fault.keeps_cause() && fault.syndrome != Syndrome::kFlushed;
   if (i < fault.position && (knows_place || status.code == Code::kOk)) {
-    EXPECT_EQ(status.code, Code::kOk) << "it was done before the failure";
+    EXPECT_EQ(status.code, Code::kOk) << "it completed before the failure";
     return;
   }
   EXPECT_EQ(status.code, Code::kError);
@@ -116,12 +116,12 @@ class Syndromes : public testing::Test {
     ASSERT_EQ(posted.status.code, Code::kOk);
     ASSERT_EQ(fresh.Wait(posted.ticket, Within()).code, Code::kOk);
     EXPECT_EQ(pair.Target(100), value);
-    pair.Reconnect();  // so that the next failure is at the same indices
+    pair.Reconnect();  // so that the next failure has the same indices
   }
 
-  /// Posts what is to fail: on a shared queue two threads do, half of it each, and a third one waits too.
+  /// Posts a batch that fails. On a shared queue two threads post half of it each, and a third only waits.
   ///
-  /// @return  what each thread was told of each operation
+  /// @return  each thread's status of each operation
   static std::vector<std::vector<Status>> Fail(const Pair& pair, const Case& fault, Queue<Sharing>& queue) {
     constexpr uint32_t kPosters = kIsShared ? 2 : 1;
     Hold hold(pair.device, pair.a);  // until all have posted

@@ -8,14 +8,14 @@
 
 namespace warpverbs::e2e {
 
-inline constexpr size_t kTrafficWords = 8;  ///< of each poster, at both sides
+inline constexpr size_t kTrafficWords = 8;  ///< words of each poster, at both sides
 
-/// Posts writes, reads and atomics of one poster, alone and in batches, and checks what they have done.
+/// Posts writes, reads and atomics of one poster, alone and in batches, and checks their effects.
 ///
-/// @param first  of the poster's words
-/// @param value  what the last run on the same words ended with; 0 for the first one
-/// @pre  the queue has at least 4 slots
-/// @return  what went wrong, or nothing
+/// @param first  first of the poster's words
+/// @param value  last value of the previous run on the same words; 0 for the first run
+/// @pre     the queue has at least 4 slots
+/// @return  the first error, or an empty string
 template <class Sharing>
 std::string RunTraffic(Pair& pair, size_t first, uint32_t rounds, uint64_t value = 0) {
   Queue<Sharing> queue(pair.a.View());
