@@ -17,7 +17,7 @@ using mlx5::CqeOpcode;
 
 auto ReadOf(uint64_t& word) { return Read(Remote(word), Local(word)); }
 
-TEST(Completion, FetchedDataAfterTheTicketIsDone) {
+TEST(Completion, FetchedDataAreVisibleWhenTheTicketIsDone) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;
@@ -59,7 +59,7 @@ TEST(Completion, SyndromeBelongsToItsError) {
   }
 }
 
-TEST(Completion, FetchedDataAfterAnotherThreadHasDrainedTheRing) {
+TEST(Completion, FetchedDataAreVisibleWhenAnotherThreadDrainedTheRing) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     TestRing ring(4);
     LitmusQueue memory(4, &ring);
@@ -89,7 +89,7 @@ TEST(Completion, FetchedDataAfterAnotherThreadHasDrainedTheRing) {
   }
 }
 
-TEST(Completion, RingSlotIsWrittenAgainOnlyAfterItWasDrained) {
+TEST(Completion, RingSlotIsRewrittenOnlyAfterItWasDrained) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     TestRing ring(1);
     LitmusQueue memory(1, &ring);
@@ -162,7 +162,7 @@ struct LitmusReceive {
   uint64_t state = 0;
 };
 
-TEST(Receiving, ReceiveBeforeItsRecord) {
+TEST(Receiving, WqeIsVisibleBeforeItsRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusReceive memory;
     uint64_t data = 0;
@@ -179,7 +179,7 @@ TEST(Receiving, ReceiveBeforeItsRecord) {
   }
 }
 
-TEST(Receiving, MessageAfterItsArrival) {
+TEST(Receiving, MessageIsVisibleAfterItsArrival) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusReceive memory;
     uint64_t data = 0;
@@ -202,7 +202,7 @@ TEST(Receiving, MessageAfterItsArrival) {
   }
 }
 
-TEST(Signalling, DataBeforeTheSignal) {
+TEST(Signalling, DataAreVisibleBeforeTheSignal) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     uint64_t data = 0, word = 0;
     Concurrently(
@@ -217,7 +217,7 @@ TEST(Signalling, DataBeforeTheSignal) {
   }
 }
 
-TEST(Failing, FirstErrorReachesWhoWaitsForATurn) {
+TEST(Failing, FirstErrorReachesAWaiterForItsTurn) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     memory.control.tail = uint64_t{1} << 32;  // a slot that nobody will publish
@@ -235,7 +235,7 @@ TEST(Failing, FirstErrorReachesWhoWaitsForATurn) {
   }
 }
 
-TEST(Failing, MirrorIsTheWholeErrorWord) {
+TEST(Failing, MirrorHoldsTheWholeErrorWord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;

@@ -15,7 +15,7 @@ using Queue = SendQueue<LitmusCpu, Exclusive>;
 
 auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
 
-TEST(Posting, WqeAndDataBeforeTheRecord) {
+TEST(Posting, WqeAndDataAreVisibleBeforeTheRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;
@@ -31,7 +31,7 @@ TEST(Posting, WqeAndDataBeforeTheRecord) {
   }
 }
 
-TEST(Posting, RecordBeforeTheDoorbell) {
+TEST(Posting, RecordIsVisibleBeforeTheDoorbell) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = run;
@@ -46,7 +46,7 @@ TEST(Posting, RecordBeforeTheDoorbell) {
   }
 }
 
-TEST(Posting, WqeAndDataBeforeTheDoorbellWithoutARecord) {
+TEST(Posting, WqeAndDataAreVisibleBeforeTheDoorbellWithoutARecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;
@@ -65,7 +65,7 @@ TEST(Posting, WqeAndDataBeforeTheDoorbellWithoutARecord) {
   }
 }
 
-TEST(Posting, AllOfABatchBeforeItsRecord) {
+TEST(Posting, BatchIsVisibleBeforeItsRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data[3] = {};
@@ -86,7 +86,7 @@ TEST(Posting, AllOfABatchBeforeItsRecord) {
   }
 }
 
-TEST(Posting, WhatAllLanesWroteBeforeTheRecord) {
+TEST(Posting, DataOfAllLanesAreVisibleBeforeTheRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data[4] = {};
@@ -105,7 +105,7 @@ TEST(Posting, WhatAllLanesWroteBeforeTheRecord) {
   }
 }
 
-TEST(Posting, WhatTheBlockWroteBeforeItsRecord) {
+TEST(Posting, DataOfTheBlockAreVisibleBeforeItsRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data[2] = {};
@@ -129,7 +129,7 @@ TEST(Posting, WhatTheBlockWroteBeforeItsRecord) {
   }
 }
 
-TEST(Posting, DataOfAThreadThatHandedThemOver) {
+TEST(Posting, DataHandedOverByAnotherThreadAreVisible) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;
@@ -150,7 +150,7 @@ TEST(Posting, DataOfAThreadThatHandedThemOver) {
   }
 }
 
-TEST(Posting, SlotIsWrittenAgainOnlyAfterTheNicHasReadIt) {
+TEST(Posting, SlotIsRewrittenOnlyAfterTheNicHasReadIt) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(1);
     uint64_t data = run;
@@ -170,7 +170,7 @@ TEST(Posting, SlotIsWrittenAgainOnlyAfterTheNicHasReadIt) {
   }
 }
 
-TEST(Posting, EndOfTheQueueForTheNextKernel) {
+TEST(Posting, NextKernelSeesTheEndOfTheQueue) {
   LitmusQueue memory(4);
   uint64_t data = 0;
   for (uint32_t kernel = 0; kernel < kRuns; ++kernel) {

@@ -25,7 +25,7 @@ void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t turn, uint64_
   EXPECT_TRUE(batch.Submit().status.ok());
 }
 
-TEST(Sharing, ElidedWqeBeforeTheSuccessorsRecord) {
+TEST(Sharing, DeferredWqeIsVisibleBeforeTheSuccessorsRecord) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(64);
     uint64_t data[3] = {};
@@ -41,7 +41,7 @@ TEST(Sharing, ElidedWqeBeforeTheSuccessorsRecord) {
   }
 }
 
-TEST(Sharing, DoorbellBeforeThoseOfLaterTurns) {
+TEST(Sharing, DoorbellsLeaveInOrderOfTurns) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);  // so shallow that everybody rings, and all count doorbells without an atomic
     uint64_t data[3] = {};
@@ -53,7 +53,7 @@ TEST(Sharing, DoorbellBeforeThoseOfLaterTurns) {
   }
 }
 
-TEST(Sharing, DoorbellBeforeThatOfWhoSawItsTurnBeforeItReserved) {
+TEST(Sharing, DoorbellsLeaveInOrderWhenTheTurnIsSeenBeforeTheReservation) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(8);
     uint64_t data[2] = {};
@@ -74,7 +74,7 @@ TEST(Sharing, DoorbellBeforeThatOfWhoSawItsTurnBeforeItReserved) {
   }
 }
 
-TEST(Sharing, CqeReadBehindTheTailIsNoOlder) {
+TEST(Sharing, CqeReadAfterTheTailIsAtLeastAsNew) {
   constexpr uint32_t kDepth = 4, kPosts = 2000;
   LitmusQueue memory(kDepth);
   Concurrently(
@@ -101,7 +101,7 @@ TEST(Sharing, CqeReadBehindTheTailIsNoOlder) {
       });
 }
 
-TEST(Sharing, FlushCoversWhatWasPostedBefore) {
+TEST(Sharing, FlushCoversEarlierPosts) {
   for (uint32_t run = 0; run < kRuns; ++run) {
     LitmusQueue memory(4);
     uint64_t data = 0;
