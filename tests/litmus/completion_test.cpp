@@ -1,5 +1,4 @@
-// What is visible after a completion, an arrival or a signal was seen. docs/memory-order.md names each of
-// these tests.
+// Tests what is visible after a completion, an arrival or a signal. docs/memory-order.md names each test.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -39,8 +38,7 @@ TEST(Completion, FetchedDataAreVisibleWhenTheTicketIsDone) {
 TEST(Completion, SyndromeBelongsToItsError) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
-    memory.cqe.op_own =
-        0;  // of an earlier success; in a fresh CQE there is no telling a syndrome from filling
+    memory.cqe.op_own = 0;  // as after a success: the filling of a fresh CQE could pass for a syndrome
     uint64_t data = 0;
     Concurrently(
         [&] {
@@ -112,7 +110,7 @@ TEST(Completion, RingSlotIsRewrittenOnlyAfterItWasDrained) {
         [&] {
           for (uint32_t i = 0; i < 2; ++i) {
             ASSERT_TRUE(memory.AwaitRecord(i + 1));
-            cqe->srqn_uidx = {0};  // a race with who reads it, unless that is long ago
+            cqe->srqn_uidx = {0};  // races with a reader of the slot that is not finished
             const uint64_t high = uint64_t{i} << 56 | uint64_t{i} << 40;
             std::atomic_ref(reinterpret_cast<uint64_t*>(cqe)[7]).store(high, std::memory_order_release);
           }
@@ -220,7 +218,7 @@ TEST(Signalling, DataAreVisibleBeforeTheSignal) {
 TEST(Failing, FirstErrorReachesAWaiterForItsTurn) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
-    memory.control.tail = uint64_t{1} << 32;  // a slot that nobody will publish
+    memory.control.tail = uint64_t{1} << 32;  // a slot that is never published
     Concurrently(
         [&] {
           const Status status = SendQueue<LitmusCpu, Shared>(memory.View()).Post(Nop()).status;
@@ -248,7 +246,7 @@ TEST(Failing, MirrorHoldsTheWholeErrorWord) {
                            .wqe_opcode = mlx5::WqeOpcode::kRdmaRead});
           EXPECT_EQ(queue.Wait(posted.ticket, Soon()).code, Code::kError);
         },
-        [&] {  // the host, which needs nothing but the word
+        [&] {  // the host, which reads nothing but the word
           uint64_t seen = 0;
           ASSERT_TRUE(Eventually([&] {
             seen = std::atomic_ref(memory.host_error).load(std::memory_order_relaxed);

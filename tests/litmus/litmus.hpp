@@ -12,17 +12,17 @@
 
 namespace warpverbs::device {
 
-/// A CPU one of whose primitives can be made to order nothing, by the environment variable LITMUS_WEAKEN:
-/// under ThreadSanitizer the test that rests on it must then report a race.
+/// A CPU with one primitive that orders nothing, selected by the environment variable LITMUS_WEAKEN. Under
+/// ThreadSanitizer, the tests that rely on it must then report a race.
 struct LitmusCpu : arch::Cpu {
   static bool IsWeak(std::string_view primitive) {
     static const char* const weakened = std::getenv("LITMUS_WEAKEN");
     return weakened != nullptr && primitive == weakened;
   }
 
-  static inline const uint32_t* record = nullptr;  ///< other words of 32 bits are turns
-  static inline uint32_t doorbells = 0;            ///< rung; not atomic, so that who rings must be ordered
-  static inline uint32_t deliveries = 0;           ///< the same for words of 64 bits, a ring's stores
+  static inline const uint32_t* record = nullptr;  ///< doorbell record; other 32-bit words are turns
+  static inline uint32_t doorbells = 0;   ///< doorbells rung; not atomic, so that unordered rings race
+  static inline uint32_t deliveries = 0;  ///< 64-bit stores, those of a ring; not atomic either
 
   static void StoreRelease(uint32_t* word, uint32_t value) {
     if (!IsWeak(word == record ? "record" : "turn")) return Cpu::StoreRelease(word, value);
@@ -57,7 +57,7 @@ struct LitmusCpu : arch::Cpu {
     if (!IsWeak("sync_block")) Cpu::SyncBlock();
   }
   static uint64_t ShareInBlock(uint64_t value, bool brings) {
-    if (IsWeak("sync_block")) Cpu::SyncBlock();  // for the one that should have stood before it
+    if (IsWeak("sync_block")) Cpu::SyncBlock();  // in place of the weakened one before it
     return Cpu::ShareInBlock(value, brings);
   }
 
@@ -68,12 +68,12 @@ struct LitmusCpu : arch::Cpu {
 };
 static_assert(arch::Arch<LitmusCpu>);
 
-/// How often each test runs: a race shows in the first run, a wrong value perhaps in a later one.
+/// Runs of each test: a race shows in the first run, a wrong value perhaps only in a later one.
 inline constexpr uint32_t kRuns = 50;
 
 inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
 
-/// Waits for a condition, which must order what it needs itself; false if that took too long.
+/// Waits for a condition, which must do its own ordering. Returns false if that takes too long.
 template <class Condition>
 bool Eventually(const Condition& condition) {
   for (const uint64_t deadline = Soon().deadline_ns; !condition(); std::this_thread::yield()) {
@@ -82,7 +82,7 @@ bool Eventually(const Condition& condition) {
   return true;
 }
 
-/// Tells threads when to go on, and orders nothing: what they may see of each other is the test's affair.
+/// Tells threads when to continue, and orders nothing: visibility is up to the test.
 class Steps {
  public:
   void Reach(uint32_t step) { step_.store(step, std::memory_order_relaxed); }
@@ -94,38 +94,38 @@ class Steps {
   std::atomic<uint32_t> step_ = 0;
 };
 
-/// Runs functions on a thread each, and waits for all.
+/// Runs each function on a thread of its own, and waits for all of them.
 template <class... Bodies>
 void Concurrently(const Bodies&... bodies) {
   [[maybe_unused]] const std::jthread threads[] = {std::jthread(bodies)...};
 }
 
-/// The NIC's look at a doorbell record: what it says, with what was stored before it.
+/// Loads a doorbell record as the NIC does, with everything stored before it.
 inline uint32_t SeenRecord(const uint32_t& dbrec) {
   return mlx5::FromBe(
       mlx5::Be32{std::atomic_ref(const_cast<uint32_t&>(dbrec)).load(std::memory_order_acquire)});
 }
 
-/// A send queue that is new for each run.
+/// A send queue for a single run.
 struct LitmusQueue : TestQueue {
   explicit LitmusQueue(uint32_t depth, TestRing* completions = nullptr) : TestQueue(depth, 0, completions) {
     LitmusCpu::record = &dbrec;
     LitmusCpu::doorbells = LitmusCpu::deliveries = 0;
   }
 
-  /// The NIC waits for the record, at least `end`.
+  /// Waits as the NIC until the record is at least `end`.
   bool AwaitRecord(uint32_t end) const {
     return Eventually([&] { return SeenRecord(dbrec) >= end; });
   }
 
-  /// The NIC reads the WQE of a slot, and what it names: a write of one word. 0 if nobody has written it yet.
+  /// Reads as the NIC the WQE of a slot, and the word that it writes. Returns 0 for a slot not written yet.
   uint64_t Fetch(uint32_t slot) const {
     const auto* const data = reinterpret_cast<const mlx5::DataSegment*>(ring[slot].bytes + 32);
     const auto* const word = reinterpret_cast<const uint64_t*>(mlx5::FromBe(data->address));
     return word == nullptr ? 0 : *word;
   }
 
-  /// The NIC reports a WQE, after all that it has done.
+  /// Reports a WQE as the NIC does after all its accesses.
   void Done(uint16_t index) { Complete({.wqe_counter = index}); }
 };
 

@@ -1,4 +1,4 @@
-// What a NIC sees that has seen a doorbell or its record. docs/memory-order.md names each of these tests.
+// Tests what a NIC sees after it has seen a doorbell or its record. docs/memory-order.md names each test.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -40,7 +40,7 @@ TEST(Posting, RecordIsVisibleBeforeTheDoorbell) {
                    ASSERT_TRUE(Eventually([&] {
                      return std::atomic_ref(memory.doorbell).load(std::memory_order_acquire) != 0;
                    }));
-                   EXPECT_EQ(memory.dbrec, mlx5::ToBe32(1).raw);  // a race if the doorbell did not order it
+                   EXPECT_EQ(memory.dbrec, mlx5::ToBe32(1).raw);  // races unless the doorbell orders it
                    EXPECT_EQ(memory.Fetch(0), run);
                  });
   }
@@ -75,7 +75,7 @@ TEST(Posting, BatchIsVisibleBeforeItsRecord) {
           auto batch = queue.Begin(3);
           for (uint64_t& word : data) {
             EXPECT_TRUE(batch.Add(WriteOf(word)).status.ok());
-            word = run;  // it may change until Submit()
+            word = run;  // may change until Submit()
           }
           EXPECT_TRUE(batch.Submit().status.ok());
         },
@@ -121,7 +121,7 @@ TEST(Posting, DataOfTheBlockAreVisibleBeforeItsRecord) {
               1);
         },
         [&] {
-          EXPECT_TRUE(memory.AwaitRecord(2)) << "one for both warps";
+          EXPECT_TRUE(memory.AwaitRecord(2)) << "one record covers both warps";
           EXPECT_EQ(memory.Fetch(0), run);
           EXPECT_EQ(memory.Fetch(1), run);
         });

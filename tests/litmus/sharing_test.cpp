@@ -1,4 +1,4 @@
-// What posters of a shared queue see of each other. docs/memory-order.md names each of these tests.
+// Tests what posters of a shared queue see of each other. docs/memory-order.md names each test.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -13,7 +13,7 @@ using Queue = SendQueue<LitmusCpu, Shared>;
 
 auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
 
-/// A poster that reserves when `steps` reaches `turn`, and publishes once all three have reserved.
+/// Reserves when `steps` reaches `turn`, and publishes once all three posters have reserved.
 void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t turn, uint64_t& data, uint64_t value) {
   Queue queue(memory.View());
   steps.Await(turn);
@@ -37,13 +37,13 @@ TEST(Sharing, DeferredWqeIsVisibleBeforeTheSuccessorsRecord) {
                    ASSERT_TRUE(memory.AwaitRecord(3));
                    for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(memory.Fetch(slot), run);
                  });
-    EXPECT_EQ(LitmusCpu::doorbells, 2U) << "the second left its doorbell to the third";
+    EXPECT_EQ(LitmusCpu::doorbells, 2U) << "the second poster left its doorbell to the third";
   }
 }
 
 TEST(Sharing, DoorbellsLeaveInOrderOfTurns) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
-    LitmusQueue memory(4);  // so shallow that everybody rings, and all count doorbells without an atomic
+    LitmusQueue memory(4);  // shallow enough that every poster rings; the count of doorbells is not atomic
     uint64_t data[3] = {};
     Steps steps;
     Concurrently([&] { ReserveAndPublish(memory, steps, 0, data[0], run); },
@@ -65,7 +65,7 @@ TEST(Sharing, DoorbellsLeaveInOrderWhenTheTurnIsSeenBeforeTheReservation) {
         },
         [&] {
           steps.Await(1);
-          Queue queue(memory.View());  // looks at the tail
+          Queue queue(memory.View());  // reads the tail
           const Posted posted = queue.Post(WriteOf(data[1]), Soon());
           EXPECT_TRUE(posted.status.ok());
           EXPECT_EQ(posted.ticket.index, 1U);
@@ -114,7 +114,7 @@ TEST(Sharing, FlushCoversEarlierPosts) {
         [&] {
           Queue queue(memory.View());
           ASSERT_TRUE(Eventually([&] { return posted.load(std::memory_order_acquire); }));
-          EXPECT_EQ(queue.Flush({}).code, Code::kTimeout) << "it sees the post, and no completion";
+          EXPECT_EQ(queue.Flush({}).code, Code::kTimeout) << "Flush() sees the post, but no completion";
           memory.Done(0);
           EXPECT_TRUE(queue.Flush({}).ok());
         });
