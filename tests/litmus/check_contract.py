@@ -1,6 +1,6 @@
-"""Holds docs/memory-order.md against the tests that it names, in both directions.
+"""Checks that docs/memory-order.md and the litmus tests name each other.
 
-Usage: check_contract.py <repository>. Prints what is wrong and fails.
+Usage: check_contract.py <repository>. Prints every error, and fails if there is one.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ LINE = "what is visible | to whom, and when | primitive | test | found when weak
 
 
 def rows(document, heading, columns):
-    """The cells of every table row below a heading, up to the next heading of its rank."""
+    """Returns the cells of every table row below a heading, up to the next heading of its rank."""
     section = document.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
     cells = [[cell.strip() for cell in line.strip().strip("|").split("|")]
              for line in section.splitlines() if line.startswith("|")]
@@ -25,7 +25,7 @@ def tests_of(sources):
 
 
 def weakened_of(cmake):
-    """The pairs of a primitive and a test that must find it weakened."""
+    """Returns the pairs of a primitive and a test that must detect its weakening."""
     return {(call.split()[0], test) for call in re.findall(r"^ *weak_primitive\(([^)]*)\)", cmake, re.M)
             for test in call.split()[1:]}
 
@@ -37,9 +37,9 @@ def complaints(document, sources, cmake):
     lines = rows(document, CONTRACT, len(LINE))
     if not lines or not primitives:
         yield f"no lines below '{CONTRACT}', or none below '{PRIMITIVES}'"
-    for what, whom, used, test, weak in lines:
+    for what, reader, used, test, weak in lines:
         names = NAME.findall(test)
-        if not whom and not test:  # what comes below is about this
+        if not reader and not test:  # a heading within the table
             continue
         if not names:
             yield f"'{what}' names no test"
@@ -48,13 +48,13 @@ def complaints(document, sources, cmake):
                 yield f"'{what}' names {name}, which is no test"
         for name in NAME.findall(used):
             if name not in primitives:
-                yield f"'{what}' rests on {name}, which is no primitive"
+                yield f"'{what}' uses {name}, which is no primitive"
         named.update(names)
         found.update((primitive, name) for primitive in NAME.findall(weak) for name in names)
     for test in sorted(tests - named):
-        yield f"{test} stands for no line"
+        yield f"{test} belongs to no line"
     for primitive, test in sorted(found ^ weakened):
-        yield f"{primitive} weakened, found by {test}: told by the {'document' if (primitive, test) in found else 'tests'} only"
+        yield f"{primitive} weakened, found by {test}: named by the {'document' if (primitive, test) in found else 'tests'} only"
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Shows that check_contract.py finds what it is for."""
+"""Tests that check_contract.py finds each kind of error."""
 
 import unittest
 
@@ -39,7 +39,7 @@ class CheckContract(unittest.TestCase):
         self.expect("'an error' names no test", DOCUMENT.replace("`Failing.Error`", "none"))
 
     def test_test_without_a_line(self):
-        self.expect("Posting.More stands for no line", sources=[*SOURCES, "TEST(Posting, More) {"])
+        self.expect("Posting.More belongs to no line", sources=[*SOURCES, "TEST(Posting, More) {"])
 
     def test_unknown_primitive(self):
         self.expect("StoreRelease, which is no primitive", DOCUMENT.replace("| `StoreRelease` | a", "| `Store` | a"))

@@ -9,7 +9,7 @@
 #include "uverbs/descriptors.hpp"
 #include "uverbs/method.hpp"
 
-/// The commands in a process without hooks: this program links the library of commands and nothing else.
+/// Tests the commands in a process without hooks. This program links only the library of commands.
 namespace softhca::uverbs {
 namespace {
 
@@ -43,7 +43,7 @@ ib_uverbs_attr MakeAttribute(uint16_t id, uint16_t bytes, uint64_t data) {
 
 class Commands : public testing::Test {
  protected:
-  /// Runs a method whose attributes are `attributes`, and stores the answers there.
+  /// Runs a method with these attributes, and stores the outputs in them.
   void Run(uint16_t object, uint16_t method, std::vector<ib_uverbs_attr>& attributes) {
     ib_uverbs_ioctl_hdr header{};
     const size_t bytes = attributes.size() * sizeof(ib_uverbs_attr);
