@@ -29,13 +29,13 @@ constexpr uint64_t kOperations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 /// A request as the NIC sees it.
-struct Sight {
-  std::vector<uint8_t> wqe;  ///< of the length in its control segment
+struct WqeImage {
+  std::vector<uint8_t> wqe;  ///< its control segment states the length
   uint32_t record;
   uint64_t doorbell;
 };
 
-Sight Look(const uint8_t* slot, uint32_t record, uint64_t doorbell) {
+WqeImage ReadImage(const uint8_t* slot, uint32_t record, uint64_t doorbell) {
   mlx5::CtrlSegment ctrl;
   std::memcpy(&ctrl, slot, sizeof ctrl);
   const uint32_t bytes = (mlx5::FromBe(ctrl.qpn_ds) & mlx5::kMaxSegments) * mlx5::kSegmentBytes;
@@ -80,13 +80,13 @@ class Encoder : public verbs::TwoPeers {
     for (const Flags& flags : kFlags) {
       SCOPED_TRACE(testing::Message() << "verbs flags " << flags.verbs);
       by_post_send.Flags(flags.verbs | more_flags).Post(a);
-      ExpectEqual(LookAtVerbs(), LookAtOurs(ours, flags.ours));
+      ExpectEqual(ImageOfVerbs(), ImageOfOurs(ours, flags.ours));
       ++index_;
       ibv_wr_start(ex_);
       ex_->wr_flags = flags.verbs | more_flags;
       by_wr();
       ASSERT_EQ(ibv_wr_complete(ex_), 0);
-      ExpectEqual(LookAtVerbs(), LookAtOurs(ours, flags.ours));
+      ExpectEqual(ImageOfVerbs(), ImageOfOurs(ours, flags.ours));
       ++index_;
     }
   }
@@ -155,25 +155,25 @@ class Encoder : public verbs::TwoPeers {
     ex_ = ibv_qp_to_qp_ex(a.qp.get());
   }
 
-  Sight LookAtVerbs() {
+  WqeImage ImageOfVerbs() {
     // libmlx5 alternates between two registers. A page of zeros before each request shows which one it used.
     auto* const first = reinterpret_cast<uint64_t*>(queue_.bf.reg);
     auto* const second = reinterpret_cast<uint64_t*>(static_cast<uint8_t*>(queue_.bf.reg) + queue_.bf.size);
     const uint64_t doorbell = *first != 0 ? *first : *second;
     std::memset(register_page_, 0, mlx5::kUarPageBytes);
     const auto* const ring = static_cast<const uint8_t*>(queue_.sq.buf);
-    return Look(ring + index_ % queue_.sq.wqe_cnt * queue_.sq.stride,
-                reinterpret_cast<uint32_t*>(queue_.dbrec)[1], doorbell);
+    return ReadImage(ring + index_ % queue_.sq.wqe_cnt * queue_.sq.stride,
+                     reinterpret_cast<uint32_t*>(queue_.dbrec)[1], doorbell);
   }
 
-  Sight LookAtOurs(const Post& post, uint32_t flags) {
+  WqeImage ImageOfOurs(const Post& post, uint32_t flags) {
     const mlx5::Be64 doorbell = post(index_, flags);
     Ours().UpdateSendDbrRecord(index_ + 1);
     Ours().RingDoorbell(doorbell);
-    return Look(ring_[index_ % kDepth].bytes, record_, doorbell_);
+    return ReadImage(ring_[index_ % kDepth].bytes, record_, doorbell_);
   }
 
-  static void ExpectEqual(const Sight& verbs, const Sight& ours) {
+  static void ExpectEqual(const WqeImage& verbs, const WqeImage& ours) {
     EXPECT_THAT(ours.wqe, testing::ElementsAreArray(verbs.wqe));
     EXPECT_EQ(ours.record, verbs.record);
     EXPECT_EQ(ours.doorbell, verbs.doorbell);

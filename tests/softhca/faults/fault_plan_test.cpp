@@ -13,7 +13,7 @@ using testing::HasSubstr;
 FaultPlan Parse(std::vector<std::string> rules) { return ParseFaults(rules); }
 
 /// Returns the error text for `rule`.
-std::string Complaint(const std::string& rule) {
+std::string ErrorOf(const std::string& rule) {
   try {
     Parse({rule});
   } catch (const std::invalid_argument& error) {
@@ -101,8 +101,8 @@ TEST(FaultPlan, NamesRuleWordAndRemedyWhenItRefuses) {
       {"kill", "a time is missing; write kill,after=1s"},
       {"seed", "a number is missing; write seed:7"}};
   for (const auto& [rule, why] : complaints) {
-    EXPECT_THAT(Complaint(rule), HasSubstr(std::string("--fault ") + rule + ": ")) << rule;
-    EXPECT_THAT(Complaint(rule), HasSubstr(why)) << rule;
+    EXPECT_THAT(ErrorOf(rule), HasSubstr(std::string("--fault ") + rule + ": ")) << rule;
+    EXPECT_THAT(ErrorOf(rule), HasSubstr(why)) << rule;
   }
 }
 

@@ -99,9 +99,9 @@ TEST_F(PcapTest, FlushedFramesSurviveAKill) {
 }
 
 /// Sends nothing, but records what a file holds at each send.
-class LookingMedium : public Medium {
+class InspectingMedium : public Medium {
  public:
-  explicit LookingMedium(std::string file) : file_(std::move(file)) {}
+  explicit InspectingMedium(std::string file) : file_(std::move(file)) {}
 
   void Send(std::span<const uint8_t> frame) override {
     const std::vector<FrameBytes> frames = ReadPcap(file_);
@@ -117,7 +117,7 @@ class LookingMedium : public Medium {
 };
 
 TEST_F(PcapTest, WritesAFrameBeforeItIsSent) {
-  CapturingMedium medium(std::make_unique<LookingMedium>(file), std::make_shared<PcapWriter>(file), {});
+  CapturingMedium medium(std::make_unique<InspectingMedium>(file), std::make_shared<PcapWriter>(file), {});
   for (const uint32_t psn : {1, 2}) medium.Send(MakeFrame(FlowOverIpv4(), {.psn = psn}));
   EXPECT_EQ(ReadPcap(file).size(), 2u);
 }

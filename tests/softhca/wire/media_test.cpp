@@ -218,7 +218,7 @@ TEST_P(CableMediumTest, EndsFindEachOthersEthernetAddresses) {
   EXPECT_THAT(frames, ElementsAre(TestFrame(flow, "first"), TestFrame(flow, "second")));
 }
 
-TEST_P(CableMediumTest, EndBelongsToOneProcessUntilThatIsGone) {
+TEST_P(CableMediumTest, EndBelongsToOneProcessUntilItExits) {
   const auto make = [&] { CableMedium(Path("a"), Path("b"), {{GetParam(), TestMac(1)}}); };
   {
     const CableMedium first(Path("a"), Path("b"), {{GetParam(), TestMac(1)}});

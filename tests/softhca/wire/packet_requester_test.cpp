@@ -18,20 +18,20 @@ using mlx5::WqeOpcode;
 TEST_F(PacketRequesterTest, CutsMessagesByThePathMtu) {
   Connect();
   Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0));
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
   Post(Write(kMtu));
-  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 1 ack");
   Post(Write(kMtu + 1));
-  EXPECT_EQ(Story(), "WRITE_FIRST 2, WRITE_LAST 3 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_FIRST 2, WRITE_LAST 3 ack");
   Post(Send(3 * kMtu));
-  EXPECT_EQ(Story(), "SEND_FIRST 4, SEND_MIDDLE 5, SEND_LAST 6 ack");
+  EXPECT_EQ(DescribeSent(), "SEND_FIRST 4, SEND_MIDDLE 5, SEND_LAST 6 ack");
   Post(WqeBuilder(WqeOpcode::kSendImm).Data(local.Address(), 2 * kMtu, local.key));
-  EXPECT_EQ(Story(), "SEND_FIRST 7, SEND_LAST_IMM 8 ack");
+  EXPECT_EQ(DescribeSent(), "SEND_FIRST 7, SEND_LAST_IMM 8 ack");
   Post(WqeBuilder(WqeOpcode::kRdmaWriteImm).Remote(0, 0));
-  EXPECT_EQ(Story(), "WRITE_ONLY_IMM 9 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY_IMM 9 ack");
   Post(Read(5 * kMtu));
   Post(FetchAdd(1));
-  EXPECT_EQ(Story(), "READ_REQUEST 10 ack, FETCH_ADD 15 ack");
+  EXPECT_EQ(DescribeSent(), "READ_REQUEST 10 ack, FETCH_ADD 15 ack");
 }
 
 TEST_F(PacketRequesterTest, PacketsCarryTheFieldsOfTheWqe) {
@@ -116,7 +116,7 @@ TEST_F(PacketRequesterTest, WindowLimitsUnacknowledgedPackets) {
   Post(Write(1 << 20));
   const size_t window = Sent().size();
   EXPECT_EQ(window * kMtu, kWindowBytes);
-  EXPECT_EQ(Story(), "") << "the window is full";
+  EXPECT_EQ(DescribeSent(), "") << "the window is full";
   Acknowledge(9);
   EXPECT_EQ(Sent().size(), 10u);
 }
@@ -184,9 +184,9 @@ TEST_F(PacketRequesterTest, LimitsOutstandingReadsAndAtomics) {
   for (int i = 0; i < 2; ++i) Post(Read(8));
   Post(FetchAdd(1));
   Post(Write(8));
-  EXPECT_EQ(Story(), "READ_REQUEST 0 ack, READ_REQUEST 1 ack") << "the write waits for its turn";
+  EXPECT_EQ(DescribeSent(), "READ_REQUEST 0 ack, READ_REQUEST 1 ack") << "the write waits for its turn";
   Respond(PacketOp::kReadResponseOnly, 0, std::vector<uint8_t>(8));
-  EXPECT_EQ(Story(), "FETCH_ADD 2 ack, WRITE_ONLY 3 ack");
+  EXPECT_EQ(DescribeSent(), "FETCH_ADD 2 ack, WRITE_ONLY 3 ack");
 }
 
 TEST_F(PacketRequesterTest, FenceWaitsForReadsAndAtomicsButNotForWrites) {
@@ -196,9 +196,9 @@ TEST_F(PacketRequesterTest, FenceWaitsForReadsAndAtomicsButNotForWrites) {
   Post(Read(8));
   Post(Write(8).Flags(mlx5::kFenceInitiatorSmall));
   Post(Send(8).Flags(mlx5::kFence));
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack, WRITE_ONLY 1 ack, READ_REQUEST 2 ack, WRITE_ONLY 3 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack, WRITE_ONLY 1 ack, READ_REQUEST 2 ack, WRITE_ONLY 3 ack");
   Respond(PacketOp::kReadResponseOnly, 2, std::vector<uint8_t>(8));
-  EXPECT_EQ(Story(), "SEND_ONLY 4 ack");
+  EXPECT_EQ(DescribeSent(), "SEND_ONLY 4 ack");
 }
 
 TEST_F(PacketRequesterTest, LocalWqesCompleteInOrder) {
@@ -206,10 +206,10 @@ TEST_F(PacketRequesterTest, LocalWqesCompleteInOrder) {
   Post(Write(8));
   Post(WqeBuilder(WqeOpcode::kNop));
   Post(Write(8));
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
   EXPECT_EQ(Completed(), -1);
   Acknowledge(0);
-  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 1 ack");
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), 1);
 }
@@ -222,17 +222,17 @@ TEST_F(PacketRequesterTest, WaitDelaysLaterWqes) {
   const uint32_t cqn = hca.CreateCq(std::move(config));
   Post(WqeBuilder(WqeOpcode::kWait).Add(mlx5::WaitSegment{{}, ToBe32(0), ToBe32(cqn)}));
   Post(Write(8));
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   hca.FindCq(cqn)->Push({});
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
 }
 
 TEST_F(PacketRequesterTest, SendsUpToTheDoorbellNotTheRecord) {
   Connect();
   a.Post(Write(8));
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   a.qp().rung = true;
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
 }
 
 class UnreliableRequesterTest : public PacketRequesterTest {
@@ -244,7 +244,7 @@ TEST_F(UnreliableRequesterTest, MessagesCompleteWhenTheirLastPacketIsSent) {
   Connect();
   Post(Write(2 * kMtu));
   Post(Send(8));
-  EXPECT_EQ(Story(), "UC_WRITE_FIRST 0, UC_WRITE_LAST 1, UC_SEND_ONLY 2");
+  EXPECT_EQ(DescribeSent(), "UC_WRITE_FIRST 0, UC_WRITE_LAST 1, UC_SEND_ONLY 2");
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), 1);
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);

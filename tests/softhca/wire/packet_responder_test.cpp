@@ -28,7 +28,7 @@ TEST_F(PacketResponderTest, WritesAMessageOfSeveralPackets) {
   Take(Make(kWriteFirst, 0, kMtu, 2 * kMtu + 100, 7));
   EXPECT_EQ(Memory(7, kMtu), Payload(0, kMtu)) << "a packet is written when it arrives";
   Take(Make(kWriteMiddle, 1, kMtu));
-  TakeAndAsk(Make(kWriteLast, 2, 100));
+  TakeAndRequestAck(Make(kWriteLast, 2, 100));
   EXPECT_EQ(Memory(7, 2 * kMtu + 100), Payload(0, 2 * kMtu + 100));
   EXPECT_EQ(Memory(0, 7), std::vector<uint8_t>(7));
   EXPECT_EQ(Memory(7 + 2 * kMtu + 100, 1), std::vector<uint8_t>(1));
@@ -37,9 +37,9 @@ TEST_F(PacketResponderTest, WritesAMessageOfSeveralPackets) {
 }
 
 TEST_F(PacketResponderTest, AcknowledgesABatchOnce) {
-  for (uint32_t psn = 0; psn < 3; ++psn) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  for (uint32_t psn = 0; psn < 3; ++psn) TakeAndRequestAck(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
-  TakeAndAsk(Make(kWriteOnly, 3, 8, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 3, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 3 msn 4"));
 }
 
@@ -49,7 +49,7 @@ TEST_F(PacketResponderTest, AcknowledgesOnlyOnRequest) {
 }
 
 TEST_F(PacketResponderTest, ChecksNoKeyOfZeroLengthRequests) {
-  TakeAndAsk(Make(kWriteOnly, 0));
+  TakeAndRequestAck(Make(kWriteOnly, 0));
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
   Take(Make(kReadRequest, 1));
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_ONLY 1 msn 2"));
@@ -71,12 +71,12 @@ TEST_F(PacketResponderTest, WriteWithImmediateCompletesAReceiveWithItsLastPacket
   EXPECT_EQ(Memory(0, kMtu + 3), Payload(0, kMtu + 3));
 }
 
-TEST_F(PacketResponderTest, ScattersASendWhateverItsPackets) {
+TEST_F(PacketResponderTest, ScattersASendOfSeveralPackets) {
   user.PostReceive({Segment(memory, 0, 1000), Segment(memory, 4000, 1000), Segment(memory, 8000, 1000)});
   Take(Make(kSendFirst, 0, kMtu));
   Take(Make(kSendMiddle, 1, kMtu));
   EXPECT_FALSE(user.receive_cq.Poll());
-  TakeAndAsk(Make(kSendLast, 2, 500));
+  TakeAndRequestAck(Make(kSendLast, 2, 500));
   const Cqe cqe = user.receive_cq.Poll().value();
   EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderSend);
   EXPECT_EQ(cqe.bytes, 2 * kMtu + 500);
@@ -121,7 +121,7 @@ class InvalidateTest : public PacketResponderTest {
 };
 
 TEST_F(InvalidateTest, InvalidatesTheKeyAndReportsIt) {
-  TakeAndAsk(Invalidate(0, window));
+  TakeAndRequestAck(Invalidate(0, window));
   const Cqe cqe = user.receive_cq.Poll().value();
   EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderSendInval);
   EXPECT_EQ(cqe.imm, mlx5::ToBe32(window));
@@ -189,7 +189,7 @@ TEST_F(PacketResponderTest, AsksThePeerToWaitWithoutAReceive) {
   EXPECT_THAT(Answers(), IsEmpty()) << "later packets are not missing";
   user.PostReceive({Segment(memory, 0, 2 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
-  TakeAndAsk(Make(kSendLast, 1, 8));
+  TakeAndRequestAck(Make(kSendLast, 1, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 1"));
   EXPECT_EQ(user.receive_cq.Poll().value().bytes, kMtu + 8);
 }
@@ -201,33 +201,33 @@ TEST_F(PacketResponderTest, OnlyThePacketWithImmediateDataWaitsForAReceive) {
   EXPECT_EQ(Memory(0, kMtu), Payload(0, kMtu));
   EXPECT_EQ(memory.memory[kMtu], 0);
   user.PostReceive({});
-  TakeAndAsk(Make(kWriteLastImm, 1, 8));
+  TakeAndRequestAck(Make(kWriteLastImm, 1, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 1"));
   EXPECT_EQ(Memory(kMtu, 8), Payload(kMtu, 8));
 }
 
 TEST_F(PacketResponderTest, ReportsAGapOnceUntilThePacketArrives) {
   Take(Make(kWriteOnly, 0, 8, 8));
-  for (const uint32_t psn : {2, 3}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8, 64));
+  for (const uint32_t psn : {2, 3}) TakeAndRequestAck(Make(kWriteOnly, psn, 8, 8, 64));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
-  TakeAndAsk(Make(kWriteOnly, 4, 8, 8, 64));
+  TakeAndRequestAck(Make(kWriteOnly, 4, 8, 8, 64));
   EXPECT_THAT(Answers(), IsEmpty());
   EXPECT_EQ(memory.memory[64], 0) << "packets out of order are not executed";
-  TakeAndAsk(Make(kWriteOnly, 1, 8, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 1, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2"));
-  TakeAndAsk(Make(kWriteOnly, 3, 8, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 3, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 2 msn 2"));
 }
 
 TEST_F(PacketResponderTest, RequestsAnEarlyPacketAgainWhenTheGapClosesBeforeTheAnswer) {
-  for (const uint32_t psn : {2, 1, 0}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  for (const uint32_t psn : {2, 1, 0}) TakeAndRequestAck(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x60 at 1 msn 1"));
-  for (const uint32_t psn : {1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  for (const uint32_t psn : {1, 2}) TakeAndRequestAck(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
 }
 
 TEST_F(PacketResponderTest, RequestsNothingWhenEarlyPacketsHaveArrivedAgain) {
-  for (const uint32_t psn : {1, 2, 0, 1, 2}) TakeAndAsk(Make(kWriteOnly, psn, 8, 8));
+  for (const uint32_t psn : {1, 2, 0, 1, 2}) TakeAndRequestAck(Make(kWriteOnly, psn, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 2 msn 3"));
 }
 
@@ -235,7 +235,7 @@ TEST_F(PacketResponderTest, WrapsSequenceNumbers) {
   user.qp().next_receive_psn = 0xffffff;
   Take(Read(0xffffff, 2 * kMtu));
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_FIRST 16777215 msn 1", "READ_RESP_LAST 0 msn 1"));
-  TakeAndAsk(Make(kWriteOnly, 1, 8, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 1, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 1 msn 2"));
   Take(Make(kWriteOnly, 0xfffffe, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("ACK 16777214 msn 2")) << "the packet is behind, not ahead";
@@ -244,17 +244,17 @@ TEST_F(PacketResponderTest, WrapsSequenceNumbers) {
 TEST_F(PacketResponderTest, IgnoresOtherPartitions) {
   Packet packet = Make(kWriteOnly, 0, 8, 8);
   packet.pkey = 0x8001;
-  TakeAndAsk(packet);
+  TakeAndRequestAck(packet);
   EXPECT_THAT(Answers(), IsEmpty());
   packet.pkey = 0x7fff;  // a limited member of the same partition
-  TakeAndAsk(packet);
+  TakeAndRequestAck(packet);
   EXPECT_THAT(Answers(), ElementsAre("ACK 0 msn 1"));
 }
 
 TEST_F(PacketResponderTest, IgnoresOtherServices) {
   Packet packet = Make(kWriteOnly, 0, 8, 8);
   packet.service = PacketService::kUc;
-  TakeAndAsk(packet);
+  TakeAndRequestAck(packet);
   EXPECT_THAT(Answers(), IsEmpty());
   EXPECT_EQ(memory.memory[0], 0);
 }
@@ -384,7 +384,7 @@ TEST_F(PacketResponderTest, FailsWhenTheKeyIsDeregisteredDuringAMessage) {
 
 TEST_F(PacketResponderTest, ExecutesNothingAfterAFailure) {
   Take(Make(kWriteMiddle, 0, kMtu));
-  TakeAndAsk(Make(kWriteOnly, 0, 8, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 0, 8, 8));
   EXPECT_THAT(Answers(), ElementsAre("NAK 0x61 at 0 msn 0"));
   EXPECT_EQ(memory.memory[0], 0);
 }

@@ -68,7 +68,7 @@ class PacketRequesterTest : public testing::Test {
     return packets;
   }
   /// Describes the packets sent, numbered from the first: "WRITE_FIRST 0, WRITE_LAST 1 ack".
-  std::string Story() {
+  std::string DescribeSent() {
     std::string story;
     for (const SentPacket& sent : Sent()) {
       if (!story.empty()) story += ", ";

@@ -29,7 +29,7 @@ TEST_F(PacketRequesterTest, IgnoresStrayAnswers) {
   Acknowledge(1, aeth::kNakRemoteAccess);
   Respond(PacketOp::kReadResponseOnly, 1, {});
   EXPECT_EQ(Completed(), -1);
-  EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_MIDDLE 1, WRITE_LAST 2 ack") << "sent before";
+  EXPECT_EQ(DescribeSent(), "WRITE_FIRST 0, WRITE_MIDDLE 1, WRITE_LAST 2 ack") << "sent before";
   EXPECT_EQ(a.qp().state, QpState::kRts);
 }
 
@@ -40,7 +40,7 @@ TEST_F(PacketRequesterTest, SequenceNakResendsFromItsPacket) {
   Run();
   sink.sent.clear();
   Acknowledge(2, aeth::kNakPsnSequence);
-  EXPECT_EQ(Story(), "WRITE_MIDDLE 2, WRITE_MIDDLE 3, WRITE_LAST 4 ack, SEND_ONLY 5 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_MIDDLE 2, WRITE_MIDDLE 3, WRITE_LAST 4 ack, SEND_ONLY 5 ack");
   Acknowledge(5);
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), 1);
@@ -55,7 +55,7 @@ TEST_F(PacketRequesterTest, SequenceNakAcknowledgesEarlierPackets) {
   Acknowledge(1, aeth::kNakPsnSequence);
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), -1);
-  EXPECT_EQ(Story(), "WRITE_ONLY 1 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 1 ack");
 }
 
 TEST_F(PacketRequesterTest, RepeatedSequenceNaksUseUpRetries) {
@@ -73,7 +73,7 @@ TEST_F(PacketRequesterTest, AcknowledgementShortensTheRetransmission) {
   sink.sent.clear();
   Acknowledge(1, aeth::kNakPsnSequence);
   Acknowledge(2);
-  EXPECT_EQ(Story(), "WRITE_LAST 3 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_LAST 3 ack");
   Acknowledge(3);
   EXPECT_EQ(Completed(), 0);
 }
@@ -83,16 +83,16 @@ TEST_F(PacketRequesterTest, TimeoutResendsFromTheOldestUntilRetriesRunOut) {
   Post(Write(2 * kMtu));
   Post(Write(8));
   const std::string all = "WRITE_FIRST 0, WRITE_LAST 1 ack, WRITE_ONLY 2 ack";
-  EXPECT_EQ(Story(), all);
+  EXPECT_EQ(DescribeSent(), all);
   EXPECT_EQ(requester.NextNs(), now_ns + kAckTimeoutNs);
   now_ns += kAckTimeoutNs - 1;
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   for (int i = 0; i < 2; ++i) {
     PassTimeout();
-    EXPECT_EQ(Story(), all);
+    EXPECT_EQ(DescribeSent(), all);
   }
   PassTimeout();
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
   EXPECT_EQ(a.qp().send_index, 1u) << "flushing starts there";
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
@@ -135,10 +135,10 @@ TEST_F(PacketRequesterTest, RnrNakDelaysTheRetransmission) {
   for (int i = 0; i < 2; ++i) {
     Acknowledge(0, aeth::kRnrNak | 18);
     Acknowledge(0, aeth::kRnrNak | 18);  // a duplicate of the NAK
-    EXPECT_EQ(Story(), "");
+    EXPECT_EQ(DescribeSent(), "");
     EXPECT_EQ(requester.NextNs(), now_ns + 5'120'000);
     PassTimeout();
-    EXPECT_EQ(Story(), "SEND_FIRST 0, SEND_LAST 1 ack, WRITE_ONLY 2 ack");
+    EXPECT_EQ(DescribeSent(), "SEND_FIRST 0, SEND_LAST 1 ack, WRITE_ONLY 2 ack");
   }
   Acknowledge(0, aeth::kRnrNak | 18);
   EXPECT_EQ(Failed(), Syndrome::kReceiverNotReadyRetryExceeded);
@@ -151,9 +151,9 @@ TEST_F(PacketRequesterTest, LateSequenceNakDoesNotEndTheRnrWait) {
   sink.sent.clear();
   Acknowledge(0, aeth::kRnrNak | 18);
   Acknowledge(0, aeth::kNakPsnSequence);
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   PassTimeout();
-  EXPECT_EQ(Story(), "SEND_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "SEND_ONLY 0 ack");
 }
 
 TEST_F(PacketRequesterTest, NeverGivesUpWhenRnrRetryIsSeven) {
@@ -208,7 +208,7 @@ TEST_F(PacketRequesterTest, LostReadResponseRequestsTheRestOnce) {
   const std::vector<SentPacket> sent = Sent();
   Respond(PacketOp::kReadResponseLast, 3, payload);
   Acknowledge(4);
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].packet.op, PacketOp::kReadRequest);
   EXPECT_EQ(sent[0].packet.psn, PsnOf(1));
@@ -233,13 +233,13 @@ TEST_F(PacketRequesterTest, AcknowledgementPastAReadMeansALostResponse) {
   Acknowledge(2);
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Completed(), -1) << "only its response completes a read";
-  EXPECT_EQ(Story(), "READ_REQUEST 1 ack, WRITE_ONLY 2 ack");
+  EXPECT_EQ(DescribeSent(), "READ_REQUEST 1 ack, WRITE_ONLY 2 ack");
 }
 
 TEST_F(PacketRequesterTest, LostAtomicResponseResendsTheRequest) {
   Connect();
   Post(FetchAdd(5));
-  EXPECT_EQ(Story(), "FETCH_ADD 0 ack");
+  EXPECT_EQ(DescribeSent(), "FETCH_ADD 0 ack");
   PassTimeout();
   const std::vector<SentPacket> sent = Sent();
   ASSERT_EQ(sent.size(), 1u);
@@ -280,10 +280,10 @@ TEST_F(PacketRequesterTest, FaultyWqeFailsAfterEarlierOnes) {
   Post(Write(8));
   Post(WqeBuilder(WqeOpcode::kRdmaWrite).Remote(0, 0).Data(local.Address(), 8, local.key + 1));
   Post(Write(8));
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
   EXPECT_EQ(a.qp().state, QpState::kRts);
   Acknowledge(0);
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
 }
@@ -309,7 +309,7 @@ TEST_F(PacketRequesterTest, OverwrittenWqeFailsInOrder) {
   sink.sent.clear();
   std::fill_n(a.SendSlot(1), mlx5::kWqebbBytes, uint8_t{0xff});
   PassTimeout();
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
   Acknowledge(0);
   Run();
   EXPECT_EQ(Completed(), 0);
@@ -332,9 +332,9 @@ TEST_F(PacketRequesterTest, InjectedFailureComesInOrderAndSendsNothing) {
   a.qp().injected_failures[1] = {Syndrome::kRemoteAccess, 0x42};
   Post(Write(8));
   Post(Write(8));
-  EXPECT_EQ(Story(), "WRITE_ONLY 0 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
   Acknowledge(0);
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   EXPECT_EQ(Completed(), 0);
   EXPECT_EQ(Failed(), Syndrome::kRemoteAccess);
 }
@@ -355,12 +355,12 @@ TEST_F(PacketRequesterTest, PausedQueuePairIgnoresAnswersAndResumesFromTheOldest
   sink.sent.clear();
   a.qp().paused = true;
   now_ns += 10 * kAckTimeoutNs;
-  EXPECT_EQ(Story(), "");
+  EXPECT_EQ(DescribeSent(), "");
   Acknowledge(1);
   EXPECT_EQ(Completed(), -1);
   EXPECT_EQ(requester.NextNs(), UINT64_MAX);
   a.qp().paused = false;
-  EXPECT_EQ(Story(), "WRITE_FIRST 0, WRITE_LAST 1 ack");
+  EXPECT_EQ(DescribeSent(), "WRITE_FIRST 0, WRITE_LAST 1 ack");
   Acknowledge(1);
   EXPECT_EQ(Completed(), 0);
 }

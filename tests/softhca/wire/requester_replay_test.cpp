@@ -164,7 +164,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
                                  expected.payload.end());
     EXPECT_NE(same, other_payload) << "the payload";
   }
-  void Hear(const CapturedFrame& frame) {
+  void Receive(const CapturedFrame& frame) {
     const Packet packet = *DecodeFrame(frame.bytes);
     if (packet.op == PacketOp::kAcknowledge && packet.ack.syndrome > aeth::kNakPsnSequence) {
       failure = packet.ack.syndrome == aeth::kNakInvalidRequest ? Syndrome::kRemoteInvalidRequest
@@ -221,7 +221,7 @@ TEST_P(RequesterReplayTest, SendsWhatLinuxSent) {
       ExpectNext(*DecodeFrame(frame.bytes), overwritten || frame.fate == Fate::kCorrupt);
       if (HasFatalFailure()) return;
     } else if (frame.fate != Fate::kDrop) {
-      Hear(frame);
+      Receive(frame);
     }
   }
   if (capture.name == "retry_exceeded") {

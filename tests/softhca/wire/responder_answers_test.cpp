@@ -38,14 +38,14 @@ TEST_F(ResponderAnswersTest, AnswersAReadInPacketsOfThePathMtu) {
 }
 
 TEST_F(ResponderAnswersTest, ReadResponseAcknowledgesEarlierRequests) {
-  TakeAndAsk(Make(kWriteOnly, 0, 8, 8));
-  TakeAndAsk(Read(1, 8));
+  TakeAndRequestAck(Make(kWriteOnly, 0, 8, 8));
+  TakeAndRequestAck(Read(1, 8));
   EXPECT_THAT(Answers(), ElementsAre("READ_RESP_ONLY 1 msn 2"));
 }
 
 TEST_F(ResponderAnswersTest, AnswersALongReadInBurstsBeforeLaterRequests) {
   Take(Read(0, 100 * kMtu));
-  TakeAndAsk(Make(kWriteOnly, 100, 8, 8, 120 * kMtu));
+  TakeAndRequestAck(Make(kWriteOnly, 100, 8, 8, 120 * kMtu));
   EXPECT_TRUE(responder->Flush());
   EXPECT_EQ(sink.sent.size(), 64u);
   EXPECT_NE(Memory(120 * kMtu, 8), std::vector<uint8_t>(8)) << "the write is executed at once";

@@ -59,7 +59,7 @@ class ResponderFixture : public testing::Test {
     packet.ack_request = ack_request;
     responder->OnRequest(packet);
   }
-  void TakeAndAsk(const Packet& packet) { Take(packet, true); }
+  void TakeAndRequestAck(const Packet& packet) { Take(packet, true); }
 
   /// Returns all answers that are due now.
   std::vector<std::string> Answers() {

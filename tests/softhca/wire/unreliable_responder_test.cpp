@@ -18,7 +18,7 @@ class UnreliableResponderTest : public ResponderFixture {
 TEST_F(UnreliableResponderTest, ExecutesWritesAndSends) {
   user.PostReceive({Segment(memory, 0, 2 * kMtu)});
   Take(Make(kSendFirst, 0, kMtu));
-  TakeAndAsk(Make(kSendLast, 1, 8));
+  TakeAndRequestAck(Make(kSendLast, 1, 8));
   EXPECT_EQ(user.receive_cq.Poll().value().bytes, kMtu + 8);
   Take(Make(kWriteOnly, 2, 8, 8, 4 * kMtu));
   EXPECT_EQ(Memory(4 * kMtu, 8), Payload(2 * kMtu, 8));
