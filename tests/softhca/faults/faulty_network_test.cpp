@@ -10,7 +10,7 @@
 namespace softhca {
 namespace {
 
-/// Does nothing, and has something to do at a time.
+/// Does nothing; its next event is due at 9 us.
 class QuietNetwork : public Network {
  public:
   void OnTransition(QueuePair&) override {}
