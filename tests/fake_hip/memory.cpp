@@ -98,7 +98,7 @@ std::byte* Reach(const void* device_memory) {
   const std::lock_guard lock(state.mutex);
   uint64_t offset = 0;
   const Allocation* const allocation = Find(state, device_memory, 1, offset);
-  if (allocation == nullptr) Abort("Reach", "nothing is there");
+  if (allocation == nullptr) Abort("Reach", "nothing is allocated there");
   return allocation->pages + kHead + offset;
 }
 

@@ -49,8 +49,8 @@ void Buffer::CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t by
 
 bool Buffer::DoCopyTo(size_t, const Buffer&, size_t, size_t) const { return false; }
 
-/// Copies by way of the processor's memory; from the end on, where the beginning would be overwritten before
-/// it is read.
+/// Copies through host memory. Copies from the end if copying from the beginning would overwrite bytes before
+/// they are read.
 void Buffer::CopyPieces(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const {
   const bool from_end = data() + offset < to.data() + to_offset;
   std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
@@ -63,8 +63,8 @@ void Buffer::CopyPieces(size_t offset, const Buffer& to, size_t to_offset, size_
 }
 
 DmaBuf Buffer::Export() const {
-  throw Error("export", std::to_string(size()) + " bytes of " + name(), "no driver exports such memory",
-              "Register it by its address");
+  throw Error("export", std::to_string(size()) + " bytes of " + name(),
+              "no driver exports this kind of memory", "Register it by its address");
 }
 
 MemoryRegion Buffer::Register(const Device& device, const Access& access) const {
@@ -75,15 +75,15 @@ void Buffer::Flush(FlushDirection direction, Deadline deadline, void* stream) co
   if (direction != FlushDirection::kGpuToNic && direction != FlushDirection::kNicToGpu) {
     throw Error(
         "flush", name(),
-        "there is no direction " + std::to_string(static_cast<int>(direction)) + ": " + Error::Words(EINVAL),
+        "direction " + std::to_string(static_cast<int>(direction)) + " is invalid: " + Error::Words(EINVAL),
         "Pass 0 for GPU to NIC, or 1 for NIC to GPU", EINVAL);
   }
   DoFlush(direction, deadline, stream);
 }
 
 void Buffer::DoFlush(FlushDirection, Deadline, void*) const {
-  throw Error("flush", name(), "no driver that this library knows flushes such memory",
-              "Let the framework whose memory it is wait for its work", EOPNOTSUPP);
+  throw Error("flush", name(), "no supported driver flushes this kind of memory",
+              "Wait for the work in the framework that allocated it", EOPNOTSUPP);
 }
 
 void Buffer::Check(size_t offset, size_t bytes) const {

@@ -13,35 +13,35 @@
 namespace warpverbs::host {
 namespace {
 
-/// From the start of one buffer to that of the next.
+/// Returns the distance from the start of one buffer to the start of the next.
 ///
-/// @errors  Error: there is no such pool
+/// @errors  Error: the pool would be empty or larger than the address space
 size_t Stride(const MemoryKind& kind, const BufferPoolConfig& config) {
   const std::string object = "a pool of " + std::to_string(config.count) + " buffers of " +
                              std::to_string(config.buffer_bytes) + " bytes of " + kind.name();
   if (config.count == 0 || config.buffer_bytes == 0) {
-    throw Error("make", object, "nobody could take one", "Ask for 1 buffer of 1 byte or more");
+    throw Error("make", object, "a pool cannot be empty", "Ask for 1 buffer of 1 byte or more");
   }
   constexpr size_t kMost = ~size_t{0} - BufferPool::kAlignment;
   const size_t stride = config.buffer_bytes > kMost ? 0
                                                     : (config.buffer_bytes + BufferPool::kAlignment - 1) /
                                                           BufferPool::kAlignment * BufferPool::kAlignment;
   if (stride == 0 || config.count > ~size_t{0} / stride) {
-    throw Error("make", object, "no machine has so much", "Ask for fewer or smaller ones");
+    throw Error("make", object, "no machine has that much memory", "Ask for fewer or smaller ones");
   }
   return stride;
 }
 
 }  // namespace
 
-/// What the pool and its leases share.
+/// State that the pool shares with its leases.
 struct BufferPool::Shelf {
   Shelf(const MemoryKind& kind, std::span<const Device* const> devices, const BufferPoolConfig& options)
       : config(options),
         stride(Stride(kind, options)),
         memory(kind.Allocate(stride * options.count)),
         regions(devices, *memory, options.access) {
-    free.reserve(options.count);  // who gives a buffer back has nobody to tell that memory has run out
+    free.reserve(options.count);  // giving back must not allocate: it cannot report failure
     for (size_t buffer = options.count; buffer-- > 0;) free.push_back(buffer * stride);
   }
 
@@ -56,7 +56,7 @@ struct BufferPool::Shelf {
   const BufferPoolConfig config;
   const size_t stride;
   const std::unique_ptr<Buffer> memory;
-  const RegionSet regions;  // goes before the memory
+  const RegionSet regions;  // destroyed before the memory
   std::mutex mutex;
   std::condition_variable came_back;
   std::vector<size_t> free;  // offsets, under mutex
@@ -96,8 +96,9 @@ BufferPool::Lease::~Lease() {
 
 const BufferPool::Shelf& BufferPool::Lease::shelf() const {
   if (shelf_) return *shelf_;
-  throw Error("use", "a buffer of a pool", "there is none: no buffer was free in time, or it was moved away",
-              "Ask the lease whether it has one before you use it");
+  throw Error("use", "a buffer of a pool",
+              "the lease is empty: no buffer became free in time, or the lease was moved from",
+              "Check that the lease holds a buffer before using it");
 }
 
 std::byte* BufferPool::Lease::data() const { return shelf().memory->data() + offset_; }

@@ -12,9 +12,9 @@
 namespace warpverbs::host {
 namespace {
 
-constexpr char kCannotReach[] = "Copy with the driver of the device whose memory it is, or by RDMA";
+constexpr char kCannotReach[] = "Copy with the driver of the device that owns the memory, or by RDMA";
 
-/// The pages of a dma-buf that a range lies in, for as long as a copy takes. It keeps its length.
+/// Maps the pages of a dma-buf around a range for the time of a copy. A dma-buf never shrinks.
 class Mapping {
  public:
   Mapping(const DmaBuf& file, uint64_t offset, size_t bytes, int protection)
@@ -32,21 +32,21 @@ class Mapping {
   std::byte* data() const { return place_; }
 
  private:
-  static constexpr uint64_t kPage = 65536;  // a multiple of every processor's
+  static constexpr uint64_t kPage = 65536;  // multiple of every processor's page size
 
   PageRange pages_;
   void* start_;
   std::byte* place_;
 };
 
-/// A file of the processor's memory, such as memfd_create() makes. It may be cut short at any time by who
-/// has it, too, and who touches a mapping of what is gone is killed (SIGBUS): so none is made.
+/// Returns whether the file is ordinary memory, such as memfd_create() makes. Another process may truncate
+/// such a file at any time, and touching a mapping past its end raises SIGBUS, so it is never mapped.
 bool IsPlainFile(const DmaBuf& file) {
   struct stat what {};
   return fstat(file.fd(), &what) == 0 && S_ISREG(what.st_mode);
 }
 
-/// Copies all of a range by `call`, which is pread() or pwrite() for a piece of it.
+/// Copies a whole range with `call`, which is pread() or pwrite() for a piece of it.
 template <class Call>
 void CopyPieces(const char* step, uint64_t offset, size_t bytes, const Call& call) {
   const std::string object = std::to_string(bytes) + " bytes of a dma-buf";
@@ -55,8 +55,8 @@ void CopyPieces(const char* step, uint64_t offset, size_t bytes, const Call& cal
     if (piece < 0 && errno == EINTR) continue;
     if (piece < 0) throw Error::FromErrno(step, object, errno, kCannotReach);
     if (piece == 0) {
-      throw Error(step, object, "the file has been cut short",
-                  "Look for who truncates it; seal it with F_SEAL_SHRINK before it is shared");
+      throw Error(step, object, "the file was truncated",
+                  "Find the code that truncates it, or seal the file with F_SEAL_SHRINK before sharing it");
     }
     done += static_cast<size_t>(piece);
   }
@@ -66,7 +66,7 @@ void WriteFile(const DmaBuf& file, uint64_t offset, std::span<const std::byte> f
   CopyPieces("write", offset, from.size(), [&](size_t done, size_t bytes, off_t at) -> ssize_t {
     struct stat what {};
     if (fstat(file.fd(), &what) != 0) return -1;
-    if (what.st_size < at + static_cast<off_t>(bytes)) return 0;  // pwrite() would make it longer again
+    if (what.st_size < at + static_cast<off_t>(bytes)) return 0;  // pwrite() would extend it
     return pwrite(file.fd(), from.data() + done, bytes, at);
   });
 }
@@ -110,7 +110,7 @@ class DmaBufBuffer final : public Buffer {
 std::unique_ptr<Buffer> WrapDmaBuf(DmaBuf file, void* memory, size_t bytes) {
   if (bytes == 0 || !file.Covers(memory, bytes)) {
     throw Error("use", std::to_string(bytes) + " bytes of a dma-buf of " + std::to_string(file.size()),
-                "they do not lie within", "Pass a part of what was exported");
+                "the range is outside of it", "Pass a range inside the export");
   }
   return std::make_unique<DmaBufBuffer>(std::move(file), static_cast<std::byte*>(memory), bytes);
 }

@@ -17,11 +17,11 @@ class GaudiDevice {
  public:
   explicit GaudiDevice(const std::string& pci_address) : thunk_(HlThunk::Load()) {
     char text[32] = {};
-    pci_address_.reserve(sizeof text);  // while the device is not open yet
+    pci_address_.reserve(sizeof text);  // before the device is open: this may throw
     fd_ = thunk_.Open(HlThunk::kAnyDevice, pci_address.empty() ? nullptr : pci_address.c_str());
     if (fd_ < 0) {
       throw Error::FromErrno("open", pci_address.empty() ? "a Gaudi" : "the Gaudi at " + pci_address, -fd_,
-                             "Check that it is there (hl-smi) and that no other process uses it");
+                             "Check that it is present (hl-smi) and that no other process uses it");
     }
     const int result = thunk_.GetPciBusId(fd_, text, sizeof text);
     if (result != 0) {
@@ -47,9 +47,9 @@ class GaudiDevice {
 
 namespace {
 
-constexpr char kFreeGaudiMemory[] = "Free some of its memory (hl-smi shows who holds it)";
+constexpr char kFreeGaudiMemory[] = "Free some of its memory (hl-smi shows which processes hold it)";
 
-/// An allocation, mapped to an address of the device.
+/// An allocation, mapped into the device's address space.
 class GaudiAllocation {
  public:
   GaudiAllocation(const Gaudi& gaudi, size_t bytes) : device_(gaudi.device()), bytes_(bytes) {
@@ -57,11 +57,11 @@ class GaudiAllocation {
     const HlThunk& thunk = device_->thunk();
     constexpr uint64_t kDefaultPages = 0, kAnywhere = 0;
     handle_ = thunk.Alloc(device_->fd(), bytes, kDefaultPages, /*contiguous=*/false, /*shared=*/false);
-    if (handle_ == 0) throw Error("allocate", object, "its driver gives none", kFreeGaudiMemory);
+    if (handle_ == 0) throw Error("allocate", object, "the driver returned none", kFreeGaudiMemory);
     address_ = thunk.Map(device_->fd(), handle_, kAnywhere);
     if (address_ == 0) {
       thunk.Free(device_->fd(), handle_);
-      throw Error("map", object, "its driver gives no address", "Check its health with hl-smi and dmesg");
+      throw Error("map", object, "the driver returned no address", "Check its health with hl-smi and dmesg");
     }
   }
   GaudiAllocation(GaudiAllocation&& other) noexcept
@@ -78,7 +78,7 @@ class GaudiAllocation {
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
   size_t size() const { return bytes_; }
 
-  /// Gaudi 2 and later export what is mapped; the first has no addresses but those of its memory.
+  /// Exports by device address (Gaudi 2 and later). The first Gaudi exports by physical address only.
   DmaBuf Export() const {
     const HlThunk& thunk = device_->thunk();
     constexpr uint32_t kFlags = O_RDWR | O_CLOEXEC;
@@ -135,12 +135,13 @@ std::string Gaudi::name() const { return "gaudi:" + pci_address(); }
 
 std::unique_ptr<Buffer> GaudiMemoryKind::Allocate(size_t bytes) const {
   if (bytes == 0) {
-    throw Error("allocate", "0 bytes of " + name(), "there is no empty page", "Ask for 1 byte or more");
+    throw Error("allocate", "0 bytes of " + name(), "an allocation cannot be empty",
+                "Ask for 1 byte or more");
   }
-  constexpr uint64_t kPage = 65536;  // exports are whole pages of the host, whatever it is
+  constexpr uint64_t kPage = 65536;  // exports are whole host pages; a multiple of every page size
   const size_t whole = PageRange::Around(0, bytes, kPage).bytes;
   if (whole < bytes) {
-    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no Gaudi has so much",
+    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no Gaudi has that much memory",
                 "Ask for less");
   }
   return std::make_unique<GaudiBuffer>(gaudi_, GaudiAllocation(gaudi_, whole));

@@ -12,14 +12,14 @@
 
 namespace warpverbs::host {
 
-/// A GPU that is there.
+/// An existing GPU of AMD.
 class HipDevice {
  public:
   explicit HipDevice(int ordinal) : runtime_(HipRuntime::Load()), ordinal_(ordinal) {
     const int count = HipGpu::Count();
     if (ordinal < 0 || ordinal >= count) {
-      throw Error("use", name(), "this process sees " + std::to_string(count) + " GPU(s) of AMD",
-                  "Count from 0, and look at HIP_VISIBLE_DEVICES and rocm-smi");
+      throw Error("use", name(), "this process sees " + std::to_string(count) + " AMD GPU(s)",
+                  "Pass an index from 0, and check HIP_VISIBLE_DEVICES and rocm-smi");
     }
     char text[64] = {};
     runtime_.Check(runtime_.DeviceGetPCIBusId(text, sizeof text, ordinal), "locate", name(), kCheckHealth);
@@ -34,7 +34,7 @@ class HipDevice {
   std::string name() const { return "hip:" + std::to_string(ordinal_); }
   const std::string& pci_address() const { return pci_address_; }
 
-  /// Does something on the GPU, which answers a hipError_t.
+  /// Runs `work` with the GPU current.
   ///
   /// @errors  Error: cannot <step> <bytes> bytes of memory of this GPU
   template <class Work>
@@ -43,11 +43,11 @@ class HipDevice {
     runtime_.Check(work(runtime_), step, std::to_string(bytes) + " bytes of memory of " + name(), remedy);
   }
 
-  /// Waits, asleep, for what was launched until now on a stream; nullptr: the null stream, and all that it
-  /// waits for.
+  /// Sleeps until the work launched on a stream so far has finished. nullptr is the null stream, which also
+  /// waits for the blocking streams.
   ///
-  /// @param bytes  of memory, for which that is asked
-  /// @errors  Error: it takes too long, or the runtime fails
+  /// @param bytes  size of the memory, for the error
+  /// @errors  Error: the deadline passed, or the runtime failed
   /// @source  ROCm/HIP 6.4, hipEventRecord(), hipEventQuery(), hipEventReleaseToSystem
   void Finish(size_t bytes, void* stream, Deadline deadline) const {
     const Waiting waiting(deadline);
@@ -61,11 +61,11 @@ class HipDevice {
       const bool had_failed = runtime.PeekAtLastError() != 0;
       const bool ends =
           waiting.Until([&] { return (result = runtime.EventQuery(event)) != HipRuntime::kNotReady; });
-      if (!had_failed) runtime.GetLastError();  // that it was not ready is no concern of the program's
+      if (!had_failed) runtime.GetLastError();  // hides our hipErrorNotReady from the program
       if (!ends) {
         throw Error("flush", std::to_string(bytes) + " bytes of memory of " + name(),
-                    "its work has not ended " + waiting.Within(),
-                    "Give kernels a deadline of their own, or this call more time", ETIMEDOUT);
+                    "its work did not finish " + waiting.Within(),
+                    "Give the kernels their own deadline, or pass a longer one", ETIMEDOUT);
       }
       return result;
     });
@@ -91,19 +91,19 @@ unsigned FlagsOf(HipCaching caching) {
   return HipRuntime::kCached;
 }
 
-/// An allocation, zeroed.
+/// A zeroed allocation.
 class HipAllocation {
  public:
   HipAllocation(const HipGpu& gpu, size_t bytes, HipCaching caching) : device_(gpu.device()), bytes_(bytes) {
     device_->Run(
-        "allocate", bytes, "Free some of the GPU's memory (rocm-smi shows who holds it)",
+        "allocate", bytes, "Free some of the GPU's memory (rocm-smi shows which processes hold it)",
         [&](const HipRuntime& runtime) { return runtime.Malloc(&memory_, bytes, FlagsOf(caching)); });
     try {
       device_->Run("clear", bytes, HipDevice::kCheckHealth, [&](const HipRuntime& runtime) {
         const int result = runtime.Memset(memory_, 0, bytes);
-        return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // it may return before it is done
+        return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // hipMemset may return earlier
       });
-    } catch (...) {  // memory of the host may lack too
+    } catch (...) {  // host memory may run out, too
       device_->runtime().Free(memory_);
       throw;
     }
@@ -126,7 +126,7 @@ class HipAllocation {
   void* memory_ = nullptr;
 };
 
-/// Memory of a GPU, whoever has allocated it.
+/// GPU memory that any code has allocated.
 class HipView : public Buffer {
  public:
   HipView(std::shared_ptr<const HipDevice> device, std::byte* data, size_t size)
@@ -144,15 +144,15 @@ class HipView : public Buffer {
   }
   bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const override {
     if (dynamic_cast<const HipView*>(&to) == nullptr) return false;
-    // The GPU that has the source is current: its runtime reaches another by itself.
+    // The source's GPU is current: the runtime reaches the other GPU by itself.
     device_->Run("copy", bytes, HipDevice::kCheckHealth, [&](const HipRuntime& runtime) {
       const int result =
           runtime.Memcpy(to.data() + to_offset, data() + offset, bytes, HipRuntime::kDeviceToDevice);
-      return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // it may return before it is done
+      return result != 0 ? result : runtime.StreamSynchronize(nullptr);  // the copy may return earlier
     });
     return true;
   }
-  /// What NICs wrote, kernels see as HipCaching says, without a call.
+  /// Kernels see what NICs wrote without a call, as HipCaching describes.
   void DoFlush(FlushDirection direction, Deadline deadline, void* stream) const override {
     if (direction == FlushDirection::kGpuToNic) device_->Finish(size(), stream, deadline);
   }
@@ -166,7 +166,7 @@ class HipView : public Buffer {
   std::shared_ptr<const HipDevice> device_;
 };
 
-/// Memory of the processor that kernels reach, too.
+/// Host memory that kernels reach, too.
 class HipPinnedView final : public HostView {
  public:
   HipPinnedView(std::shared_ptr<const HipDevice> device, std::byte* data, size_t size)
@@ -219,12 +219,13 @@ std::unique_ptr<Buffer> WrapHipPinned(const HipGpu& gpu, std::byte* data, size_t
 
 std::unique_ptr<Buffer> HipMemoryKind::Allocate(size_t bytes) const {
   if (bytes == 0) {
-    throw Error("allocate", "0 bytes of " + name(), "there is no empty page", "Ask for 1 byte or more");
+    throw Error("allocate", "0 bytes of " + name(), "an allocation cannot be empty",
+                "Ask for 1 byte or more");
   }
-  constexpr uint64_t kPage = 65536;  // exports are whole pages of the host, whatever it is
+  constexpr uint64_t kPage = 65536;  // exports are whole host pages; a multiple of every page size
   const size_t whole = PageRange::Around(0, bytes, kPage).bytes;
   if (whole < bytes) {
-    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no GPU has so much",
+    throw Error("allocate", std::to_string(bytes) + " bytes of " + name(), "no GPU has that much memory",
                 "Ask for less");
   }
   return std::make_unique<HipBuffer>(HipAllocation(gpu_, whole, caching_));

@@ -62,8 +62,7 @@ std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
   const PointerInfo what = DescribePointer(memory);
   if (what.kind == PointerKind::kUnknown || bytes == 0) {
     throw Error("use", std::to_string(bytes) + " bytes of " + ToString(what.kind),
-                bytes == 0 ? "there is no empty memory" : "nothing is there",
-                "Pass memory that is allocated");
+                bytes == 0 ? "the range is empty" : "nothing is allocated there", "Pass allocated memory");
   }
   auto* const data = static_cast<std::byte*>(memory);
   if (what.on_gpu()) return std::make_unique<GpuView>(Gpu(what.ordinal), data, bytes);

@@ -32,7 +32,7 @@ SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& w
   if (bytes == 0 || what.bytes == 0 || offset > what.bytes || bytes > what.bytes - offset) {
     throw Error(
         "share", SharedObject(bytes, what),
-        "they do not lie within one " + std::string(kind == ShareKind::kVmmHandle ? "mapping" : "allocation"),
+        "they are not within one " + std::string(kind == ShareKind::kVmmHandle ? "mapping" : "allocation"),
         "Share each allocation for itself");
   }
   SharedMemoryInfo info{.kind = kind,

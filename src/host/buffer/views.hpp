@@ -10,7 +10,7 @@
 
 namespace warpverbs::host {
 
-/// Memory that the processor reaches.
+/// Host memory.
 class HostView : public Buffer {
  public:
   HostView(std::byte* data, size_t size) : Buffer(data, size) {}
@@ -24,11 +24,11 @@ class HostView : public Buffer {
     std::memcpy(to.data(), data() + offset, to.size());
   }
   std::byte* on_host() const override { return data(); }
-  /// Processors, NICs and GPUs see host memory alike; the processor's own writes have to leave it.
+  /// Orders the processor's own writes. Processors, NICs and GPUs see host memory alike.
   void DoFlush(FlushDirection, Deadline, void*) const override { __sync_synchronize(); }
 };
 
-/// The same where kernels of a GPU reach it, too.
+/// Host memory that GPU kernels reach, too.
 class MappedView : public HostView {
  public:
   MappedView(const Gpu& gpu, std::byte* data, size_t size) : HostView(data, size), gpu_(gpu) {}
@@ -78,10 +78,10 @@ class GpuView : public Buffer {
   Gpu gpu_;
 };
 
-/// Memory of a GPU of AMD.
+/// Wraps memory of an AMD GPU.
 std::unique_ptr<Buffer> WrapHip(const HipGpu& gpu, std::byte* data, size_t size);
 
-/// The processor's memory, mapped for the kernels of one.
+/// Wraps host memory that is mapped for the kernels of an AMD GPU.
 std::unique_ptr<Buffer> WrapHipPinned(const HipGpu& gpu, std::byte* data, size_t size);
 
 }  // namespace warpverbs::host

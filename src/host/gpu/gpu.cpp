@@ -152,7 +152,7 @@ void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
       waiting.Until([&] { return (result = driver_.EventQuery(event.get())) != kCudaNotReady; });
   if (!ends) {
     throw Error("finish", object, "it has not ended " + waiting.Within(),
-                "Give kernels a deadline of their own, or this call more time", ETIMEDOUT);
+                "Give the kernels their own deadline, or pass a longer one", ETIMEDOUT);
   }
   driver_.Check(result, "finish", object, kLookForFault);
 }

@@ -12,7 +12,7 @@ size_t WholeGpuPages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-/// An address within memory on the GPU.
+/// Returns the device address of a range of `memory` after checking its bounds.
 CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
   if (!LiesWithin(offset, bytes, memory.size())) ThrowOutside("GPU memory", offset, bytes, memory.size());
   return ToCuda(memory.data() + offset);
@@ -23,16 +23,17 @@ CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
 GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
     : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
-  if (bytes == 0) throw Error("allocate", object, "there is no empty page", "Ask for 1 byte or more");
-  constexpr size_t kMost = ~size_t{0} / 2;  // so that whole pages and one more are still a number
-  if (bytes > kMost) throw Error("allocate", object, "no GPU has so much", "Ask for less");
+  if (bytes == 0) throw Error("allocate", object, "an allocation cannot be empty", "Ask for 1 byte or more");
+  constexpr size_t kMost = ~size_t{0} / 2;  // leaves room to round up and add a page
+  if (bytes > kMost) throw Error("allocate", object, "no GPU has that much memory", "Ask for less");
   const CudaContext& context = *gpu.context();
   CudaAddress address = 0;
   {
     const CudaContext::Current current(context);
-    // The driver aligns to no page; what it gives is cut to whole ones, as NICs and exports want them.
+    // cuMemAlloc() aligns to less than a page. NICs and exports need whole pages, so one page more is
+    // allocated.
     context.driver().Check(context.driver().MemAlloc(&address, size_ + kPageBytes), "allocate", object,
-                           "Free some of the GPU's memory (nvidia-smi shows who holds it)");
+                           "Free some of the GPU's memory (nvidia-smi shows which processes hold it)");
   }
   allocation_.reset(reinterpret_cast<std::byte*>(address));
   data_ = reinterpret_cast<std::byte*>(WholeGpuPages(address));

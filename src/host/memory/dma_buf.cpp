@@ -16,7 +16,7 @@ namespace {
 
 uint64_t HostPage() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
-/// @errors  Error: the driver is older than the mapping over PCIe, which it would call an invalid value
+/// @errors  Error: the driver is too old to map over PCIe; it would report only an invalid value
 /// @source  CUDA driver API 12.8, CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE
 void CheckMapsOverPcie(const CudaDriver& driver, const std::string& object) {
   constexpr int kFirst = 12080;
@@ -24,7 +24,7 @@ void CheckMapsOverPcie(const CudaDriver& driver, const std::string& object) {
   driver.Check(driver.DriverGetVersion(&version), "export", object, kPcieRemedy);
   if (version >= kFirst) return;
   throw Error("export", object,
-              "over PCIe it cannot be mapped before CUDA 12.8, and the driver has CUDA " +
+              "a mapping over PCIe needs CUDA 12.8, and the driver has CUDA " +
                   std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10),
               kPcieRemedy);
 }
@@ -43,13 +43,13 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufCon
   int fd = -1;
   const int result = driver.MemGetHandleForAddressRange(&fd, start_, size_, kCudaDmaBufFd,
                                                         config.over_pcie ? kCudaDmaBufOverPcie : 0);
-  file_ = FileDescriptor(fd);  // before anything throws
+  file_ = FileDescriptor(fd);  // owned before anything throws
   if (result != 0 && config.over_pcie) {
     throw Error("export", object, "over PCIe: " + driver.Words(result), kPcieRemedy,
                 CudaDriver::Errno(result));
   }
   driver.Check(result, "export", object, kPeerMemoryRemedy);
-  fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
+  fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver does not guarantee it
   Log(LogLevel::kTrace, [&] { return "exported " + object + (config.over_pcie ? " over PCIe" : ""); });
 }
 
@@ -58,12 +58,13 @@ DmaBuf::DmaBuf(FileDescriptor file, uint64_t start, size_t bytes)
   const auto refuse = [this](const std::string& reason, const char* remedy) {
     throw Error("take", "a dma-buf of " + std::to_string(size_) + " bytes", reason, remedy);
   };
-  if (!file_) refuse("there is no file", "Pass the descriptor that the exporter gave");
+  if (!file_) refuse("no file is passed", "Pass the descriptor that the exporter gave");
   if (size_ == 0) refuse("it is empty", "Pass the number of bytes that were exported");
   if (start_ % HostPage() != 0) {
-    refuse("its address begins no page", "Pass the address of the file's first byte, not of a place in it");
+    refuse("its address is not page-aligned",
+           "Pass the address of the file's first byte, not of a place in it");
   }
-  const off_t length = lseek(fd(), 0, SEEK_END);  // not all kinds of file can tell
+  const off_t length = lseek(fd(), 0, SEEK_END);  // fails for some kinds of file
   if (length > 0 && static_cast<uint64_t>(length) < size_) {
     refuse("the file has " + std::to_string(length), "Pass the number of bytes that were exported");
   }

@@ -15,18 +15,19 @@ constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
-/// What else may keep a NIC from memory that somebody else has allocated.
+/// Returns why a NIC may be unable to reach memory that other code allocated, or nothing.
 std::string Suspicion(const Gpu& gpu, const PointerInfo& what) {
   if (what.kind == PointerKind::kDevice && !what.ipc) {
-    return "; it has no IPC handle of its own, so another process may have allocated it: only that one can "
-           "register it, or pass a dma-buf of it";
+    return "; it has no IPC handle of its own, so another process may have allocated it; only that process "
+           "can register it or export a dma-buf of it";
   }
   if (what.kind != PointerKind::kVmm || what.gpu_direct) return "";
-  return gpu.attributes().gpu_direct_vmm ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
-                                         : "; it is memory of cuMemCreate(), which this GPU opens to no NIC";
+  return gpu.attributes().gpu_direct_vmm
+             ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
+             : "; it is memory of cuMemCreate(), which this GPU does not expose to NICs";
 }
 
-/// Makes the GPU finish synchronous copies before they return, or the NIC might read what was there before.
+/// Makes the GPU finish synchronous copies before they return. Otherwise the NIC might read old data.
 ///
 /// @source  GPUDirect RDMA 13.0, "Synchronization and Memory Ordering"
 void SetSyncMemops(const CudaContext& context, const void* memory) {
@@ -36,11 +37,11 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
                          "make copies synchronous in memory of", context.name(), kSyncRemedy);
 }
 
-/// The two rungs below which there is none.
+/// Both ways to register, without knowledge of the vendor.
 struct Rungs {
   std::function<void()> by_dma_buf, by_address;
-  const char* remedy;     ///< of both; a rung may put its own here
-  std::string suspicion;  ///< what else may keep a NIC from the memory
+  const char* remedy;     ///< remedy if both fail; by_address may replace it
+  std::string suspicion;  ///< further reason why a NIC may not reach the memory
 };
 
 RegistrationMethod ClimbRungs(const Rungs& rungs, const std::string& object) {
@@ -60,7 +61,7 @@ RegistrationMethod ClimbRungs(const Rungs& rungs, const std::string& object) {
   } catch (const Error& error) {
     reasons += "; by peer memory: " + error.reason() + rungs.suspicion;
     const bool too_much = error.error_number() == ENOMEM;
-    // Both ways have failed. That there was no room for one is what its caller can do something about.
+    // Both ways failed. A shortage is reported first: it is the one that the caller can do something about.
     throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : rungs.remedy,
                 IsForLackOfRoom(by_dma_buf) ? by_dma_buf : error.error_number());
   }

@@ -17,28 +17,28 @@ inline constexpr char kPeerMemoryRemedy[] =
     "later, which export dma-bufs";
 
 inline constexpr char kPcieRemedy[] =
-    "Use NVIDIA's driver 570 or later with its open kernel modules, or ask for no way over PCIe";
+    "Use NVIDIA's driver 570 or later with its open kernel modules, or do not ask for a mapping over PCIe";
 
 inline constexpr char kPeerDirectRemedy[] =
     "Use Linux 5.12 or later with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY, whose amdgpu exports "
     "dma-bufs, or ROCm's amdgpu-dkms with MLNX_OFED, which have peer-direct";
 
-/// Two ways to let a NIC reach the same memory of a GPU. Each throws Error if it does not work.
+/// Two ways to let a NIC reach the same GPU memory. Each throws Error if it does not work.
 struct GpuLadder {
   std::function<void(const DmaBuf&)> by_dma_buf;
-  std::function<void()> by_address;  ///< for nvidia_peermem, or peer-direct of AMD
-  bool over_pcie = false;            ///< the dma-buf: see Access
-  PointerInfo what{};                ///< of memory that somebody else has allocated, what the driver says
+  std::function<void()> by_address;  ///< way of nvidia_peermem and of AMD's peer-direct
+  bool over_pcie = false;            ///< whether to map the dma-buf over PCIe, see Access
+  PointerInfo what{};                ///< driver's description, if other code allocated the memory
 };
 
-/// Goes the first way that works.
+/// Registers the memory by the first way that works.
 ///
-/// @param object  what the error calls it
-/// @errors  Error: has the reason of each way
+/// @param object  name of the memory in an error
+/// @errors  Error: names the reason of each way
 RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
                          const std::string& object);
 
-/// The same for memory of an AMD GPU, which ladder.what names.
+/// Does the same for memory of the AMD GPU that ladder.what names.
 RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object);
 
 }  // namespace warpverbs::host

@@ -29,7 +29,7 @@ std::string Range(const void* memory, size_t bytes) {
   return text;
 }
 
-/// What errors call a region: its place, whose memory it is, and the device.
+/// Names a region for errors: its range, its kind of memory, and the device.
 std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
   const std::string ordinal = std::to_string(what.ordinal);
   const std::string gpu = what.on_gpu()                    ? ", cuda:" + ordinal
@@ -38,22 +38,23 @@ std::string Object(const Device& device, const void* memory, size_t bytes, const
   return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
 }
 
-/// Warns of a pointer into the middle of what caches and buses carry whole.
+/// Warns about a range that starts in the middle of a cache line or bus burst.
 void CheckAlignment(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
-  constexpr size_t kAligned = 256;  // as cudaMalloc() and hipMalloc() align; less than that is small anyway
+  constexpr size_t kAligned = 256;  // alignment of cudaMalloc() and hipMalloc()
   const bool on_gpu = what.on_gpu() || what.kind == PointerKind::kHip;
   if (!on_gpu || bytes < kAligned || reinterpret_cast<uintptr_t>(memory) % kAligned == 0) return;
   WarnOnce("memory of GPUs on " + device.name(),
            Range(memory, bytes) +
-               " begin at no multiple of 256, so lines of caches are shared with what lies before, which may "
-               "cost time; align buffers as cudaMalloc() does");
+               " do not begin at a multiple of 256, so they share cache lines with the memory before them, "
+               "which may cost time; align buffers as cudaMalloc() does");
 }
 
-/// What a region on a device may grant of what is asked for.
+/// Returns the access that a region on `device` may grant.
 Access Grantable(const Device& device, Access access, const std::string& object) {
   if (access.relaxed_ordering && access.remote_atomic) {
-    throw Error("register", object, "atomics are asked for, which need writes in order, and relaxed ordering",
-                "Ask for one of them, in a region for each");
+    throw Error("register", object,
+                "it asks for both atomics, which need ordered writes, and relaxed ordering",
+                "Register one region for each");
   }
   access.remote_atomic = access.remote_atomic && device.capabilities().atomics();
   return access;
@@ -83,7 +84,7 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
   if (what.kind == PointerKind::kManaged) {
     throw Error("register", object,
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
-                "Allocate it with cudaMalloc() or cudaMallocHost(), or their likes of HIP");
+                "Allocate it with cudaMalloc() or cudaMallocHost(), or their HIP equivalents");
   }
   if (!what.on_gpu() && what.kind != PointerKind::kHip) {
     const int error = RegisterByAddress(device);
@@ -91,8 +92,7 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
     throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
   }
   if (what.kind == PointerKind::kVmm && DescribeRange(memory_, bytes_).back().kind != PointerKind::kVmm) {
-    throw Error("register", object, "cuMemMap() has mapped nothing to a part of it",
-                "Register what is mapped");
+    throw Error("register", object, "a part of it is not mapped (cuMemMap())", "Register only mapped memory");
   }
   const auto check = [&](int error, const std::string& reason) {
     if (error != 0) throw Error("register", object, reason, PinningRemedy(error), error);
@@ -120,8 +120,8 @@ MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* mem
   access_ = Grantable(device, access, object);
   if (!buffer.Covers(memory, bytes)) {
     throw Error("register", object,
-                "the dma-buf has " + std::to_string(buffer.size()) + " bytes, which are not all of it",
-                "Export all of the range");
+                "the dma-buf has " + std::to_string(buffer.size()) + " bytes and does not cover the range",
+                "Export the whole range");
   }
   const int error = RegisterByDmaBuf(device, buffer);
   if (error != 0) {
@@ -168,7 +168,8 @@ void UnmapPages::operator()(std::byte* pages) const { munmap(pages, bytes); }
 
 HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholeHostPages(bytes)}) {
   if (bytes == 0) {
-    throw Error("allocate", "0 bytes of host memory", "there is no empty page", "Ask for 1 byte or more");
+    throw Error("allocate", "0 bytes of host memory", "an allocation cannot be empty",
+                "Ask for 1 byte or more");
   }
   void* pages = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) {

@@ -13,7 +13,7 @@ namespace {
   char whole[64];
   std::snprintf(whole, sizeof whole, "%llu bytes at 0x%llx", static_cast<unsigned long long>(view.bytes),
                 static_cast<unsigned long long>(view.addr));
-  throw std::out_of_range("memory view: " + range + " do not lie within " + whole);
+  throw std::out_of_range("memory view: " + range + " are not within " + whole);
 }
 
 void CheckCut(uint64_t bytes, const char* end, const MemoryView& view) {

@@ -4,12 +4,12 @@
 
 namespace warpverbs::host {
 
-/// Whole pages.
+/// A range of whole pages.
 struct PageRange {
   uint64_t start;
   uint64_t bytes;
 
-  /// The fewest pages that a range lies in. They may end where addresses do: at 2^64.
+  /// Returns the smallest range of pages around a range. It may end at 2^64.
   ///
   /// @param page  a power of two
   static constexpr PageRange Around(uint64_t address, uint64_t bytes, uint64_t page) {

@@ -13,11 +13,11 @@
 namespace warpverbs::host {
 struct RegionCache::Entry {
   uint64_t start, bytes;
-  std::vector<PointerInfo> pieces;  // the allocations, or mappings of cuMemCreate() memory, that it lies in
+  std::vector<PointerInfo> pieces;  // its allocations or cuMemMap() mappings
   RegionSet regions;
   uint32_t uses = 0;
-  bool listed = false;        // in the index
-  std::list<Entry*> place{};  // one, this, unless it stands among the idle ones
+  bool listed = false;        // whether the index holds it
+  std::list<Entry*> place{};  // this entry, unless it is in the idle list
   std::list<Entry*>::iterator own_place{};
 
   bool Covers(uint64_t from, uint64_t length) const {
@@ -31,29 +31,30 @@ struct RegionCache::Entry {
       return std::find(pieces.begin(), pieces.end(), piece) != pieces.end();
     });
   }
-  /// Whether no other memory can be taken for it. What the driver does not know has no identity.
+  /// Returns whether every piece has an identity, so that other memory cannot be mistaken for it. Memory that
+  /// the driver does not know has none.
   bool IsIdentified() const {
     return std::all_of(pieces.begin(), pieces.end(),
                        [](const PointerInfo& piece) { return piece.buffer_id != 0; });
   }
 };
 
-/// What the cache and its leases share.
+/// State that the cache shares with its leases.
 ///
-/// None of the listed entries covers another one: in the order of their starts they are in that of their ends
-/// too, and of those that start at or before an address the last one reaches furthest.
+/// No listed entry covers another one. So sorting by start also sorts by end, and of the entries that start
+/// at or before an address the last one reaches furthest.
 ///
-/// Who gives something back has nobody to tell that memory has run out. So nothing here allocates but List():
-/// entries move between the index, the idle ones and what is to be destroyed.
+/// Release paths cannot report that memory has run out, so nothing below allocates, except List(): entries
+/// move between the index, the idle list and the garbage.
 struct RegionCache::Shelf {
   using Entries = std::multimap<uint64_t, std::shared_ptr<Entry>>;  // by start
 
   explicit Shelf(const RegionCacheConfig& options) : config(options) {}
 
-  /// The listed entry that has all of a range, if that is still what it was. Those that are not any more go:
-  /// afterwards none covers the range unless it is found.
+  /// Returns the listed entry that covers a range, if the memory is still the same. Removes stale entries: if
+  /// none is found, no listed entry covers the range.
   ///
-  /// @param garbage  what is to be destroyed, which calls the kernel, without the lock
+  /// @param garbage  entries to destroy after the lock is released, because that calls the kernel
   std::shared_ptr<Entry> Find(uint64_t start, uint64_t length, const std::vector<PointerInfo>& pieces,
                               Entries& garbage) {
     while (true) {
@@ -78,7 +79,7 @@ struct RegionCache::Shelf {
     statistics.bytes += entry->bytes;
   }
 
-  /// Lets nobody find an entry any more. It is gone unless it is in use.
+  /// Takes an entry out of the index. It is destroyed once it is not in use.
   void Unlist(Entry& entry, Entries& garbage) {
     garbage.insert(index.extract(index.find(entry.start)));
     entry.listed = false;
@@ -100,7 +101,7 @@ struct RegionCache::Shelf {
     if (entry.place.empty()) LeaveIdle(entry);
   }
 
-  /// @pre  the caller keeps the entry until this has returned
+  /// @pre  the caller holds a reference to the entry until this returns
   void Release(Entry& entry) {
     Entries garbage;
     const std::lock_guard lock(mutex);
@@ -127,9 +128,9 @@ struct RegionCache::Shelf {
 
   const RegionCacheConfig config;
   std::mutex mutex;
-  bool closed = false;  // the cache is gone
+  bool closed = false;  // the cache is destroyed
   std::map<uint64_t, std::shared_ptr<Entry>> index;
-  std::list<Entry*> idle;  // the last used first
+  std::list<Entry*> idle;  // most recently used first
   RegionCacheStatistics statistics;
 };
 
@@ -175,7 +176,7 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
     made = make();
   }
   const std::lock_guard lock(shelf.mutex);
-  // Another thread may have been faster.
+  // Another thread may have registered the range meanwhile.
   if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known, true);
   shelf.List(made, garbage);
   Lease lease = take(made, false);

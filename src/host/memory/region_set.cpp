@@ -43,13 +43,13 @@ void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(co
   }
   throw Error("register",
               std::to_string(bytes) + " bytes on any of " + std::to_string(devices()) + " devices",
-              "none reaches them", reasons, error_number);
+              "no device can register them", reasons, error_number);
 }
 
 bool RegionSet::Has(size_t device) const {
   if (device < devices()) return regions_[device].has_value();
-  throw std::out_of_range("region: there is no device " + std::to_string(device) + ", only " +
-                          std::to_string(devices()) + " were named, from 0 on");
+  throw std::out_of_range("region: device index " + std::to_string(device) + " is out of range: " +
+                          std::to_string(devices()) + " were named");
 }
 
 MemoryView RegionSet::View(size_t device) const {
@@ -63,7 +63,7 @@ MemoryView RegionSet::View(const Device& device) const {
     if (devices_[i] == &device) return View(i);
     names += (i == 0 ? "" : ", ") + devices_[i]->name();
   }
-  throw Error("use", "memory on " + device.name(), "it was registered on " + names + " alone",
+  throw Error("use", "memory on " + device.name(), "it is registered only on " + names + "",
               "Register it on this device too, or post to an endpoint of one that it was registered on");
 }
 

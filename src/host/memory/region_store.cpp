@@ -8,11 +8,11 @@
 namespace warpverbs::host {
 namespace {
 
-/// No region has the key 0, but a view that nobody has filled in has it.
+/// Rejects the key 0, which no region has and every default-initialized view has.
 void CheckKey(const MemoryView& view, uint32_t key, const char* name) {
   if (key != 0) return;
   throw Error("allow", std::to_string(view.bytes) + " bytes",
-              std::string("their ") + name + " is 0, so they are of no region",
+              std::string("their ") + name + " is 0, so they belong to no region",
               "Register the memory, and pass the view of its region");
 }
 

@@ -6,7 +6,7 @@
 namespace warpverbs::host {
 namespace {
 
-/// Who has what, and how one taker after another can make room.
+/// The current assignment, and the search for a chain of moves that evens it out.
 class Shares {
  public:
   Shares(const std::vector<std::vector<size_t>>& choices, std::vector<size_t>& loads)
@@ -28,11 +28,11 @@ class Shares {
     ++loads_[taken_[taker]];
   }
 
-  /// Looks for a chain of takers, each of whom could have what the next one has, from `full` to a thing that
-  /// is taken at least twice less, and moves each of them on. Every move lowers the sum of squares, so they
-  /// come to an end.
+  /// Finds a chain of takers from `full` to a thing with at least two takers less, such that each taker may
+  /// take the next one's thing, and moves each of them on. Every move lowers the sum of squares, so the moves
+  /// end.
   bool Relieve(size_t full) {
-    std::vector<size_t> mover(loads_.size(), kNothing);  // who would come to a thing
+    std::vector<size_t> mover(loads_.size(), kNothing);  // the taker that would move to each thing
     std::deque<size_t> reached = {full};
     for (; !reached.empty(); reached.pop_front()) {
       const size_t from = reached.front();

@@ -10,21 +10,21 @@
 namespace warpverbs::host {
 namespace {
 
-/// A NIC and the port of it that is to be used.
+/// A NIC with its port to use.
 struct UsableNic {
   const Nic* nic;
   const NicPort* port;
 };
 
-/// The first port to use, or why there is none.
+/// Returns the first usable port, or nullptr and the reason.
 const NicPort* UsablePort(const Nic& nic, const NicAssignmentConfig& config, std::string& why_not) {
-  why_not = "it is no ConnectX";
+  why_not = "it is not a ConnectX";
   if (!nic.connectx) return nullptr;
   why_not = "no port is active";
   for (const NicPort& port : nic.ports) {
     if (!port.active) continue;
     if (!config.may_use || config.may_use(nic, port)) return &port;
-    why_not = "it may not be used";
+    why_not = "may_use() excludes it";
   }
   return nullptr;
 }
@@ -46,7 +46,7 @@ std::vector<UsableNic> UsableNics(const Topology& topology, const NicAssignmentC
         findings.empty() ? "this machine has no RDMA device" : "no NIC can be used (" + findings + ")",
         "Bring a link up (`ip link set DEV up`), or allow other NICs");
   }
-  // The order decides ties, so it must not depend on that of the caller.
+  // Order breaks ties, so it must not depend on the caller's order.
   std::stable_sort(usable.begin(), usable.end(), [](const UsableNic& a, const UsableNic& b) {
     const auto& [pci_a, pci_b] = std::pair(a.nic->pci, b.nic->pci);
     if (!pci_a || !pci_b) return pci_a || pci_b ? pci_a.has_value() : a.nic->name < b.nic->name;
@@ -56,7 +56,7 @@ std::vector<UsableNic> UsableNics(const Topology& topology, const NicAssignmentC
   return usable;
 }
 
-/// The GPUs in order, those that sysfs does not show at an unknown place.
+/// Returns the GPUs by address. A GPU that sysfs does not show has an unknown place.
 std::vector<PciFunction> FindGpus(const Topology& topology, std::span<const PciAddress> addresses) {
   std::vector<PciFunction> gpus;
   for (const PciAddress& address : addresses) {
@@ -76,8 +76,8 @@ std::vector<PciFunction> FindGpus(const Topology& topology, std::span<const PciA
   return gpus;
 }
 
-/// Of the NICs that a GPU does not have yet the nearest, less those that are much slower than the fastest of
-/// them.
+/// Returns the nearest NICs that the GPU does not have yet, without those that are less than half as fast as
+/// the fastest of them.
 std::vector<size_t> NearestOf(const PciFunction& gpu, const std::vector<UsableNic>& nics,
                               const std::vector<size_t>& had) {
   std::vector<size_t> left;
@@ -109,7 +109,7 @@ std::string Reason(const NicChoice& choice, size_t rank, size_t rivals) {
 std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAddress> gpu_addresses,
                                 const NicAssignmentConfig& config) {
   if (config.nics_per_gpu == 0) {
-    throw Error("assign", "NICs to GPUs", "each GPU is to have none", "Set nics_per_gpu to 1 or more");
+    throw Error("assign", "NICs to GPUs", "nics_per_gpu is 0", "Set nics_per_gpu to 1 or more");
   }
   const std::vector<UsableNic> nics = UsableNics(topology, config);
   const std::vector<PciFunction> gpus = FindGpus(topology, gpu_addresses);

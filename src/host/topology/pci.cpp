@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes hexadecimal digits, `least` to `most` of them, up to `separator` or the end off the front of a text.
+/// Takes `least` to `most` hexadecimal digits off the front of a text, up to `separator` or the end.
 std::optional<uint32_t> TakeHex(std::string_view& text, char separator, size_t least, size_t most) {
   const size_t length = std::min(text.find(separator), text.size());
   if (length < least || length > most) return std::nullopt;
@@ -45,8 +45,8 @@ std::optional<PciAddress> PciAddress::Find(std::string_view text) {
 
 PciAddress PciAddress::FromText(std::string_view text) {
   if (const auto address = Find(text)) return *address;
-  throw Error("read", "the PCI address '" + std::string(text) + "'", "it is no domain:bus:device.function",
-              "Write it as lspci -D does: 0000:41:00.0");
+  throw Error("read", "the PCI address '" + std::string(text) + "'",
+              "it is not of the form domain:bus:device.function", "Write it as lspci -D does: 0000:41:00.0");
 }
 
 PciDistance Distance(const PciFunction& a, const PciFunction& b) {
@@ -67,7 +67,7 @@ std::optional<PciFunction> ReadPciFunction(const fs::path& sysfs, const PciAddre
   const fs::path folder = fs::canonical(LinkOf(sysfs, address), error);
   if (error) return std::nullopt;
   PciFunction function{.address = address};
-  // .../devices/pci0000:40/0000:40:01.1/0000:41:00.0: whatever is below the host bridge and has an address.
+  // .../devices/pci0000:40/0000:40:01.1/0000:41:00.0: every address below the host bridge is a bridge.
   for (const fs::path& part : folder) {
     const std::string name = part;
     const auto part_address = PciAddress::Find(name);

@@ -7,14 +7,13 @@
 
 namespace warpverbs::host {
 
-/// Reads a file's first line; empty if it cannot be read, which with hardware that comes and goes is no
-/// error.
+/// Reads a file's first line. Returns "" if it cannot be read, which is normal while hardware comes and goes.
 std::string ReadLine(const std::filesystem::path& file);
 
 /// Reads a number in decimal, or in hexadecimal after "0x".
 std::optional<long> ReadNumber(const std::filesystem::path& file);
 
-/// Names what is in a folder, in the order of the names. A folder that is not there is empty.
+/// Returns the sorted names in a folder. A missing folder is empty.
 std::vector<std::string> NamesIn(const std::filesystem::path& folder);
 
 }  // namespace warpverbs::host

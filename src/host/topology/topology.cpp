@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "4: ACTIVE" is "active".
+/// Turns "4: ACTIVE" into "active".
 std::string StateInWords(const std::string& line) {
   const size_t colon = line.find(": ");
   if (colon == std::string::npos) return "unknown";
@@ -26,7 +26,7 @@ NicPort ReadPort(const fs::path& folder, uint8_t number) {
   NicPort port{.number = number, .state = StateInWords(ReadLine(folder / "state"))};
   port.active = port.state == "active";
   if (ReadLine(folder / "link_layer") == "InfiniBand") port.link_layer = LinkLayer::kInfiniBand;
-  const std::string rate = ReadLine(folder / "rate");  // "2.5 Gb/sec (1X SDR)", whatever the locale
+  const std::string rate = ReadLine(folder / "rate");  // "2.5 Gb/sec (1X SDR)", independent of the locale
   std::from_chars(rate.data(), rate.data() + rate.size(), port.rate_gbps);
   return port;
 }
@@ -43,7 +43,7 @@ std::vector<NicPort> ReadPorts(const fs::path& folder) {
   return ports;
 }
 
-/// The PCI function that a device is, or is a part of as a scalable function is.
+/// Returns the PCI function of a device, or the parent function of a scalable function.
 std::optional<PciFunction> FunctionAbove(const fs::path& sysfs, fs::path folder) {
   for (; folder.has_relative_path(); folder = folder.parent_path()) {
     if (const auto address = PciAddress::Find(folder.filename().native())) {
@@ -58,8 +58,8 @@ std::optional<Nic> ReadNic(const fs::path& sysfs, const std::string& name) {
   std::error_code error;
   if (!fs::exists(folder, error)) return std::nullopt;
   Nic nic{.name = name};
-  // A software device may lie on the same PCI function, and then shows the driver of that, but never a type
-  // of its own.
+  // A software device may share the PCI function, and then shows the driver of that function, but never its
+  // own HCA type.
   const std::string driver = fs::read_symlink(folder / "device/driver", error).filename();
   nic.connectx = driver.starts_with("mlx5_core") && ReadLine(folder / "hca_type").starts_with("MT");
   const fs::path device = fs::canonical(folder / "device", error);

@@ -131,7 +131,7 @@ TEST_F(RdmaDemo, TakesHostMemoryWhereThereIsNoAcceleratorAndSaysWhy) {
     EXPECT_THAT(side.output,
                 AllOf(HasSubstr("   host memory, since there is no accelerator's that can be used:\n"),
                       HasSubstr("     cuda: Cannot start libcuda.so.1: "),
-                      HasSubstr("     hip: Cannot use hip:0: this process sees 0 GPU(s) of AMD. "),
+                      HasSubstr("     hip: Cannot use hip:0: this process sees 0 AMD GPU(s). "),
                       HasSubstr("     gaudi: Cannot open a Gaudi: No such device (ENODEV). "),
                       HasSubstr("  memory            host memory, ")));
   }

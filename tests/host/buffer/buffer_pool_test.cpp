@@ -140,8 +140,8 @@ TEST_F(BufferPools, LeaseWithoutABufferSaysSo) {
     FAIL() << "it has a view";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "Cannot use a buffer of a pool: there is none: no buffer was free in time, or it was moved "
-                 "away. Ask the lease whether it has one before you use it.");
+                 "Cannot use a buffer of a pool: the lease is empty: no buffer became free in time, or the "
+                 "lease was moved from. Check that the lease holds a buffer before using it.");
   }
   EXPECT_THROW(static_cast<void>(none.data()), Error);
   EXPECT_THROW(static_cast<void>(none.size()), Error);
@@ -238,10 +238,11 @@ TEST_F(BufferPools, ThatCannotBeAreRefusedWithTheReason) {
       WhyNotMade(host_, both_, {.buffer_bytes = 0, .count = 4}),
       "Cannot make a pool of 4 buffers of 0 bytes of host memory: nobody could take one. Ask for 1 buffer "
       "of 1 byte or more.");
-  EXPECT_THAT(WhyNotMade(host_, both_, {.buffer_bytes = 64, .count = 0}), HasSubstr("nobody could take one"));
+  EXPECT_THAT(WhyNotMade(host_, both_, {.buffer_bytes = 64, .count = 0}),
+              HasSubstr("a pool cannot be empty"));
   for (const size_t huge : {SIZE_MAX, SIZE_MAX - 255, SIZE_MAX / 2}) {
     EXPECT_THAT(WhyNotMade(host_, both_, {.buffer_bytes = huge, .count = 3}),
-                HasSubstr("no machine has so much. Ask for fewer or smaller ones."));
+                HasSubstr("no machine has that much memory. Ask for fewer or smaller ones."));
   }
   EXPECT_THAT(WhyNotMade(host_, {}, {.buffer_bytes = 64, .count = 1}), HasSubstr("no device is named"));
   Inject(RegistrationFault{.by_address = ENOMEM});

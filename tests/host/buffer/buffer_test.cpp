@@ -139,9 +139,9 @@ TEST_F(Buffers, OfAFileThatIsCutShortAreRefusedAndKillNobody) {
   ASSERT_EQ(ftruncate(others.get(), 4096), 0);
   std::vector<std::byte> bytes(8192);
   EXPECT_THAT(WhyRefused([&] { buffer->CopyOut(0, bytes); }),
-              HasSubstr("Cannot read 8192 bytes of a dma-buf: the file has been cut short. "));
+              HasSubstr("Cannot read 8192 bytes of a dma-buf: the file was truncated. "));
   EXPECT_THAT(WhyRefused([&] { buffer->CopyIn(4000, std::span(bytes).first(97)); }),
-              HasSubstr("Cannot write 97 bytes of a dma-buf: the file has been cut short. "));
+              HasSubstr("Cannot write 97 bytes of a dma-buf: the file was truncated. "));
   EXPECT_EQ(lseek(others.get(), 0, SEEK_END), 4096) << "and it has not been made longer again";
   buffer->CopyIn(4000, Pattern(96, 1));
   buffer->CopyOut(4000, std::span(bytes).first(96));
@@ -174,17 +174,17 @@ TEST_F(Buffers, OfAFileOfDescriptor0AreLikeAnyOther) {
 
 TEST_F(Buffers, OfAFileThatIsWrongAreRefused) {
   void* const place = reinterpret_cast<void*>(0x10000);
-  EXPECT_THAT(WhyRefused([] { DmaBuf(FileDescriptor(), 0, 4096); }), HasSubstr("there is no file"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(FileDescriptor(), 0, 4096); }), HasSubstr("no file is passed"));
   EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 0, 0); }), HasSubstr("it is empty"));
-  EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 8, 4096); }), HasSubstr("its address begins no page"));
+  EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 8, 4096); }), HasSubstr("its address is not page-aligned"));
   EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 0, 8192); }), HasSubstr("the file has 4096. Pass"));
   const DmaBuf file(Memfd(4096), 0x10000, 4096);
   EXPECT_THAT(WhyRefused([&] {
                 WrapDmaBuf({Memfd(4096), 0x10000, 4096}, place, 4097);
               }),
-              HasSubstr("they do not lie within"));
+              HasSubstr("the range is outside of it"));
   EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, file, static_cast<std::byte*>(place) - 1, 8, {}); }),
-              HasSubstr("the dma-buf has 4096 bytes, which are not all of it"));
+              HasSubstr("the dma-buf has 4096 bytes and does not cover the range"));
 }
 
 TEST_F(Buffers, LeaveNoFileOpenHoweverOftenTheyAreRegistered) {

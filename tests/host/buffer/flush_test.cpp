@@ -157,7 +157,7 @@ TEST_F(Flushes, ToTheNicEndAtTheDeadlineWhileKernelsRunOn) {
       EXPECT_EQ(why.error_number(), ETIMEDOUT);
       EXPECT_THAT(why.what(), testing::MatchesRegex(
                                   "Cannot finish the work of cuda:0: it has not ended within 0\\.0[0-9]+ "
-                                  "s\\. Give kernels a deadline of their own, or this call more time\\."));
+                                  "s\\. Give the kernels their own deadline, or pass a longer one\\."));
     }
     buffer->Flush(kToNic, Soon(), other.get());
   }
@@ -286,9 +286,9 @@ TEST_F(Flushes, InNoDirectionThatThereIsAreInvalid) {
     for (const int direction : {2, -1, 1 << 30}) {
       const Error why = WhyNot(*buffer, static_cast<FlushDirection>(direction));
       EXPECT_EQ(why.error_number(), EINVAL);
-      EXPECT_EQ(why.what(), "Cannot flush " + buffer->name() + ": there is no direction " +
-                                std::to_string(direction) +
-                                ": Invalid argument (EINVAL). Pass 0 for GPU to NIC, or 1 for NIC to GPU.");
+      EXPECT_EQ(why.what(),
+                "Cannot flush " + buffer->name() + ": direction " + std::to_string(direction) +
+                    " is invalid: Invalid argument (EINVAL). Pass 0 for GPU to NIC, or 1 for NIC to GPU.");
     }
   }
   EXPECT_EQ(Fences(), before);

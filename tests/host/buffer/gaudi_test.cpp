@@ -52,10 +52,11 @@ TEST_F(GaudiTest, SaysWhichItIs) {
 }
 
 TEST_F(GaudiTest, ThatIsNotThereOrIsInUseIsRefused) {
-  EXPECT_EQ(WhyRefused([] { Gaudi("0000:99:00.0"); }),
-            "Cannot open the Gaudi at 0000:99:00.0: No such device (ENODEV). Check that it is there (hl-smi) "
-            "and that no "
-            "other process uses it.");
+  EXPECT_EQ(
+      WhyRefused([] { Gaudi("0000:99:00.0"); }),
+      "Cannot open the Gaudi at 0000:99:00.0: No such device (ENODEV). Check that it is present (hl-smi) "
+      "and that no "
+      "other process uses it.");
   const Gaudi user;
   EXPECT_THAT(WhyRefused([] { Gaudi gaudi; }),
               HasSubstr("Cannot open a Gaudi: Device or resource busy (EBUSY). Check"));
@@ -106,8 +107,8 @@ TEST_F(GaudiTest, MemoryIsFlushedByItsFrameworkAlone) {
     EXPECT_EQ(error.error_number(), EOPNOTSUPP);
     EXPECT_STREQ(
         error.what(),
-        "Cannot flush memory of gaudi:0000:33:00.0: no driver that this library knows flushes such memory. "
-        "Let the framework whose memory it is wait for its work.");
+        "Cannot flush memory of gaudi:0000:33:00.0: no supported driver flushes this kind of memory. "
+        "Wait for the work in the framework that allocated it.");
   }
 }
 
@@ -129,12 +130,12 @@ TEST_F(GaudiTest, MemoryIsPooled) {
 
 TEST_F(GaudiTest, RefusesNoMemoryAndTooMuch) {
   const GaudiMemoryKind kind{Gaudi()};
-  EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
-  EXPECT_THAT(WhyRefused([&] { kind.Allocate(~size_t{0}); }), HasSubstr("no Gaudi has so much"));
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("an allocation cannot be empty"));
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(~size_t{0}); }), HasSubstr("no Gaudi has that much memory"));
   EXPECT_THAT(
       WhyRefused([&] { kind.Allocate(size_t{1} << 40); }),
       HasSubstr(
-          "Cannot allocate 1099511627776 bytes of memory of gaudi:0000:33:00.0: its driver gives none"));
+          "Cannot allocate 1099511627776 bytes of memory of gaudi:0000:33:00.0: the driver returned none"));
 }
 
 TEST_F(GaudiTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {

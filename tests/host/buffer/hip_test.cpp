@@ -56,7 +56,7 @@ TEST_F(HipTest, SaysWhichItIs) {
 
 TEST_F(HipTest, ThatIsNotThereIsRefused) {
   EXPECT_EQ(WhyRefused([] { HipGpu gpu(1); }),
-            "Cannot use hip:1: this process sees 1 GPU(s) of AMD. Count from 0, and look at "
+            "Cannot use hip:1: this process sees 1 AMD GPU(s). Pass an index from 0, and check "
             "HIP_VISIBLE_DEVICES and rocm-smi.");
   EXPECT_THAT(WhyRefused([] { HipGpu gpu(-1); }), HasSubstr("Cannot use hip:-1: "));
   fake_hip::Configure({.devices = 0});
@@ -227,9 +227,8 @@ TEST_F(HipTest, MemoryIsFlushedWithinADeadline) {
   EXPECT_THAT(
       WhyRefused(
           [&] { buffer->Flush(FlushDirection::kGpuToNic, DeadlineIn(std::chrono::milliseconds(50))); }),
-      testing::MatchesRegex("Cannot flush 65536 bytes of memory of hip:0: its work has not ended within "
-                            "0\\.0[0-9]+ s\\. Give kernels a deadline of their own, or this call more "
-                            "time\\."));
+      testing::MatchesRegex("Cannot flush 65536 bytes of memory of hip:0: its work did not finish within "
+                            "0\\.0[0-9]+ s\\. Give the kernels their own deadline, or pass a longer one\\."));
   EXPECT_EQ(hipPeekAtLastError(), 0);
   before = fake_hip::EventLooks();
   EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, {}); }), HasSubstr("within 0 s"));
@@ -258,14 +257,15 @@ TEST_F(HipTest, MemoryIsSharedByItsDmaBuf) {
 
 TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
   const HipMemoryKind kind{HipGpu()};
-  EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("there is no empty page"));
+  EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("an allocation cannot be empty"));
   EXPECT_THAT(
       WhyRefused([&] { kind.Allocate(~size_t{0}); }),
-      HasSubstr("Cannot allocate 18446744073709551615 bytes of memory of hip:0: no GPU has so much."));
+      HasSubstr(
+          "Cannot allocate 18446744073709551615 bytes of memory of hip:0: no GPU has that much memory."));
   EXPECT_EQ(
       WhyRefused([&] { kind.Allocate(size_t{1} << 40); }),
       "Cannot allocate 1099511627776 bytes of memory of hip:0: out of memory (hipErrorOutOfMemory). Free "
-      "some of the GPU's memory (rocm-smi shows who holds it).");
+      "some of the GPU's memory (rocm-smi shows which processes hold it).");
   fake_hip::Configure({.exports = false});
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(1)->Register(device_); }),
               testing::MatchesRegex("Cannot register 65536 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, "

@@ -269,15 +269,15 @@ TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
       "Cannot share 64 bytes of memory of a GPU by cuMemCreate(): such memory has no IPC handle. Share it by "
       "its handle or by dma-buf, whose files go over a Unix socket.");
   EXPECT_THAT(WhyRefused([&] { ShareByIpc(memory.data(), 1 << 20); }),
-              HasSubstr("they do not lie within one allocation"));
+              HasSubstr("they are not within one allocation"));
   EXPECT_THAT(WhyRefused([&] { ShareByHandle(memory.data(), 64); }),
               HasSubstr("cuMemCreate() did not make it"));
   EXPECT_THAT(WhyRefused([&] { ShareByHandle(closed.data(), 64); }),
               HasSubstr("CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"));
   EXPECT_THAT(WhyRefused([&] { ShareByHandle(vmm.data(), VmmMemory::kChunk + 1); }),
-              HasSubstr("they do not lie within one mapping"));
+              HasSubstr("they are not within one mapping"));
   EXPECT_THAT(WhyRefused([&] { ShareByDmaBuf(*WrapPointer(pages.data(), 64)); }),
-              HasSubstr("no driver exports such memory"));
+              HasSubstr("no driver exports this kind of memory"));
 }
 
 TEST_F(SharedGpuMemory, GoesTheFirstWayThatWorks) {
@@ -312,7 +312,7 @@ TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
   shared.info.kind = ShareKind::kVmmHandle;
   EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("its file did not come along"));
   shared.info.kind = ShareKind::kDmaBuf;
-  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("there is no file"));
+  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("no file is passed"));
 }
 
 TEST_F(SharedGpuMemory, OpenedByItsHandleIsTheSameElsewhere) {

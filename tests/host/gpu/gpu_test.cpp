@@ -134,12 +134,13 @@ TEST_F(GpuTest, MemoryIsReachedByCopies) {
 
 TEST_F(GpuTest, RefusesEmptyMemoryAndTooMuchOfIt) {
   const Gpu gpu;
-  EXPECT_EQ(WhyRefused([&] { GpuMemory(gpu, 0); }),
-            "Cannot allocate 0 bytes of memory of cuda:0: there is no empty page. Ask for 1 byte or more.");
+  EXPECT_EQ(
+      WhyRefused([&] { GpuMemory(gpu, 0); }),
+      "Cannot allocate 0 bytes of memory of cuda:0: an allocation cannot be empty. Ask for 1 byte or more.");
   EXPECT_EQ(WhyRefused([&] { GpuMemory(gpu, size_t{1} << 40); }),
             "Cannot allocate 1099511627776 bytes of memory of cuda:0: out of memory "
             "(CUDA_ERROR_OUT_OF_MEMORY). Free "
-            "some of the GPU's memory (nvidia-smi shows who holds it).");
+            "some of the GPU's memory (nvidia-smi shows which processes hold it).");
 }
 
 TEST_F(GpuTest, RefusesHostMemoryThatItSeesAtAnotherAddress) {

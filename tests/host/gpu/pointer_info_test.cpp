@@ -119,7 +119,7 @@ TEST_F(PointerInfoTest, AChunkThatIsMappedAnewHasANewId) {
   const uint64_t before = DescribePointer(memory.data()).buffer_id;
   const PointerInfo neighbour = DescribePointer(memory.data() + VmmMemory::kChunk);
   memory.Unmap(0);
-  EXPECT_EQ(DescribePointer(memory.data()), PointerInfo{}) << "nothing is there";
+  EXPECT_EQ(DescribePointer(memory.data()), PointerInfo{}) << "nothing is allocated there";
   EXPECT_EQ(DescribeRange(memory.data(), VmmMemory::kChunk * 2).size(), 1);
   memory.Map(0);
   EXPECT_NE(DescribePointer(memory.data()).buffer_id, before);

@@ -232,7 +232,7 @@ TEST(Log, OfMemoryOfAGpuAtAnOddAddressIsAWarningOnceAndNoFailure) {
   const std::string log = LogOf(nullptr, part(64, 4096));
   EXPECT_THAT(
       log, ContainsRegex("^\\[warpverbs\\] \\[warn\\] memory of GPUs on mlx5_0: 4096 bytes at 0x[0-9a-f]+40 "
-                         "begin at no multiple of 256, "));
+                         "do not begin at a multiple of 256, "));
   EXPECT_EQ(Lines(log).size(), 1);
   EXPECT_THAT(LogOf(nullptr, part(512, 4096)), IsEmpty());
   EXPECT_THAT(LogOf(nullptr, part(64, 64)), IsEmpty()) << "a signal word may lie anywhere";

@@ -69,9 +69,8 @@ TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
   EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).method(),
             RegistrationMethod::kDmaBuf);
   memory.Unmap(1);
-  EXPECT_THAT(
-      WhyRefusedRegion(memory.data(), 2 * VmmMemory::kChunk),
-      HasSubstr("on mlx5_0: cuMemMap() has mapped nothing to a part of it. Register what is mapped."));
+  EXPECT_THAT(WhyRefusedRegion(memory.data(), 2 * VmmMemory::kChunk),
+              HasSubstr("on mlx5_0: a part of it is not mapped (cuMemMap()). Register only mapped memory."));
 }
 
 TEST_F(GpuRegions, OfOneMappingOfCuMemCreateAreExported) {
@@ -86,7 +85,7 @@ TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
   const Gpu gpu;
   const VmmMemory memory(1);
   EXPECT_THAT(WhyRefusedRegion(memory.data()),
-              HasSubstr("; it is memory of cuMemCreate(), which this GPU opens to no NIC. "));
+              HasSubstr("; it is memory of cuMemCreate(), which this GPU does not expose to NICs. "));
 }
 
 TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
@@ -115,7 +114,7 @@ TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
       WhyRefusedRegion(reinterpret_cast<void*>(managed)),
       HasSubstr(
           "it is managed memory, which moves between host and GPU while the NIC works on it. Allocate it "
-          "with cudaMalloc() or cudaMallocHost(), or their likes of HIP."));
+          "with cudaMalloc() or cudaMallocHost(), or their HIP equivalents."));
   cuMemFree_v2(managed);
 }
 

@@ -84,10 +84,9 @@ TEST(MemoryRegion, OfRelaxedOrderingHasNoAtomics) {
     MemoryRegion region(device, pages.data(), 64, {.remote_atomic = true, .relaxed_ordering = true});
     FAIL() << "a signal may overtake what it tells of";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                testing::HasSubstr(" on " + device.name() +
-                                   ": atomics are asked for, which need writes in order, and relaxed "
-                                   "ordering. Ask for one of them, in a region for each."));
+    EXPECT_THAT(error.what(), testing::HasSubstr(" on " + device.name() +
+                                                 ": it asks for both atomics, which need ordered writes, and "
+                                                 "relaxed ordering. Register one region for each."));
   }
 }
 
@@ -115,8 +114,9 @@ TEST(HostPages, AreNeverEmpty) {
     HostPages pages(0);
     FAIL() << "allocated nothing";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "Cannot allocate 0 bytes of host memory: there is no empty page. Ask for 1 byte or more.");
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot allocate 0 bytes of host memory: an allocation cannot be empty. Ask for 1 byte or more.");
   }
 }
 

@@ -77,11 +77,11 @@ TEST(MemoryView, SaysWhatDoesNotLieWithin) {
     return "it was taken";
   };
   EXPECT_EQ(why([] { kView.Subrange(60, 8); }),
-            "memory view: 8 bytes at offset 60 do not lie within 64 bytes at 0x1000");
+            "memory view: 8 bytes at offset 60 are not within 64 bytes at 0x1000");
   EXPECT_EQ(why([] { kView.SubrangeAt(Place(0x2000), 8); }),
-            "memory view: 8 bytes at 0x2000 do not lie within 64 bytes at 0x1000");
+            "memory view: 8 bytes at 0x2000 are not within 64 bytes at 0x1000");
   EXPECT_EQ(why([] { kView.Last(65); }),
-            "memory view: 65 bytes at its end do not lie within 64 bytes at 0x1000");
+            "memory view: 65 bytes at its end are not within 64 bytes at 0x1000");
 }
 
 TEST(MemoryView, GivesItsBytesAwayPieceByPieceAndTakesThemBack) {

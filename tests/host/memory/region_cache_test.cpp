@@ -332,7 +332,7 @@ TEST_F(RegionCacheTest, MemoryThatNoDeviceReachesIsRefusedWithTheReasonOfEach) {
   const auto refusal = [](std::span<const Device* const> on) {
     return WhyRefused([&] { RegionSet(on, reinterpret_cast<void*>(kPage), kPage); });
   };
-  EXPECT_THAT(refusal(devices), testing::AllOf(HasSubstr("on any of 2 devices: none reaches them"),
+  EXPECT_THAT(refusal(devices), testing::AllOf(HasSubstr("on any of 2 devices: no device can register them"),
                                                HasSubstr("on mlx5_0: "), HasSubstr("on mlx5_1: ")));
   EXPECT_THAT(refusal(std::span(devices).first(1)),
               testing::StartsWith("Cannot register 4096 bytes at 0x1000 (host memory) on mlx5_0: "));

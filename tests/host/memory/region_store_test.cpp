@@ -56,7 +56,7 @@ TEST_F(RegionStoreTest, RefusesViewsOfNoRegionAndKeepsWhatWasAllowed) {
   };
   EXPECT_EQ(
       why(wrong, right),
-      "Cannot allow 8 bytes: their lkey is 0, so they are of no region. Register the memory, and pass the "
+      "Cannot allow 8 bytes: their lkey is 0, so they belong to no region. Register the memory, and pass the "
       "view of its region.");
   EXPECT_NE(why(right, wrong).find("their rkey is 0"), std::string::npos);
   EXPECT_EQ(store_->table.count, 2);

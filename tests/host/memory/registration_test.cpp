@@ -174,15 +174,14 @@ TEST_F(Registration, OverPcieOfAnOlderDriverSaysSinceWhenItIs) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   EXPECT_EQ(host::WhyRefused([&] { DmaBuf(gpu, memory.data(), 64, {.over_pcie = true}); }),
-            "Cannot export 64 bytes of memory of cuda:0: over PCIe it cannot be mapped before CUDA 12.8, and "
-            "the driver has CUDA 12.2. Use NVIDIA's driver 570 or later with its open kernel modules, or ask "
-            "for no way over PCIe.");
+            "Cannot export 64 bytes of memory of cuda:0: a mapping over PCIe needs CUDA 12.8, and the driver "
+            "has CUDA 12.2. Use NVIDIA's driver 570 or later with its open kernel modules, or do not ask for "
+            "a mapping over PCIe.");
   Inject(RegistrationFault{.by_address = EFAULT});
-  EXPECT_THAT(
-      host::WhyRefused([&] { MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}); }),
-      AllOf(HasSubstr("by dma-buf: over PCIe it cannot be mapped before CUDA 12.8, and the driver has CUDA "
-                      "12.2; by peer memory: Bad address (EFAULT)"),
-            EndsWith("or ask for no way over PCIe.")));
+  EXPECT_THAT(host::WhyRefused([&] { MemoryRegion(device_, memory.data(), 64, {.over_pcie = true}); }),
+              AllOf(HasSubstr("by dma-buf: a mapping over PCIe needs CUDA 12.8, and the driver has CUDA "
+                              "12.2; by peer memory: Bad address (EFAULT)"),
+                    EndsWith("or do not ask for a mapping over PCIe.")));
   Inject(RegistrationFault{});
   EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).method(), RegistrationMethod::kDmaBuf)
       << "else it may be too old";

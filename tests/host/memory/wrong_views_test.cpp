@@ -65,16 +65,16 @@ TEST_F(WrongViews, OfADeviceThatWasNotNamedAreRefusedByName) {
     return "it was given";
   };
   EXPECT_EQ(why([&] { static_cast<void>(set.View(here_)); }),
-            "Cannot use memory on mlx5_0: it was registered on mlx5_1 alone. Register it on this device too, "
+            "Cannot use memory on mlx5_0: it is registered only on mlx5_1. Register it on this device too, "
             "or post to "
             "an endpoint of one that it was registered on.");
   EXPECT_EQ(why([&] { static_cast<void>(set.View(1)); }),
-            "region: there is no device 1, only 1 were named, from 0 on");
+            "region: device index 1 is out of range: 1 were named");
   RegionCache cache({&elsewhere_});
   const RegionCache::Lease lease = cache.Register(pages_.data(), 100);
   EXPECT_EQ(lease.View(elsewhere_).bytes, 100);
   EXPECT_THAT(why([&] { static_cast<void>(lease.View(here_)); }),
-              HasSubstr("it was registered on mlx5_1 alone"));
+              HasSubstr("it is registered only on mlx5_1"));
 }
 
 TEST_F(WrongViews, OfAnotherDeviceFailTheWriteAndSaySo) {

@@ -182,8 +182,8 @@ TEST(NicAssignment, SaysOfEachNicWhyItCannotBeUsed) {
     FAIL() << "assigned a NIC";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "Cannot assign NICs to GPUs: no NIC can be used (mlx5_0: no port is active; mlx5_1: it may "
-                 "not be used; rxe0: it is no ConnectX). Bring a link up (`ip link set DEV up`), or allow "
+                 "Cannot assign NICs to GPUs: no NIC can be used (mlx5_0: no port is active; mlx5_1: "
+                 "may_use() excludes it; rxe0: it is not a ConnectX). Bring a link up (`ip link set DEV up`), or allow "
                  "other NICs.");
   }
 }

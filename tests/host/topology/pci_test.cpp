@@ -33,9 +33,10 @@ TEST(PciAddress, AnythingElseIsRefusedAndQuoted) {
     PciAddress::FromText("mlx5_0");
     FAIL() << "took a name for an address";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "Cannot read the PCI address 'mlx5_0': it is no domain:bus:device.function. Write it as "
-                 "lspci -D does: 0000:41:00.0.");
+    EXPECT_STREQ(
+        error.what(),
+        "Cannot read the PCI address 'mlx5_0': it is not of the form domain:bus:device.function. Write it as "
+        "lspci -D does: 0000:41:00.0.");
   }
 }
 
