@@ -8,10 +8,10 @@
 namespace warpverbs::host {
 namespace {
 
-// Of a REJ message. IBTA 1.4, 12.6.7.2.
+// Reasons of a REJ message. IBTA 1.4, 12.6.7.2.
 constexpr int kInvalidServiceId = 8, kConsumerReject = 28;
 
-/// A peer's words, or none: private data is filled up with zeros.
+/// Returns the peer's text without its padding: private data is padded with zeros.
 std::string Words(std::span<const uint8_t> data) {
   std::string words;
   for (const uint8_t byte : data) {
@@ -25,26 +25,26 @@ std::string Words(std::span<const uint8_t> data) {
 std::string Meaning(const CmEvent& event) {
   switch (event.kind) {
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return "no active device here has a way to that address";
+      return "no active local device has a route to that address";
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return "there is no route to that address";
+      return "no route leads to that address";
     case RDMA_CM_EVENT_UNREACHABLE:
-      return "the connection manager there does not answer";
+      return "the peer's connection manager does not answer";
     case RDMA_CM_EVENT_CONNECT_ERROR:
       return "the connection manager failed";
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return "the device was removed";
     case RDMA_CM_EVENT_DISCONNECTED:
-      return "the peer left";
+      return "the peer closed the connection";
     case RDMA_CM_EVENT_REJECTED:
-      if (event.NobodyListens()) return "nobody listens there";
+      if (event.NobodyListens()) return "nobody listens at that address";
       if (event.status == kConsumerReject) {
         const std::string words = Words(event.data);
-        return words.empty() ? "the peer refuses" : "the peer refuses: " + words;
+        return words.empty() ? "the peer refused" : "the peer refused: " + words;
       }
-      return "the connection manager there refuses with reason " + std::to_string(event.status);
+      return "the peer's connection manager refused with reason " + std::to_string(event.status);
     default:
-      return "another event came";
+      return "an unexpected event arrived";
   }
 }
 
@@ -82,10 +82,10 @@ bool CmChannel::Next(const Waiting& waiting, CmEvent& event) const {
   rdma_cm_event* raw = nullptr;
   while (rdma_get_cm_event(channel_.get(), &raw) != 0) {
     if (errno != EAGAIN && errno != EINTR)
-      throw CmStep{"wait for", "an event of rdma_cm"}.FromErrno("Look into the kernel log (dmesg)");
+      throw CmStep{"wait for", "an event of rdma_cm"}.FromErrno("Check the kernel log (dmesg)");
     if (!waiting.ForEvents(channel_->fd, POLLIN)) return false;
   }
-  // Whatever fails now: while one event is not acknowledged, rdma_destroy_id() waits for ever.
+  // Owned before anything can fail: rdma_destroy_id() blocks until every event is acknowledged.
   const Handle<rdma_cm_event, rdma_ack_cm_event> owner(raw);
   event.kind = raw->event;
   event.status = raw->status;
@@ -101,10 +101,10 @@ CmEvent CmChannel::Expect(rdma_cm_event_type kind, const Waiting& waiting, const
   if (!Next(waiting, event)) {
     throw Error(step.step, step.object,
                 std::string("no ") + rdma_event_str(kind) + " came " + waiting.Within(),
-                "See what holds the other side up, or wait longer");
+                "Check what delays the peer, or pass a longer deadline");
   }
   if (event.kind != kind)
-    throw Error(step.step, step.object, event.Reason(), "Check address and port, and the other side");
+    throw Error(step.step, step.object, event.Reason(), "Check the address, the port and the peer");
   return event;
 }
 

@@ -15,31 +15,31 @@ namespace warpverbs::host {
 
 using CmId = Handle<rdma_cm_id, rdma_destroy_id>;
 
-/// What a failed step of the connection manager is about.
+/// A step of the connection manager, as its error names it.
 struct CmStep {
   std::string step, object;
 
-  Error FromErrno(const std::string& remedy) const;  // that errno has now
+  Error FromErrno(const std::string& remedy) const;  // makes an error of the current errno
 };
 
-/// An event, acknowledged and with its data copied.
+/// An acknowledged event with a copy of its data.
 struct CmEvent {
   rdma_cm_event_type kind{};
   int status = 0;
-  CmId id{};  ///< a new one, with a request
+  CmId id{};  ///< new id of a connection request
   std::vector<uint8_t> data{};
 
-  /// What it means, as the reason of an error.
+  /// Describes the event, as the reason of an error.
   std::string Reason() const;
 
-  /// Whether a peer is there, and has said no itself.
+  /// Returns whether the peer itself rejected the connection.
   bool ByConsumer() const;
 
-  /// Whether a peer may be there in a moment: nobody listens.
+  /// Returns whether nobody listens at the address yet, so that a retry makes sense.
   bool NobodyListens() const;
 };
 
-/// Where the events of some ids come in. The ids go before it.
+/// A channel that receives the events of its ids. Destroy the ids first.
 class CmChannel {
  public:
   /// @errors  Error: the kernel has no connection manager
@@ -59,7 +59,7 @@ class CmChannel {
   /// @errors  Error: the deadline passed; another event came
   CmEvent Expect(rdma_cm_event_type kind, const Waiting& waiting, const CmStep& step) const;
 
-  /// Lets an id of another channel tell its events here.
+  /// Moves an id of another channel to this one.
   ///
   /// @errors  Error
   void Adopt(const CmId& id, const CmStep& step) const;

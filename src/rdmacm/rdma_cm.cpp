@@ -16,11 +16,11 @@
 namespace warpverbs::host {
 namespace {
 
-// What the messages of a connection have room for, less what the manager itself writes there. IBTA 1.4, 12.6.
+// Room for private data in the messages, without the manager's own header. IBTA 1.4, 12.6.
 constexpr size_t kRequestBytes = 56, kRejectBytes = 148;
 static_assert(EndpointInfo::kBytes <= kRequestBytes);
 
-/// An endpoint that is reset unless all goes well.
+/// Resets an endpoint again unless the whole attempt succeeds.
 class Attempt {
  public:
   explicit Attempt(Endpoint& endpoint) : endpoint_(endpoint), own_(endpoint.Info().ToBytes()) {
@@ -33,7 +33,7 @@ class Attempt {
     if (done_) return;
     try {
       endpoint_.Reset();
-    } catch (const std::exception&) {  // what went wrong first says more
+    } catch (const std::exception&) {  // the first error is the one to report
     }
   }
   Attempt(const Attempt&) = delete;
@@ -41,35 +41,35 @@ class Attempt {
 
   void Done() { done_ = true; }
 
-  /// What the manager shall tell the peer. The queue pair is none of the manager's: it goes by its number.
+  /// Returns the parameters for the peer. The queue pair is not the manager's: only its number is passed.
   rdma_conn_param Offer() const {
     constexpr uint8_t kMostRetries = 7;
     rdma_conn_param offer{};
     offer.private_data = own_.data();
     offer.private_data_len = static_cast<uint8_t>(own_.size());
-    offer.responder_resources = offer.initiator_depth = 1;  // what counts stands in the private data
+    offer.responder_resources = offer.initiator_depth = 1;  // the private data has the real values
     offer.retry_count = offer.rnr_retry_count = kMostRetries;
     offer.qp_num = endpoint_.qpn();
     return offer;
   }
 
-  /// Connects with what the peer has told; tells the peer why it does not.
+  /// Connects with the peer's private data. Rejects the connection with the reason if that fails.
   void ConnectTo(const CmId& id, std::span<const uint8_t> told) const try {
-    // Private data is filled up with zeros.
+    // Private data is padded with zeros.
     endpoint_.Connect(EndpointInfo::FromBytes(told.first(std::min(told.size(), EndpointInfo::kBytes))));
   } catch (const std::exception& error) {
     Refuse(id, error.what());
     throw;
   }
 
-  /// The manager goes by routes, the endpoint by its device.
+  /// Checks that the route leads through the endpoint's device: the manager chooses by route.
   void CheckDevice(const CmId& id, const CmStep& step) const {
     const std::string device = ibv_get_device_name(id->verbs->device);
     const std::string& own = endpoint_.device().name();
     if (device == own) return;
     throw Error(step.step, step.object,
-                "the way there leads through " + device + ", and the endpoint is on " + own,
-                "Make the endpoint on that device, or take an address of the other one");
+                "the route leads through " + device + ", and the endpoint is on " + own,
+                "Create the endpoint on that device, or use an address that the endpoint's device reaches");
   }
 
   static void Refuse(const CmId& id, std::string reason) {
@@ -83,10 +83,10 @@ class Attempt {
   bool done_ = false;
 };
 
-/// Why all addresses of a peer have failed.
+/// Why every address of a peer has failed.
 struct Failure {
-  /// @param nobody_listens  and a peer may be there in a moment
-  /// @param cut_short       it had its share of the time, and may need more
+  /// @param nobody_listens  whether a peer may listen in a moment
+  /// @param cut_short       whether the attempt used up its share of the time
   void Note(const Error& why, bool nobody_listens, bool cut_short) {
     if (!error || nobody_listens) error = why;
     may_yet_succeed = may_yet_succeed || nobody_listens || cut_short;
@@ -105,7 +105,7 @@ struct CmConnection::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
   ~Parts() {
-    if (id) rdma_disconnect(id.get());  // tells the peer; where nothing stands, there is nobody to tell
+    if (id) rdma_disconnect(id.get());  // tells the peer; harmless if not connected
   }
 
   static std::unique_ptr<Parts> Try(const Attempt& attempt, const SocketAddress& address, const CmStep& step,
@@ -134,8 +134,8 @@ bool CmConnection::AwaitEnd(Deadline deadline) {
 
 /// Tries one address of the peer.
 ///
-/// @return  null: it failed, and another one may not
-/// @errors  Error: so would another
+/// @return  null if it failed and another address may work
+/// @errors  Error: it failed, and every other address would fail, too
 std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& attempt,
                                                               const SocketAddress& address,
                                                               const CmStep& step, const Waiting& waiting,
@@ -170,7 +170,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
   }
   const Error refusal(step.step, step.object,
                       (came ? event.Reason() : "the peer did not answer") + " " + waiting.Within(),
-                      "See whether the other side listens there and accepts, or wait longer");
+                      "Check that the peer listens there and accepts, or pass a longer deadline");
   if (came && event.ByConsumer()) throw refusal;
   failure.Note(refusal, came && event.NobodyListens(), !came);
   return nullptr;
@@ -214,7 +214,7 @@ CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Part
   SocketAddress any = Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10)))).front();
   parts_->id = parts_->channel.MakeId();
   if (rdma_bind_addr(parts_->id.get(), any.get()) != 0 || rdma_listen(parts_->id.get(), kBacklog) != 0)
-    throw step.FromErrno("Name an address of an active device (rdma link) and a free port");
+    throw step.FromErrno("Pass an address of an active device (rdma link) and a free port");
 }
 
 uint16_t CmListener::port() const { return ntohs(rdma_get_src_port(parts_->id.get())); }

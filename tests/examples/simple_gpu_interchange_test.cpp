@@ -97,7 +97,7 @@ TEST(SimpleGpuInterchange, OpensTheNicOfItsOption) {
   EXPECT_THAT(result.output, HasSubstr("1. Opened mlx5_1\n"));
   const Result missing = RunOnSofthca("--nic mlx5_9");
   EXPECT_EQ(missing.exit_status, 1) << missing.output;
-  EXPECT_THAT(missing.output, EndsWith("there is no ConnectX of that name. Name one of: mlx5_0.\n"));
+  EXPECT_THAT(missing.output, EndsWith("no ConnectX has that name. Name one of: mlx5_0.\n"));
 }
 
 TEST(SimpleGpuInterchange, SaysWhatToDoWithoutAnRdmaDevice) {

@@ -233,7 +233,7 @@ TEST(Info, ShowsSofthca) {
 TEST(Info, SaysInASentenceThatThereIsNoDevice) {
   const Result outcome = OnSofthca("", INFO " --device mlx5_7 2>&1 >/dev/null");
   EXPECT_EQ(outcome.exit_status, 1);
-  EXPECT_EQ(outcome.output, "Cannot open mlx5_7: there is no ConnectX of that name. Name one of: mlx5_0.\n");
+  EXPECT_EQ(outcome.output, "Cannot open mlx5_7: no ConnectX has that name. Name one of: mlx5_0.\n");
 }
 
 }  // namespace

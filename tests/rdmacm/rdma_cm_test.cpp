@@ -105,7 +105,7 @@ TEST_F(RdmaCm, SaysThatNobodyListensAtAnyAddressOfAName) {
   EXPECT_THAT(SentenceOf([&] {
                 CmConnection::Connect(endpoint, {"two-homed", port}, DeadlineIn(std::chrono::seconds(2)));
               }),
-              HasSubstr("nobody listens there"));
+              HasSubstr("nobody listens at that address"));
   EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
@@ -116,7 +116,7 @@ TEST_F(RdmaCm, SaysThatNobodyListens) {
       SentenceOf([&] { CmConnection::Connect(endpoint, There(port), DeadlineIn(std::chrono::seconds(1))); }),
       AllOf(StartsWith("Cannot connect QP " + std::to_string(endpoint.qpn()) + " to 127.0.0.1 port " +
                        std::to_string(port) + " by rdma_cm: "),
-            HasSubstr("nobody listens there (RDMA_CM_EVENT_REJECTED, status 8) within ")));
+            HasSubstr("nobody listens at that address (RDMA_CM_EVENT_REJECTED, status 8) within ")));
   EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
@@ -147,7 +147,7 @@ TEST_F(RdmaCm, RefusalsAreToldInThePeersOwnWords) {
   auto accepting =
       std::async(std::launch::async, [&] { return SentenceOf([&] { listener_.Accept(b, Soon()); }); });
   const std::string active = SentenceOf([&] { CmConnection::Connect(a, There(listener_.port()), Soon()); });
-  EXPECT_THAT(active, HasSubstr("the peer refuses: Cannot "));
+  EXPECT_THAT(active, HasSubstr("the peer refused: Cannot "));
   EXPECT_THAT(accepting.get(), StartsWith("Cannot "));
   EXPECT_EQ(a.State(), mlx5::QpState::kReset);
   EXPECT_EQ(b.State(), mlx5::QpState::kReset);
@@ -165,7 +165,7 @@ TEST_F(RdmaCm, SaysThatTheWayLeadsThroughAnotherDevice) {
   const Device second("mlx5_1");
   Endpoint endpoint(second);
   EXPECT_THAT(SentenceOf([&] { CmConnection::Connect(endpoint, There(listener_.port()), Soon()); }),
-              HasSubstr("the way there leads through mlx5_0, and the endpoint is on mlx5_1"));
+              HasSubstr("the route leads through mlx5_0, and the endpoint is on mlx5_1"));
 }
 
 TEST_F(RdmaCm, SaysThatAPortIsTaken) {

@@ -128,7 +128,7 @@ TEST(Url, TenThousandMutationsBehindTheChecksumsAreTakenOrRefusedInASentence) {
   EXPECT_THAT(refusals, testing::Each(testing::MatchesRegex("Cannot read .*: .*\\. .*\\.")));
   for (const char* const reason :
        {"no queue pairs, or too many", "shorter than it says", "longer than it says", "a NIC beyond the last",
-        "its checksum is wrong", "it has version", "does not begin as",
+        "its checksum is wrong", "it has version", "does not begin like",
         "the queue pair number is out of range", "the packet sequence number is out of range",
         "the link layer is out of range", "the GID type is out of range", "the MTU is out of range"}) {
     EXPECT_THAT(refusals, testing::Contains(HasSubstr(reason)));

@@ -18,7 +18,7 @@ std::string OpenedObject(const SharedMemoryInfo& info) {
 
 std::byte* At(CudaAddress address) { return reinterpret_cast<std::byte*>(address); }
 
-/// The GPU that memory lies on. Processes may number GPUs in different ways.
+/// Returns the GPU that holds the memory. It may have another ordinal in each process.
 Gpu GpuAt(const SharedMemoryInfo& info) {
   const CudaDriver& driver = CudaDriver::Load();
   const std::string wanted = info.pci_address.data();
@@ -31,12 +31,13 @@ Gpu GpuAt(const SharedMemoryInfo& info) {
       return Gpu(ordinal);
     }
   }
-  throw Error("open", OpenedObject(info),
-              "its GPU, " + wanted + ", is none of the " + std::to_string(count) + " that this process sees",
-              "Look at CUDA_VISIBLE_DEVICES");
+  throw Error(
+      "open", OpenedObject(info),
+      "its GPU, " + wanted + ", is not among the " + std::to_string(count) + " that this process sees",
+      "Check CUDA_VISIBLE_DEVICES");
 }
 
-/// Memory that cuIpcOpenMemHandle() maps.
+/// A mapping by cuIpcOpenMemHandle().
 class IpcMapping {
  public:
   IpcMapping(const Gpu& gpu, const SharedMemoryInfo& info) : context_(gpu.context()) {
@@ -46,8 +47,7 @@ class IpcMapping {
     context_->driver().Check(
         context_->driver().IpcOpenMemHandle(&base_, handle, kCudaIpcLazyPeerAccess), "open",
         OpenedObject(info) + " on " + context_->name(),
-        "Check that the process that shares it still runs and has not freed it, and that "
-        "both see its GPU");
+        "Check that the sharing process still runs and has not freed it, and that both see its GPU");
   }
   IpcMapping(IpcMapping&& other) noexcept : context_(std::move(other.context_)), base_(other.base_) {}
   ~IpcMapping() {
@@ -73,7 +73,7 @@ class IpcBuffer final : public GpuView {
   IpcMapping mapping_;
 };
 
-/// Memory of cuMemCreate() of another process at addresses of this one.
+/// A mapping of another process's cuMemCreate() memory at addresses of this process.
 class HandleMapping {
  public:
   HandleMapping(const Gpu& gpu, const SharedMemory& shared)
@@ -126,13 +126,13 @@ class HandleBuffer final : public GpuView {
   HandleMapping mapping_;
 };
 
-/// The memory itself, in the process that shares it: no driver opens it there.
+/// Opens memory in the process that shares it. No driver does that, so the buffer uses the memory itself.
 std::unique_ptr<Buffer> OpenOwn(const SharedMemoryInfo& info) {
   std::byte* const memory = At(info.address);
   const PointerInfo what = DescribePointer(memory);
   if (what.buffer_id != info.buffer_id || !what.on_gpu()) {
-    throw Error("open", std::to_string(info.bytes) + " bytes that this very process shares",
-                "they have been freed", "Keep memory as long as others may open it");
+    throw Error("open", std::to_string(info.bytes) + " bytes that this process itself shares",
+                "they were freed", "Keep the memory allocated while others may open it");
   }
   return WrapPointer(memory, info.bytes);
 }
@@ -152,14 +152,14 @@ std::unique_ptr<Buffer> OpenDmaBuf(SharedMemory shared) {
 
 std::unique_ptr<Buffer> OpenHandle(SharedMemory shared) {
   if (!shared.file) {
-    throw Error("open", OpenedObject(shared.info), "its file did not come along",
+    throw Error("open", OpenedObject(shared.info), "its file is missing",
                 "Send it by SendShared(), or with SCM_RIGHTS");
   }
   const Gpu gpu = GpuAt(shared.info);
   return std::make_unique<HandleBuffer>(gpu, HandleMapping(gpu, shared), shared.info);
 }
 
-/// By ShareKind.
+/// Openers, indexed by ShareKind.
 constexpr std::array kOpeners{&OpenIpc, &OpenDmaBuf, &OpenHandle};
 
 }  // namespace

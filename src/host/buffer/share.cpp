@@ -23,9 +23,9 @@ void NameGpu(SharedMemoryInfo& info, const Gpu& gpu) {
               info.pci_address.begin());
 }
 
-/// The description of a part of an allocation.
+/// Describes a part of an allocation.
 ///
-/// @errors  Error: it is not all in there
+/// @errors  Error: the range is not within the allocation
 SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& what, ShareKind kind) {
   const uint64_t address = ToCuda(memory);
   const uint64_t offset = address - what.base;
@@ -33,7 +33,7 @@ SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& w
     throw Error(
         "share", SharedObject(bytes, what),
         "they are not within one " + std::string(kind == ShareKind::kVmmHandle ? "mapping" : "allocation"),
-        "Share each allocation for itself");
+        "Share each allocation separately");
   }
   SharedMemoryInfo info{.kind = kind,
                         .bytes = bytes,
@@ -46,19 +46,19 @@ SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& w
   return info;
 }
 
-/// Why memory has no IPC handle, and what to do.
+/// Explains why the memory has no IPC handle.
 [[noreturn]] void RefuseIpc(size_t bytes, const PointerInfo& what) {
   if (what.kind == PointerKind::kVmm) {
     throw Error("share", SharedObject(bytes, what), "such memory has no IPC handle",
-                "Share it by its handle or by dma-buf, whose files go over a Unix socket");
+                "Share it by its handle or by dma-buf, and pass the file over a Unix socket");
   }
   if (what.kind == PointerKind::kDevice) {
     throw Error("share", SharedObject(bytes, what),
-                "the driver gives it no IPC handle: it is of a pool, or of another process itself",
+                "the driver has no IPC handle for it: it is from a pool, or from another process",
                 "Share it by dma-buf, or in the process that allocated it");
   }
-  throw Error("share", SharedObject(bytes, what), "it is not a GPU's",
-              "Share memory of cudaMalloc(), or host memory by a file of its own");
+  throw Error("share", SharedObject(bytes, what), "it is not GPU memory",
+              "Share memory of cudaMalloc(), or share host memory by a file");
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ SharedMemory ShareByHandle(const void* memory, size_t bytes) {
   if (what.kind != PointerKind::kVmm)
     refuse("cuMemCreate() did not make it", "Share it by IPC or by dma-buf");
   if ((what.handle_types & kCudaPosixFile) == 0) {
-    refuse("it was made to be exported as no POSIX file",
+    refuse("it was not created for export as a POSIX file",
            "Create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or share it by dma-buf");
   }
   SharedMemory shared{Describe(memory, bytes, what, ShareKind::kVmmHandle)};
@@ -113,9 +113,9 @@ SharedMemory ShareByHandle(const void* memory, size_t bytes) {
     result = driver.MemExportToShareableHandle(&fd, handle, kCudaPosixFile, 0);
     driver.MemRelease(handle);
   }
-  shared.file = FileDescriptor(fd);  // before anything throws
+  shared.file = FileDescriptor(fd);  // owned before anything throws
   driver.Check(result, "share", SharedObject(bytes, what), "Share it by dma-buf");
-  fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver promises nothing
+  fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver does not guarantee it
   return shared;
 }
 

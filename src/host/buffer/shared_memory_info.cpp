@@ -14,7 +14,7 @@ constexpr SealedFormat kSharedFormat{.magic = 0x5756534d,  // "WVSM"
                                      .version = SharedMemoryInfo::kVersion,
                                      .bytes = SharedMemoryInfo::kBytes,
                                      .object = "the description of shared memory",
-                                     .kind = "such a description",
+                                     .kind = "a description of shared memory",
                                      .source = "Pass what ToBytes() made"};
 
 }  // namespace
@@ -61,10 +61,10 @@ SharedMemoryInfo SharedMemoryInfo::FromBytes(std::span<const uint8_t> in) {
 uint64_t SharedMemoryInfo::ThisProcess() {
   static const uint64_t drawn = [] {
     uint64_t value = 0;
-    if (getrandom(&value, sizeof value, 0) != sizeof value) value = 0;  // then pids must do
+    if (getrandom(&value, sizeof value, 0) != sizeof value) value = 0;  // then the pid alone must do
     return value;
   }();
-  return drawn + static_cast<uint64_t>(getpid());  // who forks from this one has drawn the same
+  return drawn + static_cast<uint64_t>(getpid());  // a forked child has the same random value
 }
 
 const char* ToString(ShareKind kind) {

@@ -17,9 +17,9 @@ namespace {
 
 using Message = std::array<uint8_t, SharedMemoryInfo::kBytes>;
 
-constexpr size_t kMostFiles = 4;  // more than one is wrong, but must be closed
+constexpr size_t kMostFiles = 4;  // more than one is an error, but they must be closed
 
-/// One end of the way that memory goes to another process.
+/// One end of the socket, for one transfer.
 class ShareSocket {
  public:
   ShareSocket(int socket, const char* step, Deadline deadline)
@@ -29,7 +29,7 @@ class ShareSocket {
     throw Error(step_, kObject, reason, remedy);
   }
 
-  /// Waits until the socket can be written or read.
+  /// Blocks until the socket is ready for `events`.
   ///
   /// @errors  Error: the deadline passed
   void Await(short events) const {
@@ -38,9 +38,9 @@ class ShareSocket {
     if (ready == 0) Fail("the deadline passed", "Check that the peer runs, or give it more time");
   }
 
-  /// Whether a call moved nothing yet and is to be made again.
+  /// Returns whether a call moved nothing yet and must be repeated.
   ///
-  /// @errors  Error: it failed
+  /// @errors  Error: the call failed
   bool IsToRepeat(ssize_t moved) const {
     if (moved >= 0) return false;
     if (errno != EAGAIN && errno != EINTR) FailBy(errno);
@@ -62,13 +62,13 @@ class ShareSocket {
   Waiting waiting_;
 };
 
-/// Room for the descriptors that go along with bytes.
+/// Space for the file descriptors that come with the bytes.
 union Ancillary {
   cmsghdr alignment;
   char bytes[CMSG_SPACE(kMostFiles * sizeof(int))];
 };
 
-/// Takes what came into the process, so that it is closed whatever happens next.
+/// Takes ownership of the received descriptors, so that they are closed in every case.
 void TakeFiles(msghdr& header, std::vector<FileDescriptor>& files) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -124,7 +124,7 @@ SharedMemory ReceiveShared(int socket, Deadline deadline) {
     header.msg_iovlen = 1;
     header.msg_control = ancillary.bytes;
     header.msg_controllen = sizeof ancillary.bytes;
-    files.reserve(files.size() + kMostFiles);  // once they are there, nothing may fail before they are owned
+    files.reserve(files.size() + kMostFiles);  // nothing may fail between receiving and owning them
     const ssize_t moved = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (from.IsToRepeat(moved)) continue;
     TakeFiles(header, files);
@@ -132,14 +132,14 @@ SharedMemory ReceiveShared(int socket, Deadline deadline) {
     if (moved == 0) {
       from.Fail("the peer closed the socket after " + std::to_string(received) + " of " +
                     std::to_string(bytes.size()) + " bytes",
-                "Look for the peer's error");
+                "Check the peer's error");
     }
     received += static_cast<size_t>(moved);
   }
   SharedMemory shared{SharedMemoryInfo::FromBytes(bytes)};
   const size_t wanted = shared.info.kind == ShareKind::kCudaIpc ? 0 : 1;
   if (cut || files.size() != wanted) {
-    from.Fail(std::to_string(files.size()) + " file(s) came with it, not " + std::to_string(wanted),
+    from.Fail(std::to_string(files.size()) + " file(s) came with it instead of " + std::to_string(wanted),
               "Send it by SendShared(), and raise the limit on open files (ulimit -n)");
   }
   if (wanted != 0) shared.file = std::move(files.front());

@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-/// Numbers in network order, one behind the other, as they cross machines.
+/// Numbers in network order, one after the other, in the form in which they cross machines.
 namespace warpverbs::host {
 
 class ByteWriter {
  public:
-  /// @param count  how many bytes the value takes
+  /// @param count  bytes that the value takes
   void Put(size_t count, uint64_t value) {
     while (count-- != 0) bytes_.push_back(static_cast<uint8_t>(value >> 8 * count));
   }
@@ -22,7 +22,7 @@ class ByteWriter {
   std::vector<uint8_t> bytes_;
 };
 
-/// Reads what a ByteWriter wrote. What lies past the end is 0; ok() tells.
+/// Reads what a ByteWriter wrote. Values past the end are 0, and ok() is false from then on.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const uint8_t> bytes) : rest_(bytes) {}

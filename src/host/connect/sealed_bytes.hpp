@@ -10,8 +10,8 @@
 
 namespace warpverbs::host {
 
-/// How a description of fixed size crosses processes and machines: magic (4 bytes), version (2), length (2),
-/// fields, zeros up to the end, CRC-32 (4); numbers in network order. It is refused whichever byte changed.
+/// Fixed-size bytes that cross processes and machines: magic (4 bytes), version (2), length (2), fields, zero
+/// padding, CRC-32 (4), all in network order. A change of any byte is detected.
 ///
 ///     ByteWriter fields = kFormat.Begin();
 ///     fields.Put(4, qpn);
@@ -21,28 +21,28 @@ namespace warpverbs::host {
 struct SealedFormat {
   uint32_t magic;
   uint16_t version;
-  uint16_t bytes;      ///< of the whole
-  const char* object;  ///< what errors call it: "the peer's endpoint information"
-  const char* kind;    ///< "it does not begin as endpoint information does"
-  const char* source;  ///< what to do then: "Pass what the peer's Info() made"
+  uint16_t bytes;      ///< total length
+  const char* object;  ///< name in errors: "the peer's endpoint information"
+  const char* kind;    ///< format's name, if the magic differs: "endpoint information"
+  const char* source;  ///< remedy then: "Pass what the peer's Info() made"
 
   static constexpr char kSendAgain[] = "Send it again, whole and unchanged";
 
-  /// What stands before the fields.
+  /// Writes what precedes the fields.
   ByteWriter Begin() const;
 
-  /// Completes what Begin() began.
+  /// Completes the bytes that Begin() started.
   ///
-  /// @param sealed  of `bytes` bytes
-  /// @pre     the fields leave 4 bytes of it for the checksum
+  /// @param sealed  destination, `bytes` bytes long
+  /// @pre     the fields leave 4 bytes for the checksum
   void Seal(const ByteWriter& fields, std::span<uint8_t> sealed) const;
 
-  /// The fields, in the order in which they were put.
+  /// Checks the bytes and returns a reader of the fields, in the order of writing.
   ///
-  /// @errors  Error: too short or too long, another thing, of another version, or damaged
+  /// @errors  Error: wrong length, magic, version or checksum
   ByteReader Open(std::span<const uint8_t> sealed) const;
 
-  /// That it cannot be read, for a reason of the fields' own.
+  /// Makes the error for a field that is out of range.
   Error Refusal(const std::string& reason, const std::string& remedy) const;
 };
 

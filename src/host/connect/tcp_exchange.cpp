@@ -94,7 +94,7 @@ class Swapping {
 
   FrameRefusal TooLate() const {
     const std::string within = waiting_.Within();
-    constexpr char kRemedy[] = "See what holds the other side up, or wait longer";
+    constexpr char kRemedy[] = "Check what delays the peer, or pass a longer deadline";
     if (reader_.Wants() == 0) return {"it did not take all that was sent " + within, kRemedy};
     return {reader_.Came() + " of its message came " + within, kRemedy};
   }

@@ -45,7 +45,7 @@ void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
     capabilities.min_udp_source_port = low;
     capabilities.max_udp_source_port = high;
   }
-  // Firmware that knows no other format than the free-running one refuses "default".
+  // Firmware whose only format is the free-running one refuses "default".
   if (Get(roce, mlx5::roce_cap::kQpTsFormat) != 0) {
     capabilities.timestamp_format = mlx5::TimestampFormat::kDefault;
   }
@@ -63,7 +63,7 @@ Capabilities QueryCapabilities(ibv_context* context) {
   capabilities.max_wqe_bytes = Get(general, mlx5::cmd_hca_cap::kMaxWqeSzSq);
   capabilities.max_receive_bytes = Get(general, mlx5::cmd_hca_cap::kMaxWqeSzRq);
   capabilities.max_cqes =
-      1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxCqSz), 23u);  // indices: 24 bits
+      1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxCqSz), 23u);  // indices have 24 bits
   capabilities.cqe_user_index = Get(general, mlx5::cmd_hca_cap::kCqeVersion) == kWithUserIndex;
   capabilities.cross_channel = Get(general, mlx5::cmd_hca_cap::kCd);
   capabilities.log_max_message = Get(general, mlx5::cmd_hca_cap::kLogMaxMsg);

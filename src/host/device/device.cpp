@@ -22,11 +22,11 @@ using DeviceList = Handle<ibv_device*, ibv_free_device_list>;
 constexpr char kNoDevice[] =
     "Plug in a ConnectX and load mlx5_ib, or run this program under softhca (`softhca -- PROGRAM`)";
 
-/// The null-terminated list of all RDMA devices, mlx5 or not; null where there are none.
+/// Returns the null-terminated list of all RDMA devices, mlx5 or not; null if there are none.
 DeviceList ListDevices() {
   errno = 0;
   DeviceList list(ibv_get_device_list(nullptr));
-  // A kernel without RDMA is a machine without devices, too.
+  // A kernel without RDMA counts as a machine without devices.
   if (!list && errno != 0 && errno != ENOSYS) {
     throw Error::FromErrno("list", "the RDMA devices", errno,
                            "Check the permissions of /sys/class/infiniband_verbs");
@@ -59,7 +59,7 @@ Handle<ibv_context, ibv_close_device> Open(const std::string& name) {
   }
   std::string known;
   for (const std::string& other : DeviceNames()) known += (known.empty() ? "" : ", ") + other;
-  throw Error("open", name, "there is no ConnectX of that name",
+  throw Error("open", name, "no ConnectX has that name",
               known.empty() ? std::string(kNoDevice) : "Name one of: " + known);
 }
 
@@ -134,7 +134,7 @@ std::string FirstActiveDevice() {
         return name;
       }
       findings += (findings.empty() ? "" : "; ") + name + ": " + InWords(ports);
-    } catch (const Error& error) {  // the next device may be better
+    } catch (const Error& error) {  // the next device may work
       if (!first_error) first_error = error;
     }
   }
@@ -174,7 +174,7 @@ Port Device::ActivePort(uint8_t number) const {
   const std::string object = number == 0 ? name_ : "port " + std::to_string(number) + " of " + name_;
   if (number > ports.size()) {
     throw Error("use", object, "the device has " + std::to_string(ports.size()) + " port(s)",
-                "Name another port");
+                "Pass another port");
   }
   throw NoActivePort(object, InWords(ports));
 }

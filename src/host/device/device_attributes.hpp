@@ -4,7 +4,7 @@
 
 namespace warpverbs::host {
 
-/// What plain verbs say about a device.
+/// Returns the device attributes of plain verbs.
 ///
 /// @errors  Error
 ibv_device_attr QueryAttributes(ibv_context* context);

@@ -14,14 +14,14 @@ bool IsUsable(const GidEntry& here, const GidEntry& there) {
          (here.type == GidType::kInfiniBand || IsIpv4Mapped(here.gid) == IsIpv4Mapped(there.gid));
 }
 
-/// The higher the better. It is the same whichever side is asked.
+/// Ranks a pair; higher is better. Both sides compute the same rank.
 auto Rank(const GidPair& pair, bool of_one_port) {
   constexpr int kIpv4Subnet = 96 + 24, kIpv6Subnet = 64;
   const Gid &here = pair.here.gid, &there = pair.there.gid;
   const bool routable = !IsLinkLocal(here) && !IsLinkLocal(there);
   const bool ipv4 = IsIpv4Mapped(here) && IsIpv4Mapped(there);
   const int prefix = CommonPrefix(here, there);
-  // An address that two ports have leads each to itself.
+  // If two ports have the same address, each one reaches only itself by it.
   return std::tuple(of_one_port || here != there, pair.here.type, routable,
                     prefix >= (ipv4 ? kIpv4Subnet : kIpv6Subnet), ipv4, prefix);
 }
@@ -38,7 +38,7 @@ std::set<Address> AddressesOf(std::span<const GidEntry> entries) {
 
 std::optional<GidPair> BestPair(std::span<const GidEntry> here, std::span<const GidEntry> there) {
   const std::set<Address> ours = AddressesOf(here), theirs = AddressesOf(there);
-  // Both sides order pairs of one rank by the addresses of the same side.
+  // Both sides break ties by the addresses of the same side.
   const auto order = [is_first = ours < theirs](const GidPair& pair) {
     const auto &a = pair.here.gid.raw, &b = pair.there.gid.raw;
     return is_first ? std::pair(a, b) : std::pair(b, a);

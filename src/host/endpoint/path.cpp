@@ -16,7 +16,7 @@ std::string Name(const Device& device, const Port& port) {
   return "port " + std::to_string(port.number) + " of " + device.name();
 }
 
-/// Asks the kernel, which knows routes and neighbours, for the MAC address to send to.
+/// Resolves the MAC address of the next hop. The kernel knows routes and neighbours.
 std::array<uint8_t, 6> ResolveMac(const Device& device, const Path& path) {
   ibv_ah_attr attributes{};
   attributes.is_global = 1;
@@ -56,7 +56,7 @@ void CheckSameFabric(const Device& device, const LocalAddress& local, const Endp
     throw Error("connect", Name(device, local.port),
                 std::string("this side chose a ") + ToString(local.gid.type) + " GID and the peer a " +
                     ToString(peer.gid_type) + " one",
-                "Name GIDs of one type with gid_index on both sides");
+                "Set gid_index to GIDs of one type on both sides");
   }
 }
 

@@ -75,24 +75,25 @@ std::string Event::What() const {
       return its_port + " lost its link" + InParentheses(name) +
              "Check the cable and the switch; once the port is active again, " + kConnectAnew + ".";
     case EventKind::kPortUp:
-      return its_port + " is active" + InParentheses(name) + "What was aborted meanwhile needs a Reset().";
+      return its_port + " is active" + InParentheses(name) +
+             "Call Reset() on endpoints that were aborted meanwhile.";
     case EventKind::kPortChanged:
       return its_port + " changed its address or subnet" + InParentheses(name) +
-             "If the peer is out of reach, create the endpoint anew.";
+             "If the peer is unreachable, create the endpoint again.";
     case EventKind::kDeviceFailed:
       return "The device " + device + " failed" + InParentheses(name) +
-             "Look into the kernel log (dmesg); what was made on it is lost: open the device again.";
+             "Check the kernel log (dmesg); its resources are lost: open the device again.";
     case EventKind::kQueueFailed:
       return "The firmware of " + device + " stopped QP " + std::to_string(qpn) + InParentheses(name) +
              "Check what the peer sent; then " + kConnectAnew + ".";
     case EventKind::kCompletionsFailed:
       return "The firmware of " + device + " stopped a completion queue of QP " + std::to_string(qpn) +
              InParentheses(name) +
-             "No reset mends it: create the endpoint anew, and its SharedCompletions if it has them.";
+             "Reset() cannot repair it: create the endpoint again, and its SharedCompletions if it has them.";
     case EventKind::kOther:
       break;
   }
-  return "The device " + device + " told of an event" + InParentheses(name) + "Nothing was done about it.";
+  return "The device " + device + " reported an event" + InParentheses(name) + "Nothing was done about it.";
 }
 
 bool IsPortEvent(int type) {

@@ -26,13 +26,12 @@ using std::chrono::milliseconds;
 FileDescriptor MakeWakeUp() {
   FileDescriptor file(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!file) {
-    throw Error::FromErrno("start", "a thread that listens to events", errno,
-                           "Raise the limit on open files (ulimit -n)");
+    throw Error::FromErrno("start", "an event thread", errno, "Raise the limit on open files (ulimit -n)");
   }
   return file;
 }
 
-/// Lets reads of a file answer at once; says how it was.
+/// Makes reads of a file non-blocking. Returns the previous flags.
 int MakeNonBlocking(int fd, const std::string& device) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
@@ -41,10 +40,10 @@ int MakeNonBlocking(int fd, const std::string& device) {
   return flags;
 }
 
-/// A grace that can be added to any time.
+/// Bounds the grace, so that it can be added to any time.
 EventConfig Checked(EventConfig config) {
-  constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
-  if (config.port_down_grace > kForEver) config.port_down_grace.reset();
+  constexpr milliseconds kLongest = std::chrono::hours(24 * 365);
+  if (config.port_down_grace > kLongest) config.port_down_grace.reset();
   return config;
 }
 
@@ -82,13 +81,13 @@ struct EventThread::Source {
             mlx5dv_devx_create_event_channel(listened.context(), mlx5dv_devx_create_event_channel_flags{})),
         channel_error(channel ? 0 : errno) {
     if (channel) MakeNonBlocking(channel->fd, device.name());
-    flags = MakeNonBlocking(device.context()->async_fd, device.name());  // last: it is undone
+    flags = MakeNonBlocking(device.context()->async_fd, device.name());  // last: the destructor undoes it
   }
   ~Source() { fcntl(device.context()->async_fd, F_SETFL, flags); }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  /// An event of the firmware as the kernel hands it on: whose, and the entry of the event queue.
+  /// A firmware event as the kernel delivers it: the subscription's cookie and the event queue entry.
   ///
   /// @source  rdma-core, kernel-headers/rdma/mlx5_user_ioctl_verbs.h; public PRM, "Event queue entry"
   struct FirmwareEntry {
@@ -99,7 +98,7 @@ struct EventThread::Source {
   };
   static_assert(sizeof(FirmwareEntry) == 72);
 
-  /// A subscription that watches share, whose cookie is its own.
+  /// A subscription that several watches share. It has a cookie of its own.
   struct Shared {
     std::weak_ptr<const void> object;
     uint64_t id;
@@ -108,9 +107,9 @@ struct EventThread::Source {
   const Device& device;
   Handle<mlx5dv_devx_event_channel, mlx5dv_devx_destroy_event_channel> channel;
   int channel_error;
-  int flags = 0;                                 // of the file before
-  bool verbs_end = false, firmware_end = false;  // no event will come any more
-  // What was read and is not delivered yet: where memory ends on the way, it is once there is some.
+  int flags = 0;                                 // original flags of the async file
+  bool verbs_end = false, firmware_end = false;  // no event will follow
+  // Events read but not delivered yet. If memory runs out on the way, delivery is repeated.
   std::optional<ibv_async_event> verbs_event;
   std::optional<FirmwareEntry> firmware_event;
   std::vector<Shared> shared;
@@ -121,7 +120,7 @@ EventThread::EventThread(const EventConfig& config) try
       wake_(MakeWakeUp()),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
-  throw Error::FromErrno("start", "a thread that listens to events", error.code().value(),
+  throw Error::FromErrno("start", "an event thread", error.code().value(),
                          "Raise the limit on threads (ulimit -u)");
 }
 
@@ -129,7 +128,7 @@ EventThread::~EventThread() = default;
 
 void EventThread::Wake() const {
   const uint64_t one = 1;
-  // It fails only where the thread has as many calls unread as a counter holds: then it is awake.
+  // write() fails only if the counter is full, and then the thread is awake.
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
 }
 
@@ -140,7 +139,7 @@ void EventThread::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
       RunOnce(files);
-    } catch (const std::bad_alloc&) {  // what was read stays with its source
+    } catch (const std::bad_alloc&) {  // the source keeps the event that was read
       Wake();
       std::this_thread::sleep_for(kUntilThereIsMemory);
     }
@@ -153,7 +152,8 @@ void EventThread::RunOnce(std::vector<pollfd>& files) {
     const std::lock_guard lock(mutex_);
     timeout_ms = ListFiles(files);
   }
-  // A device may go meanwhile, and its number name another file: then Remove() has written to wake_.
+  // A device may be removed meanwhile, and its number may name another file. Then Remove() has written to
+  // wake_.
   poll(files.data(), files.size(), timeout_ms);
   wakeups_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
@@ -162,12 +162,12 @@ void EventThread::RunOnce(std::vector<pollfd>& files) {
     TakeFirmwareEvents(*source);
   }
   AbortWhatIsDue();
-  // Where memory has ended above, the next round does not sleep.
+  // Last: if memory runs out above, the next round must not sleep.
   uint64_t calls = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
 }
 
-/// @return  how long to wait for them, as poll() takes it
+/// @return  timeout for poll()
 int EventThread::ListFiles(std::vector<pollfd>& files) const {
   files.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   const auto add = [&](int fd) { files.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
@@ -217,10 +217,10 @@ void EventThread::TakeFirmwareEvents(Source& source) {
       const ssize_t bytes = mlx5dv_devx_get_event(
           source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
       if (bytes < 0 && IsNoEventYet(errno)) return;
-      if (bytes < 0 && errno == EOVERFLOW) {  // the kernel had no memory for one, and says so once
+      if (bytes < 0 && errno == EOVERFLOW) {  // reported once: the kernel had no memory for an event
         Deliver(source, {.kind = EventKind::kOther,
                          .device = source.device.name(),
-                         .name = "the kernel lost one of the firmware's"});
+                         .name = "the kernel lost a firmware event"});
         continue;
       }
       if (bytes < 0) {
@@ -239,18 +239,20 @@ void EventThread::TakeFirmwareEvents(Source& source) {
       }
     };
     for_each([this](Watch& watch, const Event& event) { Deliver(watch, event); });
-    for_each([](Watch&, const Event& event) { LogEvent(event); });  // stderr may block: kernels know by now
+    for_each([](Watch&, const Event& event) {
+      LogEvent(event);
+    });  // last: stderr may block, and kernels must not wait for it
     source.firmware_event.reset();
   }
 }
 
-/// To all whom it concerns.
+/// Delivers an event to every watch that it concerns.
 void EventThread::Deliver(const Source& source, const Event& event) {
   for (Watch* const watch : watches_) {
     const bool is_its_port = event.port == 0 || event.port == watch->config_.port;
     if (&source.device == watch->config_.device && is_its_port) Deliver(*watch, event);
   }
-  LogEvent(event);  // last: where memory ends before, it is delivered once more
+  LogEvent(event);  // last: if memory runs out before, delivery is repeated
 }
 
 void EventThread::Deliver(Watch& watch, const Event& event) const {
@@ -287,7 +289,7 @@ EventThread::Source& EventThread::SourceOf(const Device& device) {
   if (found != sources_.end()) return **found;
   auto source = std::make_unique<Source>(device);
   for (ibv_async_event event{}; ibv_get_async_event(device.context(), &event) == 0;)
-    ibv_ack_async_event(&event);  // what happened before concerns nobody who comes now
+    ibv_ack_async_event(&event);  // earlier events do not concern the new watch
   sources_.push_back(std::move(source));
   return *sources_.back();
 }
@@ -298,11 +300,11 @@ void EventThread::Add(Watch& watch) {
     watches_.push_back(&watch);
     Source& source = SourceOf(*watch.config_.device);
     if (source.channel) {
-      watch.note_ = "with the firmware's of its queues";
+      watch.note_ = "with firmware events of its queues";
       watch.ids_.push_back(++last_id_);
       for (EventSubject& subject : watch.config_.subjects) Subscribe(source, watch, subject);
     } else {
-      watch.note_ = std::string("the firmware's are not told: ") + std::strerror(source.channel_error);
+      watch.note_ = std::string("without firmware events: ") + std::strerror(source.channel_error);
     }
   } catch (...) {
     Forget(watch);
@@ -311,8 +313,8 @@ void EventThread::Add(Watch& watch) {
   Wake();
 }
 
-/// An object that several watches name is subscribed to once: the kernel forgets a subscription only with its
-/// object or the channel, and each would have one more.
+/// Subscribes once to an object that several watches name. The kernel drops a subscription only with its
+/// object or the channel, so each watch would add one more.
 void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject) {
   uint64_t id = watch.ids_.front();
   if (subject.shared) {
@@ -329,10 +331,10 @@ void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject)
       subject.types.data(), id);
   if (error == 0) return;
   if (subject.shared) source.shared.pop_back();  // the next watch tries again
-  watch.note_ = std::string("the firmware's are refused: ") + std::strerror(error);
+  watch.note_ = std::string("firmware events are refused: ") + std::strerror(error);
 }
 
-/// The watch, and the device if it was the last one there. Under mutex_.
+/// Removes the watch, and its device if this was the last watch of it. Under mutex_.
 void EventThread::Forget(Watch& watch) {
   std::erase(watches_, &watch);
   std::erase_if(sources_, [&](const auto& source) {
@@ -364,14 +366,14 @@ void EventThread::Watch::Abort(const Event& cause) {
 
 void EventThread::Watch::Clear() {
   const std::lock_guard lock(thread_.mutex_);
-  // What the thread has not read yet is of before, too.
+  // Events that the thread has not read yet are also from before.
   const auto source = std::find_if(thread_.sources_.begin(), thread_.sources_.end(),
                                    [this](const auto& one) { return &one->device == config_.device; });
   try {
     thread_.TakeVerbsEvents(**source);
     thread_.TakeFirmwareEvents(**source);
   } catch (...) {
-    thread_.Wake();  // it goes on where this has ended
+    thread_.Wake();  // it resumes at the failed event
     throw;
   }
   newest_.reset();

@@ -12,7 +12,7 @@ using arch::Cpu;
 using device::PeerState;
 
 size_t CheckedBytes(uint32_t peers) {
-  if (peers == 0) throw Error("create", "a table of peers", "it has none", "Name at least one peer");
+  if (peers == 0) throw Error("create", "a table of peers", "it would be empty", "Pass at least one peer");
   return size_t{peers} * sizeof(uint32_t);
 }
 
@@ -40,7 +40,7 @@ PeerTable::Seat::Seat(PeerTable& table, uint32_t rank) : table_(table), rank_(ra
   if (rank < table.count()) return;
   throw Error("create", "an endpoint to peer " + std::to_string(rank),
               "its table has " + std::to_string(table.count()) + " peers",
-              "Choose EndpointConfig::peer_rank below that");
+              "Set EndpointConfig::peer_rank below that");
 }
 
 PeerTable::Seat::~Seat() { Set(PeerState::kDisconnected); }

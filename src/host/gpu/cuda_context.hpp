@@ -10,7 +10,7 @@
 
 namespace warpverbs::host {
 
-/// The primary context of a GPU with a stream of this library's own.
+/// The primary context of a GPU, with a stream of our own.
 class CudaContext {
  public:
   /// @errors  Error
@@ -26,7 +26,7 @@ class CudaContext {
   const std::string& pci_address() const { return pci_address_; }
   const GpuAttributes& attributes() const { return attributes_; }
 
-  /// Makes the context current for a scope, and then the caller's again.
+  /// Makes the context current for a scope and restores the caller's context afterwards.
   class Current {
    public:
     explicit Current(const CudaContext& context);  // throws Error
@@ -40,17 +40,17 @@ class CudaContext {
 
   /// Maps host memory for kernels of all GPUs.
   ///
-  /// @param flags  of cuMemHostRegister(), beside those that this needs
+  /// @param flags  further flags for cuMemHostRegister()
   /// @errors  Error
   void Map(std::span<std::byte> memory, unsigned flags = 0) const;
   void Unmap(std::byte* memory) const;
 
-  /// Where kernels of this GPU see memory that is mapped.
+  /// Returns where kernels of this GPU see mapped memory.
   ///
   /// @errors  Error
   CudaAddress Seen(std::byte* memory) const;
 
-  /// Gives something back in this context; for destructors, which have nobody to tell of a failure.
+  /// Releases something in this context. For destructors: it ignores failures.
   template <class GiveBack>
   void Quietly(const GiveBack& give_back) const {
     if (driver_.CtxPushCurrent(context_) != 0) return;
@@ -58,34 +58,35 @@ class CudaContext {
     driver_.CtxPopCurrent(nullptr);
   }
 
-  // Copies between the processor's memory and this GPU's. Each throws Error where the driver fails.
+  // Copies between host memory and this GPU's memory. Each throws Error if the driver fails.
   void CopyIn(CudaAddress to, std::span<const std::byte> from) const;
   void CopyOut(CudaAddress from, std::span<std::byte> to) const;
 
-  /// Copies from this GPU's memory to that of the same or another.
+  /// Copies from this GPU's memory to memory of the same or another GPU.
   ///
   /// @pre  the ranges do not overlap
   /// @errors  Error: the driver fails
   void Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const;
 
-  /// Waits, asleep, for what was launched until now on a stream; nullptr: on any of the context, by anyone.
+  /// Sleeps until the work launched on a stream so far has finished. nullptr means every stream of the
+  /// context.
   ///
-  /// @errors  Error: it takes too long; a kernel has failed; the stream is none; without one, the driver has
-  ///          no CUDA 12.5 (EOPNOTSUPP) or a stream is being captured
+  /// @errors  Error: the deadline passed; a kernel failed; the stream is invalid; stream is nullptr and the
+  /// driver is older than CUDA 12.5 (EOPNOTSUPP) or a stream is being captured
   /// @source  CUDA driver API 13.0, cuEventRecord(), cuCtxRecordEvent(), cuEventQuery()
   void Finish(CUstream_st* stream, Deadline deadline) const;
 
-  /// Makes what NICs have written to this GPU's memory visible to its kernels; with a stream, at the latest
-  /// to what is launched on that from now on.
+  /// Makes NIC writes to this GPU's memory visible to its kernels. With a stream: at the latest to the work
+  /// launched on it afterwards.
   ///
-  /// @param deadline  of the wait for a stream of this library's own, where only streams flush
-  /// @errors  Error: the GPU neither keeps such writes in order nor flushes them; the driver fails
+  /// @param deadline  limit for our own stream, on GPUs where only streams flush
+  /// @errors  Error: the GPU neither orders such writes nor flushes them; the driver fails
   /// @source  CUDA driver API 13.0, cuFlushGPUDirectRDMAWrites(), CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES
   void FlushNicWrites(CUstream_st* stream, Deadline deadline) const;
 
   /// Runs a copy or a fill on the stream and waits for it.
   ///
-  /// @param work  work(driver, stream) answers a CUresult
+  /// @param work  returns a CUresult: work(driver, stream)
   /// @errors  Error: cannot <step> <bytes> bytes of memory of this GPU
   template <class Work>
   void Run(const char* step, size_t bytes, const Work& work) const {

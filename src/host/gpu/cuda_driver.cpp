@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 constexpr char kInstall[] =
-    "Install the NVIDIA driver, 535 or later, and in a container pass the GPU on to it";
+    "Install the NVIDIA driver, 535 or later, and in a container pass the GPU through to it";
 
 CudaDriver LoadFunctions() {
   const SharedLibrary library(kLibrary, std::array{kLibrary}, kInstall);
@@ -69,7 +69,7 @@ CudaDriver LoadFunctions() {
 }
 
 const CudaDriver& Loaded() {
-  static const CudaDriver driver = LoadFunctions();  // where it throws, the next call tries again
+  static const CudaDriver driver = LoadFunctions();  // if this throws, the next call tries again
   return driver;
 }
 
@@ -85,15 +85,15 @@ const CudaDriver& CudaDriver::Load() {
 const CudaDriver* CudaDriver::FindLoaded() {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
-  dlclose(library);  // whoever loaded it keeps it
+  dlclose(library);  // the program's own reference keeps it loaded
   int count = 0;
   auto* const get_count = reinterpret_cast<decltype(DeviceGetCount)>(dlsym(library, "cuDeviceGetCount"));
   if (get_count == nullptr) return nullptr;
   const int result = get_count(&count);
   if (result == kCudaNotInitialized || result == kCudaNoDevice) return nullptr;
   try {
-    return &Loaded();       // also where it fails: else memory of a GPU would seem to be the host's
-  } catch (const Error&) {  // who uses no GPU need not know that the driver is too old
+    return &Loaded();       // must not fail silently: GPU memory would look like host memory
+  } catch (const Error&) {  // a program that uses no GPU need not care about an old driver
     return nullptr;
   }
 }

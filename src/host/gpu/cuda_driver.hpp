@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-// The driver's own names of what it hands out.
+// The driver's names of its handles.
 struct CUctx_st;
 struct CUevent_st;
 struct CUstream_st;
@@ -13,9 +13,9 @@ struct CUstream_st;
 namespace warpverbs::host {
 
 using CudaAddress = uint64_t;
-using CudaHandle = unsigned long long;  // of memory of cuMemCreate()
+using CudaHandle = unsigned long long;  // allocation made by cuMemCreate()
 
-// Numbers of cuda.h that this library uses.
+// Constants of cuda.h that this library uses.
 enum CudaDeviceAttribute : int {
   kCudaIntegrated = 18,
   kCudaGpuDirectVmm = 110,
@@ -52,35 +52,34 @@ inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
 inline constexpr unsigned long long kCudaDmaBufOverPcie = 1;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 
-/// A place in an allocation of another process, as the driver writes it.
+/// A handle of an allocation for other processes, opaque to us.
 struct CudaIpcHandle {
   unsigned char bytes[64];
 };
 
-/// Who may access a mapping, and how: a GPU reads and writes.
+/// A GPU's read and write access to a mapping.
 struct CudaAccess {
-  int location_type = 1;  // a device
+  int location_type = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
   int location = 0;
   int flags = 3;
 };
 
-/// What a stream shall do with memory: of all there is, a flush of what others wrote to the GPU.
+/// A stream memory operation. We use one: flushing what others wrote to the GPU.
 struct CudaMemoryOperation {
   int operation = kCudaFlushRemoteWrites;
   unsigned flags = 0;
   uint64_t unused[5] = {};
 };
 
-/// The functions of libcuda.so.1 that this library calls; it is built without CUDA and linked with none of
-/// it.
+/// The functions of libcuda.so.1 that this library calls. It is built without CUDA and not linked with it.
 ///
 /// @source  CUDA driver API 12.2 to 13.0, cuda.h
 struct CudaDriver {
-  // Names without "cu" and version. The result of each is a CUresult, 0 for success.
+  // Names without "cu" and version. Each returns a CUresult, 0 for success.
   int (*Init)(unsigned flags);
   int (*GetErrorName)(int result, const char** name);
   int (*GetErrorString)(int result, const char** text);
-  int (*DriverGetVersion)(int* version);  // 1000 * major + 10 * minor, of CUDA
+  int (*DriverGetVersion)(int* version);  // CUDA's 1000 * major + 10 * minor
   int (*DeviceGetCount)(int* count);
   int (*DeviceGet)(int* device, int ordinal);
   int (*DeviceGetName)(char* name, int bytes, int device);
@@ -130,15 +129,15 @@ struct CudaDriver {
   int (*MemUnmap)(CudaAddress at, size_t bytes);
   int (*MemSetAccess)(CudaAddress at, size_t bytes, const CudaAccess* access, size_t count);
 
-  /// Loads the driver for good; the first call counts.
+  /// Loads the driver on the first call. It stays loaded.
   ///
-  /// @errors  Error: there is none, it lacks a function, or it does not start
+  /// @errors  Error: no driver is installed, it lacks a function, or it does not start
   static const CudaDriver& Load();
 
-  /// The driver if the program has loaded and started it; else nullptr. Loads nothing.
+  /// Returns the driver if the program has loaded and started it, else nullptr. Loads nothing.
   static const CudaDriver* FindLoaded();
 
-  /// What a result is as an errno value, for who acts on it; 0: as none.
+  /// Maps a result to an errno value that callers act on, or 0.
   static int Errno(int result) { return result == kCudaOutOfMemory ? ENOMEM : 0; }
 
   /// Throws Error unless the result is success.

@@ -10,17 +10,17 @@
 namespace warpverbs::host {
 namespace {
 
-constexpr char kLookForFault[] = "Look for an earlier fault of a kernel: it ends the whole context";
+constexpr char kLookForFault[] = "Check for an earlier kernel fault: it breaks the whole context";
 constexpr char kLookAtSmi[] = "Check the GPU's health with nvidia-smi and dmesg";
 
-/// A place in the work of a GPU.
+/// A CUDA event in a stream of a GPU.
 class StreamEvent {
  public:
   /// @pre  its context is current
   StreamEvent(const CudaDriver& driver, const std::string& gpu) : driver_(driver) {
     driver_.Check(driver_.EventCreate(&event_, kCudaEventWithoutTime), "make an event on", gpu, kLookAtSmi);
   }
-  ~StreamEvent() { driver_.EventDestroy(event_); }  // also of what still runs: the driver waits for nothing
+  ~StreamEvent() { driver_.EventDestroy(event_); }  // does not wait for pending work
   StreamEvent(const StreamEvent&) = delete;
   StreamEvent& operator=(const StreamEvent&) = delete;
 
@@ -43,7 +43,7 @@ CudaContext::CudaContext(int ordinal) : driver_(CudaDriver::Load()), ordinal_(or
   if (ordinal < 0 || ordinal >= count) {
     throw Error("use", name(), "this process sees " + std::to_string(count) + " GPU(s)",
                 count == 0 ? "Check CUDA_VISIBLE_DEVICES and nvidia-smi"
-                           : "Count from 0, and look at CUDA_VISIBLE_DEVICES");
+                           : "Pass an index from 0, and check CUDA_VISIBLE_DEVICES");
   }
   driver_.Check(driver_.DeviceGet(&device_, ordinal), "use", name(), kLookAtSmi);
   char text[256] = {};
@@ -75,7 +75,7 @@ CudaContext::~CudaContext() {
 
 int CudaContext::Attribute(int attribute) const {
   int value = 0;
-  // An older driver does not know the newer ones, and then cannot do it either.
+  // An older driver does not know newer attributes, and lacks the feature as well.
   return driver_.DeviceGetAttribute(&value, attribute, device_) == 0 ? value : 0;
 }
 
@@ -95,10 +95,9 @@ CudaContext::Current::Current(const CudaContext& context) : driver_(context.driv
 
 void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
   const Current current(*this);
-  driver_.Check(
-      driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags), "map",
-      std::to_string(memory.size()) + " bytes of host memory for " + name(),
-      "Pass whole pages that no one has mapped yet, and check the limit on locked memory (ulimit -l)");
+  driver_.Check(driver_.MemHostRegister(memory.data(), memory.size(), kCudaPortable | kCudaDeviceMap | flags),
+                "map", std::to_string(memory.size()) + " bytes of host memory for " + name(),
+                "Pass whole pages that are not mapped yet, and check the limit on locked memory (ulimit -l)");
   Log(LogLevel::kTrace,
       [&] { return "mapped " + std::to_string(memory.size()) + " bytes of host memory for " + name(); });
 }
@@ -129,7 +128,7 @@ void CudaContext::CopyOut(CudaAddress from, std::span<std::byte> to) const {
 
 void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const {
   Run("copy", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
-    // The contexts are named to the driver, which then needs no peer access: without that it goes by the
+    // The driver gets both contexts and thus needs no peer access. Without peer access it copies through the
     // host.
     return context_ == to_gpu.context_
                ? driver.MemcpyDtoDAsync(to, from, bytes, stream)
@@ -151,30 +150,30 @@ void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
   const bool ends =
       waiting.Until([&] { return (result = driver_.EventQuery(event.get())) != kCudaNotReady; });
   if (!ends) {
-    throw Error("finish", object, "it has not ended " + waiting.Within(),
+    throw Error("finish", object, "it did not finish " + waiting.Within(),
                 "Give the kernels their own deadline, or pass a longer one", ETIMEDOUT);
   }
   driver_.Check(result, "finish", object, kLookForFault);
 }
 
-/// An event in the legacy stream would not wait for streams that are non-blocking, as those of frameworks
-/// are.
+/// Records all streams of the context. An event in the legacy stream would not wait for non-blocking streams,
+/// such as those of frameworks.
 void CudaContext::RecordAll(CUevent_st* event, const std::string& object) const {
   constexpr int kFirst = 12050;
   int version = 0;
   driver_.Check(driver_.DriverGetVersion(&version), "finish", object, kLookAtSmi);
   if (version < kFirst || driver_.CtxRecordEvent == nullptr) {
-    throw Error("finish", object, "a driver before CUDA 12.5 does not tell when all streams are done",
-                "Pass the stream (cudaStreamLegacy: the default one), or use NVIDIA's driver 555 or later",
+    throw Error("finish", object, "a driver before CUDA 12.5 cannot wait for all streams",
+                "Pass the stream (cudaStreamLegacy is the default one), or use NVIDIA's driver 555 or later",
                 EOPNOTSUPP);
   }
   driver_.Check(driver_.CtxRecordEvent(context_, event), "finish", object,
-                "End the capture of streams, and look for an earlier fault of a kernel");
+                "End the capture of streams, and check for an earlier kernel fault");
 }
 
 void CudaContext::FlushNicWrites(CUstream_st* stream, Deadline deadline) const {
-  if (attributes_.writes_ordering != WritesOrdering::kNone) return;  // kernels see them in order anyway
-  const std::string object = "what NICs wrote to memory of " + name();
+  if (attributes_.writes_ordering != WritesOrdering::kNone) return;  // kernels see the writes in order
+  const std::string object = "NIC writes to memory of " + name();
   const Current current(*this);
   if (attributes_.stream_flush && (stream != nullptr || !attributes_.host_flush)) {
     CudaMemoryOperation flush;
@@ -185,7 +184,7 @@ void CudaContext::FlushNicWrites(CUstream_st* stream, Deadline deadline) const {
     driver_.Check(driver_.FlushGPUDirectRDMAWrites(kCudaFlushCurrentContext, kCudaFlushToOwner), "flush",
                   object, kLookForFault);
   } else {
-    throw Error("flush", object, "the GPU neither keeps such writes in order nor flushes them",
+    throw Error("flush", object, "the GPU neither orders such writes nor flushes them",
                 "Let the NIC write to host memory, or use a driver that flushes", EOPNOTSUPP);
   }
 }
@@ -216,7 +215,7 @@ const GpuAttributes& Gpu::attributes() const { return context_->attributes(); }
 const char* ToString(WritesOrdering ordering) {
   switch (ordering) {
     case WritesOrdering::kNone:
-      return "for nobody";
+      return "for no kernels";
     case WritesOrdering::kOwner:
       return "for its own kernels";
     case WritesOrdering::kAllDevices:

@@ -11,10 +11,10 @@ namespace warpverbs::host {
 namespace {
 
 constexpr char kInstallRocm[] =
-    "Install ROCm 6 or later, and in a container pass /dev/kfd and /dev/dri on to it";
+    "Install ROCm 6 or later, and in a container pass /dev/kfd and /dev/dri through to it";
 constexpr char kLookAtRocmSmi[] = "Check the GPU's health with rocm-smi and dmesg";
 
-// The bare names are of packages for developers.
+// Development packages install the names without a version.
 constexpr const char* kHipNames[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so",
                                      "/opt/rocm/lib/libamdhip64.so"};
 constexpr const char* kHsaNames[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so",
@@ -52,12 +52,12 @@ HipRuntime LoadHip() {
 }  // namespace
 
 const HipRuntime& HipRuntime::Load() {
-  static const HipRuntime runtime = LoadHip();  // where it throws, the next call tries again
+  static const HipRuntime runtime = LoadHip();  // if this throws, the next call tries again
   return runtime;
 }
 
 const HipRuntime* HipRuntime::FindLoaded() {
-  // Each registration asks this; dlopen() would look for files where nothing is loaded.
+  // Every registration gets here. dlopen() would search for files if nothing is loaded.
   const auto is_hip = [](dl_phdr_info* info, size_t, void*) {
     const std::string_view path = info->dlpi_name;
     return static_cast<int>(path.substr(path.rfind('/') + 1).starts_with("libamdhip64.so"));
@@ -65,7 +65,7 @@ const HipRuntime* HipRuntime::FindLoaded() {
   if (dl_iterate_phdr(is_hip, nullptr) == 0) return nullptr;
   try {
     return &Load();
-  } catch (const Error&) {  // who uses no GPU of AMD need not know that the runtime is too old
+  } catch (const Error&) {  // a program that uses no AMD GPU need not care about an old runtime
     return nullptr;
   }
 }
@@ -92,7 +92,7 @@ std::string HipRuntime::StatusWords(int status) const {
   const char* text = nullptr;
   if (StatusString(status, &text) != 0 || text == nullptr) return "HSA status " + std::to_string(status);
   std::string words = text;
-  while (words.ends_with('.')) words.pop_back();  // it comes as a sentence
+  while (words.ends_with('.')) words.pop_back();  // the runtime ends its text with a full stop
   return words;
 }
 

@@ -8,7 +8,8 @@
 
 namespace warpverbs::host {
 
-/// The functions of AMD's runtimes that this library calls; it is built without them and links none of them.
+/// The functions of AMD's runtimes that this library calls. It is built without them and not linked with
+/// them.
 ///
 /// @source  ROCm/HIP 6.4, include/hip/hip_runtime_api.h; ROCm/ROCR-Runtime 6.4, inc/hsa.h, inc/hsa_ext_amd.h
 struct HipRuntime {
@@ -22,13 +23,13 @@ struct HipRuntime {
   static constexpr unsigned kFineGrained = 1;
   static constexpr unsigned kUncached = 3;
 
-  // Flags of hipEventCreateWithFlags(): the second lets NICs see what was written before the event.
+  // Flags of hipEventCreateWithFlags(). The second one lets NICs see what was written before the event.
   static constexpr unsigned kEventWithoutTime = 2, kEventToSystem = 0x80000000;
 
-  // Of hipPointerGetAttributes(): the kinds of memory, and what it answers of memory that is not its own.
+  // Kinds of memory of hipPointerGetAttributes().
   static constexpr int kHost = 1, kDevice = 2, kManaged = 3;
   static constexpr int kInvalidValue = 1, kNotInitialized = 3, kNoDevice = 100, kNotReady = 600;
-  static constexpr int kBufferId = 7;  ///< a hipPointer_attribute
+  static constexpr int kBufferId = 7;  ///< member of hipPointer_attribute
 
   struct PointerAttributes {
     int type;
@@ -39,7 +40,7 @@ struct HipRuntime {
     unsigned flags;
   };
 
-  // Each answers a hipError_t; 0: success.
+  // Each returns a hipError_t, 0 for success.
   int (*GetDeviceCount)(int* count);
   int (*GetDevice)(int* device);
   int (*SetDevice)(int device);
@@ -61,32 +62,32 @@ struct HipRuntime {
   const char* (*GetErrorName)(int error);
   const char* (*GetErrorString)(int error);
 
-  // Each answers an hsa_status_t; 0: success.
+  // Each returns an hsa_status_t, 0 for success.
   int (*ExportDmaBuf)(const void* memory, size_t bytes, int* file, uint64_t* offset);
   int (*StatusString)(int status, const char** text);
 
-  /// Loads the runtimes for good; the first call counts.
+  /// Loads the runtimes on the first call. They stay loaded.
   ///
-  /// @errors  Error: there is none, or it lacks a function
+  /// @errors  Error: no runtime is installed, or it lacks a function
   static const HipRuntime& Load();
 
-  /// The runtimes if the program has loaded that of HIP; else nullptr. Loads none.
+  /// Returns the runtimes if the program has loaded HIP's, else nullptr. Loads nothing.
   static const HipRuntime* FindLoaded();
 
-  /// Exports a range of a GPU's memory. The file is of more where the allocation is cut from a larger one.
+  /// Exports a range of GPU memory. The file covers more if the allocation is part of a larger one.
   ///
-  /// @param name  of the GPU, for errors
+  /// @param name  the GPU, for errors
   /// @errors  Error
   /// @source  ROCm/ROCR-Runtime 6.4, core/runtime/runtime.cpp, Runtime::DmaBufExport()
   DmaBuf Export(const void* memory, size_t bytes, const std::string& name) const;
 
-  /// @errors  Error: a call of HIP has failed
+  /// @errors  Error: the HIP call failed
   void Check(int result, const char* step, const std::string& object, const char* remedy) const;
 
-  /// A status of HSA in words.
+  /// Describes an HSA status.
   std::string StatusWords(int status) const;
 
-  /// A GPU as the thread's current device for a scope, and then the caller's again.
+  /// Makes a GPU the thread's current device for a scope and restores the previous one afterwards.
   class Current {
    public:
     Current(const HipRuntime& runtime, int device, const std::string& name);  // throws Error

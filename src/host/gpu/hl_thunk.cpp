@@ -6,9 +6,9 @@ namespace warpverbs::host {
 namespace {
 
 constexpr const char* kThunkFiles[] = {"libhl-thunk.so",
-                                       "/usr/lib/habanalabs/libhl-thunk.so"};  // where its package has it
+                                       "/usr/lib/habanalabs/libhl-thunk.so"};  // the package's folder
 constexpr char kInstallThunk[] =
-    "Install habanalabs-thunk of Gaudi's software, and in a container pass /dev/accel on to it";
+    "Install habanalabs-thunk of Gaudi's software, and in a container pass /dev/accel through to it";
 
 HlThunk LoadThunk() {
   const SharedLibrary library("libhl-thunk.so", kThunkFiles, kInstallThunk);
@@ -28,7 +28,7 @@ HlThunk LoadThunk() {
 }  // namespace
 
 const HlThunk& HlThunk::Load() {
-  static const HlThunk thunk = LoadThunk();  // where it throws, the next call tries again
+  static const HlThunk thunk = LoadThunk();  // if this throws, the next call tries again
   return thunk;
 }
 

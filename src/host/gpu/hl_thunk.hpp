@@ -5,13 +5,13 @@
 
 namespace warpverbs::host {
 
-/// The functions of libhl-thunk.so that this library calls; it is built without it and links none of it.
+/// The functions of libhl-thunk.so that this library calls. It is built without it and not linked with it.
 ///
 /// @source  HabanaAI/HCL, dependencies/hl-thunk/include/uapi/hlthunk.h
 struct HlThunk {
   static constexpr int kAnyDevice = 4;  // HLTHUNK_DEVICE_DONT_CARE
 
-  // Descriptors and results are negative errno values where a call fails; handles and addresses are 0.
+  // A failed call returns a negative errno value as descriptor or result, and 0 as handle or address.
   int (*Open)(int device_name, const char* pci_address);
   int (*Close)(int device);
   int (*GetPciBusId)(int device, char* text, int bytes);
@@ -21,11 +21,11 @@ struct HlThunk {
   int (*Unmap)(int device, uint64_t address);
   int (*Export)(int device, uint64_t address, uint64_t bytes, uint32_t flags);  // the first Gaudi
   int (*ExportMapped)(int device, uint64_t address, uint64_t bytes, uint64_t offset,
-                      uint32_t flags);  // later ones; null: the library is older
+                      uint32_t flags);  // Gaudi 2 and later; nullptr if the library is older
 
-  /// Loads the library for good; the first call counts.
+  /// Loads the library on the first call. It stays loaded.
   ///
-  /// @errors  Error: there is none, or it lacks a function
+  /// @errors  Error: the library is not installed, or it lacks a function
   static const HlThunk& Load();
 };
 

@@ -6,7 +6,7 @@
 namespace warpverbs::host {
 namespace {
 
-/// What the driver answers of one address. One by one: the call for all at once wants a current context.
+/// Queries the driver's attributes of an address one by one: the call for several needs a current context.
 class PointerAttributes {
  public:
   PointerAttributes(const CudaDriver& driver, const void* memory)
@@ -18,13 +18,13 @@ class PointerAttributes {
     return driver_.PointerGetAttribute(&value, attribute, address_);
   }
 
-  /// 0 also where the driver does not answer.
+  /// Returns 0 if the driver does not answer.
   uint64_t Number(int attribute) const {
-    uint64_t value = 0;  // of smaller ones the driver writes the first bytes
+    uint64_t value = 0;  // the driver writes only the first bytes of a shorter attribute
     return Ask(value, attribute) == 0 ? value : 0;
   }
 
-  /// Whether cuMemCreate() made the memory: only that has a handle to retain.
+  /// Returns whether cuMemCreate() made the memory. Only such memory has a handle to retain.
   bool IsVmm() const {
     CudaHandle handle = 0;
     if (driver_.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address_)) != 0) return false;
@@ -32,7 +32,7 @@ class PointerAttributes {
     return true;
   }
 
-  /// Whether it is certain that nothing is mapped there.
+  /// Returns whether certainly nothing is mapped at the address.
   bool IsUnmapped() const {
     uint64_t mapped = 0;
     return Ask(mapped, kCudaMapped) == 0 && mapped == 0;
@@ -49,7 +49,8 @@ void DescribeAllocation(const PointerAttributes& attributes, PointerInfo& info) 
   info.buffer_id = attributes.Number(kCudaBufferId);
 }
 
-/// The range of VMM memory is all that was reserved; what can be exported and come and go is a mapping in it.
+/// Describes the mapping of VMM memory. The driver's range is the whole reservation, but mappings in it are
+/// exported and replaced one by one.
 ///
 /// @source  CUDA driver API 13.0, cuPointerGetAttribute()
 void DescribeMapping(const PointerAttributes& attributes, PointerInfo& info) {
@@ -74,9 +75,9 @@ PointerInfo DescribeDeviceMemory(const PointerAttributes& attributes, PointerInf
   return info;
 }
 
-/// What HIP answers of an address that CUDA does not know.
+/// Returns HIP's description of an address that CUDA does not know.
 ///
-/// @source  ROCm/HIP 6.4, hipPointerGetAttributes(): hipErrorInvalidValue of memory that is not its own
+/// @source  ROCm/HIP 6.4, hipPointerGetAttributes(): hipErrorInvalidValue for memory that is not HIP's
 PointerInfo DescribeByHip(const void* memory) {
   const HipRuntime* const runtime = HipRuntime::FindLoaded();
   if (runtime == nullptr) return {.kind = PointerKind::kHost};
@@ -86,10 +87,10 @@ PointerInfo DescribeByHip(const void* memory) {
   const int known = runtime->PointerGetAttributes(&attributes, memory);
   void* base = nullptr;
   size_t bytes = 0;
-  uint64_t id = 0;  // of a smaller one the runtime writes the first bytes
+  uint64_t id = 0;  // the runtime writes only the first bytes of a shorter attribute
   if (known == 0 && runtime->MemGetAddressRange(&base, &bytes, address) != 0) bytes = 0;
   if (known == 0 && runtime->PointerGetAttribute(&id, HipRuntime::kBufferId, address) != 0) id = 0;
-  if (!had_failed) runtime->GetLastError();  // what failed here is no concern of the program's
+  if (!had_failed) runtime->GetLastError();  // hides our failed query from the program
   if (known == HipRuntime::kInvalidValue || known == HipRuntime::kNotInitialized ||
       known == HipRuntime::kNoDevice) {
     return {.kind = PointerKind::kHost};
@@ -136,7 +137,7 @@ std::vector<PointerInfo> DescribeRange(const void* memory, size_t bytes) {
   std::vector<PointerInfo> pieces{DescribePointer(memory)};
   for (CudaAddress at = start; pieces.back().kind == pieces.front().kind && pieces.back().bytes != 0;) {
     const uint64_t end = pieces.back().base + pieces.back().bytes;
-    if (end <= at || end - start >= bytes) break;  // a piece that ends before it begins leads nowhere
+    if (end <= at || end - start >= bytes) break;  // no progress
     at = end;
     pieces.push_back(DescribePointer(reinterpret_cast<const void*>(end)));
   }
@@ -146,19 +147,19 @@ std::vector<PointerInfo> DescribeRange(const void* memory, size_t bytes) {
 const char* ToString(PointerKind kind) {
   switch (kind) {
     case PointerKind::kUnknown:
-      return "nobody's memory";
+      return "unallocated memory";
     case PointerKind::kHost:
       return "host memory";
     case PointerKind::kPinned:
       return "pinned host memory";
     case PointerKind::kDevice:
-      return "memory of a GPU";
+      return "GPU memory";
     case PointerKind::kVmm:
-      return "memory of a GPU by cuMemCreate()";
+      return "GPU memory by cuMemCreate()";
     case PointerKind::kManaged:
       return "managed memory";
     case PointerKind::kHip:
-      return "memory of a GPU of AMD";
+      return "AMD GPU memory";
   }
   return "unknown";
 }

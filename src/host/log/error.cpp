@@ -24,7 +24,7 @@ const char* Remedy(mlx5::CommandStatus status) {
       return "Use fewer or smaller queues, or close other programs that hold queues of this device";
     case mlx5::CommandStatus::kInternalError:
     case mlx5::CommandStatus::kBadSystemState:
-      return "Look into the kernel log (dmesg) for mlx5_core, and reset the device if it reports a fatal "
+      return "Check the kernel log (dmesg) for mlx5_core, and reset the device if it reports a fatal "
              "error";
     case mlx5::CommandStatus::kBadOperation:
     case mlx5::CommandStatus::kBadParameter:

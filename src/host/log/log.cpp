@@ -17,14 +17,14 @@ constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  
 
 const char* NameOf(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
 
-/// What was warned of.
+/// Subjects that were warned about.
 struct Said {
   std::mutex mutex;
   std::set<std::string> subjects;  // under mutex
 };
 
 Said& TheSaid() {
-  static auto* const said = new Said;  // threads may warn until the very end of the program
+  static auto* const said = new Said;  // never destroyed: threads may warn until the program ends
   return *said;
 }
 
@@ -34,8 +34,8 @@ LogLevel ReadLevel() noexcept {
   if (const auto level = ParseLogLevel(name)) return *level;
   char line[200];
   std::snprintf(line, sizeof line,
-                "[warpverbs] [%s] WARPVERBS_LOG=%.40s names no level: take off, error, warn, info, debug or "
-                "trace. %s is taken.\n",
+                "[warpverbs] [%s] WARPVERBS_LOG=%.40s is not a level: use off, error, warn, info, debug or "
+                "trace. Using %s.\n",
                 NameOf(LogLevel::kWarn), name, NameOf(kDefaultLogLevel));
   WriteToStderr(line);
   return kDefaultLogLevel;
@@ -78,7 +78,7 @@ void WarnOnce(const std::string& subject, const std::string& text) noexcept {
     Said& said = TheSaid();
     const std::lock_guard lock(said.mutex);
     if (said.subjects.insert(subject).second) WriteLog(LogLevel::kWarn, subject + ": " + text);
-  } catch (const std::exception&) {  // as Log()
+  } catch (const std::exception&) {  // not logged, like in Log()
   }
 }
 

@@ -6,34 +6,35 @@
 #include <string>
 #include <string_view>
 
-/// What setting up has done and why: a line an event, on stderr. WARPVERBS_LOG chooses how much of it.
+/// The log of the control path on stderr: one line for each event and decision. WARPVERBS_LOG selects the
+/// level.
 ///
-/// Nothing here is called where data move: who posts, polls and rings doorbells has no time for it.
+/// Nothing here is called on the data path.
 namespace warpverbs::host {
 
-/// Each has all before it.
+/// Each level includes the ones before it.
 enum class LogLevel : uint8_t {
   kOff,
-  kError,  ///< something has ended, and no exception says so
-  kWarn,   ///< it works, and less well than it might
-  kInfo,   ///< what was opened, chosen and connected, and what could not be registered
-  kDebug,  ///< what was loaded and registered, and how
+  kError,  ///< a failure that no exception reports
+  kWarn,   ///< works, but less well than it could
+  kInfo,   ///< devices, choices, connections, failed registrations
+  kDebug,  ///< libraries and registrations, with their method
   kTrace,  ///< each export and mapping for a GPU
 };
 inline constexpr LogLevel kDefaultLogLevel = LogLevel::kWarn;
 
-/// The level of a name, in small letters or capitals; empty: there is none.
+/// Parses a level's name in lower or upper case.
 std::optional<LogLevel> ParseLogLevel(std::string_view name);
 
-/// Whether what is of a level is logged. WARPVERBS_LOG is read by the first call and not again.
+/// Returns whether a level is logged. The first call reads WARPVERBS_LOG.
 bool IsLogged(LogLevel level) noexcept;
 
-/// Writes one line, whatever is in the text; as WriteToStderr().
+/// Writes one line to stderr, whatever characters the text has; see WriteToStderr().
 void WriteLog(LogLevel level, std::string_view text);
 
-/// Logs what text() answers, which is asked only where it is logged.
+/// Logs the result of text(), which is called only if the level is logged.
 ///
-/// What fails is not logged, and nothing else comes of it: setting up goes on without.
+/// Ignores failures: setting up continues without the line.
 template <class Text>
 void Log(LogLevel level, const Text& text) noexcept {
   if (!IsLogged(level)) return;
@@ -43,7 +44,7 @@ void Log(LogLevel level, const Text& text) noexcept {
   }
 }
 
-/// Warns once in the life of the process of each subject, however many endpoints or regions it concerns.
+/// Warns once per process about a subject, however many endpoints or regions it concerns.
 void WarnOnce(const std::string& subject, const std::string& text) noexcept;
 
 }  // namespace warpverbs::host

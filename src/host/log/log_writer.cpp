@@ -16,15 +16,15 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLogPatience{100};
-constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a pipe that has any room takes so much
+constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a writable pipe takes this much in one piece
 
 std::mutex write_mutex;
-uint64_t lines_left_out = 0;  // since one was written; under write_mutex, as is the next
-bool is_cut = false;          // the beginning of the first of those was written
+uint64_t lines_left_out = 0;  // since the last written line; under write_mutex, as is_cut
+bool is_cut = false;          // the first of those lines was written in part
 
 bool HasRoom(steady_clock::time_point until) {
   pollfd file{fileno(stderr), POLLOUT, 0};
-  if (file.fd < 0) return true;  // it is a stream of the program's own making
+  if (file.fd < 0) return true;  // a stream without a file, made by the program
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
     const int ready = poll(&file, 1, std::max(0, static_cast<int>(left.count())));
@@ -33,16 +33,15 @@ bool HasRoom(steady_clock::time_point until) {
   }
 }
 
-/// At once, or lines of threads would mix.
+/// Writes in one call, because lines of threads would mix otherwise.
 void Put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 void TellOfThoseLeftOut() {
   char line[160];
-  const int bytes =
-      std::snprintf(line, sizeof line,
-                    "%s[warpverbs] [warn] stderr took no more for a while; lines that are missing "
-                    "here: %" PRIu64 ". Read it faster.\n",
-                    is_cut ? "\n" : "", lines_left_out);
+  const int bytes = std::snprintf(line, sizeof line,
+                                  "%s[warpverbs] [warn] stderr was full; lines missing here: %" PRIu64
+                                  ". Read it faster.\n",
+                                  is_cut ? "\n" : "", lines_left_out);
   Put({line, std::min(static_cast<size_t>(bytes), sizeof line - 1)});
   lines_left_out = 0;
   is_cut = false;

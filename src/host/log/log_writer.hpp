@@ -4,13 +4,13 @@
 
 namespace warpverbs::host {
 
-/// Writes a line to stderr, and waits 100 ms at most for who reads it: no thread of the library stands still
-/// for its log. A line for which there is no room by then is left out, and so are those after it, at once;
-/// the next one that finds room comes behind their number.
+/// Writes a line to stderr and waits at most 100 ms for its reader, so that no thread of the library hangs in
+/// its log. Drops the line if there is still no room, and drops later lines without waiting. The next line
+/// that fits comes after the number of dropped lines.
 ///
-/// Others that write to the same pipe may take the room that was found; then this waits for the reader.
+/// Another process that writes to the same pipe may take the room that was found. Then this blocks.
 ///
-/// @param line  with its end
+/// @param line  including its newline
 void WriteToStderr(std::string_view line);
 
 }  // namespace warpverbs::host

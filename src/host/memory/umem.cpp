@@ -13,14 +13,14 @@ namespace {
 
 using Handled = Handle<mlx5dv_devx_umem, mlx5dv_devx_umem_dereg>;
 
-/// @param address  of an export: the offset in it
-/// @param buffer   nullptr: plain memory
+/// @param address  start of plain memory, or offset in an export
+/// @param buffer   the export, or nullptr for plain memory
 Handled Register(ibv_context* context, void* address, size_t bytes, const DmaBuf* buffer) {
   mlx5dv_devx_umem_in in{};
   in.addr = address;
   in.size = bytes;
   in.access = IBV_ACCESS_LOCAL_WRITE;
-  // Objects lie at offsets that need only be aligned to 1/64 of the page; larger pages would ask for more.
+  // Objects are aligned to 1/64 of the page only. Larger pages would need a larger alignment.
   in.pgsz_bitmap = 4096;
   if (buffer != nullptr) {
     in.comp_mask = MLX5DV_UMEM_MASK_DMABUF;

@@ -15,31 +15,30 @@ using mlx5::WqeOpcode;
 const char* Describe(RequestError mistake) {
   switch (mistake) {
     case RequestError::kNone:
-      return "no mistake was found";
+      return "no error was found";
     case RequestError::kTooManySlots:
       return "it takes more WQEBBs than the queue has, or than its batch has left";
     case RequestError::kMessageTooLong:
       return "it is longer than the device's longest message and cannot be split";
     case RequestError::kMisaligned:
-      return "the address of an atomic is no multiple of its size";
+      return "the address of an atomic is not a multiple of its size";
     case RequestError::kUnknownLkey:
       return "no region of this side has the lkey";
     case RequestError::kLocalOutOfBounds:
-      return "the local buffer does not lie in the region of its lkey";
+      return "the local buffer is not inside the region of its lkey";
     case RequestError::kLocalReadOnly:
       return "the NIC may not write to the local region";
     case RequestError::kUnknownRkey:
-      return "no region that the peer told of has the rkey";
+      return "no region of the peer has the rkey";
     case RequestError::kRemoteOutOfBounds:
-      return "the remote range does not lie in the region of its rkey";
+      return "the remote range is not inside the region of its rkey";
     case RequestError::kRemoteRights:
       return "the peer's region does not allow the operation";
     case RequestError::kRelaxedOrdering:
-      return "the peer's region has relaxed ordering, which signals, the data that they tell of and atomics "
-             "must "
-             "not have";
+      return "the peer's region has relaxed ordering, which neither atomics nor signals and their data may "
+             "have";
   }
-  return "unknown mistake";
+  return "unknown error";
 }
 
 std::string DescribeError(const device::Status& status) {

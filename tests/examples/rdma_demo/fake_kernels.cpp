@@ -25,7 +25,7 @@ void DoubleOnCuda(int, const DoubleJob& job, std::chrono::steady_clock::time_poi
   if (kernel_habit == KernelHabit::kFail) throw std::runtime_error("Cannot launch the kernel on cuda:0.");
   if (kernel_habit == KernelHabit::kNeverEnd) {
     std::this_thread::sleep_until(deadline);
-    throw std::runtime_error("Cannot run the kernel on cuda:0: it has not ended in time.");
+    throw std::runtime_error("Cannot run the kernel on cuda:0: it did not finish in time.");
   }
   const fake_cuda::Kernel kernel;
   if (kernel_habit == KernelHabit::kLeaveAsIs) {

@@ -97,8 +97,9 @@ TEST_F(RdmaDemoOutcomes, TellOfAKernelThatDoesNotEndWhenTheStepsTimeIsUp) {
   Options server = Of("cuda"), client = Of("host");
   server.patience = client.patience = milliseconds(500);
   const Both both = RunBoth(server, client);
-  EXPECT_THAT(both.server.output,
-              HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it has not ended in "));
+  EXPECT_THAT(
+      both.server.output,
+      HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it did not finish in "));
   EXPECT_THAT(both.client.output, HasSubstr("  send/receive 1    failed: "));
 }
 

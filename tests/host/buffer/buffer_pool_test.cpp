@@ -236,7 +236,7 @@ TEST_F(BufferPools, GiveBackTheirMemoryWithTheLastBuffer) {
 TEST_F(BufferPools, ThatCannotBeAreRefusedWithTheReason) {
   EXPECT_EQ(
       WhyNotMade(host_, both_, {.buffer_bytes = 0, .count = 4}),
-      "Cannot make a pool of 4 buffers of 0 bytes of host memory: nobody could take one. Ask for 1 buffer "
+      "Cannot make a pool of 4 buffers of 0 bytes of host memory: a pool cannot be empty. Ask for 1 buffer "
       "of 1 byte or more.");
   EXPECT_THAT(WhyNotMade(host_, both_, {.buffer_bytes = 64, .count = 0}),
               HasSubstr("a pool cannot be empty"));

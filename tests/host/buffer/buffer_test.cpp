@@ -109,7 +109,7 @@ TEST_F(Buffers, OfNoBytesAreRefused) {
   }
   EXPECT_THROW(WrapPointer(pages.data(), 0), Error);
   EXPECT_THAT(WhyRefused([] { WrapPointer(nullptr, 8); }),
-              HasSubstr("8 bytes of nobody's memory: nothing is"));
+              HasSubstr("8 bytes of unallocated memory: nothing is"));
 }
 
 TEST_F(Buffers, OfAFrameworksPointerAreReachedWhereverTheyBegin) {

@@ -156,13 +156,13 @@ TEST_F(Flushes, ToTheNicEndAtTheDeadlineWhileKernelsRunOn) {
       const Error why = WhyNot(*buffer, kToNic, DeadlineIn(milliseconds(50)), by);
       EXPECT_EQ(why.error_number(), ETIMEDOUT);
       EXPECT_THAT(why.what(), testing::MatchesRegex(
-                                  "Cannot finish the work of cuda:0: it has not ended within 0\\.0[0-9]+ "
+                                  "Cannot finish the work of cuda:0: it did not finish within 0\\.0[0-9]+ "
                                   "s\\. Give the kernels their own deadline, or pass a longer one\\."));
     }
     buffer->Flush(kToNic, Soon(), other.get());
   }
   const int looks = fake_cuda::Calls("cuEventQuery");
-  EXPECT_THAT(WhyNot(*buffers[0], kToNic, {}).what(), HasSubstr("it has not ended within 0 s"));
+  EXPECT_THAT(WhyNot(*buffers[0], kToNic, {}).what(), HasSubstr("it did not finish within 0 s"));
   EXPECT_EQ(fake_cuda::Calls("cuEventQuery"), looks + 1) << "it does not wait";
   work.End();
   buffers[0]->Flush(kToNic, Soon());
@@ -189,10 +189,9 @@ TEST_F(Flushes, ToTheNicOfAnOldDriverAreByStreamAlone) {
   const ProgramStream stream;
   const Error why = WhyNot(*buffer, kToNic);
   EXPECT_EQ(why.error_number(), EOPNOTSUPP);
-  EXPECT_STREQ(
-      why.what(),
-      "Cannot finish the work of cuda:0: a driver before CUDA 12.5 does not tell when all streams are "
-      "done. Pass the stream (cudaStreamLegacy: the default one), or use NVIDIA's driver 555 or later.");
+  EXPECT_STREQ(why.what(),
+               "Cannot finish the work of cuda:0: a driver before CUDA 12.5 cannot wait for all streams. "
+               "Pass the stream (cudaStreamLegacy is the default one), or use NVIDIA's driver 555 or later.");
   buffer->Flush(kToNic, Soon(), stream.get());
 }
 
@@ -252,10 +251,9 @@ TEST_F(Flushes, ToAGpuThatCannotBeFlushedSaySo) {
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const Error why = WhyNot(*buffer, kToGpu);
   EXPECT_EQ(why.error_number(), EOPNOTSUPP);
-  EXPECT_STREQ(
-      why.what(),
-      "Cannot flush what NICs wrote to memory of cuda:0: the GPU neither keeps such writes in order nor "
-      "flushes them. Let the NIC write to host memory, or use a driver that flushes.");
+  EXPECT_STREQ(why.what(),
+               "Cannot flush NIC writes to memory of cuda:0: the GPU neither orders such writes nor flushes "
+               "them. Let the NIC write to host memory, or use a driver that flushes.");
   buffer->Flush(kToNic, Soon());
 }
 

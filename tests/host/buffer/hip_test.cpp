@@ -112,7 +112,7 @@ TEST_F(HipTest, PointersAreOfTheKindThatTheRuntimeSays) {
     fake_hip::Configure({.memory_type = type});
     EXPECT_EQ(DescribePointer(buffer->data()).kind, kind) << type;
   }
-  EXPECT_STREQ(ToString(PointerKind::kHip), "memory of a GPU of AMD");
+  EXPECT_STREQ(ToString(PointerKind::kHip), "AMD GPU memory");
   fake_hip::Configure({.memory_type = 3});
   EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, buffer->data(), 64); }),
               HasSubstr("it is managed memory, which moves between host and GPU"));
@@ -156,10 +156,9 @@ TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
   EXPECT_EQ(fake_hip::Reach(owner->data())[4999], std::byte{});
   EXPECT_EQ(fake_hip::Reach(owner->data())[15'000], std::byte{});
   fake_hip::Configure({.devices = 2, .exports = false});
-  EXPECT_THAT(
-      WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
-      testing::MatchesRegex("Cannot register 64 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, hip:1\\) on "
-                            "mlx5_0: by dma-buf: HSA_STATUS_ERROR: .*; by peer memory: .*"));
+  EXPECT_THAT(WhyRefused([&] { MemoryRegion(device_, owner->data(), 64); }),
+              testing::MatchesRegex("Cannot register 64 bytes at 0x[0-9a-f]+ \\(AMD GPU memory, hip:1\\) on "
+                                    "mlx5_0: by dma-buf: HSA_STATUS_ERROR: .*; by peer memory: .*"));
 }
 
 TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
@@ -268,7 +267,7 @@ TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
       "some of the GPU's memory (rocm-smi shows which processes hold it).");
   fake_hip::Configure({.exports = false});
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(1)->Register(device_); }),
-              testing::MatchesRegex("Cannot register 65536 bytes at 0x[0-9a-f]+ \\(memory of a GPU of AMD, "
+              testing::MatchesRegex("Cannot register 65536 bytes at 0x[0-9a-f]+ \\(AMD GPU memory, "
                                     "hip:0\\) on mlx5_0: by dma-buf: "
                                     "HSA_STATUS_ERROR: A generic error has occurred; by peer memory: Bad "
                                     "address \\(EFAULT\\), where the "

@@ -180,7 +180,7 @@ TEST_F(ShareSocketTest, SaysThatThePeerHasGone) {
 
 TEST_F(ShareSocketTest, RefusesADescriptionWithoutItsFile) {
   SendRaw(SomeInfo().ToBytes());
-  EXPECT_THAT(WhyNotReceived(), HasSubstr("0 file(s) came with it, not 1"));
+  EXPECT_THAT(WhyNotReceived(), HasSubstr("0 file(s) came with it instead of 1"));
 }
 
 TEST_F(ShareSocketTest, ClosesWhatCameWithADamagedDescription) {
@@ -188,7 +188,7 @@ TEST_F(ShareSocketTest, ClosesWhatCameWithADamagedDescription) {
   const int next = FileDescriptor(sent.file.Duplicate()).get();
   sent.info.kind = ShareKind::kCudaIpc;  // which has no file
   SendShared(here_.get(), sent, Soon());
-  EXPECT_THAT(WhyNotReceived(), HasSubstr("1 file(s) came with it, not 0"));
+  EXPECT_THAT(WhyNotReceived(), HasSubstr("1 file(s) came with it instead of 0"));
   EXPECT_EQ(FileDescriptor(sent.file.Duplicate()).get(), next) << "a descriptor is left open";
 }
 
@@ -251,8 +251,7 @@ TEST_F(SharedGpuMemory, ThatWasFreedIsRefusedByItsOwnProcess) {
     shared = ShareByIpc(memory.data(), 4096);
   }
   const GpuMemory other(gpu, 4096);  // has its address
-  EXPECT_THAT(WhyRefused([&] { Open(std::move(shared)); }),
-              HasSubstr("they have been freed. Keep memory as"));
+  EXPECT_THAT(WhyRefused([&] { Open(std::move(shared)); }), HasSubstr("they were freed. Keep the memory"));
 }
 
 TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
@@ -262,12 +261,11 @@ TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
   HostPages pages(4096);
   EXPECT_EQ(
       WhyRefused([&] { ShareByIpc(pages.data(), 64); }),
-      "Cannot share 64 bytes of host memory: it is not a GPU's. Share memory of cudaMalloc(), or host memory "
-      "by a file of its own.");
-  EXPECT_EQ(
-      WhyRefused([&] { ShareByIpc(vmm.data(), 64); }),
-      "Cannot share 64 bytes of memory of a GPU by cuMemCreate(): such memory has no IPC handle. Share it by "
-      "its handle or by dma-buf, whose files go over a Unix socket.");
+      "Cannot share 64 bytes of host memory: it is not GPU memory. Share memory of cudaMalloc(), or share "
+      "host memory by a file.");
+  EXPECT_EQ(WhyRefused([&] { ShareByIpc(vmm.data(), 64); }),
+            "Cannot share 64 bytes of GPU memory by cuMemCreate(): such memory has no IPC handle. Share "
+            "it by its handle or by dma-buf, and pass the file over a Unix socket.");
   EXPECT_THAT(WhyRefused([&] { ShareByIpc(memory.data(), 1 << 20); }),
               HasSubstr("they are not within one allocation"));
   EXPECT_THAT(WhyRefused([&] { ShareByHandle(memory.data(), 64); }),
@@ -293,10 +291,10 @@ TEST_F(SharedGpuMemory, GoesTheFirstWayThatWorks) {
   const VmmMemory vmm(1), closed(1, {.handle_types = 0});
   EXPECT_EQ(way(memory.data()), ShareKind::kCudaIpc);
   EXPECT_EQ(way(vmm.data()), ShareKind::kVmmHandle);
-  EXPECT_THAT(
-      WhyRefused([&] { way(closed.data()); }),
-      testing::AllOf(HasSubstr(": by dma-buf: "), HasSubstr("; by handle: it was made to be exported as no"),
-                     HasSubstr("; by IPC: such memory has no IPC handle. Share")));
+  EXPECT_THAT(WhyRefused([&] { way(closed.data()); }),
+              testing::AllOf(HasSubstr(": by dma-buf: "),
+                             HasSubstr("; by handle: it was not created for export as a"),
+                             HasSubstr("; by IPC: such memory has no IPC handle. Share")));
 }
 
 TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
@@ -305,12 +303,12 @@ TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
   SharedMemory shared = ShareByIpc(memory.data(), 4096);
   ++shared.info.process;
   shared.info.pci_address = {"0000:99:00.0"};
-  EXPECT_EQ(
-      WhyRefused([&] { Open({shared.info}); }),
-      "Cannot open 4096 bytes that another process shares by CUDA IPC: its GPU, 0000:99:00.0, is none of the "
-      "2 that this process sees. Look at CUDA_VISIBLE_DEVICES.");
+  EXPECT_EQ(WhyRefused([&] { Open({shared.info}); }),
+            "Cannot open 4096 bytes that another process shares by CUDA IPC: its GPU, 0000:99:00.0, is not "
+            "among the "
+            "2 that this process sees. Check CUDA_VISIBLE_DEVICES.");
   shared.info.kind = ShareKind::kVmmHandle;
-  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("its file did not come along"));
+  EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("its file is missing"));
   shared.info.kind = ShareKind::kDmaBuf;
   EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("no file is passed"));
 }

@@ -93,8 +93,9 @@ TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
       opened->Register(device);
       ADD_FAILURE() << "it was registered";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("another process may have allocated it: only that one can register "
-                                          "it, or pass a dma-buf of it"));
+      EXPECT_THAT(error.what(),
+                  HasSubstr("another process may have allocated it; only that process can register "
+                            "it or export a dma-buf of it"));
     }
     Go(socket);
   });
@@ -142,7 +143,7 @@ TEST_F(Sharing, ByIpcOfAProcessThatHasGoneIsRefused) {
     Open(std::move(shared));
     FAIL() << "it was opened";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("Check that the process that shares it still runs"));
+    EXPECT_THAT(error.what(), HasSubstr("Check that the sharing process still runs"));
   }
 }
 

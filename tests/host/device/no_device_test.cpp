@@ -33,7 +33,7 @@ TEST_F(NoDevice, OpeningByNameNamesTheDevice) {
     Device device("mlx5_7");
     FAIL() << "opened a device";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("Cannot open mlx5_7: there is no ConnectX of that name. Plug in"));
+    EXPECT_THAT(error.what(), HasSubstr("Cannot open mlx5_7: no ConnectX has that name. Plug in"));
   }
 }
 

@@ -99,10 +99,10 @@ TEST(EndpointInfo, RefusesEveryOtherLength) {
 }
 
 TEST(EndpointInfo, SaysWhatIsWrong) {
-  EXPECT_THAT(RefusalOf({}), HasSubstr("does not begin as endpoint information does"));
+  EXPECT_THAT(RefusalOf({}), HasSubstr("does not begin like endpoint information"));
   std::vector<uint8_t> bytes = SampleBytes();
   bytes[0] ^= 1;
-  EXPECT_THAT(RefusalOf(bytes), HasSubstr("does not begin as endpoint information does"));
+  EXPECT_THAT(RefusalOf(bytes), HasSubstr("does not begin like endpoint information"));
 
   bytes = SampleBytes();
   bytes[5] = 2;

@@ -74,10 +74,11 @@ TEST(FirmwareEvents, OfASharedCompletionQueueReachAllItsEndpoints) {
   for (Link* const link : {&first, &second, &third}) {
     ASSERT_TRUE(Await([&] { return Cpu::Load(link->a.AbortWord()) != 0; }));
     ASSERT_TRUE(link->a.LastError().has_value());
-    EXPECT_THAT(link->a.LastError()->What(),
-                HasSubstr("The firmware of " + device.name() + " stopped a completion queue of QP " +
-                          std::to_string(link->a.qpn()) +
-                          " (CQ error, firmware event 0x04). No reset mends it: create the endpoint anew"));
+    EXPECT_THAT(
+        link->a.LastError()->What(),
+        HasSubstr("The firmware of " + device.name() + " stopped a completion queue of QP " +
+                  std::to_string(link->a.qpn()) +
+                  " (CQ error, firmware event 0x04). Reset() cannot repair it: create the endpoint again"));
   }
   EXPECT_EQ(Cpu::Load(stranger.a.AbortWord()), 0);
   EXPECT_TRUE(stranger.Write(10).ok());
@@ -123,7 +124,7 @@ TEST(FirmwareEvents, AreDescribed) {
   const Device device;
   EventThread events;
   const Endpoint endpoint(device, {.cq_mode = CqMode::kRing, .receive_depth = 4, .events = &events});
-  EXPECT_THAT(endpoint.Describe(), HasSubstr("with the firmware's of its queues"));
+  EXPECT_THAT(endpoint.Describe(), HasSubstr("with firmware events of its queues"));
 }
 
 TEST(FirmwareEvents, LeaveNoFile) {

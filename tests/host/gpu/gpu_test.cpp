@@ -64,7 +64,7 @@ TEST_F(GpuTest, SaysWhatItCan) {
 
 TEST_F(GpuTest, ThatIsNotThereIsRefusedWithASentence) {
   const std::string two =
-      "Cannot use cuda:2: this process sees 2 GPU(s). Count from 0, and look at CUDA_VISIBLE_DEVICES.";
+      "Cannot use cuda:2: this process sees 2 GPU(s). Pass an index from 0, and check CUDA_VISIBLE_DEVICES.";
   EXPECT_EQ(WhyRefused([] { Gpu gpu(2); }), two);
   EXPECT_THAT(WhyRefused([] { Gpu gpu(-1); }), HasSubstr("Cannot use cuda:-1: this process sees 2 GPU(s)"));
   fake_cuda::Configure("gpus=0");

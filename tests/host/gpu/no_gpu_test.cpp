@@ -16,9 +16,10 @@ TEST(NoGpu, IsSaidInASentenceWithARemedy) {
     FAIL() << "found a GPU";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::StartsWith("Cannot load libcuda.so.1: "));
-    EXPECT_THAT(error.what(),
-                testing::EndsWith("Install the NVIDIA driver, 535 or later, and in a container pass the GPU "
-                                  "on to it."));
+    EXPECT_THAT(
+        error.what(),
+        testing::EndsWith(
+            "Install the NVIDIA driver, 535 or later, and in a container pass the GPU through to it."));
   }
 }
 

@@ -19,8 +19,7 @@ TEST(OldDriver, IsRefusedByTheFunctionThatItLacks) {
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(),
                    "Cannot use libcuda.so.1: it has no cuGetErrorName. Install the NVIDIA driver, 535 or "
-                   "later, and in a "
-                   "container pass the GPU on to it.");
+                   "later, and in a container pass the GPU through to it.");
     }
   }
 }

@@ -25,7 +25,7 @@ class PointerInfoTest : public testing::Test {
 
 TEST_F(PointerInfoTest, NullIsNobodysMemory) {
   EXPECT_EQ(DescribePointer(nullptr), PointerInfo{});
-  EXPECT_STREQ(ToString(PointerInfo{}.kind), "nobody's memory");
+  EXPECT_STREQ(ToString(PointerInfo{}.kind), "unallocated memory");
 }
 
 TEST_F(PointerInfoTest, WhatTheDriverDoesNotKnowIsTheHosts) {

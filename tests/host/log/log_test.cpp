@@ -129,7 +129,7 @@ TEST(LogLevels, AreKnownByTheirNamesInSmallLettersAndCapitals) {
 
 TEST(Log, OfAnUnknownLevelSaysSoOnceAndIsOfWarnings) {
   const std::string log = LogOf("loud", FallBack);
-  EXPECT_THAT(log, StartsWith("[warpverbs] [warn] WARPVERBS_LOG=loud names no level: take off, error, warn, "
+  EXPECT_THAT(log, StartsWith("[warpverbs] [warn] WARPVERBS_LOG=loud is not a level: use off, error, warn, "
                               "info, debug or trace. warn is taken.\n[warpverbs] [warn] queues of cuda:0"));
   EXPECT_EQ(Lines(log).size(), 2);
 }
@@ -202,9 +202,9 @@ TEST(Log, OfARegistrationTellsTheWayAndWhyOthersFailed) {
   const std::string log = LogOf("debug", RegisterBadly);
   EXPECT_THAT(
       log,
-      AllOf(ContainsRegex("\\[info\\] 64 bytes at 0x[0-9a-f]+ \\(memory of a GPU, cuda:0\\) on mlx5_0: a NIC "
+      AllOf(ContainsRegex("\\[info\\] 64 bytes at 0x[0-9a-f]+ \\(GPU memory, cuda:0\\) on mlx5_0: a NIC "
                           "reaches it by peer memory; by dma-buf: Invalid argument \\(EINVAL\\)\n"),
-            ContainsRegex("\\[debug\\] registered 64 bytes at 0x[0-9a-f]+ \\(memory of a GPU, cuda:0\\) on "
+            ContainsRegex("\\[debug\\] registered 64 bytes at 0x[0-9a-f]+ \\(GPU memory, cuda:0\\) on "
                           "mlx5_0 as GPU memory by peer memory\n"),
             ContainsRegex("\\[info\\] Cannot register 64 bytes .*: by dma-buf: Invalid argument .*; by peer "
                           "memory: Bad address \\(EFAULT\\).*\n")));
@@ -330,7 +330,7 @@ TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
     WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than goes at once
   });
   EXPECT_EQ(pipe.Drain(),
-            "[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 2. Read it "
+            "[warpverbs] [warn] stderr was full; lines missing here: 2. Read it "
             "faster.\n"
             "[warpverbs] [error] three\n[warpverbs] [error] " +
                 std::string(5000, 'x') + "\n");
@@ -346,7 +346,7 @@ TEST(Log, LineThatFindsRoomForItsBeginningOnlyEndsThere) {
     WriteLog(LogLevel::kError, "next");
   });
   EXPECT_EQ(pipe.Drain(),
-            "\n[warpverbs] [warn] stderr took no more for a while; lines that are missing here: 1. Read it "
+            "\n[warpverbs] [warn] stderr was full; lines missing here: 1. Read it "
             "faster.\n[warpverbs] [error] next\n");
 }
 

@@ -48,12 +48,11 @@ TEST_F(GpuRegions, OutOfTheNicsReachAreRefusedWithEachReason) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
-  EXPECT_THAT(
-      WhyRefusedRegion(memory.data()),
-      testing::AllOf(
-          HasSubstr("Cannot register 100 bytes at "),
-          HasSubstr(" (memory of a GPU, cuda:0) on mlx5_0: by dma-buf: "), HasSubstr("; by peer memory: "),
-          HasSubstr(". Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
+  EXPECT_THAT(WhyRefusedRegion(memory.data()),
+              testing::AllOf(
+                  HasSubstr("Cannot register 100 bytes at "),
+                  HasSubstr(" (GPU memory, cuda:0) on mlx5_0: by dma-buf: "), HasSubstr("; by peer memory: "),
+                  HasSubstr(". Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
 }
 
 TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheyMayBeOutOfReach) {

@@ -70,7 +70,8 @@ TEST_F(Registration, OfAnUnmappedAddressSaysSo) {
           std::string(kLimit) +
           "Check that the address lies in mapped, writable memory and that the device supports the "
           "access asked for.");
-  EXPECT_THAT(WhyUnregistered(nullptr), HasSubstr("Cannot register 64 bytes at (nil) (nobody's memory) on "));
+  EXPECT_THAT(WhyUnregistered(nullptr),
+              HasSubstr("Cannot register 64 bytes at (nil) (unallocated memory) on "));
 }
 
 TEST_F(Registration, OfGpuMemoryTellsOfEachRung) {
@@ -78,7 +79,7 @@ TEST_F(Registration, OfGpuMemoryTellsOfEachRung) {
   const GpuMemory memory(gpu, 4096);
   Inject(RegistrationFault{.by_address = EFAULT, .by_dma_buf = EINVAL});
   EXPECT_THAT(WhyUnregistered(memory.data()),
-              EndsWith(" (memory of a GPU, cuda:0) on mlx5_0: by dma-buf: Invalid argument (EINVAL); by peer "
+              EndsWith(" (GPU memory, cuda:0) on mlx5_0: by dma-buf: Invalid argument (EINVAL); by peer "
                        "memory: Bad address (EFAULT)" +
                        std::string(kLimit) +
                        "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules "
@@ -105,7 +106,7 @@ TEST_F(Registration, OfVmmMemoryNamesItAndTheMissingFlag) {
   const Gpu gpu;
   const VmmMemory memory(1, {.gpu_direct = false});
   EXPECT_THAT(WhyUnregistered(memory.data()),
-              AllOf(HasSubstr(" (memory of a GPU by cuMemCreate(), cuda:0) on mlx5_0: by dma-buf: "),
+              AllOf(HasSubstr(" (GPU memory by cuMemCreate(), cuda:0) on mlx5_0: by dma-buf: "),
                     HasSubstr("; by peer memory: "),
                     HasSubstr("; it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory")));
 }

@@ -130,7 +130,7 @@ TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {
     const Gpu gpu;
     const Endpoint by_itself(device_, {.gpu = &gpu, .placement = placement});
     EXPECT_EQ(by_itself.View().flags, device::kDumpAfterRead);
-    EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for nobody, so a DUMP follows each read; "));
+    EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for no kernels, so a DUMP follows each read; "));
     const Endpoint asked(device_, {.dump_after_read = false, .gpu = &gpu, .placement = placement});
     EXPECT_EQ(asked.View().flags, 0);
   }

@@ -44,12 +44,12 @@ TEST(DescribeStatus, HasWordsOfItsOwnForEachMistake) {
     const std::string text =
         Describe({.code = Code::kInvalid, .request_error = static_cast<RequestError>(mistake)});
     EXPECT_EQ(text.find("invalid, and nothing was posted: "), 0) << text;
-    EXPECT_EQ(text.find("unknown mistake"), std::string::npos) << mistake;
+    EXPECT_EQ(text.find("unknown error"), std::string::npos) << mistake;
     texts.insert(text);
   }
   EXPECT_EQ(texts.size(), kCount);
   EXPECT_NE(Describe({.code = Code::kInvalid, .request_error = static_cast<RequestError>(kCount)})
-                .find("unknown mistake"),
+                .find("unknown error"),
             std::string::npos);
 }
 
