@@ -7,7 +7,7 @@
 
 namespace warpverbs::tests {
 
-/// While one lives, no thread can be started: none has room for its stack.
+/// While an object of this class lives, no thread can be started: there is no address space for its stack.
 class NoThreads {
  public:
   NoThreads() {

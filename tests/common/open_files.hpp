@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <iterator>
 
-/// How many files this process has open.
+/// Returns how many files this process has open.
 inline size_t OpenFiles() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
   return static_cast<size_t>(std::distance(begin(files), end(files)));

@@ -7,7 +7,7 @@
 #include <string>
 
 struct Result {
-  int exit_status;     // -1: it did not exit by itself
+  int exit_status;     // -1 if a signal ended the command
   std::string output;  // standard output and error
 };
 

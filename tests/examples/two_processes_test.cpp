@@ -90,7 +90,7 @@ TEST(TwoProcesses, BothReportThatTheyDisagree) {
 TEST(TwoProcesses, ListenerStopsWaitingAfterItsTimeout) {
   const std::string output = Interchange({"", "--timeout 2"}, {"--port-down all", ""});
   EXPECT_THAT(output, HasSubstr("no port is active"));
-  EXPECT_THAT(output, HasSubstr("nobody connected within "));
+  EXPECT_THAT(output, HasSubstr("no peer connected within "));
   EXPECT_THAT(output, AllOf(HasSubstr("listener exits with 1"), HasSubstr("connector exits with 1")));
 }
 

@@ -1,4 +1,4 @@
-// Copies and fills, by streams.
+// Copies and fills on streams.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -33,7 +33,7 @@ bool Aligned(const std::byte* to, const std::byte* from) {
   return (reinterpret_cast<Address>(to) | reinterpret_cast<Address>(from)) % sizeof(Word) == 0;
 }
 
-/// Aligned words go whole and in order, as between a GPU and those who watch its memory.
+/// Copies aligned words whole and in order, as a GPU appears to do to an observer of its memory.
 template <class Word>
 void CopyWord(std::byte* to, std::byte* from) {
   const Word word = std::atomic_ref(*reinterpret_cast<Word*>(from)).load(std::memory_order_acquire);
@@ -62,14 +62,14 @@ int CopyLater(const char* function, const End& to, const End& from, size_t bytes
   return kSuccess;
 }
 
-/// Aborts unless an address is memory of a context's GPU.
+/// Aborts unless an address is in memory of the context's GPU.
 void CheckGpu(const char* function, Address address, const CUctx_st* context) {
   const std::lock_guard lock(TheDriver().mutex);
   const Range* const range = TheDriver().Find(address);
   if (range != nullptr && range->gpu != context->gpu) Abort(function, "the memory is another GPU's");
 }
 
-/// Aborts on ranges that overlap, which no driver copies in any order.
+/// Aborts on overlapping ranges: the driver does not define the order of such a copy.
 void CheckApart(const char* function, Address one, Address other, size_t bytes) {
   if (std::max(one, other) - std::min(one, other) < bytes) Abort(function, "the ranges overlap");
 }

@@ -18,7 +18,7 @@ thread_local std::vector<CUctx_st*> context_stack;
 }  // namespace
 
 Driver& TheDriver() {
-  static auto* const driver = new Driver;  // others call until the very end of the program
+  static auto* const driver = new Driver;  // never destroyed: threads may call until the program ends
   return *driver;
 }
 
@@ -77,7 +77,7 @@ void CheckStream(const char* function, const CUstream_st* stream) {
 std::byte* ReachRange(const char* function, Address address, size_t bytes) {
   Driver& driver = TheDriver();
   const Range* const range = driver.Find(address);
-  if (range == nullptr) Abort(function, "no memory of a GPU is there");
+  if (range == nullptr) Abort(function, "no GPU memory is at the address");
   if (!range->Has(address, bytes)) Abort(function, "the range leaves its allocation");
   return driver.Covering(address)->Reach(address);
 }
@@ -157,7 +157,7 @@ std::byte* Reach(const void* device_memory, size_t bytes) {
 bool HasSyncMemops(const void* device_memory) {
   const std::lock_guard lock(TheDriver().mutex);
   const Range* const range = TheDriver().Find(reinterpret_cast<Address>(device_memory));
-  if (range == nullptr) Abort("HasSyncMemops", "no memory of a GPU is there");
+  if (range == nullptr) Abort("HasSyncMemops", "no GPU memory is at the address");
   return range->sync_memops;
 }
 
@@ -165,7 +165,7 @@ bool HasSyncMemops(const void* device_memory) {
 
 using namespace fake_cuda;
 
-// Devices and contexts. Prototypes and numbers are those of the CUDA driver API 13.0.
+// Devices and contexts. Prototypes and constants are those of the CUDA driver API 13.0.
 extern "C" {
 
 int cuInit(unsigned) {
@@ -269,7 +269,7 @@ int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
   if (const int failure = Failure(__func__)) return failure;
   const std::lock_guard lock(TheDriver().mutex);
   *context = TheDriver().contexts[device];
-  ++std::atomic_ref((*context)->references);  // who looks at it may hold no lock
+  ++std::atomic_ref((*context)->references);  // readers may not hold the lock
   return kSuccess;
 }
 
@@ -282,7 +282,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 }
 
 int cuCtxPushCurrent_v2(CUctx_st* context) {
-  constexpr bool kGivesBack = true;  // who gives something back calls it first
+  constexpr bool kGivesBack = true;  // release paths call it first
   if (const int failure = Failure(__func__, kGivesBack)) return failure;
   const std::lock_guard lock(TheDriver().mutex);
   if (context->reset) return kContextIsDestroyed;

@@ -15,7 +15,7 @@ struct CUctx_st {
   bool reset = false;
   int references = 0;
   std::set<CUstream_st*> streams{};
-  std::set<const void*> handles{};  // streams and events: what a reset takes away is nobody's leak
+  std::set<const void*> handles{};  // streams and events: a reset destroys them, so they are no leak
 };
 
 namespace fake_cuda {
@@ -38,7 +38,7 @@ enum Result : int {
 
 inline constexpr int kMostGpus = 8;
 
-/// What cuMemCreate() made.
+/// An allocation by cuMemCreate().
 struct Physical {
   uint64_t id = 0;
   int gpu = 0;
@@ -46,44 +46,44 @@ struct Physical {
   int file = -1;
   uint64_t handle_types = 0;
   bool gpu_direct = false;
-  int references = 1;  // handles and mappings
+  int references = 1;  // number of handles and mappings
 };
 
-/// What cuIpcOpenMemHandle_v2() mapped.
+/// A mapping by cuIpcOpenMemHandle_v2().
 struct Opened {
   int process = 0;
-  uint64_t id = 0;  // of the allocation, there
-  Address at = 0;   // of its first page, here
+  uint64_t id = 0;  // id of the allocation in its process
+  Address at = 0;   // address of its first page in this process
   int references = 1;
 };
 
-/// All that the driver knows, under one lock.
+/// The whole state of the driver, under one lock.
 struct Driver {
   std::mutex mutex;
   std::atomic<bool> initialised = false;
-  std::deque<CUctx_st> all_contexts;  // with those that were reset
+  std::deque<CUctx_st> all_contexts;  // including reset ones
   CUctx_st* contexts[kMostGpus];
-  std::unique_ptr<DeviceMemory> memory[kMostGpus];  // as long as anything was ever allocated
+  std::unique_ptr<DeviceMemory> memory[kMostGpus];  // made by the first allocation
   std::map<Address, Range> managed;
   std::map<Address, Range> registered;
-  std::map<Address, Range> mapped;                  // memory of cuMemCreate()
-  std::map<unsigned long long, Physical> physical;  // by handle: the id
+  std::map<Address, Range> mapped;                  // mappings of cuMemCreate() memory
+  std::map<unsigned long long, Physical> physical;  // by handle, which is the id
   std::map<Address, Range> imported;
   std::map<Address, Opened> opened;
-  Address refused_as_io = 0;  // by the last registration
+  Address refused_as_io = 0;  // address that the last registration refused as I/O memory
   int streams = 0;
   int events = 0;
-  std::atomic<int> stream_flushes = 0;  // that streams have come to
+  std::atomic<int> stream_flushes = 0;  // flushes that streams have executed
   int pcie_exports = 0;
   int kernels = 0;
 
   Driver();
   DeviceMemory& MemoryOf(int gpu);
-  /// The allocation or mapping on a GPU that an address lies in; nullptr: none.
+  /// Returns the allocation or mapping on a GPU that contains an address, or nullptr.
   Range* Find(Address address);
-  /// The allocation or the reserved range.
+  /// Returns the allocation or the reserved range that contains an address, or nullptr.
   Range* FindRange(Address address);
-  /// The memory that has an address, be anything there or not; nullptr: none.
+  /// Returns the GPU memory whose address range contains an address, allocated or not, or nullptr.
   DeviceMemory* Covering(Address address);
 };
 
@@ -91,18 +91,20 @@ Driver& TheDriver();
 
 Range* FindIn(std::map<Address, Range>& ranges, Address address);
 
-/// The calling thread's context; aborts if there is none.
+/// Returns the calling thread's context. Aborts if there is none.
 CUctx_st* Current(const char* function);
 
-/// Aborts on the legacy stream and on one of another context.
+/// Aborts on the legacy stream and on a stream of another context.
 void CheckStream(const char* function, const CUstream_st* stream);
 
-/// Where the processor reaches a range of device memory; aborts unless it lies in one allocation.
+/// Returns where the processor reaches a range of device memory. Aborts unless the range is in one
+/// allocation.
 ///
 /// @pre  the driver is locked
 std::byte* ReachRange(const char* function, Address address, size_t bytes);
 
-/// Whether the settings let a copy fail that would else end the program: there is no memory at its address.
+/// Returns whether a copy must fail because no memory is at its address. With other settings the program
+/// aborts.
 ///
 /// @pre  the driver is locked
 bool IsGone(Address address);

@@ -1,4 +1,4 @@
-// Memory as a file that others import (dma-buf).
+// Exports of memory as files (dma-bufs).
 #include "driver.hpp"
 #include "settings.hpp"
 
@@ -6,14 +6,15 @@ using namespace fake_cuda;
 
 namespace {
 
-constexpr int kLeavesIt = -2;  // in place of a descriptor: the range is more than there is
+constexpr int kLeavesIt = -2;  // instead of a descriptor: the range leaves its allocation
 
 int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
   if ((range.start + range.bytes + kPage - 1) / kPage * kPage < start + bytes) return kLeavesIt;
   return driver.MemoryOf(range.gpu).Export(start, bytes);
 }
 
-/// One mapping has its file. What is more or less than one gets another, from then on its only one.
+/// Exports one mapping by its own file. A range of more or less than one mapping moves its pages to a new
+/// file.
 int ExportMapped(Driver& driver, const Range& first, Address start, size_t bytes) {
   for (Address at = start; at < start + bytes;) {
     const Range* const range = FindIn(driver.mapped, at);
@@ -42,7 +43,7 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   if (type != kDmaBuf || (flags != 0 && !over_pcie) || start % kPage != 0 || bytes % kPage != 0 || bytes == 0)
     return kInvalidValue;
   if (over_pcie && Get().pcie == 0) return kNotSupported;
-  // The first or the last allocation may begin or end within a page.
+  // The first or last allocation may begin or end within a page.
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
   if (range == nullptr) return kInvalidValue;

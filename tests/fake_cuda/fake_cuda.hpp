@@ -4,38 +4,39 @@
 #include <cstdint>
 #include <string>
 
-/// What a test can ask of the fake driver and tell it. See README.md.
+/// Control of the fake driver by tests. See README.md.
 namespace fake_cuda {
 
-/// Replaces the settings: "gpus=2,dma_buf=0". What is not named gets its default.
+/// Replaces the settings: "gpus=2,dma_buf=0". Settings that are not named get their defaults.
 ///
-/// @pre  the driver holds nothing
+/// @pre  the program holds nothing of the driver
 void Configure(const std::string& settings);
 
-/// Lets a call of a function fail.
+/// Makes a call of a function fail.
 ///
 /// @param function  as exported: "cuMemAlloc_v2"
-/// @param nth       of the calls from now on; from 1
+/// @param nth       number of the call from now on; from 1
 /// @param result    a CUresult; 999 is CUDA_ERROR_UNKNOWN
 void FailCall(const std::string& function, int nth, int result = 999);
 
-/// Lets the nth call of any function that may fail, from now on, fail; 0: none.
+/// Makes the nth call from now on fail, whatever function it calls, unless the function cannot fail; 0: no
+/// call.
 ///
-/// Those that only give back are not counted: their callers have nobody to tell.
+/// Calls that only release something are not counted: their callers cannot report a failure.
 void FailAnyCall(int nth);
 
-/// Whether a failure that was asked for has not happened yet.
+/// Returns whether a requested failure has not happened yet.
 bool FailurePending();
 
-int Calls(const std::string& function);  ///< since the last Configure()
+int Calls(const std::string& function);  ///< number of calls since the last Configure()
 
-/// How many flushes of what others wrote to a GPU streams have come to, ever.
+/// Returns how many flushes of NIC writes streams have executed, ever.
 int StreamFlushes();
 
-/// How many exports were asked to be mapped over PCIe and were, ever.
+/// Returns how many exports for mapping over PCIe have succeeded, ever.
 int PcieExports();
 
-/// What the program holds now.
+/// Resources that the program holds.
 struct Held {
   int allocations = 0;
   int registrations = 0;
@@ -47,17 +48,17 @@ struct Held {
 };
 Held HeldNow();
 
-/// Plays a program that calls cudaDeviceReset(): the GPU's context and the pinned memory that came from it
-/// are gone, and who touches that faults. Allocations on the GPU stay for their owners to give back.
+/// Acts like cudaDeviceReset(): destroys the GPU's context and its pinned memory, and touching either faults
+/// afterwards. Allocations on the GPU stay until their owners free them.
 void ResetGpu(int gpu);
 
-/// How many contexts the calling thread has on its stack.
+/// Returns the depth of the calling thread's context stack.
 size_t ContextDepth();
 
-/// While one lives, threads of the processor stand for a kernel: they may touch device memory at its own
+/// While an object of this class lives, host threads act as a kernel: they may touch device memory at its own
 /// address.
 ///
-/// What must not touch it meanwhile is found only when none lives.
+/// The fake cannot find wrong accesses by other code in that time.
 class Kernel {
  public:
   Kernel();
@@ -66,12 +67,12 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
 };
 
-/// Where the processor reaches device memory at any time.
+/// Returns where the processor reaches device memory at any time.
 ///
-/// Aborts unless the range lies in one allocation.
+/// Aborts unless the range is in one allocation.
 std::byte* Reach(const void* device_memory, size_t bytes);
 
-/// Whether synchronous copies of the allocation are synchronous for all, as a NIC that reads it needs.
+/// Returns whether synchronous copies of the allocation are really synchronous, as a NIC that reads it needs.
 bool HasSyncMemops(const void* device_memory);
 
 }  // namespace fake_cuda

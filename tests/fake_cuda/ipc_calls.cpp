@@ -1,4 +1,4 @@
-// Allocations that other processes open, by the file that they lie in.
+// Allocations that other processes open, by the file that holds them.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,11 +35,11 @@ size_t PagesBytes(const Handle& handle) {
   return (handle.offset + handle.bytes + kPage - 1) / kPage * kPage - FirstPage(handle.offset);
 }
 
-/// Maps the pages of an allocation of another process. @return  0: there is no room
+/// Maps the pages of another process's allocation. @return  0 if no addresses are left
 Address MapPagesOf(Driver& driver, const Handle& handle, int file) {
   const Address at = driver.MemoryOf(handle.gpu).Allocate(PagesBytes(handle), kPage);
   if (at == 0) return 0;
-  driver.FindRange(at)->imported = true;  // the pages; what was allocated lies within them
+  driver.FindRange(at)->imported = true;  // the whole pages around the allocation
   driver.Covering(at)->MapPages(file, FirstPage(handle.offset), at, PagesBytes(handle));
   const Address start = at + handle.offset % kPage;
   driver.imported[start] = {.start = start,

@@ -13,7 +13,7 @@
 namespace fake_cuda {
 namespace {
 
-constexpr int kUninitialised = 0xa5;  // nobody may count on zeros
+constexpr int kUninitialised = 0xa5;  // tests must not rely on zeros
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 

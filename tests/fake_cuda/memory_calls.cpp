@@ -11,7 +11,7 @@ using namespace fake_cuda;
 
 namespace {
 
-constexpr Address kElsewhere = Address{1} << 40;  // how far off the GPU sees memory that has two addresses
+constexpr Address kElsewhere = Address{1} << 40;  // distance between the addresses, if host and GPU see two
 
 constexpr unsigned kPortable = 1, kDeviceMap = 2, kIoMemory = 4;
 
@@ -71,7 +71,7 @@ int cuMemFree_v2(Address address) {
 int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   if (const int failure = Failure(__func__)) return failure;
   const int gpu = Current(__func__)->gpu;
-  // Who writes past its last page faults.
+  // The guard page makes writes past the end fault.
   *memory = mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (*memory == MAP_FAILED || mprotect(*memory, bytes, PROT_READ | PROT_WRITE) != 0) return kOutOfMemory;
   const auto start = reinterpret_cast<Address>(*memory);

@@ -1,2 +1,2 @@
-// A driver that is too old: it has none of the functions but the first.
+// A driver that is too old: it exports only the first function.
 extern "C" int cuInit(unsigned) { return 0; }

@@ -1,4 +1,4 @@
-// What is known of an address.
+// Attributes of addresses.
 #include "driver.hpp"
 #include "settings.hpp"
 
@@ -24,7 +24,7 @@ enum PointerAttribute : int {
   kMemoryBlockId = 20,
 };
 
-/// What an address belongs to: an allocation, a mapping or addresses that are only reserved.
+/// Returns the allocation, mapping or reserved range that contains an address.
 Range* FindAny(Driver& driver, Address address) {
   if (Range* const range = driver.Find(address)) return range;
   if (Range* const range = driver.FindRange(address)) return range;
@@ -32,12 +32,12 @@ Range* FindAny(Driver& driver, Address address) {
   return FindIn(driver.registered, address);
 }
 
-/// What the driver says of an address. Of one that it does not know it says nothing: zeros.
+/// Returns an attribute of an address. An unknown address has zeros.
 int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
   constexpr unsigned kHost = 1, kDevice = 2;
   constexpr int kNoDevice = -2;
   const Range* const range = FindAny(driver, address);
-  const Range* const whole = driver.FindRange(address);  // of a mapping, all that was reserved
+  const Range* const whole = driver.FindRange(address);  // for a mapping the whole reserved range
   const bool on_gpu = whole != nullptr;
   const bool mapped = range != nullptr && !range->reserved;
   switch (attribute) {

@@ -54,7 +54,7 @@ struct State {
         if (word.substr(0, equals) == named.name) found = &named;
       }
       if (found == nullptr || equals == std::string::npos)
-        Abort("WARPVERBS_FAKE_CUDA", "no setting is '" + word + "'");
+        Abort("WARPVERBS_FAKE_CUDA", "no setting is named '" + word + "'");
       parsed.*found->field = std::atoi(word.c_str() + equals + 1);
     }
     return parsed;
@@ -68,11 +68,11 @@ struct State {
 };
 
 State& TheState() {
-  static auto* const state = new State;  // others call until the very end of the program
+  static auto* const state = new State;  // never destroyed: threads may call until the program ends
   return *state;
 }
 
-/// Whether this call is the one that shall fail.
+/// Counts a call, and returns whether it must fail.
 bool IsDue(Plan& plan) { return plan.nth > 0 && --plan.nth == 0; }
 
 }  // namespace

@@ -41,7 +41,7 @@ void CUstream_st::Run() {
     if (work_.empty()) return;
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(fake_cuda::Get().delay_us));
-    work_.front()();  // nobody else takes from the front
+    work_.front()();  // only this thread takes from the front
     lock.lock();
     work_.pop_front();
     changed_.notify_all();
@@ -65,13 +65,13 @@ template <class T>
 int WriteValue(const char* function, CUstream_st* stream, Address at, T value, unsigned flags) {
   if (const int failure = Failure(function)) return failure;
   CheckStream(function, stream);
-  if (flags != 0) Abort(function, "a word that may be seen before what the stream did before it");
+  if (flags != 0) Abort(function, "the word may become visible before the stream's earlier work");
   if (at % sizeof value != 0) Abort(function, "the word is not aligned");
   {
     const std::lock_guard lock(TheDriver().mutex);
     if (IsGone(at)) return kInvalidValue;
     const Range* const range = TheDriver().Find(at);
-    if (range != nullptr && range->gpu != stream->context->gpu) return kInvalidValue;  // no access to a peer
+    if (range != nullptr && range->gpu != stream->context->gpu) return kInvalidValue;  // no peer access
   }
   stream->Do([=] {
     const std::lock_guard lock(TheDriver().mutex);
@@ -81,7 +81,7 @@ int WriteValue(const char* function, CUstream_st* stream, Address at, T value, u
   return kSuccess;
 }
 
-/// Lets an event be reached when each of some streams has come to it.
+/// Marks an event as reached once each stream of a set has reached this point.
 void Record(const CUevent_st& event, const std::set<CUstream_st*>& streams) {
   uint64_t mark = 0;
   {
@@ -101,7 +101,7 @@ void Record(const CUevent_st& event, const std::set<CUstream_st*>& streams) {
 
 }  // namespace
 
-// Streams and events. Prototypes and numbers are those of the CUDA driver API 13.0.
+// Streams and events. Prototypes and constants are those of the CUDA driver API 13.0.
 extern "C" {
 
 int cuStreamCreate(CUstream_st** stream, unsigned flags) {
@@ -123,7 +123,7 @@ int cuStreamDestroy_v2(CUstream_st* stream) {
     stream->context->handles.erase(stream);
     stream->context->streams.erase(stream);
   }
-  delete stream;  // its last work may want the lock
+  delete stream;  // outside the lock: its last work may take it
   const std::lock_guard lock(TheDriver().mutex);
   --TheDriver().streams;
   return kSuccess;
@@ -219,7 +219,7 @@ int cuCtxRecordEvent(CUctx_st* context, CUevent_st* event) {
     const std::lock_guard lock(TheDriver().mutex);
     streams = context->streams;
   }
-  Record(*event, streams);  // their work may want the lock
+  Record(*event, streams);  // outside the lock: their work may take it
   return kSuccess;
 }
 

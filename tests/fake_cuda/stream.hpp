@@ -10,7 +10,7 @@
 
 struct CUctx_st;
 
-/// How far the work before an event has got.
+/// Progress of the work before an event.
 struct CUevent_st {
   struct Marks {
     std::mutex mutex;
@@ -19,11 +19,11 @@ struct CUevent_st {
     uint64_t reached = 0;
   };
   CUctx_st* context;
-  std::shared_ptr<Marks> marks = std::make_shared<Marks>();  // an event may go before the work that it marks
+  std::shared_ptr<Marks> marks =
+      std::make_shared<Marks>();  // shared: an event may be destroyed before its work ends
 };
 
-/// Does what it is told in order: at once, or, if the settings ask for a delay, later and on a thread of its
-/// own.
+/// Executes work in order: at once, or later on a thread of its own if the settings have a delay.
 struct CUstream_st {
   explicit CUstream_st(CUctx_st* in);
   ~CUstream_st();
@@ -40,7 +40,7 @@ struct CUstream_st {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // the first is the one that is being done
+  std::deque<std::function<void()>> work_;  // the first one is being executed
   bool ends_ = false;
   std::thread thread_;
 };

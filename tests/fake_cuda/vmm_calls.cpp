@@ -1,4 +1,4 @@
-// Memory of cuMemCreate(): what is made, the addresses it is mapped to, and its files.
+// Memory of cuMemCreate(): allocations, reserved addresses, and files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ struct Properties {
   unsigned char gpu_direct;
 };
 
-/// One reference less: of a handle or a mapping.
+/// Drops one reference of a handle or a mapping.
 void Drop(Driver& driver, VmmHandle handle) {
   const auto found = driver.physical.find(handle);
   if (--found->second.references > 0) return;
@@ -93,7 +93,7 @@ int cuMemRelease(VmmHandle handle) {
   if (const int failure = Failure(__func__, kGivesBack)) return failure;
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
-  if (driver.physical.count(handle) == 0) Abort(__func__, "there is no such handle");
+  if (driver.physical.count(handle) == 0) Abort(__func__, "the handle is unknown");
   Drop(driver, handle);
   return kSuccess;
 }

@@ -19,13 +19,13 @@ struct Allocation {
   int file = -1;
   uint64_t bytes = 0;
   std::byte* pages = nullptr;
-  uint64_t address = 0;  // 0: not mapped
+  uint64_t address = 0;  // device address, 0 if not mapped
 };
 
 struct State {
   std::mutex mutex;
   Settings settings;
-  std::map<int, int> open;  // numbers of devices by descriptor
+  std::map<int, int> open;  // device number by descriptor
   std::map<uint64_t, Allocation> allocations;
   uint64_t next_handle = 1;
   uint64_t next_address = 0x1001001800000000;
@@ -163,7 +163,7 @@ int hlthunk_device_memory_free(int device, uint64_t handle) {
   const std::lock_guard lock(state.mutex);
   CheckDevice(state, __func__, device);
   const auto found = state.allocations.find(handle);
-  if (found == state.allocations.end()) Abort(__func__, "there is no such memory");
+  if (found == state.allocations.end()) Abort(__func__, "no such memory is allocated");
   if (found->second.address != 0) Abort(__func__, "the memory is still mapped");
   munmap(found->second.pages, found->second.bytes);
   close(found->second.file);

@@ -4,20 +4,20 @@
 #include <cstdint>
 #include <string>
 
-/// What a test can ask of the fake libhl-thunk.so and tell it. See README.md.
+/// Control of the fake libhl-thunk.so by tests. See README.md.
 namespace fake_gaudi {
 
 struct Settings {
-  int devices = 1;            ///< "0000:33:00.0" and on
-  bool mapped_export = true;  ///< Gaudi 2; else the first
-  int fail_call = 0;          ///< the nth call that can fail, from now on, does; 0: none
+  int devices = 1;            ///< number of devices, from "0000:33:00.0" on
+  bool mapped_export = true;  ///< Gaudi 2; otherwise the first Gaudi
+  int fail_call = 0;          ///< number of the call from now on that fails; 0: none
 };
 void Configure(const Settings& settings);
 
-/// Whether the failure that was asked for has not happened yet.
+/// Returns whether a requested failure has not happened yet.
 bool FailurePending();
 
-/// What the program holds now.
+/// Resources that the program holds.
 struct Held {
   int devices = 0;
   int allocations = 0;
@@ -27,7 +27,8 @@ struct Held {
 };
 Held HeldNow();
 
-/// Where the processor reaches memory that is mapped at an address of the device; aborts where none is.
+/// Returns where the processor reaches memory that is mapped at a device address. Aborts if none is mapped
+/// there.
 std::byte* Reach(const void* device_memory);
 
 }  // namespace fake_gaudi

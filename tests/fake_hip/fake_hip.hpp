@@ -2,37 +2,37 @@
 
 #include <cstddef>
 
-/// What a test can ask of the fake runtimes of AMD and tell them. See README.md.
+/// Control of the fake AMD runtimes by tests. See README.md.
 namespace fake_hip {
 
 struct Settings {
-  int devices = 1;           ///< "0000:c1:00.0" and on
-  bool exports = true;       ///< memory, as dma-bufs
-  bool peer_direct = false;  ///< a NIC reaches what is allocated from now on by its address
-  int memory_type = 2;       ///< what it says its memory is, a hipMemoryType: of a device
-  int busy_looks = 0;        ///< of those at an event, first, find its stream at work; -1: all
-  int fail_call = 0;         ///< the nth call that can fail, from now on, does; 0: none
+  int devices = 1;           ///< number of devices, from "0000:c1:00.0" on
+  bool exports = true;       ///< whether memory can be exported as dma-bufs
+  bool peer_direct = false;  ///< whether NICs reach later allocations by their address
+  int memory_type = 2;       ///< reported hipMemoryType; 2: device memory
+  int busy_looks = 0;        ///< event queries that first find the stream busy; -1: all
+  int fail_call = 0;         ///< number of the call from now on that fails; 0: none
 };
 void Configure(const Settings& settings);
 
-/// Whether the failure that was asked for has not happened yet.
+/// Returns whether a requested failure has not happened yet.
 bool FailurePending();
 
-/// How many allocations the program holds now.
+/// Returns how many allocations the program holds.
 int HeldNow();
 
-/// How many events the program holds now, and how often it has looked at one.
+/// Returns how many events the program holds, and how often it has queried one.
 int EventsNow();
 int EventLooks();
 
-/// The flags with which the last allocation was made.
+/// Returns the flags of the last allocation.
 unsigned LastFlags();
 
-/// The calling thread's current device.
+/// Returns the calling thread's current device.
 int CurrentDevice();
 void SetCurrentDevice(int device);
 
-/// Where the processor reaches memory of an address; aborts where there is none.
+/// Returns where the processor reaches device memory. Aborts if no memory is at the address.
 std::byte* Reach(const void* device_memory);
 
 }  // namespace fake_hip

@@ -8,7 +8,7 @@ namespace fake_hip {
 namespace {
 
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kNotReady = 600, kUnknown = 999;
-constexpr int kNeverRecorded = -2;  // an event is how many looks at it find its stream at work; -1: all
+constexpr int kNeverRecorded = -2;  // an event's number of queries that find its stream busy; -1: all
 
 thread_local int current_device = 0;
 thread_local int last_error = 0;
@@ -30,27 +30,27 @@ struct PointerAttributes {  // hipPointerAttribute_t
 
 bool IsDevice(State& state, int device) { return device >= 0 && device < state.settings.devices; }
 
-/// Memory of the current device; aborts where it is another's.
+/// Returns the host pointer for memory of the current device. Aborts on memory of another device.
 std::byte* OnDevice(State& state, const char* function, const void* memory, size_t bytes) {
   uint64_t offset = 0;
   const Allocation* const allocation = Find(state, memory, bytes, offset);
-  if (allocation == nullptr) Abort(function, "the range is no memory of a GPU");
+  if (allocation == nullptr) Abort(function, "the range is not GPU memory");
   if (allocation->device != current_device) Abort(function, "another GPU is current");
   return allocation->pages + kHead + offset;
 }
 
-/// Copies from memory of the current device to that of any; when somebody waits for it, as a GPU may.
+/// Copies between devices. The copy happens only when the program waits for it, as on a real GPU.
 void CopyLater(State& state, const void* to, const void* from, size_t bytes) {
   uint64_t offset = 0;
   const Allocation* const target = Find(state, to, bytes, offset);
-  if (target == nullptr) Abort("hipMemcpy", "the range is no memory of a GPU");
+  if (target == nullptr) Abort("hipMemcpy", "the range is not GPU memory");
   std::byte* const to_page = target->pages + kHead + offset;
   const std::byte* const from_page = OnDevice(state, "hipMemcpy", from, bytes);
   if (to_page < from_page + bytes && from_page < to_page + bytes) Abort("hipMemcpy", "the ranges overlap");
   state.later = [=] { std::memcpy(to_page, from_page, bytes); };
 }
 
-/// Does what was left for later.
+/// Executes the pending copies.
 void Finish(State& state) {
   if (state.later) std::exchange(state.later, nullptr)();
 }
@@ -152,7 +152,7 @@ int hipEventCreateWithFlags(void** event, unsigned flags) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   constexpr unsigned kReleaseToSystem = 0x80000000;
-  if ((flags & kReleaseToSystem) == 0) Abort(__func__, "a NIC would not see what was written before it");
+  if ((flags & kReleaseToSystem) == 0) Abort(__func__, "a NIC would not see earlier writes");
   if (Fails(state)) return Noted(kUnknown);
   *event = new int(kNeverRecorded);
   ++state.events;

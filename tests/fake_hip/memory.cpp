@@ -41,7 +41,7 @@ uint64_t Allocate(State& state, int device, uint64_t bytes) {
 
 void Release(State& state, uint64_t address) {
   const auto found = state.allocations.find(address);
-  if (found == state.allocations.end()) Abort("hipFree", "there is no such memory");
+  if (found == state.allocations.end()) Abort("hipFree", "no such memory is allocated");
   munmap(found->second.pages, kHead + found->second.bytes);
   munmap(reinterpret_cast<void*>(address), found->second.bytes);
   close(found->second.file);

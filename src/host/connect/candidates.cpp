@@ -35,8 +35,9 @@ std::optional<std::vector<GidEntry>> GetTable(ByteReader& bytes) {
 }  // namespace
 
 Candidates::Candidates(std::span<Endpoint* const> endpoints) {
-  std::map<std::tuple<const Device*, uint8_t, int64_t>, uint16_t> tables;  // by device, port, fixed GID
-  std::map<std::tuple<const Device*, uint8_t, uint16_t>, uint16_t> keys;   // by device, port, index
+  std::map<std::tuple<const Device*, uint8_t, int64_t>, uint16_t>
+      tables;  // table by device, port and fixed GID
+  std::map<std::tuple<const Device*, uint8_t, uint16_t>, uint16_t> keys;  // key by device, port and index
   for (const Endpoint* const endpoint : endpoints) {
     const Device& device = endpoint->device();
     const LocalAddress& address = endpoint->address();
@@ -110,9 +111,9 @@ std::string PartitionConflict(uint16_t here, uint16_t there) {
     std::snprintf(text, sizeof text, "0x%04x here and 0x%04x there %s", here, there, reason);
     return std::string(text);
   };
-  if ((here & kPartition) == 0 || (there & kPartition) == 0) return because("are not both of a partition");
-  if (((here ^ there) & kPartition) != 0) return because("are of two partitions");
-  if (((here | there) & kFullMember) == 0) return because("are both of limited members");
+  if ((here & kPartition) == 0 || (there & kPartition) == 0) return because("are not both valid");
+  if (((here ^ there) & kPartition) != 0) return because("are in different partitions");
+  if (((here | there) & kFullMember) == 0) return because("both have limited membership");
   return "";
 }
 

@@ -13,29 +13,30 @@
 
 namespace warpverbs::host {
 
-/// What the endpoints of one side may send from, and their partition keys. It crosses machines as checked
-/// bytes, with the GIDs of each port once.
+/// The GIDs and partition keys that one side's endpoints may use. Crosses machines as checked bytes, with
+/// each port's GIDs only once.
 class Candidates {
  public:
-  static constexpr size_t kMostGids = 256;  ///< of a port: a queue pair names them in 8 bits
+  static constexpr size_t kMostGids = 256;  ///< limit per port: a queue pair names a GID in 8 bits
 
   /// @errors  Error: a partition key cannot be read
   explicit Candidates(std::span<Endpoint* const> endpoints);
 
-  /// Length (4 bytes), then so many: number of tables (2), of each the number of GIDs (2) and each one's type
-  /// (1) and address (16); of each endpoint its table (2) and its partition key (2). Then the CRC-32 (4).
+  /// Writes the length (4 bytes) and as many bytes: the number of tables (2); for each table the number of
+  /// GIDs (2) and each GID's type (1) and address (16); for each endpoint its table (2) and partition key
+  /// (2). Then the CRC-32 (4).
   void Put(ByteWriter& message) const;
 
-  /// Takes what Put() wrote.
+  /// Reads what Put() wrote.
   ///
-  /// @param endpoints  of whom it must be
-  /// @return  empty: it is damaged, or of something else
+  /// @param endpoints  expected number of endpoints
+  /// @return  empty if the bytes are damaged or not of this format
   static std::optional<Candidates> Get(ByteReader& message, size_t endpoints);
 
   std::span<const GidEntry> GidsOf(size_t endpoint) const { return tables_[endpoints_[endpoint].table]; }
   uint16_t PartitionKeyOf(size_t endpoint) const { return endpoints_[endpoint].partition_key; }
 
-  /// From where each endpoint sends to its peer, and that to it; empty: from nowhere.
+  /// Returns for each endpoint the best GID pair with its peer, or nothing if no pair matches.
   std::vector<std::optional<GidPair>> PairsWith(const Candidates& peers) const;
 
  private:
@@ -50,8 +51,8 @@ class Candidates {
   std::vector<One> endpoints_;
 };
 
-/// Why two endpoints with these partition keys cannot talk: "0xffff here and 0x8001 there are of two
-/// partitions". Empty: they can.
+/// Returns why two endpoints with these partition keys cannot communicate: "0xffff here and 0x8001 there are
+/// in different partitions". Empty if they can.
 std::string PartitionConflict(uint16_t here, uint16_t there);
 
 }  // namespace warpverbs::host

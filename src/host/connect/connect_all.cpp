@@ -26,13 +26,14 @@ namespace {
 constexpr uint32_t kMeetingMagic = 0x57564361;  // "WVCa"
 constexpr uint16_t kMeetingVersion = 2;
 constexpr size_t kMostFailureBytes = 4096;
-constexpr char kCarryWhole[] = "See that the exchange carries messages whole";
+constexpr char kCarryWhole[] = "Check that the exchange delivers messages unchanged";
 
-/// What a side has done when it says this.
+/// The step that a side has completed when it sends the message.
 enum class Kind : uint16_t {
-  kFailed,     ///< why, as text
-  kDescribed,  ///< count (4), round trip (2), candidates; then of each: description, landing place (8, 4)
-  kConnected,  ///< of each: own QP number (4), the peer's (4)
+  kFailed,     ///< followed by the reason as text
+  kDescribed,  ///< count (4), round trip (2), address offer; per endpoint: description, buffer address (8),
+               ///< rkey (4)
+  kConnected,  ///< per endpoint: own QP number (4), peer's QP number (4)
   kWritten,
   kVerified,
 };
@@ -55,7 +56,7 @@ std::vector<uint8_t> Failure(std::string_view reason) {
   return message.bytes();
 }
 
-/// The peer's words as the end of a sentence.
+/// Makes the peer's text the end of a sentence.
 std::string Words(std::span<const uint8_t> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
   std::string text;
@@ -72,7 +73,7 @@ std::string StateOf(const Device& device, uint8_t number) try {
   return "not known";
 }
 
-/// "mlx5_0 port 1 is active, mlx5_1 port 2 is down"; each once.
+/// Returns "mlx5_0 port 1 is active, mlx5_1 port 2 is down", with each port once.
 std::string PortStates(std::span<Endpoint* const> endpoints) {
   std::set<std::pair<std::string, uint8_t>> seen;
   std::string text;
@@ -84,13 +85,13 @@ std::string PortStates(std::span<Endpoint* const> endpoints) {
   return text.empty() ? "no port" : text;
 }
 
-/// What is known of the peer of an endpoint.
+/// The peer of one endpoint.
 struct Peer {
   EndpointInfo info;
   LandingPlace place;
 };
 
-/// Both sides of one ConnectAll().
+/// One side of a ConnectAll().
 class Meeting {
  public:
   Meeting(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
@@ -103,20 +104,20 @@ class Meeting {
       return Describe();
     });
     try {
-      Step(Kind::kConnected, "the word that " + Count(endpoints_.size()) + " are connected", [&] {
+      Step(Kind::kConnected, "the confirmation that " + Count(endpoints_.size()) + " are connected", [&] {
         ChooseAddresses(ReadDescriptions());
         Connect();
         return Pairs();
       });
       if (options_.round_trip) {
-        Step(Kind::kWritten, "the word that the round trip's writes are done", [&] {
+        Step(Kind::kWritten, "the confirmation that the round trip's writes are done", [&] {
           CheckPairs();
           for (size_t i = 0; i < peers_.size(); ++i)
             trip_->Write(i, peers_[i].info.qpn, peers_[i].place, deadline_);
           return Begin(Kind::kWritten);
         });
       }
-      Step(Kind::kVerified, "the word that the connections are right", [&] {
+      Step(Kind::kVerified, "the confirmation that the connections are verified", [&] {
         if (!options_.round_trip) CheckPairs();
         for (size_t i = 0; i < peers_.size() && trip_; ++i) trip_->Check(i, peers_[i].info.qpn, deadline_);
         return Begin(Kind::kVerified);
@@ -132,8 +133,8 @@ class Meeting {
     return {"connect", Count(endpoints_.size()) + " to " + exchange_.PeerName(), reason, remedy};
   }
 
-  /// Does this side's part and swaps what came of it, so that either both sides go on or none. The peer's
-  /// answer is left in answer_ and body_.
+  /// Does this side's part and swaps the result, so that either both sides continue or neither does. The
+  /// peer's answer is in answer_ and body_ afterwards.
   template <class Work>
   void Step(Kind kind, const std::string& what, const Work& work) {
     std::exception_ptr failure;
@@ -145,7 +146,7 @@ class Meeting {
       try {
         message = Failure(error.what());
       } catch (const std::bad_alloc&) {
-        message.swap(no_memory_);  // the peer must not wait in vain
+        message.swap(no_memory_);  // the peer must not wait until its deadline
       }
     }
     try {
@@ -153,11 +154,11 @@ class Meeting {
     } catch (...) {
       if (!failure) throw;
     }
-    if (failure) std::rethrow_exception(failure);  // the cause, whatever became of the word about it
+    if (failure) std::rethrow_exception(failure);  // the cause, whether or not the peer got it
     WithPorts([&] { Open(kind); });
   }
 
-  /// Lets errors tell of this side's ports, as they are once it has failed.
+  /// Adds the state of this side's ports to errors, read after the failure.
   template <class Work>
   auto WithPorts(const Work& work) const {
     try {
@@ -172,8 +173,8 @@ class Meeting {
     const bool is_ours = reader.Get(4) == kMeetingMagic;
     const uint64_t version = reader.Get(2), kind = reader.Get(2);
     if (!reader.ok() || !is_ours) {
-      throw Failed("what it sent is not of ConnectAll()",
-                   "Call ConnectAll() at the same place on both sides");
+      throw Failed("its message is not from ConnectAll()",
+                   "Call ConnectAll() at the same point on both sides");
     }
     if (version != kMeetingVersion) {
       throw Failed("its ConnectAll() has version " + std::to_string(version) + ", not " +
@@ -182,9 +183,9 @@ class Meeting {
     }
     body_ = reader.rest();
     if (kind == static_cast<uint64_t>(Kind::kFailed))
-      throw Failed("that side failed: " + Words(body_), "Mend it there");
+      throw Failed("the peer failed: " + Words(body_), "Fix it there");
     if (kind != static_cast<uint64_t>(expected)) {
-      throw Failed("it is at another step, " + std::to_string(kind) + " in place of " +
+      throw Failed("it is at step " + std::to_string(kind) + " instead of " +
                        std::to_string(static_cast<uint64_t>(expected)),
                    "Call ConnectAll() with the same options on both sides");
     }
@@ -198,7 +199,7 @@ class Meeting {
         if (!ok) throw Failed("endpoint " + std::to_string(i) + " " + reason, remedy);
       };
       demand(endpoint != nullptr, "is a null pointer", "Pass endpoints");
-      demand(seen.insert(endpoint).second, "stands in the list twice", "Name each once");
+      demand(seen.insert(endpoint).second, "is in the list twice", "Pass each endpoint once");
       const mlx5::QpState state = endpoint->State();
       demand(state == mlx5::QpState::kReset,
              "(QP " + std::to_string(endpoint->qpn()) + ") is in state " + ToString(state),
@@ -222,17 +223,17 @@ class Meeting {
     return message;
   }
 
-  /// @return  what the peer's endpoints may send from
+  /// @return  the GIDs and keys of the peer's endpoints
   Candidates ReadDescriptions() {
     ByteReader reader(body_);
     const uint64_t count = reader.Get(4), round_trip = reader.Get(2);
     if (reader.ok() && count != endpoints_.size()) {
-      throw Failed("the two sides do not agree: " + Count(endpoints_.size()) + " here, " +
-                       std::to_string(count) + " there",
-                   "Pass as many on both sides, in the same order");
+      throw Failed("the two sides disagree: " + Count(endpoints_.size()) + " here, " + std::to_string(count) +
+                       " there",
+                   "Pass the same number on both sides, in the same order");
     }
     if (reader.ok() && (round_trip != 0) != options_.round_trip) {
-      throw Failed(std::string("the two sides do not agree: ") + (options_.round_trip ? "a" : "no") +
+      throw Failed(std::string("the two sides disagree: ") + (options_.round_trip ? "a" : "no") +
                        " round trip here, " + (options_.round_trip ? "none" : "one") + " there",
                    "Pass the same ConnectOptions on both sides");
     }
@@ -244,13 +245,13 @@ class Meeting {
       if (reader.ok()) peers_.push_back({EndpointInfo::FromBytes(info), place});
     }
     if (!reader.ok() || !reader.rest().empty()) {
-      throw Failed("its descriptions have " + std::to_string(body_.size()) + " bytes, which is wrong",
+      throw Failed("its descriptions have the wrong size, " + std::to_string(body_.size()) + " bytes",
                    kCarryWhole);
     }
     return std::move(*theirs);
   }
 
-  /// Lets each endpoint send from its half of the best pair to the other half. The peer chooses the same.
+  /// Sets each endpoint's address to its half of the best pair. The peer computes the same pairs.
   void ChooseAddresses(const Candidates& theirs) {
     const std::vector<std::optional<GidPair>> pairs = own_->PairsWith(theirs);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
@@ -272,8 +273,8 @@ class Meeting {
   Error NoPair(size_t i, const Candidates& theirs) const {
     return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
                       InWords(own_->GidsOf(i)) + " here, " + InWords(theirs.GidsOf(i)) + " there",
-                  "Take ports of one link layer with addresses of one family, and name GIDs that match by "
-                  "EndpointConfig::gid_index or peer_gid, or none");
+                  "Use ports of one link layer with addresses of one family, and set "
+                  "EndpointConfig::gid_index or peer_gid to matching GIDs, or leave them unset");
   }
 
   void CheckPartitions(size_t i, uint16_t theirs) const {
@@ -281,9 +282,9 @@ class Meeting {
     if (conflict.empty()) return;
     throw Failed("the partition keys of " + NameOf(i) + ", at index " +
                      std::to_string(endpoints_[i]->pkey_index()) +
-                     ", and of its peer do not go together: " + conflict,
-                 "Choose keys of one partition by EndpointConfig::pkey_index; ports have theirs, and full or "
-                 "limited membership, from the subnet manager");
+                     ", and of its peer do not match: " + conflict,
+                 "Set EndpointConfig::pkey_index to keys of one partition; the subnet manager assigns keys, "
+                 "and full or limited membership");
   }
 
   void Connect() const {
@@ -299,7 +300,7 @@ class Meeting {
     return message;
   }
 
-  /// An exchange that mixes up peers or messages would connect a to b, and b to c.
+  /// Checks that both sides mean the same pairs: a faulty exchange could connect a to b, and b to c.
   void CheckPairs() const {
     ByteReader reader(body_);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
@@ -309,7 +310,7 @@ class Meeting {
                        std::to_string(endpoints_[i]->qpn()) + " to QP " + std::to_string(peers_[i].info.qpn) +
                        " here, and from QP " + std::to_string(theirs) + " to QP " + std::to_string(ours) +
                        " there",
-                   "See that the exchange does not mix up peers");
+                   "Check that the exchange does not mix up peers");
     }
   }
 
@@ -317,7 +318,7 @@ class Meeting {
     for (Endpoint* const endpoint : endpoints_) {
       try {
         endpoint->Reset();
-      } catch (const std::exception&) {  // what went wrong first says more
+      } catch (const std::exception&) {  // the first error is the one to report
       }
     }
   }
@@ -331,7 +332,7 @@ class Meeting {
   std::vector<Peer> peers_;
   std::vector<uint8_t> no_memory_ = Failure("it is out of memory");
   std::vector<uint8_t> answer_;
-  std::span<const uint8_t> body_;  // of the answer
+  std::span<const uint8_t> body_;  // body of the answer
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<uint8_t, 4> kFrameMagic = {'W', 'V', 'E', 'x'};
 constexpr size_t kVersionEnd = kFrameMagic.size() + 2;
-constexpr size_t kMostAtOnce = 65536;  // so that memory follows what has come, not what was announced
+constexpr size_t kMostAtOnce = 65536;  // allocate for what has arrived, not for what was announced
 
 std::string Quoted(std::span<const uint8_t> bytes) {
   std::string text = "'";
@@ -52,8 +52,9 @@ std::optional<FrameRefusal> FrameReader::Take(std::span<const uint8_t> bytes) {
 std::optional<FrameRefusal> FrameReader::CheckHeader() {
   const size_t known = std::min(header_.size(), kFrameMagic.size());
   if (!std::equal(header_.begin(), header_.begin() + static_cast<ptrdiff_t>(known), kFrameMagic.begin())) {
-    return FrameRefusal{"it is no program of this library: it begins with " + Quoted(header_),
-                        "Check host and port on both sides, and who else may connect"};
+    return FrameRefusal{
+        "it does not speak this library's protocol: its message begins with " + Quoted(header_),
+        "Check host and port on both sides, and which other programs may connect"};
   }
   if (header_.size() < kVersionEnd) return std::nullopt;
   ByteReader header(header_);
@@ -67,9 +68,9 @@ std::optional<FrameRefusal> FrameReader::CheckHeader() {
   header.Get(2);
   length_ = header.Get(8);
   if (length_ <= kMaxSwapBytes) return std::nullopt;
-  return FrameRefusal{"it announces a message of " + std::to_string(length_) + " bytes, and at most " +
-                          std::to_string(kMaxSwapBytes) + " are taken",
-                      "Swap less at a time"};
+  return FrameRefusal{"it announces a message of " + std::to_string(length_) +
+                          " bytes, more than the limit of " + std::to_string(kMaxSwapBytes),
+                      "Swap smaller messages"};
 }
 
 std::string FrameReader::Came() const {

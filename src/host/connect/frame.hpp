@@ -9,30 +9,31 @@
 
 namespace warpverbs::host {
 
-/// What stands before each message on a connection: magic (4 bytes), version (2), 0 (2), length (8).
+/// Length of the header before each message: magic (4 bytes), version (2), 0 (2), length (8).
 constexpr size_t kFrameHeaderBytes = 16;
 constexpr uint16_t kFrameVersion = 1;
 
 std::vector<uint8_t> FrameHeader(uint64_t length);
 
-/// Why a frame is refused, and what the user can do.
+/// Why a frame is refused, and the remedy.
 struct FrameRefusal {
   std::string reason, remedy;
 };
 
-/// A frame that arrives in pieces.
+/// Assembles a frame from pieces.
 class FrameReader {
  public:
-  /// How many bytes to take next: of the header first, then of the message. 0 once it is whole.
+  /// Returns how many bytes to read next: first of the header, then of the message. 0 if the frame is
+  /// complete.
   size_t Wants() const;
 
-  /// Takes at most Wants() bytes. What is wrong is said as soon as it can be known, which with a stranger
-  /// that waits for an answer may be the first byte.
+  /// Takes at most Wants() bytes. Refuses a wrong header at its first wrong byte, because an unrelated
+  /// program may send one byte and then wait for an answer.
   ///
-  /// @return  why it is refused, if it is
+  /// @return  the refusal, if any
   std::optional<FrameRefusal> Take(std::span<const uint8_t> bytes);
 
-  /// "no byte", "3 bytes", "20 of 48 bytes".
+  /// Returns how much has arrived: "no byte", "3 bytes", "20 of 48 bytes".
   std::string Came() const;
 
   std::vector<uint8_t>& message() { return message_; }
@@ -41,7 +42,7 @@ class FrameReader {
   std::optional<FrameRefusal> CheckHeader();
 
   std::vector<uint8_t> header_, message_;
-  uint64_t length_ = 0;  // once the header is whole
+  uint64_t length_ = 0;  // valid once the header is complete
 };
 
 }  // namespace warpverbs::host

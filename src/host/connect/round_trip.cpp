@@ -20,7 +20,8 @@ using arch::Cpu;
 constexpr size_t kWords = 8;
 constexpr size_t kBytes = kWords * sizeof(uint64_t);
 
-/// What one queue pair writes to another: no two words of any two are alike, and none is 0. SplitMix64.
+/// Returns a word of the pattern that one queue pair writes to another. All words of all pairs differ, and
+/// none is 0. SplitMix64.
 uint64_t WordOf(uint32_t from_qpn, uint32_t to_qpn, size_t word) {
   uint64_t mixed = (uint64_t{from_qpn} << 40 | uint64_t{to_qpn} << 16 | (word + 1)) * 0x9e3779b97f4a7c15;
   mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
@@ -28,7 +29,7 @@ uint64_t WordOf(uint32_t from_qpn, uint32_t to_qpn, size_t word) {
   return mixed ^ mixed >> 31;
 }
 
-/// The deadline in the clock of the posters.
+/// Converts a deadline to the posters' clock.
 device::WaitLimit Until(Deadline deadline) {
   const auto left = std::max(deadline - std::chrono::steady_clock::now(), Deadline::duration::zero());
   const uint64_t now = Cpu::NowNs();
@@ -47,7 +48,7 @@ RoundTrip::RoundTrip(std::span<Endpoint* const> endpoints)
   for (const Endpoint* const endpoint : endpoints) {
     if (endpoint->on_gpu()) {
       throw Error("make", "a round trip by QP " + std::to_string(endpoint->qpn()),
-                  "its queue lies in a GPU's memory, where no thread of a processor posts",
+                  "its queue is in GPU memory, where host threads cannot post",
                   "Connect it without ConnectOptions::round_trip");
     }
     const Device& device = endpoint->device();
@@ -99,9 +100,9 @@ void RoundTrip::Check(size_t index, uint32_t peer_qpn, Deadline deadline) const 
       right += Cpu::Load(&landing[word]) == WordOf(peer_qpn, qpn, word);
     if (right == kWords) return;
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw Error("verify", "what the peer wrote " + Pair(peer_qpn, qpn),
+      throw Error("verify", "the peer's write " + Pair(peer_qpn, qpn),
                   "only " + std::to_string(right * sizeof(uint64_t)) + " of " + std::to_string(kBytes) +
-                      " bytes are right",
+                      " bytes are correct",
                   "Check that the NIC may write to this machine's memory (IOMMU), and report this");
     }
     std::this_thread::yield();

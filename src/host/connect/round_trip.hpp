@@ -11,30 +11,30 @@
 
 namespace warpverbs::host {
 
-/// Where the peer of an endpoint writes.
+/// Where the peer of an endpoint writes to.
 struct LandingPlace {
   uint64_t address = 0;
   uint32_t rkey = 0;
 };
 
-/// Shows that connected endpoints carry data, both ways: each side writes what only it can know of the
-/// connection to the other.
+/// Proves that connected endpoints carry data both ways: each side writes a pattern that only the right peer
+/// of the connection can know.
 class RoundTrip {
  public:
-  /// @errors  Error: a queue lies in a GPU's memory; memory cannot be registered
+  /// @errors  Error: a queue is in GPU memory; memory cannot be registered
   explicit RoundTrip(std::span<Endpoint* const> endpoints);
 
-  /// Where the peer of endpoint `index` shall write.
+  /// Returns where the peer of endpoint `index` must write.
   LandingPlace PlaceOf(size_t index) const;
 
-  /// Writes to the peer of endpoint `index`, and waits until that is done.
+  /// Writes to the peer of endpoint `index` and waits for the completion.
   ///
-  /// @errors  Error: the write failed, or was not done by the deadline
+  /// @errors  Error: the write failed or did not complete by the deadline
   void Write(size_t index, uint32_t peer_qpn, const LandingPlace& place, Deadline deadline);
 
-  /// Waits for what the peer has written.
+  /// Waits for the peer's pattern.
   ///
-  /// @errors  Error: something else is there at the deadline
+  /// @errors  Error: the pattern is not complete at the deadline
   void Check(size_t index, uint32_t peer_qpn, Deadline deadline) const;
 
  private:

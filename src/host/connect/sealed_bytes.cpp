@@ -29,8 +29,7 @@ void SealedFormat::Seal(const ByteWriter& fields, std::span<uint8_t> sealed) con
 
 ByteReader SealedFormat::Open(std::span<const uint8_t> sealed) const {
   ByteReader reader(sealed);
-  if (reader.Get(kMagicBytes) != magic)
-    throw Refusal(std::string("it does not begin like ") + kind, source);
+  if (reader.Get(kMagicBytes) != magic) throw Refusal(std::string("it does not begin like ") + kind, source);
   // The version goes before the length: another version may have another length.
   if (const uint64_t got = reader.Get(kVersionBytes); reader.ok() && got != version) {
     throw Refusal("it has version " + std::to_string(got) + ", not " + std::to_string(version),

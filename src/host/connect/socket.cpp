@@ -19,10 +19,10 @@
 namespace warpverbs::host {
 namespace {
 
-/// What getaddrinfo() says: an answer, or why there is none.
+/// The result of getaddrinfo(): addresses, or an error.
 struct Answer {
   int failure = 0;
-  int error_number = 0;  // with EAI_SYSTEM
+  int error_number = 0;  // errno, if the failure is EAI_SYSTEM
   std::vector<SocketAddress> addresses;
 };
 
@@ -47,7 +47,7 @@ Answer Ask(const TcpAddress& address, int flags) {
   return answer;
 }
 
-/// Asks in a thread that may be left behind.
+/// Resolves in a thread that may outlive the call.
 Answer AskWithin(const TcpAddress& address, int flags, const Waiting& waiting) {
   std::packaged_task<Answer()> task([address, flags] { return Ask(address, flags); });
   std::future<Answer> answer = task.get_future();
@@ -63,8 +63,8 @@ Answer AskWithin(const TcpAddress& address, int flags, const Waiting& waiting) {
   return none;
 }
 
-/// Whether both ends are the same: where nobody listens on a port that the kernel gives to those who connect,
-/// it may connect a socket with itself.
+/// Returns whether a socket is connected to itself. The kernel can do that if nobody listens on a port of the
+/// range from which it picks local ports.
 bool IsOwnPeer(int fd) {
   SocketAddress own, peer;
   if (getsockname(fd, own.get(), &own.bytes) != 0 || getpeername(fd, peer.get(), &peer.bytes) != 0)
@@ -94,7 +94,7 @@ std::string ToText(const TcpAddress& address) {
 
 std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const Waiting& waiting) {
   const int flags = listens ? AI_PASSIVE : 0;
-  Answer answer = Ask(address, flags | AI_NUMERICHOST);  // asks no server
+  Answer answer = Ask(address, flags | AI_NUMERICHOST);  // needs no name server
   if (answer.failure == EAI_NONAME) answer = AskWithin(address, flags, waiting);
   if (answer.failure == 0 && !answer.addresses.empty()) {
     if (address.host.empty() && listens) {

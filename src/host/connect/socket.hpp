@@ -12,7 +12,7 @@
 
 namespace warpverbs::host {
 
-/// An address as the kernel takes it, of IPv4 or IPv6.
+/// An IPv4 or IPv6 address in the kernel's format.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = sizeof(sockaddr_storage);
@@ -21,27 +21,27 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   uint16_t port() const;
-  std::string ToText() const;  // "10.0.0.2 port 18517"; IPv4 also where an IPv6 socket says it
+  std::string ToText() const;  ///< "10.0.0.2 port 18517"; IPv4 even if an IPv6 socket reports it
 };
 
-/// In words: "gpu-7 port 18517", "port 18517".
+/// Returns "gpu-7 port 18517", or "port 18517" without a host.
 std::string ToText(const TcpAddress& address);
 
-/// All addresses of a name, the most promising first. An empty name is any address for who listens, IPv6
-/// first, which takes IPv4, too; else this machine.
+/// Returns all addresses of a name, the most promising first. An empty name means this machine, or if
+/// `listens` every local address, IPv6 first, because such a socket also accepts IPv4.
 ///
-/// Asks a name server from a thread of its own, for nothing bounds the time that it takes: one that does not
-/// answer keeps that thread beyond the deadline.
+/// Asks the name server in a separate thread, because nothing bounds the time that getaddrinfo() takes. If no
+/// server answers, the thread outlives the deadline.
 ///
-/// @errors  Error: no such host; no answer by the deadline
+/// @errors  Error: the host does not exist; no answer by the deadline
 std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const Waiting& waiting);
 
-/// A socket that neither waits nor outlives an exec(); none where errno says why.
+/// Makes a non-blocking socket that is closed on exec(). Invalid on failure, with errno set.
 FileDescriptor MakeSocket(int family);
 
-/// Goes to an address once.
+/// Tries to connect to an address once.
 ///
-/// @return  none where `error` says why, as errno does
+/// @return  invalid on failure, with an errno value in `error`
 FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error);
 
 }  // namespace warpverbs::host

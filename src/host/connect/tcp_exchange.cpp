@@ -26,17 +26,17 @@ using std::chrono::steady_clock;
 
 bool WouldWait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
-/// Whether a peer may be there in a moment.
+/// Returns whether a peer may start to listen in a moment.
 bool MayYetListen(int error) {
   constexpr int kLater[] = {ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, EHOSTDOWN, EAGAIN};
   return std::find(std::begin(kLater), std::end(kLater), error) != std::end(kLater);
 }
 
-/// Whether this process has too little of something, or no socket at all.
+/// Returns whether the failure is local: a shortage or an invalid socket.
 bool IsOwnFailure(int error) { return IsShortage(error) || error == EBADF || error == EINVAL; }
 constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
 
-/// One swap on a connection.
+/// One swap over a connection.
 class Swapping {
  public:
   Swapping(int socket, std::span<const uint8_t> mine, const Waiting& waiting)
@@ -45,7 +45,7 @@ class Swapping {
   /// @errors  FrameRefusal
   std::vector<uint8_t> Run() {
     while (true) {
-      const bool received = Receive();  // first: a stranger's words say more than that it left
+      const bool received = Receive();  // first: the bytes of a foreign program explain more than its end
       const bool sent = Send();
       if (Sent() && reader_.Wants() == 0) return std::move(reader_.message());
       if (waiting_.over()) throw TooLate();
@@ -57,13 +57,13 @@ class Swapping {
  private:
   bool Sent() const { return sent_ == header_.size() + mine_.size(); }
 
-  /// Takes what has come; false if that was nothing.
+  /// Receives what has arrived. Returns false if nothing has.
   bool Receive() {
     std::array<uint8_t, 65536> piece;
     const size_t wanted = std::min(reader_.Wants(), piece.size());
     if (wanted == 0) return false;
     const ssize_t bytes = recv(socket_, piece.data(), wanted, 0);
-    if (bytes < 0 && errno == EINTR) return true;  // once more
+    if (bytes < 0 && errno == EINTR) return true;  // try again
     if (bytes < 0 && WouldWait(errno)) return false;
     if (bytes < 0) throw Left(errno);
     if (bytes == 0) throw Left(0);
@@ -71,7 +71,7 @@ class Swapping {
     return true;
   }
 
-  /// Sends what the kernel takes; false if that was nothing.
+  /// Sends what the kernel accepts. Returns false if that is nothing.
   bool Send() {
     if (Sent()) return false;
     const bool in_header = sent_ < header_.size();
@@ -95,32 +95,35 @@ class Swapping {
   FrameRefusal TooLate() const {
     const std::string within = waiting_.Within();
     constexpr char kRemedy[] = "Check what delays the peer, or pass a longer deadline";
-    if (reader_.Wants() == 0) return {"it did not take all that was sent " + within, kRemedy};
-    return {reader_.Came() + " of its message came " + within, kRemedy};
+    if (reader_.Wants() == 0) return {"it did not take the whole message " + within, kRemedy};
+    return {reader_.Came() + " of its message arrived " + within, kRemedy};
   }
 
   FrameRefusal Left(int error) const {
-    constexpr char kRemedy[] = "See what the other side says of its end";
+    constexpr char kRemedy[] = "Check the peer's error";
     if (error != 0 && error != EPIPE && error != ECONNRESET) {
       return {Error::FromErrno("", "", error, "").reason() + " after " + reader_.Came() + " of its message",
-              "Check the network between"};
+              "Check the network between the two"};
     }
-    return {"it left after " + reader_.Came() + " of its message", kRemedy};
+    const bool nothing_came = reader_.Wants() == kFrameHeaderBytes;
+    return {"the peer closed the connection" +
+                (nothing_came ? "" : " after " + reader_.Came() + " of its message"),
+            kRemedy};
   }
 
   int socket_;
   std::vector<uint8_t> header_;
   std::span<const uint8_t> mine_;
   const Waiting& waiting_;
-  size_t sent_ = 0;  // of header and message
+  size_t sent_ = 0;  // bytes of header and message
   FrameReader reader_;
 };
 
 void SetOption(int socket, int level, int option, int value) {
-  setsockopt(socket, level, option, &value, sizeof value);  // does without where it fails
+  setsockopt(socket, level, option, &value, sizeof value);  // optional: ignores failure
 }
 
-/// Listens, if the address is one of this machine; none where errno says why.
+/// Listens at an address of this machine. Invalid on failure, with errno set.
 FileDescriptor ListenAt(const SocketAddress& address) {
   FileDescriptor socket = MakeSocket(address.family());
   if (!socket) return socket;
@@ -157,7 +160,7 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
     if (!MayYetListen(reason) || waiting.over()) {
       throw Error::FromErrno(
           "connect", "to " + ToText(peer) + " " + waiting.Within(), reason,
-          IsOwnFailure(reason) ? kOwnRemedy : "Start the other side there, and check host and port");
+          IsOwnFailure(reason) ? kOwnRemedy : "Start the peer there, and check host and port");
     }
     std::this_thread::sleep_until(std::min(steady_clock::now() + pause, deadline));
   }
@@ -167,22 +170,22 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
                                        Deadline deadline) {
   const std::string object = std::string(what) + " with " + peer_;
   if (!socket_) {
-    throw Error(
-        "swap", object,
-        "the connection is closed, for " + (failure_.empty() ? "this side failed half-way" : failure_),
-        "Connect to the peer anew");
+    throw Error("swap", object,
+                "the connection is closed because " +
+                    (failure_.empty() ? "this side failed during a swap" : failure_),
+                "Connect to the peer again");
   }
   if (mine.size() > kMaxSwapBytes) {
     throw Error("swap", object,
-                std::to_string(mine.size()) + " bytes are more than the " + std::to_string(kMaxSwapBytes) +
-                    " of a message",
-                "Swap less at a time");
+                std::to_string(mine.size()) + " bytes exceed the limit of " + std::to_string(kMaxSwapBytes) +
+                    " bytes",
+                "Swap smaller messages");
   }
   const Waiting waiting(deadline);
   try {
     return Swapping(socket_.get(), mine, waiting).Run();
   } catch (const FrameRefusal& refusal) {
-    socket_.Close();  // first: it is half-way through a message, whatever fails now
+    socket_.Close();  // first: the stream is in the middle of a message
     failure_ = refusal.reason;
     throw Error("swap", object, refusal.reason, refusal.remedy);
   } catch (...) {
@@ -205,7 +208,7 @@ TcpListener::TcpListener(const TcpAddress& address) {
   }
   if (!socket_) {
     throw Error::FromErrno("listen", "on " + ToText(address), reason,
-                           "Name an address of this machine and a free port");
+                           "Pass an address of this machine and a free port");
   }
   port_ = own.port();
 }
@@ -217,12 +220,12 @@ TcpExchange TcpListener::Accept(Deadline deadline) const {
     SocketAddress peer;
     FileDescriptor socket(accept4(socket_.get(), peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket) return {std::move(socket), peer.ToText()};
-    // What concerns a connection that has failed already says nothing of the next one: accept(2).
+    // Other errors concern a connection that has already failed, not the next one: accept(2).
     if (IsOwnFailure(errno)) throw Error::FromErrno("accept", object, errno, kOwnRemedy);
     if (WouldWait(errno)) waiting.ForEvents(socket_.get(), POLLIN);
     if (waiting.over()) {
-      throw Error("accept", object, "nobody connected " + waiting.Within(),
-                  "Start the other side with this machine's name and this port");
+      throw Error("accept", object, "no peer connected " + waiting.Within(),
+                  "Start the peer with this machine's name and this port");
     }
   }
 }

@@ -9,7 +9,7 @@
 
 namespace warpverbs::host {
 
-/// How long a call may wait, from where this is made: for the deadline and for the sentence about it.
+/// A time limit from its construction on, for the deadline and for the sentence about it.
 class Waiting {
  public:
   explicit Waiting(Deadline deadline) : start_(std::chrono::steady_clock::now()), deadline_(deadline) {}
@@ -17,33 +17,33 @@ class Waiting {
   Deadline deadline() const { return deadline_; }
   bool over() const { return std::chrono::steady_clock::now() >= deadline_; }
 
-  /// When to give up one of several tries, so that there is time for those to come: an even part of what is
-  /// left, at most 2 s; for the last one all.
+  /// Returns when to give up one of several tries: after an even share of the time left, at most 2 s. The
+  /// last try gets all of it.
   ///
-  /// @param to_come  how many tries there are after this one
+  /// @param to_come  number of tries after this one
   Deadline Share(size_t to_come) const;
 
-  /// As poll() takes it: rounded up, 0 once it is over.
+  /// Returns the timeout for poll(): rounded up, 0 once the deadline has passed.
   int Milliseconds() const;
 
   /// "within 2.5 s".
   std::string Within() const;
 
-  /// Waits for events of a file, whatever signals come.
+  /// Waits for events of a file. Signals do not end the wait.
   ///
-  /// @return  as poll(): 0: the deadline passed; less: errno says why the kernel cannot wait
+  /// @return  result of poll(): 0 if the deadline passed, negative if the kernel cannot wait, with errno set
   int Poll(int fd, short events) const;
 
-  /// As Poll(), for who has nothing to say of a failure.
+  /// Like Poll(), but throws on failure.
   ///
-  /// @param events  as poll() takes them
-  /// @return  false: the deadline passed
+  /// @param events  events as for poll()
+  /// @return  false if the deadline passed
   /// @errors  Error: the kernel cannot wait
   bool ForEvents(int fd, short events) const;
 
-  /// Waits for what can only be looked at: asleep between the looks, 10 us at first and 1 ms in the end.
+  /// Polls a condition, sleeping between the checks: 10 us at first, 1 ms in the end.
   ///
-  /// @return  false: the deadline passed, and it was not done then either
+  /// @return  false if the deadline passed before `done()`
   bool Until(const std::function<bool()>& done) const;
 
  private:

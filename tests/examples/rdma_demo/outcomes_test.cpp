@@ -119,7 +119,7 @@ TEST_F(RdmaDemoOutcomes, TellThatNobodyCame) {
   const Ended server = EndOf([&](std::ostream& out) {
     return Serve(warpverbs::host::TcpListener({"127.0.0.1", 0}), brief, out);
   });
-  EXPECT_THAT(server.sentence, HasSubstr("nobody connected within 0.1 s"));
+  EXPECT_THAT(server.sentence, HasSubstr("no peer connected within 0.1 s"));
   EXPECT_THAT(server.output, HasSubstr("  RDMA read         not done\n"));
   brief.port = warpverbs::host::TcpListener({"127.0.0.1", 0}).port();  // nobody's any more
   const Ended client = EndOf([&](std::ostream& out) { return Visit(brief, out); });

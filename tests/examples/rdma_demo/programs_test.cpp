@@ -169,7 +169,8 @@ TEST(RdmaPrograms, EndWhereTheServerDiesInTheMiddle) {
   // No answer leaves the server, which dies while it tries.
   const std::string output =
       Demonstrate({kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"}, {kSmall + "-t 3"});
-  EXPECT_THAT(output, AllOf(HasSubstr("connector: send/receive 1\n"), HasSubstr("it left after no byte"),
+  EXPECT_THAT(output, AllOf(HasSubstr("connector: send/receive 1\n"),
+                            HasSubstr("the peer closed the connection. "),
                             HasSubstr("connector:   RDMA write        not done\n"),
                             HasSubstr("connector: Not all is well."), HasSubstr("connector exits with 1"),
                             HasSubstr("listener exits with 137")));
@@ -178,7 +179,8 @@ TEST(RdmaPrograms, EndWhereTheServerDiesInTheMiddle) {
 TEST(RdmaPrograms, EndWhereTheClientDiesInTheMiddle) {
   const std::string output =
       Demonstrate({kSmall + "-t 3"}, {kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"});
-  EXPECT_THAT(output, AllOf(HasSubstr("listener: send/receive 1\n"), HasSubstr("it left after no byte"),
+  EXPECT_THAT(output, AllOf(HasSubstr("listener: send/receive 1\n"),
+                            HasSubstr("the peer closed the connection. "),
                             HasSubstr("listener: Not all is well."), HasSubstr("listener exits with 1"),
                             HasSubstr("connector exits with 137")));
 }
@@ -200,24 +202,23 @@ TEST(RdmaClient, WithoutAServerShowsItsUsageAndExitsWith1) {
 TEST(RdmaClient, WhoseServerIsNotThereGivesUpAtItsDeadline) {
   const Result result = RunShell(OnSofthca("", RDMA_CLIENT " 127.0.0.1 -p 1 -w 1 " + kSmall));
   EXPECT_EQ(result.exit_status, 1);
-  EXPECT_THAT(result.output,
-              HasSubstr("Cannot connect to 127.0.0.1 port 1 within 1 s: Connection refused "
-                        "(ECONNREFUSED). Start the other side there, and check host and port."));
+  EXPECT_THAT(result.output, HasSubstr("Cannot connect to 127.0.0.1 port 1 within 1 s: Connection refused "
+                                       "(ECONNREFUSED). Start the peer there, and check host and port."));
 }
 
 TEST(RdmaServer, WhoseClientDoesNotComeGivesUpAtItsDeadline) {
   const Result result = RunShell(OnSofthca("", RDMA_SERVER " -p 0 -w 1 " + kSmall));
   EXPECT_EQ(result.exit_status, 1);
-  EXPECT_THAT(result.output, HasSubstr("nobody connected within 1 s. Start the other side with "));
+  EXPECT_THAT(result.output, HasSubstr("no peer connected within 1 s. Start the peer with "));
 }
 
 TEST(RdmaServer, SaysThatItsPortIsInUse) {
   const std::string output = RunTwoSides(OnSofthca("", RDMA_SERVER " -p 0 -w 10 " + kSmall),
                                          OnSofthca("", RDMA_SERVER " -p $port " + kSmall) + "; " +
                                              OnSofthca("", RDMA_CLIENT " 127.0.0.1 -p $port " + kSmall));
-  EXPECT_THAT(output,
-              HasSubstr("Address already in use (EADDRINUSE). Name an address of this machine and a free "
-                        "port."));
+  EXPECT_THAT(
+      output,
+      HasSubstr("Address already in use (EADDRINUSE). Pass an address of this machine and a free port."));
 }
 
 TEST(RdmaPrograms, FailWithASentenceWithoutAnActivePort) {

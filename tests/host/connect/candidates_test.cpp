@@ -110,11 +110,11 @@ TEST(PartitionConflict, IsWhereKeysAreOfTwoPartitionsOrOfLimitedMembersOnly) {
            {0xffff, 0x7fff, ""},
            {0x8001, 0x0001, ""},
            {0x8001, 0x8001, ""},
-           {0x7fff, 0x7fff, "0x7fff here and 0x7fff there are both of limited members"},
-           {0x8001, 0xffff, "0x8001 here and 0xffff there are of two partitions"},
-           {0x0001, 0x8002, "0x0001 here and 0x8002 there are of two partitions"},
-           {0x0000, 0xffff, "0x0000 here and 0xffff there are not both of a partition"},
-           {0x8000, 0x8000, "0x8000 here and 0x8000 there are not both of a partition"}}) {
+           {0x7fff, 0x7fff, "0x7fff here and 0x7fff there both have limited membership"},
+           {0x8001, 0xffff, "0x8001 here and 0xffff there are in different partitions"},
+           {0x0001, 0x8002, "0x0001 here and 0x8002 there are in different partitions"},
+           {0x0000, 0xffff, "0x0000 here and 0xffff there are not both valid"},
+           {0x8000, 0x8000, "0x8000 here and 0x8000 there are not both valid"}}) {
     EXPECT_EQ(PartitionConflict(here, there), why);
     EXPECT_EQ(PartitionConflict(there, here).empty(), std::string(why).empty());
   }

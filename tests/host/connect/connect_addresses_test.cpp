@@ -110,7 +110,7 @@ TEST_F(ConnectAddresses, OfTwoFamiliesAreRefusedByBothSides) {
   const auto refusal = [this](const Endpoint& one, const std::string& own, const std::string& other) {
     return "endpoint 1 (QP " + std::to_string(one.qpn()) + " on " + device_.name() +
            ") and its peer have no GIDs of one type and family to send from: " + own + " here, " + other +
-           " there. Take ports of one link layer with addresses of one family, and name ";
+           " there. Use ports of one link layer with addresses of one family, and set ";
   };
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
   EXPECT_THAT(sentences.here, HasSubstr(refusal(here, ours, theirs)));

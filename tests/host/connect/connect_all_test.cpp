@@ -57,8 +57,8 @@ TEST_F(ConnectAllTest, BothSidesSayThatTheCountsDiffer) {
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
   EXPECT_THAT(sentences.here,
               AllOf(StartsWith("Cannot connect 3 endpoints to 127.0.0.1 port "),
-                    HasSubstr(": the two sides do not agree: 3 endpoints here, 1 there. Pass as many")));
-  EXPECT_THAT(sentences.there, HasSubstr("the two sides do not agree: 1 endpoint here, 3 there"));
+                    HasSubstr(": the two sides disagree: 3 endpoints here, 1 there. Pass as many")));
+  EXPECT_THAT(sentences.there, HasSubstr("the two sides disagree: 1 endpoint here, 3 there"));
 }
 
 TEST_F(ConnectAllTest, BothSidesSayThatTheOptionsDiffer) {
@@ -75,9 +75,8 @@ TEST_F(ConnectAllTest, TellsThePeersFailureInItsOwnWords) {
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
   const std::string reason = "endpoint 1 (QP " + std::to_string(b.list()[1]->qpn()) + ") is in state RTS";
   EXPECT_THAT(sentences.there, HasSubstr(reason + ". Call Reset() on both sides first."));
-  EXPECT_THAT(sentences.here,
-              AllOf(HasSubstr("that side failed: Cannot connect 2 endpoints to "),
-                    HasSubstr(reason + ". Call Reset() on both sides first. Mend it there.")));
+  EXPECT_THAT(sentences.here, AllOf(HasSubstr("the peer failed: Cannot connect 2 endpoints to "),
+                                    HasSubstr(reason + ". Call Reset() on both sides first. Fix it there.")));
   EXPECT_EQ(b.list()[1]->State(), mlx5::QpState::kRts) << "a connection that stood before is left alone";
   b.list()[1]->Reset();
   ExpectConnects(a, b);
@@ -88,7 +87,7 @@ TEST_F(ConnectAllTest, RefusesListsThatAreWrong) {
   a.list()[1] = nullptr;
   EXPECT_THAT(Connect(Plainly(a), Plainly(b)).here, HasSubstr("endpoint 1 is a null pointer"));
   a.list()[1] = a.list()[0];
-  EXPECT_THAT(Connect(Plainly(a), Plainly(b)).there, HasSubstr("endpoint 1 stands in the list twice"));
+  EXPECT_THAT(Connect(Plainly(a), Plainly(b)).there, HasSubstr("endpoint 1 is in the list twice"));
 }
 
 TEST_F(ConnectAllTest, FailsOnBothSidesWhereverOneIsCutOff) {
@@ -117,7 +116,7 @@ TEST_F(ConnectAllTest, ObeysTheDeadlineWherePeersAreSilent) {
   TcpPair tcp;
   EXPECT_THAT(SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
               AllOf(StartsWith("Cannot swap the descriptions of 1 endpoint with 127.0.0.1 port "),
-                    HasSubstr("no byte of its message came within ")));
+                    HasSubstr("no byte of its message arrived within ")));
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
 }
 
@@ -130,9 +129,9 @@ TEST_F(ConnectAllTest, SaysWhoIsConnectedToAnother) {
                                                }),
                                       Plainly(b));
   EXPECT_THAT(sentences.here,
-              AllOf(HasSubstr("endpoint 1 is connected from QP "), HasSubstr(" there. See that the "
+              AllOf(HasSubstr("endpoint 1 is connected from QP "), HasSubstr(" there. Check that the "
                                                                              "exchange does not mix")));
-  EXPECT_THAT(sentences.there, HasSubstr("that side failed: "));
+  EXPECT_THAT(sentences.there, HasSubstr("the peer failed: "));
   ExpectConnects(a, b);
 }
 
@@ -144,19 +143,20 @@ TEST_F(ConnectAllTest, RefusesOtherMessagesAndVersions) {
     return sentences.here;
   };
   EXPECT_THAT(answered([](int, auto& answer) { answer = BytesOf("hello"); }),
-              HasSubstr("what it sent is not of ConnectAll()"));
+              HasSubstr("its message is not from ConnectAll()"));
   EXPECT_THAT(answered([](int, auto& answer) { answer.at(5) = 1; }),
               HasSubstr("its ConnectAll() has version 1, not 2"));
   EXPECT_THAT(answered([](int, auto& answer) { answer.at(7) = 9; }),
-              HasSubstr("at another step, 9 in place of 1"));
+              HasSubstr("it is at step 9 instead of 1"));
   EXPECT_THAT(answered([](int swap, auto& answer) {
                 if (swap == 0) answer.pop_back();
               }),
-              HasSubstr("which is wrong"));
-  EXPECT_THAT(answered([](int swap, auto& answer) {
-                if (swap == 0) answer.at(20) ^= 1;
-              }),
-              HasSubstr("its lists of GIDs and partition keys are damaged. See that the exchange carries"));
+              HasSubstr("have the wrong size"));
+  EXPECT_THAT(
+      answered([](int swap, auto& answer) {
+        if (swap == 0) answer.at(20) ^= 1;
+      }),
+      HasSubstr("its lists of GIDs and partition keys are damaged. Check that the exchange delivers"));
   EXPECT_THAT(answered([](int swap, auto& answer) {
                 if (swap == 0) answer.at(answer.size() - kPlaceBytes - 1) ^= 1;
               }),
@@ -195,7 +195,7 @@ TEST_F(ConnectAllTest, SaysThatAPortIsUpWhereThePeerIsSilent) {
   EXPECT_THAT(
       SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
       AllOf(StartsWith("Cannot swap the descriptions of 2 endpoints with " + tcp.here.PeerName() + " ("),
-            HasSubstr(" (" + device_.name() + " port 1 is active): no byte of its message came within ")));
+            HasSubstr(" (" + device_.name() + " port 1 is active): no byte of its message arrived within ")));
 }
 
 TEST_F(ConnectAllTest, SaysThatOtherDataCame) {
@@ -213,7 +213,7 @@ TEST_F(ConnectAllTest, SaysThatOtherDataCame) {
           },
           kTrip));
   EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot verify what the peer wrote from QP "),
-                                    HasSubstr("only 0 of 64 bytes are right")));
+                                    HasSubstr("only 0 of 64 bytes are correct")));
   EXPECT_NE(sentences.there, "");
   ExpectConnects(a, b);
 }

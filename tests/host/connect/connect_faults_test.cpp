@@ -70,7 +70,7 @@ TEST(MemoryFaults, OfASwapLeaveNoConnectionThatIsHalfWay) {
     const std::string sentence = SentenceOf([&] {
       if (failed) swap(pair.here);
     });
-    EXPECT_THAT(sentence, testing::AnyOf("", testing::HasSubstr("the connection is closed, for ")));
+    EXPECT_THAT(sentence, testing::AnyOf("", testing::HasSubstr("the connection is closed because ")));
   }
 }
 

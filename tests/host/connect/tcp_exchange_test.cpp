@@ -85,9 +85,11 @@ TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
 TEST(TcpExchange, NamesWhatAStrangerSaid) {
   Rawly raw;
   raw.peer.Say("GET / HTTP/1.1\r\nHost: gpu-7\r\n\r\n");
-  EXPECT_THAT(raw.Swap(), AllOf(StartsWith("Cannot swap a word with 127.0.0.1 port "),
-                                HasSubstr("it is no program of this library: it begins with 'GET / HTTP/1.1"
-                                          "\\x0d\\x0a'. Check host and port")));
+  EXPECT_THAT(
+      raw.Swap(),
+      AllOf(StartsWith("Cannot swap a word with 127.0.0.1 port "),
+            HasSubstr("it does not speak this library's protocol: its message begins with 'GET / HTTP/1.1"
+                      "\\x0d\\x0a'. Check host and port")));
 }
 
 TEST(TcpExchange, KnowsAStrangerByItsFirstByte) {
@@ -113,7 +115,7 @@ TEST(TcpExchange, RefusesToSendWhatThePeerWouldNotTake) {
   TcpPair pair;
   const std::vector<uint8_t> mine(kMaxSwapBytes + 1);
   EXPECT_THAT(SentenceOf([&] { pair.here.Swap(mine, "a word", Soon()); }),
-              HasSubstr("67108865 bytes are more than the 67108864 of a message"));
+              HasSubstr("67108865 bytes exceed the limit of 67108864 bytes"));
   EXPECT_EQ(SwapBoth(pair, BytesOf("a"), BytesOf("b")).first, BytesOf("b")) << "nothing was sent";
 }
 
@@ -121,10 +123,10 @@ TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
   TcpPair pair;
   EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "the descriptions of 3 endpoints", AtOnce()); }),
               AllOf(StartsWith("Cannot swap the descriptions of 3 endpoints with 127.0.0.1 port "),
-                    ContainsRegex("no byte of its message came within [0-9.e-]+ s\\.")));
-  EXPECT_THAT(
-      SentenceOf([&] { pair.here.Swap({}, "a word", Soon()); }),
-      ContainsRegex("the connection is closed, for no byte of its message came within .* s\\. Connect"));
+                    ContainsRegex("no byte of its message arrived within [0-9.e-]+ s\\.")));
+  EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "a word", Soon()); }),
+              ContainsRegex(
+                  "the connection is closed because no byte of its message arrived within .* s\\. Connect"));
 }
 
 TEST(TcpExchange, TimeThatIsLongerThanTheClockTellsIsForEver) {
@@ -147,7 +149,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
     while (!stop.stop_requested() && send(raw.peer.fd(), &byte, 1, MSG_NOSIGNAL) == 1)
       std::this_thread::yield();
   });
-  EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message came within "));
+  EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message arrived within "));
 }
 
 TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
@@ -156,7 +158,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
   const std::vector<uint8_t> mine(32'000'000);
   EXPECT_THAT(
       SentenceOf([&] { raw.exchange.Swap(mine, "a word", DeadlineIn(std::chrono::milliseconds(300))); }),
-      HasSubstr("it did not take all that was sent within "));
+      HasSubstr("it did not take the whole message within "));
 }
 
 TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
@@ -166,7 +168,7 @@ TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
       Rawly raw;
       raw.peer.Say(whole.substr(0, said));
       abruptly ? raw.peer.Abort() : raw.peer.Leave();
-      EXPECT_THAT(raw.Swap(), HasSubstr("it left after ")) << said;
+      EXPECT_THAT(raw.Swap(), HasSubstr("the peer closed the connection")) << said;
     }
   }
 }
@@ -182,7 +184,8 @@ TEST(TcpExchange, NoSignalComesWhereThePeerLeft) {
 TEST(TcpExchange, PeerLearnsThatAnExchangeIsGone) {
   TcpPair pair;
   { const TcpExchange gone = std::move(pair.here); }
-  EXPECT_THAT(SentenceOf([&] { pair.there.Swap({}, "a word", Soon()); }), HasSubstr("it left after no byte"));
+  EXPECT_THAT(SentenceOf([&] { pair.there.Swap({}, "a word", Soon()); }),
+              HasSubstr("the peer closed the connection. "));
 }
 
 TEST(TcpExchange, WaitsForAPeerThatListensLater) {
@@ -201,7 +204,7 @@ TEST(TcpExchange, GivesUpWhereNobodyListens) {
                 TcpExchange::Connect({"127.0.0.1", port}, AtOnce());
               }),
               AllOf(StartsWith("Cannot connect to 127.0.0.1 port " + std::to_string(port) + " within "),
-                    HasSubstr("Connection refused (ECONNREFUSED). Start the other side there")));
+                    HasSubstr("Connection refused (ECONNREFUSED). Start the peer there")));
 }
 
 TEST(TcpExchange, NamesAHostThatDoesNotExist) {
@@ -274,7 +277,7 @@ TEST(TcpListener, SaysThatNobodyCame) {
   const TcpListener listener({.host = "127.0.0.1"});
   EXPECT_THAT(SentenceOf([&] { listener.Accept(AtOnce()); }),
               AllOf(StartsWith("Cannot accept a peer on port " + std::to_string(listener.port())),
-                    ContainsRegex("nobody connected within [0-9.e-]+ s\\. Start the other side")));
+                    ContainsRegex("no peer connected within [0-9.e-]+ s\\. Start the other side")));
 }
 
 TEST(TcpListener, SaysThatAPortIsTakenOrAnAddressForeign) {

@@ -55,23 +55,20 @@ TEST_F(Partitions, OfLimitedMembersAreRefusedByBothSides) {
   const Sentences sentences = Meet(1, 1);
   for (const std::string& sentence : {sentences.here, sentences.there}) {
     EXPECT_THAT(sentence, HasSubstr("the partition keys of endpoint 0 (QP "));
-    EXPECT_THAT(sentence,
-                HasSubstr(", at index 1, and of its peer do not go together: 0x7fff here and 0x7fff "
-                          "there are both of limited members. Choose keys of one partition by "
-                          "EndpointConfig::pkey_index; "));
+    EXPECT_THAT(sentence, HasSubstr(", at index 1, and of its peer do not match: 0x7fff here and 0x7fff "
+                                    "there both have limited membership. Set "
+                                    "EndpointConfig::pkey_index to keys of one partition; "));
   }
 }
 
 TEST_F(Partitions, ThatDifferAreRefusedByBothSides) {
   const Sentences sentences = Meet(2, 4);
-  EXPECT_THAT(sentences.here,
-              HasSubstr("at index 2, and of its peer do not go together: 0x8001 here and 0x8002"));
-  EXPECT_THAT(sentences.there,
-              HasSubstr("at index 4, and of its peer do not go together: 0x8002 here and 0x8001"));
+  EXPECT_THAT(sentences.here, HasSubstr("at index 2, and of its peer do not match: 0x8001 here and 0x8002"));
+  EXPECT_THAT(sentences.there, HasSubstr("at index 4, and of its peer do not match: 0x8002 here and 0x8001"));
 }
 
 TEST_F(Partitions, ThatAreNoneAreRefused) {
-  EXPECT_THAT(Meet(100, 0).here, HasSubstr("0x0000 here and 0xffff there are not both of a partition"));
+  EXPECT_THAT(Meet(100, 0).here, HasSubstr("0x0000 here and 0xffff there are not both valid"));
 }
 
 TEST_F(Partitions, OfTheSecondEndpointCountToo) {
