@@ -75,7 +75,7 @@ TEST_F(FakeCuda, ExportsWholePagesThatTheImporterReaches) {
   const uint64_t page = (memory + 4095) / 4096 * 4096;
   cuMemcpyHtoDAsync_v2(page, "before", 7, stream_);
   int fd = -1, same = -1, other = -1;
-  EXPECT_NE(cuMemGetHandleForAddressRange(&fd, page + 1, 4096, 1, 0), 0) << "not from a page's start";
+  EXPECT_NE(cuMemGetHandleForAddressRange(&fd, page + 1, 4096, 1, 0), 0) << "it does not start at a page";
   ASSERT_EQ(cuMemGetHandleForAddressRange(&fd, page, 2 * 4096, 1, 0), 0);
   EXPECT_EQ(cuMemGetHandleForAddressRange(&same, page, 2 * 4096, 1, 0), 0);
   EXPECT_EQ(cuMemGetHandleForAddressRange(&other, page + 4096, 2 * 4096, 1, 0), 801) << "it overlaps";
@@ -92,7 +92,7 @@ TEST_F(FakeCuda, ExportsWholePagesThatTheImporterReaches) {
   cuMemFree_v2(memory);
 }
 
-TEST_F(FakeCuda, FailsTheCallThatItIsTold) {
+TEST_F(FakeCuda, FailsTheRequestedCall) {
   FailCall("cuMemAlloc_v2", 2, 2);
   const uint64_t first = Allocate(8);
   uint64_t address = 0;
@@ -106,13 +106,13 @@ TEST_F(FakeCuda, FailsTheCallThatItIsTold) {
   cuMemFree_v2(third);
 }
 
-TEST_F(FakeCudaDeathTest, FaultsWhereTheProcessorTouchesDeviceMemory) {
+TEST_F(FakeCudaDeathTest, FaultsIfTheProcessorTouchesDeviceMemory) {
   const uint64_t memory = Allocate(8);
   EXPECT_DEATH(*reinterpret_cast<volatile char*>(memory) = 1, "");
   cuMemFree_v2(memory);
 }
 
-TEST_F(FakeCuda, LetsTheProcessorTouchDeviceMemoryWhereItStandsForAKernel) {
+TEST_F(FakeCuda, LetsAKernelThreadTouchDeviceMemory) {
   const uint64_t memory = Allocate(8);
   {
     const Kernel kernel, another;

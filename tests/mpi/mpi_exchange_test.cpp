@@ -1,4 +1,4 @@
-// Both of two ranks run these tests, side by side.
+// Two ranks run these tests in parallel.
 #include "warpverbs/host/mpi_exchange.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 namespace warpverbs::host {
 namespace {
 
-size_t refused_bytes = ~size_t{0};  // from so many on, operator new gives none
+size_t refused_bytes = ~size_t{0};  // operator new fails from this size on
 
 int Rank() {
   int rank = 0;
@@ -24,7 +24,7 @@ int Rank() {
 
 Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
 
-/// Swaps, and returns what the error says; empty: there was none.
+/// Swaps. Returns the error text, or "" on success.
 std::string SentenceOf(MpiExchange& exchange, Deadline deadline) {
   try {
     exchange.Swap({}, "a word", deadline);
@@ -34,7 +34,7 @@ std::string SentenceOf(MpiExchange& exchange, Deadline deadline) {
   return "";
 }
 
-/// A way between the two ranks that is not MPI's.
+/// Returns an exchange between the two ranks that does not use MPI.
 TcpExchange Aside() {
   uint16_t port = 0;
   if (Rank() == 0) {
@@ -47,7 +47,7 @@ TcpExchange Aside() {
   return TcpExchange::Connect({"127.0.0.1", port}, Soon());
 }
 
-/// What a rank says in a round.
+/// Returns a rank's message of a round.
 std::vector<uint8_t> MessageOf(int rank, size_t bytes) {
   std::vector<uint8_t> message(bytes);
   for (size_t i = 0; i < bytes; ++i) message[i] = static_cast<uint8_t>(i * 7 + (i >> 8) + rank);
@@ -67,13 +67,13 @@ TEST(MpiExchange, SwapsWithItself) {
   EXPECT_EQ(exchange.Swap(MessageOf(1, 9), "a word", Soon()), MessageOf(1, 9));
 }
 
-TEST(MpiExchange, KeepsExchangesOfOtherTagsApart) {
+TEST(MpiExchange, SeparatesTags) {
   MpiExchange first(MPI_COMM_WORLD, 1 - Rank(), 1), second(MPI_COMM_WORLD, 1 - Rank(), 2);
   EXPECT_EQ(second.Swap(MessageOf(2, 9), "a word", Soon()), MessageOf(2, 9));
   EXPECT_EQ(first.Swap(MessageOf(1, 9), "a word", Soon()), MessageOf(1, 9));
 }
 
-TEST(MpiExchange, SaysThatARankIsSilent) {
+TEST(MpiExchange, ReportsASilentRank) {
   if (Rank() == 0) {
     MpiExchange exchange(MPI_COMM_WORLD, 1, 3);
     const auto sentence = [&exchange] {
@@ -85,14 +85,14 @@ TEST(MpiExchange, SaysThatARankIsSilent) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiExchange, SaysThatALongMessageDoesNotEnd) {
+TEST(MpiExchange, ReportsALongMessageThatDoesNotEnd) {
   constexpr int kTag = 5;
   TcpExchange aside = Aside();
   if (Rank() == 0) {
     const std::vector<uint8_t> message = MessageOf(0, 5'000'000);
     MPI_Request sending = MPI_REQUEST_NULL;
     MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, 1, kTag, MPI_COMM_WORLD, &sending);
-    aside.Swap({}, "that the other rank gave up", Soon());  // until then nothing here calls MPI
+    aside.Swap({}, "that the other rank gave up", Soon());  // until then this rank does not call MPI
     MPI_Recv(nullptr, 0, MPI_BYTE, 1, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Wait(&sending, MPI_STATUS_IGNORE);
   } else {
@@ -102,16 +102,16 @@ TEST(MpiExchange, SaysThatALongMessageDoesNotEnd) {
         testing::StartsWith("Cannot swap a word with rank 0: its message began and did not end within "));
     aside.Swap({}, "that this rank gave up", Soon());
   }
-  MPI_Barrier(MPI_COMM_WORLD);  // the rest of the message comes here, to bytes that are MPI's now
+  MPI_Barrier(MPI_COMM_WORLD);  // receives the rest of the message into memory that MPI owns by now
 }
 
-TEST(MpiExchange, RefusesToSendTooMuch) {
+TEST(MpiExchange, RejectsMessagesAboveTheLimit) {
   MpiExchange exchange(MPI_COMM_WORLD, 1 - Rank());
   EXPECT_THROW(exchange.Swap(std::vector<uint8_t>(kMaxSwapBytes + 1), "a word", Soon()), Error);
   EXPECT_EQ(exchange.Swap(MessageOf(0, 1), "a word", Soon()), MessageOf(0, 1)) << "nothing was sent";
 }
 
-TEST(MpiExchange, DoesNotGoOnAfterAMessageThatFoundNoMemory) {
+TEST(MpiExchange, StopsAfterAMessageForWhichMemoryRanOut) {
   MpiExchange exchange(MPI_COMM_WORLD, 1 - Rank(), 4);
   if (Rank() == 0) {
     exchange.Swap(MessageOf(0, 2000), "a word", Soon());

@@ -1,5 +1,5 @@
-// Every call of librdmacm fails once, and so does every allocation of memory, on either side: what comes of
-// it is an exception that says what failed, nothing is left behind, and the next attempt connects.
+// Fails every call of librdmacm and every allocation once, on either side. The result must be an exception
+// that names the failure, without leaks, and the next attempt must connect.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,11 +19,11 @@
 
 namespace {
 
-thread_local int failing_call = -1;  // of this thread's calls of librdmacm, from 0; -1: none
+thread_local int failing_call = -1;  // index of this thread's librdmacm call that fails, from 0; -1: none
 thread_local int calls = 0;
 thread_local const char* failed_call = "";
 
-std::atomic<int> held{0};  // channels, ids and events that were not given back
+std::atomic<int> held{0};  // channels, ids and events that are not released
 
 bool Fails(const char* name) {
   if (calls++ != failing_call) return false;
@@ -46,7 +46,7 @@ int Do(const char* name, Function* own, Arguments... arguments) {
 
 }  // namespace
 
-// This program's own stand before those of librdmacm.
+// These functions take precedence over librdmacm's.
 extern "C" {
 
 rdma_event_channel* rdma_create_event_channel() {
@@ -80,7 +80,8 @@ int rdma_destroy_id(rdma_cm_id* id) {
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   static auto* const own = TheirOwn(&rdma_get_cm_event, "rdma_get_cm_event");
   const int result = Do("rdma_get_cm_event", own, channel, event);
-  if (result == 0) held += (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 2 : 1;  // with its id
+  if (result == 0)
+    held += (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 2 : 1;  // a request comes with an id
   return result;
 }
 int rdma_ack_cm_event(rdma_cm_event* event) {
@@ -138,9 +139,9 @@ namespace {
 
 enum class Failing { kManager, kMemory };
 
-/// Runs with the nth call failing. What is thrown must say enough.
+/// Runs with the nth call failing. The exception must name the failure.
 ///
-/// @return  what failed; empty: there were fewer calls
+/// @return  name of the failed call; empty if there were fewer calls
 template <class Work>
 std::string RunWith(Failing kind, int call, const Work& work) {
   const Faulty faulty({.calls = FaultyCalls::kMemory, .call = kind == Failing::kMemory ? call : -1});
@@ -168,7 +169,7 @@ class CmFaults : public testing::TestWithParam<Failing> {
   CmConnection Connect() { return CmConnection::Connect(link_.a, {"127.0.0.1", listener_.port()}, Soon()); }
   CmConnection Accept() { return listener_.Accept(link_.b, Soon()); }
 
-  /// Connects until the peer has, too: who has heard its last word may find that it has failed then.
+  /// Connects until the peer has connected, too: a peer may fail after its last message.
   template <class Other>
   static CmConnection Persist(const Other& other, const std::atomic<bool>& done) {
     while (true) {
@@ -177,13 +178,13 @@ class CmFaults : public testing::TestWithParam<Failing> {
         while (!done && !connection.AwaitEnd(AtOnce())) {
         }
         if (done) return connection;
-      } catch (const Error&) {  // the peer has failed
+      } catch (const Error&) {  // the peer failed
       }
     }
   }
 
-  /// Lets each call of one side fail in turn. The other one tries until it succeeds, as does this one after
-  /// its failure.
+  /// Fails each call of one side in turn. The other side retries until it succeeds, and so does this one
+  /// after its failure.
   template <class Side, class Other>
   int ForEachFault(const Side& side, const Other& other) {
     for (int call = -1;; ++call) {
@@ -207,7 +208,7 @@ class CmFaults : public testing::TestWithParam<Failing> {
       link_.a.Reset();
       link_.b.Reset();
       SCOPED_TRACE("call " + std::to_string(call) + ", " + failed + ", failed");
-      if (call >= 0) {  // what is made once in the life of a program is there then
+      if (call >= 0) {  // by then everything that a program makes only once exists
         EXPECT_EQ(OpenFiles(), files);
         EXPECT_EQ(HeldByVerbs(), verbs);
         EXPECT_EQ(held, held_before);
@@ -221,7 +222,7 @@ class CmFaults : public testing::TestWithParam<Failing> {
   CmListener listener_{{"127.0.0.1", 0}};
 };
 
-TEST_P(CmFaults, OfConnectingLeaveNothing) {
+TEST_P(CmFaults, InConnectingLeaveNothing) {
   EXPECT_GE(ForEachFault([this] { return Connect(); },
                          [this] {
                            link_.b.Reset();
@@ -230,7 +231,7 @@ TEST_P(CmFaults, OfConnectingLeaveNothing) {
             7);
 }
 
-TEST_P(CmFaults, OfAcceptingLeaveNothing) {
+TEST_P(CmFaults, InAcceptingLeaveNothing) {
   EXPECT_GE(ForEachFault([this] { return Accept(); },
                          [this] {
                            link_.a.Reset();
@@ -239,7 +240,7 @@ TEST_P(CmFaults, OfAcceptingLeaveNothing) {
             5);
 }
 
-TEST_P(CmFaults, OfListeningLeaveNothing) {
+TEST_P(CmFaults, InListeningLeaveNothing) {
   std::string failed = "none yet";
   int call = 0;
   for (; !failed.empty() && !HasFailure(); ++call) {

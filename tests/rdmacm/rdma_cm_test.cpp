@@ -12,8 +12,7 @@
 #include "host/connect/exchange_fixture.hpp"
 #include "host/endpoint/link.hpp"
 
-/// This program's own stands before that of the C library: "two-homed" is a host whose first address leads
-/// nowhere.
+/// Takes precedence over the C library's function. "two-homed" is a host whose first address leads nowhere.
 extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* hints, addrinfo** list) {
   static auto* const own = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
   if (host == nullptr || std::string_view(host) != "two-homed") return own(host, port, hints, list);
@@ -62,16 +61,16 @@ TEST_F(RdmaCm, ConnectsManyByOneListener) {
   }
 }
 
-TEST_F(RdmaCm, WhoLeavesTellsThePeer) {
+TEST_F(RdmaCm, TellsThePeerOfTheEnd) {
   Link link(device_);
   auto [active, passive] = Connect(link);
   EXPECT_FALSE(passive.AwaitEnd(AtOnce()));
   { const CmConnection gone = std::move(active); }
   EXPECT_TRUE(passive.AwaitEnd(Soon()));
-  EXPECT_TRUE(passive.AwaitEnd(AtOnce())) << "and it stays so";
+  EXPECT_TRUE(passive.AwaitEnd(AtOnce())) << "the end is permanent";
 }
 
-TEST_F(RdmaCm, ConnectsAnewAfterAReset) {
+TEST_F(RdmaCm, ConnectsAgainAfterAReset) {
   Link link(device_);
   for (int i = 0; i < 3; ++i) {
     const auto connections = Connect(link);
@@ -82,7 +81,7 @@ TEST_F(RdmaCm, ConnectsAnewAfterAReset) {
 }
 
 TEST_F(RdmaCm, WaitsForAPeerThatListensLater) {
-  const uint16_t port = CmListener().port();  // free again
+  const uint16_t port = CmListener().port();  // the port is free again
   Endpoint a(device_), b(device_);
   auto connecting =
       std::async(std::launch::async, [&] { return CmConnection::Connect(a, There(port), Soon()); });
@@ -91,7 +90,7 @@ TEST_F(RdmaCm, WaitsForAPeerThatListensLater) {
   connecting.get();
 }
 
-TEST_F(RdmaCm, GoesByTheFirstAddressOfANameThatLeadsThere) {
+TEST_F(RdmaCm, UsesTheFirstAddressThatLeadsToThePeer) {
   Link link(device_);
   auto accepting = std::async(std::launch::async, [&] { return listener_.Accept(link.b, Soon()); });
   const CmConnection active = CmConnection::Connect(link.a, {"two-homed", listener_.port()}, Soon());
@@ -99,7 +98,7 @@ TEST_F(RdmaCm, GoesByTheFirstAddressOfANameThatLeadsThere) {
   EXPECT_TRUE(link.Write(10).ok());
 }
 
-TEST_F(RdmaCm, SaysThatNobodyListensAtAnyAddressOfAName) {
+TEST_F(RdmaCm, ReportsThatNobodyListensAtAnyAddress) {
   const uint16_t port = CmListener().port();
   Endpoint endpoint(device_);
   EXPECT_THAT(SentenceOf([&] {
@@ -109,7 +108,7 @@ TEST_F(RdmaCm, SaysThatNobodyListensAtAnyAddressOfAName) {
   EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
-TEST_F(RdmaCm, SaysThatNobodyListens) {
+TEST_F(RdmaCm, ReportsThatNobodyListens) {
   const uint16_t port = CmListener().port();
   Endpoint endpoint(device_);
   EXPECT_THAT(
@@ -120,7 +119,7 @@ TEST_F(RdmaCm, SaysThatNobodyListens) {
   EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
-TEST_F(RdmaCm, SaysThatThePeerDoesNotAnswer) {
+TEST_F(RdmaCm, ReportsThatThePeerDoesNotAnswer) {
   Endpoint endpoint(device_);
   EXPECT_THAT(SentenceOf([&] {
                 CmConnection::Connect(endpoint, There(listener_.port()),
@@ -129,15 +128,15 @@ TEST_F(RdmaCm, SaysThatThePeerDoesNotAnswer) {
               HasSubstr("the peer did not answer within "));
 }
 
-TEST_F(RdmaCm, SaysThatNobodyCame) {
+TEST_F(RdmaCm, ReportsThatNobodyConnected) {
   Endpoint endpoint(device_);
   EXPECT_THAT(SentenceOf([&] { listener_.Accept(endpoint, AtOnce()); }),
               AllOf(StartsWith("Cannot accept a peer of QP "),
                     HasSubstr("no RDMA_CM_EVENT_CONNECT_REQUEST came within ")));
 }
 
-TEST_F(RdmaCm, RefusalsAreToldInThePeersOwnWords) {
-  // Of the two, only one allows the other's kind of GID.
+TEST_F(RdmaCm, QuotesThePeersRefusal) {
+  // Only one of the two accepts the other's type of GID.
   Endpoint a(device_);
   const auto gids = device_.Gids(device_.ActivePort());
   const auto v1 = std::find_if(gids.begin(), gids.end(),
@@ -153,29 +152,29 @@ TEST_F(RdmaCm, RefusalsAreToldInThePeersOwnWords) {
   EXPECT_EQ(b.State(), mlx5::QpState::kReset);
 }
 
-TEST_F(RdmaCm, RefusesEndpointsThatAreConnected) {
+TEST_F(RdmaCm, RejectsConnectedEndpoints) {
   Link link(device_);
   link.Connect();
   EXPECT_THAT(SentenceOf([&] { CmConnection::Connect(link.a, There(listener_.port()), Soon()); }),
               HasSubstr("it is in state RTS. Call Reset() on both sides first"));
-  EXPECT_TRUE(link.Write(1).ok()) << "the connection stands";
+  EXPECT_TRUE(link.Write(1).ok()) << "the connection still works";
 }
 
-TEST_F(RdmaCm, SaysThatTheWayLeadsThroughAnotherDevice) {
+TEST_F(RdmaCm, ReportsARouteThroughAnotherDevice) {
   const Device second("mlx5_1");
   Endpoint endpoint(second);
   EXPECT_THAT(SentenceOf([&] { CmConnection::Connect(endpoint, There(listener_.port()), Soon()); }),
               HasSubstr("the route leads through mlx5_0, and the endpoint is on mlx5_1"));
 }
 
-TEST_F(RdmaCm, SaysThatAPortIsTaken) {
+TEST_F(RdmaCm, ReportsATakenPort) {
   EXPECT_THAT(SentenceOf([&] {
                 CmListener({"", listener_.port()});
               }),
               AllOf(StartsWith("Cannot listen on port "), HasSubstr("EADDRINUSE")));
 }
 
-TEST_F(RdmaCm, AHundredLeaveNoFileBehind) {
+TEST_F(RdmaCm, LeaksNoFile) {
   Link link(device_);
   size_t before = 0;
   for (int i = 0; i <= 100; ++i) {

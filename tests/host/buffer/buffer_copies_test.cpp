@@ -15,7 +15,7 @@
 #include "warpverbs/host/hip.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 
-/// Copies from buffer to buffer, of any two kinds of memory.
+/// Copies between buffers of any two kinds of memory.
 namespace warpverbs::host {
 namespace {
 
@@ -25,7 +25,7 @@ using testing::HasSubstr;
 constexpr size_t kPiece = Buffer::kPieceBytes;
 constexpr size_t kWhole = 3 * kPiece;
 
-/// A file of memory at an address that no processor has.
+/// Returns a buffer of a file, at an address that no processor uses.
 std::unique_ptr<Buffer> FileMemory(size_t bytes) {
   constexpr uint64_t kStart = 0x7001001800000000;
   FileDescriptor file(memfd_create("memory", MFD_CLOEXEC));
@@ -33,7 +33,7 @@ std::unique_ptr<Buffer> FileMemory(size_t bytes) {
   return WrapDmaBuf({std::move(file), kStart, bytes}, reinterpret_cast<void*>(kStart), bytes);
 }
 
-/// A part of another buffer, known by its address alone.
+/// A part of another buffer, wrapped by its address.
 class Wrapped final : public MemoryKind {
  public:
   explicit Wrapped(std::unique_ptr<MemoryKind> kind) : kind_(std::move(kind)) {}
@@ -69,7 +69,7 @@ class BufferCopies : public testing::Test {
     EXPECT_EQ(fake_hip::CurrentDevice(), 0);
   }
 
-  /// All that are copied at all.
+  /// Returns all kinds of memory that can be copied.
   static std::vector<std::unique_ptr<MemoryKind>> AllKinds() {
     std::vector<std::unique_ptr<MemoryKind>> kinds;
     kinds.push_back(std::make_unique<HostMemoryKind>());
@@ -86,7 +86,7 @@ class BufferCopies : public testing::Test {
   }
 };
 
-/// Copies a part of a pattern to the middle of another, and looks at every byte of both.
+/// Copies a part of one pattern into the middle of another, and checks every byte of both.
 void ExpectCopy(const Buffer& from, size_t offset, const Buffer& to, size_t to_offset, size_t bytes) {
   const std::string pair = from.name() + " to " + to.name() + ", " + std::to_string(bytes) + " bytes";
   const std::vector<std::byte> source = Pattern(from.size(), 1);
@@ -100,7 +100,7 @@ void ExpectCopy(const Buffer& from, size_t offset, const Buffer& to, size_t to_o
   EXPECT_TRUE(Contents(from) == source) << pair;
 }
 
-TEST_F(BufferCopies, OfAnyTwoKindsCarryEveryByteAndNoOther) {
+TEST_F(BufferCopies, CopyExactlyTheRangeBetweenAnyTwoKinds) {
   for (const auto& from_kind : AllKinds()) {
     for (const auto& to_kind : AllKinds()) {
       const auto from = from_kind->Allocate(kPiece + 65536), to = to_kind->Allocate(kPiece + 65536);
@@ -110,7 +110,7 @@ TEST_F(BufferCopies, OfAnyTwoKindsCarryEveryByteAndNoOther) {
   }
 }
 
-TEST_F(BufferCopies, OfWholePiecesAndOfNothingEndWhereTheyShall) {
+TEST_F(BufferCopies, EndAtWholePiecesAndCopyNothingIfEmpty) {
   const auto from = CudaMemoryKind(Gpu()).Allocate(kWhole), to = FileMemory(kWhole);
   for (const size_t bytes : {size_t{0}, kPiece - 1, kPiece, kPiece + 1, 2 * kPiece, kWhole}) {
     ExpectCopy(*from, kWhole - bytes, *to, 0, bytes);
@@ -118,7 +118,7 @@ TEST_F(BufferCopies, OfWholePiecesAndOfNothingEndWhereTheyShall) {
   }
 }
 
-TEST_F(BufferCopies, WithinADriverAreOneCallOfIt) {
+TEST_F(BufferCopies, UseOneCallWithinADriver) {
   const auto one = CudaMemoryKind(Gpu(0)).Allocate(kWhole), same = CudaMemoryKind(Gpu(0)).Allocate(kWhole),
              other = CudaMemoryKind(Gpu(1)).Allocate(kWhole);
   one->CopyTo(1, *same, 2, 2 * kPiece);
@@ -126,10 +126,10 @@ TEST_F(BufferCopies, WithinADriverAreOneCallOfIt) {
   EXPECT_EQ(fake_cuda::Calls("cuMemcpyPeerAsync"), 0);
   one->CopyTo(1, *other, 2, 2 * kPiece);
   EXPECT_EQ(fake_cuda::Calls("cuMemcpyPeerAsync"), 1);
-  EXPECT_EQ(fake_cuda::Calls("cuMemcpyDtoHAsync_v2"), 0) << "nothing comes by the host";
+  EXPECT_EQ(fake_cuda::Calls("cuMemcpyDtoHAsync_v2"), 0) << "nothing goes through the host";
 }
 
-TEST_F(BufferCopies, OfTwoDriversComeInPiecesOfTheHost) {
+TEST_F(BufferCopies, GoThroughHostPiecesBetweenDrivers) {
   const auto from = CudaMemoryKind(Gpu()).Allocate(kWhole), to = HipMemoryKind(HipGpu()).Allocate(kWhole);
   from->CopyTo(0, *to, 0, 2 * kPiece + 1);
   EXPECT_EQ(fake_cuda::Calls("cuMemcpyDtoHAsync_v2"), 3);
@@ -143,7 +143,7 @@ TEST_F(BufferCopies, ToAndFromTheHostNeedNoPieces) {
   EXPECT_EQ(fake_cuda::Calls("cuMemcpyHtoDAsync_v2"), 1);
 }
 
-/// Copies within one buffer, and looks at all of it.
+/// Copies within one buffer and checks all of it.
 void ExpectMove(const Buffer& buffer, const Buffer& same, size_t offset, size_t to_offset, size_t bytes) {
   std::vector<std::byte> expected = Pattern(buffer.size(), 5);
   buffer.CopyIn(0, expected);
@@ -152,7 +152,7 @@ void ExpectMove(const Buffer& buffer, const Buffer& same, size_t offset, size_t 
   EXPECT_TRUE(Contents(buffer) == expected) << buffer.name() << " from " << offset << " to " << to_offset;
 }
 
-TEST_F(BufferCopies, OfRangesThatOverlapAreAsByMemmove) {
+TEST_F(BufferCopies, OfOverlappingRangesActLikeMemmove) {
   for (const auto& kind : AllKinds()) {
     const auto buffer = kind->Allocate(kWhole);
     for (const size_t shift : {size_t{1}, size_t{4096}, kPiece, kPiece + 5}) {
@@ -164,14 +164,14 @@ TEST_F(BufferCopies, OfRangesThatOverlapAreAsByMemmove) {
   }
 }
 
-TEST_F(BufferCopies, OfOneMemoryInTwoBuffersAreAsByMemmoveToo) {
+TEST_F(BufferCopies, OfOverlappingBuffersActLikeMemmove) {
   const auto owner = CudaMemoryKind(Gpu()).Allocate(kWhole);
   const auto same = WrapPointer(owner->data(), owner->size());
   ExpectMove(*owner, *same, 0, 100, 2 * kPiece);
   ExpectMove(*owner, *same, 100, 0, 2 * kPiece);
 }
 
-TEST_F(BufferCopies, OfPlacesOutsideAreRefusedBeforeAnyByteIsCopied) {
+TEST_F(BufferCopies, RejectRangesOutsideBeforeCopyingAnyByte) {
   for (const auto& kind : AllKinds()) {
     const auto from = kind->Allocate(65536), to = kind->Allocate(65536);
     const size_t end = from->size(), to_end = to->size();
@@ -188,7 +188,7 @@ TEST_F(BufferCopies, OfPlacesOutsideAreRefusedBeforeAnyByteIsCopied) {
   }
 }
 
-TEST_F(BufferCopies, OfMemoryThatNobodyCopiesAreRefusedByItsName) {
+TEST_F(BufferCopies, RejectMemoryThatCannotBeCopied) {
   const auto gaudi = GaudiMemoryKind(Gaudi()).Allocate(2 * kPiece);
   for (const auto& kind : AllKinds()) {
     const auto other = kind->Allocate(2 * kPiece);
@@ -200,14 +200,14 @@ TEST_F(BufferCopies, OfMemoryThatNobodyCopiesAreRefusedByItsName) {
   EXPECT_THAT(WhyRefused([&] { gaudi->CopyTo(0, *gaudi, 4096, 64); }), HasSubstr("hl-thunk copies nothing"));
 }
 
-TEST_F(BufferCopies, ThatFailASentenceSaysSoAndNothingLeaks) {
+TEST_F(BufferCopies, ReportFailuresWithoutLeaks) {
   fake_cuda::FailCall("cuMemcpyPeerAsync", 1);
   {
     const auto one = CudaMemoryKind(Gpu(0)).Allocate(64), other = CudaMemoryKind(Gpu(1)).Allocate(64);
     EXPECT_THAT(WhyRefused([&] { one->CopyTo(0, *other, 0, 64); }),
                 AllOf(HasSubstr("Cannot copy 64 bytes of memory of cuda:0: "), HasSubstr("CUDA_ERROR_")));
     const auto hip = HipMemoryKind(HipGpu(0)).Allocate(64), hip_other = HipMemoryKind(HipGpu(1)).Allocate(64);
-    fake_hip::Configure({.devices = 2, .fail_call = 2});  // the call before it asks for the current GPU
+    fake_hip::Configure({.devices = 2, .fail_call = 2});  // call 1 queries the current GPU
     EXPECT_THAT(WhyRefused([&] { hip->CopyTo(0, *hip_other, 0, 64); }),
                 HasSubstr("Cannot copy 64 bytes of memory of hip:0: "));
   }

@@ -18,7 +18,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 
-/// Buffers that are registered once and taken again and again.
+/// Buffers that are registered once and reused.
 namespace warpverbs::host {
 namespace {
 
@@ -44,7 +44,7 @@ class BufferPools : public testing::Test {
   const HostMemoryKind host_;
 };
 
-TEST_F(BufferPools, OfEveryKindAreOneRegistrationOnEachDevice) {
+TEST_F(BufferPools, RegisterOncePerDeviceForEveryKind) {
   const Gpu gpu;
   const PinnedMemoryKind pinned(gpu);
   const CudaMemoryKind cuda(gpu);
@@ -70,7 +70,7 @@ TEST_F(BufferPools, OfEveryKindAreOneRegistrationOnEachDevice) {
   }
 }
 
-TEST_F(BufferPools, BuffersAreApartAndAligned) {
+TEST_F(BufferPools, SeparateAndAlignBuffers) {
   BufferPool pool(host_, both_, {.buffer_bytes = 100, .count = 64});
   std::vector<BufferPool::Lease> all;
   std::vector<uint64_t> places;
@@ -90,7 +90,7 @@ TEST_F(BufferPools, BuffersAreApartAndAligned) {
   }
 }
 
-TEST_F(BufferPools, CountWhatIsFree) {
+TEST_F(BufferPools, CountFreeBuffers) {
   BufferPool pool(host_, both_, {.buffer_bytes = 4096, .count = 3});
   EXPECT_EQ(pool.TotalCount(), 3);
   EXPECT_EQ(pool.BufferSize(), 4096);
@@ -105,19 +105,19 @@ TEST_F(BufferPools, CountWhatIsFree) {
   EXPECT_EQ(pool.FreeCount(), 3);
 }
 
-TEST_F(BufferPools, MovedLeaseIsOneBufferStill) {
+TEST_F(BufferPools, HoldOneBufferInAMovedLease) {
   BufferPool pool(host_, both_, {.buffer_bytes = 64, .count = 2});
   BufferPool::Lease first = pool.Allocate();
   std::byte* const place = first.data();
   BufferPool::Lease second = std::move(first);
-  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is what is asked
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): the test is about the moved-from state
   EXPECT_EQ(second.data(), place);
   EXPECT_EQ(pool.FreeCount(), 1);
   second = pool.Allocate();
-  EXPECT_EQ(pool.FreeCount(), 1) << "what it had went back";
+  EXPECT_EQ(pool.FreeCount(), 1) << "its old buffer is free again";
 }
 
-TEST_F(BufferPools, GiveNoBufferWhenTheTimeIsUpAndUseNoProcessorMeanwhile) {
+TEST_F(BufferPools, GiveUpAtTheDeadlineWithoutUsingTheProcessor) {
   BufferPool pool(host_, both_, {.buffer_bytes = 64, .count = 1});
   const BufferPool::Lease only = pool.Allocate();
   EXPECT_FALSE(pool.Allocate()) << "at once";
@@ -133,7 +133,7 @@ TEST_F(BufferPools, GiveNoBufferWhenTheTimeIsUpAndUseNoProcessorMeanwhile) {
   EXPECT_LT(processor_time() - before, milliseconds(60));
 }
 
-TEST_F(BufferPools, LeaseWithoutABufferSaysSo) {
+TEST_F(BufferPools, ReportAnEmptyLease) {
   const BufferPool::Lease none;
   try {
     static_cast<void>(none.View());
@@ -147,17 +147,17 @@ TEST_F(BufferPools, LeaseWithoutABufferSaysSo) {
   EXPECT_THROW(static_cast<void>(none.size()), Error);
 }
 
-TEST_F(BufferPools, BuffersRefusePlacesOutsideThemselves) {
+TEST_F(BufferPools, RejectRangesOutsideOfABuffer) {
   BufferPool pool(host_, both_, {.buffer_bytes = 100, .count = 2});
   const BufferPool::Lease lease = pool.Allocate();
   std::byte bytes[2] = {};
   lease.CopyIn(100, {});
-  EXPECT_THROW(lease.CopyIn(99, bytes), std::out_of_range) << "the next byte is another's";
+  EXPECT_THROW(lease.CopyIn(99, bytes), std::out_of_range) << "the next byte belongs to another buffer";
   EXPECT_THROW(lease.CopyOut(SIZE_MAX, bytes), std::out_of_range);
   EXPECT_THROW(static_cast<void>(lease.View(2)), std::out_of_range) << "there are two devices";
 }
 
-TEST_F(BufferPools, WaitersGetWhatComesBack) {
+TEST_F(BufferPools, GiveFreedBuffersToWaiters) {
   BufferPool pool(host_, both_, {.buffer_bytes = 64, .count = 1});
   std::optional<BufferPool::Lease> only = pool.Allocate();
   std::atomic<int> got = 0;
@@ -168,11 +168,11 @@ TEST_F(BufferPools, WaitersGetWhatComesBack) {
     }
     only.reset();
   }
-  EXPECT_EQ(got, 4) << "each in its turn";
+  EXPECT_EQ(got, 4) << "one after the other";
   EXPECT_EQ(pool.FreeCount(), 1);
 }
 
-TEST_F(BufferPools, ManyThreadsShareFewBuffersAndNeverTheSame) {
+TEST_F(BufferPools, NeverGiveABufferToTwoThreads) {
   constexpr int kThreads = 8, kRounds = 2000;
   constexpr size_t kBytes = 256, kCount = 3;
   BufferPool pool(host_, both_, {.buffer_bytes = kBytes, .count = kCount});
@@ -204,7 +204,7 @@ TEST_F(BufferPools, ManyThreadsShareFewBuffersAndNeverTheSame) {
   EXPECT_EQ(pool.FreeCount(), kCount);
 }
 
-TEST_F(BufferPools, MayGoBeforeTheirBuffers) {
+TEST_F(BufferPools, MayBeDestroyedBeforeTheirBuffers) {
   const Gpu gpu;
   std::optional<BufferPool> pool(std::in_place, CudaMemoryKind(gpu), both_,
                                  BufferPoolConfig{5000, 4, {.remote_write = true}});
@@ -212,7 +212,7 @@ TEST_F(BufferPools, MayGoBeforeTheirBuffers) {
   const BufferPool::Lease to = pool->Allocate();
   pool.reset();
   from.CopyIn(0, Pattern(5000, 7));
-  EXPECT_TRUE(WriteView(a_, from.View(), to.View())) << "it is registered still";
+  EXPECT_TRUE(WriteView(a_, from.View(), to.View())) << "it is still registered";
   std::vector<std::byte> arrived(5000);
   to.CopyOut(0, arrived);
   EXPECT_EQ(arrived, Pattern(5000, 7));
@@ -220,7 +220,7 @@ TEST_F(BufferPools, MayGoBeforeTheirBuffers) {
   EXPECT_EQ(to.size(), 5000);
 }
 
-TEST_F(BufferPools, GiveBackTheirMemoryWithTheLastBuffer) {
+TEST_F(BufferPools, FreeTheirMemoryWithTheLastBuffer) {
   const fake_cuda::Held before = fake_cuda::HeldNow();
   {
     BufferPool::Lease last;
@@ -233,7 +233,7 @@ TEST_F(BufferPools, GiveBackTheirMemoryWithTheLastBuffer) {
   EXPECT_EQ(fake_cuda::HeldNow(), before);
 }
 
-TEST_F(BufferPools, ThatCannotBeAreRefusedWithTheReason) {
+TEST_F(BufferPools, RejectImpossibleConfigurations) {
   EXPECT_EQ(
       WhyNotMade(host_, both_, {.buffer_bytes = 0, .count = 4}),
       "Cannot make a pool of 4 buffers of 0 bytes of host memory: a pool cannot be empty. Ask for 1 buffer "

@@ -15,7 +15,7 @@
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory_kinds.hpp"
 
-/// Memory of every kind, with a NIC that writes to it.
+/// Buffers of every kind of memory, with a NIC that writes to them.
 namespace warpverbs::host {
 namespace {
 
@@ -30,14 +30,14 @@ class Buffers : public testing::Test {
     EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
   }
 
-  /// A file of memory that is known by nothing else.
+  /// Returns a memory file that only the caller holds.
   static FileDescriptor Memfd(size_t bytes) {
     FileDescriptor file(memfd_create("memory", MFD_CLOEXEC));
     EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
     return file;
   }
 
-  /// The NIC writes to the buffer, and from it to another.
+  /// Checks that the NIC writes to the buffer, and from it to another one.
   void ExpectTraffic(const Buffer& buffer) const {
     const HostPages source(kSome), target(kSome);
     const auto from = WrapPointer(source.data(), buffer.size());
@@ -52,7 +52,7 @@ class Buffers : public testing::Test {
   Device device_;
 };
 
-TEST_F(Buffers, OfEveryKindAreZeroedAndCopiedAndReachedByTheNic) {
+TEST_F(Buffers, AreZeroedCopiedAndReachedByTheNic) {
   const Gpu gpu;
   const std::unique_ptr<MemoryKind> kinds[] = {std::make_unique<HostMemoryKind>(),
                                                std::make_unique<PinnedMemoryKind>(gpu),
@@ -69,7 +69,7 @@ TEST_F(Buffers, OfEveryKindAreZeroedAndCopiedAndReachedByTheNic) {
   }
 }
 
-TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemoryInWholeGpuPages) {
+TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemory) {
   fake_cuda::Configure("integrated=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(60'000);
   EXPECT_EQ(fake_cuda::Calls("cuMemAlloc_v2"), 0);
@@ -81,7 +81,7 @@ TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemoryInWholeGpuPages) {
   EXPECT_THROW(CudaMemoryKind(Gpu()).Allocate(~size_t{0}), Error);
 }
 
-TEST_F(Buffers, OfEveryKindRefusePlacesOutside) {
+TEST_F(Buffers, RejectRangesOutside) {
   const Gpu gpu;
   const GpuMemory foreign(gpu, 4096);
   HostPages pages(4096);
@@ -97,14 +97,14 @@ TEST_F(Buffers, OfEveryKindRefusePlacesOutside) {
   }
 }
 
-TEST_F(Buffers, OfNoBytesAreRefused) {
+TEST_F(Buffers, RejectZeroBytes) {
   const Gpu gpu;
   HostPages pages(4096);
   EXPECT_THROW(HostMemoryKind().Allocate(0), Error);
   EXPECT_THROW(PinnedMemoryKind(gpu).Allocate(0), Error);
   EXPECT_THROW(CudaMemoryKind(gpu).Allocate(0), Error);
   for (const size_t bytes : {~size_t{0}, ~size_t{0} - 65535, ~size_t{0} / 2 + 1}) {
-    EXPECT_THROW(HostMemoryKind().Allocate(bytes), Error) << "whole pages of it are no number any more";
+    EXPECT_THROW(HostMemoryKind().Allocate(bytes), Error) << "rounding up to whole pages overflows";
     EXPECT_THROW(CudaMemoryKind(gpu).Allocate(bytes), Error);
   }
   EXPECT_THROW(WrapPointer(pages.data(), 0), Error);
@@ -112,18 +112,18 @@ TEST_F(Buffers, OfNoBytesAreRefused) {
               HasSubstr("8 bytes of unallocated memory: nothing is"));
 }
 
-TEST_F(Buffers, OfAFrameworksPointerAreReachedWhereverTheyBegin) {
+TEST_F(Buffers, WrapPointersOfFrameworks) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 2 * kSome);
   const VmmMemory vmm(1);
   for (const size_t offset : {0, 1, 4095, 4096, 65537}) {
-    const GpuMemory own(gpu, 2 * kSome);  // a page of the fake has one export
+    const GpuMemory own(gpu, 2 * kSome);  // new memory: a page of the fake has one export
     ExpectTraffic(*WrapPointer(own.data() + offset, 5000));
   }
   ExpectTraffic(*WrapPointer(vmm.data(), VmmMemory::kChunk));
 }
 
-TEST_F(Buffers, OfNothingButAFileHaveTheAddressTheyAreGiven) {
+TEST_F(Buffers, HaveGivenAddressesOnlyForFiles) {
   const uint64_t start = 0x1001001800000000;
   void* const place = reinterpret_cast<void*>(start + 4097);
   const auto buffer = WrapDmaBuf({Memfd(16 * 4096), start, 16 * 4096}, place, 9000);
@@ -132,7 +132,7 @@ TEST_F(Buffers, OfNothingButAFileHaveTheAddressTheyAreGiven) {
   ExpectTraffic(*buffer);
 }
 
-TEST_F(Buffers, OfAFileThatIsCutShortAreRefusedAndKillNobody) {
+TEST_F(Buffers, ReportATruncatedFileWithoutSigbus) {
   FileDescriptor file = Memfd(8192);
   const FileDescriptor others = file.Duplicate();
   const auto buffer = WrapDmaBuf({std::move(file), 0x10000, 8192}, reinterpret_cast<void*>(0x10000), 8192);
@@ -142,15 +142,15 @@ TEST_F(Buffers, OfAFileThatIsCutShortAreRefusedAndKillNobody) {
               HasSubstr("Cannot read 8192 bytes of a dma-buf: the file was truncated. "));
   EXPECT_THAT(WhyRefused([&] { buffer->CopyIn(4000, std::span(bytes).first(97)); }),
               HasSubstr("Cannot write 97 bytes of a dma-buf: the file was truncated. "));
-  EXPECT_EQ(lseek(others.get(), 0, SEEK_END), 4096) << "and it has not been made longer again";
+  EXPECT_EQ(lseek(others.get(), 0, SEEK_END), 4096) << "the file was not extended";
   buffer->CopyIn(4000, Pattern(96, 1));
   buffer->CopyOut(4000, std::span(bytes).first(96));
   bytes.resize(96);
   EXPECT_EQ(bytes, Pattern(96, 1));
 }
 
-TEST_F(Buffers, OfAFileThatCanOnlyBeMappedAreCopiedThatWay) {
-  FileDescriptor file(open("/dev/zero", O_RDWR | O_CLOEXEC));  // no plain file, as a dma-buf is none
+TEST_F(Buffers, CopyByMappingIfAFileCannotBeRead) {
+  FileDescriptor file(open("/dev/zero", O_RDWR | O_CLOEXEC));  // not a regular file, like a dma-buf
   const auto buffer = WrapDmaBuf({std::move(file), 0x10000, 8192}, reinterpret_cast<void*>(0x10000), 8192);
   std::vector<std::byte> bytes(8192, std::byte{1});
   buffer->CopyIn(0, bytes);
@@ -158,7 +158,7 @@ TEST_F(Buffers, OfAFileThatCanOnlyBeMappedAreCopiedThatWay) {
   EXPECT_EQ(bytes, std::vector<std::byte>(8192));
 }
 
-TEST_F(Buffers, OfAFileOfDescriptor0AreLikeAnyOther) {
+TEST_F(Buffers, AcceptFileDescriptor0) {
   const FileDescriptor kept(fcntl(0, F_DUPFD_CLOEXEC, 3));
   {
     FileDescriptor file = Memfd(8192);
@@ -166,13 +166,13 @@ TEST_F(Buffers, OfAFileOfDescriptor0AreLikeAnyOther) {
     const auto buffer =
         WrapDmaBuf({FileDescriptor(0), 0x20000, 8192}, reinterpret_cast<void*>(0x20000), 8192);
     ExpectTraffic(*buffer);
-    EXPECT_EQ(fcntl(0, F_GETFD), 0) << "it is still open";
+    EXPECT_EQ(fcntl(0, F_GETFD), 0) << "the file is still open";
   }
-  EXPECT_EQ(fcntl(0, F_GETFD), -1) << "it was closed";
+  EXPECT_EQ(fcntl(0, F_GETFD), -1) << "the file was closed";
   if (kept) dup2(kept.get(), 0);
 }
 
-TEST_F(Buffers, OfAFileThatIsWrongAreRefused) {
+TEST_F(Buffers, RejectInvalidFiles) {
   void* const place = reinterpret_cast<void*>(0x10000);
   EXPECT_THAT(WhyRefused([] { DmaBuf(FileDescriptor(), 0, 4096); }), HasSubstr("no file is passed"));
   EXPECT_THAT(WhyRefused([] { DmaBuf(Memfd(4096), 0, 0); }), HasSubstr("it is empty"));
@@ -187,7 +187,7 @@ TEST_F(Buffers, OfAFileThatIsWrongAreRefused) {
               HasSubstr("the dma-buf has 4096 bytes and does not cover the range"));
 }
 
-TEST_F(Buffers, LeaveNoFileOpenHoweverOftenTheyAreRegistered) {
+TEST_F(Buffers, LeaveNoFileOpen) {
   const Gpu gpu;
   const auto on_gpu = CudaMemoryKind(gpu).Allocate(4096);
   const auto by_file = WrapDmaBuf({Memfd(4096), 0x10000, 4096}, reinterpret_cast<void*>(0x10000), 4096);
@@ -202,7 +202,7 @@ TEST_F(Buffers, LeaveNoFileOpenHoweverOftenTheyAreRegistered) {
   EXPECT_EQ(OpenFiles(), before);
 }
 
-TEST_F(Buffers, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(Buffers, ReportEveryFailedCallWithoutLeaks) {
   EXPECT_GT(ForEachFailure([&] {
               const Gpu gpu;
               const auto pinned = PinnedMemoryKind(gpu).Allocate(64);

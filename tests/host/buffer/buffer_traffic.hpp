@@ -10,9 +10,9 @@
 
 namespace warpverbs::host {
 
-/// Writes all of one view to another, over the NIC and back.
+/// Writes a whole view to another one through the NIC.
 ///
-/// @param device  that both have keys of
+/// @param device  NIC that has keys of both views
 inline ::testing::AssertionResult WriteView(const Device& device, const MemoryView& from,
                                             const MemoryView& to) {
   Link link(device);
@@ -27,7 +27,7 @@ inline ::testing::AssertionResult WriteView(const Device& device, const MemoryVi
   return ::testing::AssertionSuccess();
 }
 
-/// Registers two buffers and writes all of the first to the second.
+/// Registers two buffers and writes the whole first one to the second.
 inline ::testing::AssertionResult WriteBuffer(const Device& device, const Buffer& from, const Buffer& to) {
   const MemoryRegion source = from.Register(device);
   const MemoryRegion target = to.Register(device, {.remote_write = true});
@@ -37,7 +37,7 @@ inline ::testing::AssertionResult WriteBuffer(const Device& device, const Buffer
   return WriteView(device, source.View(), target.View());
 }
 
-/// Bytes of which no two near each other are alike.
+/// Returns bytes that differ from their neighbours.
 inline std::vector<std::byte> Pattern(size_t bytes, unsigned seed) {
   std::vector<std::byte> pattern(bytes);
   for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) & 0xff);

@@ -12,9 +12,9 @@
 
 namespace warpverbs::host {
 
-/// A process that runs a part of a test at the other end of a socket, and ends with it.
+/// A process that runs a part of a test at the other end of a socket.
 ///
-/// @pre  this process has no thread, device nor GPU yet
+/// @pre  this process has neither threads nor devices nor GPUs yet
 class Child {
  public:
   template <class Part>
@@ -36,7 +36,7 @@ class Child {
 
   int socket() const { return socket_.get(); }
 
-  /// Waits for its end, which comes at the latest when it finds the socket closed.
+  /// Waits for the child, which ends at the latest when the socket closes.
   void Finish() {
     if (process_ <= 0) return;
     socket_ = FileDescriptor();
@@ -64,11 +64,11 @@ class Child {
 
 inline Deadline InAMinute() { return std::chrono::steady_clock::now() + std::chrono::minutes(1); }
 
-/// Lets the other end of a socket go on, and waits for that.
+/// Lets the other end of the socket continue.
 inline void Go(int socket) { EXPECT_EQ(write(socket, "g", 1), 1); }
 inline void AwaitGo(int socket) {
   char go = 0;
-  EXPECT_EQ(read(socket, &go, 1), 1) << "the other process has gone";
+  EXPECT_EQ(read(socket, &go, 1), 1) << "the other process has ended";
 }
 
 }  // namespace warpverbs::host

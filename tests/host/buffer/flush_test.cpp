@@ -24,7 +24,7 @@ int cuLaunchHostFunc(CUstream_st* stream, void (*work)(void*), void* data);
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, CUstream_st* stream);
 }
 
-/// What is asked of the driver so that a GPU and a NIC see each other's writes.
+/// Driver calls that make a GPU and a NIC see each other's writes.
 namespace warpverbs::host {
 namespace {
 
@@ -36,7 +36,7 @@ constexpr auto kToGpu = FlushDirection::kNicToGpu;
 
 Deadline Soon() { return DeadlineIn(std::chrono::seconds(10)); }
 
-/// A stream of the program's own.
+/// A stream of the program itself.
 class ProgramStream {
  public:
   ProgramStream() { EXPECT_EQ(cuStreamCreate(&stream_, 1), 0); }
@@ -46,7 +46,7 @@ class ProgramStream {
 
   CUstream_st* get() const { return stream_; }
 
-  /// Launches what writes to a buffer.
+  /// Launches work that writes to a buffer.
   void Fill(const Buffer& buffer, unsigned char value) const {
     EXPECT_EQ(cuMemsetD8Async(reinterpret_cast<uint64_t>(buffer.data()), value, kBytes, stream_), 0);
   }
@@ -55,7 +55,7 @@ class ProgramStream {
   CUstream_st* stream_ = nullptr;
 };
 
-/// Work of a stream that does not end before this does.
+/// Stream work that ends only when this object is destroyed.
 class Endless {
  public:
   explicit Endless(const ProgramStream& stream) : stream_(stream.get()) {
@@ -68,7 +68,7 @@ class Endless {
 
   void End() {
     if (!end_.try_wait()) end_.count_down();
-    EXPECT_EQ(cuStreamSynchronize(stream_), 0) << "it looks at the latch no more";
+    EXPECT_EQ(cuStreamSynchronize(stream_), 0) << "nothing reads the latch any more";
   }
 
  private:
@@ -76,13 +76,11 @@ class Endless {
   std::latch end_{1};
 };
 
-class Flushes : public testing::Test {
+class Flush : public testing::Test {
  protected:
-  ~Flushes() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
-  }
+  ~Flush() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back"; }
 
-  /// Calls of the driver that flush or wait.
+  /// Returns the number of driver calls that flush or wait.
   static int Fences() {
     return HostFlushes() + fake_cuda::Calls("cuStreamBatchMemOp_v2") + fake_cuda::Calls("cuCtxRecordEvent") +
            fake_cuda::Calls("cuEventRecord");
@@ -102,7 +100,7 @@ class Flushes : public testing::Test {
   Device device_;
 };
 
-TEST_F(Flushes, ToTheNicWaitForTheStreamAndNothingElse) {
+TEST_F(Flush, ToTheNicWaitsOnlyForTheStream) {
   fake_cuda::Configure("delay_us=2000");
   const Gpu gpu;
   const auto buffer = CudaMemoryKind(gpu).Allocate(kBytes);
@@ -118,10 +116,10 @@ TEST_F(Flushes, ToTheNicWaitForTheStreamAndNothingElse) {
     const std::vector<std::byte> arrived = Contents(*target);
     ASSERT_EQ(std::count(arrived.begin(), arrived.end(), std::byte{round}), kBytes) << "stale bytes";
   }
-  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 0) << "work of other streams may take for ever";
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 0) << "work of other streams may run forever";
 }
 
-TEST_F(Flushes, ToTheNicWithoutAStreamWaitForAll) {
+TEST_F(Flush, ToTheNicWaitsForAllStreamsWithoutAStream) {
   fake_cuda::Configure("delay_us=2000");
   const Gpu gpu;
   const auto cuda = CudaMemoryKind(gpu).Allocate(kBytes);
@@ -136,13 +134,13 @@ TEST_F(Flushes, ToTheNicWithoutAStreamWaitForAll) {
   const std::byte* const bytes = fake_cuda::Reach(cuda->data(), kBytes);
   EXPECT_EQ(std::count(bytes, bytes + kBytes, std::byte{7}), kBytes);
   pinned->Flush(kToNic, Soon());
-  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2) << "kernels write to it, too";
+  EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2) << "kernels write to pinned memory, too";
   pinned->Flush(kToNic, Soon(), one.get());
   WrapPointer(pinned->data(), 64)->Flush(kToNic, Soon(), one.get());
   EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2);
 }
 
-TEST_F(Flushes, ToTheNicEndAtTheDeadlineWhileKernelsRunOn) {
+TEST_F(Flush, ToTheNicGivesUpAtTheDeadline) {
   using std::chrono::milliseconds;
   fake_cuda::Configure("delay_us=1");
   const Gpu gpu;
@@ -163,13 +161,13 @@ TEST_F(Flushes, ToTheNicEndAtTheDeadlineWhileKernelsRunOn) {
   }
   const int looks = fake_cuda::Calls("cuEventQuery");
   EXPECT_THAT(WhyNot(*buffers[0], kToNic, {}).what(), HasSubstr("it did not finish within 0 s"));
-  EXPECT_EQ(fake_cuda::Calls("cuEventQuery"), looks + 1) << "it does not wait";
+  EXPECT_EQ(fake_cuda::Calls("cuEventQuery"), looks + 1) << "a passed deadline does not wait";
   work.End();
   buffers[0]->Flush(kToNic, Soon());
   buffers[0]->Flush(kToNic, Soon(), stream.get());
 }
 
-TEST_F(Flushes, ToTheNicSleepWhileTheyWait) {
+TEST_F(Flush, ToTheNicSleepsWhileItWaits) {
   fake_cuda::Configure("delay_us=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -179,10 +177,10 @@ TEST_F(Flushes, ToTheNicSleepWhileTheyWait) {
   EXPECT_EQ(WhyNot(*buffer, kToNic, DeadlineIn(std::chrono::milliseconds(100))).error_number(), ETIMEDOUT);
   const int looks = fake_cuda::Calls("cuEventQuery") - before;
   EXPECT_GE(looks, 2);
-  EXPECT_LE(looks, 110) << "one in a millisecond, and a few at first";
+  EXPECT_LE(looks, 110) << "one query per millisecond, and a few at the start";
 }
 
-TEST_F(Flushes, ToTheNicOfAnOldDriverAreByStreamAlone) {
+TEST_F(Flush, ToTheNicNeedsAStreamOnAnOldDriver) {
   fake_cuda::Configure("version=12040");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -195,7 +193,7 @@ TEST_F(Flushes, ToTheNicOfAnOldDriverAreByStreamAlone) {
   buffer->Flush(kToNic, Soon(), stream.get());
 }
 
-TEST_F(Flushes, ToTheGpuAreNoCallWhereItKeepsTheOrder) {
+TEST_F(Flush, ToTheGpuNeedsNoCallIfWritesAreOrdered) {
   for (const char* const ordering : {"writes_ordering=100", "writes_ordering=200"}) {
     fake_cuda::Configure(ordering);
     const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
@@ -208,7 +206,7 @@ TEST_F(Flushes, ToTheGpuAreNoCallWhereItKeepsTheOrder) {
   }
 }
 
-TEST_F(Flushes, ToTheGpuAreByTheHostWhereItKeepsNone) {
+TEST_F(Flush, ToTheGpuUsesTheHostIfWritesAreNotOrdered) {
   fake_cuda::Configure("writes_ordering=0,flush=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -216,10 +214,10 @@ TEST_F(Flushes, ToTheGpuAreByTheHostWhereItKeepsNone) {
   buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(HostFlushes(), 1);
   buffer->Flush(kToGpu, Soon(), stream.get());
-  EXPECT_EQ(HostFlushes(), 2) << "no stream of this GPU can";
+  EXPECT_EQ(HostFlushes(), 2) << "this GPU's streams cannot flush";
 }
 
-TEST_F(Flushes, ToTheGpuAreOfTheStreamWhereThatCan) {
+TEST_F(Flush, UsesTheStreamIfTheDriverCan) {
   fake_cuda::Configure("writes_ordering=0,flush=3,delay_us=2000");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -228,25 +226,25 @@ TEST_F(Flushes, ToTheGpuAreOfTheStreamWhereThatCan) {
     const ProgramStream stream;
     const int waits = fake_cuda::Calls("cuEventRecord");
     buffer->Flush(kToGpu, Soon(), stream.get());
-    EXPECT_EQ(fake_cuda::Calls("cuEventRecord"), waits) << "the host waits for nothing";
+    EXPECT_EQ(fake_cuda::Calls("cuEventRecord"), waits) << "the host does not wait";
     buffer->Flush(kToNic, Soon(), stream.get());
   }
-  EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "between what was launched before and after";
+  EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "in stream order";
   EXPECT_EQ(HostFlushes(), 0);
   buffer->Flush(kToGpu, Soon());
   EXPECT_EQ(HostFlushes(), 1);
 }
 
-TEST_F(Flushes, ToTheGpuWithoutAStreamAreOfOneOfItsOwnWhereOnlyStreamsCan) {
+TEST_F(Flush, ToTheGpuUsesItsOwnStreamIfOnlyStreamsFlush) {
   fake_cuda::Configure("writes_ordering=0,flush=2,delay_us=2000");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const int before = fake_cuda::StreamFlushes();
   buffer->Flush(kToGpu, Soon());
-  EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "any stream's kernels may look now";
+  EXPECT_EQ(fake_cuda::StreamFlushes(), before + 1) << "later kernels of any stream see the data";
   EXPECT_EQ(HostFlushes(), 0);
 }
 
-TEST_F(Flushes, ToAGpuThatCannotBeFlushedSaySo) {
+TEST_F(Flush, ReportsAGpuThatCannotFlush) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const Error why = WhyNot(*buffer, kToGpu);
@@ -257,7 +255,7 @@ TEST_F(Flushes, ToAGpuThatCannotBeFlushedSaySo) {
   buffer->Flush(kToNic, Soon());
 }
 
-TEST_F(Flushes, OfHostMemoryAskNoDriver) {
+TEST_F(Flush, OfHostMemoryCallsNoDriver) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = HostMemoryKind().Allocate(kBytes);
   const int before = Fences();
@@ -266,7 +264,7 @@ TEST_F(Flushes, OfHostMemoryAskNoDriver) {
   EXPECT_EQ(Fences(), before);
 }
 
-TEST_F(Flushes, OfPinnedMemoryToTheGpuAreNoCall) {
+TEST_F(Flush, OfPinnedMemoryToTheGpuCallsNothing) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = PinnedMemoryKind(Gpu()).Allocate(kBytes);
   const int before = Fences();
@@ -274,7 +272,7 @@ TEST_F(Flushes, OfPinnedMemoryToTheGpuAreNoCall) {
   EXPECT_EQ(Fences(), before);
 }
 
-TEST_F(Flushes, InNoDirectionThatThereIsAreInvalid) {
+TEST_F(Flush, RejectsAnInvalidDirection) {
   fake_cuda::Configure("");
   const Gpu gpu;
   const std::unique_ptr<Buffer> buffers[] = {
@@ -292,7 +290,7 @@ TEST_F(Flushes, InNoDirectionThatThereIsAreInvalid) {
   EXPECT_EQ(Fences(), before);
 }
 
-TEST_F(Flushes, OfADmaBufOfAnyDeviceAreItsOwners) {
+TEST_F(Flush, IsNotSupportedForDmaBufs) {
   fake_cuda::Configure("");
   FileDescriptor file(memfd_create("memory", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), kBytes), 0);
@@ -300,7 +298,7 @@ TEST_F(Flushes, OfADmaBufOfAnyDeviceAreItsOwners) {
   EXPECT_EQ(WhyNot(*buffer, kToNic).error_number(), EOPNOTSUPP);
 }
 
-TEST_F(Flushes, OfAPooledBufferAreThoseOfItsMemory) {
+TEST_F(Flush, OfAPooledBufferFlushesItsMemory) {
   fake_cuda::Configure("writes_ordering=0");
   const Device* const devices[] = {&device_};
   BufferPool pool(CudaMemoryKind(Gpu()), devices, {.buffer_bytes = 64, .count = 2});
@@ -310,7 +308,7 @@ TEST_F(Flushes, OfAPooledBufferAreThoseOfItsMemory) {
   EXPECT_THROW(BufferPool::Lease().Flush(kToGpu, Soon()), Error);
 }
 
-TEST_F(Flushes, WhateverCallFailsASentenceSaysSo) {
+TEST_F(Flush, ReportsEveryFailedCall) {
   fake_cuda::Configure("writes_ordering=0,flush=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   EXPECT_EQ(ForEachFailure([&] {

@@ -14,7 +14,7 @@
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-/// Memory of a Gaudi, with the fake of its user library.
+/// Memory of a Gaudi, with a fake user library.
 namespace warpverbs::host {
 namespace {
 
@@ -27,7 +27,7 @@ class GaudiTest : public testing::Test {
     EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "something was not given back";
   }
 
-  /// The NIC writes to the memory, and from it to the host's.
+  /// Checks that the NIC writes to the memory, and from it to host memory.
   void ExpectGaudiTraffic() const {
     const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(60'000);
     const auto source = HostMemoryKind().Allocate(65536), target = HostMemoryKind().Allocate(65536);
@@ -43,7 +43,7 @@ class GaudiTest : public testing::Test {
   Device device_;
 };
 
-TEST_F(GaudiTest, SaysWhichItIs) {
+TEST_F(GaudiTest, HasANameAndAnAddress) {
   fake_gaudi::Configure({.devices = 2});
   const Gaudi first, second;
   EXPECT_EQ(first.name(), "gaudi:0000:33:00.0");
@@ -51,7 +51,7 @@ TEST_F(GaudiTest, SaysWhichItIs) {
   EXPECT_EQ(GaudiMemoryKind(second).name(), "memory of gaudi:0000:34:00.0");
 }
 
-TEST_F(GaudiTest, ThatIsNotThereOrIsInUseIsRefused) {
+TEST_F(GaudiTest, RejectsMissingAndBusyDevices) {
   EXPECT_EQ(
       WhyRefused([] { Gaudi("0000:99:00.0"); }),
       "Cannot open the Gaudi at 0000:99:00.0: No such device (ENODEV). Check that it is present (hl-smi) "
@@ -62,20 +62,20 @@ TEST_F(GaudiTest, ThatIsNotThereOrIsInUseIsRefused) {
               HasSubstr("Cannot open a Gaudi: Device or resource busy (EBUSY). Check"));
 }
 
-TEST_F(GaudiTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
+TEST_F(GaudiTest, IsReachedByTheNicAtDeviceAddresses) {
   const auto buffer = GaudiMemoryKind(Gaudi("0000:33:00.0")).Allocate(1);
   EXPECT_GE(reinterpret_cast<uint64_t>(buffer->data()), 0x1001001800000000);
   EXPECT_EQ(buffer->Register(device_).View().addr, reinterpret_cast<uint64_t>(buffer->data()));
   EXPECT_EQ(buffer->Register(device_).method(), RegistrationMethod::kDmaBuf);
 }
 
-TEST_F(GaudiTest, MemoryOfEitherGenerationCarriesData) {
+TEST_F(GaudiTest, CarriesDataOnBothGenerations) {
   ExpectGaudiTraffic();
   fake_gaudi::Configure({.mapped_export = false});
   ExpectGaudiTraffic();
 }
 
-TEST_F(GaudiTest, MemoryIsSharedByItsDmaBuf) {
+TEST_F(GaudiTest, SharesMemoryByDmaBuf) {
   const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(65536);
   const auto opened = Open(ShareByDmaBuf(*buffer));
   EXPECT_EQ(opened->data(), buffer->data());
@@ -85,7 +85,7 @@ TEST_F(GaudiTest, MemoryIsSharedByItsDmaBuf) {
   EXPECT_EQ(fake_gaudi::Reach(buffer->data())[7], Pattern(65536, 2)[7]);
 }
 
-TEST_F(GaudiTest, MemoryIsNotCopiedByTheProcessor) {
+TEST_F(GaudiTest, RejectsCopiesByTheProcessor) {
   const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(64);
   std::byte byte{};
   EXPECT_EQ(WhyRefused([&] {
@@ -98,7 +98,7 @@ TEST_F(GaudiTest, MemoryIsNotCopiedByTheProcessor) {
   EXPECT_THROW(buffer->CopyIn(buffer->size(), {&byte, 1}), std::out_of_range);
 }
 
-TEST_F(GaudiTest, MemoryIsFlushedByItsFrameworkAlone) {
+TEST_F(GaudiTest, LeavesFlushesToTheFramework) {
   const auto buffer = GaudiMemoryKind(Gaudi()).Allocate(64);
   try {
     buffer->Flush(FlushDirection::kGpuToNic, {});
@@ -112,7 +112,7 @@ TEST_F(GaudiTest, MemoryIsFlushedByItsFrameworkAlone) {
   }
 }
 
-TEST_F(GaudiTest, MemoryIsPooled) {
+TEST_F(GaudiTest, PoolsMemory) {
   const Device* const devices[] = {&device_};
   std::optional<BufferPool> pool(std::in_place, GaudiMemoryKind(Gaudi()), devices,
                                  BufferPoolConfig{9000, 10, {.remote_write = true}});
@@ -128,7 +128,7 @@ TEST_F(GaudiTest, MemoryIsPooled) {
   EXPECT_NE(*fake_gaudi::Reach(one.data() + 1), pattern[1]) << "another buffer";
 }
 
-TEST_F(GaudiTest, RefusesNoMemoryAndTooMuch) {
+TEST_F(GaudiTest, RejectsEmptyAndHugeAllocations) {
   const GaudiMemoryKind kind{Gaudi()};
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("an allocation cannot be empty"));
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(~size_t{0}); }), HasSubstr("no Gaudi has that much memory"));
@@ -138,7 +138,7 @@ TEST_F(GaudiTest, RefusesNoMemoryAndTooMuch) {
           "Cannot allocate 1099511627776 bytes of memory of gaudi:0000:33:00.0: the driver returned none"));
 }
 
-TEST_F(GaudiTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(GaudiTest, ReportsEveryFailedCallWithoutLeaks) {
   int calls = 0;
   for (bool all_failed = false; !all_failed; ++calls) {
     fake_gaudi::Configure({.fail_call = calls + 1});

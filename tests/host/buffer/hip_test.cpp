@@ -13,14 +13,14 @@
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-// Of the fake, as a program of HIP calls them.
+// Functions of the fake, as a HIP program calls them.
 extern "C" {
 int hipSetDevice(int device);
 int hipPeekAtLastError();
 int hipGetLastError();
 }
 
-/// Memory of a GPU of AMD, with the fake of its runtimes.
+/// Memory of an AMD GPU, with fake runtimes.
 namespace warpverbs::host {
 namespace {
 
@@ -32,7 +32,7 @@ class HipTest : public testing::Test {
  protected:
   HipTest() {
     fake_hip::Configure({});
-    static_cast<void>(hipGetLastError());  // of the test before
+    static_cast<void>(hipGetLastError());  // error of the previous test
   }
   ~HipTest() override {
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
@@ -43,7 +43,7 @@ class HipTest : public testing::Test {
   Device device_;
 };
 
-TEST_F(HipTest, SaysWhichItIs) {
+TEST_F(HipTest, HasANameAndAnAddress) {
   fake_hip::Configure({.devices = 2});
   EXPECT_EQ(HipGpu::Count(), 2);
   const HipGpu gpu(1);
@@ -54,7 +54,7 @@ TEST_F(HipTest, SaysWhichItIs) {
   EXPECT_EQ(HipMemoryKind(gpu).Allocate(1)->name(), "memory of hip:1");
 }
 
-TEST_F(HipTest, ThatIsNotThereIsRefused) {
+TEST_F(HipTest, RejectsMissingGpus) {
   EXPECT_EQ(WhyRefused([] { HipGpu gpu(1); }),
             "Cannot use hip:1: this process sees 1 AMD GPU(s). Pass an index from 0, and check "
             "HIP_VISIBLE_DEVICES and rocm-smi.");
@@ -63,7 +63,7 @@ TEST_F(HipTest, ThatIsNotThereIsRefused) {
   EXPECT_EQ(HipGpu::Count(), 0);
 }
 
-TEST_F(HipTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
+TEST_F(HipTest, IsReachedByTheNicAtDeviceAddresses) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
   const MemoryRegion region = buffer->Register(device_);
   EXPECT_EQ(region.View().addr, reinterpret_cast<uint64_t>(buffer->data()));
@@ -71,7 +71,7 @@ TEST_F(HipTest, MemoryIsReachedByTheNicAtItsOwnAddress) {
   EXPECT_LT(buffer->Export().start(), region.View().addr) << "the file begins before the allocation";
 }
 
-TEST_F(HipTest, PointersAreKnownByTheirAllocation) {
+TEST_F(HipTest, DescribesPointersByTheirAllocation) {
   fake_hip::Configure({.devices = 2});
   const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(65536);
   const PointerInfo info = DescribePointer(buffer->data() + 65535);
@@ -86,14 +86,14 @@ TEST_F(HipTest, PointersAreKnownByTheirAllocation) {
   EXPECT_NE(DescribePointer(other->data()).buffer_id, info.buffer_id);
 }
 
-TEST_F(HipTest, PointersOfTheHostAreNotItsOwnAndLeaveNoErrorBehind) {
+TEST_F(HipTest, LeavesNoErrorAfterAHostPointer) {
   const HipGpu gpu;
   const int word = 0;
   EXPECT_EQ(DescribePointer(&word), PointerInfo{.kind = PointerKind::kHost});
-  EXPECT_EQ(hipPeekAtLastError(), 0) << "the program asks for its own";
+  EXPECT_EQ(hipPeekAtLastError(), 0) << "the program must see only its own errors";
 }
 
-TEST_F(HipTest, AnErrorOfTheProgramsOwnStays) {
+TEST_F(HipTest, KeepsTheProgramsError) {
   EXPECT_NE(hipSetDevice(99), 0);
   ASSERT_NE(hipPeekAtLastError(), 0);
   const int word = 0;
@@ -101,7 +101,7 @@ TEST_F(HipTest, AnErrorOfTheProgramsOwnStays) {
   EXPECT_NE(hipGetLastError(), 0);
 }
 
-TEST_F(HipTest, PointersAreOfTheKindThatTheRuntimeSays) {
+TEST_F(HipTest, ReportsTheRuntimesKindOfMemory) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
   const std::pair<int, PointerKind> kinds[] = {{0, PointerKind::kHost},
                                                {1, PointerKind::kPinned},
@@ -118,20 +118,20 @@ TEST_F(HipTest, PointersAreOfTheKindThatTheRuntimeSays) {
               HasSubstr("it is managed memory, which moves between host and GPU"));
 }
 
-TEST_F(HipTest, PinnedMemoryIsWrappedWithoutCudaAndFlushedByTheRuntime) {
+TEST_F(HipTest, WrapsPinnedMemoryWithoutCuda) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
   fake_hip::Configure({.memory_type = 1});
   const auto pinned = WrapPointer(buffer->data(), 64);
   EXPECT_EQ(pinned->name(), "pinned host memory");
   pinned->Flush(FlushDirection::kGpuToNic, Soon());
-  fake_hip::Configure({.memory_type = 1, .fail_call = 2});  // the call before it makes the GPU current
+  fake_hip::Configure({.memory_type = 1, .fail_call = 2});  // call 1 makes the GPU current
   pinned->Flush(FlushDirection::kNicToGpu, Soon());
-  EXPECT_TRUE(fake_hip::FailurePending()) << "the runtime is not asked";
+  EXPECT_TRUE(fake_hip::FailurePending()) << "the runtime is not called";
   EXPECT_THAT(WhyRefused([&] { pinned->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 64 bytes of "));
 }
 
-TEST_F(HipTest, PointersOfARuntimeThatFailsAreNobodys) {
+TEST_F(HipTest, TreatsPointersAsUnallocatedIfTheRuntimeFails) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(1);
   fake_hip::Configure({.fail_call = 1});
   EXPECT_EQ(DescribePointer(buffer->data()), PointerInfo{});
@@ -141,7 +141,7 @@ TEST_F(HipTest, PointersOfARuntimeThatFailsAreNobodys) {
   EXPECT_EQ(boundless.bytes, 0);
 }
 
-TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
+TEST_F(HipTest, RegistersAndCopiesMemoryOfOtherCode) {
   fake_hip::Configure({.devices = 2});
   const auto owner = HipMemoryKind(HipGpu(1)).Allocate(65536);
   const auto part = WrapPointer(owner->data() + 5000, 10'000);
@@ -161,7 +161,7 @@ TEST_F(HipTest, MemoryOfOthersIsRegisteredAndCopiedByItsAddress) {
                                     "mlx5_0: by dma-buf: HSA_STATUS_ERROR: .*; by peer memory: .*"));
 }
 
-TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
+TEST_F(HipTest, CarriesDataOnAnyGpu) {
   fake_hip::Configure({.devices = 2});
   for (const int ordinal : {0, 1}) {
     const auto buffer = HipMemoryKind(HipGpu(ordinal)).Allocate(60'000);
@@ -177,7 +177,7 @@ TEST_F(HipTest, MemoryOfAnyGpuCarriesData) {
   }
 }
 
-TEST_F(HipTest, MemoryIsZeroedAndCopiedByTheRuntime) {
+TEST_F(HipTest, ZeroesAndCopiesMemory) {
   fake_hip::Configure({.devices = 2});
   const auto buffer = HipMemoryKind(HipGpu(1)).Allocate(65536);
   EXPECT_EQ(Contents(*buffer), std::vector<std::byte>(65536));
@@ -189,7 +189,7 @@ TEST_F(HipTest, MemoryIsZeroedAndCopiedByTheRuntime) {
   EXPECT_THROW(buffer->CopyIn(buffer->size(), copied), std::out_of_range);
 }
 
-TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
+TEST_F(HipTest, KeepsTheCallersCurrentDevice) {
   fake_hip::Configure({.devices = 3});
   fake_hip::SetCurrentDevice(2);
   {
@@ -203,9 +203,9 @@ TEST_F(HipTest, TheCallersDeviceStaysCurrent) {
   fake_hip::SetCurrentDevice(0);
 }
 
-TEST_F(HipTest, MemoryIsFlushedToTheNicByWaitingForItsKernels) {
+TEST_F(HipTest, FlushesToTheNicByWaitingForKernels) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
-  fake_hip::Configure({.fail_call = 2});  // the call before it makes the GPU current
+  fake_hip::Configure({.fail_call = 2});  // call 1 makes the GPU current
   EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, Soon()); }),
               HasSubstr("Cannot flush 65536 bytes of "));
   buffer->Flush(FlushDirection::kGpuToNic, Soon());
@@ -214,13 +214,13 @@ TEST_F(HipTest, MemoryIsFlushedToTheNicByWaitingForItsKernels) {
   EXPECT_TRUE(fake_hip::FailurePending()) << "kernels see what NICs wrote without a call";
 }
 
-TEST_F(HipTest, MemoryIsFlushedWithinADeadline) {
+TEST_F(HipTest, FlushesWithinADeadline) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(64);
   fake_hip::Configure({.busy_looks = 3});
   int before = fake_hip::EventLooks();
   buffer->Flush(FlushDirection::kGpuToNic, Soon());
-  EXPECT_EQ(fake_hip::EventLooks(), before + 4) << "until its kernels are done";
-  EXPECT_EQ(hipPeekAtLastError(), 0) << "the next launch of the program's has not failed";
+  EXPECT_EQ(fake_hip::EventLooks(), before + 4) << "until the kernels are done";
+  EXPECT_EQ(hipPeekAtLastError(), 0) << "the program's next check must see no error";
 
   fake_hip::Configure({.busy_looks = -1});
   EXPECT_THAT(
@@ -231,10 +231,10 @@ TEST_F(HipTest, MemoryIsFlushedWithinADeadline) {
   EXPECT_EQ(hipPeekAtLastError(), 0);
   before = fake_hip::EventLooks();
   EXPECT_THAT(WhyRefused([&] { buffer->Flush(FlushDirection::kGpuToNic, {}); }), HasSubstr("within 0 s"));
-  EXPECT_EQ(fake_hip::EventLooks(), before + 1) << "it does not wait";
+  EXPECT_EQ(fake_hip::EventLooks(), before + 1) << "a passed deadline does not wait";
 }
 
-TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
+TEST_F(HipTest, CachesMemoryAsConfigured) {
   const HipGpu gpu;
   HipMemoryKind(gpu).Allocate(1);
   EXPECT_EQ(fake_hip::LastFlags(), 3) << "hipDeviceMallocUncached";
@@ -244,7 +244,7 @@ TEST_F(HipTest, MemoryIsCachedAsIsAsked) {
   EXPECT_EQ(fake_hip::LastFlags(), 0) << "hipDeviceMallocDefault";
 }
 
-TEST_F(HipTest, MemoryIsSharedByItsDmaBuf) {
+TEST_F(HipTest, SharesMemoryByDmaBuf) {
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
   const auto opened = Open(ShareByDmaBuf(*buffer));
   EXPECT_EQ(opened->data(), buffer->data());
@@ -254,7 +254,7 @@ TEST_F(HipTest, MemoryIsSharedByItsDmaBuf) {
   EXPECT_EQ(Contents(*buffer), Pattern(65536, 2));
 }
 
-TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
+TEST_F(HipTest, RejectsEmptyHugeAndUnexportedMemory) {
   const HipMemoryKind kind{HipGpu()};
   EXPECT_THAT(WhyRefused([&] { kind.Allocate(0); }), HasSubstr("an allocation cannot be empty"));
   EXPECT_THAT(
@@ -278,7 +278,7 @@ TEST_F(HipTest, RefusesNoMemoryAndTooMuchAndWhatIsNotExported) {
                                     "have peer-direct\\."));
 }
 
-TEST_F(HipTest, MemoryThatIsNotExportedIsReachedByPeerDirect) {
+TEST_F(HipTest, UsesPeerDirectWithoutExports) {
   fake_hip::Configure({.exports = false, .peer_direct = true});
   const auto buffer = HipMemoryKind(HipGpu()).Allocate(65536);
   const auto source = HostMemoryKind().Allocate(65536);
@@ -289,7 +289,7 @@ TEST_F(HipTest, MemoryThatIsNotExportedIsReachedByPeerDirect) {
   EXPECT_EQ(Contents(*buffer), Pattern(65536, 4));
 }
 
-TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(HipTest, ReportsEveryFailedCallWithoutLeaks) {
   fake_hip::Configure({.devices = 2});
   int calls = 0;
   for (bool all_failed = false; !all_failed; ++calls) {
@@ -306,7 +306,7 @@ TEST_F(HipTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
       EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
     }
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "after a failure of call " << calls + 1;
-    fake_hip::SetCurrentDevice(0);  // where giving it back failed, too
+    fake_hip::SetCurrentDevice(0);  // in case restoring it failed
   }
   EXPECT_GT(calls, 8);
 }

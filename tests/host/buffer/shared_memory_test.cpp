@@ -18,7 +18,7 @@
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-/// Descriptions of shared memory, their way over a socket, and all that needs one process only.
+/// Descriptions of shared memory, their transfer over a socket, and sharing within one process.
 namespace warpverbs::host {
 namespace {
 
@@ -41,7 +41,7 @@ SharedMemoryInfo SomeInfo() {
           .handle = {1, 2, 3}};
 }
 
-/// A file with one page.
+/// Returns a file of one page.
 FileDescriptor OnePage() {
   FileDescriptor file(memfd_create("page", MFD_CLOEXEC));
   EXPECT_EQ(ftruncate(file.get(), 4096), 0);
@@ -50,15 +50,14 @@ FileDescriptor OnePage() {
 
 bool IsClosedOnExec(int fd) { return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
-TEST(SharedMemoryInfo, CrossesAsBytes) {
+TEST(SharedMemoryInfo, RoundTripsThroughBytes) {
   const auto bytes = SomeInfo().ToBytes();
   EXPECT_EQ(SharedMemoryInfo::FromBytes(bytes), SomeInfo());
   EXPECT_EQ(std::string(bytes.begin(), bytes.begin() + 4), "WVSM");
-  EXPECT_EQ(Bytes(bytes.end() - 4, bytes.end()), (Bytes{0xf5, 0x03, 0x47, 0x77}))
-      << "of all that stands before";
+  EXPECT_EQ(Bytes(bytes.end() - 4, bytes.end()), (Bytes{0xf5, 0x03, 0x47, 0x77})) << "of all bytes before it";
 }
 
-TEST(SharedMemoryInfo, WhicheverByteIsDamagedIsRefused) {
+TEST(SharedMemoryInfo, RejectsAnyDamagedByte) {
   const auto whole = SomeInfo().ToBytes();
   for (size_t at = 0; at < whole.size(); ++at) {
     auto damaged = whole;
@@ -67,7 +66,7 @@ TEST(SharedMemoryInfo, WhicheverByteIsDamagedIsRefused) {
   }
 }
 
-TEST(SharedMemoryInfo, OfAnyOtherLengthIsRefused) {
+TEST(SharedMemoryInfo, RejectsOtherLengths) {
   const auto whole = SomeInfo().ToBytes();
   for (size_t length = 0; length < whole.size(); ++length) {
     EXPECT_THROW(SharedMemoryInfo::FromBytes(std::span(whole).first(length)), Error) << length;
@@ -80,7 +79,7 @@ TEST(SharedMemoryInfo, OfAnyOtherLengthIsRefused) {
       "unchanged.");
 }
 
-TEST(SharedMemoryInfo, OfAnotherVersionIsRefusedAsSuch) {
+TEST(SharedMemoryInfo, RejectsOtherVersions) {
   auto bytes = SomeInfo().ToBytes();
   bytes[5] = 9;
   EXPECT_EQ(WhyRefused([&] { SharedMemoryInfo::FromBytes(bytes); }),
@@ -88,7 +87,7 @@ TEST(SharedMemoryInfo, OfAnotherVersionIsRefusedAsSuch) {
             "warpverbs on both sides.");
 }
 
-TEST(SharedMemoryInfo, WithAFieldOutOfRangeIsRefused) {
+TEST(SharedMemoryInfo, RejectsFieldsOutOfRange) {
   const auto refused = [](const auto& change) {
     SharedMemoryInfo info = SomeInfo();
     change(info);
@@ -142,7 +141,7 @@ TEST_F(ShareSocketTest, PassesADescriptionAndItsFile) {
   EXPECT_STREQ(text, "here");
 }
 
-TEST_F(ShareSocketTest, TakesADescriptionThatComesByteByByte) {
+TEST_F(ShareSocketTest, ReadsADescriptionByteByByte) {
   SharedMemoryInfo info = SomeInfo();
   info.kind = ShareKind::kCudaIpc;
   for (const uint8_t byte : info.ToBytes()) SendRaw({&byte, 1});
@@ -167,7 +166,7 @@ TEST_F(ShareSocketTest, GivesUpAtTheDeadline) {
               HasSubstr("Cannot send shared memory over a socket: the deadline passed"));
 }
 
-TEST_F(ShareSocketTest, SaysThatThePeerHasGone) {
+TEST_F(ShareSocketTest, ReportsThatThePeerClosed) {
   const auto bytes = SomeInfo().ToBytes();
   SendRaw(std::span(bytes).first(20));
   here_ = FileDescriptor();
@@ -178,21 +177,21 @@ TEST_F(ShareSocketTest, SaysThatThePeerHasGone) {
               HasSubstr("Cannot send shared memory over a socket: Broken pipe"));
 }
 
-TEST_F(ShareSocketTest, RefusesADescriptionWithoutItsFile) {
+TEST_F(ShareSocketTest, RejectsADescriptionWithoutItsFile) {
   SendRaw(SomeInfo().ToBytes());
   EXPECT_THAT(WhyNotReceived(), HasSubstr("0 file(s) came with it instead of 1"));
 }
 
-TEST_F(ShareSocketTest, ClosesWhatCameWithADamagedDescription) {
+TEST_F(ShareSocketTest, ClosesFilesOfADamagedDescription) {
   SharedMemory sent{SomeInfo(), OnePage()};
   const int next = FileDescriptor(sent.file.Duplicate()).get();
-  sent.info.kind = ShareKind::kCudaIpc;  // which has no file
+  sent.info.kind = ShareKind::kCudaIpc;  // a kind without a file
   SendShared(here_.get(), sent, Soon());
   EXPECT_THAT(WhyNotReceived(), HasSubstr("1 file(s) came with it instead of 0"));
   EXPECT_EQ(FileDescriptor(sent.file.Duplicate()).get(), next) << "a descriptor is left open";
 }
 
-TEST_F(ShareSocketTest, RefusesWhatIsNoSocketForFiles) {
+TEST_F(ShareSocketTest, RejectsOtherKindsOfFiles) {
   const FileDescriptor file = OnePage();
   EXPECT_THAT(WhyRefused([&] {
                 SendShared(file.get(), {SomeInfo(), OnePage()}, Soon());
@@ -210,7 +209,7 @@ TEST_F(SharePacketSocketTest, PassesADescriptionAndItsFile) {
   EXPECT_EQ(ReceiveShared(there_.get(), Soon()).info, SomeInfo());
 }
 
-/// With the fake driver.
+/// Sharing of GPU memory, with the fake driver.
 class SharedGpuMemory : public testing::Test {
  protected:
   SharedGpuMemory() { fake_cuda::Configure("gpus=2"); }
@@ -220,7 +219,7 @@ class SharedGpuMemory : public testing::Test {
   }
 };
 
-TEST_F(SharedGpuMemory, KeepsThePlaceOfAnInnerPointer) {
+TEST_F(SharedGpuMemory, KeepsTheOffsetOfAnInnerPointer) {
   const Gpu gpu(1);
   const GpuMemory memory(gpu, 100'000);
   const PointerInfo what = DescribePointer(memory.data());
@@ -234,7 +233,7 @@ TEST_F(SharedGpuMemory, KeepsThePlaceOfAnInnerPointer) {
   EXPECT_EQ(SharedMemoryInfo::FromBytes(info.ToBytes()), info);
 }
 
-TEST_F(SharedGpuMemory, OpenedByItsOwnProcessIsTheVeryMemory) {
+TEST_F(SharedGpuMemory, IsTheSameMemoryInItsOwnProcess) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   const auto opened = Open(ShareByIpc(memory.data() + 8, 64));
@@ -243,18 +242,18 @@ TEST_F(SharedGpuMemory, OpenedByItsOwnProcessIsTheVeryMemory) {
   EXPECT_EQ(fake_cuda::Calls("cuIpcOpenMemHandle_v2"), 0);
 }
 
-TEST_F(SharedGpuMemory, ThatWasFreedIsRefusedByItsOwnProcess) {
+TEST_F(SharedGpuMemory, ReportsThatItWasFreed) {
   const Gpu gpu;
   SharedMemory shared;
   {
     const GpuMemory memory(gpu, 4096);
     shared = ShareByIpc(memory.data(), 4096);
   }
-  const GpuMemory other(gpu, 4096);  // has its address
+  const GpuMemory other(gpu, 4096);  // reuses its address
   EXPECT_THAT(WhyRefused([&] { Open(std::move(shared)); }), HasSubstr("they were freed. Keep the memory"));
 }
 
-TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
+TEST_F(SharedGpuMemory, RejectsMemoryThatCannotBeShared) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   const VmmMemory vmm(2), closed(1, {.handle_types = 0});
@@ -278,7 +277,7 @@ TEST_F(SharedGpuMemory, ThatCannotBeSharedIsRefusedWithTheReasonAndARemedy) {
               HasSubstr("no driver exports this kind of memory"));
 }
 
-TEST_F(SharedGpuMemory, GoesTheFirstWayThatWorks) {
+TEST_F(SharedGpuMemory, UsesTheFirstMethodThatWorks) {
   const auto way = [](void* memory) { return Share(memory, 64).info.kind; };
   {
     const Gpu gpu;
@@ -297,7 +296,7 @@ TEST_F(SharedGpuMemory, GoesTheFirstWayThatWorks) {
                              HasSubstr("; by IPC: such memory has no IPC handle. Share")));
 }
 
-TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
+TEST_F(SharedGpuMemory, RejectsAGpuThatThisProcessDoesNotSee) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   SharedMemory shared = ShareByIpc(memory.data(), 4096);
@@ -313,7 +312,7 @@ TEST_F(SharedGpuMemory, OfAGpuThatIsNotHereIsRefused) {
   EXPECT_THAT(WhyRefused([&] { Open({shared.info}); }), HasSubstr("no file is passed"));
 }
 
-TEST_F(SharedGpuMemory, OpenedByItsHandleIsTheSameElsewhere) {
+TEST_F(SharedGpuMemory, MapsAHandleAtAnotherAddress) {
   const Gpu gpu;
   const VmmMemory memory(2);
   SharedMemory shared = ShareByHandle(memory.data() + VmmMemory::kChunk + 100, 64);
@@ -327,7 +326,7 @@ TEST_F(SharedGpuMemory, OpenedByItsHandleIsTheSameElsewhere) {
   EXPECT_EQ(*fake_cuda::Reach(memory.data() + VmmMemory::kChunk + 163, 1), std::byte{0x17});
 }
 
-TEST_F(SharedGpuMemory, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(SharedGpuMemory, ReportsEveryFailedCallWithoutLeaks) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);

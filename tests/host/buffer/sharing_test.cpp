@@ -9,8 +9,7 @@
 #include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-/// Memory of one process in another, with a NIC. Whoever calls the other in as a child has touched no GPU
-/// yet.
+/// Memory of one process in another one, with a NIC. A parent must not have touched a GPU before it forks.
 namespace warpverbs::host {
 namespace {
 
@@ -28,15 +27,15 @@ std::unique_ptr<Buffer> Filled(std::unique_ptr<Buffer> buffer, unsigned seed) {
   return buffer;
 }
 
-TEST_F(Sharing, ByDmaBufLetsANicWriteWithoutCuda) {
+TEST_F(Sharing, ByDmaBufNeedsNoCudaInTheReceiver) {
   Child child([](int socket) {
-    const int before = fake_cuda::Calls("cuInit");  // of the program that this is a copy of
+    const int before = fake_cuda::Calls("cuInit");  // calls of the parent before the fork
     const auto opened = Open(ReceiveShared(socket, InAMinute()));
     EXPECT_EQ(Contents(*opened), Pattern(10'000, 1));
     const Device device;
     const auto source = Filled(HostMemoryKind().Allocate(10'000), 2);
     EXPECT_TRUE(WriteBuffer(device, *WrapPointer(source->data(), 10'000), *opened));
-    EXPECT_EQ(fake_cuda::Calls("cuInit"), before) << "who receives needs no CUDA";
+    EXPECT_EQ(fake_cuda::Calls("cuInit"), before) << "the receiver needs no CUDA";
     Go(socket);
   });
   fake_cuda::Configure("");
@@ -52,7 +51,7 @@ TEST_F(Sharing, ByDmaBufLetsANicWriteWithoutCuda) {
   EXPECT_EQ(around.back(), std::byte{});
 }
 
-TEST_F(Sharing, ByIpcShowsWhatTheOwnersNicWrites) {
+TEST_F(Sharing, ByIpcShowsWritesOfTheOwnersNic) {
   Child child([](int socket) {
     fake_cuda::Configure("dma_buf=0");
     auto opened = Open(ReceiveShared(socket, InAMinute()));
@@ -62,9 +61,9 @@ TEST_F(Sharing, ByIpcShowsWhatTheOwnersNicWrites) {
     AwaitGo(socket);
     EXPECT_EQ(Contents(*opened), Pattern(10'000, 3));
     opened->CopyIn(0, Pattern(10, 4));
-    opened.reset();  // first
+    opened.reset();  // before the comparison
     Go(socket);
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "the child gave something not back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "the child leaks";
   });
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
@@ -81,7 +80,7 @@ TEST_F(Sharing, ByIpcShowsWhatTheOwnersNicWrites) {
   AwaitGo(child.socket());
   std::vector<std::byte> start(10);
   part->CopyOut(0, start);
-  EXPECT_EQ(start, Pattern(10, 4)) << "what the other process wrote";
+  EXPECT_EQ(start, Pattern(10, 4)) << "the other process wrote this";
 }
 
 TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
@@ -91,7 +90,7 @@ TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
     const Device device;
     try {
       opened->Register(device);
-      ADD_FAILURE() << "it was registered";
+      ADD_FAILURE() << "the memory was registered";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(),
                   HasSubstr("another process may have allocated it; only that process can register "
@@ -106,7 +105,7 @@ TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
   AwaitGo(child.socket());
 }
 
-TEST_F(Sharing, ByIpcTwiceIsOneMappingUntilBothAreClosed) {
+TEST_F(Sharing, ByIpcTwiceUsesOneMapping) {
   Child child([](int socket) {
     fake_cuda::Configure("");
     const SharedMemory shared = ReceiveShared(socket, InAMinute());
@@ -125,7 +124,7 @@ TEST_F(Sharing, ByIpcTwiceIsOneMappingUntilBothAreClosed) {
   AwaitGo(child.socket());
 }
 
-TEST_F(Sharing, ByIpcOfAProcessThatHasGoneIsRefused) {
+TEST_F(Sharing, ByIpcReportsThatTheOwnerHasEnded) {
   SharedMemory shared;
   {
     Child child([](int socket) {
@@ -147,7 +146,7 @@ TEST_F(Sharing, ByIpcOfAProcessThatHasGoneIsRefused) {
   }
 }
 
-TEST_F(Sharing, ByHandleMapsMemoryOfCuMemCreateThatItsNicReaches) {
+TEST_F(Sharing, ByHandleMapsCuMemCreateMemory) {
   Child child([](int socket) {
     fake_cuda::Configure("");
     const auto opened = Open(ReceiveShared(socket, InAMinute()));

@@ -15,13 +15,13 @@ namespace {
 
 constexpr size_t kGidBytes = 16;
 
-/// What Candidates::Put() would write of such tables and endpoints, whatever they are.
+/// Fields of a message in the format of Candidates::Put(), valid or not.
 struct Message {
-  std::vector<uint64_t> gids_of_tables{2};  // how many
+  std::vector<uint64_t> gids_of_tables{2};  // number of GIDs per table
   std::vector<uint64_t> tables_of_endpoints{0};
   uint64_t type = 2;
-  uint64_t tables = 1;  // as it says
-  size_t missing = 0;   // at the end
+  uint64_t tables = 1;  // announced number
+  size_t missing = 0;   // bytes missing at the end
 
   std::vector<uint8_t> Bytes() const {
     ByteWriter body;
@@ -53,7 +53,7 @@ std::optional<Candidates> Read(const std::vector<uint8_t>& bytes, size_t endpoin
   return Candidates::Get(reader, endpoints);
 }
 
-TEST(Candidates, AreReadAsTheyWereWritten) {
+TEST(AddressOffer, ReadsWhatItWrote) {
   const auto read = Read(Message{{2, 256}, {1, 0, 1}, 2, 2}.Bytes(), 3);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->GidsOf(0).size(), 256u);
@@ -68,19 +68,19 @@ TEST(Candidates, AreReadAsTheyWereWritten) {
   EXPECT_TRUE(Read(Message{{}, {}, 2, 0}.Bytes(), 0));
 }
 
-TEST(Candidates, ThatCannotBeAreRefused) {
+TEST(AddressOffer, RejectsMalformedBytes) {
   ASSERT_TRUE(Read(Message{}.Bytes()));
   EXPECT_FALSE(Read(Message{{257}}.Bytes())) << "more than a queue pair can name";
   EXPECT_FALSE(Read(Message{{2, 2}, {0}, 2, 2}.Bytes())) << "more tables than endpoints";
-  EXPECT_FALSE(Read(Message{{2}, {1}}.Bytes())) << "a table that is not there";
+  EXPECT_FALSE(Read(Message{{2}, {1}}.Bytes())) << "a table that does not exist";
   EXPECT_FALSE(Read(Message{{2}, {0}, 3}.Bytes())) << "another type";
   EXPECT_FALSE(Read(Message{{2}, {0}, 2, 1, 1}.Bytes())) << "too short";
   EXPECT_FALSE(Read(Message{{2}, {0, 0}}.Bytes())) << "too long";
-  EXPECT_FALSE(Read(Message{}.Bytes(), 2)) << "of fewer endpoints";
+  EXPECT_FALSE(Read(Message{}.Bytes(), 2)) << "for fewer endpoints";
   EXPECT_FALSE(Read({}));
 }
 
-TEST(Candidates, ThatWereDamagedAreRefusedWhicheverBitItIs) {
+TEST(AddressOffer, RejectsBytesWithAnyBitFlipped) {
   const std::vector<uint8_t> whole = Message{}.Bytes();
   for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::vector<uint8_t> damaged = whole;
@@ -91,7 +91,7 @@ TEST(Candidates, ThatWereDamagedAreRefusedWhicheverBitItIs) {
     EXPECT_FALSE(Read({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)})) << length;
 }
 
-TEST(Candidates, OfRandomBytesDoNoHarm) {
+TEST(AddressOffer, SurvivesRandomBytes) {
   std::mt19937 random(3);
   for (int i = 0; i < 20000; ++i) {
     std::vector<uint8_t> body(random() % 60);
@@ -104,7 +104,7 @@ TEST(Candidates, OfRandomBytesDoNoHarm) {
   }
 }
 
-TEST(PartitionConflict, IsWhereKeysAreOfTwoPartitionsOrOfLimitedMembersOnly) {
+TEST(PartitionConflict, RejectsDifferentPartitionsAndTwoLimitedMembers) {
   for (const auto& [here, there, why] : std::initializer_list<std::tuple<uint16_t, uint16_t, const char*>>{
            {0xffff, 0xffff, ""},
            {0xffff, 0x7fff, ""},

@@ -1,5 +1,5 @@
-// By which GIDs endpoints meet whom ConnectAll() connects: two devices of two ports, each of which has a
-// link-local and an IPv4 address, as RoCE v1 and v2.
+// Choice of GIDs by ConnectAll(), on two devices with two ports each. Each port has a link-local and an IPv4
+// address, for RoCE v1 and v2.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -23,12 +23,12 @@ class ConnectAddresses : public ConnectAllTest {
       if (entry.type == type && IsLinkLocal(entry.gid) == link_local)
         return {.port = port, .gid_index = static_cast<int>(entry.index)};
     }
-    ADD_FAILURE() << "there is no such GID";
+    ADD_FAILURE() << "the port has no such GID";
     return {};
   }
 };
 
-TEST_F(ConnectAddresses, AreThoseOfTheSideThatNamesOneWhicheverItIs) {
+TEST_F(ConnectAddresses, UsesTheGidThatEitherSideNames) {
   const std::vector<GidEntry> gids = Gids();
   ASSERT_EQ(gids.size(), 4u);
   for (const GidEntry& gid : gids) {
@@ -46,7 +46,7 @@ TEST_F(ConnectAddresses, AreThoseOfTheSideThatNamesOneWhicheverItIs) {
   }
 }
 
-TEST_F(ConnectAddresses, OfOneThatSuitsANamedPeerAreOfItsKind) {
+TEST_F(ConnectAddresses, MatchesTheKindOfANamedPeer) {
   const Gid neighbour{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
   Side near(device_, 1, {.peer_gid = neighbour}), free(device_, 1, {.port = 2});
   ExpectConnects(near, free);
@@ -54,7 +54,7 @@ TEST_F(ConnectAddresses, OfOneThatSuitsANamedPeerAreOfItsKind) {
   EXPECT_THAT(near.list()[0]->Describe(), HasSubstr("(the best for the peer's fe80::9, with "));
 }
 
-TEST_F(ConnectAddresses, AreTheBestPairWhereNobodyNamesOne) {
+TEST_F(ConnectAddresses, ChoosesTheBestPairByDefault) {
   Side a(device_, 2), b(device_, 2, {.port = 2});
   ExpectConnects(a, b);
   const EndpointInfo here = a.list()[1]->Info(), there = b.list()[1]->Info();
@@ -66,7 +66,7 @@ TEST_F(ConnectAddresses, AreTheBestPairWhereNobodyNamesOne) {
               HasSubstr(" (" + DescribePair(here.gid, there.gid) + "), pkey index 0\n"));
 }
 
-TEST_F(ConnectAddresses, AreChosenAnewAfterAReset) {
+TEST_F(ConnectAddresses, ChoosesAgainAfterReset) {
   Side a(device_, 1), free(device_, 1, {.port = 2}), v1(device_, 1, At(GidType::kRoceV1, true, 2));
   ExpectConnects(a, v1);
   EXPECT_EQ(a.list()[0]->address().gid.type, GidType::kRoceV1);
@@ -76,7 +76,7 @@ TEST_F(ConnectAddresses, AreChosenAnewAfterAReset) {
   EXPECT_EQ(a.list()[0]->address().gid.type, GidType::kRoceV2);
 }
 
-TEST_F(ConnectAddresses, OfSeveralPortsAndDevicesAreEachOnesOwn) {
+TEST_F(ConnectAddresses, ChoosesForEachPortSeparately) {
   const Device other(DeviceNames().at(1));
   Side a(device_, 0), b(device_, 0);
   const auto add = [](Side& side, const Device& device, const EndpointConfig& config) {
@@ -98,10 +98,10 @@ TEST_F(ConnectAddresses, OfSeveralPortsAndDevicesAreEachOnesOwn) {
       senders.insert(gid.gid.raw);
     }
   }
-  EXPECT_EQ(senders.size(), 5u) << "four ports, of which one is named by another address too";
+  EXPECT_EQ(senders.size(), 5u) << "four ports, and a second address of one of them";
 }
 
-TEST_F(ConnectAddresses, OfTwoFamiliesAreRefusedByBothSides) {
+TEST_F(ConnectAddresses, RejectsDifferentFamiliesOnBothSides) {
   Side a(device_, 1), b(device_, 1, {.port = 2});
   Endpoint& here = a.Add(device_, At(GidType::kRoceV2, true));
   Endpoint& there = b.Add(device_, At(GidType::kRoceV2, false, 2));
@@ -119,14 +119,14 @@ TEST_F(ConnectAddresses, OfTwoFamiliesAreRefusedByBothSides) {
   EXPECT_TRUE(b.AllAre(mlx5::QpState::kReset));
 }
 
-TEST_F(ConnectAddresses, OfTwoTypesAreRefusedByBothSides) {
+TEST_F(ConnectAddresses, RejectsDifferentGidTypesOnBothSides) {
   Side v1(device_, 1, At(GidType::kRoceV1, false)), v2(device_, 1, At(GidType::kRoceV2, false));
   const Sentences sentences = Connect(Plainly(v1), Plainly(v2));
   EXPECT_THAT(sentences.here, AllOf(HasSubstr("to send from: RoCE v1 "), HasSubstr(" here, RoCE v2 ")));
   EXPECT_THAT(sentences.there, AllOf(HasSubstr("to send from: RoCE v2 "), HasSubstr(" here, RoCE v1 ")));
 }
 
-TEST_F(ConnectAddresses, CrossOnceForEachPort) {
+TEST_F(ConnectAddresses, SendsEachPortsGidsOnce) {
   const auto bytes = [this](size_t count) {
     Side a(device_, count, {.depth = 16}), b(device_, count, {.depth = 16});
     size_t size = 0;
@@ -142,12 +142,12 @@ TEST_F(ConnectAddresses, CrossOnceForEachPort) {
   EXPECT_EQ(bytes(41) - bytes(1), 40 * (EndpointInfo::kBytes + kPlace + kTableAndKey));
 }
 
-TEST_F(ConnectAddresses, CanBeChosenByHandBeforeAConnectionAndNotAfter) {
+TEST_F(ConnectAddresses, AllowsManualChoiceOnlyBeforeConnecting) {
   Endpoint a(device_), b(device_, At(GidType::kRoceV1, true));
   for (const GidEntry& gid : Gids()) {
     if (gid.type == GidType::kRoceV1 && IsLinkLocal(gid.gid)) a.SendFrom(gid, b.Info().gid);
   }
-  EXPECT_EQ(a.Info().gid, b.Info().gid) << "of the same port";
+  EXPECT_EQ(a.Info().gid, b.Info().gid) << "both use the same port";
   a.Connect(b.Info());
   EXPECT_THAT(SentenceOf([&] { a.SendFrom(Gids().back(), b.Info().gid); }),
               AllOf(HasSubstr("Cannot change the GID of QP " + std::to_string(a.qpn()) + " on "),
@@ -157,7 +157,7 @@ TEST_F(ConnectAddresses, CanBeChosenByHandBeforeAConnectionAndNotAfter) {
   EXPECT_EQ(a.address().gid, Gids().back());
 }
 
-TEST_F(ConnectAddresses, ThatAreNamedStay) {
+TEST_F(ConnectAddresses, KeepsNamedGids) {
   Endpoint named(device_, At(GidType::kRoceV1, true));
   const GidEntry own = named.address().gid;
   named.SendFrom(own, own.gid);

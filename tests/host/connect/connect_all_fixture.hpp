@@ -13,10 +13,10 @@
 #include "host/connect/exchange_fixture.hpp"
 #include "warpverbs/host/connect_all.hpp"
 
-/// Two sides that call ConnectAll(), and what is between them.
+/// Two sides that call ConnectAll(), and the exchange between them.
 namespace warpverbs::host {
 
-/// An exchange of a user's own: changes what another one brings, or fails.
+/// An exchange that changes another exchange's messages, or fails.
 class Tampering final : public Exchange {
  public:
   using Change = std::function<void(int swap, std::vector<uint8_t>& answer)>;
@@ -36,7 +36,7 @@ class Tampering final : public Exchange {
   int swaps_ = 0;
 };
 
-/// Endpoints of one side.
+/// The endpoints of one side.
 class Side {
  public:
   Side(const Device& device, size_t count, const EndpointConfig& config = {}) {
@@ -63,14 +63,14 @@ class Side {
   std::vector<Endpoint*> list_;
 };
 
-/// What both sides say.
+/// The error texts of both sides.
 struct Sentences {
   std::string here, there;
 };
 
 class ConnectAllTest : public testing::Test {
  protected:
-  /// Both sides at once. Who fails hangs up, as a program does that ends.
+  /// Runs both sides at once. A side that fails hangs up, as a program that ends does.
   static Sentences Connect(const std::function<void(Exchange&)>& here,
                            const std::function<void(Exchange&)>& there) {
     auto tcp = std::make_unique<TcpPair>();
@@ -102,7 +102,7 @@ class ConnectAllTest : public testing::Test {
     };
   }
 
-  /// Shows that nothing of a failure has stayed.
+  /// Checks that a failure left no trace: the sides connect.
   static void ExpectConnects(Side& a, Side& b) {
     EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
     EXPECT_TRUE(b.AllAre(mlx5::QpState::kReset));

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr size_t kPlaceBytes = 12;  // the last of a description: address, rkey
+constexpr size_t kPlaceBytes = 12;  // end of a description: address, rkey
 
 TEST_F(ConnectAllTest, ConnectsAHundredEndpointsThatCarryData) {
   Side a(device_, 100, {.depth = 16}), b(device_, 100, {.depth = 16});
@@ -28,15 +28,15 @@ TEST_F(ConnectAllTest, ConnectsWithoutARoundTrip) {
   EXPECT_EQ(sentences.here + sentences.there, "");
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kRts));
   EXPECT_TRUE(b.AllAre(mlx5::QpState::kRts));
-  EXPECT_EQ(a.list()[0]->View().control->tail, 0u) << "no entry of the queue is taken";
+  EXPECT_EQ(a.list()[0]->View().control->tail, 0u) << "the queue is unused";
 }
 
-TEST_F(ConnectAllTest, AgreesOnNoEndpoint) {
+TEST_F(ConnectAllTest, AcceptsEmptyLists) {
   Side a(device_, 0), b(device_, 0);
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, QueuesGoOnAfterTheRoundTrip) {
+TEST_F(ConnectAllTest, LeavesQueuesUsableAfterTheRoundTrip) {
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     Side a(device_, 1, {.depth = 4, .cq_mode = mode}), b(device_, 1, {.depth = 4, .cq_mode = mode});
     ExpectConnects(a, b);
@@ -52,7 +52,7 @@ TEST_F(ConnectAllTest, QueuesGoOnAfterTheRoundTrip) {
   }
 }
 
-TEST_F(ConnectAllTest, BothSidesSayThatTheCountsDiffer) {
+TEST_F(ConnectAllTest, ReportsDifferentCountsOnBothSides) {
   Side a(device_, 3), b(device_, 1);
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
   EXPECT_THAT(sentences.here,
@@ -61,7 +61,7 @@ TEST_F(ConnectAllTest, BothSidesSayThatTheCountsDiffer) {
   EXPECT_THAT(sentences.there, HasSubstr("the two sides disagree: 1 endpoint here, 3 there"));
 }
 
-TEST_F(ConnectAllTest, BothSidesSayThatTheOptionsDiffer) {
+TEST_F(ConnectAllTest, ReportsDifferentOptionsOnBothSides) {
   Side a(device_, 2), b(device_, 2);
   const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b));
   EXPECT_THAT(sentences.here, HasSubstr("do not agree: a round trip here, none there"));
@@ -69,7 +69,7 @@ TEST_F(ConnectAllTest, BothSidesSayThatTheOptionsDiffer) {
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, TellsThePeersFailureInItsOwnWords) {
+TEST_F(ConnectAllTest, ReportsThePeersFailureInItsWords) {
   Side a(device_, 2), b(device_, 2), other(device_, 1);
   b.list()[1]->Connect(other.list()[0]->Info());
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
@@ -77,12 +77,12 @@ TEST_F(ConnectAllTest, TellsThePeersFailureInItsOwnWords) {
   EXPECT_THAT(sentences.there, HasSubstr(reason + ". Call Reset() on both sides first."));
   EXPECT_THAT(sentences.here, AllOf(HasSubstr("the peer failed: Cannot connect 2 endpoints to "),
                                     HasSubstr(reason + ". Call Reset() on both sides first. Fix it there.")));
-  EXPECT_EQ(b.list()[1]->State(), mlx5::QpState::kRts) << "a connection that stood before is left alone";
+  EXPECT_EQ(b.list()[1]->State(), mlx5::QpState::kRts) << "an earlier connection stays";
   b.list()[1]->Reset();
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, RefusesListsThatAreWrong) {
+TEST_F(ConnectAllTest, RejectsInvalidLists) {
   Side a(device_, 2), b(device_, 2);
   a.list()[1] = nullptr;
   EXPECT_THAT(Connect(Plainly(a), Plainly(b)).here, HasSubstr("endpoint 1 is a null pointer"));
@@ -101,17 +101,17 @@ TEST_F(ConnectAllTest, FailsOnBothSidesWhereverOneIsCutOff) {
     const Sentences sentences = Connect(Tampered(a, cut, kTrip), Plainly(b, kTrip));
     EXPECT_THAT(sentences.here, HasSubstr("power failed"));
     if (last == kSwaps - 1) {
-      EXPECT_EQ(sentences.there, "") << "nobody can know whether the last word arrives";
+      EXPECT_EQ(sentences.there, "") << "no side can know whether the last message arrives";
       break;
     }
-    EXPECT_NE(sentences.there, "") << last;  // that this side has left, or that nothing answers the writes
+    EXPECT_NE(sentences.there, "") << last;  // the peer left, or nothing acknowledges the writes
     ExpectConnects(a, b);
     for (Side* const side : {&a, &b})
       for (Endpoint* const one : side->list()) one->Reset();
   }
 }
 
-TEST_F(ConnectAllTest, ObeysTheDeadlineWherePeersAreSilent) {
+TEST_F(ConnectAllTest, ObeysTheDeadlineWithASilentPeer) {
   Side a(device_, 1);
   TcpPair tcp;
   EXPECT_THAT(SentenceOf([&] { ConnectAll(a.list(), tcp.here, AtOnce()); }),
@@ -120,12 +120,13 @@ TEST_F(ConnectAllTest, ObeysTheDeadlineWherePeersAreSilent) {
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
 }
 
-TEST_F(ConnectAllTest, SaysWhoIsConnectedToAnother) {
+TEST_F(ConnectAllTest, NamesEndpointsThatAreConnectedToOthers) {
   Side a(device_, 2), b(device_, 2);
   const Sentences sentences = Connect(Tampered(a,
                                                [](int swap, auto& answer) {
                                                  if (swap == 1)
-                                                   answer.at(8 + 8 + 3) ^= 1;  // QP number of the second
+                                                   answer.at(8 + 8 + 3) ^=
+                                                       1;  // QP number of the second endpoint
                                                }),
                                       Plainly(b));
   EXPECT_THAT(sentences.here,
@@ -135,7 +136,7 @@ TEST_F(ConnectAllTest, SaysWhoIsConnectedToAnother) {
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, RefusesOtherMessagesAndVersions) {
+TEST_F(ConnectAllTest, RejectsForeignMessagesAndVersions) {
   const auto answered = [this](const Tampering::Change& change) {
     Side a(device_, 1), b(device_, 1);
     const Sentences sentences = Connect(Tampered(a, change), Plainly(b));
@@ -163,7 +164,7 @@ TEST_F(ConnectAllTest, RefusesOtherMessagesAndVersions) {
               HasSubstr("Cannot read the peer's endpoint information ("));
 }
 
-TEST_F(ConnectAllTest, SaysThatAWriteOfTheRoundTripWasRefused) {
+TEST_F(ConnectAllTest, ReportsARefusedWriteOfTheRoundTrip) {
   Side a(device_, 1), b(device_, 1, {.remote_write = false});
   const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b, kTrip));
   EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot write to the peer from QP "),
@@ -172,7 +173,7 @@ TEST_F(ConnectAllTest, SaysThatAWriteOfTheRoundTripWasRefused) {
   EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
 }
 
-TEST_F(ConnectAllTest, SaysThatAPortWentDownMeanwhile) {
+TEST_F(ConnectAllTest, ReportsAPortThatWentDownMeanwhile) {
   const EndpointConfig config{.retry = {.ack_timeout = 8, .retry_count = 1}};
   Side a(device_, 2, config), b(device_, 2, config);
   const Sentences sentences = Connect(Tampered(
@@ -189,7 +190,7 @@ TEST_F(ConnectAllTest, SaysThatAPortWentDownMeanwhile) {
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, SaysThatAPortIsUpWhereThePeerIsSilent) {
+TEST_F(ConnectAllTest, ReportsThePortStateIfThePeerIsSilent) {
   Side a(device_, 2);
   TcpPair tcp;
   EXPECT_THAT(
@@ -198,10 +199,10 @@ TEST_F(ConnectAllTest, SaysThatAPortIsUpWhereThePeerIsSilent) {
             HasSubstr(" (" + device_.name() + " port 1 is active): no byte of its message arrived within ")));
 }
 
-TEST_F(ConnectAllTest, SaysThatOtherDataCame) {
+TEST_F(ConnectAllTest, ReportsWrongDataOfTheRoundTrip) {
   Side a(device_, 1), b(device_, 1);
-  // That side is told to write 256 bytes on, in the same page: it succeeds, and nothing arrives where it
-  // should.
+  // The other side writes 256 bytes further, in the same page: the write succeeds, but its data is in the
+  // wrong place.
   const Sentences sentences = Connect(
       [&a](Exchange& exchange) {
         ConnectAll(a.list(), exchange, DeadlineIn(std::chrono::seconds(1)), kTrip);
@@ -218,7 +219,7 @@ TEST_F(ConnectAllTest, SaysThatOtherDataCame) {
   ExpectConnects(a, b);
 }
 
-TEST_F(ConnectAllTest, NoDamageOfAMessageDoesHarm) {
+TEST_F(ConnectAllTest, SurvivesDamagedMessages) {
   std::mt19937 random(7);
   Side a(device_, 1), b(device_, 1);
   for (int i = 0; i < 200; ++i) {

@@ -10,14 +10,14 @@
 namespace warpverbs::host {
 namespace {
 
-TEST_P(Faults, OfConnectAllResetBothSides) {
+TEST_P(Faults, ResetBothSidesOfConnectAll) {
   const Device device;
   TwoSides sides(device);
   const auto connect = [&] {
     try {
       sides.Connect();
     } catch (const Error&) {
-      // Where memory ends within the exchange, one side may have heard the last word and the other not.
+      // If memory runs out during the exchange, the last message may have reached only one side.
       if (GetParam() == FaultyCalls::kVerbs)
         Demand(sides.AllAre(mlx5::QpState::kReset), "an endpoint that is not reset");
       throw;
@@ -36,7 +36,7 @@ TEST_P(Faults, OfConnectAllResetBothSides) {
   EXPECT_GT(ForEachFault(GetParam(), once, again), 10);
 }
 
-TEST(MemoryFaults, OfConnectAllThatLastLeaveThisSideReset) {
+TEST(MemoryFaults, InConnectAllLeaveThisSideReset) {
   const Device device;
   TwoSides sides(device);
   bool failed = true;
@@ -55,7 +55,7 @@ TEST(MemoryFaults, OfConnectAllThatLastLeaveThisSideReset) {
   }
 }
 
-TEST(MemoryFaults, OfASwapLeaveNoConnectionThatIsHalfWay) {
+TEST(MemoryFaults, InASwapCloseTheConnection) {
   const std::vector<uint8_t> message(100'000, 7);
   const auto swap = [&](TcpExchange& exchange) {
     Demand(exchange.Swap(message, "a word", Soon()) == message, "a message that is not whole");

@@ -1,6 +1,6 @@
-// One of two processes that connect endpoints of depth 64, their queues in a pool, to each other:
-// `connect_peer COUNT` listens and prints its port, `connect_peer COUNT PORT` connects. With a third argument
-// it ends without a word once the peer is there. Says how much memory the endpoints took.
+// One of two processes that connect endpoints of depth 64 in a queue pool. `connect_peer COUNT` listens and
+// prints its port; `connect_peer COUNT PORT` connects. With a third argument the process exits without a word
+// once the peer is there. Prints how much memory the endpoints took.
 #include <unistd.h>
 
 #include <cstdint>

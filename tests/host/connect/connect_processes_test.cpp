@@ -1,4 +1,4 @@
-// Endpoints of two processes, each on a software HCA of its own.
+// Endpoints of two processes, each with its own software HCA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// What both print, and their exit statuses.
+/// Returns what both processes print, with their exit statuses.
 ///
-/// @param after  a last argument of the connector
+/// @param after  last argument of the connector
 std::string ConnectProcesses(const std::string& listener, const std::string& connector,
                              const std::string& after = "") {
   const std::string program = "timeout -s KILL 100 " SOFTHCA " -- " CONNECT_PEER " ";
@@ -26,7 +26,7 @@ std::string ConnectProcesses(const std::string& listener, const std::string& con
       .output;
 }
 
-/// The memory that a side says each of its endpoints has taken; none: it has not said so.
+/// Returns the memory per endpoint that a side printed, if any.
 std::optional<double> KibEach(const std::string& output, const std::string& side) {
   const std::string words = side + ": 1000 connected, ";
   const size_t place = output.find(words);
@@ -34,27 +34,27 @@ std::optional<double> KibEach(const std::string& output, const std::string& side
   return std::stod(output.substr(place + words.size()));
 }
 
-TEST(ConnectProcesses, ConnectAThousandEndpointsThatCarryDataAndTakeLessThan64KibEach) {
+TEST(ConnectProcesses, ConnectAThousandEndpointsInLessThan64KibEach) {
   const std::string output = ConnectProcesses("1000", "1000");
   EXPECT_THAT(output, HasSubstr("listener exits with 0"));
   for (const char* const side : {"listener", "connector"}) {
     const std::optional<double> kib = KibEach(output, side);
     ASSERT_TRUE(kib) << output;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have memory for each byte of ours
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they add shadow memory
     EXPECT_LT(*kib, 64) << side;
 #endif
-    EXPECT_GT(*kib, 4) << "64 WQEBBs alone are that";
+    EXPECT_GT(*kib, 4) << "64 WQEBBs alone need as much";
   }
 }
 
-TEST(ConnectProcesses, BothSayThatTheyDoNotAgree) {
+TEST(ConnectProcesses, BothReportADisagreement) {
   EXPECT_THAT(ConnectProcesses("2", "3"),
               AllOf(HasSubstr("connector: Cannot connect 3 endpoints to localhost port "),
                     HasSubstr("listener: Cannot connect 2 endpoints to 127.0.0.1 port "),
                     HasSubstr("listener exits with 1")));
 }
 
-TEST(ConnectProcesses, OneSaysThatTheOtherEnded) {
+TEST(ConnectProcesses, OneReportsThatTheOtherExited) {
   EXPECT_THAT(ConnectProcesses("1", "1", "leaves"),
               AllOf(HasSubstr("the peer closed the connection. "), HasSubstr("listener exits with 1")));
 }

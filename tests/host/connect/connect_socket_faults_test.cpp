@@ -1,5 +1,5 @@
-// Every socket call of ConnectAll() over TCP fails once, on either side: both say so, or the one that heard
-// the last word stands, nothing is left behind, and after a Reset() they connect.
+// Fails each socket call of ConnectAll() over TCP once, on either side. Both sides must report it, or the
+// side that got the last message stays connected. Nothing may leak, and after Reset() the sides must connect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using testing::AnyOf;
 using testing::StartsWith;
 
-/// Lets a socket call of its swaps fail, and no other of its thread.
+/// Makes a socket call of its swaps fail, but no other call of the thread.
 class Shaken final : public Exchange {
  public:
   Shaken(Exchange& exchange, const SocketFault& fault) : exchange_(exchange), fault_(fault) {}
@@ -36,7 +36,7 @@ class Shaken final : public Exchange {
 
   std::string PeerName() const override { return exchange_.PeerName(); }
   int calls() const { return calls_; }
-  int swaps() const { return swaps_; }  ///< that succeeded
+  int swaps() const { return swaps_; }  ///< number of successful swaps
 
  private:
   struct Turn {
@@ -57,10 +57,10 @@ class Shaken final : public Exchange {
   int calls_ = 0, swaps_ = 0;
 };
 
-/// What became of one ConnectAll().
+/// The result of one ConnectAll().
 struct Outcome {
-  std::string faulty, other;  ///< what the sides say; empty: it succeeded
-  int calls = 0, swaps = 0;   ///< of the faulty side
+  std::string faulty, other;  ///< errors of the sides; empty on success
+  int calls = 0, swaps = 0;   ///< counts of the faulty side
 };
 
 constexpr int kSwaps = 4;
@@ -105,7 +105,7 @@ class ConnectFaults : public testing::TestWithParam<int> {
   TwoSides sides_{device_};
 };
 
-TEST_P(ConnectFaults, OfEverySocketCallAreToldOnBothSidesAndLeaveNothing) {
+TEST_P(ConnectFaults, OfAnySocketCallAreReportedOnBothSidesAndLeaveNothing) {
   ExpectConnects();
   const std::string held = HeldByVerbs();
   const size_t files = OpenFiles();
@@ -114,14 +114,15 @@ TEST_P(ConnectFaults, OfEverySocketCallAreToldOnBothSidesAndLeaveNothing) {
     for (;; ++call) {
       SCOPED_TRACE("socket call " + std::to_string(call) + " of side " + (first ? "1" : "2") + " fails");
       const Outcome outcome = Connect({.call = call, .error = GetParam()}, first);
-      if (outcome.calls <= call) {  // there was none
+      if (outcome.calls <= call) {  // the fault did not happen
         EXPECT_EQ(outcome.faulty + outcome.other, "");
         sides_.Reset();
         break;
       }
       EXPECT_THAT(outcome.faulty, AnyOf(StartsWith("Cannot swap the "), StartsWith("Cannot wait for ")));
       if (outcome.other.empty()) {
-        EXPECT_EQ(outcome.swaps, kSwaps - 1) << "only who sent the last word may not know that it was heard";
+        EXPECT_EQ(outcome.swaps, kSwaps - 1)
+            << "only the sender of the last message cannot know that it arrived";
       } else {
         EXPECT_THAT(outcome.other, StartsWith("Cannot "));
         EXPECT_TRUE(sides_.AllAre(mlx5::QpState::kReset));
@@ -135,7 +136,7 @@ TEST_P(ConnectFaults, OfEverySocketCallAreToldOnBothSidesAndLeaveNothing) {
   }
 }
 
-/// Listens, accepts a peer that is there, and swaps, with a fault in this thread.
+/// Listens, accepts a waiting peer and swaps, with a fault in this thread.
 Outcome Accept(const SocketFault& fault) {
   Outcome outcome;
   std::future<std::string> other;
@@ -157,7 +158,7 @@ Outcome Accept(const SocketFault& fault) {
   return outcome;
 }
 
-TEST_P(ConnectFaults, OfListeningAndAcceptingAreSentencesAndLeaveNoFileBehind) {
+TEST_P(ConnectFaults, OfListeningAndAcceptingHaveSentencesAndLeaveNoFile) {
   Accept({});
   const size_t files = OpenFiles();
   int call = 0;
@@ -166,7 +167,7 @@ TEST_P(ConnectFaults, OfListeningAndAcceptingAreSentencesAndLeaveNoFileBehind) {
     const Outcome outcome = Accept({.call = call, .error = GetParam()});
     if (outcome.calls <= call) break;
     EXPECT_THAT(outcome.faulty, AnyOf("", StartsWith("Cannot ")))
-        << "some failures are those of a peer that left";
+        << "some failures look like a peer that left";
     EXPECT_EQ(OpenFiles(), files);
     EXPECT_EQ(Accept({}).faulty, "");
   }

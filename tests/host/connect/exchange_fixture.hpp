@@ -16,7 +16,7 @@
 #include "host/log/refusal.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
-/// Two ends of TCP on this machine, and a peer that talks bytes by hand.
+/// Two ends of a TCP exchange on this machine, and a peer that sends raw bytes.
 namespace warpverbs::host {
 
 inline Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
@@ -35,7 +35,7 @@ struct TcpPair {
       : here(TcpExchange::Connect({host, listener.port()}, Soon())), there(listener.Accept(Soon())) {}
 };
 
-/// A peer that connects and then does as a test tells it.
+/// A peer that connects and then acts as the test tells it.
 class RawPeer {
  public:
   explicit RawPeer(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -57,7 +57,7 @@ class RawPeer {
     return bytes;
   }
   void Leave() { socket_.Close(); }
-  /// Leaves as a process does that was killed with data unread.
+  /// Closes with a reset, like a process that is killed with unread data.
   void Abort() {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -17,21 +17,21 @@ Function* TheirOwn(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// Whether this call fails; errno is set then.
+/// Returns whether this call fails, with errno set.
 bool Fails() {
   if (calls++ != injected.call) return false;
   errno = injected.error;
   return true;
 }
 
-/// Whether this call, which moves data, is to be interrupted.
+/// Returns whether this call, which moves data, is interrupted.
 bool IsInterrupted() {
   if (!injected.piecewise || calls % 2 == 0) return false;
   errno = EINTR;
   return true;
 }
 
-/// The first byte of a message alone, if it is to come in pieces. Files go along with it.
+/// Moves only the first byte if the fault is piecewise. Files go with it.
 ssize_t Piecewise(ssize_t (*own)(int, msghdr*, int), int fd, msghdr* message, int flags) {
   if (Fails() || IsInterrupted()) return -1;
   size_t& bytes = message->msg_iov->iov_len;
@@ -66,7 +66,7 @@ int socket(int domain, int type, int protocol) noexcept {
 int connect(int fd, const sockaddr* address, socklen_t bytes) {
   static auto* const own = TheirOwn(&connect, "connect");
   if (!Fails()) return own(fd, address, bytes);
-  if (errno == EINTR) {  // who is interrupted goes on connecting all the same: connect(2)
+  if (errno == EINTR) {  // an interrupted connect() continues in the background: connect(2)
     own(fd, address, bytes);
     errno = EINTR;
   }

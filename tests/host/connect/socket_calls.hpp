@@ -1,19 +1,20 @@
 #pragma once
 
-/// Lets the socket calls of a thread fail: this program's own recv(), sendmsg(), poll() and so on stand
+/// Makes socket calls of a thread fail: this program defines recv(), sendmsg(), poll() and so on, which take
+/// precedence over the C library's.
 /// before those of the C library.
 namespace warpverbs::host {
 
 struct SocketFault {
-  int call = -1;           ///< which call of this thread from now on fails, from 0; -1: none
-  int error = 0;           ///< as errno has it
-  bool piecewise = false;  ///< recv() and send() carry one byte each, and every other one is interrupted
+  int call = -1;           ///< index of this thread's call that fails, from 0; -1: none
+  int error = 0;           ///< errno value
+  bool piecewise = false;  ///< recv() and send() move one byte, and every second call is interrupted
 };
 
-/// Sets what is to fail in this thread, and counts from 0 again.
+/// Sets this thread's fault and restarts the count at 0.
 void Inject(const SocketFault& fault);
 
-/// How many socket calls this thread has made since Inject().
+/// Returns how many socket calls this thread has made since Inject().
 int SocketCalls();
 
 }  // namespace warpverbs::host

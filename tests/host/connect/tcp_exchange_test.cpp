@@ -22,7 +22,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Swaps from both ends, each in a thread.
+/// Swaps on both ends, each in a thread.
 std::pair<std::vector<uint8_t>, std::vector<uint8_t>> SwapBoth(TcpPair& pair, const std::vector<uint8_t>& a,
                                                                const std::vector<uint8_t>& b) {
   auto there = std::async(std::launch::async, [&] { return pair.there.Swap(b, "a word", Soon()); });
@@ -39,7 +39,7 @@ TEST(TcpExchange, CarriesMessagesBothWaysInOrder) {
   }
 }
 
-TEST(TcpExchange, CarriesMessagesLongerThanBothSocketsHold) {
+TEST(TcpExchange, CarriesMessagesLargerThanTheSocketBuffers) {
   TcpPair pair;
   std::vector<uint8_t> a(20'000'001), b(17'000'003);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 7 + (i >> 8));
@@ -49,7 +49,7 @@ TEST(TcpExchange, CarriesMessagesLongerThanBothSocketsHold) {
   EXPECT_TRUE(there == a);
 }
 
-TEST(TcpExchange, SwapsOfTheSameSideMayRunAhead) {
+TEST(TcpExchange, LetsOneSideRunAhead) {
   Rawly raw;
   const std::string header("WVEx\0\1\0\0\0\0\0\0\0\0\0\3", 16);
   raw.peer.Say(header + "one" + header + "two");
@@ -57,7 +57,7 @@ TEST(TcpExchange, SwapsOfTheSameSideMayRunAhead) {
   EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("two"));
 }
 
-TEST(TcpExchange, ReadsAPeerThatSendsByteByByte) {
+TEST(TcpExchange, ReadsFromAPeerThatSendsByteByByte) {
   Rawly raw;
   auto peer = std::async(std::launch::async, [&] {
     for (const char byte : std::string("WVEx\0\1\0\0\0\0\0\0\0\0\1\0", 16) + std::string(256, 'x'))
@@ -82,7 +82,7 @@ TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
   EXPECT_TRUE(peer.get().substr(16) == std::string(kBytes, 'y'));
 }
 
-TEST(TcpExchange, NamesWhatAStrangerSaid) {
+TEST(TcpExchange, QuotesForeignBytes) {
   Rawly raw;
   raw.peer.Say("GET / HTTP/1.1\r\nHost: gpu-7\r\n\r\n");
   EXPECT_THAT(
@@ -92,26 +92,26 @@ TEST(TcpExchange, NamesWhatAStrangerSaid) {
                       "\\x0d\\x0a'. Check host and port")));
 }
 
-TEST(TcpExchange, KnowsAStrangerByItsFirstByte) {
+TEST(TcpExchange, DetectsAForeignProtocolByItsFirstByte) {
   Rawly raw;
-  raw.peer.Say("\x16");  // of TLS
+  raw.peer.Say("\x16");  // first byte of TLS
   EXPECT_THAT(raw.Swap(), HasSubstr("it begins with '\\x16'"));
 }
 
-TEST(TcpExchange, NamesAnotherVersionBeforeItsLength) {
+TEST(TcpExchange, ReportsAnotherVersionBeforeItsLength) {
   Rawly raw;
   raw.peer.Say({"WVEx\0\7", 6});
   EXPECT_THAT(raw.Swap(), HasSubstr("it speaks version 7, not 1. Use the same release"));
 }
 
-TEST(TcpExchange, RefusesEnormousLengthsBeforeItAllocates) {
+TEST(TcpExchange, RejectsHugeLengthsBeforeAllocating) {
   Rawly raw;
   raw.peer.Say({"WVEx\0\1\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
   EXPECT_THAT(raw.Swap(),
               HasSubstr("it announces a message of 9223372036854775807 bytes, and at most 67108864 are"));
 }
 
-TEST(TcpExchange, RefusesToSendWhatThePeerWouldNotTake) {
+TEST(TcpExchange, RejectsOwnMessagesAboveTheLimit) {
   TcpPair pair;
   const std::vector<uint8_t> mine(kMaxSwapBytes + 1);
   EXPECT_THAT(SentenceOf([&] { pair.here.Swap(mine, "a word", Soon()); }),
@@ -119,7 +119,7 @@ TEST(TcpExchange, RefusesToSendWhatThePeerWouldNotTake) {
   EXPECT_EQ(SwapBoth(pair, BytesOf("a"), BytesOf("b")).first, BytesOf("b")) << "nothing was sent";
 }
 
-TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
+TEST(TcpExchange, NamesWhatItWaitedForAndHowLong) {
   TcpPair pair;
   EXPECT_THAT(SentenceOf([&] { pair.here.Swap({}, "the descriptions of 3 endpoints", AtOnce()); }),
               AllOf(StartsWith("Cannot swap the descriptions of 3 endpoints with 127.0.0.1 port "),
@@ -129,7 +129,7 @@ TEST(TcpExchange, SaysWhatItWaitedForAndHowLong) {
                   "the connection is closed because no byte of its message arrived within .* s\\. Connect"));
 }
 
-TEST(TcpExchange, TimeThatIsLongerThanTheClockTellsIsForEver) {
+TEST(TcpExchange, TreatsDeadlinesBeyondTheClockAsForever) {
   EXPECT_EQ(DeadlineIn(std::chrono::nanoseconds::max()), Deadline::max());
   EXPECT_LT(DeadlineIn(std::chrono::nanoseconds::min()), std::chrono::steady_clock::now());
   TcpPair pair;
@@ -141,7 +141,7 @@ TEST(TcpExchange, TimeThatIsLongerThanTheClockTellsIsForEver) {
   EXPECT_EQ(there.get(), BytesOf("a"));
 }
 
-TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
+TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatSendsWithoutEnd) {
   Rawly raw;
   raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));
   std::jthread peer([&](const std::stop_token& stop) {
@@ -152,7 +152,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatNeverEnds) {
   EXPECT_THAT(raw.Swap(AtOnce()), HasSubstr(" of 1048576 bytes of its message arrived within "));
 }
 
-TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
+TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatDoesNotRead) {
   Rawly raw;
   raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
   const std::vector<uint8_t> mine(32'000'000);
@@ -161,7 +161,7 @@ TEST(TcpExchange, DeadlineHoldsForAPeerThatDoesNotRead) {
       HasSubstr("it did not take the whole message within "));
 }
 
-TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
+TEST(TcpExchange, ReportsThatThePeerClosedAtAnyByte) {
   const std::string whole = std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4", 16) + "word";
   for (size_t said = 0; said < whole.size(); ++said) {
     for (const bool abruptly : {false, true}) {
@@ -173,7 +173,7 @@ TEST(TcpExchange, TellsThatThePeerLeftWhereverItDoes) {
   }
 }
 
-TEST(TcpExchange, NoSignalComesWhereThePeerLeft) {
+TEST(TcpExchange, RaisesNoSignalIfThePeerLeft) {
   signal(SIGPIPE, SIG_DFL);
   Rawly raw;
   raw.peer.Abort();
@@ -181,7 +181,7 @@ TEST(TcpExchange, NoSignalComesWhereThePeerLeft) {
   for (int i = 0; i < 3; ++i) EXPECT_NE(SentenceOf([&] { raw.exchange.Swap(mine, "a word", Soon()); }), "");
 }
 
-TEST(TcpExchange, PeerLearnsThatAnExchangeIsGone) {
+TEST(TcpExchange, TellsThePeerWhenItIsDestroyed) {
   TcpPair pair;
   { const TcpExchange gone = std::move(pair.here); }
   EXPECT_THAT(SentenceOf([&] { pair.there.Swap({}, "a word", Soon()); }),
@@ -189,7 +189,7 @@ TEST(TcpExchange, PeerLearnsThatAnExchangeIsGone) {
 }
 
 TEST(TcpExchange, WaitsForAPeerThatListensLater) {
-  const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();  // free again
+  const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();  // the port is free again
   auto connecting = std::async(std::launch::async, [port] {
     return TcpExchange::Connect({"127.0.0.1", port}, Soon());
   });
@@ -198,7 +198,7 @@ TEST(TcpExchange, WaitsForAPeerThatListensLater) {
   connecting.get();
 }
 
-TEST(TcpExchange, GivesUpWhereNobodyListens) {
+TEST(TcpExchange, GivesUpIfNobodyListens) {
   const uint16_t port = TcpListener({.host = "127.0.0.1"}).port();
   EXPECT_THAT(SentenceOf([&] {
                 TcpExchange::Connect({"127.0.0.1", port}, AtOnce());
@@ -214,7 +214,7 @@ TEST(TcpExchange, NamesAHostThatDoesNotExist) {
               StartsWith("Cannot find the address of 'no host' within "));
 }
 
-TEST(TcpExchange, SaysInWordsThatThereIsNoThreadToLookUpANameIn) {
+TEST(TcpExchange, ReportsThatTheLookupThreadCannotStart) {
   const tests::NoThreads none;
   EXPECT_THAT(SentenceOf([] {
                 TcpExchange::Connect({"localhost", 1}, Soon());
@@ -223,7 +223,7 @@ TEST(TcpExchange, SaysInWordsThatThereIsNoThreadToLookUpANameIn) {
                     HasSubstr("pass the address in numbers")));
 }
 
-TEST(TcpExchange, GoesByTheNamesOfHosts) {
+TEST(TcpExchange, ResolvesHostNames) {
   const TcpListener listener;
   TcpExchange here = TcpExchange::Connect({"localhost", listener.port()}, Soon());
   EXPECT_EQ(here.PeerName(), "localhost port " + std::to_string(listener.port()));
@@ -235,14 +235,14 @@ bool HasIpv6() {
   return addresses.peek() != std::ifstream::traits_type::eof();
 }
 
-TEST(TcpExchange, SpeaksIpv6) {
+TEST(TcpExchange, SupportsIpv6) {
   if (!HasIpv6()) GTEST_SKIP() << "this machine has no IPv6";
   TcpPair pair("::1");
   EXPECT_THAT(pair.there.PeerName(), StartsWith("::1 port "));
   EXPECT_EQ(SwapBoth(pair, BytesOf("a"), BytesOf("b")).second, BytesOf("a"));
 }
 
-TEST(TcpListener, OfAnyAddressTakesIpv4AndIpv6) {
+TEST(TcpListener, AcceptsIpv4AndIpv6OnAnyAddress) {
   const TcpListener listener;
   std::vector<std::string> hosts = {"127.0.0.1"};
   if (HasIpv6()) hosts.emplace_back("::1");
@@ -273,14 +273,14 @@ TEST(TcpListener, ServesManyPeers) {
   EXPECT_THAT(ranks, testing::UnorderedElementsAreArray(expected));
 }
 
-TEST(TcpListener, SaysThatNobodyCame) {
+TEST(TcpListener, ReportsThatNobodyConnected) {
   const TcpListener listener({.host = "127.0.0.1"});
   EXPECT_THAT(SentenceOf([&] { listener.Accept(AtOnce()); }),
               AllOf(StartsWith("Cannot accept a peer on port " + std::to_string(listener.port())),
                     ContainsRegex("no peer connected within [0-9.e-]+ s\\. Start the other side")));
 }
 
-TEST(TcpListener, SaysThatAPortIsTakenOrAnAddressForeign) {
+TEST(TcpListener, ReportsTakenPortsAndForeignAddresses) {
   const TcpListener first({.host = "127.0.0.1"});
   EXPECT_THAT(SentenceOf([&] {
                 TcpListener({"127.0.0.1", first.port()});
@@ -289,7 +289,7 @@ TEST(TcpListener, SaysThatAPortIsTakenOrAnAddressForeign) {
   EXPECT_THAT(SentenceOf([] { TcpListener({"192.0.2.1", 0}); }), HasSubstr("EADDRNOTAVAIL"));
 }
 
-TEST(TcpListener, SaysThatThereAreNoMoreFiles) {
+TEST(TcpListener, ReportsThatNoFilesAreLeft) {
   const TcpListener listener({.host = "127.0.0.1"});
   const RawPeer peer(listener.port());
   rlimit before{};
@@ -301,7 +301,7 @@ TEST(TcpListener, SaysThatThereAreNoMoreFiles) {
   EXPECT_THAT(sentence, HasSubstr("(EMFILE). Close other files, or raise the limit (ulimit -n)"));
 }
 
-TEST(TcpExchange, NoFileOutlivesAnExec) {
+TEST(TcpExchange, ClosesItsFilesOnExec) {
   const TcpPair pair;
   const TcpListener listener({.host = "127.0.0.1"});
   for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -316,7 +316,7 @@ TEST(TcpExchange, NoFileOutlivesAnExec) {
   }
 }
 
-TEST(TcpExchange, AHundredLeaveNoFileBehind) {
+TEST(TcpExchange, LeaksNoFile) {
   { TcpPair first; }
   const size_t before = OpenFiles();
   for (int i = 0; i < 100; ++i) {

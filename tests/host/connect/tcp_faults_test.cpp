@@ -1,4 +1,4 @@
-// Every socket call of an exchange fails once.
+// Fails each socket call of an exchange once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,12 +16,12 @@ namespace warpverbs::host {
 namespace {
 
 struct Outcome {
-  std::string sentence;  // of the connecting side, which has the fault; empty: it succeeded
+  std::string sentence;  // error of the connecting side, which has the fault; empty on success
   std::vector<uint8_t> heard;
   int calls = 0;
 };
 
-/// Connects and swaps twice, in a thread with a fault; the other side has none.
+/// Connects and swaps twice, in a thread with a fault. The other side has none.
 Outcome SwapTwice(const SocketFault& fault) {
   Outcome outcome;
   const TcpListener listener({.host = "127.0.0.1"});
@@ -34,7 +34,7 @@ Outcome SwapTwice(const SocketFault& fault) {
     });
     outcome.calls = SocketCalls();
     Inject({});
-    // Whoever waits for a peer gets one.
+    // A listener that still waits for a peer gets one.
     if (!outcome.sentence.empty()) SentenceOf([&] { RawPeer(listener.port()).Leave(); });
   });
   SentenceOf([&] {
@@ -46,7 +46,7 @@ Outcome SwapTwice(const SocketFault& fault) {
   return outcome;
 }
 
-/// Runs with a fault at each call, until one run makes fewer.
+/// Repeats with the fault at each call, until a run makes fewer calls.
 template <class Check>
 void ForEachCall(int error, const Check& check) {
   for (int call = 0;; ++call) {
@@ -60,8 +60,8 @@ void ForEachCall(int error, const Check& check) {
   }
 }
 
-/// Sends memory to this very thread, with a fault. Byte by byte it comes from another: a socket has no room
-/// for so many messages.
+/// Sends memory to this thread with a fault. In the piecewise case another thread sends, because the socket
+/// has no room for so many messages.
 Outcome Share(const SocketFault& fault) {
   Outcome outcome;
   int ends[2];
@@ -90,7 +90,7 @@ Outcome Share(const SocketFault& fault) {
   return outcome;
 }
 
-TEST(ShareFaults, EveryFailureIsASentenceAndLeavesNoFileBehind) {
+TEST(ShareFaults, HaveSentencesAndLeaveNoFile) {
   Share({});
   const size_t before = OpenFiles();
   for (const int error : {ECONNRESET, EPIPE, ENOMEM, ETOOMANYREFS, EBADF}) {
@@ -105,7 +105,7 @@ TEST(ShareFaults, EveryFailureIsASentenceAndLeavesNoFileBehind) {
   EXPECT_EQ(OpenFiles(), before);
 }
 
-TEST(ShareFaults, InterruptedCallsGoOnAndBytesMayComeOneByOne) {
+TEST(ShareFaults, AllowInterruptedCallsAndSingleBytes) {
   for (int call = 0; call < 4; ++call) {
     for (const int error : {EINTR, EAGAIN}) {
       const bool is_poll = call % 2 == 0;
@@ -118,9 +118,9 @@ TEST(ShareFaults, InterruptedCallsGoOnAndBytesMayComeOneByOne) {
   EXPECT_GT(outcome.calls, 300);
 }
 
-TEST(TcpFaults, InterruptedCallsGoOn) {
+TEST(TcpFaults, ContinueInterruptedCalls) {
   ForEachCall(EINTR, [](const Outcome& outcome) {
-    // Only socket() does not know this failure, and connect() goes on by itself.
+    // Only socket() cannot be interrupted, and connect() continues by itself.
     if (!outcome.sentence.empty()) {
       EXPECT_THAT(outcome.sentence, testing::StartsWith("Cannot connect to 127.0.0.1 port "));
     } else {
@@ -131,12 +131,12 @@ TEST(TcpFaults, InterruptedCallsGoOn) {
 
 class EveryFailure : public testing::TestWithParam<int> {};
 
-TEST_P(EveryFailure, IsASentenceAndLeavesNoFileBehind) {
+TEST_P(EveryFailure, HasASentenceAndLeavesNoFile) {
   SwapTwice({});
   const size_t before = OpenFiles();
   ForEachCall(GetParam(), [](const Outcome& outcome) {
     if (outcome.sentence.empty()) {
-      EXPECT_EQ(outcome.heard, BytesOf("your second")) << "what passes has done its work";
+      EXPECT_EQ(outcome.heard, BytesOf("your second")) << "a successful run swaps everything";
     } else {
       EXPECT_THAT(outcome.sentence, testing::StartsWith("Cannot "));
     }
@@ -147,15 +147,15 @@ TEST_P(EveryFailure, IsASentenceAndLeavesNoFileBehind) {
 INSTANTIATE_TEST_SUITE_P(, EveryFailure, testing::Values(ECONNRESET, ENOMEM, EPIPE, EMFILE, ETIMEDOUT),
                          [](const auto& error) { return strerrorname_np(error.param); });
 
-TEST(TcpFaults, BytesThatComeAndGoOneByOneMakeWholeMessages) {
+TEST(TcpFaults, AllowTransferByteByByte) {
   const Outcome outcome = SwapTwice({.piecewise = true});
   EXPECT_EQ(outcome.sentence, "");
   EXPECT_EQ(outcome.heard, BytesOf("your second"));
   EXPECT_GT(outcome.calls, 100);
 }
 
-TEST(TcpFaults, PeersThatDoNotListenYetAreTriedAgain) {
-  constexpr int kConnect = 1;  // after socket()
+TEST(TcpFaults, RetryPeersThatDoNotListenYet) {
+  constexpr int kConnect = 1;  // the call after socket()
   for (const int error : {ECONNREFUSED, EHOSTUNREACH}) {
     const Outcome outcome = SwapTwice({.call = kConnect, .error = error});
     EXPECT_EQ(outcome.sentence, "");
@@ -163,12 +163,12 @@ TEST(TcpFaults, PeersThatDoNotListenYetAreTriedAgain) {
   }
 }
 
-TEST(TcpFaults, TooManyFilesAreNoFaultOfTheOtherSides) {
+TEST(TcpFaults, ReportTooManyFilesAsALocalFailure) {
   EXPECT_THAT(SwapTwice({.call = 0, .error = EMFILE}).sentence,
               testing::HasSubstr("raise the limit (ulimit -n)"));
 }
 
-TEST(TcpFaults, AcceptGoesOnAfterAConnectionThatFailedBefore) {
+TEST(TcpFaults, AcceptAgainAfterAFailedConnection) {
   const TcpListener listener({.host = "127.0.0.1"});
   const RawPeer peer(listener.port());
   for (const int error : {ECONNABORTED, EINTR, EPROTO}) {

@@ -17,7 +17,7 @@
 /// Both sides of a ConnectAll() in one program.
 namespace warpverbs::host {
 
-/// Two ends within this program.
+/// One of two exchange ends within this program.
 class Wire {
  public:
   class End final : public Exchange {
@@ -33,7 +33,7 @@ class Wire {
         wire_.changed_.wait_until(lock, deadline, [&] { return condition() || wire_.cut_; });
         if (!condition()) throw Error("swap", std::string(what), "the other end is gone", "Look there");
       };
-      await([&] { return !others; });  // it has taken the message before this one
+      await([&] { return !others; });  // the peer has taken the previous message
       others = std::move(message);
       wire_.changed_.notify_all();
       await([&] { return own.has_value(); });
@@ -59,7 +59,7 @@ class Wire {
   bool cut_ = false;
 };
 
-/// Endpoints of two sides that are connected by ConnectAll(), of which the faults meet the first.
+/// Endpoints of two sides for ConnectAll(). Faults hit the first side.
 struct TwoSides {
   explicit TwoSides(const Device& device)
       : a(device, kConfig), b(device, kConfig), c(device, kConfig), d(device, kConfig) {}
@@ -91,7 +91,7 @@ struct TwoSides {
     for (Endpoint* const endpoint : {&a, &b, &c, &d}) endpoint->Reset();
   }
 
-  // Who writes to a side that has failed finds out soon.
+  // A write to a side that has failed must fail soon.
   static constexpr EndpointConfig kConfig{.retry = {.ack_timeout = 8, .retry_count = 1}};
   Endpoint a, b, c, d;
 };

@@ -33,7 +33,7 @@ TEST(Device, ListsItsPorts) {
   EXPECT_GT(ports[0].max_message_bytes, 0u);
 }
 
-TEST(Device, KnowsWhatAConnectX7Can) {
+TEST(Device, ReportsTheFeaturesOfAConnectX7) {
   const Capabilities capabilities = Device().capabilities();
   EXPECT_EQ(capabilities.max_send_wqebbs, 32768);
   EXPECT_GE(capabilities.max_wqe_bytes, 256u);
@@ -55,7 +55,7 @@ TEST(Device, HasARoutableRoceV2Gid) {
   for (const GidEntry& entry : gids) EXPECT_NE(entry.gid, Gid{});
 }
 
-TEST(Device, LeavesOutGidsThatCannotBeRead) {
+TEST(Device, SkipsUnreadableGids) {
   const Device device;
   const Port port = device.ActivePort();
   const std::vector<GidEntry> gids = device.Gids(port);
@@ -69,11 +69,11 @@ TEST(Device, LeavesOutGidsThatCannotBeRead) {
     if (!readable) ++unreadable;
     EXPECT_TRUE(readable || !has(index)) << index;
   }
-  EXPECT_GT(unreadable, 0u) << "the table has no hole, so this has shown nothing";
+  EXPECT_GT(unreadable, 0u) << "the table has no hole, so the test proves nothing";
   EXPECT_FALSE(gids.empty());
 }
 
-TEST(Device, SaysWhichDevicesThereAreWhenAskedForAnother) {
+TEST(Device, ListsTheDevicesIfTheNameIsUnknown) {
   try {
     Device device("mlx5_99");
     FAIL() << "opened a device that is not there";
@@ -82,7 +82,7 @@ TEST(Device, SaysWhichDevicesThereAreWhenAskedForAnother) {
   }
 }
 
-TEST(Device, SaysHowManyPortsThereAreWhenAskedForAnother) {
+TEST(Device, ReportsThePortCountIfThePortIsMissing) {
   const Device device;
   try {
     device.ActivePort(9);

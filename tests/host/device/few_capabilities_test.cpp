@@ -7,7 +7,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 
-/// On a device that lacks what most have: see the options in CMakeLists.txt.
+/// A device without some usual features: see the options in CMakeLists.txt.
 namespace warpverbs::host {
 namespace {
 
@@ -15,10 +15,10 @@ TEST(FewCapabilities, AreReported) {
   const Capabilities capabilities = Device().capabilities();
   EXPECT_FALSE(capabilities.cqe_user_index);
   EXPECT_FALSE(capabilities.cross_channel);
-  EXPECT_EQ(capabilities.atomic_sizes, 4) << "those of 8 bytes would be big-endian";
+  EXPECT_EQ(capabilities.atomic_sizes, 4) << "8-byte atomics would be big-endian";
 }
 
-TEST(FewCapabilities, EndpointsConnectWithTheDefaults) {
+TEST(FewCapabilities, SufficeForTheDefaults) {
   const Device device;
   Endpoint a(device), b(device);
   a.Connect(b.Info());
@@ -26,13 +26,13 @@ TEST(FewCapabilities, EndpointsConnectWithTheDefaults) {
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
 
-TEST(FewCapabilities, AreMissedInWords) {
+TEST(FewCapabilities, AreNamedWhenAFeatureIsMissing) {
   const Device device;
   const std::string endpoint = "Cannot create an endpoint on " + device.name() + ": ";
   const auto expect_refusal = [&](const std::string& what, const EndpointConfig& config) {
     try {
       const Endpoint refused(device, config);
-      ADD_FAILURE() << "took what must end in " << what;
+      ADD_FAILURE() << "accepted what must fail with " << what;
     } catch (const Error& error) {
       EXPECT_EQ(error.what(), endpoint + what);
     }

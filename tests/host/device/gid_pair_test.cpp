@@ -20,7 +20,7 @@ GidEntry V2(const char* address, GidType type = GidType::kRoceV2) {
 GidEntry V1(const char* address) { return V2(address, GidType::kRoceV1); }
 GidEntry InfiniBand(const char* address) { return V2(address, GidType::kInfiniBand); }
 
-/// "10.0.0.1 to 10.0.0.2, RoCE v2"; "none". Both sides must say so.
+/// Returns "10.0.0.1 to 10.0.0.2, RoCE v2", or "none". Both sides must agree.
 std::string Best(const Entries& here, const Entries& there) {
   const auto pair = BestPair(here, there), mirror = BestPair(there, here);
   EXPECT_EQ(pair.has_value(), mirror.has_value());
@@ -32,7 +32,7 @@ std::string Best(const Entries& here, const Entries& there) {
   return ToString(pair->here.gid) + " to " + ToString(pair->there.gid) + ", " + ToString(pair->here.type);
 }
 
-TEST(BestPair, IsOfOneTypeAndFamily) {
+TEST(BestPair, HasOneTypeAndFamily) {
   EXPECT_EQ(Best({V2("::ffff:10.0.0.1")}, {V1("::ffff:10.0.0.2")}), "none");
   EXPECT_EQ(Best({V2("::ffff:10.0.0.1")}, {V2("2001:db8::2")}), "none");
   EXPECT_EQ(Best({InfiniBand("fe80::1")}, {V1("fe80::2")}), "none");
@@ -41,19 +41,19 @@ TEST(BestPair, IsOfOneTypeAndFamily) {
             "fe80::1 to 2001:db8::2, RoCE v2");
 }
 
-TEST(BestPair, IsTheFirstOfTheDocumentedOrder) {
+TEST(BestPair, FollowsTheDocumentedOrder) {
   const std::vector<GidPair> best_first = {
-      {V2("2001:db8::1"), V2("2001:db8::2")},                // routable, of one subnet
-      {V2("::ffff:192.168.0.1"), V2("::ffff:192.168.1.2")},  // IPv4, though of two: 23 bits in common
+      {V2("2001:db8::1"), V2("2001:db8::2")},                // routable, same subnet
+      {V2("::ffff:192.168.0.1"), V2("::ffff:192.168.1.2")},  // IPv4, 23 bits in common
       {V2("::ffff:10.1.0.1"), V2("::ffff:10.200.0.2")},      // 8 bits
       {V2("2a00:1::1"), V2("2a00:2::2")},                    // not IPv4
-      {V2("fe80::5"), V2("fe80::6")},                        // link-local
-      {V2("fe90::1"), V2("2b00::1")},                        // on one side alone
-      {V1("::ffff:10.3.0.1"), V1("::ffff:10.3.0.2")},        // of a type that routers drop
+      {V2("fe80::5"), V2("fe80::6")},                        // link-local addresses
+      {V2("fe90::1"), V2("2b00::1")},                        // link-local on one side only
+      {V1("::ffff:10.3.0.1"), V1("::ffff:10.3.0.2")},        // a type that routers drop
       {V1("::ffff:169.254.0.1"), V1("::ffff:169.254.0.2")},
   };
   Entries here, there;
-  for (const GidPair& pair : best_first) {  // the best come last
+  for (const GidPair& pair : best_first) {  // the best pair comes last
     here.insert(here.begin(), pair.here);
     there.insert(there.begin(), pair.there);
   }
@@ -64,19 +64,19 @@ TEST(BestPair, IsTheFirstOfTheDocumentedOrder) {
   }
 }
 
-TEST(BestPair, OfIpv4IsOfTheSubnetThatBothShare) {
+TEST(BestPair, UsesIpv4OnASharedSubnet) {
   EXPECT_EQ(
       Best({V2("::ffff:10.0.1.1"), V2("::ffff:10.0.2.1")}, {V2("::ffff:10.0.2.9"), V2("::ffff:10.0.3.9")}),
       "10.0.2.1 to 10.0.2.9, RoCE v2");
   EXPECT_EQ(Best({V2("::ffff:10.0.1.1"), V2("2001:db8::1")}, {V2("::ffff:10.0.1.200"), V2("2001:db8::2")}),
             "10.0.1.1 to 10.0.1.200, RoCE v2")
-      << "IPv4, where both share a subnet";
+      << "IPv4 on a shared subnet";
   EXPECT_EQ(Best({V2("::ffff:10.0.1.1"), V2("2001:db8::1")}, {V2("::ffff:10.0.2.2"), V2("2001:db8::2")}),
             "2001:db8::1 to 2001:db8::2, RoCE v2")
-      << "but not where only those of IPv6 do";
+      << "but not if only the IPv6 subnet is shared";
 }
 
-TEST(BestPair, OfInfiniBandHasNoFamilies) {
+TEST(BestPair, IgnoresFamiliesOnInfiniBand) {
   EXPECT_EQ(Best({InfiniBand("fe80::1")}, {InfiniBand("fe80::2")}), "fe80::1 to fe80::2, InfiniBand");
   EXPECT_EQ(Best({InfiniBand("::ffff:10.0.0.1")}, {InfiniBand("fec0:0:0:7::2")}),
             "10.0.0.1 to fec0:0:0:7::2, InfiniBand");
@@ -84,31 +84,32 @@ TEST(BestPair, OfInfiniBandHasNoFamilies) {
             "fec0:0:0:7::1 to fec0:0:0:7::2, InfiniBand");
 }
 
-TEST(BestPair, OfOnePortIsOneGidOfIt) {
+TEST(BestPair, IsOneGidOnASinglePort) {
   const Entries port{V2("::ffff:10.0.0.2"), V2("::ffff:10.0.0.1"), V2("fe80::1")};
   EXPECT_EQ(Best(port, port), "10.0.0.1 to 10.0.0.1, RoCE v2");
 }
 
-TEST(BestPair, IsNoAddressThatTwoPortsHaveWhereThereIsAnother) {
+TEST(BestPair, AvoidsAnAddressThatTwoPortsHave) {
   const GidEntry both = V2("::ffff:192.168.100.1");
   EXPECT_EQ(Best({both, V2("::ffff:10.0.0.1")}, {V2("::ffff:10.0.0.2"), both}),
             "10.0.0.1 to 10.0.0.2, RoCE v2");
   EXPECT_EQ(Best({both, V2("fe80::1")}, {both, V2("fe80::2")}), "fe80::1 to fe80::2, RoCE v2");
   EXPECT_EQ(Best({both}, {both, V2("2001:db8::1")}), "192.168.100.1 to 192.168.100.1, RoCE v2")
-      << "one port, of which one side names an address";
+      << "one port, and one side names an address";
   const GidEntry x = V2("::ffff:10.0.0.1"), y = V2("::ffff:10.0.0.2");
-  EXPECT_EQ(Best({x, y}, {x, y, V2("fe80::1")}), "10.0.0.1 to 10.0.0.2, RoCE v2") << "crosswise, and alike";
+  EXPECT_EQ(Best({x, y}, {x, y, V2("fe80::1")}), "10.0.0.1 to 10.0.0.2, RoCE v2")
+      << "pairs different addresses";
   EXPECT_EQ(Best({x, y, V2("fe80::1")}, {y, x}), "10.0.0.2 to 10.0.0.1, RoCE v2");
 }
 
-TEST(BestPair, OfEqualEntriesIsTheFirst) {
+TEST(BestPair, IsTheFirstOfEqualEntries) {
   Entries here{V2("::ffff:10.0.0.1"), V2("::ffff:10.0.0.1")};
   here[0].index = 4;
   here[1].index = 6;
   EXPECT_EQ(BestPair(here, Entries{V2("::ffff:10.0.0.2")})->here.index, 4u);
 }
 
-/// A GID of few addresses, so that lists have some in common.
+/// Returns a GID out of few addresses, so that lists overlap.
 GidEntry Any(std::mt19937& random) {
   constexpr const char* kStarts[] = {"::ffff:10.0.0.0", "::ffff:10.0.1.0", "::ffff:169.254.0.0",
                                      "fe80::",          "2001:db8::",      "2001:db8:0:1::"};
@@ -117,7 +118,7 @@ GidEntry Any(std::mt19937& random) {
   return entry;
 }
 
-TEST(BestPair, IsTheSameOnBothSidesWhateverTheOrder) {
+TEST(BestPair, IsTheSameOnBothSidesInAnyOrder) {
   std::mt19937 random(1);
   int found = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -139,7 +140,7 @@ TEST(GidPair, IsExplained) {
             "the best pair with the peer's 10.1.2.3, with 28 of 32 bits in common");
 }
 
-TEST(GidPair, ListsSayWhatThereIsAndNoMoreThanEight) {
+TEST(GidPair, ListsAtMostEightGids) {
   EXPECT_EQ(InWords({}), "none");
   EXPECT_EQ(InWords(Entries{V1("fe80::1"), V2("::ffff:10.0.0.1")}), "RoCE v1 fe80::1, RoCE v2 10.0.0.1");
   const std::string nine = InWords(Entries(9, V2("fe80::1")));

@@ -20,13 +20,13 @@ const Gid kIpv4LinkLocal = Parse("::ffff:169.254.3.4");
 const Gid kRoutable = Parse("2001:db8::1");
 const Gid kLinkLocal = Parse("fe80::2");
 
-TEST(Gid, IsWrittenAsTheAddressItIs) {
+TEST(Gid, PrintsIpv4AndIpv6) {
   EXPECT_EQ(ToString(kIpv4), "192.168.1.2");
   EXPECT_EQ(ToString(kRoutable), "2001:db8::1");
   EXPECT_EQ(ToString(kLinkLocal), "fe80::2");
 }
 
-TEST(Gid, LinkLocalAddressesAreKnownInBothFamilies) {
+TEST(Gid, RecognizesLinkLocalAddressesOfBothFamilies) {
   EXPECT_TRUE(IsLinkLocal(kLinkLocal));
   EXPECT_TRUE(IsLinkLocal(Parse("febf::1")));
   EXPECT_TRUE(IsLinkLocal(kIpv4LinkLocal));
@@ -35,7 +35,7 @@ TEST(Gid, LinkLocalAddressesAreKnownInBothFamilies) {
   EXPECT_FALSE(IsLinkLocal(Parse("fec0::1")));
 }
 
-TEST(BestGid, IsTheFirstOfTheDocumentedOrderWhateverTheTablesOrder) {
+TEST(BestGid, FollowsTheDocumentedOrder) {
   const std::vector<GidEntry> best_first = {
       {kIpv4, 7, GidType::kRoceV2}, {kRoutable, 6, GidType::kRoceV2}, {kLinkLocal, 5, GidType::kRoceV2},
       {kIpv4, 4, GidType::kRoceV1}, {kRoutable, 3, GidType::kRoceV1}, {kLinkLocal, 2, GidType::kRoceV1},
@@ -49,13 +49,13 @@ TEST(BestGid, IsTheFirstOfTheDocumentedOrderWhateverTheTablesOrder) {
   }
 }
 
-TEST(BestGid, TakesTheLowestIndexAmongEquals) {
+TEST(BestGid, PrefersTheLowestIndexAmongEquals) {
   const std::vector<GidEntry> entries = {{kIpv4, 3, GidType::kRoceV2},
                                          {Parse("::ffff:10.0.0.1"), 5, GidType::kRoceV2}};
   EXPECT_EQ(BestGid(entries)->index, 3);
 }
 
-TEST(BestGid, IsNoneOfAnEmptyTable) { EXPECT_EQ(BestGid({}), nullptr); }
+TEST(BestGid, IsNullForAnEmptyTable) { EXPECT_EQ(BestGid({}), nullptr); }
 
 TEST(BestGid, IsTheOnlyOneOnInfiniBand) {
   const std::vector<GidEntry> entries = {{kLinkLocal, 0, GidType::kInfiniBand}};
@@ -69,15 +69,15 @@ TEST(CommonPrefix, CountsLeadingBits) {
   EXPECT_EQ(CommonPrefix(Parse("::ffff:10.0.1.1"), Parse("::ffff:10.0.2.1")), 96 + 22);
 }
 
-TEST(BestGidForAPeer, IsTheFirstOfTheDocumentedOrderWhateverTheTablesOrder) {
+TEST(BestGidForAPeer, FollowsTheDocumentedOrder) {
   const std::vector<GidEntry> best_first = {
-      {Parse("::ffff:10.1.2.9"), 9, GidType::kRoceV2},     // its subnet
+      {Parse("::ffff:10.1.2.9"), 9, GidType::kRoceV2},     // the peer's subnet
       {Parse("::ffff:10.1.200.1"), 8, GidType::kRoceV2},   // a shorter prefix in common
-      {Parse("::ffff:192.168.0.1"), 7, GidType::kRoceV2},  // none
-      {kIpv4LinkLocal, 6, GidType::kRoceV2},               // of less reach
-      {kRoutable, 5, GidType::kRoceV2},                    // of another family
+      {Parse("::ffff:192.168.0.1"), 7, GidType::kRoceV2},  // nothing in common
+      {kIpv4LinkLocal, 6, GidType::kRoceV2},               // link-local
+      {kRoutable, 5, GidType::kRoceV2},                    // another family
       {kLinkLocal, 4, GidType::kRoceV2},
-      {Parse("::ffff:10.1.2.9"), 3, GidType::kRoceV1},  // of a type that routers drop
+      {Parse("::ffff:10.1.2.9"), 3, GidType::kRoceV1},  // a type that routers drop
       {kLinkLocal, 2, GidType::kRoceV1},
   };
   const Gid peer = Parse("::ffff:10.1.2.3");
@@ -90,7 +90,7 @@ TEST(BestGidForAPeer, IsTheFirstOfTheDocumentedOrderWhateverTheTablesOrder) {
   }
 }
 
-TEST(BestGidForAPeer, IsOfItsFamilyAndReach) {
+TEST(BestGidForAPeer, MatchesFamilyAndReach) {
   const std::vector<GidEntry> entries = {{kIpv4, 0, GidType::kRoceV2},
                                          {kIpv4LinkLocal, 1, GidType::kRoceV2},
                                          {kRoutable, 2, GidType::kRoceV2},
@@ -101,7 +101,7 @@ TEST(BestGidForAPeer, IsOfItsFamilyAndReach) {
   EXPECT_EQ(BestGid(entries, Parse("fe80::9"))->index, 3);
 }
 
-TEST(BestGidForAPeer, IsThatOfItsSubnetOnInfiniBand) {
+TEST(BestGidForAPeer, MatchesTheSubnetOnInfiniBand) {
   const std::vector<GidEntry> entries = {{Parse("fe80::1"), 0, GidType::kInfiniBand},
                                          {Parse("fec0:0:0:7::1"), 1, GidType::kInfiniBand}};
   EXPECT_EQ(BestGid(entries, Parse("fe80::2"))->index, 0);

@@ -20,7 +20,7 @@ TEST(InfiniBand, PortHasALidAndAGid) {
   EXPECT_EQ(gids[0].type, GidType::kInfiniBand);
 }
 
-TEST(InfiniBand, EndpointsConnectByLid) {
+TEST(InfiniBand, ConnectsEndpointsByLid) {
   const Device device;
   Endpoint a(device, {.path = {.service_level = 15}}), b(device);
   EXPECT_EQ(a.Info().lid, device.ActivePort().lid);
@@ -31,7 +31,7 @@ TEST(InfiniBand, EndpointsConnectByLid) {
   EXPECT_THAT(a.Describe(), testing::HasSubstr(", LID " + std::to_string(b.Info().lid)));
 }
 
-TEST(InfiniBand, PartitionIsAnOptionWithinThePortsTable) {
+TEST(InfiniBand, AcceptsPartitionsOfThePortsTable) {
   const Device device;
   const uint32_t partitions = device.ActivePort().pkey_table_size;
   ASSERT_GT(partitions, 1u);
@@ -46,10 +46,10 @@ TEST(InfiniBand, PartitionIsAnOptionWithinThePortsTable) {
   }
 }
 
-TEST(InfiniBand, AFailedConnectionCanBeTriedAgainAfterAReset) {
+TEST(InfiniBand, AllowsAnotherTryAfterAResetOfAFailedConnection) {
   const Device device;
   Endpoint a(device), b(device);
-  const int kernel = std::exchange(device.context()->cmd_fd, -1);  // a device that is gone for a while
+  const int kernel = std::exchange(device.context()->cmd_fd, -1);  // makes the device fail for a while
   EXPECT_THROW(a.Connect(b.Info()), Error);
   device.context()->cmd_fd = kernel;
   EXPECT_THAT(a.Describe(), testing::HasSubstr("path: connecting or resetting failed\n"));

@@ -9,14 +9,14 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(NoAtomics, CapabilitiesSaySo) {
+TEST(NoAtomics, AreReportedInCapabilities) {
   const Capabilities capabilities = Device().capabilities();
   EXPECT_FALSE(capabilities.atomics());
   EXPECT_EQ(capabilities.atomic_operations, 0);
-  EXPECT_EQ(capabilities.max_send_wqebbs, 32768) << "the rest is there";
+  EXPECT_EQ(capabilities.max_send_wqebbs, 32768) << "the other features exist";
 }
 
-TEST(NoAtomics, EndpointsConnectWithTheDefaults) {
+TEST(NoAtomics, SufficeForTheDefaults) {
   const Device device;
   Endpoint a(device), b(device);
   a.Connect(b.Info());
@@ -25,17 +25,17 @@ TEST(NoAtomics, EndpointsConnectWithTheDefaults) {
   EXPECT_EQ(b.State(), mlx5::QpState::kRts);
 }
 
-TEST(NoAtomics, RegionsAreRegisteredWithoutThemAndSaySo) {
+TEST(NoAtomics, AreRemovedFromRegions) {
   const Device device;
-  const Words words(device);  // asks for everything
+  const Words words(device);  // requests all rights
   const Access granted = words.region.View().access;
   EXPECT_FALSE(granted.remote_atomic);
-  EXPECT_TRUE(granted.remote_read && granted.remote_write) << "the rest is granted";
+  EXPECT_TRUE(granted.remote_read && granted.remote_write) << "the other rights are granted";
   EXPECT_EQ(LastAccess(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
   EXPECT_FALSE(words.region.View().Subrange(8, 8).access.remote_atomic);
 }
 
-TEST(NoAtomics, AnAtomicIsRefusedAndAWriteIsNot) {
+TEST(NoAtomics, RejectOnlyAtomics) {
   const Device device;
   Link link(device);
   link.Connect();

@@ -16,7 +16,7 @@ class NoDevice : public testing::Test {
   }
 };
 
-TEST_F(NoDevice, FirstActiveDeviceSaysWhatToDo) {
+TEST_F(NoDevice, ReportsARemedyForTheFirstActiveDevice) {
   try {
     FirstActiveDevice();
     FAIL() << "found a device";
@@ -28,7 +28,7 @@ TEST_F(NoDevice, FirstActiveDeviceSaysWhatToDo) {
   }
 }
 
-TEST_F(NoDevice, OpeningByNameNamesTheDevice) {
+TEST_F(NoDevice, NamesTheRequestedDevice) {
   try {
     Device device("mlx5_7");
     FAIL() << "opened a device";

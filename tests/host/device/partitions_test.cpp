@@ -1,4 +1,4 @@
-// Endpoints of InfiniBand talk within a partition, and ConnectAll() says where they could not.
+// InfiniBand endpoints communicate within a partition. ConnectAll() reports mismatches.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -8,12 +8,12 @@
 
 namespace {
 
-/// The port's first partition keys; what comes after them is softhca's.
+/// The first partition keys of the port. softhca's own key follows.
 constexpr std::array<uint16_t, 5> kKeys{0xffff, 0x7fff, 0x8001, 0x0001, 0x8002};
 
 }  // namespace
 
-/// This program's own stands before that of libibverbs, as a subnet manager fills the table.
+/// Takes precedence over libibverbs' function and returns a table as a subnet manager would fill it.
 extern "C" int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* key) {
   static auto* const own = reinterpret_cast<decltype(&ibv_query_pkey)>(dlsym(RTLD_NEXT, "ibv_query_pkey"));
   if (index >= static_cast<int>(kKeys.size())) return own(context, port, index, key);
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 class Partitions : public ConnectAllTest {
  protected:
-  /// What both sides say of endpoints with keys of these indices.
+  /// Connects endpoints with keys of these indices. Returns the errors of both sides.
   Sentences Meet(uint16_t here, uint16_t there) const {
     Side a(device_, 1, {.pkey_index = here}), b(device_, 1, {.pkey_index = there});
     const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b, kTrip));
@@ -46,12 +46,12 @@ TEST_F(Partitions, AreReadFromThePortsTable) {
               HasSubstr("Cannot read the partition key at index 9999 of port 1 of " + device_.name()));
 }
 
-TEST_F(Partitions, CarryDataWhereOneIsAFullMember) {
+TEST_F(Partitions, CarryDataIfOneSideIsAFullMember) {
   for (const auto& [here, there] : {std::pair<uint16_t, uint16_t>{0, 0}, {0, 1}, {1, 0}, {2, 3}})
     EXPECT_EQ(Meet(here, there).here, "") << here << " and " << there;
 }
 
-TEST_F(Partitions, OfLimitedMembersAreRefusedByBothSides) {
+TEST_F(Partitions, OfTwoLimitedMembersAreRejectedOnBothSides) {
   const Sentences sentences = Meet(1, 1);
   for (const std::string& sentence : {sentences.here, sentences.there}) {
     EXPECT_THAT(sentence, HasSubstr("the partition keys of endpoint 0 (QP "));
@@ -61,17 +61,17 @@ TEST_F(Partitions, OfLimitedMembersAreRefusedByBothSides) {
   }
 }
 
-TEST_F(Partitions, ThatDifferAreRefusedByBothSides) {
+TEST_F(Partitions, ThatDifferAreRejectedOnBothSides) {
   const Sentences sentences = Meet(2, 4);
   EXPECT_THAT(sentences.here, HasSubstr("at index 2, and of its peer do not match: 0x8001 here and 0x8002"));
   EXPECT_THAT(sentences.there, HasSubstr("at index 4, and of its peer do not match: 0x8002 here and 0x8001"));
 }
 
-TEST_F(Partitions, ThatAreNoneAreRefused) {
+TEST_F(Partitions, WithInvalidKeysAreRejected) {
   EXPECT_THAT(Meet(100, 0).here, HasSubstr("0x0000 here and 0xffff there are not both valid"));
 }
 
-TEST_F(Partitions, OfTheSecondEndpointCountToo) {
+TEST_F(Partitions, AreCheckedForEveryEndpoint) {
   Side a(device_, 1), b(device_, 1);
   a.Add(device_, {.pkey_index = 2});
   b.Add(device_, {.pkey_index = 0});

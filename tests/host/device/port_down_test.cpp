@@ -7,14 +7,14 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(PortDown, IsReportedPortByPort) {
+TEST(PortDown, IsReportedForEachPort) {
   const Device device("mlx5_0");
   ASSERT_EQ(device.Ports().size(), 2);
   EXPECT_FALSE(device.Ports()[1].active);
   EXPECT_EQ(device.Ports()[1].state, "down");
 }
 
-TEST(PortDown, NoDeviceIsChosenAndTheErrorSaysWhatToCheck) {
+TEST(PortDown, LeavesNoDeviceToChoose) {
   try {
     FirstActiveDevice();
     FAIL() << "chose a device without an active port";
@@ -26,7 +26,7 @@ TEST(PortDown, NoDeviceIsChosenAndTheErrorSaysWhatToCheck) {
   }
 }
 
-TEST(PortDown, NoEndpointIsCreated) {
+TEST(PortDown, PreventsEndpointCreation) {
   const Device device("mlx5_0");
   EXPECT_THROW(Endpoint{device}, Error);
   EXPECT_THROW(Endpoint(device, {.port = 2}), Error);

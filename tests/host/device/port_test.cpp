@@ -5,8 +5,7 @@
 
 #include "host/endpoint/link.hpp"
 
-/// What endpoints agree on, whatever the link of their ports: these run on Ethernet and on InfiniBand, where
-/// the ports have an MTU of 2048.
+/// Port properties that endpoints agree on. The tests run on Ethernet and on InfiniBand, with an MTU of 2048.
 namespace warpverbs::host {
 namespace {
 
@@ -15,7 +14,7 @@ using testing::HasSubstr;
 
 constexpr Mtu kOfThePorts = Mtu::k2048;
 
-TEST(Ports, OfEitherLinkCarryData) {
+TEST(Ports, CarryDataOnEitherLink) {
   const Device device;
   Link link(device);
   link.Connect();
@@ -23,7 +22,7 @@ TEST(Ports, OfEitherLinkCarryData) {
   EXPECT_EQ(link.a.Info().lid != 0, device.ActivePort().link_layer == LinkLayer::kInfiniBand);
 }
 
-TEST(Ports, OfBothSidesAgreeOnTheLeastMtu) {
+TEST(Ports, AgreeOnTheSmallerMtu) {
   const Device device;
   ASSERT_EQ(device.ActivePort().active_mtu, kOfThePorts);
   constexpr Mtu kAll[] = {Mtu::k256, Mtu::k512, Mtu::k1024, Mtu::k2048, Mtu::k4096};
@@ -39,7 +38,7 @@ TEST(Ports, OfBothSidesAgreeOnTheLeastMtu) {
   }
 }
 
-TEST(Ports, AreUsedByTheGidThatIsAskedFor) {
+TEST(Ports, UseTheRequestedGid) {
   const Device device;
   const std::vector<GidEntry> gids = device.Gids(device.ActivePort());
   ASSERT_FALSE(gids.empty());

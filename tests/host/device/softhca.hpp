@@ -11,7 +11,7 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Failures and events on demand.
+/// softhca's failures and events on demand.
 namespace warpverbs::host {
 
 template <class Function, class... Arguments>

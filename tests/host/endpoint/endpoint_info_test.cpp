@@ -31,9 +31,11 @@ std::vector<uint8_t> SampleBytes() {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(EndpointInfo, ComesBackFromBytes) { EXPECT_EQ(EndpointInfo::FromBytes(Sample().ToBytes()), Sample()); }
+TEST(EndpointInfo, RoundTripsThroughBytes) {
+  EXPECT_EQ(EndpointInfo::FromBytes(Sample().ToBytes()), Sample());
+}
 
-TEST(EndpointInfo, IsInNetworkOrderFieldByField) {
+TEST(EndpointInfo, IsInNetworkOrder) {
   const std::vector<uint8_t> head{'W', 'V',  'E',  'p',  0,  1, 0, 48, 0,    0xab, 0xcd, 0xef,
                                   0,   0x12, 0x34, 0x56, 0,  0, 0, 0,  0,    0,    0,    0,
                                   0,   0,    0xff, 0xff, 10, 1, 2, 3,  0x43, 0x21};
@@ -42,7 +44,7 @@ TEST(EndpointInfo, IsInNetworkOrderFieldByField) {
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(head.size())), head);
 }
 
-TEST(EndpointInfo, ComesBackFromText) { EXPECT_EQ(EndpointInfo::FromText(Sample().ToText()), Sample()); }
+TEST(EndpointInfo, RoundTripsThroughText) { EXPECT_EQ(EndpointInfo::FromText(Sample().ToText()), Sample()); }
 
 TEST(EndpointInfo, HasTheSameBytesInEveryRelease) {
   EXPECT_EQ(Sample().ToText(),
@@ -51,7 +53,7 @@ TEST(EndpointInfo, HasTheSameBytesInEveryRelease) {
             "43210202051020000000000025205225");  // port, limits, zeros, CRC-32
 }
 
-TEST(EndpointInfo, ComesBackForEveryKindOfPort) {
+TEST(EndpointInfo, RoundTripsForEveryKindOfPort) {
   EndpointInfo info = Sample();
   for (const LinkLayer link_layer : {LinkLayer::kInfiniBand, LinkLayer::kEthernet}) {
     for (const GidType type : {GidType::kInfiniBand, GidType::kRoceV1, GidType::kRoceV2}) {
@@ -65,7 +67,7 @@ TEST(EndpointInfo, ComesBackForEveryKindOfPort) {
   }
 }
 
-TEST(EndpointInfo, RefusesEveryChangeOfEveryByte) {
+TEST(EndpointInfo, RejectsEveryChangeOfEveryByte) {
   for (size_t at = 0; at < EndpointInfo::kBytes; ++at) {
     for (int change = 1; change < 256; ++change) {
       std::vector<uint8_t> bytes = SampleBytes();
@@ -75,7 +77,7 @@ TEST(EndpointInfo, RefusesEveryChangeOfEveryByte) {
   }
 }
 
-TEST(EndpointInfo, RefusesEveryChangeOfEveryLetter) {
+TEST(EndpointInfo, RejectsEveryChangeOfEveryLetter) {
   const std::string text = Sample().ToText();
   for (size_t at = 0; at < text.size(); ++at) {
     for (int letter = 0; letter < 256; ++letter) {
@@ -87,7 +89,7 @@ TEST(EndpointInfo, RefusesEveryChangeOfEveryLetter) {
   }
 }
 
-TEST(EndpointInfo, RefusesEveryOtherLength) {
+TEST(EndpointInfo, RejectsEveryOtherLength) {
   const std::vector<uint8_t> whole = SampleBytes();
   for (size_t length = 0; length < whole.size(); ++length) {
     EXPECT_NE(RefusalOf({whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length)}), "") << length;
@@ -98,7 +100,7 @@ TEST(EndpointInfo, RefusesEveryOtherLength) {
   EXPECT_NE(SentenceOf([] { EndpointInfo::FromText(Sample().ToText() + "0"); }), "");
 }
 
-TEST(EndpointInfo, SaysWhatIsWrong) {
+TEST(EndpointInfo, ExplainsTheRejection) {
   EXPECT_THAT(RefusalOf({}), HasSubstr("does not begin like endpoint information"));
   std::vector<uint8_t> bytes = SampleBytes();
   bytes[0] ^= 1;
@@ -117,7 +119,7 @@ TEST(EndpointInfo, SaysWhatIsWrong) {
   EXPECT_THAT(RefusalOf(bytes), HasSubstr("its checksum is wrong"));
 }
 
-TEST(EndpointInfo, RefusesValuesThatNoEndpointHas) {
+TEST(EndpointInfo, RejectsValuesOutOfRange) {
   const auto refusal = [](const std::function<void(EndpointInfo&)>& change) {
     EndpointInfo info = Sample();
     change(info);
@@ -133,7 +135,7 @@ TEST(EndpointInfo, RefusesValuesThatNoEndpointHas) {
   EXPECT_THAT(refusal([](EndpointInfo& info) { info.mtu = mlx5::Mtu{6}; }), HasSubstr("MTU"));
 }
 
-TEST(Crc32, HasTheCheckValueOfItsCatalogueEntry) {
+TEST(Crc32, MatchesTheCheckValueOfTheCatalogue) {
   const std::string_view digits = "123456789";
   EXPECT_EQ(Crc32({reinterpret_cast<const uint8_t*>(digits.data()), digits.size()}), 0xcbf43926);
 }

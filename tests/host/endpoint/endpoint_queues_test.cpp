@@ -10,7 +10,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// What an endpoint has beside its send queue: receives, a sink, regions, WAIT.
+/// Parts of an endpoint beside its send queue: receives, sink, regions, WAIT.
 namespace warpverbs::host {
 namespace {
 
@@ -25,12 +25,12 @@ class Queues : public testing::Test {
   Device device_;
 };
 
-TEST_F(Queues, ReceiveViewIsReadyForAKernel) {
+TEST_F(Queues, HaveAReceiveViewForKernels) {
   const Endpoint endpoint(device_, {.depth = 16, .receive_depth = 5, .receive_scatter = 2});
   const device::ReceiveQueueView view = endpoint.ReceiveView();
   EXPECT_EQ(view.depth, 8) << "rounded up";
   EXPECT_EQ(view.stride, 32);
-  EXPECT_EQ(view.rq + 8 * 32, endpoint.View().sq) << "as the firmware wants it";
+  EXPECT_EQ(view.rq + 8 * 32, endpoint.View().sq) << "the firmware expects this order";
   EXPECT_EQ(reinterpret_cast<uint8_t*>(view.dbrec) + 4, reinterpret_cast<uint8_t*>(endpoint.View().dbrec));
   EXPECT_EQ(*view.state, 0);
   EXPECT_EQ(view.first_cqe, 0);
@@ -40,7 +40,7 @@ TEST_F(Queues, ReceiveViewIsReadyForAKernel) {
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: 8 receives of up to 2 buffers\n"));
 }
 
-TEST_F(Queues, AReceiveQueueFillsAWqebbSoThatTheSendQueueStartsAtOne) {
+TEST_F(Queues, StartTheSendQueueAtAWqebb) {
   for (const auto& [scatter, depth] : {std::pair{1u, 4u}, {2u, 2u}, {3u, 1u}, {4u, 1u}, {32u, 1u}}) {
     const Endpoint endpoint(device_, {.receive_depth = 1, .receive_scatter = scatter});
     EXPECT_EQ(endpoint.ReceiveView().depth, depth);
@@ -48,7 +48,7 @@ TEST_F(Queues, AReceiveQueueFillsAWqebbSoThatTheSendQueueStartsAtOne) {
   }
 }
 
-TEST_F(Queues, NoRingHasOneCqeAlone) {
+TEST_F(Queues, NeverHaveARingOfOneCqe) {
   Link link(device_, {.depth = 1, .cq_mode = CqMode::kRing}, {.receive_depth = 1, .receive_scatter = 4});
   EXPECT_EQ(link.a.View().depth, 1);
   EXPECT_EQ(link.a.CompletionView().depth, 2);
@@ -68,7 +68,7 @@ TEST_F(Queues, NoRingHasOneCqeAlone) {
   }
 }
 
-TEST_F(Queues, WithoutReceivesThereIsNoReceiveView) {
+TEST_F(Queues, HaveNoReceiveViewWithoutReceives) {
   const Endpoint endpoint(device_);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: none\n"));
   try {
@@ -80,7 +80,7 @@ TEST_F(Queues, WithoutReceivesThereIsNoReceiveView) {
   }
 }
 
-TEST_F(Queues, RefusesReceivesOutOfRange) {
+TEST_F(Queues, RejectReceivesOutOfRange) {
   EXPECT_THAT(WhyRefused({.depth = 32769}), HasSubstr("Cannot create a send queue of 32769 entries"));
   EXPECT_THAT(WhyRefused({.receive_depth = 32769}),
               HasSubstr("Cannot create a receive queue of 32769 entries"));
@@ -94,13 +94,13 @@ TEST_F(Queues, RefusesReceivesOutOfRange) {
   }
 }
 
-TEST_F(Queues, MessagesArriveInReceivesRoundAfterRound) {
+TEST_F(Queues, DeliverMessagesRoundAfterRound) {
   Link link(device_, {.depth = 8}, {.receive_depth = 8, .receive_scatter = 2});
   link.Connect();
   Queue sends(link.a.View());
   device::ReceiveQueue<Cpu> receives(link.b.ReceiveView());
   for (uint32_t i = 0; i < 100; ++i) {
-    // One buffer of the two that the stride has room for: the rest must not be taken for a second.
+    // One of the two scatter entries of the stride: the other must not be used.
     ASSERT_TRUE(receives.Post(link.target.Local(i % 8)).ok());
     receives.Submit();
     link.source[0] = ++link.written;
@@ -119,7 +119,7 @@ TEST_F(Queues, MessagesArriveInReceivesRoundAfterRound) {
   EXPECT_TRUE(sends.Flush(Within()).ok());
 }
 
-TEST_F(Queues, BothSidesSendAndReceiveAtOnce) {
+TEST_F(Queues, SendAndReceiveOnBothSidesAtOnce) {
   const EndpointConfig config{.depth = 8, .cq_mode = CqMode::kRing, .receive_depth = 8};
   Link link(device_, config, config);
   link.Connect();
@@ -143,7 +143,7 @@ TEST_F(Queues, BothSidesSendAndReceiveAtOnce) {
   }
 }
 
-TEST_F(Queues, TheSinkTakesWhatAnAtomicFetches) {
+TEST_F(Queues, SinkTheResultsOfAtomics) {
   Link link(device_);
   link.Connect();
   link.target[0] = 40;
@@ -155,7 +155,7 @@ TEST_F(Queues, TheSinkTakesWhatAnAtomicFetches) {
   EXPECT_EQ(link.a.View().control->sink, 40);
 }
 
-TEST_F(Queues, TheSinksKeyOpensNothingElse) {
+TEST_F(Queues, LimitTheSinksKeyToTheSink) {
   Link link(device_);
   link.Connect();
   const device::QueueView view = link.a.View();
@@ -167,7 +167,7 @@ TEST_F(Queues, TheSinksKeyOpensNothingElse) {
             static_cast<uint8_t>(mlx5::Syndrome::kLocalProtection));
 }
 
-TEST_F(Queues, AllowedRegionsLieWhereKernelsFindThem) {
+TEST_F(Queues, PutAllowedRegionsWhereKernelsReachThem) {
   Link link(device_, {.receive_depth = 4});
   EXPECT_EQ(link.a.View().control->regions, nullptr);
   const MemoryView local[] = {link.source.region.View()}, remote[] = {link.target.region.View()};
@@ -181,7 +181,7 @@ TEST_F(Queues, AllowedRegionsLieWhereKernelsFindThem) {
   EXPECT_EQ(table->regions[1].rights, device::kWritable | device::kReadable | device::kAtomic);
 }
 
-TEST_F(Queues, WaitsForAnotherQueuesCompletionsIfItWasMadeForIt) {
+TEST_F(Queues, WaitForAnotherQueueIfConfigured) {
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     Link first(device_, {.cq_mode = mode}), second(device_, {.wait_on_cq = true});
     first.Connect();
@@ -200,7 +200,7 @@ TEST_F(Queues, WaitsForAnotherQueuesCompletionsIfItWasMadeForIt) {
   }
 }
 
-TEST_F(Queues, RefusesToWaitIfItWasNotMadeForIt) {
+TEST_F(Queues, RejectWaitingIfNotConfigured) {
   Link link(device_);
   link.Connect();
   Queue queue(link.a.View());
@@ -210,7 +210,7 @@ TEST_F(Queues, RefusesToWaitIfItWasNotMadeForIt) {
             static_cast<uint8_t>(mlx5::Syndrome::kLocalQpOperation));
 }
 
-TEST_F(Queues, HostMemoryNeedsReleasesForTheWholeSystem) {
+TEST_F(Queues, NeedSystemScopeReleasesInHostMemory) {
   EXPECT_EQ(Endpoint(device_).ReleaseScope(), arch::Scope::kSystem);
 }
 

@@ -24,7 +24,7 @@ TEST_F(EndpointTest, StartsInReset) {
   EXPECT_EQ(endpoint.State(), mlx5::QpState::kReset);
 }
 
-TEST_F(EndpointTest, TwoConnectToReadyToSend) {
+TEST_F(EndpointTest, ConnectsToReadyToSend) {
   Endpoint a(device_), b(device_);
   ASSERT_NE(a.qpn(), b.qpn());
   a.Connect(b.Info());
@@ -62,7 +62,7 @@ TEST_F(EndpointTest, ConnectsOnce) {
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
 
-TEST_F(EndpointTest, RefusesPeersThatItCannotReach) {
+TEST_F(EndpointTest, RejectsUnreachablePeers) {
   Endpoint a(device_), b(device_);
   EXPECT_THROW(a.Connect(EndpointInfo{}), Error);
   EndpointInfo other_link = b.Info();
@@ -71,7 +71,7 @@ TEST_F(EndpointTest, RefusesPeersThatItCannotReach) {
   EndpointInfo other_type = b.Info();
   other_type.gid_type = GidType::kRoceV1;
   EXPECT_THROW(a.Connect(other_type), Error);
-  EXPECT_EQ(a.State(), mlx5::QpState::kReset) << "a refused peer leaves the endpoint as it was";
+  EXPECT_EQ(a.State(), mlx5::QpState::kReset) << "a rejected peer leaves the endpoint unchanged";
   a.Connect(b.Info());
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
@@ -82,7 +82,7 @@ TEST_F(EndpointTest, RoundsTheDepthUp) {
   }
 }
 
-TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
+TEST_F(EndpointTest, RejectsOptionsOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.depth = 0}), Error);
   EXPECT_THROW(Endpoint(device_, {.depth = 32769}), Error);
   EXPECT_THROW(Endpoint(device_, {.port = 9}), Error);
@@ -94,10 +94,10 @@ TEST_F(EndpointTest, RefusesOptionsOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.retry = {.retry_count = 8}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.rnr_retry = 8}}), Error);
   EXPECT_THROW(Endpoint(device_, {.retry = {.min_rnr_timer = 32}}), Error);
-  EXPECT_THROW(Endpoint(device_, {.pkey_index = 1}), Error) << "on Ethernet there is one";
+  EXPECT_THROW(Endpoint(device_, {.pkey_index = 1}), Error) << "Ethernet has only one";
 }
 
-TEST_F(EndpointTest, RefusesUdpSourcePortsThatTheDeviceDoesNotHave) {
+TEST_F(EndpointTest, RejectsUdpSourcePortsThatTheDeviceLacks) {
   const Capabilities& can = device_.capabilities();
   const uint16_t below = can.min_udp_source_port - 1;
   try {
@@ -117,7 +117,7 @@ TEST_F(EndpointTest, RefusesUdpSourcePortsThatTheDeviceDoesNotHave) {
   }
 }
 
-TEST_F(EndpointTest, UsesAGidThatSuitsThePeer) {
+TEST_F(EndpointTest, ChoosesAGidThatMatchesThePeer) {
   // softhca's ports have a link-local and an IPv4 address, each as RoCE v1 and v2.
   const Gid ipv4 = Endpoint(device_).Info().gid;
   ASSERT_TRUE(IsIpv4Mapped(ipv4));
@@ -133,7 +133,7 @@ TEST_F(EndpointTest, UsesAGidThatSuitsThePeer) {
   EXPECT_THAT(named.Describe(), HasSubstr("GID " + std::to_string(first) + " (as asked)"));
 }
 
-TEST_F(EndpointTest, ConnectsByLinkLocalAddressesWhereThePeerHasOne) {
+TEST_F(EndpointTest, UsesLinkLocalAddressesIfThePeerDoes) {
   const Gid link_local{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
   Endpoint a(device_, {.peer_gid = link_local});
   Endpoint b(device_, {.peer_gid = a.Info().gid});
@@ -142,7 +142,7 @@ TEST_F(EndpointTest, ConnectsByLinkLocalAddressesWhereThePeerHasOne) {
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
 
-TEST_F(EndpointTest, DescribesHowOftenItTriesAgain) {
+TEST_F(EndpointTest, DescribesItsRetries) {
   EXPECT_THAT(Endpoint(device_).Describe(),
               HasSubstr("retries: 7, each after 1073.74 ms without an answer (ack timeout 18); for a peer "
                         "without a receive for ever (timer 12)\n"));
@@ -151,7 +151,7 @@ TEST_F(EndpointTest, DescribesHowOftenItTriesAgain) {
                         "receive 3 (timer 12)\n"));
 }
 
-TEST_F(EndpointTest, ViewIsReadyForAKernel) {
+TEST_F(EndpointTest, HasAViewForKernels) {
   const Endpoint endpoint(device_, {.depth = 16});
   const device::QueueView view = endpoint.View();
   EXPECT_EQ(view.qpn_be, mlx5::ToBe32(endpoint.qpn() << 8).raw);
@@ -161,17 +161,17 @@ TEST_F(EndpointTest, ViewIsReadyForAKernel) {
   EXPECT_EQ(view.control->error, 0);
   EXPECT_EQ(*view.control->host_error, 0);
   EXPECT_EQ(view.control->ring, nullptr);
-  EXPECT_EQ(view.control->regions, nullptr) << "a checked build lets all through";
+  EXPECT_EQ(view.control->regions, nullptr) << "a checked build allows all memory";
   EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
   EXPECT_EQ(view.max_message, 1U << 30);
   EXPECT_EQ(view.flags, 0);
 }
 
-TEST_F(EndpointTest, AsksForADumpAfterReadsWhereTheUserSaysSo) {
+TEST_F(EndpointTest, DumpsAfterReadsOnRequest) {
   EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags, device::kDumpAfterRead);
 }
 
-TEST_F(EndpointTest, RingModeHasAnInvalidCqeForEveryWqebb) {
+TEST_F(EndpointTest, HasAnInvalidCqeForEveryWqebbInRingMode) {
   const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
   const device::CqView cq = endpoint.CompletionView();
   EXPECT_EQ(cq.depth, 16);
@@ -179,7 +179,7 @@ TEST_F(EndpointTest, RingModeHasAnInvalidCqeForEveryWqebb) {
   for (uint32_t i = 0; i < cq.depth; ++i) EXPECT_EQ(cq.cqe[64 * i + 63], 0xff);
 }
 
-TEST_F(EndpointTest, RingModeDeliversToTheQueueItself) {
+TEST_F(EndpointTest, DeliversToItselfInRingMode) {
   const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
   const device::QueueView view = endpoint.View();
   EXPECT_EQ(view.flags, device::kRingCq);
@@ -191,12 +191,12 @@ TEST_F(EndpointTest, RingModeDeliversToTheQueueItself) {
   EXPECT_EQ(view.control->ring->queues[0], view.control) << "its user index is 0";
 }
 
-TEST_F(EndpointTest, CollapsedModeHasNoRing) {
+TEST_F(EndpointTest, HasNoRingInCollapsedMode) {
   const Endpoint endpoint(device_);
   EXPECT_THROW(endpoint.CompletionView(), Error);
 }
 
-TEST_F(EndpointTest, DescribesWhatWasChosen) {
+TEST_F(EndpointTest, DescribesItsChoices) {
   Endpoint a(device_, {.depth = 100}), b(device_, {.path = {.max_mtu = mlx5::Mtu::k1024}});
   EXPECT_THAT(a.Describe(),
               AllOf(HasSubstr("QP " + std::to_string(a.qpn()) + " on " + device_.name()),
@@ -209,7 +209,7 @@ TEST_F(EndpointTest, DescribesWhatWasChosen) {
 }
 
 TEST_F(EndpointTest, ComesAndGoesAHundredTimes) {
-  // A leaked queue pair would keep its completion queue and its umem busy, and so would every later one.
+  // A leaked queue pair would keep its completion queue and its umem busy.
   for (int i = 0; i < 100; ++i) {
     const CqMode mode = i % 2 == 0 ? CqMode::kCollapsed : CqMode::kRing;
     Endpoint a(device_, {.depth = 64, .cq_mode = mode}), b(device_, {.depth = 64, .cq_mode = mode});

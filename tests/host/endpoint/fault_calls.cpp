@@ -27,11 +27,11 @@ thread_local CallFault asked;
 thread_local bool counting = false;
 thread_local int count = 0;
 thread_local const char* failed_call = "";
-thread_local int depth = 0;  // in calls of rdma-core, which makes calls of its own
+thread_local int depth = 0;  // nesting in rdma-core, whose own calls are not counted
 
 std::atomic<long> blocks{0};
 
-/// What is held. Allocates nothing.
+/// Resources held by the program. Never allocates.
 struct Ledger {
   struct Line {
     const void* object;
@@ -81,7 +81,7 @@ Function* TheirOwn(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// Calls what makes an object.
+/// Calls a function that makes an object.
 template <class Function, class... Arguments>
 auto Make(const char* kind, const char* name, Function* own, Arguments... arguments) {
   using Object = decltype(own(arguments...));
@@ -92,7 +92,7 @@ auto Make(const char* kind, const char* name, Function* own, Arguments... argume
   return object;
 }
 
-/// Calls what answers with an errno.
+/// Calls a function that returns an errno value.
 template <class Function, class... Arguments>
 int Do(const char* name, Function* own, Arguments... arguments) {
   if (Fails(FaultyCalls::kVerbs, name)) return errno;
@@ -100,7 +100,7 @@ int Do(const char* name, Function* own, Arguments... arguments) {
   return own(arguments...);
 }
 
-/// Calls what gives an object back.
+/// Calls a function that destroys an object.
 template <class Function, class Object>
 auto GiveBack(const char* kind, Function* own, Object* object) {
   if (depth == 0) ledger.Remove(object, kind);

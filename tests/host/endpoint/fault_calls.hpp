@@ -3,24 +3,24 @@
 #include <cerrno>
 #include <string>
 
-/// Lets calls of this thread fail, each by itself: this program's own functions of libibverbs and libmlx5,
-/// mmap() and operator new stand before those of the libraries, count, and keep a ledger of what is held.
+/// Makes single calls of this thread fail. This program defines functions of libibverbs and libmlx5, mmap()
+/// and operator new, which take precedence over the libraries' own, count calls, and record what is held.
 namespace warpverbs::host {
 
-/// What can be made to fail.
+/// Kinds of calls that can fail.
 enum class FaultyCalls {
-  kVerbs,   ///< what the library calls of rdma-core, and mmap()
+  kVerbs,   ///< the library's calls to rdma-core, and mmap()
   kMemory,  ///< operator new
 };
 
 struct CallFault {
   FaultyCalls calls = FaultyCalls::kVerbs;
-  int call = -1;         ///< which call of this thread fails, from 0; -1: none
-  bool lasting = false;  ///< so do all after it
-  int error = ENOMEM;    ///< as errno has it; of memory it is always std::bad_alloc
+  int call = -1;         ///< index of this thread's call that fails, from 0; -1: none
+  bool lasting = false;  ///< whether all later calls fail, too
+  int error = ENOMEM;    ///< errno value; allocations always throw std::bad_alloc
 };
 
-/// While one lives, the calls of this thread are counted, and one of them may fail.
+/// While an object of this class lives, this thread's calls are counted, and one of them may fail.
 class Faulty {
  public:
   explicit Faulty(const CallFault& fault = {});
@@ -28,21 +28,21 @@ class Faulty {
   Faulty(const Faulty&) = delete;
   Faulty& operator=(const Faulty&) = delete;
 
-  int calls() const;           ///< so far, of the kind that was asked for
-  const char* failed() const;  ///< the name of the call that failed; empty: none yet
+  int calls() const;           ///< calls of the requested kind so far
+  const char* failed() const;  ///< name of the failed call; empty if none failed
 };
 
-/// While one lives, this thread is in a library, whose own calls and allocations are not counted.
+/// While an object of this class lives, this thread's calls and allocations are a library's own, which are
+/// not counted.
 struct InLibrary {
   InLibrary();
   ~InLibrary();
 };
 
-/// What the whole program has made of rdma-core's objects and mapped, and not given back: "2 objects, 1
-/// umem"; empty: nothing.
+/// Returns the rdma-core objects and mappings that the whole program holds: "2 objects, 1 umem". Empty: none.
 std::string HeldByVerbs();
 
-/// Blocks of memory that operator new gave, less those that came back. Of all threads.
+/// Returns how many blocks of operator new all threads hold.
 long HeldBlocks();
 
 }  // namespace warpverbs::host

@@ -29,14 +29,13 @@ const char* RunWith(const CallFault& fault, const std::function<void()>& scenari
 
 int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario,
                  const std::function<void()>& again) {
-  again();  // what is made once in the life of a program is there now
+  again();  // makes everything that a program makes only once
   scenario();
   for (int call = 0;; ++call) {
     std::optional<Holdings> before(std::in_place);
     const char* failed = RunWith({.calls = calls, .call = call}, scenario);
     long blocks = HeldBlocks();
-    if (blocks !=
-        before->blocks) {  // a leak comes each time, what is made at the first failure of a kind does not
+    if (blocks != before->blocks) {  // repeats: a leak grows each time, one-time allocations do not
       before.emplace();
       failed = RunWith({.calls = calls, .call = call}, scenario);
       blocks = HeldBlocks();
@@ -46,7 +45,7 @@ int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario,
     if (*failed == 0) return call;
     EXPECT_NO_THROW(again());
     if (testing::Test::HasFailure()) {
-      ADD_FAILURE() << "leaves the other calls out";
+      ADD_FAILURE() << "the remaining calls are skipped";
       return call;
     }
   }

@@ -8,20 +8,20 @@
 #include "common/open_files.hpp"
 #include "host/endpoint/fault_calls.hpp"
 
-/// Every call that sets something up fails once, and so does every allocation of memory: what comes of it is
-/// an exception that says what failed, nothing is left behind, and the next attempt succeeds.
+/// Fails every set-up call and every allocation once. The result must be an exception that names the failure,
+/// without leaks, and the next attempt must succeed.
 namespace warpverbs::host {
 
-/// Throws what ForEachFault() does not take for a fault's.
+/// Throws an exception that ForEachFault() does not mistake for an injected failure.
 void Demand(bool ok, const char* what);
 
-/// What is held at some time.
+/// Resources held at some time.
 struct Holdings {
   std::string verbs = HeldByVerbs();
   size_t files = OpenFiles();
-  long blocks = HeldBlocks();  // last, so that `verbs` counts
+  long blocks = HeldBlocks();  // last, so that it includes `verbs`
 
-  /// @param blocks_now  taken before the caller allocates anything else
+  /// @param blocks_now  read before the caller allocates anything else
   void ExpectStill(long blocks_now) const {
     EXPECT_EQ(blocks_now, blocks) << "blocks of memory";
     EXPECT_EQ(OpenFiles(), files);
@@ -29,15 +29,15 @@ struct Holdings {
   }
 };
 
-/// Runs a scenario with a fault. What it throws must say enough.
+/// Runs a scenario with a fault. Its exception must name the failure.
 ///
-/// @return  the name of the call that failed; empty: there were fewer calls
+/// @return  name of the failed call; empty if there were fewer calls
 const char* RunWith(const CallFault& fault, const std::function<void()>& scenario);
 
-/// Runs a scenario again and again, each time with another call failing, until none is left to fail.
+/// Repeats a scenario with each call failing once.
 ///
-/// @param again  what must succeed after a failure
-/// @return       how many calls there are
+/// @param again  must succeed after a failure
+/// @return       number of calls
 int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario,
                  const std::function<void()>& again);
 int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario);

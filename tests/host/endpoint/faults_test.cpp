@@ -24,11 +24,11 @@ void SetUpAndWrite(const EndpointConfig& config) {
   Demand(link.Write(3).ok(), "a write failed");
 }
 
-TEST_P(Faults, OfSettingUpAreSentencesAndLeaveNothing) {
+TEST_P(Faults, InSetupHaveSentencesAndLeaveNothing) {
   EXPECT_GT(ForEachFault(GetParam(), [] { SetUpAndWrite({}); }), 30);
 }
 
-TEST_P(Faults, OfEndpointsWithAllTheirPartsLeaveNothing) {
+TEST_P(Faults, InEndpointsWithAllPartsLeaveNothing) {
   const EndpointConfig config{.cq_mode = CqMode::kRing, .receive_depth = 16};
   const Device device;
   EXPECT_GT(ForEachFault(GetParam(),
@@ -42,7 +42,7 @@ TEST_P(Faults, OfEndpointsWithAllTheirPartsLeaveNothing) {
             20);
 }
 
-TEST_P(Faults, OfEveryWayToRingLeaveNothing) {
+TEST_P(Faults, InEveryDoorbellModeLeaveNothing) {
   const Device device;
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     ForEachFault(GetParam(), [&] {
@@ -53,7 +53,7 @@ TEST_P(Faults, OfEveryWayToRingLeaveNothing) {
   }
 }
 
-TEST_P(Faults, OfSharedCompletionsLeaveNothing) {
+TEST_P(Faults, InSharedCompletionsLeaveNothing) {
   const Device device;
   ForEachFault(GetParam(), [&] {
     SharedCompletions ring(device, {.depth = 256});
@@ -63,7 +63,7 @@ TEST_P(Faults, OfSharedCompletionsLeaveNothing) {
   });
 }
 
-TEST_P(Faults, OfAResetLeaveNoEndpointThatConnectsAndDoesNotWork) {
+TEST_P(Faults, InAResetLeaveNoEndpointThatConnectsButFails) {
   const Device device;
   for (const DoorbellMode mode : {DoorbellMode::kAuto, DoorbellMode::kHostProxy}) {
     Link link(device, {.doorbell = mode});
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCa
                            return calls.param == FaultyCalls::kVerbs ? "Verbs" : "Memory";
                          });
 
-TEST(MemoryFaults, OfGivingBackToAPoolEndNothing) {
+TEST(MemoryFaults, InReleasesToAPoolEndNothing) {
   const Device device;
   QueuePool pool(device);
   std::vector<std::unique_ptr<Endpoint>> endpoints;
@@ -106,18 +106,18 @@ TEST(MemoryFaults, OfGivingBackToAPoolEndNothing) {
     endpoints.push_back(std::make_unique<Endpoint>(device, EndpointConfig{.depth = 16, .pool = &pool}));
   {
     const Faulty faulty({.calls = FaultyCalls::kMemory, .call = 0, .lasting = true});
-    for (const size_t i : {1, 3, 0, 4, 2}) endpoints[i].reset();  // alone, and next to what is free
+    for (const size_t i : {1, 3, 0, 4, 2}) endpoints[i].reset();  // beside used and beside free places
   }
   EXPECT_EQ(pool.usage().used_bytes, 0);
 }
 
-TEST(MemoryFaults, OfWhoWantsHisDoorbellsRungAreNone) {
+TEST(MemoryFaults, DoNotAffectRequestsToRing) {
   DoorbellThread thread;
   std::array<uint64_t, 64> words{}, registers{};
   std::vector<std::unique_ptr<DoorbellThread::Service>> services(words.size());
   const Faulty faulty(
       {.calls = FaultyCalls::kMemory, .call = static_cast<int>(words.size()), .lasting = true});
-  for (size_t i = 0; i < words.size(); ++i)  // of which each is one allocation, of this test's
+  for (size_t i = 0; i < words.size(); ++i)  // each is one allocation of the test itself
     services[i] = std::make_unique<DoorbellThread::Service>(
         thread, DoorbellRoute{.word = &words[i], .doorbell = &registers[i]});
   EXPECT_EQ(faulty.calls(), words.size());

@@ -8,7 +8,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-/// Endpoint::LastError(): what the host learns of a failure, whoever saw it.
+/// Endpoint::LastError(): the host learns of a failure, no matter which side has seen it.
 namespace warpverbs::host {
 namespace {
 
@@ -20,7 +20,7 @@ constexpr auto kRemoteAccess = static_cast<uint8_t>(Syndrome::kRemoteAccess);
 
 class LastError : public testing::Test {
  protected:
-  /// Posts four writes at once, of which the peer must refuse the first.
+  /// Posts four writes at once. The peer must refuse the first one.
   static void PostBurst(Link& link) {
     Queue queue(link.a.View());
     device::RemoteMemory wrong = link.target.Remote(0);
@@ -34,7 +34,7 @@ class LastError : public testing::Test {
   Device device_;
 };
 
-TEST_F(LastError, IsEmptyWhileAllIsWell) {
+TEST_F(LastError, IsEmptyWithoutFailure) {
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     Link link(device_, {.cq_mode = mode});
     EXPECT_FALSE(link.a.LastError().has_value());
@@ -44,7 +44,7 @@ TEST_F(LastError, IsEmptyWhileAllIsWell) {
   }
 }
 
-TEST_F(LastError, TellsWhatAPosterHasSeen) {
+TEST_F(LastError, ReportsWhatAPosterHasSeen) {
   Link link(device_);
   link.Connect();
   ASSERT_TRUE(link.Write(2).ok());
@@ -64,7 +64,7 @@ TEST_F(LastError, TellsWhatAPosterHasSeen) {
                                    HasSubstr("RDMA write at WQE index 2: remote access error")));
 }
 
-TEST_F(LastError, TellsWhatNoPosterHasLookedFor) {
+TEST_F(LastError, ReportsWhatNoPosterHasSeen) {
   SharedCompletions shared(device_);
   for (const EndpointConfig& config :
        {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
@@ -73,7 +73,7 @@ TEST_F(LastError, TellsWhatNoPosterHasLookedFor) {
     link.PostWrongWrite();
     ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
     EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
-    EXPECT_EQ(Cpu::Load(link.a.View().control->host_error), 0) << "nobody but the host has seen it";
+    EXPECT_EQ(Cpu::Load(link.a.View().control->host_error), 0) << "only the host has seen it";
   }
 }
 
@@ -86,7 +86,7 @@ TEST_F(LastError, KeepsTheCauseOfABurstOnARing) {
   EXPECT_EQ(link.a.LastError()->wqe_index, 0);
 }
 
-TEST_F(LastError, SaysThatACollapsedCqHasLostTheCause) {
+TEST_F(LastError, SaysThatACollapsedCqLostTheCause) {
   Link link(device_);
   link.Connect();
   PostBurst(link);
@@ -110,7 +110,7 @@ TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
   EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
 }
 
-TEST_F(LastError, NeedsNotTheLockThatAPosterDiedWith) {
+TEST_F(LastError, DoesNotNeedTheLockOfADeadPoster) {
   SharedCompletions shared(device_);
   for (const EndpointConfig& config :
        {EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
@@ -130,7 +130,7 @@ TEST_F(LastError, NeedsNotTheLockThatAPosterDiedWith) {
   }
 }
 
-TEST_F(LastError, IsTheQueuesOwnOnASharedRing) {
+TEST_F(LastError, IsPerQueueOnASharedRing) {
   SharedCompletions shared(device_);
   Link good(device_, {.completions = &shared}), bad(device_, {.completions = &shared});
   good.Connect();
@@ -142,7 +142,7 @@ TEST_F(LastError, IsTheQueuesOwnOnASharedRing) {
   Cpu::Store(&shared.control().consumer, 0);
 }
 
-TEST_F(LastError, TellsTheCauseOfAFlushThatAPosterHasSeen) {
+TEST_F(LastError, ReportsTheCauseOfAFlushThatAPosterHasSeen) {
   Link link(device_, {.cq_mode = CqMode::kRing});
   link.Connect();
   PostBurst(link);
@@ -150,7 +150,7 @@ TEST_F(LastError, TellsTheCauseOfAFlushThatAPosterHasSeen) {
   EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
 }
 
-TEST_F(LastError, TellsWhyAReceiveFailed) {
+TEST_F(LastError, ReportsWhyAReceiveFailed) {
   Link link(device_, {}, {.receive_depth = 4});
   for (int cycle = 0; cycle < 5; ++cycle) {
     link.Connect();
@@ -180,7 +180,7 @@ TEST_F(LastError, TellsWhyAReceiveFailed) {
   }
 }
 
-TEST_F(LastError, MayBeAskedWhileKernelsRun) {
+TEST_F(LastError, MayBeCalledWhileKernelsRun) {
   SharedCompletions shared(device_);
   for (const EndpointConfig& config :
        {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {

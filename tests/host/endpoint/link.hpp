@@ -8,17 +8,17 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 
-/// Two endpoints on one device and memory to move: enough to see that what the host has set up carries data.
+/// Two endpoints on one device with memory, to see that they carry data.
 namespace warpverbs::host {
 
 using arch::Cpu;
 using device::Code;
 using Queue = device::SendQueue<Cpu, device::Exclusive>;
 
-/// A limit within which everything must end, however busy the machine is.
+/// A limit that holds even on a busy machine.
 inline device::WaitLimit Within(uint64_t ns = 60'000'000'000) { return {.deadline_ns = Cpu::NowNs() + ns}; }
 
-/// Words of one endpoint's program, registered for everything.
+/// Words of one endpoint's program, registered with all rights.
 struct Words {
   explicit Words(const Device& device)
       : pages(4096),
@@ -37,7 +37,7 @@ struct Words {
   MemoryRegion region;
 };
 
-/// Endpoint `a` acts, `b` is its peer. Not connected yet.
+/// Endpoint `a` posts, `b` is its peer. Not connected yet.
 struct Link {
   explicit Link(const Device& device, const EndpointConfig& a_config = {},
                 const EndpointConfig& b_config = {})
@@ -48,7 +48,7 @@ struct Link {
     b.Connect(a.Info());
   }
 
-  /// Writes `count` words, each from source to target, and says how it went.
+  /// Writes `count` words, each from source to target. Returns the status.
   device::Status Write(uint32_t count) {
     Queue queue(a.View());
     for (uint32_t i = 0; i < count; ++i) {
@@ -67,7 +67,7 @@ struct Link {
     return {};
   }
 
-  /// Posts a write that the peer must refuse, and leaves it to its fate.
+  /// Posts a write that the peer must refuse, without waiting for it.
   void PostWrongWrite() {
     Queue queue(a.View());
     device::RemoteMemory wrong = target.Remote(0);
@@ -81,7 +81,7 @@ struct Link {
   uint64_t written = 0;
 };
 
-/// Waits for a condition; false after a minute.
+/// Waits for a condition. Returns false after a minute.
 template <class Condition>
 bool Await(const Condition& condition) {
   for (const device::WaitLimit limit = Within(); !condition();) {

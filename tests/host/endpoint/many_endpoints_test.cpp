@@ -1,4 +1,4 @@
-// Whatever comes and goes a thousand times, the process is as before.
+// A thousand repetitions leave the process unchanged.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace warpverbs::host {
 namespace {
 
-/// What the process holds; the heap's is 0 where a sanitizer keeps its own.
+/// The process's resources. `heap` is 0 under a sanitizer, which has its own.
 struct ProcessUse {
   size_t files = OpenFiles();
   size_t heap = mallinfo2().uordblks;
@@ -23,18 +23,18 @@ struct ProcessUse {
   ProcessUse() { std::ifstream("/proc/self/statm") >> pages; }
 };
 
-/// Whether all is as it was, but for what caches of the allocators may have grown by.
+/// Expects the same use, apart from what the allocators' caches may have grown by.
 void ExpectSame(const ProcessUse& before, const ProcessUse& after) {
   EXPECT_EQ(after.files, before.files);
-  EXPECT_LE(after.heap, before.heap + 32 * 1024) << "less than 32 bytes for each of a thousand";
+  EXPECT_LE(after.heap, before.heap + 32 * 1024) << "less than 32 bytes per endpoint of a thousand";
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(after.pages, before.pages + 256) << "less than 1 MiB, of 4 KiB or more for each";
+  EXPECT_LE(after.pages, before.pages + 256) << "less than 1 MiB; a leak would be 4 KiB or more each";
 #endif
 }
 
 class ManyEndpoints : public testing::Test {
  protected:
-  /// Connects two hundred endpoints, each with another, and destroys them.
+  /// Connects two hundred endpoints in pairs and destroys them.
   void ComeAndGo(QueuePool* pool) const {
     const EndpointConfig config{.depth = 64, .pool = pool};
     const Words words(device_);
@@ -57,14 +57,14 @@ class ManyEndpoints : public testing::Test {
   Device device_;
 };
 
-TEST_F(ManyEndpoints, LeaveNothingBehindAThousandConnections) {
-  ComeAndGo(nullptr);  // rdma-core and the allocators keep some for next time
+TEST_F(ManyEndpoints, LeakNothingInAThousandConnections) {
+  ComeAndGo(nullptr);  // fills the caches of rdma-core and the allocators
   const ProcessUse before;
   for (int round = 0; round < 5; ++round) ComeAndGo(nullptr);
   ExpectSame(before, ProcessUse());
 }
 
-TEST_F(ManyEndpoints, LeaveNothingBehindAThousandConnectionsInAPool) {
+TEST_F(ManyEndpoints, LeakNothingInAThousandPooledConnections) {
   QueuePool pool(device_);
   ComeAndGo(&pool);
   const ProcessUse before;
@@ -75,7 +75,7 @@ TEST_F(ManyEndpoints, LeaveNothingBehindAThousandConnectionsInAPool) {
   EXPECT_EQ(pool.usage().chunks, chunks);
 }
 
-TEST_F(ManyEndpoints, APoolTakesAllWithItWhenItGoes) {
+TEST_F(ManyEndpoints, ReleaseEverythingWithThePool) {
   const auto pool_comes_and_goes = [&] {
     QueuePool pool(device_);
     ComeAndGo(&pool);
@@ -86,7 +86,7 @@ TEST_F(ManyEndpoints, APoolTakesAllWithItWhenItGoes) {
   ExpectSame(before, ProcessUse());
 }
 
-TEST_F(ManyEndpoints, LeaveNothingBehindAThousandRegistrations) {
+TEST_F(ManyEndpoints, LeakNothingInAThousandRegistrations) {
   const HostPages pages(1000 * 4096);
   const auto come_and_go = [&] {
     std::vector<std::unique_ptr<MemoryRegion>> regions;

@@ -17,9 +17,9 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// Does something a thousand times, and expects that it leaves nothing.
+/// Repeats a step a thousand times and expects that no memory grows.
 void ExpectNothingGrows(const std::function<void()>& step) {
-  // A sanitizer keeps what is freed for a while. What operator new gave is counted exactly all the same.
+  // A sanitizer keeps freed memory for a while. The count of operator new is exact in any case.
   const bool keeps =
       dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
   const size_t bound = size_t{keeps ? 512U : 32U} << 20;
@@ -32,13 +32,13 @@ void ExpectNothingGrows(const std::function<void()>& step) {
   before.ExpectStill(blocks);
 }
 
-TEST(ManyTimes, RegisteringLeavesNothing) {
+TEST(ManyTimes, RegisterWithoutLeak) {
   const Device device;
   const HostPages pages(1 << 20);
   ExpectNothingGrows([&] { const MemoryRegion region(device, pages.data(), pages.size()); });
 }
 
-TEST(ManyTimes, ConnectingAndResettingLeavesNothing) {
+TEST(ManyTimes, ConnectAndResetWithoutLeak) {
   const Device device;
   Link link(device);
   ExpectNothingGrows([&] {
@@ -49,7 +49,7 @@ TEST(ManyTimes, ConnectingAndResettingLeavesNothing) {
   });
 }
 
-TEST(ManyTimes, MakingEndpointsLeavesNothing) {
+TEST(ManyTimes, CreateEndpointsWithoutLeak) {
   const Device device;
   ExpectNothingGrows([&] {
     Endpoint a(device, {.depth = 16}), b(device, {.depth = 16});

@@ -15,9 +15,11 @@ TEST(UdpSourcePort, StaysInTheRange) {
   }
 }
 
-TEST(UdpSourcePort, IsTheOnlyOneOfARangeOfOne) { EXPECT_EQ(UdpSourcePort(1, 2, 0xffff, 0xffff), 0xffff); }
+TEST(UdpSourcePort, IsTheOnlyPortOfASinglePortRange) {
+  EXPECT_EQ(UdpSourcePort(1, 2, 0xffff, 0xffff), 0xffff);
+}
 
-TEST(UdpSourcePort, ReachesBothEndsOfTheWholeRange) {
+TEST(UdpSourcePort, ReachesBothEndsOfTheRange) {
   std::set<uint16_t> ports;
   for (uint32_t qpn = 1; qpn < 400000; ++qpn) ports.insert(UdpSourcePort(qpn, 1, 0xc000, 0xffff));
   EXPECT_EQ(*ports.begin(), 0xc000);
@@ -25,17 +27,17 @@ TEST(UdpSourcePort, ReachesBothEndsOfTheWholeRange) {
 }
 
 TEST(UdpSourcePort, SpreadsConsecutiveQueuePairs) {
-  // Numbers are handed out one after the other on both sides; 1024 draws of 16384 ports give some 990 values.
+  // Both sides number queue pairs consecutively. 1024 draws from 16384 ports give about 990 values.
   std::set<uint16_t> ports;
   for (uint32_t i = 0; i < 1024; ++i) ports.insert(UdpSourcePort(0x100 + i, 0x100 + i, 0xc000, 0xffff));
   EXPECT_GT(ports.size(), 900u);
 }
 
-TEST(UdpSourcePort, IsTheSameEveryTime) {
+TEST(UdpSourcePort, IsDeterministic) {
   EXPECT_EQ(UdpSourcePort(0x123, 0x456, 0xc000, 0xffff), UdpSourcePort(0x123, 0x456, 0xc000, 0xffff));
 }
 
-TEST(Mtu, IsGivenInBytes) {
+TEST(Mtu, ConvertsToBytes) {
   EXPECT_EQ(Bytes(mlx5::Mtu::k256), 256);
   EXPECT_EQ(Bytes(mlx5::Mtu::k4096), 4096);
 }

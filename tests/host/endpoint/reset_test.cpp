@@ -8,7 +8,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Endpoint::Reset(): from any state and any history, the endpoint is as new.
+/// Endpoint::Reset(): the endpoint is as new, whatever its state and history.
 namespace warpverbs::host {
 namespace {
 
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(EachCqMode, Reset,
                          testing::Values(Completions::kCollapsed, Completions::kRing, Completions::kShared),
                          NameOf);
 
-TEST_P(Reset, TakesTheQueuePairBackToReset) {
+TEST_P(Reset, ReturnsTheQueuePairToReset) {
   link_.a.Reset();
   EXPECT_EQ(link_.a.State(), mlx5::QpState::kReset) << "from RESET";
   link_.Connect();
@@ -57,11 +57,11 @@ TEST_P(Reset, TakesTheQueuePairBackToReset) {
   EXPECT_THAT(link_.a.Describe(), testing::HasSubstr("path: not connected"));
 }
 
-TEST_P(Reset, KeepsTheNumberAndTheViewAndTakesAnotherPsn) {
+TEST_P(Reset, KeepsNumberAndViewAndChangesThePsn) {
   const EndpointInfo info = link_.a.Info();
   const device::QueueView view = link_.a.View();
   bool other_psn = false;
-  for (int i = 0; i < 8; ++i) {  // one in 2^24 is the same by chance
+  for (int i = 0; i < 8; ++i) {  // two are equal by chance once in 2^24
     link_.a.Reset();
     other_psn |= link_.a.Info().psn != info.psn;
   }
@@ -76,7 +76,7 @@ TEST_P(Reset, KeepsTheNumberAndTheViewAndTakesAnotherPsn) {
   EXPECT_EQ(again.qpn_be, view.qpn_be);
 }
 
-TEST_P(Reset, ForgetsWhatWasPostedAndWhatFailed) {
+TEST_P(Reset, ForgetsPostsAndFailures) {
   link_.Connect();
   ASSERT_TRUE(link_.Write(5).ok());
   link_.PostWrongWrite();
@@ -94,7 +94,7 @@ TEST_P(Reset, ForgetsWhatWasPostedAndWhatFailed) {
 TEST_P(Reset, WorksAHundredTimes) {
   for (int cycle = 0; cycle < 100; ++cycle) {
     link_.Connect();
-    // Other numbers of completions each time, so that a ring starts anew at each of its slots.
+    // A different number of completions each time, so that a ring restarts at each of its slots.
     const device::Status status = link_.Write(1 + cycle % 7);
     ASSERT_TRUE(status.ok()) << "cycle " << cycle << ", syndrome " << int{status.syndrome};
     if (cycle % 3 == 0) {
@@ -106,7 +106,7 @@ TEST_P(Reset, WorksAHundredTimes) {
   }
 }
 
-TEST_P(Reset, DropsCompletionsThatNobodyHasTaken) {
+TEST_P(Reset, DropsPendingCompletions) {
   for (int cycle = 0; cycle < 20; ++cycle) {
     link_.Connect();
     Queue queue(link_.a.View());
@@ -115,14 +115,14 @@ TEST_P(Reset, DropsCompletionsThatNobodyHasTaken) {
       ASSERT_TRUE(queue.Post(device::Write(link_.target.Remote(0), link_.source.Local(0))).status.ok());
     }
     ASSERT_TRUE(Await([&] { return Cpu::Load(&link_.target[0]) == link_.written; }));
-    ResetBoth();  // whether or not the last one has completed
+    ResetBoth();  // with or without the last completion
     link_.Connect();
     ASSERT_TRUE(link_.Write(3).ok()) << "cycle " << cycle;
     ResetBoth();
   }
 }
 
-TEST_P(Reset, ReceivesGoOnAtAnyPlaceOfTheirRing) {
+TEST_P(Reset, AllowsReceivesAtAnyPlaceOfTheRing) {
   for (uint32_t cycle = 0; cycle < 20; ++cycle) {
     link_.Connect();
     device::ReceiveQueue<Cpu> receives(link_.b.ReceiveView());
@@ -140,7 +140,7 @@ TEST_P(Reset, ReceivesGoOnAtAnyPlaceOfTheirRing) {
     }
     ASSERT_TRUE(sends.Flush(Within()).ok());
     sends.Save();
-    receives.Post(link_.target.Local(0));  // one that nothing arrives in
+    receives.Post(link_.target.Local(0));  // a receive without a message
     receives.Submit();
     receives.Save();
     ResetBoth();
@@ -148,7 +148,7 @@ TEST_P(Reset, ReceivesGoOnAtAnyPlaceOfTheirRing) {
   }
 }
 
-/// As a poster that is killed with completions in hand.
+/// Leaves the lock taken, like a poster that is killed while it handles completions.
 void DieWithTheLock(device::CompletionRingControl& ring) {
   Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | device::kRingLocked);
 }
@@ -160,7 +160,7 @@ class ResetOfAHeldRing : public testing::Test {
   Link link_{device_, {.depth = 8, .completions = &shared_}};
 };
 
-TEST_F(ResetOfAHeldRing, IsRefusedInWords) {
+TEST_F(ResetOfAHeldRing, IsRefusedWithAReason) {
   DieWithTheLock(shared_.control());
   try {
     link_.a.Reset();
@@ -185,7 +185,7 @@ TEST_F(ResetOfAHeldRing, LeavesNothingThatCouldBeConnected) {
   }
 }
 
-TEST_F(ResetOfAHeldRing, WorksOnceTheRingIsRecovered) {
+TEST_F(ResetOfAHeldRing, WorksAfterTheRingIsRecovered) {
   link_.Connect();
   ASSERT_TRUE(link_.Write(3).ok());
   DieWithTheLock(shared_.control());
@@ -199,7 +199,7 @@ TEST_F(ResetOfAHeldRing, WorksOnceTheRingIsRecovered) {
   EXPECT_TRUE(link_.Write(100).ok());
 }
 
-TEST(ResetOfAHeldRingOfItsOwn, Works) {
+TEST(ResetOfAHeldRingOfItsOwn, WorksOnARingOfItsOwn) {
   const Device device;
   Link link(device, {.depth = 8, .cq_mode = CqMode::kRing});
   link.Connect();

@@ -1,4 +1,4 @@
-// What the firmware says of a connected queue pair is what was asked for, field by field.
+// The firmware's queue pair context has the configured values, field by field.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <infiniband/mlx5dv.h>
@@ -15,11 +15,11 @@
 
 namespace {
 
-mlx5dv_devx_obj* newest_object = nullptr;  // of those that an endpoint makes, the queue pair is the last
+mlx5dv_devx_obj* newest_object = nullptr;  // an endpoint creates its queue pair last
 
 }  // namespace
 
-/// This program's own stands before that of libmlx5, and keeps what an endpoint shows nobody.
+/// Takes precedence over libmlx5's function and keeps the object, which an endpoint does not expose.
 extern "C" mlx5dv_devx_obj* mlx5dv_devx_obj_create(ibv_context* context, const void* in, size_t in_bytes,
                                                    void* out, size_t out_bytes) {
   static auto* const own =
@@ -33,7 +33,7 @@ namespace {
 namespace qpc = mlx5::qpc;
 namespace ads = mlx5::ads;
 
-/// An endpoint whose queue pair can be asked.
+/// An endpoint whose queue pair context can be queried.
 class Asked : public Endpoint {
  public:
   using Endpoint::Endpoint;
@@ -65,7 +65,7 @@ class Asked : public Endpoint {
   mlx5::Mailbox<mlx5::query_qp_out::kBytes> answer_;
 };
 
-/// A connection, no option of which is what it is by itself, on the last of two ports.
+/// A connection with every option different from its default, on the last of two ports.
 class Session : public testing::Test {
  protected:
   static constexpr uint8_t kPort = 2;
@@ -91,7 +91,7 @@ class Session : public testing::Test {
             .retry = {.ack_timeout = 21, .retry_count = 5, .rnr_retry = 3, .min_rnr_timer = 9}};
   }
 
-  /// Of a port whose link-local address has it.
+  /// Returns the MAC address that is part of the port's link-local address.
   std::array<uint8_t, 6> MacOf(uint8_t port) const {
     for (const GidEntry& entry : device_.Gids(device_.ActivePort(port))) {
       const auto& raw = entry.gid.raw;
@@ -107,7 +107,7 @@ class Session : public testing::Test {
   EndpointInfo peer_;
 };
 
-TEST_F(Session, HasTheRetriesAndNumbersThatWereAskedFor) {
+TEST_F(Session, HasTheConfiguredRetriesAndCounts) {
   Asked a(device_, Config());
   a.Connect(peer_);
   a.Ask();
@@ -116,8 +116,8 @@ TEST_F(Session, HasTheRetriesAndNumbersThatWereAskedFor) {
   EXPECT_EQ(a.Of(qpc::kRemoteQpn), peer_.qpn);
   EXPECT_EQ(a.Of(qpc::kNextSendPsn), 0x123456u);
   EXPECT_EQ(a.Of(qpc::kNextRcvPsn), 0x654321u);
-  EXPECT_EQ(1u << a.Of(qpc::kLogSraMax), 4u) << "what the peer serves";
-  EXPECT_EQ(1u << a.Of(qpc::kLogRraMax), 2u) << "what the peer has under way";
+  EXPECT_EQ(1u << a.Of(qpc::kLogSraMax), 4u) << "limit that the peer serves";
+  EXPECT_EQ(1u << a.Of(qpc::kLogRraMax), 2u) << "limit that the peer has outstanding";
   EXPECT_EQ(a.Of(qpc::kLogMsgMax), device_.capabilities().log_max_message);
   EXPECT_EQ(a.Of(qpc::kRetryCount), 5u);
   EXPECT_EQ(a.Of(qpc::kRnrRetry), 3u);
@@ -125,9 +125,9 @@ TEST_F(Session, HasTheRetriesAndNumbersThatWereAskedFor) {
   EXPECT_EQ(a.OfPath(ads::kAckTimeout), 21u);
 }
 
-TEST_F(Session, GoesByThePathThatWasAskedFor) {
+TEST_F(Session, HasTheConfiguredPath) {
   Asked a(device_, Config());
-  if (!is_ethernet_) peer_.gid.raw[7] ^= 1;  // of another subnet, so that the packets carry GIDs
+  if (!is_ethernet_) peer_.gid.raw[7] ^= 1;  // another subnet, so that the packets carry GIDs
   a.Connect(peer_);
   a.Ask();
   EXPECT_EQ(a.Of(qpc::kMtu), mlx5::Mtu::k512);
@@ -161,7 +161,7 @@ TEST_F(Session, CarriesNoGidsWithinAnInfiniBandSubnet) {
   EXPECT_FALSE(a.OfPath(ads::kGrh));
 }
 
-TEST_F(Session, GrantsThePeerWhatWasAskedFor) {
+TEST_F(Session, GrantsThePeerTheConfiguredAccess) {
   for (const uint32_t rights : {0u, 1u, 2u, 4u, 7u}) {
     EndpointConfig config = Config();
     config.remote_read = (rights & 1) != 0;
@@ -179,7 +179,7 @@ TEST_F(Session, GrantsThePeerWhatWasAskedFor) {
   }
 }
 
-TEST_F(Session, HasTheQueuesThatWereAskedFor) {
+TEST_F(Session, HasTheConfiguredQueues) {
   EndpointConfig config = Config();
   config.depth = 32;
   config.receive_depth = 16;

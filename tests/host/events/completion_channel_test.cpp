@@ -8,7 +8,7 @@
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// Completions that announce themselves to a thread that sleeps.
+/// Completions that wake a sleeping thread.
 namespace warpverbs::host {
 namespace {
 
@@ -19,7 +19,7 @@ bool IsReadable(const CompletionChannel& channel, int timeout_ms) {
   return poll(&file, 1, timeout_ms) == 1;
 }
 
-/// A writer whose completions are a ring, and a peer with receives.
+/// A writer whose completions are on a ring, and a peer with receives.
 struct Announced : testing::Test {
   Announced() { link.Connect(); }
 
@@ -39,7 +39,7 @@ struct Announced : testing::Test {
   uint32_t posted = 0;
 };
 
-TEST_F(Announced, WakesWhoeverArmedForTheNextCompletion) {
+TEST_F(Announced, WakesAThreadThatArmedForTheNextCompletion) {
   alarm.Arm(completions.consumer_index());
   EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
   EXPECT_FALSE(channel.Take().has_value());
@@ -50,18 +50,18 @@ TEST_F(Announced, WakesWhoeverArmedForTheNextCompletion) {
   Await();
 }
 
-TEST_F(Announced, AnnouncesAtOnceWhatCameBeforeTheArmAndWasNotTaken) {
+TEST_F(Announced, WakesAtOnceForAnEarlierCompletion) {
   Write();
   Write();
   Await();
   device::CompletionRing<Cpu> ahead(link.a.CompletionView(), completions.consumer_index());
-  ASSERT_TRUE(ahead.PollCq(Within()).ok()) << "both are there, one is taken";
+  ASSERT_TRUE(ahead.PollCq(Within()).ok()) << "both have completed, one is taken";
   alarm.Arm(completions.consumer_index());
   ASSERT_TRUE(IsReadable(channel, kLongMs));
   EXPECT_EQ(channel.Take(), 17);
 }
 
-TEST_F(Announced, WakesAgainAndAgain) {
+TEST_F(Announced, WakesRepeatedly) {
   for (int i = 0; i < 100; ++i) {
     alarm.Arm(completions.consumer_index());
     Write();
@@ -73,7 +73,7 @@ TEST_F(Announced, WakesAgainAndAgain) {
   }
 }
 
-TEST_F(Announced, KeepsSilentWhileNobodyArms) {
+TEST_F(Announced, StaysSilentUnlessArmed) {
   for (int i = 0; i < 10; ++i) {
     Write();
     Await();
@@ -96,7 +96,7 @@ TEST_F(Announced, TellsReceivesFromSends) {
   EXPECT_TRUE(queue.Poll(Within()).has_imm);
 }
 
-TEST_F(Announced, AreNeitherCollapsedNorOfNoReceiveQueue) {
+TEST_F(Announced, RejectsCollapsedQueuesAndMissingReceiveQueues) {
   EXPECT_THROW(link.b.AnnounceSends(channel, 1), Error);
   EXPECT_THROW(link.a.AnnounceReceives(channel, 1), Error);
 }

@@ -16,7 +16,7 @@
 namespace warpverbs::host {
 namespace {
 
-/// Watches a device, and lets a call fail in the thread that listens to it once an event has come.
+/// Watches a device and makes a call in the event thread fail once an event has arrived.
 class FailingWatch {
  public:
   FailingWatch(const Device& device, EventThread& events, const CallFault& fault)
@@ -29,7 +29,7 @@ class FailingWatch {
   EventThread::Watch watch_;
 };
 
-TEST(VerbsFaults, OfTheThreadThatListensTellThatAnEventWasLost) {
+TEST(VerbsFaults, InTheEventThreadReportALostEvent) {
   const Device device;
   EventThread events;
   const FailingWatch first(device, events, {.calls = FaultyCalls::kVerbs, .call = 0, .error = EOVERFLOW});
@@ -40,7 +40,7 @@ TEST(VerbsFaults, OfTheThreadThatListensTellThatAnEventWasLost) {
   EXPECT_EQ(watch.Cause()->kind, EventKind::kDeviceFailed);
 }
 
-TEST(MemoryFaults, OfTheThreadThatListensLoseNoEvent) {
+TEST(MemoryFaults, InTheEventThreadLoseNoEvent) {
   const Device device;
   for (int call = 0; call < 12; ++call) {
     EventThread events;
@@ -60,7 +60,7 @@ TEST(MemoryFaults, OfTheThreadThatListensLoseNoEvent) {
   }
 }
 
-TEST_P(Faults, OfWatchesLeaveNobodyWatched) {
+TEST_P(Faults, InWatchesLeaveNothing) {
   const Device device;
   EventThread events;
   PeerTable peers(1);

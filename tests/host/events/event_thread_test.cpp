@@ -14,7 +14,7 @@
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// What a device says unasked reaches those who wait for it.
+/// Device events reach the endpoints that wait for them.
 namespace warpverbs::host {
 namespace {
 
@@ -23,13 +23,13 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr EventConfig kAtOnce{.port_down_grace = milliseconds(0)};
-constexpr uint64_t kPromptNs = 20'000'000'000;  // a third of the deadline, however busy the machine is
+constexpr uint64_t kPromptNs = 20'000'000'000;  // a third of the deadline, for busy machines
 
 class Events : public testing::Test {
  protected:
   ~Events() override { SetLink(device_, true); }
 
-  /// A kernel that waits for a write which never completes, until something ends it.
+  /// Starts a kernel that waits for a write that never completes, until something ends the wait.
   std::jthread Kernel(Link& link, device::Status& status) {
     Hold(link.a, true);
     return std::jthread([&] {
@@ -42,7 +42,7 @@ class Events : public testing::Test {
     });
   }
 
-  /// What the kernel said, and that it said so long before its deadline.
+  /// Checks the kernel's status, and that it ended long before its deadline.
   template <class Cause>
   device::Code EndOfKernel(Link& link, const Cause& cause) {
     device::Status status;
@@ -65,7 +65,7 @@ class Events : public testing::Test {
   Device device_;
 };
 
-TEST_F(Events, PortThatGoesDownEndsAKernelLongBeforeItsDeadline) {
+TEST_F(Events, EndAKernelEarlyIfThePortGoesDown) {
   EventThread events(kAtOnce);
   Link link(device_, {.events = &events});
   link.Connect();
@@ -82,7 +82,7 @@ TEST_F(Events, PortThatGoesDownEndsAKernelLongBeforeItsDeadline) {
                                              " lost its link (IBV_EVENT_PORT_ERR). Check the cable")));
 }
 
-TEST_F(Events, PortThatGoesDownEndsAWaitForReceives) {
+TEST_F(Events, EndAWaitForReceivesIfThePortGoesDown) {
   EventThread events(kAtOnce);
   Link link(device_, {}, {.receive_depth = 4, .events = &events});
   link.Connect();
@@ -101,7 +101,7 @@ TEST_F(Events, PortThatGoesDownEndsAWaitForReceives) {
   EXPECT_EQ(code, Code::kAborted);
 }
 
-TEST_F(Events, DeviceThatFailsEndsAllKernelsOnIt) {
+TEST_F(Events, EndAllKernelsOfAFailedDevice) {
   EventThread events;
   Link link(device_, {.events = &events}), other(device_, {.events = &events});
   link.Connect();
@@ -111,7 +111,7 @@ TEST_F(Events, DeviceThatFailsEndsAllKernelsOnIt) {
   EXPECT_TRUE(Await([&] { return Cpu::Load(other.a.AbortWord()) != 0; }));
 }
 
-TEST_F(Events, PortThatComesBackMayBeConnectedAnewAndCarriesData) {
+TEST_F(Events, AllowReconnectingAfterThePortIsUpAgain) {
   EventThread events(kAtOnce);
   Link link(device_, {.events = &events}, {.events = &events});
   link.Connect();
@@ -121,7 +121,7 @@ TEST_F(Events, PortThatComesBackMayBeConnectedAnewAndCarriesData) {
   SetLink(device_, true);
   ASSERT_TRUE(Await([&] { return link.a.LastEvent()->kind == EventKind::kPortUp; }));
   ASSERT_TRUE(Await([&] { return link.b.LastEvent()->kind == EventKind::kPortUp; }));
-  EXPECT_NE(Cpu::Load(link.a.AbortWord()), 0) << "the reset clears it, nothing else";
+  EXPECT_NE(Cpu::Load(link.a.AbortWord()), 0) << "only the reset clears the abort word";
   EXPECT_THAT(link.a.LastError()->What(), HasSubstr("lost its link"));
   Reconnect(link);
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
@@ -130,7 +130,7 @@ TEST_F(Events, PortThatComesBackMayBeConnectedAnewAndCarriesData) {
   EXPECT_TRUE(link.Write(100).ok());
 }
 
-TEST_F(Events, PortThatIsDownIsNotConnected) {
+TEST_F(Events, PreventConnectingOnAPortThatIsDown) {
   EventThread events(kAtOnce);
   Link link(device_, {.events = &events});
   SetLink(device_, false);
@@ -142,7 +142,7 @@ TEST_F(Events, PortThatIsDownIsNotConnected) {
   EXPECT_TRUE(link.Write(3).ok());
 }
 
-TEST_F(Events, FlapWithinTheGraceAbortsNothing) {
+TEST_F(Events, AbortNothingIfThePortRecoversWithinTheGrace) {
   EventThread events({.port_down_grace = std::chrono::hours(1)});
   Link link(device_, {.events = &events});
   link.Connect();
@@ -158,7 +158,7 @@ TEST_F(Events, FlapWithinTheGraceAbortsNothing) {
   EXPECT_TRUE(link.Write(100).ok());
 }
 
-TEST_F(Events, PortThatStaysDownAbortsAfterTheGraceAndNotBefore) {
+TEST_F(Events, AbortOnlyAfterTheGrace) {
   constexpr milliseconds kGrace(200);
   EventThread events({.port_down_grace = kGrace});
   Link link(device_, {.events = &events});
@@ -168,7 +168,7 @@ TEST_F(Events, PortThatStaysDownAbortsAfterTheGraceAndNotBefore) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, kGrace);
 }
 
-TEST_F(Events, PortMayBeDownForEverWhereThatIsWanted) {
+TEST_F(Events, NeverAbortWithoutAGrace) {
   EventThread events({.port_down_grace = std::nullopt});
   Link link(device_, {.events = &events});
   SetLink(device_, false);
@@ -179,7 +179,7 @@ TEST_F(Events, PortMayBeDownForEverWhereThatIsWanted) {
   EXPECT_THAT(link.a.LastEvent()->What(), HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
 }
 
-TEST_F(Events, PortMayBeDownForAsLongAsATimeCanTell) {
+TEST_F(Events, AllowTheLongestGrace) {
   EventThread events({.port_down_grace = milliseconds::max()});
   Link link(device_, {.events = &events});
   SetLink(device_, false);
@@ -189,7 +189,7 @@ TEST_F(Events, PortMayBeDownForAsLongAsATimeCanTell) {
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
 }
 
-TEST_F(Events, OfAPortDoNotFailAPeerThatIsDisconnected) {
+TEST_F(Events, LeaveADisconnectedPeerUnfailed) {
   EventThread events(kAtOnce);
   PeerTable peers(1);
   Link link(device_, {.events = &events, .peers = &peers});
@@ -200,7 +200,7 @@ TEST_F(Events, OfAPortDoNotFailAPeerThatIsDisconnected) {
   EXPECT_EQ(peers.State(0), device::PeerState::kDisconnected);
 }
 
-TEST_F(Events, OfAnotherPortOrDeviceConcernNobodyHere) {
+TEST_F(Events, OfAnotherPortOrDeviceAreIgnored) {
   EventThread events(kAtOnce);
   const Device other("mlx5_1");
   Link link(device_, {.events = &events}), there(other, {.events = &events});
@@ -209,13 +209,13 @@ TEST_F(Events, OfAnotherPortOrDeviceConcernNobodyHere) {
   ASSERT_TRUE(Await([&] { return Cpu::Load(there.a.AbortWord()) != 0; }));
   Raise(device_, IBV_EVENT_LID_CHANGE, 1);
   ASSERT_TRUE(Await([&] { return link.a.LastEvent().has_value(); }));
-  EXPECT_EQ(link.a.LastEvent()->kind, EventKind::kPortChanged) << "the first one that concerns it";
+  EXPECT_EQ(link.a.LastEvent()->kind, EventKind::kPortChanged) << "the first event of its own port";
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
   SetLink(device_, true, 2);
   SetLink(other, true);
 }
 
-TEST_F(Events, FromBeforeConcernNobodyWhoComesLater) {
+TEST_F(Events, FromBeforeAWatchAreIgnored) {
   SetLink(device_, false);
   SetLink(device_, true);
   EventThread events(kAtOnce);
@@ -226,7 +226,7 @@ TEST_F(Events, FromBeforeConcernNobodyWhoComesLater) {
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
 }
 
-TEST_F(Events, WaitsMayBeAbortedByHandToo) {
+TEST_F(Events, LeaveManualAbortsPossible) {
   Link link(device_);
   link.Connect();
   EXPECT_EQ(EndOfKernel(link, [&] { link.a.Abort(); }), Code::kAborted);
@@ -242,7 +242,7 @@ TEST_F(Events, AreDescribed) {
   EXPECT_THAT(link.b.Describe(), HasSubstr("events: nobody listens"));
 }
 
-TEST_F(Events, CostNothingWhileThereAreNone) {
+TEST_F(Events, CauseNoWakeupsIfNoneHappen) {
   EventThread events;
   Link link(device_, {.events = &events});
   link.Connect();
@@ -253,7 +253,7 @@ TEST_F(Events, CostNothingWhileThereAreNone) {
   EXPECT_EQ(events.wakeups(), wakeups);
 }
 
-TEST_F(Events, ThreadThatIsDestroyedLeavesNoFileAndTheDeviceAsItWas) {
+TEST_F(Events, ThreadRestoresTheDeviceWhenDestroyed) {
   const auto files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
@@ -273,7 +273,7 @@ TEST_F(Events, ThreadThatIsDestroyedLeavesNoFileAndTheDeviceAsItWas) {
   EXPECT_EQ(fcntl(device_.context()->async_fd, F_GETFL), flags);
 }
 
-TEST_F(Events, ComeToEndpointsThatComeAndGo) {
+TEST_F(Events, ReachEndpointsThatComeAndGo) {
   EventThread events(kAtOnce);
   std::jthread flapping([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) Raise(device_, IBV_EVENT_LID_CHANGE, 1);

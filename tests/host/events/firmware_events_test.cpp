@@ -12,14 +12,14 @@
 #include "warpverbs/host/peer_table.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 
-/// A queue that the firmware stops tells those who only wait for the peer, and have no completion to look at.
+/// A queue stopped by the firmware aborts waiters that have no completion to look at.
 namespace warpverbs::host {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(FirmwareEvents, OfAQueueThatThePeerBrokeEndItsWaits) {
+TEST(FirmwareEvents, EndWaitsOfAQueueThatThePeerBroke) {
   const Device device;
   EventThread events;
   Link link(device, {}, {.events = &events});
@@ -48,7 +48,7 @@ TEST(FirmwareEvents, OfAQueueThatThePeerBrokeEndItsWaits) {
   EXPECT_FALSE(link.b.LastError().has_value());
 }
 
-TEST(FirmwareEvents, ConcernTheirOwnQueueOnly) {
+TEST(FirmwareEvents, ConcernOnlyTheirOwnQueue) {
   const Device device;
   EventThread events;
   Link bad(device, {}, {.events = &events}), good(device, {.events = &events}, {.events = &events});
@@ -84,7 +84,7 @@ TEST(FirmwareEvents, OfASharedCompletionQueueReachAllItsEndpoints) {
   EXPECT_TRUE(stranger.Write(10).ok());
 }
 
-TEST(FirmwareEvents, OfACompletionQueueOutliveTheReset) {
+TEST(FirmwareEvents, OfACompletionQueueSurviveTheReset) {
   const Device device;
   EventThread events;
   PeerTable peers(1);
@@ -93,13 +93,13 @@ TEST(FirmwareEvents, OfACompletionQueueOutliveTheReset) {
   FailCq(device, link.a.send_cqn());
   ASSERT_TRUE(Await([&] { return Cpu::Load(link.a.AbortWord()) != 0; }));
   link.a.Reset();
-  EXPECT_NE(Cpu::Load(link.a.AbortWord()), 0) << "nothing would complete, and who waits must hear of it";
+  EXPECT_NE(Cpu::Load(link.a.AbortWord()), 0) << "nothing would complete, so waiters must be aborted";
   ASSERT_TRUE(link.a.LastError().has_value());
   EXPECT_EQ(link.a.LastError()->event->kind, EventKind::kCompletionsFailed);
   EXPECT_EQ(peers.State(0), device::PeerState::kFailed);
 }
 
-TEST(FirmwareEvents, OfBeforeTheResetConcernNobodyAfterIt) {
+TEST(FirmwareEvents, FromBeforeTheResetAreIgnored) {
   const Device device;
   EventThread events;
   PeerTable peers(1);
@@ -109,7 +109,7 @@ TEST(FirmwareEvents, OfBeforeTheResetConcernNobodyAfterIt) {
     link.PostWrongWrite();
     ASSERT_TRUE(Await([&] { return link.b.State() == mlx5::QpState::kError; }));
     link.a.Reset();
-    link.b.Reset();  // whether the thread has read of the error or not
+    link.b.Reset();  // whether or not the thread has read the event
     link.Connect();
     ASSERT_TRUE(link.Write(3).ok());
     ASSERT_EQ(Cpu::Load(link.b.AbortWord()), 0) << "round " << i;
@@ -127,7 +127,7 @@ TEST(FirmwareEvents, AreDescribed) {
   EXPECT_THAT(endpoint.Describe(), HasSubstr("with firmware events of its queues"));
 }
 
-TEST(FirmwareEvents, LeaveNoFile) {
+TEST(FirmwareEvents, LeakNoFile) {
   const Device device;
   const auto files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
@@ -138,7 +138,7 @@ TEST(FirmwareEvents, LeaveNoFile) {
     EventThread events;
     Link link(device, {}, {.events = &events});
     link.Connect();
-    if (i % 2 == 0) link.PostWrongWrite();  // told or not when all ends
+    if (i % 2 == 0) link.PostWrongWrite();  // reported or not before the destruction
   }
   EXPECT_EQ(files(), before);
 }

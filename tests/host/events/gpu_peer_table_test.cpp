@@ -2,7 +2,7 @@
 #include "host/gpu/gpu_fixture.hpp"
 #include "warpverbs/host/peer_table.hpp"
 
-/// A table of peers that the kernels of GPUs read.
+/// A table of peers that GPU kernels read.
 namespace warpverbs::host {
 namespace {
 
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 using GpuPeers = WithGpu;
 
-TEST_F(GpuPeers, AreReadByKernelsAtTheHostsOwnAddress) {
+TEST_F(GpuPeers, AreReadByKernelsAtTheHostAddress) {
   const Gpu gpu;
   PeerTable peers(3, &gpu);
   EXPECT_EQ(fake_cuda::HeldNow().registrations, 1);
@@ -29,18 +29,18 @@ TEST_F(GpuPeers, AreReadByKernelsAtTheHostsOwnAddress) {
   EXPECT_EQ(seen.State(2), PeerState::kDisconnected);
 }
 
-TEST_F(GpuPeers, StayWhereTheyAreWhenTheirGpuIsNamedNoMore) {
+TEST_F(GpuPeers, KeepTheirAddressWithoutTheGpuObject) {
   std::optional<PeerTable> peers;
   {
     const Gpu gpu;
-    peers.emplace(70'000, &gpu);  // more than a page of a GPU
+    peers.emplace(70'000, &gpu);  // more than a GPU page
   }
   PeerTable::Seat seat(*peers, 69'999);
   seat.Set(PeerState::kConnected);
   EXPECT_EQ(peers->State(69'999), PeerState::kConnected);
 }
 
-TEST_F(GpuPeers, AreRefusedWhereTheGpuSeesThemElsewhere) {
+TEST_F(GpuPeers, AreRejectedIfTheGpuSeesAnotherAddress) {
   fake_cuda::Configure("same_address=0");
   const Gpu gpu;
   try {
@@ -51,7 +51,7 @@ TEST_F(GpuPeers, AreRefusedWhereTheGpuSeesThemElsewhere) {
   }
 }
 
-TEST_F(GpuPeers, LeakNothingWhateverCallFails) {
+TEST_F(GpuPeers, LeakNothingIfACallFails) {
   EXPECT_GT(ForEachFailure([] {
               const Gpu gpu;
               PeerTable peers(3, &gpu);

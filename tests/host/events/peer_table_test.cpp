@@ -12,7 +12,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/event_thread.hpp"
 
-/// Which peers a kernel may count on, and how a connection ends and begins again.
+/// The state of peers as kernels see it, and how connections end and begin again.
 namespace warpverbs::host {
 namespace {
 
@@ -33,8 +33,8 @@ TEST_F(PeersOfEndpoints, AreAliveFromConnectToDisconnect) {
   EXPECT_FALSE(Alive(1));
   link_.Connect();
   EXPECT_TRUE(Alive(1));
-  EXPECT_FALSE(Alive(0)) << "nobody leads there";
-  EXPECT_FALSE(Alive(7)) << "there is none";
+  EXPECT_FALSE(Alive(0)) << "no endpoint leads there";
+  EXPECT_FALSE(Alive(7)) << "the table has no such rank";
   link_.a.Disconnect();
   EXPECT_EQ(peers_.State(1), PeerState::kDisconnected);
 }
@@ -57,7 +57,7 @@ TEST_F(PeersOfEndpoints, FailWithTheirPort) {
   SetLink(device_, true);
 }
 
-TEST_F(PeersOfEndpoints, AreAsAllTheirEndpointsTogether) {
+TEST_F(PeersOfEndpoints, CombineTheStatesOfTheirEndpoints) {
   link_.Connect();
   {
     Link second(device_, {.peers = &peers_, .peer_rank = 1});
@@ -67,10 +67,10 @@ TEST_F(PeersOfEndpoints, AreAsAllTheirEndpointsTogether) {
     ASSERT_TRUE(Await([&] { return second.a.LastError().has_value(); }));
     EXPECT_EQ(peers_.State(1), PeerState::kFailed);
   }
-  EXPECT_TRUE(Alive(1)) << "the other endpoint is well";
+  EXPECT_TRUE(Alive(1)) << "the other endpoint works";
 }
 
-TEST_F(PeersOfEndpoints, AreLookedAtByAWarpTogether) {
+TEST_F(PeersOfEndpoints, AreCheckedByAWarpTogether) {
   link_.Connect();
   const device::Peers<Cpu> peers(peers_.View());
   EXPECT_EQ(peers.Alive(Cpu::ActiveLanes(), 1), 1u);
@@ -87,7 +87,7 @@ TEST_F(PeersOfEndpoints, MustHaveAPlaceInTheTable) {
   EXPECT_THROW(PeerTable(0), Error);
 }
 
-TEST_F(PeersOfEndpoints, ThatAreDisconnectedFlushWhatIsUnderWay) {
+TEST_F(PeersOfEndpoints, FlushPendingWorkOnDisconnect) {
   link_.Connect();
   Hold(link_.a, true);
   Queue queue(link_.a.View());
@@ -101,12 +101,12 @@ TEST_F(PeersOfEndpoints, ThatAreDisconnectedFlushWhatIsUnderWay) {
   EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kFlushed));
   ASSERT_TRUE(link_.a.LastError().has_value());
   EXPECT_THAT(link_.a.LastError()->What(), HasSubstr("was flushed: Disconnect() was called"));
-  EXPECT_EQ(peers_.State(1), PeerState::kDisconnected) << "that is no failure";
+  EXPECT_EQ(peers_.State(1), PeerState::kDisconnected) << "a disconnect is not a failure";
   EXPECT_EQ(link_.a.State(), mlx5::QpState::kError);
 }
 
-TEST_F(PeersOfEndpoints, MayBeDisconnectedAndConnectedAgainAndAgain) {
-  link_.a.Disconnect();  // there is nothing to end
+TEST_F(PeersOfEndpoints, ReconnectRepeatedly) {
+  link_.a.Disconnect();  // nothing is connected yet
   for (int cycle = 0; cycle < 20; ++cycle) {
     link_.Connect();
     ASSERT_TRUE(link_.Write(1 + cycle % 7).ok()) << "cycle " << cycle;
@@ -119,7 +119,7 @@ TEST_F(PeersOfEndpoints, MayBeDisconnectedAndConnectedAgainAndAgain) {
   }
 }
 
-TEST_F(PeersOfEndpoints, ConnectAgainAfterAFaultAndCarryData) {
+TEST_F(PeersOfEndpoints, ReconnectAfterAFaultAndCarryData) {
   for (int cycle = 0; cycle < 10; ++cycle) {
     link_.Connect();
     ASSERT_TRUE(Alive(1));
@@ -139,7 +139,7 @@ TEST_F(PeersOfEndpoints, ConnectAgainAfterAFaultAndCarryData) {
   }
 }
 
-TEST_F(PeersOfEndpoints, AreReadWhileTheHostChangesThem) {
+TEST_F(PeersOfEndpoints, MayBeReadWhileTheHostUpdatesThem) {
   std::jthread kernel([&](const std::stop_token& stop) {
     const device::Peers<Cpu> peers(peers_.View());
     while (!stop.stop_requested()) EXPECT_NE(peers.State(1), PeerState::kFailed);

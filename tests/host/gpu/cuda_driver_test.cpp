@@ -9,11 +9,11 @@
 #define SPELLING_OF(function) #function
 #define SPELLING(function) SPELLING_OF(function)
 
-/// The library's own declarations of the CUDA driver, against those of the toolkit.
+/// Compares the library's declarations of the CUDA driver with those of the toolkit.
 namespace warpverbs::host {
 namespace {
 
-/// Functions are alike that return and take as many bytes each.
+/// Two functions match if their results and parameters have the same sizes.
 template <class Result, class... Parameters>
 constexpr auto Shape(Result (*)(Parameters...)) {
   return std::array{sizeof(Result), sizeof(Parameters)...};
@@ -23,7 +23,7 @@ constexpr auto Shape(Result (*)(Parameters...)) {
   EXPECT_EQ(Shape(decltype(CudaDriver::member){}), Shape(decltype(&function){})) << #function; \
   EXPECT_EQ(std::string_view(SPELLING(function)), name)
 
-TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
+TEST(CudaDriver, DeclaresTheToolkitsFunctions) {
   EXPECT_ALIKE(Init, cuInit, "cuInit");
   EXPECT_ALIKE(GetErrorName, cuGetErrorName, "cuGetErrorName");
   EXPECT_ALIKE(GetErrorString, cuGetErrorString, "cuGetErrorString");
@@ -77,7 +77,7 @@ TEST(CudaDriver, FunctionsAreDeclaredAndNamedAsInTheToolkit) {
   EXPECT_ALIKE(MemSetAccess, cuMemSetAccess, "cuMemSetAccess");
 }
 
-TEST(CudaDriver, NumbersAreThoseOfTheToolkit) {
+TEST(CudaDriver, HasTheToolkitsConstants) {
   EXPECT_EQ(int{kCudaIntegrated}, CU_DEVICE_ATTRIBUTE_INTEGRATED);
   EXPECT_EQ(int{kCudaGpuDirectVmm}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   EXPECT_EQ(int{kCudaGpuDirect}, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);

@@ -25,7 +25,7 @@ int cuMemMap(uint64_t at, size_t bytes, size_t offset, unsigned long long handle
 int cuMemUnmap(uint64_t at, size_t bytes);
 }
 
-/// Memory that a program gets from the driver by itself, as a framework does.
+/// Memory that a program allocates with the driver itself, as a framework does.
 namespace warpverbs::host {
 
 /// Makes a GPU's context current.
@@ -49,7 +49,7 @@ class DriverContext {
   int gpu_;
 };
 
-/// Reserved addresses, to which memory of cuMemCreate() is mapped chunk by chunk.
+/// Reserved addresses, to which cuMemCreate() memory is mapped chunk by chunk.
 class VmmMemory {
  public:
   static constexpr size_t kChunk = 65536;
@@ -97,7 +97,7 @@ class VmmMemory {
  private:
   Kind kind_;
   uint64_t start_ = 0;
-  std::vector<unsigned long long> chunks_;  // handles; 0: nothing is mapped
+  std::vector<unsigned long long> chunks_;  // handles of the chunks, 0 if not mapped
 };
 
 }  // namespace warpverbs::host

@@ -8,12 +8,11 @@
 
 namespace warpverbs::host {
 
-/// Runs a scenario again and again, each time with another call of the driver failing, until none is left to
-/// fail.
+/// Repeats a scenario with each call of the driver failing once.
 ///
-/// The scenario must end well, or in an Error that is a sentence; either way it must give everything back.
+/// The scenario must succeed or throw an Error with a complete sentence, without leaks.
 ///
-/// @return  how many calls there were
+/// @return  number of calls
 template <class Scenario>
 int ForEachFailure(const Scenario& scenario) {
   const fake_cuda::Held before = fake_cuda::HeldNow();

@@ -13,7 +13,7 @@
 
 namespace warpverbs::host {
 
-/// Tests with the fake driver, each of which gives everything back.
+/// Tests with the fake driver that must not leak.
 class WithGpu : public testing::Test {
  protected:
   WithGpu() { fake_cuda::Configure(""); }
@@ -22,15 +22,15 @@ class WithGpu : public testing::Test {
     EXPECT_EQ(fake_cuda::ContextDepth(), 0);
   }
 
-  /// What the error of an endpoint says.
+  /// Returns the error text of an endpoint.
   std::string WhyRefused(const EndpointConfig& config) const {
     return host::WhyRefused([&] { Endpoint(device_, config); });
   }
 
-  /// Writes `count` words as Link::Write() does, from a thread that stands for a kernel.
+  /// Writes `count` words like Link::Write(), on a thread that acts as a kernel.
   ///
-  /// It looks at the target by atomic loads: the NIC writes a completion to device memory at another address
-  /// than the kernel reads it at, so ThreadSanitizer sees no order between them.
+  /// Reads the target with atomic loads: the NIC writes to device memory at another address than the kernel
+  /// reads, so ThreadSanitizer sees no order between them.
   static device::Status Write(Link& link, uint32_t count) {
     const fake_cuda::Kernel kernel;
     Queue queue(link.a.View());

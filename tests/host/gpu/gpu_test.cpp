@@ -39,7 +39,7 @@ class GpuTest : public testing::Test {
   }
 };
 
-TEST_F(GpuTest, SaysWhichItIs) {
+TEST_F(GpuTest, HasANameAndAnAddress) {
   EXPECT_EQ(Gpu::Count(), 2);
   const Gpu gpu(1);
   EXPECT_EQ(gpu.ordinal(), 1);
@@ -48,7 +48,7 @@ TEST_F(GpuTest, SaysWhichItIs) {
   EXPECT_EQ(gpu.pci_address(), "0000:42:00.0");
 }
 
-TEST_F(GpuTest, SaysWhatItCan) {
+TEST_F(GpuTest, DescribesItsFeatures) {
   {
     const GpuAttributes can = Gpu().attributes();
     EXPECT_TRUE(can.dma_buf && can.gpu_direct && can.gpu_direct_vmm && can.host_flush);
@@ -62,7 +62,7 @@ TEST_F(GpuTest, SaysWhatItCan) {
   EXPECT_EQ(Gpu().attributes().writes_ordering, WritesOrdering::kAllDevices);
 }
 
-TEST_F(GpuTest, ThatIsNotThereIsRefusedWithASentence) {
+TEST_F(GpuTest, RejectsMissingGpus) {
   const std::string two =
       "Cannot use cuda:2: this process sees 2 GPU(s). Pass an index from 0, and check CUDA_VISIBLE_DEVICES.";
   EXPECT_EQ(WhyRefused([] { Gpu gpu(2); }), two);
@@ -74,7 +74,7 @@ TEST_F(GpuTest, ThatIsNotThereIsRefusedWithASentence) {
                         "(CUDA_ERROR_NO_DEVICE). Check that nvidia-smi lists a GPU"));
 }
 
-TEST_F(GpuTest, LeavesTheCallersContextAsItWas) {
+TEST_F(GpuTest, KeepsTheCallersContext) {
   CUctx_st* own = nullptr;
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&own, 1), 0);
   cuCtxPushCurrent_v2(own);
@@ -91,7 +91,7 @@ TEST_F(GpuTest, LeavesTheCallersContextAsItWas) {
     const GpuMapping mapping(gpu, pages.bytes());
     EXPECT_TRUE(is_current());
     EXPECT_THROW(GpuMemory(gpu, size_t{1} << 40), Error);
-    EXPECT_THROW(GpuMapping(gpu, pages.bytes()), Error) << "it is mapped already";
+    EXPECT_THROW(GpuMapping(gpu, pages.bytes()), Error) << "the memory is already mapped";
     fake_cuda::FailCall("cuMemsetD8Async", 1);
     EXPECT_THROW(memory.Fill(0, 1, std::byte{}), Error);
     EXPECT_TRUE(is_current());
@@ -101,12 +101,12 @@ TEST_F(GpuTest, LeavesTheCallersContextAsItWas) {
   cuDevicePrimaryCtxRelease_v2(1);
 }
 
-TEST_F(GpuTest, WhoseContextCannotBeEnteredIsRefusedWithASentence) {
+TEST_F(GpuTest, ReportsAContextThatCannotBeEntered) {
   fake_cuda::FailCall("cuCtxPushCurrent_v2", 1);
   EXPECT_THAT(WhyRefused([] { Gpu gpu; }), HasSubstr("Cannot enter the context of cuda:0: "));
 }
 
-TEST_F(GpuTest, MemoryIsZeroedAndInWholePages) {
+TEST_F(GpuTest, AllocatesZeroedWholePages) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 100'000);
   EXPECT_EQ(memory.size(), 2 * GpuMemory::kPageBytes);
@@ -116,7 +116,7 @@ TEST_F(GpuTest, MemoryIsZeroedAndInWholePages) {
   EXPECT_EQ(bytes, std::vector<std::byte>(memory.size()));
 }
 
-TEST_F(GpuTest, MemoryIsReachedByCopies) {
+TEST_F(GpuTest, CopiesMemory) {
   const Gpu gpu(1);
   const GpuMemory memory(gpu, 64);
   memory.Fill(8, 8, std::byte{0x42});
@@ -132,7 +132,7 @@ TEST_F(GpuTest, MemoryIsReachedByCopies) {
   EXPECT_THROW(memory.Fill(1, SIZE_MAX, std::byte{}), std::out_of_range);
 }
 
-TEST_F(GpuTest, RefusesEmptyMemoryAndTooMuchOfIt) {
+TEST_F(GpuTest, RejectsEmptyAndHugeAllocations) {
   const Gpu gpu;
   EXPECT_EQ(
       WhyRefused([&] { GpuMemory(gpu, 0); }),
@@ -143,7 +143,7 @@ TEST_F(GpuTest, RefusesEmptyMemoryAndTooMuchOfIt) {
             "some of the GPU's memory (nvidia-smi shows which processes hold it).");
 }
 
-TEST_F(GpuTest, RefusesHostMemoryThatItSeesAtAnotherAddress) {
+TEST_F(GpuTest, RejectsHostMemoryAtAnotherAddress) {
   fake_cuda::Configure("same_address=0");
   const Gpu gpu;
   HostPages pages(4096);
@@ -154,7 +154,7 @@ TEST_F(GpuTest, RefusesHostMemoryThatItSeesAtAnotherAddress) {
   EXPECT_EQ(fake_cuda::HeldNow().registrations, 0);
 }
 
-TEST_F(GpuTest, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(GpuTest, ReportsEveryFailedCallWithoutLeaks) {
   EXPECT_GT(ForEachFailure([] {
               const Gpu gpu(1);
               const GpuMemory memory(gpu, 64);

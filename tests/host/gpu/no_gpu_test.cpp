@@ -8,7 +8,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(NoGpu, IsSaidInASentenceWithARemedy) {
+TEST(NoGpu, IsReportedWithARemedy) {
   if (dlopen("libcuda.so.1", RTLD_NOW) != nullptr) GTEST_SKIP() << "this machine has the driver";
   EXPECT_EQ(Gpu::Count(), 0);
   try {

@@ -9,8 +9,8 @@ extern "C" int cuInit(unsigned flags);
 namespace warpverbs::host {
 namespace {
 
-TEST(OldDriver, IsRefusedByTheFunctionThatItLacks) {
-  ASSERT_EQ(cuInit(0), 0) << "or the linker leaves the driver out";
+TEST(OldDriver, IsRejectedByTheMissingFunction) {
+  ASSERT_EQ(cuInit(0), 0) << "needed, or the linker drops the driver";
   EXPECT_EQ(Gpu::Count(), 0);
   for (int times = 0; times < 2; ++times) {
     try {

@@ -9,7 +9,7 @@
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
 
-/// What an address is, with the fake driver.
+/// Descriptions of addresses, with the fake driver.
 namespace warpverbs::host {
 namespace {
 
@@ -23,20 +23,20 @@ class PointerInfoTest : public testing::Test {
   static const void* At(uint64_t address) { return reinterpret_cast<const void*>(address); }
 };
 
-TEST_F(PointerInfoTest, NullIsNobodysMemory) {
+TEST_F(PointerInfoTest, DescribesNullAsUnallocated) {
   EXPECT_EQ(DescribePointer(nullptr), PointerInfo{});
   EXPECT_STREQ(ToString(PointerInfo{}.kind), "unallocated memory");
 }
 
-TEST_F(PointerInfoTest, WhatTheDriverDoesNotKnowIsTheHosts) {
+TEST_F(PointerInfoTest, DescribesUnknownMemoryAsHost) {
   const int word = 0;
   EXPECT_EQ(DescribePointer(&word), PointerInfo{.kind = PointerKind::kHost});
-  const Gpu gpu;  // starts the driver
+  const Gpu gpu;  // initializes the driver
   EXPECT_EQ(DescribePointer(&word), PointerInfo{.kind = PointerKind::kHost});
   EXPECT_EQ(DescribeRange(&word, sizeof word), (std::vector{PointerInfo{.kind = PointerKind::kHost}}));
 }
 
-TEST_F(PointerInfoTest, HostMemoryThatGpusReachIsPinned) {
+TEST_F(PointerInfoTest, DescribesMappedHostMemoryAsPinned) {
   const Gpu gpu(1);
   HostPages pages(8192);
   {
@@ -49,10 +49,10 @@ TEST_F(PointerInfoTest, HostMemoryThatGpusReachIsPinned) {
     EXPECT_NE(info.buffer_id, 0);
     EXPECT_FALSE(info.on_gpu());
   }
-  EXPECT_EQ(DescribePointer(pages.data()).kind, PointerKind::kHost) << "it is mapped no more";
+  EXPECT_EQ(DescribePointer(pages.data()).kind, PointerKind::kHost) << "it is no longer mapped";
 }
 
-TEST_F(PointerInfoTest, DeviceMemoryHasItsAllocationAndAnId) {
+TEST_F(PointerInfoTest, DescribesDeviceMemoryWithItsAllocationAndId) {
   const Gpu gpu(1);
   const DriverContext context(1);
   uint64_t start = 0;
@@ -69,7 +69,7 @@ TEST_F(PointerInfoTest, DeviceMemoryHasItsAllocationAndAnId) {
   cuMemFree_v2(start);
 }
 
-TEST_F(PointerInfoTest, AnAddressThatIsUsedAgainHasANewId) {
+TEST_F(PointerInfoTest, ChangesTheIdOfAReusedAddress) {
   const Gpu gpu;
   const DriverContext context;
   uint64_t first = 0, second = 0;
@@ -84,7 +84,7 @@ TEST_F(PointerInfoTest, AnAddressThatIsUsedAgainHasANewId) {
   cuMemFree_v2(second);
 }
 
-TEST_F(PointerInfoTest, ManagedMemoryIsNeithersOwn) {
+TEST_F(PointerInfoTest, DescribesManagedMemory) {
   const Gpu gpu;
   const DriverContext context;
   uint64_t managed = 0;
@@ -96,7 +96,7 @@ TEST_F(PointerInfoTest, ManagedMemoryIsNeithersOwn) {
   cuMemFree_v2(managed);
 }
 
-TEST_F(PointerInfoTest, EachChunkOfVmmMemoryIsAPieceOfItsOwn) {
+TEST_F(PointerInfoTest, DescribesEachChunkOfVmmMemory) {
   const Gpu gpu;
   const VmmMemory memory(3);
   const std::vector<PointerInfo> pieces = DescribeRange(memory.data() + 100, 2 * VmmMemory::kChunk);
@@ -110,10 +110,10 @@ TEST_F(PointerInfoTest, EachChunkOfVmmMemoryIsAPieceOfItsOwn) {
     EXPECT_NE(pieces[chunk].buffer_id, 0);
     EXPECT_NE(pieces[chunk].buffer_id, pieces[(chunk + 1) % 3].buffer_id);
   }
-  EXPECT_EQ(DescribeRange(memory.data(), VmmMemory::kChunk).size(), 1) << "up to the end of the first";
+  EXPECT_EQ(DescribeRange(memory.data(), VmmMemory::kChunk).size(), 1) << "up to the end of the first chunk";
 }
 
-TEST_F(PointerInfoTest, AChunkThatIsMappedAnewHasANewId) {
+TEST_F(PointerInfoTest, ChangesTheIdOfARemappedChunk) {
   const Gpu gpu;
   VmmMemory memory(2);
   const uint64_t before = DescribePointer(memory.data()).buffer_id;
@@ -126,7 +126,7 @@ TEST_F(PointerInfoTest, AChunkThatIsMappedAnewHasANewId) {
   EXPECT_EQ(DescribePointer(memory.data() + VmmMemory::kChunk), neighbour);
 }
 
-TEST_F(PointerInfoTest, ARangeEndsWhereNothingIsMapped) {
+TEST_F(PointerInfoTest, EndsARangeAtUnmappedMemory) {
   const Gpu gpu;
   VmmMemory memory(3);
   memory.Unmap(1);
@@ -135,24 +135,24 @@ TEST_F(PointerInfoTest, ARangeEndsWhereNothingIsMapped) {
   EXPECT_EQ(pieces[1], PointerInfo{});
 }
 
-TEST_F(PointerInfoTest, ARangeWhosePiecesDoNotAdvanceEnds) {
+TEST_F(PointerInfoTest, EndsARangeIfPiecesDoNotAdvance) {
   fake_cuda::Configure("first_mapping=1");
   const Gpu gpu;
   const VmmMemory memory(3);
   EXPECT_EQ(DescribeRange(memory.data(), 3 * VmmMemory::kChunk).size(), 2)
-      << "what leads nowhere is the last";
+      << "a piece without progress is the last";
 }
 
-TEST_F(PointerInfoTest, OfADriverThatFailsIsNobodys) {
+TEST_F(PointerInfoTest, DescribesMemoryAsUnallocatedIfTheDriverFails) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 64);
   fake_cuda::FailCall("cuPointerGetAttribute", 1, 700);
   EXPECT_EQ(DescribePointer(memory.data()), PointerInfo{});
   fake_cuda::FailCall("cuDeviceGetCount", 1, 700);
-  EXPECT_EQ(DescribePointer(memory.data()).kind, PointerKind::kDevice) << "and never the host's";
+  EXPECT_EQ(DescribePointer(memory.data()).kind, PointerKind::kDevice) << "and never host memory";
 }
 
-TEST_F(PointerInfoTest, WhateverCallFailsNothingLeaks) {
+TEST_F(PointerInfoTest, LeaksNothingIfACallFails) {
   const Gpu gpu;
   const VmmMemory memory(2);
   EXPECT_GT(ForEachFailure([&] { DescribeRange(memory.data(), 2 * VmmMemory::kChunk); }), 10);

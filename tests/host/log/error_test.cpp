@@ -20,12 +20,12 @@ TEST(Error, NamesStepObjectErrnoAndRemedy) {
                "Cannot open mlx5_0 port 2: Permission denied (EACCES). Ask the administrator.");
 }
 
-TEST(Error, SpeaksOfErrnoValuesWithoutAName) {
+TEST(Error, DescribesUnnamedErrnoValues) {
   const Error error = Error::FromErrno("open", "mlx5_0", 4095, "Ask the administrator");
   EXPECT_STREQ(error.what(), "Cannot open mlx5_0: errno 4095. Ask the administrator.");
 }
 
-TEST(Error, PutsTheFirmwaresAnswerInWords) {
+TEST(Error, DescribesTheFirmwaresAnswer) {
   mlx5::Mailbox<mlx5::kCommandOutBytes> answer;
   answer.Set(mlx5::command_out::kStatus, mlx5::CommandStatus::kLimitExceeded)
       .Set(mlx5::command_out::kSyndrome, 0xabcd12);
@@ -43,7 +43,7 @@ TEST(Error, PutsTheFirmwaresAnswerInWords) {
   EXPECT_EQ(more.error_number(), EREMOTEIO);
 }
 
-TEST(Error, FallsBackToErrnoWhereTheFirmwareWasNotAsked) {
+TEST(Error, FallsBackToErrnoWithoutAFirmwareAnswer) {
   const mlx5::Mailbox<mlx5::kCommandOutBytes> answer;
   const Error error = Error::FromCommand("create", "the queue pair on mlx5_0", EOPNOTSUPP, answer.data());
   EXPECT_NE(std::string(error.what()).find("Operation not supported (EOPNOTSUPP)"), std::string::npos);

@@ -23,7 +23,7 @@
 #include "warpverbs/host/file_descriptor.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
-/// What WARPVERBS_LOG lets the library say.
+/// The library's log at each level of WARPVERBS_LOG.
 namespace warpverbs::host {
 namespace {
 
@@ -35,7 +35,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-/// Runs a part of a program in a process of its own, as the level is read once in each.
+/// Runs a part of a program in a separate process, because each process reads the level only once.
 template <class Part>
 void RunWithStderr(int file, const Part& part) {
   const pid_t process = fork();
@@ -55,9 +55,9 @@ void RunWithStderr(int file, const Part& part) {
   EXPECT_EQ(status, 0) << "the part failed";
 }
 
-/// What a part of a program writes to stderr.
+/// Returns what a part of a program writes to stderr.
 ///
-/// @param level  nullptr: WARPVERBS_LOG is not set
+/// @param level  value of WARPVERBS_LOG; nullptr: unset
 template <class Part>
 std::string LogOf(const char* level, const Part& part) {
   const FileDescriptor file(memfd_create("log", MFD_CLOEXEC));
@@ -83,7 +83,7 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// Opens, registers, connects and writes, and all goes well.
+/// Opens, registers, connects and writes successfully.
 void GoWell() {
   const Device device;
   Link link(device);
@@ -91,7 +91,7 @@ void GoWell() {
   EXPECT_TRUE(link.Write(3).ok());
 }
 
-/// Queues for a GPU that the NIC does not reach.
+/// Makes queues for a GPU that the NIC does not reach.
 void FallBack() {
   fake_cuda::Configure("");
   const Device device;
@@ -104,7 +104,7 @@ void FallBack() {
   }
 }
 
-/// A region of a GPU's memory by the second way, and one that cannot be had by any.
+/// Registers GPU memory by the second method, and fails to register other memory.
 void RegisterBadly() {
   fake_cuda::Configure("");
   const Device device;
@@ -115,7 +115,7 @@ void RegisterBadly() {
   EXPECT_NE(SentenceOf([&] { MemoryRegion(device, memory.data(), 64); }), "");
 }
 
-TEST(LogLevels, AreKnownByTheirNamesInSmallLettersAndCapitals) {
+TEST(LogLevels, AreParsedInLowerAndUpperCase) {
   EXPECT_EQ(ParseLogLevel("off"), LogLevel::kOff);
   EXPECT_EQ(ParseLogLevel("error"), LogLevel::kError);
   EXPECT_EQ(ParseLogLevel("warn"), LogLevel::kWarn);
@@ -127,19 +127,19 @@ TEST(LogLevels, AreKnownByTheirNamesInSmallLettersAndCapitals) {
   }
 }
 
-TEST(Log, OfAnUnknownLevelSaysSoOnceAndIsOfWarnings) {
+TEST(Log, ReportsAnUnknownLevelOnceAndUsesWarn) {
   const std::string log = LogOf("loud", FallBack);
   EXPECT_THAT(log, StartsWith("[warpverbs] [warn] WARPVERBS_LOG=loud is not a level: use off, error, warn, "
                               "info, debug or trace. warn is taken.\n[warpverbs] [warn] queues of cuda:0"));
   EXPECT_EQ(Lines(log).size(), 2);
 }
 
-TEST(Log, IsEmptyWhereAllGoesWell) {
+TEST(Log, IsEmptyIfAllGoesWell) {
   EXPECT_THAT(LogOf(nullptr, GoWell), IsEmpty());
   EXPECT_THAT(LogOf("", GoWell), IsEmpty());
 }
 
-TEST(Log, OfQueuesThatTheNicDoesNotReachIsAWarningOnceOfEachDevice) {
+TEST(Log, WarnsOncePerDeviceOfQueuesThatTheNicDoesNotReach) {
   const std::string log = LogOf(nullptr, FallBack);
   EXPECT_THAT(Lines(log),
               testing::ElementsAre(
@@ -151,7 +151,7 @@ TEST(Log, OfQueuesThatTheNicDoesNotReachIsAWarningOnceOfEachDevice) {
   EXPECT_THAT(LogOf("off", FallBack), IsEmpty());
 }
 
-TEST(Log, OfADoorbellThatTheGpuDoesNotReachIsAWarning) {
+TEST(Log, WarnsOfADoorbellThatTheGpuDoesNotReach) {
   const auto part = [] {
     fake_cuda::Configure("uar_plain=0");
     const Device device;
@@ -165,17 +165,17 @@ TEST(Log, OfADoorbellThatTheGpuDoesNotReachIsAWarning) {
   EXPECT_THAT(LogOf("error", part), IsEmpty());
 }
 
-TEST(Log, OfInfoTellsWhatWasOpenedChosenAndConnected) {
+TEST(Log, DescribesDevicesChoicesAndConnectionsAtInfo) {
   const std::string log = LogOf("info", GoWell);
   EXPECT_THAT(
       log, AllOf(HasSubstr("[warpverbs] [info] opened mlx5_0, firmware "),
                  ContainsRegex("\\[info\\] created endpoint: QP [0-9]+ on mlx5_0 .*; address: .*GID [0-9]+ "
                                "\\(the best by type and reach\\).*; queue memory: .*; doorbell: "),
                  ContainsRegex("\\[info\\] connected QP [0-9]+ on mlx5_0 to QP [0-9]+ at .*MTU ")));
-  EXPECT_THAT(log, Not(HasSubstr("registered"))) << "that is for debugging";
+  EXPECT_THAT(log, Not(HasSubstr("registered"))) << "only at level debug";
 }
 
-TEST(Log, OfInfoTellsOfAnotherGidThatIsTaken) {
+TEST(Log, DescribesAChangedGidAtInfo) {
   const std::string log = LogOf("info", [] {
     const Device device;
     Endpoint endpoint(device);
@@ -186,7 +186,7 @@ TEST(Log, OfInfoTellsOfAnotherGidThatIsTaken) {
                                  "\\(the best pair with the peer's fe80:"));
 }
 
-TEST(Log, OfInfoTellsOfTheGpuAndOfResets) {
+TEST(Log, DescribesGpusAndResetsAtInfo) {
   const std::string log = LogOf("info", [] {
     fake_cuda::Configure("");
     const Device device;
@@ -198,7 +198,7 @@ TEST(Log, OfInfoTellsOfTheGpuAndOfResets) {
                          ContainsRegex("\\[info\\] reset QP [0-9]+ on mlx5_0\n")));
 }
 
-TEST(Log, OfARegistrationTellsTheWayAndWhyOthersFailed) {
+TEST(Log, DescribesTheRegistrationMethodAndFailures) {
   const std::string log = LogOf("debug", RegisterBadly);
   EXPECT_THAT(
       log,
@@ -210,15 +210,15 @@ TEST(Log, OfARegistrationTellsTheWayAndWhyOthersFailed) {
                           "memory: Bad address \\(EFAULT\\).*\n")));
   const std::string info = LogOf("info", RegisterBadly);
   EXPECT_THAT(info, AllOf(HasSubstr("[info] Cannot register"), Not(HasSubstr("[debug]"))));
-  EXPECT_THAT(LogOf("warn", RegisterBadly), IsEmpty()) << "the program has the error";
+  EXPECT_THAT(LogOf("warn", RegisterBadly), IsEmpty()) << "the program gets the exception";
 }
 
-TEST(Log, OfTraceTellsOfEachExportAndOtherLevelsDoNot) {
+TEST(Log, DescribesExportsOnlyAtTrace) {
   EXPECT_THAT(LogOf("trace", RegisterBadly), HasSubstr("[trace] exported 64 bytes of memory of cuda:0\n"));
   EXPECT_THAT(LogOf("debug", RegisterBadly), Not(HasSubstr("[trace]")));
 }
 
-TEST(Log, OfMemoryOfAGpuAtAnOddAddressIsAWarningOnceAndNoFailure) {
+TEST(Log, WarnsOnceOfAnUnalignedGpuAddress) {
   const auto part = [](size_t offset, size_t bytes) {
     return [=] {
       fake_cuda::Configure("");
@@ -235,11 +235,11 @@ TEST(Log, OfMemoryOfAGpuAtAnOddAddressIsAWarningOnceAndNoFailure) {
                          "do not begin at a multiple of 256, "));
   EXPECT_EQ(Lines(log).size(), 1);
   EXPECT_THAT(LogOf(nullptr, part(512, 4096)), IsEmpty());
-  EXPECT_THAT(LogOf(nullptr, part(64, 64)), IsEmpty()) << "a signal word may lie anywhere";
+  EXPECT_THAT(LogOf(nullptr, part(64, 64)), IsEmpty()) << "a signal word may be anywhere";
   EXPECT_THAT(LogOf("error", part(64, 4096)), IsEmpty());
 }
 
-/// Raises an event and waits until it was seen.
+/// Raises an event and waits until it is seen.
 template <class Cause>
 void Raised(const Cause& cause) {
   const Device device;
@@ -251,7 +251,7 @@ void Raised(const Cause& cause) {
   EXPECT_TRUE(endpoint.LastEvent().has_value());
 }
 
-TEST(Log, OfAnEventIsAsGraveAsTheEvent) {
+TEST(Log, UsesTheSeverityOfAnEvent) {
   const auto fatal = [] { Raised([](const Device& device) { Raise(device, IBV_EVENT_DEVICE_FATAL); }); };
   EXPECT_THAT(LogOf("error", fatal),
               StartsWith("[warpverbs] [error] The device mlx5_0 failed (IBV_EVENT_DEVICE_FATAL). "));
@@ -261,7 +261,7 @@ TEST(Log, OfAnEventIsAsGraveAsTheEvent) {
   EXPECT_THAT(LogOf("error", down), IsEmpty());
 }
 
-TEST(Log, SaysNothingWhileDataMove) {
+TEST(Log, IsSilentOnTheDataPath) {
   static constexpr char kMark[] = "data\n";
   const std::string log = LogOf("trace", [] {
     const Device device;
@@ -274,7 +274,7 @@ TEST(Log, SaysNothingWhileDataMove) {
   EXPECT_EQ(Count(log, std::string(kMark) + kMark), 1);
 }
 
-TEST(Log, IsOfOneLineAnEvent) {
+TEST(Log, WritesOneLinePerEvent) {
   EXPECT_EQ(LogOf("error", [] { WriteLog(LogLevel::kError, "one\n  two\tthree\n"); }),
             "[warpverbs] [error] one; two?three\n");
   for (const std::string& line : Lines(LogOf("trace", FallBack))) {
@@ -282,7 +282,7 @@ TEST(Log, IsOfOneLineAnEvent) {
   }
 }
 
-/// A pipe that takes nothing until it is read.
+/// A pipe that is full until it is read.
 class FullPipe {
  public:
   static constexpr size_t kPart = 4096;
@@ -295,12 +295,12 @@ class FullPipe {
     const std::vector<char> rubbish(kPart, '.');
     while (write(write_.get(), rubbish.data(), rubbish.size()) > 0) {
     }
-    fcntl(write_.get(), F_SETFL, 0);  // who writes now, waits
+    fcntl(write_.get(), F_SETFL, 0);  // from now on writers block
   }
 
   int write_end() const { return write_.get(); }
 
-  /// The next of what is in it; empty: nothing.
+  /// Returns the next bytes of the pipe, or nothing.
   std::string Read() const {
     std::string part(kPart, '\0');
     const ssize_t got = read(read_.get(), part.data(), part.size());
@@ -308,7 +308,7 @@ class FullPipe {
     return part;
   }
 
-  /// All that is in it.
+  /// Returns all bytes of the pipe.
   std::string Drain() const {
     std::string all;
     for (std::string part; !(part = Read()).empty();) all += part;
@@ -319,15 +319,15 @@ class FullPipe {
   FileDescriptor read_, write_;
 };
 
-TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
+TEST(Log, DropsLinesIfNobodyReadsAndReportsTheNumber) {
   const FullPipe pipe;
   RunWithStderr(pipe.write_end(), [&] {
-    alarm(60);  // if it waits for a reader
+    alarm(60);  // in case it waits for a reader
     WriteLog(LogLevel::kError, "one");
     WriteLog(LogLevel::kError, "two");
     pipe.Drain();
     WriteLog(LogLevel::kError, "three");
-    WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than goes at once
+    WriteLog(LogLevel::kError, std::string(5000, 'x'));  // more than one atomic write
   });
   EXPECT_EQ(pipe.Drain(),
             "[warpverbs] [warn] stderr was full; lines missing here: 2. Read it "
@@ -336,10 +336,10 @@ TEST(Log, ThatNobodyReadsHoldsUpNobodyAndSaysWhatIsMissing) {
                 std::string(5000, 'x') + "\n");
 }
 
-TEST(Log, LineThatFindsRoomForItsBeginningOnlyEndsThere) {
+TEST(Log, EndsALineThatFitsOnlyInPart) {
   const FullPipe pipe;
   RunWithStderr(pipe.write_end(), [&] {
-    alarm(60);  // if it waits for a reader
+    alarm(60);  // in case it waits for a reader
     pipe.Read();
     WriteLog(LogLevel::kError, std::string(2 * FullPipe::kPart, 'x'));
     pipe.Drain();
@@ -350,7 +350,7 @@ TEST(Log, LineThatFindsRoomForItsBeginningOnlyEndsThere) {
             "faster.\n[warpverbs] [error] next\n");
 }
 
-TEST(Log, ThatCannotBeWrittenIsMissedByNobody) {
+TEST(Log, IgnoresAClosedStderr) {
   EXPECT_THAT(LogOf("info", [] { Log(LogLevel::kInfo, []() -> std::string { throw std::bad_alloc(); }); }),
               IsEmpty());
 }

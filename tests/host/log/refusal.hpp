@@ -6,10 +6,10 @@
 
 namespace warpverbs::host {
 
-/// What WhyRefused() answers where there was no reason to.
+/// Result of WhyRefused() if the call succeeded.
 inline constexpr char kTaken[] = "it was taken";
 
-/// The sentence that a call fails with; empty if it does not.
+/// Returns the error text of a call, or "" if it succeeds.
 template <class Call>
 std::string SentenceOf(const Call& call) {
   try {
@@ -20,7 +20,7 @@ std::string SentenceOf(const Call& call) {
   return "";
 }
 
-/// As SentenceOf(), for calls that shall fail: a test that shows the answer shows that it was none.
+/// Like SentenceOf(), for calls that must fail: a failed expectation then shows that the call succeeded.
 template <class Call>
 std::string WhyRefused(const Call& call) {
   const std::string sentence = SentenceOf(call);

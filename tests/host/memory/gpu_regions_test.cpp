@@ -7,7 +7,7 @@
 #include "host/log/refusal.hpp"
 #include "memory/gpu_access.hpp"
 
-/// Memory of GPUs that a NIC reaches.
+/// GPU memory that a NIC reaches.
 namespace warpverbs::host {
 namespace {
 
@@ -20,7 +20,7 @@ class GpuRegions : public WithGpu {
   }
 };
 
-TEST_F(GpuRegions, AreExportedFromAnyAddressOn) {
+TEST_F(GpuRegions, ExportAnyAddress) {
   const Gpu gpu;
   for (const size_t offset : {0, 1, 4096, 5000}) {
     const GpuMemory memory(gpu, 100'000);
@@ -32,7 +32,7 @@ TEST_F(GpuRegions, AreExportedFromAnyAddressOn) {
   }
 }
 
-TEST_F(GpuRegions, AreKnownByTheirAddressWhereTheDriverExportsNone) {
+TEST_F(GpuRegions, RegisterByAddressIfTheDriverExportsNothing) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
@@ -43,7 +43,7 @@ TEST_F(GpuRegions, AreKnownByTheirAddressWhereTheDriverExportsNone) {
   EXPECT_TRUE(fake_cuda::HasSyncMemops(memory.data()));
 }
 
-TEST_F(GpuRegions, OutOfTheNicsReachAreRefusedWithEachReason) {
+TEST_F(GpuRegions, ReportEachReasonIfTheNicReachesNothing) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
@@ -55,14 +55,14 @@ TEST_F(GpuRegions, OutOfTheNicsReachAreRefusedWithEachReason) {
                   HasSubstr(". Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
 }
 
-TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheyMayBeOutOfReach) {
+TEST_F(GpuRegions, NameCuMemCreateIfTheNicReachesNothing) {
   const Gpu gpu;
   const VmmMemory memory(1, {.gpu_direct = false});
   EXPECT_THAT(WhyRefusedRegion(memory.data()),
               HasSubstr("; it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory of "));
 }
 
-TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
+TEST_F(GpuRegions, ExportSeveralMappingsAsOne) {
   const Gpu gpu;
   VmmMemory memory(3);
   EXPECT_EQ(MemoryRegion(device_, memory.data() + 100, 3 * VmmMemory::kChunk - 100).method(),
@@ -72,14 +72,14 @@ TEST_F(GpuRegions, OfSeveralMappingsOfCuMemCreateAreExportedAsOne) {
               HasSubstr("on mlx5_0: a part of it is not mapped (cuMemMap()). Register only mapped memory."));
 }
 
-TEST_F(GpuRegions, OfOneMappingOfCuMemCreateAreExported) {
+TEST_F(GpuRegions, ExportOneMapping) {
   const Gpu gpu;
   const VmmMemory memory(2);
   const MemoryRegion region(device_, memory.data() + VmmMemory::kChunk, VmmMemory::kChunk);
   EXPECT_EQ(region.method(), RegistrationMethod::kDmaBuf);
 }
 
-TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
+TEST_F(GpuRegions, SayIfTheGpuDoesNotExposeCuMemCreateMemory) {
   fake_cuda::Configure("dma_buf=0,vmm=0");
   const Gpu gpu;
   const VmmMemory memory(1);
@@ -87,7 +87,7 @@ TEST_F(GpuRegions, MadeByCuMemCreateAreNamedWhereTheGpuOpensThemToNoNic) {
               HasSubstr("; it is memory of cuMemCreate(), which this GPU does not expose to NICs. "));
 }
 
-TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
+TEST_F(GpuRegions, NeedPeerMemoryIfTheKernelDoesNotKnowTheAddress) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
@@ -104,8 +104,8 @@ TEST_F(GpuRegions, ThatTheKernelDoesNotKnowByTheirAddressWantPeerMemory) {
   }
 }
 
-TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
-  const Gpu gpu;  // starts the driver
+TEST_F(GpuRegions, RejectManagedMemory) {
+  const Gpu gpu;  // initializes the driver
   const DriverContext context;
   uint64_t managed = 0;
   ASSERT_EQ(cuMemAllocManaged(&managed, 4096, 1), 0);
@@ -117,14 +117,14 @@ TEST_F(GpuRegions, OfManagedMemoryAreRefused) {
   cuMemFree_v2(managed);
 }
 
-TEST_F(GpuRegions, OfMappedHostMemoryAreTheHosts) {
+TEST_F(GpuRegions, TreatMappedHostMemoryAsHostMemory) {
   const Gpu gpu;
   HostPages pages(4096);
   const GpuMapping mapping(gpu, pages.bytes());
   EXPECT_EQ(MemoryRegion(device_, pages.data(), 4096).method(), RegistrationMethod::kHost);
 }
 
-TEST_F(GpuRegions, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(GpuRegions, ReportEveryFailedCallWithoutLeaks) {
   EXPECT_GT(ForEachFailure([&] {
               const Gpu gpu;
               const GpuMemory memory(gpu, 4096);

@@ -17,7 +17,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST_P(Faults, OfRegionSetsLeaveNothing) {
+TEST_P(Faults, InRegionSetsLeaveNothing) {
   const Device first("mlx5_0"), second("mlx5_1");
   const Device* const devices[] = {&first, &second};
   const HostPages pages(8192);
@@ -32,7 +32,7 @@ TEST_P(Faults, OfRegionSetsLeaveNothing) {
   EXPECT_EQ(one_failed, GetParam() == FaultyCalls::kVerbs) << "one device that works is enough";
 }
 
-TEST_P(Faults, OfABufferPoolLeaveNothing) {
+TEST_P(Faults, InABufferPoolLeaveNothing) {
   const Device device;
   const Device* const devices[] = {&device};
   ForEachFault(GetParam(), [&] {
@@ -46,7 +46,7 @@ TEST_P(Faults, OfABufferPoolLeaveNothing) {
   });
 }
 
-/// Takes, gives back, covers, evicts and invalidates.
+/// Registers, releases, replaces, evicts and invalidates.
 void UseCache(RegionCache& cache, const HostPages& pages) {
   constexpr size_t kPage = 4096;
   const auto take = [&](size_t page, size_t count) {
@@ -61,7 +61,7 @@ void UseCache(RegionCache& cache, const HostPages& pages) {
   Demand(used.View().bytes == 4 * kPage, "a view of another size");
 }
 
-TEST_P(Faults, OfARegionCacheLeaveItUsable) {
+TEST_P(Faults, InARegionCacheLeaveItUsable) {
   const Device device;
   const HostPages pages(32768);
   ForEachFault(GetParam(), [&] {
@@ -77,7 +77,7 @@ TEST_P(Faults, OfARegionCacheLeaveItUsable) {
   });
 }
 
-TEST(MemoryFaults, OfReceivingSharedMemoryLeaveNoFile) {
+TEST(MemoryFaults, InReceivingSharedMemoryLeaveNoFile) {
   SharedMemoryInfo info{.kind = ShareKind::kDmaBuf, .bytes = 4096, .allocation_bytes = 4096, .address = 4096};
   ForEachFault(FaultyCalls::kMemory, [&] {
     int ends[2];

@@ -16,7 +16,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(MemoryRegion, CoversTheMemoryItWasGiven) {
+TEST(MemoryRegion, CoversTheGivenMemory) {
   const Device device;
   std::array<uint8_t, 4096> memory;
   const MemoryRegion region(device, memory.data(), memory.size(), {.remote_write = true});
@@ -25,7 +25,7 @@ TEST(MemoryRegion, CoversTheMemoryItWasGiven) {
   EXPECT_EQ(view.bytes, memory.size());
 }
 
-TEST(MemoryRegion, EachHasKeysOfItsOwn) {
+TEST(MemoryRegion, HasUniqueKeys) {
   const Device device;
   std::array<uint8_t, 4096> memory;
   const MemoryRegion one(device, memory.data(), 64);
@@ -33,7 +33,7 @@ TEST(MemoryRegion, EachHasKeysOfItsOwn) {
   EXPECT_NE(one.View().lkey, other.View().lkey);
 }
 
-TEST(MemoryRegion, IsMovedAndNotCopied) {
+TEST(MemoryRegion, IsMovable) {
   static_assert(!std::is_copy_constructible_v<MemoryRegion> && !std::is_copy_assignable_v<MemoryRegion>);
   const Device device;
   std::array<uint8_t, 4096> memory;
@@ -42,12 +42,12 @@ TEST(MemoryRegion, IsMovedAndNotCopied) {
   other = std::move(one);
   EXPECT_EQ(other.View().lkey, key);
   EXPECT_EQ(other.View().bytes, 64);
-  one = MemoryRegion(device, memory.data(), 32);  // what was moved away may be filled again
+  one = MemoryRegion(device, memory.data(), 32);  // a moved-from region may be assigned
   EXPECT_NE(one.View().lkey, key);
   EXPECT_EQ(one.View().bytes, 32);
 }
 
-TEST(MemoryRegion, TakesEveryCombinationOfRights) {
+TEST(MemoryRegion, AcceptsEveryCombinationOfRights) {
   const Device device;
   std::array<uint8_t, 64> memory;
   for (int rights = 0; rights < 16; ++rights) {
@@ -60,7 +60,7 @@ TEST(MemoryRegion, TakesEveryCombinationOfRights) {
   }
 }
 
-TEST(MemoryRegion, OfRelaxedOrderingIsRegisteredByEitherWay) {
+TEST(MemoryRegion, AcceptsRelaxedOrderingByAddressAndDmaBuf) {
   const Device device;
   const Access relaxed{.remote_write = true, .relaxed_ordering = true};
   HostPages pages(4096);
@@ -77,7 +77,7 @@ TEST(MemoryRegion, OfRelaxedOrderingIsRegisteredByEitherWay) {
                   .access.relaxed_ordering);
 }
 
-TEST(MemoryRegion, OfRelaxedOrderingHasNoAtomics) {
+TEST(MemoryRegion, RejectsAtomicsWithRelaxedOrdering) {
   const Device device;
   HostPages pages(64);
   try {
@@ -90,10 +90,10 @@ TEST(MemoryRegion, OfRelaxedOrderingHasNoAtomics) {
   }
 }
 
-TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
+TEST(MemoryRegion, NamesMemoryThatCannotBeRegistered) {
   const Device device;
   try {
-    MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // never mapped
+    MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // an unmapped address
     FAIL() << "registered memory that is not there";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
@@ -101,7 +101,7 @@ TEST(MemoryRegion, SaysWhichMemoryCannotBeRegistered) {
   }
 }
 
-TEST(HostPages, AreZeroedWholeAlignedPages) {
+TEST(HostPages, AreZeroedAndAligned) {
   const HostPages pages(5000);
   EXPECT_EQ(pages.size() % 4096, 0);
   EXPECT_GE(pages.size(), 5000);
@@ -109,7 +109,7 @@ TEST(HostPages, AreZeroedWholeAlignedPages) {
   for (size_t i = 0; i < pages.size(); ++i) ASSERT_EQ(pages.data()[i], std::byte{0});
 }
 
-TEST(HostPages, AreNeverEmpty) {
+TEST(HostPages, RejectZeroBytes) {
   try {
     HostPages pages(0);
     FAIL() << "allocated nothing";

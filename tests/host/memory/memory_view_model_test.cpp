@@ -9,7 +9,7 @@
 
 #include "warpverbs/host/memory_view.hpp"
 
-/// Views against models that know no arithmetic modulo 2^64: sets of addresses, and numbers of 128 bits.
+/// Views against models without arithmetic modulo 2^64: sets of addresses, and 128-bit numbers.
 namespace warpverbs::host {
 namespace {
 
@@ -28,7 +28,7 @@ enum Step {
   kSteps
 };
 
-/// The model: from `begin` to before `end`, of what once was `whole_begin` to before `whole_end`.
+/// The model: [begin, end) of what was originally [whole_begin, whole_end).
 struct Model {
   Wide begin, end;
   Wide whole_begin = begin, whole_end = end;
@@ -37,7 +37,7 @@ struct Model {
   bool Has(Wide from, Wide bytes) const { return from >= begin && from + bytes <= end; }
 };
 
-/// What an operation shall do: the view after it, and the part that it gives.
+/// The expected result of an operation: the view after it, and the part that it returns.
 struct Expected {
   bool fits = false;
   Model view, part;
@@ -73,7 +73,7 @@ Expected Expect(const Model& view, Step step, Wide place, Wide bytes) {
   }
 }
 
-/// Does it. @return  the part that comes of it; the view where none does
+/// Executes a step. @return  the part that it returns, or else the view
 MemoryView Do(MemoryView& view, Step step, uint64_t place, uint64_t bytes) {
   switch (step) {
     case kSubrange:
@@ -110,7 +110,7 @@ bool GivesPart(Step step) { return step != kAdvance && step != kSubtract && step
                                        << static_cast<uint64_t>(model.size()) << " at " << begin;
 }
 
-/// Does a step to both. @return  whether they agree; `view` and `model` are then what they are after it
+/// Executes a step on both. @return  whether they agree; `view` and `model` are updated
 ::testing::AssertionResult Agree(MemoryView& view, Model& model, Step step, uint64_t place, uint64_t bytes) {
   const Expected expected = Expect(model, step, place, bytes);
   const MemoryView before = view;
@@ -137,7 +137,7 @@ bool GivesPart(Step step) { return step != kAdvance && step != kSubtract && step
   return part_is ? ::testing::AssertionSuccess() : fail(part_is.message());
 }
 
-/// Numbers of all magnitudes, and those next to what matters.
+/// Returns numbers of all magnitudes, and numbers near `near`.
 uint64_t AnyNumber(std::mt19937_64& random, uint64_t near) {
   const uint64_t small = random() % 4;
   switch (random() % 4) {
@@ -157,7 +157,7 @@ TEST(MemoryViewModel, AgreesOnMillionsOfRandomOperations) {
   int refused = 0, taken = 0;
   for (int views = 0; views < 100'000; ++views) {
     const uint64_t addr = random() >> (random() % 64);
-    const uint64_t most = ~uint64_t{0} - addr;  // nothing ends at 2^64, where no byte begins
+    const uint64_t most = ~uint64_t{0} - addr;  // no range ends at 2^64
     MemoryView view{.addr = addr, .bytes = std::min(AnyNumber(random, most), most), .lkey = 7};
     Model model{addr, Wide{addr} + view.bytes};
     for (int steps = 0; steps < 30; ++steps) {
@@ -174,7 +174,7 @@ TEST(MemoryViewModel, AgreesOnMillionsOfRandomOperations) {
   EXPECT_GT(taken, 100'000);
 }
 
-TEST(MemoryViewModel, AgreesOnEveryPartOfSmallViewsByteByByte) {
+TEST(MemoryViewModel, AgreesOnEveryPartOfSmallViews) {
   constexpr uint64_t kBegin = 100, kMost = 12;
   for (uint64_t size = 0; size <= kMost; ++size) {
     const MemoryView view{.addr = kBegin, .bytes = size};

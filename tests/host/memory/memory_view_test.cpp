@@ -16,7 +16,7 @@ constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 constexpr MemoryView kView{
     .addr = 0x1000, .bytes = 64, .lkey = 1, .rkey = 2, .access = {.remote_read = true}};
 
-TEST(MemoryView, PartsKeepTheKeysAndTheAccess) {
+TEST(MemoryView, PartsKeepKeysAndAccess) {
   const MemoryView part = kView.Subrange(16, 8);
   EXPECT_EQ(part.addr, 0x1010);
   EXPECT_EQ(part.bytes, 8);
@@ -31,25 +31,25 @@ TEST(MemoryView, PartsOfPartsStayInsideThePart) {
   EXPECT_THROW(part.Subrange(4, 5), std::out_of_range);
 }
 
-TEST(MemoryView, AllOfItIsAPartAndNothingMayLieAtItsEnd) {
+TEST(MemoryView, AllowsTheWholeAndAnEmptyPartAtTheEnd) {
   EXPECT_EQ(kView.Subrange(0, 64).bytes, 64);
   EXPECT_EQ(kView.Subrange(64, 0).addr, 0x1040);
 }
 
-TEST(MemoryView, RefusesPartsOutside) {
+TEST(MemoryView, RejectsPartsOutside) {
   EXPECT_THROW(kView.Subrange(0, 65), std::out_of_range);
   EXPECT_THROW(kView.Subrange(1, 64), std::out_of_range);
   EXPECT_THROW(kView.Subrange(65, 0), std::out_of_range);
 }
 
-TEST(MemoryView, RefusesOffsetsAndLengthsWhoseSumOverflows) {
+TEST(MemoryView, RejectsOverflowingSums) {
   EXPECT_THROW(kView.Subrange(kMax, 1), std::out_of_range);
   EXPECT_THROW(kView.Subrange(1, kMax), std::out_of_range);
   EXPECT_THROW(kView.Subrange(kMax, kMax), std::out_of_range);
   EXPECT_THROW(kView.Subrange(32, kMax - 31), std::out_of_range);
 }
 
-TEST(MemoryView, PartsAreTakenFromEitherEnd) {
+TEST(MemoryView, TakesPartsFromEitherEnd) {
   EXPECT_EQ(kView.First(16).addr, 0x1000);
   EXPECT_EQ(kView.Last(16).addr, 0x1030);
   EXPECT_EQ(kView.Last(16).bytes, 16);
@@ -58,7 +58,7 @@ TEST(MemoryView, PartsAreTakenFromEitherEnd) {
   EXPECT_THROW(kView.Last(kMax), std::out_of_range);
 }
 
-TEST(MemoryView, PartsAreFoundByTheirAddress) {
+TEST(MemoryView, FindsPartsByAddress) {
   EXPECT_EQ(kView.SubrangeAt(Place(0x1010), 8).addr, 0x1010);
   EXPECT_EQ(kView.SubrangeAt(Place(0x1010), 8).lkey, 1);
   EXPECT_EQ(kView.SubrangeAt(Place(0x1040), 0).bytes, 0);
@@ -67,7 +67,7 @@ TEST(MemoryView, PartsAreFoundByTheirAddress) {
   EXPECT_THROW(kView.SubrangeAt(nullptr, 0), std::out_of_range);
 }
 
-TEST(MemoryView, SaysWhatDoesNotLieWithin) {
+TEST(MemoryView, NamesThePartThatIsOutside) {
   const auto why = [](auto refused) -> std::string {
     try {
       refused();
@@ -84,7 +84,7 @@ TEST(MemoryView, SaysWhatDoesNotLieWithin) {
             "memory view: 65 bytes at its end are not within 64 bytes at 0x1000");
 }
 
-TEST(MemoryView, GivesItsBytesAwayPieceByPieceAndTakesThemBack) {
+TEST(MemoryView, ShrinksPieceByPieceAndResets) {
   MemoryView rest = kView;
   EXPECT_EQ(rest.TakeFirst(16).addr, 0x1000);
   EXPECT_EQ(rest.TakeLast(8).addr, 0x1038);
@@ -98,7 +98,7 @@ TEST(MemoryView, GivesItsBytesAwayPieceByPieceAndTakesThemBack) {
   EXPECT_EQ(rest.bytes, 64);
 }
 
-TEST(MemoryView, ResetOfAPartMakesThatPartWholeAndNoMore) {
+TEST(MemoryView, ResetOfAPartRestoresOnlyThatPart) {
   MemoryView rest = kView;
   rest.Advance(16);
   MemoryView part = rest.TakeFirst(8);
@@ -109,7 +109,7 @@ TEST(MemoryView, ResetOfAPartMakesThatPartWholeAndNoMore) {
   EXPECT_EQ(part.bytes, 8);
 }
 
-TEST(MemoryView, IsAsItWasAfterACutThatWasRefused) {
+TEST(MemoryView, IsUnchangedAfterARejectedCut) {
   MemoryView rest = kView;
   rest.Advance(60);
   EXPECT_THROW(rest.Advance(5), std::out_of_range);

@@ -25,7 +25,7 @@ TEST(PageRange, CoversAnyRangeWithTheFewestPages) {
   }
 }
 
-TEST(PageRange, OfWholePagesIsThePages) {
+TEST(PageRange, KeepsWholePages) {
   const PageRange range = PageRange::Around(0x1001001800000000, 65536, 65536);
   EXPECT_EQ(range.start, 0x1001001800000000);
   EXPECT_EQ(range.bytes, 65536);

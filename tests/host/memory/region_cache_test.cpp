@@ -1,4 +1,4 @@
-// Registrations that are kept: when one may be used again, and when not.
+// When cached registrations may be reused, and when not.
 #include "warpverbs/host/region_cache.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class RegionCacheTest : public testing::Test {
  protected:
   static int Exports() { return fake_cuda::Calls("cuMemGetHandleForAddressRange"); }
 
-  /// What a range has now: its key is another one if it was registered anew.
+  /// Returns the current key of a range. A new registration has a different one.
   static uint32_t Key(RegionCache& cache, void* memory, size_t bytes) {
     return cache.Register(memory, bytes).View().rkey;
   }
@@ -38,7 +38,7 @@ class RegionCacheTest : public testing::Test {
   Device a_{"mlx5_0"}, b_{"mlx5_1"};
 };
 
-TEST_F(RegionCacheTest, CoveredRangeIsRegisteredByNoCall) {
+TEST_F(RegionCacheTest, ReusesARegistrationForACoveredRange) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   RegionCache cache({&a_});
   const uint32_t key = Key(cache, memory.data(), 4 * kPage);
@@ -54,7 +54,7 @@ TEST_F(RegionCacheTest, CoveredRangeIsRegisteredByNoCall) {
   EXPECT_EQ(cache.Statistics().misses, 1U);
 }
 
-TEST_F(RegionCacheTest, LargerRangeTakesThePlaceOfThoseThatItCovers) {
+TEST_F(RegionCacheTest, ReplacesRegionsThatALargerOneCovers) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   RegionCache cache({&a_});
   Key(cache, memory.data(), kPage);
@@ -65,7 +65,7 @@ TEST_F(RegionCacheTest, LargerRangeTakesThePlaceOfThoseThatItCovers) {
   EXPECT_EQ(Key(cache, memory.data() + 2 * kPage, kPage), key);
 }
 
-TEST_F(RegionCacheTest, RangesThatOverlapAreEachFound) {
+TEST_F(RegionCacheTest, FindsOverlappingRanges) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   RegionCache cache({&a_});
   const uint32_t low = Key(cache, memory.data(), 2 * kPage);
@@ -76,7 +76,7 @@ TEST_F(RegionCacheTest, RangesThatOverlapAreEachFound) {
   EXPECT_EQ(cache.Statistics().misses, 2U);
 }
 
-TEST_F(RegionCacheTest, AddressThatWasFreedAndAllocatedAgainIsNotTakenForWhatItWas) {
+TEST_F(RegionCacheTest, DetectsReallocationAtTheSameAddress) {
   const Gpu gpu;
   const DriverContext current;
   RegionCache cache({&a_});
@@ -95,7 +95,7 @@ TEST_F(RegionCacheTest, AddressThatWasFreedAndAllocatedAgainIsNotTakenForWhatItW
   cuMemFree_v2(second);
 }
 
-TEST_F(RegionCacheTest, ChunksThatAreMappedAnewAreFoundOut) {
+TEST_F(RegionCacheTest, DetectsRemappedChunks) {
   const Gpu gpu;
   const DriverContext current;
   VmmMemory memory(4);
@@ -105,14 +105,14 @@ TEST_F(RegionCacheTest, ChunksThatAreMappedAnewAreFoundOut) {
   EXPECT_EQ(Key(cache, memory.data() + kChunk, 2 * kChunk), key);
   memory.Unmap(3);
   memory.Map(3);
-  EXPECT_EQ(Key(cache, memory.data() + kChunk, 2 * kChunk), key) << "these are what they were";
+  EXPECT_EQ(Key(cache, memory.data() + kChunk, 2 * kChunk), key) << "these chunks are unchanged";
   EXPECT_EQ(cache.Statistics().stale, 0U);
   Key(cache, memory.data() + 2 * kChunk, 2 * kChunk);
   EXPECT_EQ(cache.Statistics().stale, 1U);
   EXPECT_EQ(cache.Statistics().misses, 2U);
 }
 
-TEST_F(RegionCacheTest, HostMemoryIsSharedButNotKept) {
+TEST_F(RegionCacheTest, SharesHostMemoryButDoesNotKeepIt) {
   const HostPages pages(2 * kPage);
   RegionCache cache({&a_});
   {
@@ -125,7 +125,7 @@ TEST_F(RegionCacheTest, HostMemoryIsSharedButNotKept) {
   EXPECT_EQ(cache.Statistics().misses, 2U);
 }
 
-TEST_F(RegionCacheTest, HostMemoryIsKeptOnRequestUntilItIsInvalidated) {
+TEST_F(RegionCacheTest, KeepsHostMemoryOnRequestUntilInvalidated) {
   const HostPages pages(4 * kPage);
   RegionCache cache({&a_}, {.keep_host_memory = true});
   for (const size_t page : {0, 1, 2, 3}) Key(cache, pages.data() + page * kPage, kPage);
@@ -140,7 +140,7 @@ TEST_F(RegionCacheTest, HostMemoryIsKeptOnRequestUntilItIsInvalidated) {
   EXPECT_EQ(cache.Statistics().hits, 3U);
 }
 
-TEST_F(RegionCacheTest, LeastRecentlyUsedGoesFirstAndNoneThatIsInUse) {
+TEST_F(RegionCacheTest, EvictsTheLeastRecentlyUsedIdleRegion) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   const auto page = [&](size_t index) { return memory.data() + index * kPage; };
   RegionCache cache({&a_}, {.max_regions = 2});
@@ -155,10 +155,10 @@ TEST_F(RegionCacheTest, LeastRecentlyUsedGoesFirstAndNoneThatIsInUse) {
   Key(cache, page(2), kPage);
   EXPECT_EQ(cache.Statistics().misses, misses);
   Key(cache, page(1), kPage);
-  EXPECT_EQ(cache.Statistics().misses, misses + 1) << "it had been evicted";
+  EXPECT_EQ(cache.Statistics().misses, misses + 1) << "the region was evicted";
 }
 
-TEST_F(RegionCacheTest, MoreThanItKeepsMayBeInUse) {
+TEST_F(RegionCacheTest, AllowsMoreRegionsInUseThanItKeeps) {
   const GpuMemory memory(Gpu(), 4 * kPage);
   RegionCache cache({&a_}, {.max_bytes = kPage});
   std::vector<RegionCache::Lease> leases;
@@ -170,7 +170,7 @@ TEST_F(RegionCacheTest, MoreThanItKeepsMayBeInUse) {
   EXPECT_EQ(cache.Statistics().bytes, kPage);
 }
 
-TEST_F(RegionCacheTest, InvalidatedRegionInUseStaysButIsNotFound) {
+TEST_F(RegionCacheTest, InvalidatesARegionInUseWithoutDestroyingIt) {
   const GpuMemory memory(Gpu(), kPage);
   RegionCache cache({&a_});
   std::optional<RegionCache::Lease> used = cache.Register(memory.data(), kPage);
@@ -183,7 +183,7 @@ TEST_F(RegionCacheTest, InvalidatedRegionInUseStaysButIsNotFound) {
   EXPECT_EQ(cache.Statistics().in_use, 0U);
 }
 
-TEST_F(RegionCacheTest, EmptyRangeInvalidatesNothing) {
+TEST_F(RegionCacheTest, IgnoresInvalidationOfAnEmptyRange) {
   const GpuMemory memory(Gpu(), kPage);
   RegionCache cache({&a_});
   Key(cache, memory.data(), kPage);
@@ -192,7 +192,7 @@ TEST_F(RegionCacheTest, EmptyRangeInvalidatesNothing) {
   EXPECT_EQ(cache.Statistics().stale, 0U);
 }
 
-TEST_F(RegionCacheTest, LeaseMayOutliveTheCache) {
+TEST_F(RegionCacheTest, LetsALeaseOutliveIt) {
   const GpuMemory memory(Gpu(), kPage);
   std::optional<RegionCache> cache(std::in_place, std::vector<const Device*>{&a_});
   const RegionCache::Lease lease = cache->Register(memory.data(), kPage);
@@ -200,7 +200,7 @@ TEST_F(RegionCacheTest, LeaseMayOutliveTheCache) {
   EXPECT_NE(lease.View().rkey, 0U);
 }
 
-TEST_F(RegionCacheTest, LeaseThatIsMovedAwayGivesNothingBackTwice) {
+TEST_F(RegionCacheTest, ReleasesAMovedLeaseOnce) {
   const GpuMemory memory(Gpu(), 2 * kPage);
   RegionCache cache({&a_});
   RegionCache::Lease first = cache.Register(memory.data(), kPage);
@@ -211,16 +211,16 @@ TEST_F(RegionCacheTest, LeaseThatIsMovedAwayGivesNothingBackTwice) {
   EXPECT_EQ(cache.Statistics().regions, 2U);
 }
 
-TEST_F(RegionCacheTest, EachDeviceHasKeysOfItsOwn) {
+TEST_F(RegionCacheTest, HasKeysForEachDevice) {
   const GpuMemory memory(Gpu(), kPage);
-  const MemoryRegion other(b_, memory.data(), kPage);  // devices may well count alike
+  const MemoryRegion other(b_, memory.data(), kPage);  // both devices may assign the same key numbers
   RegionCache cache({&a_, &b_});
   const RegionCache::Lease lease = cache.Register(memory.data(), kPage);
   EXPECT_NE(lease.View(0).rkey, lease.View(1).rkey);
   EXPECT_THROW(lease.View(2), std::out_of_range);
 }
 
-TEST_F(RegionCacheTest, FailureForLackOfRoomGivesUpWhatIsIdleAndIsTriedOnceMore) {
+TEST_F(RegionCacheTest, DropsIdleRegionsAndRetriesOnShortage) {
   constexpr int kWays = 2, kOutOfMemory = 2;  // by dma-buf and by address; CUDA_ERROR_OUT_OF_MEMORY
   const auto fail = [](int by_dma_buf, int by_address, int devices) {
     return [=] { Inject({.by_address = by_address, .by_dma_buf = by_dma_buf, .calls = kWays * devices}); };
@@ -232,7 +232,7 @@ TEST_F(RegionCacheTest, FailureForLackOfRoomGivesUpWhatIsIdleAndIsTriedOnceMore)
     Key(cache, memory.data(), kPage);
     fault();
     EXPECT_EQ(SentenceOf([&] { Key(cache, memory.data() + kPage, kPage); }), "");
-    EXPECT_EQ(cache.Statistics().regions, 1U) << "the other one is given up";
+    EXPECT_EQ(cache.Statistics().regions, 1U) << "the idle region is dropped";
     Inject({});
   };
   for (const int error : {ENOMEM, EAGAIN, ENOSPC}) expect_tried_again({&a_}, fail(error, error, 1));
@@ -244,7 +244,7 @@ TEST_F(RegionCacheTest, FailureForLackOfRoomGivesUpWhatIsIdleAndIsTriedOnceMore)
   });
 }
 
-TEST_F(RegionCacheTest, OtherFailuresLeaveWhatIsIdleAndAreNotTriedAgain) {
+TEST_F(RegionCacheTest, KeepsIdleRegionsAndDoesNotRetryOtherFailures) {
   const GpuMemory memory(Gpu(), 2 * kPage);
   RegionCache cache({&a_});
   const uint32_t key = Key(cache, memory.data(), kPage);
@@ -254,7 +254,7 @@ TEST_F(RegionCacheTest, OtherFailuresLeaveWhatIsIdleAndAreNotTriedAgain) {
     EXPECT_THAT(WhyRefused([&] { cache.Register(memory.data() + kPage, kPage); }),
                 HasSubstr(strerrorname_np(error)));
     Inject({});
-    EXPECT_EQ(Registrations() - before, 2) << "each way once";
+    EXPECT_EQ(Registrations() - before, 2) << "one attempt per method";
   }
   EXPECT_THROW(cache.Register(reinterpret_cast<void*>(kPage), kPage), Error);
   const DriverContext current;
@@ -267,7 +267,7 @@ TEST_F(RegionCacheTest, OtherFailuresLeaveWhatIsIdleAndAreNotTriedAgain) {
   EXPECT_EQ(Key(cache, memory.data(), kPage), key);
 }
 
-TEST_F(RegionCacheTest, NoEntryStaysThatCoversOneThatTookItsPlace) {
+TEST_F(RegionCacheTest, RemovesStaleEntriesThatCoverANewOne) {
   const Gpu gpu;
   const DriverContext current;
   VmmMemory memory(5);
@@ -277,13 +277,13 @@ TEST_F(RegionCacheTest, NoEntryStaysThatCoversOneThatTookItsPlace) {
   memory.Unmap(2);
   memory.Map(2);
   Key(cache, memory.data() + 2 * kChunk, kChunk);
-  EXPECT_EQ(cache.Statistics().stale, 3U) << "all had the chunk that is another one now";
+  EXPECT_EQ(cache.Statistics().stale, 3U) << "all included the replaced chunk";
   EXPECT_EQ(cache.Statistics().regions, 1U);
   cache.Invalidate(memory.data() + 2 * kChunk, kChunk);
   EXPECT_EQ(cache.Statistics().regions, 0U);
 }
 
-TEST_F(RegionCacheTest, ManyThreadsShareIt) {
+TEST_F(RegionCacheTest, IsThreadSafe) {
   constexpr size_t kThreads = 4, kUses = 500, kPages = 8;
   const GpuMemory memory(Gpu(), kPages * kPage);
   RegionCache cache({&a_}, {.max_regions = 3});
@@ -310,7 +310,7 @@ TEST_F(RegionCacheTest, ManyThreadsShareIt) {
   EXPECT_EQ(cache.Statistics().bytes, 0U);
 }
 
-TEST_F(RegionCacheTest, DeviceThatReachesTheMemoryIsEnoughAndTheOtherSaysWhyItDoesNot) {
+TEST_F(RegionCacheTest, SucceedsIfOneDeviceReachesTheMemory) {
   const GpuMemory memory(Gpu(), kPage);
   const Device* const devices[] = {&a_, &b_};
   fake_cuda::FailCall("cuMemGetHandleForAddressRange", 1);
@@ -327,7 +327,7 @@ TEST_F(RegionCacheTest, DeviceThatReachesTheMemoryIsEnoughAndTheOtherSaysWhyItDo
   }
 }
 
-TEST_F(RegionCacheTest, MemoryThatNoDeviceReachesIsRefusedWithTheReasonOfEach) {
+TEST_F(RegionCacheTest, ReportsEachReasonIfNoDeviceReachesTheMemory) {
   const Device* const devices[] = {&a_, &b_};
   const auto refusal = [](std::span<const Device* const> on) {
     return WhyRefused([&] { RegionSet(on, reinterpret_cast<void*>(kPage), kPage); });

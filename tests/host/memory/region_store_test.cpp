@@ -22,7 +22,7 @@ class RegionStoreTest : public testing::Test {
   std::unique_ptr<RegionStore> store_ = std::make_unique<RegionStore>();
 };
 
-TEST_F(RegionStoreTest, GivesLocalRegionsTheirLkeyAndRemoteOnesTheirRkey) {
+TEST_F(RegionStoreTest, UsesLkeysForLocalAndRkeysForRemoteRegions) {
   const MemoryView local[] = {View(0x1000, {})}, remote[] = {View(0x2000, {.remote_write = true})};
   store_->Allow(local, remote);
   ASSERT_EQ(store_->table.count, 2);
@@ -36,7 +36,7 @@ TEST_F(RegionStoreTest, GivesLocalRegionsTheirLkeyAndRemoteOnesTheirRkey) {
   EXPECT_EQ(regions[1].rights, device::kWritable);
 }
 
-TEST_F(RegionStoreTest, GrantsWhatTheAccessGrants) {
+TEST_F(RegionStoreTest, GrantsTheRegionsAccess) {
   const MemoryView local[] = {View(0, {.local_write = false}),
                               View(0, {.local_write = false, .remote_read = true}),
                               View(0, {.local_write = false, .remote_atomic = true})};
@@ -48,7 +48,7 @@ TEST_F(RegionStoreTest, GrantsWhatTheAccessGrants) {
   for (size_t i = 0; i < std::size(rights); ++i) EXPECT_EQ(store_->table.regions[i].rights, rights[i]) << i;
 }
 
-TEST_F(RegionStoreTest, RefusesViewsOfNoRegionAndKeepsWhatWasAllowed) {
+TEST_F(RegionStoreTest, RejectsViewsOfNoRegionAndKeepsTheOldTable) {
   const MemoryView right[] = {View(0x1000, {})}, wrong[] = {View(0x2000, {}), {.addr = 0x3000, .bytes = 8}};
   store_->Allow(right, right);
   const auto why = [this](std::span<const MemoryView> local, std::span<const MemoryView> remote) {
@@ -63,7 +63,7 @@ TEST_F(RegionStoreTest, RefusesViewsOfNoRegionAndKeepsWhatWasAllowed) {
   EXPECT_EQ(store_->table.regions[1].addr, 0x1000);
 }
 
-TEST_F(RegionStoreTest, ReplacesWhatWasAllowedBefore) {
+TEST_F(RegionStoreTest, ReplacesTheOldTable) {
   const MemoryView first[] = {View(0x1000, {}), View(0x2000, {})}, second[] = {View(0x3000, {})};
   store_->Allow(first, {});
   store_->Allow(second, {});
@@ -73,7 +73,7 @@ TEST_F(RegionStoreTest, ReplacesWhatWasAllowedBefore) {
   EXPECT_EQ(store_->table.count, 0);
 }
 
-TEST_F(RegionStoreTest, TakesAsManyAsItHasRoomForAndRefusesMore) {
+TEST_F(RegionStoreTest, RejectsMoreThanTheMaximum) {
   std::vector<MemoryView> local(kMaxRegions - 1, View(0x1000, {}));
   const MemoryView remote[] = {View(0x2000, {})};
   store_->Allow(local, remote);

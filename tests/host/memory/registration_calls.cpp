@@ -11,7 +11,7 @@
 namespace warpverbs::host {
 namespace {
 
-std::mutex mutex;  // of what follows: tests register from many threads
+std::mutex mutex;  // guards the variables below: tests register on many threads
 RegistrationFault injected_registration;
 unsigned last_access = 0;
 int registrations = 0;

@@ -2,27 +2,28 @@
 
 #include <cstdint>
 
-/// Lets libibverbs refuse memory: this program's own registering calls stand before those of the library.
+/// Makes libibverbs refuse memory: this program defines the registering calls, which take precedence over the
+/// library's.
 namespace warpverbs::host {
 
 struct RegistrationFault {
-  int by_address = 0;  ///< as errno has it; 0: memory is registered
+  int by_address = 0;  ///< errno value; 0: succeeds
   int by_dma_buf = 0;
-  int calls = -1;  ///< how many fail; -1: all
+  int calls = -1;  ///< number of calls that fail; -1: all
 };
 
-/// Sets what fails from now on.
+/// Sets the fault for later calls.
 void Inject(const RegistrationFault& fault);
 
-/// The access flags that the last registration asked the library for.
+/// Returns the access flags of the last registration.
 unsigned LastAccess();
 
-/// How many registrations the library was asked for, whether they worked or not.
+/// Returns how many registrations were tried, successful or not.
 int Registrations();
 
-/// What the last registration by dma-buf was told.
+/// The parameters of the last registration by dma-buf.
 struct DmaBufCall {
-  uint64_t offset = 0;  ///< in the file
+  uint64_t offset = 0;  ///< offset in the file
   uint64_t bytes = 0;
   uint64_t iova = 0;
   int file = -1;

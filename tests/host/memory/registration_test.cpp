@@ -15,7 +15,7 @@
 #include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 
-/// What is asked of libibverbs, and what is said where it refuses.
+/// Parameters of the calls to libibverbs, and error texts if it refuses.
 namespace warpverbs::host {
 namespace {
 
@@ -23,7 +23,7 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-/// A limit on locked memory for a scope. It binds nobody who may lock as much as he likes, but it is told.
+/// Sets RLIMIT_MEMLOCK for a scope. It does not bind a privileged process, but errors report it.
 class LockedMemory {
  public:
   explicit LockedMemory(rlim_t bytes) {
@@ -52,7 +52,7 @@ class Registration : public WithGpu {
 
 constexpr char kLimit[] = ", where the limit on locked memory, RLIMIT_MEMLOCK, is 64 KiB. ";
 
-TEST_F(Registration, OfHostMemoryBeyondTheLimitSaysWhatItIs) {
+TEST_F(Registration, ReportsTheLimitForHostMemoryBeyondIt) {
   HostPages pages(64);
   Inject(RegistrationFault{.by_address = ENOMEM});
   EXPECT_THAT(WhyUnregistered(pages.data()),
@@ -63,7 +63,7 @@ TEST_F(Registration, OfHostMemoryBeyondTheLimitSaysWhatItIs) {
                              "/etc/security/limits.conf).")));
 }
 
-TEST_F(Registration, OfAnUnmappedAddressSaysSo) {
+TEST_F(Registration, ReportsAnUnmappedAddress) {
   EXPECT_EQ(
       WhyUnregistered(reinterpret_cast<void*>(0x1000)),
       "Cannot register 64 bytes at 0x1000 (host memory) on mlx5_0: by its address: Bad address (EFAULT)" +
@@ -74,7 +74,7 @@ TEST_F(Registration, OfAnUnmappedAddressSaysSo) {
               HasSubstr("Cannot register 64 bytes at (nil) (unallocated memory) on "));
 }
 
-TEST_F(Registration, OfGpuMemoryTellsOfEachRung) {
+TEST_F(Registration, ReportsEachMethodForGpuMemory) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   Inject(RegistrationFault{.by_address = EFAULT, .by_dma_buf = EINVAL});
@@ -86,14 +86,14 @@ TEST_F(Registration, OfGpuMemoryTellsOfEachRung) {
                        "on Linux 5.12 or later, which export dma-bufs."));
 }
 
-TEST_F(Registration, OfGpuMemoryBeyondTheLimitAdvisesToRaiseIt) {
+TEST_F(Registration, AdvisesToRaiseTheLimitForGpuMemoryBeyondIt) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   Inject(RegistrationFault{.by_address = ENOMEM, .by_dma_buf = EINVAL});
   EXPECT_THAT(WhyUnregistered(memory.data()), HasSubstr(std::string(kLimit) + "Raise RLIMIT_MEMLOCK ("));
 }
 
-TEST_F(Registration, OfGpuMemoryGoesByTheRungThatIsLeft) {
+TEST_F(Registration, UsesTheRemainingMethodForGpuMemory) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   Inject(RegistrationFault{.by_dma_buf = EINVAL});
@@ -102,7 +102,7 @@ TEST_F(Registration, OfGpuMemoryGoesByTheRungThatIsLeft) {
   EXPECT_TRUE(region.View().access.relaxed_ordering);
 }
 
-TEST_F(Registration, OfVmmMemoryNamesItAndTheMissingFlag) {
+TEST_F(Registration, NamesVmmMemoryAndTheMissingFlag) {
   const Gpu gpu;
   const VmmMemory memory(1, {.gpu_direct = false});
   EXPECT_THAT(WhyUnregistered(memory.data()),
@@ -111,8 +111,8 @@ TEST_F(Registration, OfVmmMemoryNamesItAndTheMissingFlag) {
                     HasSubstr("; it is memory of cuMemCreate() without gpuDirectRDMACapable. Use memory")));
 }
 
-TEST_F(Registration, OfManagedMemoryNamesIt) {
-  const Gpu gpu;  // starts the driver
+TEST_F(Registration, RejectsManagedMemory) {
+  const Gpu gpu;  // initializes the driver
   const DriverContext context;
   uint64_t managed = 0;
   ASSERT_EQ(cuMemAllocManaged(&managed, 4096, 1), 0);
@@ -122,7 +122,7 @@ TEST_F(Registration, OfManagedMemoryNamesIt) {
   cuMemFree_v2(managed);
 }
 
-TEST_F(Registration, OfADmaBufAloneSaysSo) {
+TEST_F(Registration, ReportsAFailedDmaBuf) {
   FileDescriptor file(memfd_create("memory", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 4096), 0);
   const DmaBuf buffer(std::move(file), 0x10000, 4096);
@@ -139,7 +139,7 @@ TEST_F(Registration, OfADmaBufAloneSaysSo) {
   }
 }
 
-/// How many exports over PCIe a call asks for.
+/// Returns how many exports over PCIe a call requests.
 template <class Call>
 int PcieExportsOf(const Call& call) {
   const int before = fake_cuda::PcieExports();
@@ -147,7 +147,7 @@ int PcieExportsOf(const Call& call) {
   return fake_cuda::PcieExports() - before;
 }
 
-TEST_F(Registration, IsAskedOverPcieOnlyWhereThatIsWanted) {
+TEST_F(Registration, ExportsOverPcieOnlyOnRequest) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
   EXPECT_EQ(PcieExportsOf([&] { MemoryRegion(device_, memory.data(), 64); }), 0);
@@ -165,12 +165,12 @@ TEST_F(Registration, IsAskedOverPcieOnlyWhereThatIsWanted) {
               const Endpoint other(device_, {.pool = &pool, .gpu = &gpu, .over_pcie = true});
             }),
             1)
-      << "a pool has chunks of each way";
+      << "a pool has separate chunks for each kind";
   HostPages pages(64);
   EXPECT_EQ(PcieExportsOf([&] { MemoryRegion(device_, pages.data(), 64, {.over_pcie = true}); }), 0);
 }
 
-TEST_F(Registration, OverPcieOfAnOlderDriverSaysSinceWhenItIs) {
+TEST_F(Registration, ReportsThatTheDriverIsTooOldForPcie) {
   fake_cuda::Configure("version=12020");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
@@ -185,10 +185,10 @@ TEST_F(Registration, OverPcieOfAnOlderDriverSaysSinceWhenItIs) {
                     EndsWith("or do not ask for a mapping over PCIe.")));
   Inject(RegistrationFault{});
   EXPECT_EQ(MemoryRegion(device_, memory.data(), 64).method(), RegistrationMethod::kDmaBuf)
-      << "else it may be too old";
+      << "otherwise the driver may be too old";
 }
 
-TEST_F(Registration, OverPcieOfADriverThatRefusesItSaysSo) {
+TEST_F(Registration, ReportsThatTheDriverRefusesPcie) {
   fake_cuda::Configure("pcie=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
@@ -202,12 +202,12 @@ TEST_F(Registration, OverPcieOfADriverThatRefusesItSaysSo) {
               HasSubstr("CUDA_ERROR_UNKNOWN"));
 }
 
-TEST_F(Registration, ByDmaBufTellsThePlaceInTheFirstPageWhateverThePointer) {
+TEST_F(Registration, PassesTheOffsetInTheFirstPage) {
   const Gpu gpu;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::mt19937_64 random(20'260'102);
   for (int times = 0; times < 300; ++times) {
-    const GpuMemory memory(gpu, 100'000);  // anew: a page of the fake has one file
+    const GpuMemory memory(gpu, 100'000);  // new memory: a page of the fake has one file
     const size_t offset = random() % 60'000, bytes = random() % (100'000 - offset) + 1;
     const auto address = reinterpret_cast<uint64_t>(memory.data() + offset);
     const MemoryRegion region(device_, memory.data() + offset, bytes);
@@ -222,7 +222,7 @@ TEST_F(Registration, ByDmaBufTellsThePlaceInTheFirstPageWhateverThePointer) {
   }
 }
 
-TEST_F(Registration, OfAGpuThatExportsNothingTriesNoDmaBuf) {
+TEST_F(Registration, SkipsDmaBufIfTheGpuExportsNothing) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   EXPECT_FALSE(gpu.attributes().dma_buf);
@@ -232,7 +232,7 @@ TEST_F(Registration, OfAGpuThatExportsNothingTriesNoDmaBuf) {
   EXPECT_EQ(Registrations(), before + 1) << "by its address";
 }
 
-TEST_F(Registration, AsksForNoMoreThanIsNeeded) {
+TEST_F(Registration, RequestsOnlyTheNeededAccess) {
   HostPages pages(64);
   const auto asked = [&](const Access& access) {
     const MemoryRegion region(device_, pages.data(), 64, access);

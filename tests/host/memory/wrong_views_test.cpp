@@ -9,8 +9,8 @@
 #include "warpverbs/host/region_set.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Memory that a queue may not use: of another NIC, of none, or not enough of it. Nothing aborts; what went
-/// wrong is said, and after a Reset() the queue works.
+/// Memory that a queue may not use: of another NIC, without a region, or too short. The write fails with a
+/// cause, and the queue works again after Reset().
 namespace warpverbs::host {
 namespace {
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class WrongViews : public testing::Test {
  protected:
-  /// Writes one view to another, and says what came of it.
+  /// Writes one view to another. Returns the status.
   static device::Status Write(const Endpoint& endpoint, const MemoryView& to, const MemoryView& from) {
     Queue queue(endpoint.View());
     const device::Posted posted = queue.Post(
@@ -30,7 +30,7 @@ class WrongViews : public testing::Test {
     return status;
   }
 
-  /// The write is refused by name, and the endpoints connect again and carry data.
+  /// Expects the write to fail with `cause`. Afterwards the endpoints must connect again and carry data.
   void ExpectRefused(const MemoryView& to, const MemoryView& from, Syndrome cause, const char* words) {
     const device::Status status = Write(link_.a, to, from);
     EXPECT_EQ(status.code, Code::kError);
@@ -52,7 +52,7 @@ class WrongViews : public testing::Test {
   const MemoryView source_ = link_.source.region.View(), target_ = link_.target.region.View();
 };
 
-TEST_F(WrongViews, OfADeviceThatWasNotNamedAreRefusedByName) {
+TEST_F(WrongViews, OfUnnamedDevicesAreRejectedByName) {
   const Device* const devices[] = {&elsewhere_};
   const RegionSet set(devices, pages_.data(), pages_.size());
   EXPECT_EQ(set.View(elsewhere_).rkey, set.View(0).rkey);
@@ -77,28 +77,28 @@ TEST_F(WrongViews, OfADeviceThatWasNotNamedAreRefusedByName) {
               HasSubstr("it is registered only on mlx5_1"));
 }
 
-TEST_F(WrongViews, OfAnotherDeviceFailTheWriteAndSaySo) {
+TEST_F(WrongViews, OfOtherDevicesFailTheWrite) {
   const MemoryRegion region(elsewhere_, pages_.data(), pages_.size());
   ExpectRefused(
       target_, region.View(), Syndrome::kLocalProtection,
       "Check the lkey, that the buffer lies in its region, and that this is registered on this device");
 }
 
-TEST_F(WrongViews, OfNoRegionFailTheWriteAndSaySo) {
+TEST_F(WrongViews, WithoutARegionFailTheWrite) {
   const MemoryView unregistered{.addr = reinterpret_cast<uint64_t>(pages_.data()), .bytes = pages_.size()};
   ExpectRefused(target_, unregistered, Syndrome::kLocalProtection, "Check the lkey");
   ExpectRefused(unregistered, source_, Syndrome::kRemoteAccess, "Check the rkey");
 }
 
-TEST_F(WrongViews, LongerThanTheRemoteOneFailTheWriteAndChangeNothingBehindIt) {
+TEST_F(WrongViews, LongerThanTheRemoteMemoryFailTheWrite) {
   const MemoryRegion part(here_, pages_.data(), 100, {.remote_write = true});
   ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range lies in its region");
   EXPECT_EQ(pages_.data()[100], std::byte{});
   EXPECT_THROW(static_cast<void>(part.View().First(source_.bytes)), std::out_of_range)
-      << "or before it is posted";
+      << "or the post is refused";
 }
 
-TEST_F(WrongViews, WithoutTheRightFailTheWriteAndSaySo) {
+TEST_F(WrongViews, WithoutTheRightFailTheWrite) {
   const MemoryRegion unwritable(here_, pages_.data(), pages_.size());
   ExpectRefused(unwritable.View(), source_, Syndrome::kRemoteAccess,
                 "that the region and the peer's endpoint grant the operation");

@@ -9,14 +9,14 @@ namespace {
 
 uint64_t doorbell_register = 0;
 
-TEST(ChooseDoorbell, LetsTheCpuRing) {
+TEST(ChooseDoorbell, DefaultsToTheCpu) {
   const DoorbellChoice choice = ChooseDoorbell(DoorbellMode::kAuto, nullptr, &doorbell_register);
   EXPECT_EQ(choice.mode, DoorbellMode::kGpu);
   EXPECT_EQ(choice.why, "the CPU rings, and the register is mapped");
   EXPECT_EQ(choice.doorbell, &doorbell_register);
 }
 
-TEST(ChooseDoorbell, DoesAsItIsTold) {
+TEST(ChooseDoorbell, UsesTheRequestedMode) {
   for (const DoorbellMode mode : {DoorbellMode::kGpu, DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     const DoorbellChoice choice = ChooseDoorbell(mode, nullptr, &doorbell_register);
     EXPECT_EQ(choice.mode, mode);
@@ -24,7 +24,7 @@ TEST(ChooseDoorbell, DoesAsItIsTold) {
   }
 }
 
-TEST(ChooseDoorbell, RefusesRungsThatDoNotExist) {
+TEST(ChooseDoorbell, RejectsUnknownModes) {
   EXPECT_THROW(ChooseDoorbell(DoorbellMode{4}, nullptr, &doorbell_register), Error);
 }
 

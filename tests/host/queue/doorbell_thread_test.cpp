@@ -39,7 +39,7 @@ bool Await(const Condition& condition) {
   return true;
 }
 
-/// A poster's word and what the NIC sees of it.
+/// A poster's doorbell word and the NIC's view of it.
 struct Queue {
   uint64_t word = 0;
   uint64_t doorbell = 0;
@@ -64,7 +64,7 @@ struct Queue {
   }
 };
 
-TEST(DoorbellThread, CarriesEachDoorbell) {
+TEST(DoorbellThread, ForwardsEachDoorbell) {
   Queue queue;
   DoorbellThread thread;
   const DoorbellThread::Service service(thread, queue.Route());
@@ -74,7 +74,7 @@ TEST(DoorbellThread, CarriesEachDoorbell) {
   }
 }
 
-TEST(DoorbellThread, SaysInWordsThatThereIsNoThreadLeft) {
+TEST(DoorbellThread, ReportsThatNoThreadCanStart) {
   std::string what;
   try {
     const tests::NoThreads none;
@@ -86,8 +86,8 @@ TEST(DoorbellThread, SaysInWordsThatThereIsNoThreadLeft) {
   EXPECT_NE(what.find("EndpointConfig::doorbell_thread"), std::string::npos) << what;
 }
 
-TEST(DoorbellThread, CarriesADoorbellLikeTheOneBefore) {
-  // The index has 16 bits: 65536 posts later the same value comes again.
+TEST(DoorbellThread, ForwardsADoorbellEqualToThePreviousOne) {
+  // The index has 16 bits, so the same value comes again 65536 posts later.
   Queue queue;
   DoorbellThread thread;
   const DoorbellThread::Service service(thread, queue.Route());
@@ -108,9 +108,9 @@ TEST(DoorbellThread, WakesUpForADoorbellAfterAPause) {
   EXPECT_TRUE(queue.AwaitDoorbell(Doorbell(1)));
 }
 
-TEST(DoorbellThread, CopiesTheWqesBeforeItRings) {
-  // The test stands for the NIC: it reads queue and record once it has seen the doorbell. Batches of 1 to 3
-  // WQEs pass the ends of the ring and of the 16-bit index.
+TEST(DoorbellThread, CopiesWqesBeforeItRings) {
+  // The test acts as the NIC: after the doorbell it reads queue and record. Batches of 1 to 3 WQEs wrap
+  // around the ring and the 16-bit index.
   Queue queue;
   DoorbellThread thread;
   const DoorbellThread::Service service(thread, queue.Posted());
@@ -139,14 +139,14 @@ TEST(DoorbellThread, CopiesAllWqebbsOfTheLastWqe) {
   EXPECT_EQ(queue.sq[5 * 8], 0);
 }
 
-TEST(DoorbellThread, ServesQueuesThatComeAndGoWhileOthersRing) {
+TEST(DoorbellThread, ServesQueuesThatComeAndGo) {
   constexpr uint32_t kRounds = 300;
   DoorbellThread thread;
   Queue steady;
   const DoorbellThread::Service service(thread, steady.Route());
   std::jthread guests([&] {
     for (uint32_t i = 0; i < kRounds; ++i) {
-      auto guest = std::make_unique<Queue>();  // gone with its memory as soon as it is no more served
+      auto guest = std::make_unique<Queue>();  // freed as soon as it is unregistered
       std::optional<DoorbellThread::Service> guest_service(std::in_place, thread, guest->Route());
       guest->Ring(Doorbell(i));
       EXPECT_TRUE(guest->AwaitDoorbell(Doorbell(i)));
@@ -158,7 +158,7 @@ TEST(DoorbellThread, ServesQueuesThatComeAndGoWhileOthersRing) {
   }
 }
 
-TEST(DoorbellThread, RingsForNobodyOnceTheServiceHasEnded) {
+TEST(DoorbellThread, DoesNotRingAfterUnregistering) {
   Queue queue, other;
   DoorbellThread thread;
   { const DoorbellThread::Service service(thread, queue.Route()); }
@@ -169,7 +169,7 @@ TEST(DoorbellThread, RingsForNobodyOnceTheServiceHasEnded) {
   EXPECT_EQ(Cpu::Load(&queue.doorbell), 0);
 }
 
-TEST(DoorbellThread, EndsWhileItNaps) {
+TEST(DoorbellThread, StopsWhileAsleep) {
   for (int i = 0; i < 20; ++i) DoorbellThread thread;
 }
 

@@ -8,7 +8,7 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// Who rings the doorbells: the same calls carry the same data, whoever does.
+/// Doorbell modes: the same calls carry the same data in each mode.
 namespace warpverbs::host {
 namespace {
 
@@ -19,22 +19,22 @@ class Doorbells : public testing::Test {
   Device device_;
 };
 
-TEST_F(Doorbells, ThePosterRingsWhereNobodySaysOtherwise) {
+TEST_F(Doorbells, AreRungByThePosterByDefault) {
   Link link(device_);
   EXPECT_EQ(link.a.doorbell_mode(), DoorbellMode::kGpu);
   EXPECT_THAT(link.a.Describe(),
               HasSubstr("; rung by the poster (the CPU rings, and the register is mapped)"));
 }
 
-TEST_F(Doorbells, WhoPostsForTheNicNeedsNoRecord) {
+TEST_F(Doorbells, NeedNoRecordIfTheHostPosts) {
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     const Endpoint endpoint(device_, {.doorbell = mode});
     EXPECT_EQ(endpoint.View().dbrec == nullptr, mode == DoorbellMode::kHostPosts)
-        << "who posts writes the record";
+        << "the host writes the record";
   }
 }
 
-TEST_F(Doorbells, EachModeCarriesAllDataPastTheEndOfTheQueue) {
+TEST_F(Doorbells, CarryAllDataPastTheEndOfTheQueueInEachMode) {
   for (const DoorbellMode doorbell :
        {DoorbellMode::kGpu, DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
@@ -46,7 +46,7 @@ TEST_F(Doorbells, EachModeCarriesAllDataPastTheEndOfTheQueue) {
   }
 }
 
-TEST_F(Doorbells, EachModeWorksAgainAfterAReset) {
+TEST_F(Doorbells, WorkAfterAResetInEachMode) {
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     Link link(device_, {.depth = 8, .doorbell = mode});
     for (uint32_t cycle = 0; cycle < 20; ++cycle) {
@@ -59,7 +59,7 @@ TEST_F(Doorbells, EachModeWorksAgainAfterAReset) {
   }
 }
 
-TEST_F(Doorbells, OneThreadServesManyEndpoints) {
+TEST_F(Doorbells, OfManyEndpointsAreServedByOneThread) {
   DoorbellThread thread;
   Link rings(device_, {.depth = 8, .doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread});
   Link posts(device_, {.depth = 8, .doorbell = DoorbellMode::kHostPosts, .doorbell_thread = &thread});
@@ -74,7 +74,7 @@ TEST_F(Doorbells, OneThreadServesManyEndpoints) {
   }
 }
 
-TEST_F(Doorbells, SharersMayRingThroughTheHostToo) {
+TEST_F(Doorbells, OfASharedQueueMayGoThroughTheHost) {
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     Link link(device_, {.depth = 8, .doorbell = mode});
     link.Connect();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kGrain = FreeSpace::kGrain;
 
-TEST(FreeSpace, PlacesNeitherOverlapNorLeaveTheRangeWhateverComesAndGoes) {
+TEST(FreeSpace, PlacesNeverOverlapOrLeaveTheRange) {
   constexpr size_t kBytes = 64 * kGrain + 5;
   FreeSpace space(kBytes);
   std::map<size_t, size_t> taken;  // bytes by offset
@@ -44,10 +44,10 @@ TEST(FreeSpace, PlacesNeitherOverlapNorLeaveTheRangeWhateverComesAndGoes) {
   EXPECT_GT(refusals, 0) << "the range was never full";
   for (const auto& [offset, bytes] : taken) space.Give(offset);
   EXPECT_EQ(space.used(), 0);
-  EXPECT_EQ(space.Take(64 * kGrain), 0) << "all of it is one place again";
+  EXPECT_EQ(space.Take(64 * kGrain), 0) << "all of it is free again";
 }
 
-TEST(FreeSpace, HasNoPlaceForMoreThanThereIs) {
+TEST(FreeSpace, RejectsMoreThanItHas) {
   FreeSpace space(2 * kGrain);
   EXPECT_FALSE(space.Take(2 * kGrain + 1));
   EXPECT_EQ(space.Take(1), 0);
@@ -55,7 +55,7 @@ TEST(FreeSpace, HasNoPlaceForMoreThanThereIs) {
   EXPECT_FALSE(space.Take(1));
   EXPECT_EQ(space.used(), 2 * kGrain);
   space.Give(0);
-  EXPECT_EQ(space.Take(kGrain), 0) << "what was given back is used again";
+  EXPECT_EQ(space.Take(kGrain), 0) << "a freed place is used again";
   EXPECT_FALSE(FreeSpace(kGrain - 1).Take(1));
 }
 

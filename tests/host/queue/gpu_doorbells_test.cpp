@@ -1,6 +1,7 @@
 #include "host/gpu/gpu_fixture.hpp"
 
-/// Who rings for a GPU: decided by mapping the NIC's register, as I/O memory or as plain memory.
+/// How a GPU's doorbells are rung, depending on whether the NIC's register can be mapped, as I/O or plain
+/// memory.
 namespace warpverbs::host {
 namespace {
 
@@ -13,7 +14,7 @@ constexpr char kRefused[] =
 
 using GpuDoorbells = WithGpu;
 
-TEST_F(GpuDoorbells, TheGpuRingsWhereTheRegisterCanBeMappedAsIoMemory) {
+TEST_F(GpuDoorbells, AreRungByTheGpuIfTheRegisterMapsAsIoMemory) {
   fake_cuda::Configure("uar_io=1");
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu});
@@ -21,14 +22,14 @@ TEST_F(GpuDoorbells, TheGpuRingsWhereTheRegisterCanBeMappedAsIoMemory) {
   EXPECT_THAT(endpoint.Describe(), HasSubstr("rung by the poster (mapped for cuda:0 as I/O memory)"));
 }
 
-TEST_F(GpuDoorbells, TheGpuRingsWhereTheRegisterIsPlainMemory) {
+TEST_F(GpuDoorbells, AreRungByTheGpuIfTheRegisterIsPlainMemory) {
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu});
   EXPECT_EQ(endpoint.doorbell_mode(), DoorbellMode::kGpu);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("rung by the poster (mapped for cuda:0 as plain memory)"));
 }
 
-TEST_F(GpuDoorbells, TheHostRingsWhereTheRegisterCannotBeMapped) {
+TEST_F(GpuDoorbells, AreRungByTheHostIfTheRegisterCannotBeMapped) {
   fake_cuda::Configure("uar_plain=0");
   const Gpu gpu;
   Link link(device_, {.gpu = &gpu});
@@ -40,7 +41,7 @@ TEST_F(GpuDoorbells, TheHostRingsWhereTheRegisterCannotBeMapped) {
   EXPECT_TRUE(Write(link, 10).ok());
 }
 
-TEST_F(GpuDoorbells, RefusesToLetTheGpuRingWhereItCannot) {
+TEST_F(GpuDoorbells, RejectGpuModeIfTheRegisterCannotBeMapped) {
   fake_cuda::Configure("uar_plain=0");
   const Gpu gpu;
   EXPECT_EQ(WhyRefused({.gpu = &gpu, .doorbell = DoorbellMode::kGpu}),
@@ -50,14 +51,14 @@ TEST_F(GpuDoorbells, RefusesToLetTheGpuRingWhereItCannot) {
                 "host thread ring: DoorbellMode::kHostProxy.");
 }
 
-TEST_F(GpuDoorbells, MapsNothingWhereTheHostShallRing) {
+TEST_F(GpuDoorbells, MapNothingInHostMode) {
   const Gpu gpu;
   const Endpoint rings(device_, {.gpu = &gpu, .doorbell = DoorbellMode::kHostProxy});
   EXPECT_EQ(fake_cuda::Calls("cuMemHostRegister_v2"), rings.on_gpu() ? 1 : 2)
-      << "the host's words, and queues if there";
+      << "the host's words, and queues in host memory";
 }
 
-TEST_F(GpuDoorbells, TheGpuRingsWhereItSeesTheRegister) {
+TEST_F(GpuDoorbells, AreRungByTheGpuAtTheAddressThatItSees) {
   fake_cuda::Configure("same_address=0");
   const Gpu gpu;
   alignas(4096) static uint64_t page[512];
@@ -67,7 +68,7 @@ TEST_F(GpuDoorbells, TheGpuRingsWhereItSeesTheRegister) {
             reinterpret_cast<uint64_t>(&page[64]) + (uint64_t{1} << 40));
 }
 
-TEST_F(GpuDoorbells, RegistersOfOnePageShareTheMapping) {
+TEST_F(GpuDoorbells, ShareTheMappingOfRegistersOnOnePage) {
   const Gpu gpu;
   alignas(4096) static uint64_t page[512];
   {

@@ -3,14 +3,14 @@
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Where the queues of a GPU lie, and that everything works there.
+/// Queues for GPU kernels: where they are placed, and that everything works there.
 namespace warpverbs::host {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// No NIC reaches a GPU that does not make copies synchronous, and no driver like this exports its memory.
+/// Makes the GPU unreachable for NICs: copies cannot be made synchronous, and the driver exports nothing.
 void HideGpuMemory() {
   fake_cuda::Configure("dma_buf=0");
   fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
@@ -18,7 +18,7 @@ void HideGpuMemory() {
 
 using GpuQueues = WithGpu;
 
-TEST_F(GpuQueues, LieInGpuMemoryThatTheDriverExports) {
+TEST_F(GpuQueues, AreInExportedGpuMemory) {
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu});
   EXPECT_TRUE(endpoint.on_gpu());
@@ -28,7 +28,7 @@ TEST_F(GpuQueues, LieInGpuMemoryThatTheDriverExports) {
                     HasSubstr("posters: kernels of cuda:0, Fake GPU at 0000:41:00.0;")));
 }
 
-TEST_F(GpuQueues, SayWhatTheirGpuOffersToNics) {
+TEST_F(GpuQueues, DescribeWhatTheGpuOffersToNics) {
   const Gpu able;
   EXPECT_THAT(Endpoint(device_, {.gpu = &able}).Describe(),
               HasSubstr("; the host can flush that; memory of cuMemCreate() is within a NIC's reach\n"));
@@ -38,17 +38,17 @@ TEST_F(GpuQueues, SayWhatTheirGpuOffersToNics) {
               HasSubstr("; the host cannot flush that; memory of cuMemCreate() is out of a NIC's reach\n"));
 }
 
-TEST_F(GpuQueues, LieInGpuMemoryThatTheKernelKnowsByItsAddress) {
+TEST_F(GpuQueues, AreInGpuMemoryThatTheKernelKnowsByAddress) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const Endpoint endpoint(device_, {.gpu = &gpu, .placement = Placement::kGpu});
   EXPECT_TRUE(endpoint.on_gpu());
   EXPECT_THAT(endpoint.Describe(),
               HasSubstr("bytes of memory of cuda:0, GPU memory by peer memory (as asked)\n"));
-  EXPECT_TRUE(fake_cuda::HasSyncMemops(endpoint.View().sq)) << "or the NIC might read what was there before";
+  EXPECT_TRUE(fake_cuda::HasSyncMemops(endpoint.View().sq)) << "otherwise the NIC might read old data";
 }
 
-TEST_F(GpuQueues, LieInHostMemoryWhereTheNicDoesNotReachTheGpus) {
+TEST_F(GpuQueues, AreInHostMemoryIfTheNicDoesNotReachTheGpu) {
   HideGpuMemory();
   const Gpu gpu;
   Link link(device_, {.gpu = &gpu});
@@ -65,7 +65,7 @@ TEST_F(GpuQueues, LieInHostMemoryWhereTheNicDoesNotReachTheGpus) {
   EXPECT_TRUE(link.Write(10).ok());
 }
 
-TEST_F(GpuQueues, LieInHostMemoryIfAsked) {
+TEST_F(GpuQueues, AreInHostMemoryOnRequest) {
   const Gpu gpu;
   Link link(device_, {.gpu = &gpu, .placement = Placement::kHost});
   EXPECT_THAT(link.a.Describe(), HasSubstr("bytes of host memory, mapped for the GPU (as asked)\n"));
@@ -75,7 +75,7 @@ TEST_F(GpuQueues, LieInHostMemoryIfAsked) {
   EXPECT_TRUE(link.Write(200).ok());
 }
 
-TEST_F(GpuQueues, DemandedInGpuMemoryEachWayThatFailedIsTold) {
+TEST_F(GpuQueues, ReportEachFailedWayIfGpuMemoryIsRequired) {
   HideGpuMemory();
   const Gpu gpu;
   EXPECT_THAT(
@@ -87,7 +87,7 @@ TEST_F(GpuQueues, DemandedInGpuMemoryEachWayThatFailedIsTold) {
                     "NVIDIA's open kernel modules on Linux 5.12 or later, which export dma-bufs.")));
 }
 
-TEST_F(GpuQueues, CannotBeInGpuMemoryWhereTheHostHasAPartInThem) {
+TEST_F(GpuQueues, CannotBeInGpuMemoryIfTheHostTakesPart) {
   const std::string cannot = "Cannot place queues on mlx5_0 in GPU memory: ";
   EXPECT_EQ(WhyRefused({.placement = Placement::kGpu}),
             cannot + "no GPU is named. Set EndpointConfig::gpu to the GPU whose kernels post.");
@@ -107,7 +107,7 @@ TEST_F(GpuQueues, CannotBeInGpuMemoryWhereTheHostHasAPartInThem) {
   }
 }
 
-TEST_F(GpuQueues, ShareCompletionsOnlyWithThoseOfTheSameProcessor) {
+TEST_F(GpuQueues, ShareCompletionsOnlyOnTheSameProcessor) {
   fake_cuda::Configure("gpus=2");
   const Gpu first(0), second(1), again(0);
   SharedCompletions of_cpu(device_, {}), of_first(device_, {.gpu = &first});
@@ -124,7 +124,7 @@ TEST_F(GpuQueues, ShareCompletionsOnlyWithThoseOfTheSameProcessor) {
   EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), kTaken);
 }
 
-TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {
+TEST_F(GpuQueues, DumpAfterReadsIfTheGpuDoesNotOrderNicWrites) {
   for (const Placement placement : {Placement::kHost, Placement::kGpu}) {
     fake_cuda::Configure("writes_ordering=0");
     const Gpu gpu;
@@ -139,7 +139,7 @@ TEST_F(GpuQueues, AReadIsDumpedWhereTheGpuDoesNotOrderWhatNicsWrite) {
   EXPECT_EQ(Endpoint(device_, {.gpu = &gpu}).View().flags, 0);
 }
 
-TEST_F(GpuQueues, WhateverCallFailsASentenceSaysSoAndNothingLeaks) {
+TEST_F(GpuQueues, ReportEveryFailedCallWithoutLeaks) {
   for (const Placement placement : {Placement::kProbe, Placement::kHost, Placement::kGpu}) {
     EXPECT_GT(ForEachFailure([&] {
                 const Gpu gpu;
@@ -181,7 +181,7 @@ TEST_P(GpuTraffic, CarriesAllDataPastTheEndOfTheQueue) {
   EXPECT_FALSE(link_.a.LastError().has_value());
 }
 
-TEST_P(GpuTraffic, LastErrorTellsWhatNoPosterHasLookedFor) {
+TEST_P(GpuTraffic, ReportsAnErrorThatNoPosterHasSeen) {
   link_.Connect();
   ASSERT_TRUE(Write(link_, 2).ok());
   FailLink();
@@ -191,7 +191,7 @@ TEST_P(GpuTraffic, LastErrorTellsWhatNoPosterHasLookedFor) {
   EXPECT_EQ(error->cq_mode, GetParam());
 }
 
-TEST_P(GpuTraffic, WorksAgainAfterAReset) {
+TEST_P(GpuTraffic, WorksAfterAReset) {
   for (uint32_t cycle = 0; cycle < 5; ++cycle) {
     link_.Connect();
     ASSERT_TRUE(Write(link_, 3 + cycle).ok()) << "cycle " << cycle;
@@ -202,7 +202,7 @@ TEST_P(GpuTraffic, WorksAgainAfterAReset) {
   }
 }
 
-TEST_P(GpuTraffic, AllowedRegionsLieWhereKernelsFindThem) {
+TEST_P(GpuTraffic, PutsAllowedRegionsWhereKernelsReachThem) {
   const MemoryView local[] = {link_.source.region.View()}, remote[] = {link_.target.region.View()};
   link_.a.AllowRegions(local, remote);
   const fake_cuda::Kernel kernel;
@@ -212,7 +212,7 @@ TEST_P(GpuTraffic, AllowedRegionsLieWhereKernelsFindThem) {
   EXPECT_EQ(table->count, 2);
 }
 
-TEST_P(GpuTraffic, ReceivesArriveBeforeAndAfterAReset) {
+TEST_P(GpuTraffic, ReceivesBeforeAndAfterAReset) {
   for (uint64_t cycle = 1; cycle <= 3; ++cycle) {
     link_.Connect();
     {

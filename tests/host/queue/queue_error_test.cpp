@@ -49,7 +49,7 @@ TEST(QueueError, HasARemedyForEverySyndrome) {
   }
 }
 
-TEST(QueueError, SaysThatACollapsedCqHasLostTheCauseOfAFlush) {
+TEST(QueueError, SaysThatACollapsedCqLostTheCauseOfAFlush) {
   EXPECT_EQ(
       Failed(Syndrome::kFlushed).What(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
@@ -58,14 +58,14 @@ TEST(QueueError, SaysThatACollapsedCqHasLostTheCauseOfAFlush) {
       "keeps it. Else look at the completions of the receive queue, and at the peer.");
 }
 
-TEST(QueueError, SaysWhereElseToLookForTheCauseOfAFlushOnARing) {
+TEST(QueueError, SaysWhereToFindTheCauseOfAFlushOnARing) {
   QueueError error = Failed(Syndrome::kFlushed);
   error.cq_mode = CqMode::kRing;
   EXPECT_THAT(error.What(),
               AllOf(HasSubstr("the completions of the receive queue"), Not(HasSubstr("CqMode"))));
 }
 
-TEST(QueueError, TellsOfAReceive) {
+TEST(QueueError, DescribesAReceive) {
   QueueError error = Failed(Syndrome::kLocalLength);
   error.receiving = true;
   const std::string what = error.What();
@@ -86,7 +86,7 @@ TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
       "was aborted between reserving and ringing, then call Reset().");
 }
 
-TEST(QueueError, SaysThatThereIsNoPeer) {
+TEST(QueueError, SaysThatNoPeerIsConnected) {
   QueueError error = Failed(Syndrome::kLocalQpOperation);
   error.peer.reset();
   EXPECT_THAT(error.What(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
@@ -99,7 +99,7 @@ TEST(QueueError, EndsWithTheEventThatMayBeTheCause) {
                                   HasSubstr("Port 1 of mlx5_0 lost its link (IBV_EVENT_PORT_ERR). Check")));
 }
 
-TEST(QueueError, IsTheEventAloneWhereNothingWasPosted) {
+TEST(QueueError, IsTheEventAloneIfNothingWasPosted) {
   QueueError error = Failed(Syndrome::kNone);
   error.event = VerbsEvent("mlx5_0", IBV_EVENT_DEVICE_FATAL, 0);
   EXPECT_THAT(error.What(),
@@ -107,13 +107,13 @@ TEST(QueueError, IsTheEventAloneWhereNothingWasPosted) {
                                   "mlx5_0 failed (IBV_EVENT_DEVICE_FATAL). "));
 }
 
-TEST(QueueError, OfAnEndpointThatWasDisconnectedLooksForNoOtherCause) {
+TEST(QueueError, DisconnectedEndpointReportsOnlyTheDisconnect) {
   QueueError error = Failed(Syndrome::kFlushed);
   error.disconnected = true;
   EXPECT_THAT(error.What(), AllOf(HasSubstr("Disconnect() was called"), Not(HasSubstr("look at"))));
 }
 
-TEST(Event, HasWordsWhateverItsKind) {
+TEST(Event, DescribesEveryKind) {
   for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL; ++type) {
     const Event event = VerbsEvent("mlx5_7", type, 2);
     EXPECT_THAT(event.What(), AllOf(HasSubstr("mlx5_7"), HasSubstr("(" + event.name + ")"))) << type;

@@ -15,13 +15,13 @@ TEST(RoundDepth, RoundsUpToAPowerOfTwo) {
   EXPECT_EQ(RoundDepth(32768), 32768);
 }
 
-TEST(RoundDepth, RefusesWhatNoQueueHas) {
+TEST(RoundDepth, RejectsInvalidDepths) {
   EXPECT_THROW(RoundDepth(0), Error);
   EXPECT_THROW(RoundDepth(32769), Error);
   EXPECT_THROW(RoundDepth(~0u), Error);
 }
 
-TEST(RoundDepth, StaysWithinTheDevice) {
+TEST(RoundDepth, StaysWithinTheDeviceLimit) {
   EXPECT_EQ(RoundDepth(1024, 1024), 1024);
   try {
     RoundDepth(1025, 1024);
@@ -33,7 +33,7 @@ TEST(RoundDepth, StaysWithinTheDevice) {
   }
 }
 
-TEST(RoundDepth, NamesWhatIsTooDeep) {
+TEST(RoundDepth, NamesTheObjectThatIsTooDeep) {
   try {
     RoundDepth(9, 8, "a receive queue");
     FAIL() << "took 9 entries";
@@ -44,13 +44,13 @@ TEST(RoundDepth, NamesWhatIsTooDeep) {
   }
 }
 
-TEST(RingDepth, IsTheQueuesButNeverOne) {
+TEST(RingDepth, IsTheQueueDepthButAtLeastTwo) {
   EXPECT_EQ(RingDepth(1), 2);
   EXPECT_EQ(RingDepth(2), 2);
   EXPECT_EQ(RingDepth(64), 64);
 }
 
-TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
+TEST(QueueLayout, PlacesPartsWithoutOverlap) {
   for (uint32_t depth = 1; depth <= kMaxDepth; depth *= 2) {
     for (const uint32_t cq_depth : {0u, 1u, depth}) {
       for (const uint32_t receive_depth : {0u, 4 * depth}) {
@@ -59,7 +59,7 @@ TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
                                   .receive_depth = receive_depth,
                                   .receive_stride = 16,
                                   .receive_cq_depth = receive_depth});
-        EXPECT_EQ(layout.sq, layout.rq + size_t{16} * receive_depth) << "as the firmware expects it";
+        EXPECT_EQ(layout.sq, layout.rq + size_t{16} * receive_depth) << "the firmware expects this order";
         EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
         EXPECT_GE(layout.receive_cqes, layout.cqes + size_t{64} * cq_depth);
         EXPECT_GE(layout.control, layout.receive_cqes + size_t{64} * receive_depth);
@@ -75,7 +75,7 @@ TEST(QueueLayout, PartsFollowOneAnotherWithoutOverlap) {
   }
 }
 
-TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
+TEST(QueueLayout, AlignsPartsForTheirReaders) {
   const QueueLayout layout({.depth = 8, .cq_depth = 8});
   EXPECT_EQ(layout.cqes % 4096, 0);
   EXPECT_EQ(layout.receive_cqes % 4096, 0);
@@ -87,20 +87,20 @@ TEST(QueueLayout, PartsAreAlignedAsTheirReadersNeed) {
   EXPECT_NE(layout.qp_dbr / 128, layout.control / 128);
 }
 
-TEST(QueueLayout, RingsOfAPoolFollowTheirNeighboursLinesNotPages) {
+TEST(QueueLayout, AlignsPooledRingsToLinesNotPages) {
   const QueueLayout collapsed({.depth = 64, .cq_depth = 1}, QueueLayout::kLine);
   EXPECT_EQ(collapsed.cqes, 4096);
   EXPECT_EQ(collapsed.bytes, 5120);
   const QueueLayout rings(
       {.depth = 1, .cq_depth = 2, .receive_depth = 4, .receive_stride = 16, .receive_cq_depth = 4},
       QueueLayout::kLine);
-  EXPECT_EQ(rings.cqes, 128) << "behind a receive queue and a send queue of 64 bytes each";
+  EXPECT_EQ(rings.cqes, 128) << "after a receive queue and a send queue of 64 bytes each";
   EXPECT_EQ(rings.receive_cqes, 256);
   EXPECT_EQ(rings.control, 512);
   EXPECT_EQ(rings.control % alignof(device::QueueControl), 0);
 }
 
-TEST(HostLayout, HasRoomForACopyOfTheQueueWhereAHostThreadPosts) {
+TEST(HostLayout, HasRoomForACopyOfTheQueueIfTheHostPosts) {
   const HostLayout plain(0), staged(64);
   EXPECT_EQ(plain.bytes, plain.staging);
   EXPECT_GE(staged.staging, sizeof(HostWords));

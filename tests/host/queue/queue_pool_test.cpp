@@ -15,7 +15,7 @@
 #include "host/log/refusal.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 
-/// Endpoints whose queues lie side by side.
+/// Endpoints with adjacent queues.
 namespace warpverbs::host {
 namespace {
 
@@ -30,7 +30,7 @@ class QueuePools : public WithGpu {
   }
 };
 
-TEST_F(QueuePools, PackTheQueuesOfThreeHundredEndpointsThatCarryData) {
+TEST_F(QueuePools, PackTheQueuesOfThreeHundredEndpoints) {
   QueuePool pool(device_);
   std::vector<std::unique_ptr<Link>> links;
   for (int i = 0; i < 150; ++i) {
@@ -40,12 +40,12 @@ TEST_F(QueuePools, PackTheQueuesOfThreeHundredEndpointsThatCarryData) {
   for (const auto& link : links) ASSERT_TRUE(link->Write(2).ok());
   for (const auto& link : links) ASSERT_TRUE(link->Write(70).ok()) << "past the end of the queue";
   const QueuePool::Usage usage = pool.usage();
-  EXPECT_LT(usage.used_bytes / 300, 6 * 1024) << "for each, of which the send queue has 4 KiB";
+  EXPECT_LT(usage.used_bytes / 300, 6 * 1024) << "per endpoint, 4 KiB of it for the send queue";
   EXPECT_LE(usage.bytes, usage.used_bytes + 2 * pool.config().chunk_bytes + usage.used_bytes / 20);
   EXPECT_EQ(usage.registers, 38) << "300 / 8, rounded up";
 }
 
-TEST_F(QueuePools, EndpointsOfAllKindsStandSideBySide) {
+TEST_F(QueuePools, HoldEndpointsOfAllKinds) {
   QueuePool pool(device_, {.chunk_bytes = 16384, .endpoints_per_register = 3});
   SharedCompletions ring(device_, {.depth = 64, .max_queues = 4});
   DoorbellThread thread;
@@ -69,7 +69,7 @@ TEST_F(QueuePools, EndpointsOfAllKindsStandSideBySide) {
   }
 }
 
-TEST_F(QueuePools, ReceivesArriveInAReceiveQueueAmongOthers) {
+TEST_F(QueuePools, DeliverReceivesBesideOtherQueues) {
   QueuePool pool(device_);
   const EndpointConfig config = In(pool, {.depth = 8, .receive_depth = 4});
   const Endpoint before(device_, config);
@@ -93,7 +93,7 @@ TEST_F(QueuePools, ReceivesArriveInAReceiveQueueAmongOthers) {
   }
 }
 
-/// All bytes that an endpoint's view names, as they are.
+/// Returns all bytes that an endpoint's view refers to.
 std::vector<uint8_t> BytesOf(const Endpoint& endpoint) {
   const device::QueueView view = endpoint.View();
   std::vector<uint8_t> bytes(view.sq, view.sq + size_t{64} * view.depth);
@@ -107,7 +107,7 @@ std::vector<uint8_t> BytesOf(const Endpoint& endpoint) {
   return bytes;
 }
 
-TEST_F(QueuePools, AResetLeavesTheNeighboursBytesAlone) {
+TEST_F(QueuePools, KeepNeighboursUntouchedOnReset) {
   QueuePool pool(device_);
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     const EndpointConfig config = In(pool, {.depth = 8, .cq_mode = mode, .receive_depth = 4});
@@ -126,7 +126,7 @@ TEST_F(QueuePools, AResetLeavesTheNeighboursBytesAlone) {
   }
 }
 
-TEST_F(QueuePools, AFailureIsTheFailedEndpointsAlone) {
+TEST_F(QueuePools, LimitAFailureToTheFailedEndpoint) {
   QueuePool pool(device_);
   Link good(device_, In(pool)), bad(device_, In(pool));
   good.Connect();
@@ -137,7 +137,7 @@ TEST_F(QueuePools, AFailureIsTheFailedEndpointsAlone) {
   EXPECT_FALSE(good.a.LastError().has_value());
 }
 
-TEST_F(QueuePools, UseAgainWhatEndpointsGiveBack) {
+TEST_F(QueuePools, ReuseFreedPlaces) {
   QueuePool pool(device_);
   std::optional<Endpoint> first(std::in_place, device_, In(pool));
   const Endpoint keeper(device_, In(pool));
@@ -149,14 +149,14 @@ TEST_F(QueuePools, UseAgainWhatEndpointsGiveBack) {
     EXPECT_LT(pool.usage().used_bytes, usage.used_bytes);
     first.emplace(device_, In(pool));
     EXPECT_EQ(first->View().sq, place);
-    EXPECT_EQ(*first->View().sq, 0) << "what another endpoint left is cleared";
+    EXPECT_EQ(*first->View().sq, 0) << "the bytes of the previous endpoint are cleared";
   }
   EXPECT_EQ(pool.usage().chunks, usage.chunks);
   EXPECT_EQ(pool.usage().used_bytes, usage.used_bytes);
   EXPECT_EQ(pool.usage().registers, 1);
 }
 
-TEST_F(QueuePools, MayGoBeforeTheirEndpoints) {
+TEST_F(QueuePools, MayBeDestroyedBeforeTheirEndpoints) {
   std::optional<QueuePool> pool(std::in_place, device_);
   Link link(device_, In(*pool), In(*pool));
   pool.reset();
@@ -170,7 +170,7 @@ TEST_F(QueuePools, MayGoBeforeTheirEndpoints) {
   EXPECT_TRUE(link.Write(10).ok());
 }
 
-TEST_F(QueuePools, EndpointsComeAndGoInSeveralThreads) {
+TEST_F(QueuePools, AreThreadSafe) {
   QueuePool pool(device_, {.chunk_bytes = 32768});
   {
     std::vector<std::jthread> threads;
@@ -187,7 +187,7 @@ TEST_F(QueuePools, EndpointsComeAndGoInSeveralThreads) {
   EXPECT_EQ(pool.usage().used_bytes, 0);
 }
 
-TEST_F(QueuePools, SayWhatIsShared) {
+TEST_F(QueuePools, DescribeWhatIsShared) {
   QueuePool pool(device_), lone(device_, {.endpoints_per_register = 1});
   EXPECT_THAT(Endpoint(device_, In(pool)).Describe(),
               AllOf(HasSubstr("queue memory: 5120 bytes, in a pool's 262144 bytes of host memory (threads of "
@@ -196,7 +196,7 @@ TEST_F(QueuePools, SayWhatIsShared) {
   EXPECT_THAT(Endpoint(device_, In(lone)).Describe(), testing::Not(HasSubstr("endpoints of a pool")));
 }
 
-TEST_F(QueuePools, RefuseWhatMakesNoPool) {
+TEST_F(QueuePools, RejectInvalidConfigurations) {
   const auto refusal = [this](const QueuePoolConfig& config) {
     return host::WhyRefused([&] { QueuePool(device_, config); });
   };
@@ -210,7 +210,7 @@ TEST_F(QueuePools, RefuseWhatMakesNoPool) {
             "both on the same one.");
 }
 
-TEST_F(QueuePools, HaveOneMappingForAChunkInTheMemoryOfAGpu) {
+TEST_F(QueuePools, MapEachChunkInGpuMemoryOnce) {
   const Gpu gpu;
   for (const char* const driver : {"", "dma_buf=0"}) {
     fake_cuda::Configure(driver);
@@ -233,7 +233,7 @@ TEST_F(QueuePools, HaveOneMappingForAChunkInTheMemoryOfAGpu) {
   }
 }
 
-TEST_F(QueuePools, ServeEndpointsOfDifferentProcessorsFromDifferentChunks) {
+TEST_F(QueuePools, UseSeparateChunksForEachProcessor) {
   const Gpu gpu;
   QueuePool pool(device_);
   Link cpu(device_, In(pool), In(pool));
@@ -243,7 +243,7 @@ TEST_F(QueuePools, ServeEndpointsOfDifferentProcessorsFromDifferentChunks) {
   Link own(device_, config, config);
   EXPECT_FALSE(host.a.on_gpu());
   EXPECT_TRUE(own.a.on_gpu());
-  EXPECT_EQ(pool.usage().chunks, 3 + 2) << "queues of three kinds; host memory, mapped and not";
+  EXPECT_EQ(pool.usage().chunks, 3 + 2) << "queues of three kinds; host memory, mapped and unmapped";
   for (Link* const link : {&cpu, &host}) {
     link->Connect();
     EXPECT_TRUE(link->Write(200).ok());
@@ -252,7 +252,7 @@ TEST_F(QueuePools, ServeEndpointsOfDifferentProcessorsFromDifferentChunks) {
   EXPECT_TRUE(Write(own, 200).ok());
 }
 
-TEST_F(QueuePools, WhateverCallFailsAsAPoolGrowsNothingLeaks) {
+TEST_F(QueuePools, LeakNothingIfGrowingFails) {
   for (const Placement placement : {Placement::kProbe, Placement::kHost, Placement::kGpu}) {
     EXPECT_GT(ForEachFailure([&] {
                 const Gpu gpu;
@@ -265,7 +265,7 @@ TEST_F(QueuePools, WhateverCallFailsAsAPoolGrowsNothingLeaks) {
                   first.Reset();
                 } catch (const Error&) {
                   EXPECT_EQ(pool.usage().used_bytes, before.used_bytes);
-                  const Endpoint later(device_, config);  // the pool is as good as before
+                  const Endpoint later(device_, config);  // the pool still works
                   throw;
                 }
               }),

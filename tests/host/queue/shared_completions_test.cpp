@@ -30,7 +30,7 @@ class Shared : public testing::Test {
   Device device_;
 };
 
-TEST_F(Shared, ViewsPointToTheOneRingByUserIndex) {
+TEST_F(Shared, PointsViewsToOneRingByUserIndex) {
   SharedCompletions ring(device_, {.depth = 100, .max_queues = 3});
   EXPECT_EQ(ring.depth(), 128) << "rounded up";
   const Endpoint a(device_, {.depth = 8, .completions = &ring}),
@@ -48,7 +48,7 @@ TEST_F(Shared, ViewsPointToTheOneRingByUserIndex) {
   EXPECT_THAT(b.Describe(), HasSubstr("a ring of 128 CQEs that queues share, as user index 1"));
 }
 
-TEST_F(Shared, RefusesWhatDoesNotFit) {
+TEST_F(Shared, RejectsQueuesThatDoNotFit) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
   const Endpoint first(device_, {.depth = 16, .completions = &ring});
   EXPECT_EQ(
@@ -71,7 +71,7 @@ TEST_F(Shared, RefusesWhatDoesNotFit) {
   }
 }
 
-TEST_F(Shared, RefusesOptionsOutOfRange) {
+TEST_F(Shared, RejectsOptionsOutOfRange) {
   EXPECT_THROW(SharedCompletions(device_, {.depth = 0}), Error);
   EXPECT_THROW(SharedCompletions(device_, {.depth = device_.capabilities().max_cqes + 1}), Error);
   EXPECT_THROW(SharedCompletions(device_, {.max_queues = 65537}), Error);
@@ -85,7 +85,7 @@ TEST_F(Shared, RefusesOptionsOutOfRange) {
   }
 }
 
-TEST_F(Shared, GivesPlacesBackThatEndpointsLeave) {
+TEST_F(Shared, ReusesPlacesOfDestroyedEndpoints) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
   const Endpoint keeper(device_, {.depth = 8, .completions = &ring});
   for (int i = 0; i < 10; ++i) {
@@ -95,7 +95,7 @@ TEST_F(Shared, GivesPlacesBackThatEndpointsLeave) {
   EXPECT_EQ(ring.control().queues[1], nullptr);
 }
 
-TEST_F(Shared, QueuesThatCompleteAtOnceEachGetTheirOwn) {
+TEST_F(Shared, DeliversEachQueuesCompletions) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 3});
   Link links[] = {Link(device_, {.depth = 8, .completions = &ring}),
                   Link(device_, {.depth = 16, .completions = &ring}),
@@ -107,7 +107,7 @@ TEST_F(Shared, QueuesThatCompleteAtOnceEachGetTheirOwn) {
   }
 }
 
-TEST_F(Shared, AFailureIsTheFailedQueuesAlone) {
+TEST_F(Shared, LimitsAFailureToTheFailedQueue) {
   SharedCompletions ring(device_);
   Link good(device_, {.completions = &ring}), bad(device_, {.completions = &ring});
   good.Connect();
@@ -120,7 +120,7 @@ TEST_F(Shared, AFailureIsTheFailedQueuesAlone) {
   EXPECT_TRUE(good.Write(100).ok());
 }
 
-TEST_F(Shared, ANewQueueGetsNothingOfTheOneBeforeIt) {
+TEST_F(Shared, GivesANewQueueNothingOfThePreviousOne) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
   for (int round = 0; round < 20; ++round) {
     {
@@ -134,7 +134,7 @@ TEST_F(Shared, ANewQueueGetsNothingOfTheOneBeforeIt) {
       queue.Save();
       gone.PostWrongWrite();
       ASSERT_TRUE(Await([&] { return gone.a.State() == mlx5::QpState::kError; }));
-    }  // with all its completions on the ring
+    }  // destroyed with all its completions still on the ring
     Link next(device_, {.depth = 16, .completions = &ring});
     next.Connect();
     EXPECT_FALSE(next.a.LastError().has_value());
@@ -142,7 +142,7 @@ TEST_F(Shared, ANewQueueGetsNothingOfTheOneBeforeIt) {
   }
 }
 
-TEST_F(Shared, EndpointsComeAndGoWhileOthersComplete) {
+TEST_F(Shared, AllowsEndpointsToComeAndGo) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
   Link steady(device_, {.depth = 8, .completions = &ring});
   steady.Connect();
@@ -158,12 +158,12 @@ TEST_F(Shared, EndpointsComeAndGoWhileOthersComplete) {
   done = true;
 }
 
-TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
+TEST_F(Shared, KeepsAPlaceWhoseCompletionsAreInUse) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
   {
     const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
     Cpu::Store(&ring.control().consumer,
-               device::kRingLocked);  // as a poster that was killed in the middle of it
+               device::kRingLocked);  // like a poster that was killed while it held the lock
   }
   EXPECT_EQ(ring.control().queues[0], nullptr);
   EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
@@ -172,7 +172,7 @@ TEST_F(Shared, APlaceWhoseCompletionsAreInSomebodysHandsIsNotGivenAway) {
   EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kTaken);
 }
 
-TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {
+TEST_F(Shared, RecoversTheNewestCompletionOfEachQueueAfterAWrap) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
   Link a(device_, {.depth = 8, .completions = &ring}), b(device_, {.depth = 8, .completions = &ring});
   a.Connect();
@@ -182,7 +182,7 @@ TEST_F(Shared, RecoveryDeliversTheNewestOfEachQueueThoughTheRingHasGoneRound) {
   ASSERT_TRUE(a.Write(15).ok());
   ASSERT_TRUE(b.Write(5).ok());
   Cpu::Store(&ring.control().consumer,
-             stuck | device::kRingLocked);  // 20 completions ago, and the ring has 16
+             stuck | device::kRingLocked);  // 20 completions ago, on a ring of 16
   for (Link* const link : {&a, &b}) {
     std::memset(link->a.View().control->cqe, kInvalidCqe, sizeof link->a.View().control->cqe);
   }

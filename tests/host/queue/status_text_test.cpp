@@ -13,7 +13,7 @@ namespace {
 using device::Code;
 using device::RequestError;
 
-TEST(DescribeStatus, HasWordsOfItsOwnForEachCode) {
+TEST(DescribeStatus, HasASentenceForEachCode) {
   EXPECT_EQ(Describe({.code = Code::kOk}), "ok");
   EXPECT_EQ(Describe({.code = Code::kPending}), "pending: not complete yet");
   EXPECT_EQ(Describe({.code = Code::kFull}), "full: no slot is free, and nothing was posted");
@@ -33,11 +33,11 @@ TEST(DescribeStatus, NamesTheFailedOperationAndTheSyndrome) {
       "not cover the local buffer (syndrome 0x04, vendor syndrome 0x51)");
 }
 
-TEST(DescribeStatus, TellsAPosterThatGaveUpFromAFailureOfTheNic) {
+TEST(DescribeStatus, TellsAnAbandonedTurnFromANicError) {
   EXPECT_EQ(Describe({.code = Code::kError}), "error: the queue has failed: a poster gave up its turn");
 }
 
-TEST(DescribeStatus, HasWordsOfItsOwnForEachMistake) {
+TEST(DescribeStatus, HasASentenceForEachRequestError) {
   std::set<std::string> texts;
   constexpr auto kCount = static_cast<int>(RequestError::kRelaxedOrdering) + 1;
   for (int mistake = 0; mistake < kCount; ++mistake) {
@@ -53,7 +53,7 @@ TEST(DescribeStatus, HasWordsOfItsOwnForEachMistake) {
             std::string::npos);
 }
 
-TEST(OperationName, KnowsEveryOpcodeByAnotherName) {
+TEST(OperationName, NamesEveryOpcodeDifferently) {
   std::set<std::string> names;
   for (const uint8_t opcode :
        {0x00, 0x01, 0x08, 0x09, 0x0a, 0x0b, 0x0f, 0x10, 0x11, 0x12, 0x14, 0x15, 0x1b, 0x23, 0x25}) {

@@ -8,7 +8,7 @@
 
 namespace warpverbs::host {
 
-/// A folder in the shape of /sys, with the PCI functions and RDMA devices that a test puts there.
+/// A folder with the layout of /sys, with the PCI functions and RDMA devices that a test adds.
 class FakeSysfs {
  public:
   FakeSysfs() {
@@ -21,7 +21,7 @@ class FakeSysfs {
 
   const std::filesystem::path& root() const { return root_; }
 
-  /// @param path  below /sys/devices, bridges included: "pci0000:40/0000:40:01.1/0000:41:00.0"
+  /// @param path  path below /sys/devices with all bridges: "pci0000:40/0000:40:01.1/0000:41:00.0"
   void AddFunction(const std::string& path, const std::string& vendor, const std::string& class_code,
                    int numa_node) {
     namespace fs = std::filesystem;
@@ -47,7 +47,7 @@ class FakeSysfs {
     AddPort(path, name, 1, "4: ACTIVE", rate);
   }
 
-  /// An RDMA device of any kind at any place, without ports.
+  /// Adds an RDMA device of any kind at any place, without ports.
   void AddRdmaDevice(const std::string& path, const std::string& name) {
     namespace fs = std::filesystem;
     const fs::path folder = fs::path("devices") / path / "infiniband" / name;

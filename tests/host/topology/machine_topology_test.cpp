@@ -30,7 +30,7 @@ TEST(TopologyOfThisMachine, HasEveryDeviceThatCanBeOpened) {
   EXPECT_GE(topology.nics.size(), DeviceNames().size());
 }
 
-TEST(TopologyOfThisMachine, GivesAGpuThatNobodySeesADeviceThatCanBeOpened) {
+TEST(TopologyOfThisMachine, AssignsAnUnknownGpuADeviceThatCanBeOpened) {
   const PciAddress gpu = PciAddress::FromText("fffe:ff:1f.7");
   const NicChoice choice = AssignNics(ReadTopology(), std::span(&gpu, 1)).at(0).nics.at(0);
   EXPECT_EQ(choice.distance, PciDistance::kUnknown);

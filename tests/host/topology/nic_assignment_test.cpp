@@ -25,9 +25,9 @@ std::string Hex2(unsigned number) {
   return text;
 }
 
-/// Machines of switches: each on a host bridge of its own, two host bridges or more to a NUMA node.
+/// A machine of switches, each on its own host bridge, with two or more host bridges per NUMA node.
 struct Machine {
-  /// The path of slot `slot` of switch `index`.
+  /// Returns the path of slot `slot` of switch `index`.
   static std::string Slot(unsigned index, unsigned slot) {
     const std::string bus = Hex2(0x10 + 0x20 * index);
     const std::string up = Hex2(0x11 + 0x20 * index), down = Hex2(0x12 + 0x20 * index);
@@ -50,7 +50,7 @@ struct Machine {
   int made = 0;
 };
 
-/// As a DGX: 8 GPUs and 8 NICs behind 4 switches on 2 NUMA nodes.
+/// A machine like a DGX: 8 GPUs and 8 NICs behind 4 switches on 2 NUMA nodes.
 struct Dgx : Machine {
   Dgx() {
     for (unsigned i = 0; i < 4; ++i) AddSwitch(i, 2, 2, static_cast<int>(i / 2));
@@ -63,7 +63,7 @@ std::vector<std::string> FirstNics(const std::vector<GpuNics>& assignment) {
   return names;
 }
 
-TEST(NicAssignment, GivesEachGpuOfADgxANicOfItsSwitchForItself) {
+TEST(NicAssignment, GivesEachGpuOfADgxItsOwnNicOfItsSwitch) {
   const std::vector<GpuNics> assignment = Dgx().Assign();
   EXPECT_THAT(FirstNics(assignment),
               ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7"));
@@ -77,13 +77,13 @@ TEST(NicAssignment, GivesEachGpuOfADgxANicOfItsSwitchForItself) {
   }
 }
 
-TEST(NicAssignment, TwoGpusAndTwoNicsOnASwitchEachHaveTheirOwn) {
+TEST(NicAssignment, GivesTwoGpusOnASwitchOneNicEach) {
   Machine machine;
   machine.AddSwitch(0, 2, 2, 0);
   EXPECT_THAT(FirstNics(machine.Assign()), ElementsAre("mlx5_0", "mlx5_1"));
 }
 
-TEST(NicAssignment, GpusOfASwitchShareTheNicThatIsLeftWhenOneIsDown) {
+TEST(NicAssignment, SharesTheRemainingNicOfASwitchIfOneIsDown) {
   Dgx dgx;
   dgx.sysfs.AddPort(Machine::Slot(1, 2), "mlx5_2", 1, "1: DOWN", "10 Gb/sec (4X SDR)");
   const std::vector<GpuNics> assignment = dgx.Assign();
@@ -93,7 +93,7 @@ TEST(NicAssignment, GpusOfASwitchShareTheNicThatIsLeftWhenOneIsDown) {
             "The nearest NIC, through at most one PCIe switch; 2 GPUs share it.");
 }
 
-TEST(NicAssignment, GpusOfTheOtherNumaNodeShareEvenlyWhatIsFarFromAllOfThem) {
+TEST(NicAssignment, SharesDistantNicsEvenly) {
   Machine machine;
   machine.AddSwitch(0, 0, 2, 0);
   for (unsigned i = 1; i < 5; ++i) machine.AddSwitch(i, 2, 0, i < 3 ? 0 : 1);
@@ -106,14 +106,14 @@ TEST(NicAssignment, GpusOfTheOtherNumaNodeShareEvenlyWhatIsFarFromAllOfThem) {
   }
 }
 
-TEST(NicAssignment, TakesAFarNicOnlyWhereNoneIsNear) {
+TEST(NicAssignment, UsesADistantNicOnlyWithoutANearOne) {
   Machine machine;
   machine.AddSwitch(0, 4, 1, 0);
   machine.AddSwitch(1, 0, 1, 0);
   EXPECT_THAT(FirstNics(machine.Assign()), ElementsAre("mlx5_0", "mlx5_0", "mlx5_0", "mlx5_0"));
 }
 
-TEST(NicAssignment, GivesSeveralNicsToAGpuTheNearestFirstAndSpreadsTheFirstOnes) {
+TEST(NicAssignment, GivesSeveralNicsNearestFirst) {
   Machine machine;
   machine.AddSwitch(0, 2, 2, 0);
   machine.AddSwitch(1, 0, 1, 0);
@@ -131,12 +131,12 @@ TEST(NicAssignment, GivesSeveralNicsToAGpuTheNearestFirstAndSpreadsTheFirstOnes)
             "share it.");
 }
 
-TEST(NicAssignment, GivesAllThereAreToAGpuThatAsksForMore) {
+TEST(NicAssignment, GivesAllNicsIfMoreAreRequested) {
   EXPECT_EQ(Dgx().Assign({.nics_per_gpu = 100}).at(0).nics.size(), 8u);
 }
 
-TEST(NicAssignment, MovesAGpuOnWhereAnotherHasNoOtherChoice) {
-  // The first GPU sits on the host bridge with both NICs; the second shares a switch with the first NIC.
+TEST(NicAssignment, MovesAGpuIfAnotherHasNoChoice) {
+  // The first GPU is on the host bridge of both NICs. The second one shares a switch with the first NIC.
   Machine machine;
   machine.sysfs.AddGpu("pci0000:10/0000:10:00.1");
   machine.sysfs.AddNic("pci0000:10/0000:10:01.0/0000:11:00.0/0000:12:00.0/0000:13:00.0", "mlx5_0");
@@ -145,7 +145,7 @@ TEST(NicAssignment, MovesAGpuOnWhereAnotherHasNoOtherChoice) {
   EXPECT_THAT(FirstNics(machine.Assign()), ElementsAre("mlx5_1", "mlx5_0"));
 }
 
-TEST(NicAssignment, LeavesSlowNicsOutWhereFasterOnesAreAsNear) {
+TEST(NicAssignment, SkipsSlowNicsAmongEquallyNearOnes) {
   Machine machine;
   machine.AddSwitch(0, 2, 1, 0);
   machine.sysfs.AddNic(Machine::Slot(0, 3), "mlx5_7", 0, "100 Gb/sec (4X EDR)");
@@ -154,7 +154,7 @@ TEST(NicAssignment, LeavesSlowNicsOutWhereFasterOnesAreAsNear) {
   EXPECT_THAT(FirstNics(machine.Assign()), ElementsAre("mlx5_0", "mlx5_8"));
 }
 
-TEST(NicAssignment, TakesTheFirstPortThatMayBeUsed) {
+TEST(NicAssignment, UsesTheFirstAllowedPort) {
   Machine machine;
   machine.AddSwitch(0, 1, 1, 0);
   machine.sysfs.AddPort(Machine::Slot(0, 1), "mlx5_0", 2, "4: ACTIVE", "400 Gb/sec (4X NDR)");
@@ -163,7 +163,7 @@ TEST(NicAssignment, TakesTheFirstPortThatMayBeUsed) {
   EXPECT_EQ(machine.Assign({.may_use = not_first}).at(0).nics.at(0).port, 2);
 }
 
-TEST(NicAssignment, HoldsForGpusThatSysfsDoesNotShow) {
+TEST(NicAssignment, AcceptsGpusThatSysfsDoesNotShow) {
   const Dgx dgx;
   const std::vector<PciAddress> hidden = {PciAddress::FromText("ff:00.0"), PciAddress::FromText("ff:01.0")};
   const std::vector<GpuNics> assignment = AssignNics(ReadTopology(dgx.sysfs.root()), hidden);
@@ -172,7 +172,7 @@ TEST(NicAssignment, HoldsForGpusThatSysfsDoesNotShow) {
   EXPECT_NE(assignment[0].nics[0].name, assignment[1].nics[0].name);
 }
 
-TEST(NicAssignment, SaysOfEachNicWhyItCannotBeUsed) {
+TEST(NicAssignment, SaysWhyEachNicIsUnusable) {
   Machine machine;
   machine.AddSwitch(0, 1, 2, 0);
   machine.sysfs.AddPort(Machine::Slot(0, 1), "mlx5_0", 1, "1: DOWN", "10 Gb/sec (4X SDR)");
@@ -183,12 +183,13 @@ TEST(NicAssignment, SaysOfEachNicWhyItCannotBeUsed) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "Cannot assign NICs to GPUs: no NIC can be used (mlx5_0: no port is active; mlx5_1: "
-                 "may_use() excludes it; rxe0: it is not a ConnectX). Bring a link up (`ip link set DEV up`), or allow "
+                 "may_use() excludes it; rxe0: it is not a ConnectX). Bring a link up (`ip link set DEV "
+                 "up`), or allow "
                  "other NICs.");
   }
 }
 
-TEST(NicAssignment, RefusesWhatMakesNoSense) {
+TEST(NicAssignment, RejectsInvalidRequests) {
   EXPECT_THROW(AssignNics(Topology{}), Error);
   const Dgx dgx;
   EXPECT_THROW(dgx.Assign({.nics_per_gpu = 0}), Error);
@@ -196,7 +197,7 @@ TEST(NicAssignment, RefusesWhatMakesNoSense) {
   EXPECT_THROW(AssignNics(ReadTopology(dgx.sysfs.root()), twice), Error);
 }
 
-TEST(NicAssignment, IsDescribedLineByLine) {
+TEST(NicAssignment, PrintsOneLinePerChoice) {
   Machine machine;
   machine.AddSwitch(0, 1, 1, 0);
   EXPECT_EQ(Describe(machine.Assign()),
@@ -204,8 +205,7 @@ TEST(NicAssignment, IsDescribedLineByLine) {
             "other GPU uses it.\n");
 }
 
-/// A machine made by chance: its functions on one to three host bridges, on switches of one or two levels or
-/// on none.
+/// Makes a random machine: functions on one to three host bridges, below up to two levels of switches.
 Topology RandomTopology(std::mt19937& random) {
   const auto dice = [&](unsigned sides) { return static_cast<uint8_t>(random() % sides); };
   const auto function = [&](uint8_t bus) {
@@ -236,7 +236,7 @@ const Nic& Named(const Topology& topology, const std::string& name) {
                        [&](const Nic& nic) { return nic.name == name; });
 }
 
-TEST(NicAssignmentOfAnyMachine, GivesEachGpuTheNearestNicsAndNoneTwice) {
+TEST(NicAssignmentOfAnyMachine, GivesEachGpuTheNearestNicsWithoutDuplicates) {
   std::mt19937 random(1);
   for (int run = 0; run < 2000; ++run) {
     const Topology topology = RandomTopology(random);
@@ -263,7 +263,7 @@ TEST(NicAssignmentOfAnyMachine, GivesEachGpuTheNearestNicsAndNoneTwice) {
   }
 }
 
-TEST(NicAssignmentOfAnyMachine, NoGpuCouldTakeAnEquallyNearNicThatTwoFewerUse) {
+TEST(NicAssignmentOfAnyMachine, LeavesNoEquallyNearNicWithTwoFewerUsers) {
   std::mt19937 random(2);
   for (int run = 0; run < 2000; ++run) {
     const Topology topology = RandomTopology(random);
@@ -290,7 +290,7 @@ TEST(NicAssignmentOfAnyMachine, DependsOnNeitherOrderNorNames) {
     std::shuffle(other.nics.begin(), other.nics.end(), random);
     std::map<std::string, std::string> old_name;
     for (size_t i = 0; i < other.nics.size(); ++i) {
-      // One without an address has nothing but its name.
+      // A NIC without an address has only its name.
       const std::string name = other.nics[i].pci ? "renamed_" + std::to_string(i) : other.nics[i].name;
       old_name[name] = other.nics[i].name;
       other.nics[i].name = name;
@@ -307,7 +307,7 @@ TEST(NicAssignmentOfAnyMachine, DependsOnNeitherOrderNorNames) {
   }
 }
 
-TEST(NicAssignmentOfASwitch, IsBalancedWithinOneForAnyNumbers) {
+TEST(NicAssignmentOfASwitch, IsBalancedWithinOne) {
   for (unsigned gpus = 1; gpus <= 9; ++gpus) {
     for (unsigned nics = 1; nics <= 9; ++nics) {
       for (uint32_t each = 1; each <= nics; ++each) {

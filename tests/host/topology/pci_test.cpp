@@ -11,7 +11,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(PciAddress, IsReadInEveryFormThatToolsWrite) {
+TEST(PciAddress, ReadsEveryUsualForm) {
   const PciAddress address{.domain = 0, .bus = 0x41, .device = 0x1f, .function = 7};
   EXPECT_EQ(PciAddress::FromText("0000:41:1f.7"), address);
   EXPECT_EQ(PciAddress::FromText("00000000:41:1F.7"), address);
@@ -19,11 +19,11 @@ TEST(PciAddress, IsReadInEveryFormThatToolsWrite) {
   EXPECT_EQ(ToString(address), "0000:41:1f.7");
 }
 
-TEST(PciAddress, DomainsOfMoreThanFourDigitsSurvive) {
+TEST(PciAddress, KeepsDomainsOfMoreThanFourDigits) {
   EXPECT_EQ(ToString(PciAddress::FromText("10000:e1:00.0")), "10000:e1:00.0");
 }
 
-TEST(PciAddress, AnythingElseIsRefusedAndQuoted) {
+TEST(PciAddress, RejectsAndQuotesAnythingElse) {
   for (const char* text :
        {"", ":", "::.", "0000:41:00", "0000:41:00.8", "0000:41:20.0", "000:41:00.0", "0000:41:00.0 ",
         "0000:4g:00.0", "0000:41:00.00", "123456789:41:00.0", "pci0000:40", "-000:41:00.0", "1:2:3:4.5"}) {
@@ -50,7 +50,7 @@ class PciTest : public testing::Test {
   FakeSysfs sysfs_;
 };
 
-TEST_F(PciTest, FunctionKnowsWhatIsAboveIt) {
+TEST_F(PciTest, ReadsTheBridgesAboveAFunction) {
   const PciFunction function = Add("pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:04.0/0000:45:00.1", 3);
   EXPECT_EQ(function.address, PciAddress::FromText("45:00.1"));
   EXPECT_EQ(function.host_bridge, "pci0000:40");
@@ -62,18 +62,18 @@ TEST_F(PciTest, FunctionKnowsWhatIsAboveIt) {
   EXPECT_EQ(function.class_code, 0x0200);
 }
 
-TEST_F(PciTest, DomainBehindAControllerHasAHostBridgeOfItsOwn) {
+TEST_F(PciTest, GivesADomainBehindAControllerItsOwnHostBridge) {
   const PciFunction function = Add("pci0000:64/0000:64:00.5/pci10000:e0/10000:e0:02.0/10000:e1:00.0");
   EXPECT_EQ(function.host_bridge, "pci10000:e0");
   EXPECT_EQ(function.bridges.size(), 1u);
 }
 
-TEST_F(PciTest, FunctionThatIsNotThereIsNone) {
+TEST_F(PciTest, ReturnsNothingForAMissingFunction) {
   EXPECT_EQ(ReadPciFunction(sysfs_.root(), {}), std::nullopt);
   EXPECT_TRUE(PciAddresses(sysfs_.root()).empty());
 }
 
-TEST_F(PciTest, WhatCannotBeReadIsUnknown) {
+TEST_F(PciTest, TreatsUnreadableFilesAsUnknown) {
   Add("pci0000:00/0000:00:05.0");
   for (const char* file : {"vendor", "class", "numa_node"}) {
     std::filesystem::remove(sysfs_.root() / "devices/pci0000:00/0000:00:05.0" / file);
@@ -85,7 +85,7 @@ TEST_F(PciTest, WhatCannotBeReadIsUnknown) {
   EXPECT_EQ(function->numa_node, -1);
 }
 
-TEST_F(PciTest, FunctionsAreListedByAddress) {
+TEST_F(PciTest, ListsFunctionsByAddress) {
   Add("pci0000:c0/0000:c0:01.0");
   Add("pci10000:00/10000:00:01.0");
   Add("pci0000:40/0000:40:01.0");
@@ -96,9 +96,9 @@ TEST_F(PciTest, FunctionsAreListedByAddress) {
 
 using PciDistanceTest = PciTest;
 
-// Switches: an upstream port at bus 41 or 51, downstream ports below it.
+// Two switches: upstream ports at bus 41 and 51, downstream ports below them.
 
-TEST_F(PciDistanceTest, OneFunctionIsItself) {
+TEST_F(PciDistanceTest, OneFunctionIsSelf) {
   const PciFunction a = Add("pci0000:40/0000:40:01.1/0000:41:00.0");
   EXPECT_EQ(Distance(a, a), PciDistance::kSelf);
 }
@@ -129,7 +129,7 @@ TEST_F(PciDistanceTest, RootPortsOfOneHostBridgeArePhb) {
             PciDistance::kPhb);
 }
 
-TEST_F(PciDistanceTest, FunctionOnTheRootComplexItselfIsPhb) {
+TEST_F(PciDistanceTest, FunctionOnTheRootComplexIsPhb) {
   EXPECT_EQ(Distance(Add("pci0000:00/0000:00:05.0"), Add("pci0000:00/0000:00:06.0")), PciDistance::kPhb);
 }
 
@@ -139,7 +139,7 @@ TEST_F(PciDistanceTest, HostBridgesOfOneNumaNodeAreNode) {
             PciDistance::kNode);
 }
 
-TEST_F(PciDistanceTest, BusesOfOneNumberInTwoDomainsAreNotOneHostBridge) {
+TEST_F(PciDistanceTest, EqualBusesOfTwoDomainsAreNotOneHostBridge) {
   EXPECT_EQ(Distance(Add("pci0000:40/0000:40:01.1/0000:41:00.0", 1),
                      Add("pci0001:40/0001:40:01.1/0001:41:00.0", 1)),
             PciDistance::kNode);
@@ -158,7 +158,7 @@ TEST_F(PciDistanceTest, UnknownNumaNodeIsUnknownUnlessAHostBridgeIsShared) {
   EXPECT_EQ(Distance(a, Add("pci0000:40/0000:40:02.1/0000:51:00.0", -1)), PciDistance::kPhb);
 }
 
-TEST_F(PciDistanceTest, IsTheSameBothWays) {
+TEST_F(PciDistanceTest, IsSymmetric) {
   const std::vector<PciFunction> functions = {
       Add("pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:00.0/0000:43:00.0"),
       Add("pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:01.0/0000:44:00.0"),

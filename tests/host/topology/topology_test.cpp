@@ -10,7 +10,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(Topology, OfAMachineWithoutPciOrRdmaIsEmpty) {
+TEST(Topology, IsEmptyWithoutPciAndRdma) {
   const FakeSysfs sysfs;
   const Topology topology = ReadTopology(sysfs.root());
   EXPECT_TRUE(topology.gpus.empty());
@@ -18,27 +18,27 @@ TEST(Topology, OfAMachineWithoutPciOrRdmaIsEmpty) {
   EXPECT_EQ(Describe(topology), "neither GPUs nor RDMA devices\n");
 }
 
-TEST(Topology, GpusAreKnownByVendorAndClassWithoutADriver) {
+TEST(Topology, FindsGpusByVendorAndClass) {
   FakeSysfs sysfs;
   const auto add = [&](const char* address, const char* vendor, const char* class_code) {
     sysfs.AddFunction(std::string("pci0000:00/") + address, vendor, class_code, 0);
   };
   add("0000:00:01.0", "0x10de", "0x030200");  // NVIDIA, 3D
   add("0000:00:02.0", "0x10de", "0x030000");  // NVIDIA, VGA
-  add("0000:00:02.1", "0x10de", "0x040300");  // its sound
+  add("0000:00:02.1", "0x10de", "0x040300");  // its sound function
   add("0000:00:03.0", "0x10de", "0x068000");  // an NVSwitch
   add("0000:00:04.0", "0x1002", "0x120000");  // AMD, accelerator
   add("0000:00:05.0", "0x1002", "0x030200");
   add("0000:00:06.0", "0x1002", "0x038000");
-  add("0000:00:07.0", "0x1002", "0x030000");  // a console
-  add("0000:00:08.0", "0x1a03", "0x030000");  // that of a management controller
+  add("0000:00:07.0", "0x1002", "0x030000");  // AMD, console
+  add("0000:00:08.0", "0x1a03", "0x030000");  // console of a management controller
   std::vector<std::string> addresses;
   for (const PciFunction& gpu : ReadTopology(sysfs.root()).gpus) addresses.push_back(ToString(gpu.address));
   EXPECT_THAT(addresses, testing::ElementsAre("0000:00:01.0", "0000:00:02.0", "0000:00:04.0", "0000:00:05.0",
                                               "0000:00:06.0"));
 }
 
-TEST(Topology, NicsAreInTheOrderOfTheirAddressesNotNames) {
+TEST(Topology, SortsNicsByAddress) {
   FakeSysfs sysfs;
   sysfs.AddNic("pci0000:c0/0000:c0:01.1/0000:c1:00.0", "mlx5_0", 1);
   sysfs.AddNic("pci0000:40/0000:40:01.1/0000:41:00.0", "mlx5_1", 0);
@@ -55,7 +55,7 @@ TEST(Topology, NicsAreInTheOrderOfTheirAddressesNotNames) {
   EXPECT_FALSE(topology.nics[2].connectx);
 }
 
-TEST(Topology, PortsHaveStateLinkLayerAndRate) {
+TEST(Topology, ReadsStateLinkLayerAndRateOfPorts) {
   FakeSysfs sysfs;
   const std::string path = "pci0000:40/0000:40:01.1/0000:41:00.0";
   sysfs.AddNic(path, "mlx5_0", 0, "2.5 Gb/sec (1X SDR)");
@@ -76,7 +76,7 @@ TEST(Topology, PortsHaveStateLinkLayerAndRate) {
   EXPECT_EQ(ports[3].state, "unknown") << "a port whose files cannot be read";
 }
 
-TEST(Topology, ScalableFunctionLiesWhereItsPciFunctionDoes) {
+TEST(Topology, PlacesAScalableFunctionAtItsPciFunction) {
   FakeSysfs sysfs;
   const std::string path = "pci0000:40/0000:40:01.1/0000:41:00.0";
   sysfs.AddNic(path, "mlx5_0");
@@ -90,7 +90,7 @@ TEST(Topology, ScalableFunctionLiesWhereItsPciFunctionDoes) {
   EXPECT_TRUE(nic.connectx);
 }
 
-TEST(Topology, SoftwareDeviceOnAConnectXIsNone) {
+TEST(Topology, IgnoresASoftwareDeviceOnAConnectX) {
   FakeSysfs sysfs;
   const std::string path = "pci0000:40/0000:40:01.1/0000:41:00.0";
   sysfs.AddNic(path, "mlx5_0");
@@ -100,7 +100,7 @@ TEST(Topology, SoftwareDeviceOnAConnectXIsNone) {
   EXPECT_FALSE(nic.connectx);
 }
 
-TEST(Topology, IsDescribedAsATableWithALegendOfWhatItUses) {
+TEST(Topology, PrintsATableWithALegend) {
   FakeSysfs sysfs;
   const std::string a_switch = "pci0000:40/0000:40:01.1/0000:41:00.0/";
   sysfs.AddGpu(a_switch + "0000:42:00.0/0000:43:00.0");
