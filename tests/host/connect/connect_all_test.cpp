@@ -57,15 +57,15 @@ TEST_F(ConnectAllTest, ReportsDifferentCountsOnBothSides) {
   const Sentences sentences = Connect(Plainly(a), Plainly(b));
   EXPECT_THAT(sentences.here,
               AllOf(StartsWith("Cannot connect 3 endpoints to 127.0.0.1 port "),
-                    HasSubstr(": the two sides disagree: 3 endpoints here, 1 there. Pass as many")));
+                    HasSubstr(": the two sides disagree: 3 endpoints here, 1 there. Pass the same number")));
   EXPECT_THAT(sentences.there, HasSubstr("the two sides disagree: 1 endpoint here, 3 there"));
 }
 
 TEST_F(ConnectAllTest, ReportsDifferentOptionsOnBothSides) {
   Side a(device_, 2), b(device_, 2);
   const Sentences sentences = Connect(Plainly(a, kTrip), Plainly(b));
-  EXPECT_THAT(sentences.here, HasSubstr("do not agree: a round trip here, none there"));
-  EXPECT_THAT(sentences.there, HasSubstr("do not agree: no round trip here, one there"));
+  EXPECT_THAT(sentences.here, HasSubstr("the two sides disagree: a round trip here, none there"));
+  EXPECT_THAT(sentences.there, HasSubstr("the two sides disagree: no round trip here, one there"));
   ExpectConnects(a, b);
 }
 
@@ -213,7 +213,7 @@ TEST_F(ConnectAllTest, ReportsWrongDataOfTheRoundTrip) {
             if (swap == 0) answer.at(answer.size() - kPlaceBytes + 6) += 1;
           },
           kTrip));
-  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot verify what the peer wrote from QP "),
+  EXPECT_THAT(sentences.here, AllOf(StartsWith("Cannot verify the peer's write from QP "),
                                     HasSubstr("only 0 of 64 bytes are correct")));
   EXPECT_NE(sentences.there, "");
   ExpectConnects(a, b);

@@ -130,7 +130,7 @@ TEST(LogLevels, AreParsedInLowerAndUpperCase) {
 TEST(Log, ReportsAnUnknownLevelOnceAndUsesWarn) {
   const std::string log = LogOf("loud", FallBack);
   EXPECT_THAT(log, StartsWith("[warpverbs] [warn] WARPVERBS_LOG=loud is not a level: use off, error, warn, "
-                              "info, debug or trace. warn is taken.\n[warpverbs] [warn] queues of cuda:0"));
+                              "info, debug or trace. Using warn.\n[warpverbs] [warn] queues of cuda:0"));
   EXPECT_EQ(Lines(log).size(), 2);
 }
 
