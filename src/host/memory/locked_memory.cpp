@@ -24,7 +24,7 @@ std::string PinningRemedy(int error_number) {
   if (error_number == ENOMEM) {
     return "Raise RLIMIT_MEMLOCK (`ulimit -l unlimited`, or memlock in /etc/security/limits.conf)";
   }
-  return "Check that the address lies in mapped, writable memory and that the device supports the access "
+  return "Check that the address is in mapped, writable memory and that the device supports the access "
          "asked for";
 }
 

@@ -68,7 +68,7 @@ TEST_F(Registration, ReportsAnUnmappedAddress) {
       WhyUnregistered(reinterpret_cast<void*>(0x1000)),
       "Cannot register 64 bytes at 0x1000 (host memory) on mlx5_0: by its address: Bad address (EFAULT)" +
           std::string(kLimit) +
-          "Check that the address lies in mapped, writable memory and that the device supports the "
+          "Check that the address is in mapped, writable memory and that the device supports the "
           "access asked for.");
   EXPECT_THAT(WhyUnregistered(nullptr),
               HasSubstr("Cannot register 64 bytes at (nil) (unallocated memory) on "));
