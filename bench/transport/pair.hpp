@@ -10,14 +10,14 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 
-/// What the transport's benchmarks share.
+/// The fixture of the transport's benchmarks.
 namespace warpverbs::bench {
 
-inline void Expect(const transport::Status& status) {
+inline void ExpectSuccess(const transport::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.What());
 }
 
-/// Registered memory of the host.
+/// Registered host memory.
 struct Region {
   explicit Region(size_t bytes) : pages(bytes), memory(pages.data(), bytes, 0) {}
 
@@ -25,16 +25,15 @@ struct Region {
   transport::RdmaMemory memory;
 };
 
-/// Two transports that are connected.
+/// Two connected transports.
 struct TransportPair {
-  explicit TransportPair(transport::EventLoop* loop = nullptr,
-                         const transport::TransportOptions& options = {})
-      : a(0, options, loop), b(0, options, loop) {
+  explicit TransportPair(transport::EventLoop* loop = nullptr, const transport::TransportConfig& config = {})
+      : a(0, config, loop), b(0, config, loop) {
     const transport::Bound at_a = a.Bind(), at_b = b.Bind();
-    Expect(at_a.status);
-    Expect(at_b.status);
-    Expect(a.Connect(at_b.url));
-    Expect(b.Connect(at_a.url));
+    ExpectSuccess(at_a.status);
+    ExpectSuccess(at_b.status);
+    ExpectSuccess(a.Connect(at_b.url));
+    ExpectSuccess(b.Connect(at_a.url));
   }
 
   transport::RdmaTransport a, b;

@@ -1,4 +1,4 @@
-// What a transport costs: writes and reads of 8 KiB to 256 MiB one at a time, registration, connecting.
+// Benchmarks of a transport: single writes and reads of 8 KiB to 256 MiB, registration, connecting.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -17,16 +17,16 @@ constexpr int64_t kSmallest = 8192, kLargest = int64_t{256} << 20;
 
 bool g_failed = false;
 
-/// Google Benchmark tells of an error and goes on; the program's exit status tells of it too.
+/// Reports an error. Google Benchmark prints it and continues; the exit status of the program shows it too.
 void Fail(benchmark::State& state, const char* why) {
   g_failed = true;
   state.SkipWithError(why);
 }
 
-/// Waits for operations without allocating: a future would, once for each.
-class Ended {
+/// Waits for operations without allocating, unlike a future.
+class Completion {
  public:
-  /// A completion token, for one operation at a time.
+  /// Returns a completion token for one operation at a time.
   auto Token() {
     return [this](const transport::Status& status) {
       failed_ = !status.ok();
@@ -45,26 +45,26 @@ class Ended {
   bool failed_ = false;
 };
 
-/// @param begin  begins a transfer between the regions
+/// @param start  starts a transfer between the regions
 void Transfer(benchmark::State& state, const char* what,
-              const std::function<void(TransportPair&, Region& here, Region& there, Ended&)>& begin,
+              const std::function<void(TransportPair&, Region& here, Region& there, Completion&)>& start,
               bool reads) {
   const auto bytes = static_cast<size_t>(state.range(0));
   TransportPair pair;
   Region here(bytes), there(bytes);
   Region& source = reads ? there : here;
   for (size_t i = 0; i < bytes; ++i) source.pages.data()[i] = static_cast<std::byte>(i * 31 / 7);
-  Ended ended;
+  Completion completion;
   for (int warm = 0; warm < 100; ++warm) {
-    begin(pair, here, there, ended);
-    if (!ended.Wait()) return Fail(state, what);
+    start(pair, here, there, completion);
+    if (!completion.Wait()) return Fail(state, what);
     if (bytes > size_t{1} << 20) break;
   }
   std::memset((reads ? here : there).pages.data(), 0, bytes);
   const uint64_t before = transport::Allocations();
   for (auto _ : state) {
-    begin(pair, here, there, ended);
-    if (!ended.Wait()) return Fail(state, what);
+    start(pair, here, there, completion);
+    if (!completion.Wait()) return Fail(state, what);
   }
   const auto allocations = static_cast<double>(transport::Allocations() - before);
   if (std::memcmp(here.pages.data(), there.pages.data(), bytes) != 0) Fail(state, "the data are wrong");
@@ -75,8 +75,8 @@ void Transfer(benchmark::State& state, const char* what,
 void BM_RdmaTransport_Write(benchmark::State& state) {
   Transfer(
       state, "a write failed",
-      [](TransportPair& pair, Region& here, Region& there, Ended& ended) {
-        pair.a.Write(here.memory.CreateView(), there.memory.Remote(), {}, ended.Token());
+      [](TransportPair& pair, Region& here, Region& there, Completion& completion) {
+        pair.a.Write(here.memory.CreateView(), there.memory.Remote(), {}, completion.Token());
       },
       false);
 }
@@ -85,8 +85,8 @@ BENCHMARK(BM_RdmaTransport_Write)->RangeMultiplier(2)->Range(kSmallest, kLargest
 void BM_RdmaTransport_Read(benchmark::State& state) {
   Transfer(
       state, "a read failed",
-      [](TransportPair& pair, Region& here, Region& there, Ended& ended) {
-        pair.a.Read(here.memory.CreateMutableView(), there.memory.Remote(), {}, ended.Token());
+      [](TransportPair& pair, Region& here, Region& there, Completion& completion) {
+        pair.a.Read(here.memory.CreateMutableView(), there.memory.Remote(), {}, completion.Token());
       },
       true);
 }
@@ -98,7 +98,7 @@ void BM_RdmaTransport_RegisterDeregister(benchmark::State& state) {
   const Region keeps_the_device_open(4096);
   for (auto _ : state) {
     const transport::RdmaMemory memory(pages.data(), bytes, 0);
-    if (memory.Reused()) Fail(state, "it was registered already");
+    if (memory.Reused()) Fail(state, "the memory was registered already");
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
@@ -112,7 +112,8 @@ void BM_RdmaTransport_BindConnect(benchmark::State& state) {
   const Region region(4096), keeps_the_device_open(4096);
   for (auto _ : state) {
     TransportPair pair(&loop);
-    Expect(pair.a.Write(region.memory.CreateView(), region.memory.Remote()).get());  // the peer is there
+    ExpectSuccess(
+        pair.a.Write(region.memory.CreateView(), region.memory.Remote()).get());  // waits for the peer
   }
 }
 BENCHMARK(BM_RdmaTransport_BindConnect)->UseRealTime();

@@ -1,5 +1,5 @@
-// Writes by a transport, for count-instructions to count, and prints how many. The loop runs on this thread,
-// so that its part is counted too; while the NIC works nobody looks.
+// Writes through a transport and prints the number of writes; count-instructions counts the instructions. The
+// loop runs on this thread, so they include its part. No thread polls while the NIC works.
 #include <asio/io_context.hpp>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +17,7 @@ constexpr int kBatch = 128, kBatches = 8;
 asio::io_context g_context;
 int g_done = 0;
 
-/// Begins writes, each of which is posted at once.
+/// Starts writes, each of which is posted at once.
 [[gnu::noinline]] void WriteBatch(transport::RdmaTransport& from, const transport::RdmaMemory::View& view,
                                   const transport::RdmaRemoteBuffer& remote) {
   for (int i = 0; i < kBatch; ++i) {
@@ -32,11 +32,11 @@ int g_done = 0;
 
 int main() try {
   transport::EventLoop loop(g_context);
-  transport::TransportOptions options;
-  options.spin = std::chrono::nanoseconds(0);
-  options.queue_pairs = 1;
-  options.depth = kBatch;
-  bench::TransportPair pair(&loop, options);
+  transport::TransportConfig config;
+  config.spin = std::chrono::nanoseconds(0);
+  config.queue_pairs = 1;
+  config.depth = kBatch;
+  bench::TransportPair pair(&loop, config);
   bench::Region from(4096), to(4096);
   const auto view = from.memory.CreateView(size_t{0}, 64);
   const transport::RdmaRemoteBuffer remote = to.memory.Remote();
@@ -49,7 +49,8 @@ int main() try {
   }
   for (int i = 0; i < kBatches; ++i) {
     WriteBatch(pair.a, view, remote);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // only what is counted depends on it
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(200));  // only the counted instructions depend on this time
     CompleteBatch();
     if (g_done != kBatch * (i + 1)) throw std::runtime_error("the writes took too long");
   }

@@ -14,73 +14,75 @@
 namespace warpverbs::transport {
 namespace {
 
-/// Operations that end at one look, more often than not.
-constexpr size_t kManyFinished = 64;
+/// Number of operations that one poll usually completes at most.
+constexpr size_t kExpectedFinished = 64;
 
 /// "queue_pairs is 33".
-std::string Is(const char* option, uint64_t value) {
+std::string Setting(const char* option, uint64_t value) {
   return std::string(option) + " is " + std::to_string(value);
 }
 
-TransportOptions Checked(TransportOptions options) {
-  const auto demand = [](bool good, const std::string& what, const char* range) {
-    if (!good) throw host::Error("create", "a transport", what, std::string("Choose ") + range);
+TransportConfig Validated(TransportConfig config) {
+  const auto require = [](bool valid, const std::string& setting, const char* range) {
+    if (!valid) throw host::Error("create", "a transport", setting, std::string("Choose ") + range);
   };
-  demand(options.max_nics >= 1 && options.max_nics <= AccessKey::kMaxNics, Is("max_nics", options.max_nics),
-         "1 to 8");
-  demand(options.queue_pairs >= 1, Is("queue_pairs", options.queue_pairs), "at least 1");
-  const uint64_t queue_pairs = uint64_t{options.queue_pairs} * options.max_nics;
+  require(config.max_nics >= 1 && config.max_nics <= AccessKey::kMaxNics,
+          Setting("max_nics", config.max_nics), "1 to 8");
+  require(config.queue_pairs >= 1, Setting("queue_pairs", config.queue_pairs), "at least 1");
+  const uint64_t queue_pairs = uint64_t{config.queue_pairs} * config.max_nics;
   const std::string all = std::to_string(queue_pairs) + " queue pairs on all NICs together";
-  demand(queue_pairs <= Url::kMaxLanes, Is("queue_pairs", options.queue_pairs) + ", which makes " + all,
-         "so that there are at most 32");
-  demand(options.depth >= 4, Is("depth", options.depth), "at least 4");
-  demand(options.receive_depth >= 4, Is("receive_depth", options.receive_depth), "at least 4");
+  require(queue_pairs <= Url::kMaxQueuePairs,
+          Setting("queue_pairs", config.queue_pairs) + ", which makes " + all,
+          "so that there are at most 32");
+  require(config.depth >= 4, Setting("depth", config.depth), "at least 4");
+  require(config.receive_depth >= 4, Setting("receive_depth", config.receive_depth), "at least 4");
   const uint64_t entries =
-      std::bit_ceil(uint64_t{options.depth}) + std::bit_ceil(uint64_t{options.receive_depth});
-  demand(queue_pairs * entries <= NotificationOrder::kMaxEntries,
-         Is("depth", options.depth) + " and " + Is("receive_depth", options.receive_depth) + ", with " + all,
-         "so that both, as powers of two, times all queue pairs are at most 524288");
-  demand(options.piece_bytes >= 1, Is("piece_bytes", options.piece_bytes), "at least 1");
-  options.spin = std::max(options.spin, std::chrono::nanoseconds(0));
-  return options;
+      std::bit_ceil(uint64_t{config.depth}) + std::bit_ceil(uint64_t{config.receive_depth});
+  require(queue_pairs * entries <= NotificationOrder::kMaxEntries,
+          Setting("depth", config.depth) + " and " + Setting("receive_depth", config.receive_depth) +
+              ", with " + all,
+          "so that both, as powers of two, times all queue pairs are at most 524288");
+  require(config.piece_bytes >= 1, Setting("piece_bytes", config.piece_bytes), "at least 1");
+  config.spin = std::max(config.spin, std::chrono::nanoseconds(0));
+  return config;
 }
 
-/// When a time from now is over. What is longer than the clock can tell is for ever.
-Clock::time_point In(std::chrono::nanoseconds time) {
+/// Returns the end of a time from now, or max() if the clock cannot represent it.
+Clock::time_point DeadlineAfter(std::chrono::nanoseconds time) {
   const Clock::time_point now = Clock::now();
   return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
 }
 
-Clock::time_point In(const std::optional<std::chrono::nanoseconds>& timeout) {
-  return timeout ? In(*timeout) : Clock::time_point::max();
+Clock::time_point DeadlineAfter(const std::optional<std::chrono::nanoseconds>& timeout) {
+  return timeout ? DeadlineAfter(*timeout) : Clock::time_point::max();
 }
 
 }  // namespace
 
-RdmaTransport::Core::Core(int device, asio::io_context& context, const TransportOptions& options)
+RdmaTransport::Core::Core(int device, asio::io_context& context, const TransportConfig& config)
     : device_(device),
-      options_(Checked(options)),
+      config_(Validated(config)),
       context_(context),
       work_(context.get_executor()),
-      nics_(Nics::Of(device, options.max_nics)),
-      sender_(options.piece_bytes),
+      nics_(Nics::Of(device, config.max_nics)),
+      sender_(config.piece_bytes),
       timer_(context) {
-  finished_.reserve(kManyFinished);
-  spare_.reserve(kManyFinished);
+  finished_.reserve(kExpectedFinished);
+  spare_.reserve(kExpectedFinished);
   std::random_device random;
   std::generate(id_.begin(), id_.end(), [&] { return static_cast<uint8_t>(random()); });
 }
 
 Bound RdmaTransport::Core::Bind() {
   const std::lock_guard lock(mutex_);
-  if (!end_.ok()) return {end_, {}};
+  if (!end_status_.ok()) return {end_status_, {}};
   if (bound_) return {{Code::kInvalid, "the transport is bound already: bind once, and keep the URL"}, {}};
   try {
-    auto lanes = MakeLanes();
+    auto channels = CreateChannels();
     Url url{.transport = id_};
-    for (const auto& lane : lanes) url.lanes.push_back({lane->nic(), lane->Info()});
+    for (const auto& channel : channels) url.queue_pairs.push_back({channel->nic(), channel->Info()});
     Bound bound{{}, url.ToText()};
-    lanes_ = std::move(lanes);  // all, or none: one may bind again
+    channels_ = std::move(channels);  // all or none, so that the caller may bind again
     bound_ = true;
     return bound;
   } catch (const std::exception& error) {
@@ -88,30 +90,29 @@ Bound RdmaTransport::Core::Bind() {
   }
 }
 
-/// Neighbours are on different NICs.
-std::vector<std::unique_ptr<Lane>> RdmaTransport::Core::MakeLanes() const {
+// Adjacent channels are on different NICs.
+std::vector<std::unique_ptr<Channel>> RdmaTransport::Core::CreateChannels() const {
   const auto& devices = nics_->devices();
-  std::vector<std::unique_ptr<Lane>> lanes;
-  for (uint32_t i = 0; i < options_.queue_pairs; ++i) {
+  std::vector<std::unique_ptr<Channel>> channels;
+  for (uint32_t i = 0; i < config_.queue_pairs; ++i) {
     for (size_t nic = 0; nic < devices.size(); ++nic) {
-      lanes.push_back(std::make_unique<Lane>(*devices[nic], static_cast<uint8_t>(nic), options_));
+      channels.push_back(std::make_unique<Channel>(*devices[nic], static_cast<uint8_t>(nic), config_));
     }
   }
-  return lanes;
+  return channels;
 }
 
 Status RdmaTransport::Core::Connect(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  if (!end_.ok()) return end_;
+  if (!end_status_.ok()) return end_status_;
   if (!bound_) return {Code::kInvalid, "the transport is not bound: call Bind() first"};
-  if (connected_)
-    return {Code::kInvalid, "the transport is connected already: make another one for each peer"};
+  if (connected_) return {Code::kInvalid, "the transport is connected already: create one for each peer"};
   Url url;
   try {
     url = Url::FromText(text);
     if (url.transport == id_) return {Code::kInvalid, "the URL is the transport's own: pass the peer's"};
-    for (size_t i = 0; i < std::min(lanes_.size(), url.lanes.size()); ++i)
-      lanes_[i]->CheckPeer(url.lanes[i].endpoint);
+    for (size_t i = 0; i < std::min(channels_.size(), url.queue_pairs.size()); ++i)
+      channels_[i]->CheckPeer(url.queue_pairs[i].endpoint);
   } catch (const host::Error& error) {
     if (host::IsShortage(error.error_number())) return InternalError(error.what());
     return {Code::kInvalid, error.what()};
@@ -119,33 +120,34 @@ Status RdmaTransport::Core::Connect(std::string_view text) {
     return InternalError(error.what());
   }
   try {
-    lanes_.resize(std::min(lanes_.size(), url.lanes.size()));
-    for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i]->Connect(url.lanes[i].endpoint, url.lanes[i].nic);
-    alarms_.emplace(context_, lanes_);
-    for (size_t i = 0; i < alarms_->bells().size(); ++i) Listen(i);
+    channels_.resize(std::min(channels_.size(), url.queue_pairs.size()));
+    for (size_t i = 0; i < channels_.size(); ++i)
+      channels_[i]->Connect(url.queue_pairs[i].endpoint, url.queue_pairs[i].nic);
+    completion_events_.emplace(context_, channels_);
+    for (size_t i = 0; i < completion_events_->sources().size(); ++i) Listen(i);
   } catch (const std::exception& error) {
-    Break(error.what());
-    return end_;
+    Fail(error.what());
+    return end_status_;
   }
   connected_ = true;
-  connect_deadline_ = In(options_.connect_timeout);
+  connect_deadline_ = DeadlineAfter(config_.connect_timeout);
   Wake();
   return {};
 }
 
 bool RdmaTransport::Core::Connected() const {
   const std::lock_guard lock(mutex_);
-  return connected_ && end_.ok();
+  return connected_ && end_status_.ok();
 }
 
 Status RdmaTransport::Core::GetStatus() const {
   const std::lock_guard lock(mutex_);
-  return end_;
+  return end_status_;
 }
 
 void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler) {
   const std::lock_guard lock(mutex_);
-  if (Status refusal = Refusal(request); !refusal.ok()) return Answer(std::move(handler), std::move(refusal));
+  if (Status error = Validate(request); !error.ok()) return Complete(std::move(handler), std::move(error));
   Transfer& transfer = sender_.New();
   transfer.is_read = request.is_read;
   transfer.notify = request.notify;
@@ -154,33 +156,33 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
   transfer.registered = request.registration->keys();
   transfer.rkeys = request.remote.access_key.rkeys;
   transfer.pieces.bytes = request.size;
-  transfer.waiter = {std::move(handler), request.timeout.value_or(std::chrono::nanoseconds(0))};
-  const Clock::time_point deadline = In(request.timeout);
+  transfer.pending = {std::move(handler), request.timeout.value_or(std::chrono::nanoseconds(0))};
+  const Clock::time_point deadline = DeadlineAfter(request.timeout);
   sender_.Submit(transfer, deadline);
   WakeFor(deadline);
 }
 
-Status RdmaTransport::Core::Refusal(const Request& request) const {
-  if (!end_.ok()) return end_;
+Status RdmaTransport::Core::Validate(const Request& request) const {
+  if (!end_status_.ok()) return end_status_;
   if (!connected_) return {Code::kInvalid, "the transport is not connected: call Connect() first"};
   if (request.registration == nullptr) {
-    return {Code::kInvalid, "the local view is of no registered memory: take it from an RdmaMemory"};
+    return {Code::kInvalid, "the local view has no registered memory: create it from an RdmaMemory"};
   }
   if (request.registration->GetDevice() != device_) {
     return {Code::kInvalid, "the local memory is registered for device " +
                                 std::to_string(request.registration->GetDevice()) +
-                                ", but the transport is of device " + std::to_string(device_)};
+                                ", but the transport uses device " + std::to_string(device_)};
   }
   if (request.remote.len != 0 && request.size > request.remote.len) {
     return {Code::kInvalid, std::to_string(request.size) + " bytes are more than the peer's buffer has, " +
                                 std::to_string(request.remote.len)};
   }
-  for (const auto& lane : lanes_) {
-    if (!request.registration->keys()->AreOf(lane->nic(), lane->device())) {
-      return {Code::kInvalid, "the local memory is not registered on " + lane->device().name() +
+  for (const auto& channel : channels_) {
+    if (!request.registration->keys()->AreOf(channel->nic(), channel->device())) {
+      return {Code::kInvalid, "the local memory is not registered on " + channel->device().name() +
                                   ", which the transport uses: choose the same max_nics for both"};
     }
-    if (lane->peer_nic() >= request.remote.access_key.nics) {
+    if (channel->peer_nic() >= request.remote.access_key.nics) {
       return {Code::kInvalid,
               "the access key has no key for one of the peer's NICs: the peer must choose the "
               "same max_nics for its memory and its transport"};
@@ -191,53 +193,54 @@ Status RdmaTransport::Core::Refusal(const Request& request) const {
 
 void RdmaTransport::Core::Wait(const WaitOptions& options, detail::Handler handler) {
   const std::lock_guard lock(mutex_);
-  if (end_.ok() && !connected_) {
-    return Answer(std::move(handler),
-                  {Code::kInvalid, "the transport is not connected: call Connect() first"});
+  if (end_status_.ok() && !connected_) {
+    return Complete(std::move(handler),
+                    {Code::kInvalid, "the transport is not connected: call Connect() first"});
   }
-  if (!end_.ok() && inbox_.available() == 0) return Answer(std::move(handler), end_);
-  const Clock::time_point deadline = In(options.timeout);
+  if (!end_status_.ok() && inbox_.available() == 0) return Complete(std::move(handler), end_status_);
+  const Clock::time_point deadline = DeadlineAfter(options.timeout);
   inbox_.Wait({std::move(handler), options.timeout.value_or(std::chrono::nanoseconds(0))}, deadline,
               finished_);
   if (!finished_.empty()) Wake();
   WakeFor(deadline);
 }
 
-void RdmaTransport::Core::Answer(detail::Handler handler, Status status) {
+void RdmaTransport::Core::Complete(detail::Handler handler, Status status) {
   finished_.push_back({std::move(handler), std::move(status)});
   Wake();
 }
 
-Status RdmaTransport::Core::InternalError(std::string_view why) const noexcept try {
-  return {Code::kInternalError, std::string(why)};
+Status RdmaTransport::Core::InternalError(std::string_view reason) const noexcept try {
+  return {Code::kInternalError, std::string(reason)};
 } catch (const std::bad_alloc&) {
   return out_of_memory_;
 }
 
-void RdmaTransport::Core::Break(std::string_view why) noexcept { TearDown(InternalError(why)); }
+void RdmaTransport::Core::Fail(std::string_view reason) noexcept { TearDown(InternalError(reason)); }
 
 void RdmaTransport::Core::Close() {
   const std::lock_guard lock(mutex_);
   TearDown(destroyed_);
-  // Let go of on the loop: a context whose work ends while nobody runs it would never run again.
+  // The loop releases the work guard: a context whose work ends while no thread runs it would never run
+  // again.
   asio::post(context_, InMemory(&close_memory_, [self = shared_from_this(), work = std::move(work_)] {}));
 }
 
-/// Destroys the queue pairs first: after that the NIC touches no memory, and nothing completes.
+// Destroys the queue pairs first: after that the NIC touches no memory, and nothing completes.
 void RdmaTransport::Core::TearDown(const Status& status) noexcept {
-  end_ = status;
-  alarms_.reset();
-  lanes_.clear();
+  end_status_ = status;
+  completion_events_.reset();
+  channels_.clear();
   timer_.cancel();
-  if (!AnswerAll() || !finished_.empty()) Wake();
+  if (!CompleteAll() || !finished_.empty()) Wake();
 }
 
-/// Once broken or closed.
+/// Completes all operations of a broken or closed transport.
 ///
-/// @return  false: there was memory for some alone; the next look answers more
-bool RdmaTransport::Core::AnswerAll() noexcept try {
-  sender_.Drop(end_, finished_);
-  inbox_.Drop(end_, finished_);
+/// @return  false: memory ran out after some; the next poll completes more
+bool RdmaTransport::Core::CompleteAll() noexcept try {
+  sender_.Drop(end_status_, finished_);
+  inbox_.Drop(end_status_, finished_);
   return true;
 } catch (const std::bad_alloc&) {
   return false;
@@ -246,21 +249,21 @@ bool RdmaTransport::Core::AnswerAll() noexcept try {
 std::string RdmaTransport::Core::Describe() const {
   const std::lock_guard lock(mutex_);
   std::string text = "transport of device " + std::to_string(device_) + ": " +
-                     (!end_.ok()    ? end_.What()
-                      : !bound_     ? "not bound"
-                      : !connected_ ? "bound"
-                      : !open_      ? "connected; the peer is not there yet"
-                                    : "connected; the peer is there") +
+                     (!end_status_.ok() ? end_status_.What()
+                      : !bound_         ? "not bound"
+                      : !connected_     ? "bound"
+                      : !open_          ? "connected; the peer has not connected yet"
+                                        : "connected; the peer is connected too") +
                      "\n";
   for (const auto& device : nics_->devices()) text += "NIC: " + device->name() + "\n";
-  if (alarms_) {
-    text +=
-        "sleeps until " +
-        (alarms_->why_not().empty() ? std::string("a queue announces a completion")
-                                    : "it is time to look, every 4 ms at the latest: " + alarms_->why_not()) +
-        "\n";
+  if (completion_events_) {
+    text += "sleeps until " +
+            (completion_events_->unavailable().empty()
+                 ? std::string("a queue announces a completion")
+                 : "the next poll, at least every 4 ms: " + completion_events_->unavailable()) +
+            "\n";
   }
-  for (const auto& lane : lanes_) text += lane->Describe();
+  for (const auto& channel : channels_) text += channel->Describe();
   return text;
 }
 

@@ -9,19 +9,19 @@
 
 #include "core.hpp"
 
-/// How a transport sees to its completions, and sleeps.
+/// The loop's part of a transport: it takes completions, and sleeps.
 namespace warpverbs::transport {
 namespace {
 
-// How long to sleep where nothing tells of completions.
-constexpr std::chrono::nanoseconds kShortestNap = std::chrono::microseconds(50);
-constexpr std::chrono::nanoseconds kLongestNap = std::chrono::milliseconds(4);
+// Time between polls where no completion events exist.
+constexpr std::chrono::nanoseconds kShortestSleep = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(4);
 
 }  // namespace
 
-/// Lets the loop look, unless it is about to.
+/// Queues a poll on the loop, unless one is queued.
 void RdmaTransport::Core::Wake() noexcept {
-  nap_ = kShortestNap;
+  sleep_time_ = kShortestSleep;
   if (std::exchange(polling_, true)) return;
   PostPoll();
 }
@@ -30,10 +30,10 @@ void RdmaTransport::Core::PostPoll() noexcept {
   asio::post(context_, InMemory(&poll_memory_, [self = shared_from_this()] { self->Poll(); }));
 }
 
-/// The loop need not know of what was posted: its completion wakes it. But it must know until when to sleep.
+// The completion of a posted operation wakes the loop. Only an earlier deadline must.
 void RdmaTransport::Core::WakeFor(Clock::time_point deadline) {
-  const bool is_told = alarms_ && alarms_->why_not().empty();
-  if (!is_told || deadline < timer_at_) Wake();
+  const bool has_events = completion_events_ && completion_events_->unavailable().empty();
+  if (!has_events || deadline < timer_at_) Wake();
 }
 
 void RdmaTransport::Core::Poll() {
@@ -41,28 +41,28 @@ void RdmaTransport::Core::Poll() {
   {
     const std::lock_guard lock(mutex_);
     finished.swap(spare_);
-    polling_ = Look();
+    polling_ = PollChannels();
     if (polling_) PostPoll();
     finished.swap(finished_);
   }
-  size_t answered = 0;
+  size_t completed = 0;
   try {
-    while (answered < finished.size()) {
-      Finished& one = finished[answered++];
-      one.handler.Complete(std::move(one.status));
+    while (completed < finished.size()) {
+      Finished& entry = finished[completed++];
+      entry.handler.Complete(std::move(entry.status));
     }
-  } catch (...) {  // a handler's: it is for the caller of run()
-    finished.erase(finished.begin(), finished.begin() + static_cast<std::ptrdiff_t>(answered));
+  } catch (...) {  // thrown by a handler, for the caller of run()
+    finished.erase(finished.begin(), finished.begin() + static_cast<std::ptrdiff_t>(completed));
     PutBack(std::move(finished));
     throw;
   }
   finished.clear();
   const std::lock_guard lock(mutex_);
-  if (spare_.capacity() < finished.capacity()) spare_.swap(finished);  // so that it need not grow again
+  if (spare_.capacity() < finished.capacity()) spare_.swap(finished);  // keeps the larger buffer
 }
 
-/// Lets the next look answer them, before those that have ended meanwhile. Where there is no memory for that
-/// either the program ends.
+/// Puts handlers in front of those that have finished since, for the next poll to complete. If there is no
+/// memory for that, the program ends.
 void RdmaTransport::Core::PutBack(std::vector<Finished> finished) noexcept {
   const std::lock_guard lock(mutex_);
   std::move(finished_.begin(), finished_.end(), std::back_inserter(finished));
@@ -70,113 +70,117 @@ void RdmaTransport::Core::PutBack(std::vector<Finished> finished) noexcept {
   if (!finished_.empty()) Wake();
 }
 
+/// Polls all channels.
+///
 /// @return  false: the loop may sleep
-bool RdmaTransport::Core::Look() noexcept {
+bool RdmaTransport::Core::PollChannels() noexcept {
   bool again = false;
   try {
-    if (end_.ok() && connected_) again = LookOnce(Clock::now());
-  } catch (const std::exception& error) {  // whatever it is, nobody would look again
-    Break(error.what());
+    if (end_status_.ok() && connected_) again = PollOnce(Clock::now());
+  } catch (const std::exception& error) {  // an error here would stop all later polls
+    Fail(error.what());
   }
-  return end_.ok() ? again : !AnswerAll();
+  return end_status_.ok() ? again : !CompleteAll();
 }
 
-bool RdmaTransport::Core::LookOnce(Clock::time_point now) {
-  if (Step(now)) {
-    look_until_ = now + options_.spin;
-    nap_ = kShortestNap;
+bool RdmaTransport::Core::PollOnce(Clock::time_point now) {
+  if (Process(now)) {
+    spin_until_ = now + config_.spin;
+    sleep_time_ = kShortestSleep;
   }
-  return end_.ok() && (now < look_until_ || !Rest(now));
+  return end_status_.ok() && (now < spin_until_ || !PrepareToSleep(now));
 }
 
-/// Takes all completions that are there, and does what follows from them and from the time.
+/// Takes all available completions, and handles them and the deadlines that have passed.
 ///
-/// @return  whether there were any
+/// @return  whether there were completions
 /// @errors  host::Error, std::bad_alloc
-bool RdmaTransport::Core::Step(Clock::time_point now) {
+bool RdmaTransport::Core::Process(Clock::time_point now) {
   bool worked = false;
-  for (const auto& lane : lanes_) {
-    worked |= Serve(*lane);
-    if (!end_.ok()) return false;
+  for (const auto& channel : channels_) {
+    worked |= ProcessChannel(*channel);
+    if (!end_status_.ok()) return false;
   }
   if (!open_) CheckOpen(now);
-  if (!end_.ok()) return false;
-  if (worked) sender_.Pump();
+  if (!end_status_.ok()) return false;
+  if (worked) sender_.PostQueued();
   next_deadline_ = std::min(sender_.Expire(now, finished_), inbox_.Expire(now, finished_));
   if (!open_) next_deadline_ = std::min(next_deadline_, connect_deadline_);
   return worked;
 }
 
-bool RdmaTransport::Core::TakeSends(Lane& lane) {
+bool RdmaTransport::Core::ProcessSends(Channel& channel) {
   bool worked = false;
   struct Transfer* transfer = nullptr;
-  while (lane.TakeSend(transfer)) {
+  while (channel.PollSend(transfer)) {
     worked = true;
     if (transfer != nullptr) sender_.OnDone(*transfer, finished_);
   }
   return worked;
 }
 
-bool RdmaTransport::Core::Serve(Lane& lane) {
-  bool worked = TakeSends(lane);
-  std::optional<Announcement> announcement;
-  while (lane.TakeReceive(announcement)) {
+bool RdmaTransport::Core::ProcessChannel(Channel& channel) {
+  bool worked = ProcessSends(channel);
+  std::optional<ImmediateData> imm;
+  while (channel.PollReceive(imm)) {
     worked = true;
-    if (announcement && !inbox_.Take(*announcement, finished_)) {
-      Break(
-          "the peer announced what no transport of this library announces: use the same release on both "
+    if (imm && !inbox_.OnPart(*imm, finished_)) {
+      Fail(
+          "the peer sent immediate data that no transport of this library sends: use the same release on "
+          "both "
           "sides");
       return false;
     }
   }
-  if (lane.flushed()) worked |= TakeSends(lane);  // the error that the flush followed, if it came meanwhile
-  lane.ReturnReceives();
-  if (lane.state() == Lane::State::kFailed) Break(lane.WhyFailed());
-  if (end_.ok() && lane.state() == Lane::State::kAbsent) {
-    lane.HelloAgain();
+  if (channel.flushed())
+    worked |= ProcessSends(channel);  // the error that caused the flush may have completed since
+  channel.ReturnReceives();
+  if (channel.state() == Channel::State::kFailed) Fail(channel.DescribeFailure());
+  if (end_status_.ok() && channel.state() == Channel::State::kPeerAbsent) {
+    channel.Restart();
     worked = true;
   }
   return worked;
 }
 
 void RdmaTransport::Core::CheckOpen(Clock::time_point now) {
-  open_ = std::all_of(lanes_.begin(), lanes_.end(),
-                      [](const auto& lane) { return lane->state() == Lane::State::kOpen; });
+  open_ = std::all_of(channels_.begin(), channels_.end(),
+                      [](const auto& channel) { return channel->state() == Channel::State::kOpen; });
   if (open_) {
-    std::vector<Lane*> lanes;
-    for (const auto& lane : lanes_) lanes.push_back(lane.get());
-    sender_.Open(lanes);
+    std::vector<Channel*> channels;
+    for (const auto& channel : channels_) channels.push_back(channel.get());
+    sender_.Open(channels);
   } else if (now >= connect_deadline_) {
-    Break(
-        "the peer has not connected in time: check that it is there, calls Connect() with this side's URL, "
-        "and "
-        "that neither side's loop is blocked");
+    Fail(
+        "the peer has not connected in time: check that it runs, calls Connect() with this side's URL, and "
+        "that "
+        "neither side's loop is blocked");
   }
 }
 
-/// Prepares for sleep.
+/// Arms the completion events and the timer.
 ///
-/// @return  false: something happened meanwhile
-bool RdmaTransport::Core::Rest(Clock::time_point now) {
+/// @return  false: there were new completions, so do not sleep
+bool RdmaTransport::Core::PrepareToSleep(Clock::time_point now) {
   Clock::time_point wake_at = next_deadline_;
-  if (alarms_->why_not().empty()) {
-    alarms_->Arm();
-    if (Step(now)) {
-      look_until_ = now + options_.spin;
+  if (completion_events_->unavailable().empty()) {
+    completion_events_->Arm();
+    if (Process(now)) {
+      spin_until_ = now + config_.spin;
       return false;
     }
-    if (!end_.ok()) return true;
+    if (!end_status_.ok()) return true;
     wake_at = next_deadline_;
   } else {
-    wake_at = std::min(wake_at, now + nap_);
-    nap_ = std::min(2 * nap_, kLongestNap);
+    wake_at = std::min(wake_at, now + sleep_time_);
+    sleep_time_ = std::min(2 * sleep_time_, kLongestSleep);
   }
   SetTimer(wake_at);
   return true;
 }
 
 void RdmaTransport::Core::SetTimer(Clock::time_point time) {
-  if (time >= timer_at_) return;  // it wakes early enough
+  if (time >= timer_at_) return;  // the timer is set to an earlier time
   timer_at_ = time;
   timer_.expires_at(time);
   OperationMemory& memory = timer_memory_[timer_turn_ ^= 1];
@@ -192,23 +196,23 @@ void RdmaTransport::Core::OnTimer() {
   PostPoll();
 }
 
-void RdmaTransport::Core::Listen(size_t bell) {
-  alarms_->bells()[bell]->file.async_wait(
-      Alarms::File::wait_read,
-      InMemory(&bell_memory_[bell], [self = shared_from_this(), bell](const std::error_code& error) {
-        if (error != asio::error::operation_aborted) self->OnBell(bell, error);
+void RdmaTransport::Core::Listen(size_t source) {
+  completion_events_->sources()[source]->file.async_wait(
+      CompletionEvents::File::wait_read,
+      InMemory(&event_memory_[source], [self = shared_from_this(), source](const std::error_code& error) {
+        if (error != asio::error::operation_aborted) self->OnCompletionEvent(source, error);
       }));
 }
 
-void RdmaTransport::Core::OnBell(size_t bell, const std::error_code& error) {
+void RdmaTransport::Core::OnCompletionEvent(size_t source, const std::error_code& error) {
   const std::lock_guard lock(mutex_);
-  if (!alarms_) return;  // and the bell has gone with them
+  if (!completion_events_) return;  // the transport was torn down, and the source with it
   try {
     if (error) throw std::system_error(error, "Cannot wait for the completions of a NIC");
-    alarms_->Take(*alarms_->bells()[bell]);
-    Listen(bell);
+    completion_events_->Drain(*completion_events_->sources()[source]);
+    Listen(source);
   } catch (const std::exception& failure) {
-    Break(failure.what());
+    Fail(failure.what());
   }
   Wake();
 }

@@ -7,33 +7,34 @@ namespace warpverbs::transport {
 
 using Clock = std::chrono::steady_clock;
 
-/// A place in Deadlines: what is in one derives from it.
+/// A node of Deadlines. Items derive from it.
 template <class T>
 struct DeadlineNode {
-  Clock::time_point deadline = Clock::time_point::max();  ///< max(): none, and it is in no Deadlines
-  T* child = nullptr;                                     ///< the first of those that are due later
-  T* sibling = nullptr;                                   ///< the next child of the same one
-  T* elder = nullptr;  ///< the sibling before; of the first child, the parent
+  Clock::time_point deadline = Clock::time_point::max();  ///< max(): no deadline, so it is in no Deadlines
+  T* child = nullptr;                                     ///< first of the items that are due later
+  T* sibling = nullptr;                                   ///< next child of the same parent
+  T* previous_sibling = nullptr;  ///< previous sibling; the first child has its parent here
 };
 
-/// Those who wait until a time, the earliest first: a pairing heap, which allocates nothing. One more costs
-/// the same however many there are, one less the logarithm of that on average (Fredman et al., The Pairing
-/// Heap, 1986).
+/// A priority queue of items by deadline: a pairing heap, which allocates nothing.
+///
+/// To add an item costs constant time, to remove one logarithmic time on average.
+/// @source  Fredman et al., The Pairing Heap, 1986
 template <class T>
 class Deadlines {
  public:
-  /// The one that is due first; null: nobody waits.
+  /// Returns the item that is due first, or null.
   T* first() const { return root_; }
-  /// When it is due.
+  /// Returns the time when it is due; max(): there is no item.
   Clock::time_point next() const { return root_ == nullptr ? Clock::time_point::max() : root_->deadline; }
 
-  /// @param deadline  max(): never, so that it need not be in here
+  /// @param deadline  max(): none, so that the item is not added
   void Add(T& item, Clock::time_point deadline) {
     item.deadline = deadline;
     if (deadline != Clock::time_point::max()) root_ = Meld(root_, &item);
   }
 
-  /// Does nothing to one that has no deadline.
+  /// Removes an item. Does nothing if it has no deadline.
   void Remove(T& item) {
     if (item.deadline == Clock::time_point::max()) return;
     T* const later = MeldAll(std::exchange(item.child, nullptr));
@@ -52,22 +53,22 @@ class Deadlines {
     if (a == nullptr) return b;
     if (b == nullptr) return a;
     if (b->deadline < a->deadline) std::swap(a, b);
-    b->elder = a;
+    b->previous_sibling = a;
     b->sibling = a->child;
-    if (b->sibling != nullptr) b->sibling->elder = b;
+    if (b->sibling != nullptr) b->sibling->previous_sibling = b;
     a->child = b;
     return a;
   }
 
-  /// Makes one of siblings: of neighbours first, then of these from the last to the first.
+  /// Melds siblings into one heap: first neighbours in pairs, then the pairs from last to first.
   static T* MeldAll(T* first) {
-    T* pairs = nullptr;  // the last one first
+    T* pairs = nullptr;  // in reverse order
     while (first != nullptr) {
       T* const a = first;
       T* const b = std::exchange(a->sibling, nullptr);
       first = b == nullptr ? nullptr : std::exchange(b->sibling, nullptr);
-      a->elder = nullptr;
-      if (b != nullptr) b->elder = nullptr;
+      a->previous_sibling = nullptr;
+      if (b != nullptr) b->previous_sibling = nullptr;
       T* const pair = Meld(a, b);
       pair->sibling = std::exchange(pairs, pair);
     }
@@ -80,12 +81,12 @@ class Deadlines {
     return all;
   }
 
-  /// @pre  it has no children, and is not the root
+  /// @pre  the item has no children, and is not the root
   static void CutOut(T& item) {
-    T* const before = std::exchange(item.elder, nullptr);
-    T* const behind = std::exchange(item.sibling, nullptr);
-    (before->child == &item ? before->child : before->sibling) = behind;
-    if (behind != nullptr) behind->elder = before;
+    T* const previous = std::exchange(item.previous_sibling, nullptr);
+    T* const next = std::exchange(item.sibling, nullptr);
+    (previous->child == &item ? previous->child : previous->sibling) = next;
+    if (next != nullptr) next->previous_sibling = previous;
   }
 
   T* root_ = nullptr;

@@ -20,7 +20,7 @@ EventLoop::EventLoop() try : own_(std::make_shared<asio::io_context>(1)), contex
 
 EventLoop::~EventLoop() {
   if (!own_) return;
-  // Twice, as what the loop's own thread has posted meanwhile may be behind the first.
+  // Posted twice, because the loop's thread may have queued handlers after the first post.
   asio::post(*context_, [context = context_] { asio::post(*context, [context] { context->stop(); }); });
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();  // a handler has destroyed the loop that runs it; the thread ends when it returns

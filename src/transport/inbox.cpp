@@ -2,36 +2,35 @@
 
 #include <utility>
 
-#include "words.hpp"
-
 namespace warpverbs::transport {
 namespace {
 
-Status NoneCame(std::chrono::nanoseconds timeout) {
-  return {Code::kTimeout, "no write of the peer that notifies has arrived within " + InWords(timeout) +
-                              ": wait longer, or see whether the peer is there and writes with notify"};
+Status TimeoutStatus(std::chrono::nanoseconds timeout) {
+  return {Code::kTimeout,
+          "no notified write of the peer has arrived within " + ToString(timeout) +
+              ": choose a longer timeout, or check that the peer is there and writes with notify"};
 }
 
 }  // namespace
 
-void Inbox::Wait(Waiter waiter, Clock::time_point deadline, std::vector<Finished>& finished) {
+void Inbox::Wait(PendingHandler pending, Clock::time_point deadline, std::vector<Finished>& finished) {
   if (available_ != 0) {
-    waiter.Answer({}, finished);
+    pending.Complete({}, finished);
     --available_;
     return;
   }
   Entry& entry = pool_.Take();
-  entry.waiter = std::move(waiter);
+  entry.pending = std::move(pending);
   entries_.Append(entry);
   deadlines_.Add(entry, deadline);
 }
 
-bool Inbox::Take(const Announcement& part, std::vector<Finished>& finished) {
+bool Inbox::OnPart(const ImmediateData& part, std::vector<Finished>& finished) {
   const std::optional<uint32_t> released = order_.Add(part);
   if (!released) return false;
   available_ += *released;
   while (available_ != 0 && !entries_.empty()) {
-    Answer(*entries_.first(), {}, finished);
+    Complete(*entries_.first(), {}, finished);
     --available_;
   }
   return true;
@@ -40,17 +39,17 @@ bool Inbox::Take(const Announcement& part, std::vector<Finished>& finished) {
 Clock::time_point Inbox::Expire(Clock::time_point now, std::vector<Finished>& finished) {
   while (deadlines_.next() <= now) {
     Entry& late = *deadlines_.first();
-    Answer(late, NoneCame(late.waiter.timeout), finished);
+    Complete(late, TimeoutStatus(late.pending.timeout), finished);
   }
   return deadlines_.next();
 }
 
 void Inbox::Drop(const Status& status, std::vector<Finished>& finished) {
-  entries_.ForEach([&](Entry& entry) { Answer(entry, status, finished); });
+  entries_.ForEach([&](Entry& entry) { Complete(entry, status, finished); });
 }
 
-void Inbox::Answer(Entry& entry, const Status& status, std::vector<Finished>& finished) {
-  entry.waiter.Answer(status, finished);
+void Inbox::Complete(Entry& entry, const Status& status, std::vector<Finished>& finished) {
+  entry.pending.Complete(status, finished);
   entries_.Remove(entry);
   deadlines_.Remove(entry);
   pool_.Give(entry);

@@ -4,38 +4,40 @@
 #include <string>
 #include <vector>
 
-#include "announcement.hpp"
+#include "immediate_data.hpp"
 #include "notification_order.hpp"
 #include "request.hpp"
 
 namespace warpverbs::transport {
 
-/// The receiving half of a transport: each notification goes to one who waits, in the order of both, and is
-/// kept while nobody does. Not thread-safe.
+/// The receiving half of a transport: matches notifications with waits, both in their order, and keeps
+/// notifications until there is a wait for them. Not thread-safe.
 class Inbox {
  public:
-  /// Waits for a notification until a time, or takes one that is here.
-  void Wait(Waiter waiter, Clock::time_point deadline, std::vector<Finished>& finished);
+  /// Takes a notification that is available, or waits for one until the deadline.
+  void Wait(PendingHandler pending, Clock::time_point deadline, std::vector<Finished>& finished);
 
-  /// @return  false: no peer of this library announces this now
-  bool Take(const Announcement& part, std::vector<Finished>& finished);
-
-  /// Answers those whose time is up.
+  /// Takes a part of a notified write that has arrived.
   ///
-  /// @return  when to look again
+  /// @return  false: no peer of this library sends this part now
+  bool OnPart(const ImmediateData& part, std::vector<Finished>& finished);
+
+  /// Completes the waits whose deadline has passed.
+  ///
+  /// @return  time of the next deadline
   Clock::time_point Expire(Clock::time_point now, std::vector<Finished>& finished);
 
-  /// Answers all who wait. Notifications that are here stay.
+  /// Completes all waits. Available notifications stay.
   void Drop(const Status& status, std::vector<Finished>& finished);
 
   uint64_t available() const { return available_; }
 
  private:
   struct Entry : ListNode<Entry>, DeadlineNode<Entry> {
-    Waiter waiter{};
+    PendingHandler pending{};
   };
 
-  void Answer(Entry& entry, const Status& status, std::vector<Finished>& finished);
+  void Complete(Entry& entry, const Status& status, std::vector<Finished>& finished);
 
   NotificationOrder order_;
   uint64_t available_ = 0;

@@ -6,41 +6,42 @@
 
 namespace warpverbs::transport {
 
-/// A place in an IntrusiveList: what is in one derives from it, and in two, from two of different kinds.
+/// A node of an IntrusiveList. Items derive from it; items of two lists derive from two nodes of different
+/// kinds.
 template <class T, int kind = 0>
 struct ListNode {
-  T* before = nullptr;
-  T* behind = nullptr;
+  T* previous = nullptr;
+  T* next = nullptr;
 };
 
 /// A list that allocates nothing.
 template <class T, int kind = 0>
 class IntrusiveList {
  public:
-  /// Forgets all of them.
+  /// Removes all items without touching them.
   void Clear() { first_ = last_ = nullptr; }
 
   bool empty() const { return first_ == nullptr; }
   T* first() const { return first_; }
 
   void Append(T& item) {
-    item.Node::before = last_;
-    item.Node::behind = nullptr;
-    (last_ == nullptr ? first_ : last_->Node::behind) = &item;
+    item.Node::previous = last_;
+    item.Node::next = nullptr;
+    (last_ == nullptr ? first_ : last_->Node::next) = &item;
     last_ = &item;
   }
   void Remove(T& item) {
-    T* const before = item.Node::before;
-    T* const behind = item.Node::behind;
-    (before == nullptr ? first_ : before->Node::behind) = behind;
-    (behind == nullptr ? last_ : behind->Node::before) = before;
+    T* const previous = item.Node::previous;
+    T* const next = item.Node::next;
+    (previous == nullptr ? first_ : previous->Node::next) = next;
+    (next == nullptr ? last_ : next->Node::previous) = previous;
   }
 
-  /// Calls for each in order; the call may remove it.
+  /// Calls a function for each item in order. The call may remove its item.
   template <class Function>
   void ForEach(Function function) {
     for (T* item = first_; item != nullptr;) {
-      T* const next = item->Node::behind;
+      T* const next = item->Node::next;
       function(*item);
       item = next;
     }
@@ -53,7 +54,7 @@ class IntrusiveList {
   T* last_ = nullptr;
 };
 
-/// Objects that are used again and never move: once there are enough, nothing is allocated.
+/// A pool of reused objects that never move. Allocates only while it grows.
 template <class T>
 class Pool {
  public:

@@ -3,15 +3,15 @@
 #include <stdexcept>
 #include <utility>
 
-#include "checked_text.hpp"
 #include "host/connect/byte_stream.hpp"
 #include "registration.hpp"
+#include "text_format.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::transport {
 namespace {
 
-constexpr CheckedText kKeyFormat{.kind = "key", .version = 1, .object = "the access key of memory"};
+constexpr TextFormat kKeyFormat{.kind = "key", .version = 1, .object = "the access key of memory"};
 
 }  // namespace
 
@@ -19,11 +19,11 @@ std::string AccessKey::ToText() const {
   host::ByteWriter bytes;
   bytes.Put(1, nics);
   for (size_t i = 0; i < nics; ++i) bytes.Put(4, rkeys[i]);
-  return kKeyFormat.Write(bytes.bytes());
+  return kKeyFormat.Encode(bytes.bytes());
 }
 
 AccessKey AccessKey::FromText(std::string_view text) {
-  const std::vector<uint8_t> bytes = kKeyFormat.Read(text);
+  const std::vector<uint8_t> bytes = kKeyFormat.Decode(text);
   host::ByteReader reader(bytes);
   AccessKey key{.nics = static_cast<uint8_t>(reader.Get(1))};
   const bool in_range = key.nics != 0 && key.nics <= kMaxNics;
@@ -51,7 +51,7 @@ Registration::Registration(void* data, size_t size, int device, uint32_t max_nic
       device_(device),
       keys_(std::make_shared<const Keys>(data, size, device, max_nics)) {}
 
-/// What the NIC is still at work on stays registered, but is no more found: its address may soon be that of
+/// Memory that the NIC still uses stays registered, but leaves the cache: its address may soon belong to
 /// other memory.
 Registration::~Registration() {
   if (keys_.use_count() > 1) keys_->nics->cache().Invalidate(data_, size_);
@@ -63,7 +63,7 @@ const AccessKey& Registration::RemoteKey() const { return keys_->remote; }
 uint32_t Registration::LocalKey(size_t nic) const {
   if (nic >= keys_->remote.nics) {
     throw std::out_of_range("the memory is registered on " + std::to_string(keys_->remote.nics) +
-                            " NICs: there is no NIC " + std::to_string(nic) + ", as they count from 0");
+                            " NICs, so NIC " + std::to_string(nic) + " does not exist: count from 0");
   }
   return keys_->lkeys[nic];
 }
@@ -80,20 +80,21 @@ bool Registration::Contains(const void* ptr, size_t length) const {
 void* Registration::At(size_t offset, size_t length) const {
   if (offset > size_ || length > size_ - offset) {
     throw std::out_of_range(std::to_string(length) + " bytes at offset " + std::to_string(offset) +
-                            " do not lie within the " + std::to_string(size_) +
+                            " are not within the " + std::to_string(size_) +
                             " bytes of the registered memory");
   }
   return static_cast<std::byte*>(data_) + offset;
 }
 
-RdmaMemory::RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryOptions& options)
-    : registration_(new Registration(buffer, length, device, options.max_nics)) {}
+RdmaMemory::RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryConfig& config)
+    : registration_(new Registration(buffer, length, device, config.max_nics)) {}
 RdmaMemory::RdmaMemory(RdmaMemory&&) noexcept = default;
 RdmaMemory& RdmaMemory::operator=(RdmaMemory&&) noexcept = default;
 RdmaMemory::~RdmaMemory() = default;
 
 const Registration& RdmaMemory::registration() const {
-  if (!registration_) throw std::invalid_argument("the registered memory was moved to another RdmaMemory");
+  if (!registration_)
+    throw std::invalid_argument("this RdmaMemory was moved from: use the RdmaMemory it was moved to");
   return *registration_;
 }
 

@@ -15,16 +15,16 @@
 namespace warpverbs::transport {
 namespace {
 
-void Check(int device, uint32_t most) {
+void Check(int device, uint32_t max_nics) {
   const std::string object = "the NICs of device " + std::to_string(device);
   if (device < 0) throw host::Error("find", object, "the number is negative", "Count devices from 0");
-  if (most == 0 || most > AccessKey::kMaxNics) {
-    throw host::Error("find", object, "it cannot have " + std::to_string(most) + " of them",
+  if (max_nics == 0 || max_nics > AccessKey::kMaxNics) {
+    throw host::Error("find", object, "it cannot have " + std::to_string(max_nics) + " of them",
                       "Ask for 1 to " + std::to_string(AccessKey::kMaxNics));
   }
 }
 
-std::vector<std::string> NearestNames(int gpu, uint32_t most) {
+std::vector<std::string> NearestNames(int gpu, uint32_t max_nics) {
   const host::PciAddress address = host::PciAddress::FromText(host::Gpu(gpu).pci_address());
   host::Topology topology = host::ReadTopology();
   std::vector<host::PciAddress> gpus{address};
@@ -32,7 +32,7 @@ std::vector<std::string> NearestNames(int gpu, uint32_t most) {
     if (other.address != address) gpus.push_back(other.address);
   }
   std::vector<std::string> names;
-  for (const host::GpuNics& assigned : host::AssignNics(topology, gpus, {.nics_per_gpu = most})) {
+  for (const host::GpuNics& assigned : host::AssignNics(topology, gpus, {.nics_per_gpu = max_nics})) {
     if (assigned.gpu != address) continue;
     for (const host::NicChoice& nic : assigned.nics) names.push_back(nic.name);
   }
@@ -48,24 +48,24 @@ bool HasActivePort(const std::string& name) {
   }
 }
 
-std::vector<std::string> CountedNames(int first, uint32_t most) {
+std::vector<std::string> NamesFrom(int first, uint32_t max_nics) {
   std::vector<std::string> names = host::DeviceNames();
   std::erase_if(names, [](const std::string& name) { return !HasActivePort(name); });
-  if (names.empty()) return {host::FirstActiveDevice()};  // which says what there is instead
+  if (names.empty()) return {host::FirstActiveDevice()};  // throws, with the state of all ports
   std::rotate(names.begin(), names.begin() + first % static_cast<int>(names.size()), names.end());
-  names.resize(std::min<size_t>(names.size(), most));
+  names.resize(std::min<size_t>(names.size(), max_nics));
   return names;
 }
 
-/// What is open in this process, as long as somebody uses it.
-struct Opened {
+/// The NICs that are open in this process, each as long as it is used.
+struct OpenNics {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<host::Device>> devices;
-  std::map<std::pair<int, uint32_t>, std::weak_ptr<Nics>> nics;  // by device and how many at most
+  std::map<std::pair<int, uint32_t>, std::weak_ptr<Nics>> nics;  // key: device, max_nics
 };
 
-Opened& TheOpened() {
-  static Opened opened;
+OpenNics& AllOpenNics() {
+  static OpenNics opened;
   return opened;
 }
 
@@ -81,15 +81,15 @@ Nics::Nics(std::vector<std::shared_ptr<host::Device>> devices)
     : devices_(std::move(devices)),
       cache_(Pointers(devices_), {.access = {.remote_read = true, .remote_write = true}}) {}
 
-std::shared_ptr<Nics> Nics::Of(int device, uint32_t most) {
-  Check(device, most);
-  Opened& opened = TheOpened();
+std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
+  Check(device, max_nics);
+  OpenNics& opened = AllOpenNics();
   const std::lock_guard lock(opened.mutex);
-  // While somebody uses them they are the device's, whatever has become of its ports.
-  std::weak_ptr<Nics>& known = opened.nics[{device, most}];
+  // NICs in use stay those of the device, even if their ports go down.
+  std::weak_ptr<Nics>& known = opened.nics[{device, max_nics}];
   if (auto nics = known.lock()) return nics;
   const std::vector<std::string> names =
-      host::Gpu::Count() > 0 ? NearestNames(device, most) : CountedNames(device, most);
+      host::Gpu::Count() > 0 ? NearestNames(device, max_nics) : NamesFrom(device, max_nics);
   std::vector<std::shared_ptr<host::Device>> devices;
   for (const std::string& name : names) {
     std::weak_ptr<host::Device>& open = opened.devices[name];

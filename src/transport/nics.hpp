@@ -9,15 +9,19 @@
 
 namespace warpverbs::transport {
 
-/// The NICs of a device, open, with the cache of what is registered on them. Shared by all transports and all
-/// memory of that device in the process: keys of one opening of a NIC are worth nothing to another.
+/// The open NICs of a device, and the cache of memory registered on them.
+///
+/// All transports and all memory of that device share them, because keys are valid only for the opening of a
+/// NIC that they were made for.
 class Nics {
  public:
-  /// @param device  the ordinal of a GPU, whose nearest NICs are taken; without GPUs, the number of the first
-  ///                NIC among those with an active port, counted round
-  /// @param most    how many NICs; there may be fewer. 1..AccessKey::kMaxNics
+  /// Returns the NICs of a device, and opens them if they are not open.
+  ///
+  /// @param device    ordinal of a GPU, whose nearest NICs are taken; on a machine without GPUs, index of the
+  ///                  first NIC among those with an active port, modulo their number
+  /// @param max_nics  largest number of NICs; 1..AccessKey::kMaxNics
   /// @errors  host::Error
-  static std::shared_ptr<Nics> Of(int device, uint32_t most);
+  static std::shared_ptr<Nics> Of(int device, uint32_t max_nics);
 
   const std::vector<std::shared_ptr<host::Device>>& devices() const { return devices_; }
   host::RegionCache& cache() { return cache_; }

@@ -5,21 +5,21 @@
 
 namespace warpverbs::transport {
 
-std::optional<uint32_t> NotificationOrder::Add(const Announcement& part) {
-  const uint32_t ahead = (part.sequence - next_) & Announcement::kSequenceMask;
+std::optional<uint32_t> NotificationOrder::Add(const ImmediateData& part) {
+  const uint32_t ahead = (part.sequence - next_) & ImmediateData::kSequenceMask;
   if (ahead >= kMaxAhead || part.parts == 0) return std::nullopt;
   if (ahead >= writes_.size()) Grow(ahead);
   Write& write = At(part.sequence);
   if (write.parts == 0) write = {.parts = part.parts, .missing = part.parts};
   if (write.parts != part.parts || write.missing == 0) return std::nullopt;
   --write.missing;
-  write.is_void |= part.kind == Announcement::Kind::kVoidPart;
+  write.cancelled |= part.kind == ImmediateData::Kind::kCancelledPart;
 
   uint32_t leaving = 0;
   while (At(next_).parts != 0 && At(next_).missing == 0) {
-    leaving += At(next_).is_void ? 0 : 1;
+    leaving += At(next_).cancelled ? 0 : 1;
     At(next_) = {};
-    next_ = (next_ + 1) & Announcement::kSequenceMask;
+    next_ = (next_ + 1) & ImmediateData::kSequenceMask;
   }
   return leaving;
 }

@@ -7,7 +7,8 @@
 
 namespace warpverbs::transport {
 
-/// Memory for an asynchronous operation that is begun again whenever it has ended: no begin allocates.
+/// Memory for an asynchronous operation that starts again whenever it has ended. Starting it does not
+/// allocate.
 class OperationMemory {
  public:
   void* Allocate(size_t bytes) {
@@ -24,7 +25,7 @@ class OperationMemory {
   std::atomic<bool> used_{false};
 };
 
-/// A handler whose operation lies there. The handler keeps the memory alive.
+/// A handler whose operation is allocated from an OperationMemory. The handler keeps that memory alive.
 template <class Function>
 struct InMemory {
   template <class T>

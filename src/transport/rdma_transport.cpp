@@ -16,19 +16,19 @@ bool Probe() noexcept try {
   return false;
 }
 
-uint32_t Positive(const char* what, std::optional<int> value, uint32_t otherwise) {
+uint32_t Positive(const char* name, std::optional<int> value, uint32_t default_value) {
   if (value && *value <= 0) {
-    throw host::Error("create", "a transport", std::string(what) + " is " + std::to_string(*value),
+    throw host::Error("create", "a transport", std::string(name) + " is " + std::to_string(*value),
                       "Choose at least 1");
   }
-  return value ? static_cast<uint32_t>(*value) : otherwise;
+  return value ? static_cast<uint32_t>(*value) : default_value;
 }
 
-TransportOptions Options(std::optional<int> max_cqe, std::optional<int> max_nics) {
-  TransportOptions options;
-  options.depth = Positive("max_cqe", max_cqe, options.depth);
-  options.max_nics = Positive("max_nics", max_nics, options.max_nics);
-  return options;
+TransportConfig Config(std::optional<int> max_cqe, std::optional<int> max_nics) {
+  TransportConfig config;
+  config.depth = Positive("max_cqe", max_cqe, config.depth);
+  config.max_nics = Positive("max_nics", max_nics, config.max_nics);
+  return config;
 }
 
 }  // namespace
@@ -40,12 +40,12 @@ bool RdmaTransport::Supported() noexcept {
 
 RdmaTransport::RdmaTransport(int device, EventLoop* loop, std::optional<int> max_cqe,
                              std::optional<int> max_nics)
-    : RdmaTransport(device, Options(max_cqe, max_nics), loop) {}
+    : RdmaTransport(device, Config(max_cqe, max_nics), loop) {}
 
-RdmaTransport::RdmaTransport(int device, const TransportOptions& options, EventLoop* loop)
+RdmaTransport::RdmaTransport(int device, const TransportConfig& config, EventLoop* loop)
     : own_loop_(loop == nullptr ? std::make_unique<EventLoop>() : nullptr),
       loop_(loop == nullptr ? own_loop_.get() : loop),
-      core_(std::make_shared<Core>(device, loop_->context(), options)) {}
+      core_(std::make_shared<Core>(device, loop_->context(), config)) {}
 
 RdmaTransport::~RdmaTransport() { core_->Close(); }
 

@@ -11,12 +11,12 @@
 
 namespace warpverbs::transport {
 
-/// The keys of registered memory, and what keeps them valid.
+/// The keys of registered memory, and the objects that keep the keys valid.
 struct Registration::Keys {
   /// @errors  host::Error
   Keys(void* data, size_t size, int device, uint32_t max_nics);
 
-  /// Whether the keys are of a NIC as it is open here.
+  /// Says whether the keys belong to this opening of a NIC.
   bool AreOf(size_t nic, const host::Device& opened) const {
     return nic < nics->devices().size() && nics->devices()[nic].get() == &opened;
   }

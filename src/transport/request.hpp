@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,42 +16,55 @@
 
 namespace warpverbs::transport {
 
-/// A handler whose operation has ended; called when no lock is held.
+/// A handler whose operation has ended. It is called while no lock is held.
 struct Finished {
   detail::Handler handler;
   Status status;
 };
 
-/// Somebody who waits for the end of an operation.
-struct Waiter {
-  detail::Handler handler;             ///< empty: it was answered
-  std::chrono::nanoseconds timeout{};  ///< that the call asked for, if there is a deadline
+/// Prints a time in the largest unit that divides it: "5 ms".
+inline std::string ToString(std::chrono::nanoseconds time) {
+  constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{
+      {{1'000'000'000, " s"}, {1'000'000, " ms"}, {1'000, " us"}}};
+  for (const auto& [ns, name] : kUnits) {
+    if (time.count() % ns == 0) return std::to_string(time.count() / ns) + name;
+  }
+  return std::to_string(time.count()) + " ns";
+}
 
-  void Answer(Status status, std::vector<Finished>& finished) {
+/// The handler of an operation that has not ended.
+struct PendingHandler {
+  detail::Handler handler;             ///< empty once completed
+  std::chrono::nanoseconds timeout{};  ///< timeout of the call, if it has a deadline
+
+  /// Moves the handler to `finished`, once.
+  ///
+  /// @errors  std::bad_alloc: the handler is still pending
+  void Complete(Status status, std::vector<Finished>& finished) {
     if (!handler) return;
-    Finished& one = finished.emplace_back();  // without memory for it the handler still waits
-    one.handler = std::move(handler);
-    one.status = std::move(status);
+    Finished& entry = finished.emplace_back();
+    entry.handler = std::move(handler);
+    entry.status = std::move(status);
   }
 };
 
-/// The kind of the places in a Sender's queue.
+/// The kind of ListNode in a Sender's queue of transfers to post.
 inline constexpr int kQueued = 1;
 
-/// A write or a read. It lives until nobody waits for it and the NIC is done with all that was posted.
+/// A write or a read. It exists until its handler was completed and the NIC is done with all posted pieces.
 struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued>, DeadlineNode<Transfer> {
   bool is_read = false;
   bool notify = false;
   bool started = false;    ///< the first piece was posted
-  bool cancelled = false;  ///< nobody waits: what is not posted yet is not to be
+  bool cancelled = false;  ///< no handler is pending: the remaining pieces shall not be posted
   uint64_t local = 0, remote = 0;
-  std::shared_ptr<const Registration::Keys> registered{};  ///< as long as the NIC works on the local memory
-  std::array<uint32_t, AccessKey::kMaxNics> rkeys{};       ///< by NIC of the peer
-  Pieces pieces{};                                         ///< from the start on
-  uint64_t next_piece = 0;                                 ///< all before were posted or left out
-  uint64_t under_way = 0;                                  ///< posted and not complete
-  uint32_t sequence = 0;                                   ///< with `notify`, from the start on
-  Waiter waiter{};
+  std::shared_ptr<const Registration::Keys> registered{};  ///< keeps the local memory registered for the NIC
+  std::array<uint32_t, AccessKey::kMaxNics> rkeys{};       ///< one for each NIC of the peer
+  Pieces pieces{};                                         ///< valid once started
+  uint64_t next_piece = 0;                                 ///< all earlier pieces were posted or skipped
+  uint64_t outstanding = 0;  ///< number of pieces that are posted and not complete
+  uint32_t sequence = 0;     ///< index among notified writes; valid once started, with `notify`
+  PendingHandler pending{};
 
   bool all_posted() const { return started && next_piece == pieces.count(); }
 };

@@ -4,58 +4,59 @@
 #include <memory>
 #include <vector>
 
-#include "lane.hpp"
+#include "channel.hpp"
 #include "request.hpp"
 
 namespace warpverbs::transport {
 
-/// The sending half of a transport: cuts transfers into pieces, posts them in turn as lanes have room, and
-/// knows when each is done. Not thread-safe.
+/// The sending half of a transport: cuts transfers into pieces, posts them in order as channels have room,
+/// and completes each transfer when its pieces are done. Not thread-safe.
 class Sender {
  public:
   explicit Sender(uint64_t piece_bytes) : piece_bytes_(piece_bytes) {}
 
-  /// From now on transfers may start.
+  /// Lets transfers start.
   ///
-  /// @param lanes  open; outlive this, or Drop() comes before
-  void Open(const std::vector<Lane*>& lanes);
+  /// @param channels  open channels; they outlive this, or Drop() is called first
+  void Open(const std::vector<Channel*>& channels);
 
-  /// A new transfer, to be filled in and then submitted.
+  /// Returns a new transfer for the caller to fill in and submit.
   Transfer& New() { return pool_.Take(); }
 
-  /// Posts what there is room for; the rest follows in order, by Pump().
+  /// Queues a transfer, and posts as much as there is room for. PostQueued() posts the rest in order.
   void Submit(Transfer& transfer, Clock::time_point deadline);
-  void Pump();
+  void PostQueued();
 
-  /// A piece is done.
+  /// Takes note that a piece is done.
   void OnDone(Transfer& transfer, std::vector<Finished>& finished);
 
-  /// Answers those whose time is up. What of theirs has not been posted yet will not be.
+  /// Completes the transfers whose deadline has passed. Their pieces that are not posted yet will not be.
   ///
-  /// @return  when to look again
+  /// @return  time of the next deadline
   Clock::time_point Expire(Clock::time_point now, std::vector<Finished>& finished);
 
-  /// Answers all, and forgets all.
+  /// Completes and removes all transfers.
   ///
-  /// @pre  the NIC knows none of them any more
+  /// @pre  the NIC no longer works on any of them
   void Drop(const Status& status, std::vector<Finished>& finished);
 
   bool idle() const { return transfers_.empty(); }
 
  private:
   void Start(Transfer& transfer);
-  void LeaveOut(Transfer& transfer);
+  void SkipUnposted(Transfer& transfer);
   bool PostNext(Transfer& transfer);
   void Cancel(Transfer& transfer);
-  void Retire(Transfer& transfer);
+  void Release(Transfer& transfer);
 
   uint64_t piece_bytes_;
-  std::vector<Lane*> lanes_;
+  std::vector<Channel*> channels_;
   Pool<Transfer> pool_;
-  IntrusiveList<Transfer> transfers_;       // all
-  IntrusiveList<Transfer, kQueued> queue_;  // those not all posted, in order; the first may have started
-  Deadlines<Transfer> deadlines_;           // those that somebody waits for until a time
-  uint32_t next_lane_ = 0;
+  IntrusiveList<Transfer> transfers_;  // all transfers
+  IntrusiveList<Transfer, kQueued>
+      queue_;                      // transfers with pieces to post, in order; the first may have started
+  Deadlines<Transfer> deadlines_;  // transfers with a deadline
+  uint32_t next_channel_ = 0;
   uint32_t next_sequence_ = 0;
 };
 

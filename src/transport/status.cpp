@@ -19,7 +19,7 @@ const char* ToString(Code code) {
 }
 
 std::string Status::What() const {
-  return why_ ? std::string(ToString(code_)) + ": " + *why_ : ToString(code_);
+  return reason_ ? std::string(ToString(code_)) + ": " + *reason_ : ToString(code_);
 }
 
 }  // namespace warpverbs::transport

@@ -10,28 +10,28 @@
 
 namespace warpverbs::transport {
 
-/// What a transport tells its peer, as one word of text.
+/// The description that a transport gives its peer, as one word of text.
 struct Url {
   static constexpr uint32_t kVersion = 1;
-  static constexpr size_t kMaxLanes = 32;
+  static constexpr size_t kMaxQueuePairs = 32;
 
   /// A queue pair.
-  struct Lane {
-    uint8_t nic = 0;  ///< which of the transport's NICs it is on: which key of an AccessKey counts
+  struct QueuePair {
+    uint8_t nic = 0;  ///< index of its NIC among the transport's, and of its key in an AccessKey
     host::EndpointInfo endpoint{};
-    friend bool operator==(const Lane&, const Lane&) = default;
+    friend bool operator==(const QueuePair&, const QueuePair&) = default;
   };
 
-  std::array<uint8_t, 16> transport{};  ///< random: tells transports apart
-  std::vector<Lane> lanes{};            ///< those of the same index connect
+  std::array<uint8_t, 16> transport{};   ///< random identity of the transport
+  std::vector<QueuePair> queue_pairs{};  ///< queue pairs of equal index connect to each other
 
   friend bool operator==(const Url&, const Url&) = default;
 
   std::string ToText() const;
 
-  /// Reads any bytes, of whomever.
+  /// Parses untrusted text.
   ///
-  /// @errors  host::Error: a sentence
+  /// @errors  host::Error: the text is no URL of a transport
   static Url FromText(std::string_view text);
 };
 

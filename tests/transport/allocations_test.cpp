@@ -5,16 +5,16 @@
 #include "count_allocations.hpp"
 #include "pair.hpp"
 
-/// A write in steady state allocates nothing, in no thread.
+/// A write in steady state allocates nothing on any thread.
 namespace warpverbs::transport {
 namespace {
 
-/// Notified writes and waits for them, one of each at a time.
+/// Runs notified writes and waits for them, one of each at a time.
 class Rounds {
  public:
-  explicit Rounds(const TransportOptions& options) : pair_(options, &loop_) { pair_.Connect(); }
+  explicit Rounds(const TransportConfig& config) : pair_(config, &loop_) { pair_.Connect(); }
 
-  /// @param timeout  of all operations; the longer by `step` each time
+  /// @param timeout  timeout of the operations; grows by `step` in each round
   void Run(int rounds, std::optional<std::chrono::nanoseconds>& timeout, std::chrono::nanoseconds step) {
     std::promise<void> done;
     done_ = &done;
@@ -22,17 +22,17 @@ class Rounds {
     timeout_ = &timeout;
     step_ = step;
     Next();
-    ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+    ASSERT_EQ(done.get_future().wait_for(kTestTimeout), std::future_status::ready);
   }
 
  private:
   void Next() {
     if (left_-- == 0) return done_->set_value();
     if (*timeout_) **timeout_ += step_;
-    under_way_ = 2;
+    outstanding_ = 2;
     const auto ended = [this](const Status& status) {
       EXPECT_SUCCESS(status);
-      if (--under_way_ == 0) Next();
+      if (--outstanding_ == 0) Next();
     };
     pair_.b.WaitForWrite({.timeout = *timeout_}, ended);
     pair_.a.Write(view_, remote_, {.notify = true, .timeout = *timeout_}, ended);
@@ -44,34 +44,34 @@ class Rounds {
   const RdmaMemory::View view_ = from_.memory.CreateView();
   const RdmaRemoteBuffer remote_ = to_.memory.Remote();
   std::promise<void>* done_ = nullptr;
-  int left_ = 0, under_way_ = 0;
+  int left_ = 0, outstanding_ = 0;
   std::optional<std::chrono::nanoseconds>* timeout_ = nullptr;
   std::chrono::nanoseconds step_{};
 };
 
-/// How many allocations a thousand rounds cost once all is warm.
-uint64_t AllocationsOfAThousand(const TransportOptions& options,
+/// Returns the number of allocations in a thousand rounds in steady state.
+uint64_t AllocationsOfAThousand(const TransportConfig& config,
                                 std::optional<std::chrono::nanoseconds> timeout = {},
                                 std::chrono::nanoseconds step = {}) {
-  Rounds rounds(options);
+  Rounds rounds(config);
   rounds.Run(2000, timeout, step);
   const uint64_t before = Allocations();
   rounds.Run(10, timeout, step);
-  const uint64_t ten = Allocations() - before;  // what a run costs whatever its length: its promise
+  const uint64_t ten = Allocations() - before;  // fixed cost of a run: its promise
   rounds.Run(1010, timeout, step);
   return Allocations() - before - 2 * ten;
 }
 
-TEST(Allocations, OfWritesAndNotificationsAreNoneOnceAllIsWarm) { EXPECT_EQ(AllocationsOfAThousand({}), 0u); }
-
-TEST(Allocations, OfWritesThatHaveDeadlinesAreNoneEither) {
-  EXPECT_EQ(AllocationsOfAThousand({}, kLong), 0u);
+TEST(Allocations, AreNoneForWritesAndNotificationsInSteadyState) {
+  EXPECT_EQ(AllocationsOfAThousand({}), 0u);
 }
 
-/// Each is due before all that came before it, so each sets the timer anew.
-TEST(Allocations, OfATimerThatIsSetAgainAndAgainAreNone) {
-  const TransportOptions sleepy{.spin = std::chrono::nanoseconds(0)};
-  EXPECT_EQ(AllocationsOfAThousand(sleepy, std::chrono::hours(100), -std::chrono::seconds(1)), 0u);
+TEST(Allocations, AreNoneForWritesWithDeadlines) { EXPECT_EQ(AllocationsOfAThousand({}, kTestTimeout), 0u); }
+
+/// Each deadline is earlier than all before it, so each sets the timer again.
+TEST(Allocations, AreNoneForATimerThatIsSetRepeatedly) {
+  const TransportConfig no_spin{.spin = std::chrono::nanoseconds(0)};
+  EXPECT_EQ(AllocationsOfAThousand(no_spin, std::chrono::hours(100), -std::chrono::seconds(1)), 0u);
 }
 
 }  // namespace

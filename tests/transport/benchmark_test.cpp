@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Runs under softhca what is bounded in time.
+/// Returns the command line of the benchmarks under softhca, with a limit on time.
 std::string Benchmarks(const std::string& softhca_options = "") {
   return "timeout -s KILL 100 " SOFTHCA " --devx-events " + softhca_options + " -- " TRANSPORT_BENCHMARK;
 }
@@ -21,7 +21,7 @@ std::string Benchmarks(const std::string& softhca_options = "") {
 /// Short runs of both directions at the smallest size.
 const std::string kShort = " --benchmark_min_time=0.02 --benchmark_filter='(Write|Read)/8192/real_time$'";
 
-TEST(TransportBenchmark, HasEverySizeFrom8KiBTo256MiB) {
+TEST(TransportBenchmark, ListsEverySizeFrom8KiBTo256MiB) {
   const Result named = RunShell(Benchmarks() + " --benchmark_list_tests=true");
   EXPECT_EQ(named.exit_status, 0) << named.output;
   for (uint64_t bytes = 8192; bytes <= 268435456; bytes *= 2) {
@@ -59,8 +59,8 @@ TEST(TransportBenchmark, ReportsTimesIterationsAndBytesPerSecond) {
   }
 }
 
-/// A bit of the payload is flipped behind all checks of the wire.
-TEST(TransportBenchmark, FailsWhereTheBytesAreWrong) {
+/// One bit of the payload is flipped in a way that no check of the wire finds.
+TEST(TransportBenchmark, FailsWhenTheBytesAreWrong) {
   for (const char* const fault : {"flip,op=WRITE_LAST", "flip,op=READ_RESP_LAST"}) {
     const Result run = RunShell(Benchmarks(std::string("--fault ") + fault) + kShort);
     EXPECT_EQ(run.exit_status, 1) << run.output;

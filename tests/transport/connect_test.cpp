@@ -9,13 +9,13 @@
 #include "resealed.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// Binding and connecting, in any order and with anything.
+/// Bind() and Connect(), in any order and with any URL.
 namespace warpverbs::transport {
 namespace {
 
 using testing::HasSubstr;
 
-TEST(Construction, TakesADeviceALoopAndTwoLimitsAndNothingMovesIt) {
+TEST(RdmaTransport, TakesADeviceALoopAndTwoLimits) {
   static_assert(!std::is_copy_constructible_v<RdmaTransport> && !std::is_move_constructible_v<RdmaTransport>);
   static_assert(!std::is_copy_assignable_v<RdmaTransport> && !std::is_move_assignable_v<RdmaTransport>);
   static_assert(
@@ -26,20 +26,20 @@ TEST(Construction, TakesADeviceALoopAndTwoLimitsAndNothingMovesIt) {
     EXPECT_SUCCESS(transport->Bind().status);
 }
 
-TEST(Supported, IsTrueWithAConnectXWhoeverAsks) {
+TEST(Supported, IsTrueOnEveryThreadWithAConnectX) {
   std::vector<std::thread> threads;
-  std::atomic<int> no{0};
+  std::atomic<int> unsupported{0};
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      for (int call = 0; call < 100; ++call) no += RdmaTransport::Supported() ? 0 : 1;
+      for (int call = 0; call < 100; ++call) unsupported += RdmaTransport::Supported() ? 0 : 1;
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(no, 0);
+  EXPECT_EQ(unsupported, 0);
   static_assert(noexcept(RdmaTransport::Supported()));
 }
 
-TEST(Bind, GivesAUrlOfItsOwnToEach) {
+TEST(Bind, ReturnsADistinctUrl) {
   Pair pair;
   const Bound a = pair.a.Bind(), b = pair.b.Bind();
   EXPECT_SUCCESS(a.status);
@@ -47,18 +47,18 @@ TEST(Bind, GivesAUrlOfItsOwnToEach) {
   EXPECT_NE(a.url, b.url);
 }
 
-TEST(Bind, IsRefusedTheSecondTime) {
+TEST(Bind, FailsTheSecondTime) {
   Pair pair;
   const Bound first = pair.a.Bind(), second = pair.a.Bind();
   EXPECT_EQ(second.status, Code::kInvalid);
   EXPECT_THAT(second.status.What(), HasSubstr("bound already"));
   EXPECT_TRUE(second.url.empty());
   const Bound peer = pair.b.Bind();
-  EXPECT_SUCCESS(pair.a.Connect(peer.url)) << "the first one counts";
+  EXPECT_SUCCESS(pair.a.Connect(peer.url)) << "the first URL stays valid";
   EXPECT_SUCCESS(pair.b.Connect(first.url));
 }
 
-TEST(Connect, IsRefusedBeforeBind) {
+TEST(Connect, FailsBeforeBind) {
   Pair pair;
   const Bound peer = pair.b.Bind();
   const Status status = pair.a.Connect(peer.url);
@@ -67,7 +67,7 @@ TEST(Connect, IsRefusedBeforeBind) {
   EXPECT_FALSE(pair.a.Connected());
 }
 
-TEST(Connect, IsRefusedTheSecondTime) {
+TEST(Connect, FailsTheSecondTime) {
   Pair pair;
   pair.Connect();
   const Bound third = RdmaTransport(0).Bind();
@@ -77,7 +77,7 @@ TEST(Connect, IsRefusedTheSecondTime) {
   EXPECT_TRUE(pair.a.Connected());
 }
 
-TEST(Connect, ToItselfIsRefusedAndToAnotherStillWorks) {
+TEST(Connect, RefusesItsOwnUrlThenTakesThePeers) {
   Pair pair;
   const Bound own = pair.a.Bind(), peer = pair.b.Bind();
   EXPECT_EQ(pair.a.Connect(own.url), Code::kInvalid);
@@ -85,7 +85,7 @@ TEST(Connect, ToItselfIsRefusedAndToAnotherStillWorks) {
   EXPECT_SUCCESS(pair.b.Connect(own.url));
 }
 
-TEST(Connect, SaysWhatIsWrongWithAUrlAndTakesTheRightOneAfterThat) {
+TEST(Connect, RefusesDamagedUrlsThenTakesTheRightOne) {
   Pair pair;
   const Bound own = pair.a.Bind(), peer = pair.b.Bind();
   std::mt19937 random(11);
@@ -98,10 +98,10 @@ TEST(Connect, SaysWhatIsWrongWithAUrlAndTakesTheRightOneAfterThat) {
   EXPECT_SUCCESS(pair.a.Connect(peer.url));
   EXPECT_SUCCESS(pair.b.Connect(own.url));
   Buffer from(64), to(64);
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
-/// Whether a URL is read, which says nothing of whether somebody is there.
+/// Says whether a URL can be parsed. Its peer need not exist.
 bool IsWellFormed(const std::string& url) {
   try {
     Url::FromText(url);
@@ -111,22 +111,22 @@ bool IsWellFormed(const std::string& url) {
   }
 }
 
-/// Of queue pairs, addresses and NICs that there are not. Half of the transports learn that nobody comes,
-/// half are destroyed before that.
-TEST(Connect, ToUrlsThatWereChangedBehindTheirChecksumsEndsInAnErrorAndHarmsNobody) {
-  TransportOptions impatient;
-  impatient.retry.ack_timeout = 8;  // 1 ms
-  impatient.retry.retry_count = 1;
-  impatient.connect_timeout = std::chrono::milliseconds(5);
+/// The URLs name queue pairs, addresses and NICs that do not exist. Half of the transports find out that the
+/// peer does not connect, half are destroyed earlier.
+TEST(Connect, FailsHarmlesslyOnForgedUrls) {
+  TransportConfig short_timeouts;
+  short_timeouts.retry.ack_timeout = 8;  // 1 ms
+  short_timeouts.retry.retry_count = 1;
+  short_timeouts.connect_timeout = std::chrono::milliseconds(5);
   EventLoop loop;
   Pair pair;
   const Bound own = pair.a.Bind(), peer = pair.b.Bind();
   std::mt19937 random(12);
   int connected = 0;
   for (int i = 0; i < 200; ++i) {
-    std::string url = Mutant(peer.url, random);
-    while (url == peer.url || !IsWellFormed(url)) url = Mutant(peer.url, random);
-    RdmaTransport transport(0, impatient, &loop);
+    std::string url = Forge(peer.url, random);
+    while (url == peer.url || !IsWellFormed(url)) url = Forge(peer.url, random);
+    RdmaTransport transport(0, short_timeouts, &loop);
     ASSERT_SUCCESS(transport.Bind().status);
     const Status status = transport.Connect(url);
     if (!status.ok()) {
@@ -136,24 +136,24 @@ TEST(Connect, ToUrlsThatWereChangedBehindTheirChecksumsEndsInAnErrorAndHarmsNobo
     }
     ++connected;
     if (i % 2 == 0) {
-      ASSERT_EQ(Outcome(transport.WaitForWrite()), Code::kInternalError) << url;
+      ASSERT_EQ(ResultOf(transport.WaitForWrite()), Code::kInternalError) << url;
     }
   }
   EXPECT_GT(connected, 20);
   ASSERT_SUCCESS(pair.a.Connect(peer.url));
   ASSERT_SUCCESS(pair.b.Connect(own.url));
   Buffer from(64), to(64);
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
-/// Found out before any queue pair is touched, so the right peer is still taken.
-TEST(Connect, ToAPeerThatCannotBeReachedFromHereIsRefusedForItsReason) {
+/// The check touches no queue pair, so the right URL still works afterwards.
+TEST(Connect, NamesTheReasonWhenThePeerIsUnreachable) {
   Pair pair;
   const Bound own = pair.a.Bind(), peer = pair.b.Bind();
   const Url good = Url::FromText(peer.url);
   Url of_another_link = good, of_another_type = good;
-  of_another_link.lanes.back().endpoint.link_layer = host::LinkLayer::kInfiniBand;
-  of_another_type.lanes.back().endpoint.gid_type = host::GidType::kRoceV1;
+  of_another_link.queue_pairs.back().endpoint.link_layer = host::LinkLayer::kInfiniBand;
+  of_another_type.queue_pairs.back().endpoint.gid_type = host::GidType::kRoceV1;
   for (const auto& [url, reason] :
        {std::pair(of_another_link, "it is Ethernet and the peer's is InfiniBand. Choose ports of one kind"),
         std::pair(of_another_type, "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Name GIDs")}) {
@@ -163,37 +163,37 @@ TEST(Connect, ToAPeerThatCannotBeReachedFromHereIsRefusedForItsReason) {
     EXPECT_FALSE(pair.a.Connected());
     RdmaTransport other(0);
     ASSERT_SUCCESS(other.Bind().status);
-    EXPECT_EQ(other.Connect(url.ToText()), Code::kInvalid) << "and is destroyed thereafter";
+    EXPECT_EQ(other.Connect(url.ToText()), Code::kInvalid) << "and it can be destroyed";
   }
   EXPECT_SUCCESS(pair.a.Connect(peer.url));
   EXPECT_SUCCESS(pair.b.Connect(own.url));
   Buffer from(64), to(64);
   FillPattern(from.bytes, 13);
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-TEST(Connect, IsNotNeededToDestroy) {
+TEST(RdmaTransport, MayBeDestroyedUnconnected) {
   const RdmaTransport unbound(0);
   RdmaTransport bound(0);
   EXPECT_SUCCESS(bound.Bind().status);
 }
 
-TEST(Operations, AreRefusedBeforeConnect) {
+TEST(Operations, FailBeforeConnect) {
   RdmaTransport transport(0);
   Buffer buffer(64);
-  EXPECT_EQ(Outcome(transport.Write(buffer.memory.CreateView(), buffer.memory.Remote())), Code::kInvalid);
-  EXPECT_EQ(Outcome(transport.Read(buffer.memory.CreateMutableView(), buffer.memory.Remote())),
+  EXPECT_EQ(ResultOf(transport.Write(buffer.memory.CreateView(), buffer.memory.Remote())), Code::kInvalid);
+  EXPECT_EQ(ResultOf(transport.Read(buffer.memory.CreateMutableView(), buffer.memory.Remote())),
             Code::kInvalid);
-  EXPECT_EQ(Outcome(transport.WaitForWrite()), Code::kInvalid);
+  EXPECT_EQ(ResultOf(transport.WaitForWrite()), Code::kInvalid);
 }
 
-/// The first side's hello finds nobody: its retries run out many times before the peer is there.
-TEST(Connect, OfOneSideLongBeforeTheOtherLosesNothing) {
-  TransportOptions impatient;
-  impatient.retry.ack_timeout = 8;  // 1 ms
-  impatient.retry.retry_count = 1;
-  Pair pair(impatient);
+/// The retries of the first side's hello run out many times before the peer connects.
+TEST(Connect, LosesNothingWhenOneSideIsLongBeforeTheOther) {
+  TransportConfig short_timeouts;
+  short_timeouts.retry.ack_timeout = 8;  // 1 ms
+  short_timeouts.retry.retry_count = 1;
+  Pair pair(short_timeouts);
   const Bound a = pair.a.Bind(), b = pair.b.Bind();
   Buffer from(100'000), to(100'000);
   FillPattern(from.bytes, 5);
@@ -201,17 +201,18 @@ TEST(Connect, OfOneSideLongBeforeTheOtherLosesNothing) {
   auto written = pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true});
   EXPECT_EQ(written.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
   EXPECT_SUCCESS(pair.b.Connect(a.url));
-  EXPECT_SUCCESS(Outcome(std::move(written)));
-  EXPECT_SUCCESS(Outcome(pair.b.WaitForWrite()));
+  EXPECT_SUCCESS(ResultOf(std::move(written)));
+  EXPECT_SUCCESS(ResultOf(pair.b.WaitForWrite()));
   EXPECT_EQ(to.bytes, from.bytes);
-  EXPECT_SUCCESS(Outcome(pair.b.Write(to.memory.CreateView(), from.memory.Remote()))) << "and back";
+  EXPECT_SUCCESS(ResultOf(pair.b.Write(to.memory.CreateView(), from.memory.Remote())))
+      << "in the other direction";
 }
 
-/// Not after the next timeout, which is 17 s here.
-TEST(Connect, OfTheFirstSideIsCompleteAsSoonAsTheOtherConnects) {
-  TransportOptions patient;
-  patient.retry.ack_timeout = 22;
-  Pair pair(patient);
+/// The next timeout would be after 17 s.
+TEST(Connect, CompletesAtOnceWhenThePeerConnects) {
+  TransportConfig long_timeout;
+  long_timeout.retry.ack_timeout = 22;
+  Pair pair(long_timeout);
   const Bound a = pair.a.Bind(), b = pair.b.Bind();
   Buffer from(64), to(64);
   EXPECT_SUCCESS(pair.a.Connect(b.url));
@@ -222,32 +223,32 @@ TEST(Connect, OfTheFirstSideIsCompleteAsSoonAsTheOtherConnects) {
   EXPECT_SUCCESS(written.get());
 }
 
-TEST(Connect, ToAPeerThatNeverComesBreaksTheTransportInTime) {
-  TransportOptions impatient;
-  impatient.retry.ack_timeout = 8;
-  impatient.retry.retry_count = 1;
-  impatient.connect_timeout = std::chrono::milliseconds(100);
-  Pair pair(impatient);
+TEST(Connect, BreaksTheTransportWhenThePeerNeverConnects) {
+  TransportConfig short_timeouts;
+  short_timeouts.retry.ack_timeout = 8;
+  short_timeouts.retry.retry_count = 1;
+  short_timeouts.connect_timeout = std::chrono::milliseconds(100);
+  Pair pair(short_timeouts);
   const Bound a = pair.a.Bind(), b = pair.b.Bind();
   EXPECT_SUCCESS(pair.a.Connect(b.url));
   Buffer buffer(64);
-  const Status status = Outcome(pair.a.Write(buffer.memory.CreateView(), buffer.memory.Remote()));
+  const Status status = ResultOf(pair.a.Write(buffer.memory.CreateView(), buffer.memory.Remote()));
   EXPECT_EQ(status, Code::kInternalError);
   EXPECT_THAT(status.What(), HasSubstr("the peer has not connected in time"));
   EXPECT_FALSE(pair.a.Connected());
   EXPECT_EQ(pair.a.GetStatus(), Code::kInternalError);
 }
 
-std::string Refusal(const TransportOptions& options) {
+std::string ErrorOf(const TransportConfig& config) {
   try {
-    const RdmaTransport transport(0, options);
-    return "taken";
+    const RdmaTransport transport(0, config);
+    return "accepted";
   } catch (const host::Error& error) {
     return error.what();
   }
 }
 
-TEST(Connect, WhileTheLoopOfThePeerIsBlockedLosesNothing) {
+TEST(Connect, LosesNothingWhileThePeersLoopIsBlocked) {
   asio::io_context blocked;
   EventLoop loop_of_b(blocked);
   RdmaTransport a(0), b(0, &loop_of_b);
@@ -258,50 +259,50 @@ TEST(Connect, WhileTheLoopOfThePeerIsBlockedLosesNothing) {
   FillPattern(from.bytes, 6);
   auto written = a.Write(from.memory.CreateView(), to.memory.Remote());
   EXPECT_EQ(written.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
   while (!IsReady(written) && std::chrono::steady_clock::now() < deadline)
     blocked.run_one_for(std::chrono::milliseconds(10));
-  EXPECT_SUCCESS(Outcome(std::move(written)));
+  EXPECT_SUCCESS(ResultOf(std::move(written)));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-TEST(Connect, WhileTheLoopOfThePeerIsBlockedForTooLongBreaksTheTransport) {
+TEST(Connect, BreaksTheTransportWhenThePeersLoopIsBlockedTooLong) {
   asio::io_context blocked;
   EventLoop loop_of_b(blocked);
-  RdmaTransport a(0, TransportOptions{.connect_timeout = std::chrono::milliseconds(100)}), b(0, &loop_of_b);
+  RdmaTransport a(0, TransportConfig{.connect_timeout = std::chrono::milliseconds(100)}), b(0, &loop_of_b);
   const Bound at_a = a.Bind(), at_b = b.Bind();
   ASSERT_SUCCESS(a.Connect(at_b.url));
   ASSERT_SUCCESS(b.Connect(at_a.url));
-  EXPECT_THAT(Outcome(a.WaitForWrite()).What(), HasSubstr("neither side's loop is blocked"));
+  EXPECT_THAT(ResultOf(a.WaitForWrite()).What(), HasSubstr("neither side's loop is blocked"));
 }
 
-TEST(Options, OutOfRangeAreRefusedInASentence) {
+TEST(TransportConfig, RefusesValuesOutOfRange) {
   EXPECT_THROW(RdmaTransport(-1), host::Error);
   EXPECT_THROW(RdmaTransport(0, nullptr, 0), host::Error);
   EXPECT_THROW(RdmaTransport(0, nullptr, {}, -3), host::Error);
-  EXPECT_EQ(Refusal({.max_nics = 9}), "Cannot create a transport: max_nics is 9. Choose 1 to 8.");
-  EXPECT_THAT(Refusal({.queue_pairs = 0}), HasSubstr("queue_pairs is 0. Choose at least 1."));
+  EXPECT_EQ(ErrorOf({.max_nics = 9}), "Cannot create a transport: max_nics is 9. Choose 1 to 8.");
+  EXPECT_THAT(ErrorOf({.queue_pairs = 0}), HasSubstr("queue_pairs is 0. Choose at least 1."));
   EXPECT_THAT(
-      Refusal({.max_nics = 3, .queue_pairs = 11}),
+      ErrorOf({.max_nics = 3, .queue_pairs = 11}),
       HasSubstr("queue_pairs is 11, which makes 33 queue pairs on all NICs together. Choose so that there "
                 "are at most 32."));
-  EXPECT_THAT(Refusal({.depth = 3}), HasSubstr("depth is 3. Choose at least 4."));
-  EXPECT_THAT(Refusal({.receive_depth = 2}), HasSubstr("receive_depth is 2. Choose at least 4."));
-  EXPECT_THAT(Refusal({.piece_bytes = 0}), HasSubstr("piece_bytes is 0. Choose at least 1."));
+  EXPECT_THAT(ErrorOf({.depth = 3}), HasSubstr("depth is 3. Choose at least 4."));
+  EXPECT_THAT(ErrorOf({.receive_depth = 2}), HasSubstr("receive_depth is 2. Choose at least 4."));
+  EXPECT_THAT(ErrorOf({.piece_bytes = 0}), HasSubstr("piece_bytes is 0. Choose at least 1."));
   EXPECT_THAT(
-      Refusal({.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
+      ErrorOf({.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
       HasSubstr("depth is 8192 and receive_depth is 8193, with 32 queue pairs on all NICs together."));
-  EXPECT_EQ(Refusal({.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}), "taken");
+  EXPECT_EQ(ErrorOf({.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}), "accepted");
 }
 
-TEST(Connect, ToAWordThatIsNoUrlIsRefusedAfterWhatElseIsWrong) {
+TEST(Connect, ChecksTheCallBeforeTheUrl) {
   Pair pair;
   EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("call Bind() first"));
   pair.Connect();
   EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("connected already"));
 }
 
-TEST(Describe, SaysWhereThingsStand) {
+TEST(Describe, ReportsTheState) {
   Pair pair;
   EXPECT_THAT(pair.a.Describe(), HasSubstr("not bound"));
   pair.Connect();

@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<uint64_t> g_allocations{0};
 
-/// softhca is a thread of the program, and its memory the program's.
+/// Says whether the calling thread is softhca's, which runs in this process.
 bool IsSofthca() {
   thread_local char name[16] = "";
   if (*name == '\0') pthread_getname_np(pthread_self(), name, sizeof name);
@@ -27,7 +27,7 @@ void* Allocate(std::size_t bytes) {
 
 uint64_t warpverbs::transport::Allocations() { return g_allocations.load(); }
 
-/// Asio's way.
+/// Asio allocates by this function.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
   if (!IsSofthca()) g_allocations.fetch_add(1, std::memory_order_relaxed);
   void* memory = nullptr;

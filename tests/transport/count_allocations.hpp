@@ -5,8 +5,8 @@
 
 namespace warpverbs::transport {
 
-/// How often anything in this program but softhca has called operator new or
-/// aligned_alloc(). Link count_allocations.cpp.
+/// Returns the number of calls of operator new and aligned_alloc() in this program, except on softhca's
+/// threads. Link count_allocations.cpp.
 uint64_t Allocations();
 
 }  // namespace warpverbs::transport

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "request.hpp"
+
 namespace warpverbs::transport {
 namespace {
 
@@ -15,13 +17,13 @@ struct Item : DeadlineNode<Item> {};
 
 Clock::time_point At(int64_t ns) { return Clock::time_point(std::chrono::nanoseconds(ns)); }
 
-TEST(Deadlines, OfNobodyAreNever) {
+TEST(Deadlines, NextIsNeverWhenEmpty) {
   const Deadlines<Item> none;
   EXPECT_EQ(none.first(), nullptr);
   EXPECT_EQ(none.next(), Clock::time_point::max());
 }
 
-TEST(Deadlines, WhoHasNoneIsNotAmongThem) {
+TEST(Deadlines, IgnoresItemsWithoutADeadline) {
   Deadlines<Item> deadlines;
   Item item;
   deadlines.Add(item, Clock::time_point::max());
@@ -30,8 +32,8 @@ TEST(Deadlines, WhoHasNoneIsNotAmongThem) {
   EXPECT_EQ(deadlines.first(), nullptr);
 }
 
-/// Against a sorted map: added, removed wherever they stand, taken when they are due; equal ones among them.
-TEST(Deadlines, AreInOrderWhateverComesAndGoes) {
+/// Compares with a sorted map while items are added, removed anywhere, and taken when due. Deadlines repeat.
+TEST(Deadlines, StayInOrderUnderAnyAddsAndRemoves) {
   std::mt19937 random(3);
   for (int round = 0; round < 20; ++round) {
     std::vector<Item> items(300);
@@ -65,9 +67,8 @@ TEST(Deadlines, AreInOrderWhateverComesAndGoes) {
   }
 }
 
-/// Three hundred thousand at a time, in the orders that a search from one end would be slowest for: with a
-/// step for each that waits this would take the rest of the test's time.
-TEST(Deadlines, CostTheSameHoweverManyThereAre) {
+/// Uses the orders that are slowest for a linear search, which would exceed the time limit of the test.
+TEST(Deadlines, ScaleTo300000Items) {
   constexpr size_t kMany = 300'000;
   std::vector<Item> items(kMany);
   std::vector<int64_t> times(kMany);
@@ -90,6 +91,16 @@ TEST(Deadlines, CostTheSameHoweverManyThereAre) {
     run(in_order_of_time);
     std::sort(times.begin(), times.end());
   }
+}
+
+TEST(Duration, PrintsInTheLargestUnitThatDividesIt) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(ToString(2h), "7200 s");
+  EXPECT_EQ(ToString(1500ms), "1500 ms");
+  EXPECT_EQ(ToString(20us), "20 us");
+  EXPECT_EQ(ToString(1001ns), "1001 ns");
+  EXPECT_EQ(ToString(0ns), "0 s");
+  EXPECT_EQ(ToString(-3ms), "-3 ms");
 }
 
 }  // namespace

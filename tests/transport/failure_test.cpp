@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "lane.hpp"
+#include "channel.hpp"
 #include "nics.hpp"
 #include "pair.hpp"
 #include "softhca_control.h"
@@ -14,7 +14,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// What fails says so, once and for good; what is late or aborted harms nobody.
+/// Failures break a transport and name their cause. Timeouts and aborts harm no other operation.
 namespace warpverbs::transport {
 namespace {
 
@@ -30,17 +30,17 @@ Function* FindControl(const char* name) {
   return function;
 }
 
-/// ThreadSanitizer looks at each byte that softhca moves.
+/// ThreadSanitizer checks each byte that softhca moves.
 #if defined(__SANITIZE_THREAD__)
 constexpr size_t kBig = 1 << 20;
 #else
 constexpr size_t kBig = 64 << 20;
 #endif
-constexpr size_t kPieces = 64;  // of a big write
+constexpr size_t kPieces = 64;  // number of pieces of a write of kBig
 
-/// Gives up on a peer that does not answer within milliseconds.
-TransportOptions Impatient() {
-  TransportOptions options;
+/// Returns a configuration that gives up on a silent peer within milliseconds.
+TransportConfig ShortTimeouts() {
+  TransportConfig options;
   options.retry.ack_timeout = 8;
   return options;
 }
@@ -48,27 +48,28 @@ TransportOptions Impatient() {
 struct Failure : testing::Test {
   void Connect() {
     const Bound a = pair->a.Bind(), b = pair->b.Bind();
-    for (const Url::Lane& lane : Url::FromText(a.url).lanes) qpns.push_back(lane.endpoint.qpn);
+    for (const Url::QueuePair& queue_pair : Url::FromText(a.url).queue_pairs)
+      qpns.push_back(queue_pair.endpoint.qpn);
     ASSERT_SUCCESS(pair->a.Connect(b.url));
     ASSERT_SUCCESS(pair->b.Connect(a.url));
-    ASSERT_SUCCESS(Write());  // the hand-shake is over
+    ASSERT_SUCCESS(Write());  // the handshake is complete
   }
-  Status Write() { return Outcome(pair->a.Write(from.memory.CreateView(), to.memory.Remote())); }
+  Status Write() { return ResultOf(pair->a.Write(from.memory.CreateView(), to.memory.Remote())); }
 
-  /// Lets a's NIC stand still, or go on.
-  void Hold(bool hold) {
+  /// Pauses the NIC of side a, or lets it continue.
+  void Pause(bool pause) {
     auto* const control = FindControl<decltype(softhca_hold)>("softhca_hold");
-    for (const uint32_t qpn : qpns) ASSERT_EQ(control("mlx5_0", qpn, hold ? 1 : 0), 0);
+    for (const uint32_t qpn : qpns) ASSERT_EQ(control("mlx5_0", qpn, pause ? 1 : 0), 0);
   }
   void ExpectBroken(const Status& status) {
     EXPECT_EQ(status, Code::kInternalError) << status.What();
     EXPECT_EQ(pair->a.GetStatus().What(), status.What());
     EXPECT_FALSE(pair->a.Connected());
     EXPECT_EQ(Write(), Code::kInternalError);
-    EXPECT_EQ(Outcome(pair->a.Read(from.memory.CreateMutableView(), to.memory.Remote())),
+    EXPECT_EQ(ResultOf(pair->a.Read(from.memory.CreateMutableView(), to.memory.Remote())),
               Code::kInternalError);
-    EXPECT_EQ(Outcome(pair->a.WaitForWrite()).What(), status.What());
-    EXPECT_EQ(pair->a.Connect("no URL").What(), status.What()) << "whatever else is wrong with the call";
+    EXPECT_EQ(ResultOf(pair->a.WaitForWrite()).What(), status.What());
+    EXPECT_EQ(pair->a.Connect("no URL").What(), status.What()) << "the state is checked before the URL";
     EXPECT_EQ(pair->a.Bind().status.What(), status.What());
   }
 
@@ -77,8 +78,8 @@ struct Failure : testing::Test {
   Buffer from{4096}, to{4096};
 };
 
-/// A program that asks twice is not to take two ways.
-TEST(Supported, StaysWhatItWasWhenTheLinkGoesDown) {
+/// A program that asks twice must get the same answer.
+TEST(Supported, StaysTrueWhenTheLinkGoesDown) {
   const host::Device keeps_the_device_open;
   ASSERT_TRUE(RdmaTransport::Supported());
   auto* const link = FindControl<decltype(softhca_set_link)>("softhca_set_link");
@@ -88,22 +89,22 @@ TEST(Supported, StaysWhatItWasWhenTheLinkGoesDown) {
   ASSERT_EQ(link("mlx5_0", 1, 1), 0);
 }
 
-TEST_F(Failure, WriteReturnsAtOnceWhileTheNicStandsStillAndEndsWhenItGoesOn) {
+TEST_F(Failure, WriteReturnsAtOnceWhileTheNicIsPaused) {
   Connect();
-  Hold(true);
+  Pause(true);
   FillPattern(from.bytes, 9);
   auto write = pair->a.Write(from.memory.CreateView(), to.memory.Remote());
-  // That it is got here shows it: the NIC stands still until this very thread lets it go on.
+  // The NIC is paused until this thread lets it continue, so Write() has not waited for it.
   EXPECT_EQ(write.wait_for(milliseconds(20)), std::future_status::timeout);
   EXPECT_NE(to.bytes, from.bytes);
-  Hold(false);
-  EXPECT_SUCCESS(Outcome(std::move(write)));
+  Pause(false);
+  EXPECT_SUCCESS(ResultOf(std::move(write)));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-TEST_F(Failure, TenThousandWritesAreQueuedThoughTheQueuesTake256) {
+TEST_F(Failure, TenThousandWritesWaitForRoomInQueuesOf256) {
   Connect();
-  Hold(true);
+  Pause(true);
   std::vector<std::future<Status>> writes;
   FillPattern(from.bytes, 10);
   for (size_t i = 0; i < 10'000; ++i) {
@@ -111,12 +112,12 @@ TEST_F(Failure, TenThousandWritesAreQueuedThoughTheQueuesTake256) {
     const RdmaRemoteBuffer place{to.bytes.data() + at, to.memory.RemoteKey(), 64};
     writes.push_back(pair->a.Write(from.memory.CreateView(at, 64), place));
   }
-  Hold(false);
-  for (auto& write : writes) ASSERT_SUCCESS(Outcome(std::move(write)));
+  Pause(false);
+  for (auto& write : writes) ASSERT_SUCCESS(ResultOf(std::move(write)));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-/// Each way in which a queue can fail.
+/// Every syndrome that a send queue can fail with.
 struct AnySyndrome : Failure, testing::WithParamInterface<mlx5::Syndrome> {};
 
 TEST_P(AnySyndrome, BreaksTheTransportWithItsCause) {
@@ -131,7 +132,7 @@ TEST_P(AnySyndrome, BreaksTheTransportWithItsCause) {
   Status status;
   for (int i = 0; i < 16 && status.ok(); ++i) status = Write();
   EXPECT_THAT(status.What(), HasSubstr(mlx5::Describe(GetParam())));
-  EXPECT_EQ(Outcome(std::move(waiting)).What(), status.What());
+  EXPECT_EQ(ResultOf(std::move(waiting)).What(), status.What());
   ExpectBroken(status);
 }
 
@@ -144,140 +145,143 @@ INSTANTIATE_TEST_SUITE_P(All, AnySyndrome,
                                          mlx5::Syndrome::kReceiverNotReadyRetryExceeded,
                                          mlx5::Syndrome::kRemoteAborted));
 
-TEST_F(Failure, OfAWrongKeyIsToldToBothSides) {
+TEST_F(Failure, WrongKeyIsReportedOnBothSides) {
   Connect();
   RdmaRemoteBuffer wrong = to.memory.Remote();
   wrong.access_key.rkeys[0] ^= 0xff00;
   auto peer_waits = pair->b.WaitForWrite();
-  const Status status = Outcome(pair->a.Write(from.memory.CreateView(), wrong));
+  const Status status = ResultOf(pair->a.Write(from.memory.CreateView(), wrong));
   EXPECT_THAT(status.What(), HasSubstr("remote access"));
   ExpectBroken(status);
-  const Status at_peer = Outcome(std::move(peer_waits));
+  const Status at_peer = ResultOf(std::move(peer_waits));
   EXPECT_EQ(at_peer, Code::kInternalError);
   EXPECT_THAT(at_peer.What(), AllOf(HasSubstr("The receive queue of QP"), HasSubstr("error at the peer")));
 }
 
-TEST_F(Failure, OfTheCallIsItsOwnAndBreaksNothing) {
+TEST_F(Failure, InvalidCallsDoNotBreakTheTransport) {
   Connect();
   const RdmaRemoteBuffer remote = to.memory.Remote();
-  EXPECT_THAT(Outcome(pair->a.Write({}, remote)).What(), HasSubstr("no registered memory"));
-  EXPECT_THAT(Outcome(pair->a.Read({}, remote)).What(), HasSubstr("no registered memory"));
+  EXPECT_THAT(ResultOf(pair->a.Write({}, remote)).What(), HasSubstr("no registered memory"));
+  EXPECT_THAT(ResultOf(pair->a.Read({}, remote)).What(), HasSubstr("no registered memory"));
   const Buffer elsewhere(64, 1);
-  EXPECT_THAT(Outcome(pair->a.Write(elsewhere.memory.CreateView(), remote)).What(),
-              HasSubstr("registered for device 1, but the transport is of device 0"));
+  EXPECT_THAT(ResultOf(pair->a.Write(elsewhere.memory.CreateView(), remote)).What(),
+              HasSubstr("registered for device 1, but the transport uses device 0"));
   const RdmaRemoteBuffer small{remote.ptr, remote.access_key, 100};
-  EXPECT_THAT(Outcome(pair->a.Write(from.memory.CreateView(), small)).What(),
+  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), small)).What(),
               HasSubstr("4096 bytes are more than the peer's buffer has, 100"));
-  EXPECT_THAT(Outcome(pair->a.Write(from.memory.CreateView(), {remote.ptr, {}})).What(), HasSubstr("no key"));
+  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), {remote.ptr, {}})).What(),
+              HasSubstr("no key"));
   EXPECT_SUCCESS(Write());
 }
 
-TEST_F(Failure, TimesOutWhileTheNicStandsStillAndGoesOnAfterwards) {
+TEST_F(Failure, OperationsTimeOutWhileTheNicIsPaused) {
   Connect();
-  Hold(true);
+  Pause(true);
   EXPECT_EQ(
-      Outcome(pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true, .timeout = 5ms}))
+      ResultOf(pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true, .timeout = 5ms}))
           .What(),
-      "timeout: the write of 4096 bytes has not ended within 5 ms: give it more time, or see whether the "
-      "peer and its link are there");
-  EXPECT_THAT(Outcome(pair->a.Read(from.memory.CreateMutableView(size_t{0}, 100), to.memory.Remote(),
-                                   {.timeout = 0ns}))
+      "timeout: the write of 4096 bytes has not ended within 5 ms: choose a longer timeout, or check the "
+      "peer and its link");
+  EXPECT_THAT(ResultOf(pair->a.Read(from.memory.CreateMutableView(size_t{0}, 100), to.memory.Remote(),
+                                    {.timeout = 0ns}))
                   .What(),
               HasSubstr("the read of 100 bytes has not ended within 0 s"));
-  Hold(false);
+  Pause(false);
   EXPECT_SUCCESS(Write());
-  EXPECT_SUCCESS(Outcome(pair->b.WaitForWrite())) << "it was under way, and all of it arrived";
+  EXPECT_SUCCESS(ResultOf(pair->b.WaitForWrite())) << "the write was posted, and all of it arrived";
 }
 
-/// Writes that are cut short notify nobody, and those behind them still do.
-TEST_F(Failure, WriteThatIsCutShortNotifiesNobody) {
-  pair.emplace(TransportOptions{.piece_bytes = kBig / kPieces});
+/// Cancelled writes do not notify; the writes after them do.
+TEST_F(Failure, CancelledWriteDoesNotNotify) {
+  pair.emplace(TransportConfig{.piece_bytes = kBig / kPieces});
   Connect();
   const Buffer late_source(kBig), late_target(kBig);
   Buffer source(kBig), target(kBig);
   FillPattern(source.bytes, 12);
-  Hold(true);
+  Pause(true);
   std::vector<std::future<Status>> late;
   for (int i = 0; i < 20; ++i) {
     late.push_back(pair->a.Write(late_source.memory.CreateView(), late_target.memory.Remote(),
                                  {.notify = true, .timeout = milliseconds(0)}));
   }
-  for (auto& write : late) EXPECT_EQ(Outcome(std::move(write)), Code::kTimeout);
-  Hold(false);
+  for (auto& write : late) EXPECT_EQ(ResultOf(std::move(write)), Code::kTimeout);
+  Pause(false);
   EXPECT_SUCCESS(
-      Outcome(pair->a.Write(source.memory.CreateView(), target.memory.Remote(), {.notify = true})));
+      ResultOf(pair->a.Write(source.memory.CreateView(), target.memory.Remote(), {.notify = true})));
   EXPECT_EQ(target.bytes, source.bytes);
   uint64_t notifications = 0;
-  while (Outcome(pair->b.WaitForWrite({.timeout = milliseconds(500)})).ok()) ++notifications;
-  EXPECT_GE(notifications, 1) << "of the last one";
-  EXPECT_LE(notifications, 1 + 256 / kPieces) << "no more than were posted whole, on queues of 256";
+  while (ResultOf(pair->b.WaitForWrite({.timeout = milliseconds(500)})).ok()) ++notifications;
+  EXPECT_GE(notifications, 1) << "the last write notifies";
+  EXPECT_LE(notifications, 1 + 256 / kPieces)
+      << "only writes that were posted whole notify, on queues of 256";
 }
 
-/// Else those behind them could go on by the other lanes without end, and their notifications with them.
-TEST_F(Failure, WriteThatIsGivenUpLeavesItsTurnToTheNext) {
-  pair.emplace(TransportOptions{.queue_pairs = 2, .depth = 4});
+/// Otherwise later writes could pass it on the other channels without limit, and so could their
+/// notifications.
+TEST_F(Failure, CancelledWriteLeavesItsTurnToTheNext) {
+  pair.emplace(TransportConfig{.queue_pairs = 2, .depth = 4});
   Connect();
   auto* const hold = FindControl<decltype(softhca_hold)>("softhca_hold");
   ASSERT_EQ(hold("mlx5_0", qpns[0], 1), 0);
-  std::vector<std::future<Status>> writes;  // four for each, of which one stands still
+  std::vector<std::future<Status>> writes;  // four on each channel, one of which is paused
   for (int i = 0; i < 8; ++i) writes.push_back(pair->a.Write(from.memory.CreateView(), to.memory.Remote()));
   const auto write = [&](bool notify) {
-    return Outcome(pair->a.Write(from.memory.CreateView(), to.memory.Remote(),
-                                 {.notify = notify, .timeout = milliseconds(100)}));
+    return ResultOf(pair->a.Write(from.memory.CreateView(), to.memory.Remote(),
+                                  {.notify = notify, .timeout = milliseconds(100)}));
   };
-  for (int i = 0; write(false).ok(); ++i) ASSERT_LT(i, 1) << "every second one has to wait";
+  for (int i = 0; write(false).ok(); ++i) ASSERT_LT(i, 1) << "every second write has to wait";
   EXPECT_EQ(write(true), Code::kTimeout);
   ASSERT_EQ(hold("mlx5_0", qpns[0], 0), 0);
-  for (auto& one : writes) EXPECT_SUCCESS(Outcome(std::move(one)));
-  EXPECT_SUCCESS(Outcome(
-      pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true, .timeout = kLong})));
-  EXPECT_SUCCESS(Outcome(pair->b.WaitForWrite()));
-  EXPECT_FALSE(TakesOne(pair->b)) << "the other was cut short";
+  for (auto& each : writes) EXPECT_SUCCESS(ResultOf(std::move(each)));
+  EXPECT_SUCCESS(ResultOf(pair->a.Write(from.memory.CreateView(), to.memory.Remote(),
+                                        {.notify = true, .timeout = kTestTimeout})));
+  EXPECT_SUCCESS(ResultOf(pair->b.WaitForWrite()));
+  EXPECT_FALSE(TakeNotification(pair->b)) << "the other write was cancelled";
 }
 
-TEST_F(Failure, OfNoTimeIsNoFailureOfWhatFollows) {
-  pair.emplace(TransportOptions{.piece_bytes = kBig / kPieces});
+TEST_F(Failure, TimeoutDoesNotFailLaterWrites) {
+  pair.emplace(TransportConfig{.piece_bytes = kBig / kPieces});
   Connect();
   const Buffer late_source(kBig), late_target(kBig);
   Buffer source(kBig), target(kBig);
   FillPattern(source.bytes, 13);
   for (int i = 0; i < 20; ++i) {
-    const Status status = Outcome(pair->a.Write(late_source.memory.CreateView(), late_target.memory.Remote(),
-                                                {.timeout = milliseconds(0)}));
+    const Status status = ResultOf(pair->a.Write(late_source.memory.CreateView(), late_target.memory.Remote(),
+                                                 {.timeout = milliseconds(0)}));
     ASSERT_TRUE(status.ok() || status == Code::kTimeout) << status.What();
   }
-  EXPECT_SUCCESS(Outcome(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
   EXPECT_EQ(target.bytes, source.bytes);
-  pair.reset();  // whatever is still late
+  pair.reset();  // some writes may still be late
 }
 
-/// Without its keys the NIC would fail, and the transport with it.
-TEST_F(Failure, MemoryThatGoesAfterATimeoutStaysRegisteredUntilTheNicIsDone) {
-  pair.emplace(TransportOptions{.piece_bytes = kBig / kPieces});
+/// Without the keys the NIC would fail, and the transport with it.
+TEST_F(Failure, MemoryStaysRegisteredUntilTheNicIsDone) {
+  pair.emplace(TransportConfig{.piece_bytes = kBig / kPieces});
   Connect();
   std::vector<uint8_t> late(kBig);
   Buffer peers(kBig), source(kBig), target(kBig);
   FillPattern(source.bytes, 14);
   const auto registered = [] { return Nics::Of(0, 1)->cache().Statistics().regions; };
   const size_t before = registered();
-  Hold(true);
+  Pause(true);
   for (int i = 0; i < 20; ++i) {
     const RdmaMemory memory(late.data(), late.size(), 0);
-    EXPECT_FALSE(memory.Reused()) << "late memory may have become other memory at the same address";
+    EXPECT_FALSE(memory.Reused()) << "the address may belong to other memory by now";
     auto end = i % 2 == 0 ? pair->a.Write(memory.CreateView(), peers.memory.Remote(), {.timeout = 0ns})
                           : pair->a.Read(memory.CreateMutableView(), peers.memory.Remote(), {.timeout = 0ns});
-    EXPECT_EQ(Outcome(std::move(end)), Code::kTimeout);
+    EXPECT_EQ(ResultOf(std::move(end)), Code::kTimeout);
   }
   EXPECT_GT(registered(), before);
-  Hold(false);
-  EXPECT_SUCCESS(Outcome(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
+  Pause(false);
+  EXPECT_SUCCESS(ResultOf(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
   EXPECT_EQ(target.bytes, source.bytes);
-  EXPECT_EQ(registered(), before) << "what is done is let go, and the writes before are";
+  EXPECT_EQ(registered(), before) << "the NIC is done with the earlier writes";
 }
 
-TEST_F(Failure, MemoryThatGoesWhileItIsWrittenFromIsLetGoWithTheTransport) {
+TEST_F(Failure, MemoryIsDeregisteredWithTheTransport) {
   Connect();
-  Hold(true);
+  Pause(true);
   const auto nics = Nics::Of(0, 1);
   const size_t before = nics->cache().Statistics().regions;
   std::vector<uint8_t> bytes(64);
@@ -288,12 +292,12 @@ TEST_F(Failure, MemoryThatGoesWhileItIsWrittenFromIsLetGoWithTheTransport) {
   EXPECT_EQ(nics->cache().Statistics().regions, before + 1);
   pair.reset();
   EXPECT_EQ(nics->cache().Statistics().regions, before);
-  EXPECT_EQ(Outcome(std::move(write)), Code::kAborted);
+  EXPECT_EQ(ResultOf(std::move(write)), Code::kAborted);
 }
 
-TEST_F(Failure, DestructionAbortsAHundredThatArePending) {
+TEST_F(Failure, DestructionAbortsPendingOperations) {
   Connect();
-  Hold(true);
+  Pause(true);
   std::vector<std::future<Status>> pending;
   for (int i = 0; i < 100; ++i) {
     switch (i % 3) {
@@ -309,24 +313,24 @@ TEST_F(Failure, DestructionAbortsAHundredThatArePending) {
   }
   pair.reset();
   for (auto& future : pending) {
-    EXPECT_EQ(Outcome(std::move(future)).What(),
+    EXPECT_EQ(ResultOf(std::move(future)).What(),
               "aborted: the transport was destroyed before the operation had ended: keep it until then");
   }
 }
 
-TEST_F(Failure, DestructionBeforeThePeerIsThereAbortsWhatWaitsForIt) {
+TEST_F(Failure, DestructionBeforeThePeerConnectsAbortsOperations) {
   const Bound b = pair->b.Bind();
   ASSERT_SUCCESS(pair->a.Bind().status);
   ASSERT_SUCCESS(pair->a.Connect(b.url));
   auto write = pair->a.Write(from.memory.CreateView(), to.memory.Remote());
   auto wait = pair->a.WaitForWrite();
   pair.reset();
-  EXPECT_EQ(Outcome(std::move(write)), Code::kAborted);
-  EXPECT_EQ(Outcome(std::move(wait)), Code::kAborted);
+  EXPECT_EQ(ResultOf(std::move(write)), Code::kAborted);
+  EXPECT_EQ(ResultOf(std::move(wait)), Code::kAborted);
 }
 
-TEST_F(Failure, OfTheLinkIsFoundByTheNextWrite) {
-  pair.emplace(Impatient());
+TEST_F(Failure, NextWriteFindsThatTheLinkIsDown) {
+  pair.emplace(ShortTimeouts());
   Connect();
   auto* const link = FindControl<decltype(softhca_set_link)>("softhca_set_link");
   ASSERT_EQ(link("mlx5_0", 1, 0), 0);
@@ -336,9 +340,9 @@ TEST_F(Failure, OfTheLinkIsFoundByTheNextWrite) {
   ExpectBroken(status);
 }
 
-TEST_F(Failure, OfThePeerIsFoundByTheNextWrite) {
-  pair.emplace(Impatient());
-  std::optional<RdmaTransport> peer(std::in_place, 0, Impatient());
+TEST_F(Failure, NextWriteFindsThatThePeerIsGone) {
+  pair.emplace(ShortTimeouts());
+  std::optional<RdmaTransport> peer(std::in_place, 0, ShortTimeouts());
   const Bound a = pair->a.Bind(), b = peer->Bind();
   ASSERT_SUCCESS(pair->a.Connect(b.url));
   ASSERT_SUCCESS(peer->Connect(a.url));
@@ -349,9 +353,9 @@ TEST_F(Failure, OfThePeerIsFoundByTheNextWrite) {
   ExpectBroken(status);
 }
 
-TEST_F(Failure, NotificationsThatCameBeforeItAreStillThere) {
+TEST_F(Failure, KeepsNotificationsThatCameBefore) {
   Connect();
-  ASSERT_SUCCESS(Outcome(pair->b.Write(to.memory.CreateView(), from.memory.Remote(), {.notify = true})));
+  ASSERT_SUCCESS(ResultOf(pair->b.Write(to.memory.CreateView(), from.memory.Remote(), {.notify = true})));
   ASSERT_SUCCESS(Write());
   auto* const force = FindControl<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
   for (const uint32_t qpn : qpns) {
@@ -359,32 +363,32 @@ TEST_F(Failure, NotificationsThatCameBeforeItAreStillThere) {
   }
   while (Write().ok()) {
   }
-  EXPECT_SUCCESS(Outcome(pair->a.WaitForWrite()));
-  EXPECT_EQ(Outcome(pair->a.WaitForWrite()), Code::kInternalError);
+  EXPECT_SUCCESS(ResultOf(pair->a.WaitForWrite()));
+  EXPECT_EQ(ResultOf(pair->a.WaitForWrite()), Code::kInternalError);
 }
 
-/// By the indices alarms are asked for, which are compared in 24 bits.
-TEST(Lane, CountsItsCompletionsOverManyResets) {
-  TransportOptions impatient{.depth = 4, .receive_depth = 4};
-  impatient.retry.ack_timeout = 8;
-  impatient.retry.retry_count = 1;
+/// Completion events are armed by these indices, which are compared in 24 bits.
+TEST(Channel, CountsCompletionsAcrossResets) {
+  TransportConfig short_timeouts{.depth = 4, .receive_depth = 4};
+  short_timeouts.retry.ack_timeout = 8;
+  short_timeouts.retry.retry_count = 1;
   const host::Device device;
-  Lane lane(device, 0, impatient);
-  const Lane absent(device, 0, impatient);
-  lane.Connect(absent.Info(), 0);
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  Channel channel(device, 0, short_timeouts);
+  const Channel absent(device, 0, short_timeouts);
+  channel.Connect(absent.Info(), 0);
+  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
   for (int reset = 0; reset < 40; ++reset) {
     Transfer* transfer = nullptr;
-    std::optional<Announcement> announcement;
-    while (lane.state() != Lane::State::kAbsent) {
+    std::optional<ImmediateData> imm;
+    while (channel.state() != Channel::State::kPeerAbsent) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      EXPECT_FALSE(lane.TakeSend(transfer));
-      EXPECT_FALSE(lane.TakeReceive(announcement));
+      EXPECT_FALSE(channel.PollSend(transfer));
+      EXPECT_FALSE(channel.PollReceive(imm));
     }
-    const uint32_t sent = lane.send_consumer_index(), received = lane.receive_consumer_index();
-    lane.HelloAgain();
-    ASSERT_GE(lane.send_consumer_index(), sent) << "reset " << reset;
-    ASSERT_GE(lane.receive_consumer_index(), received) << "reset " << reset;
+    const uint32_t sent = channel.send_consumer_index(), received = channel.receive_consumer_index();
+    channel.Restart();
+    ASSERT_GE(channel.send_consumer_index(), sent) << "reset " << reset;
+    ASSERT_GE(channel.receive_consumer_index(), received) << "reset " << reset;
   }
 }
 

@@ -8,13 +8,13 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu_memory.hpp"
 
-/// Memory of GPUs, which the processor must not touch: who does, faults.
+/// Memory of GPUs. The processor faults when it touches it.
 namespace warpverbs::transport {
 namespace {
 
 constexpr size_t kBytes = 3'000'001;
 
-/// Memory of a GPU, registered on the NIC that is nearest to it.
+/// Memory of a GPU, registered on the NIC nearest to it.
 struct OnGpu {
   explicit OnGpu(int ordinal) : gpu(ordinal), buffer(gpu, kBytes), memory(buffer.data(), kBytes, ordinal) {}
 
@@ -33,7 +33,7 @@ struct TransportGpu : testing::Test {
   static void SetUpTestSuite() { fake_cuda::Configure("gpus=2,dma_buf=0"); }
 };
 
-TEST_F(TransportGpu, MemoryIsWrittenReadAndNotifiedLikeTheHosts) {
+TEST_F(TransportGpu, WritesReadsAndNotifies) {
   RdmaTransport a(0), b(1);
   const Bound at_a = a.Bind(), at_b = b.Bind();
   ASSERT_SUCCESS(a.Connect(at_b.url));
@@ -42,16 +42,16 @@ TEST_F(TransportGpu, MemoryIsWrittenReadAndNotifiedLikeTheHosts) {
   std::vector<std::byte> pattern(kBytes);
   for (size_t i = 0; i < kBytes; ++i) pattern[i] = static_cast<std::byte>(i * 13 / 3);
   from.buffer.CopyIn(0, pattern);
-  EXPECT_SUCCESS(Outcome(a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
-  EXPECT_SUCCESS(Outcome(b.WaitForWrite()));
+  EXPECT_SUCCESS(ResultOf(a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(ResultOf(b.WaitForWrite()));
   EXPECT_EQ(to.Contents(), pattern);
-  EXPECT_SUCCESS(Outcome(a.Read(back.memory.CreateMutableView(), to.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(a.Read(back.memory.CreateMutableView(), to.memory.Remote())));
   EXPECT_EQ(back.Contents(), pattern);
-  EXPECT_EQ(Outcome(a.Write(to.memory.CreateView(), from.memory.Remote())), Code::kInvalid)
-      << "the other GPU's";
+  EXPECT_EQ(ResultOf(a.Write(to.memory.CreateView(), from.memory.Remote())), Code::kInvalid)
+      << "the memory belongs to the other GPU";
 }
 
-TEST_F(TransportGpu, MemoryThatIsRegisteredAgainIsFoundWhileItIsTheSame) {
+TEST_F(TransportGpu, ReusesARegistrationOfTheSameMemory) {
   const OnGpu first(0);
   {
     const RdmaMemory again(first.buffer.data(), kBytes, 0);
@@ -61,7 +61,7 @@ TEST_F(TransportGpu, MemoryThatIsRegisteredAgainIsFoundWhileItIsTheSame) {
   EXPECT_FALSE(other->memory.Reused());
 }
 
-TEST_F(TransportGpu, ThatThereIsNotIsRefused) { EXPECT_THROW(RdmaTransport(2), host::Error); }
+TEST_F(TransportGpu, RefusesAGpuThatDoesNotExist) { EXPECT_THROW(RdmaTransport(2), host::Error); }
 
 }  // namespace
 }  // namespace warpverbs::transport

@@ -3,35 +3,36 @@
 #include "pair.hpp"
 #include "url.hpp"
 
-/// Two NICs, one of which delivers late and out of order: softhca's rules for frames name four
-/// queue pairs from kFirst on, and only those of mlx5_1 have such numbers here.
+/// Two NICs, one of which delivers late and out of order. The rules of softhca name four queue pairs from
+/// kFirst on. Only queue pairs of mlx5_1 have such numbers here.
 namespace warpverbs::transport {
 namespace {
 
-constexpr uint32_t kFirst = 0x101, kLate = 4;
+constexpr uint32_t kFirst = 0x101, kLateQueuePairs = 4;
 
 struct LateNic : testing::Test {
   void SetUp() override {
-    ASSERT_SUCCESS(takes_the_numbers.Bind().status);
+    ASSERT_SUCCESS(number_taker.Bind().status);
     const Bound a = pair.a.Bind(), b = pair.b.Bind();
     for (const std::string& url : {a.url, b.url}) {
-      for (const Url::Lane& lane : Url::FromText(url).lanes) {
-        (lane.nic == 1 ? late : in_time) += 1;
-        ASSERT_EQ(lane.nic == 1, lane.endpoint.qpn < kFirst + kLate) << lane.endpoint.qpn;
+      for (const Url::QueuePair& queue_pair : Url::FromText(url).queue_pairs) {
+        (queue_pair.nic == 1 ? late : in_time) += 1;
+        ASSERT_EQ(queue_pair.nic == 1, queue_pair.endpoint.qpn < kFirst + kLateQueuePairs)
+            << queue_pair.endpoint.qpn;
       }
     }
     ASSERT_SUCCESS(pair.a.Connect(b.url));
     ASSERT_SUCCESS(pair.b.Connect(a.url));
   }
 
-  RdmaTransport takes_the_numbers{0, TransportOptions{.queue_pairs = kLate}};  // of mlx5_0 alone
-  Pair pair{TransportOptions{.max_nics = 2, .piece_bytes = 4096}};
+  RdmaTransport number_taker{
+      0, TransportConfig{.queue_pairs = kLateQueuePairs}};  // takes these numbers on mlx5_0
+  Pair pair{TransportConfig{.max_nics = 2, .piece_bytes = 4096}};
   int late = 0, in_time = 0;
 };
 
-/// Writes of some pieces on each, some of one piece alone, each with a pattern of its own at a place of its
-/// own.
-TEST_F(LateNic, NotificationTellsThatTheBytesOfBothAreThere) {
+/// Some writes have pieces on both NICs, some a single piece. Each has its own pattern and place.
+TEST_F(LateNic, NotificationWaitsForTheBytesOfBothNics) {
   ASSERT_EQ(late, 4);
   ASSERT_EQ(in_time, 4);
   constexpr size_t kWrites = 120, kPlace = 40'000;
@@ -44,15 +45,15 @@ TEST_F(LateNic, NotificationTellsThatTheBytesOfBothAreThere) {
     writes.push_back(pair.a.Write(from.memory.CreateView(i * kPlace, bytes_of(i)), place, {.notify = true}));
   }
   for (size_t i = 0; i < kWrites; ++i) {
-    ASSERT_SUCCESS(Outcome(pair.b.WaitForWrite()));
+    ASSERT_SUCCESS(ResultOf(pair.b.WaitForWrite()));
     const auto start = static_cast<ptrdiff_t>(i * kPlace);
     ASSERT_TRUE(std::equal(from.bytes.begin() + start,
                            from.bytes.begin() + start + static_cast<ptrdiff_t>(bytes_of(i)),
                            to.bytes.begin() + start))
         << "write " << i << " of " << bytes_of(i) << " bytes";
   }
-  for (auto& write : writes) ASSERT_SUCCESS(Outcome(std::move(write)));
-  EXPECT_FALSE(TakesOne(pair.b)) << "one for each";
+  for (auto& write : writes) ASSERT_SUCCESS(ResultOf(std::move(write)));
+  EXPECT_FALSE(TakeNotification(pair.b)) << "there was one for each write";
 }
 
 }  // namespace

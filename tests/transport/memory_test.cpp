@@ -16,7 +16,7 @@ namespace {
 static_assert(!std::is_copy_constructible_v<RdmaMemory> && std::is_nothrow_move_constructible_v<RdmaMemory>);
 static_assert(!std::is_copy_assignable_v<RdmaMemory> && std::is_nothrow_move_assignable_v<RdmaMemory>);
 
-TEST(RdmaMemory, TellsWhatItIs) {
+TEST(RdmaMemory, ReportsItsRangeDeviceAndKeys) {
   Buffer buffer(4096);
   EXPECT_EQ(buffer.memory.data(), buffer.bytes.data());
   EXPECT_EQ(buffer.memory.size(), 4096u);
@@ -27,7 +27,7 @@ TEST(RdmaMemory, TellsWhatItIs) {
   EXPECT_THROW(static_cast<void>(buffer.memory.LocalKey(1)), std::out_of_range);
 }
 
-TEST(RdmaMemory, ContainsItsOwnAndNothingElse) {
+TEST(RdmaMemory, ContainsExactlyItsRange) {
   Buffer buffer(4096);
   const RdmaMemory& memory = buffer.memory;
   const uint8_t* const start = buffer.bytes.data();
@@ -40,7 +40,7 @@ TEST(RdmaMemory, ContainsItsOwnAndNothingElse) {
   EXPECT_FALSE(memory.Contains(nullptr, 0));
 }
 
-TEST(RdmaMemory, ViewsLieInsideOrThrow) {
+TEST(RdmaMemory, ThrowsForViewsOutside) {
   Buffer buffer(4096);
   const RdmaMemory& memory = buffer.memory;
   const auto view = memory.CreateView(size_t{96}, 4000);
@@ -49,7 +49,7 @@ TEST(RdmaMemory, ViewsLieInsideOrThrow) {
   EXPECT_EQ(view->GetDevice(), 0);
   EXPECT_EQ(view->LocalKey(), memory.LocalKey());
   EXPECT_EQ(memory.CreateView(buffer.bytes.data() + 5, 7).data(), buffer.bytes.data() + 5);
-  EXPECT_EQ(memory.CreateView(size_t{4096}, 0).size(), 0u) << "an empty one at the end";
+  EXPECT_EQ(memory.CreateView(size_t{4096}, 0).size(), 0u) << "an empty view at the end";
   EXPECT_THROW(memory.CreateView(size_t{4096}, 1), std::out_of_range);
   EXPECT_THROW(memory.CreateView(size_t{1}, ~size_t{0}), std::out_of_range) << "the sum overflows";
   EXPECT_THROW(memory.CreateView(~size_t{0}, 2), std::out_of_range);
@@ -58,7 +58,7 @@ TEST(RdmaMemory, ViewsLieInsideOrThrow) {
   EXPECT_EQ(memory.CreateMutableView().mutable_data(), buffer.bytes.data());
 }
 
-TEST(RdmaMemory, ViewsFromALiteralZeroBeginAtTheStart) {
+TEST(RdmaMemory, TakesALiteralZeroAsAnOffset) {
   Buffer buffer(4096);
   EXPECT_EQ(buffer.memory.CreateView(0, 64).data(), buffer.bytes.data());
   EXPECT_EQ(buffer.memory.CreateMutableView(0, 64).mutable_data(), buffer.bytes.data());
@@ -66,20 +66,20 @@ TEST(RdmaMemory, ViewsFromALiteralZeroBeginAtTheStart) {
             buffer.bytes.data());
 }
 
-TEST(RdmaMemory, MovedFromIsInert) {
+TEST(RdmaMemory, IsEmptyWhenMovedFrom) {
   Buffer buffer(4096);
   const auto view = buffer.memory.CreateView();
   const RdmaMemory taken(std::move(buffer.memory));
-  const RdmaMemory& left = buffer.memory;  // NOLINT(bugprone-use-after-move): what is left of it is the point
+  const RdmaMemory& left = buffer.memory;  // NOLINT(bugprone-use-after-move): tests the moved-from object
   EXPECT_EQ(left.size(), 0u);
   EXPECT_EQ(left.data(), nullptr);
   EXPECT_FALSE(left.Contains(buffer.bytes.data(), 1));
   EXPECT_THROW(left.CreateView(), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(left.RemoteKey()), std::invalid_argument);
-  EXPECT_EQ(view->LocalKey(), taken.LocalKey()) << "views follow";
+  EXPECT_EQ(view->LocalKey(), taken.LocalKey()) << "views stay valid";
 }
 
-TEST(RdmaMemory, OfWhatIsRegisteredCostsNoRegistration) {
+TEST(RdmaMemory, ReusesARegistrationOfTheSameRange) {
   Buffer first(4096);
   EXPECT_FALSE(first.memory.Reused());
   const RdmaMemory again(first.bytes.data(), 4096, 0);
@@ -89,7 +89,7 @@ TEST(RdmaMemory, OfWhatIsRegisteredCostsNoRegistration) {
   EXPECT_EQ(part.LocalKey(), first.memory.LocalKey());
 }
 
-TEST(RdmaMemory, ThatIsNotThereFailsWithItsCause) {
+TEST(RdmaMemory, NamesTheCauseWhenMemoryDoesNotExist) {
   try {
     const RdmaMemory memory(reinterpret_cast<void*>(0x1000), 4096, 0);
     FAIL() << "registered";
@@ -98,15 +98,15 @@ TEST(RdmaMemory, ThatIsNotThereFailsWithItsCause) {
   }
 }
 
-TEST(RdmaMemory, OfADeviceOrNicsThatThereAreNotIsRefused) {
+TEST(RdmaMemory, RefusesInvalidDevicesAndNicCounts) {
   std::vector<uint8_t> bytes(64);
   EXPECT_THROW(RdmaMemory(bytes.data(), bytes.size(), -1), host::Error);
   EXPECT_THROW(RdmaMemory(bytes.data(), bytes.size(), 0, {.max_nics = 0}), host::Error);
   EXPECT_THROW(RdmaMemory(bytes.data(), bytes.size(), 0, {.max_nics = 9}), host::Error);
 }
 
-/// The NIC itself knows its keys no more.
-TEST(RdmaMemory, ThatHasGoneIsReachedNoMore) {
+/// The NIC refuses the keys.
+TEST(RdmaMemory, IsUnreachableAfterDestruction) {
   Pair pair;
   pair.Connect();
   const Buffer from(4096);
@@ -115,28 +115,28 @@ TEST(RdmaMemory, ThatHasGoneIsReachedNoMore) {
   {
     const RdmaMemory memory(bytes.data(), bytes.size(), 0);
     gone = memory.Remote();
-    EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), gone)));
+    EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), gone)));
   }
-  EXPECT_THAT(Outcome(pair.a.Write(from.memory.CreateView(), gone)).What(),
+  EXPECT_THAT(ResultOf(pair.a.Write(from.memory.CreateView(), gone)).What(),
               testing::HasSubstr("remote access"));
 }
 
-TEST(RdmaRemoteBuffer, CompilesPositionallyAndByName) {
+TEST(RdmaRemoteBuffer, InitializesPositionallyAndByName) {
   Buffer buffer(64);
   const RdmaRemoteBuffer positional{buffer.bytes.data(), buffer.memory.RemoteKey()};
   const RdmaRemoteBuffer by_name{.ptr = buffer.bytes.data(), .access_key = buffer.memory.RemoteKey()};
   EXPECT_EQ(positional.ptr, by_name.ptr);
-  EXPECT_EQ(positional.len, 0u) << "not checked here";
+  EXPECT_EQ(positional.len, 0u) << "0: the size is not checked";
   EXPECT_EQ(buffer.memory.Remote().len, 64u);
 }
 
-TEST(RdmaRemoteBuffer, WithoutALengthIsWrittenToWithoutACheckHere) {
+TEST(RdmaRemoteBuffer, WithoutALengthIsNotChecked) {
   Pair pair;
   pair.Connect();
   Buffer from(64), to(64);
   FillPattern(from.bytes, 14);
   const RdmaRemoteBuffer remote{to.bytes.data(), to.memory.RemoteKey()};
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), remote)));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), remote)));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 

@@ -14,15 +14,15 @@
 
 #include "warpverbs/transport/rdma_transport.hpp"
 
-/// Two transports and memory on both sides: what most tests of transports start from.
+/// The fixture of most transport tests: two transports, and memory on both sides.
 namespace warpverbs::transport {
 
-/// Within which everything must end, however busy the machine is.
-inline constexpr std::chrono::seconds kLong{60};
+/// Deadline of every operation, for busy machines too.
+inline constexpr std::chrono::seconds kTestTimeout{60};
 
-/// How an operation ends.
-inline Status Outcome(std::future<Status> future) {
-  if (future.wait_for(kLong) != std::future_status::ready)
+/// Returns the status that an operation ends with.
+inline Status ResultOf(std::future<Status> future) {
+  if (future.wait_for(kTestTimeout) != std::future_status::ready)
     return {Code::kTimeout, "the test waited too long"};
   return future.get();
 }
@@ -31,23 +31,23 @@ inline bool IsReady(const std::future<Status>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-/// What comes, in time.
+/// Returns the value of a future, or throws after a minute.
 template <class T>
-T InTime(std::future<T> future) {
-  if (future.wait_for(kLong) != std::future_status::ready)
+T GetInTime(std::future<T> future) {
+  if (future.wait_for(kTestTimeout) != std::future_status::ready)
     throw std::runtime_error("the test waited too long");
   return future.get();
 }
 
-/// Whether a notification is there that nobody has taken, and takes it. A wait without time is answered after
-/// all that had arrived when it began was looked at.
-inline bool TakesOne(RdmaTransport& transport) {
-  const Status status = Outcome(transport.WaitForWrite({.timeout = std::chrono::nanoseconds(0)}));
+/// Takes a notification if one has arrived. A wait with timeout 0 ends after all earlier arrivals were
+/// processed.
+inline bool TakeNotification(RdmaTransport& transport) {
+  const Status status = ResultOf(transport.WaitForWrite({.timeout = std::chrono::nanoseconds(0)}));
   EXPECT_TRUE(status.ok() || status == Code::kTimeout) << status.What();
   return status.ok();
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Fills bytes with a pattern that depends on the place and the seed.
 inline void FillPattern(std::vector<uint8_t>& bytes, uint64_t seed) {
   uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
   for (uint8_t& byte : bytes) {
@@ -58,16 +58,16 @@ inline void FillPattern(std::vector<uint8_t>& bytes, uint64_t seed) {
 
 /// Registered memory of one side.
 struct Buffer {
-  explicit Buffer(size_t size, int device = 0, const RdmaMemoryOptions& options = {})
-      : bytes(size), memory(bytes.data(), size, device, options) {}
+  explicit Buffer(size_t size, int device = 0, const RdmaMemoryConfig& config = {})
+      : bytes(size), memory(bytes.data(), size, device, config) {}
 
   std::vector<uint8_t> bytes;
   RdmaMemory memory;
 };
 
 struct Pair {
-  explicit Pair(const TransportOptions& options = {}, EventLoop* loop = nullptr)
-      : a(0, options, loop), b(0, options, loop) {}
+  explicit Pair(const TransportConfig& config = {}, EventLoop* loop = nullptr)
+      : a(0, config, loop), b(0, config, loop) {}
 
   void Connect() {
     const Bound at_a = a.Bind(), at_b = b.Bind();

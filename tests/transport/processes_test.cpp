@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const std::string kPeer = "timeout -s KILL 100 " SOFTHCA " --devx-events -- " TRANSPORT_PEER " ";
 
-TEST(TransportProcesses, MoveDataAfterExchangingUrlsByFile) {
+TEST(TransportProcesses, ExchangeUrlsByFile) {
   const std::string output = RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT\n" + kPeer +
                                       "file $folder first | sed 's/^/first: /' &\n" + kPeer +
                                       "file $folder second | sed 's/^/second: /'; wait")
@@ -21,7 +21,7 @@ TEST(TransportProcesses, MoveDataAfterExchangingUrlsByFile) {
   EXPECT_THAT(output, AllOf(HasSubstr("first: moved"), HasSubstr("second: moved")));
 }
 
-TEST(TransportProcesses, MoveDataAfterExchangingUrlsByTcp) {
+TEST(TransportProcesses, ExchangeUrlsByTcp) {
   const std::string output =
       RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT; mkfifo $folder/out\n" + kPeer +
                "tcp >$folder/out & exec 3<$folder/out; read -r line <&3\n" + kPeer +

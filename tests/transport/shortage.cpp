@@ -9,18 +9,18 @@
 #include <cstdlib>
 #include <new>
 
-extern "C" const char __executable_start, etext;  // the linker's
+extern "C" const char __executable_start, etext;  // defined by the linker
 
 namespace {
 
-thread_local uint64_t g_calls_left = 0;  // until one fails
-thread_local bool g_and_on = false;
+thread_local uint64_t g_calls_left = 0;  // number of calls until one fails
+thread_local bool g_and_all = false;
 std::atomic<int> g_watching{0}, g_addresses{0};
 
 bool Fails(const void* caller) {
   if (g_calls_left == 0 || caller < &__executable_start || caller >= &etext) return false;
   const bool fails = g_calls_left == 1;
-  if (!fails || !g_and_on) --g_calls_left;
+  if (!fails || !g_and_all) --g_calls_left;
   return fails;
 }
 
@@ -32,9 +32,9 @@ void* Allocate(std::size_t bytes, const void* caller) {
 
 }  // namespace
 
-void warpverbs::transport::FailAllocation(uint64_t number, bool and_on) {
+void warpverbs::transport::FailAllocation(uint64_t number, bool and_all) {
   g_calls_left = number;
-  g_and_on = and_on;
+  g_and_all = and_all;
 }
 
 void warpverbs::transport::FailWatching(int error_number) { g_watching = error_number; }

@@ -4,21 +4,21 @@
 
 namespace warpverbs::transport {
 
-/// Lets calls of operator new fail that the program itself makes in this thread: not its libraries, as
-/// softhca is one of them. Link shortage.cpp.
+/// Lets calls of operator new on this thread fail, if the program itself makes them and not a library:
+/// softhca is one. Link shortage.cpp.
 ///
-/// @param number  of the call, from 1 on, that fails first; 0: none
-/// @param and_on  whether all that follow fail too
-void FailAllocation(uint64_t number, bool and_on = false);
+/// @param number   number of the first call that fails, from 1; 0: none fails
+/// @param and_all  also fails all later calls
+void FailAllocation(uint64_t number, bool and_all = false);
 
-/// Lets epoll refuse every file that it is to watch from now on. Link shortage.cpp.
+/// Lets epoll refuse to watch any file from now on. Link shortage.cpp.
 ///
-/// @param error_number  an errno value; 0: none
+/// @param error_number  errno value of the error; 0: no error
 void FailWatching(int error_number);
 
-/// Lets libibverbs refuse the address of every peer from now on. Link shortage.cpp.
+/// Lets libibverbs refuse every address handle from now on. Link shortage.cpp.
 ///
-/// @param error_number  an errno value; 0: none
+/// @param error_number  errno value of the error; 0: no error
 void FailAddresses(int error_number);
 
 }  // namespace warpverbs::transport

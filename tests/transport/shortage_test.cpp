@@ -9,13 +9,13 @@
 #include "url.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// What the system refuses breaks the transport, or is refused in turn; nobody waits for ever.
+/// Shortages of the system break the transport or fail the call. No operation waits forever.
 namespace warpverbs::transport {
 namespace {
 
 using testing::HasSubstr;
 
-/// Transports whose loop is the test's own thread.
+/// Runs the loop of the transports on the test's thread.
 struct Shortage : testing::Test {
   void TearDown() override {
     FailWatching(0);
@@ -24,7 +24,7 @@ struct Shortage : testing::Test {
 
   /// Runs the loop until an operation has ended.
   void RunUntil(const std::future<Status>& future) {
-    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
     while (!IsReady(future) && std::chrono::steady_clock::now() < deadline) {
       context.run_one_for(std::chrono::milliseconds(100));
     }
@@ -40,8 +40,8 @@ struct Shortage : testing::Test {
   Buffer from{64}, to{64};
 };
 
-/// A time that is up is put into words, which needs memory.
-TEST_F(Shortage, OfMemoryAtALookBreaksTheTransport) {
+/// The sentence of a timeout needs memory.
+TEST_F(Shortage, OfMemoryWhilePollingBreaksTheTransport) {
   pair.Connect();
   ASSERT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
   auto late = pair.a.WaitForWrite({.timeout = std::chrono::milliseconds(1)});
@@ -56,22 +56,22 @@ TEST_F(Shortage, OfMemoryAtALookBreaksTheTransport) {
   EXPECT_EQ(RunToTheEnd(pair.a.WaitForWrite()), Code::kInternalError);
 }
 
-TEST_F(Shortage, OfFilesToWatchLeavesTheLookingToATimer) {
+TEST_F(Shortage, OfWatchedFilesFallsBackToATimer) {
   FailWatching(ENOSPC);
   pair.Connect();
   EXPECT_THAT(pair.a.Describe(), HasSubstr("Cannot wait for the completions of mlx5_0"));
   EXPECT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
-/// Asio takes a file that epoll cannot watch, and says so at the first wait.
-TEST_F(Shortage, OfAnEndOfTheListeningBreaksTheTransport) {
+/// Asio accepts a file that epoll cannot watch, and reports it at the first wait.
+TEST_F(Shortage, FailureToWatchBreaksTheTransport) {
   FailWatching(EPERM);
   pair.Connect();
   EXPECT_EQ(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())), Code::kInternalError);
   EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("Cannot wait for the completions of a NIC"));
 }
 
-TEST_F(Shortage, WhereAPeerIsLookedForIsNoFaultOfItsUrl) {
+TEST_F(Shortage, WhileConnectingDoesNotBlameTheUrl) {
   const Bound at_a = pair.a.Bind(), at_b = pair.b.Bind();
   for (const int error : {ENOMEM, EMFILE, ENFILE, ENOBUFS}) {
     FailAddresses(error);
@@ -88,7 +88,7 @@ TEST_F(Shortage, WhereAPeerIsLookedForIsNoFaultOfItsUrl) {
   EXPECT_SUCCESS(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
 }
 
-TEST_F(Shortage, OfMemoryAtAnyStepOfBindingLeavesNothingHalfMade) {
+TEST_F(Shortage, OfMemoryWhileBindingLeavesNothingBehind) {
   Bound bound;
   for (uint64_t step = 1; bound.url.empty() && step < 10'000; ++step) {
     FailAllocation(step);
@@ -97,7 +97,7 @@ TEST_F(Shortage, OfMemoryAtAnyStepOfBindingLeavesNothingHalfMade) {
     ASSERT_TRUE(bound.status.ok() || bound.status == Code::kInternalError) << bound.status.What();
   }
   ASSERT_SUCCESS(bound.status);
-  EXPECT_EQ(Url::FromText(bound.url).lanes.size(), TransportOptions{}.queue_pairs);
+  EXPECT_EQ(Url::FromText(bound.url).queue_pairs.size(), TransportConfig{}.queue_pairs);
 }
 
 }  // namespace

@@ -8,21 +8,21 @@
 
 #include "pair.hpp"
 
-/// Many threads, many transports, one loop; and a loop that sleeps when nothing happens.
+/// Many threads and many transports on one loop, and how a loop sleeps and passes exceptions on.
 namespace warpverbs::transport {
 namespace {
 
-TEST(Threads, ManyWriteAndWaitOnManyTransportsOfOneLoop) {
+TEST(Threads, WriteAndWaitOnManyTransportsOfOneLoop) {
   constexpr int kPairs = 4, kThreads = 8, kRounds = 50;
   EventLoop loop;
   std::vector<std::unique_ptr<Pair>> pairs;
   for (int i = 0; i < kPairs; ++i) {
-    pairs.push_back(std::make_unique<Pair>(TransportOptions{.piece_bytes = 1024}, &loop));
+    pairs.push_back(std::make_unique<Pair>(TransportConfig{.piece_bytes = 1024}, &loop));
     pairs.back()->Connect();
   }
   std::atomic<int> failures{0};
   const auto expect = [&](std::future<Status> future) {
-    failures += Outcome(std::move(future)).ok() ? 0 : 1;
+    failures += ResultOf(std::move(future)).ok() ? 0 : 1;
   };
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
@@ -41,12 +41,12 @@ TEST(Threads, ManyWriteAndWaitOnManyTransportsOfOneLoop) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0);
-  for (const auto& pair : pairs) EXPECT_FALSE(TakesOne(pair->b)) << "as many as were written";
+  for (const auto& pair : pairs) EXPECT_FALSE(TakeNotification(pair->b)) << "there was one for each write";
 }
 
-TEST(Threads, MayCreateAndDestroyTransportsOfOneLoop) {
-  const Buffer keeps_the_device_open(
-      64);  // libibverbs opens and closes without a lock that ThreadSanitizer sees
+TEST(Threads, CreateAndDestroyTransportsOfOneLoop) {
+  // libibverbs opens and closes devices without a lock that ThreadSanitizer sees.
+  const Buffer keeps_the_device_open(64);
   EventLoop loop;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -55,25 +55,25 @@ TEST(Threads, MayCreateAndDestroyTransportsOfOneLoop) {
         Pair pair({}, &loop);
         pair.Connect();
         Buffer from(64), to(64);
-        EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+        EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Threads, ExceptionOfAHandlerReachesWhoRunsTheContextAndTheOthersAreAnswered) {
+TEST(EventLoop, ExceptionOfAHandlerLeavesRunAndHarmsNoOther) {
   asio::io_context context;
   EventLoop loop(context);
   Pair pair({}, &loop);
   pair.Connect();
   pair.a.WaitForWrite({.timeout = std::chrono::milliseconds(0)},
-                      [](const Status&) { throw std::runtime_error("of a handler"); });
+                      [](const Status&) { throw std::runtime_error("thrown by a handler"); });
   std::vector<std::future<Status>> others;
   for (int i = 0; i < 3; ++i)
     others.push_back(pair.a.WaitForWrite({.timeout = std::chrono::milliseconds(0)}));
   int thrown = 0;
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
   while (!std::all_of(others.begin(), others.end(), IsReady) && std::chrono::steady_clock::now() < deadline) {
     try {
       context.run_one_for(std::chrono::milliseconds(100));
@@ -82,7 +82,7 @@ TEST(Threads, ExceptionOfAHandlerReachesWhoRunsTheContextAndTheOthersAreAnswered
     }
   }
   EXPECT_EQ(thrown, 1);
-  for (auto& other : others) EXPECT_EQ(Outcome(std::move(other)), Code::kTimeout);
+  for (auto& other : others) EXPECT_EQ(ResultOf(std::move(other)), Code::kTimeout);
 }
 
 std::chrono::microseconds ProcessorTime(clockid_t clock) {
@@ -91,8 +91,8 @@ std::chrono::microseconds ProcessorTime(clockid_t clock) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_nsec / 1000);
 }
 
-/// The loop's thread alone is measured: softhca is a thread of this process too, and its looks cost time.
-TEST(Threads, LoopSleepsWhileNothingHappens) {
+/// Measures only the loop's thread, because softhca polls on another thread of this process.
+TEST(EventLoop, SleepsWhileNothingHappens) {
   EventLoop loop;
   std::promise<clockid_t> clock_of_loop;
   asio::post(loop.executor(), [&] {
@@ -100,17 +100,17 @@ TEST(Threads, LoopSleepsWhileNothingHappens) {
     EXPECT_EQ(pthread_getcpuclockid(pthread_self(), &clock), 0);
     clock_of_loop.set_value(clock);
   });
-  const clockid_t clock = InTime(clock_of_loop.get_future());
+  const clockid_t clock = GetInTime(clock_of_loop.get_future());
   Pair pair({}, &loop);
   pair.Connect();
   Buffer from(64), to(64);
-  ASSERT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  ASSERT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
   auto pending = pair.b.WaitForWrite({.timeout = std::chrono::hours(1)});
   const auto before = ProcessorTime(clock);
   EXPECT_EQ(pending.wait_for(std::chrono::seconds(2)), std::future_status::timeout);
   EXPECT_LT(ProcessorTime(clock) - before, std::chrono::milliseconds(20)) << "one percent";
-  ASSERT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
-  EXPECT_SUCCESS(Outcome(std::move(pending)));
+  ASSERT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(ResultOf(std::move(pending)));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "pair.hpp"
 
-/// One interface for futures, callbacks and coroutines, on a loop of one's own or somebody else's.
+/// Futures, callbacks and coroutines, on a loop of the library or on the caller's context.
 namespace warpverbs::transport {
 namespace {
 
@@ -17,7 +17,7 @@ struct Tokens : testing::Test {
   Tokens() { pair->Connect(); }
 
   EventLoop loop;
-  std::optional<Pair> pair{std::in_place, TransportOptions{}, &loop};
+  std::optional<Pair> pair{std::in_place, TransportConfig{}, &loop};
   Buffer from{4096}, to{4096};
 };
 
@@ -28,10 +28,10 @@ TEST_F(Tokens, CallbackRunsOnTheLoop) {
     EXPECT_SUCCESS(status);
     there.set_value(std::this_thread::get_id());
   });
-  EXPECT_EQ(InTime(there.get_future()), InTime(loops.get_future()));
+  EXPECT_EQ(GetInTime(there.get_future()), GetInTime(loops.get_future()));
 }
 
-TEST_F(Tokens, CallbackMayBeginTheNextOperation) {
+TEST_F(Tokens, CallbackMayStartTheNextOperation) {
   std::promise<void> done;
   int rounds = 0;
   std::function<void(const Status&)> again = [&](const Status& status) {
@@ -40,16 +40,16 @@ TEST_F(Tokens, CallbackMayBeginTheNextOperation) {
     pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {}, std::ref(again));
   };
   pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {}, std::ref(again));
-  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+  ASSERT_EQ(done.get_future().wait_for(kTestTimeout), std::future_status::ready);
 }
 
 TEST_F(Tokens, CallbackMayBeOfAnySize) {
-  std::array<char, 1000> much{};
-  much.back() = 'x';
+  std::array<char, 1000> large{};
+  large.back() = 'x';
   std::promise<char> seen;
   pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {},
-                [&seen, much](const Status&) { seen.set_value(much.back()); });
-  EXPECT_EQ(InTime(seen.get_future()), 'x');
+                [&seen, large](const Status&) { seen.set_value(large.back()); });
+  EXPECT_EQ(GetInTime(seen.get_future()), 'x');
 }
 
 TEST_F(Tokens, CallbackMayDestroyTheTransport) {
@@ -59,12 +59,12 @@ TEST_F(Tokens, CallbackMayDestroyTheTransport) {
     pair.reset();
     done.set_value();
   });
-  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
-  EXPECT_EQ(Outcome(std::move(pending)), Code::kAborted);
+  ASSERT_EQ(done.get_future().wait_for(kTestTimeout), std::future_status::ready);
+  EXPECT_EQ(ResultOf(std::move(pending)), Code::kAborted);
 }
 
 #ifdef ASIO_HAS_CO_AWAIT  // clang gets it with version 17
-TEST_F(Tokens, CoroutineAwaitsEach) {
+TEST_F(Tokens, CoroutineAwaitsEachOperation) {
   FillPattern(from.bytes, 21);
   const auto work = [&]() -> asio::awaitable<void> {
     const auto written = co_await pair->a.Write(from.memory.CreateView(), to.memory.Remote(),
@@ -78,12 +78,12 @@ TEST_F(Tokens, CoroutineAwaitsEach) {
     EXPECT_EQ(back.bytes, from.bytes);
   };
   auto done = asio::co_spawn(loop.executor(), work(), asio::use_future);
-  ASSERT_EQ(done.wait_for(kLong), std::future_status::ready);
+  ASSERT_EQ(done.wait_for(kTestTimeout), std::future_status::ready);
   done.get();
 }
 #endif
 
-TEST(TokensOfOwnLoop, CallbackMayDestroyTheTransportAndItsLoop) {
+TEST(OwnLoop, CallbackMayDestroyTheTransportAndItsLoop) {
   auto pair = std::make_unique<Pair>();
   pair->Connect();
   Buffer from(64), to(64);
@@ -92,37 +92,37 @@ TEST(TokensOfOwnLoop, CallbackMayDestroyTheTransportAndItsLoop) {
     pair.reset();
     done.set_value();
   });
-  ASSERT_EQ(done.get_future().wait_for(kLong), std::future_status::ready);
+  ASSERT_EQ(done.get_future().wait_for(kTestTimeout), std::future_status::ready);
 }
 
-TEST(TokensOfSomebodysContext, RunWhereThatRuns) {
+TEST(CallersContext, RunsTheHandlers) {
   asio::io_context context;
   {
     EventLoop loop(context);
-    auto pair = std::make_unique<Pair>(TransportOptions{}, &loop);
+    auto pair = std::make_unique<Pair>(TransportConfig{}, &loop);
     pair->Connect();
     Buffer from(64), to(64);
     bool done = false;
     pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {}, [&](const Status& status) {
       EXPECT_SUCCESS(status);
       done = true;
-      pair.reset();  // so that run() returns
+      pair.reset();  // lets run() return
     });
-    context.run_for(kLong);
+    context.run_for(kTestTimeout);
     EXPECT_TRUE(done);
     EXPECT_EQ(pair, nullptr);
   }
 }
 
-/// Nobody would run it again when the transport connects at last.
-TEST(TokensOfSomebodysContext, HaveSomethingToDoAsLongAsATransportLives) {
+/// If run() returned, no thread would run it again when the transport connects.
+TEST(CallersContext, HasWorkWhileATransportExists) {
   asio::io_context context;
   EventLoop loop(context);
   std::optional<RdmaTransport> unbound(std::in_place, 0, &loop);
   context.poll();
   EXPECT_FALSE(context.stopped());
   unbound.reset();
-  EXPECT_FALSE(context.stopped()) << "another one may come";
+  EXPECT_FALSE(context.stopped()) << "the context stops only when it is run";
   context.poll();
   EXPECT_TRUE(context.stopped());
 }

@@ -15,14 +15,14 @@ struct Transfer : testing::Test {
 TEST_F(Transfer, WritesToThePeer) {
   Buffer from(4096), to(4096);
   FillPattern(from.bytes, 1);
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote())));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
 TEST_F(Transfer, ReadsFromThePeer) {
   Buffer from(4096), to(4096);
   FillPattern(from.bytes, 2);
-  EXPECT_SUCCESS(Outcome(pair.a.Read(to.memory.CreateMutableView(), from.memory.Remote())));
+  EXPECT_SUCCESS(ResultOf(pair.a.Read(to.memory.CreateMutableView(), from.memory.Remote())));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
@@ -30,15 +30,15 @@ TEST_F(Transfer, NotifiesThePeer) {
   Buffer from(4096), to(4096);
   FillPattern(from.bytes, 3);
   auto arrival = pair.b.WaitForWrite();
-  EXPECT_SUCCESS(Outcome(pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
-  EXPECT_SUCCESS(Outcome(std::move(arrival)));
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(ResultOf(std::move(arrival)));
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-/// Of any size: empty, odd, of whole packets and one more, of many pieces.
+/// Sizes: empty, odd, whole packets and one byte more, many pieces.
 struct AnySize : Transfer, testing::WithParamInterface<size_t> {};
 
-TEST_P(AnySize, ArrivesWholeNotifiesOnceAndIsReadBack) {
+TEST_P(AnySize, ArrivesWholeAndNotifiesOnce) {
   Buffer from(GetParam() + 1), to(GetParam() + 1);
   FillPattern(from.bytes, GetParam());
   std::vector<uint8_t> expected = from.bytes;
@@ -46,13 +46,13 @@ TEST_P(AnySize, ArrivesWholeNotifiesOnceAndIsReadBack) {
   auto arrival = pair.b.WaitForWrite();
   auto written =
       pair.a.Write(from.memory.CreateView(size_t{0}, GetParam()), to.memory.Remote(), {.notify = true});
-  EXPECT_SUCCESS(Outcome(std::move(arrival)));
+  EXPECT_SUCCESS(ResultOf(std::move(arrival)));
   EXPECT_EQ(to.bytes, expected);
-  EXPECT_SUCCESS(Outcome(std::move(written)));
-  EXPECT_FALSE(TakesOne(pair.b)) << "one alone";
+  EXPECT_SUCCESS(ResultOf(std::move(written)));
+  EXPECT_FALSE(TakeNotification(pair.b)) << "there was only one";
   Buffer back(GetParam() + 1);
-  const RdmaMemory::MutableView wanted = back.memory.CreateMutableView(size_t{0}, GetParam());
-  EXPECT_SUCCESS(Outcome(pair.a.Read(wanted, to.memory.Remote())));
+  const RdmaMemory::MutableView view = back.memory.CreateMutableView(size_t{0}, GetParam());
+  EXPECT_SUCCESS(ResultOf(pair.a.Read(view, to.memory.Remote())));
   EXPECT_EQ(back.bytes, expected);
 }
 

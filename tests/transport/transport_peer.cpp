@@ -25,7 +25,7 @@ constexpr size_t kBytes = 3'000'001;
 struct Side {
   Side() : bytes(2 * kBytes), memory(bytes.data(), bytes.size(), 0), wire(0) {}
 
-  /// One line: what the peer needs to connect, and where it may write.
+  /// Returns one line for the peer: URL, access key and address of the memory.
   std::string Line() {
     const transport::Bound bound = wire.Bind();
     if (!bound.status.ok()) throw std::runtime_error(bound.status.What());
@@ -33,7 +33,7 @@ struct Side {
            std::to_string(reinterpret_cast<uintptr_t>(bytes.data()));
   }
 
-  std::vector<uint8_t> bytes;  // what is sent, then what arrives
+  std::vector<uint8_t> bytes;  // outgoing, then incoming
   transport::RdmaMemory memory;
   transport::RdmaTransport wire;
 };
@@ -42,8 +42,8 @@ void Expect(const transport::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.What());
 }
 
-/// Sends bytes that tell the sender, expects the peer's, and reads back what it sent.
-void Talk(Side& side, const std::string& line, uint8_t mine, uint8_t theirs) {
+/// Writes this side's pattern, expects the peer's, and reads back what it wrote.
+void Transfer(Side& side, const std::string& line, uint8_t mine, uint8_t theirs) {
   const size_t first = line.find(' '), second = line.rfind(' ');
   Expect(side.wire.Connect(line.substr(0, first)));
   const auto key = transport::AccessKey::FromText(line.substr(first + 1, second - first - 1));
@@ -56,21 +56,23 @@ void Talk(Side& side, const std::string& line, uint8_t mine, uint8_t theirs) {
   Expect(written.get());
   for (size_t i = 0; i < kBytes; ++i) {
     if (side.bytes[kBytes + i] != static_cast<uint8_t>(i * 7 + theirs))
-      throw std::runtime_error("other bytes");
+      throw std::runtime_error("the peer's bytes are wrong");
   }
   std::fill_n(side.bytes.begin(), kBytes, uint8_t{0});
   Expect(side.wire.Read(side.memory.CreateMutableView(size_t{0}, kBytes), remote).get());
-  if (side.bytes[1] != static_cast<uint8_t>(7 + mine)) throw std::runtime_error("other bytes were read back");
-  // The peer may still be reading here: both say that they are through.
-  auto through = side.wire.Write(side.memory.CreateView(size_t{0}, 0), remote, {.notify = true});
+  if (side.bytes[1] != static_cast<uint8_t>(7 + mine))
+    throw std::runtime_error("the bytes that were read back are wrong");
+  // The peer may still be reading this memory, so both sides tell each other when they are done.
+  auto done = side.wire.Write(side.memory.CreateView(size_t{0}, 0), remote, {.notify = true});
   Expect(side.wire.WaitForWrite(a_minute).get());
-  Expect(through.get());
+  Expect(done.get());
 }
 
 std::string ReadLine(const std::filesystem::path& file) {
   const host::Deadline deadline = host::DeadlineIn(std::chrono::minutes(1));
   while (!std::filesystem::exists(file)) {
-    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("there is no " + file.string());
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error(file.string() + " does not exist");
     std::this_thread::yield();
   }
   std::string line;
@@ -84,12 +86,12 @@ void ByFiles(const std::filesystem::path& folder, bool first) {
   const std::string mine = names[first ? 0 : 1], theirs = names[first ? 1 : 0];
   std::ofstream(folder / (mine + ".new")) << side.Line() << "\n";
   std::filesystem::rename(folder / (mine + ".new"), folder / mine);
-  Talk(side, ReadLine(folder / theirs), first ? 1 : 2, first ? 2 : 1);
+  Transfer(side, ReadLine(folder / theirs), first ? 1 : 2, first ? 2 : 1);
 }
 
 void ByTcp(const char* port) {
   const host::Deadline deadline = host::DeadlineIn(std::chrono::minutes(1));
-  const auto meet = [&] {
+  const auto connect = [&] {
     if (port != nullptr) {
       return host::TcpExchange::Connect({"localhost", static_cast<uint16_t>(std::stoi(port))}, deadline);
     }
@@ -99,21 +101,21 @@ void ByTcp(const char* port) {
     return listener.Accept(deadline);
   };
   Side side;
-  host::TcpExchange exchange = meet();
+  host::TcpExchange exchange = connect();
   const std::string line = side.Line();
   const auto theirs =
       exchange.Swap({reinterpret_cast<const uint8_t*>(line.data()), line.size()}, "URLs", deadline);
   const bool first = port == nullptr;
-  Talk(side, std::string(theirs.begin(), theirs.end()), first ? 1 : 2, first ? 2 : 1);
+  Transfer(side, std::string(theirs.begin(), theirs.end()), first ? 1 : 2, first ? 2 : 1);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::string way = argc > 1 ? argv[1] : "";
-  if (way == "file" && argc == 4) {
+  const std::string method = argc > 1 ? argv[1] : "";
+  if (method == "file" && argc == 4) {
     ByFiles(argv[2], std::string(argv[3]) == "first");
-  } else if (way == "tcp" && argc <= 3) {
+  } else if (method == "tcp" && argc <= 3) {
     ByTcp(argc == 3 ? argv[2] : nullptr);
   } else {
     std::fprintf(stderr, "Usage: transport_peer file FOLDER first|second, or transport_peer tcp [PORT]\n");

@@ -5,13 +5,13 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 
-/// A machine without a ConnectX, or none of whose ports is up.
+/// A machine without a ConnectX, or with all ports down.
 namespace warpverbs::transport {
 namespace {
 
-TEST(Unsupported, IsSaidAndNotThrown) { EXPECT_FALSE(RdmaTransport::Supported()); }
+TEST(Unsupported, IsReportedWithoutAnException) { EXPECT_FALSE(RdmaTransport::Supported()); }
 
-TEST(Unsupported, TransportsAndMemorySayWhy) {
+TEST(Unsupported, TransportsAndMemoryThrow) {
   EXPECT_THROW(RdmaTransport(0), host::Error);
   std::vector<char> bytes(64);
   EXPECT_THROW(RdmaMemory(bytes.data(), bytes.size(), 0), host::Error);

@@ -6,27 +6,29 @@
 
 namespace warpverbs::transport {
 
-/// Where transports see to their completions, any number of them: a thread that sleeps while nothing happens.
+/// The loop on which any number of transports take their completions. Its thread sleeps while nothing
+/// happens.
 ///
-/// Handlers without an executor of their own run on it. They must not block, as all transports of the loop
-/// wait meanwhile, nor throw: on a loop's own thread an exception ends the program.
+/// Handlers without an executor of their own run on it. They must not block, because all transports of the
+/// loop wait meanwhile. They must not throw: on a loop's own thread an exception ends the program.
 class EventLoop {
  public:
   using Executor = asio::io_context::executor_type;
 
-  /// A thread of its own.
+  /// Starts a thread of its own.
   ///
   /// @errors  host::Error: the system has no thread or file left
   EventLoop();
 
-  /// Somebody else's context, which must outlive this and which somebody runs, in any number of threads.
-  /// Its run() does not return while a transport lives. An exception of a handler leaves run(), and harms
-  /// nobody else: whoever runs the context again lets the transports go on.
+  /// Uses a context of the caller, who runs it on any number of threads. It must outlive this.
+  ///
+  /// Its run() does not return while a transport exists. An exception of a handler leaves run() and harms no
+  /// transport: they continue when the caller runs the context again.
   explicit EventLoop(asio::io_context& context) : context_(&context) {}
 
-  /// What has been handed to the loop is still done, aborted operations among it; then the thread ends.
+  /// Runs all queued handlers, including those of aborted operations, then ends the thread.
   ///
-  /// @pre  all its transports are gone
+  /// @pre  all its transports are destroyed
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -35,7 +37,7 @@ class EventLoop {
   Executor executor() const { return context_->get_executor(); }
 
  private:
-  std::shared_ptr<asio::io_context> own_;  // the thread's too: the loop may end on it
+  std::shared_ptr<asio::io_context> own_;  // shared with the thread: a handler may destroy the loop
   asio::io_context* context_;
   std::thread thread_;
 };

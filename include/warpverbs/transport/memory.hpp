@@ -9,7 +9,7 @@
 
 namespace warpverbs::transport {
 
-/// What a peer needs to reach memory: a key for each NIC that the memory is registered on.
+/// The keys by which a peer reaches memory: one for each NIC that the memory is registered on.
 struct AccessKey {
   static constexpr size_t kMaxNics = 8;
 
@@ -18,45 +18,45 @@ struct AccessKey {
 
   friend bool operator==(const AccessKey&, const AccessKey&) = default;
 
-  /// One word of text, for a peer in another process.
+  /// Serializes the keys as one word of text, for a peer in another process.
   std::string ToText() const;
 
-  /// @errors  host::Error: not what ToText() made
+  /// @errors  host::Error: the text does not come from ToText()
   static AccessKey FromText(std::string_view text);
 };
 
 /// Memory of the peer.
 struct RdmaRemoteBuffer {
-  void* ptr = nullptr;  ///< as the peer sees it
+  void* ptr = nullptr;  ///< address on the peer
   AccessKey access_key{};
-  size_t len = 0;  ///< how much there is; 0: only the peer's NIC checks the bounds
+  size_t len = 0;  ///< size in bytes; 0: unknown, so only the peer's NIC checks bounds
 };
 
-/// How memory is registered.
-struct RdmaMemoryOptions {
-  uint32_t max_nics = 1;  ///< as many as the transports that use it have: TransportOptions::max_nics
+/// The configuration of an RdmaMemory.
+struct RdmaMemoryConfig {
+  uint32_t max_nics = 1;  ///< TransportConfig::max_nics of the transports that use the memory
 };
 
-/// What is known of registered memory. It stays in its place when the RdmaMemory moves.
+/// The registration of memory. Stays at its address when the RdmaMemory moves.
 class Registration {
  public:
   void* data() const { return data_; }
   size_t size() const { return size_; }
   int GetDevice() const { return device_; }
 
-  /// Whether a range lies inside; an empty one may lie at the end.
+  /// Says whether a range is inside. An empty range may be at the end.
   bool Contains(const void* ptr, size_t length) const;
 
-  /// The key for this side.
+  /// Returns the key for this side.
   ///
-  /// @param nic  index in the device's NICs
-  /// @errors  std::out_of_range: the memory is not registered on so many
+  /// @param nic  index among the device's NICs
+  /// @errors  std::out_of_range: the memory is not registered on that NIC
   uint32_t LocalKey(size_t nic = 0) const;
 
-  /// The keys for the peer.
+  /// Returns the keys for the peer.
   const AccessKey& RemoteKey() const;
 
-  /// Whether it was registered already, and so cost no call of the kernel.
+  /// Says whether the memory was registered already, which saved a system call.
   bool Reused() const;
 
   Registration(const Registration&) = delete;
@@ -78,19 +78,21 @@ class Registration {
   std::shared_ptr<const Keys> keys_;
 };
 
-/// Memory that transports write from, read into, and let peers reach. Registered as long as this lives, and
-/// until the NIC is done with what transports have posted of it; the memory itself stays the caller's.
+/// Registers memory that transports write from, read into, and let peers reach.
 ///
-/// Registration goes through a cache: a range of what is registered already costs no call of the kernel.
+/// The memory stays the caller's. It is registered until this is destroyed and the NIC has finished all
+/// posted operations on it. Registrations are cached: a range of registered memory costs no system call.
 class RdmaMemory {
  public:
-  /// Part of registered memory. Used no longer than the RdmaMemory lives, wherever that was moved to.
+  /// Part of registered memory. Valid until the RdmaMemory is destroyed; moving it does no harm.
   class View {
    public:
     View() = default;
     const void* data() const { return data_; }
     size_t size() const { return size_; }
-    const Registration* operator->() const { return registration_; }  ///< null: of no registered memory
+    const Registration* operator->() const {
+      return registration_;
+    }  ///< null: the view has no registered memory
 
    protected:
     friend class RdmaMemory;
@@ -102,7 +104,7 @@ class RdmaMemory {
     size_t size_ = 0;
   };
 
-  /// One that may be written to.
+  /// A view of memory that may be written to.
   class MutableView : public View {
    public:
     using View::View;
@@ -112,17 +114,16 @@ class RdmaMemory {
     friend class RdmaMemory;
   };
 
-  /// Memory of the host, or of a GPU.
+  /// Registers memory of the host or of a GPU.
   ///
   /// @param device  as for RdmaTransport
-  /// @errors  host::Error: names whose memory it is, each way that was tried, and the cause
-  RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryOptions& options = {});
+  /// @errors  host::Error: names the kind of memory, each method that was tried, and the cause
+  RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryConfig& config = {});
   RdmaMemory(RdmaMemory&&) noexcept;
   RdmaMemory& operator=(RdmaMemory&&) noexcept;
   ~RdmaMemory();
 
-  // What was moved from has no length and contains nothing; what throws below then throws
-  // std::invalid_argument.
+  // A moved-from RdmaMemory has size 0 and contains nothing; the other functions throw std::invalid_argument.
   void* data() const { return registration_ ? registration_->data() : nullptr; }
   size_t size() const { return registration_ ? registration_->size() : 0; }
   bool Contains(const void* ptr, size_t length) const {
@@ -133,15 +134,15 @@ class RdmaMemory {
   AccessKey RemoteKey() const { return registration().RemoteKey(); }
   bool Reused() const { return registration().Reused(); }
 
-  /// All of it, as a peer names it.
+  /// Returns all of the memory, as a peer names it.
   RdmaRemoteBuffer Remote() const { return {data(), RemoteKey(), size()}; }
 
-  // Empty views may lie at the end.
-  //
-  // @errors  std::out_of_range: the view does not lie inside
+  /// Returns a view of all of the memory, or of a part. An empty view may be at the end.
+  ///
+  /// @errors  std::out_of_range: the view is not inside
   View CreateView() const;
   View CreateView(size_t offset, size_t length) const;
-  template <class T>  // so that a literal 0 is an offset and no pointer
+  template <class T>  // makes a literal 0 an offset, not a pointer
   View CreateView(const T* ptr, size_t length) const {
     return CreateView(OffsetOf(ptr), length);
   }
@@ -149,7 +150,7 @@ class RdmaMemory {
   MutableView CreateMutableView(size_t offset, size_t length) const;
   template <class T>
   MutableView CreateMutableView(T* ptr, size_t length) const {
-    void* const start = ptr;  // of nothing const
+    void* const start = ptr;  // refuses pointers to const
     return CreateMutableView(OffsetOf(start), length);
   }
 

@@ -9,76 +9,78 @@
 #include <string_view>
 #include <utility>
 
+#include "warpverbs/transport/config.hpp"
 #include "warpverbs/transport/detail/handler.hpp"
 #include "warpverbs/transport/event_loop.hpp"
 #include "warpverbs/transport/memory.hpp"
-#include "warpverbs/transport/options.hpp"
 #include "warpverbs/transport/status.hpp"
 
 namespace warpverbs::transport {
 
-/// What binding gives: the URL counts only where the status is success.
+/// The result of Bind(). The URL is valid if the status is success.
 struct Bound {
   Status status;
   std::string url;
 };
 
-/// A connection to one peer over RDMA: writes to its memory, reads of it, and notifications.
+/// A connection to one peer over RDMA: writes to its memory, reads from it, and notifications.
 ///
-/// Each side binds, sends its URL to the other by whatever means there are, and connects with the other's, in
-/// any order: what is written before the peer is there waits for it. Operations return at once and end by an
-/// Asio completion token: a future (the default), a callback `void(Status)`, `asio::use_awaitable` ...; a
-/// callback runs on the event loop unless it has an executor of its own. They proceed in parallel: only
+/// Each side binds, sends its URL to the other by any means, and connects with the other's URL, in any order.
+/// Operations started before the peer has connected wait for it. Operations return at once and end by an Asio
+/// completion token: a future (the default), a callback `void(Status)`, `asio::use_awaitable` ... A callback
+/// runs on the event loop unless it has an executor of its own. Operations run in parallel. Only
 /// notifications have an order, that of their writes.
 ///
-/// The memory of an operation stays there, and what is written unchanged, until the operation has ended.
-/// After a timeout the NIC may still use it, and keeps it registered: what was posted is not taken back, the
-/// rest is not sent, and a write cut short notifies nobody. To be sure of the NIC, destroy the transport.
+/// The caller keeps the memory of an operation, and the written bytes unchanged, until the operation has
+/// ended. After a timeout the NIC may still use the memory, which stays registered: posted pieces are not
+/// taken back, the others are not sent, and the write notifies no one. To stop the NIC, destroy the
+/// transport.
 ///
-/// Thread-safe. Any thread may destroy it, also a callback; all that is pending then ends as aborted, after
-/// the destructor has returned at the latest, and the NIC has let go of all memory when it returns.
+/// Thread-safe. Any thread may destroy it, and so may a callback. Pending operations then end as aborted;
+/// their handlers may run after the destructor has returned. The NIC uses no memory once it has returned.
 class RdmaTransport {
  public:
-  /// Whether this machine has a ConnectX with an active port, found out once. Never throws.
+  /// Says whether this machine has a ConnectX with an active port. Probes once; never throws.
   static bool Supported() noexcept;
 
-  /// @param device    the ordinal of a GPU, whose nearest NICs are used; on a machine without GPUs, the
-  ///                  number of the NIC to begin with among those that have an active port, counted round
-  /// @param loop      must outlive this; nullptr: a thread of its own
-  /// @param max_cqe   TransportOptions::depth
-  /// @param max_nics  TransportOptions::max_nics
-  /// @errors  host::Error: there is no such device, or an option is out of range
+  /// @param device    ordinal of a GPU, whose nearest NICs are used; on a machine without GPUs, index of the
+  ///                  first NIC among those with an active port, modulo their number
+  /// @param loop      event loop, which must outlive this; nullptr: a thread of its own
+  /// @param max_cqe   TransportConfig::depth
+  /// @param max_nics  TransportConfig::max_nics
+  /// @errors  host::Error: the device does not exist, or a setting is out of range
   explicit RdmaTransport(int device, EventLoop* loop = nullptr, std::optional<int> max_cqe = {},
                          std::optional<int> max_nics = {});
-  RdmaTransport(int device, const TransportOptions& options, EventLoop* loop = nullptr);
+  RdmaTransport(int device, const TransportConfig& config, EventLoop* loop = nullptr);
   ~RdmaTransport();
   RdmaTransport(const RdmaTransport&) = delete;
   RdmaTransport& operator=(const RdmaTransport&) = delete;
 
-  /// Makes the queue pairs; once.
+  /// Creates the queue pairs; once.
   ///
-  /// @return  the URL, one printable word that crosses machines
-  /// @errors  kInvalid: bound before; kInternalError: the device refuses, and may be asked again
+  /// @return  the URL, one printable word, valid on any machine
+  /// @errors  kInvalid: bound before; kInternalError: the device refuses; the caller may try again
   Bound Bind();
 
-  /// Connects to the transport that a URL is of; once.
+  /// Connects to the transport that returned the URL; once.
   ///
-  /// @errors  kInvalid: not bound, connected before, no URL of such a transport, this one's own, or of a peer
-  ///          that cannot be reached from here; kInternalError: this machine is short of memory or files, and
-  ///          may be asked again, or GetStatus() says so too: the transport is broken, whatever the URL
+  /// @errors  kInvalid: not bound, connected before, or the URL is invalid, this transport's own, or that of
+  /// a
+  ///          peer that cannot be reached from here; kInternalError: this machine is short of memory or files
+  ///          and the caller may try again, or, if GetStatus() says so too, the transport is broken
   Status Connect(std::string_view url);
 
-  /// Connect() has succeeded, and nothing has failed since. Whether the peer has connected too, the end of an
-  /// operation tells.
+  /// Says whether Connect() has succeeded and nothing has failed since. The end of an operation shows whether
+  /// the peer has connected too.
   bool Connected() const;
 
-  /// Success, or why the transport is broken.
+  /// Returns success, or the reason why the transport is broken.
   Status GetStatus() const;
 
-  /// Writes memory to the peer's. An empty write may notify too.
+  /// Writes local memory to the peer's. An empty write may notify too.
   ///
-  /// @return  by the token: kSuccess, once all bytes are in the peer's memory; kTimeout, kInternalError,
-  ///          kAborted; kInvalid: no connection, memory that is not registered for this device, more bytes
+  /// @return  through the token: kSuccess, when all bytes are in the peer's memory; kTimeout, kInternalError,
+  ///          kAborted; kInvalid: no connection, memory that is not registered for this device, or more bytes
   ///          than the peer's buffer has
   template <class Token = asio::use_future_t<>>
   auto Write(const RdmaMemory::View& local, const RdmaRemoteBuffer& remote, const WriteOptions& options = {},
@@ -93,7 +95,7 @@ class RdmaTransport {
 
   /// Reads the peer's memory.
   ///
-  /// @return  as Write(); kSuccess: the bytes are here
+  /// @return  as Write(); kSuccess, when all bytes have arrived
   template <class Token = asio::use_future_t<>>
   auto Read(const RdmaMemory::MutableView& local, const RdmaRemoteBuffer& remote,
             const ReadOptions& options = {}, Token&& token = Token()) {
@@ -105,10 +107,11 @@ class RdmaTransport {
                                 .timeout = options.timeout});
   }
 
-  /// Waits for a write of the peer that notifies: when it ends, all bytes of that write are here. Each wait
-  /// takes one notification, first come, first served; one that came before is not lost.
+  /// Waits for a notified write of the peer, all bytes of which have arrived when the wait ends.
   ///
-  /// @return  by the token: kSuccess, kTimeout, kInternalError, kAborted, kInvalid: no connection
+  /// Waits take notifications in order, one each. Notifications that arrive before a wait are kept.
+  ///
+  /// @return  through the token: kSuccess, kTimeout, kInternalError, kAborted, kInvalid: no connection
   template <class Token = asio::use_future_t<>>
   auto WaitForWrite(const WaitOptions& options = {}, Token&& token = Token()) {
     return asio::async_initiate<Token, void(Status)>(
@@ -118,13 +121,13 @@ class RdmaTransport {
         token);
   }
 
-  /// Says in lines of text what was chosen and why.
+  /// Describes in lines of text what was chosen and why.
   std::string Describe() const;
 
  private:
   class Core;
 
-  /// A write or a read that was asked for.
+  /// The arguments of a write or a read.
   struct Request {
     bool is_read = false;
     const void* local = nullptr;

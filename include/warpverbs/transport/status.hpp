@@ -9,32 +9,33 @@ namespace warpverbs::transport {
 /// How an operation of a transport ended.
 enum class Code : uint8_t {
   kSuccess,
-  kTimeout,        ///< its time was up; the NIC may still use its memory: see RdmaTransport
-  kInternalError,  ///< broken for good, as GetStatus() says; or Bind(), Connect() lacked memory or files
+  kTimeout,        ///< the timeout passed; the NIC may still use the memory: see RdmaTransport
+  kInternalError,  ///< the transport is broken (see GetStatus()), or Bind() or Connect() lacked memory or
+                   ///< files
   kAborted,        ///< the transport was destroyed
-  kInvalid,        ///< the call makes no sense: nothing was sent, and the transport is as it was
+  kInvalid,        ///< the call is invalid: nothing was sent, and the transport is unchanged
 };
 
 const char* ToString(Code code);
 
-/// A code and, unless all went well, why in a sentence. Copies share the sentence and allocate nothing.
+/// A code and, for a failure, the reason in a sentence. Copies share the sentence and do not allocate.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string why)
-      : code_(code), why_(std::make_shared<const std::string>(std::move(why))) {}
+  Status(Code code, std::string reason)
+      : code_(code), reason_(std::make_shared<const std::string>(std::move(reason))) {}
 
   Code code() const { return code_; }
   bool ok() const { return code_ == Code::kSuccess; }
 
-  /// The sentence, behind the name of the code: "timeout: ...". "success" if all went well.
+  /// Returns the name of the code and the reason: "timeout: ...", or "success".
   std::string What() const;
 
   friend bool operator==(const Status& status, Code code) { return status.code_ == code; }
 
  private:
   Code code_ = Code::kSuccess;
-  std::shared_ptr<const std::string> why_;
+  std::shared_ptr<const std::string> reason_;
 };
 
 }  // namespace warpverbs::transport

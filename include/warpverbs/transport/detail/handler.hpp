@@ -12,12 +12,12 @@
 
 #include "warpverbs/transport/status.hpp"
 
-/// What a completion token became, whatever its type: a callback, a promise, a coroutine.
+/// Type erasure of the handlers that completion tokens turn into: callbacks, promises, coroutines.
 namespace warpverbs::transport::detail {
 
-/// A handler with its answer, for its executor to run.
+/// A handler bound to its status, for its executor to run.
 template <class Function>
-struct Completion {
+struct BoundHandler {
   using allocator_type = asio::associated_allocator_t<Function>;
   allocator_type get_allocator() const noexcept { return asio::get_associated_allocator(function); }
   void operator()() { std::move(function)(std::move(status)); }
@@ -26,29 +26,28 @@ struct Completion {
   Status status;
 };
 
-/// A handler that waits, and the work that keeps its executor running meanwhile.
+/// A handler that was not called yet, and the work guard that keeps its executor running until then.
 template <class Function, class Executor>
-struct Waiting {
+struct GuardedHandler {
   void Complete(Status&& status) {
     const Executor executor = work.get_executor();
-    asio::dispatch(executor, Completion<Function>{std::move(function), std::move(status)});
+    asio::dispatch(executor, BoundHandler<Function>{std::move(function), std::move(status)});
   }
 
   Function function;
   asio::executor_work_guard<Executor> work;
 };
 
-/// Owns a handler of any type. Small ones, which nearly all are, lie inside; others where their allocator
-/// says.
+/// Owns a handler of any type. Small handlers are stored inside, large ones by their allocator.
 class Handler {
  public:
   Handler() = default;
 
-  /// @param executor  runs the handler, unless it has one of its own
+  /// @param executor  runs the handler unless the handler has an executor of its own
   template <class Function, class Executor>
   Handler(Function function, const Executor& executor) {
     using Chosen = asio::associated_executor_t<Function, Executor>;
-    using Held = Waiting<Function, Chosen>;
+    using Held = GuardedHandler<Function, Chosen>;
     Chosen chosen = asio::get_associated_executor(function, executor);
     Emplace<Held>(Held{std::move(function), asio::executor_work_guard<Chosen>(std::move(chosen))});
   }
@@ -65,8 +64,8 @@ class Handler {
 
   explicit operator bool() const { return methods_ != nullptr; }
 
-  /// Hands the answer over, and is empty then. On a thread that runs the handler's executor the handler has
-  /// run when this returns.
+  /// Passes the status to the handler, and becomes empty. On a thread that runs the handler's executor the
+  /// handler has run when this returns.
   void Complete(Status status) {
     const Methods* const methods = std::exchange(methods_, nullptr);
     methods->complete(place_, std::move(status));
@@ -92,7 +91,7 @@ class Handler {
     }
   };
 
-  /// By a pointer, where it does not fit.
+  /// Stores a handler that does not fit by a pointer.
   template <class Held>
   struct Outside {
     using Allocator = typename std::allocator_traits<decltype(asio::get_associated_allocator(
@@ -112,7 +111,7 @@ class Handler {
     }
     void Complete(Status&& status) {
       Held own(std::move(*held));
-      held->~Held();  // the handler may want the memory for its next operation
+      held->~Held();  // frees the memory first, for the handler's next operation
       Traits::deallocate(allocator, std::exchange(held, nullptr), 1);
       own.Complete(std::move(status));
     }

@@ -1,4 +1,4 @@
-#include "checked_text.hpp"
+#include "text_format.hpp"
 
 #include "host/connect/byte_stream.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
@@ -12,7 +12,7 @@ constexpr size_t kCrcBytes = 4;
 constexpr size_t kMaxText = size_t{1} << 16;
 constexpr char kSendAgain[] = "Send it again, whole and unchanged";
 
-std::string Prefix(const CheckedText& format) {
+std::string Prefix(const TextFormat& format) {
   return std::string(kName) + std::string(format.kind) + "-" + std::to_string(format.version) + "-";
 }
 
@@ -24,7 +24,7 @@ uint32_t Checksum(std::string_view prefix, std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-std::string CheckedText::Write(std::span<const uint8_t> bytes) const {
+std::string TextFormat::Encode(std::span<const uint8_t> bytes) const {
   std::string text = Prefix(*this);
   host::ByteWriter all;
   all.Put(bytes);
@@ -36,13 +36,14 @@ std::string CheckedText::Write(std::span<const uint8_t> bytes) const {
   return text;
 }
 
-std::vector<uint8_t> CheckedText::Read(std::string_view text) const {
+std::vector<uint8_t> TextFormat::Decode(std::string_view text) const {
   const auto refuse = [this](const std::string& reason, const std::string& remedy) {
     throw host::Error("read", object, reason, remedy);
   };
   const std::string prefix = Prefix(*this);
   const std::string start = std::string(kName) + std::string(kind) + "-";
-  if (!text.starts_with(start)) refuse("it does not begin with '" + start + "'", "Pass what the peer told");
+  if (!text.starts_with(start))
+    refuse("it does not begin with '" + start + "'", "Pass the text from the peer unchanged");
   if (!text.starts_with(prefix)) {
     refuse("it is not of version " + std::to_string(version),
            "Use the same release of warpverbs on both sides");
