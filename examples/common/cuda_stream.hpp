@@ -55,7 +55,7 @@ class CudaStream {
       (void)cudaGetLastError();  // the check of the next launch must not find this result
       if (std::chrono::steady_clock::now() >= deadline) {
         throw std::runtime_error("Cannot run the kernel on " + gpu_ +
-                                 ": it has not ended in time. See with nvidia-smi and dmesg what the GPU is "
+                                 ": it did not finish in time. See with nvidia-smi and dmesg what the GPU is "
                                  "busy with, or wait longer.");
       }
       std::this_thread::sleep_for(kPollInterval);

@@ -1,4 +1,4 @@
-// A batch: operations that are written one by one and published together, by one doorbell.
+// A batch: operations that are added one by one and published together, with one doorbell.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
@@ -6,8 +6,8 @@ using namespace warpverbs;
 
 constexpr uint32_t kRows = 8;
 
-// A column of a matrix whose rows are `pitch` words long, and a word that counts columns. Slots that were
-// reserved and not used become NOPs. The ticket of Submit() is the last one.
+// Writes a column of a matrix whose rows are `pitch` words long, and increments a counter of columns.
+// Reserved slots that remain unused become NOPs. Submit() returns the ticket of the last operation.
 template <class A>
 WARPVERBS_DEVICE device::Status PutColumn(const device::QueueView& view, const device::RemoteMemory& matrix,
                                           uint32_t pitch, const device::LocalMemory& column,
@@ -30,7 +30,7 @@ WARPVERBS_DEVICE device::Status PutColumn(const device::QueueView& view, const d
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes a column of a matrix, row by row, as one batch.", [] {
+  return Run(argc, argv, "Teaches batches: writes a column of a matrix, row by row, with one doorbell.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory column(device, kRows, uint64_t{42}), columns(device, 1, uint64_t{0});
@@ -39,6 +39,6 @@ int main(int argc, char** argv) {
             "the batch");
     for (size_t i = 0; i < kRows * 10; ++i) Check(matrix[i] == (i % 10 == 3 ? 42 : 0), "column 3 is written");
     Check(columns[0] == 1, "the column was counted");
-    std::puts("Nine operations went by one doorbell: a column of eight words, and its count.");
+    std::puts("Nine operations took one doorbell: a column of eight words, and its count.");
   });
 }

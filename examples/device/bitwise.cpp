@@ -1,10 +1,10 @@
-// And, or, xor: clears, sets and flips bits of a peer's word, and fetches what it was.
+// And, or, xor: clears, sets and flips bits of a word of the peer, and fetches the old value.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
 using namespace warpverbs;
 
-/// What the kernel found before each operation.
+/// The values of the word before each operation.
 struct Found {
   uint64_t before_or, before_and, before_xor;
 };
@@ -26,7 +26,7 @@ WARPVERBS_DEVICE device::Status ChangeBits(const device::QueueView& view, const 
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Sets, clears and flips bits of a peer's word.", [] {
+  return Run(argc, argv, "Teaches bitwise atomics: sets, clears and flips bits of a word of the peer.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory word(device, 1, uint64_t{0x30}), fetched(device, 1, uint64_t{0});
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
     CheckOk(ChangeBits<arch::Cpu>(pair.here.View(), word.Remote(), fetched.Local(), &found), "the kernel");
     Check(found.before_or == 0x30, "the word was 0x30");
     Check(found.before_and == 0x3f, "or has set the low bits");
-    Check(found.before_xor == 0x3c, "and has cleared what its mask lacks");
+    Check(found.before_xor == 0x3c, "and has cleared the bits that its mask lacks");
     Check(word[0] == 0xc3, "xor has flipped all eight bits");
     std::puts("0x30 | 0x0f = 0x3f, & 0x3c = 0x3c, ^ 0xff = 0xc3.");
   });

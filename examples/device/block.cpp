@@ -1,5 +1,5 @@
-// A block posts together: what any of its threads has written is sent by all, with no barrier of your own
-// before it.
+// A block posts together. Each thread may send data that another thread of the block has written, without a
+// barrier of its own.
 #include "common/example.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 
@@ -9,7 +9,7 @@ constexpr uint32_t kThreads = 128;
 constexpr arch::LaneMask kAllLanes = 0xffffffff;
 
 // Each thread writes a word, and then posts the word of a thread in another warp. The post is a barrier of
-// the block, so that word is there. The warps post by themselves after that: their queue is shared.
+// the block, so that word is complete. After the barrier each warp posts on its own, so the queue is shared.
 template <class A>
 WARPVERBS_DEVICE void PutWord(const device::QueueView& view, uint32_t thread, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status* statuses) {
@@ -24,7 +24,7 @@ WARPVERBS_DEVICE void PutWord(const device::QueueView& view, uint32_t thread, co
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Posts by a block of 128 threads what its other threads have written.", [] {
+  return Run(argc, argv, "Teaches posts of a block: 128 threads send each other's words.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory<uint64_t> from(device, kThreads), to(device, kThreads);

@@ -1,4 +1,4 @@
-// Compare and swap: a lock at the peer, which is taken only by who finds it free.
+// Compare and swap: a lock in the memory of the peer.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
@@ -6,7 +6,7 @@ using namespace warpverbs;
 
 constexpr uint64_t kFree = 0;
 
-// The old value says who won: it is kFree for the one whose swap took place.
+// The swap takes place only if the lock is free. Then the fetched old value is kFree.
 template <class A>
 WARPVERBS_DEVICE device::Status TryLock(const device::QueueView& view, const device::RemoteMemory& lock,
                                         const device::LocalMemory& fetched, uint64_t me, uint64_t* holder) {
@@ -19,7 +19,7 @@ WARPVERBS_DEVICE device::Status TryLock(const device::QueueView& view, const dev
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Takes a lock at the peer by compare and swap.", [] {
+  return Run(argc, argv, "Teaches compare and swap: takes a lock in the memory of the peer.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory lock(device, 1, kFree), fetched(device, 1, uint64_t{99});

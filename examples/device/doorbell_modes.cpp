@@ -1,5 +1,4 @@
-// Who rings the doorbell: the kernel, or the host for it. The kernel's code is the same, and so is its
-// result.
+// Doorbell modes: the kernel rings the doorbell, or the host does. The code of the kernel is the same.
 #include "common/example.hpp"
 
 using namespace warpverbs;
@@ -18,11 +17,11 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
   return status;
 }
 
-// Where a GPU can store to the NIC's register, it rings. Where it cannot, a thread of the host rings for it.
-// Where the NIC cannot even read the queue's memory, that thread copies the entries too. kAuto, the default,
-// finds out whether the register can be reached.
+// kGpu: the GPU stores to the NIC's register. kHostProxy: the GPU cannot, so a host thread rings for it.
+// kHostPosts: the NIC cannot read the queue's memory either, so the host thread copies the entries too. The
+// default, kAuto, probes whether the GPU reaches the register.
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes with each of the three ways to ring a doorbell.", [] {
+  return Run(argc, argv, "Teaches doorbell modes: writes with each of the three.", [] {
     const host::Device device;
     host::DoorbellThread thread;  // serves any number of endpoints
     for (const auto mode :
@@ -33,6 +32,6 @@ int main(int argc, char** argv) {
       Check(to == from, "every write arrived");
       std::printf("500 writes arrived: %s.\n", host::ToString(pair.here.doorbell_mode()));
     }
-    std::puts("The same kernel wrote by all three doorbell modes.");
+    std::puts("The same kernel wrote in all three doorbell modes.");
   });
 }

@@ -1,10 +1,10 @@
-// Dump: the NIC reads local memory and sends nothing. Some memory of a GPU needs that after a read: a
-// completion may overtake the data on its way, and the dump pushes them through.
+// Dump: the NIC reads local memory and sends nothing. Some GPU memory needs this after a read: a completion
+// may overtake the data, and the dump pushes the data through.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
-// By hand: the dump is done after the read, and what it found in place is visible.
+// Explicit: the kernel posts a dump after the read. Once the dump is done, the data are visible.
 template <class A>
 WARPVERBS_DEVICE device::Status ReadAndDump(const device::QueueView& view, const device::RemoteMemory& from,
                                             const device::LocalMemory& to, uint32_t* last_slot) {
@@ -18,7 +18,7 @@ WARPVERBS_DEVICE device::Status ReadAndDump(const device::QueueView& view, const
   return status;
 }
 
-// Where the endpoint says dump_after_read, every read and fetch brings its dump along.
+// Automatic: with EndpointConfig::dump_after_read, every read and fetch is followed by a dump.
 template <class A>
 WARPVERBS_DEVICE device::Status ReadOnly(const device::QueueView& view, const device::RemoteMemory& from,
                                          const device::LocalMemory& to, uint32_t* last_slot) {
@@ -32,14 +32,15 @@ WARPVERBS_DEVICE device::Status ReadOnly(const device::QueueView& view, const de
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Follows a read by a dump, by hand and by itself.", [] {
+  return Run(argc, argv, "Teaches dumps: follows a read by a dump, explicitly and automatically.", [] {
     const host::Device device;
-    const Pair by_hand(device), by_itself(device, {.dump_after_read = true});
+    const Pair explicit_dump(device), automatic_dump(device, {.dump_after_read = true});
     Memory from(device, 64, uint64_t{42}), first(device, 64, uint64_t{0}), second(device, 64, uint64_t{0});
     uint32_t slots[2] = {};
-    CheckOk(ReadAndDump<arch::Cpu>(by_hand.here.View(), from.Remote(), first.Local(), &slots[0]), "by hand");
-    CheckOk(ReadOnly<arch::Cpu>(by_itself.here.View(), from.Remote(), second.Local(), &slots[1]),
-            "by itself");
+    CheckOk(ReadAndDump<arch::Cpu>(explicit_dump.here.View(), from.Remote(), first.Local(), &slots[0]),
+            "the explicit dump");
+    CheckOk(ReadOnly<arch::Cpu>(automatic_dump.here.View(), from.Remote(), second.Local(), &slots[1]),
+            "the automatic dump");
     Check(first == from && second == from, "both have read the peer's memory");
     Check(slots[0] == 1 && slots[1] == 1, "both took a slot for the read and one for the dump");
     std::puts("Two reads, each with its dump.");

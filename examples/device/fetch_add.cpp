@@ -1,10 +1,10 @@
-// Fetch and add: many may draw numbers from one counter at the peer, and nobody gets a number twice.
+// Fetch and add: any number of posters draw numbers from one counter of the peer, each number once.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
 using namespace warpverbs;
 
-// What was there before comes to `fetched`. Without it nothing comes back, and the counter just counts.
+// The old value arrives in `fetched`. Without `fetched` the operation only adds.
 template <class A>
 WARPVERBS_DEVICE device::Status Draw(const device::QueueView& view, const device::RemoteMemory& counter,
                                      const device::LocalMemory& fetched, uint64_t (&numbers)[3]) {
@@ -21,7 +21,7 @@ WARPVERBS_DEVICE device::Status Draw(const device::QueueView& view, const device
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Draws numbers from a counter of the peer by fetch and add.", [] {
+  return Run(argc, argv, "Teaches fetch and add: draws numbers from a counter of the peer.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory counter(device, 1, uint64_t{1000}), fetched(device, 1, uint64_t{0});
@@ -29,6 +29,6 @@ int main(int argc, char** argv) {
     CheckOk(Draw<arch::Cpu>(pair.here.View(), counter.Remote(), fetched.Local(), numbers), "the kernel");
     Check(numbers[0] == 1000 && numbers[1] == 1001 && numbers[2] == 1002, "each number was drawn once");
     Check(counter[0] == 1103, "the counter counted all");
-    std::puts("Drew 1000, 1001 and 1002; the counter stands at 1103.");
+    std::puts("Drew 1000, 1001 and 1002; the counter is at 1103.");
   });
 }

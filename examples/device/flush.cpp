@@ -1,12 +1,12 @@
-// Completions cost: only the last write asks for one here, and Flush() waits for everything that was posted.
+// Flush() waits for everything posted. Completions cost time, so only some writes ask for one here.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
 constexpr uint32_t kWords = 1000, kDepth = 16;
 
-// A write that reports errors only is done with the next one that reports success. Slots are freed by
-// completions, so one write in any `depth` must ask for one, and so must the last.
+// A write with kCqeOnError is done when a later write reports success. Only completions free slots, so at
+// least one write in `depth` must ask for one, and so must the last.
 template <class A>
 WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const device::RemoteMemory& to,
                                        const device::LocalMemory& from) {
@@ -27,13 +27,14 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Posts a thousand writes with few completions, and waits for all at once.", [] {
-    const host::Device device;
-    const Pair pair(device, {.depth = kDepth});
-    Memory<uint64_t> from(device, kWords), to(device, kWords);
-    for (uint64_t i = 0; i < kWords; ++i) from[i] = i + 1;
-    CheckOk(PutAll<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the kernel");
-    Check(to == from, "every write arrived");
-    std::puts("1000 writes arrived with 126 completions.");
-  });
+  return Run(argc, argv,
+             "Teaches Flush(): posts a thousand writes with few completions, and waits for all of them.", [] {
+               const host::Device device;
+               const Pair pair(device, {.depth = kDepth});
+               Memory<uint64_t> from(device, kWords), to(device, kWords);
+               for (uint64_t i = 0; i < kWords; ++i) from[i] = i + 1;
+               CheckOk(PutAll<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the kernel");
+               Check(to == from, "every write arrived");
+               std::puts("1000 writes arrived with 126 completions.");
+             });
 }

@@ -1,15 +1,15 @@
-// Atomics of 4 bytes: each operation has them too, and leaves the words on both sides as they are.
+// Atomics of 4 bytes. They leave the neighbouring bytes unchanged.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
 using namespace warpverbs;
 
-/// What the word was before each operation.
+/// The values of the word before each operation.
 struct Old {
   uint32_t add, compare_swap, bits, swap;
 };
 
-// The operands' type makes the difference. What was there comes big-endian, which Fetched() knows.
+// The type of the operands selects the size. The old value arrives big-endian, and Fetched() converts it.
 template <class A>
 WARPVERBS_DEVICE device::Status ChangeOften(const device::QueueView& view, const device::RemoteMemory& word,
                                             const device::LocalMemory& fetched, Old* old) {
@@ -29,18 +29,21 @@ WARPVERBS_DEVICE device::Status ChangeOften(const device::QueueView& view, const
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Adds to, compares, swaps and sets bits of 4 bytes of the peer.", [] {
-    const host::Device device;
-    const Pair pair(device);
-    constexpr uint32_t kAllBits = 0xffffffff;
-    Memory words(device, 3, kAllBits), fetched(device, 2, kAllBits);
-    Old old{};
-    CheckOk(ChangeOften<arch::Cpu>(pair.here.View(), words.Remote(1), fetched.Local(0, 1), &old),
-            "the kernel");
-    Check(old.add == kAllBits && old.compare_swap == 4, "the addition wrapped, and carried nothing");
-    Check(old.bits == 40 && old.swap == 43 && words[1] == 7, "each operation found what the last one left");
-    Check(words[0] == kAllBits && words[2] == kAllBits, "the neighbours are untouched");
-    Check(fetched[0] == mlx5::ToBe32(43).raw && fetched[1] == kAllBits, "4 bytes were fetched and no more");
-    std::puts("The middle one of three 4-byte words went from -1 by 4, 40 and 43 to 7.");
-  });
+  return Run(argc, argv,
+             "Teaches 4-byte atomics: adds to, compares, swaps and sets bits of a word of the peer.", [] {
+               const host::Device device;
+               const Pair pair(device);
+               constexpr uint32_t kAllBits = 0xffffffff;
+               Memory words(device, 3, kAllBits), fetched(device, 2, kAllBits);
+               Old old{};
+               CheckOk(ChangeOften<arch::Cpu>(pair.here.View(), words.Remote(1), fetched.Local(0, 1), &old),
+                       "the kernel");
+               Check(old.add == kAllBits && old.compare_swap == 4, "the addition wrapped, without a carry");
+               Check(old.bits == 40 && old.swap == 43 && words[1] == 7,
+                     "each operation found the result of the last one");
+               Check(words[0] == kAllBits && words[2] == kAllBits, "the neighbours are untouched");
+               Check(fetched[0] == mlx5::ToBe32(43).raw && fetched[1] == kAllBits,
+                     "4 bytes were fetched and no more");
+               std::puts("The middle one of three 4-byte words went from -1 by 4, 40 and 43 to 7.");
+             });
 }

@@ -1,9 +1,9 @@
-// A message longer than the device's longest: a write goes as several, with one ticket. So do reads.
+// Long messages: a write or read longer than the device's longest message is split, with one ticket.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
-// A send cannot be split, since each part would take a receive of its own: posting says so at once.
+// A send cannot be split, because each part would take a receive. The post refuses it.
 template <class A>
 WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from, device::Status* send) {
@@ -18,7 +18,7 @@ WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device:
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes 20000 bytes; try softhca --max-message 4k.", [] {
+  return Run(argc, argv, "Teaches long messages: writes 20000 bytes; try softhca --max-message 4k.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory from(device, 2500, uint64_t{42}), to(device, 2500, uint64_t{0});
@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
     CheckOk(posted.status, "the write");
     Check(to == from, "all 20000 bytes arrived");
     Check(send.request_error == device::RequestError::kMessageTooLong, "a send that is too long is refused");
-    const uint32_t messages =
-        posted.ticket.index + 1;  // each takes a slot, and the ticket names the last one
+    // Each message takes a slot, and the ticket has the index of the last.
+    const uint32_t messages = posted.ticket.index + 1;
     Check(messages == 1 + 19999u / view.max_message, "there are no more messages than needed");
     std::printf("20000 bytes went as %u messages of up to %u bytes.\n", messages, view.max_message);
   });

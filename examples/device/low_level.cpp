@@ -1,4 +1,4 @@
-// The low level: you keep the indices, you ring, and you consume the completions. SendQueue is made of this.
+// The low level: the kernel keeps the indices, rings the doorbell and takes completions. SendQueue uses it.
 #include "common/example.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
@@ -7,7 +7,7 @@ using namespace warpverbs;
 
 constexpr uint32_t kWrites = 8;
 
-// Eight writes by one doorbell. The order is fixed: entries, doorbell record, doorbell.
+// Posts eight writes with one doorbell. The order is fixed: entries, doorbell record, doorbell.
 template <class A>
 WARPVERBS_DEVICE void PutEight(const device::QueueView& view, const device::RemoteMemory& to,
                                const device::LocalMemory& from) {
@@ -21,7 +21,8 @@ WARPVERBS_DEVICE void PutEight(const device::QueueView& view, const device::Remo
   ring.RingDoorbell(doorbell);
 }
 
-// Each completion names its write. The ring's record tells the NIC which entries may be used again.
+// Each completion has the index of its write. The ring's doorbell record tells the NIC which entries are
+// free.
 template <class A>
 WARPVERBS_DEVICE device::Status TakeEight(const device::CqView& view, uint32_t* qpn) {
   device::CompletionRing<A> completions(view);
@@ -36,7 +37,7 @@ WARPVERBS_DEVICE device::Status TakeEight(const device::CqView& view, uint32_t* 
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes and polls with indices of its own.", [] {
+  return Run(argc, argv, "Teaches the low level: posts and polls with explicit indices.", [] {
     const host::Device device;
     const Pair pair(device, {.cq_mode = host::CqMode::kRing});
     Memory from(device, kWrites, uint64_t{42}), to(device, kWrites, uint64_t{0});

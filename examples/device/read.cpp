@@ -1,4 +1,4 @@
-// A read: fetches the peer's memory, and the peer's processor has no part in it.
+// A read: fetches memory of the peer, without the peer's processor.
 #include "common/example.hpp"
 
 using namespace warpverbs;
@@ -17,7 +17,7 @@ WARPVERBS_DEVICE device::Status Get(const device::QueueView& view, const device:
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Reads the peer's memory.", [] {
+  return Run(argc, argv, "Teaches a read: fetches memory of the peer.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory<uint64_t> from(device, 100), to(device, 100);

@@ -1,4 +1,4 @@
-// A receive queue that never runs dry: what has been taken is posted again, eight receives for a hundred
+// A receive queue that does not run dry: the kernel posts each receive again. Eight receives serve a hundred
 // messages.
 #include "common/example.hpp"
 #include "warpverbs/device/receive_queue.hpp"
@@ -19,8 +19,8 @@ WARPVERBS_DEVICE device::Status SendAll(const device::QueueView& view, device::L
   return status;
 }
 
-// Messages come in the order of the receives, so receive n has its memory at place n % kReceives. One
-// Submit() may tell of many receives; here each is worth one, so that the sender seldom waits.
+// Messages fill receives in order, so the memory of receive n is at place n % kReceives. One Submit() may
+// cover many receives. Here each receive gets its own, so that the sender seldom waits.
 template <class A>
 WARPVERBS_DEVICE device::Status TakeAll(const device::ReceiveQueueView& view,
                                         const device::LocalMemory& place, uint64_t* sum) {
@@ -43,7 +43,7 @@ WARPVERBS_DEVICE device::Status TakeAll(const device::ReceiveQueueView& view,
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Receives a hundred messages through eight receives.", [] {
+  return Run(argc, argv, "Teaches receive queues: receives a hundred messages with eight receives.", [] {
     const host::Device device;
     const Pair pair(device, {}, {.receive_depth = kReceives});
     Memory<uint64_t> from(device, kMessages), to(device, kReceives);

@@ -1,10 +1,10 @@
-// A ring of completions: after an error it still knows what was done before, what failed, and why.
+// A completion ring: after an error it shows which operations were done, which one failed, and why.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
-// Four writes, of which the third names a key that the peer does not have. A collapsed completion queue keeps
-// its newest completion, which may tell of a flush; a ring keeps the first error.
+// Posts four writes, the third with an rkey that the peer does not have. A collapsed completion queue keeps
+// only its newest completion, which may be a flush. A ring keeps the first error.
 template <class A>
 WARPVERBS_DEVICE void PutFour(const device::QueueView& view, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status (&statuses)[4]) {
@@ -23,20 +23,24 @@ WARPVERBS_DEVICE void PutFour(const device::QueueView& view, const device::Remot
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Lets the third of four writes fail, and asks a completion ring why.", [] {
-    const host::Device device;
-    const Pair pair(device, {.cq_mode = host::CqMode::kRing});
-    Memory from(device, 4, uint64_t{42}), to(device, 4, uint64_t{0});
-    device::Status statuses[4];
-    PutFour<arch::Cpu>(pair.here.View(), to.Remote(), from.Local(), statuses);
-    CheckOk(statuses[0], "the first write");
-    CheckOk(statuses[1], "the second write");
-    for (const device::Status& status : {statuses[2], statuses[3]}) {
-      Check(status.code == device::Code::kError && status.wqe_index == 2, "index 2 is the cause of all");
-      Check(status.syndrome == static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess), "the peer refused it");
-    }
-    const std::optional<host::QueueError> error = pair.here.LastError();  // any thread of the host may ask
-    Check(error && error->wqe_index == 2, "the host is told the same");
-    std::printf("%s\nWrites 0 and 1 are done, write 2 is why the queue has failed.\n", error->What().c_str());
-  });
+  return Run(
+      argc, argv, "Teaches completion rings: lets the third of four writes fail, and finds the cause.", [] {
+        const host::Device device;
+        const Pair pair(device, {.cq_mode = host::CqMode::kRing});
+        Memory from(device, 4, uint64_t{42}), to(device, 4, uint64_t{0});
+        device::Status statuses[4];
+        PutFour<arch::Cpu>(pair.here.View(), to.Remote(), from.Local(), statuses);
+        CheckOk(statuses[0], "the first write");
+        CheckOk(statuses[1], "the second write");
+        for (const device::Status& status : {statuses[2], statuses[3]}) {
+          Check(status.code == device::Code::kError && status.wqe_index == 2,
+                "the write at index 2 is the cause");
+          Check(status.syndrome == static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess),
+                "the peer refused it");
+        }
+        const std::optional<host::QueueError> error = pair.here.LastError();  // any host thread may call it
+        Check(error && error->wqe_index == 2, "the host learns the same");
+        std::printf("%s\nWrites 0 and 1 are done, write 2 is the cause of the failure.\n",
+                    error->What().c_str());
+      });
 }

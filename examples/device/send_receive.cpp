@@ -1,10 +1,10 @@
-// Send and receive: the peer chooses where a message goes, by the memory that it posts.
+// Send and receive: the peer chooses the place of a message by posting memory for it.
 #include "common/example.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 
 using namespace warpverbs;
 
-// Two messages: the second one carries 4 bytes of immediate data beside its own.
+// Sends two messages. The second carries 4 bytes of immediate data in addition.
 template <class A>
 WARPVERBS_DEVICE device::Status SendTwo(const device::QueueView& view, const device::LocalMemory& first,
                                         const device::LocalMemory& second) {
@@ -15,7 +15,7 @@ WARPVERBS_DEVICE device::Status SendTwo(const device::QueueView& view, const dev
   return status;
 }
 
-// The peer's kernel. A message that comes before its receive is tried again until there is one.
+// The peer's kernel. The NIC retries a message that comes before its receive.
 template <class A>
 WARPVERBS_DEVICE void TakeTwo(const device::ReceiveQueueView& view, const device::LocalMemory& first,
                               const device::LocalMemory& second, device::Received (&received)[2]) {
@@ -29,7 +29,7 @@ WARPVERBS_DEVICE void TakeTwo(const device::ReceiveQueueView& view, const device
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Sends two messages, one with immediate data, into receives of the peer.", [] {
+  return Run(argc, argv, "Teaches send and receive: sends two messages, one with immediate data.", [] {
     const host::Device device;
     const Pair pair(device, {}, {.receive_depth = 4});
     Memory from(device, 64, uint64_t{42}), to(device, 64, uint64_t{0});
@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
     for (const device::Received& next : received) CheckOk(next.status, "receiving");
     Check(received[0].bytes == 80 && !received[0].has_imm, "the first message has 80 bytes and no immediate");
     Check(received[1].bytes == 8 && received[1].has_imm, "the second message has 8 bytes and an immediate");
-    Check(received[1].imm == mlx5::ToBe32(2) && !received[1].is_write, "it is the one that was sent");
+    Check(received[1].imm == mlx5::ToBe32(2) && !received[1].is_write,
+          "the immediate is the one that was sent");
     Check(to[9] == 42 && to[10] == 0 && to[32] == 42 && to[33] == 0, "each message fills its own receive");
     std::puts("Sent 80 bytes, and 8 bytes with an immediate.");
   });

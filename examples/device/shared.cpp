@@ -1,12 +1,12 @@
-// A shared queue: any threads post to it at once, each through a SendQueue of its own.
+// A shared queue: any number of threads post to it at once, each through its own SendQueue.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
 constexpr uint32_t kThreads = 4, kWords = 1000;
 
-// Every thread writes each fourth word. The queue has 16 slots for all, so a post may have to wait for one.
-// Each thread waits for its own last post only, which is done after all its posts before.
+// Each thread writes every fourth word. The threads share 16 slots, so a post may wait for one. Each thread
+// waits only for its last post, which is done after all its earlier posts.
 template <class A>
 WARPVERBS_DEVICE device::Status PutMine(const device::QueueView& view, uint32_t thread,
                                         const device::RemoteMemory& to, const device::LocalMemory& from) {
@@ -23,7 +23,7 @@ WARPVERBS_DEVICE device::Status PutMine(const device::QueueView& view, uint32_t 
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Posts to one queue from four threads.", [] {
+  return Run(argc, argv, "Teaches shared queues: posts to one queue from four threads.", [] {
     const host::Device device;
     const Pair pair(device, {.depth = 16});
     Memory<uint64_t> from(device, kWords), to(device, kWords);

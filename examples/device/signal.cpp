@@ -1,5 +1,5 @@
-// Signals alone: two sides that keep in step. A flag says which round it is, a counter says how many are
-// done.
+// Signals without data: two sides keep in step. A flag has the number of the round, a counter the number of
+// rounds done.
 #include "warpverbs/device/signal.hpp"
 
 #include "common/example.hpp"
@@ -9,7 +9,7 @@ using device::Compare;
 
 constexpr uint64_t kRounds = 50;
 
-// A set replaces the word: whoever waits for exactly this round must have seen the last one.
+// SignalSet() replaces the word. The follower waits for exactly this round, so it has seen the last one.
 template <class A>
 WARPVERBS_DEVICE device::Status Lead(const device::QueueView& view, const device::RemoteMemory& round,
                                      const uint64_t* done) {
@@ -24,7 +24,7 @@ WARPVERBS_DEVICE device::Status Lead(const device::QueueView& view, const device
   return status;
 }
 
-// An add counts, so that any number of peers could signal the same word.
+// SignalAdd() counts, so any number of peers could signal the same word.
 template <class A>
 WARPVERBS_DEVICE device::Status Follow(const device::QueueView& view, const device::RemoteMemory& done,
                                        const uint64_t* round) {
@@ -39,7 +39,7 @@ WARPVERBS_DEVICE device::Status Follow(const device::QueueView& view, const devi
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Keeps two kernels in step by signals alone.", [] {
+  return Run(argc, argv, "Teaches signals: keeps two kernels in step.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory<uint64_t> round(device, 1), done(device, 1);
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
                 [&] { followed = Follow<arch::Cpu>(pair.there.View(), done.Remote(), &round[0]); });
     CheckOk(led, "the leader");
     CheckOk(followed, "the follower");
-    Check(round[0] == kRounds && done[0] == kRounds, "both have made every round");
-    std::puts("Two kernels made 50 rounds in step.");
+    Check(round[0] == kRounds && done[0] == kRounds, "both have done every round");
+    std::puts("Two kernels did 50 rounds in step.");
   });
 }

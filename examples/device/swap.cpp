@@ -1,4 +1,4 @@
-// Swap: takes what is there and leaves something else, as one step. Here: a mailbox of one word.
+// Swap: replaces a word of the peer and fetches the old value in one step. Here: a mailbox of one word.
 #include "common/example.hpp"
 #include "warpverbs/device/atomics.hpp"
 
@@ -15,7 +15,7 @@ WARPVERBS_DEVICE device::Status Exchange(const device::QueueView& view, const de
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Swaps a word of the peer, and stores one.", [] {
+  return Run(argc, argv, "Teaches swaps: swaps a word of the peer, and stores one.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory box(device, 1, uint64_t{11}), fetched(device, 1, uint64_t{0});

@@ -1,5 +1,5 @@
-// Counting completions without a thread that looks: a second queue waits for the first one's completion
-// queue, and then bumps a counter in local memory.
+// Counting completions without a polling thread: a second queue waits for the first one's completion queue,
+// and then increments a counter in local memory.
 #include "common/example.hpp"
 #include "warpverbs/device/signal.hpp"
 
@@ -7,8 +7,8 @@ using namespace warpverbs;
 
 constexpr uint32_t kWrites = 4;
 
-// The counting queue is connected to itself, so that its peer's memory is our own. What it is told to wait
-// for is told before there is anything.
+// The counting queue is connected to itself, so its peer's memory is local. It is told to wait before there
+// are completions.
 template <class A>
 WARPVERBS_DEVICE device::Status PutAndCount(const device::QueueView& view, const device::QueueView& counting,
                                             const device::WaitCq& completions,
@@ -28,7 +28,7 @@ WARPVERBS_DEVICE device::Status PutAndCount(const device::QueueView& view, const
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Lets the NIC count completions into a word of local memory.", [] {
+  return Run(argc, argv, "Teaches WAIT: the NIC counts completions into a word of local memory.", [] {
     const host::Device device;
     const Pair pair(device);
     host::Endpoint counting(device, {.wait_on_cq = true});
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     CheckOk(PutAndCount<arch::Cpu>(pair.here.View(), counting.View(), {pair.here.send_cqn(), kWrites},
                                    counter.Remote(), to.Remote(), from.Local()),
             "the kernel");
-    Check(to == from && counter[0] == 1, "the counter was bumped once, after the writes");
-    std::printf("The NIC bumped a counter after %u completions.\n", kWrites);
+    Check(to == from && counter[0] == 1, "the counter was incremented once, after the writes");
+    std::printf("The NIC incremented a counter after %u completions.\n", kWrites);
   });
 }

@@ -1,4 +1,4 @@
-// A warp posts together: 32 lanes bring an operation each, and take one reservation, one release, one
+// A warp posts together: 32 lanes post one operation each, with one reservation, one release and one
 // doorbell.
 #include "common/example.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
@@ -8,8 +8,8 @@ using namespace warpverbs;
 constexpr uint32_t kLanes = 32;
 constexpr arch::LaneMask kAllLanes = 0xffffffff;
 
-// All lanes that the mask names make every call, each with its own operation, and each gets its own ticket.
-// The lanes may share a queue that is exclusive to their warp.
+// All lanes in the mask make every call together. Each has its own operation and gets its own ticket. The
+// queue is exclusive to the warp.
 template <class A>
 WARPVERBS_DEVICE void PutWord(const device::QueueView& view, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status* statuses) {
@@ -24,17 +24,17 @@ WARPVERBS_DEVICE void PutWord(const device::QueueView& view, const device::Remot
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Posts 32 writes by one call of a warp.", [] {
+  return Run(argc, argv, "Teaches posts of a warp: 32 lanes post 32 writes by one call.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory<uint64_t> from(device, kLanes), to(device, kLanes);
     for (uint64_t i = 0; i < kLanes; ++i) from[i] = i;
     device::Status statuses[kLanes];
-    arch::cpu::RunBlock(kLanes, [&](uint32_t) {  // a thread of the CPU for each lane
+    arch::cpu::RunBlock(kLanes, [&](uint32_t) {  // one CPU thread for each lane
       PutWord<arch::Cpu>(pair.here.View(), to.Remote(), from.Local(), statuses);
     });
     for (const device::Status& status : statuses) CheckOk(status, "each lane's write");
     for (uint64_t i = 0; i < kLanes; ++i) Check(to[i] == kLanes - 1 - i, "each lane's word is in its place");
-    std::puts("32 lanes mirrored 32 words by one doorbell.");
+    std::puts("32 lanes mirrored 32 words with one doorbell.");
   });
 }

@@ -1,4 +1,4 @@
-// The first lesson: a kernel writes its memory to the peer's, and learns when it is there.
+// The first lesson: a kernel writes its memory to the peer's, and waits until it has arrived.
 #include "common/example.hpp"
 
 using namespace warpverbs;
@@ -19,12 +19,12 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes local memory to the peer.", [] {
+  return Run(argc, argv, "Teaches a write: a kernel writes local memory to the peer and waits for it.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory from(device, 128, uint64_t{42}), to(device, 128, uint64_t{0});
     CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the first kernel");
-    from[3] = 43;  // the second kernel goes on where the first one has ended
+    from[3] = 43;  // the second kernel continues at the end of the queue
     CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(3), from.Local(3, 1)), "the second kernel");
     Check(to == from, "the peer has what was written");
     std::puts("Two kernels wrote 1024 and 8 bytes.");

@@ -1,14 +1,14 @@
-// An inline write: the value travels in the work queue entry, so that it needs no registered memory.
+// An inline write: the work queue entry contains the value, which needs no registered memory.
 #include "common/example.hpp"
 
 using namespace warpverbs;
 
-/// Any type of up to 28 bytes that can be copied as bytes.
+/// Any trivially copyable type of up to 28 bytes.
 struct Point {
   float x, y, z;
 };
 
-// The value has been copied when Post() returns, so the next round may change it at once.
+// Post() has copied the value when it returns, so the next round may change it.
 template <class A>
 WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const device::RemoteMemory& to,
                                        uint32_t points) {
@@ -26,7 +26,7 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv, "Writes values from registers to the peer.", [] {
+  return Run(argc, argv, "Teaches inline writes: writes values from registers to the peer.", [] {
     const host::Device device;
     const Pair pair(device);
     Memory<Point> to(device, 100);

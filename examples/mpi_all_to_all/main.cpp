@@ -1,5 +1,7 @@
-// All ranks of an MPI program write to all others by RDMA, from threads of the processor: MPI brings the
-// ranks together, and no data go by it.
+// All ranks of an MPI program write to all others by RDMA, from CPU threads.
+//
+// It teaches to connect many peers: MPI exchanges the descriptions of endpoints and the keys, RDMA carries
+// the data. Each pair of ranks has an endpoint of its own.
 #include <mpi.h>
 
 #include <chrono>
@@ -25,11 +27,11 @@ using namespace warpverbs;
 
 namespace {
 
-constexpr size_t kWords = 4096;  // from each rank to each other
-constexpr std::chrono::seconds kPatience(60);
+constexpr size_t kWords = 4096;  // from each rank to every other
+constexpr std::chrono::seconds kTimeout(60);
 
-/// Where a peer takes what this rank writes.
-struct Landing {
+/// The target of this rank's writes in a peer's memory.
+struct Target {
   uint64_t address;
   uint32_t rkey;
 };
@@ -38,21 +40,21 @@ uint64_t WordOf(int from, int to, size_t index) {
   return (uint64_t{1} << 63) | uint64_t(from) << 48 | uint64_t(to) << 32 | index;
 }
 
-/// The kernel: one thread for each peer.
+/// The kernel: one thread for each peer runs it.
 template <class A>
 WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
-  const device::WaitLimit limit{.deadline_ns = A::NowNs() + std::chrono::nanoseconds(kPatience).count()};
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + std::chrono::nanoseconds(kTimeout).count()};
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();
   return status;
 }
 
-/// What this rank has for one other.
-struct Channel {
-  Channel(const host::Device& device, int peer_rank)
+/// The endpoint and buffers of this rank for one peer.
+struct PeerLink {
+  PeerLink(const host::Device& device, int peer_rank)
       : peer(peer_rank),
         endpoint(device),
         source(kWords * sizeof(uint64_t)),
@@ -66,18 +68,18 @@ struct Channel {
     host::MpiExchange exchange(MPI_COMM_WORLD, peer);
     host::Endpoint* const endpoints[] = {&endpoint};
     host::ConnectAll(endpoints, exchange, deadline, {.round_trip = true});
-    const Landing own{target_region.View().addr, target_region.View().rkey};
+    const Target own{target_region.View().addr, target_region.View().rkey};
     uint8_t bytes[sizeof own];
     std::memcpy(bytes, &own, sizeof own);
     const std::vector<uint8_t> theirs = exchange.Swap(bytes, "where to write", deadline);
-    if (theirs.size() != sizeof landing) throw std::runtime_error("The peer is another program.");
-    std::memcpy(&landing, theirs.data(), sizeof landing);
+    if (theirs.size() != sizeof remote) throw std::runtime_error("The peer is another program.");
+    std::memcpy(&remote, theirs.data(), sizeof remote);
     for (size_t i = 0; i < kWords; ++i) Words(source)[i] = WordOf(rank, peer, i);
   }
 
   device::Status Write() const {
     const host::MemoryView from = source_region.View();
-    return Put<arch::Cpu>(endpoint.View(), {landing.address, mlx5::ToBe32(landing.rkey)},
+    return Put<arch::Cpu>(endpoint.View(), {remote.address, mlx5::ToBe32(remote.rkey)},
                           {from.addr, from.bytes, mlx5::ToBe32(from.lkey)});
   }
 
@@ -91,45 +93,51 @@ struct Channel {
   host::Endpoint endpoint;
   host::HostPages source, target;
   host::MemoryRegion source_region, target_region;
-  Landing landing{};
+  Target remote{};
   device::Status status{.code = device::Code::kPending};
 };
 
-/// @param wrong  a rank that writes something else, to see that it is found; or none
+/// @param wrong  rank that writes a wrong word, so that a test sees it found; -1: none
 void AllToAll(int rank, int ranks, int wrong) {
   const host::Device device;
-  const host::Deadline deadline = host::DeadlineIn(kPatience);
-  std::vector<std::unique_ptr<Channel>> channels;
-  // In each round the ranks are pairs, so that nobody waits for one who waits for another.
+  const host::Deadline deadline = host::DeadlineIn(kTimeout);
+  std::vector<std::unique_ptr<PeerLink>> links;
+  // Each round pairs the ranks, so that no rank waits for one that waits for a third.
   for (int round = 0; round < ranks; ++round) {
     const int peer = (round - rank + ranks) % ranks;
     if (peer == rank) continue;
-    channels.push_back(std::make_unique<Channel>(device, peer));
-    channels.back()->Connect(rank, deadline);
-    if (rank == wrong) channels.back()->Words(channels.back()->source)[kWords / 2] ^= 1;
+    links.push_back(std::make_unique<PeerLink>(device, peer));
+    links.back()->Connect(rank, deadline);
+    if (rank == wrong) links.back()->Words(links.back()->source)[kWords / 2] ^= 1;
   }
   {
     std::vector<std::jthread> posters;
-    for (auto& channel : channels) posters.emplace_back([&channel] { channel->status = channel->Write(); });
+    for (auto& link : links) posters.emplace_back([&link] { link->status = link->Write(); });
   }
-  for (const auto& channel : channels) {
-    if (channel->status.ok()) continue;
-    throw std::runtime_error("The write to rank " + std::to_string(channel->peer) +
-                             " failed: " + host::Describe(channel->status) + ".");
+  for (const auto& link : links) {
+    if (link->status.ok()) continue;
+    throw std::runtime_error("The write to rank " + std::to_string(link->peer) +
+                             " failed: " + host::Describe(link->status) + ".");
   }
-  MPI_Barrier(MPI_COMM_WORLD);  // all writes of all ranks are done
-  for (const auto& channel : channels) {
-    if (const size_t words = channel->WrongWords(rank); words != 0) {
-      throw std::runtime_error(std::to_string(words) + " words of rank " + std::to_string(channel->peer) +
+  MPI_Barrier(MPI_COMM_WORLD);  // all writes of all ranks are complete
+  for (const auto& link : links) {
+    if (const size_t words = link->WrongWords(rank); words != 0) {
+      throw std::runtime_error(std::to_string(words) + " words of rank " + std::to_string(link->peer) +
                                " are wrong.");
     }
   }
-  std::printf("rank %d: %zu words from each of %zu ranks are right\n", rank, kWords, channels.size());
+  std::printf("rank %d: %zu words from each of %zu ranks are right\n", rank, kWords, links.size());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--help") {
+    std::puts(
+        "Teaches RDMA between many peers: each rank writes to every other rank. Options: --wrong RANK, "
+        "--help.");
+    return 0;
+  }
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -139,7 +147,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     std::fflush(stderr);
-    MPI_Abort(MPI_COMM_WORLD, 1);  // the others need not wait
+    MPI_Abort(MPI_COMM_WORLD, 1);  // ends the other ranks
   }
   MPI_Finalize();
   return 0;

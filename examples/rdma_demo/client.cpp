@@ -1,9 +1,8 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "party.hpp"
 #include "plan.hpp"
-#include "sides.hpp"
+#include "side.hpp"
 
 namespace rdma_demo {
 
@@ -12,66 +11,66 @@ namespace host = warpverbs::host;
 
 namespace {
 
-Step SendRequest(const Party& party, int round) {
+Step SendRequest(const Side& side, int round) {
   return {.prepare =
-              [&party, round] {
-                Fill(party.memory(), party.out_slot(), Request(round));
-                Clear(party.memory(), party.in_slot());
-                party.connection().PostReceive(party.Local(party.in_slot()));
+              [&side, round] {
+                Fill(side.memory(), side.out_slot(), Request(round));
+                Clear(side.memory(), side.in_slot());
+                side.connection().PostReceive(side.Local(side.in_slot()));
               },
-          .act =
-              [&party, round](host::Deadline deadline) {
-                const Slot in = party.in_slot(), out = party.out_slot();
-                party.connection().Perform("send " + std::to_string(out.bytes) + " bytes",
-                                           device::Send(party.Local(out)), deadline);
-                const device::Received answer = party.connection().Receive(deadline);
+          .run =
+              [&side, round](host::Deadline deadline) {
+                const Slot in = side.in_slot(), out = side.out_slot();
+                side.connection().Perform("send " + std::to_string(out.bytes) + " bytes",
+                                          device::Send(side.Local(out)), deadline);
+                const device::Received answer = side.connection().Receive(deadline);
                 if (answer.bytes != in.bytes || answer.has_imm)
                   throw std::runtime_error("The server sent " + std::to_string(answer.bytes) +
                                            " bytes, not " + std::to_string(in.bytes) +
                                            ". Run programs of the same version.");
                 return "sent " + std::to_string(Request(round).first) + " and on, received " +
-                       Verify(party.memory(), in, Answer(round));
+                       Verify(side.memory(), in, Answer(round));
               }};
 }
 
-/// Whether it is supported, its completion says.
-Step ReadFromServer(const Party& party) {
-  return {.prepare = [&party] { Clear(party.memory(), party.in_slot()); },
-          .act =
-              [&party](host::Deadline deadline) {
-                const Slot in = party.in_slot();
-                party.connection().Perform("read " + std::to_string(in.bytes) + " bytes by RDMA",
-                                           device::Read(party.PeersOutSlot(), party.Local(in)), deadline);
-                return "supported, read " + Verify(party.memory(), in, kRead);
+/// The completion shows whether the server supports the read.
+Step ReadFromServer(const Side& side) {
+  return {.prepare = [&side] { Clear(side.memory(), side.in_slot()); },
+          .run =
+              [&side](host::Deadline deadline) {
+                const Slot in = side.in_slot();
+                side.connection().Perform("read " + std::to_string(in.bytes) + " bytes by RDMA",
+                                          device::Read(side.PeersOutSlot(), side.Local(in)), deadline);
+                return "supported, read " + Verify(side.memory(), in, kRead);
               },
           .may_be_refused = true};
 }
 
-Step AwaitWrite(const Party& party) {
+Step AwaitWrite(const Side& side) {
   return {.prepare =
-              [&party] {
-                Clear(party.memory(), party.in_slot());
-                party.connection().PostReceive({});  // the notification brings nothing else
+              [&side] {
+                Clear(side.memory(), side.in_slot());
+                side.connection().PostReceive({});  // the notification has no payload
               },
-          .act =
-              [&party](host::Deadline deadline) {
-                const device::Received notification = party.connection().Receive(deadline);
+          .run =
+              [&side](host::Deadline deadline) {
+                const device::Received notification = side.connection().Receive(deadline);
                 if (!notification.is_write || notification.imm != warpverbs::mlx5::ToBe32(kWrittenImm))
                   throw std::runtime_error(
-                      "Something else came than the write's notification. Run programs of the same version.");
-                return "notified of " + Verify(party.memory(), party.in_slot(), kWritten);
+                      "The message is not the write's notification. Run programs of the same version.");
+                return "notified of " + Verify(side.memory(), side.in_slot(), kWritten);
               }};
 }
 
 }  // namespace
 
-bool Visit(const Options& options, std::ostream& out) {
-  Party party(Role::kClient, options, out);
-  return party.SumUp([&] {
-    party.MeetServer();
-    for (int round = 1; round <= kRounds; ++round) party.Run(SendRequest(party, round));
-    party.Run(ReadFromServer(party));
-    party.Run(AwaitWrite(party));
+bool RunClient(const Options& options, std::ostream& out) {
+  Side side(Role::kClient, options, out);
+  return side.RunAndSummarize([&] {
+    side.ConnectToServer();
+    for (int round = 1; round <= kRounds; ++round) side.Run(SendRequest(side, round));
+    side.Run(ReadFromServer(side));
+    side.Run(AwaitWrite(side));
   });
 }
 

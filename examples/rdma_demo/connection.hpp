@@ -1,4 +1,4 @@
-// The queue pair to the peer, and its messages.
+// The connection to the peer: one queue pair and its messages.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,28 @@
 
 namespace rdma_demo {
 
-/// One endpoint, of which this thread posts and completes everything.
+/// One endpoint. Only one thread posts to it and takes its completions.
 class Connection {
  public:
   Connection(const warpverbs::host::Device& device, const warpverbs::host::EndpointConfig& config)
       : endpoint_(device, config) {}
 
-  /// Connects to the peer's, which does the same at the same time. Whatever happened before is over: the
-  /// queues are empty, errors and receives forgotten.
+  /// Resets the endpoint and connects it to the peer's, which does the same at the same time.
   ///
   /// @errors  host::Error
   void Connect(warpverbs::host::Exchange& exchange, warpverbs::host::Deadline deadline);
 
-  /// Hands the NIC memory for one message; none at all will do for a write with immediate.
+  /// Posts a receive for one message. A write with immediate needs no memory.
   void PostReceive(const warpverbs::device::LocalMemory& memory) const;
 
-  /// Waits for what arrives next. Throws OperationFailed.
+  /// Waits for the next message or immediate data. Throws OperationFailed.
   warpverbs::device::Received Receive(warpverbs::host::Deadline deadline) const;
 
   /// Posts an operation and waits until it is done. Throws OperationFailed.
   template <class Operation>
-  void Perform(const std::string& what, const Operation& operation,
+  void Perform(const std::string& step, const Operation& operation,
                warpverbs::host::Deadline deadline) const {
-    rdma_demo::Perform(endpoint_, what, operation, deadline);
+    rdma_demo::Perform(endpoint_, step, operation, deadline);
   }
 
   std::string Describe() const { return endpoint_.Describe(); }

@@ -1,5 +1,6 @@
+// The kernel on an NVIDIA GPU.
 #include "../common/cuda_stream.hpp"
-#include "cuda.hpp"
+#include "kernel.hpp"
 
 namespace rdma_demo {
 namespace {

@@ -1,4 +1,4 @@
-// Rows of integers that one side writes and the other expects.
+// Sequences of integers that one side writes and the other expects.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,30 @@
 
 namespace rdma_demo {
 
-/// The n-th 4-byte integer, from 0, is first + n * step.
-struct Row {
+/// 4-byte integers: integer n, from 0, is first + n * step.
+struct Sequence {
   int32_t first = 0;
   int32_t step = 1;
 
   int32_t At(uint64_t index) const { return first + step * static_cast<int32_t>(index); }
 };
 
-/// Part of a side's memory.
+/// Part of the memory of one side.
 struct Slot {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
 
-void Fill(const Memory& memory, const Slot& slot, const Row& row);
+/// Writes a sequence to a slot.
+void Fill(const Memory& memory, const Slot& slot, const Sequence& sequence);
 
-/// Lets no integer there be right by accident.
+/// Overwrites the slot, so that no integer is right by accident.
 void Clear(const Memory& memory, const Slot& slot);
 
-/// Throws std::runtime_error, which names the first that is wrong and how many are, unless all are right.
+/// Compares a slot with the expected integers.
 ///
 /// @return  "200, 202 .. 2097350: all 1048576 integers are right"
-std::string Verify(const Memory& memory, const Slot& slot, const Row& row);
+/// @errors  std::runtime_error: names the first wrong integer, and the number of wrong ones
+std::string Verify(const Memory& memory, const Slot& slot, const Sequence& sequence);
 
 }  // namespace rdma_demo

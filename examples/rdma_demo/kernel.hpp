@@ -1,20 +1,21 @@
-// What the server does with the integers that came. The same source runs on a GPU and on threads of a CPU.
+// The server's work: it doubles integers. The same source runs on a GPU and on threads of a CPU.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "warpverbs/arch/arch.hpp"
 
 namespace rdma_demo {
 
-/// By value to the kernel; both arrays are mapped for the processor that runs it.
+/// The kernel's argument, passed by value. The processor that runs the kernel reaches both arrays.
 struct DoubleJob {
   const int32_t* from;
   int32_t* to;
   uint64_t count;
 };
 
-/// Twice an integer, without the bit that is too many: what comes over a wire may be anything.
+/// Returns twice an integer, modulo 2^32: integers from the wire may have any value.
 WARPVERBS_HOST_DEVICE int32_t Twice(int32_t integer) {
   return static_cast<int32_t>(2 * static_cast<uint32_t>(integer));
 }
@@ -26,5 +27,16 @@ WARPVERBS_HOST_DEVICE int32_t Twice(int32_t integer) {
 WARPVERBS_HOST_DEVICE void Double(uint64_t rank, uint64_t threads, const DoubleJob& job) {
   for (uint64_t i = rank; i < job.count; i += threads) job.to[i] = Twice(job.from[i]);
 }
+
+/// Says whether this program contains kernels for NVIDIA GPUs.
+bool HasCudaKernels();
+
+/// Runs Double() on a GPU, and waits for it.
+///
+/// @param job  arrays in the memory of that GPU
+/// @errors  std::runtime_error: the kernel cannot be launched, fails, or has not ended by the deadline; then
+/// it
+///          may still run
+void DoubleOnCuda(int gpu, const DoubleJob& job, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace rdma_demo

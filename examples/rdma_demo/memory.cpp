@@ -4,7 +4,7 @@
 #include <ostream>
 #include <vector>
 
-#include "cuda.hpp"
+#include "kernel.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gaudi.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kThreads = 4;
 
-/// What stands behind the first colon.
+/// Returns the text after the first colon.
 std::string AfterColon(const std::string& kind) {
   const size_t colon = kind.find(':');
   return colon == std::string::npos ? "" : kind.substr(colon + 1);
@@ -39,7 +39,8 @@ std::unique_ptr<host::MemoryKind> MakeKind(const std::string& kind) {
   return std::make_unique<host::HostMemoryKind>();
 }
 
-/// By an exported file if there can be one, which the summary names; else by whatever way the library finds.
+/// Registers a buffer by its dma-buf if it has one, which the summary names; otherwise as the library
+/// decides.
 host::MemoryRegion RegisterBuffer(const host::Device& device, const host::Buffer& buffer,
                                   const host::Access& access, std::optional<host::DmaBuf>& file) {
   try {
@@ -47,51 +48,51 @@ host::MemoryRegion RegisterBuffer(const host::Device& device, const host::Buffer
     return {device, *file, buffer.data(), buffer.size(), access};
   } catch (const host::Error&) {
     file.reset();
-    return buffer.Register(device, access);  // says all that was tried if it fails, too
+    return buffer.Register(device, access);  // if this fails too, the error names all methods
   }
 }
 
 }  // namespace
 
-Memory::Memory(const host::Device& device, const MemoryOptions& options) {
-  const std::unique_ptr<host::MemoryKind> kind = MakeKind(options.kind);
-  buffer_ = kind->Allocate(options.bytes);
-  region_.emplace(RegisterBuffer(device, *buffer_, options.access, file_));
-  on_host_ = options.kind == "host";
-  if (options.kind.starts_with("cuda") && HasCudaKernels()) kernels_on_ = OrdinalOf(options.kind);
-  if (options.kind.starts_with("gaudi")) {
-    nic_copies_ = std::make_unique<NicCopies>(device, options.loop, View(), options.patience);
+Memory::Memory(const host::Device& device, const MemoryConfig& config) {
+  const std::unique_ptr<host::MemoryKind> kind = MakeKind(config.kind);
+  buffer_ = kind->Allocate(config.bytes);
+  region_.emplace(RegisterBuffer(device, *buffer_, config.access, file_));
+  on_host_ = config.kind == "host";
+  if (config.kind.starts_with("cuda") && HasCudaKernels()) kernel_gpu_ = OrdinalOf(config.kind);
+  if (config.kind.starts_with("gaudi")) {
+    nic_copies_ = std::make_unique<NicCopies>(device, config.loop, View(), config.timeout);
   }
   if (on_host_) {
     doubler_ = "a kernel on threads of the processor";
-  } else if (kernels_on_) {
-    doubler_ = "a kernel on cuda:" + std::to_string(*kernels_on_);
+  } else if (kernel_gpu_) {
+    doubler_ = "a kernel on cuda:" + std::to_string(*kernel_gpu_);
   } else {
     doubler_ = std::string("the processor, on a copy by the ") + (nic_copies_ ? "NIC" : "driver") +
-               ", since this program has no kernel for " + name();
+               ", because this program has no kernel for " + name();
   }
 }
 
-std::unique_ptr<Memory> Memory::Choose(const host::Device& device, MemoryOptions options, std::ostream& out) {
-  if (options.kind != "auto") return std::make_unique<Memory>(device, options);
+std::unique_ptr<Memory> Memory::Choose(const host::Device& device, MemoryConfig config, std::ostream& out) {
+  if (config.kind != "auto") return std::make_unique<Memory>(device, config);
   std::string reasons;
   for (const char* const accelerator : {"cuda", "hip", "gaudi"}) {
-    options.kind = accelerator;
+    config.kind = accelerator;
     try {
-      return std::make_unique<Memory>(device, options);
+      return std::make_unique<Memory>(device, config);
     } catch (const host::Error& error) {
       reasons += std::string("     ") + accelerator + ": " + error.what() + "\n";
     }
   }
-  options.kind = "host";
-  auto memory = std::make_unique<Memory>(device, options);
-  out << "   host memory, since there is no accelerator's that can be used:\n" << reasons;
+  config.kind = "host";
+  auto memory = std::make_unique<Memory>(device, config);
+  out << "   host memory, because no accelerator can be used:\n" << reasons;
   return memory;
 }
 
 void Memory::Write(uint64_t offset, std::span<const std::byte> from) const {
   if (nic_copies_) {
-    nic_copies_->In(offset, from);
+    nic_copies_->CopyIn(offset, from);
   } else {
     buffer_->CopyIn(offset, from);
   }
@@ -99,9 +100,9 @@ void Memory::Write(uint64_t offset, std::span<const std::byte> from) const {
 
 void Memory::Read(uint64_t offset, std::span<std::byte> to) const {
   if (nic_copies_) {
-    nic_copies_->Out(offset, to);
+    nic_copies_->CopyOut(offset, to);
   } else {
-    SeeWhatArrived();
+    FlushArrivals();
     buffer_->CopyOut(offset, to);
   }
 }
@@ -112,20 +113,20 @@ void Memory::Double(uint64_t from, uint64_t to, uint64_t bytes, host::Deadline d
                       .count = bytes / sizeof(int32_t)};
   if (on_host_) {
     warpverbs::arch::cpu::RunBlock(kThreads, [&](uint32_t rank) { rdma_demo::Double(rank, kThreads, job); });
-  } else if (kernels_on_) {
-    SeeWhatArrived();
-    DoubleOnCuda(*kernels_on_, job, deadline);
+  } else if (kernel_gpu_) {
+    FlushArrivals();
+    DoubleOnCuda(*kernel_gpu_, job, deadline);
   } else {
-    DoubleACopy(from, to, bytes);
+    DoubleOnHost(from, to, bytes);
   }
 }
 
-/// A completion tells the processor that the bytes have come; some GPUs have to be told.
-void Memory::SeeWhatArrived() const {
+// A completion makes the bytes visible to the processor. Some GPUs need a flush.
+void Memory::FlushArrivals() const {
   buffer_->Flush(host::FlushDirection::kNicToGpu, host::DeadlineIn(std::chrono::seconds(10)));
 }
 
-void Memory::DoubleACopy(uint64_t from, uint64_t to, uint64_t bytes) const {
+void Memory::DoubleOnHost(uint64_t from, uint64_t to, uint64_t bytes) const {
   std::vector<int32_t> copy(std::min<uint64_t>(bytes / sizeof(int32_t), uint64_t{1} << 18));
   for (uint64_t at = 0; at < bytes;) {
     const std::span<int32_t> piece =

@@ -1,4 +1,4 @@
-// The memory of one side: allocated, registered, copied to and from, and worked on where it lies.
+// The memory of one side: allocation, registration, copies, and the doubling of its integers.
 #pragma once
 
 #include <cstddef>
@@ -19,55 +19,56 @@
 
 namespace rdma_demo {
 
-/// Where memory shall lie, what else there is besides, and who may reach it.
-struct MemoryOptions {
+/// The configuration of a Memory.
+struct MemoryConfig {
   std::string kind{};  ///< host, cuda[:N], hip[:N], gaudi[:PCI address]
   uint64_t bytes = 0;
   warpverbs::host::Access access{};
-  warpverbs::host::EndpointConfig loop{};  ///< of the endpoints that copy where no driver does
-  std::chrono::milliseconds patience{10'000};
+  warpverbs::host::EndpointConfig loop{};  ///< configuration of the endpoints of NicCopies
+  std::chrono::milliseconds timeout{10'000};
 };
 
-/// Registered memory of any kind. The processor touches it only where it is the processor's own.
+/// Registered memory of any kind. The processor touches only host memory.
 class Memory {
  public:
-  /// @errors  host::Error: there is no such memory, or the NIC does not reach it
-  Memory(const warpverbs::host::Device& device, const MemoryOptions& options);
+  /// @errors  host::Error: the memory cannot be allocated, or the NIC does not reach it
+  Memory(const warpverbs::host::Device& device, const MemoryConfig& config);
 
-  /// Takes the kind that is asked for; with auto, the first accelerator's that the NIC reaches, else the
-  /// host's, and says why.
-  static std::unique_ptr<Memory> Choose(const warpverbs::host::Device& device, MemoryOptions options,
+  /// Allocates the configured kind. With auto, takes the first accelerator that the NIC reaches, otherwise
+  /// host memory, and prints the reasons.
+  static std::unique_ptr<Memory> Choose(const warpverbs::host::Device& device, MemoryConfig config,
                                         std::ostream& out);
 
   /// "memory of cuda:0"
   std::string name() const { return buffer_->name(); }
   warpverbs::host::MemoryView View() const { return region_->View(); }
-  /// The file by which the NIC reaches it; -1: it goes by the address.
+  /// Returns the file descriptor by which the NIC reaches it; -1: the NIC uses the address.
   int dma_buf() const { return file_ ? file_->fd() : -1; }
 
   void Write(uint64_t offset, std::span<const std::byte> from) const;
   void Read(uint64_t offset, std::span<std::byte> to) const;
 
-  /// Doubles 4-byte integers of one part into another. Throws what says why it cannot.
+  /// Doubles 4-byte integers of one part into another.
   ///
   /// @param from, to, bytes  multiples of 4
-  /// @param deadline         for a kernel on a GPU, which may be given up then
+  /// @param deadline         end of the wait for a kernel on a GPU, which may still run then
+  /// @errors  host::Error, std::runtime_error
   void Double(uint64_t from, uint64_t to, uint64_t bytes, warpverbs::host::Deadline deadline) const;
 
-  /// Who does that: "a kernel on cuda:0".
+  /// Returns the processor that doubles: "a kernel on cuda:0".
   const std::string& doubler() const { return doubler_; }
 
  private:
-  void DoubleACopy(uint64_t from, uint64_t to, uint64_t bytes) const;
-  void SeeWhatArrived() const;
+  void DoubleOnHost(uint64_t from, uint64_t to, uint64_t bytes) const;
+  void FlushArrivals() const;
 
   bool on_host_ = false;
-  std::optional<int> kernels_on_;  // this CUDA GPU
+  std::optional<int> kernel_gpu_;  // CUDA GPU that doubles; empty: no GPU does
   std::string doubler_;
   std::unique_ptr<warpverbs::host::Buffer> buffer_;
   std::optional<warpverbs::host::DmaBuf> file_;
   std::optional<warpverbs::host::MemoryRegion> region_;
-  std::unique_ptr<NicCopies> nic_copies_;  // where no driver copies
+  std::unique_ptr<NicCopies> nic_copies_;  // for memory that no driver copies
 };
 
 }  // namespace rdma_demo

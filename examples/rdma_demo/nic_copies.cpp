@@ -12,9 +12,9 @@ namespace host = warpverbs::host;
 namespace mlx5 = warpverbs::mlx5;
 
 NicCopies::NicCopies(const host::Device& nic, const host::EndpointConfig& config,
-                     const host::MemoryView& memory, std::chrono::milliseconds patience)
+                     const host::MemoryView& memory, std::chrono::milliseconds timeout)
     : memory_(memory),
-      patience_(patience),
+      timeout_(timeout),
       pages_(kPieceBytes),
       region_(nic, pages_.data(), pages_.size(), {.remote_read = true, .remote_write = true}),
       poster_(nic, config),
@@ -23,7 +23,7 @@ NicCopies::NicCopies(const host::Device& nic, const host::EndpointConfig& config
   owner_.Connect(poster_.Info());
 }
 
-void NicCopies::In(uint64_t offset, std::span<const std::byte> from) {
+void NicCopies::CopyIn(uint64_t offset, std::span<const std::byte> from) {
   const host::MemoryView pages = region_.View();
   for (size_t at = 0; at < from.size(); at += kPieceBytes) {
     const std::span<const std::byte> piece = from.subspan(at, std::min(kPieceBytes, from.size() - at));
@@ -31,11 +31,11 @@ void NicCopies::In(uint64_t offset, std::span<const std::byte> from) {
     const host::MemoryView to = memory_.Subrange(offset + at, piece.size());
     Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes to the device",
             device::Read({pages.addr, mlx5::ToBe32(pages.rkey)}, {to.addr, to.bytes, mlx5::ToBe32(to.lkey)}),
-            host::DeadlineIn(patience_));
+            host::DeadlineIn(timeout_));
   }
 }
 
-void NicCopies::Out(uint64_t offset, std::span<std::byte> to) {
+void NicCopies::CopyOut(uint64_t offset, std::span<std::byte> to) {
   const host::MemoryView pages = region_.View();
   for (size_t at = 0; at < to.size(); at += kPieceBytes) {
     const std::span<std::byte> piece = to.subspan(at, std::min(kPieceBytes, to.size() - at));
@@ -43,7 +43,7 @@ void NicCopies::Out(uint64_t offset, std::span<std::byte> to) {
     Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes from the device",
             device::Write({pages.addr, mlx5::ToBe32(pages.rkey)},
                           {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
-            host::DeadlineIn(patience_));
+            host::DeadlineIn(timeout_));
     std::memcpy(piece.data(), pages_.data(), piece.size());
   }
 }

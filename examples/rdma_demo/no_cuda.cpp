@@ -1,6 +1,7 @@
+// Takes the place of cuda.cu in a build without CUDA.
 #include <stdexcept>
 
-#include "cuda.hpp"
+#include "kernel.hpp"
 
 namespace rdma_demo {
 

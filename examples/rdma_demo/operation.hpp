@@ -1,8 +1,9 @@
-// Posts one operation from this thread and waits for it.
+// Posts one operation from the calling thread and waits for it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -11,10 +12,12 @@
 #include "warpverbs/device/status.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/queue_error.hpp"
+#include "warpverbs/host/status_text.hpp"
 
 namespace rdma_demo {
 
-/// What went wrong with an operation, as a sentence, and the status that says it.
+/// The failure of an operation: a sentence, and the status.
 class OperationFailed : public std::runtime_error {
  public:
   OperationFailed(const std::string& sentence, const warpverbs::device::Status& status)
@@ -27,11 +30,21 @@ class OperationFailed : public std::runtime_error {
 
 /// Throws OperationFailed unless an operation has succeeded.
 ///
-/// @param what  "send 4 bytes"
-void CheckOperation(const warpverbs::host::Endpoint& endpoint, const std::string& what,
-                    const warpverbs::device::Status& status);
+/// @param step  name of the operation: "send 4 bytes"
+inline void CheckOperation(const warpverbs::host::Endpoint& endpoint, const std::string& step,
+                           const warpverbs::device::Status& status) {
+  using warpverbs::device::Code;
+  if (status.ok()) return;
+  const bool host_knows_more = status.code == Code::kError || status.code == Code::kAborted;
+  const std::optional<warpverbs::host::QueueError> error =
+      host_knows_more ? endpoint.LastError() : std::nullopt;
+  const std::string reason =
+      error ? ". " + error->What()
+            : ": " + warpverbs::host::Describe(status) + ". See the output of the other side.";
+  throw OperationFailed("Cannot " + step + reason, status);
+}
 
-/// Waits until then, or until the device or the port has failed.
+/// Returns the limit of a wait: a deadline, or a failure of the device or the port.
 inline warpverbs::device::WaitLimit Until(const warpverbs::host::Endpoint& endpoint,
                                           warpverbs::host::Deadline deadline) {
   const auto time = std::chrono::nanoseconds(deadline.time_since_epoch());
@@ -40,9 +53,9 @@ inline warpverbs::device::WaitLimit Until(const warpverbs::host::Endpoint& endpo
 
 /// Posts an operation and waits until it is done. Throws OperationFailed.
 ///
-/// @pre  nobody else posts to the endpoint
+/// @pre  no other thread posts to the endpoint
 template <class Operation>
-void Perform(const warpverbs::host::Endpoint& endpoint, const std::string& what, const Operation& operation,
+void Perform(const warpverbs::host::Endpoint& endpoint, const std::string& step, const Operation& operation,
              warpverbs::host::Deadline deadline) {
   using namespace warpverbs;
   const device::WaitLimit limit = Until(endpoint, deadline);
@@ -50,7 +63,7 @@ void Perform(const warpverbs::host::Endpoint& endpoint, const std::string& what,
   const device::Posted posted = queue.Post(operation, limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();
-  CheckOperation(endpoint, what, status);
+  CheckOperation(endpoint, step, status);
 }
 
 }  // namespace rdma_demo

@@ -1,4 +1,4 @@
-// What the server and the client are told on their command lines.
+// The command lines of the server and the client.
 #pragma once
 
 #include <chrono>
@@ -14,26 +14,26 @@ namespace rdma_demo {
 enum class Role : uint8_t { kServer, kClient };
 
 struct Options {
-  std::string server{};  ///< the client's: the host to connect to
+  std::string server{};  ///< host that the client connects to
   uint16_t port = 20000;
-  uint64_t bytes = uint64_t{4} << 20;  ///< of each message; a multiple of 4
-  std::string memory = "auto";         ///< or host, cuda[:N], hip[:N], gaudi[:PCI address]
+  uint64_t bytes = uint64_t{4} << 20;  ///< size of each message; a multiple of 4
+  std::string memory = "auto";         ///< auto, host, cuda[:N], hip[:N] or gaudi[:PCI address]
   warpverbs::programs::Fabric fabric{};
-  bool serves_reads = true;                    ///< the server's: the client may read its memory
-  uint8_t rnr_retry = 0;                       ///< each side posts its receives before the other may send
-  std::chrono::milliseconds wait{10'000};      ///< for the other side to come
-  std::chrono::milliseconds patience{10'000};  ///< for each step
+  bool serves_reads = true;  ///< the client may read the server's memory
+  uint8_t rnr_retry = 0;     ///< retries of a send without a receive; 0: receives are always posted first
+  std::chrono::milliseconds wait{10'000};     ///< longest time until the other side connects
+  std::chrono::milliseconds timeout{10'000};  ///< longest time of each step
 };
 
-/// Reads a command line, and prints what is to be said of it.
+/// Parses a command line. Prints help or an error if there is nothing to run.
 ///
-/// @return  the program's exit status, if there is nothing to run
+/// @return  exit status of the program if there is nothing to run
 std::optional<int> ParseCommandLine(int argc, char** argv, Role role, Options& options);
 
-/// The whole of a program: reads its command line and runs it. What it throws ends up as a sentence.
+/// Runs a program: parses its command line, runs it, and prints exceptions as sentences.
 ///
-/// @param run  answers whether all went well
-/// @return     the program's exit status
+/// @param run  returns true if no step failed
+/// @return     exit status of the program
 int RunProgram(int argc, char** argv, Role role, const std::function<bool(const Options&)>& run);
 
 }  // namespace rdma_demo

@@ -1,7 +1,6 @@
-// What the two sides do with each other, in this order: both know it, so neither tells the other.
+// The steps, in order. Both sides know them, so they need not agree on them.
 //
-// Each side's memory is two slots of a message each: what goes out lies in the first, what comes in lands in
-// the second.
+// The memory of each side has two slots of one message each: outgoing first, incoming second.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +11,17 @@
 
 namespace rdma_demo {
 
-inline constexpr int kRounds = 3;  ///< of a send by the client and the server's answer
+inline constexpr int kRounds = 3;  ///< number of requests by the client, each with an answer
 
-constexpr Row Request(int round) { return {.first = 100 * round, .step = 1}; }
-constexpr Row Answer(int round) { return {.first = 200 * round, .step = 2}; }
-inline constexpr Row kRead{.first = 7000};     ///< what the client reads from the server
-inline constexpr Row kWritten{.first = 9000};  ///< what the server writes to the client
+constexpr Sequence Request(int round) { return {.first = 100 * round, .step = 1}; }
+constexpr Sequence Answer(int round) { return {.first = 200 * round, .step = 2}; }
+inline constexpr Sequence kRead{.first = 7000};     ///< integers that the client reads from the server
+inline constexpr Sequence kWritten{.first = 9000};  ///< integers that the server writes to the client
 
-/// Comes with the write, when all of it is there.
+/// Immediate data of the write. They arrive after all of its bytes.
 inline constexpr uint32_t kWrittenImm = 9000;
 
+/// Returns the names of all steps.
 inline std::vector<std::string> Plan() {
   std::vector<std::string> steps;
   for (int round = 1; round <= kRounds; ++round) steps.push_back("send/receive " + std::to_string(round));

@@ -1,4 +1,4 @@
-// One side of the demonstration: NIC, queue pair, memory, and the way it agrees with the other side.
+// One side of the demonstration: its NIC, queue pair and memory, and its protocol with the other side.
 #pragma once
 
 #include <functional>
@@ -11,52 +11,53 @@
 #include "integers.hpp"
 #include "memory.hpp"
 #include "options.hpp"
-#include "outcome.hpp"
+#include "step_result.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/event_thread.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace rdma_demo {
 
-/// A side's part of a step.
+/// One side's part of a step.
 struct Step {
-  /// Fills memory and posts receives: when both sides have done so, either may send.
+  /// Fills memory and posts receives. No side sends before both have done this.
   std::function<void()> prepare;
-  /// Does what there is to do, and says what came of it.
-  std::function<std::string(warpverbs::host::Deadline)> act;
-  /// The peer's NIC may refuse it: then it is unsupported and has not failed.
+  /// Does the work of the step, and returns the result in words.
+  std::function<std::string(warpverbs::host::Deadline)> run;
+  /// Makes a refusal by the peer's NIC kUnsupported, not kFailed.
   bool may_be_refused = false;
 };
 
-class Party {
+/// One side, and the state of its connection to the other.
+class Side {
  public:
-  /// @param out  gets what happens, line by line; must outlive this
+  /// @param out  receives the log, line by line; must outlive this
   /// @errors     host::Error
-  Party(Role role, const Options& options, std::ostream& out);
+  Side(Role role, const Options& options, std::ostream& out);
 
-  /// Waits for a client, passing over strangers, and connects to it. The listener is closed then.
+  /// Waits for a client, connects to it and closes the listener. Connections of other programs are skipped.
   ///
   /// @errors  host::Error; std::runtime_error: the two sides do not agree
-  void MeetClient(warpverbs::host::TcpListener listener);
+  void AcceptClient(warpverbs::host::TcpListener listener);
 
-  /// Goes to the server, and connects to it.
+  /// Connects to the server.
   ///
-  /// @errors  as above
-  void MeetServer();
+  /// @errors  as AcceptClient()
+  void ConnectToServer();
 
-  /// Does the next step of the plan with the peer. A failure of either is an outcome for both, after which
-  /// the queue pair is connected anew.
+  /// Runs the next step of the plan with the peer. A failure on either side is the result of both. The queue
+  /// pairs are reset and connected again after it.
   ///
-  /// @errors  host::Error: the peer is out of reach
+  /// @errors  host::Error: the peer cannot be reached
   void Run(const Step& step);
 
-  /// Does all of a side's work and prints the summary, also where the work throws.
+  /// Runs all of a side's work and prints the summary, even if the work throws.
   ///
-  /// @return  whether nothing failed on either side
-  /// @errors  what the work throws
-  bool SumUp(const std::function<void()>& work);
+  /// @return  true if no step failed on either side
+  /// @errors  every exception of the work
+  bool RunAndSummarize(const std::function<void()>& work);
 
-  // For the steps.
+  // The steps use these.
   const Memory& memory() const { return *memory_; }
   const Connection& connection() const { return connection_; }
   Slot out_slot() const { return {0, options_.bytes}; }
@@ -67,9 +68,9 @@ class Party {
 
  private:
   struct Peer {
-    uint64_t address = 0;  // of its memory
+    uint64_t address = 0;
     warpverbs::mlx5::Be32 rkey{};
-    std::string memory{};  // in words
+    std::string memory{};  // name of its kind of memory
   };
 
   warpverbs::host::EndpointConfig Config();
@@ -78,16 +79,16 @@ class Party {
   warpverbs::host::Deadline PeersDeadline() const;
   std::string Swap(warpverbs::host::TcpExchange& exchange, const std::string& mine, const char* what,
                    warpverbs::host::Deadline deadline) const;
-  void Meet(warpverbs::host::TcpExchange exchange, const std::string& introduction);
+  void Start(warpverbs::host::TcpExchange exchange, const std::string& introduction);
   void Connect();
-  Outcome Try(bool may_be_refused, const std::function<std::string()>& work) const;
-  Outcome AgreeOn(const Outcome& own, const char* what);
+  StepResult Try(bool may_be_refused, const std::function<std::string()>& work) const;
+  StepResult CombineWithPeer(const StepResult& own, const char* what);
   void Describe();
 
   const Role role_;
   const Options options_;
   std::ostream& out_;
-  warpverbs::programs::NicAndPort where_;
+  warpverbs::programs::NicAndPort port_;
   warpverbs::host::Device device_;
   warpverbs::host::EventThread events_;
   std::unique_ptr<Memory> memory_;
@@ -96,5 +97,14 @@ class Party {
   Peer peer_;
   Summary summary_;
 };
+
+/// Serves one client.
+///
+/// @return  true if no step failed on either side
+/// @errors  host::Error, std::runtime_error: the program cannot continue. The summary so far is printed
+bool RunServer(warpverbs::host::TcpListener listener, const Options& options, std::ostream& out);
+
+/// Runs the client of a server; as RunServer().
+bool RunClient(const Options& options, std::ostream& out);
 
 }  // namespace rdma_demo

@@ -1,4 +1,4 @@
-// What came of each operation, as both sides agree on it and as the summary tells it.
+// The result of each step, on which both sides agree, and the summary.
 #pragma once
 
 #include <cstdint>
@@ -8,38 +8,40 @@
 
 namespace rdma_demo {
 
-enum class Result : uint8_t {
+enum class StepCode : uint8_t {
   kOk,
-  kUnsupported,  ///< the peer's NIC refused, which is an answer and no fault
+  kUnsupported,  ///< the peer's NIC refused the operation, which is not a failure
   kFailed,
 };
 
-struct Outcome {
-  Result result = Result::kOk;
+struct StepResult {
+  StepCode code = StepCode::kOk;
   std::string text{};
 
-  /// As one line, and back. @errors  std::runtime_error: it is none
+  /// Serializes the result as one line, and parses it.
+  ///
+  /// @errors  std::runtime_error: the line is not a result
   std::string ToText() const;
-  static Outcome FromText(const std::string& line);
+  static StepResult FromText(const std::string& line);
 };
 
-/// What both sides together have made of something: the worse of the two, and whose words it is.
+/// Returns the worse of both sides' results. Its text names the peer if the result is the peer's.
 ///
-/// @param peer  "the client"
-Outcome Agree(const Outcome& own, const Outcome& theirs, const std::string& peer);
+/// @param peer  name of the peer: "the client"
+StepResult Combine(const StepResult& own, const StepResult& theirs, const std::string& peer);
 
-/// What is printed at the end.
+/// The summary at the end of a program.
 struct Summary {
-  std::string side{};                ///< "the server"
-  std::vector<std::string> facts{};  ///< "memory            host memory ..."
-  std::vector<std::string> planned{};
-  std::vector<Outcome> outcomes{};  ///< of the first of those that were planned
+  std::string side{};                 ///< name of this side: "the server"
+  std::vector<std::string> rows{};    ///< rows before the results: "memory            host memory ..."
+  std::vector<std::string> steps{};   ///< names of all steps
+  std::vector<StepResult> results{};  ///< results of the steps done so far
 
-  bool all_well() const;
+  bool succeeded() const;
   void Print(std::ostream& out) const;
 };
 
-/// A line of two columns.
-std::string Fact(const std::string& name, const std::string& value);
+/// Returns a line of two columns.
+std::string TableRow(const std::string& name, const std::string& value);
 
 }  // namespace rdma_demo

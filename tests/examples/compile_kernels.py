@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles the kernels of all examples for a GPU. They are templates, so each is instantiated here.
+"""Compiles the kernel templates of all examples for a GPU.
 
 compile_kernels.py <arch> <folder of the examples> <compiler> <option>...
 """
@@ -16,11 +16,11 @@ KERNEL = re.compile(r"^WARPVERBS_DEVICE [\w:]+ (\w+)\(", re.MULTILINE)
 
 
 def kernels_of(path, arch):
-    """The includes of an example, and its kernels with their instantiations in a namespace of their own."""
+    """Returns the includes of an example, and its kernels with instantiations in a namespace of its own."""
     text = path.read_text().partition("int main(")[0]
     names = KERNEL.findall(text)
     if not names or len(names) != len(TEMPLATE.findall(text)):
-        sys.exit(f"{path}: this is no list of kernel templates and then main")
+        sys.exit(f"{path}: expected kernel templates, then main()")
     pointers = "".join(f"__attribute__((device)) auto* of_{name} = &{name}<{arch}>;\n" for name in names)
     return set(INCLUDE.findall(text)), f"namespace {path.stem}_example {{\n{INCLUDE.sub('', text)}{pointers}}}\n"
 

@@ -7,7 +7,7 @@
 
 namespace {
 
-TEST(Connect, TwoProcessesConnectThroughTheirLines) {
+TEST(Connect, ConnectsTwoProcesses) {
   const Result result = RunShell(
       "set -e; pipes=$(mktemp -d); mkfifo $pipes/a $pipes/b;"
       "trap 'rm -r $pipes' EXIT;" SOFTHCA " -- " CONNECT " <$pipes/a >$pipes/b & " SOFTHCA " -- " CONNECT
@@ -19,7 +19,14 @@ TEST(Connect, TwoProcessesConnectThroughTheirLines) {
   EXPECT_NE(result.output.find(path, first + 1), std::string::npos) << result.output;
 }
 
-TEST(Connect, FailsWithOneSentenceOnADamagedLine) {
+TEST(Connect, HelpSaysWhatItTeaches) {
+  const Result result = RunShell(CONNECT " --help");
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_THAT(result.output, testing::StartsWith("Teaches connecting by text: "));
+  EXPECT_EQ(RunShell(CONNECT " --colour").exit_status, 2);
+}
+
+TEST(Connect, NamesTheErrorOfADamagedLine) {
   for (const char* line : {"''", "hello", "57565250000100300000"}) {
     const Result result =
         RunShell(std::string("echo ") + line + " | " SOFTHCA " -- " CONNECT " 2>&1 >/dev/null");
@@ -29,7 +36,7 @@ TEST(Connect, FailsWithOneSentenceOnADamagedLine) {
   }
 }
 
-TEST(Connect, RefusesALineWithOneDigitChanged) {
+TEST(Connect, RefusesALineWithAChangedDigit) {
   const Result result = RunShell(
       "pipes=$(mktemp -d); mkfifo $pipes/a $pipes/b; trap 'rm -r $pipes' EXIT;" SOFTHCA " -- " CONNECT
       " <$pipes/a >$pipes/b & sed -u 's/0\\(.\\{8\\}\\)$/1\\1/' >$pipes/a <$pipes/b; wait $!");

@@ -1,5 +1,4 @@
-// What every program here needs beside its operation: two connected endpoints in one process, memory with
-// keys, checks that say what is wrong.
+// The fixture of the examples: two connected endpoints in one process, registered memory, and checks.
 #pragma once
 
 #include <cstdio>
@@ -18,9 +17,9 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/status_text.hpp"
 
-/// Runs an example, which throws if it finds anything wrong, and returns the program's exit status.
+/// Runs an example, which throws on any error, and returns the exit status of the program.
 ///
-/// @param lesson  what it does, in one line: the answer to --help
+/// @param lesson  text of --help, in one line
 inline int Run(int argc, char** argv, const char* lesson, const std::function<void()>& example) {
   if (argc > 1) {
     const bool help = std::strcmp(argv[1], "--help") == 0;
@@ -36,17 +35,17 @@ inline int Run(int argc, char** argv, const char* lesson, const std::function<vo
   }
 }
 
-/// Throws unless what is expected is so.
-inline void Check(bool so, const std::string& expected) {
-  if (!so) throw std::runtime_error("This is wrong: " + expected + ".");
+/// Throws unless an expectation holds.
+inline void Check(bool holds, const std::string& expected) {
+  if (!holds) throw std::runtime_error("This is wrong: " + expected + ".");
 }
 
-/// Throws unless a kernel's call has done what it should.
+/// Throws unless a kernel's call has succeeded.
 inline void CheckOk(const warpverbs::device::Status& status, const std::string& call) {
-  Check(status.ok(), call + " succeeds, but it answers " + warpverbs::host::Describe(status));
+  Check(status.ok(), call + " succeeds, but it returned " + warpverbs::host::Describe(status));
 }
 
-/// Two endpoints that are connected to each other, `here` the one that kernels post to.
+/// Two endpoints that are connected to each other. Most kernels post to `here`.
 struct Pair {
   explicit Pair(const warpverbs::host::Device& device,
                 const warpverbs::host::EndpointConfig& here_config = {},
@@ -63,7 +62,7 @@ struct Pair {
   warpverbs::host::Endpoint here, there;
 };
 
-/// An array that the NIC may reach: for this side, or for the peer.
+/// A registered array, as local memory or as the peer's.
 template <class T = uint64_t>
 class Memory {
  public:
@@ -76,14 +75,14 @@ class Memory {
   bool operator==(const Memory& other) const { return words_ == other.words_; }
   warpverbs::host::MemoryView View() const { return region_.View(); }
 
-  /// `count` elements from `first` on, as operations name them on this side.
+  /// Returns `count` elements from `first`, as local memory.
   warpverbs::device::LocalMemory Local(size_t first, size_t count) const {
     const warpverbs::host::MemoryView part = View().Subrange(first * sizeof(T), count * sizeof(T));
     return {part.addr, part.bytes, warpverbs::mlx5::ToBe32(part.lkey)};
   }
   warpverbs::device::LocalMemory Local() const { return Local(0, words_.size()); }
 
-  /// Element `first` and what follows, as the peer's operations name it.
+  /// Returns the elements from `first`, as remote memory.
   warpverbs::device::RemoteMemory Remote(size_t first = 0) const {
     return {View().addr + first * sizeof(T), warpverbs::mlx5::ToBe32(View().rkey)};
   }
@@ -93,13 +92,13 @@ class Memory {
   warpverbs::host::MemoryRegion region_;
 };
 
-/// Runs kernels of one thread each at the same time, and waits for all of them.
+/// Runs kernels of one thread each concurrently, and waits for all of them.
 template <class... Kernels>
 void RunTogether(const Kernels&... kernels) {
   const std::jthread running[] = {std::jthread(kernels)...};
 }
 
-/// How long an example waits before it gives up.
+/// Returns the limit of every wait in the examples.
 template <class A>
 WARPVERBS_DEVICE warpverbs::device::WaitLimit TenSeconds() {
   return {.deadline_ns = A::NowNs() + 10'000'000'000};

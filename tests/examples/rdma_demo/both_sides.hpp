@@ -6,72 +6,72 @@
 #include <string>
 #include <thread>
 
-#include "rdma_demo/sides.hpp"
+#include "rdma_demo/side.hpp"
 
 namespace rdma_demo {
 
-/// How one side ended.
-struct Ended {
-  bool well = false;
-  std::string sentence{};  ///< that it threw
+/// The end of one side.
+struct SideResult {
+  bool succeeded = false;
+  std::string error{};  ///< text of the exception, if there was one
   std::string output{};
 };
 
-struct Both {
-  Ended server, client;
+struct BothResults {
+  SideResult server, client;
 
-  bool well() const { return server.well && client.well; }
+  bool succeeded() const { return server.succeeded && client.succeeded; }
   std::string output() const {
-    return "server: " + server.sentence + "\n" + server.output + "client: " + client.sentence + "\n" +
+    return "server: " + server.error + "\n" + server.output + "client: " + client.error + "\n" +
            client.output;
   }
 };
 
-/// Runs something of a side in that side's thread; by default just that.
+/// Runs a side on its thread, with something around it.
 using Around = std::function<void(Role role, const std::function<void()>& run)>;
 
 inline void Directly(Role, const std::function<void()>& run) { run(); }
 
-inline Ended EndOf(const std::function<bool(std::ostream&)>& side) {
-  Ended ended;
+inline SideResult ResultOf(const std::function<bool(std::ostream&)>& side) {
+  SideResult ended;
   std::ostringstream out;
   try {
-    ended.well = side(out);
+    ended.succeeded = side(out);
   } catch (const std::exception& error) {
-    ended.sentence = error.what();
+    ended.error = error.what();
   }
   ended.output = out.str();
   return ended;
 }
 
-/// Options of a test: short messages, and more time than a busy machine needs.
-inline Options Of(const std::string& memory, uint64_t bytes = 4096) {
+/// Returns options with short messages and long timeouts.
+inline Options MakeOptions(const std::string& memory, uint64_t bytes = 4096) {
   Options options;
   options.memory = memory;
   options.bytes = bytes;
-  options.wait = options.patience = std::chrono::seconds(60);
+  options.wait = options.timeout = std::chrono::seconds(60);
   return options;
 }
 
 /// Runs both sides in this process, each in a thread of its own.
-inline Both RunBoth(const Options& server, Options client, const Around& around = Directly) {
+inline BothResults RunBoth(const Options& server, Options client, const Around& around = Directly) {
   warpverbs::host::TcpListener listener({"127.0.0.1", 0});
   client.server = "127.0.0.1";
   client.port = listener.port();
-  Both both;
+  BothResults both;
   {
     const std::jthread serving([&] {
-      both.server = EndOf([&](std::ostream& out) {
-        bool well = false;
-        around(Role::kServer, [&] { well = Serve(std::move(listener), server, out); });
-        return well;
+      both.server = ResultOf([&](std::ostream& out) {
+        bool succeeded = false;
+        around(Role::kServer, [&] { succeeded = RunServer(std::move(listener), server, out); });
+        return succeeded;
       });
     });
     const std::jthread visiting([&] {
-      both.client = EndOf([&](std::ostream& out) {
-        bool well = false;
-        around(Role::kClient, [&] { well = Visit(client, out); });
-        return well;
+      both.client = ResultOf([&](std::ostream& out) {
+        bool succeeded = false;
+        around(Role::kClient, [&] { succeeded = RunClient(client, out); });
+        return succeeded;
       });
     });
   }

@@ -2,9 +2,9 @@
 
 namespace rdma_demo {
 
-/// What the kernels of this test's GPU do.
-enum class KernelHabit { kDouble, kLeaveAsIs, kFail, kNeverEnd };
+/// The behavior of the fake GPU's kernels.
+enum class KernelBehavior { kDouble, kLeaveAsIs, kFail, kNeverEnd };
 
-void SetKernels(KernelHabit habit);
+void SetKernels(KernelBehavior behavior);
 
 }  // namespace rdma_demo

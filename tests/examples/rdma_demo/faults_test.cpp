@@ -1,5 +1,5 @@
-// Every call that a side sets itself up with fails once: each ends with a sentence, nothing is left behind,
-// and the next run is well.
+// Each call of the set-up of a side fails once. Every run ends with a sentence, leaks nothing, and the next
+// run succeeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "both.hpp"
+#include "both_sides.hpp"
 #include "fake_cuda.hpp"
 #include "fake_gaudi.hpp"
 #include "fake_hip.hpp"
@@ -39,46 +39,46 @@ class DemoWithFaults : public testing::Test {
     EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{});
   }
 
-  /// Who is left alone does not wait long.
-  static Options Brief(const std::string& memory) {
-    Options options = Of(memory, 64);
+  /// Returns options that let a side without a peer end soon.
+  static Options ShortTimeouts(const std::string& memory) {
+    Options options = MakeOptions(memory, 64);
     options.wait = milliseconds(200);
-    options.patience = milliseconds(700);
+    options.timeout = milliseconds(700);
     return options;
   }
 
-  /// Both sides either are well, or at least the faulty one says why it is not.
-  static void ExpectSentence(Role of, const Both& both) {
-    const Ended& faulty = of == Role::kServer ? both.server : both.client;
-    if (both.well()) return;
+  /// Expects that both sides succeed, or that the faulty one says why it failed.
+  static void ExpectSentence(Role of, const BothResults& both) {
+    const SideResult& faulty = of == Role::kServer ? both.server : both.client;
+    if (both.succeeded()) return;
     const bool in_summary = faulty.output.find("failed: ") != std::string::npos;
-    EXPECT_TRUE(in_summary || faulty.sentence.size() > 20 || faulty.sentence == "std::bad_alloc")
-        << both.output();
-    EXPECT_FALSE(faulty.well);
+    EXPECT_TRUE(in_summary || faulty.error.size() > 20 || faulty.error == "std::bad_alloc") << both.output();
+    EXPECT_FALSE(faulty.succeeded);
   }
 
   static void ExpectAllWell(const std::string& kind) {
-    const Both both = RunBoth(Of(kind, 64), Of(kind, 64));
-    EXPECT_TRUE(both.well()) << both.output();
+    const BothResults both = RunBoth(MakeOptions(kind, 64), MakeOptions(kind, 64));
+    EXPECT_TRUE(both.succeeded()) << both.output();
   }
 
-  /// Runs both sides with one call of one side failing.
+  /// Runs both sides and lets one call of one side fail.
   ///
   /// @param of  the faulty side
-  /// @return  the name of the call; empty: there were fewer
+  /// @return  name of the call; empty: the side made fewer calls
   static std::string RunWith(Role of, const CallFault& fault, const std::string& kind) {
     std::string failed;
-    ExpectSentence(of, RunBoth(Brief(kind), Brief(kind), [&](Role role, const std::function<void()>& run) {
-                     if (role != of) return run();
-                     const Faulty faulty(fault);
-                     try {
-                       run();
-                     } catch (...) {
-                       failed = faulty.failed();
-                       throw;
-                     }
-                     failed = faulty.failed();
-                   }));
+    ExpectSentence(of, RunBoth(ShortTimeouts(kind), ShortTimeouts(kind),
+                               [&](Role role, const std::function<void()>& run) {
+                                 if (role != of) return run();
+                                 const Faulty faulty(fault);
+                                 try {
+                                   run();
+                                 } catch (...) {
+                                   failed = faulty.failed();
+                                   throw;
+                                 }
+                                 failed = faulty.failed();
+                               }));
     return failed;
   }
 };
@@ -87,7 +87,7 @@ std::string NameOf(Role role) { return role == Role::kServer ? "Server" : "Clien
 
 class RdmaDemoFaults : public DemoWithFaults, public testing::WithParamInterface<Role> {};
 
-TEST_P(RdmaDemoFaults, OfRdmaCoreAreSentencesAndLeaveNothing) {
+TEST_P(RdmaDemoFaults, OfRdmaCoreEndInSentences) {
   for (const char* const kind : {"host", "gaudi", "cuda"}) {
     int calls = 0;
     for (std::string failed = "none yet"; !failed.empty() && !HasFailure(); ++calls) {
@@ -103,7 +103,7 @@ TEST_P(RdmaDemoFaults, OfRdmaCoreAreSentencesAndLeaveNothing) {
 /// An accelerator whose driver fails on demand.
 struct Driver {
   const char* kind;
-  void (*fail)(int call);  ///< counted from 1; 0: none
+  void (*fail)(int call);  ///< number of the call, from 1; 0: none
   bool (*pending)();
   int least_calls;
 };
@@ -120,15 +120,15 @@ const Driver kDrivers[] = {
      fake_cuda::FailurePending, 10},
 };
 
-TEST_P(RdmaDemoFaults, OfTheAcceleratorsDriversAreSentencesAndLeaveNothing) {
+TEST_P(RdmaDemoFaults, OfDriversEndInSentences) {
   const bool serves = GetParam() == Role::kServer;
   for (const Driver& driver : kDrivers) {
     int calls = 0;
     for (bool pending = false; !pending && !HasFailure(); ++calls) {
       SCOPED_TRACE(std::string(driver.kind) + ", call " + std::to_string(calls + 1));
       driver.fail(calls + 1);
-      ExpectSentence(GetParam(),
-                     RunBoth(Brief(serves ? driver.kind : "host"), Brief(serves ? "host" : driver.kind)));
+      ExpectSentence(GetParam(), RunBoth(ShortTimeouts(serves ? driver.kind : "host"),
+                                         ShortTimeouts(serves ? "host" : driver.kind)));
       ExpectNothingHeld();
       pending = driver.pending();
     }
@@ -143,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(, RdmaDemoFaults, testing::Values(Role::kServer, Role::
 
 constexpr int kStride = 11;
 
-/// Every kStride-th allocation of a side fails, from one on: all in turn take minutes, which cases share.
+/// Every kStride-th allocation of a side fails, each in a run of its own. Cases share the allocations,
+/// because all of them take minutes.
 struct Allocations {
   Role of;
   const char* kind;
@@ -166,14 +167,14 @@ TEST_P(RdmaDemoFaultsOfMemory, LeaveNothing) {
   ExpectAllWell(kind);
 }
 
-#ifdef __SANITIZE_ADDRESS__  // takes three times as long: a quarter of them
+#ifdef __SANITIZE_ADDRESS__  // takes three times as long, so runs only a quarter of the cases
 constexpr int kStep = 4;
 #else
 constexpr int kStep = 1;
 #endif
 
-/// All allocations with host memory, and some with an accelerator's: not CUDA's, whose fake allocates in
-/// calls that only give back.
+/// Returns all cases with host memory, and some with accelerators. CUDA is left out, because its fake
+/// allocates in calls that release.
 std::vector<Allocations> AllAllocations() {
   std::vector<Allocations> all;
   for (const Role of : {Role::kServer, Role::kClient}) {

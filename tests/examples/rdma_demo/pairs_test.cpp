@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "both.hpp"
+#include "both_sides.hpp"
 #include "fake_cuda.hpp"
 #include "fake_gaudi.hpp"
 #include "fake_hip.hpp"
@@ -32,22 +32,22 @@ class RdmaDemo : public testing::Test {
   }
 };
 
-/// What the memory of a kind is called, where it lies, and who doubles in it.
-struct Look {
-  const char* fact;
+/// The text of a summary about one kind of memory.
+struct MemoryText {
+  const char* row;
   const char* doubler;
 };
 
-Look LookOf(const std::string& kind) {
+MemoryText TextOf(const std::string& kind) {
   if (kind == "cuda")
     return {"memory of cuda:0, .* bytes at 0x.*, dma-buf fd [0-9]+\n", "a kernel on cuda:0"};
   if (kind == "hip")
     return {"memory of hip:0, .* bytes at 0x.*, dma-buf fd [0-9]+\n",
-            "the processor, on a copy by the driver, since this program has no kernel for memory of hip:0"};
+            "the processor, on a copy by the driver, because this program has no kernel for memory of hip:0"};
   if (kind == "gaudi")
     return {
         "memory of gaudi:0000:3[34]:00.0, .* bytes at 0x100100.*, dma-buf fd [0-9]+\n",
-        "the processor, on a copy by the NIC, since this program has no kernel for memory of gaudi:0000:3"};
+        "the processor, on a copy by the NIC, because this program has no kernel for memory of gaudi:0000:3"};
   return {"host memory, .* bytes at 0x.*, no dma-buf\n", "a kernel on threads of the processor"};
 }
 
@@ -55,8 +55,8 @@ class Pairs : public RdmaDemo, public testing::WithParamInterface<std::tuple<con
 
 TEST_P(Pairs, CarryEveryOperation) {
   const auto [server_kind, client_kind] = GetParam();
-  const Both both = RunBoth(Of(server_kind), Of(client_kind));
-  EXPECT_TRUE(both.well()) << both.output();
+  const BothResults both = RunBoth(MakeOptions(server_kind), MakeOptions(client_kind));
+  EXPECT_TRUE(both.succeeded()) << both.output();
   EXPECT_THAT(both.client.output,
               AllOf(HasSubstr("  send/receive 1    ok: sent 100 and on, received 200, 202 .. 2246: all 1024"),
                     HasSubstr("  send/receive 2    ok: sent 200 and on, received 400, 402 .. 2446: all 1024"),
@@ -64,9 +64,9 @@ TEST_P(Pairs, CarryEveryOperation) {
                     HasSubstr("  RDMA read         ok: supported, read 7000, 7001 .. 8023: all 1024"),
                     HasSubstr("  RDMA write        ok: notified of 9000, 9001 .. 10023: all 1024")));
   EXPECT_THAT(both.server.output,
-              AllOf(ContainsRegex(LookOf(server_kind).fact),
-                    HasSubstr(std::string("doubled by        ") + LookOf(server_kind).doubler)));
-  EXPECT_THAT(both.client.output, ContainsRegex(LookOf(client_kind).fact));
+              AllOf(ContainsRegex(TextOf(server_kind).row),
+                    HasSubstr(std::string("doubled by        ") + TextOf(server_kind).doubler)));
+  EXPECT_THAT(both.client.output, ContainsRegex(TextOf(client_kind).row));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Pairs,
@@ -76,60 +76,62 @@ INSTANTIATE_TEST_SUITE_P(, Pairs,
                            return std::string(std::get<0>(pair.param)) + "Serves" + std::get<1>(pair.param);
                          });
 
-TEST_F(RdmaDemo, CarriesMessagesOfAnyNumberOfIntegers) {
+TEST_F(RdmaDemo, CarriesAnyNumberOfIntegers) {
   for (const uint64_t bytes : {4, 8, 12, 4100, 1048572, 1048580}) {
     for (const char* const kind : {"host", "gaudi"}) {
-      const Both both = RunBoth(Of(kind, bytes), Of(kind, bytes));
-      EXPECT_TRUE(both.well()) << both.output();
+      const BothResults both = RunBoth(MakeOptions(kind, bytes), MakeOptions(kind, bytes));
+      EXPECT_TRUE(both.succeeded()) << both.output();
       EXPECT_THAT(both.client.output, HasSubstr("all " + std::to_string(bytes / 4) + " integers are right"));
     }
   }
 }
 
 TEST_F(RdmaDemo, NeedsNoRetryForAPeerWithoutAReceive) {
-  const Both both = RunBoth(Of("host"), Of("host"));
-  for (const Ended& side : {both.server, both.client}) {
-    EXPECT_TRUE(side.well) << side.output;
+  const BothResults both = RunBoth(MakeOptions("host"), MakeOptions("host"));
+  for (const SideResult& side : {both.server, both.client}) {
+    EXPECT_TRUE(side.succeeded) << side.output;
     EXPECT_THAT(side.output, HasSubstr("for a peer without a receive 0 (timer"));
   }
 }
 
-TEST_F(RdmaDemo, ReachesMemoryThatIsNotExportedByItsAddress) {
+TEST_F(RdmaDemo, RegistersMemoryWithoutADmaBuf) {
   fake_cuda::Configure("dma_buf=0");
-  const Both both = RunBoth(Of("cuda"), Of("host"));
-  EXPECT_TRUE(both.well()) << both.output();
+  const BothResults both = RunBoth(MakeOptions("cuda"), MakeOptions("host"));
+  EXPECT_TRUE(both.succeeded()) << both.output();
   EXPECT_THAT(both.server.output, ContainsRegex("memory of cuda:0, .*, no dma-buf\n"));
 }
 
-TEST_F(RdmaDemo, FlushesWhatCameToAGpuBeforeAKernelOrACopyLooksAtIt) {
+TEST_F(RdmaDemo, FlushesBeforeAKernelOrACopyReads) {
   fake_cuda::Configure("writes_ordering=0");
-  EXPECT_TRUE(RunBoth(Of("cuda"), Of("host")).well());
+  EXPECT_TRUE(RunBoth(MakeOptions("cuda"), MakeOptions("host")).succeeded());
   EXPECT_EQ(fake_cuda::Calls("cuFlushGPUDirectRDMAWrites"), 3) << "one for each request";
   fake_cuda::Configure("writes_ordering=0");
-  EXPECT_TRUE(RunBoth(Of("host"), Of("cuda")).well());
+  EXPECT_TRUE(RunBoth(MakeOptions("host"), MakeOptions("cuda")).succeeded());
   EXPECT_EQ(fake_cuda::Calls("cuFlushGPUDirectRDMAWrites"), 5) << "one for each step";
 }
 
-TEST_F(RdmaDemo, TakesTheFirstAcceleratorThatThereIs) {
-  EXPECT_THAT(RunBoth(Of("auto"), Of("host")).server.output,
-              AllOf(HasSubstr("memory            memory of cuda:0,"), Not(HasSubstr("host memory, since"))));
+TEST_F(RdmaDemo, TakesTheFirstAccelerator) {
+  EXPECT_THAT(
+      RunBoth(MakeOptions("auto"), MakeOptions("host")).server.output,
+      AllOf(HasSubstr("memory            memory of cuda:0,"), Not(HasSubstr("host memory, because"))));
   fake_cuda::Configure("gpus=0");
-  EXPECT_THAT(RunBoth(Of("auto"), Of("host")).server.output, HasSubstr("memory            memory of hip:0,"));
+  EXPECT_THAT(RunBoth(MakeOptions("auto"), MakeOptions("host")).server.output,
+              HasSubstr("memory            memory of hip:0,"));
   fake_hip::Configure({.devices = 0});
   EXPECT_THAT(
-      RunBoth(Of("auto"), Of("host")).server.output,
+      RunBoth(MakeOptions("auto"), MakeOptions("host")).server.output,
       AllOf(HasSubstr("memory            memory of gaudi:0000:33:00.0,"), HasSubstr("All is well.\n")));
 }
 
-TEST_F(RdmaDemo, TakesHostMemoryWhereThereIsNoAcceleratorAndSaysWhy) {
+TEST_F(RdmaDemo, TakesHostMemoryWithoutAnAccelerator) {
   fake_cuda::Configure("gpus=0");
   fake_hip::Configure({.devices = 0});
   fake_gaudi::Configure({.devices = 0});
-  const Both both = RunBoth(Of("auto"), Of("auto"));
-  for (const Ended& side : {both.server, both.client}) {
-    EXPECT_TRUE(side.well) << side.output;
+  const BothResults both = RunBoth(MakeOptions("auto"), MakeOptions("auto"));
+  for (const SideResult& side : {both.server, both.client}) {
+    EXPECT_TRUE(side.succeeded) << side.output;
     EXPECT_THAT(side.output,
-                AllOf(HasSubstr("   host memory, since there is no accelerator's that can be used:\n"),
+                AllOf(HasSubstr("   host memory, because no accelerator can be used:\n"),
                       HasSubstr("     cuda: Cannot start libcuda.so.1: "),
                       HasSubstr("     hip: Cannot use hip:0: this process sees 0 AMD GPU(s). "),
                       HasSubstr("     gaudi: Cannot open a Gaudi: No such device (ENODEV). "),
@@ -137,13 +139,13 @@ TEST_F(RdmaDemo, TakesHostMemoryWhereThereIsNoAcceleratorAndSaysWhy) {
   }
 }
 
-TEST_F(RdmaDemo, RefusesAnAcceleratorThatIsNotThere) {
+TEST_F(RdmaDemo, RefusesAMissingAccelerator) {
   fake_cuda::Configure("gpus=1");
-  Options brief = Of("host");
-  brief.wait = std::chrono::milliseconds(100);
-  const Both both = RunBoth(Of("cuda:7"), brief);
-  EXPECT_THAT(both.server.sentence, HasSubstr("Cannot use cuda:7: this process sees 1 GPU(s). "));
-  EXPECT_FALSE(both.client.sentence.empty());
+  Options options = MakeOptions("host");
+  options.wait = std::chrono::milliseconds(100);
+  const BothResults both = RunBoth(MakeOptions("cuda:7"), options);
+  EXPECT_THAT(both.server.error, HasSubstr("Cannot use cuda:7: this process sees 1 GPU(s). "));
+  EXPECT_FALSE(both.client.error.empty());
 }
 
 }  // namespace

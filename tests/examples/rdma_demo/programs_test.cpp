@@ -18,15 +18,15 @@ using testing::Not;
 using testing::StartsWith;
 
 struct Program {
-  std::string options = "";  // of the program
-  std::string softhca = "";
+  std::string options = "";
+  std::string softhca_options = "";
 };
 
 const std::string kSmall = "-s 4096 ";
 
 std::string Demonstrate(const Program& server, const Program& client) {
-  return RunTwoSides(OnSofthca(server.softhca, RDMA_SERVER " -p 0 " + server.options),
-                     OnSofthca(client.softhca, RDMA_CLIENT " 127.0.0.1 -p $port " + client.options));
+  return RunTwoSides(OnSofthca(server.softhca_options, RDMA_SERVER " -p 0 " + server.options),
+                     OnSofthca(client.softhca_options, RDMA_CLIENT " 127.0.0.1 -p $port " + client.options));
 }
 
 testing::Matcher<std::string> BothSucceed() {
@@ -48,7 +48,7 @@ TEST(RdmaPrograms, CarryFourMebibytesByDefault) {
               HasSubstr("listener:   RDMA write        ok: wrote 4194304 bytes, with a notification\n"));
 }
 
-TEST(RdmaPrograms, FindAGaudiByItselfAndMeetAHost) {
+TEST(RdmaPrograms, TakeAGaudiByDefault) {
   const std::string output =
       RunTwoSides(OnSofthca("", RDMA_SERVER " -p 0", "LD_LIBRARY_PATH=" FAKE_GAUDI_FOLDER),
                   OnSofthca("", RDMA_CLIENT " localhost -p $port -m host"));
@@ -58,7 +58,7 @@ TEST(RdmaPrograms, FindAGaudiByItselfAndMeetAHost) {
                         "0x1001001800000000, dma-buf fd "));
 }
 
-TEST(RdmaPrograms, ServeGpusWithOrWithoutKernelsForThem) {
+TEST(RdmaPrograms, DoubleOnTheHostWithoutAKernel) {
   const std::string output =
       RunTwoSides(OnSofthca("", RDMA_SERVER " -m cuda -p 0 " + kSmall, "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER),
                   OnSofthca("", RDMA_CLIENT " 127.0.0.1 -p $port -m cuda:0 " + kSmall,
@@ -69,13 +69,13 @@ TEST(RdmaPrograms, ServeGpusWithOrWithoutKernelsForThem) {
                         "program has no kernel for memory of cuda:0\n"));
 }
 
-TEST(RdmaPrograms, RegisterMemoryWhereTheDeviceHasNoAtomics) {
+TEST(RdmaPrograms, RegisterMemoryWithoutAtomics) {
   const std::string output = Demonstrate({kSmall, "--no-atomics"}, {kSmall, "--no-atomics"});
   EXPECT_THAT(output, BothSucceed());
   EXPECT_THAT(output, HasSubstr("listener:   rights            local write, remote read, remote write\n"));
 }
 
-TEST(RdmaPrograms, TakeTheLesserMtuAndTheGidThatIsAskedFor) {
+TEST(RdmaPrograms, TakeTheSmallerMtuAndTheGidOfTheOption) {
   const std::string output =
       Demonstrate({kSmall + "--gid-index 1", "--mtu 1024"}, {kSmall + "--gid-index 1", "--mtu 4096"});
   EXPECT_THAT(output, BothSucceed());
@@ -84,12 +84,12 @@ TEST(RdmaPrograms, TakeTheLesserMtuAndTheGidThatIsAskedFor) {
   EXPECT_THAT(output, HasSubstr("GID 1 (as asked)"));
 }
 
-TEST(RdmaPrograms, LoseNothingWherePacketsAreLost) {
+TEST(RdmaPrograms, SurviveLostPackets) {
   const std::string lossy = "--fault drop:3% --fault reorder:2%";
   EXPECT_THAT(Demonstrate({"-s 200000", lossy}, {"-s 200000", lossy}), BothSucceed());
 }
 
-TEST(RdmaPrograms, RefuseWhatIsLongerThanTheLongestMessage) {
+TEST(RdmaPrograms, RefuseSizesOverTheLongestMessage) {
   const Result result = RunShell(OnSofthca("--max-message 4k", RDMA_CLIENT " 127.0.0.1 -s 4100"));
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_EQ(result.output,
@@ -97,18 +97,18 @@ TEST(RdmaPrograms, RefuseWhatIsLongerThanTheLongestMessage) {
             "--size on both sides.\n");
 }
 
-/// A send queue entry that fails, and what is said of it.
+/// A WQE that fails, and the resulting text.
 struct Failure {
   const char* name;
   bool at_server;
   const char* fault;
-  const char* step;  ///< as the side where it fails has it in its summary
+  const char* step;  ///< row in the summary of the side where it fails
 };
 
 void PrintTo(const Failure& failure, std::ostream* out) { *out << failure.name; }
 
-// The client sends three times and then reads; the server answers three times and then writes. After the
-// first failure indices start anew.
+// The client sends three times and then reads. The server answers three times and then writes. After a
+// failure WQE indices start at 0 again.
 const Failure kFailures[] = {
     {"RetriesOfTheFirstSend", false, "syndrome:0x15,index=0",
      "send/receive 1    failed: Cannot send 4096 bytes. The send queue of QP .* failed in the send at WQE "
@@ -139,12 +139,12 @@ const Failure kFailures[] = {
      "0x7f,"},
 };
 
-class RdmaProgramsMeet : public testing::TestWithParam<Failure> {};
+class RdmaFailures : public testing::TestWithParam<Failure> {};
 
-TEST_P(RdmaProgramsMeet, AFailureWithASentenceOnBothSidesAndGoOn) {
+TEST_P(RdmaFailures, ReportOnBothSidesAndContinue) {
   const Failure& failure = GetParam();
   const std::string fault = std::string("--fault ") + failure.fault;
-  const std::string options = kSmall + "-m host -t 1";  // who waits for what failed waits so long
+  const std::string options = kSmall + "-m host -t 1";  // the other side waits this long
   const std::string output =
       Demonstrate({options, failure.at_server ? fault : ""}, {options, failure.at_server ? "" : fault});
   EXPECT_THAT(output, BothFail());
@@ -152,21 +152,21 @@ TEST_P(RdmaProgramsMeet, AFailureWithASentenceOnBothSidesAndGoOn) {
   EXPECT_THAT(output, testing::ContainsRegex("\n" + side + ":   " + failure.step));
   EXPECT_THAT(output,
               AllOf(HasSubstr("listener: Not all is well."), HasSubstr("connector: Not all is well.")));
-  EXPECT_THAT(output, Not(HasSubstr("not done"))) << "what comes after a failure is done";
+  EXPECT_THAT(output, Not(HasSubstr("not done"))) << "later steps are run";
 }
 
-INSTANTIATE_TEST_SUITE_P(, RdmaProgramsMeet, testing::ValuesIn(kFailures),
+INSTANTIATE_TEST_SUITE_P(, RdmaFailures, testing::ValuesIn(kFailures),
                          [](const auto& failure) { return std::string(failure.param.name); });
 
-TEST(RdmaPrograms, TellThatAReadIsUnsupportedOnlyWhereThePeersNicSaysSo) {
+TEST(RdmaPrograms, ReportARefusedReadAsUnsupported) {
   const std::string output = Demonstrate({kSmall}, {kSmall, "--fault syndrome:0x12,index=3"});
   EXPECT_THAT(output, BothSucceed());
   EXPECT_THAT(output,
               HasSubstr("connector:   RDMA read         unsupported: Cannot read 4096 bytes by RDMA. "));
 }
 
-TEST(RdmaPrograms, EndWhereTheServerDiesInTheMiddle) {
-  // No answer leaves the server, which dies while it tries.
+TEST(RdmaPrograms, EndWhenTheServerDies) {
+  // The server's answers are dropped, and it dies while it retries.
   const std::string output =
       Demonstrate({kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"}, {kSmall + "-t 3"});
   EXPECT_THAT(output, AllOf(HasSubstr("connector: send/receive 1\n"),
@@ -176,7 +176,7 @@ TEST(RdmaPrograms, EndWhereTheServerDiesInTheMiddle) {
                             HasSubstr("listener exits with 137")));
 }
 
-TEST(RdmaPrograms, EndWhereTheClientDiesInTheMiddle) {
+TEST(RdmaPrograms, EndWhenTheClientDies) {
   const std::string output =
       Demonstrate({kSmall + "-t 3"}, {kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"});
   EXPECT_THAT(output, AllOf(HasSubstr("listener: send/receive 1\n"),
@@ -185,34 +185,34 @@ TEST(RdmaPrograms, EndWhereTheClientDiesInTheMiddle) {
                             HasSubstr("connector exits with 137")));
 }
 
-TEST(RdmaPrograms, EndSoonerThanTheirPatienceWhereThePortLosesItsLink) {
+TEST(RdmaPrograms, EndBeforeTheTimeoutWhenThePortLosesItsLink) {
   const std::string output = Demonstrate({kSmall + "-t 20", "--fault link-down,after=1s"},
                                          {kSmall + "-t 20", "--fault drop,sent,op=SEND_ONLY"});
   EXPECT_THAT(output, HasSubstr("Port 1 of mlx5_0 lost its link"));
   EXPECT_THAT(output, BothFail());
 }
 
-TEST(RdmaClient, WithoutAServerShowsItsUsageAndExitsWith1) {
+TEST(RdmaClient, ShowsItsUsageWithoutAServer) {
   const Result result = RunShell(RDMA_CLIENT);
   EXPECT_EQ(result.exit_status, 1);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("which host does the server run on?"), HasSubstr("Usage: "),
+  EXPECT_THAT(result.output, AllOf(HasSubstr("name the host that the server runs on"), HasSubstr("Usage: "),
                                    HasSubstr("--port"), HasSubstr("--size")));
 }
 
-TEST(RdmaClient, WhoseServerIsNotThereGivesUpAtItsDeadline) {
+TEST(RdmaClient, GivesUpWithoutAServer) {
   const Result result = RunShell(OnSofthca("", RDMA_CLIENT " 127.0.0.1 -p 1 -w 1 " + kSmall));
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_THAT(result.output, HasSubstr("Cannot connect to 127.0.0.1 port 1 within 1 s: Connection refused "
                                        "(ECONNREFUSED). Start the peer there, and check host and port."));
 }
 
-TEST(RdmaServer, WhoseClientDoesNotComeGivesUpAtItsDeadline) {
+TEST(RdmaServer, GivesUpWithoutAClient) {
   const Result result = RunShell(OnSofthca("", RDMA_SERVER " -p 0 -w 1 " + kSmall));
   EXPECT_EQ(result.exit_status, 1);
   EXPECT_THAT(result.output, HasSubstr("no peer connected within 1 s. Start the peer with "));
 }
 
-TEST(RdmaServer, SaysThatItsPortIsInUse) {
+TEST(RdmaServer, ReportsThatItsPortIsInUse) {
   const std::string output = RunTwoSides(OnSofthca("", RDMA_SERVER " -p 0 -w 10 " + kSmall),
                                          OnSofthca("", RDMA_SERVER " -p $port " + kSmall) + "; " +
                                              OnSofthca("", RDMA_CLIENT " 127.0.0.1 -p $port " + kSmall));
@@ -221,7 +221,7 @@ TEST(RdmaServer, SaysThatItsPortIsInUse) {
       HasSubstr("Address already in use (EADDRINUSE). Pass an address of this machine and a free port."));
 }
 
-TEST(RdmaPrograms, FailWithASentenceWithoutAnActivePort) {
+TEST(RdmaPrograms, NameThePortThatIsDown) {
   for (const char* const program : {RDMA_SERVER " -p 0", RDMA_CLIENT " 127.0.0.1"}) {
     const Result result = RunShell(OnSofthca("--port-down all", program));
     EXPECT_EQ(result.exit_status, 1);
@@ -229,7 +229,7 @@ TEST(RdmaPrograms, FailWithASentenceWithoutAnActivePort) {
   }
 }
 
-TEST(RdmaPrograms, HelpSucceeds) {
+TEST(RdmaPrograms, HelpListsAllOptions) {
   for (const char* const program : {RDMA_SERVER, RDMA_CLIENT}) {
     for (const char* const option : {" -h", " --help"}) {
       const Result result = RunShell(std::string(program) + option);
@@ -242,7 +242,7 @@ TEST(RdmaPrograms, HelpSucceeds) {
   }
 }
 
-TEST(RdmaPrograms, RefuseWhatTheyDoNotKnowInOneLineWithStatus2) {
+TEST(RdmaPrograms, RefuseInvalidOptionsWithStatus2) {
   for (const char* const program : {RDMA_SERVER " ", RDMA_CLIENT " 127.0.0.1 "}) {
     for (const char* const options :
          {"--colour red", "-s 0",          "-s 3",          "-s 6",
@@ -257,11 +257,12 @@ TEST(RdmaPrograms, RefuseWhatTheyDoNotKnowInOneLineWithStatus2) {
       EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
     }
   }
-  EXPECT_EQ(RunShell(RDMA_CLIENT " 127.0.0.1 --no-remote-read").exit_status, 2) << "the server's alone";
-  EXPECT_EQ(RunShell(RDMA_CLIENT " 127.0.0.1 -p 0").exit_status, 2) << "there is no such port to go to";
+  EXPECT_EQ(RunShell(RDMA_CLIENT " 127.0.0.1 --no-remote-read").exit_status, 2)
+      << "only the server has this option";
+  EXPECT_EQ(RunShell(RDMA_CLIENT " 127.0.0.1 -p 0").exit_status, 2) << "a client cannot connect to port 0";
 }
 
-TEST(RdmaPrograms, UseTheNicThatTheyAreTold) {
+TEST(RdmaPrograms, OpenTheNicOfTheirOption) {
   const std::string output =
       Demonstrate({kSmall + "-w 1 -d mlx5_1", "--devices 2"}, {kSmall + "-d mlx5_9", "--devices 2"});
   EXPECT_THAT(output, HasSubstr("listener:    by mlx5_1 (by the command line), "));

@@ -1,4 +1,4 @@
-// What both programs say where not all is well.
+// The output of both programs, above all in failures.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 #include <string>
 #include <thread>
 
-#include "both.hpp"
+#include "both_sides.hpp"
 #include "fake_cuda.hpp"
 #include "fake_gaudi.hpp"
 #include "fake_kernels.hpp"
 #include "golden.hpp"
 #include "rdma_demo/kernel.hpp"
-#include "rdma_demo/outcome.hpp"
+#include "rdma_demo/step_result.hpp"
 #include "warpverbs/host/file_descriptor.hpp"
 
 namespace rdma_demo {
@@ -29,12 +29,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class RdmaDemoOutcomes : public testing::Test {
+class RdmaDemoSides : public testing::Test {
  protected:
-  RdmaDemoOutcomes() {
+  RdmaDemoSides() {
     fake_cuda::Configure("");
     fake_gaudi::Configure({.devices = 2});
-    SetKernels(KernelHabit::kDouble);
+    SetKernels(KernelBehavior::kDouble);
   }
 };
 
@@ -42,31 +42,31 @@ std::string SummaryIn(const std::string& output) {
   return output.substr(std::min(output.find("Summary of "), output.size()));
 }
 
-TEST_F(RdmaDemoOutcomes, AreSummedUpByBothSides) {
-  const Both both = RunBoth(Of("gaudi"), Of("cuda"));
+TEST_F(RdmaDemoSides, BothSidesPrintASummary) {
+  const BothResults both = RunBoth(MakeOptions("gaudi"), MakeOptions("cuda"));
   EXPECT_TRUE(golden::MatchesFile("server.txt", SummaryIn(both.server.output)));
   EXPECT_TRUE(golden::MatchesFile("client.txt", SummaryIn(both.client.output)));
 }
 
-TEST_F(RdmaDemoOutcomes, TellOfAReadThatTheServerRefusesAndGoOn) {
+TEST_F(RdmaDemoSides, RefusedReadIsUnsupported) {
   for (const char* const kind : {"host", "cuda", "gaudi"}) {
-    Options server = Of(kind);
+    Options server = MakeOptions(kind);
     server.serves_reads = false;
-    const Both both = RunBoth(server, Of("host"));
-    EXPECT_TRUE(both.well()) << both.output();
+    const BothResults both = RunBoth(server, MakeOptions("host"));
+    EXPECT_TRUE(both.succeeded()) << both.output();
     EXPECT_TRUE(golden::MatchesFile("client_refused.txt", SummaryIn(both.client.output)));
     EXPECT_THAT(both.server.output,
                 AllOf(HasSubstr("  RDMA read         unsupported: the client says: Cannot read 4096 bytes"),
-                      HasSubstr("   the queue pairs are reset and connected anew\n"),
+                      HasSubstr("   the queue pairs are reset and connected again\n"),
                       HasSubstr("  RDMA write        ok: wrote 4096 bytes, with a notification\n")));
   }
 }
 
-TEST_F(RdmaDemoOutcomes, NameTheIntegersThatAreWrong) {
-  SetKernels(KernelHabit::kLeaveAsIs);
-  const Both both = RunBoth(Of("cuda", 16), Of("host", 16));
-  EXPECT_FALSE(both.server.well);
-  EXPECT_FALSE(both.client.well);
+TEST_F(RdmaDemoSides, NamesTheWrongIntegers) {
+  SetKernels(KernelBehavior::kLeaveAsIs);
+  const BothResults both = RunBoth(MakeOptions("cuda", 16), MakeOptions("host", 16));
+  EXPECT_FALSE(both.server.succeeded);
+  EXPECT_FALSE(both.client.succeeded);
   EXPECT_THAT(
       both.client.output,
       AllOf(HasSubstr("  send/receive 2    failed: The data are wrong: integer 0 is 200, not 400; 4 of "
@@ -78,55 +78,54 @@ TEST_F(RdmaDemoOutcomes, NameTheIntegersThatAreWrong) {
             HasSubstr("  RDMA read         ok: "), HasSubstr("Not all is well.\n")));
 }
 
-TEST_F(RdmaDemoOutcomes, TellOfAKernelThatFailsAndGoOn) {
-  SetKernels(KernelHabit::kFail);
-  Options client = Of("host");
-  client.patience = milliseconds(500);  // for an answer that never comes
-  const Both both = RunBoth(Of("cuda"), client);
+TEST_F(RdmaDemoSides, ReportsAFailedKernelAndContinues) {
+  SetKernels(KernelBehavior::kFail);
+  Options client = MakeOptions("host");
+  client.timeout = milliseconds(500);  // an answer never comes
+  const BothResults both = RunBoth(MakeOptions("cuda"), client);
   EXPECT_THAT(both.server.output,
               AllOf(HasSubstr("  send/receive 1    failed: Cannot launch the kernel on cuda:0.\n"),
                     HasSubstr("Not all is well.\n")));
   EXPECT_THAT(both.client.output,
               HasSubstr("  send/receive 3    failed: Cannot receive a message: timeout: "));
-  EXPECT_FALSE(both.server.well);
-  EXPECT_FALSE(both.client.well);
+  EXPECT_FALSE(both.server.succeeded);
+  EXPECT_FALSE(both.client.succeeded);
 }
 
-TEST_F(RdmaDemoOutcomes, TellOfAKernelThatDoesNotEndWhenTheStepsTimeIsUp) {
-  SetKernels(KernelHabit::kNeverEnd);
-  Options server = Of("cuda"), client = Of("host");
-  server.patience = client.patience = milliseconds(500);
-  const Both both = RunBoth(server, client);
-  EXPECT_THAT(
-      both.server.output,
-      HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it did not finish in "));
+TEST_F(RdmaDemoSides, ReportsAKernelThatDoesNotEnd) {
+  SetKernels(KernelBehavior::kNeverEnd);
+  Options server = MakeOptions("cuda"), client = MakeOptions("host");
+  server.timeout = client.timeout = milliseconds(500);
+  const BothResults both = RunBoth(server, client);
+  EXPECT_THAT(both.server.output,
+              HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it did not finish in "));
   EXPECT_THAT(both.client.output, HasSubstr("  send/receive 1    failed: "));
 }
 
-TEST_F(RdmaDemoOutcomes, TellThatTheSidesDoNotAgree) {
-  const Both both = RunBoth(Of("host", 8), Of("host", 12));
-  EXPECT_THAT(both.server.sentence,
+TEST_F(RdmaDemoSides, ReportsThatTheSidesDisagree) {
+  const BothResults both = RunBoth(MakeOptions("host", 8), MakeOptions("host", 12));
+  EXPECT_THAT(both.server.error,
               StartsWith("The two sides do not agree: messages have 8 bytes here and 12 there. Give both"));
-  EXPECT_THAT(both.client.sentence,
+  EXPECT_THAT(both.client.error,
               StartsWith("The two sides do not agree: messages have 12 bytes here and 8 there. Give both"));
   EXPECT_THAT(both.client.output, HasSubstr("  send/receive 1    not done\n"));
 }
 
-TEST_F(RdmaDemoOutcomes, TellThatNobodyCame) {
-  Options brief = Of("host");
-  brief.wait = milliseconds(100);
-  brief.server = "127.0.0.1";
-  const Ended server = EndOf([&](std::ostream& out) {
-    return Serve(warpverbs::host::TcpListener({"127.0.0.1", 0}), brief, out);
+TEST_F(RdmaDemoSides, ReportsThatNoPeerConnected) {
+  Options options = MakeOptions("host");
+  options.wait = milliseconds(100);
+  options.server = "127.0.0.1";
+  const SideResult server = ResultOf([&](std::ostream& out) {
+    return RunServer(warpverbs::host::TcpListener({"127.0.0.1", 0}), options, out);
   });
-  EXPECT_THAT(server.sentence, HasSubstr("no peer connected within 0.1 s"));
+  EXPECT_THAT(server.error, HasSubstr("no peer connected within 0.1 s"));
   EXPECT_THAT(server.output, HasSubstr("  RDMA read         not done\n"));
-  brief.port = warpverbs::host::TcpListener({"127.0.0.1", 0}).port();  // nobody's any more
-  const Ended client = EndOf([&](std::ostream& out) { return Visit(brief, out); });
-  EXPECT_THAT(client.sentence, StartsWith("Cannot connect to 127.0.0.1 port "));
+  options.port = warpverbs::host::TcpListener({"127.0.0.1", 0}).port();  // no longer in use
+  const SideResult client = ResultOf([&](std::ostream& out) { return RunClient(options, out); });
+  EXPECT_THAT(client.error, StartsWith("Cannot connect to 127.0.0.1 port "));
 }
 
-/// A connection by one who speaks another language, or none.
+/// A connection by another program, which sends other words or none.
 class Stranger {
  public:
   explicit Stranger(uint16_t port, const std::string& words = "GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -145,37 +144,38 @@ class Stranger {
   warpverbs::host::FileDescriptor socket_;
 };
 
-TEST_F(RdmaDemoOutcomes, AreThoseOfTheClientThatComesAfterAStranger) {
+TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
   warpverbs::host::TcpListener listener({"127.0.0.1", 0});
-  Options client = Of("host");
+  Options client = MakeOptions("host");
   client.server = "127.0.0.1";
   client.port = listener.port();
-  const Stranger stranger(listener.port());  // is in the queue before the client
-  Ended server;
+  const Stranger stranger(listener.port());  // is ahead of the client in the queue
+  SideResult server;
   {
     const std::jthread serving([&] {
-      server = EndOf([&](std::ostream& out) { return Serve(std::move(listener), Of("host"), out); });
+      server = ResultOf(
+          [&](std::ostream& out) { return RunServer(std::move(listener), MakeOptions("host"), out); });
     });
-    EXPECT_TRUE(EndOf([&](std::ostream& out) { return Visit(client, out); }).well);
+    EXPECT_TRUE(ResultOf([&](std::ostream& out) { return RunClient(client, out); }).succeeded);
   }
-  EXPECT_TRUE(server.well) << server.output;
-  EXPECT_THAT(server.output,
-              HasSubstr("   that was no client: Cannot swap introductions with 127.0.0.1 port "));
+  EXPECT_TRUE(server.succeeded) << server.output;
+  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1 port "));
 }
 
-TEST_F(RdmaDemoOutcomes, AreTheSameWhereOnlyAStrangerComesAndSaysNothing) {
-  Options brief = Of("host");
-  brief.wait = milliseconds(300);
+TEST_F(RdmaDemoSides, GivesUpWhenOnlyASilentStrangerConnects) {
+  Options options = MakeOptions("host");
+  options.wait = milliseconds(300);
   warpverbs::host::TcpListener listener({"127.0.0.1", 0});
   const Stranger stranger(listener.port(), "");
-  const auto limit = std::chrono::steady_clock::now() + brief.patience;
-  const Ended server = EndOf([&](std::ostream& out) { return Serve(std::move(listener), brief, out); });
+  const auto limit = std::chrono::steady_clock::now() + options.timeout;
+  const SideResult server =
+      ResultOf([&](std::ostream& out) { return RunServer(std::move(listener), options, out); });
   EXPECT_LT(std::chrono::steady_clock::now(), limit);
-  EXPECT_THAT(server.output, HasSubstr("   that was no client: Cannot swap introductions with 127.0.0.1"));
-  EXPECT_THAT(server.sentence, HasSubstr("nobody but strangers came in time"));
+  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1"));
+  EXPECT_THAT(server.error, HasSubstr("only strangers connected in time"));
 }
 
-TEST(RdmaDemoOptions, AreWhatTheHelpSaysWhereNothingIsGiven) {
+TEST(RdmaDemoOptions, HaveTheDefaultsOfTheHelp) {
   std::string program = "rdma_client", server = "there";
   char* words[] = {program.data(), server.data(), nullptr};
   Options options;
@@ -185,7 +185,7 @@ TEST(RdmaDemoOptions, AreWhatTheHelpSaysWhereNothingIsGiven) {
   EXPECT_EQ(options.bytes, uint64_t{4194304});
 }
 
-TEST(RdmaDemoKernel, DoublesWhateverComesOverTheWire) {
+TEST(RdmaDemoKernel, DoublesAnyInteger) {
   constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
   const int32_t from[] = {1, -1, 1 << 30, kMost, kLeast};
   int32_t to[5] = {};
@@ -193,31 +193,32 @@ TEST(RdmaDemoKernel, DoublesWhateverComesOverTheWire) {
   EXPECT_THAT(to, testing::ElementsAre(2, -2, kLeast, -2, 0));
 }
 
-TEST(RdmaDemoOutcome, CrossesAsALine) {
-  for (const Outcome& outcome : {Outcome{Result::kOk, "sent 4"}, Outcome{Result::kUnsupported, "no: 0x13"},
-                                 Outcome{Result::kFailed, ""}}) {
-    const Outcome there = Outcome::FromText(outcome.ToText());
-    EXPECT_EQ(there.result, outcome.result);
-    EXPECT_EQ(there.text, outcome.text);
+TEST(RdmaDemoStepResult, RoundTripsAsALine) {
+  for (const StepResult& result :
+       {StepResult{StepCode::kOk, "sent 4"}, StepResult{StepCode::kUnsupported, "no: 0x13"},
+        StepResult{StepCode::kFailed, ""}}) {
+    const StepResult there = StepResult::FromText(result.ToText());
+    EXPECT_EQ(there.code, result.code);
+    EXPECT_EQ(there.text, result.text);
   }
   for (const char* line : {"", "OK", "okay then", " ok"}) {
-    EXPECT_THROW(Outcome::FromText(line), std::runtime_error) << line;
+    EXPECT_THROW(StepResult::FromText(line), std::runtime_error) << line;
   }
 }
 
-TEST(RdmaDemoOutcome, IsTheWorseOfBothInTheWordsOfWhoseItIs) {
-  const Outcome fine{Result::kOk, "fine"}, refused{Result::kUnsupported, "no"},
-      failed{Result::kFailed, "bad"};
-  EXPECT_EQ(Agree(fine, fine, "the peer").text, "fine");
-  EXPECT_EQ(Agree(fine, refused, "the peer").text, "the peer says: no");
-  EXPECT_EQ(Agree(refused, failed, "the peer").text, "the peer says: bad");
-  EXPECT_EQ(Agree(failed, refused, "the peer").text, "bad");
-  EXPECT_EQ(Agree(fine, failed, "the peer").result, Result::kFailed);
+TEST(RdmaDemoStepResult, CombinesToTheWorseOfBothSides) {
+  const StepResult fine{StepCode::kOk, "fine"}, refused{StepCode::kUnsupported, "no"},
+      failed{StepCode::kFailed, "bad"};
+  EXPECT_EQ(Combine(fine, fine, "the peer").text, "fine");
+  EXPECT_EQ(Combine(fine, refused, "the peer").text, "the peer says: no");
+  EXPECT_EQ(Combine(refused, failed, "the peer").text, "the peer says: bad");
+  EXPECT_EQ(Combine(failed, refused, "the peer").text, "bad");
+  EXPECT_EQ(Combine(fine, failed, "the peer").code, StepCode::kFailed);
 }
 
-TEST_F(RdmaDemoOutcomes, WordsOfAPeerDoNothingToATerminal) {
+TEST_F(RdmaDemoSides, PrintsNoControlCharactersOfAPeer) {
   const warpverbs::host::TcpListener listener({"127.0.0.1", 0});
-  Options options = Of("host");
+  Options options = MakeOptions("host");
   options.server = "127.0.0.1";
   options.port = listener.port();
   const std::jthread stranger([&] {
@@ -226,8 +227,8 @@ TEST_F(RdmaDemoOutcomes, WordsOfAPeerDoNothingToATerminal) {
     exchange.Swap({reinterpret_cast<const uint8_t*>(words.data()), words.size()}, "a greeting",
                   warpverbs::host::DeadlineIn(options.wait));
   });
-  const Ended client = EndOf([&](std::ostream& out) { return Visit(options, out); });
-  EXPECT_THAT(client.sentence, HasSubstr("Cannot understand the peer: it says '?[2Jhello?'. Run "));
+  const SideResult client = ResultOf([&](std::ostream& out) { return RunClient(options, out); });
+  EXPECT_THAT(client.error, HasSubstr("Cannot understand the peer: it says '?[2Jhello?'. Run "));
 }
 
 }  // namespace
