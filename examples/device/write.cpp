@@ -3,10 +3,10 @@
 
 using namespace warpverbs;
 
-// A queue lives in registers; Exclusive says that nobody else posts to it meanwhile. A post gives a ticket.
-// Once the ticket is done, the peer's memory has been written and the local memory may change again. Save()
-// leaves the end of the queue to the next kernel. On a GPU take arch::CudaSystem: the queues lie in host
-// memory, as Endpoint::ReleaseScope() says.
+// A SendQueue keeps the state of the queue in registers. Exclusive: no other thread posts meanwhile. A post
+// returns a ticket. Once the ticket is done, the peer's memory has been written and the local memory may
+// change again. Save() hands the end of the queue to the next kernel. On a GPU take arch::CudaSystem: the
+// queues are in host memory, as Endpoint::ReleaseScope() says.
 template <class A>
 WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from) {
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the first kernel");
     from[3] = 43;  // the second kernel continues at the end of the queue
     CheckOk(Put<arch::Cpu>(pair.here.View(), to.Remote(3), from.Local(3, 1)), "the second kernel");
-    Check(to == from, "the peer has what was written");
+    Check(to == from, "the peer has the written words");
     std::puts("Two kernels wrote 1024 and 8 bytes.");
   });
 }

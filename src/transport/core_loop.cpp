@@ -30,7 +30,7 @@ void RdmaTransport::Core::PostPoll() noexcept {
   asio::post(context_, InMemory(&poll_memory_, [self = shared_from_this()] { self->Poll(); }));
 }
 
-// The completion of a posted operation wakes the loop. Only an earlier deadline must.
+// A posted operation needs no wake-up, because its completion wakes the loop. An earlier deadline needs one.
 void RdmaTransport::Core::WakeFor(Clock::time_point deadline) {
   const bool has_events = completion_events_ && completion_events_->unavailable().empty();
   if (!has_events || deadline < timer_at_) Wake();
@@ -132,8 +132,7 @@ bool RdmaTransport::Core::ProcessChannel(Channel& channel) {
       return false;
     }
   }
-  if (channel.flushed())
-    worked |= ProcessSends(channel);  // the error that caused the flush may have completed since
+  if (channel.flushed()) worked |= ProcessSends(channel);  // the cause of the flush may have completed since
   channel.ReturnReceives();
   if (channel.state() == Channel::State::kFailed) Fail(channel.DescribeFailure());
   if (end_status_.ok() && channel.state() == Channel::State::kPeerAbsent) {
