@@ -65,7 +65,7 @@ TEST(RdmaPrograms, DoubleOnTheHostWithoutAKernel) {
                             "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER));
   EXPECT_THAT(output, BothSucceed());
   EXPECT_THAT(output,
-              HasSubstr("listener:   doubled by        the processor, on a copy by the driver, since this "
+              HasSubstr("listener:   doubled by        the processor, on a copy by the driver, because this "
                         "program has no kernel for memory of cuda:0\n"));
 }
 
