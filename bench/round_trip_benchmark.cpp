@@ -11,6 +11,7 @@
 #include "nic_label.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/path.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
@@ -71,7 +71,7 @@ VerbsQueue::~VerbsQueue() {
 }
 
 void VerbsQueue::Connect(const host::Device& device) {
-  const host::LocalAddress local = host::ChooseAddress(device, 0, -1);
+  const host::LocalAddress local = device.ChooseAddress();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = local.port.number;

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
+#include "host/device/handle.hpp"
 #include "warpverbs/device/operations.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/handle.hpp"
 #include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::bench {

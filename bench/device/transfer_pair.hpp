@@ -3,7 +3,10 @@
 #include <optional>
 
 #include "transfer_work.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::bench {
 

@@ -9,7 +9,7 @@
 #include "check.hpp"
 #include "transfer_pair.hpp"
 #include "warpverbs/arch/cuda.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace warpverbs::bench {
 
@@ -105,7 +105,7 @@ class Runner {
   std::string WhyFailed(const device::Status& status) const {
     std::string why = host::Describe(status) + ".";
     for (const Party* party : {&pair_.a, &pair_.b}) {
-      if (const auto error = party->endpoint.LastError()) why += " " + error->What();
+      if (const auto error = party->endpoint.LastError()) why += " " + error->Describe();
     }
     return why;
   }

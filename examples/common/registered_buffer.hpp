@@ -9,8 +9,8 @@
 
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
-#include "warpverbs/host/queue_memory.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 
 /// Zeroed memory that the NIC and one processor's kernels reach.
 struct RegisteredBuffer {

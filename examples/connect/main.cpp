@@ -20,10 +20,10 @@ int main(int argc, char** argv) try {
   }
   const host::Device device;
   host::Endpoint endpoint(device);
-  std::cout << endpoint.Info().ToText() << std::endl;  // the peer waits for this line
+  std::cout << endpoint.Info().Serialize() << std::endl;  // the peer waits for this line
   std::string line;
   std::getline(std::cin, line);
-  endpoint.Connect(host::EndpointInfo::FromText(line));
+  endpoint.Connect(host::EndpointInfo::Parse(line));
   std::cerr << endpoint.Describe();
   return 0;
 } catch (const std::exception& error) {

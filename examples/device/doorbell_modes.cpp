@@ -1,5 +1,6 @@
 // Doorbell modes: the kernel rings the doorbell, or the host does. The code of the kernel is the same.
 #include "common/example.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
 
 using namespace warpverbs;
 

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
                std::printf("The kernel: %s\n", host::Describe(refused).c_str());
                const std::optional<host::QueueError> error = pair.here.LastError();
                Check(error && error->syndrome == refused.syndrome, "the host learns the same cause");
-               std::printf("The host: %s\n", error->What().c_str());
+               std::printf("The host: %s\n", error->Describe().c_str());
 
                const device::Status later = Put<arch::Cpu>(view, to.Remote(), from.Local());
                Check(later.code == device::Code::kError && later.syndrome == refused.syndrome,

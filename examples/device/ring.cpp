@@ -41,6 +41,6 @@ int main(int argc, char** argv) {
         const std::optional<host::QueueError> error = pair.here.LastError();  // any host thread may call it
         Check(error && error->wqe_index == 2, "the host learns the same");
         std::printf("%s\nWrites 0 and 1 are done, write 2 is the cause of the failure.\n",
-                    error->What().c_str());
+                    error->Describe().c_str());
       });
 }

@@ -19,9 +19,10 @@
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/mpi_exchange.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 using namespace warpverbs;
 

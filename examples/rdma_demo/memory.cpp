@@ -6,11 +6,12 @@
 
 #include "kernel.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/gaudi.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/hip.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 
 namespace rdma_demo {
 

@@ -12,10 +12,10 @@
 #include "nic_copies.hpp"
 #include "options.hpp"
 #include "warpverbs/host/buffer.hpp"
-#include "warpverbs/host/deadline.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace rdma_demo {
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "operation.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace rdma_demo {
 

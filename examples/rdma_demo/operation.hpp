@@ -13,7 +13,6 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/queue_error.hpp"
-#include "warpverbs/host/status_text.hpp"
 
 namespace rdma_demo {
 
@@ -39,7 +38,7 @@ inline void CheckOperation(const warpverbs::host::Endpoint& endpoint, const std:
   const std::optional<warpverbs::host::QueueError> error =
       host_knows_more ? endpoint.LastError() : std::nullopt;
   const std::string reason =
-      error ? ". " + error->What()
+      error ? ". " + error->Describe()
             : ": " + warpverbs::host::Describe(status) + ". See the output of the other side.";
   throw OperationFailed("Cannot " + step + reason, status);
 }

@@ -12,6 +12,7 @@
 #include "plan.hpp"
 #include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 namespace rdma_demo {

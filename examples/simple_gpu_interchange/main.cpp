@@ -26,7 +26,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace host = warpverbs::host;
 using warpverbs::device::Status;

@@ -16,7 +16,7 @@
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace host = warpverbs::host;
 namespace mlx5 = warpverbs::mlx5;

@@ -6,7 +6,7 @@
 
 #include "common/fabric.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/queue_memory.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// The command line. Both sides must agree on bytes and rounds.

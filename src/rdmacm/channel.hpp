@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "host/connect/waiting.hpp"
+#include "host/device/handle.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/handle.hpp"
 
 namespace warpverbs::host {
 

@@ -12,6 +12,7 @@
 #include "host/connect/waiting.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -180,7 +181,7 @@ CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, D
   constexpr std::chrono::milliseconds kBetweenTries(50);
   const Waiting waiting(deadline);
   const CmStep step{"connect",
-                    "QP " + std::to_string(endpoint.qpn()) + " to " + ToText(peer) + " by rdma_cm"};
+                    "QP " + std::to_string(endpoint.qpn()) + " to " + ToString(peer) + " by rdma_cm"};
   const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
   Attempt attempt(endpoint);
   for (Failure failure;;) {
@@ -210,7 +211,7 @@ CmListener::~CmListener() = default;
 
 CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Parts>()) {
   constexpr int kBacklog = 128;
-  const CmStep step{"listen", "on " + ToText(address) + " by rdma_cm"};
+  const CmStep step{"listen", "on " + ToString(address) + " by rdma_cm"};
   SocketAddress any = Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10)))).front();
   parts_->id = parts_->channel.MakeId();
   if (rdma_bind_addr(parts_->id.get(), any.get()) != 0 || rdma_listen(parts_->id.get(), kBacklog) != 0)

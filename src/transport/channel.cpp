@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "host/queue/completion_queue.hpp"
 #include "registration.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
@@ -189,7 +190,7 @@ std::string Channel::DescribeFailure() const {
                           .vendor_syndrome = cause.vendor_syndrome,
                           .opcode = cause.opcode,
                           .wqe_index = cause.wqe_index}
-      .What();
+      .Describe();
 }
 
 }  // namespace warpverbs::transport

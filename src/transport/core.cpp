@@ -7,9 +7,9 @@
 #include <random>
 #include <utility>
 
+#include "host/log/shortage.hpp"
 #include "registration.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::transport {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/nic_assignment.hpp"
 #include "warpverbs/host/topology.hpp"
 #include "warpverbs/transport/memory.hpp"
 
@@ -25,7 +24,7 @@ void Check(int device, uint32_t max_nics) {
 }
 
 std::vector<std::string> NearestNames(int gpu, uint32_t max_nics) {
-  const host::PciAddress address = host::PciAddress::FromText(host::Gpu(gpu).pci_address());
+  const host::PciAddress address = host::PciAddress::Parse(host::Gpu(gpu).pci_address());
   host::Topology topology = host::ReadTopology();
   std::vector<host::PciAddress> gpus{address};
   for (const host::PciFunction& other : topology.gpus) {

@@ -119,7 +119,7 @@ TEST_P(Turn, FailsTheQueueWhenItsWaiterAborts) {
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->syndrome, 0);
   EXPECT_EQ(error->wqe_index, 2) << "the abandoned WQE";
-  EXPECT_NE(error->What().find("gave up"), std::string::npos) << error->What();
+  EXPECT_NE(error->Describe().find("gave up"), std::string::npos) << error->Describe();
 
   pair.Reconnect();
   Queue<Shared> fresh(pair.a.View());

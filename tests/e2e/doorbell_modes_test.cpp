@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "traffic.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
 
 /// The same traffic in every doorbell mode.
 namespace warpverbs::e2e {

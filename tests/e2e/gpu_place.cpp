@@ -4,7 +4,6 @@
 #include "fake_cuda.hpp"
 #include "place.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 
 namespace warpverbs::e2e {
 namespace {

@@ -75,9 +75,9 @@ void ExpectLastError(const Case& fault, const host::Endpoint& endpoint) {
   if (!fault.keeps_cause()) return;
   EXPECT_EQ(error->wqe_index, fault.position);
   EXPECT_EQ(error->vendor_syndrome, kVendorSyndrome);
-  EXPECT_THAT(error->What(), testing::HasSubstr("at WQE index " + std::to_string(fault.position)));
+  EXPECT_THAT(error->Describe(), testing::HasSubstr("at WQE index " + std::to_string(fault.position)));
   if (fault.syndrome == Syndrome::kFlushed) return;
-  EXPECT_THAT(error->What(), testing::HasSubstr(mlx5::Describe(fault.syndrome)));
+  EXPECT_THAT(error->Describe(), testing::HasSubstr(mlx5::Describe(fault.syndrome)));
 }
 
 template <class Sharing>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/buffer.hpp"
 
 /// Copies from buffer to buffer by the driver that there is.
 namespace warpverbs {

@@ -4,7 +4,8 @@
 
 #include "host_poster.hpp"
 #include "pair.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::gpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "warpverbs/device/status.hpp"
 #include "warpverbs/host/endpoint.hpp"
-#include "warpverbs/host/memory_view.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::gpu {
 

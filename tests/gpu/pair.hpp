@@ -13,11 +13,11 @@
 #include "../e2e/nic.hpp"
 #include "warpverbs/arch/cuda.hpp"
 #include "warpverbs/device/send_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 /// The library on a GPU and a NIC, of software or a ConnectX: what each test here starts from.
 namespace warpverbs::gpu {

@@ -7,7 +7,6 @@
 
 #include "pattern.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 
 namespace warpverbs::gpu {

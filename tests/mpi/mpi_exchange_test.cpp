@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::host {

@@ -10,7 +10,7 @@
 
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/nic_assignment.hpp"
+#include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::programs {
 namespace {

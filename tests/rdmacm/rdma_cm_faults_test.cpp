@@ -15,6 +15,7 @@
 #include "host/connect/exchange_fixture.hpp"
 #include "host/endpoint/fault_calls.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/rdma_cm.hpp"
 
 namespace {

@@ -11,6 +11,8 @@
 
 #include "host/connect/exchange_fixture.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 /// Takes precedence over the C library's function. "two-homed" is a host whose first address leads nowhere.
 extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* hints, addrinfo** list) {

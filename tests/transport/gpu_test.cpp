@@ -6,7 +6,6 @@
 #include "fake_cuda.hpp"
 #include "pair.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 
 /// Memory of GPUs. The processor faults when it touches it.
 namespace warpverbs::transport {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 

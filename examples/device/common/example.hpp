@@ -15,7 +15,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 /// Runs an example, which throws on any error, and returns the exit status of the program.
 ///

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "warpverbs/host/buffer.hpp"
-#include "warpverbs/host/deadline.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {

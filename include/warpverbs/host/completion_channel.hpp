@@ -1,19 +1,20 @@
 #pragma once
 
-#include <infiniband/mlx5dv.h>
-
 #include <cstdint>
+#include <memory>
 #include <optional>
 
-#include "warpverbs/host/device.hpp"
-#include "warpverbs/host/handle.hpp"
+struct mlx5dv_devx_event_channel;
+struct mlx5dv_devx_obj;
 
 namespace warpverbs::host {
 
-/// Where completion queues announce a completion, for threads that would rather sleep than poll: a file that
-/// becomes readable.
+class Device;
+
+/// A file that becomes readable when a completion queue announces a completion, for threads that would rather
+/// sleep than poll.
 ///
-/// A queue announces only when it was asked to by a CompletionAlarm, and once for each time.
+/// A queue announces one completion for each request by its CompletionAlarm.
 class CompletionChannel {
  public:
   /// @param device  must outlive this
@@ -21,30 +22,34 @@ class CompletionChannel {
   explicit CompletionChannel(const Device& device);
 
   /// For poll(), epoll or an event loop, and for nothing else. It does not block.
-  int fd() const { return channel_->fd; }
+  int fd() const;
 
   /// Takes an announcement.
   ///
-  /// @return  the cookie of the queue; empty: there is none now
+  /// @return  the cookie of the queue; empty if none has announced
   /// @errors  Error: the device has gone
   std::optional<uint64_t> Take();
 
   /// Lets a queue announce here, as long as this lives.
   ///
   /// @param queue   a completion queue
-  /// @param cookie  by which Take() names it
+  /// @param cookie  its name in Take()
   /// @errors  Error
   void Subscribe(mlx5dv_devx_obj* queue, uint64_t cookie);
 
  private:
+  struct Destroy {
+    void operator()(mlx5dv_devx_event_channel* channel) const;
+  };
+
   const Device& device_;
-  Handle<mlx5dv_devx_event_channel, mlx5dv_devx_destroy_event_channel> channel_;
+  std::unique_ptr<mlx5dv_devx_event_channel, Destroy> channel_;
 };
 
 /// Asks a completion queue to announce its next completion.
 ///
-/// Nothing is missed by who first takes all completions, then arms, and only then sleeps: what came in
-/// between is announced at once. One thread uses it at a time.
+/// Take all completions, then arm, and only then sleep: the queue announces at once what completed in
+/// between. One thread may use it at a time.
 class CompletionAlarm {
  public:
   /// @param record    the second word of the queue's doorbell record
@@ -52,13 +57,13 @@ class CompletionAlarm {
   CompletionAlarm(uint32_t* record, uint64_t* doorbell, uint32_t cqn)
       : record_(record), doorbell_(doorbell), cqn_(cqn) {}
 
-  /// Asks, unless it has asked and was not answered yet.
+  /// Asks, unless an earlier request is still unanswered.
   ///
   /// @param consumer_index  completions taken so far
   /// @source  rdma-core v44, providers/mlx5/cq.c, mlx5_arm_cq()
   void Arm(uint32_t consumer_index);
 
-  /// The announcement was taken: the next request has the next sequence number.
+  /// Notes that the announcement was taken: the next request has the next sequence number.
   void OnAnnounced();
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,9 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "warpverbs/host/deadline.hpp"
-
 namespace warpverbs::host {
+
+/// When a call gives up.
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// A time from now. What is longer than the clock can tell is for ever, not long ago.
+inline Deadline DeadlineIn(std::chrono::nanoseconds time) {
+  const Deadline now = std::chrono::steady_clock::now();
+  return time < Deadline::max() - now ? now + time : Deadline::max();
+}
 
 /// The longest message that the library's exchanges carry. A longer one is refused before memory is
 /// allocated.

@@ -8,13 +8,16 @@
 
 namespace warpverbs::host {
 
+enum class LinkLayer : uint8_t { kInfiniBand = 1, kEthernet = 2 };
+const char* ToString(LinkLayer link_layer);
+
 /// A port's address: an IPv6 address, or an IPv4 address mapped into one.
 struct Gid {
   std::array<uint8_t, 16> raw{};
   friend bool operator==(const Gid&, const Gid&) = default;
 };
 
-/// How packets from a GID look on the wire.
+/// The wire format of packets from a GID.
 enum class GidType : uint8_t { kInfiniBand = 0, kRoceV1 = 1, kRoceV2 = 2 };
 
 /// One entry of a port's GID table.
@@ -26,31 +29,53 @@ struct GidEntry {
 };
 
 bool IsIpv4Mapped(const Gid& gid);
-bool IsLinkLocal(const Gid& gid);  ///< of IPv6 and of IPv4: no router forwards it
+bool IsLinkLocal(const Gid& gid);  ///< IPv6 or IPv4; no router forwards such an address
 
-/// Ranks a GID as a source address; the highest is the best guess for a peer somewhere on the fabric.
+/// Ranks a GID as a source address; the highest score is the best guess for a peer anywhere on the fabric.
 ///
-/// RoCE v2 goes before v1, which routers drop; then IPv4, which data centres route; then other routable
-/// addresses; link-local last.
+/// RoCE v2 ranks above v1, which routers drop; then IPv4, which data centres route; then other routable
+/// addresses; link-local addresses last.
 int Score(const GidEntry& entry);
 
-/// How many leading bits two GIDs have in common, 0 to 128; of two IPv4 addresses 96 bits come before these.
+/// Counts the leading bits that two GIDs share, 0 to 128. Two IPv4 addresses share at least 96.
 int CommonPrefix(const Gid& a, const Gid& b);
 
-/// The same in words: "28 of 32 bits in common", of two IPv4 addresses; of others of 128.
+/// Describes the common prefix: "28 of 32 bits in common" for two IPv4 addresses, of 128 for others.
 std::string BitsInCommon(const Gid& a, const Gid& b);
 
-/// The entry with the highest score, the lowest index first; nullptr if there is none.
+/// Returns the entry with the highest score, the lowest index first; nullptr if there are none.
 ///
-/// With a peer, RoCE v2 goes first too; then addresses of the peer's family, without which there is no way to
-/// it; then those that are link-local if the peer's is and routable if it is; then the longest prefix in
-/// common with the peer's: a GID table tells no netmasks, and of the prefix is the subnet most alike.
+/// With a peer, RoCE v2 also ranks first. Then come addresses of the peer's family, since no packet crosses
+/// families; then link-local addresses if the peer's is link-local, routable ones if it is routable; then the
+/// longest common prefix, because a GID table has no netmasks and the prefix is the best hint of a subnet.
 ///
-/// @param peer  an address of the peer; empty: it is somewhere on the fabric
+/// @param peer  an address of the peer; empty: it may be anywhere on the fabric
 const GidEntry* BestGid(std::span<const GidEntry> entries, const std::optional<Gid>& peer = {});
 
-/// Why BestGid() has chosen an entry, as a phrase: "the best by type and reach".
+/// Explains why BestGid() chose an entry, as a phrase: "the best by type and reach".
 std::string DescribeChoice(const GidEntry& best, const std::optional<Gid>& peer);
+
+/// The addresses by which two ports send to each other.
+struct GidPair {
+  GidEntry here{}, there{};
+};
+
+/// Chooses the best pair of two ports' GIDs; empty if none can carry packets.
+///
+/// Both are of one type and, on Ethernet, of one family. RoCE v2 ranks above v1, which routers drop; then two
+/// routable addresses, link-local ones last; then pairs that seem to share a subnet (24 common bits of IPv4,
+/// otherwise 64); then IPv4; then the longest common prefix; then the lowest addresses. Of equal entries the
+/// first counts. One address on both sides ranks last, unless the lists are equal, as those of one port are.
+///
+/// The other side, given the same two lists, chooses the same pair.
+std::optional<GidPair> BestPair(std::span<const GidEntry> here, std::span<const GidEntry> there);
+
+/// Explains why BestPair() chose, as a phrase: "the best pair with the peer's 10.1.2.3, with 28 of 32 bits in
+/// common".
+std::string DescribePair(const Gid& here, const Gid& there);
+
+/// Lists at most eight GIDs: "RoCE v1 fe80::1, RoCE v2 fe80::1"; "none".
+std::string Describe(std::span<const GidEntry> entries);
 
 std::string ToString(const Gid& gid);  ///< "192.168.1.2" or "fe80::1"
 const char* ToString(GidType type);

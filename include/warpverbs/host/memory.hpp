@@ -1,18 +1,90 @@
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "warpverbs/device/memory.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/handle.hpp"
-#include "warpverbs/host/memory_view.hpp"
+
+struct ibv_mr;
 
 namespace warpverbs::host {
+
+/// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
+struct Access {
+  bool local_write = true;  ///< by the local NIC: receives, reads, fetched values. Implied by remote writes
+  bool remote_read = false;
+  bool remote_write = false;
+  bool remote_atomic = false;  ///< where the device has atomics; a region's View() says whether it does
+
+  /// Lets writes of NICs to the memory pass each other on their way, which some processors carry faster.
+  ///
+  /// A word that tells of other writes must not be in such a region, nor be told of by one: it may arrive
+  /// before they do. So atomics exclude it. A wish: devices and kernels without it keep the order.
+  /// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3, IBV_ACCESS_RELAXED_ORDERING
+  bool relaxed_ordering = false;
+
+  /// Lets NICs reach memory of an NVIDIA GPU over PCIe, by its BAR1, where the driver would choose another
+  /// way: through the processor that the GPU is coherent with, as of Grace Hopper.
+  ///
+  /// For a NIC that shares a PCIe switch with the GPU. What goes the two ways is in no order: ask for it for
+  /// the data and for the queues (EndpointConfig::over_pcie), or a completion may be seen before its data.
+  /// Asked of dma-bufs alone; memory of others has one way.
+  /// @source  CUDA driver API 12.8, cuMemGetHandleForAddressRange(), cuFlushGPUDirectRDMAWrites()
+  bool over_pcie = false;
+
+  /// Whether the local NIC may write: the verbs refuse remote writes and atomics where it may not.
+  bool nic_writes() const { return local_write || remote_write || remote_atomic; }
+};
+
+/// Part of a memory region: what a work request or a peer needs to name it.
+///
+/// A part of it never reaches further than it does. Parts without bytes may lie anywhere within it, at its
+/// end too. What throws std::out_of_range leaves the view as it was.
+struct MemoryView {
+  uint64_t addr = 0;
+  uint64_t bytes = 0;
+  uint32_t lkey = 0;  ///< for work requests of this side
+  uint32_t rkey = 0;  ///< for work requests of the peer
+  Access access{};    ///< what the region grants
+
+  // What Advance(), Subtract() and the Take calls have cut off, in bytes, for Reset().
+  uint64_t cut_before = 0;
+  uint64_t cut_behind = 0;
+
+  /// Whether all of a range lies within.
+  bool Contains(uint64_t address, uint64_t range_bytes) const;
+  bool Contains(const void* memory, uint64_t range_bytes) const {
+    return Contains(reinterpret_cast<uint64_t>(memory), range_bytes);
+  }
+
+  /// Part of this part: by its offset, by its address, or from either end. Its Reset() makes it whole, no
+  /// more.
+  ///
+  /// @errors  std::out_of_range: it does not lie within
+  MemoryView Subrange(uint64_t offset, uint64_t part_bytes) const;
+  MemoryView SubrangeAt(const void* memory, uint64_t part_bytes) const;
+  MemoryView First(uint64_t part_bytes) const { return Subrange(0, part_bytes); }
+  MemoryView Last(uint64_t part_bytes) const;
+
+  /// Cuts bytes off the beginning or the end.
+  ///
+  /// @errors  std::out_of_range: there are not so many
+  void Advance(uint64_t cut_bytes);
+  void Subtract(uint64_t cut_bytes);
+
+  /// Cuts bytes off the beginning or the end, and gives them.
+  ///
+  /// @errors  std::out_of_range: there are not so many
+  MemoryView TakeFirst(uint64_t part_bytes);
+  MemoryView TakeLast(uint64_t part_bytes);
+
+  /// Takes back all that was cut off.
+  void Reset();
+};
 
 /// How a NIC reaches memory.
 enum class RegistrationMethod : uint8_t {
@@ -54,7 +126,11 @@ class MemoryRegion {
   int RegisterByAddress(const Device& device);
   int RegisterByDmaBuf(const Device& device, const DmaBuf& buffer);
 
-  Handle<ibv_mr, ibv_dereg_mr> region_;
+  struct Deregister {
+    void operator()(ibv_mr* region) const;
+  };
+
+  std::unique_ptr<ibv_mr, Deregister> region_;
   void* memory_;
   size_t bytes_;
   Access access_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "warpverbs/device/peers.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
@@ -28,14 +28,14 @@ class PeerTable {
   device::PeersView View() const { return {states(), count()}; }
 
   /// One endpoint's part in the state of a peer; with its end it counts no more.
-  class Seat {
+  class Attachment {
    public:
     /// @param table  must outlive this
     /// @errors  Error: there is no such rank
-    Seat(PeerTable& table, uint32_t rank);
-    ~Seat();
-    Seat(const Seat&) = delete;
-    Seat& operator=(const Seat&) = delete;
+    Attachment(PeerTable& table, uint32_t rank);
+    ~Attachment();
+    Attachment(const Attachment&) = delete;
+    Attachment& operator=(const Attachment&) = delete;
 
     /// A failed one is not connected by this: it must be disconnected first.
     void Set(device::PeerState state);

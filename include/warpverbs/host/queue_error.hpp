@@ -4,27 +4,60 @@
 #include <optional>
 #include <string>
 
-#include "warpverbs/host/completion_queue.hpp"
+#include "warpverbs/device/status.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
-#include "warpverbs/host/event.hpp"
 
 namespace warpverbs::host {
+
+enum class EventKind : uint8_t {
+  kPortDown,
+  kPortUp,
+  kPortChanged,        ///< the port's address or subnet changed: connections may have to be made again
+  kDeviceFailed,       ///< nothing on the device works until it is opened again
+  kQueueFailed,        ///< the firmware moved a queue to its error state
+  kCompletionsFailed,  ///< a completion queue stopped; only a new one works
+  kOther,
+};
+
+/// An asynchronous event of a device.
+struct Event {
+  EventKind kind = EventKind::kOther;
+  std::string device{};
+  uint8_t port = 0;    ///< from 1; 0: the event concerns no single port
+  uint32_t qpn = 0;    ///< 0: the event concerns no single queue pair
+  std::string name{};  ///< as the verbs or the firmware's manual call it: "IBV_EVENT_PORT_ERR"
+
+  /// Describes what happened and what to do about it, in sentences.
+  std::string Describe() const;
+};
 
 /// Why a send or a receive queue failed.
 struct QueueError {
   uint32_t qpn = 0;
-  std::optional<EndpointInfo> peer{};  ///< none: the queue pair was not connected
+  std::optional<EndpointInfo> peer{};  ///< empty: the queue pair was not connected
   CqMode cq_mode = CqMode::kCollapsed;
-  bool receiving = false;  ///< a receive failed; opcode then says nothing
+  bool receiving = false;  ///< a receive failed; opcode is then meaningless
   uint8_t syndrome = 0;    ///< mlx5::Syndrome; 0: the NIC reported nothing: an event, or a poster gave up
   uint8_t vendor_syndrome = 0;
   uint8_t opcode = 0;            ///< mlx5::WqeOpcode of the failed WQE
-  uint16_t wqe_index = 0;        ///< of the failed WQE, modulo 2^16
-  std::optional<Event> event{};  ///< that aborted the endpoint's waits, and may be why
-  bool disconnected = false;     ///< Disconnect() was called: what failed by it is only flushed
+  uint16_t wqe_index = 0;        ///< index of the failed WQE, modulo 2^16
+  std::optional<Event> event{};  ///< event that aborted the endpoint's waits, and may be the cause
+  bool disconnected = false;     ///< Disconnect() was called: what it failed is only flushed
 
-  /// One sentence: which operation to which peer failed and why, then what to check.
-  std::string What() const;
+  /// Describes which operation to which peer failed and why, then what to check.
+  std::string Describe() const;
 };
+
+/// Describes the answer of a data-path call: "timeout: the deadline passed".
+std::string Describe(const device::Status& status);
+
+/// Names the operation of a WQE: "RDMA write". Never null.
+///
+/// @param opcode  mlx5::WqeOpcode
+const char* OperationName(uint8_t opcode);
+
+/// Returns "(syndrome 0x13, vendor syndrome 0x88)".
+std::string DescribeSyndrome(uint8_t syndrome, uint8_t vendor_syndrome);
 
 }  // namespace warpverbs::host

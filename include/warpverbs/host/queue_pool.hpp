@@ -3,19 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "warpverbs/host/device.hpp"
-#include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/queue_memory.hpp"
-#include "warpverbs/host/uar.hpp"
 
 namespace warpverbs::host {
 
-class HostChunk;  // the library's own
+class Device;
 
 struct QueuePoolConfig {
   size_t chunk_bytes = 256 * 1024;  ///< that are registered at a time; a larger queue gets a chunk of its own
@@ -54,59 +45,13 @@ class QueuePool {
   };
   Usage usage() const;
 
-  const QueuePoolConfig& config() const { return config_; }
+  const QueuePoolConfig& config() const;
 
-  // For endpoints. What is taken is given back when the last pointer to it goes, be it after the pool.
-
-  /// Memory of a chunk that is registered with the NIC.
-  struct Queues {
-    std::shared_ptr<QueueChunk> chunk;
-    std::shared_ptr<std::byte> place;
-  };
-
-  /// Takes a place for queues. Its bytes may be another endpoint's of before.
-  ///
-  /// @param config  the sink's place does not matter
-  /// @errors  Error: another Device object than the pool's; a chunk more cannot be had
-  Queues TakeQueues(const Device& device, const QueueMemoryConfig& config);
-
-  /// Takes zeroed host memory that no NIC reaches.
-  ///
-  /// @param gpu  that it is mapped for; nullptr: none
-  /// @errors  Error: a chunk more cannot be had
-  std::shared_ptr<std::byte> TakeHostMemory(const Gpu* gpu, size_t bytes);
-
-  /// Takes a share of a doorbell register.
-  ///
-  /// @errors  Error: another Device object than the pool's; no register is to be had
-  std::shared_ptr<const Uar> TakeRegister(const Device& device);
+  class Impl;  // the library's own
+  Impl& impl() const { return *impl_; }
 
  private:
-  /// Chunks of one kind may serve the same endpoints.
-  struct QueueKind {
-    std::optional<int> gpu;  // by its ordinal
-    Placement placement;
-    std::string host_only;
-    bool over_pcie;
-    bool operator==(const QueueKind&) const = default;
-  };
-  struct QueueEntry {
-    QueueKind kind;
-    std::shared_ptr<QueueChunk> chunk;
-  };
-  struct HostEntry {
-    std::optional<int> gpu;
-    std::shared_ptr<HostChunk> chunk;
-  };
-
-  void CheckDevice(const Device& device) const;
-
-  const Device& device_;
-  const QueuePoolConfig config_;
-  mutable std::mutex mutex_;
-  std::vector<QueueEntry> queues_;                     // under mutex_
-  std::vector<HostEntry> host_;                        // under mutex_
-  std::vector<std::shared_ptr<const Uar>> registers_;  // under mutex_
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace warpverbs::host

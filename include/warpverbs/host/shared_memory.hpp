@@ -8,7 +8,7 @@
 #include <span>
 
 #include "warpverbs/host/buffer.hpp"
-#include "warpverbs/host/file_descriptor.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 
 namespace warpverbs::host {
 
@@ -88,8 +88,6 @@ SharedMemory Share(void* memory, size_t bytes);
 /// @param shared  its file is closed in any case; memory by dma-buf has the address that it has over there
 /// @errors  Error: the GPU is not here, or the driver refuses
 std::unique_ptr<Buffer> Open(SharedMemory shared);
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 /// Sends memory, with its file if there is one, over a Unix socket of a stream or of packets.
 ///

@@ -1,66 +1,72 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "warpverbs/host/exchange.hpp"
-#include "warpverbs/host/file_descriptor.hpp"
 
 namespace warpverbs::host {
 
-/// A place in a network: IPv4, IPv6 or the name of a host.
+/// A network address: IPv4, IPv6 or the name of a host.
 struct TcpAddress {
-  std::string
-      host{};         ///< empty: any address of this machine, for who listens; this machine, for who connects
-  uint16_t port = 0;  ///< 0: a free one, for who listens
+  std::string host{};  ///< empty: to listen, any address of this machine; to connect, this machine
+  uint16_t port = 0;   ///< 0: to listen, a free one
 };
 
-/// Messages to one peer over TCP, each in a frame that tells a stranger and another version from the peer.
+/// Messages to one peer over TCP, in frames that identify strangers and other versions.
 ///
-/// No encryption and no proof of who the peer is: for networks whose hosts trust each other. After an error
-/// the connection is closed, which tells the peer. Raises no SIGPIPE; its socket does not outlive an exec().
+/// Neither encrypts nor authenticates: for networks whose hosts trust each other. After an error the
+/// connection is closed, which tells the peer. Raises no SIGPIPE; an exec() closes its socket.
 class TcpExchange final : public Exchange {
  public:
-  /// Goes to a peer, which may start to listen a little later.
+  /// Connects to a peer, which may start to listen a little later.
   ///
-  /// @errors  Error: nobody listens there by the deadline; no such host; no way to it
+  /// @errors  Error: nothing listens there by the deadline; the host is unknown or unreachable
   static TcpExchange Connect(const TcpAddress& peer, Deadline deadline);
 
-  /// @errors  Error: the deadline passed; the peer left; it is a stranger or of another version; a message is
+  /// @errors  Error: the deadline passed; the peer closed the connection; it is a stranger or of another
+  /// version; a message is
   ///          too long; an earlier swap failed
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what, Deadline deadline) override;
 
-  std::string PeerName() const override { return peer_; }
+  std::string PeerName() const override;
+
+  TcpExchange(TcpExchange&&) noexcept;
+  TcpExchange& operator=(TcpExchange&&) noexcept;
+  ~TcpExchange() override;
 
  private:
   friend class TcpListener;
-  TcpExchange(FileDescriptor socket, std::string peer);
+  struct Connection;
+  explicit TcpExchange(std::unique_ptr<Connection> connection);
 
-  FileDescriptor socket_;
-  std::string peer_;
-  std::string failure_;  // of the first swap that failed, if it can be said; then there is no socket
+  std::unique_ptr<Connection> connection_;
 };
 
-/// Where peers come in, as many as there are.
+/// Accepts connections of any number of peers.
 class TcpListener {
  public:
   /// @errors  Error: not an address of this machine, or the port is taken
   explicit TcpListener(const TcpAddress& address = {});
+  TcpListener(TcpListener&&) noexcept;
+  TcpListener& operator=(TcpListener&&) noexcept;
+  ~TcpListener();
 
-  /// Where it listens, also if any port was asked for.
-  uint16_t port() const { return port_; }
+  /// The port it listens on, also if a free one was asked for.
+  uint16_t port() const;
 
-  /// Waits for the next peer. Who it is and whether it is one at all, its first Swap() tells. Thread-safe.
+  /// Waits for the next peer. The first Swap() identifies it. Thread-safe.
   ///
-  /// @errors  Error: nobody came by the deadline; no more file descriptors
+  /// @errors  Error: no peer came by the deadline; no more file descriptors
   TcpExchange Accept(Deadline deadline) const;
 
  private:
-  FileDescriptor socket_;
-  uint16_t port_ = 0;
+  struct Socket;
+  std::unique_ptr<Socket> socket_;
 };
 
 }  // namespace warpverbs::host

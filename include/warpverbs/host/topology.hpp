@@ -1,15 +1,79 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "warpverbs/host/pci.hpp"
-#include "warpverbs/host/port.hpp"
+#include "warpverbs/host/gid.hpp"
 
 namespace warpverbs::host {
+
+/// Where a PCI function is. Unlike a device's name it is the same whatever was loaded first.
+struct PciAddress {
+  uint32_t domain = 0;
+  uint8_t bus = 0;
+  uint8_t device = 0;    ///< 0..31
+  uint8_t function = 0;  ///< 0..7
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes what <=> compares with for a pointer
+  friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
+
+  /// @param text  "0000:41:00.0", "00000000:41:00.0" as nvidia-smi writes it, or "41:00.0" in domain 0;
+  /// hexadecimal,
+  ///              in either case
+  /// @errors  Error: it is none of these
+  static PciAddress Parse(std::string_view text);
+
+  /// Parses like Parse(), but returns empty where that throws.
+  static std::optional<PciAddress> Find(std::string_view text);
+};
+
+/// A PCI function, and what lies between it and the processor.
+struct PciFunction {
+  PciAddress address{};
+  uint16_t vendor = 0;                ///< 0 if it cannot be read
+  uint16_t class_code = 0;            ///< base class and subclass: 0x0302; 0 if it cannot be read
+  int numa_node = -1;                 ///< -1: unknown
+  std::string host_bridge{};          ///< "pci0000:40", as the kernel calls a root complex
+  std::vector<PciAddress> bridges{};  ///< from the root port down to the bridge above the function
+};
+
+/// How far two PCI functions are apart, the nearest first.
+///
+/// A switch is a bridge for its upstream port and one below it for each downstream port.
+///
+/// @source  the legend of `nvidia-smi topo -m`, and nvmlGpuTopologyLevel_t of the NVML API reference, which
+/// says
+///          "switch" where the legend says "bridge"
+enum class PciDistance : uint8_t {
+  kSelf,     ///< "X": one function
+  kPix,      ///< below a common bridge, with at most one more bridge above each: a bus, or one switch
+  kPxb,      ///< below a common bridge, with more bridges above either: several switches, but no host bridge
+  kPhb,      ///< under one host bridge, without a common bridge: through a root complex
+  kNode,     ///< under several host bridges of one NUMA node
+  kSystem,   ///< "SYS": on different NUMA nodes
+  kUnknown,  ///< "?": under several host bridges, or nowhere, and of either the NUMA node is unknown
+};
+
+PciDistance Distance(const PciFunction& a, const PciFunction& b);
+
+/// Reads where a function is and what it is; what cannot be read stays as it is by default.
+///
+/// @param sysfs  the folder that is /sys
+/// @return  empty if there is no such function
+std::optional<PciFunction> ReadPciFunction(const std::filesystem::path& sysfs, const PciAddress& address);
+
+/// Lists what PCI functions there are, by address. Empty on a machine without PCI.
+std::vector<PciAddress> PciAddresses(const std::filesystem::path& sysfs);
+
+std::string ToString(const PciAddress& address);  ///< "0000:41:00.0"
+const char* ToString(PciDistance distance);       ///< "PIX"
+const char* Describe(PciDistance distance);       ///< in words: "through at most one PCIe switch"
 
 /// A port of an RDMA device, as sysfs shows it.
 struct NicPort {
@@ -51,5 +115,49 @@ PciDistance Distance(const PciFunction& gpu, const Nic& nic);
 
 /// Draws a table like that of `nvidia-smi topo -m`, with what the names mean below.
 std::string Describe(const Topology& topology);
+
+/// What the user may say about who gets which NIC.
+struct NicAssignmentConfig {
+  uint32_t nics_per_gpu = 1;  ///< each GPU gets as many as there are, at most these
+  std::function<bool(const Nic&, const NicPort&)> may_use = {};  ///< empty: any port of any ConnectX
+};
+
+/// A NIC that a GPU shall use.
+struct NicChoice {
+  std::string name{};  ///< what Device() takes
+  uint8_t port = 0;    ///< the first active one that may be used; what EndpointConfig::port takes
+  PciDistance distance = PciDistance::kUnknown;
+  uint32_t gpus = 0;     ///< how many share the NIC, this GPU included
+  std::string reason{};  ///< one sentence
+};
+
+/// The NICs of one GPU, the nearest first.
+struct GpuNics {
+  PciAddress gpu{};
+  std::vector<NicChoice> nics{};
+};
+
+/// Shares the NICs of a machine out to its GPUs: each GPU the nearest, and among equally near ones as evenly
+/// as can be.
+///
+/// Nearness goes before evenness, as a NIC further away is slower and often on another network. Of equally
+/// near NICs those with less than half the rate of the fastest are left out: half a fast NIC is more. Left
+/// out are also NICs without an active port. The result depends on addresses alone, not on names or the order
+/// of anything, so that all processes of a machine compute the same and machines that are alike pair like
+/// GPUs with like NICs.
+///
+/// @param gpus  all GPUs of the machine that take part, not only those that this process sees; each once
+/// @return  by the address of the GPU
+/// @errors  Error: no NIC can be used, and says why of each; a GPU is named twice; nics_per_gpu is 0
+std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAddress> gpus,
+                                const NicAssignmentConfig& config = {});
+
+/// The same for all GPUs of the topology.
+///
+/// @errors  Error, as above
+std::vector<GpuNics> AssignNics(const Topology& topology, const NicAssignmentConfig& config = {});
+
+/// One line for each NIC of each GPU.
+std::string Describe(std::span<const GpuNics> assignment);
 
 }  // namespace warpverbs::host

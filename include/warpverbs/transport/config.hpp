@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "warpverbs/host/path.hpp"
-#include "warpverbs/host/queue_pair.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 
 namespace warpverbs::transport {
 

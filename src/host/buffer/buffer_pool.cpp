@@ -8,7 +8,7 @@
 
 #include "memory/bounds.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/region_set.hpp"
+#include "warpverbs/host/region_cache.hpp"
 
 namespace warpverbs::host {
 namespace {

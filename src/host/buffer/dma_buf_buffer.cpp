@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "memory/page_range.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 
 namespace warpverbs::host {
 namespace {

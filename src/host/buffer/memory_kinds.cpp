@@ -1,11 +1,10 @@
-#include "warpverbs/host/memory_kinds.hpp"
-
 #include <algorithm>
 
 #include "buffer/views.hpp"
 #include "memory/page_range.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
 namespace warpverbs::host {

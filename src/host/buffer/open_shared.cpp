@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "buffer/views.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 

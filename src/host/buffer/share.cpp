@@ -5,8 +5,8 @@
 #include <string>
 
 #include "gpu/cuda_context.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 
 namespace warpverbs::host {

@@ -9,7 +9,7 @@
 
 #include "connect/byte_stream.hpp"
 #include "warpverbs/host/endpoint.hpp"
-#include "warpverbs/host/gid_pair.hpp"
+#include "warpverbs/host/gid.hpp"
 
 namespace warpverbs::host {
 

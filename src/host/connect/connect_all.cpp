@@ -272,7 +272,8 @@ class Meeting {
 
   Error NoPair(size_t i, const Candidates& theirs) const {
     return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
-                      InWords(own_->GidsOf(i)) + " here, " + InWords(theirs.GidsOf(i)) + " there",
+                      host::Describe(own_->GidsOf(i)) + " here, " + host::Describe(theirs.GidsOf(i)) +
+                      " there",
                   "Use ports of one link layer with addresses of one family, and set "
                   "EndpointConfig::gid_index or peer_gid to matching GIDs, or leave them unset");
   }

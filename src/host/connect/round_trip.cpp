@@ -9,7 +9,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
 namespace warpverbs::host {

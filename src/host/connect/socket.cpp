@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "device/handle.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/handle.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -79,7 +79,7 @@ uint16_t SocketAddress::port() const {
                                     : reinterpret_cast<const sockaddr_in&>(storage).sin_port);
 }
 
-std::string SocketAddress::ToText() const {
+std::string SocketAddress::ToString() const {
   constexpr std::string_view kMapped = "::ffff:";
   char host[NI_MAXHOST];
   if (getnameinfo(get(), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "the peer";
@@ -88,7 +88,7 @@ std::string SocketAddress::ToText() const {
   return text + " port " + std::to_string(port());
 }
 
-std::string ToText(const TcpAddress& address) {
+std::string ToString(const TcpAddress& address) {
   return (address.host.empty() ? "port " : address.host + " port ") + std::to_string(address.port);
 }
 

@@ -21,11 +21,11 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   uint16_t port() const;
-  std::string ToText() const;  ///< "10.0.0.2 port 18517"; IPv4 even if an IPv6 socket reports it
+  std::string ToString() const;  ///< "10.0.0.2 port 18517"; IPv4 even if an IPv6 socket reports it
 };
 
 /// Returns "gpu-7 port 18517", or "port 18517" without a host.
-std::string ToText(const TcpAddress& address);
+std::string ToString(const TcpAddress& address);
 
 /// Returns all addresses of a name, the most promising first. An empty name means this machine, or if
 /// `listens` every local address, IPv6 first, because such a socket also accepts IPv4.

@@ -9,14 +9,17 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "connect/frame.hpp"
 #include "connect/socket.hpp"
 #include "connect/waiting.hpp"
+#include "log/shortage.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -139,10 +142,22 @@ FileDescriptor ListenAt(const SocketAddress& address) {
 
 }  // namespace
 
-TcpExchange::TcpExchange(FileDescriptor socket, std::string peer)
-    : socket_(std::move(socket)), peer_(std::move(peer)) {
-  SetOption(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-}
+struct TcpExchange::Connection {
+  Connection(FileDescriptor connected, std::string name)
+      : socket(std::move(connected)), peer(std::move(name)) {
+    SetOption(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  }
+
+  FileDescriptor socket;
+  std::string peer;
+  std::string failure{};  // the first swap that failed, if it can be said; then the socket is closed
+};
+
+TcpExchange::TcpExchange(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+TcpExchange::TcpExchange(TcpExchange&&) noexcept = default;
+TcpExchange& TcpExchange::operator=(TcpExchange&&) noexcept = default;
+TcpExchange::~TcpExchange() = default;
+std::string TcpExchange::PeerName() const { return connection_->peer; }
 
 TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
   constexpr milliseconds kLongestPause(200);
@@ -154,12 +169,12 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
       const auto to_come = static_cast<size_t>(&addresses.back() - &address);
       int error = 0;
       FileDescriptor socket = ConnectOnce(address, Waiting(waiting.Share(to_come)), error);
-      if (socket) return {std::move(socket), ToText(peer)};
+      if (socket) return TcpExchange(std::make_unique<Connection>(std::move(socket), ToString(peer)));
       if (reason == 0 || MayYetListen(error)) reason = error;
     }
     if (!MayYetListen(reason) || waiting.over()) {
       throw Error::FromErrno(
-          "connect", "to " + ToText(peer) + " " + waiting.Within(), reason,
+          "connect", "to " + ToString(peer) + " " + waiting.Within(), reason,
           IsOwnFailure(reason) ? kOwnRemedy : "Start the peer there, and check host and port");
     }
     std::this_thread::sleep_until(std::min(steady_clock::now() + pause, deadline));
@@ -168,12 +183,13 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
 
 std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::string_view what,
                                        Deadline deadline) {
-  const std::string object = std::string(what) + " with " + peer_;
-  if (!socket_) {
-    throw Error("swap", object,
-                "the connection is closed because " +
-                    (failure_.empty() ? "this side failed during a swap" : failure_),
-                "Connect to the peer again");
+  auto& [socket, peer, failure] = *connection_;
+  const std::string object = std::string(what) + " with " + peer;
+  if (!socket) {
+    throw Error(
+        "swap", object,
+        "the connection is closed because " + (failure.empty() ? "this side failed during a swap" : failure),
+        "Connect to the peer again");
   }
   if (mine.size() > kMaxSwapBytes) {
     throw Error("swap", object,
@@ -183,46 +199,60 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
   }
   const Waiting waiting(deadline);
   try {
-    return Swapping(socket_.get(), mine, waiting).Run();
+    return Swapping(socket.get(), mine, waiting).Run();
   } catch (const FrameRefusal& refusal) {
-    socket_.Close();  // first: the stream is in the middle of a message
-    failure_ = refusal.reason;
+    socket.Close();  // first: the stream is in the middle of a message
+    failure = refusal.reason;
     throw Error("swap", object, refusal.reason, refusal.remedy);
   } catch (...) {
-    socket_.Close();
+    socket.Close();
     throw;
   }
 }
 
-TcpListener::TcpListener(const TcpAddress& address) {
+struct TcpListener::Socket {
+  FileDescriptor file;
+  uint16_t port = 0;
+};
+
+TcpListener::TcpListener(TcpListener&&) noexcept = default;
+TcpListener& TcpListener::operator=(TcpListener&&) noexcept = default;
+TcpListener::~TcpListener() = default;
+uint16_t TcpListener::port() const { return socket_->port; }
+
+TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<Socket>()) {
+  FileDescriptor& file = socket_->file;
   int reason = 0;
   for (const SocketAddress& one : Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10))))) {
-    socket_ = ListenAt(one);
-    if (socket_) break;
+    file = ListenAt(one);
+    if (file) break;
     reason = errno;
   }
   SocketAddress own;
-  if (socket_ && getsockname(socket_.get(), own.get(), &own.bytes) != 0) {
+  if (file && getsockname(file.get(), own.get(), &own.bytes) != 0) {
     reason = errno;
-    socket_.Close();
+    file.Close();
   }
-  if (!socket_) {
-    throw Error::FromErrno("listen", "on " + ToText(address), reason,
+  if (!file) {
+    throw Error::FromErrno("listen", "on " + ToString(address), reason,
                            "Pass an address of this machine and a free port");
   }
-  port_ = own.port();
+  socket_->port = own.port();
 }
 
 TcpExchange TcpListener::Accept(Deadline deadline) const {
   const Waiting waiting(deadline);
-  const std::string object = "a peer on port " + std::to_string(port_);
+  const std::string object = "a peer on port " + std::to_string(socket_->port);
   while (true) {
     SocketAddress peer;
-    FileDescriptor socket(accept4(socket_.get(), peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) return {std::move(socket), peer.ToText()};
+    FileDescriptor socket(
+        accept4(socket_->file.get(), peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      return TcpExchange(std::make_unique<TcpExchange::Connection>(std::move(socket), peer.ToString()));
+    }
     // Other errors concern a connection that has already failed, not the next one: accept(2).
     if (IsOwnFailure(errno)) throw Error::FromErrno("accept", object, errno, kOwnRemedy);
-    if (WouldWait(errno)) waiting.ForEvents(socket_.get(), POLLIN);
+    if (WouldWait(errno)) waiting.ForEvents(socket_->file.get(), POLLIN);
     if (waiting.over()) {
       throw Error("accept", object, "no peer connected " + waiting.Within(),
                   "Start the peer with this machine's name and this port");

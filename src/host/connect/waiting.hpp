@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "warpverbs/host/deadline.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::host {
 

@@ -1,10 +1,9 @@
-#include "warpverbs/host/capabilities.hpp"
+#include "device/capabilities.hpp"
 
 #include <infiniband/mlx5dv.h>
 
 #include <algorithm>
 
-#include "device/device_attributes.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
 
@@ -52,6 +51,15 @@ void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
 }
 
 }  // namespace
+
+ibv_device_attr QueryAttributes(ibv_context* context) {
+  ibv_device_attr attributes{};
+  if (const int error = ibv_query_device(context, &attributes)) {
+    throw Error::FromErrno("query device", context->device->name, error,
+                           "Check that the device is healthy (dmesg)");
+  }
+  return attributes;
+}
 
 Capabilities QueryCapabilities(ibv_context* context) {
   constexpr uint32_t kHostOrder = 1, kWithUserIndex = 1;

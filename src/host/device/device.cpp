@@ -10,7 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "device/device_attributes.hpp"
+#include "device/capabilities.hpp"
+#include "device/handle.hpp"
 #include "log/log.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -143,9 +144,12 @@ std::string FirstActiveDevice() {
   throw Error("find", "an RDMA device", "this machine has no ConnectX", kNoDevice);
 }
 
+void Device::Close::operator()(ibv_context* context) const { ibv_close_device(context); }
+void Device::Close::operator()(ibv_pd* pd) const { ibv_dealloc_pd(pd); }
+
 Device::Device(const std::string& name)
     : name_(name),
-      context_(Open(name)),
+      context_(Open(name).release()),
       capabilities_(QueryCapabilities(context_.get())),
       pd_(ibv_alloc_pd(context_.get())) {
   if (!pd_) {
@@ -189,6 +193,24 @@ std::vector<GidEntry> Device::Gids(const Port& port) const {
     if (read.gid != Gid{}) entries.push_back(read);
   }
   return entries;
+}
+
+LocalAddress Device::ChooseAddress(uint8_t port_number, int gid_index, const std::optional<Gid>& peer) const {
+  const Port port = ActivePort(port_number);
+  const std::vector<GidEntry> gids = Gids(port);
+  if (gids.empty()) {
+    throw Error("send from", "port " + std::to_string(port.number) + " of " + name_, "its GID table is empty",
+                "Give its network interface an IP address (`ip addr add ADDRESS dev DEV`)");
+  }
+  if (gid_index < 0) return {port, *BestGid(gids, peer)};
+  for (const GidEntry& entry : gids) {
+    if (entry.index == static_cast<uint32_t>(gid_index)) return {port, entry};
+  }
+  std::string known;
+  for (const GidEntry& entry : gids) known += (known.empty() ? "" : ", ") + std::to_string(entry.index);
+  throw Error("send from", "port " + std::to_string(port.number) + " of " + name_,
+              "it has no GID " + std::to_string(gid_index),
+              "Choose one of: " + known + "; or -1 for the best");
 }
 
 uint16_t Device::PartitionKey(const Port& port, uint16_t index) const {

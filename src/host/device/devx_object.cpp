@@ -1,4 +1,4 @@
-#include "warpverbs/host/devx_object.hpp"
+#include "device/devx_object.hpp"
 
 #include <cerrno>
 #include <utility>

@@ -1,10 +1,9 @@
-#include "warpverbs/host/file_descriptor.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {

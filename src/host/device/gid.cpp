@@ -83,4 +83,8 @@ const char* ToString(GidType type) {
   return "unknown";
 }
 
+const char* ToString(LinkLayer link_layer) {
+  return link_layer == LinkLayer::kEthernet ? "Ethernet" : "InfiniBand";
+}
+
 }  // namespace warpverbs::host

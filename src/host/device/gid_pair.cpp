@@ -1,10 +1,10 @@
-#include "warpverbs/host/gid_pair.hpp"
-
 #include <algorithm>
 #include <array>
 #include <set>
 #include <tuple>
 #include <utility>
+
+#include "warpverbs/host/gid.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -61,7 +61,7 @@ std::string DescribePair(const Gid& here, const Gid& there) {
   return "the best pair with the peer's " + ToString(there) + ", with " + BitsInCommon(here, there);
 }
 
-std::string InWords(std::span<const GidEntry> entries) {
+std::string Describe(std::span<const GidEntry> entries) {
   constexpr size_t kMost = 8;
   if (entries.empty()) return "none";
   std::string words;

@@ -1,13 +1,13 @@
-#include "warpverbs/host/endpoint.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <random>
 
+#include "endpoint/endpoint_impl.hpp"
 #include "log/log.hpp"
 #include "queue/queue_chunk.hpp"
+#include "queue/queue_pool_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -115,19 +115,19 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
 }
 
 std::shared_ptr<const Uar> MakeRegister(const Device& device, QueuePool* pool) {
-  return pool == nullptr ? std::make_shared<const Uar>(device.context()) : pool->TakeRegister(device);
+  return pool == nullptr ? std::make_shared<const Uar>(device.context()) : pool->impl().TakeRegister(device);
 }
 
 std::shared_ptr<std::byte> MakeHostMemory(const EndpointConfig& config, size_t bytes) {
   return config.pool == nullptr ? OwnHostMemory(config.gpu, bytes)
-                                : config.pool->TakeHostMemory(config.gpu, bytes);
+                                : config.pool->impl().TakeHostMemory(config.gpu, bytes);
 }
 
 }  // namespace
 
-Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
+Endpoint::Impl::Impl(const Device& device, const EndpointConfig& config)
     : device_(device),
-      local_(ChooseAddress(device, config.port, config.gid_index, config.peer_gid)),
+      local_(device.ChooseAddress(config.port, config.gid_index, config.peer_gid)),
       config_(Checked(device, local_.port, config)),
       asked_depth_(config.depth),
       sizes_(SizesOf(config_)),
@@ -140,7 +140,7 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
       doorbell_(ChooseDoorbell(config_.doorbell, config.gpu, uar_->doorbell())),
       host_memory_(MakeHostMemory(config, host_layout_.bytes)),
       memory_(MakeQueueMemory(device, config_, layout_)),
-      seat_(TakeSeat()),
+      completions_(AttachToCompletions()),
       cq_(MakeCompletionQueue(config_.cq_mode, sizes_.cq_depth, layout_.cqes, layout_.cq_dbr)),
       receive_cq_(MakeCompletionQueue(CqMode::kRing, sizes_.receive_cq_depth, layout_.receive_cqes,
                                       layout_.receive_cq_dbr)),
@@ -154,16 +154,15 @@ Endpoint::Endpoint(const Device& device, const EndpointConfig& config)
   Log(LogLevel::kInfo, [&] { return "created " + Describe(); });
 }
 
-std::optional<SharedCompletions::Seat> Endpoint::TakeSeat() {
-  using Seat = SharedCompletions::Seat;
+std::optional<CompletionsAttachment> Endpoint::Impl::AttachToCompletions() {
   if (config_.completions == nullptr) return std::nullopt;
   const std::optional<int> gpu = gpu_ ? std::optional(gpu_->ordinal()) : std::nullopt;
-  return std::optional<Seat>(std::in_place, *config_.completions, device_, gpu,
-                             *At<device::QueueControl>(layout_.control), config_.depth);
+  return std::optional<CompletionsAttachment>(std::in_place, *config_.completions, device_, gpu,
+                                              *At<device::QueueControl>(layout_.control), config_.depth);
 }
 
-std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
-                                                             size_t dbr) const {
+std::optional<CompletionQueue> Endpoint::Impl::MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
+                                                                   size_t dbr) const {
   if (depth == 0) return std::nullopt;
   return CompletionQueue(device_.context(), {.mode = mode,
                                              .depth = depth,
@@ -173,11 +172,11 @@ std::optional<CompletionQueue> Endpoint::MakeCompletionQueue(CqMode mode, uint32
                                              .dbr_offset = memory_.umem_offset() + dbr});
 }
 
-QueuePairConfig Endpoint::QueuePairParts() const {
+QueuePairConfig Endpoint::Impl::QueuePairParts() const {
   return {.pdn = device_.pdn(),
           .cqn = send_cqn(),
           .receive_cqn = receive_cq_ ? receive_cq_->cqn() : 0,
-          .user_index = seat_ ? seat_->user_index() : 0,
+          .user_index = completions_ ? completions_->user_index() : 0,
           .uar_page = uar_->page_id(),
           .umem_id = memory_.umem_id(),
           .queues_offset = memory_.umem_offset() + layout_.rq,
@@ -190,12 +189,12 @@ QueuePairConfig Endpoint::QueuePairParts() const {
 }
 
 /// Fills in what posters find beside the queue. All else there is zero.
-void Endpoint::FillControl() {
+void Endpoint::Impl::FillControl() {
   device::QueueControl control{};
   control.host_error = &host_words().error;
   std::memset(control.cqe, kInvalidCqe, sizeof control.cqe);
-  if (seat_) {
-    control.ring = &seat_->ring().control();
+  if (completions_) {
+    control.ring = &completions_->ring().control();
   } else if (has_ring()) {
     device::CompletionRingControl ring{};
     ring.cq = CompletionView();
@@ -207,12 +206,12 @@ void Endpoint::FillControl() {
   memory_.Write(layout_.control, &control, sizeof control);
 }
 
-bool Endpoint::dumps_after_read() const {
+bool Endpoint::Impl::dumps_after_read() const {
   const bool is_overtaken = gpu_ && gpu_->attributes().writes_ordering == WritesOrdering::kNone;
   return config_.dump_after_read.value_or(is_overtaken);
 }
 
-void Endpoint::ServeDoorbell() {
+void Endpoint::Impl::ServeDoorbell() {
   DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_->doorbell()};
   if (doorbell_.mode == DoorbellMode::kHostPosts) {
     route.staging = staging();
@@ -223,7 +222,7 @@ void Endpoint::ServeDoorbell() {
   service_.emplace(own_thread_ ? *own_thread_ : *config_.doorbell_thread, route);
 }
 
-EndpointInfo Endpoint::Info() const {
+EndpointInfo Endpoint::Impl::Info() const {
   return {.qpn = qpn(),
           .psn = psn_,
           .link_layer = local_.port.link_layer,
@@ -235,7 +234,7 @@ EndpointInfo Endpoint::Info() const {
           .max_reads_in = device_.capabilities().max_reads_in};
 }
 
-void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) {
+void Endpoint::Impl::SendFrom(const GidEntry& gid, const Gid& peer) {
   const std::string object = "the GID of " + name() + " to " + ToString(gid.type) + " " + ToString(gid.gid);
   if (attempted_) {
     throw Error("change", object,
@@ -254,14 +253,14 @@ void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) {
   if (is_another) Log(LogLevel::kInfo, [&] { return name() + " sends from " + DescribeAddress(); });
 }
 
-void Endpoint::CheckPeer(const EndpointInfo& peer) const { static_cast<void>(PathTo(peer)); }
+void Endpoint::Impl::CheckPeer(const EndpointInfo& peer) const { static_cast<void>(PathTo(peer)); }
 
-Path Endpoint::PathTo(const EndpointInfo& peer) const {
+Path Endpoint::Impl::PathTo(const EndpointInfo& peer) const {
   peer.Check();
   return ResolvePath(device_, config_.path, local_, qpn(), peer);
 }
 
-void Endpoint::Connect(const EndpointInfo& peer) {
+void Endpoint::Impl::Connect(const EndpointInfo& peer) {
   if (attempted_) {
     throw Error("connect", name(),
                 peer_ ? "it was connected before" : "connecting or resetting it failed half-way before",
@@ -289,7 +288,7 @@ void Endpoint::Connect(const EndpointInfo& peer) {
   Log(LogLevel::kInfo, [&] { return "connected " + name() + " " + DescribePath(); });
 }
 
-void Endpoint::Reset() {
+void Endpoint::Impl::Reset() {
   service_.reset();   // no doorbell comes late
   attempted_ = true;  // whatever fails, there is no way on but another Reset()
   qp_.ToReset();
@@ -311,9 +310,9 @@ void Endpoint::Reset() {
 }
 
 /// Forgets what has completed. The rings' indices at the NIC go on, so those of their consumers must too.
-void Endpoint::ClearCompletions() {
-  if (seat_) {
-    if (!Settle(seat_->ring().control())) {
+void Endpoint::Impl::ClearCompletions() {
+  if (completions_) {
+    if (!DrainAll(completions_->ring().control())) {
       throw Error("reset", name(), "a poster holds its ring of shared completions and does not give it back",
                   "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
                   "again");
@@ -337,10 +336,49 @@ void Endpoint::ClearCompletions() {
   }
 }
 
-device::CqView Endpoint::Look(const device::CqView& ring, std::vector<std::byte>& copy) const {
+device::CqView Endpoint::Impl::Look(const device::CqView& ring, std::vector<std::byte>& copy) const {
   const size_t offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
   const std::byte* const cqes = memory_.Look(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
   return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
 }
+
+Endpoint::Endpoint(const Device& device, const EndpointConfig& config) : impl_(new Impl(device, config)) {}
+Endpoint::~Endpoint() { delete impl_; }
+
+const Device& Endpoint::device() const { return impl_->device(); }
+uint32_t Endpoint::qpn() const { return impl_->qpn(); }
+uint8_t Endpoint::port() const { return impl_->port(); }
+const LocalAddress& Endpoint::address() const { return impl_->address(); }
+const std::optional<EndpointInfo>& Endpoint::peer() const { return impl_->peer(); }
+bool Endpoint::has_fixed_gid() const { return impl_->has_fixed_gid(); }
+uint16_t Endpoint::pkey_index() const { return impl_->pkey_index(); }
+void Endpoint::SendFrom(const GidEntry& gid, const Gid& peer) { impl_->SendFrom(gid, peer); }
+EndpointInfo Endpoint::Info() const { return impl_->Info(); }
+void Endpoint::Connect(const EndpointInfo& peer) { impl_->Connect(peer); }
+void Endpoint::CheckPeer(const EndpointInfo& peer) const { impl_->CheckPeer(peer); }
+void Endpoint::Disconnect() { impl_->Disconnect(); }
+void Endpoint::Reset() { impl_->Reset(); }
+mlx5::QpState Endpoint::State() const { return impl_->State(); }
+std::optional<QueueError> Endpoint::LastError() const { return impl_->LastError(); }
+std::optional<Event> Endpoint::LastEvent() const { return impl_->LastEvent(); }
+const uint64_t* Endpoint::AbortWord() const { return impl_->AbortWord(); }
+void Endpoint::Abort() { impl_->Abort(); }
+device::QueueView Endpoint::View() const { return impl_->View(); }
+device::ReceiveQueueView Endpoint::ReceiveView() const { return impl_->ReceiveView(); }
+device::CqView Endpoint::CompletionView() const { return impl_->CompletionView(); }
+CompletionAlarm Endpoint::AnnounceSends(CompletionChannel& channel, uint64_t cookie) {
+  return impl_->AnnounceSends(channel, cookie);
+}
+CompletionAlarm Endpoint::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
+  return impl_->AnnounceReceives(channel, cookie);
+}
+void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
+  impl_->AllowRegions(local, remote);
+}
+DoorbellMode Endpoint::doorbell_mode() const { return impl_->doorbell_mode(); }
+uint32_t Endpoint::send_cqn() const { return impl_->send_cqn(); }
+bool Endpoint::on_gpu() const { return impl_->on_gpu(); }
+arch::Scope Endpoint::ReleaseScope() const { return impl_->ReleaseScope(); }
+std::string Endpoint::Describe() const { return impl_->Describe(); }
 
 }  // namespace warpverbs::host

@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "endpoint/endpoint_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/completion.hpp"
-#include "warpverbs/host/endpoint.hpp"
 
 /// What has failed at an endpoint, as its queues tell.
 namespace warpverbs::host {
@@ -12,10 +12,10 @@ namespace warpverbs::host {
 using arch::Cpu;
 
 /// The first error that no poster has taken from the ring yet.
-uint64_t Endpoint::WaitingError() const {
+uint64_t Endpoint::Impl::WaitingError() const {
   if (!has_ring()) return 0;
-  if (seat_) {
-    const device::CompletionRingControl& ring = seat_->ring().control();
+  if (completions_) {
+    const device::CompletionRingControl& ring = completions_->ring().control();
     return FirstError(ring.cq, static_cast<uint32_t>(Cpu::Load(&ring.consumer)), qpn());
   }
   const uint64_t consumer = memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
@@ -25,7 +25,7 @@ uint64_t Endpoint::WaitingError() const {
 
 /// What tells most of a failure of the send queue: what a poster has seen, or else what no poster has looked
 /// for. Changes nothing: no host has an atomic operation that all GPUs respect.
-uint64_t Endpoint::SendError() const {
+uint64_t Endpoint::Impl::SendError() const {
   uint64_t word = Cpu::Load(&host_words().error);
   const auto consider = [&word](uint64_t other) {
     if (device::ErrorRank(other) > device::ErrorRank(word)) word = other;
@@ -41,13 +41,13 @@ uint64_t Endpoint::SendError() const {
   return word;
 }
 
-uint64_t Endpoint::ReceiveError() const {
+uint64_t Endpoint::Impl::ReceiveError() const {
   if (!receive_cq_) return 0;
   std::vector<std::byte> copy;
   return ErrorAtEnd(Look(ReceiveView().cq, copy));
 }
 
-std::optional<QueueError> Endpoint::LastError() const {
+std::optional<QueueError> Endpoint::Impl::LastError() const {
   uint64_t word = SendError();
   const uint64_t received = ReceiveError();
   const bool receiving = device::ErrorRank(received) > device::ErrorRank(word);

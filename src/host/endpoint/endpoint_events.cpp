@@ -1,9 +1,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "endpoint/endpoint_impl.hpp"
+#include "events/event.hpp"
 #include "log/log.hpp"
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
 /// What an endpoint learns from outside its queues, and how its connection ends.
@@ -12,9 +13,9 @@ namespace warpverbs::host {
 using arch::Cpu;
 using device::PeerState;
 
-void Endpoint::ListenToEvents() {
+void Endpoint::Impl::ListenToEvents() {
   if (config_.peers != nullptr) {
-    peer_seat_ = std::make_unique<PeerTable::Seat>(*config_.peers, config_.peer_rank);
+    peer_state_ = std::make_unique<PeerTable::Attachment>(*config_.peers, config_.peer_rank);
   }
   if (config_.events == nullptr) return;
   WatchConfig watch{.device = &device_,
@@ -29,19 +30,19 @@ void Endpoint::ListenToEvents() {
                     .on_clear = [this] { TellPeers(PeerState::kDisconnected); }};
   watch.subjects.push_back({qp_.object(), {kWqCatastrophicEvent, kWqInvalidRequestEvent, kWqAccessEvent}});
   if (cq_) watch.subjects.push_back({cq_->object(), {kCqErrorEvent}});
-  if (seat_) {
-    const std::shared_ptr<const CompletionQueue>& ring = seat_->ring().cq();
+  if (completions_) {
+    const std::shared_ptr<const CompletionQueue>& ring = completions_->cq();
     watch.subjects.push_back({ring->object(), {kCqErrorEvent}, ring});
   }
   if (receive_cq_) watch.subjects.push_back({receive_cq_->object(), {kCqErrorEvent}});
   watch_.emplace(*config_.events, std::move(watch));
 }
 
-void Endpoint::TellPeers(PeerState state) const {
-  if (peer_seat_) peer_seat_->Set(state);
+void Endpoint::Impl::TellPeers(PeerState state) const {
+  if (peer_state_) peer_state_->Set(state);
 }
 
-void Endpoint::Disconnect() {
+void Endpoint::Impl::Disconnect() {
   if (!peer_) return;
   disconnected_ = true;
   qp_.ToError();
@@ -49,11 +50,11 @@ void Endpoint::Disconnect() {
   Log(LogLevel::kInfo, [&] { return "disconnected " + name(); });
 }
 
-void Endpoint::Abort() { Cpu::StoreRelease(&host_words().abort, uint64_t{1}); }
+void Endpoint::Impl::Abort() { Cpu::StoreRelease(&host_words().abort, uint64_t{1}); }
 
-std::optional<Event> Endpoint::LastEvent() const { return watch_ ? watch_->Newest() : std::nullopt; }
+std::optional<Event> Endpoint::Impl::LastEvent() const { return watch_ ? watch_->Newest() : std::nullopt; }
 
-CompletionAlarm Endpoint::AnnounceSends(CompletionChannel& channel, uint64_t cookie) {
+CompletionAlarm Endpoint::Impl::AnnounceSends(CompletionChannel& channel, uint64_t cookie) {
   if (!cq_ || !has_ring()) {
     throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they are collapsed or shared",
                 "Create the endpoint with cq_mode = CqMode::kRing");
@@ -61,7 +62,7 @@ CompletionAlarm Endpoint::AnnounceSends(CompletionChannel& channel, uint64_t coo
   return Announce(*cq_, layout_.cq_dbr, channel, cookie);
 }
 
-CompletionAlarm Endpoint::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
+CompletionAlarm Endpoint::Impl::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
   if (!receive_cq_) {
     throw Error("arm", "the receives of QP " + std::to_string(qpn()), "there is no receive queue",
                 "Create the endpoint with a receive_depth");
@@ -69,8 +70,8 @@ CompletionAlarm Endpoint::AnnounceReceives(CompletionChannel& channel, uint64_t 
   return Announce(*receive_cq_, layout_.receive_cq_dbr, channel, cookie);
 }
 
-CompletionAlarm Endpoint::Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
-                                   uint64_t cookie) {
+CompletionAlarm Endpoint::Impl::Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
+                                         uint64_t cookie) {
   if (on_gpu()) {
     throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they lie in a GPU's memory",
                 "Create the endpoint with Placement::kHost");
@@ -79,7 +80,7 @@ CompletionAlarm Endpoint::Announce(const CompletionQueue& queue, size_t dbr, Com
   return {At<uint32_t>(dbr + offsetof(mlx5::CqDbr, arm)), uar_->cq_doorbell(), queue.cqn()};
 }
 
-std::string Endpoint::DescribeEvents() const {
+std::string Endpoint::Impl::DescribeEvents() const {
   return watch_ ? "those of the port and the device reach the abort word; " + watch_->note()
                 : std::string("nobody listens");
 }

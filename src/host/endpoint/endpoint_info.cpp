@@ -62,7 +62,7 @@ EndpointInfo EndpointInfo::FromBytes(std::span<const uint8_t> bytes) {
   return info;
 }
 
-std::string EndpointInfo::ToText() const {
+std::string EndpointInfo::Serialize() const {
   std::string text;
   for (const uint8_t byte : ToBytes()) {
     text += kDigits[byte >> 4];
@@ -71,7 +71,7 @@ std::string EndpointInfo::ToText() const {
   return text;
 }
 
-EndpointInfo EndpointInfo::FromText(std::string_view text) {
+EndpointInfo EndpointInfo::Parse(std::string_view text) {
   if (text.size() % 2 != 0 || text.find_first_not_of(kDigits) != std::string_view::npos) {
     throw kEndpointFormat.Refusal("it is not whole bytes in lower-case hexadecimal",
                                   SealedFormat::kSendAgain);

@@ -1,8 +1,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "warpverbs/host/endpoint.hpp"
-#include "warpverbs/host/gid_pair.hpp"
+#include "endpoint/endpoint_impl.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -34,7 +33,7 @@ std::string InWords(const RetryConfig& retry) {
 
 }  // namespace
 
-std::string Endpoint::Describe() const {
+std::string Endpoint::Impl::Describe() const {
   std::ostringstream text;
   text << "endpoint: QP " << qpn() << " on " << device_.name() << " (firmware "
        << device_.capabilities().firmware << "), port " << int{local_.port.number} << ", "
@@ -59,22 +58,22 @@ std::string Endpoint::Describe() const {
   return text.str();
 }
 
-std::string Endpoint::name() const { return "QP " + std::to_string(qpn()) + " on " + device_.name(); }
+std::string Endpoint::Impl::name() const { return "QP " + std::to_string(qpn()) + " on " + device_.name(); }
 
-std::string Endpoint::DescribeSharing() const {
+std::string Endpoint::Impl::DescribeSharing() const {
   if (endpoints_per_register_ <= 1) return "";
   return ", for up to " + std::to_string(endpoints_per_register_) + " endpoints of a pool";
 }
 
-std::string Endpoint::DescribeCompletions() const {
-  if (seat_) {
-    return "a ring of " + std::to_string(seat_->ring().depth()) + " CQEs that queues share, as user index " +
-           std::to_string(seat_->user_index());
+std::string Endpoint::Impl::DescribeCompletions() const {
+  if (completions_) {
+    return "a ring of " + std::to_string(completions_->ring().depth()) +
+           " CQEs that queues share, as user index " + std::to_string(completions_->user_index());
   }
   return has_ring() ? "a ring as deep as the send queue" : "collapsed into one CQE";
 }
 
-std::string Endpoint::DescribePosters() const {
+std::string Endpoint::Impl::DescribePosters() const {
   const std::string dump =
       std::string(dumps_after_read() ? "a DUMP follows each read" : "no DUMP follows a read") +
       (config_.dump_after_read ? " (as asked)" : "");
@@ -86,7 +85,7 @@ std::string Endpoint::DescribePosters() const {
          (can.gpu_direct_vmm ? "within" : "out of") + " a NIC's reach";
 }
 
-std::string Endpoint::DescribeAddress() const {
+std::string Endpoint::Impl::DescribeAddress() const {
   const std::string why = config_.gid_index >= 0              ? "as asked"
                           : paired_with_ && !config_.peer_gid ? DescribePair(local_.gid.gid, *paired_with_)
                                                               : DescribeChoice(local_.gid, config_.peer_gid);
@@ -94,7 +93,7 @@ std::string Endpoint::DescribeAddress() const {
          std::to_string(local_.gid.index) + " (" + why + ")";
 }
 
-std::string Endpoint::DescribePath() const {
+std::string Endpoint::Impl::DescribePath() const {
   if (!peer_) return attempted_ ? "connecting or resetting failed" : "not connected";
   std::ostringstream text;
   text << "to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "endpoint/endpoint_impl.hpp"
+#include "memory/region_store.hpp"
 #include "queue/queue_chunk.hpp"
-#include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/region_store.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
 /// What a kernel gets of an endpoint.
 namespace warpverbs::host {
 
-device::QueueView Endpoint::View() const {
+device::QueueView Endpoint::Impl::View() const {
   const bool staged = doorbell_.mode == DoorbellMode::kHostPosts;
   return {
       .sq = staged ? staging() : At<uint8_t>(layout_.sq),
@@ -26,7 +26,7 @@ device::QueueView Endpoint::View() const {
       .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u)};
 }
 
-device::ReceiveQueueView Endpoint::ReceiveView() const {
+device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {
   if (!receive_cq_) {
     throw Error("view", "the receive queue of QP " + std::to_string(qpn()), "it has none",
                 "Create the endpoint with a receive_depth");
@@ -43,18 +43,18 @@ device::ReceiveQueueView Endpoint::ReceiveView() const {
           .first_cqe = first_receive_cqe_};
 }
 
-device::CqView Endpoint::CompletionView() const {
+device::CqView Endpoint::Impl::CompletionView() const {
   if (!has_ring()) {
     throw Error("view", "the completions of QP " + std::to_string(qpn()) + " as a ring", "they are collapsed",
                 "Create the endpoint with cq_mode = CqMode::kRing");
   }
-  if (seat_) return seat_->ring().control().cq;
+  if (completions_) return completions_->ring().control().cq;
   return {.cqe = At<uint8_t>(layout_.cqes),
           .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
           .depth = sizes_.cq_depth};
 }
 
-void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
+void Endpoint::Impl::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
   // Pages of its own even with a pool, which may have gone by now.
   if (!region_store_) region_store_ = OwnHostMemory(gpu_ ? &*gpu_ : nullptr, sizeof(RegionStore));
   auto& store = *reinterpret_cast<RegionStore*>(region_store_.get());

@@ -1,4 +1,4 @@
-#include "warpverbs/host/path.hpp"
+#include "endpoint/path.hpp"
 
 #include <infiniband/mlx5dv.h>
 
@@ -6,8 +6,9 @@
 #include <cerrno>
 #include <string>
 
+#include "device/handle.hpp"
+#include "log/shortage.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/shortage.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -61,24 +62,6 @@ void CheckSameFabric(const Device& device, const LocalAddress& local, const Endp
 }
 
 }  // namespace
-
-LocalAddress ChooseAddress(const Device& device, uint8_t port_number, int gid_index,
-                           const std::optional<Gid>& peer) {
-  const Port port = device.ActivePort(port_number);
-  const std::vector<GidEntry> gids = device.Gids(port);
-  if (gids.empty()) {
-    throw Error("send from", Name(device, port), "its GID table is empty",
-                "Give its network interface an IP address (`ip addr add ADDRESS dev DEV`)");
-  }
-  if (gid_index < 0) return {port, *BestGid(gids, peer)};
-  for (const GidEntry& entry : gids) {
-    if (entry.index == static_cast<uint32_t>(gid_index)) return {port, entry};
-  }
-  std::string known;
-  for (const GidEntry& entry : gids) known += (known.empty() ? "" : ", ") + std::to_string(entry.index);
-  throw Error("send from", Name(device, port), "it has no GID " + std::to_string(gid_index),
-              "Choose one of: " + known + "; or -1 for the best");
-}
 
 Path ResolvePath(const Device& device, const PathConfig& config, const LocalAddress& local,
                  uint32_t local_qpn, const EndpointInfo& peer) {

@@ -1,10 +1,12 @@
 #include "warpverbs/host/completion_channel.hpp"
 
 #include <fcntl.h>
+#include <infiniband/mlx5dv.h>
 
 #include <cerrno>
 
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
@@ -17,6 +19,12 @@ using arch::Cpu;
 constexpr uint16_t kCompletionEvent = 0x00;
 
 }  // namespace
+
+void CompletionChannel::Destroy::operator()(mlx5dv_devx_event_channel* channel) const {
+  mlx5dv_devx_destroy_event_channel(channel);
+}
+
+int CompletionChannel::fd() const { return channel_->fd; }
 
 CompletionChannel::CompletionChannel(const Device& device)
     : device_(device),

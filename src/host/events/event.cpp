@@ -1,4 +1,4 @@
-#include "warpverbs/host/event.hpp"
+#include "events/event.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -68,7 +68,7 @@ std::string InParentheses(const std::string& name) { return " (" + name + "). ";
 
 }  // namespace
 
-std::string Event::What() const {
+std::string Event::Describe() const {
   const std::string its_port = "Port " + std::to_string(port) + " of " + device;
   switch (kind) {
     case EventKind::kPortDown:

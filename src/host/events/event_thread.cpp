@@ -1,20 +1,29 @@
 #include "warpverbs/host/event_thread.hpp"
 
 #include <fcntl.h>
+#include <infiniband/mlx5dv.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <new>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "device/handle.hpp"
+#include "events/event.hpp"
+#include "events/event_watch.hpp"
 #include "log/log.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -68,13 +77,50 @@ LogLevel LevelOf(EventKind kind) {
 }
 
 void LogEvent(const Event& event) {
-  Log(LevelOf(event.kind), [&] { return event.What(); });
+  Log(LevelOf(event.kind), [&] { return event.Describe(); });
 }
 
 }  // namespace
 
+/// The thread's state, and the sources it listens to.
+class EventThread::Impl {
+ public:
+  explicit Impl(const EventConfig& config);
+
+  uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
+  void Add(EventWatch& watch);
+  void Remove(EventWatch& watch);
+  void Clear(EventWatch& watch);
+  std::mutex& mutex() const { return mutex_; }
+
+ private:
+  struct Source;
+
+  void Run(const std::stop_token& stop);
+  void RunOnce(std::vector<pollfd>& files);
+  void Wake() const;
+  int ListFiles(std::vector<pollfd>& files) const;
+  Source& SourceOf(const Device& device);
+  void Forget(EventWatch& watch);
+  void Subscribe(Source& source, EventWatch& watch, EventSubject& subject);
+  void TakeVerbsEvents(Source& source);
+  void TakeFirmwareEvents(Source& source);
+  void Deliver(const Source& source, const Event& event);
+  void Deliver(EventWatch& watch, const Event& event) const;
+  void AbortWhatIsDue();
+
+  EventConfig config_;
+  FileDescriptor wake_;
+  std::atomic<uint64_t> wakeups_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Source>> sources_;  // under mutex_, as the rest
+  std::vector<EventWatch*> watches_;
+  uint64_t last_id_ = 0;
+  std::jthread thread_;  // the last member: it ends before the others do
+};
+
 /// A device with at least one watch.
-struct EventThread::Source {
+struct EventThread::Impl::Source {
   explicit Source(const Device& listened)
       : device(listened),
         channel(
@@ -115,7 +161,7 @@ struct EventThread::Source {
   std::vector<Shared> shared;
 };
 
-EventThread::EventThread(const EventConfig& config) try
+EventThread::Impl::Impl(const EventConfig& config) try
     : config_(Checked(config)),
       wake_(MakeWakeUp()),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {
@@ -124,15 +170,13 @@ EventThread::EventThread(const EventConfig& config) try
                          "Raise the limit on threads (ulimit -u)");
 }
 
-EventThread::~EventThread() = default;
-
-void EventThread::Wake() const {
+void EventThread::Impl::Wake() const {
   const uint64_t one = 1;
   // write() fails only if the counter is full, and then the thread is awake.
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
 }
 
-void EventThread::Run(const std::stop_token& stop) {
+void EventThread::Impl::Run(const std::stop_token& stop) {
   constexpr milliseconds kUntilThereIsMemory(1);
   const std::stop_callback wake(stop, [this] { Wake(); });
   std::vector<pollfd> files;
@@ -146,7 +190,7 @@ void EventThread::Run(const std::stop_token& stop) {
   }
 }
 
-void EventThread::RunOnce(std::vector<pollfd>& files) {
+void EventThread::Impl::RunOnce(std::vector<pollfd>& files) {
   int timeout_ms = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -168,23 +212,23 @@ void EventThread::RunOnce(std::vector<pollfd>& files) {
 }
 
 /// @return  timeout for poll()
-int EventThread::ListFiles(std::vector<pollfd>& files) const {
+int EventThread::Impl::ListFiles(std::vector<pollfd>& files) const {
   files.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
   const auto add = [&](int fd) { files.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
   for (const auto& source : sources_) {
     if (!source->verbs_end) add(source->device.context()->async_fd);
     if (source->channel && !source->firmware_end) add(source->channel->fd);
   }
-  std::optional<Watch::Clock::time_point> first;
-  for (const Watch* const watch : watches_) {
+  std::optional<EventWatch::Clock::time_point> first;
+  for (const EventWatch* const watch : watches_) {
     if (watch->port_down_) first = std::min(first.value_or(watch->abort_at_), watch->abort_at_);
   }
   if (!first) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(*first - Watch::Clock::now());
+  const auto left = std::chrono::ceil<milliseconds>(*first - EventWatch::Clock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
 }
 
-void EventThread::TakeVerbsEvents(Source& source) {
+void EventThread::Impl::TakeVerbsEvents(Source& source) {
   const std::string& name = source.device.name();
   while (!source.verbs_end) {
     if (!source.verbs_event) {
@@ -210,7 +254,7 @@ void EventThread::TakeVerbsEvents(Source& source) {
   }
 }
 
-void EventThread::TakeFirmwareEvents(Source& source) {
+void EventThread::Impl::TakeFirmwareEvents(Source& source) {
   while (source.channel && !source.firmware_end) {
     if (!source.firmware_event) {
       Source::FirmwareEntry entry{};
@@ -232,14 +276,14 @@ void EventThread::TakeFirmwareEvents(Source& source) {
     }
     const Source::FirmwareEntry& entry = *source.firmware_event;
     const auto for_each = [&](const auto& use) {
-      for (Watch* const watch : watches_) {
+      for (EventWatch* const watch : watches_) {
         const auto& ids = watch->ids_;
         if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
         use(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
       }
     };
-    for_each([this](Watch& watch, const Event& event) { Deliver(watch, event); });
-    for_each([](Watch&, const Event& event) {
+    for_each([this](EventWatch& watch, const Event& event) { Deliver(watch, event); });
+    for_each([](EventWatch&, const Event& event) {
       LogEvent(event);
     });  // last: stderr may block, and kernels must not wait for it
     source.firmware_event.reset();
@@ -247,20 +291,20 @@ void EventThread::TakeFirmwareEvents(Source& source) {
 }
 
 /// Delivers an event to every watch that it concerns.
-void EventThread::Deliver(const Source& source, const Event& event) {
-  for (Watch* const watch : watches_) {
+void EventThread::Impl::Deliver(const Source& source, const Event& event) {
+  for (EventWatch* const watch : watches_) {
     const bool is_its_port = event.port == 0 || event.port == watch->config_.port;
     if (&source.device == watch->config_.device && is_its_port) Deliver(*watch, event);
   }
   LogEvent(event);  // last: if memory runs out before, delivery is repeated
 }
 
-void EventThread::Deliver(Watch& watch, const Event& event) const {
+void EventThread::Impl::Deliver(EventWatch& watch, const Event& event) const {
   watch.newest_ = event;
   switch (event.kind) {
     case EventKind::kPortDown:
       if (!config_.port_down_grace || watch.cause_) return;
-      watch.abort_at_ = Watch::Clock::now() + *config_.port_down_grace;
+      watch.abort_at_ = EventWatch::Clock::now() + *config_.port_down_grace;
       watch.port_down_ = event;
       return;
     case EventKind::kPortUp:
@@ -276,14 +320,14 @@ void EventThread::Deliver(Watch& watch, const Event& event) const {
   }
 }
 
-void EventThread::AbortWhatIsDue() {
-  const auto now = Watch::Clock::now();
-  for (Watch* const watch : watches_) {
+void EventThread::Impl::AbortWhatIsDue() {
+  const auto now = EventWatch::Clock::now();
+  for (EventWatch* const watch : watches_) {
     if (watch->port_down_ && watch->abort_at_ <= now) watch->Abort(Event(*watch->port_down_));
   }
 }
 
-EventThread::Source& EventThread::SourceOf(const Device& device) {
+EventThread::Impl::Source& EventThread::Impl::SourceOf(const Device& device) {
   const auto found = std::find_if(sources_.begin(), sources_.end(),
                                   [&](const auto& source) { return &source->device == &device; });
   if (found != sources_.end()) return **found;
@@ -294,7 +338,7 @@ EventThread::Source& EventThread::SourceOf(const Device& device) {
   return *sources_.back();
 }
 
-void EventThread::Add(Watch& watch) {
+void EventThread::Impl::Add(EventWatch& watch) {
   const std::lock_guard lock(mutex_);
   try {
     watches_.push_back(&watch);
@@ -315,7 +359,7 @@ void EventThread::Add(Watch& watch) {
 
 /// Subscribes once to an object that several watches name. The kernel drops a subscription only with its
 /// object or the channel, so each watch would add one more.
-void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject) {
+void EventThread::Impl::Subscribe(Source& source, EventWatch& watch, EventSubject& subject) {
   uint64_t id = watch.ids_.front();
   if (subject.shared) {
     std::erase_if(source.shared, [](const Source::Shared& one) { return one.object.expired(); });
@@ -335,28 +379,45 @@ void EventThread::Subscribe(Source& source, Watch& watch, EventSubject& subject)
 }
 
 /// Removes the watch, and its device if this was the last watch of it. Under mutex_.
-void EventThread::Forget(Watch& watch) {
+void EventThread::Impl::Forget(EventWatch& watch) {
   std::erase(watches_, &watch);
   std::erase_if(sources_, [&](const auto& source) {
     return std::none_of(watches_.begin(), watches_.end(),
-                        [&](const Watch* one) { return one->config_.device == &source->device; });
+                        [&](const EventWatch* one) { return one->config_.device == &source->device; });
   });
 }
 
-void EventThread::Remove(Watch& watch) {
+void EventThread::Impl::Remove(EventWatch& watch) {
   const std::lock_guard lock(mutex_);
   Forget(watch);
   Wake();
 }
 
-EventThread::Watch::Watch(EventThread& thread, WatchConfig config)
-    : thread_(thread), config_(std::move(config)) {
+/// Takes the events that the thread has not read yet: they are also from before.
+void EventThread::Impl::Clear(EventWatch& watch) {
+  const auto source = std::find_if(sources_.begin(), sources_.end(),
+                                   [&](const auto& one) { return &one->device == watch.config_.device; });
+  try {
+    TakeVerbsEvents(**source);
+    TakeFirmwareEvents(**source);
+  } catch (...) {
+    Wake();  // it resumes at the failed event
+    throw;
+  }
+}
+
+EventThread::EventThread(const EventConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+EventThread::~EventThread() = default;
+uint64_t EventThread::wakeups() const { return impl_->wakeups(); }
+
+EventWatch::EventWatch(EventThread& thread, WatchConfig config)
+    : thread_(*thread.impl_), config_(std::move(config)) {
   thread_.Add(*this);
 }
 
-EventThread::Watch::~Watch() { thread_.Remove(*this); }
+EventWatch::~EventWatch() { thread_.Remove(*this); }
 
-void EventThread::Watch::Abort(const Event& cause) {
+void EventWatch::Abort(const Event& cause) {
   port_down_.reset();
   if (cause_) return;
   cause_ = cause;
@@ -364,18 +425,9 @@ void EventThread::Watch::Abort(const Event& cause) {
   if (config_.abort != nullptr) Cpu::StoreRelease(config_.abort, uint64_t{1});
 }
 
-void EventThread::Watch::Clear() {
-  const std::lock_guard lock(thread_.mutex_);
-  // Events that the thread has not read yet are also from before.
-  const auto source = std::find_if(thread_.sources_.begin(), thread_.sources_.end(),
-                                   [this](const auto& one) { return &one->device == config_.device; });
-  try {
-    thread_.TakeVerbsEvents(**source);
-    thread_.TakeFirmwareEvents(**source);
-  } catch (...) {
-    thread_.Wake();  // it resumes at the failed event
-    throw;
-  }
+void EventWatch::Clear() {
+  const std::lock_guard lock(thread_.mutex());
+  thread_.Clear(*this);
   newest_.reset();
   port_down_.reset();
   std::optional<Event> cause = std::exchange(cause_, std::nullopt);
@@ -384,13 +436,13 @@ void EventThread::Watch::Clear() {
   if (cause && cause->kind == EventKind::kCompletionsFailed) Abort(*cause);
 }
 
-std::optional<Event> EventThread::Watch::Newest() const {
-  const std::lock_guard lock(thread_.mutex_);
+std::optional<Event> EventWatch::Newest() const {
+  const std::lock_guard lock(thread_.mutex());
   return newest_;
 }
 
-std::optional<Event> EventThread::Watch::Cause() const {
-  const std::lock_guard lock(thread_.mutex_);
+std::optional<Event> EventWatch::Cause() const {
+  const std::lock_guard lock(thread_.mutex());
   return cause_;
 }
 

@@ -36,16 +36,16 @@ void PeerTable::Count(uint32_t rank, PeerState from, PeerState to) {
   Cpu::StoreRelease(states() + rank, static_cast<uint32_t>(state));
 }
 
-PeerTable::Seat::Seat(PeerTable& table, uint32_t rank) : table_(table), rank_(rank) {
+PeerTable::Attachment::Attachment(PeerTable& table, uint32_t rank) : table_(table), rank_(rank) {
   if (rank < table.count()) return;
   throw Error("create", "an endpoint to peer " + std::to_string(rank),
               "its table has " + std::to_string(table.count()) + " peers",
               "Set EndpointConfig::peer_rank below that");
 }
 
-PeerTable::Seat::~Seat() { Set(PeerState::kDisconnected); }
+PeerTable::Attachment::~Attachment() { Set(PeerState::kDisconnected); }
 
-void PeerTable::Seat::Set(PeerState state) {
+void PeerTable::Attachment::Set(PeerState state) {
   const std::lock_guard lock(table_.mutex_);
   if (state == state_ || (state == PeerState::kConnected && state_ == PeerState::kFailed)) return;
   table_.Count(rank_, state_, state);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gpu/cuda_driver.hpp"
-#include "warpverbs/host/deadline.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {

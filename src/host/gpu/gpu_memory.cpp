@@ -1,8 +1,7 @@
-#include "warpverbs/host/gpu_memory.hpp"
-
 #include "gpu/cuda_context.hpp"
 #include "memory/bounds.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {
 namespace {

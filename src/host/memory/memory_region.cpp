@@ -1,3 +1,4 @@
+#include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -66,6 +67,8 @@ size_t WholeHostPages(size_t bytes) {
 }
 
 }  // namespace
+
+void MemoryRegion::Deregister::operator()(ibv_mr* region) const { ibv_dereg_mr(region); }
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access) try
     : memory_(memory), bytes_(bytes) {

@@ -1,10 +1,9 @@
-#include "warpverbs/host/memory_view.hpp"
-
 #include <cstdio>
 #include <stdexcept>
 #include <string>
 
 #include "memory/bounds.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -1,9 +1,8 @@
-#include "warpverbs/host/region_set.hpp"
-
 #include <stdexcept>
 #include <string>
 
 #include "memory/locked_memory.hpp"
+#include "warpverbs/host/region_cache.hpp"
 
 namespace warpverbs::host {
 

@@ -1,4 +1,4 @@
-#include "warpverbs/host/region_store.hpp"
+#include "memory/region_store.hpp"
 
 #include <string>
 

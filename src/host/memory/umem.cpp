@@ -1,4 +1,4 @@
-#include "warpverbs/host/umem.hpp"
+#include "memory/umem.hpp"
 
 #include <cerrno>
 #include <string>

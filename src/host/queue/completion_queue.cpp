@@ -1,4 +1,4 @@
-#include "warpverbs/host/completion_queue.hpp"
+#include "queue/completion_queue.hpp"
 
 #include <bit>
 #include <cstring>

@@ -1,12 +1,16 @@
-#include "warpverbs/host/doorbell_thread.hpp"
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <mutex>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "queue/doorbell_service.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -23,25 +27,49 @@ constexpr std::chrono::microseconds kLongestNap{4000};
 
 }  // namespace
 
-DoorbellThread::DoorbellThread() try : thread_([this](const std::stop_token& stop) { Run(stop); }) {
+class DoorbellThread::Impl {
+ public:
+  Impl();
+
+  void Add(DoorbellService& service);
+  void Remove(DoorbellService& service);
+
+ private:
+  void Run(const std::stop_token& stop);
+  void TakeChanges();
+
+  // The services are links of lists, so neither joining nor leaving nor the thread needs memory.
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  DoorbellService* coming_ = nullptr;  // those that the thread does not serve yet; under mutex_
+  DoorbellService* served_ = nullptr;  // the thread's own
+  std::atomic<uint64_t> version_{0};   // counts joins and departures; changes under mutex_
+  uint64_t served_version_ = 0;        // version the thread acts on; only the thread writes it, under mutex_
+  std::jthread thread_;                // the last member: it ends before the others do
+};
+
+DoorbellThread::DoorbellThread() : impl_(std::make_unique<Impl>()) {}
+DoorbellThread::~DoorbellThread() = default;
+
+DoorbellThread::Impl::Impl() try : thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
   throw Error::FromErrno("start", "a thread that rings doorbells", error.code().value(),
                          "Raise the limit on threads (ulimit -u), or let endpoints share one: "
                          "EndpointConfig::doorbell_thread");
 }
 
-DoorbellThread::Service::Service(DoorbellThread& thread, const DoorbellRoute& route)
-    : thread_(thread), route_(route) {
+DoorbellService::DoorbellService(DoorbellThread& thread, const DoorbellRoute& route)
+    : thread_(*thread.impl_), route_(route) {
   thread_.Add(*this);
 }
 
-DoorbellThread::Service::~Service() { thread_.Remove(*this); }
+DoorbellService::~DoorbellService() { thread_.Remove(*this); }
 
 /// Carries one doorbell to the NIC, if one is there.
 ///
 /// A doorbell that comes while this one is carried replaces it or stays for the next call: the NIC takes the
 /// newest for all before it.
-bool DoorbellThread::Service::Forward() {
+bool DoorbellService::Forward() {
   const uint64_t doorbell = Cpu::Load(route_.word);
   if (doorbell == 0) return false;
   if (Cpu::CompareSwap(route_.word, doorbell, 0) != doorbell) return true;  // there is a newer one
@@ -57,7 +85,7 @@ bool DoorbellThread::Service::Forward() {
   return true;
 }
 
-void DoorbellThread::Service::CopyWqes(uint16_t end) {
+void DoorbellService::CopyWqes(uint16_t end) {
   for (; posted_ != end; ++posted_) {
     const size_t at = size_t{posted_ & (route_.depth - 1)} * mlx5::kWqebbBytes;
     std::memcpy(route_.sq + at, route_.staging + at, mlx5::kWqebbBytes);
@@ -65,7 +93,7 @@ void DoorbellThread::Service::CopyWqes(uint16_t end) {
   Cpu::StoreRelease(route_.dbrec, mlx5::ToBe32(end).raw);
 }
 
-void DoorbellThread::Add(Service& service) {
+void DoorbellThread::Impl::Add(DoorbellService& service) {
   const std::lock_guard lock(mutex_);
   service.next_ = coming_;
   coming_ = &service;
@@ -73,7 +101,7 @@ void DoorbellThread::Add(Service& service) {
   changed_.notify_all();
 }
 
-void DoorbellThread::Remove(Service& service) {
+void DoorbellThread::Impl::Remove(DoorbellService& service) {
   std::unique_lock lock(mutex_);
   service.leaving_ = true;
   ++version_;
@@ -82,11 +110,11 @@ void DoorbellThread::Remove(Service& service) {
 }
 
 /// Serves who has come, and no longer who goes. Under mutex_.
-void DoorbellThread::TakeChanges() {
-  Service** end = &served_;
+void DoorbellThread::Impl::TakeChanges() {
+  DoorbellService** end = &served_;
   while (*end != nullptr) end = &(*end)->next_;
   *end = std::exchange(coming_, nullptr);
-  for (Service** link = &served_; *link != nullptr;) {
+  for (DoorbellService** link = &served_; *link != nullptr;) {
     if ((*link)->leaving_) {
       *link = (*link)->next_;
     } else {
@@ -97,7 +125,7 @@ void DoorbellThread::TakeChanges() {
   changed_.notify_all();
 }
 
-void DoorbellThread::Run(const std::stop_token& stop) {
+void DoorbellThread::Impl::Run(const std::stop_token& stop) {
   uint64_t last_doorbell_ns = Cpu::NowNs();
   auto nap = kShortestNap;
   for (uint32_t rounds = 0; !stop.stop_requested(); ++rounds) {
@@ -108,7 +136,8 @@ void DoorbellThread::Run(const std::stop_token& stop) {
       last_doorbell_ns = Cpu::NowNs();
     }
     bool rung = false;
-    for (Service* service = served_; service != nullptr; service = service->next_) rung |= service->Forward();
+    for (DoorbellService* service = served_; service != nullptr; service = service->next_)
+      rung |= service->Forward();
     if (rung) {
       rounds = 0;
       nap = kShortestNap;

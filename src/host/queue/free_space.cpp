@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "warpverbs/host/queue_layout.hpp"
+#include "queue/queue_layout.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "memory/umem.hpp"
 #include "queue/free_space.hpp"
+#include "queue/queue_memory.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/queue_memory.hpp"
-#include "warpverbs/host/umem.hpp"
 
 namespace warpverbs::host {
 

@@ -1,6 +1,5 @@
 #include "warpverbs/host/queue_error.hpp"
 
-#include "warpverbs/host/status_text.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 namespace warpverbs::host {
@@ -64,7 +63,7 @@ std::string OfQueues(const QueueError& error) {
   const std::string at = " at WQE index " + std::to_string(error.wqe_index);
   if (error.receiving) {
     return "The receive queue of " + connection + " failed" + at + ": " + mlx5::Describe(cause) + " " +
-           SyndromeText(error.syndrome, error.vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
+           DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
   }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + connection + " failed" + at +
@@ -76,7 +75,7 @@ std::string OfQueues(const QueueError& error) {
     return "The send queue of " + connection + " failed" + at +
            ": all that was seen is a work request that was "
            "flushed after another one had failed " +
-           SyndromeText(error.syndrome, error.vendor_syndrome) + ". " +
+           DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
            (error.cq_mode == CqMode::kCollapsed
                 ? "If a send was the cause, a collapsed CQ has lost it: create the endpoint with "
                   "CqMode::kRing, which keeps it. Else look at the completions of the receive queue, and at "
@@ -84,20 +83,20 @@ std::string OfQueues(const QueueError& error) {
                 : "No send failed before it: look at the completions of the receive queue, and at the peer.");
   }
   return "The send queue of " + connection + " failed in the " + OperationName(error.opcode) + at + ": " +
-         mlx5::Describe(cause) + " " + SyndromeText(error.syndrome, error.vendor_syndrome) + ". " +
+         mlx5::Describe(cause) + " " + DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
          Remedy(cause) + ".";
 }
 
 }  // namespace
 
-std::string QueueError::What() const {
-  if (syndrome == 0 && event) return "The waits on " + Of(*this) + " were aborted. " + event->What();
+std::string QueueError::Describe() const {
+  if (syndrome == 0 && event) return "The waits on " + Of(*this) + " were aborted. " + event->Describe();
   if (syndrome == static_cast<uint8_t>(mlx5::Syndrome::kFlushed) && disconnected) {
     return "What was posted to " + Of(*this) +
            " and not done was flushed: Disconnect() was called. Call Reset() and Connect() to go on.";
   }
   std::string text = OfQueues(*this);
-  if (event) text.append(" ").append(event->What());
+  if (event) text.append(" ").append(event->Describe());
   return text;
 }
 

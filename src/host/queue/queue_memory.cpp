@@ -1,10 +1,10 @@
-#include "warpverbs/host/queue_memory.hpp"
+#include "queue/queue_memory.hpp"
 
 #include <cstring>
 
 #include "queue/queue_chunk.hpp"
+#include "queue/queue_pool_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/host/queue_pool.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -22,7 +22,7 @@ QueueMemory::QueueMemory(const Device& device, const QueueMemoryConfig& config, 
     size_ = chunk_->size();
     return;
   }
-  QueuePool::Queues queues = pool->TakeQueues(device, config);
+  QueuePool::Impl::Queues queues = pool->impl().TakeQueues(device, config);
   chunk_ = std::move(queues.chunk);
   place_ = std::move(queues.place);
   data_ = place_.get();

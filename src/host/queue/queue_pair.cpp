@@ -1,8 +1,9 @@
-#include "warpverbs/host/queue_pair.hpp"
+#include "queue/queue_pair.hpp"
 
 #include <algorithm>
 #include <bit>
 
+#include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
 namespace warpverbs::host {

@@ -1,9 +1,8 @@
-#include "warpverbs/host/queue_pool.hpp"
-
 #include <algorithm>
 #include <cstring>
 
 #include "queue/queue_chunk.hpp"
+#include "queue/queue_pool_impl.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -15,7 +14,8 @@ std::optional<int> OrdinalOf(const Gpu* gpu) {
 
 }  // namespace
 
-QueuePool::QueuePool(const Device& device, const QueuePoolConfig& config) : device_(device), config_(config) {
+QueuePool::Impl::Impl(const Device& device, const QueuePoolConfig& config)
+    : device_(device), config_(config) {
   const auto demand = [&](bool ok, const char* reason, const char* remedy) {
     if (!ok) throw Error("create", "a pool of queues on " + device.name(), reason, remedy);
   };
@@ -24,15 +24,13 @@ QueuePool::QueuePool(const Device& device, const QueuePoolConfig& config) : devi
          "Raise QueuePoolConfig::endpoints_per_register");
 }
 
-QueuePool::~QueuePool() = default;
-
-void QueuePool::CheckDevice(const Device& device) const {
+void QueuePool::Impl::CheckDevice(const Device& device) const {
   if (&device == &device_) return;
   throw Error("create", "an endpoint in a pool of queues", "the pool was made on another Device object",
               "Make both on the same one");
 }
 
-QueuePool::Queues QueuePool::TakeQueues(const Device& device, const QueueMemoryConfig& config) {
+QueuePool::Impl::Queues QueuePool::Impl::TakeQueues(const Device& device, const QueueMemoryConfig& config) {
   CheckDevice(device);
   const QueueKind kind{OrdinalOf(config.gpu), config.placement,
                        config.host_only == nullptr ? "" : config.host_only, config.over_pcie};
@@ -50,7 +48,7 @@ QueuePool::Queues QueuePool::TakeQueues(const Device& device, const QueueMemoryC
   return {std::move(chunk), std::move(place)};
 }
 
-std::shared_ptr<std::byte> QueuePool::TakeHostMemory(const Gpu* gpu, size_t bytes) {
+std::shared_ptr<std::byte> QueuePool::Impl::TakeHostMemory(const Gpu* gpu, size_t bytes) {
   const std::optional<int> ordinal = OrdinalOf(gpu);
   const std::lock_guard lock(mutex_);
   for (const HostEntry& entry : host_) {
@@ -65,7 +63,7 @@ std::shared_ptr<std::byte> QueuePool::TakeHostMemory(const Gpu* gpu, size_t byte
   return TakePlace(chunk, bytes);
 }
 
-std::shared_ptr<const Uar> QueuePool::TakeRegister(const Device& device) {
+std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
   CheckDevice(device);
   const std::lock_guard lock(mutex_);
   // The newest has room soonest. One user is the pool; that others leave meanwhile does no harm.
@@ -76,7 +74,7 @@ std::shared_ptr<const Uar> QueuePool::TakeRegister(const Device& device) {
   return registers_.back();
 }
 
-QueuePool::Usage QueuePool::usage() const {
+QueuePool::Usage QueuePool::Impl::usage() const {
   const std::lock_guard lock(mutex_);
   Usage usage{.registers = registers_.size()};
   const auto add = [&usage](const auto& entries) {
@@ -90,5 +88,11 @@ QueuePool::Usage QueuePool::usage() const {
   add(host_);
   return usage;
 }
+
+QueuePool::QueuePool(const Device& device, const QueuePoolConfig& config)
+    : impl_(std::make_unique<Impl>(device, config)) {}
+QueuePool::~QueuePool() = default;
+QueuePool::Usage QueuePool::usage() const { return impl_->usage(); }
+const QueuePoolConfig& QueuePool::config() const { return impl_->config(); }
 
 }  // namespace warpverbs::host

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "queue/completions_attachment.hpp"
+#include "queue/queue_layout.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/queue_layout.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
 namespace warpverbs::host {
@@ -14,7 +15,7 @@ namespace {
 
 using arch::Cpu;
 
-constexpr uint64_t kSettleLimitNs = 1'000'000'000;  // draining takes microseconds
+constexpr uint64_t kDrainLimitNs = 1'000'000'000;  // draining takes microseconds
 constexpr uint32_t kMostQueues = 1u << 16;
 
 uint32_t CheckedQueues(const Device& device, uint32_t max_queues) {
@@ -45,9 +46,9 @@ Error CannotShare(const std::string& reason, const std::string& remedy) {
 
 }  // namespace
 
-bool Settle(device::CompletionRingControl& ring) {
+bool DrainAll(device::CompletionRingControl& ring) {
   const auto first = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
-  for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kSettleLimitNs});;) {
+  for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kDrainLimitNs});;) {
     device::Drain<Cpu>(ring);
     const uint64_t consumer = Cpu::LoadAcquire(&ring.consumer);
     const auto index = static_cast<uint32_t>(consumer);
@@ -61,13 +62,13 @@ bool Settle(device::CompletionRingControl& ring) {
   }
 }
 
-SharedCompletions::Layout::Layout(uint32_t depth, uint32_t max_queues)
+SharedCompletions::Impl::Layout::Layout(uint32_t depth, uint32_t max_queues)
     : control(AlignUp(size_t{64} * depth, 4096)),
       queues(control + sizeof(device::CompletionRingControl)),
       dbr(AlignUp(queues + sizeof(device::QueueControl*) * max_queues, 128)),
       bytes(dbr + sizeof(mlx5::CqDbr)) {}
 
-SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
+SharedCompletions::Impl::Impl(const Device& device, const SharedCompletionsConfig& config)
     : device_(device),
       gpu_(config.gpu != nullptr ? std::optional(config.gpu->ordinal()) : std::nullopt),
       depth_(CheckedDepth(device, config.depth)),
@@ -90,15 +91,15 @@ SharedCompletions::SharedCompletions(const Device& device, const SharedCompletio
   control().queues = queues();
 }
 
-device::CompletionRingControl& SharedCompletions::control() const {
+device::CompletionRingControl& SharedCompletions::Impl::control() const {
   return *reinterpret_cast<device::CompletionRingControl*>(pages_.data() + layout_.control);
 }
 
-device::QueueControl** SharedCompletions::queues() const {
+device::QueueControl** SharedCompletions::Impl::queues() const {
   return reinterpret_cast<device::QueueControl**>(pages_.data() + layout_.queues);
 }
 
-uint32_t SharedCompletions::Join(device::QueueControl& queue, uint32_t depth) {
+uint32_t SharedCompletions::Impl::Attach(device::QueueControl& queue, uint32_t depth) {
   const std::lock_guard lock(mutex_);
   if (depth > depth_ - used_) {
     throw CannotShare("its send queue has " + std::to_string(depth) +
@@ -118,20 +119,20 @@ uint32_t SharedCompletions::Join(device::QueueControl& queue, uint32_t depth) {
   return user_index;
 }
 
-void SharedCompletions::Leave(uint32_t user_index) {
+void SharedCompletions::Impl::Detach(uint32_t user_index) {
   const std::lock_guard lock(mutex_);
-  const bool settled = Settle(control());
+  const bool drained = DrainAll(control());
   queues()[user_index] = nullptr;
   // Else a poster is stuck with completions in hand: nobody else may have this place.
-  if (settled) Free(user_index);
+  if (drained) Free(user_index);
 }
 
-void SharedCompletions::Free(uint32_t user_index) {
+void SharedCompletions::Impl::Free(uint32_t user_index) {
   used_ -= depths_[user_index];
   depths_[user_index] = 0;
 }
 
-void SharedCompletions::Recover() {
+void SharedCompletions::Impl::Recover() {
   const std::lock_guard lock(mutex_);
   device::CompletionRingControl& ring = control();
   // The dead one may have delivered a part of what it took. The queues have posted more on the strength of
@@ -146,20 +147,31 @@ void SharedCompletions::Recover() {
   }
 }
 
-SharedCompletions::Seat::Seat(SharedCompletions& ring, const Device& device, std::optional<int> gpu,
-                              device::QueueControl& queue, uint32_t depth)
+SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
+    : impl_(std::make_unique<Impl>(device, config)) {}
+SharedCompletions::~SharedCompletions() = default;
+uint32_t SharedCompletions::cqn() const { return impl_->cq()->cqn(); }
+uint32_t SharedCompletions::depth() const { return impl_->depth(); }
+device::CompletionRingControl& SharedCompletions::control() const { return impl_->control(); }
+void SharedCompletions::Recover() { impl_->Recover(); }
+
+CompletionsAttachment::CompletionsAttachment(SharedCompletions& ring, const Device& device,
+                                             std::optional<int> gpu, device::QueueControl& queue,
+                                             uint32_t depth)
     : ring_(ring) {
-  if (&ring.device_ != &device) {
+  if (&ring.impl_->device() != &device) {
     throw CannotShare("they were made on another Device object", "Make both on the same one");
   }
-  if (ring.gpu_ != gpu) {
-    throw CannotShare(PostersOn(gpu) + " post to it, but " + PostersOn(ring.gpu_) +
+  if (ring.impl_->gpu() != gpu) {
+    throw CannotShare(PostersOn(gpu) + " post to it, but " + PostersOn(ring.impl_->gpu()) +
                           " to the ring's queues, and only threads of one processor share the ring's lock",
                       "Make a ring for each processor: SharedCompletionsConfig::gpu");
   }
-  user_index_ = ring.Join(queue, depth);
+  user_index_ = ring.impl_->Attach(queue, depth);
 }
 
-SharedCompletions::Seat::~Seat() { ring_.Leave(user_index_); }
+CompletionsAttachment::~CompletionsAttachment() { ring_.impl_->Detach(user_index_); }
+
+const std::shared_ptr<const CompletionQueue>& CompletionsAttachment::cq() const { return ring_.impl_->cq(); }
 
 }  // namespace warpverbs::host

@@ -1,7 +1,6 @@
-#include "warpverbs/host/status_text.hpp"
-
 #include <cstdio>
 
+#include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -46,7 +45,7 @@ std::string DescribeError(const device::Status& status) {
   return "the queue pair has failed: " + std::string(OperationName(status.opcode)) + " at WQE index " +
          std::to_string(status.wqe_index) + ": " +
          mlx5::Describe(static_cast<mlx5::Syndrome>(status.syndrome)) + " " +
-         SyndromeText(status.syndrome, status.vendor_syndrome);
+         DescribeSyndrome(status.syndrome, status.vendor_syndrome);
 }
 
 }  // namespace
@@ -71,7 +70,7 @@ std::string Describe(const device::Status& status) {
   return "unknown status";
 }
 
-std::string SyndromeText(uint8_t syndrome, uint8_t vendor_syndrome) {
+std::string DescribeSyndrome(uint8_t syndrome, uint8_t vendor_syndrome) {
   char text[64];
   std::snprintf(text, sizeof text, "(syndrome 0x%02x, vendor syndrome 0x%02x)", syndrome, vendor_syndrome);
   return text;

@@ -1,4 +1,4 @@
-#include "warpverbs/host/uar.hpp"
+#include "queue/uar.hpp"
 
 #include <cerrno>
 #include <cstddef>

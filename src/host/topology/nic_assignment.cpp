@@ -1,11 +1,10 @@
-#include "warpverbs/host/nic_assignment.hpp"
-
 #include <algorithm>
 #include <optional>
 
 #include "log/log.hpp"
 #include "topology/even_shares.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::host {
 namespace {

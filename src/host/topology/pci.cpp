@@ -1,5 +1,3 @@
-#include "warpverbs/host/pci.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -7,6 +5,7 @@
 
 #include "topology/sysfs.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -43,7 +42,7 @@ std::optional<PciAddress> PciAddress::Find(std::string_view text) {
                     static_cast<uint8_t>(*function_number)};
 }
 
-PciAddress PciAddress::FromText(std::string_view text) {
+PciAddress PciAddress::Parse(std::string_view text) {
   if (const auto address = Find(text)) return *address;
   throw Error("read", "the PCI address '" + std::string(text) + "'",
               "it is not of the form domain:bus:device.function", "Write it as lspci -D does: 0000:41:00.0");

@@ -12,6 +12,8 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::programs {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "warpverbs/host/file_descriptor.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 
 namespace warpverbs::programs {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "machine/files.hpp"
-#include "warpverbs/host/pci.hpp"
+#include "warpverbs/host/topology.hpp"
 
 /// What /sys tells about PCI functions. A function is named by its folder there:
 /// "/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0".

@@ -7,10 +7,9 @@
 #include "common/board.hpp"
 #include "common/fabric.hpp"
 #include "machine/files.hpp"
-#include "warpverbs/host/capabilities.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/gid.hpp"
 #include "warpverbs/host/gpu.hpp"
-#include "warpverbs/host/port.hpp"
 
 namespace warpverbs::programs {
 

@@ -6,13 +6,12 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/doorbell_mode.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
-#include "warpverbs/host/status_text.hpp"
-#include "warpverbs/host/uar.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace warpverbs::programs {
 namespace {
@@ -51,7 +50,7 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
   queue.Save();
   if (status.ok()) return "";
   const auto error = endpoint.LastError();
-  return error ? error->What() : host::Describe(status);
+  return error ? error->Describe() : host::Describe(status);
 }
 
 std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& fabric) {
@@ -74,13 +73,9 @@ std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& f
 }
 
 std::string MapDoorbell(const std::string& nic, int gpu, bool& mapped) {
-  const host::Device device(nic);
-  const host::Gpu poster(gpu);
-  const host::Uar uar(device.context());
-  const host::DoorbellChoice choice =
-      host::ChooseDoorbell(host::DoorbellMode::kAuto, &poster, uar.doorbell());
-  mapped = choice.mode == host::DoorbellMode::kGpu;
-  return choice.why;
+  const host::DoorbellReach reach = host::ProbeDoorbell(host::Device(nic), host::Gpu(gpu));
+  mapped = reach.mapped;
+  return reach.why;
 }
 
 std::string RegisterGpuMemory(const std::string& nic, int gpu) {

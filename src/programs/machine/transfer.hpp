@@ -4,6 +4,7 @@
 
 #include "common/fabric.hpp"
 #include "machine/survey.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 

@@ -17,6 +17,7 @@
 #include "perf/report/report.hpp"
 #include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::perf {

@@ -19,7 +19,7 @@
 #include "golden.hpp"
 #include "rdma_demo/kernel.hpp"
 #include "rdma_demo/step_result.hpp"
-#include "warpverbs/host/file_descriptor.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 
 namespace rdma_demo {
 namespace {

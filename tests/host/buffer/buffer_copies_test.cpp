@@ -11,9 +11,11 @@
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/gpu/gpu_failures.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/gaudi.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/hip.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 
 /// Copies between buffers of any two kinds of memory.
 namespace warpverbs::host {

@@ -15,8 +15,11 @@
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/log/refusal.hpp"
 #include "host/memory/registration_calls.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/gpu.hpp"
 
 /// Buffers that are registered once and reused.
 namespace warpverbs::host {

@@ -12,8 +12,10 @@
 #include "host/gpu/driver_memory.hpp"
 #include "host/gpu/gpu_failures.hpp"
 #include "host/log/refusal.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// Buffers of every kind of memory, with a NIC that writes to them.
 namespace warpverbs::host {

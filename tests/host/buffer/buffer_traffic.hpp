@@ -7,6 +7,8 @@
 
 #include "host/endpoint/link.hpp"
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
 

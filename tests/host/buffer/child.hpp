@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {

@@ -12,8 +12,12 @@
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/gpu/driver_memory.hpp"
 #include "host/gpu/gpu_failures.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/buffer_pool.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/gpu.hpp"
 
 struct CUstream_st;
 extern "C" {

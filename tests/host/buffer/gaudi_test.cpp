@@ -10,8 +10,10 @@
 #include "fake_gaudi.hpp"
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/buffer_pool.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 /// Memory of a Gaudi, with a fake user library.

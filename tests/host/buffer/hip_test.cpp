@@ -8,8 +8,11 @@
 #include "fake_hip.hpp"
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/exchange.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 

@@ -14,8 +14,10 @@
 #include "host/gpu/driver_memory.hpp"
 #include "host/gpu/gpu_failures.hpp"
 #include "host/log/refusal.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
 /// Descriptions of shared memory, their transfer over a socket, and sharing within one process.

@@ -4,9 +4,10 @@
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/buffer/child.hpp"
 #include "host/gpu/driver_memory.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 /// Memory of one process in another one, with a NIC. A parent must not have touched a GPU before it forks.

@@ -6,7 +6,8 @@
 #include <set>
 
 #include "host/connect/connect_all_fixture.hpp"
-#include "warpverbs/host/gid_pair.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/gid.hpp"
 
 namespace warpverbs::host {
 namespace {

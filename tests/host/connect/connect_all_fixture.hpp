@@ -12,6 +12,7 @@
 
 #include "host/connect/exchange_fixture.hpp"
 #include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/device.hpp"
 
 /// Two sides that call ConnectAll(), and the exchange between them.
 namespace warpverbs::host {

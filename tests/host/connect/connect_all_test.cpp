@@ -7,6 +7,7 @@
 #include "host/connect/connect_all_fixture.hpp"
 #include "host/device/softhca.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -6,6 +6,7 @@
 #include "host/connect/two_sides.hpp"
 #include "host/endpoint/faults.hpp"
 #include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/device.hpp"
 
 namespace warpverbs::host {
 namespace {

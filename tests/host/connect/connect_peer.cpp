@@ -13,6 +13,7 @@
 
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 

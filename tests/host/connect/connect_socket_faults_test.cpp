@@ -14,6 +14,7 @@
 #include "host/connect/two_sides.hpp"
 #include "host/endpoint/fault_calls.hpp"
 #include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/device.hpp"
 
 namespace warpverbs::host {
 namespace {

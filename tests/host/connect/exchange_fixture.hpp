@@ -14,6 +14,8 @@
 
 #include "common/open_files.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// Two ends of a TCP exchange on this machine, and a peer that sends raw bytes.

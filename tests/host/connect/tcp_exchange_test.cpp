@@ -13,6 +13,7 @@
 
 #include "common/no_threads.hpp"
 #include "host/connect/exchange_fixture.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::host {
 namespace {

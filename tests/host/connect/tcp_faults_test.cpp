@@ -10,6 +10,7 @@
 
 #include "host/connect/exchange_fixture.hpp"
 #include "host/connect/socket_calls.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {

@@ -13,6 +13,7 @@
 
 #include "host/connect/exchange_fixture.hpp"
 #include "warpverbs/host/connect_all.hpp"
+#include "warpverbs/host/device.hpp"
 
 /// Both sides of a ConnectAll() in one program.
 namespace warpverbs::host {

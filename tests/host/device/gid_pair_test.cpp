@@ -1,4 +1,4 @@
-#include "warpverbs/host/gid_pair.hpp"
+#include "warpverbs/host/gid.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -129,8 +129,8 @@ TEST(BestPair, IsTheSameOnBothSidesInAnyOrder) {
     found += best != "none";
     std::shuffle(here.begin(), here.end(), random);
     std::shuffle(there.begin(), there.end(), random);
-    ASSERT_EQ(Best(here, there), best) << InWords(here) << "; " << InWords(there);
-    ASSERT_FALSE(testing::Test::HasFailure()) << InWords(here) << "; " << InWords(there);
+    ASSERT_EQ(Best(here, there), best) << Describe(here) << "; " << Describe(there);
+    ASSERT_FALSE(testing::Test::HasFailure()) << Describe(here) << "; " << Describe(there);
   }
   EXPECT_GT(found, 5000);
 }
@@ -141,9 +141,9 @@ TEST(GidPair, IsExplained) {
 }
 
 TEST(GidPair, ListsAtMostEightGids) {
-  EXPECT_EQ(InWords({}), "none");
-  EXPECT_EQ(InWords(Entries{V1("fe80::1"), V2("::ffff:10.0.0.1")}), "RoCE v1 fe80::1, RoCE v2 10.0.0.1");
-  const std::string nine = InWords(Entries(9, V2("fe80::1")));
+  EXPECT_EQ(Describe(std::span<const GidEntry>{}), "none");
+  EXPECT_EQ(Describe(Entries{V1("fe80::1"), V2("::ffff:10.0.0.1")}), "RoCE v1 fe80::1, RoCE v2 10.0.0.1");
+  const std::string nine = Describe(Entries(9, V2("fe80::1")));
   EXPECT_TRUE(nine.ends_with(", RoCE v2 fe80::1 and 1 more")) << nine;
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "warpverbs/host/device.hpp"
+
 namespace warpverbs::host {
 namespace {
 

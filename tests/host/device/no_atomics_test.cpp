@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 
 #include "host/endpoint/link.hpp"
 #include "host/memory/registration_calls.hpp"

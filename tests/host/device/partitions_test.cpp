@@ -1,6 +1,7 @@
 // InfiniBand endpoints communicate within a partition. ConnectAll() reports mismatches.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
+#include <infiniband/verbs.h>
 
 #include <array>
 

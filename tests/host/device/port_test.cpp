@@ -4,6 +4,7 @@
 #include <string>
 
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
 
 /// Port properties that endpoints agree on. The tests run on Ethernet and on InfiniBand, with an MTU of 2048.
 namespace warpverbs::host {

@@ -44,10 +44,10 @@ TEST(EndpointInfo, IsInNetworkOrder) {
   EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(head.size())), head);
 }
 
-TEST(EndpointInfo, RoundTripsThroughText) { EXPECT_EQ(EndpointInfo::FromText(Sample().ToText()), Sample()); }
+TEST(EndpointInfo, RoundTripsThroughText) { EXPECT_EQ(EndpointInfo::Parse(Sample().Serialize()), Sample()); }
 
 TEST(EndpointInfo, HasTheSameBytesInEveryRelease) {
-  EXPECT_EQ(Sample().ToText(),
+  EXPECT_EQ(Sample().Serialize(),
             "575645700001003000abcdef00123456"    // magic, version, length, QP number, PSN
             "00000000000000000000ffff0a010203"    // GID
             "43210202051020000000000025205225");  // port, limits, zeros, CRC-32
@@ -78,13 +78,13 @@ TEST(EndpointInfo, RejectsEveryChangeOfEveryByte) {
 }
 
 TEST(EndpointInfo, RejectsEveryChangeOfEveryLetter) {
-  const std::string text = Sample().ToText();
+  const std::string text = Sample().Serialize();
   for (size_t at = 0; at < text.size(); ++at) {
     for (int letter = 0; letter < 256; ++letter) {
       std::string changed = text;
       changed[at] = static_cast<char>(letter);
       if (changed == text) continue;
-      ASSERT_NE(SentenceOf([&] { EndpointInfo::FromText(changed); }), "") << changed;
+      ASSERT_NE(SentenceOf([&] { EndpointInfo::Parse(changed); }), "") << changed;
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(EndpointInfo, RejectsEveryOtherLength) {
   std::vector<uint8_t> longer = whole;
   longer.push_back(0);
   EXPECT_THAT(RefusalOf(longer), HasSubstr("it has 49 bytes, not 48"));
-  EXPECT_NE(SentenceOf([] { EndpointInfo::FromText(Sample().ToText() + "0"); }), "");
+  EXPECT_NE(SentenceOf([] { EndpointInfo::Parse(Sample().Serialize() + "0"); }), "");
 }
 
 TEST(EndpointInfo, ExplainsTheRejection) {

@@ -7,7 +7,9 @@
 #include "host/log/refusal.hpp"
 #include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Parts of an endpoint beside its send queue: receives, sink, regions, WAIT.

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -36,7 +37,7 @@ TEST_F(EndpointTest, ConnectsToReadyToSend) {
 
 TEST_F(EndpointTest, ConnectsThroughText) {
   Endpoint a(device_), b(device_);
-  a.Connect(EndpointInfo::FromText(b.Info().ToText()));
+  a.Connect(EndpointInfo::Parse(b.Info().Serialize()));
   EXPECT_EQ(a.State(), mlx5::QpState::kRts);
 }
 

@@ -1,3 +1,4 @@
+#include "queue/doorbell_service.hpp"
 #include "host/endpoint/faults.hpp"
 
 #include <gtest/gtest.h>
@@ -114,11 +115,11 @@ TEST(MemoryFaults, InReleasesToAPoolEndNothing) {
 TEST(MemoryFaults, DoNotAffectRequestsToRing) {
   DoorbellThread thread;
   std::array<uint64_t, 64> words{}, registers{};
-  std::vector<std::unique_ptr<DoorbellThread::Service>> services(words.size());
+  std::vector<std::unique_ptr<DoorbellService>> services(words.size());
   const Faulty faulty(
       {.calls = FaultyCalls::kMemory, .call = static_cast<int>(words.size()), .lasting = true});
   for (size_t i = 0; i < words.size(); ++i)  // each is one allocation of the test itself
-    services[i] = std::make_unique<DoorbellThread::Service>(
+    services[i] = std::make_unique<DoorbellService>(
         thread, DoorbellRoute{.word = &words[i], .doorbell = &registers[i]});
   EXPECT_EQ(faulty.calls(), words.size());
 }

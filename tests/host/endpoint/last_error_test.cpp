@@ -5,6 +5,8 @@
 
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -59,9 +61,9 @@ TEST_F(LastError, ReportsWhatAPosterHasSeen) {
   EXPECT_EQ(error->qpn, link.a.qpn());
   ASSERT_TRUE(error->peer.has_value());
   EXPECT_EQ(error->peer->qpn, link.b.qpn());
-  EXPECT_THAT(error->What(), AllOf(HasSubstr("QP " + std::to_string(link.a.qpn()) + " to QP " +
-                                             std::to_string(link.b.qpn()) + " at "),
-                                   HasSubstr("RDMA write at WQE index 2: remote access error")));
+  EXPECT_THAT(error->Describe(), AllOf(HasSubstr("QP " + std::to_string(link.a.qpn()) + " to QP " +
+                                                 std::to_string(link.b.qpn()) + " at "),
+                                       HasSubstr("RDMA write at WQE index 2: remote access error")));
 }
 
 TEST_F(LastError, ReportsWhatNoPosterHasSeen) {
@@ -95,7 +97,7 @@ TEST_F(LastError, SaysThatACollapsedCqLostTheCause) {
     return error.has_value() && error->syndrome == static_cast<uint8_t>(Syndrome::kFlushed);
   };
   ASSERT_TRUE(Await(is_flush));
-  EXPECT_THAT(link.a.LastError()->What(), HasSubstr("CqMode::kRing"));
+  EXPECT_THAT(link.a.LastError()->Describe(), HasSubstr("CqMode::kRing"));
 }
 
 TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
@@ -105,7 +107,7 @@ TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
   ASSERT_TRUE(link.a.LastError().has_value());
   EXPECT_EQ(link.a.LastError()->syndrome, 0);
   EXPECT_EQ(link.a.LastError()->wqe_index, 7);
-  EXPECT_THAT(link.a.LastError()->What(), HasSubstr("gave up"));
+  EXPECT_THAT(link.a.LastError()->Describe(), HasSubstr("gave up"));
   link.PostWrongWrite();
   EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
 }

@@ -9,6 +9,8 @@
 
 #include "host/connect/exchange_fixture.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 
 namespace warpverbs::host {

@@ -7,6 +7,8 @@
 
 #include "host/endpoint/faults.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "warpverbs/host/path.hpp"
+#include "endpoint/path.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,9 @@
 
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Endpoint::Reset(): the endpoint is as new, whatever its state and history.

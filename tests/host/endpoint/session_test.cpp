@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/commands.hpp"
 #include "warpverbs/mlx5/wqe.hpp"

@@ -6,6 +6,7 @@
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 
 /// Completions that wake a sleeping thread.

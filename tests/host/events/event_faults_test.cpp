@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "events/event_watch.hpp"
 #include "host/device/softhca.hpp"
 #include "host/endpoint/faults.hpp"
 #include "host/endpoint/link.hpp"
@@ -26,17 +27,17 @@ class FailingWatch {
  private:
   CallFault asked_;
   std::optional<Faulty> fault_;
-  EventThread::Watch watch_;
+  EventWatch watch_;
 };
 
 TEST(VerbsFaults, InTheEventThreadReportALostEvent) {
   const Device device;
   EventThread events;
   const FailingWatch first(device, events, {.calls = FaultyCalls::kVerbs, .call = 0, .error = EOVERFLOW});
-  EventThread::Watch watch(events, {.device = &device, .port = 1});
+  EventWatch watch(events, {.device = &device, .port = 1});
   Raise(device, IBV_EVENT_DEVICE_FATAL);
   ASSERT_TRUE(Await([&] { return watch.Newest() && watch.Newest()->kind == EventKind::kOther; }));
-  EXPECT_THAT(watch.Newest()->What(), testing::HasSubstr("the kernel lost a firmware event"));
+  EXPECT_THAT(watch.Newest()->Describe(), testing::HasSubstr("the kernel lost a firmware event"));
   EXPECT_EQ(watch.Cause()->kind, EventKind::kDeviceFailed);
 }
 
@@ -46,9 +47,9 @@ TEST(MemoryFaults, InTheEventThreadLoseNoEvent) {
     EventThread events;
     const FailingWatch first(device, events, {.calls = FaultyCalls::kMemory, .call = call});
     std::array<uint64_t, 3> aborts{};
-    std::vector<std::unique_ptr<EventThread::Watch>> watches;
+    std::vector<std::unique_ptr<EventWatch>> watches;
     for (uint64_t& abort : aborts)
-      watches.push_back(std::make_unique<EventThread::Watch>(
+      watches.push_back(std::make_unique<EventWatch>(
           events, WatchConfig{.device = &device, .port = 1, .abort = &abort}));
     Raise(device, IBV_EVENT_DEVICE_FATAL);
     for (size_t i = 0; i < aborts.size(); ++i) {

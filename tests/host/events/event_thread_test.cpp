@@ -77,7 +77,7 @@ TEST_F(Events, EndAKernelEarlyIfThePortGoesDown) {
   const std::optional<QueueError> error = link.a.LastError();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->syndrome, 0);
-  EXPECT_THAT(error->What(), AllOf(HasSubstr("The waits on QP " + std::to_string(link.a.qpn())),
+  EXPECT_THAT(error->Describe(), AllOf(HasSubstr("The waits on QP " + std::to_string(link.a.qpn())),
                                    HasSubstr("Port 1 of " + device_.name() +
                                              " lost its link (IBV_EVENT_PORT_ERR). Check the cable")));
 }
@@ -106,7 +106,7 @@ TEST_F(Events, EndAllKernelsOfAFailedDevice) {
   Link link(device_, {.events = &events}), other(device_, {.events = &events});
   link.Connect();
   EXPECT_EQ(EndOfKernel(link, [&] { Raise(device_, IBV_EVENT_DEVICE_FATAL); }), Code::kAborted);
-  EXPECT_THAT(link.a.LastError()->What(),
+  EXPECT_THAT(link.a.LastError()->Describe(),
               HasSubstr("The device " + device_.name() + " failed (IBV_EVENT_DEVICE_FATAL)"));
   EXPECT_TRUE(Await([&] { return Cpu::Load(other.a.AbortWord()) != 0; }));
 }
@@ -122,7 +122,7 @@ TEST_F(Events, AllowReconnectingAfterThePortIsUpAgain) {
   ASSERT_TRUE(Await([&] { return link.a.LastEvent()->kind == EventKind::kPortUp; }));
   ASSERT_TRUE(Await([&] { return link.b.LastEvent()->kind == EventKind::kPortUp; }));
   EXPECT_NE(Cpu::Load(link.a.AbortWord()), 0) << "only the reset clears the abort word";
-  EXPECT_THAT(link.a.LastError()->What(), HasSubstr("lost its link"));
+  EXPECT_THAT(link.a.LastError()->Describe(), HasSubstr("lost its link"));
   Reconnect(link);
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
   EXPECT_FALSE(link.a.LastError().has_value());
@@ -176,7 +176,7 @@ TEST_F(Events, NeverAbortWithoutAGrace) {
   ASSERT_TRUE(
       Await([&] { return link.a.LastEvent() && link.a.LastEvent()->kind == EventKind::kPortChanged; }));
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
-  EXPECT_THAT(link.a.LastEvent()->What(), HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
+  EXPECT_THAT(link.a.LastEvent()->Describe(), HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
 }
 
 TEST_F(Events, AllowTheLongestGrace) {

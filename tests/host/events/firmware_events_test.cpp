@@ -38,7 +38,7 @@ TEST(FirmwareEvents, EndWaitsOfAQueueThatThePeerBroke) {
   ASSERT_TRUE(link.b.LastError().has_value());
   ASSERT_TRUE(link.b.LastError()->event.has_value());
   EXPECT_EQ(link.b.LastError()->event->qpn, link.b.qpn());
-  EXPECT_THAT(link.b.LastError()->What(), AllOf(HasSubstr("were aborted. The firmware of " + device.name() +
+  EXPECT_THAT(link.b.LastError()->Describe(), AllOf(HasSubstr("were aborted. The firmware of " + device.name() +
                                                           " stopped QP " + std::to_string(link.b.qpn())),
                                                 HasSubstr("access error, firmware event 0x11")));
   link.a.Reset();
@@ -75,7 +75,7 @@ TEST(FirmwareEvents, OfASharedCompletionQueueReachAllItsEndpoints) {
     ASSERT_TRUE(Await([&] { return Cpu::Load(link->a.AbortWord()) != 0; }));
     ASSERT_TRUE(link->a.LastError().has_value());
     EXPECT_THAT(
-        link->a.LastError()->What(),
+        link->a.LastError()->Describe(),
         HasSubstr("The firmware of " + device.name() + " stopped a completion queue of QP " +
                   std::to_string(link->a.qpn()) +
                   " (CQ error, firmware event 0x04). Reset() cannot repair it: create the endpoint again"));

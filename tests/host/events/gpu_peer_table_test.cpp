@@ -1,5 +1,6 @@
 #include "host/gpu/gpu_failures.hpp"
 #include "host/gpu/gpu_fixture.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/peer_table.hpp"
 
 /// A table of peers that GPU kernels read.
@@ -35,8 +36,8 @@ TEST_F(GpuPeers, KeepTheirAddressWithoutTheGpuObject) {
     const Gpu gpu;
     peers.emplace(70'000, &gpu);  // more than a GPU page
   }
-  PeerTable::Seat seat(*peers, 69'999);
-  seat.Set(PeerState::kConnected);
+  PeerTable::Attachment attachment(*peers, 69'999);
+  attachment.Set(PeerState::kConnected);
   EXPECT_EQ(peers->State(69'999), PeerState::kConnected);
 }
 
@@ -55,7 +56,7 @@ TEST_F(GpuPeers, LeakNothingIfACallFails) {
   EXPECT_GT(ForEachFailure([] {
               const Gpu gpu;
               PeerTable peers(3, &gpu);
-              PeerTable::Seat(peers, 1).Set(PeerState::kConnected);
+              PeerTable::Attachment(peers, 1).Set(PeerState::kConnected);
             }),
             3);
 }

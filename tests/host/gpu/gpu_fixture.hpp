@@ -8,6 +8,7 @@
 #include "fake_cuda.hpp"
 #include "host/endpoint/link.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
 

@@ -12,7 +12,6 @@
 #include "host/gpu/gpu_failures.hpp"
 #include "host/log/refusal.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
 #include "warpverbs/host/memory.hpp"
 
 struct CUctx_st;

@@ -6,7 +6,7 @@
 #include "fake_cuda.hpp"
 #include "host/gpu/driver_memory.hpp"
 #include "host/gpu/gpu_failures.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
 
 /// Descriptions of addresses, with the fake driver.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,9 +20,11 @@
 #include "host/endpoint/link.hpp"
 #include "host/log/refusal.hpp"
 #include "host/memory/registration_calls.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/event_thread.hpp"
-#include "warpverbs/host/file_descriptor.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// The library's log at each level of WARPVERBS_LOG.
 namespace warpverbs::host {

@@ -6,6 +6,8 @@
 #include "host/gpu/gpu_fixture.hpp"
 #include "host/log/refusal.hpp"
 #include "memory/gpu_access.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// GPU memory that a NIC reaches.
 namespace warpverbs::host {

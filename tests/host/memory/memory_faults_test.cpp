@@ -8,10 +8,12 @@
 #include "host/connect/exchange_fixture.hpp"
 #include "host/endpoint/faults.hpp"
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/buffer_pool.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/region_cache.hpp"
-#include "warpverbs/host/region_set.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
 namespace warpverbs::host {

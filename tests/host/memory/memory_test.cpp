@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 

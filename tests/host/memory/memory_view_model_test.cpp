@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "warpverbs/host/memory_view.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// Views against models without arithmetic modulo 2^64: sets of addresses, and 128-bit numbers.
 namespace warpverbs::host {

@@ -1,11 +1,11 @@
-#include "warpverbs/host/memory_view.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
+
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
 namespace {

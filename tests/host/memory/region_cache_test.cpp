@@ -16,8 +16,10 @@
 #include "host/gpu/driver_memory.hpp"
 #include "host/log/refusal.hpp"
 #include "host/memory/registration_calls.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "warpverbs/host/region_store.hpp"
+#include "memory/region_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "host/log/refusal.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
 namespace warpverbs::host {

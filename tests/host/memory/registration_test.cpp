@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@
 #include "host/log/refusal.hpp"
 #include "host/memory/registration_calls.hpp"
 #include "warpverbs/host/dma_buf.hpp"
-#include "warpverbs/host/gpu_memory.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 
 /// Parameters of the calls to libibverbs, and error texts if it refuses.

@@ -4,9 +4,10 @@
 #include <vector>
 
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/region_cache.hpp"
-#include "warpverbs/host/region_set.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Memory that a queue may not use: of another NIC, without a region, or too short. The write fails with a
@@ -37,7 +38,7 @@ class WrongViews : public testing::Test {
     EXPECT_EQ(static_cast<Syndrome>(status.syndrome), cause);
     const std::optional<QueueError> error = link_.a.LastError();
     ASSERT_TRUE(error.has_value());
-    EXPECT_THAT(error->What(), HasSubstr(words));
+    EXPECT_THAT(error->Describe(), HasSubstr(words));
     link_.a.Reset();
     link_.b.Reset();
     link_.Connect();

@@ -1,3 +1,4 @@
+#include "queue/doorbell_service.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +68,7 @@ struct Queue {
 TEST(DoorbellThread, ForwardsEachDoorbell) {
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Route());
+  const DoorbellService service(thread, queue.Route());
   for (uint32_t index = 0; index < 1000; ++index) {
     queue.Ring(Doorbell(index));
     ASSERT_TRUE(queue.AwaitDoorbell(Doorbell(index)));
@@ -90,7 +91,7 @@ TEST(DoorbellThread, ForwardsADoorbellEqualToThePreviousOne) {
   // The index has 16 bits, so the same value comes again 65536 posts later.
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Route());
+  const DoorbellService service(thread, queue.Route());
   for (int round = 0; round < 3; ++round) {
     Cpu::Store(&queue.doorbell, 0);
     queue.Ring(Doorbell(7));
@@ -101,7 +102,7 @@ TEST(DoorbellThread, ForwardsADoorbellEqualToThePreviousOne) {
 TEST(DoorbellThread, WakesUpForADoorbellAfterAPause) {
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Route());
+  const DoorbellService service(thread, queue.Route());
   const uint64_t idle_until = Cpu::NowNs() + 20'000'000;
   ASSERT_TRUE(Await([&] { return Cpu::NowNs() > idle_until; }));
   queue.Ring(Doorbell(1));
@@ -113,7 +114,7 @@ TEST(DoorbellThread, CopiesWqesBeforeItRings) {
   // around the ring and the 16-bit index.
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Posted());
+  const DoorbellService service(thread, queue.Posted());
   uint32_t end = 0;
   while (end < 70'000) {
     const uint32_t first = end;
@@ -130,7 +131,7 @@ TEST(DoorbellThread, CopiesWqesBeforeItRings) {
 TEST(DoorbellThread, CopiesAllWqebbsOfTheLastWqe) {
   Queue queue;
   DoorbellThread thread;
-  const DoorbellThread::Service service(thread, queue.Posted());
+  const DoorbellService service(thread, queue.Posted());
   for (uint32_t index = 0; index < 5; ++index) queue.Write(index);
   queue.Ring(Doorbell(2, 3));  // a WQE of three WQEBBs from index 2
   ASSERT_TRUE(queue.AwaitDoorbell(Doorbell(2, 3)));
@@ -143,11 +144,11 @@ TEST(DoorbellThread, ServesQueuesThatComeAndGo) {
   constexpr uint32_t kRounds = 300;
   DoorbellThread thread;
   Queue steady;
-  const DoorbellThread::Service service(thread, steady.Route());
+  const DoorbellService service(thread, steady.Route());
   std::jthread guests([&] {
     for (uint32_t i = 0; i < kRounds; ++i) {
       auto guest = std::make_unique<Queue>();  // freed as soon as it is unregistered
-      std::optional<DoorbellThread::Service> guest_service(std::in_place, thread, guest->Route());
+      std::optional<DoorbellService> guest_service(std::in_place, thread, guest->Route());
       guest->Ring(Doorbell(i));
       EXPECT_TRUE(guest->AwaitDoorbell(Doorbell(i)));
     }
@@ -161,8 +162,8 @@ TEST(DoorbellThread, ServesQueuesThatComeAndGo) {
 TEST(DoorbellThread, DoesNotRingAfterUnregistering) {
   Queue queue, other;
   DoorbellThread thread;
-  { const DoorbellThread::Service service(thread, queue.Route()); }
-  const DoorbellThread::Service service(thread, other.Route());
+  { const DoorbellService service(thread, queue.Route()); }
+  const DoorbellService service(thread, other.Route());
   queue.Ring(Doorbell(1));
   other.Ring(Doorbell(2));
   ASSERT_TRUE(other.AwaitDoorbell(Doorbell(2)));

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "host/endpoint/link.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/error.hpp"
 

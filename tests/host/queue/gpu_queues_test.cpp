@@ -1,6 +1,9 @@
 #include "host/gpu/gpu_failures.hpp"
 #include "host/gpu/gpu_fixture.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Queues for GPU kernels: where they are placed, and that everything works there.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include "events/event.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
@@ -29,7 +30,7 @@ QueueError Failed(Syndrome syndrome) {
 
 TEST(QueueError, NamesQueuePairPeerOperationIndexCauseAndRemedy) {
   EXPECT_EQ(
-      Failed(Syndrome::kRemoteAccess).What(),
+      Failed(Syndrome::kRemoteAccess).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed in the RDMA write at WQE index 5: remote access "
       "error: the rkey does not allow this operation on this range (syndrome 0x13, vendor syndrome 0x88). "
       "Check the rkey, that the range lies in its region, and that the region and the peer's endpoint "
@@ -43,7 +44,7 @@ TEST(QueueError, HasARemedyForEverySyndrome) {
         Syndrome::kRemoteInvalidRequest, Syndrome::kRemoteAccess, Syndrome::kRemoteOperation,
         Syndrome::kTransportRetryExceeded, Syndrome::kReceiverNotReadyRetryExceeded,
         Syndrome::kRemoteAborted}) {
-    EXPECT_THAT(Failed(syndrome).What(),
+    EXPECT_THAT(Failed(syndrome).Describe(),
                 AllOf(HasSubstr(std::string(": ") + mlx5::Describe(syndrome) + " (syndrome 0x"),
                       testing::ContainsRegex("\\)\\. (Check|Compare|Let|Look) .+\\.$")));
   }
@@ -51,7 +52,7 @@ TEST(QueueError, HasARemedyForEverySyndrome) {
 
 TEST(QueueError, SaysThatACollapsedCqLostTheCauseOfAFlush) {
   EXPECT_EQ(
-      Failed(Syndrome::kFlushed).What(),
+      Failed(Syndrome::kFlushed).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
       "request that was flushed after another one had failed (syndrome 0x05, vendor syndrome 0x88). If a "
       "send was the cause, a collapsed CQ has lost it: create the endpoint with CqMode::kRing, which "
@@ -61,26 +62,26 @@ TEST(QueueError, SaysThatACollapsedCqLostTheCauseOfAFlush) {
 TEST(QueueError, SaysWhereToFindTheCauseOfAFlushOnARing) {
   QueueError error = Failed(Syndrome::kFlushed);
   error.cq_mode = CqMode::kRing;
-  EXPECT_THAT(error.What(),
+  EXPECT_THAT(error.Describe(),
               AllOf(HasSubstr("the completions of the receive queue"), Not(HasSubstr("CqMode"))));
 }
 
 TEST(QueueError, DescribesAReceive) {
   QueueError error = Failed(Syndrome::kLocalLength);
   error.receiving = true;
-  const std::string what = error.What();
+  const std::string what = error.Describe();
   EXPECT_THAT(what, testing::StartsWith("The receive queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index "
                                         "5: "));
   EXPECT_THAT(what,
               testing::EndsWith(" (syndrome 0x01, vendor syndrome 0x88). Post receives that are as long "
                                 "as the peer's longest message."));
   error.syndrome = static_cast<uint8_t>(Syndrome::kFlushed);
-  EXPECT_THAT(error.What(), HasSubstr("No send or receive failed before it"));
+  EXPECT_THAT(error.Describe(), HasSubstr("No send or receive failed before it"));
 }
 
 TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
   EXPECT_EQ(
-      Failed(Syndrome::kNone).What(),
+      Failed(Syndrome::kNone).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: a poster reserved this WQE and "
       "gave up before it rang the doorbell, so nobody after it can post. Look for a kernel that ended or "
       "was aborted between reserving and ringing, then call Reset().");
@@ -89,20 +90,21 @@ TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
 TEST(QueueError, SaysThatNoPeerIsConnected) {
   QueueError error = Failed(Syndrome::kLocalQpOperation);
   error.peer.reset();
-  EXPECT_THAT(error.What(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
+  EXPECT_THAT(error.Describe(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
 }
 
 TEST(QueueError, EndsWithTheEventThatMayBeTheCause) {
   QueueError error = Failed(Syndrome::kTransportRetryExceeded);
   error.event = VerbsEvent("mlx5_0", IBV_EVENT_PORT_ERR, 1);
-  EXPECT_THAT(error.What(), AllOf(HasSubstr("failed in the RDMA write"),
-                                  HasSubstr("Port 1 of mlx5_0 lost its link (IBV_EVENT_PORT_ERR). Check")));
+  EXPECT_THAT(error.Describe(),
+              AllOf(HasSubstr("failed in the RDMA write"),
+                    HasSubstr("Port 1 of mlx5_0 lost its link (IBV_EVENT_PORT_ERR). Check")));
 }
 
 TEST(QueueError, IsTheEventAloneIfNothingWasPosted) {
   QueueError error = Failed(Syndrome::kNone);
   error.event = VerbsEvent("mlx5_0", IBV_EVENT_DEVICE_FATAL, 0);
-  EXPECT_THAT(error.What(),
+  EXPECT_THAT(error.Describe(),
               testing::StartsWith("The waits on QP 17 to QP 18 at 10.0.0.2 were aborted. The device "
                                   "mlx5_0 failed (IBV_EVENT_DEVICE_FATAL). "));
 }
@@ -110,13 +112,13 @@ TEST(QueueError, IsTheEventAloneIfNothingWasPosted) {
 TEST(QueueError, DisconnectedEndpointReportsOnlyTheDisconnect) {
   QueueError error = Failed(Syndrome::kFlushed);
   error.disconnected = true;
-  EXPECT_THAT(error.What(), AllOf(HasSubstr("Disconnect() was called"), Not(HasSubstr("look at"))));
+  EXPECT_THAT(error.Describe(), AllOf(HasSubstr("Disconnect() was called"), Not(HasSubstr("look at"))));
 }
 
 TEST(Event, DescribesEveryKind) {
   for (int type = IBV_EVENT_CQ_ERR; type <= IBV_EVENT_WQ_FATAL; ++type) {
     const Event event = VerbsEvent("mlx5_7", type, 2);
-    EXPECT_THAT(event.What(), AllOf(HasSubstr("mlx5_7"), HasSubstr("(" + event.name + ")"))) << type;
+    EXPECT_THAT(event.Describe(), AllOf(HasSubstr("mlx5_7"), HasSubstr("(" + event.name + ")"))) << type;
     EXPECT_EQ(event.port, IsPortEvent(type) ? 2 : 0);
   }
 }

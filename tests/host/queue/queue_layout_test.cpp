@@ -1,4 +1,4 @@
-#include "warpverbs/host/queue_layout.hpp"
+#include "queue/queue_layout.hpp"
 
 #include <gtest/gtest.h>
 

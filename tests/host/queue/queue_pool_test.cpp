@@ -14,6 +14,11 @@
 #include "host/gpu/gpu_fixture.hpp"
 #include "host/log/refusal.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 /// Endpoints with adjacent queues.
 namespace warpverbs::host {

@@ -10,7 +10,9 @@
 
 #include "host/endpoint/link.hpp"
 #include "host/log/refusal.hpp"
+#include "queue/completion_queue.hpp"
 #include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 

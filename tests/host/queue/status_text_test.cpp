@@ -1,9 +1,8 @@
-#include "warpverbs/host/status_text.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 

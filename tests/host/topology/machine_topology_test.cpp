@@ -4,7 +4,6 @@
 #include <string>
 
 #include "warpverbs/host/device.hpp"
-#include "warpverbs/host/nic_assignment.hpp"
 #include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::host {
@@ -31,7 +30,7 @@ TEST(TopologyOfThisMachine, HasEveryDeviceThatCanBeOpened) {
 }
 
 TEST(TopologyOfThisMachine, AssignsAnUnknownGpuADeviceThatCanBeOpened) {
-  const PciAddress gpu = PciAddress::FromText("fffe:ff:1f.7");
+  const PciAddress gpu = PciAddress::Parse("fffe:ff:1f.7");
   const NicChoice choice = AssignNics(ReadTopology(), std::span(&gpu, 1)).at(0).nics.at(0);
   EXPECT_EQ(choice.distance, PciDistance::kUnknown);
   EXPECT_TRUE(Device(choice.name).ActivePort(choice.port).active);

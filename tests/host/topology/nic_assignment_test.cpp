@@ -1,5 +1,3 @@
-#include "warpverbs/host/nic_assignment.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 
 #include "host/topology/fake_sysfs.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::host {
 namespace {
@@ -165,7 +164,7 @@ TEST(NicAssignment, UsesTheFirstAllowedPort) {
 
 TEST(NicAssignment, AcceptsGpusThatSysfsDoesNotShow) {
   const Dgx dgx;
-  const std::vector<PciAddress> hidden = {PciAddress::FromText("ff:00.0"), PciAddress::FromText("ff:01.0")};
+  const std::vector<PciAddress> hidden = {PciAddress::Parse("ff:00.0"), PciAddress::Parse("ff:01.0")};
   const std::vector<GpuNics> assignment = AssignNics(ReadTopology(dgx.sysfs.root()), hidden);
   ASSERT_EQ(assignment.size(), 2u);
   EXPECT_EQ(assignment[0].nics[0].distance, PciDistance::kUnknown);
@@ -193,7 +192,7 @@ TEST(NicAssignment, RejectsInvalidRequests) {
   EXPECT_THROW(AssignNics(Topology{}), Error);
   const Dgx dgx;
   EXPECT_THROW(dgx.Assign({.nics_per_gpu = 0}), Error);
-  const std::vector<PciAddress> twice(2, PciAddress::FromText("13:00.0"));
+  const std::vector<PciAddress> twice(2, PciAddress::Parse("13:00.0"));
   EXPECT_THROW(AssignNics(ReadTopology(dgx.sysfs.root()), twice), Error);
 }
 

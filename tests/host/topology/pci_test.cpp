@@ -1,4 +1,4 @@
-#include "warpverbs/host/pci.hpp"
+#include "warpverbs/host/topology.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,14 @@ namespace {
 
 TEST(PciAddress, ReadsEveryUsualForm) {
   const PciAddress address{.domain = 0, .bus = 0x41, .device = 0x1f, .function = 7};
-  EXPECT_EQ(PciAddress::FromText("0000:41:1f.7"), address);
-  EXPECT_EQ(PciAddress::FromText("00000000:41:1F.7"), address);
-  EXPECT_EQ(PciAddress::FromText("41:1f.7"), address);
+  EXPECT_EQ(PciAddress::Parse("0000:41:1f.7"), address);
+  EXPECT_EQ(PciAddress::Parse("00000000:41:1F.7"), address);
+  EXPECT_EQ(PciAddress::Parse("41:1f.7"), address);
   EXPECT_EQ(ToString(address), "0000:41:1f.7");
 }
 
 TEST(PciAddress, KeepsDomainsOfMoreThanFourDigits) {
-  EXPECT_EQ(ToString(PciAddress::FromText("10000:e1:00.0")), "10000:e1:00.0");
+  EXPECT_EQ(ToString(PciAddress::Parse("10000:e1:00.0")), "10000:e1:00.0");
 }
 
 TEST(PciAddress, RejectsAndQuotesAnythingElse) {
@@ -30,7 +30,7 @@ TEST(PciAddress, RejectsAndQuotesAnythingElse) {
     EXPECT_EQ(PciAddress::Find(text), std::nullopt) << text;
   }
   try {
-    PciAddress::FromText("mlx5_0");
+    PciAddress::Parse("mlx5_0");
     FAIL() << "took a name for an address";
   } catch (const Error& error) {
     EXPECT_STREQ(
@@ -44,7 +44,7 @@ class PciTest : public testing::Test {
  protected:
   PciFunction Add(const std::string& path, int numa_node = 0) {
     sysfs_.AddFunction(path, "0x15b3", "0x020000", numa_node);
-    return *ReadPciFunction(sysfs_.root(), PciAddress::FromText(path.substr(path.rfind('/') + 1)));
+    return *ReadPciFunction(sysfs_.root(), PciAddress::Parse(path.substr(path.rfind('/') + 1)));
   }
 
   FakeSysfs sysfs_;
@@ -52,10 +52,10 @@ class PciTest : public testing::Test {
 
 TEST_F(PciTest, ReadsTheBridgesAboveAFunction) {
   const PciFunction function = Add("pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:04.0/0000:45:00.1", 3);
-  EXPECT_EQ(function.address, PciAddress::FromText("45:00.1"));
+  EXPECT_EQ(function.address, PciAddress::Parse("45:00.1"));
   EXPECT_EQ(function.host_bridge, "pci0000:40");
-  const std::vector<PciAddress> bridges = {PciAddress::FromText("40:01.1"), PciAddress::FromText("41:00.0"),
-                                           PciAddress::FromText("42:04.0")};
+  const std::vector<PciAddress> bridges = {PciAddress::Parse("40:01.1"), PciAddress::Parse("41:00.0"),
+                                           PciAddress::Parse("42:04.0")};
   EXPECT_EQ(function.bridges, bridges);
   EXPECT_EQ(function.numa_node, 3);
   EXPECT_EQ(function.vendor, 0x15b3);
@@ -78,7 +78,7 @@ TEST_F(PciTest, TreatsUnreadableFilesAsUnknown) {
   for (const char* file : {"vendor", "class", "numa_node"}) {
     std::filesystem::remove(sysfs_.root() / "devices/pci0000:00/0000:00:05.0" / file);
   }
-  const auto function = ReadPciFunction(sysfs_.root(), PciAddress::FromText("00:05.0"));
+  const auto function = ReadPciFunction(sysfs_.root(), PciAddress::Parse("00:05.0"));
   ASSERT_TRUE(function);
   EXPECT_EQ(function->vendor, 0);
   EXPECT_EQ(function->class_code, 0);
@@ -89,8 +89,8 @@ TEST_F(PciTest, ListsFunctionsByAddress) {
   Add("pci0000:c0/0000:c0:01.0");
   Add("pci10000:00/10000:00:01.0");
   Add("pci0000:40/0000:40:01.0");
-  const std::vector<PciAddress> in_order = {PciAddress::FromText("40:01.0"), PciAddress::FromText("c0:01.0"),
-                                            PciAddress::FromText("10000:00:01.0")};
+  const std::vector<PciAddress> in_order = {PciAddress::Parse("40:01.0"), PciAddress::Parse("c0:01.0"),
+                                            PciAddress::Parse("10000:00:01.0")};
   EXPECT_EQ(PciAddresses(sysfs_.root()), in_order);
 }
 

@@ -86,7 +86,7 @@ TEST(Topology, PlacesAScalableFunctionAtItsPciFunction) {
   sysfs.Write("devices/" + path + "/mlx5_core.sf.4/infiniband/mlx5_2/hca_type", "MT4129");
   const Nic nic = ReadTopology(sysfs.root()).nics.at(1);
   EXPECT_EQ(nic.name, "mlx5_2");
-  EXPECT_EQ(nic.pci->address, PciAddress::FromText("41:00.0"));
+  EXPECT_EQ(nic.pci->address, PciAddress::Parse("41:00.0"));
   EXPECT_TRUE(nic.connectx);
 }
 

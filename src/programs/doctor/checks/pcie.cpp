@@ -3,7 +3,7 @@
 #include "doctor/check.hpp"
 #include "doctor/checks/subjects.hpp"
 #include "machine/pci.hpp"
-#include "warpverbs/host/pci.hpp"
+#include "warpverbs/host/topology.hpp"
 
 namespace warpverbs::programs {
 namespace {

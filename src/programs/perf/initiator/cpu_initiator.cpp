@@ -7,7 +7,7 @@
 #include "perf/initiator/initiator.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
+#include "warpverbs/host/buffer.hpp"
 
 namespace warpverbs::perf {
 namespace {

@@ -5,8 +5,8 @@
 #include "perf/device/stream.hpp"
 #include "perf/initiator/initiator.hpp"
 #include "warpverbs/arch/cuda.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 
 namespace warpverbs::perf {
 namespace {

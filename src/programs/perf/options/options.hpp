@@ -11,7 +11,7 @@
 #include "perf/device/work.hpp"
 #include "perf/initiator/initiator.hpp"
 #include "perf/party/memory.hpp"
-#include "warpverbs/host/queue_memory.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 
 namespace warpverbs::perf {
 

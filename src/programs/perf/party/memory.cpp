@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <span>
 
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gaudi.hpp"
 #include "warpverbs/host/hip.hpp"
-#include "warpverbs/host/memory_kinds.hpp"
 
 namespace warpverbs::perf {
 namespace {

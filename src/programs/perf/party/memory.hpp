@@ -7,9 +7,9 @@
 
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/pointer_info.hpp"
-#include "warpverbs/host/queue_memory.hpp"
 
 namespace warpverbs::perf {
 

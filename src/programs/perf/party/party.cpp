@@ -8,7 +8,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/status_text.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -180,7 +180,7 @@ void Party::Check(const Report& report) const {
   const uint64_t abort = arch::Cpu::Load(&report.abort);
   if (abort == 0 || abort == Report::kStopped) return;  // who stopped it knows why
   const host::Endpoint& endpoint = endpoints_.at(report.flow);
-  if (const auto error = endpoint.LastError()) throw std::runtime_error(error->What());
+  if (const auto error = endpoint.LastError()) throw std::runtime_error(error->Describe());
   const bool waited = report.status.code == device::Code::kTimeout;
   throw host::Error("measure by", "QP " + std::to_string(endpoint.qpn()), host::Describe(report.status),
                     waited ? "See whether the other side still runs, or wait longer (--timeout)"

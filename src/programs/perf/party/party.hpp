@@ -14,6 +14,7 @@
 #include "perf/talk/talk.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::perf {
 

@@ -2,7 +2,7 @@
 
 #include "perf/options/options.hpp"
 #include "perf/talk/talk.hpp"
-#include "warpverbs/host/port.hpp"
+#include "warpverbs/host/device.hpp"
 
 /// What the sides must know of each other before they make anything.
 namespace warpverbs::perf {

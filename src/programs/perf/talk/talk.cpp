@@ -10,6 +10,7 @@
 
 #include "perf/thread.hpp"
 #include "text/printable.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {

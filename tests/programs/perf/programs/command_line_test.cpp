@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runs.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// Runs that come to nothing, and thresholds that are missed: what is said, and the exit status.

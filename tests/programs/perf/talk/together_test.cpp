@@ -8,6 +8,7 @@
 #include "scripted_peer.hpp"
 #include "thread_calls.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// Parts of two sides that last.

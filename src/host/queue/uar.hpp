@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "warpverbs/host/handle.hpp"
+#include "device/handle.hpp"
 
 namespace warpverbs::host {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "warpverbs/host/handle.hpp"
+#include "device/handle.hpp"
 #include "warpverbs/mlx5/commands.hpp"
 
 namespace warpverbs::host {

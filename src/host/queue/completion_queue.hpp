@@ -4,18 +4,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "device/devx_object.hpp"
 #include "warpverbs/device/queue_view.hpp"
-#include "warpverbs/host/devx_object.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 
 namespace warpverbs::host {
-
-/// How completions are reported.
-enum class CqMode : uint8_t {
-  kCollapsed,  ///< one CQE, always the latest: nothing to consume, nothing to overrun
-  kRing,       ///< a CQE for each completion; posters drain it. Keeps the cause of a burst of errors
-};
 
 /// Where a completion queue lies and how it works.
 struct CompletionQueueConfig {

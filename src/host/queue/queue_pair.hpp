@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "warpverbs/host/devx_object.hpp"
-#include "warpverbs/host/path.hpp"
+#include "device/devx_object.hpp"
+#include "endpoint/path.hpp"
 
 namespace warpverbs::host {
 
@@ -41,14 +41,6 @@ struct Session {
   uint32_t log_max_message = 0;  ///< log2 of the device's longest message in bytes; no firmware takes more
 };
 
-/// How long to wait for the peer, and how often to try again.
-struct RetryConfig {
-  uint8_t ack_timeout = 18;    ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits for ever. 0..31
-  uint8_t retry_count = 7;     ///< then the work request fails. 0..7
-  uint8_t rnr_retry = 7;       ///< for a peer without a receive; 7 tries for ever. 0..7
-  uint8_t min_rnr_timer = 12;  ///< how long the peer shall wait before it tries again; 12 is 0.64 ms. 0..31
-};
-
 /// A reliable-connected queue pair.
 class QueuePair {
  public:
@@ -82,7 +74,5 @@ class QueuePair {
  private:
   DevxObject qp_;
 };
-
-const char* ToString(mlx5::QpState state);
 
 }  // namespace warpverbs::host

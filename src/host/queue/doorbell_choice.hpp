@@ -4,17 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {
-
-/// Who brings a send queue's doorbells to the NIC. Posters call the same functions whoever does.
-enum class DoorbellMode : uint8_t {
-  kAuto,       ///< kGpu if the poster reaches the NIC's register, otherwise kHostProxy
-  kGpu,        ///< the poster, a GPU or a CPU thread, stores to the NIC's register
-  kHostProxy,  ///< the poster stores to a word in host memory; a host thread forwards it to the register
-  kHostPosts,  ///< the host thread also copies the WQEs into the queue, so the NIC never reads the poster's
-};
 
 class DoorbellMapping;  // the library's own
 
@@ -31,7 +24,5 @@ struct DoorbellChoice {
 /// @param gpu  whose kernels post; nullptr: threads of the CPU, which can reach every register that is mapped
 /// @errors  Error: kGpu is asked for, and the GPU cannot reach the register
 DoorbellChoice ChooseDoorbell(DoorbellMode asked, const Gpu* gpu, uint64_t* doorbell);
-
-const char* ToString(DoorbellMode mode);
 
 }  // namespace warpverbs::host

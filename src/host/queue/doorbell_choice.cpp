@@ -1,9 +1,12 @@
-#include "warpverbs/host/doorbell_mode.hpp"
+#include "queue/doorbell_choice.hpp"
 
 #include <utility>
 
 #include "log/log.hpp"
 #include "queue/doorbell_mapping.hpp"
+#include "queue/uar.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::host {
@@ -40,6 +43,12 @@ DoorbellChoice ChooseDoorbell(DoorbellMode asked, const Gpu* gpu, uint64_t* door
       throw Error("create", "an endpoint", "the doorbell mode is invalid", "Choose one of DoorbellMode");
   }
   return {.mode = asked, .why = "as asked"};
+}
+
+DoorbellReach ProbeDoorbell(const Device& device, const Gpu& gpu) {
+  const Uar uar(device.context());
+  const DoorbellChoice choice = ChooseDoorbell(DoorbellMode::kAuto, &gpu, uar.doorbell());
+  return {.mapped = choice.mode == DoorbellMode::kGpu, .why = choice.why};
 }
 
 const char* ToString(DoorbellMode mode) {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "warpverbs/host/handle.hpp"
+#include "device/handle.hpp"
 
 namespace warpverbs::host {
 

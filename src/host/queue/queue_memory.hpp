@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/gpu.hpp"
 
 namespace warpverbs::host {
-
-/// Where the queues lie.
-enum class Placement : uint8_t {
-  kProbe,  ///< in the memory of the GPU that posts, if the NIC reaches them there; else in the host's
-  kHost,   ///< in host memory, mapped for the GPU that posts
-  kGpu,    ///< in the memory of the GPU that posts, or not at all
-};
 
 struct QueueMemoryConfig {
   size_t bytes = 0;

@@ -1,4 +1,4 @@
-#include "warpverbs/host/doorbell_mode.hpp"
+#include "queue/doorbell_choice.hpp"
 
 #include <gtest/gtest.h>
 

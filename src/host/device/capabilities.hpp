@@ -1,0 +1,20 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "warpverbs/host/device.hpp"
+
+namespace warpverbs::host {
+
+/// Reads a device's capabilities.
+///
+/// @param context  opened with DEVX
+/// @errors  Error: the device does not answer its general or atomic page; without a RoCE page, defaults stay
+Capabilities QueryCapabilities(ibv_context* context);
+
+/// Queries a device by plain verbs.
+///
+/// @errors  Error
+ibv_device_attr QueryAttributes(ibv_context* context);
+
+}  // namespace warpverbs::host

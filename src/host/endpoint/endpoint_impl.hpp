@@ -1,0 +1,140 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "endpoint/path.hpp"
+#include "events/event_watch.hpp"
+#include "queue/completion_queue.hpp"
+#include "queue/completions_attachment.hpp"
+#include "queue/doorbell_choice.hpp"
+#include "queue/doorbell_service.hpp"
+#include "queue/queue_layout.hpp"
+#include "queue/queue_memory.hpp"
+#include "queue/queue_pair.hpp"
+#include "queue/uar.hpp"
+#include "warpverbs/host/completion_channel.hpp"
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/peer_table.hpp"
+
+namespace warpverbs::host {
+
+class Endpoint::Impl {
+ public:
+  Impl(const Device& device, const EndpointConfig& config);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  const Device& device() const { return device_; }
+  uint32_t qpn() const { return qp_.qpn(); }
+  uint8_t port() const { return local_.port.number; }  ///< of the device, from 1
+  const LocalAddress& address() const { return local_; }
+  const std::optional<EndpointInfo>& peer() const { return peer_; }
+  bool has_fixed_gid() const { return config_.gid_index >= 0 || config_.peer_gid; }
+  uint16_t pkey_index() const { return config_.pkey_index; }
+  void SendFrom(const GidEntry& gid, const Gid& peer);
+  EndpointInfo Info() const;
+  void Connect(const EndpointInfo& peer);
+  void CheckPeer(const EndpointInfo& peer) const;
+  void Disconnect();
+  void Reset();
+  mlx5::QpState State() const { return qp_.State(); }
+  std::optional<QueueError> LastError() const;
+  std::optional<Event> LastEvent() const;
+  const uint64_t* AbortWord() const { return &host_words().abort; }
+  void Abort();
+  device::QueueView View() const;
+  device::ReceiveQueueView ReceiveView() const;
+  device::CqView CompletionView() const;
+  CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
+  CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
+  void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
+  DoorbellMode doorbell_mode() const { return doorbell_.mode; }
+  uint32_t send_cqn() const { return completions_ ? completions_->ring().cqn() : cq_->cqn(); }
+  bool on_gpu() const { return memory_.on_gpu(); }
+  arch::Scope ReleaseScope() const { return on_gpu() ? arch::Scope::kGpu : arch::Scope::kSystem; }
+  std::string Describe() const;
+
+ private:
+  /// An address for posters, wherever it lies.
+  template <class T>
+  T* At(size_t offset) const {
+    return reinterpret_cast<T*>(memory_.data() + offset);
+  }
+  HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_memory_.get()); }
+  uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_memory_.get() + host_layout_.staging); }
+  bool has_ring() const { return completions_ || config_.cq_mode == CqMode::kRing; }
+  bool dumps_after_read() const;
+
+  Path PathTo(const EndpointInfo& peer) const;
+
+  // Parts of the construction.
+  std::optional<CompletionsAttachment> AttachToCompletions();
+  std::optional<CompletionQueue> MakeCompletionQueue(CqMode mode, uint32_t depth, size_t cqes,
+                                                     size_t dbr) const;
+  QueuePairConfig QueuePairParts() const;
+  void FillControl();
+  void ServeDoorbell();
+  void ListenToEvents();
+  void TellPeers(device::PeerState state) const;
+  CompletionAlarm Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
+                           uint64_t cookie);
+
+  /// A ring of this endpoint's own, for the host to look at; it may be a copy.
+  device::CqView Look(const device::CqView& ring, std::vector<std::byte>& copy) const;
+  void ClearCompletions();
+  uint64_t WaitingError() const;
+  uint64_t SendError() const;
+  uint64_t ReceiveError() const;
+
+  std::string DescribeSharing() const;
+  std::string DescribeCompletions() const;
+  std::string DescribePosters() const;
+  std::string name() const;  // "QP 77 on mlx5_0"
+  std::string DescribeAddress() const;
+  std::string DescribePath() const;
+  std::string DescribeEvents() const;
+
+  // Members are destroyed from the last to the first: the queue pair, its completion queues, the page
+  // registrations, the memory, the doorbell. The firmware insists on much of that order.
+  const Device& device_;
+  LocalAddress local_;
+  std::optional<Gid> paired_with_;  // by SendFrom()
+  EndpointConfig config_;           // with the depths rounded
+  uint32_t asked_depth_;
+  QueueSizes sizes_;
+  QueueLayout layout_;
+  HostLayout host_layout_;
+  uint32_t psn_;
+  std::optional<Gpu> gpu_;
+  uint32_t endpoints_per_register_;  // at most
+  std::shared_ptr<const Uar> uar_;
+  DoorbellChoice doorbell_;
+  std::shared_ptr<std::byte> host_memory_;
+  QueueMemory memory_;
+  std::shared_ptr<std::byte> region_store_;       // of AllowRegions(); null: all is allowed
+  const device::RegionTable* regions_ = nullptr;  // as QueueControl has it
+  std::optional<CompletionsAttachment> completions_;
+  std::optional<CompletionQueue> cq_;  // empty with completions_
+  std::optional<CompletionQueue> receive_cq_;
+  uint32_t first_receive_cqe_ = 0;  // on the ring, since the last Reset()
+  QueuePair qp_;
+  bool attempted_ = false;            // a transition has begun, and no Reset() since
+  std::optional<EndpointInfo> peer_;  // once connected
+  Path path_;
+  std::unique_ptr<DoorbellThread> own_thread_;
+  std::optional<DoorbellService> service_;  // where the host rings
+  std::atomic<bool> disconnected_{false};   // by Disconnect()
+  std::unique_ptr<PeerTable::Attachment> peer_state_;
+  std::optional<EventWatch> watch_;
+};
+
+}  // namespace warpverbs::host
