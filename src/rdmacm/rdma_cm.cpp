@@ -10,6 +10,7 @@
 #include "channel.hpp"
 #include "host/connect/socket.hpp"
 #include "host/connect/waiting.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/exchange.hpp"

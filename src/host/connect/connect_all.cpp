@@ -17,7 +17,7 @@
 #include "log/log.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
-#include "warpverbs/host/queue_pair.hpp"
+#include "queue/queue_pair.hpp"
 
 namespace warpverbs::host {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "connect/waiting.hpp"
-#include "warpverbs/host/file_descriptor.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::host {

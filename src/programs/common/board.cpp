@@ -1,5 +1,7 @@
 #include "common/board.hpp"
 
+#include <infiniband/verbs.h>
+
 #include <fstream>
 
 namespace warpverbs::programs {
