@@ -26,6 +26,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/gpu.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
 namespace host = warpverbs::host;

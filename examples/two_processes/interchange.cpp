@@ -16,6 +16,7 @@
 #include "warpverbs/host/connect_all.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
 namespace host = warpverbs::host;

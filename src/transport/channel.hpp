@@ -11,6 +11,7 @@
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/transport/config.hpp"
 
