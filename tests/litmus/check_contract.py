@@ -9,7 +9,7 @@ import sys
 
 CONTRACT, PRIMITIVES = "## The contract", "## The primitives"
 NAME = re.compile(r"`([^`]+)`")
-LINE = "what is visible | to whom, and when | primitive | test | found when weakened".split(" | ")
+LINE = "what is visible | to which observer | primitive | test | found when weakened".split(" | ")
 
 
 def rows(document, heading, columns):

@@ -8,7 +8,7 @@ DOCUMENT = """# Memory order
 
 ## The contract
 
-| what is visible | to whom, and when | primitive | test | found when weakened |
+| what is visible | to which observer | primitive | test | found when weakened |
 | --- | --- | --- | --- | --- |
 | a WQE | the NIC | `StoreRelease` | `Posting.Wqe` | `record` |
 | an error | all | `Load` | `Failing.Error` | |
