@@ -54,7 +54,7 @@ class Sender {
   void Execute(uint32_t posted) {
     if (options_.service == mlx5::ServiceType::kUd) return;
     a.SetSendRecord(posted);
-    a.qp().rung = true;
+    a.qp().doorbell_pending = true;
     for (uint64_t now_ns = 1; now_ns < 4 * kDepth && requester.Run(a.qp(), now_ns); ++now_ns) {
     }
   }

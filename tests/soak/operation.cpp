@@ -52,7 +52,7 @@ uint32_t BytesOf(uint64_t random) {
   }
 }
 
-const char* Name(ibv_wr_opcode opcode) {
+const char* OpcodeName(ibv_wr_opcode opcode) {
   switch (opcode) {
     case IBV_WR_SEND:
       return "send";
@@ -78,7 +78,7 @@ bool Operation::Announces() const {
 }
 
 std::string Operation::ToString() const {
-  return std::string("operation ") + std::to_string(index) + ", a " + Name(opcode) + " of " +
+  return std::string("operation ") + std::to_string(index) + ", a " + OpcodeName(opcode) + " of " +
          std::to_string(bytes) + " bytes";
 }
 

@@ -62,11 +62,11 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
   uint8_t* const word = memory.bytes.data();
   if (DeviceMemory* const device = DeviceOf(word)) return ExchangeInDevice(*device, memory.bytes, operands);
-  if (!SettleData()) return {.refusal = Syndrome::kRemoteAccess};
+  if (!WaitForCopies()) return {.refusal = Syndrome::kRemoteAccess};
   return {.old = operands.bytes == 8 ? Apply<uint64_t>(word, operands) : Apply<uint32_t>(word, operands)};
 }
 
-std::array<uint8_t, 8> AtomicResponse(uint64_t old, uint32_t bytes) {
+std::array<uint8_t, 8> EncodeAtomicResponse(uint64_t old, uint32_t bytes) {
   std::array<uint8_t, 8> answer{};
   if (bytes == 8) {
     std::memcpy(answer.data(), &old, sizeof old);

@@ -23,6 +23,6 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
 /// big-endian.
 ///
 /// @source  openucx/ucx, src/uct/ib/mlx5/dv (`atomic_req_8B_endianness_mode`, `ext_atomic_arg_sizes_be`)
-std::array<uint8_t, 8> AtomicResponse(uint64_t old, uint32_t bytes);
+std::array<uint8_t, 8> EncodeAtomicResponse(uint64_t old, uint32_t bytes);
 
 }  // namespace softhca

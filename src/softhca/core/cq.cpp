@@ -102,7 +102,7 @@ bool CompletionQueue::IsFull() {
 bool CompletionQueue::Push(const Completion& completion) {
   if (failed_) return false;
   // The processor must not announce data that is still on its way to or from a device.
-  const bool complete = ring_device_ != nullptr || SettleData();
+  const bool complete = ring_device_ != nullptr || WaitForCopies();
   if ((!config_.ignore_overrun && IsFull()) || !Write(complete ? completion : AsDataLoss(completion))) {
     Fail();
     return false;
@@ -216,7 +216,8 @@ void CompletionQueue::OnArmDoorbell(bool named) {
 }
 
 void CompletionQueue::Announce() {
-  if (ring_device_ != nullptr) (void)ring_device_->Settle();  // the woken program must find the completion
+  if (ring_device_ != nullptr)
+    (void)ring_device_->Synchronize();  // the woken program must find the completion
   armed_ = Armed::kNo;
   announced_ = arm_sequence_;
   unannounced_ = unannounced_solicited_ = false;

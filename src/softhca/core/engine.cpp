@@ -29,7 +29,7 @@ void RingSendQueues(Hca& hca, uint32_t uar, uint64_t doorbell) {
     if (qp->config.uar_page != uar) continue;
     const bool runs = qp->state == mlx5::QpState::kRts || qp->state == mlx5::QpState::kError;
     if (!runs && qpn != named) continue;
-    qp->rung = true;
+    qp->doorbell_pending = true;
     if (qpn == named) qp->retry.now = qp->retry.timeouts != 0 && qp->retry.not_ready == 0;
     FetchPosted(*qp);
     if (Observer* const observer = hca.observer()) observer->OnDoorbell(*qp);
@@ -137,7 +137,7 @@ bool Engine::RunOnce(uint64_t now_ns) {
   for (auto& hca : devices_) {
     PollDoorbells(*hca);
     for (auto& [qpn, qp] : hca->qps()) {
-      if (qp->rung || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
+      if (qp->doorbell_pending || qp->state == mlx5::QpState::kError) worked |= network_->Run(*qp, now_ns);
     }
   }
   worked |= network_->Poll(now_ns);

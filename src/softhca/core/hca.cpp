@@ -165,7 +165,7 @@ void Hca::DestroyCq(uint32_t cqn) {
           [&](const QueuePair& qp) { return qp.config.cqn_send == cqn || qp.config.cqn_receive == cqn; })) {
     ThrowInUse("completion queue", cqn, "queue pair");
   }
-  SettleDevices();  // the program may use the memory for something else next
+  WaitForDevices();  // the program may use the memory for something else next
   cqs_.erase(cqn);
 }
 

@@ -112,7 +112,7 @@ void ApplyAll(QpAttributes& attributes, const QpChange& change) {
 
 }  // namespace
 
-const char* Name(QpState state) {
+const char* ToString(QpState state) {
   switch (state) {
     case QpState::kReset:
       return "RESET";
@@ -135,14 +135,14 @@ const char* Name(QpState state) {
 void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   if (!IsTransition(qp.state, to)) {
     Refuse(qp, CommandStatus::kBadQpState,
-           std::string("cannot go from ") + Name(qp.state) + " to " + Name(to));
+           std::string("cannot go from ") + ToString(qp.state) + " to " + ToString(to));
   }
   if (to == QpState::kError) return EnterError(qp);
   if (to == QpState::kReset) {
-    SettleDevices();  // the program may overwrite the queues next
+    WaitForDevices();  // the program may overwrite the queues next
     qp.attributes = {};
     qp.send_index = 0;
-    qp.rung = false;
+    qp.doorbell_pending = false;
     qp.sends.Reset();
     qp.retry = {};
     qp.injected_failures.clear();
@@ -152,7 +152,7 @@ void ModifyQp(QueuePair& qp, QpState to, const QpChange& change) {
   } else {
     if (const char* missing = MissingAttribute(qp, to, change)) {
       Refuse(qp, CommandStatus::kBadParameter,
-             std::string("the transition to ") + Name(to) + " must set the " + missing);
+             std::string("the transition to ") + ToString(to) + " must set the " + missing);
     }
     CheckValues(qp, change);
     ApplyAll(qp.attributes, change);

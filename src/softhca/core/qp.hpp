@@ -110,8 +110,8 @@ struct QueuePair {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
 
-  uint32_t send_index = 0;  ///< next WQE to execute, in WQEBBs, modulo 2^16
-  bool rung = false;        ///< the doorbell was rung since the send queue was last empty
+  uint32_t send_index = 0;        ///< next WQE to execute, in WQEBBs, modulo 2^16
+  bool doorbell_pending = false;  ///< rung since the send queue was last empty
   uint32_t next_send_psn = 0;
   uint32_t next_receive_psn = 0;
 
@@ -150,7 +150,7 @@ inline bool Listens(const QueuePair& qp) {
 }
 
 /// Returns the name for messages to users: "RTS".
-const char* Name(mlx5::QpState state);
+const char* ToString(mlx5::QpState state);
 
 /// Moves a queue pair to the error state; everything posted to it will be flushed.
 void EnterError(QueuePair& qp);

@@ -26,7 +26,7 @@ bool Requester::Run(QueuePair& qp, uint64_t now_ns) {
   for (int i = 0; i < kBurst && moved < kBurstBytes; ++i) {
     const uint32_t available = PostedWqebbs(qp, qp.send_index);
     if (available == 0) {
-      qp.rung = false;
+      qp.doorbell_pending = false;
       break;
     }
     if (!Step(qp, available, now_ns)) break;

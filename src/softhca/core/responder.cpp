@@ -33,7 +33,7 @@ RemoteMemory FindRemoteMemory(const QueuePair& target, const Request& request, A
 
 /// Returns the response to a request whose copy failed because one side's memory is gone.
 Response Failed(std::span<const Bytes> target_memory) {
-  return IsThere(target_memory) ? kUnsent : Rejected(Syndrome::kRemoteAccess);
+  return IsAccessible(target_memory) ? kUnsent : Rejected(Syndrome::kRemoteAccess);
 }
 
 Response RespondToSend(QueuePair& target, const Request& request) {
@@ -42,7 +42,7 @@ Response RespondToSend(QueuePair& target, const Request& request) {
   const Scatter scatter = FindReceiveMemory(target, 0, request.bytes);
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
   if (!Copy(scatter.span(), request.local)) {
-    return IsThere(scatter.span()) ? kUnsent : RejectedReceive(Syndrome::kLocalProtection);
+    return IsAccessible(scatter.span()) ? kUnsent : RejectedReceive(Syndrome::kLocalProtection);
   }
   const bool imm = request.opcode == WqeOpcode::kSendImm;
   return CompleteReceive(target, request, imm ? CqeOpcode::kResponderSendImm : CqeOpcode::kResponderSend);
@@ -70,7 +70,7 @@ Response RespondToRead(QueuePair& target, const Request& request) {
 Response RespondToAtomic(QueuePair& target, const Request& request) {
   const AtomicResult result = ExecuteAtomic(target, request.remote_address, request.rkey, request.atomic);
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
-  auto old = AtomicResponse(result.old, request.atomic.bytes);
+  auto old = EncodeAtomicResponse(result.old, request.atomic.bytes);
   const Bytes answer(old.data(), request.atomic.bytes);
   return Copy(request.local, std::span(&answer, 1)) ? kAcknowledged : kUnsent;
 }

@@ -11,9 +11,9 @@ namespace softhca {
 namespace {
 
 /// Device with copies in flight; null: none. Completions do not count.
-DeviceMemory* g_moving = nullptr;
+DeviceMemory* g_copying = nullptr;
 /// Whether some of these copies go to processor memory.
-bool g_moving_out = false;
+bool g_copying_to_host = false;
 
 template <class T>
 void StoreRelease(uint8_t* to, uint64_t value) {
@@ -47,15 +47,16 @@ bool CopyByDriver(uint8_t* to, const uint8_t* from, size_t bytes) {
   DeviceMemory* const target = DeviceOf(to);
   DeviceMemory* const source = DeviceOf(from);
   // Earlier copies must not land later than this one, nor be read before they have landed.
-  if (source == nullptr && (target == nullptr || g_moving_out) && !SettleData()) return false;
+  if (source == nullptr && (target == nullptr || g_copying_to_host) && !WaitForCopies()) return false;
   if (target == nullptr && source == nullptr) {
     CopyByProcessor(to, from, bytes);
     return true;
   }
-  g_moving = target != nullptr ? target : source;
-  g_moving_out |= target == nullptr;
+  g_copying = target != nullptr ? target : source;
+  g_copying_to_host |= target == nullptr;
   if (source == nullptr) return target->Write(to, from, bytes);
-  return target == nullptr ? source->MoveOut(to, from, bytes) : source->MoveOver(*target, to, from, bytes);
+  return target == nullptr ? source->CopyToHost(to, from, bytes)
+                           : source->CopyToDevice(*target, to, from, bytes);
 }
 
 /// @return  false if a device's memory is gone
@@ -96,13 +97,13 @@ bool CopyPart(std::span<const Bytes> to, uint64_t offset, std::span<const uint8_
   return true;
 }
 
-bool SettleData() {
-  g_moving_out = false;
-  DeviceMemory* const moving = std::exchange(g_moving, nullptr);
-  return moving == nullptr || moving->Settle();
+bool WaitForCopies() {
+  g_copying_to_host = false;
+  DeviceMemory* const device = std::exchange(g_copying, nullptr);
+  return device == nullptr || device->Synchronize();
 }
 
-bool IsThere(std::span<const Bytes> pieces) {
+bool IsAccessible(std::span<const Bytes> pieces) {
   return std::all_of(pieces.begin(), pieces.end(), [](const Bytes& piece) {
     DeviceMemory* const device = piece.empty() ? nullptr : DeviceOf(piece.data());
     uint8_t first = 0;

@@ -11,9 +11,9 @@ namespace softhca {
 ///
 /// Aligned words of 4 and 8 bytes arrive whole, and the last byte of each piece arrives last. In a device's
 /// memory the bytes of a piece arrive in any order. A copy to or from a device may still be in flight
-/// afterwards: see SettleData().
+/// afterwards: see WaitForCopies().
 ///
-/// @return  false if a device's memory is gone: see IsThere()
+/// @return  false if a device's memory is gone: see IsAccessible()
 [[nodiscard]] bool Copy(std::span<const Bytes> to, std::span<const Bytes> from);
 
 /// Copies a part of a message, such as a packet's payload, to `offset` of the message's pieces. Bytes past
@@ -26,9 +26,9 @@ namespace softhca {
 /// program.
 ///
 /// @return  false if some data did not arrive
-[[nodiscard]] bool SettleData();
+[[nodiscard]] bool WaitForCopies();
 
 /// Returns whether the memory can still be read. Tells which side of a failed copy is at fault.
-bool IsThere(std::span<const Bytes> pieces);
+bool IsAccessible(std::span<const Bytes> pieces);
 
 }  // namespace softhca

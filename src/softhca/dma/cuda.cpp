@@ -21,9 +21,9 @@ class Gpu;
 
 /// The total order of all requests, across the streams of all GPUs.
 struct Order {
-  Gpu* latest = nullptr;  ///< GPU of the latest request; its stream waits for the others
-  bool busy = false;      ///< requests may be in flight
-  uint64_t settled = 0;   ///< number of times that none was in flight
+  Gpu* latest = nullptr;    ///< GPU of the latest request; its stream waits for the others
+  bool busy = false;        ///< requests may be in flight
+  uint64_t idle_count = 0;  ///< number of times that none was in flight
 };
 Order g_order;
 
@@ -73,9 +73,9 @@ class Gpu final : public DeviceMemory {
 
   bool Read(uint8_t* to, const uint8_t* from, size_t bytes) override;
   bool Write(uint8_t* to, const uint8_t* from, size_t bytes) override;
-  bool MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) override;
-  bool MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) override;
-  bool Settle() override;
+  bool CopyToHost(uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool CopyToDevice(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) override;
+  bool Synchronize() override;
 
  private:
   bool IsReady(const Current& current);
@@ -93,7 +93,7 @@ class Gpu final : public DeviceMemory {
   Event mark_ = nullptr;
   void* stage_ = nullptr;      ///< pinned memory that transfers go through
   size_t staged_ = 0;          ///< bytes of `stage_` in use
-  uint64_t staged_after_ = 0;  ///< Order::settled when they were taken
+  uint64_t staged_after_ = 0;  ///< Order::idle_count when they were taken
 };
 
 bool Gpu::Open() {
@@ -112,7 +112,7 @@ Gpu::~Gpu() {
   if (context_ == nullptr) return;
   if (stage_ != nullptr && g_order.latest == this) g_order.latest = nullptr;
   if (const Current current(driver_, context_); current) {
-    if (stream_ != nullptr) driver_.stream_synchronize(stream_);  // to wait for it may have failed before
+    if (stream_ != nullptr) driver_.stream_synchronize(stream_);  // an earlier wait may have failed
     if (stage_ != nullptr) driver_.host_free(stage_);
     if (mark_ != nullptr) driver_.event_destroy(mark_);
     if (stream_ != nullptr) driver_.stream_destroy(stream_);
@@ -124,7 +124,7 @@ bool Gpu::Read(uint8_t* to, const uint8_t* from, size_t bytes) {
   for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
     part = std::min(bytes, kStageBytes);
     uint8_t* const stage = Stage(part);
-    if (stage == nullptr || !MoveOut(stage, from, part) || !Settle()) return false;
+    if (stage == nullptr || !CopyToHost(stage, from, part) || !Synchronize()) return false;
     std::memcpy(to, stage, part);
   }
   return true;
@@ -132,26 +132,26 @@ bool Gpu::Read(uint8_t* to, const uint8_t* from, size_t bytes) {
 
 bool Gpu::Write(uint8_t* to, const uint8_t* from, size_t bytes) {
   if ((bytes == 4 || bytes == 8) && AddressOf(to) % bytes == 0) return WriteWord(AddressOf(to), from, bytes);
-  if (bytes > kStagedBytes) return CopyIn(to, from, bytes) && Settle();
+  if (bytes > kStagedBytes) return CopyIn(to, from, bytes) && Synchronize();
   uint8_t* const stage = Stage(bytes);
   if (stage == nullptr) return false;
   std::memcpy(stage, from, bytes);
   return CopyIn(to, stage, bytes);
 }
 
-bool Gpu::MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) {
+bool Gpu::CopyToHost(uint8_t* to, const uint8_t* from, size_t bytes) {
   const Current current(driver_, context_);
   return IsReady(current) && driver_.copy_to_host(to, AddressOf(from), bytes, stream_) == kSuccess;
 }
 
 /// Copies by way of processor memory. A copy within a GPU may be a kernel, which would never run if the
 /// program's kernels occupied the whole GPU while they wait for this copy.
-bool Gpu::MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) {
+bool Gpu::CopyToDevice(DeviceMemory& target, uint8_t* to, const uint8_t* from, size_t bytes) {
   auto& other = static_cast<Gpu&>(target);  // all devices belong to the one driver
   for (size_t part = 0; bytes != 0; bytes -= part, to += part, from += part) {
     part = std::min(bytes, kStagedBytes);
     uint8_t* const stage = other.Stage(part);
-    if (stage == nullptr || !MoveOut(stage, from, part) || !other.CopyIn(to, stage, part)) return false;
+    if (stage == nullptr || !CopyToHost(stage, from, part) || !other.CopyIn(to, stage, part)) return false;
   }
   return true;
 }
@@ -162,9 +162,9 @@ bool Gpu::CopyIn(uint8_t* to, const uint8_t* from, size_t bytes) {
   return IsReady(current) && driver_.copy_to_device(AddressOf(to), from, bytes, stream_) == kSuccess;
 }
 
-bool Gpu::Settle() {
+bool Gpu::Synchronize() {
   if (!std::exchange(g_order.busy, false)) return true;
-  ++g_order.settled;
+  ++g_order.idle_count;
   const Gpu& latest = *g_order.latest;
   const Current current(driver_, latest.context_);
   return current && driver_.stream_synchronize(latest.stream_) == kSuccess;
@@ -211,12 +211,12 @@ bool Gpu::HasStage() const {
 uint8_t* Gpu::Stage(size_t bytes) {
   if (!HasStage()) return nullptr;
   const size_t room = (bytes + kStageStep - 1) / kStageStep * kStageStep;
-  if (staged_after_ != g_order.settled) staged_ = 0;
+  if (staged_after_ != g_order.idle_count) staged_ = 0;
   if (staged_ + room > kStageBytes) {
-    if (!Settle()) return nullptr;
+    if (!Synchronize()) return nullptr;
     staged_ = 0;
   }
-  staged_after_ = g_order.settled;
+  staged_after_ = g_order.idle_count;
   uint8_t* const at = static_cast<uint8_t*>(stage_) + staged_;
   staged_ += room;
   return at;

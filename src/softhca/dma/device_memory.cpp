@@ -33,8 +33,8 @@ DeviceRange::DeviceRange(std::shared_ptr<DeviceMemory> memory, const uint8_t* st
 
 DeviceRange::~DeviceRange() {
   // A failed wait needs no handling: then nothing is in flight any more.
-  (void)SettleData();
-  (void)memory_->Settle();
+  (void)WaitForCopies();
+  (void)memory_->Synchronize();
   std::erase_if(Entries(), [this](const Entry& entry) { return entry.range == this; });
   --detail::device_ranges;
 }
@@ -46,8 +46,8 @@ DeviceMemory* detail::FindDevice(const void* address) {
   return found == Entries().end() ? nullptr : found->memory;
 }
 
-void SettleDevices() {
-  for (const Entry& entry : Entries()) (void)entry.memory->Settle();
+void WaitForDevices() {
+  for (const Entry& entry : Entries()) (void)entry.memory->Synchronize();
 }
 
 std::optional<uint32_t> LoadWord(const uint32_t& word) {

@@ -11,7 +11,7 @@ namespace softhca {
 /// Memory of a device such as a GPU, accessed through the device's driver.
 ///
 /// Requests take effect in the order of the calls, across all devices. Requests other than Read() and
-/// Settle() may still be in flight when the call returns.
+/// Synchronize() may still be in flight when the call returns.
 ///
 /// @errors  every call returns false if the memory or the device is gone: the program may have freed it
 class DeviceMemory {
@@ -26,14 +26,14 @@ class DeviceMemory {
   [[nodiscard]] virtual bool Write(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
 
   /// Copies bytes of this memory to processor memory, which must stay valid until they arrive.
-  [[nodiscard]] virtual bool MoveOut(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
+  [[nodiscard]] virtual bool CopyToHost(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
 
   /// Copies bytes of this memory to a device of the same driver, possibly this one.
-  [[nodiscard]] virtual bool MoveOver(DeviceMemory& target, uint8_t* to, const uint8_t* from,
-                                      size_t bytes) = 0;
+  [[nodiscard]] virtual bool CopyToDevice(DeviceMemory& target, uint8_t* to, const uint8_t* from,
+                                          size_t bytes) = 0;
 
   /// Waits until no request is in flight on any device of the same driver.
-  [[nodiscard]] virtual bool Settle() = 0;
+  [[nodiscard]] virtual bool Synchronize() = 0;
 };
 
 /// Registers a range as a device's memory for its own lifetime. Ranges may overlap.
@@ -65,7 +65,7 @@ inline DeviceMemory* DeviceOf(const void* address) {
 }
 
 /// Waits until no request is in flight on any device.
-void SettleDevices();
+void WaitForDevices();
 
 /// Reads a word that the program writes, in processor or device memory.
 ///

@@ -16,7 +16,7 @@ std::optional<uint8_t> FindOpcode(const std::string& name) {
   for (const PacketService service :
        {PacketService::kRc, PacketService::kUc, PacketService::kUd, PacketService::kVendor}) {
     for (uint8_t op = 0; op < 32; ++op) {
-      if (name == Name(service, static_cast<PacketOp>(op)))
+      if (name == ToString(service, static_cast<PacketOp>(op)))
         return static_cast<uint8_t>(static_cast<uint8_t>(service) << 5 | op);
     }
   }

@@ -18,7 +18,7 @@ constexpr std::pair<const char*, LogLevel> kLevels[] = {{"warning", LogLevel::kW
                                                         {"debug", LogLevel::kDebug},
                                                         {"trace", LogLevel::kTrace}};
 
-const char* Name(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
+const char* ToString(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
 
 /// Returns the local time of day with microseconds.
 std::string TimeOfDay() {
@@ -33,8 +33,8 @@ std::string TimeOfDay() {
 }
 
 std::string Describe(const Packet& packet, uint64_t payload_bytes) {
-  std::string text = std::string(Name(packet.service, packet.op)) + ", PSN " + std::to_string(packet.psn) +
-                     ", " + std::to_string(payload_bytes) + " bytes";
+  std::string text = std::string(ToString(packet.service, packet.op)) + ", PSN " +
+                     std::to_string(packet.psn) + ", " + std::to_string(payload_bytes) + " bytes";
   if (HasAckHeader(packet)) {
     char syndrome[32];
     std::snprintf(syndrome, sizeof syndrome, ", syndrome 0x%02x", packet.ack.syndrome);
@@ -68,7 +68,7 @@ Log::Log(const LogSettings& settings) : level_(settings.level) {
 
 void Log::Write(LogLevel level, const std::string& text) {
   const std::string line =
-      TimeOfDay() + " " + std::to_string(getpid()) + " softhca " + Name(level) + ": " + text + "\n";
+      TimeOfDay() + " " + std::to_string(getpid()) + " softhca " + ToString(level) + ": " + text + "\n";
   if (file_ != nullptr) {
     file_->Append({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
   } else if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
@@ -78,7 +78,8 @@ void Log::Write(LogLevel level, const std::string& text) {
 
 void Log::OnState(const QueuePair& qp, mlx5::QpState from) {
   if (!Logs(LogLevel::kInfo)) return;
-  std::string text = NameOf(qp) + " goes from " + softhca::Name(from) + " to " + softhca::Name(qp.state);
+  std::string text =
+      ToString(qp) + " goes from " + softhca::ToString(from) + " to " + softhca::ToString(qp.state);
   if (qp.state == mlx5::QpState::kRtr && qp.config.service != mlx5::ServiceType::kUd) {
     char peer[32];
     std::snprintf(peer, sizeof peer, ", peer 0x%x", qp.attributes.remote_qpn);
@@ -95,13 +96,13 @@ void Log::OnLink(const Hca& hca, uint8_t port, bool up) {
 
 void Log::OnFetch(const QueuePair& qp, uint16_t index, const Request& request) {
   if (!Logs(LogLevel::kTrace)) return;
-  Write(LogLevel::kTrace, NameOf(qp) + " fetches entry " + std::to_string(index) + ": " +
-                              softhca::Name(request.opcode) + " of " + std::to_string(request.bytes) +
+  Write(LogLevel::kTrace, ToString(qp) + " fetches entry " + std::to_string(index) + ": " +
+                              softhca::ToString(request.opcode) + " of " + std::to_string(request.bytes) +
                               " bytes");
 }
 
 void Log::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
-  const std::string entry = NameOf(qp) + " entry " + std::to_string(index);
+  const std::string entry = ToString(qp) + " entry " + std::to_string(index);
   if (syndrome != mlx5::Syndrome::kNone && syndrome != mlx5::Syndrome::kFlushed) {
     Write(LogLevel::kWarning, entry + " fails: " + mlx5::Describe(syndrome));
   } else if (Logs(LogLevel::kTrace)) {
@@ -112,13 +113,13 @@ void Log::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome) {
 void Log::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
   const LogLevel level = IsNegative(packet) ? LogLevel::kDebug : LogLevel::kTrace;
   if (!Logs(level)) return;
-  Write(level, NameOf(qp) + (direction == Direction::kSent ? " sends " : " receives ") +
+  Write(level, ToString(qp) + (direction == Direction::kSent ? " sends " : " receives ") +
                    Describe(packet, payload_bytes));
 }
 
 void Log::OnTimeout(const QueuePair& qp) {
   if (Logs(LogLevel::kDebug))
-    Write(LogLevel::kDebug, NameOf(qp) + " gets no acknowledgement in time and retries");
+    Write(LogLevel::kDebug, ToString(qp) + " gets no acknowledgement in time and retries");
 }
 
 void Log::OnDrop(const char* reason) { Write(LogLevel::kWarning, std::string("frame dropped: ") + reason); }

@@ -4,13 +4,13 @@
 
 namespace softhca {
 
-std::string NameOf(const QueuePair& qp) {
+std::string ToString(const QueuePair& qp) {
   char number[16];
   std::snprintf(number, sizeof number, "0x%x", qp.qpn);
   return qp.hca->config().name + " QP " + number;
 }
 
-const char* Name(mlx5::WqeOpcode opcode) {
+const char* ToString(mlx5::WqeOpcode opcode) {
   using mlx5::WqeOpcode;
   switch (opcode) {
     case WqeOpcode::kNop:
@@ -47,7 +47,7 @@ const char* Name(mlx5::WqeOpcode opcode) {
   return "UNKNOWN";
 }
 
-const char* Name(mlx5::ServiceType service) {
+const char* ToString(mlx5::ServiceType service) {
   switch (service) {
     case mlx5::ServiceType::kRc:
       return "RC";

@@ -23,8 +23,8 @@ bool EndsMessage(PacketOp op) { return !IsFirst(op) && !IsMiddle(op); }
 Stats::Entry& Stats::Of(const QueuePair& qp) {
   Entry& entry = entries_[{qp.hca, qp.qpn}];
   if (entry.counters.name.empty()) {
-    entry.counters.name = NameOf(qp);
-    entry.counters.service = Name(qp.config.service);
+    entry.counters.name = ToString(qp);
+    entry.counters.service = ToString(qp.config.service);
   }
   return entry;
 }
@@ -80,7 +80,7 @@ void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& pac
   QpCounters& counters = entry.counters;
   const bool sent = direction == Direction::kSent;
   ++(sent ? counters.packets_sent : counters.packets_received);
-  ++(sent ? counters.sent_by_kind : counters.received_by_kind)[Name(packet.service, packet.op)];
+  ++(sent ? counters.sent_by_kind : counters.received_by_kind)[ToString(packet.service, packet.op)];
   if (HasAckHeader(packet)) {
     const uint8_t kind = packet.ack.syndrome & aeth::kKindMask;
     if (kind == aeth::kNak) ++(sent ? counters.naks_sent : counters.naks_received);

@@ -15,7 +15,7 @@ Trace::Track& Trace::Of(const QueuePair& qp) {
   Track& track = tracks_[{qp.hca, qp.qpn}];
   if (track.number == 0) {
     track.number = static_cast<uint32_t>(tracks_.size());
-    file_.NameTrack(track.number, NameOf(qp) + " " + Name(qp.config.service));
+    file_.NameTrack(track.number, ToString(qp) + " " + ToString(qp.config.service));
   }
   return track;
 }
@@ -26,7 +26,7 @@ void Trace::OnState(const QueuePair& qp, mlx5::QpState) {
     track.doorbells.clear();
     track.open.clear();
   }
-  file_.Instant(track.number, Name(qp.state));
+  file_.Instant(track.number, ToString(qp.state));
 }
 
 void Trace::OnLink(const Hca& hca, uint8_t port, bool up) {
@@ -55,7 +55,7 @@ void Trace::OnFetch(const QueuePair& qp, uint16_t index, const Request& request)
   const auto [place, fresh] = track.open.try_emplace(index);
   if (!fresh) return;  // it waits, or is retried
   Open& open = place->second;
-  open = {++last_id_, Name(request.opcode)};
+  open = {++last_id_, ToString(request.opcode)};
   const TraceArgs args = {{"index", index}, {"bytes", request.bytes}};
   const uint64_t now_ns = file_.Slice(track.number, "fetch", args);
   const uint64_t announced_ns = AnnouncedAt(track, index, now_ns);
@@ -75,12 +75,13 @@ void Trace::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome)
 }
 
 void Trace::OnMessage(const QueuePair&, const QueuePair& to, const Request& request) {
-  file_.Instant(Of(to).number, std::string("received ") + Name(request.opcode), {{"bytes", request.bytes}});
+  file_.Instant(Of(to).number, std::string("received ") + ToString(request.opcode),
+                {{"bytes", request.bytes}});
 }
 
 void Trace::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
   const std::string verb = direction == Direction::kSent ? "sent " : "received ";
-  const char* const name = Name(packet.service, packet.op);
+  const char* const name = ToString(packet.service, packet.op);
   if (HasAckHeader(packet)) {
     file_.Instant(Of(qp).number, verb + name,
                   {{"psn", packet.psn}, {"bytes", payload_bytes}, {"syndrome", packet.ack.syndrome}});

@@ -107,7 +107,7 @@ std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, const std::ve
     }
   };
   const WireOptions options{
-      .open_medium = open, .direct = settings.direct, .answers = !settings.cable_local.empty()};
+      .open_medium = open, .direct = settings.direct, .open_at_once = !settings.cable_local.empty()};
   return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
 }
 

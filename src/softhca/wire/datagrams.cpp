@@ -48,7 +48,7 @@ bool SendDatagrams(QueuePair& qp, DatagramSink& sink) {
   for (int i = 0; i < kBurst; ++i) {
     const uint32_t available = PostedWqebbs(qp, qp.send_index);
     if (available == 0) {
-      qp.rung = false;
+      qp.doorbell_pending = false;
       break;
     }
     WqeAction action = Classify(qp, wqe, wqe.Read(qp, qp.send_index, available));

@@ -219,13 +219,13 @@ bool IsLast(PacketOp op) {
 
 bool IsOnly(PacketOp op) { return !IsFirst(op) && !IsMiddle(op) && !IsLast(op); }
 
-const char* Name(PacketService service, PacketOp op) {
+const char* ToString(PacketService service, PacketOp op) {
   const OpcodeRow* const row = kRows[Opcode(service, op)];
   return row != nullptr ? row->name : "UNKNOWN";
 }
 
-const char* Name(const Packet& packet) {
-  return Name(packet.masked_atomic ? kVendor : packet.service, packet.op);
+const char* ToString(const Packet& packet) {
+  return ToString(packet.masked_atomic ? kVendor : packet.service, packet.op);
 }
 
 size_t EncodeHeaders(const Packet& packet, size_t payload_bytes, std::span<uint8_t> out) {

@@ -125,8 +125,8 @@ bool IsLast(PacketOp op);  ///< last of several
 bool IsOnly(PacketOp op);
 /// Returns the name for messages to users: "WRITE_MIDDLE", "READ_RESP_LAST", "UD_SEND_ONLY",
 /// "MASKED_CMP_SWAP"; "UNKNOWN" for an undefined opcode.
-const char* Name(PacketService service, PacketOp op);
-const char* Name(const Packet& packet);
+const char* ToString(PacketService service, PacketOp op);
+const char* ToString(const Packet& packet);
 
 inline constexpr size_t kMaxPacketHeaderBytes = 72;
 inline constexpr size_t kIcrcBytes = 4;

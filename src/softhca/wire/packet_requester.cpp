@@ -57,7 +57,7 @@ bool PacketRequester::Run(uint64_t now_ns) {
   constexpr int kBurst = 128;
   bool progress = false;
   for (int i = 0; i < kBurst && Runs() && Step(now_ns); ++i) progress = true;
-  if (messages_.empty() && PostedWqebbs(qp_, qp_.send_index) == 0) qp_.rung = false;
+  if (messages_.empty() && PostedWqebbs(qp_, qp_.send_index) == 0) qp_.doorbell_pending = false;
   return progress;
 }
 
@@ -90,7 +90,7 @@ bool PacketRequester::Step(uint64_t now_ns) {
 bool PacketRequester::Fetch() {
   if (messages_.empty()) fetch_index_ = qp_.send_index;
   const uint32_t available = PostedWqebbs(qp_, fetch_index_);
-  if (!qp_.rung || available == 0) return false;
+  if (!qp_.doorbell_pending || available == 0) return false;
   loaded_.reset();
   const Syndrome fault = wqe_.Read(qp_, fetch_index_, available);
   WqeAction action = Classify(qp_, wqe_, fault);
@@ -253,7 +253,7 @@ void PacketRequester::OnAtomicResponse(const Packet& packet, uint64_t position) 
     return Complete({Syndrome::kBadResponse});
   }
   if (!Load(message)) return;
-  const std::array<uint8_t, 8> answer = AtomicResponse(packet.original, wqe_.request().atomic.bytes);
+  const std::array<uint8_t, 8> answer = EncodeAtomicResponse(packet.original, wqe_.request().atomic.bytes);
   const std::span old = std::span(answer).first(wqe_.request().atomic.bytes);
   if (!CopyPart(wqe_.request().local, 0, old)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
@@ -288,16 +288,16 @@ void PacketRequester::Advance(uint64_t to) {
     send_ = acked_;
     send_message_ = messages_.begin_index();
   }
-  asked_again_ = false;
+  requested_again_ = false;
   timer_.OnProgress();
 }
 
 /// Requests a lost response once more. Later responses may still be in flight, and cannot be told from those
 /// to the repeated requests. If the repetition is lost too, the timeout detects it.
 void PacketRequester::OnLostResponse() {
-  if (asked_again_) return;
+  if (requested_again_) return;
   GoBack();
-  asked_again_ = true;
+  requested_again_ = true;
 }
 
 /// Counts a retry and goes back, after a timeout or a NAK without progress.
@@ -309,7 +309,7 @@ void PacketRequester::Retry() {
 void PacketRequester::GoBack() {
   send_ = acked_;
   send_message_ = messages_.begin_index();
-  asked_again_ = false;
+  requested_again_ = false;
   timer_.Stop();
 }
 

@@ -81,7 +81,7 @@ class PacketRequester {
   uint32_t send_message_ = 0;  ///< index of the message at `send_`
 
   RetryTimer timer_;
-  bool asked_again_ = false;  ///< whether the response at `acked_`, taken as lost, was requested again
+  bool requested_again_ = false;  ///< whether the response at `acked_`, taken as lost, was requested again
 };
 
 }  // namespace softhca

@@ -109,8 +109,8 @@ void PacketResponder::OnDuplicate(const Packet& packet) {
     return;
   }
   if (pending_ack_) return;
-  const bool response_behind = last_response_psn_ && PsnDelta(*last_response_psn_, packet.psn) > 0;
-  pending_ack_ = {kAcknowledge, response_behind ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
+  const bool response_follows = last_response_psn_ && PsnDelta(*last_response_psn_, packet.psn) > 0;
+  pending_ack_ = {kAcknowledge, response_follows ? packet.psn : AddPsn(qp_.next_receive_psn, kPsnMask)};
 }
 
 Response PacketResponder::Execute(const Packet& packet) {
@@ -152,7 +152,7 @@ bool PacketResponder::Flush() {
   if (const auto refusal = responses_.Send()) End(Rejected(refusal->syndrome), refusal->psn);
   if (!responses_.empty()) return true;
   // An acknowledgement promises that the data has arrived.
-  if (!SettleData() && !failure_)
+  if (!WaitForCopies() && !failure_)
     End(Rejected(Syndrome::kRemoteOperation), AddPsn(qp_.next_receive_psn, kPsnMask));
   if (pending_ack_) {
     Packet packet{

@@ -76,7 +76,7 @@ bool Read(const Gather& from, std::span<uint8_t> to) {
     to = to.subspan(source.size());
     skip = 0;
   }
-  return SettleData();
+  return WaitForCopies();
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
       options_(std::move(options)),
       direct_link_(addresses_.devices()),
       frame_(kMaxFrameBytes) {
-  if (options_.answers) OpenMedium();
+  if (options_.open_at_once) OpenMedium();
 }
 
 WireNetwork::~WireNetwork() {
@@ -127,7 +127,7 @@ void WireNetwork::OnTransition(QueuePair& qp) {
 bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.state == QpState::kError) {
     qp.channel.reset();
-    const bool flushed = qp.rung && direct_.Run(qp, now_ns);
+    const bool flushed = qp.doorbell_pending && direct_.Run(qp, now_ns);
     return direct_.FlushReceives(qp, now_ns) || flushed;
   }
   if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);

@@ -25,9 +25,8 @@ struct WireOptions {
   /// @errors  CommandError
   std::function<std::unique_ptr<Medium>()> open_medium{};
   bool direct = true;  ///< RC within the process works without packets
-  /// Only the medium answers requests for the ports' addresses (ARP, neighbour discovery), so it is opened at
-  /// once.
-  bool answers = false;
+  /// Open the medium at once: only it answers requests for the ports' addresses (ARP, neighbour discovery).
+  bool open_at_once = false;
 };
 
 /// Connects queue pairs: RC within the process by direct messages, everything else by packets on a medium.

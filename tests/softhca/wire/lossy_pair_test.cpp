@@ -180,7 +180,7 @@ struct Side {
 
   void PostWith(const WqeBuilder& wqe) {
     user.Post(wqe);
-    user.qp().rung = true;
+    user.qp().doorbell_pending = true;
     ++posted;
   }
   /// Adds the payload in two pieces: in one if it is a single byte, in none if it is empty.

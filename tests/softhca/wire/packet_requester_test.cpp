@@ -102,13 +102,13 @@ TEST_F(PacketRequesterTest, SendIndexIsTheOldestUnfinishedWqe) {
   Post(Write(8));
   Run();
   EXPECT_EQ(a.qp().send_index, 0u);
-  EXPECT_TRUE(a.qp().rung);
+  EXPECT_TRUE(a.qp().doorbell_pending);
   Acknowledge(0);
   EXPECT_EQ(a.qp().send_index, 1u);
   Acknowledge(1);
   Run();
   EXPECT_EQ(a.qp().send_index, 2u);
-  EXPECT_FALSE(a.qp().rung);
+  EXPECT_FALSE(a.qp().doorbell_pending);
 }
 
 TEST_F(PacketRequesterTest, WindowLimitsUnacknowledgedPackets) {
@@ -231,7 +231,7 @@ TEST_F(PacketRequesterTest, SendsUpToTheDoorbellNotTheRecord) {
   Connect();
   a.Post(Write(8));
   EXPECT_EQ(DescribeSent(), "");
-  a.qp().rung = true;
+  a.qp().doorbell_pending = true;
   EXPECT_EQ(DescribeSent(), "WRITE_ONLY 0 ack");
 }
 

@@ -108,7 +108,7 @@ TEST(PacketTest, RoundTripsEveryOpcode) {
     bytes[8] = 0x80;  // more reserved bits
     const auto decoded = Decode(bytes);
     ASSERT_TRUE(decoded);
-    SCOPED_TRACE(Name(*decoded));
+    SCOPED_TRACE(ToString(*decoded));
     std::vector<uint8_t> again = Encode(*decoded);
     if (decoded->service == PacketService::kUd) again[16] = bytes[16];   // reserved in DETH
     if (decoded->masked_atomic) std::copy_n(&bytes[40], 3, &again[40]);  // reserved in ours
@@ -150,7 +150,7 @@ TEST(PacketTest, RefusesAPacketCutShort) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     for (size_t kept = 0; kept < bytes.size(); ++kept) {
       EXPECT_FALSE(Decode(std::span(bytes).first(kept)))
-          << Name(*Decode(bytes)) << " of " << kept << " bytes";
+          << ToString(*Decode(bytes)) << " of " << kept << " bytes";
     }
   }
 }
@@ -181,18 +181,18 @@ TEST(PacketTest, RefusesALengthThatIsNoMultipleOfFour) {
 
 TEST(PacketTest, EveryOpcodeHasItsOwnName) {
   std::set<std::string> names;
-  for (const std::vector<uint8_t>& bytes : ShortestPackets()) names.insert(Name(*Decode(bytes)));
+  for (const std::vector<uint8_t>& bytes : ShortestPackets()) names.insert(ToString(*Decode(bytes)));
   EXPECT_EQ(names.size(), ShortestPackets().size());
   EXPECT_EQ(names.count("UNKNOWN"), 0u);
-  EXPECT_STREQ(Name(PacketService::kRc, PacketOp::kReadResponseLast), "READ_RESP_LAST");
-  EXPECT_STREQ(Name(PacketService::kUc, PacketOp::kWriteMiddle), "UC_WRITE_MIDDLE");
-  EXPECT_STREQ(Name(PacketService::kUd, PacketOp::kReadRequest), "UNKNOWN");
+  EXPECT_STREQ(ToString(PacketService::kRc, PacketOp::kReadResponseLast), "READ_RESP_LAST");
+  EXPECT_STREQ(ToString(PacketService::kUc, PacketOp::kWriteMiddle), "UC_WRITE_MIDDLE");
+  EXPECT_STREQ(ToString(PacketService::kUd, PacketOp::kReadRequest), "UNKNOWN");
 }
 
 TEST(PacketTest, EveryOpcodeIsEitherFirstMiddleLastOrOnly) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     const Packet packet = *Decode(bytes);
-    const std::string name = Name(packet);
+    const std::string name = ToString(packet);
     EXPECT_EQ(IsFirst(packet.op), name.ends_with("_FIRST"));
     EXPECT_EQ(IsMiddle(packet.op), name.ends_with("_MIDDLE"));
     EXPECT_EQ(IsLast(packet.op), name.find("_LAST") != std::string::npos);
@@ -203,7 +203,7 @@ TEST(PacketTest, EveryOpcodeIsEitherFirstMiddleLastOrOnly) {
 TEST(PacketTest, OpcodeDeterminesItsHeaders) {
   for (const std::vector<uint8_t>& bytes : ShortestPackets()) {
     const Packet packet = *Decode(bytes);
-    const std::string name = Name(packet);
+    const std::string name = ToString(packet);
     const auto is = [&](const char* part) { return name.find(part) != std::string::npos; };
     const bool read_response = is("READ_RESP");
     const bool atomic = is("CMP_SWAP") || is("FETCH_ADD");

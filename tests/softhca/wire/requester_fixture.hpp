@@ -34,7 +34,7 @@ class PacketRequesterTest : public testing::Test {
   }
   void Post(const WqeBuilder& wqe) {
     a.Post(wqe);
-    a.qp().rung = true;
+    a.qp().doorbell_pending = true;
   }
   WqeBuilder Write(uint32_t bytes) const {
     return WqeBuilder(mlx5::WqeOpcode::kRdmaWrite)
@@ -72,7 +72,7 @@ class PacketRequesterTest : public testing::Test {
     std::string story;
     for (const SentPacket& sent : Sent()) {
       if (!story.empty()) story += ", ";
-      story += Name(sent.packet.service, sent.packet.op);
+      story += ToString(sent.packet.service, sent.packet.op);
       story += " " + std::to_string((sent.packet.psn - kFirstPsn) & 0xffffff);
       if (sent.packet.ack_request) story += " ack";
     }

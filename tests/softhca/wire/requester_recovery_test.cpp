@@ -370,7 +370,7 @@ TEST_F(PacketRequesterTest, CompletionQueueOverrunStopsTheQueuePair) {
   small.Connect(a, {.send_psn = kFirstPsn});
   PacketRequester fresh(small.qp(), sink);
   for (int i = 0; i < 4; ++i) small.Post(Write(8));
-  small.qp().rung = true;
+  small.qp().doorbell_pending = true;
   while (fresh.Run(now_ns)) {
   }
   Packet packet;

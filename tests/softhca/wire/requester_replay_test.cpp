@@ -108,7 +108,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
     const uint32_t bytes = atomic ? 8 : message.bytes;
     if (bytes != 0) wqe.Data(capture.client.address + offset, bytes, key);
     a.Post(wqe.Imm(message.imm).Flags(mlx5::kCqeAlways | (message.solicited ? mlx5::kSolicited : 0)));
-    a.qp().rung = true;
+    a.qp().doorbell_pending = true;
   }
   /// Uses the first packet alone: that of a message with immediate data looks like any other.
   WqeOpcode OpcodeOf(const PostedMessage& message) const {
@@ -140,7 +140,7 @@ class RequesterReplayTest : public testing::TestWithParam<std::string> {
     ASSERT_FALSE(sink.sent.empty());
     const SentPacket sent = sink.Take();
     const Packet& packet = sent.packet;
-    EXPECT_STREQ(Name(packet.service, packet.op), Name(expected.service, expected.op));
+    EXPECT_STREQ(ToString(packet.service, packet.op), ToString(expected.service, expected.op));
     EXPECT_EQ(packet.psn, expected.psn);
     EXPECT_EQ(packet.dest_qpn, expected.dest_qpn);
     EXPECT_EQ(packet.pkey, expected.pkey);

@@ -12,7 +12,7 @@ std::string Hex(uint8_t value) {
 
 std::string Describe(const Packet& packet) {
   std::string psn = std::to_string(packet.psn);
-  std::string text = std::string(Name(packet.service, packet.op)) + ' ' + psn;
+  std::string text = std::string(ToString(packet.service, packet.op)) + ' ' + psn;
   if (!HasAckHeader(packet)) return text;
   const uint8_t kind = packet.ack.syndrome & aeth::kKindMask;
   if (kind == aeth::kNak) text = "NAK " + Hex(packet.ack.syndrome) + " at " + psn;

@@ -67,13 +67,13 @@ class WireNetworkTest : public testing::Test {
   }
   /// Sends what is posted. The far end takes nothing yet.
   void Send() {
-    a.qp().rung = true;  // as the engine does after a doorbell
+    a.qp().doorbell_pending = true;  // as the engine does after a doorbell
     near_network.Run(a.qp(), now_ns);
     near_network.Poll(now_ns);
   }
   /// Polls both ends until nothing moves.
   void Run() {
-    a.qp().rung = true;
+    a.qp().doorbell_pending = true;
     bool worked = true;
     while (worked) {
       worked = near_network.Run(a.qp(), now_ns);
@@ -229,7 +229,7 @@ TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   EXPECT_EQ(a.qp().state, QpState::kInit);
   EXPECT_THROW(near.ModifyQp(a.qpn, QpState::kRts, ToRts()), CommandError) << "it is not in RTR";
   a.Post(Write());
-  a.qp().rung = true;
+  a.qp().doorbell_pending = true;
   broken.Run(a.qp(), now_ns);
   EXPECT_EQ(a.send_cq.Poll()->syndrome, mlx5::Syndrome::kLocalQpOperation);
 }
@@ -270,7 +270,7 @@ TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
   a.Post(WqeBuilder(WqeOpcode::kRdmaWrite)
              .Remote(memory.Address(8), memory.key)
              .Data(memory.Address(), 8, memory.key));
-  a.qp().rung = true;
+  a.qp().doorbell_pending = true;
   network.Run(a.qp(), 1);
   network.Poll(1);
   EXPECT_EQ(memory.As<uint64_t>(8), 0x1234u);
@@ -279,7 +279,7 @@ TEST(WireNetwork, UsesTheFirstGidForAPathToALid) {
 TEST(WireNetwork, OpensNoMediumForConnectionsWithinTheProcess) {
   EXPECT_FALSE(OpensMedium({.direct = true}));
   EXPECT_TRUE(OpensMedium({.direct = false}));
-  EXPECT_TRUE(OpensMedium({.direct = true, .answers = true})) << "peers may ask for its addresses";
+  EXPECT_TRUE(OpensMedium({.direct = true, .open_at_once = true})) << "peers may ask for its addresses";
 }
 
 }  // namespace

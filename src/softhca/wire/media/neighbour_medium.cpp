@@ -21,7 +21,7 @@ struct UnixAddress {
 
 /// Returns the abstract socket name for a MAC: not a file, visible in the whole network namespace, and freed
 /// when its process ends.
-UnixAddress NameOf(const Mac& mac) {
+UnixAddress SocketName(const Mac& mac) {
   UnixAddress name;
   const int length =
       std::snprintf(name.address.sun_path + 1, sizeof name.address.sun_path - 1,
@@ -34,7 +34,7 @@ UnixAddress NameOf(const Mac& mac) {
 
 NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFrameBytes) {
   for (const Mac& mac : own) {
-    const UnixAddress name = NameOf(mac);
+    const UnixAddress name = SocketName(mac);
     sockets_.push_back(OpenSocket(AF_UNIX, SOCK_DGRAM, 0));
     if (bind(sockets_.back().get(), name.any(), name.bytes) != 0) {
       RefuseSocket(std::string("cannot take the name ") + (name.address.sun_path + 1),
@@ -45,7 +45,7 @@ NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFram
 
 /// @return  false if the receiver has no room now
 bool NeighbourMedium::TrySend(std::span<const uint8_t> frame) const {
-  const UnixAddress name = NameOf(DestinationMac(frame));
+  const UnixAddress name = SocketName(DestinationMac(frame));
   const ssize_t sent = sendto(sockets_.front().get(), frame.data(), frame.size(), 0, name.any(), name.bytes);
   return sent >= 0 || errno != EAGAIN;  // without a receiver, the frame is lost
 }

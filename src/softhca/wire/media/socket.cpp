@@ -50,7 +50,7 @@ Gid ToGid(const SocketAddress& address) {
   return gid;
 }
 
-std::string ToText(const Gid& gid) {
+std::string ToString(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   if (IsIpv4(gid)) {
     inet_ntop(AF_INET, gid.data() + kIpv4Start, text, sizeof text);

@@ -28,7 +28,7 @@ struct SocketAddress {
 SocketAddress ToSocketAddress(const Gid& gid, uint16_t port, uint32_t scope = 0);
 Gid ToGid(const SocketAddress& address);
 /// Returns the text for messages: "10.0.0.1", "fe80::1".
-std::string ToText(const Gid& gid);
+std::string ToString(const Gid& gid);
 
 /// Opens a socket that neither blocks nor survives an exec, with buffers as large as the system allows.
 ///

@@ -64,7 +64,7 @@ Descriptor OpenRawAt(const UdpAddress& address) {
                        }));
   const SocketAddress at = ToSocketAddress(address.gid, 0);
   if (bind(socket.get(), &at.any, at.bytes) != 0) {
-    RefuseSocket("cannot receive at " + ToText(address.gid), "use an address of this host");
+    RefuseSocket("cannot receive at " + ToString(address.gid), "use an address of this host");
   }
   // Before it was bound, the socket received packets to other addresses.
   for (uint8_t byte; recv(socket.get(), &byte, sizeof byte, MSG_DONTWAIT) >= 0;) continue;
@@ -135,7 +135,7 @@ UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses, bool raw)
   for (const UdpAddress& address : addresses) {
     Descriptor socket = OpenAt(address, kRoceUdpPort);
     if (!socket) {
-      RefuseSocket("cannot use UDP port 4791 of " + ToText(address.gid),
+      RefuseSocket("cannot use UDP port 4791 of " + ToString(address.gid),
                    "another process may use the address; give each process its own, or stop that one");
     }
     Descriptor raw_socket;
