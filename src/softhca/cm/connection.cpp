@@ -130,14 +130,14 @@ bool Connection::Disconnect() {
 bool Connection::NoteEstablished() {
   if (state_ != State::kRepSent) return state_ == State::kEstablished;
   Establish();
-  Tell({Event::Kind::kEstablished});
+  Notify({Event::Kind::kEstablished});
   return true;
 }
 
-void Connection::OnForgotten() {
+void Connection::OnPeerLost() {
   if (state_ != State::kRepSent && state_ != State::kEstablished && state_ != State::kDreqSent) return;
   EnterTimewait();
-  Tell({Event::Kind::kDisconnected, -ECONNRESET});
+  Notify({Event::Kind::kDisconnected, -ECONNRESET});
 }
 
 void Connection::OnMessage(const Message& message) {
@@ -179,7 +179,7 @@ void Connection::On(const Rep& rep) {
   terms_.peer_has_srq = rep.srq;
   terms_.ack_timeout = AckTimeout(rep.target_ack_delay);
   state_ = State::kRepReceived;
-  Tell({.kind = Event::Kind::kReply, .private_data = rep.private_data});
+  Notify({.kind = Event::Kind::kReply, .private_data = rep.private_data});
 }
 
 void Connection::On(const Rtu& /*rtu*/) {
@@ -194,10 +194,10 @@ void Connection::On(const Rej& rej) {
     case State::kRepReceived:
       StopWaiting();
       state_ = State::kIdle;
-      return Tell({Event::Kind::kRejected, rej.reason, rej.private_data});
+      return Notify({Event::Kind::kRejected, rej.reason, rej.private_data});
     case State::kDreqSent:
       EnterTimewait();
-      return Tell({Event::Kind::kDisconnected});
+      return Notify({Event::Kind::kDisconnected});
     default:
       return;
   }
@@ -212,13 +212,13 @@ void Connection::On(const Dreq& dreq) {
     case State::kDreqSent:
       SendDrep();
       EnterTimewait();
-      return Tell({Event::Kind::kDisconnected, 0, dreq.private_data});
+      return Notify({Event::Kind::kDisconnected, 0, dreq.private_data});
     case State::kRepSent:
     case State::kRepReceived:
     case State::kEstablished:
       StopWaiting();
       state_ = State::kDreqReceived;
-      return Tell({Event::Kind::kDisconnected, 0, dreq.private_data});
+      return Notify({Event::Kind::kDisconnected, 0, dreq.private_data});
     default:
       return;
   }
@@ -227,7 +227,7 @@ void Connection::On(const Dreq& dreq) {
 void Connection::On(const Drep& drep) {
   if (state_ != State::kDreqSent) return;
   EnterTimewait();
-  Tell({Event::Kind::kDisconnected, 0, drep.private_data});
+  Notify({Event::Kind::kDisconnected, 0, drep.private_data});
 }
 
 void Connection::On(const Lap& lap) { Send(Apr{local_id(), lap.local_id}); }
@@ -238,15 +238,15 @@ void Connection::OnExpiry() {
     case State::kRepSent:
       SendReject(static_cast<uint16_t>(RejectReason::kTimeout), {});
       state_ = State::kIdle;
-      return Tell({Event::Kind::kUnreachable, -ETIMEDOUT});
+      return Notify({Event::Kind::kUnreachable, -ETIMEDOUT});
     case State::kDreqSent:
       EnterTimewait();
-      return Tell({Event::Kind::kDisconnected, -ETIMEDOUT});
+      return Notify({Event::Kind::kDisconnected, -ETIMEDOUT});
     case State::kEstablished:
       return WatchPeer();
     case State::kTimewait:
       state_ = State::kIdle;
-      return Tell({Event::Kind::kTimewaitExit});
+      return Notify({Event::Kind::kTimewaitExit});
     default:
       return;
   }
@@ -307,7 +307,7 @@ void Connection::Establish() {
 
 void Connection::WatchPeer() {
   const auto process = RemoteProcess();
-  if (process == 0u || (process && process != remote_process_)) return OnForgotten();
+  if (process == 0u || (process && process != remote_process_)) return OnPeerLost();
   WaitFor(kWatchNs);
 }
 

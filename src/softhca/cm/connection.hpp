@@ -59,7 +59,7 @@ class Connection : public Transaction {
   const Terms& terms() const { return terms_; }
   /// Ends the connection because the peer no longer knows it: the peer uses its queue pair for another
   /// connection, or its process has ended.
-  void OnForgotten();
+  void OnPeerLost();
   void OnMessage(const Message& message) override;
 
  private:

@@ -77,7 +77,7 @@ void ConnectionManager::Send(const Route& route, const Message& message) {
   sink_.SendMad(*route.hca, route.port, route.gid_index, route.destination, Encode(message));
 }
 
-void ConnectionManager::Hand(Transaction& transaction, const Message& message) {
+void ConnectionManager::Deliver(Transaction& transaction, const Message& message) {
   transaction.OnMessage(message);
   Reap(transaction);
 }
@@ -99,7 +99,7 @@ Transaction* ConnectionManager::FindByLocal(const Route& route, uint32_t local_i
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Req& req) {
-  if (auto* const known = FindByRemote<Connection>(route, req.local_id)) return Hand(*known, message);
+  if (auto* const known = FindByRemote<Connection>(route, req.local_id)) return Deliver(*known, message);
   const auto reject = [&](RejectReason reason) {
     Send(route,
          {message.transaction, Rej{.remote_id = req.local_id, .reason = static_cast<uint16_t>(reason)}});
@@ -112,7 +112,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
     auto* const other = dynamic_cast<Connection*>(transaction.get());
     if (other != nullptr && other->route().destination == route.destination &&
         other->terms().remote_qpn == req.qpn) {
-      other->OnForgotten();
+      other->OnPeerLost();
     }
   }
   auto& connection = Make<Connection>(route, message, req);
@@ -120,7 +120,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const SidrReq& req) {
-  if (auto* const known = FindByRemote<ServiceQuery>(route, req.request_id)) return Hand(*known, message);
+  if (auto* const known = FindByRemote<ServiceQuery>(route, req.request_id)) return Deliver(*known, message);
   auto& query = Make<ServiceQuery>(route, message, req);
   Listener* const listener = FindListener(req.service_id, route.source());
   if (listener == nullptr) query.Answer(SidrStatus::kNotSupported, 0, 0, {});
@@ -128,19 +128,19 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const SidrRep& rep) {
-  if (Transaction* const asked = FindByLocal(route, rep.request_id)) Hand(*asked, message);
+  if (Transaction* const asked = FindByLocal(route, rep.request_id)) Deliver(*asked, message);
 }
 
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Rej& rej) {
   // A peer that gives up before it got an answer knows only its own id.
   Transaction* const known =
       rej.remote_id == 0 ? FindByRemote<Connection>(route, rej.local_id) : FindByLocal(route, rej.remote_id);
-  if (known != nullptr) Hand(*known, message);
+  if (known != nullptr) Deliver(*known, message);
 }
 
 template <class Body>
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const Body& body) {
-  if (Transaction* const known = FindByLocal(route, body.remote_id)) return Hand(*known, message);
+  if (Transaction* const known = FindByLocal(route, body.remote_id)) return Deliver(*known, message);
   // Peers wait for an answer to these two, even from a side that no longer knows the connection.
   if constexpr (std::is_same_v<Body, Rep>) {
     Send(route,

@@ -76,7 +76,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   Listener* FindListener(uint64_t service_id, const Gid& gid) const;
   template <class Kind, class... Args>
   Kind& Make(const Route& route, const Args&... args);
-  void Hand(Transaction& transaction, const Message& message);
+  void Deliver(Transaction& transaction, const Message& message);
   void Reap(const Transaction& transaction);
 
   ManagementSink& sink_;

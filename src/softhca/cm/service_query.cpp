@@ -42,16 +42,16 @@ void ServiceQuery::OnMessage(const Message& message) {
   StopWaiting();
   state_ = State::kIdle;
   if (rep->status != SidrStatus::kValid) {
-    return Tell({Event::Kind::kUnreachable, static_cast<int32_t>(rep->status), rep->private_data});
+    return Notify({Event::Kind::kUnreachable, static_cast<int32_t>(rep->status), rep->private_data});
   }
   qpn_ = rep->qpn;
   qkey_ = rep->qkey;
-  Tell({Event::Kind::kEstablished, 0, rep->private_data});
+  Notify({Event::Kind::kEstablished, 0, rep->private_data});
 }
 
 void ServiceQuery::OnExpiry() {
   state_ = State::kIdle;
-  Tell({Event::Kind::kUnreachable, -ETIMEDOUT});
+  Notify({Event::Kind::kUnreachable, -ETIMEDOUT});
 }
 
 void ServiceQuery::Leave() {

@@ -111,7 +111,7 @@ class Transaction {
   void WaitFor(uint64_t ns) { SetDeadline(ns); }
   void StopWaiting();
 
-  void Tell(const Event& event) {
+  void Notify(const Event& event) {
     if (user_ != nullptr) user_->OnEvent(event);
   }
   /// Returns the process that has the peer's address.

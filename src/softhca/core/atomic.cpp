@@ -39,7 +39,7 @@ T Apply(uint8_t* memory, const AtomicOperands& operands) {
 
 /// Applies the atomic to a word in device memory: reads, computes and writes it through the device's driver.
 /// Atomic with respect to everything this HCA does, but not to programs that run on the device.
-AtomicResult ExchangeInDevice(DeviceMemory& device, const Bytes& word, const AtomicOperands& operands) {
+AtomicResult ApplyInDevice(DeviceMemory& device, const Bytes& word, const AtomicOperands& operands) {
   static_assert(std::endian::native == std::endian::little);  // so 4 bytes are the low half
   uint64_t old = 0;
   if (!device.Read(reinterpret_cast<uint8_t*>(&old), word.data(), word.size())) {
@@ -61,7 +61,7 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
   const RemoteMemory memory = FindRemoteMemory(target, {address, rkey, operands.bytes}, kAccessRemoteAtomic);
   if (memory.refusal != Syndrome::kNone) return {.refusal = memory.refusal};
   uint8_t* const word = memory.bytes.data();
-  if (DeviceMemory* const device = DeviceOf(word)) return ExchangeInDevice(*device, memory.bytes, operands);
+  if (DeviceMemory* const device = DeviceOf(word)) return ApplyInDevice(*device, memory.bytes, operands);
   if (!WaitForCopies()) return {.refusal = Syndrome::kRemoteAccess};
   return {.old = operands.bytes == 8 ? Apply<uint64_t>(word, operands) : Apply<uint32_t>(word, operands)};
 }

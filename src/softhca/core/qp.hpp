@@ -125,7 +125,7 @@ struct QueuePair {
   Retry retry;
 
   /// Time of the next check for receives to flush in device memory.
-  uint64_t next_look_ns = 0;
+  uint64_t next_receive_check_ns = 0;
 
   /// Failure injected into a WQE in place of its execution.
   struct InjectedFailure {
@@ -133,7 +133,7 @@ struct QueuePair {
     uint8_t vendor_syndrome = 0;
   };
   std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
-  bool paused = false;  ///< the program has ordered the send queue to stand still
+  bool paused = false;                                    ///< whether a test has paused the send queue
 
   std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it
 };

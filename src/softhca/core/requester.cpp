@@ -88,8 +88,8 @@ void Requester::Finish(QueuePair& qp, const WqeResult& result) {
 }
 
 bool Requester::FlushReceives(QueuePair& qp, uint64_t now_ns) {
-  if (now_ns >= qp.next_look_ns) {
-    qp.next_look_ns = now_ns + kCheckIntervalNs;
+  if (now_ns >= qp.next_receive_check_ns) {
+    qp.next_receive_check_ns = now_ns + kCheckIntervalNs;
     (void)qp.own_receives.Fetch();  // freed memory needs no flush
   }
   const auto flush = [&](const ReceiveWqe& wqe) {

@@ -9,9 +9,9 @@ using mlx5::Syndrome;
 
 bool ResponseQueue::HasRoom() const { return Count(false) < qp_.attributes.max_reads_in; }
 
-size_t ResponseQueue::Count(bool again) const {
+size_t ResponseQueue::Count(bool duplicate) const {
   return static_cast<size_t>(std::count_if(responses_.begin(), responses_.end(),
-                                           [&](const Entry& entry) { return entry.again == again; }));
+                                           [&](const Entry& entry) { return entry.duplicate == duplicate; }));
 }
 
 void ResponseQueue::AddRead(uint32_t psn, uint32_t msn, const RemoteRange& range) {
@@ -33,7 +33,7 @@ void ResponseQueue::RepeatRead(uint32_t psn, uint32_t msn, const RemoteRange& ra
   Repeat({.psn = psn,
           .packets = PacketCount(range.bytes, qp_.attributes.mtu),
           .msn = msn,
-          .again = true,
+          .duplicate = true,
           .rest = range});
 }
 
@@ -41,7 +41,12 @@ void ResponseQueue::RepeatAtomic(uint32_t psn, uint32_t msn) {
   const auto result = std::find_if(results_.begin(), results_.end(),
                                    [&](const Result& candidate) { return candidate.psn == psn; });
   if (result == results_.end()) return;
-  Repeat({.psn = psn, .packets = 1, .msn = msn, .again = true, .atomic = true, .original = result->original});
+  Repeat({.psn = psn,
+          .packets = 1,
+          .msn = msn,
+          .duplicate = true,
+          .atomic = true,
+          .original = result->original});
 }
 
 /// Queues a response to a duplicate request. A peer that repeats a request has every packet before it and
@@ -66,7 +71,7 @@ std::optional<ResponseQueue::Refusal> ResponseQueue::Send() {
       entry.packets = 0;
     } else if (const Syndrome refusal = SendReadPacket(entry); refusal != Syndrome::kNone) {
       const Refusal ended{entry.psn, refusal};
-      if (!entry.again) {
+      if (!entry.duplicate) {
         responses_.clear();
         return ended;
       }
@@ -94,14 +99,14 @@ Syndrome ResponseQueue::SendReadPacket(Entry& entry) {
   const bool last = entry.packets == 1;
   Packet packet{.dest_qpn = qp_.attributes.remote_qpn, .psn = entry.psn};
   packet.ack = {aeth::kAck | aeth::kNoCredits, entry.msn};
-  if (entry.begun) {
+  if (entry.started) {
     packet.op = last ? PacketOp::kReadResponseLast : PacketOp::kReadResponseMiddle;
   } else {
     packet.op = last ? PacketOp::kReadResponseOnly : PacketOp::kReadResponseFirst;
   }
   const Gather payload{.pieces = std::span(&memory.bytes, 1), .bytes = static_cast<uint32_t>(bytes)};
   if (!sink_.Send(qp_, packet, payload)) return Syndrome::kRemoteAccess;
-  entry.begun = true;
+  entry.started = true;
   entry.psn = AddPsn(entry.psn, 1);
   --entry.packets;
   entry.rest.address += bytes;

@@ -48,18 +48,18 @@ class ResponseQueue {
     uint32_t psn;  ///< PSN of the next packet
     uint32_t packets;
     uint32_t msn;
-    bool again = false;  ///< response to a duplicate
+    bool duplicate = false;  ///< response to a duplicate
     bool atomic = false;
     uint64_t original = 0;  ///< atomics: the value before the operation
     RemoteRange rest{};     ///< reads: range still to be sent
-    bool begun = false;
+    bool started = false;
   };
   struct Result {
     uint32_t psn;
     uint64_t original;
   };
 
-  size_t Count(bool again) const;
+  size_t Count(bool duplicate) const;
   void Repeat(const Entry& entry);
   void SendAtomic(const Entry& entry);
   mlx5::Syndrome SendReadPacket(Entry& entry);
