@@ -1,16 +1,16 @@
 /*
  * The protocol by which threads share a send queue (../shared-queue.md), for an exhaustive search by spin.
  *
- * Three posters share one word, {reserved, turn}. The NIC learns of work by record and doorbell, executes it in order,
+ * Three posters share one word, {reserved, published}. The NIC learns of work by record and doorbell, executes it in order,
  * and writes each completion over the one before. A poster's stores of WQEs, record and doorbell become visible late
- * and in any order, unless a release stands between them. A wait blocks until a look would bring news, so a wait that
- * nothing ends is a deadlock, an invalid end state to spin; all else that must hold is a PROPERTY. An atomic step is at
- * most one access to memory that others change, except where a comment says why not.
+ * and in any order, unless a release separates them. A wait blocks until a load would bring news. So a wait that
+ * nothing ends is a deadlock, which spin calls an invalid end state. Everything else that must hold is a PROPERTY. An atomic
+ * step has at most one access to memory that others change, except where a comment gives the reason.
  *
  * Options, by -D:
- *   DEPTH     of the queue: 2 or 4
- *   POSTS     by each poster, a digit for each; then it waits for its last ticket, the first poster for its first
- *   SLOTS     of each post, a digit for each poster: 1, or 2, of which the first WQE reports no completion
+ *   DEPTH     depth of the queue: 2 or 4
+ *   POSTS     posts of each poster, a digit for each. Then it waits for its last ticket, the first poster for its first
+ *   SLOTS     slots of each post, a digit for each poster: 1, or 2, of which the first WQE reports no completion
  *   FAILURES  how many WQEs the NIC may fail
  *   GIVE_UPS  how many waits may end without news, by deadline or abort word
  *   CURIOUS   1: the NIC may read the record unasked
@@ -39,28 +39,28 @@
 #define MUTATION none
 #endif
 
-/* Each mutation, the options with which it shows, and what then goes wrong. The test suite reads this table. */
+/* Each mutation, the options that reveal it, and the violation that it causes. The test suite reads this table. */
 #define none 0
-#define reserve_without_room 1            /* POSTS=221: slot_overwritten */
-#define retry_without_room 2              /* POSTS=111: slot_overwritten */
+#define reserve_used_slots 1            /* POSTS=221: slot_overwritten */
+#define retry_on_used_slots 2              /* POSTS=111: slot_overwritten */
 #define reserve_by_add 3                  /* POSTS=221: invalid end state */
 #define full_keeps_slots 4                /* GIVE_UPS=1: slots_miscounted */
 #define counter_before_tail 5             /* POSTS=221: slot_overwritten */
 #define compare_by_size 6                 /* POSTS=221: slot_overwritten */
 #define last_wqe_has_two_slots 7          /* SLOTS=211 POSTS=211: invalid end state */
-#define publish_before_wqe 8              /* POSTS=221: wqe_not_written */
+#define ring_before_wqe 8              /* POSTS=221: wqe_not_written */
 #define no_release_before_record 9        /* POSTS=221: wqe_not_written */
 #define no_release_before_doorbell 10     /* POSTS=221: doorbell_lost */
-#define skip_turn_wait 11                 /* POSTS=221: wqe_not_written */
-#define elide_without_successor 12        /* POSTS=221: invalid end state */
-#define elide_on_stale_view 13            /* POSTS=221: doorbell_lost */
-#define elide_without_release 14          /* POSTS=221: wqe_not_written */
-#define hand_over_before_doorbell 15      /* POSTS=221: doorbell_out_of_order */
-#define hand_over_without_release 16      /* POSTS=221: doorbell_out_of_order */
-#define hand_over_whole_word 17           /* POSTS=221: slots_miscounted */
-#define turn_wait_ignores_error 18        /* GIVE_UPS=1: invalid end state */
-#define room_wait_ignores_error_word 19   /* GIVE_UPS=1: invalid end state */
-#define room_wait_ignores_error_cqe 20    /* FAILURES=1: invalid end state */
+#define skip_predecessor_wait 11                 /* POSTS=221: wqe_not_written */
+#define defer_without_successor 12        /* POSTS=221: invalid end state */
+#define defer_on_stale_view 13            /* POSTS=221: doorbell_lost */
+#define defer_without_release 14          /* POSTS=221: wqe_not_written */
+#define publish_before_doorbell 15      /* POSTS=221: doorbell_out_of_order */
+#define publish_without_release 16      /* POSTS=221: doorbell_out_of_order */
+#define publish_whole_word 17           /* POSTS=221: slots_miscounted */
+#define predecessor_wait_ignores_error 18        /* GIVE_UPS=1: invalid end state */
+#define slot_wait_ignores_error_word 19   /* GIVE_UPS=1: invalid end state */
+#define slot_wait_ignores_error_cqe 20    /* FAILURES=1: invalid end state */
 #define ticket_wait_ignores_error_word 21 /* GIVE_UPS=1: invalid end state */
 #define ticket_wait_ignores_error_cqe 22  /* FAILURES=1: invalid end state */
 #define ticket_wait_keeps_old_tail 23     /* POSTS=121: invalid end state */
@@ -68,7 +68,7 @@
 #define flush_is_cause 25                 /* FAILURES=1: done_before_completion */
 #define error_not_sticky 26               /* FAILURES=1: error_replaced */
 #define give_up_without_poison 27         /* GIVE_UPS=1: invalid end state */
-#define give_up_hands_over 28             /* GIVE_UPS=1: wqe_not_written */
+#define give_up_publishes 28             /* GIVE_UPS=1: wqe_not_written */
 #define BROKEN(rule) (MUTATION == rule)
 #define KEPT(rule) (MUTATION != rule)
 
@@ -84,13 +84,13 @@ hidden byte slot_overwritten, slots_miscounted, wqe_not_written, doorbell_out_of
 #define COUNTER(x) ((x) & (COUNTERS - 1))
 #define SLOT(index) ((index) & (DEPTH - 1))
 
-/* Whether index a is below b, and whether `slots` from index a on fit in front of those from b on. */
+/* True if index a is below b. True if `slots` from index a on fit in front of those from b on. */
 #define IS_BEFORE(a, b) (INDEX((a) - (b)) >= MODULUS / 2)
 #define FITS(a, slots, b) (INDEX((a) + (slots) - (b) + MODULUS / 2) <= DEPTH + MODULUS / 2)
 
 /* QueueControl: the word, and the first error. */
 byte reserved = START;
-byte turn = START;
+byte published = START;
 #define OK 0
 #define CAUSE 1
 #define FLUSH 2
@@ -102,7 +102,7 @@ byte error_counter;
 byte cqe = OK;
 byte cqe_counter = COUNTER(START - 1);
 
-/* Record, doorbell, and the slots: each holds the index of the WQE that stands whole in it. */
+/* Record, doorbell, and the slots: each holds the index of the WQE that it contains as a whole. */
 byte record = START;
 byte doorbell = START;
 bool rung = false;
@@ -117,14 +117,14 @@ byte slot[DEPTH] = NOTHING;
 #define END_OF_WORK record
 #endif
 
-/* The NIC: below `announced` it knows of work, below `executed` it is through, below `completed` with success. */
+/* The NIC: below `announced` it knows of work, below `executed` it has executed it, below `completed` with success. */
 byte announced = START;
 byte executed = START;
 byte completed = START;
 byte failures = FAILURES;
 bool curious = CURIOUS;
 
-/* Each poster's reservation, and which of its stores are not visible yet. */
+/* Each poster's reservation, and those of its stores that are not visible yet. */
 byte base[POSTERS];
 byte pending[POSTERS];
 #define WQE_0 1
@@ -138,12 +138,12 @@ byte pending[POSTERS];
 
 byte give_ups = GIVE_UPS;
 
-/* Which posters have reserved, or will not: a bit for each. Equal posters are numbered by their first reservations: an
- * execution with another order is the same under other names. */
+/* A bit for each poster that has reserved, or will not. Equal posters are numbered by their first reservations: an
+ * execution in another order is the same under other names. */
 byte begun;
 #define IS_NEXT_NUMBER (SLOTS != 111 || me == 0 || (begun & (1 << (me - 1))))
 
-/* For the properties: START + the slots of all posts that were not refused; the first error, the NIC's if any is. */
+/* For the properties: START + the slots of all posts that were not refused; the first error, the NIC's if it has one. */
 byte granted = START;
 byte first_error = OK;
 byte finished = 0;
@@ -170,7 +170,7 @@ active proctype Nic() {
   byte i;
 end:
   do
-  :: d_step {  /* whenever it gets to it; then it may fetch at once */
+  :: d_step {  /* at any time; then it may fetch at once */
        rung || (curious && END_OF_WORK != announced) ->
        rung = false;
        announced = END_OF_WORK;
@@ -181,7 +181,7 @@ end:
        od;
        i = 0
      }
-  :: d_step { curious -> curious = false }  /* or a wait that only curiosity would end were no deadlock */
+  :: d_step { curious -> curious = false }  /* otherwise a wait that only curiosity ends would be no deadlock */
   :: atomic {
        executed != announced ->
        PROPERTY(wqe_not_written, WHOSE(executed) == executed);
@@ -201,26 +201,26 @@ end:
   od
 }
 
-#define LOOK seen_reserved = reserved; seen_turn = turn
-#define FORGET seen_reserved = 0; seen_turn = 0; complete = 0  /* what counts no more, so that fewer states differ */
+#define RELOAD seen_reserved = reserved; seen_published = published
+#define FORGET seen_reserved = 0; seen_published = 0; complete = 0  /* forgets stale values, so that fewer states differ */
 
-/* Below the floor all is complete: else what is reserved would not have been free. An add asks for nothing, so then it
- * is the turn below which slots were free. */
+/* Below the floor everything is complete: otherwise the reserved slots would not have been free. An add checks nothing, so
+ * with it slots were free below the published index. */
 #define RESERVES_FIRST (BROKEN(reserve_by_add) || BROKEN(full_keeps_slots))
-#define FLOOR(reserved_, turn_) INDEX((RESERVES_FIRST -> turn_ : reserved_) - DEPTH)
+#define FLOOR(reserved_, published_) INDEX((RESERVES_FIRST -> published_ : reserved_) - DEPTH)
 #define COMPLETED_BELOW(counter, floor) INDEX((floor) + COUNTER((counter) + 1 - (floor)))
-#define SEEN_COMPLETED_BELOW(counter) COMPLETED_BELOW(counter, FLOOR(seen_reserved, seen_turn))
+#define SEEN_COMPLETED_BELOW(counter) COMPLETED_BELOW(counter, FLOOR(seen_reserved, seen_published))
 
 #if MUTATION == compare_by_size
-#define HAS_ROOM(next, complete_) ((next) + slots - (complete_) <= DEPTH)
+#define FITS_BEHIND(next, complete_) ((next) + slots - (complete_) <= DEPTH)
 #else
-#define HAS_ROOM(next, complete_) FITS(next, slots, complete_)
+#define FITS_BEHIND(next, complete_) FITS(next, slots, complete_)
 #endif
-#define SEEN_ROOM HAS_ROOM((RESERVES_FIRST -> base[me] : seen_reserved), complete)
+#define SEEN_FREE_SLOTS FITS_BEHIND((RESERVES_FIRST -> base[me] : seen_reserved), complete)
 
-/* What a look would find now. */
-#define NOW_COMPLETED_BELOW COMPLETED_BELOW(cqe_counter, FLOOR(reserved, turn))
-#define ROOM_NOW (cqe == OK && HAS_ROOM((RESERVES_FIRST -> base[me] : reserved), NOW_COMPLETED_BELOW))
+/* What a load would find now. */
+#define NOW_COMPLETED_BELOW COMPLETED_BELOW(cqe_counter, FLOOR(reserved, published))
+#define FREE_SLOTS_NOW (cqe == OK && FITS_BEHIND((RESERVES_FIRST -> base[me] : reserved), NOW_COMPLETED_BELOW))
 #define DONE_NOW (cqe == OK && IS_BEFORE(ticket, (KEPT(ticket_wait_keeps_old_tail) -> NOW_COMPLETED_BELOW : \
                                                   SEEN_COMPLETED_BELOW(cqe_counter))))
 
@@ -249,33 +249,33 @@ inline StoreWqes() {
   pending[me] = pending[me] | (slots == 2 -> WQE_0 + WQE_1 : WQE_0)
 }
 
-/* What follows a reservation, in the same step, since none of it is visible to others. */
+/* Follows a reservation in the same step, since none of it is visible to others. */
 inline Begin() {
   PROPERTY(slot_overwritten, FITS(base[me], slots, completed));
   granted = INDEX(granted + slots);
-  had_turn = (seen_turn == base[me]);
+  was_next = (seen_published == base[me]);
   ticket = (me == 0 -> ticket : NO_TICKET);
   complete = (posts > 1 -> complete : 0);
   begun = begun | (1 << me);
   if
-  :: KEPT(publish_before_wqe) -> StoreWqes()
+  :: KEPT(ring_before_wqe) -> StoreWqes()
   :: else
   fi
 }
 
 proctype Poster(byte me; byte posts; byte slots) {
-  byte seen_reserved = START, seen_turn = START;  /* the word, as last seen */
+  byte seen_reserved = START, seen_published = START;  /* the word, as last seen */
   byte seen_cqe, seen_counter;                    /* the CQE, as last seen */
-  byte complete = START;                          /* below it all is complete, as last seen */
+  byte complete = START;                          /* everything below is complete, as last seen */
   byte ticket = NO_TICKET;
-  bool had_turn;
+  bool was_next;
 
 reserve:
   if
   :: posts == 0 -> goto await_ticket
-  :: posts > 0 && RESERVES_FIRST -> d_step { LOOK; Take() }; goto look_for_room
-  :: posts > 0 && !RESERVES_FIRST && (SEEN_ROOM || BROKEN(reserve_without_room)) -> goto compare_swap
-  :: posts > 0 && !RESERVES_FIRST && !SEEN_ROOM && KEPT(reserve_without_room) -> goto look_for_room
+  :: posts > 0 && RESERVES_FIRST -> d_step { RELOAD; Take() }; goto look_for_slots
+  :: posts > 0 && !RESERVES_FIRST && (SEEN_FREE_SLOTS || BROKEN(reserve_used_slots)) -> goto compare_swap
+  :: posts > 0 && !RESERVES_FIRST && !SEEN_FREE_SLOTS && KEPT(reserve_used_slots) -> goto look_for_slots
   fi;
 
 compare_swap:
@@ -286,46 +286,46 @@ compare_swap:
          Take();
          seen_reserved = reserved;
          Begin();
-         goto await_turn
+         goto await_predecessors
     :: reserved != seen_reserved -> seen_reserved = reserved
     fi;
     if
-    :: KEPT(retry_without_room) -> goto reserve
+    :: KEPT(retry_on_used_slots) -> goto reserve
     :: else -> goto compare_swap
     fi
   }
 
-look_for_room:
+look_for_slots:
   atomic {
     if
-    :: KEPT(counter_before_tail) -> LOOK
+    :: KEPT(counter_before_tail) -> RELOAD
     :: else -> seen_cqe = cqe; seen_counter = cqe_counter
     fi
   };
-  atomic {  /* the error word is read with the CQE: who misses an error now is told by a later look */
+  atomic {  /* reads the error word with the CQE: a later load tells a poster that misses an error now */
     if
     :: KEPT(counter_before_tail) -> seen_cqe = cqe; seen_counter = cqe_counter
-    :: else -> LOOK
+    :: else -> RELOAD
     fi;
     if
-    :: error != OK && KEPT(room_wait_ignores_error_word) -> goto await_ticket
+    :: error != OK && KEPT(slot_wait_ignores_error_word) -> goto await_ticket
     :: else
     fi;
     if
     :: seen_cqe == OK -> complete = SEEN_COMPLETED_BELOW(seen_counter)
-    :: seen_cqe != OK && KEPT(room_wait_ignores_error_cqe) -> Record(seen_cqe, seen_counter); goto await_ticket
-    :: else -> complete = FLOOR(seen_reserved, seen_turn)
+    :: seen_cqe != OK && KEPT(slot_wait_ignores_error_cqe) -> Record(seen_cqe, seen_counter); goto await_ticket
+    :: else -> complete = FLOOR(seen_reserved, seen_published)
     fi;
     seen_cqe = OK;
     seen_counter = 0;
     if
-    :: SEEN_ROOM && !RESERVES_FIRST -> goto compare_swap
-    :: SEEN_ROOM && RESERVES_FIRST -> Begin(); goto await_turn
-    :: !SEEN_ROOM -> FORGET
+    :: SEEN_FREE_SLOTS && !RESERVES_FIRST -> goto compare_swap
+    :: SEEN_FREE_SLOTS && RESERVES_FIRST -> Begin(); goto await_predecessors
+    :: !SEEN_FREE_SLOTS -> FORGET
     fi;
     if
-    :: ROOM_NOW || (error != OK && KEPT(room_wait_ignores_error_word)) ||
-       (cqe != OK && KEPT(room_wait_ignores_error_cqe)) -> goto look_for_room
+    :: FREE_SLOTS_NOW || (error != OK && KEPT(slot_wait_ignores_error_word)) ||
+       (cqe != OK && KEPT(slot_wait_ignores_error_cqe)) -> goto look_for_slots
     :: give_ups > 0 ->  /* kFull, kTimeout or kAborted */
          give_ups--;
          PROPERTY(slots_miscounted, reserved == granted);
@@ -333,35 +333,35 @@ look_for_room:
     fi
   };
 
-await_turn:
+await_predecessors:
   atomic {
     if
-    :: had_turn && KEPT(elide_on_stale_view) -> goto ring
-    :: had_turn && BROKEN(elide_on_stale_view) -> goto elide
-    :: !had_turn && BROKEN(skip_turn_wait) -> goto ring
-    :: !had_turn && turn == base[me] -> LOOK
-    :: !had_turn && error != OK && KEPT(turn_wait_ignores_error) -> goto withdraw
-    :: !had_turn && give_ups > 0 ->
+    :: was_next && KEPT(defer_on_stale_view) -> goto ring
+    :: was_next && BROKEN(defer_on_stale_view) -> goto defer
+    :: !was_next && BROKEN(skip_predecessor_wait) -> goto ring
+    :: !was_next && published == base[me] -> RELOAD
+    :: !was_next && error != OK && KEPT(predecessor_wait_ignores_error) -> goto withdraw
+    :: !was_next && give_ups > 0 ->
          give_ups--;
          if
          :: KEPT(give_up_without_poison) -> Record(POISON, 0)
          :: else
          fi;
          if
-         :: BROKEN(give_up_hands_over) -> turn = END(me)
+         :: BROKEN(give_up_publishes) -> published = END(me)
          :: else
          fi;
          goto withdraw
     fi;
     if
-    :: seen_reserved != END(me) || BROKEN(elide_without_successor) -> goto elide
-    :: true -> goto ring  /* always allowed, so how often the library elides does not matter here */
+    :: seen_reserved != END(me) || BROKEN(defer_without_successor) -> goto defer
+    :: true -> goto ring  /* always allowed, so it does not matter how often the library defers */
     fi
   };
 
-elide:
-  atomic {  /* the library releases before it looks for its turn, which allows less */
-    RELEASE(elide_without_release) -> goto hand_over
+defer:
+  atomic {  /* the library releases before the wait, which allows less */
+    RELEASE(defer_without_release) -> goto publish
   };
 
 ring:
@@ -373,25 +373,25 @@ ring:
   atomic {
     RELEASE(no_release_before_doorbell) -> pending[me] = pending[me] | DOORBELL;
     if
-    :: BROKEN(publish_before_wqe) -> StoreWqes()
-    :: BROKEN(hand_over_before_doorbell) -> turn = END(me)
+    :: BROKEN(ring_before_wqe) -> StoreWqes()
+    :: BROKEN(publish_before_doorbell) -> published = END(me)
     :: else
     fi
   };
   atomic {
-    RELEASE(hand_over_without_release);
-hand_over:
-    turn = END(me);
+    RELEASE(publish_without_release);
+publish:
+    published = END(me);
     if
     :: me != 0 || ticket == NO_TICKET -> ticket = (BROKEN(last_wqe_has_two_slots) -> base[me] : INDEX(END(me) - 1))
     :: else
     fi;
     if
-    :: BROKEN(hand_over_whole_word) -> reserved = seen_reserved
+    :: BROKEN(publish_whole_word) -> reserved = seen_reserved
     :: else
     fi;
-    seen_turn = turn;
-    had_turn = false;
+    seen_published = published;
+    was_next = false;
     base[me] = (pending[me] == 0 -> 0 : base[me]);
     posts--;
     if
@@ -402,7 +402,7 @@ hand_over:
   };
 
 withdraw:
-  atomic {  /* what is not handed over must never be executed */
+  atomic {  /* what is not published must never be executed */
     pending[me] = 0;
     slot[SLOT(base[me])] = NOTHING
   };
@@ -412,7 +412,7 @@ await_ticket:
   :: ticket == NO_TICKET -> goto finish
   :: else
   fi;
-  atomic {  /* word and CQE in one step: beside an older word a CQE only tells of less */
+  atomic {  /* word and CQE in one step: with an older word a CQE only tells of less */
     if
     :: DONE_NOW -> goto done
     :: cqe != OK && BROKEN(error_cqe_is_completion) && IS_BEFORE(ticket, NOW_COMPLETED_BELOW) -> goto done
@@ -430,7 +430,7 @@ await_ticket:
     seen_cqe = error;
     seen_counter = error_counter
   };
-  d_step { LOOK };
+  d_step { RELOAD };
   if
   :: (seen_cqe == CAUSE || BROKEN(flush_is_cause)) &&
      IS_BEFORE(ticket, INDEX(seen_reserved - COUNTER(seen_reserved - seen_counter))) -> goto done
@@ -452,7 +452,7 @@ finish:
     };
     if
     :: finished == POSTERS && error == OK && cqe == OK && pending[0] + pending[1] + pending[2] == 0 ->
-         PROPERTY(doorbell_lost, turn == reserved && END_OF_WORK == reserved && (rung || announced == reserved))
+         PROPERTY(doorbell_lost, published == reserved && END_OF_WORK == reserved && (rung || announced == reserved))
     :: else
     fi
   }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Searches every state of a Promela model with spin, and compares what goes wrong with what should.
+"""Searches every state of a Promela model with spin, and compares its finding with the expected one.
 
 Usage: check_model.py COMPILER MODEL EXPECTED [-DOPTION=VALUE]...
 
-EXPECTED is "nothing"; or "no loop", which says also that no execution goes on for ever; or what spin must report: the
-name of a property or "invalid end state".
+EXPECTED is "nothing"; or "no loop", which also requires that every execution ends; or what spin must report: the name of a
+property or "invalid end state".
 """
 
 import pathlib
@@ -17,7 +17,7 @@ LONGEST_EXECUTION = "20000"  # in steps; deeper ones make the check fail
 
 
 def run(*command, folder):
-    """What the command printed; ends the check if it fails."""
+    """Returns what the command printed. Ends the check if it fails."""
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
@@ -25,7 +25,7 @@ def run(*command, folder):
 
 
 def search(compiler, model, expected, options, folder):
-    """The report of an exhaustive search, which stops at the first thing that goes wrong."""
+    """Returns the report of an exhaustive search, which stops at the first violation."""
     run("spin", *options, "-a", model, folder=folder)
     loops = expected == "no loop"
     speed = "-O1" if loops or expected == "nothing" else "-O0"  # a fault is found sooner than a compiler optimises
@@ -35,7 +35,7 @@ def search(compiler, model, expected, options, folder):
 
 
 def outcome(report):
-    """What went wrong, or "nothing". Anything but the end of a whole search ends the check."""
+    """Returns the violation, or "nothing". Ends the check unless the search was complete."""
     first = re.search(r"^pan:1: (.*?)(?: \(at depth \d+\))?$", report, re.MULTILINE)
     if first:
         violated = re.fullmatch(r"assertion violated +!\((\w+)\)", first[1])
