@@ -94,7 +94,8 @@ void Interchange(const Options& options) {
               static_cast<unsigned long long>(remote.addr), remote.rkey);
 
   // 6. Launch the kernel: fill, post, wait.
-  std::printf("6. Launching the kernel on %s: fill, post, wait\n", options.device.c_str());
+  std::printf("6. Launching the kernel on %s: fill, post, wait\n",
+              source_gpu ? source_gpu->name().c_str() : "cpu");
   const Status status = source_gpu ? RunOnCuda(source_gpu->ordinal(), job) : RunOnCpu(job);
   if (!status.ok()) throw std::runtime_error("The write failed: " + host::Describe(status) + ".");
 
