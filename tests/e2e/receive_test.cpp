@@ -130,7 +130,7 @@ TEST_F(Receive, MessageLongerThanItsReceiveFailsBothSidesAndLaterReceives) {
   EXPECT_EQ(received.status.code, Code::kError);
   EXPECT_EQ(static_cast<mlx5::Syndrome>(received.status.syndrome), mlx5::Syndrome::kLocalLength);
 
-  Offer(pair.TargetLocal(0, 64));  // too late
+  Offer(pair.TargetLocal(0, 64));  // posted too late
   for (uint32_t index = 1; index <= 2; ++index) {
     const Received flushed = receives.Poll(Within());
     EXPECT_EQ(flushed.status.code, Code::kError);

@@ -141,7 +141,7 @@ TEST_F(CmTest, ReportsUnreachableWithoutAnAnswer) {
     cable.sent.clear();
   }
   EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kUnreachable, -ETIMEDOUT}));
-  EXPECT_EQ(repetitions, Transaction::kRetries + 1u) << "and a rejection because of the time";
+  EXPECT_EQ(repetitions, Transaction::kRetries + 1u) << "and a rejection after the timeout";
   EXPECT_LT(cable.now_ns, 10 * kSecond);
   EXPECT_EQ(active.manager.NextNs(), UINT64_MAX);
 }
