@@ -53,7 +53,7 @@ class ObserverTest : public ConnectedPair {
       std::filesystem::path(testing::TempDir()) / ("observers_test." + std::to_string(getpid()));
 };
 
-TEST_F(ObserverTest, LogTellsWhatItsLevelAsksFor) {
+TEST_F(ObserverTest, LogFollowsItsLevel) {
   for (const auto& [level, states, entries] : {std::tuple{"warning", false, false},
                                                {"info", true, false},
                                                {"debug", true, false},
@@ -84,7 +84,7 @@ TEST_F(ObserverTest, LogWarnsOfFailuresDropsAndRefusals) {
   EXPECT_THAT(text, HasSubstr("CREATE_CQ refused (EINVAL): too deep\n"));
 }
 
-TEST_F(ObserverTest, LogDebugsNegativeAcknowledgementsButNotOthers) {
+TEST_F(ObserverTest, LogShowsOnlyNegativeAcknowledgementsAtDebugLevel) {
   Log log({LogLevel::kDebug, Path("log")});
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 7);
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 8, 0x60);
@@ -95,7 +95,7 @@ TEST_F(ObserverTest, LogDebugsNegativeAcknowledgementsButNotOthers) {
   EXPECT_THAT(text, HasSubstr("gets no acknowledgement in time and retries"));
 }
 
-TEST(ParseLog, RefusesWhatItDoesNotKnow) {
+TEST(ParseLog, RefusesUnknownLevels) {
   EXPECT_THROW(ParseLog("loud"), std::invalid_argument);
   EXPECT_THROW(ParseLog(""), std::invalid_argument);
   EXPECT_THROW(ParseLog("info,"), std::invalid_argument);
@@ -121,7 +121,7 @@ TEST_F(ObserverTest, StatsCountRequestsAndMessagesWithoutPackets) {
   EXPECT_EQ(qps[1].at("message_bytes"), 128);
 }
 
-TEST_F(ObserverTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
+TEST_F(ObserverTest, StatsCountCompletionsAndOpenRequests) {
   Stats stats(Path("stats"));
   Observe(stats);
   Connect();
@@ -145,7 +145,7 @@ TEST_F(ObserverTest, StatsCountCompletionsAndWhatWasPostedWithoutOne) {
   EXPECT_EQ(qp.at("most_open"), 3);
 }
 
-TEST_F(ObserverTest, StatsTellRetransmissionsDuplicatesAndNegativeAcknowledgementsApart) {
+TEST_F(ObserverTest, StatsDistinguishRetransmissionsDuplicatesAndNaks) {
   Stats stats(Path("stats"));
   Connect({.receive_psn = 0xffffff, .send_psn = 0xfffffe});
   for (const uint32_t psn : {0xfffffeu, 0xffffffu, 0u, 0xffffffu, 0u, 1u}) {
@@ -223,7 +223,7 @@ TEST_F(ObserverTest, TraceJoinsDoorbellFetchAndCompletionOfEachRequest) {
   }
 }
 
-TEST_F(ObserverTest, TraceThatWasCutOffLacksItsBracketOnly) {
+TEST_F(ObserverTest, TraceThatWasCutOffLacksOnlyItsBracket) {
   Trace trace(Path("trace"));
   Observe(trace);
   Connect();
@@ -255,7 +255,7 @@ TEST_F(ObserverTest, TraceHasATrackForEachQueuePairAndItsPackets) {
   EXPECT_TRUE(instants.contains(device + " port 1 down"));
 }
 
-TEST_F(ObserverTest, SeveralObserversSeeTheSame) {
+TEST_F(ObserverTest, SeveralObserversSeeTheSameEvents) {
   ObserverList both;
   both.Add(std::make_unique<Log>(LogSettings{LogLevel::kInfo, Path("log")}));
   both.Add(std::make_unique<Trace>(Path("trace")));
@@ -267,7 +267,7 @@ TEST_F(ObserverTest, SeveralObserversSeeTheSame) {
   EXPECT_THAT(Read("trace"), HasSubstr("RTS"));
 }
 
-TEST_F(ObserverTest, FileThatCannotBeWrittenIsNamed) {
+TEST_F(ObserverTest, NamesAFileThatCannotBeWritten) {
   try {
     Trace trace("/no/such/folder/trace");
     FAIL() << "it was opened";
