@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Two queue pairs of one device that are watched, and what the observers have written.
+/// Two observed queue pairs of one device, and the files that observers write.
 class ObserverTest : public ConnectedPair {
  protected:
   ObserverTest() { std::filesystem::create_directory(folder); }
@@ -188,7 +188,7 @@ TEST_F(ObserverTest, StatsPrintAnAlignedTable) {
   std::istringstream lines(testing::internal::GetCapturedStderr());
   std::set<size_t> lengths;
   for (std::string line; std::getline(lines, line);) lengths.insert(line.size());
-  EXPECT_EQ(lengths.size(), 1u) << "rows and their heading are of one length";
+  EXPECT_EQ(lengths.size(), 1u) << "the heading and all rows are equally long";
 }
 
 TEST_F(ObserverTest, TraceJoinsDoorbellFetchAndCompletionOfEachRequest) {
@@ -270,7 +270,7 @@ TEST_F(ObserverTest, SeveralObserversSeeTheSameEvents) {
 TEST_F(ObserverTest, NamesAFileThatCannotBeWritten) {
   try {
     Trace trace("/no/such/folder/trace");
-    FAIL() << "it was opened";
+    FAIL() << "the file was opened";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("/no/such/folder/trace"));
   }
