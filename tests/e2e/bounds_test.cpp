@@ -110,9 +110,9 @@ TEST_P(Turn, FailsTheQueueWhenItsWaiterAborts) {
     EXPECT_EQ(gave_up.code, Code::kError) << "its slot stays reserved";
     EXPECT_EQ(gave_up.syndrome, 0);
   }
-  const Status told = pair.PutWord(third, 0).status;
-  EXPECT_EQ(told.code, Code::kError);
-  EXPECT_EQ(told.syndrome, 0);
+  const Status refused = pair.PutWord(third, 0).status;
+  EXPECT_EQ(refused.code, Code::kError);
+  EXPECT_EQ(refused.syndrome, 0);
   EXPECT_EQ(third.Wait({5}, Within()).code, Code::kError);
   EXPECT_EQ(pair.PutWord(second, 0).status.code, Code::kError);
   const auto error = pair.a.LastError();

@@ -71,17 +71,17 @@ TYPED_TEST(LongMessage, DeliversItsImmediateOnceAndLast) {
 
 TYPED_TEST(LongMessage, IsRefusedWhenItCannotBeSplit) {
   const device::LocalMemory longest = this->pair.Local(0, kLongest), word = this->pair.Local(0, 8);
-  const auto mistake = [&](const auto& operation) {
+  const auto error_of = [&](const auto& operation) {
     const device::Posted posted = this->queue.Post(operation, Within());
     EXPECT_EQ(posted.status.code, Code::kInvalid);
     return posted.status.request_error;
   };
-  EXPECT_EQ(mistake(device::Send(this->pair.Local(0, kLongest + 1))), device::RequestError::kMessageTooLong);
-  EXPECT_EQ(mistake(device::Write(this->pair.Remote(0), longest, word)),
+  EXPECT_EQ(error_of(device::Send(this->pair.Local(0, kLongest + 1))), device::RequestError::kMessageTooLong);
+  EXPECT_EQ(error_of(device::Write(this->pair.Remote(0), longest, word)),
             device::RequestError::kMessageTooLong);
-  EXPECT_EQ(mistake(device::Read(this->pair.Remote(0), word, longest)),
+  EXPECT_EQ(error_of(device::Read(this->pair.Remote(0), word, longest)),
             device::RequestError::kMessageTooLong);
-  EXPECT_EQ(mistake(device::Write(this->pair.Remote(0), this->pair.Local(0, 16 * kLongest + 1))),
+  EXPECT_EQ(error_of(device::Write(this->pair.Remote(0), this->pair.Local(0, 16 * kLongest + 1))),
             device::RequestError::kTooManySlots);
   EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
 }

@@ -138,8 +138,8 @@ class Poster {
         right = fetched == before;
         break;
       case Kind::kAdd:
-        right = fetched >= least_;
-        least_ = fetched + step.value % 1000;
+        right = fetched >= last_count_;
+        last_count_ = fetched + step.value % 1000;
         added_ += step.value % 1000;
         break;
       case Kind::kAdd4:
@@ -173,7 +173,7 @@ class Poster {
   std::mt19937_64 random_;
   std::array<uint64_t, kWords> known_{};  // expected values of its words in the target
   std::vector<std::pair<uint32_t, uint32_t>> batches_;
-  uint64_t least_ = 0;  // last value seen of the counter
+  uint64_t last_count_ = 0;  // last value seen of the counter
   uint64_t added_ = 0;
   uint32_t added4_ = 0;
 };

@@ -86,12 +86,12 @@ TEST_F(SharedRing, FailureOfOneQueueKeepsItsCauseAndSparesTheOthers) {
 
 TEST_F(SharedRing, QueuesComeAndGoWhileOthersWork) {
   constexpr int kCycles = 20;
-  Pair& lasting = AddQueue();
+  Pair& permanent = AddQueue();
   std::string wrong;
   {
     const std::jthread worker([&](const std::stop_token& stop) {
       for (uint64_t value = 0; wrong.empty() && !stop.stop_requested(); value += 100)
-        wrong = RunTraffic<device::Shared>(lasting, 0, 100, value);
+        wrong = RunTraffic<device::Shared>(permanent, 0, 100, value);
     });
     for (int cycle = 0; cycle < kCycles; ++cycle) {
       Pair passing({.a = {.depth = kDepth, .completions = &ring}}, device);

@@ -46,8 +46,8 @@ void ExpectStatus(const Case& fault, uint32_t i, const Status& status) {
   SCOPED_TRACE(testing::Message() << "operation " << i << ": code " << static_cast<int>(status.code)
                                   << ", syndrome " << static_cast<int>(status.syndrome));
   const auto seen = static_cast<Syndrome>(status.syndrome);
-  const bool knows_place = fault.keeps_cause() && fault.syndrome != Syndrome::kFlushed;
-  if (i < fault.position && (knows_place || status.code == Code::kOk)) {
+  const bool shows_position = fault.keeps_cause() && fault.syndrome != Syndrome::kFlushed;
+  if (i < fault.position && (shows_position || status.code == Code::kOk)) {
     EXPECT_EQ(status.code, Code::kOk) << "it completed before the failure";
     return;
   }

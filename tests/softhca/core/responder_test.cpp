@@ -196,12 +196,12 @@ TEST_F(ResponderTest, ReceiveWithoutWriteAccessFailsBothSides) {
 }
 
 TEST_F(ResponderTest, ReceiverWithoutAQueueRefusesSends) {
-  QpUser deaf(hca, pd, {.receive_depth = 0});
-  a.Connect(deaf);
-  deaf.Connect(a);
+  QpUser sender_only(hca, pd, {.receive_depth = 0});
+  a.Connect(sender_only);
+  sender_only.Connect(a);
   EXPECT_EQ(Complete(a, Send(8)).syndrome, Syndrome::kRemoteInvalidRequest);
-  EXPECT_EQ(deaf.qp().state, QpState::kError);
-  EXPECT_EQ(deaf.events, std::vector{QpEvent::kInvalidRequest});
+  EXPECT_EQ(sender_only.qp().state, QpState::kError);
+  EXPECT_EQ(sender_only.events, std::vector{QpEvent::kInvalidRequest});
 }
 
 TEST_F(ResponderTest, ReceiveCqOverrunFailsTheSender) {

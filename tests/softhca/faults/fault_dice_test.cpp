@@ -24,7 +24,7 @@ TEST(FaultDice, DropsTheConfiguredShareOfFrames) {
 }
 
 TEST(FaultDice, RepeatsItsDecisionsOnlyForTheSameSeedInAnyOrder) {
-  const auto judge = [](const char* seed, bool backwards) {
+  const auto decide = [](const char* seed, bool backwards) {
     FaultDice dice(Plan({"drop:50%", seed}));
     std::map<uint32_t, bool> dropped;
     for (uint32_t i = 0; i < 1000; ++i) {
@@ -33,8 +33,8 @@ TEST(FaultDice, RepeatsItsDecisionsOnlyForTheSameSeedInAnyOrder) {
     }
     return dropped;
   };
-  EXPECT_EQ(judge("seed:7", false), judge("seed:7", true));
-  EXPECT_NE(judge("seed:7", false), judge("seed:8", false));
+  EXPECT_EQ(decide("seed:7", false), decide("seed:7", true));
+  EXPECT_NE(decide("seed:7", false), decide("seed:8", false));
 }
 
 TEST(FaultDice, DecidesAgainForEachRetransmission) {

@@ -147,11 +147,11 @@ TEST_F(UcmaDevice, WaitOutlivesItsDescriptor) {
   for (int i = 0; i < 50; ++i) {
     const int duplicate = dup(fd);
     rdma_ucm_event_resp event{};
-    const rdma_ucm_get_event wish{.response = reinterpret_cast<uint64_t>(&event)};
+    const rdma_ucm_get_event command{.response = reinterpret_cast<uint64_t>(&event)};
     std::atomic<pid_t> thread = 0;
     auto waited = std::async(std::launch::async, [&] {
       thread = gettid();
-      return Run(duplicate, RDMA_USER_CM_CMD_GET_EVENT, wish, sizeof event);
+      return Run(duplicate, RDMA_USER_CM_CMD_GET_EVENT, command, sizeof event);
     });
     while (thread == 0 || !Sleeps(thread)) std::this_thread::yield();
     EXPECT_EQ(close(duplicate), 0);

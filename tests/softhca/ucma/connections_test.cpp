@@ -129,12 +129,12 @@ class RdmaCm : public testing::Test {
     return id;
   }
   int Connect(rdma_cm_id* id, const std::string& private_data = {}) {
-    rdma_conn_param wish{};
-    wish.private_data = private_data.data();
-    wish.private_data_len = static_cast<uint8_t>(private_data.size());
-    wish.initiator_depth = wish.responder_resources = 1;
-    wish.retry_count = wish.rnr_retry_count = 7;
-    return rdma_connect(id, &wish);
+    rdma_conn_param parameters{};
+    parameters.private_data = private_data.data();
+    parameters.private_data_len = static_cast<uint8_t>(private_data.size());
+    parameters.initiator_depth = parameters.responder_resources = 1;
+    parameters.retry_count = parameters.rnr_retry_count = 7;
+    return rdma_connect(id, &parameters);
   }
   /// Both ends of an established connection.
   struct Pair {
@@ -195,10 +195,10 @@ TEST_F(RdmaCm, CarriesPrivateDataBothWays) {
   EXPECT_EQ(request.private_data.size(), 56u);
   EXPECT_EQ(request.private_data.substr(0, 6), std::string("hello\0", 6));
   MakeQueuePair(request.id);
-  rdma_conn_param wish{};
-  wish.private_data = "welcome";
-  wish.private_data_len = 7;
-  ASSERT_EQ(rdma_accept(request.id, &wish), 0);
+  rdma_conn_param parameters{};
+  parameters.private_data = "welcome";
+  parameters.private_data_len = 7;
+  ASSERT_EQ(rdma_accept(request.id, &parameters), 0);
   const Event reply = active.Next();
   EXPECT_EQ(reply.kind, RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(reply.private_data.substr(0, 7), "welcome");

@@ -93,23 +93,23 @@ class Ioctl : public testing::Test {
     return command;
   }
   int GetContext(uint32_t flags) const {
-    mlx5_ib_alloc_ucontext_req_v2 wish{};
-    wish.flags = flags;
-    wish.max_cqe_version = 1;
-    wish.lib_caps = MLX5_LIB_CAP_4K_UAR | MLX5_LIB_CAP_DYN_UAR;
+    mlx5_ib_alloc_ucontext_req_v2 request{};
+    request.flags = flags;
+    request.max_cqe_version = 1;
+    request.lib_caps = MLX5_LIB_CAP_4K_UAR | MLX5_LIB_CAP_DYN_UAR;
     mlx5_ib_alloc_ucontext_resp answer{};
     const int error = Command(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT)
-                          .Input(UVERBS_ATTR_UHW_IN, wish)
+                          .Input(UVERBS_ATTR_UHW_IN, request)
                           .Pointer(UVERBS_ATTR_UHW_OUT, answer)
                           .Run(fd);
     EXPECT_EQ(answer.cqe_version, error == 0 ? 1 : 0);
     return error;
   }
   uint32_t AllocPd() const {
-    const ib_uverbs_alloc_pd wish{};
+    const ib_uverbs_alloc_pd request{};
     ib_uverbs_alloc_pd_resp answer{};
     EXPECT_EQ(Write(IB_USER_VERBS_CMD_ALLOC_PD)
-                  .Input(UVERBS_ATTR_CORE_IN, wish)
+                  .Input(UVERBS_ATTR_CORE_IN, request)
                   .Pointer(UVERBS_ATTR_CORE_OUT, answer)
                   .Run(fd),
               0);
@@ -121,15 +121,15 @@ class Ioctl : public testing::Test {
         .Run(fd);
   }
   int RegisterMr(uint32_t pd, const void* memory, uint64_t bytes, uint32_t access) const {
-    ib_uverbs_reg_mr wish{};
-    wish.start = reinterpret_cast<uint64_t>(memory);
-    wish.hca_va = wish.start;
-    wish.length = bytes;
-    wish.pd_handle = pd;
-    wish.access_flags = access;
+    ib_uverbs_reg_mr request{};
+    request.start = reinterpret_cast<uint64_t>(memory);
+    request.hca_va = request.start;
+    request.length = bytes;
+    request.pd_handle = pd;
+    request.access_flags = access;
     ib_uverbs_reg_mr_resp answer{};
     return Write(IB_USER_VERBS_CMD_REG_MR)
-        .Input(UVERBS_ATTR_CORE_IN, wish)
+        .Input(UVERBS_ATTR_CORE_IN, request)
         .Pointer(UVERBS_ATTR_CORE_OUT, answer)
         .Run(fd);
   }

@@ -89,9 +89,9 @@ TEST_F(Devx, CommandMovesAQueuePairToError) {
 }
 
 TEST_F(Devx, RefusesBadParametersWithStatusAndSyndrome) {
-  const auto cq_status = [&](const std::function<void(Mailbox&)>& spoil) {
+  const auto cq_status = [&](const std::function<void(Mailbox&)>& corrupt) {
     Mailbox in = CqCommand(false);
-    spoil(in);
+    corrupt(in);
     EXPECT_EQ(Create(in, Mailbox("create_cq_out")), nullptr);
     EXPECT_EQ(errno, EREMOTEIO);
     EXPECT_NE(syndrome, 0u);
@@ -104,9 +104,9 @@ TEST_F(Devx, RefusesBadParametersWithStatusAndSyndrome) {
   EXPECT_EQ(cq_status([](Mailbox& in) { in.Set("cq_context", "cqc.uar_page", 0x777); }), kBadResource);
 
   CreateQueues(false);
-  const auto qp_status = [&](const std::function<void(Mailbox&)>& spoil) {
+  const auto qp_status = [&](const std::function<void(Mailbox&)>& corrupt) {
     Mailbox in = QpCommand();
-    spoil(in);
+    corrupt(in);
     EXPECT_EQ(Create(in, Mailbox("create_qp_out")), nullptr);
     EXPECT_NE(syndrome, 0u);
     return status;

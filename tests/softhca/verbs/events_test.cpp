@@ -30,7 +30,7 @@ class CompletionChannel : public testing::Test {
     ibv_ack_cq_events(cq, 1);
     return cq;
   }
-  bool Quiet() const { return !Readable(channel->fd, 0); }
+  bool HasNoEvent() const { return !Readable(channel->fd, 0); }
   void Send(unsigned flags = IBV_SEND_SIGNALED) {
     b.PostReceive({remote.Sge(0, 8)});
     Work(IBV_WR_SEND, {local.Sge(0, 8)}).Flags(flags | IBV_SEND_SIGNALED).Run(a);
@@ -45,7 +45,7 @@ class CompletionChannel : public testing::Test {
 
 TEST_F(CompletionChannel, ReportsTheCompletionAfterTheFirstArm) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
-  EXPECT_TRUE(Quiet());
+  EXPECT_TRUE(HasNoEvent());
   Send();
   EXPECT_EQ(Next(), b.receive_cq.get());
   EXPECT_EQ(Wait(b.receive_cq.get()).status, IBV_WC_SUCCESS);
@@ -56,13 +56,13 @@ TEST_F(CompletionChannel, ReportsOneEventPerArm) {
   for (int i = 0; i < 3; ++i) Send();
   EXPECT_EQ(Next(), b.receive_cq.get());
   for (int i = 0; i < 3; ++i) Wait(b.receive_cq.get());
-  EXPECT_TRUE(Quiet());
+  EXPECT_TRUE(HasNoEvent());
 }
 
 TEST_F(CompletionChannel, ReportsNothingWithoutAnArm) {
   Send();
   Wait(b.receive_cq.get());
-  EXPECT_TRUE(Quiet());
+  EXPECT_TRUE(HasNoEvent());
 }
 
 TEST_F(CompletionChannel, ReportsAnUnpolledCompletionWhenArmedLate) {
@@ -76,7 +76,7 @@ TEST_F(CompletionChannel, WaitsForTheNextCompletionWhenArmedAfterPolling) {
   Wait(b.receive_cq.get());
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 8)}).To(remote).Run(a).status, IBV_WC_SUCCESS);
-  EXPECT_TRUE(Quiet());
+  EXPECT_TRUE(HasNoEvent());
   Send();
   EXPECT_EQ(Next(), b.receive_cq.get());
 }
@@ -94,7 +94,7 @@ TEST_F(CompletionChannel, SolicitedArmIgnoresOrdinaryCompletions) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 1), 0);
   Send();
   Wait(b.receive_cq.get());
-  EXPECT_TRUE(Quiet());
+  EXPECT_TRUE(HasNoEvent());
   Send(IBV_SEND_SOLICITED);
   EXPECT_EQ(Next(), b.receive_cq.get());
 }

@@ -12,9 +12,9 @@ namespace verbs {
 namespace {
 
 /// Makes the fake driver slow. Must be constructed before any memory of a GPU.
-struct Slowly {
-  Slowly() { fake_cuda::Configure("gpus=2,delay_us=500"); }
-  ~Slowly() { fake_cuda::Configure("gpus=2"); }
+struct SlowDriver {
+  SlowDriver() { fake_cuda::Configure("gpus=2,delay_us=500"); }
+  ~SlowDriver() { fake_cuda::Configure("gpus=2"); }
 };
 
 class SlowGpu : public testing::Test {
@@ -24,7 +24,7 @@ class SlowGpu : public testing::Test {
     b.Connect(a);
   }
 
-  Slowly slowly;
+  SlowDriver slow_driver;
   Context context = Open();
   Peer a{context.get()}, b{context.get()};
 };
@@ -146,7 +146,7 @@ TEST_F(SlowGpu, AcceptsMoreThanTheStagingMemoryHolds) {
   EXPECT_TRUE(std::equal(source.data(), source.data() + kPart * kParts, target.data()));
 }
 
-class SlowDevx : public Slowly, public Devx {};
+class SlowDevx : public SlowDriver, public Devx {};
 
 TEST_F(SlowDevx, WritesNothingToTheQueuesAfterAReset) {
   CreateQueues(true);

@@ -228,12 +228,12 @@ TEST_P(LossyPairTest, DeliversEveryByteAndCompletesOnceInOrder) {
   uint64_t now_ns = 1'000'000'000;
   while (!a.IsDone() || !b.IsDone() || a.sink.count + b.sink.count < kPackets) {
     bool progress = false;
-    for (Side* party : {&a, &b}) {
-      if (a.sink.count + b.sink.count < kPackets) party->Post();
-      if (Roll(dice, 50) == 0) party->PostReceives();
-      progress |= party->Listen(now_ns);
-      progress |= party->channel.requester.Run(now_ns);
-      party->Check();
+    for (Side* side : {&a, &b}) {
+      if (a.sink.count + b.sink.count < kPackets) side->Post();
+      if (Roll(dice, 50) == 0) side->PostReceives();
+      progress |= side->Listen(now_ns);
+      progress |= side->channel.requester.Run(now_ns);
+      side->Check();
       if (HasFatalFailure()) return;
     }
     const uint64_t next_ns = std::min(a.channel.requester.NextNs(), b.channel.requester.NextNs());

@@ -69,14 +69,14 @@ class PacketRequesterTest : public testing::Test {
   }
   /// Describes the packets sent, numbered from the first: "WRITE_FIRST 0, WRITE_LAST 1 ack".
   std::string DescribeSent() {
-    std::string story;
+    std::string text;
     for (const SentPacket& sent : Sent()) {
-      if (!story.empty()) story += ", ";
-      story += ToString(sent.packet.service, sent.packet.op);
-      story += " " + std::to_string((sent.packet.psn - kFirstPsn) & 0xffffff);
-      if (sent.packet.ack_request) story += " ack";
+      if (!text.empty()) text += ", ";
+      text += ToString(sent.packet.service, sent.packet.op);
+      text += " " + std::to_string((sent.packet.psn - kFirstPsn) & 0xffffff);
+      if (sent.packet.ack_request) text += " ack";
     }
-    return story;
+    return text;
   }
   void Acknowledge(uint32_t number, uint8_t syndrome = aeth::kNoCredits) {
     Packet packet;
