@@ -1,4 +1,5 @@
 #include "place.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::e2e {
 

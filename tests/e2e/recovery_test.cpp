@@ -5,6 +5,7 @@
 #include "control.hpp"
 #include "traffic.hpp"
 #include "warpverbs/device/receive_queue.hpp"
+#include "warpverbs/host/error.hpp"
 
 /// Tests endpoints that are reset and connected again many times.
 namespace warpverbs::e2e {
