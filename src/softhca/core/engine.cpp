@@ -65,8 +65,7 @@ Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Networ
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(),
-                       "softhca");  // first: everything the thread does must be attributable to it
+    pthread_setname_np(pthread_self(), "softhca");  // first, so that observers can attribute all it does
     Run();
   });
   pthread_sigmask(SIG_SETMASK, &old, nullptr);

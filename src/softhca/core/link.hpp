@@ -54,8 +54,8 @@ struct Response {
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
   uint8_t rnr_timer = 0;  ///< IBTA code
-                          /// With kRejected: syndrome of the responder's own receive; kNone: the responder
-                          /// gets an event instead.
+
+  /// With kRejected: syndrome of the responder's own receive; kNone: the responder gets an event instead.
   mlx5::Syndrome receive_syndrome = mlx5::Syndrome::kNone;
 };
 

@@ -77,8 +77,7 @@ void Pacing::Wait(uint64_t now_ns, uint64_t next_ns, Network& network) {
   const uint64_t idle_ns = now_ns - last_work_ns_;
   if (idle_ns < kSpinNs || next_ns <= now_ns) return;
   if (network.Listens()) {
-    if (!std::exchange(preferred_, true))
-      PreferRunning();  // never in a thread that yields
+    if (!std::exchange(preferred_, true)) PreferRunning();  // only threads that never yield
   } else if (idle_ns < kYieldNs && now_ns >= yield_from_ns_) {
     return Yield(now_ns);
   }

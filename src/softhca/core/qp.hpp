@@ -104,7 +104,8 @@ struct QueuePair {
   ReceiveQueue own_receives{{}};
   ReceiveQueue* receives = nullptr;   ///< own_receives or the shared queue's receives
   SharedReceiveQueue* srq = nullptr;  ///< null: none
-                                      /// Receive taken for the message that is arriving.
+
+  /// Receive taken for the message that is arriving.
   std::optional<ReceiveWqe> open_receive;
   // Queues are destroyed after the queue pairs that use them. Null if the queue pair cannot send or receive.
   CompletionQueue* send_cq = nullptr;

@@ -35,10 +35,10 @@ class FaultyDirection {
   Direction direction_;
   std::shared_ptr<FaultDice> dice_;
   uint64_t slow_ns_;
-  uint64_t free_ns_ = 0;  ///< time at which a slow receiver takes its next frame
-  std::multimap<uint64_t, Bytes>
-      later_;  ///< delayed frames, by due time
-               /// Frames that wait for another one to pass, by the time at which they come out without one.
+  uint64_t free_ns_ = 0;                  ///< time at which a slow receiver takes its next frame
+  std::multimap<uint64_t, Bytes> later_;  ///< delayed frames, by due time
+
+  /// Frames that wait for another one to pass, by the time at which they come out without one.
   std::multimap<uint64_t, Bytes> overtaken_;
 };
 

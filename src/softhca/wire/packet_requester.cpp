@@ -53,7 +53,7 @@ bool PacketRequester::Run(uint64_t now_ns) {
   }
   loaded_.reset();
   if (timer_.IsDue(now_ns)) OnTimer();
-  FailAsOrdered();
+  FailIfInjected();
   constexpr int kBurst = 128;
   bool progress = false;
   for (int i = 0; i < kBurst && Runs() && Step(now_ns); ++i) progress = true;
@@ -70,7 +70,7 @@ void PacketRequester::OnTimer() {
 }
 
 /// Fails the oldest message if the program has injected a failure into it.
-void PacketRequester::FailAsOrdered() {
+void PacketRequester::FailIfInjected() {
   if (!Runs() || messages_.empty()) return;
   if (const auto result = FindInjectedFailure(qp_, messages_.front().entry.index)) Complete(*result);
 }

@@ -52,7 +52,7 @@ class PacketRequester {
   bool FailInTurn(const Message& message, mlx5::Syndrome fault);
 
   void OnTimer();
-  void FailAsOrdered();
+  void FailIfInjected();
   void OnAcknowledge(const AckHeader& ack, uint64_t position, uint64_t now_ns);
   void OnNak(uint8_t syndrome, uint64_t position);
   void OnReadResponse(const Packet& packet, uint64_t position);
