@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "common/board.hpp"
+#include "common/device_selection.hpp"
 
 namespace warpverbs::bench {
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <regex>
 
-#include "common/fabric_options.hpp"
+#include "common/command_line.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace rdma_demo {
@@ -31,7 +31,7 @@ std::string CheckMemory(const std::string& text) {
 
 /// The options that CLI11 parses into other types.
 struct ParsedOptions {
-  warpverbs::programs::FabricOptions fabric;
+  warpverbs::programs::DeviceOptions fabric;
   uint32_t wait_s = 0;
   uint32_t timeout_s = 10;
   bool refuses_reads = false;
@@ -56,7 +56,7 @@ void AddOptions(CLI::App& app, Role role, Options& options, ParsedOptions& parse
                  "accelerator that the NIC reaches, otherwise the host (auto)")
       ->type_name("KIND")
       ->check(CheckMemory);
-  AddFabricOptions(app, parsed.fabric);
+  AddDeviceOptions(app, parsed.fabric);
   app.add_option("--rnr-retry", options.rnr_retry,
                  "Retries of a send that finds no receive; receives are always posted first (0)")
       ->type_name("0-7")

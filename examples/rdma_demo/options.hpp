@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/fabric.hpp"
+#include "common/device_selection.hpp"
 
 namespace rdma_demo {
 
@@ -18,7 +18,7 @@ struct Options {
   uint16_t port = 20000;
   uint64_t bytes = uint64_t{4} << 20;  ///< size of each message; a multiple of 4
   std::string memory = "auto";         ///< auto, host, cuda[:N], hip[:N] or gaudi[:PCI address]
-  warpverbs::programs::Fabric fabric{};
+  warpverbs::programs::DeviceSelection fabric{};
   bool serves_reads = true;  ///< the client may read the server's memory
   uint8_t rnr_retry = 0;     ///< retries of a send without a receive; 0: receives are always posted first
   std::chrono::milliseconds wait{10'000};     ///< longest time until the other side connects

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/fabric.hpp"
+#include "common/device_selection.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
@@ -17,7 +17,7 @@ struct Options {
   uint64_t rounds = 1;
   uint8_t value = 42;
   std::chrono::seconds timeout{10};  ///< longest time of each wait for the peer
-  warpverbs::programs::Fabric fabric;
+  warpverbs::programs::DeviceSelection fabric;
   std::optional<warpverbs::host::Gpu> gpu{};  ///< GPU that runs the kernel; empty: threads of the CPU run it
   warpverbs::host::Placement placement = warpverbs::host::Placement::kProbe;
 };

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/fabric_options.hpp"
+#include "common/command_line.hpp"
 #include "interchange.hpp"
 #include "kernel.hpp"
 #include "tcp_address.hpp"
@@ -47,7 +47,7 @@ int main(int argc, char** argv) try {
   Options options;
   std::string listen, connect, device = "cpu";
   unsigned timeout_s = 10;
-  warpverbs::programs::FabricOptions fabric;
+  warpverbs::programs::DeviceOptions fabric;
   CLI::App app(
       "Teaches RDMA between two processes: kernels write to each other in rounds and verify all bytes.");
   auto* const listen_option = app.add_option("--listen", listen, "wait for the peer at [HOST:]PORT");
@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
       ->transform(CLI::CheckedTransformer(placements).description("probe, gpu or host"));
   app.add_option("--nic", fabric.nic,
                  "RDMA device to use, such as mlx5_0 (NCCL_IB_HCA, or the first with an active port)");
-  AddFabricOptions(app, fabric);
+  AddDeviceOptions(app, fabric);
   app.footer(warpverbs::programs::kNcclHelp);
   try {
     app.parse(argc, argv);

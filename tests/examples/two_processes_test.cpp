@@ -141,11 +141,11 @@ TEST(TwoProcesses, TakesTheFabricFromNcclVariablesUnlessOptionsSayOtherwise) {
   const std::string nccl = "env NCCL_IB_HCA=mlx5_1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=106 NCCL_IB_SL=5 ";
   const std::string run = nccl + SOFTHCA " --devices 2 -- " TWO_PROCESSES " --listen 0 --timeout 1 ";
   EXPECT_THAT(RunShell(run).output,
-              HasSubstr("   taking mlx5_1 port 1 (by NCCL_IB_HCA=mlx5_1), GID 1 (by NCCL_IB_GID_INDEX=1), "
-                        "traffic class 106 (by NCCL_IB_TC=106), service level 5 (by NCCL_IB_SL=5)\n"));
+              HasSubstr("   taking mlx5_1 port 1 (from NCCL_IB_HCA=mlx5_1), GID 1 (from NCCL_IB_GID_INDEX=1), "
+                        "traffic class 106 (from NCCL_IB_TC=106), service level 5 (from NCCL_IB_SL=5)\n"));
   EXPECT_THAT(RunShell(run + "--nic mlx5_0 --gid-index 3 --traffic-class 8 --service-level 0").output,
-              HasSubstr("   taking mlx5_0 (by the command line), GID 3 (by --gid-index), traffic class 8 (by "
-                        "--traffic-class), service level 0 (by --service-level)\n"));
+              HasSubstr("   taking mlx5_0 (from the command line), GID 3 (from --gid-index), traffic class 8 (from "
+                        "--traffic-class), service level 0 (from --service-level)\n"));
 }
 
 TEST(TwoProcesses, RefusesAnInvalidNcclVariable) {
@@ -153,12 +153,12 @@ TEST(TwoProcesses, RefusesAnInvalidNcclVariable) {
   EXPECT_EQ(result.exit_status, 2);
   EXPECT_THAT(result.output,
               testing::EndsWith(": Cannot use NCCL_IB_SL=16: a service level is a number from 0 to 15. "
-                                "Set it to 0 to 15, or unset it.\n"));
+                                "Set it to a number from 0 to 15, or unset it.\n"));
   const Result none = RunShell(SOFTHCA " -- env NCCL_IB_HCA=mlx5_7 " TWO_PROCESSES " --listen 0");
   EXPECT_EQ(none.exit_status, 1);
   EXPECT_THAT(none.output,
-              HasSubstr("Cannot use NCCL_IB_HCA=mlx5_7: no port that it allows is active. Set it "
-                        "to what is active, such as mlx5_0:1, or unset it."));
+              HasSubstr("Cannot use NCCL_IB_HCA=mlx5_7: it allows no active port. Set it to an active "
+                        "port, such as mlx5_0:1, or unset it."));
 }
 
 TEST(TwoProcesses, HelpListsItsOptions) {

@@ -4,11 +4,11 @@
 #include <tuple>
 
 #include "doctor/check.hpp"
-#include "doctor/meeting.hpp"
+#include "doctor/peer_test.hpp"
 #include "fake_machine.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// What the golden reports do not show: the single checks at their limits.
+/// Cases of single checks that the golden reports do not cover.
 namespace warpverbs::programs {
 namespace {
 
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-TEST(CheckMemlock, FailsBelowWhatQueuesNeedAndWarnsBelowWhatDataNeed) {
+TEST(CheckMemlock, FailsBelowTheNeedsOfQueuesAndWarnsBelowThoseOfData) {
   GoodMachine good;
   for (const auto& [limit, verdict] : {std::pair{kMiB - 1, Verdict::kFail},
                                        {kMiB, Verdict::kWarn},
@@ -28,7 +28,7 @@ TEST(CheckMemlock, FailsBelowWhatQueuesNeedAndWarnsBelowWhatDataNeed) {
   }
 }
 
-TEST(CheckMemlock, PassesWithTheCapabilityInTheWholeMachineAlone) {
+TEST(CheckMemlock, PassesOnlyWithTheCapabilityInTheInitialNamespace) {
   GoodMachine good;
   good.machine.process.locked_bytes = 65536;
   good.tree.Write("/proc/self/status", "CapEff:\t0000000000004000\n");
@@ -46,12 +46,12 @@ TEST(CheckIpcLock, WarnsInAContainerWithALowLimit) {
   EXPECT_EQ(CheckIpcLock(good.machine).verdict, Verdict::kWarn);
 }
 
-TEST(CheckDeviceFiles, FailsWhereAContainerLacksTheFile) {
+TEST(CheckDeviceFiles, FailsWhenAContainerLacksTheFile) {
   GoodMachine good;
   good.tree.Remove("/dev/infiniband/uverbs0");
-  const Outcome outcome = CheckDeviceFiles(good.machine);
-  EXPECT_EQ(outcome.verdict, Verdict::kFail);
-  EXPECT_THAT(outcome.remedy, HasSubstr("--device /dev/infiniband/uverbs0"));
+  const Finding finding = CheckDeviceFiles(good.machine);
+  EXPECT_EQ(finding.verdict, Verdict::kFail);
+  EXPECT_THAT(finding.remedy, HasSubstr("--device /dev/infiniband/uverbs0"));
 }
 
 TEST(CheckSharedMemory, WarnsAtDockersDefault) {
@@ -62,7 +62,7 @@ TEST(CheckSharedMemory, WarnsAtDockersDefault) {
   EXPECT_EQ(CheckSharedMemory(good.machine).verdict, Verdict::kWarn);
 }
 
-TEST(CheckRdmaCore, ReadsTheVersionFromTheLibrarysName) {
+TEST(CheckRdmaCore, ReadsTheVersionFromTheFileName) {
   GoodMachine good;
   good.machine.process.verbs = {.file = "libibverbs.so.1.14.44.0", .at_least = 42, .package = ""};
   EXPECT_EQ(CheckRdmaCore(good.machine).found, "version 44.0");
@@ -70,7 +70,7 @@ TEST(CheckRdmaCore, ReadsTheVersionFromTheLibrarysName) {
   EXPECT_EQ(CheckRdmaCore(good.machine).verdict, Verdict::kFail);
 }
 
-TEST(CheckRdmaCore, FallsBackToTheLibrarysSymbols) {
+TEST(CheckRdmaCore, FallsBackToTheSymbols) {
   GoodMachine good;
   for (const auto& [at_least, verdict] :
        {std::pair{0, Verdict::kFail}, {40, Verdict::kFail}, {42, Verdict::kWarn}, {54, Verdict::kPass}}) {
@@ -79,15 +79,15 @@ TEST(CheckRdmaCore, FallsBackToTheLibrarysSymbols) {
   }
 }
 
-TEST(CheckNics, NamesTheCardThatHasNoDriver) {
+TEST(CheckNics, NamesTheCardWithoutADriver) {
   GoodMachine good;
   good.machine.survey.nics.clear();
-  const Outcome outcome = CheckNics(good.machine);
-  EXPECT_EQ(outcome.verdict, Verdict::kFail);
-  EXPECT_THAT(outcome.found, HasSubstr("0000:3d:00.0"));
+  const Finding finding = CheckNics(good.machine);
+  EXPECT_EQ(finding.verdict, Verdict::kFail);
+  EXPECT_THAT(finding.found, HasSubstr("0000:3d:00.0"));
 }
 
-TEST(CheckNics, SaysWhyADeviceDoesNotOpenAndTheOthersGoOnWithoutIt) {
+TEST(CheckNics, ReportsADeviceThatDoesNotOpen) {
   GoodMachine good;
   good.nic().problem = "Cannot open mlx5_0 with DEVX: Permission denied (EACCES)";
   good.nic().remedy = "Check the permission";
@@ -96,7 +96,7 @@ TEST(CheckNics, SaysWhyADeviceDoesNotOpenAndTheOthersGoOnWithoutIt) {
     EXPECT_EQ(check(good.machine).verdict, Verdict::kSkip);
 }
 
-TEST(CheckLink, WarnsOfOnePortDownAndFailsOnAll) {
+TEST(CheckLink, WarnsOfOnePortDownAndFailsWhenAllAre) {
   GoodMachine good;
   good.nic().ports.push_back(good.port());
   good.nic().ports[1].port.active = false;
@@ -117,12 +117,12 @@ TEST(CheckGid, WarnsOfLinkLocalAndFailsOnRoceV1) {
   EXPECT_EQ(CheckGid(good.machine).verdict, Verdict::kPass);
 }
 
-TEST(CheckAtomics, WarnsWhereThereAreNoneOrInAnotherOrder) {
+TEST(CheckAtomics, WarnsOfMissingAtomicsAndOfAnotherByteOrder) {
   GoodMachine good;
   good.nic().capabilities.atomic_sizes = 4;
   EXPECT_EQ(CheckAtomics(good.machine).verdict, Verdict::kWarn);
   good.nic().capabilities.atomic_operations = 0;
-  EXPECT_EQ(CheckAtomics(good.machine).found, "mlx5_0 has none");
+  EXPECT_EQ(CheckAtomics(good.machine).found, "mlx5_0 has no atomics");
 }
 
 TEST(CheckDistance, WarnsOfAProcessorBetweenGpuAndNic) {
@@ -132,19 +132,19 @@ TEST(CheckDistance, WarnsOfAProcessorBetweenGpuAndNic) {
   EXPECT_EQ(CheckDistance(good.machine).verdict, Verdict::kWarn);
 }
 
-TEST(CheckDistance, IsSkippedWhereNothingIsKnown) {
+TEST(CheckDistance, SkipsUnknownDistances) {
   GoodMachine good;
   good.nic().function = "";
   EXPECT_EQ(CheckDistance(good.machine).verdict, Verdict::kSkip);
 }
 
-TEST(CheckPeer, TellsWhatCameOfTheMeeting) {
+TEST(CheckPeer, ReportsTheTransfer) {
   GoodMachine good;
-  good.machine.meet_peer = [] { return "much"; };
+  good.machine.test_with_peer = [] { return "much"; };
   EXPECT_EQ(CheckPeer(good.machine).found, "much");
 }
 
-TEST(Meeting, IsReadFromACommandLine) {
+TEST(ParseAddress, ReadsHostsAndPorts) {
   for (const auto& [text, host, port] : {std::tuple{"there", "there", 18518},
                                          {"10.0.0.2:7", "10.0.0.2", 7},
                                          {"[fe80::1]:7", "fe80::1", 7},
@@ -158,21 +158,21 @@ TEST(Meeting, IsReadFromACommandLine) {
   EXPECT_EQ(ParseAddress("0", true).port, 0);
 }
 
-TEST(Meeting, RefusesWhatIsNoAddress) {
+TEST(ParseAddress, RejectsMalformedAddresses) {
   for (const char* const text : {"", ":7", "there:", "there:x", "there:65536", "there:0"})
     EXPECT_THROW(ParseAddress(text, false), std::invalid_argument) << text;
   EXPECT_THROW(ParseAddress("there", true), std::invalid_argument);
 }
 
-TEST(CheckAcs, IsSkippedWhereTheRegistersAreHidden) {
+TEST(CheckAcs, SkipsUnreadableRegisters) {
   GoodMachine good;
   good.tree.Write(good.bridge + "/config", std::string(64, '\0'));
-  const Outcome outcome = CheckAcs(good.machine);
-  EXPECT_EQ(outcome.verdict, Verdict::kSkip);
-  EXPECT_THAT(outcome.found, HasSubstr("root"));
+  const Finding finding = CheckAcs(good.machine);
+  EXPECT_EQ(finding.verdict, Verdict::kSkip);
+  EXPECT_THAT(finding.found, HasSubstr("root"));
 }
 
-TEST(CheckIommu, BelievesTheCommandLineWhereGroupsHaveNoType) {
+TEST(CheckIommu, UsesTheCommandLineWhenGroupsHaveNoType) {
   GoodMachine good;
   good.tree.Write("/sys/class/iommu/dmar0/type", "");
   EXPECT_EQ(CheckIommu(good.machine).verdict, Verdict::kWarn);
@@ -180,29 +180,29 @@ TEST(CheckIommu, BelievesTheCommandLineWhereGroupsHaveNoType) {
   EXPECT_EQ(CheckIommu(good.machine).verdict, Verdict::kPass);
 }
 
-TEST(CheckPcieLink, IsSkippedWhereTheKernelDoesNotTell) {
+TEST(CheckPcieLink, SkipsUnknownLinks) {
   GoodMachine good;
   good.tree.Write(good.nic_function + "/current_link_speed", "Unknown\n");
   EXPECT_EQ(CheckPcieLink(good.machine).verdict, Verdict::kSkip);
 }
 
-TEST(CheckGpuModules, FailsWhereACardHasNoDriver) {
+TEST(CheckGpuModules, FailsWhenACardHasNoDriver) {
   GoodMachine good;
   good.machine.survey.gpus.clear();
-  EXPECT_EQ(CheckGpuModules(good.machine).verdict, Verdict::kPass) << "nvidia_peermem is there";
+  EXPECT_EQ(CheckGpuModules(good.machine).verdict, Verdict::kPass) << "nvidia_peermem is loaded";
   good.tree.Remove("/sys/module/nvidia_peermem");
-  EXPECT_THAT(CheckGpuModules(good.machine).found, HasSubstr("shows this process no GPU"));
+  EXPECT_THAT(CheckGpuModules(good.machine).found, HasSubstr("shows no GPU to this process"));
   good.tree.Remove("/sys/module/nvidia");
   EXPECT_THAT(CheckGpuModules(good.machine).found, HasSubstr("0000:41:00.0"));
 }
 
-TEST(CheckGpuModules, TakesDmaBufsInPlaceOfPeerMemory) {
+TEST(CheckGpuModules, AcceptsDmaBufsInsteadOfPeerMemory) {
   GoodMachine good;
   good.tree.Remove("/sys/module/nvidia_peermem");
   EXPECT_EQ(CheckGpuModules(good.machine).verdict, Verdict::kPass);
 }
 
-TEST(CheckPeerMapping, AsksForTheOptionOfOthersThanRoot) {
+TEST(CheckPeerMapping, WarnsUsersOtherThanRoot) {
   GoodMachine good;
   good.tree.Write("/proc/driver/nvidia/params", "RegistryDwords: \"\"\n");
   EXPECT_EQ(CheckPeerMapping(good.machine).verdict, Verdict::kWarn);
@@ -210,16 +210,16 @@ TEST(CheckPeerMapping, AsksForTheOptionOfOthersThanRoot) {
   EXPECT_EQ(CheckPeerMapping(good.machine).verdict, Verdict::kPass);
 }
 
-TEST(RunChecks, MakesAFailureOfWhatIsThrown) {
-  const Check throws{"throws", "", [](const Machine&) -> Outcome {
-                       throw host::Error("do", "it", "it is broken. So it is", "Mend it");
+TEST(RunChecks, TurnsExceptionsIntoFailures) {
+  const Check throws{"throws", "", [](const Machine&) -> Finding {
+                       throw host::Error("do", "it", "it is broken. Really", "Repair it");
                      }};
   bool hung = false;
   const auto results = RunChecks({&throws, 1}, std::make_shared<Machine>(), hung);
   EXPECT_FALSE(hung);
-  EXPECT_EQ(results[0].outcome.verdict, Verdict::kFail);
-  EXPECT_EQ(results[0].outcome.found, "Cannot do it: it is broken. So it is");
-  EXPECT_EQ(results[0].outcome.remedy, "Mend it");
+  EXPECT_EQ(results[0].finding.verdict, Verdict::kFail);
+  EXPECT_EQ(results[0].finding.found, "Cannot do it: it is broken. Really");
+  EXPECT_EQ(results[0].finding.remedy, "Repair it");
 }
 
 }  // namespace

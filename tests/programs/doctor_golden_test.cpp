@@ -3,12 +3,12 @@
 #include "golden.hpp"
 #include "warpverbs/host/error.hpp"
 
-/// The doctor's whole report of machines that each have one thing wrong.
+/// Complete reports of machines that have one fault each.
 namespace warpverbs::programs {
 namespace {
 
-/// All checks on a machine, which must live on.
-std::vector<Result> Examine(const Machine& machine) {
+/// Runs all checks on a machine that outlives them.
+std::vector<CheckResult> Examine(const Machine& machine) {
   bool hung = false;
   return RunChecks(AllChecks(), {std::shared_ptr<void>(), &machine}, hung);
 }
@@ -21,17 +21,17 @@ void ExpectReport(const std::string& name, const Machine& machine, int exit_code
   EXPECT_EQ(ExitCode(results), exit_code);
 }
 
-TEST(DoctorReport, OfAGoodMachine) {
+TEST(DoctorReport, PassesAGoodMachine) {
   const GoodMachine good;
   ExpectReport("good", good.machine, 0);
 }
 
-TEST(DoctorReport, OfAPlainMachine) {
+TEST(DoctorReport, FailsAMachineWithoutRdma) {
   const PlainMachine plain;
   ExpectReport("plain", plain.machine, 3);
 }
 
-TEST(DoctorReport, OfAMachineWithoutAGid) {
+TEST(DoctorReport, FailsAMachineWithoutAGid) {
   GoodMachine machine;
   machine.port().gids.clear();
   machine.machine.transfer = [](const std::string&, uint8_t) -> std::string {
@@ -40,7 +40,7 @@ TEST(DoctorReport, OfAMachineWithoutAGid) {
   ExpectReport("no_gid", machine.machine, 3);
 }
 
-TEST(DoctorReport, OfAMachineWhoseGpuNoNicReaches) {
+TEST(DoctorReport, FailsAMachineWhoseNicsCannotAccessTheGpu) {
   GoodMachine machine;
   machine.tree.Remove("/sys/module/nvidia_peermem");
   machine.tree.Write("/proc/driver/nvidia/params", "RegistryDwords: \"\"\n");
@@ -56,7 +56,7 @@ TEST(DoctorReport, OfAMachineWhoseGpuNoNicReaches) {
   ExpectReport("no_peermem", machine.machine, 3);
 }
 
-TEST(DoctorReport, OfAMachineWithASlowPathBetweenGpuAndNic) {
+TEST(DoctorReport, WarnsOfASlowPathBetweenGpuAndNic) {
   GoodMachine machine;
   machine.tree.SetAcs(machine.bridge, 0x001d);
   machine.tree.Write("/sys/class/iommu/dmar0/type", "");
@@ -68,15 +68,15 @@ TEST(DoctorReport, OfAMachineWithASlowPathBetweenGpuAndNic) {
   ExpectReport("slow_path", machine.machine, 1);
 }
 
-TEST(DoctorReport, ColoursNothingButTheVerdicts) {
-  const std::vector<Result> results = {{"gid", {Verdict::kWarn, "found", "Do this"}}};
+TEST(DoctorReport, ColoursOnlyTheVerdicts) {
+  const std::vector<CheckResult> results = {{"gid", {Verdict::kWarn, "found", "Do this"}}};
   EXPECT_EQ(ToText(results, true),
             "\033[33mWARN\033[0m  gid  found\n           -> Do this.\n\n"
-            "0 passed, 1 to look at (WARN), 0 failed, 0 skipped\n");
+            "0 passed, 1 warned, 0 failed, 0 skipped\n");
 }
 
-TEST(DoctorReport, IsValidJsonWhateverADriverSays) {
-  const std::string json = ToJson(std::vector<Result>{{"nics", {Verdict::kFail, "\xff\"\n", ""}}});
+TEST(DoctorReport, WritesValidJsonForAnyText) {
+  const std::string json = ToJson(std::vector<CheckResult>{{"nics", {Verdict::kFail, "\xff\"\n", ""}}});
   EXPECT_NE(json.find("\\\"\\n"), std::string::npos) << json;
 }
 

@@ -27,8 +27,8 @@ host::Gid LinkLocal() {
   return gid;
 }
 
-Nic MakeNic(const std::string& function) {
-  Nic nic;
+NicInfo MakeNic(const std::string& function) {
+  NicInfo nic;
   nic.name = "mlx5_0";
   nic.function = function;
   nic.board = "MT_0000000838";
@@ -42,7 +42,7 @@ Nic MakeNic(const std::string& function) {
   nic.capabilities.max_reads_out = nic.capabilities.max_reads_in = 16;
   nic.capabilities.atomic_operations = 3;
   nic.capabilities.atomic_sizes = 4 | 8;
-  NicPort port;
+  PortInfo port;
   port.port.number = 1;
   port.port.active = true;
   port.port.state = "active";
@@ -58,8 +58,8 @@ Nic MakeNic(const std::string& function) {
   return nic;
 }
 
-GpuSeen MakeGpu(const std::string& function) {
-  GpuSeen gpu;
+GpuInfo MakeGpu(const std::string& function) {
+  GpuInfo gpu;
   gpu.name = "cuda:0";
   gpu.model = "NVIDIA H200";
   gpu.address = "0000:41:00.0";
@@ -82,7 +82,7 @@ void SetVerbs(Machine& machine) {
 
 FakeTree::FakeTree() {
   std::string name = (fs::path(testing::TempDir()) / "fake_machine.XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create " + name);
   root_ = name;
 }
 
@@ -127,8 +127,8 @@ void FakeTree::SetAcs(const std::string& function, uint16_t control) const {
   const auto put = [&config](size_t at, uint32_t value) {
     for (size_t i = 0; i < 4; ++i) config[at + i] = static_cast<char>(value >> (8 * i));
   };
-  put(0x100, 0x14820001);  // Advanced Error Reporting, and the next one at 0x148
-  put(0x148, 0x0001000d);  // ACS, the last one
+  put(0x100, 0x14820001);  // Advanced Error Reporting; the next capability is at 0x148
+  put(0x148, 0x0001000d);  // ACS, the last capability
   put(0x14c, static_cast<uint32_t>(control) << 16 | 0x005f);
   Write(function + "/config", config);
 }

@@ -9,7 +9,7 @@
 
 namespace warpverbs::programs {
 
-/// A folder with a tree like that of a machine's /sys, /proc and /dev. Removed at the end.
+/// A temporary folder with a tree like a machine's /sys, /proc and /dev.
 class FakeTree {
  public:
   FakeTree();
@@ -17,24 +17,24 @@ class FakeTree {
   FakeTree(const FakeTree&) = delete;
   FakeTree& operator=(const FakeTree&) = delete;
 
-  /// Writes a file, with the folders above it.
+  /// Writes a file, and creates its folders.
   void Write(const std::string& path, const std::string& text) const;
 
-  /// Links a path to another of this tree.
+  /// Creates a symbolic link within the tree.
   void Link(const std::string& path, const std::string& target) const;
 
   void Remove(const std::string& path) const;
 
   void AddModules(const std::vector<std::string>& names) const;
 
-  /// Adds a PCI function with its link.
+  /// Adds a PCI function and its PCIe link.
   ///
   /// @param function  "/sys/devices/pci0000:3a/0000:3a:00.0"
-  /// @return  its path
+  /// @return  its folder
   std::string AddFunction(const std::string& function, const std::string& vendor,
                           const std::string& device_class) const;
 
-  /// Gives a bridge a configuration space with ACS.
+  /// Writes the configuration space of a bridge with ACS.
   void SetAcs(const std::string& function, uint16_t control) const;
 
   Files files() const { return Files(root_.string()); }
@@ -43,8 +43,8 @@ class FakeTree {
   std::filesystem::path root_;
 };
 
-/// A server as it should be: a ConnectX and a GPU below one PCIe switch, modules, limits, everything. Tests
-/// break one thing of it.
+/// A machine that passes all checks: a ConnectX and a GPU below one PCIe switch, modules, limits. Tests break
+/// parts of it.
 struct GoodMachine {
   GoodMachine();
 
@@ -52,12 +52,12 @@ struct GoodMachine {
   Machine machine;
   std::string bridge, nic_function, gpu_function;
 
-  Nic& nic() { return machine.survey.nics.front(); }
-  NicPort& port() { return nic().ports.front(); }
-  GpuSeen& gpu() { return machine.survey.gpus.front(); }
+  NicInfo& nic() { return machine.survey.nics.front(); }
+  PortInfo& port() { return nic().ports.front(); }
+  GpuInfo& gpu() { return machine.survey.gpus.front(); }
 };
 
-/// A machine without RDMA, without a GPU, of an ordinary user.
+/// A machine without RDMA and GPU, as an ordinary user sees it.
 struct PlainMachine {
   PlainMachine();
 

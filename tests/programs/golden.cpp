@@ -33,7 +33,7 @@ testing::AssertionResult Matches(const std::string& pattern, const std::string& 
   const std::vector<std::string> expected = Lines(pattern), lines = Lines(text);
   size_t at = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    if (expected[i] == kAnyLines) {  // up to the line that comes next
+    if (expected[i] == kAnyLines) {  // skips to the next expected line
       while (at < lines.size() && (i + 1 == expected.size() || !LineMatches(expected[i + 1], lines[at])))
         ++at;
       continue;
@@ -55,7 +55,7 @@ testing::AssertionResult MatchesFile(const std::string& name, const std::string&
   std::ifstream file(std::string(GOLDEN_FOLDER "/") + name);
   const std::string pattern{std::istreambuf_iterator<char>(file), {}};
   testing::AssertionResult result =
-      file ? Matches(pattern, text) : testing::AssertionFailure() << "there is no such file";
+      file ? Matches(pattern, text) : testing::AssertionFailure() << "the file does not exist";
   if (result) return result;
   const std::string actual = testing::TempDir() + name;
   std::ofstream(actual) << text;

@@ -4,17 +4,17 @@
 
 #include <string>
 
-/// Compares what a program prints with a file in golden/.
+/// Compares the output of a program with a file in golden/.
 ///
-/// In the file `<*>` stands for anything within a line, and a line of `<...>` for any number of lines. A
-/// difference is shown by the first line that differs, and the whole output is left in a file that can become
-/// the golden one.
+/// In the file, `<*>` matches any text within a line, and a line `<...>` matches any number of lines. A
+/// failure shows the first line that differs, and writes the whole output to a file that can replace the
+/// golden one.
 namespace golden {
 
-/// Whether a text is as a pattern has it; else says where it differs first.
+/// Returns whether a text matches a pattern; a failure names the first difference.
 testing::AssertionResult Matches(const std::string& pattern, const std::string& text);
 
-/// Whether a text is as golden/NAME has it.
+/// Returns whether a text matches golden/NAME.
 testing::AssertionResult MatchesFile(const std::string& name, const std::string& text);
 
 }  // namespace golden

@@ -3,12 +3,12 @@
 namespace golden {
 namespace {
 
-TEST(Golden, TakesTheSameText) {
+TEST(Golden, MatchesTheSameText) {
   EXPECT_TRUE(Matches("a\nb\n", "a\nb\n"));
   EXPECT_TRUE(Matches("", ""));
 }
 
-TEST(Golden, TakesAnythingForAPlaceholder) {
+TEST(Golden, MatchesAnythingForAPlaceholder) {
   EXPECT_TRUE(Matches("a <*> c <*>\n", "a bb c \n"));
   EXPECT_FALSE(Matches("a <*> c\n", "a bb d\n"));
   EXPECT_TRUE(Matches("a\n<...>\nd\n", "a\nb\nc\nd\n"));
@@ -22,7 +22,7 @@ TEST(Golden, NamesTheFirstLineThatDiffers) {
   EXPECT_STREQ(Matches("a\n", "a\nb\n").message(), "line 2\n  is:        b\n  should be: (the end)");
 }
 
-TEST(Golden, NamesAFileThatIsNotThere) {
+TEST(Golden, NamesAMissingFile) {
   EXPECT_NE(std::string(MatchesFile("no_such_file", "").message()).find("golden/no_such_file"),
             std::string::npos);
 }

@@ -7,14 +7,14 @@
 #include "common/run_shell.hpp"
 #include "golden.hpp"
 
-/// The programs themselves, on softhca and without it.
+/// Runs of warpverbs-doctor and warpverbs-info, with and without softhca.
 namespace {
 
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-/// What depends on the hardware below softhca, and on who runs the test.
+/// Options that skip checks whose verdicts depend on the hardware below softhca or on the user.
 constexpr char kSteady[] =
     " --skip "
     "rdma-core,memlock,ipc-lock,shm,gpu-modules,peer-mapping,dma-buf,gpu-memory,doorbell,acs,iommu,distance,"
@@ -33,9 +33,9 @@ void ExpectDoctor(const std::string& name, const std::string& softhca, int exit_
   EXPECT_EQ(json.exit_status, exit_code);
 }
 
-TEST(Doctor, FindsNothingWrongWithSofthca) { ExpectDoctor("ok", "", 0); }
+TEST(Doctor, PassesOnSofthca) { ExpectDoctor("ok", "", 0); }
 
-TEST(Doctor, FailsWithEveryPortDown) { ExpectDoctor("port_down", "--port-down all", 3); }
+TEST(Doctor, FailsWithAllPortsDown) { ExpectDoctor("port_down", "--port-down all", 3); }
 
 TEST(Doctor, WarnsOfOnePortDown) {
   const Result outcome = OnSofthca("--ports 2 --port-down mlx5_0/2", DOCTOR " --only link,loopback");
@@ -43,18 +43,18 @@ TEST(Doctor, WarnsOfOnePortDown) {
   EXPECT_THAT(outcome.output, HasSubstr("mlx5_0 port 2 is down"));
 }
 
-TEST(Doctor, TellsTheTransferThatFails) {
+TEST(Doctor, ReportsAFailedTransfer) {
   const Result outcome = OnSofthca("--fault syndrome:0x13,index=0", DOCTOR " --only loopback");
   EXPECT_EQ(outcome.exit_status, 3);
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("FAIL  loopback"), HasSubstr("remote access error")));
 }
 
-TEST(Doctor, WaitsNotForEverForAPacket) {
+TEST(Doctor, TimesOutOnALostPacket) {
   const Result outcome = OnSofthca("--no-direct --fault drop", DOCTOR " --only loopback --json");
   EXPECT_EQ(outcome.exit_status, 3) << outcome.output;
 }
 
-/// As one who cannot lock what he likes.
+/// Returns a command that runs another one with a low limit on locked memory.
 std::string WithoutIpcLock(const std::string& command) {
   const std::string limited = "ulimit -l 512; exec " + command;
   return (geteuid() == 0 ? "setpriv --bounding-set=-ipc_lock " : "") + ("sh -c '" + limited + "'");
@@ -76,10 +76,10 @@ TEST(Doctor, ProbesGpusOverSofthca) {
   EXPECT_EQ(reached.exit_status, 0);
   const Result unreached = OnSofthca("", gpus + "0 " DOCTOR + checks);
   EXPECT_EQ(unreached.exit_status, 1) << unreached.output;
-  EXPECT_THAT(unreached.output, HasSubstr("a host thread rings for its kernels"));
+  EXPECT_THAT(unreached.output, HasSubstr("a host thread rings instead of its kernels"));
 }
 
-TEST(Doctor, FailsWithoutAGidAndSaysHowToGetOne) {
+TEST(Doctor, FailsWithoutAGidAndNamesTheRemedy) {
   const Result doctor = OnSofthca("--no-gids", DOCTOR " --only gid,loopback");
   EXPECT_EQ(doctor.exit_status, 3);
   EXPECT_THAT(doctor.output,
@@ -89,11 +89,11 @@ TEST(Doctor, FailsWithoutAGidAndSaysHowToGetOne) {
   EXPECT_THAT(OnSofthca("--no-gids", DOCTOR " --only loopback --gid-index 3").output,
               HasSubstr("its GID table is empty"));
   const Result info = OnSofthca("--no-gids", INFO);
-  EXPECT_EQ(info.exit_status, 0) << "it only shows";
+  EXPECT_EQ(info.exit_status, 0) << "info does not check";
   EXPECT_THAT(info.output, HasSubstr("mlx5_0"));
 }
 
-TEST(Doctor, PrintsValidJsonOfEveryCheckOnAnyMachine) {
+TEST(Doctor, PrintsValidJsonOfEveryCheck) {
   for (const std::string& program : {std::string(DOCTOR), std::string(SOFTHCA " -- " DOCTOR)}) {
     const Result outcome = RunShell(program + " --json 2>/dev/null");
     const auto report = nlohmann::json::parse(outcome.output);
@@ -108,7 +108,7 @@ TEST(Doctor, PrintsValidJsonOfEveryCheckOnAnyMachine) {
   }
 }
 
-TEST(Doctor, LooksAtTheDeviceThatIsNamed) {
+TEST(Doctor, ChecksTheGivenDevice) {
   const Result named = OnSofthca("--devices 2", DOCTOR " --only nics --device mlx5_1");
   EXPECT_THAT(named.output, AllOf(HasSubstr("mlx5_1"), testing::Not(HasSubstr("mlx5_0"))));
   const Result missing = OnSofthca("", DOCTOR " --only nics --device mlx5_7");
@@ -116,11 +116,11 @@ TEST(Doctor, LooksAtTheDeviceThatIsNamed) {
   EXPECT_THAT(missing.output, HasSubstr("Name one of: mlx5_0."));
 }
 
-TEST(Doctor, ColoursNothingInAFile) {
+TEST(Doctor, DoesNotColourAFile) {
   EXPECT_THAT(RunShell(DOCTOR " --only nics").output, testing::Not(HasSubstr("\033")));
 }
 
-TEST(Doctor, HelpNamesTheExitCodes) {
+TEST(Doctor, NamesExitStatusesInHelp) {
   const Result help = RunShell(DOCTOR " --help");
   EXPECT_EQ(help.exit_status, 0);
   for (const char* const part :
@@ -128,7 +128,7 @@ TEST(Doctor, HelpNamesTheExitCodes) {
     EXPECT_THAT(help.output, HasSubstr(part));
 }
 
-TEST(Programs, RefuseInOneSentence) {
+TEST(Programs, RefuseACommandLineInOneSentence) {
   for (const char* const command :
        {DOCTOR " --colour", DOCTOR " --only", DOCTOR " --only no-such-check",
         DOCTOR " --skip gid,no-such-check", DOCTOR " mlx5_0", DOCTOR " --device", DOCTOR " --peer",
@@ -137,15 +137,15 @@ TEST(Programs, RefuseInOneSentence) {
     const Result outcome = RunShell(command);
     EXPECT_EQ(outcome.exit_status, 2) << command;
     EXPECT_THAT(outcome.output,
-                ContainsRegex("^warpverbs-[a-z]+: [^\n]+; warpverbs-[a-z]+ --help says more\n$"));
+                ContainsRegex("^warpverbs-[a-z]+: [^\n]+\\. See warpverbs-[a-z]+ --help\\.\n$"));
   }
 }
 
-TEST(Programs, TakeTheFabricOfNccl) {
+TEST(Programs, UseTheVariablesOfNccl) {
   const std::string nccl = "env NCCL_IB_HCA==mlx5_1:1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=0x6a NCCL_IB_SL=5 ";
   const std::string chosen =
-      "mlx5_1 port 1 (by NCCL_IB_HCA==mlx5_1:1), GID 1 (by NCCL_IB_GID_INDEX=1), traffic class 106 (by "
-      "NCCL_IB_TC=0x6a), service level 5 (by NCCL_IB_SL=5)";
+      "mlx5_1 port 1 (from NCCL_IB_HCA==mlx5_1:1), GID 1 (from NCCL_IB_GID_INDEX=1), traffic class 106 (from "
+      "NCCL_IB_TC=0x6a), service level 5 (from NCCL_IB_SL=5)";
   const Result doctor = OnSofthca("--devices 2", nccl + DOCTOR " --only nics,choice,loopback");
   EXPECT_EQ(doctor.exit_status, 0);
   EXPECT_THAT(doctor.output,
@@ -156,17 +156,18 @@ TEST(Programs, TakeTheFabricOfNccl) {
   EXPECT_THAT(info.output, AllOf(HasSubstr("Choice\n  " + chosen + "\n"), testing::Not(HasSubstr("mlx5_0"))));
 }
 
-TEST(Programs, TakeTheCommandLineBeforeTheFabricOfNccl) {
+TEST(Programs, PreferTheCommandLineToTheVariablesOfNccl) {
   const std::string nccl = "env NCCL_IB_HCA=mlx5_1 NCCL_IB_GID_INDEX=1 NCCL_IB_TC=106 NCCL_IB_SL=5 ";
   const std::string options = " --device mlx5_0 --gid-index 3 --traffic-class 0 --service-level 2";
   const std::string chosen =
-      "mlx5_0 port 1 (by the command line), GID 3 (by --gid-index), traffic class 0 (by --traffic-class), "
-      "service level 2 (by --service-level)\n";
+      "mlx5_0 port 1 (from the command line), GID 3 (from --gid-index), traffic class 0 (from "
+      "--traffic-class), "
+      "service level 2 (from --service-level)\n";
   EXPECT_THAT(OnSofthca("--devices 2", nccl + DOCTOR " --only choice" + options).output, HasSubstr(chosen));
   EXPECT_THAT(OnSofthca("--devices 2", nccl + INFO + options).output, HasSubstr(chosen));
 }
 
-TEST(Programs, SayWhatIsNotThereOfTheFabricOfNccl) {
+TEST(Programs, NameMissingDevicesOfTheVariablesOfNccl) {
   const Result gid = OnSofthca("", "env NCCL_IB_GID_INDEX=77 " DOCTOR " --only choice,loopback");
   EXPECT_EQ(gid.exit_status, 3);
   EXPECT_THAT(gid.output, AllOf(HasSubstr("FAIL  choice"), HasSubstr(": mlx5_0 port 1 has no GID 77\n"),
@@ -177,14 +178,14 @@ TEST(Programs, SayWhatIsNotThereOfTheFabricOfNccl) {
   EXPECT_EQ(OnSofthca("", "env NCCL_IB_HCA=mlx5_9 " INFO).exit_status, 1);
 }
 
-TEST(Programs, RefuseABadVariableOfNcclInOneSentence) {
+TEST(Programs, RejectABadVariableOfNccl) {
   for (const std::string program : {DOCTOR, INFO}) {
     const Result outcome = RunShell("env NCCL_IB_TC=300 " + program);
     EXPECT_EQ(outcome.exit_status, 2);
     EXPECT_THAT(
         outcome.output,
         ContainsRegex("^warpverbs-[a-z]+: Cannot use NCCL_IB_TC=300: a traffic class is a number from 0 "
-                      "to 255. Set it to 0 to 255, or unset it.\n$"));
+                      "to 255. Set it to a number from 0 to 255, or unset it.\n$"));
     const Result help = RunShell("env NCCL_IB_TC=300 " + program + " --help");
     EXPECT_EQ(help.exit_status, 0);
     EXPECT_THAT(help.output, AllOf(HasSubstr("NCCL_IB_HCA, NCCL_IB_GID_INDEX,\nNCCL_IB_TC and NCCL_IB_SL."),
@@ -192,8 +193,8 @@ TEST(Programs, RefuseABadVariableOfNcclInOneSentence) {
   }
 }
 
-/// What both doctors print, and both exit statuses, each on a softhca of its own.
-std::string MeetOnSofthca(const std::string& listener, const std::string& visitor) {
+/// Runs two doctors, each on its own softhca, and returns their outputs and exit statuses.
+std::string TestPeersOnSofthca(const std::string& listener, const std::string& visitor) {
   const std::string doctor = " -- " DOCTOR " --only peer ", start = "timeout -s KILL 90 " SOFTHCA " ";
   return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT; : >$folder/listener\n" + start + listener +
                   doctor +
@@ -207,18 +208,18 @@ std::string MeetOnSofthca(const std::string& listener, const std::string& visito
       .output;
 }
 
-TEST(Doctor, MovesDataToAndFromAnotherDoctor) {
-  EXPECT_TRUE(golden::MatchesFile("softhca_peer.txt", MeetOnSofthca("", "")));
+TEST(Doctor, ExchangesDataWithAnotherDoctor) {
+  EXPECT_TRUE(golden::MatchesFile("softhca_peer.txt", TestPeersOnSofthca("", "")));
 }
 
-TEST(Doctor, FailsOnBothSidesWhereOneCannotWrite) {
-  const std::string output = MeetOnSofthca("--fault syndrome:0x13,index=0", "");
+TEST(Doctor, FailsOnBothSidesWhenOneCannotWrite) {
+  const std::string output = TestPeersOnSofthca("--fault syndrome:0x13,index=0", "");
   EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3"),
-                            HasSubstr("there: "), HasSubstr("remote access error")));
+                            HasSubstr("on the peer: "), HasSubstr("remote access error")));
 }
 
-TEST(Doctor, FailsOnBothSidesOnDifferentFabrics) {
-  const std::string output = MeetOnSofthca("--link infiniband", "");
+TEST(Doctor, FailsOnBothSidesWithDifferentLinkLayers) {
+  const std::string output = TestPeersOnSofthca("--link infiniband", "");
   EXPECT_THAT(output, AllOf(HasSubstr("visitor exits with 3"), HasSubstr("listener exits with 3")));
 }
 
@@ -230,7 +231,7 @@ TEST(Info, ShowsSofthca) {
   EXPECT_TRUE(golden::MatchesFile("softhca_info.json", json.output));
 }
 
-TEST(Info, SaysInASentenceThatThereIsNoDevice) {
+TEST(Info, ReportsAMissingDevice) {
   const Result outcome = OnSofthca("", INFO " --device mlx5_7 2>&1 >/dev/null");
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_EQ(outcome.output, "Cannot open mlx5_7: no ConnectX has that name. Name one of: mlx5_0.\n");

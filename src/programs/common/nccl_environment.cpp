@@ -18,10 +18,11 @@ host::Error BadValue(const std::string& variable, const std::string& value, cons
 
 host::Error BadFilter(const std::string& text, const std::string& reason) {
   return BadValue("NCCL_IB_HCA", text, reason,
-                  "a list such as mlx5_0,mlx5_1:1, with = in front for whole names and ^ for all but these");
+                  "a list such as mlx5_0,mlx5_1:1, with a leading = to match whole names or ^ to exclude the "
+                  "list");
 }
 
-/// A number in decimal, or in hexadecimal after "0x", as NCCL takes it.
+/// Parses a decimal number, or a hexadecimal one after "0x", as NCCL does.
 std::optional<int> ParseNumber(std::string_view text) {
   const int base = text.starts_with("0x") ? 16 : 10;
   if (base == 16) text.remove_prefix(2);
@@ -32,7 +33,7 @@ std::optional<int> ParseNumber(std::string_view text) {
   return number;
 }
 
-/// The parts of a text between commas; an empty one is a part, too.
+/// Returns the parts of a text between commas, empty ones included.
 std::vector<std::string> SplitAtCommas(std::string_view text) {
   std::vector<std::string> parts;
   for (;;) {
@@ -45,21 +46,22 @@ std::vector<std::string> SplitAtCommas(std::string_view text) {
 
 struct Range {
   const char* what;
-  int least;
-  int most;
+  int min;
+  int max;
 };
 
 int ReadVariable(const char* variable, const std::string& value, int unset, const Range& range) {
   if (value.empty()) return unset;
   const auto number = ParseNumber(value);
-  if (number && *number >= range.least && *number <= range.most) return *number;
-  const std::string allowed = std::to_string(range.least) + " to " + std::to_string(range.most);
-  throw BadValue(variable, value, std::string(range.what) + " is a number from " + allowed, allowed);
+  if (number && *number >= range.min && *number <= range.max) return *number;
+  const std::string allowed = std::to_string(range.min) + " to " + std::to_string(range.max);
+  throw BadValue(variable, value, std::string(range.what) + " is a number from " + allowed,
+                 "a number from " + allowed);
 }
 
 }  // namespace
 
-HcaFilter HcaFilter::FromText(const std::string& text) {
+HcaFilter HcaFilter::Parse(const std::string& text) {
   HcaFilter filter;
   std::string_view list = text;
   if (list.starts_with('^')) {
@@ -70,19 +72,19 @@ HcaFilter HcaFilter::FromText(const std::string& text) {
     filter.whole_names_ = true;
     list.remove_prefix(1);
   }
-  if (list.empty() && !text.empty()) throw BadFilter(text, "it names no device");
+  if (list.empty() && !text.empty()) throw BadFilter(text, "it does not name a device");
   if (list.empty()) return filter;
   for (const std::string& part : SplitAtCommas(list)) {
     const size_t colon = std::min(part.find(':'), part.size());
     Entry entry{.name = part.substr(0, colon)};
-    if (entry.name.empty()) throw BadFilter(text, "a name in it is empty");
+    if (entry.name.empty()) throw BadFilter(text, "it contains an empty name");
     if (entry.name.find_first_of("^= \t") != std::string::npos) {
-      throw BadFilter(text, "'" + entry.name + "' is no name of a device");
+      throw BadFilter(text, "'" + entry.name + "' is not a device name");
     }
     if (colon < part.size()) {
       const auto port = ParseNumber(part.substr(colon + 1));
       if (!port || *port < 1 || *port > 254) {
-        throw BadFilter(text, "the port in '" + part + "' is no number from 1 to 254");
+        throw BadFilter(text, "the port in '" + part + "' is not a number from 1 to 254");
       }
       entry.port = static_cast<uint8_t>(*port);
     }
@@ -110,7 +112,7 @@ NcclEnvironment ReadNcclEnvironment(const std::function<const char*(const char*)
   };
   const NcclEnvironment unset;
   NcclEnvironment environment{
-      .hca = HcaFilter::FromText(value("NCCL_IB_HCA")),
+      .hca = HcaFilter::Parse(value("NCCL_IB_HCA")),
       .gid_index = number("NCCL_IB_GID_INDEX", unset.gid_index, {"a GID index", -1, 65535}),
       .traffic_class =
           static_cast<uint8_t>(number("NCCL_IB_TC", unset.traffic_class, {"a traffic class", 0, 255})),

@@ -9,17 +9,19 @@
 
 namespace warpverbs::programs {
 
-/// Which ports of which devices may be used, as NCCL_IB_HCA says it. One made without a text allows all.
+/// The ports that NCCL_IB_HCA allows. A default-constructed filter allows all.
 class HcaFilter {
  public:
   HcaFilter() = default;
 
-  /// @param text  "mlx5_0:1,mlx5_1": devices, or ports of devices, whose names begin so. In front of the list
-  /// "=" asks for
-  ///              the whole name, "^" for all but these, "^=" for both. Empty: all
+  /// Parses the value of NCCL_IB_HCA.
+  ///
+  /// @param text  "mlx5_0:1,mlx5_1": prefixes of device names, each with an optional port. A leading "="
+  /// matches
+  ///              whole names, "^" excludes the list, "^=" does both. Empty: allows all
   /// @errors  Error: names NCCL_IB_HCA, the text and what is allowed
   /// @source  NVIDIA NCCL user guide, Environment Variables, NCCL_IB_HCA
-  static HcaFilter FromText(const std::string& text);
+  static HcaFilter Parse(const std::string& text);
 
   /// @param name  "mlx5_0"
   /// @param port  from 1
@@ -33,30 +35,30 @@ class HcaFilter {
 
   bool excludes_ = false;
   bool whole_names_ = false;
-  std::vector<Entry> entries_;  // none: all are allowed
+  std::vector<Entry> entries_;  // empty: allows all
 };
 
-/// What a program takes where its command line says nothing. Without a variable the library's own defaults
-/// stand.
+/// NCCL's variables for RDMA devices: a program's defaults for what its command line leaves out. Without a
+/// variable, the library's default applies.
 struct NcclEnvironment {
   HcaFilter hca{};
-  int gid_index = -1;         ///< NCCL_IB_GID_INDEX; -1: EndpointConfig's, the best
+  int gid_index = -1;         ///< NCCL_IB_GID_INDEX; -1: the best
   uint8_t traffic_class = 0;  ///< NCCL_IB_TC
   uint8_t service_level = 0;  ///< NCCL_IB_SL
 
-  std::map<std::string, std::string> texts{};  ///< of the variables that are set, by their names
+  std::map<std::string, std::string> texts{};  ///< values of the variables that are set, by name
 
-  /// A variable as it is set; "": it is not.
-  std::string TextOf(const std::string& variable) const {
+  /// Returns the value of a variable; "" if it is not set.
+  std::string Text(const std::string& variable) const {
     const auto found = texts.find(variable);
     return found == texts.end() ? "" : found->second;
   }
 };
 
-/// Reads NCCL's variables for the fabric, so that a machine that is set up for NCCL is set up for these
-/// programs. A variable that is empty counts as not set.
+/// Reads NCCL's variables, so that a machine that is set up for NCCL is set up for these programs. An empty
+/// variable counts as unset.
 ///
-/// @param get  answers the value of a variable or nullptr; the process's environment by default
+/// @param get  returns the value of a variable or nullptr; the process's environment by default
 /// @errors  Error: names the variable, its value and what is allowed
 /// @source  NVIDIA NCCL user guide, Environment Variables
 NcclEnvironment ReadNcclEnvironment(const std::function<const char*(const char*)>& get = {});

@@ -5,62 +5,62 @@
 #include <string>
 #include <vector>
 
-#include "doctor/outcome.hpp"
+#include "doctor/finding.hpp"
 #include "machine/machine.hpp"
 
 namespace warpverbs::programs {
 
-/// One thing that GPU-initiated RDMA needs.
+/// A check of one requirement of GPU-initiated RDMA.
 struct Check {
-  const char* id;     ///< "pcie-link"; stable, scripts name it
-  const char* title;  ///< the question, in a line
-  Outcome (*run)(const Machine& machine);
-  int patience_s = 60;  ///< what takes longer has failed
+  const char* id;     ///< "pcie-link"; stable: scripts use it
+  const char* title;  ///< what PASS means, in one line
+  Finding (*run)(const Machine& machine);
+  int timeout_s = 60;  ///< a check that takes longer has failed
 };
 
-/// All checks, in the order in which they make sense.
+/// Returns all checks, prerequisites first.
 std::span<const Check> AllChecks();
 
-/// A check's outcome.
-struct Result {
+/// The finding of a check.
+struct CheckResult {
   std::string id{};
-  Outcome outcome;
+  Finding finding;
 };
 
-/// Runs checks; one that throws, or does not end in time, has failed.
+/// Runs checks. A check that throws or does not end in time has failed.
 ///
-/// @param hung  set to whether one still runs: then leave the program by std::_Exit()
-std::vector<Result> RunChecks(std::span<const Check> checks, const std::shared_ptr<const Machine>& machine,
-                              bool& hung);
+/// @param hung  set to true if a check still runs: then leave the program by std::_Exit()
+std::vector<CheckResult> RunChecks(std::span<const Check> checks,
+                                   const std::shared_ptr<const Machine>& machine, bool& hung);
 
-// The checks. Each looks at `machine` alone and may throw.
+// The checks. Each reads only `machine`, and may throw.
 
-Outcome CheckNics(const Machine& machine);
-Outcome CheckRdmaModules(const Machine& machine);
-Outcome CheckRdmaCore(const Machine& machine);
-Outcome CheckLink(const Machine& machine);
-Outcome CheckGid(const Machine& machine);
-Outcome CheckMtu(const Machine& machine);
-Outcome CheckAtomics(const Machine& machine);
-Outcome CheckChoice(const Machine& machine);
+Finding CheckNics(const Machine& machine);
+Finding CheckRdmaModules(const Machine& machine);
+Finding CheckRdmaCore(const Machine& machine);
+Finding CheckLink(const Machine& machine);
+Finding CheckGid(const Machine& machine);
+Finding CheckMtu(const Machine& machine);
+Finding CheckAtomics(const Machine& machine);
+Finding CheckChoice(const Machine& machine);
 
-Outcome CheckGpuModules(const Machine& machine);
-Outcome CheckPeerMapping(const Machine& machine);
-Outcome CheckDmaBuf(const Machine& machine);
-Outcome CheckGpuMemory(const Machine& machine);
-Outcome CheckDoorbell(const Machine& machine);
+Finding CheckGpuModules(const Machine& machine);
+Finding CheckPeerMapping(const Machine& machine);
+Finding CheckDmaBuf(const Machine& machine);
+Finding CheckGpuMemory(const Machine& machine);
+Finding CheckDoorbell(const Machine& machine);
 
-Outcome CheckPcieLink(const Machine& machine);
-Outcome CheckAcs(const Machine& machine);
-Outcome CheckIommu(const Machine& machine);
-Outcome CheckDistance(const Machine& machine);
+Finding CheckPcieLink(const Machine& machine);
+Finding CheckAcs(const Machine& machine);
+Finding CheckIommu(const Machine& machine);
+Finding CheckDistance(const Machine& machine);
 
-Outcome CheckMemlock(const Machine& machine);
-Outcome CheckIpcLock(const Machine& machine);
-Outcome CheckDeviceFiles(const Machine& machine);
-Outcome CheckSharedMemory(const Machine& machine);
+Finding CheckMemlock(const Machine& machine);
+Finding CheckIpcLock(const Machine& machine);
+Finding CheckDeviceFiles(const Machine& machine);
+Finding CheckSharedMemory(const Machine& machine);
 
-Outcome CheckLoopback(const Machine& machine);
-Outcome CheckPeer(const Machine& machine);
+Finding CheckLoopback(const Machine& machine);
+Finding CheckPeer(const Machine& machine);
 
 }  // namespace warpverbs::programs

@@ -1,54 +1,49 @@
 #include "doctor/options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "common/fabric_options.hpp"
 #include "doctor/report.hpp"
-#include "text/refusal.hpp"
 
 namespace warpverbs::programs {
 namespace {
 
 constexpr const char* kFooter = R"(
 Verdicts:
-  PASS  as it should be
-  WARN  it works, but slower or not for everyone; the line below has the remedy
-  FAIL  GPU-initiated RDMA does not work like this; the line below has the remedy
-  SKIP  not applicable here, with the reason
+  PASS  works as intended
+  WARN  works, but slowly or not for all users; the line below has the remedy
+  FAIL  prevents GPU-initiated RDMA; the line below has the remedy
+  SKIP  does not apply here, with the reason
 
-Exit status: 0 all PASS or SKIP; 1 at least one WARN; 2 a wrong command line; 3 at least one FAIL.
+Exit status: 0 if all checks PASS or SKIP; 1 on a WARN; 2 on an invalid command line; 3 on a FAIL.
 
-Two machines: `warpverbs-doctor --listen` on one, `warpverbs-doctor --peer HOST` on the other, with
---only peer for this check alone. Each writes to the other, and verifies. The port is of TCP, and open to
-everyone as long as the check runs.
+Two machines: run `warpverbs-doctor --listen` on one and `warpverbs-doctor --peer HOST` on the other. Add
+--only peer to run this check alone. Each machine writes to the other and verifies the data. While it waits, the
+TCP port accepts any client.
 
-Nothing is changed on the machine. The check loopback sends some packets, doorbell and gpu-memory map and
-register memory for a moment. Colours are for terminals; NO_COLOR turns them off. docs/doctor.md says more
-about each check. Without a NIC: softhca -- warpverbs-doctor)";
+The doctor changes nothing on the machine. The check loopback sends a few packets; doorbell and gpu-memory map and
+register memory briefly. A terminal shows colours unless NO_COLOR is set. docs/doctor.md explains each check. Without
+a NIC: softhca -- warpverbs-doctor)";
 
 using Names = std::vector<std::string>;
 
 CLI::Option* AddNames(CLI::App& app, const std::string& option, Names& names, const std::string& text) {
-  const auto known = [option](const std::string& name) {
+  const auto known = [](const std::string& name) {
     const auto checks = AllChecks();
-    const bool found =
-        std::any_of(checks.begin(), checks.end(), [&](const Check& check) { return name == check.id; });
-    return found ? "" : "'" + name + "' is no check of --list";
+    return std::any_of(checks.begin(), checks.end(), [&](const Check& check) { return name == check.id; });
   };
   return app.add_option(option, names, text)
       ->delimiter(',')
-      ->check(CLI::Validator(known, "", option))
+      ->check(Expect("a check of --list", known))
       ->type_name("ID[,ID]...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void AddMeeting(CLI::App& app, std::optional<Meeting>& meeting) {
-  const auto take = [&meeting](const char* option, bool listens) {
-    return [&meeting, option, listens](const std::string& text) {
+void AddPeerOptions(CLI::App& app, std::optional<PeerOptions>& peer) {
+  const auto take = [&peer](const char* option, bool listens) {
+    return [&peer, option, listens](const std::string& text) {
       try {
-        meeting = Meeting{listens, ParseAddress(text, listens)};
+        peer = PeerOptions{listens, ParseAddress(text, listens)};
       } catch (const std::invalid_argument& error) {
         throw CLI::ValidationError(option, error.what());
       }
@@ -56,16 +51,16 @@ void AddMeeting(CLI::App& app, std::optional<Meeting>& meeting) {
   };
   auto* const listen =
       app.add_option_function<std::string>("--listen", take("--listen", true),
-                                           "Wait a minute for a doctor on another machine (18518)")
+                                           "Wait up to a minute for the doctor of another machine (18518)")
           ->type_name("[PORT]")
           ->expected(0, 1);
   app.add_option_function<std::string>("--peer", take("--peer", false),
-                                       "Move data to and from the doctor that listens there")
+                                       "Exchange data with the doctor that listens on HOST")
       ->type_name("HOST[:PORT]")
       ->excludes(listen);
 }
 
-std::vector<Check> Selected(const Names& only, const Names& skipped) {
+std::vector<Check> Select(const Names& only, const Names& skipped) {
   const auto has = [](const Names& names, const Check& check) {
     return std::find(names.begin(), names.end(), check.id) != names.end();
   };
@@ -77,35 +72,28 @@ std::vector<Check> Selected(const Names& only, const Names& skipped) {
 
 }  // namespace
 
-std::variant<DoctorOptions, Answer> ParseDoctorOptions(int argc, char** argv) {
+std::variant<DoctorOptions, EarlyExit> ParseDoctorOptions(int argc, char** argv) {
   DoctorOptions options;
   Names only, skipped;
   bool list = false;
-  CLI::App app("Checks whether this machine is ready for RDMA that kernels on a GPU initiate.",
-               "warpverbs-doctor");
+  CLI::App app("Checks whether this machine is ready for RDMA initiated by GPU kernels.", "warpverbs-doctor");
   app.footer(std::string(kNcclHelp) + "\n" + kFooter);
   app.add_flag("--json", options.json, "Print JSON");
-  app.add_flag("--list", list, "Print the checks, and run none");
-  AddNames(app, "--only", only, "Run these checks alone");
-  AddNames(app, "--skip", skipped, "Leave these checks out");
-  app.add_option("--device", options.device, "Look at this NIC alone, for example mlx5_0")->type_name("NAME");
-  FabricOptions fabric;
-  AddFabricOptions(app, fabric);
-  AddMeeting(app, options.meeting);
+  app.add_flag("--list", list, "List the checks instead of running them");
+  AddNames(app, "--only", only, "Run only these checks");
+  AddNames(app, "--skip", skipped, "Skip these checks");
+  app.add_option("--device", options.device, "Check only this NIC, for example mlx5_0")->type_name("NAME");
+  DeviceOptions device;
+  AddDeviceOptions(app, device);
+  AddPeerOptions(app, options.peer);
   app.set_version_flag("--version", "warpverbs-doctor " WARPVERBS_PROGRAMS_VERSION);
-  try {
-    app.parse(argc, argv);
-    fabric.nic = options.device;
-    options.fabric = Fabric(fabric, ReadNcclEnvironment());
-  } catch (const CLI::CallForHelp&) {
-    return Answer{app.help(), 0};
-  } catch (const CLI::CallForVersion& version) {
-    return Answer{std::string(version.what()) + '\n', 0};
-  } catch (const std::exception& error) {
-    return Answer{Refusal(app, error), 2};
-  }
-  options.checks = Selected(only, skipped);
-  if (list) return Answer{ListOf(options.checks), 0};
+  const auto exit = ParseCommandLine(app, argc, argv, [&] {
+    device.nic = options.device;
+    options.selection = DeviceSelection(device, ReadNcclEnvironment());
+  });
+  if (exit) return *exit;
+  options.checks = Select(only, skipped);
+  if (list) return EarlyExit{ListChecks(options.checks), 0};
   return options;
 }
 

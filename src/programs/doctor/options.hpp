@@ -5,26 +5,21 @@
 #include <variant>
 #include <vector>
 
-#include "common/fabric.hpp"
+#include "common/command_line.hpp"
 #include "doctor/check.hpp"
-#include "doctor/meeting.hpp"
+#include "doctor/peer_test.hpp"
 
 namespace warpverbs::programs {
 
+/// The settings of warpverbs-doctor.
 struct DoctorOptions {
   bool json = false;
-  std::string device{};              ///< "": all
-  Fabric fabric{};                   ///< what transfers take
-  std::optional<Meeting> meeting{};  ///< with another machine
-  std::vector<Check> checks{};       ///< to run
+  std::string device{};               ///< the only NIC to check; "": all
+  DeviceSelection selection{};        ///< what transfers use
+  std::optional<PeerOptions> peer{};  ///< the other machine
+  std::vector<Check> checks{};        ///< checks to run
 };
 
-/// Text to print in place of running, and the exit code.
-struct Answer {
-  std::string text{};
-  int exit_code = 0;
-};
-
-std::variant<DoctorOptions, Answer> ParseDoctorOptions(int argc, char** argv);
+std::variant<DoctorOptions, EarlyExit> ParseDoctorOptions(int argc, char** argv);
 
 }  // namespace warpverbs::programs

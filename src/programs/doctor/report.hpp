@@ -7,18 +7,18 @@
 
 namespace warpverbs::programs {
 
-/// Aligned lines, each remedy below what it is for, and a line with counts.
+/// Returns a line per check, each with its remedy below, and a line with counts.
 ///
-/// @param colour  the verdicts in colours of a terminal
-std::string ToText(std::span<const Result> results, bool colour);
+/// @param colour  whether to colour the verdicts for a terminal
+std::string ToText(std::span<const CheckResult> results, bool colour);
 
-/// The same for programs: {"version": 1, "checks": [{"id", "verdict", "found", "remedy"}], "counts": {...}}.
-std::string ToJson(std::span<const Result> results);
+/// Returns JSON: {"version": 1, "checks": [{"id", "verdict", "found", "remedy"}], "counts": {...}}.
+std::string ToJson(std::span<const CheckResult> results);
 
-/// 0: nothing to do; 1: the worst is a WARN; 3: a FAIL.
-int ExitCode(std::span<const Result> results);
+/// Returns 0 if all checks pass or are skipped, 1 if the worst verdict is WARN, 3 if it is FAIL.
+int ExitCode(std::span<const CheckResult> results);
 
-/// A line for each check.
-std::string ListOf(std::span<const Check> checks);
+/// Returns a line per check.
+std::string ListChecks(std::span<const Check> checks);
 
 }  // namespace warpverbs::programs

@@ -10,11 +10,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kInfoVersion = 1;
 
-/// What is not known is null.
+/// Returns null for unknown values.
 Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 Json NodeOrNull(int node) { return node < 0 ? Json() : Json(node); }
 
-Json Of(const host::Capabilities& can) {
+Json ToJson(const host::Capabilities& can) {
   return {{"max_send_wqebbs", can.max_send_wqebbs},
           {"max_wqe_bytes", can.max_wqe_bytes},
           {"max_receive_bytes", can.max_receive_bytes},
@@ -28,9 +28,9 @@ Json Of(const host::Capabilities& can) {
           {"cqe_user_index", can.cqe_user_index}};
 }
 
-Json Of(const NicPort& port, const Fabric& fabric) {
+Json ToJson(const PortInfo& port, const DeviceSelection& selection) {
   Json gids = Json::array();
-  for (const GidChoice& choice : ExplainGids(port, fabric)) {
+  for (const GidChoice& choice : ExplainGids(port, selection)) {
     gids.push_back({{"index", choice.entry.index},
                     {"type", ToString(choice.entry.type)},
                     {"address", ToString(choice.entry.gid)},
@@ -50,23 +50,23 @@ Json Of(const NicPort& port, const Fabric& fabric) {
           {"gids", gids}};
 }
 
-Json Of(const Files& files, const Nic& nic, const Fabric& fabric) {
+Json ToJson(const Files& files, const NicInfo& nic, const DeviceSelection& selection) {
   if (!nic.usable()) return {{"name", nic.name}, {"problem", nic.problem}, {"remedy", nic.remedy}};
   Json ports = Json::array();
-  for (const NicPort& port : nic.ports) ports.push_back(Of(port, fabric));
+  for (const PortInfo& port : nic.ports) ports.push_back(ToJson(port, selection));
   const auto link = ReadPciLink(files, nic.function, "current");
   return {{"name", nic.name},
           {"firmware", nic.capabilities.firmware},
           {"board", OrNull(nic.board)},
           {"vendor_part", nic.vendor_part},
-          {"pci_address", OrNull(PciAddress(nic.function))},
+          {"pci_address", OrNull(PciAddressOf(nic.function))},
           {"numa_node", NodeOrNull(nic.numa_node)},
           {"pcie_link", link ? Json(link->text) : Json()},
-          {"capabilities", Of(nic.capabilities)},
+          {"capabilities", ToJson(nic.capabilities)},
           {"ports", ports}};
 }
 
-Json Of(const GpuSeen& gpu) {
+Json ToJson(const GpuInfo& gpu) {
   if (!gpu.usable()) return {{"name", gpu.name}, {"problem", gpu.problem}, {"remedy", gpu.remedy}};
   return {{"name", gpu.name},
           {"model", gpu.model},
@@ -79,21 +79,21 @@ Json Of(const GpuSeen& gpu) {
           {"writes_ordering", ToString(gpu.attributes.writes_ordering)}};
 }
 
-Json Of(const Choice& choice, const Fabric& fabric) {
+Json ToJson(const PortChoice& choice, const DeviceSelection& selection) {
   if (choice.where.nic.empty()) return {};
   return {{"device", choice.where.nic},
           {"port", choice.where.port},
           {"gid_index", choice.gid_index < 0 ? Json() : Json(choice.gid_index)},
-          {"traffic_class", fabric.traffic_class()},
-          {"service_level", fabric.service_level()},
-          {"text", fabric.Describe(choice.where, choice.gid_index)},
+          {"traffic_class", selection.traffic_class()},
+          {"service_level", selection.service_level()},
+          {"text", selection.Describe(choice.where, choice.gid_index)},
           {"problem", OrNull(choice.problem)}};
 }
 
 Json Distances(const Files& files, const Survey& survey) {
   Json distances = Json::array();
-  for (const GpuSeen& gpu : survey.gpus)
-    for (const Nic& nic : survey.nics)
+  for (const GpuInfo& gpu : survey.gpus)
+    for (const NicInfo& nic : survey.nics)
       distances.push_back({{"gpu", gpu.name},
                            {"device", nic.name},
                            {"distance", ToString(Distance(files, gpu.function, nic.function))}});
@@ -102,13 +102,13 @@ Json Distances(const Files& files, const Survey& survey) {
 
 }  // namespace
 
-std::string InfoJson(const Files& files, const Survey& survey, const Fabric& fabric) {
+std::string InfoJson(const Files& files, const Survey& survey, const DeviceSelection& selection) {
   Json document = {{"version", kInfoVersion},
                    {"devices", Json::array()},
-                   {"choice", Of(ChooseFrom(survey, fabric), fabric)},
+                   {"choice", ToJson(ChoosePort(survey, selection), selection)},
                    {"gpus", Json::array()}};
-  for (const Nic& nic : survey.nics) document["devices"].push_back(Of(files, nic, fabric));
-  for (const GpuSeen& gpu : survey.gpus) document["gpus"].push_back(Of(gpu));
+  for (const NicInfo& nic : survey.nics) document["devices"].push_back(ToJson(files, nic, selection));
+  for (const GpuInfo& gpu : survey.gpus) document["gpus"].push_back(ToJson(gpu));
   document["topology"] = Distances(files, survey);
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

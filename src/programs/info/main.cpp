@@ -1,86 +1,80 @@
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
-#include "common/fabric_options.hpp"
+#include "common/command_line.hpp"
+#include "common/thread.hpp"
 #include "info/report.hpp"
-#include "machine/deadline.hpp"
-#include "text/refusal.hpp"
 
 namespace programs = warpverbs::programs;
 
 namespace {
 
 constexpr const char* kFooter = R"(
-Devices and what they can do; ports; GIDs, with their score, the one that an endpoint takes and why; GPUs;
-and how far GPUs and devices are apart.
-WAIT tells whether a queue can wait for another's completions, USER INDEX whether queues can share a ring of
-completions. NIC'S WRITES IN ORDER tells whose kernels see what a NIC writes in the order in which it came;
-where it is nobody, reads are followed by a DUMP.
+Tables: devices and their capabilities; ports; GIDs with their scores, the one that an endpoint uses, and why; GPUs;
+distances between GPUs and devices.
+WAIT: whether a queue can wait for completions of another queue. USER INDEX: whether queues can share a completion
+ring. NIC'S WRITES IN ORDER: the observers that see a NIC's writes in their order; if there are none, a DUMP follows
+each read.
 
-Exit status: 0; 1 without a ConnectX that opens; 2 a wrong command line. What is wrong with a machine says
-warpverbs-doctor. Without a NIC: softhca -- warpverbs-info)";
+Exit status: 0 on success; 1 if no ConnectX opens; 2 on an invalid command line. warpverbs-doctor finds what is wrong
+with a machine. Without a NIC: softhca -- warpverbs-info)";
 
+/// The settings of warpverbs-info.
 struct Options {
   bool json = false;
   std::string device{};
-  programs::Fabric fabric{};
+  programs::DeviceSelection selection{};
 };
 
-/// @return  the exit code, if the program is to end
-std::optional<int> Parse(int argc, char** argv, Options& options) {
+/// @return  empty if the program is to run
+std::optional<programs::EarlyExit> Parse(int argc, char** argv, Options& options) {
   CLI::App app("Shows what warpverbs can use on this machine.", "warpverbs-info");
   app.footer(std::string(programs::kNcclHelp) + "\n" + kFooter);
   app.add_flag("--json", options.json, "Print JSON");
-  app.add_option("--device", options.device, "Look at this NIC alone, for example mlx5_0")->type_name("NAME");
-  programs::FabricOptions fabric;
-  AddFabricOptions(app, fabric);
+  app.add_option("--device", options.device, "Show only this NIC, for example mlx5_0")->type_name("NAME");
+  programs::DeviceOptions device;
+  AddDeviceOptions(app, device);
   app.set_version_flag("--version", "warpverbs-info " WARPVERBS_PROGRAMS_VERSION);
-  try {
-    app.parse(argc, argv);
-    fabric.nic = options.device;
-    options.fabric = programs::Fabric(fabric, programs::ReadNcclEnvironment());
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::CallForVersion& version) {
-    std::printf("%s\n", version.what());
-    return 0;
-  } catch (const std::exception& error) {
-    std::fputs(programs::Refusal(app, error).c_str(), stderr);
-    return 2;
-  }
-  return std::nullopt;
+  return programs::ParseCommandLine(app, argc, argv, [&] {
+    device.nic = options.device;
+    options.selection = programs::DeviceSelection(device, programs::ReadNcclEnvironment());
+  });
 }
 
-/// What to say where no device can be used; "": one can.
+/// Returns why no device can be used; "" if one can.
 std::string Complaint(const programs::Survey& survey) {
   if (!survey.problem.empty()) return survey.problem + ". " + survey.remedy + ".";
-  for (const programs::Nic& nic : survey.nics)
+  for (const programs::NicInfo& nic : survey.nics)
     if (nic.usable()) return "";
-  if (!survey.nics.empty()) return "No ConnectX of this machine opens.";
-  return "This machine has no ConnectX: warpverbs-doctor says what to look at.";
+  if (!survey.nics.empty())
+    return "No ConnectX of this machine opens. Run warpverbs-doctor to find the reason.";
+  return "This machine has no ConnectX. Run warpverbs-doctor to find the reason.";
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   Options options;
-  if (const auto exit_code = Parse(argc, argv, options)) return *exit_code;
-  constexpr std::chrono::seconds kPatience{120};  // eight GPUs may take half of it
+  if (const auto exit = Parse(argc, argv, options)) {
+    std::fputs(exit->text.c_str(), exit->status == 0 ? stdout : stderr);
+    return exit->status;
+  }
+  constexpr std::chrono::seconds kTimeout{120};  // eight GPUs may take half of it
   const programs::Files files;
   auto survey = programs::RunWithin<programs::Survey>(
-      kPatience, [files, device = options.device] { return programs::LookAtHardware(files, device); });
+      kTimeout, [files, device = options.device] { return programs::SurveyHardware(files, device); });
   if (!survey) {
-    std::fputs("The NICs and GPUs have not answered within two minutes: see the kernel log (dmesg).\n",
-               stderr);
-    std::_Exit(1);  // something still runs
+    std::fputs(
+        "The NICs and GPUs have not answered within two minutes. Look for mlx5 and NVRM in the kernel log "
+        "(dmesg).\n",
+        stderr);
+    std::_Exit(1);  // the survey still runs
   }
-  Narrow(*survey, options.fabric);
+  Restrict(*survey, options.selection);
   const auto report = options.json ? programs::InfoJson : programs::InfoText;
-  std::fputs(report(files, *survey, options.fabric).c_str(), stdout);
+  std::fputs(report(files, *survey, options.selection).c_str(), stdout);
   const std::string complaint = Complaint(*survey);
   if (complaint.empty()) return 0;
   std::fprintf(stderr, "%s\n", complaint.c_str());

@@ -8,22 +8,23 @@
 
 namespace warpverbs::programs {
 
-/// Tables: devices, what they can do, ports, GIDs, what a transfer takes of them, GPUs, how far GPUs and
-/// devices are apart.
-std::string InfoText(const Files& files, const Survey& survey, const Fabric& fabric = {});
+/// Returns tables of devices, capabilities, ports, GIDs, the defaults of a transfer, GPUs, and distances
+/// between GPUs and devices.
+std::string InfoText(const Files& files, const Survey& survey, const DeviceSelection& selection = {});
 
-/// The same for programs: {"version": 1, "devices": [...], "choice": ..., "gpus": [...], "topology": [...]}.
-std::string InfoJson(const Files& files, const Survey& survey, const Fabric& fabric = {});
+/// Returns the same as JSON: {"version": 1, "devices": [...], "choice": ..., "gpus": [...], "topology":
+/// [...]}.
+std::string InfoJson(const Files& files, const Survey& survey, const DeviceSelection& selection = {});
 
-/// A GID, and whether an endpoint takes it.
+/// A GID, and whether an endpoint uses it.
 struct GidChoice {
   host::GidEntry entry{};
-  int score = 0;        ///< as host::Score()
-  bool chosen = false;  ///< the one that is asked for, or else the best
-  std::string why{};    ///< it is, or is not
+  int score = 0;        ///< host::Score()
+  bool chosen = false;  ///< whether it is the requested one, or else the best
+  std::string why{};    ///< reason for the choice
 };
 
-/// All GIDs of a port, each with the reason.
-std::vector<GidChoice> ExplainGids(const NicPort& port, const Fabric& fabric = {});
+/// Returns all GIDs of a port, each with the reason.
+std::vector<GidChoice> ExplainGids(const PortInfo& port, const DeviceSelection& selection = {});
 
 }  // namespace warpverbs::programs

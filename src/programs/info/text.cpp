@@ -14,7 +14,7 @@ std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; 
 std::string Numa(int node) { return node < 0 ? "-" : std::to_string(node); }
 
 std::string Section(const std::string& title, const Table& table) {
-  return table.empty() ? "" : title + "\n" + table.Text() + "\n";
+  return table.empty() ? "" : title + "\n" + table.ToString() + "\n";
 }
 
 std::string Atomics(const host::Capabilities& capabilities) {
@@ -29,14 +29,14 @@ std::string Atomics(const host::Capabilities& capabilities) {
 std::string Devices(const Files& files, const Survey& survey) {
   Table table({"NAME", "FIRMWARE", "BOARD", "PART", "PCI ADDRESS", "NUMA", "PCIE LINK"});
   std::string broken;
-  for (const Nic& nic : survey.nics) {
+  for (const NicInfo& nic : survey.nics) {
     if (!nic.usable()) {
       broken += "  " + nic.problem + ".\n    -> " + nic.remedy + ".\n";
       continue;
     }
     const auto link = ReadPciLink(files, nic.function, "current");
     table.Add({nic.name, nic.capabilities.firmware, OrDash(nic.board), std::to_string(nic.vendor_part),
-               OrDash(PciAddress(nic.function)), Numa(nic.numa_node), link ? link->text : "-"});
+               OrDash(PciAddressOf(nic.function)), Numa(nic.numa_node), link ? link->text : "-"});
   }
   return Section("Devices", table) + (broken.empty() ? "" : "Devices that do not open\n" + broken + "\n");
 }
@@ -44,7 +44,7 @@ std::string Devices(const Files& files, const Survey& survey) {
 std::string Capabilities(const Survey& survey) {
   Table table({"NAME", "SEND QUEUE", "WQE", "CQES", "MESSAGE", "READS OUT", "READS IN", "ATOMICS", "WAIT",
                "USER INDEX"});
-  for (const Nic& nic : survey.nics) {
+  for (const NicInfo& nic : survey.nics) {
     if (!nic.usable()) continue;
     const host::Capabilities& can = nic.capabilities;
     table.Add({nic.name, std::to_string(can.max_send_wqebbs) + " WQEBBs",
@@ -53,13 +53,13 @@ std::string Capabilities(const Survey& survey) {
                std::to_string(can.max_reads_in), Atomics(can), YesNo(can.cross_channel),
                YesNo(can.cqe_user_index)});
   }
-  return Section("Capabilities: the most of each", table);
+  return Section("Capabilities (maximum values)", table);
 }
 
 std::string Ports(const Survey& survey) {
   Table table({"PORT", "STATE", "LINK LAYER", "MTU", "LARGEST MTU", "SPEED", "LID", "INTERFACE"});
-  for (const Nic& nic : survey.nics) {
-    for (const NicPort& port : nic.ports) {
+  for (const NicInfo& nic : survey.nics) {
+    for (const PortInfo& port : nic.ports) {
       table.Add({nic.name + "/" + std::to_string(port.port.number), port.port.state,
                  ToString(port.port.link_layer), std::to_string(host::Bytes(port.port.active_mtu)),
                  std::to_string(host::Bytes(port.max_mtu)), OrDash(port.rate),
@@ -69,11 +69,11 @@ std::string Ports(const Survey& survey) {
   return Section("Ports", table);
 }
 
-std::string Gids(const Survey& survey, const Fabric& fabric) {
+std::string Gids(const Survey& survey, const DeviceSelection& selection) {
   Table table({"PORT", "GID", "TYPE", "ADDRESS", "SCORE", "CHOSEN", "WHY"});
-  for (const Nic& nic : survey.nics) {
-    for (const NicPort& port : nic.ports) {
-      for (const GidChoice& choice : ExplainGids(port, fabric)) {
+  for (const NicInfo& nic : survey.nics) {
+    for (const PortInfo& port : nic.ports) {
+      for (const GidChoice& choice : ExplainGids(port, selection)) {
         table.Add({nic.name + "/" + std::to_string(port.port.number), std::to_string(choice.entry.index),
                    ToString(choice.entry.type), ToString(choice.entry.gid), std::to_string(choice.score),
                    YesNo(choice.chosen), choice.why});
@@ -83,18 +83,18 @@ std::string Gids(const Survey& survey, const Fabric& fabric) {
   return Section("GIDs", table);
 }
 
-std::string Chosen(const Survey& survey, const Fabric& fabric) {
-  const Choice choice = ChooseFrom(survey, fabric);
+std::string Selected(const Survey& survey, const DeviceSelection& selection) {
+  const PortChoice choice = ChoosePort(survey, selection);
   const std::string problem = choice.problem.empty() ? "" : "  but " + choice.problem + "\n";
   if (choice.where.nic.empty()) return "";
-  return "Choice\n  " + fabric.Describe(choice.where, choice.gid_index) + "\n" + problem + "\n";
+  return "Choice\n  " + selection.Describe(choice.where, choice.gid_index) + "\n" + problem + "\n";
 }
 
 std::string Gpus(const Survey& survey) {
   Table table(
       {"NAME", "MODEL", "PCI ADDRESS", "NUMA", "DMA-BUF", "NIC REACHES MEMORY", "NIC'S WRITES IN ORDER"});
   std::string broken;
-  for (const GpuSeen& gpu : survey.gpus) {
+  for (const GpuInfo& gpu : survey.gpus) {
     if (!gpu.usable()) {
       broken += "  " + gpu.problem + ".\n    -> " + gpu.remedy + ".\n";
       continue;
@@ -107,12 +107,12 @@ std::string Gpus(const Survey& survey) {
 
 std::string Topology(const Files& files, const Survey& survey) {
   std::vector<std::string> head{"DISTANCE"};
-  for (const Nic& nic : survey.nics) head.push_back(nic.name);
+  for (const NicInfo& nic : survey.nics) head.push_back(nic.name);
   Table table(head);
   std::set<host::PciDistance> seen;
-  for (const GpuSeen& gpu : survey.gpus) {
+  for (const GpuInfo& gpu : survey.gpus) {
     std::vector<std::string> row{gpu.name};
-    for (const Nic& nic : survey.nics) {
+    for (const NicInfo& nic : survey.nics) {
       const host::PciDistance distance = Distance(files, gpu.function, nic.function);
       row.emplace_back(ToString(distance));
       seen.insert(distance);
@@ -120,7 +120,7 @@ std::string Topology(const Files& files, const Survey& survey) {
     table.Add(row);
   }
   if (seen.empty()) return "";
-  std::string text = "Topology\n" + table.Text();
+  std::string text = "Topology\n" + table.ToString();
   for (const host::PciDistance distance : seen)
     text += std::string("  ") + ToString(distance) + ": " + Describe(distance) + "\n";
   return text + "\n";
@@ -128,9 +128,9 @@ std::string Topology(const Files& files, const Survey& survey) {
 
 }  // namespace
 
-std::string InfoText(const Files& files, const Survey& survey, const Fabric& fabric) {
-  std::string text = Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey, fabric) +
-                     Chosen(survey, fabric) + Gpus(survey) + Topology(files, survey);
+std::string InfoText(const Files& files, const Survey& survey, const DeviceSelection& selection) {
+  std::string text = Devices(files, survey) + Capabilities(survey) + Ports(survey) + Gids(survey, selection) +
+                     Selected(survey, selection) + Gpus(survey) + Topology(files, survey);
   if (text.ends_with("\n\n")) text.pop_back();
   return text;
 }

@@ -15,21 +15,21 @@
 namespace warpverbs::programs {
 namespace {
 
-constexpr size_t kMostText = 1 << 24;  // /var/lib/dpkg/status has a few megabytes
+constexpr size_t kMaxTextBytes = 1 << 24;  // /var/lib/dpkg/status has a few megabytes
 
-/// @return  none: errno says why
+/// @return  invalid on failure; errno has the reason
 host::FileDescriptor Open(const std::string& path, int flags) {
   return host::FileDescriptor(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK));
 }
 
 }  // namespace
 
-std::vector<uint8_t> Files::ReadBytes(const std::string& path, size_t most) const {
+std::vector<uint8_t> Files::ReadBytes(const std::string& path, size_t max) const {
   const host::FileDescriptor file = Open(root_ + path, O_RDONLY);
   std::vector<uint8_t> bytes;
-  while (file && bytes.size() < most) {
+  while (file && bytes.size() < max) {
     uint8_t piece[4096];
-    const ssize_t count = read(file.get(), piece, std::min(sizeof piece, most - bytes.size()));
+    const ssize_t count = read(file.get(), piece, std::min(sizeof piece, max - bytes.size()));
     if (count <= 0) break;
     bytes.insert(bytes.end(), piece, piece + count);
   }
@@ -41,8 +41,8 @@ std::optional<std::string> Files::Read(const std::string& path) const {
   if (!file) return std::nullopt;
   std::string text;
   char piece[4096];
-  for (ssize_t count; text.size() < kMostText && (count = read(file.get(), piece, sizeof piece)) != 0;) {
-    if (count < 0) return std::nullopt;  // some files of /sys open, and then have nothing to say
+  for (ssize_t count; text.size() < kMaxTextBytes && (count = read(file.get(), piece, sizeof piece)) != 0;) {
+    if (count < 0) return std::nullopt;  // some files of /sys open but cannot be read
     text.append(piece, static_cast<size_t>(count));
   }
   while (text.ends_with('\n')) text.pop_back();

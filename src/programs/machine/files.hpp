@@ -7,32 +7,30 @@
 
 namespace warpverbs::programs {
 
-/// The files by which the kernel tells about a machine: /sys, /proc, /dev. Reads only, and never throws.
+/// Reads the files in which the kernel describes a machine: /sys, /proc, /dev. Never writes or throws.
 class Files {
  public:
-  /// @param root  a folder with a tree in place of the machine's own; empty: the machine
+  /// @param root  a folder that replaces the root of the file system; empty: the machine's own
   explicit Files(std::string root = "") : root_(std::move(root)) {}
 
-  /// The folder that is /sys.
+  /// Returns the path of /sys.
   std::string sysfs() const { return root_ + "/sys"; }
 
-  /// A file's text without the line's end; empty if it cannot be read.
+  /// Returns a file's text without trailing newlines; empty if it cannot be read.
   std::optional<std::string> Read(const std::string& path) const;
 
-  /// As Read(), or "".
-  std::string Text(const std::string& path) const { return Read(path).value_or(""); }
+  /// Returns what Read() does, or "".
+  std::string ReadOrEmpty(const std::string& path) const { return Read(path).value_or(""); }
 
-  /// A file's first bytes.
-  ///
-  /// @param most  how many at most
-  std::vector<uint8_t> ReadBytes(const std::string& path, size_t most) const;
+  /// Returns at most the first `max` bytes of a file.
+  std::vector<uint8_t> ReadBytes(const std::string& path, size_t max) const;
 
-  /// The names in a folder, sorted; none if there is no such folder.
+  /// Returns the names in a folder, sorted; none if the folder does not exist.
   std::vector<std::string> List(const std::string& folder) const;
 
   bool Exists(const std::string& path) const;
 
-  /// The path with no symbolic link in it; "" if it leads nowhere.
+  /// Returns the path without symbolic links; "" if it does not exist.
   std::string Resolve(const std::string& path) const;
 
   /// Opens a file for reading and writing, and closes it.

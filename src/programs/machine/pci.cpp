@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kFunctions[] = "/sys/bus/pci/devices/";
 constexpr size_t kConfigBytes = 4096;
-constexpr size_t kPlainConfigBytes = 256;  // extended capabilities begin behind these
+constexpr size_t kPlainConfigBytes = 256;  // extended capabilities begin at this offset
 constexpr size_t kHeaderBytes = 4;
 constexpr uint16_t kAcs = 0x000d;
 constexpr size_t kAcsControl = 6;  // from the capability's start
@@ -18,7 +18,7 @@ uint32_t Word(std::span<const uint8_t> bytes, size_t at) {
   return bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | static_cast<uint32_t>(bytes[at + 3]) << 24;
 }
 
-/// What the library knows of a function, by its folder.
+/// Returns what the library reads of a function.
 std::optional<host::PciFunction> Known(const Files& files, const std::string& function) {
   const auto address = host::PciAddress::Find(LastPart(function));
   return address ? host::ReadPciFunction(files.sysfs(), *address) : std::nullopt;
@@ -26,20 +26,20 @@ std::optional<host::PciFunction> Known(const Files& files, const std::string& fu
 
 }  // namespace
 
-std::string PciFunction(const Files& files, const std::string& address) {
+std::string PciFolder(const Files& files, const std::string& address) {
   return address.empty() ? "" : files.Resolve(kFunctions + address);
 }
 
-std::string PciAddress(const std::string& function) {
+std::string PciAddressOf(const std::string& function) {
   const std::string name = LastPart(function);
   return host::PciAddress::Find(name) ? name : "";
 }
 
 std::vector<std::string> BridgesAbove(const std::string& function) {
   std::vector<std::string> bridges;
-  if (PciAddress(function).empty()) return bridges;
+  if (PciAddressOf(function).empty()) return bridges;
   std::string parent = function.substr(0, function.rfind('/'));
-  for (; !PciAddress(parent).empty(); parent.resize(parent.rfind('/'))) bridges.push_back(parent);
+  for (; !PciAddressOf(parent).empty(); parent.resize(parent.rfind('/'))) bridges.push_back(parent);
   return bridges;
 }
 
@@ -65,31 +65,31 @@ std::vector<std::string> FindFunctions(const Files& files, uint16_t vendor, uint
 
 std::optional<PciLink> ReadPciLink(const Files& files, const std::string& function,
                                    const std::string& which) {
-  const std::string speed = files.Text(function + "/" + which + "_link_speed");
+  const std::string speed = files.ReadOrEmpty(function + "/" + which + "_link_speed");
   PciLink link{.gigatransfers = std::atof(speed.c_str()),
-               .lanes = std::atoi(files.Text(function + "/" + which + "_link_width").c_str())};
+               .lanes = std::atoi(files.ReadOrEmpty(function + "/" + which + "_link_width").c_str())};
   if (link.gigatransfers <= 0 || link.lanes <= 0) return std::nullopt;  // "Unknown"
   link.text = speed.substr(0, speed.find(" PCIe")) + " x" + std::to_string(link.lanes);
   return link;
 }
 
-AcsReading FindAcs(std::span<const uint8_t> config) {
-  AcsReading reading{.readable = config.size() > kPlainConfigBytes};
-  // A chain visits each place at most once, unless it is broken.
+AcsState FindAcs(std::span<const uint8_t> config) {
+  AcsState state{.readable = config.size() > kPlainConfigBytes};
+  // An intact chain visits each offset at most once.
   size_t at = kPlainConfigBytes;
   for (size_t visits = 0; visits < kConfigBytes / kHeaderBytes; ++visits) {
     if (at < kPlainConfigBytes || at + kAcsControl + 2 > config.size()) break;
     const uint32_t header = Word(config, at);
     if ((header & 0xffff) == kAcs) {
-      reading.control = static_cast<uint16_t>(config[at + kAcsControl] | config[at + kAcsControl + 1] << 8);
+      state.control = static_cast<uint16_t>(config[at + kAcsControl] | config[at + kAcsControl + 1] << 8);
       break;
     }
     at = header >> 20;
   }
-  return reading;
+  return state;
 }
 
-AcsReading ReadAcs(const Files& files, const std::string& function) {
+AcsState ReadAcs(const Files& files, const std::string& function) {
   return FindAcs(files.ReadBytes(function + "/config", kConfigBytes));
 }
 

@@ -8,11 +8,12 @@
 
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 
 namespace warpverbs::programs {
 namespace {
 
-/// Which rdma-core brought a symbol, newest first.
+/// The version of rdma-core that introduced a symbol, newest first.
 ///
 /// @source  rdma-core, the .map files of libibverbs and libmlx5 at each tag
 struct SymbolAge {
@@ -26,9 +27,9 @@ constexpr SymbolAge kSymbolAges[] = {
     {"ibv_reg_dmabuf_mr", "IBVERBS_1.12", 34},
 };
 
-/// The version of a Debian package that is installed.
+/// Returns the version of an installed Debian package.
 std::string PackageVersion(const Files& files, const std::string& package) {
-  const std::string all = "\n" + files.Text("/var/lib/dpkg/status");
+  const std::string all = "\n" + files.ReadOrEmpty("/var/lib/dpkg/status");
   const size_t begin = all.find("\nPackage: " + package + "\n");
   if (begin == std::string::npos) return "";
   const std::string stanza = all.substr(begin, all.find("\n\n", begin) - begin);
@@ -40,7 +41,7 @@ std::string PackageVersion(const Files& files, const std::string& package) {
   return stanza.substr(from, stanza.find('\n', from) - from);
 }
 
-VerbsLibrary LookAtVerbs(const Files& files) {
+VerbsLibrary InspectVerbs(const Files& files) {
   VerbsLibrary library{.package = PackageVersion(files, "libibverbs1")};
   Dl_info where{};
   if (dladdr(reinterpret_cast<const void*>(&ibv_get_device_list), &where) != 0 && where.dli_fname) {
@@ -58,14 +59,39 @@ VerbsLibrary LookAtVerbs(const Files& files) {
 
 }  // namespace
 
-Process LookAtProcess(const Files& files) {
-  Process process{.root = geteuid() == 0, .verbs = LookAtVerbs(files)};
+Process InspectProcess(const Files& files) {
+  Process process{.root = geteuid() == 0, .verbs = InspectVerbs(files)};
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     process.locked_bytes = limit.rlim_cur;
   struct statvfs shared {};
   if (statvfs("/dev/shm", &shared) == 0) process.shared_bytes = uint64_t{shared.f_blocks} * shared.f_frsize;
   return process;
+}
+
+bool HasModule(const Files& files, const std::string& name) {
+  if (files.Exists("/sys/module/" + name)) return true;
+  const std::string release = files.ReadOrEmpty("/proc/sys/kernel/osrelease");
+  const std::string built_in = files.ReadOrEmpty("/lib/modules/" + release + "/modules.builtin") + "\n";
+  return built_in.find("/" + name + ".ko\n") != std::string::npos;
+}
+
+bool HasCapability(const Files& files, unsigned number) {
+  uint64_t first = 1, outside = 1, count = 0;
+  std::istringstream map(files.ReadOrEmpty("/proc/self/uid_map"));
+  map >> first >> outside >> count;
+  if (first != 0 || outside != 0 || count < 0xffffffff) return false;
+  const std::string status = "\n" + files.ReadOrEmpty("/proc/self/status");
+  constexpr std::string_view kKey = "\nCapEff:";
+  const size_t at = status.find(kKey);
+  if (at == std::string::npos) return false;
+  return (std::strtoull(status.c_str() + at + kKey.size(), nullptr, 16) >> number & 1) != 0;
+}
+
+bool InContainer(const Files& files) {
+  if (files.Exists("/.dockerenv") || files.Exists("/run/.containerenv")) return true;
+  const std::string groups = files.ReadOrEmpty("/proc/1/cgroup");
+  return groups.find("docker") != std::string::npos || groups.find("kubepods") != std::string::npos;
 }
 
 }  // namespace warpverbs::programs

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/board.hpp"
-#include "common/fabric.hpp"
+#include "common/device_selection.hpp"
 #include "machine/files.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/gid.hpp"
@@ -13,74 +12,75 @@
 
 namespace warpverbs::programs {
 
-struct NicPort {
+/// A port of a NIC.
+struct PortInfo {
   host::Port port{};
   mlx5::Mtu max_mtu = mlx5::Mtu::k4096;
-  std::string rate{};        ///< of the link, in words: "400 Gb/sec (4X NDR)"
-  std::string interface {};  ///< the network interface behind it: "ens1np0"; "": none is known
+  std::string rate{};        ///< speed of the link: "400 Gb/sec (4X NDR)"
+  std::string interface {};  ///< its network interface: "ens1np0"; "": unknown
   std::vector<host::GidEntry> gids{};
 };
 
 /// A ConnectX.
-struct Nic {
+struct NicInfo {
   std::string name{};      ///< "mlx5_0"
-  std::string function{};  ///< its folder, see pci.hpp; "": not known
+  std::string function{};  ///< its folder, see pci.hpp; "": unknown
   std::string board{};     ///< "MT_0000000838"
   uint32_t vendor_part = 0;
   int numa_node = -1;
   host::Capabilities capabilities{};
-  std::vector<NicPort> ports{};
-  std::string problem{};  ///< why it cannot be opened, then nothing is known of it; "": it can be
+  std::vector<PortInfo> ports{};
+  std::string problem{};  ///< why it does not open, then the rest is unknown; "": it opens
   std::string remedy{};
 
   bool usable() const { return problem.empty(); }
   bool is_software() const { return IsSoftwareBoard(board); }
 };
 
-/// A GPU, as its driver shows it.
-struct GpuSeen {
+/// A GPU as its driver describes it.
+struct GpuInfo {
   std::string name{};      ///< "cuda:0"
   std::string model{};     ///< "NVIDIA H200"
   std::string address{};   ///< "0000:41:00.0"
-  std::string function{};  ///< its folder, see pci.hpp; "": not known
+  std::string function{};  ///< its folder, see pci.hpp; "": unknown
   int numa_node = -1;
   host::GpuAttributes attributes{};
-  std::string problem{};  ///< why it cannot be opened; "": it can be
+  std::string problem{};  ///< why it does not open; "": it opens
   std::string remedy{};
 
   bool usable() const { return problem.empty(); }
 };
 
-/// The hardware that this library could use.
+/// The hardware that the library can use.
 struct Survey {
-  std::vector<Nic> nics{};
-  std::vector<GpuSeen> gpus{};
-  std::string problem{};  ///< why there was no looking; "": there was
+  std::vector<NicInfo> nics{};
+  std::vector<GpuInfo> gpus{};
+  std::string problem{};  ///< why the survey failed; "": it did not
   std::string remedy{};
 };
 
-/// Opens every ConnectX and every GPU, and looks at each. Never throws.
+/// Opens and inspects every ConnectX and every GPU. Never throws.
 ///
-/// @param device  of the NICs only that one; "": all
-Survey LookAtHardware(const Files& files, const std::string& device);
+/// @param device  the only NIC to inspect; "": all
+Survey SurveyHardware(const Files& files, const std::string& device);
 
-/// Leaves those NICs and ports in a survey that may be used.
-void Narrow(Survey& survey, const Fabric& fabric);
+/// Removes the NICs and ports that a selection does not allow.
+void Restrict(Survey& survey, const DeviceSelection& selection);
 
-/// The port that a transfer takes by itself, with its GID: the first active one.
-struct Choice {
+/// The port and GID that a transfer uses by default: the first active port.
+struct PortChoice {
   NicAndPort where{};
-  int gid_index = -1;     ///< -1: there is none
-  std::string problem{};  ///< why there is no port, or not the GID that is asked for; "": all is there
+  int gid_index = -1;     ///< -1: the port has none
+  std::string problem{};  ///< why no port is available, or not the requested GID; "": both are
 };
-Choice ChooseFrom(const Survey& survey, const Fabric& fabric);
+PortChoice ChoosePort(const Survey& survey, const DeviceSelection& selection);
 
-/// "mlx5_0 port 1"
-std::string Name(const Nic& nic, const NicPort& port);
+/// Returns "mlx5_0 port 1".
+std::string PortName(const NicInfo& nic, const PortInfo& port);
 
-/// Splits an error into what is wrong and what to do, both without a full stop.
+/// Splits an error into the fault, which is returned, and the remedy, both without a full stop.
 ///
-/// @param remedy  set to what the error advises; "" if it advises nothing
-std::string Split(const std::exception& error, std::string& remedy);
+/// @param remedy  set to the remedy; "" if there is none
+std::string SplitRemedy(const std::exception& error, std::string& remedy);
 
 }  // namespace warpverbs::programs

@@ -18,7 +18,7 @@ namespace {
 
 using arch::Cpu;
 
-constexpr uint64_t kPatienceNs = 5'000'000'000;
+constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 uint64_t Pattern(uint64_t salt, size_t word) { return (salt + word) * 0x9e3779b97f4a7c15u; }
 
@@ -42,7 +42,7 @@ bool TransferMemory::Holds(uint64_t salt) const {
 std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
                          const host::MemoryView& from) {
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
-  const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + kPatienceNs};
+  const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + kTimeoutNs};
   const device::RemoteMemory remote{to.addr, mlx5::ToBe32(to.rkey)};
   const device::LocalMemory local{from.addr, from.bytes, mlx5::ToBe32(from.lkey)};
   const device::Posted posted = queue.Post(device::Write(remote, local), limit);
@@ -53,21 +53,21 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
   return error ? error->Describe() : host::Describe(status);
 }
 
-std::string TransferOnPort(const std::string& nic, uint8_t port, const Fabric& fabric) {
+std::string TransferOnPort(const std::string& nic, uint8_t port, const DeviceSelection& selection) {
   constexpr uint64_t kSalt = 1;
   const host::Device device(nic);
   const TransferMemory source(device, {}), target(device, {.remote_write = true});
   source.Fill(kSalt);
-  // After the memory, so that they are gone before it.
-  host::Endpoint here(device, fabric.Config(port)), there(device, fabric.Config(port));
+  // Declared after the memory, so that they are destroyed before it.
+  host::Endpoint here(device, selection.Config(port)), there(device, selection.Config(port));
   here.Connect(there.Info());
   there.Connect(here.Info());
   std::string failure = WriteAndWait(here, target.View(), source.View());
-  if (failure.empty() && !target.Holds(kSalt)) failure = "other data arrived than were sent";
+  if (failure.empty() && !target.Holds(kSalt)) failure = "the data arrived changed";
   if (!failure.empty()) {
     throw host::Error(
         "write from " + nic, "to itself", failure,
-        "Look at the port's error counters (`rdma statistic`) and into the kernel log (dmesg) for mlx5");
+        "Check the port's error counters (`rdma statistic`), and look for mlx5 in the kernel log (dmesg)");
   }
   return std::to_string(TransferMemory::kBytes) + " bytes written and verified";
 }

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::seconds;
 
-void Tell(const std::stop_token& stop, const std::string& what, const std::string& of) {
+void Show(const std::stop_token& stop, const std::string& what, const std::string& of) {
   std::mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
@@ -33,15 +33,15 @@ Progress::Progress(uint64_t bytes, const std::string& initiator, double duration
   char of[32] = "";
   if (duration_s > 0) std::snprintf(of, sizeof of, " of %g", duration_s);
   try {
-    teller_ = std::jthread(Tell, std::to_string(bytes) + " bytes, " + initiator, std::string(of));
-  } catch (const std::system_error&) {  // no thread left: it is measured all the same
+    thread_ = std::jthread(Show, std::to_string(bytes) + " bytes, " + initiator, std::string(of));
+  } catch (const std::system_error&) {  // no thread left: measure without progress
   }
 }
 
 Progress::~Progress() {
-  if (!teller_.joinable()) return;
-  teller_.request_stop();
-  teller_.join();
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
   std::fputs("\r\033[K", stderr);
 }
 

@@ -4,7 +4,7 @@
 
 namespace warpverbs::programs {
 
-std::string Table::Text() const {
+std::string Table::ToString() const {
   std::vector<size_t> widths(rows_.front().size());
   for (const auto& row : rows_)
     for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

@@ -265,7 +265,7 @@ TEST(RdmaPrograms, RefuseInvalidOptionsWithStatus2) {
 TEST(RdmaPrograms, OpenTheNicOfTheirOption) {
   const std::string output =
       Demonstrate({kSmall + "-w 1 -d mlx5_1", "--devices 2"}, {kSmall + "-d mlx5_9", "--devices 2"});
-  EXPECT_THAT(output, HasSubstr("listener:    by mlx5_1 (by the command line), "));
+  EXPECT_THAT(output, HasSubstr("listener:    by mlx5_1 (from the command line), "));
   EXPECT_THAT(output, HasSubstr("connector: Cannot open mlx5_9: "));
 }
 

@@ -1,10 +1,9 @@
-#include "machine/kernel.hpp"
-
 #include <algorithm>
 
 #include "doctor/check.hpp"
 #include "doctor/checks/subjects.hpp"
 #include "machine/pci.hpp"
+#include "machine/process.hpp"
 
 namespace warpverbs::programs {
 namespace {
@@ -16,53 +15,54 @@ constexpr char kOldPeerModule[] = "nv_peer_mem";
 
 bool AnyDmaBuf(const Machine& machine) {
   const auto& gpus = machine.survey.gpus;
-  return std::any_of(gpus.begin(), gpus.end(), [](const GpuSeen& gpu) { return gpu.attributes.dma_buf; });
+  return std::any_of(gpus.begin(), gpus.end(), [](const GpuInfo& gpu) { return gpu.attributes.dma_buf; });
 }
 
-/// What nvidia is good for without one of the ways to a GPU's memory.
-Outcome WaysToGpuMemory(const Machine& machine) {
+/// Checks that NICs can access GPU memory, given that nvidia is loaded.
+Finding WaysToGpuMemory(const Machine& machine) {
   for (const char* const peer : {kPeerModule, kOldPeerModule}) {
     if (HasModule(machine.files, peer))
-      return {Verdict::kPass, std::string("nvidia and ") + peer + " are there", ""};
+      return {Verdict::kPass, std::string("nvidia and ") + peer + " are loaded", ""};
   }
   if (machine.survey.gpus.empty())
-    return {Verdict::kFail, "nvidia is there, but its driver shows this process no GPU",
-            "Check nvidia-smi and CUDA_VISIBLE_DEVICES, and in a container pass the GPUs on (`--gpus all`)"};
-  if (AnyDmaBuf(machine))
-    return {Verdict::kPass, "nvidia is there; dma-bufs do in place of nvidia_peermem", ""};
-  return {Verdict::kFail, "nvidia is there, but neither nvidia_peermem nor dma-bufs lead NICs to its memory",
+    return {Verdict::kFail, "nvidia is loaded, but its driver shows no GPU to this process",
+            "Check nvidia-smi and CUDA_VISIBLE_DEVICES, and pass the GPUs to a container (`--gpus all`)"};
+  if (AnyDmaBuf(machine)) return {Verdict::kPass, "nvidia is loaded, and GPUs export dma-bufs", ""};
+  return {Verdict::kFail,
+          "nvidia is loaded, but NICs cannot access GPU memory: nvidia_peermem and dma-bufs are missing",
           "Load nvidia_peermem (`modprobe nvidia_peermem`), or install the open kernel modules "
           "(nvidia-open), which export dma-bufs"};
 }
 
 }  // namespace
 
-Outcome CheckRdmaModules(const Machine& machine) {
-  if (machine.is_software()) return Skip("softhca stands in for the kernel's modules");
+Finding CheckRdmaModules(const Machine& machine) {
+  if (machine.is_software()) return Skip("softhca replaces the kernel modules");
   std::vector<std::string> missing;
   for (const char* const name : {"mlx5_core", "mlx5_ib", "ib_uverbs"})
     if (!HasModule(machine.files, name)) missing.emplace_back(name);
-  if (missing.empty()) return {Verdict::kPass, "mlx5_core, mlx5_ib and ib_uverbs are there", ""};
+  if (missing.empty()) return {Verdict::kPass, "mlx5_core, mlx5_ib and ib_uverbs are loaded", ""};
   return {Verdict::kFail, "the kernel lacks " + Join(missing),
-          "Load them (`modprobe mlx5_ib ib_uverbs`); a kernel without them needs its package of extra "
-          "modules, or DOCA"};
+          "Load them (`modprobe mlx5_ib ib_uverbs`). If the kernel does not have them, install its package "
+          "of extra modules, or DOCA"};
 }
 
-Outcome CheckGpuModules(const Machine& machine) {
+Finding CheckGpuModules(const Machine& machine) {
   if (HasModule(machine.files, "nvidia")) return WaysToGpuMemory(machine);
   if (!machine.survey.gpus.empty()) {
     return machine.is_software()
-               ? Skip("softhca reaches GPU memory by the driver, without modules")
-               : Outcome{Verdict::kFail, "there is a driver's library, but not the module nvidia",
-                         "Load nvidia (`modprobe nvidia`) of the same version as libcuda.so.1"};
+               ? Skip("softhca accesses GPU memory through the driver, without kernel modules")
+               : Finding{Verdict::kFail,
+                         "the driver library is installed, but the module nvidia is not loaded",
+                         "Load nvidia (`modprobe nvidia`) in the version of libcuda.so.1"};
   }
   const auto gpus = FindFunctions(machine.files, kGpuVendor, kDisplayClass);
-  if (gpus.empty()) return Skip("there is no NVIDIA GPU");
+  if (gpus.empty()) return Skip("this machine has no NVIDIA GPU");
   return {Verdict::kFail, "the kernel lacks nvidia for the GPU at " + Join(gpus),
-          "Install the NVIDIA driver, 535 or later, best with the open kernel modules (nvidia-open)"};
+          "Install the NVIDIA driver 535 or later, preferably with the open kernel modules (nvidia-open)"};
 }
 
-Outcome CheckPeerMapping(const Machine& machine) {
+Finding CheckPeerMapping(const Machine& machine) {
   const auto params = machine.files.Read("/proc/driver/nvidia/params");
   if (!params) return Skip("the kernel has no NVIDIA driver");
   const size_t at = params->find("RegistryDwords:");
@@ -70,10 +70,10 @@ Outcome CheckPeerMapping(const Machine& machine) {
   if (dwords.find("PeerMappingOverride=1") != std::string::npos)
     return {Verdict::kPass, "PeerMappingOverride=1 is set", ""};
   if (machine.process.root)
-    return {Verdict::kPass, "PeerMappingOverride is not set, and root, as who this runs, needs it not", ""};
-  return {Verdict::kWarn, "PeerMappingOverride is not set: for users other than root a host thread rings",
-          "Put `options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"` into "
-          "/etc/modprobe.d/nvidia-doorbell.conf, build the initial RAM disk again and reboot"};
+    return {Verdict::kPass, "PeerMappingOverride is not set, but root does not need it", ""};
+  return {Verdict::kWarn, "PeerMappingOverride is not set: a host thread rings for users other than root",
+          "Add `options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"` to "
+          "/etc/modprobe.d/nvidia-doorbell.conf, rebuild the initial RAM disk and reboot"};
 }
 
 }  // namespace warpverbs::programs

@@ -6,36 +6,36 @@
 
 #include "machine/machine.hpp"
 
-/// What checks look at, and what they say where it is not there.
+/// The subjects of checks, and the reasons for SKIP where there are none.
 namespace warpverbs::programs {
 
-inline constexpr char kNoNic[] = "no ConnectX can be opened";
-inline constexpr char kNoGpu[] = "no GPU is seen through an NVIDIA driver";
+inline constexpr char kNoNic[] = "no ConnectX opens";
+inline constexpr char kNoGpu[] = "the NVIDIA driver shows no GPU";
 
-inline std::vector<const Nic*> UsableNics(const Machine& machine) {
-  std::vector<const Nic*> nics;
-  for (const Nic& nic : machine.survey.nics)
+inline std::vector<const NicInfo*> UsableNics(const Machine& machine) {
+  std::vector<const NicInfo*> nics;
+  for (const NicInfo& nic : machine.survey.nics)
     if (nic.usable()) nics.push_back(&nic);
   return nics;
 }
 
-inline std::vector<const GpuSeen*> UsableGpus(const Machine& machine) {
-  std::vector<const GpuSeen*> gpus;
-  for (const GpuSeen& gpu : machine.survey.gpus)
+inline std::vector<const GpuInfo*> UsableGpus(const Machine& machine) {
+  std::vector<const GpuInfo*> gpus;
+  for (const GpuInfo& gpu : machine.survey.gpus)
     if (gpu.usable()) gpus.push_back(&gpu);
   return gpus;
 }
 
-/// The ports that can carry traffic, each with its NIC.
-inline std::vector<std::pair<const Nic*, const NicPort*>> ActivePorts(const Machine& machine) {
-  std::vector<std::pair<const Nic*, const NicPort*>> ports;
-  for (const Nic* const nic : UsableNics(machine))
-    for (const NicPort& port : nic->ports)
+/// Returns the active ports, each with its NIC.
+inline std::vector<std::pair<const NicInfo*, const PortInfo*>> ActivePorts(const Machine& machine) {
+  std::vector<std::pair<const NicInfo*, const PortInfo*>> ports;
+  for (const NicInfo* const nic : UsableNics(machine))
+    for (const PortInfo& port : nic->ports)
       if (port.port.active) ports.emplace_back(nic, &port);
   return ports;
 }
 
-/// Why ActivePorts() has none.
+/// Returns why ActivePorts() is empty.
 inline std::string NoPort(const Machine& machine) {
   return UsableNics(machine).empty() ? kNoNic : "no port is active";
 }

@@ -5,7 +5,7 @@
 
 namespace warpverbs::perf {
 
-/// A flow's receive queue, which is kept full.
+/// Receives a flow's messages, and keeps its receive queue full.
 template <arch::Arch A>
 class ReceivingFlow {
  public:
@@ -17,7 +17,7 @@ class ReceivingFlow {
   WARPVERBS_DEVICE const device::Status& status() const { return status_; }
   WARPVERBS_DEVICE void Fail(device::Code code) { status_ = {.code = code}; }
 
-  /// Takes what has arrived, and posts as many receives; false: nothing had.
+  /// Takes the messages that have arrived, and posts as many receives. Returns false if there were none.
   WARPVERBS_DEVICE bool Step() {
     const uint32_t before = taken_;
     while (taken_ != job_.count) {
@@ -37,10 +37,10 @@ class ReceivingFlow {
 
   WARPVERBS_DEVICE void End() {
     queue_.Save();
-    Conclude<A>(*job_.report, status_, number_);
+    RecordResult<A>(*job_.result, status_, number_);
   }
 
-  /// Posts all receives that the queue takes, once.
+  /// Fills the queue once.
   WARPVERBS_DEVICE void Fill() {
     for (uint32_t i = 0; i < flow_.queue.depth; ++i) Post(i);
     queue_.Submit();

@@ -4,16 +4,17 @@
 #include "warpverbs/device/detail/team.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
-/// Streams of messages: as many under way as the queue takes.
+/// Streams of messages: as many are outstanding as the job allows.
 namespace warpverbs::perf {
 
-/// A flow to which one thread posts, which may have others besides.
+/// A flow with a single poster. A thread may post to several such flows in turn.
 ///
-/// @pre  cq_mod + batch <= tx_depth + 1: what waits for room waits for a completion that was asked for
+/// @pre  cq_mod + batch <= tx_depth + 1: while there is no room for a batch, an outstanding message is
+/// signaled
 template <arch::Arch A, class Verb>
-class LoneFlow {
+class SingleThreadFlow {
  public:
-  WARPVERBS_DEVICE LoneFlow(const StreamJob& job, uint32_t number)
+  WARPVERBS_DEVICE SingleThreadFlow(const StreamJob& job, uint32_t number)
       : job_(job),
         flow_(job.flows[number]),
         number_(number),
@@ -21,13 +22,14 @@ class LoneFlow {
         place_(flow_, 0),
         signal_(FirstSignal(job)),
         to_signal_(signal_) {}
-  LoneFlow(LoneFlow&&) = default;
+  SingleThreadFlow(SingleThreadFlow&&) = default;
 
   WARPVERBS_DEVICE bool Done() const { return completed_ == job_.count || !status_.ok(); }
   WARPVERBS_DEVICE const device::Status& status() const { return status_; }
   WARPVERBS_DEVICE void Fail(device::Code code) { status_ = {.code = code}; }
 
-  /// Posts until its share is under way, and takes the completions that are there; false: nothing was to do.
+  /// Posts as many messages as fit, and takes the completions that have arrived. Returns whether there was
+  /// either.
   WARPVERBS_DEVICE bool Step() {
     const uint32_t posted = posted_, completed = completed_;
     while (posted_ != job_.count && PostSome()) continue;
@@ -35,11 +37,11 @@ class LoneFlow {
     return posted_ != posted || completed_ != completed;
   }
 
-  /// Leaves the queue to the next launch.
+  /// Records the outcome, and leaves the queue to the next launch.
   WARPVERBS_DEVICE void End() {
     queue_.Save();
     job_.spans[number_] = {begin_ns_, end_ns_};
-    Conclude<A>(*job_.report, status_, number_);
+    RecordResult<A>(*job_.result, status_, number_);
   }
 
  private:
@@ -47,7 +49,7 @@ class LoneFlow {
     return (job.cq_mod < job.count ? job.cq_mod : job.count) - 1;
   }
 
-  /// Those that are asked for a completion: each cq_mod-th, and the last.
+  /// Returns the signaled message after this one: each cq_mod-th, and the last.
   WARPVERBS_DEVICE uint32_t NextSignal(uint32_t signal) const {
     const uint32_t left = job_.count - 1 - signal;
     return signal + (left < job_.cq_mod ? left : job_.cq_mod);
@@ -62,7 +64,7 @@ class LoneFlow {
     place_.Next();
   }
 
-  /// Posts a batch if there is room for it.
+  /// Posts a batch if there is room. Returns whether it did.
   WARPVERBS_DEVICE bool PostSome() {
     const uint32_t left = job_.count - posted_;
     const uint32_t batch = left < job_.batch ? left : job_.batch;
@@ -105,7 +107,7 @@ class LoneFlow {
   WARPVERBS_DEVICE void TakeCompletions() {
     uint64_t now_ns = 0;
     while (completed_ != posted_ && signal_ < posted_) {
-      // Every message takes as many slots, so tickets are as far apart as messages.
+      // All messages take the same number of slots, so the ticket follows from the last one.
       const device::Status status = queue_.Test({last_ticket_.index - (posted_ - 1 - signal_) * slots_});
       if (status.code == device::Code::kPending) return;
       if (!status.ok()) {
@@ -132,19 +134,19 @@ class LoneFlow {
   uint32_t number_;
   device::SendQueue<A, device::Exclusive> queue_;
   Place place_;
-  uint32_t signal_;     ///< the next message whose completion is to come
-  uint32_t to_signal_;  ///< the next one to ask for it
+  uint32_t signal_;     ///< the next message to complete with a CQE
+  uint32_t to_signal_;  ///< the next message to post with a signal
   uint32_t posted_ = 0, completed_ = 0;
-  uint32_t slots_ = 1;  ///< of a message
+  uint32_t slots_ = 1;  ///< WQEBBs per message
   device::Ticket last_ticket_{};
   uint64_t begin_ns_ = 0, end_ns_ = 0;
   device::Status status_;
 };
 
-/// One thread's flows, in turn, until all are done or one has failed.
+/// Runs the flows of one thread in turn, until all are done or one has failed.
 template <arch::Arch A, class Flow>
-WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t patience_ns, const Report& report) {
-  Patience<A> patience(patience_ns, &report.abort);
+WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t timeout_ns, const LaunchResult& result) {
+  IdleTimeout<A> idle(timeout_ns, &result.abort);
   for (bool failed = false; !failed;) {
     bool moved = false, open = false;
     for (uint32_t i = 0; i < count; ++i) {
@@ -154,8 +156,7 @@ WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t patience_ns
       failed |= !flows[i].status().ok();
     }
     if (!open) break;
-    if (const device::Code code = moved ? patience.Moved() : patience.Idle();
-        code != device::Code::kPending) {
+    if (const device::Code code = moved ? idle.OnProgress() : idle.OnIdle(); code != device::Code::kPending) {
       for (uint32_t i = 0; i < count; ++i)
         if (!flows[i].Done()) flows[i].Fail(code);
       failed = true;
@@ -164,33 +165,35 @@ WARPVERBS_DEVICE void RunFlows(Flow* flows, uint32_t count, uint64_t patience_ns
   for (uint32_t i = 0; i < count; ++i) flows[i].End();
 }
 
-/// A thread among those that post to a flow together.
-struct Member {
+/// A thread of a group that posts to a flow.
+struct GroupThread {
   uint32_t flow, poster;
-  uint32_t rank, size;  ///< in its warp or block
+  uint32_t rank, size;  ///< within its warp or block
 };
 
-/// Posts its share of a flow, by calls of all members; count is a multiple of what they post by one.
+/// Posts one group's share of a flow. All threads of the group call it together.
 ///
-/// The last message that a doorbell tells of asks for a completion, once cq_mod are due.
+/// Once cq_mod messages are due, the last message of a doorbell is signaled.
+///
+/// @pre  job.count is a multiple of the messages that all posters post by one call each
 template <arch::Arch A, class Verb, class Sharing, class Cooperation>
-WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
-                                     const Cooperation& cooperation) {
+WARPVERBS_DEVICE void StreamByGroup(const StreamJob& job, const GroupThread& self,
+                                    const Cooperation& cooperation) {
   const Flow& flow = job.flows[self.flow];
-  const uint32_t by_call = self.size * job.batch, calls = job.count / (by_call * job.posters);
+  const uint32_t per_call = self.size * job.batch, calls = job.count / (per_call * job.posters);
   const bool last = self.rank + 1 == self.size;
   device::SendQueue<A, Sharing, Cooperation> queue(flow.queue, cooperation);
   const device::Team<A, Cooperation> team(cooperation);
   device::Posted posted{};
-  uint32_t unannounced = 0;
+  uint32_t unsignaled = 0;
   const uint64_t begin_ns = A::NowNs();
   for (uint32_t call = 0; call < calls && posted.status.ok(); ++call) {
-    const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
-    unannounced += by_call;
-    const bool announces = unannounced >= job.cq_mod || call + 1 == calls;
-    if (announces) unannounced = 0;
-    const uint32_t flags = announces && last ? uint32_t{mlx5::kCqeAlways} : 0;
-    Place place(flow, (uint64_t{call} * job.posters + self.poster) * by_call + self.rank * job.batch);
+    const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.timeout_ns, .abort = &job.result->abort};
+    unsignaled += per_call;
+    const bool signals = unsignaled >= job.cq_mod || call + 1 == calls;
+    if (signals) unsignaled = 0;
+    const uint32_t flags = signals && last ? uint32_t{mlx5::kCqeAlways} : 0;
+    Place place(flow, (uint64_t{call} * job.posters + self.poster) * per_call + self.rank * job.batch);
     if (job.batch == 1) {
       posted = queue.Post(Verb::Operation(place), limit, flags);
     } else {
@@ -199,15 +202,15 @@ WARPVERBS_DEVICE void StreamTogether(const StreamJob& job, const Member& self,
         batch.Add(Verb::Operation(place), i + 1 == job.batch ? flags : 0);
       posted = batch.Submit();
     }
-    // All of a team stop before the same call, or some would wait for the others.
-    if (call % kTurnsBetweenLooks == kTurnsBetweenLooks - 1 && !team.All(A::Load(&job.report->abort) == 0))
+    // All threads of a group stop before the same call. Otherwise some would wait for the others.
+    if (call % kStepsBetweenChecks == kStepsBetweenChecks - 1 && !team.All(A::Load(&job.result->abort) == 0))
       posted.status = {.code = device::Code::kAborted};
   }
-  const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.patience_ns, .abort = &job.report->abort};
+  const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.timeout_ns, .abort = &job.result->abort};
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   if (last) job.spans[self.flow * job.posters + self.poster] = {begin_ns, A::NowNs()};
   queue.Save();
-  Conclude<A>(*job.report, status, self.flow);
+  RecordResult<A>(*job.result, status, self.flow);
 }
 
 }  // namespace warpverbs::perf

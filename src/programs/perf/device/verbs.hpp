@@ -4,10 +4,10 @@
 #include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/operations.hpp"
 
-/// What a message is, for each verb: of a flow, the k-th of a launch lies at place k modulo the places.
+/// Maps messages to operations. Message k of a launch uses slot k modulo the slots of its flow.
 namespace warpverbs::perf {
 
-/// Where a message lies, without a division for each: the places follow one another.
+/// The slot of a message. Next() avoids a division per message.
 class Place {
  public:
   WARPVERBS_DEVICE Place(const Flow& flow, uint64_t message)
@@ -45,13 +45,13 @@ struct ReadVerb {
 struct SendVerb {
   WARPVERBS_DEVICE static auto Operation(const Place& place) { return device::Send(place.local()); }
 };
-/// Adds one to the word of the place: it counts its messages.
+/// Adds one to the word in the slot, which thus counts the messages.
 struct FetchAddVerb {
   WARPVERBS_DEVICE static auto Operation(const Place& place) {
     return device::FetchAdd(place.remote(), uint64_t{1}, place.local());
   }
 };
-/// The same by compare-swap: each finds what the one before it has left, from 0 on.
+/// Counts by compare-swap: each message expects the value that the one before it stored, from 0 on.
 struct CompareSwapVerb {
   WARPVERBS_DEVICE static auto Operation(const Place& place) {
     const device::CompareSwapOperands<uint64_t> words{.compare = place.lap(), .swap = place.lap() + 1};
@@ -59,7 +59,7 @@ struct CompareSwapVerb {
   }
 };
 
-/// Calls `use(verb)` with the type that a verb stands for.
+/// Calls `use(verb)` with the type for a verb.
 template <class Use>
 void WithVerb(Verb verb, const Use& use) {
   switch (verb) {

@@ -8,6 +8,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/error.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -22,52 +23,52 @@ std::vector<Flow> FlowsOf(const Job& job) {
   return flows;
 }
 
-/// As many blocks as there are posters of all queues, as on a GPU.
+/// Runs one block per poster of each queue, as on a GPU.
 template <class Verb>
-void StreamByTeams(const StreamJob& job, const Posting& posting) {
+void StreamByGroups(const StreamJob& job, const Posting& posting) {
   using namespace device;
-  const uint32_t members = posting.members();
-  const auto member = [&](uint32_t block, uint32_t thread) {
-    return Member{block / posting.posters, block % posting.posters, thread, members};
+  const uint32_t threads = posting.threads_per_call();
+  const auto thread_at = [&](uint32_t block, uint32_t thread) {
+    return GroupThread{block / posting.posters, block % posting.posters, thread, threads};
   };
-  const Warp warp(members >= 32 ? 0xffffffff : 1);
+  const Warp warp(threads >= 32 ? 0xffffffff : 1);
   const auto run = [&](uint32_t block, uint32_t thread) {
-    const Member self = member(block, thread);
+    const GroupThread self = thread_at(block, thread);
     if (posting.scope == CallScope::kThread) {
-      StreamTogether<Cpu, Verb, Shared>(job, self, Thread{});
+      StreamByGroup<Cpu, Verb, Shared>(job, self, Thread{});
     } else if (posting.scope == CallScope::kBlock) {
-      StreamTogether<Cpu, Verb, Shared>(job, self, Block(0xffffffff));
+      StreamByGroup<Cpu, Verb, Shared>(job, self, Block(0xffffffff));
     } else if (posting.shared) {
-      StreamTogether<Cpu, Verb, Shared>(job, self, warp);
+      StreamByGroup<Cpu, Verb, Shared>(job, self, warp);
     } else {
-      StreamTogether<Cpu, Verb, Exclusive>(job, self, warp);
+      StreamByGroup<Cpu, Verb, Exclusive>(job, self, warp);
     }
   };
-  arch::cpu::RunGrid(job.flow_count * posting.posters, members, run);
+  arch::cpu::RunGrid(job.flow_count * posting.posters, threads, run);
 }
 
-class Threads final : public Initiator {
+class CpuThreads final : public Initiator {
  public:
   const char* name() const override { return "cpu"; }
   const host::Gpu* gpu() const override { return nullptr; }
-  std::unique_ptr<host::Buffer> Stage(size_t bytes) const override {
+  std::unique_ptr<host::Buffer> AllocateShared(size_t bytes) const override {
     return host::HostMemoryKind().Allocate(bytes);
   }
 
   std::optional<KernelFacts> KernelFor(Verb, bool, const Posting&) const override { return std::nullopt; }
 
-  void ReleaseTo(arch::Scope) override {}  // to all that the processor reaches
+  void ReleaseTo(arch::Scope) override {}  // a CPU releases to the whole system
 
   void Stream(const StreamJob& job, Verb verb, const Posting& posting) override {
     WithVerb(verb, [&]<class V>(V) {
-      if (!posting.alone()) return StreamByTeams<V>(job, posting);
-      auto flows = FlowsOf<LoneFlow<Cpu, V>>(job);
-      RunFlows<Cpu>(flows.data(), job.flow_count, job.patience_ns, *job.report);
+      if (!posting.single_thread()) return StreamByGroups<V>(job, posting);
+      auto flows = FlowsOf<SingleThreadFlow<Cpu, V>>(job);
+      RunFlows<Cpu>(flows.data(), job.flow_count, job.timeout_ns, *job.result);
     });
   }
   void Receive(const ReceiveJob& job) override {
     auto flows = FlowsOf<ReceivingFlow<Cpu>>(job);
-    RunFlows<Cpu>(flows.data(), job.flow_count, job.patience_ns, *job.report);
+    RunFlows<Cpu>(flows.data(), job.flow_count, job.timeout_ns, *job.result);
   }
   void Fill(const ReceiveJob& job) override {
     for (auto& flow : FlowsOf<ReceivingFlow<Cpu>>(job)) flow.Fill();
@@ -76,13 +77,25 @@ class Threads final : public Initiator {
     WithVerb(verb, [&]<class V>(V) { perf::PostToCompletion<Cpu, V>(job); });
   }
   void PingPong(const LatencyJob& job, Verb verb) override {
-    if (verb == Verb::kSend) return perf::PingPong<Cpu, SentMark<Cpu>>(job);
-    perf::PingPong<Cpu, WrittenMark<Cpu>>(job);
+    if (verb == Verb::kSend) return perf::PingPong<Cpu, SendTransfer<Cpu>>(job);
+    perf::PingPong<Cpu, WriteTransfer<Cpu>>(job);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Initiator> CpuInitiator() { return std::make_unique<Threads>(); }
+std::unique_ptr<Initiator> MakeCpuInitiator() { return std::make_unique<CpuThreads>(); }
+
+#if !WARPVERBS_PERF_CUDA  // cuda_initiator.cu defines them otherwise
+void RequireKernels() {
+  throw host::Error("post from", "a GPU", "this warpverbs-perf was built without CUDA",
+                    "Build it with -D WARPVERBS_CUDA=ON, or use --initiator cpu");
+}
+
+std::unique_ptr<Initiator> MakeGpuInitiator(const host::Gpu&) {
+  RequireKernels();
+  return nullptr;
+}
+#endif
 
 }  // namespace warpverbs::perf

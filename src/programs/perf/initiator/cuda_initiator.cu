@@ -11,29 +11,29 @@
 namespace warpverbs::perf {
 namespace {
 
-// What a kernel leaves in its job's memory is read once it has ended, so releases reach no further than
-// queues and messages need.
+// The host reads the results of a kernel only after it has ended, so releases reach only as far as the queues and
+// messages need.
 
 template <class A, class Verb>
-__global__ void StreamAloneKernel(StreamJob job) {
-  LoneFlow<A, Verb> flow(job, blockIdx.x);
-  RunFlows<A>(&flow, 1, job.patience_ns, *job.report);
+__global__ void StreamByThreadKernel(StreamJob job) {
+  SingleThreadFlow<A, Verb> flow(job, blockIdx.x);
+  RunFlows<A>(&flow, 1, job.timeout_ns, *job.result);
 }
 
 template <class A, class Verb, class Sharing, class Cooperation>
-__global__ void StreamTogetherKernel(StreamJob job) {
-  const Member self{blockIdx.x / job.posters, blockIdx.x % job.posters, threadIdx.x, blockDim.x};
+__global__ void StreamByGroupKernel(StreamJob job) {
+  const GroupThread self{blockIdx.x / job.posters, blockIdx.x % job.posters, threadIdx.x, blockDim.x};
   if constexpr (std::is_same_v<Cooperation, device::Thread>) {
-    StreamTogether<A, Verb, Sharing>(job, self, device::Thread{});
+    StreamByGroup<A, Verb, Sharing>(job, self, device::Thread{});
   } else {
-    StreamTogether<A, Verb, Sharing>(job, self, Cooperation(0xffffffff));
+    StreamByGroup<A, Verb, Sharing>(job, self, Cooperation(0xffffffff));
   }
 }
 
 template <class A>
 __global__ void ReceiveKernel(ReceiveJob job) {
   ReceivingFlow<A> flow(job, blockIdx.x);
-  RunFlows<A>(&flow, 1, job.patience_ns, *job.report);
+  RunFlows<A>(&flow, 1, job.timeout_ns, *job.result);
 }
 
 template <class A>
@@ -46,56 +46,56 @@ __global__ void PostToCompletionKernel(LatencyJob job) {
   PostToCompletion<A, Verb>(job);
 }
 
-template <class A, class Mark>
+template <class A, class Transfer>
 __global__ void PingPongKernel(LatencyJob job) {
-  PingPong<A, Mark>(job);
+  PingPong<A, Transfer>(job);
 }
 
-/// The kernel that posts as it is asked for.
+/// Returns the kernel for a way to post.
 template <class A, class V>
 void (*StreamKernelFor(const Posting& posting))(StreamJob) {
   using namespace device;
-  if (posting.alone()) return StreamAloneKernel<A, V>;
-  if (posting.scope == CallScope::kThread) return StreamTogetherKernel<A, V, Shared, Thread>;
-  if (posting.scope == CallScope::kBlock) return StreamTogetherKernel<A, V, Shared, Block>;
-  return posting.shared ? StreamTogetherKernel<A, V, Shared, Warp>
-                        : StreamTogetherKernel<A, V, Exclusive, Warp>;
+  if (posting.single_thread()) return StreamByThreadKernel<A, V>;
+  if (posting.scope == CallScope::kThread) return StreamByGroupKernel<A, V, Shared, Thread>;
+  if (posting.scope == CallScope::kBlock) return StreamByGroupKernel<A, V, Shared, Block>;
+  return posting.shared ? StreamByGroupKernel<A, V, Shared, Warp>
+                        : StreamByGroupKernel<A, V, Exclusive, Warp>;
 }
 
 template <class A>
 void (*PingPongKernelFor(Verb verb))(LatencyJob) {
-  return verb == Verb::kSend ? PingPongKernel<A, SentMark<A>> : PingPongKernel<A, WrittenMark<A>>;
+  return verb == Verb::kSend ? PingPongKernel<A, SendTransfer<A>> : PingPongKernel<A, WriteTransfer<A>>;
 }
 
-class Kernels final : public Initiator {
+class GpuKernels final : public Initiator {
  public:
-  explicit Kernels(const host::Gpu& gpu) : gpu_(gpu) {
+  explicit GpuKernels(const host::Gpu& gpu) : gpu_(gpu) {
     Check(cudaSetDevice(gpu.ordinal()), "use");
-    for (Lane* const lane : {&sending_, &receiving_}) {
-      Check(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "make a stream on");
-      Check(cudaEventCreateWithFlags(&lane->done, cudaEventBlockingSync | cudaEventDisableTiming),
-            "make an event on");
+    for (KernelStream* const launch : {&sending_, &receiving_}) {
+      Check(cudaStreamCreateWithFlags(&launch->stream, cudaStreamNonBlocking), "create a stream on");
+      Check(cudaEventCreateWithFlags(&launch->done, cudaEventBlockingSync | cudaEventDisableTiming),
+            "create an event on");
     }
   }
 
   const char* name() const override { return "gpu"; }
   const host::Gpu* gpu() const override { return &gpu_; }
-  std::unique_ptr<host::Buffer> Stage(size_t bytes) const override {
+  std::unique_ptr<host::Buffer> AllocateShared(size_t bytes) const override {
     return host::PinnedMemoryKind(gpu_).Allocate(bytes);
   }
 
   std::optional<KernelFacts> KernelFor(Verb verb, bool one_at_a_time, const Posting& posting) const override {
     int khz = 0;
-    Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, gpu_.ordinal()), "ask for the SM clock of");
+    Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, gpu_.ordinal()), "read the SM clock of");
     cudaFuncAttributes attributes{};
-    const auto look_at = [&](auto* kernel) {
+    const auto inspect = [&](auto* kernel) {
       Check(cudaFuncGetAttributes(&attributes, kernel), "load a kernel on");
     };
     ByScope([&]<class A>(A) {
       WithVerb(verb, [&]<class V>(V) {
-        if (!one_at_a_time) return look_at(StreamKernelFor<A, V>(posting));
-        if (verb == Verb::kWrite || verb == Verb::kSend) return look_at(PingPongKernelFor<A>(verb));
-        look_at(PostToCompletionKernel<A, V>);
+        if (!one_at_a_time) return inspect(StreamKernelFor<A, V>(posting));
+        if (verb == Verb::kWrite || verb == Verb::kSend) return inspect(PingPongKernelFor<A>(verb));
+        inspect(PostToCompletionKernel<A, V>);
       });
     });
     return KernelFacts{.gpu = gpu_.model(),
@@ -109,13 +109,13 @@ class Kernels final : public Initiator {
     const uint32_t blocks = job.flow_count * posting.posters;
     ByScope([&]<class A>(A) {
       WithVerb(verb, [&]<class V>(V) {
-        StreamKernelFor<A, V>(posting)<<<blocks, posting.members(), 0, sending_.stream>>>(job);
+        StreamKernelFor<A, V>(posting)<<<blocks, posting.threads_per_call(), 0, sending_.stream>>>(job);
       });
     });
     Finish(sending_);
   }
   void Receive(const ReceiveJob& job) override {
-    Check(cudaSetDevice(gpu_.ordinal()), "use");  // of this thread, which may be another one
+    Check(cudaSetDevice(gpu_.ordinal()), "use");  // this may be another thread than the constructor's
     ByScope([&]<class A>(A) { ReceiveKernel<A><<<job.flow_count, 1, 0, receiving_.stream>>>(job); });
     Finish(receiving_);
   }
@@ -136,7 +136,7 @@ class Kernels final : public Initiator {
   }
 
  private:
-  /// Loads the kernels that send: to load one while another receives might wait for the end of that one.
+  /// Loads all kernels that send. Loading one later might wait until a running receive kernel ends.
   template <class A>
   void LoadSenders() const {
     cudaFuncAttributes attributes;
@@ -148,7 +148,7 @@ class Kernels final : public Initiator {
     }
   }
 
-  /// Calls `use(arch)` with the arch whose releases reach far enough.
+  /// Calls `use(arch)` with the arch whose releases have the scope.
   template <class Use>
   void ByScope(const Use& use) const {
     if (scope_ == arch::Scope::kGpu) return use(arch::Cuda{});
@@ -158,12 +158,12 @@ class Kernels final : public Initiator {
   void Check(cudaError_t error, const char* step) const {
     if (error == cudaSuccess) return;
     throw host::Error(step, gpu_.name(), cudaGetErrorString(error),
-                      "Look into the kernel log (dmesg) for NVRM");
+                      "Look for NVRM in the kernel log (dmesg)");
   }
 
-  /// A stream, and an event by which the processor waits for it.
-  struct Lane {
-    ~Lane() {
+  /// A stream, and an event to wait for its kernels.
+  struct KernelStream {
+    ~KernelStream() {
       if (done != nullptr) cudaEventDestroy(done);
       if (stream != nullptr) cudaStreamDestroy(stream);
     }
@@ -171,22 +171,22 @@ class Kernels final : public Initiator {
     cudaEvent_t done = nullptr;
   };
 
-  /// Sleeps until the kernel has ended; each has its deadline.
-  void Finish(const Lane& lane) const {
+  /// Blocks until the kernel has ended. Each kernel has a timeout of its own.
+  void Finish(const KernelStream& launch) const {
     Check(cudaGetLastError(), "launch a kernel on");
-    Check(cudaEventRecord(lane.done, lane.stream), "run a kernel on");
-    Check(cudaEventSynchronize(lane.done), "run a kernel on");
+    Check(cudaEventRecord(launch.done, launch.stream), "run a kernel on");
+    Check(cudaEventSynchronize(launch.done), "run a kernel on");
   }
 
   host::Gpu gpu_;
   arch::Scope scope_ = arch::Scope::kSystem;
-  Lane sending_, receiving_;  // a side may do both at a time
+  KernelStream sending_, receiving_;  // a side may send and receive at once
 };
 
 }  // namespace
 
-std::string WhyNoKernels() { return ""; }
+void RequireKernels() {}
 
-std::unique_ptr<Initiator> GpuInitiator(const host::Gpu& gpu) { return std::make_unique<Kernels>(gpu); }
+std::unique_ptr<Initiator> MakeGpuInitiator(const host::Gpu& gpu) { return std::make_unique<GpuKernels>(gpu); }
 
 }  // namespace warpverbs::perf

@@ -11,63 +11,64 @@
 
 namespace warpverbs::perf {
 
-/// Who makes a call of a queue together.
+/// The group of threads that calls a queue together.
 enum class CallScope : uint8_t { kThread, kWarp, kBlock };
 
-/// Who posts to a queue, and how.
+/// How messages are posted to each queue.
 struct Posting {
   CallScope scope = CallScope::kThread;
-  bool shared = false;   ///< others may post to the queue too
-  uint32_t posters = 1;  ///< threads, warps or blocks of each queue
-  uint32_t batch = 1;    ///< messages of a thread by one doorbell
+  bool shared = false;   ///< other groups may post to the queue, too
+  uint32_t posters = 1;  ///< threads, warps or blocks that post to each queue
+  uint32_t batch = 1;    ///< messages of a thread per doorbell
 
   static constexpr uint32_t kWarpLanes = 32, kBlockThreads = 128;
 
-  /// Whether one thread by itself has the queue, which then keeps time of each message.
-  bool alone() const { return scope == CallScope::kThread && !shared; }
-  /// Threads that make a call together.
-  uint32_t members() const {
+  /// Returns whether a single thread posts to each queue. It then times each message.
+  bool single_thread() const { return scope == CallScope::kThread && !shared; }
+  /// Returns the number of threads in the group.
+  uint32_t threads_per_call() const {
     return scope == CallScope::kThread ? 1 : scope == CallScope::kWarp ? kWarpLanes : kBlockThreads;
   }
-  /// What all posters of a queue post by a call each.
-  uint32_t by_round() const { return members() * posters * batch; }
+  /// Returns the messages that all posters of a queue post by one call each.
+  uint32_t messages_per_round() const { return threads_per_call() * posters * batch; }
 };
 
-/// The GPU that posts, and the kernel by which it does: figures of GPUs compare by these.
+/// The GPU and the kernel that post. Figures compare only between equal ones.
 struct KernelFacts {
   std::string gpu{};              ///< "NVIDIA H200"
-  uint32_t max_sm_clock_khz = 0;  ///< what the driver names; load and heat decide how much of it there is
-  uint32_t registers = 0;         ///< of each thread
+  uint32_t max_sm_clock_khz = 0;  ///< limit of the driver; load and temperature decide the actual clock
+  uint32_t registers = 0;         ///< registers per thread
 };
 
-/// Those who post and receive: threads of the processor, or kernels of a GPU. Both run the code of device/.
+/// Posts and receives by CPU threads or by kernels of a GPU. Both run the code of device/.
 ///
-/// Each call runs to its end and leaves its outcome in the job's report.
+/// Each call blocks until the job ends, and leaves the outcome in the job's result.
 class Initiator {
  public:
   virtual ~Initiator() = default;
   Initiator(const Initiator&) = delete;
   Initiator& operator=(const Initiator&) = delete;
 
-  /// "cpu", "gpu"
+  /// Returns "cpu" or "gpu".
   virtual const char* name() const = 0;
-  /// Whose kernels post; nullptr: threads of the processor.
+  /// Returns the GPU whose kernels post; nullptr for CPU threads.
   virtual const host::Gpu* gpu() const = 0;
-  /// Memory that both the processor and the posters reach, for jobs and what they leave.
-  virtual std::unique_ptr<host::Buffer> Stage(size_t bytes) const = 0;
+  /// Allocates memory that both the CPU and the posters reach, for jobs and their results.
+  virtual std::unique_ptr<host::Buffer> AllocateShared(size_t bytes) const = 0;
 
-  /// By what a verb is posted once ReleaseTo() is called; none: by threads of the processor.
+  /// Returns the kernel that posts a verb; empty for CPU threads.
   ///
-  /// @param one_at_a_time  as for latencies, else by streams
+  /// @param one_at_a_time  whether a latency test posts, rather than a stream
+  /// @pre    ReleaseTo() was called
   virtual std::optional<KernelFacts> KernelFor(Verb verb, bool one_at_a_time,
                                                const Posting& posting) const = 0;
 
-  /// How far releases must reach from now on: by where queues and messages lie.
+  /// Sets the scope of releases. It depends on the location of queues and messages.
   virtual void ReleaseTo(arch::Scope scope) = 0;
 
   virtual void Stream(const StreamJob& job, Verb verb, const Posting& posting) = 0;
   virtual void Receive(const ReceiveJob& job) = 0;
-  /// Posts the first receives of each flow.
+  /// Fills the receive queues.
   virtual void Fill(const ReceiveJob& job) = 0;
   virtual void PostToCompletion(const LatencyJob& job, Verb verb) = 0;
   virtual void PingPong(const LatencyJob& job, Verb verb) = 0;
@@ -76,12 +77,12 @@ class Initiator {
   Initiator() = default;
 };
 
-std::unique_ptr<Initiator> CpuInitiator();
+std::unique_ptr<Initiator> MakeCpuInitiator();
 
-/// @errors  Error: this program has no kernels, or the driver fails
-std::unique_ptr<Initiator> GpuInitiator(const host::Gpu& gpu);
+/// @errors  Error: the driver fails; as RequireKernels()
+std::unique_ptr<Initiator> MakeGpuInitiator(const host::Gpu& gpu);
 
-/// What GpuInitiator() would fail with; empty: this program has kernels.
-std::string WhyNoKernels();
+/// @errors  Error: this program was built without CUDA
+void RequireKernels();
 
 }  // namespace warpverbs::perf

@@ -1,48 +1,47 @@
-#include "perf/measure/bandwidth.hpp"
-
 #include <algorithm>
 #include <exception>
 #include <limits>
 #include <thread>
 #include <vector>
 
-#include "perf/initiator/stage.hpp"
+#include "common/thread.hpp"
+#include "perf/control/figures.hpp"
+#include "perf/initiator/shared_arena.hpp"
+#include "perf/measure/measure.hpp"
 #include "perf/measure/rounds.hpp"
 #include "perf/measure/validation.hpp"
-#include "perf/talk/report_words.hpp"
-#include "perf/thread.hpp"
 
 namespace warpverbs::perf {
 namespace {
 
-constexpr uint32_t kMostStamps = 20000;  // as perftest: more take too much memory
+constexpr uint32_t kMaxStamps = 20000;  // as in perftest, to bound the memory
 
-/// One size.
-class Streams {
+/// Measures one message size.
+class BandwidthTest {
  public:
-  Streams(Party& party, Talk& talk, const Options& options, uint64_t bytes)
-      : party_(party),
-        talk_(talk),
+  BandwidthTest(PerfSide& side, ControlChannel& control, const Options& options, uint64_t bytes)
+      : side_(side),
+        control_(control),
         options_(options),
-        layout_(party.LayoutFor(bytes)),
-        granule_(Sends() && !options.posting.alone() ? options.posting.by_round() : 1),
-        stage_(party.initiator(), StageBytes()) {
-    flows_ = stage_.Take<Flow>(party.flows());
-    receives_ = stage_.Take<ReceiveFlow>(party.flows());
-    spans_ = stage_.Take<Span>(size_t{party.flows()} * options.posting.posters);
-    sent_ = stage_.Take<Report>(1);
-    received_ = stage_.Take<Report>(1);
-    if (Stamps()) posted_ = stage_.Take<uint64_t>(Stamps());
-    if (Stamps()) completed_ = stage_.Take<uint64_t>(Stamps());
-    for (uint32_t i = 0; i < party.flows(); ++i) {
-      flows_[i] = party.FlowOf(i, layout_);
-      if (options.verb == Verb::kSend) receives_[i] = party.ReceivesOf(i);
+        layout_(side.LayoutFor(bytes)),
+        multiple_(Posts() && !options.posting.single_thread() ? options.posting.messages_per_round() : 1),
+        arena_(side.initiator(), ArenaBytes()) {
+    flows_ = arena_.Allocate<Flow>(side.flows());
+    receives_ = arena_.Allocate<ReceiveFlow>(side.flows());
+    spans_ = arena_.Allocate<Span>(size_t{side.flows()} * options.posting.posters);
+    sent_ = arena_.Allocate<LaunchResult>(1);
+    received_ = arena_.Allocate<LaunchResult>(1);
+    if (Stamps()) posted_ = arena_.Allocate<uint64_t>(Stamps());
+    if (Stamps()) completed_ = arena_.Allocate<uint64_t>(Stamps());
+    for (uint32_t i = 0; i < side.flows(); ++i) {
+      flows_[i] = side.FlowOf(i, layout_);
+      if (options.verb == Verb::kSend) receives_[i] = side.ReceivesOf(i);
     }
   }
 
   BandwidthFigures Measure() {
-    const uint32_t most = options_.data_validation ? std::max(layout_.slots, granule_) : 0;
-    Rounds(talk_, options_, granule_, most).Run([this](uint32_t count, bool counts) {
+    const uint32_t max = options_.data_validation ? std::max(layout_.slots, multiple_) : 0;
+    Rounds(control_, options_, multiple_, max).Run([this](uint32_t count, bool counts) {
       Round(count, counts);
     });
     BandwidthFigures figures = AverageOf(layout_.bytes, messages_, ns_);
@@ -51,74 +50,74 @@ class Streams {
   }
 
  private:
-  bool Sends() const { return options_.posts(); }
-  bool Takes() const { return !options_.is_client() || options_.bidirectional; }
-  /// Whose memory messages are taken from, and whose they come to.
-  bool Supplies() const { return options_.verb == Verb::kRead ? Takes() : Sends(); }
-  bool Gets() const { return options_.verb == Verb::kRead ? Sends() : Takes(); }
-  bool Receives() const { return options_.verb == Verb::kSend && Takes(); }
+  bool Posts() const { return options_.posts(); }
+  bool IsTarget() const { return !options_.is_client() || options_.bidirectional; }
+  /// Returns whether data leaves, and whether it arrives in, this side's memory.
+  bool IsSource() const { return options_.verb == Verb::kRead ? IsTarget() : Posts(); }
+  bool IsSink() const { return options_.verb == Verb::kRead ? Posts() : IsTarget(); }
+  bool Receives() const { return options_.verb == Verb::kSend && IsTarget(); }
 
-  /// Messages whose times are kept.
+  /// Returns the number of messages that are timed.
   size_t Stamps() const {
-    const bool few = options_.iterations != 0 && options_.iterations <= kMostStamps;
-    if (!few || options_.no_peak || !options_.posting.alone()) return 0;
+    const bool few = options_.iterations != 0 && options_.iterations <= kMaxStamps;
+    if (!few || options_.no_peak || !options_.posting.single_thread()) return 0;
     return size_t{options_.qps} * options_.iterations;
   }
 
-  size_t StageBytes() const {
-    return Stage::Bytes<Flow>(options_.qps) + Stage::Bytes<ReceiveFlow>(options_.qps) +
-           Stage::Bytes<Span>(size_t{options_.qps} * options_.posting.posters) + 2 * Stage::Bytes<Report>(1) +
-           2 * Stage::Bytes<uint64_t>(Stamps());
+  size_t ArenaBytes() const {
+    return SharedArena::Bytes<Flow>(options_.qps) + SharedArena::Bytes<ReceiveFlow>(options_.qps) +
+           SharedArena::Bytes<Span>(size_t{options_.qps} * options_.posting.posters) +
+           2 * SharedArena::Bytes<LaunchResult>(1) + 2 * SharedArena::Bytes<uint64_t>(Stamps());
   }
 
   void Round(uint32_t count, bool counts) {
     Prepare();
-    talk_.Swap({{"ready", count}}, "the word that it is ready");
+    control_.Swap({{"ready", count}}, "its notice that it is ready");
     std::fill_n(spans_, options_.qps * options_.posting.posters, Span{});
     *sent_ = *received_ = {};
     const auto part = [&] {
       Run(count);
-      if (Sends()) party_.Check(*sent_);
-      if (Receives()) party_.Check(*received_);
+      if (Posts()) side_.Check(*sent_);
+      if (Receives()) side_.Check(*received_);
     };
-    talk_.DoTogether(part, [this] {
-      for (Report* const report : {sent_, received_}) Party::Stop(*report);
+    control_.RunTogether(part, [this] {
+      for (LaunchResult* const result : {sent_, received_}) PerfSide::Stop(*result);
     });
     Validate(count);
-    if (Receives()) party_.HasReceived(count);
+    if (Receives()) side_.CountReceived(count);
     ++round_;
-    if (counts && Sends()) Count(count);
+    if (counts && Posts()) Count(count);
   }
 
   void Prepare() {
     if (!options_.data_validation) return;
     if (options_.is_atomic()) {
-      if (Takes()) ClearTargets(party_, layout_);
+      if (IsTarget()) ClearTargets(side_, layout_);
       return;
     }
-    if (Supplies()) FillSources(party_, layout_, round_);
-    if (Gets()) ClearTargets(party_, layout_);
+    if (IsSource()) FillSources(side_, layout_, round_);
+    if (IsSink()) ClearTargets(side_, layout_);
   }
 
   void Validate(uint32_t count) const {
     if (!options_.data_validation) return;
     if (options_.is_atomic()) {
-      if (Takes()) CheckCounts(party_, layout_, count);
-    } else if (Gets()) {
-      CheckTargets(party_, layout_, round_, count, Receives() ? party_.NextPlace(layout_) : 0);
+      if (IsTarget()) CheckCounts(side_, layout_, count);
+    } else if (IsSink()) {
+      CheckTargets(side_, layout_, round_, count, Receives() ? side_.NextSlot(layout_) : 0);
     }
   }
 
-  /// Sends, receives, or both at a time.
+  /// Sends, receives, or both at once.
   void Run(uint32_t count) {
     if (!Receives()) {
-      if (Sends()) Send(count);
+      if (Posts()) Send(count);
       return;
     }
-    if (!Sends()) return Receive(count);
+    if (!Posts()) return Receive(count);
     std::exception_ptr failure;
     {
-      const std::jthread receiver = StartThread("that receives", [&]() noexcept {
+      const std::jthread receiver = programs::StartThread("that receives", [&]() noexcept {
         try {
           Receive(count);
         } catch (...) {
@@ -132,31 +131,31 @@ class Streams {
 
   void Send(uint32_t count) {
     const bool stamps = Stamps() >= size_t{count} * options_.qps;
-    party_.initiator().Stream({.flows = flows_,
-                               .flow_count = party_.flows(),
-                               .count = count,
-                               .batch = options_.posting.batch,
-                               .cq_mod = options_.CqModFor(layout_.bytes),
-                               .tx_depth = options_.tx_depth,
-                               .posters = options_.posting.posters,
-                               .patience_ns = PatienceNs(),
-                               .posted_ns = stamps ? posted_ : nullptr,
-                               .completed_ns = stamps ? completed_ : nullptr,
-                               .spans = spans_,
-                               .report = sent_},
-                              options_.verb, options_.posting);
+    side_.initiator().Stream({.flows = flows_,
+                              .flow_count = side_.flows(),
+                              .count = count,
+                              .batch = options_.posting.batch,
+                              .cq_mod = options_.CqModFor(layout_.bytes),
+                              .tx_depth = options_.tx_depth,
+                              .posters = options_.posting.posters,
+                              .timeout_ns = TimeoutNs(),
+                              .posted_ns = stamps ? posted_ : nullptr,
+                              .completed_ns = stamps ? completed_ : nullptr,
+                              .spans = spans_,
+                              .result = sent_},
+                             options_.verb, options_.posting);
   }
 
   void Receive(uint32_t count) {
-    party_.initiator().Receive({.flows = receives_,
-                                .flow_count = party_.flows(),
-                                .count = count,
-                                .patience_ns = PatienceNs(),
-                                .report = received_});
+    side_.initiator().Receive({.flows = receives_,
+                               .flow_count = side_.flows(),
+                               .count = count,
+                               .timeout_ns = TimeoutNs(),
+                               .result = received_});
   }
 
-  uint64_t PatienceNs() const {
-    return static_cast<uint64_t>(std::chrono::nanoseconds(options_.patience).count());
+  uint64_t TimeoutNs() const {
+    return static_cast<uint64_t>(std::chrono::nanoseconds(options_.timeout).count());
   }
 
   /// Adds a round to the figures.
@@ -176,17 +175,17 @@ class Streams {
     peak_ = std::max(peak_, PeakOf(layout_.bytes, posted, completed));
   }
 
-  Party& party_;
-  Talk& talk_;
+  PerfSide& side_;
+  ControlChannel& control_;
   const Options& options_;
   Layout layout_;
-  uint32_t granule_;
-  Stage stage_;
+  uint32_t multiple_;
+  SharedArena arena_;
   Flow* flows_ = nullptr;
   ReceiveFlow* receives_ = nullptr;
   Span* spans_ = nullptr;
-  Report* sent_ = nullptr;
-  Report* received_ = nullptr;
+  LaunchResult* sent_ = nullptr;
+  LaunchResult* received_ = nullptr;
   uint64_t* posted_ = nullptr;
   uint64_t* completed_ = nullptr;
   uint64_t round_ = 0;
@@ -196,11 +195,12 @@ class Streams {
 
 }  // namespace
 
-BandwidthFigures MeasureBandwidth(Party& party, Talk& talk, const Options& options, uint64_t bytes) {
-  const BandwidthFigures mine = Streams(party, talk, options, bytes).Measure();
-  const BandwidthFigures theirs = BandwidthFrom(talk.Swap(ToJson(mine), "its figures"));
+BandwidthFigures MeasureBandwidth(PerfSide& side, ControlChannel& control, const Options& options,
+                                  uint64_t bytes) {
+  const BandwidthFigures mine = BandwidthTest(side, control, options, bytes).Measure();
+  const BandwidthFigures theirs = BandwidthFrom(control.Swap(ToJson(mine), "its figures"));
   if (!options.bidirectional) return options.is_client() ? mine : theirs;
-  BandwidthFigures sum = options.is_client() ? mine : theirs;  // the same on both sides
+  BandwidthFigures sum = options.is_client() ? mine : theirs;  // the client's messages and bytes
   sum.average = mine.average + theirs.average;
   sum.peak = mine.peak + theirs.peak;
   sum.rate = mine.rate + theirs.rate;

@@ -4,49 +4,52 @@
 #include <cstdint>
 #include <functional>
 
+#include "perf/control/control_channel.hpp"
 #include "perf/options/options.hpp"
-#include "perf/talk/talk.hpp"
 
 namespace warpverbs::perf {
 
-/// How long a round of a measurement by duration shall take: the last one begins within the time, and is not
-/// to last long beyond it.
+/// Returns the target length of a round of a measurement with -D. The last round begins within the duration
+/// and should not exceed it by much.
 ///
-/// @param duration_s  of the whole measurement
-double SecondsOfARound(double duration_s);
-/// Messages of a round at most.
-inline constexpr uint32_t kMostOfARound = uint32_t{1} << 30;
+/// @param duration_s  duration of the whole measurement
+double RoundSeconds(double duration_s);
+/// Maximum of messages per round and queue pair.
+inline constexpr uint32_t kMaxRoundMessages = uint32_t{1} << 30;
 
-/// Lets both sides do the same rounds: the client says how many messages come next.
+/// Runs the same rounds on both sides: the client announces the messages of each round.
 class Rounds {
  public:
-  /// @param granule  messages that a round has a multiple of
-  /// @param most     at once, of the client's rounds but for what warms up; 0: as many as there are
-  /// @param room     more of a round have no place here: a peer that asks for them is refused
-  Rounds(Talk& talk, const Options& options, uint32_t granule, uint32_t most, uint32_t room = kMostOfARound)
-      : talk_(talk), options_(options), granule_(granule), most_(most), room_(room) {}
+  /// @param multiple  the messages of a round are a multiple of this
+  /// @param max       maximum for rounds of this side as client, except for the warm-up; 0: no limit
+  /// @param room      maximum for rounds of a client; larger ones are refused
+  Rounds(ControlChannel& control, const Options& options, uint32_t multiple, uint32_t max,
+         uint32_t room = kMaxRoundMessages)
+      : control_(control), options_(options), multiple_(multiple), max_(max), room_(room) {}
 
-  /// Runs `round(count, counts)` until the iterations or the duration are over; before them, what warms up.
+  /// Runs `round(count, counts)` until the iterations or the duration are over, after the warm-up.
   ///
-  /// @param round  measures so many messages of each queue pair; `counts`: for the result, neither for a
-  ///               margin nor to warm up
-  /// @errors  std::runtime_error: the other side asks for more than there is room for, or in other words
+  /// @param round  measures `count` messages of each queue pair; `counts` is false for margins and the
+  /// warm-up
+  /// @errors  std::runtime_error: the peer asks for more messages than there is room for, or sends an invalid
+  /// message
   void Run(const std::function<void(uint32_t count, bool counts)>& round);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// As many as the queue holds: of the client's, which the other side need not know.
+  /// Runs a round that fills the client's queue.
   void RunWarmUp(const std::function<void(uint32_t, bool)>& round);
   void RunIterations(const std::function<void(uint32_t, bool)>& round);
   void RunDuration(const std::function<void(uint32_t, bool)>& round);
-  /// Tells the other side; 0: no more.
+  /// Tells the peer the messages of the next round; 0: the end.
   void Announce(uint32_t count, bool counts);
-  uint32_t Whole(uint64_t count) const;
+  /// Rounds up to a multiple, within the limit of a round.
+  uint32_t RoundUp(uint64_t count) const;
 
-  Talk& talk_;
+  ControlChannel& control_;
   const Options& options_;
-  uint32_t granule_, most_, room_;
+  uint32_t multiple_, max_, room_;
 };
 
 }  // namespace warpverbs::perf

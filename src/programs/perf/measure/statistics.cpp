@@ -15,8 +15,8 @@ BandwidthFigures AverageOf(uint64_t bytes, uint64_t messages, uint64_t ns) {
 }
 
 double PeakOf(uint64_t bytes, std::span<const uint64_t> posted, std::span<const uint64_t> completed) {
-  // By Dinkelbach: while some run (i, j) beats the rate so far, (j - i + 1) - rate * time is above 0 for the
-  // one that beats it by most. Each round is one pass, and few are needed.
+  // Dinkelbach's algorithm: while some run (i, j) is faster than the rate found so far, (j - i + 1) - rate *
+  // time is positive, and largest for the best candidate. Each iteration is one pass; few are needed.
   double rate = 0;  // messages a ns
   for (bool better = true; better;) {
     better = false;

@@ -14,7 +14,7 @@ namespace {
 using Part = FlowMemory::Part;
 using Bytes = std::vector<std::byte>;
 
-/// Spreads the bits of a number.
+/// Mixes the bits of a number.
 uint64_t Mix(uint64_t x) {
   x = (x ^ x >> 32) * 0xd6e8feb86659fd93;
   x = (x ^ x >> 32) * 0xd6e8feb86659fd93;
@@ -34,19 +34,19 @@ void Fill(uint64_t key, std::span<std::byte> message) {
   }
 }
 
-/// A message, as errors name it.
-struct Place {
+/// A message as errors name it.
+struct MessageId {
   uint32_t qpn, chunk;
 };
 
-/// The first wrong byte, and how many there are.
-class Findings {
+/// The first wrong byte, and the number of wrong bytes.
+class Mismatches {
  public:
-  void Compare(const Place& place, std::span<const std::byte> expected, std::span<const std::byte> actual) {
+  void Compare(const MessageId& id, std::span<const std::byte> expected, std::span<const std::byte> actual) {
     if (std::equal(expected.begin(), expected.end(), actual.begin(), actual.end())) return;
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i] == actual[i]) continue;
-      if (wrong_++ == 0) first_ = Sentence(place, i, expected[i], actual[i]);
+      if (wrong_++ == 0) first_ = Sentence(id, i, expected[i], actual[i]);
     }
   }
 
@@ -56,11 +56,11 @@ class Findings {
   }
 
  private:
-  static std::string Sentence(const Place& place, size_t offset, std::byte expected, std::byte actual) {
+  static std::string Sentence(const MessageId& id, size_t offset, std::byte expected, std::byte actual) {
     char text[160];
     std::snprintf(text, sizeof text,
                   "Data arrived changed: QP 0x%04x, chunk %u, offset %zu, expected 0x%02x, actual 0x%02x",
-                  place.qpn, place.chunk, offset, std::to_integer<unsigned>(expected),
+                  id.qpn, id.chunk, offset, std::to_integer<unsigned>(expected),
                   std::to_integer<unsigned>(actual));
     return text;
   }
@@ -78,52 +78,52 @@ uint8_t PatternByte(uint64_t round, uint32_t flow, uint32_t chunk, uint64_t offs
   return bytes[offset % sizeof(uint64_t)];
 }
 
-void FillSources(const Party& party, const Layout& layout, uint64_t round) {
+void FillSources(const PerfSide& side, const Layout& layout, uint64_t round) {
   Bytes message(layout.bytes);
-  for (uint32_t flow = 0; flow < party.flows(); ++flow) {
+  for (uint32_t flow = 0; flow < side.flows(); ++flow) {
     for (uint32_t chunk = 0; chunk < layout.slots; ++chunk) {
       Fill(KeyOf(round, flow, chunk), message);
-      party.memory().CopyIn(flow, Part::kSource, chunk * layout.stride, message);
+      side.memory().CopyIn(flow, Part::kSource, chunk * layout.stride, message);
     }
   }
 }
 
-void ClearTargets(const Party& party, const Layout& layout) {
+void ClearTargets(const PerfSide& side, const Layout& layout) {
   const Bytes zeros(layout.bytes);
-  for (uint32_t flow = 0; flow < party.flows(); ++flow) {
+  for (uint32_t flow = 0; flow < side.flows(); ++flow) {
     for (uint32_t chunk = 0; chunk < layout.slots; ++chunk)
-      party.memory().CopyIn(flow, Part::kTarget, chunk * layout.stride, zeros);
+      side.memory().CopyIn(flow, Part::kTarget, chunk * layout.stride, zeros);
   }
 }
 
-void CheckTargets(const Party& party, const Layout& layout, uint64_t round, uint32_t messages,
-                  uint32_t first_place) {
-  Findings findings;
+void CheckTargets(const PerfSide& side, const Layout& layout, uint64_t round, uint32_t messages,
+                  uint32_t first_slot) {
+  Mismatches mismatches;
   Bytes expected(layout.bytes), actual(layout.bytes);
-  for (uint32_t flow = 0; flow < party.flows(); ++flow) {
+  for (uint32_t flow = 0; flow < side.flows(); ++flow) {
     for (uint32_t chunk = 0; chunk < std::min(messages, layout.slots); ++chunk) {
-      const uint64_t place = (uint64_t{first_place} + chunk) % layout.slots;
+      const uint64_t slot = (uint64_t{first_slot} + chunk) % layout.slots;
       Fill(KeyOf(round, flow, chunk), expected);
-      party.memory().CopyOut(flow, Part::kTarget, place * layout.stride, actual);
-      findings.Compare({party.endpoint(flow).qpn(), chunk}, expected, actual);
+      side.memory().CopyOut(flow, Part::kTarget, slot * layout.stride, actual);
+      mismatches.Compare({side.endpoint(flow).qpn(), chunk}, expected, actual);
     }
   }
-  findings.Throw();
+  mismatches.Throw();
 }
 
-void CheckCounts(const Party& party, const Layout& layout, uint32_t messages) {
-  Findings findings;
-  for (uint32_t flow = 0; flow < party.flows(); ++flow) {
+void CheckCounts(const PerfSide& side, const Layout& layout, uint32_t messages) {
+  Mismatches mismatches;
+  for (uint32_t flow = 0; flow < side.flows(); ++flow) {
     for (uint32_t chunk = 0; chunk < layout.slots; ++chunk) {
       const uint64_t count = messages / layout.slots + (chunk < messages % layout.slots ? 1 : 0);
       uint64_t actual = 0;
-      party.memory().CopyOut(flow, Part::kTarget, chunk * layout.stride,
-                             std::as_writable_bytes(std::span(&actual, 1)));
-      findings.Compare({party.endpoint(flow).qpn(), chunk}, std::as_bytes(std::span(&count, 1)),
-                       std::as_bytes(std::span(&actual, 1)));
+      side.memory().CopyOut(flow, Part::kTarget, chunk * layout.stride,
+                            std::as_writable_bytes(std::span(&actual, 1)));
+      mismatches.Compare({side.endpoint(flow).qpn(), chunk}, std::as_bytes(std::span(&count, 1)),
+                         std::as_bytes(std::span(&actual, 1)));
     }
   }
-  findings.Throw();
+  mismatches.Throw();
 }
 
 }  // namespace warpverbs::perf

@@ -3,34 +3,34 @@
 #include <cstdint>
 
 #include "perf/options/options.hpp"
-#include "perf/party/memory.hpp"
-#include "perf/party/party.hpp"
+#include "perf/side/memory.hpp"
+#include "perf/side/side.hpp"
 
-/// Messages whose every byte is known, so that none can be lost, be stale or change unseen.
+/// Validates every byte of messages, so that a lost, stale or changed message is found.
 namespace warpverbs::perf {
 
-/// The byte at an offset of the message in a place (chunk) of a flow; other rounds have others.
+/// Returns the byte at an offset of the message in a slot (chunk) of a flow. It differs from round to round.
 uint8_t PatternByte(uint64_t round, uint32_t flow, uint32_t chunk, uint64_t offset);
 
-/// Writes the messages of a round to the places that they are taken from.
-void FillSources(const Party& party, const Layout& layout, uint64_t round);
+/// Writes the messages of a round to the source slots.
+void FillSources(const PerfSide& side, const Layout& layout, uint64_t round);
 
-/// Zeroes the places that they come to.
-void ClearTargets(const Party& party, const Layout& layout);
+/// Zeroes the target slots.
+void ClearTargets(const PerfSide& side, const Layout& layout);
 
-/// Compares what came with what was sent.
+/// Compares received messages with those sent.
 ///
-/// @param messages     of each flow in the round
-/// @param first_place  of the first message; the next ones go on from there
-/// @errors  std::runtime_error: names queue pair, chunk, offset, the expected and the actual byte of the
-/// first
-///          that differs, and counts the others
-void CheckTargets(const Party& party, const Layout& layout, uint64_t round, uint32_t messages,
-                  uint32_t first_place);
+/// @param messages    messages of each flow in the round
+/// @param first_slot  slot of the first message; the others follow it
+/// @errors  std::runtime_error: names queue pair, chunk, offset, expected and actual byte of the first
+/// difference, and the
+///          number of wrong bytes
+void CheckTargets(const PerfSide& side, const Layout& layout, uint64_t round, uint32_t messages,
+                  uint32_t first_slot);
 
-/// Compares the words that atomics have counted in: each has counted its messages.
+/// Checks that the words that atomics count in have counted all messages.
 ///
 /// @errors  as CheckTargets()
-void CheckCounts(const Party& party, const Layout& layout, uint32_t messages);
+void CheckCounts(const PerfSide& side, const Layout& layout, uint32_t messages);
 
 }  // namespace warpverbs::perf

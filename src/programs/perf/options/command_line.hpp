@@ -3,18 +3,24 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "common/fabric.hpp"
+#include "common/command_line.hpp"
 #include "perf/options/options.hpp"
 
 namespace warpverbs::perf {
 
-/// A command line as it was written: what was not given is empty.
+/// Parses a command line. The order of its options makes no difference.
+///
+/// @return  options that are consistent with each other, or the text to print instead of running
+std::variant<Options, programs::EarlyExit> ParseOptions(int argc, const char* const* argv);
+
+/// A command line as written. An option that was not given is empty.
 struct CommandLine {
   std::string test = "write", measure = "bandwidth", atomic_type{};
   std::vector<std::string> words{};  ///< the server's host, or the files to plot
-  programs::FabricOptions fabric{};
+  programs::DeviceOptions device{};
   std::optional<int> tcp_port{}, nic_port{}, mtu{}, ack_timeout{}, retry_count{}, hop_limit{}, pkey_index{};
   bool rdma_cm = false;
 
@@ -23,7 +29,7 @@ struct CommandLine {
   std::optional<uint32_t> iterations{}, tx_depth{}, rx_depth{}, cq_mod{}, qps{}, inline_bytes{};
   std::optional<double> duration{}, margin{};
   bool bidirectional = false, no_peak = false, warm_up = false, data_validation = false;
-  int patience_s = 30;
+  int timeout_s = 30;
 
   std::string connection{}, initiator{}, scope{}, sharing{}, placement{};
   std::optional<uint32_t> posters{}, batch{};
@@ -37,13 +43,12 @@ struct CommandLine {
   std::optional<double> min_bandwidth{}, max_p99{};
 };
 
-/// What is wrong with a command line, each option of which is right by itself: the first of its
-/// contradictions, as a clause. Empty: nothing.
-std::string ContradictionOf(const CommandLine& line);
+/// Returns the first contradiction between options that are each valid, as a clause; "" if there is none.
+std::string FindContradiction(const CommandLine& line);
 
 /// Fills in the defaults.
 ///
-/// @pre  ContradictionOf(line) is empty
-Options Complete(const CommandLine& line, const programs::Fabric& fabric);
+/// @pre  FindContradiction(line) is empty
+Options Complete(const CommandLine& line, const programs::DeviceSelection& selection);
 
 }  // namespace warpverbs::perf

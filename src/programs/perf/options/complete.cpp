@@ -6,8 +6,8 @@
 namespace warpverbs::perf {
 namespace {
 
-constexpr uint64_t kSmallest = 2, kLargest = uint64_t{1} << 23;  // of -a
-constexpr uint32_t kDefaultInlineBytes = 16;                     // of write latencies
+constexpr uint64_t kMinSize = 2, kMaxSize = uint64_t{1} << 23;  // the range of -a
+constexpr uint32_t kDefaultInlineBytes = 16;                    // for latencies of writes
 
 Verb VerbOf(const CommandLine& line) {
   if (line.test == "read") return Verb::kRead;
@@ -21,7 +21,7 @@ std::vector<uint64_t> SizesOf(const CommandLine& line, const Options& options) {
   if (line.size) return {*line.size};
   if (line.all) {
     std::vector<uint64_t> sizes;
-    for (uint64_t size = kSmallest; size <= kLargest; size *= 2) sizes.push_back(size);
+    for (uint64_t size = kMinSize; size <= kMaxSize; size *= 2) sizes.push_back(size);
     return sizes;
   }
   if (options.is_latency()) return {2};
@@ -52,24 +52,25 @@ void FillPosting(const CommandLine& line, Options& options) {
   if (line.scope == "block") posting.scope = CallScope::kBlock;
   posting.shared = line.sharing == "shared";
   posting.posters = line.posters.value_or(1);
-  posting.batch = line.batch.value_or(options.measure == Measure::kRate && posting.alone() ? 32 : 1);
+  posting.batch = line.batch.value_or(options.measure == Measure::kRate && posting.single_thread() ? 32 : 1);
   if (line.initiator == "gpu") options.initiators = {InitiatorKind::kGpu};
   if (line.initiator == "both") options.initiators = {InitiatorKind::kCpu, InitiatorKind::kGpu};
   if (line.placement == "host") options.placement = host::Placement::kHost;
   if (line.placement == "gpu") options.placement = host::Placement::kGpu;
 }
 
-void FillAmounts(const CommandLine& line, Options& options) {
+void FillCounts(const CommandLine& line, Options& options) {
   options.sizes = SizesOf(line, options);
   options.all_sizes = line.all;
   options.duration_s = line.duration.value_or(0);
-  const bool many = options.verb == Verb::kWrite && !options.is_latency();
-  if (!line.duration) options.iterations = line.iterations.value_or(many ? 5000 : 1000);
+  const bool bandwidth_of_writes = options.verb == Verb::kWrite && !options.is_latency();
+  if (!line.duration) options.iterations = line.iterations.value_or(bandwidth_of_writes ? 5000 : 1000);
   options.margin_s = line.margin.value_or(std::min(2.0, options.duration_s / 4));
   options.qps = line.qps.value_or(1);
   options.tx_depth = line.tx_depth.value_or(128);
   if (options.iterations != 0) options.tx_depth = std::min(options.tx_depth, options.iterations);
-  options.tx_depth = std::max(options.tx_depth, options.posting.alone() ? 1 : options.posting.by_round());
+  options.tx_depth =
+      std::max(options.tx_depth, options.posting.single_thread() ? 1 : options.posting.messages_per_round());
   options.posting.batch = std::min(options.posting.batch, options.tx_depth);
   options.rx_depth = line.rx_depth.value_or(512);
   options.cq_mod = line.cq_mod.value_or(0);
@@ -80,20 +81,20 @@ void FillAmounts(const CommandLine& line, Options& options) {
 }  // namespace
 
 uint32_t Options::CqModFor(uint64_t bytes) const {
-  constexpr uint64_t kLong = 8192;  // perftest takes each completion of these
+  constexpr uint64_t kLong = 8192;  // perftest signals every message above this size
   const uint32_t wanted = cq_mod != 0 ? cq_mod : bytes > kLong && !all_sizes ? 1 : 100;
-  // Who has no room for a batch waits for a completion: one of those under way must have been asked for it.
-  if (posting.alone()) return std::min(wanted, tx_depth - posting.batch + 1);
-  // Each poster may be this far behind in asking, and the queue must not fill with what nobody asked for.
+  // A thread without room for a batch waits for a completion, so an outstanding message must be signaled.
+  if (posting.single_thread()) return std::min(wanted, tx_depth - posting.batch + 1);
+  // Each poster may have this many unsignaled messages. Together they must not fill the queue.
   return std::max(1u, std::min(wanted, Depth() / (2 * posting.posters)));
 }
 
 uint32_t Options::Depth() const {
-  // One thread counts what is under way; teams are held up by a full queue, whose depth is a power of two.
-  return posting.alone() ? std::bit_ceil(tx_depth) : std::bit_floor(tx_depth);
+  // A single thread counts its outstanding messages. Groups rely on the queue, whose depth is a power of two.
+  return posting.single_thread() ? std::bit_ceil(tx_depth) : std::bit_floor(tx_depth);
 }
 
-Options Complete(const CommandLine& line, const programs::Fabric& fabric) {
+Options Complete(const CommandLine& line, const programs::DeviceSelection& selection) {
   Options options;
   options.verb = VerbOf(line);
   options.measure = line.measure == "latency" ? Measure::kLatency
@@ -107,7 +108,7 @@ Options Complete(const CommandLine& line, const programs::Fabric& fabric) {
   }
   options.tcp_port = static_cast<uint16_t>(line.tcp_port.value_or(options.tcp_port));
   options.rdma_cm = line.rdma_cm;
-  options.fabric = fabric;
+  options.selection = selection;
   options.nic_port = static_cast<uint8_t>(line.nic_port.value_or(0));
   options.mtu = static_cast<uint32_t>(line.mtu.value_or(0));
   options.ack_timeout = As<uint8_t>(line.ack_timeout);
@@ -115,12 +116,12 @@ Options Complete(const CommandLine& line, const programs::Fabric& fabric) {
   options.hop_limit = As<uint8_t>(line.hop_limit);
   options.pkey_index = static_cast<uint16_t>(line.pkey_index.value_or(0));
   FillPosting(line, options);
-  FillAmounts(line, options);
+  FillCounts(line, options);
   options.bidirectional = line.bidirectional;
   options.no_peak = line.no_peak;
   options.warm_up = line.warm_up;
   options.data_validation = line.data_validation;
-  options.patience = std::chrono::seconds(line.patience_s);
+  options.timeout = std::chrono::seconds(line.timeout_s);
   options.memory = MemoryOf(line);
   options.gbits = line.gbits;
   options.json_file = !line.json_file.empty() ? line.json_file : line.json ? "perftest_out.json" : "";

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "common/fabric.hpp"
+#include "common/device_selection.hpp"
 #include "perf/device/work.hpp"
 #include "perf/initiator/initiator.hpp"
-#include "perf/party/memory.hpp"
+#include "perf/side/memory.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 
 namespace warpverbs::perf {
@@ -18,33 +17,33 @@ namespace warpverbs::perf {
 enum class Measure : uint8_t { kBandwidth, kLatency, kRate };
 enum class InitiatorKind : uint8_t { kCpu, kGpu };
 
-/// What the command line asks for, complete: where it was silent, the defaults stand here.
+/// The settings of a run: a command line with its defaults filled in.
 struct Options {
   Verb verb = Verb::kWrite;
   Measure measure = Measure::kBandwidth;
-  std::string host{};  ///< of the server; empty: this is the server
+  std::string host{};  ///< the server; empty: this is the server
   uint16_t tcp_port = 18515;
   bool rdma_cm = false;
 
-  programs::Fabric fabric{};
-  uint8_t nic_port = 0;  ///< 0: the first active one
-  uint32_t mtu = 0;      ///< in bytes; 0: the least of both ports'
+  programs::DeviceSelection selection{};
+  uint8_t nic_port = 0;  ///< 0: the first active port
+  uint32_t mtu = 0;      ///< in bytes; 0: the smaller of both ports
   std::optional<uint8_t> ack_timeout{}, retry_count{}, hop_limit{};
   uint16_t pkey_index = 0;
 
-  std::vector<uint64_t> sizes{};  ///< of messages in bytes, ascending
+  std::vector<uint64_t> sizes{};  ///< message sizes in bytes, ascending
   bool all_sizes = false;
-  uint32_t iterations = 0;  ///< of each queue pair; 0: by duration
+  uint32_t iterations = 0;  ///< messages of each queue pair; 0: runs for duration_s
   double duration_s = 0, margin_s = 0;
   uint32_t tx_depth = 128, rx_depth = 512;
-  uint32_t cq_mod = 0;  ///< 0: by size
+  uint32_t cq_mod = 0;  ///< 0: depends on the size, see CqModFor()
   uint32_t qps = 1;
   uint32_t inline_bytes = 0;
   bool bidirectional = false;
   bool no_peak = false;
   bool warm_up = false;
   bool data_validation = false;
-  std::chrono::seconds patience{30};
+  std::chrono::seconds timeout{30};
 
   std::vector<InitiatorKind> initiators{InitiatorKind::kCpu};
   Posting posting{};
@@ -57,32 +56,21 @@ struct Options {
   std::optional<double> min_bandwidth{};  ///< in the unit of the report
   std::optional<double> max_p99_us{};
 
-  std::string plot_file{};  ///< not empty: draw these, and measure nothing
+  std::string plot_file{};  ///< not empty: draws `plotted` to this file instead of measuring
   std::vector<std::string> plotted{};
 
   bool is_client() const { return !host.empty(); }
   bool is_latency() const { return measure == Measure::kLatency; }
-  /// Whether each message of a latency is answered by one of the other side.
+  /// Returns whether the peer answers each message of a latency test with one of its own.
   bool is_answered() const { return verb == Verb::kWrite || verb == Verb::kSend; }
-  /// Whether this side posts messages.
+  /// Returns whether this side posts messages.
   bool posts() const { return is_client() || bidirectional || (is_latency() && is_answered()); }
   bool is_atomic() const { return verb == Verb::kFetchAdd || verb == Verb::kCompareSwap; }
-  /// Of messages of a size: what is asked for, or what perftest takes.
+  /// Returns how many messages share a completion, for messages of a size: -Q, or perftest's default.
   uint32_t CqModFor(uint64_t bytes) const;
-  /// How deep the send queues are, in messages.
+  /// Returns the depth of the send queues in messages.
   uint32_t Depth() const;
 };
-
-/// Text to print in place of running, and the exit status.
-struct Answer {
-  std::string text{};
-  int exit_status = 0;
-};
-
-/// Reads a command line. Which option comes first makes no difference.
-///
-/// @return  options that contradict each other in nothing, or a sentence that says what is wrong
-std::variant<Options, Answer> ParseOptions(int argc, const char* const* argv);
 
 const char* ToString(Verb verb);
 const char* ToString(Measure measure);

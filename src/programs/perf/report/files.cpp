@@ -19,33 +19,33 @@ std::runtime_error Failed(const char* step, const std::string& file, int error) 
                             ".");
 }
 
-/// The file that becomes another one when it is whole.
-std::string PartOf(const std::string& file) { return file + "." + std::to_string(getpid()); }
+/// Returns the name of the temporary file that is renamed when it is complete.
+std::string TemporaryFor(const std::string& file) { return file + "." + std::to_string(getpid()); }
 
 }  // namespace
 
 void CheckWritable(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) throw Failed("write", file, EISDIR);
-  const std::string part = PartOf(file);
+  const std::string temporary = TemporaryFor(file);
   errno = 0;
-  const bool opened = std::ofstream(part).is_open();
+  const bool opened = std::ofstream(temporary).is_open();
   const int error = errno;
-  std::remove(part.c_str());
+  std::remove(temporary.c_str());
   if (!opened) throw Failed("write", file, error);
 }
 
 void WriteWhole(const std::string& file, const std::string& text) {
-  const std::string part = PartOf(file);
+  const std::string temporary = TemporaryFor(file);
   errno = 0;
-  std::ofstream stream(part);
+  std::ofstream stream(temporary);
   stream << text << std::flush;
   const bool written = stream.good();
   const int error = errno;
   stream.close();
-  if (written && std::rename(part.c_str(), file.c_str()) == 0) return;
+  if (written && std::rename(temporary.c_str(), file.c_str()) == 0) return;
   const int reason = written ? errno : error;
-  std::remove(part.c_str());
+  std::remove(temporary.c_str());
   throw Failed("write", file, reason);
 }
 

@@ -4,18 +4,19 @@
 
 namespace warpverbs::perf {
 
-/// Writes a file so that nobody ever sees a part of it.
+/// Writes a file atomically: readers never see a part of it.
 ///
 /// @errors  std::runtime_error: names the file and the reason
 void WriteWhole(const std::string& file, const std::string& text);
 
-/// Tries whether WriteWhole() would write a file, and leaves that as it is: before hours are spent on what it
-/// is to hold.
+/// Checks that WriteWhole() can write a file, without changing it: a run may take hours before it writes.
 ///
-/// @errors  likewise
+/// @errors  as WriteWhole()
 void CheckWritable(const std::string& file);
 
-/// @errors  likewise
+/// Reads a file.
+///
+/// @errors  as WriteWhole()
 std::string ReadWhole(const std::string& file);
 
 }  // namespace warpverbs::perf

@@ -22,7 +22,7 @@ struct Point {
   double bytes = 0, value = 0;
 };
 
-/// A line of a picture.
+/// A line of the picture.
 struct Curve {
   std::string title;
   std::vector<Point> points;
@@ -30,11 +30,11 @@ struct Curve {
 
 struct Panel {
   std::string y_label;
-  std::string key;  // the corner of the legend, where no curve goes
+  std::string key;  // corner of the legend: the one without curves
   std::vector<Curve> curves;
 };
 
-std::string Quoted(const std::string& text) {
+std::string Quote(const std::string& text) {
   std::string quoted = "'";
   for (const char letter : text) quoted += letter == '\'' ? "''" : std::string(1, letter);
   return quoted + "'";
@@ -63,16 +63,16 @@ std::vector<std::string> InitiatorsOf(const Json& report) {
 }
 
 /// "results.json: write, gpu"
-std::string TitleOf(const Plotted& plotted, const std::string& initiator) {
+std::string TitleOf(const PlotInput& plotted, const std::string& initiator) {
   const std::string verb = plotted.report.at("test_info").at("verb");
   return std::filesystem::path(plotted.file).stem().string() + ": " + verb + ", " + initiator;
 }
 
-/// All bandwidths in the unit of the first.
-Panel Bandwidths(const std::vector<Plotted>& reports) {
+/// Returns the panel of bandwidths, all in the unit of the first report.
+Panel Bandwidths(const std::vector<PlotInput>& reports) {
   std::string unit;
   Panel panel{.y_label = "", .key = "bottom right", .curves = {}};
-  for (const Plotted& plotted : reports) {
+  for (const PlotInput& plotted : reports) {
     if (IsLatency(plotted.report)) continue;
     const std::string own = plotted.report.at("test_info").at("BW_unit");
     if (unit.empty()) unit = own;
@@ -85,9 +85,9 @@ Panel Bandwidths(const std::vector<Plotted>& reports) {
   return panel;
 }
 
-Panel Latencies(const std::vector<Plotted>& reports) {
+Panel Latencies(const std::vector<PlotInput>& reports) {
   Panel panel{.y_label = "latency [usec]", .key = "top left", .curves = {}};
-  for (const Plotted& plotted : reports) {
+  for (const PlotInput& plotted : reports) {
     if (!IsLatency(plotted.report)) continue;
     for (const std::string& initiator : InitiatorsOf(plotted.report)) {
       const std::string title = TitleOf(plotted, initiator);
@@ -99,11 +99,11 @@ Panel Latencies(const std::vector<Plotted>& reports) {
 }
 
 void Draw(std::ostream& script, const Panel& panel) {
-  script << "set ylabel " << Quoted(panel.y_label) << "\nset key " << panel.key << " noenhanced\nplot";
+  script << "set ylabel " << Quote(panel.y_label) << "\nset key " << panel.key << " noenhanced\nplot";
   const char* comma = " ";
   for (const Curve& curve : panel.curves) {
     script << std::exchange(comma, ", ")
-           << "'-' using 1:2 with linespoints linewidth 1.5 pointsize 0.7 title " << Quoted(curve.title);
+           << "'-' using 1:2 with linespoints linewidth 1.5 pointsize 0.7 title " << Quote(curve.title);
   }
   script << "\n";
   for (const Curve& curve : panel.curves) {
@@ -120,17 +120,17 @@ bool HasGnuplot() {
   return false;
 }
 
-/// While there is one, who writes to a pipe that nobody reads gets EPIPE, and is not ended by SIGPIPE.
-class BrokenPipesAreErrors {
+/// Ignores SIGPIPE during its lifetime, so that writing to a closed pipe fails with EPIPE.
+class SigpipeIgnored {
  public:
-  BrokenPipesAreErrors() {
+  SigpipeIgnored() {
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &ignore, &before_);
   }
-  ~BrokenPipesAreErrors() { sigaction(SIGPIPE, &before_, nullptr); }
-  BrokenPipesAreErrors(const BrokenPipesAreErrors&) = delete;
-  BrokenPipesAreErrors& operator=(const BrokenPipesAreErrors&) = delete;
+  ~SigpipeIgnored() { sigaction(SIGPIPE, &before_, nullptr); }
+  SigpipeIgnored(const SigpipeIgnored&) = delete;
+  SigpipeIgnored& operator=(const SigpipeIgnored&) = delete;
 
  private:
   struct sigaction before_ {};
@@ -138,18 +138,18 @@ class BrokenPipesAreErrors {
 
 }  // namespace
 
-std::string PlotScript(const std::string& picture, const std::vector<Plotted>& reports) {
+std::string PlotScript(const std::string& picture, const std::vector<PlotInput>& reports) {
   std::vector<Panel> panels;
   bool software = false;
-  for (const Plotted& plotted : reports) {
+  for (const PlotInput& plotted : reports) {
     try {
       software |= plotted.report.at("test_info").at("software_hca").get<bool>();
       if (plotted.report.at("rows").empty()) throw std::runtime_error("no rows");
-      Bandwidths({plotted});  // reads all that is drawn
+      Bandwidths({plotted});  // throws if a field is missing
       Latencies({plotted});
     } catch (const std::exception&) {
       throw std::runtime_error(plotted.file +
-                               " is no report of warpverbs-perf. Name files of --out_json_file.");
+                               " is not a report of warpverbs-perf. Use files of --out_json_file.");
     }
   }
   for (Panel& panel : std::vector<Panel>{Bandwidths(reports), Latencies(reports)})
@@ -158,11 +158,11 @@ std::string PlotScript(const std::string& picture, const std::vector<Plotted>& r
   script.precision(10);
   const size_t height = 480 * panels.size();
   script << "set terminal " << (picture.ends_with(".svg") ? "svg background rgb 'white'" : "pngcairo")
-         << " size 900," << height << " font 'sans,12'\nset output " << Quoted(picture) << "\n"
+         << " size 900," << height << " font 'sans,12'\nset output " << Quote(picture) << "\n"
          << "set logscale x 2\nset logscale y\nset xtics 1,4\nset format x '%.0b%B'\n"
          << "set xlabel 'message size [bytes]'\nset lmargin 11\nset border 3\nset tics nomirror\n"
          << "set grid xtics ytics linetype 1 linewidth 0.5 linecolor rgb '#d0d0d0'\n";
-  if (software) script << "set title 'software HCA: figures of processors, not of a network'\n";
+  if (software) script << "set title 'software HCA: measures processors, not a network'\n";
   if (panels.size() > 1) script << "set multiplot layout " << panels.size() << ",1\n";
   for (const Panel& panel : panels) Draw(script, panel);
   if (panels.size() > 1) script << "unset multiplot\n";
@@ -171,21 +171,22 @@ std::string PlotScript(const std::string& picture, const std::vector<Plotted>& r
 }
 
 void Plot(const std::string& picture, const std::vector<std::string>& files) {
-  std::vector<Plotted> reports;
+  std::vector<PlotInput> reports;
   for (const std::string& file : files)
     reports.push_back({file, Json::parse(ReadWhole(file), nullptr, false)});
   const std::string script = PlotScript(picture, reports);
   if (!HasGnuplot())
     throw std::runtime_error("Cannot draw " + picture +
-                             ": there is no gnuplot. Install it (gnuplot-nox on Debian).");
-  // Where it cannot open the picture's file, it would draw to its output.
+                             ": gnuplot is not installed. Install it (gnuplot-nox on Debian).");
+  // If gnuplot cannot open the picture's file, it writes the picture to stdout.
   FILE* const gnuplot = popen("exec gnuplot >/dev/null", "we");
-  if (gnuplot == nullptr) throw std::runtime_error("Cannot draw " + picture + ": gnuplot does not start.");
-  const BrokenPipesAreErrors guard;  // after popen(): the child's is as it was
-  const bool told = std::fputs(script.c_str(), gnuplot) >= 0 && std::fflush(gnuplot) == 0;
+  if (gnuplot == nullptr)
+    throw std::runtime_error("Cannot draw " + picture + ": gnuplot does not start. Check that it runs.");
+  const SigpipeIgnored guard;  // after popen(): the child keeps the default
+  const bool written = std::fputs(script.c_str(), gnuplot) >= 0 && std::fflush(gnuplot) == 0;
   const int status = pclose(gnuplot);
-  if (!told || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw std::runtime_error("Cannot draw " + picture + ": gnuplot failed, see what it says above.");
+  if (!written || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw std::runtime_error("Cannot draw " + picture + ": gnuplot failed. Read its output above.");
 }
 
 }  // namespace warpverbs::perf

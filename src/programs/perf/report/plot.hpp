@@ -3,25 +3,26 @@
 #include <string>
 #include <vector>
 
-#include "perf/talk/talk.hpp"
+#include "perf/control/control_channel.hpp"
 
 namespace warpverbs::perf {
 
-/// What --out_json_file has written, and from which file that came.
-struct Plotted {
+/// A JSON report, and the file that it came from.
+struct PlotInput {
   std::string file;
   Json report;
 };
 
-/// The commands of gnuplot for a picture: bandwidths over size, latencies over size, or one above the other.
+/// Returns gnuplot commands for a picture: bandwidth over size, latency over size, or both, one above the
+/// other.
 ///
 /// @param picture  ends in .svg or .png
-/// @errors  std::runtime_error: a file is no report
-std::string PlotScript(const std::string& picture, const std::vector<Plotted>& reports);
+/// @errors  std::runtime_error: a file is not a report
+std::string PlotScript(const std::string& picture, const std::vector<PlotInput>& reports);
 
 /// Draws reports by gnuplot.
 ///
-/// @errors  std::runtime_error: a file cannot be read or is no report; there is no gnuplot, or it fails
+/// @errors  std::runtime_error: a file cannot be read or is not a report; gnuplot is missing or fails
 void Plot(const std::string& picture, const std::vector<std::string>& files);
 
 }  // namespace warpverbs::perf

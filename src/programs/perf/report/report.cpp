@@ -17,21 +17,21 @@ constexpr double kMiB = 1 << 20, kGb = 1e9, kMillion = 1e6;
   return text;
 }
 
-/// Bytes a second in the unit of the report.
+/// Converts bytes a second to the unit of the report.
 double InUnit(const Options& options, double bandwidth) {
   return options.gbits ? bandwidth * 8 / kGb : bandwidth / kMiB;
 }
 
 const char* Unit(const Options& options) { return options.gbits ? "Gb/sec" : "MiB/sec"; }
 
-std::string Name(const Options& options) {
+std::string TestName(const Options& options) {
   const std::string verbs[] = {"RDMA_Write", "RDMA_Read", "Send", "Atomic FETCH_AND_ADD",
                                "Atomic CMP_AND_SWAP"};
   return verbs[static_cast<size_t>(options.verb)] + (options.bidirectional ? " Bidirectional" : "") +
          (options.is_latency() ? " Latency Test" : " BW Test");
 }
 
-// The widths of both tables are perftest's.
+// Column widths equal perftest's.
 std::string Columns(const Options& options, const BandwidthFigures& figures) {
   const auto bytes = static_cast<unsigned long>(figures.bytes),
              messages = static_cast<unsigned long>(figures.messages);
@@ -73,16 +73,16 @@ Json Results(const Options&, const LatencyFigures& figures) {
           {"percentile_99", figures.p99}, {"percentile_99.9", figures.p999}};
 }
 
-Json TestInfo(const Options& options, const Setting& setting) {
-  Json info = {{"test", Name(options)},
-               {"Device", setting.device},
+Json TestInfo(const Options& options, const ReportContext& context) {
+  Json info = {{"test", TestName(options)},
+               {"Device", context.device},
                {"Number_of_qps", options.qps},
                {"Connection_type", "RC"},
                {"TX_depth", options.tx_depth},
                {"CQ_Moderation", options.CqModFor(options.sizes.back())},
-               {"Mtu", setting.mtu},
-               {"Link_type", setting.link_layer},
-               {"GID_index", setting.gid_index},
+               {"Mtu", context.mtu},
+               {"Link_type", context.link_layer},
+               {"GID_index", context.gid_index},
                {"Max_inline_data", options.inline_bytes},
                {"rdma_cm_QPs", options.rdma_cm ? "ON" : "OFF"},
                {"BW_unit", Unit(options)},
@@ -93,23 +93,23 @@ Json TestInfo(const Options& options, const Setting& setting) {
                {"posters", options.posting.posters},
                {"batch", options.posting.batch},
                {"bidirectional", options.bidirectional},
-               {"software_hca", setting.software},
-               {"paths", setting.paths}};
-  if (setting.kernel) {
-    info["GPU"] = setting.kernel->gpu;
-    info["Max_SM_clock_kHz"] = setting.kernel->max_sm_clock_khz;
-    info["Registers_per_thread"] = setting.kernel->registers;
+               {"software_hca", context.software},
+               {"paths", context.paths}};
+  if (context.kernel) {
+    info["GPU"] = context.kernel->gpu;
+    info["Max_SM_clock_kHz"] = context.kernel->max_sm_clock_khz;
+    info["Registers_per_thread"] = context.kernel->registers;
   }
   return info;
 }
 
 }  // namespace
 
-std::string Rule() { return std::string(87, '-') + "\n"; }
+std::string Separator() { return std::string(87, '-') + "\n"; }
 
-std::string Banner(const Options& options, const Setting& setting) {
-  std::string text = Rule() + "                    " + Name(options) + "\n";
-  text += Format(" Dual-port       : OFF\t\tDevice         : %s\n", setting.device.c_str());
+std::string Banner(const Options& options, const ReportContext& context) {
+  std::string text = Separator() + "                    " + TestName(options) + "\n";
+  text += Format(" Dual-port       : OFF\t\tDevice         : %s\n", context.device.c_str());
   text += Format(" Number of qps   : %u\t\tTransport type : IB\n", options.qps);
   text += " Connection type : RC\t\tUsing SRQ      : OFF\n";
   if (!options.is_latency()) {
@@ -119,22 +119,22 @@ std::string Banner(const Options& options, const Setting& setting) {
     text += Format(" Posters         : %u of scope %s, %s queues\n", options.posting.posters,
                    ToString(options.posting.scope), options.posting.shared ? "shared" : "exclusive");
   }
-  text += Format(" Mtu             : %u[B]\n", setting.mtu);
-  text += Format(" Link type       : %s\n", setting.link_layer.c_str());
-  text += Format(" GID index       : %u\n", setting.gid_index);
+  text += Format(" Mtu             : %u[B]\n", context.mtu);
+  text += Format(" Link type       : %s\n", context.link_layer.c_str());
+  text += Format(" GID index       : %u\n", context.gid_index);
   text += Format(" Max inline data : %u[B]\n", options.inline_bytes);
   text += Format(" rdma_cm QPs\t : %s\n", options.rdma_cm ? "ON" : "OFF");
   text += " Data ex. method : Ethernet\n";
-  if (setting.kernel) {
-    text += Format(" GPU             : %s, SM clock at most %u[MHz]\n", setting.kernel->gpu.c_str(),
-                   setting.kernel->max_sm_clock_khz / 1000);
-    text += Format(" Kernel          : %u registers of each thread\n", setting.kernel->registers);
+  if (context.kernel) {
+    text += Format(" GPU             : %s, max SM clock %u[MHz]\n", context.kernel->gpu.c_str(),
+                   context.kernel->max_sm_clock_khz / 1000);
+    text += Format(" Kernel          : %u registers per thread\n", context.kernel->registers);
   }
-  if (setting.software) text += std::string(" Note            : ") + Setting::kSoftwareNote + "\n";
-  return text + Rule();
+  if (context.software) text += std::string(" Note            : ") + ReportContext::kSoftwareNote + "\n";
+  return text + Separator();
 }
 
-std::string Head(const Options& options, const std::string& initiator) {
+std::string ColumnHeads(const Options& options, const std::string& initiator) {
   std::string head = options.initiators.size() > 1 ? " # initiator: " + initiator + "\n" : "";
   if (!options.is_latency()) {
     head += Format(" #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]", Unit(options),
@@ -150,11 +150,11 @@ std::string Head(const Options& options, const std::string& initiator) {
   return head + "\n";
 }
 
-std::string Text(const Options& options, const Row& row) {
+std::string ToText(const Options& options, const Row& row) {
   return std::visit([&](const auto& figures) { return Columns(options, figures); }, row.figures) + "\n";
 }
 
-Json ToJson(const Options& options, const Setting& setting, const std::vector<Row>& rows) {
+Json ToJson(const Options& options, const ReportContext& context, const std::vector<Row>& rows) {
   Json all = Json::array();
   for (const Row& row : rows) {
     Json result = std::visit([&](const auto& figures) { return Results(options, figures); }, row.figures);
@@ -162,21 +162,21 @@ Json ToJson(const Options& options, const Setting& setting, const std::vector<Ro
     all.push_back(std::move(result));
   }
   return {{"version", 1},
-          {"test_info", TestInfo(options, setting)},
+          {"test_info", TestInfo(options, context)},
           {"results", all.empty() ? Json::object() : all.back()},
           {"rows", all}};
 }
 
-std::string Missed(const Options& options, const Row& row) {
+std::string FailedThreshold(const Options& options, const Row& row) {
   if (const auto* const figures = std::get_if<BandwidthFigures>(&row.figures)) {
     const double average = InUnit(options, figures->average);
     if (!options.min_bandwidth || average >= *options.min_bandwidth) return "";
-    return Format("The average bandwidth of %lu bytes is %.6g %s, less than the %.6g of --min-bw.",
+    return Format("The average bandwidth of %lu bytes is %.6g %s, below the %.6g of --min-bw.",
                   static_cast<unsigned long>(figures->bytes), average, Unit(options), *options.min_bandwidth);
   }
   const auto& latency = std::get<LatencyFigures>(row.figures);
   if (!options.max_p99_us || latency.p99 <= *options.max_p99_us) return "";
-  return Format("The 99th percentile of %lu bytes is %.6g usec, more than the %.6g of --max-p99.",
+  return Format("The 99th percentile of %lu bytes is %.6g usec, above the %.6g of --max-p99.",
                 static_cast<unsigned long>(latency.bytes), latency.p99, *options.max_p99_us);
 }
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "../talk/scripted_peer.hpp"
+#include "../control/scripted_peer.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -11,68 +11,68 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// The rounds of a server that has room for 1000 messages, of a client that says this.
+/// Returns the rounds of a server with room for 1000 messages whose client sends these answers.
 std::vector<uint32_t> RoundsOfAServer(std::vector<std::string> answers) {
   ScriptedPeer peer(std::move(answers));
-  Talk talk(peer, std::chrono::seconds(1));
+  ControlChannel control(peer, std::chrono::seconds(1));
   const Options server;
   std::vector<uint32_t> counts;
-  Rounds(talk, server, 4, 0, 1000).Run([&](uint32_t count, bool) { counts.push_back(count); });
+  Rounds(control, server, 4, 0, 1000).Run([&](uint32_t count, bool) { counts.push_back(count); });
   return counts;
 }
 
 constexpr char kEnd[] = R"({"count": 0, "counts": false})";
 
-TEST(PerfRounds, ServerDoesThoseThatTheClientAsksFor) {
+TEST(PerfRounds, RunsTheRoundsThatTheClientAnnounces) {
   EXPECT_THAT(
       RoundsOfAServer({R"({"count": 1000, "counts": true})", R"({"count": 4, "counts": false})", kEnd}),
       ElementsAre(1000, 4));
 }
 
-TEST(PerfRounds, ServerRefusesMoreThanItHasRoomFor) {
+TEST(PerfRounds, RejectsARoundWithoutRoom) {
   for (const char* const count : {"1004", "1002", "1073741828", "18446744073709551615"}) {
     EXPECT_THAT(
         [&] {
           RoundsOfAServer({std::string(R"({"counts": true, "count": )") + count + "}", kEnd});
         },
-        ThrowsMessage<std::runtime_error>(HasSubstr("which do not go")))
+        ThrowsMessage<std::runtime_error>(HasSubstr("The peer asks for an invalid round of ")))
         << count;
   }
 }
 
-TEST(PerfRounds, ServerSaysWhatAClientInOtherWordsDoesNotTell) {
+TEST(PerfRounds, NamesTheInvalidFieldOfAnAnnouncement) {
   for (const char* const next :
        {"{}", R"({"count": "many", "counts": true})", R"({"count": [4], "counts": true})"}) {
     EXPECT_THAT(
         [&] {
           RoundsOfAServer({next, kEnd});
         },
-        ThrowsMessage<std::runtime_error>(HasSubstr("The other side tells no 'count'")))
+        ThrowsMessage<std::runtime_error>(HasSubstr("The peer sent no valid 'count'")))
         << next;
   }
   EXPECT_THAT(
       [] {
         RoundsOfAServer({R"({"count": 4, "counts": "yes"})", kEnd});
       },
-      ThrowsMessage<std::runtime_error>(HasSubstr("The other side tells no 'counts'")));
+      ThrowsMessage<std::runtime_error>(HasSubstr("The peer sent no valid 'counts'")));
 }
 
-TEST(PerfRounds, LastATwentiethOfTheTimeAndAMinuteAtMost) {
-  EXPECT_EQ(SecondsOfARound(10), 0.5);
-  EXPECT_EQ(SecondsOfARound(1200), 60);
-  EXPECT_EQ(SecondsOfARound(86400), 60);
+TEST(PerfRounds, LastATwentiethOfTheDurationButAtMostAMinute) {
+  EXPECT_EQ(RoundSeconds(10), 0.5);
+  EXPECT_EQ(RoundSeconds(1200), 60);
+  EXPECT_EQ(RoundSeconds(86400), 60);
 }
 
-TEST(PerfRounds, ClientAsksForNoMoreThanAServerGrantsThoughCallsAreWhole) {
+TEST(PerfRounds, LimitsTheRoundsOfAClientToWholeCalls) {
   ScriptedPeer peer({"{}"});
-  Talk talk(peer, std::chrono::seconds(1));
+  ControlChannel control(peer, std::chrono::seconds(1));
   Options client;
   client.host = "server";
-  client.iterations = kMostOfARound;
-  constexpr uint32_t kGranule = 96;  // does not divide it
+  client.iterations = kMaxRoundMessages;
+  constexpr uint32_t kMultiple = 96;  // does not divide it
   std::vector<uint32_t> counts;
-  Rounds(talk, client, kGranule, 0).Run([&](uint32_t count, bool) { counts.push_back(count); });
-  EXPECT_THAT(counts, ElementsAre(kMostOfARound / kGranule * kGranule, kGranule));
+  Rounds(control, client, kMultiple, 0).Run([&](uint32_t count, bool) { counts.push_back(count); });
+  EXPECT_THAT(counts, ElementsAre(kMaxRoundMessages / kMultiple * kMultiple, kMultiple));
 }
 
 }  // namespace

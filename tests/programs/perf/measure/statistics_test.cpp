@@ -9,7 +9,7 @@
 namespace warpverbs::perf {
 namespace {
 
-/// By every pair, as perftest defines it.
+/// Computes the peak from every pair, as perftest defines it.
 double PeakByBruteForce(uint64_t bytes, const std::vector<uint64_t>& posted,
                         const std::vector<uint64_t>& completed) {
   double best = 0;
@@ -20,7 +20,7 @@ double PeakByBruteForce(uint64_t bytes, const std::vector<uint64_t>& posted,
   return best * static_cast<double>(bytes) * 1e9;
 }
 
-TEST(Statistics, AverageIsAllBytesOverTheTimeFromFirstPostToLastCompletion) {
+TEST(Statistics, AveragesFromFirstPostToLastCompletion) {
   const BandwidthFigures figures = AverageOf(65536, 1000, 2'000'000);
   EXPECT_EQ(figures.bytes, 65536u);
   EXPECT_EQ(figures.messages, 1000u);
@@ -28,17 +28,17 @@ TEST(Statistics, AverageIsAllBytesOverTheTimeFromFirstPostToLastCompletion) {
   EXPECT_DOUBLE_EQ(figures.rate, 1000 / 2e-3);
 }
 
-TEST(Statistics, PeakIsTheBestRunOfMessages) {
+TEST(Statistics, FindsTheFastestRunOfMessages) {
   // The second and third message are twice as fast as all four together.
   const std::vector<uint64_t> posted{0, 100, 110, 120}, completed{100, 200, 220, 400};
   EXPECT_DOUBLE_EQ(PeakOf(1, posted, completed), 2.0 / 120 * 1e9);
 }
 
-TEST(Statistics, PeakOfOneMessageIsItsOwn) {
+TEST(Statistics, FindsThePeakOfOneMessage) {
   EXPECT_DOUBLE_EQ(PeakOf(8, std::vector<uint64_t>{50}, std::vector<uint64_t>{150}), 8 / 100e-9);
 }
 
-TEST(Statistics, PeakIsWhatEveryPairWouldGive) {
+TEST(Statistics, FindsThePeakThatBruteForceFinds) {
   std::mt19937_64 dice(7);
   for (int run = 0; run < 200; ++run) {
     std::vector<uint64_t> posted, completed;
@@ -54,7 +54,7 @@ TEST(Statistics, PeakIsWhatEveryPairWouldGive) {
   }
 }
 
-TEST(Statistics, PeakIsNotBelowTheAverage) {
+TEST(Statistics, FindsNoPeakBelowTheAverage) {
   std::mt19937_64 dice(11);
   std::vector<uint64_t> posted, completed;
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -65,7 +65,7 @@ TEST(Statistics, PeakIsNotBelowTheAverage) {
   EXPECT_GE(PeakOf(8, posted, completed), AverageOf(8, 1000, completed.back() - posted.front()).average);
 }
 
-TEST(Statistics, QuantilesAreSamplesByNearestRank) {
+TEST(Statistics, TakesQuantilesByNearestRank) {
   std::vector<double> sorted;
   for (int i = 1; i <= 1000; ++i) sorted.push_back(i);
   EXPECT_EQ(Quantile(sorted, 0.5), 500);
@@ -75,7 +75,7 @@ TEST(Statistics, QuantilesAreSamplesByNearestRank) {
   EXPECT_EQ(Quantile(std::vector<double>{7}, 0.999), 7);
 }
 
-TEST(Statistics, LatenciesAreInMicrosecondsAndHalfOfARoundTrip) {
+TEST(Statistics, HalvesRoundTripsInMicroseconds) {
   const LatencyFigures figures = LatencyOf(2, std::vector<uint64_t>{4000, 2000, 8000, 2000}, 2);
   EXPECT_EQ(figures.messages, 4u);
   EXPECT_DOUBLE_EQ(figures.min, 1);
@@ -86,7 +86,7 @@ TEST(Statistics, LatenciesAreInMicrosecondsAndHalfOfARoundTrip) {
   EXPECT_DOUBLE_EQ(figures.p99, 4);
 }
 
-TEST(Statistics, NoSamplesMakeNoFigures) {
+TEST(Statistics, ReturnsZerosWithoutSamples) {
   EXPECT_EQ(LatencyOf(2, {}, 1).messages, 0u);
   EXPECT_EQ(PeakOf(2, {}, {}), 0);
 }

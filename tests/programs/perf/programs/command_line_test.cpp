@@ -10,12 +10,12 @@
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
-/// Runs that come to nothing, and thresholds that are missed: what is said, and the exit status.
+/// The output and exit status of runs that fail or miss a threshold.
 namespace {
 
 using testing::HasSubstr;
 
-TEST(Perf, SaysThatThereIsNoSuchGpu) {
+TEST(Perf, NamesAMissingGpu) {
   for (const char* const options :
        {"--use_cuda=7", "--use_cuda_bus_id=99:00.0", "--use_rocm=0", "--use_hl=any"}) {
     const PerfPair pair = RunWithGpus(std::string("-n 10 ") + options);
@@ -26,19 +26,21 @@ TEST(Perf, SaysThatThereIsNoSuchGpu) {
   }
 }
 
-TEST(Perf, SidesThatDoNotAgreeSayOnWhat) {
+TEST(Perf, NamesTheOptionThatDiffersOnBothSides) {
   const PerfPair pair = RunPerfPair("-s 4096", "-s 1024");
   EXPECT_EQ(pair.client_status, 1);
   EXPECT_EQ(pair.server_status, 1);
-  EXPECT_THAT(pair.client, HasSubstr("do not agree on -s: 1024 here, 4096 there. Give both the same."));
-  EXPECT_THAT(pair.server, HasSubstr("do not agree on -s: 4096 here, 1024 there. Give both the same."));
+  EXPECT_THAT(pair.client,
+              HasSubstr("The sides differ in -s: 1024 here, 4096 at the peer. Give both sides the same."));
+  EXPECT_THAT(pair.server,
+              HasSubstr("The sides differ in -s: 4096 here, 1024 at the peer. Give both sides the same."));
 }
 
-TEST(Perf, ExitsWith1WhereAThresholdIsMissed) {
+TEST(Perf, ExitsWith1WhenAThresholdIsMissed) {
   const PerfPair slow = RunPerfPair("-n 50", "-n 50 --min-bw 1e9");
   EXPECT_EQ(slow.client_status, 1);
   EXPECT_EQ(slow.server_status, 0);
-  EXPECT_THAT(slow.client, HasSubstr("less than the 1e+09 of --min-bw"));
+  EXPECT_THAT(slow.client, HasSubstr("below the 1e+09 of --min-bw"));
   EXPECT_EQ(RunPerfPair("-n 50", "-n 50 --min-bw 0.001").client_status, 0);
   const PerfPair all = RunPerfPair("-a -n 5", "-a -n 5 --min-bw 1e9");  // every row is judged
   EXPECT_EQ(all.client_status, 1);
@@ -50,14 +52,14 @@ TEST(Perf, ExitsWith1WhereAThresholdIsMissed) {
   EXPECT_THAT(late.client, HasSubstr("of --max-p99"));
 }
 
-TEST(Perf, SaysThatNobodyListens) {
+TEST(Perf, ReportsThatNoServerListens) {
   const Result outcome = RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 127.0.0.1");
   EXPECT_EQ(outcome.exit_status, 1);
   EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot "));
 }
 
-TEST(Perf, TriesTheReportsFileBeforeItMeetsAnybody) {
-  // Nobody listens at that port: a program that met first would say so.
+TEST(Perf, ChecksTheReportFileBeforeItConnects) {
+  // No server listens on this port: a program that connected first would report that.
   for (const auto& [file, why] : {std::pair<std::string, const char*>{"/no/such/x.json", "No such file"},
                                   {testing::TempDir(), "Is a directory"}}) {
     const Result outcome =
@@ -67,7 +69,7 @@ TEST(Perf, TriesTheReportsFileBeforeItMeetsAnybody) {
   }
 }
 
-TEST(Perf, LeavesAReportsFileAsItIsWhereNothingIsMeasured) {
+TEST(Perf, KeepsTheReportFileWhenNothingIsMeasured) {
   const std::string file = TemporaryFile("kept.json");
   std::ofstream(file) << "kept";
   RunShell(SOFTHCA " -- " PERF " --timeout 1 -p 1 --out_json_file=" + file + " 127.0.0.1");
@@ -75,7 +77,7 @@ TEST(Perf, LeavesAReportsFileAsItIsWhereNothingIsMeasured) {
   std::filesystem::remove(file);
 }
 
-TEST(Perf, SaysThatAStrangerIsOne) {
+TEST(Perf, RejectsAPeerThatIsNotPerf) {
   using namespace warpverbs::host;
   const TcpListener listener;
   const std::jthread stranger([&] {
@@ -83,39 +85,39 @@ TEST(Perf, SaysThatAStrangerIsOne) {
       TcpExchange exchange = listener.Accept(DeadlineIn(std::chrono::seconds(60)));
       const uint8_t words[] = {'h', 'e', 'l', 'l', 'o'};
       exchange.Swap(words, "a greeting", DeadlineIn(std::chrono::seconds(60)));
-    } catch (const std::exception&) {  // the client may leave at once
+    } catch (const std::exception&) {  // the client may close the connection at once
     }
   });
   const Result outcome =
       RunShell(SOFTHCA " -- " PERF " -p " + std::to_string(listener.port()) + " 127.0.0.1");
   EXPECT_EQ(outcome.exit_status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("is no warpverbs-perf of this version"));
+  EXPECT_THAT(outcome.output, HasSubstr("is not warpverbs-perf of this version"));
 }
 
-TEST(Perf, SaysThatThereIsNoDeviceNorSuchAPort) {
+TEST(Perf, NamesAMissingDeviceOrPort) {
   EXPECT_THAT(RunShell(SOFTHCA " -- " PERF " -d mlx5_7").output, HasSubstr("no ConnectX has that name"));
   const Result down = RunShell(SOFTHCA " --port-down all -- " PERF);
   EXPECT_EQ(down.exit_status, 1);
   EXPECT_THAT(down.output, HasSubstr("warpverbs-perf: Cannot "));
 }
 
-TEST(Perf, RefusesAtomicsOfADeviceWithoutThem) {
+TEST(Perf, RejectsAtomicsThatTheDeviceLacks) {
   const Result outcome = RunShell(SOFTHCA " --no-atomics -- " PERF " --test atomic");
   EXPECT_EQ(outcome.exit_status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("the device has none"));
+  EXPECT_THAT(outcome.output, HasSubstr("the device does not support them"));
 }
 
-TEST(Perf, RefusesAnMtuThatThePortsDoNotHave) {
+TEST(Perf, RejectsAnMtuAboveThePorts) {
   const PerfPair pair = RunPerfPair("-n 10", "-n 10 -m 4096", "--mtu 1024");
   EXPECT_EQ(pair.client_status, 1);
-  EXPECT_THAT(pair.client, HasSubstr("-m asks for an MTU of 4096, and the ports have 1024"));
+  EXPECT_THAT(pair.client, HasSubstr("Cannot use an MTU of 4096 (-m): the ports support 1024"));
 }
 
-TEST(Perf, SaysThatItHasNoKernels) {
+TEST(Perf, ReportsMissingKernels) {
   const PerfPair pair = RunPerfPair("-n 10", "-n 10 --initiator gpu");
   EXPECT_EQ(pair.client_status, 1);
   EXPECT_THAT(pair.client, testing::ContainsRegex("Cannot (post from a GPU|load|use)[^\n]+\\.\n"));
-  EXPECT_THAT(pair.server, HasSubstr("The other side failed: Cannot "));
+  EXPECT_THAT(pair.server, HasSubstr("The peer failed: Cannot "));
 }
 
 }  // namespace

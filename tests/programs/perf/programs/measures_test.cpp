@@ -5,14 +5,14 @@
 
 #include "runs.hpp"
 
-/// What two sides measure, in every way to post.
+/// Measurements of two sides, with every way to post.
 namespace {
 
 using testing::HasSubstr;
 
 class PerfMeasures : public testing::TestWithParam<const char*> {};
 
-TEST_P(PerfMeasures, AndBothSidesPrintTheSameRow) { ExpectSuccess(RunPerf(GetParam()), 1); }
+TEST_P(PerfMeasures, PrintsTheSameRowOnBothSides) { ExpectSuccess(RunPerf(GetParam()), 1); }
 
 constexpr const char* kMeasures[] = {
     "-n 200",
@@ -29,7 +29,7 @@ constexpr const char* kMeasures[] = {
     "-n 200 --scope warp --sharing shared --posters 2 -q 2 -s 64 --data_validation",
     "-n 200 --scope block --sharing shared -t 256 -s 64 --data_validation",
     "-n 200 --sharing shared --posters 3 --batch 4 -s 64 --data_validation",
-    "-n 70 -s 1048576 --data_validation",  // more than there are places: in two rounds
+    "-n 70 -s 1048576 --data_validation",  // more messages than slots: two rounds
     "-n 30000 -s 64 -N",
     "-D 0.3",
     "-n 100 --measure latency",
@@ -44,19 +44,19 @@ constexpr const char* kMeasures[] = {
 };
 INSTANTIATE_TEST_SUITE_P(, PerfMeasures, testing::ValuesIn(kMeasures));
 
-TEST(Perf, MeasuresEverySizeThatPerftestDoes) {
+TEST(Perf, MeasuresAllSizesOfPerftest) {
   ExpectSuccess(RunPerf("-a -n 5"), 23);
   ExpectSuccess(RunPerf("-a -n 5 --measure latency"), 23);
 }
 
-TEST(Perf, MovesMemoryOfAGpu) {
+TEST(Perf, TransfersGpuMemory) {
   const PerfPair pair = RunWithGpus("-n 50 --use_cuda=1 --use_cuda_dmabuf --data_validation");
   ExpectSuccess(pair, 1);
   EXPECT_THAT(pair.client, HasSubstr("messages: memory of cuda:1; registration: GPU memory by dma-buf"));
   ExpectSuccess(RunWithGpus("-n 50 --use_cuda_bus_id=42:00.0 --test send --data_validation"), 1);
 }
 
-TEST(Perf, SidesMayPostInDifferentWays) {
+TEST(Perf, LetsSidesPostInDifferentWays) {
   const std::string options = "-n 20 -s 64 --data_validation";
   ExpectSuccess(RunPerfPair(options, options + " --scope warp"), 1);
   ExpectSuccess(RunPerfPair(options + " --scope warp", options), 1);
@@ -67,7 +67,7 @@ TEST(Perf, SidesMayPostInDifferentWays) {
   ExpectSuccess(RunPerfPair(options + " --test send", options + " --test send -l 8 -t 16"), 1);
 }
 
-TEST(Perf, MeasuresForTheTimeOfADurationButItsMargins) {
+TEST(Perf, MeasuresForADurationWithoutItsMargins) {
   const std::string file = TemporaryFile("duration.json");
   for (const char* const options : {"-D 1.5 -f 0", "-D 2 -f 0.5"}) {
     const PerfPair pair = RunPerfPair(options, options + std::string(" --out_json_file=") + file);
@@ -75,13 +75,13 @@ TEST(Perf, MeasuresForTheTimeOfADurationButItsMargins) {
     const nlohmann::json results = ReadJson(file).at("results");
     const double messages = results.at("n_iterations"), average = results.at("BW_average");
     const double seconds = messages * 65536 / (average * 1048576);
-    EXPECT_GE(seconds, 0.02) << options;  // however long a busy machine dwells between the rounds
+    EXPECT_GE(seconds, 0.02) << options;  // a busy machine may pause between rounds
     EXPECT_LE(seconds, pair.client_seconds) << options;
   }
   std::filesystem::remove(file);
 }
 
-/// What the software HCA of the client has counted of each queue pair.
+/// Returns the counters of the client's software HCA, per queue pair.
 nlohmann::json CountersOf(const std::string& options) {
   const std::string file = TemporaryFile("stats.json");
   ExpectSuccess(RunPerfPair(options, options, "", "--stats=" + file), 1);
@@ -96,15 +96,15 @@ uint64_t RequestsOf(const std::string& options) {
   return requests;
 }
 
-TEST(Perf, WarmsUpByAsManyMessagesAsTheQueueHolds) {
+TEST(Perf, WarmsUpWithAFullQueue) {
   EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2"), 600u);
   EXPECT_EQ(RequestsOf("-n 300 -t 32 -q 2 --perform_warm_up"), 600u + 2 * 32u);
 }
 
-TEST(Perf, AsksForACompletionEveryCqModAndOfTheLastAndKeepsToTheDepth) {
+TEST(Perf, SignalsEachCqModWithinTheDepth) {
   struct Case {
     const char* options;
-    uint64_t completions, least_open, most_open;  // of each queue pair
+    uint64_t completions, least_open, most_open;  // per queue pair
   };
   for (const auto& [options, completions, least_open, most_open] :
        {Case{"-n 300 -t 32 -Q 8 -s 64", 38, 8, 32}, Case{"-n 300 -t 32 -Q 32 -s 64 -q 2", 10, 32, 32},

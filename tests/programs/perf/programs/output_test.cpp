@@ -9,14 +9,14 @@
 
 #include "runs.hpp"
 
-/// What a run says: steps, addresses, progress, figures.
+/// The output of a run: steps, addresses, progress, figures.
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Perf, WritesJsonWhoseFiguresAgree) {
+TEST(Perf, WritesConsistentFiguresToJson) {
   const std::string file = TemporaryFile("figures.json");
   const PerfPair pair = RunPerfPair("-n 500 -q 2", "-n 500 -q 2 --out_json_file=" + file);
   ExpectSuccess(pair, 1);
@@ -24,7 +24,7 @@ TEST(Perf, WritesJsonWhoseFiguresAgree) {
   EXPECT_EQ(results.at("MsgSize"), 65536);
   EXPECT_EQ(results.at("n_iterations"), 1000);
   const double average = results.at("BW_average"), peak = results.at("BW_peak");
-  // All bytes passed while the client ran, and a run of messages is no slower than the best one.
+  // All bytes were transferred while the client ran. The peak is not below the average.
   EXPECT_LE(1000 * 65536 / (average * 1048576), pair.client_seconds);
   EXPECT_GE(peak, average * (1 - 1e-9));
   char printed[32];
@@ -37,14 +37,14 @@ TEST(Perf, WritesJsonWhoseFiguresAgree) {
   std::filesystem::remove(file);
 }
 
-TEST(Perf, SaysWhichPathItTookAndThatItIsNoNetwork) {
+TEST(Perf, PrintsThePathAndNotesTheSoftwareHca) {
   const PerfPair pair = RunPerf("-n 10");
   EXPECT_THAT(pair.client,
-              AllOf(HasSubstr("not of a network"), HasSubstr(" messages: host memory"),
-                    HasSubstr("doorbell: "), HasSubstr("GID 3"), HasSubstr("Device         : mlx5_0")));
+              AllOf(HasSubstr("not a network"), HasSubstr(" messages: host memory"), HasSubstr("doorbell: "),
+                    HasSubstr("GID 3"), HasSubstr("Device         : mlx5_0")));
 }
 
-TEST(Perf, TakesTheStepsOfASetUpInTheirOrder) {
+TEST(Perf, PrintsTheStepsInOrder) {
   const PerfPair pair = RunPerf("-n 10 --verbose");
   ExpectSuccess(pair, 1);
   for (const std::string* const output : {&pair.client, &pair.server}) {
@@ -54,20 +54,21 @@ TEST(Perf, TakesTheStepsOfASetUpInTheirOrder) {
     for (std::string line; std::getline(lines, line);)
       if (line.starts_with(program) && line.find("listening") == std::string::npos)
         steps.push_back(line.substr(program.size()));
-    EXPECT_THAT(steps,
-                testing::ElementsAre(
-                    "parse the command line", "find a device", "open it", "check what it can do",
-                    "check its link", "meet the other side", "exchange versions", "exchange options",
-                    "exchange page and cache line sizes", "check the MTU", "allocate and register memory",
-                    "create queues", "exchange LIDs, GIDs, QPNs, PSNs, rkeys and addresses",
-                    "connect the queues, from INIT to RTS", "wait until both sides are ready",
-                    "run, and exchange the figures of each row", "wait until both sides have all rows"));
+    EXPECT_THAT(
+        steps,
+        testing::ElementsAre(
+            "parse the command line", "find a device", "open the device", "check the device's capabilities",
+            "check the link", "meet the peer", "exchange versions", "exchange options",
+            "exchange page and cache line sizes", "check the MTU", "allocate and register memory",
+            "create queues", "exchange LIDs, GIDs, QPNs, PSNs, rkeys and addresses",
+            "connect the queues, from INIT to RTS", "wait until both sides are ready",
+            "run, and exchange the figures of each row", "wait until both sides have all rows"));
   }
 }
 
-class PerfTellsItsAddresses : public testing::TestWithParam<const char*> {};
+class PerfAddresses : public testing::TestWithParam<const char*> {};
 
-TEST_P(PerfTellsItsAddresses, AsTheOtherSidePrintsThem) {
+TEST_P(PerfAddresses, AreEqualOnBothSides) {
   const PerfPair pair = RunPerf(GetParam());
   ExpectSuccess(pair, 1);
   const auto addresses = [](const std::string& output, const std::string& whose) {
@@ -83,17 +84,17 @@ TEST_P(PerfTellsItsAddresses, AsTheOtherSidePrintsThem) {
   EXPECT_EQ(addresses(pair.server, "local"), addresses(pair.client, "remote"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, PerfTellsItsAddresses, testing::Values("-n 10 -q 2", "-n 10 -q 2 -R"));
+INSTANTIATE_TEST_SUITE_P(, PerfAddresses, testing::Values("-n 10 -q 2", "-n 10 -q 2 -R"));
 
-TEST(Perf, ShowsItsProgressOnATerminalAndTakesItAway) {
+TEST(Perf, ShowsAndErasesProgressOnATerminal) {
   const PerfPair pair = RunPerfPair("-D 2.5", "-D 2.5", "", "", "", Output::kTerminal);
   EXPECT_EQ(pair.client_status, 0) << pair.client;
   EXPECT_THAT(pair.client, HasSubstr("\r measuring 65536 bytes, cpu: 0 of 2.5 s"));
   EXPECT_THAT(pair.client, testing::ContainsRegex("\r measuring 65536 bytes, cpu: [1-9][0-9]* of 2\\.5 s"));
-  EXPECT_THAT(pair.client, HasSubstr("\r\033[K 65536 "));  // the row stands where it was
+  EXPECT_THAT(pair.client, HasSubstr("\r\033[K 65536 "));  // the row replaces it
 }
 
-TEST(Perf, ShowsProgressOfManyMessagesOnATerminal) {
+TEST(Perf, ShowsProgressWithoutADuration) {
   const PerfPair pair = RunPerfPair("-n 200", "-n 200", "", "", "", Output::kTerminal);
   EXPECT_EQ(pair.client_status, 0) << pair.client;
   EXPECT_THAT(pair.client, HasSubstr("\r measuring 65536 bytes, cpu: 0 s"));

@@ -5,7 +5,7 @@
 
 namespace {
 
-/// What follows `key` on its line of the script's summary.
+/// Returns the rest of the line after `key` in the script's summary.
 std::string After(const std::string& output, const std::string& key, size_t from) {
   const size_t at = output.find(key, from);
   if (at == std::string::npos) return "";

@@ -7,7 +7,7 @@
 
 #include "runs.hpp"
 
-/// Pictures of reports.
+/// Pictures drawn from reports.
 namespace {
 
 using testing::AllOf;
@@ -25,24 +25,25 @@ uint32_t BigEndianAt(const std::string& bytes, size_t at) {
   return value;
 }
 
-/// Both axes with units, and three curves with a point for each of so many sizes.
+/// Checks both panels: axes with units, and three curves with a point per size.
 void ExpectBothPanels(const std::string& svg, const std::string& bandwidth, const std::string& latency,
                       size_t sizes) {
   for (const char* const title : {"average bandwidth [MiB/sec]", "latency [usec]"})
     EXPECT_THAT(svg, HasSubstr(std::string(">") + title + "</tspan>"));
-  EXPECT_EQ(CountOf(svg, ">message size \\[bytes\\]</tspan>"), 2u);  // below each
-  EXPECT_THAT(svg, HasSubstr("figures of processors, not of a network"));
+  EXPECT_EQ(CountOf(svg, ">message size \\[bytes\\]</tspan>"), 2u);  // one per panel
+  EXPECT_THAT(svg, HasSubstr("measures processors, not a network"));
   for (const std::string& curve :
        {bandwidth + ": write, cpu", latency + ": write, cpu, median", latency + ": write, cpu, 99 %"}) {
     EXPECT_THAT(svg, HasSubstr("<title>" + curve + "</title>"));
-    EXPECT_THAT(svg, HasSubstr("<text>" + curve + "</text>"));  // of the legend
+    EXPECT_THAT(svg, HasSubstr("<text>" + curve + "</text>"));  // in the legend
   }
   EXPECT_EQ(CountOf(svg, "id=\"gnuplot_plot_"), 3u);
-  EXPECT_EQ(CountOf(svg, "xlink:href='#gpPt[0-9]+' transform='translate"), 3 * (sizes + 1));  // and its key
+  EXPECT_EQ(CountOf(svg, "xlink:href='#gpPt[0-9]+' transform='translate"),
+            3 * (sizes + 1));  // plus one in the legend
 }
 
-TEST(Perf, DrawsItsReports) {
-  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
+TEST(Perf, DrawsReports) {
+  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "gnuplot is not installed";
   const std::string bandwidth = TemporaryFile("bw.json"), latency = TemporaryFile("lat.json");
   ExpectSuccess(RunPerfPair("-a -n 5", "-a -n 5 --out_json_file=" + bandwidth), 23);
   ExpectSuccess(
@@ -64,15 +65,15 @@ TEST(Perf, DrawsItsReports) {
   for (const std::string& file : {bandwidth, latency}) std::filesystem::remove(file);
 }
 
-TEST(Perf, SaysWhyItDrawsNothing) {
+TEST(Perf, ReportsUnreadableFiles) {
   EXPECT_THAT(RunShell(PERF " --plot a.svg /no/such/file").output,
               HasSubstr("Cannot read /no/such/file: No such file"));
   EXPECT_THAT(RunShell(PERF " --plot a.svg /dev/null").output,
-              HasSubstr("/dev/null is no report of warpverbs-perf"));
+              HasSubstr("/dev/null is not a report of warpverbs-perf"));
 }
 
-TEST(Perf, ShowsNoPictureOnTheTerminalWhereItsFileCannotBeWritten) {
-  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "there is no gnuplot";
+TEST(Perf, DoesNotPrintAPictureWhoseFileCannotBeWritten) {
+  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "gnuplot is not installed";
   const std::string report = TemporaryFile("report.json");
   ExpectSuccess(RunPerfPair("-n 5", "-n 5 --out_json_file=" + report), 1);
   const Result outcome = RunShell(PERF " --plot /no/such/folder/a.svg " + report);
@@ -81,12 +82,12 @@ TEST(Perf, ShowsNoPictureOnTheTerminalWhereItsFileCannotBeWritten) {
   std::filesystem::remove(report);
 }
 
-TEST(Perf, SaysThatGnuplotDiedBeforeItReadTheScript) {
+TEST(Perf, ReportsAGnuplotThatDies) {
   const std::string file = TemporaryFile("many.json"), folder = TemporaryFile("path");
   ExpectSuccess(RunPerfPair("-n 5", "-n 5 --out_json_file=" + file), 1);
   nlohmann::json report = ReadJson(file);
   const nlohmann::json row = report.at("rows").front();
-  for (int i = 0; i < 20000; ++i) report["rows"].push_back(row);  // a script that no pipe holds
+  for (int i = 0; i < 20000; ++i) report["rows"].push_back(row);  // a script larger than a pipe
   std::ofstream(file) << report;
   std::filesystem::create_directory(folder);
   std::ofstream(folder + "/gnuplot") << "#!/bin/sh\nexit 0\n";

@@ -11,7 +11,7 @@
 #include "../perftest_rows.hpp"
 #include "pair.hpp"
 
-/// For tests of warpverbs-perf as users run it: two processes, each on a software HCA of its own.
+/// Helpers for tests that run warpverbs-perf as two processes, each on its own software HCA.
 
 inline std::string TemporaryFile(const std::string& name) {
   return testing::TempDir() + "perf" + std::to_string(getpid()) + name;
@@ -24,7 +24,7 @@ inline std::string ReadFile(const std::string& file) {
 
 inline nlohmann::json ReadJson(const std::string& file) { return nlohmann::json::parse(ReadFile(file)); }
 
-/// Both sides ended well and printed the same table.
+/// Expects that both sides succeeded and printed the same table.
 inline void ExpectSuccess(const PerfPair& pair, size_t rows) {
   EXPECT_EQ(pair.client_status, 0) << pair.client;
   EXPECT_EQ(pair.server_status, 0) << pair.server;
@@ -33,7 +33,7 @@ inline void ExpectSuccess(const PerfPair& pair, size_t rows) {
   EXPECT_EQ(PerftestRows(table), rows) << table;
 }
 
-/// Over a driver that stands in for NVIDIA's, with two GPUs.
+/// Runs both sides with a fake NVIDIA driver that has two GPUs.
 inline PerfPair RunWithGpus(const std::string& options) {
   return RunPerfPair(options, options, "", "",
                      "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " WARPVERBS_FAKE_CUDA=gpus=2");

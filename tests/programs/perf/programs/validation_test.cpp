@@ -7,25 +7,25 @@
 
 #include "runs.hpp"
 
-/// Data that is checked, and what is said of data that arrived changed.
+/// Validation of data, and the report of changed data.
 namespace {
 
-TEST(Perf, ValidatesEverySizeInTurn) {
+TEST(Perf, ValidatesAllSizes) {
   ExpectSuccess(RunPerf("-a -n 7 --test send --perform_warm_up --data_validation"), 23);
 }
 
-/// A bit that a fault flips on its way.
+/// A fault that flips a bit in transit.
 struct FlippedBit {
   const char* options;
-  uint64_t bytes;     // of a message
-  const char* fault;  // at the side that sends the data
+  uint64_t bytes;     // message size
+  const char* fault;  // injected on the side that sends the data
 
   friend void PrintTo(const FlippedBit& bit, std::ostream* out) { *out << bit.options << " " << bit.fault; }
 };
 
-class PerfFindsAFlippedBit : public testing::TestWithParam<FlippedBit> {};
+class PerfFlippedBit : public testing::TestWithParam<FlippedBit> {};
 
-/// The QP numbers of the addresses that a side printed as its own.
+/// Returns the local QP numbers that a side printed.
 std::vector<uint64_t> OwnQpns(const std::string& output) {
   const std::regex address(" local address: LID [0-9a-fx]+ QPN 0x([0-9a-f]+) ");
   std::vector<uint64_t> qpns;
@@ -35,7 +35,7 @@ std::vector<uint64_t> OwnQpns(const std::string& output) {
   return qpns;
 }
 
-TEST_P(PerfFindsAFlippedBit, AndSaysWhereOnBothSides) {
+TEST_P(PerfFlippedBit, IsReportedOnBothSides) {
   const auto& [options, bytes, fault] = GetParam();
   const std::string line = "-n 100 --data_validation -s " + std::to_string(bytes) + " " + options;
   const bool reads = line.find("read") != std::string::npos;  // the server sends the data
@@ -58,8 +58,8 @@ TEST_P(PerfFindsAFlippedBit, AndSaysWhereOnBothSides) {
       << found.str();
 }
 
-// No atomic: it carries no payload, and is validated by the counts that are left at the end.
-INSTANTIATE_TEST_SUITE_P(, PerfFindsAFlippedBit,
+// Atomics carry no payload: the final counts validate them.
+INSTANTIATE_TEST_SUITE_P(, PerfFlippedBit,
                          testing::Values(FlippedBit{"", 65536, "op=WRITE_MIDDLE,nth=300"},
                                          FlippedBit{"-q 2", 8, "op=WRITE_ONLY,nth=150"},
                                          FlippedBit{"-b", 8, "op=WRITE_ONLY,nth=50"},
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(, PerfFindsAFlippedBit,
                                          FlippedBit{"--test send", 65536, "op=SEND_LAST,nth=7"},
                                          FlippedBit{"--test read", 3000, "op=READ_RESP_ONLY,nth=60"}));
 
-TEST(Perf, LostAndCorruptedFramesChangeNoByte) {
+TEST(Perf, KeepsDataIntactDespiteLostAndCorruptedFrames) {
   const std::string options = "-n 100 -q 2 --data_validation";
   ExpectSuccess(RunPerfPair(options, options, "--fault drop:1%", "--fault drop:1% --fault corrupt:1%"), 1);
 }

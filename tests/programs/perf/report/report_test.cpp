@@ -34,30 +34,30 @@ Options BandwidthOptions() {
   return options;
 }
 
-// The rows are byte for byte those of Debian's ib_write_bw and ib_write_lat for the same figures.
+// The rows equal those of Debian's ib_write_bw and ib_write_lat for the same figures, byte for byte.
 
-TEST(PerfReport, BandwidthsStandInPerftestsColumns) {
+TEST(PerfReport, PrintsBandwidthsInPerftestsColumns) {
   const Options options = BandwidthOptions();
-  EXPECT_EQ(Head(options, "cpu"),
+  EXPECT_EQ(ColumnHeads(options, "cpu"),
             " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n");
-  EXPECT_EQ(Text(options, {"cpu", SomeBandwidth()}),
+  EXPECT_EQ(ToText(options, {"cpu", SomeBandwidth()}),
             " 65536      1000             1118.75            968.90 \t\t   0.015502\n");
 }
 
-TEST(PerfReport, GigabitsHaveSixDigits) {
+TEST(PerfReport, PrintsGigabitsWithSixDigits) {
   Options options = BandwidthOptions();
   options.gbits = true;
-  EXPECT_EQ(Head(options, "cpu"),
+  EXPECT_EQ(ColumnHeads(options, "cpu"),
             " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n");
   const BandwidthFigures figures{
       .bytes = 8, .messages = 1000, .average = 0.010211e9 / 8, .peak = 0.018318e9 / 8, .rate = 159541};
-  EXPECT_EQ(Text(options, {"cpu", figures}),
+  EXPECT_EQ(ToText(options, {"cpu", figures}),
             " 8          1000           0.018318            0.010211            0.159541\n");
 }
 
-TEST(PerfReport, LatenciesStandInPerftestsColumns) {
+TEST(PerfReport, PrintsLatenciesInPerftestsColumns) {
   const Options options = LatencyOptions();
-  EXPECT_EQ(Head(options, "cpu"),
+  EXPECT_EQ(ColumnHeads(options, "cpu"),
             " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
             "t_stdev[usec]   99% "
             "percentile[usec]   99.9% percentile[usec] \n");
@@ -71,48 +71,47 @@ TEST(PerfReport, LatenciesStandInPerftestsColumns) {
                                .p99 = 146.54,
                                .p999 = 2160.87};
   EXPECT_EQ(
-      Text(options, {"cpu", figures}),
+      ToText(options, {"cpu", figures}),
       " 2       1000          68.92          2160.87      87.90    \t       95.84       \t71.75  \t\t146.54  "
       "\t\t2160.87\n");
 }
 
-TEST(PerfReport, EachOfTwoInitiatorsHasATableOfPerftests) {
+TEST(PerfReport, PrintsATablePerInitiator) {
   for (Options options : {BandwidthOptions(), LatencyOptions()}) {
     const Row row = options.is_latency() ? Row{"gpu", LatencyFigures{.bytes = 2, .messages = 1000}}
                                          : Row{"gpu", SomeBandwidth()};
-    const std::string alone = Head(options, "gpu") + Text(options, row);
+    const std::string alone = ColumnHeads(options, "gpu") + ToText(options, row);
     options.initiators = {InitiatorKind::kCpu, InitiatorKind::kGpu};
-    const std::string table = Head(options, "gpu") + Text(options, row);
+    const std::string table = ColumnHeads(options, "gpu") + ToText(options, row);
     EXPECT_EQ(table, " # initiator: gpu\n" + alone);
-    EXPECT_EQ(PerftestRows(Head(options, "cpu") + Text(options, row) + table), 2u) << table;
+    EXPECT_EQ(PerftestRows(ColumnHeads(options, "cpu") + ToText(options, row) + table), 2u) << table;
   }
 }
 
-TEST(PerfReport, SaysThatASoftwareHcaIsNoNetwork) {
+TEST(PerfReport, NotesASoftwareHca) {
   const Options options = BandwidthOptions();
-  EXPECT_THAT(Banner(options, {.software = true}), HasSubstr("not of a network"));
-  EXPECT_THAT(Banner(options, {}), Not(HasSubstr("not of a network")));
+  EXPECT_THAT(Banner(options, {.software = true}), HasSubstr("not a network"));
+  EXPECT_THAT(Banner(options, {}), Not(HasSubstr("not a network")));
 }
 
-TEST(PerfReport, NamesTheGpuItsClockAndTheRegistersOfItsKernel) {
+TEST(PerfReport, NamesTheGpuWithClockAndRegisters) {
   const Options options = BandwidthOptions();
-  const Setting setting{.kernel =
-                            KernelFacts{.gpu = "NVIDIA H200", .max_sm_clock_khz = 1980000, .registers = 40}};
-  EXPECT_THAT(Banner(options, setting),
-              HasSubstr(" GPU             : NVIDIA H200, SM clock at most 1980[MHz]\n"
-                        " Kernel          : 40 registers of each thread\n"));
-  const Json info = ToJson(options, setting, {}).at("test_info");
+  const ReportContext context{
+      .kernel = KernelFacts{.gpu = "NVIDIA H200", .max_sm_clock_khz = 1980000, .registers = 40}};
+  EXPECT_THAT(Banner(options, context), HasSubstr(" GPU             : NVIDIA H200, max SM clock 1980[MHz]\n"
+                                                  " Kernel          : 40 registers per thread\n"));
+  const Json info = ToJson(options, context, {}).at("test_info");
   EXPECT_EQ(info.at("GPU"), "NVIDIA H200");
   EXPECT_EQ(info.at("Max_SM_clock_kHz"), 1980000);
   EXPECT_EQ(info.at("Registers_per_thread"), 40);
 }
 
-TEST(PerfReport, NamesNoGpuWhereThreadsPost) {
+TEST(PerfReport, OmitsTheGpuWhenThreadsPost) {
   EXPECT_THAT(Banner(BandwidthOptions(), {}), Not(HasSubstr("GPU")));
   EXPECT_FALSE(ToJson(BandwidthOptions(), {}, {}).at("test_info").contains("Registers_per_thread"));
 }
 
-TEST(PerfReport, JsonHasPerftestsKeysAndEveryRow) {
+TEST(PerfReport, WritesPerftestsKeysAndEveryRowToJson) {
   const Options options = BandwidthOptions();
   BandwidthFigures first = SomeBandwidth();
   first.bytes = 2;
@@ -129,24 +128,24 @@ TEST(PerfReport, JsonHasPerftestsKeysAndEveryRow) {
   EXPECT_EQ(latency.at("results").at("initiator"), "gpu");
 }
 
-TEST(PerfReport, JudgesByTheThresholdInTheUnitOfTheReport) {
+TEST(PerfReport, AppliesThresholdsInTheUnitOfTheReport) {
   Options options = BandwidthOptions();
   options.min_bandwidth = 968.8;
-  EXPECT_EQ(Missed(options, {"cpu", SomeBandwidth()}), "");
+  EXPECT_EQ(FailedThreshold(options, {"cpu", SomeBandwidth()}), "");
   options.min_bandwidth = 969;
-  EXPECT_THAT(Missed(options, {"cpu", SomeBandwidth()}), HasSubstr("less than the 969 of --min-bw"));
+  EXPECT_THAT(FailedThreshold(options, {"cpu", SomeBandwidth()}), HasSubstr("below the 969 of --min-bw"));
   options.gbits = true;
   options.min_bandwidth = 8.1;
-  EXPECT_EQ(Missed(options, {"cpu", SomeBandwidth()}), "");
+  EXPECT_EQ(FailedThreshold(options, {"cpu", SomeBandwidth()}), "");
   Options latency = LatencyOptions();
   latency.max_p99_us = 5;
-  EXPECT_EQ(Missed(latency, {"cpu", LatencyFigures{.p99 = 5}}), "");
-  EXPECT_THAT(Missed(latency, {"cpu", LatencyFigures{.p99 = 5.1}}), HasSubstr("--max-p99"));
+  EXPECT_EQ(FailedThreshold(latency, {"cpu", LatencyFigures{.p99 = 5}}), "");
+  EXPECT_THAT(FailedThreshold(latency, {"cpu", LatencyFigures{.p99 = 5.1}}), HasSubstr("--max-p99"));
 }
 
 Json ReportOf(const Options& options, const std::vector<Row>& rows) { return ToJson(options, {}, rows); }
 
-TEST(PerfPlot, DrawsEachInitiatorOfEachFileInTheUnitOfTheFirst) {
+TEST(PerfPlot, DrawsAllFilesInTheUnitOfTheFirst) {
   const Options mib = BandwidthOptions();
   Options gbits = BandwidthOptions();
   gbits.gbits = true;
@@ -163,7 +162,7 @@ TEST(PerfPlot, DrawsEachInitiatorOfEachFileInTheUnitOfTheFirst) {
   EXPECT_THAT(script, Not(HasSubstr("multiplot")));
 }
 
-TEST(PerfPlot, PutsLatenciesBelowBandwidths) {
+TEST(PerfPlot, DrawsLatenciesBelowBandwidths) {
   const LatencyFigures figures{.bytes = 2, .typical = 4, .p99 = 9};
   const std::string script =
       PlotScript("a.png", {{"bw.json", ReportOf(BandwidthOptions(), {{"cpu", SomeBandwidth()}})},
@@ -173,7 +172,7 @@ TEST(PerfPlot, PutsLatenciesBelowBandwidths) {
   EXPECT_THAT(script, HasSubstr("2 4\ne\n2 9\ne\n"));
 }
 
-TEST(PerfPlot, RefusesWhatIsNoReport) {
+TEST(PerfPlot, RejectsFilesThatAreNotReports) {
   EXPECT_THROW(PlotScript("a.png", {{"a.json", Json::object()}}), std::runtime_error);
   EXPECT_THROW(PlotScript("a.png", {{"a.json", Json()}}), std::runtime_error);
   Json lacking = ReportOf(BandwidthOptions(), {{"cpu", SomeBandwidth()}});
