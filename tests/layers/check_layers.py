@@ -17,6 +17,21 @@ MAY_INCLUDE = {
     "programs": {"transport", "host", "device", "arch", "mlx5"},
     "softhca": {"mlx5"},
 }
+# The same for the folders of src/softhca.
+SOFTHCA_MAY_INCLUDE = {
+    "dma": set(),
+    "core": {"dma"},
+    "wire": {"core", "dma"},
+    "cm": {"wire", "core"},
+    "faults": {"wire", "core"},
+    "observe": {"wire", "core"},
+    "uverbs": {"wire", "core", "dma"},
+    "ucma": {"uverbs", "cm", "wire", "core"},
+    "setup": {"observe", "faults", "wire", "core"},
+    "cli": {"setup", "observe", "faults", "wire", "core"},
+    "preload": {"ucma", "uverbs", "setup", "observe", "faults", "cm", "wire", "core", "dma"},
+    "control": {"preload", "core"},
+}
 # Kernels embed these: they need nothing but a compiler.
 NO_DEPENDENCY = {"mlx5", "arch", "device"}
 ROOTS = ("include/warpverbs", "src")
@@ -35,13 +50,20 @@ def layer_of(root, path):
     return None
 
 
-def included_layer(root, path, name):
-    """The layer of the file that `path` includes as `name`, or None where that is none of ours."""
+def softhca_folder(root, path):
+    """The folder of softhca a file belongs to, or None."""
+    if not path.is_relative_to(root / "src/softhca"):
+        return None
+    return path.relative_to(root / "src/softhca").parts[0]
+
+
+def included_file(root, path, name):
+    """The file of ours that `path` includes as `name`, or None."""
     own = layer_of(root, path)
     for folder in (path.parent, root / "include", root / "src" / own, root / "src"):
         target = (folder / name).resolve()
         if target.is_file():
-            return layer_of(root, target)
+            return target
     return None
 
 
@@ -59,10 +81,15 @@ def violations(root):
             continue
         text = path.read_text()
         for quote, name in INCLUDE.findall(text):
-            other = included_layer(root, path, name)
+            target = included_file(root, path, name)
+            other = layer_of(root, target) if target else None
             if other is not None and other != layer and other not in MAY_INCLUDE[layer]:
                 allowed = ", ".join(sorted(MAY_INCLUDE[layer])) or "nothing of ours"
                 found.append(f"{where}: includes {name}, but {layer}/ may include {allowed}")
+            folder, target_folder = softhca_folder(root, path), softhca_folder(root, target) if target else None
+            if target_folder not in (None, folder) and target_folder not in SOFTHCA_MAY_INCLUDE.get(folder, set()):
+                allowed = ", ".join(sorted(SOFTHCA_MAY_INCLUDE.get(folder, set()))) or "nothing of softhca"
+                found.append(f"{where}: includes {name}, but softhca/{folder}/ may include {allowed}")
             if layer in NO_DEPENDENCY and DEPENDENCY.match(name):
                 found.append(f"{where}: includes {name}, but {layer}/ needs nothing but a compiler")
         if PROCESSOR.search(text):

@@ -45,6 +45,23 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.check(private | {"src/softhca/cli/x.cpp": '#include "core/qp.hpp"\n'}), [])
         self.assertEqual(len(self.check(private | {"src/softhca/x.cpp": '#include "../host/detail.hpp"\n'})), 1)
 
+    def test_every_pair_of_softhcas_folders(self):
+        for folder, allowed in check_layers.SOFTHCA_MAY_INCLUDE.items():
+            for other in check_layers.SOFTHCA_MAY_INCLUDE:
+                with self.subTest(folder=folder, other=other):
+                    found = self.check({f"src/softhca/{other}/{other}.hpp": "",
+                                        f"src/softhca/{folder}/x.cpp": f'#include "{other}/{other}.hpp"\n'})
+                    self.assertEqual(found == [], other == folder or other in allowed)
+
+    def test_names_softhcas_folder_and_rule(self):
+        self.assertEqual(self.check({"src/softhca/observe/log.hpp": "",
+                                     "src/softhca/cm/x.hpp": '#include "observe/log.hpp"\n'}),
+                         ["src/softhca/cm/x.hpp: includes observe/log.hpp, but softhca/cm/ may include core, wire"])
+
+    def test_unknown_folder_of_softhca_includes_no_other(self):
+        self.assertEqual(len(self.check({"src/softhca/core/qp.hpp": "",
+                                         "src/softhca/misc/x.cpp": '#include "core/qp.hpp"\n'})), 1)
+
     def test_kernels_depend_on_nothing(self):
         self.assertEqual(len(self.check({"include/warpverbs/device/x.hpp": "#include <infiniband/verbs.h>\n"})), 1)
         self.assertEqual(self.check({"include/warpverbs/host/x.hpp": "#include <infiniband/verbs.h>\n"}), [])
