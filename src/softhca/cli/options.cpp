@@ -28,7 +28,7 @@ const Choices<mlx5::Mtu> kMtus = {{"256", mlx5::Mtu::k256},
 
 const Choices<bool> kWires = {{"udp", false}, {"raw", true}};
 
-/// Takes a member of `table` by its name, whatever its case.
+/// Adds an option that takes a key of `table`, in upper or lower case.
 template <class T>
 CLI::Option* AddChoice(CLI::App& app, const std::string& option, const Choices<T>& table, T& value) {
   const auto take = [&value, &table, option](const std::string& text) {
@@ -45,7 +45,7 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& option, const Choices<T
   return app.add_option_function<std::string>(option, take);
 }
 
-/// The usage line that CLI11 cannot know: a program follows the options.
+/// Prints the usage line, which CLI11 cannot derive: a program follows the options.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
@@ -53,7 +53,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-/// Takes 4096, 4k, 1m and the like.
+/// Adds --max-message, which takes sizes such as 4096, 4k and 1m.
 void AddMaxMessage(CLI::App& app, Settings& settings) {
   const auto take = [&settings](const uint64_t& bytes) {
     if (!std::has_single_bit(bytes) || bytes < 4096 || bytes > 1u << 30) {
@@ -68,7 +68,7 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
       ->type_name("BYTES");
 }
 
-/// What the ports are connected to.
+/// Adds the options that connect the ports.
 void AddNetworkOptions(CLI::App& app, Settings& settings) {
   app.add_option("--interface", settings.interfaces,
                  "The network interface behind a port, for peers on other hosts or in other network\n"
@@ -113,7 +113,7 @@ Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
 
 In the FILEs of --log, --pcap, --stats and --trace %p stands for the number of the process.)";
 
-/// Faults, and what tells of them.
+/// Adds the options for faults and observers.
 void AddObserverOptions(CLI::App& app, Settings& settings) {
   app.add_option("--fault", settings.faults, "Something that goes wrong, such as drop:5%; may be repeated")
       ->type_name("RULE")
@@ -175,11 +175,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
 }
 
-Answer Refuse(const std::string& why) { return {"softhca: " + why + "; softhca --help says more\n", 2}; }
+Message Refuse(const std::string& why) { return {"softhca: " + why + "; softhca --help says more\n", 2}; }
 
 }  // namespace
 
-std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
+std::variant<Options, Message> ParseCommandLine(int argc, char** argv) {
   Options options;
   const auto end = argv + argc;
   const auto dashes = std::find(argv, end, std::string_view("--"));
@@ -191,13 +191,13 @@ std::variant<Options, Answer> ParseCommandLine(int argc, char** argv) {
   AddOptions(app, options.settings);
   try {
     app.parse(static_cast<int>(dashes - argv), argv);
-    // For their complaints.
+    // Checks that only these functions make.
     CheckPorts(ParseFaults(options.settings.faults), MakeDevices(options.settings));
     if (!options.settings.log.empty()) ParseLog(options.settings.log);
   } catch (const CLI::CallForHelp&) {
-    return Answer{app.help(), 0};
+    return Message{app.help(), 0};
   } catch (const CLI::CallForVersion& version) {
-    return Answer{std::string(version.what()) + '\n', 0};
+    return Message{std::string(version.what()) + '\n', 0};
   } catch (const CLI::ExtrasError&) {
     const std::string first = app.remaining().front();
     if (first.front() == '-') return Refuse("there is no option " + first);

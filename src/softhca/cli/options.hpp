@@ -8,17 +8,19 @@
 
 namespace softhca {
 
+/// The launcher's command line.
 struct Options {
   Settings settings;
-  std::vector<std::string> program;  ///< name and arguments
+  std::vector<std::string> program;  ///< program name and arguments
 };
 
-/// What to print instead of running a program.
-struct Answer {
+/// Text to print instead of running a program.
+struct Message {
   std::string text;
-  int exit_code;  ///< 0: what was asked for; 2: what is wrong with the command line
+  int exit_code;  ///< 0: help or version; 2: error in the command line
 };
 
-std::variant<Options, Answer> ParseCommandLine(int argc, char** argv);
+/// Parses and checks the command line.
+std::variant<Options, Message> ParseCommandLine(int argc, char** argv);
 
 }  // namespace softhca

@@ -8,13 +8,13 @@
 namespace softhca {
 namespace {
 
-/// Lets `change` work on a device while the hardware stands still.
+/// Calls `change` with a device while the hardware is paused.
 ///
 /// @return  0 or an errno
 template <class Change>
 int ChangeDevice(const char* name, Change change) {
   if (name == nullptr) return EINVAL;
-  Engine* const engine = uverbs::ProcessEngine();
+  Engine* const engine = preload::ProcessEngine();
   if (engine == nullptr) return ENODEV;
   const auto& devices = engine->devices();
   const auto found = std::find_if(devices.begin(), devices.end(),
@@ -24,7 +24,7 @@ int ChangeDevice(const char* name, Change change) {
   return change(**found);
 }
 
-/// The same for a queue pair.
+/// Calls `change` with a queue pair while the hardware is paused.
 template <class Change>
 int ChangeQp(const char* device, uint32_t qpn, Change change) {
   return ChangeDevice(device, [&](Hca& hca) {
@@ -43,7 +43,7 @@ extern "C" {
 
 int softhca_force_syndrome(const char* device, uint32_t qpn, uint32_t wqe_index, uint8_t syndrome,
                            uint8_t vendor_syndrome) {
-  using namespace softhca;  // NOLINT(google-build-using-namespace): an interface for C stands in none
+  using namespace softhca;  // NOLINT(google-build-using-namespace): C functions are in no namespace
   if (wqe_index > std::numeric_limits<uint16_t>::max() || syndrome == 0) return EINVAL;
   return ChangeQp(device, qpn, [&](QueuePair& qp) {
     qp.injected_failures[static_cast<uint16_t>(wqe_index)] = {static_cast<mlx5::Syndrome>(syndrome),
@@ -73,15 +73,15 @@ int softhca_set_link(const char* device, uint8_t port, int up) {
 }
 
 int softhca_raise_event(const char* device, uint32_t type, uint8_t port) {
-  using namespace softhca;  // NOLINT(google-build-using-namespace): an interface for C stands in none
+  using namespace softhca;  // NOLINT(google-build-using-namespace): C functions are in no namespace
   uint32_t index = 0;
   const int error = ChangeDevice(device, [&](Hca& hca) {
     if (port > hca.config().ports.size()) return ENOENT;
-    const auto& devices = uverbs::ProcessEngine()->devices();
+    const auto& devices = preload::ProcessEngine()->devices();
     while (devices[index].get() != &hca) ++index;
     return 0;
   });
-  if (error == 0) uverbs::SendAsyncEvent(index, type, port);
+  if (error == 0) preload::SendAsyncEvent(index, type, port);
   return error;
 }
 

@@ -21,7 +21,7 @@ inline constexpr uint32_t kSegments =
     30;  ///< data segments in a WQE of 512 bytes, after control and remote address
 inline constexpr uint32_t kSrqSegments = 31;
 
-inline constexpr uint32_t kLogReads = 4;  ///< reads and atomics in flight, each way
+inline constexpr uint32_t kLogReads = 4;  ///< reads and atomics in flight in each direction
 inline constexpr uint32_t kLogBfRegister = 9;
 inline constexpr uint32_t kPkeys = 128;
 inline constexpr uint32_t kCompletionVectors = 8;

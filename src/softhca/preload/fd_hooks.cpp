@@ -4,15 +4,14 @@
 #include <cerrno>
 #include <cstdarg>
 
-#include "preload/own_settings.hpp"
 #include "preload/process.hpp"
 #include "preload/real.hpp"
 
-// Stand-ins for the C library's functions that take file descriptors. Foreign calls pass through without a
-// lock, an allocation or a change of errno: other drivers' ioctls come this way too, and so do closes in
+// Hooks of the C library's functions that take file descriptors. Calls for foreign descriptors pass through
+// without a lock, an allocation or a change of errno: they include other drivers' ioctls, and closes in
 // signal handlers.
 
-using namespace softhca::uverbs;  // NOLINT(google-build-using-namespace): the hooks are the C library's names
+using namespace softhca::preload;  // NOLINT(google-build-using-namespace): hooks have the C library's names
 
 extern "C" {
 #pragma GCC visibility push(default)
@@ -30,12 +29,12 @@ int ioctl(int fd, unsigned long request, ...) noexcept {
   return -1;
 }
 
-int close(int fd) { return MayBeOurs(fd) ? CloseOurs(fd) : Real().close(fd); }
+int close(int fd) { return softhca::uverbs::MayBeOurs(fd) ? CloseOurs(fd) : Real().close(fd); }
 
 ssize_t write(int fd, const void* data, size_t bytes) {
   const int before = errno;
   const ssize_t written = Real().write(fd, data, bytes);
-  // The descriptor that stands in for the connection manager's is one that nothing can be written to.
+  // The connection manager's descriptor is the read end of a pipe: every write to it fails with EBADF.
   if (written >= 0 || errno != EBADF) return written;
   const int error = RunWrite(fd, data, bytes);
   errno = error == 0 ? before : error == kNotOurs ? EBADF : error;
@@ -43,7 +42,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
 }
 
 int socket(int domain, int type, int protocol) noexcept {
-  // A kernel with RDMA would list its own devices here; refused, rdma-core looks at the tree.
+  // A kernel with RDMA would list its own devices here. Refused, rdma-core reads the tree instead.
   if (domain == AF_NETLINK && protocol == NETLINK_RDMA && LaunchSettings() != nullptr) {
     errno = EPROTONOSUPPORT;
     return -1;

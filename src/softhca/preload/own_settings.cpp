@@ -1,5 +1,3 @@
-#include "preload/own_settings.hpp"
-
 #include <pthread.h>
 #include <unistd.h>
 
@@ -13,13 +11,14 @@
 #include <new>
 #include <string>
 
-#include "setup/sysfs_tree.hpp"
-#include "wire/block_claim.hpp"
+#include "preload/process.hpp"
+#include "setup/settings.hpp"
+#include "wire/address_block.hpp"
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 namespace {
 
-/// Never destroyed: programs call until their very end.
+/// Never destroyed: the program may call until its very end.
 struct Own {
   Settings settings;
   BlockClaim claim;
@@ -32,14 +31,15 @@ const Settings* ReadSettings() {
   const char* const text = std::getenv(kSettingsVariable);
   if (text == nullptr) return nullptr;
   try {
-    return new Settings(FromText(text));
+    return new Settings(ParseSettings(text));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "softhca: the launcher's settings are unreadable: %s\n", error.what());
     return nullptr;
   }
 }
 
-/// What its parent has claimed is its parent's; the sockets that hold the claim are not worth a leak of one.
+/// Drops the claim in a forked child: the addresses stay the parent's. Deleting also closes the child's
+/// copies of the sockets.
 void ForgetClaimInChild() {
   delete g_own.exchange(nullptr);
   new (&g_claiming) std::mutex;
@@ -53,7 +53,7 @@ const Own* Claim(const Settings& launch) {
     if (own->settings.block != launch.block) {
       const auto folder = std::filesystem::path(launch.tree).parent_path();
       own->settings.tree = (folder / std::to_string(getpid())).string();
-      std::filesystem::remove_all(own->settings.tree);  // of a program before exec()
+      std::filesystem::remove_all(own->settings.tree);  // left by a program before exec()
       BuildSysfsTree(own->settings.tree, MakeDevices(own->settings));
     }
   } catch (const std::exception& error) {
@@ -75,11 +75,11 @@ const Settings* OwnSettings() {
   if (LaunchSettings() == nullptr) return nullptr;
   static const int handler = pthread_atfork(nullptr, nullptr, ForgetClaimInChild);
   (void)handler;
-  const int error = errno;  // hooks of calls that have not failed yet
+  const int error = errno;  // the hook calls this before the real function
   const std::lock_guard lock(g_claiming);
   if (g_own == nullptr) g_own = Claim(*LaunchSettings());
   errno = error;
   return &g_own.load()->settings;
 }
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

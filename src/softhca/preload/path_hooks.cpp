@@ -8,9 +8,10 @@
 #include "preload/real.hpp"
 #include "preload/redirect.hpp"
 
-// Stand-ins for the C library's functions that take paths. Not all go through each other there: all are here.
+// Hooks of the C library's functions that take paths. These functions call each other without passing a hook,
+// so all of them are here.
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 namespace {
 
 template <class Status>
@@ -20,7 +21,7 @@ void ShowCharacterDevice(Status* status, const identity::DeviceNode& node) {
   status->st_size = 0;
 }
 
-/// Looks at a path with `look` and shows the files that stand in for device nodes as such.
+/// Runs a stat function on a path. Shows files that stand in for device nodes as character devices.
 template <class Status, class Look>
 int StatPath(const char* path, Status* status, Look look) {
   const RedirectedPath redirected(path);
@@ -31,7 +32,8 @@ int StatPath(const char* path, Status* status, Look look) {
 
 template <class Status>
 int StatFile(int fd, int result, Status* status) {
-  if (result == 0 && (status->st_size == kDeviceFileBytes || (S_ISFIFO(status->st_mode) && MayBeOurs(fd)))) {
+  if (result == 0 &&
+      (status->st_size == uverbs::kDeviceFileBytes || (S_ISFIFO(status->st_mode) && uverbs::MayBeOurs(fd)))) {
     const identity::DeviceNode node = NodeOfFile({status->st_dev, status->st_ino});
     if (node) ShowCharacterDevice(status, node);
   }
@@ -44,15 +46,15 @@ int OpenPath(int folder, const char* path, int flags, mode_t mode) {
   return Real().openat(folder, redirected, flags, mode);
 }
 
-/// The mode that a call which creates a file brings with it.
+/// Returns the mode argument of an open() that may create a file.
 mode_t Mode(int flags, va_list arguments) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
 }
 
 }  // namespace
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload
 
-using namespace softhca::uverbs;  // NOLINT(google-build-using-namespace): the hooks are the C library's names
+using namespace softhca::preload;  // NOLINT(google-build-using-namespace): hooks have the C library's names
 
 extern "C" {
 #pragma GCC visibility push(default)

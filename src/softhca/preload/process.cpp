@@ -20,40 +20,41 @@
 #include "observe/observer_list.hpp"
 #include "observe/stats.hpp"
 #include "observe/trace.hpp"
-#include "preload/own_settings.hpp"
 #include "preload/real.hpp"
 #include "setup/network.hpp"
-#include "ucma/commands.hpp"
 #include "ucma/device.hpp"
 #include "uverbs/context.hpp"
 #include "uverbs/descriptors.hpp"
 #include "uverbs/method.hpp"
 
-namespace softhca::uverbs {
+namespace softhca::preload {
+using namespace uverbs;  // NOLINT(google-build-using-namespace): this file is the roof over the commands
 namespace {
 
-/// The devices of this process and who has them open. Never destroyed: programs call until their very end.
+/// The devices of this process and the files that have them open. Never destroyed: the program may call until
+/// its very end.
 struct Process {
   const pid_t owner = getpid();
-  std::unique_ptr<Observer> observer;  // null: nobody; they outlive the devices
+  std::unique_ptr<Observer> observer;  // null: none; outlives the devices
   std::unique_ptr<Engine> engine;
-  WireNetwork* network = nullptr;  // the engine's
+  WireNetwork* network = nullptr;  // owned by the engine
   std::mutex mutex;
   std::map<FileId, std::shared_ptr<Context>> contexts;
-  std::unique_ptr<ucma::Device> connection_manager;  // null until it is opened
+  std::unique_ptr<ucma::Device> connection_manager;  // null until the program opens it
   std::map<FileId, std::shared_ptr<ucma::File>> event_channels;
 };
 
 std::atomic<Process*> g_process{nullptr};
 std::mutex g_making;
 
-/// Null in a child that shares its parent's memory, too: what it closes stays open in the parent.
+/// Returns the process; null before it is made, and in a child that shares its parent's memory: what that
+/// child closes stays open in the parent.
 Process* Current() {
   Process* const process = g_process;
   return process != nullptr && process->owner == getpid() ? process : nullptr;
 }
 
-/// The hardware stays with the parent: a child has a copy of its memory, not the threads.
+/// Forgets the hardware in a forked child, which has a copy of the memory but not the threads.
 void ForgetDevicesInChild() {
   g_process = nullptr;
   new (&g_making) std::mutex;
@@ -121,7 +122,7 @@ void AtProcessExit() {
   if (process == nullptr) return;
   process->engine->Stop();
   if (process->observer == nullptr && process->connection_manager == nullptr) return;
-  // A signal handler that interrupted a command may have called exit(): then its lock is never released.
+  // A signal handler may have interrupted a command and called exit(): then the lock is never released.
   const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
   if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
   if (process->observer == nullptr) return;
@@ -132,12 +133,13 @@ void AtProcessExit() {
   process->observer->OnEnd(process->engine->devices());
 }
 
-/// Handlers run in reverse order: registered when the library is loaded, this one runs after the program's.
+/// Registers the handler when the library is loaded: handlers run in reverse order, so it runs after the
+/// program's.
 __attribute__((constructor)) void RegisterExitHandler() {
   if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
 }
 
-/// How many descriptors of this process are for a file; the close of each of them matters from now on.
+/// Counts the descriptors of a file in this process, and remembers each so that its close() is noticed.
 uint32_t CountDescriptors(FileId file) {
   DIR* const folder = Real().opendir("/proc/self/fd");
   if (folder == nullptr) return 0;
@@ -175,7 +177,7 @@ void ForgetFile(Process& process, FileId file) {
       if (CountDescriptors(file) != 0) return;
       contexts.push_back(std::move(found->second));
       process.contexts.erase(found);
-      // The context's objects go when this last reference does, with no lock held.
+      // The last reference goes at the end of this function, with no lock held, and destroys the objects.
     } else {
       for (const auto& [unused, context] : process.contexts) contexts.push_back(context);
     }
@@ -187,7 +189,7 @@ void ForgetFile(Process& process, FileId file) {
 }
 
 void Report(Engine& engine, const Hca& hca, const char* command, int error, const char* why) {
-  // Some are answers rather than refusals: an empty table entry, rdma-core's probe for write commands, no
+  // These errors are answers, not refusals: an empty table entry, rdma-core's probe for write commands, no
   // event.
   const bool answer = error == ENODATA || error == ENOSPC || error == EAGAIN || error == EINTR;
   if (hca.observer() == nullptr || answer) return;
@@ -195,7 +197,7 @@ void Report(Engine& engine, const Hca& hca, const char* command, int error, cons
   hca.observer()->OnRefusal(hca, command, strerrorname_np(error), why);
 }
 
-/// The program calls from C: exceptions end here.
+/// Converts an exception to an errno: the program calls from C.
 int ErrnoOf(const std::exception& error) {
   if (const auto* const refusal = dynamic_cast<const Errno*>(&error)) return refusal->value();
   if (const auto* const refusal = dynamic_cast<const CommandError*>(&error))
@@ -205,7 +207,9 @@ int ErrnoOf(const std::exception& error) {
   return ENOMEM;
 }
 
-/// A file of this process that opens the device.
+/// Makes a file that stands for an open device.
+///
+/// @return  its descriptor
 int MakeFile(Process& process, uint32_t device, int flags) {
   const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
   if (fd < 0) throw Errno(errno, "no file for a device");
@@ -238,10 +242,10 @@ int OpenNode(const identity::DeviceNode& node, int flags) {
   try {
     if (node == identity::kRdmaCmNode) return MakeEventChannel(MakeProcess(), flags);
     const uint32_t device = node.minor - identity::kUverbsFirstMinor;
-    if (device >= LaunchSettings()->devices) throw Errno(ENOENT, "there is no such device");
+    if (device >= LaunchSettings()->devices) throw Errno(ENOENT, "the device does not exist");
     return MakeFile(MakeProcess(), device, flags);
   } catch (const std::exception& error) {
-    // The program sees an errno only. What the network refuses, it has said itself.
+    // The program sees only an errno. The network has printed its own errors.
     if (dynamic_cast<const CommandError*>(&error) == nullptr)
       std::fprintf(stderr, "softhca: %s\n", error.what());
     errno = ErrnoOf(error);
@@ -257,7 +261,7 @@ Engine* ProcessEngine() {
 void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port) {
   Process* const process = Current();
   if (process == nullptr) return;
-  std::vector<std::shared_ptr<Context>> contexts;  // their last reference may go here, so with no lock held
+  std::vector<std::shared_ptr<Context>> contexts;  // destroyed after the lock: a last reference may go
   {
     const std::lock_guard lock(process->mutex);
     for (const auto& [unused, context] : process->contexts) contexts.push_back(context);
@@ -276,7 +280,7 @@ identity::DeviceNode NodeOfFile(FileId file) {
 int RunIoctl(int fd, void* header) {
   const std::shared_ptr<Context> context = FindContext(Identify(fd));
   if (context == nullptr) return kNotOurs;
-  AddHint(fd);  // a duplicate was not opened here
+  AddHint(fd);  // it may be a duplicate
   const char* name = "malformed command";
   try {
     IoctlRequest request(reinterpret_cast<uint64_t>(header));
@@ -295,7 +299,7 @@ int RunIoctl(int fd, void* header) {
 int RunWrite(int fd, const void* data, size_t bytes) {
   const std::shared_ptr<ucma::File> channel = FindEventChannel(Identify(fd));
   if (channel == nullptr) return kNotOurs;
-  AddHint(fd);  // a duplicate was not opened here
+  AddHint(fd);  // it may be a duplicate
   const auto address = reinterpret_cast<uint64_t>(data);
   try {
     ucma::RunCommand(*Current()->connection_manager, *channel, address, bytes);
@@ -311,12 +315,12 @@ int RunWrite(int fd, const void* data, size_t bytes) {
 int CloseOurs(int fd) {
   Process* const process = Current();
   struct stat status;
-  // What else has come by the number since is closed without a lock.
+  // Closes another file that has the number by now without a lock.
   if (process == nullptr || Real().fstat(fd, &status) != 0 ||
       (!S_ISFIFO(status.st_mode) && status.st_size != kDeviceFileBytes)) {
     return Real().close(fd);
   }
-  RemoveHint(fd);  // before another thread can be given the number
+  RemoveHint(fd);  // before another thread can get the number
   const int result = Real().close(fd);
   const int error = errno;
   if (result == 0) ForgetFile(*process, {status.st_dev, status.st_ino});
@@ -324,4 +328,4 @@ int CloseOurs(int fd) {
   return result;
 }
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

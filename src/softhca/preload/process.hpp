@@ -4,42 +4,52 @@
 
 #include "core/engine.hpp"
 #include "core/identity.hpp"
+#include "setup/settings.hpp"
 #include "uverbs/descriptors.hpp"
 
-/// What the hooks need to know, and what they hand over, of the devices in this process.
-namespace softhca::uverbs {
+/// The devices of this process, as the hooks use them.
+namespace softhca::preload {
 
-/// Opens a device or the connection manager; the first time in a process, and in each forked child, this
-/// makes the devices.
+/// Returns the launcher's settings; null in a process that softhca did not launch.
+const Settings* LaunchSettings();
+
+/// Returns the settings with addresses and a tree of this process's own. Claims both on the first call, when
+/// the process first looks for devices; later calls take no lock and allocate nothing.
 ///
-/// @return  a descriptor; -1 with errno, ENOENT if there is no such device
+/// If no addresses are free it prints so and returns the launcher's settings.
+const Settings* OwnSettings();
+
+/// Opens a device or the connection manager. The first call in a process, or in a forked child, makes the
+/// devices.
+///
+/// @return  a descriptor; -1 with errno: ENOENT if the device does not exist
 int OpenNode(const identity::DeviceNode& node, int flags);
 
-/// The hardware of this process; null as long as no device was opened.
+/// Returns the hardware of this process; null until a device is opened.
 Engine* ProcessEngine();
 
-/// Announces an event to whoever of this process has a device open.
+/// Sends an asynchronous event to every context of a device.
 ///
-/// @param type  an ibv_event_type that is a port's or the device's
+/// @param type  an ibv_event_type of a port or of the device
 /// @param port  0 for an event of the device
 void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port);
 
-/// The device that a descriptor from OpenNode() is for.
-identity::DeviceNode NodeOfFile(FileId file);
+/// Returns the device that a file from OpenNode() stands for.
+identity::DeviceNode NodeOfFile(uverbs::FileId file);
 
 inline constexpr int kNotOurs = -1;
 
-/// Executes a command.
+/// Executes an ioctl command.
 ///
 /// @return  0, an errno, or kNotOurs
 int RunIoctl(int fd, void* header);
 
-/// Executes what is written to the connection manager.
+/// Executes a command that is written to the connection manager.
 ///
 /// @return  0, an errno, or kNotOurs
 int RunWrite(int fd, const void* data, size_t bytes);
 
-/// Closes a descriptor; with the last one of a device go the objects that were made through it.
+/// Closes a descriptor. The last one of a device destroys the objects that were made through it.
 int CloseOurs(int fd);
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

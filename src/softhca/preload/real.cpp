@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 namespace {
 
 template <class Function>
@@ -60,4 +60,4 @@ const RealFunctions& Real() {
   return real;
 }
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

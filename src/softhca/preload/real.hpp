@@ -13,7 +13,7 @@
 
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names
-// What programs built against older or hardened C libraries call instead.
+// Functions that programs built against older or hardened C libraries call instead.
 int __open_2(const char* path, int flags);
 int __open64_2(const char* path, int flags);
 int __openat_2(int folder, const char* path, int flags);
@@ -31,9 +31,9 @@ int __fxstat64(int version, int fd, struct stat64* status) noexcept;
 // NOLINTEND(bugprone-reserved-identifier)
 }
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 
-/// The functions that this library stands in for, as the next library in line has them.
+/// The hooked functions, as the next library in the search order has them.
 struct RealFunctions {
   decltype(&::access) access;
   char* (*canonicalize_file_name)(const char*);
@@ -75,7 +75,7 @@ struct RealFunctions {
   decltype(&::__xstat64) xstat64;
 };
 
-/// Resolves all of them on the first call.
+/// Returns the functions; resolves them on the first call.
 const RealFunctions& Real();
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

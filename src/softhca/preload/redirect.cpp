@@ -7,9 +7,9 @@
 #include <iterator>
 #include <string_view>
 
-#include "preload/own_settings.hpp"
+#include "preload/process.hpp"
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 namespace {
 
 constexpr std::string_view kSys = "/sys";
@@ -17,9 +17,9 @@ constexpr std::string_view kNodes = "/dev/infiniband";
 constexpr std::string_view kUverbs = "/dev/infiniband/uverbs";
 constexpr std::string_view kRdmaCm = "/dev/infiniband/rdma_cm";
 constexpr std::string_view kPlaces[] = {
-    "/sys/class/infiniband",  // and its kin: infiniband_verbs, infiniband_mad
+    "/sys/class/infiniband",  // also infiniband_verbs and infiniband_mad
     "/sys/class/misc/rdma_cm",
-    "/sys/devices/pcica7e:",  // identity::kPciDomain
+    "/sys/devices/pcica7e:",  // same as identity::kPciDomain
     "/sys/bus/pci/devices/ca7e:",
 };
 
@@ -37,7 +37,8 @@ identity::DeviceNode NodeOf(const char* path) {
   return identity::UverbsNode(static_cast<uint32_t>(number));
 }
 
-/// How much of a path is the launcher's tree, which SYSFS_PATH has named to the program; 0: it is elsewhere.
+/// Returns the length of the launcher's tree if the path is in it, else 0. The program knows the tree from
+/// SYSFS_PATH.
 size_t InTree(const char* path) {
   const Settings* const settings = LaunchSettings();
   if (settings == nullptr || !StartsWith(path, settings->tree)) return 0;
@@ -69,8 +70,8 @@ char* RedirectedPath::ShowOriginal(char* resolved) const {
   if (!StartsWith(resolved, tree) || resolved[tree.size()] != '/') return resolved;
   const char* const below = resolved + tree.size();
   char* const place = StartsWith(below, kNodes) ? resolved : std::copy(kSys.begin(), kSys.end(), resolved);
-  std::memmove(place, below, std::strlen(below) + 1);  // the tree's path is longer than /sys
+  std::memmove(place, below, std::strlen(below) + 1);  // shrinks: the tree's path is longer than /sys
   return resolved;
 }
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

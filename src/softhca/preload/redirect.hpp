@@ -4,19 +4,19 @@
 
 #include "core/identity.hpp"
 
-namespace softhca::uverbs {
+namespace softhca::preload {
 
-/// A path, or what stands in for it in the launcher's tree if it leads to where HCAs are found.
+/// A path, redirected into this process's tree if it leads to RDMA devices in /sys or /dev.
 ///
-/// Stands before every file that the program opens: it takes no lock and allocates nothing.
+/// Every open() of the program passes here, so it takes no lock and allocates nothing.
 class RedirectedPath {
  public:
   explicit RedirectedPath(const char* path);
 
-  operator const char*() const { return path_; }  // NOLINT(google-explicit-constructor): it is a path
-  /// The device whose node in /dev this is.
+  operator const char*() const { return path_; }  // NOLINT(google-explicit-constructor): it is used as a path
+  /// Returns the device if the path is its node in /dev.
   const identity::DeviceNode& node() const { return node_; }
-  /// Makes of a path in the tree, if that is where this one leads, the one that it stands in for.
+  /// Replaces the tree at the start of a resolved path by /sys or /dev if this path was redirected.
   ///
   /// @param resolved  may be null
   char* ShowOriginal(char* resolved) const;
@@ -24,7 +24,7 @@ class RedirectedPath {
  private:
   const char* path_;
   identity::DeviceNode node_;
-  char buffer_[PATH_MAX];  // left uninitialised for all other paths
+  char buffer_[PATH_MAX];  // uninitialised unless redirected
 };
 
-}  // namespace softhca::uverbs
+}  // namespace softhca::preload

@@ -79,7 +79,7 @@ Interface ReadInterface(const std::string& name) {
 }
 
 mlx5::Mtu FittingMtu(uint32_t interface_mtu) {
-  constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 28 + 4;  // IPv6, UDP, BTH, the longest of the others, ICRC
+  constexpr uint32_t kHeaders = 40 + 8 + 12 + 4 + 28 + 4;  // IPv6, UDP, BTH, longest extended header, ICRC
   auto mtu = mlx5::Mtu::k4096;
   while (mtu > mlx5::Mtu::k256 && MtuBytes(mtu) + kHeaders > interface_mtu) {
     mtu = static_cast<mlx5::Mtu>(static_cast<uint32_t>(mtu) - 1);

@@ -8,20 +8,20 @@
 
 namespace softhca {
 
-/// A network interface of this host.
+/// Network interface of this host.
 struct Interface {
   uint32_t index = 0;
   Mac mac{};
-  uint32_t mtu = 0;              ///< of IP packets
+  uint32_t mtu = 0;              ///< bytes of an IP packet
   std::vector<Gid> addresses{};  ///< IPv4 before IPv6
 };
 
-/// Looks an interface up, as it is now.
+/// Reads the current state of an interface.
 ///
-/// @errors  std::runtime_error: there is none of that name, it is down, or has no address; a sentence
+/// @errors  std::runtime_error: the interface does not exist, is down or has no address; a sentence
 Interface ReadInterface(const std::string& name);
 
-/// The largest MTU whose packets fit an interface, all headers included.
+/// Returns the largest MTU whose packets, with all headers, fit the interface.
 ///
 /// @source  Linux v6.1, include/rdma/ib_addr.h, iboe_get_mtu()
 mlx5::Mtu FittingMtu(uint32_t interface_mtu);

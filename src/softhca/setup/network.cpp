@@ -23,7 +23,7 @@
 namespace softhca {
 namespace {
 
-/// The addresses that a socket of this host can have.
+/// Returns the addresses that sockets of this host can bind.
 std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vector<Hca*>& devices) {
   std::vector<UdpAddress> addresses;
   auto interface = settings.interfaces.begin();
@@ -40,7 +40,7 @@ std::vector<UdpAddress> UdpAddressesOf(const Settings& settings, const std::vect
   return addresses;
 }
 
-/// All addresses, each once.
+/// Returns every address of the port once.
 std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
   std::vector<WireAddress> addresses;
   for (const GidEntry& entry : port.gids) {
@@ -49,8 +49,8 @@ std::vector<WireAddress> WireAddressesOf(const PortConfig& port) {
   return addresses;
 }
 
-/// What goes to this process stays in it; what sockets of this host carry, they do; the rest goes from
-/// process to process.
+/// Frames to this process stay in it. IP packets that sockets of this host can carry go through them. All
+/// other frames go from process to process.
 std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<Hca*>& devices) {
   auto medium = std::make_unique<SwitchMedium>();
   const std::vector<Mac> macs = MacsOf(devices);
@@ -74,7 +74,8 @@ std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<H
   return medium;
 }
 
-/// The capture is next to the network: it shows lost frames as lost.
+/// Puts capture and faults between the network and its medium. The faults come first: the capture shows lost
+/// frames as lost.
 WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
                                  const std::vector<Hca*>& devices) {
   using OpenMedium = std::function<std::unique_ptr<Medium>()>;

@@ -1,5 +1,3 @@
-#include "setup/sysfs_tree.hpp"
-
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "core/identity.hpp"
 #include "core/limits.hpp"
+#include "setup/settings.hpp"
 
 namespace softhca {
 namespace {
@@ -104,7 +103,7 @@ void WriteNetdev(const fs::path& folder, const DeviceConfig& device, const PortC
   Write(folder / "address", MacText(port.mac));
   Write(folder / "operstate", port.up ? "up" : "down");
   Write(folder / "mtu",
-        std::to_string(MtuBytes(device.mtu) + 404));  // headers included, as administrators set it
+        std::to_string(MtuBytes(device.mtu) + 404));  // with headers, as administrators set it
   Write(folder / "speed", port.up ? "400000" : "-1");
 }
 

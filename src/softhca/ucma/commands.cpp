@@ -1,5 +1,3 @@
-#include "ucma/commands.hpp"
-
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
 
@@ -12,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "ucma/device.hpp"
 #include "uverbs/errors.hpp"
 #include "uverbs/user_memory.hpp"
 
@@ -22,12 +21,12 @@ using uverbs::CopyIn;
 using uverbs::CopyOut;
 using uverbs::Errno;
 
-/// A command: its input was checked to be as long as it must be.
+/// A command whose input has the required length.
 struct Call {
   Device& device;
   File& file;
   std::span<const uint8_t> input;
-  size_t room;  ///< that the program has for the answer
+  size_t room;  ///< bytes of the program's response buffer
 
   template <class Input>
   Input Get() const {
@@ -35,10 +34,10 @@ struct Call {
     std::memcpy(&value, input.data(), sizeof value);
     return value;
   }
-  /// @param least  bytes that older programs have room for
+  /// @param least  bytes that older programs provide
   template <class Output>
   void Answer(uint64_t address, const Output& answer, size_t least = sizeof(Output)) const {
-    if (room < least) throw Errno(ENOSPC, "there is no room for the answer");
+    if (room < least) throw Errno(ENOSPC, "the response buffer is too small");
     CopyOut(address, &answer, std::min(room, sizeof answer));
   }
   Id& GetId(uint32_t number) const { return device.Get(file, number); }
@@ -47,8 +46,8 @@ struct Call {
 void CreateId(const Call& call) {
   const auto wish = call.Get<rdma_ucm_create_id>();
   if (wish.ps != RDMA_PS_TCP && wish.ps != RDMA_PS_UDP)
-    throw Errno(EINVAL, "softhca has the port spaces of TCP and UDP only");
-  if (call.room < sizeof(rdma_ucm_create_id_resp)) throw Errno(ENOSPC, "there is no room for the answer");
+    throw Errno(EINVAL, "only the port spaces of TCP and UDP are supported");
+  if (call.room < sizeof(rdma_ucm_create_id_resp)) throw Errno(ENOSPC, "the response buffer is too small");
   Id& id = call.device.MakeId(call.file, wish.uid, static_cast<cm::PortSpace>(wish.ps));
   call.Answer(wish.response, rdma_ucm_create_id_resp{.id = id.number()});
 }
@@ -69,7 +68,9 @@ void Bind(const Call& call) {
   call.GetId(wish.id).Bind(ReadIpPort(&wish.addr, std::min<size_t>(wish.addr_size, sizeof wish.addr)));
 }
 
-/// The address to come from; nothing if the program has left that open.
+/// Reads the source address.
+///
+/// @return  nothing if the program gives none
 std::optional<IpPort> ReadSource(const void* address, size_t bytes) {
   const auto* const any = static_cast<const sockaddr*>(address);
   if (bytes == 0 || any->sa_family == AF_UNSPEC) return {};
@@ -89,7 +90,7 @@ void ResolveAddress(const Call& call) {
       ReadIpPort(&wish.dst_addr, std::min<size_t>(wish.dst_size, sizeof wish.dst_addr)));
 }
 
-/// Gives a program of this host, which may have been started together with this one, a moment to listen.
+/// Resolves the route. Waits a moment for a program of this host to listen: both may have just started.
 void ResolveRoute(const Call& call) {
   using std::chrono::milliseconds, std::chrono::steady_clock;
   constexpr milliseconds kLongest{200}, kStep{2};
@@ -115,7 +116,7 @@ void Listen(const Call& call) {
 
 void Connect(const Call& call) {
   const auto wish = call.Get<rdma_ucm_connect>();
-  if (wish.conn_param.valid == 0) throw Errno(EINVAL, "the parameters of the connection are missing");
+  if (wish.conn_param.valid == 0) throw Errno(EINVAL, "the connection parameters are missing");
   call.GetId(wish.id).Connect(wish.conn_param);
 }
 
@@ -140,7 +141,7 @@ void SetOption(const Call& call) {
   const auto wish = call.Get<rdma_ucm_set_option>();
   Id& id = call.GetId(wish.id);
   const auto value = [&]<class Value>(Value option) {
-    if (wish.optlen != sizeof option) throw Errno(EINVAL, "the option has another size");
+    if (wish.optlen != sizeof option) throw Errno(EINVAL, "the option has a different size");
     CopyIn(&option, wish.optval, sizeof option);
     return option;
   };
@@ -151,14 +152,14 @@ void SetOption(const Call& call) {
   if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_ACK_TIMEOUT)
     return id.set_ack_timeout(value(uint8_t{}) & 0x1f);
   if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_AFONLY)
-    return void(value(int{}));  // an address of IPv6 means no other one here anyway
-  throw Errno(ENOSYS, "softhca has no such option");
+    return void(value(int{}));  // IPv6 addresses are never shared with IPv4 here
+  throw Errno(ENOSYS, "the option is not supported");
 }
 
 void Notify(const Call& call) {
   constexpr uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
   const auto wish = call.Get<rdma_ucm_notify>();
-  if (wish.event != kCommunicationEstablished) throw Errno(EINVAL, "no other event can be notified");
+  if (wish.event != kCommunicationEstablished) throw Errno(EINVAL, "only IBV_EVENT_COMM_EST can be notified");
   call.GetId(wish.id).NoteEstablished();
 }
 
@@ -171,13 +172,13 @@ void MigrateId(const Call& call) {
   call.Answer(wish.response, rdma_ucm_migrate_resp{.events_reported = id.events_reported()});
 }
 
-void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "softhca has no multicast"); }
+void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "multicast is not supported"); }
 
-/// Takes the oldest event of the file, or waits for one.
+/// Takes the oldest event of the file; waits for one if necessary.
 void GetEvent(const Call& call) {
   const auto wish = call.Get<rdma_ucm_get_event>();
   constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
-  if (call.room < kLeast) throw Errno(ENOSPC, "there is no room for the event");
+  if (call.room < kLeast) throw Errno(ENOSPC, "the event buffer is too small");
   for (;;) {
     const uint32_t id = call.file.Wait();
     const auto lock = call.device.engine().Pause();
@@ -190,8 +191,8 @@ struct Command {
   uint32_t number;
   const char* name;
   void (*run)(const Call& call);
-  size_t bytes;        ///< of the input
-  bool waits = false;  ///< so it takes the engine's lock itself
+  size_t bytes;        ///< least bytes of the input
+  bool waits = false;  ///< whether the command takes the engine's lock itself
 };
 
 constexpr Command kCommands[] = {
@@ -217,7 +218,7 @@ constexpr Command kCommands[] = {
     {RDMA_USER_CM_CMD_JOIN_MCAST, "JOIN_MCAST", RefuseMulticast, 0},
 };
 
-/// A header and what follows it: no command is longer.
+/// Header and input; no command is longer.
 using Input = std::array<uint8_t, 512>;
 
 rdma_ucm_cmd_hdr ReadHeader(uint64_t address, size_t bytes) {
@@ -237,13 +238,13 @@ const Command* Find(uint32_t number) {
 
 void RunCommand(Device& device, File& file, uint64_t address, size_t bytes) {
   const rdma_ucm_cmd_hdr header = ReadHeader(address, bytes);
-  if (header.in + sizeof header > bytes) throw Errno(EINVAL, "the command is cut short");
+  if (header.in + sizeof header > bytes) throw Errno(EINVAL, "the command is truncated");
   Input input{};
   CopyIn(input.data(), address + sizeof header, std::min<size_t>(header.in, input.size()));
   const Call call{device, file, input, header.out};
   const Command* const command = Find(header.cmd);
-  if (command == nullptr) throw Errno(ENOSYS, "softhca has no such command");
-  if (header.in < command->bytes) throw Errno(EINVAL, "the command is cut short");
+  if (command == nullptr) throw Errno(ENOSYS, "the command is not supported");
+  if (header.in < command->bytes) throw Errno(EINVAL, "the command is truncated");
   if (command->waits) return command->run(call);
   const auto lock = device.engine().Pause();
   command->run(call);
@@ -253,7 +254,7 @@ const char* CommandName(uint64_t address, size_t bytes) {
   try {
     if (const Command* const command = Find(ReadHeader(address, bytes).cmd)) return command->name;
   } catch (const Errno&) {
-    // as unreadable as it was for the command itself
+    // RunCommand() has reported that it is unreadable
   }
   return "command";
 }

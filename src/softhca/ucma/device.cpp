@@ -32,7 +32,7 @@ Id& Device::MakeId(File& file, uint64_t uid, cm::PortSpace space) {
 
 Id& Device::Find(uint32_t number) {
   const auto found = ids_.find(number);
-  if (found == ids_.end()) throw uverbs::Errno(ENOENT, "there is no id " + std::to_string(number));
+  if (found == ids_.end()) throw uverbs::Errno(ENOENT, "id " + std::to_string(number) + " does not exist");
   return *found->second;
 }
 

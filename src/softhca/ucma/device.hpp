@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,10 +11,10 @@
 #include "ucma/id.hpp"
 #include "wire/wire_network.hpp"
 
-/// The character device by which librdmacm makes connections: what a kernel has in its ucma module.
+/// The character device by which librdmacm makes connections: the ucma module of a kernel.
 namespace softhca::ucma {
 
-/// All ids of a process. The engine's lock is held in every call, but as this is made and destroyed.
+/// All ids of a process. Callers hold the engine's lock, except in the constructor and destructor.
 class Device {
  public:
   /// @errors  CommandError: the network cannot be opened
@@ -21,22 +22,24 @@ class Device {
   ~Device();
 
   Id& MakeId(File& file, uint64_t uid, cm::PortSpace space);
-  /// @errors  Errno: ENOENT if there is none
+  /// @errors  Errno: ENOENT if the id does not exist
   Id& Find(uint32_t number);
-  /// @errors  Errno: as Find(); EINVAL if its events come by another opening
+  /// @errors  Errno: as Find(); EINVAL if its events go to another file
   Id& Get(const File& file, uint32_t number);
-  /// Takes leave from the peer.
+  /// Destroys an id, and tells its peer.
   ///
-  /// @return  how many of its events the program has got
+  /// @return  the number of its events that the program has read
   uint32_t Destroy(Id& id);
-  /// Destroys what was made by an opening that the program has closed.
+  /// Destroys the ids of a file that the program has closed.
   void Close(const File& file);
-  /// At the end of the process.
+  /// Destroys all ids at the end of the process.
   void CloseAll();
-  /// Lets an id's events come by another opening.
+  /// Moves the events of an id to another file.
   void Migrate(Id& id, File& to);
 
-  /// An event that the program takes; nothing if it was withdrawn in the meantime.
+  /// Takes the oldest event of an id.
+  ///
+  /// @return  nothing if the event was withdrawn in the meantime
   std::optional<Event> TakeEvent(File& file, uint32_t id);
 
   Engine& engine() { return engine_; }
@@ -50,5 +53,15 @@ class Device {
   uint32_t last_id_ = 0;
   std::map<uint32_t, std::unique_ptr<Id>> ids_;
 };
+
+/// Executes a command that the program has written to the device. The command that takes an event waits for
+/// it with no lock held.
+///
+/// @param address  address of the command in the program's memory
+/// @errors  Errno, CommandError: the command's; EINVAL for a malformed command
+void RunCommand(Device& device, File& file, uint64_t address, size_t bytes);
+
+/// Returns the name of a command for messages; "command" if it is unreadable.
+const char* CommandName(uint64_t address, size_t bytes);
 
 }  // namespace softhca::ucma

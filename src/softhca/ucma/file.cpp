@@ -13,7 +13,7 @@ namespace softhca::ucma {
 File::File(int flags)
     : pipe_(uverbs::EventSort::kVerbs, sizeof(uint64_t)),
       waiting_end_(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)) {
-  if (waiting_end_ < 0) throw uverbs::Errno(errno, "no descriptor to wait with");
+  if (waiting_end_ < 0) throw uverbs::Errno(errno, "cannot duplicate the descriptor of an event channel");
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor(), F_SETFD, 0);
   if ((flags & O_NONBLOCK) != 0) fcntl(descriptor(), F_SETFL, O_NONBLOCK);
 }
@@ -23,7 +23,7 @@ File::~File() { uverbs::CloseOwn(waiting_end_); }
 uint32_t File::Wait() const {
   uint64_t id = 0;
   if (read(waiting_end_, &id, sizeof id) != static_cast<ssize_t>(sizeof id))
-    throw uverbs::Errno(errno, "no event");
+    throw uverbs::Errno(errno, "no event is pending");
   return static_cast<uint32_t>(id);
 }
 

@@ -11,7 +11,7 @@
 
 namespace softhca::ucma {
 
-/// Of events, as librdmacm counts them.
+/// Kinds of events, as librdmacm numbers them.
 ///
 /// @source  rdma-core v44, librdmacm/rdma_cma.h, rdma_cm_event_type
 enum class EventKind : uint32_t {
@@ -26,52 +26,53 @@ enum class EventKind : uint32_t {
   kTimewaitExit = 15,
 };
 
-/// An event that waits for the program.
+/// An event that the program has not read yet.
 struct Event {
-  uint32_t id = 0;       ///< whose it is
-  uint32_t request = 0;  ///< the id that a request for a connection has brought; 0: none
+  uint32_t id = 0;       ///< id that it belongs to
+  uint32_t request = 0;  ///< id made for a connection request; 0: none
   rdma_ucm_event_resp response{};
 };
 
-/// One opening of the device: a queue of events, and a descriptor that is readable while there are some.
+/// An open file of the device: a queue of events, and a descriptor that is readable while events are pending.
 ///
-/// The descriptor is the end of a pipe that holds the number of the id of each event. So a program may wait
-/// for it in all ways that there are.
+/// The descriptor is the read end of a pipe that holds the id number of each event, so a program may wait for
+/// it in every way that descriptors allow.
 class File {
  public:
-  /// @errors  Errno: EMFILE and its kin
+  /// @errors  Errno: EMFILE and the like
   explicit File(int flags);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   uverbs::FileId id() const { return pipe_.id(); }
-  /// The program's; valid until it closes it.
+  /// Returns the program's descriptor; valid until the program closes it.
   int descriptor() const { return pipe_.program_end(); }
-  /// Says that the program has it.
+  /// Marks the descriptor as the program's.
   void HandOver() { pipe_.HandOver(); }
 
-  /// Takes an event; drops it if the program has left thousands unread.
+  /// Queues an event; drops it if thousands are unread.
   void Push(const Event& event);
-  /// Waits for an event, unless the program's descriptor does not wait, and tells whose it is.
+  /// Waits for an event unless the program's descriptor is non-blocking.
   ///
+  /// @return  the id that the event belongs to
   /// @pre     the engine's lock is not held
   /// @errors  Errno: EAGAIN, EINTR
   uint32_t Wait() const;
-  /// The oldest event of an id.
+  /// Takes the oldest event of an id.
   std::optional<Event> Take(uint32_t id);
-  /// All events of an id, which the program will not see here.
+  /// Takes back all unread events of an id.
   std::vector<Event> Withdraw(uint32_t id);
 
  private:
   uverbs::EventPipe pipe_;
-  /// A duplicate of the program's: who waits goes on waiting when that is closed, and its number may be
-  /// reused.
+  /// Duplicate of the program's descriptor: a waiting thread goes on when the program closes its own and the
+  /// number is reused.
   int waiting_end_;
   std::deque<Event> events_;
 };
 
-/// Descriptors of a File's pipe that this library holds for itself.
+/// Number of descriptors of a File's pipe that this library keeps.
 inline constexpr uint32_t kOwnFileEnds = uverbs::kOwnPipeEnds + 1;
 
 }  // namespace softhca::ucma

@@ -50,7 +50,7 @@ PortClaim PortClaim::TakeAny(cm::PortSpace space, const std::optional<Gid>& gid)
   for (int i = 0; i < kTries; ++i) {
     if (auto claim = Take(space, EphemeralPort(), gid)) return std::move(*claim);
   }
-  throw uverbs::Errno(EADDRNOTAVAIL, "all ports are taken");
+  throw uverbs::Errno(EADDRNOTAVAIL, "every port is taken");
 }
 
 uint16_t EphemeralPort() {

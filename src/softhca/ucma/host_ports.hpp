@@ -7,19 +7,19 @@
 #include "core/config.hpp"
 #include "wire/media/descriptor.hpp"
 
-/// The ports of the programs on this host, which have addresses of their own but meet as on one machine:
-/// abstract Unix sockets say who has a port, and where he listens.
+/// The TCP and UDP ports of the programs on this host. Each program has addresses of its own, but all share
+/// the ports of one machine: abstract Unix sockets tell which program has a port and where it listens.
 namespace softhca::ucma {
 
-/// A port that is taken until this is gone.
+/// A port that is taken for the lifetime of the claim.
 class PortClaim {
  public:
   PortClaim() = default;
 
-  /// @param gid  whose port; nothing: that of all addresses
-  /// @return     nothing if somebody has it
+  /// @param gid  address of the port; nothing: all addresses
+  /// @return     nothing if another program has it
   static std::optional<PortClaim> Take(cm::PortSpace space, uint16_t port, const std::optional<Gid>& gid);
-  /// Takes a free port of those that are for that.
+  /// Takes a free ephemeral port.
   ///
   /// @errors  Errno: EADDRNOTAVAIL
   static PortClaim TakeAny(cm::PortSpace space, const std::optional<Gid>& gid);
@@ -33,15 +33,15 @@ class PortClaim {
   Descriptor socket_;
 };
 
-/// A port of no particular use.
+/// Returns a port of the ephemeral range.
 uint16_t EphemeralPort();
 
-/// Lets others find who listens on a port of all addresses.
+/// Announces a listener on a port of all addresses.
 ///
-/// @return  until it is closed
+/// @return  socket that keeps the announcement until it is closed
 Descriptor Announce(cm::PortSpace space, uint16_t port, const Gid& gid);
 
-/// @return  where the one listens who has announced it
+/// @return  address of the announced listener; nothing if there is none
 std::optional<Gid> FindAnnounced(cm::PortSpace space, uint16_t port);
 
 }  // namespace softhca::ucma

@@ -17,7 +17,7 @@ using uverbs::Errno;
 
 constexpr uint32_t kMostWaiting = 1024;
 constexpr size_t kHeader = cm::IpHeader::kBytes;
-constexpr uint32_t kDatagramQkey = 0x01234567;  ///< what librdmacm calls RDMA_UDP_QKEY
+constexpr uint32_t kDatagramQkey = 0x01234567;  ///< RDMA_UDP_QKEY of librdmacm
 
 [[noreturn]] void Refuse(const char* why) { throw Errno(EINVAL, why); }
 
@@ -33,12 +33,11 @@ Gid ToGid(const cm::IpAddress& ip, bool ipv6) {
   return gid;
 }
 
-/// The program's private data, after the addresses where `route` is given.
+/// Returns the program's private data, preceded by the addresses if `route` is given.
 std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& wish, size_t most, const cm::Route* route,
                                  uint16_t port) {
   const size_t start = route != nullptr ? kHeader : 0;
-  if (start + wish.private_data_len > most)
-    Refuse("there is more private data than the message has room for");
+  if (start + wish.private_data_len > most) Refuse("the private data exceeds the message");
   std::vector<uint8_t> data(start + wish.private_data_len);
   std::copy_n(wish.private_data, wish.private_data_len, data.begin() + static_cast<ptrdiff_t>(start));
   if (route != nullptr) {
@@ -106,7 +105,7 @@ std::optional<Gid> Id::OwnGid() const {
 void Id::Bind(const IpPort& address) {
   if (state_ != State::kIdle) Refuse("the id has an address already");
   const auto own = FindOwn(config_.device->devices(), address);
-  if (!own) throw Errno(EADDRNOTAVAIL, "no port of a device that is up has that address");
+  if (!own) throw Errno(EADDRNOTAVAIL, "no port that is up has that address");
   local_ = address;
   if (!address.IsWildcard()) route_ = own;
   if (address.port == 0) {
@@ -135,10 +134,10 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
 void Id::FindWay() {
   const Devices& devices = config_.device->devices();
   const auto own = FindOwn(devices, *remote_);
-  // Where nobody listens, this process is the one that says so.
+  // If no program listens, this process itself rejects the request.
   const Gid destination = FindPeer(config_.space, *remote_).value_or(own ? own->source() : remote_->ip);
   const auto way = FindRoute(devices, route_, destination);
-  if (!way) throw Errno(ENODEV, "no port of a device that is up leads to that address");
+  if (!way) throw Errno(ENODEV, "no port that is up reaches that address");
   route_ = way;
 }
 
@@ -153,12 +152,12 @@ void Id::ResolveRoute() {
 void Id::Listen(uint32_t backlog) {
   constexpr Gid kAny{};
   if (state_ == State::kIdle) Bind({kAny});
-  if (state_ != State::kBound) Refuse("the id has another use already");
+  if (state_ != State::kBound) Refuse("the id is already in use");
   if (claim_.port() == 0) throw Errno(EADDRINUSE, "port " + std::to_string(local_->port) + " is taken");
   const auto gid = OwnGid();
   if (!gid) {
     const auto own = FindOwn(config_.device->devices(), {kAny});
-    if (!own) throw Errno(EADDRNOTAVAIL, "no port of a device is up");
+    if (!own) throw Errno(EADDRNOTAVAIL, "no port is up");
     announcement_ = Announce(config_.space, local_->port, own->source());
   }
   config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
@@ -168,7 +167,7 @@ void Id::Listen(uint32_t backlog) {
 
 void Id::Connect(const rdma_ucm_conn_param& wish) {
   if (state_ != State::kRouteResolved) Refuse("the id's route is not resolved");
-  FindWay();  // a listener of this host may have come since
+  FindWay();  // a program of this host may listen by now
   cm::ConnectionManager& manager = config_.device->manager();
   const uint64_t service = ServiceId(config_.space, remote_->port);
   const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);
@@ -197,7 +196,7 @@ void Id::Accept(const rdma_ucm_conn_param& wish, uint64_t uid) {
     const auto private_data = PrivateData(wish, sizeof(cm::Rep::private_data), nullptr, 0);
     fits = connection_->Reply(ToOffer(wish, psn_, private_data));
   }
-  if (!fits) Refuse("there is nothing to accept");
+  if (!fits) Refuse("no request is pending");
   if (wish.valid != 0) config_.uid = uid;
 }
 
@@ -205,22 +204,22 @@ void Id::Reject(const rdma_ucm_reject& wish) {
   constexpr auto kConsumer = static_cast<uint16_t>(cm::RejectReason::kConsumer);
   const std::span private_data(wish.private_data, wish.private_data_len);
   const size_t room = query_ != nullptr ? sizeof(cm::SidrRep::private_data) : sizeof(cm::Rej::private_data);
-  if (private_data.size() > room) Refuse("there is more private data than the message has room for");
+  if (private_data.size() > room) Refuse("the private data exceeds the message");
   const bool fits =
       query_ != nullptr
           ? query_->Answer(cm::SidrStatus::kRejected, 0, 0, private_data)
           : connection_ != nullptr &&
                 connection_->Reject(wish.reason != 0 ? uint16_t{wish.reason} : kConsumer, private_data);
-  if (!fits) Refuse("there is nothing to reject");
+  if (!fits) Refuse("no request is pending");
 }
 
 void Id::Disconnect() {
-  if (connection_ == nullptr) Refuse("there is no connection to end");
-  connection_->Disconnect();  // one that is over already may be ended once more, as Linux has it
+  if (connection_ == nullptr) Refuse("the id has no connection");
+  connection_->Disconnect();  // Linux allows it for a closed connection, too
 }
 
 void Id::NoteEstablished() {
-  if (connection_ == nullptr || !connection_->NoteEstablished()) Refuse("there is no connection");
+  if (connection_ == nullptr || !connection_->NoteEstablished()) Refuse("the id has no connection");
 }
 
 void Id::CountEvent(const Event& event) {
@@ -327,7 +326,7 @@ ib_uverbs_qp_attr Id::QueuePairAttributes(uint32_t state) const {
     }
     return attributes;
   }
-  if (connection_ == nullptr) Refuse("there is no connection whose attributes a queue pair could have");
+  if (connection_ == nullptr) Refuse("the id has no connection");
   const cm::Terms& terms = connection_->terms();
   if (state == IBV_QPS_RTR) {
     attributes.qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -346,7 +345,7 @@ ib_uverbs_qp_attr Id::QueuePairAttributes(uint32_t state) const {
     attributes.rnr_retry = terms.rnr_retry_count;
     attributes.max_rd_atomic = terms.initiator_depth;
   } else {
-    Refuse("connections know no such state of queue pairs");
+    Refuse("connections do not use that queue pair state");
   }
   return attributes;
 }

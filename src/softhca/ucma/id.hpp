@@ -16,18 +16,18 @@ namespace softhca::ucma {
 
 class Device;
 
-/// What a program calls an rdma_cm_id: one end of a connection, or a listener.
+/// An rdma_cm_id: one end of a connection, or a listener.
 ///
-/// The engine's lock is held in every call.
+/// Callers hold the engine's lock.
 ///
-/// @errors  Errno, of all calls: EINVAL for one that does not fit the state
+/// @errors  Errno, from every call: EINVAL if the call does not fit the state
 class Id : private cm::User, private cm::Listener {
  public:
   struct Config {
     Device* device = nullptr;
     File* file = nullptr;
     uint32_t number = 0;
-    uint64_t uid = 0;  ///< the program's own name for it; 0: it has none yet, and is told nothing
+    uint64_t uid = 0;  ///< the program's own name; 0: none yet, so no events
     cm::PortSpace space = cm::PortSpace::kTcp;
   };
   explicit Id(const Config& config);
@@ -37,23 +37,23 @@ class Id : private cm::User, private cm::Listener {
 
   /// @errors  Errno: EADDRNOTAVAIL, EADDRINUSE
   void Bind(const IpPort& address);
-  /// @errors  Errno: ENODEV if no device leads there
+  /// @errors  Errno: ENODEV if no device reaches it
   void ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination);
   void ResolveRoute();
-  /// Whether it is known where the destination's program listens.
+  /// Returns whether the GID of the destination's program is known.
   bool KnowsPeer() const;
   /// @errors  Errno: EADDRINUSE
   void Listen(uint32_t backlog);
   void Connect(const rdma_ucm_conn_param& wish);
-  /// Grants what was asked for, or, without `wish.valid`, takes what was granted.
+  /// Accepts a request; without `wish.valid`, accepts the response to one's own request.
   ///
-  /// @param uid  of the program, from now on
+  /// @param uid  the program's name for the id from now on
   void Accept(const rdma_ucm_conn_param& wish, uint64_t uid);
   void Reject(const rdma_ucm_reject& wish);
   void Disconnect();
   void NoteEstablished();
 
-  /// What a queue pair needs to get into a state.
+  /// Returns the attributes that move a queue pair to a state.
   ///
   /// @param state  an ibv_qp_state
   ib_uverbs_qp_attr QueuePairAttributes(uint32_t state) const;
@@ -67,7 +67,7 @@ class Id : private cm::User, private cm::Listener {
   File& file() const { return *config_.file; }
   void set_file(File& file) { config_.file = &file; }
 
-  /// The program has got one of its events.
+  /// Counts an event that the program has read.
   void CountEvent(const Event& event);
   uint32_t events_reported() const { return events_reported_; }
 
@@ -77,29 +77,29 @@ class Id : private cm::User, private cm::Listener {
   void OnEvent(const cm::Event& event) override;
   bool OnRequest(cm::Connection& connection, const cm::Req& req) override;
   bool OnRequest(cm::ServiceQuery& query, const cm::SidrReq& req) override;
-  /// Makes the id of a transaction that a peer has begun, and tells the program of it.
+  /// Makes the id for a transaction that a peer has begun, and reports it to the program.
   bool TakeRequest(cm::Transaction& transaction, std::span<const uint8_t> private_data);
 
-  /// Finds the port to send from, and where to.
+  /// Finds the port to send from and the destination's GID.
   void FindWay();
   bool IsDatagram() const { return config_.space == cm::PortSpace::kUdp; }
-  /// Of the bound address, if it is a device's own and not one by which all programs of the host can be met.
+  /// Returns the bound address if it belongs to a device, not to all programs of the host.
   std::optional<Gid> OwnGid() const;
   Event MakeEvent(EventKind kind, int32_t status) const;
   void Tell(const Event& event);
   void Describe(ib_uverbs_ah_attr& path) const;
-  /// Says how the transaction stands in an event.
+  /// Writes the state of the transaction into an event.
   void Describe(rdma_ucm_event_resp& response, std::span<const uint8_t> private_data) const;
 
   Config config_;
-  uint32_t psn_;  ///< at which the peer is to begin
+  uint32_t psn_;  ///< first PSN of the peer
   State state_ = State::kIdle;
   std::optional<IpPort> local_, remote_;
   std::optional<cm::Route> route_;
   PortClaim claim_;
   Descriptor announcement_;
-  uint32_t backlog_ = 0;  ///< requests that may still wait for the program
-  // One of them, from Connect() or a request on.
+  uint32_t backlog_ = 0;  ///< requests that may still be queued for the program
+  // One of them is set from Connect() or a request on.
   cm::Connection* connection_ = nullptr;
   cm::ServiceQuery* query_ = nullptr;
   uint8_t traffic_class_ = 0;

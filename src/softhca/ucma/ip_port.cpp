@@ -36,9 +36,9 @@ IpPort ReadIpPort(const void* address, size_t bytes) {
   std::memcpy(&copy.any, address, std::min(bytes, sizeof(sockaddr_in6)));
   const bool ipv4 = copy.any.sa_family == AF_INET;
   if (!ipv4 && copy.any.sa_family != AF_INET6)
-    throw Errno(EAFNOSUPPORT, "the address is neither of IPv4 nor of IPv6");
+    throw Errno(EAFNOSUPPORT, "the address is neither IPv4 nor IPv6");
   copy.bytes = ipv4 ? sizeof copy.v4 : sizeof copy.v6;
-  if (bytes < copy.bytes) throw Errno(EINVAL, "the address is cut short");
+  if (bytes < copy.bytes) throw Errno(EINVAL, "the address is truncated");
   return {ToGid(copy), ntohs(ipv4 ? copy.v4.sin_port : copy.v6.sin6_port)};
 }
 
@@ -55,7 +55,7 @@ bool IsOfThisHost(const IpPort& address) {
 }
 
 std::optional<Gid> SourceTowards(const Gid& destination) {
-  constexpr uint16_t kAnyPort = 9;  // nothing is sent
+  constexpr uint16_t kAnyPort = 9;  // any port will do: nothing is sent
   SocketAddress name = ToSocketAddress(destination, kAnyPort);
   const Descriptor socket = DatagramSocket(name);
   if (connect(socket.get(), &name.any, name.bytes) != 0) return {};

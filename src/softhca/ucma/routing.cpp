@@ -2,13 +2,12 @@
 
 #include "ucma/host_ports.hpp"
 #include "wire/address_block.hpp"
-#include "wire/block_claim.hpp"
 #include "wire/frame.hpp"
 
 namespace softhca::ucma {
 namespace {
 
-/// Calls `take` with every GID that RoCE v2 packets of ports that are up may come from, until it takes one.
+/// Calls `take` with the RoCE v2 GIDs of all ports that are up until it accepts one.
 template <class Take>
 std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
   for (const auto& hca : devices) {
@@ -24,7 +23,7 @@ std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
   return {};
 }
 
-/// Whether the address is of those that processes on this host are given.
+/// Returns whether processes on this host get addresses of this kind.
 bool IsOfAProcess(const Gid& gid) { return address_block::BlockOf(gid).has_value(); }
 
 }  // namespace

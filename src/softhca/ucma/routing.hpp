@@ -9,31 +9,34 @@
 #include "core/hca.hpp"
 #include "ucma/ip_port.hpp"
 
-/// Which device, port and GID a program's IP addresses mean.
+/// Maps the IP addresses of programs to devices, ports and GIDs.
 namespace softhca::ucma {
 
 using Devices = std::vector<std::unique_ptr<Hca>>;
 
-/// The port that has an address; of addresses that any program of the host may use, the first port.
+/// Finds the port that has an address; the first port for an address that every program of the host may use.
 ///
-/// @return  `destination` is empty; nothing if no port has it
+/// @return  a route with empty `destination`; nothing if no port has the address
 std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address);
 
-/// The way to a destination.
+/// Finds the route to a destination.
 ///
-/// @param source  where from; nothing: where the host's routes say, or the first port that is up
+/// @param source  port to send from; nothing: the one that the host's routes choose, or the first that is up
 /// @return  nothing if no port that is up leads there
 std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<cm::Route>& source,
                                    const Gid& destination);
 
-/// Where a program is that others call by `address`: one on this host may be called by any of its addresses.
+/// Finds the GID of the program that others reach by `address`: a program on this host may be reached by any
+/// of the host's addresses.
 ///
-/// @return  nothing if it would be on this host, and nobody listens there
+/// @return  nothing if the address is this host's and no program listens there
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);
 
-/// Which process of this host has an address, as a number that no later one will have; 0: none.
+/// Finds the process of this host that has an address.
 ///
-/// @return  nothing for an address that processes are not given, and if it cannot be told now
+/// @return  a number that no later process will have; 0: no process has it; nothing for an address of another
+/// kind,
+///          or if the answer is unknown for now
 std::optional<uint64_t> ProcessAt(const Gid& address);
 
 }  // namespace softhca::ucma

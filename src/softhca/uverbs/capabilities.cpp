@@ -21,7 +21,7 @@ constexpr uint64_t FirmwareVersion() {
   return uint64_t{kFirmwareMajor} << 32 | uint64_t{kFirmwareMinor} << 16 | kFirmwarePatch;
 }
 
-/// Tables of GIDs are sized 8 << code.
+/// A GID table has 8 << code entries.
 uint32_t GidTableCode(PortType link) { return limits::GidTableSize(link) == 16 ? 1 : 0; }
 
 void FillTransport(const DeviceConfig& config, Words page) {
@@ -110,10 +110,10 @@ void FillCapabilities(CapabilityPage page, const DeviceConfig& config, Words out
     case CapabilityPage::kRoce:
       return FillRoce(config, words);
     case CapabilityPage::kGeneral2:
-      return;  // none of these
+      return;  // none
   }
   throw CommandError(mlx5::CommandStatus::kBadParameter,
-                     "there is no capability page " + std::to_string(static_cast<uint32_t>(page)));
+                     "capability page " + std::to_string(static_cast<uint32_t>(page)) + " does not exist");
 }
 
 ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {
@@ -180,7 +180,7 @@ mlx5_ib_alloc_ucontext_resp ContextAttributes(const DeviceConfig& config) {
   mlx5_ib_alloc_ucontext_resp attributes{};
   attributes.qp_tab_size = 1u << limits::kLogQps;
   attributes.bf_reg_size = 1u << limits::kLogBfRegister;
-  attributes.tot_bfregs = 0;  // UARs are allocated one by one, not as a set with the context
+  attributes.tot_bfregs = 0;  // UARs are allocated one by one
   attributes.cache_line_size = 64;
   attributes.max_sq_desc_sz = limits::kSendWqeBytes;
   attributes.max_rq_desc_sz = limits::kReceiveWqeBytes;

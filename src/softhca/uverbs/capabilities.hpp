@@ -8,7 +8,7 @@
 #include "core/config.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
 
-/// What the device says that it can do: one ConnectX-7, whichever way it is asked.
+/// The capabilities of a ConnectX-7, in the form of each command that reports them.
 namespace softhca::uverbs {
 
 ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config);
@@ -16,10 +16,10 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config);
 ib_uverbs_query_port_resp PortAttributes(const DeviceConfig& config, uint32_t port);
 mlx5_ib_alloc_ucontext_resp ContextAttributes(const DeviceConfig& config);
 
-/// Fills the answer to QUERY_HCA_CAP.
+/// Fills the response of QUERY_HCA_CAP.
 ///
-/// @param out  the whole answer, zeroed
-/// @errors  CommandError: kBadParameter for a page that this device does not have
+/// @param out  the whole response, zeroed
+/// @errors  CommandError: kBadParameter for a page that the device does not have
 void FillCapabilities(mlx5::CapabilityPage page, const DeviceConfig& config, std::span<mlx5::Be32> out);
 
 }  // namespace softhca::uverbs

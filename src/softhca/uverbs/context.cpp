@@ -35,7 +35,7 @@ const char* Describe(Kind kind) {
 Context::~Context() {
   const auto lock = engine_.Pause();
   hca().RemoveLinkListener(this);
-  // Users come after what they use, so the newest goes first.
+  // Newest first: an object is newer than the objects that it uses.
   while (!objects_.empty()) {
     const auto newest = std::prev(objects_.end());
     DestroyInHca(*newest->second);
@@ -50,15 +50,14 @@ uint32_t Context::Add(std::unique_ptr<Object> object) {
 
 Object& Context::GetAny(uint32_t handle) {
   const auto found = objects_.find(handle);
-  if (found == objects_.end())
-    throw Errno(ENOENT, "there is no object with handle " + std::to_string(handle));
+  if (found == objects_.end()) throw Errno(ENOENT, "handle " + std::to_string(handle) + " does not exist");
   return *found->second;
 }
 
 Object& Context::Get(uint32_t handle, Kind kind) {
   Object& object = GetAny(handle);
   if (object.kind != kind || object.devx)
-    throw Errno(EINVAL, "handle " + std::to_string(handle) + " is of another kind of object");
+    throw Errno(EINVAL, "handle " + std::to_string(handle) + " belongs to another kind of object");
   return object;
 }
 
@@ -72,8 +71,8 @@ const Object* Context::Find(Kind kind, uint32_t number) const {
 const Object& Context::Owned(Kind kind, uint32_t number) const {
   const Object* const object = Find(kind, number);
   if (object == nullptr) {
-    throw CommandError(mlx5::CommandStatus::kBadResource, std::string("this context has made no ") +
-                                                              Describe(kind) + " " + std::to_string(number));
+    throw CommandError(mlx5::CommandStatus::kBadResource,
+                       std::string("this context has no ") + Describe(kind) + " " + std::to_string(number));
   }
   return *object;
 }
@@ -114,7 +113,7 @@ void Context::DestroyInHca(const Object& object) {
 std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) {
   auto pipe = std::make_shared<EventPipe>(sort, event_bytes);
   hca().AddLinkListener(this, [this](uint8_t port, bool up) {
-    constexpr uint32_t kPortActive = 9, kPortError = 10;  // of ibv_event_type
+    constexpr uint32_t kPortActive = 9, kPortError = 10;  // values of ibv_event_type
     SendAsync(up ? kPortActive : kPortError, port);
   });
   AddHint(pipe->program_end());
@@ -140,7 +139,7 @@ std::shared_ptr<EventPipe> Context::FindPipe(int fd, EventSort sort, size_t even
     return pipe.sort() == sort && (event_bytes == 0 || pipe.event_bytes() == event_bytes);
   };
   if (found == pipes_.end() || !fits(*found->second))
-    throw Errno(EINVAL, "the event descriptor is not one of this context's for such events");
+    throw Errno(EINVAL, "the descriptor is no event pipe of this context for such events");
   return found->second;
 }
 

@@ -9,13 +9,13 @@
 
 namespace softhca::uverbs {
 
-/// One opening of a device: the objects made through it, by handle, and its event pipes.
+/// An open device: its objects by handle, and its event pipes.
 ///
-/// All but the constructor, the destructor and the constants need the engine paused.
+/// Every call except the constructor, the destructor and the constants needs the engine paused.
 class Context {
  public:
   Context(Engine& engine, uint32_t device) : engine_(engine), device_(device) {}
-  /// Destroys what is left.
+  /// Destroys the remaining objects.
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -24,16 +24,17 @@ class Context {
   uint32_t device() const { return device_; }
   Hca& hca() const { return *engine_.devices()[device_]; }
 
-  bool devx = false;  ///< may use firmware commands
+  bool devx = false;  ///< firmware commands are allowed
 
-  /// Takes over an object that the HCA has just made; before any answer, which may fail for a bad pointer.
+  /// Takes ownership of an object that the HCA has just made. To be called before the response, which may
+  /// fail for a bad pointer.
   ///
-  /// @return  the new object's handle
+  /// @return  the object's handle
   uint32_t Add(std::unique_ptr<Object> object);
 
-  /// Finds an object that was made by verbs; those of firmware commands are of no use to verbs.
+  /// Finds an object that verbs have made, not a firmware command.
   ///
-  /// @errors  Errno: ENOENT for no object, EINVAL for one of another kind
+  /// @errors  Errno: ENOENT if it does not exist, EINVAL for another kind
   Object& Get(uint32_t handle, Kind kind);
   template <class T>
   T& Get(uint32_t handle, Kind kind) {
@@ -41,28 +42,29 @@ class Context {
   }
   Object& GetAny(uint32_t handle);
 
-  /// A command may name only what its own context has made: contexts never use each other's objects.
+  /// Finds an object by its number in the HCA. Contexts never use each other's objects.
   ///
   /// @errors  CommandError: kBadResource
   const Object& Owned(Kind kind, uint32_t number) const;
 
-  /// @errors  CommandError: kResourceBusy while others use it
+  /// @errors  CommandError: kResourceBusy while other objects use it
   void Destroy(uint32_t handle);
 
-  /// @return  the pipe that a descriptor reads from
   std::shared_ptr<EventPipe> AddPipe(EventSort sort, size_t event_bytes);
-  /// @param event_bytes  0: of any length
-  /// @errors  Errno: EBADF, EINVAL if there is none for such events
+  /// Finds the pipe that a descriptor reads from.
+  ///
+  /// @param event_bytes  0: any length
+  /// @errors  Errno: EBADF; EINVAL if it is no pipe of this context for such events
   std::shared_ptr<EventPipe> FindPipe(int fd, EventSort sort, size_t event_bytes) const;
-  /// The program has closed its end.
+  /// Forgets a pipe whose end the program has closed.
   void ForgetPipe(FileId id) { pipes_.erase(id); }
-  /// Announces an event of a port or of the device.
+  /// Sends an event of a port or of the device.
   ///
   /// @param type  an ibv_event_type
   void SendAsync(uint32_t type, uint64_t element) const;
   bool HasPipe(FileId id) const { return pipes_.contains(id); }
 
-  /// Where the next UAR page lies in the device's file.
+  /// Returns the offset of the next UAR page in the device's file.
   uint64_t NextUarOffset() { return uar_offset_ += mlx5::kUarPageBytes; }
 
  private:

@@ -6,10 +6,10 @@
 #include "uverbs/context.hpp"
 #include "warpverbs/mlx5/commands.hpp"
 
-/// Firmware commands: big-endian mailboxes in, and out.
+/// Firmware commands, with big-endian mailboxes for input and output.
 namespace softhca::uverbs {
 
-/// A command's mailboxes; the output is zeroed, status and syndrome are the caller's.
+/// The mailboxes of a command. The output is zeroed; the caller writes status and syndrome.
 struct Mailboxes {
   Context& context;
   std::span<const mlx5::Be32> in;
@@ -24,14 +24,14 @@ struct Mailboxes {
   void Set(mlx5::Field<T> field, std::type_identity_t<T> value) const {
     mlx5::SetField(out, field, value);
   }
-  /// An Ethernet address, which layouts split.
+  /// Writes an Ethernet address, which layouts split into two fields.
   void SetMac(mlx5::Field<uint32_t> upper16, mlx5::Field<uint32_t> lower32, const Mac& mac) const {
     Set(upper16, uint32_t{mac[0]} << 8 | mac[1]);
     Set(lower32, uint32_t{mac[2]} << 24 | uint32_t{mac[3]} << 16 | uint32_t{mac[4]} << 8 | mac[5]);
   }
 };
 
-/// A command with the least lengths of its mailboxes.
+/// A command with the minimum lengths of its mailboxes.
 template <class Run>
 struct DevxCommand {
   mlx5::CommandOpcode opcode;
@@ -44,29 +44,31 @@ using QueryCommand = DevxCommand<void(const Mailboxes&)>;
 using CreateCommand = DevxCommand<std::unique_ptr<Object>(const Mailboxes&)>;
 using ObjectCommand = DevxCommand<void(const Mailboxes&, const Object&)>;
 
-std::span<const QueryCommand> GeneralCommands();    // about the device
-std::span<const CreateCommand> CreateCommands();    // that create an object
-std::span<const ObjectCommand> ModifyQpCommands();  // that change one
-std::span<const ObjectCommand> QueryQpCommands();   // that read one
+std::span<const QueryCommand> GeneralCommands();    // commands about the device
+std::span<const CreateCommand> CreateCommands();    // commands that create an object
+std::span<const ObjectCommand> ModifyQpCommands();  // commands that modify one
+std::span<const ObjectCommand> QueryQpCommands();   // commands that read one
 
 std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail);
 
-/// Writes an event to whoever has subscribed to those of this kind of the object.
+/// Sends an event of an object to all of its subscribers.
 ///
-/// @param type  as the mlx5 event queue numbers it
+/// @param type  type of the mlx5 event queue entry
 void SendDevxEvent(const Object& object, uint8_t type);
 
-/// Memory of a umem of this context, for the hardware to read or, if asked, to write.
+/// Returns memory of a umem of this context.
+///
+/// @param writable  whether the hardware writes there
 ///
 /// @errors  CommandError: kBadResource, kBadParameter
 uint8_t* UmemMemory(Context& context, uint32_t umem, uint64_t offset, uint64_t bytes, bool writable);
 
-/// Refuses queues and records that do not start at a multiple of `alignment`. Their umem may start anywhere.
+/// Checks that a queue or record is aligned. Its umem may start anywhere.
 ///
 /// @errors  CommandError: kBadParameter
 void CheckAligned(const void* memory, uintptr_t alignment);
 
-/// Refuses a value that the device does not take.
+/// Checks a parameter of a command.
 ///
 /// @errors  CommandError: kBadParameter
 void CheckParameter(bool good, const char* why);

@@ -24,9 +24,9 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   const auto get = [&](auto field) { return mail.Get(field.At(create_cq_in::kCqc)); };
   const uint32_t eqn = get(cqc::kCEqn);
   CheckParameter(eqn >= limits::kFirstEqn && eqn < limits::kFirstEqn + limits::kCompletionVectors,
-                 "there is no such event queue");
+                 "the event queue does not exist");
   CheckParameter(get(cqc::kCqeSz) <= 1 && get(cqc::kLogCqSize) <= limits::kLogCqDepth,
-                 "completions have 64 or 128 bytes, queues up to 2^22 of them");
+                 "the CQE size or the queue depth is out of range");
   const uint32_t ring_umem = mail.Get(create_cq_in::kCqUmemId);
   const uint32_t record_umem = get(cqc::kDbrUmemId);
   const uint64_t ring_offset = mail.Get(create_cq_in::kCqUmemOffset);
@@ -48,7 +48,7 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   mail.context.Owned(Kind::kUar, config.uar_page);
   auto cq = MakeObject(Kind::kCq, 0);
   constexpr uint8_t kCompletion = 0x00, kCqError = 0x04;
-  // As the kernel does: Linux 6.6, drivers/infiniband/hw/mlx5/devx.c, devx_cq_comp().
+  // Same as Linux 6.6, drivers/infiniband/hw/mlx5/devx.c, devx_cq_comp().
   config.on_completion = [object = cq.get()] { SendDevxEvent(*object, kCompletion); };
   config.on_error = [object = cq.get()] { SendDevxEvent(*object, kCqError); };
   cq->number = mail.hca().CreateCq(std::move(config));
@@ -69,7 +69,7 @@ std::unique_ptr<Object> CreateMkey(const Mailboxes& mail) {
   const auto get = [&](auto field) { return mail.Get(field.At(create_mkey_in::kMkc)); };
   CheckParameter(get(mkc::kAccessMode10) == kTranslated && get(mkc::kAccessMode42) == 0 &&
                      !get(mkc::kLength64) && !get(mkc::kUmrEn) && !get(mkc::kFree),
-                 "only keys for the pages of a umem are implemented");
+                 "only memory keys of umem pages are implemented");
   Mkey mkey;
   mkey.pdn = get(mkc::kPd);
   mkey.access = ReadAccess(mail);

@@ -10,7 +10,7 @@ namespace {
 using mlx5::CommandOpcode;
 
 void QueryHcaCap(const Mailboxes& mail) {
-  // The lowest bit asks for the current values or the greatest possible ones: here the same.
+  // The lowest bit selects current or maximum values; they are equal here.
   const auto page = static_cast<mlx5::CapabilityPage>(mail.Get(mlx5::command_in::kOpMod) >> 1);
   FillCapabilities(page, mail.hca().config(), mail.out);
 }
@@ -23,9 +23,9 @@ void QueryRoceAddress(const Mailboxes& mail) {
   const uint32_t index = mail.Get(query_roce_address_in::kRoceAddressIndex);
   CheckParameter(mail.hca().config().link == PortType::kEthernet, "the device has no RoCE addresses");
   CheckParameter(port <= ports.size() && index < limits::GidTableSize(PortType::kEthernet),
-                 "there is no such address");
+                 "the address does not exist");
   const PortConfig& config = ports[port - 1];
-  if (index >= config.gids.size()) return;  // an empty entry is all zeros
+  if (index >= config.gids.size()) return;  // an empty entry is zero
   constexpr uint32_t kAddress = query_roce_address_out::kAddress;
   const GidEntry& entry = config.gids[index];
   std::memcpy(mail.out.data() + kAddress / 32, entry.gid.data(), entry.gid.size());

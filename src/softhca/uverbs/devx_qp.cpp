@@ -6,11 +6,11 @@
 
 namespace softhca::uverbs {
 
-using namespace mlx5;  // NOLINT(google-build-using-namespace): every name below is a field's
+using namespace mlx5;  // NOLINT(google-build-using-namespace): all names below are fields
 
 namespace {
 
-/// Fields of the context in a mailbox, for commands that all embed it at the same place.
+/// The QP context in a mailbox; every command has it at the same offset.
 struct QpContext {
   const Mailboxes& mail;
 
@@ -35,7 +35,7 @@ void CheckNewQp(const QpContext& context) {
                  "a queue is too deep");
 }
 
-/// Receives lie first, sends follow.
+/// Places the receive queue before the send queue.
 void PlaceQueues(const Mailboxes& mail, const QpContext& context, QpConfig& config) {
   const RqType type = context.Get(qpc::kRqType);
   if (type == RqType::kRegular) {
@@ -45,7 +45,7 @@ void PlaceQueues(const Mailboxes& mail, const QpContext& context, QpConfig& conf
     config.srqn = context.Get(qpc::kSrqnRmpnXrqn);
     mail.context.Owned(Kind::kSrq, config.srqn);
   } else {
-    CheckParameter(type == RqType::kNone, "the receive queue is of an unknown type");
+    CheckParameter(type == RqType::kNone, "the receive queue type is unknown");
   }
   config.send_depth = context.Get(qpc::kNoSq) ? 0 : 1u << context.Get(qpc::kLogSqSize);
   const uint64_t receive_bytes = uint64_t{config.receive.depth} * config.receive.stride;
@@ -75,7 +75,8 @@ AddressPath ReadPath(const QpContext& context) {
   path.remote_lid = static_cast<uint16_t>(context.GetPath(ads::kRlid));
   path.local_gid_index = static_cast<uint8_t>(context.GetPath(ads::kSrcAddrIndex));
   path.hop_limit = static_cast<uint8_t>(context.GetPath(ads::kHopLimit));
-  // RoCE has fields of its own; of its traffic class the upper six bits, the rest is the network's to mark.
+  // RoCE has its own fields. Only the upper six bits of the traffic class count: the network marks the
+  // others.
   const bool ethernet = IsEthernet(context.mail);
   path.traffic_class =
       static_cast<uint8_t>(ethernet ? context.GetPath(ads::kDscp) << 2 : context.GetPath(ads::kTclass));
@@ -88,12 +89,12 @@ AddressPath ReadPath(const QpContext& context) {
   const uint64_t mac = uint64_t{context.GetPath(ads::kRmac4732)} << 32 | context.GetPath(ads::kRmac310);
   for (uint32_t i = 0; i < path.remote_mac.size(); ++i)
     path.remote_mac[i] = static_cast<uint8_t>(mac >> (40 - 8 * i));
-  // On Ethernet there is always a GID, and no bit that says so.
+  // Ethernet always uses a GID and has no bit for it.
   path.grh |= ethernet;
   return path;
 }
 
-/// The rights of peers: all of them on the way to INIT, later those that the mask names.
+/// Reads the access rights of the peer: all of them for INIT, otherwise those that the mask names.
 uint32_t ReadAccess(const QpContext& context, uint32_t before, uint32_t mask) {
   const bool atomics = context.Get(qpc::kRae) && context.Get(qpc::kAtomicMode) != AtomicMode::kNone;
   uint32_t access = before;
@@ -133,7 +134,7 @@ void ReadSendSide(const QpContext& context, QpChange& change) {
 }
 
 struct Transition {
-  std::optional<QpState> from;  ///< none: from any state
+  std::optional<QpState> from;  ///< required state; none: any
   QpState to;
 };
 
@@ -162,7 +163,7 @@ void ModifyQp(const Mailboxes& mail, const Object& object) {
   const QueuePair& qp = mail.hca().Qp(object.number);
   if (from && qp.state != *from) {
     throw CommandError(CommandStatus::kBadQpState,
-                       "the queue pair is not in the state that the command starts from");
+                       "the queue pair is not in the state that the command requires");
   }
   QpChange change;
   if (from) {

@@ -10,15 +10,15 @@ namespace softhca::uverbs {
 
 class EventPipe;
 
-/// Who wants to know of an object's firmware events.
+/// A subscription to firmware events of an object.
 struct DevxSubscription {
   std::weak_ptr<EventPipe> pipe;
   uint64_t cookie;
   std::vector<uint16_t> types;
 };
 
-/// All who want to know of an object's. A program closes a channel and says no more, so who has gone is
-/// forgotten when the next one comes: an object that outlives any number of channels keeps a few.
+/// All subscriptions of an object. A program closes a channel without unsubscribing, so Add() removes the
+/// subscriptions of closed channels: an object that outlives many channels keeps only a few.
 class DevxSubscriptions {
  public:
   void Add(DevxSubscription subscription) {

@@ -46,8 +46,8 @@ void Dispatch(Call& call) {
   const IoctlRequest& request = call.request();
   const Method* const method = Find(request);
   if (method == nullptr) {
-    throw Errno(EPROTONOSUPPORT, "there is no method " + std::to_string(request.method()) + " of object " +
-                                     std::to_string(request.object()));
+    throw Errno(EPROTONOSUPPORT, "method " + std::to_string(request.method()) + " of object " +
+                                     std::to_string(request.object()) + " does not exist");
   }
   request.Check(method->attributes);
   method->run(call);
@@ -57,8 +57,8 @@ void InvokeWrite(Call& call) {
   const IoctlRequest& request = call.request();
   const auto id = request.Get<uint32_t>(UVERBS_ATTR_WRITE_CMD);
   const WriteCommand* const command = FindWriteCommand(id);
-  if (command == nullptr) throw Errno(EOPNOTSUPP, "there is no write command " + std::to_string(id));
-  // rdma-core recognises a kernel that takes these commands by this very errno.
+  if (command == nullptr) throw Errno(EOPNOTSUPP, "write command " + std::to_string(id) + " does not exist");
+  // By this errno rdma-core recognises a kernel that supports these commands.
   if (request.Length(UVERBS_ATTR_CORE_IN) < command->input_bytes ||
       request.Length(UVERBS_ATTR_CORE_OUT) < command->output_bytes) {
     throw Errno(ENOSPC, "the command's structures are too short");

@@ -8,7 +8,7 @@
 
 namespace softhca::uverbs {
 
-/// A command that fails with an errno; the sentence is for --log.
+/// The failure of a command with an errno. The sentence is for --log.
 class Errno : public std::runtime_error {
  public:
   Errno(int value, const std::string& why) : std::runtime_error(why), value_(value) {}
@@ -19,7 +19,7 @@ class Errno : public std::runtime_error {
   int value_;
 };
 
-/// What a kernel makes of a firmware status.
+/// Converts a firmware status to an errno as a kernel does.
 ///
 /// @source  Linux v6.1, drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err()
 constexpr int ToErrno(warpverbs::mlx5::CommandStatus status) {

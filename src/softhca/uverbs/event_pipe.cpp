@@ -14,18 +14,18 @@ namespace softhca::uverbs {
 
 EventPipe::EventPipe(EventSort sort, size_t event_bytes) : sort_(sort), event_bytes_(event_bytes) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Errno(errno, "no pipe for events");
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Errno(errno, "cannot make a pipe for events");
   program_end_ = ends[0];
   write_end_ = ends[1];
   fcntl(write_end_, F_SETFL, O_NONBLOCK);
-  // A second opening of the pipe, not a duplicate: it has flags of its own.
+  // Opens the pipe again instead of duplicating the descriptor: the flags are separate.
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", program_end_);
   own_reader_ = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (own_reader_ < 0) {
     const int error = errno;
     for (const int fd : ends) CloseOwn(fd);
-    throw Errno(error, "a pipe for events cannot be opened through /proc/self/fd");
+    throw Errno(error, "cannot open a pipe for events through /proc/self/fd");
   }
   id_ = Identify(program_end_);
 }

@@ -8,16 +8,16 @@
 
 namespace softhca::uverbs {
 
-/// Who reads a pipe: the verbs and rdma_cm, or whoever listens to firmware.
+/// Reader of a pipe: verbs and rdma_cm, or DEVX.
 enum class EventSort : uint8_t { kVerbs, kDevx };
 
 /// A pipe of events to the program: a completion channel, the asynchronous events of a context, or a DEVX
 /// event channel.
 ///
-/// Every event starts with the 64-bit number by which the program knows the object.
+/// Every event starts with the 64-bit number that the program has given to the object.
 class EventPipe {
  public:
-  /// @errors  Errno: EMFILE and its kin
+  /// @errors  Errno: EMFILE and the like
   EventPipe(EventSort sort, size_t event_bytes);
   ~EventPipe();
   EventPipe(const EventPipe&) = delete;
@@ -26,16 +26,16 @@ class EventPipe {
   FileId id() const { return id_; }
   EventSort sort() const { return sort_; }
   size_t event_bytes() const { return event_bytes_; }
-  /// The end that the program reads from.
+  /// Returns the program's end, for reading.
   int program_end() const { return program_end_; }
-  /// Says that the program has its end, and closes it.
+  /// Marks the end as the program's, which closes it.
   void HandOver() { handed_over_ = true; }
 
-  /// @return  false if the program has left so many events unread that the pipe is full
+  /// @return  false if the pipe is full of unread events
   bool Write(const void* event);
-  /// Takes back the events of an object that the program has not read.
+  /// Takes back the unread events of an object.
   ///
-  /// @return  how many they were
+  /// @return  the number of events taken back
   uint32_t Withdraw(uint64_t element);
 
  private:
@@ -44,14 +44,15 @@ class EventPipe {
   int program_end_;
   bool handed_over_ = false;
   int write_end_;
-  int own_reader_;  ///< never waits, whatever the program has made of its end
+  int own_reader_;  ///< non-blocking, whatever the flags of the program's end
   FileId id_;
 };
 
-/// Descriptors of a pipe that this library holds for itself.
+/// Number of descriptors of a pipe that this library keeps.
 inline constexpr uint32_t kOwnPipeEnds = 2;
 
-/// One object's events on a pipe, counted: destroying the object reports how many of them the program got.
+/// Sends the events of one object to a pipe and counts them: destroying the object reports how many of them
+/// the program has read.
 class EventSource {
  public:
   EventSource(std::shared_ptr<EventPipe> pipe, uint64_t element)
@@ -60,9 +61,9 @@ class EventSource {
   void SendCompletion();
   /// @param type  an ibv_event_type
   void SendAsync(uint32_t type);
-  /// Takes back what is unread. The object sends nothing any more.
+  /// Takes back the unread events. The object sends no more.
   ///
-  /// @return  how many events the program has read
+  /// @return  the number of events that the program has read
   uint32_t Close();
 
  private:

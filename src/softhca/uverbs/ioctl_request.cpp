@@ -9,8 +9,7 @@
 namespace softhca::uverbs {
 namespace {
 
-constexpr size_t kInline =
-    sizeof(ib_uverbs_attr::data);  // inputs up to this size stand in the attribute itself
+constexpr size_t kInline = sizeof(ib_uverbs_attr::data);  // inputs up to this size are in the attribute
 
 }  // namespace
 
@@ -40,7 +39,7 @@ void IoctlRequest::Check(std::span<const Attribute> known) const {
       return candidate.need != Attribute::Need::kNone && candidate.id == attribute.attr_id;
     });
     if (!is_known && (attribute.flags & UVERBS_ATTR_F_MANDATORY) != 0) {
-      throw Errno(EPROTONOSUPPORT, "attribute " + std::to_string(attribute.attr_id) + " is unknown here");
+      throw Errno(EPROTONOSUPPORT, "attribute " + std::to_string(attribute.attr_id) + " is unknown");
     }
   }
 }
@@ -73,7 +72,7 @@ void IoctlRequest::CopyExtensible(std::span<const uint8_t> bytes, void* value, s
   std::copy_n(bytes.begin(), known, static_cast<uint8_t*>(value));
   const auto rest = bytes.subspan(known);
   if (std::any_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; })) {
-    throw Errno(EOPNOTSUPP, "the driver's input asks for something unknown");
+    throw Errno(EOPNOTSUPP, "the driver's input has unknown fields");
   }
 }
 

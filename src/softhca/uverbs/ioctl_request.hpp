@@ -11,7 +11,7 @@
 
 namespace softhca::uverbs {
 
-/// An attribute that a method knows.
+/// An attribute of a method.
 struct Attribute {
   enum class Need : uint8_t { kNone, kOptional, kRequired };
   uint16_t id = 0;
@@ -20,9 +20,9 @@ struct Attribute {
 constexpr Attribute Required(uint16_t id) { return {id, Attribute::Need::kRequired}; }
 constexpr Attribute Optional(uint16_t id) { return {id, Attribute::Need::kOptional}; }
 
-/// One command: typed access to its attributes, each length checked.
+/// The attributes of a command, with typed and checked access.
 ///
-/// @errors  Errno, of every call: EINVAL for an absent or too short attribute, EFAULT for a bad pointer
+/// @errors  Errno, from every call: EINVAL for a missing or too short attribute, EFAULT for a bad pointer
 class IoctlRequest {
  public:
   /// @param address  of the ib_uverbs_ioctl_hdr in the program's memory
@@ -31,7 +31,7 @@ class IoctlRequest {
   uint16_t object() const { return object_; }
   uint16_t method() const { return method_; }
 
-  /// Refuses a command that lacks what the method needs, or insists on what it does not know.
+  /// Checks that all required attributes are present, and that unknown ones are not mandatory.
   void Check(std::span<const Attribute> known) const;
 
   bool Has(uint16_t id) const { return Find(id) != nullptr; }
@@ -39,7 +39,7 @@ class IoctlRequest {
 
   std::vector<uint8_t> GetBytes(uint16_t id) const;
 
-  /// Reads an input that may be longer than `T`, not shorter.
+  /// Reads an input of at least the size of `T`.
   template <class T>
   T Get(uint16_t id) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -55,7 +55,8 @@ class IoctlRequest {
     return Has(id) ? Get<T>(id) : otherwise;
   }
 
-  /// Reads a driver's input: what an older program does not send is zero, what a newer one sends must be.
+  /// Reads a driver's input of any length. Fields that an older program does not send are zero; fields that a
+  /// newer program adds must be zero.
   template <class T>
   T GetExtensible(uint16_t id) const {
     T value{};
@@ -63,8 +64,8 @@ class IoctlRequest {
     return value;
   }
 
-  /// Answers with `value`, cut or padded with zeros to what the program has room for; no answer if it asks
-  /// none.
+  /// Writes an output, truncated or padded with zeros to the program's buffer. Does nothing if the attribute
+  /// is absent.
   template <class T>
   void Set(uint16_t id, const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -72,11 +73,11 @@ class IoctlRequest {
   }
   void SetBytes(uint16_t id, std::span<const uint8_t> bytes);
 
-  /// Handles and file descriptors stand in the attribute itself.
+  /// Reads a handle or file descriptor, which is in the attribute itself.
   uint32_t Handle(uint16_t id) const;
   void SetHandle(uint16_t id, uint32_t handle);
 
-  /// Gives the attributes back to the program, new handles among them.
+  /// Writes the attributes back to the program, with new handles.
   void WriteBack() const;
 
  private:

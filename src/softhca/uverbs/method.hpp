@@ -17,27 +17,27 @@ class Call {
  public:
   Call(int fd, Context& context, IoctlRequest& request) : fd_(fd), context_(context), request_(request) {}
 
-  /// The device's file, as the program named it.
+  /// Returns the device's descriptor that the program used.
   int fd() const { return fd_; }
   IoctlRequest& request() const { return request_; }
   const DeviceConfig& config() const { return context_.hca().config(); }
 
-  /// The context and its device; the hardware stands still from the first use of either until the call ends.
-  /// What takes long, such as bringing memory in, is done before.
+  /// Returns the context. The first use of the context or its device pauses the hardware until the call ends,
+  /// so slow work such as populating memory comes before.
   Context& context() {
     if (!lock_.owns_lock()) lock_ = context_.engine().Pause();
     return context_;
   }
   Hca& hca() { return context().hca(); }
 
-  /// The object whose handle an attribute holds, made by verbs.
+  /// Finds the object whose handle an attribute holds. Verbs must have made it.
   ///
   /// @errors  Errno: EINVAL, ENOENT
   template <class T = Object>
   T& Get(uint16_t id, Kind kind) {
     return context().Get<T>(request_.Handle(id), kind);
   }
-  /// The pipe of events of a kind whose descriptor an attribute holds; null if there is no such attribute.
+  /// Finds the event pipe whose descriptor an attribute holds; null if the attribute is absent.
   ///
   /// @errors  Errno: EBADF, EINVAL
   template <class Event>
@@ -47,7 +47,7 @@ class Call {
   }
   /// Destroys the object whose handle an attribute holds.
   ///
-  /// @errors  Errno: EINVAL, ENOENT; CommandError: kResourceBusy while others use it
+  /// @errors  Errno: EINVAL, ENOENT; CommandError: kResourceBusy while other objects use it
   void Destroy(uint16_t id, Kind kind) {
     Get(id, kind);
     context().Destroy(request_.Handle(id));
@@ -60,7 +60,7 @@ class Call {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// A method of an object of the kernel's interface.
+/// A method of the kernel's interface.
 struct Method {
   uint16_t object;
   uint16_t id;
@@ -69,7 +69,7 @@ struct Method {
   std::array<Attribute, 18> attributes{};
 };
 
-/// A command of the older, structure-based interface, which travels in an ioctl too.
+/// A command of the older, structure-based interface, carried by an ioctl.
 struct WriteCommand {
   uint32_t id;
   const char* name;
@@ -78,7 +78,7 @@ struct WriteCommand {
   size_t output_bytes;
 };
 
-// One table a kind of object.
+// One table for each kind of object.
 std::span<const Method> DeviceMethods();
 std::span<const Method> PdMethods();
 std::span<const Method> MrMethods();
@@ -103,10 +103,22 @@ std::span<const WriteCommand> AddressCommands();
 ///
 /// @errors  Errno, CommandError
 void Dispatch(Call& call);
-/// The method's name, for messages.
+/// Returns the name of the method, for messages.
 const char* Name(const IoctlRequest& request);
 
 /// DEVICE/INVOKE_WRITE: finds and runs the structure-based command.
 void InvokeWrite(Call& call);
+
+/// MODIFY_QP and EX_MODIFY_QP of the verbs interface.
+void ModifyQpByVerbs(Call& call);
+/// QUERY_QP of the verbs interface.
+void QueryQpByVerbs(Call& call);
+
+/// Returns the Ethernet address for a GID, which a kernel would find in its neighbour table.
+///
+/// @return  the MAC of this process's port that has the GID; otherwise the address that a link-local GID
+/// contains,
+///          or one derived from the IPv4 address
+Mac ResolveMac(const Engine& engine, const Gid& gid);
 
 }  // namespace softhca::uverbs

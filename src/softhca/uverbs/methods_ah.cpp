@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "uverbs/address.hpp"
 #include "uverbs/method.hpp"
 #include "wire/address_table.hpp"
 
@@ -27,10 +26,10 @@ void CreateAddressHandle(Call& call) {
   const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
   const DeviceConfig& config = call.config();
   if (wish.attr.port_num == 0 || wish.attr.port_num > config.ports.size())
-    throw Errno(EINVAL, "there is no such port");
+    throw Errno(EINVAL, "the port does not exist");
   const PortConfig& port = config.ports[wish.attr.port_num - 1];
   if (wish.attr.is_global != 0 && wish.attr.grh.sgid_index >= port.gids.size()) {
-    throw Errno(EINVAL, "there is no such local GID");
+    throw Errno(EINVAL, "the local GID does not exist");
   }
   Gid gid;
   std::copy_n(wish.attr.grh.dgid, gid.size(), gid.begin());

@@ -28,10 +28,10 @@ void CheckDriver(const mlx5_ib_create_cq& driver) {
 CqConfig ReadConfig(const IoctlRequest& request, const mlx5_ib_create_cq& driver) {
   const uint64_t entries = std::bit_ceil(uint64_t{request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_CQE)} + 1);
   if (entries < 2 || entries > 1u << limits::kLogCqDepth) {
-    throw Errno(EINVAL, "a completion queue of " + std::to_string(entries) + " entries is out of range");
+    throw Errno(EINVAL, "a completion queue cannot have " + std::to_string(entries) + " entries");
   }
   if (request.Get<uint32_t>(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR) >= limits::kCompletionVectors) {
-    throw Errno(EINVAL, "there is no such completion vector");
+    throw Errno(EINVAL, "the completion vector does not exist");
   }
   CqConfig config;
   config.ring = UserQueue(driver.buf_addr, entries * driver.cqe_size);

@@ -9,7 +9,7 @@
 namespace softhca::uverbs {
 namespace {
 
-/// What the driver answers to QUERY_DEVICE beside the common part: no offload of any kind.
+/// Writes the driver's part of the QUERY_DEVICE response: no offloads.
 void AnswerDriver(IoctlRequest& request) {
   mlx5_ib_query_device_resp driver{};
   driver.response_length =
@@ -59,7 +59,7 @@ void QueryContext(Call& call) {
 
 uint32_t CheckPort(const DeviceConfig& config, uint32_t port) {
   if (port == 0 || port > config.ports.size())
-    throw Errno(EINVAL, "there is no port " + std::to_string(port));
+    throw Errno(EINVAL, "port " + std::to_string(port) + " does not exist");
   return port;
 }
 
@@ -91,7 +91,8 @@ void QueryGidEntry(Call& call) {
   CheckFlags(request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS));
   const auto port = CheckPort(call.config(), request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_PORT));
   const auto index = request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
-  if (index >= limits::GidTableSize(call.config().link)) throw Errno(EINVAL, "the GID table is shorter");
+  if (index >= limits::GidTableSize(call.config().link))
+    throw Errno(EINVAL, "the index exceeds the GID table");
   if (index >= call.config().ports[port - 1].gids.size()) {
     throw Errno(ENODATA, "GID " + std::to_string(index) + " is empty");
   }
@@ -102,14 +103,14 @@ void QueryGidTable(Call& call) {
   IoctlRequest& request = call.request();
   CheckFlags(request.Get<uint32_t>(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS));
   const auto stride = request.Get<uint64_t>(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE);
-  if (stride == 0) throw Errno(EINVAL, "GID entries need a size");
+  if (stride == 0) throw Errno(EINVAL, "the size of a GID entry is 0");
   std::vector<uint8_t> table;
   uint64_t count = 0;
   for (uint32_t port = 1; port <= call.config().ports.size(); ++port) {
     for (uint32_t index = 0; index < call.config().ports[port - 1].gids.size(); ++index, ++count) {
       const ib_uverbs_gid_entry entry = Describe(call.config(), port, index);
       if ((count + 1) * stride > request.Length(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES)) {
-        throw Errno(EINVAL, "there are more GIDs than fit");
+        throw Errno(EINVAL, "the buffer is too small for the GIDs");
       }
       table.resize((count + 1) * stride);
       std::memcpy(table.data() + count * stride, &entry, std::min<size_t>(stride, sizeof entry));

@@ -21,14 +21,14 @@ void CheckDevx(Call& call) {
 std::vector<Be32> ReadMailbox(const IoctlRequest& request, uint16_t id) {
   const std::vector<uint8_t> bytes = request.GetBytes(id);
   if (bytes.size() < mlx5::kCommandHeaderBytes || bytes.size() % sizeof(Be32) != 0) {
-    throw Errno(EINVAL, "a command has 16 bytes or more, in words of 4");
+    throw Errno(EINVAL, "a command needs at least 16 bytes, a multiple of 4");
   }
   std::vector<Be32> words(bytes.size() / sizeof(Be32));
   std::memcpy(words.data(), bytes.data(), bytes.size());
   return words;
 }
 
-/// Finds the command and checks its lengths, as firmware does.
+/// Finds the command and checks the mailbox lengths, as firmware does.
 template <class Run>
 Run* FindCommand(std::span<const DevxCommand<Run>> commands, const Mailboxes& mail) {
   const auto opcode = mail.Get(mlx5::command_in::kOpcode);
@@ -37,7 +37,7 @@ Run* FindCommand(std::span<const DevxCommand<Run>> commands, const Mailboxes& ma
   if (found == commands.end()) {
     throw CommandError(
         CommandStatus::kBadOperation,
-        "firmware command " + std::to_string(static_cast<uint32_t>(opcode)) + " is not implemented here");
+        "firmware command " + std::to_string(static_cast<uint32_t>(opcode)) + " is not implemented");
   }
   if (mail.in.size_bytes() < found->in_bytes) {
     throw CommandError(CommandStatus::kBadInputLength, "the input mailbox is too short");
@@ -48,15 +48,15 @@ Run* FindCommand(std::span<const DevxCommand<Run>> commands, const Mailboxes& ma
   return found->run;
 }
 
-/// Gives `body` the mailboxes and the program the answer; a failure has a status and, in place of the
-/// firmware's number for the cause, the command and the status.
+/// Calls `body` with the mailboxes and writes the response. A failure has a status, and a syndrome made of
+/// the command and the status, where firmware has a number of its own.
 template <class Body>
 void RunCommand(Call& call, uint16_t in_id, uint16_t out_id, Body body) {
   IoctlRequest& request = call.request();
   const std::vector<Be32> in = ReadMailbox(request, in_id);
   std::vector<Be32> out(request.Length(out_id) / sizeof(Be32));
   if (out.size() * sizeof(Be32) < mlx5::kCommandOutBytes)
-    throw Errno(EINVAL, "an answer has 16 bytes or more");
+    throw Errno(EINVAL, "a response needs at least 16 bytes");
   const auto answer = [&] {
     request.SetBytes(out_id, {reinterpret_cast<const uint8_t*>(out.data()), out.size() * 4});
   };
@@ -84,7 +84,7 @@ void GeneralCommand(Call& call) {
 void QueryEqn(Call& call) {
   CheckDevx(call);
   const auto vector = call.request().Get<uint32_t>(MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC);
-  if (vector >= limits::kCompletionVectors) throw Errno(EINVAL, "there is no such completion vector");
+  if (vector >= limits::kCompletionVectors) throw Errno(EINVAL, "the completion vector does not exist");
   call.request().Set(MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, limits::kFirstEqn + vector);
 }
 
@@ -104,7 +104,7 @@ void DestroyObject(Call& call) {
   call.context().Destroy(handle);
 }
 
-/// Runs a command on an object, made by verbs or by a firmware command; its mailbox must name the same one.
+/// Runs a command on an object of verbs or of a firmware command. The mailbox must name the same object.
 void RunOnObject(Call& call, std::array<uint16_t, 3> ids, std::span<const ObjectCommand> commands) {
   const auto [handle_id, in_id, out_id] = ids;
   const Object& object = call.context().GetAny(call.request().Handle(handle_id));
@@ -140,7 +140,7 @@ void RegisterUmem(Call& call) {
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_RELAXED_ORDERING;
   const bool writable = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   if ((access & ~kKnown) != 0 || ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && !writable)) {
-    throw Errno(EINVAL, "a umem does not take access flags " + std::to_string(access));
+    throw Errno(EINVAL, "a umem does not support access flags " + std::to_string(access));
   }
   if (request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP, 1) == 0) {
     throw Errno(EINVAL, "a umem needs a page size");

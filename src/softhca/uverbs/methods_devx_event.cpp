@@ -5,26 +5,26 @@
 #include "uverbs/devx.hpp"
 #include "uverbs/method.hpp"
 
-/// DEVX event channels: what firmware says of an object, unasked.
+/// DEVX event channels: asynchronous events of objects from firmware.
 namespace softhca::uverbs {
 namespace {
 
-/// What a program reads: its cookie and the entry of the event queue.
+/// An event as the program reads it: its cookie and the event queue entry.
 struct DevxEvent {
   uint64_t cookie;
   uint8_t reserved0;
   uint8_t type;
   uint8_t reserved1[54];
-  mlx5::Be32 number;  ///< of the queue pair or completion queue
+  mlx5::Be32 number;  ///< number of the queue pair or completion queue
   uint8_t reserved2[4];
 };
 static_assert(sizeof(DevxEvent) == 72);
 
-/// What it reads of a channel without data: of a subscription, one at a time.
+/// Length of an event on a channel without data: one cookie.
 constexpr size_t kCookieBytes = sizeof DevxEvent::cookie;
 
 void CheckDevxEvents(Call& call) {
-  // Programs such as UCX go by it whether to make their queues by DEVX, with calls that are not all there.
+  // UCX and others make their queues by DEVX if channels exist, with commands that are not all implemented.
   if (!call.config().devx_events) throw Errno(EOPNOTSUPP, "event channels need --devx-events");
 }
 
@@ -32,7 +32,7 @@ void CreateEventChannel(Call& call) {
   CheckDevxEvents(call);
   const auto flags = call.request().Get<uint32_t>(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS);
   if ((flags & ~uint32_t{MLX5_IB_UAPI_DEVX_CR_EV_CH_FLAGS_OMIT_DATA}) != 0) {
-    throw Errno(EINVAL, "the event channel has flags that are not known");
+    throw Errno(EINVAL, "the event channel flags are unknown");
   }
   const auto pipe = call.context().AddPipe(EventSort::kDevx, flags != 0 ? kCookieBytes : sizeof(DevxEvent));
   call.request().SetHandle(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
@@ -50,7 +50,7 @@ void SubscribeEvents(Call& call) {
   }
   const std::vector<uint8_t> bytes = request.GetBytes(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST);
   std::vector<uint16_t> types(bytes.size() / sizeof(uint16_t));
-  if (types.empty()) throw Errno(EINVAL, "no events are named");
+  if (types.empty()) throw Errno(EINVAL, "the list of events is empty");
   std::memcpy(types.data(), bytes.data(), types.size() * sizeof(uint16_t));
   Object& object = call.context().GetAny(request.Handle(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_OBJ_HANDLE));
   if (object.kind != Kind::kQp && object.kind != Kind::kCq) throw Errno(EINVAL, "the object has no events");

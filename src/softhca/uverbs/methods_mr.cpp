@@ -9,14 +9,16 @@ namespace {
 
 constexpr uint32_t kRemoteChanges = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// @return  the part of the access flags that the HCA checks
+/// Checks access flags.
+///
+/// @return  the flags that the HCA checks
 uint32_t CheckAccess(uint32_t flags) {
   constexpr uint32_t kChecked = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges;
   constexpr uint32_t kIgnored = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
   if ((flags & ~(kChecked | kIgnored)) != 0)
     throw Errno(EOPNOTSUPP, "memory windows and paging are not supported");
   if ((flags & kRemoteChanges) != 0 && (flags & IBV_ACCESS_LOCAL_WRITE) == 0) {
-    throw Errno(EINVAL, "remote write and remote atomic need local write too");
+    throw Errno(EINVAL, "remote write and remote atomic require local write");
   }
   return flags & kChecked;
 }
@@ -24,7 +26,7 @@ uint32_t CheckAccess(uint32_t flags) {
 void CheckPlace(uint64_t start, uint64_t iova) {
   constexpr uint64_t kPageMask = 4095;
   if ((start & kPageMask) != (iova & kPageMask)) {
-    throw Errno(EINVAL, "the memory and its address for the HCA lie differently in their pages");
+    throw Errno(EINVAL, "the address and the IOVA have different offsets in their pages");
   }
 }
 

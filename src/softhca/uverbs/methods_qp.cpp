@@ -6,7 +6,6 @@
 
 #include "core/limits.hpp"
 #include "uverbs/method.hpp"
-#include "uverbs/modify_qp.hpp"
 #include "uverbs/user_memory.hpp"
 
 namespace softhca::uverbs {
@@ -40,7 +39,7 @@ mlx5::ServiceType ReadService(uint8_t type) {
 }
 
 void CheckDriver(const mlx5_ib_create_qp& driver) {
-  // Scattering small data into completions is a right, not a duty, so its flags need nothing.
+  // Scattering small data into CQEs is optional for the device, so the flags are accepted.
   constexpr uint32_t kKnown =
       MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
   if ((driver.flags & ~kKnown) != 0 || (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) {
@@ -52,7 +51,7 @@ void CheckDriver(const mlx5_ib_create_qp& driver) {
   }
 }
 
-/// The queues as libmlx5 lays them out: receives first, then sends; one record for each.
+/// Places the queues as libmlx5 lays them out: receives before sends, a doorbell record for each.
 void PlaceQueues(const mlx5_ib_create_qp& driver, QpConfig& config) {
   const uint64_t receive_bytes = uint64_t{driver.rq_wqe_count} << driver.rq_wqe_shift;
   const uint64_t bytes = receive_bytes + uint64_t{driver.sq_wqe_count} * mlx5::kWqebbBytes;

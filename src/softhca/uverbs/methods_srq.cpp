@@ -12,7 +12,7 @@
 namespace softhca::uverbs {
 namespace {
 
-/// The queue as libmlx5 lays it out: slots of a power of two bytes, with room for the link to the next.
+/// Reads the queue layout of libmlx5: slots of a power of two bytes, each with a link to the next.
 ReceiveQueueConfig ReadQueue(const IoctlRequest& request, const mlx5_ib_create_srq& driver) {
   const auto max_wr = request.Get<uint32_t>(UVERBS_ATTR_CREATE_SRQ_MAX_WR);
   const auto max_sge = request.Get<uint32_t>(UVERBS_ATTR_CREATE_SRQ_MAX_SGE);

@@ -6,13 +6,13 @@
 namespace softhca::uverbs {
 namespace {
 
-/// A page of the device's file, which the program maps at the offset that it is told.
+/// A page of the device's file. The response tells the program the offset to map.
 class MappedPage {
  public:
   MappedPage(int fd, uint64_t offset)
       : page_(mmap(nullptr, mlx5::kUarPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                    static_cast<off_t>(offset))) {
-    if (page_ == MAP_FAILED) throw Errno(errno, "a UAR page cannot be mapped");
+    if (page_ == MAP_FAILED) throw Errno(errno, "cannot map a UAR page");
   }
   ~MappedPage() {
     if (page_ != MAP_FAILED) munmap(page_, mlx5::kUarPageBytes);
@@ -30,7 +30,7 @@ class MappedPage {
 void AllocUar(Call& call) {
   IoctlRequest& request = call.request();
   const auto type = request.Get<uint32_t>(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
-  // Both kinds are ordinary memory here, and all their registers are looked at.
+  // Both types are ordinary memory here, and every register in them is polled.
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
     throw Errno(EOPNOTSUPP, "UAR type " + std::to_string(type) + " is unknown");
   }

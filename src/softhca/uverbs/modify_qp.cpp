@@ -1,4 +1,3 @@
-#include "uverbs/modify_qp.hpp"
 
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_verbs.h>
@@ -8,7 +7,7 @@
 #include <iterator>
 
 #include "core/limits.hpp"
-#include "uverbs/address.hpp"
+#include "uverbs/method.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -32,7 +31,7 @@ QpState ToMlx5(uint8_t state) {
     case IBV_QPS_ERR:
       return QpState::kError;
     default:
-      throw Errno(EINVAL, "there is no queue pair state " + std::to_string(state));
+      throw Errno(EINVAL, "queue pair state " + std::to_string(state) + " does not exist");
   }
 }
 
@@ -84,12 +83,12 @@ ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
   return to;
 }
 
-/// The attributes that a transition may bring; which ones it needs, the hardware knows.
+/// The attributes that a transition may set. The hardware checks the required ones.
 ///
-/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, less alternate paths
+/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, without alternate paths
 struct Transition {
   QpState from, to;
-  uint32_t reliable, unreliable, datagram;  ///< by service
+  uint32_t reliable, unreliable, datagram;  ///< masks by service
 };
 
 constexpr uint32_t kInitConnected = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -117,16 +116,16 @@ uint32_t AllowedAttributes(const Transition& transition, mlx5::ServiceType servi
 }
 
 void CheckAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
-  uint32_t allowed = 0;  // all that ends a connection takes nothing along
+  uint32_t allowed = 0;  // transitions to RESET and ERR set nothing
   if (to != QpState::kReset && (to != QpState::kError || qp.state == QpState::kReset)) {
     const auto found =
         std::find_if(std::begin(kTransitions), std::end(kTransitions),
                      [&](const Transition& row) { return row.from == qp.state && row.to == to; });
-    if (found == std::end(kTransitions)) throw Errno(EINVAL, "there is no such transition between states");
+    if (found == std::end(kTransitions)) throw Errno(EINVAL, "the transition does not exist");
     allowed = AllowedAttributes(*found, qp.config.service);
   }
   if (const uint32_t others = mask & ~(allowed | IBV_QP_STATE); others != 0)
-    throw Errno(EINVAL, "the transition does not take attributes " + std::to_string(others));
+    throw Errno(EINVAL, "the transition does not allow attributes " + std::to_string(others));
 }
 
 void CheckValues(const ib_uverbs_modify_qp& wish) {
@@ -139,7 +138,7 @@ void CheckValues(const ib_uverbs_modify_qp& wish) {
     throw Errno(EINVAL, "more reads and atomics in flight than the device has resources for");
   }
   if (exceeds(IBV_QP_PKEY_INDEX, wish.pkey_index, limits::kPkeys - 1))
-    throw Errno(EINVAL, "there is no such pkey");
+    throw Errno(EINVAL, "the pkey does not exist");
   if (exceeds(IBV_QP_RETRY_CNT, wish.retry_cnt, 7) || exceeds(IBV_QP_RNR_RETRY, wish.rnr_retry, 7) ||
       exceeds(IBV_QP_TIMEOUT, wish.timeout, 31) || exceeds(IBV_QP_MIN_RNR_TIMER, wish.min_rnr_timer, 31)) {
     throw Errno(EINVAL, "a retry count or timer is out of range");
@@ -177,7 +176,7 @@ void ModifyQpByVerbs(Call& call) {
   const QueuePair& qp = call.hca().Qp(qpn);
   const QpState now = qp.state;
   if ((wish.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(wish.cur_qp_state) != now) {
-    throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program thinks");
+    throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program names");
   }
   const QpState to = (wish.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(wish.qp_state) : now;
   CheckAttributes(qp, to, wish.attr_mask);
@@ -185,7 +184,7 @@ void ModifyQpByVerbs(Call& call) {
   const bool grants = (wish.attr_mask & IBV_QP_ACCESS_FLAGS) != 0;
   const uint32_t granted = grants ? wish.qp_access_flags : object.access;
   if (grants || change.max_reads_in) {
-    // Without resources for them, a peer may neither read nor use atomics, whatever it was granted.
+    // Without responder resources a peer may neither read nor use atomics, whatever its access rights.
     const uint8_t reads = change.max_reads_in.value_or(qp.attributes.max_reads_in);
     change.access = reads != 0 ? granted : granted & IBV_ACCESS_REMOTE_WRITE;
   }

@@ -11,13 +11,13 @@ namespace softhca::uverbs {
 
 enum class Kind : uint8_t { kPd, kMkey, kUar, kUmem, kCq, kSrq, kQp, kAddressHandle };
 
-/// What a handle stands for.
+/// The object of a handle.
 struct Object {
   Object(Kind object_kind, uint32_t object_number) : kind(object_kind), number(object_number) {}
   virtual ~Object() = default;
 
   Kind kind;
-  uint32_t number;    ///< by which the HCA knows it; of an address handle, its protection domain's
+  uint32_t number;    ///< number in the HCA; for an address handle, its protection domain's
   bool devx = false;  ///< made by a firmware command
   DevxSubscriptions subscriptions{};
 };
@@ -52,7 +52,7 @@ struct QpObject : Object {
   EventSource events;
   ib_uverbs_qp_cap cap;
   bool signal_all;
-  uint32_t access = 0;  ///< what the program grants to the peer
+  uint32_t access = 0;  ///< access rights of the peer
 };
 
 }  // namespace softhca::uverbs

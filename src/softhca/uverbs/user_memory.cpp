@@ -24,7 +24,7 @@ iovec Piece(uint64_t address, size_t bytes) { return {UserPointer(address), byte
   throw Errno(EFAULT, "the program has no " + std::to_string(bytes) + " bytes at " + std::to_string(address));
 }
 
-/// Whether mappings that permit the access cover the pages, be they memory or a device's.
+/// Returns whether mappings of memory or of devices cover the pages and permit the access.
 bool Permitted(uint64_t first, uint64_t last, bool writable) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; first < last && std::getline(maps, line);) {
@@ -37,9 +37,9 @@ bool Permitted(uint64_t first, uint64_t last, bool writable) {
   return first >= last;
 }
 
-/// Brings the pages of a range in.
+/// Populates the pages of a range.
 ///
-/// @return  false for memory that is not there, or does not permit the access
+/// @return  false for memory that is not mapped or does not permit the access
 /// @errors  Errno: EINVAL
 bool Populate(uint64_t start, uint64_t bytes, bool writable) {
   if (bytes == 0 || start + bytes < start || start + bytes > UINT64_MAX - kPage) {
@@ -49,7 +49,8 @@ bool Populate(uint64_t start, uint64_t bytes, bool writable) {
   const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
   if (madvise(UserPointer(first), last - first, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
-  // EINVAL is ambiguous: pages without permission, or pages, or a kernel, that cannot be populated at all.
+  // EINVAL is ambiguous: pages without permission, pages of a kind that cannot be populated, or an old
+  // kernel.
   return errno == EINVAL && Permitted(first, last, writable);
 }
 
@@ -97,13 +98,13 @@ UserRange FindExport(int fd, uint64_t offset, uint64_t bytes, bool writable) {
                            static_cast<off_t>(first));
   if (pages == MAP_FAILED) {
     if (errno == EBADF) throw Errno(EBADF, "the descriptor of the dma-buf is not open");
-    // NVIDIA's driver answers an errno of the kernel's own, which the C library has no words for.
+    // NVIDIA's driver returns an errno internal to the kernel that the C library cannot describe.
     throw Errno(EOPNOTSUPP, "the processor cannot map the dma-buf (" +
                                 std::generic_category().message(errno) + "): register its memory by address");
   }
   std::shared_ptr<const void> mapping(pages,
                                       [mapped](const void* at) { munmap(const_cast<void*>(at), mapped); });
-  // Pages past the end can be mapped, but not touched.
+  // Pages past the end can be mapped but not accessed.
   const off_t size = lseek(fd, 0, SEEK_END);
   if (size >= 0 && offset + bytes > static_cast<uint64_t>(size)) throw outside();
   return {static_cast<uint8_t*>(pages) + (offset - first), bytes, nullptr, std::move(mapping)};

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "core/config.hpp"
+#include "wire/media/descriptor.hpp"
 
 /// Loopback addresses and MACs that a process gives to ports without an interface.
 ///
@@ -22,3 +24,40 @@ std::optional<uint32_t> BlockOf(const Gid& ipv4);
 std::optional<Mac> MacOf(const Gid& ipv4);
 
 }  // namespace softhca::address_block
+
+namespace softhca {
+
+/// Exclusive claim on a block of addresses on this host. A claim consists of abstract Unix sockets, so it
+/// leaves nothing behind, however the process ends.
+///
+/// The launcher reserves a block for its program. The first process that opens a device uses it, and keeps it
+/// even if the launcher dies; every further process claims another block.
+class BlockClaim {
+ public:
+  BlockClaim() = default;
+
+  /// Reserves a free block.
+  ///
+  /// @errors  std::runtime_error: all blocks are taken
+  static BlockClaim Reserve();
+  /// Uses the block that a launcher has reserved, or claims another one if a process uses it already.
+  ///
+  /// @errors  std::runtime_error: all blocks are taken
+  static BlockClaim Use(uint32_t reserved);
+
+  /// Returns a number for the process that uses a block, which no later process will have; 0: the block is
+  /// free.
+  ///
+  /// @return  nothing if the process cannot be determined now
+  static std::optional<uint64_t> UserOf(uint32_t block);
+
+  uint32_t block() const { return block_; }
+
+ private:
+  BlockClaim(uint32_t block, Descriptor socket) : block_(block), socket_(std::move(socket)) {}
+
+  uint32_t block_ = 0;
+  Descriptor socket_;
+};
+
+}  // namespace softhca

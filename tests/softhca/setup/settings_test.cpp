@@ -32,12 +32,12 @@ TEST(Settings, RoundTripThroughText) {
                           .log = "info",
                           .pcap = "frames",
                           .trace = "life"};
-  EXPECT_EQ(FromText(ToText(settings)), settings);
+  EXPECT_EQ(ParseSettings(Serialize(settings)), settings);
 }
 
 TEST(Settings, RefusesOtherText) {
   for (const char* text : {"", "{}", "[1]", "{\"tree\": 1}"})
-    EXPECT_THROW(FromText(text), std::exception) << text;
+    EXPECT_THROW(ParseSettings(text), std::exception) << text;
 }
 
 }  // namespace

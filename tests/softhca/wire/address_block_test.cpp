@@ -1,4 +1,4 @@
-#include "wire/block_claim.hpp"
+#include "wire/address_block.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
