@@ -10,12 +10,12 @@
 
 namespace softhca {
 
-/// Registered regions with memory between them that nobody may touch. Addresses and keys are the same in each
-/// run, so that an input means the same again.
+/// Registered regions separated by guard memory that no access may touch. Addresses and keys are the same in
+/// every run, so an input is reproducible.
 class GuardedMemory {
  public:
   static constexpr size_t kRegionBytes = 4096, kGuardBytes = 512;
-  static constexpr uint64_t kFirstAddress = 0x10000;  ///< by which work requests know the first region
+  static constexpr uint64_t kFirstAddress = 0x10000;  ///< IOVA of the first region
 
   GuardedMemory(Hca& hca, uint32_t pdn)
       : bytes_(kRegions * (kGuardBytes + kRegionBytes) + kGuardBytes, kGuard) {
@@ -30,10 +30,10 @@ class GuardedMemory {
     }
   }
 
-  /// Of the region that allows all.
+  /// Returns the key of the region that allows every access.
   uint32_t key() const { return keys_[0]; }
 
-  /// Whether a piece lies in one of the regions.
+  /// Returns whether a piece is within one region.
   bool Holds(Bytes piece) const {
     for (size_t region = 0; region < kRegions; ++region) {
       const uint8_t* const begin = bytes_.data() + Offset(region);
@@ -42,16 +42,16 @@ class GuardedMemory {
     return false;
   }
 
-  /// Requires that nothing was written between the regions, or to the one that only its owner reads.
+  /// Requires that the guard memory and the read-only region are unchanged.
   void Check() const {
     for (size_t region = 0; region <= kRegions; ++region) {
       const auto guard = bytes_.begin() + static_cast<ptrdiff_t>(Offset(region) - kGuardBytes);
       Require(std::all_of(guard, guard + kGuardBytes, [](uint8_t byte) { return byte == kGuard; }),
-              "nothing outside of registered regions is written");
+              "nothing outside registered regions is written");
     }
     const auto read_only = bytes_.begin() + static_cast<ptrdiff_t>(Offset(kReadOnly));
     Require(std::all_of(read_only, read_only + kRegionBytes, [](uint8_t byte) { return byte == kContents; }),
-            "a region that is registered for reading is not written");
+            "a read-only region is not written");
   }
 
  private:

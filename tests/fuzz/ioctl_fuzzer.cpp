@@ -15,7 +15,7 @@ namespace softhca::uverbs {
 
 namespace {
 
-/// Commands are what is under test, so nothing is executed.
+/// A network that executes nothing: only commands are under test.
 class IdleNetwork : public Network {
  public:
   void OnTransition(QueuePair&) override {}
@@ -26,7 +26,7 @@ class IdleNetwork : public Network {
   void Wait(uint64_t) override {}
 };
 
-/// A program that has opened a device.
+/// A program with an open device.
 class Program {
  public:
   Program() : engine_(MakeDevices(), std::make_unique<IdleNetwork>()) { engine_.Stop(); }
@@ -70,8 +70,8 @@ class Program {
 }  // namespace
 }  // namespace softhca::uverbs
 
-/// The input: commands, each with its length, its attributes' data behind them. Pointers are into the
-/// program's memory, where the command lies at the start.
+/// Input: commands, each preceded by its length and followed by the data of its attributes. Each command is
+/// copied to the start of the program's memory, into which its pointers point.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace softhca;
   FieldReader in({data, size});

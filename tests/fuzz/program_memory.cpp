@@ -8,14 +8,15 @@
 #include "uverbs/errors.hpp"
 #include "uverbs/user_memory.hpp"
 
-/// Takes the place of src/softhca/uverbs/user_memory.cpp: an input must not reach the fuzzer's own memory.
+/// Replaces src/softhca/uverbs/user_memory.cpp, so that an input cannot reach the fuzzer's own memory.
+/// Because all its functions are defined here, the linker leaves that member of softhca_commands out.
 namespace softhca::uverbs {
 namespace {
 
 void CheckRange(uint64_t start, uint64_t bytes) {
   const uint64_t offset = start - kProgramMemory;
   if (start < kProgramMemory || offset > kProgramMemoryBytes || bytes > kProgramMemoryBytes - offset) {
-    throw Errno(EFAULT, "the program has no such memory");
+    throw Errno(EFAULT, "the program has no memory at that address");
   }
 }
 

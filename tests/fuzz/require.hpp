@@ -5,7 +5,7 @@
 
 namespace softhca {
 
-/// Ends a fuzzer with a finding unless what must hold does.
+/// Aborts the fuzzer, which records a finding, unless the condition holds.
 inline void Require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "this does not hold: %s\n", what);

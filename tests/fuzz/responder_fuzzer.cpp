@@ -9,7 +9,7 @@
 namespace softhca {
 namespace {
 
-/// Requires of what is sent that it lies in registered memory, and can be encoded and read again.
+/// Requires that every packet sent has its payload in registered memory and survives encoding and parsing.
 class CheckingSink : public PacketSink {
  public:
   explicit CheckingSink(const GuardedMemory& memory) : memory_(memory) {}
@@ -33,7 +33,7 @@ class CheckingSink : public PacketSink {
   const GuardedMemory& memory_;
 };
 
-/// A queue pair that a stranger sends packets to.
+/// A queue pair that receives arbitrary packets.
 class Receiver {
  public:
   explicit Receiver(mlx5::ServiceType service) : a{hca, pd, {.service = service}} {
@@ -68,7 +68,7 @@ class Receiver {
 };
 
 enum Flags : uint8_t {
-  kExpected = 1,  ///< whatever PSN and service the packet has, it gets those that are due
+  kExpected = 1,  ///< replaces PSN and service of the packet by the expected ones
   kPostReceive = 2,
   kFlush = 4,
 };
@@ -76,7 +76,7 @@ enum Flags : uint8_t {
 }  // namespace
 }  // namespace softhca
 
-/// The input: a service, then packets, each with flags and its length in words.
+/// Input: transport service, then packets, each preceded by flags and its length in words.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace softhca;
   FieldReader in({data, size});

@@ -21,8 +21,8 @@ void Take(const std::string& text) {
 }  // namespace
 }  // namespace warpverbs::transport
 
-/// The input as a URL, as what a URL with a right checksum carries, and as that with right checksums of its
-/// queue pairs too.
+/// Uses the input as a URL, as the payload of a URL with a correct checksum, and as a payload whose queue
+/// pairs have correct checksums, too.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using warpverbs::transport::kUrlFormat;
   warpverbs::transport::Take(std::string(reinterpret_cast<const char*>(data), size));

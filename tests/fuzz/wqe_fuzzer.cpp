@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kDepth = 32;
 constexpr std::array kServices{mlx5::ServiceType::kRc, mlx5::ServiceType::kUc, mlx5::ServiceType::kUd};
 
-/// Two connected queue pairs, of which one executes what the input has put into its ring.
+/// Two connected queue pairs. One executes the WQEs of the input.
 class Sender {
  public:
   explicit Sender(mlx5::ServiceType service) : options_{.service = service, .send_depth = kDepth} {
@@ -32,7 +32,7 @@ class Sender {
     std::copy_n(ring.begin(), std::min(ring.size(), size_t{kDepth} * mlx5::kWqebbBytes), a.SendSlot(0));
   }
 
-  /// Reads an entry from each slot, and requires that it names registered memory or itself.
+  /// Reads a WQE from each slot, and requires that it names only registered memory or itself.
   void Read(uint32_t posted) {
     for (uint32_t index = 0; index < posted; ++index) {
       SendWqe wqe;
@@ -50,7 +50,7 @@ class Sender {
     }
   }
 
-  /// Executes what is posted, if it is for the peer: datagrams take packets.
+  /// Executes the posted WQEs, except datagrams: those need packets.
   void Execute(uint32_t posted) {
     if (options_.service == mlx5::ServiceType::kUd) return;
     a.SetSendRecord(posted);
@@ -74,7 +74,7 @@ class Sender {
 }  // namespace
 }  // namespace softhca
 
-/// The input: a service, a number of WQEBBs posted, the ring.
+/// Input: transport service, number of posted WQEBBs, ring.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace softhca;
   FieldReader in({data, size});

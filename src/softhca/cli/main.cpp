@@ -33,7 +33,7 @@ class TemporaryFolder {
   TemporaryFolder() : path_(TemplateOfFolder()) {
     if (mkdtemp(path_.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(),
-                              "cannot create " + path_ + "; TMPDIR must name a writable folder");
+                              "cannot create " + path_ + "; set TMPDIR to a writable folder");
     }
     path_ = fs::canonical(path_);  // InTree() compares it with resolved paths
   }
@@ -92,7 +92,8 @@ fs::path FindLibrary() {
   for (const fs::path& candidate : {folder / "libsofthca.so", folder / build_info::kInstalledLibrary}) {
     if (fs::exists(candidate)) return fs::canonical(candidate);
   }
-  throw std::runtime_error("libsofthca.so is neither beside the launcher nor where an installation has it");
+  throw std::runtime_error("cannot find libsofthca.so beside the launcher or in " +
+                           std::string(build_info::kInstalledLibrary));
 }
 
 /// Returns whether LD_PRELOAD can hold the path: the loader splits the list at spaces and colons, without

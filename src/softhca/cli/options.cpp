@@ -38,7 +38,7 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& option, const Choices<T
     if (found == table.end()) {
       std::string names;
       for (const auto& [name, unused] : table) names += (names.empty() ? "" : ", ") + name;
-      throw CLI::ValidationError(option, "'" + text + "' is none of " + names);
+      throw CLI::ValidationError(option, "'" + text + "' is invalid; choose one of " + names);
     }
     value = found->second;
   };
@@ -58,12 +58,12 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
   const auto take = [&settings](const uint64_t& bytes) {
     if (!std::has_single_bit(bytes) || bytes < 4096 || bytes > 1u << 30) {
       throw CLI::ValidationError("--max-message",
-                                 std::to_string(bytes) + " is no power of two from 4k to 1g");
+                                 std::to_string(bytes) + " is not a power of two from 4k to 1g");
     }
     settings.log_max_message = static_cast<uint32_t>(std::countr_zero(bytes));
   };
   app.add_option_function<uint64_t>("--max-message", take,
-                                    "Longest message: a power of two from 4k to 1g (1g)")
+                                    "Longest message: a power of two from 4k to 1g (default 1g)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("BYTES");
 }
@@ -71,51 +71,51 @@ void AddMaxMessage(CLI::App& app, Settings& settings) {
 /// Adds the options that connect the ports.
 void AddNetworkOptions(CLI::App& app, Settings& settings) {
   app.add_option("--interface", settings.interfaces,
-                 "The network interface behind a port, for peers on other hosts or in other network\n"
-                 "namespaces; once for each port (none: loopback addresses of each process's own)")
+                 "Network interface of a port, for peers on other hosts or in other network namespaces;\n"
+                 "once for each port (default: loopback addresses)")
       ->type_name("NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   AddChoice(app, "--wire", kWires, settings.raw_sockets)
       ->description(
-          "udp: UDP sockets (the default); raw: raw sockets, for peers that number their IP\n"
-          "packets, such as Linux's rdma_rxe; needs CAP_NET_RAW")
+          "udp: UDP sockets (default); raw: raw sockets, for peers such as Linux's rdma_rxe whose\n"
+          "IP packets have identification numbers; needs CAP_NET_RAW")
       ->type_name("KIND");
   const auto take_cable = [&settings](const std::string& text) {
     const size_t comma = text.find(',');
     if (comma == 0 || comma == std::string::npos || comma + 1 == text.size()) {
-      throw CLI::ValidationError("--cable", "'" + text + "' is not two paths with a comma between them");
+      throw CLI::ValidationError("--cable", "'" + text + "' is not two paths separated by a comma");
     }
     settings.cable_local = text.substr(0, comma);
     settings.cable_remote = text.substr(comma + 1);
   };
   app.add_option_function<std::string>("--cable", take_cable,
-                                       "Unix sockets of an Ethernet cable, such as QEMU's -netdev dgram has")
+                                       "Unix sockets of an Ethernet cable, as of QEMU's -netdev dgram")
       ->type_name("LOCAL,REMOTE");
-  app.add_option("--address", settings.addresses, "An IP address of the port at the cable; may be repeated")
+  app.add_option("--address", settings.addresses, "IP address of the port at the cable; may be repeated")
       ->type_name("IP[/PREFIX]")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
       "--no-direct", [&settings] { settings.direct = false; },
-      "Let connections within a process send packets, too");
+      "Send packets between queue pairs of one process, too");
 }
 
 constexpr const char* kFooter = R"(
 Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
   drop:5%                             lose frames; likewise duplicate, reorder, corrupt, flip, delay:5%,by=200us
-  drop,op=WRITE_MIDDLE,qp=0x12,nth=2  one frame: its kind, whom it goes to, which one; sent or received
-  slow,every=50us                     receive one frame in this time
-  link-down,after=500ms,for=2s        take links down; port=mlx5_0/1 for one
-  syndrome:0x13,index=3,qp=0x101      fail a send entry
+  drop,op=WRITE_MIDDLE,qp=0x12,nth=2  lose one frame: its opcode, its destination queue pair, its number
+  slow,every=50us                     receive one frame every 50 us
+  link-down,after=500ms,for=2s        take all links down; port=mlx5_0/1 for one link
+  syndrome:0x13,index=3,qp=0x101      fail a send WQE
   kill,after=1s                       kill the process
-  seed:7                              throw other dice
+  seed:7                              seed of the random numbers
 
-In the FILEs of --log, --pcap, --stats and --trace %p stands for the number of the process.)";
+%p in the FILE of --log, --pcap, --stats and --trace stands for the process number.)";
 
 /// Adds the options for faults and observers.
 void AddObserverOptions(CLI::App& app, Settings& settings) {
-  app.add_option("--fault", settings.faults, "Something that goes wrong, such as drop:5%; may be repeated")
+  app.add_option("--fault", settings.faults, "Fault to inject, such as drop:5%; may be repeated")
       ->type_name("RULE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -124,58 +124,56 @@ void AddObserverOptions(CLI::App& app, Settings& settings) {
     settings.stats_file = file;
   };
   app.add_option_function<std::string>("--stats", take_stats,
-                                       "At the program's exit, print counts, or write them as JSON")
+                                       "Print counts at the program's exit, or write them as JSON")
       ->type_name("[=FILE]")
       ->expected(0, 1);
   app.add_option("--log", settings.log,
-                 "Tell what happens: warning, info, debug or trace; to standard error or a file")
+                 "Log at level warning, info, debug or trace, to standard error or a file")
       ->type_name("LEVEL[,FILE]");
-  app.add_option("--pcap", settings.pcap, "Write what crosses the wire, for tshark and Wireshark")
-      ->type_name("FILE");
-  app.add_option("--trace", settings.trace, "Write the life of each work request, for ui.perfetto.dev")
+  app.add_option("--pcap", settings.pcap, "Capture all frames, for tshark and Wireshark")->type_name("FILE");
+  app.add_option("--trace", settings.trace, "Trace each work request, for ui.perfetto.dev")
       ->type_name("FILE");
 }
 
 void AddOptions(CLI::App& app, Settings& settings) {
-  app.add_option("--devices", settings.devices, "How many devices: mlx5_0, mlx5_1 and so on (1)")
+  app.add_option("--devices", settings.devices, "Number of devices: mlx5_0, mlx5_1 and so on (default 1)")
       ->check(CLI::Range(1, 16).description(""))
       ->type_name("N");
-  app.add_option("--ports", settings.ports, "Ports of each device (1)")
+  app.add_option("--ports", settings.ports, "Number of ports of each device (default 1)")
       ->check(CLI::Range(1, 2).description(""))
       ->type_name("N");
   AddChoice(app, "--link", kLinks, settings.link)
-      ->description("ethernet (RoCE; the default) or infiniband")
+      ->description("ethernet (RoCE; default) or infiniband")
       ->type_name("LAYER");
   AddChoice(app, "--mtu", kMtus, settings.mtu)
-      ->description("The ports' MTU: 256, 512, 1024, 2048 or 4096 bytes of payload (4096)")
+      ->description("MTU of the ports: 256, 512, 1024, 2048 or 4096 bytes of payload (default 4096)")
       ->type_name("BYTES");
   app.add_option("--port-down", settings.ports_down,
-                 "A port without link: DEVICE/PORT, DEVICE or all; may be repeated")
+                 "Take ports down: DEVICE/PORT, DEVICE or all; may be repeated")
       ->type_name("WHAT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
-      "--no-gids", [&settings] { settings.gids = false; },
-      "Ports without a GID, as on an interface that is not there");
+      "--no-gids", [&settings] { settings.gids = false; }, "Leave the GID tables empty");
   app.add_flag_callback(
-      "--no-atomics", [&settings] { settings.atomics = false; }, "Devices without atomic operations");
+      "--no-atomics", [&settings] { settings.atomics = false; }, "Disable atomic operations");
   app.add_flag_callback(
       "--big-endian-atomics", [&settings] { settings.host_order_atomics = false; },
-      "Devices that say their atomics of 8 bytes are not in the host's order");
+      "Report 8-byte atomics in big-endian order");
   app.add_flag_callback(
       "--no-user-index", [&settings] { settings.user_index = false; },
-      "Devices that say their completions have no user index");
+      "Report completions without user index");
   app.add_flag_callback(
-      "--no-wait", [&settings] { settings.wait = false; }, "Devices that say they have no WAIT");
+      "--no-wait", [&settings] { settings.wait = false; }, "Report no support for WAIT");
   app.add_flag_callback(
-      "--devx-events", [&settings] { settings.devx_events = true; }, "Devices with DEVX event channels");
+      "--devx-events", [&settings] { settings.devx_events = true; }, "Enable DEVX event channels");
   AddMaxMessage(app, settings);
   AddNetworkOptions(app, settings);
   AddObserverOptions(app, settings);
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);
 }
 
-Message Refuse(const std::string& why) { return {"softhca: " + why + "; softhca --help says more\n", 2}; }
+Message Refuse(const std::string& why) { return {"softhca: " + why + "; see softhca --help\n", 2}; }
 
 }  // namespace
 
@@ -200,7 +198,7 @@ std::variant<Options, Message> ParseCommandLine(int argc, char** argv) {
     return Message{std::string(version.what()) + '\n', 0};
   } catch (const CLI::ExtrasError&) {
     const std::string first = app.remaining().front();
-    if (first.front() == '-') return Refuse("there is no option " + first);
+    if (first.front() == '-') return Refuse("option " + first + " does not exist");
     return Refuse("put -- before the program: softhca -- " + first);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string option = error.what();

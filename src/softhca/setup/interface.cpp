@@ -67,10 +67,10 @@ Interface ReadInterface(const std::string& name) {
     up = (entry->ifa_flags & IFF_UP) != 0;
     if (entry->ifa_addr != nullptr) Take(*entry->ifa_addr, interface);
   }
-  if (!exists) throw std::runtime_error("there is no interface '" + name + "'; 'ip link' lists them");
-  if (!up) throw std::runtime_error("interface " + name + " is down; 'ip link set " + name + " up'");
+  if (!exists) throw std::runtime_error("interface '" + name + "' does not exist; see 'ip link'");
+  if (!up) throw std::runtime_error("interface " + name + " is down; run 'ip link set " + name + " up'");
   if (interface.addresses.empty()) {
-    throw std::runtime_error("interface " + name + " has no IP address; 'ip address add' gives it one");
+    throw std::runtime_error("interface " + name + " has no IP address; add one with 'ip address add'");
   }
   std::stable_partition(interface.addresses.begin(), interface.addresses.end(), IsIpv4);
   interface.index = if_nametoindex(name.c_str());

@@ -78,7 +78,7 @@ Gid ParseAddress(const std::string& text) {
   address.v6 = {};
   address.v6.sin6_family = AF_INET6;
   if (inet_pton(AF_INET6, ip.c_str(), &address.v6.sin6_addr) == 1) return ToGid(address);
-  throw std::invalid_argument("'" + text + "' is no IP address; --address takes one such as 10.0.0.1/24");
+  throw std::invalid_argument("'" + text + "' is not an IP address; give --address one such as 10.0.0.1/24");
 }
 
 std::vector<Gid> CableAddresses(const Settings& settings) {
@@ -109,25 +109,28 @@ void CheckWire(const Settings& settings) {
   const size_t named = settings.interfaces.size(), ports = size_t{settings.devices} * settings.ports;
   const bool cable = !settings.cable_local.empty();
   if (settings.addresses.empty() == cable) {
-    throw std::invalid_argument("--cable and --address need each other: who is at the cable has addresses");
+    throw std::invalid_argument("--cable and --address go together; give both or neither");
   }
-  if (named != 0 && cable) throw std::invalid_argument("--cable and --interface exclude each other");
+  if (named != 0 && cable)
+    throw std::invalid_argument("--cable and --interface exclude each other; give one of them");
   if (cable && ports != 1)
-    throw std::invalid_argument("a cable has one port; leave out --devices and --ports");
+    throw std::invalid_argument("a cable has only one port; omit --devices and --ports");
   if (settings.link == mlx5::PortType::kInfiniBand && (named != 0 || cable)) {
-    throw std::invalid_argument("InfiniBand has no wire here; --interface and --cable need --link ethernet");
+    throw std::invalid_argument(
+        "InfiniBand works only within a process; --interface and --cable need --link ethernet");
   }
   if (settings.link == mlx5::PortType::kInfiniBand && !settings.gids) {
-    throw std::invalid_argument("every port of InfiniBand has a GID; --no-gids needs --link ethernet");
+    throw std::invalid_argument("every InfiniBand port has a GID; --no-gids needs --link ethernet");
   }
   if (named == 0) return;
   if (named != ports) {
     throw std::invalid_argument("there are " + std::to_string(ports) + " ports and " + std::to_string(named) +
-                                " interfaces; name one --interface for each port");
+                                " interfaces; give one --interface for each port");
   }
   for (const std::string& name : settings.interfaces) {
     if (std::count(settings.interfaces.begin(), settings.interfaces.end(), name) != 1)
-      throw std::invalid_argument("interface " + name + " is named twice; each port needs one of its own");
+      throw std::invalid_argument("interface " + name +
+                                  " is named twice; give each port an interface of its own");
   }
 }
 
@@ -150,7 +153,9 @@ void TakeDown(std::vector<DeviceConfig>& devices, const std::string& what) {
       found = true;
     }
   }
-  if (!found) throw std::invalid_argument("there is no device or port '" + what + "' to take down");
+  if (!found)
+    throw std::invalid_argument("device or port '" + what +
+                                "' does not exist; name one as mlx5_0 or mlx5_0/1");
 }
 
 }  // namespace
