@@ -153,7 +153,7 @@ uint64_t Interchange(const Options& options) {
   std::puts("1. Creating an endpoint and buffers");
   Side side(options);
 
-  std::puts("2. Meeting the peer");
+  std::puts("2. Connecting to the peer by TCP");
   host::TcpExchange exchange = MeetPeer(options);
 
   std::puts("3. Connecting the endpoints");
