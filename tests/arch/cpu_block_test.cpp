@@ -1,4 +1,4 @@
-// Blocks, warps and lanes of CPU threads.
+// Tests blocks, warps and lanes made of CPU threads.
 #include "warpverbs/arch/cpu_block.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using cpu::RunGrid;
 
 constexpr LaneMask kWholeWarp = 0xffffffff;
 
-TEST(CpuBlock, EveryThreadRunsOnceAndKnowsItsLane) {
+TEST(CpuBlock, RunsEveryThreadOnceWithItsLane) {
   std::array<uint32_t, 70> runs{};
   RunBlock(runs.size(), [&](uint32_t thread) {
     ++runs[thread];
@@ -32,7 +32,7 @@ TEST(CpuBlock, EveryThreadRunsOnceAndKnowsItsLane) {
   EXPECT_EQ(Cpu::Lane(), 0U);
 }
 
-TEST(CpuBlock, BallotTellsWhoSaidTrue) {
+TEST(CpuBlock, BallotReturnsTheLanesThatVotedTrue) {
   RunBlock(32, [](uint32_t thread) {
     EXPECT_EQ(Cpu::Ballot(kWholeWarp, thread % 3 == 0), 0x49249249U);
     EXPECT_EQ(Cpu::Ballot(kWholeWarp, true), kWholeWarp);
@@ -40,7 +40,7 @@ TEST(CpuBlock, BallotTellsWhoSaidTrue) {
   });
 }
 
-TEST(CpuBlock, ShuffleBringsTheValueOfTheLaneAskedFor) {
+TEST(CpuBlock, ShuffleReturnsTheValueOfTheNamedLane) {
   RunBlock(32, [](uint32_t thread) {
     const uint32_t next = (thread + 1) % 32;
     EXPECT_EQ(Cpu::Shuffle(kWholeWarp, 0xf0000000 + thread, next), 0xf0000000 + next);
@@ -49,7 +49,7 @@ TEST(CpuBlock, ShuffleBringsTheValueOfTheLaneAskedFor) {
   });
 }
 
-TEST(CpuBlock, WarpsMayHave64Lanes) {
+TEST(CpuBlock, SupportsWarpsOf64Lanes) {
   RunBlock(
       64,
       [](uint32_t thread) {
@@ -59,7 +59,7 @@ TEST(CpuBlock, WarpsMayHave64Lanes) {
       64);
 }
 
-TEST(CpuBlock, LastWarpMayBeShort) {
+TEST(CpuBlock, SupportsAShortLastWarp) {
   RunBlock(
       10,
       [](uint32_t thread) {
@@ -70,7 +70,7 @@ TEST(CpuBlock, LastWarpMayBeShort) {
       8);
 }
 
-/// Each of `threads` threads writes a number, all sync, and each reads another's; many times.
+/// Lets each of `threads` threads write a number, sync, and read another's, many times.
 void PassNumbersAround(uint32_t threads, const std::function<void()>& sync) {
   std::vector<uint32_t> numbers(threads);
   RunBlock(threads, [&](uint32_t thread) {
@@ -83,13 +83,13 @@ void PassNumbersAround(uint32_t threads, const std::function<void()>& sync) {
   });
 }
 
-TEST(CpuBlock, SyncOfLanesOrdersMemory) {
+TEST(CpuBlock, SyncLanesOrdersMemory) {
   PassNumbersAround(8, [] { Cpu::SyncLanes(0xff); });
 }
 
-TEST(CpuBlock, SyncOfTheBlockOrdersMemoryAcrossWarps) { PassNumbersAround(40, &Cpu::SyncBlock); }
+TEST(CpuBlock, SyncBlockOrdersMemoryAcrossWarps) { PassNumbersAround(40, &Cpu::SyncBlock); }
 
-TEST(CpuBlock, LanesOutOfTheMaskAreNotAwaited) {
+TEST(CpuBlock, WaitsOnlyForLanesOfTheMask) {
   RunBlock(4, [](uint32_t thread) {
     if (thread == 2) return;
     EXPECT_EQ(Cpu::Ballot(0b1011, thread != 1), 0b1001U);
@@ -97,7 +97,7 @@ TEST(CpuBlock, LanesOutOfTheMaskAreNotAwaited) {
   });
 }
 
-TEST(CpuBlock, DisjointMasksDoNotWaitForEachOther) {
+TEST(CpuBlock, DoesNotWaitForDisjointMasks) {
   std::atomic<bool> high_begun = false;
   std::atomic<bool> low_done = false;
   RunBlock(4, [&](uint32_t thread) {
@@ -107,7 +107,7 @@ TEST(CpuBlock, DisjointMasksDoNotWaitForEachOther) {
         EXPECT_EQ(Cpu::Shuffle(0b0011, thread + round, 1), 1 + round);
       low_done = true;
     } else {
-      if (thread == 2) high_begun = true;  // and waits for lane 3
+      if (thread == 2) high_begun = true;  // then waits for lane 3
       if (thread == 3) {
         EXPECT_TRUE(Eventually([&] { return low_done.load(); }));
       }
@@ -116,7 +116,7 @@ TEST(CpuBlock, DisjointMasksDoNotWaitForEachOther) {
   });
 }
 
-TEST(CpuBlock, SomeLanesMayMeetWhileTheOthersWaitForAll) {
+TEST(CpuBlock, SyncsSomeLanesWhileOthersWaitForAll) {
   RunBlock(4, [](uint32_t thread) {
     for (uint32_t round = 0; round < 50; ++round) {
       if (thread < 2) {
@@ -127,7 +127,7 @@ TEST(CpuBlock, SomeLanesMayMeetWhileTheOthersWaitForAll) {
   });
 }
 
-TEST(CpuBlock, ThreadsThatEndedAreNotAwaitedByTheBlock) {
+TEST(CpuBlock, BlockDoesNotWaitForThreadsThatEnded) {
   std::array<uint32_t, 40> numbers{};
   RunBlock(numbers.size(), [&](uint32_t thread) {
     if (thread % 3 == 0) return;
@@ -137,7 +137,7 @@ TEST(CpuBlock, ThreadsThatEndedAreNotAwaitedByTheBlock) {
   });
 }
 
-/// Runs a kernel whose lane 3 throws, and expects that to reach the caller.
+/// Runs a kernel whose lane 3 throws, and expects the exception to reach the caller.
 void ExpectRootCause(const std::function<void()>& wait) {
   try {
     RunBlock(8, [&](uint32_t thread) {
@@ -150,16 +150,16 @@ void ExpectRootCause(const std::function<void()>& wait) {
   }
 }
 
-TEST(CpuBlock, ExceptionReachesTheCaller) {
+TEST(CpuBlock, PassesAnExceptionToTheCaller) {
   ExpectRootCause([] {});
 }
 
-TEST(CpuBlock, ExceptionReachesTheCallerWhileOthersWaitForItsThread) {
+TEST(CpuBlock, PassesAnExceptionToTheCallerWhileOthersWaitForItsThread) {
   ExpectRootCause([] { Cpu::SyncLanes(0xff); });
   ExpectRootCause(&Cpu::SyncBlock);
 }
 
-TEST(CpuBlock, SaysInWordsThatThereIsNoThreadLeft) {
+TEST(CpuBlock, ReportsThatNoThreadIsLeft) {
   try {
     const tests::NoThreads none;
     RunBlock(3, [](uint32_t) { Cpu::SyncBlock(); });
@@ -172,14 +172,14 @@ TEST(CpuBlock, SaysInWordsThatThereIsNoThreadLeft) {
   }
 }
 
-TEST(CpuBlock, LaneThatEndedEndsThoseThatWaitForIt) {
+TEST(CpuBlock, EndsLanesThatWaitForALaneThatEnded) {
   const auto kernel = [](uint32_t thread) {
     if (thread != 5) Cpu::SyncLanes(0xff);
   };
   EXPECT_THROW(RunBlock(8, kernel), std::logic_error);
 }
 
-TEST(CpuBlock, ThreadsAgreeAndShareAValue) {
+TEST(CpuBlock, ThreadsOfABlockVoteAndShareAValue) {
   RunBlock(
       6,
       [](uint32_t thread) {
@@ -193,7 +193,7 @@ TEST(CpuBlock, ThreadsAgreeAndShareAValue) {
       4);
 }
 
-TEST(CpuBlock, BlocksOfAGridRunAtTheSameTime) {
+TEST(CpuBlock, RunsTheBlocksOfAGridAtTheSameTime) {
   std::array<std::array<uint32_t, 3>, 4> runs{};
   std::atomic<uint32_t> begun = 0;
   RunGrid(4, 3, [&](uint32_t block, uint32_t thread) {
@@ -206,7 +206,7 @@ TEST(CpuBlock, BlocksOfAGridRunAtTheSameTime) {
   for (const auto& block : runs) EXPECT_EQ(block, (std::array<uint32_t, 3>{1, 1, 1}));
 }
 
-TEST(CpuBlock, ExceptionReachesTheCallerOfAGrid) {
+TEST(CpuBlock, PassesAnExceptionToTheCallerOfAGrid) {
   const auto kernel = [](uint32_t block, uint32_t thread) {
     if (block == 1 && thread == 2) throw std::runtime_error("the root cause");
     Cpu::SyncBlock();

@@ -1,4 +1,4 @@
-// What a thread that is in no block sees, and the words that it shares with others.
+// Tests threads outside a block, and the words that they share with others.
 #include "warpverbs/arch/cpu.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace warpverbs::arch {
 namespace {
 
-TEST(Cpu, ThreadInNoBlockIsAWarpOfOneLane) {
+TEST(Cpu, ThreadOutsideABlockIsAWarpOfOneLane) {
   EXPECT_EQ(Cpu::Lane(), 0U);
   EXPECT_EQ(Cpu::ActiveLanes(), LaneMask{1});
   EXPECT_EQ(Cpu::Ballot(1, true), LaneMask{1});
@@ -22,13 +22,13 @@ TEST(Cpu, ThreadInNoBlockIsAWarpOfOneLane) {
   Cpu::SyncBlock();
 }
 
-TEST(Cpu, ShortLoadReadsItsWordAlone) {
+TEST(Cpu, Load32ReadsOnlyItsWord) {
   const uint32_t words[3] = {1, 0x80000002, 3};
   EXPECT_EQ(Cpu::Load32(words), 1U);
   EXPECT_EQ(Cpu::Load32(words + 1), 0x80000002U);
 }
 
-TEST(Cpu, ReleasedWordComesAfterWhatWasStoredBefore) {
+TEST(Cpu, StoreReleaseOrdersEarlierStores) {
   uint32_t data = 0;
   uint32_t words[2] = {0, 7};
   const std::jthread writer([&] {
@@ -41,7 +41,7 @@ TEST(Cpu, ReleasedWordComesAfterWhatWasStoredBefore) {
   EXPECT_EQ(words[1], 7U);
 }
 
-TEST(Cpu, StoresStayBehindAShortLoad) {
+TEST(Cpu, StoresStayBehindLoad32) {
   uint32_t data = 42;
   uint32_t word = 0;
   uint32_t seen = 0;

@@ -6,7 +6,7 @@
 
 namespace warpverbs::arch {
 
-/// Waits until `condition` holds; false if that took too long.
+/// Waits until `condition` holds. Returns false if that took too long.
 inline bool Eventually(const std::function<bool()>& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!condition()) {

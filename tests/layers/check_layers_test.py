@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows that check_layers.py catches what it forbids and lets pass what it allows."""
+"""Shows that check_layers.py finds violations and passes what is allowed."""
 
 import pathlib
 import tempfile
@@ -10,7 +10,7 @@ import check_layers
 
 class CheckLayers(unittest.TestCase):
     def check(self, files):
-        """The violations in a tree of the given files, beside a header in every layer."""
+        """Returns the violations in a tree of the given files and a header in every layer."""
         tree = {f"include/warpverbs/{layer}/{layer}.hpp": "" for layer in check_layers.MAY_INCLUDE} | files
         with tempfile.TemporaryDirectory() as root:
             for name, text in tree.items():

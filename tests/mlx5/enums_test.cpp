@@ -1,5 +1,5 @@
-// The values of all enumerators, against the tables in tests/data/prm and rdma-core's mlx5dv.h. The headers
-// are read as text, so that an enumerator added to them fails here until it is held against a table.
+// Compares the values of all enumerators with the tables in tests/data/prm and with rdma-core's mlx5dv.h. The
+// test reads the headers as text, so a new enumerator fails here until it is compared with a table.
 #include <gtest/gtest.h>
 #include <infiniband/mlx5dv.h>
 
@@ -18,7 +18,7 @@
 namespace warpverbs::mlx5 {
 namespace {
 
-// Which group of values.csv an enumeration is held against.
+// The group of values.csv for each enumeration.
 const std::map<std::string, std::string> kGroups = {
     {"AtomicMode", "qpc_atomic_mode"},
     {"AtomicOperation", "atomic_operations"},
@@ -43,7 +43,7 @@ const std::map<std::string, std::string> kGroups = {
     {"WqeOpcode", "wqe_opcode"},
 };
 
-// Enumerators that the table calls by another name; the empty name is 0, "nothing", which no table lists.
+// Enumerators that have another name in the table. The empty name is 0, "nothing", which no table lists.
 const std::map<std::string, std::string> kOtherNames = {
     {"AtomicMode::kNone", ""},
     {"AtomicMode::kOnly8", "ONLY_8B"},
@@ -183,14 +183,14 @@ TEST(Enums, AgreeWithRdmaCore) {
   EXPECT_EQ(kFenceInitiatorSmall, MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE);
 }
 
-TEST(Enums, EverySyndromeHasWords) {
+TEST(Enums, DescribesEverySyndrome) {
   const std::string unknown = Describe(static_cast<Syndrome>(0xff));
   for (const auto& [name, value] : prm::Values().at("cqe_syndrome")) {
     EXPECT_NE(Describe(static_cast<Syndrome>(value)), unknown) << name;
   }
 }
 
-TEST(Enums, UnknownCausesHaveWordsToo) {
+TEST(Enums, DescribesUnknownCauses) {
   EXPECT_STREQ(Describe(static_cast<Syndrome>(0xff)), "unknown syndrome");
   EXPECT_STREQ(Describe(static_cast<CommandStatus>(0xff)), "unknown command status");
 }

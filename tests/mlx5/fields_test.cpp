@@ -1,5 +1,5 @@
-// The places of all mailbox fields, against the tables in tests/data/prm. The headers are read as text, so
-// that a field added to them is held against the tables with no word here.
+// Compares the offsets of all mailbox fields with the tables in tests/data/prm. The test reads the headers as
+// text, so a new field is compared without a change here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,13 +16,13 @@ namespace warpverbs::mlx5 {
 namespace {
 
 struct Declaration {
-  std::string type;        // the value's: "uint32_t"
+  std::string type;        // type of the value: "uint32_t"
   std::string identifier;  // "kLogMsgMax"
   std::string name;        // "qpc.log_msg_max"
   prm::Place place;
 };
 
-// Every field declared in a header; fails where one is written in another form than the pattern's.
+// Returns every field that a header declares. Fails if one does not match the pattern.
 std::vector<Declaration> Declarations(const std::string& header) {
   static const std::regex kDeclaration(
       R"re(constexpr\s+Field(?:Place|<(\w+)>)\s+(k\w+)\s*[{\s]+"([\w.]+)",\s*(\d+),\s*(\d+)\})re");
@@ -60,14 +60,14 @@ std::string Identifier(const std::string& name) {
   return identifier;
 }
 
-TEST(Fields, LieWhereTheTablesSay) {
+TEST(Fields, HaveTheOffsetsOfTheTables) {
   for (const Declaration& field : AllDeclarations())
     EXPECT_EQ(field.place, prm::FieldAt(field.name)) << field.name;
 }
 
-TEST(Fields, AreCalledAsInTheTables) {
+TEST(Fields, HaveTheNamesOfTheTables) {
   for (const Declaration& field : AllDeclarations()) {
-    if (field.identifier == "kObjectNumber") continue;  // qpn, cqn and mkey index share a place
+    if (field.identifier == "kObjectNumber") continue;  // qpn, cqn and mkey index share an offset
     EXPECT_EQ(field.identifier, Identifier(field.name));
   }
 }
@@ -85,7 +85,7 @@ TEST(Fields, HaveTypesThatHoldThem) {
   }
 }
 
-TEST(Fields, OfEmbeddedContextsStartWhereTheTablesSay) {
+TEST(Fields, OfEmbeddedContextsHaveTheOffsetsOfTheTables) {
   EXPECT_EQ(create_cq_in::kCqc, prm::FieldAt("create_cq_in.cq_context").bit);
   EXPECT_EQ(create_qp_in::kQpc, prm::FieldAt("create_qp_in.qpc").bit);
   EXPECT_EQ(query_qp_out::kQpc, prm::FieldAt("query_qp_out.qpc").bit);
@@ -95,7 +95,7 @@ TEST(Fields, OfEmbeddedContextsStartWhereTheTablesSay) {
   EXPECT_EQ(query_hca_cap_out::kCapability, prm::FieldAt("query_hca_cap_out.capability").bit);
 }
 
-TEST(Fields, MailboxesAreAsLongAsTheTablesSay) {
+TEST(Mailboxes, HaveTheSizesOfTheTables) {
   const auto bytes = [](const std::string& name) {
     return size_t{prm::FieldAt(name + ".@sizeof").width / 8};
   };
@@ -111,7 +111,7 @@ TEST(Fields, MailboxesAreAsLongAsTheTablesSay) {
   EXPECT_EQ(query_hca_cap_out::kBytes, bytes("query_hca_cap_out"));
 }
 
-TEST(Fields, OfAllTransitionsLieAlike) {
+TEST(Fields, HaveTheSameOffsetsInAllTransitions) {
   for (const std::string command :
        {"rst2init_qp_in", "init2init_qp_in", "init2rtr_qp_in", "rtr2rts_qp_in", "rts2rts_qp_in"}) {
     EXPECT_EQ(prm::FieldAt(command + ".qpn").bit, modify_qp_in::kQpn.bit) << command;
@@ -121,7 +121,7 @@ TEST(Fields, OfAllTransitionsLieAlike) {
   EXPECT_EQ(modify_qp_in::kBytes * 8, prm::FieldAt("init2rtr_qp_in.@sizeof").width);
 }
 
-TEST(Fields, CommonToAllCommandsLieAlike) {
+TEST(Fields, HaveTheSameOffsetsInAllCommands) {
   const std::vector<std::pair<std::string, FieldPlace>> common = {{"opcode", command_in::kOpcode},
                                                                   {"op_mod", command_in::kOpMod},
                                                                   {"status", command_out::kStatus},
@@ -133,7 +133,7 @@ TEST(Fields, CommonToAllCommandsLieAlike) {
     if (!std::regex_match(name, match, command)) continue;
     for (const auto& [field, place] : common) {
       const auto found = prm::Fields().find(match[1].str() + "." + field);
-      if (found == prm::Fields().end()) continue;  // an answer has no opcode, a command no status
+      if (found == prm::Fields().end()) continue;  // a response has no opcode, and a command no status
       EXPECT_EQ(found->second, (prm::Place{place.bit, place.width})) << found->first;
       ++compared;
     }
@@ -141,7 +141,7 @@ TEST(Fields, CommonToAllCommandsLieAlike) {
   EXPECT_GE(compared, 2 * common.size());
 }
 
-TEST(Fields, ObjectNumbersLieAlike) {
+TEST(Fields, HaveTheSameOffsetForEveryObjectNumber) {
   for (const std::string name : {"query_qp_in.qpn", "destroy_qp_in.qpn", "qp_2err_in.qpn", "qp_2rst_in.qpn",
                                  "destroy_cq_in.cqn", "destroy_mkey_in.mkey_index", "dealloc_pd_in.pd"}) {
     EXPECT_EQ(prm::FieldAt(name),
@@ -156,7 +156,7 @@ TEST(Fields, ObjectNumbersLieAlike) {
   }
 }
 
-TEST(Fields, AtAContextMoveByItsStart) {
+TEST(Fields, MoveWithTheirContext) {
   constexpr auto kPd = qpc::kPd.At(create_qp_in::kQpc);
   EXPECT_EQ(kPd.bit, prm::FieldAt("create_qp_in.qpc").bit + prm::FieldAt("qpc.pd").bit);
   EXPECT_EQ(kPd.width, prm::FieldAt("qpc.pd").width);

@@ -25,7 +25,7 @@ void SetBits(Words& words, uint32_t bit, uint32_t width, uint64_t value) {
   }
 }
 
-TEST(Mailbox, EveryWidthAtEveryBitTouchesItsBitsAlone) {
+TEST(Mailbox, SetsOnlyTheBitsOfAFieldOfAnyWidthAtAnyBit) {
   for (uint32_t width = 1; width <= 32; ++width) {
     for (uint32_t bit = 32; bit + width <= 64; ++bit) {
       const Field<uint32_t> field{{"test.field", bit, width}};
@@ -44,7 +44,7 @@ TEST(Mailbox, EveryWidthAtEveryBitTouchesItsBitsAlone) {
   }
 }
 
-TEST(Mailbox, Takes64BitsAcrossTwoWords) {
+TEST(Mailbox, Sets64BitsAcrossTwoWords) {
   constexpr uint64_t kValue = 0x0123456789abcdef;
   for (const uint32_t bit : {0u, 32u, 64u}) {
     const Field<uint64_t> field{{"test.field", bit, 64}};
@@ -74,7 +74,7 @@ TEST(Mailbox, IsBigEndianInMemory) {
   EXPECT_EQ(std::memcmp(mailbox.data(), expected, sizeof expected), 0);
 }
 
-TEST(Mailbox, TakesBytesAsTheyAre) {
+TEST(Mailbox, CopiesBytesUnchanged) {
   const std::array<uint8_t, 16> gid{0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
   Mailbox<qpc::kBytes> context;
   context.SetBytes(ads::kRgidRip, qpc::kPrimaryAddressPath, gid);
@@ -84,7 +84,7 @@ TEST(Mailbox, TakesBytesAsTheyAre) {
   EXPECT_EQ(bytes[(192 + 256) / 8], 0);
 }
 
-TEST(Mailbox, ValueWiderThanItsFieldThrowsAndChangesNothing) {
+TEST(Mailbox, ThrowsAndKeepsItsBytesWhenAValueIsTooWide) {
   for (uint32_t width = 1; width < 32; ++width) {
     Mailbox<8> mailbox;
     const Field<uint32_t> field{{"test.field", 32 - width, width}};
@@ -93,7 +93,7 @@ TEST(Mailbox, ValueWiderThanItsFieldThrowsAndChangesNothing) {
   }
 }
 
-TEST(Mailbox, FieldPastItsEndThrows) {
+TEST(Mailbox, ThrowsWhenAFieldIsPastItsEnd) {
   Mailbox<8> mailbox;
   const Field<uint32_t> past{{"test.past", 64, 8}};
   const Field<uint64_t> half_past{{"test.half_past", 32, 64}};

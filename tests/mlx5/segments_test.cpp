@@ -1,4 +1,4 @@
-// The memory layouts that hardware reads and writes, against rdma-core's mlx5dv.h and the tables in
+// Compares the memory layouts that hardware reads and writes with rdma-core's mlx5dv.h and the tables in
 // tests/data/prm.
 #include <gtest/gtest.h>
 #include <infiniband/mlx5dv.h>
@@ -21,13 +21,13 @@ prm::Place PlaceOf(Member Struct::*member) {
   return {static_cast<uint32_t>(8 * (at - start)), static_cast<uint32_t>(8 * sizeof(Member))};
 }
 
-// One of our members lies where the table says.
+// Expects a member of ours at the table's offset.
 template <class Ours, class Member>
 void Expect(const char* name, Member Ours::*ours) {
   EXPECT_EQ(PlaceOf(ours), prm::FieldAt(name)) << name;
 }
 
-// And where rdma-core's does.
+// Expects it at rdma-core's offset, too.
 template <class Ours, class Member, class Theirs, class TheirMember>
 void Expect(const char* name, Member Ours::*ours, TheirMember Theirs::*theirs) {
   Expect(name, ours);
@@ -40,7 +40,7 @@ void ExpectSize(const char* name) {
   EXPECT_EQ(8 * sizeof(Ours), prm::FieldAt(std::string(name) + ".@sizeof").width) << name;
 }
 
-TEST(Wqe, ControlSegment) {
+TEST(Wqe, LaysOutTheControlSegment) {
   ExpectSize<CtrlSegment>("ctrl_seg");
   Expect("ctrl_seg.opmod_idx_opcode", &CtrlSegment::opmod_index_opcode, &mlx5_wqe_ctrl_seg::opmod_idx_opcode);
   Expect("ctrl_seg.qpn_ds", &CtrlSegment::qpn_ds, &mlx5_wqe_ctrl_seg::qpn_ds);
@@ -53,7 +53,7 @@ TEST(Wqe, ControlSegment) {
   EXPECT_EQ(PlaceOf(&CtrlSegment::dci_stream_low), (prm::Place{stream.bit + 8, 8}));
 }
 
-TEST(Wqe, ControlSegmentIsAsRdmaCoreWritesIt) {
+TEST(Wqe, ControlSegmentEqualsRdmaCores) {
   mlx5_wqe_ctrl_seg theirs{};
   mlx5dv_set_ctrl_seg(&theirs, 0xabcd, MLX5_OPCODE_RDMA_WRITE, 0, 0x123456, MLX5_WQE_CTRL_CQ_UPDATE, 3, 0, 0);
   const CtrlSegment ours{
@@ -67,13 +67,13 @@ TEST(Wqe, ControlSegmentIsAsRdmaCoreWritesIt) {
   EXPECT_EQ(std::memcmp(&ours, &theirs, sizeof ours), 0);
 }
 
-TEST(Wqe, RemoteAddressSegment) {
+TEST(Wqe, LaysOutTheRemoteAddressSegment) {
   ExpectSize<RemoteAddressSegment>("raddr_seg");
   Expect("raddr_seg.raddr", &RemoteAddressSegment::address, &mlx5_wqe_raddr_seg::raddr);
   Expect("raddr_seg.rkey", &RemoteAddressSegment::rkey, &mlx5_wqe_raddr_seg::rkey);
 }
 
-TEST(Wqe, DatagramSegment) {  // rdma-core's alone: the tables of tests/data/prm have none
+TEST(Wqe, LaysOutTheDatagramSegment) {  // the tables of tests/data/prm have none
   const auto expect = [](auto ours, auto theirs) { EXPECT_EQ(PlaceOf(ours), PlaceOf(theirs)); };
   EXPECT_EQ(sizeof(DatagramSegment), sizeof(mlx5_wqe_datagram_seg));
   expect(&DatagramSegment::dest_qpn, &mlx5_wqe_av::dqp_dct);
@@ -89,25 +89,25 @@ TEST(Wqe, DatagramSegment) {  // rdma-core's alone: the tables of tests/data/prm
   EXPECT_EQ(kExtendedAddress, uint32_t{MLX5_EXTENDED_UD_AV});
 }
 
-TEST(Wqe, DataSegment) {
+TEST(Wqe, LaysOutTheDataSegment) {
   ExpectSize<DataSegment>("data_seg");
   Expect("data_seg.byte_count", &DataSegment::bytes, &mlx5_wqe_data_seg::byte_count);
   Expect("data_seg.lkey", &DataSegment::lkey, &mlx5_wqe_data_seg::lkey);
   Expect("data_seg.addr", &DataSegment::address, &mlx5_wqe_data_seg::addr);
 }
 
-TEST(Wqe, InlineSegment) {
+TEST(Wqe, LaysOutTheInlineSegment) {
   ExpectSize<InlineSegment>("inl_data_seg");
   Expect("inl_data_seg.byte_count", &InlineSegment::bytes, &mlx5_wqe_inl_data_seg::byte_count);
 }
 
-TEST(Wqe, AtomicSegment) {
+TEST(Wqe, LaysOutTheAtomicSegment) {
   ExpectSize<AtomicSegment>("atomic_seg");
   Expect("atomic_seg.swap_add", &AtomicSegment::swap_add, &mlx5_wqe_atomic_seg::swap_add);
   Expect("atomic_seg.compare", &AtomicSegment::compare, &mlx5_wqe_atomic_seg::compare);
 }
 
-TEST(Wqe, MaskedAtomicSegments) {  // mlx5dv.h has none
+TEST(Wqe, LaysOutTheMaskedAtomicSegments) {  // mlx5dv.h has none
   ExpectSize<MaskedCompareSwap4Segment>("masked_cs_4B");
   Expect("masked_cs_4B.swap", &MaskedCompareSwap4Segment::swap);
   Expect("masked_cs_4B.compare", &MaskedCompareSwap4Segment::compare);
@@ -126,20 +126,20 @@ TEST(Wqe, MaskedAtomicSegments) {  // mlx5dv.h has none
   Expect("masked_fa_8B.filed_boundary", &MaskedFetchAdd8Segment::field_boundary);
 }
 
-TEST(Wqe, WaitSegment) {  // mlx5dv.h has none
+TEST(Wqe, LaysOutTheWaitSegment) {  // mlx5dv.h has none
   ExpectSize<WaitSegment>("wait_seg");
   Expect("wait_seg.max_index", &WaitSegment::max_index);
   Expect("wait_seg.qpn_cqn", &WaitSegment::cqn);
 }
 
-TEST(Wqe, SrqNextSegment) {
+TEST(Wqe, LaysOutTheSrqNextSegment) {
   ExpectSize<SrqNextSegment>("srq_next_seg");
   Expect("srq_next_seg.next_wqe_index", &SrqNextSegment::next_wqe_index,
          &mlx5_wqe_srq_next_seg::next_wqe_index);
   Expect("srq_next_seg.signature", &SrqNextSegment::signature, &mlx5_wqe_srq_next_seg::signature);
 }
 
-TEST(Wqe, Constants) {
+TEST(Wqe, HasRdmaCoresConstants) {
   EXPECT_EQ(kWqebbBytes, MLX5_SEND_WQE_BB);
   EXPECT_EQ(sizeof(Wqebb), MLX5_SEND_WQE_BB);
   EXPECT_EQ(alignof(Wqebb), MLX5_SEND_WQE_BB);
@@ -154,7 +154,7 @@ TEST(Wqe, Constants) {
                                  << (flags.bit + flags.width - completion.bit - completion.width));
 }
 
-TEST(Cqe, Success) {
+TEST(Cqe, LaysOutASuccess) {
   ExpectSize<Cqe64>("cqe64");
   Expect("cqe64.ml_path", &Cqe64::ml_path, &mlx5_cqe64::ml_path);
   Expect("cqe64.slid", &Cqe64::slid, &mlx5_cqe64::slid);
@@ -169,7 +169,7 @@ TEST(Cqe, Success) {
   Expect("cqe64.op_own", &Cqe64::op_own, &mlx5_cqe64::op_own);
 }
 
-TEST(Cqe, Error) {
+TEST(Cqe, LaysOutAnError) {
   ExpectSize<ErrorCqe64>("err_cqe");
   Expect("err_cqe.srqn", &ErrorCqe64::srqn_uidx, &mlx5_err_cqe::srqn);
   Expect("err_cqe_ex.hw_err_synd", &ErrorCqe64::hw_syndrome);  // reserved in mlx5dv.h
@@ -182,7 +182,7 @@ TEST(Cqe, Error) {
   Expect("err_cqe.op_own", &ErrorCqe64::op_own, &mlx5_err_cqe::op_own);
 }
 
-TEST(Cqe, TailHoldsWhatAPollNeeds) {
+TEST(Cqe, TailHoldsTheFieldsOfAPoll) {
   for (const prm::Place place : {PlaceOf(&ErrorCqe64::hw_syndrome), PlaceOf(&ErrorCqe64::syndrome),
                                  PlaceOf(&Cqe64::wqe_counter), PlaceOf(&Cqe64::op_own)}) {
     EXPECT_GE(place.bit / 8, kCqeTailOffset);
@@ -190,7 +190,7 @@ TEST(Cqe, TailHoldsWhatAPollNeeds) {
   }
 }
 
-TEST(Doorbell, Records) {
+TEST(Doorbell, LaysOutTheRecords) {
   ExpectSize<QpDbr>("qp_dbr");
   Expect("qp_dbr.rcv_counter", &QpDbr::receive);
   Expect("qp_dbr.snd_counter", &QpDbr::send);
@@ -201,13 +201,13 @@ TEST(Doorbell, Records) {
   Expect("cq_dbr.arm", &CqDbr::arm);
 }
 
-TEST(Doorbell, Constants) {
+TEST(Doorbell, HasRdmaCoresConstants) {
   EXPECT_EQ(kArmSolicitedOnly, MLX5_CQ_DB_REQ_NOT_SOL);
   EXPECT_EQ(kQpDbrIndexMask, (1u << prm::FieldAt("ctrl_seg.wqe_index").width) - 1);
   EXPECT_EQ(kCqDbrIndexMask, kArmSolicitedOnly - 1);  // the bits below the arm word's flags
 }
 
-TEST(Doorbell, UarPage) {
+TEST(Doorbell, LaysOutTheUarPage) {
   EXPECT_EQ(8 * kUarPageBytes, prm::FieldAt("uar_page.@sizeof").width);
   EXPECT_EQ(kUarCqDoorbell, MLX5_CQ_DOORBELL);
   EXPECT_EQ(8 * kUarCqDoorbell, prm::FieldAt("uar_page.cq_doorbell").bit);

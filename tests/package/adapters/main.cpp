@@ -1,5 +1,4 @@
-// Stands for a user's program that connects by other libraries: it links their adapters, and runs without a
-// device.
+// A user's program that connects by other libraries: it links their adapters, and runs without a device.
 #include <cstdio>
 
 #include "warpverbs/host/mpi_exchange.hpp"
@@ -11,6 +10,6 @@ int main() try {
   warpverbs::host::CmListener();
   return 0;
 } catch (const warpverbs::host::Error& error) {
-  std::printf("%s\n", error.what());  // this machine has no rdma_cm, which is as well
+  std::printf("%s\n", error.what());  // this machine has no rdma_cm, which is fine
   return 0;
 }

@@ -1,4 +1,4 @@
-// Stands for a user's kernel: it needs the device headers and nothing else.
+// A user's kernel: it needs the device headers and nothing else.
 #include <array>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Stands for a user's program: it links the host library and runs under the installed software HCA.
+// A user's program: it links the host library and runs under the installed software HCA.
 #include <cstdio>
 #include <exception>
 

@@ -1,4 +1,4 @@
-// Stands for a user's program that moves data by a transport.
+// A user's program that moves data by a transport.
 #include <cstdio>
 #include <vector>
 
