@@ -111,11 +111,11 @@ double RuleText::Percentage(const std::string& text) const {
 uint64_t RuleText::TimeNs(const std::string& text) const {
   constexpr std::pair<std::string_view, uint64_t> kUnits[] = {
       {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
-  constexpr uint64_t kMostSeconds = 1'000'000;
+  constexpr uint64_t kMaxSeconds = 1'000'000;
   for (const auto& [unit, ns] : kUnits) {
     if (!text.ends_with(unit)) continue;
     const auto value = Read<uint64_t>(std::string_view(text).substr(0, text.size() - unit.size()));
-    if (value && *value <= kMostSeconds * (1'000'000'000 / ns)) return *value * ns;
+    if (value && *value <= kMaxSeconds * (1'000'000'000 / ns)) return *value * ns;
   }
   Refuse("'" + text + "' is not a time; write 50us, 20ms or 2s");
 }

@@ -15,7 +15,7 @@ namespace {
 
 using uverbs::Errno;
 
-constexpr uint32_t kMostWaiting = 1024;
+constexpr uint32_t kMaxWaiting = 1024;
 constexpr size_t kHeader = cm::IpHeader::kBytes;
 constexpr uint32_t kDatagramQkey = 0x01234567;  ///< RDMA_UDP_QKEY of librdmacm
 
@@ -161,7 +161,7 @@ void Id::Listen(uint32_t backlog) {
     announcement_ = Announce(config_.space, local_->port, own->source());
   }
   config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
-  backlog_ = backlog == 0 ? kMostWaiting : std::min(backlog, kMostWaiting);
+  backlog_ = backlog == 0 ? kMaxWaiting : std::min(backlog, kMaxWaiting);
   state_ = State::kListening;
 }
 

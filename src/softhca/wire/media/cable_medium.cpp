@@ -60,7 +60,7 @@ void CableMedium::Put(std::span<const uint8_t> frame) const {
 void CableMedium::Send(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   if (!frame) return;
-  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  if (waiting_.size() == kMaxWaiting) waiting_.pop_front();
   waiting_.emplace_back(bytes.begin(), bytes.end());
   if (!neighbours_.Find(frame->flow.destination)) neighbours_.Ask(frame->flow.destination);
   SendWaiting();

@@ -28,7 +28,7 @@ class CableMedium : public Medium {
   void AddDescriptors(std::vector<int>& descriptors) const override { descriptors.push_back(socket_.get()); }
 
  private:
-  static constexpr size_t kMostWaiting = 256;
+  static constexpr size_t kMaxWaiting = 256;
 
   void Put(std::span<const uint8_t> frame) const;
   void SendWaiting();

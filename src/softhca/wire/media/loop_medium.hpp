@@ -18,7 +18,7 @@ class LoopMedium : public Medium {
 
  private:
   /// As many frames as a socket holds; more are lost, as they would be there.
-  static constexpr size_t kMostFrames = 4096;
+  static constexpr size_t kMaxFrames = 4096;
 
   std::deque<std::vector<uint8_t>> waiting_;
   std::vector<std::vector<uint8_t>> spare_;

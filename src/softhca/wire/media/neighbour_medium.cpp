@@ -54,7 +54,7 @@ void NeighbourMedium::Send(std::span<const uint8_t> frame) {
   const Mac receiver = DestinationMac(frame);
   if (!waiting_.contains(receiver) && TrySend(frame)) return;
   auto& queue = waiting_[receiver];
-  if (queue.size() < kMostWaiting) queue.emplace_back(frame.begin(), frame.end());
+  if (queue.size() < kMaxWaiting) queue.emplace_back(frame.begin(), frame.end());
 }
 
 void NeighbourMedium::Flush() {

@@ -27,7 +27,7 @@ class NeighbourMedium : public Medium {
  private:
   /// Unix sockets queue few datagrams, so the sender queues the rest: for each receiver, as many as an IP
   /// socket's buffer holds.
-  static constexpr size_t kMostWaiting = 2048;
+  static constexpr size_t kMaxWaiting = 2048;
 
   bool TrySend(std::span<const uint8_t> frame) const;
   size_t ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink);

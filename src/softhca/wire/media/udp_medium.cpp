@@ -12,7 +12,7 @@ namespace softhca {
 namespace {
 
 constexpr size_t kBatch = 64;
-constexpr size_t kMostSourceSockets = 256;
+constexpr size_t kMaxSourceSockets = 256;
 /// Space for the headers that the kernel has removed: kMaxFrameHeaderBytes rounded up.
 constexpr size_t kHeadroom = 64;
 constexpr size_t kSlotBytes = (kMaxFrameBytes + kHeadroom + 63) / 64 * 64;
@@ -158,7 +158,7 @@ const UdpMedium::Receiver* UdpMedium::Find(const Gid& source) const {
 const UdpMedium::Sender& UdpMedium::SenderOf(const Receiver& receiver, uint16_t port) {
   const auto [found, fresh] =
       senders_.try_emplace({receiver.address.gid, port}, Sender{receiver.socket.get(), kRoceUdpPort});
-  if (fresh && port != kRoceUdpPort && source_sockets_.size() < kMostSourceSockets) {
+  if (fresh && port != kRoceUdpPort && source_sockets_.size() < kMaxSourceSockets) {
     if (Descriptor socket = OpenAt(receiver.address, port)) {
       found->second = {socket.get(), port};
       source_sockets_.push_back(std::move(socket));
