@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Enforces who may include whom, and that processor conditionals stay in arch/. Prints every violation."""
+"""Enforces the includes that each layer may have, and that processor conditionals stay in arch/. Prints every violation."""
 
 import pathlib
 import re
@@ -43,7 +43,7 @@ DEPENDENCY = re.compile(r"^(infiniband|rdma|spdlog|fmt|CLI|nlohmann)/")
 
 
 def layer_of(root, path):
-    """The layer a file belongs to, or None."""
+    """Returns the layer of a file, or None."""
     for folder in ROOTS:
         if path.is_relative_to(root / folder):
             return path.relative_to(root / folder).parts[0]
@@ -51,14 +51,14 @@ def layer_of(root, path):
 
 
 def softhca_folder(root, path):
-    """The folder of softhca a file belongs to, or None."""
+    """Returns the folder of softhca that a file belongs to, or None."""
     if not path.is_relative_to(root / "src/softhca"):
         return None
     return path.relative_to(root / "src/softhca").parts[0]
 
 
 def included_file(root, path, name):
-    """The file of ours that `path` includes as `name`, or None."""
+    """Returns the file of ours that `path` includes as `name`, or None."""
     own = layer_of(root, path)
     for folder in (path.parent, root / "include", root / "src" / own, root / "src"):
         target = (folder / name).resolve()
@@ -68,7 +68,7 @@ def included_file(root, path, name):
 
 
 def violations(root):
-    """One line for each rule that a file breaks."""
+    """Returns a line for each rule that a file breaks."""
     root = pathlib.Path(root).resolve()
     found = []
     processor_files = []
@@ -77,7 +77,7 @@ def violations(root):
         layer = layer_of(root, path)
         where = path.relative_to(root)
         if layer not in MAY_INCLUDE:
-            found.append(f"{where}: {layer}/ is no layer; the layers are {', '.join(MAY_INCLUDE)}")
+            found.append(f"{where}: {layer}/ is not a layer; the layers are {', '.join(MAY_INCLUDE)}")
             continue
         text = path.read_text()
         for quote, name in INCLUDE.findall(text):
