@@ -29,28 +29,28 @@ class CheckContract(unittest.TestCase):
         wrong = list(complaints(document, sources, cmake))
         self.assertTrue(any(part in line for line in wrong), wrong)
 
-    def test_what_agrees_is_fine(self):
+    def test_accepts_a_document_that_agrees(self):
         self.assertEqual(list(complaints(DOCUMENT, SOURCES, CMAKE)), [])
 
-    def test_line_that_names_a_missing_test(self):
+    def test_finds_a_line_with_a_missing_test(self):
         self.expect("Posting.Wqe, which is no test", sources=SOURCES[1:])
 
-    def test_line_without_a_test(self):
+    def test_finds_a_line_without_a_test(self):
         self.expect("'an error' names no test", DOCUMENT.replace("`Failing.Error`", "none"))
 
-    def test_test_without_a_line(self):
+    def test_finds_a_test_without_a_line(self):
         self.expect("Posting.More belongs to no line", sources=[*SOURCES, "TEST(Posting, More) {"])
 
-    def test_unknown_primitive(self):
+    def test_finds_an_unknown_primitive(self):
         self.expect("StoreRelease, which is no primitive", DOCUMENT.replace("| `StoreRelease` | a", "| `Store` | a"))
 
-    def test_weakening_that_is_told_but_not_tested(self):
+    def test_finds_a_weakening_only_in_the_document(self):
         self.expect("by the document only", cmake="")
 
-    def test_weakening_that_is_tested_but_not_told(self):
+    def test_finds_a_weakening_only_in_the_tests(self):
         self.expect("by the tests only", DOCUMENT.replace("| `record` |", "| |"))
 
-    def test_document_without_lines(self):
+    def test_finds_a_document_without_lines(self):
         self.expect("no lines", "# Memory order\n")
 
 
