@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "plan.hpp"
-#include "text/printable.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
@@ -126,7 +125,7 @@ std::string Side::Swap(host::TcpExchange& exchange, const std::string& mine, con
                        host::Deadline deadline) const {
   const std::vector<uint8_t> theirs =
       exchange.Swap({reinterpret_cast<const uint8_t*>(mine.data()), mine.size()}, what, deadline);
-  return warpverbs::programs::Printable({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
+  return warpverbs::host::PrintableText({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
 }
 
 void Side::AcceptClient(host::TcpListener listener) {

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 // Reasons of a REJ message. IBTA 1.4, 12.6.7.2.
@@ -13,11 +13,8 @@ constexpr int kInvalidServiceId = 8, kConsumerReject = 28;
 
 /// Returns the peer's text without its padding: private data is padded with zeros.
 std::string Words(std::span<const uint8_t> data) {
-  std::string words;
-  for (const uint8_t byte : data) {
-    if (byte == 0) break;
-    words += byte < ' ' || byte == 0x7f ? ' ' : static_cast<char>(byte);
-  }
+  const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
+  std::string words = PrintableText(text.substr(0, text.find('\0')));
   while (words.ends_with('.')) words.pop_back();
   return words;
 }
@@ -112,4 +109,4 @@ void CmChannel::Adopt(const CmId& id, const CmStep& step) const {
   if (rdma_migrate_id(id.get(), channel_.get()) != 0) throw step.FromErrno("Close other connections");
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

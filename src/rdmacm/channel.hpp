@@ -11,7 +11,7 @@
 #include "host/device/handle.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 using CmId = Handle<rdma_cm_id, rdma_destroy_id>;
 
@@ -68,4 +68,4 @@ class CmChannel {
   Handle<rdma_event_channel, rdma_destroy_event_channel> channel_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

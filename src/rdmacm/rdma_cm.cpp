@@ -15,7 +15,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/exchange.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 // Room for private data in the messages, without the manager's own header. IBTA 1.4, 12.6.
@@ -244,4 +244,4 @@ CmConnection CmListener::Accept(Endpoint& endpoint, Deadline deadline) {
   return CmConnection(std::move(connection));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "registration.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 host::EndpointConfig Config(const TransportConfig& config) {
@@ -193,4 +193,4 @@ std::string Channel::DescribeFailure() const {
       .Describe();
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -15,7 +15,7 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/transport/config.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// One queue pair of a transport, with a handshake that connects it whichever side starts first.
 ///
@@ -127,4 +127,4 @@ class Channel {
   device::Status flush_{};  // the first flushed receive: nothing arrives after it
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -4,7 +4,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 CompletionEvents::Source::Source(asio::io_context& context, const host::Device& opened)
     : device(opened), completions(opened), file(context) {
@@ -58,4 +58,4 @@ void CompletionEvents::Drain(Source& source) {
   }
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

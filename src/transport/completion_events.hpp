@@ -10,7 +10,7 @@
 #include "channel.hpp"
 #include "warpverbs/host/completion_channel.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// Wakes a sleeping transport when a completion queue has a new completion.
 ///
@@ -63,4 +63,4 @@ class CompletionEvents {
   std::string unavailable_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

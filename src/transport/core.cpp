@@ -11,7 +11,7 @@
 #include "registration.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 /// Number of operations that one poll usually completes at most.
@@ -267,4 +267,4 @@ std::string RdmaTransport::Core::Describe() const {
   return text;
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

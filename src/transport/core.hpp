@@ -22,7 +22,7 @@
 #include "url.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The implementation of a transport.
 ///
@@ -114,4 +114,4 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   std::array<OperationMemory, AccessKey::kMaxNics> event_memory_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

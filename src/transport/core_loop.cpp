@@ -10,7 +10,7 @@
 #include "core.hpp"
 
 /// The loop's part of a transport: it takes completions, and sleeps.
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 // Time between polls where no completion events exist.
@@ -216,4 +216,4 @@ void RdmaTransport::Core::OnCompletionEvent(size_t source, const std::error_code
   Wake();
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 using Clock = std::chrono::steady_clock;
 
@@ -92,4 +92,4 @@ class Deadlines {
   T* root_ = nullptr;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 EventLoop::EventLoop() try : own_(std::make_shared<asio::io_context>(1)), context_(own_.get()) {
   thread_ = std::thread([context = own_] {
@@ -29,4 +29,4 @@ EventLoop::~EventLoop() {
   }
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

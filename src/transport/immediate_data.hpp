@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The message in the immediate data of a write.
 struct ImmediateData {
@@ -33,4 +33,4 @@ struct ImmediateData {
   }
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

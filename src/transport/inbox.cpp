@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 Status TimeoutStatus(std::chrono::nanoseconds timeout) {
@@ -55,4 +55,4 @@ void Inbox::Complete(Entry& entry, const Status& status, std::vector<Finished>& 
   pool_.Give(entry);
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -8,7 +8,7 @@
 #include "notification_order.hpp"
 #include "request.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The receiving half of a transport: matches notifications with waits, both in their order, and keeps
 /// notifications until there is a wait for them. Not thread-safe.
@@ -46,4 +46,4 @@ class Inbox {
   Deadlines<Entry> deadlines_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// A node of an IntrusiveList. Items derive from it; items of two lists derive from two nodes of different
 /// kinds.
@@ -81,4 +81,4 @@ class Pool {
   IntrusiveList<T> free_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -8,7 +8,7 @@
 #include "text_format.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 constexpr TextFormat kKeyFormat{.kind = "key", .version = 1, .object = "the access key of memory"};
@@ -110,4 +110,4 @@ RdmaMemory::MutableView RdmaMemory::CreateMutableView(size_t offset, size_t leng
   return {registration_.get(), start, length};
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -11,7 +11,7 @@
 #include "warpverbs/host/topology.hpp"
 #include "warpverbs/transport/memory.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 void Check(int device, uint32_t max_nics) {
@@ -100,4 +100,4 @@ std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
   return nics;
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -7,7 +7,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/region_cache.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The open NICs of a device, and the cache of memory registered on them.
 ///
@@ -33,4 +33,4 @@ class Nics {
   host::RegionCache cache_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 std::optional<uint32_t> NotificationOrder::Add(const ImmediateData& part) {
   const uint32_t ahead = (part.sequence - next_) & ImmediateData::kSequenceMask;
@@ -32,4 +32,4 @@ void NotificationOrder::Grow(uint32_t ahead) {
   }
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

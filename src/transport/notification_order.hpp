@@ -6,7 +6,7 @@
 
 #include "immediate_data.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// Assembles notifications: parts arrive in any order, notifications leave in the order of their writes.
 ///
@@ -53,4 +53,4 @@ class NotificationOrder {
       std::vector<Write>(64);  // indexed by sequence number, from next_; the size is a power of two
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// Memory for an asynchronous operation that starts again whenever it has ended. Starting it does not
 /// allocate.
@@ -58,4 +58,4 @@ struct InMemory {
 template <class Function>
 InMemory(OperationMemory*, Function) -> InMemory<Function>;
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

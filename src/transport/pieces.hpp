@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The pieces of a transfer. Channels carry them in turn (round robin).
 struct Pieces {
@@ -28,4 +28,4 @@ struct Pieces {
   constexpr bool IsLastOnChannel(uint64_t piece) const { return piece + channels_used() >= count(); }
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

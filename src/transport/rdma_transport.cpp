@@ -6,7 +6,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 bool Probe() noexcept try {
@@ -62,4 +62,4 @@ void RdmaTransport::StartWait(const WaitOptions& options, detail::Handler handle
   core_->Wait(options, std::move(handler));
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

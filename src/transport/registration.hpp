@@ -9,7 +9,7 @@
 #include "warpverbs/host/region_cache.hpp"
 #include "warpverbs/transport/memory.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The keys of registered memory, and the objects that keep the keys valid.
 struct Registration::Keys {
@@ -27,4 +27,4 @@ struct Registration::Keys {
   AccessKey remote;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -14,7 +14,7 @@
 #include "warpverbs/transport/detail/handler.hpp"
 #include "warpverbs/transport/memory.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// A handler whose operation has ended. It is called while no lock is held.
 struct Finished {
@@ -69,4 +69,4 @@ struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued>, DeadlineNode<
   bool all_posted() const { return started && next_piece == pieces.count(); }
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 Status TimeoutStatus(const Transfer& transfer) {
@@ -125,4 +125,4 @@ void Sender::Drop(const Status& status, std::vector<Finished>& finished) {
   });
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

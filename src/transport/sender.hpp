@@ -7,7 +7,7 @@
 #include "channel.hpp"
 #include "request.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The sending half of a transport: cuts transfers into pieces, posts them in order as channels have room,
 /// and completes each transfer when its pieces are done. Not thread-safe.
@@ -60,4 +60,4 @@ class Sender {
   uint32_t next_sequence_ = 0;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

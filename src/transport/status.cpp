@@ -1,6 +1,6 @@
 #include "warpverbs/transport/status.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 const char* ToString(Code code) {
   switch (code) {
@@ -22,4 +22,4 @@ std::string Status::What() const {
   return reason_ ? std::string(ToString(code_)) + ": " + *reason_ : ToString(code_);
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -4,7 +4,7 @@
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789abcdef", kName = "warpverbs-";
@@ -63,4 +63,4 @@ std::vector<uint8_t> TextFormat::Decode(std::string_view text) const {
   return bytes;
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// A printable encoding of bytes, with a kind, a version and a checksum: "warpverbs-url-1-" and hexadecimal
 /// digits. The last eight digits are a checksum of everything before them.
@@ -21,4 +21,4 @@ struct TextFormat {
   std::vector<uint8_t> Decode(std::string_view text) const;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -7,7 +7,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/transport/memory.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 namespace {
 
 constexpr TextFormat kFormat{.kind = "url", .version = Url::kVersion, .object = "the URL of a transport"};
@@ -47,4 +47,4 @@ Url Url::FromText(std::string_view text) {
   return url;
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -8,7 +8,7 @@
 
 #include "warpverbs/host/endpoint_info.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The description that a transport gives its peer, as one word of text.
 struct Url {
@@ -35,4 +35,4 @@ struct Url {
   static Url FromText(std::string_view text);
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

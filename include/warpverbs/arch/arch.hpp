@@ -21,7 +21,7 @@
 #endif
 
 /// What the data path asks of a processor. Nothing above this folder has an `#if` on it.
-namespace warpverbs::arch {
+namespace warpverbs::inline v0_2::arch {
 
 /// The last 16 bytes of a CQE as two native words. device/detail/completion.hpp reads them.
 struct CqeTail {
@@ -29,8 +29,8 @@ struct CqeTail {
   uint64_t high;  ///< bytes 56 to 63: queue pair, counter, opcode, owner
 };
 
-/// How far a release must reach. Only threads of one processor may share a queue: the compare-swaps of two are
-/// not atomic to each other over PCIe.
+/// How far a release must reach. Only threads of one processor may share a queue: the compare-swaps of two
+/// are not atomic to each other over PCIe.
 enum class Scope {
   /// Queues and the data to send lie in this GPU's memory, which the NIC reads through its L2 cache.
   kGpu,
@@ -109,4 +109,4 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   { A::Pause(uint32_t{}) } -> std::same_as<bool>;
 };
 
-}  // namespace warpverbs::arch
+}  // namespace warpverbs::inline v0_2::arch

@@ -9,7 +9,7 @@
 #include "warpverbs/arch/cpu_place.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 
-namespace warpverbs::arch {
+namespace warpverbs::inline v0_2::arch {
 
 /// Threads of a CPU. Every order is that of an atomic access or of a mutex, so ThreadSanitizer follows it.
 /// A thread is a warp of its own, unless cpu::RunBlock() runs it.
@@ -113,4 +113,4 @@ struct Cpu {
 };
 static_assert(Arch<Cpu>);
 
-}  // namespace warpverbs::arch
+}  // namespace warpverbs::inline v0_2::arch

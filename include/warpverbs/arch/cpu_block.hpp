@@ -17,7 +17,7 @@
 #include "warpverbs/arch/cpu_warp.hpp"
 
 /// Blocks and warps of CPU threads, for tests of kernels that cooperate.
-namespace warpverbs::arch::cpu {
+namespace warpverbs::inline v0_2::arch::cpu {
 
 /// The threads of a block, of which every `warp_lanes` form a warp.
 class Block {
@@ -142,4 +142,4 @@ inline void RunGrid(uint32_t blocks, uint32_t threads,
   });
 }
 
-}  // namespace warpverbs::arch::cpu
+}  // namespace warpverbs::inline v0_2::arch::cpu

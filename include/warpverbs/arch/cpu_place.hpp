@@ -7,7 +7,7 @@
 
 #include "warpverbs/arch/arch.hpp"
 
-namespace warpverbs::arch::cpu {
+namespace warpverbs::inline v0_2::arch::cpu {
 
 inline constexpr uint32_t kMaxLanes = 64;
 
@@ -62,4 +62,4 @@ inline constinit Place alone;
 /// The calling thread's place.
 inline constinit thread_local Place* place = &alone;
 
-}  // namespace warpverbs::arch::cpu
+}  // namespace warpverbs::inline v0_2::arch::cpu

@@ -10,7 +10,7 @@
 
 #include "warpverbs/arch/cpu_place.hpp"
 
-namespace warpverbs::arch::cpu {
+namespace warpverbs::inline v0_2::arch::cpu {
 
 /// The threads that stand for the lanes of a warp. Several masks of it may meet at a time.
 class Warp {
@@ -69,4 +69,4 @@ class Warp {
   LaneMask ended_ = 0;
 };
 
-}  // namespace warpverbs::arch::cpu
+}  // namespace warpverbs::inline v0_2::arch::cpu

@@ -2,7 +2,7 @@
 
 #include "warpverbs/arch/arch.hpp"
 
-namespace warpverbs::arch {
+namespace warpverbs::inline v0_2::arch {
 
 /// Threads of an NVIDIA GPU, from sm_80.
 ///
@@ -160,4 +160,4 @@ using Cuda = BasicCuda<Scope::kGpu>;
 using CudaSystem = BasicCuda<Scope::kSystem>;
 static_assert(Arch<Cuda> && Arch<CudaSystem>);
 
-}  // namespace warpverbs::arch
+}  // namespace warpverbs::inline v0_2::arch

@@ -2,7 +2,7 @@
 
 #include "warpverbs/arch/arch.hpp"
 
-namespace warpverbs::arch {
+namespace warpverbs::inline v0_2::arch {
 
 /// Threads of an AMD GPU, from gfx90a. Queues and control words lie in uncached memory, and every order has
 /// system scope: these GPUs promise nothing less to a NIC.
@@ -152,4 +152,4 @@ struct Hip {
 };
 static_assert(Arch<Hip>);
 
-}  // namespace warpverbs::arch
+}  // namespace warpverbs::inline v0_2::arch

@@ -7,7 +7,7 @@
 /// The old value comes to `fetched` (sizeof(T) bytes, whatever its own length says) or, without an lkey,
 /// nowhere. The remote address is a multiple of sizeof(T); no byte beside it is touched. The device must have
 /// the operation: host::Capabilities::atomic_operations, atomic_sizes.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// The old value, from where an atomic has put it: 8 bytes come in the host's byte order, 4 bytes big-endian.
 ///
@@ -93,4 +93,4 @@ WARPVERBS_DEVICE MaskedFetchAddOf<T> FetchXor(const RemoteMemory& remote, T bits
   return {remote, fetched, {bits, ~T{0}}};
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -4,7 +4,7 @@
 #include "warpverbs/device/detail/waiter.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// What a CQE says beside its status.
 struct Completion {
@@ -94,4 +94,4 @@ class CompletionRing {
   uint32_t consumer_index_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -3,7 +3,7 @@
 #include "warpverbs/arch/arch.hpp"
 
 /// Who may post to a queue while a SendQueue lives, and who makes a call of it together.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// One thread or warp posts: the end of the queue lives in registers.
 struct Exclusive {};
@@ -43,4 +43,4 @@ struct Block : Warp {
   using Warp::Warp;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -5,7 +5,7 @@
 #include "warpverbs/mlx5/endian.hpp"
 
 /// Memory that operations name. The host swaps the keys once (mlx5::ToBe32), so that no kernel has to.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Memory of the peer.
 struct RemoteMemory {
@@ -42,4 +42,4 @@ struct RegionTable {
   uint32_t count;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

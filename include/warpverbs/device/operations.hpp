@@ -10,7 +10,7 @@
 /// is past all of them. Encode() writes them from slot `index` on and returns the doorbell's value for the
 /// last; only that one has the caller's completion flags. Check() is what a checked build asks first.
 /// More of them: atomics.hpp, signal.hpp.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// What Slots() says of a message that is too long and cannot be split.
 inline constexpr uint32_t kTooLong = ~0u;
@@ -243,4 +243,4 @@ struct Sequence {
 template <class First, class Second>
 Sequence(First, Second) -> Sequence<First, Second>;
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

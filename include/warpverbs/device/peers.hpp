@@ -5,7 +5,7 @@
 #include "warpverbs/arch/arch.hpp"
 
 /// Which peers can be reached, as far as the host knows. Filled by the host library; see host/peer_table.hpp.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 enum class PeerState : uint32_t {
   kDisconnected,  ///< not connected yet, or not any more
@@ -51,4 +51,4 @@ class Peers {
   PeersView view_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -4,7 +4,7 @@
 
 /// What a kernel needs of a queue, by value, and the words that all its users share. Filled by the host
 /// library; see host/endpoint.hpp.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 struct CompletionRingControl;
 struct RegionTable;
@@ -77,4 +77,4 @@ struct ReceiveQueueView {
   uint32_t first_cqe;  ///< where on the ring the completion of receive 0 is: a reset does not rewind a CQ
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

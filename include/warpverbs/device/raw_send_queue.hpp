@@ -5,7 +5,7 @@
 #include "warpverbs/device/operations.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A send queue for those who keep its indices and schedule its doorbells themselves; SendQueue does both.
 ///
@@ -97,4 +97,4 @@ class RawSendQueue {
   QueueView view_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

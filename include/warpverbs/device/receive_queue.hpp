@@ -5,7 +5,7 @@
 #include "warpverbs/device/detail/wqe_writer.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A message or a write with immediate that has arrived.
 struct Received {
@@ -119,4 +119,4 @@ class ReceiveQueue {
   uint32_t posted_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

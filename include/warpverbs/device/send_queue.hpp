@@ -2,7 +2,7 @@
 
 #include "warpverbs/device/detail/poster.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A send queue as a kernel wants it: post an operation, get a ticket, wait for the ticket.
 ///
@@ -170,4 +170,4 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   bool submitted_ = false;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

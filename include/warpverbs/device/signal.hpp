@@ -8,7 +8,7 @@
 ///
 /// A word lies at a multiple of 8. Neither it nor the data lie in a region with relaxed ordering, which a
 /// checked build refuses. One side signals, the other waits.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Adds to the word: a counter. Any number of peers may.
 WARPVERBS_DEVICE FetchAddOf<uint64_t> SignalAdd(const RemoteMemory& word, uint64_t addend = 1) {
@@ -63,4 +63,4 @@ WARPVERBS_DEVICE Status WaitSignal(const uint64_t* word, Compare compare, uint64
   }
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -5,7 +5,7 @@
 #include "warpverbs/arch/arch.hpp"
 
 /// What a call of the data path says. Nothing here throws, prints or traps.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 enum class Code : uint8_t {
   kOk,
@@ -62,4 +62,4 @@ struct WaitLimit {
   const uint64_t* abort = nullptr;  ///< stop too when this word is not 0
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -10,8 +10,9 @@
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Whose earlier writes a flush makes visible, and to whom.
 enum class FlushDirection : int {
@@ -22,7 +23,7 @@ enum class FlushDirection : int {
 /// Memory that a NIC may reach, whatever it is made of and whoever allocated it. Given back with this.
 ///
 /// Who only moves data needs to know no more of it. `memory_kinds.hpp` makes them.
-class Buffer {
+class WARPVERBS_EXPORT Buffer {
  public:
   virtual ~Buffer() = default;
   Buffer(const Buffer&) = delete;
@@ -116,14 +117,14 @@ class MemoryKind {
 };
 
 /// Pages of the host.
-class HostMemoryKind final : public MemoryKind {
+class WARPVERBS_EXPORT HostMemoryKind final : public MemoryKind {
  public:
   std::string name() const override { return "host memory"; }
   std::unique_ptr<Buffer> Allocate(size_t bytes) const override;
 };
 
 /// Pages of the host that kernels of all GPUs reach at the same address.
-class PinnedMemoryKind final : public MemoryKind {
+class WARPVERBS_EXPORT PinnedMemoryKind final : public MemoryKind {
  public:
   explicit PinnedMemoryKind(const Gpu& gpu) : gpu_(gpu) {}
   std::string name() const override { return "host memory mapped for " + gpu_.name(); }
@@ -135,7 +136,7 @@ class PinnedMemoryKind final : public MemoryKind {
 
 /// Memory of an NVIDIA GPU, in whole pages of 64 KiB. An integrated GPU has none but the host's: that is
 /// mapped for it.
-class CudaMemoryKind final : public MemoryKind {
+class WARPVERBS_EXPORT CudaMemoryKind final : public MemoryKind {
  public:
   explicit CudaMemoryKind(const Gpu& gpu) : gpu_(gpu) {}
   std::string name() const override { return "memory of " + gpu_.name(); }
@@ -149,7 +150,7 @@ class CudaMemoryKind final : public MemoryKind {
 ///
 /// @pre  it outlives what comes back; memory of a GPU, whoever made that, is one allocation's
 /// @errors  Error: nobody's memory, or 0 bytes
-std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes);
+WARPVERBS_EXPORT std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes);
 
 /// Memory of which nothing but a file is known.
 ///
@@ -157,6 +158,6 @@ std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes);
 ///
 /// @param memory  where the part begins, as `file` counts
 /// @errors  Error: the file has not all of it
-std::unique_ptr<Buffer> WrapDmaBuf(DmaBuf file, void* memory, size_t bytes);
+WARPVERBS_EXPORT std::unique_ptr<Buffer> WrapDmaBuf(DmaBuf file, void* memory, size_t bytes);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

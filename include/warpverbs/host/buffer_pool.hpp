@@ -9,8 +9,9 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// What a pool of buffers has.
 struct BufferPoolConfig {
@@ -23,7 +24,7 @@ struct BufferPoolConfig {
 ///
 /// They are one allocation and one registration on each device, so taking a buffer calls neither the kernel
 /// nor a driver. Thread-safe. The pool may go before its buffers do: what it is made of goes with the last.
-class BufferPool {
+class WARPVERBS_EXPORT BufferPool {
   struct Shelf;
 
  public:
@@ -87,4 +88,4 @@ class BufferPool {
   std::shared_ptr<Shelf> shelf_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "warpverbs/version.hpp"
+
 struct mlx5dv_devx_event_channel;
 struct mlx5dv_devx_obj;
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class Device;
 
@@ -15,7 +17,7 @@ class Device;
 /// sleep than poll.
 ///
 /// A queue announces one completion for each request by its CompletionAlarm.
-class CompletionChannel {
+class WARPVERBS_EXPORT CompletionChannel {
  public:
   /// @param device  must outlive this
   /// @errors  Error: the kernel or the device has no event channels
@@ -50,7 +52,7 @@ class CompletionChannel {
 ///
 /// Take all completions, then arm, and only then sleep: the queue announces at once what completed in
 /// between. One thread may use it at a time.
-class CompletionAlarm {
+class WARPVERBS_EXPORT CompletionAlarm {
  public:
   /// @param record    the second word of the queue's doorbell record
   /// @param doorbell  the register for completion queues on the queue's UAR page
@@ -74,4 +76,4 @@ class CompletionAlarm {
   bool armed_ = false;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,8 +4,9 @@
 
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/exchange.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 struct ConnectOptions {
   /// Each side writes 64 bytes to the other by every endpoint, from the calling thread, and checks what came.
@@ -31,7 +32,7 @@ struct ConnectOptions {
 /// @errors  Error: this side's failure; or the peer's, in its own words; or the exchange's; with the ports of
 ///          this side and their states by then. Counts, options, partition keys and who is connected to whom
 ///          are checked on both sides, and that two endpoints have GIDs of one type and family
-void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
-                const ConnectOptions& options = {});
+WARPVERBS_EXPORT void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
+                                 const ConnectOptions& options = {});
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

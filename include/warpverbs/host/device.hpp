@@ -7,11 +7,12 @@
 
 #include "warpverbs/host/gid.hpp"
 #include "warpverbs/mlx5/commands.hpp"
+#include "warpverbs/version.hpp"
 
 struct ibv_context;
 struct ibv_pd;
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// What a device can do, as far as this library asks.
 struct Capabilities {
@@ -58,17 +59,17 @@ struct LocalAddress {
 /// May be empty.
 ///
 /// @errors  Error: the kernel refuses to list them; a kernel without RDMA gives an empty list
-std::vector<std::string> DeviceNames();
+WARPVERBS_EXPORT std::vector<std::string> DeviceNames();
 
 /// Names the first device with an active port.
 ///
 /// @errors  Error: no device exists, none can be opened, or none has an active port; says which
-std::string FirstActiveDevice();
+WARPVERBS_EXPORT std::string FirstActiveDevice();
 
 /// An open ConnectX: its context with DEVX, one protection domain, its capabilities.
 ///
 /// Destroy everything made on it first. Thread-safe once constructed.
-class Device {
+class WARPVERBS_EXPORT Device {
  public:
   /// @param name  one of DeviceNames(): "mlx5_0"
   /// @errors  Error: the device does not exist, or the kernel refuses a DEVX context
@@ -127,4 +128,4 @@ class Device {
 
 constexpr uint32_t Bytes(mlx5::Mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

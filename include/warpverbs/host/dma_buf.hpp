@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "warpverbs/host/gpu.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Owns a file descriptor. 0 is one like any other; none is -1.
-class FileDescriptor {
+class WARPVERBS_EXPORT FileDescriptor {
  public:
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -44,7 +45,7 @@ struct DmaBufConfig {
 
 /// A range of a device's memory as a file, which the kernel knows how to reach. Closed with this; what was
 /// registered by it stays.
-class DmaBuf {
+class WARPVERBS_EXPORT DmaBuf {
  public:
   /// Exports the pages that a range of a GPU's memory lies in.
   ///
@@ -79,4 +80,4 @@ class DmaBuf {
   FileDescriptor file_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 
-namespace warpverbs::host {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::host {
 
 class Device;
 class Gpu;
@@ -12,7 +14,7 @@ class Gpu;
 ///
 /// It answers within microseconds while doorbells come, and naps once none has come for a while: the first
 /// doorbell after that may wait for four milliseconds.
-class DoorbellThread {
+class WARPVERBS_EXPORT DoorbellThread {
  public:
   /// @errors  Error: the system has no thread left
   DoorbellThread();
@@ -36,6 +38,6 @@ struct DoorbellReach {
 /// Maps a doorbell register of a device for a GPU, as an endpoint would, and releases it.
 ///
 /// @errors  Error: the device has no register left
-DoorbellReach ProbeDoorbell(const Device& device, const Gpu& gpu);
+WARPVERBS_EXPORT DoorbellReach ProbeDoorbell(const Device& device, const Gpu& gpu);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -11,8 +11,9 @@
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/queue_error.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class CompletionAlarm;
 class CompletionChannel;
@@ -24,7 +25,7 @@ struct MemoryView;
 ///
 /// Owns the queues, the doorbell records and the doorbell's mapping. Views stay valid until destruction;
 /// kernels that use them must end before. Not thread-safe, except LastError() and LastEvent().
-class Endpoint {
+class WARPVERBS_EXPORT Endpoint {
  public:
   /// @param device  must outlive this
   /// @errors  Error: names the step and the firmware's syndrome
@@ -173,6 +174,6 @@ class Endpoint {
   Impl* impl_;  // owned; std::unique_ptr would bring <memory>, half of this header's lines
 };
 
-const char* ToString(mlx5::QpState state);
+WARPVERBS_EXPORT const char* ToString(mlx5::QpState state);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

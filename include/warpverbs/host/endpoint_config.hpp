@@ -5,8 +5,9 @@
 
 #include "warpverbs/host/gid.hpp"
 #include "warpverbs/mlx5/commands.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class DoorbellThread;
 class EventThread;
@@ -35,7 +36,7 @@ enum class DoorbellMode : uint8_t {
   kHostProxy,  ///< the poster stores to a word in host memory; a host thread forwards it to the register
   kHostPosts,  ///< the host thread also copies the WQEs into the queue, so the NIC never reads the poster's
 };
-const char* ToString(DoorbellMode mode);
+WARPVERBS_EXPORT const char* ToString(DoorbellMode mode);
 
 /// Choices about the path to the peer.
 struct PathConfig {
@@ -55,7 +56,7 @@ struct RetryConfig {
 };
 
 /// Settings of an endpoint. The defaults work on any fabric. Objects it points to must outlive the endpoint.
-struct EndpointConfig {
+struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t depth = 128;  ///< send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
   CqMode cq_mode = CqMode::kCollapsed;
   SharedCompletions* completions = nullptr;  ///< shared ring for the completions; overrides cq_mode
@@ -91,4 +92,4 @@ struct EndpointConfig {
   RetryConfig retry{};
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -9,11 +9,12 @@
 
 #include "warpverbs/host/gid.hpp"
 #include "warpverbs/mlx5/commands.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// What a peer needs to connect to an endpoint; travels as checked bytes or as one word of text.
-struct EndpointInfo {
+struct WARPVERBS_EXPORT EndpointInfo {
   static constexpr uint16_t kVersion = 1;
   static constexpr size_t kBytes = 48;
 
@@ -46,6 +47,6 @@ struct EndpointInfo {
 };
 
 /// Computes the CRC-32 of Ethernet and zlib.
-uint32_t Crc32(std::span<const uint8_t> bytes);
+WARPVERBS_EXPORT uint32_t Crc32(std::span<const uint8_t> bytes);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,12 +4,14 @@
 #include <stdexcept>
 #include <string>
 
-namespace warpverbs::host {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::host {
 
 /// A failed set-up, as one sentence and a remedy: "Cannot <step> <object>: <reason>. <Remedy>."
 ///
 /// The function that first knows what went wrong throws it; nobody wraps it again.
-class Error : public std::runtime_error {
+class WARPVERBS_EXPORT Error : public std::runtime_error {
  public:
   /// @param step    what was tried, as a verb phrase: "register memory"
   /// @param object  on what: "1024 bytes at 0x7f0012340000 on mlx5_0"
@@ -52,4 +54,4 @@ class Error : public std::runtime_error {
   uint32_t syndrome_ = 0;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,10 +6,11 @@
 #include <optional>
 
 #include "warpverbs/host/queue_error.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
-struct EventConfig {
+struct WARPVERBS_EXPORT EventConfig {
   /// How long a port may be without link before the waits of its endpoints are aborted. Empty: forever.
   ///
   /// A second by default: so short a flap costs the default RetryConfig one of its seven retries. A longer
@@ -22,7 +23,7 @@ struct EventConfig {
 ///
 /// It sleeps until an event comes. While it listens to a device, no other code may take that device's
 /// asynchronous events: the thread drops those of verbs objects, which are not warpverbs'.
-class EventThread {
+class WARPVERBS_EXPORT EventThread {
  public:
   /// @errors  Error: the system has no thread or file left
   explicit EventThread(const EventConfig& config = {});
@@ -40,4 +41,4 @@ class EventThread {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

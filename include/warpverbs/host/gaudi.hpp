@@ -5,8 +5,9 @@
 #include <string>
 
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class GaudiDevice;  // the library's own
 
@@ -15,7 +16,7 @@ class GaudiDevice;  // the library's own
 /// The library, libhl-thunk.so, is loaded by the first Gaudi and not before. A Gaudi has one user at a time:
 /// a framework that holds it already keeps others out; then wrap the dma-buf that the framework exports.
 /// Copies of a Gaudi are the same; what is made with one keeps what it needs of it. Thread-safe.
-class Gaudi {
+class WARPVERBS_EXPORT Gaudi {
  public:
   /// @param pci_address  "0000:33:00.0"; empty: the first one that is free
   /// @errors  Error: there is no library, it is too old, or no such device that is free
@@ -32,7 +33,7 @@ class Gaudi {
 
 /// Memory of a Gaudi, at addresses of the device: neither zeroed nor copied by this library, as its user
 /// library copies nothing. NICs reach it by dma-buf.
-class GaudiMemoryKind final : public MemoryKind {
+class WARPVERBS_EXPORT GaudiMemoryKind final : public MemoryKind {
  public:
   explicit GaudiMemoryKind(const Gaudi& gaudi) : gaudi_(gaudi) {}
   std::string name() const override { return "memory of " + gaudi_.name(); }
@@ -42,4 +43,4 @@ class GaudiMemoryKind final : public MemoryKind {
   Gaudi gaudi_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,9 @@
 #include <span>
 #include <string>
 
-namespace warpverbs::host {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::host {
 
 class CudaContext;  // the library's own
 
@@ -34,7 +36,7 @@ struct GpuAttributes {
 /// caller's current context as it was and waits for no kernel, except that allocating and freeing memory may
 /// and Buffer::Flush() shall.
 /// Copies of a Gpu are the same GPU; what is made with one keeps what it needs of it. Thread-safe.
-class Gpu {
+class WARPVERBS_EXPORT Gpu {
  public:
   /// How many there are; 0 also without a driver.
   static int Count();
@@ -55,13 +57,13 @@ class Gpu {
   std::shared_ptr<const CudaContext> context_;
 };
 
-const char* ToString(WritesOrdering ordering);
+WARPVERBS_EXPORT const char* ToString(WritesOrdering ordering);
 
 /// Memory on a GPU, zeroed, in whole pages of the GPU: no processor but through these calls may touch it.
 ///
 /// The calls wait for their own work alone. Copies get through while kernels have all of the GPU; Fill()
 /// needs a little of it.
-class GpuMemory {
+class WARPVERBS_EXPORT GpuMemory {
  public:
   static constexpr size_t kPageBytes = 65536;
 
@@ -90,7 +92,7 @@ class GpuMemory {
 };
 
 /// Host memory that kernels of all GPUs reach at its own address, while this lives.
-class GpuMapping {
+class WARPVERBS_EXPORT GpuMapping {
  public:
   /// @param memory  whole pages; stays the caller's and must outlive this
   /// @errors  Error: the driver refuses, or the GPU sees it at another address
@@ -105,4 +107,4 @@ class GpuMapping {
   std::unique_ptr<std::byte, Unregister> memory_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

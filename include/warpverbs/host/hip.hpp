@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class HipDevice;  // the library's own
 
@@ -17,7 +18,7 @@ class HipDevice;  // the library's own
 /// The runtime, libamdhip64.so with libhsa-runtime64.so, is loaded by the first call and not before; one that
 /// the program has loaded is taken. Whatever is done on a GPU leaves the caller's current device as it was.
 /// Copies of a HipGpu are the same GPU; what is made with one keeps what it needs of it. Thread-safe.
-class HipGpu {
+class WARPVERBS_EXPORT HipGpu {
  public:
   /// How many there are; 0 also without a runtime.
   static int Count();
@@ -45,7 +46,7 @@ enum class HipCaching : uint8_t {
 
 /// Memory of an AMD GPU. NICs reach it by dma-buf, or by its address where the driver has peer-direct. Copies
 /// and allocations may wait for kernels.
-class HipMemoryKind final : public MemoryKind {
+class WARPVERBS_EXPORT HipMemoryKind final : public MemoryKind {
  public:
   explicit HipMemoryKind(HipGpu gpu, HipCaching caching = HipCaching::kUncached)
       : gpu_(std::move(gpu)), caching_(caching) {}
@@ -57,4 +58,4 @@ class HipMemoryKind final : public MemoryKind {
   HipCaching caching_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

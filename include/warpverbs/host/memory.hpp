@@ -8,10 +8,11 @@
 
 #include "warpverbs/device/memory.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/version.hpp"
 
 struct ibv_mr;
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
 struct Access {
@@ -44,7 +45,7 @@ struct Access {
 ///
 /// A part of it never reaches further than it does. Parts without bytes may lie anywhere within it, at its
 /// end too. What throws std::out_of_range leaves the view as it was.
-struct MemoryView {
+struct WARPVERBS_EXPORT MemoryView {
   uint64_t addr = 0;
   uint64_t bytes = 0;
   uint32_t lkey = 0;  ///< for work requests of this side
@@ -55,7 +56,11 @@ struct MemoryView {
   uint64_t cut_before = 0;
   uint64_t cut_behind = 0;
 
-  /// Whether all of a range lies within.
+  /// What operations of kernels take, with the keys in wire order.
+  device::LocalMemory Local() const { return {addr, bytes, mlx5::ToBe32(lkey)}; }
+  device::RemoteMemory Remote() const { return {addr, mlx5::ToBe32(rkey)}; }
+
+  /// Whether all of a range is within the view.
   bool Contains(uint64_t address, uint64_t range_bytes) const;
   bool Contains(const void* memory, uint64_t range_bytes) const {
     return Contains(reinterpret_cast<uint64_t>(memory), range_bytes);
@@ -92,13 +97,13 @@ enum class RegistrationMethod : uint8_t {
   kDmaBuf,      ///< GPU memory, which its driver exports
   kPeerMemory,  ///< GPU memory by its address: the kernel has nvidia_peermem, or peer-direct of AMD
 };
-const char* ToString(RegistrationMethod method);
+WARPVERBS_EXPORT const char* ToString(RegistrationMethod method);
 
 class DmaBuf;
 struct PointerInfo;
 
 /// Memory that the NIC may reach. The memory stays the caller's and must outlive the region.
-class MemoryRegion {
+class WARPVERBS_EXPORT MemoryRegion {
  public:
   /// Registers host memory, or memory of a GPU by the first way that works.
   ///
@@ -138,13 +143,13 @@ class MemoryRegion {
 };
 
 /// Gives pages back to the kernel.
-struct UnmapPages {
+struct WARPVERBS_EXPORT UnmapPages {
   size_t bytes = 0;
   void operator()(std::byte* pages) const;
 };
 
 /// Page-aligned, zeroed host memory in whole pages.
-class HostPages {
+class WARPVERBS_EXPORT HostPages {
  public:
   /// @errors  Error: out of memory, or 0 bytes
   explicit HostPages(size_t bytes);
@@ -157,4 +162,4 @@ class HostPages {
   std::unique_ptr<std::byte, UnmapPages> pages_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -17,7 +17,7 @@
 #include "warpverbs/host/exchange.hpp"
 
 /// For programs that have MPI; the library itself is not built with it. Target: warpverbs::mpi.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Messages to another rank, or to this one.
 ///
@@ -35,6 +35,7 @@ class MpiExchange final : public Exchange {
   /// @errors  Error: the deadline passed; a message is too long; what MPI says, if the communicator's error
   ///          handler returns, which that of most programs does not; an earlier swap failed
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what, Deadline deadline) override;
+  using Exchange::Swap;
 
   std::string PeerName() const override { return "rank " + std::to_string(peer_); }
 
@@ -149,4 +150,4 @@ inline void MpiExchange::Abandon(MPI_Request& request,
   static_cast<void>(bytes.release());
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

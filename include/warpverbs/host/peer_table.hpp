@@ -8,14 +8,15 @@
 #include "warpverbs/device/peers.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A word for each peer, which says whether it can be reached, in host memory that kernels read.
 ///
 /// The endpoints that name it keep it: see EndpointConfig::peers. Where several lead to one peer, it has
 /// failed once any of them has, and is connected while any of the others is. Thread-safe.
-class PeerTable {
+class WARPVERBS_EXPORT PeerTable {
  public:
   /// @param gpu  whose kernels read it, and those of all other GPUs; nullptr: threads of the CPU
   /// @errors  Error: no peers, out of memory, or the GPU cannot map it
@@ -60,4 +61,4 @@ class PeerTable {
   std::vector<Tally> tallies_;  // by rank; under mutex_
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace warpverbs::host {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::host {
 
 /// Whose memory an address is.
 enum class PointerKind : uint8_t {
@@ -16,7 +18,7 @@ enum class PointerKind : uint8_t {
   kManaged,  ///< moves between processor and GPU
   kHip,      ///< a GPU's of AMD
 };
-const char* ToString(PointerKind kind);
+WARPVERBS_EXPORT const char* ToString(PointerKind kind);
 
 /// What is known of an address.
 struct PointerInfo {
@@ -45,12 +47,12 @@ struct PointerInfo {
 
 /// Says what an address is. Loads no driver and no runtime: where the program has loaded neither CUDA's nor
 /// HIP's, all memory is the host's. The program's last error of HIP stays as it was.
-PointerInfo DescribePointer(const void* memory);
+WARPVERBS_EXPORT PointerInfo DescribePointer(const void* memory);
 
 /// Says what a range is, piece by piece in order of address: memory of cuMemCreate() may have many.
 ///
 /// The pieces are whole allocations, or mappings; the first may begin before the range, the last end after
 /// it. Only the last may be of no known extent, or of another kind than the first.
-std::vector<PointerInfo> DescribeRange(const void* memory, size_t bytes);
+WARPVERBS_EXPORT std::vector<PointerInfo> DescribeRange(const void* memory, size_t bytes);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,8 +7,9 @@
 #include "warpverbs/device/status.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 enum class EventKind : uint8_t {
   kPortDown,
@@ -21,7 +22,7 @@ enum class EventKind : uint8_t {
 };
 
 /// An asynchronous event of a device.
-struct Event {
+struct WARPVERBS_EXPORT Event {
   EventKind kind = EventKind::kOther;
   std::string device{};
   uint8_t port = 0;    ///< from 1; 0: the event concerns no single port
@@ -33,7 +34,7 @@ struct Event {
 };
 
 /// Why a send or a receive queue failed.
-struct QueueError {
+struct WARPVERBS_EXPORT QueueError {
   uint32_t qpn = 0;
   std::optional<EndpointInfo> peer{};  ///< empty: the queue pair was not connected
   CqMode cq_mode = CqMode::kCollapsed;
@@ -50,14 +51,14 @@ struct QueueError {
 };
 
 /// Describes the answer of a data-path call: "timeout: the deadline passed".
-std::string Describe(const device::Status& status);
+WARPVERBS_EXPORT std::string Describe(const device::Status& status);
 
 /// Names the operation of a WQE: "RDMA write". Never null.
 ///
 /// @param opcode  mlx5::WqeOpcode
-const char* OperationName(uint8_t opcode);
+WARPVERBS_EXPORT const char* OperationName(uint8_t opcode);
 
 /// Returns "(syndrome 0x13, vendor syndrome 0x88)".
-std::string DescribeSyndrome(uint8_t syndrome, uint8_t vendor_syndrome);
+WARPVERBS_EXPORT std::string DescribeSyndrome(uint8_t syndrome, uint8_t vendor_syndrome);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

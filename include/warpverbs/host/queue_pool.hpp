@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace warpverbs::host {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::host {
 
 class Device;
 
@@ -27,7 +29,7 @@ struct QueuePoolConfig {
 ///
 /// The NIC may write to all of a chunk by its key, which work requests need for QueueControl::sink, where
 /// without a pool it may write to those 8 bytes alone. No peer is told the key, and it grants none anything.
-class QueuePool {
+class WARPVERBS_EXPORT QueuePool {
  public:
   /// @param device  must outlive this and the endpoints
   /// @errors  Error: an option is out of range
@@ -54,4 +56,4 @@ class QueuePool {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

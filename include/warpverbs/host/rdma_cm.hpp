@@ -6,17 +6,18 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
+#include "warpverbs/version.hpp"
 
 /// Connecting by the fabric's own connection manager: no TCP is needed, and who ends tells its peer. Target:
 /// warpverbs::rdmacm, which needs librdmacm.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// An endpoint's connection, as the connection manager knows it. One that goes away tells the peer.
 ///
 /// The endpoints' descriptions travel in the messages that connect; Endpoint::Connect() does the rest. After
 /// the end of a connection, Reset() the endpoint before it connects again. The endpoint sends from the GID of
 /// its EndpointConfig, whatever the manager's route: ConnectAll() chooses by the peer's. Not thread-safe.
-class CmConnection {
+class WARPVERBS_EXPORT CmConnection {
  public:
   /// Connects an endpoint to that of a peer, which may start to listen a little later.
   ///
@@ -45,7 +46,7 @@ class CmConnection {
 };
 
 /// Where peers connect to, one for each Accept().
-class CmListener {
+class WARPVERBS_EXPORT CmListener {
  public:
   /// @param address  of a device of this machine; without a host, of all
   /// @errors  Error: no device has the address, or the port is taken
@@ -67,4 +68,4 @@ class CmListener {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -12,12 +12,13 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Memory that several NICs may reach, each by keys of its own. The memory stays the caller's and must
 /// outlive the regions.
-class RegionSet {
+class WARPVERBS_EXPORT RegionSet {
  public:
   /// Registers memory on each of the devices. One that works is enough: who needs another asks Has().
   ///
@@ -85,7 +86,7 @@ struct RegionCacheStatistics {
 /// memory, that it lies in: an address that was freed and allocated again is not taken for what it was.
 /// Entries in use are never evicted; of the others the least recently used goes first. A device that did not
 /// reach the memory when it was registered is not tried again before Invalidate(). Thread-safe.
-class RegionCache {
+class WARPVERBS_EXPORT RegionCache {
   struct Entry;
   struct Shelf;
 
@@ -144,4 +145,4 @@ class RegionCache {
   std::shared_ptr<Shelf> shelf_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

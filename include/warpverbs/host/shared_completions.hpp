@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "warpverbs/device/queue_view.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class Device;
 class Gpu;
@@ -25,7 +26,7 @@ struct SharedCompletionsConfig {
 /// @pre  no GPU uses any queue of the ring while an endpoint of it is reset or destroyed: host and GPU would
 ///       both drain it, and the ring's lock does not hold between a host and a GPU on PCIe
 /// @source  CUDA C++ Programming Guide 13.0, Mapped Memory: atomics on it are not atomic for the host
-class SharedCompletions {
+class WARPVERBS_EXPORT SharedCompletions {
  public:
   /// @param device  must outlive this
   /// @errors  Error: an option is out of range; the device's completions do not name their queue; names the
@@ -53,4 +54,4 @@ class SharedCompletions {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

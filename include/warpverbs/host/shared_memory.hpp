@@ -9,8 +9,9 @@
 
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// How another process gets at memory.
 enum class ShareKind : uint8_t {
@@ -18,10 +19,10 @@ enum class ShareKind : uint8_t {
   kDmaBuf = 2,     ///< by a file that NICs reach; needs no CUDA
   kVmmHandle = 3,  ///< by CUDA and a file: memory of cuMemCreate()
 };
-const char* ToString(ShareKind kind);
+WARPVERBS_EXPORT const char* ToString(ShareKind kind);
 
 /// What another process of this machine needs to open memory; crosses as checked bytes.
-struct SharedMemoryInfo {
+struct WARPVERBS_EXPORT SharedMemoryInfo {
   static constexpr uint16_t kVersion = 1;
   static constexpr size_t kBytes = 160;
   static constexpr size_t kHandleBytes = 64;
@@ -63,22 +64,22 @@ struct SharedMemory {
 /// all.
 ///
 /// @errors  Error: it is no such memory, or not one allocation's
-SharedMemory ShareByIpc(const void* memory, size_t bytes);
+WARPVERBS_EXPORT SharedMemory ShareByIpc(const void* memory, size_t bytes);
 
 /// Exports memory for those who reach it by a NIC.
 ///
 /// @errors  Error: its driver exports none
-SharedMemory ShareByDmaBuf(const Buffer& buffer);
+WARPVERBS_EXPORT SharedMemory ShareByDmaBuf(const Buffer& buffer);
 
 /// Exports memory of cuMemCreate(), one mapping of it.
 ///
 /// @errors  Error: it is none, lies in several mappings, or was made without the handle type of a POSIX file
-SharedMemory ShareByHandle(const void* memory, size_t bytes);
+WARPVERBS_EXPORT SharedMemory ShareByHandle(const void* memory, size_t bytes);
 
 /// Exports memory of a GPU the first of these ways that works: by dma-buf, by its handle, by IPC.
 ///
 /// @errors  Error: has the reason of each way
-SharedMemory Share(void* memory, size_t bytes);
+WARPVERBS_EXPORT SharedMemory Share(void* memory, size_t bytes);
 
 /// Opens what another process shares.
 ///
@@ -87,17 +88,17 @@ SharedMemory Share(void* memory, size_t bytes);
 ///
 /// @param shared  its file is closed in any case; memory by dma-buf has the address that it has over there
 /// @errors  Error: the GPU is not here, or the driver refuses
-std::unique_ptr<Buffer> Open(SharedMemory shared);
+WARPVERBS_EXPORT std::unique_ptr<Buffer> Open(SharedMemory shared);
 
 /// Sends memory, with its file if there is one, over a Unix socket of a stream or of packets.
 ///
 /// @errors  Error: the deadline passed, the peer has gone, or the socket takes no files
-void SendShared(int socket, const SharedMemory& shared, Deadline deadline);
+WARPVERBS_EXPORT void SendShared(int socket, const SharedMemory& shared, Deadline deadline);
 
 /// Receives what SendShared() sends. No file that comes is inherited by a new program, nor lost if this
 /// throws.
 ///
 /// @errors  Error: the deadline passed, the peer has gone, or what it sent is no shared memory
-SharedMemory ReceiveShared(int socket, Deadline deadline);
+WARPVERBS_EXPORT SharedMemory ReceiveShared(int socket, Deadline deadline);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "warpverbs/host/exchange.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A network address: IPv4, IPv6 or the name of a host.
 struct TcpAddress {
@@ -21,7 +22,7 @@ struct TcpAddress {
 ///
 /// Neither encrypts nor authenticates: for networks whose hosts trust each other. After an error the
 /// connection is closed, which tells the peer. Raises no SIGPIPE; an exec() closes its socket.
-class TcpExchange final : public Exchange {
+class WARPVERBS_EXPORT TcpExchange final : public Exchange {
  public:
   /// Connects to a peer, which may start to listen a little later.
   ///
@@ -32,6 +33,7 @@ class TcpExchange final : public Exchange {
   /// version; a message is
   ///          too long; an earlier swap failed
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what, Deadline deadline) override;
+  using Exchange::Swap;
 
   std::string PeerName() const override;
 
@@ -48,7 +50,7 @@ class TcpExchange final : public Exchange {
 };
 
 /// Accepts connections of any number of peers.
-class TcpListener {
+class WARPVERBS_EXPORT TcpListener {
  public:
   /// @errors  Error: not an address of this machine, or the port is taken
   explicit TcpListener(const TcpAddress& address = {});
@@ -69,4 +71,4 @@ class TcpListener {
   std::unique_ptr<Socket> socket_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "warpverbs/host/gid.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Where a PCI function is. Unlike a device's name it is the same whatever was loaded first.
-struct PciAddress {
+struct WARPVERBS_EXPORT PciAddress {
   uint32_t domain = 0;
   uint8_t bus = 0;
   uint8_t device = 0;    ///< 0..31
@@ -60,20 +61,21 @@ enum class PciDistance : uint8_t {
   kUnknown,  ///< "?": under several host bridges, or nowhere, and of either the NUMA node is unknown
 };
 
-PciDistance Distance(const PciFunction& a, const PciFunction& b);
+WARPVERBS_EXPORT PciDistance Distance(const PciFunction& a, const PciFunction& b);
 
 /// Reads where a function is and what it is; what cannot be read stays as it is by default.
 ///
 /// @param sysfs  the folder that is /sys
 /// @return  empty if there is no such function
-std::optional<PciFunction> ReadPciFunction(const std::filesystem::path& sysfs, const PciAddress& address);
+WARPVERBS_EXPORT std::optional<PciFunction> ReadPciFunction(const std::filesystem::path& sysfs,
+                                                            const PciAddress& address);
 
 /// Lists what PCI functions there are, by address. Empty on a machine without PCI.
-std::vector<PciAddress> PciAddresses(const std::filesystem::path& sysfs);
+WARPVERBS_EXPORT std::vector<PciAddress> PciAddresses(const std::filesystem::path& sysfs);
 
-std::string ToString(const PciAddress& address);  ///< "0000:41:00.0"
-const char* ToString(PciDistance distance);       ///< "PIX"
-const char* Describe(PciDistance distance);       ///< in words: "through at most one PCIe switch"
+WARPVERBS_EXPORT std::string ToString(const PciAddress& address);  ///< "0000:41:00.0"
+WARPVERBS_EXPORT const char* ToString(PciDistance distance);       ///< "PIX"
+WARPVERBS_EXPORT const char* Describe(PciDistance distance);  ///< in words: "through at most one PCIe switch"
 
 /// A port of an RDMA device, as sysfs shows it.
 struct NicPort {
@@ -85,7 +87,7 @@ struct NicPort {
 };
 
 /// An RDMA device of this machine.
-struct Nic {
+struct WARPVERBS_EXPORT Nic {
   std::string name{};                ///< "mlx5_0", as in DeviceNames(); it may be another after a reboot
   std::optional<PciFunction> pci{};  ///< the function it is or is part of; empty where there is none
   bool connectx = false;             ///< of the driver mlx5, which is what this library can use
@@ -102,19 +104,19 @@ struct Topology {
 /// Reads the machine's topology. Needs no driver of a GPU. What vanishes meanwhile is left out.
 ///
 /// @param sysfs  the folder that is /sys
-Topology ReadTopology(const std::filesystem::path& sysfs = "/sys");
+WARPVERBS_EXPORT Topology ReadTopology(const std::filesystem::path& sysfs = "/sys");
 
 /// Whether a PCI function is a GPU: of NVIDIA a VGA or 3D controller, of AMD an accelerator, or a 3D or
 /// display controller.
 ///
 /// @source  PCI Code and ID Assignment Specification 1.11, sections 1.4 and 1.19
-bool IsGpu(const PciFunction& function);
+WARPVERBS_EXPORT bool IsGpu(const PciFunction& function);
 
 /// How far a NIC is from a GPU; unknown without a PCI function.
-PciDistance Distance(const PciFunction& gpu, const Nic& nic);
+WARPVERBS_EXPORT PciDistance Distance(const PciFunction& gpu, const Nic& nic);
 
 /// Draws a table like that of `nvidia-smi topo -m`, with what the names mean below.
-std::string Describe(const Topology& topology);
+WARPVERBS_EXPORT std::string Describe(const Topology& topology);
 
 /// What the user may say about who gets which NIC.
 struct NicAssignmentConfig {
@@ -149,15 +151,16 @@ struct GpuNics {
 /// @param gpus  all GPUs of the machine that take part, not only those that this process sees; each once
 /// @return  by the address of the GPU
 /// @errors  Error: no NIC can be used, and says why of each; a GPU is named twice; nics_per_gpu is 0
-std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAddress> gpus,
-                                const NicAssignmentConfig& config = {});
+WARPVERBS_EXPORT std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAddress> gpus,
+                                                 const NicAssignmentConfig& config = {});
 
 /// The same for all GPUs of the topology.
 ///
 /// @errors  Error, as above
-std::vector<GpuNics> AssignNics(const Topology& topology, const NicAssignmentConfig& config = {});
+WARPVERBS_EXPORT std::vector<GpuNics> AssignNics(const Topology& topology,
+                                                 const NicAssignmentConfig& config = {});
 
 /// One line for each NIC of each GPU.
-std::string Describe(std::span<const GpuNics> assignment);
+WARPVERBS_EXPORT std::string Describe(std::span<const GpuNics> assignment);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -12,7 +12,7 @@
 ///
 /// @source  bit for bit in tests/mlx5 against tables drawn from the public headers of rdma-core, gpunetio,
 /// UCX and DPDK
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 enum class CommandOpcode : uint16_t {
   kQueryHcaCap = 0x100,
@@ -304,4 +304,4 @@ inline constexpr Field<uint32_t> kRoceL3Type{{"roce_addr_layout.roce_l3_type", 2
 inline constexpr Field<RoceVersion> kRoceVersion{{"roce_addr_layout.roce_version", 216, 8}};
 }  // namespace roce_addr_layout
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

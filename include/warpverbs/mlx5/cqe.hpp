@@ -9,7 +9,7 @@
 ///
 /// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`mlx5_cqe64`, `mlx5_err_cqe`); field by field in
 /// tests/mlx5
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 enum class CqeOpcode : uint8_t {
   kRequester = 0x0,
@@ -72,4 +72,4 @@ static_assert(sizeof(ErrorCqe64) == 64 && offsetof(ErrorCqe64, syndrome) == 55);
 /// The last 16 bytes hold all that a poll needs: syndromes, counter, opcode.
 inline constexpr uint32_t kCqeTailOffset = 48;
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

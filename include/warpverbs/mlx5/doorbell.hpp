@@ -7,7 +7,7 @@
 /// Doorbell records (ordinary memory that the NIC reads) and the UAR page (the NIC's registers).
 ///
 /// @source  rdma-core v44, providers/mlx5/{mlx5dv.h,mlx5.c,qp.c,cq.c}
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 /// A queue pair's doorbell record: the free-running producer indices, modulo 2^16.
 struct QpDbr {
@@ -33,4 +33,4 @@ inline constexpr uint32_t kUarSendDoorbell = 0x800;  ///< first of the send door
 inline constexpr uint32_t kUarSendDoorbellStep = 0x100;
 inline constexpr uint32_t kUarSendDoorbells = 4;  ///< BlueFlame: two registers of two halves; dedicated: four
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// Integers in wire order, as types of their own: a plain integer never lands in a queue by mistake.
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 static_assert(std::endian::native == std::endian::little, "warpverbs targets little-endian processors");
 
@@ -34,4 +34,4 @@ constexpr Be16 ToBe16(uint16_t x) { return {__builtin_bswap16(x)}; }
 constexpr Be32 ToBe32(uint32_t x) { return {__builtin_bswap32(x)}; }
 constexpr Be64 ToBe64(uint64_t x) { return {__builtin_bswap64(x)}; }
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

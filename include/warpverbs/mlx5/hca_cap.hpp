@@ -7,7 +7,7 @@
 #include "warpverbs/mlx5/mailbox.hpp"
 
 /// Device capabilities, as QUERY_HCA_CAP answers them.
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 /// The pages of QUERY_HCA_CAP; `op_mod` is page << 1 | current.
 enum class CapabilityPage : uint16_t { kGeneral = 0, kAtomic = 3, kRoce = 4, kGeneral2 = 0x20 };
@@ -149,4 +149,4 @@ inline constexpr Field<uint32_t> kRRoceMinSrcUdpPort{{"roce_cap.r_roce_min_src_u
 inline constexpr Field<uint32_t> kRoceAddressTableSize{{"roce_cap.roce_address_table_size", 240, 16}};
 }  // namespace roce_cap
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

@@ -12,7 +12,7 @@
 #include "warpverbs/mlx5/endian.hpp"
 
 /// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed descriptors.
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 /// Where a value lies in a mailbox, or in a context that a mailbox embeds.
 struct FieldPlace {
@@ -96,4 +96,4 @@ class Mailbox {
   std::array<Be32, kBytes / 4> words_{};
 };
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

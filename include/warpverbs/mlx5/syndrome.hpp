@@ -6,7 +6,7 @@
 ///
 /// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`MLX5_CQE_SYNDROME_*`); meanings: IBTA 1.4, 9.9
 /// and 11.6.2
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 enum class Syndrome : uint8_t {
   kNone = 0x00,
@@ -60,4 +60,4 @@ constexpr const char* Describe(Syndrome syndrome) {
   return "unknown syndrome";
 }
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

@@ -8,7 +8,7 @@
 /// Work queue entries: a control segment, then 16-byte segments that depend on the opcode.
 ///
 /// @source  rdma-core v44, providers/mlx5/mlx5dv.h (`mlx5_wqe_*`) and wqe.h; field by field in tests/mlx5
-namespace warpverbs::mlx5 {
+namespace warpverbs::inline v0_2::mlx5 {
 
 inline constexpr uint32_t kWqebbBytes = 64;    ///< send queue slot: one WQE basic block
 inline constexpr uint32_t kSegmentBytes = 16;  ///< the unit of a WQE's length (`ds`)
@@ -172,4 +172,4 @@ struct alignas(64) Wqebb {
   uint8_t bytes[kWqebbBytes];
 };
 
-}  // namespace warpverbs::mlx5
+}  // namespace warpverbs::inline v0_2::mlx5

@@ -5,15 +5,16 @@
 #include <optional>
 
 #include "warpverbs/host/endpoint_config.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The configuration of a transport. The defaults work on any fabric.
 ///
 /// Both sides should choose alike: a queue pair without a counterpart on the other side stays idle. Both
 /// depths together, as powers of two, times all queue pairs are at most 2^19, the number of notifications
 /// that may overtake one.
-struct TransportConfig {
+struct WARPVERBS_EXPORT TransportConfig {
   /// Largest number of NICs to spread over, nearest first; 1..8, because an access key has room for 8 keys.
   uint32_t max_nics = 1;
   uint32_t queue_pairs = 2;      ///< queue pairs on each NIC; on all NICs together 1..32
@@ -54,4 +55,4 @@ struct WaitOptions {
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

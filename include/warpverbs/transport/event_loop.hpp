@@ -4,14 +4,16 @@
 #include <memory>
 #include <thread>
 
-namespace warpverbs::transport {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::transport {
 
 /// The loop on which any number of transports take their completions. Its thread sleeps while nothing
 /// happens.
 ///
 /// Handlers without an executor of their own run on it. They must not block, because all transports of the
 /// loop wait meanwhile. They must not throw: on a loop's own thread an exception ends the program.
-class EventLoop {
+class WARPVERBS_EXPORT EventLoop {
  public:
   using Executor = asio::io_context::executor_type;
 
@@ -42,4 +44,4 @@ class EventLoop {
   std::thread thread_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -7,10 +7,12 @@
 #include <string>
 #include <string_view>
 
-namespace warpverbs::transport {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::transport {
 
 /// The keys by which a peer reaches memory: one for each NIC that the memory is registered on.
-struct AccessKey {
+struct WARPVERBS_EXPORT AccessKey {
   static constexpr size_t kMaxNics = 8;
 
   uint8_t nics = 0;
@@ -38,7 +40,7 @@ struct RdmaMemoryConfig {
 };
 
 /// The registration of memory. Stays at its address when the RdmaMemory moves.
-class Registration {
+class WARPVERBS_EXPORT Registration {
  public:
   void* data() const { return data_; }
   size_t size() const { return size_; }
@@ -82,7 +84,7 @@ class Registration {
 ///
 /// The memory stays the caller's. It is registered until this is destroyed and the NIC has finished all
 /// posted operations on it. Registrations are cached: a range of registered memory costs no system call.
-class RdmaMemory {
+class WARPVERBS_EXPORT RdmaMemory {
  public:
   /// Part of registered memory. Valid until the RdmaMemory is destroyed; moving it does no harm.
   class View {
@@ -161,4 +163,4 @@ class RdmaMemory {
   std::unique_ptr<const Registration> registration_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

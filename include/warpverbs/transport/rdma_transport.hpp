@@ -14,8 +14,9 @@
 #include "warpverbs/transport/event_loop.hpp"
 #include "warpverbs/transport/memory.hpp"
 #include "warpverbs/transport/status.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// The result of Bind(). The URL is valid if the status is success.
 struct Bound {
@@ -38,7 +39,7 @@ struct Bound {
 ///
 /// Thread-safe. Any thread may destroy it, and so may a callback. Pending operations then end as aborted;
 /// their handlers may run after the destructor has returned. The NIC uses no memory once it has returned.
-class RdmaTransport {
+class WARPVERBS_EXPORT RdmaTransport {
  public:
   /// Says whether this machine has a ConnectX with an active port. Probes once; never throws.
   static bool Supported() noexcept;
@@ -154,4 +155,4 @@ class RdmaTransport {
   std::shared_ptr<Core> core_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
-namespace warpverbs::transport {
+#include "warpverbs/version.hpp"
+
+namespace warpverbs::inline v0_2::transport {
 
 /// How an operation of a transport ended.
 enum class Code : uint8_t {
@@ -16,7 +18,7 @@ enum class Code : uint8_t {
   kInvalid,        ///< the call is invalid: nothing was sent, and the transport is unchanged
 };
 
-const char* ToString(Code code);
+WARPVERBS_EXPORT const char* ToString(Code code);
 
 /// A code and, for a failure, the reason in a sentence. Copies share the sentence and do not allocate.
 class [[nodiscard]] Status {
@@ -38,4 +40,4 @@ class [[nodiscard]] Status {
   std::shared_ptr<const std::string> reason_;
 };
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -9,7 +9,7 @@
 #include "memory/bounds.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 bool Overlap(const std::byte* one, const std::byte* other, size_t bytes) {
@@ -90,4 +90,4 @@ void Buffer::Check(size_t offset, size_t bytes) const {
   if (!LiesWithin(offset, bytes, size_)) ThrowOutside(name(), offset, bytes, size_);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/region_cache.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// Returns the distance from the start of one buffer to the start of the next.
@@ -129,4 +129,4 @@ MemoryView BufferPool::Lease::View(const Device& device) const {
   return shelf().regions.View(device).Subrange(offset_, size());
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -9,7 +9,7 @@
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr char kCannotReach[] = "Copy with the driver of the device that owns the memory, or by RDMA";
@@ -115,4 +115,4 @@ std::unique_ptr<Buffer> WrapDmaBuf(DmaBuf file, void* memory, size_t bytes) {
   return std::make_unique<DmaBufBuffer>(std::move(file), static_cast<std::byte*>(memory), bytes);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

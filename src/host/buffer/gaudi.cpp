@@ -10,7 +10,7 @@
 #include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// An open device.
 class GaudiDevice {
@@ -147,4 +147,4 @@ std::unique_ptr<Buffer> GaudiMemoryKind::Allocate(size_t bytes) const {
   return std::make_unique<GaudiBuffer>(gaudi_, GaudiAllocation(gaudi_, whole));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

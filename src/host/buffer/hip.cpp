@@ -10,7 +10,7 @@
 #include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// An existing GPU of AMD.
 class HipDevice {
@@ -231,4 +231,4 @@ std::unique_ptr<Buffer> HipMemoryKind::Allocate(size_t bytes) const {
   return std::make_unique<HipBuffer>(HipAllocation(gpu_, whole, caching_));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

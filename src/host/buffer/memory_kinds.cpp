@@ -7,7 +7,7 @@
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 class HostBuffer final : public HostView {
@@ -73,4 +73,4 @@ std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
   return std::make_unique<HostView>(data, bytes);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

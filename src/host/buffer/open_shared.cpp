@@ -9,7 +9,7 @@
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string OpenedObject(const SharedMemoryInfo& info) {
@@ -169,4 +169,4 @@ std::unique_ptr<Buffer> Open(SharedMemory shared) {
   return kOpeners[static_cast<size_t>(shared.info.kind) - 1](std::move(shared));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "warpverbs/host/pointer_info.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string SharedObject(size_t bytes, const PointerInfo& what) {
@@ -143,4 +143,4 @@ SharedMemory Share(void* memory, size_t bytes) {
               "Share memory of cudaMalloc() on a GPU whose driver exports dma-bufs");
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,7 +7,7 @@
 #include "connect/sealed_bytes.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr SealedFormat kSharedFormat{.magic = 0x5756534d,  // "WVSM"
@@ -79,4 +79,4 @@ const char* ToString(ShareKind kind) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

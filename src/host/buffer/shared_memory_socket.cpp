@@ -12,7 +12,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using Message = std::array<uint8_t, SharedMemoryInfo::kBytes>;
@@ -146,4 +146,4 @@ SharedMemory ReceiveShared(int socket, Deadline deadline) {
   return shared;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

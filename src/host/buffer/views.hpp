@@ -8,7 +8,7 @@
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/hip.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Host memory.
 class HostView : public Buffer {
@@ -84,4 +84,4 @@ std::unique_ptr<Buffer> WrapHip(const HipGpu& gpu, std::byte* data, size_t size)
 /// Wraps host memory that is mapped for the kernels of an AMD GPU.
 std::unique_ptr<Buffer> WrapHipPinned(const HipGpu& gpu, std::byte* data, size_t size);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include <vector>
 
 /// Numbers in network order, one after the other, in the form in which they cross machines.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class ByteWriter {
  public:
@@ -48,4 +48,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

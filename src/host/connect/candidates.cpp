@@ -9,7 +9,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::vector<GidEntry> GidsFor(const Endpoint& endpoint) {
@@ -118,4 +118,4 @@ std::string PartitionConflict(uint16_t here, uint16_t there) {
   return "";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -11,7 +11,7 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/gid.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The GIDs and partition keys that one side's endpoints may use. Crosses machines as checked bytes, with
 /// each port's GIDs only once.
@@ -55,4 +55,4 @@ class Candidates {
 /// in different partitions". Empty if they can.
 std::string PartitionConflict(uint16_t here, uint16_t there);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -15,11 +15,11 @@
 #include "connect/candidates.hpp"
 #include "connect/round_trip.hpp"
 #include "log/log.hpp"
+#include "queue/queue_pair.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
-#include "queue/queue_pair.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 // A message: magic (4 bytes), version (2), kind (2), body.
@@ -59,8 +59,7 @@ std::vector<uint8_t> Failure(std::string_view reason) {
 /// Makes the peer's text the end of a sentence.
 std::string Words(std::span<const uint8_t> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
-  std::string text;
-  for (const uint8_t byte : bytes) text += byte < ' ' || byte == 0x7f ? ' ' : static_cast<char>(byte);
+  std::string text = PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   while (text.ends_with('.')) text.pop_back();
   return text;
 }
@@ -344,4 +343,4 @@ void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadli
   Log(LogLevel::kInfo, [&] { return "connected " + Count(endpoints.size()) + " to " + exchange.PeerName(); });
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

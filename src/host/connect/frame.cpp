@@ -8,7 +8,7 @@
 #include "connect/byte_stream.hpp"
 #include "warpverbs/host/exchange.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr std::array<uint8_t, 4> kFrameMagic = {'W', 'V', 'E', 'x'};
@@ -79,4 +79,4 @@ std::string FrameReader::Came() const {
   return header_.empty() ? "no byte" : std::to_string(header_.size()) + " bytes";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

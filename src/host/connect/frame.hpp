@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Length of the header before each message: magic (4 bytes), version (2), 0 (2), length (8).
 constexpr size_t kFrameHeaderBytes = 16;
@@ -45,4 +45,4 @@ class FrameReader {
   uint64_t length_ = 0;  // valid once the header is complete
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -12,7 +12,7 @@
 #include "warpverbs/host/queue_error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -109,4 +109,4 @@ void RoundTrip::Check(size_t index, uint32_t peer_qpn, Deadline deadline) const 
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

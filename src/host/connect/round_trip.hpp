@@ -9,7 +9,7 @@
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Where the peer of an endpoint writes to.
 struct LandingPlace {
@@ -47,4 +47,4 @@ class RoundTrip {
   std::map<const Device*, MemoryRegion> regions_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

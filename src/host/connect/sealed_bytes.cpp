@@ -4,7 +4,7 @@
 
 #include "warpverbs/host/endpoint_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr size_t kMagicBytes = 4, kVersionBytes = 2, kLengthBytes = 2, kCrcBytes = 4;
@@ -48,4 +48,4 @@ Error SealedFormat::Refusal(const std::string& reason, const std::string& remedy
   return {"read", object, reason, remedy};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

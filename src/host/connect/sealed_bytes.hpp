@@ -8,7 +8,7 @@
 #include "connect/byte_stream.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Fixed-size bytes that cross processes and machines: magic (4 bytes), version (2), length (2), fields, zero
 /// padding, CRC-32 (4), all in network order. A change of any byte is detected.
@@ -46,4 +46,4 @@ struct SealedFormat {
   Error Refusal(const std::string& reason, const std::string& remedy) const;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

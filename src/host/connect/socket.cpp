@@ -16,7 +16,7 @@
 #include "device/handle.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// The result of getaddrinfo(): addresses, or an error.
@@ -132,4 +132,4 @@ FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting,
   return socket;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

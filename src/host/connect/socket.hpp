@@ -9,11 +9,12 @@
 #include "connect/waiting.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// An IPv4 or IPv6 address in the kernel's format.
-struct SocketAddress {
+struct WARPVERBS_EXPORT SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = sizeof(sockaddr_storage);
 
@@ -25,7 +26,7 @@ struct SocketAddress {
 };
 
 /// Returns "gpu-7 port 18517", or "port 18517" without a host.
-std::string ToString(const TcpAddress& address);
+WARPVERBS_EXPORT std::string ToString(const TcpAddress& address);
 
 /// Returns all addresses of a name, the most promising first. An empty name means this machine, or if
 /// `listens` every local address, IPv6 first, because such a socket also accepts IPv4.
@@ -34,14 +35,15 @@ std::string ToString(const TcpAddress& address);
 /// server answers, the thread outlives the deadline.
 ///
 /// @errors  Error: the host does not exist; no answer by the deadline
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const Waiting& waiting);
+WARPVERBS_EXPORT std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens,
+                                                    const Waiting& waiting);
 
 /// Makes a non-blocking socket that is closed on exec(). Invalid on failure, with errno set.
-FileDescriptor MakeSocket(int family);
+WARPVERBS_EXPORT FileDescriptor MakeSocket(int family);
 
 /// Tries to connect to an address once.
 ///
 /// @return  invalid on failure, with an errno value in `error`
-FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error);
+WARPVERBS_EXPORT FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -21,7 +21,7 @@
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using std::chrono::milliseconds;
@@ -260,4 +260,4 @@ TcpExchange TcpListener::Accept(Deadline deadline) const {
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 Deadline Waiting::Share(size_t to_come) const {
   constexpr std::chrono::seconds kLongestTry(2);
@@ -62,4 +62,4 @@ bool Waiting::ForEvents(int fd, short events) const {
   return ready > 0;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,11 +6,12 @@
 #include <string>
 
 #include "warpverbs/host/exchange.hpp"
+#include "warpverbs/version.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A time limit from its construction on, for the deadline and for the sentence about it.
-class Waiting {
+class WARPVERBS_EXPORT Waiting {
  public:
   explicit Waiting(Deadline deadline) : start_(std::chrono::steady_clock::now()), deadline_(deadline) {}
 
@@ -50,4 +51,4 @@ class Waiting {
   Deadline start_, deadline_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

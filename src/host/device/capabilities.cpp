@@ -7,7 +7,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using Page = mlx5::Mailbox<mlx5::query_hca_cap_out::kBytes>;
@@ -89,4 +89,4 @@ Capabilities QueryCapabilities(ibv_context* context) {
   return capabilities;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,7 @@
 
 #include "warpverbs/host/device.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Reads a device's capabilities.
 ///
@@ -17,4 +17,4 @@ Capabilities QueryCapabilities(ibv_context* context);
 /// @errors  Error
 ibv_device_attr QueryAttributes(ibv_context* context);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -15,7 +15,7 @@
 #include "log/log.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using DeviceList = Handle<ibv_device*, ibv_free_device_list>;
@@ -228,4 +228,4 @@ uint16_t Device::PartitionKey(const Port& port, uint16_t index) const {
   return be16toh(key);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

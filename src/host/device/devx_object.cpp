@@ -5,7 +5,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string On(const ibv_context* context, const std::string& what) {
@@ -35,4 +35,4 @@ void DevxObject::Query(const void* in, size_t in_bytes, void* out, size_t out_by
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

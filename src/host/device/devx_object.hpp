@@ -9,7 +9,7 @@
 #include "device/handle.hpp"
 #include "warpverbs/mlx5/commands.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A firmware object that one command created and that is destroyed with this.
 class DevxObject {
@@ -47,4 +47,4 @@ class DevxObject {
   uint32_t number_ = 0;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 FileDescriptor FileDescriptor::Duplicate() const {
   FileDescriptor duplicate(fcntl(fd_, F_DUPFD_CLOEXEC, 0));
@@ -21,4 +21,4 @@ void FileDescriptor::Close() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

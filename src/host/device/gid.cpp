@@ -6,7 +6,7 @@
 #include <bit>
 #include <tuple>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// Ranks a GID as a source address for one peer: type, family, scope, prefix.
@@ -87,4 +87,4 @@ const char* ToString(LinkLayer link_layer) {
   return link_layer == LinkLayer::kEthernet ? "Ethernet" : "InfiniBand";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/gid.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 bool IsUsable(const GidEntry& here, const GidEntry& there) {
@@ -72,4 +72,4 @@ std::string Describe(std::span<const GidEntry> entries) {
   return words;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Calls a C library's release function; what it returns is dropped, for a destructor has nobody to tell.
 template <auto kRelease>
@@ -17,4 +17,4 @@ struct Release {
 template <class T, auto kRelease>
 using Handle = std::unique_ptr<T, Release<kRelease>>;
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

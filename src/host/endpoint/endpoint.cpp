@@ -13,7 +13,7 @@
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -381,4 +381,4 @@ bool Endpoint::on_gpu() const { return impl_->on_gpu(); }
 arch::Scope Endpoint::ReleaseScope() const { return impl_->ReleaseScope(); }
 std::string Endpoint::Describe() const { return impl_->Describe(); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

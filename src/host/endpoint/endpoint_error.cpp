@@ -7,7 +7,7 @@
 #include "warpverbs/device/detail/completion.hpp"
 
 /// What has failed at an endpoint, as its queues tell.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
 
@@ -68,4 +68,4 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
                     .disconnected = disconnected_};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

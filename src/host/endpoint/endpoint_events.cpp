@@ -8,7 +8,7 @@
 #include "warpverbs/mlx5/doorbell.hpp"
 
 /// What an endpoint learns from outside its queues, and how its connection ends.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
 using device::PeerState;
@@ -85,4 +85,4 @@ std::string Endpoint::Impl::DescribeEvents() const {
                 : std::string("nobody listens");
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -26,7 +26,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/peer_table.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class Endpoint::Impl {
  public:
@@ -137,4 +137,4 @@ class Endpoint::Impl {
   std::optional<EventWatch> watch_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

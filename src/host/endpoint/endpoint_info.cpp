@@ -4,7 +4,7 @@
 
 #include "connect/sealed_bytes.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr SealedFormat kEndpointFormat{.magic = 0x57564570,  // "WVEp"
@@ -93,4 +93,4 @@ uint32_t Crc32(std::span<const uint8_t> bytes) {
   return ~crc;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -3,7 +3,7 @@
 
 #include "endpoint/endpoint_impl.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string Mac(const std::array<uint8_t, 6>& mac) {
@@ -112,4 +112,4 @@ std::string Endpoint::Impl::DescribePath() const {
   return text.str();
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -9,7 +9,7 @@
 #include "warpverbs/mlx5/endian.hpp"
 
 /// What a kernel gets of an endpoint.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 device::QueueView Endpoint::Impl::View() const {
   const bool staged = doorbell_.mode == DoorbellMode::kHostPosts;
@@ -64,4 +64,4 @@ void Endpoint::Impl::AllowRegions(std::span<const MemoryView> local, std::span<c
                 reinterpret_cast<uint64_t>(regions_));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "log/shortage.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string Name(const Device& device, const Port& port) {
@@ -100,4 +100,4 @@ uint16_t UdpSourcePort(uint32_t local_qpn, uint32_t peer_qpn, uint16_t lowest, u
   return static_cast<uint16_t>(lowest + (hash >> 32) % ports);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,7 +7,7 @@
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The way to one peer, as a queue pair needs it.
 struct Path {
@@ -35,4 +35,4 @@ Path ResolvePath(const Device& device, const PathConfig& config, const LocalAddr
 /// paths, and the same whenever the same two queue pairs connect.
 uint16_t UdpSourcePort(uint32_t local_qpn, uint32_t peer_qpn, uint16_t lowest, uint16_t highest);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

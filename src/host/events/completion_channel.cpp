@@ -10,7 +10,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -71,4 +71,4 @@ void CompletionAlarm::OnAnnounced() {
   armed_ = false;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

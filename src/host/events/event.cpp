@@ -2,7 +2,7 @@
 
 #include <infiniband/verbs.h>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr char kConnectAnew[] = "call Reset() and Connect() on both sides";
@@ -113,4 +113,4 @@ Event FirmwareEvent(const std::string& device, uint32_t qpn, uint8_t type) {
   return {.kind = kind, .device = device, .qpn = qpn, .name = NameOfFirmwareEvent(type)};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

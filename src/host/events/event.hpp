@@ -5,7 +5,7 @@
 
 #include "warpverbs/host/queue_error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// @param type  an ibv_event_type
 /// @param port  used only if the event concerns a port
@@ -23,4 +23,4 @@ inline constexpr uint16_t kWqAccessEvent = 0x11;
 
 Event FirmwareEvent(const std::string& device, uint32_t qpn, uint8_t type);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -26,7 +26,7 @@
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -446,4 +446,4 @@ std::optional<Event> EventWatch::Cause() const {
   return cause_;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -13,7 +13,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/event_thread.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A firmware object whose events are wanted.
 struct EventSubject {
@@ -74,4 +74,4 @@ class EventWatch {
   Clock::time_point abort_at_{};    // with it
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

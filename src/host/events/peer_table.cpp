@@ -5,7 +5,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -52,4 +52,4 @@ void PeerTable::Attachment::Set(PeerState state) {
   state_ = state;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

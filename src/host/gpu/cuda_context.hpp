@@ -8,7 +8,7 @@
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The primary context of a GPU, with a stream of our own.
 class CudaContext {
@@ -112,4 +112,4 @@ class CudaContext {
   CUstream_st* stream_ = nullptr;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

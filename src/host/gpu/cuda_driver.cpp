@@ -7,7 +7,7 @@
 #include "gpu/shared_library.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
@@ -111,4 +111,4 @@ void CudaDriver::Check(int result, const char* step, const std::string& object, 
   if (result != 0) throw Error(step, object, Words(result), remedy, Errno(result));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@ struct CUctx_st;
 struct CUevent_st;
 struct CUstream_st;
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 using CudaAddress = uint64_t;
 using CudaHandle = unsigned long long;  // allocation made by cuMemCreate()
@@ -148,4 +148,4 @@ struct CudaDriver {
 
 inline CudaAddress ToCuda(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

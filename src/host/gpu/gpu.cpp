@@ -7,7 +7,7 @@
 #include "log/log.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr char kLookForFault[] = "Check for an earlier kernel fault: it breaks the whole context";
@@ -224,4 +224,4 @@ const char* ToString(WritesOrdering ordering) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

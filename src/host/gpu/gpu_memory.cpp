@@ -3,7 +3,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 size_t WholeGpuPages(size_t bytes) {
@@ -70,4 +70,4 @@ GpuMapping::GpuMapping(const Gpu& gpu, std::span<std::byte> memory) : memory_(nu
 
 void GpuMapping::Unregister::operator()(std::byte* memory) const { context->Unmap(memory); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

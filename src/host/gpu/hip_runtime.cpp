@@ -7,7 +7,7 @@
 #include "gpu/shared_library.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr char kInstallRocm[] =
@@ -102,4 +102,4 @@ HipRuntime::Current::Current(const HipRuntime& runtime, int device, const std::s
   runtime.Check(runtime.SetDevice(device), "use", name, kLookAtRocmSmi);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

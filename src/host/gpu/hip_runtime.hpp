@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/dma_buf.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The functions of AMD's runtimes that this library calls. It is built without them and not linked with
 /// them.
@@ -101,4 +101,4 @@ struct HipRuntime {
   };
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

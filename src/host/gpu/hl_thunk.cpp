@@ -2,7 +2,7 @@
 
 #include "gpu/shared_library.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr const char* kThunkFiles[] = {"libhl-thunk.so",
@@ -32,4 +32,4 @@ const HlThunk& HlThunk::Load() {
   return thunk;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

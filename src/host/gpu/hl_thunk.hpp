@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The functions of libhl-thunk.so that this library calls. It is built without it and not linked with it.
 ///
@@ -29,4 +29,4 @@ struct HlThunk {
   static const HlThunk& Load();
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

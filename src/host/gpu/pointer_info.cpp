@@ -3,7 +3,7 @@
 #include "gpu/cuda_driver.hpp"
 #include "gpu/hip_runtime.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// Queries the driver's attributes of an address one by one: the call for several needs a current context.
@@ -164,4 +164,4 @@ const char* ToString(PointerKind kind) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -5,7 +5,7 @@
 #include "log/log.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 SharedLibrary::SharedLibrary(const char* name, std::span<const char* const> files, const char* remedy)
     : name_(name), remedy_(remedy) {
@@ -28,4 +28,4 @@ void SharedLibrary::FailToFind(const char* function_name) const {
   throw Error("use", name_, std::string("it has no ") + function_name, remedy_);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

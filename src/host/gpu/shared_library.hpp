@@ -4,7 +4,7 @@
 
 #include <span>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A vendor's library, loaded on demand, so that this one is built and linked without it. It stays loaded:
 /// its functions are valid until the program ends.
@@ -39,4 +39,4 @@ class SharedLibrary {
   void* library_ = nullptr;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -8,7 +8,7 @@
 
 #include "warpverbs/mlx5/commands.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::string Hex(uint32_t value) {
@@ -81,4 +81,4 @@ Error Error::FromCommand(std::string step, std::string object, int error_number,
   return error;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

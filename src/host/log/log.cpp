@@ -10,7 +10,7 @@
 
 #include "log/log_writer.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  // by LogLevel
@@ -82,4 +82,4 @@ void WarnOnce(const std::string& subject, const std::string& text) noexcept {
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 /// level.
 ///
 /// Nothing here is called on the data path.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Each level includes the ones before it.
 enum class LogLevel : uint8_t {
@@ -47,4 +47,4 @@ void Log(LogLevel level, const Text& text) noexcept {
 /// Warns once per process about a subject, however many endpoints or regions it concerns.
 void WarnOnce(const std::string& subject, const std::string& text) noexcept;
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <mutex>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using std::chrono::milliseconds;
@@ -69,4 +69,4 @@ void WriteToStderr(std::string_view line) {
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Writes a line to stderr and waits at most 100 ms for its reader, so that no thread of the library hangs in
 /// its log. Drops the line if there is still no room, and drops later lines without waiting. The next line
@@ -13,4 +13,4 @@ namespace warpverbs::host {
 /// @param line  including its newline
 void WriteToStderr(std::string_view line);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

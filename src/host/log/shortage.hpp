@@ -4,7 +4,7 @@
 #include <array>
 #include <cerrno>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Whether an errno value says that this machine is short of memory or files: a call may succeed later.
 inline bool IsShortage(int error_number) {
@@ -12,4 +12,4 @@ inline bool IsShortage(int error_number) {
   return std::ranges::find(kShort, error_number) != kShort.end();
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Returns whether a range is within the first `whole` bytes. An empty range may be at their end.
 constexpr bool LiesWithin(uint64_t offset, uint64_t bytes, uint64_t whole) {
@@ -18,4 +18,4 @@ constexpr bool LiesWithin(uint64_t offset, uint64_t bytes, uint64_t whole) {
                           " are not within " + std::to_string(whole) + " bytes");
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -11,7 +11,7 @@
 #include "memory/page_range.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 uint64_t HostPage() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
@@ -70,4 +70,4 @@ DmaBuf::DmaBuf(FileDescriptor file, uint64_t start, size_t bytes)
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

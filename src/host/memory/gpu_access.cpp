@@ -8,7 +8,7 @@
 #include "memory/locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr char kSyncRemedy[] =
@@ -92,4 +92,4 @@ RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes,
   return ClimbRungs({by_dma_buf, ladder.by_address, kPeerDirectRemedy, ""}, object);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 inline constexpr char kPeerMemoryRemedy[] =
     "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules on Linux 5.12 or "
@@ -41,4 +41,4 @@ RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, 
 /// Does the same for memory of the AMD GPU that ladder.what names.
 RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

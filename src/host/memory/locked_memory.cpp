@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 std::string PinningReason(int error_number) {
   rlimit limit{};
@@ -28,4 +28,4 @@ std::string PinningRemedy(int error_number) {
          "asked for";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Describes why the kernel does not pin memory for the NIC, with the current limit.
 ///
@@ -19,4 +19,4 @@ bool IsForLackOfRoom(int error_number);
 /// Returns the remedy for the error.
 std::string PinningRemedy(int error_number);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -13,7 +13,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 int VerbsAccess(const Access& access) {
@@ -182,4 +182,4 @@ HostPages::HostPages(size_t bytes) : pages_(nullptr, {WholeHostPages(bytes)}) {
   pages_.reset(static_cast<std::byte*>(pages));
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

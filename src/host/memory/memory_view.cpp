@@ -5,7 +5,7 @@
 #include "memory/bounds.hpp"
 #include "warpverbs/host/memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 [[noreturn]] void Refuse(const std::string& range, const MemoryView& view) {
@@ -79,4 +79,4 @@ void MemoryView::Reset() {
   cut_behind = 0;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A range of whole pages.
 struct PageRange {
@@ -19,4 +19,4 @@ struct PageRange {
   }
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

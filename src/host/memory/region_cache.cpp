@@ -10,7 +10,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 struct RegionCache::Entry {
   uint64_t start, bytes;
   std::vector<PointerInfo> pieces;  // its allocations or cuMemMap() mappings
@@ -234,4 +234,4 @@ MemoryView RegionCache::Lease::View(const Device& device) const {
   return entry_->regions.View(device).Subrange(offset_, bytes_);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

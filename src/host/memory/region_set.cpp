@@ -4,7 +4,7 @@
 #include "memory/locked_memory.hpp"
 #include "warpverbs/host/region_cache.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 RegionSet::RegionSet(std::span<const Device* const> devices, void* memory, size_t bytes, const Access& access)
     : devices_(devices.begin(), devices.end()) {
@@ -47,8 +47,8 @@ void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(co
 
 bool RegionSet::Has(size_t device) const {
   if (device < devices()) return regions_[device].has_value();
-  throw std::out_of_range("region: device index " + std::to_string(device) + " is out of range: " +
-                          std::to_string(devices()) + " were named");
+  throw std::out_of_range("region: device index " + std::to_string(device) +
+                          " is out of range: " + std::to_string(devices()) + " were named");
 }
 
 MemoryView RegionSet::View(size_t device) const {
@@ -66,4 +66,4 @@ MemoryView RegionSet::View(const Device& device) const {
               "Register it on this device too, or post to an endpoint of one that it was registered on");
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

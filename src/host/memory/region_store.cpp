@@ -5,7 +5,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// Rejects the key 0, which no region has and every default-initialized view has.
@@ -46,4 +46,4 @@ void RegionStore::Allow(std::span<const MemoryView> local, std::span<const Memor
   table = {.regions = regions.data(), .count = static_cast<uint32_t>(count)};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,7 +7,7 @@
 #include "warpverbs/device/memory.hpp"
 #include "warpverbs/host/memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 inline constexpr uint32_t kMaxRegions = 128;  ///< that a checked build can be told of, for each endpoint
 
@@ -24,4 +24,4 @@ struct RegionStore {
   void Allow(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,7 +7,7 @@
 #include "memory/locked_memory.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 namespace {
 
@@ -43,4 +43,4 @@ Umem::Umem(ibv_context* context, void* memory, size_t bytes)
 Umem::Umem(ibv_context* context, const DmaBuf& buffer)
     : umem_(Register(context, nullptr, buffer.size(), &buffer)) {}
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

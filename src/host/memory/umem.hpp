@@ -7,7 +7,7 @@
 
 #include "device/handle.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class DmaBuf;
 
@@ -28,4 +28,4 @@ class Umem {
   Handle<mlx5dv_devx_umem, mlx5dv_devx_umem_dereg> umem_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

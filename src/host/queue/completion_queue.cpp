@@ -8,7 +8,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using CreateMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
@@ -100,4 +100,4 @@ std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring) {
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)
     : cq_(context, "the completion queue", CreateCommand(context, config)) {}
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

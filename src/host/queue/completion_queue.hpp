@@ -10,7 +10,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/mlx5/cqe.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Where a completion queue lies and how it works.
 struct CompletionQueueConfig {
@@ -74,4 +74,4 @@ class CompletionQueue {
   DevxObject cq_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

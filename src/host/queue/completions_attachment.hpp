@@ -15,7 +15,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Waits until every completion that is on a ring now is delivered to its queue.
 ///
@@ -89,4 +89,4 @@ class CompletionsAttachment {
   uint32_t user_index_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

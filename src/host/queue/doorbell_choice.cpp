@@ -9,7 +9,7 @@
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 DoorbellChoice ForGpu(const Gpu& gpu, uint64_t* doorbell) {
@@ -65,4 +65,4 @@ const char* ToString(DoorbellMode mode) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

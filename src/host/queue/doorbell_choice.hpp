@@ -7,7 +7,7 @@
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class DoorbellMapping;  // the library's own
 
@@ -25,4 +25,4 @@ struct DoorbellChoice {
 /// @errors  Error: kGpu is asked for, and the GPU cannot reach the register
 DoorbellChoice ChooseDoorbell(DoorbellMode asked, const Gpu* gpu, uint64_t* doorbell);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -9,7 +9,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 struct MappedPage {
@@ -96,4 +96,4 @@ DoorbellMapping::~DoorbellMapping() {
   UnmapIfUnused(pages, found);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

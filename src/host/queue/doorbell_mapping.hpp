@@ -5,7 +5,7 @@
 
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The page of a doorbell register, mapped for kernels. Registers in one page share its mapping.
 class DoorbellMapping {
@@ -27,4 +27,4 @@ class DoorbellMapping {
   uint64_t* doorbell_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

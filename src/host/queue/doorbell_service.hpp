@@ -4,7 +4,7 @@
 
 #include "warpverbs/host/doorbell_thread.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// The way of one send queue's doorbells from a word in host memory to the NIC.
 struct DoorbellRoute {
@@ -40,4 +40,4 @@ class DoorbellService {
   bool leaving_ = false;             // under the thread's mutex_
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

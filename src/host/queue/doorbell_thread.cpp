@@ -16,7 +16,7 @@
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -157,4 +157,4 @@ void DoorbellThread::Impl::Run(const std::stop_token& stop) {
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

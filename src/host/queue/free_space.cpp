@@ -6,7 +6,7 @@
 
 #include "queue/queue_layout.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 size_t WholeGrains(size_t bytes) { return AlignUp(std::max<size_t>(bytes, 1), FreeSpace::kGrain); }
@@ -62,4 +62,4 @@ size_t FreeSpace::used() const {
   return used_;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Which bytes of a range are free. Thread-safe.
 class FreeSpace {
@@ -35,4 +35,4 @@ class FreeSpace {
   size_t used_ = 0;  // under mutex_
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,7 @@
 #include "memory/gpu_access.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
   const bool needs_gpu = config.placement == Placement::kGpu;
@@ -83,4 +83,4 @@ std::shared_ptr<std::byte> OwnHostMemory(const Gpu* gpu, size_t bytes) {
   return {chunk, chunk->data()};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

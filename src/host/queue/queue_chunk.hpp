@@ -12,7 +12,7 @@
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Memory that queues lie in, of one endpoint or of many: one registration, one mapping. Whole pages, zeroed.
 class QueueChunk {
@@ -78,4 +78,4 @@ std::shared_ptr<std::byte> TakePlace(const std::shared_ptr<Chunk>& chunk, size_t
   return {chunk->data() + *offset, [chunk, at = *offset](std::byte*) { chunk->places().Give(at); }};
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

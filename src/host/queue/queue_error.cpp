@@ -2,7 +2,7 @@
 
 #include "warpverbs/mlx5/syndrome.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 const char* ReceiveRemedy(mlx5::Syndrome syndrome) {
@@ -100,4 +100,4 @@ std::string QueueError::Describe() const {
   return text;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

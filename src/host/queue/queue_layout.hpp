@@ -6,7 +6,7 @@
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 inline constexpr uint32_t kMaxDepth = 32768;  ///< WQE indices are 16 bits, and one bit tells full from empty
 
@@ -94,4 +94,4 @@ struct HostLayout {
   size_t bytes;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "queue/queue_pool_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -78,4 +78,4 @@ const std::byte* QueueMemory::Look(size_t offset, size_t bytes, std::vector<std:
   return copy.data();
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 struct QueueMemoryConfig {
   size_t bytes = 0;
@@ -64,4 +64,4 @@ class QueueMemory {
   size_t offset_ = 0;  // of data_ in the chunk
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 namespace qpc = mlx5::qpc;
@@ -162,4 +162,4 @@ const char* ToString(mlx5::QpState state) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -5,7 +5,7 @@
 #include "device/devx_object.hpp"
 #include "endpoint/path.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Where a queue pair lies and what it reports to.
 struct QueuePairConfig {
@@ -75,4 +75,4 @@ class QueuePair {
   DevxObject qp_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

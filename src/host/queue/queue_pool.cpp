@@ -5,7 +5,7 @@
 #include "queue/queue_pool_impl.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::optional<int> OrdinalOf(const Gpu* gpu) {
@@ -95,4 +95,4 @@ QueuePool::~QueuePool() = default;
 QueuePool::Usage QueuePool::usage() const { return impl_->usage(); }
 const QueuePoolConfig& QueuePool::config() const { return impl_->config(); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -13,7 +13,7 @@
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 class HostChunk;
 class QueueChunk;
@@ -78,4 +78,4 @@ class QueuePool::Impl {
   std::vector<std::shared_ptr<const Uar>> registers_;  // under mutex_
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using arch::Cpu;
@@ -174,4 +174,4 @@ CompletionsAttachment::~CompletionsAttachment() { ring_.impl_->Detach(user_index
 
 const std::shared_ptr<const CompletionQueue>& CompletionsAttachment::cq() const { return ring_.impl_->cq(); }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

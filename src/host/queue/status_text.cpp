@@ -4,7 +4,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 using device::Code;
@@ -112,4 +112,4 @@ const char* OperationName(uint8_t opcode) {
   return "unknown operation";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 // What rdma-core 45 calls MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED; older ones answer EOPNOTSUPP.
@@ -54,4 +54,4 @@ const char* Describe(Uar::Kind kind) {
   return "unknown";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 
 #include "device/handle.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A doorbell register of the NIC, mapped into this process.
 ///
@@ -34,4 +34,4 @@ class Uar {
 
 const char* Describe(Uar::Kind kind);  ///< the kind and why it was chosen
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// The current assignment, and the search for a chain of moves that evens it out.
@@ -74,4 +74,4 @@ std::vector<size_t> ShareEvenly(const std::vector<std::vector<size_t>>& choices,
   return Shares(choices, loads).Compute();
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

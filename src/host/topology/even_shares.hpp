@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Gives each taker one of the things that it may have, so that loads are as even as possible.
 ///
@@ -18,4 +18,4 @@ std::vector<size_t> ShareEvenly(const std::vector<std::vector<size_t>>& choices,
 
 inline constexpr size_t kNothing = static_cast<size_t>(-1);
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

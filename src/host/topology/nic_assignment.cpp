@@ -6,7 +6,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/topology.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 /// A NIC with its port to use.
@@ -159,4 +159,4 @@ std::string Describe(std::span<const GpuNics> assignment) {
   return text;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -7,7 +7,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/topology.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ const char* Describe(PciDistance distance) {
   return "at an unknown distance";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <system_error>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 std::string ReadLine(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -35,4 +35,4 @@ std::vector<std::string> NamesIn(const std::filesystem::path& folder) {
   return names;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

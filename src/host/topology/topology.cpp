@@ -8,7 +8,7 @@
 
 #include "topology/sysfs.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 namespace fs = std::filesystem;
@@ -100,4 +100,4 @@ PciDistance Distance(const PciFunction& gpu, const Nic& nic) {
   return nic.pci ? Distance(gpu, *nic.pci) : PciDistance::kUnknown;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

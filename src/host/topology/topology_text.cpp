@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/topology.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 struct TopologyRow {
@@ -70,4 +70,4 @@ std::string Describe(const Topology& topology) {
   return table.str();
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

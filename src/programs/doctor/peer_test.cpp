@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "machine/transfer.hpp"
-#include "text/printable.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/error.hpp"
@@ -78,7 +77,7 @@ void Agree(host::Exchange& exchange, const std::string& failure, const std::stri
   const Bytes mine(failure.begin(), failure.end());
   const Bytes answer =
       exchange.Swap(mine, "its outcome of the step '" + step + "'", host::DeadlineIn(kTimeout));
-  const std::string theirs = Printable({reinterpret_cast<const char*>(answer.data()), answer.size()}, 500);
+  const std::string theirs = host::PrintableText({reinterpret_cast<const char*>(answer.data()), answer.size()}, 500);
   if (failure.empty() && theirs.empty()) return;
   throw host::Error(
       step, "with " + exchange.PeerName(), Join(failure, theirs),

@@ -14,7 +14,7 @@
 #include "perf/report/plot.hpp"
 #include "perf/report/report.hpp"
 #include "perf/side/side.hpp"
-#include "text/printable.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
@@ -156,7 +156,7 @@ class Session {
   std::string InitiatorOf(const PerfSide& side) {
     const char* const mine = side.initiator().name();
     const auto theirs = Get<std::string>(control_.Swap({{"initiator", mine}}, "its initiator"), "initiator");
-    return options_.is_client() ? mine : programs::Printable(theirs, 8);
+    return options_.is_client() ? mine : host::PrintableText(theirs, 8);
   }
 
   Row MeasureRow(PerfSide& side, const std::string& initiator, uint64_t size) {

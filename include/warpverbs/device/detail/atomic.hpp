@@ -2,7 +2,7 @@
 
 #include "warpverbs/device/operations.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 template <class T>
 concept AtomicWord = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
@@ -67,4 +67,4 @@ struct Atomic {
   }
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -7,7 +7,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Reads what the last 16 bytes of a CQE say, and the word that keeps a queue's first error.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 WARPVERBS_HOST_DEVICE constexpr mlx5::CqeOpcode Opcode(const arch::CqeTail& tail) {
   return static_cast<mlx5::CqeOpcode>(tail.high >> 60);
@@ -61,4 +61,4 @@ WARPVERBS_HOST_DEVICE constexpr uint32_t ErrorRank(uint64_t error_word) {
   return syndrome == mlx5::Syndrome::kNone ? 1 : syndrome == mlx5::Syndrome::kFlushed ? 2 : kCause;
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

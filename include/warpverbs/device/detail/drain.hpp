@@ -2,7 +2,7 @@
 
 #include "warpverbs/device/completion_ring.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Shows a completion to the posters of a queue as a collapsed CQ would; but the first error stays, so that
 /// its cause is never lost.
@@ -42,4 +42,4 @@ WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
   A::StoreRelease(&control.consumer, uint64_t{ring.consumer_index()});
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -3,7 +3,7 @@
 #include "warpverbs/device/detail/producer.hpp"
 #include "warpverbs/device/detail/team.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// What one of a team does to post: it reserves slots, writes its own, and publishes them, with the others.
 template <arch::Arch A, class Sharing, class Cooperation>
@@ -167,4 +167,4 @@ class Poster {
   Team<A, Cooperation> team_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -4,7 +4,7 @@
 #include "warpverbs/device/detail/tail.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// One thread's part in a send queue: it reserves slots, publishes what was written there, and learns what
 /// is complete. docs/shared-queue.md has the protocol and its proofs.
@@ -207,4 +207,4 @@ class Producer {
   uint32_t room_;      ///< the depth, or 0 once this thread has seen an error
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

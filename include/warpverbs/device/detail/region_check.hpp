@@ -4,7 +4,7 @@
 #include "warpverbs/device/status.hpp"
 
 /// What a checked build looks at before it posts. Define WARPVERBS_CHECKED for the whole program or nowhere.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 #ifdef WARPVERBS_CHECKED
 inline constexpr bool kChecked = true;
@@ -66,4 +66,4 @@ class RegionCheck {
   const RegionTable* table_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -3,7 +3,7 @@
 #include "warpverbs/device/operations.hpp"
 
 /// The operations that tell a peer of data, which a checked build keeps out of regions with relaxed ordering.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A word that tells of data: it may not pass them.
 struct SignalWrite : WriteInline<uint64_t> {
@@ -22,4 +22,4 @@ struct SignalledWrite : Sequence<Message<WqeOpcode::kRdmaWrite>, Signal> {
   }
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

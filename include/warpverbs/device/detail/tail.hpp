@@ -3,7 +3,7 @@
 #include "warpverbs/device/cooperation.hpp"
 #include "warpverbs/device/queue_view.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// The end of a send queue, which its posters share: docs/shared-queue.md has the proofs. next() is the first
 /// free index as seen last, modulo 2^32.
@@ -111,4 +111,4 @@ class Tail<A, RelaxedShared> : public Tail<A, Shared> {
   WARPVERBS_DEVICE void HandOver(uint32_t end) { this->PassOn(end); }
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -3,7 +3,7 @@
 #include "warpverbs/device/cooperation.hpp"
 #include "warpverbs/device/status.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Those who make a call, seen by one of them. The last one leads: it reserves, and rings for its own WQE.
 /// All of them call Gather(), Join(), All() and Share() together.
@@ -87,4 +87,4 @@ class Team<A, Block> {
   Team<A, Warp> warp_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

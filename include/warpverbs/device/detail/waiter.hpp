@@ -2,7 +2,7 @@
 
 #include "warpverbs/device/status.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// One wait: call Next() after each look that found nothing.
 template <arch::Arch A>
@@ -36,4 +36,4 @@ class Waiter {
   bool milestone_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -8,7 +8,7 @@
 #include "warpverbs/mlx5/wqe.hpp"
 
 /// The one encoder: requests become the bytes of send queue slots, as rdma-core's libmlx5 writes them.
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 using mlx5::WqeOpcode;
 
@@ -103,4 +103,4 @@ class WqeWriter {
   uint8_t* slot_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

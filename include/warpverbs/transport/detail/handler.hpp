@@ -13,7 +13,7 @@
 #include "warpverbs/transport/status.hpp"
 
 /// Type erasure of the handlers that completion tokens turn into: callbacks, promises, coroutines.
-namespace warpverbs::transport::detail {
+namespace warpverbs::inline v0_2::transport::detail {
 
 /// A handler bound to its status, for its executor to run.
 template <class Function>
@@ -146,4 +146,4 @@ class Handler {
   const Methods* methods_ = nullptr;
 };
 
-}  // namespace warpverbs::transport::detail
+}  // namespace warpverbs::inline v0_2::transport::detail

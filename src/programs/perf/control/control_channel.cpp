@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/thread.hpp"
-#include "text/printable.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -40,7 +40,7 @@ Json ControlChannel::SwapWithin(std::chrono::nanoseconds timeout, const Json& mi
   if (const auto failed = message.find(kFailed); failed != message.end())
     throw PeerFailed(
         "The peer failed: " +
-        programs::Printable(failed->is_string() ? failed->get<std::string>() : "", kMaxReasonBytes));
+        host::PrintableText(failed->is_string() ? failed->get<std::string>() : "", kMaxReasonBytes));
   return message;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "text/printable.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -47,7 +47,7 @@ void ExchangeVersions(ControlChannel& control) {
   const auto program = Get<std::string>(answer, "program");
   const int protocol = Get<int>(answer, "protocol");
   if (program == kProgram && protocol == kProtocol) return;
-  throw std::runtime_error("The peer is " + programs::Printable(program, 40) + " with protocol " +
+  throw std::runtime_error("The peer is " + host::PrintableText(program, 40) + " with protocol " +
                            std::to_string(protocol) + ", not " + kProgram + " with protocol " +
                            std::to_string(kProtocol) + ". Run the same version on both sides.");
 }
@@ -62,7 +62,7 @@ size_t ExchangeOptions(ControlChannel& control, const Options& options) {
     const auto there = Get<std::string>(theirs, name.c_str());
     if (there == here) continue;
     throw std::runtime_error("The sides differ in " + name + ": " + here + " here, " +
-                             programs::Printable(there, 40) + " at the peer. Give both sides the same.");
+                             host::PrintableText(there, 40) + " at the peer. Give both sides the same.");
   }
   return std::max(options.initiators.size(), std::min<size_t>(Get<size_t>(answer, "initiators"), 2));
 }
