@@ -41,8 +41,7 @@ struct Pair {
 
   device::Posted Put(Queue& queue, size_t bytes) const {
     const host::MemoryView from = source_region.View(), to = target_region.View();
-    return queue.Post(
-        device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, bytes, mlx5::ToBe32(from.lkey)}), Soon());
+    return queue.Post(device::Write(to.Remote(), from.First(bytes).Local()), Soon());
   }
 
   host::Endpoint a, b;

@@ -51,7 +51,7 @@ struct Party {
             .source = source.words(),
             .target = target.words(),
             .source_lkey = mlx5::ToBe32(source.View().lkey),
-            .peer = {peer.target.View().addr, mlx5::ToBe32(peer.target.View().rkey)},
+            .peer = peer.target.View().Remote(),
             .expected_words = 0,
             .expected_signal = 0};
   }

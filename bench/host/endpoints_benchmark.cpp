@@ -167,8 +167,7 @@ host::MemoryView SwapViews(const Words& words, host::TcpExchange& exchange, host
 void RoundTrip(const host::Endpoint& endpoint, const host::MemoryView& from, const host::MemoryView& to) {
   Queue queue(endpoint.View());
   const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + 10'000'000'000};
-  const device::Posted posted = queue.Post(
-      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, 8, mlx5::ToBe32(from.lkey)}), limit);
+  const device::Posted posted = queue.Post(device::Write(to.Remote(), from.First(8).Local()), limit);
   if (!posted.status.ok() || !queue.Wait(posted.ticket, limit).ok())
     throw std::runtime_error("a write failed");
   queue.Save();

@@ -80,8 +80,7 @@ struct PeerLink {
 
   device::Status Write() const {
     const host::MemoryView from = source_region.View();
-    return Put<arch::Cpu>(endpoint.View(), {remote.address, mlx5::ToBe32(remote.rkey)},
-                          {from.addr, from.bytes, mlx5::ToBe32(from.lkey)});
+    return Put<arch::Cpu>(endpoint.View(), {remote.address, mlx5::ToBe32(remote.rkey)}, from.Local());
   }
 
   size_t WrongWords(int rank) const {

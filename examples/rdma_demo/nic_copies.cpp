@@ -31,8 +31,7 @@ void NicCopies::CopyIn(uint64_t offset, std::span<const std::byte> from) {
     std::memcpy(pages_.data(), piece.data(), piece.size());
     const host::MemoryView to = memory_.Subrange(offset + at, piece.size());
     Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes to the device",
-            device::Read({pages.addr, mlx5::ToBe32(pages.rkey)}, {to.addr, to.bytes, mlx5::ToBe32(to.lkey)}),
-            host::DeadlineIn(timeout_));
+            device::Read(pages.Remote(), to.Local()), host::DeadlineIn(timeout_));
   }
 }
 
@@ -42,9 +41,7 @@ void NicCopies::CopyOut(uint64_t offset, std::span<std::byte> to) {
     const std::span<std::byte> piece = to.subspan(at, std::min(kPieceBytes, to.size() - at));
     const host::MemoryView from = memory_.Subrange(offset + at, piece.size());
     Perform(poster_, "copy " + std::to_string(piece.size()) + " bytes from the device",
-            device::Write({pages.addr, mlx5::ToBe32(pages.rkey)},
-                          {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
-            host::DeadlineIn(timeout_));
+            device::Write(pages.Remote(), from.Local()), host::DeadlineIn(timeout_));
     std::memcpy(piece.data(), pages_.data(), piece.size());
   }
 }

@@ -107,7 +107,7 @@ void Side::Describe() {
 
 device::LocalMemory Side::Local(const Slot& slot) const {
   const host::MemoryView part = memory_->View().Subrange(slot.offset, slot.bytes);
-  return {part.addr, part.bytes, mlx5::ToBe32(part.lkey)};
+  return part.Local();
 }
 
 std::string Side::Introduction() const {

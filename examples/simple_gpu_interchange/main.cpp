@@ -87,8 +87,8 @@ void Interchange(const Options& options) {
   // 5. Exchange keys: the sender needs the target's address and rkey. Two processes would send them.
   const host::MemoryView local = source.region.View(), remote = target.region.View();
   const Job job{.queue = sender.View(),
-                .source = {local.addr, options.bytes, warpverbs::mlx5::ToBe32(local.lkey)},
-                .target = {remote.addr, warpverbs::mlx5::ToBe32(remote.rkey)},
+                .source = local.First(options.bytes).Local(),
+                .target = remote.Remote(),
                 .value = static_cast<uint8_t>(options.value)};
   std::printf("5. The sender knows the target: address 0x%llx, rkey 0x%x\n",
               static_cast<unsigned long long>(remote.addr), remote.rkey);

@@ -113,7 +113,7 @@ class Side {
     const mlx5::Be32 rkey = mlx5::ToBe32(peer.rkey);
     const Job job{.queue = endpoint_.View(),
                   .completions = endpoint_.CompletionView(),
-                  .source = {source.addr, options_.bytes, mlx5::ToBe32(source.lkey)},
+                  .source = source.First(options_.bytes).Local(),
                   .target = {peer.address, rkey},
                   .signal = {peer.address + SignalOffset(), rkey},
                   .arrived = reinterpret_cast<const uint8_t*>(arrived),

@@ -9,9 +9,7 @@ device::Status WriteFromHost(const host::Endpoint& endpoint, const host::MemoryV
                              const host::MemoryView& from, uint64_t timeout_ns) {
   device::SendQueue<arch::Cpu, device::Exclusive> queue(endpoint.View());
   const device::WaitLimit limit{.deadline_ns = arch::Cpu::NowNs() + timeout_ns};
-  const device::Posted posted = queue.Post(
-      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
-      limit);
+  const device::Posted posted = queue.Post(device::Write(to.Remote(), from.Local()), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();
   return status;

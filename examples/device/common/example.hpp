@@ -78,7 +78,7 @@ class Memory {
   /// Returns `count` elements from `first`, as local memory.
   warpverbs::device::LocalMemory Local(size_t first, size_t count) const {
     const warpverbs::host::MemoryView part = View().Subrange(first * sizeof(T), count * sizeof(T));
-    return {part.addr, part.bytes, warpverbs::mlx5::ToBe32(part.lkey)};
+    return part.Local();
   }
   warpverbs::device::LocalMemory Local() const { return Local(0, words_.size()); }
 

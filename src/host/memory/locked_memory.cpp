@@ -8,16 +8,17 @@
 
 namespace warpverbs::inline v0_2::host {
 
+bool IsForLackOfRoom(int error_number) {
+  return error_number == ENOMEM || error_number == EAGAIN || error_number == ENOSPC;
+}
+
 std::string PinningReason(int error_number) {
+  if (!IsForLackOfRoom(error_number)) return Error::Words(error_number);
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string now =
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
   return Error::Words(error_number) + ", where the limit on locked memory, RLIMIT_MEMLOCK, is " + now;
-}
-
-bool IsForLackOfRoom(int error_number) {
-  return error_number == ENOMEM || error_number == EAGAIN || error_number == ENOSPC;
 }
 
 std::string PinningRemedy(int error_number) {

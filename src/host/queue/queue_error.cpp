@@ -5,6 +5,8 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
+constexpr const char* kConnectFirst = "Call Connect() first";
+
 const char* ReceiveRemedy(mlx5::Syndrome syndrome) {
   switch (syndrome) {
     case mlx5::Syndrome::kLocalLength:
@@ -43,7 +45,8 @@ const char* Remedy(mlx5::Syndrome syndrome) {
     case mlx5::Syndrome::kTransportRetryExceeded:
       return "Check that the peer is alive and connected to this queue pair, and the network between";
     case mlx5::Syndrome::kReceiverNotReadyRetryExceeded:
-      return "Let the peer post receives in time, or raise RetryConfig::rnr_retry";
+      return "Create the peer's endpoint with a receive_depth and post receives there in time, or raise "
+             "RetryConfig::rnr_retry";
     default:
       return "Look for an error at the peer, and into the kernel log (dmesg)";
   }
@@ -63,7 +66,8 @@ std::string OfQueues(const QueueError& error) {
   const std::string at = " at WQE index " + std::to_string(error.wqe_index);
   if (error.receiving) {
     return "The receive queue of " + connection + " failed" + at + ": " + mlx5::Describe(cause) + " " +
-           DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " + ReceiveRemedy(cause) + ".";
+           DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
+           (error.peer ? ReceiveRemedy(cause) : kConnectFirst) + ".";
   }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + connection + " failed" + at +
@@ -84,7 +88,7 @@ std::string OfQueues(const QueueError& error) {
   }
   return "The send queue of " + connection + " failed in the " + OperationName(error.opcode) + at + ": " +
          mlx5::Describe(cause) + " " + DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
-         Remedy(cause) + ".";
+         (error.peer ? Remedy(cause) : kConnectFirst) + ".";
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
                          const host::MemoryView& from) {
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
   const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + kTimeoutNs};
-  const device::RemoteMemory remote{to.addr, mlx5::ToBe32(to.rkey)};
-  const device::LocalMemory local{from.addr, from.bytes, mlx5::ToBe32(from.lkey)};
+  const device::RemoteMemory remote = to.Remote();
+  const device::LocalMemory local = from.Local();
   const device::Posted posted = queue.Post(device::Write(remote, local), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   queue.Save();

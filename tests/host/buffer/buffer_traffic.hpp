@@ -20,9 +20,7 @@ inline ::testing::AssertionResult WriteView(const Device& device, const MemoryVi
   Link link(device);
   link.Connect();
   Queue queue(link.a.View());
-  const device::Posted posted = queue.Post(
-      device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
-      Within());
+  const device::Posted posted = queue.Post(device::Write(to.Remote(), from.Local()), Within());
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
   queue.Save();
   if (!status.ok()) return ::testing::AssertionFailure() << "status " << static_cast<int>(status.code);

@@ -150,9 +150,7 @@ TEST_F(GpuRegions, CarryDataFromGpuToGpu) {
       const fake_cuda::Kernel kernel;
       Queue queue(link.a.View());
       const device::Posted posted =
-          queue.Post(device::Write({to.View().addr, mlx5::ToBe32(to.View().rkey)},
-                                   {from.View().addr, 299'990, mlx5::ToBe32(from.View().lkey)}),
-                     Within());
+          queue.Post(device::Write(to.View().Remote(), from.View().First(299'990).Local()), Within());
       ASSERT_TRUE(posted.status.ok());
       ASSERT_TRUE(queue.Wait(posted.ticket, Within()).ok());
     }

@@ -13,6 +13,7 @@ namespace {
 
 using mlx5::Syndrome;
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -90,7 +91,9 @@ TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
 TEST(QueueError, SaysThatNoPeerIsConnected) {
   QueueError error = Failed(Syndrome::kLocalQpOperation);
   error.peer.reset();
-  EXPECT_THAT(error.Describe(), HasSubstr("The send queue of QP 17, which is not connected, failed in the"));
+  EXPECT_THAT(error.Describe(),
+              AllOf(HasSubstr("The send queue of QP 17, which is not connected, failed in the"),
+                    EndsWith(". Call Connect() first.")));
 }
 
 TEST(QueueError, EndsWithTheEventThatMayBeTheCause) {
