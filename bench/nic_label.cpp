@@ -8,7 +8,8 @@ namespace warpverbs::bench {
 
 std::string NicLabel(const host::Device& device) {
   const std::string board = programs::BoardOf(device);
-  if (programs::IsSoftwareBoard(board)) return "softhca, a software HCA: processor time, no network figure";
+  if (programs::IsSoftwareBoard(board))
+    return "softhca, a software HCA: processor time, not a network figure";
   return device.name() + ", board " + board;
 }
 

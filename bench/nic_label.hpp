@@ -6,13 +6,14 @@
 
 namespace warpverbs::bench {
 
-/// Says what executes the work, for the benchmarks' output: figures of softhca are none of a network.
+/// Names the executor of the work for the benchmarks' output: figures of softhca are not network figures.
 std::string NicLabel(const host::Device& device);
 
-/// The NIC that the only argument of a benchmark names, once Google Benchmark has taken its own; without one,
-/// the first with an active port.
+/// Opens the NIC that a benchmark's only argument names, after Google Benchmark has taken its own arguments.
 ///
-/// @errors  std::invalid_argument: there is an option, or more than one argument
+/// Without an argument, opens the first NIC with an active port.
+///
+/// @errors  std::invalid_argument: an option, or more than one argument
 std::string NicOf(int argc, char** argv);
 
 }  // namespace warpverbs::bench

@@ -1,4 +1,5 @@
-// How long a post takes the processor. Nothing executes the writes meanwhile, and draining them is not timed.
+// Measures the processor time of a post. Nothing executes the writes meanwhile, and draining them is not
+// timed.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Posts in every way, for count-instructions to count, and prints how often in each.
+// Posts in each way and prints the number of posts; count-instructions counts the instructions.
 #include <cstdio>
 #include <exception>
 

@@ -13,7 +13,7 @@ namespace {
 
 using arch::Cpu;
 
-constexpr uint32_t kTogether = 16;  ///< writes of a batch, which share a doorbell
+constexpr uint32_t kTogether = 16;  ///< writes of a batch; they share a doorbell
 
 void Demand(bool ok) {
   if (!ok)

@@ -7,15 +7,15 @@
 
 namespace warpverbs::bench {
 
-/// A way to post signalled writes of 8 bytes to a queue, each with its own doorbell or 16 with one.
+/// A way to post signalled writes of 8 bytes to a queue, with a doorbell for each write or for each 16.
 class Poster {
  public:
   virtual ~Poster() = default;
 
-  /// Posts VerbsQueue::kDepth writes. This is what is measured; tools find it by its name.
+  /// Posts VerbsQueue::kDepth writes. Benchmarks time this function, and callgrind finds it by its name.
   virtual void PostBatch() = 0;
 
-  /// Has the NIC execute the batch, and takes its completions.
+  /// Lets the NIC execute the batch and polls its completions.
   virtual void Drain() = 0;
 };
 

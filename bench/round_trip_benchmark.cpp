@@ -1,4 +1,4 @@
-// From post to completion, one write at a time; and how fast many writes move data, next to memcpy.
+// Measures the time from post to completion of single writes, and the bandwidth of many writes beside memcpy.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ void Write(benchmark::State& state, const host::Device& device) {
   for (auto _ : state) {
     if (!pair.Put(queue, bytes).status.ok()) return state.SkipWithError("the write failed");
   }
-  // What is under way at the end, at most a queue's depth, is not in the time; it is little among so many.
+  // The time excludes the writes in flight at the end: at most a queue's depth, few among all.
   if (!queue.Flush(Soon()).ok()) state.SkipWithError("the writes failed");
   if (std::memcmp(pair.source.data(), pair.target.data(), bytes) != 0)
     state.SkipWithError("the data are wrong");

@@ -16,7 +16,7 @@ namespace warpverbs::bench {
 namespace {
 
 constexpr size_t kBytes = 4096;
-constexpr uint64_t kTarget = 64;  // where in the memory the writes go
+constexpr uint64_t kTarget = 64;  // offset in the memory that the writes go to
 
 void Check(int error, const char* step) {
   if (error != 0)
@@ -58,7 +58,7 @@ VerbsQueue::VerbsQueue(const host::Device& device)
   object.qp = {qp_.get(), &queue_};
   object.cq = {cq_.get(), &completions_};
   Check(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ), "look into");
-  // The CQE before the first, as this library's host side leaves it; for libmlx5 it is as invalid as before.
+  // Initialises the CQE before the first as this library's host side does. To libmlx5 it stays invalid.
   std::memset(static_cast<uint8_t*>(completions_.buf) + (completions_.cqe_cnt - 1) * sizeof(mlx5::Cqe64),
               0xff, sizeof(mlx5::Cqe64));
   Connect(device);
@@ -66,7 +66,7 @@ VerbsQueue::VerbsQueue(const host::Device& device)
 }
 
 VerbsQueue::~VerbsQueue() {
-  // The NIC's registers go back to where libmlx5 unmaps them, and where the next queue of the device rings.
+  // Moves the NIC's registers back: libmlx5 unmaps them there, and the device's next queue rings there.
   mremap(nic_, mlx5::kUarPageBytes, mlx5::kUarPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, page_);
 }
 
@@ -117,8 +117,8 @@ volatile uint64_t* VerbsQueue::Doorbell(uint8_t* page) const {
 }
 
 void VerbsQueue::RingNic() {
-  // libmlx5 rings two registers in turn; the first always has a doorbell of this batch, and the record
-  // counts.
+  // libmlx5 alternates between two registers. The first always holds a doorbell of this batch, and the NIC
+  // reads the end from the record.
   __atomic_store_n(const_cast<uint64_t*>(Doorbell(nic_)), *Doorbell(page_), __ATOMIC_RELEASE);
 }
 

@@ -15,9 +15,9 @@ namespace warpverbs::bench {
 
 /// A queue pair of libmlx5, connected to itself, that libmlx5 and this library can both post to.
 ///
-/// Its doorbells are held back until RingNic(): while posts are timed the NIC stays silent, so that a
-/// software NIC neither takes the processor nor fights for the queue's cache lines. One of the two posts to a
-/// queue, as each keeps the indices to itself.
+/// Holds doorbells back until RingNic(): while posts are timed the NIC is idle, so a software NIC neither
+/// takes the processor nor fights for the queue's cache lines. Only one of the two libraries may post to a
+/// queue, because each keeps its own indices.
 class VerbsQueue {
  public:
   static constexpr uint32_t kDepth = 256;
@@ -31,20 +31,20 @@ class VerbsQueue {
   ibv_qp_ex* ex() const { return ibv_qp_to_qp_ex(qp_.get()); }
   ibv_cq* cq() const { return cq_.get(); }
 
-  /// The same send queue for this library. The newest CQE stands for a collapsed CQ's only one.
+  /// Describes the same send queue to this library. The newest CQE serves as the only one of a collapsed CQ.
   ///
-  /// @param posted  how many WQEs were posted so far; all are complete
+  /// @param posted  number of WQEs posted so far; all are complete
   device::QueueView View(uint32_t posted);
   device::CqView CompletionView() const;
 
-  /// What every post of a benchmark writes: 8 bytes.
+  /// Returns the source of every benchmark's writes: 8 bytes.
   ibv_sge sge() const;
   uint64_t remote_address() const;
   uint32_t rkey() const;
   device::LocalMemory Local() const;
   device::RemoteMemory Remote() const;
 
-  /// Passes the last doorbell on.
+  /// Passes the last doorbell on to the NIC.
   void RingNic();
 
  private:
@@ -59,8 +59,8 @@ class VerbsQueue {
   mlx5dv_qp queue_{};
   mlx5dv_cq completions_{};
   device::QueueControl control_{};
-  uint8_t* page_ = nullptr;  ///< where libmlx5 rings: memory of ours
-  uint8_t* nic_ = nullptr;   ///< the NIC's registers, out of its way
+  uint8_t* page_ = nullptr;  ///< ordinary memory at the address that libmlx5 rings
+  uint8_t* nic_ = nullptr;   ///< the NIC's registers, at another address meanwhile
 };
 
 }  // namespace warpverbs::bench

@@ -10,14 +10,14 @@
 
 namespace warpverbs::bench {
 
-/// Ends the program with a sentence where CUDA refuses something.
+/// Exits with an error message if a CUDA call failed.
 inline void Check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "Cannot %s: %s.\n", what, cudaGetErrorString(error));
   std::exit(1);
 }
 
-/// Says what all figures of a GPU belong to.
+/// Describes the GPU, the driver and the compiler that all figures belong to.
 inline std::string GpuText(int gpu) {
   cudaDeviceProp properties{};
   int clock_khz = 0, driver = 0;

@@ -1,6 +1,6 @@
-// What the fences and stores cost of which a post is made, one thread at a time, so that the order that the
-// library uses stays a measured choice: isolated fences, and whole recipes in steady state. There is no NIC.
-// Every recipe is timed with its doorbell in host memory and in GPU memory.
+// Measures the fences and stores of a post with one thread, so that the library's order of them stays a
+// measured choice: isolated fences, and whole recipes in steady state. It uses no NIC. Every recipe is timed
+// with its doorbell in host memory and in GPU memory.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +16,7 @@ constexpr uint32_t kDepth = 32768, kWqeBytes = 64;
 constexpr uint32_t kRounds = 20'000;
 constexpr int kLaunches = 9;
 
-/// What a recipe stores to; `zero` is 0, which no compiler knows.
+/// Targets of a recipe's stores. `zero` is 0, which the compiler cannot know.
 struct Targets {
   uint8_t* ring;
   uint32_t* record;
@@ -75,7 +75,7 @@ struct ScSys {
   __device__ static void Do() { asm volatile("fence.sc.sys;" ::: "memory"); }
 };
 
-/// A fence behind what is under way when it starts: nothing, a WQE, a doorbell, or both.
+/// Times a fence behind the stores in flight when it starts: none, a WQE, a doorbell, or both.
 template <class Fence, bool kWqe, bool kDoorbell>
 __global__ void Isolated(Targets to, uint64_t* cycles) {
   uint64_t sum = 0;
@@ -85,12 +85,12 @@ __global__ void Isolated(Targets to, uint64_t* cycles) {
     const uint64_t start = clock64();
     Fence::Do();
     sum += clock64() - start;
-    asm volatile("fence.sc.sys;" ::: "memory");  // the next round starts with nothing under way
+    asm volatile("fence.sc.sys;" ::: "memory");  // the next round starts with no store in flight
   }
   *cycles = sum * 10;
 }
 
-// Recipes: what a post stores, in which order.
+// Recipes: the stores of a post in their order.
 struct DoorbellOnly {
   __device__ static void Do(const Targets& to, uint32_t i) { RingMmio(to, i); }
 };
@@ -158,7 +158,7 @@ struct ReleaseStoreSys {
     asm volatile("st.release.sys.global.b64 [%0], %1;" ::"l"(to.doorbell), "l"(uint64_t{i}) : "memory");
   }
 };
-struct ReadBack {  // assumes that what has been read back stays in the L2 cache, where a NIC reads
+struct ReadBack {  // assumes that data that was read back is in the L2 cache, where a NIC reads
   __device__ static void Do(const Targets& to, uint32_t i) {
     StoreWqe(to, i);
     uint8_t* const slot = Slot(to, i);
@@ -171,7 +171,7 @@ struct ReadBack {  // assumes that what has been read back stays in the L2 cache
     RingMmio(to, i + (read & to.zero));
   }
 };
-struct BulkCopy {  // assumes that a bulk copy that is done is in the L2 cache
+struct BulkCopy {  // assumes that a finished bulk copy is in the L2 cache
   __device__ static void Do(const Targets& to, uint32_t i) {
     __shared__ alignas(128) uint64_t wqe[8];
     for (int word = 0; word < 8; ++word) wqe[word] = i;
@@ -197,7 +197,7 @@ struct AtomicAdd {
   __device__ static void Do(const Targets& to, uint32_t) {
     uint32_t before;
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(to.record) : "memory");
-    if (before == ~0u) RingMmio(to, before);  // the answer is waited for
+    if (before == ~0u) RingMmio(to, before);  // waits for the result
   }
 };
 struct CompareSwap {
@@ -235,7 +235,7 @@ struct Stage {
     Check(cudaDeviceSynchronize(), "clear a ring");
   }
 
-  /// Cycles of a round, the median over launches with other addresses.
+  /// Returns the cycles of a round: the median over launches with different addresses.
   template <class Kernel>
   double Time(Kernel* kernel, bool host_doorbell) {
     std::vector<double> cycles;

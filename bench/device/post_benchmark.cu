@@ -1,6 +1,6 @@
-// What a post costs a GPU when nothing stands in its way: queues in GPU memory, doorbells in host memory,
-// completions by a stand-in on the GPU. There is no NIC, so these are not network numbers. Every WQE of the
-// last round, the record and the last doorbell are read back.
+// Measures the cost of a post to a GPU in the best case: queues in GPU memory, doorbells in host memory,
+// completions by a stand-in on the GPU. It uses no NIC, so the figures are not network figures. Every WQE of
+// the last round, the record and the last doorbell are read back.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,19 +21,19 @@ constexpr int kLaunches = 9;
 constexpr uint64_t kLaunchLimitNs = 5'000'000'000;
 
 struct Job {
-  const Peer* peers;  ///< in GPU memory, so that a kernel reads its own once; from parameters it would again
-                      ///< and again
+  /// In GPU memory, so that a kernel loads its own peer once. It would reload parameters again and again.
+  const Peer* peers;
   uint32_t queues;
-  uint32_t posts;  ///< of each thread
+  uint32_t posts;  ///< posts of each thread
 };
 
-/// In host memory.
+/// A kernel's results, in host memory.
 struct Result {
-  uint64_t cycles;    ///< of the first thread
+  uint64_t cycles;    ///< cycles of the first thread
   uint32_t failures;  ///< threads whose posts or waits failed
 };
 
-/// A stand-in for each queue, one thread each.
+/// Runs a stand-in for each queue, one thread each.
 __global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
   if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline)) atomicAdd(&result->failures, 1);
@@ -48,7 +48,7 @@ __device__ Cooperation Everybody() {
   }
 }
 
-/// What a kernel is told by the host of its queues. It need not be, but one that is need not ask.
+/// What the kernel knows at compile time of its queues' doorbell record; with kNothing it tests for a record.
 enum class Told { kRecord, kNoRecord, kNothing };
 
 /// Posts, with a deadline for each call, and waits for the last post.
@@ -78,7 +78,7 @@ __global__ void Post(Job job, Result* result) {
   if (!done) atomicAdd(&result->failures, 1);
 }
 
-/// One thread that polls for completions that are there, and one that only loads the CQE.
+/// Times polls for ready completions in one thread, or bare loads of the CQE.
 template <bool kLoadOnly>
 __global__ void Poll(Job job, Result* result) {
   SendQueue<A, Exclusive> queue(job.peers[0].view);
@@ -95,7 +95,7 @@ __global__ void Poll(Job job, Result* result) {
   if (seen == 0) result->failures = 1;
 }
 
-/// What every measurement needs, once.
+/// Data that all measurements share.
 struct Stage {
   Stage() {
     Check(cudaHostAlloc(&result, sizeof *result, cudaHostAllocMapped), "allocate a result");
@@ -111,7 +111,7 @@ struct Stage {
 struct Case {
   const char* name;
   uint32_t queues, blocks, threads;
-  uint32_t posts;  ///< of each thread
+  uint32_t posts;  ///< posts of each thread
 };
 
 template <class Kernel>
@@ -133,7 +133,7 @@ void Measure(Stage& stage, const Case& which, bool record, bool told = true) {
                      : record ? Post<Sharing, Cooperation, kBatch, Told::kRecord>
                               : Post<Sharing, Cooperation, kBatch, Told::kNoRecord>;
   const uint32_t registers =
-      Registers(post);  // this loads the kernel, which cannot be while the stand-in runs
+      Registers(post);  // loads the kernel, which is impossible while the stand-in runs
   std::vector<double> cycles, rates;
   for (int launch = 0; launch < kLaunches; ++launch) {
     const Queues queues(which.queues, record, static_cast<size_t>(launch) * 1024);
@@ -192,7 +192,7 @@ void MeasurePolls(Stage& stage) {
     const Queues queues(1, true, static_cast<size_t>(launch) * 1024);
     const Job job{.peers = queues.peers(), .queues = 1, .posts = 10'000};
     const QueueView& view = queues.views()[0];
-    // All of the first round is posted and complete.
+    // Every WQE of the first round is posted and complete.
     const uint64_t tail = uint64_t{kDepth} << 32 | kDepth;
     const uint64_t cqe = uint64_t{(kDepth - 1) >> 8} << 32 | uint64_t{(kDepth - 1) & 0xff} << 40;
     Check(cudaMemcpy(view.control, &tail, sizeof tail, cudaMemcpyDefault), "write the tail");

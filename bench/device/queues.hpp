@@ -12,22 +12,22 @@
 
 namespace warpverbs::bench {
 
-/// What every WQE of the benchmarks says.
+/// Contents of every WQE of the benchmarks.
 inline constexpr uint32_t kQpn = 0x123456, kRkeyBe = 0x44332211, kLkeyBe = 0x88776655, kBytes = 8;
 inline constexpr uint64_t kRemote = 0x1122334455667788, kLocal = 0x99aabbccddeeff00;
 inline constexpr uint32_t kDepth = 32768;
 
-/// What a poster is given: a queue, and what it shall write to whom.
+/// A poster's queue, and the source and target of its writes.
 struct Peer {
   device::QueueView view;
   device::RemoteMemory remote;
   device::LocalMemory local;
 };
 
-/// Send queues that no NIC knows: all in GPU memory but the doorbells, which are words of mapped host memory.
+/// Send queues without a NIC: in GPU memory, except for the doorbells, which are words of mapped host memory.
 ///
-/// @param offset  in bytes, where in their allocations the first queue and its doorbell lie: near and far
-///                slices of the L2 cache make up to a quarter of what a post costs
+/// @param offset  bytes from the start of their allocations to the first queue and its doorbell. Near and far
+///                slices of the L2 cache differ by up to a quarter of the cost of a post
 class Queues {
  public:
   Queues(uint32_t count, bool record, size_t offset) : count_(count) {
@@ -70,10 +70,10 @@ class Queues {
   Queues& operator=(const Queues&) = delete;
 
   const std::vector<device::QueueView>& views() const { return views_; }
-  const Peer* peers() const { return peers_; }  ///< in GPU memory
+  const Peer* peers() const { return peers_; }  ///< pointer to GPU memory
 
-  /// Whether the last round of every queue holds what was posted, and the record and the last doorbell are
-  /// those of the last of `wqes`.
+  /// Returns whether the last round of every queue holds the posted WQEs, and the record and the last
+  /// doorbell belong to the last of `wqes`.
   bool Verify(uint64_t wqes) const {
     return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return VerifyOne(view, wqes); });
   }

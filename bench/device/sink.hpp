@@ -7,10 +7,10 @@
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
-/// A NIC's stand-in on the GPU: whatever has been rung for is complete at once, and nothing is moved.
+/// A NIC's stand-in on the GPU: completes each WQE as soon as its doorbell is rung, and moves no data.
 namespace warpverbs::bench {
 
-/// What the stand-in reads to learn how far a queue is rung: the record or, without one, the doorbell itself.
+/// Loads the end of the rung WQEs: from the record or, without a record, from the doorbell itself.
 __device__ inline uint16_t RungEnd(const device::QueueView& view) {
   if (view.dbrec != nullptr)
     return static_cast<uint16_t>(arch::Cuda::ToBe32(arch::Cuda::Load32(view.dbrec)).raw);
@@ -18,15 +18,15 @@ __device__ inline uint16_t RungEnd(const device::QueueView& view) {
   return first == 0 ? 0 : static_cast<uint16_t>((arch::Cuda::ToBe32(first).raw >> 8) + 1);
 }
 
-/// Completes `expected` WQEBBs of a queue that starts at index 0, then returns; false at the deadline.
+/// Completes `expected` WQEBBs of a queue that starts at index 0. Returns false at the deadline.
 __device__ inline bool RunSink(const device::QueueView& view, uint64_t expected, uint64_t deadline_ns) {
-  // Looking all the time would hold up the stores that it looks for, most of all across PCIe.
+  // Constant polling would delay the very stores that it waits for, most of all across PCIe.
   const uint32_t pause_ns = view.dbrec != nullptr ? 2'000 : 20'000;
   auto* const tail = reinterpret_cast<uint64_t*>(const_cast<uint8_t*>(view.cqe) + mlx5::kCqeTailOffset);
   for (uint64_t complete = 0; complete < expected;) {
     __nanosleep(pause_ns);
     const auto news = static_cast<uint16_t>(RungEnd(view) - static_cast<uint16_t>(complete));
-    if (news == 0 || news > view.depth) {  // nothing, or an older doorbell that came late
+    if (news == 0 || news > view.depth) {  // nothing new, or an older doorbell that came late
       if (arch::Cuda::NowNs() > deadline_ns) return false;
       continue;
     }

@@ -1,5 +1,5 @@
-// What transfers that a GPU posts cost from end to end: two queue pairs of one NIC, connected to each other.
-// All that was written is checked on the GPU afterwards.
+// Measures transfers that a GPU posts, end to end: two queue pairs of one NIC, connected to each other. The
+// GPU checks every written word afterwards.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -55,13 +55,13 @@ __global__ void StreamKernel(Stage* stage) {
   }
 }
 
-/// What the kernels' clocks do.
+/// Rates of the kernels' clocks.
 struct Clocks {
-  uint64_t cycles, ns;  ///< of the same time
-  uint64_t step_ns;     ///< the least by which the shared clock was seen to advance
+  uint64_t cycles, ns;  ///< lengths of the same period
+  uint64_t step_ns;     ///< least observed advance of the shared clock
 };
 
-/// Waits until the GPU is awake, then watches both clocks for as long again.
+/// Waits until the GPU is awake, then observes both clocks for as long again.
 __global__ void ClocksKernel(Clocks* clocks) {
   constexpr uint64_t kNs = 50'000'000;
   using A = arch::Cuda;
@@ -89,22 +89,22 @@ Clocks ReadClocks() {
   return read;
 }
 
-/// The sample below which a share of all lies; they are sorted.
+/// Returns the sample below which `share` of the sorted samples are.
 double Quantile(const std::vector<double>& sorted, double share) {
   const auto rank = static_cast<size_t>(share * static_cast<double>(sorted.size()));
   return sorted[std::min(rank, sorted.size() - 1)];
 }
 
-/// Prints figures as they come, and keeps them.
+/// Prints figures as they arrive, and keeps them.
 class Figures {
  public:
   explicit Figures(Runner& runner) : runner_(runner) {}
 
   const Json& json() const { return json_; }
 
-  /// Times messages one at a time: about 2 s of them after the first few.
+  /// Times messages one at a time, for about 2 s after a few for warming up.
   ///
-  /// @param ways  how many a sample goes: 2 to and fro
+  /// @param ways  messages in a sample: 2 for a round trip
   void Latency(const Case& which, double ways = 1) {
     const double usual = std::max(Quantile(Samples(which, kFewest, ways), 0.5), kLeastUs);
     const auto wanted = static_cast<uint64_t>(2e6 / (usual * ways));
@@ -121,7 +121,7 @@ class Figures {
                      {"p99.9_us", p999}});
   }
 
-  /// Times a stream of messages that takes a quarter of a second at least, or one that is long enough.
+  /// Times a stream of messages that takes at least a quarter of a second, or has 2^24 messages a thread.
   void Throughput(const Case& which, uint32_t batch = 1) {
     constexpr double kSeconds = 0.25, kTarget = 0.4;
     constexpr double kMost = 1 << 24;
@@ -144,10 +144,10 @@ class Figures {
   }
 
  private:
-  static constexpr uint32_t kFewest = 1000;  // or there were no 99.9th percentile
-  static constexpr double kLeastUs = 0.1;    // a coarse clock may say 0
+  static constexpr uint32_t kFewest = 1000;  // fewer have no 99.9th percentile
+  static constexpr double kLeastUs = 0.1;    // a coarse clock may show 0
 
-  /// In microseconds, sorted.
+  /// Returns the spans in microseconds, sorted.
   std::vector<double> Samples(const Case& which, uint32_t count, double ways) {
     std::vector<double> us;
     for (const Span& span : runner_.Run(which, count, count))
@@ -156,7 +156,7 @@ class Figures {
     return us;
   }
 
-  /// From the first block's first post to the last block's last completion.
+  /// Returns the time from the first block's first post to the last block's last completion.
   double Seconds(const Case& which, uint32_t count) {
     const std::vector<Span> spans = runner_.Run(which, count, which.blocks);
     uint64_t begin = spans[0].begin_ns, end = 0;
@@ -228,7 +228,7 @@ void MeasureAll(Figures& figures) {
   MeasureThroughput<A>(figures);
 }
 
-/// Says what all figures belong to.
+/// Prints the machine and the settings that all figures belong to.
 Json PrintSetting(const Options& options, const host::Device& device, const host::Endpoint& endpoint,
                   host::RegistrationMethod data) {
   const Clocks clocks = ReadClocks();
@@ -279,15 +279,14 @@ void Measure(const Options& options) {
 }  // namespace warpverbs::bench
 
 int main(int argc, char** argv) try {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // in a file too, what fails comes after the figures before it
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // in a file, too, an error follows the figures before it
   warpverbs::bench::Options options;
   CLI::App app("Measures writes that a GPU posts, from end to end; see bench/README.md.");
-  app.add_option("--nic", options.nic, "which RDMA device to use (the first with an active port)");
-  app.add_option("--placement", options.placement, "where queues and data lie: gpu or host (gpu)")
+  app.add_option("--nic", options.nic, "the RDMA device to use (the first with an active port)");
+  app.add_option("--placement", options.placement, "the memory of queues and data: gpu or host (gpu)")
       ->check(CLI::IsMember({"gpu", "host"}));
-  app.add_option("--gpu", options.gpu, "which GPU, as the CUDA runtime counts (0)")
-      ->check(CLI::Range(0, 255));
-  app.add_option("--json", options.json, "write the figures to this file too");
+  app.add_option("--gpu", options.gpu, "the GPU's number in the CUDA runtime (0)")->check(CLI::Range(0, 255));
+  app.add_option("--json", options.json, "also write the figures to this file");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

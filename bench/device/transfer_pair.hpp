@@ -10,7 +10,7 @@
 
 namespace warpverbs::bench {
 
-/// Memory for data that a GPU's kernels and a NIC reach.
+/// Memory for data that a GPU's kernels and a NIC can access.
 class Buffer {
  public:
   Buffer(const host::Device& device, const host::Gpu& gpu, bool on_gpu, size_t bytes,
@@ -35,7 +35,7 @@ class Buffer {
   std::optional<host::MemoryRegion> region_;
 };
 
-/// An endpoint, what it writes and where it is written to.
+/// An endpoint with the source of its writes and the target of its peer's writes.
 struct Party {
   static constexpr uint32_t kDepth = 1024;
 
@@ -60,7 +60,7 @@ struct Party {
   Buffer source, target;
 };
 
-/// Two that are connected to each other.
+/// Two sides that are connected to each other.
 struct Pair {
   Pair(const host::Device& device, const host::Gpu& gpu, bool on_gpu)
       : a(device, gpu, on_gpu), b(device, gpu, on_gpu) {

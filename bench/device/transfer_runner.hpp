@@ -23,22 +23,22 @@ static __global__ void VerifyKernel(Stage* stage) {
   Verify<arch::Cuda>(*stage, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
-/// A kernel, and what it leaves.
+/// A kernel and the results that it leaves.
 struct Case {
   std::string name;
   Kernel kernel;
   uint32_t blocks = 1, threads = 1;
   uint32_t posters = 1;  ///< threads that write to side 1
-  uint32_t bytes = 8;    ///< of a message
-  bool answers = false;  ///< side 1 writes as much to side 0
-  bool signals = false;  ///< side 1's signal counts the messages
+  uint32_t bytes = 8;    ///< length of a message
+  bool answers = false;  ///< true: side 1 writes as much to side 0
+  bool signals = false;  ///< true: side 1's signal counts the messages
 };
 
-/// Runs cases one after another, and checks all that they wrote. Only one kernel runs at a time: to load one
-/// may have to wait for those that run.
+/// Runs cases one after another and checks every word that they wrote. Only one kernel runs at a time,
+/// because loading a kernel may have to wait for running ones.
 class Runner {
  public:
-  /// @param pair  outlives this
+  /// @param pair  must outlive the runner
   Runner(const host::Gpu& gpu, const Pair& pair) : pair_(pair), stage_(gpu, sizeof(Stage)) {
     Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
     Check(cudaEventCreateWithFlags(&done_, cudaEventBlockingSync | cudaEventDisableTiming), "make an event");
@@ -50,10 +50,10 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Lets each thread that posts send `count` messages.
+  /// Runs a case in which each posting thread sends `count` messages.
   ///
-  /// @param spans  how many the kernel leaves
-  /// @errors  std::runtime_error: a post or a wait failed, or words are wrong
+  /// @param spans  number of time spans that the kernel leaves
+  /// @errors  std::runtime_error: a failed post or wait, or wrong words
   std::vector<Span> Run(const Case& which, uint32_t count, uint32_t spans) {
     const Job job = JobOf(which, count);
     stage_.Fill(0, sizeof(Stage), std::byte{0});
@@ -66,7 +66,7 @@ class Runner {
     const Report verified = Read<Report>(offsetof(Stage, report), 1)[0];
     if (verified.wrong != 0) {
       throw std::runtime_error(which.name + ": " + std::to_string(verified.wrong) +
-                               " words of what was written are wrong.");
+                               " of the written words are wrong.");
     }
     return Read<Span>(offsetof(Stage, spans), spans);
   }
@@ -101,7 +101,7 @@ class Runner {
     return values;
   }
 
-  /// What the thread saw, and what the endpoints know of it.
+  /// Describes a thread's failure and the errors that the endpoints report.
   std::string WhyFailed(const device::Status& status) const {
     std::string why = host::Describe(status) + ".";
     for (const Party* party : {&pair_.a, &pair_.b}) {

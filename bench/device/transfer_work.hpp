@@ -3,60 +3,60 @@
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/device/signal.hpp"
 
-/// What the threads of device_transfer_benchmark do: two sides, each with a queue of its own, write to each
-/// other. The kernels are in transfer_benchmark.cu.
+/// The work of device_transfer_benchmark's threads: two sides, each with its own queue, write to each other.
+/// The kernels are in transfer_benchmark.cu.
 namespace warpverbs::bench {
 
-/// Of each source and each target; behind a target lies its signal.
+/// Size of each source and each target; a target's signal follows it.
 inline constexpr uint64_t kDataBytes = 32 << 20;
 inline constexpr uint64_t kTargetBytes = kDataBytes + 65536;
 inline constexpr uint64_t kLaunchLimitNs = 10'000'000'000;
 
-/// One of the two, as it sees itself and its peer.
+/// One side's own queue and memory, and its view of the peer.
 struct Side {
   device::QueueView queue;
   uint64_t* source;
-  uint64_t* target;  ///< the peer writes there
+  uint64_t* target;  ///< destination of the peer's writes
   mlx5::Be32 source_lkey;
   device::RemoteMemory peer;  ///< the peer's target
 
-  // What there is to be found once all is written; the rest of the target and the signal stay 0.
+  // The expected contents after all writes; the rest of the target and the signal stay 0.
   uint64_t expected_words;
   uint64_t expected_signal;
 };
 
 struct Job {
   Side sides[2];
-  uint32_t count;  ///< messages of each thread that posts
-  uint32_t bytes;  ///< of a message: a power of two, at least 8
-  uint64_t seed;   ///< no two launches write the same words; less than 2^32, and not 0
+  uint32_t count;  ///< messages of each posting thread
+  uint32_t bytes;  ///< length of a message: a power of two, at least 8
+  uint64_t seed;   ///< nonzero, less than 2^32, and different in each launch, so that the words differ
 };
 
-/// What the kernel found.
+/// The kernel's findings.
 struct Report {
-  uint64_t abort;         ///< not 0 once a thread has failed: the others stop
-  device::Status status;  ///< of the first that failed
-  uint64_t wrong;         ///< words
+  uint64_t abort;         ///< nonzero after a thread failed: the others stop
+  device::Status status;  ///< status of the first thread that failed
+  uint64_t wrong;         ///< number of wrong words
 };
 
-/// By the clock that all threads share.
+/// A time span by the clock that all threads share.
 struct Span {
   uint64_t begin_ns, end_ns;
 };
 
-/// All that a kernel works with, in GPU memory.
+/// A kernel's data, in GPU memory.
 struct Stage {
   static constexpr uint32_t kSpans = 10'000;
 
   Job job;
   Report report;
-  Span spans[kSpans];  ///< of each message where latency is measured, else of each block
+  Span spans[kSpans];  ///< one for each message if latency is measured, otherwise for each block
 };
 
-/// A word of the source.
+/// Returns the value of a word of the source.
 WARPVERBS_DEVICE uint64_t WordOf(uint64_t seed, uint64_t word) { return seed << 32 | word; }
 
-/// Where message `n` lies, in the source as in the target: they go round the memory.
+/// Returns the offset of message `n` in source and target. Messages wrap around at the end of the memory.
 WARPVERBS_DEVICE uint64_t OffsetOf(uint32_t bytes, uint64_t n) { return n * bytes & (kDataBytes - 1); }
 
 WARPVERBS_DEVICE auto WriteOf(const Side& side, uint32_t bytes, uint64_t number) {
@@ -65,13 +65,13 @@ WARPVERBS_DEVICE auto WriteOf(const Side& side, uint32_t bytes, uint64_t number)
                        {reinterpret_cast<uint64_t>(side.source) + offset, bytes, side.source_lkey});
 }
 
-/// For all waits of a thread.
+/// Returns the limit of all waits of a thread.
 template <arch::Arch A>
 WARPVERBS_DEVICE device::WaitLimit LimitFor(const Stage& stage) {
   return {.deadline_ns = A::NowNs() + kLaunchLimitNs, .abort = &stage.report.abort};
 }
 
-/// Ends a thread's part; the first that failed stops the others.
+/// Ends a thread's part. The first thread that failed stops the others.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Conclude(Stage& stage, const device::Status& status) {
   if (!status.ok() && A::CompareSwap(&stage.report.abort, 0, 1) == 0) stage.report.status = status;
@@ -84,7 +84,7 @@ WARPVERBS_DEVICE device::Status PostAndWait(device::SendQueue<A, device::Exclusi
   return posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
 }
 
-/// One thread: a write at a time, from before its post until it has seen the completion.
+/// Runs one thread: measures a write at a time, from before its post until the thread sees the completion.
 template <arch::Arch A>
 WARPVERBS_DEVICE void PostToCompletion(Stage& stage) {
   const Job job = stage.job;
@@ -100,7 +100,7 @@ WARPVERBS_DEVICE void PostToCompletion(Stage& stage) {
   Conclude<A>(stage, status);
 }
 
-/// A write that the target's side sees by looking at its last word.
+/// A write that the target's side detects by polling its last word.
 struct PlainPut {
   WARPVERBS_DEVICE static auto Operation(const Side& side, uint32_t bytes, uint32_t i) {
     return WriteOf(side, bytes, i);
@@ -113,7 +113,7 @@ struct PlainPut {
   }
 };
 
-/// A write that the target's side sees by a signal, which counts the messages.
+/// A write that the target's side detects by a signal, which counts the messages.
 template <bool kAdds>
 struct SignalledPut {
   WARPVERBS_DEVICE static auto Operation(const Side& side, uint32_t bytes, uint32_t i) {
@@ -132,7 +132,7 @@ struct SignalledPut {
   }
 };
 
-/// Two blocks of a thread each: one puts a message at a time, until the other has seen it.
+/// Runs two blocks of one thread each: one puts a message at a time and waits until the other has seen it.
 template <arch::Arch A, class Put>
 WARPVERBS_DEVICE void OneWay(Stage& stage, uint32_t block) {
   const Job job = stage.job;
@@ -160,7 +160,7 @@ WARPVERBS_DEVICE void OneWay(Stage& stage, uint32_t block) {
   Conclude<A>(stage, status);
 }
 
-/// Two blocks of a thread each: inline writes of a word go to and fro, each in answer to the last.
+/// Runs two blocks of one thread each: inline writes of a word alternate, each in answer to the last.
 template <arch::Arch A>
 WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
   const Side side = stage.job.sides[block];
@@ -186,15 +186,15 @@ WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
   Conclude<A>(stage, status);
 }
 
-/// A thread among those that stream.
+/// A thread's rank among the streaming threads.
 struct Streamer {
   uint32_t number, all, block;
-  bool last;  ///< of those that call together
+  bool last;  ///< true for the last thread of a group
 };
 
-/// Posts as many writes as the queue takes; the last that a doorbell tells of asks for a completion.
+/// Posts as many writes as the queue takes. The last write before each doorbell requests a completion.
 ///
-/// @tparam kBatch  messages of each thread by one doorbell; the count is a multiple
+/// @tparam kBatch  messages of each thread per doorbell; the count is a multiple of it
 template <arch::Arch A, class Sharing, uint32_t kBatch, class Cooperation>
 WARPVERBS_DEVICE void Stream(Stage& stage, const Streamer& self, const Cooperation& cooperation) {
   const Side side = stage.job.sides[0];
@@ -221,7 +221,7 @@ WARPVERBS_DEVICE void Stream(Stage& stage, const Streamer& self, const Cooperati
   Conclude<A>(stage, status);
 }
 
-/// Fills the sources anew and clears the targets, by `all` threads.
+/// Refills the sources and clears the targets with `all` threads.
 WARPVERBS_DEVICE void Prepare(const Job& job, uint32_t number, uint32_t all) {
   for (const Side& side : job.sides) {
     for (uint64_t word = number; word < kDataBytes / 8; word += all) {
@@ -232,7 +232,7 @@ WARPVERBS_DEVICE void Prepare(const Job& job, uint32_t number, uint32_t all) {
   }
 }
 
-/// Counts the words that are not what they should be, by `all` threads.
+/// Counts the wrong words with `all` threads.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Verify(Stage& stage, uint32_t number, uint32_t all) {
   uint64_t wrong = 0;

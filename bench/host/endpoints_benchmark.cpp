@@ -1,6 +1,5 @@
-// What many endpoints cost: time and memory of each, from creation to destruction, in two processes that
-// connect to each other. `endpoints_benchmark [--count N] [--depth N] [--pool] [--nic NAME]`; it starts its
-// peer itself.
+// Measures time and memory of many endpoints, from creation to destruction, in two processes that connect to
+// each other. `endpoints_benchmark [--count N] [--depth N] [--pool] [--nic NAME]` starts its peer itself.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +46,7 @@ struct Options {
   uint32_t depth = 64;
   bool pool = false;
   std::string nic{};
-  uint16_t port = 0;  ///< of the other process; 0: this one starts it
+  uint16_t port = 0;  ///< port of the other process; 0: this process starts the other
 };
 
 template <class Number>
@@ -85,9 +84,9 @@ Options Read(int argc, char** argv) {
   return options;
 }
 
-/// What this process holds.
+/// Memory that this process holds.
 struct Held {
-  uint64_t resident, address_space;  ///< in bytes
+  uint64_t resident, address_space;  ///< sizes in bytes
   size_t files, mappings;
 
   static Held Now() {
@@ -102,14 +101,14 @@ struct Held {
   }
 };
 
-/// The processor time that this thread has taken, softhca's commands among it.
+/// Returns this thread's processor time, including softhca's commands.
 double ProcessorUs() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-/// Tells steps apart, and says what each endpoint took.
+/// Measures a step and prints its cost for each endpoint.
 class Report {
  public:
   Report(uint32_t count, bool silent) : count_(count), silent_(silent) {}
@@ -142,7 +141,7 @@ class Report {
   bool silent_;
 };
 
-/// Memory for every endpoint's word.
+/// Registered memory with a word for each endpoint.
 struct Words {
   Words(const host::Device& device, uint32_t count)
       : pages(8 * size_t{count}), region(device, pages.data(), pages.size(), {.remote_write = true}) {}
@@ -163,7 +162,7 @@ host::MemoryView SwapViews(const Words& words, host::TcpExchange& exchange, host
   return theirs;
 }
 
-/// Writes a word by an endpoint and waits for its completion.
+/// Writes a word through an endpoint and waits for the completion.
 void RoundTrip(const host::Endpoint& endpoint, const host::MemoryView& from, const host::MemoryView& to) {
   Queue queue(endpoint.View());
   const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + 10'000'000'000};
@@ -173,7 +172,7 @@ void RoundTrip(const host::Endpoint& endpoint, const host::MemoryView& from, con
   queue.Save();
 }
 
-/// Endpoints of this process, and the pool that they are in, if any.
+/// Endpoints of this process, and their pool if they have one.
 struct Endpoints {
   Endpoints(const host::Device& device, const Options& options) {
     if (options.pool) pool.emplace(device);
@@ -190,14 +189,14 @@ struct Endpoints {
 };
 
 void Run(const Options& options, host::TcpExchange& exchange) {
-  const bool writes = options.port == 0;  // the other one sleeps meanwhile
+  const bool writes = options.port == 0;  // the other process sleeps meanwhile
   const host::Deadline deadline = host::DeadlineIn(std::chrono::minutes(5));
   const auto meet = [&] { exchange.Swap({}, "a word", deadline); };
   const Report report(options.count, !writes);
   const host::Device device(options.nic.empty() ? host::FirstActiveDevice() : options.nic);
   if (writes) {
     std::printf("%u endpoints of depth %u, %s, on %s\n", options.count, options.depth,
-                options.pool ? "in a pool" : "each with pages of its own", NicLabel(device).c_str());
+                options.pool ? "in a pool" : "each with its own pages", NicLabel(device).c_str());
   }
   const Words source(device, options.count), target(device, options.count);
   const host::MemoryView theirs = SwapViews(target, exchange, deadline);
@@ -230,7 +229,7 @@ void Run(const Options& options, host::TcpExchange& exchange) {
   meet();
 }
 
-/// Starts this program again with the same options, to connect to `port`.
+/// Starts this program again with the same options; it connects to `port`.
 pid_t StartPeer(int argc, char** argv, uint16_t port) {
   std::string option = "--connect", value = std::to_string(port);
   std::vector<char*> arguments(argv, argv + argc);

@@ -25,7 +25,7 @@ int g_done = 0;
   }
 }
 
-/// Takes their completions.
+/// Polls their completions.
 [[gnu::noinline]] void CompleteBatch() { g_context.poll(); }
 
 }  // namespace
