@@ -1,4 +1,4 @@
-# Settings that every target of this project shares; users of the installed library see none of them.
+# Settings of all targets of this project. Users of the installed library do not get them.
 add_library(warpverbs_build INTERFACE)
 target_compile_features(warpverbs_build INTERFACE cxx_std_20)
 target_compile_options(warpverbs_build INTERFACE
@@ -8,18 +8,18 @@ find_package(Threads REQUIRED)
 target_link_libraries(warpverbs_build INTERFACE Threads::Threads)
 
 if(WARPVERBS_SANITIZE)
-  # A finding of UBSan ends the test: otherwise it is printed, and the test passes. Except vptr: it asks a pipe whether memory
-  # is readable, and is wrong in tests of a process that may open no more files.
+  # A finding of UBSan ends the test. By default it is only printed, and the test passes. vptr is excepted: it tests by a pipe
+  # whether memory is readable, so it fails in tests that run out of file descriptors.
   add_compile_options(-fsanitize=${WARPVERBS_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined -fsanitize-recover=vptr)
-  add_compile_definitions(WARPVERBS_INLINE=inline)  # instrumented and inlined everywhere, the tests compile for minutes
+  add_compile_definitions(WARPVERBS_INLINE=inline)  # with everything inlined and instrumented, tests compile for minutes
   add_link_options(-fsanitize=${WARPVERBS_SANITIZE})
   string(REGEX MATCH "address|thread" sanitizer "${WARPVERBS_SANITIZE}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     string(SUBSTRING "${sanitizer}" 0 1 letter)
     set(runtime "lib${letter}san.so")
-    add_compile_options(-Wno-maybe-uninitialized)  # the checks inserted mislead it, in <regex> for one
-    add_compile_options(-Wno-tsan)  # Asio has fences, which ThreadSanitizer does not see; its mutexes suffice
+    add_compile_options(-Wno-maybe-uninitialized)  # the inserted checks cause false warnings, for example in <regex>
+    add_compile_options(-Wno-tsan)  # Asio's fences are invisible to ThreadSanitizer; its mutexes suffice
   else()
     string(REPLACE "address" "asan" name "${sanitizer}")
     string(REPLACE "thread" "tsan" name "${name}")
@@ -28,8 +28,8 @@ if(WARPVERBS_SANITIZE)
     add_compile_definitions(__SANITIZE_${upper}__=1)  # as GCC defines it
   endif()
   if(NOT WARPVERBS_BUILD_FUZZERS)
-    # The runtime must be loaded before everything that is built with it, also into programs that are not: softhca preloads
-    # it. So it is a shared library, and the same one for all.
+    # The runtime must be loaded before all libraries that are built with it, even into programs that are not: softhca preloads
+    # it. So all share one runtime, a shared library.
     execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=${runtime}
       OUTPUT_VARIABLE WARPVERBS_SANITIZER_RUNTIME OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -41,7 +41,7 @@ endif()
 if(WARPVERBS_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
-if(PROJECT_IS_TOP_LEVEL)  # a linker and a compiler cache that save time, where they are installed
+if(PROJECT_IS_TOP_LEVEL)  # save time with a fast linker and a compiler cache if they are installed
   find_program(WARPVERBS_MOLD mold DOC "A linker that takes a fraction of GNU ld's time")
   if(WARPVERBS_MOLD)
     add_link_options(-fuse-ld=mold)
@@ -56,11 +56,11 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
 endif()
 
-# warpverbs_public_headers(<target> <folder>...): the headers of include/warpverbs/<folder> belong to <target>.
+# warpverbs_public_headers(<target> <folder>...): makes the headers of include/warpverbs/<folder> part of <target>.
 #
-# Headers of adapters, which need another library, belong to targets of their own: see warpverbs_adapter_header().
-# They are installed with it and, with CMAKE_VERIFY_INTERFACE_HEADER_SETS, each compiled alone. A header for a GPU
-# compiler is installed but not compiled: that needs its compiler.
+# They are installed with the target. With CMAKE_VERIFY_INTERFACE_HEADER_SETS each is also compiled alone, except for headers
+# that need a GPU's compiler. Headers of adapters, which need another library, belong to targets of their own: see
+# warpverbs_adapter_header().
 function(warpverbs_public_headers target)
   set(base "${PROJECT_SOURCE_DIR}/include")
   list(TRANSFORM ARGN PREPEND "${base}/warpverbs/" OUTPUT_VARIABLE folders)
@@ -80,7 +80,7 @@ function(warpverbs_public_headers target)
     VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 endfunction()
 
-# warpverbs_adapter_header(<target> <header>): the header, within include/warpverbs, belongs to <target>.
+# warpverbs_adapter_header(<target> <header>): makes a header of include/warpverbs part of <target>.
 function(warpverbs_adapter_header target header)
   set(base "${PROJECT_SOURCE_DIR}/include")
   target_sources(${target} INTERFACE FILE_SET HEADERS BASE_DIRS "${base}" FILES "${base}/warpverbs/${header}")

@@ -1,11 +1,11 @@
-set(WARPVERBS_FUZZ_SECONDS 60 CACHE STRING "How long each fuzzer runs as a test")
+set(WARPVERBS_FUZZ_SECONDS 60 CACHE STRING "Seconds that each fuzzer runs as a test")
 
 add_custom_target(fuzzers)
 
 # warpverbs_fuzzer(<name> SOURCES <file>... [LIBRARIES <target>...])
 #
-# A libFuzzer program <name>_fuzzer, and the test fuzz.<name> that runs it for WARPVERBS_FUZZ_SECONDS from the inputs
-# kept in corpus/<name>. New inputs go to the build folder, and so does one that is a finding: crash-*, leak-*, ...
+# Adds a libFuzzer program <name>_fuzzer and a test fuzz.<name>, which runs it for WARPVERBS_FUZZ_SECONDS, starting from the
+# inputs in corpus/<name>. New inputs go to the build folder. Findings go there, too: crash-*, leak-*, ...
 function(warpverbs_fuzzer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
   add_executable(${name}_fuzzer ${arg_SOURCES})

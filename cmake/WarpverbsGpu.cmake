@@ -1,8 +1,8 @@
-# Finds the compilers of the GPU builds, and says what is missing before anything is built.
+# Finds the compilers of the GPU builds, or fails with a message before anything is built.
 if(WARPVERBS_CUDA)
   find_program(WARPVERBS_NVCC nvcc HINTS "$ENV{CUDA_HOME}/bin" /usr/local/cuda/bin DOC "The CUDA compiler")
   if(NOT CMAKE_CUDA_COMPILER AND NOT WARPVERBS_NVCC)
-    message(FATAL_ERROR "WARPVERBS_CUDA is on, but there is no nvcc on PATH or in /usr/local/cuda/bin. Install the CUDA "
+    message(FATAL_ERROR "WARPVERBS_CUDA is on, but nvcc is neither on PATH nor in /usr/local/cuda/bin. Install the CUDA "
       "toolkit (12.2 or later), or name its compiler with -DCMAKE_CUDA_COMPILER=<path of nvcc>.")
   endif()
   if(NOT CMAKE_CUDA_COMPILER)
@@ -15,13 +15,13 @@ if(WARPVERBS_CUDA)
   endif()
 endif()
 
-# HIP code is compiled with clang itself rather than through CMake's HIP language, which insists on a whole ROCm.
+# HIP code is compiled by clang directly, because CMake's HIP language requires a complete ROCm.
 if(WARPVERBS_HIP)
   set(WARPVERBS_HIP_ARCHITECTURE gfx90a CACHE STRING "The AMD GPU to compile for")
   find_program(WARPVERBS_HIP_COMPILER NAMES amdclang++ clang++ clang++-14 HINTS /opt/rocm/bin
     DOC "A clang++ that compiles HIP")
   if(NOT WARPVERBS_HIP_COMPILER)
-    message(FATAL_ERROR "WARPVERBS_HIP is on, but there is neither amdclang++ nor clang++ on PATH. Install ROCm or clang "
+    message(FATAL_ERROR "WARPVERBS_HIP is on, but neither amdclang++ nor clang++ is on PATH. Install ROCm or clang "
       "(14 or later), or name one with -DWARPVERBS_HIP_COMPILER=<path of clang++>.")
   endif()
 endif()

@@ -1,5 +1,5 @@
-# Installs what is built, as a CMake package with one component for each target: device, host, transport, softhca, and
-# the adapters to other libraries, mpi and rdmacm.
+# Installs a CMake package with one component for each target that is built: device, host, transport, softhca, and the
+# adapters to other libraries, mpi and rdmacm.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
 
@@ -22,7 +22,7 @@ if(TARGET warpverbs-doctor)
 endif()
 if(TARGET softhca)
   install(TARGETS softhca EXPORT warpverbs-softhca)
-  install(TARGETS softhca_preload)  # not exported: softhca finds it by its place, and nobody links it
+  install(TARGETS softhca_preload)  # not exported: softhca finds it by its path, and no target links it
   install(EXPORT warpverbs-softhca NAMESPACE warpverbs:: DESTINATION "${package_dir}")
 endif()
 

@@ -1,11 +1,11 @@
-# warpverbs::mpi: one header over MPI's C interface; the library itself needs no MPI.
+# Adds warpverbs::mpi: one header over MPI's C interface. The library itself does not need MPI.
 if(NOT WARPVERBS_MPI)
   return()
 endif()
 if(NOT WARPVERBS_MPI STREQUAL "AUTO")
   set(mpi_required REQUIRED)
 endif()
-set(MPI_CXX_SKIP_MPICXX ON)  # the C++ interface that MPI 3 has removed
+set(MPI_CXX_SKIP_MPICXX ON)  # omits the C++ interface, which MPI 3 removed
 find_package(MPI QUIET ${mpi_required} COMPONENTS CXX)
 if(NOT MPI_CXX_FOUND)
   return()

@@ -1,15 +1,15 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# The headers that nearly every test includes, compiled once where the preset allows precompiled headers.
+# Precompiles the headers that nearly every test includes, if the preset allows precompiled headers.
 add_library(warpverbs_test_headers OBJECT "${PROJECT_SOURCE_DIR}/tests/common/test_headers.cpp")
 target_link_libraries(warpverbs_test_headers PRIVATE warpverbs_build GTest::gmock GTest::gtest)
 target_precompile_headers(warpverbs_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <filesystem> <fstream> <functional> <map> <memory>
   <optional> <random> <regex> <set> <span> <sstream> <string> <thread> <vector>)
 
-# Tests compile twice as fast without optimisation, and the libraries that they link are optimised all the same. Sanitizers bring
-# flags of their own.
+# Tests compile twice as fast without optimisation; the libraries that they link are still optimised. Sanitizers set their own
+# flags.
 set(warpverbs_test_options)
 if(NOT WARPVERBS_SANITIZE AND NOT WARPVERBS_TEST_NIC)
   set(warpverbs_test_options -O0)
@@ -21,19 +21,19 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 # warpverbs_test(<name> [ONE_THREAD] [APART] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
 #
-# A GoogleTest program. Each case is a CTest test of its own, or, with WARPVERBS_WHOLE_PROGRAMS, all cases are one test in one
+# Adds a GoogleTest program. Each case is a CTest test. With WARPVERBS_WHOLE_PROGRAMS all cases together are one test in one
 # process.
 #
-# ONE_THREAD  ThreadSanitizer leaves the program out
-# APART       each case keeps a process of its own: the cases start programs and wait for them, or change the process
-# OPTIMISED   the test's code is optimised: it instantiates the device headers, and optimised code is what users run
+# ONE_THREAD  the program is not built with ThreadSanitizer
+# APART       each case always has a process of its own: the cases start programs and wait for them, or change the process
+# OPTIMISED   the test's code is optimised, because it instantiates the device headers, which users optimise
 # SOFTHCA     the program runs under `softhca <option>... -- `
-# ALONE       sources that share no compilation with others, as they use the same names
+# ALONE       sources that are left out of unity builds, because their names collide with those of others
 # LOCK        cases with the same lock run one at a time
 # TIMEOUT     for each case; 120 s by default
 #
-# With WARPVERBS_TEST_NIC, the programs that need neither an option of softhca nor a fake GPU run on that ConnectX, and the
-# others are left out.
+# With WARPVERBS_TEST_NIC, programs that need neither options of softhca nor a fake GPU run on that ConnectX. Other programs are
+# left out.
 function(warpverbs_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;OPTIMISED" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
@@ -54,7 +54,7 @@ function(warpverbs_test name)
   endif()
   set(launcher)
   if("SOFTHCA" IN_LIST ARGV AND NOT WARPVERBS_TEST_NIC)
-    set(launcher "$<TARGET_FILE:softhca>" ${arg_SOFTHCA} --)  # unquoted: no option, no argument
+    set(launcher "$<TARGET_FILE:softhca>" ${arg_SOFTHCA} --)  # unquoted: without options it expands to no argument
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${launcher}")
     add_dependencies(${name} softhca)
   endif()
@@ -73,8 +73,8 @@ endfunction()
 
 # warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
 #
-# Runs the program of a warpverbs_test() once more, whole, with connections that send packets even within a process: both
-# ways behave the same.
+# Runs the whole program of a warpverbs_test() a second time, with connections that send packets even within a process. It must
+# behave the same.
 function(warpverbs_test_by_packets name)
   if(WARPVERBS_TEST_NIC)
     return()

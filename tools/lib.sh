@@ -1,15 +1,15 @@
-# What the commands in this folder share. Sourced, not run.
+# Functions that the commands in this folder share. Source this file, do not run it.
 # shellcheck shell=bash disable=SC2034
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Debian packages, each with what it is for.
+# Debian packages and their purposes.
 build_packages=(
   "g++=compiler"
   "cmake=build system"
   "ninja-build=build system"
   "pkg-config=finds rdma-core"
-  "libibverbs-dev=rdma-core: what the library is built on"
+  "libibverbs-dev=rdma-core: the library's base"
   "ibverbs-providers=rdma-core: the mlx5 driver"
   "libcli11-dev=command lines of softhca, the tools and the examples"
   "nlohmann-json3-dev=settings of softhca, reports of the tools"
@@ -20,10 +20,10 @@ build_packages=(
 test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
-  "libbenchmark-dev=benchmark framework: the transport's benchmarks are tested, too"
+  "libbenchmark-dev=benchmark framework: the tests run the transport's benchmarks"
   "mold=linker that takes a fraction of GNU ld's time"
   "clang=compiles the data path for HIP"
-  "clang-16=compiles it for gfx11, which clang 14 does not know"
+  "clang-16=compiles it for gfx11, which clang 14 does not support"
   "librdmacm-dev=connects the tests' programs by rdma_cm"
   "libopenmpi-dev=builds the exchange by MPI"
   "openmpi-bin=runs the tests' MPI programs"
@@ -44,7 +44,7 @@ interop_packages=(
   "busybox-static=the guest's commands"
   "cpio=packs the guest's files"
   "zstd=unpacks the guest's kernel"
-  "iproute2=makes the guest's RDMA device, and the namespace that it talks to"
+  "iproute2=makes the guest's RDMA device, and the namespace of its peer"
   "perftest=measures rdma_rxe for comparison"
   "rdmacm-utils=connects to rdma_rxe by rdma_cm"
 )
@@ -57,7 +57,7 @@ fail() {
   exit "${2:-1}"
 }
 
-# Prints the names of the ConnectX with an active port that this user may open, one a line.
+# Prints the names of all ConnectX with an active port that this user may open, one a line.
 active_connectx() {
   local hca verbs
   for hca in /sys/class/infiniband/*; do
@@ -68,12 +68,12 @@ active_connectx() {
   done
 }
 
-# Whether this machine has an NVIDIA GPU and a compiler for it.
+# Succeeds if this machine has an NVIDIA GPU and a compiler for it.
 has_cuda() {
   [[ $(nvidia-smi -L 2>/dev/null) == GPU* ]] && PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null
 }
 
-# Installs those of the packages that are missing; without any, apt is not called.
+# Installs the missing packages. If none is missing, does not call apt.
 install_packages() {
   command -v dpkg-query >/dev/null ||
     fail "this machine has no dpkg. Install the counterparts of these Debian packages and use the presets of CMake: ${*%%=*}"
@@ -85,14 +85,14 @@ install_packages() {
   say "Installing with apt"
   for package in "${missing[@]}"; do printf '   %-18s %s\n' "${package%%=*}" "${package#*=}"; done
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || fail "these packages need root to install, and there is no sudo: run this as root once"
+    command -v sudo >/dev/null || fail "installing these packages needs root, and sudo is not installed. Run this once as root"
     as_root=(sudo)
   fi
   "${as_root[@]}" apt-get update -q
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]%%=*}"
 }
 
-# Passes on Ninja's output with a line for each tenth of its progress.
+# Filters Ninja's output: keeps one line for each tenth of the progress, and all other output.
 show_tenths() {
   awk -F '[][/]' '/^\[[0-9]+\/[0-9]+\] / { if ($2 * 10 >= $3 * shown) { print; fflush(); shown = int($2 * 10 / $3) + 1 } next }
     { print; fflush() }'

@@ -18,12 +18,12 @@ SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, list
 
 
 def program_of(test):
-    """The test program of a CTest test: its own name, or what precedes the name of a case."""
+    """Returns the test program of a CTest test: the name up to the first dot."""
     return test.partition(".")[0]
 
 
 def count_cases(log):
-    """Counts the passed, failed and skipped cases in CTest's log. A test that is no GoogleTest program is one case."""
+    """Counts the passed, failed and skipped cases in CTest's log. A test that is not a GoogleTest program is one case."""
     counts = collections.Counter()
     parts = BEGIN.split(log)
     for output in parts[2::2]:
@@ -31,7 +31,7 @@ def count_cases(log):
         for kind, number in SUMMARY.findall(output):
             cases[kind.lower()] += int(number)
         passed = "\nTest Passed.\n" in output or "\nTest Pass Reason:" in output
-        if not cases or passed == bool(cases["failed"]):  # no GoogleTest, one that died, or one that must fail
+        if not cases or passed == bool(cases["failed"]):  # not a GoogleTest program, or one that died, or one that must fail
             cases = collections.Counter()
             cases["passed" if passed else "skipped" if "\nTest Skipped" in output else "failed"] += 1
         counts += cases
@@ -48,7 +48,7 @@ def run(folder, options):
     failed = collections.Counter()
     process = subprocess.Popen([*ctest, "--output-on-failure"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace")
-    shown = False  # whether the lines that follow belong to a test that failed
+    shown = False  # whether the following lines belong to a failed test
     for line in process.stdout:
         if STARTED.match(line):
             continue
