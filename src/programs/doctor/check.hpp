@@ -13,7 +13,7 @@ namespace warpverbs::programs {
 /// A check of one requirement of GPU-initiated RDMA.
 struct Check {
   const char* id;     ///< "pcie-link"; stable: scripts use it
-  const char* title;  ///< what PASS means, in one line
+  const char* title;  ///< the meaning of PASS, in one line
   Finding (*run)(const Machine& machine);
   int timeout_s = 60;  ///< a check that takes longer has failed
 };

@@ -15,7 +15,7 @@ namespace warpverbs::programs {
 struct DoctorOptions {
   bool json = false;
   std::string device{};               ///< the only NIC to check; "": all
-  DeviceSelection selection{};        ///< what transfers use
+  DeviceSelection selection{};        ///< settings of transfers
   std::optional<PeerOptions> peer{};  ///< the other machine
   std::vector<Check> checks{};        ///< checks to run
 };

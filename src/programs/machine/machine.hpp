@@ -16,7 +16,7 @@ struct Machine {
   Files files;
   Process process;
   Survey survey;
-  DeviceSelection selection{};  ///< what transfers use
+  DeviceSelection selection{};  ///< settings of transfers
   std::function<std::string(const std::string& nic, uint8_t port)> transfer =
       [](const std::string& nic, uint8_t port) { return TransferOnPort(nic, port); };
   std::function<std::string(const std::string& nic, int gpu, bool& mapped)> map_doorbell = MapDoorbell;
