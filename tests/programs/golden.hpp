@@ -6,9 +6,8 @@
 
 /// Compares the output of a program with a file in golden/.
 ///
-/// In the file, `<*>` matches any text within a line, and a line `<...>` matches any number of lines. A
-/// failure shows the first line that differs, and writes the whole output to a file that can replace the
-/// golden one.
+/// In the file, `<*>` matches any text within a line, and a line `<...>` matches any number of lines.
+/// A failure shows the first difference, and writes the output to a file that can replace the golden one.
 namespace golden {
 
 /// Returns whether a text matches a pattern; a failure names the first difference.

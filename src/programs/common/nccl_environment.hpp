@@ -17,8 +17,7 @@ class HcaFilter {
   /// Parses the value of NCCL_IB_HCA.
   ///
   /// @param text  "mlx5_0:1,mlx5_1": prefixes of device names, each with an optional port. A leading "="
-  /// matches
-  ///              whole names, "^" excludes the list, "^=" does both. Empty: allows all
+  ///              matches whole names, "^" excludes the list, "^=" does both. Empty: allows all
   /// @errors  Error: names NCCL_IB_HCA, the text and what is allowed
   /// @source  NVIDIA NCCL user guide, Environment Variables, NCCL_IB_HCA
   static HcaFilter Parse(const std::string& text);

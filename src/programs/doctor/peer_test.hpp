@@ -20,8 +20,7 @@ struct PeerOptions {
 /// @errors  std::invalid_argument: the text is none of these
 host::TcpAddress ParseAddress(const std::string& text, bool listens);
 
-/// Connects to the doctor of another machine. Each writes to the other's memory, and verifies what it
-/// received.
+/// Connects to the doctor of another machine. Each writes to the other's memory and verifies the data.
 ///
 /// Waits up to a minute for the peer, and up to ten seconds for each answer.
 ///

@@ -12,8 +12,7 @@ namespace warpverbs::programs {
 /// between GPUs and devices.
 std::string InfoText(const Files& files, const Survey& survey, const DeviceSelection& selection = {});
 
-/// Returns the same as JSON: {"version": 1, "devices": [...], "choice": ..., "gpus": [...], "topology":
-/// [...]}.
+/// Returns the same as JSON, with the keys version, devices, choice, gpus and topology.
 std::string InfoJson(const Files& files, const Survey& survey, const DeviceSelection& selection = {});
 
 /// A GID, and whether an endpoint uses it.

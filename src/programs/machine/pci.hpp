@@ -43,8 +43,7 @@ struct PciLink {
   std::string text{};  ///< "32.0 GT/s x16"
 };
 
-/// Reads the current link of a function ("current") or its maximum ("max"); empty if the kernel does not
-/// report it.
+/// Reads the "current" or the "max" link of a function; empty if the kernel does not report it.
 std::optional<PciLink> ReadPciLink(const Files& files, const std::string& function, const std::string& which);
 
 /// The state of Access Control Services of a bridge.

@@ -37,8 +37,7 @@ class TransferMemory {
 std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView& to,
                          const host::MemoryView& from);
 
-/// Connects two endpoints of this process on one port, writes from one to the other by the CPU, and verifies
-/// the data.
+/// Connects two endpoints on one port, writes from one to the other by the CPU, and verifies the data.
 ///
 /// @return  a description of the transfer
 std::string TransferOnPort(const std::string& nic, uint8_t port, const DeviceSelection& selection = {});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,20 @@ class Table {
   bool empty() const { return rows_.size() == 1; }
 
   /// Returns the lines, without trailing spaces.
-  std::string ToString() const;
+  std::string ToString() const {
+    std::vector<size_t> widths(rows_.front().size());
+    for (const auto& row : rows_)
+      for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line(indent_, ' ');
+      for (size_t i = 0; i < widths.size(); ++i)
+        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      line.resize(line.find_last_not_of(' ') + 1);
+      text += line + '\n';
+    }
+    return text;
+  }
 
  private:
   std::vector<std::vector<std::string>> rows_;

@@ -21,8 +21,7 @@ class PeerFailed : public std::runtime_error {
 
 /// Returns a field of a peer's message.
 ///
-/// @errors  std::runtime_error: the field is missing, has another type, or holds a number that T does not
-/// hold
+/// @errors  std::runtime_error: the field is missing, has another type, or does not fit into T
 template <class T>
 T Get(const Json& message, const char* field) {
   constexpr char kRemedy[] = ". Run the same version of warpverbs-perf on both sides.";
@@ -71,11 +70,9 @@ class ControlChannel {
   ///
   /// @param part  bounds its own waits
   /// @param stop  makes the part return soon and without an exception; called at most once, from another
-  /// thread;
-  ///              does not throw
+  ///              thread; does not throw
   /// @errors  what `part` throws; Error: no message arrived within the timeout plus a heartbeat, or no thread
-  /// could
-  ///          be started; as Swap()
+  ///          can be started; as Swap()
   void RunTogether(const std::function<void()>& part, const std::function<void()>& stop);
 
   /// Tells the peer, which would wait otherwise, why this side stops. Ignores errors of its own.

@@ -14,8 +14,7 @@ void ExchangeVersions(ControlChannel& control);
 
 /// Compares the options that concern both sides.
 ///
-/// @return  the number of connected pairs of initiators; a side with one initiator uses it for each of the
-/// peer's
+/// @return  the number of connected pairs of initiators; a side with one uses it for each of the peer's
 /// @errors  std::runtime_error: names the first option that differs, and both values
 size_t ExchangeOptions(ControlChannel& control, const Options& options);
 

@@ -45,8 +45,7 @@ struct InlineMessage {
   uint8_t bytes[kBytes];
 };
 
-/// Transfers by RDMA write. The receiver polls the last byte, the mark, which differs from message to
-/// message.
+/// Transfers by RDMA write. The receiver polls the last byte, the mark, which changes with each message.
 template <arch::Arch A>
 class WriteTransfer {
  public:

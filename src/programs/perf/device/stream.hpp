@@ -9,8 +9,7 @@ namespace warpverbs::perf {
 
 /// A flow with a single poster. A thread may post to several such flows in turn.
 ///
-/// @pre  cq_mod + batch <= tx_depth + 1: while there is no room for a batch, an outstanding message is
-/// signaled
+/// @pre  cq_mod + batch <= tx_depth + 1: a full queue has a signaled message outstanding
 template <arch::Arch A, class Verb>
 class SingleThreadFlow {
  public:
@@ -28,8 +27,7 @@ class SingleThreadFlow {
   WARPVERBS_DEVICE const device::Status& status() const { return status_; }
   WARPVERBS_DEVICE void Fail(device::Code code) { status_ = {.code = code}; }
 
-  /// Posts as many messages as fit, and takes the completions that have arrived. Returns whether there was
-  /// either.
+  /// Posts as many messages as fit, and takes completions that have arrived. Returns whether it did either.
   WARPVERBS_DEVICE bool Step() {
     const uint32_t posted = posted_, completed = completed_;
     while (posted_ != job_.count && PostSome()) continue;

@@ -11,8 +11,8 @@
 namespace warpverbs::perf {
 namespace {
 
-// The host reads the results of a kernel only after it has ended, so releases reach only as far as the queues and
-// messages need.
+// The host reads the results of a kernel only after it has ended, so the release scope depends only on the
+// location of queues and messages.
 
 template <class A, class Verb>
 __global__ void StreamByThreadKernel(StreamJob job) {

@@ -10,15 +10,14 @@ namespace warpverbs::perf {
 /// Measures the bandwidth and rate of messages of one size. Both sides call it.
 ///
 /// @return  the client's figures, on both sides; with both directions the sum of both sides
-/// @errors  Error: a queue failed, or nothing arrived; std::runtime_error: data arrived changed; as
-/// ControlChannel
+/// @errors  Error: a queue failed, or nothing arrived; std::runtime_error: data arrived changed;
+///          as ControlChannel
 BandwidthFigures MeasureBandwidth(PerfSide& side, ControlChannel& control, const Options& options,
                                   uint64_t bytes);
 
 /// Measures the latency of messages of one size, one at a time. Both sides call it.
 ///
-/// The latency of a write or a send is half of a round trip. That of a read or an atomic ends with its
-/// completion.
+/// Writes and sends: half of a round trip. Reads and atomics: from post to completion.
 ///
 /// @return  the client's figures, on both sides
 /// @errors  as MeasureBandwidth()

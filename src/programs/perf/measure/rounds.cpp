@@ -56,8 +56,7 @@ void Rounds::RunIterations(const std::function<void(uint32_t, bool)>& round) {
 
 void Rounds::RunDuration(const std::function<void(uint32_t, bool)>& round) {
   using Seconds = std::chrono::duration<double>;
-  // The queues drain between rounds. This is not measured, but the start of each round is, so rounds must be
-  // long.
+  // The queues drain between rounds. The figures include the start of each round, so rounds must be long.
   const double target_s = RoundSeconds(options_.duration_s);
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return Seconds(Clock::now() - start).count(); };

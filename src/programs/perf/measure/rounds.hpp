@@ -29,10 +29,8 @@ class Rounds {
 
   /// Runs `round(count, counts)` until the iterations or the duration are over, after the warm-up.
   ///
-  /// @param round  measures `count` messages of each queue pair; `counts` is false for margins and the
-  /// warm-up
-  /// @errors  std::runtime_error: the peer asks for more messages than there is room for, or sends an invalid
-  /// message
+  /// @param round  measures `count` messages per queue pair; `counts` is false for margins and the warm-up
+  /// @errors  std::runtime_error: the peer asks for more messages than fit, or sends an invalid message
   void Run(const std::function<void(uint32_t count, bool counts)>& round);
 
  private:

@@ -13,8 +13,7 @@ struct PlotInput {
   Json report;
 };
 
-/// Returns gnuplot commands for a picture: bandwidth over size, latency over size, or both, one above the
-/// other.
+/// Returns gnuplot commands for a picture: bandwidth over size, latency over size, or both in two panels.
 ///
 /// @param picture  ends in .svg or .png
 /// @errors  std::runtime_error: a file is not a report

@@ -34,8 +34,7 @@ class PerfInAnEndlessRound : public testing::TestWithParam<const char*> {
   }
   const std::string process_ = TemporaryFile("process");
 
-  /// Returns options of softhca that send the program a signal during its round. The program writes its
-  /// process ID.
+  /// Returns options of softhca that signal the program during its round. It writes its process ID.
   std::string Hit(const std::string& signal) const {
     return "-- sh -c 'echo $$ >" + process_ +
            "; (until grep -q \"#bytes\" /proc/$$/fd/1; do kill -0 $$ || exit; sleep 0.1; done; sleep 1; kill "
