@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/hca.hpp"
-#include "core/remote_memory.hpp"
+#include "core/responder.hpp"
 #include "dma/copy.hpp"
 #include "dma/device_memory.hpp"
 

@@ -18,7 +18,7 @@
 #include "core/observer.hpp"
 #include "core/qp.hpp"
 #include "core/receive_queue.hpp"
-#include "dma/bytes.hpp"
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 

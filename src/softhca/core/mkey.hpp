@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "dma/bytes.hpp"
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/channel.hpp"
 #include "core/config.hpp"
 #include "core/posted_ring.hpp"
 #include "core/receive_queue.hpp"
@@ -15,6 +14,16 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 
 namespace softhca {
+
+/// A network's state for one queue pair: messages in flight, packets expected. Destroyed when the queue pair
+/// is reset.
+class Channel {
+ public:
+  Channel() = default;
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+};
 
 /// Asynchronous events, numbered as in the mlx5 event queue.
 enum class QpEvent : uint8_t {

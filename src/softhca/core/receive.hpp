@@ -8,7 +8,7 @@
 #include "core/cq.hpp"
 #include "core/link.hpp"
 #include "core/qp.hpp"
-#include "dma/bytes.hpp"
+#include "dma/device_memory.hpp"
 
 /// Handling of the receive that a message consumes: `QueuePair::open_receive`, from the message's first
 /// packet to its last.

@@ -7,7 +7,6 @@
 #include "core/hca.hpp"
 #include "core/packets.hpp"
 #include "core/receive.hpp"
-#include "core/remote_memory.hpp"
 #include "dma/copy.hpp"
 
 namespace softhca {
@@ -107,6 +106,15 @@ Response Respond(QueuePair& target, const Origin& origin, const Request& request
     Fail(target, response);
   }
   return response;
+}
+
+RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access) {
+  if ((target.attributes.access & access) == 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
+  if (range.bytes == 0) return {};
+  const Bytes memory =
+      target.hca->mkeys().Translate(range.rkey, target.config.pdn, range.address, range.bytes, access);
+  if (memory.data() == nullptr) return {.refusal = Syndrome::kRemoteAccess};
+  return {.bytes = memory};
 }
 
 }  // namespace softhca

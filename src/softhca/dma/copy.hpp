@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dma/bytes.hpp"
+#include "dma/device_memory.hpp"
 
 namespace softhca {
 

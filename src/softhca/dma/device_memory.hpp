@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
-/// Memory that the processor cannot access. All calls are made under the engine's lock.
+/// Memory of programs, in the processor or in a device. All calls are made under the engine's lock.
 namespace softhca {
 
-/// Memory of a device such as a GPU, accessed through the device's driver.
+/// A piece of a program's memory; a null pointer means none.
+using Bytes = std::span<uint8_t>;
+
+/// Memory of a device such as a GPU that the processor cannot access, accessed through the device's driver.
 ///
 /// Requests take effect in the order of the calls, across all devices. Requests other than Read() and
 /// Synchronize() may still be in flight when the call returns.

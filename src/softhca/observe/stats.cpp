@@ -5,7 +5,6 @@
 #include "core/packets.hpp"
 #include "core/send_queue.hpp"
 #include "observe/names.hpp"
-#include "observe/stats_report.hpp"
 #include "wire/packet.hpp"
 
 namespace softhca {

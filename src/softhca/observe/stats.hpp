@@ -4,9 +4,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/hca.hpp"
 #include "core/observer.hpp"
 
 namespace softhca {
@@ -70,5 +73,18 @@ class Stats : public Observer {
   std::map<Key, Entry> entries_;
   std::map<std::string, uint64_t> drops_;
 };
+
+/// The counts of a process at its end.
+struct StatsReport {
+  std::span<const std::unique_ptr<Hca>> devices;
+  std::vector<QpCounters> qps{};
+  std::map<std::string, uint64_t> drops;  ///< dropped frames, by reason
+};
+
+/// Prints tables to standard error.
+void Print(const StatsReport& report);
+
+/// Writes JSON to a file. Reports on standard error if the file cannot be written.
+void WriteJson(const StatsReport& report, const std::string& file);
 
 }  // namespace softhca

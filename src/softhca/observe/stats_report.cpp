@@ -1,10 +1,9 @@
-#include "observe/stats_report.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "observe/output_file.hpp"
+#include "observe/stats.hpp"
 
 namespace softhca {
 namespace {

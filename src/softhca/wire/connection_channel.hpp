@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/channel.hpp"
 #include "wire/packet_requester.hpp"
 #include "wire/packet_responder.hpp"
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/qp.hpp"
-#include "dma/bytes.hpp"
+#include "dma/device_memory.hpp"
 #include "wire/packet.hpp"
 
 namespace softhca {
