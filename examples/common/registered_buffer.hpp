@@ -7,10 +7,10 @@
 #include <optional>
 #include <utility>
 
-#include "warpverbs/host/error.hpp"
-#include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/memory.hpp"
 
 /// Zeroed memory that the NIC and one processor's kernels reach.
 struct RegisteredBuffer {

@@ -27,14 +27,13 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv,
-             "Teaches Flush(): posts a thousand writes with few completions, and waits for all of them.", [] {
-               const host::Device device;
-               const Pair pair(device, {.depth = kDepth});
-               Memory<uint64_t> from(device, kWords), to(device, kWords);
-               for (uint64_t i = 0; i < kWords; ++i) from[i] = i + 1;
-               CheckOk(PutAll<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the kernel");
-               Check(to == from, "every write arrived");
-               std::puts("1000 writes arrived with 126 completions.");
-             });
+  return Run(argc, argv, "Teaches Flush(): posts a thousand writes with few completions.", [] {
+    const host::Device device;
+    const Pair pair(device, {.depth = kDepth});
+    Memory<uint64_t> from(device, kWords), to(device, kWords);
+    for (uint64_t i = 0; i < kWords; ++i) from[i] = i + 1;
+    CheckOk(PutAll<arch::Cpu>(pair.here.View(), to.Remote(), from.Local()), "the kernel");
+    Check(to == from, "every write arrived");
+    std::puts("1000 writes arrived with 126 completions.");
+  });
 }

@@ -29,21 +29,19 @@ WARPVERBS_DEVICE device::Status ChangeOften(const device::QueueView& view, const
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv,
-             "Teaches 4-byte atomics: adds to, compares, swaps and sets bits of a word of the peer.", [] {
-               const host::Device device;
-               const Pair pair(device);
-               constexpr uint32_t kAllBits = 0xffffffff;
-               Memory words(device, 3, kAllBits), fetched(device, 2, kAllBits);
-               Old old{};
-               CheckOk(ChangeOften<arch::Cpu>(pair.here.View(), words.Remote(1), fetched.Local(0, 1), &old),
-                       "the kernel");
-               Check(old.add == kAllBits && old.compare_swap == 4, "the addition wrapped, without a carry");
-               Check(old.bits == 40 && old.swap == 43 && words[1] == 7,
-                     "each operation found the result of the last one");
-               Check(words[0] == kAllBits && words[2] == kAllBits, "the neighbours are untouched");
-               Check(fetched[0] == mlx5::ToBe32(43).raw && fetched[1] == kAllBits,
-                     "4 bytes were fetched and no more");
-               std::puts("The middle one of three 4-byte words went from -1 by 4, 40 and 43 to 7.");
-             });
+  return Run(argc, argv, "Teaches 4-byte atomics: adds to, swaps and sets bits of a word of the peer.", [] {
+    const host::Device device;
+    const Pair pair(device);
+    constexpr uint32_t kAllBits = 0xffffffff;
+    Memory words(device, 3, kAllBits), fetched(device, 2, kAllBits);
+    Old old{};
+    CheckOk(ChangeOften<arch::Cpu>(pair.here.View(), words.Remote(1), fetched.Local(0, 1), &old),
+            "the kernel");
+    Check(old.add == kAllBits && old.compare_swap == 4, "the addition wrapped, without a carry");
+    Check(old.bits == 40 && old.swap == 43 && words[1] == 7,
+          "each operation found the result of the last one");
+    Check(words[0] == kAllBits && words[2] == kAllBits, "the neighbours are untouched");
+    Check(fetched[0] == mlx5::ToBe32(43).raw && fetched[1] == kAllBits, "4 bytes were fetched and no more");
+    std::puts("The middle one of three 4-byte words went from -1 by 4, 40 and 43 to 7.");
+  });
 }

@@ -30,19 +30,18 @@ WARPVERBS_DEVICE device::Status TakeOver(const device::QueueView& view, const de
 }
 
 int main(int argc, char** argv) {
-  return Run(argc, argv,
-             "Teaches masked atomics: adds to four fields, and compares and swaps parts of a word.", [] {
-               const host::Device device;
-               const Pair pair(device);
-               Memory word(device, 1, uint64_t{0x0001'ffff'0003'7fff}), fetched(device, 1, uint64_t{0});
-               CheckOk(CountInFields<arch::Cpu>(pair.here.View(), word.Remote(), fetched.Local()), "the add");
-               Check(fetched[0] == 0x0001'ffff'0003'7fff, "the old word is fetched");
-               Check(word[0] == 0x0002'0000'0004'8000, "every field has grown by one, without a carry");
-               word[0] = 0x0000'0007'1234'5601;
-               CheckOk(TakeOver<arch::Cpu>(pair.here.View(), word.Remote(), 0x02, 9), "the first take-over");
-               Check(word[0] == 0x0000'0007'1234'5601, "in another state nothing changes");
-               CheckOk(TakeOver<arch::Cpu>(pair.here.View(), word.Remote(), 0x01, 9), "the second take-over");
-               Check(word[0] == 0x0000'0009'1234'5601, "the owner has changed and nothing else");
-               std::puts("Four counters in one word counted, and an owner changed next to its state.");
-             });
+  return Run(argc, argv, "Teaches masked atomics: changes fields of a word, each on its own.", [] {
+    const host::Device device;
+    const Pair pair(device);
+    Memory word(device, 1, uint64_t{0x0001'ffff'0003'7fff}), fetched(device, 1, uint64_t{0});
+    CheckOk(CountInFields<arch::Cpu>(pair.here.View(), word.Remote(), fetched.Local()), "the add");
+    Check(fetched[0] == 0x0001'ffff'0003'7fff, "the old word is fetched");
+    Check(word[0] == 0x0002'0000'0004'8000, "every field has grown by one, without a carry");
+    word[0] = 0x0000'0007'1234'5601;
+    CheckOk(TakeOver<arch::Cpu>(pair.here.View(), word.Remote(), 0x02, 9), "the first take-over");
+    Check(word[0] == 0x0000'0007'1234'5601, "in another state nothing changes");
+    CheckOk(TakeOver<arch::Cpu>(pair.here.View(), word.Remote(), 0x01, 9), "the second take-over");
+    Check(word[0] == 0x0000'0009'1234'5601, "the owner has changed and nothing else");
+    std::puts("Four counters in one word counted, and an owner changed next to its state.");
+  });
 }

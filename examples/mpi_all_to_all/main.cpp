@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -30,12 +29,6 @@ namespace {
 
 constexpr size_t kWords = 4096;  // from each rank to every other
 constexpr std::chrono::seconds kTimeout(60);
-
-/// The target of this rank's writes in a peer's memory.
-struct Target {
-  uint64_t address;
-  uint32_t rkey;
-};
 
 uint64_t WordOf(int from, int to, size_t index) {
   return (uint64_t{1} << 63) | uint64_t(from) << 48 | uint64_t(to) << 32 | index;
@@ -69,18 +62,12 @@ struct PeerLink {
     host::MpiExchange exchange(MPI_COMM_WORLD, peer);
     host::Endpoint* const endpoints[] = {&endpoint};
     host::ConnectAll(endpoints, exchange, deadline, {.round_trip = true});
-    const Target own{target_region.View().addr, target_region.View().rkey};
-    uint8_t bytes[sizeof own];
-    std::memcpy(bytes, &own, sizeof own);
-    const std::vector<uint8_t> theirs = exchange.Swap(bytes, "where to write", deadline);
-    if (theirs.size() != sizeof remote) throw std::runtime_error("The peer is another program.");
-    std::memcpy(&remote, theirs.data(), sizeof remote);
+    remote = exchange.Swap(target_region.View().Remote(), "where to write", deadline);
     for (size_t i = 0; i < kWords; ++i) Words(source)[i] = WordOf(rank, peer, i);
   }
 
   device::Status Write() const {
-    const host::MemoryView from = source_region.View();
-    return Put<arch::Cpu>(endpoint.View(), {remote.address, mlx5::ToBe32(remote.rkey)}, from.Local());
+    return Put<arch::Cpu>(endpoint.View(), remote, source_region.View().Local());
   }
 
   size_t WrongWords(int rank) const {
@@ -93,7 +80,7 @@ struct PeerLink {
   host::Endpoint endpoint;
   host::HostPages source, target;
   host::MemoryRegion source_region, target_region;
-  Target remote{};
+  device::RemoteMemory remote{};
   device::Status status{.code = device::Code::kPending};
 };
 

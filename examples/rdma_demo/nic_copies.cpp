@@ -10,7 +10,6 @@ namespace rdma_demo {
 
 namespace device = warpverbs::device;
 namespace host = warpverbs::host;
-namespace mlx5 = warpverbs::mlx5;
 
 NicCopies::NicCopies(const host::Device& nic, const host::EndpointConfig& config,
                      const host::MemoryView& memory, std::chrono::milliseconds timeout)

@@ -22,7 +22,7 @@ namespace mlx5 = warpverbs::mlx5;
 
 namespace {
 
-constexpr char kGreeting[] = "rdma_demo/1";
+constexpr char kGreeting[] = "rdma_demo/2";
 
 const char* ToString(Role role) { return role == Role::kServer ? "the server" : "the client"; }
 const char* PeerOf(Role role) { return role == Role::kServer ? "the client" : "the server"; }
@@ -111,22 +111,11 @@ device::LocalMemory Side::Local(const Slot& slot) const {
 }
 
 std::string Side::Introduction() const {
-  const host::MemoryView view = memory_->View();
-  std::ostringstream text;
-  text << kGreeting << ' ' << options_.bytes << ' ' << view.addr << ' ' << view.rkey << ' '
-       << memory_->name();
-  return text.str();
+  return std::string(kGreeting) + ' ' + std::to_string(options_.bytes) + ' ' + memory_->name();
 }
 
 // The peer may take a whole timeout for its part, and may start it one timeout late.
 host::Deadline Side::PeersDeadline() const { return host::DeadlineIn(2 * options_.timeout); }
-
-std::string Side::Swap(host::TcpExchange& exchange, const std::string& mine, const char* what,
-                       host::Deadline deadline) const {
-  const std::vector<uint8_t> theirs =
-      exchange.Swap({reinterpret_cast<const uint8_t*>(mine.data()), mine.size()}, what, deadline);
-  return warpverbs::host::PrintableText({reinterpret_cast<const char*>(theirs.data()), theirs.size()});
-}
 
 void Side::AcceptClient(host::TcpListener listener) {
   out_ << "   listening on port " << listener.port()
@@ -137,7 +126,7 @@ void Side::AcceptClient(host::TcpListener listener) {
     std::string introduction;
     try {
       // A silent stranger must not delay the server longer than a missing client would.
-      introduction = Swap(exchange, Introduction(), "introductions", std::min(deadline, PeersDeadline()));
+      introduction = exchange.Swap(Introduction(), "introductions", std::min(deadline, PeersDeadline()));
     } catch (const host::Error& error) {
       out_ << "   not a client: " << error.what() << '\n';
       if (std::chrono::steady_clock::now() < deadline) continue;
@@ -153,19 +142,19 @@ void Side::AcceptClient(host::TcpListener listener) {
 void Side::ConnectToServer() {
   host::TcpExchange exchange =
       host::TcpExchange::Connect({options_.server, options_.port}, host::DeadlineIn(options_.wait));
-  const std::string introduction = Swap(exchange, Introduction(), "introductions", PeersDeadline());
+  const std::string introduction = exchange.Swap(Introduction(), "introductions", PeersDeadline());
   Start(std::move(exchange), introduction);
 }
 
 void Side::Start(host::TcpExchange exchange, const std::string& introduction) {
-  std::istringstream text(introduction);
+  const std::string printable = host::PrintableText(introduction);
+  std::istringstream text(printable);
   std::string greeting;
   uint64_t bytes = 0;
-  uint32_t rkey = 0;
-  text >> greeting >> bytes >> peer_.address >> rkey >> std::ws;
-  std::getline(text, peer_.memory);
+  text >> greeting >> bytes >> std::ws;
+  std::getline(text, peer_.memory_name);
   if (greeting != kGreeting || text.fail()) {
-    throw std::runtime_error("Cannot understand the peer: it says '" + introduction +
+    throw std::runtime_error("Cannot understand the peer: it says '" + printable +
                              "'. Run rdma_server and rdma_client of the same version.");
   }
   if (bytes != options_.bytes) {
@@ -173,12 +162,12 @@ void Side::Start(host::TcpExchange exchange, const std::string& introduction) {
                              " bytes here and " + std::to_string(bytes) +
                              " there. Give both the same --size.");
   }
-  peer_.rkey = mlx5::ToBe32(rkey);
+  peer_.memory = exchange.Swap(memory_->View().Remote(), "addresses and keys", PeersDeadline());
   exchange_.emplace(std::move(exchange));
   Connect();
   out_ << connection_.Describe();
   summary_.rows.push_back(
-      TableRow(role_ == Role::kServer ? "client's memory" : "server's memory", peer_.memory));
+      TableRow(role_ == Role::kServer ? "client's memory" : "server's memory", peer_.memory_name));
 }
 
 void Side::Connect() { connection_.Connect(*exchange_, PeersDeadline()); }
@@ -197,8 +186,9 @@ StepResult Side::Try(bool may_be_refused, const std::function<std::string()>& wo
 }
 
 StepResult Side::CombineWithPeer(const StepResult& own, const char* what) {
-  return Combine(own, StepResult::FromText(Swap(*exchange_, own.ToText(), what, PeersDeadline())),
-                 PeerOf(role_));
+  return Combine(
+      own, StepResult::FromText(host::PrintableText(exchange_->Swap(own.ToText(), what, PeersDeadline()))),
+      PeerOf(role_));
 }
 
 void Side::Run(const Step& step) {

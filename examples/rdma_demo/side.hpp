@@ -63,22 +63,21 @@ class Side {
   Slot out_slot() const { return {0, options_.bytes}; }
   Slot in_slot() const { return {options_.bytes, options_.bytes}; }
   warpverbs::device::LocalMemory Local(const Slot& slot) const;
-  warpverbs::device::RemoteMemory PeersOutSlot() const { return {peer_.address, peer_.rkey}; }
-  warpverbs::device::RemoteMemory PeersInSlot() const { return {peer_.address + options_.bytes, peer_.rkey}; }
+  warpverbs::device::RemoteMemory PeersOutSlot() const { return peer_.memory; }
+  warpverbs::device::RemoteMemory PeersInSlot() const {
+    return {peer_.memory.addr + options_.bytes, peer_.memory.rkey};
+  }
 
  private:
   struct Peer {
-    uint64_t address = 0;
-    warpverbs::mlx5::Be32 rkey{};
-    std::string memory{};  // name of its kind of memory
+    warpverbs::device::RemoteMemory memory{};
+    std::string memory_name{};
   };
 
   warpverbs::host::EndpointConfig Config();
   std::unique_ptr<Memory> MakeMemory(std::ostream& out) const;
   std::string Introduction() const;
   warpverbs::host::Deadline PeersDeadline() const;
-  std::string Swap(warpverbs::host::TcpExchange& exchange, const std::string& mine, const char* what,
-                   warpverbs::host::Deadline deadline) const;
   void Start(warpverbs::host::TcpExchange exchange, const std::string& introduction);
   void Connect();
   StepResult Try(bool may_be_refused, const std::function<std::string()>& work) const;

@@ -2,12 +2,9 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <span>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "../common/registered_buffer.hpp"
 #include "kernel.hpp"
@@ -20,7 +17,6 @@
 #include "warpverbs/host/queue_error.hpp"
 
 namespace host = warpverbs::host;
-namespace mlx5 = warpverbs::mlx5;
 
 namespace {
 
@@ -28,28 +24,11 @@ constexpr const char* kDone = "done";
 
 /// The message by which each side tells the other where and what to write.
 struct Introduction {
-  uint64_t address = 0;  ///< start of two buffers and a word
+  warpverbs::device::RemoteMemory memory{};  ///< two buffers and a word
   uint64_t bytes = 0;
   uint64_t rounds = 0;
-  uint32_t rkey = 0;
-  uint32_t value = 0;
+  uint64_t value = 0;
 };
-
-Introduction SwapIntroductions(host::Exchange& exchange, const Introduction& own, host::Deadline deadline) {
-  const std::vector<uint8_t> bytes =
-      exchange.Swap({reinterpret_cast<const uint8_t*>(&own), sizeof own}, "introductions", deadline);
-  Introduction peer;
-  if (bytes.size() != sizeof peer) throw std::runtime_error("The peer is another program.");
-  std::memcpy(&peer, bytes.data(), sizeof peer);
-  return peer;
-}
-
-std::string SwapText(host::Exchange& exchange, const std::string& own, const char* what,
-                     host::Deadline deadline) {
-  const std::vector<uint8_t> bytes =
-      exchange.Swap({reinterpret_cast<const uint8_t*>(own.data()), own.size()}, what, deadline);
-  return {bytes.begin(), bytes.end()};
-}
 
 void CheckAgreement(const Introduction& own, const Introduction& peer) {
   const auto describe = [](const Introduction& side) {
@@ -98,8 +77,7 @@ class Side {
   }
 
   Introduction Introduce() const {
-    const host::MemoryView arrived = arrived_.region.View();
-    return {arrived.addr, options_.bytes, options_.rounds, arrived.rkey, options_.value};
+    return {arrived_.region.View().Remote(), options_.bytes, options_.rounds, options_.value};
   }
 
   void Connect(host::Exchange& exchange) {
@@ -108,14 +86,12 @@ class Side {
   }
 
   Report Run(const Introduction& peer) const {
-    const host::MemoryView source = source_.region.View();
     const uint64_t arrived = arrived_.region.View().addr;
-    const mlx5::Be32 rkey = mlx5::ToBe32(peer.rkey);
     const Job job{.queue = endpoint_.View(),
                   .completions = endpoint_.CompletionView(),
-                  .source = source.First(options_.bytes).Local(),
-                  .target = {peer.address, rkey},
-                  .signal = {peer.address + SignalOffset(), rkey},
+                  .source = source_.region.View().First(options_.bytes).Local(),
+                  .target = peer.memory,
+                  .signal = {peer.memory.addr + SignalOffset(), peer.memory.rkey},
                   .arrived = reinterpret_cast<const uint8_t*>(arrived),
                   .signalled = reinterpret_cast<const uint64_t*>(arrived + SignalOffset()),
                   .rounds = options_.rounds,
@@ -160,7 +136,7 @@ uint64_t Interchange(const Options& options) {
   side.Connect(exchange);
   try {
     const Introduction own = side.Introduce();
-    const Introduction peer = SwapIntroductions(exchange, own, host::DeadlineIn(options.timeout));
+    const Introduction peer = exchange.Swap(own, "introductions", host::DeadlineIn(options.timeout));
     CheckAgreement(own, peer);
 
     std::puts("4. Launching the kernel: fill, post, ring, poll, verify, round by round");
@@ -169,12 +145,12 @@ uint64_t Interchange(const Options& options) {
 
     // A side that left now could take with it an acknowledgement that the peer still waits for.
     std::puts("5. Waiting for the peer's result");
-    const std::string result = SwapText(exchange, kDone, "results", host::DeadlineIn(options.timeout));
-    if (result != kDone) throw std::runtime_error("The peer failed: " + result);
+    const std::string result = exchange.Swap(kDone, "results", host::DeadlineIn(options.timeout));
+    if (result != kDone) throw std::runtime_error("The peer failed: " + host::PrintableText(result));
     return report.completions;
   } catch (const std::exception& error) {
     try {
-      SwapText(exchange, error.what(), "the reason of a failure", host::DeadlineIn(options.timeout));
+      exchange.Swap(error.what(), "the reason of a failure", host::DeadlineIn(options.timeout));
     } catch (const std::exception&) {  // the peer has left
     }
     throw;

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "common/device_selection.hpp"
-#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
+#include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// The command line. Both sides must agree on bytes and rounds.

@@ -77,14 +77,13 @@ class Memory {
 
   /// Returns `count` elements from `first`, as local memory.
   warpverbs::device::LocalMemory Local(size_t first, size_t count) const {
-    const warpverbs::host::MemoryView part = View().Subrange(first * sizeof(T), count * sizeof(T));
-    return part.Local();
+    return View().Subrange(first * sizeof(T), count * sizeof(T)).Local();
   }
   warpverbs::device::LocalMemory Local() const { return Local(0, words_.size()); }
 
   /// Returns the elements from `first`, as remote memory.
   warpverbs::device::RemoteMemory Remote(size_t first = 0) const {
-    return {View().addr + first * sizeof(T), warpverbs::mlx5::ToBe32(View().rkey)};
+    return View().Subrange(first * sizeof(T), (words_.size() - first) * sizeof(T)).Remote();
   }
 
  private:
