@@ -14,15 +14,15 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Whose earlier writes a flush makes visible, and to whom.
+/// Which writes a flush makes visible, and to which side.
 enum class FlushDirection : int {
-  kGpuToNic = 0,  ///< what kernels wrote, to NICs
-  kNicToGpu = 1,  ///< what NICs wrote, to kernels
+  kGpuToNic = 0,  ///< writes of kernels, to NICs
+  kNicToGpu = 1,  ///< writes of NICs, to kernels
 };
 
-/// Memory that a NIC may reach, whatever it is made of and whoever allocated it. Given back with this.
+/// Memory of any kind that a NIC may reach. The destructor releases it.
 ///
-/// Who only moves data needs to know no more of it. `memory_kinds.hpp` makes them.
+/// Code that only moves data needs nothing beyond this interface.
 class WARPVERBS_EXPORT Buffer {
  public:
   virtual ~Buffer() = default;
@@ -53,7 +53,7 @@ class WARPVERBS_EXPORT Buffer {
   void CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
   static constexpr size_t kPieceBytes = size_t{1} << 20;
 
-  /// All of it as a file, for those who reach it by no address of the processor's.
+  /// Exports all of it as a file, for devices that cannot reach it by an address of the processor.
   ///
   /// @errors  Error: this memory is none that is exported, or its driver refuses
   virtual DmaBuf Export() const;
@@ -76,7 +76,7 @@ class WARPVERBS_EXPORT Buffer {
   /// @param deadline  of the wait for kernels; one that has passed: do not wait
   /// @param stream    of the memory's GPU, as its runtime has it (cudaStream_t, hipStream_t); nullptr: all
   ///                  that runs there
-  /// @errors  Error: the deadline passed (ETIMEDOUT); there is no such direction (EINVAL); the driver cannot
+  /// @errors  Error: the deadline passed (ETIMEDOUT); the direction is invalid (EINVAL); the driver cannot
   ///          do it (EOPNOTSUPP) or fails
   void Flush(FlushDirection direction, Deadline deadline, void* stream = nullptr) const;
 
@@ -148,7 +148,7 @@ class WARPVERBS_EXPORT CudaMemoryKind final : public MemoryKind {
 
 /// Memory that somebody else has allocated, a framework for one, by its address.
 ///
-/// @pre  it outlives what comes back; memory of a GPU, whoever made that, is one allocation's
+/// @pre  it outlives what comes back; memory of a GPU belongs to one allocation
 /// @errors  Error: nobody's memory, or 0 bytes
 WARPVERBS_EXPORT std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes);
 

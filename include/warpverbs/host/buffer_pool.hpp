@@ -15,8 +15,8 @@ namespace warpverbs::inline v0_2::host {
 
 /// What a pool of buffers has.
 struct BufferPoolConfig {
-  size_t buffer_bytes = 0;  ///< of each
-  size_t count = 0;         ///< of buffers
+  size_t buffer_bytes = 0;  ///< size of each buffer
+  size_t count = 0;         ///< number of buffers
   Access access{};          ///< that the NICs grant, to each buffer
 };
 
@@ -43,7 +43,7 @@ class WARPVERBS_EXPORT BufferPool {
     // Of an empty one each throws Error.
     std::byte* data() const;  ///< where kernels and NICs see it; see Buffer
     size_t size() const;
-    void CopyIn(size_t offset, std::span<const std::byte> from) const;  ///< as Buffer
+    void CopyIn(size_t offset, std::span<const std::byte> from) const;  ///< see Buffer
     void CopyOut(size_t offset, std::span<std::byte> to) const;
     /// Of all buffers, as Buffer::Flush().
     void Flush(FlushDirection direction, Deadline deadline, void* stream = nullptr) const;

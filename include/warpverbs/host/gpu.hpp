@@ -12,7 +12,7 @@ namespace warpverbs::inline v0_2::host {
 
 class CudaContext;  // the library's own
 
-/// Who sees what a NIC writes to a GPU's memory in the order in which it was written, while kernels run.
+/// Which kernels see a NIC's writes to a GPU's memory in the order of writing, while they run.
 enum class WritesOrdering : uint8_t {
   kNone,        ///< nobody: a read that has completed may be followed by a DUMP of its data
   kOwner,       ///< kernels of that GPU
@@ -42,7 +42,7 @@ class WARPVERBS_EXPORT Gpu {
   static int Count();
 
   /// @param ordinal  as the CUDA runtime counts: from 0, in the order of CUDA_VISIBLE_DEVICES
-  /// @errors  Error: there is no driver, it is too old or broken, or there is no such GPU
+  /// @errors  Error: there is no driver, it is too old or broken, or the GPU does not exist
   explicit Gpu(int ordinal = 0);
 
   int ordinal() const;

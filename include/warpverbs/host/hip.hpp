@@ -24,7 +24,7 @@ class WARPVERBS_EXPORT HipGpu {
   static int Count();
 
   /// @param ordinal  as hipSetDevice() counts: from 0, in the order of HIP_VISIBLE_DEVICES
-  /// @errors  Error: there is no runtime, it is too old, or there is no such GPU
+  /// @errors  Error: there is no runtime, it is too old, or the GPU does not exist
   explicit HipGpu(int ordinal = 0);
 
   int ordinal() const;

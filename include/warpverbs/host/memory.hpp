@@ -14,9 +14,9 @@ struct ibv_mr;
 
 namespace warpverbs::inline v0_2::host {
 
-/// Who may do what with a memory region, beside the local NIC reading it. Grant only what is needed.
+/// Rights to a memory region, besides reads by the local NIC. Grant only what is needed.
 struct Access {
-  bool local_write = true;  ///< by the local NIC: receives, reads, fetched values. Implied by remote writes
+  bool local_write = true;  ///< the local NIC's receives, reads, fetched values. Implied by remote writes
   bool remote_read = false;
   bool remote_write = false;
   bool remote_atomic = false;  ///< where the device has atomics; a region's View() says whether it does
@@ -50,7 +50,7 @@ struct WARPVERBS_EXPORT MemoryView {
   uint64_t bytes = 0;
   uint32_t lkey = 0;  ///< for work requests of this side
   uint32_t rkey = 0;  ///< for work requests of the peer
-  Access access{};    ///< what the region grants
+  Access access{};    ///< rights that the region grants
 
   // What Advance(), Subtract() and the Take calls have cut off, in bytes, for Reset().
   uint64_t cut_before = 0;

@@ -32,7 +32,7 @@ class WARPVERBS_EXPORT PeerTable {
   class Attachment {
    public:
     /// @param table  must outlive this
-    /// @errors  Error: there is no such rank
+    /// @errors  Error: the rank is out of range
     Attachment(PeerTable& table, uint32_t rank);
     ~Attachment();
     Attachment(const Attachment&) = delete;

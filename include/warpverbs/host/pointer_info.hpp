@@ -23,7 +23,7 @@ WARPVERBS_EXPORT const char* ToString(PointerKind kind);
 /// What is known of an address.
 struct PointerInfo {
   PointerKind kind = PointerKind::kUnknown;
-  int ordinal = -1;  ///< of the GPU, as Gpu counts, or HipGpu if of_hip; -1: none
+  int ordinal = -1;  ///< ordinal of the Gpu, or of the HipGpu if of_hip; -1: none
 
   // The allocation; of memory of cuMemCreate(), the one mapping that the address lies in. 0: not known.
   uint64_t base = 0;

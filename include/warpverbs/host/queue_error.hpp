@@ -27,7 +27,7 @@ struct WARPVERBS_EXPORT Event {
   std::string device{};
   uint8_t port = 0;    ///< from 1; 0: the event concerns no single port
   uint32_t qpn = 0;    ///< 0: the event concerns no single queue pair
-  std::string name{};  ///< as the verbs or the firmware's manual call it: "IBV_EVENT_PORT_ERR"
+  std::string name{};  ///< name in the verbs or the firmware's manual: "IBV_EVENT_PORT_ERR"
 
   /// Describes what happened and what to do about it, in sentences.
   std::string Describe() const;

@@ -8,8 +8,8 @@
 #include "warpverbs/host/tcp_exchange.hpp"
 #include "warpverbs/version.hpp"
 
-/// Connecting by the fabric's own connection manager: no TCP is needed, and who ends tells its peer. Target:
-/// warpverbs::rdmacm, which needs librdmacm.
+/// Connecting by the fabric's own connection manager: it needs no TCP, and a side that ends tells its peer.
+/// Target: warpverbs::rdmacm, which needs librdmacm.
 namespace warpverbs::inline v0_2::host {
 
 /// An endpoint's connection, as the connection manager knows it. One that goes away tells the peer.
@@ -60,7 +60,7 @@ class WARPVERBS_EXPORT CmListener {
 
   /// Connects an endpoint to that of the next peer.
   ///
-  /// @errors  Error: as CmConnection::Connect(); nobody came by the deadline. Whom it refuses is told why
+  /// @errors  Error: as CmConnection::Connect(); no peer came by the deadline. A refused peer learns why
   CmConnection Accept(Endpoint& endpoint, Deadline deadline);
 
  private:

@@ -20,7 +20,7 @@ namespace warpverbs::inline v0_2::host {
 /// outlive the regions.
 class WARPVERBS_EXPORT RegionSet {
  public:
-  /// Registers memory on each of the devices. One that works is enough: who needs another asks Has().
+  /// Registers memory on each of the devices. One that works is enough: ask Has() for the others.
   ///
   /// @param devices  each must outlive this
   /// @errors  Error: no device at all, or none that reaches the memory; names the reason of each
@@ -34,12 +34,12 @@ class WARPVERBS_EXPORT RegionSet {
   /// Whether a device reaches the memory.
   ///
   /// @param device  index in the devices of the constructor
-  /// @errors  std::out_of_range: there is no such device
+  /// @errors  std::out_of_range: the index is no device's
   bool Has(size_t device) const;
 
   /// All of the memory, with a device's keys.
   ///
-  /// @errors  std::out_of_range: there is no such device; Error: the device does not reach the memory, and
+  /// @errors  std::out_of_range: the index is no device's; Error: the device does not reach the memory, and
   /// why
   MemoryView View(size_t device) const;
 
@@ -58,13 +58,13 @@ class WARPVERBS_EXPORT RegionSet {
 
 /// What a cache of regions grants and keeps.
 struct RegionCacheConfig {
-  Access access{};             ///< of all its regions: take one cache for each need
+  Access access{};             ///< rights of all its regions: use a cache for each set of rights
   size_t max_regions = 1024;   ///< kept at most; those in use may be more
   uint64_t max_bytes = ~0ULL;  ///< kept at most, of memory
 
   /// Keep regions of host memory that no one uses. It has no identity: where memory was freed and others took
-  /// its address, a kept region would let the NIC reach the old pages. Who sets this calls Invalidate()
-  /// before any such memory is freed. Memory that a CUDA driver knows needs no such promise.
+  /// its address, a kept region would let the NIC reach the old pages. A caller that sets this calls
+  /// Invalidate() before any such memory is freed. Memory that a CUDA driver knows needs no such promise.
   bool keep_host_memory = false;
 };
 
@@ -76,7 +76,7 @@ struct RegionCacheStatistics {
   uint64_t stale = 0;      ///< dropped: of memory that was freed, or that Invalidate() named
   size_t regions = 0;      ///< registered now, in use or not
   size_t in_use = 0;
-  uint64_t bytes = 0;  ///< of the registered ones
+  uint64_t bytes = 0;  ///< memory registered now
 };
 
 /// Registrations that are kept for the next use: a range that lies in a registered one costs no call of the

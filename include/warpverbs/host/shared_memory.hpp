@@ -15,9 +15,9 @@ namespace warpverbs::inline v0_2::host {
 
 /// How another process gets at memory.
 enum class ShareKind : uint8_t {
-  kCudaIpc = 1,    ///< by CUDA, from the description alone; NICs reach it through its own process only
-  kDmaBuf = 2,     ///< by a file that NICs reach; needs no CUDA
-  kVmmHandle = 3,  ///< by CUDA and a file: memory of cuMemCreate()
+  kCudaIpc = 1,    ///< CUDA opens the description; NICs reach it through its own process only
+  kDmaBuf = 2,     ///< a file that NICs reach; needs no CUDA
+  kVmmHandle = 3,  ///< CUDA opens a file: memory of cuMemCreate()
 };
 WARPVERBS_EXPORT const char* ToString(ShareKind kind);
 
@@ -34,7 +34,7 @@ struct WARPVERBS_EXPORT SharedMemoryInfo {
   uint64_t address = 0;                ///< in the process that shares it
   uint64_t buffer_id = 0;              ///< there
   uint64_t process = 0;                ///< differs between processes; see ThisProcess()
-  std::array<char, 16> pci_address{};  ///< of the GPU: "0000:41:00.0"; empty: of no GPU that is known
+  std::array<char, 16> pci_address{};  ///< GPU: "0000:41:00.0"; empty: no known GPU
   std::array<uint8_t, kHandleBytes> handle{};  ///< the driver's, by IPC
 
   friend bool operator==(const SharedMemoryInfo&, const SharedMemoryInfo&) = default;
@@ -66,7 +66,7 @@ struct SharedMemory {
 /// @errors  Error: it is no such memory, or not one allocation's
 WARPVERBS_EXPORT SharedMemory ShareByIpc(const void* memory, size_t bytes);
 
-/// Exports memory for those who reach it by a NIC.
+/// Exports memory for processes that reach it by a NIC.
 ///
 /// @errors  Error: its driver exports none
 WARPVERBS_EXPORT SharedMemory ShareByDmaBuf(const Buffer& buffer);

@@ -66,7 +66,7 @@ WARPVERBS_EXPORT PciDistance Distance(const PciFunction& a, const PciFunction& b
 /// Reads where a function is and what it is; what cannot be read stays as it is by default.
 ///
 /// @param sysfs  the folder that is /sys
-/// @return  empty if there is no such function
+/// @return  empty if the function does not exist
 WARPVERBS_EXPORT std::optional<PciFunction> ReadPciFunction(const std::filesystem::path& sysfs,
                                                             const PciAddress& address);
 
@@ -90,15 +90,15 @@ struct NicPort {
 struct WARPVERBS_EXPORT Nic {
   std::string name{};                ///< "mlx5_0", as in DeviceNames(); it may be another after a reboot
   std::optional<PciFunction> pci{};  ///< the function it is or is part of; empty where there is none
-  bool connectx = false;             ///< of the driver mlx5, which is what this library can use
-  std::vector<NicPort> ports{};      ///< by number
+  bool connectx = false;             ///< driven by mlx5, so usable by this library
+  std::vector<NicPort> ports{};      ///< sorted by number
 };
 
 /// The GPUs and the RDMA devices of a machine, and where they are: the same for every process, as no setting
 /// of a driver has a say, nor has CUDA_VISIBLE_DEVICES.
 struct Topology {
-  std::vector<PciFunction> gpus;  ///< by address
-  std::vector<Nic> nics;          ///< by address, those without one last and by name
+  std::vector<PciFunction> gpus;  ///< sorted by address
+  std::vector<Nic> nics;          ///< sorted by address; those without one last, sorted by name
 };
 
 /// Reads the machine's topology. Needs no driver of a GPU. What vanishes meanwhile is left out.
@@ -118,7 +118,7 @@ WARPVERBS_EXPORT PciDistance Distance(const PciFunction& gpu, const Nic& nic);
 /// Draws a table like that of `nvidia-smi topo -m`, with what the names mean below.
 WARPVERBS_EXPORT std::string Describe(const Topology& topology);
 
-/// What the user may say about who gets which NIC.
+/// Constraints on the assignment of NICs.
 struct NicAssignmentConfig {
   uint32_t nics_per_gpu = 1;  ///< each GPU gets as many as there are, at most these
   std::function<bool(const Nic&, const NicPort&)> may_use = {};  ///< empty: any port of any ConnectX
@@ -126,7 +126,7 @@ struct NicAssignmentConfig {
 
 /// A NIC that a GPU shall use.
 struct NicChoice {
-  std::string name{};  ///< what Device() takes
+  std::string name{};  ///< name for Device()
   uint8_t port = 0;    ///< the first active one that may be used; what EndpointConfig::port takes
   PciDistance distance = PciDistance::kUnknown;
   uint32_t gpus = 0;     ///< how many share the NIC, this GPU included

@@ -35,7 +35,7 @@ class Endpoint::Impl {
   Impl& operator=(const Impl&) = delete;
   const Device& device() const { return device_; }
   uint32_t qpn() const { return qp_.qpn(); }
-  uint8_t port() const { return local_.port.number; }  ///< of the device, from 1
+  uint8_t port() const { return local_.port.number; }
   const LocalAddress& address() const { return local_; }
   const std::optional<EndpointInfo>& peer() const { return peer_; }
   bool has_fixed_gid() const { return config_.gid_index >= 0 || config_.peer_gid; }

@@ -16,14 +16,14 @@ std::string Mac(const std::array<uint8_t, 6>& mac) {
 std::string InWords(const RetryConfig& retry) {
   std::ostringstream text;
   if (retry.ack_timeout == 0) {
-    text << "none, an answer is awaited for ever";
+    text << "none, an answer is awaited forever";
   } else {
     const double wait_ms = 4.096e-3 * static_cast<double>(1U << retry.ack_timeout);
     text << int{retry.retry_count} << ", each after " << wait_ms << " ms without an answer";
   }
   text << " (ack timeout " << int{retry.ack_timeout} << "); for a peer without a receive ";
   if (retry.rnr_retry == 7) {
-    text << "for ever";
+    text << "forever";
   } else {
     text << int{retry.rnr_retry};
   }

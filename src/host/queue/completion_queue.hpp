@@ -32,7 +32,7 @@ inline constexpr int kInvalidCqe = 0xff;
 /// @errors  Error: out of memory
 HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes);
 
-/// The consumer index, modulo twice the depth, of one who has taken all completions of a ring.
+/// Returns the consumer index, modulo twice the depth, after all completions of a ring are taken.
 ///
 /// @pre  nothing completes meanwhile
 uint32_t EndOfRing(const device::CqView& ring);

@@ -21,7 +21,7 @@ namespace {
 
 using arch::Cpu;
 
-constexpr uint64_t kBusyNs = 1'000'000;  // after a doorbell: who rings once rings again
+constexpr uint64_t kBusyNs = 1'000'000;  // after a doorbell: another one is likely
 constexpr std::chrono::microseconds kShortestNap{50};
 constexpr std::chrono::microseconds kLongestNap{4000};
 
@@ -109,7 +109,7 @@ void DoorbellThread::Impl::Remove(DoorbellService& service) {
   changed_.wait(lock, [this] { return served_version_ == version_; });  // the thread may be at it just now
 }
 
-/// Serves who has come, and no longer who goes. Under mutex_.
+/// Starts to serve the services that came, and drops those that leave. Under mutex_.
 void DoorbellThread::Impl::TakeChanges() {
   DoorbellService** end = &served_;
   while (*end != nullptr) end = &(*end)->next_;
@@ -132,7 +132,7 @@ void DoorbellThread::Impl::Run(const std::stop_token& stop) {
     if (served_version_ != version_.load(std::memory_order_acquire)) {
       const std::lock_guard lock(mutex_);
       TakeChanges();
-      nap = kShortestNap;  // who comes will ring soon
+      nap = kShortestNap;  // a new service rings soon
       last_doorbell_ns = Cpu::NowNs();
     }
     bool rung = false;

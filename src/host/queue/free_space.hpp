@@ -22,7 +22,7 @@ class FreeSpace {
   /// Takes the first place that is large enough; empty: there is none.
   std::optional<size_t> Take(size_t bytes);
 
-  /// Gives back what Take() answered. Needs no memory: those who give back have nobody to tell of a failure.
+  /// Gives back what Take() answered. Needs no memory: a release path cannot report failure.
   void Give(size_t offset) noexcept;
 
   size_t used() const;

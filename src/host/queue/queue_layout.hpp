@@ -42,7 +42,7 @@ struct HostWords {
 
 /// How much an endpoint holds.
 struct QueueSizes {
-  uint32_t depth = 1;     ///< of the send queue; in WQEBBs
+  uint32_t depth = 1;     ///< send queue, in WQEBBs
   uint32_t cq_depth = 1;  ///< in CQEs; 0: completions arrive elsewhere
   uint32_t receive_depth = 0;
   uint32_t receive_stride = 0;    ///< in bytes

@@ -18,7 +18,7 @@ struct QueueMemoryConfig {
   const Gpu* gpu = nullptr;  ///< that posts; nullptr: threads of the CPU
   Placement placement = Placement::kProbe;
   const char* host_only = nullptr;  ///< why it must be host memory; nullptr: it need not
-  bool over_pcie = false;           ///< as Access, of GPU memory
+  bool over_pcie = false;           ///< see Access; GPU memory only
 };
 
 class QueueChunk;  // the library's own
@@ -39,7 +39,7 @@ class QueueMemory {
   size_t size() const { return size_; }
   bool on_gpu() const;
   uint32_t umem_id() const;
-  size_t umem_offset() const { return offset_; }  ///< of data() in the umem, in bytes
+  size_t umem_offset() const { return offset_; }  ///< offset of data() in the umem, in bytes
   uint32_t sink_lkey() const;
 
   /// Says in words where it lies, how the NIC reaches it, and why.

@@ -17,9 +17,9 @@ struct QueuePairConfig {
   uint32_t umem_id = 0;
   uint64_t queues_offset = 0;  ///< in the umem: the receive queue, right after it the send queue
   uint64_t dbr_offset = 0;
-  uint32_t depth = 1;           ///< of the send queue, in WQEBBs; a power of two
+  uint32_t depth = 1;           ///< send queue, in WQEBBs; a power of two
   uint32_t receive_depth = 0;   ///< in WQEs; 0: no receive queue, else a power of two
-  uint32_t receive_stride = 0;  ///< of a receive WQE in bytes; a power of two
+  uint32_t receive_stride = 0;  ///< bytes of a receive WQE; a power of two
   bool wait_on_cq = false;      ///< WAIT may be posted
   mlx5::TimestampFormat timestamp_format = mlx5::TimestampFormat::kFreeRunning;
 };

@@ -146,9 +146,9 @@ TEST_F(EndpointTest, UsesLinkLocalAddressesIfThePeerDoes) {
 TEST_F(EndpointTest, DescribesItsRetries) {
   EXPECT_THAT(Endpoint(device_).Describe(),
               HasSubstr("retries: 7, each after 1073.74 ms without an answer (ack timeout 18); for a peer "
-                        "without a receive for ever (timer 12)\n"));
+                        "without a receive forever (timer 12)\n"));
   EXPECT_THAT(Endpoint(device_, {.retry = {.ack_timeout = 0, .rnr_retry = 3}}).Describe(),
-              HasSubstr("retries: none, an answer is awaited for ever (ack timeout 0); for a peer without a "
+              HasSubstr("retries: none, an answer is awaited forever (ack timeout 0); for a peer without a "
                         "receive 3 (timer 12)\n"));
 }
 
