@@ -75,7 +75,7 @@ CmId CmChannel::MakeId() const {
   return CmId(id);
 }
 
-bool CmChannel::Next(const Waiting& waiting, CmEvent& event) const {
+bool CmChannel::Next(const DeadlineWait& waiting, CmEvent& event) const {
   rdma_cm_event* raw = nullptr;
   while (rdma_get_cm_event(channel_.get(), &raw) != 0) {
     if (errno != EAGAIN && errno != EINTR)
@@ -93,7 +93,7 @@ bool CmChannel::Next(const Waiting& waiting, CmEvent& event) const {
   return true;
 }
 
-CmEvent CmChannel::Expect(rdma_cm_event_type kind, const Waiting& waiting, const CmStep& step) const {
+CmEvent CmChannel::Expect(rdma_cm_event_type kind, const DeadlineWait& waiting, const CmStep& step) const {
   CmEvent event;
   if (!Next(waiting, event)) {
     throw Error(step.step, step.object,

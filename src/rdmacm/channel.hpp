@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/connect/waiting.hpp"
+#include "host/connect/deadline_wait.hpp"
 #include "host/device/handle.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -52,12 +52,12 @@ class CmChannel {
   ///
   /// @return  false: the deadline passed
   /// @errors  Error
-  bool Next(const Waiting& waiting, CmEvent& event) const;
+  bool Next(const DeadlineWait& waiting, CmEvent& event) const;
 
   /// Waits for an event of one kind.
   ///
   /// @errors  Error: the deadline passed; another event came
-  CmEvent Expect(rdma_cm_event_type kind, const Waiting& waiting, const CmStep& step) const;
+  CmEvent Expect(rdma_cm_event_type kind, const DeadlineWait& waiting, const CmStep& step) const;
 
   /// Moves an id of another channel to this one.
   ///

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "channel.hpp"
+#include "host/connect/deadline_wait.hpp"
 #include "host/connect/socket.hpp"
-#include "host/connect/waiting.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint_info.hpp"
 #include "warpverbs/host/error.hpp"
@@ -111,7 +111,7 @@ struct CmConnection::Parts {
   }
 
   static std::unique_ptr<Parts> Try(const Attempt& attempt, const SocketAddress& address, const CmStep& step,
-                                    const Waiting& waiting, Failure& failure);
+                                    const DeadlineWait& waiting, Failure& failure);
 
   CmChannel channel;
   CmId id;
@@ -125,7 +125,7 @@ CmConnection& CmConnection::operator=(CmConnection&&) noexcept = default;
 CmConnection::~CmConnection() = default;
 
 bool CmConnection::AwaitEnd(Deadline deadline) {
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   CmEvent event;
   while (!parts_->ended && parts_->channel.Next(waiting, event)) {
     parts_->ended = event.kind == RDMA_CM_EVENT_DISCONNECTED || event.kind == RDMA_CM_EVENT_DEVICE_REMOVAL ||
@@ -140,7 +140,7 @@ bool CmConnection::AwaitEnd(Deadline deadline) {
 /// @errors  Error: it failed, and every other address would fail, too
 std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& attempt,
                                                               const SocketAddress& address,
-                                                              const CmStep& step, const Waiting& waiting,
+                                                              const CmStep& step, const DeadlineWait& waiting,
                                                               Failure& failure) {
   auto parts = std::make_unique<Parts>();
   const CmChannel& channel = parts->channel;
@@ -180,7 +180,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
 
 CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, Deadline deadline) {
   constexpr std::chrono::milliseconds kBetweenTries(50);
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   const CmStep step{"connect",
                     "QP " + std::to_string(endpoint.qpn()) + " to " + ToString(peer) + " by rdma_cm"};
   const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
@@ -189,7 +189,7 @@ CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, D
     failure.may_yet_succeed = false;
     for (const SocketAddress& address : addresses) {
       const auto to_come = static_cast<size_t>(&addresses.back() - &address);
-      const Waiting share(waiting.Share(to_come));
+      const DeadlineWait share(waiting.Share(to_come));
       auto parts = Parts::Try(attempt, address, step, addresses.size() == 1 ? waiting : share, failure);
       if (parts == nullptr) continue;
       attempt.Done();
@@ -213,7 +213,7 @@ CmListener::~CmListener() = default;
 CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Parts>()) {
   constexpr int kBacklog = 128;
   const CmStep step{"listen", "on " + ToString(address) + " by rdma_cm"};
-  SocketAddress any = Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10)))).front();
+  SocketAddress any = Resolve(address, true, DeadlineWait(DeadlineIn(std::chrono::seconds(10)))).front();
   parts_->id = parts_->channel.MakeId();
   if (rdma_bind_addr(parts_->id.get(), any.get()) != 0 || rdma_listen(parts_->id.get(), kBacklog) != 0)
     throw step.FromErrno("Pass an address of an active device (rdma link) and a free port");
@@ -222,7 +222,7 @@ CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Part
 uint16_t CmListener::port() const { return ntohs(rdma_get_src_port(parts_->id.get())); }
 
 CmConnection CmListener::Accept(Endpoint& endpoint, Deadline deadline) {
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   const CmStep step{"accept", "a peer of QP " + std::to_string(endpoint.qpn()) + " on port " +
                                   std::to_string(port()) + " by rdma_cm"};
   Attempt attempt(endpoint);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "buffer/views.hpp"
-#include "connect/waiting.hpp"
+#include "connect/deadline_wait.hpp"
 #include "gpu/hip_runtime.hpp"
 #include "log/log.hpp"
 #include "memory/page_range.hpp"
@@ -50,7 +50,7 @@ class HipDevice {
   /// @errors  Error: the deadline passed, or the runtime failed
   /// @source  ROCm/HIP 6.4, hipEventRecord(), hipEventQuery(), hipEventReleaseToSystem
   void Finish(size_t bytes, void* stream, Deadline deadline) const {
-    const Waiting waiting(deadline);
+    const DeadlineWait waiting(deadline);
     Run("flush", bytes, kCheckHealth, [&](const HipRuntime& runtime) {
       void* event = nullptr;
       int result = runtime.EventCreate(&event, HipRuntime::kEventWithoutTime | HipRuntime::kEventToSystem);

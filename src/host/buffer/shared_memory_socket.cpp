@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "connect/waiting.hpp"
+#include "connect/deadline_wait.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
@@ -59,7 +59,7 @@ class ShareSocket {
 
   int socket_;
   const char* step_;
-  Waiting waiting_;
+  DeadlineWait waiting_;
 };
 
 /// Space for the file descriptors that come with the bytes.

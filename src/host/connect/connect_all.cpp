@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "connect/address_offer.hpp"
 #include "connect/byte_stream.hpp"
-#include "connect/candidates.hpp"
 #include "connect/round_trip.hpp"
 #include "log/log.hpp"
 #include "queue/queue_pair.hpp"
@@ -23,8 +23,8 @@ namespace warpverbs::inline v0_2::host {
 namespace {
 
 // A message: magic (4 bytes), version (2), kind (2), body.
-constexpr uint32_t kMeetingMagic = 0x57564361;  // "WVCa"
-constexpr uint16_t kMeetingVersion = 2;
+constexpr uint32_t kHandshakeMagic = 0x57564361;  // "WVCa"
+constexpr uint16_t kHandshakeVersion = 2;
 constexpr size_t kMostFailureBytes = 4096;
 constexpr char kCarryWhole[] = "Check that the exchange delivers messages unchanged";
 
@@ -42,8 +42,8 @@ std::string Count(size_t count) { return std::to_string(count) + (count == 1 ? "
 
 ByteWriter Begin(Kind kind) {
   ByteWriter message;
-  message.Put(4, kMeetingMagic);
-  message.Put(2, kMeetingVersion);
+  message.Put(4, kHandshakeMagic);
+  message.Put(2, kHandshakeVersion);
   message.Put(2, static_cast<uint16_t>(kind));
   return message;
 }
@@ -87,14 +87,14 @@ std::string PortStates(std::span<Endpoint* const> endpoints) {
 /// The peer of one endpoint.
 struct Peer {
   EndpointInfo info;
-  LandingPlace place;
+  RoundTripBuffer place;
 };
 
 /// One side of a ConnectAll().
-class Meeting {
+class ConnectHandshake {
  public:
-  Meeting(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
-          const ConnectOptions& options)
+  ConnectHandshake(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
+                   const ConnectOptions& options)
       : endpoints_(endpoints), exchange_(exchange), deadline_(deadline), options_(options) {}
 
   void Run() {
@@ -169,15 +169,15 @@ class Meeting {
 
   void Open(Kind expected) {
     ByteReader reader(answer_);
-    const bool is_ours = reader.Get(4) == kMeetingMagic;
+    const bool is_ours = reader.Get(4) == kHandshakeMagic;
     const uint64_t version = reader.Get(2), kind = reader.Get(2);
     if (!reader.ok() || !is_ours) {
       throw Failed("its message is not from ConnectAll()",
                    "Call ConnectAll() at the same point on both sides");
     }
-    if (version != kMeetingVersion) {
+    if (version != kHandshakeVersion) {
       throw Failed("its ConnectAll() has version " + std::to_string(version) + ", not " +
-                       std::to_string(kMeetingVersion),
+                       std::to_string(kHandshakeVersion),
                    "Use the same release of warpverbs on both sides");
     }
     body_ = reader.rest();
@@ -214,7 +214,7 @@ class Meeting {
     message.Put(2, options_.round_trip ? 1 : 0);
     own_->Put(message);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
-      const LandingPlace place = trip_ ? trip_->PlaceOf(i) : LandingPlace{};
+      const RoundTripBuffer place = trip_ ? trip_->PlaceOf(i) : RoundTripBuffer{};
       message.Put(endpoints_[i]->Info().ToBytes());
       message.Put(8, place.address);
       message.Put(4, place.rkey);
@@ -223,7 +223,7 @@ class Meeting {
   }
 
   /// @return  the GIDs and keys of the peer's endpoints
-  Candidates ReadDescriptions() {
+  AddressOffer ReadDescriptions() {
     ByteReader reader(body_);
     const uint64_t count = reader.Get(4), round_trip = reader.Get(2);
     if (reader.ok() && count != endpoints_.size()) {
@@ -236,11 +236,11 @@ class Meeting {
                        " round trip here, " + (options_.round_trip ? "none" : "one") + " there",
                    "Pass the same ConnectOptions on both sides");
     }
-    std::optional<Candidates> theirs = Candidates::Get(reader, endpoints_.size());
+    std::optional<AddressOffer> theirs = AddressOffer::Get(reader, endpoints_.size());
     if (!theirs) throw Failed("its lists of GIDs and partition keys are damaged", kCarryWhole);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       const std::span<const uint8_t> info = reader.GetBytes(EndpointInfo::kBytes);
-      const LandingPlace place{.address = reader.Get(8), .rkey = static_cast<uint32_t>(reader.Get(4))};
+      const RoundTripBuffer place{.address = reader.Get(8), .rkey = static_cast<uint32_t>(reader.Get(4))};
       if (reader.ok()) peers_.push_back({EndpointInfo::FromBytes(info), place});
     }
     if (!reader.ok() || !reader.rest().empty()) {
@@ -251,7 +251,7 @@ class Meeting {
   }
 
   /// Sets each endpoint's address to its half of the best pair. The peer computes the same pairs.
-  void ChooseAddresses(const Candidates& theirs) {
+  void ChooseAddresses(const AddressOffer& theirs) {
     const std::vector<std::optional<GidPair>> pairs = own_->PairsWith(theirs);
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       if (!pairs[i]) throw NoPair(i, theirs);
@@ -269,7 +269,7 @@ class Meeting {
            endpoints_[i]->device().name() + ")";
   }
 
-  Error NoPair(size_t i, const Candidates& theirs) const {
+  Error NoPair(size_t i, const AddressOffer& theirs) const {
     return Failed(NameOf(i) + " and its peer have no GIDs of one type and family to send from: " +
                       host::Describe(own_->GidsOf(i)) + " here, " + host::Describe(theirs.GidsOf(i)) +
                       " there",
@@ -327,7 +327,7 @@ class Meeting {
   Exchange& exchange_;
   Deadline deadline_;
   ConnectOptions options_;
-  std::optional<Candidates> own_;
+  std::optional<AddressOffer> own_;
   std::optional<RoundTrip> trip_;
   std::vector<Peer> peers_;
   std::vector<uint8_t> no_memory_ = Failure("it is out of memory");
@@ -339,7 +339,7 @@ class Meeting {
 
 void ConnectAll(std::span<Endpoint* const> endpoints, Exchange& exchange, Deadline deadline,
                 const ConnectOptions& options) {
-  Meeting(endpoints, exchange, deadline, options).Run();
+  ConnectHandshake(endpoints, exchange, deadline, options).Run();
   Log(LogLevel::kInfo, [&] { return "connected " + Count(endpoints.size()) + " to " + exchange.PeerName(); });
 }
 

@@ -69,11 +69,11 @@ MemoryView RoundTrip::RegionOf(size_t index) const {
   return regions_.at(&endpoints_[index]->device()).View();
 }
 
-LandingPlace RoundTrip::PlaceOf(size_t index) const {
+RoundTripBuffer RoundTrip::PlaceOf(size_t index) const {
   return {reinterpret_cast<uint64_t>(Landing(index)), RegionOf(index).rkey};
 }
 
-void RoundTrip::Write(size_t index, uint32_t peer_qpn, const LandingPlace& place, Deadline deadline) {
+void RoundTrip::Write(size_t index, uint32_t peer_qpn, const RoundTripBuffer& place, Deadline deadline) {
   const Endpoint& endpoint = *endpoints_[index];
   uint64_t* const source = Source(index);
   for (size_t word = 0; word < kWords; ++word) source[word] = WordOf(endpoint.qpn(), peer_qpn, word);

@@ -12,7 +12,7 @@
 namespace warpverbs::inline v0_2::host {
 
 /// Where the peer of an endpoint writes to.
-struct LandingPlace {
+struct RoundTripBuffer {
   uint64_t address = 0;
   uint32_t rkey = 0;
 };
@@ -25,12 +25,12 @@ class RoundTrip {
   explicit RoundTrip(std::span<Endpoint* const> endpoints);
 
   /// Returns where the peer of endpoint `index` must write.
-  LandingPlace PlaceOf(size_t index) const;
+  RoundTripBuffer PlaceOf(size_t index) const;
 
   /// Writes to the peer of endpoint `index` and waits for the completion.
   ///
   /// @errors  Error: the write failed or did not complete by the deadline
-  void Write(size_t index, uint32_t peer_qpn, const LandingPlace& place, Deadline deadline);
+  void Write(size_t index, uint32_t peer_qpn, const RoundTripBuffer& place, Deadline deadline);
 
   /// Waits for the peer's pattern.
   ///

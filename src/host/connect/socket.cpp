@@ -48,7 +48,7 @@ Answer Ask(const TcpAddress& address, int flags) {
 }
 
 /// Resolves in a thread that may outlive the call.
-Answer AskWithin(const TcpAddress& address, int flags, const Waiting& waiting) {
+Answer AskWithin(const TcpAddress& address, int flags, const DeadlineWait& waiting) {
   std::packaged_task<Answer()> task([address, flags] { return Ask(address, flags); });
   std::future<Answer> answer = task.get_future();
   try {
@@ -92,7 +92,7 @@ std::string ToString(const TcpAddress& address) {
   return (address.host.empty() ? "port " : address.host + " port ") + std::to_string(address.port);
 }
 
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const Waiting& waiting) {
+std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const DeadlineWait& waiting) {
   const int flags = listens ? AI_PASSIVE : 0;
   Answer answer = Ask(address, flags | AI_NUMERICHOST);  // needs no name server
   if (answer.failure == EAI_NONAME) answer = AskWithin(address, flags, waiting);
@@ -113,7 +113,7 @@ FileDescriptor MakeSocket(int family) {
   return FileDescriptor(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error) {
+FileDescriptor ConnectOnce(const SocketAddress& address, const DeadlineWait& waiting, int& error) {
   FileDescriptor socket = MakeSocket(address.family());
   const auto fail = [&error](int error_number) {
     error = error_number;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "connect/waiting.hpp"
+#include "connect/deadline_wait.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 #include "warpverbs/version.hpp"
@@ -36,7 +36,7 @@ WARPVERBS_EXPORT std::string ToString(const TcpAddress& address);
 ///
 /// @errors  Error: the host does not exist; no answer by the deadline
 WARPVERBS_EXPORT std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens,
-                                                    const Waiting& waiting);
+                                                    const DeadlineWait& waiting);
 
 /// Makes a non-blocking socket that is closed on exec(). Invalid on failure, with errno set.
 WARPVERBS_EXPORT FileDescriptor MakeSocket(int family);
@@ -44,6 +44,7 @@ WARPVERBS_EXPORT FileDescriptor MakeSocket(int family);
 /// Tries to connect to an address once.
 ///
 /// @return  invalid on failure, with an errno value in `error`
-WARPVERBS_EXPORT FileDescriptor ConnectOnce(const SocketAddress& address, const Waiting& waiting, int& error);
+WARPVERBS_EXPORT FileDescriptor ConnectOnce(const SocketAddress& address, const DeadlineWait& waiting,
+                                            int& error);
 
 }  // namespace warpverbs::inline v0_2::host

@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
+#include "connect/deadline_wait.hpp"
 #include "connect/frame.hpp"
 #include "connect/socket.hpp"
-#include "connect/waiting.hpp"
 #include "log/shortage.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
@@ -42,7 +42,7 @@ constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)
 /// One swap over a connection.
 class Swapping {
  public:
-  Swapping(int socket, std::span<const uint8_t> mine, const Waiting& waiting)
+  Swapping(int socket, std::span<const uint8_t> mine, const DeadlineWait& waiting)
       : socket_(socket), header_(FrameHeader(mine.size())), mine_(mine), waiting_(waiting) {}
 
   /// @errors  FrameRefusal
@@ -117,7 +117,7 @@ class Swapping {
   int socket_;
   std::vector<uint8_t> header_;
   std::span<const uint8_t> mine_;
-  const Waiting& waiting_;
+  const DeadlineWait& waiting_;
   size_t sent_ = 0;  // bytes of header and message
   FrameReader reader_;
 };
@@ -161,14 +161,14 @@ std::string TcpExchange::PeerName() const { return connection_->peer; }
 
 TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
   constexpr milliseconds kLongestPause(200);
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
   for (milliseconds pause(5);; pause = std::min(2 * pause, kLongestPause)) {
     int reason = 0;
     for (const SocketAddress& address : addresses) {
       const auto to_come = static_cast<size_t>(&addresses.back() - &address);
       int error = 0;
-      FileDescriptor socket = ConnectOnce(address, Waiting(waiting.Share(to_come)), error);
+      FileDescriptor socket = ConnectOnce(address, DeadlineWait(waiting.Share(to_come)), error);
       if (socket) return TcpExchange(std::make_unique<Connection>(std::move(socket), ToString(peer)));
       if (reason == 0 || MayYetListen(error)) reason = error;
     }
@@ -197,7 +197,7 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
                     " bytes",
                 "Swap smaller messages");
   }
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   try {
     return Swapping(socket.get(), mine, waiting).Run();
   } catch (const FrameRefusal& refusal) {
@@ -223,7 +223,8 @@ uint16_t TcpListener::port() const { return socket_->port; }
 TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<Socket>()) {
   FileDescriptor& file = socket_->file;
   int reason = 0;
-  for (const SocketAddress& one : Resolve(address, true, Waiting(DeadlineIn(std::chrono::seconds(10))))) {
+  for (const SocketAddress& one :
+       Resolve(address, true, DeadlineWait(DeadlineIn(std::chrono::seconds(10))))) {
     file = ListenAt(one);
     if (file) break;
     reason = errno;
@@ -241,7 +242,7 @@ TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<S
 }
 
 TcpExchange TcpListener::Accept(Deadline deadline) const {
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   const std::string object = "a peer on port " + std::to_string(socket_->port);
   while (true) {
     SocketAddress peer;

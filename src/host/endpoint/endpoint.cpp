@@ -20,7 +20,7 @@ using arch::Cpu;
 
 uint32_t ReceiveStride(const EndpointConfig& config) { return mlx5::kSegmentBytes * config.receive_scatter; }
 
-void Demand(const Device& device, bool ok, const std::string& option, const std::string& range) {
+void RequireOption(const Device& device, bool ok, const std::string& option, const std::string& range) {
   if (ok) return;
   throw Error("create", "an endpoint on " + device.name(), "the " + option + " is out of range",
               "Choose " + range);
@@ -28,22 +28,24 @@ void Demand(const Device& device, bool ok, const std::string& option, const std:
 
 /// Refuses what the fields of the path, the partition and the retries cannot hold.
 void CheckSession(const Device& device, const Port& port, const EndpointConfig& config) {
-  Demand(device, config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
-  Demand(device, config.retry.retry_count <= 7, "retry count", "0 to 7");
-  Demand(device, config.retry.rnr_retry <= 7, "receiver-not-ready retry count", "0 to 7");
-  Demand(device, config.retry.min_rnr_timer <= 31, "receiver-not-ready timer", "0 to 31");
-  Demand(device, config.pkey_index < port.pkey_table_size, "pkey index",
-         "0 to " + std::to_string(port.pkey_table_size - 1));
+  RequireOption(device, config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
+  RequireOption(device, config.retry.retry_count <= 7, "retry count", "0 to 7");
+  RequireOption(device, config.retry.rnr_retry <= 7, "receiver-not-ready retry count", "0 to 7");
+  RequireOption(device, config.retry.min_rnr_timer <= 31, "receiver-not-ready timer", "0 to 31");
+  RequireOption(device, config.pkey_index < port.pkey_table_size, "pkey index",
+                "0 to " + std::to_string(port.pkey_table_size - 1));
   const PathConfig& path = config.path;
-  Demand(device, path.max_mtu >= mlx5::Mtu::k256 && path.max_mtu <= mlx5::Mtu::k4096, "path's MTU",
-         "256 to 4096 bytes");
+  RequireOption(device, path.max_mtu >= mlx5::Mtu::k256 && path.max_mtu <= mlx5::Mtu::k4096, "path's MTU",
+                "256 to 4096 bytes");
   const uint8_t last_service_level = port.link_layer == LinkLayer::kEthernet ? 7 : 15;
-  Demand(device, path.service_level <= last_service_level, "service level", "0 to 7, on InfiniBand 0 to 15");
+  RequireOption(device, path.service_level <= last_service_level, "service level",
+                "0 to 7, on InfiniBand 0 to 15");
   const uint16_t first = device.capabilities().min_udp_source_port;
   const uint16_t last = device.capabilities().max_udp_source_port;
-  Demand(device, path.udp_source_port == 0 || (path.udp_source_port >= first && path.udp_source_port <= last),
-         "UDP source port",
-         std::to_string(first) + " to " + std::to_string(last) + ", or 0 for one by the QP numbers");
+  RequireOption(device,
+                path.udp_source_port == 0 || (path.udp_source_port >= first && path.udp_source_port <= last),
+                "UDP source port",
+                std::to_string(first) + " to " + std::to_string(last) + ", or 0 for one by the QP numbers");
 }
 
 /// The options with the depths rounded; refuses what the device lacks or its fields cannot hold.
@@ -63,8 +65,8 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
       RoundDepth(config.depth, has_ring ? most_on_ring : capabilities.max_send_wqebbs, "a send queue");
   if (config.receive_depth != 0) {
     const uint32_t most_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
-    Demand(device, config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
-           "number of buffers of a receive", "1 to " + std::to_string(most_scatter));
+    RequireOption(device, config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
+                  "number of buffers of a receive", "1 to " + std::to_string(most_scatter));
     config.receive_scatter = std::bit_ceil(config.receive_scatter);
     // The send queue follows the receive queue, and starts at a WQEBB.
     const uint32_t least = mlx5::kWqebbBytes / ReceiveStride(config);

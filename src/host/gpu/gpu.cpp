@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "connect/waiting.hpp"
+#include "connect/deadline_wait.hpp"
 #include "gpu/cuda_context.hpp"
 #include "log/log.hpp"
 #include "warpverbs/host/error.hpp"
@@ -137,7 +137,7 @@ void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress 
 }
 
 void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
-  const Waiting waiting(deadline);
+  const DeadlineWait waiting(deadline);
   const std::string object = "the work of " + name();
   const Current current(*this);
   const StreamEvent event(driver_, name());

@@ -1,4 +1,4 @@
-#include "connect/waiting.hpp"
+#include "connect/deadline_wait.hpp"
 
 #include <poll.h>
 
@@ -12,7 +12,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
-Deadline Waiting::Share(size_t to_come) const {
+Deadline DeadlineWait::Share(size_t to_come) const {
   constexpr std::chrono::seconds kLongestTry(2);
   if (to_come == 0) return deadline_;
   const auto now = std::chrono::steady_clock::now();
@@ -20,21 +20,21 @@ Deadline Waiting::Share(size_t to_come) const {
   return now + std::min<Deadline::duration>(left / (to_come + 1), kLongestTry);
 }
 
-int Waiting::Milliseconds() const {
+int DeadlineWait::Milliseconds() const {
   using std::chrono::milliseconds;
   const auto now = std::chrono::steady_clock::now();
   const auto left = std::chrono::ceil<milliseconds>(std::max(deadline_, now) - now).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
-std::string Waiting::Within() const {
+std::string DeadlineWait::Within() const {
   const auto time = std::max(deadline_, start_) - start_;
   char text[48];
   std::snprintf(text, sizeof text, "within %.3g s", std::chrono::duration<double>(time).count());
   return text;
 }
 
-int Waiting::Poll(int fd, short events) const {
+int DeadlineWait::Poll(int fd, short events) const {
   while (true) {
     pollfd file{.fd = fd, .events = events, .revents = 0};
     const int ready = poll(&file, 1, Milliseconds());
@@ -43,7 +43,7 @@ int Waiting::Poll(int fd, short events) const {
   }
 }
 
-bool Waiting::Until(const std::function<bool()>& done) const {
+bool DeadlineWait::Until(const std::function<bool()>& done) const {
   using std::chrono::microseconds;
   constexpr microseconds kFirst(10), kLongest(1000);
   for (microseconds pause = kFirst; !done(); pause = std::min(2 * pause, kLongest)) {
@@ -53,7 +53,7 @@ bool Waiting::Until(const std::function<bool()>& done) const {
   return true;
 }
 
-bool Waiting::ForEvents(int fd, short events) const {
+bool DeadlineWait::ForEvents(int fd, short events) const {
   const int ready = Poll(fd, events);
   if (ready < 0) {
     throw Error::FromErrno("wait for", "file descriptor " + std::to_string(fd), errno,

@@ -1,4 +1,4 @@
-#include "connect/candidates.hpp"
+#include "connect/address_offer.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,13 +15,13 @@ namespace {
 std::vector<GidEntry> GidsFor(const Endpoint& endpoint) {
   if (endpoint.has_fixed_gid()) return {endpoint.address().gid};
   std::vector<GidEntry> gids = endpoint.device().Gids(endpoint.address().port);
-  gids.resize(std::min(gids.size(), Candidates::kMostGids));
+  gids.resize(std::min(gids.size(), AddressOffer::kMostGids));
   return gids;
 }
 
 std::optional<std::vector<GidEntry>> GetTable(ByteReader& bytes) {
   const uint64_t count = bytes.Get(2);
-  if (count > Candidates::kMostGids) return std::nullopt;
+  if (count > AddressOffer::kMostGids) return std::nullopt;
   std::vector<GidEntry> table(count);
   for (GidEntry& entry : table) {
     const uint64_t type = bytes.Get(1);
@@ -35,7 +35,7 @@ std::optional<std::vector<GidEntry>> GetTable(ByteReader& bytes) {
 
 }  // namespace
 
-Candidates::Candidates(std::span<Endpoint* const> endpoints) {
+AddressOffer::AddressOffer(std::span<Endpoint* const> endpoints) {
   std::map<std::tuple<const Device*, uint8_t, int64_t>, uint16_t>
       tables;  // table by device, port and fixed GID
   std::map<std::tuple<const Device*, uint8_t, uint16_t>, uint16_t> keys;  // key by device, port and index
@@ -53,7 +53,7 @@ Candidates::Candidates(std::span<Endpoint* const> endpoints) {
   }
 }
 
-void Candidates::Put(ByteWriter& message) const {
+void AddressOffer::Put(ByteWriter& message) const {
   ByteWriter bytes;
   bytes.Put(2, tables_.size());
   for (const std::vector<GidEntry>& table : tables_) {
@@ -72,12 +72,12 @@ void Candidates::Put(ByteWriter& message) const {
   message.Put(4, Crc32(bytes.bytes()));
 }
 
-std::optional<Candidates> Candidates::Get(ByteReader& message, size_t endpoints) {
+std::optional<AddressOffer> AddressOffer::Get(ByteReader& message, size_t endpoints) {
   const std::span<const uint8_t> whole = message.GetBytes(message.Get(4));
   const uint64_t checksum = message.Get(4);
   if (!message.ok() || checksum != Crc32(whole)) return std::nullopt;
   ByteReader bytes(whole);
-  Candidates read;
+  AddressOffer read;
   const uint64_t tables = bytes.Get(2);
   if (tables > endpoints) return std::nullopt;
   for (uint64_t i = 0; i < tables; ++i) {
@@ -94,7 +94,7 @@ std::optional<Candidates> Candidates::Get(ByteReader& message, size_t endpoints)
   return read;
 }
 
-std::vector<std::optional<GidPair>> Candidates::PairsWith(const Candidates& peers) const {
+std::vector<std::optional<GidPair>> AddressOffer::PairsWith(const AddressOffer& peers) const {
   std::map<std::pair<uint16_t, uint16_t>, std::optional<GidPair>> best;
   std::vector<std::optional<GidPair>> pairs;
   for (size_t i = 0; i < endpoints_.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "connect/candidates.hpp"
+#include "connect/address_offer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kGidBytes = 16;
 
-/// Fields of a message in the format of Candidates::Put(), valid or not.
+/// Fields of a message in the format of AddressOffer::Put(), valid or not.
 struct Message {
   std::vector<uint64_t> gids_of_tables{2};  // number of GIDs per table
   std::vector<uint64_t> tables_of_endpoints{0};
@@ -48,9 +48,9 @@ struct Message {
   }
 };
 
-std::optional<Candidates> Read(const std::vector<uint8_t>& bytes, size_t endpoints = 1) {
+std::optional<AddressOffer> Read(const std::vector<uint8_t>& bytes, size_t endpoints = 1) {
   ByteReader reader(bytes);
-  return Candidates::Get(reader, endpoints);
+  return AddressOffer::Get(reader, endpoints);
 }
 
 TEST(AddressOffer, ReadsWhatItWrote) {

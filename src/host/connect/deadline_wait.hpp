@@ -11,9 +11,9 @@
 namespace warpverbs::inline v0_2::host {
 
 /// A time limit from its construction on, for the deadline and for the sentence about it.
-class WARPVERBS_EXPORT Waiting {
+class WARPVERBS_EXPORT DeadlineWait {
  public:
-  explicit Waiting(Deadline deadline) : start_(std::chrono::steady_clock::now()), deadline_(deadline) {}
+  explicit DeadlineWait(Deadline deadline) : start_(std::chrono::steady_clock::now()), deadline_(deadline) {}
 
   Deadline deadline() const { return deadline_; }
   bool over() const { return std::chrono::steady_clock::now() >= deadline_; }
