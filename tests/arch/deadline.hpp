@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-namespace warpverbs::arch {
+namespace warpverbs::inline v0_2::arch {
 
 /// Waits until `condition` holds. Returns false if that took too long.
 inline bool Eventually(const std::function<bool()>& condition) {
@@ -16,4 +16,4 @@ inline bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-}  // namespace warpverbs::arch
+}  // namespace warpverbs::inline v0_2::arch

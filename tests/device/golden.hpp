@@ -7,7 +7,7 @@
 #include "test_queue.hpp"
 #include "warpverbs/device/memory.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A WQE put together from the wire structs; what is never written stays zero.
 class Golden {
@@ -68,4 +68,4 @@ inline std::string SlotsFrom(const TestQueue& queue, uint32_t index, uint32_t co
   return bytes;
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

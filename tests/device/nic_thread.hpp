@@ -4,7 +4,7 @@
 
 #include "test_nic.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Runs a TestNic for as long as it lives. Look at the NIC only after Stop().
 class NicThread {
@@ -25,4 +25,4 @@ class NicThread {
   std::jthread thread_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -6,7 +6,7 @@
 
 #include "test_queue.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Up to where a doorbell makes the NIC fetch.
 enum class FetchUpTo {
@@ -62,4 +62,4 @@ class TestNic {
   std::vector<mlx5::WqeOpcode> done_;
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -10,7 +10,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 inline constexpr mlx5::Be32 kTestKey{0x44332211};  ///< of all memory, here and at the peer
 inline constexpr uint8_t kVendorSyndrome = 0x77;   ///< of every failed TestCqe
@@ -102,4 +102,4 @@ RemoteMemory Remote(T& object) {
   return {reinterpret_cast<uint64_t>(&object), kTestKey};
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -8,7 +8,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/status.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// Later than anything that works takes.
 inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
@@ -27,4 +27,4 @@ void Together(uint32_t count, const Body& body) {
   }
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -10,7 +10,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/status.hpp"
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 
 /// A CPU with one primitive that orders nothing, selected by the environment variable LITMUS_WEAKEN. Under
 /// ThreadSanitizer, the tests that rely on it must then report a race.
@@ -129,4 +129,4 @@ struct LitmusQueue : TestQueue {
   void Done(uint16_t index) { Complete({.wqe_counter = index}); }
 };
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

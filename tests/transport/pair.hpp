@@ -15,7 +15,7 @@
 #include "warpverbs/transport/rdma_transport.hpp"
 
 /// The fixture of most transport tests: two transports, and memory on both sides.
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// Deadline of every operation, for busy machines too.
 inline constexpr std::chrono::seconds kTestTimeout{60};
@@ -84,4 +84,4 @@ struct Pair {
 #define EXPECT_SUCCESS(status) EXPECT_EQ((status).What(), "success")
 #define ASSERT_SUCCESS(status) ASSERT_EQ((status).What(), "success")
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

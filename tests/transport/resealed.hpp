@@ -14,7 +14,7 @@
 #include "warpverbs/host/endpoint_info.hpp"
 
 /// Forged URLs and keys: their contents are changed and their checksums right, as from a faulty peer.
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 inline constexpr TextFormat kUrlFormat{.kind = "url", .version = Url::kVersion, .object = "a URL"};
 inline constexpr TextFormat kKeyFormat{.kind = "key", .version = 1, .object = "an access key"};
@@ -65,4 +65,4 @@ inline std::string Forge(const std::string& url, std::mt19937& random) {
   return kUrlFormat.Encode(contents);
 }
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace warpverbs::transport {
+namespace warpverbs::inline v0_2::transport {
 
 /// Lets calls of operator new on this thread fail, if the program itself makes them and not a library:
 /// softhca is one. Link shortage.cpp.
@@ -21,4 +21,4 @@ void FailWatching(int error_number);
 /// @param error_number  errno value of the error; 0: no error
 void FailAddresses(int error_number);
 
-}  // namespace warpverbs::transport
+}  // namespace warpverbs::inline v0_2::transport

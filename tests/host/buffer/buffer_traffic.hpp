@@ -10,7 +10,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Writes a whole view to another one through the NIC.
 ///
@@ -50,4 +50,4 @@ inline std::vector<std::byte> Contents(const Buffer& buffer) {
   return contents;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

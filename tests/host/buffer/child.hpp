@@ -11,7 +11,7 @@
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/shared_memory.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A process that runs a part of a test at the other end of a socket.
 ///
@@ -72,4 +72,4 @@ inline void AwaitGo(int socket) {
   EXPECT_EQ(read(socket, &go, 1), 1) << "the other process has ended";
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -15,7 +15,7 @@
 #include "warpverbs/host/device.hpp"
 
 /// Two sides that call ConnectAll(), and the exchange between them.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// An exchange that changes another exchange's messages, or fails.
 class Tampering final : public Exchange {
@@ -118,4 +118,4 @@ class ConnectAllTest : public testing::Test {
   Device device_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -19,7 +19,7 @@
 #include "warpverbs/host/tcp_exchange.hpp"
 
 /// Two ends of a TCP exchange on this machine, and a peer that sends raw bytes.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 inline Deadline Soon() { return DeadlineIn(std::chrono::seconds(60)); }
 inline Deadline AtOnce() { return DeadlineIn(std::chrono::milliseconds(50)); }
@@ -82,4 +82,4 @@ struct Rawly {
   }
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

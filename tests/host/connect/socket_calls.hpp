@@ -3,7 +3,7 @@
 /// Makes socket calls of a thread fail: this program defines recv(), sendmsg(), poll() and so on, which take
 /// precedence over the C library's.
 /// before those of the C library.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 struct SocketFault {
   int call = -1;           ///< index of this thread's call that fails, from 0; -1: none
@@ -17,4 +17,4 @@ void Inject(const SocketFault& fault);
 /// Returns how many socket calls this thread has made since Inject().
 int SocketCalls();
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -16,7 +16,7 @@
 #include "warpverbs/host/device.hpp"
 
 /// Both sides of a ConnectAll() in one program.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// One of two exchange ends within this program.
 class Wire {
@@ -97,4 +97,4 @@ struct TwoSides {
   Endpoint a, b, c, d;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

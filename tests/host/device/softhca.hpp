@@ -12,7 +12,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// softhca's failures and events on demand.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 template <class Function, class... Arguments>
 void Order(const char* name, Arguments... arguments) {
@@ -43,4 +43,4 @@ inline void Force(const Endpoint& endpoint, uint32_t index, mlx5::Syndrome syndr
                                           endpoint.qpn(), index, static_cast<uint8_t>(syndrome), uint8_t{0});
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -5,7 +5,7 @@
 
 /// Makes single calls of this thread fail. This program defines functions of libibverbs and libmlx5, mmap()
 /// and operator new, which take precedence over the libraries' own, count calls, and record what is held.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Kinds of calls that can fail.
 enum class FaultyCalls {
@@ -45,4 +45,4 @@ std::string HeldByVerbs();
 /// Returns how many blocks of operator new all threads hold.
 long HeldBlocks();
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -10,7 +10,7 @@
 
 /// Fails every set-up call and every allocation once. The result must be an exception that names the failure,
 /// without leaks, and the next attempt must succeed.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Throws an exception that ForEachFault() does not mistake for an injected failure.
 void Demand(bool ok, const char* what);
@@ -44,4 +44,4 @@ int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario);
 
 class Faults : public testing::TestWithParam<FaultyCalls> {};
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

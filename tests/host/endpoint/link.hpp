@@ -9,7 +9,7 @@
 #include "warpverbs/host/memory.hpp"
 
 /// Two endpoints on one device with memory, to see that they carry data.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
 using device::Code;
@@ -91,4 +91,4 @@ bool Await(const Condition& condition) {
   return true;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -13,6 +13,7 @@
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/peer_table.hpp"
 
 /// Device events reach the endpoints that wait for them.
 namespace warpverbs::host {
@@ -78,8 +79,8 @@ TEST_F(Events, EndAKernelEarlyIfThePortGoesDown) {
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->syndrome, 0);
   EXPECT_THAT(error->Describe(), AllOf(HasSubstr("The waits on QP " + std::to_string(link.a.qpn())),
-                                   HasSubstr("Port 1 of " + device_.name() +
-                                             " lost its link (IBV_EVENT_PORT_ERR). Check the cable")));
+                                       HasSubstr("Port 1 of " + device_.name() +
+                                                 " lost its link (IBV_EVENT_PORT_ERR). Check the cable")));
 }
 
 TEST_F(Events, EndAWaitForReceivesIfThePortGoesDown) {
@@ -176,7 +177,8 @@ TEST_F(Events, NeverAbortWithoutAGrace) {
   ASSERT_TRUE(
       Await([&] { return link.a.LastEvent() && link.a.LastEvent()->kind == EventKind::kPortChanged; }));
   EXPECT_EQ(Cpu::Load(link.a.AbortWord()), 0);
-  EXPECT_THAT(link.a.LastEvent()->Describe(), HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
+  EXPECT_THAT(link.a.LastEvent()->Describe(),
+              HasSubstr("changed its address or subnet (IBV_EVENT_GID_CHANGE)"));
 }
 
 TEST_F(Events, AllowTheLongestGrace) {

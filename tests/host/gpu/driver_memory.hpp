@@ -26,7 +26,7 @@ int cuMemUnmap(uint64_t at, size_t bytes);
 }
 
 /// Memory that a program allocates with the driver itself, as a framework does.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Makes a GPU's context current.
 ///
@@ -100,4 +100,4 @@ class VmmMemory {
   std::vector<unsigned long long> chunks_;  // handles of the chunks, 0 if not mapped
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -6,7 +6,7 @@
 #include "fake_cuda.hpp"
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Repeats a scenario with each call of the driver failing once.
 ///
@@ -31,4 +31,4 @@ int ForEachFailure(const Scenario& scenario) {
   }
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -12,7 +12,7 @@
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Tests with the fake driver that must not leak.
 class WithGpu : public testing::Test {
@@ -50,4 +50,4 @@ class WithGpu : public testing::Test {
   Device device_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// Result of WhyRefused() if the call succeeded.
 inline constexpr char kTaken[] = "it was taken";
@@ -27,4 +27,4 @@ std::string WhyRefused(const Call& call) {
   return sentence.empty() ? kTaken : sentence;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -4,7 +4,7 @@
 
 /// Makes libibverbs refuse memory: this program defines the registering calls, which take precedence over the
 /// library's.
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 struct RegistrationFault {
   int by_address = 0;  ///< errno value; 0: succeeds
@@ -30,4 +30,4 @@ struct DmaBufCall {
 };
 DmaBufCall LastDmaBufCall();
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -1,4 +1,5 @@
 #include "host/gpu/gpu_fixture.hpp"
+#include "queue/doorbell_choice.hpp"
 #include "warpverbs/host/gpu.hpp"
 
 /// How a GPU's doorbells are rung, depending on whether the NIC's register can be mapped, as I/O or plain

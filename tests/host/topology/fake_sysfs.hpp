@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 /// A folder with the layout of /sys, with the PCI functions and RDMA devices that a test adds.
 class FakeSysfs {
@@ -75,4 +75,4 @@ class FakeSysfs {
   std::filesystem::path root_;
 };
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host
