@@ -66,6 +66,11 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(len(self.check({"include/warpverbs/device/x.hpp": "#include <infiniband/verbs.h>\n"})), 1)
         self.assertEqual(self.check({"include/warpverbs/host/x.hpp": "#include <infiniband/verbs.h>\n"}), [])
 
+    def test_every_layer_may_include_the_version(self):
+        version = {"include/warpverbs/version.hpp": ""}
+        self.assertEqual(self.check(version | {"src/host/x.cpp": '#include "warpverbs/version.hpp"\n'}), [])
+        self.assertEqual(len(self.check({"include/warpverbs/version.hpp": "#include <string>\n"})), 1)
+
     def test_unknown_layer(self):
         self.assertEqual(len(self.check({"src/misc/x.cpp": ""})), 1)
 
