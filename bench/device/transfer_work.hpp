@@ -96,7 +96,6 @@ WARPVERBS_DEVICE void PostToCompletion(Stage& stage) {
     status = PostAndWait(queue, WriteOf(job.sides[0], job.bytes, i), limit);
     stage.spans[i] = {begin, A::NowNs()};
   }
-  queue.Save();
   Conclude<A>(stage, status);
 }
 
@@ -156,7 +155,6 @@ WARPVERBS_DEVICE void OneWay(Stage& stage, uint32_t block) {
       status = device::WaitSignal<A>(&stage.spans[i].end_ns, device::Compare::kNotEqual, 0, limit);
     stage.spans[i].begin_ns = begin;
   }
-  queue.Save();
   Conclude<A>(stage, status);
 }
 
@@ -182,7 +180,6 @@ WARPVERBS_DEVICE void PingPong(Stage& stage, uint32_t block) {
     if (block == 1 && status.ok()) status = post(i);
   }
   if (status.ok()) status = queue.Flush(limit);
-  queue.Save();
   Conclude<A>(stage, status);
 }
 
@@ -211,13 +208,12 @@ WARPVERBS_DEVICE void Stream(Stage& stage, const Streamer& self, const Cooperati
     } else {
       auto batch = queue.Begin(kBatch, limit);
       for (uint32_t j = 0; j < kBatch; ++j)
-        batch.Add(WriteOf(side, bytes, first + j), j + 1 < kBatch ? 0 : last_flags);
+        static_cast<void>(batch.Add(WriteOf(side, bytes, first + j), j + 1 < kBatch ? 0 : last_flags));
       posted = batch.Submit();
     }
   }
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   if (self.last) stage.spans[self.block] = {begin, A::NowNs()};
-  queue.Save();
   Conclude<A>(stage, status);
 }
 

@@ -169,7 +169,6 @@ void RoundTrip(const host::Endpoint& endpoint, const host::MemoryView& from, con
   const device::Posted posted = queue.Post(device::Write(to.Remote(), from.First(8).Local()), limit);
   if (!posted.status.ok() || !queue.Wait(posted.ticket, limit).ok())
     throw std::runtime_error("a write failed");
-  queue.Save();
 }
 
 /// Endpoints of this process, and their pool if they have one.

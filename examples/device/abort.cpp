@@ -9,7 +9,6 @@ WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device:
                                     const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Posted posted = queue.Post(device::Write(to, from));
-  queue.Save();
   return posted;
 }
 

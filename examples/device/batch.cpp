@@ -25,7 +25,6 @@ WARPVERBS_DEVICE device::Status PutColumn(const device::QueueView& view, const d
   const device::Posted posted = batch.Submit();
   if (status.ok()) status = posted.status;
   if (status.ok()) status = queue.Wait(posted.ticket, limit);
-  queue.Save();
   return status;
 }
 

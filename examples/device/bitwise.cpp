@@ -21,7 +21,6 @@ WARPVERBS_DEVICE device::Status ChangeBits(const device::QueueView& view, const 
   device::Status status = change(device::FetchOr(word, uint64_t{0x0f}, fetched), &found->before_or);
   if (status.ok()) status = change(device::FetchAnd(word, uint64_t{0x3c}, fetched), &found->before_and);
   if (status.ok()) status = change(device::FetchXor(word, uint64_t{0xff}, fetched), &found->before_xor);
-  queue.Save();
   return status;
 }
 

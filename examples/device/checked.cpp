@@ -11,7 +11,6 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
                                     const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Write(to, from));
-  queue.Save();
   return status;
 }
 
@@ -19,7 +18,6 @@ template <class A>
 WARPVERBS_DEVICE device::Status Count(const device::QueueView& view, const device::RemoteMemory& counter) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::FetchAdd(counter, uint64_t{1}));
-  queue.Save();
   return status;
 }
 

@@ -14,7 +14,6 @@ WARPVERBS_DEVICE device::Status TryLock(const device::QueueView& view, const dev
   const device::CompareSwapOperands<uint64_t> exchange{.compare = kFree, .swap = me};
   const device::Status status = PostAndWait<A>(queue, device::CompareSwap(lock, exchange, fetched));
   *holder = device::Fetched<A>(*reinterpret_cast<const uint64_t*>(fetched.addr));
-  queue.Save();
   return status;
 }
 

@@ -14,7 +14,6 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
     status = queue.Post(device::Write({to.addr + at, to.rkey}, {from.addr + at, 8, from.lkey}), limit).status;
   }
   if (status.ok()) status = queue.Flush(limit);
-  queue.Save();
   return status;
 }
 

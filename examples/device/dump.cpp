@@ -14,7 +14,6 @@ WARPVERBS_DEVICE device::Status ReadAndDump(const device::QueueView& view, const
   const device::Posted dumped = queue.Post(device::Dump{to}, limit);
   *last_slot = dumped.ticket.index;
   if (status.ok()) status = dumped.status.ok() ? queue.Wait(dumped.ticket, limit) : dumped.status;
-  queue.Save();
   return status;
 }
 
@@ -27,7 +26,6 @@ WARPVERBS_DEVICE device::Status ReadOnly(const device::QueueView& view, const de
   const device::Posted posted = queue.Post(device::Read(from, to), limit);
   *last_slot = posted.ticket.index;
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   return status;
 }
 

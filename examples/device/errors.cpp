@@ -8,7 +8,6 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
                                     const device::LocalMemory& from) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Write(to, from));
-  queue.Save();
   return status;
 }
 

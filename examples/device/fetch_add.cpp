@@ -16,7 +16,6 @@ WARPVERBS_DEVICE device::Status Draw(const device::QueueView& view, const device
     number = device::Fetched<A>(*reinterpret_cast<const uint64_t*>(fetched.addr));
   }
   if (status.ok()) status = PostAndWait<A>(queue, device::FetchAdd(counter, uint64_t{100}));
-  queue.Save();
   return status;
 }
 

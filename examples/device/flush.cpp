@@ -22,7 +22,6 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
             .status;
   }
   if (status.ok()) status = queue.Flush(limit);
-  queue.Save();
   return status;
 }
 

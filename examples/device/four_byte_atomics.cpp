@@ -24,7 +24,6 @@ WARPVERBS_DEVICE device::Status ChangeOften(const device::QueueView& view, const
   if (status.ok()) status = change(device::CompareSwap(word, exchange, fetched), &old->compare_swap);
   if (status.ok()) status = change(device::FetchOr(word, uint32_t{3}, fetched), &old->bits);
   if (status.ok()) status = change(device::Swap(word, uint32_t{7}, fetched), &old->swap);
-  queue.Save();
   return status;
 }
 

@@ -13,7 +13,6 @@ WARPVERBS_DEVICE device::Posted Put(const device::QueueView& view, const device:
   *send = queue.Post(device::Send(too_long), limit).status;
   device::Posted posted = queue.Post(device::Write(to, from), limit);
   if (posted.status.ok()) posted.status = queue.Wait(posted.ticket, limit);
-  queue.Save();
   return posted;
 }
 

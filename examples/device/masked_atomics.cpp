@@ -12,7 +12,6 @@ WARPVERBS_DEVICE device::Status CountInFields(const device::QueueView& view, con
   constexpr uint64_t kOneEach = 0x0001'0001'0001'0001, kBoundary = 0x8000'8000'8000'8000;
   device::SendQueue<A, device::Exclusive> queue(view);
   const auto status = PostAndWait<A>(queue, device::MaskedFetchAdd(word, kOneEach, kBoundary, fetched));
-  queue.Save();
   return status;
 }
 
@@ -25,7 +24,6 @@ WARPVERBS_DEVICE device::Status TakeOver(const device::QueueView& view, const de
   const device::CompareSwapOperands<uint64_t> exchange{
       .compare = state, .swap = owner << 32, .compare_mask = 0xff, .swap_mask = 0xffff'ffff'0000'0000};
   const auto status = PostAndWait<A>(queue, device::MaskedCompareSwap(word, exchange));
-  queue.Save();
   return status;
 }
 

@@ -14,7 +14,6 @@ WARPVERBS_DEVICE device::Status Copy(const device::QueueView& view, const device
   if (status.ok()) status = queue.Post(device::Fence{}, limit, mlx5::kCqeOnError).status;
   if (status.ok()) status = queue.Post(device::Write(to, buffer), limit, mlx5::kCqeOnError).status;
   if (status.ok()) status = PostAndWait<A>(queue, device::Nop());
-  queue.Save();
   return status;
 }
 

@@ -11,7 +11,6 @@ WARPVERBS_DEVICE device::Status Produce(const device::QueueView& view, const dev
                                         const device::LocalMemory& from, const device::RemoteMemory& ready) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const auto status = PostAndWait<A>(queue, device::PutSignal(to, from, device::SignalAdd(ready)));
-  queue.Save();
   return status;
 }
 

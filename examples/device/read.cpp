@@ -9,7 +9,6 @@ WARPVERBS_DEVICE device::Status Get(const device::QueueView& view, const device:
                                     const device::LocalMemory& to, uint64_t* sum) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Read(from, to));
-  queue.Save();
   if (!status.ok()) return status;
   const auto* const words = reinterpret_cast<const uint64_t*>(to.addr);
   for (uint64_t i = 0; i < to.bytes / sizeof(uint64_t); ++i) *sum += words[i];

@@ -15,7 +15,6 @@ WARPVERBS_DEVICE device::Status SendAll(const device::QueueView& view, device::L
     status = queue.Post(device::Send(words), TenSeconds<A>()).status;
   }
   if (status.ok()) status = queue.Flush(TenSeconds<A>());
-  queue.Save();
   return status;
 }
 
@@ -38,7 +37,6 @@ WARPVERBS_DEVICE device::Status TakeAll(const device::ReceiveQueueView& view,
     status = queue.Post({word, place.bytes, place.lkey});
     queue.Submit();
   }
-  queue.Save();
   return status;
 }
 

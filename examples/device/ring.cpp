@@ -19,7 +19,6 @@ WARPVERBS_DEVICE void PutFour(const device::QueueView& view, const device::Remot
   for (uint32_t i = 0; i < 4; ++i) {
     statuses[i] = posted[i].status.ok() ? queue.Wait(posted[i].ticket, limit) : posted[i].status;
   }
-  queue.Save();
 }
 
 int main(int argc, char** argv) {

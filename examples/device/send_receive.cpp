@@ -11,7 +11,6 @@ WARPVERBS_DEVICE device::Status SendTwo(const device::QueueView& view, const dev
   device::SendQueue<A, device::Exclusive> queue(view);
   device::Status status = PostAndWait<A>(queue, device::Send(first));
   if (status.ok()) status = PostAndWait<A>(queue, device::SendImm(second, A::ToBe32(2)));
-  queue.Save();
   return status;
 }
 
@@ -25,7 +24,6 @@ WARPVERBS_DEVICE void TakeTwo(const device::ReceiveQueueView& view, const device
   queue.Submit();
   for (device::Received& next : received)
     next = status.ok() ? queue.Poll(TenSeconds<A>()) : device::Received{.status = status};
-  queue.Save();
 }
 
 int main(int argc, char** argv) {

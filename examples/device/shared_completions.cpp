@@ -20,7 +20,6 @@ WARPVERBS_DEVICE device::Status PutToAll(const device::QueueView* views, const d
   }
   for (Queue& queue : queues) {
     if (status.ok()) status = queue.Flush(limit);
-    queue.Save();
   }
   return status;
 }

@@ -20,7 +20,6 @@ WARPVERBS_DEVICE device::Status Lead(const device::QueueView& view, const device
     if (status.ok()) status = device::WaitSignal<A>(done, Compare::kGreaterOrEqual, i, TenSeconds<A>());
     if (status.ok() && A::Load(done) != i) status.code = device::Code::kInvalid;  // out of step
   }
-  queue.Save();
   return status;
 }
 
@@ -34,7 +33,6 @@ WARPVERBS_DEVICE device::Status Follow(const device::QueueView& view, const devi
     status = device::WaitSignal<A>(round, Compare::kEqual, i, TenSeconds<A>());
     if (status.ok()) status = PostAndWait<A>(queue, device::SignalAdd(done));
   }
-  queue.Save();
   return status;
 }
 

@@ -10,7 +10,6 @@ WARPVERBS_DEVICE device::Status Exchange(const device::QueueView& view, const de
                                          uint64_t letter, const device::LocalMemory& fetched) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Swap(box, letter, fetched));
-  queue.Save();
   return status;
 }
 

@@ -10,7 +10,6 @@ WARPVERBS_DEVICE device::Status Gather(const device::QueueView& view, const devi
                                        const device::LocalMemory& payload) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Write(to, header, payload));
-  queue.Save();
   return status;
 }
 
@@ -20,7 +19,6 @@ WARPVERBS_DEVICE device::Status Scatter(const device::QueueView& view, const dev
                                         const device::LocalMemory& payload) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::Read(from, header, payload));
-  queue.Save();
   return status;
 }
 

@@ -20,8 +20,6 @@ WARPVERBS_DEVICE device::Status PutAndCount(const device::QueueView& view, const
   for (uint32_t i = 0; i < kWrites && status.ok(); ++i) {
     status = queue.Post(device::Write(to, from), limit).status;
   }
-  counter_queue.Save();
-  queue.Save();
   if (!status.ok()) return status;
   const auto* const word = reinterpret_cast<const uint64_t*>(counter.addr);
   return device::WaitSignal<A>(word, device::Compare::kGreaterOrEqual, 1, limit);

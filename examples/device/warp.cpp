@@ -20,7 +20,6 @@ WARPVERBS_DEVICE void PutWord(const device::QueueView& view, const device::Remot
   const device::LocalMemory word_from{from.addr + lane * 8, 8, from.lkey};
   const device::Posted posted = queue.Post(device::Write(word_to, word_from), limit);
   statuses[lane] = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
 }
 
 int main(int argc, char** argv) {

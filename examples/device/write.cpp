@@ -5,8 +5,8 @@ using namespace warpverbs;
 
 // A SendQueue keeps the state of the queue in registers. Exclusive: no other thread posts meanwhile. A post
 // returns a ticket. Once the ticket is done, the peer's memory has been written and the local memory may
-// change again. Save() hands the end of the queue to the next kernel. On a GPU take arch::CudaSystem: the
-// queues are in host memory, as Endpoint::ReleaseScope() says.
+// change again. On a GPU use arch::CudaSystem if the queues are in host memory: Endpoint::ReleaseScope()
+// says which arch a queue needs.
 template <class A>
 WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device::RemoteMemory& to,
                                     const device::LocalMemory& from) {
@@ -14,7 +14,6 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
   const device::WaitLimit limit{.deadline_ns = A::NowNs() + 10'000'000'000};
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   return status;
 }
 

@@ -10,7 +10,6 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
                                     const device::LocalMemory& from, uint32_t imm) {
   device::SendQueue<A, device::Exclusive> queue(view);
   const device::Status status = PostAndWait<A>(queue, device::WriteImm(to, from, A::ToBe32(imm)));
-  queue.Save();
   return status;
 }
 
@@ -21,7 +20,6 @@ WARPVERBS_DEVICE device::Received Take(const device::ReceiveQueueView& view) {
   device::Received received{.status = queue.Post({})};
   queue.Submit();
   if (received.status.ok()) received = queue.Poll(TenSeconds<A>());
-  queue.Save();
   return received;
 }
 

@@ -21,7 +21,6 @@ WARPVERBS_DEVICE device::Status PutAll(const device::QueueView& view, const devi
     status = queue.Post(device::WriteInline<Point>{place, point}, limit).status;
   }
   if (status.ok()) status = queue.Flush(limit);
-  queue.Save();
   return status;
 }
 

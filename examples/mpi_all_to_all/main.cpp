@@ -42,7 +42,6 @@ WARPVERBS_DEVICE device::Status Put(const device::QueueView& view, const device:
   const device::WaitLimit limit{.deadline_ns = A::NowNs() + std::chrono::nanoseconds(kTimeout).count()};
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   return status;
 }
 

@@ -20,14 +20,12 @@ void Connection::PostReceive(const device::LocalMemory& memory) const {
   ReceiveQueue queue(endpoint_.ReceiveView());
   const device::Status status = queue.Post(memory);
   queue.Submit();
-  queue.Save();
   CheckOperation(endpoint_, "post a receive of " + std::to_string(memory.bytes) + " bytes", status);
 }
 
 device::Received Connection::Receive(host::Deadline deadline) const {
   ReceiveQueue queue(endpoint_.ReceiveView());
   const device::Received received = queue.Poll(Until(endpoint_, deadline));
-  queue.Save();
   CheckOperation(endpoint_, "receive a message", received.status);
   return received;
 }

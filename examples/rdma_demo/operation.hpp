@@ -61,7 +61,6 @@ void Perform(const warpverbs::host::Endpoint& endpoint, const std::string& step,
   device::SendQueue<arch::Cpu, device::Exclusive> queue(endpoint.View());
   const device::Posted posted = queue.Post(operation, limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   CheckOperation(endpoint, step, status);
 }
 

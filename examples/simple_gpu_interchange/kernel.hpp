@@ -31,7 +31,6 @@ WARPVERBS_DEVICE void FillAndWrite(const Job& job, warpverbs::device::Status& re
   // Wait: the ticket is done when the peer's NIC has acknowledged the write. Every wait has a deadline.
   const device::WaitLimit limit{.deadline_ns = A::NowNs() + kTimeoutNs};
   result = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
 }
 
 /// Says whether this program contains kernels for NVIDIA GPUs.

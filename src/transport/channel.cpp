@@ -41,14 +41,12 @@ Channel::Channel(const host::Device& device, uint8_t nic, const TransportConfig&
 void Channel::Connect(const host::EndpointInfo& peer, uint8_t peer_nic) {
   peer_ = peer;
   peer_nic_ = peer_nic;
-  Start();
+  Start(endpoint_.ReceiveView());
 }
 
-void Channel::Start() {
+void Channel::Start(const device::ReceiveQueueView& view) {
   host::EndpointInfo peer = *peer_;
   peer.psn = (peer.psn + handshakes_received_) & 0xffffff;
-  device::ReceiveQueueView view = endpoint_.ReceiveView();
-  if (receives_) view.first_cqe = Unwrap(receives_->consumer_index(), view.first_cqe, view.cq.depth);
   receives_.emplace(view);
   while (receives_->Post({}).ok()) {
   }
@@ -69,6 +67,7 @@ Channel::State Channel::state() const {
 }
 
 void Channel::Restart() {
+  const uint32_t received = receives_->consumer_index();
   endpoint_.Reset();
   const device::CqView ring = endpoint_.CompletionView();
   completions_ = device::CompletionRing<Cpu>(
@@ -76,7 +75,9 @@ void Channel::Restart() {
   posted_ = submitted_ = completed_ = 0;
   failure_ = flush_ = {};
   receive_failed_ = false;
-  Start();
+  device::ReceiveQueueView view = endpoint_.ReceiveView();
+  view.first_cqe = Unwrap(received, view.first_cqe, view.cq.depth);
+  Start(view);
 }
 
 void Channel::PostHandshake(ImmediateData::Kind kind) {

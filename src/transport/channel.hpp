@@ -100,7 +100,7 @@ class Channel {
   uint32_t receive_consumer_index() const { return receives_->consumer_index(); }
 
  private:
-  void Start();
+  void Start(const device::ReceiveQueueView& view);
   void PostHandshake(ImmediateData::Kind kind);
   void RepeatHello();
   void Record(Transfer* transfer);

@@ -45,7 +45,7 @@ TEST_F(CpuBlockDeathTest, AbortsWhenASecondValueIsSharedBeforeABarrier) {
     Cpu::ShareInBlock(1, thread == 0);
     Cpu::ShareInBlock(2, thread == 0);
   };
-  EXPECT_DEATH(cpu::RunBlock(2, kernel), "a block shares two values, and no barrier stands between");
+  EXPECT_DEATH(cpu::RunBlock(2, kernel), "a block shares two values, and no barrier is between them");
 }
 
 }  // namespace

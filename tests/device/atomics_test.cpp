@@ -54,7 +54,7 @@ class AtomicImage : public testing::Test {
     return Image(WqeOpcode::kAtomicMaskedCs, k4Bytes, operands, 4).Bytes(kIndex);
   }
   static std::string MaskedAdd4(uint32_t add, uint32_t boundary) {
-    const mlx5::MaskedFetchAdd4Segment operands{ToBe32(add), ToBe32(boundary), {0}};
+    const mlx5::MaskedFetchAdd4Segment operands{ToBe32(add), ToBe32(boundary), {}};
     return Image(WqeOpcode::kAtomicMaskedFa, k4Bytes, operands, 4).Bytes(kIndex);
   }
   static std::string MaskedAdd8(uint64_t add, uint64_t boundary) {
@@ -67,7 +67,7 @@ class AtomicImage : public testing::Test {
 
 TEST_F(AtomicImage, PlainOnesOf8Bytes) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
-            Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {0}}, 8).Bytes(kIndex));
+            Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {}}, 8).Bytes(kIndex));
   EXPECT_EQ(
       Encode(CompareSwap(kRemote, CompareSwapOperands<uint64_t>{.compare = kA, .swap = kB}, kFetched)),
       Image(WqeOpcode::kAtomicCs, kPlain, mlx5::AtomicSegment{ToBe64(kB), ToBe64(kA)}, 8).Bytes(kIndex));
@@ -106,7 +106,7 @@ TEST_F(AtomicImage, WhatNobodyWantsGoesToTheSink) {
   const LocalMemory sink{reinterpret_cast<uint64_t>(&queue_.control.sink), 8, kTestKey};
   const auto image = Golden(WqeOpcode::kAtomicFa)
                          .Add(SegmentOf(kRemote))
-                         .Add(mlx5::AtomicSegment{ToBe64(kA), {0}})
+                         .Add(mlx5::AtomicSegment{ToBe64(kA), {}})
                          .Add(SegmentOf(sink))
                          .Bytes(kIndex);
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA)), image);
@@ -116,7 +116,7 @@ TEST_F(AtomicImage, FetchedValueIsDumpedWhereTheDeviceNeedsIt) {
   queue_.flags |= kDumpAfterRead;
   const auto dump = Golden(WqeOpcode::kDump).Add(SegmentOf(FetchedBytes(1)));
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
-            Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {0}}, 8)
+            Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {}}, 8)
                     .Bytes(kIndex, mlx5::kCqeOnError) +
                 dump.Bytes(kIndex + 1, mlx5::kCqeAlways | mlx5::kFence));
   const std::string swap = Encode(Swap(kRemote, kA, kFetched));

@@ -54,7 +54,7 @@ TYPED_TEST(BatchTest, IsPublishedAsAWholeByOneDoorbell) {
 
 TYPED_TEST(BatchTest, UnusedSlotsAreNopsThatComplete) {
   auto batch = this->queue_.Begin(3);
-  batch.Add(this->WriteOne());
+  EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   const Posted posted = batch.Submit();
   EXPECT_EQ(posted.ticket.index, 2U);
   this->StepAll();
@@ -88,7 +88,7 @@ TYPED_TEST(BatchTest, OneThatWasLeftPostsNopsAndTheQueueGoesOn) {
 
 TYPED_TEST(BatchTest, SecondSubmitDoesNothing) {
   auto batch = this->queue_.Begin(1);
-  batch.Add(this->WriteOne());
+  EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   ASSERT_TRUE(batch.Submit().status.ok());
   ASSERT_TRUE(this->queue_.Post(Nop()).status.ok());
   const uint64_t doorbell = this->memory_.doorbell, tail = this->memory_.control.tail;

@@ -5,6 +5,7 @@
 
 #include "test_nic.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/device/signal.hpp"
@@ -39,8 +40,8 @@ class Checked : public testing::Test {
 
   template <class Operation>
   RequestError Post(const Operation& operation) {
-    SendQueue<Cpu, Exclusive> queue(memory_.View());
-    const Status status = queue.Post(operation).status;
+    const Status status = SendQueue<Cpu, Exclusive>(memory_.View()).Post(operation).status;
+    memory_.control.tail = 0;  // all slots are free for the next one
     EXPECT_EQ(status.code, status.request_error == RequestError::kNone ? Code::kOk : Code::kInvalid);
     if (status.code == Code::kInvalid) {
       EXPECT_EQ(memory_.dbrec, 0U) << "nothing is posted";
@@ -57,7 +58,7 @@ TEST_F(Checked, WhatIsAllowedIsPosted) {
   EXPECT_EQ(Post(Write(kThere, kHere)), RequestError::kNone);
   EXPECT_EQ(Post(Write(kThere, kReadOnly)), RequestError::kNone);
   EXPECT_EQ(Post(Write(kThere, kHere, kReadOnly)), RequestError::kNone);
-  EXPECT_EQ(Post(WriteImm(kThere, kHere, {7})), RequestError::kNone);
+  EXPECT_EQ(Post(WriteImm(kThere, kHere, mlx5::Be32{7})), RequestError::kNone);
   EXPECT_EQ(Post(Read(kThere, kHere)), RequestError::kNone);
   EXPECT_EQ(Post(Send(kHere, kReadOnly)), RequestError::kNone);
   EXPECT_EQ(Post(WriteInline{kThere, uint64_t{1}}), RequestError::kNone);
@@ -109,7 +110,7 @@ TEST_F(Checked, WhatTheNicWritesMustBeWritable) {
 TEST_F(Checked, ThePeerMustHaveGrantedIt) {
   const RemoteMemory readable{0x4000, Key(4)}, writable{0x5000, Key(5)};
   EXPECT_EQ(Post(Write(readable, kHere)), RequestError::kRemoteRights);
-  EXPECT_EQ(Post(WriteImm(readable, kHere, {7})), RequestError::kRemoteRights);
+  EXPECT_EQ(Post(WriteImm(readable, kHere, mlx5::Be32{7})), RequestError::kRemoteRights);
   EXPECT_EQ(Post(WriteInline{readable, uint64_t{1}}), RequestError::kRemoteRights);
   EXPECT_EQ(Post(Read(writable, kHere)), RequestError::kRemoteRights);
   EXPECT_EQ(Post(FetchAdd(writable, uint64_t{1})), RequestError::kRemoteRights);
@@ -156,7 +157,7 @@ TEST_F(Checked, DataThatASignalTellsOfAreInNoRelaxedRegion) {
 
 TEST_F(Checked, DataAloneMayBeInARelaxedRegion) {
   EXPECT_EQ(Post(Write(kRelaxedThere, kHere)), RequestError::kNone);
-  EXPECT_EQ(Post(WriteImm(kRelaxedThere, kHere, {7})), RequestError::kNone);
+  EXPECT_EQ(Post(WriteImm(kRelaxedThere, kHere, mlx5::Be32{7})), RequestError::kNone);
   EXPECT_EQ(Post(WriteInline{kRelaxedThere, uint64_t{1}}), RequestError::kNone);
   EXPECT_EQ(Post(Read(kRelaxedThere, kHere)), RequestError::kNone);
   EXPECT_EQ(Post(FetchAdd(kRelaxedThere, uint64_t{1})), RequestError::kRelaxedOrdering)
@@ -204,6 +205,35 @@ TEST_F(Checked, EmptyTableAllowsNothing) {
   memory_.control.regions = &none;
   EXPECT_EQ(Post(Write(kThere, kHere)), RequestError::kUnknownLkey);
   EXPECT_EQ(Post(WriteInline{kThere, uint64_t{1}}), RequestError::kUnknownRkey);
+}
+
+TEST_F(Checked, RefusesASecondExclusivePoster) {
+  SendQueue<Cpu, Exclusive> first(memory_.View()), second(memory_.View());
+  EXPECT_TRUE(first.Post(Nop()).status.ok());
+  EXPECT_EQ(second.Post(Nop()).status.request_error, RequestError::kSecondPoster);
+  {
+    auto batch = second.Begin(1);
+    EXPECT_EQ(batch.status().request_error, RequestError::kSecondPoster);
+  }
+  EXPECT_TRUE(first.Post(Nop()).status.ok()) << "the first one goes on";
+  EXPECT_EQ(memory_.control.tail, uint64_t{2} << 32 | 2);
+}
+
+TEST_F(Checked, RefusesAllLanesOfASecondExclusiveWarp) {
+  arch::cpu::RunBlock(
+      4,
+      [&](uint32_t lane) {
+        SendQueue<Cpu, Exclusive, Warp> warp(memory_.View(), Warp(0b1111));
+        EXPECT_TRUE(warp.Post(Nop()).status.ok());
+        Cpu::SyncLanes(0b1111);
+        if (lane == 0) {
+          EXPECT_TRUE((SendQueue<Cpu, Exclusive>(memory_.View()).Post(Nop()).status.ok()));
+        }
+        Cpu::SyncLanes(0b1111);
+        EXPECT_EQ(warp.Post(Nop()).status.request_error, RequestError::kSecondPoster);
+      },
+      4);
+  EXPECT_EQ(memory_.control.tail, uint64_t{5} << 32 | 5);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(CompletionRingTest, TellsMoreOfWhatWasTakenLast) {
                       .wqe_counter = 7,
                       .user_index = 0x00654321,
                       .bytes = 0x80000001,
-                      .imm = {0x01020304}});
+                      .imm = mlx5::Be32{0x01020304}});
   ASSERT_TRUE(ring.PollCqOnce().ok());
   const Completion completion = ring.Last();
   EXPECT_EQ(completion.opcode, mlx5::CqeOpcode::kResponderSendImm);

@@ -30,7 +30,7 @@ class Golden {
   }
 
   /// Whole slots.
-  std::string Bytes(uint32_t index, uint32_t flags = mlx5::kCqeAlways, mlx5::Be32 imm = {0}) const {
+  std::string Bytes(uint32_t index, uint32_t flags = mlx5::kCqeAlways, mlx5::Be32 imm = {}) const {
     const mlx5::CtrlSegment control{.opmod_index_opcode = mlx5::ToBe32(opmod_opcode_ | (index & 0xffff) << 8),
                                     .qpn_ds = mlx5::ToBe32(TestQueue::kQpn << 8 | segments_),
                                     .signature = 0,
@@ -52,7 +52,7 @@ class Golden {
 };
 
 inline mlx5::RemoteAddressSegment SegmentOf(const RemoteMemory& remote) {
-  return {mlx5::ToBe64(remote.addr), remote.rkey, {0}};
+  return {mlx5::ToBe64(remote.addr), remote.rkey, {}};
 }
 inline mlx5::DataSegment SegmentOf(const LocalMemory& local) {
   return {mlx5::ToBe32(static_cast<uint32_t>(local.bytes)), local.lkey, mlx5::ToBe64(local.addr)};

@@ -121,7 +121,7 @@ TEST_F(OperationImage, WaitNamesTheLastCqeToWaitFor) {
   const auto wait = [](uint32_t last) {
     constexpr auto kOpmod = static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex);
     return Golden(WqeOpcode::kWait, kOpmod)
-        .Add(mlx5::WaitSegment{{0}, mlx5::ToBe32(last), mlx5::ToBe32(0x4321)})
+        .Add(mlx5::WaitSegment{{}, mlx5::ToBe32(last), mlx5::ToBe32(0x4321)})
         .Bytes(kIndex);
   };
   ring_.Post(kIndex, WaitCq{.cqn = 0x4321, .count = 9});

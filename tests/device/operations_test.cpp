@@ -42,7 +42,7 @@ class Operations : public testing::Test {
 
   /// The `piece`-th message of a long one.
   static std::string Piece(WqeOpcode opcode, uint32_t piece, uint64_t bytes, uint32_t flags,
-                           mlx5::Be32 imm = {0}) {
+                           mlx5::Be32 imm = {}) {
     const RemoteMemory remote{kRemote.addr + piece * kLongest, kRkey};
     const LocalMemory local{kAddr + piece * kLongest, bytes, kLkey};
     return Golden(opcode).Add(SegmentOf(remote)).Add(SegmentOf(local)).Bytes(kIndex + piece, flags, imm);
@@ -61,7 +61,7 @@ class Operations : public testing::Test {
 TEST_F(Operations, MessagesUpToTheLongestTakeOneSlot) {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kLongest - 1, kLongest}) {
     EXPECT_EQ(Slots(Write(kRemote, Bytes(bytes))), 1U) << bytes;
-    EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(bytes), {7})), 1U) << bytes;
+    EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(bytes), mlx5::Be32{7})), 1U) << bytes;
     EXPECT_EQ(Slots(Read(kRemote, Bytes(bytes))), 1U) << bytes;
     EXPECT_EQ(Slots(Send(Bytes(bytes))), 1U) << bytes;
   }
@@ -75,7 +75,7 @@ TEST_F(Operations, MessagesUpToTheLongestTakeOneSlot) {
 TEST_F(Operations, LongerOnesTakeASlotForEachLongest) {
   EXPECT_EQ(Slots(Write(kRemote, Bytes(kLongest + 1))), 2U);
   EXPECT_EQ(Slots(Read(kRemote, Bytes(2 * kLongest))), 2U);
-  EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(2 * kLongest + 1), {7})), 3U);
+  EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(2 * kLongest + 1), mlx5::Be32{7})), 3U);
   queue_.max_message = 1 << 30;
   EXPECT_EQ(Slots(Write(kRemote, Bytes(uint64_t{1} << 30))), 1U);
   EXPECT_EQ(Slots(Write(kRemote, Bytes((uint64_t{1} << 32) + 1))), 5U) << "lengths have more than 32 bits";
@@ -90,7 +90,7 @@ TEST_F(Operations, LengthsBeyondAnyQueueDoNotWrapAround) {
 
 TEST_F(Operations, SendsAndTwoEntriesCannotBeSplit) {
   EXPECT_EQ(Slots(Send(Bytes(kLongest + 1))), kTooLong);
-  EXPECT_EQ(Slots(SendImm(Bytes(kLongest + 1), {7})), kTooLong);
+  EXPECT_EQ(Slots(SendImm(Bytes(kLongest + 1), mlx5::Be32{7})), kTooLong);
   EXPECT_EQ(Slots(Send(Bytes(kLongest - 1), Bytes(1))), 1U);
   EXPECT_EQ(Slots(Send(Bytes(kLongest), Bytes(1))), kTooLong);
   EXPECT_EQ(Slots(Write(kRemote, Bytes(kLongest), Bytes(1))), kTooLong);
@@ -120,9 +120,9 @@ TEST_F(Operations, FenceOfALongMessageHoldsForEachPieceButItIsSolicitedOnce) {
 }
 
 TEST_F(Operations, LongWriteImmIsWritesAndOneImmediateAtTheEnd) {
-  const std::string image = Encode(WriteImm(kRemote, Bytes(kLongest + 1), {7}));
+  const std::string image = Encode(WriteImm(kRemote, Bytes(kLongest + 1), mlx5::Be32{7}));
   EXPECT_EQ(image[3], static_cast<char>(WqeOpcode::kRdmaWrite));
-  EXPECT_EQ(image.substr(64), Piece(WqeOpcode::kRdmaWriteImm, 1, 1, mlx5::kCqeAlways, {7}));
+  EXPECT_EQ(image.substr(64), Piece(WqeOpcode::kRdmaWriteImm, 1, 1, mlx5::kCqeAlways, mlx5::Be32{7}));
 }
 
 TEST_F(Operations, ReadIsFollowedByADumpWhereTheDeviceNeedsOne) {

@@ -100,7 +100,6 @@ TYPED_TEST(SendQueueError, PostingFailsAtOnceOnceTheErrorIsKnown) {
   };
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);  // it looked for room
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);
-  failing.queue.Save();
   SendQueue<Cpu, TypeParam> next(failing.memory.View());
   ExpectError(put(next), Syndrome::kLocalProtection, kStart);
   EXPECT_EQ(failing.memory.dbrec, record);

@@ -131,7 +131,6 @@ TYPED_TEST(SendQueueTest, TicketsOfLongAgoAreDone) {
   const Ticket first = this->PutMany(queue, 1)[0];
   while (nic.Step()) {
   }
-  queue.Save();
   typename TestFixture::Queue next(memory.View());
   for (uint32_t posted = 1; posted < 200'000; posted += 50) {
     this->PutMany(next, 50);
@@ -139,7 +138,6 @@ TYPED_TEST(SendQueueTest, TicketsOfLongAgoAreDone) {
     }
     ASSERT_TRUE(next.Test(first).ok()) << posted;
   }
-  next.Save();
   EXPECT_EQ(nic.violation(), "");
 }
 
@@ -200,7 +198,6 @@ TYPED_TEST(SendQueueTest, NextKernelContinuesWhereThisOneEnded) {
     EXPECT_EQ(tickets[0].index, 3 * kernel);
     while (nic.Step()) {
     }
-    queue.Save();
   }
   EXPECT_EQ(nic.violation(), "");
 }

@@ -39,15 +39,15 @@ class SignalTest : public testing::Test {
 };
 
 TEST_F(SignalTest, AddCountsUp) {
-  Post(SignalAdd(Remote(word_)));
-  Post(SignalAdd(Remote(word_), 10));
+  static_cast<void>(Post(SignalAdd(Remote(word_))));
+  static_cast<void>(Post(SignalAdd(Remote(word_), 10)));
   Execute();
   EXPECT_EQ(word_, 51U);
   EXPECT_EQ(memory_.control.sink, 41U) << "the old value";
 }
 
 TEST_F(SignalTest, SetReplacesTheWordAsThisSideStoresIt) {
-  Post(SignalSet(Remote(word_), 0x0102030405060708));
+  static_cast<void>(Post(SignalSet(Remote(word_), 0x0102030405060708)));
   Execute();
   EXPECT_EQ(word_, 0x0102030405060708U);
 }
@@ -69,7 +69,7 @@ TEST_F(SignalTest, DataGoBeforeTheSignalUnderOneDoorbell) {
 
 TEST_F(SignalTest, PutSignalMaySetAFlagToo) {
   uint64_t from = 42, to = 0;
-  Post(PutSignal(Remote(to), Local(from), SignalSet(Remote(word_), 7)));
+  static_cast<void>(Post(PutSignal(Remote(to), Local(from), SignalSet(Remote(word_), 7))));
   Execute();
   EXPECT_EQ(to, 42U);
   EXPECT_EQ(word_, 7U);
@@ -84,7 +84,7 @@ TEST_F(SignalTest, CountCompletionsWaitsAndThenAdds) {
   const LocalMemory sink{reinterpret_cast<uint64_t>(&memory_.control.sink), 8, kTestKey};
   EXPECT_EQ(image.substr(64), Golden(WqeOpcode::kAtomicFa)
                                   .Add(SegmentOf(Remote(word_)))
-                                  .Add(mlx5::AtomicSegment{mlx5::ToBe64(1), {0}})
+                                  .Add(mlx5::AtomicSegment{mlx5::ToBe64(1), {}})
                                   .Add(SegmentOf(sink))
                                   .Bytes(1));
 }

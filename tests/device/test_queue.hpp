@@ -24,7 +24,7 @@ struct TestCqe {
   mlx5::WqeOpcode wqe_opcode = mlx5::WqeOpcode::kRdmaWrite;
   uint32_t user_index = 0;
   uint32_t bytes = 0;
-  mlx5::Be32 imm = {0};
+  mlx5::Be32 imm = {};
 };
 
 /// Writes a CQE as a NIC does, its last 8 bytes last.

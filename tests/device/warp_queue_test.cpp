@@ -60,7 +60,6 @@ TYPED_TEST(WarpQueue, LanesPostSideBySideUnderOneDoorbell) {
       const Posted posted = queue.Post(Write(Remote(this->to_[lane]), Local(this->from_[lane])));
       EXPECT_TRUE(posted.status.ok());
       tickets[lane] = posted.ticket;
-      queue.Save();
     });
     StepAll(nic);
     EXPECT_EQ(nic.doorbells(), 1U);
@@ -91,7 +90,6 @@ TYPED_TEST(WarpQueue, ManyRoundsGoOnWhereTheLastEnded) {
       ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
       ASSERT_EQ(to[i], i + 1);
     }
-    queue.Save();
   });
   thread.Stop();
   EXPECT_EQ(nic.violation(), "");
@@ -113,7 +111,6 @@ TYPED_TEST(WarpQueue, LanesWhoseSlotsDifferPostInTurn) {
                                                   : Write(Remote(this->to_[lane]), Local(this->from_[lane])));
       EXPECT_TRUE(posted.status.ok());
     }
-    queue.Save();
   });
   StepAll(nic);
   EXPECT_EQ(nic.next(), 15 + kLanes);
@@ -138,7 +135,6 @@ TYPED_TEST(WarpQueue, QueueMayBeShallowerThanTheWarpIsWide) {
         ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
         ASSERT_EQ(this->to_[lane], this->from_[lane]);
       }
-      queue.Save();
     });
     thread.Stop();
     EXPECT_EQ(nic.violation(), "");
@@ -156,7 +152,6 @@ TYPED_TEST(WarpQueue, LaneWithAMistakeStopsNobodyElse) {
     const Posted posted = queue.Post(Write(Remote(this->to_[lane]), local));
     EXPECT_EQ(posted.status.code, lane == 3 ? Code::kInvalid : Code::kOk) << lane;
     EXPECT_EQ(posted.status.request_error, lane == 3 ? RequestError::kTooManySlots : RequestError::kNone);
-    queue.Save();
   });
   StepAll(nic);
   EXPECT_EQ(nic.next(), kLanes - 1);
@@ -206,7 +201,6 @@ TYPED_TEST(WarpQueue, BatchGivesEachLaneItsOwnSlots) {
     EXPECT_EQ(batch.Add(FetchAdd(Remote(counts[lane]), uint64_t{5})).ticket.index, 3 * lane + 1);
     EXPECT_TRUE(lane % 2 != 0 || batch.Add(Nop()).status.ok());
     EXPECT_EQ(batch.Submit().ticket.index, 3 * lane + 2);
-    queue.Save();
   });
   StepAll(nic);
   EXPECT_EQ(nic.doorbells(), 1U);

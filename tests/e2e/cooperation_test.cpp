@@ -43,7 +43,6 @@ class WarpCalls : public testing::Test {
       if (!IsIn(mask, lane)) return;
       TeamQueue<Sharing, device::Warp> queue(pair.a.View(), device::Warp(mask));
       kernel(lane, queue);
-      queue.Save();
     });
   }
 };
@@ -94,7 +93,8 @@ TYPED_TEST(WarpCalls, BatchesOfAllLanesShareADoorbell) {
     this->RunWarp(pair, mask, [&](uint32_t lane, auto& queue) {
       auto batch = queue.Begin(kEach, Within());
       for (uint32_t i = 0; i < kEach; ++i)
-        batch.Add(device::WriteInline{pair.Remote(8 * (kEach * lane + i)), uint64_t{1}});
+        EXPECT_TRUE(
+            batch.Add(device::WriteInline{pair.Remote(8 * (kEach * lane + i)), uint64_t{1}}).status.ok());
       const device::Posted posted = batch.Submit();
       codes[lane] = posted.status.ok() ? queue.Wait(posted.ticket, Within()).code : posted.status.code;
     });
@@ -197,7 +197,7 @@ TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
             posted = queue.Post(add, Within());
             if (!posted.status.ok() || depth < kAdds * kThreads) continue;
             auto batch = queue.Begin(kAdds, Within());
-            for (uint32_t i = 0; i < kAdds; ++i) batch.Add(add);
+            for (uint32_t i = 0; i < kAdds; ++i) EXPECT_TRUE(batch.Add(add).status.ok());
             posted = batch.Submit();
           }
           codes[block * kThreads + thread] =

@@ -59,7 +59,7 @@ TYPED_TEST(LongMessage, DeliversItsImmediateOnceAndLast) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(receives.Post({}).ok());
   receives.Submit();
   for (size_t i = 0; i < kBytes / 8; ++i) this->pair.Source(i) = i + 1;
-  const auto write = device::WriteImm(this->pair.Remote(0), this->pair.Local(0, kBytes), {42});
+  const auto write = device::WriteImm(this->pair.Remote(0), this->pair.Local(0, kBytes), mlx5::Be32{42});
   ASSERT_TRUE(this->queue.Post(write, Within()).status.ok());
   const device::Received received = receives.Poll(Within());
   ASSERT_EQ(received.status.code, Code::kOk);
@@ -99,7 +99,6 @@ TYPED_TEST(LongMessage, LanesWithDifferentLengthsPostInTurn) {
         const device::Posted posted =
             mine.Post(device::Write(both.Remote(offset), both.Local(offset, bytes)), Within());
         codes[lane] = posted.status.ok() ? mine.Wait(posted.ticket, Within()).code : posted.status.code;
-        mine.Save();
       },
       kLanes);
   for (uint32_t lane = 0; lane < kLanes; ++lane) {

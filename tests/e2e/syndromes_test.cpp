@@ -151,7 +151,8 @@ class Syndromes : public testing::Test {
 
   static void Post(const Pair& pair, Queue<Sharing>& queue, uint32_t writes) {
     auto batch = queue.Begin(writes, Within());
-    for (uint32_t i = 0; i < writes; ++i) batch.Add(device::Write(pair.Remote(8 * i), pair.Local(8 * i, 8)));
+    for (uint32_t i = 0; i < writes; ++i)
+      EXPECT_TRUE(batch.Add(device::Write(pair.Remote(8 * i), pair.Local(8 * i, 8))).status.ok());
     EXPECT_EQ(batch.Submit().status.code, Code::kOk);
   }
 };

@@ -25,10 +25,10 @@ std::string RunTraffic(Pair& pair, size_t first, uint32_t rounds, uint64_t value
     const std::string where = " in round " + std::to_string(value);
     pair.Source(first) = value + 1;
     auto batch = queue.Begin(4, Within());
-    batch.Add(device::Write(remote(0), local(0)), mlx5::kCqeOnError);
-    batch.Add(device::WriteInline{remote(1), ~value}, mlx5::kCqeOnError);
-    batch.Add(device::FetchAdd<uint64_t>(remote(2), 3, local(2)));
-    batch.Add(device::Read(remote(0), local(3)));
+    EXPECT_TRUE(batch.Add(device::Write(remote(0), local(0)), mlx5::kCqeOnError).status.ok());
+    EXPECT_TRUE(batch.Add(device::WriteInline{remote(1), ~value}, mlx5::kCqeOnError).status.ok());
+    EXPECT_TRUE(batch.Add(device::FetchAdd<uint64_t>(remote(2), 3, local(2))).status.ok());
+    EXPECT_TRUE(batch.Add(device::Read(remote(0), local(3))).status.ok());
     if (!batch.Submit().status.ok()) return "the batch is not posted" + where;
     const device::Posted swap = queue.Post(device::Swap<uint64_t>(remote(4), value + 1, local(4)), Within());
     if (!swap.status.ok()) return "the swap is not posted" + where;
@@ -42,7 +42,6 @@ std::string RunTraffic(Pair& pair, size_t first, uint32_t rounds, uint64_t value
       return "the swap is wrong" + where;
     }
   }
-  queue.Save();
   return "";
 }
 

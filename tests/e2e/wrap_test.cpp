@@ -38,7 +38,6 @@ TYPED_TEST(Wrap, NextKernelContinuesWhereTheLastOneEnded) {
       ASSERT_EQ(posted.ticket.index, i);
     }
     ASSERT_EQ(queue.Flush(Within()).code, device::Code::kOk);
-    queue.Save();
   }
   for (size_t i = 0; i < kKernels * kWrites; ++i) EXPECT_EQ(pair.Target(i), i + 1);
 }

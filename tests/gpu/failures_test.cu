@@ -46,7 +46,6 @@ __global__ void Put(Job job, Outcome* outcome) {
   if (job.waiting != nullptr) arch::CudaSystem::Store(job.waiting, 1);
   if (posted.status.ok()) outcome->waited = queue.Wait(posted.ticket, limit);
   outcome->ns = A::NowNs() - start;
-  queue.Save();
 }
 
 template <class Sharing = Exclusive>

@@ -11,7 +11,6 @@ device::Status WriteFromHost(const host::Endpoint& endpoint, const host::MemoryV
   const device::WaitLimit limit{.deadline_ns = arch::Cpu::NowNs() + timeout_ns};
   const device::Posted posted = queue.Post(device::Write(to.Remote(), from.Local()), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   return status;
 }
 

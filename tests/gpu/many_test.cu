@@ -49,9 +49,10 @@ __global__ void PutRounds(Job job, Outcome* outcome) {
     __threadfence_system();
     auto batch = queue.Begin(kBatch, Within<A>());
     for (uint32_t i = 0; i < kBatch; ++i) {
-      batch.Add(device::Write({job.remote.addr + 8 * (first + i), job.remote.rkey},
-                              {job.local.addr + 8 * (first + i), 8, job.local.lkey}),
-                i + 1 < kBatch ? 0 : mlx5::kCqeAlways);
+      const Posted added = batch.Add(device::Write({job.remote.addr + 8 * (first + i), job.remote.rkey},
+                                                   {job.local.addr + 8 * (first + i), 8, job.local.lkey}),
+                                     i + 1 < kBatch ? 0 : mlx5::kCqeAlways);
+      if (!added.status.ok()) atomicAdd(&outcome->failed, 1);
     }
     const Posted posted = batch.Submit();
     const Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within<A>()) : posted.status;
@@ -66,7 +67,6 @@ __global__ void PutRounds(Job job, Outcome* outcome) {
     if (wrong != 0) atomicAdd(&outcome->wrong, wrong);
     atomicAdd(&outcome->done, kBatch - wrong);
   }
-  queue.Save();
 }
 
 void ExpectAll(const Outcome& outcome, uint64_t writes) {

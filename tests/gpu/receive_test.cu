@@ -45,16 +45,17 @@ __device__ void SendAll(const Job& job, Outcome* outcome) {
                                        : queue.Post(device::Send(job.from), Within<A>());
     outcome->sender = posted.status.ok() ? queue.Wait(posted.ticket, Within<A>()) : posted.status;
   }
-  queue.Save();
 }
 
 template <class A>
 __device__ void ReceiveAll(const Job& job, Outcome* outcome) {
   ReceiveQueue<A> queue(job.receiver);
   const auto post = [&](uint64_t n) {
-    queue.Post({job.into.addr + n % kDepth * kBytes, job.into.bytes, job.into.lkey});
+    return queue.Post({job.into.addr + n % kDepth * kBytes, job.into.bytes, job.into.lkey});
   };
-  for (uint32_t n = 0; n < kDepth; ++n) post(n);
+  outcome->receiver = {};
+  for (uint32_t n = 0; n < kDepth && outcome->receiver.ok(); ++n) outcome->receiver = post(n);
+  if (!outcome->receiver.ok()) return;
   queue.Submit();
   for (uint64_t n = 0; n < kMessages; ++n) {
     const device::Received received = queue.Poll(Within<A>());
@@ -67,10 +68,10 @@ __device__ void ReceiveAll(const Job& job, Outcome* outcome) {
     outcome->wrong += received.bytes != kBytes || received.is_write != is_write ||
                       received.has_imm != has_imm || (has_imm && A::ToBe32(received.imm.raw).raw != n) ||
                       !same;
-    post(n);
+    outcome->receiver = post(n);
+    if (!outcome->receiver.ok()) break;
     queue.Submit();
   }
-  queue.Save();
 }
 
 template <class A>

@@ -67,7 +67,6 @@ __global__ void PutWords(Job job, Outcome* outcome) {
     }
     if constexpr (!std::is_same_v<Cooperation, Thread>) __syncthreads();  // all or none take part
   }
-  queue.Save();
 }
 
 struct Shape {

@@ -32,7 +32,6 @@ __global__ void PutAll(Job job, Status* status) {
   SendQueue<A, Exclusive> queue(job.queue);
   const Posted posted = queue.Post(device::Write(job.remote, job.local), Within<A>());
   *status = posted.status.ok() ? queue.Wait(posted.ticket, Within<A>()) : posted.status;
-  queue.Save();
 }
 
 __global__ void CountWrong(const uint8_t* bytes, uint64_t count, uint64_t round, unsigned long long* wrong) {

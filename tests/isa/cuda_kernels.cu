@@ -74,6 +74,6 @@ extern "C" __global__ void VectorSum(const float4* a, const float4* b, float4* s
 extern "C" __global__ void VectorSumThatMayPost(const float4* a, const float4* b, float4* sum, uint32_t count,
                                                 QueueView view, RemoteMemory not_a_number) {
   Sum(a, b, sum, count, [&](uint32_t index) {
-    SendQueue<A, Shared>(view).Post(WriteInline<uint32_t>{not_a_number, index});
+    static_cast<void>(SendQueue<A, Shared>(view).Post(WriteInline<uint32_t>{not_a_number, index}));
   });
 }

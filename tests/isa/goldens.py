@@ -13,6 +13,7 @@ MAX_INSTRUCTIONS = 100  # of a post
 WQE = 3 * ["wqe"]
 RING = ["fence", "record", "fence", "doorbell"]
 RING_WITHOUT_RECORD = ["fence", "doorbell"]
+STORE_END = ["tail"]
 RESERVE = ["compare-swap reserved"]
 HAND_OVER = ["fence", "turn"]
 HAND_OVER_AT_ONCE = ["turn"]
@@ -23,6 +24,7 @@ INSTRUCTIONS = {
     "wqe": r"st\.global\.v2\.b64",
     "record": r"st\.relaxed\.sys\.global\.b32",
     "doorbell": r"st\.mmio\.relaxed\.sys\.global\.b64",
+    "tail": r"st\.relaxed\.sys\.global\.b64",
     "turn": r"st\.relaxed\.sys\.global\.b32",
     "load tail": r"ld\.relaxed\.sys\.global\.b64",
     "compare-swap reserved": r"atom\.relaxed\.gpu\.global\.cas\.b32",
@@ -50,8 +52,8 @@ class Goldens:
         self.program, self.scope = ptx_text.parse(text), scope
 
     def post_exclusive(self):
-        self._expect_posts("PostExclusive", WQE + RING)
-        self._expect_posts("PostExclusive", WQE + RING_WITHOUT_RECORD, has_record=False)
+        self._expect_posts("PostExclusive", WQE + RING + STORE_END)
+        self._expect_posts("PostExclusive", WQE + RING_WITHOUT_RECORD + STORE_END, has_record=False)
 
     def post_shared(self):
         self._expect_posts("PostShared", RESERVE + WQE + RING + HAND_OVER)
@@ -74,13 +76,13 @@ class Goldens:
                 expect("PostShared behind another: tail", queue.tail(), (3, reserved))
 
     def batch_exclusive(self):
-        self._expect_posts("BatchExclusive", BATCH * WQE + RING, wqes=BATCH)
+        self._expect_posts("BatchExclusive", BATCH * WQE + RING + STORE_END, wqes=BATCH)
 
     def batch_shared(self):
         self._expect_posts("BatchShared", RESERVE + BATCH * WQE + RING + HAND_OVER, wqes=BATCH)
 
     def warp_exclusive(self):
-        self._expect_posts("WarpExclusive", WARP * WQE + RING, wqes=WARP, lanes=WARP)
+        self._expect_posts("WarpExclusive", WARP * WQE + RING + STORE_END, wqes=WARP, lanes=WARP)
 
     def warp_shared(self):
         self._expect_posts("WarpShared", RESERVE + WARP * WQE + RING + HAND_OVER, wqes=WARP, lanes=WARP)
@@ -100,7 +102,7 @@ class Goldens:
         trace = self._run("LowLevelPoll", queue, 7)
         looks = [operation for operation in trace if queue.word(operation) != "result"]
         self._expect_operations("LowLevelPoll", queue, looks, POLL)
-        self._expect_posts("PostAndWaitEachExclusive", POLL + WQE + RING)
+        self._expect_posts("PostAndWaitEachExclusive", POLL + WQE + RING + STORE_END)
         self._expect_posts("PostAndWaitEachShared", POLL + RESERVE + WQE + RING + HAND_OVER)
 
     def image(self):
@@ -149,9 +151,9 @@ class Goldens:
         return ptx.run(self.program[kernel], [queue.job(count)], queue, lanes)
 
     def _expect_posts(self, kernel, wanted, wqes=1, lanes=1, has_record=True):
-        """Holds all posts but the first, which looks for room, against what they shall do.
+        """Compares all posts but the first, which looks for free slots, with the operations that are wanted.
 
-        Lanes that do not ring may be through before the one that does, so what they report may come anywhere.
+        Lanes that do not ring may end before the one that does, so their results may come anywhere.
         """
         count = 4
         queue = nic.SendQueue(depth=8 * wqes, first=wqes, has_record=has_record)

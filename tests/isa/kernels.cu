@@ -27,7 +27,6 @@ WARPVERBS_DEVICE void PostEach(Queue queue, const Job& job) {
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
     status = queue.Post(Write(job.remote, job.local)).status;
   }
-  queue.Save();
   *job.result = status;
 }
 
@@ -38,10 +37,9 @@ WARPVERBS_DEVICE void PostBatches(Queue queue, const Job& job) {
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) {
     auto batch = queue.Begin(kBatch);
 #pragma unroll 1
-    for (uint32_t j = 0; j < kBatch; ++j) batch.Add(Write(job.remote, job.local));
+    for (uint32_t j = 0; j < kBatch; ++j) static_cast<void>(batch.Add(Write(job.remote, job.local)));
     status = batch.Submit().status;
   }
-  queue.Save();
   *job.result = status;
 }
 
@@ -54,7 +52,6 @@ WARPVERBS_DEVICE void PostTogether(Queue queue, const Job& job, uint32_t rank) {
   Status status;
 #pragma unroll 1
   for (uint32_t i = 0; i < job.count && status.ok(); ++i) status = queue.Post(Write(remote, local)).status;
-  queue.Save();
   job.result[rank] = status;
 }
 
@@ -62,7 +59,6 @@ template <class Queue>
 WARPVERBS_DEVICE void PostAndWait(Queue queue, const Job& job) {
   const Posted posted = queue.Post(Write(job.remote, job.local), {A::NowNs() + kLimitNs});
   *job.result = posted.status.ok() ? queue.Wait(posted.ticket, {A::NowNs() + kLimitNs}) : posted.status;
-  queue.Save();
 }
 
 template <class Queue>
@@ -73,7 +69,6 @@ WARPVERBS_DEVICE void PostAndWaitEach(Queue queue, const Job& job) {
     const Posted posted = queue.Post(Write(job.remote, job.local), {A::NowNs() + kLimitNs});
     status = posted.status.ok() ? queue.Wait(posted.ticket, {A::NowNs() + kLimitNs}) : posted.status;
   }
-  queue.Save();
   *job.result = status;
 }
 
@@ -121,34 +116,35 @@ extern "C" __global__ void PostAndWaitEachShared(Job job) {
 extern "C" __global__ void EveryOperation(Job job) {
   SendQueue<A, Exclusive> queue(job.queue);
   auto batch = queue.Begin(kBatch * 2);
-  batch.Add(WriteImm(job.remote, job.local, Be32{1}));
-  batch.Add(WriteInline<uint64_t>{job.remote, 1});
-  batch.Add(Read(job.remote, job.local));
-  batch.Add(Send(job.local));
-  batch.Add(SendImm(job.local, Be32{1}));
-  batch.Add(FetchAdd<uint32_t>(job.remote, 1));
-  batch.Add(FetchAdd<uint64_t>(job.remote, 1));
-  batch.Add(CompareSwap<uint64_t>(job.remote, {1, 2}));
-  batch.Add(MaskedFetchAdd<uint64_t>(job.remote, 1, 2));
-  batch.Add(MaskedCompareSwap<uint32_t>(job.remote, {1, 2, 3, 4}));
-  batch.Add(Swap<uint64_t>(job.remote, 1, job.local));
-  batch.Add(FetchAnd<uint32_t>(job.remote, 1));
-  batch.Add(FetchOr<uint64_t>(job.remote, 1));
-  batch.Add(FetchXor<uint32_t>(job.remote, 1));
-  batch.Add(WaitCq{1, job.count});
-  batch.Add(Dump{job.local});
-  batch.Add(Fence{});
-  batch.Add(PutSignal(job.remote, job.local, SignalAdd(job.remote)));
-  *job.result = batch.Submit().status;
-  *job.result = queue.Flush({A::NowNs() + kLimitNs});
+  bool added = true;
+  const auto add = [&](const auto& operation) { added &= batch.Add(operation).status.ok(); };
+  add(WriteImm(job.remote, job.local, Be32{1}));
+  add(WriteInline<uint64_t>{job.remote, 1});
+  add(Read(job.remote, job.local));
+  add(Send(job.local));
+  add(SendImm(job.local, Be32{1}));
+  add(FetchAdd<uint32_t>(job.remote, 1));
+  add(FetchAdd<uint64_t>(job.remote, 1));
+  add(CompareSwap<uint64_t>(job.remote, {1, 2}));
+  add(MaskedFetchAdd<uint64_t>(job.remote, 1, 2));
+  add(MaskedCompareSwap<uint32_t>(job.remote, {1, 2, 3, 4}));
+  add(Swap<uint64_t>(job.remote, 1, job.local));
+  add(FetchAnd<uint32_t>(job.remote, 1));
+  add(FetchOr<uint64_t>(job.remote, 1));
+  add(FetchXor<uint32_t>(job.remote, 1));
+  add(WaitCq{1, job.count});
+  add(Dump{job.local});
+  add(Fence{});
+  add(PutSignal(job.remote, job.local, SignalAdd(job.remote)));
+  const Status status = batch.Submit().status;
+  *job.result = added && status.ok() ? queue.Flush({A::NowNs() + kLimitNs}) : status;
 }
 
 extern "C" __global__ void Receive(ReceiveQueueView view, LocalMemory local, Received* result) {
   ReceiveQueue<A> queue(view);
-  queue.Post(local);
+  *result = {queue.Post(local)};
   queue.Submit();
-  *result = queue.Poll({A::NowNs() + kLimitNs});
-  queue.Save();
+  if (result->status.ok()) *result = queue.Poll({A::NowNs() + kLimitNs});
 }
 
 extern "C" __global__ void AwaitSignal(const uint64_t* word, Status* result) {

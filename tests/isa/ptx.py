@@ -2,7 +2,7 @@
 
 A block's threads run one after another from one operation that they make together (shuffle, vote, barrier) to the
 next: one of the orders that the hardware may take. Where another order would do something else, since two threads use a
-word of shared memory and no barrier stands between, that is an error; so is what is not known here, never a guess.
+word of shared memory and no barrier is between them, that is an error; so is what is not known here, never a guess.
 """
 
 import dataclasses

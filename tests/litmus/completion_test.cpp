@@ -110,7 +110,7 @@ TEST(Completion, RingSlotIsRewrittenOnlyAfterItWasDrained) {
         [&] {
           for (uint32_t i = 0; i < 2; ++i) {
             ASSERT_TRUE(memory.AwaitRecord(i + 1));
-            cqe->srqn_uidx = {0};  // races with a reader of the slot that is not finished
+            cqe->srqn_uidx = {};  // races with a reader of the slot that is not finished
             const uint64_t high = uint64_t{i} << 56 | uint64_t{i} << 40;
             std::atomic_ref(reinterpret_cast<uint64_t*>(cqe)[7]).store(high, std::memory_order_release);
           }
@@ -195,7 +195,7 @@ TEST(Receiving, MessageIsVisibleAfterItsArrival) {
         [&] {
           ASSERT_TRUE(Eventually([&] { return SeenRecord(memory.dbrec) == 1; }));
           data = run;
-          memory.cq.Push({.opcode = CqeOpcode::kResponderSendImm, .bytes = 8, .imm = {run}});
+          memory.cq.Push({.opcode = CqeOpcode::kResponderSendImm, .bytes = 8, .imm = mlx5::Be32{run}});
         });
   }
 }

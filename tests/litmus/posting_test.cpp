@@ -179,7 +179,6 @@ TEST(Posting, NextKernelSeesTheEndOfTheQueue) {
       const Posted posted = queue.Post(WriteOf(data));
       EXPECT_TRUE(posted.status.ok());
       EXPECT_EQ(posted.ticket.index, kernel);
-      queue.Save();
     });
     memory.Done(static_cast<uint16_t>(kernel));
   }

@@ -32,7 +32,7 @@ TEST(Mailbox, SetsOnlyTheBitsOfAFieldOfAnyWidthAtAnyBit) {
       const auto value = static_cast<uint32_t>(0x9e3779b9 & AllOnes(width));
       for (const uint32_t background : {0u, ~0u}) {
         Words words, expected;
-        words.fill({background});
+        words.fill(Be32{background});
         expected = words;
         SetBits(expected, bit, width, value);
         SetField(std::span<Be32>(words), field, value);
@@ -49,7 +49,7 @@ TEST(Mailbox, Sets64BitsAcrossTwoWords) {
   for (const uint32_t bit : {0u, 32u, 64u}) {
     const Field<uint64_t> field{{"test.field", bit, 64}};
     Words words, expected;
-    words.fill({~0u});
+    words.fill(Be32{~0u});
     expected = words;
     SetBits(expected, bit, 64, kValue);
     SetField(std::span<Be32>(words), field, kValue);

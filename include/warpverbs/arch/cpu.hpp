@@ -11,9 +11,11 @@
 
 namespace warpverbs::inline v0_2::arch {
 
-/// Threads of a CPU. Every order is that of an atomic access or of a mutex, so ThreadSanitizer follows it.
-/// A thread is a warp of its own, unless cpu::RunBlock() runs it.
+/// Threads of a CPU. All order comes from atomic accesses and mutexes, so ThreadSanitizer follows it. A
+/// thread is a warp of its own, unless cpu::RunBlock() runs it.
 struct Cpu {
+  static constexpr Scope kReleaseScope = Scope::kSystem;
+
   static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::ToBe32(x); }
   static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::ToBe64(x); }
   static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
@@ -29,7 +31,7 @@ struct Cpu {
   static void StoreRelease(T* word, std::type_identity_t<T> value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
-  /// A BlueFlame register is mapped write-combining, where a store would linger without the flush.
+  /// A BlueFlame register is mapped write-combining, which would hold the store back without the flush.
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
 #if defined(__x86_64__)
@@ -42,9 +44,9 @@ struct Cpu {
   static void Release() {}  // StoreReleased() does both, in a way that ThreadSanitizer follows
   static void StoreReleased(uint32_t* word, uint32_t value) { StoreRelease(word, value); }
 
-  /// Two loads, since C++ has no atomic 16 bytes. A NIC writes both halves at once, and softhca lets
-  /// an error in `high` go before it changes `low`: if one is there around the load of `low`, they belong
-  /// together.
+  /// Takes two loads, since C++ has no atomic access of 16 bytes. A NIC writes both halves at once, and
+  /// softhca removes an error from `high` before it changes `low`: if `high` shows the same error before and
+  /// after the load of `low`, the halves belong together.
   static CqeTail LoadCqeTail(const uint8_t* tail) {
     const auto* const words = reinterpret_cast<const uint64_t*>(tail);
     for (uint64_t high = Load(words + 1);;) {
@@ -98,7 +100,7 @@ struct Cpu {
     return static_cast<uint64_t>(
         std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
-  /// Yields once the wait is longer than a round trip takes: whom we wait for may need this processor.
+  /// Yields once the wait is longer than a round trip: the other thread may need this processor.
   static bool Pause(uint32_t rounds) {
     constexpr uint32_t kBusyRounds = 256;
     if (rounds >= kBusyRounds) {
@@ -106,7 +108,7 @@ struct Cpu {
       return true;
     }
 #if defined(__x86_64__)
-    __builtin_ia32_pause();  // the other thread of this core may be the one we wait for
+    __builtin_ia32_pause();  // the other hyperthread may be the one that this one waits for
 #endif
     return false;
   }

@@ -19,7 +19,7 @@
 /// Blocks and warps of CPU threads, for tests of kernels that cooperate.
 namespace warpverbs::inline v0_2::arch::cpu {
 
-/// The threads of a block, of which every `warp_lanes` form a warp.
+/// The threads of a block; each `warp_lanes` of them form a warp.
 class Block {
  public:
   Block(uint32_t threads, uint32_t warp_lanes)
@@ -28,7 +28,7 @@ class Block {
       warps_.emplace_back(std::min(warp_lanes, threads - first));
   }
 
-  /// Runs a kernel as thread `thread`, on the calling one.
+  /// Runs a kernel as thread `thread` of the block, on the calling thread.
   void Run(uint32_t thread, const std::function<void(uint32_t thread)>& kernel) {
     Warp& warp = warps_[thread / warp_lanes_];
     LanePlace here(*this, warp, thread);
@@ -67,7 +67,7 @@ class Block {
       return block_.agreed_;
     }
     uint64_t ShareInBlock(uint64_t value, bool brings) override {
-      Require(!has_shared_, "a block shares two values, and no barrier stands between");
+      Require(!has_shared_, "a block shares two values, and no barrier is between them");
       if (brings) block_.brought_ = value;
       SyncBlock();
       has_shared_ = true;
@@ -78,10 +78,10 @@ class Block {
     Block& block_;
     Warp& warp_;
     const uint32_t thread_;
-    bool has_shared_ = false;  // since the last barrier: on a GPU others may still be about to read it
+    bool has_shared_ = false;  // since the last barrier: on a GPU other threads may still have to read it
   };
 
-  /// When all have come to the barrier: what those see who leave it, until all have come again.
+  /// Runs when all threads have arrived at the barrier: sets what they read when they leave it.
   struct Decide {
     void operator()() noexcept {
       block->agreed_ = !block->vetoed_.exchange(false, std::memory_order_relaxed);
@@ -101,15 +101,16 @@ class Block {
   std::exception_ptr failure_;
 };
 
-/// Runs a kernel as a block, each thread on one of the system, and waits for all of them.
+/// Runs a kernel as a block, each thread on a thread of the system, and waits for all of them.
 ///
-/// Lanes run as they like, as on a GPU without lockstep. One that ends while others wait for it is the
-/// kernel's fault there as here. It ends those with an exception, so that nothing hangs.
+/// Lanes run independently, as on a GPU without lockstep. A lane that ends while others wait for it is an
+/// error of the kernel, as on a GPU. The others then throw, so that nothing hangs.
 ///
 /// @param kernel      gets the thread's index in the block
-/// @param warp_lanes  1 to 64; the last warp may be short
+/// @param warp_lanes  1 to 64; the last warp may be shorter
 /// @errors  the first exception that left a kernel; std::runtime_error: the system has no thread left. Aborts
-/// where a lane names a mask that lacks itself, or lanes that it cannot meet
+/// if a lane
+///          passes a mask that lacks itself, or lanes that its warp does not have
 inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)>& kernel,
                      uint32_t warp_lanes = 32) {
   Block block(threads, warp_lanes);
@@ -132,7 +133,7 @@ inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)
   if (block.failure() != nullptr) std::rethrow_exception(block.failure());
 }
 
-/// Runs a kernel as several blocks at once; as RunBlock().
+/// Runs a kernel as several concurrent blocks; see RunBlock().
 inline void RunGrid(uint32_t blocks, uint32_t threads,
                     const std::function<void(uint32_t block, uint32_t thread)>& kernel,
                     uint32_t warp_lanes = 32) {

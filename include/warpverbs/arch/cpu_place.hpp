@@ -11,18 +11,18 @@ namespace warpverbs::inline v0_2::arch::cpu {
 
 inline constexpr uint32_t kMaxLanes = 64;
 
-/// What each lane of a warp brought; 0 for those that did not take part.
+/// The value of each lane of a warp; 0 for lanes that did not take part.
 using LaneValues = std::array<uint64_t, kMaxLanes>;
 
-/// Aborts with a sentence unless `condition` holds: a GPU would hang or go on with garbage.
+/// Aborts with a sentence unless `condition` holds: a GPU would hang or continue with garbage.
 inline void Require(bool condition, const char* otherwise) {
   if (condition) return;
   std::fprintf(stderr, "warpverbs: %s\n", otherwise);
   std::abort();
 }
 
-/// Where a thread stands among those that it cooperates with. This one is alone: a warp of one lane, a block
-/// of one thread.
+/// The place of a thread in its warp and block. The base class is for a thread on its own: a warp of one
+/// lane, a block of one thread.
 class Place {
  public:
   virtual ~Place() = default;
@@ -31,7 +31,7 @@ class Place {
   virtual uint32_t block_threads() const { return 1; }
   virtual uint32_t block_rank() const { return 0; }
 
-  /// Waits until every lane of `mask` has called it, and returns what they brought.
+  /// Waits until every lane of `mask` has called it, and returns their values.
   virtual LaneValues AllGather(LaneMask mask, uint64_t value) {
     Require(mask == 1, "a warp of one lane names other lanes than its own");
     return {value};
@@ -40,7 +40,8 @@ class Place {
   /// Waits until every thread of the block has called it or has ended.
   virtual void SyncBlock() {}
 
-  /// SyncBlock() that says whether all threads said true, or what the one that `brings` brought.
+  /// Syncs the block, and returns whether all threads passed true, or the value of the thread that `brings`
+  /// it.
   virtual bool AllOfBlock(bool mine) { return mine; }
   virtual uint64_t ShareInBlock(uint64_t value, bool /*brings*/) { return value; }
 

@@ -12,12 +12,12 @@
 
 namespace warpverbs::inline v0_2::arch::cpu {
 
-/// The threads that stand for the lanes of a warp. Several masks of it may meet at a time.
+/// The threads that act as the lanes of a warp. Several masks may gather at a time.
 class Warp {
  public:
   explicit Warp(uint32_t lanes) : lanes_(~LaneMask{0} >> (kMaxLanes - lanes)) {}
 
-  /// Place::AllGather() of `lane`.
+  /// Implements Place::AllGather() for `lane`.
   ///
   /// @errors  std::logic_error: a lane of `mask` has ended and will not come
   LaneValues AllGather(uint32_t lane, LaneMask mask, uint64_t value) {
@@ -25,12 +25,12 @@ class Warp {
     Require((mask & self) != 0, "a lane names a mask that lacks itself");
     Require((mask & ~lanes_) == 0, "a lane names lanes that its warp does not have");
     std::unique_lock lock(mutex_);
-    const std::shared_ptr<Meeting> meeting = Join(self, mask);
-    meeting->values[lane] = value;
-    meeting->here |= self;
-    if (meeting->here == mask) Dissolve(mask);
-    changed_.wait(lock, [&] { return meeting->here == mask || (mask & ended_) != 0; });
-    if (meeting->here == mask) return meeting->values;
+    const std::shared_ptr<Gathering> gathering = Join(self, mask);
+    gathering->values[lane] = value;
+    gathering->here |= self;
+    if (gathering->here == mask) Dissolve(mask);
+    changed_.wait(lock, [&] { return gathering->here == mask || (mask & ended_) != 0; });
+    if (gathering->here == mask) return gathering->values;
     Dissolve(mask);
     throw std::logic_error("lane " + std::to_string(lane) + " waits for a lane of its warp that has ended");
   }
@@ -42,30 +42,30 @@ class Warp {
   }
 
  private:
-  struct Meeting {
+  struct Gathering {
     LaneMask here = 0;
     LaneValues values{};
   };
 
-  std::shared_ptr<Meeting> Join(LaneMask self, LaneMask mask) {
-    for (const auto& [other, meeting] : meetings_) {
-      Require(other == mask || (other & self) == 0 || (meeting->here & mask) == 0,
+  std::shared_ptr<Gathering> Join(LaneMask self, LaneMask mask) {
+    for (const auto& [other, gathering] : gatherings_) {
+      Require(other == mask || (other & self) == 0 || (gathering->here & mask) == 0,
               "two lanes wait for each other with different masks");
     }
-    std::shared_ptr<Meeting>& meeting = meetings_[mask];
-    if (meeting == nullptr) meeting = std::make_shared<Meeting>();
-    return meeting;
+    std::shared_ptr<Gathering>& gathering = gatherings_[mask];
+    if (gathering == nullptr) gathering = std::make_shared<Gathering>();
+    return gathering;
   }
 
   void Dissolve(LaneMask mask) {
-    meetings_.erase(mask);
+    gatherings_.erase(mask);
     changed_.notify_all();
   }
 
   const LaneMask lanes_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<LaneMask, std::shared_ptr<Meeting>> meetings_;  // that some lanes have not come to yet
+  std::map<LaneMask, std::shared_ptr<Gathering>> gatherings_;  // those that some lanes have not joined yet
   LaneMask ended_ = 0;
 };
 

@@ -7,21 +7,23 @@ namespace warpverbs::inline v0_2::arch {
 /// Threads of an NVIDIA GPU, from sm_80.
 ///
 /// A release of GPU scope orders what the NIC reads from GPU memory, because both meet in the L2 cache. PTX
-/// does not promise that, every NVIDIA GPU so far does it; where a queue or its data lies in host memory,
-/// take kSystem. Generic addresses of global memory are global addresses, so `.global` saves the conversion.
+/// does not promise that, but every NVIDIA GPU so far does it. If a queue or its data are in host memory, use
+/// kSystem. Generic addresses of global memory are global addresses, so `.global` saves the conversion.
 ///
 /// @source  PTX ISA 8.7, "Memory Consistency Model", `fence`, `ld`, `st`
 template <Scope kScope>
 struct BasicCuda {
-  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__byte_perm(x, 0, 0x0123)}; }
-  /// One instruction, where the compiler makes four of shift, mask, or and permute.
+  static constexpr Scope kReleaseScope = kScope;
+
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::Be32{__byte_perm(x, 0, 0x0123)}; }
+  /// Takes one instruction; the compiler makes four of shift, mask, or and permute.
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
-    return {__byte_perm(middle, first | last << 8, 0x5014)};
+    return mlx5::Be32{__byte_perm(middle, first | last << 8, 0x5014)};
   }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) {
-    return {Join(ToBe32(static_cast<uint32_t>(x >> 32)).raw, ToBe32(static_cast<uint32_t>(x)).raw)};
+    return mlx5::Be64{Join(ToBe32(static_cast<uint32_t>(x >> 32)).raw, ToBe32(static_cast<uint32_t>(x)).raw)};
   }
-  /// No assembly, or the compiler would not take it out of a loop.
+  /// Avoids assembly, so that the compiler can move it out of a loop.
   WARPVERBS_DEVICE static uint64_t Join(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
   WARPVERBS_DEVICE static void StoreSegment(uint8_t* segment, uint64_t low, uint64_t high) {
@@ -55,7 +57,7 @@ struct BasicCuda {
     asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
   }
 
-  /// One access of 16 bytes; a NIC writes a CQE's aligned 16 bytes at once.
+  /// Loads 16 bytes by one access; a NIC writes a CQE's aligned 16 bytes at once.
   WARPVERBS_DEVICE static CqeTail LoadCqeTail(const uint8_t* tail) {
     CqeTail loaded;
     asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
@@ -73,7 +75,7 @@ struct BasicCuda {
   }
 
   // Relaxed suffices to hold back later stores: a GPU does not speculate, so they wait for the branch on the
-  // value. An acquire would also throw away the L1 cache.
+  // value. An acquire would also invalidate the L1 cache.
   WARPVERBS_DEVICE static uint64_t Load(const uint64_t* word) {
     uint64_t value;
     asm volatile("ld.relaxed.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
@@ -92,8 +94,8 @@ struct BasicCuda {
   WARPVERBS_DEVICE static void Store(uint64_t* word, uint64_t value) {
     asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
   }
-  /// Of this GPU's threads only: its L2 cache does it, for host memory too, where it would not be atomic to
-  /// others even with system scope.
+  /// Is atomic to this GPU's threads only. Its L2 cache executes it, for host memory, too: there even system
+  /// scope would not make it atomic to other processors.
   WARPVERBS_DEVICE static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
     uint64_t seen;
     asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
@@ -144,7 +146,8 @@ struct BasicCuda {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
     return now;
   }
-  /// A turn comes within a microsecond mostly, and a sleep would stretch the way of every later one.
+  /// Does not sleep at first: a predecessor mostly publishes within a microsecond, and a sleep would delay
+  /// all successors.
   WARPVERBS_DEVICE static bool Pause(uint32_t rounds) {
     constexpr uint32_t kBusyRounds = 64;
     if (rounds >= kBusyRounds) asm volatile("nanosleep.u32 32;" ::: "memory");
@@ -152,7 +155,7 @@ struct BasicCuda {
   }
 
  private:
-  /// PTX ISA 8.6, which came with CUDA 12.7, has them; older compilers take the two-way ones.
+  /// PTX ISA 8.6 (CUDA 12.7) has one-way fences; with older compilers the two-way ones stand in.
   static constexpr bool kOneWayFences = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1207;
 };
 

@@ -4,16 +4,18 @@
 
 namespace warpverbs::inline v0_2::arch {
 
-/// Threads of an AMD GPU, from gfx90a. Queues and control words lie in uncached memory, and every order has
-/// system scope: these GPUs promise nothing less to a NIC.
+/// Threads of an AMD GPU, from gfx90a. Queues and control words are in uncached memory, and all order has
+/// system scope: these GPUs guarantee a NIC nothing with less.
 ///
-/// The lanes of a wavefront run in lockstep. From gfx10 on a wavefront has 32 lanes: Shuffle() does not reach
-/// further there.
+/// The lanes of a wavefront run in lockstep. From gfx10 on a wavefront has 32 lanes, and Shuffle() reaches no
+/// further.
 ///
 /// @source  LLVM 14, AMDGPU Usage, "Memory Model"
 struct Hip {
-  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return {__builtin_bswap32(x)}; }
-  WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) { return {__builtin_bswap64(x)}; }
+  static constexpr Scope kReleaseScope = Scope::kSystem;
+
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::Be32{__builtin_bswap32(x)}; }
+  WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) { return mlx5::Be64{__builtin_bswap64(x)}; }
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
     return ToBe32(first << 24 | (middle & 0xffff) << 8 | last);
   }
@@ -26,7 +28,8 @@ struct Hip {
   WARPVERBS_DEVICE static void StoreRelease(T* word, std::type_identity_t<T> value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
   }
-  /// One lane after the other: lanes that ring in one step lose doorbells, even those of different registers.
+  /// Stores one lane after the other: lanes that ring in one step lose doorbells, even of different
+  /// registers.
   ///
   /// @source  ROCm/mori 624002c8, cco_scale_out.hpp
   WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
@@ -79,7 +82,8 @@ struct Hip {
     __builtin_amdgcn_wave_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
   }
-  /// The compiler must not know the vote: for a wavefront of 32 lanes it reads 64 bits of EXEC if it is true.
+  /// Hides the vote from the compiler: if it knew that it is true, it would read 64 bits of EXEC for a
+  /// wavefront of 32 lanes.
   WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
     constexpr int kNotEqual = 33;
     uint32_t hidden = vote ? 1 : 0;
@@ -125,8 +129,8 @@ struct Hip {
            __builtin_amdgcn_workitem_id_x();
   }
 
-  /// The assembler knows the GPU: before gfx940 the clock has 25 MHz, from there on 100 MHz, as on all of
-  /// gfx10; from gfx11 on it answers to a message.
+  /// Lets the assembler choose by the GPU: the clock has 25 MHz before gfx940, and 100 MHz from there on and
+  /// on gfx10. From gfx11 on a message reads it.
   ///
   /// @source  LLVM 16, AMDGPU, SIDefines.h: `ID_RTN_GET_REALTIME` is 0x83; ROCm/rccl:
   /// `VEGA_GPU_RTC_FREQUENCY`

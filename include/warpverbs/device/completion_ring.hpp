@@ -6,22 +6,22 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// What a CQE says beside its status.
+/// The fields of a CQE beside its status.
 struct Completion {
   mlx5::CqeOpcode opcode;
   uint32_t qpn;
   uint32_t user_index;
-  uint32_t bytes;  ///< received, read or fetched
-  mlx5::Be32 imm;  ///< as the peer stored it; counts with kResponderWriteImm and kResponderSendImm
+  uint32_t bytes;  ///< bytes received, read or fetched
+  mlx5::Be32 imm;  ///< immediate data of kResponderWriteImm and kResponderSendImm, as the peer stored it
 };
 
-/// A ring of CQEs and its consumer: keeps every completion, where a collapsed CQ keeps the newest.
+/// A ring of CQEs and its consumer. It keeps every completion; a collapsed CQ keeps only the newest.
 ///
 /// @pre  one consumer at a time
 template <arch::Arch A>
 class CompletionRing {
  public:
-  /// @param consumer_index  completions taken so far: 0 for a new queue, else that of its last consumer
+  /// @param consumer_index  completions taken so far: 0 for a new queue, otherwise that of its last consumer
   WARPVERBS_DEVICE explicit CompletionRing(const CqView& view, uint32_t consumer_index = 0)
       : view_(view), consumer_index_(consumer_index) {}
 
@@ -38,14 +38,10 @@ class CompletionRing {
   ///
   /// @errors  kTimeout, kAborted: none came
   WARPVERBS_DEVICE Status PollCq(const WaitLimit& limit) {
-    for (Waiter<A> waiter(limit);;) {
-      const Status status = PollCqOnce();
-      if (status.code != Code::kPending) return status;
-      if (const Code code = waiter.Next(); code != Code::kPending) return {.code = code};
-    }
+    return WaitForStatus<A>(limit, [&] { return PollCqOnce(); });
   }
 
-  /// Says more of the completion that was taken last, while it has not been given back.
+  /// Returns the fields of the last completion that was taken, until its CQE is given back.
   WARPVERBS_DEVICE Completion Last() const {
     const uint8_t* const cqe = Cqe(consumer_index_ - 1);
     const arch::CqeTail tail = A::LoadCqeTail(cqe + mlx5::kCqeTailOffset);
@@ -53,24 +49,24 @@ class CompletionRing {
             .qpn = A::ToBe32(static_cast<uint32_t>(tail.high)).raw & 0xffffff,
             .user_index = UserIndex(),
             .bytes = Field(cqe, offsetof(mlx5::Cqe64, byte_count)),
-            .imm = {A::Load32(Word(cqe, offsetof(mlx5::Cqe64, imm)))}};
+            .imm = mlx5::Be32{A::Load32(Word(cqe, offsetof(mlx5::Cqe64, imm)))}};
   }
 
-  /// The user index of its queue pair: that of Last(), alone.
+  /// Returns Last().user_index alone.
   WARPVERBS_DEVICE uint32_t UserIndex() const {
     return Field(Cqe(consumer_index_ - 1), offsetof(mlx5::Cqe64, srqn_uidx)) & 0xffffff;
   }
 
-  /// Gives the CQEs taken so far back to the NIC. Due before the ring is full, not after each one.
+  /// Gives the CQEs taken so far back to the NIC. Necessary before the ring is full, not after each CQE.
   WARPVERBS_DEVICE void UpdateCqDbrRecord() const {
     A::StoreRelease(view_.dbrec, A::ToBe32(consumer_index_ & mlx5::kCqDbrIndexMask).raw);
   }
 
   WARPVERBS_DEVICE uint32_t consumer_index() const { return consumer_index_; }
 
-  /// Takes the next CQE and shows its tail; false if none has arrived.
+  /// Takes the next CQE and returns its tail; false if none has arrived.
   ///
-  /// The owner bit tells a new CQE from the one a round ago: it changes with each round of the ring.
+  /// The owner bit tells a new CQE from the previous round's: it changes with each round of the ring.
   WARPVERBS_DEVICE bool Next(arch::CqeTail& tail) {
     tail = A::LoadCqeTail(Cqe(consumer_index_) + mlx5::kCqeTailOffset);
     const bool owner = (consumer_index_ & view_.depth) != 0;

@@ -4,7 +4,7 @@
 
 #include "warpverbs/mlx5/endian.hpp"
 
-/// Memory that operations name. The host swaps the keys once (mlx5::ToBe32), so that no kernel has to.
+/// Memory that operations use. The host swaps the keys once (mlx5::ToBe32), so that kernels need not.
 namespace warpverbs::inline v0_2::device {
 
 /// Memory of the peer.
@@ -13,23 +13,23 @@ struct RemoteMemory {
   mlx5::Be32 rkey;
 };
 
-/// Memory of this side. 0 bytes make an empty message, or an entry that is not there.
+/// Memory of this side. With 0 bytes it is an empty message, or no entry.
 struct LocalMemory {
   uint64_t addr;
   uint64_t bytes;
   mlx5::Be32 lkey;
 };
 
-/// What may be done with a region.
+/// The operations that a region allows.
 enum Rights : uint32_t {
-  kLocal = 1,     ///< it has an lkey; else an rkey
-  kWritable = 2,  ///< by receives, reads and fetches; by the peer's writes
-  kReadable = 4,  ///< by the peer's reads
-  kAtomic = 8,    ///< by the peer's atomics
-  kRelaxed = 16,  ///< writes may pass each other there: no signal word, no data that one tells of, no atomics
+  kLocal = 1,     ///< region of this side, with an lkey; otherwise of the peer, with an rkey
+  kWritable = 2,  ///< receives, reads and fetches; writes of the peer
+  kReadable = 4,  ///< reads of the peer
+  kAtomic = 8,    ///< atomics of the peer
+  kRelaxed = 16,  ///< relaxed ordering: no signals, no data before them, no atomics
 };
 
-/// Memory that a checked build (WARPVERBS_CHECKED) lets through.
+/// Memory that a checked build (WARPVERBS_CHECKED) allows.
 struct Region {
   uint64_t addr;
   uint64_t bytes;

@@ -4,23 +4,30 @@
 #include "warpverbs/device/detail/wqe_writer.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-/// What to post, as values: SendQueue, its batches and RawSendQueue take any of them.
+/// The operations that SendQueue, its batches and RawSendQueue post. More of them: atomics.hpp, signal.hpp.
 ///
-/// An operation takes Slots() slots (WQEBBs), of which the last is a WQE of its own, so that an index past it
-/// is past all of them. Encode() writes them from slot `index` on and returns the doorbell's value for the
-/// last; only that one has the caller's completion flags. Check() is what a checked build asks first.
-/// More of them: atomics.hpp, signal.hpp.
+/// An operation takes Slots() slots (WQEBBs). The last slot is a WQE of its own, so that an index past it is
+/// past all of them. Encode() writes the WQEs from slot `index` on, and returns the doorbell value of the
+/// last; only that one has the caller's completion flags. Check() validates the operation in a checked build.
 namespace warpverbs::inline v0_2::device {
 
-/// What Slots() says of a message that is too long and cannot be split.
+/// The result of Slots() for a message that is too long and cannot be split.
 inline constexpr uint32_t kTooLong = ~0u;
 
-/// The flags of a WQE with more of its operation behind it: nobody wants to hear of it unless it fails.
+/// An operation that a SendQueue of `A` can post.
+template <class T, class A>
+concept Operation = requires(const T& operation, const QueueView& view, const RegionCheck& check) {
+  { operation.Slots(view) } -> std::same_as<uint32_t>;
+  { operation.template Encode<A>(view, uint32_t{}, uint32_t{}) } -> std::same_as<mlx5::Be64>;
+  { operation.Check(check) } -> std::same_as<RequestError>;
+};
+
+/// Flags for every WQE of an operation except the last: completes only on error.
 WARPVERBS_HOST_DEVICE constexpr uint32_t WithoutCompletion(uint32_t flags) {
   return flags & ~uint32_t{mlx5::kCompletionMask | mlx5::kSolicited};
 }
 
-/// Writes an operation that takes one slot, which is most of them: without what the others need.
+/// Writes an operation that takes one slot, as most do, without the code that the others need.
 ///
 /// @pre  operation.Slots(view) is 1
 template <arch::Arch A, class Operation>
@@ -33,8 +40,8 @@ WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const Operation& operation, const QueueVie
   }
 }
 
-/// Lets the NIC read the first byte of local memory, which flushes what it has written there before. For
-/// devices and memory that need it after a read: see kDumpAfterRead. With 0 bytes it does nothing.
+/// Lets the NIC read the first byte of local memory, which flushes its earlier writes there. Devices and
+/// memory with kDumpAfterRead need it after a read. With 0 bytes it does nothing.
 struct Dump {
   LocalMemory local;
 
@@ -48,11 +55,11 @@ struct Dump {
   WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const { return check.Find({.local = local}); }
 };
 
-/// Does nothing, but in order.
+/// Does nothing, in order.
 WARPVERBS_DEVICE Dump Nop() { return {}; }
 
-/// Starts what follows only after all earlier reads and atomics of the queue. Writes and sends need none:
-/// they keep their order anyway.
+/// Delays all later operations until the queue's earlier reads and atomics are done. Writes and sends keep
+/// their order without it.
 struct Fence : Dump {
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
@@ -60,8 +67,8 @@ struct Fence : Dump {
   }
 };
 
-/// Stops the queue until a completion queue of the same device has got `count` completions in its life,
-/// modulo 2^24. The queue pair must have been created for it: host::EndpointConfig::wait_on_cq.
+/// Stops the queue until a completion queue of the same device has received `count` completions since its
+/// creation, modulo 2^24. The queue pair must have been created for that: host::EndpointConfig::wait_on_cq.
 struct WaitCq {
   uint32_t cqn;
   uint32_t count;
@@ -73,20 +80,20 @@ struct WaitCq {
     const WqeWriter<A> wqe(view, index);
     wqe.Quad32(1, {0, 0, (count - 1) & mlx5::kCqDbrIndexMask, cqn});
     return wqe.Control(
-        {WqeOpcode::kWait, 2, flags, {0}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
+        {WqeOpcode::kWait, 2, flags, {}, static_cast<uint32_t>(mlx5::WaitOpmod::kCqProducerIndex)});
   }
   WARPVERBS_DEVICE RequestError Check(const RegionCheck&) const { return RequestError::kNone; }
 };
 
-/// Writes, reads and sends: payload from or to one entry of local memory, or two that follow each other. The
-/// functions below make them.
+/// A write, read or send: its payload is one entry of local memory, or two in sequence. The functions below
+/// make them.
 template <WqeOpcode kOpcode>
 struct Message {
   RemoteMemory remote;
   LocalMemory local, second;
-  mlx5::Be32 imm = {0};
+  mlx5::Be32 imm = {};
 
-  /// A message of one entry is split where it is longer than the device's longest; a send cannot be.
+  /// A message of one entry is split if it is longer than the device's longest; a send cannot be split.
   WARPVERBS_DEVICE uint32_t Slots(const QueueView& view) const {
     const uint32_t messages = Messages(view);
     return messages == kTooLong ? kTooLong : messages + Dumps(view);
@@ -100,13 +107,13 @@ struct Message {
     return dump.Encode<A>(view, index + Messages(view), flags | mlx5::kFence);
   }
 
-  /// Writes the one WQE of a message that is not too long, and no DUMP.
+  /// Writes the one WQE of a message that is short enough, without a DUMP.
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeOne(const QueueView& view, uint32_t index, uint32_t flags) const {
     return EncodeAs<A>(view, index, {kOpcode, kHasRemote ? 2 : 1, flags, imm});
   }
 
-  /// @param in_order  something tells of the data
+  /// @param in_order  a signal follows the data
   WARPVERBS_DEVICE RequestError Check(const RegionCheck& check, bool in_order = false) const {
     const uint32_t rights = kIsRead ? uint32_t{kReadable} : kHasRemote ? uint32_t{kWritable} : 0;
     return check.Find({remote, local.bytes + second.bytes, rights, local, second, kIsRead, 1, in_order});
@@ -116,10 +123,10 @@ struct Message {
   static constexpr bool kIsRead = kOpcode == WqeOpcode::kRdmaRead;
   static constexpr bool kIsWriteImm = kOpcode == WqeOpcode::kRdmaWriteImm;
   static constexpr bool kHasRemote = kOpcode == WqeOpcode::kRdmaWrite || kIsWriteImm || kIsRead;
-  /// What all but the last message of a long one are.
+  /// Opcode of all pieces of a long message except the last.
   static constexpr WqeOpcode kPiece = kIsWriteImm ? WqeOpcode::kRdmaWrite : kOpcode;
 
-  /// The DUMP needs a fence: it would not wait for the answer by itself.
+  /// The DUMP needs a fence: on its own it would not wait for the response.
   ///
   /// @source  NVIDIA/nvshmem 2d7d25f, gpunetio transport, get with consistency
   WARPVERBS_DEVICE bool Dumps(const QueueView& view) const {
@@ -127,7 +134,7 @@ struct Message {
   }
 
   WARPVERBS_DEVICE uint32_t Messages(const QueueView& view) const {
-    constexpr uint64_t kMore = 0xffff;  // than any queue has slots
+    constexpr uint64_t kMore = 0xffff;  // more than any queue has slots
     const uint64_t longest = view.max_message;
     if (second.bytes != 0 || !kHasRemote) {
       return local.bytes <= longest && second.bytes <= longest - local.bytes ? 1 : kTooLong;
@@ -158,7 +165,7 @@ struct Message {
     return EncodeOne<A>(view, index, flags);
   }
 
-  /// @param control  with the segments before the first entry
+  /// @param control  counts the segments before the first entry
   template <arch::Arch A>
   WARPVERBS_DEVICE mlx5::Be64 EncodeAs(const QueueView& view, uint32_t index, ControlFields control) const {
     const WqeWriter<A> wqe(view, index);
@@ -175,7 +182,7 @@ WARPVERBS_DEVICE Message<WqeOpcode::kRdmaWrite> Write(const RemoteMemory& remote
   return {remote, local, second};
 }
 
-/// Writes, and completes a receive of the peer, which shows `imm` as it is stored here.
+/// Writes, and completes a receive of the peer. Its completion shows `imm` byte for byte.
 WARPVERBS_DEVICE Message<WqeOpcode::kRdmaWriteImm> WriteImm(const RemoteMemory& remote,
                                                             const LocalMemory& local, mlx5::Be32 imm,
                                                             const LocalMemory& second = {}) {
@@ -193,13 +200,13 @@ WARPVERBS_DEVICE Message<WqeOpcode::kSend> Send(const LocalMemory& local, const 
   return {{}, local, second};
 }
 
-/// Sends; the peer's completion shows `imm` as it is stored here.
+/// Sends a message. The peer's completion shows `imm` byte for byte.
 WARPVERBS_DEVICE Message<WqeOpcode::kSendImm> SendImm(const LocalMemory& local, mlx5::Be32 imm,
                                                       const LocalMemory& second = {}) {
   return {{}, local, second, imm};
 }
 
-/// Writes a value that travels in the WQE itself: it need not be registered, and may change at once.
+/// Writes a value that the WQE contains: it need not be registered, and may change right after the post.
 template <InlineValue T>
 struct WriteInline {
   RemoteMemory remote;
@@ -220,7 +227,7 @@ struct WriteInline {
 template <class T>
 WriteInline(RemoteMemory, T) -> WriteInline<T>;
 
-/// One operation and then another, by one reservation and one doorbell.
+/// Two operations in sequence, with one reservation and one doorbell.
 template <class First, class Second>
 struct Sequence {
   First first;
@@ -236,8 +243,8 @@ struct Sequence {
     return second.template Encode<A>(view, index + first.Slots(view), flags);
   }
   WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
-    const RequestError mistake = first.Check(check);
-    return mistake != RequestError::kNone ? mistake : second.Check(check);
+    const RequestError error = first.Check(check);
+    return error != RequestError::kNone ? error : second.Check(check);
   }
 };
 template <class First, class Second>

@@ -4,16 +4,17 @@
 
 #include "warpverbs/arch/arch.hpp"
 
-/// Which peers can be reached, as far as the host knows. Filled by the host library; see host/peer_table.hpp.
+/// The peers that can be reached, as far as the host knows. The host library fills the table:
+/// host/peer_table.hpp.
 namespace warpverbs::inline v0_2::device {
 
 enum class PeerState : uint32_t {
-  kDisconnected,  ///< not connected yet, or not any more
+  kDisconnected,  ///< not connected yet, or no longer
   kConnected,
-  kFailed,  ///< an event or an error has ended a connection to it; until the host resets that
+  kFailed,  ///< connection that an event or an error has ended; lasts until the host resets it
 };
 
-/// What a kernel needs of a table of peers, by value.
+/// The description of a table of peers that a kernel gets by value.
 struct PeersView {
   const uint32_t* states;  ///< a PeerState for each rank
   uint32_t count;
@@ -21,8 +22,8 @@ struct PeersView {
 
 /// The states of a set of peers, as a kernel reads them.
 ///
-/// A state is news of the host, no promise: a peer may be dead and not be known to be. It comes in no order
-/// with data or completions.
+/// A state may be outdated: a peer may be dead before the host knows. States are not ordered with data or
+/// completions.
 template <arch::Arch A>
 class Peers {
  public:
@@ -30,9 +31,9 @@ class Peers {
 
   WARPVERBS_DEVICE uint32_t count() const { return view_.count; }
 
-  /// Reads one word, which may lie in host memory: too dear for every post.
+  /// Reads one word, which may be in host memory: too expensive for every post.
   ///
-  /// @param rank  of no peer: kDisconnected
+  /// @return  kDisconnected if no peer has the rank
   WARPVERBS_DEVICE PeerState State(uint32_t rank) const {
     if (rank >= view_.count) return PeerState::kDisconnected;
     return static_cast<PeerState>(A::Load32(view_.states + rank));
@@ -40,9 +41,9 @@ class Peers {
 
   WARPVERBS_DEVICE bool Alive(uint32_t rank) const { return State(rank) == PeerState::kConnected; }
 
-  /// The lanes whose peers are alive, each lane asking for one of its own.
+  /// Returns the lanes whose peers are alive; each lane asks for a peer of its own.
   ///
-  /// @param lanes  all of them call this together, with the same mask, as for Warp
+  /// @param lanes  all lanes that make this call together, as for Warp
   WARPVERBS_DEVICE arch::LaneMask Alive(arch::LaneMask lanes, uint32_t rank) const {
     return A::Ballot(lanes, Alive(rank));
   }

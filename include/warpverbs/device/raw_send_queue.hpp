@@ -7,11 +7,11 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// A send queue for those who keep its indices and schedule its doorbells themselves; SendQueue does both.
+/// A send queue for code that keeps the indices and schedules the doorbells itself; SendQueue does both.
 ///
-/// Each Post writes an operation from slot `index` on, a free-running count that starts at 0, and returns
-/// what RingDoorbell() takes if it is the last one to ring for. `flags` are mlx5::CtrlFlags; by default each
-/// operation reports its completion. Sends and writes with immediate take a receive of the peer.
+/// Each Post writes an operation from slot `index` on, a free-running count that starts at 0, and returns the
+/// argument of RingDoorbell() in case it is the last one. `flags` are mlx5::CtrlFlags; by default each
+/// operation reports its completion. A send or a write with immediate consumes a receive of the peer.
 ///
 /// @pre  the slots are free: WQE `index - depth` and as many after it as the operation takes are complete
 template <arch::Arch A>
@@ -19,8 +19,8 @@ class RawSendQueue {
  public:
   WARPVERBS_DEVICE explicit RawSendQueue(const QueueView& view) : view_(view) {}
 
-  /// Posts any operation: see operations.hpp. Those with a name below take one slot: a message no longer than
-  /// the device's longest.
+  /// Posts any operation: see operations.hpp. The functions below post one slot: a message that is at most as
+  /// long as the device's longest.
   template <class Operation>
   WARPVERBS_DEVICE mlx5::Be64 Post(uint32_t index, const Operation& operation,
                                    uint32_t flags = mlx5::kCqeAlways) const {
@@ -59,21 +59,21 @@ class RawSendQueue {
     if (view_.dbrec != nullptr) A::StoreRelease(view_.dbrec, A::ToBe32(end & mlx5::kQpDbrIndexMask).raw);
   }
 
-  /// Tells the NIC to look.
+  /// Rings the doorbell register.
   ///
-  /// @param doorbell  what posting the last WQE returned
+  /// @param doorbell  result of the last WQE's Post
   WARPVERBS_DEVICE void RingDoorbell(mlx5::Be64 doorbell) const {
     A::StoreReleaseMmio(view_.doorbell, doorbell);
   }
 
-  /// Says whether WQE `index` of a queue with a collapsed CQ is complete: kOk, kPending, or kError.
+  /// Tests whether WQE `index` of a queue with a collapsed CQ is complete: kOk, kPending or kError.
   ///
   /// @pre  fewer than 2^15 WQEs were posted after `index`
   WARPVERBS_DEVICE Status PollCqOnce(uint32_t index) const {
     const arch::CqeTail tail = A::LoadCqeTail(view_.cqe + mlx5::kCqeTailOffset);
     if (IsError(tail)) return ErrorStatus(ErrorWord(tail));
-    // One ahead of the newest reads as 2^16 behind it. A queue has at most 2^15 WQEs, so half of the circle
-    // is behind.
+    // A WQE ahead of the newest completion reads as up to 2^16 behind it. A queue has at most 2^15 WQEs, so
+    // half of the range is behind.
     if (static_cast<uint16_t>(WqeCounter(tail) - index) >= 0x8000) return {.code = Code::kPending};
     A::AcquireAfterCompletion();
     return {};
@@ -84,11 +84,7 @@ class RawSendQueue {
   /// @errors  kTimeout, kAborted: the WQE may still complete. kError: the queue pair has failed, maybe after
   /// this WQE
   WARPVERBS_DEVICE Status PollCq(uint32_t index, const WaitLimit& limit) const {
-    for (Waiter<A> waiter(limit);;) {
-      const Status status = PollCqOnce(index);
-      if (status.code != Code::kPending) return status;
-      if (const Code code = waiter.Next(); code != Code::kPending) return {.code = code};
-    }
+    return WaitForStatus<A>(limit, [&] { return PollCqOnce(index); });
   }
 
   WARPVERBS_DEVICE const QueueView& view() const { return view_; }

@@ -8,44 +8,54 @@
 namespace warpverbs::inline v0_2::device {
 
 /// A message or a write with immediate that has arrived.
-struct Received {
+struct [[nodiscard]] Received {
   Status status;
-  uint32_t index = 0;  ///< of the receive that took it: the n-th posted, from 0, modulo 2^32
-  uint32_t bytes = 0;  ///< that came, into the receive's memory or where the write went
+  uint32_t index = 0;  ///< number of the receive that took it: counts posts from 0, modulo 2^32
+  uint32_t bytes = 0;  ///< bytes that arrived, in the receive's memory or where the write went
   bool has_imm = false;
-  bool is_write = false;  ///< a write with immediate: the receive's memory is untouched
-  mlx5::Be32 imm = {0};   ///< as the peer stored it
+  bool is_write = false;  ///< whether a write with immediate came: the receive's memory is untouched
+  mlx5::Be32 imm = {};    ///< immediate data, as the peer stored it
 };
 
-/// A receive queue: post memory, get what arrives in it, in the order of posting.
+/// A receive queue: post memory, get the messages that arrive in it, in the order of posting.
 ///
-/// One thread uses it at a time, and calls Save() last of all. The peer's sends wait (receiver not ready)
-/// while no receive is posted.
+/// One thread uses it at a time. Each Submit() and each arrival stores the queue's state, so the next kernel
+/// continues there. The peer's sends wait (receiver not ready) while no receive is posted.
 template <arch::Arch A>
 class ReceiveQueue {
  public:
   WARPVERBS_DEVICE explicit ReceiveQueue(const ReceiveQueueView& view)
       : ReceiveQueue(view, A::Load(view.state)) {}
+  ReceiveQueue(const ReceiveQueue&) = delete;
+  ReceiveQueue& operator=(const ReceiveQueue&) = delete;
+  ReceiveQueue(ReceiveQueue&&) = default;
+  ReceiveQueue& operator=(ReceiveQueue&&) = default;
 
-  /// Posts memory for one message, in up to two parts. The NIC knows of it after Submit().
+  /// Posts memory for one message, in up to two parts. Submit() hands it to the NIC.
   ///
-  /// @errors  kFull: all receives are posted. kInvalid: two parts, and the WQEs are made for one; a part of
-  ///          2^31 bytes or more; what a checked build finds
+  /// @errors  kFull: all receives are posted. kInvalid: two parts, but the WQEs have room for one; a part of
+  /// 2^31
+  ///          bytes or more; a wrong arch, see RequestError; an error that a checked build finds
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
     if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
-    const RequestError mistake = Refusal(local, second);
-    if (mistake != RequestError::kNone) return {.code = Code::kInvalid, .request_error = mistake};
+    const RequestError error = Validate(local, second);
+    if (error != RequestError::kNone) return {.code = Code::kInvalid, .request_error = error};
     PostRecv(posted_++, local, second);
     return {};
   }
 
   /// Hands all posted receives to the NIC.
-  WARPVERBS_DEVICE void Submit() const { UpdateRecvDbrRecord(posted_); }
+  WARPVERBS_DEVICE void Submit() const {
+    UpdateRecvDbrRecord(posted_);
+    Store();
+  }
 
-  /// Takes what arrived next: kOk, kPending, or kError; then the receives behind it come back as errors too.
+  /// Takes the next arrival: kOk, kPending, or kError; after an error all later receives come back as errors,
+  /// too.
   WARPVERBS_DEVICE Received PollOnce() {
     const uint32_t index = taken();
     Received received{.status = ring_.PollCqOnce(), .index = index};
+    if (received.status.code != Code::kPending) Store();
     if (!received.status.ok()) return received;
     const Completion completion = ring_.Last();
     received.bytes = completion.bytes;
@@ -55,29 +65,28 @@ class ReceiveQueue {
     return received;
   }
 
-  /// Waits for it.
+  /// Waits for the next arrival.
   ///
-  /// @errors  kTimeout, kAborted: nothing came
+  /// @errors  as for PollOnce(); kTimeout, kAborted: nothing arrived
   WARPVERBS_DEVICE Received Poll(const WaitLimit& limit) {
-    for (Waiter<A> waiter(limit);;) {
-      const Received received = PollOnce();
-      if (received.status.code != Code::kPending) return received;
-      if (const Code code = waiter.Next(); code != Code::kPending) return {.status = {.code = code}};
-    }
+    Received received;
+    received.status = WaitForStatus<A>(limit, [&] {
+      received = PollOnce();
+      return received.status;
+    });
+    return received;
   }
 
-  /// Leaves the queue where the next kernel finds it.
-  WARPVERBS_DEVICE void Save() const { A::Store(view_.state, A::Join(taken(), posted_)); }
-
-  /// Completions of the queue's ring taken so far, from the view's `first_cqe` on: what host::CompletionAlarm
-  /// asks for. After a reset of the endpoint that is known modulo twice the ring's depth alone.
+  /// Returns how many completions of the queue's ring have been taken, counted from the view's `first_cqe`:
+  /// the input of host::CompletionAlarm. After a reset of the endpoint it is known only modulo twice the
+  /// ring's depth.
   WARPVERBS_DEVICE uint32_t consumer_index() const { return ring_.consumer_index(); }
 
-  // For those who keep the indices themselves.
+  // The low level, for code that keeps the indices itself.
 
   /// Writes the receive of `index`, a free-running count that starts at 0.
   ///
-  /// @pre    fewer than `depth` receives before it are under way
+  /// @pre    fewer than `depth` receives before it are outstanding
   /// @source rdma-core v44, providers/mlx5/qp.c, mlx5_post_recv(): an invalid lkey ends the list
   WARPVERBS_DEVICE void PostRecv(uint32_t index, const LocalMemory& local,
                                  const LocalMemory& second = {}) const {
@@ -103,7 +112,11 @@ class ReceiveQueue {
         ring_(view.cq, view.first_cqe + static_cast<uint32_t>(state)),
         posted_(static_cast<uint32_t>(state >> 32)) {}
 
-  WARPVERBS_DEVICE RequestError Refusal(const LocalMemory& local, const LocalMemory& second) const {
+  /// Stores the state where the next kernel finds it.
+  WARPVERBS_DEVICE void Store() const { A::Store(view_.state, A::Join(taken(), posted_)); }
+
+  WARPVERBS_DEVICE RequestError Validate(const LocalMemory& local, const LocalMemory& second) const {
+    if (!ReleasesFarEnough<A>(view_.flags)) return RequestError::kReleaseScope;
     if (local.bytes >= mlx5::kMaxDataBytes || second.bytes >= mlx5::kMaxDataBytes)
       return RequestError::kMessageTooLong;
     if (second.bytes != 0 && view_.stride == mlx5::kSegmentBytes) return RequestError::kTooManySlots;

@@ -1,146 +1,284 @@
 #pragma once
 
-#include "warpverbs/device/detail/poster.hpp"
+#include "warpverbs/device/detail/group.hpp"
+#include "warpverbs/device/detail/queue_state.hpp"
 
 namespace warpverbs::inline v0_2::device {
 
-/// A send queue as a kernel wants it: post an operation, get a ticket, wait for the ticket.
+/// A send queue for kernels: post an operation, get a ticket, wait for the ticket.
 ///
-/// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Errors
-/// last: once the queue pair has failed, every wait says so until the host resets it, and every post of a
-/// poster that knows; one that has not looked yet may still post, and its ticket then says so. Once a sharer
-/// has given up between reserving slots and ringing for them, everybody is told so (kError with syndrome 0).
+/// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Each post
+/// stores the end of an exclusive queue, so the next kernel continues there. Errors last: once the queue pair
+/// has failed, every wait returns kError until the host resets it, and so does every post of a thread that
+/// has seen the error. If a poster gave up between its reservation and its doorbell, the queue ends with
+/// kError and syndrome 0.
 ///
-/// @tparam Sharing      Exclusive, Shared or RelaxedShared: who may post to this queue while this object
-///                      lives
-/// @tparam Cooperation  Thread, Warp or Block: who makes each posting call together; see cooperation.hpp
-template <arch::Arch A, class Sharing, class Cooperation = Thread>
+/// @tparam S  Exclusive, Shared or RelaxedShared: the posters of this queue while the object lives
+/// @tparam C  Thread, Warp or Block: the threads that make each posting call together; see cooperation.hpp
+template <arch::Arch A, Sharing S, Cooperation C = Thread>
 class SendQueue {
-  static_assert(!(std::is_same_v<Sharing, Exclusive> && std::is_same_v<Cooperation, Block>),
-                "the warps of a block share the queue: take Shared");
+  static constexpr bool kAlone = std::is_same_v<C, Thread>;
+  static constexpr bool kShares = !std::is_same_v<S, Exclusive>;
+  /// Lanes in lockstep cannot wait in loops for each other, as sharers do.
+  static constexpr bool kLanesCollide = kAlone && A::kLockstep && kShares;
+  static_assert(kShares || !std::is_same_v<C, Block>, "the warps of a block share the queue: use Shared");
 
  public:
   class Batch;
 
-  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const Cooperation& cooperation = {})
-      : poster_(view, cooperation) {}
+  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const C& cooperation = {})
+      : state_(view), group_(cooperation) {}
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
   SendQueue(SendQueue&&) = default;
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
-  /// With its slots, a post on a shared queue waits for the doorbells before its own, whatever its limit
-  /// says. They are rung within microseconds; after 10 s, or if the abort word is set then, it ends the
+  /// On a shared queue, a post that has its slots waits until all earlier doorbells have been rung, whatever
+  /// its limit says. That takes microseconds; after 10 s, or if the abort word is set then, the post ends the
   /// queue.
   ///
-  /// @param limit  how long to wait for free slots. By default not at all: kFull instead
-  /// @param flags  mlx5::CtrlFlags. Without kCqeAlways it completes with the next one that has it; one in any
-  ///               `depth` slots in a row must have it, whoever posts them, and the last one before a Flush()
+  /// @param limit  bounds the wait for free slots. By default a post does not wait: kFull
+  /// @param flags  mlx5::CtrlFlags. An operation without kCqeAlways completes with the next one that has it.
+  /// One of
+  ///               any `depth` slots in a row must have it, whichever thread posts them, and the last before
+  ///               a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
   /// @errors  kFull, kTimeout, kAborted, kInvalid: nothing was posted. kError: see the class
-  template <class Operation>
-  WARPVERBS_DEVICE Posted Post(const Operation& operation, const WaitLimit& limit = {},
+  template <Operation<A> O>
+  WARPVERBS_DEVICE Posted Post(const O& operation, const WaitLimit& limit = {},
                                uint32_t flags = mlx5::kCqeAlways) {
-    return poster_.Post(operation, limit, flags);
+    if constexpr (kLanesCollide) {
+      return PostOneByOne(Group<A, Warp>(Warp(A::ActiveLanes())), operation, limit, flags);
+    } else {
+      return PostBy(group_, operation, limit, flags);
+    }
   }
 
   /// Reserves slots for a batch: operations that are published together.
   ///
-  /// @param slots  for each caller, the same for all who call together
-  /// @errors  as Post, in Batch::status()
+  /// @param slots  slots for each caller, the same for all that call together
+  /// @errors  as for Post(), in Batch::status()
   [[nodiscard]] WARPVERBS_DEVICE Batch Begin(uint32_t slots, const WaitLimit& limit = {}) {
-    static_assert(!Poster<A, Sharing, Cooperation>::kLanesCollide,
-                  "the lanes of this processor's warps cannot wait for each other: take Warp");
-    poster_.team().Gather();
+    static_assert(!kLanesCollide, "the lanes of this processor's warps cannot wait for each other: use Warp");
+    group_.SyncEnter();
     return Batch(*this, slots, limit);
   }
 
-  /// Says whether a post is done: kOk, kPending, or kError.
+  /// Tests whether a post is done: kOk, kPending or kError; kInvalid for a post that was refused.
   ///
-  /// A post that was done before the queue pair failed is kOk as long as that can be told: a collapsed CQ
-  /// keeps the newest completion only, so where a flush is all that anyone saw, the cause and what was done
-  /// before it are lost. A ring keeps both. With syndrome 0 the NIC may still execute it, until Reset().
+  /// A post that was done before the queue pair failed returns kOk as long as the completions show it. A
+  /// collapsed CQ keeps only the newest one: if a flush is all that a thread saw, the cause and the posts
+  /// that were done before it are lost. A ring keeps both. With syndrome 0 the NIC may still execute the
+  /// post, until Reset().
   WARPVERBS_DEVICE Status Test(Ticket ticket) {
-    const Code code = producer().Wait(ticket, {});
-    return producer().Explain(code == Code::kTimeout ? Code::kPending : code);
+    const Code code = state_.Wait(ticket, {});
+    return state_.WaitStatus(code == Code::kTimeout ? Code::kPending : code);
   }
 
   /// Waits until a post is done.
   ///
-  /// @errors  as Test; kTimeout, kAborted: it may still complete
+  /// @errors  as for Test(); kTimeout, kAborted: the post may still complete
   WARPVERBS_DEVICE Status Wait(Ticket ticket, const WaitLimit& limit) {
-    return producer().Explain(producer().Wait(ticket, limit));
+    return state_.WaitStatus(state_.Wait(ticket, limit));
   }
 
-  /// Waits until all is done that was posted to the queue before the call, by whomever.
+  /// Waits until everything is done that any thread posted to the queue before the call.
   ///
-  /// @errors  as Wait
+  /// @errors  as for Wait()
   WARPVERBS_DEVICE Status Flush(const WaitLimit& limit) {
-    producer().tail().Look();
-    return Wait({producer().tail().turn() - 1}, limit);
-  }
-
-  /// Leaves the end of the queue where the next kernel finds it. An exclusive poster must call it last of
-  /// all.
-  WARPVERBS_DEVICE void Save() const {
-    if (poster_.team().Leads()) producer().tail().Save();
+    state_.end().Reload();
+    return Wait({state_.end().published() - 1}, limit);
   }
 
  private:
-  WARPVERBS_DEVICE Producer<A, Sharing>& producer() { return poster_.producer(); }
-  WARPVERBS_DEVICE const Producer<A, Sharing>& producer() const { return poster_.producer(); }
+  WARPVERBS_DEVICE const QueueView& view() const { return state_.view(); }
 
-  Poster<A, Sharing, Cooperation> poster_;
+  WARPVERBS_DEVICE Posted Refused(RequestError error) const {
+    return {{.code = Code::kInvalid, .request_error = error}, state_.RefusedTicket()};
+  }
+
+  template <class O>
+  WARPVERBS_DEVICE RequestError Validate(const O& operation, uint32_t slots) const {
+    if (slots > view().depth)
+      return slots == kTooLong ? RequestError::kMessageTooLong : RequestError::kTooManySlots;
+    if constexpr (kChecked) return operation.Check(RegionCheck(view().control->regions));
+    return RequestError::kNone;
+  }
+
+  /// Reserves slots for each thread of a group if all of them want to and the slots are known to be free.
+  template <class G>
+  WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t slots, uint32_t& base) {
+    const uint32_t all = slots * group.size();
+    if constexpr (kShares) {
+      bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader() && state_.HasCredit(all);
+      if (taken) taken = state_.end().TryReserve(all);
+      const Code code = taken ? Code::kOk : Code::kFull;
+      taken = BroadcastReservation(group, state_.end().reserved() - all, code, base) == Code::kOk;
+      if (!taken) group.SyncEnter();  // for the next broadcast
+      return taken;
+    } else {
+      if constexpr (kChecked) wanted = wanted && (!group.IsLeader() || state_.end().IsOnlyPoster());
+      if (!group.AllTrue(wanted & state_.HasCredit(all))) return false;
+      state_.end().TryReserve(all);  // each lane counts for itself, so nobody has to ask the leader
+      base = state_.end().reserved() - all;
+      return true;
+    }
+  }
+
+  /// Reserves slots for each thread of a group as soon as they are free.
+  template <class G>
+  WARPVERBS_DEVICE Code Reserve(const G& group, uint32_t slots, const WaitLimit& limit, uint32_t& base) {
+    const uint32_t all = slots * group.size();
+    Code code = Code::kOk;
+    if (group.IsLeader()) code = state_.Reserve(all, limit);
+    code = BroadcastReservation(group, state_.end().reserved() - all, code, base);
+    if constexpr (!kShares && !kAlone) state_.SetCompleted(group.Broadcast(state_.completed()));
+    return code;
+  }
+
+  /// Publishes what the threads of a group have written.
+  ///
+  /// @param doorbell  first 8 bytes of the caller's last WQE
+  template <class G>
+  WARPVERBS_DEVICE Code Publish(const G& group, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
+                                const uint64_t* abort) {
+    const uint32_t end = base + slots * group.size();
+    group.Sync();
+    Code code = Code::kOk;
+    if (group.IsLeader()) code = state_.Publish(base, end, doorbell, abort);
+    if constexpr (kShares) code = group.Broadcast(code);  // an exclusive post cannot fail here
+    if (!group.IsLeader() && code == Code::kOk) state_.end().SetReserved(end);
+    return code;
+  }
+
+  /// Posts on the fast path without branches: a branch costs a lone warp more than the arithmetic that it
+  /// saves.
+  template <class G, class O>
+  WARPVERBS_DEVICE Posted PostBy(const G& group, const O& operation, const WaitLimit& limit, uint32_t flags) {
+    const uint32_t slots = operation.Slots(view());
+    const bool fast = (slots == 1) & (Validate(operation, slots) == RequestError::kNone);
+    uint32_t base = 0;
+    if (!__builtin_expect(TryReserve(group, fast, 1, base), true)) {
+      return PostSlow(group, operation, limit, flags);
+    }
+    const uint32_t index = base + group.rank();
+    const mlx5::Be64 doorbell = EncodeOne<A>(operation, view(), index, flags);
+    const Code code = Publish(group, base, 1, doorbell, limit.abort);
+    if (__builtin_expect(code != Code::kOk, false)) return {state_.ToStatus(code), {index}};
+    return {{}, {index}};
+  }
+
+  /// Posts by one reservation if all operations are valid, take the same number of slots, and fit into the
+  /// queue together. Otherwise the warps of a block post one by one, and so do the lanes of a warp.
+  template <class Cooperating, class O>
+  WARPVERBS_DEVICE Posted PostSlow(const Group<A, Cooperating>& group, const O& operation,
+                                   const WaitLimit& limit, uint32_t flags) {
+    const uint32_t slots = operation.Slots(view());
+    const RequestError error = Validate(operation, slots);
+    if constexpr (std::is_same_v<Cooperating, Thread>) {
+      if (error != RequestError::kNone) return Refused(error);
+    } else {
+      const bool same = slots == group.Broadcast(slots);  // a call of all threads, so it comes first
+      const bool fits = error == RequestError::kNone && slots * group.size() <= view().depth;
+      if (!group.AllTrue(fits && same)) {
+        if constexpr (std::is_same_v<Cooperating, Block>) {
+          return PostBy(group.warp(), operation, limit, flags);
+        } else {
+          return PostOneByOne(group, operation, limit, flags);
+        }
+      }
+    }
+    if (!group.AllTrue(state_.ok()))
+      state_.MarkFailed();  // the leader learns of an error that any thread has seen
+    uint32_t base = 0;
+    Code code = Reserve(group, slots, limit, base);
+    if (code != Code::kOk) return {state_.ToStatus(code), state_.RefusedTicket()};
+    const uint32_t index = base + slots * group.rank();
+    const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
+    code = Publish(group, base, slots, doorbell, limit.abort);
+    return {state_.ToStatus(code), {index + slots - 1}};
+  }
+
+  /// Lets each lane post for itself, one after another: their operations differ too much, or are too many.
+  template <class O>
+  WARPVERBS_DEVICE Posted PostOneByOne(const Group<A, Warp>& group, const O& operation,
+                                       const WaitLimit& limit, uint32_t flags) {
+    Posted posted;
+    for (arch::LaneMask rest = group.lanes(); rest != 0;) {
+      const uint32_t lane = Group<A, Warp>::Last(rest);
+      if (A::Lane() == lane) posted = PostBy(Group<A, Thread>(Thread{}), operation, limit, flags);
+      // All lanes keep the end of an exclusive queue in registers; the end of a shared one each lane reloads.
+      if constexpr (!kAlone && !kShares) {
+        state_.end().SetReserved(A::Shuffle(group.lanes(), state_.end().reserved(), lane));
+      }
+      rest &= ~(arch::LaneMask{1} << lane);
+    }
+    return posted;
+  }
+
+  /// Broadcasts the leader's code and, for kOk, where its reserved slots begin.
+  template <class G>
+  WARPVERBS_DEVICE Code BroadcastReservation(const G& group, uint32_t leaders_base, Code code,
+                                             uint32_t& base) const {
+    const uint64_t both = group.Broadcast(A::Join(leaders_base, static_cast<uint32_t>(code)));
+    base = static_cast<uint32_t>(both);
+    return static_cast<Code>(both >> 32);
+  }
+
+  QueueState<A, S> state_;
+  Group<A, C> group_;
 };
 
 /// Slots of a send queue that were reserved together and are published together.
 ///
-/// Until Submit(), this thread posts nothing else to the queue and waits for nothing that another poster
-/// does: no WQE behind these is rung for, and maybe none before them. A block's batch sends what the block
-/// has written before Submit().
-template <arch::Arch A, class Sharing, class Cooperation>
-class SendQueue<A, Sharing, Cooperation>::Batch {
+/// Until Submit(), this thread must not post anything else to the queue, and must not wait for anything that
+/// another poster does: no WQE behind these is rung for, and maybe none before them. A block's batch sends
+/// what the block has written before Submit().
+template <arch::Arch A, Sharing S, Cooperation C>
+class SendQueue<A, S, C>::Batch {
  public:
-  /// kOk, or why nothing was reserved or published: then Add() and Submit() say so too.
+  /// kOk, or why nothing was reserved or published; Add() and Submit() then return it, too.
   WARPVERBS_DEVICE const Status& status() const { return status_; }
 
-  /// Writes an operation, without publishing it.
+  /// Writes an operation without publishing it.
   ///
   /// @errors  kInvalid: nothing was added; kTooManySlots if too few are left
-  template <class Operation>
-  WARPVERBS_DEVICE Posted Add(const Operation& operation, uint32_t flags = mlx5::kCqeAlways) {
-    const uint32_t slots = operation.Slots(poster_.view());
-    RequestError mistake = poster_.Refusal(operation, slots);
-    if (__builtin_expect((slots == 1) & (mistake == RequestError::kNone) & (next_ != end_),
-                         true)) {  // as PostBy()
-      doorbell_ = EncodeOne<A>(operation, poster_.view(), next_, flags);
+  template <Operation<A> O>
+  WARPVERBS_DEVICE Posted Add(const O& operation, uint32_t flags = mlx5::kCqeAlways) {
+    const uint32_t slots = operation.Slots(queue_.view());
+    RequestError error = queue_.Validate(operation, slots);
+    if (__builtin_expect((slots == 1) & (error == RequestError::kNone) & (next_ != end_), true)) {
+      doorbell_ = EncodeOne<A>(operation, queue_.view(), next_, flags);
     } else {
-      if (!status_.ok()) return {status_, {}};
-      if (mistake == RequestError::kNone && slots > end_ - next_) mistake = RequestError::kTooManySlots;
-      if (mistake != RequestError::kNone) return poster_.Invalid(mistake);
-      doorbell_ = operation.template Encode<A>(poster_.view(), next_, flags);
+      if (!status_.ok()) return {status_, queue_.state_.RefusedTicket()};
+      if (error == RequestError::kNone && slots > end_ - next_) error = RequestError::kTooManySlots;
+      if (error != RequestError::kNone) return queue_.Refused(error);
+      doorbell_ = operation.template Encode<A>(queue_.view(), next_, flags);
     }
     next_ += slots;
     return {{}, {next_ - 1}};
   }
 
-  /// Publishes what was added; what was not used is filled with NOPs. A second call does nothing more.
+  /// Publishes what was added, and fills unused slots with NOPs. A second call does nothing more.
   ///
   /// @return  the ticket of this caller's last operation, which is done after all before it
   WARPVERBS_DEVICE Posted Submit() {
     if (!submitted_ && status_.ok()) {
-      while (next_ != end_) Add(Nop());
-      status_ = poster_.producer().Explain(poster_.Publish(poster_.team(), base_, slots_, doorbell_, abort_));
+      while (next_ != end_) FillWithNop();
+      const Code code = queue_.Publish(queue_.group_, base_, slots_, doorbell_, abort_);
+      status_ = queue_.state_.ToStatus(code);
       submitted_ = true;
     }
     return {status_, {end_ - 1}};
   }
 
-  /// A batch that was left posts NOPs in place of its operations: others may be waiting behind it.
+  /// Publishes NOPs in place of the operations if the batch was not submitted: others may wait behind it.
   WARPVERBS_DEVICE ~Batch() noexcept(false) {
-    if (!submitted_) next_ = end_ - slots_;
-    Submit();
+    if (!submitted_) {
+      next_ = end_ - slots_;
+      static_cast<void>(Submit());
+    }
   }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -149,24 +287,29 @@ class SendQueue<A, Sharing, Cooperation>::Batch {
   friend class SendQueue;
 
   WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit)
-      : poster_(queue.poster_), slots_(slots), abort_(limit.abort) {
-    const bool fits = slots != 0 && uint64_t{slots} * poster_.team().size() <= poster_.view().depth;
+      : queue_(queue), slots_(slots), abort_(limit.abort) {
+    const bool fits = slots != 0 && uint64_t{slots} * queue.group_.size() <= queue.view().depth;
     if (!fits) {
-      status_ = poster_.Invalid(RequestError::kTooManySlots).status;
-    } else if (!poster_.ReserveAtOnce(poster_.team(), true, slots, base_)) {
-      status_ = poster_.producer().Explain(poster_.Reserve(poster_.team(), slots, limit, base_));
+      status_ = {.code = Code::kInvalid, .request_error = RequestError::kTooManySlots};
+    } else if (!queue.TryReserve(queue.group_, true, slots, base_)) {
+      status_ = queue.state_.ToStatus(queue.Reserve(queue.group_, slots, limit, base_));
     }
-    next_ = base_ + slots * poster_.team().rank();
-    end_ = next_ + (status_.ok() ? slots : 0);
+    next_ = base_ + slots * queue.group_.rank();
+    end_ = next_ + slots;
+    if (!status_.ok()) next_ = end_ = queue.state_.RefusedTicket().index + 1;
   }
 
-  Poster<A, Sharing, Cooperation>& poster_;
-  uint32_t slots_;         ///< of each caller
-  const uint64_t* abort_;  ///< as for Begin()
+  WARPVERBS_DEVICE void FillWithNop() {
+    doorbell_ = Nop().Encode<A>(queue_.view(), next_++, mlx5::kCqeAlways);
+  }
+
+  SendQueue& queue_;
+  uint32_t slots_;         ///< slots of each caller
+  const uint64_t* abort_;  ///< abort word of Begin()
   Status status_;
-  uint32_t base_ = 0;  ///< of all callers
+  uint32_t base_ = 0;  ///< first slot of all callers
   uint32_t next_, end_;
-  mlx5::Be64 doorbell_ = {0};
+  mlx5::Be64 doorbell_ = {};
   bool submitted_ = false;
 };
 

@@ -7,7 +7,7 @@
 
 /// The firmware commands that create, change and query queues, field by field.
 ///
-/// Contexts (`qpc`, `cqc`, `ads`, `mkc`) count their bits from their own start:
+/// The bits of contexts (`qpc`, `cqc`, `ads`, `mkc`) count from the context's start:
 /// `qpc::kPd.At(create_qp_in::kQpc)`.
 ///
 /// @source  bit for bit in tests/mlx5 against tables drawn from the public headers of rdma-core, gpunetio,
@@ -53,7 +53,7 @@ enum class CommandStatus : uint8_t {
   kBadOutputLength = 0x51,
 };
 
-/// Says in words what a command status means. Never null.
+/// Describes a command status. Never null.
 constexpr const char* Describe(CommandStatus status) {
   switch (status) {
     case CommandStatus::kOk:
@@ -115,19 +115,19 @@ enum OptParam : uint32_t {
   kOptMinRnrNak = 0x40
 };
 
-/// Every command starts and every answer ends alike.
+/// Bytes that all commands and all responses begin with.
 inline constexpr size_t kCommandHeaderBytes = 16;
 inline constexpr size_t kCommandOutBytes = 16;
 
-/// What the mailboxes of all commands have in common.
+/// The common fields of all command mailboxes.
 namespace command_in {
 inline constexpr Field<CommandOpcode> kOpcode{{"create_cq_in.opcode", 0, 16}};
 inline constexpr Field<uint32_t> kOpMod{{"create_cq_in.op_mod", 48, 16}};
-/// qpn, cqn, mkey index: always here.
+/// qpn, cqn or mkey index; the place is the same for all.
 inline constexpr Field<uint32_t> kObjectNumber{{"query_qp_in.qpn", 72, 24}};
 }  // namespace command_in
 
-/// What the answers to all commands have in common.
+/// The common fields of all responses.
 namespace command_out {
 inline constexpr Field<CommandStatus> kStatus{{"create_cq_out.status", 0, 8}};
 /// The firmware's number for the cause.
@@ -161,7 +161,7 @@ inline constexpr Field<uint32_t> kCqUmemId{{"create_cq_in.cq_umem_id", 704, 32}}
 inline constexpr Field<bool> kCqUmemValid{{"create_cq_in.cq_umem_valid", 736, 1}};
 }  // namespace create_cq_in
 
-/// Address path: where a queue pair sends.
+/// Address path: the destination of a queue pair.
 namespace ads {
 inline constexpr Field<bool> kGrh{{"ads.grh", 40, 1}};
 inline constexpr Field<uint32_t> kRlid{{"ads.rlid", 48, 16}};
@@ -237,7 +237,7 @@ inline constexpr Field<uint32_t> kWqUmemId{{"create_qp_in.wq_umem_id", 2112, 32}
 inline constexpr Field<bool> kWqUmemValid{{"create_qp_in.wq_umem_valid", 2144, 1}};
 }  // namespace create_qp_in
 
-/// RST2INIT, INIT2RTR, RTR2RTS and their kin share one layout.
+/// All commands that change a queue pair's state share one layout.
 namespace modify_qp_in {
 inline constexpr size_t kBytes = 272;
 inline constexpr uint32_t kQpc = 192;
@@ -245,7 +245,7 @@ inline constexpr Field<uint32_t> kQpn{{"init2rtr_qp_in.qpn", 72, 24}};
 inline constexpr Field<uint32_t> kOptParamMask{{"init2rtr_qp_in.opt_param_mask", 128, 32}};
 }  // namespace modify_qp_in
 
-/// The answer to QUERY_QP.
+/// The response to QUERY_QP.
 namespace query_qp_out {
 inline constexpr size_t kBytes = 272;
 inline constexpr uint32_t kQpc = 192;

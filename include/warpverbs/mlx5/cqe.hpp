@@ -22,7 +22,7 @@ enum class CqeOpcode : uint8_t {
   kInvalid = 0xf,  ///< never written by hardware: software fills a new queue with it
 };
 
-/// The header that a datagram came with and that its receive starts with, in a place of 40 bytes.
+/// The header of a datagram, which its receive starts with, in a place of 40 bytes.
 ///
 /// @source  Linux v6.1, drivers/infiniband/hw/mlx5/cq.c, handle_responder()
 enum class CqeL3Header : uint8_t {
@@ -31,7 +31,7 @@ enum class CqeL3Header : uint8_t {
   kIpv4 = 2,  ///< RoCE v2; in the last 20 bytes
 };
 
-/// In `flags_rqpn`: the receive starts with a header, whose kind stands from bit 24 on.
+/// Flag of `flags_rqpn`: the receive starts with a header, whose kind is in bits 24 and 25.
 inline constexpr uint32_t kCqeHasL3Header = 1u << 28;
 
 struct Cqe64 {
@@ -53,7 +53,7 @@ struct Cqe64 {
 };
 static_assert(sizeof(Cqe64) == 64 && offsetof(Cqe64, srqn_uidx) == 32 && offsetof(Cqe64, op_own) == 63);
 
-/// What Cqe64 is when its opcode is kRequesterError or kResponderError.
+/// The layout of a CQE with the opcode kRequesterError or kResponderError.
 struct ErrorCqe64 {
   uint8_t reserved0[32];
   Be32 srqn_uidx;
@@ -69,7 +69,7 @@ struct ErrorCqe64 {
 };
 static_assert(sizeof(ErrorCqe64) == 64 && offsetof(ErrorCqe64, syndrome) == 55);
 
-/// The last 16 bytes hold all that a poll needs: syndromes, counter, opcode.
+/// The last 16 bytes hold everything that a poll needs: syndromes, counter, opcode.
 inline constexpr uint32_t kCqeTailOffset = 48;
 
 }  // namespace warpverbs::inline v0_2::mlx5

@@ -6,7 +6,7 @@
 #include "warpverbs/mlx5/commands.hpp"
 #include "warpverbs/mlx5/mailbox.hpp"
 
-/// Device capabilities, as QUERY_HCA_CAP answers them.
+/// Device capabilities, as QUERY_HCA_CAP returns them.
 namespace warpverbs::inline v0_2::mlx5 {
 
 /// The pages of QUERY_HCA_CAP; `op_mod` is page << 1 | current.

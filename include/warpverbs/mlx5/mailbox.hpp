@@ -14,9 +14,9 @@
 /// Command mailboxes: big-endian bit fields in 32-bit words, read and written through typed descriptors.
 namespace warpverbs::inline v0_2::mlx5 {
 
-/// Where a value lies in a mailbox, or in a context that a mailbox embeds.
+/// The place of a value in a mailbox, or in a context that a mailbox embeds.
 struct FieldPlace {
-  const char* name;  ///< as in the mlx5 programmer's reference: "struct.field"
+  const char* name;  ///< name in the mlx5 programmer's reference: "struct.field"
   uint32_t bit;      ///< offset of the most significant bit
   uint32_t width;    ///< in bits; up to 32 within one word, or a multiple of 32 from a word's start
 };
@@ -24,7 +24,7 @@ struct FieldPlace {
 /// A place with the type of the value there: an unsigned integer, bool or an enumeration, of at most 64 bits.
 template <class T>
 struct Field : FieldPlace {
-  /// The same field of a context that starts at `bit`.
+  /// Returns the same field of a context that starts at `context_bit`.
   constexpr Field At(uint32_t context_bit) const { return {{name, bit + context_bit, width}}; }
 };
 
@@ -81,7 +81,7 @@ class Mailbox {
     return GetField(std::span<const Be32>(words_), field);
   }
 
-  /// Copies bytes as they are, for places wider than any integer (a GID).
+  /// Copies bytes unchanged, for places wider than any integer (a GID).
   ///
   /// @pre  `bytes` fills the place: `8 * bytes.size() == place.width`
   void SetBytes(FieldPlace place, uint32_t context_bit, std::span<const uint8_t> bytes) {

@@ -25,7 +25,7 @@ enum class Syndrome : uint8_t {
   kRemoteAborted = 0x22,
 };
 
-/// Says in words what a syndrome means and where to look. Host only; never null.
+/// Describes a syndrome, and where to look for its cause. Host only; never null.
 constexpr const char* Describe(Syndrome syndrome) {
   switch (syndrome) {
     case Syndrome::kNone:

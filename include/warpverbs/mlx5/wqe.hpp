@@ -14,7 +14,7 @@ inline constexpr uint32_t kWqebbBytes = 64;    ///< send queue slot: one WQE bas
 inline constexpr uint32_t kSegmentBytes = 16;  ///< the unit of a WQE's length (`ds`)
 inline constexpr uint32_t kMaxSegments = 63;   ///< largest `ds`: six bits
 inline constexpr uint32_t kInlineFlag = 1u << 31;
-inline constexpr uint32_t kMaxDataBytes = 1u << 31;  ///< what a data segment's length of 0 means
+inline constexpr uint32_t kMaxDataBytes = 1u << 31;  ///< bytes that a data segment's length of 0 means
 inline constexpr uint32_t kInvalidLkey = 0x100;      ///< ends the scatter list of a receive WQE
 
 enum class WqeOpcode : uint8_t {
@@ -38,12 +38,12 @@ enum class WqeOpcode : uint8_t {
 /// Operand size of an extended (masked) atomic, in the control segment's opcode modifier.
 enum class AtomicOpmod : uint8_t { kPlain = 0x00, kExtended4 = 0x08, kExtended8 = 0x09 };
 
-/// What a WAIT waits for, in the control segment's opcode modifier.
+/// The event that a WAIT waits for, in the control segment's opcode modifier.
 ///
 /// @source  DPDK 004edb48d601, drivers/common/mlx5/mlx5_prm.h (`MLX5_OPC_MOD_WAIT_*`)
 enum class WaitOpmod : uint8_t { kCqProducerIndex = 0x00, kData = 0x01, kTime = 0x02 };
 
-/// `fm_ce_se`: when the NIC reports the WQE, and what it waits for before it starts.
+/// `fm_ce_se`: when the NIC reports the WQE, and which earlier ones it waits for.
 enum CtrlFlags : uint8_t {
   kSolicited = 0x02,            ///< the receiver's completion is a solicited event
   kCqeOnError = 0x00,           ///< a CQE only if the WQE fails
@@ -62,7 +62,7 @@ struct CtrlSegment {
   uint8_t dci_stream_high;
   uint8_t dci_stream_low;
   uint8_t fm_ce_se;  ///< CtrlFlags
-  Be32 imm;          ///< immediate data, exactly as the peer's completion shows it
+  Be32 imm;          ///< immediate data, byte for byte as the peer's completion shows it
 };
 static_assert(sizeof(CtrlSegment) == 16);
 
@@ -73,14 +73,14 @@ struct RemoteAddressSegment {
 };
 static_assert(sizeof(RemoteAddressSegment) == 16);
 
-/// Where a datagram goes; it follows the control segment of a UD queue pair's entry.
+/// The destination of a datagram; it follows the control segment of a UD queue pair's entry.
 ///
-/// Of the address that rdma-core calls a vector, only the extended form, of 48 bytes.
+/// This is the extended form of rdma-core's address vector, 48 bytes; the short one is not used.
 struct DatagramSegment {
-  Be32 qkey;  ///< kOwnQkey: the sending queue pair's own is sent
+  Be32 qkey;  ///< Q_Key to send; kOwnQkey: that of the sending queue pair
   Be32 reserved0;
   Be32 dest_qpn;       ///< kExtendedAddress | qpn
-  uint8_t rate_sl;     ///< static rate << 4 | service level; on Ethernet that is shifted by 1
+  uint8_t rate_sl;     ///< static rate << 4 | service level, which Ethernet shifts by 1
   uint8_t path_bits;   ///< InfiniBand only
   Be16 lid_udp_sport;  ///< remote LID; UDP source port of RoCE v2
   uint8_t reserved1[4];
@@ -101,7 +101,7 @@ struct DataSegment {
 };
 static_assert(sizeof(DataSegment) == 16);
 
-/// Payload follows at once; the segment is padded to 16 bytes.
+/// The payload follows directly; the segment is padded to 16 bytes.
 struct InlineSegment {
   Be32 bytes;  ///< kInlineFlag | length
 };
@@ -130,7 +130,7 @@ struct MaskedCompareSwap8Segment {
 };
 static_assert(sizeof(MaskedCompareSwap8Segment) == 32);
 
-/// Add field by field: a set bit in `field_boundary` is a field's top bit and carries nothing into the next.
+/// Add field by field: a set bit in `field_boundary` is a field's top bit, so no carry leaves the field.
 struct MaskedFetchAdd4Segment {
   Be32 add;
   Be32 field_boundary;
@@ -144,10 +144,11 @@ struct MaskedFetchAdd8Segment {
 };
 static_assert(sizeof(MaskedFetchAdd8Segment) == 16);
 
-/// Of a WAIT: the send queue stands still until a completion queue has got the CQE of index `max_index`.
+/// The segment of a WAIT: the send queue stops until a completion queue has received the CQE of index
+/// `max_index`.
 ///
-/// That is the last CQE to wait for, not how many: the first one that a completion queue ever gets has
-/// index 0. Indices count on past the queue's depth, modulo 2^24. The queue pair must be a `cd_master`.
+/// That is the index of the last CQE to wait for, not a count: the first CQE of a completion queue has index
+/// 0. Indices continue past the queue's depth, modulo 2^24. The queue pair must be a `cd_master`.
 ///
 /// @source  DPDK 004edb48d601, drivers/common/mlx5/mlx5_prm.h (`mlx5_wqe_qseg`, `MLX5_CQ_INDEX_WIDTH`) and
 ///          drivers/net/mlx5/mlx5_txpp.c; libmlx5 41mlnx1, src/verbs.c, create_cq(), `wait_index`

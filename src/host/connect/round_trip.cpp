@@ -84,7 +84,6 @@ void RoundTrip::Write(size_t index, uint32_t peer_qpn, const RoundTripBuffer& pl
   device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
   const device::Posted posted = queue.Post(device::Write(to, from), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   if (!status.ok()) {
     throw Error("write", "to the peer " + Pair(endpoint.qpn(), peer_qpn), Describe(status),
                 "Check the network between the two, and that both endpoints allow remote writes");

@@ -23,7 +23,8 @@ device::QueueView Endpoint::Impl::View() const {
       .depth = sizes_.depth,
       .max_message = 1u << std::min(device_.capabilities().log_max_message, 30u),
       .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
-      .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u)};
+      .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u) |
+               (ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u)};
 }
 
 device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {
@@ -40,7 +41,8 @@ device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {
           .depth = sizes_.receive_depth,
           .stride = sizes_.receive_stride,
           .regions = regions_,
-          .first_cqe = first_receive_cqe_};
+          .first_cqe = first_receive_cqe_,
+          .flags = ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u};
 }
 
 device::CqView Endpoint::Impl::CompletionView() const {

@@ -81,7 +81,7 @@ bool DoorbellService::Forward() {
     const uint32_t wqebbs = (segments * mlx5::kSegmentBytes + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes;
     CopyWqes(static_cast<uint16_t>((mlx5::FromBe(words[0]) >> 8) + wqebbs));
   }
-  Cpu::StoreReleaseMmio(route_.doorbell, {doorbell});
+  Cpu::StoreReleaseMmio(route_.doorbell, mlx5::Be64{doorbell});
   return true;
 }
 

@@ -19,6 +19,12 @@ const char* Describe(RequestError mistake) {
       return "it takes more WQEBBs than the queue has, or than its batch has left";
     case RequestError::kMessageTooLong:
       return "it is longer than the device's longest message and cannot be split";
+    case RequestError::kRefusedTicket:
+      return "the ticket is of a post that was refused. Check the status of each post before you wait for it";
+    case RequestError::kReleaseScope:
+      return "the queue is in host memory, which the releases of arch::Cuda do not reach. Use arch::CudaSystem";
+    case RequestError::kSecondPoster:
+      return "another poster uses this exclusive queue. Let one SendQueue live at a time, or use Shared";
     case RequestError::kMisaligned:
       return "the address of an atomic is not a multiple of its size";
     case RequestError::kUnknownLkey:

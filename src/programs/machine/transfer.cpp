@@ -47,7 +47,6 @@ std::string WriteAndWait(const host::Endpoint& endpoint, const host::MemoryView&
   const device::LocalMemory local = from.Local();
   const device::Posted posted = queue.Post(device::Write(remote, local), limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  queue.Save();
   if (status.ok()) return "";
   const auto error = endpoint.LastError();
   return error ? error->Describe() : host::Describe(status);

@@ -10,7 +10,7 @@ namespace {
 /// A processor whose clock the test sets, and whose every 100th pause is long.
 struct ClockCpu : arch::Cpu {
   static inline uint64_t now = 0;
-  static inline uint32_t looks = 0;  ///< at the clock
+  static inline uint32_t looks = 0;  ///< reads of the clock
   static uint64_t NowNs() {
     ++looks;
     return now;
@@ -23,28 +23,28 @@ class WaiterTest : public testing::Test {
   WaiterTest() { ClockCpu::now = ClockCpu::looks = 0; }
 };
 
-TEST_F(WaiterTest, WithoutADeadlineThereIsNoWait) {
+TEST_F(WaiterTest, DoesNotWaitWithoutADeadline) {
   Waiter<ClockCpu> waiter({});
   EXPECT_EQ(waiter.Next(), Code::kTimeout);
   EXPECT_EQ(ClockCpu::looks, 0U);
 }
 
-TEST_F(WaiterTest, DeadlineThatHasPassedAllowsNoSecondLook) {
+TEST_F(WaiterTest, EndsAtADeadlineThatHasPassed) {
   ClockCpu::now = 10;
   Waiter<ClockCpu> waiter({.deadline_ns = 10});
   EXPECT_EQ(waiter.Next(), Code::kTimeout);
 }
 
-TEST_F(WaiterTest, ClockIsReadInTheFirstEvery64thAndAfterALongPause) {
+TEST_F(WaiterTest, ReadsTheClockFirstEvery64thRoundAndAfterALongPause) {
   Waiter<ClockCpu> waiter({.deadline_ns = 10});
   for (uint32_t round = 0; round <= 128; ++round) {
-    EXPECT_EQ(waiter.IsMilestone(), round % 64 == 0 || round == 100) << round;
+    EXPECT_EQ(waiter.CheckDue(), round % 64 == 0 || round == 100) << round;
     EXPECT_EQ(waiter.Next(), Code::kPending);
   }
   EXPECT_EQ(ClockCpu::looks, 4U);
 }
 
-TEST_F(WaiterTest, DeadlineEndsItAtTheNextMilestone) {
+TEST_F(WaiterTest, EndsAtTheNextCheckAfterTheDeadline) {
   Waiter<ClockCpu> waiter({.deadline_ns = 10});
   EXPECT_EQ(waiter.Next(), Code::kPending);
   ClockCpu::now = 10;
@@ -52,7 +52,7 @@ TEST_F(WaiterTest, DeadlineEndsItAtTheNextMilestone) {
   EXPECT_EQ(waiter.Next(), Code::kTimeout);
 }
 
-TEST_F(WaiterTest, AbortWordEndsItBeforeTheDeadline) {
+TEST_F(WaiterTest, EndsAtTheAbortWordBeforeTheDeadline) {
   uint64_t abort = 0;
   Waiter<ClockCpu> waiter({.deadline_ns = 10, .abort = &abort});
   EXPECT_EQ(waiter.Next(), Code::kPending);

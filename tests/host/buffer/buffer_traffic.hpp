@@ -22,7 +22,6 @@ inline ::testing::AssertionResult WriteView(const Device& device, const MemoryVi
   Queue queue(link.a.View());
   const device::Posted posted = queue.Post(device::Write(to.Remote(), from.Local()), Within());
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
-  queue.Save();
   if (!status.ok()) return ::testing::AssertionFailure() << "status " << static_cast<int>(status.code);
   return ::testing::AssertionSuccess();
 }

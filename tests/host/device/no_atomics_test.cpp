@@ -44,7 +44,6 @@ TEST(NoAtomics, RejectOnlyAtomics) {
   Queue queue(link.a.View());
   const device::Posted posted = queue.Post(device::FetchAdd(link.target.Remote(0), uint64_t{1}), Within());
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
-  queue.Save();
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(link.target[0], 1) << "as the first write left it";
 }

@@ -63,7 +63,7 @@ TEST_F(Queues, NeverHaveARingOfOneCqe) {
   for (uint32_t i = 0; i < 5; ++i) {
     ASSERT_TRUE(receives.Post(link.target.Local(0)).ok());
     receives.Submit();
-    ASSERT_TRUE(sends.Post(device::SendImm(link.source.Local(0), {i}), Within()).status.ok());
+    ASSERT_TRUE(sends.Post(device::SendImm(link.source.Local(0), mlx5::Be32{i}), Within()).status.ok());
     const device::Received received = receives.Poll(Within());
     ASSERT_TRUE(received.status.ok());
     EXPECT_EQ(received.imm.raw, i);
@@ -108,8 +108,8 @@ TEST_F(Queues, DeliverMessagesRoundAfterRound) {
     link.source[0] = ++link.written;
     const bool is_write = i % 2 == 1;
     const device::Posted posted =
-        is_write ? sends.Post(device::WriteImm(link.target.Remote(9), link.source.Local(0), {i}), Within())
-                 : sends.Post(device::SendImm(link.source.Local(0), {i}), Within());
+        is_write ? sends.Post(device::WriteImm(link.target.Remote(9), link.source.Local(0), mlx5::Be32{i}), Within())
+                 : sends.Post(device::SendImm(link.source.Local(0), mlx5::Be32{i}), Within());
     ASSERT_TRUE(posted.status.ok());
     const device::Received received = receives.Poll(Within());
     ASSERT_TRUE(received.status.ok());
@@ -161,7 +161,7 @@ TEST_F(Queues, LimitTheSinksKeyToTheSink) {
   Link link(device_);
   link.Connect();
   const device::QueueView view = link.a.View();
-  const device::LocalMemory tail{reinterpret_cast<uint64_t>(&view.control->tail), 8, {view.sink_lkey_be}};
+  const device::LocalMemory tail{reinterpret_cast<uint64_t>(&view.control->tail), 8, mlx5::Be32{view.sink_lkey_be}};
   Queue queue(view);
   const device::Posted posted = queue.Post(device::Read(link.target.Remote(0), tail), Within());
   ASSERT_TRUE(posted.status.ok());

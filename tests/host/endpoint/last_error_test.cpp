@@ -28,8 +28,9 @@ class LastError : public testing::Test {
     device::RemoteMemory wrong = link.target.Remote(0);
     wrong.rkey.raw = ~wrong.rkey.raw;
     auto batch = queue.Begin(4);
-    batch.Add(device::Write(wrong, link.source.Local(0)));
-    for (int i = 0; i < 3; ++i) batch.Add(device::Write(link.target.Remote(0), link.source.Local(0)));
+    EXPECT_TRUE(batch.Add(device::Write(wrong, link.source.Local(0))).status.ok());
+    for (int i = 0; i < 3; ++i)
+      EXPECT_TRUE(batch.Add(device::Write(link.target.Remote(0), link.source.Local(0))).status.ok());
     ASSERT_TRUE(batch.Submit().status.ok());
   }
 

@@ -53,7 +53,6 @@ class ManyEndpoints : public testing::Test {
     const device::Posted posted = queue.Post(device::Write(words.Remote(1), words.Local(0)), Within());
     ASSERT_TRUE(queue.Wait(posted.ticket, Within()).ok());
     ASSERT_EQ(words[1], words[0]);
-    queue.Save();
   }
 
   Device device_;

@@ -43,7 +43,6 @@ class WithGpu : public testing::Test {
       status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
       if (status.ok() && Cpu::Load(&link.target[word]) != link.written) status = {.code = Code::kAborted};
     }
-    queue.Save();
     return status;
   }
 

@@ -27,7 +27,6 @@ class WrongViews : public testing::Test {
         device::Write({to.addr, mlx5::ToBe32(to.rkey)}, {from.addr, from.bytes, mlx5::ToBe32(from.lkey)}),
         Within());
     const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, Within()) : posted.status;
-    queue.Save();
     return status;
   }
 

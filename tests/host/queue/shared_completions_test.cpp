@@ -133,7 +133,6 @@ TEST_F(Shared, GivesANewQueueNothingOfThePreviousOne) {
       for (int i = 0; i <= round % 8; ++i) {
         ASSERT_TRUE(queue.Post(device::Write(gone.target.Remote(0), gone.source.Local(0))).status.ok());
       }
-      queue.Save();
       gone.PostWrongWrite();
       ASSERT_TRUE(Await([&] { return gone.a.State() == mlx5::QpState::kError; }));
     }  // destroyed with all its completions still on the ring

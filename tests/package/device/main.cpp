@@ -12,7 +12,6 @@ template <class A>  // arch::Cuda, arch::CudaSystem, arch::Hip or arch::Cpu
 WARPVERBS_DEVICE Status WriteToPeer(const QueueView& view, RemoteMemory to, LocalMemory from) {
   SendQueue<A, Exclusive> queue(view);
   const Posted put = queue.Post(Write(to, from));  // writes the work queue entry, rings the doorbell
-  queue.Save();
   if (!put.status.ok()) return put.status;  // full, or the queue pair has failed
   return queue.Wait(put.ticket, {.deadline_ns = A::NowNs() + 1'000'000});
 }

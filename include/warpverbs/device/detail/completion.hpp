@@ -6,7 +6,7 @@
 #include "warpverbs/mlx5/cqe.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Reads what the last 16 bytes of a CQE say, and the word that keeps a queue's first error.
+/// Decodes the last 16 bytes of a CQE, and the word that keeps a queue's first error.
 namespace warpverbs::inline v0_2::device {
 
 WARPVERBS_HOST_DEVICE constexpr mlx5::CqeOpcode Opcode(const arch::CqeTail& tail) {
@@ -17,7 +17,7 @@ WARPVERBS_HOST_DEVICE constexpr bool OwnerBit(const arch::CqeTail& tail) {
   return (tail.high >> 56 & 1) != 0;
 }
 
-/// The completed WQE's index, modulo 2^16.
+/// Returns the completed WQE's index modulo 2^16.
 WARPVERBS_HOST_DEVICE constexpr uint16_t WqeCounter(const arch::CqeTail& tail) {
   return static_cast<uint16_t>((tail.high >> 32 & 0xff) << 8 | (tail.high >> 40 & 0xff));
 }
@@ -26,12 +26,13 @@ WARPVERBS_HOST_DEVICE constexpr bool IsError(const arch::CqeTail& tail) {
   return Opcode(tail) == mlx5::CqeOpcode::kRequesterError || Opcode(tail) == mlx5::CqeOpcode::kResponderError;
 }
 
-/// The index below which all is complete, from a collapsed CQ's newest completion: never more than is true.
+/// Returns the index below which everything is complete, from a collapsed CQ's newest completion. It never
+/// exceeds the true one.
 ///
-/// A completion counts 16 bits only. What is below `floor` is known to be complete, and a CQE that has been
-/// filled with 0xff reads as a completion of the WQE before index 0, so no case is special.
+/// A completion counts only 16 bits. Everything below `floor` is complete. A CQE that is filled with 0xff
+/// reads as a completion of the WQE before index 0, so no case is special.
 ///
-/// @param floor  at most the true answer; the answer is exact while that is less than 2^16 ahead
+/// @param floor  lower bound of the result, which is exact if it is less than 2^16 above
 WARPVERBS_HOST_DEVICE constexpr uint32_t CompletedBelow(const arch::CqeTail& tail, uint32_t floor) {
   return floor + static_cast<uint16_t>(WqeCounter(tail) + 1 - floor);
 }
@@ -52,8 +53,8 @@ WARPVERBS_HOST_DEVICE constexpr Status ErrorStatus(uint64_t error_word) {
           .wqe_index = static_cast<uint16_t>(error_word)};
 }
 
-/// How much an error word says: 0 is no error, 1 that a poster gave up, 2 a flush, kCause why the queue pair
-/// failed.
+/// Ranks error words by what they tell: 0 is no error, 1 a poster that gave up, 2 a flush, kCause the cause
+/// of the failure.
 inline constexpr uint32_t kCause = 3;
 WARPVERBS_HOST_DEVICE constexpr uint32_t ErrorRank(uint64_t error_word) {
   if (error_word == 0) return 0;

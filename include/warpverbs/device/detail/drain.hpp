@@ -4,8 +4,8 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// Shows a completion to the posters of a queue as a collapsed CQ would; but the first error stays, so that
-/// its cause is never lost.
+/// Shows a completion to the posters of a queue as a collapsed CQ would, except that the first error stays,
+/// so that its cause is never lost.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Deliver(QueueControl& queue, const arch::CqeTail& tail) {
   auto* const words = reinterpret_cast<uint64_t*>(queue.cqe + mlx5::kCqeTailOffset);
@@ -14,18 +14,17 @@ WARPVERBS_DEVICE void Deliver(QueueControl& queue, const arch::CqeTail& tail) {
   A::StoreRelease(words + 1, tail.high);
 }
 
-/// The queue that a user index names; nullptr if it is gone.
-///
-/// The host changes the table while kernels run.
+/// Returns the queue of a user index; nullptr if it was destroyed: the host changes the table while kernels
+/// run.
 template <arch::Arch A>
 WARPVERBS_DEVICE QueueControl* QueueOf(const CompletionRingControl& control, uint32_t user_index) {
   return reinterpret_cast<QueueControl*>(
       A::Load(reinterpret_cast<const uint64_t*>(control.queues + user_index)));
 }
 
-/// Hands the completions that have arrived on a ring to the queues that they belong to.
+/// Delivers the completions that have arrived on a ring to their queues.
 ///
-/// Any thread may call it. One of them does the work while the others go on.
+/// Any thread may call it. While one thread drains the ring, the others return at once.
 template <arch::Arch A>
 WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
   const uint64_t consumer = A::Load(&control.consumer);

@@ -1,10 +1,18 @@
 #pragma once
 
 #include "warpverbs/device/memory.hpp"
+#include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/device/status.hpp"
 
-/// What a checked build looks at before it posts. Define WARPVERBS_CHECKED for the whole program or nowhere.
+/// Checks that come before a post. Define WARPVERBS_CHECKED for the whole program or nowhere.
 namespace warpverbs::inline v0_2::device {
+
+/// Returns false if the NIC may not see what `A` releases: the queue is in host memory, and the releases of
+/// `A` reach its own GPU only.
+template <arch::Arch A>
+WARPVERBS_DEVICE bool ReleasesFarEnough(uint32_t queue_flags) {
+  return A::kReleaseScope == arch::Scope::kSystem || (queue_flags & kNeedsSystemScope) == 0;
+}
 
 #ifdef WARPVERBS_CHECKED
 inline constexpr bool kChecked = true;
@@ -12,19 +20,19 @@ inline constexpr bool kChecked = true;
 inline constexpr bool kChecked = false;
 #endif
 
-/// The memory that an operation touches.
+/// The memory that an operation accesses.
 struct Footprint {
   RemoteMemory remote = {};
   uint64_t remote_bytes = 0;
-  uint32_t remote_rights = 0;  ///< Rights that the peer must have granted; 0: it touches nothing there
+  uint32_t remote_rights = 0;  ///< Rights that the peer must have granted; 0: no access
   LocalMemory local = {};
   LocalMemory second = {};
-  bool written = false;    ///< the NIC writes to the local memory
-  uint32_t alignment = 1;  ///< of the remote address
-  bool in_order = false;   ///< what it does there must be seen in order with other writes
+  bool written = false;    ///< whether the NIC writes to the local memory
+  uint32_t alignment = 1;  ///< required alignment of the remote address
+  bool in_order = false;   ///< whether the remote access must be ordered with other writes
 };
 
-/// Holds an operation against the regions that the host knows; without a table, against the alignment only.
+/// Compares operations with the regions that the host knows. Without a table it checks only the alignment.
 class RegionCheck {
  public:
   WARPVERBS_DEVICE explicit RegionCheck(const RegionTable* table) : table_(table) {}
@@ -36,8 +44,8 @@ class RegionCheck {
     const LocalMemory entries[] = {footprint.local, footprint.second};
     for (const LocalMemory& local : entries) {
       if (local.bytes == 0) continue;
-      const RequestError mistake = FindRegion({local.addr, local.bytes, local.lkey.raw, local_rights});
-      if (mistake != RequestError::kNone) return mistake;
+      const RequestError error = FindRegion({local.addr, local.bytes, local.lkey.raw, local_rights});
+      if (error != RequestError::kNone) return error;
     }
     if (footprint.remote_rights == 0 || footprint.remote_bytes == 0) return RequestError::kNone;
     return FindRegion(
@@ -46,7 +54,7 @@ class RegionCheck {
   }
 
  private:
-  /// Looks for the region of a key: one at most has it.
+  /// Checks against the one region that has the key.
   WARPVERBS_DEVICE RequestError FindRegion(const Region& wanted, bool in_order = false) const {
     const bool local = (wanted.rights & kLocal) != 0;
     for (uint32_t i = 0; i < table_->count; ++i) {

@@ -4,36 +4,53 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// One wait: call Next() after each look that found nothing.
+/// One wait: call Next() after each poll that found nothing.
 template <arch::Arch A>
 class Waiter {
  public:
-  /// @param patient  the first rounds are not worth a dear look
-  WARPVERBS_DEVICE explicit Waiter(const WaitLimit& limit, bool patient = false)
-      : limit_(limit), milestone_(!patient) {}
+  /// @param defer_checks  skips clock and abort checks in the first rounds: each costs more than a poll
+  WARPVERBS_DEVICE explicit Waiter(const WaitLimit& limit, bool defer_checks = false)
+      : limit_(limit), check_due_(!defer_checks) {}
 
-  /// Pauses, then answers kPending to look again, or why to stop.
-  ///
-  /// The clock and the abort word cost more to read than what is waited for: see IsMilestone().
+  /// Pauses, then returns kPending to poll again, or the reason to stop.
   WARPVERBS_DEVICE Code Next() {
     if (limit_.deadline_ns == 0) return Code::kTimeout;
-    if (milestone_) {
+    if (check_due_) {
       if (limit_.abort != nullptr && A::Load(limit_.abort) != 0) return Code::kAborted;
       if (A::NowNs() >= limit_.deadline_ns) return Code::kTimeout;
     }
     const bool long_pause = A::Pause(rounds_);
-    milestone_ = ++rounds_ % 64 == 0 || long_pause;
+    check_due_ = ++rounds_ % 64 == 0 || long_pause;
     return Code::kPending;
   }
 
-  /// True in the first round of the impatient, in every 64th and after a long pause: for looks that are too
-  /// dear for each.
-  WARPVERBS_DEVICE bool IsMilestone() const { return milestone_; }
+  /// Returns true when expensive checks are due: in the first round, unless deferred, in every 64th, and
+  /// after a long pause.
+  WARPVERBS_DEVICE bool CheckDue() const { return check_due_; }
 
  private:
   WaitLimit limit_;
   uint32_t rounds_ = 0;
-  bool milestone_;
+  bool check_due_;
 };
+
+/// Calls `poll(check_due)` until it returns anything but kPending or the limit ends the wait. Every wait of
+/// the data path is this loop.
+template <arch::Arch A, class Poll>
+WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll, bool defer_checks = false) {
+  for (Waiter<A> waiter(limit, defer_checks);;) {
+    Code code = poll(waiter.CheckDue());
+    if (code != Code::kPending) return code;
+    if ((code = waiter.Next()) != Code::kPending) return code;
+  }
+}
+
+/// Does the same for a `poll()` that returns a Status.
+template <arch::Arch A, class Poll>
+WARPVERBS_DEVICE Status WaitForStatus(const WaitLimit& limit, Poll poll) {
+  Status status;
+  const Code code = WaitUntil<A>(limit, [&](bool) { return (status = poll()).code; });
+  return code == status.code ? status : Status{.code = code};
+}
 
 }  // namespace warpverbs::inline v0_2::device

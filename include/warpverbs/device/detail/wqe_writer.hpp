@@ -7,24 +7,24 @@
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-/// The one encoder: requests become the bytes of send queue slots, as rdma-core's libmlx5 writes them.
+/// The only encoder: turns requests into the bytes of send queue slots, as rdma-core's libmlx5 writes them.
 namespace warpverbs::inline v0_2::device {
 
 using mlx5::WqeOpcode;
 
-/// What fits into a slot behind the control, remote address and inline header.
+/// Bytes of a slot behind the control segment, the remote address and the inline header.
 inline constexpr uint32_t kMaxInlineWriteBytes = 28;
 
-/// A value that can travel in a WQE.
+/// A value that fits in a WQE.
 template <class T>
 concept InlineValue = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxInlineWriteBytes;
 
-/// What the control segment says beside its place in the queue.
+/// The fields of the control segment beside its place in the queue.
 struct ControlFields {
   WqeOpcode opcode;
-  uint32_t segments;  ///< of the whole WQE, this one included
+  uint32_t segments;  ///< segments of the whole WQE, including this one
   uint32_t flags;     ///< mlx5::CtrlFlags
-  mlx5::Be32 imm = {0};
+  mlx5::Be32 imm = {};
   uint32_t opmod = 0;
 };
 
@@ -44,19 +44,20 @@ class WqeWriter {
   WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index)
       : view_(view), index_(index), slot_(SlotOf(index)) {}
 
-  /// Writes the control segment, and returns its first 8 bytes: what the doorbell register takes.
+  /// Writes the control segment, and returns its first 8 bytes, the value for the doorbell register.
   WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
     const mlx5::Be32 index_opcode = A::ToBe32(control.opmod, index_, static_cast<uint32_t>(control.opcode));
     const uint64_t first = A::Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
     A::StoreSegment(slot_, first, A::Join(control.flags << 24, control.imm.raw));
-    return {first};
+    return mlx5::Be64{first};
   }
 
   WARPVERBS_DEVICE void Remote(const RemoteMemory& remote) const {
     A::StoreSegment(slot_ + mlx5::kSegmentBytes, A::ToBe64(remote.addr).raw, remote.rkey.raw);
   }
 
-  /// Writes a data segment; returns how many: none for an empty message, since a length of 0 means 2 GiB.
+  /// Writes a data segment, and returns the number written: 0 for an empty message, since a length of 0 means
+  /// 2 GiB.
   WARPVERBS_DEVICE uint32_t Data(uint32_t segment, const LocalMemory& local) const {
     if (local.bytes == 0) return 0;
     StoreDataSegment<A>(At(segment), local);
@@ -74,7 +75,7 @@ class WqeWriter {
                     A::Join(A::ToBe32(words[2]).raw, A::ToBe32(words[3]).raw));
   }
 
-  /// Puts the payload itself behind the remote address, and returns how many segments that makes.
+  /// Writes the payload behind the remote address, and returns its number of segments.
   template <InlineValue T>
   WARPVERBS_DEVICE uint32_t Inline(const T& value) const {
     uint32_t words[8] = {A::ToBe32(mlx5::kInlineFlag | static_cast<uint32_t>(sizeof(T))).raw};
@@ -92,7 +93,7 @@ class WqeWriter {
     return view_.sq + uint64_t{index & (view_.depth - 1)} * mlx5::kWqebbBytes;
   }
 
-  /// A WQE of several slots goes on at the start of the queue where its end is reached.
+  /// Returns the place of a segment: a WQE of several slots continues at the start of the queue past its end.
   WARPVERBS_DEVICE uint8_t* At(uint32_t segment) const {
     uint8_t* const slot = segment < kSegmentsPerSlot ? slot_ : SlotOf(index_ + segment / kSegmentsPerSlot);
     return slot + segment % kSegmentsPerSlot * mlx5::kSegmentBytes;

@@ -23,7 +23,6 @@ WARPVERBS_DEVICE void PostToCompletion(const LatencyJob& job) {
     now_ns = A::NowNs();
   }
   job.stamps_ns[job.count] = now_ns;
-  queue.Save();
   RecordResult<A>(*job.result, status, 0);
 }
 
@@ -72,7 +71,6 @@ class WriteTransfer {
     A::AcquireAfterCompletion();
     return {};
   }
-  WARPVERBS_DEVICE void Save() const {}
 
  private:
   template <uint32_t kBytes>
@@ -104,7 +102,6 @@ class SendTransfer {
     receives_.Submit();
     return posted;
   }
-  WARPVERBS_DEVICE void Save() const { receives_.Save(); }
 
  private:
   const LatencyJob& job_;
@@ -147,8 +144,6 @@ WARPVERBS_DEVICE void PingPong(const LatencyJob& job) {
   job.stamps_ns[job.count] = A::NowNs();
   const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.timeout_ns, .abort = &job.result->abort};
   if (status.ok()) status = queue.Wait(posted.ticket, limit);
-  transfer.Save();
-  queue.Save();
   RecordResult<A>(*job.result, status, 0);
 }
 

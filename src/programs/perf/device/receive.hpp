@@ -36,7 +36,6 @@ class ReceivingFlow {
   }
 
   WARPVERBS_DEVICE void End() {
-    queue_.Save();
     RecordResult<A>(*job_.result, status_, number_);
   }
 
@@ -44,7 +43,6 @@ class ReceivingFlow {
   WARPVERBS_DEVICE void Fill() {
     for (uint32_t i = 0; i < flow_.queue.depth; ++i) Post(i);
     queue_.Submit();
-    queue_.Save();
   }
 
  private:

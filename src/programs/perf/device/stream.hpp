@@ -1,7 +1,7 @@
 #pragma once
 
 #include "perf/device/verbs.hpp"
-#include "warpverbs/device/detail/team.hpp"
+#include "warpverbs/device/detail/group.hpp"
 #include "warpverbs/device/send_queue.hpp"
 
 /// Streams of messages: as many are outstanding as the job allows.
@@ -37,7 +37,6 @@ class SingleThreadFlow {
 
   /// Records the outcome, and leaves the queue to the next launch.
   WARPVERBS_DEVICE void End() {
-    queue_.Save();
     job_.spans[number_] = {begin_ns_, end_ns_};
     RecordResult<A>(*job_.result, status_, number_);
   }
@@ -96,7 +95,7 @@ class SingleThreadFlow {
     auto batch = queue_.Begin(size * slots_);
     if (!batch.status().ok()) return {batch.status(), {}};
     for (uint32_t i = posted_; i < posted_ + size; ++i) {
-      batch.Add(Verb::Operation(place_), FlagsOf(i));
+      static_cast<void>(batch.Add(Verb::Operation(place_), FlagsOf(i)));
       HasPosted(i);
     }
     return batch.Submit();
@@ -181,7 +180,7 @@ WARPVERBS_DEVICE void StreamByGroup(const StreamJob& job, const GroupThread& sel
   const uint32_t per_call = self.size * job.batch, calls = job.count / (per_call * job.posters);
   const bool last = self.rank + 1 == self.size;
   device::SendQueue<A, Sharing, Cooperation> queue(flow.queue, cooperation);
-  const device::Team<A, Cooperation> team(cooperation);
+  const device::Group<A, Cooperation> group(cooperation);
   device::Posted posted{};
   uint32_t unsignaled = 0;
   const uint64_t begin_ns = A::NowNs();
@@ -197,17 +196,16 @@ WARPVERBS_DEVICE void StreamByGroup(const StreamJob& job, const GroupThread& sel
     } else {
       auto batch = queue.Begin(job.batch * Verb::Operation(place).Slots(flow.queue), limit);
       for (uint32_t i = 0; i < job.batch; ++i, place.Next())
-        batch.Add(Verb::Operation(place), i + 1 == job.batch ? flags : 0);
+        static_cast<void>(batch.Add(Verb::Operation(place), i + 1 == job.batch ? flags : 0));
       posted = batch.Submit();
     }
     // All threads of a group stop before the same call. Otherwise some would wait for the others.
-    if (call % kStepsBetweenChecks == kStepsBetweenChecks - 1 && !team.All(A::Load(&job.result->abort) == 0))
+    if (call % kStepsBetweenChecks == kStepsBetweenChecks - 1 && !group.AllTrue(A::Load(&job.result->abort) == 0))
       posted.status = {.code = device::Code::kAborted};
   }
   const device::WaitLimit limit{.deadline_ns = A::NowNs() + job.timeout_ns, .abort = &job.result->abort};
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
   if (last) job.spans[self.flow * job.posters + self.poster] = {begin_ns, A::NowNs()};
-  queue.Save();
   RecordResult<A>(*job.result, status, self.flow);
 }
 

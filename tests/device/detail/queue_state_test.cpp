@@ -1,4 +1,4 @@
-#include "warpverbs/device/detail/producer.hpp"
+#include "warpverbs/device/detail/queue_state.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,23 +9,23 @@ namespace warpverbs::device {
 namespace {
 
 template <class Sharing>
-class ProducerTest : public testing::Test {};
+class QueueStateTest : public testing::Test {};
 
 using Sharings = testing::Types<Exclusive, Shared>;
-TYPED_TEST_SUITE(ProducerTest, Sharings);
+TYPED_TEST_SUITE(QueueStateTest, Sharings);
 
-TYPED_TEST(ProducerTest, WhoFollowedAllTheTimeFindsTheQueueFullHoweverFarItCame) {
+TYPED_TEST(QueueStateTest, FindsTheQueueFullHoweverFarTheEndWasMoved) {
   for (const uint32_t jump : {100U, 1U << 31, (1U << 31) + 1, (1U << 31) + (1U << 30)}) {
     SCOPED_TRACE(jump);
     TestQueue memory(4);
-    Producer<arch::Cpu, TypeParam> producer(memory.View());
+    QueueState<arch::Cpu, TypeParam> state(memory.View());
     memory.Complete({.wqe_counter = static_cast<uint16_t>(jump - 5)});  // all but the last four
     memory.control.tail = uint64_t{jump} << 32 | jump;
-    producer.tail().Follow(jump);
-    EXPECT_EQ(producer.Reserve(1, {}), Code::kFull);
+    state.end().SetReserved(jump);
+    EXPECT_EQ(state.Reserve(1, {}), Code::kFull);
     memory.Complete({.wqe_counter = static_cast<uint16_t>(jump - 4)});
-    EXPECT_EQ(producer.Reserve(1, {}), Code::kOk);
-    EXPECT_EQ(producer.tail().next(), jump + 1);
+    EXPECT_EQ(state.Reserve(1, {}), Code::kOk);
+    EXPECT_EQ(state.end().reserved(), jump + 1);
   }
 }
 

@@ -1,0 +1,342 @@
+#pragma once
+
+#include "warpverbs/device/cooperation.hpp"
+#include "warpverbs/device/detail/drain.hpp"
+#include "warpverbs/device/raw_send_queue.hpp"
+
+/// The protocol of a send queue. docs/shared-queue.md describes it and proves it.
+namespace warpverbs::inline v0_2::device {
+
+/// The end of a send queue, as one poster sees it. All indices count slots modulo 2^32.
+///
+/// `reserved` is the next free index. Every WQE below `published` is written, and its doorbell has been rung
+/// or is left to a later poster.
+template <arch::Arch A, Sharing S>
+class QueueEnd;
+
+/// Keeps the end in a register, and stores it with each doorbell: wherever this poster ends, the next kernel
+/// finds it.
+template <arch::Arch A>
+class QueueEnd<A, Exclusive> {
+ public:
+  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control)
+      : control_(control), reserved_(static_cast<uint32_t>(A::Load(&control->tail))) {}
+
+  WARPVERBS_DEVICE uint32_t reserved() const { return reserved_; }
+  WARPVERBS_DEVICE uint32_t published() const { return reserved_; }
+  /// Returns false if a checked build sees that another poster has moved the end.
+  WARPVERBS_DEVICE bool IsOnlyPoster() const {
+    return !kChecked || static_cast<uint32_t>(A::Load(&control_->tail)) == reserved_;
+  }
+
+  WARPVERBS_DEVICE void Reload() {}
+  WARPVERBS_DEVICE bool TryReserve(uint32_t slots) {
+    reserved_ += slots;
+    return true;
+  }
+  WARPVERBS_DEVICE bool IsNextToPublish(uint32_t) const { return true; }
+  WARPVERBS_DEVICE bool ReloadIsNextToPublish(uint32_t) { return true; }
+  WARPVERBS_DEVICE bool HasSuccessor(uint32_t) const { return false; }
+  WARPVERBS_DEVICE void Publish(uint32_t end) { A::Store(&control_->tail, A::Join(end, end)); }
+  WARPVERBS_DEVICE void PublishDeferred(uint32_t) {}
+  WARPVERBS_DEVICE void SetReserved(uint32_t end) { reserved_ = end; }
+
+ private:
+  QueueControl* control_;
+  uint32_t reserved_;
+};
+
+/// Keeps a copy of QueueControl::tail in registers. Without other posters the copy is current, so a post
+/// costs one atomic operation and no load.
+template <arch::Arch A>
+class QueueEnd<A, Shared> {
+ public:
+  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control) : word_(&control->tail) { Reload(); }
+
+  WARPVERBS_DEVICE uint32_t reserved() const { return reserved_; }
+  WARPVERBS_DEVICE uint32_t published() const { return published_; }
+  WARPVERBS_DEVICE bool IsOnlyPoster() const { return true; }
+
+  /// Reloads the word. A CQE read afterwards is at least as new.
+  WARPVERBS_DEVICE void Reload() { Set(A::LoadAcquire(word_)); }
+
+  /// Reserves the next `slots` if no other poster has reserved since the last reload (short of exactly 2^32
+  /// slots); otherwise reloads reserved().
+  ///
+  /// A plain add would hand out slots that are not free, and slots cannot be given back. The compare-swap
+  /// covers only its own half of the word, so posters that publish meanwhile do not disturb it.
+  WARPVERBS_DEVICE bool TryReserve(uint32_t slots) {
+    const uint32_t before = A::CompareSwap32(Half(1), reserved_, reserved_ + slots);
+    const bool mine = before == reserved_;
+    reserved_ = mine ? reserved_ + slots : before;
+    return mine;
+  }
+
+  /// Returns true if all slots before `base` were published at the last reload. An old reload is as good as a
+  /// new one, since nothing is published that is not reserved.
+  WARPVERBS_DEVICE bool IsNextToPublish(uint32_t base) const { return published_ == base; }
+  WARPVERBS_DEVICE bool ReloadIsNextToPublish(uint32_t base) {
+    Set(A::Load(word_));
+    return IsNextToPublish(base);
+  }
+
+  /// Returns true if another poster had reserved beyond `end` at the last reload.
+  WARPVERBS_DEVICE bool HasSuccessor(uint32_t end) const { return reserved_ != end; }
+
+  /// Publishes the slots below `end`, after their WQEs and doorbells.
+  ///
+  /// Only the poster that is next to publish changes the lower half, so a plain store suffices.
+  WARPVERBS_DEVICE void Publish(uint32_t end) {
+    A::StoreRelease(Half(0), end);
+    published_ = end;
+  }
+
+  /// Publishes the slots below `end`, after everything that was stored before the last A::Release().
+  WARPVERBS_DEVICE void PublishDeferred(uint32_t end) {
+    A::StoreReleased(Half(0), end);
+    published_ = end;
+  }
+
+  /// Notes that another lane has reserved and published the slots below `end`.
+  WARPVERBS_DEVICE void SetReserved(uint32_t end) { reserved_ = published_ = end; }
+
+ private:
+  WARPVERBS_DEVICE uint32_t* Half(uint32_t which) const { return reinterpret_cast<uint32_t*>(word_) + which; }
+  WARPVERBS_DEVICE void Set(uint64_t word) {
+    reserved_ = static_cast<uint32_t>(word >> 32);
+    published_ = static_cast<uint32_t>(word);
+  }
+
+  uint64_t* word_;
+  uint32_t reserved_, published_;
+};
+
+template <arch::Arch A>
+class QueueEnd<A, RelaxedShared> : public QueueEnd<A, Shared> {
+ public:
+  using QueueEnd<A, Shared>::QueueEnd;
+  WARPVERBS_DEVICE void Publish(uint32_t end) { this->PublishDeferred(end); }
+};
+
+/// One thread's state of a send queue: reserves slots, publishes what was written there, and waits for
+/// completions.
+template <arch::Arch A, Sharing S>
+class QueueState {
+ public:
+  static constexpr uint64_t kPublishLimitNs = 10'000'000'000;
+
+  /// A processor that releases less far than the queue needs gets no credit: its posts then take the slow
+  /// path, and only that one looks for the reason.
+  WARPVERBS_DEVICE explicit QueueState(const QueueView& view)
+      : queue_(view),
+        end_(view.control),
+        completed_(Floor()),
+        credit_(ReleasesFarEnough<A>(view.flags) ? view.depth : 0) {}
+
+  WARPVERBS_DEVICE const QueueView& view() const { return queue_.view(); }
+  WARPVERBS_DEVICE QueueEnd<A, S>& end() { return end_; }
+  WARPVERBS_DEVICE const QueueEnd<A, S>& end() const { return end_; }
+
+  /// Returns true if the next slots are known to be free.
+  ///
+  /// A bound that is too old is behind by more than the depth, and so leaves no credit.
+  WARPVERBS_DEVICE bool HasCredit(uint32_t slots) const {
+    return end_.reserved() + slots - completed_ <= credit_;
+  }
+
+  /// Returns false once this thread has seen an error: every later post then checks the queue first.
+  WARPVERBS_DEVICE bool ok() const { return credit_ != 0; }
+  WARPVERBS_DEVICE void MarkFailed() { credit_ = 0; }
+
+  /// Returns the index below which everything is complete, as far as this thread knows.
+  WARPVERBS_DEVICE uint32_t completed() const { return completed_; }
+  WARPVERBS_DEVICE void SetCompleted(uint32_t completed) { completed_ = completed; }
+
+  /// Reserves the next slots, up to end().reserved(), as soon as they are free: kOk, kFull, kTimeout,
+  /// kAborted, kError, or kInvalid for a poster that may not post at all.
+  ///
+  /// A lost race is no reason to give up or to pause: another poster has made progress. But a poster might
+  /// lose again and again, so every 1024th loss counts as a round.
+  WARPVERBS_DEVICE Code Reserve(uint32_t slots, const WaitLimit& limit) {
+    if (!ReleasesFarEnough<A>(view().flags) || !end_.IsOnlyPoster()) return Code::kInvalid;
+    constexpr uint32_t kMaxLost = 1024;
+    uint32_t lost = 0;
+    const Code code = WaitUntil<A>(limit, [&](bool) {
+      do {
+        if (!HasCredit(slots) && !UpdateCredit()) return Code::kError;
+        if (!HasCredit(slots)) return Code::kPending;
+        if (end_.TryReserve(slots)) return Code::kOk;
+      } while (++lost % kMaxLost != 0);
+      return Code::kPending;
+    });
+    return code == Code::kTimeout && limit.deadline_ns == 0 ? Code::kFull : code;
+  }
+
+  /// Rings for the WQEs of [base, end) once all earlier ones are published, or leaves that to the poster
+  /// behind them: kOk or kError.
+  ///
+  /// @param doorbell  first 8 bytes of the last WQE
+  WARPVERBS_DEVICE Code Publish(uint32_t base, uint32_t end, mlx5::Be64 doorbell, const uint64_t* abort) {
+    if (__builtin_expect(!end_.IsNextToPublish(base), false)) {
+      A::Release();  // now, while there is time: the poster that is next holds up all behind it
+      if (const Code code = AwaitPredecessors(base, abort); code != Code::kOk) return code;
+      if (MayDeferDoorbell(base, end)) {
+        end_.PublishDeferred(end);
+        return Code::kOk;
+      }
+    }
+    queue_.UpdateSendDbrRecord(end);
+    queue_.RingDoorbell(doorbell);
+    end_.Publish(end);
+    return Code::kOk;
+  }
+
+  /// Waits until a post is complete: kOk, kTimeout, kAborted, kError, or kInvalid for a post that was
+  /// refused.
+  WARPVERBS_DEVICE Code Wait(Ticket ticket, const WaitLimit& limit) {
+    return WaitUntil<A>(limit, [&](bool check_due) { return Probe(ticket, check_due); });
+  }
+
+  /// Returns a ticket that never completes: it is as far ahead of the reserved slots as comparisons modulo
+  /// 2^32 allow.
+  WARPVERBS_DEVICE Ticket RefusedTicket() const { return {end_.reserved() + (1u << 31) - (1u << 16)}; }
+
+  /// Returns the Status of a code that Reserve() or Publish() returned.
+  WARPVERBS_DEVICE Status ToStatus(Code code) const {
+    if (code == Code::kError) return ErrorStatus(A::Load(&view().control->error));
+    if (code != Code::kInvalid) return {.code = code};
+    return {.code = code,
+            .request_error = ReleasesFarEnough<A>(view().flags) ? RequestError::kSecondPoster
+                                                                : RequestError::kReleaseScope};
+  }
+
+  /// Returns the Status of a code that Wait() returned.
+  WARPVERBS_DEVICE Status WaitStatus(Code code) const {
+    if (code == Code::kInvalid) return {.code = code, .request_error = RequestError::kRefusedTicket};
+    return ToStatus(code);
+  }
+
+ private:
+  /// Returns false if the queue has failed.
+  WARPVERBS_DEVICE bool UpdateCredit() {
+    DrainRing();
+    end_.Reload();
+    const arch::CqeTail cqe = LoadCqe();
+    if (IsError(cqe)) RecordError(ErrorWord(cqe));
+    if (A::Load(&view().control->error) != 0) {
+      MarkFailed();
+      return false;
+    }
+    UpdateCompleted(cqe);
+    return true;
+  }
+
+  /// A successor has reserved its slots, so it will ring, or defer to its own successor; the last one has
+  /// none. Every quarter of the queue is rung for, so that the NIC does not run dry meanwhile.
+  WARPVERBS_DEVICE bool MayDeferDoorbell(uint32_t base, uint32_t end) const {
+    const uint32_t quarter = view().depth / 4;
+    return end_.HasSuccessor(end) && quarter != 0 && ((base ^ end) & ~(quarter - 1)) == 0;
+  }
+
+  /// Checks once whether a post is complete.
+  ///
+  /// An old ticket shows as complete only beside the current end of the queue, and another thread may have
+  /// seen an error that this CQE does not show. So when checks are due, a second look follows at both.
+  WARPVERBS_DEVICE Code Probe(Ticket ticket, bool check_due) {
+    for (bool thorough = false;; thorough = true) {
+      const arch::CqeTail cqe = LoadCqe();
+      if (IsError(cqe)) {
+        RecordError(ErrorWord(cqe));
+      } else {
+        UpdateCompleted(cqe);
+        if (IsBefore(ticket.index, completed_)) return Done();
+      }
+      if (thorough || IsError(cqe)) {
+        const uint64_t error = A::Load(&view().control->error);
+        if (error != 0) return Classify(ticket, error);
+        if (thorough) return IsBefore(ticket.index, end_.reserved()) ? Code::kPending : Code::kInvalid;
+      }
+      DrainRing();
+      if (!check_due) return Code::kPending;
+      end_.Reload();
+    }
+  }
+
+  WARPVERBS_DEVICE void DrainRing() {
+    if ((view().flags & kRingCq) != 0) Drain<A>(*view().control->ring);
+  }
+
+  /// Waits until the slots before `base` are published: doorbells leave in order. A poster that gives up
+  /// leaves a gap, which ends the queue.
+  WARPVERBS_DEVICE Code AwaitPredecessors(uint32_t base, const uint64_t* abort) {
+    if (end_.ReloadIsNextToPublish(base)) return Code::kOk;
+    const Code code = WaitUntil<A>(
+        {A::NowNs() + kPublishLimitNs, abort},
+        [&](bool check_due) {
+          if (end_.ReloadIsNextToPublish(base)) return Code::kOk;
+          return check_due && A::Load(&view().control->error) != 0 ? Code::kError : Code::kPending;
+        },
+        true);
+    if (code == Code::kOk) return code;
+    if (code != Code::kError) RecordError(kErrorValid | (base & 0xffff));
+    return Failed();
+  }
+
+  /// Tells a post that completed before the queue pair failed from one that failed with it.
+  WARPVERBS_DEVICE Code Classify(Ticket ticket, uint64_t error_word) {
+    if (IsBefore(ticket.index, completed_)) return Done();
+    if (ErrorRank(error_word) < kCause) return Failed();
+    // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
+    // it.
+    end_.Reload();
+    const uint32_t reserved = end_.reserved();
+    const uint32_t failed = reserved - static_cast<uint16_t>(reserved - ErrorStatus(error_word).wqe_index);
+    return IsBefore(ticket.index, failed) ? Done() : Failed();
+  }
+
+  /// Records an error for all posters and for the host, unless they have one that says more: a cause says
+  /// more than a flush, and a flush more than a poster that gave up.
+  WARPVERBS_DEVICE void RecordError(uint64_t error_word) {
+    QueueControl& control = *view().control;
+    RaiseTo(&control.error, error_word);
+    if (control.host_error != nullptr) RaiseTo(control.host_error, error_word);
+  }
+
+  WARPVERBS_DEVICE static void RaiseTo(uint64_t* word, uint64_t error_word) {
+    for (uint64_t seen = 0; ErrorRank(seen) < ErrorRank(error_word);) {
+      const uint64_t before = A::CompareSwap(word, seen, error_word);
+      if (before == seen) return;
+      seen = before;
+    }
+  }
+
+  WARPVERBS_DEVICE Code Failed() {
+    MarkFailed();
+    return Code::kError;
+  }
+
+  WARPVERBS_DEVICE static Code Done() {
+    A::AcquireAfterCompletion();
+    return Code::kOk;
+  }
+
+  WARPVERBS_DEVICE arch::CqeTail LoadCqe() const { return A::LoadCqeTail(view().cqe + mlx5::kCqeTailOffset); }
+
+  /// Updates the bound from a completion, which may cover more than this thread has seen reserved.
+  WARPVERBS_DEVICE void UpdateCompleted(const arch::CqeTail& cqe) {
+    completed_ = CompletedBelow(cqe, Floor());
+    if (IsBefore(end_.reserved(), completed_)) completed_ = end_.reserved();
+  }
+
+  /// Returns the lowest possible bound: the slots of what has been reserved were free.
+  WARPVERBS_DEVICE uint32_t Floor() const { return end_.reserved() - view().depth; }
+
+  WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
+
+  RawSendQueue<A> queue_;
+  QueueEnd<A, S> end_;
+  uint32_t completed_;  ///< index below which everything is complete, as last seen
+  uint32_t credit_;     ///< the depth, or 0 once this thread has seen an error or may not post
+};
+
+}  // namespace warpverbs::inline v0_2::device
