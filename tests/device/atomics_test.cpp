@@ -1,4 +1,4 @@
-// Every form of an atomic, byte for byte and by what it does.
+// Encoding of every atomic, byte for byte, and its effect.
 #include "warpverbs/device/atomics.hpp"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
 constexpr uint32_t kDepth = 4;
-constexpr uint32_t kIndex = 0x1'23ff;  // the last slot: what has two goes on in the first
+constexpr uint32_t kIndex = 0x1'23ff;  // the last slot: a WQE of two slots wraps to the first
 constexpr uint32_t kPlain = 0;
 constexpr auto k4Bytes = static_cast<uint32_t>(mlx5::AtomicOpmod::kExtended4);
 constexpr auto k8Bytes = static_cast<uint32_t>(mlx5::AtomicOpmod::kExtended8);
@@ -65,7 +65,7 @@ class AtomicImage : public testing::Test {
   TestQueue queue_{kDepth};
 };
 
-TEST_F(AtomicImage, PlainOnesOf8Bytes) {
+TEST_F(AtomicImage, EncodesPlainAtomicsOf8Bytes) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
             Image(WqeOpcode::kAtomicFa, kPlain, mlx5::AtomicSegment{ToBe64(kA), {}}, 8).Bytes(kIndex));
   EXPECT_EQ(
@@ -73,13 +73,13 @@ TEST_F(AtomicImage, PlainOnesOf8Bytes) {
       Image(WqeOpcode::kAtomicCs, kPlain, mlx5::AtomicSegment{ToBe64(kB), ToBe64(kA)}, 8).Bytes(kIndex));
 }
 
-TEST_F(AtomicImage, PlainOnesOf4BytesAreMaskedOnesWithFullMasks) {
+TEST_F(AtomicImage, EncodesPlainAtomicsOf4BytesWithFullMasks) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, uint32_t{7}, kFetched)), MaskedAdd4(7, 0));
   EXPECT_EQ(Encode(CompareSwap(kRemote, CompareSwapOperands<uint32_t>{.compare = 8, .swap = 9}, kFetched)),
             Masked4(9, 8, ~0U, ~0U));
 }
 
-TEST_F(AtomicImage, MaskedOnesOf4Bytes) {
+TEST_F(AtomicImage, EncodesMaskedAtomicsOf4Bytes) {
   EXPECT_EQ(Encode(MaskedFetchAdd(kRemote, 7U, 0x80008000U, kFetched)), MaskedAdd4(7, 0x80008000));
   EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, CompareSwapOperands<uint32_t>{1, 2, 3, 4}, kFetched)),
             Masked4(2, 1, 4, 3));
@@ -89,12 +89,12 @@ TEST_F(AtomicImage, MaskedOnesOf4Bytes) {
   EXPECT_EQ(Encode(FetchXor(kRemote, 0xffU, kFetched)), MaskedAdd4(0xff, ~0U));
 }
 
-TEST_F(AtomicImage, MaskedOnesOf8BytesThatFitOneSlot) {
+TEST_F(AtomicImage, EncodesMaskedAddsOf8BytesInOneSlot) {
   EXPECT_EQ(Encode(MaskedFetchAdd(kRemote, kA, kB, kFetched)), MaskedAdd8(kA, kB));
   EXPECT_EQ(Encode(FetchXor(kRemote, kA, kFetched)), MaskedAdd8(kA, ~uint64_t{0}));
 }
 
-TEST_F(AtomicImage, MaskedCompareSwapsOf8BytesTakeTwoSlotsAndANopThatCompletesForThem) {
+TEST_F(AtomicImage, EncodesMaskedCompareSwapsOf8BytesInTwoSlotsAndANop) {
   EXPECT_EQ(Encode(MaskedCompareSwap(kRemote, CompareSwapOperands<uint64_t>{kA, kB, kC, kD}, kFetched)),
             Masked8(kB, kA, kD, kC));
   EXPECT_EQ(Encode(Swap(kRemote, kA, kFetched)), Masked8(kA, 0, ~uint64_t{0}, 0));
@@ -102,7 +102,7 @@ TEST_F(AtomicImage, MaskedCompareSwapsOf8BytesTakeTwoSlotsAndANopThatCompletesFo
   EXPECT_EQ(Encode(FetchOr(kRemote, kA, kFetched)), Masked8(kA, 0, kA, 0));
 }
 
-TEST_F(AtomicImage, WhatNobodyWantsGoesToTheSink) {
+TEST_F(AtomicImage, FetchesIntoTheSinkWithoutALocalBuffer) {
   const LocalMemory sink{reinterpret_cast<uint64_t>(&queue_.control.sink), 8, kTestKey};
   const auto image = Golden(WqeOpcode::kAtomicFa)
                          .Add(SegmentOf(kRemote))
@@ -112,7 +112,7 @@ TEST_F(AtomicImage, WhatNobodyWantsGoesToTheSink) {
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA)), image);
 }
 
-TEST_F(AtomicImage, FetchedValueIsDumpedWhereTheDeviceNeedsIt) {
+TEST_F(AtomicImage, DumpsTheFetchedValueIfTheDeviceNeedsIt) {
   queue_.flags |= kDumpAfterRead;
   const auto dump = Golden(WqeOpcode::kDump).Add(SegmentOf(FetchedBytes(1)));
   EXPECT_EQ(Encode(FetchAdd(kRemote, kA, kFetched)),
@@ -122,11 +122,11 @@ TEST_F(AtomicImage, FetchedValueIsDumpedWhereTheDeviceNeedsIt) {
   const std::string swap = Encode(Swap(kRemote, kA, kFetched));
   EXPECT_EQ(swap.size(), 3 * mlx5::kWqebbBytes) << "the dump completes for the two slots";
   EXPECT_EQ(swap.substr(128), dump.Bytes(kIndex + 2, mlx5::kCqeAlways | mlx5::kFence));
-  EXPECT_EQ(FetchAdd(kRemote, kA).Slots(queue_.View()), 1U) << "nobody looks at the sink";
+  EXPECT_EQ(FetchAdd(kRemote, kA).Slots(queue_.View()), 1U) << "the sink needs no dump";
   EXPECT_EQ(Swap(kRemote, kA).Slots(queue_.View()), 3U);
 }
 
-/// What an atomic leaves, and what it brought.
+/// The word after an atomic, and the fetched value.
 template <class T>
 struct Effect {
   T after;
@@ -140,7 +140,7 @@ class AtomicEffect : public testing::Test {
   static constexpr T kWord = static_cast<T>(0x8001'7fff'8001'7fff);
   static constexpr T kOther = static_cast<T>(0x0f0f'0f0f'0f0f'0f0f);
 
-  /// Runs one on a word that stands between two others.
+  /// Runs an atomic on a word between two others.
   template <class Make>
   Effect<T> Run(const Make& make) {
     T words[3] = {kOther, kWord, kOther};
@@ -155,7 +155,7 @@ class AtomicEffect : public testing::Test {
     EXPECT_EQ(nic.violation(), "");
     EXPECT_TRUE(queue.Test(posted.ticket).ok());
     EXPECT_TRUE(words[0] == kOther && words[2] == kOther && fetched[1] == kOther)
-        << "bytes beside it changed";
+        << "neighbouring bytes changed";
     return {words[1], fetched[0]};
   }
 };
@@ -163,7 +163,7 @@ class AtomicEffect : public testing::Test {
 using Words = testing::Types<uint32_t, uint64_t>;
 TYPED_TEST_SUITE(AtomicEffect, Words);
 
-TYPED_TEST(AtomicEffect, EachDoesWhatItsNameSays) {
+TYPED_TEST(AtomicEffect, ChangesTheWordAndFetchesTheOldValue) {
   using T = TypeParam;
   constexpr T word = TestFixture::kWord, other = TestFixture::kOther, all = ~T{0};
   const auto run = [this](const auto& make) { return this->Run(make); };
@@ -187,7 +187,7 @@ TYPED_TEST(AtomicEffect, EachDoesWhatItsNameSays) {
   EXPECT_EQ(run([](R r, L l) { return FetchXor(r, other, l); }), effect(word ^ other));
   EXPECT_EQ(run([](R r, L l) { return MaskedFetchAdd(r, T{1}, static_cast<T>(0x8000), l); }),
             effect(word + 1))
-      << "0x7fff + 1 does not reach the field's top bit's carry";
+      << "0x7fff + 1 carries within the field";
   EXPECT_EQ(
       run([](R r, L l) { return MaskedFetchAdd(r, static_cast<T>(0x8001), static_cast<T>(0x8000), l); }),
       effect(word - 0x7fff))
@@ -202,7 +202,7 @@ TYPED_TEST(AtomicEffect, EachDoesWhatItsNameSays) {
             effect(word));
 }
 
-TYPED_TEST(AtomicEffect, WithoutAPlaceForTheOldValueItDoesTheSame) {
+TYPED_TEST(AtomicEffect, ChangesTheWordWithoutALocalBuffer) {
   EXPECT_EQ(this->Run([](const RemoteMemory& r, const LocalMemory&) { return Swap(r, TypeParam{5}); }).after,
             5U);
   EXPECT_EQ(

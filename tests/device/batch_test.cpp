@@ -35,7 +35,7 @@ class BatchTest : public testing::Test {
 using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(BatchTest, Sharings);
 
-TYPED_TEST(BatchTest, IsPublishedAsAWholeByOneDoorbell) {
+TYPED_TEST(BatchTest, PublishesAllPostsByOneDoorbell) {
   auto batch = this->queue_.Begin(4);
   for (uint32_t i = 0; i < 4; ++i) {
     const Posted added = batch.Add(this->WriteOne(), i == 3 ? mlx5::kCqeAlways : mlx5::kCqeOnError);
@@ -52,7 +52,7 @@ TYPED_TEST(BatchTest, IsPublishedAsAWholeByOneDoorbell) {
   EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
 }
 
-TYPED_TEST(BatchTest, UnusedSlotsAreNopsThatComplete) {
+TYPED_TEST(BatchTest, FillsUnusedSlotsWithNopsThatComplete) {
   auto batch = this->queue_.Begin(3);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   const Posted posted = batch.Submit();
@@ -60,18 +60,18 @@ TYPED_TEST(BatchTest, UnusedSlotsAreNopsThatComplete) {
   this->StepAll();
   EXPECT_THAT(this->nic_.opcodes(), ElementsAre(WqeOpcode::kRdmaWrite, WqeOpcode::kNop, WqeOpcode::kNop));
   EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
-  EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok()) << "the queue goes on behind it";
+  EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok()) << "the queue continues behind the batch";
   this->StepAll();
 }
 
-TYPED_TEST(BatchTest, EmptyOneIsNopsToo) {
+TYPED_TEST(BatchTest, PostsNopsWhenEmpty) {
   const Posted posted = this->queue_.Begin(2).Submit();
   this->StepAll();
   EXPECT_THAT(this->nic_.opcodes(), ElementsAre(WqeOpcode::kNop, WqeOpcode::kNop));
   EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
 }
 
-TYPED_TEST(BatchTest, OneThatWasLeftPostsNopsAndTheQueueGoesOn) {
+TYPED_TEST(BatchTest, PostsNopsWhenAbandoned) {
   {
     auto batch = this->queue_.Begin(3);
     ASSERT_TRUE(batch.Add(this->WriteOne()).status.ok());
@@ -86,7 +86,7 @@ TYPED_TEST(BatchTest, OneThatWasLeftPostsNopsAndTheQueueGoesOn) {
   EXPECT_TRUE(this->queue_.Test(behind.ticket).ok());
 }
 
-TYPED_TEST(BatchTest, SecondSubmitDoesNothing) {
+TYPED_TEST(BatchTest, IgnoresASecondSubmit) {
   auto batch = this->queue_.Begin(1);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   ASSERT_TRUE(batch.Submit().status.ok());
@@ -114,7 +114,7 @@ TYPED_TEST(BatchTest, TakesOperationsOfSeveralSlots) {
   EXPECT_EQ(word, 77U);
 }
 
-TYPED_TEST(BatchTest, WhatDoesNotFitIsRefusedAndTheRestGoes) {
+TYPED_TEST(BatchTest, RefusesOperationsThatDoNotFitAndPostsTheRest) {
   auto batch = this->queue_.Begin(2);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
   uint64_t word = 0;
@@ -124,14 +124,14 @@ TYPED_TEST(BatchTest, WhatDoesNotFitIsRefusedAndTheRestGoes) {
   const Status longer = batch.Add(Send({0x1000, uint64_t{1} << 31, kTestKey})).status;
   EXPECT_EQ(longer.request_error, RequestError::kMessageTooLong);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
-  EXPECT_EQ(batch.Add(Nop()).status.request_error, RequestError::kTooManySlots) << "it is used up";
+  EXPECT_EQ(batch.Add(Nop()).status.request_error, RequestError::kTooManySlots) << "all slots are used";
   EXPECT_TRUE(batch.Submit().status.ok());
   this->StepAll();
   EXPECT_EQ(this->nic_.next(), 2U);
   EXPECT_EQ(word, 0U);
 }
 
-TYPED_TEST(BatchTest, NoneOfImpossibleSizeBegins) {
+TYPED_TEST(BatchTest, RefusesImpossibleSizes) {
   for (const uint32_t slots : {0U, 9U, ~0U}) {
     auto batch = this->queue_.Begin(slots);
     EXPECT_EQ(batch.status().code, Code::kInvalid) << slots;
@@ -140,35 +140,35 @@ TYPED_TEST(BatchTest, NoneOfImpossibleSizeBegins) {
     EXPECT_EQ(batch.Submit().status.code, Code::kInvalid);
   }
   EXPECT_FALSE(this->nic_.Step());
-  EXPECT_TRUE(this->queue_.Begin(8).Submit().status.ok()) << "the whole queue is possible";
+  EXPECT_TRUE(this->queue_.Begin(8).Submit().status.ok()) << "a batch may fill the queue";
   this->StepAll();
 }
 
-TYPED_TEST(BatchTest, FullQueueRefusesIt) {
+TYPED_TEST(BatchTest, IsRefusedWhenTheQueueIsFull) {
   ASSERT_TRUE(this->queue_.Begin(6).Submit().status.ok());
   EXPECT_EQ(this->queue_.Begin(3).status().code, Code::kFull);
   EXPECT_EQ(this->queue_.Begin(3, InAMillisecond()).Submit().status.code, Code::kTimeout);
-  EXPECT_TRUE(this->queue_.Begin(2).Submit().status.ok()) << "nothing was taken";
+  EXPECT_TRUE(this->queue_.Begin(2).Submit().status.ok()) << "the refused batches reserved nothing";
   this->StepAll();
   EXPECT_EQ(this->nic_.next(), 8U);
 }
 
-TYPED_TEST(BatchTest, BadPostsOutsideOfBatchesAreRefusedToo) {
-  const auto mistake = [&](const auto& operation) {
+TYPED_TEST(BatchTest, RefusesInvalidPostsOutsideABatch) {
+  const auto error_of = [&](const auto& operation) {
     const Posted posted = this->queue_.Post(operation);
     EXPECT_EQ(posted.status.code, Code::kInvalid);
     return posted.status.request_error;
   };
   const LocalMemory huge{0x1000, (uint64_t{8} << 30) + 1, kTestKey};
-  EXPECT_EQ(mistake(Write(Remote(this->to_), huge)), RequestError::kTooManySlots);
-  EXPECT_EQ(mistake(Send(huge)), RequestError::kMessageTooLong);
-  EXPECT_EQ(mistake(Write(Remote(this->to_), huge, Local(this->from_))), RequestError::kMessageTooLong);
+  EXPECT_EQ(error_of(Write(Remote(this->to_), huge)), RequestError::kTooManySlots);
+  EXPECT_EQ(error_of(Send(huge)), RequestError::kMessageTooLong);
+  EXPECT_EQ(error_of(Write(Remote(this->to_), huge, Local(this->from_))), RequestError::kMessageTooLong);
   EXPECT_EQ(this->memory_.dbrec, 0U);
   EXPECT_TRUE(this->queue_.Post(this->WriteOne()).status.ok());
   this->StepAll();
 }
 
-TEST(SharedBatches, OfManyThreadsDoNotMix) {
+TEST(SharedBatches, KeepThePostsOfManyThreadsApart) {
   constexpr uint32_t kThreads = 4, kWrites = 600;
   TestQueue memory(16, 0U - 900);
   TestNic nic(memory, 0U - 900);

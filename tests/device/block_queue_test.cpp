@@ -1,4 +1,4 @@
-// Posts that the threads of a block make together.
+// Posts of a block's threads in one call.
 #include <gtest/gtest.h>
 
 #include "nic_thread.hpp"
@@ -12,13 +12,14 @@ namespace {
 using arch::Cpu;
 using arch::cpu::RunBlock;
 
-/// Lets a block of ten threads in warps of four post one write each, three times; the doorbells that it took.
+/// Lets a block of ten threads in warps of four post one write each, three times. Returns the number of
+/// doorbells.
 uint32_t DoorbellsOfABlock(uint32_t depth) {
   constexpr uint32_t kThreads = 10;
   static uint32_t doorbells;
   struct CountingCpu : Cpu {
     static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
-      ++doorbells;  // who has the turn, and nobody else
+      ++doorbells;  // not a race: only the poster that is next to publish rings
       Cpu::StoreReleaseMmio(doorbell, value);
     }
   };
@@ -45,15 +46,13 @@ uint32_t DoorbellsOfABlock(uint32_t depth) {
   return doorbells;
 }
 
-TEST(BlockQueue, RingsOnceForAllItsThreads) { EXPECT_EQ(DoorbellsOfABlock(64), 3U); }
+TEST(BlockQueue, RingsOnceForAllThreads) { EXPECT_EQ(DoorbellsOfABlock(64), 3U); }
 
-TEST(BlockQueue, WarpsPostOneAfterTheOtherWhereTheQueueIsTooShortForTheBlock) {
-  EXPECT_EQ(DoorbellsOfABlock(8), 9U);
-}
+TEST(BlockQueue, PostsWarpByWarpWhenTheQueueIsTooShortForTheBlock) { EXPECT_EQ(DoorbellsOfABlock(8), 9U); }
 
-TEST(BlockQueue, LanesPostOneAfterTheOtherWhereItIsTooShortForAWarp) { EXPECT_EQ(DoorbellsOfABlock(1), 30U); }
+TEST(BlockQueue, PostsLaneByLaneWhenTheQueueIsTooShortForAWarp) { EXPECT_EQ(DoorbellsOfABlock(1), 30U); }
 
-TEST(BlockQueue, BatchesAreOneReservationToo) {
+TEST(BlockQueue, ReservesTheBatchesOfAllThreadsAtOnce) {
   constexpr uint32_t kThreads = 8, kEach = 3;
   TestQueue memory(64);
   TestNic nic(memory);
@@ -79,7 +78,7 @@ TEST(BlockQueue, BatchesAreOneReservationToo) {
   for (uint32_t i = 0; i < kThreads * kEach; ++i) EXPECT_EQ(to[i], i + 1);
 }
 
-TEST(BlockQueue, SendsWhatAnyThreadOfTheBlockHasWritten) {  // under ThreadSanitizer this proves the order
+TEST(BlockQueue, ReleasesTheWritesOfAllThreads) {  // under ThreadSanitizer this proves the order
   constexpr uint32_t kThreads = 10;
   TestQueue memory(32);
   TestNic nic(memory);
@@ -88,7 +87,7 @@ TEST(BlockQueue, SendsWhatAnyThreadOfTheBlockHasWritten) {  // under ThreadSanit
   RunBlock(
       kThreads,
       [&](uint32_t me) {
-        const uint32_t other = (me + 5) % kThreads;  // of another warp
+        const uint32_t other = (me + 5) % kThreads;  // a thread of another warp
         SendQueue<Cpu, Shared, Block> queue(memory.View(), Block(me < 8 ? 0xf : 0x3));
         for (uint32_t round = 1; round <= 10; ++round) {
           from[me] = round * 100 + me;

@@ -18,7 +18,7 @@ class CompletionRingTest : public testing::Test {
 
   CqView View() { return {reinterpret_cast<const uint8_t*>(ring_), &dbrec_, kDepth}; }
 
-  /// Writes the completion that is the NIC's `count`-th.
+  /// Writes the NIC's `count`-th completion.
   void Complete(uint32_t count, mlx5::Syndrome syndrome = mlx5::Syndrome::kNone) {
     const bool failed = syndrome != mlx5::Syndrome::kNone;
     WriteCqe(ring_[count % kDepth], {failed ? mlx5::CqeOpcode::kRequesterError : mlx5::CqeOpcode::kRequester,
@@ -29,11 +29,11 @@ class CompletionRingTest : public testing::Test {
   uint32_t dbrec_ = 0;
 };
 
-TEST_F(CompletionRingTest, FreshRingIsPending) {
+TEST_F(CompletionRingTest, IsPendingWhenFresh) {
   EXPECT_EQ(CompletionRing<arch::Cpu>(View()).PollCqOnce().code, Code::kPending);
 }
 
-TEST_F(CompletionRingTest, EveryCompletionIsTakenOnceOverManyRounds) {
+TEST_F(CompletionRingTest, TakesEachCompletionOnceOverManyRounds) {
   CompletionRing<arch::Cpu> ring(View());
   for (uint32_t i = 0; i < 5 * kDepth; ++i) {
     ASSERT_EQ(ring.PollCqOnce().code, Code::kPending) << i;
@@ -44,7 +44,7 @@ TEST_F(CompletionRingTest, EveryCompletionIsTakenOnceOverManyRounds) {
   }
 }
 
-TEST_F(CompletionRingTest, FirstOfABurstOfErrorsSurvives) {
+TEST_F(CompletionRingTest, KeepsTheFirstOfABurstOfErrors) {
   CompletionRing<arch::Cpu> ring(View());
   Complete(0);
   Complete(1, mlx5::Syndrome::kRemoteAccess);
@@ -54,7 +54,7 @@ TEST_F(CompletionRingTest, FirstOfABurstOfErrorsSurvives) {
   EXPECT_EQ(ring.PollCqOnce().syndrome, static_cast<uint8_t>(mlx5::Syndrome::kFlushed));
 }
 
-TEST_F(CompletionRingTest, RecordShowsTheConsumerIndexModulo24Bits) {
+TEST_F(CompletionRingTest, WritesTheConsumerIndexModulo24Bits) {
   CompletionRing<arch::Cpu> ring(View(), 0xffffff);
   Complete(0xffffff);
   ASSERT_TRUE(ring.PollCqOnce().ok());
@@ -63,14 +63,14 @@ TEST_F(CompletionRingTest, RecordShowsTheConsumerIndexModulo24Bits) {
   EXPECT_EQ(dbrec_, 0U);
 }
 
-TEST_F(CompletionRingTest, PollEndsAtItsDeadline) {
+TEST_F(CompletionRingTest, StopsPollingAtItsDeadline) {
   CompletionRing<arch::Cpu> ring(View());
   EXPECT_EQ(ring.PollCq({.deadline_ns = arch::Cpu::NowNs() + 1'000'000}).code, Code::kTimeout);
   Complete(0);
   EXPECT_TRUE(ring.PollCq({}).ok());
 }
 
-TEST_F(CompletionRingTest, TellsMoreOfWhatWasTakenLast) {
+TEST_F(CompletionRingTest, DescribesTheLastCompletion) {
   CompletionRing<arch::Cpu> ring(View());
   WriteCqe(ring_[0], {.opcode = mlx5::CqeOpcode::kResponderSendImm,
                       .wqe_counter = 7,
@@ -86,7 +86,7 @@ TEST_F(CompletionRingTest, TellsMoreOfWhatWasTakenLast) {
   EXPECT_EQ(completion.imm, mlx5::Be32{0x01020304});
 }
 
-TEST_F(CompletionRingTest, IndexWrapsAt32Bits) {
+TEST_F(CompletionRingTest, WrapsTheIndexAt32Bits) {
   CompletionRing<arch::Cpu> ring(View(), 0U - 6);
   for (uint32_t i = 0U - 6; i != 6; ++i) {
     Complete(i);

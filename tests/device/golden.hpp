@@ -9,7 +9,7 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// A WQE put together from the wire structs; what is never written stays zero.
+/// An expected WQE, built from the wire structs. All other bytes are zero.
 class Golden {
  public:
   explicit Golden(mlx5::WqeOpcode opcode, uint32_t opmod = 0)
@@ -23,13 +23,13 @@ class Golden {
     return *this;
   }
 
-  /// Payload behind the inline segment that was added last.
+  /// Appends the payload of the last inline segment.
   Golden& Payload(const void* data, size_t bytes) {
     bytes_.append(static_cast<const char*>(data), bytes);
     return *this;
   }
 
-  /// Whole slots.
+  /// Returns the WQE's slots.
   std::string Bytes(uint32_t index, uint32_t flags = mlx5::kCqeAlways, mlx5::Be32 imm = {}) const {
     const mlx5::CtrlSegment control{.opmod_index_opcode = mlx5::ToBe32(opmod_opcode_ | (index & 0xffff) << 8),
                                     .qpn_ds = mlx5::ToBe32(TestQueue::kQpn << 8 | segments_),
@@ -58,7 +58,7 @@ inline mlx5::DataSegment SegmentOf(const LocalMemory& local) {
   return {mlx5::ToBe32(static_cast<uint32_t>(local.bytes)), local.lkey, mlx5::ToBe64(local.addr)};
 }
 
-/// What lies in `count` slots from `index` on.
+/// Returns the bytes of `count` slots from `index` on.
 inline std::string SlotsFrom(const TestQueue& queue, uint32_t index, uint32_t count = 1) {
   std::string bytes;
   for (uint32_t i = 0; i < count; ++i) {

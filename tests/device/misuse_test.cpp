@@ -1,4 +1,4 @@
-// Programs that a new user writes: each mistake that compiles is reported, and none loses data.
+// Mistakes of new users that compile: each is reported, and none loses data.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 using arch::Cpu;
 
-/// A processor whose releases reach its own memory only, as arch::Cuda.
+/// A processor whose releases reach only its own memory, like arch::Cuda.
 struct NarrowCpu : Cpu {
   static constexpr arch::Scope kReleaseScope = arch::Scope::kGpu;
 };
@@ -111,7 +111,7 @@ TYPED_TEST(RefusedPost, HasATicketThatIsNeverDone) {
   const Posted full = queue.Post(Nop());
   EXPECT_EQ(full.status.code, Code::kFull);
   expect_refused(full.ticket);
-  for (uint32_t i = 0; i < 70'000; ++i) {  // past what a completion counts
+  for (uint32_t i = 0; i < 70'000; ++i) {  // more than a completion's counter holds
     while (nic.Step()) {
     }
     ASSERT_TRUE(queue.Post(Nop()).status.ok());
@@ -120,7 +120,7 @@ TYPED_TEST(RefusedPost, HasATicketThatIsNeverDone) {
   expect_refused(full.ticket);
 }
 
-TYPED_TEST(RefusedPost, OfABatchIsNeverDone) {
+TYPED_TEST(RefusedPost, HasATicketInABatchThatIsNeverDone) {
   TestQueue memory(4);
   SendQueue<Cpu, TypeParam> queue(memory.View());
   Ticket added, submitted;
@@ -138,7 +138,7 @@ template <class S>
 struct ReleaseScope : testing::Test {};
 TYPED_TEST_SUITE(ReleaseScope, Sharings);
 
-TYPED_TEST(ReleaseScope, IsRefusedWhereTheQueueNeedsMore) {
+TYPED_TEST(ReleaseScope, IsRefusedWhenTheQueueNeedsMore) {
   TestQueue memory(4);
   memory.flags = kNeedsSystemScope;
   SendQueue<NarrowCpu, TypeParam> queue(memory.View());
@@ -153,7 +153,7 @@ TYPED_TEST(ReleaseScope, IsRefusedWhereTheQueueNeedsMore) {
   EXPECT_EQ(memory.doorbell, 0U) << "nothing was posted";
 }
 
-TYPED_TEST(ReleaseScope, IsAcceptedWhereItSuffices) {
+TYPED_TEST(ReleaseScope, IsAcceptedWhenItSuffices) {
   TestQueue on_gpu(4), in_host_memory(4);
   in_host_memory.flags = kNeedsSystemScope;
   EXPECT_TRUE((SendQueue<NarrowCpu, TypeParam>(on_gpu.View()).Post(Nop()).status.ok()));

@@ -6,7 +6,7 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// Runs a TestNic for as long as it lives. Look at the NIC only after Stop().
+/// Runs a TestNic on a thread until Stop() or destruction. Read the NIC's state only after Stop().
 class NicThread {
  public:
   explicit NicThread(TestNic& nic)

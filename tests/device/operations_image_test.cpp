@@ -1,4 +1,4 @@
-// Each WQE of one slot, byte for byte, against the same one put together from the wire structs.
+// Encoding of WQEs of one slot, byte for byte, compared with WQEs built from the wire structs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST_F(OperationImage, EmptyMessageHasNoDataSegment) {
   ring_.PostWrite(kIndex, kRemote, kEmpty);
   EXPECT_EQ(Slot(), Golden(WqeOpcode::kRdmaWrite).Add(SegmentOf(kRemote)).Bytes(kIndex));
   ring_.PostSend(kIndex, kEmpty);
-  EXPECT_EQ(Slot()[7], 1) << "the control segment alone";
+  EXPECT_EQ(Slot()[7], 1) << "only the control segment";
 }
 
 TEST_F(OperationImage, WriteImmCarriesTheImmediateAsStored) {
@@ -101,7 +101,7 @@ TEST_F(OperationImage, SecondEntryOfASendFollowsTheFirst) {
                         .Bytes(kIndex, mlx5::kCqeAlways, kImm));
 }
 
-TEST_F(OperationImage, SecondEntryTakesThePlaceOfAnEmptyFirst) {
+TEST_F(OperationImage, SecondEntryReplacesAnEmptyFirst) {
   ring_.Post(kIndex, Write(kRemote, kEmpty, kSecond));
   EXPECT_EQ(Slot(),
             Golden(WqeOpcode::kRdmaWrite).Add(SegmentOf(kRemote)).Add(SegmentOf(kSecond)).Bytes(kIndex));
@@ -146,7 +146,7 @@ TEST_F(OperationImage, DumpOfNothingIsANop) {
   EXPECT_EQ(Slot(), Golden(WqeOpcode::kNop).Bytes(kIndex));
 }
 
-TEST_F(OperationImage, TheDoorbellIsTheStartOfTheControlSegment) {
+TEST_F(OperationImage, DoorbellIsTheStartOfTheControlSegment) {
   const mlx5::Be64 doorbell = ring_.PostWrite(kIndex, kRemote, kLocal);
   EXPECT_EQ(std::memcmp(&doorbell, queue_.ring[kIndex % kDepth].bytes, sizeof doorbell), 0);
 }

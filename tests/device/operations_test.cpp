@@ -1,4 +1,4 @@
-// How many slots an operation takes, and what stands in each of them.
+// The number of slots of an operation, and the contents of each slot.
 #include "warpverbs/device/operations.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class Operations : public testing::Test {
     return SlotsFrom(queue_, kIndex, Slots(operation));
   }
 
-  /// The `piece`-th message of a long one.
+  /// Returns the `piece`-th WQE of a long message.
   static std::string Piece(WqeOpcode opcode, uint32_t piece, uint64_t bytes, uint32_t flags,
                            mlx5::Be32 imm = {}) {
     const RemoteMemory remote{kRemote.addr + piece * kLongest, kRkey};
@@ -48,7 +48,7 @@ class Operations : public testing::Test {
     return Golden(opcode).Add(SegmentOf(remote)).Add(SegmentOf(local)).Bytes(kIndex + piece, flags, imm);
   }
 
-  /// Behind the read that it flushes.
+  /// Returns the dump that follows a read, at `slot`.
   static std::string DumpAt(uint32_t slot, uint64_t addr = kAddr) {
     constexpr uint32_t flags = mlx5::kCqeAlways | mlx5::kFence;
     return Golden(WqeOpcode::kDump).Add(SegmentOf(LocalMemory{addr, 1, kLkey})).Bytes(kIndex + slot, flags);
@@ -58,7 +58,7 @@ class Operations : public testing::Test {
   mlx5::Be64 doorbell_{};
 };
 
-TEST_F(Operations, MessagesUpToTheLongestTakeOneSlot) {
+TEST_F(Operations, ShortMessagesTakeOneSlot) {
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kLongest - 1, kLongest}) {
     EXPECT_EQ(Slots(Write(kRemote, Bytes(bytes))), 1U) << bytes;
     EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(bytes), mlx5::Be32{7})), 1U) << bytes;
@@ -72,7 +72,7 @@ TEST_F(Operations, MessagesUpToTheLongestTakeOneSlot) {
   EXPECT_EQ(Slots(WriteInline{kRemote, uint64_t{1}}), 1U);
 }
 
-TEST_F(Operations, LongerOnesTakeASlotForEachLongest) {
+TEST_F(Operations, LongMessagesTakeASlotForEachPiece) {
   EXPECT_EQ(Slots(Write(kRemote, Bytes(kLongest + 1))), 2U);
   EXPECT_EQ(Slots(Read(kRemote, Bytes(2 * kLongest))), 2U);
   EXPECT_EQ(Slots(WriteImm(kRemote, Bytes(2 * kLongest + 1), mlx5::Be32{7})), 3U);
@@ -99,50 +99,50 @@ TEST_F(Operations, SendsAndTwoEntriesCannotBeSplit) {
   EXPECT_EQ(Slots(Write(kRemote, Bytes(0), Bytes(kLongest))), 1U);
 }
 
-TEST_F(Operations, LongWriteGoesOnWhereItsPieceEndedAndReportsOnce) {
+TEST_F(Operations, LongWriteIsSplitAndCompletesOnce) {
   EXPECT_EQ(Encode(Write(kRemote, Bytes(2 * kLongest + 5))),
             Piece(WqeOpcode::kRdmaWrite, 0, kLongest, kQuiet) +
                 Piece(WqeOpcode::kRdmaWrite, 1, kLongest, kQuiet) +
                 Piece(WqeOpcode::kRdmaWrite, 2, 5, mlx5::kCqeAlways));
 }
 
-TEST_F(Operations, LongReadGoesOnWhereItsPieceEnded) {
+TEST_F(Operations, LongReadIsSplitAndCompletesOnce) {
   EXPECT_EQ(Encode(Read(kRemote, Bytes(2 * kLongest))),
             Piece(WqeOpcode::kRdmaRead, 0, kLongest, kQuiet) +
                 Piece(WqeOpcode::kRdmaRead, 1, kLongest, mlx5::kCqeAlways));
 }
 
-TEST_F(Operations, FenceOfALongMessageHoldsForEachPieceButItIsSolicitedOnce) {
+TEST_F(Operations, LongMessageIsFencedInEachPieceAndSolicitedOnce) {
   constexpr uint32_t kFlags = mlx5::kCqeAlways | mlx5::kSolicited | mlx5::kFence;
   EXPECT_EQ(
       Encode(Write(kRemote, Bytes(kLongest + 1)), kFlags),
       Piece(WqeOpcode::kRdmaWrite, 0, kLongest, mlx5::kFence) + Piece(WqeOpcode::kRdmaWrite, 1, 1, kFlags));
 }
 
-TEST_F(Operations, LongWriteImmIsWritesAndOneImmediateAtTheEnd) {
+TEST_F(Operations, LongWriteImmEndsWithTheImmediate) {
   const std::string image = Encode(WriteImm(kRemote, Bytes(kLongest + 1), mlx5::Be32{7}));
   EXPECT_EQ(image[3], static_cast<char>(WqeOpcode::kRdmaWrite));
   EXPECT_EQ(image.substr(64), Piece(WqeOpcode::kRdmaWriteImm, 1, 1, mlx5::kCqeAlways, mlx5::Be32{7}));
 }
 
-TEST_F(Operations, ReadIsFollowedByADumpWhereTheDeviceNeedsOne) {
+TEST_F(Operations, ReadIsFollowedByADumpIfTheDeviceNeedsIt) {
   queue_.flags |= kDumpAfterRead;
   EXPECT_EQ(Slots(Read(kRemote, Bytes(5))), 2U);
   EXPECT_EQ(Encode(Read(kRemote, Bytes(5))), Piece(WqeOpcode::kRdmaRead, 0, 5, kQuiet) + DumpAt(1));
   EXPECT_EQ(Encode(Read(kRemote, Bytes(kLongest + 1))), Piece(WqeOpcode::kRdmaRead, 0, kLongest, kQuiet) +
                                                             Piece(WqeOpcode::kRdmaRead, 1, 1, kQuiet) +
                                                             DumpAt(2));
-  EXPECT_EQ(Slots(Write(kRemote, Bytes(5))), 1U) << "a write brings nothing back";
+  EXPECT_EQ(Slots(Write(kRemote, Bytes(5))), 1U) << "a write fetches nothing";
 }
 
-TEST_F(Operations, DumpIsOfTheEntryThatIsThere) {
+TEST_F(Operations, DumpReadsTheFirstNonEmptyEntry) {
   queue_.flags |= kDumpAfterRead;
   const LocalMemory second{0x5000, 3, kLkey};
   EXPECT_EQ(Encode(Read(kRemote, Bytes(0), second)).substr(64), DumpAt(1, 0x5000));
   EXPECT_EQ(Encode(Read(kRemote, Bytes(2), second)).substr(64), DumpAt(1));
 }
 
-TEST_F(Operations, SequenceIsOneOperationAndThenTheOther) {
+TEST_F(Operations, SequenceEncodesBothOperationsInOrder) {
   const Sequence both{Write(kRemote, Bytes(kLongest + 1)), WriteInline{kRemote, uint64_t{42}}};
   EXPECT_EQ(Slots(both), 3U);
   const std::string image = Encode(both);
@@ -157,7 +157,7 @@ TEST_F(Operations, SequenceWithAPartThatIsTooLongIsTooLong) {
   EXPECT_EQ(Slots(Sequence{Nop(), Send(Bytes(kLongest + 1))}), kTooLong);
 }
 
-TEST_F(Operations, DoorbellIsThatOfTheLastSlot) {
+TEST_F(Operations, DoorbellBelongsToTheLastSlot) {
   const std::string image = Encode(Write(kRemote, Bytes(3 * kLongest)));
   EXPECT_EQ(std::memcmp(&doorbell_, image.data() + 128, sizeof doorbell_), 0);
 }

@@ -19,7 +19,7 @@ TEST(RawSendQueue, NicThatSeesTheDoorbellSeesRecordAndWqe) {  // under ThreadSan
   TestQueue queue(4);
   std::jthread nic{[&] {
     while (std::atomic_ref(queue.doorbell).load(std::memory_order_acquire) == 0) std::this_thread::yield();
-    EXPECT_EQ(queue.dbrec, mlx5::ToBe32(1).raw);  // plain reads: a race if the doorbell did not order them
+    EXPECT_EQ(queue.dbrec, mlx5::ToBe32(1).raw);  // plain reads: a race unless the doorbell orders them
     EXPECT_EQ(queue.ring[0].bytes[3], static_cast<uint8_t>(mlx5::WqeOpcode::kNop));
     EXPECT_EQ(queue.ring[0].bytes[7], 1);
   }};
@@ -46,7 +46,7 @@ TEST(RawSendQueue, RecordCountsModulo16Bits) {
   EXPECT_EQ(queue.dbrec, mlx5::ToBe32(0x2345).raw);
 }
 
-TEST(RawSendQueue, DeviceWithoutARecordNeedsNone) {
+TEST(RawSendQueue, WorksWithoutARecord) {
   TestQueue queue(4);
   QueueView view = queue.View();
   view.dbrec = nullptr;
@@ -54,7 +54,7 @@ TEST(RawSendQueue, DeviceWithoutARecordNeedsNone) {
   EXPECT_EQ(queue.dbrec, 0U);
 }
 
-TEST(RawSendQueue, OneDoorbellHandsOverManyWqes) {
+TEST(RawSendQueue, PublishesManyWqesByOneDoorbell) {
   TestQueue queue(64);
   TestNic nic(queue);
   NicThread thread(nic);
@@ -75,7 +75,7 @@ TEST(RawSendQueue, OneDoorbellHandsOverManyWqes) {
   EXPECT_TRUE(std::equal(from, from + 64, to));
 }
 
-TEST(RawSendQueue, PollOfAFreshQueueIsPendingForEverySlot) {
+TEST(RawSendQueue, IsPendingForEverySlotWhenFresh) {
   TestQueue queue(32768);
   const RawSendQueue<Cpu> ring(queue.View());
   for (uint32_t index = 0; index < 32768; ++index) {
@@ -83,7 +83,7 @@ TEST(RawSendQueue, PollOfAFreshQueueIsPendingForEverySlot) {
   }
 }
 
-TEST(RawSendQueue, PollTellsTheErrorsCause) {
+TEST(RawSendQueue, ReportsTheCauseOfAnError) {
   TestQueue queue(4);
   WriteCqe(queue.cqe, {mlx5::CqeOpcode::kRequesterError, 2, mlx5::Syndrome::kRemoteAccess});
   const Status status = RawSendQueue<Cpu>(queue.View()).PollCqOnce(2);
@@ -93,7 +93,7 @@ TEST(RawSendQueue, PollTellsTheErrorsCause) {
   EXPECT_EQ(status.wqe_index, 2);
 }
 
-TEST(RawSendQueue, PollEndsAtItsLimit) {
+TEST(RawSendQueue, StopsPollingAtItsLimit) {
   TestQueue queue(4);
   const RawSendQueue<Cpu> ring(queue.View());
   EXPECT_EQ(ring.PollCq(0, {}).code, Code::kTimeout);

@@ -19,7 +19,7 @@ using mlx5::CqeOpcode;
 constexpr LocalMemory kFirst{0x1111'2222'3333'4444, 0x40, mlx5::ToBe32(0x10203040)};
 constexpr LocalMemory kSecond{0x5555'6666'7777'8888, 0x50, mlx5::ToBe32(0x50607080)};
 
-/// A receive queue in ordinary memory. `first_cqe` completions have come before a reset.
+/// A receive queue in ordinary memory. `first_cqe` completions arrived before a reset.
 class TestReceives {
  public:
   TestReceives(uint32_t depth, uint32_t entries, uint32_t start = 0, uint32_t first_cqe = 0)
@@ -63,7 +63,7 @@ void ExpectSegment(const mlx5::DataSegment& segment, const LocalMemory& local) {
 
 void ExpectEnd(const mlx5::DataSegment& segment) { ExpectSegment(segment, {0, 0, mlx5::ToBe32(0x100)}); }
 
-TEST(ReceiveQueue, ReceiveOfOneEntryIsADataSegment) {
+TEST(ReceiveQueue, EncodesAReceiveOfOneEntryAsADataSegment) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   EXPECT_TRUE(queue.Post(kFirst).ok());
@@ -72,7 +72,7 @@ TEST(ReceiveQueue, ReceiveOfOneEntryIsADataSegment) {
   ExpectSegment(memory.Segment(1), kSecond);
 }
 
-TEST(ReceiveQueue, PartThatADataSegmentCannotNameIsRefused) {
+TEST(ReceiveQueue, RefusesEntriesTooLongForADataSegment) {
   TestReceives memory(4, 2);
   ReceiveQueue<Cpu> queue(memory.View());
   for (const uint64_t bytes : {uint64_t{1} << 31, uint64_t{1} << 32, UINT64_MAX}) {
@@ -84,10 +84,10 @@ TEST(ReceiveQueue, PartThatADataSegmentCannotNameIsRefused) {
   }
   EXPECT_TRUE(queue.Post({0x1000, (uint64_t{1} << 31) - 1, kFirst.lkey}).ok());
   queue.Submit();
-  EXPECT_EQ(memory.dbrec, mlx5::ToBe32(1).raw) << "the refused ones took no place";
+  EXPECT_EQ(memory.dbrec, mlx5::ToBe32(1).raw) << "refused receives took no slot";
 }
 
-TEST(ReceiveQueue, NicHearsOfReceivesWhenTheyAreSubmitted) {
+TEST(ReceiveQueue, WritesTheRecordOnSubmit) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   EXPECT_TRUE(queue.Post(kFirst).ok());
@@ -97,7 +97,7 @@ TEST(ReceiveQueue, NicHearsOfReceivesWhenTheyAreSubmitted) {
   EXPECT_EQ(memory.dbrec, mlx5::ToBe32(2).raw);
 }
 
-TEST(ReceiveQueue, ListShorterThanTheWqeEndsWithAnInvalidLkey) {
+TEST(ReceiveQueue, EndsAShortListWithAnInvalidLkey) {
   TestReceives memory(4, 2);
   ReceiveQueue<Cpu> queue(memory.View());
   EXPECT_TRUE(queue.Post(kFirst, kSecond).ok());
@@ -113,32 +113,32 @@ TEST(ReceiveQueue, ListShorterThanTheWqeEndsWithAnInvalidLkey) {
   ExpectEnd(memory.Segment(7));
 }
 
-TEST(ReceiveQueue, TwoEntriesNeedAWqeMadeForTwo) {
+TEST(ReceiveQueue, RefusesTwoEntriesInAWqeForOne) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   const Status status = queue.Post(kFirst, kSecond);
   EXPECT_EQ(status.code, Code::kInvalid);
   EXPECT_EQ(status.request_error, RequestError::kTooManySlots);
   queue.Submit();
-  EXPECT_EQ(memory.dbrec, 0U) << "nothing was posted";
+  EXPECT_EQ(memory.dbrec, 0U) << "no receive was posted";
   EXPECT_TRUE(queue.Post({}).ok());
   ExpectEnd(memory.Segment(0));
 }
 
-TEST(ReceiveQueue, FullOneTakesOneMoreForEachArrival) {
+TEST(ReceiveQueue, TakesOneReceiveForEachArrivalWhenFull) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue.Post(kFirst).ok());
   for (uint16_t i = 0; i < 10; ++i) {
     ASSERT_EQ(queue.Post(kFirst).code, Code::kFull);
     memory.Arrive(i);
-    ASSERT_EQ(queue.Post(kFirst).code, Code::kFull) << "not taken yet";
+    ASSERT_EQ(queue.Post(kFirst).code, Code::kFull) << "the completion is not polled yet";
     ASSERT_TRUE(queue.PollOnce().status.ok());
     ASSERT_TRUE(queue.Post(kFirst).ok());
   }
 }
 
-TEST(ReceiveQueue, TellsWhatArrived) {
+TEST(ReceiveQueue, DescribesEachArrival) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue.Post(kFirst).ok());
@@ -152,12 +152,12 @@ TEST(ReceiveQueue, TellsWhatArrived) {
   EXPECT_EQ(received.index, 0U);
   EXPECT_EQ(received.bytes, 17U);
   EXPECT_FALSE(received.has_imm || received.is_write);
-  EXPECT_EQ(received.imm, mlx5::Be32{0}) << "what lies there means nothing";
+  EXPECT_EQ(received.imm, mlx5::Be32{0}) << "the field is undefined without immediate data";
   received = queue.PollOnce();
   EXPECT_EQ(received.index, 1U);
   EXPECT_EQ(received.bytes, 18U);
   EXPECT_TRUE(received.has_imm && !received.is_write);
-  EXPECT_EQ(received.imm, mlx5::Be32{0x01020304}) << "as the peer stored it";
+  EXPECT_EQ(received.imm, mlx5::Be32{0x01020304}) << "in the peer's byte order";
   received = queue.PollOnce();
   EXPECT_EQ(received.index, 2U);
   EXPECT_TRUE(received.has_imm && received.is_write);
@@ -165,7 +165,7 @@ TEST(ReceiveQueue, TellsWhatArrived) {
   EXPECT_EQ(queue.PollOnce().status.code, Code::kPending);
 }
 
-TEST(ReceiveQueue, FailureTellsItsCause) {
+TEST(ReceiveQueue, ReportsTheCauseOfAFailure) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   EXPECT_TRUE(queue.Post(kFirst).ok());
@@ -176,7 +176,7 @@ TEST(ReceiveQueue, FailureTellsItsCause) {
   EXPECT_EQ(received.bytes, 0U);
 }
 
-TEST(ReceiveQueue, PollEndsAtItsLimit) {
+TEST(ReceiveQueue, StopsPollingAtItsLimit) {
   TestReceives memory(4, 1);
   ReceiveQueue<Cpu> queue(memory.View());
   const uint64_t abort = 1;
@@ -184,15 +184,15 @@ TEST(ReceiveQueue, PollEndsAtItsLimit) {
   EXPECT_EQ(queue.Poll(InAMillisecond()).status.code, Code::kTimeout);
   EXPECT_EQ(queue.Poll({.deadline_ns = UINT64_MAX, .abort = &abort}).status.code, Code::kAborted);
   memory.Arrive(0);
-  EXPECT_TRUE(queue.Poll({}).status.ok()) << "what is there needs no time";
+  EXPECT_TRUE(queue.Poll({}).status.ok()) << "a ready completion needs no time";
 }
 
-TEST(ReceiveQueue, NextKernelContinuesWhereThisOneEnded) {
-  TestReceives memory(4, 1, 0, 1000);  // after a reset, which does not rewind the ring
+TEST(ReceiveQueue, ContinuesWhereTheLastKernelEnded) {
+  TestReceives memory(4, 1, 0, 1000);  // after a reset, which does not rewind the CQ
   for (uint32_t kernel = 0; kernel < 8; ++kernel) {
     ReceiveQueue<Cpu> queue(memory.View());
     for (uint32_t i = 0; i < (kernel == 0 ? 4U : 3U); ++i) ASSERT_TRUE(queue.Post(kFirst).ok());
-    ASSERT_EQ(queue.Post(kFirst).code, Code::kFull) << "one is left from the last kernel";
+    ASSERT_EQ(queue.Post(kFirst).code, Code::kFull) << "one receive is left from the last kernel";
     queue.Submit();
     for (uint32_t i = 0; i < 3; ++i) {
       memory.Arrive(static_cast<uint16_t>(3 * kernel + i));
@@ -205,7 +205,7 @@ TEST(ReceiveQueue, NextKernelContinuesWhereThisOneEnded) {
   EXPECT_EQ(memory.dbrec, mlx5::ToBe32(25).raw);
 }
 
-TEST(ReceiveQueue, IndicesWrapAt16And32Bits) {
+TEST(ReceiveQueue, WrapsIndicesAt16And32Bits) {
   for (const uint32_t start : {65536U - 5, 0U - 5}) {
     SCOPED_TRACE(start);
     TestReceives memory(4, 1, start);
@@ -225,12 +225,12 @@ TEST(ReceiveQueue, IndicesWrapAt16And32Bits) {
   }
 }
 
-TEST(ReceiveQueue, WhoSeesTheArrivalSeesTheData) {  // under ThreadSanitizer this proves the order
+TEST(ReceiveQueue, ShowsTheDataWithTheArrival) {  // under ThreadSanitizer this proves the order
   constexpr uint32_t kMessages = 200;
   TestReceives memory(4, 1);
   uint32_t data[4];
   Together(2, [&](uint32_t side) {
-    if (side == 0) {  // the NIC: reads what was posted, and answers
+    if (side == 0) {  // the NIC: reads the receives and completes them
       for (uint32_t i = 0; i < kMessages; ++i) {
         while (mlx5::FromBe(mlx5::Be32{std::atomic_ref(memory.dbrec).load(std::memory_order_acquire)}) == i)
           std::this_thread::yield();

@@ -1,4 +1,4 @@
-// Send queues whose completions arrive on a ring that all posters drain for each other.
+// Send queues whose completions arrive in a ring. Each poster drains the ring for all.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -33,7 +33,7 @@ class RingMode : public testing::Test {
 using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(RingMode, Sharings);
 
-TYPED_TEST(RingMode, WritesArriveAndTicketsAreDone) {
+TYPED_TEST(RingMode, CompletesAllWrites) {
   for (const uint32_t start : {0U, 65536U - 30, 0U - 30}) {
     SCOPED_TRACE(start);
     TestRing ring(8, start);
@@ -52,11 +52,11 @@ TYPED_TEST(RingMode, WritesArriveAndTicketsAreDone) {
     EXPECT_EQ(from, to);
     thread.Stop();
     EXPECT_EQ(nic.violation(), "");
-    EXPECT_EQ(ring.control.consumer, start + 100) << "all were taken";
+    EXPECT_EQ(ring.control.consumer, start + 100) << "all completions were taken";
   }
 }
 
-TYPED_TEST(RingMode, RootCauseReachesEveryLaterTicketHoweverLate) {
+TYPED_TEST(RingMode, ReportsTheCauseToAllLaterTickets) {
   for (const uint32_t position : {0, 1, 2, 3}) {
     SCOPED_TRACE(position);
     TestRing ring(4);
@@ -67,7 +67,7 @@ TYPED_TEST(RingMode, RootCauseReachesEveryLaterTicketHoweverLate) {
     std::vector<Ticket> tickets;
     for (int i = 0; i < 4; ++i)
       tickets.push_back(queue.Post(Write(Remote(this->to_), Local(this->from_))).ticket);
-    this->StepAll(nic);  // the flushes too: a collapsed CQ would show the last of them alone
+    this->StepAll(nic);  // also writes the flushes: a collapsed CQ would show only the last
     for (uint32_t i = 4; i-- > 0;) {
       const Status status = queue.Test(tickets[i]);
       if (i < position) {
@@ -84,7 +84,7 @@ TYPED_TEST(RingMode, RootCauseReachesEveryLaterTicketHoweverLate) {
   }
 }
 
-TYPED_TEST(RingMode, RoomIsFoundByDraining) {
+TYPED_TEST(RingMode, FindsFreeSlotsByDraining) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   TestNic nic(memory);
@@ -95,7 +95,7 @@ TYPED_TEST(RingMode, RoomIsFoundByDraining) {
   EXPECT_TRUE(queue.Post(Nop()).status.ok());
 }
 
-TYPED_TEST(RingMode, QueueThatFailsHurtsNoOtherOfItsRing) {
+TYPED_TEST(RingMode, KeepsOtherQueuesOfTheRingWorkingAfterAFailure) {
   TestRing ring(16);
   TestQueue bad(4, 0, &ring), good(4, 0, &ring);
   TestNic bad_nic(bad), good_nic(good);
@@ -108,14 +108,14 @@ TYPED_TEST(RingMode, QueueThatFailsHurtsNoOtherOfItsRing) {
     this->StepAll(bad_nic);
     this->StepAll(good_nic);
   }
-  EXPECT_TRUE(on_good.Flush({}).ok()) << "it drained the other's too";
+  EXPECT_TRUE(on_good.Flush({}).ok()) << "it also drained the other queue's completions";
   EXPECT_TRUE(on_bad.Test(bads[0]).ok());
   EXPECT_EQ(on_bad.Test(bads[3]).syndrome, static_cast<uint8_t>(Syndrome::kTransportRetryExceeded));
   for (const Ticket ticket : goods) EXPECT_TRUE(on_good.Test(ticket).ok());
   EXPECT_EQ(good.control.error, 0U);
 }
 
-TEST(Drain, CompletionOfAQueueThatIsGoneIsDropped) {
+TEST(Drain, DropsCompletionsOfRemovedQueues) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   ring.cq.Push({.wqe_counter = 0, .user_index = 5});
@@ -125,11 +125,11 @@ TEST(Drain, CompletionOfAQueueThatIsGoneIsDropped) {
   EXPECT_TRUE(RawSendQueue<Cpu>(memory.View()).PollCqOnce(2).ok());
 }
 
-TEST(Drain, OneAtATimeWorks) {
+TEST(Drain, DoesNothingWhileAnotherThreadDrains) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   memory.Complete({.wqe_counter = 0});
-  ring.control.consumer |= uint64_t{1} << 32;  // somebody else is at it
+  ring.control.consumer |= uint64_t{1} << 32;  // marks the ring as being drained by another thread
   Drain<Cpu>(ring.control);
   EXPECT_EQ(RawSendQueue<Cpu>(memory.View()).PollCqOnce(0).code, Code::kPending);
   ring.control.consumer = 0;
@@ -137,13 +137,13 @@ TEST(Drain, OneAtATimeWorks) {
   EXPECT_TRUE(RawSendQueue<Cpu>(memory.View()).PollCqOnce(0).ok());
 }
 
-/// Counts looks and deliveries, and lets another go first where a thread is about to compare-swap.
+/// A processor that counts loads of a CQE and deliveries, and runs a hook before a compare-swap.
 struct HookedCpu : Cpu {
-  static inline uint32_t looks, deliveries;
+  static inline uint32_t cqe_loads, deliveries;
   static inline std::function<void()> before_swap;
 
   static arch::CqeTail LoadCqeTail(const uint8_t* tail) {
-    ++looks;
+    ++cqe_loads;
     return Cpu::LoadCqeTail(tail);
   }
   static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
@@ -158,7 +158,7 @@ struct HookedCpu : Cpu {
   static inline const uint64_t* delivered_to;
 };
 
-TEST(Drain, WhoIsOvertakenTakesNothingTwice) {
+TEST(Drain, TakesNoCompletionTwiceWhenOvertaken) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   memory.Complete({.wqe_counter = 0});
@@ -170,7 +170,7 @@ TEST(Drain, WhoIsOvertakenTakesNothingTwice) {
   EXPECT_EQ(ring.control.consumer, 1U);
 }
 
-TEST(Drain, TicketThatIsReadyCostsOneLookAndNoDrain) {
+TEST(Drain, IsSkippedWhenTheTicketIsReady) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   SendQueue<HookedCpu, Exclusive> queue(memory.View());
@@ -178,13 +178,13 @@ TEST(Drain, TicketThatIsReadyCostsOneLookAndNoDrain) {
   memory.Complete({.wqe_counter = 0});
   Drain<Cpu>(ring.control);
   memory.Complete({.wqe_counter = 1});
-  HookedCpu::looks = 0;
+  HookedCpu::cqe_loads = 0;
   EXPECT_TRUE(queue.Test(ticket).ok());
-  EXPECT_EQ(HookedCpu::looks, 1U);
-  EXPECT_EQ(ring.control.consumer, 1U) << "the other completion stays where it is";
+  EXPECT_EQ(HookedCpu::cqe_loads, 1U);
+  EXPECT_EQ(ring.control.consumer, 1U) << "the other completion stays in the ring";
 }
 
-TEST(Drain, FirstErrorIsNotOverwritten) {
+TEST(Drain, KeepsTheFirstError) {
   TestRing ring(4);
   TestQueue memory(4, 0, &ring);
   memory.Complete({mlx5::CqeOpcode::kRequesterError, 1, Syndrome::kRemoteAccess});
@@ -197,7 +197,7 @@ TEST(Drain, FirstErrorIsNotOverwritten) {
   EXPECT_EQ(status.wqe_index, 1);
 }
 
-TEST(RingModeShared, ManyThreadsOfTwoQueuesDrainForEachOther) {
+TEST(RingModeShared, LetsThreadsOfTwoQueuesDrainForEachOther) {
   constexpr uint32_t kThreads = 4, kWrites = 1000;
   TestRing ring(32);
   TestQueue memory[2] = {TestQueue(16, 0, &ring), TestQueue(16, 0, &ring)};
@@ -212,7 +212,7 @@ TEST(RingModeShared, ManyThreadsOfTwoQueuesDrainForEachOther) {
       ASSERT_TRUE(posted.status.ok());
       if (i % 8 != 0) continue;
       ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
-      ASSERT_EQ(to[i], i + 1);  // a race, if the completion did not order it
+      ASSERT_EQ(to[i], i + 1);  // a race unless the completion orders it
     }
     ASSERT_TRUE(queue.Flush(Soon()).ok());
     EXPECT_EQ(from, to);

@@ -1,4 +1,4 @@
-// A queue pair that fails, at every place, as its callers see it.
+// A queue pair that fails at each of its WQEs, from the callers' view.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ using arch::Cpu;
 using mlx5::Syndrome;
 
 constexpr uint32_t kDepth = 4;
-constexpr uint32_t kStart = 0U - 2;  // so that failures come before, at and after the wrap
+constexpr uint32_t kStart = 0U - 2;  // so that WQEs fail before, at and after the wrap
 
 void ExpectError(const Status& status, Syndrome syndrome, uint32_t index) {
   EXPECT_EQ(status.code, Code::kError);
@@ -23,7 +23,7 @@ void ExpectError(const Status& status, Syndrome syndrome, uint32_t index) {
   EXPECT_EQ(status.wqe_index, static_cast<uint16_t>(index));
 }
 
-/// A full queue, and a NIC that fails one of its WQEs, once it is told to move.
+/// A full queue, and a NIC that fails one of its WQEs when the test steps it.
 template <class Sharing>
 struct FailingQueue {
   FailingQueue(uint32_t position, Syndrome syndrome) {
@@ -49,12 +49,12 @@ class SendQueueError : public testing::Test {};
 using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(SendQueueError, Sharings);
 
-TYPED_TEST(SendQueueError, CauseReachesTheFailedWqeAndAllLaterOnes) {
+TYPED_TEST(SendQueueError, ReachesTheFailedWqeAndAllLaterOnes) {
   for (const uint32_t position : {0, 1, 2, 3}) {
     SCOPED_TRACE(position);
     FailingQueue<TypeParam> failing(position, Syndrome::kRemoteAccess);
     failing.Step(position + 1);
-    for (uint32_t i = kDepth; i-- > 0;) {  // from the end: what was done must not depend on an earlier look
+    for (uint32_t i = kDepth; i-- > 0;) {  // from the end: the result must not depend on an earlier test
       const Status status = failing.queue.Test(failing.tickets[i]);
       if (i < position) {
         EXPECT_TRUE(status.ok()) << i;
@@ -65,7 +65,7 @@ TYPED_TEST(SendQueueError, CauseReachesTheFailedWqeAndAllLaterOnes) {
   }
 }
 
-TYPED_TEST(SendQueueError, FlushHidesTheCauseButNotWhatWasSeenToBeDone) {
+TYPED_TEST(SendQueueError, KeepsObservedCompletionsWhenAFlushHidesTheCause) {
   for (const uint32_t position : {0, 1, 2, 3}) {
     SCOPED_TRACE(position);
     FailingQueue<TypeParam> failing(position, Syndrome::kTransportRetryExceeded);
@@ -80,7 +80,7 @@ TYPED_TEST(SendQueueError, FlushHidesTheCauseButNotWhatWasSeenToBeDone) {
   }
 }
 
-TYPED_TEST(SendQueueError, FirstErrorStays) {
+TYPED_TEST(SendQueueError, StaysTheFirst) {
   FailingQueue<TypeParam> failing(1, Syndrome::kRemoteAccess);
   failing.Step(2);
   ExpectError(failing.queue.Wait(failing.tickets[3], {}), Syndrome::kRemoteAccess, kStart + 1);
@@ -91,21 +91,21 @@ TYPED_TEST(SendQueueError, FirstErrorStays) {
   EXPECT_EQ(failing.memory.control.error, word);
 }
 
-TYPED_TEST(SendQueueError, PostingFailsAtOnceOnceTheErrorIsKnown) {
+TYPED_TEST(SendQueueError, FailsPostsAtOnceWhenKnown) {
   FailingQueue<TypeParam> failing(0, Syndrome::kLocalProtection);
   failing.Step(1);
   const uint32_t record = failing.memory.dbrec;
   const auto put = [&](auto& queue) {
     return queue.Post(Write(Remote(failing.to), Local(failing.from))).status;
   };
-  ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);  // it looked for room
+  ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);  // it polled for free slots
   ExpectError(put(failing.queue), Syndrome::kLocalProtection, kStart);
   SendQueue<Cpu, TypeParam> next(failing.memory.View());
   ExpectError(put(next), Syndrome::kLocalProtection, kStart);
   EXPECT_EQ(failing.memory.dbrec, record);
 }
 
-TYPED_TEST(SendQueueError, ResponderErrorIsAnErrorToo) {
+TYPED_TEST(SendQueueError, IncludesErrorsOfTheResponder) {
   FailingQueue<TypeParam> failing(3, Syndrome::kLocalAccess);
   WriteCqe(failing.memory.cqe,
            {mlx5::CqeOpcode::kResponderError, static_cast<uint16_t>(kStart), Syndrome::kLocalAccess});

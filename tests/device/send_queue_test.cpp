@@ -1,4 +1,4 @@
-// What exclusive and shared queues have in common, against a NIC that moves only when told to.
+// Common behaviour of exclusive and shared queues with a NIC that the test steps.
 #include "warpverbs/device/send_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class SendQueueTest : public testing::Test {
  protected:
   using Queue = SendQueue<Cpu, Sharing>;
 
-  /// Posts `count` writes of one value each, with as many slots as that takes.
+  /// Posts `count` writes of one value each.
   std::vector<Ticket> PutMany(Queue& queue, uint32_t count) {
     std::vector<Ticket> tickets;
     for (uint32_t i = 0; i < count; ++i) {
@@ -39,7 +39,7 @@ class SendQueueTest : public testing::Test {
 using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(SendQueueTest, Sharings);
 
-/// Writes `count` numbers through a queue, and checks that each arrives and its ticket is done.
+/// Writes `count` numbers through a queue and checks that each arrives and that the last ticket is done.
 template <class Sharing>
 void WriteThrough(uint32_t depth, uint32_t start, uint32_t count) {
   TestQueue memory(depth, start);
@@ -61,25 +61,25 @@ void WriteThrough(uint32_t depth, uint32_t start, uint32_t count) {
   EXPECT_EQ(nic.violation(), "");
 }
 
-TYPED_TEST(SendQueueTest, WritesArriveAtEveryDepth) {
+TYPED_TEST(SendQueueTest, CompletesWritesAtEveryDepth) {
   for (const uint32_t depth : {1, 2, 4, 64, 32768}) {
     SCOPED_TRACE(depth);
     WriteThrough<TypeParam>(depth, 0, depth + 100);
   }
 }
 
-TYPED_TEST(SendQueueTest, IndicesWrapAt16Bits) { WriteThrough<TypeParam>(4, 65536 - 50, 100); }
+TYPED_TEST(SendQueueTest, WrapsIndicesAt16Bits) { WriteThrough<TypeParam>(4, 65536 - 50, 100); }
 
-TYPED_TEST(SendQueueTest, IndicesWrapAt16BitsInADeepQueue) { WriteThrough<TypeParam>(32768, 0, 70000); }
+TYPED_TEST(SendQueueTest, WrapsIndicesAt16BitsWhenDeep) { WriteThrough<TypeParam>(32768, 0, 70000); }
 
-TYPED_TEST(SendQueueTest, IndicesWrapAt32Bits) {
+TYPED_TEST(SendQueueTest, WrapsIndicesAt32Bits) {
   for (const uint32_t depth : {1, 4, 64}) {
     SCOPED_TRACE(depth);
     WriteThrough<TypeParam>(depth, 0U - 50, 100);
   }
 }
 
-TYPED_TEST(SendQueueTest, FullQueueRefusesAndOverwritesNothing) {
+TYPED_TEST(SendQueueTest, RefusesPostsAndOverwritesNothingWhenFull) {
   TestQueue memory(4);
   typename TestFixture::Queue queue(memory.View());
   this->PutMany(queue, 4);
@@ -97,7 +97,7 @@ TYPED_TEST(SendQueueTest, FullQueueRefusesAndOverwritesNothing) {
   EXPECT_EQ(memory.control.error, 0U);
 }
 
-TYPED_TEST(SendQueueTest, FullQueueTakesOneMoreForEachCompletion) {
+TYPED_TEST(SendQueueTest, TakesOnePostForEachCompletionWhenFull) {
   TestQueue memory(4);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -110,8 +110,8 @@ TYPED_TEST(SendQueueTest, FullQueueTakesOneMoreForEachCompletion) {
   EXPECT_EQ(nic.violation(), "");
 }
 
-TYPED_TEST(SendQueueTest, NothingIsDoneBeforeItsCompletion) {
-  constexpr uint32_t kDepth = 32768;  // the depth at which 16 bits just suffice
+TYPED_TEST(SendQueueTest, CompletesNoTicketEarly) {
+  constexpr uint32_t kDepth = 32768;  // the largest depth for a counter of 16 bits
   TestQueue memory(kDepth);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -124,7 +124,7 @@ TYPED_TEST(SendQueueTest, NothingIsDoneBeforeItsCompletion) {
   }
 }
 
-TYPED_TEST(SendQueueTest, TicketsOfLongAgoAreDone) {
+TYPED_TEST(SendQueueTest, KeepsOldTicketsDone) {
   TestQueue memory(64);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -141,7 +141,7 @@ TYPED_TEST(SendQueueTest, TicketsOfLongAgoAreDone) {
   EXPECT_EQ(nic.violation(), "");
 }
 
-TYPED_TEST(SendQueueTest, WaitEndsAtItsLimit) {
+TYPED_TEST(SendQueueTest, StopsWaitingAtItsLimit) {
   TestQueue memory(4);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -154,11 +154,11 @@ TYPED_TEST(SendQueueTest, WaitEndsAtItsLimit) {
   EXPECT_EQ(queue.Flush({}).code, Code::kTimeout);
 
   ASSERT_TRUE(nic.Step());
-  EXPECT_TRUE(queue.Wait(ticket, {}).ok()) << "what is done needs no time";
+  EXPECT_TRUE(queue.Wait(ticket, {}).ok()) << "a done ticket needs no time";
   EXPECT_EQ(this->to_, 42U);
 }
 
-TYPED_TEST(SendQueueTest, FlushWaitsForAllThatWasPosted) {
+TYPED_TEST(SendQueueTest, FlushesAllPosts) {
   TestQueue memory(4);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -170,7 +170,7 @@ TYPED_TEST(SendQueueTest, FlushWaitsForAllThatWasPosted) {
   EXPECT_TRUE(queue.Flush({}).ok());
 }
 
-TYPED_TEST(SendQueueTest, UnsignalledPostsAreDoneWithTheNextSignalledOne) {
+TYPED_TEST(SendQueueTest, CompletesUnsignalledPostsWithTheNextSignalledOne) {
   TestQueue memory(4);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());
@@ -189,7 +189,7 @@ TYPED_TEST(SendQueueTest, UnsignalledPostsAreDoneWithTheNextSignalledOne) {
   }
 }
 
-TYPED_TEST(SendQueueTest, NextKernelContinuesWhereThisOneEnded) {
+TYPED_TEST(SendQueueTest, ContinuesWhereTheLastKernelEnded) {
   TestQueue memory(4);
   TestNic nic(memory);
   for (uint32_t kernel = 0; kernel < 10; ++kernel) {
@@ -202,7 +202,7 @@ TYPED_TEST(SendQueueTest, NextKernelContinuesWhereThisOneEnded) {
   EXPECT_EQ(nic.violation(), "");
 }
 
-TYPED_TEST(SendQueueTest, InlineAndImmediateCarryTheirData) {
+TYPED_TEST(SendQueueTest, SendsInlineAndImmediateData) {
   TestQueue memory(4);
   TestNic nic(memory);
   typename TestFixture::Queue queue(memory.View());

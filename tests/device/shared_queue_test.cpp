@@ -1,4 +1,4 @@
-// Threads that share a queue, under ThreadSanitizer among others.
+// Threads that share a queue. ThreadSanitizer checks these, too.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct Load {
   uint32_t start;
 };
 
-/// Expects that every write arrives and that doorbells leave in order.
+/// Expects that every write arrives and that doorbells reach the NIC in order.
 template <class Sharing>
 void WriteTogether(const Load& load) {
   constexpr uint32_t kPuts = 3000;
@@ -41,7 +41,7 @@ void WriteTogether(const Load& load) {
       ASSERT_TRUE(posted.status.ok()) << i;
       if (i % 16 != 0) continue;
       ASSERT_TRUE(queue.Wait(posted.ticket, Soon()).ok()) << i;
-      ASSERT_EQ(to[thread][i], from[i]);  // a race, if the completion did not order it
+      ASSERT_EQ(to[thread][i], from[i]);  // a race unless the completion orders it
     }
     ASSERT_TRUE(queue.Flush(Soon()).ok());
     EXPECT_EQ(to[thread], from);
@@ -55,8 +55,10 @@ void WriteTogether(const Load& load) {
 
 class SharedQueueUnderLoad : public testing::TestWithParam<Load> {};
 
-TEST_P(SharedQueueUnderLoad, EveryWriteArrivesAndDoorbellsLeaveInOrder) { WriteTogether<Shared>(GetParam()); }
-TEST_P(SharedQueueUnderLoad, RelaxedSharersDoTheSame) { WriteTogether<RelaxedShared>(GetParam()); }
+TEST_P(SharedQueueUnderLoad, CompletesAllWritesAndRingsInOrder) { WriteTogether<Shared>(GetParam()); }
+TEST_P(SharedQueueUnderLoad, CompletesAllWritesAndRingsInOrderWhenRelaxed) {
+  WriteTogether<RelaxedShared>(GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(, SharedQueueUnderLoad,
                          testing::Values(Load{2, 1, 0}, Load{2, 4, 0}, Load{4, 4, 0U - 1000}, Load{4, 64, 0},
@@ -67,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(, SharedQueueUnderLoad,
                                   "From" + std::to_string(load.start);
                          });
 
-TEST(SharedQueue, RacersForTheLastSlotsGetThemOrNothing) {
+TEST(SharedQueue, GivesEachOfTheLastSlotsToOnePoster) {
   constexpr uint32_t kDepth = 64;
   for (int round = 0; round < 20; ++round) {
     TestQueue memory(kDepth);
@@ -85,7 +87,7 @@ TEST(SharedQueue, RacersForTheLastSlotsGetThemOrNothing) {
   }
 }
 
-TEST(SharedQueue, FailureEndsEveryThread) {
+TEST(SharedQueue, EndsEveryThreadAfterAFailure) {
   for (const uint32_t failed : {0, 1, 50, 1000}) {
     SCOPED_TRACE(failed);
     TestQueue memory(16);
@@ -110,7 +112,7 @@ TEST(SharedQueue, FailureEndsEveryThread) {
   }
 }
 
-TEST(SharedQueue, WorksBesideOthersThatCameLater) {
+TEST(SharedQueue, WorksBesideLaterPosters) {
   TestQueue memory(4);
   TestNic nic(memory);
   uint64_t data = 0;
@@ -127,8 +129,7 @@ TEST(SharedQueue, WorksBesideOthersThatCameLater) {
   EXPECT_EQ(nic.violation(), "");
 }
 
-/// A processor on which others post and complete everything between a look at the tail and the next at the
-/// CQE.
+/// A processor on which others post and complete WQEs between the loads of the tail and of the CQE.
 struct OvertakenCpu : Cpu {
   static inline TestQueue* queue = nullptr;
 
@@ -153,7 +154,7 @@ TEST(SharedQueue, IsNotFullWhenOthersHavePostedAndCompletedMeanwhile) {
   EXPECT_EQ(posted.ticket.index, 5u);
 }
 
-TEST(SharedQueue, TicketStaysDoneHoweverFarTheOthersGo) {
+TEST(SharedQueue, KeepsATicketDoneHoweverFarOthersPost) {
   TestQueue memory(64);
   TestNic nic(memory);
   uint64_t data = 0;
@@ -168,7 +169,7 @@ TEST(SharedQueue, TicketStaysDoneHoweverFarTheOthersGo) {
   }
 }
 
-TEST(SharedQueue, NewsIsPendingForWhoHasBeenIdle) {
+TEST(SharedQueue, ShowsNewTicketsAsPendingToAnIdlePoster) {
   TestQueue memory(64);
   TestNic nic(memory);
   uint64_t data = 0;

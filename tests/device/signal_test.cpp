@@ -38,7 +38,7 @@ class SignalTest : public testing::Test {
   uint64_t word_ = 40;
 };
 
-TEST_F(SignalTest, AddCountsUp) {
+TEST_F(SignalTest, AddsToTheWord) {
   static_cast<void>(Post(SignalAdd(Remote(word_))));
   static_cast<void>(Post(SignalAdd(Remote(word_), 10)));
   Execute();
@@ -46,13 +46,13 @@ TEST_F(SignalTest, AddCountsUp) {
   EXPECT_EQ(memory_.control.sink, 41U) << "the old value";
 }
 
-TEST_F(SignalTest, SetReplacesTheWordAsThisSideStoresIt) {
+TEST_F(SignalTest, SetsTheWordInThisSidesByteOrder) {
   static_cast<void>(Post(SignalSet(Remote(word_), 0x0102030405060708)));
   Execute();
   EXPECT_EQ(word_, 0x0102030405060708U);
 }
 
-TEST_F(SignalTest, DataGoBeforeTheSignalUnderOneDoorbell) {
+TEST_F(SignalTest, SendsDataBeforeTheSignalByOneDoorbell) {
   uint64_t from = 42, to = 0;
   const Posted posted = Post(PutSignal(Remote(to), Local(from), SignalAdd(Remote(word_))));
   EXPECT_EQ(posted.ticket.index, 1U);
@@ -67,7 +67,7 @@ TEST_F(SignalTest, DataGoBeforeTheSignalUnderOneDoorbell) {
   EXPECT_THAT(nic_.opcodes(), ElementsAre(WqeOpcode::kRdmaWrite, WqeOpcode::kAtomicFa));
 }
 
-TEST_F(SignalTest, PutSignalMaySetAFlagToo) {
+TEST_F(SignalTest, SetsTheWordAfterTheData) {
   uint64_t from = 42, to = 0;
   static_cast<void>(Post(PutSignal(Remote(to), Local(from), SignalSet(Remote(word_), 7))));
   Execute();
@@ -75,12 +75,12 @@ TEST_F(SignalTest, PutSignalMaySetAFlagToo) {
   EXPECT_EQ(word_, 7U);
 }
 
-TEST_F(SignalTest, CountCompletionsWaitsAndThenAdds) {
+TEST_F(SignalTest, CountsCompletionsByAWaitAndAnAdd) {
   const RawSendQueue<Cpu> ring(memory_.View());
   ring.Post(0, CountCompletions(WaitCq{0x4321, 9}, Remote(word_)));
   const std::string image = SlotsFrom(memory_, 0, 2);
   EXPECT_EQ(image[3], static_cast<char>(WqeOpcode::kWait));
-  EXPECT_EQ(image[11], 0) << "only the second reports";
+  EXPECT_EQ(image[11], 0) << "only the second WQE requests a completion";
   const LocalMemory sink{reinterpret_cast<uint64_t>(&memory_.control.sink), 8, kTestKey};
   EXPECT_EQ(image.substr(64), Golden(WqeOpcode::kAtomicFa)
                                   .Add(SegmentOf(Remote(word_)))
@@ -89,7 +89,7 @@ TEST_F(SignalTest, CountCompletionsWaitsAndThenAdds) {
                                   .Bytes(1));
 }
 
-TEST(Signal, TestComparesAsAsked) {
+TEST(Signal, ComparesAsRequested) {
   const uint64_t word = 10;
   const auto test = [&](Compare compare, uint64_t value) {
     return TestSignal<Cpu>(&word, compare, value).code;
@@ -104,7 +104,7 @@ TEST(Signal, TestComparesAsAsked) {
   EXPECT_EQ(test(Compare::kGreaterOrEqual, UINT64_MAX), Code::kPending) << "unsigned";
 }
 
-TEST(Signal, WaitEndsAtItsLimit) {
+TEST(Signal, StopsWaitingAtItsLimit) {
   const uint64_t word = 10, abort = 1;
   const auto wait = [&](const WaitLimit& limit) {
     return WaitSignal<Cpu>(&word, Compare::kEqual, 11, limit).code;
@@ -112,10 +112,10 @@ TEST(Signal, WaitEndsAtItsLimit) {
   EXPECT_EQ(wait({}), Code::kTimeout);
   EXPECT_EQ(wait(InAMillisecond()), Code::kTimeout);
   EXPECT_EQ(wait({.deadline_ns = UINT64_MAX, .abort = &abort}), Code::kAborted);
-  EXPECT_TRUE(WaitSignal<Cpu>(&word, Compare::kEqual, 10, {}).ok()) << "what is there needs no time";
+  EXPECT_TRUE(WaitSignal<Cpu>(&word, Compare::kEqual, 10, {}).ok()) << "a signal that is set needs no time";
 }
 
-TEST_F(SignalTest, WhoSeesTheSignalSeesTheData) {  // under ThreadSanitizer this proves the order
+TEST_F(SignalTest, ShowsTheDataWithTheSignal) {  // under ThreadSanitizer this proves the order
   constexpr uint32_t kRounds = 200;
   struct Data {
     uint32_t words[5];

@@ -17,7 +17,7 @@ T* Pointer(mlx5::Be64 address) {
 
 uint32_t SlotsOf(uint32_t segments) { return (segments + kSegmentsPerSlot - 1) / kSegmentsPerSlot; }
 
-/// Stores what arrived; an aligned word at once, for those who wait for it.
+/// Stores received data. Stores an aligned word atomically, because a thread may poll it.
 void Store(void* to, const std::string& data) {
   if (data.size() == sizeof(uint64_t) && reinterpret_cast<uintptr_t>(to) % sizeof(uint64_t) == 0) {
     uint64_t word;
@@ -73,14 +73,14 @@ void TestNic::ReadDoorbell() {
   const uint32_t end = first + SlotsOf(segments);
   const uint32_t record =
       mlx5::FromBe(mlx5::Be32{std::atomic_ref(queue_.dbrec).load(std::memory_order_acquire)});
-  Expect(static_cast<uint16_t>(record - end) <= depth, "the record covers what the doorbell rings for");
+  Expect(static_cast<uint16_t>(record - end) <= depth, "the record covers the doorbell's WQE");
   if (fetch_ == FetchUpTo::kDoorbell) {
     const auto news = static_cast<uint16_t>(end - rung_);
     Expect(news >= 1 && news <= depth, "doorbells leave in order");
     rung_ += news;
     uint64_t start;
     std::memcpy(&start, queue_.ring[first % depth].bytes, sizeof start);
-    Expect(start == doorbell, "a doorbell is the start of the last WQE");
+    Expect(start == doorbell, "a doorbell equals the start of the last WQE");
   } else {
     const auto news = static_cast<uint16_t>(record - rung_);
     Expect(news <= depth, "the record never goes back");
@@ -105,7 +105,7 @@ void TestNic::Execute() {
   Expect((mlx5::FromBe(control.opmod_index_opcode) >> 8 & 0xffff) == (next_ & 0xffff),
          "a WQE has its own index");
   Expect(mlx5::FromBe(control.qpn_ds) >> 8 == TestQueue::kQpn, "a WQE has its queue pair's number");
-  Expect(slots >= 1 && rung_ - next_ >= slots, "a WQE is rung for as a whole");
+  Expect(slots >= 1 && rung_ - next_ >= slots, "doorbells cover whole WQEs");
 
   TestCqe cqe{.wqe_counter = static_cast<uint16_t>(next_), .wqe_opcode = opcode};
   if (failing_ && static_cast<int32_t>(next_ - fail_at_) >= 0) {
@@ -154,7 +154,7 @@ void TestNic::CarryOut(WqeOpcode opcode) {
   }
 }
 
-/// What the data segments from `first_segment` on name.
+/// Returns the data of the data segments from `first_segment` on.
 std::string TestNic::Gather(uint32_t first_segment) {
   const uint32_t segments = mlx5::FromBe(At<mlx5::CtrlSegment>(0).qpn_ds) & 0x3f;
   std::string data;
@@ -171,7 +171,7 @@ std::string TestNic::Gather(uint32_t first_segment) {
   return data;
 }
 
-/// Spreads what came back over the data segments, and returns how much that is.
+/// Distributes fetched data over the data segments. Returns the number of bytes.
 uint64_t TestNic::Scatter(uint32_t first_segment, const char* from) {
   const uint32_t segments = mlx5::FromBe(At<mlx5::CtrlSegment>(0).qpn_ds) & 0x3f;
   uint64_t taken = 0;
@@ -189,7 +189,8 @@ void TestNic::Atomic(WqeOpcode opcode) {
   const auto opmod =
       static_cast<mlx5::AtomicOpmod>(mlx5::FromBe(At<mlx5::CtrlSegment>(0).opmod_index_opcode) >> 24);
   const bool masked = opcode == WqeOpcode::kAtomicMaskedCs || opcode == WqeOpcode::kAtomicMaskedFa;
-  Expect(masked != (opmod == mlx5::AtomicOpmod::kPlain), "masked atomics tell their size, plain ones do not");
+  Expect(masked != (opmod == mlx5::AtomicOpmod::kPlain),
+         "masked atomics have a size in their opmod, plain ones do not");
   if (opmod == mlx5::AtomicOpmod::kExtended4) {
     AtomicOf<uint32_t>(opcode);
   } else {
@@ -220,11 +221,11 @@ void TestNic::AtomicOf(WqeOpcode opcode) {
   word.store(next, std::memory_order_release);
   const uint32_t operand_segments = (operands + kPerSegment - 1) / kPerSegment;
   const uint64_t fetched = Scatter(2 + operand_segments, reinterpret_cast<const char*>(&old));
-  Expect(fetched == sizeof old, "what is fetched has a place of its size");
+  Expect(fetched == sizeof old, "the local buffer has the size of the fetched value");
 }
 
 void TestNic::Expect(bool condition, const char* rule) {
-  if (!condition && violation_.empty()) violation_ = "at " + std::to_string(next_) + ": not so: " + rule;
+  if (!condition && violation_.empty()) violation_ = "at " + std::to_string(next_) + ": broken rule: " + rule;
 }
 
 }  // namespace warpverbs::device

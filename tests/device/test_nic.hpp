@@ -8,32 +8,32 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// Up to where a doorbell makes the NIC fetch.
+/// The end of the WQEs that the NIC fetches after a doorbell.
 enum class FetchUpTo {
-  kDoorbell,  ///< its own WQE: one that is left unrung is never done
-  kRecord,    ///< what the record says by then, as a ConnectX does
+  kDoorbell,  ///< the doorbell's own WQE: a WQE without a doorbell is never executed
+  kRecord,    ///< the record's current value, as on a ConnectX
 };
 
-/// The NIC of one TestQueue: acts on the doorbell, reads the WQEs, carries them out and reports them.
+/// The NIC of one TestQueue: reads the doorbell, executes the WQEs and writes their completions.
 ///
-/// It has one rule more than a NIC: the memory keys are kTestKey. What breaks a rule is kept in violation().
+/// It requires all memory keys to be kTestKey. violation() describes the first broken rule.
 class TestNic {
  public:
   explicit TestNic(TestQueue& queue, uint32_t start = 0, FetchUpTo fetch = FetchUpTo::kDoorbell)
       : queue_(queue), fetch_(fetch), next_(start), rung_(start) {}
 
-  /// Fails the WQE of this index when it comes to it, and flushes those that follow.
+  /// Makes the NIC fail the WQE at `index` and flush all later ones.
   void FailAt(uint32_t index, mlx5::Syndrome syndrome);
 
-  /// Executes the next WQE; false if none is rung for.
+  /// Executes the next WQE. Returns false if no doorbell covers it yet.
   bool Step();
 
-  uint32_t next() const { return next_; }            ///< slot of the WQE that is executed next
-  uint32_t rung() const { return rung_; }            ///< everything below it may be executed
-  uint32_t doorbells() const { return doorbells_; }  ///< seen so far
+  uint32_t next() const { return next_; }            ///< index of the next WQE to execute
+  uint32_t rung() const { return rung_; }            ///< end of the WQEs that doorbells cover
+  uint32_t doorbells() const { return doorbells_; }  ///< number of doorbells seen
   const std::string& violation() const { return violation_; }
-  const std::vector<std::string>& sent() const { return sent_; }         ///< the messages that left
-  const std::vector<mlx5::WqeOpcode>& opcodes() const { return done_; }  ///< of what was executed
+  const std::vector<std::string>& sent() const { return sent_; }         ///< messages sent
+  const std::vector<mlx5::WqeOpcode>& opcodes() const { return done_; }  ///< opcodes of the executed WQEs
 
  private:
   void ReadDoorbell();

@@ -8,7 +8,7 @@
 namespace warpverbs::device {
 namespace {
 
-/// A queue that starts later than at 0 looks as if the WQE before were complete.
+/// Returns the CQE of a queue that starts at `start`: the WQE before `start` is complete.
 mlx5::Cqe64 FreshCqe(uint32_t start) {
   mlx5::Cqe64 cqe;
   std::memset(&cqe, 0xff, sizeof cqe);

@@ -12,10 +12,10 @@
 
 namespace warpverbs::inline v0_2::device {
 
-inline constexpr mlx5::Be32 kTestKey{0x44332211};  ///< of all memory, here and at the peer
-inline constexpr uint8_t kVendorSyndrome = 0x77;   ///< of every failed TestCqe
+inline constexpr mlx5::Be32 kTestKey{0x44332211};  ///< key of all memory, here and at the peer
+inline constexpr uint8_t kVendorSyndrome = 0x77;   ///< vendor syndrome of every failed TestCqe
 
-/// What a CQE is to say.
+/// Contents of a CQE.
 struct TestCqe {
   mlx5::CqeOpcode opcode = mlx5::CqeOpcode::kRequester;
   uint16_t wqe_counter = 0;
@@ -27,30 +27,30 @@ struct TestCqe {
   mlx5::Be32 imm = {};
 };
 
-/// Writes a CQE as a NIC does, its last 8 bytes last.
+/// Writes a CQE as a NIC does: the last 8 bytes last.
 void WriteCqe(mlx5::Cqe64& cqe, const TestCqe& content);
 
-/// A ring of CQEs in ordinary memory, and the NIC's end of it. May start at any index.
+/// A ring of CQEs in ordinary memory with the NIC's side of it. It may start at any index.
 class TestCq {
  public:
   explicit TestCq(uint32_t depth, uint32_t start = 0);
 
   CqView View();
 
-  /// Writes the next CQE; its owner bit is the ring's affair.
+  /// Writes the next CQE and sets its owner bit.
   void Push(TestCqe content);
 
   uint32_t dbrec = 0;
 
  private:
-  std::mutex mutex_;  // NICs of several queues
+  std::mutex mutex_;  // serialises the NICs of several queues
   std::vector<mlx5::Cqe64> cqes_;
   uint32_t next_;
 };
 
 class TestQueue;
 
-/// A ring of CQEs that several queues share. Queues come to it by their constructor.
+/// A ring of CQEs that several queues share. The constructor of a TestQueue adds it.
 class TestRing {
  public:
   explicit TestRing(uint32_t depth, uint32_t start = 0);
@@ -65,7 +65,7 @@ class TestRing {
   uint32_t count_ = 0;
 };
 
-/// A send queue in ordinary memory, laid out as a host would, that may start at any index.
+/// A send queue in ordinary memory with the host library's layout. It may start at any index.
 class TestQueue {
  public:
   static constexpr uint32_t kQpn = 0x123456;
@@ -75,13 +75,13 @@ class TestQueue {
 
   QueueView View();
 
-  /// Reports a completion where the posters look for it.
+  /// Writes a completion to the CQ that the posters poll.
   void Complete(TestCqe content);
 
   std::vector<mlx5::Wqebb> ring;
   mlx5::Cqe64 cqe;
   uint32_t dbrec = 0;
-  uint64_t doorbell = 0;  ///< 0 until it is rung: no doorbell has queue pair number 0
+  uint64_t doorbell = 0;  ///< 0 until a poster rings: no doorbell has queue pair number 0
   uint64_t host_error = 0;
   QueueControl control;
   uint32_t max_message = 1 << 30;
@@ -92,7 +92,7 @@ class TestQueue {
   uint32_t user_index_ = 0;
 };
 
-/// Memory of both sides in one.
+/// Memory descriptors of an object that serves as local and as remote memory.
 template <class T>
 LocalMemory Local(T& object) {
   return {reinterpret_cast<uint64_t>(&object), sizeof object, kTestKey};

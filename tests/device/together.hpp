@@ -10,11 +10,11 @@
 
 namespace warpverbs::inline v0_2::device {
 
-/// Later than anything that works takes.
+/// Returns a limit that no working call exceeds.
 inline WaitLimit Soon() { return {.deadline_ns = arch::Cpu::NowNs() + 60'000'000'000}; }
 inline WaitLimit InAMillisecond() { return {.deadline_ns = arch::Cpu::NowNs() + 1'000'000}; }
 
-/// Runs `body(thread)` on threads that start together, and waits for all.
+/// Runs `body(thread)` on `count` threads that start together, and joins them.
 template <class Body>
 void Together(uint32_t count, const Body& body) {
   std::latch start(count);

@@ -1,4 +1,4 @@
-// Posts that the lanes of a warp make together.
+// Posts of a warp's lanes in one call.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -48,7 +48,7 @@ class WarpQueue : public testing::Test {
 using Sharings = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(WarpQueue, Sharings);
 
-TYPED_TEST(WarpQueue, LanesPostSideBySideUnderOneDoorbell) {
+TYPED_TEST(WarpQueue, PostsForAllLanesByOneDoorbell) {
   for (const LaneMask mask : {0xff, 0x01, 0x80, 0x10, 0xaa, 0x7e}) {
     SCOPED_TRACE(mask);
     TestQueue memory(64, 0U - 3);
@@ -68,14 +68,14 @@ TYPED_TEST(WarpQueue, LanesPostSideBySideUnderOneDoorbell) {
       const bool posts = (mask >> lane & 1) != 0;
       EXPECT_EQ(this->to_[lane], posts ? this->from_[lane] : 0) << lane;
       if (posts) {
-        EXPECT_EQ(tickets[lane].index, next++) << "by rank";
+        EXPECT_EQ(tickets[lane].index, next++) << "slots in the order of ranks";
       }
     }
     EXPECT_EQ(memory.control.tail, uint64_t{next} << 32 | next);
   }
 }
 
-TYPED_TEST(WarpQueue, ManyRoundsGoOnWhereTheLastEnded) {
+TYPED_TEST(WarpQueue, ContinuesOverManyRounds) {
   constexpr uint32_t kRounds = 40;
   TestQueue memory(16, 0U - 100);
   TestNic nic(memory, 0U - 100);
@@ -97,7 +97,7 @@ TYPED_TEST(WarpQueue, ManyRoundsGoOnWhereTheLastEnded) {
   EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), kRounds * kLanes - 100);
 }
 
-TYPED_TEST(WarpQueue, LanesWhoseSlotsDifferPostInTurn) {
+TYPED_TEST(WarpQueue, PostsLaneByLaneWhenTheirSlotsDiffer) {
   TestQueue memory(32);
   memory.max_message = 8;
   TestNic nic(memory);
@@ -116,11 +116,11 @@ TYPED_TEST(WarpQueue, LanesWhoseSlotsDifferPostInTurn) {
   EXPECT_EQ(nic.next(), 15 + kLanes);
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(to[lane][i], i <= lane % 3 ? lane + 1 : 0);
-    EXPECT_EQ(this->to_[lane], this->from_[lane]) << "the uniform post after it";
+    EXPECT_EQ(this->to_[lane], this->from_[lane]) << "the uniform post after the mixed one";
   }
 }
 
-TYPED_TEST(WarpQueue, QueueMayBeShallowerThanTheWarpIsWide) {
+TYPED_TEST(WarpQueue, WorksWithFewerSlotsThanLanes) {
   for (const uint32_t depth : {1, 2, 4}) {
     SCOPED_TRACE(depth);
     TestQueue memory(depth);
@@ -142,7 +142,7 @@ TYPED_TEST(WarpQueue, QueueMayBeShallowerThanTheWarpIsWide) {
   }
 }
 
-TYPED_TEST(WarpQueue, LaneWithAMistakeStopsNobodyElse) {
+TYPED_TEST(WarpQueue, RefusesOnlyTheLaneWithAnInvalidRequest) {
   TestQueue memory(16);
   TestNic nic(memory);
   RunLanes(kAll, [&](uint32_t lane) {
@@ -159,7 +159,7 @@ TYPED_TEST(WarpQueue, LaneWithAMistakeStopsNobodyElse) {
     EXPECT_EQ(this->to_[lane], lane == 3 ? 0 : this->from_[lane]);
 }
 
-TYPED_TEST(WarpQueue, FullQueueRefusesAllLanesAlike) {
+TYPED_TEST(WarpQueue, RefusesAllLanesWhenFull) {
   TestQueue memory(8);
   TestNic nic(memory);
   RunLanes(kAll, [&](uint32_t lane) {
@@ -172,7 +172,7 @@ TYPED_TEST(WarpQueue, FullQueueRefusesAllLanesAlike) {
   EXPECT_EQ(memory.dbrec, mlx5::ToBe32(8).raw);
 }
 
-TYPED_TEST(WarpQueue, ErrorReachesAllLanes) {
+TYPED_TEST(WarpQueue, ReportsAnErrorToAllLanes) {
   TestQueue memory(8);
   TestNic nic(memory);
   nic.FailAt(0, mlx5::Syndrome::kRemoteAccess);
@@ -180,7 +180,7 @@ TYPED_TEST(WarpQueue, ErrorReachesAllLanes) {
     typename TestFixture::Queue queue(memory.View(), Warp(kAll));
     const auto write = Write(Remote(this->to_[lane]), Local(this->from_[lane]));
     EXPECT_TRUE(queue.Post(write).status.ok());
-    Cpu::SyncLanes(kAll);  // who leads may ring after the others have their tickets
+    Cpu::SyncLanes(kAll);  // the leader may ring after the others have their tickets
     EXPECT_TRUE(lane != 0 || nic.Step());
     Cpu::SyncLanes(kAll);
     const Status status = queue.Post(write, Soon()).status;
@@ -189,7 +189,7 @@ TYPED_TEST(WarpQueue, ErrorReachesAllLanes) {
   });
 }
 
-TYPED_TEST(WarpQueue, BatchGivesEachLaneItsOwnSlots) {
+TYPED_TEST(WarpQueue, GivesEachLaneOfABatchItsOwnSlots) {
   TestQueue memory(32);
   TestNic nic(memory);
   uint64_t counts[kLanes] = {};
@@ -211,7 +211,7 @@ TYPED_TEST(WarpQueue, BatchGivesEachLaneItsOwnSlots) {
   }
 }
 
-TEST(WarpsOfAGrid, ShareAQueueWithDisjointMasksOfEach) {
+TEST(WarpsOfAGrid, ShareAQueueByDisjointMasks) {
   constexpr uint32_t kThreads = 16, kRounds = 30;
   TestQueue memory(16);
   TestNic nic(memory);
@@ -235,13 +235,13 @@ TEST(WarpsOfAGrid, ShareAQueueWithDisjointMasksOfEach) {
   EXPECT_EQ(from, to);
 }
 
-/// A processor whose lanes take every step together: a lane cannot wait for the doorbell of another.
+/// A processor whose lanes run in lockstep: a lane cannot wait for the doorbell of another.
 struct LockstepCpu : Cpu {
   static constexpr bool kLockstep = true;
   static LaneMask ActiveLanes() { return kAll; }
 };
 
-TEST(LockstepLanes, PostToASharedQueueEachForItself) {
+TEST(LockstepLanes, PostOneByOneToASharedQueue) {
   TestQueue memory(4);
   TestNic nic(memory);
   NicThread thread(nic);
@@ -259,12 +259,12 @@ TEST(LockstepLanes, PostToASharedQueueEachForItself) {
   EXPECT_EQ(nic.violation(), "");
   uint32_t slots = 0;
   for (const Ticket ticket : tickets) slots |= 1U << ticket.index;
-  EXPECT_EQ(slots, 0xffU) << "a slot each";
+  EXPECT_EQ(slots, 0xffU) << "one slot for each lane";
 }
 
-/// A warp of two lanes, whose second one brings what no queue takes, behind a slot that another has reserved
-/// and not written.
-TEST(WarpQueue, LanesThatPostOneAfterTheOtherWaitForTheirTurnToo) {
+/// Two lanes post behind a slot that another poster has reserved but not written. The second lane's request
+/// is invalid.
+TEST(WarpQueue, WaitsForPredecessorsWhenLanesPostOneByOne) {
   TestQueue memory(16);
   memory.max_message = 4096;
   uint64_t data = 0, abort = 1;
@@ -272,21 +272,21 @@ TEST(WarpQueue, LanesThatPostOneAfterTheOtherWaitForTheirTurnToo) {
   auto unwritten = other.Begin(1);
   RunLanes(0b11, [&](uint32_t lane) {
     SendQueue<Cpu, Shared, Warp> queue(memory.View(), Warp(0b11));
-    EXPECT_EQ(queue.Test({0}).code, Code::kPending) << "now it knows of the reservation, and of room";
+    EXPECT_EQ(queue.Test({0}).code, Code::kPending) << "it loaded the reservation and the free slots";
     const auto post = [&] {
       LocalMemory local = Local(data);
       if (lane == 1) local.bytes = 1 << 20;
       return queue.Post(Send(local), {.abort = &abort}).status.code;
     };
     EXPECT_EQ(post(), lane == 0 ? Code::kError : Code::kInvalid)
-        << "a turn that does not come ends the queue";
+        << "giving up the wait for predecessors ends the queue";
     EXPECT_EQ(post(), lane == 0 ? Code::kError : Code::kInvalid);
   });
-  EXPECT_EQ(memory.dbrec, 0U) << "nothing is rung for behind a slot that is not written";
+  EXPECT_EQ(memory.dbrec, 0U) << "no doorbell covers an unwritten slot";
   EXPECT_EQ(static_cast<uint32_t>(memory.control.tail), 0U);
 }
 
-TEST(WarpQueue, WhatHasFailedForAllStaysUnrungWhenLanesPostAlone) {
+TEST(WarpQueue, RingsForNoLaneAfterTheWarpFailed) {
   TestQueue memory(16);
   memory.max_message = 4096;
   uint64_t data = 0, abort = 1;
@@ -309,7 +309,7 @@ struct WarpErrors : testing::Test {};
 using Sharers = testing::Types<Exclusive, Shared>;
 TYPED_TEST_SUITE(WarpErrors, Sharers);
 
-TYPED_TEST(WarpErrors, ReachAllAsSoonAsOneLaneHasSeenThem) {
+TYPED_TEST(WarpErrors, ReachAllLanesOnceOneLaneHasSeenThem) {
   TestQueue memory(16);
   uint64_t data = 0;
   RunLanes(0b11, [&](uint32_t lane) {

@@ -25,7 +25,7 @@ TEST(CqeTail, ShowsOpcodeOwnerAndCounter) {
   EXPECT_EQ(WqeCounter(tail), 0x1234);
 }
 
-TEST(CqeTail, ErrorsAreThoseOfEitherSide) {
+TEST(CqeTail, RecognisesErrorsOfEitherSide) {
   EXPECT_TRUE(IsError(TailOf({.opcode = mlx5::CqeOpcode::kRequesterError})));
   EXPECT_TRUE(IsError(TailOf({.opcode = mlx5::CqeOpcode::kResponderError})));
   EXPECT_FALSE(IsError(TailOf({.opcode = mlx5::CqeOpcode::kInvalid}))) << "a CQE that was never written";
@@ -44,10 +44,10 @@ TEST(CompletedBelow, WrapsAt16And32Bits) {
   EXPECT_EQ(CompletedBelow(Completed(3), 0xffff'fff0), 4U);
   EXPECT_EQ(CompletedBelow(Completed(0xfffe), 0xffff'fff0), 0xffff'ffffU);
   EXPECT_EQ(CompletedBelow(Completed(0x2344), 0x7777'2345), 0x7777'2345U);
-  EXPECT_EQ(CompletedBelow(Completed(0x2343), 0x7777'2345), 0x7778'2344U) << "as far ahead as 16 bits reach";
+  EXPECT_EQ(CompletedBelow(Completed(0x2343), 0x7777'2345), 0x7778'2344U) << "the largest step of 16 bits";
 }
 
-TEST(ErrorWord, CarriesAllThatAStatusTells) {
+TEST(ErrorWord, CarriesAllFieldsOfAStatus) {
   const uint64_t word = ErrorWord(TailOf({.opcode = mlx5::CqeOpcode::kRequesterError,
                                           .wqe_counter = 0xabcd,
                                           .syndrome = mlx5::Syndrome::kRemoteAccess,

@@ -112,7 +112,7 @@ TEST(Group, LastThreadOfABlockLeadsAndBroadcasts) {
         for (uint64_t round = 1; round < 20; ++round) {
           EXPECT_TRUE(group.AllTrue(true));
           EXPECT_EQ(group.Broadcast(round << 32 | thread), round << 32 | 9);
-          EXPECT_FALSE(group.AllTrue(thread != round % 10)) << "one is enough to say no";
+          EXPECT_FALSE(group.AllTrue(thread != round % 10)) << "a single false suffices";
           EXPECT_EQ(group.Broadcast(thread == 9 ? Code::kFull : Code::kOk), Code::kFull);
         }
       },

@@ -109,7 +109,7 @@ TEST(SharedQueueEnd, HalvesWrapWithoutTouchingEachOther) {
   EXPECT_TRUE(end.IsNextToPublish(0U - 1));
   end.Publish(1);
   EXPECT_EQ(control.tail, Word(1, 1));
-  EXPECT_TRUE(end.TryReserve(1)) << "what it remembers is what it left";
+  EXPECT_TRUE(end.TryReserve(1)) << "its copy of the word is current";
 }
 
 TEST(SharedQueueEnd, SetReservedNeedsNoReload) {

@@ -10,9 +10,9 @@ namespace {
 /// A processor whose clock the test sets, and whose every 100th pause is long.
 struct ClockCpu : arch::Cpu {
   static inline uint64_t now = 0;
-  static inline uint32_t looks = 0;  ///< reads of the clock
+  static inline uint32_t clock_reads = 0;
   static uint64_t NowNs() {
-    ++looks;
+    ++clock_reads;
     return now;
   }
   static bool Pause(uint32_t rounds) { return rounds % 100 == 99; }
@@ -20,13 +20,13 @@ struct ClockCpu : arch::Cpu {
 
 class WaiterTest : public testing::Test {
  protected:
-  WaiterTest() { ClockCpu::now = ClockCpu::looks = 0; }
+  WaiterTest() { ClockCpu::now = ClockCpu::clock_reads = 0; }
 };
 
 TEST_F(WaiterTest, DoesNotWaitWithoutADeadline) {
   Waiter<ClockCpu> waiter({});
   EXPECT_EQ(waiter.Next(), Code::kTimeout);
-  EXPECT_EQ(ClockCpu::looks, 0U);
+  EXPECT_EQ(ClockCpu::clock_reads, 0U);
 }
 
 TEST_F(WaiterTest, EndsAtADeadlineThatHasPassed) {
@@ -41,7 +41,7 @@ TEST_F(WaiterTest, ReadsTheClockFirstEvery64thRoundAndAfterALongPause) {
     EXPECT_EQ(waiter.CheckDue(), round % 64 == 0 || round == 100) << round;
     EXPECT_EQ(waiter.Next(), Code::kPending);
   }
-  EXPECT_EQ(ClockCpu::looks, 4U);
+  EXPECT_EQ(ClockCpu::clock_reads, 4U);
 }
 
 TEST_F(WaiterTest, EndsAtTheNextCheckAfterTheDeadline) {

@@ -1,5 +1,5 @@
-// Each case is a mistake that the compiler must refuse, named on its command line by REFUSED_<case>. Without
-// a case the file compiles.
+// Each case is a mistake that the compiler must refuse; -DREFUSED_<case> selects it. Without a case the file
+// compiles.
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 

@@ -1,4 +1,4 @@
-// Who rings for WQEs whose successors are already there.
+// Deferral: a poster leaves its doorbell to a successor that has reserved already.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,15 +14,15 @@ namespace {
 using arch::Cpu;
 using Queue = SendQueue<Cpu, Shared>;
 
-/// A batch of one slot, where it stays: batches are not copied.
+/// A batch of one slot. Batches cannot be moved, so this holds one in place.
 struct OneSlot {
   explicit OneSlot(Queue& queue) : batch(queue.Begin(1)) {}
-  ~OneSlot() noexcept {}  // a fixture's destructor may not throw, as a batch's may
+  ~OneSlot() noexcept {}  // a fixture's destructor must not throw, unlike a batch's
   Queue::Batch batch;
 };
 
-/// Three posters that reserve a slot each, one after the other, and publish in the order that a test wants.
-class Elision : public testing::TestWithParam<FetchUpTo> {
+/// Three posters that reserve one slot each, in order. The test chooses when each publishes.
+class Deferral : public testing::TestWithParam<FetchUpTo> {
  protected:
   void Begin(uint32_t depth, uint32_t start) {
     memory_.emplace(depth, start);
@@ -33,7 +33,8 @@ class Elision : public testing::TestWithParam<FetchUpTo> {
 
   Posted Submit(uint32_t poster) { return batches_[poster]->batch.Submit(); }
 
-  /// When the second reserved it was not yet its turn, so it looks, and finds that the third has reserved.
+  /// The second was not next to publish when it reserved, so it reloads the word and sees that the third has
+  /// reserved.
   Posted SubmitFirstAndSecond() {
     EXPECT_TRUE(Submit(0).status.ok());
     StepAll();
@@ -55,29 +56,29 @@ class Elision : public testing::TestWithParam<FetchUpTo> {
   std::optional<OneSlot> batches_[3];
 };
 
-INSTANTIATE_TEST_SUITE_P(, Elision, testing::Values(FetchUpTo::kDoorbell, FetchUpTo::kRecord),
+INSTANTIATE_TEST_SUITE_P(, Deferral, testing::Values(FetchUpTo::kDoorbell, FetchUpTo::kRecord),
                          [](const auto& fetch) {
                            return fetch.param == FetchUpTo::kDoorbell ? "FetchUpToDoorbell"
                                                                       : "FetchUpToRecord";
                          });
 
-TEST_P(Elision, WhoHadToWaitAndHasASuccessorLeavesTheDoorbellToIt) {
+TEST_P(Deferral, LeavesTheDoorbellToASuccessorAfterAWait) {
   Begin(64, 100);
   const Posted second = SubmitFirstAndSecond();
-  EXPECT_EQ(nic_->next(), 101U) << "the first alone is rung for";
+  EXPECT_EQ(nic_->next(), 101U) << "the doorbell covers only the first";
   EXPECT_EQ(queues_[1]->Test(second.ticket).code, Code::kPending);
-  EXPECT_EQ(memory_->control.tail, uint64_t{103} << 32 | 102) << "the turn has moved on all the same";
+  EXPECT_EQ(memory_->control.tail, uint64_t{103} << 32 | 102) << "the second is published without a doorbell";
 
   const Posted third = Submit(2);
   StepAll();
   EXPECT_EQ(nic_->next(), 103U);
-  EXPECT_EQ(nic_->doorbells(), 2U) << "one for the second and the third";
+  EXPECT_EQ(nic_->doorbells(), 2U) << "one doorbell for the second and the third";
   EXPECT_TRUE(queues_[1]->Test(second.ticket).ok());
   EXPECT_TRUE(queues_[2]->Test(third.ticket).ok());
 }
 
-TEST_P(Elision, EveryQuarterOfTheQueueIsRungFor) {
-  Begin(64, 110);  // the second ends the slots [111, 112), at a multiple of 16
+TEST_P(Deferral, RingsForEachQuarterOfTheQueue) {
+  Begin(64, 110);  // the second's slots [111, 112) end at a multiple of 16
   static_cast<void>(SubmitFirstAndSecond());
   EXPECT_EQ(nic_->next(), 112U);
   EXPECT_TRUE(Submit(2).status.ok());
@@ -85,7 +86,7 @@ TEST_P(Elision, EveryQuarterOfTheQueueIsRungFor) {
   EXPECT_EQ(nic_->next(), 113U);
 }
 
-TEST_P(Elision, QueueOfFourRingsForEach) {
+TEST_P(Deferral, RingsForEachWqeWhenTheQueueHasFourSlots) {
   Begin(4, 0);
   static_cast<void>(SubmitFirstAndSecond());
   EXPECT_EQ(nic_->next(), 2U);
@@ -93,13 +94,13 @@ TEST_P(Elision, QueueOfFourRingsForEach) {
   StepAll();
 }
 
-TEST_P(Elision, WhoSawNoSuccessorRingsThoughOneCameLater) {
+TEST_P(Deferral, RingsWhenNoSuccessorWasSeen) {
   memory_.emplace(64);
   nic_.emplace(*memory_, 0, GetParam());
   for (auto& queue : queues_) queue.emplace(memory_->View());
   batches_[0].emplace(*queues_[0]);
   batches_[1].emplace(*queues_[1]);
-  EXPECT_TRUE(Submit(0).status.ok()) << "it has not looked since it reserved";
+  EXPECT_TRUE(Submit(0).status.ok()) << "it has not reloaded the word since it reserved";
   StepAll();
   EXPECT_EQ(nic_->next(), 1U);
   EXPECT_TRUE(Submit(1).status.ok());
@@ -107,7 +108,7 @@ TEST_P(Elision, WhoSawNoSuccessorRingsThoughOneCameLater) {
   EXPECT_EQ(nic_->next(), 2U);
 }
 
-/// Counts the doorbells that it rings.
+/// A processor that counts its doorbells.
 struct CountingCpu : Cpu {
   static inline std::atomic<uint32_t> doorbells = 0;
   static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
@@ -116,7 +117,7 @@ struct CountingCpu : Cpu {
   }
 };
 
-TEST_P(Elision, NoDoorbellIsLostUnderContention) {
+TEST_P(Deferral, LosesNoDoorbellUnderContention) {
   constexpr uint32_t kThreads = 4, kPosts = 2000, kDepth = 64;
   TestQueue memory(kDepth, 0U - 3000);
   TestNic nic(memory, 0U - 3000, GetParam());
@@ -130,12 +131,12 @@ TEST_P(Elision, NoDoorbellIsLostUnderContention) {
       ASSERT_TRUE(posted.status.ok());
       ASSERT_TRUE(i % 50 != 0 || queue.Wait(posted.ticket, Soon()).ok());
     }
-    ASSERT_TRUE(queue.Flush(Soon()).ok()) << "a lost doorbell would leave something undone";
+    ASSERT_TRUE(queue.Flush(Soon()).ok()) << "a lost doorbell leaves WQEs incomplete";
   });
   thread.Stop();
   EXPECT_EQ(nic.violation(), "");
   EXPECT_EQ(nic.next(), kThreads * kPosts - 3000);
-  EXPECT_GE(CountingCpu::doorbells, kThreads * kPosts / (kDepth / 4)) << "each quarter is rung for";
+  EXPECT_GE(CountingCpu::doorbells, kThreads * kPosts / (kDepth / 4)) << "a doorbell for each quarter";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What becomes of a queue whose poster gave up between reserving slots and ringing for them, and of waits for
-// a turn that does not come.
+// Errors of a shared queue: a poster that gives up between reserving and publishing, the ranks of errors, and
+// their mirror for the host.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -14,15 +14,15 @@ namespace {
 
 using mlx5::Syndrome;
 
-/// Ten seconds pass in ten milliseconds.
+/// A processor whose clock runs 1,000 times as fast: ten seconds pass in ten milliseconds.
 struct HastyCpu : arch::Cpu {
   static uint64_t NowNs() { return Cpu::NowNs() * 1000; }
 };
 using Queue = SendQueue<HastyCpu, Shared>;
 
-class Poison : public testing::Test {
+class SharedQueueError : public testing::Test {
  protected:
-  /// A slot that is reserved by a thread that does nothing more.
+  /// Reserves a slot for a poster that never publishes it.
   void LoseASlot() { memory_.control.tail += uint64_t{1} << 32; }
   Posted Post(Queue& queue, const WaitLimit& limit = {}) {
     return queue.Post(Write(Remote(to_), Local(from_)), limit);
@@ -35,43 +35,43 @@ class Poison : public testing::Test {
   Queue other_{memory_.View()};
 };
 
-void ExpectPoisoned(const Status& status) {
+void ExpectGivenUp(const Status& status) {
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(status.syndrome, 0);
 }
 
-TEST_F(Poison, SharerThatDiesWithASlotIsFoundOut) {
+TEST_F(SharedQueueError, EndsTheQueueAfterAPosterDiedWithASlot) {
   const Posted before = Post(queue_);
   ASSERT_TRUE(before.status.ok());
   LoseASlot();
 
   const Posted behind = Post(queue_);
-  ExpectPoisoned(behind.status);
+  ExpectGivenUp(behind.status);
   EXPECT_EQ(behind.status.wqe_index, 2);
-  ExpectPoisoned(Post(queue_).status);
-  ExpectPoisoned(Post(other_).status);
-  ExpectPoisoned(Post(other_, Soon()).status);
-  EXPECT_EQ(memory_.host_error, memory_.control.error) << "the host hears of it";
+  ExpectGivenUp(Post(queue_).status);
+  ExpectGivenUp(Post(other_).status);
+  ExpectGivenUp(Post(other_, Soon()).status);
+  EXPECT_EQ(memory_.host_error, memory_.control.error) << "the host's mirror has the error";
   EXPECT_EQ(memory_.control.error, kErrorValid | 2);
 
   ASSERT_TRUE(nic_.Step());
-  EXPECT_TRUE(queue_.Test(before.ticket).ok()) << "what had been rung for is done all the same";
-  EXPECT_FALSE(nic_.Step()) << "nothing behind the gap was rung for";
+  EXPECT_TRUE(queue_.Test(before.ticket).ok()) << "the doorbell before the gap still counts";
+  EXPECT_FALSE(nic_.Step()) << "no doorbell covers a slot behind the gap";
 }
 
-TEST_F(Poison, AbortWhileWaitingForTheTurnEndsTheQueue) {
+TEST_F(SharedQueueError, EndsTheQueueWhenAWaitForPredecessorsIsAborted) {
   LoseASlot();
   const uint64_t abort = 1;
-  ExpectPoisoned(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status);
-  ExpectPoisoned(Post(other_).status);
+  ExpectGivenUp(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status);
+  ExpectGivenUp(Post(other_).status);
 }
 
-/// Time stands still, so no wait ends by itself.
+/// A processor whose clock stands still, so that no wait times out.
 struct StoppedCpu : arch::Cpu {
   static uint64_t NowNs() { return 1; }
 };
 
-TEST_F(Poison, ErrorEndsTheWaitForTheTurn) {
+TEST_F(SharedQueueError, EndsTheWaitForPredecessors) {
   LoseASlot();
   SendQueue<StoppedCpu, Shared> queue(memory_.View());
   auto batch = queue.Begin(1);
@@ -81,31 +81,31 @@ TEST_F(Poison, ErrorEndsTheWaitForTheTurn) {
   EXPECT_EQ(status.syndrome, 0x13);
 }
 
-TEST_F(Poison, BatchWhoseTurnItIsIsPublishedAfterSomebodyGaveUpAndNothingBehindIt) {
+TEST_F(SharedQueueError, LetsTheNextBatchPublishButNoneBehindAPosterThatGaveUp) {
   auto batch = other_.Begin(1);
-  ExpectPoisoned(Post(queue_).status);
-  ASSERT_TRUE(batch.Submit().status.ok()) << "its turn was its own";
+  ExpectGivenUp(Post(queue_).status);
+  ASSERT_TRUE(batch.Submit().status.ok()) << "it was next to publish";
   auto behind = other_.Begin(1, Soon());
-  ExpectPoisoned(behind.Submit().status);
+  ExpectGivenUp(behind.Submit().status);
 }
 
-TEST_F(Poison, WhatTheNicReportsCountsMore) {
+TEST_F(SharedQueueError, IsReplacedByAnErrorOfTheNic) {
   const Posted before = Post(queue_);
   LoseASlot();
-  ExpectPoisoned(Post(queue_).status);
+  ExpectGivenUp(Post(queue_).status);
   nic_.FailAt(0, Syndrome::kRemoteAccess);
   ASSERT_TRUE(nic_.Step());
   const Status status = queue_.Test(before.ticket);
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
-  EXPECT_EQ(memory_.control.error >> 24 & 0xff, 0x13U) << "it takes the place of who gave up";
+  EXPECT_EQ(memory_.control.error >> 24 & 0xff, 0x13U) << "the NIC's error replaces giving up";
   EXPECT_EQ(memory_.host_error, memory_.control.error);
 }
 
-TEST_F(Poison, FlushCountsMoreThanGivingUpAndACauseMoreThanBoth) {
+TEST_F(SharedQueueError, RanksACauseAboveAFlushAboveGivingUp) {
   const Posted before = Post(queue_);
   LoseASlot();
-  ExpectPoisoned(Post(queue_).status);
+  ExpectGivenUp(Post(queue_).status);
   bool cause_seen = false;
   for (const Syndrome syndrome : {Syndrome::kFlushed, Syndrome::kRemoteAccess, Syndrome::kFlushed}) {
     memory_.Complete({mlx5::CqeOpcode::kRequesterError, 0, syndrome});
@@ -118,7 +118,8 @@ TEST_F(Poison, FlushCountsMoreThanGivingUpAndACauseMoreThanBoth) {
   }
 }
 
-/// Another poster records a flush while this one is between reading the cause and recording it.
+/// A processor on which another poster records a flush after this one has read the cause and before it
+/// records it.
 struct OvertakenCpu : arch::Cpu {
   static inline QueueControl* control = nullptr;
   static uint64_t CompareSwap(uint64_t* word, uint64_t expected, uint64_t desired) {
@@ -128,32 +129,32 @@ struct OvertakenCpu : arch::Cpu {
   }
 };
 
-TEST_F(Poison, CauseThatWasSeenIsKeptThoughAnotherRecordedTheFlushFirst) {
+TEST_F(SharedQueueError, KeepsACauseThatLostTheRaceToAFlush) {
   SendQueue<OvertakenCpu, Shared> queue(memory_.View());
   const Ticket done = queue.Post(Nop()).ticket, failed = queue.Post(Nop()).ticket;
   OvertakenCpu::control = &memory_.control;
   memory_.Complete({mlx5::CqeOpcode::kRequesterError, 1, Syndrome::kRemoteAccess});
   EXPECT_EQ(queue.Test(failed).syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
   OvertakenCpu::control = nullptr;
-  EXPECT_TRUE(queue.Test(done).ok()) << "it was done before the failure";
+  EXPECT_TRUE(queue.Test(done).ok()) << "it completed before the failure";
   EXPECT_EQ(memory_.host_error, memory_.control.error) << "the mirror ends with the cause";
 }
 
-TEST_F(Poison, FirstErrorIsMirroredForTheHostAndALaterFlushIsNot) {
+TEST_F(SharedQueueError, MirrorsTheFirstErrorButNoLaterFlush) {
   const Posted first = Post(queue_);
   const Posted second = Post(other_);
   nic_.FailAt(0, Syndrome::kRemoteAccess);
   ASSERT_TRUE(nic_.Step());
-  EXPECT_EQ(memory_.host_error, 0U) << "nobody has looked yet";
+  EXPECT_EQ(memory_.host_error, 0U) << "no poster has read the CQE yet";
   EXPECT_EQ(queue_.Test(first.ticket).code, Code::kError);
   EXPECT_EQ(memory_.host_error, memory_.control.error);
   const uint64_t first_error = memory_.host_error;
   ASSERT_TRUE(nic_.Step());
   EXPECT_EQ(other_.Test(second.ticket).syndrome, static_cast<uint8_t>(Syndrome::kRemoteAccess));
-  EXPECT_EQ(memory_.host_error, first_error) << "the second error is nobody's news";
+  EXPECT_EQ(memory_.host_error, first_error) << "a later flush changes nothing";
 }
 
-TEST_F(Poison, QueueNeedsNoMirror) {
+TEST_F(SharedQueueError, WorksWithoutAMirror) {
   memory_.control.host_error = nullptr;
   const Posted posted = Post(queue_);
   nic_.FailAt(0, Syndrome::kRemoteAccess);
@@ -161,7 +162,7 @@ TEST_F(Poison, QueueNeedsNoMirror) {
   EXPECT_EQ(queue_.Test(posted.ticket).code, Code::kError);
 }
 
-TEST_F(Poison, StatusNamesTheOperationThatFailed) {
+TEST_F(SharedQueueError, NamesTheFailedOperation) {
   uint64_t word = 0;
   const Posted posted = queue_.Post(FetchAdd(Remote(word), uint64_t{1}));
   nic_.FailAt(0, Syndrome::kRemoteAccess);
