@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles kernels.cu for an AMD GPU, and holds the memory operations in its text against what the data path may cost.
+"""Compiles kernels.cu for an AMD GPU and compares the memory operations in the assembly with the expected ones.
 
 usage: check_gcn.py TARGET CLANG OPTION...
 """
@@ -11,8 +11,8 @@ import sys
 import tempfile
 import unittest
 
-# A release writes back what the L2 cache of gfx90a holds, and waits for all stores; from gfx10 on stores have a counter
-# of their own to wait for. An acquire drops what the caches hold, after it has done what a release does.
+# On gfx90a a release writes back the L2 cache and waits for all stores. From gfx10 on it waits for a separate counter of
+# stores. An acquire includes a release, and then invalidates the caches.
 GFX90A = {
     "release": ["buffer_wbl2", "s_waitcnt vmcnt(0)"],
     "acquire": ["buffer_wbl2", "s_waitcnt vmcnt(0)", "buffer_invl2", "buffer_wbinvl1_vol"],
@@ -33,7 +33,7 @@ TARGETS = {"gfx90a": GFX90A, "gfx1030": GFX10, "gfx1100": GFX11}
 
 
 class Goldens:
-    """Each method raises AssertionError where a kernel has other operations than it should."""
+    """Each method raises AssertionError if a kernel's operations differ from the expected ones."""
 
     def __init__(self, assembly, target):
         self.assembly, self.isa = assembly, TARGETS[target]
@@ -45,7 +45,7 @@ class Goldens:
         return re.search(rf"^{name}:.*?s_endpgm", self.assembly, re.DOTALL | re.MULTILINE)[0]
 
     def operations(self, name):
-        """Operations on memory, and waits for stores, in the order of the text."""
+        """Returns the operations on memory and the waits for stores, in the order of the text."""
         pattern = r"^\s+((?:global|flat|ds|buffer|scratch)_\w+|s_waitcnt(?= vmcnt\(0\))|s_waitcnt_vscnt)(.*)"
         found = re.findall(pattern, self.kernel(name), re.MULTILINE)
         waits = {"s_waitcnt": "s_waitcnt vmcnt(0)", "s_waitcnt_vscnt": "s_waitcnt_vscnt null, 0x0"}
@@ -57,7 +57,7 @@ class Goldens:
         self._expect("LowLevelPost", self.operations("LowLevelPost"), wanted)
 
     def poll(self):
-        """One load and, once its value is there, one acquire; the rest stores the result."""
+        """Expects one load, a wait for its value, and one acquire. The rest stores the result."""
         operations = self.operations("LowLevelPoll")
         wanted = [self.isa["load"][16], "s_waitcnt vmcnt(0)"] + self.isa["acquire"]
         self._expect("LowLevelPoll", operations[: len(wanted)], wanted)
@@ -65,9 +65,9 @@ class Goldens:
         self._expect("LowLevelPoll", loads, [self.isa["load"][16]])
 
     def posts(self):
-        """A post is in the text three times: straight, with care, and as a piece of a long message.
+        """Expects a post three times in the text: the fast path, the slow path, and a piece of a long message.
 
-        Nothing is unrolled, no call hides anything.
+        So the compiler has neither unrolled a loop nor hidden an operation in a call.
         """
         for kernel in ("PostExclusive", "PostShared"):
             operations = self.operations(kernel)
@@ -75,7 +75,7 @@ class Goldens:
             self._expect(kernel, re.findall("s_swappc|s_setpc", self.kernel(kernel)), [])
 
     def scratch(self):
-        """What is stored in scratch memory is never read: clang 14 leaves copies there that nobody wants."""
+        """Expects no loads from scratch memory. clang 14 leaves unused copies there, so stores are allowed."""
         for kernel in self.kernels():
             loads = [o for o in self.operations(kernel) if o.startswith(("buffer_load", "scratch_load"))]
             self._expect(kernel, loads, [])
@@ -87,7 +87,7 @@ class Goldens:
 
 
 class Compilation:
-    """What the compiler makes of the kernels for one GPU, by the options of the command line."""
+    """The kernels' assembly for one GPU, compiled with the options of the command line."""
 
     def __init__(self, target, compiler, *options):
         self.target = target
@@ -103,7 +103,7 @@ class Compilation:
         return Goldens(self.assembly, self.target)
 
 
-class WhatTheDataPathCosts(unittest.TestCase):
+class DataPathCost(unittest.TestCase):
     compilation: Compilation
 
     def setUp(self):
@@ -125,10 +125,10 @@ class WhatTheDataPathCosts(unittest.TestCase):
         self.goldens.scratch()
 
 
-class WhatTheGoldensCatch(unittest.TestCase):
+class GoldensCatch(unittest.TestCase):
     compilation: Compilation
 
-    def test_an_operation_more_or_less(self):
+    def test_an_extra_or_a_missing_operation(self):
         goldens = self.compilation.goldens()
         whole = goldens.kernel("LowLevelPost")
         for operation in (goldens.isa["store"][16], goldens.isa["store"][4], goldens.isa["store"][8],
@@ -138,7 +138,7 @@ class WhatTheGoldensCatch(unittest.TestCase):
                 with self.subTest(operation), self.assertRaisesRegex(AssertionError, "LowLevelPost"):
                     Goldens(goldens.assembly.replace(whole, spoiled), self.compilation.target).low_level_post()
 
-    def test_a_second_look(self):
+    def test_a_second_load_of_the_completion(self):
         goldens = self.compilation.goldens()
         whole = goldens.kernel("LowLevelPoll")
         line = next(line for line in whole.splitlines() if goldens.isa["load"][16] in line)
@@ -148,5 +148,5 @@ class WhatTheGoldensCatch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    WhatTheDataPathCosts.compilation = WhatTheGoldensCatch.compilation = Compilation(*sys.argv[1:])
+    DataPathCost.compilation = GoldensCatch.compilation = Compilation(*sys.argv[1:])
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles cuda_kernels.cu, and holds what the compiler makes of it against what the data path may cost.
+"""Compiles cuda_kernels.cu and compares the instructions and registers of the data path with the expected ones.
 
 usage: check_ptx.py NVCC OPTION...
 """
@@ -14,16 +14,16 @@ import unittest
 from goldens import MAX_INSTRUCTIONS, Goldens
 from ptx_text import PtxError
 
-# Of kernels that post and wait. Not the fewest that are possible: posts in a straight line keep at hand what branches
-# would load again. Up to 40, a multiprocessor of sm_80 or sm_90 holds 1,536 threads.
+# The limit for kernels that post and wait. Fewer are possible, but posts without branches keep values in registers that they
+# would otherwise reload. With up to 40, a multiprocessor of sm_80 or sm_90 holds 1,536 threads.
 MAX_REGISTERS = 40
 KERNELS_THAT_POST_AND_WAIT = ("PostAndWaitExclusive", "PostAndWaitShared", "PostAndWaitEachExclusive",
                               "PostAndWaitEachShared")  # fmt: skip
-MAX_MORE_REGISTERS = 8  # of a kernel that seldom posts
+MAX_MORE_REGISTERS = 8  # that a rare post adds to a kernel
 
 
 class Compilation:
-    """What the compiler makes of the kernels, by the options of the command line."""
+    """The kernels' PTX and register counts, compiled with the options of the command line."""
 
     def __init__(self, compiler, *options):
         self.scope = "sys" if "-DARCH=CudaSystem" in options else "gpu"
@@ -33,9 +33,9 @@ class Compilation:
             command = [compiler, *options, str(source), "-o", str(output)]
             subprocess.run([*command, "-ptx"], check=True)
             self.text = output.read_text()
-            said = subprocess.run([*command, "-cubin", "--resource-usage"], check=True, capture_output=True, text=True)
+            usage_report = subprocess.run([*command, "-cubin", "--resource-usage"], check=True, capture_output=True, text=True)
         usage = r"entry function '(\w+)'.*?(\d+) bytes stack frame.*?Used (\d+) registers"
-        found = re.findall(usage, said.stdout + said.stderr, re.DOTALL)
+        found = re.findall(usage, usage_report.stdout + usage_report.stderr, re.DOTALL)
         self.stack_bytes = {kernel: int(stack) for kernel, stack, _ in found}
         self.registers = {kernel: int(registers) for kernel, _, registers in found}
 
@@ -43,10 +43,10 @@ class Compilation:
         return Goldens(self.text, self.scope)
 
     def spoiled(self, kernel, pattern, replacement):
-        """The goldens for what the compiler did not write.
+        """Returns goldens for a kernel with changed lines.
 
-        @param pattern      what the lines begin with that are replaced
-        @param replacement  for each: {0} is the line, {1} and so on the pattern's groups
+        @param pattern      regular expression for the beginning of each line to replace
+        @param replacement  format of the new line: {0} is the old line, {1} and so on are the pattern's groups
         """
         start = self.text.index(f".entry {kernel}(")
         end = self.text.index("\n}", start)
@@ -57,7 +57,7 @@ class Compilation:
         return Goldens(self.text[:start] + body + self.text[end:], self.scope)
 
 
-class WhatTheDataPathCosts(unittest.TestCase):
+class DataPathCost(unittest.TestCase):
     compilation: Compilation
 
     def setUp(self):
@@ -76,7 +76,7 @@ class WhatTheDataPathCosts(unittest.TestCase):
     def test_shared_post_adds_one_atomic_operation_and_one_store(self):
         self.goldens.post_shared()
 
-    def test_relaxed_post_hands_over_without_a_release(self):
+    def test_relaxed_post_publishes_without_a_release(self):
         self.goldens.post_relaxed_shared()
 
     def test_post_behind_another_releases_before_it_waits(self):
@@ -102,7 +102,7 @@ class WhatTheDataPathCosts(unittest.TestCase):
     def test_nic_finds_the_right_bytes(self):
         self.goldens.image()
 
-    def test_kernel_may_choose_between_queues_of_a_constant_parameter(self):
+    def test_kernel_posts_to_the_chosen_queue_of_a_constant_parameter(self):
         self.goldens.choice()
 
     def test_post_executes_few_instructions(self):
@@ -113,7 +113,7 @@ class WhatTheDataPathCosts(unittest.TestCase):
             with self.subTest(kernel):
                 self.assertLessEqual(self.compilation.registers[kernel], MAX_REGISTERS)
 
-    def test_kernel_that_seldom_posts_pays_few_registers(self):
+    def test_rare_post_adds_few_registers(self):
         registers = self.compilation.registers
         self.assertLessEqual(registers["VectorSumThatMayPost"] - registers["VectorSum"], MAX_MORE_REGISTERS)
 
@@ -121,8 +121,8 @@ class WhatTheDataPathCosts(unittest.TestCase):
         self.assertEqual({kernel: size for kernel, size in self.compilation.stack_bytes.items() if size}, {})
 
 
-class WhatTheGoldensCatch(unittest.TestCase):
-    """Each test spoils one kernel of the compiler's output, and expects a golden to complain of that."""
+class GoldensCatch(unittest.TestCase):
+    """Each test changes a kernel in the compiler's output, and expects a golden to report that kernel."""
 
     compilation: Compilation
 
@@ -132,15 +132,15 @@ class WhatTheGoldensCatch(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, kernel):
                 getattr(goldens, golden)()
 
-    def test_a_store_more(self):
+    def test_an_extra_store(self):
         for store in (r"st\.global\.v2\.b64", r"st\.relaxed\.sys\.global\.b32", r"st\.mmio"):
             self.refuses("post_exclusive", "PostExclusive", store, "{0}\n{0}")
             self.refuses("post_shared", "PostShared", store, "{0}\n{0}")
 
-    def test_a_store_less(self):
+    def test_a_missing_store(self):
         self.refuses("post_exclusive", "PostExclusive", r"st\.relaxed\.sys\.global\.b32", "")
 
-    def test_a_fence_more_or_less(self):
+    def test_an_extra_or_a_missing_fence(self):
         for change in ("{0}\n{0}", ""):
             self.refuses("post_exclusive", "PostExclusive", r"fence\.(?:release|acq_rel)", change)
             self.refuses("warp_shared", "WarpShared", r"fence\.(?:release|acq_rel)", change)
@@ -148,18 +148,18 @@ class WhatTheGoldensCatch(unittest.TestCase):
             self.refuses("post_relaxed_shared", "PostRelaxedShared", r"fence\.(?:release|acq_rel)", change)
             self.refuses("poll", "LowLevelPoll", r"fence\.", change)
 
-    def test_a_barrier_less(self):
+    def test_a_missing_barrier(self):
         goldens = self.compilation.spoiled("BlockShared", r"bar\.sync", "")
         with self.assertRaisesRegex(PtxError, "BlockShared: threads .* race for shared memory"):
             goldens.block_shared()
 
-    def test_a_load_more(self):
+    def test_an_extra_load(self):
         load = "{0}\nld.relaxed.sys.global.b64 %more, [{1}];"
         self.refuses("post_exclusive", "PostExclusive", r"st\.mmio\S+ \[(%rd\d+)\]", load)
         self.refuses("batch_exclusive", "BatchExclusive", r"st\.global\.v2\.b64 \[(%rd\d+)\]", load)
         self.refuses("poll", "LowLevelPoll", r"ld\.relaxed\S+v2\.b64 .*\[(%rd\d+)\]", load)
 
-    def test_an_atomic_operation_more(self):
+    def test_an_extra_atomic_operation(self):
         add = "{0}\nred.relaxed.gpu.global.add.u32 [{1}], 0;"
         self.refuses("post_shared", "PostShared", r"atom\.\S+ %r\d+, \[(%rd\d+)\]", add)
 
@@ -178,7 +178,7 @@ class WhatTheGoldensCatch(unittest.TestCase):
         mirrored = "prmt.b32 {1}, {3}, {2}, {4};"
         self.refuses("image", "PostExclusive", r"prmt\.b32\s+(%r\d+), (%r\d+), (%r\d+), (%r\d+)", mirrored)
 
-    def test_a_queue_that_was_not_chosen(self):
+    def test_a_post_to_the_wrong_queue(self):
         first = "mov.u32 {1}, 0;"
         self.refuses("choice", "ChooseByCopy", r"ld\.param\.u32\s+(%r\d+), \[ChooseByCopy_param_1\]", first)
 
@@ -188,5 +188,5 @@ class WhatTheGoldensCatch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    WhatTheDataPathCosts.compilation = WhatTheGoldensCatch.compilation = Compilation(*sys.argv[1:])
+    DataPathCost.compilation = GoldensCatch.compilation = Compilation(*sys.argv[1:])
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,10 +1,10 @@
-// What only CUDA can compile, or only there is asked about: see kernels.cu.
+// Kernels that only CUDA can compile, or that only its checks use. The others are in kernels.cu.
 #include "kernels.cu"
 
 extern "C" __global__ void BatchShared(Job job) { PostBatches(SendQueue<A, Shared>(job.queue), job); }
 
-// Kernels that choose between queues of one constant parameter, as users may write it: nvcc 13.0.88 takes the
-// wrong first field where a struct is copied out of such a parameter on a condition.
+// Kernels that choose between queues of one constant parameter, as users may write them. nvcc 13.0.88 reads the
+// wrong first field when a struct is copied out of such a parameter under a condition.
 
 struct Jobs {
   Job job;
@@ -39,7 +39,7 @@ extern "C" __global__ void ChooseByBranch(const __grid_constant__ Jobs jobs, uin
   }
 }
 
-// A kernel with work of its own, and the same one with a post where it seldom comes to.
+// A kernel without posts, and the same kernel with a post in a rare branch.
 
 template <class Report>
 __device__ void Sum(const float4* a, const float4* b, float4* sum, uint32_t count, const Report& report) {
@@ -70,7 +70,7 @@ extern "C" __global__ void VectorSum(const float4* a, const float4* b, float4* s
   Sum(a, b, sum, count, [&](uint32_t index) { *not_a_number = index; });
 }
 
-/// Tells the peer where something is no number.
+/// Writes the index of a NaN to the peer.
 extern "C" __global__ void VectorSumThatMayPost(const float4* a, const float4* b, float4* sum, uint32_t count,
                                                 QueueView view, RemoteMemory not_a_number) {
   Sum(a, b, sum, count, [&](uint32_t index) {

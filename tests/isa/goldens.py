@@ -1,4 +1,4 @@
-"""What the kernels of cuda_kernels.cu may cost, and what they must do, when they run in the interpreter."""
+"""The expected operations and costs of the kernels of cuda_kernels.cu, which run in the interpreter."""
 
 import itertools
 import re
@@ -8,24 +8,24 @@ import ptx
 import ptx_text
 
 WARP, BLOCK, BATCH = 32, 64, 16
-MAX_INSTRUCTIONS = 100  # of a post
+MAX_INSTRUCTIONS = 100  # per post
 
 WQE = 3 * ["wqe"]
 RING = ["fence", "record", "fence", "doorbell"]
 RING_WITHOUT_RECORD = ["fence", "doorbell"]
 STORE_END = ["tail"]
 RESERVE = ["compare-swap reserved"]
-HAND_OVER = ["fence", "turn"]
-HAND_OVER_AT_ONCE = ["turn"]
+PUBLISH = ["fence", "published"]
+PUBLISH_WITHOUT_RELEASE = ["published"]
 POLL = ["load cqe", "acquire"]
 
-# The instruction that each operation must be. Compilers before CUDA 12.7 have no one-way fences.
+# The instruction for each operation. Compilers before CUDA 12.7 have no one-way fences.
 INSTRUCTIONS = {
     "wqe": r"st\.global\.v2\.b64",
     "record": r"st\.relaxed\.sys\.global\.b32",
     "doorbell": r"st\.mmio\.relaxed\.sys\.global\.b64",
     "tail": r"st\.relaxed\.sys\.global\.b64",
-    "turn": r"st\.relaxed\.sys\.global\.b32",
+    "published": r"st\.relaxed\.sys\.global\.b32",
     "load tail": r"ld\.relaxed\.sys\.global\.b64",
     "compare-swap reserved": r"atom\.relaxed\.gpu\.global\.cas\.b32",
     "fence": r"fence\.(release|acq_rel)\.{scope}",
@@ -40,13 +40,13 @@ def expect(what, found, wanted):
 
 
 def summary(words):
-    """["wqe", "wqe", "fence"] as "2 wqe, fence"."""
+    """Formats ["wqe", "wqe", "fence"] as "2 wqe, fence"."""
     counts = [(word, len(list(group))) for word, group in itertools.groupby(words)]
     return ", ".join(word if count == 1 else f"{count} {word}" for word, count in counts)
 
 
 class Goldens:
-    """Each method runs kernels of a program, and raises AssertionError where they cost, or do, something else."""
+    """Each method runs kernels of a program, and raises AssertionError if their operations or costs differ."""
 
     def __init__(self, text, scope):
         self.program, self.scope = ptx_text.parse(text), scope
@@ -56,22 +56,22 @@ class Goldens:
         self._expect_posts("PostExclusive", WQE + RING_WITHOUT_RECORD + STORE_END, has_record=False)
 
     def post_shared(self):
-        self._expect_posts("PostShared", RESERVE + WQE + RING + HAND_OVER)
-        self._expect_posts("PostShared", RESERVE + WQE + RING_WITHOUT_RECORD + HAND_OVER, has_record=False)
+        self._expect_posts("PostShared", RESERVE + WQE + RING + PUBLISH)
+        self._expect_posts("PostShared", RESERVE + WQE + RING_WITHOUT_RECORD + PUBLISH, has_record=False)
 
     def post_relaxed_shared(self):
-        self._expect_posts("PostRelaxedShared", RESERVE + WQE + RING + HAND_OVER_AT_ONCE)
+        self._expect_posts("PostRelaxedShared", RESERVE + WQE + RING + PUBLISH_WITHOUT_RELEASE)
 
     def post_contended(self):
-        """Who waits for another has released before it looks, and so hands over at once if a third will ring."""
-        for looks in (1, 2, 5):
-            wait = ["fence"] + looks * ["load tail"]
-            for reserved, publish in ((3, RING + HAND_OVER), (4, HAND_OVER_AT_ONCE)):
-                queue = nic.ContendedQueue(looks, reserved)
+        """A poster releases before it waits for a predecessor. With a successor it publishes without ringing or releasing."""
+        for loads in (1, 2, 5):
+            wait = ["fence"] + loads * ["load tail"]
+            for reserved, wanted in ((3, RING + PUBLISH), (4, PUBLISH_WITHOUT_RELEASE)):
+                queue = nic.ContendedQueue(loads, reserved)
                 trace = self._run("PostShared", queue, 1)
                 begin = next(i for i, operation in enumerate(trace) if queue.word(operation) == RESERVE[0])
-                end = next(i for i, operation in enumerate(trace) if queue.word(operation) == "turn") + 1
-                self._expect_operations("PostShared", queue, trace[begin:end], RESERVE + WQE + wait + publish)
+                end = next(i for i, operation in enumerate(trace) if queue.word(operation) == "published") + 1
+                self._expect_operations("PostShared", queue, trace[begin:end], RESERVE + WQE + wait + wanted)
                 expect("PostShared behind another: WQE", queue.wqe(2).hex(), nic.write_wqe(2).hex())
                 expect("PostShared behind another: tail", queue.tail(), (3, reserved))
 
@@ -79,17 +79,17 @@ class Goldens:
         self._expect_posts("BatchExclusive", BATCH * WQE + RING + STORE_END, wqes=BATCH)
 
     def batch_shared(self):
-        self._expect_posts("BatchShared", RESERVE + BATCH * WQE + RING + HAND_OVER, wqes=BATCH)
+        self._expect_posts("BatchShared", RESERVE + BATCH * WQE + RING + PUBLISH, wqes=BATCH)
 
     def warp_exclusive(self):
         self._expect_posts("WarpExclusive", WARP * WQE + RING + STORE_END, wqes=WARP, lanes=WARP)
 
     def warp_shared(self):
-        self._expect_posts("WarpShared", RESERVE + WARP * WQE + RING + HAND_OVER, wqes=WARP, lanes=WARP)
+        self._expect_posts("WarpShared", RESERVE + WARP * WQE + RING + PUBLISH, wqes=WARP, lanes=WARP)
 
     def block_shared(self):
         for threads in (WARP, BLOCK):
-            self._expect_posts("BlockShared", RESERVE + threads * WQE + RING + HAND_OVER, wqes=threads, lanes=threads)
+            self._expect_posts("BlockShared", RESERVE + threads * WQE + RING + PUBLISH, wqes=threads, lanes=threads)
 
     def low_level_post(self):
         for has_record, ring in ((True, RING), (False, RING_WITHOUT_RECORD)):
@@ -100,13 +100,13 @@ class Goldens:
     def poll(self):
         queue = nic.SendQueue(first=8)
         trace = self._run("LowLevelPoll", queue, 7)
-        looks = [operation for operation in trace if queue.word(operation) != "result"]
-        self._expect_operations("LowLevelPoll", queue, looks, POLL)
+        poll = [operation for operation in trace if queue.word(operation) != "result"]
+        self._expect_operations("LowLevelPoll", queue, poll, POLL)
         self._expect_posts("PostAndWaitEachExclusive", POLL + WQE + RING + STORE_END)
-        self._expect_posts("PostAndWaitEachShared", POLL + RESERVE + WQE + RING + HAND_OVER)
+        self._expect_posts("PostAndWaitEachShared", POLL + RESERVE + WQE + RING + PUBLISH)
 
     def image(self):
-        """Around the end of the queue, and of what 16 and 32 bits count."""
+        """Compares WQEs around the end of the queue and where indices of 16 and 32 bits wrap."""
         for kernel, count, lanes in (("PostExclusive", 5, 1), ("PostShared", 5, 1), ("WarpExclusive", 1, WARP),
                                      ("WarpShared", 1, WARP), ("BlockShared", 1, BLOCK)):  # fmt: skip
             for first in (0, 62, 0xFFFE, 0xFFFFFFFE):
@@ -115,7 +115,7 @@ class Goldens:
                 self._expect_image(kernel, queue, count * lanes, lanes)
 
     def choice(self):
-        """Of the queues that one constant parameter brings, a kernel posts to the one it was told, and to no other."""
+        """Expects that a kernel posts only to the chosen one of several queues in a constant parameter."""
         kernels = {"ChooseBySelect": 2, "ChooseByPointer": 3, "ChooseByCopy": 3, "ChooseByBranch": 3}
         for kernel, count in kernels.items():
             for which in range(count):
@@ -136,7 +136,7 @@ class Goldens:
         expect("executed instructions of posts that need too many", too_many, {})
 
     def figures(self):
-        """Executed instructions for each WQE, by kernel."""
+        """Returns the number of executed instructions per WQE for each kernel."""
         kernels = (("PostExclusive", 1, 1), ("PostShared", 1, 1), ("BatchExclusive", BATCH, 1),
                    ("BatchShared", BATCH, 1), ("WarpExclusive", WARP, WARP), ("WarpShared", WARP, WARP),
                    ("BlockShared", BLOCK, BLOCK))  # fmt: skip
@@ -174,7 +174,7 @@ class Goldens:
 
     @staticmethod
     def _expect_image(kernel, queue, wqes, lanes=1):
-        """Every byte that the NIC reads, and what the next kernel finds."""
+        """Compares every byte that the NIC reads and the state that the next kernel finds."""
         end = queue.first + wqes
         for index in range(queue.first, end):
             wanted = nic.write_wqe(index, (index - queue.first) % lanes * nic.LENGTH)

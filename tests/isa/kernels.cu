@@ -1,4 +1,4 @@
-// The data path as kernels. The compiler's command line includes the arch's header and names it by ARCH.
+// Kernels that use the data path. The compiler's command line includes the arch's header and defines ARCH.
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/device/signal.hpp"
@@ -11,7 +11,7 @@ struct Job {
   QueueView queue;
   RemoteMemory remote;
   LocalMemory local;
-  uint32_t count;  // how often
+  uint32_t count;  // number of posts or batches
   Status* result;
 };
 
@@ -43,7 +43,7 @@ WARPVERBS_DEVICE void PostBatches(Queue queue, const Job& job) {
   *job.result = status;
 }
 
-/// Each of a team writes 8 bytes of its own.
+/// Each thread of a group writes its own 8 bytes.
 template <class Queue>
 WARPVERBS_DEVICE void PostTogether(Queue queue, const Job& job, uint32_t rank) {
   const uint64_t offset = rank * sizeof(uint64_t);
@@ -111,7 +111,7 @@ extern "C" __global__ void PostAndWaitEachShared(Job job) {
   PostAndWaitEach(SendQueue<A, Shared>(job.queue), job);
 }
 
-// No figure is asked of these: they shall compile for every processor.
+// These kernels have no limit. They must compile for every processor.
 
 extern "C" __global__ void EveryOperation(Job job) {
   SendQueue<A, Exclusive> queue(job.queue);

@@ -1,4 +1,4 @@
-"""A send queue in the interpreter's memory, what its kernels are given, and what they should leave there."""
+"""A send queue in the interpreter's memory, the parameters of its kernels, and the expected WQEs."""
 
 import struct
 
@@ -11,20 +11,20 @@ REMOTE, LOCAL, LENGTH = 0x1122_3344_5566_7000, 0x0807_0605_0403_2000, 8
 MAX_MESSAGE = 1 << 30
 REQUESTER, WRITE, CQE_ALWAYS = 0, 8, 8
 CONTROL_BYTES = 384  # sizeof(QueueControl)
-MAX_THREADS = 64  # that report a result
+MAX_THREADS = 64  # threads that report a result
 
 
 def swapped(value):
-    """A 32-bit value that a kernel gets in the NIC's byte order."""
+    """Returns a 32-bit value with the NIC's byte order."""
     return int.from_bytes(value.to_bytes(4, "big"), "little")
 
 
 class SendQueue(ptx.Memory):
-    """A queue whose NIC completes at once everything that a doorbell rings for."""
+    """A queue whose NIC completes each WQE as soon as its doorbell is rung."""
 
     def __init__(self, depth=64, first=0, has_record=True, base=0):
-        """@param first  the index of the next WQE; all before it are complete
-        @param base   added to each address: several queues may lie in one memory"""
+        """@param first  index of the next WQE; all earlier ones are complete
+        @param base   offset of each address, so that one memory can hold several queues"""
         super().__init__()
         self.depth, self.first, self.has_record, self.base = depth, first, has_record, base
         self.set(SQ + base, bytes(64 * depth))
@@ -44,13 +44,13 @@ class SendQueue(ptx.Memory):
             self._complete(int.from_bytes(value.to_bytes(8, "little")[1:3], "big"))
 
     def view(self):
-        """QueueView."""
+        """Returns the QueueView."""
         record = RECORD + self.base if self.has_record else 0
         pointers = (SQ + self.base, DOORBELL + self.base, record, CQE + self.base, CONTROL + self.base)
         return struct.pack("<5Q5I4x", *pointers, swapped(QPN << 8), self.depth, MAX_MESSAGE, 0, 0)
 
     def job(self, count):
-        """The Job of kernels.cu."""
+        """Returns the Job of kernels.cu."""
         remote = struct.pack("<QI4x", REMOTE, swapped(RKEY))
         local = struct.pack("<QQI4x", LOCAL, LENGTH, swapped(LKEY))
         return self.view() + remote + local + struct.pack("<I4xQ", count, RESULT)
@@ -59,27 +59,27 @@ class SendQueue(ptx.Memory):
         return self.get(SQ + self.base + 64 * (index % self.depth), 64)
 
     def rung(self):
-        """The record, and the last doorbell."""
+        """Returns the record and the last doorbell."""
         return int.from_bytes(self.get(RECORD + self.base, 4), "big"), self.get(DOORBELL + self.base, 8)
 
     def tail(self):
-        """The first index that is not handed over, and the first that is not reserved."""
+        """Returns the first index that is not published and the first that is not reserved."""
         return struct.unpack("<II", self.get(CONTROL + self.base, 8))
 
-    def tail_becomes(self, reserved, turn):
-        """What other posters do."""
-        self.set(CONTROL + self.base, struct.pack("<II", turn, reserved))
+    def set_tail(self, reserved, published):
+        """Stores the tail, as other posters do."""
+        self.set(CONTROL + self.base, struct.pack("<II", published, reserved))
 
     def result(self, lane=0):
         return self.get(RESULT + 8 * lane, 8)
 
     def word(self, operation):
-        """What an operation is, in the queue's terms: "wqe" for a store of a segment, "load cqe", "fence"."""
+        """Names an operation in the queue's terms: "wqe" for a store of a segment, "load cqe", "fence"."""
         opcode = operation.name.split(".")[0]
         if operation.address is None:
             return opcode
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
-                  "cqe": (CQE, 64, 16), "turn": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
+                  "cqe": (CQE, 64, 16), "published": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
                   "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
                   "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}
@@ -91,26 +91,26 @@ class SendQueue(ptx.Memory):
 
 
 class ContendedQueue(SendQueue):
-    """A queue in which another poster has reserved a slot, and hands over when it has been waited for a while."""
+    """A queue in which another poster has reserved a slot, and publishes it after some loads of the tail."""
 
-    def __init__(self, looks, reserved):
-        """@param looks     at the tail, once the kernel has reserved, until it sees its turn
-        @param reserved  what it then sees as the end"""
+    def __init__(self, loads, reserved):
+        """@param loads     loads of the tail, after the kernel has reserved, until it is next to publish
+        @param reserved  value of `reserved` that it then loads"""
         super().__init__(first=1)
-        self._looks, self._reserved = looks, reserved
-        self.tail_becomes(reserved=2, turn=1)
+        self._loads, self._reserved = loads, reserved
+        self.set_tail(reserved=2, published=1)
         self.set(SQ + 64, write_wqe(1))
 
     def load(self, address, size):
         if (address, size) == (CONTROL, 8) and self.tail()[1] > 2:
-            self._looks -= 1
-            if self._looks == 0:
-                self.tail_becomes(self._reserved, turn=2)
+            self._loads -= 1
+            if self._loads == 0:
+                self.set_tail(self._reserved, published=2)
         return super().load(address, size)
 
 
 def write_wqe(index, offset=0):
-    """A write of LENGTH bytes as rdma-core encodes it; 16 bytes of the slot stay as they were."""
+    """Returns a write of LENGTH bytes as rdma-core encodes it. The last 16 bytes of the slot stay unwritten."""
     control = struct.pack(">IIBBBBI", (index & 0xFFFF) << 8 | WRITE, QPN << 8 | 3, 0, 0, 0, CQE_ALWAYS, 0)
     remote = struct.pack(">QII", REMOTE + offset, RKEY, 0)
     data = struct.pack(">IIQ", LENGTH, LKEY, LOCAL + offset)

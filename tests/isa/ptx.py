@@ -1,8 +1,8 @@
-"""Runs PTX as nvcc writes it for integer code, in Python, and records every memory operation.
+"""Runs nvcc's PTX for integer code in Python and records every memory operation.
 
-A block's threads run one after another from one operation that they make together (shuffle, vote, barrier) to the
-next: one of the orders that the hardware may take. Where another order would do something else, since two threads use a
-word of shared memory and no barrier is between them, that is an error; so is what is not known here, never a guess.
+A block's threads run one after another from one collective operation (shuffle, vote, barrier) to the next, which is one of
+the orders that hardware may choose. If another order could have another result, because two threads use a word of shared
+memory without a barrier between them, the interpreter reports an error. It also reports unknown instructions as errors.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import re
 from ptx_text import PARAMETERS, SHARED, PtxError
 
 WARP = 32
-STEP_LIMIT = 100_000  # of a lane: more is a loop that never ends
+STEP_LIMIT = 100_000  # per lane: more is an endless loop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Operation:
     """One access to memory, or a fence, whose address is None."""
 
     name: str  # the whole opcode
-    lane: int  # in the block
-    step: int  # how many instructions the lane has executed, this one included
+    lane: int  # number in the block
+    step: int  # number of instructions that the lane has executed, including this one
     address: int | None = None
     bytes: int = 0
-    value: int = 0  # what was stored, or loaded; of an atomic operation what was there before
+    value: int = 0  # the stored or loaded value; for an atomic operation the old value
 
 
 class Memory:
-    """Bytes by address. What was never set cannot be loaded, nor stored to."""
+    """Bytes by address. Bytes that were never set can be neither loaded nor stored."""
 
     def __init__(self):
         self._bytes = {}
@@ -38,22 +38,22 @@ class Memory:
         self._bytes.update(enumerate(data, address))
 
     def adopt(self, other):
-        """Takes what other memory has at other addresses."""
+        """Adds the bytes of `other` at addresses that this memory lacks."""
         self._bytes = other._bytes | self._bytes
 
     def get(self, address, size):
         try:
             return bytes(self._bytes[address + i] for i in range(size))
         except KeyError:
-            raise PtxError(f"{size} bytes at {address:#x} are not there") from None
+            raise PtxError(f"{size} bytes at {address:#x} do not exist") from None
 
     def load(self, address, size):
         if address % size:
-            raise PtxError(f"{address:#x} is no multiple of {size}")
+            raise PtxError(f"{address:#x} is not a multiple of {size}")
         return int.from_bytes(self.get(address, size), "little")
 
     def store(self, address, size, value):
-        self.load(address, size)  # it must be there
+        self.load(address, size)  # it must exist
         self.set(address, value.to_bytes(size, "little"))
 
 
@@ -75,7 +75,7 @@ def divide(dividend, divisor):
 
 
 def permute(low, high, selector):
-    """Picks four bytes of eight; only the plain mode of prmt."""
+    """Picks four bytes of eight, as the plain mode of prmt does."""
     pool = low | high << 32
     picked = 0
     for i in range(4):
@@ -95,8 +95,8 @@ def insert_bits(source, target, position, length):
 COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt,
            "ge": operator.ge, "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge}
 
-# By opcode: the result before it is cut to the width of its type, from that width and the operands, which are signed
-# where the type is.
+# For each opcode, a function from the type's width and the operands (signed if the type is) to the result before it is cut to
+# that width.
 ARITHMETIC = {
     "mov": lambda w, a: a, "cvt": lambda w, a: a, "cvta": lambda w, a: a,
     "add": lambda w, a, b: a + b, "sub": lambda w, a, b: a - b, "neg": lambda w, a: -a,
@@ -112,12 +112,12 @@ MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo"}, "cvta": {"to", "global", "par
 
 
 class Block:
-    """What the threads of a block have in common."""
+    """State that the threads of a block share."""
 
     def __init__(self, kernel, memory, threads):
         self.kernel, self.memory, self.threads = kernel, memory, threads
         self.trace, self.clock = [], itertools.count(1_000_000)
-        self._stored, self._used = {}, {}  # since the last barrier: by whom, by address
+        self._stored, self._used = {}, {}  # threads by address, since the last barrier
         memory.set(SHARED, bytes(kernel.shared_bytes))
 
     def pass_barrier(self):
@@ -135,7 +135,7 @@ class Block:
 
 
 class Lane:
-    """A thread: registers, a place in the program, and what it has done."""
+    """A thread with its registers and its count of instructions."""
 
     def __init__(self, block, number):
         self.block, self.number = block, number
@@ -146,7 +146,7 @@ class Lane:
         self.step = 0
 
     def run(self):
-        """Executes to the end. Yields (place, what, mask, value) for each warp operation and is sent its result."""
+        """Executes to the end. Yields (place, operation, mask, value) for each warp operation and receives its result."""
         place = 0
         while True:
             instruction = self.kernel.instructions[place]
@@ -217,7 +217,7 @@ class Lane:
         self._write(target, COMPARE[comparison](*self._values(sources, type_name)), 1)
 
     def _repack(self, target, source, width):
-        """mov between a register and the registers of its parts."""
+        """Executes a mov between a register and the registers of its parts."""
         parts = re.findall(r"%\w+|\d+", target if target.startswith("{") else source)
         each = width // len(parts)
         if target.startswith("{"):
@@ -256,7 +256,7 @@ class Lane:
             self._change(instruction, modifiers[-2], address, value, width)
         if not in_parameters and not in_shared:
             self.trace.append(Operation(instruction.name, self.number, self.step, address, size, value))
-        if opcode == "st":  # last: whoever watches the memory finds the trace complete
+        if opcode == "st":  # last, so that the memory's store() finds a complete trace
             self.memory.store(address, size, value)
 
     def _change(self, instruction, change, address, old, width):
@@ -291,7 +291,7 @@ class Lane:
 
 
 def answers(what, values):
-    """What each lane of a group learns of an operation, from what each brought."""
+    """Returns the result of an operation for each lane of a group, given each lane's value."""
     if what == "shuffle":
         return {lane: values[lane - lane % WARP + source % WARP][0] for lane, (_, source) in values.items()}
     if what == "and":
@@ -301,14 +301,14 @@ def answers(what, values):
 
 
 def meeting(request, lane, waiting):
-    """What is brought by all who wait as `lane` does: of its warp, except at a barrier of the block."""
+    """Returns the values of all lanes that wait at the same operation as `lane`: its warp's, or the block's at a barrier."""
     of_block = request[1] in ("barrier", "and") and request[2] is None
     return {other: theirs[3] for other, theirs in waiting.items()
             if theirs[:3] == request[:3] and (of_block or other // WARP == lane // WARP)}  # fmt: skip
 
 
 def run(kernel, parameters, memory, lanes=1):
-    """Runs a block of so many threads; returns the operations on memory, but for that of its own, in order.
+    """Runs a block of `lanes` threads. Returns the operations on memory, except for shared memory and parameters, in order.
 
     @param parameters  an int or bytes for each parameter of the kernel
     """
@@ -339,5 +339,5 @@ def run(kernel, parameters, memory, lanes=1):
         for lane in replies:
             del waiting[lane]
         if running and not replies:
-            raise PtxError(f"{kernel.name}: lanes wait for each other for ever")
+            raise PtxError(f"{kernel.name}: lanes wait for each other forever")
     return block.trace

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the interpreter: instructions do what the PTX ISA says, and what it does not know it refuses."""
+"""Tests that the interpreter executes instructions as the PTX ISA specifies and refuses unknown ones."""
 
 import unittest
 
@@ -15,7 +15,7 @@ def program(body, parameters=".param .u64 k_param_0"):
 
 
 def run(body, lanes=1, memory=None):
-    """The 8-byte words from ADDRESS on, one for each lane, and the trace, after `body`."""
+    """Runs `body`. Returns the 8-byte words from ADDRESS on, one for each lane, and the trace."""
     memory = memory or ptx.Memory()
     memory.set(ADDRESS, bytes(8 * lanes))
     trace = ptx.run(program(body), [ADDRESS], memory, lanes)
@@ -23,7 +23,7 @@ def run(body, lanes=1, memory=None):
 
 
 def result(*instructions):
-    """What %rd0 is after the instructions."""
+    """Returns %rd0 after the instructions."""
     body = "\n".join(instructions) + "\nld.param.u64 %rd99, [k_param_0];\nst.global.u64 [%rd99], %rd0;"
     return run(body)[0][0]
 
@@ -36,7 +36,7 @@ ld.param.u64 %rd99, [k_param_0];
 add.s64 %rd99, %rd99, %rd98;
 """
 
-# Thread 40 tells all its number.
+# Thread 40 shares its number with all.
 SHARE = """
 .shared .align 8 .u64 word;
 cvt.u64.u32 %rd1, %r97;
@@ -92,13 +92,13 @@ fence.release.gpu;"""
                          [("st", 2, 0x2000), ("atom", 3, 0x2008), ("atom", 4, 0x2008), ("red", 5, 0x2000),
                           ("fence", 6, None)])  # fmt: skip
 
-    def test_lanes_of_a_warp_learn_from_each_other(self):
+    def test_lanes_of_a_warp_exchange_values(self):
         shuffle = "shfl.sync.idx.b32 %r1|%p1, %r98, 5, 31, -1;\ncvt.u64.u32 %rd0, %r1;\nst.global.u64 [%rd99], %rd0;"
         self.assertEqual(run(EACH_THREAD + shuffle, 32)[0], 32 * [5])
         ballot = "setp.lt.u32 %p1, %r98, 4;\nvote.sync.ballot.b32 %r1, %p1, -1;\ncvt.u64.u32 %rd0, %r1;"
         self.assertEqual(run(EACH_THREAD + ballot + "\nst.global.u64 [%rd99], %rd0;", 32)[0], 32 * [15])
 
-    def test_barrier_orders_what_lanes_do(self):
+    def test_barrier_orders_lanes(self):
         barrier = "st.global.u64 [%rd99], 1;\nbar.warp.sync -1;\nld.global.u64 %rd1, [%rd99];"
         trace = run(EACH_THREAD + barrier, 32)[1]
         self.assertEqual([operation.name[:2] for operation in trace], 32 * ["st"] + 32 * ["ld"])
@@ -122,10 +122,10 @@ fence.release.gpu;"""
                 run(EACH_THREAD + spoiled, 64)
         self.assertEqual(run(EACH_THREAD + SHARE + "bar.sync 0;" + SHARE, 64)[0], 64 * [40])
 
-    def test_registers_of_a_block_of_lines_are_its_own(self):
+    def test_registers_of_a_scope_are_separate(self):
         self.assertEqual(result("mov.u64 %rd0, 1;", "{", ".reg .b64 %rd0;", "mov.u64 %rd0, 2;", "\t}"), 1)
 
-    def test_unknown_things_are_errors(self):
+    def test_unknown_instructions_are_errors(self):
         for body in ("frobnicate.u32 %r1, 1;", "add.sat.s32 %r1, 1, 2;", "add.f32 %f1, 1, 2;", "mov.u32 %r1",
                      "ld.global.u64 %rd1, [4096000];", "st.shared.u32 [4096], 1;", "$L1:\nbra $L1;",
                      "shfl.sync.up.b32 %r1|%p1, 1, 1, 0, -1;", "prmt.b32.f4e %r1, 1, 2, 3;",
@@ -133,8 +133,8 @@ fence.release.gpu;"""
             with self.subTest(body), self.assertRaises(ptx_text.PtxError):
                 run(body)
 
-    def test_lanes_that_wait_for_ever_are_an_error(self):
-        with self.assertRaisesRegex(ptx_text.PtxError, "for ever"):
+    def test_lanes_that_wait_forever_are_an_error(self):
+        with self.assertRaisesRegex(ptx_text.PtxError, "forever"):
             run("bar.warp.sync 3;")
 
 

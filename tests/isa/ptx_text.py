@@ -1,14 +1,14 @@
-"""Reads PTX as nvcc writes it for integer code."""
+"""Parses nvcc's PTX for integer code."""
 
 import dataclasses
 import re
 
-PARAMETERS = 0x7000_0000_0000  # where the parameters lie, for code that takes their address
-SHARED = 0x6000_0000_0000  # where a block's shared memory lies
+PARAMETERS = 0x7000_0000_0000  # address of the parameters
+SHARED = 0x6000_0000_0000  # address of a block's shared memory
 
 
 class PtxError(Exception):
-    """The program does what this interpreter does not know, or what no program may do."""
+    """The program uses something that the interpreter does not support, or is wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Instruction:
 
 
 class Kernel:
-    """An entry function: its instructions, where its labels stand, and where its parameters and variables lie."""
+    """An entry function: its instructions, and the positions of its labels, parameters and variables."""
 
     def __init__(self, name, parameters, body):
         self.name = name
         self.instructions, self.labels, self.parameters, self.shared = [], {}, {}, {}
         self.shared_bytes = 0
-        self._scopes = []  # of the line that is read: how registers of that name are called there
+        self._scopes = []  # for the current line: unique names of the registers in each scope
         end = 0
         for align, width, parameter, count in re.findall(
                 r"\.param (?:\.align (\d+) )?\.[bus](\d+) (\w+)(?:\[(\d+)\])?", parameters):
@@ -62,7 +62,7 @@ class Kernel:
         elif label := re.fullmatch(r"(\$?\w+):", line):
             self.labels[label[1]] = len(self.instructions)
         elif parts := re.fullmatch(r"(?:@(!?%?\w+)\s+)?([a-z][\w.]*)\s*(.*?);", line):
-            # Commas part operands, but not within {a, b}; a result of two registers is written a|b.
+            # Commas separate operands, except within {a, b}. PTX writes a result of two registers as a|b.
             operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s|]+", parts[3])
             self.instructions.append(Instruction(parts[1], parts[2], operands))
         else:
@@ -70,6 +70,6 @@ class Kernel:
 
 
 def parse(text):
-    """The kernels of a PTX file by name."""
+    """Returns the kernels of a PTX file by name."""
     entries = re.findall(r"\.entry (\w+)\((.*?)\)[^{]*\n\{\n(.*?)\n\}", text, re.DOTALL)
     return {name: Kernel(name, parameters, body) for name, parameters, body in entries}
