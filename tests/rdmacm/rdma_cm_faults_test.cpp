@@ -223,7 +223,7 @@ class CmFaults : public testing::TestWithParam<Failing> {
   CmListener listener_{{"127.0.0.1", 0}};
 };
 
-TEST_P(CmFaults, InConnectingLeaveNothing) {
+TEST_P(CmFaults, LeaveNothingOfConnecting) {
   EXPECT_GE(ForEachFault([this] { return Connect(); },
                          [this] {
                            link_.b.Reset();
@@ -232,7 +232,7 @@ TEST_P(CmFaults, InConnectingLeaveNothing) {
             7);
 }
 
-TEST_P(CmFaults, InAcceptingLeaveNothing) {
+TEST_P(CmFaults, LeaveNothingOfAccepting) {
   EXPECT_GE(ForEachFault([this] { return Accept(); },
                          [this] {
                            link_.a.Reset();
@@ -241,7 +241,7 @@ TEST_P(CmFaults, InAcceptingLeaveNothing) {
             5);
 }
 
-TEST_P(CmFaults, InListeningLeaveNothing) {
+TEST_P(CmFaults, LeaveNothingOfListening) {
   std::string failed = "none yet";
   int call = 0;
   for (; !failed.empty() && !HasFailure(); ++call) {

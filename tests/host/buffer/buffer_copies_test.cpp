@@ -137,7 +137,7 @@ TEST_F(BufferCopies, GoThroughHostPiecesBetweenDrivers) {
   EXPECT_EQ(fake_cuda::Calls("cuMemcpyDtoHAsync_v2"), 3);
 }
 
-TEST_F(BufferCopies, ToAndFromTheHostNeedNoPieces) {
+TEST_F(BufferCopies, NeedNoPiecesToAndFromTheHost) {
   const auto on_gpu = CudaMemoryKind(Gpu()).Allocate(kWhole), on_host = HostMemoryKind().Allocate(kWhole);
   on_gpu->CopyTo(0, *on_host, 0, kWhole);
   on_host->CopyTo(0, *on_gpu, 0, kWhole);
@@ -154,7 +154,7 @@ void ExpectMove(const Buffer& buffer, const Buffer& same, size_t offset, size_t 
   EXPECT_TRUE(Contents(buffer) == expected) << buffer.name() << " from " << offset << " to " << to_offset;
 }
 
-TEST_F(BufferCopies, OfOverlappingRangesActLikeMemmove) {
+TEST_F(BufferCopies, ActLikeMemmoveOnOverlappingRanges) {
   for (const auto& kind : AllKinds()) {
     const auto buffer = kind->Allocate(kWhole);
     for (const size_t shift : {size_t{1}, size_t{4096}, kPiece, kPiece + 5}) {
@@ -166,7 +166,7 @@ TEST_F(BufferCopies, OfOverlappingRangesActLikeMemmove) {
   }
 }
 
-TEST_F(BufferCopies, OfOverlappingBuffersActLikeMemmove) {
+TEST_F(BufferCopies, ActLikeMemmoveOnOverlappingBuffers) {
   const auto owner = CudaMemoryKind(Gpu()).Allocate(kWhole);
   const auto same = WrapPointer(owner->data(), owner->size());
   ExpectMove(*owner, *same, 0, 100, 2 * kPiece);

@@ -71,7 +71,7 @@ TEST_F(Buffers, AreZeroedCopiedAndReachedByTheNic) {
   }
 }
 
-TEST_F(Buffers, OfAnIntegratedGpuAreMappedHostMemory) {
+TEST_F(Buffers, AreMappedHostMemoryOnAnIntegratedGpu) {
   fake_cuda::Configure("integrated=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(60'000);
   EXPECT_EQ(fake_cuda::Calls("cuMemAlloc_v2"), 0);

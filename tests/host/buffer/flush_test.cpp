@@ -104,7 +104,7 @@ class Flush : public testing::Test {
   Device device_;
 };
 
-TEST_F(Flush, ToTheNicWaitsOnlyForTheStream) {
+TEST_F(Flush, WaitsOnlyForTheStreamTowardsTheNic) {
   fake_cuda::Configure("delay_us=2000");
   const Gpu gpu;
   const auto buffer = CudaMemoryKind(gpu).Allocate(kBytes);
@@ -123,7 +123,7 @@ TEST_F(Flush, ToTheNicWaitsOnlyForTheStream) {
   EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 0) << "work of other streams may run forever";
 }
 
-TEST_F(Flush, ToTheNicWaitsForAllStreamsWithoutAStream) {
+TEST_F(Flush, WaitsForAllStreamsIfNoneIsPassed) {
   fake_cuda::Configure("delay_us=2000");
   const Gpu gpu;
   const auto cuda = CudaMemoryKind(gpu).Allocate(kBytes);
@@ -144,7 +144,7 @@ TEST_F(Flush, ToTheNicWaitsForAllStreamsWithoutAStream) {
   EXPECT_EQ(fake_cuda::Calls("cuCtxRecordEvent"), 2);
 }
 
-TEST_F(Flush, ToTheNicGivesUpAtTheDeadline) {
+TEST_F(Flush, GivesUpAtTheDeadline) {
   using std::chrono::milliseconds;
   fake_cuda::Configure("delay_us=1");
   const Gpu gpu;
@@ -171,7 +171,7 @@ TEST_F(Flush, ToTheNicGivesUpAtTheDeadline) {
   buffers[0]->Flush(kToNic, Soon(), stream.get());
 }
 
-TEST_F(Flush, ToTheNicSleepsWhileItWaits) {
+TEST_F(Flush, SleepsWhileItWaits) {
   fake_cuda::Configure("delay_us=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -184,7 +184,7 @@ TEST_F(Flush, ToTheNicSleepsWhileItWaits) {
   EXPECT_LE(looks, 110) << "one query per millisecond, and a few at the start";
 }
 
-TEST_F(Flush, ToTheNicNeedsAStreamOnAnOldDriver) {
+TEST_F(Flush, NeedsAStreamOnAnOldDriver) {
   fake_cuda::Configure("version=12040");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -197,7 +197,7 @@ TEST_F(Flush, ToTheNicNeedsAStreamOnAnOldDriver) {
   buffer->Flush(kToNic, Soon(), stream.get());
 }
 
-TEST_F(Flush, ToTheGpuNeedsNoCallIfWritesAreOrdered) {
+TEST_F(Flush, NeedsNoCallIfTheGpuOrdersWrites) {
   for (const char* const ordering : {"writes_ordering=100", "writes_ordering=200"}) {
     fake_cuda::Configure(ordering);
     const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
@@ -210,7 +210,7 @@ TEST_F(Flush, ToTheGpuNeedsNoCallIfWritesAreOrdered) {
   }
 }
 
-TEST_F(Flush, ToTheGpuUsesTheHostIfWritesAreNotOrdered) {
+TEST_F(Flush, UsesTheHostIfTheGpuDoesNotOrderWrites) {
   fake_cuda::Configure("writes_ordering=0,flush=1");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
@@ -239,7 +239,7 @@ TEST_F(Flush, UsesTheStreamIfTheDriverCan) {
   EXPECT_EQ(HostFlushes(), 1);
 }
 
-TEST_F(Flush, ToTheGpuUsesItsOwnStreamIfOnlyStreamsFlush) {
+TEST_F(Flush, UsesItsOwnStreamIfOnlyStreamsFlush) {
   fake_cuda::Configure("writes_ordering=0,flush=2,delay_us=2000");
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const int before = fake_cuda::StreamFlushes();
@@ -259,7 +259,7 @@ TEST_F(Flush, ReportsAGpuThatCannotFlush) {
   buffer->Flush(kToNic, Soon());
 }
 
-TEST_F(Flush, OfHostMemoryCallsNoDriver) {
+TEST_F(Flush, CallsNoDriverForHostMemory) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = HostMemoryKind().Allocate(kBytes);
   const int before = Fences();
@@ -268,7 +268,7 @@ TEST_F(Flush, OfHostMemoryCallsNoDriver) {
   EXPECT_EQ(Fences(), before);
 }
 
-TEST_F(Flush, OfPinnedMemoryToTheGpuCallsNothing) {
+TEST_F(Flush, CallsNothingForPinnedMemoryTowardsTheGpu) {
   fake_cuda::Configure("writes_ordering=0,flush=0");
   const auto buffer = PinnedMemoryKind(Gpu()).Allocate(kBytes);
   const int before = Fences();
@@ -302,7 +302,7 @@ TEST_F(Flush, IsNotSupportedForDmaBufs) {
   EXPECT_EQ(WhyNot(*buffer, kToNic).error_number(), EOPNOTSUPP);
 }
 
-TEST_F(Flush, OfAPooledBufferFlushesItsMemory) {
+TEST_F(Flush, ReachesTheMemoryOfAPooledBuffer) {
   fake_cuda::Configure("writes_ordering=0");
   const Device* const devices[] = {&device_};
   BufferPool pool(CudaMemoryKind(Gpu()), devices, {.buffer_bytes = 64, .count = 2});

@@ -28,7 +28,7 @@ std::unique_ptr<Buffer> Filled(std::unique_ptr<Buffer> buffer, unsigned seed) {
   return buffer;
 }
 
-TEST_F(Sharing, ByDmaBufNeedsNoCudaInTheReceiver) {
+TEST_F(Sharing, NeedsNoCudaInTheReceiverOfADmaBuf) {
   Child child([](int socket) {
     const int before = fake_cuda::Calls("cuInit");  // calls of the parent before the fork
     const auto opened = Open(ReceiveShared(socket, InAMinute()));
@@ -52,7 +52,7 @@ TEST_F(Sharing, ByDmaBufNeedsNoCudaInTheReceiver) {
   EXPECT_EQ(around.back(), std::byte{});
 }
 
-TEST_F(Sharing, ByIpcShowsWritesOfTheOwnersNic) {
+TEST_F(Sharing, ShowsWritesOfTheOwnersNicByIpc) {
   Child child([](int socket) {
     fake_cuda::Configure("dma_buf=0");
     auto opened = Open(ReceiveShared(socket, InAMinute()));
@@ -84,7 +84,7 @@ TEST_F(Sharing, ByIpcShowsWritesOfTheOwnersNic) {
   EXPECT_EQ(start, Pattern(10, 4)) << "the other process wrote this";
 }
 
-TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
+TEST_F(Sharing, LeavesRegistrationToTheOwnerByIpc) {
   Child child([](int socket) {
     fake_cuda::Configure("");
     const auto opened = Open(ReceiveShared(socket, InAMinute()));
@@ -106,7 +106,7 @@ TEST_F(Sharing, ByIpcLeavesRegistrationToTheOwner) {
   AwaitGo(child.socket());
 }
 
-TEST_F(Sharing, ByIpcTwiceUsesOneMapping) {
+TEST_F(Sharing, UsesOneMappingIfOpenedTwiceByIpc) {
   Child child([](int socket) {
     fake_cuda::Configure("");
     const SharedMemory shared = ReceiveShared(socket, InAMinute());
@@ -125,7 +125,7 @@ TEST_F(Sharing, ByIpcTwiceUsesOneMapping) {
   AwaitGo(child.socket());
 }
 
-TEST_F(Sharing, ByIpcReportsThatTheOwnerHasEnded) {
+TEST_F(Sharing, ReportsThatTheOwnerHasEnded) {
   SharedMemory shared;
   {
     Child child([](int socket) {
@@ -147,7 +147,7 @@ TEST_F(Sharing, ByIpcReportsThatTheOwnerHasEnded) {
   }
 }
 
-TEST_F(Sharing, ByHandleMapsCuMemCreateMemory) {
+TEST_F(Sharing, MapsCuMemCreateMemoryByHandle) {
   Child child([](int socket) {
     fake_cuda::Configure("");
     const auto opened = Open(ReceiveShared(socket, InAMinute()));

@@ -37,7 +37,7 @@ TEST_P(Faults, ResetBothSidesOfConnectAll) {
   EXPECT_GT(ForEachFault(GetParam(), once, again), 10);
 }
 
-TEST(MemoryFaults, InConnectAllLeaveThisSideReset) {
+TEST(MemoryFaults, LeaveThisSideResetAfterConnectAll) {
   const Device device;
   TwoSides sides(device);
   bool failed = true;
@@ -56,7 +56,7 @@ TEST(MemoryFaults, InConnectAllLeaveThisSideReset) {
   }
 }
 
-TEST(MemoryFaults, InASwapCloseTheConnection) {
+TEST(MemoryFaults, CloseTheConnectionOfASwap) {
   const std::vector<uint8_t> message(100'000, 7);
   const auto swap = [&](TcpExchange& exchange) {
     Demand(exchange.Swap(message, "a word", Soon()) == message, "a message that is not whole");

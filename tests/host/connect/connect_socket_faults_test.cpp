@@ -106,7 +106,7 @@ class ConnectFaults : public testing::TestWithParam<int> {
   TwoSides sides_{device_};
 };
 
-TEST_P(ConnectFaults, OfAnySocketCallAreReportedOnBothSidesAndLeaveNothing) {
+TEST_P(ConnectFaults, AreReportedOnBothSidesAndLeaveNothing) {
   ExpectConnects();
   const std::string held = HeldByVerbs();
   const size_t files = OpenFiles();
@@ -159,7 +159,7 @@ Outcome Accept(const SocketFault& fault) {
   return outcome;
 }
 
-TEST_P(ConnectFaults, OfListeningAndAcceptingHaveSentencesAndLeaveNoFile) {
+TEST_P(ConnectFaults, LeaveNoFileAfterListeningAndAccepting) {
   Accept({});
   const size_t files = OpenFiles();
   int call = 0;

@@ -130,9 +130,9 @@ TEST(TcpFaults, ContinueInterruptedCalls) {
   });
 }
 
-class EveryFailure : public testing::TestWithParam<int> {};
+class TcpCallFailure : public testing::TestWithParam<int> {};
 
-TEST_P(EveryFailure, HasASentenceAndLeavesNoFile) {
+TEST_P(TcpCallFailure, HasASentenceAndLeavesNoFile) {
   SwapTwice({});
   const size_t before = OpenFiles();
   ForEachCall(GetParam(), [](const Outcome& outcome) {
@@ -145,7 +145,7 @@ TEST_P(EveryFailure, HasASentenceAndLeavesNoFile) {
   EXPECT_EQ(OpenFiles(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryFailure, testing::Values(ECONNRESET, ENOMEM, EPIPE, EMFILE, ETIMEDOUT),
+INSTANTIATE_TEST_SUITE_P(, TcpCallFailure, testing::Values(ECONNRESET, ENOMEM, EPIPE, EMFILE, ETIMEDOUT),
                          [](const auto& error) { return strerrorname_np(error.param); });
 
 TEST(TcpFaults, AllowTransferByteByByte) {

@@ -52,7 +52,7 @@ TEST_F(Partitions, CarryDataIfOneSideIsAFullMember) {
     EXPECT_EQ(Meet(here, there).here, "") << here << " and " << there;
 }
 
-TEST_F(Partitions, OfTwoLimitedMembersAreRejectedOnBothSides) {
+TEST_F(Partitions, RejectTwoLimitedMembersOnBothSides) {
   const Sentences sentences = Meet(1, 1);
   for (const std::string& sentence : {sentences.here, sentences.there}) {
     EXPECT_THAT(sentence, HasSubstr("the partition keys of endpoint 0 (QP "));
@@ -62,13 +62,13 @@ TEST_F(Partitions, OfTwoLimitedMembersAreRejectedOnBothSides) {
   }
 }
 
-TEST_F(Partitions, ThatDifferAreRejectedOnBothSides) {
+TEST_F(Partitions, RejectDifferentPartitionsOnBothSides) {
   const Sentences sentences = Meet(2, 4);
   EXPECT_THAT(sentences.here, HasSubstr("at index 2, and of its peer do not match: 0x8001 here and 0x8002"));
   EXPECT_THAT(sentences.there, HasSubstr("at index 4, and of its peer do not match: 0x8002 here and 0x8001"));
 }
 
-TEST_F(Partitions, WithInvalidKeysAreRejected) {
+TEST_F(Partitions, RejectInvalidKeys) {
   EXPECT_THAT(Meet(100, 0).here, HasSubstr("0x0000 here and 0xffff there are not both valid"));
 }
 

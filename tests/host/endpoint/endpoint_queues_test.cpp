@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class Queues : public testing::Test {
+class EndpointQueues : public testing::Test {
  protected:
   std::string WhyRefused(const EndpointConfig& config) const {
     return host::WhyRefused([&] { Endpoint(device_, config); });
@@ -27,7 +27,7 @@ class Queues : public testing::Test {
   Device device_;
 };
 
-TEST_F(Queues, HaveAReceiveViewForKernels) {
+TEST_F(EndpointQueues, HaveAReceiveViewForKernels) {
   const Endpoint endpoint(device_, {.depth = 16, .receive_depth = 5, .receive_scatter = 2});
   const device::ReceiveQueueView view = endpoint.ReceiveView();
   EXPECT_EQ(view.depth, 8) << "rounded up";
@@ -42,7 +42,7 @@ TEST_F(Queues, HaveAReceiveViewForKernels) {
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: 8 receives of up to 2 buffers\n"));
 }
 
-TEST_F(Queues, StartTheSendQueueAtAWqebb) {
+TEST_F(EndpointQueues, StartTheSendQueueAtAWqebb) {
   for (const auto& [scatter, depth] : {std::pair{1u, 4u}, {2u, 2u}, {3u, 1u}, {4u, 1u}, {32u, 1u}}) {
     const Endpoint endpoint(device_, {.receive_depth = 1, .receive_scatter = scatter});
     EXPECT_EQ(endpoint.ReceiveView().depth, depth);
@@ -50,7 +50,7 @@ TEST_F(Queues, StartTheSendQueueAtAWqebb) {
   }
 }
 
-TEST_F(Queues, NeverHaveARingOfOneCqe) {
+TEST_F(EndpointQueues, NeverHaveARingOfOneCqe) {
   Link link(device_, {.depth = 1, .cq_mode = CqMode::kRing}, {.receive_depth = 1, .receive_scatter = 4});
   EXPECT_EQ(link.a.View().depth, 1);
   EXPECT_EQ(link.a.CompletionView().depth, 2);
@@ -70,7 +70,7 @@ TEST_F(Queues, NeverHaveARingOfOneCqe) {
   }
 }
 
-TEST_F(Queues, HaveNoReceiveViewWithoutReceives) {
+TEST_F(EndpointQueues, HaveNoReceiveViewWithoutReceives) {
   const Endpoint endpoint(device_);
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: none\n"));
   try {
@@ -82,7 +82,7 @@ TEST_F(Queues, HaveNoReceiveViewWithoutReceives) {
   }
 }
 
-TEST_F(Queues, RejectReceivesOutOfRange) {
+TEST_F(EndpointQueues, RejectReceivesOutOfRange) {
   EXPECT_THAT(WhyRefused({.depth = 32769}), HasSubstr("Cannot create a send queue of 32769 entries"));
   EXPECT_THAT(WhyRefused({.receive_depth = 32769}),
               HasSubstr("Cannot create a receive queue of 32769 entries"));
@@ -96,7 +96,7 @@ TEST_F(Queues, RejectReceivesOutOfRange) {
   }
 }
 
-TEST_F(Queues, DeliverMessagesRoundAfterRound) {
+TEST_F(EndpointQueues, DeliverMessagesRoundAfterRound) {
   Link link(device_, {.depth = 8}, {.receive_depth = 8, .receive_scatter = 2});
   link.Connect();
   Queue sends(link.a.View());
@@ -121,7 +121,7 @@ TEST_F(Queues, DeliverMessagesRoundAfterRound) {
   EXPECT_TRUE(sends.Flush(Within()).ok());
 }
 
-TEST_F(Queues, SendAndReceiveOnBothSidesAtOnce) {
+TEST_F(EndpointQueues, SendAndReceiveOnBothSidesAtOnce) {
   const EndpointConfig config{.depth = 8, .cq_mode = CqMode::kRing, .receive_depth = 8};
   Link link(device_, config, config);
   link.Connect();
@@ -145,7 +145,7 @@ TEST_F(Queues, SendAndReceiveOnBothSidesAtOnce) {
   }
 }
 
-TEST_F(Queues, SinkTheResultsOfAtomics) {
+TEST_F(EndpointQueues, SinkTheResultsOfAtomics) {
   Link link(device_);
   link.Connect();
   link.target[0] = 40;
@@ -157,7 +157,7 @@ TEST_F(Queues, SinkTheResultsOfAtomics) {
   EXPECT_EQ(link.a.View().control->sink, 40);
 }
 
-TEST_F(Queues, LimitTheSinksKeyToTheSink) {
+TEST_F(EndpointQueues, LimitTheSinksKeyToTheSink) {
   Link link(device_);
   link.Connect();
   const device::QueueView view = link.a.View();
@@ -169,7 +169,7 @@ TEST_F(Queues, LimitTheSinksKeyToTheSink) {
             static_cast<uint8_t>(mlx5::Syndrome::kLocalProtection));
 }
 
-TEST_F(Queues, PutAllowedRegionsWhereKernelsReachThem) {
+TEST_F(EndpointQueues, PutAllowedRegionsWhereKernelsReachThem) {
   Link link(device_, {.receive_depth = 4});
   EXPECT_EQ(link.a.View().control->regions, nullptr);
   const MemoryView local[] = {link.source.region.View()}, remote[] = {link.target.region.View()};
@@ -183,7 +183,7 @@ TEST_F(Queues, PutAllowedRegionsWhereKernelsReachThem) {
   EXPECT_EQ(table->regions[1].rights, device::kWritable | device::kReadable | device::kAtomic);
 }
 
-TEST_F(Queues, WaitForAnotherQueueIfConfigured) {
+TEST_F(EndpointQueues, WaitForAnotherQueueIfConfigured) {
   for (const CqMode mode : {CqMode::kCollapsed, CqMode::kRing}) {
     Link first(device_, {.cq_mode = mode}), second(device_, {.wait_on_cq = true});
     first.Connect();
@@ -202,7 +202,7 @@ TEST_F(Queues, WaitForAnotherQueueIfConfigured) {
   }
 }
 
-TEST_F(Queues, RejectWaitingIfNotConfigured) {
+TEST_F(EndpointQueues, RejectWaitingIfNotConfigured) {
   Link link(device_);
   link.Connect();
   Queue queue(link.a.View());
@@ -212,7 +212,7 @@ TEST_F(Queues, RejectWaitingIfNotConfigured) {
             static_cast<uint8_t>(mlx5::Syndrome::kLocalQpOperation));
 }
 
-TEST_F(Queues, NeedSystemScopeReleasesInHostMemory) {
+TEST_F(EndpointQueues, NeedSystemScopeReleasesInHostMemory) {
   EXPECT_EQ(Endpoint(device_).ReleaseScope(), arch::Scope::kSystem);
 }
 

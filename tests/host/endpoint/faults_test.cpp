@@ -25,11 +25,11 @@ void SetUpAndWrite(const EndpointConfig& config) {
   Demand(link.Write(3).ok(), "a write failed");
 }
 
-TEST_P(Faults, InSetupHaveSentencesAndLeaveNothing) {
+TEST_P(Faults, AreReportedAndLeaveNothingAfterSetup) {
   EXPECT_GT(ForEachFault(GetParam(), [] { SetUpAndWrite({}); }), 30);
 }
 
-TEST_P(Faults, InEndpointsWithAllPartsLeaveNothing) {
+TEST_P(Faults, LeaveNothingOfEndpointsWithAllParts) {
   const EndpointConfig config{.cq_mode = CqMode::kRing, .receive_depth = 16};
   const Device device;
   EXPECT_GT(ForEachFault(GetParam(),
@@ -43,7 +43,7 @@ TEST_P(Faults, InEndpointsWithAllPartsLeaveNothing) {
             20);
 }
 
-TEST_P(Faults, InEveryDoorbellModeLeaveNothing) {
+TEST_P(Faults, LeaveNothingInEveryDoorbellMode) {
   const Device device;
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     ForEachFault(GetParam(), [&] {
@@ -54,7 +54,7 @@ TEST_P(Faults, InEveryDoorbellModeLeaveNothing) {
   }
 }
 
-TEST_P(Faults, InSharedCompletionsLeaveNothing) {
+TEST_P(Faults, LeaveNothingOfSharedCompletions) {
   const Device device;
   ForEachFault(GetParam(), [&] {
     SharedCompletions ring(device, {.depth = 256});
@@ -64,7 +64,7 @@ TEST_P(Faults, InSharedCompletionsLeaveNothing) {
   });
 }
 
-TEST_P(Faults, InAResetLeaveNoEndpointThatConnectsButFails) {
+TEST_P(Faults, LeaveNoBrokenEndpointAfterAReset) {
   const Device device;
   for (const DoorbellMode mode : {DoorbellMode::kAuto, DoorbellMode::kHostProxy}) {
     Link link(device, {.doorbell = mode});
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCa
                            return calls.param == FaultyCalls::kVerbs ? "Verbs" : "Memory";
                          });
 
-TEST(MemoryFaults, InReleasesToAPoolEndNothing) {
+TEST(MemoryFaults, DoNotAffectReleasesToAPool) {
   const Device device;
   QueuePool pool(device);
   std::vector<std::unique_ptr<Endpoint>> endpoints;

@@ -34,13 +34,13 @@ void ExpectNothingGrows(const std::function<void()>& step) {
   before.ExpectStill(blocks);
 }
 
-TEST(ManyTimes, RegisterWithoutLeak) {
+TEST(Repetition, RegisterWithoutLeak) {
   const Device device;
   const HostPages pages(1 << 20);
   ExpectNothingGrows([&] { const MemoryRegion region(device, pages.data(), pages.size()); });
 }
 
-TEST(ManyTimes, ConnectAndResetWithoutLeak) {
+TEST(Repetition, ConnectAndResetWithoutLeak) {
   const Device device;
   Link link(device);
   ExpectNothingGrows([&] {
@@ -51,7 +51,7 @@ TEST(ManyTimes, ConnectAndResetWithoutLeak) {
   });
 }
 
-TEST(ManyTimes, CreateEndpointsWithoutLeak) {
+TEST(Repetition, CreateEndpointsWithoutLeak) {
   const Device device;
   ExpectNothingGrows([&] {
     Endpoint a(device, {.depth = 16}), b(device, {.depth = 16});

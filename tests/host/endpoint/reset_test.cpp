@@ -160,14 +160,14 @@ void DieWithTheLock(device::CompletionRingControl& ring) {
   Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | device::kRingLocked);
 }
 
-class ResetOfAHeldRing : public testing::Test {
+class ResetWithALockedRing : public testing::Test {
  protected:
   Device device_;
   SharedCompletions shared_{device_, {.depth = 16}};
   Link link_{device_, {.depth = 8, .completions = &shared_}};
 };
 
-TEST_F(ResetOfAHeldRing, IsRefusedWithAReason) {
+TEST_F(ResetWithALockedRing, IsRefusedWithAReason) {
   DieWithTheLock(shared_.control());
   try {
     link_.a.Reset();
@@ -178,7 +178,7 @@ TEST_F(ResetOfAHeldRing, IsRefusedWithAReason) {
   }
 }
 
-TEST_F(ResetOfAHeldRing, LeavesNothingThatCouldBeConnected) {
+TEST_F(ResetWithALockedRing, LeavesNothingThatCouldBeConnected) {
   const uint32_t psn = link_.a.Info().psn;
   DieWithTheLock(shared_.control());
   EXPECT_THROW(link_.a.Reset(), Error);
@@ -192,7 +192,7 @@ TEST_F(ResetOfAHeldRing, LeavesNothingThatCouldBeConnected) {
   }
 }
 
-TEST_F(ResetOfAHeldRing, WorksAfterTheRingIsRecovered) {
+TEST_F(ResetWithALockedRing, WorksAfterTheRingIsRecovered) {
   link_.Connect();
   ASSERT_TRUE(link_.Write(3).ok());
   DieWithTheLock(shared_.control());
@@ -206,7 +206,7 @@ TEST_F(ResetOfAHeldRing, WorksAfterTheRingIsRecovered) {
   EXPECT_TRUE(link_.Write(100).ok());
 }
 
-TEST(ResetOfAHeldRingOfItsOwn, WorksOnARingOfItsOwn) {
+TEST(ResetWithItsOwnLockedRing, WorksOnARingOfItsOwn) {
   const Device device;
   Link link(device, {.depth = 8, .cq_mode = CqMode::kRing});
   link.Connect();

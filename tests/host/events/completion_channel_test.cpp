@@ -21,7 +21,7 @@ bool IsReadable(const CompletionChannel& channel, int timeout_ms) {
 }
 
 /// A writer whose completions are on a ring, and a peer with receives.
-struct Announced : testing::Test {
+struct CompletionChannelTest : testing::Test {
   Announced() { link.Connect(); }
 
   void Write() {
@@ -40,7 +40,7 @@ struct Announced : testing::Test {
   uint32_t posted = 0;
 };
 
-TEST_F(Announced, WakesAThreadThatArmedForTheNextCompletion) {
+TEST_F(CompletionChannelTest, WakesAThreadThatArmedForTheNextCompletion) {
   alarm.Arm(completions.consumer_index());
   EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
   EXPECT_FALSE(channel.Take().has_value());
@@ -51,7 +51,7 @@ TEST_F(Announced, WakesAThreadThatArmedForTheNextCompletion) {
   Await();
 }
 
-TEST_F(Announced, WakesAtOnceForAnEarlierCompletion) {
+TEST_F(CompletionChannelTest, WakesAtOnceForAnEarlierCompletion) {
   Write();
   Write();
   Await();
@@ -62,7 +62,7 @@ TEST_F(Announced, WakesAtOnceForAnEarlierCompletion) {
   EXPECT_EQ(channel.Take(), 17);
 }
 
-TEST_F(Announced, WakesRepeatedly) {
+TEST_F(CompletionChannelTest, WakesRepeatedly) {
   for (int i = 0; i < 100; ++i) {
     alarm.Arm(completions.consumer_index());
     Write();
@@ -74,7 +74,7 @@ TEST_F(Announced, WakesRepeatedly) {
   }
 }
 
-TEST_F(Announced, StaysSilentUnlessArmed) {
+TEST_F(CompletionChannelTest, StaysSilentUnlessArmed) {
   for (int i = 0; i < 10; ++i) {
     Write();
     Await();
@@ -82,7 +82,7 @@ TEST_F(Announced, StaysSilentUnlessArmed) {
   EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
 }
 
-TEST_F(Announced, TellsReceivesFromSends) {
+TEST_F(CompletionChannelTest, TellsReceivesFromSends) {
   CompletionAlarm receives = link.b.AnnounceReceives(channel, 18);
   device::ReceiveQueue<Cpu> queue(link.b.ReceiveView());
   ASSERT_TRUE(queue.Post({}).ok());
@@ -97,7 +97,7 @@ TEST_F(Announced, TellsReceivesFromSends) {
   EXPECT_TRUE(queue.Poll(Within()).has_imm);
 }
 
-TEST_F(Announced, RejectsCollapsedQueuesAndMissingReceiveQueues) {
+TEST_F(CompletionChannelTest, RejectsCollapsedQueuesAndMissingReceiveQueues) {
   EXPECT_THROW(link.b.AnnounceSends(channel, 1), Error);
   EXPECT_THROW(link.a.AnnounceReceives(channel, 1), Error);
 }

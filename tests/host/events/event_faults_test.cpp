@@ -30,7 +30,7 @@ class FailingWatch {
   EventWatch watch_;
 };
 
-TEST(VerbsFaults, InTheEventThreadReportALostEvent) {
+TEST(VerbsFaults, ReportALostEventInTheEventThread) {
   const Device device;
   EventThread events;
   const FailingWatch first(device, events, {.calls = FaultyCalls::kVerbs, .call = 0, .error = EOVERFLOW});
@@ -41,7 +41,7 @@ TEST(VerbsFaults, InTheEventThreadReportALostEvent) {
   EXPECT_EQ(watch.Cause()->kind, EventKind::kDeviceFailed);
 }
 
-TEST(MemoryFaults, InTheEventThreadLoseNoEvent) {
+TEST(MemoryFaults, LoseNoEventInTheEventThread) {
   const Device device;
   for (int call = 0; call < 12; ++call) {
     EventThread events;
@@ -61,7 +61,7 @@ TEST(MemoryFaults, InTheEventThreadLoseNoEvent) {
   }
 }
 
-TEST_P(Faults, InWatchesLeaveNothing) {
+TEST_P(Faults, LeaveNothingOfWatches) {
   const Device device;
   EventThread events;
   PeerTable peers(1);

@@ -202,7 +202,7 @@ TEST_F(Events, LeaveADisconnectedPeerUnfailed) {
   EXPECT_EQ(peers.State(0), device::PeerState::kDisconnected);
 }
 
-TEST_F(Events, OfAnotherPortOrDeviceAreIgnored) {
+TEST_F(Events, ConcernOnlyTheirPortAndDevice) {
   EventThread events(kAtOnce);
   const Device other("mlx5_1");
   Link link(device_, {.events = &events}), there(other, {.events = &events});
@@ -217,7 +217,7 @@ TEST_F(Events, OfAnotherPortOrDeviceAreIgnored) {
   SetLink(other, true);
 }
 
-TEST_F(Events, FromBeforeAWatchAreIgnored) {
+TEST_F(Events, AreIgnoredFromBeforeAWatch) {
   SetLink(device_, false);
   SetLink(device_, true);
   EventThread events(kAtOnce);

@@ -61,7 +61,7 @@ TEST(FirmwareEvents, ConcernOnlyTheirOwnQueue) {
   EXPECT_TRUE(good.Write(100).ok());
 }
 
-TEST(FirmwareEvents, OfASharedCompletionQueueReachAllItsEndpoints) {
+TEST(FirmwareEvents, ReachAllEndpointsOfASharedCompletionQueue) {
   const Device device;
   EventThread events, other_events;
   SharedCompletions ring(device), other_ring(device);
@@ -84,7 +84,7 @@ TEST(FirmwareEvents, OfASharedCompletionQueueReachAllItsEndpoints) {
   EXPECT_TRUE(stranger.Write(10).ok());
 }
 
-TEST(FirmwareEvents, OfACompletionQueueSurviveTheReset) {
+TEST(FirmwareEvents, KeepTheAbortOfACompletionQueueAcrossAReset) {
   const Device device;
   EventThread events;
   PeerTable peers(1);
@@ -99,7 +99,7 @@ TEST(FirmwareEvents, OfACompletionQueueSurviveTheReset) {
   EXPECT_EQ(peers.State(0), device::PeerState::kFailed);
 }
 
-TEST(FirmwareEvents, FromBeforeTheResetAreIgnored) {
+TEST(FirmwareEvents, AreIgnoredFromBeforeAReset) {
   const Device device;
   EventThread events;
   PeerTable peers(1);

@@ -10,9 +10,9 @@ namespace {
 using device::PeerState;
 using testing::HasSubstr;
 
-using GpuPeers = WithGpu;
+using GpuPeerTableTest = WithGpu;
 
-TEST_F(GpuPeers, AreReadByKernelsAtTheHostAddress) {
+TEST_F(GpuPeerTableTest, AreReadByKernelsAtTheHostAddress) {
   const Gpu gpu;
   PeerTable peers(3, &gpu);
   EXPECT_EQ(fake_cuda::HeldNow().registrations, 1);
@@ -30,7 +30,7 @@ TEST_F(GpuPeers, AreReadByKernelsAtTheHostAddress) {
   EXPECT_EQ(seen.State(2), PeerState::kDisconnected);
 }
 
-TEST_F(GpuPeers, KeepTheirAddressWithoutTheGpuObject) {
+TEST_F(GpuPeerTableTest, KeepTheirAddressWithoutTheGpuObject) {
   std::optional<PeerTable> peers;
   {
     const Gpu gpu;
@@ -41,7 +41,7 @@ TEST_F(GpuPeers, KeepTheirAddressWithoutTheGpuObject) {
   EXPECT_EQ(peers->State(69'999), PeerState::kConnected);
 }
 
-TEST_F(GpuPeers, AreRejectedIfTheGpuSeesAnotherAddress) {
+TEST_F(GpuPeerTableTest, AreRejectedIfTheGpuSeesAnotherAddress) {
   fake_cuda::Configure("same_address=0");
   const Gpu gpu;
   try {
@@ -52,7 +52,7 @@ TEST_F(GpuPeers, AreRejectedIfTheGpuSeesAnotherAddress) {
   }
 }
 
-TEST_F(GpuPeers, LeakNothingIfACallFails) {
+TEST_F(GpuPeerTableTest, LeakNothingIfACallFails) {
   EXPECT_GT(ForEachFailure([] {
               const Gpu gpu;
               PeerTable peers(3, &gpu);

@@ -20,7 +20,7 @@ using device::PeerState;
 using mlx5::Syndrome;
 using testing::HasSubstr;
 
-class PeersOfEndpoints : public testing::Test {
+class PeerTableTest : public testing::Test {
  protected:
   bool Alive(uint32_t rank) const { return device::Peers<Cpu>(peers_.View()).Alive(rank); }
 
@@ -29,7 +29,7 @@ class PeersOfEndpoints : public testing::Test {
   Link link_{device_, {.peers = &peers_, .peer_rank = 1}};
 };
 
-TEST_F(PeersOfEndpoints, AreAliveFromConnectToDisconnect) {
+TEST_F(PeerTableTest, AreAliveFromConnectToDisconnect) {
   EXPECT_FALSE(Alive(1));
   link_.Connect();
   EXPECT_TRUE(Alive(1));
@@ -39,7 +39,7 @@ TEST_F(PeersOfEndpoints, AreAliveFromConnectToDisconnect) {
   EXPECT_EQ(peers_.State(1), PeerState::kDisconnected);
 }
 
-TEST_F(PeersOfEndpoints, FailWithAnErrorUntilTheReset) {
+TEST_F(PeerTableTest, FailWithAnErrorUntilTheReset) {
   link_.Connect();
   link_.PostWrongWrite();
   ASSERT_TRUE(Await([&] { return link_.a.LastError().has_value(); }));
@@ -48,7 +48,7 @@ TEST_F(PeersOfEndpoints, FailWithAnErrorUntilTheReset) {
   EXPECT_EQ(peers_.State(1), PeerState::kDisconnected);
 }
 
-TEST_F(PeersOfEndpoints, FailWithTheirPort) {
+TEST_F(PeerTableTest, FailWithTheirPort) {
   EventThread events({.port_down_grace = std::chrono::milliseconds(0)});
   Link link(device_, {.events = &events, .peers = &peers_, .peer_rank = 2});
   link.Connect();
@@ -57,7 +57,7 @@ TEST_F(PeersOfEndpoints, FailWithTheirPort) {
   SetLink(device_, true);
 }
 
-TEST_F(PeersOfEndpoints, CombineTheStatesOfTheirEndpoints) {
+TEST_F(PeerTableTest, CombineTheStatesOfTheirEndpoints) {
   link_.Connect();
   {
     Link second(device_, {.peers = &peers_, .peer_rank = 1});
@@ -70,14 +70,14 @@ TEST_F(PeersOfEndpoints, CombineTheStatesOfTheirEndpoints) {
   EXPECT_TRUE(Alive(1)) << "the other endpoint works";
 }
 
-TEST_F(PeersOfEndpoints, AreCheckedByAWarpTogether) {
+TEST_F(PeerTableTest, AreCheckedByAWarpTogether) {
   link_.Connect();
   const device::Peers<Cpu> peers(peers_.View());
   EXPECT_EQ(peers.Alive(Cpu::ActiveLanes(), 1), 1u);
   EXPECT_EQ(peers.Alive(Cpu::ActiveLanes(), 0), 0u);
 }
 
-TEST_F(PeersOfEndpoints, MustHaveAPlaceInTheTable) {
+TEST_F(PeerTableTest, MustHaveAPlaceInTheTable) {
   try {
     const Endpoint endpoint(device_, {.peers = &peers_, .peer_rank = 3});
     FAIL() << "took a rank that is none";
@@ -87,7 +87,7 @@ TEST_F(PeersOfEndpoints, MustHaveAPlaceInTheTable) {
   EXPECT_THROW(PeerTable(0), Error);
 }
 
-TEST_F(PeersOfEndpoints, FlushPendingWorkOnDisconnect) {
+TEST_F(PeerTableTest, FlushPendingWorkOnDisconnect) {
   link_.Connect();
   Hold(link_.a, true);
   Queue queue(link_.a.View());
@@ -105,7 +105,7 @@ TEST_F(PeersOfEndpoints, FlushPendingWorkOnDisconnect) {
   EXPECT_EQ(link_.a.State(), mlx5::QpState::kError);
 }
 
-TEST_F(PeersOfEndpoints, ReconnectRepeatedly) {
+TEST_F(PeerTableTest, ReconnectRepeatedly) {
   link_.a.Disconnect();  // nothing is connected yet
   for (int cycle = 0; cycle < 20; ++cycle) {
     link_.Connect();
@@ -119,7 +119,7 @@ TEST_F(PeersOfEndpoints, ReconnectRepeatedly) {
   }
 }
 
-TEST_F(PeersOfEndpoints, ReconnectAfterAFaultAndCarryData) {
+TEST_F(PeerTableTest, ReconnectAfterAFaultAndCarryData) {
   for (int cycle = 0; cycle < 10; ++cycle) {
     link_.Connect();
     ASSERT_TRUE(Alive(1));
@@ -139,7 +139,7 @@ TEST_F(PeersOfEndpoints, ReconnectAfterAFaultAndCarryData) {
   }
 }
 
-TEST_F(PeersOfEndpoints, MayBeReadWhileTheHostUpdatesThem) {
+TEST_F(PeerTableTest, MayBeReadWhileTheHostUpdatesThem) {
   std::jthread kernel([&](const std::stop_token& stop) {
     const device::Peers<Cpu> peers(peers_.View());
     while (!stop.stop_requested()) EXPECT_NE(peers.State(1), PeerState::kFailed);

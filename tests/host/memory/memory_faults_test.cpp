@@ -19,7 +19,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST_P(Faults, InRegionSetsLeaveNothing) {
+TEST_P(Faults, LeaveNothingOfRegionSets) {
   const Device first("mlx5_0"), second("mlx5_1");
   const Device* const devices[] = {&first, &second};
   const HostPages pages(8192);
@@ -34,7 +34,7 @@ TEST_P(Faults, InRegionSetsLeaveNothing) {
   EXPECT_EQ(one_failed, GetParam() == FaultyCalls::kVerbs) << "one device that works is enough";
 }
 
-TEST_P(Faults, InABufferPoolLeaveNothing) {
+TEST_P(Faults, LeaveNothingOfABufferPool) {
   const Device device;
   const Device* const devices[] = {&device};
   ForEachFault(GetParam(), [&] {
@@ -63,7 +63,7 @@ void UseCache(RegionCache& cache, const HostPages& pages) {
   Demand(used.View().bytes == 4 * kPage, "a view of another size");
 }
 
-TEST_P(Faults, InARegionCacheLeaveItUsable) {
+TEST_P(Faults, LeaveARegionCacheUsable) {
   const Device device;
   const HostPages pages(32768);
   ForEachFault(GetParam(), [&] {
@@ -79,7 +79,7 @@ TEST_P(Faults, InARegionCacheLeaveItUsable) {
   });
 }
 
-TEST(MemoryFaults, InReceivingSharedMemoryLeaveNoFile) {
+TEST(MemoryFaults, LeaveNoFileOfReceivedSharedMemory) {
   SharedMemoryInfo info{.kind = ShareKind::kDmaBuf, .bytes = 4096, .allocation_bytes = 4096, .address = 4096};
   ForEachFault(FaultyCalls::kMemory, [&] {
     int ends[2];

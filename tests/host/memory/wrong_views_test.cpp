@@ -52,7 +52,7 @@ class WrongViews : public testing::Test {
   const MemoryView source_ = link_.source.region.View(), target_ = link_.target.region.View();
 };
 
-TEST_F(WrongViews, OfUnnamedDevicesAreRejectedByName) {
+TEST_F(WrongViews, AreRejectedByNameOnUnregisteredDevices) {
   const Device* const devices[] = {&elsewhere_};
   const RegionSet set(devices, pages_.data(), pages_.size());
   EXPECT_EQ(set.View(elsewhere_).rkey, set.View(0).rkey);
@@ -77,20 +77,20 @@ TEST_F(WrongViews, OfUnnamedDevicesAreRejectedByName) {
               HasSubstr("it is registered only on mlx5_1"));
 }
 
-TEST_F(WrongViews, OfOtherDevicesFailTheWrite) {
+TEST_F(WrongViews, FailTheWriteOnOtherDevices) {
   const MemoryRegion region(elsewhere_, pages_.data(), pages_.size());
   ExpectRefused(
       target_, region.View(), Syndrome::kLocalProtection,
       "Check the lkey, that the buffer lies in its region, and that this is registered on this device");
 }
 
-TEST_F(WrongViews, WithoutARegionFailTheWrite) {
+TEST_F(WrongViews, FailTheWriteWithoutARegion) {
   const MemoryView unregistered{.addr = reinterpret_cast<uint64_t>(pages_.data()), .bytes = pages_.size()};
   ExpectRefused(target_, unregistered, Syndrome::kLocalProtection, "Check the lkey");
   ExpectRefused(unregistered, source_, Syndrome::kRemoteAccess, "Check the rkey");
 }
 
-TEST_F(WrongViews, LongerThanTheRemoteMemoryFailTheWrite) {
+TEST_F(WrongViews, FailTheWriteBeyondTheRemoteMemory) {
   const MemoryRegion part(here_, pages_.data(), 100, {.remote_write = true});
   ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range lies in its region");
   EXPECT_EQ(pages_.data()[100], std::byte{});
@@ -98,7 +98,7 @@ TEST_F(WrongViews, LongerThanTheRemoteMemoryFailTheWrite) {
       << "or the post is refused";
 }
 
-TEST_F(WrongViews, WithoutTheRightFailTheWrite) {
+TEST_F(WrongViews, FailTheWriteWithoutTheRight) {
   const MemoryRegion unwritable(here_, pages_.data(), pages_.size());
   ExpectRefused(unwritable.View(), source_, Syndrome::kRemoteAccess,
                 "that the region and the peer's endpoint grant the operation");

@@ -60,7 +60,7 @@ TEST_F(Doorbells, WorkAfterAResetInEachMode) {
   }
 }
 
-TEST_F(Doorbells, OfManyEndpointsAreServedByOneThread) {
+TEST_F(Doorbells, AreServedByOneThreadForManyEndpoints) {
   DoorbellThread thread;
   Link rings(device_, {.depth = 8, .doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread});
   Link posts(device_, {.depth = 8, .doorbell = DoorbellMode::kHostPosts, .doorbell_thread = &thread});
@@ -75,7 +75,7 @@ TEST_F(Doorbells, OfManyEndpointsAreServedByOneThread) {
   }
 }
 
-TEST_F(Doorbells, OfASharedQueueMayGoThroughTheHost) {
+TEST_F(Doorbells, MayGoThroughTheHostOnASharedQueue) {
   for (const DoorbellMode mode : {DoorbellMode::kHostProxy, DoorbellMode::kHostPosts}) {
     Link link(device_, {.depth = 8, .doorbell = mode});
     link.Connect();

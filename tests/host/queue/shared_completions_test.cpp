@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class Shared : public testing::Test {
+class SharedCompletionsTest : public testing::Test {
  protected:
   std::string WhyRefused(SharedCompletions& ring, const EndpointConfig& asked) const {
     EndpointConfig config = asked;
@@ -32,7 +32,7 @@ class Shared : public testing::Test {
   Device device_;
 };
 
-TEST_F(Shared, PointsViewsToOneRingByUserIndex) {
+TEST_F(SharedCompletionsTest, PointsViewsToOneRingByUserIndex) {
   SharedCompletions ring(device_, {.depth = 100, .max_queues = 3});
   EXPECT_EQ(ring.depth(), 128) << "rounded up";
   const Endpoint a(device_, {.depth = 8, .completions = &ring}),
@@ -50,7 +50,7 @@ TEST_F(Shared, PointsViewsToOneRingByUserIndex) {
   EXPECT_THAT(b.Describe(), HasSubstr("a ring of 128 CQEs that queues share, as user index 1"));
 }
 
-TEST_F(Shared, RejectsQueuesThatDoNotFit) {
+TEST_F(SharedCompletionsTest, RejectsQueuesThatDoNotFit) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
   const Endpoint first(device_, {.depth = 16, .completions = &ring});
   EXPECT_EQ(
@@ -73,7 +73,7 @@ TEST_F(Shared, RejectsQueuesThatDoNotFit) {
   }
 }
 
-TEST_F(Shared, RejectsOptionsOutOfRange) {
+TEST_F(SharedCompletionsTest, RejectsOptionsOutOfRange) {
   EXPECT_THROW(SharedCompletions(device_, {.depth = 0}), Error);
   EXPECT_THROW(SharedCompletions(device_, {.depth = device_.capabilities().max_cqes + 1}), Error);
   EXPECT_THROW(SharedCompletions(device_, {.max_queues = 65537}), Error);
@@ -87,7 +87,7 @@ TEST_F(Shared, RejectsOptionsOutOfRange) {
   }
 }
 
-TEST_F(Shared, ReusesPlacesOfDestroyedEndpoints) {
+TEST_F(SharedCompletionsTest, ReusesPlacesOfDestroyedEndpoints) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
   const Endpoint keeper(device_, {.depth = 8, .completions = &ring});
   for (int i = 0; i < 10; ++i) {
@@ -97,7 +97,7 @@ TEST_F(Shared, ReusesPlacesOfDestroyedEndpoints) {
   EXPECT_EQ(ring.control().queues[1], nullptr);
 }
 
-TEST_F(Shared, DeliversEachQueuesCompletions) {
+TEST_F(SharedCompletionsTest, DeliversEachQueuesCompletions) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 3});
   Link links[] = {Link(device_, {.depth = 8, .completions = &ring}),
                   Link(device_, {.depth = 16, .completions = &ring}),
@@ -109,7 +109,7 @@ TEST_F(Shared, DeliversEachQueuesCompletions) {
   }
 }
 
-TEST_F(Shared, LimitsAFailureToTheFailedQueue) {
+TEST_F(SharedCompletionsTest, LimitsAFailureToTheFailedQueue) {
   SharedCompletions ring(device_);
   Link good(device_, {.completions = &ring}), bad(device_, {.completions = &ring});
   good.Connect();
@@ -122,7 +122,7 @@ TEST_F(Shared, LimitsAFailureToTheFailedQueue) {
   EXPECT_TRUE(good.Write(100).ok());
 }
 
-TEST_F(Shared, GivesANewQueueNothingOfThePreviousOne) {
+TEST_F(SharedCompletionsTest, GivesANewQueueNothingOfThePreviousOne) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
   for (int round = 0; round < 20; ++round) {
     {
@@ -143,7 +143,7 @@ TEST_F(Shared, GivesANewQueueNothingOfThePreviousOne) {
   }
 }
 
-TEST_F(Shared, AllowsEndpointsToComeAndGo) {
+TEST_F(SharedCompletionsTest, AllowsEndpointsToComeAndGo) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
   Link steady(device_, {.depth = 8, .completions = &ring});
   steady.Connect();
@@ -159,7 +159,7 @@ TEST_F(Shared, AllowsEndpointsToComeAndGo) {
   done = true;
 }
 
-TEST_F(Shared, KeepsAPlaceWhoseCompletionsAreInUse) {
+TEST_F(SharedCompletionsTest, KeepsAPlaceWhoseCompletionsAreInUse) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
   {
     const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
@@ -173,7 +173,7 @@ TEST_F(Shared, KeepsAPlaceWhoseCompletionsAreInUse) {
   EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kTaken);
 }
 
-TEST_F(Shared, RecoversTheNewestCompletionOfEachQueueAfterAWrap) {
+TEST_F(SharedCompletionsTest, RecoversTheNewestCompletionOfEachQueueAfterAWrap) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
   Link a(device_, {.depth = 8, .completions = &ring}), b(device_, {.depth = 8, .completions = &ring});
   a.Connect();

@@ -9,7 +9,7 @@
 namespace warpverbs::host {
 namespace {
 
-TEST(TopologyOfThisMachine, HasEveryDeviceThatCanBeOpened) {
+TEST(MachineTopology, HasEveryDeviceThatCanBeOpened) {
   const Topology topology = ReadTopology();
   for (const std::string& name : DeviceNames()) {
     const auto nic = std::find_if(topology.nics.begin(), topology.nics.end(),
@@ -29,7 +29,7 @@ TEST(TopologyOfThisMachine, HasEveryDeviceThatCanBeOpened) {
   EXPECT_GE(topology.nics.size(), DeviceNames().size());
 }
 
-TEST(TopologyOfThisMachine, AssignsAnUnknownGpuADeviceThatCanBeOpened) {
+TEST(MachineTopology, AssignsAnUnknownGpuADeviceThatCanBeOpened) {
   const PciAddress gpu = PciAddress::Parse("fffe:ff:1f.7");
   const NicChoice choice = AssignNics(ReadTopology(), std::span(&gpu, 1)).at(0).nics.at(0);
   EXPECT_EQ(choice.distance, PciDistance::kUnknown);

@@ -235,7 +235,7 @@ const Nic& Named(const Topology& topology, const std::string& name) {
                        [&](const Nic& nic) { return nic.name == name; });
 }
 
-TEST(NicAssignmentOfAnyMachine, GivesEachGpuTheNearestNicsWithoutDuplicates) {
+TEST(NicAssignmentOnAnyMachine, GivesEachGpuTheNearestNicsWithoutDuplicates) {
   std::mt19937 random(1);
   for (int run = 0; run < 2000; ++run) {
     const Topology topology = RandomTopology(random);
@@ -262,7 +262,7 @@ TEST(NicAssignmentOfAnyMachine, GivesEachGpuTheNearestNicsWithoutDuplicates) {
   }
 }
 
-TEST(NicAssignmentOfAnyMachine, LeavesNoEquallyNearNicWithTwoFewerUsers) {
+TEST(NicAssignmentOnAnyMachine, LeavesNoEquallyNearNicWithTwoFewerUsers) {
   std::mt19937 random(2);
   for (int run = 0; run < 2000; ++run) {
     const Topology topology = RandomTopology(random);
@@ -280,7 +280,7 @@ TEST(NicAssignmentOfAnyMachine, LeavesNoEquallyNearNicWithTwoFewerUsers) {
   }
 }
 
-TEST(NicAssignmentOfAnyMachine, DependsOnNeitherOrderNorNames) {
+TEST(NicAssignmentOnAnyMachine, DependsOnNeitherOrderNorNames) {
   std::mt19937 random(3);
   for (int run = 0; run < 1000; ++run) {
     const Topology topology = RandomTopology(random);
@@ -306,7 +306,7 @@ TEST(NicAssignmentOfAnyMachine, DependsOnNeitherOrderNorNames) {
   }
 }
 
-TEST(NicAssignmentOfASwitch, IsBalancedWithinOne) {
+TEST(NicAssignmentOnASwitch, IsBalancedWithinOne) {
   for (unsigned gpus = 1; gpus <= 9; ++gpus) {
     for (unsigned nics = 1; nics <= 9; ++nics) {
       for (uint32_t each = 1; each <= nics; ++each) {
