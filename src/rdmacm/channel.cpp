@@ -12,7 +12,7 @@ namespace {
 constexpr int kInvalidServiceId = 8, kConsumerReject = 28;
 
 /// Returns the peer's text without its padding: private data is padded with zeros.
-std::string Words(std::span<const uint8_t> data) {
+std::string PeerText(std::span<const uint8_t> data) {
   const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
   std::string words = PrintableText(text.substr(0, text.find('\0')));
   while (words.ends_with('.')) words.pop_back();
@@ -36,7 +36,7 @@ std::string Meaning(const CmEvent& event) {
     case RDMA_CM_EVENT_REJECTED:
       if (event.NobodyListens()) return "nobody listens at that address";
       if (event.status == kConsumerReject) {
-        const std::string words = Words(event.data);
+        const std::string words = PeerText(event.data);
         return words.empty() ? "the peer refused" : "the peer refused: " + words;
       }
       return "the peer's connection manager refused with reason " + std::to_string(event.status);
@@ -57,7 +57,7 @@ std::string CmEvent::Reason() const {
 
 bool CmEvent::NobodyListens() const { return kind == RDMA_CM_EVENT_REJECTED && status == kInvalidServiceId; }
 
-bool CmEvent::ByConsumer() const { return kind == RDMA_CM_EVENT_REJECTED && status == kConsumerReject; }
+bool CmEvent::IsRejectedByPeer() const { return kind == RDMA_CM_EVENT_REJECTED && status == kConsumerReject; }
 
 CmChannel::CmChannel() : channel_(rdma_create_event_channel()) {
   const CmStep step{"open", "a channel of rdma_cm"};
@@ -105,7 +105,7 @@ CmEvent CmChannel::Expect(rdma_cm_event_type kind, const DeadlineWait& waiting, 
   return event;
 }
 
-void CmChannel::Adopt(const CmId& id, const CmStep& step) const {
+void CmChannel::Migrate(const CmId& id, const CmStep& step) const {
   if (rdma_migrate_id(id.get(), channel_.get()) != 0) throw step.FromErrno("Close other connections");
 }
 

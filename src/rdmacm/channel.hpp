@@ -33,7 +33,7 @@ struct CmEvent {
   std::string Reason() const;
 
   /// Returns whether the peer itself rejected the connection.
-  bool ByConsumer() const;
+  bool IsRejectedByPeer() const;
 
   /// Returns whether nobody listens at the address yet, so that a retry makes sense.
   bool NobodyListens() const;
@@ -62,7 +62,7 @@ class CmChannel {
   /// Moves an id of another channel to this one.
   ///
   /// @errors  Error
-  void Adopt(const CmId& id, const CmStep& step) const;
+  void Migrate(const CmId& id, const CmStep& step) const;
 
  private:
   Handle<rdma_event_channel, rdma_destroy_event_channel> channel_;

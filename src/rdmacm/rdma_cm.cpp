@@ -44,7 +44,7 @@ class Attempt {
   void Done() { done_ = true; }
 
   /// Returns the parameters for the peer. The queue pair is not the manager's: only its number is passed.
-  rdma_conn_param Offer() const {
+  rdma_conn_param ConnectionParameters() const {
     constexpr uint8_t kMostRetries = 7;
     rdma_conn_param offer{};
     offer.private_data = own_.data();
@@ -56,9 +56,10 @@ class Attempt {
   }
 
   /// Connects with the peer's private data. Rejects the connection with the reason if that fails.
-  void ConnectTo(const CmId& id, std::span<const uint8_t> told) const try {
+  void ConnectTo(const CmId& id, std::span<const uint8_t> private_data) const try {
     // Private data is padded with zeros.
-    endpoint_.Connect(EndpointInfo::FromBytes(told.first(std::min(told.size(), EndpointInfo::kBytes))));
+    endpoint_.Connect(
+        EndpointInfo::FromBytes(private_data.first(std::min(private_data.size(), EndpointInfo::kBytes))));
   } catch (const std::exception& error) {
     Refuse(id, error.what());
     throw;
@@ -158,7 +159,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
     attempt.CheckDevice(parts->id, step);
     demand(rdma_resolve_route(id, std::max(1, waiting.Milliseconds())));
     channel.Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, waiting, step);
-    rdma_conn_param offer = attempt.Offer();
+    rdma_conn_param offer = attempt.ConnectionParameters();
     demand(rdma_connect(id, &offer));
     came = channel.Next(waiting, event);
   } catch (const Error& error) {
@@ -173,7 +174,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
   const Error refusal(step.step, step.object,
                       (came ? event.Reason() : "the peer did not answer") + " " + waiting.Within(),
                       "Check that the peer listens there and accepts, or pass a longer deadline");
-  if (came && event.ByConsumer()) throw refusal;
+  if (came && event.IsRejectedByPeer()) throw refusal;
   failure.Note(refusal, came && event.NobodyListens(), !came);
   return nullptr;
 }
@@ -230,14 +231,14 @@ CmConnection CmListener::Accept(Endpoint& endpoint, Deadline deadline) {
   auto connection = std::make_unique<CmConnection::Parts>();
   connection->id = std::move(request.id);
   try {
-    connection->channel.Adopt(connection->id, step);
+    connection->channel.Migrate(connection->id, step);
     attempt.CheckDevice(connection->id, step);
   } catch (const std::exception& error) {
     Attempt::Refuse(connection->id, error.what());
     throw;
   }
   attempt.ConnectTo(connection->id, request.data);
-  rdma_conn_param offer = attempt.Offer();
+  rdma_conn_param offer = attempt.ConnectionParameters();
   if (rdma_accept(connection->id.get(), &offer) != 0) throw step.FromErrno(kCheckDevices);
   connection->channel.Expect(RDMA_CM_EVENT_ESTABLISHED, waiting, step);
   attempt.Done();

@@ -36,7 +36,7 @@ std::string SentenceOf(MpiExchange& exchange, Deadline deadline) {
 }
 
 /// Returns an exchange between the two ranks that does not use MPI.
-TcpExchange Aside() {
+TcpExchange SideChannel() {
   uint16_t port = 0;
   if (Rank() == 0) {
     const TcpListener listener({.host = "127.0.0.1"});
@@ -88,7 +88,7 @@ TEST(MpiExchange, ReportsASilentRank) {
 
 TEST(MpiExchange, ReportsALongMessageThatDoesNotEnd) {
   constexpr int kTag = 5;
-  TcpExchange aside = Aside();
+  TcpExchange aside = SideChannel();
   if (Rank() == 0) {
     const std::vector<uint8_t> message = MessageOf(0, 5'000'000);
     MPI_Request sending = MPI_REQUEST_NULL;

@@ -87,7 +87,7 @@ void Buffer::DoFlush(FlushDirection, Deadline, void*) const {
 }
 
 void Buffer::Check(size_t offset, size_t bytes) const {
-  if (!LiesWithin(offset, bytes, size_)) ThrowOutside(name(), offset, bytes, size_);
+  if (!IsWithin(offset, bytes, size_)) ThrowOutOfRange(name(), offset, bytes, size_);
 }
 
 }  // namespace warpverbs::inline v0_2::host

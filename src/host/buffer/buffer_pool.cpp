@@ -117,7 +117,7 @@ void BufferPool::Lease::Flush(FlushDirection direction, Deadline deadline, void*
 }
 
 size_t BufferPool::Lease::Place(size_t offset, size_t bytes) const {
-  if (!LiesWithin(offset, bytes, size())) ThrowOutside("a buffer of a pool", offset, bytes, size());
+  if (!IsWithin(offset, bytes, size())) ThrowOutOfRange("a buffer of a pool", offset, bytes, size());
   return offset_ + offset;
 }
 

@@ -57,7 +57,7 @@ std::vector<uint8_t> Failure(std::string_view reason) {
 }
 
 /// Makes the peer's text the end of a sentence.
-std::string Words(std::span<const uint8_t> bytes) {
+std::string PeerText(std::span<const uint8_t> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
   std::string text = PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   while (text.ends_with('.')) text.pop_back();
@@ -182,7 +182,7 @@ class ConnectHandshake {
     }
     body_ = reader.rest();
     if (kind == static_cast<uint64_t>(Kind::kFailed))
-      throw Failed("the peer failed: " + Words(body_), "Fix it there");
+      throw Failed("the peer failed: " + PeerText(body_), "Fix it there");
     if (kind != static_cast<uint64_t>(expected)) {
       throw Failed("it is at step " + std::to_string(kind) + " instead of " +
                        std::to_string(static_cast<uint64_t>(expected)),

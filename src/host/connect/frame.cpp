@@ -37,7 +37,7 @@ std::vector<uint8_t> FrameHeader(uint64_t length) {
   return header.bytes();
 }
 
-size_t FrameReader::Wants() const {
+size_t FrameReader::BytesWanted() const {
   if (header_.size() < kFrameHeaderBytes) return kFrameHeaderBytes - header_.size();
   return static_cast<size_t>(std::min<uint64_t>(length_ - message_.size(), kMostAtOnce));
 }
@@ -73,7 +73,7 @@ std::optional<FrameRefusal> FrameReader::CheckHeader() {
                       "Swap smaller messages"};
 }
 
-std::string FrameReader::Came() const {
+std::string FrameReader::Progress() const {
   if (header_.size() == kFrameHeaderBytes)
     return std::to_string(message_.size()) + " of " + std::to_string(length_) + " bytes";
   return header_.empty() ? "no byte" : std::to_string(header_.size()) + " bytes";

@@ -25,16 +25,16 @@ class FrameReader {
  public:
   /// Returns how many bytes to read next: first of the header, then of the message. 0 if the frame is
   /// complete.
-  size_t Wants() const;
+  size_t BytesWanted() const;
 
-  /// Takes at most Wants() bytes. Refuses a wrong header at its first wrong byte, because an unrelated
+  /// Takes at most BytesWanted() bytes. Refuses a wrong header at its first wrong byte, because an unrelated
   /// program may send one byte and then wait for an answer.
   ///
   /// @return  the refusal, if any
   std::optional<FrameRefusal> Take(std::span<const uint8_t> bytes);
 
   /// Returns how much has arrived: "no byte", "3 bytes", "20 of 48 bytes".
-  std::string Came() const;
+  std::string Progress() const;
 
   std::vector<uint8_t>& message() { return message_; }
 

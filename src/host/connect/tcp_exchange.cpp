@@ -40,9 +40,9 @@ bool IsOwnFailure(int error) { return IsShortage(error) || error == EBADF || err
 constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
 
 /// One swap over a connection.
-class Swapping {
+class SwapOperation {
  public:
-  Swapping(int socket, std::span<const uint8_t> mine, const DeadlineWait& waiting)
+  SwapOperation(int socket, std::span<const uint8_t> mine, const DeadlineWait& waiting)
       : socket_(socket), header_(FrameHeader(mine.size())), mine_(mine), waiting_(waiting) {}
 
   /// @errors  FrameRefusal
@@ -50,9 +50,9 @@ class Swapping {
     while (true) {
       const bool received = Receive();  // first: the bytes of a foreign program explain more than its end
       const bool sent = Send();
-      if (Sent() && reader_.Wants() == 0) return std::move(reader_.message());
-      if (waiting_.over()) throw TooLate();
-      const int events = (reader_.Wants() != 0 ? POLLIN : 0) | (Sent() ? 0 : POLLOUT);
+      if (Sent() && reader_.BytesWanted() == 0) return std::move(reader_.message());
+      if (waiting_.over()) throw TimedOut();
+      const int events = (reader_.BytesWanted() != 0 ? POLLIN : 0) | (Sent() ? 0 : POLLOUT);
       if (!received && !sent) waiting_.ForEvents(socket_, static_cast<short>(events));
     }
   }
@@ -63,13 +63,13 @@ class Swapping {
   /// Receives what has arrived. Returns false if nothing has.
   bool Receive() {
     std::array<uint8_t, 65536> piece;
-    const size_t wanted = std::min(reader_.Wants(), piece.size());
+    const size_t wanted = std::min(reader_.BytesWanted(), piece.size());
     if (wanted == 0) return false;
     const ssize_t bytes = recv(socket_, piece.data(), wanted, 0);
     if (bytes < 0 && errno == EINTR) return true;  // try again
     if (bytes < 0 && WouldWait(errno)) return false;
-    if (bytes < 0) throw Left(errno);
-    if (bytes == 0) throw Left(0);
+    if (bytes < 0) throw Closed(errno);
+    if (bytes == 0) throw Closed(0);
     if (auto refusal = reader_.Take({piece.data(), static_cast<size_t>(bytes)})) throw *refusal;
     return true;
   }
@@ -87,30 +87,31 @@ class Swapping {
     if (bytes < 0 && WouldWait(errno)) return false;
     if (bytes < 0) {
       const int error = errno;
-      while (reader_.Wants() != 0 && Receive()) {
+      while (reader_.BytesWanted() != 0 && Receive()) {
       }
-      throw Left(error);
+      throw Closed(error);
     }
     sent_ += static_cast<size_t>(bytes);
     return true;
   }
 
-  FrameRefusal TooLate() const {
+  FrameRefusal TimedOut() const {
     const std::string within = waiting_.Within();
     constexpr char kRemedy[] = "Check what delays the peer, or pass a longer deadline";
-    if (reader_.Wants() == 0) return {"it did not take the whole message " + within, kRemedy};
-    return {reader_.Came() + " of its message arrived " + within, kRemedy};
+    if (reader_.BytesWanted() == 0) return {"it did not take the whole message " + within, kRemedy};
+    return {reader_.Progress() + " of its message arrived " + within, kRemedy};
   }
 
-  FrameRefusal Left(int error) const {
+  FrameRefusal Closed(int error) const {
     constexpr char kRemedy[] = "Check the peer's error";
     if (error != 0 && error != EPIPE && error != ECONNRESET) {
-      return {Error::FromErrno("", "", error, "").reason() + " after " + reader_.Came() + " of its message",
-              "Check the network between the two"};
+      return {
+          Error::FromErrno("", "", error, "").reason() + " after " + reader_.Progress() + " of its message",
+          "Check the network between the two"};
     }
-    const bool nothing_came = reader_.Wants() == kFrameHeaderBytes;
+    const bool nothing_came = reader_.BytesWanted() == kFrameHeaderBytes;
     return {"the peer closed the connection" +
-                (nothing_came ? "" : " after " + reader_.Came() + " of its message"),
+                (nothing_came ? "" : " after " + reader_.Progress() + " of its message"),
             kRemedy};
   }
 
@@ -199,7 +200,7 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
   }
   const DeadlineWait waiting(deadline);
   try {
-    return Swapping(socket.get(), mine, waiting).Run();
+    return SwapOperation(socket.get(), mine, waiting).Run();
   } catch (const FrameRefusal& refusal) {
     socket.Close();  // first: the stream is in the middle of a message
     failure = refusal.reason;

@@ -95,12 +95,12 @@ std::vector<Port> QueryPorts(ibv_context* context) {
   return ports;
 }
 
-std::string InWords(const std::vector<Port>& ports) {
-  std::string words;
+std::string DescribeStates(const std::vector<Port>& ports) {
+  std::string text;
   for (const Port& port : ports) {
-    words += (words.empty() ? "port " : ", port ") + std::to_string(port.number) + " is " + port.state;
+    text += (text.empty() ? "port " : ", port ") + std::to_string(port.number) + " is " + port.state;
   }
-  return words;
+  return text;
 }
 
 Error NoActivePort(const std::string& object, const std::string& reason) {
@@ -134,7 +134,7 @@ std::string FirstActiveDevice() {
         });
         return name;
       }
-      findings += (findings.empty() ? "" : "; ") + name + ": " + InWords(ports);
+      findings += (findings.empty() ? "" : "; ") + name + ": " + DescribeStates(ports);
     } catch (const Error& error) {  // the next device may work
       if (!first_error) first_error = error;
     }
@@ -164,8 +164,9 @@ Device::Device(const std::string& name)
                            "Update rdma-core to version 44 or later");
   }
   pdn_ = details.pdn;
-  Log(LogLevel::kInfo,
-      [&] { return "opened " + name_ + ", firmware " + capabilities_.firmware + ": " + InWords(Ports()); });
+  Log(LogLevel::kInfo, [&] {
+    return "opened " + name_ + ", firmware " + capabilities_.firmware + ": " + DescribeStates(Ports());
+  });
 }
 
 std::vector<Port> Device::Ports() const { return QueryPorts(context_.get()); }
@@ -180,7 +181,7 @@ Port Device::ActivePort(uint8_t number) const {
     throw Error("use", object, "the device has " + std::to_string(ports.size()) + " port(s)",
                 "Pass another port");
   }
-  throw NoActivePort(object, InWords(ports));
+  throw NoActivePort(object, DescribeStates(ports));
 }
 
 std::vector<GidEntry> Device::Gids(const Port& port) const {

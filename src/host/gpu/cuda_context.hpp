@@ -48,7 +48,7 @@ class CudaContext {
   /// Returns where kernels of this GPU see mapped memory.
   ///
   /// @errors  Error
-  CudaAddress Seen(std::byte* memory) const;
+  CudaAddress DeviceAddressOf(std::byte* memory) const;
 
   /// Releases something in this context. For destructors: it ignores failures.
   template <class GiveBack>

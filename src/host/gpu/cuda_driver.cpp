@@ -98,7 +98,7 @@ const CudaDriver* CudaDriver::FindLoaded() {
   }
 }
 
-std::string CudaDriver::Words(int result) const {
+std::string CudaDriver::Describe(int result) const {
   const char* name = nullptr;
   const char* text = nullptr;
   GetErrorName(result, &name);
@@ -108,7 +108,7 @@ std::string CudaDriver::Words(int result) const {
 }
 
 void CudaDriver::Check(int result, const char* step, const std::string& object, const char* remedy) const {
-  if (result != 0) throw Error(step, object, Words(result), remedy, Errno(result));
+  if (result != 0) throw Error(step, object, Describe(result), remedy, Errno(result));
 }
 
 }  // namespace warpverbs::inline v0_2::host

@@ -143,7 +143,7 @@ struct CudaDriver {
   /// Throws Error unless the result is success.
   void Check(int result, const char* step, const std::string& object, const char* remedy) const;
 
-  std::string Words(int result) const;  ///< "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
+  std::string Describe(int result) const;  ///< "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"
 };
 
 inline CudaAddress ToCuda(const void* memory) { return reinterpret_cast<CudaAddress>(memory); }

@@ -102,7 +102,7 @@ void CudaContext::Map(std::span<std::byte> memory, unsigned flags) const {
       [&] { return "mapped " + std::to_string(memory.size()) + " bytes of host memory for " + name(); });
 }
 
-CudaAddress CudaContext::Seen(std::byte* memory) const {
+CudaAddress CudaContext::DeviceAddressOf(std::byte* memory) const {
   const Current current(*this);
   CudaAddress seen = 0;
   driver_.Check(driver_.MemHostGetDevicePointer(&seen, memory, 0), "find mapped memory on", name(),
@@ -190,7 +190,7 @@ void CudaContext::FlushNicWrites(CUstream_st* stream, Deadline deadline) const {
 }
 
 void CudaContext::FailRun(int result, const char* step, size_t bytes) const {
-  throw Error(step, std::to_string(bytes) + " bytes of memory of " + name(), driver_.Words(result),
+  throw Error(step, std::to_string(bytes) + " bytes of memory of " + name(), driver_.Describe(result),
               kLookForFault);
 }
 

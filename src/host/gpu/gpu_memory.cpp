@@ -13,7 +13,7 @@ size_t WholeGpuPages(size_t bytes) {
 
 /// Returns the device address of a range of `memory` after checking its bounds.
 CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
-  if (!LiesWithin(offset, bytes, memory.size())) ThrowOutside("GPU memory", offset, bytes, memory.size());
+  if (!IsWithin(offset, bytes, memory.size())) ThrowOutOfRange("GPU memory", offset, bytes, memory.size());
   return ToCuda(memory.data() + offset);
 }
 
@@ -61,7 +61,7 @@ void GpuMemory::Free::operator()(std::byte* memory) const {
 GpuMapping::GpuMapping(const Gpu& gpu, std::span<std::byte> memory) : memory_(nullptr, {gpu.context()}) {
   gpu.context()->Map(memory);
   memory_.reset(memory.data());
-  if (gpu.context()->Seen(memory.data()) != ToCuda(memory.data())) {
+  if (gpu.context()->DeviceAddressOf(memory.data()) != ToCuda(memory.data())) {
     throw Error("map", std::to_string(memory.size()) + " bytes of host memory for " + gpu.name(),
                 "the GPU sees it at another address",
                 "Use a GPU, a driver and a system with unified addressing");

@@ -76,7 +76,7 @@ DmaBuf HipRuntime::Export(const void* memory, size_t bytes, const std::string& n
   const int status = ExportDmaBuf(memory, bytes, &fd, &offset);
   if (status != 0) {
     throw Error(
-        "export", std::to_string(bytes) + " bytes of memory of " + name, StatusWords(status),
+        "export", std::to_string(bytes) + " bytes of memory of " + name, DescribeStatus(status),
         "Use Linux 5.12 or later with CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY, and the driver "
         "amdgpu");
   }
@@ -88,7 +88,7 @@ void HipRuntime::Check(int result, const char* step, const std::string& object, 
   throw Error(step, object, std::string(GetErrorString(result)) + " (" + GetErrorName(result) + ")", remedy);
 }
 
-std::string HipRuntime::StatusWords(int status) const {
+std::string HipRuntime::DescribeStatus(int status) const {
   const char* text = nullptr;
   if (StatusString(status, &text) != 0 || text == nullptr) return "HSA status " + std::to_string(status);
   std::string words = text;

@@ -85,7 +85,7 @@ struct HipRuntime {
   void Check(int result, const char* step, const std::string& object, const char* remedy) const;
 
   /// Describes an HSA status.
-  std::string StatusWords(int status) const;
+  std::string DescribeStatus(int status) const;
 
   /// Makes a GPU the thread's current device for a scope and restores the previous one afterwards.
   class Current {

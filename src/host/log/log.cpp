@@ -18,14 +18,14 @@ constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  
 const char* NameOf(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
 
 /// Subjects that were warned about.
-struct Said {
+struct WarnedSubjects {
   std::mutex mutex;
   std::set<std::string> subjects;  // under mutex
 };
 
-Said& TheSaid() {
-  static auto* const said = new Said;  // never destroyed: threads may warn until the program ends
-  return *said;
+WarnedSubjects& Warned() {
+  static auto* const warned = new WarnedSubjects;  // never destroyed: threads may warn until the program ends
+  return *warned;
 }
 
 LogLevel ReadLevel() noexcept {
@@ -75,9 +75,9 @@ void WriteLog(LogLevel level, std::string_view text) {
 void WarnOnce(const std::string& subject, const std::string& text) noexcept {
   if (!IsLogged(LogLevel::kWarn)) return;
   try {
-    Said& said = TheSaid();
-    const std::lock_guard lock(said.mutex);
-    if (said.subjects.insert(subject).second) WriteLog(LogLevel::kWarn, subject + ": " + text);
+    WarnedSubjects& warned = Warned();
+    const std::lock_guard lock(warned.mutex);
+    if (warned.subjects.insert(subject).second) WriteLog(LogLevel::kWarn, subject + ": " + text);
   } catch (const std::exception&) {  // not logged, like in Log()
   }
 }

@@ -7,13 +7,13 @@
 namespace warpverbs::inline v0_2::host {
 
 /// Returns whether a range is within the first `whole` bytes. An empty range may be at their end.
-constexpr bool LiesWithin(uint64_t offset, uint64_t bytes, uint64_t whole) {
+constexpr bool IsWithin(uint64_t offset, uint64_t bytes, uint64_t whole) {
   return offset <= whole && bytes <= whole - offset;
 }
 
 /// @param what  name of the memory, which has `whole` bytes
-[[noreturn]] inline void ThrowOutside(const std::string& what, uint64_t offset, uint64_t bytes,
-                                      uint64_t whole) {
+[[noreturn]] inline void ThrowOutOfRange(const std::string& what, uint64_t offset, uint64_t bytes,
+                                         uint64_t whole) {
   throw std::out_of_range(what + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
                           " are not within " + std::to_string(whole) + " bytes");
 }

@@ -45,7 +45,7 @@ DmaBuf::DmaBuf(const Gpu& gpu, const void* memory, size_t bytes, const DmaBufCon
                                                         config.over_pcie ? kCudaDmaBufOverPcie : 0);
   file_ = FileDescriptor(fd);  // owned before anything throws
   if (result != 0 && config.over_pcie) {
-    throw Error("export", object, "over PCIe: " + driver.Words(result), kPcieRemedy,
+    throw Error("export", object, "over PCIe: " + driver.Describe(result), kPcieRemedy,
                 CudaDriver::Errno(result));
   }
   driver.Check(result, "export", object, kPeerMemoryRemedy);

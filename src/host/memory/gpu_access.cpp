@@ -16,7 +16,7 @@ constexpr char kSyncRemedy[] =
     "or later, which export dma-bufs";
 
 /// Returns why a NIC may be unable to reach memory that other code allocated, or nothing.
-std::string Suspicion(const Gpu& gpu, const PointerInfo& what) {
+std::string FurtherReason(const Gpu& gpu, const PointerInfo& what) {
   if (what.kind == PointerKind::kDevice && !what.ipc) {
     return "; it has no IPC handle of its own, so another process may have allocated it; only that process "
            "can register it or export a dma-buf of it";
@@ -38,58 +38,60 @@ void SetSyncMemops(const CudaContext& context, const void* memory) {
 }
 
 /// Both ways to register, without knowledge of the vendor.
-struct Rungs {
+struct RegistrationWays {
   std::function<void()> by_dma_buf, by_address;
-  const char* remedy;     ///< remedy if both fail; by_address may replace it
-  std::string suspicion;  ///< further reason why a NIC may not reach the memory
+  const char* remedy;          ///< remedy if both fail; by_address may replace it
+  std::string further_reason;  ///< further reason why a NIC may not reach the memory
 };
 
-RegistrationMethod ClimbRungs(const Rungs& rungs, const std::string& object) {
+RegistrationMethod TryBoth(const RegistrationWays& ways, const std::string& object) {
   std::string reasons;
   int by_dma_buf = 0;
   try {
-    rungs.by_dma_buf();
+    ways.by_dma_buf();
     return RegistrationMethod::kDmaBuf;
   } catch (const Error& error) {
     reasons = "by dma-buf: " + error.reason();
     by_dma_buf = error.error_number();
   }
   try {
-    rungs.by_address();
+    ways.by_address();
     Log(LogLevel::kInfo, [&] { return object + ": a NIC reaches it by peer memory; " + reasons; });
     return RegistrationMethod::kPeerMemory;
   } catch (const Error& error) {
-    reasons += "; by peer memory: " + error.reason() + rungs.suspicion;
+    reasons += "; by peer memory: " + error.reason() + ways.further_reason;
     const bool too_much = error.error_number() == ENOMEM;
     // Both ways failed. A shortage is reported first: it is the one that the caller can do something about.
-    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : rungs.remedy,
-                IsForLackOfRoom(by_dma_buf) ? by_dma_buf : error.error_number());
+    throw Error("register", object, reasons, too_much ? PinningRemedy(ENOMEM) : ways.remedy,
+                IsOutOfResources(by_dma_buf) ? by_dma_buf : error.error_number());
   }
 }
 
 }  // namespace
 
-RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
-                         const std::string& object) {
-  Rungs rungs{
-      .by_dma_buf = [&] { ladder.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = ladder.over_pcie})); },
+RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const Gpu& gpu, void* memory,
+                                     size_t bytes, const std::string& object) {
+  RegistrationWays ways{
+      .by_dma_buf =
+          [&] { registration.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = registration.over_pcie})); },
       .by_address =
           [&] {
             SetSyncMemops(*gpu.context(), memory);
-            rungs.remedy = ladder.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
-            ladder.by_address();
+            ways.remedy = registration.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
+            registration.by_address();
           },
       .remedy = kSyncRemedy,
-      .suspicion = Suspicion(gpu, ladder.what)};
-  return ClimbRungs(rungs, object);
+      .further_reason = FurtherReason(gpu, registration.what)};
+  return TryBoth(ways, object);
 }
 
-RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object) {
+RegistrationMethod RegisterHipMemory(const GpuRegistration& registration, void* memory, size_t bytes,
+                                     const std::string& object) {
   const auto by_dma_buf = [&] {
-    const std::string gpu = "hip:" + std::to_string(ladder.what.ordinal);
-    ladder.by_dma_buf(HipRuntime::Load().Export(memory, bytes, gpu));
+    const std::string gpu = "hip:" + std::to_string(registration.what.ordinal);
+    registration.by_dma_buf(HipRuntime::Load().Export(memory, bytes, gpu));
   };
-  return ClimbRungs({by_dma_buf, ladder.by_address, kPeerDirectRemedy, ""}, object);
+  return TryBoth({by_dma_buf, registration.by_address, kPeerDirectRemedy, ""}, object);
 }
 
 }  // namespace warpverbs::inline v0_2::host

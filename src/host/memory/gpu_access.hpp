@@ -24,7 +24,7 @@ inline constexpr char kPeerDirectRemedy[] =
     "dma-bufs, or ROCm's amdgpu-dkms with MLNX_OFED, which have peer-direct";
 
 /// Two ways to let a NIC reach the same GPU memory. Each throws Error if it does not work.
-struct GpuLadder {
+struct GpuRegistration {
   std::function<void(const DmaBuf&)> by_dma_buf;
   std::function<void()> by_address;  ///< way of nvidia_peermem and of AMD's peer-direct
   bool over_pcie = false;            ///< whether to map the dma-buf over PCIe, see Access
@@ -35,10 +35,11 @@ struct GpuLadder {
 ///
 /// @param object  name of the memory in an error
 /// @errors  Error: names the reason of each way
-RegistrationMethod Climb(const GpuLadder& ladder, const Gpu& gpu, void* memory, size_t bytes,
-                         const std::string& object);
+RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const Gpu& gpu, void* memory,
+                                     size_t bytes, const std::string& object);
 
-/// Does the same for memory of the AMD GPU that ladder.what names.
-RegistrationMethod ClimbHip(const GpuLadder& ladder, void* memory, size_t bytes, const std::string& object);
+/// Does the same for memory of the AMD GPU that registration.what names.
+RegistrationMethod RegisterHipMemory(const GpuRegistration& registration, void* memory, size_t bytes,
+                                     const std::string& object);
 
 }  // namespace warpverbs::inline v0_2::host

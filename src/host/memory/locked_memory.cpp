@@ -8,12 +8,12 @@
 
 namespace warpverbs::inline v0_2::host {
 
-bool IsForLackOfRoom(int error_number) {
+bool IsOutOfResources(int error_number) {
   return error_number == ENOMEM || error_number == EAGAIN || error_number == ENOSPC;
 }
 
 std::string PinningReason(int error_number) {
-  if (!IsForLackOfRoom(error_number)) return Error::Words(error_number);
+  if (!IsOutOfResources(error_number)) return Error::Words(error_number);
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string now =

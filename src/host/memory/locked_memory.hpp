@@ -14,7 +14,7 @@ std::string PinningReason(int error_number);
 /// has no resources, which mlx5_core tells by EAGAIN, or no key.
 ///
 /// @source  Linux v6.12, drivers/net/ethernet/mellanox/mlx5/core/cmd.c, cmd_status_to_err()
-bool IsForLackOfRoom(int error_number);
+bool IsOutOfResources(int error_number);
 
 /// Returns the remedy for the error.
 std::string PinningRemedy(int error_number);

@@ -100,20 +100,21 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
   const auto check = [&](int error, const std::string& reason) {
     if (error != 0) throw Error("register", object, reason, PinningRemedy(error), error);
   };
-  const GpuLadder ladder{.by_dma_buf =
-                             [&](const DmaBuf& buffer) {
-                               const int error = RegisterByDmaBuf(device, buffer);
-                               check(error, Error::Words(error));
-                             },
-                         .by_address =
-                             [&] {
-                               const int error = RegisterByAddress(device);
-                               check(error, PinningReason(error));
-                             },
-                         .over_pcie = access_.over_pcie,
-                         .what = what};
-  method_ = what.kind == PointerKind::kHip ? ClimbHip(ladder, memory_, bytes_, object)
-                                           : Climb(ladder, Gpu(what.ordinal), memory_, bytes_, object);
+  const GpuRegistration registration{.by_dma_buf =
+                                         [&](const DmaBuf& buffer) {
+                                           const int error = RegisterByDmaBuf(device, buffer);
+                                           check(error, Error::Words(error));
+                                         },
+                                     .by_address =
+                                         [&] {
+                                           const int error = RegisterByAddress(device);
+                                           check(error, PinningReason(error));
+                                         },
+                                     .over_pcie = access_.over_pcie,
+                                     .what = what};
+  method_ = what.kind == PointerKind::kHip
+                ? RegisterHipMemory(registration, memory_, bytes_, object)
+                : RegisterGpuMemory(registration, Gpu(what.ordinal), memory_, bytes_, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,

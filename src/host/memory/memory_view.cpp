@@ -22,11 +22,11 @@ void CheckCut(uint64_t bytes, const char* end, const MemoryView& view) {
 }  // namespace
 
 bool MemoryView::Contains(uint64_t address, uint64_t range_bytes) const {
-  return address >= addr && LiesWithin(address - addr, range_bytes, bytes);
+  return address >= addr && IsWithin(address - addr, range_bytes, bytes);
 }
 
 MemoryView MemoryView::Subrange(uint64_t offset, uint64_t part_bytes) const {
-  if (!LiesWithin(offset, part_bytes, bytes)) {
+  if (!IsWithin(offset, part_bytes, bytes)) {
     Refuse(std::to_string(part_bytes) + " bytes at offset " + std::to_string(offset), *this);
   }
   return {.addr = addr + offset, .bytes = part_bytes, .lkey = lkey, .rkey = rkey, .access = access};

@@ -171,7 +171,7 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
   try {
     made = make();
   } catch (const Error& error) {
-    if (!IsForLackOfRoom(error.error_number())) throw;
+    if (!IsOutOfResources(error.error_number())) throw;
     Clear();
     made = make();
   }

@@ -38,7 +38,7 @@ void RegionSet::RegisterOnEach(size_t bytes, const std::function<MemoryRegion(co
   for (const auto& failure : failures_) {
     if (!reasons.empty()) reasons += " ";
     reasons += failure->what();
-    if (IsForLackOfRoom(failure->error_number())) error_number = failure->error_number();
+    if (IsOutOfResources(failure->error_number())) error_number = failure->error_number();
   }
   throw Error("register",
               std::to_string(bytes) + " bytes on any of " + std::to_string(devices()) + " devices",

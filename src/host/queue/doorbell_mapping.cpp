@@ -79,7 +79,7 @@ DoorbellMapping::DoorbellMapping(const Gpu& gpu, uint64_t* doorbell) : page_(Pag
   MappedPage& mapped = found->second;
   try {
     const uint64_t offset = reinterpret_cast<uintptr_t>(doorbell) % mlx5::kUarPageBytes;
-    doorbell_ = reinterpret_cast<uint64_t*>(gpu.context()->Seen(page_) + offset);
+    doorbell_ = reinterpret_cast<uint64_t*>(gpu.context()->DeviceAddressOf(page_) + offset);
   } catch (const Error&) {
     UnmapIfUnused(pages, found);
     throw;

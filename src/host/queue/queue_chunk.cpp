@@ -41,19 +41,19 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
   gpu_memory_.emplace(*config.gpu, config.bytes);
   std::byte* const sink = data() + config.sink;
   const Access access{.over_pcie = config.over_pcie};
-  const GpuLadder ladder{.by_dma_buf =
-                             [&](const DmaBuf& buffer) {
-                               umem_.emplace(device.context(), buffer);
-                               sink_.emplace(device, buffer, sink, sink_bytes, access);
-                             },
-                         .by_address =
-                             [&] {
-                               umem_.emplace(device.context(), data(), size());
-                               sink_.emplace(device, sink, sink_bytes, access);
-                             },
-                         .over_pcie = config.over_pcie};
-  method_ = Climb(
-      ladder, *config.gpu, data(), size(),
+  const GpuRegistration registration{.by_dma_buf =
+                                         [&](const DmaBuf& buffer) {
+                                           umem_.emplace(device.context(), buffer);
+                                           sink_.emplace(device, buffer, sink, sink_bytes, access);
+                                         },
+                                     .by_address =
+                                         [&] {
+                                           umem_.emplace(device.context(), data(), size());
+                                           sink_.emplace(device, sink, sink_bytes, access);
+                                         },
+                                     .over_pcie = config.over_pcie};
+  method_ = RegisterGpuMemory(
+      registration, *config.gpu, data(), size(),
       std::to_string(size()) + " bytes of queue memory of " + config.gpu->name() + " on " + device.name());
   places_.emplace(size());
 }

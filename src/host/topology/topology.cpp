@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Turns "4: ACTIVE" into "active".
-std::string StateInWords(const std::string& line) {
+std::string ParseState(const std::string& line) {
   const size_t colon = line.find(": ");
   if (colon == std::string::npos) return "unknown";
   std::string word = line.substr(colon + 2);
@@ -23,7 +23,7 @@ std::string StateInWords(const std::string& line) {
 }
 
 NicPort ReadPort(const fs::path& folder, uint8_t number) {
-  NicPort port{.number = number, .state = StateInWords(ReadLine(folder / "state"))};
+  NicPort port{.number = number, .state = ParseState(ReadLine(folder / "state"))};
   port.active = port.state == "active";
   if (ReadLine(folder / "link_layer") == "InfiniBand") port.link_layer = LinkLayer::kInfiniBand;
   const std::string rate = ReadLine(folder / "rate");  // "2.5 Gb/sec (1X SDR)", independent of the locale

@@ -25,7 +25,7 @@ std::string Place(const std::optional<PciFunction>& pci) {
          (pci->numa_node < 0 ? "unknown" : std::to_string(pci->numa_node));
 }
 
-std::string InWords(const NicPort& port) {
+std::string DescribePort(const NicPort& port) {
   std::ostringstream text;
   text << "port " << int{port.number} << " " << port.state << ", " << ToString(port.link_layer);
   if (port.active && port.rate_gbps > 0) text << ", " << port.rate_gbps << " Gb/s";
@@ -44,7 +44,7 @@ std::string Describe(const Topology& topology) {
   for (const Nic& nic : topology.nics) {
     rows.push_back({"NIC" + std::to_string(rows.size() - topology.gpus.size()), nic.pci});
     names << rows.back().name << ": " << nic.name << ", " << Place(nic.pci);
-    for (const NicPort& port : nic.ports) names << "; " << InWords(port);
+    for (const NicPort& port : nic.ports) names << "; " << DescribePort(port);
     names << "\n";
   }
   if (rows.empty()) return "neither GPUs nor RDMA devices\n";

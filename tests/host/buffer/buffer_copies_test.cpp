@@ -65,7 +65,7 @@ class BufferCopies : public testing::Test {
     fake_gaudi::Configure({});
   }
   ~BufferCopies() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked";
     EXPECT_EQ(fake_cuda::ContextDepth(), 0);
     EXPECT_EQ(fake_hip::HeldNow(), 0);
     EXPECT_EQ(fake_hip::CurrentDevice(), 0);

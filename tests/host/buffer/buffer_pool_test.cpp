@@ -34,7 +34,7 @@ class BufferPools : public testing::Test {
   BufferPools() { fake_cuda::Configure(""); }
   ~BufferPools() override {
     Inject(RegistrationFault{});
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked";
   }
 
   static std::string WhyNotMade(const MemoryKind& kind, std::span<const Device* const> on,

@@ -28,9 +28,7 @@ constexpr size_t kSome = 70'000;
 class Buffers : public testing::Test {
  protected:
   Buffers() { fake_cuda::Configure(""); }
-  ~Buffers() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
-  }
+  ~Buffers() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked"; }
 
   /// Returns a memory file that only the caller holds.
   static FileDescriptor Memfd(size_t bytes) {

@@ -60,15 +60,15 @@ class ProgramStream {
 };
 
 /// Stream work that ends only when this object is destroyed.
-class Endless {
+class EndlessWork {
  public:
-  explicit Endless(const ProgramStream& stream) : stream_(stream.get()) {
+  explicit EndlessWork(const ProgramStream& stream) : stream_(stream.get()) {
     const auto wait = [](void* end) { static_cast<std::latch*>(end)->wait(); };
     EXPECT_EQ(cuLaunchHostFunc(stream.get(), wait, &end_), 0);
   }
-  ~Endless() { End(); }
-  Endless(const Endless&) = delete;
-  Endless& operator=(const Endless&) = delete;
+  ~EndlessWork() { End(); }
+  EndlessWork(const EndlessWork&) = delete;
+  EndlessWork& operator=(const EndlessWork&) = delete;
 
   void End() {
     if (!end_.try_wait()) end_.count_down();
@@ -82,7 +82,7 @@ class Endless {
 
 class Flush : public testing::Test {
  protected:
-  ~Flush() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back"; }
+  ~Flush() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked"; }
 
   /// Returns the number of driver calls that flush or wait.
   static int Fences() {
@@ -152,7 +152,7 @@ TEST_F(Flush, GivesUpAtTheDeadline) {
                                              PinnedMemoryKind(gpu).Allocate(kBytes)};
   const DriverContext context;
   const ProgramStream stream, other;
-  Endless work(stream);
+  EndlessWork work(stream);
   for (const auto& buffer : buffers) {
     for (void* const by : {static_cast<void*>(stream.get()), static_cast<void*>(nullptr)}) {
       const Error why = WhyNot(*buffer, kToNic, DeadlineIn(milliseconds(50)), by);
@@ -176,7 +176,7 @@ TEST_F(Flush, SleepsWhileItWaits) {
   const auto buffer = CudaMemoryKind(Gpu()).Allocate(kBytes);
   const DriverContext context;
   const ProgramStream stream;
-  const Endless work(stream);
+  const EndlessWork work(stream);
   const int before = fake_cuda::Calls("cuEventQuery");
   EXPECT_EQ(WhyNot(*buffer, kToNic, DeadlineIn(std::chrono::milliseconds(100))).error_number(), ETIMEDOUT);
   const int looks = fake_cuda::Calls("cuEventQuery") - before;

@@ -25,9 +25,7 @@ using testing::HasSubstr;
 class GaudiTest : public testing::Test {
  protected:
   GaudiTest() { fake_gaudi::Configure({}); }
-  ~GaudiTest() override {
-    EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "something was not given back";
-  }
+  ~GaudiTest() override { EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "resources leaked"; }
 
   /// Checks that the NIC writes to the memory, and from it to host memory.
   void ExpectGaudiTraffic() const {

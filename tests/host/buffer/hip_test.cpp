@@ -38,8 +38,8 @@ class HipTest : public testing::Test {
     static_cast<void>(hipGetLastError());  // error of the previous test
   }
   ~HipTest() override {
-    EXPECT_EQ(fake_hip::HeldNow(), 0) << "something was not given back";
-    EXPECT_EQ(fake_hip::EventsNow(), 0) << "an event was not given back";
+    EXPECT_EQ(fake_hip::HeldNow(), 0) << "resources leaked";
+    EXPECT_EQ(fake_hip::EventsNow(), 0) << "an event leaked";
     EXPECT_EQ(fake_hip::CurrentDevice(), 0) << "the caller's device";
   }
 

@@ -216,7 +216,7 @@ class SharedGpuMemory : public testing::Test {
  protected:
   SharedGpuMemory() { fake_cuda::Configure("gpus=2"); }
   ~SharedGpuMemory() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked";
     EXPECT_EQ(fake_cuda::ContextDepth(), 0);
   }
 };

@@ -18,9 +18,7 @@ using testing::HasSubstr;
 
 class Sharing : public testing::Test {
  protected:
-  ~Sharing() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
-  }
+  ~Sharing() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked"; }
 };
 
 std::unique_ptr<Buffer> Filled(std::unique_ptr<Buffer> buffer, unsigned seed) {

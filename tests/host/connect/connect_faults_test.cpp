@@ -20,10 +20,10 @@ TEST_P(Faults, ResetBothSidesOfConnectAll) {
     } catch (const Error&) {
       // If memory runs out during the exchange, the last message may have reached only one side.
       if (GetParam() == FaultyCalls::kVerbs)
-        Demand(sides.AllAre(mlx5::QpState::kReset), "an endpoint that is not reset");
+        Require(sides.AllAre(mlx5::QpState::kReset), "an endpoint that is not reset");
       throw;
     }
-    Demand(sides.AllAre(mlx5::QpState::kRts), "an endpoint that is not connected");
+    Require(sides.AllAre(mlx5::QpState::kRts), "an endpoint that is not connected");
   };
   const auto again = [&] {
     sides.Reset();
@@ -59,7 +59,7 @@ TEST(MemoryFaults, LeaveThisSideResetAfterConnectAll) {
 TEST(MemoryFaults, CloseTheConnectionOfASwap) {
   const std::vector<uint8_t> message(100'000, 7);
   const auto swap = [&](TcpExchange& exchange) {
-    Demand(exchange.Swap(message, "a word", Soon()) == message, "a message that is not whole");
+    Require(exchange.Swap(message, "a word", Soon()) == message, "a message that is not whole");
   };
   bool failed = true;
   for (int call = 0; failed; ++call) {

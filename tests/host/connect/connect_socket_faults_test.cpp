@@ -23,9 +23,9 @@ using testing::AnyOf;
 using testing::StartsWith;
 
 /// Makes a socket call of its swaps fail, but no other call of the thread.
-class Shaken final : public Exchange {
+class FaultyExchange final : public Exchange {
  public:
-  Shaken(Exchange& exchange, const SocketFault& fault) : exchange_(exchange), fault_(fault) {}
+  FaultyExchange(Exchange& exchange, const SocketFault& fault) : exchange_(exchange), fault_(fault) {}
 
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what,
                             Deadline deadline) override {
@@ -41,7 +41,7 @@ class Shaken final : public Exchange {
 
  private:
   struct Turn {
-    explicit Turn(Shaken& of) : owner(of) {
+    explicit Turn(FaultyExchange& of) : owner(of) {
       SocketFault fault = owner.fault_;
       fault.call -= owner.calls_;
       Inject(fault);
@@ -50,7 +50,7 @@ class Shaken final : public Exchange {
       owner.calls_ += SocketCalls();
       Inject({});
     }
-    Shaken& owner;
+    FaultyExchange& owner;
   };
 
   Exchange& exchange_;
@@ -86,7 +86,7 @@ class ConnectFaults : public testing::TestWithParam<int> {
     };
     auto other =
         std::async(std::launch::async, [&] { return run(ends[first ? 1 : 0], tcp.there, tcp.there); });
-    Shaken shaken(tcp.here, fault);
+    FaultyExchange shaken(tcp.here, fault);
     Outcome outcome{.faulty = run(ends[first ? 0 : 1], tcp.here, shaken), .other = {}};
     outcome.other = other.get();
     outcome.calls = shaken.calls();

@@ -48,22 +48,22 @@ class RawPeer {
     EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
 
-  void Say(std::string_view bytes) const {
+  void Send(std::string_view bytes) const {
     EXPECT_EQ(send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  std::string Hear(size_t count) const {
+  std::string Receive(size_t count) const {
     std::string bytes(count, '\0');
     const ssize_t heard = recv(socket_.get(), bytes.data(), count, MSG_WAITALL);
     bytes.resize(static_cast<size_t>(std::max<ssize_t>(heard, 0)));
     return bytes;
   }
-  void Leave() { socket_.Close(); }
+  void Close() { socket_.Close(); }
   /// Closes with a reset, like a process that is killed with unread data.
   void Abort() {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    Leave();
+    Close();
   }
   int fd() const { return socket_.get(); }
 
@@ -72,7 +72,7 @@ class RawPeer {
 };
 
 /// An exchange whose peer is a RawPeer.
-struct Rawly {
+struct RawExchange {
   TcpListener listener{{.host = "127.0.0.1"}};
   RawPeer peer{listener.port()};
   TcpExchange exchange = listener.Accept(Soon());

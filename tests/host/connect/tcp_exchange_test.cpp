@@ -51,32 +51,32 @@ TEST(TcpExchange, CarriesMessagesLargerThanTheSocketBuffers) {
 }
 
 TEST(TcpExchange, LetsOneSideRunAhead) {
-  Rawly raw;
+  RawExchange raw;
   const std::string header("WVEx\0\1\0\0\0\0\0\0\0\0\0\3", 16);
-  raw.peer.Say(header + "one" + header + "two");
+  raw.peer.Send(header + "one" + header + "two");
   EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("one"));
   EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("two"));
 }
 
 TEST(TcpExchange, ReadsFromAPeerThatSendsByteByByte) {
-  Rawly raw;
+  RawExchange raw;
   auto peer = std::async(std::launch::async, [&] {
     for (const char byte : std::string("WVEx\0\1\0\0\0\0\0\0\0\0\1\0", 16) + std::string(256, 'x'))
-      raw.peer.Say({&byte, 1});
-    return raw.peer.Hear(16 + 4);
+      raw.peer.Send({&byte, 1});
+    return raw.peer.Receive(16 + 4);
   });
   EXPECT_EQ(raw.exchange.Swap(BytesOf("mine"), "a word", Soon()), std::vector<uint8_t>(256, 'x'));
   EXPECT_EQ(peer.get(), std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4mine", 20));
 }
 
 TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
-  Rawly raw;
+  RawExchange raw;
   constexpr size_t kBytes = 16'000'000;  // more than both sockets hold
   auto peer = std::async(std::launch::async, [&] {
-    std::string heard = raw.peer.Hear(16);
-    for (int i = 0; i < 2000; ++i) heard += raw.peer.Hear(1);
-    heard += raw.peer.Hear(kBytes - 2000);
-    raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+    std::string heard = raw.peer.Receive(16);
+    for (int i = 0; i < 2000; ++i) heard += raw.peer.Receive(1);
+    heard += raw.peer.Receive(kBytes - 2000);
+    raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
     return heard;
   });
   EXPECT_TRUE(raw.exchange.Swap(std::vector<uint8_t>(kBytes, 'y'), "a word", Soon()).empty());
@@ -84,8 +84,8 @@ TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
 }
 
 TEST(TcpExchange, QuotesForeignBytes) {
-  Rawly raw;
-  raw.peer.Say("GET / HTTP/1.1\r\nHost: gpu-7\r\n\r\n");
+  RawExchange raw;
+  raw.peer.Send("GET / HTTP/1.1\r\nHost: gpu-7\r\n\r\n");
   EXPECT_THAT(
       raw.Swap(),
       AllOf(StartsWith("Cannot swap a word with 127.0.0.1 port "),
@@ -94,20 +94,20 @@ TEST(TcpExchange, QuotesForeignBytes) {
 }
 
 TEST(TcpExchange, DetectsAForeignProtocolByItsFirstByte) {
-  Rawly raw;
-  raw.peer.Say("\x16");  // first byte of TLS
+  RawExchange raw;
+  raw.peer.Send("\x16");  // first byte of TLS
   EXPECT_THAT(raw.Swap(), HasSubstr("its message begins with '\\x16'"));
 }
 
 TEST(TcpExchange, ReportsAnotherVersionBeforeItsLength) {
-  Rawly raw;
-  raw.peer.Say({"WVEx\0\7", 6});
+  RawExchange raw;
+  raw.peer.Send({"WVEx\0\7", 6});
   EXPECT_THAT(raw.Swap(), HasSubstr("it speaks version 7, not 1. Use the same release"));
 }
 
 TEST(TcpExchange, RejectsHugeLengthsBeforeAllocating) {
-  Rawly raw;
-  raw.peer.Say({"WVEx\0\1\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
+  RawExchange raw;
+  raw.peer.Send({"WVEx\0\1\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
   EXPECT_THAT(raw.Swap(),
               HasSubstr("it announces a message of 9223372036854775807 bytes, more than the limit of"));
 }
@@ -143,8 +143,8 @@ TEST(TcpExchange, TreatsDeadlinesBeyondTheClockAsForever) {
 }
 
 TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatSendsWithoutEnd) {
-  Rawly raw;
-  raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));
+  RawExchange raw;
+  raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));
   std::jthread peer([&](const std::stop_token& stop) {
     const char byte = 'x';
     while (!stop.stop_requested() && send(raw.peer.fd(), &byte, 1, MSG_NOSIGNAL) == 1)
@@ -154,8 +154,8 @@ TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatSendsWithoutEnd) {
 }
 
 TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatDoesNotRead) {
-  Rawly raw;
-  raw.peer.Say(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+  RawExchange raw;
+  raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
   const std::vector<uint8_t> mine(32'000'000);
   EXPECT_THAT(
       SentenceOf([&] { raw.exchange.Swap(mine, "a word", DeadlineIn(std::chrono::milliseconds(300))); }),
@@ -166,9 +166,9 @@ TEST(TcpExchange, ReportsThatThePeerClosedAtAnyByte) {
   const std::string whole = std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4", 16) + "word";
   for (size_t said = 0; said < whole.size(); ++said) {
     for (const bool abruptly : {false, true}) {
-      Rawly raw;
-      raw.peer.Say(whole.substr(0, said));
-      abruptly ? raw.peer.Abort() : raw.peer.Leave();
+      RawExchange raw;
+      raw.peer.Send(whole.substr(0, said));
+      abruptly ? raw.peer.Abort() : raw.peer.Close();
       EXPECT_THAT(raw.Swap(), HasSubstr("the peer closed the connection")) << said;
     }
   }
@@ -176,7 +176,7 @@ TEST(TcpExchange, ReportsThatThePeerClosedAtAnyByte) {
 
 TEST(TcpExchange, RaisesNoSignalIfThePeerLeft) {
   signal(SIGPIPE, SIG_DFL);
-  Rawly raw;
+  RawExchange raw;
   raw.peer.Abort();
   const std::vector<uint8_t> mine(1'000'000);
   for (int i = 0; i < 3; ++i) EXPECT_NE(SentenceOf([&] { raw.exchange.Swap(mine, "a word", Soon()); }), "");

@@ -36,7 +36,7 @@ Outcome SwapTwice(const SocketFault& fault) {
     outcome.calls = SocketCalls();
     Inject({});
     // A listener that still waits for a peer gets one.
-    if (!outcome.sentence.empty()) SentenceOf([&] { RawPeer(listener.port()).Leave(); });
+    if (!outcome.sentence.empty()) SentenceOf([&] { RawPeer(listener.port()).Close(); });
   });
   SentenceOf([&] {
     TcpExchange exchange = listener.Accept(Soon());

@@ -10,7 +10,7 @@
 
 namespace warpverbs::host {
 
-void Demand(bool ok, const char* what) {
+void Require(bool ok, const char* what) {
   if (!ok) throw std::logic_error(what);
 }
 

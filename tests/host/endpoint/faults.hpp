@@ -13,7 +13,7 @@
 namespace warpverbs::inline v0_2::host {
 
 /// Throws an exception that ForEachFault() does not mistake for an injected failure.
-void Demand(bool ok, const char* what);
+void Require(bool ok, const char* what);
 
 /// Resources held at some time.
 struct Holdings {

@@ -22,7 +22,7 @@ void SetUpAndWrite(const EndpointConfig& config) {
   const Device device;
   Link link(device, config, config);
   link.Connect();
-  Demand(link.Write(3).ok(), "a write failed");
+  Require(link.Write(3).ok(), "a write failed");
 }
 
 TEST_P(Faults, AreReportedAndLeaveNothingAfterSetup) {
@@ -38,7 +38,7 @@ TEST_P(Faults, LeaveNothingOfEndpointsWithAllParts) {
                            a.Connect(b.Info());
                            b.Connect(a.Info());
                            a.Reset();
-                           Demand(!a.Describe().empty(), "no description");
+                           Require(!a.Describe().empty(), "no description");
                          }),
             20);
 }
@@ -49,7 +49,7 @@ TEST_P(Faults, LeaveNothingInEveryDoorbellMode) {
     ForEachFault(GetParam(), [&] {
       Link link(device, {.doorbell = mode});
       link.Connect();
-      Demand(link.Write(1).ok(), "a write failed");
+      Require(link.Write(1).ok(), "a write failed");
     });
   }
 }
@@ -60,7 +60,7 @@ TEST_P(Faults, LeaveNothingOfSharedCompletions) {
     SharedCompletions ring(device, {.depth = 256});
     Link link(device, {.completions = &ring}, {.completions = &ring});
     link.Connect();
-    Demand(link.Write(1).ok(), "a write failed");
+    Require(link.Write(1).ok(), "a write failed");
   });
 }
 
@@ -74,7 +74,7 @@ TEST_P(Faults, LeaveNoBrokenEndpointAfterAReset) {
     };
     const auto connect = [&] {
       link.Connect();
-      Demand(link.Write(1).ok(), "a write failed");
+      Require(link.Write(1).ok(), "a write failed");
     };
     ForEachFault(
         GetParam(),

@@ -45,7 +45,7 @@ TEST(Repetition, ConnectAndResetWithoutLeak) {
   Link link(device);
   ExpectNothingGrows([&] {
     link.Connect();
-    Demand(link.Write(1).ok(), "a write failed");
+    Require(link.Write(1).ok(), "a write failed");
     link.a.Reset();
     link.b.Reset();
   });

@@ -156,7 +156,7 @@ TEST_P(Reset, AllowsReceivesAtAnyPlaceOfTheRing) {
 }
 
 /// Leaves the lock taken, like a poster that is killed while it handles completions.
-void DieWithTheLock(device::CompletionRingControl& ring) {
+void AbandonTheLock(device::CompletionRingControl& ring) {
   Cpu::Store(&ring.consumer, Cpu::Load(&ring.consumer) | device::kRingLocked);
 }
 
@@ -168,7 +168,7 @@ class ResetWithALockedRing : public testing::Test {
 };
 
 TEST_F(ResetWithALockedRing, IsRefusedWithAReason) {
-  DieWithTheLock(shared_.control());
+  AbandonTheLock(shared_.control());
   try {
     link_.a.Reset();
     FAIL() << "reset a queue whose completions are in somebody's hands";
@@ -180,7 +180,7 @@ TEST_F(ResetWithALockedRing, IsRefusedWithAReason) {
 
 TEST_F(ResetWithALockedRing, LeavesNothingThatCouldBeConnected) {
   const uint32_t psn = link_.a.Info().psn;
-  DieWithTheLock(shared_.control());
+  AbandonTheLock(shared_.control());
   EXPECT_THROW(link_.a.Reset(), Error);
   EXPECT_EQ(link_.a.Info().psn, psn);
   EXPECT_THAT(link_.a.Describe(), testing::HasSubstr("path: connecting or resetting failed"));
@@ -195,7 +195,7 @@ TEST_F(ResetWithALockedRing, LeavesNothingThatCouldBeConnected) {
 TEST_F(ResetWithALockedRing, WorksAfterTheRingIsRecovered) {
   link_.Connect();
   ASSERT_TRUE(link_.Write(3).ok());
-  DieWithTheLock(shared_.control());
+  AbandonTheLock(shared_.control());
   link_.PostWrongWrite();
   ASSERT_TRUE(Await([&] { return link_.a.LastError().has_value(); }));
   shared_.Recover();
@@ -211,7 +211,7 @@ TEST(ResetWithItsOwnLockedRing, WorksOnARingOfItsOwn) {
   Link link(device, {.depth = 8, .cq_mode = CqMode::kRing});
   link.Connect();
   ASSERT_TRUE(link.Write(3).ok());
-  DieWithTheLock(*link.a.View().control->ring);
+  AbandonTheLock(*link.a.View().control->ring);
   link.PostWrongWrite();
   ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
   link.a.Reset();

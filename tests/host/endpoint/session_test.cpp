@@ -35,7 +35,7 @@ namespace qpc = mlx5::qpc;
 namespace ads = mlx5::ads;
 
 /// An endpoint whose queue pair context can be queried.
-class Asked : public Endpoint {
+class InspectedEndpoint : public Endpoint {
  public:
   using Endpoint::Endpoint;
 
@@ -109,7 +109,7 @@ class Session : public testing::Test {
 };
 
 TEST_F(Session, HasTheConfiguredRetriesAndCounts) {
-  Asked a(device_, Config());
+  InspectedEndpoint a(device_, Config());
   a.Connect(peer_);
   a.Ask();
   EXPECT_EQ(a.Of(qpc::kState), mlx5::QpState::kRts);
@@ -127,7 +127,7 @@ TEST_F(Session, HasTheConfiguredRetriesAndCounts) {
 }
 
 TEST_F(Session, HasTheConfiguredPath) {
-  Asked a(device_, Config());
+  InspectedEndpoint a(device_, Config());
   if (!is_ethernet_) peer_.gid.raw[7] ^= 1;  // another subnet, so that the packets carry GIDs
   a.Connect(peer_);
   a.Ask();
@@ -156,7 +156,7 @@ TEST_F(Session, HasTheConfiguredPath) {
 
 TEST_F(Session, CarriesNoGidsWithinAnInfiniBandSubnet) {
   if (is_ethernet_) GTEST_SKIP() << "on Ethernet there is always one";
-  Asked a(device_, Config());
+  InspectedEndpoint a(device_, Config());
   a.Connect(peer_);
   a.Ask();
   EXPECT_FALSE(a.OfPath(ads::kGrh));
@@ -168,7 +168,7 @@ TEST_F(Session, GrantsThePeerTheConfiguredAccess) {
     config.remote_read = (rights & 1) != 0;
     config.remote_write = (rights & 2) != 0;
     config.remote_atomic = (rights & 4) != 0;
-    Asked a(device_, config);
+    InspectedEndpoint a(device_, config);
     a.Connect(peer_);
     a.Ask();
     EXPECT_EQ(a.Of(qpc::kRre), config.remote_read) << rights;
@@ -186,7 +186,7 @@ TEST_F(Session, HasTheConfiguredQueues) {
   config.receive_depth = 16;
   config.receive_scatter = 4;
   config.wait_on_cq = true;
-  Asked a(device_, config);
+  InspectedEndpoint a(device_, config);
   a.Ask();
   EXPECT_EQ(a.Of(qpc::kSt), mlx5::ServiceType::kRc);
   EXPECT_EQ(a.Of(qpc::kPd), device_.pdn());

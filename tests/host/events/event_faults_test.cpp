@@ -70,13 +70,13 @@ TEST_P(Faults, LeaveNothingOfWatches) {
   const auto scenario = [&] {
     SharedCompletions ring(device, {.depth = 256});
     Link link(device, {.completions = &ring, .events = &events, .peers = &peers});
-    Demand(flags() != unwatched, "nobody listens to the device");
+    Require(flags() != unwatched, "nobody listens to the device");
     link.Connect();
-    Demand(link.Write(1).ok(), "a write failed");
+    Require(link.Write(1).ok(), "a write failed");
     link.a.Reset();
   };
   ForEachFault(GetParam(), scenario, [&] {
-    Demand(flags() == unwatched, "a watch that is gone is watched");
+    Require(flags() == unwatched, "a watch that is gone is watched");
     scenario();
   });
 }

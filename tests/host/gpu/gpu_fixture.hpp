@@ -19,7 +19,7 @@ class WithGpu : public testing::Test {
  protected:
   WithGpu() { fake_cuda::Configure(""); }
   ~WithGpu() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked";
     EXPECT_EQ(fake_cuda::ContextDepth(), 0);
   }
 

@@ -33,7 +33,7 @@ class GpuTest : public testing::Test {
  protected:
   GpuTest() { fake_cuda::Configure("gpus=2"); }
   ~GpuTest() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked";
     EXPECT_EQ(fake_cuda::ContextDepth(), 0);
   }
 };

@@ -16,9 +16,7 @@ namespace {
 class PointerInfoTest : public testing::Test {
  protected:
   PointerInfoTest() { fake_cuda::Configure("gpus=2"); }
-  ~PointerInfoTest() override {
-    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "something was not given back";
-  }
+  ~PointerInfoTest() override { EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "resources leaked"; }
 
   static const void* At(uint64_t address) { return reinterpret_cast<const void*>(address); }
 };

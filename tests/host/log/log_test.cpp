@@ -87,7 +87,7 @@ size_t Count(const std::string& text, const std::string& part) {
 }
 
 /// Opens, registers, connects and writes successfully.
-void GoWell() {
+void RunSuccessfully() {
   const Device device;
   Link link(device);
   link.Connect();
@@ -95,7 +95,7 @@ void GoWell() {
 }
 
 /// Makes queues for a GPU that the NIC does not reach.
-void FallBack() {
+void UseFallbacks() {
   fake_cuda::Configure("");
   const Device device;
   const Gpu gpu;
@@ -108,7 +108,7 @@ void FallBack() {
 }
 
 /// Registers GPU memory by the second method, and fails to register other memory.
-void RegisterBadly() {
+void RegisterWithFallbacks() {
   fake_cuda::Configure("");
   const Device device;
   const GpuMemory memory(Gpu(), 4096);
@@ -131,27 +131,27 @@ TEST(LogLevels, AreParsedInLowerAndUpperCase) {
 }
 
 TEST(Log, ReportsAnUnknownLevelOnceAndUsesWarn) {
-  const std::string log = LogOf("loud", FallBack);
+  const std::string log = LogOf("loud", UseFallbacks);
   EXPECT_THAT(log, StartsWith("[warpverbs] [warn] WARPVERBS_LOG=loud is not a level: use off, error, warn, "
                               "info, debug or trace. Using warn.\n[warpverbs] [warn] queues of cuda:0"));
   EXPECT_EQ(Lines(log).size(), 2);
 }
 
 TEST(Log, IsEmptyIfAllGoesWell) {
-  EXPECT_THAT(LogOf(nullptr, GoWell), IsEmpty());
-  EXPECT_THAT(LogOf("", GoWell), IsEmpty());
+  EXPECT_THAT(LogOf(nullptr, RunSuccessfully), IsEmpty());
+  EXPECT_THAT(LogOf("", RunSuccessfully), IsEmpty());
 }
 
 TEST(Log, WarnsOncePerDeviceOfQueuesThatTheNicDoesNotReach) {
-  const std::string log = LogOf(nullptr, FallBack);
+  const std::string log = LogOf(nullptr, UseFallbacks);
   EXPECT_THAT(Lines(log),
               testing::ElementsAre(
                   AllOf(StartsWith("[warpverbs] [warn] queues of cuda:0 on mlx5_0: they lie in host memory; "
                                    "in the GPU's it cannot be: by dma-buf: "),
                         HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "),
                         EndsWith("or later, which export dma-bufs."))));
-  EXPECT_THAT(LogOf("error", FallBack), IsEmpty());
-  EXPECT_THAT(LogOf("off", FallBack), IsEmpty());
+  EXPECT_THAT(LogOf("error", UseFallbacks), IsEmpty());
+  EXPECT_THAT(LogOf("off", UseFallbacks), IsEmpty());
 }
 
 TEST(Log, WarnsOfADoorbellThatTheGpuDoesNotReach) {
@@ -169,7 +169,7 @@ TEST(Log, WarnsOfADoorbellThatTheGpuDoesNotReach) {
 }
 
 TEST(Log, DescribesDevicesChoicesAndConnectionsAtInfo) {
-  const std::string log = LogOf("info", GoWell);
+  const std::string log = LogOf("info", RunSuccessfully);
   EXPECT_THAT(
       log, AllOf(HasSubstr("[warpverbs] [info] opened mlx5_0, firmware "),
                  ContainsRegex("\\[info\\] created endpoint: QP [0-9]+ on mlx5_0 .*; address: .*GID [0-9]+ "
@@ -202,7 +202,7 @@ TEST(Log, DescribesGpusAndResetsAtInfo) {
 }
 
 TEST(Log, DescribesTheRegistrationMethodAndFailures) {
-  const std::string log = LogOf("debug", RegisterBadly);
+  const std::string log = LogOf("debug", RegisterWithFallbacks);
   EXPECT_THAT(
       log,
       AllOf(ContainsRegex("\\[info\\] 64 bytes at 0x[0-9a-f]+ \\(GPU memory, cuda:0\\) on mlx5_0: a NIC "
@@ -211,14 +211,15 @@ TEST(Log, DescribesTheRegistrationMethodAndFailures) {
                           "mlx5_0 as GPU memory by peer memory\n"),
             ContainsRegex("\\[info\\] Cannot register 64 bytes .*: by dma-buf: Invalid argument .*; by peer "
                           "memory: Bad address \\(EFAULT\\).*\n")));
-  const std::string info = LogOf("info", RegisterBadly);
+  const std::string info = LogOf("info", RegisterWithFallbacks);
   EXPECT_THAT(info, AllOf(HasSubstr("[info] Cannot register"), Not(HasSubstr("[debug]"))));
-  EXPECT_THAT(LogOf("warn", RegisterBadly), IsEmpty()) << "the program gets the exception";
+  EXPECT_THAT(LogOf("warn", RegisterWithFallbacks), IsEmpty()) << "the program gets the exception";
 }
 
 TEST(Log, DescribesExportsOnlyAtTrace) {
-  EXPECT_THAT(LogOf("trace", RegisterBadly), HasSubstr("[trace] exported 64 bytes of memory of cuda:0\n"));
-  EXPECT_THAT(LogOf("debug", RegisterBadly), Not(HasSubstr("[trace]")));
+  EXPECT_THAT(LogOf("trace", RegisterWithFallbacks),
+              HasSubstr("[trace] exported 64 bytes of memory of cuda:0\n"));
+  EXPECT_THAT(LogOf("debug", RegisterWithFallbacks), Not(HasSubstr("[trace]")));
 }
 
 TEST(Log, WarnsOnceOfAnUnalignedGpuAddress) {
@@ -280,7 +281,7 @@ TEST(Log, IsSilentOnTheDataPath) {
 TEST(Log, WritesOneLinePerEvent) {
   EXPECT_EQ(LogOf("error", [] { WriteLog(LogLevel::kError, "one\n  two\tthree\n"); }),
             "[warpverbs] [error] one; two?three\n");
-  for (const std::string& line : Lines(LogOf("trace", FallBack))) {
+  for (const std::string& line : Lines(LogOf("trace", UseFallbacks))) {
     EXPECT_THAT(line, ContainsRegex("^\\[warpverbs\\] \\[(warn|info|debug|trace)\\] [^ ]"));
   }
 }

@@ -93,10 +93,11 @@ TEST_F(GpuRegions, NeedPeerMemoryIfTheKernelDoesNotKnowTheAddress) {
   fake_cuda::Configure("dma_buf=0");
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);
-  const GpuLadder ladder{.by_dma_buf = [](const DmaBuf&) {},
-                         .by_address = [] { throw Error("register", "it", "bad address", "None"); }};
+  const GpuRegistration registration{
+      .by_dma_buf = [](const DmaBuf&) {},
+      .by_address = [] { throw Error("register", "it", "bad address", "None"); }};
   try {
-    Climb(ladder, gpu, memory.data(), 4096, "a page");
+    RegisterGpuMemory(registration, gpu, memory.data(), 4096, "a page");
     FAIL() << "an unknown address was taken";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),

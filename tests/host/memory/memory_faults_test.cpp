@@ -26,10 +26,10 @@ TEST_P(Faults, LeaveNothingOfRegionSets) {
   bool one_failed = false;
   ForEachFault(GetParam(), [&] {
     const RegionSet set(devices, pages.data(), pages.size());
-    Demand(set.Has(0) || set.Has(1), "a set without a region");
+    Require(set.Has(0) || set.Has(1), "a set without a region");
     one_failed = one_failed || set.Has(0) != set.Has(1);
     for (const size_t device : {0, 1})
-      if (set.Has(device)) Demand(set.View(device).bytes == pages.size(), "a view of another size");
+      if (set.Has(device)) Require(set.View(device).bytes == pages.size(), "a view of another size");
   });
   EXPECT_EQ(one_failed, GetParam() == FaultyCalls::kVerbs) << "one device that works is enough";
 }
@@ -41,9 +41,9 @@ TEST_P(Faults, LeaveNothingOfABufferPool) {
     std::optional<BufferPool> pool(std::in_place, HostMemoryKind(), devices, BufferPoolConfig{100, 5, {}});
     BufferPool::Lease lease = pool->Allocate();
     const BufferPool::Lease other = pool->Allocate();
-    Demand(lease && other && pool->FreeCount() == 3, "a buffer that is not there");
+    Require(lease && other && pool->FreeCount() == 3, "a buffer that is not there");
     lease = {};
-    Demand(pool->FreeCount() == 4, "a buffer that did not come back");
+    Require(pool->FreeCount() == 4, "a buffer that did not come back");
     pool.reset();
   });
 }
@@ -60,7 +60,7 @@ void UseCache(RegionCache& cache, const HostPages& pages) {
   cache.Invalidate(pages.data() + 3 * kPage, 1);
   take(4, 1);
   used = std::move(wide);
-  Demand(used.View().bytes == 4 * kPage, "a view of another size");
+  Require(used.View().bytes == 4 * kPage, "a view of another size");
 }
 
 TEST_P(Faults, LeaveARegionCacheUsable) {
@@ -71,9 +71,9 @@ TEST_P(Faults, LeaveARegionCacheUsable) {
     try {
       UseCache(cache, pages);
     } catch (...) {
-      Demand(cache.Statistics().in_use == 0, "a use that did not end");
+      Require(cache.Statistics().in_use == 0, "a use that did not end");
       UseCache(cache, pages);
-      Demand(cache.Statistics().regions <= 3, "more regions than are kept");
+      Require(cache.Statistics().regions <= 3, "more regions than are kept");
       throw;
     }
   });
@@ -83,10 +83,10 @@ TEST(MemoryFaults, LeaveNoFileOfReceivedSharedMemory) {
   SharedMemoryInfo info{.kind = ShareKind::kDmaBuf, .bytes = 4096, .allocation_bytes = 4096, .address = 4096};
   ForEachFault(FaultyCalls::kMemory, [&] {
     int ends[2];
-    Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
+    Require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
     const FileDescriptor here(ends[0]), there(ends[1]);
     SendShared(here.get(), {info, FileDescriptor(memfd_create("shared", MFD_CLOEXEC))}, Soon());
-    Demand(static_cast<bool>(ReceiveShared(there.get(), Soon()).file), "no file came");
+    Require(static_cast<bool>(ReceiveShared(there.get(), Soon()).file), "no file came");
   });
 }
 
