@@ -145,7 +145,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
                                                               Failure& failure) {
   auto parts = std::make_unique<Parts>();
   const CmChannel& channel = parts->channel;
-  const auto demand = [&step](int result) {
+  const auto require = [&step](int result) {
     if (result != 0) throw step.FromErrno(kCheckDevices);
   };
   CmEvent event;
@@ -154,13 +154,13 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
     parts->id = channel.MakeId();
     rdma_cm_id* const id = parts->id.get();
     SocketAddress to = address;
-    demand(rdma_resolve_addr(id, nullptr, to.get(), std::max(1, waiting.Milliseconds())));
+    require(rdma_resolve_addr(id, nullptr, to.get(), std::max(1, waiting.Milliseconds())));
     channel.Expect(RDMA_CM_EVENT_ADDR_RESOLVED, waiting, step);
     attempt.CheckDevice(parts->id, step);
-    demand(rdma_resolve_route(id, std::max(1, waiting.Milliseconds())));
+    require(rdma_resolve_route(id, std::max(1, waiting.Milliseconds())));
     channel.Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, waiting, step);
     rdma_conn_param offer = attempt.ConnectionParameters();
-    demand(rdma_connect(id, &offer));
+    require(rdma_connect(id, &offer));
     came = channel.Next(waiting, event);
   } catch (const Error& error) {
     failure.Note(error, false, waiting.over());
@@ -168,7 +168,7 @@ std::unique_ptr<CmConnection::Parts> CmConnection::Parts::Try(const Attempt& att
   }
   if (came && event.kind == RDMA_CM_EVENT_CONNECT_RESPONSE) {
     attempt.ConnectTo(parts->id, event.data);
-    demand(rdma_establish(parts->id.get()));
+    require(rdma_establish(parts->id.get()));
     return parts;
   }
   const Error refusal(step.step, step.object,

@@ -194,13 +194,13 @@ class ConnectHandshake {
     std::set<const Endpoint*> seen;
     for (size_t i = 0; i < endpoints_.size(); ++i) {
       const Endpoint* const endpoint = endpoints_[i];
-      const auto demand = [&](bool ok, const std::string& reason, const char* remedy) {
+      const auto require = [&](bool ok, const std::string& reason, const char* remedy) {
         if (!ok) throw Failed("endpoint " + std::to_string(i) + " " + reason, remedy);
       };
-      demand(endpoint != nullptr, "is a null pointer", "Pass endpoints");
-      demand(seen.insert(endpoint).second, "is in the list twice", "Pass each endpoint once");
+      require(endpoint != nullptr, "is a null pointer", "Pass endpoints");
+      require(seen.insert(endpoint).second, "is in the list twice", "Pass each endpoint once");
       const mlx5::QpState state = endpoint->State();
-      demand(state == mlx5::QpState::kReset,
+      require(state == mlx5::QpState::kReset,
              "(QP " + std::to_string(endpoint->qpn()) + ") is in state " + ToString(state),
              "Call Reset() on both sides first");
     }

@@ -144,7 +144,7 @@ TEST_F(GaudiTest, ReportsEveryFailedCallWithoutLeaks) {
     fake_gaudi::Configure({.fail_call = calls + 1});
     const std::string answer = WhyRefused([&] { GaudiMemoryKind(Gaudi()).Allocate(64)->Register(device_); });
     all_failed = fake_gaudi::FailurePending();
-    if (answer != kTaken) {
+    if (answer != kAccepted) {
       EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
     }
     EXPECT_EQ(fake_gaudi::HeldNow(), fake_gaudi::Held{}) << "after a failure of call " << calls + 1;

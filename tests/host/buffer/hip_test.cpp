@@ -305,7 +305,7 @@ TEST_F(HipTest, ReportsEveryFailedCallWithoutLeaks) {
       const MemoryRegion region(device_, buffer->data(), 64);
     });
     all_failed = fake_hip::FailurePending();
-    if (answer != kTaken) {
+    if (answer != kAccepted) {
       EXPECT_THAT(answer, testing::ContainsRegex("^Cannot .*: .*\\. .*\\.$"));
     }
     EXPECT_EQ(fake_hip::HeldNow(), 0) << "after a failure of call " << calls + 1;

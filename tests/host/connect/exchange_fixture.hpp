@@ -54,8 +54,8 @@ class RawPeer {
   }
   std::string Receive(size_t count) const {
     std::string bytes(count, '\0');
-    const ssize_t heard = recv(socket_.get(), bytes.data(), count, MSG_WAITALL);
-    bytes.resize(static_cast<size_t>(std::max<ssize_t>(heard, 0)));
+    const ssize_t received = recv(socket_.get(), bytes.data(), count, MSG_WAITALL);
+    bytes.resize(static_cast<size_t>(std::max<ssize_t>(received, 0)));
     return bytes;
   }
   void Close() { socket_.Close(); }

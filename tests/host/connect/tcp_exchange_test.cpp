@@ -27,8 +27,8 @@ using testing::StartsWith;
 std::pair<std::vector<uint8_t>, std::vector<uint8_t>> SwapBoth(TcpPair& pair, const std::vector<uint8_t>& a,
                                                                const std::vector<uint8_t>& b) {
   auto there = std::async(std::launch::async, [&] { return pair.there.Swap(b, "a word", Soon()); });
-  auto heard = pair.here.Swap(a, "a word", Soon());
-  return {std::move(heard), there.get()};
+  auto received = pair.here.Swap(a, "a word", Soon());
+  return {std::move(received), there.get()};
 }
 
 TEST(TcpExchange, CarriesMessagesBothWaysInOrder) {
@@ -73,11 +73,11 @@ TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
   RawExchange raw;
   constexpr size_t kBytes = 16'000'000;  // more than both sockets hold
   auto peer = std::async(std::launch::async, [&] {
-    std::string heard = raw.peer.Receive(16);
-    for (int i = 0; i < 2000; ++i) heard += raw.peer.Receive(1);
-    heard += raw.peer.Receive(kBytes - 2000);
+    std::string received = raw.peer.Receive(16);
+    for (int i = 0; i < 2000; ++i) received += raw.peer.Receive(1);
+    received += raw.peer.Receive(kBytes - 2000);
     raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
-    return heard;
+    return received;
   });
   EXPECT_TRUE(raw.exchange.Swap(std::vector<uint8_t>(kBytes, 'y'), "a word", Soon()).empty());
   EXPECT_TRUE(peer.get().substr(16) == std::string(kBytes, 'y'));

@@ -18,7 +18,7 @@ namespace {
 
 struct Outcome {
   std::string sentence;  // error of the connecting side, which has the fault; empty on success
-  std::vector<uint8_t> heard;
+  std::vector<uint8_t> received;
   int calls = 0;
 };
 
@@ -31,7 +31,7 @@ Outcome SwapTwice(const SocketFault& fault) {
     outcome.sentence = SentenceOf([&] {
       TcpExchange exchange = TcpExchange::Connect({"127.0.0.1", listener.port()}, Soon());
       exchange.Swap(BytesOf("mine"), "a word", Soon());
-      outcome.heard = exchange.Swap(BytesOf("my second"), "a word", Soon());
+      outcome.received = exchange.Swap(BytesOf("my second"), "a word", Soon());
     });
     outcome.calls = SocketCalls();
     Inject({});
@@ -125,7 +125,7 @@ TEST(TcpFaults, ContinueInterruptedCalls) {
     if (!outcome.sentence.empty()) {
       EXPECT_THAT(outcome.sentence, testing::StartsWith("Cannot connect to 127.0.0.1 port "));
     } else {
-      EXPECT_EQ(outcome.heard, BytesOf("your second"));
+      EXPECT_EQ(outcome.received, BytesOf("your second"));
     }
   });
 }
@@ -137,7 +137,7 @@ TEST_P(TcpCallFailure, HasASentenceAndLeavesNoFile) {
   const size_t before = OpenFiles();
   ForEachCall(GetParam(), [](const Outcome& outcome) {
     if (outcome.sentence.empty()) {
-      EXPECT_EQ(outcome.heard, BytesOf("your second")) << "a successful run swaps everything";
+      EXPECT_EQ(outcome.received, BytesOf("your second")) << "a successful run swaps everything";
     } else {
       EXPECT_THAT(outcome.sentence, testing::StartsWith("Cannot "));
     }
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(, TcpCallFailure, testing::Values(ECONNRESET, ENOMEM, E
 TEST(TcpFaults, AllowTransferByteByByte) {
   const Outcome outcome = SwapTwice({.piecewise = true});
   EXPECT_EQ(outcome.sentence, "");
-  EXPECT_EQ(outcome.heard, BytesOf("your second"));
+  EXPECT_EQ(outcome.received, BytesOf("your second"));
   EXPECT_GT(outcome.calls, 100);
 }
 
@@ -160,7 +160,7 @@ TEST(TcpFaults, RetryPeersThatDoNotListenYet) {
   for (const int error : {ECONNREFUSED, EHOSTUNREACH}) {
     const Outcome outcome = SwapTwice({.call = kConnect, .error = error});
     EXPECT_EQ(outcome.sentence, "");
-    EXPECT_EQ(outcome.heard, BytesOf("your second"));
+    EXPECT_EQ(outcome.received, BytesOf("your second"));
   }
 }
 

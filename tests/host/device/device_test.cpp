@@ -77,7 +77,7 @@ TEST(Device, SkipsUnreadableGids) {
 TEST(Device, ListsTheDevicesIfTheNameIsUnknown) {
   try {
     Device device("mlx5_99");
-    FAIL() << "opened a device that is not there";
+    FAIL() << "opened a device that does not exist";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("mlx5_99"), HasSubstr("Name one of: " + FirstActiveDevice())));
   }
@@ -87,7 +87,7 @@ TEST(Device, ReportsThePortCountIfThePortIsMissing) {
   const Device device;
   try {
     device.ActivePort(9);
-    FAIL() << "used a port that is not there";
+    FAIL() << "used a port that does not exist";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("port 9 of " + device.name()), HasSubstr("has 1 port(s)")));
   }

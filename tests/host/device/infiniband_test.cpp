@@ -39,7 +39,7 @@ TEST(InfiniBand, AcceptsPartitionsOfThePortsTable) {
   EXPECT_THAT(a.Describe(), testing::HasSubstr(", pkey index 0\n"));
   try {
     Endpoint(device, {.pkey_index = static_cast<uint16_t>(partitions)});
-    FAIL() << "took a partition beyond the table";
+    FAIL() << "accepted a partition beyond the table";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("the pkey index is out of range. Choose 0 to " +
                                                  std::to_string(partitions - 1)));

@@ -75,7 +75,7 @@ TEST_F(EndpointQueues, HaveNoReceiveViewWithoutReceives) {
   EXPECT_THAT(endpoint.Describe(), HasSubstr("receive queue: none\n"));
   try {
     endpoint.ReceiveView();
-    FAIL() << "viewed a receive queue that is not there";
+    FAIL() << "viewed a receive queue that does not exist";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), "Cannot view the receive queue of QP " + std::to_string(endpoint.qpn()) +
                                 ": it has none. Create the endpoint with a receive_depth.");
@@ -89,7 +89,7 @@ TEST_F(EndpointQueues, RejectReceivesOutOfRange) {
   EXPECT_THROW(Endpoint(device_, {.receive_depth = 1, .receive_scatter = 0}), Error);
   try {
     const Endpoint endpoint(device_, {.receive_depth = 1, .receive_scatter = 33});
-    FAIL() << "took 33 buffers";
+    FAIL() << "accepted 33 buffers";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
                 HasSubstr("the number of buffers of a receive is out of range. Choose 1 to 32."));

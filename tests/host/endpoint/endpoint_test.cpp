@@ -103,7 +103,7 @@ TEST_F(EndpointTest, RejectsUdpSourcePortsThatTheDeviceLacks) {
   const uint16_t below = can.min_udp_source_port - 1;
   try {
     Endpoint(device_, {.path = {.udp_source_port = below}});
-    FAIL() << "took UDP source port " << below;
+    FAIL() << "accepted UDP source port " << below;
   } catch (const Error& error) {
     EXPECT_EQ(error.what(),
               "Cannot create an endpoint on " + device_.name() +

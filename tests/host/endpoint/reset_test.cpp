@@ -171,7 +171,7 @@ TEST_F(ResetWithALockedRing, IsRefusedWithAReason) {
   AbandonTheLock(shared_.control());
   try {
     link_.a.Reset();
-    FAIL() << "reset a queue whose completions are in somebody's hands";
+    FAIL() << "reset a queue whose ring is locked";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("a poster holds its ring of shared completions and does not "
                                                  "give it back. Call SharedCompletions::Recover()"));
@@ -186,7 +186,7 @@ TEST_F(ResetWithALockedRing, LeavesNothingThatCouldBeConnected) {
   EXPECT_THAT(link_.a.Describe(), testing::HasSubstr("path: connecting or resetting failed"));
   try {
     link_.a.Connect(link_.b.Info());
-    FAIL() << "connected a queue that is full of the past";
+    FAIL() << "connected a queue with old entries";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("Call Reset() on both sides first"));
   }

@@ -22,7 +22,7 @@ bool IsReadable(const CompletionChannel& channel, int timeout_ms) {
 
 /// A writer whose completions are on a ring, and a peer with receives.
 struct CompletionChannelTest : testing::Test {
-  Announced() { link.Connect(); }
+  CompletionChannelTest() { link.Connect(); }
 
   void Write() {
     const mlx5::Be64 doorbell = ring.PostWrite(posted, link.target.Remote(0), link.source.Local(0));

@@ -46,7 +46,7 @@ TEST_F(GpuPeerTableTest, AreRejectedIfTheGpuSeesAnotherAddress) {
   const Gpu gpu;
   try {
     const PeerTable peers(3, &gpu);
-    FAIL() << "it was made";
+    FAIL() << "it was created";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("the GPU sees it at another address"));
   }

@@ -80,7 +80,7 @@ TEST_F(PeerTableTest, AreCheckedByAWarpTogether) {
 TEST_F(PeerTableTest, MustHaveAPlaceInTheTable) {
   try {
     const Endpoint endpoint(device_, {.peers = &peers_, .peer_rank = 3});
-    FAIL() << "took a rank that is none";
+    FAIL() << "accepted an invalid rank";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("its table has 3 peers"));
   }

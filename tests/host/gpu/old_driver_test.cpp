@@ -15,7 +15,7 @@ TEST(OldDriver, IsRejectedByTheMissingFunction) {
   for (int times = 0; times < 2; ++times) {
     try {
       const Gpu gpu;
-      FAIL() << "it was taken";
+      FAIL() << "it was accepted";
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(),
                    "Cannot use libcuda.so.1: it has no cuGetErrorName. Install the NVIDIA driver, 535 or "

@@ -7,7 +7,7 @@
 namespace warpverbs::inline v0_2::host {
 
 /// Result of WhyRefused() if the call succeeded.
-inline constexpr char kTaken[] = "it was taken";
+inline constexpr char kAccepted[] = "it was accepted";
 
 /// Returns the error text of a call, or "" if it succeeds.
 template <class Call>
@@ -24,7 +24,7 @@ std::string SentenceOf(const Call& call) {
 template <class Call>
 std::string WhyRefused(const Call& call) {
   const std::string sentence = SentenceOf(call);
-  return sentence.empty() ? kTaken : sentence;
+  return sentence.empty() ? kAccepted : sentence;
 }
 
 }  // namespace warpverbs::inline v0_2::host

@@ -98,7 +98,7 @@ TEST_F(GpuRegions, NeedPeerMemoryIfTheKernelDoesNotKnowTheAddress) {
       .by_address = [] { throw Error("register", "it", "bad address", "None"); }};
   try {
     RegisterGpuMemory(registration, gpu, memory.data(), 4096, "a page");
-    FAIL() << "an unknown address was taken";
+    FAIL() << "an unknown address was accepted";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
                 testing::EndsWith("; by peer memory: bad address. Load nvidia_peermem (modprobe "

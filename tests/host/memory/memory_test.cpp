@@ -83,7 +83,7 @@ TEST(MemoryRegion, RejectsAtomicsWithRelaxedOrdering) {
   HostPages pages(64);
   try {
     MemoryRegion region(device, pages.data(), 64, {.remote_atomic = true, .relaxed_ordering = true});
-    FAIL() << "a signal may overtake what it tells of";
+    FAIL() << "a signal may overtake its data";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr(" on " + device.name() +
                                                  ": it asks for both atomics, which need ordered writes, and "
@@ -95,7 +95,7 @@ TEST(MemoryRegion, NamesMemoryThatCannotBeRegistered) {
   const Device device;
   try {
     MemoryRegion region(device, reinterpret_cast<void*>(0x1000), 64);  // an unmapped address
-    FAIL() << "registered memory that is not there";
+    FAIL() << "registered memory that does not exist";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr("Cannot register 64 bytes at 0x1000 (host memory) on " + device.name()));

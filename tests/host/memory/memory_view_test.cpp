@@ -74,7 +74,7 @@ TEST(MemoryView, NamesThePartThatIsOutside) {
     } catch (const std::out_of_range& error) {
       return error.what();
     }
-    return "it was taken";
+    return "it was accepted";
   };
   EXPECT_EQ(why([] { kView.Subrange(60, 8); }),
             "memory view: 8 bytes at offset 60 are not within 64 bytes at 0x1000");

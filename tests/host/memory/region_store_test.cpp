@@ -83,7 +83,7 @@ TEST_F(RegionStoreTest, RejectsMoreThanTheMaximum) {
   local.push_back(View(0x1000, {}));
   try {
     store_->Allow(local, remote);
-    FAIL() << "took too many";
+    FAIL() << "accepted too many";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),

@@ -131,7 +131,7 @@ TEST_F(Registration, ReportsAFailedDmaBuf) {
   Inject(RegistrationFault{.by_dma_buf = EPERM});
   try {
     const MemoryRegion region(device_, buffer, reinterpret_cast<void*>(0x10010), 16, {});
-    FAIL() << kTaken;
+    FAIL() << kAccepted;
   } catch (const Error& error) {
     EXPECT_EQ(error.error_number(), EPERM);
     EXPECT_THAT(error.what(),

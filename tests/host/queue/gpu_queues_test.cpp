@@ -124,7 +124,7 @@ TEST_F(GpuQueues, ShareCompletionsOnlyOnTheSameProcessor) {
   EXPECT_EQ(WhyRefused({.completions = &of_first}), refusal("threads of the CPU", "kernels of cuda:0"));
   EXPECT_EQ(WhyRefused({.completions = &of_cpu, .gpu = &first}),
             refusal("kernels of cuda:0", "threads of the CPU"));
-  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), kTaken);
+  EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &again}), kAccepted);
 }
 
 TEST_F(GpuQueues, DumpAfterReadsIfTheGpuDoesNotOrderNicWrites) {

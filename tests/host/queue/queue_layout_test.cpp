@@ -25,7 +25,7 @@ TEST(RoundDepth, StaysWithinTheDeviceLimit) {
   EXPECT_EQ(RoundDepth(1024, 1024), 1024);
   try {
     RoundDepth(1025, 1024);
-    FAIL() << "took 1025 entries";
+    FAIL() << "accepted 1025 entries";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
@@ -36,7 +36,7 @@ TEST(RoundDepth, StaysWithinTheDeviceLimit) {
 TEST(RoundDepth, NamesTheObjectThatIsTooDeep) {
   try {
     RoundDepth(9, 8, "a receive queue");
-    FAIL() << "took 9 entries";
+    FAIL() << "accepted 9 entries";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),

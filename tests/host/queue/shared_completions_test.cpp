@@ -64,7 +64,7 @@ TEST_F(SharedCompletionsTest, RejectsQueuesThatDoNotFit) {
   const Device other;
   try {
     const Endpoint stranger(other, {.depth = 8, .completions = &ring});
-    FAIL() << "took a ring of another device";
+    FAIL() << "accepted a ring of another device";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
@@ -79,7 +79,7 @@ TEST_F(SharedCompletionsTest, RejectsOptionsOutOfRange) {
   EXPECT_THROW(SharedCompletions(device_, {.max_queues = 65537}), Error);
   try {
     const SharedCompletions ring(device_, {.max_queues = 0});
-    FAIL() << "took no queues";
+    FAIL() << "accepted no queues";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), ("Cannot create a ring of completions for 0 queues on " + device_.name() +
                                 ": the number is out of range. Ask for 1 to 65536 queues.")
@@ -170,7 +170,7 @@ TEST_F(SharedCompletionsTest, KeepsAPlaceWhoseCompletionsAreInUse) {
   EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
   ring.Recover();
   EXPECT_EQ(Cpu::Load(&ring.control().consumer), 0);
-  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kTaken);
+  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kAccepted);
 }
 
 TEST_F(SharedCompletionsTest, RecoversTheNewestCompletionOfEachQueueAfterAWrap) {

@@ -31,7 +31,7 @@ TEST(PciAddress, RejectsAndQuotesAnythingElse) {
   }
   try {
     PciAddress::Parse("mlx5_0");
-    FAIL() << "took a name for an address";
+    FAIL() << "parsed a name as an address";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
