@@ -42,8 +42,8 @@ class Mapping {
 /// Returns whether the file is ordinary memory, such as memfd_create() makes. Another process may truncate
 /// such a file at any time, and touching a mapping past its end raises SIGBUS, so it is never mapped.
 bool IsPlainFile(const DmaBuf& file) {
-  struct stat what {};
-  return fstat(file.fd(), &what) == 0 && S_ISREG(what.st_mode);
+  struct stat status {};
+  return fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 /// Copies a whole range with `call`, which is pread() or pwrite() for a piece of it.
@@ -64,9 +64,9 @@ void CopyPieces(const char* step, uint64_t offset, size_t bytes, const Call& cal
 
 void WriteFile(const DmaBuf& file, uint64_t offset, std::span<const std::byte> from) {
   CopyPieces("write", offset, from.size(), [&](size_t done, size_t bytes, off_t at) -> ssize_t {
-    struct stat what {};
-    if (fstat(file.fd(), &what) != 0) return -1;
-    if (what.st_size < at + static_cast<off_t>(bytes)) return 0;  // pwrite() would extend it
+    struct stat status {};
+    if (fstat(file.fd(), &status) != 0) return -1;
+    if (status.st_size < at + static_cast<off_t>(bytes)) return 0;  // pwrite() would extend it
     return pwrite(file.fd(), from.data() + done, bytes, at);
   });
 }

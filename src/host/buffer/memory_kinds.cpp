@@ -58,18 +58,18 @@ std::unique_ptr<Buffer> CudaMemoryKind::Allocate(size_t bytes) const {
 }
 
 std::unique_ptr<Buffer> WrapPointer(void* memory, size_t bytes) {
-  const PointerInfo what = DescribePointer(memory);
-  if (what.kind == PointerKind::kUnknown || bytes == 0) {
-    throw Error("use", std::to_string(bytes) + " bytes of " + ToString(what.kind),
+  const PointerInfo pointer = DescribePointer(memory);
+  if (pointer.kind == PointerKind::kUnknown || bytes == 0) {
+    throw Error("use", std::to_string(bytes) + " bytes of " + ToString(pointer.kind),
                 bytes == 0 ? "the range is empty" : "nothing is allocated there", "Pass allocated memory");
   }
   auto* const data = static_cast<std::byte*>(memory);
-  if (what.on_gpu()) return std::make_unique<GpuView>(Gpu(what.ordinal), data, bytes);
-  if (what.kind == PointerKind::kPinned) {
-    if (what.of_hip) return WrapHipPinned(HipGpu(what.ordinal), data, bytes);
-    return std::make_unique<MappedView>(Gpu(what.ordinal), data, bytes);
+  if (pointer.on_gpu()) return std::make_unique<GpuView>(Gpu(pointer.ordinal), data, bytes);
+  if (pointer.kind == PointerKind::kPinned) {
+    if (pointer.of_hip) return WrapHipPinned(HipGpu(pointer.ordinal), data, bytes);
+    return std::make_unique<MappedView>(Gpu(pointer.ordinal), data, bytes);
   }
-  if (what.kind == PointerKind::kHip) return WrapHip(HipGpu(what.ordinal), data, bytes);
+  if (pointer.kind == PointerKind::kHip) return WrapHip(HipGpu(pointer.ordinal), data, bytes);
   return std::make_unique<HostView>(data, bytes);
 }
 

@@ -129,8 +129,8 @@ class HandleBuffer final : public GpuView {
 /// Opens memory in the process that shares it. No driver does that, so the buffer uses the memory itself.
 std::unique_ptr<Buffer> OpenOwn(const SharedMemoryInfo& info) {
   std::byte* const memory = At(info.address);
-  const PointerInfo what = DescribePointer(memory);
-  if (what.buffer_id != info.buffer_id || !what.on_gpu()) {
+  const PointerInfo pointer = DescribePointer(memory);
+  if (pointer.buffer_id != info.buffer_id || !pointer.on_gpu()) {
     throw Error("open", std::to_string(info.bytes) + " bytes that this process itself shares",
                 "they were freed", "Keep the memory allocated while others may open it");
   }

@@ -13,8 +13,8 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
-std::string SharedObject(size_t bytes, const PointerInfo& what) {
-  return std::to_string(bytes) + " bytes of " + ToString(what.kind);
+std::string SharedObject(size_t bytes, const PointerInfo& pointer) {
+  return std::to_string(bytes) + " bytes of " + ToString(pointer.kind);
 }
 
 void NameGpu(SharedMemoryInfo& info, const Gpu& gpu) {
@@ -26,52 +26,52 @@ void NameGpu(SharedMemoryInfo& info, const Gpu& gpu) {
 /// Describes a part of an allocation.
 ///
 /// @errors  Error: the range is not within the allocation
-SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& what, ShareKind kind) {
+SharedMemoryInfo Describe(const void* memory, size_t bytes, const PointerInfo& pointer, ShareKind kind) {
   const uint64_t address = ToCuda(memory);
-  const uint64_t offset = address - what.base;
-  if (bytes == 0 || what.bytes == 0 || offset > what.bytes || bytes > what.bytes - offset) {
+  const uint64_t offset = address - pointer.base;
+  if (bytes == 0 || pointer.bytes == 0 || offset > pointer.bytes || bytes > pointer.bytes - offset) {
     throw Error(
-        "share", SharedObject(bytes, what),
+        "share", SharedObject(bytes, pointer),
         "they are not within one " + std::string(kind == ShareKind::kVmmHandle ? "mapping" : "allocation"),
         "Share each allocation separately");
   }
   SharedMemoryInfo info{.kind = kind,
                         .bytes = bytes,
                         .offset = offset,
-                        .allocation_bytes = what.bytes,
+                        .allocation_bytes = pointer.bytes,
                         .address = address,
-                        .buffer_id = what.buffer_id,
+                        .buffer_id = pointer.buffer_id,
                         .process = SharedMemoryInfo::ThisProcess()};
-  NameGpu(info, Gpu(what.ordinal));
+  NameGpu(info, Gpu(pointer.ordinal));
   return info;
 }
 
 /// Explains why the memory has no IPC handle.
-[[noreturn]] void RefuseIpc(size_t bytes, const PointerInfo& what) {
-  if (what.kind == PointerKind::kVmm) {
-    throw Error("share", SharedObject(bytes, what), "such memory has no IPC handle",
+[[noreturn]] void RefuseIpc(size_t bytes, const PointerInfo& pointer) {
+  if (pointer.kind == PointerKind::kVmm) {
+    throw Error("share", SharedObject(bytes, pointer), "such memory has no IPC handle",
                 "Share it by its handle or by dma-buf, and pass the file over a Unix socket");
   }
-  if (what.kind == PointerKind::kDevice) {
-    throw Error("share", SharedObject(bytes, what),
+  if (pointer.kind == PointerKind::kDevice) {
+    throw Error("share", SharedObject(bytes, pointer),
                 "the driver has no IPC handle for it: it is from a pool, or from another process",
                 "Share it by dma-buf, or in the process that allocated it");
   }
-  throw Error("share", SharedObject(bytes, what), "it is not GPU memory",
+  throw Error("share", SharedObject(bytes, pointer), "it is not GPU memory",
               "Share memory of cudaMalloc(), or share host memory by a file");
 }
 
 }  // namespace
 
 SharedMemory ShareByIpc(const void* memory, size_t bytes) {
-  const PointerInfo what = DescribePointer(memory);
-  if (what.kind != PointerKind::kDevice || !what.ipc) RefuseIpc(bytes, what);
-  SharedMemory shared{Describe(memory, bytes, what, ShareKind::kCudaIpc)};
-  const Gpu gpu(what.ordinal);
+  const PointerInfo pointer = DescribePointer(memory);
+  if (pointer.kind != PointerKind::kDevice || !pointer.ipc) RefuseIpc(bytes, pointer);
+  SharedMemory shared{Describe(memory, bytes, pointer, ShareKind::kCudaIpc)};
+  const Gpu gpu(pointer.ordinal);
   const CudaContext& context = *gpu.context();
   const CudaContext::Current current(context);
   CudaIpcHandle handle{};
-  context.driver().Check(context.driver().IpcGetMemHandle(&handle, what.base), "share",
+  context.driver().Check(context.driver().IpcGetMemHandle(&handle, pointer.base), "share",
                          std::to_string(bytes) + " bytes of memory of " + gpu.name(),
                          "Share it by dma-buf, or allocate it with cudaMalloc()");
   std::memcpy(shared.info.handle.data(), handle.bytes, sizeof handle.bytes);
@@ -80,31 +80,31 @@ SharedMemory ShareByIpc(const void* memory, size_t bytes) {
 
 SharedMemory ShareByDmaBuf(const Buffer& buffer) {
   const DmaBuf file = buffer.Export();
-  const PointerInfo what = DescribePointer(buffer.data());
+  const PointerInfo pointer = DescribePointer(buffer.data());
   SharedMemory shared{{.kind = ShareKind::kDmaBuf,
                        .bytes = buffer.size(),
                        .offset = file.OffsetOf(buffer.data()),
                        .allocation_bytes = file.size(),
                        .address = ToCuda(buffer.data()),
-                       .buffer_id = what.buffer_id,
+                       .buffer_id = pointer.buffer_id,
                        .process = SharedMemoryInfo::ThisProcess()},
                       file.file().Duplicate()};
-  if (what.on_gpu()) NameGpu(shared.info, Gpu(what.ordinal));
+  if (pointer.on_gpu()) NameGpu(shared.info, Gpu(pointer.ordinal));
   return shared;
 }
 
 SharedMemory ShareByHandle(const void* memory, size_t bytes) {
-  const PointerInfo what = DescribePointer(memory);
+  const PointerInfo pointer = DescribePointer(memory);
   const auto refuse = [&](const char* reason, const char* remedy) {
-    throw Error("share", SharedObject(bytes, what), reason, remedy);
+    throw Error("share", SharedObject(bytes, pointer), reason, remedy);
   };
-  if (what.kind != PointerKind::kVmm)
+  if (pointer.kind != PointerKind::kVmm)
     refuse("cuMemCreate() did not make it", "Share it by IPC or by dma-buf");
-  if ((what.handle_types & kCudaPosixFile) == 0) {
+  if ((pointer.handle_types & kCudaPosixFile) == 0) {
     refuse("it was not created for export as a POSIX file",
            "Create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or share it by dma-buf");
   }
-  SharedMemory shared{Describe(memory, bytes, what, ShareKind::kVmmHandle)};
+  SharedMemory shared{Describe(memory, bytes, pointer, ShareKind::kVmmHandle)};
   const CudaDriver& driver = CudaDriver::Load();
   CudaHandle handle = 0;
   int fd = -1;
@@ -114,7 +114,7 @@ SharedMemory ShareByHandle(const void* memory, size_t bytes) {
     driver.MemRelease(handle);
   }
   shared.file = FileDescriptor(fd);  // owned before anything throws
-  driver.Check(result, "share", SharedObject(bytes, what), "Share it by dma-buf");
+  driver.Check(result, "share", SharedObject(bytes, pointer), "Share it by dma-buf");
   fcntl(fd, F_SETFD, FD_CLOEXEC);  // the driver does not guarantee it
   return shared;
 }

@@ -135,7 +135,7 @@ class ConnectHandshake {
   /// Does this side's part and swaps the result, so that either both sides continue or neither does. The
   /// peer's answer is in answer_ and body_ afterwards.
   template <class Work>
-  void Step(Kind kind, const std::string& what, const Work& work) {
+  void Step(Kind kind, const std::string& message_name, const Work& work) {
     std::exception_ptr failure;
     std::vector<uint8_t> message;
     try {
@@ -149,7 +149,7 @@ class ConnectHandshake {
       }
     }
     try {
-      answer_ = WithPorts([&] { return exchange_.Swap(message, what, deadline_); });
+      answer_ = WithPorts([&] { return exchange_.Swap(message, message_name, deadline_); });
     } catch (...) {
       if (!failure) throw;
     }
@@ -201,8 +201,8 @@ class ConnectHandshake {
       require(seen.insert(endpoint).second, "is in the list twice", "Pass each endpoint once");
       const mlx5::QpState state = endpoint->State();
       require(state == mlx5::QpState::kReset,
-             "(QP " + std::to_string(endpoint->qpn()) + ") is in state " + ToString(state),
-             "Call Reset() on both sides first");
+              "(QP " + std::to_string(endpoint->qpn()) + ") is in state " + ToString(state),
+              "Call Reset() on both sides first");
     }
   }
 

@@ -8,14 +8,14 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
-std::string On(const ibv_context* context, const std::string& what) {
-  return what + " on " + context->device->name;
+std::string On(const ibv_context* context, const std::string& object) {
+  return object + " on " + context->device->name;
 }
 
 }  // namespace
 
-DevxObject::DevxObject(ibv_context* context, const char* what, const void* in, size_t in_bytes)
-    : name_(On(context, what)) {
+DevxObject::DevxObject(ibv_context* context, const char* object, const void* in, size_t in_bytes)
+    : name_(On(context, object)) {
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
   object_.reset(mlx5dv_devx_obj_create(context, in, in_bytes, out.data(), out.size()));
   if (!object_) throw Error::FromCommand("create", name_, errno, out.data());

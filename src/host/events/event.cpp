@@ -5,7 +5,7 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
-constexpr char kConnectAnew[] = "call Reset() and Connect() on both sides";
+constexpr char kReconnect[] = "call Reset() and Connect() on both sides";
 
 EventKind KindOf(int type) {
   switch (type) {
@@ -73,7 +73,7 @@ std::string Event::Describe() const {
   switch (kind) {
     case EventKind::kPortDown:
       return its_port + " lost its link" + InParentheses(name) +
-             "Check the cable and the switch; once the port is active again, " + kConnectAnew + ".";
+             "Check the cable and the switch; once the port is active again, " + kReconnect + ".";
     case EventKind::kPortUp:
       return its_port + " is active" + InParentheses(name) +
              "Call Reset() on endpoints that were aborted meanwhile.";
@@ -85,7 +85,7 @@ std::string Event::Describe() const {
              "Check the kernel log (dmesg); its resources are lost: open the device again.";
     case EventKind::kQueueFailed:
       return "The firmware of " + device + " stopped QP " + std::to_string(qpn) + InParentheses(name) +
-             "Check what the peer sent; then " + kConnectAnew + ".";
+             "Check what the peer sent; then " + kReconnect + ".";
     case EventKind::kCompletionsFailed:
       return "The firmware of " + device + " stopped a completion queue of QP " + std::to_string(qpn) +
              InParentheses(name) +

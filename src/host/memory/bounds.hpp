@@ -11,10 +11,10 @@ constexpr bool IsWithin(uint64_t offset, uint64_t bytes, uint64_t whole) {
   return offset <= whole && bytes <= whole - offset;
 }
 
-/// @param what  name of the memory, which has `whole` bytes
-[[noreturn]] inline void ThrowOutOfRange(const std::string& what, uint64_t offset, uint64_t bytes,
+/// @param name  the memory, which has `whole` bytes
+[[noreturn]] inline void ThrowOutOfRange(const std::string& name, uint64_t offset, uint64_t bytes,
                                          uint64_t whole) {
-  throw std::out_of_range(what + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
+  throw std::out_of_range(name + ": " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset) +
                           " are not within " + std::to_string(whole) + " bytes");
 }
 

@@ -16,12 +16,12 @@ constexpr char kSyncRemedy[] =
     "or later, which export dma-bufs";
 
 /// Returns why a NIC may be unable to reach memory that other code allocated, or nothing.
-std::string FurtherReason(const Gpu& gpu, const PointerInfo& what) {
-  if (what.kind == PointerKind::kDevice && !what.ipc) {
+std::string FurtherReason(const Gpu& gpu, const PointerInfo& pointer) {
+  if (pointer.kind == PointerKind::kDevice && !pointer.ipc) {
     return "; it has no IPC handle of its own, so another process may have allocated it; only that process "
            "can register it or export a dma-buf of it";
   }
-  if (what.kind != PointerKind::kVmm || what.gpu_direct) return "";
+  if (pointer.kind != PointerKind::kVmm || pointer.gpu_direct) return "";
   return gpu.attributes().gpu_direct_vmm
              ? "; it is memory of cuMemCreate() without gpuDirectRDMACapable"
              : "; it is memory of cuMemCreate(), which this GPU does not expose to NICs";
@@ -81,14 +81,14 @@ RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const 
             registration.by_address();
           },
       .remedy = kSyncRemedy,
-      .further_reason = FurtherReason(gpu, registration.what)};
+      .further_reason = FurtherReason(gpu, registration.pointer)};
   return TryBoth(ways, object);
 }
 
 RegistrationMethod RegisterHipMemory(const GpuRegistration& registration, void* memory, size_t bytes,
                                      const std::string& object) {
   const auto by_dma_buf = [&] {
-    const std::string gpu = "hip:" + std::to_string(registration.what.ordinal);
+    const std::string gpu = "hip:" + std::to_string(registration.pointer.ordinal);
     registration.by_dma_buf(HipRuntime::Load().Export(memory, bytes, gpu));
   };
   return TryBoth({by_dma_buf, registration.by_address, kPeerDirectRemedy, ""}, object);

@@ -28,7 +28,7 @@ struct GpuRegistration {
   std::function<void(const DmaBuf&)> by_dma_buf;
   std::function<void()> by_address;  ///< way of nvidia_peermem and of AMD's peer-direct
   bool over_pcie = false;            ///< whether to map the dma-buf over PCIe, see Access
-  PointerInfo what{};                ///< driver's description, if other code allocated the memory
+  PointerInfo pointer{};             ///< driver's description, if other code allocated the memory
 };
 
 /// Registers the memory by the first way that works.
@@ -38,7 +38,7 @@ struct GpuRegistration {
 RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const Gpu& gpu, void* memory,
                                      size_t bytes, const std::string& object);
 
-/// Does the same for memory of the AMD GPU that registration.what names.
+/// Does the same for memory of the AMD GPU that registration.pointer names.
 RegistrationMethod RegisterHipMemory(const GpuRegistration& registration, void* memory, size_t bytes,
                                      const std::string& object);
 

@@ -31,18 +31,18 @@ std::string Range(const void* memory, size_t bytes) {
 }
 
 /// Names a region for errors: its range, its kind of memory, and the device.
-std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
-  const std::string ordinal = std::to_string(what.ordinal);
-  const std::string gpu = what.on_gpu()                    ? ", cuda:" + ordinal
-                          : what.kind == PointerKind::kHip ? ", hip:" + ordinal
-                                                           : "";
-  return Range(memory, bytes) + " (" + ToString(what.kind) + gpu + ") on " + device.name();
+std::string Object(const Device& device, const void* memory, size_t bytes, const PointerInfo& pointer) {
+  const std::string ordinal = std::to_string(pointer.ordinal);
+  const std::string gpu = pointer.on_gpu()                    ? ", cuda:" + ordinal
+                          : pointer.kind == PointerKind::kHip ? ", hip:" + ordinal
+                                                              : "";
+  return Range(memory, bytes) + " (" + ToString(pointer.kind) + gpu + ") on " + device.name();
 }
 
 /// Warns about a range that starts in the middle of a cache line or bus burst.
-void CheckAlignment(const Device& device, const void* memory, size_t bytes, const PointerInfo& what) {
+void CheckAlignment(const Device& device, const void* memory, size_t bytes, const PointerInfo& pointer) {
   constexpr size_t kAligned = 256;  // alignment of cudaMalloc() and hipMalloc()
-  const bool on_gpu = what.on_gpu() || what.kind == PointerKind::kHip;
+  const bool on_gpu = pointer.on_gpu() || pointer.kind == PointerKind::kHip;
   if (!on_gpu || bytes < kAligned || reinterpret_cast<uintptr_t>(memory) % kAligned == 0) return;
   WarnOnce("memory of GPUs on " + device.name(),
            Range(memory, bytes) +
@@ -72,29 +72,29 @@ void MemoryRegion::Deregister::operator()(ibv_mr* region) const { ibv_dereg_mr(r
 
 MemoryRegion::MemoryRegion(const Device& device, void* memory, size_t bytes, const Access& access) try
     : memory_(memory), bytes_(bytes) {
-  const PointerInfo what = DescribePointer(memory);
-  const std::string object = Object(device, memory, bytes, what);
+  const PointerInfo pointer = DescribePointer(memory);
+  const std::string object = Object(device, memory, bytes, pointer);
   access_ = Grantable(device, access, object);
-  CheckAlignment(device, memory, bytes, what);
-  RegisterAs(what, device, object);
+  CheckAlignment(device, memory, bytes, pointer);
+  RegisterAs(pointer, device, object);
   Log(LogLevel::kDebug, [&] { return "registered " + object + " as " + ToString(method_); });
 } catch (const Error& error) {
   Log(LogLevel::kInfo, [&] { return error.what(); });
   throw;
 }
 
-void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, const std::string& object) {
-  if (what.kind == PointerKind::kManaged) {
+void MemoryRegion::RegisterAs(const PointerInfo& pointer, const Device& device, const std::string& object) {
+  if (pointer.kind == PointerKind::kManaged) {
     throw Error("register", object,
                 "it is managed memory, which moves between host and GPU while the NIC works on it",
                 "Allocate it with cudaMalloc() or cudaMallocHost(), or their HIP equivalents");
   }
-  if (!what.on_gpu() && what.kind != PointerKind::kHip) {
+  if (!pointer.on_gpu() && pointer.kind != PointerKind::kHip) {
     const int error = RegisterByAddress(device);
     if (error == 0) return;
     throw Error("register", object, "by its address: " + PinningReason(error), PinningRemedy(error), error);
   }
-  if (what.kind == PointerKind::kVmm && DescribeRange(memory_, bytes_).back().kind != PointerKind::kVmm) {
+  if (pointer.kind == PointerKind::kVmm && DescribeRange(memory_, bytes_).back().kind != PointerKind::kVmm) {
     throw Error("register", object, "a part of it is not mapped (cuMemMap())", "Register only mapped memory");
   }
   const auto check = [&](int error, const std::string& reason) {
@@ -111,10 +111,10 @@ void MemoryRegion::RegisterAs(const PointerInfo& what, const Device& device, con
                                            check(error, PinningReason(error));
                                          },
                                      .over_pcie = access_.over_pcie,
-                                     .what = what};
-  method_ = what.kind == PointerKind::kHip
+                                     .pointer = pointer};
+  method_ = pointer.kind == PointerKind::kHip
                 ? RegisterHipMemory(registration, memory_, bytes_, object)
-                : RegisterGpuMemory(registration, Gpu(what.ordinal), memory_, bytes_, object);
+                : RegisterGpuMemory(registration, Gpu(pointer.ordinal), memory_, bytes_, object);
 }
 
 MemoryRegion::MemoryRegion(const Device& device, const DmaBuf& buffer, void* memory, size_t bytes,
