@@ -11,7 +11,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// A firmware object that one command created and that is destroyed with this.
+/// A firmware object that a command creates. Destroyed with this.
 class DevxObject {
  public:
   /// @param what    names the object in errors: "the completion queue"
@@ -42,7 +42,7 @@ class DevxObject {
   void Modify(const char* step, const void* in, size_t in_bytes);
   void Query(const void* in, size_t in_bytes, void* out, size_t out_bytes) const;
 
-  std::string name_;  ///< in errors
+  std::string name_;  ///< name in errors
   Handle<mlx5dv_devx_obj, mlx5dv_devx_obj_destroy> object_;
   uint32_t number_ = 0;
 };

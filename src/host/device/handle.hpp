@@ -4,7 +4,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Calls a C library's release function; what it returns is dropped, for a destructor has nobody to tell.
+/// Calls a C library's release function and drops its result: a destructor cannot report it.
 template <auto kRelease>
 struct Release {
   template <class T>

@@ -11,10 +11,10 @@ namespace warpverbs::inline v0_2::host {
 /// @param port  used only if the event concerns a port
 Event VerbsEvent(const std::string& device, int type, uint8_t port);
 
-/// Whether an event of the verbs concerns a port.
+/// Returns whether a verbs event concerns a port.
 bool IsPortEvent(int type);
 
-// Events of the firmware that an endpoint's objects may have.
+// Firmware events of an endpoint's objects.
 // @source  public PRM, "Event types": 04h CQ error, 05h, 10h and 11h errors of a work queue
 inline constexpr uint16_t kCqErrorEvent = 0x04;
 inline constexpr uint16_t kWqCatastrophicEvent = 0x05;

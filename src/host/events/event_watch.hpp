@@ -15,11 +15,11 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// A firmware object whose events are wanted.
+/// A firmware object whose events are watched.
 struct EventSubject {
   mlx5dv_devx_obj* object = nullptr;
   std::vector<uint16_t> types{};
-  /// Lives as long as the object, if several watches name it, with the same types. Empty: only one does.
+  /// Lives as long as the object, if several watches name it with the same types. Empty if only one does.
   std::shared_ptr<const void> shared{};
 };
 
@@ -68,10 +68,10 @@ class EventWatch {
   WatchConfig config_;
   std::string note_;
   // Under the thread's mutex_:
-  std::vector<uint64_t> ids_;  // of its subscriptions
+  std::vector<uint64_t> ids_;  // cookies of its subscriptions
   std::optional<Event> newest_, cause_;
-  std::optional<Event> port_down_;  // while the grace lasts
-  Clock::time_point abort_at_{};    // with it
+  std::optional<Event> port_down_;  // set while the grace lasts
+  Clock::time_point abort_at_{};    // end of the grace
 };
 
 }  // namespace warpverbs::inline v0_2::host

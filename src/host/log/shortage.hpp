@@ -6,7 +6,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Whether an errno value says that this machine is short of memory or files: a call may succeed later.
+/// Returns whether an errno value reports a shortage of memory or files: a call may succeed later.
 inline bool IsShortage(int error_number) {
   constexpr std::array kShort{ENOMEM, EMFILE, ENFILE, ENOBUFS};
   return std::ranges::find(kShort, error_number) != kShort.end();

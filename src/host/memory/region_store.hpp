@@ -9,18 +9,18 @@
 
 namespace warpverbs::inline v0_2::host {
 
-inline constexpr uint32_t kMaxRegions = 128;  ///< that a checked build can be told of, for each endpoint
+inline constexpr uint32_t kMaxRegions = 128;  ///< limit per endpoint in a checked build
 
-/// The regions that a checked build lets through, as a kernel reads them.
+/// The regions that a checked build allows, as a kernel reads them.
 struct RegionStore {
   device::RegionTable table;
   std::array<device::Region, kMaxRegions> regions;
 
-  /// Replaces what is allowed.
+  /// Replaces the allowed regions.
   ///
-  /// @param local   regions of this side, with what the NIC may do there
-  /// @param remote  what the peer told of its regions
-  /// @errors  Error: more than kMaxRegions in all, or one that is of no region
+  /// @param local   regions of this side, with the NIC's rights
+  /// @param remote  regions that the peer sent
+  /// @errors  Error: more than kMaxRegions in all, or a view without a key
   void Allow(std::span<const MemoryView> local, std::span<const MemoryView> remote);
 };
 

@@ -11,14 +11,14 @@ namespace warpverbs::inline v0_2::host {
 
 class DmaBuf;
 
-/// User memory that firmware objects may lie in: rings and doorbell records, by offset.
+/// User memory for firmware objects: rings and doorbell records, by offset.
 class Umem {
  public:
   /// @param memory  page-aligned, in whole pages; must outlive this
-  /// @errors  Error: names the limit on locked memory where that is the cause
+  /// @errors  Error: names the limit on locked memory if that is the cause
   Umem(ibv_context* context, void* memory, size_t bytes);
 
-  /// @param buffer  of whole pages: all of it
+  /// @param buffer  whole pages; all of it is registered
   /// @errors  Error
   Umem(ibv_context* context, const DmaBuf& buffer);
 
