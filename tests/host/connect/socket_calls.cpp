@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 thread_local SocketFault injected;
@@ -48,7 +48,7 @@ void Inject(const SocketFault& fault) {
 
 int SocketCalls() { return calls; }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host
 
 using warpverbs::host::Fails;
 using warpverbs::host::injected;

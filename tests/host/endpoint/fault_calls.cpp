@@ -20,7 +20,7 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 thread_local CallFault asked;
@@ -161,7 +161,7 @@ std::string HeldByVerbs() {
 
 long HeldBlocks() { return blocks; }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host
 
 using namespace warpverbs::host;  // NOLINT(google-build-using-namespace): the functions below are the
                                   // program's

@@ -8,7 +8,7 @@
 
 #include "warpverbs/host/error.hpp"
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 
 void Require(bool ok, const char* what) {
   if (!ok) throw std::logic_error(what);
@@ -55,4 +55,4 @@ int ForEachFault(FaultyCalls calls, const std::function<void()>& scenario) {
   return ForEachFault(calls, scenario, scenario);
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host

@@ -8,7 +8,7 @@
 
 #undef ibv_reg_mr
 
-namespace warpverbs::host {
+namespace warpverbs::inline v0_2::host {
 namespace {
 
 std::mutex mutex;  // guards the variables below: tests register on many threads
@@ -56,7 +56,7 @@ DmaBufCall LastDmaBufCall() {
   return last_dma_buf;
 }
 
-}  // namespace warpverbs::host
+}  // namespace warpverbs::inline v0_2::host
 
 using namespace warpverbs::host;
 
