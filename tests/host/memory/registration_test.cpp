@@ -66,12 +66,10 @@ TEST_F(Registration, ReportsTheLimitForHostMemoryBeyondIt) {
 }
 
 TEST_F(Registration, ReportsAnUnmappedAddress) {
-  EXPECT_EQ(
-      WhyUnregistered(reinterpret_cast<void*>(0x1000)),
-      "Cannot register 64 bytes at 0x1000 (host memory) on mlx5_0: by its address: Bad address (EFAULT)" +
-          std::string(kLimit) +
-          "Check that the address is in mapped, writable memory and that the device supports the "
-          "access asked for.");
+  EXPECT_EQ(WhyUnregistered(reinterpret_cast<void*>(0x1000)),
+            "Cannot register 64 bytes at 0x1000 (host memory) on mlx5_0: by its address: Bad address "
+            "(EFAULT). Check that the address is in mapped, writable memory and that the device supports the "
+            "access asked for.");
   EXPECT_THAT(WhyUnregistered(nullptr),
               HasSubstr("Cannot register 64 bytes at (nil) (unallocated memory) on "));
 }
@@ -82,9 +80,8 @@ TEST_F(Registration, ReportsEachMethodForGpuMemory) {
   Inject(RegistrationFault{.by_address = EFAULT, .by_dma_buf = EINVAL});
   EXPECT_THAT(WhyUnregistered(memory.data()),
               EndsWith(" (GPU memory, cuda:0) on mlx5_0: by dma-buf: Invalid argument (EINVAL); by peer "
-                       "memory: Bad address (EFAULT)" +
-                       std::string(kLimit) +
-                       "Load nvidia_peermem (modprobe nvidia_peermem), or use NVIDIA's open kernel modules "
+                       "memory: Bad address (EFAULT). Load nvidia_peermem (modprobe nvidia_peermem), or use "
+                       "NVIDIA's open kernel modules "
                        "on Linux 5.12 or later, which export dma-bufs."));
 }
 
@@ -136,8 +133,7 @@ TEST_F(Registration, ReportsAFailedDmaBuf) {
     EXPECT_EQ(error.error_number(), EPERM);
     EXPECT_THAT(error.what(),
                 testing::StartsWith("Cannot register 16 bytes at 0x10010 (a dma-buf) on mlx5_0: by dma-buf: "
-                                    "Operation not permitted (EPERM)" +
-                                    std::string(kLimit)));
+                                    "Operation not permitted (EPERM). "));
   }
 }
 
