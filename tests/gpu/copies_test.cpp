@@ -6,7 +6,7 @@
 
 #include "warpverbs/host/buffer.hpp"
 
-/// Copies from buffer to buffer by the driver that there is.
+/// Copies between buffers with the installed driver.
 namespace warpverbs {
 namespace {
 
@@ -18,7 +18,7 @@ std::vector<std::byte> Pattern() {
   return pattern;
 }
 
-/// Copies an odd part to an odd place, and looks at all of the target.
+/// Copies a part from and to odd offsets, and checks the whole target.
 void ExpectCopy(const host::Buffer& from, const host::Buffer& to) {
   const std::vector<std::byte> pattern = Pattern();
   constexpr size_t kFrom = 4097, kTo = 3, kBytes = kSize - 5000;
@@ -31,7 +31,7 @@ void ExpectCopy(const host::Buffer& from, const host::Buffer& to) {
   EXPECT_TRUE(got == expected) << from.name() << " to " << to.name();
 }
 
-TEST(Copies, OnOneGpuAndWithTheHostArrive) {
+TEST(Copies, ArriveOnOneGpuAndInHostMemory) {
   const host::Gpu gpu;
   const auto one = host::CudaMemoryKind(gpu).Allocate(kSize),
              other = host::CudaMemoryKind(gpu).Allocate(kSize),
@@ -44,7 +44,7 @@ TEST(Copies, OnOneGpuAndWithTheHostArrive) {
   ExpectCopy(*plain, *one);
 }
 
-TEST(Copies, OfRangesThatOverlapAreAsByMemmove) {
+TEST(Copies, MoveOverlappingRangesLikeMemmove) {
   const auto buffer = host::CudaMemoryKind(host::Gpu()).Allocate(kSize);
   std::vector<std::byte> expected = Pattern(), got(kSize);
   buffer->CopyIn(0, expected);
@@ -54,7 +54,7 @@ TEST(Copies, OfRangesThatOverlapAreAsByMemmove) {
   EXPECT_TRUE(got == expected);
 }
 
-TEST(Copies, BetweenTwoGpusArrive) {
+TEST(Copies, ArriveOnAnotherGpu) {
   if (host::Gpu::Count() < 2) GTEST_SKIP() << "this machine has one GPU";
   const auto one = host::CudaMemoryKind(host::Gpu(0)).Allocate(kSize),
              other = host::CudaMemoryKind(host::Gpu(1)).Allocate(kSize);

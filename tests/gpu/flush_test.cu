@@ -1,4 +1,5 @@
-// The host posts between kernels: what one has written is sent, and what has arrived the next one sees.
+// The host posts between kernels: it sends the bytes of the last kernel, and the next kernel sees the
+// received bytes.
 #include <atomic>
 #include <chrono>
 
@@ -26,11 +27,11 @@ __global__ void CountStale(const uint8_t* at, uint64_t round, unsigned long long
 }
 
 __global__ void RunUntil(const volatile int* end) {
-  const uint64_t deadline = arch::Cuda::NowNs() + kPatienceNs;
+  const uint64_t deadline = arch::Cuda::NowNs() + kTimeoutNs;
   while (*end == 0 && arch::Cuda::NowNs() < deadline) __nanosleep(1000);
 }
 
-/// Memory of a GPU, and the stream of the kernels that use it.
+/// Memory of a GPU and the stream of its kernels.
 struct Side {
   Side(const host::Device& device, int ordinal)
       : gpu(ordinal),
@@ -40,7 +41,7 @@ struct Side {
 
   uint8_t* data() const { return reinterpret_cast<uint8_t*>(buffer->data()); }
   void Flush(FlushDirection direction, bool by_stream) const {
-    buffer->Flush(direction, host::DeadlineIn(std::chrono::nanoseconds(kPatienceNs)),
+    buffer->Flush(direction, host::DeadlineIn(std::chrono::nanoseconds(kTimeoutNs)),
                   by_stream ? stream.get() : nullptr);
   }
 
@@ -62,19 +63,19 @@ void ExpectNothingStale(int from_gpu, int to_gpu, bool by_stream) {
     CheckCuda(cudaSetDevice(from_gpu), "take a GPU");
     WriteRound<<<1, 256, 0, from.stream.get()>>>(from.data(), round);
     from.Flush(FlushDirection::kGpuToNic, by_stream);
-    to.Flush(FlushDirection::kGpuToNic, by_stream);  // the kernel that looks at the last round has ended
-    ASSERT_TRUE(IsOk(WriteFromHost(a, target, source, kPatienceNs)));
+    to.Flush(FlushDirection::kGpuToNic, by_stream);  // waits for the kernel that checks the last round
+    ASSERT_TRUE(IsOk(WriteFromHost(a, target, source, kTimeoutNs)));
     to.Flush(FlushDirection::kNicToGpu, by_stream);
     CheckCuda(cudaSetDevice(to_gpu), "take a GPU");
     CountStale<<<1, 256, 0, to.stream.get()>>>(to.data(), round, stale.get());
   }
   CheckCuda(cudaGetLastError(), "launch a kernel");
   to.stream.Wait();
-  EXPECT_EQ(*stale, 0U) << "bytes that the kernel before had written, or that had not arrived";
+  EXPECT_EQ(*stale, 0U) << "stale bytes: either sent or received too early";
   CheckCuda(cudaSetDevice(0), "take a GPU");
 }
 
-TEST(Flush, IsGivenUpAtTheDeadlineWhileAKernelRuns) {
+TEST(Flush, TimesOutWhileAKernelRuns) {
   const host::Gpu gpu;
   const auto buffer = host::CudaMemoryKind(gpu).Allocate(kBytes);
   const CudaStream stream(0);  // non-blocking: the legacy stream does not wait for it
@@ -87,13 +88,13 @@ TEST(Flush, IsGivenUpAtTheDeadlineWhileAKernelRuns) {
   EXPECT_THROW(flush(std::chrono::milliseconds(50), nullptr), host::Error);
   std::atomic_ref(*end).store(1);
   EXPECT_NO_THROW(flush(std::chrono::seconds(30), nullptr));
-  EXPECT_NO_THROW(flush(std::chrono::milliseconds(0), stream.get())) << "it is done already";
+  EXPECT_NO_THROW(flush(std::chrono::milliseconds(0), stream.get())) << "no kernel is running";
 }
 
-TEST(Flush, OfAStreamLeavesNoStaleByte) { ExpectNothingStale(0, 0, true); }
-TEST(Flush, OfTheWholeGpuLeavesNoStaleByte) { ExpectNothingStale(0, 0, false); }
-TEST(Flush, OfTwoGpusLeavesNoStaleByte) {
-  if (host::Gpu::Count() < 2) GTEST_SKIP() << "there is one GPU";
+TEST(Flush, LeavesNoStaleByteOfAStream) { ExpectNothingStale(0, 0, true); }
+TEST(Flush, LeavesNoStaleByteOfTheGpu) { ExpectNothingStale(0, 0, false); }
+TEST(Flush, LeavesNoStaleByteOfTwoGpus) {
+  if (host::Gpu::Count() < 2) GTEST_SKIP() << "this machine has one GPU";
   ExpectNothingStale(0, 1, true);
 }
 

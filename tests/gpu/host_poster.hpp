@@ -8,8 +8,8 @@
 
 namespace warpverbs::gpu {
 
-/// Writes all of a view to the beginning of another by a thread of the processor, and waits. What nvcc
-/// compiles of the device headers is for kernels, so this is compiled without it.
+/// Writes all of `from` to the beginning of `to` from a CPU thread, and waits. nvcc compiles the device
+/// headers for kernels only, so the host compiler compiles this function.
 device::Status WriteFromHost(const host::Endpoint& endpoint, const host::MemoryView& to,
                              const host::MemoryView& from, uint64_t timeout_ns);
 

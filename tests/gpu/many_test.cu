@@ -1,4 +1,4 @@
-// Much of the same: millions of writes, a thousand kernels, graphs.
+// Large numbers: millions of writes, a thousand kernels, replayed graphs.
 #include "pair.hpp"
 #include "warpverbs/arch/cpu.hpp"
 
@@ -19,14 +19,14 @@ struct Job {
   LocalMemory local;
   RemoteMemory remote;
   uint64_t rounds;
-  uint64_t first = 0;              ///< the number of the first round
-  const uint64_t* stop = nullptr;  ///< ends it before its time when it is not 0
+  uint64_t first = 0;              ///< number of the first round
+  const uint64_t* stop = nullptr;  ///< pointer to a word that ends the kernel early if it is not 0
 };
 
 struct Outcome {
-  unsigned long long wrong = 0;  ///< words that are not what was written
+  unsigned long long wrong = 0;  ///< words with a wrong value
   unsigned long long failed = 0;
-  unsigned long long done = 0;  ///< writes that were seen complete and right
+  unsigned long long done = 0;  ///< complete and correct writes
   Status status;
 };
 
@@ -38,7 +38,7 @@ Job JobOf(const Pair& pair, uint64_t rounds) {
 
 constexpr uint32_t kBatch = 16;
 
-/// Each lane writes kBatch words of its own in each round; the warp looks at all of them when they are done.
+/// Each lane writes kBatch words of its own in each round, waits, and checks them.
 template <class A, class Sharing = Shared>
 __global__ void PutRounds(Job job, Outcome* outcome) {
   SendQueue<A, Sharing, Warp> queue(job.queue, Warp(0xffffffff));
@@ -75,7 +75,7 @@ void ExpectAll(const Outcome& outcome, uint64_t writes) {
   EXPECT_EQ(outcome.done, writes);
 }
 
-TEST(TenMillion, WritesArriveWhole) {
+TEST(TenMillion, WritesArriveIntact) {
   constexpr uint32_t kBlocks = 16;
   constexpr uint64_t kRounds = 10'000'000 / (kBlocks * 32 * kBatch) + 1;
   const Pair pair({.a = {.depth = 32768}});
@@ -102,10 +102,10 @@ void RunInARow(Placement placement) {
   ExpectAll(*outcome, uint64_t{kKernels} * 32 * kBatch);
 }
 
-TEST_P(Many, KernelsInARowFindTheQueueWhereTheLastOneLeftIt) { RunInARow<Shared>(GetParam()); }
-TEST_P(Many, ExclusiveKernelsInARowFindTheQueueWhereTheLastOneLeftIt) { RunInARow<Exclusive>(GetParam()); }
+TEST_P(Many, KernelsContinueWhereTheLastKernelEnded) { RunInARow<Shared>(GetParam()); }
+TEST_P(Many, ExclusiveKernelsContinueWhereTheLastKernelEnded) { RunInARow<Exclusive>(GetParam()); }
 
-TEST_P(Many, CapturedGraphsMayBeReplayed) {
+TEST_P(Many, CapturedGraphsCanBeReplayed) {
   constexpr uint32_t kReplays = 50;
   const Pair pair({.placement = GetParam(), .a = {.depth = 1024}});
   const Mapped<Outcome> outcome(pair.gpu_a);
@@ -131,24 +131,24 @@ TEST_P(Many, CapturedGraphsMayBeReplayed) {
   ExpectAll(*outcome, uint64_t{kReplays} * 3 * 2 * 32 * kBatch);
 }
 
-/// Takes what is left of a GPU, so that nothing but its copy engines can move data for the NIC.
+/// Occupies the rest of a GPU, so that only its copy engines can move data for the NIC.
 ///
-/// @param stop  on the GPU: so many looks at host memory would leave the NIC none of the bus
+/// @param stop  in GPU memory: polls of host memory by so many threads would take all of the bus
 __global__ void Occupy(const uint64_t* stop, unsigned long long* running) {
   if (threadIdx.x == 0) atomicAdd(running, 1);
-  const uint64_t deadline = arch::Cuda::NowNs() + kPatienceNs;
+  const uint64_t deadline = arch::Cuda::NowNs() + kTimeoutNs;
   while (arch::Cuda::Load(stop) == 0 && arch::Cuda::NowNs() < deadline) __nanosleep(100'000);
 }
 
 /// Waits on the host until a word that kernels change is at least `value`.
 ::testing::AssertionResult Reaches(const unsigned long long& word, unsigned long long value) {
-  for (const uint64_t deadline = arch::Cpu::NowNs() + kPatienceNs / 2; arch::Cpu::NowNs() < deadline;) {
+  for (const uint64_t deadline = arch::Cpu::NowNs() + kTimeoutNs / 2; arch::Cpu::NowNs() < deadline;) {
     if (*const_cast<const volatile unsigned long long*>(&word) >= value) return ::testing::AssertionSuccess();
   }
   return ::testing::AssertionFailure() << word << " of " << value;
 }
 
-TEST_P(Many, DataMoveWhileKernelsHaveAllOfTheGpu) {
+TEST_P(Many, WritesProceedWhileKernelsFillTheGpu) {
   const Pair pair({.placement = GetParam(), .a = {.depth = 1024}});
   const Mapped<Outcome> outcome(pair.gpu_a);
   const Memory stop(pair.device(), pair.gpu_a, 8);
@@ -164,10 +164,10 @@ TEST_P(Many, DataMoveWhileKernelsHaveAllOfTheGpu) {
     job.stop = stop.data();
     Load(Occupy);
     PutRounds<decltype(arch)><<<1, 32, 0, stream.get()>>>(job, outcome.get());
-    EXPECT_TRUE(Reaches(outcome->done, 1)) << "it runs";
+    EXPECT_TRUE(Reaches(outcome->done, 1)) << "the posting kernel runs";
     Occupy<<<blocks, 1024, 0, occupied.get()>>>(stop.data(), running.get());
-    EXPECT_TRUE(Reaches(*running, blocks - 1)) << "all other blocks of 1024 threads that there is room for";
-    EXPECT_TRUE(Reaches(outcome->done, outcome->done + 50 * 32 * kBatch)) << "it goes on";
+    EXPECT_TRUE(Reaches(*running, blocks - 1)) << "the GPU is full of other blocks";
+    EXPECT_TRUE(Reaches(outcome->done, outcome->done + 50 * 32 * kBatch)) << "the posting kernel continues";
   });
   stop.SetWord(0, 1);
   occupied.Wait();

@@ -1,4 +1,4 @@
-// Every operation, posted by a kernel; the data are written and checked on the GPU.
+// Every operation, posted by a kernel. The GPU writes and checks the data.
 #include "pair.hpp"
 #include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/signal.hpp"
@@ -13,11 +13,11 @@ using device::Thread;
 class Operations : public Placed {};
 WARPVERBS_PLACED(Operations);
 
-/// By value to the kernels; memory of both sides, as the GPU and as the NIC name it.
+/// Memory of both sides, as pointers for the GPU and with keys for the NIC. Kernels get it by value.
 struct Sides {
   QueueView queue;
   uint8_t *source, *target;
-  LocalMemory local;  ///< all of the source
+  LocalMemory local;  ///< the whole source
   RemoteMemory remote;
 
   __device__ LocalMemory Local(uint64_t offset, uint64_t bytes) const {
@@ -33,7 +33,7 @@ Sides SidesOf(const Pair& pair) {
 
 struct Outcome {
   Status status;
-  uint64_t wrong = 0;  ///< bytes or words that are not what they should be
+  uint64_t wrong = 0;  ///< wrong bytes or words
 };
 
 template <class A, class Queue, class Operation>
@@ -42,7 +42,7 @@ __device__ Status PostAndWait(Queue& queue, const Operation& operation) {
   return posted.status.ok() ? queue.Wait(posted.ticket, Within<A>()) : posted.status;
 }
 
-/// A message of each of these sizes at each of these places, written by `Put` and found by another thread.
+/// Moves a message of each size at each offset by `Put`, and checks it.
 template <class A, class Put>
 __global__ void MoveMessages(Sides sides, Put put, Outcome* outcome) {
   constexpr uint64_t kSizes[] = {1, 3, 8, 64, 100, 4096, 65537, 1 << 18};
@@ -102,7 +102,7 @@ struct ByRead {
   }
 };
 
-/// Half of the message before the other, by one doorbell.
+/// Writes a message in two halves, by one doorbell.
 struct ByBatch {
   static constexpr bool reads = false;
   template <class A, class Queue>
@@ -119,7 +119,7 @@ struct ByBatch {
   }
 };
 
-/// The data, then a word behind them that the same GPU waits for.
+/// Writes the data and then a signal, for which the same GPU waits.
 struct BySignal {
   static constexpr bool reads = false;
   template <class A, class Queue>
@@ -150,10 +150,10 @@ void ExpectMoves(Placement placement) {
 TEST_P(Operations, WriteMovesEveryByteAndNoMore) { ExpectMoves<ByWrite>(GetParam()); }
 TEST_P(Operations, WriteGathersTwoEntries) { ExpectMoves<ByTwoEntries>(GetParam()); }
 TEST_P(Operations, ReadFetchesEveryByteAndNoMore) { ExpectMoves<ByRead>(GetParam()); }
-TEST_P(Operations, BatchesAreWholeAndInOrder) { ExpectMoves<ByBatch>(GetParam()); }
-TEST_P(Operations, SignalComesAfterItsData) { ExpectMoves<BySignal>(GetParam()); }
+TEST_P(Operations, BatchesArriveCompletelyAndInOrder) { ExpectMoves<ByBatch>(GetParam()); }
+TEST_P(Operations, SignalFollowsItsData) { ExpectMoves<BySignal>(GetParam()); }
 
-/// Each atomic on a word of its own; what was there, what is there, and what was fetched.
+/// Runs each atomic on its own word, and compares the fetched and the new value with the expected ones.
 template <class A>
 __global__ void Atomics(Sides sides, Outcome* outcome) {
   SendQueue<A, Exclusive> queue(sides.queue);
@@ -194,7 +194,7 @@ __global__ void Atomics(Sides sides, Outcome* outcome) {
          (kOld & ~uint64_t{0xff00}) | (kNew & 0xff00));
 }
 
-/// The same for 4 bytes, where what is fetched stays in the wire's order.
+/// Does the same with 4 bytes, whose fetched value stays in wire order.
 template <class A>
 __global__ void Atomics4(Sides sides, Outcome* outcome) {
   SendQueue<A, Exclusive> queue(sides.queue);
@@ -237,7 +237,8 @@ TEST_P(Operations, AtomicsOf8BytesChangeAndFetch) {
 
 TEST_P(Operations, AtomicsOf4BytesChangeAndFetch) {
   const Pair pair({.placement = GetParam()});
-  if ((pair.device().capabilities().atomic_sizes & 4) == 0) GTEST_SKIP() << "the device has none";
+  if ((pair.device().capabilities().atomic_sizes & 4) == 0)
+    GTEST_SKIP() << "the device has no atomics of 4 bytes";
   const Mapped<Outcome> outcome(pair.gpu_a);
   WithArch(pair.scope(), [&](auto arch) {
     RunKernel(pair.gpu_a, 1, 1, Atomics4<decltype(arch)>, SidesOf(pair), outcome.get());
@@ -246,7 +247,7 @@ TEST_P(Operations, AtomicsOf4BytesChangeAndFetch) {
   EXPECT_EQ(outcome->wrong, 0U);
 }
 
-/// Values that travel in the WQE, and what moves none.
+/// Runs inline writes, and operations that move no data.
 template <class A>
 __global__ void InlineAndEmpty(Sides sides, uint32_t cqn, Outcome* outcome) {
   struct Bytes {
@@ -263,14 +264,14 @@ __global__ void InlineAndEmpty(Sides sides, uint32_t cqn, Outcome* outcome) {
   all(device::WriteInline{sides.Remote(72), uint8_t{0x99}});
   all(device::Write(sides.Remote(128), sides.Local(0, 0)));
   all(device::Dump{sides.Local(0, 8)});
-  all(device::WaitCq{cqn, 1});  // long past
+  all(device::WaitCq{cqn, 1});  // the first completion arrived long ago
   for (uint32_t i = 0; i < sizeof value; ++i)
     outcome->wrong += *const_cast<volatile uint8_t*>(sides.target + i) != ByteOf(1, i);
   outcome->wrong += A::Load(reinterpret_cast<uint64_t*>(sides.target + 64)) != 0x1122334455667788;
   outcome->wrong += *const_cast<volatile uint8_t*>(sides.target + 72) != 0x99;
 }
 
-TEST_P(Operations, InlineValuesArriveAndWhatMovesNothingCompletes) {
+TEST_P(Operations, InlineValuesArriveAndEmptyOperationsComplete) {
   const Pair pair({.placement = GetParam(), .a = {.wait_on_cq = true}});
   const Mapped<Outcome> outcome(pair.gpu_a);
   WithArch(pair.scope(), [&](auto arch) {

@@ -19,7 +19,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/queue_error.hpp"
 
-/// The library on a GPU and a NIC, of software or a ConnectX: what each test here starts from.
+/// The fixture of the GPU tests: the library on a GPU with softhca or a ConnectX.
 namespace warpverbs::gpu {
 
 using arch::Scope;
@@ -32,15 +32,15 @@ using device::Status;
 using device::WaitLimit;
 using host::Placement;
 
-/// Within it every wait on a GPU must end, and a kernel with it.
-inline constexpr uint64_t kPatienceNs = 20'000'000'000;
+/// Limit of every wait of a kernel, and so of the kernel.
+inline constexpr uint64_t kTimeoutNs = 20'000'000'000;
 
 template <class A>
-__device__ WaitLimit Within(uint64_t ns = kPatienceNs) {
+__device__ WaitLimit Within(uint64_t ns = kTimeoutNs) {
   return {.deadline_ns = A::NowNs() + ns};
 }
 
-/// GPU memory that a NIC reaches.
+/// GPU memory that a NIC can access.
 class Memory {
  public:
   Memory(const host::Device& device, const host::Gpu& gpu, size_t bytes)
@@ -59,7 +59,7 @@ class Memory {
     return {region_.View().addr + offset, mlx5::ToBe32(region_.View().rkey)};
   }
 
-  /// A word as the host sees it now.
+  /// Returns the current value of a word.
   uint64_t Word(size_t index) const {
     uint64_t word = 0;
     memory_.CopyOut(8 * index, std::as_writable_bytes(std::span(&word, 1)));
@@ -79,13 +79,13 @@ struct PairOptions {
   host::EndpointConfig a{};
   host::EndpointConfig b{};
   int gpu_a = 0, gpu_b = 0;
-  size_t bytes = 1 << 20;  ///< of each memory
+  size_t bytes = 1 << 20;  ///< size of each memory
 };
 
-/// Two endpoints, connected: kernels of a's GPU post, and `b` lets them write to `target`.
+/// Two connected endpoints. Kernels of a's GPU post, and may write to b's `target`.
 class Pair {
  public:
-  /// @param on  where both live; by default on a device of their own
+  /// @param on  device of both endpoints; a new one by default
   explicit Pair(const PairOptions& options = {}, std::shared_ptr<host::Device> on = e2e::OpenNic())
       : device_(std::move(on)),
         gpu_a(options.gpu_a),
@@ -125,7 +125,7 @@ class Pair {
   Memory source, target;
 };
 
-/// Host memory that kernels change, and the host while they run.
+/// Host memory that kernels and the host may change at the same time.
 template <class T>
 class Mapped {
  public:
@@ -145,13 +145,13 @@ class Mapped {
   size_t count_;
 };
 
-/// Calls `body` with the arch that posts to queues of such a scope: `body(arch::Cuda{})`.
+/// Calls `body` with the arch for queues of release scope `scope`: `body(arch::Cuda{})`.
 template <class Body>
 void WithArch(Scope scope, const Body& body) {
   scope == Scope::kGpu ? body(arch::Cuda{}) : body(arch::CudaSystem{});
 }
 
-/// Loads a kernel: CUDA could not do that while another runs and waits for it.
+/// Loads a kernel, because CUDA cannot load it while a running kernel waits for it.
 template <class... Parameters>
 void Load(void (*kernel)(Parameters...)) {
   cudaFuncAttributes attributes{};
@@ -168,7 +168,7 @@ void RunKernel(const host::Gpu& gpu, dim3 blocks, dim3 threads, void (*kernel)(P
   stream.Wait();
 }
 
-/// Every byte of a round is another than in the round before.
+/// Returns a byte of a round's pattern. Each byte differs from that of the last round.
 __host__ __device__ inline uint8_t ByteOf(uint64_t round, uint64_t index) {
   return static_cast<uint8_t>(31 * round + 7 * index + (index >> 8));
 }

@@ -1,4 +1,4 @@
-// Sends and writes with immediate into receives that another block of the GPU has posted.
+// Sends, and writes with immediate data, to receives that another block of the GPU posts.
 #include "pair.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 
@@ -19,19 +19,19 @@ struct Job {
   device::ReceiveQueueView receiver;
   uint64_t *source, *arrived;
   LocalMemory from;
-  LocalMemory into;      ///< the first of kDepth slots, as many messages as can be under way
-  RemoteMemory written;  ///< likewise
+  LocalMemory into;      ///< first of kDepth slots for messages in flight
+  RemoteMemory written;  ///< first of kDepth slots for writes
 };
 
 struct Outcome {
   Status sender, receiver;
-  uint32_t wrong = 0;  ///< messages whose length, immediate or content is not what was sent
+  uint32_t wrong = 0;  ///< messages with a wrong length, immediate or content
 };
 
-/// A word of message n: no two words of two messages are the same.
+/// Returns a word of message n. All words of all messages differ.
 __device__ uint64_t WordOf(uint64_t n, uint32_t word) { return (n + 1) << 32 | word; }
 
-/// Message n is kBytes long; every third is a write with immediate to the second half.
+/// Sends messages of kBytes. Every third one is a write with immediate data to the second half.
 template <class A>
 __device__ void SendAll(const Job& job, Outcome* outcome) {
   SendQueue<A, Exclusive> queue(job.sender);

@@ -1,4 +1,4 @@
-// Who posts together, and who shares a queue: threads, warps and blocks, on queues of every depth.
+// Threads, warps and blocks that post together or share a queue, with queues of several depths.
 #include <tuple>
 
 #include "pair.hpp"
@@ -23,7 +23,7 @@ struct Job {
   uint32_t rounds;
 };
 
-/// Queues in host memory are slow to share.
+/// Returns fewer rounds for queues in host memory, which are slow to share.
 uint32_t RoundsFor(Placement placement) { return placement == Placement::kGpu ? 60 : 20; }
 
 Job JobOf(const Pair& pair, uint32_t rounds) {
@@ -35,7 +35,7 @@ Job JobOf(const Pair& pair, uint32_t rounds) {
 struct Outcome {
   unsigned long long wrong = 0;
   unsigned long long failed = 0;
-  Status status;  ///< of one that failed
+  Status status;  ///< status of one that failed
 };
 
 template <class Cooperation>
@@ -47,7 +47,7 @@ __device__ Cooperation Everybody() {
   }
 }
 
-/// Every thread writes a word of its own in each round and looks at what has arrived.
+/// Each thread writes its own word in each round, waits, and checks the target.
 template <class A, class Sharing, class Cooperation>
 __global__ void PutWords(Job job, Outcome* outcome) {
   SendQueue<A, Sharing, Cooperation> queue(job.queue, Everybody<Cooperation>());
@@ -65,7 +65,8 @@ __global__ void PutWords(Job job, Outcome* outcome) {
     } else if (A::Load(&job.target[me]) != (round << 32 | me)) {
       atomicAdd(&outcome->wrong, 1);
     }
-    if constexpr (!std::is_same_v<Cooperation, Thread>) __syncthreads();  // all or none take part
+    if constexpr (!std::is_same_v<Cooperation, Thread>)
+      __syncthreads();  // the threads of a group post together
   }
 }
 
@@ -73,7 +74,7 @@ struct Shape {
   uint32_t blocks, threads, depth;
 };
 
-/// All threads of a grid put their words through queue a of `pair`, and every word arrives.
+/// Expects that all words of a grid's threads arrive through queue a of `pair`.
 template <class Sharers, class Cooperation>
 void ExpectWords(const Pair& pair, uint32_t blocks, uint32_t threads, uint32_t rounds) {
   const Mapped<Outcome> outcome(pair.gpu_a);
@@ -110,12 +111,12 @@ INSTANTIATE_TEST_SUITE_P(, Sharing,
                                                           Shape{16, 32, 4096})),
                          NameOf);
 
-TEST_P(Sharing, ThreadsPostEachForItself) { Expect<Shared, Thread>(); }
+TEST_P(Sharing, ThreadsPostAlone) { Expect<Shared, Thread>(); }
 TEST_P(Sharing, WarpsPostTogether) { Expect<Shared, Warp>(); }
 TEST_P(Sharing, BlocksPostTogether) { Expect<Shared, Block>(); }
-TEST_P(Sharing, RelaxedThreads) { Expect<RelaxedShared, Thread>(); }
-TEST_P(Sharing, RelaxedWarps) { Expect<RelaxedShared, Warp>(); }
-TEST_P(Sharing, RelaxedBlocks) { Expect<RelaxedShared, Block>(); }
+TEST_P(Sharing, RelaxedThreadsPostAlone) { Expect<RelaxedShared, Thread>(); }
+TEST_P(Sharing, RelaxedWarpsPostTogether) { Expect<RelaxedShared, Warp>(); }
+TEST_P(Sharing, RelaxedBlocksPostTogether) { Expect<RelaxedShared, Block>(); }
 
 class ExclusiveQueue : public Placed {};
 WARPVERBS_PLACED(ExclusiveQueue);
@@ -126,16 +127,18 @@ void ExpectExclusive(Placement placement, uint32_t threads, uint32_t depth) {
   ExpectWords<Exclusive, Cooperation>(pair, 1, threads, RoundsFor(placement));
 }
 
-TEST_P(ExclusiveQueue, OfOneThread) { ExpectExclusive<Thread>(GetParam(), 1, 16); }
-TEST_P(ExclusiveQueue, OfAWarp) { ExpectExclusive<Warp>(GetParam(), 32, 64); }
-TEST_P(ExclusiveQueue, OfAWarpThatIsLargerThanTheQueue) { ExpectExclusive<Warp>(GetParam(), 32, 8); }
+TEST_P(ExclusiveQueue, CompletesWritesOfAThread) { ExpectExclusive<Thread>(GetParam(), 1, 16); }
+TEST_P(ExclusiveQueue, CompletesWritesOfAWarp) { ExpectExclusive<Warp>(GetParam(), 32, 64); }
+TEST_P(ExclusiveQueue, CompletesWritesOfAWarpWithFewerSlotsThanLanes) {
+  ExpectExclusive<Warp>(GetParam(), 32, 8);
+}
 
-TEST_P(ExclusiveQueue, NextToARingOfCompletions) {
+TEST_P(ExclusiveQueue, CompletesWritesWithACompletionRing) {
   const Pair pair({.placement = GetParam(), .a = {.depth = 64, .cq_mode = host::CqMode::kRing}});
   ExpectWords<Shared, Warp>(pair, 4, 64, RoundsFor(GetParam()));
 }
 
-TEST(SharedCompletions, AreDrainedByThePostersOfAllTheirQueues) {
+TEST(SharedCompletions, AreDrainedByThePostersOfAllQueues) {
   const std::shared_ptr<host::Device> device = e2e::OpenNic();
   const host::Gpu gpu;
   host::SharedCompletions ring(*device, {.depth = 256, .max_queues = 2, .gpu = &gpu});
@@ -174,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(, Doorbells,
                                          Setting{Placement::kHost, host::DoorbellMode::kHostPosts}),
                          NameOfSetting);
 
-TEST_P(Doorbells, AreHeardWhoeverRings) {
+TEST_P(Doorbells, ReachTheNicInEachMode) {
   const auto [placement, mode] = GetParam();
   const Pair pair({.placement = placement, .a = {.depth = 64, .doorbell = mode}});
   EXPECT_EQ(pair.a.doorbell_mode(), mode);

@@ -1,4 +1,4 @@
-// What programs wait for their kernels with.
+// The wait for kernels that the example programs use.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,14 +19,14 @@ __global__ void RunFor(uint64_t ns) {
   while (arch::Cuda::NowNs() < deadline) __nanosleep(10'000);
 }
 
-TEST(Stream, IsGivenUpAtTheDeadlineAndCanBeWaitedForAgain) {
+TEST(Stream, TimesOutAndCanBeWaitedForAgain) {
   const CudaStream stream(0);
   stream.Wait();
   RunFor<<<1, 1, 0, stream.get()>>>(2'000'000'000);
   EXPECT_THROW(stream.WaitUntil(steady_clock::now() + milliseconds(100)), std::runtime_error);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the next launch has not failed";
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the timeout leaves no error for the next launch";
   EXPECT_NO_THROW(stream.WaitUntil(steady_clock::now() + milliseconds(30'000)));
-  EXPECT_NO_THROW(stream.WaitUntil(steady_clock::now())) << "it is done already";
+  EXPECT_NO_THROW(stream.WaitUntil(steady_clock::now())) << "no kernel is running";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Host code moves the memory of GPUs, which kernels have filled and kernels look at.
+// Host code moves GPU memory that kernels fill and check.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,12 +19,13 @@ using transport::Status;
 
 constexpr std::chrono::seconds kLong{30};
 
-/// How an operation ends, in words.
+/// Waits for an operation and returns its result in words.
 std::string Outcome(std::future<Status> future) {
-  return future.wait_for(kLong) == std::future_status::ready ? future.get().What() : "it did not end in time";
+  return future.wait_for(kLong) == std::future_status::ready ? future.get().What()
+                                                             : "the operation timed out";
 }
 
-/// A transport with memory of a GPU, or two.
+/// A transport with memory of a GPU.
 struct Side {
   Side(int number, size_t bytes)
       : ordinal(number),
@@ -60,7 +61,7 @@ class TransportOfGpus : public testing::TestWithParam<size_t> {
 
 INSTANTIATE_TEST_SUITE_P(Bytes, TransportOfGpus, testing::Values(1, 4096, 3'000'001, 64 << 20));
 
-TEST_P(TransportOfGpus, KernelsSeeEachByteWhenAWriteIsAnnounced) {
+TEST_P(TransportOfGpus, KernelsSeeEachByteOfAnAnnouncedWrite) {
   for (uint64_t round = 1; round <= 20; ++round) {
     a_.Fill(round);
     std::future<Status> arrived = b_.transport.WaitForWrite();
@@ -71,7 +72,7 @@ TEST_P(TransportOfGpus, KernelsSeeEachByteWhenAWriteIsAnnounced) {
   }
 }
 
-TEST_P(TransportOfGpus, KernelsSeeEachByteThatWasRead) {
+TEST_P(TransportOfGpus, KernelsSeeEachByteOfARead) {
   for (uint64_t round = 1; round <= 20; ++round) {
     b_.Fill(round);
     ASSERT_EQ(Outcome(a_.transport.Read(a_.memory.CreateMutableView(), b_.memory.Remote())), "success");

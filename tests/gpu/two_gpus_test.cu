@@ -1,4 +1,4 @@
-// From the memory of one GPU to that of another.
+// Writes from the memory of one GPU to that of another.
 #include "pair.hpp"
 
 namespace warpverbs::gpu {
@@ -40,12 +40,12 @@ __global__ void CountWrong(const uint8_t* bytes, uint64_t count, uint64_t round,
   atomicAdd(wrong, mine);
 }
 
-TEST_P(TwoGpus, WritesArriveInTheOthersMemory) {
+TEST_P(TwoGpus, WritesArriveInTheOtherGpusMemory) {
   int device = -1;
   CheckCuda(cudaSetDevice(1), "use cuda:1");
   const Pair pair({.placement = GetParam(), .gpu_a = 0, .gpu_b = 1});
   CheckCuda(cudaGetDevice(&device), "ask for the current device");
-  EXPECT_EQ(device, 1) << "the library leaves the caller's device as it was";
+  EXPECT_EQ(device, 1) << "the library restores the caller's device";
   const Mapped<Status> status(pair.gpu_a);
   const Mapped<unsigned long long> wrong(pair.gpu_b);
   uint64_t round = 0;
