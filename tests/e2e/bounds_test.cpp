@@ -75,7 +75,7 @@ TYPED_TEST(HeldQueue, LosesNothingWhenItResumes) {
   EXPECT_EQ(this->queue.Wait(this->pair.PutWord(this->queue, 0).ticket, Within()).code, Code::kOk);
 }
 
-/// A thread reserves slots and does not publish them, so that others wait for their turn.
+/// A thread reserves slots and does not publish them, so that later posters wait for it.
 class Turn : public testing::TestWithParam<CqMode> {
  protected:
   Turn() { pair.Connect(); }
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(, Turn, testing::Values(CqMode::kCollapsed, CqMode::kRi
 
 class StickyError : public testing::TestWithParam<CqMode> {};
 
-TEST_P(StickyError, ReachesThreadsThatWaitForRoomAndForTickets) {
+TEST_P(StickyError, ReachesThreadsThatWaitForSlotsAndForTickets) {
   constexpr size_t kThreads = 4;
   Pair pair({.a = {.depth = kDepth, .cq_mode = GetParam()}});
   pair.Connect();
