@@ -6,6 +6,7 @@
 #include "host_poster.hpp"
 #include "pair.hpp"
 #include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/error.hpp"
 #include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::gpu {
