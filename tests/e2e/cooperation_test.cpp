@@ -23,7 +23,7 @@ constexpr LaneMask kMasks[] = {0x1,        0x80000000, 0x00010000, 0xffffffff, 0
                                0xaaaaaaaa, 0x0000ffff, 0xffff0000, 0x80000001, 0x12345678};
 
 template <class Sharing, class Cooperation>
-using TeamQueue = device::SendQueue<Cpu, Sharing, Cooperation>;
+using GroupQueue = device::SendQueue<Cpu, Sharing, Cooperation>;
 
 /// Result of a thread's post.
 struct Outcome {
@@ -36,12 +36,12 @@ bool IsIn(LaneMask mask, uint32_t lane) { return (mask >> lane & 1) != 0; }
 template <class Sharing>
 class WarpCalls : public testing::Test {
  protected:
-  /// Runs `kernel(lane, queue)` on the lanes of a mask, and then saves the queue.
+  /// Runs `kernel(lane, queue)` on the lanes of a mask.
   template <class Kernel>
   static void RunWarp(Pair& pair, LaneMask mask, const Kernel& kernel) {
     arch::cpu::RunBlock(kLanes, [&](uint32_t lane) {
       if (!IsIn(mask, lane)) return;
-      TeamQueue<Sharing, device::Warp> queue(pair.a.View(), device::Warp(mask));
+      GroupQueue<Sharing, device::Warp> queue(pair.a.View(), device::Warp(mask));
       kernel(lane, queue);
     });
   }
@@ -128,7 +128,7 @@ TEST(SharedQueue, ServesWarpsOfTwoBlocks) {
     arch::cpu::RunGrid(
         kBlocks, kThreads,
         [&](uint32_t block, uint32_t thread) {
-          TeamQueue<Shared, device::Warp> queue(pair.a.View(), device::Warp((LaneMask{1} << kWarp) - 1));
+          GroupQueue<Shared, device::Warp> queue(pair.a.View(), device::Warp((LaneMask{1} << kWarp) - 1));
           device::Posted posted;
           for (uint32_t i = 0; i < kRounds && posted.status.ok(); ++i)
             posted = queue.Post(device::FetchAdd<uint64_t>(pair.Remote(0), 1), Within());
@@ -149,7 +149,7 @@ TEST(BlockCalls, SendDataOfAllThreadsOnceAllHaveArrived) {
   arch::cpu::RunBlock(
       kThreads,
       [&](uint32_t thread) {
-        TeamQueue<Shared, device::Block> queue(pair.a.View(), device::Block((LaneMask{1} << kWarp) - 1));
+        GroupQueue<Shared, device::Block> queue(pair.a.View(), device::Block((LaneMask{1} << kWarp) - 1));
         Code code = Code::kOk;
         for (uint64_t round = 1; round <= kRounds && code == Code::kOk; ++round) {
           // The warps arrive late in turn. Nothing is posted until all have arrived.
@@ -189,7 +189,7 @@ TEST(SharedQueue, ServesPostsAndBatchesOfBlocks) {
         kBlocks, kThreads,
         [&](uint32_t block, uint32_t thread) {
           const LaneMask lanes = thread < kWarp ? 0xff : 0xf;
-          TeamQueue<Shared, device::Block> queue(pair.a.View(), device::Block(lanes));
+          GroupQueue<Shared, device::Block> queue(pair.a.View(), device::Block(lanes));
           const auto add = device::FetchAdd<uint64_t>(pair.Remote(8 * block), 1);
           device::Posted posted;
           for (uint32_t round = 0; round < kRounds;
