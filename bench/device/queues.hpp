@@ -56,7 +56,7 @@ class Queues {
     }
     std::vector<Peer> peers;
     for (const device::QueueView& view : views_)
-      peers.push_back({view, {kRemote, {kRkeyBe}}, {kLocal, kBytes, {kLkeyBe}}});
+      peers.push_back({view, {kRemote, mlx5::Be32{kRkeyBe}}, {kLocal, kBytes, mlx5::Be32{kLkeyBe}}});
     Check(cudaMalloc(&peers_, count * sizeof(Peer)), "allocate views");
     Check(cudaMemcpy(peers_, peers.data(), count * sizeof(Peer), cudaMemcpyDefault), "write views");
     Check(cudaDeviceSynchronize(), "clear queues");
