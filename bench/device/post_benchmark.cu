@@ -40,7 +40,7 @@ __global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
 }
 
 template <class Cooperation>
-__device__ Cooperation Everybody() {
+__device__ Cooperation WholeGroup() {
   if constexpr (std::is_same_v<Cooperation, Thread>) {
     return {};
   } else {
@@ -48,17 +48,17 @@ __device__ Cooperation Everybody() {
   }
 }
 
-/// What the kernel knows at compile time of its queues' doorbell record; with kNothing it tests for a record.
-enum class Told { kRecord, kNoRecord, kNothing };
+/// What the kernel knows at compile time of its queues' doorbell record; with kNone it tests for a record.
+enum class RecordHint { kRecord, kNoRecord, kNone };
 
 /// Posts, with a deadline for each call, and waits for the last post.
-template <class Sharing, class Cooperation, uint32_t kBatch, Told kTold>
+template <class Sharing, class Cooperation, uint32_t kBatch, RecordHint kHint>
 __global__ void Post(Job job, Result* result) {
   const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
   const Peer peer = job.peers[blockIdx.x % job.queues];
-  if constexpr (kTold != Told::kNothing)
-    __builtin_assume((peer.view.dbrec != nullptr) == (kTold == Told::kRecord));
-  SendQueue<A, Sharing, Cooperation> queue(peer.view, Everybody<Cooperation>());
+  if constexpr (kHint != RecordHint::kNone)
+    __builtin_assume((peer.view.dbrec != nullptr) == (kHint == RecordHint::kRecord));
+  SendQueue<A, Sharing, Cooperation> queue(peer.view, WholeGroup<Cooperation>());
   const auto write = [&] { return Write(peer.remote, {peer.local.addr, kBytes, peer.local.lkey}); };
   Posted posted{};
   const uint64_t start = clock64();
@@ -127,11 +127,11 @@ uint32_t Registers(Kernel* kernel) {
 }
 
 template <class Sharing, class Cooperation = Thread, uint32_t kBatch = 1>
-void Measure(Stage& stage, const Case& which, bool record, bool told = true) {
+void Measure(Stage& stage, const Case& which, bool record, bool hint = true) {
   const uint64_t wqes = uint64_t{which.blocks} * which.threads * which.posts / which.queues;
-  auto* const post = !told    ? Post<Sharing, Cooperation, kBatch, Told::kNothing>
-                     : record ? Post<Sharing, Cooperation, kBatch, Told::kRecord>
-                              : Post<Sharing, Cooperation, kBatch, Told::kNoRecord>;
+  auto* const post = !hint    ? Post<Sharing, Cooperation, kBatch, RecordHint::kNone>
+                     : record ? Post<Sharing, Cooperation, kBatch, RecordHint::kRecord>
+                              : Post<Sharing, Cooperation, kBatch, RecordHint::kNoRecord>;
   const uint32_t registers =
       Registers(post);  // loads the kernel, which is impossible while the stand-in runs
   std::vector<double> cycles, rates;

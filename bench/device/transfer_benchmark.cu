@@ -236,7 +236,7 @@ Json PrintSetting(const Options& options, const host::Device& device, const host
   const std::string gpu = GpuText(options.gpu), nic = NicLabel(device);
   const char* const doorbell = ToString(endpoint.doorbell_mode());
   std::printf("%s\n%s\n%s", gpu.c_str(), nic.c_str(), endpoint.Describe().c_str());
-  std::printf("queues of %u slots and data in %s memory (data: %s), doorbell %s\n", Party::kDepth,
+  std::printf("queues of %u slots and data in %s memory (data: %s), doorbell %s\n", HostSide::kDepth,
               options.on_gpu() ? "GPU" : "host", ToString(data), doorbell);
   std::printf("times by the GPU's globaltimer, which advances by %llu ns; its SMs ran at %.0f MHz\n",
               static_cast<unsigned long long>(clocks.step_ns), mhz);

@@ -36,17 +36,17 @@ class Buffer {
 };
 
 /// An endpoint with the source of its writes and the target of its peer's writes.
-struct Party {
+struct HostSide {
   static constexpr uint32_t kDepth = 1024;
 
-  Party(const host::Device& device, const host::Gpu& gpu, bool on_gpu)
+  HostSide(const host::Device& device, const host::Gpu& gpu, bool on_gpu)
       : endpoint(device, {.depth = kDepth,
                           .gpu = &gpu,
                           .placement = on_gpu ? host::Placement::kGpu : host::Placement::kHost}),
         source(device, gpu, on_gpu, kDataBytes, {.local_write = false}),
         target(device, gpu, on_gpu, kTargetBytes, {.remote_write = true, .remote_atomic = true}) {}
 
-  Side SideTo(const Party& peer) const {
+  Side SideTo(const HostSide& peer) const {
     return {.queue = endpoint.View(),
             .source = source.words(),
             .target = target.words(),
@@ -68,7 +68,7 @@ struct Pair {
     b.endpoint.Connect(a.endpoint.Info());
   }
 
-  Party a, b;
+  HostSide a, b;
 };
 
 }  // namespace warpverbs::bench

@@ -104,8 +104,8 @@ class Runner {
   /// Describes a thread's failure and the errors that the endpoints report.
   std::string WhyFailed(const device::Status& status) const {
     std::string why = host::Describe(status) + ".";
-    for (const Party* party : {&pair_.a, &pair_.b}) {
-      if (const auto error = party->endpoint.LastError()) why += " " + error->Describe();
+    for (const HostSide* side : {&pair_.a, &pair_.b}) {
+      if (const auto error = side->endpoint.LastError()) why += " " + error->Describe();
     }
     return why;
   }

@@ -39,7 +39,7 @@ struct Outcome {
 };
 
 template <class Cooperation>
-__device__ Cooperation Everybody() {
+__device__ Cooperation WholeGroup() {
   if constexpr (std::is_same_v<Cooperation, Thread>) {
     return {};
   } else {
@@ -50,7 +50,7 @@ __device__ Cooperation Everybody() {
 /// Each thread writes its own word in each round, waits, and checks the target.
 template <class A, class Sharing, class Cooperation>
 __global__ void PutWords(Job job, Outcome* outcome) {
-  SendQueue<A, Sharing, Cooperation> queue(job.queue, Everybody<Cooperation>());
+  SendQueue<A, Sharing, Cooperation> queue(job.queue, WholeGroup<Cooperation>());
   const uint64_t me = blockIdx.x * blockDim.x + threadIdx.x;
   for (uint64_t round = 1; round <= job.rounds; ++round) {
     A::Store(&job.source[me], round << 32 | me);
