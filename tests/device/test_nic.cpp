@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstring>
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 namespace {
 
 using mlx5::WqeOpcode;
@@ -228,4 +228,4 @@ void TestNic::Expect(bool condition, const char* rule) {
   if (!condition && violation_.empty()) violation_ = "at " + std::to_string(next_) + ": broken rule: " + rule;
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-namespace warpverbs::device {
+namespace warpverbs::inline v0_2::device {
 namespace {
 
 /// Returns the CQE of a queue that starts at `start`: the WQE before `start` is complete.
@@ -107,4 +107,4 @@ void TestQueue::Complete(TestCqe content) {
   }
 }
 
-}  // namespace warpverbs::device
+}  // namespace warpverbs::inline v0_2::device
