@@ -1,5 +1,6 @@
 // One completion ring for several queues: a thread that waits for one queue delivers completions for all.
 #include "common/example.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 using namespace warpverbs;
 

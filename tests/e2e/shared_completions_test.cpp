@@ -99,7 +99,7 @@ TEST_F(SharedRing, QueuesComeAndGoWhileOthersWork) {
       EXPECT_EQ(RunTraffic<device::Exclusive>(passing, 0, 10), "");
       // Destroyed with completions still on the ring. The next queue in its place must not receive them.
       Queue<device::Exclusive> queue(passing.a.View());
-      for (int i = 0; i < 4; ++i) passing.PutWord(queue, 100);
+      for (int i = 0; i < 4; ++i) EXPECT_TRUE(passing.PutWord(queue, 100).status.ok());
     }
   }
   EXPECT_EQ(wrong, "");
