@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
-LISTED = re.compile(r"^ *Test +#\d+: (\S+)$")
-RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +([\d.]+) sec")
+LISTED = re.compile(r"^ *Test +#\d+: (.+)$")
+RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?) +([\d.]+) sec")
 STARTED = re.compile(r"^ *Start +\d+: ")
-BEGIN = re.compile(r"^\d+/\d+ Testing: (\S+)$", re.MULTILINE)
+BEGIN = re.compile(r"^\d+/\d+ Testing: (.+)$", re.MULTILINE)
 SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, listed below:)$", re.MULTILINE)
 
 

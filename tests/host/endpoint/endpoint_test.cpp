@@ -165,11 +165,12 @@ TEST_F(EndpointTest, HasAViewForKernels) {
   EXPECT_EQ(view.control->regions, nullptr) << "a checked build allows all memory";
   EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
   EXPECT_EQ(view.max_message, 1U << 30);
-  EXPECT_EQ(view.flags, 0);
+  EXPECT_EQ(view.flags, device::kNeedsSystemScope) << "the queue is in host memory";
 }
 
 TEST_F(EndpointTest, DumpsAfterReadsOnRequest) {
-  EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags, device::kDumpAfterRead);
+  EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags,
+            device::kDumpAfterRead | device::kNeedsSystemScope);
 }
 
 TEST_F(EndpointTest, HasAnInvalidCqeForEveryWqebbInRingMode) {
@@ -183,7 +184,7 @@ TEST_F(EndpointTest, HasAnInvalidCqeForEveryWqebbInRingMode) {
 TEST_F(EndpointTest, DeliversToItselfInRingMode) {
   const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
   const device::QueueView view = endpoint.View();
-  EXPECT_EQ(view.flags, device::kRingCq);
+  EXPECT_EQ(view.flags, device::kRingCq | device::kNeedsSystemScope);
   EXPECT_EQ(view.cqe, view.control->cqe);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(view.cqe[i], 0xff);
   ASSERT_NE(view.control->ring, nullptr);

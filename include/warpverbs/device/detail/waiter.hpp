@@ -35,7 +35,7 @@ class Waiter {
 };
 
 /// Calls `poll(check_due)` until it returns anything but kPending or the limit ends the wait. Every wait of
-/// the data path is this loop.
+/// the data path but one is this loop: QueueState hands over by its own.
 template <arch::Arch A, class Poll>
 WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll, bool defer_checks = false) {
   for (Waiter<A> waiter(limit, defer_checks);;) {
