@@ -35,9 +35,8 @@ test_packages=(
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )
-sanitizer_packages=(
+fuzz_packages=(
   "libclang-rt-16-dev=libFuzzer and the sanitizers of clang"
-  "llvm-16=names functions and lines in the sanitizers' reports"
 )
 interop_packages=(
   "qemu-system-x86=runs a Linux guest with rdma_rxe"

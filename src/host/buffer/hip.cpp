@@ -40,7 +40,8 @@ class HipDevice {
   template <class Work>
   void Run(const char* step, size_t bytes, const char* remedy, const Work& work) const {
     const HipRuntime::Current current(runtime_, ordinal_, name());
-    runtime_.Check(work(runtime_), step, std::to_string(bytes) + " bytes of memory of " + name(), remedy);
+    const std::string object = std::to_string(bytes) + " bytes of memory of " + name();  // may throw: first
+    runtime_.Check(work(runtime_), step, object, remedy);
   }
 
   /// Sleeps until the work launched on a stream so far has finished. nullptr is the null stream, which also
