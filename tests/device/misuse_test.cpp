@@ -173,11 +173,16 @@ TEST(ReleaseScopeOfAWarp, IsRefused) {
 }
 
 TEST(ReleaseScopeOfAReceiveQueue, IsRefused) {
-  const ReceiveQueueView view{.depth = 4, .stride = 16, .first_cqe = 0, .flags = kNeedsSystemScope};
   uint64_t state = 0;
-  ReceiveQueueView with_state = view;
-  with_state.state = &state;
-  ReceiveQueue<NarrowCpu> queue(with_state);
+  const ReceiveQueueView view{.rq = nullptr,
+                              .dbrec = nullptr,
+                              .cq = {},
+                              .state = &state,
+                              .depth = 4,
+                              .stride = 16,
+                              .first_cqe = 0,
+                              .flags = kNeedsSystemScope};
+  ReceiveQueue<NarrowCpu> queue(view);
   EXPECT_EQ(queue.Post({}).request_error, RequestError::kReleaseScope);
 }
 
