@@ -132,7 +132,7 @@ TEST_F(GpuQueues, DumpAfterReadsIfTheGpuDoesNotOrderNicWrites) {
     fake_cuda::Configure("writes_ordering=0");
     const Gpu gpu;
     const Endpoint by_itself(device_, {.gpu = &gpu, .placement = placement});
-    const uint32_t scope = by_itself.on_gpu() ? 0 : device::kNeedsSystemScope;
+    const uint32_t scope = by_itself.on_gpu() ? 0 : uint32_t{device::kNeedsSystemScope};
     EXPECT_EQ(by_itself.View().flags, device::kDumpAfterRead | scope);
     EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for no kernels, so a DUMP follows each read; "));
     const Endpoint asked(device_, {.dump_after_read = false, .gpu = &gpu, .placement = placement});
