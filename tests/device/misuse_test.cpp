@@ -53,20 +53,20 @@ TEST(ExclusiveQueue, IsStoredAfterABatch) {
   EXPECT_EQ(memory.control.tail, uint64_t{3} << 32 | 3) << "an abandoned batch has posted NOPs";
 }
 
-TEST(ExclusiveQueue, IsStoredByAWarp) {
+TEST(ExclusiveQueue, StartsAtTheSameEndForAllLanesOfAWarp) {
   constexpr uint32_t kLanes = 4;
-  TestQueue memory(16);
+  constexpr uint32_t kQueues = 64;
+  TestQueue memory(kLanes * kQueues);
   arch::cpu::RunBlock(
       kLanes,
       [&](uint32_t lane) {
-        for (uint32_t kernel = 0; kernel < 3; ++kernel) {
-          Cpu::SyncLanes(0b1111);
+        for (uint32_t made = 0; made < kQueues; ++made) {
           SendQueue<Cpu, Exclusive, Warp> queue(memory.View(), Warp(0b1111));
-          EXPECT_EQ(queue.Post(Nop()).ticket.index, kernel * kLanes + lane);
+          EXPECT_EQ(queue.Post(Nop()).ticket.index, made * kLanes + lane);
         }
       },
       kLanes);
-  EXPECT_EQ(memory.control.tail, uint64_t{12} << 32 | 12);
+  EXPECT_EQ(memory.control.tail, uint64_t{kLanes * kQueues} << 32 | kLanes * kQueues);
 }
 
 TEST(ReceiveQueueState, IsStoredBySubmit) {

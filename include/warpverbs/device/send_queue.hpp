@@ -26,8 +26,12 @@ class SendQueue {
  public:
   class Batch;
 
+  /// @pre  all threads of a group make their SendQueue together
   WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const C& cooperation = {})
-      : state_(view), group_(cooperation) {}
+      : state_(view), group_(cooperation) {
+    // The leader alone stores the end: another lane may have loaded it before the store of an earlier queue.
+    if constexpr (!kShares && !kAlone) state_.StartAt(group_.Broadcast(state_.end().reserved()));
+  }
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
   SendQueue(SendQueue&&) = default;
@@ -211,6 +215,7 @@ class SendQueue {
       // All lanes keep the end of an exclusive queue in registers; the end of a shared one each lane reloads.
       if constexpr (!kAlone && !kShares) {
         state_.end().SetReserved(A::Shuffle(group.lanes(), state_.end().reserved(), lane));
+        A::SyncLanes(group.lanes());  // orders the lanes' stores of the end
       }
       rest &= ~(arch::LaneMask{1} << lane);
     }

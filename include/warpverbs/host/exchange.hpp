@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,11 +33,11 @@ WARPVERBS_EXPORT std::string PrintableText(std::string_view text, size_t most = 
 /// memory.
 constexpr size_t kMaxSwapBytes = size_t{64} << 20;
 
-/// A value that Exchange::Swap() sends as its bytes: neither text, nor a span of bytes, nor an address.
+/// A value that Exchange::Swap() sends as its bytes: neither text, nor a span, nor an address.
 template <class T>
 concept SwapValue =
     std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && !std::is_pointer_v<T> &&
-    !std::convertible_to<const T&, std::string_view> &&
+    !std::ranges::borrowed_range<T> && !std::convertible_to<const T&, std::string_view> &&
     !std::convertible_to<const T&, std::span<const uint8_t>>;
 
 /// A way to one peer before RDMA works: TcpExchange, MpiExchange, or one of the program's own.

@@ -59,7 +59,8 @@ std::vector<uint8_t> Failure(std::string_view reason) {
 /// Makes the peer's text the end of a sentence.
 std::string PeerText(std::span<const uint8_t> bytes) {
   bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
-  std::string text = PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  std::string text =
+      PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, kMostFailureBytes);
   while (text.ends_with('.')) text.pop_back();
   return text;
 }

@@ -148,6 +148,12 @@ class QueueState {
   WARPVERBS_DEVICE bool ok() const { return credit_ != 0; }
   WARPVERBS_DEVICE void MarkFailed() { credit_ = 0; }
 
+  /// Makes `reserved` the end of the queue.
+  WARPVERBS_DEVICE void StartAt(uint32_t reserved) {
+    end_.SetReserved(reserved);
+    completed_ = Floor();
+  }
+
   /// Returns the index below which everything is complete, as far as this thread knows.
   WARPVERBS_DEVICE uint32_t completed() const { return completed_; }
   WARPVERBS_DEVICE void SetCompleted(uint32_t completed) { completed_ = completed; }
@@ -197,9 +203,9 @@ class QueueState {
     return WaitUntil<A>(limit, [&](bool check_due) { return Probe(ticket, check_due); });
   }
 
-  /// Returns a ticket that never completes: it is as far ahead of the reserved slots as comparisons modulo
-  /// 2^32 allow.
-  WARPVERBS_DEVICE Ticket RefusedTicket() const { return {end_.reserved() + (1u << 31) - (1u << 16)}; }
+  /// Returns a ticket that is not done before 2^30 more slots are posted: it is far ahead of the reserved
+  /// slots, also for a waiter that saw them long ago.
+  WARPVERBS_DEVICE Ticket RefusedTicket() const { return {end_.reserved() + (1u << 30)}; }
 
   /// Returns the Status of a code that Reserve() or Publish() returned.
   WARPVERBS_DEVICE Status ToStatus(Code code) const {
