@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 namespace fake_hip {
 
@@ -22,6 +24,7 @@ void Abort(const char* function, const char* misuse) {
 bool Fails(State& state) { return state.settings.fail_call > 0 && --state.settings.fail_call == 0; }
 
 uint64_t Allocate(State& state, int device, uint64_t bytes) {
+  std::map<uint64_t, Allocation> entry{{0, {}}};  // allocates first: nothing below may fail half-way
   Allocation allocation{.device = device,
                         .file = memfd_create("hip_memory", MFD_CLOEXEC),
                         .bytes = bytes,
@@ -35,7 +38,10 @@ uint64_t Allocate(State& state, int device, uint64_t bytes) {
   if (pages == MAP_FAILED || address == MAP_FAILED) Abort("Allocate", "mmap() failed");
   std::memset(pages, 0xa5, kHead + bytes);
   allocation.pages = static_cast<std::byte*>(pages);
-  state.allocations[reinterpret_cast<uint64_t>(address)] = allocation;
+  auto node = entry.extract(0);
+  node.key() = reinterpret_cast<uint64_t>(address);
+  node.mapped() = allocation;
+  state.allocations.insert(std::move(node));
   return reinterpret_cast<uint64_t>(address);
 }
 
