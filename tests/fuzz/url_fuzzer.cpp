@@ -27,8 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using warpverbs::transport::kUrlFormat;
   warpverbs::transport::Take(std::string(reinterpret_cast<const char*>(data), size));
   std::vector<uint8_t> carried(data, data + size);
-  warpverbs::transport::Take(kUrlFormat.Write(carried));
+  warpverbs::transport::Take(kUrlFormat.Encode(carried));
   warpverbs::transport::ResealQueuePairs(carried);
-  warpverbs::transport::Take(kUrlFormat.Write(carried));
+  warpverbs::transport::Take(kUrlFormat.Encode(carried));
   return 0;
 }
