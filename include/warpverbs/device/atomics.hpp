@@ -9,6 +9,7 @@
 /// host::Capabilities::atomic_operations, atomic_sizes.
 namespace warpverbs::inline v0_2::device {
 
+/// A word that a NIC reads and changes in one step: 4 or 8 bytes.
 template <class T>
 concept AtomicWord = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
 

@@ -35,8 +35,7 @@ struct Thread {};
 /// lanes. Where lanes run in lockstep (AMD), only one such group of a warp may post at a time.
 struct Warp {
   /// @param mask  lanes of the caller's warp, including the caller: 0xffffffff for all 32, A::ActiveLanes()
-  /// for
-  ///              those that are active
+  ///              for those that are active
   WARPVERBS_HOST_DEVICE constexpr explicit Warp(arch::LaneMask mask) : lanes(mask) {}
   arch::LaneMask lanes;
 };

@@ -37,6 +37,7 @@ struct Region {
   uint32_t rights;  ///< Rights
 };
 
+/// The regions of one side that a checked build allows.
 struct RegionTable {
   const Region* regions;
   uint32_t count;

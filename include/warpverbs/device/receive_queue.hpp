@@ -34,8 +34,7 @@ class ReceiveQueue {
   /// Posts memory for one message, in up to two parts. Submit() hands it to the NIC.
   ///
   /// @errors  kFull: all receives are posted. kInvalid: two parts, but the WQEs have room for one; a part of
-  /// 2^31
-  ///          bytes or more; a wrong arch, see RequestError; an error that a checked build finds
+  ///          2^31 bytes or more; a wrong arch, see RequestError; an error that a checked build finds
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
     if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
     const RequestError error = Validate(local, second);

@@ -44,9 +44,8 @@ class SendQueue {
   ///
   /// @param limit  bounds the wait for free slots. By default a post does not wait: kFull
   /// @param flags  mlx5::CtrlFlags. An operation without kCqeAlways completes with the next one that has it.
-  /// One of
-  ///               any `depth` slots in a row must have it, whichever thread posts them, and the last before
-  ///               a Flush()
+  ///               One of any `depth` slots in a row must have it, whichever thread posts them, and the last
+  ///               before a Flush()
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
   /// @errors  kFull, kTimeout, kAborted, kInvalid: nothing was posted. kError: see the class
   template <Operation<A> O>

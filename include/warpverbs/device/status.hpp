@@ -35,6 +35,7 @@ enum class RequestError : uint8_t {
   kRelaxedOrdering,    ///< a signal, the data before it or an atomic in a region with relaxed ordering
 };
 
+/// The result of a call: a code and, for kError, what is known of the failure.
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
   /// mlx5::Syndrome; 0 without kError, or if a poster gave up, see SendQueue

@@ -8,6 +8,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
+/// Options of ConnectAll().
 struct ConnectOptions {
   /// Each side writes 64 bytes to the other by every endpoint, from the calling thread, and checks what came.
   /// It takes an entry of each send queue: code that keeps indices itself (device::RawSendQueue) continues

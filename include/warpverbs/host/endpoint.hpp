@@ -139,8 +139,7 @@ class WARPVERBS_EXPORT Endpoint {
   /// @param cookie   names the queue in the channel
   /// @return  the alarm to arm; use it no longer than this lives
   /// @errors  Error: the queue's completions are collapsed or shared, or on a GPU; the endpoint has no
-  /// receive
-  ///          queue; the firmware refuses
+  ///          receive queue; the firmware refuses
   CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
   CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
 

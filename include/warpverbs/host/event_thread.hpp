@@ -10,6 +10,7 @@
 
 namespace warpverbs::inline v0_2::host {
 
+/// Settings of an EventThread.
 struct WARPVERBS_EXPORT EventConfig {
   /// How long a port may be without link before the waits of its endpoints are aborted. Empty: forever.
   ///

@@ -54,8 +54,7 @@ class WARPVERBS_EXPORT Exchange {
   /// @param what      names the message in errors: "the descriptions of 100 endpoints"
   /// @param deadline  for both directions
   /// @errors  Error: names the peer, the message and the time waited, or why waiting is pointless; later
-  /// swaps
-  ///          may fail, too
+  ///          swaps may fail, too
   virtual std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what,
                                     Deadline deadline) = 0;
 

@@ -10,8 +10,9 @@ namespace warpverbs::inline v0_2::host {
 
 class Device;
 
+/// Settings of a QueuePool.
 struct QueuePoolConfig {
-  size_t chunk_bytes = 256 * 1024;  ///< that are registered at a time; a larger queue gets a chunk of its own
+  size_t chunk_bytes = 256 * 1024;  ///< bytes registered at a time; a larger queue gets a chunk of its own
   /// Endpoints that ring at one doorbell register. No doorbell is lost: a poster rings by one whole 8-byte
   /// store, which arch's StoreReleaseMmio() lets nobody merge with another; but stores to one register go one
   /// after another. 1: each has a register of its own.

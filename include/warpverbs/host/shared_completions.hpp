@@ -11,6 +11,7 @@ namespace warpverbs::inline v0_2::host {
 class Device;
 class Gpu;
 
+/// Settings of SharedCompletions.
 struct SharedCompletionsConfig {
   uint32_t depth = 1024;    ///< in CQEs; rounded up to a power of two. At least the sum of the queues' depths
   uint32_t max_queues = 8;  ///< endpoints at a time

@@ -34,6 +34,7 @@ enum class CqeL3Header : uint8_t {
 /// Flag of `flags_rqpn`: the receive starts with a header, whose kind is in bits 24 and 25.
 inline constexpr uint32_t kCqeHasL3Header = 1u << 28;
 
+/// A completion.
 struct Cqe64 {
   uint8_t reserved0[17];
   uint8_t ml_path;

@@ -55,6 +55,7 @@ inline constexpr uint8_t kCompletionMask = 0x0c;
 inline constexpr uint8_t kFenceMask =
     0xe0;  ///< all fences but kFenceInitiatorSmall look at reads and atomics
 
+/// The control segment: the first 16 bytes of every WQE.
 struct CtrlSegment {
   Be32 opmod_index_opcode;  ///< opmod << 24 | WQE index << 8 | opcode; index in WQEBBs, modulo 2^16
   Be32 qpn_ds;              ///< qpn << 8 | length in segments
@@ -66,6 +67,7 @@ struct CtrlSegment {
 };
 static_assert(sizeof(CtrlSegment) == 16);
 
+/// The peer's memory of a write, read or atomic.
 struct RemoteAddressSegment {
   Be64 address;
   Be32 rkey;
@@ -94,6 +96,7 @@ static_assert(sizeof(DatagramSegment) == 48 && offsetof(DatagramSegment, gid) ==
 inline constexpr uint32_t kOwnQkey = 1u << 31;
 inline constexpr uint32_t kExtendedAddress = 1u << 31;
 
+/// A piece of local memory to send from or to receive into.
 struct DataSegment {
   Be32 bytes;
   Be32 lkey;
@@ -107,6 +110,7 @@ struct InlineSegment {
 };
 static_assert(sizeof(InlineSegment) == 4);
 
+/// The operands of a fetch and add, or of a compare and swap, of 8 bytes.
 struct AtomicSegment {
   Be64 swap_add;
   Be64 compare;
@@ -122,6 +126,7 @@ struct MaskedCompareSwap4Segment {
 };
 static_assert(sizeof(MaskedCompareSwap4Segment) == 16);
 
+/// As MaskedCompareSwap4Segment, of 8 bytes.
 struct MaskedCompareSwap8Segment {
   Be64 swap;
   Be64 compare;
@@ -138,6 +143,7 @@ struct MaskedFetchAdd4Segment {
 };
 static_assert(sizeof(MaskedFetchAdd4Segment) == 16);
 
+/// As MaskedFetchAdd4Segment, of 8 bytes.
 struct MaskedFetchAdd8Segment {
   Be64 add;
   Be64 field_boundary;

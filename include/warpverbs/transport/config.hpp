@@ -38,6 +38,7 @@ struct WARPVERBS_EXPORT TransportConfig {
   host::RetryConfig retry{.ack_timeout = 16};
 };
 
+/// Options of one RdmaTransport::Write().
 struct WriteOptions {
   bool notify = false;  ///< completes one WaitForWrite() of the peer after all bytes have arrived
   /// Empty: no timeout. After a timeout the NIC may still read the memory: do not free it until the transport
@@ -45,12 +46,14 @@ struct WriteOptions {
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
+/// Options of one RdmaTransport::Read().
 struct ReadOptions {
   /// Empty: no timeout. After a timeout the NIC may still write to the memory at any time: do not free it or
   /// use it for anything else until the transport is destroyed or broken.
   std::optional<std::chrono::nanoseconds> timeout{};
 };
 
+/// Options of one RdmaTransport::WaitForWrite().
 struct WaitOptions {
   std::optional<std::chrono::nanoseconds> timeout{};
 };

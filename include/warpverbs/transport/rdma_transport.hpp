@@ -66,9 +66,8 @@ class WARPVERBS_EXPORT RdmaTransport {
   /// Connects to the transport that returned the URL; once.
   ///
   /// @errors  kInvalid: not bound, connected before, or the URL is invalid, this transport's own, or that of
-  /// a
-  ///          peer that cannot be reached from here; kInternalError: this machine is short of memory or files
-  ///          and the caller may try again, or, if GetStatus() says so too, the transport is broken
+  ///          a peer that cannot be reached from here; kInternalError: this machine is short of memory or
+  ///          files and the caller may try again, or, if GetStatus() says so too, the transport is broken
   Status Connect(std::string_view url);
 
   /// Says whether Connect() has succeeded and nothing has failed since. The end of an operation shows whether
