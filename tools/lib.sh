@@ -47,6 +47,11 @@ interop_packages=(
   "perftest=measures rdma_rxe for comparison"
   "rdmacm-utils=connects to rdma_rxe by rdma_cm"
 )
+docs_packages=(
+  "doxygen=pages and reference of the documentation site"
+  "doxygen-awesome-css=style of the site"
+  "python3=prepares the pages, checks their links"
+)
 
 say() { printf '\n== %s\n' "$*"; }
 
