@@ -124,12 +124,12 @@ class Figures {
   /// Times a stream of messages that takes at least a quarter of a second, or has 2^24 messages a thread.
   void Throughput(const Case& which, uint32_t batch = 1) {
     constexpr double kSeconds = 0.25, kTarget = 0.4;
-    constexpr double kMost = 1 << 24;
+    constexpr double kMaxCount = 1 << 24;
     uint32_t count = batch;
     double seconds = Seconds(which, count);
-    while (seconds < kSeconds && count < kMost) {
+    while (seconds < kSeconds && count < kMaxCount) {
       const double factor = std::clamp(kTarget / seconds, 2.0, 32.0);
-      count = static_cast<uint32_t>(std::min(kMost, count * factor)) / batch * batch;
+      count = static_cast<uint32_t>(std::min(kMaxCount, count * factor)) / batch * batch;
       seconds = Seconds(which, count);
     }
     const uint64_t messages = uint64_t{count} * which.posters;

@@ -45,12 +45,12 @@ class Attempt {
 
   /// Returns the parameters for the peer. The queue pair is not the manager's: only its number is passed.
   rdma_conn_param ConnectionParameters() const {
-    constexpr uint8_t kMostRetries = 7;
+    constexpr uint8_t kMaxRetries = 7;
     rdma_conn_param offer{};
     offer.private_data = own_.data();
     offer.private_data_len = static_cast<uint8_t>(own_.size());
     offer.responder_resources = offer.initiator_depth = 1;  // the private data has the real values
-    offer.retry_count = offer.rnr_retry_count = kMostRetries;
+    offer.retry_count = offer.rnr_retry_count = kMaxRetries;
     offer.qp_num = endpoint_.qpn();
     return offer;
   }

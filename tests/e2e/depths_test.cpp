@@ -122,13 +122,13 @@ TEST(ManyWrites, ArriveFromOnePoster) {
   Pair pair({.a = {.depth = 1024}});
   pair.Connect();
   Queue<device::Exclusive> queue(pair.a.View());
-  for (size_t i = 0; i < kMostWrites; ++i) {
+  for (size_t i = 0; i < kMaxWrites; ++i) {
     const device::Posted posted =
         queue.Post(device::WriteInline{pair.Remote(i % kWords * 8), i + 1}, Within());
     ASSERT_EQ(posted.status.code, Code::kOk) << "write " << i;
   }
   ASSERT_EQ(queue.Flush(Within()).code, Code::kOk);
-  for (size_t i = kMostWrites - kWords; i < kMostWrites; ++i) EXPECT_EQ(pair.Target(i % kWords), i + 1);
+  for (size_t i = kMaxWrites - kWords; i < kMaxWrites; ++i) EXPECT_EQ(pair.Target(i % kWords), i + 1);
 }
 
 }  // namespace

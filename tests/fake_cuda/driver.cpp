@@ -23,7 +23,7 @@ Driver& TheDriver() {
 }
 
 Driver::Driver() {
-  for (int gpu = 0; gpu < kMostGpus; ++gpu) contexts[gpu] = &all_contexts.emplace_back(CUctx_st{.gpu = gpu});
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu) contexts[gpu] = &all_contexts.emplace_back(CUctx_st{.gpu = gpu});
 }
 
 DeviceMemory& Driver::MemoryOf(int gpu) {
@@ -222,7 +222,7 @@ int cuDeviceGetCount(int* count) {
 
 int cuDeviceGet(int* device, int ordinal) {
   if (const int failure = Failure(__func__)) return failure;
-  if (ordinal < 0 || ordinal >= Get().gpus || ordinal >= kMostGpus) return kInvalidDevice;
+  if (ordinal < 0 || ordinal >= Get().gpus || ordinal >= kMaxGpus) return kInvalidDevice;
   *device = ordinal;
   return kSuccess;
 }

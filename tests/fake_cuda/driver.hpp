@@ -36,7 +36,7 @@ enum Result : int {
   kNotSupported = 801,
 };
 
-inline constexpr int kMostGpus = 8;
+inline constexpr int kMaxGpus = 8;
 
 /// An allocation by cuMemCreate().
 struct Physical {
@@ -62,8 +62,8 @@ struct Driver {
   std::mutex mutex;
   std::atomic<bool> initialised = false;
   std::deque<CUctx_st> all_contexts;  // including reset ones
-  CUctx_st* contexts[kMostGpus];
-  std::unique_ptr<DeviceMemory> memory[kMostGpus];  // made by the first allocation
+  CUctx_st* contexts[kMaxGpus];
+  std::unique_ptr<DeviceMemory> memory[kMaxGpus];  // made by the first allocation
   std::map<Address, Range> managed;
   std::map<Address, Range> registered;
   std::map<Address, Range> mapped;                  // mappings of cuMemCreate() memory

@@ -77,7 +77,7 @@ TEST_F(Shortage, WhileConnectingDoesNotBlameTheUrl) {
     FailAddresses(error);
     const Status status = pair.a.Connect(at_b.url);
     EXPECT_EQ(status, Code::kInternalError);
-    EXPECT_THAT(status.What(), HasSubstr(host::Error::Words(error) + ". Free memory or files"));
+    EXPECT_THAT(status.What(), HasSubstr(host::Error::DescribeErrno(error) + ". Free memory or files"));
     EXPECT_SUCCESS(pair.a.GetStatus());
   }
   FailAddresses(EHOSTUNREACH);

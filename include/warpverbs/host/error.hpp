@@ -35,8 +35,8 @@ class WARPVERBS_EXPORT Error : public std::runtime_error {
   /// The same failure with more about its object: "Cannot <step> <object> <more>: ...".
   Error About(const std::string& more) const;
 
-  /// An errno value in words and by its name: "Bad address (EFAULT)".
-  static std::string Words(int error_number);
+  /// Describes an errno value, with its name: "Bad address (EFAULT)".
+  static std::string DescribeErrno(int error_number);
 
   const std::string& step() const { return step_; }
   const std::string& object() const { return object_; }

@@ -73,10 +73,10 @@ MemoryRegion Buffer::Register(const Device& device, const Access& access) const 
 
 void Buffer::Flush(FlushDirection direction, Deadline deadline, void* stream) const {
   if (direction != FlushDirection::kGpuToNic && direction != FlushDirection::kNicToGpu) {
-    throw Error(
-        "flush", name(),
-        "direction " + std::to_string(static_cast<int>(direction)) + " is invalid: " + Error::Words(EINVAL),
-        "Pass 0 for GPU to NIC, or 1 for NIC to GPU", EINVAL);
+    throw Error("flush", name(),
+                "direction " + std::to_string(static_cast<int>(direction)) +
+                    " is invalid: " + Error::DescribeErrno(EINVAL),
+                "Pass 0 for GPU to NIC, or 1 for NIC to GPU", EINVAL);
   }
   DoFlush(direction, deadline, stream);
 }

@@ -22,10 +22,10 @@ size_t Stride(const MemoryKind& kind, const BufferPoolConfig& config) {
   if (config.count == 0 || config.buffer_bytes == 0) {
     throw Error("make", object, "a pool cannot be empty", "Ask for 1 buffer of 1 byte or more");
   }
-  constexpr size_t kMost = ~size_t{0} - BufferPool::kAlignment;
-  const size_t stride = config.buffer_bytes > kMost ? 0
-                                                    : (config.buffer_bytes + BufferPool::kAlignment - 1) /
-                                                          BufferPool::kAlignment * BufferPool::kAlignment;
+  constexpr size_t kMax = ~size_t{0} - BufferPool::kAlignment;
+  const size_t stride = config.buffer_bytes > kMax ? 0
+                                                   : (config.buffer_bytes + BufferPool::kAlignment - 1) /
+                                                         BufferPool::kAlignment * BufferPool::kAlignment;
   if (stride == 0 || config.count > ~size_t{0} / stride) {
     throw Error("make", object, "no machine has that much memory", "Ask for fewer or smaller ones");
   }

@@ -17,7 +17,7 @@ namespace {
 
 using Message = std::array<uint8_t, SharedMemoryInfo::kBytes>;
 
-constexpr size_t kMostFiles = 4;  // more than one is an error, but they must be closed
+constexpr size_t kMaxFiles = 4;  // more than one is an error, but they must be closed
 
 /// One end of the socket, for one transfer.
 class ShareSocket {
@@ -65,7 +65,7 @@ class ShareSocket {
 /// Space for the file descriptors that come with the bytes.
 union Ancillary {
   cmsghdr alignment;
-  char bytes[CMSG_SPACE(kMostFiles * sizeof(int))];
+  char bytes[CMSG_SPACE(kMaxFiles * sizeof(int))];
 };
 
 /// Takes ownership of the received descriptors, so that they are closed in every case.
@@ -124,7 +124,7 @@ SharedMemory ReceiveShared(int socket, Deadline deadline) {
     header.msg_iovlen = 1;
     header.msg_control = ancillary.bytes;
     header.msg_controllen = sizeof ancillary.bytes;
-    files.reserve(files.size() + kMostFiles);  // nothing may fail between receiving and owning them
+    files.reserve(files.size() + kMaxFiles);  // nothing may fail between receiving and owning them
     const ssize_t moved = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (from.IsToRepeat(moved)) continue;
     TakeFiles(header, files);

@@ -15,13 +15,13 @@ namespace {
 std::vector<GidEntry> GidsFor(const Endpoint& endpoint) {
   if (endpoint.has_fixed_gid()) return {endpoint.address().gid};
   std::vector<GidEntry> gids = endpoint.device().Gids(endpoint.address().port);
-  gids.resize(std::min(gids.size(), AddressOffer::kMostGids));
+  gids.resize(std::min(gids.size(), AddressOffer::kMaxGids));
   return gids;
 }
 
 std::optional<std::vector<GidEntry>> GetTable(ByteReader& bytes) {
   const uint64_t count = bytes.Get(2);
-  if (count > AddressOffer::kMostGids) return std::nullopt;
+  if (count > AddressOffer::kMaxGids) return std::nullopt;
   std::vector<GidEntry> table(count);
   for (GidEntry& entry : table) {
     const uint64_t type = bytes.Get(1);

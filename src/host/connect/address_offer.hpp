@@ -17,7 +17,7 @@ namespace warpverbs::inline v0_2::host {
 /// each port's GIDs only once.
 class AddressOffer {
  public:
-  static constexpr size_t kMostGids = 256;  ///< limit per port: a queue pair names a GID in 8 bits
+  static constexpr size_t kMaxGids = 256;  ///< limit per port: a queue pair names a GID in 8 bits
 
   /// @errors  Error: a partition key cannot be read
   explicit AddressOffer(std::span<Endpoint* const> endpoints);

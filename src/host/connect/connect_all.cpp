@@ -25,7 +25,7 @@ namespace {
 // A message: magic (4 bytes), version (2), kind (2), body.
 constexpr uint32_t kHandshakeMagic = 0x57564361;  // "WVCa"
 constexpr uint16_t kHandshakeVersion = 2;
-constexpr size_t kMostFailureBytes = 4096;
+constexpr size_t kMaxFailureBytes = 4096;
 constexpr char kCarryWhole[] = "Check that the exchange delivers messages unchanged";
 
 /// The step that a side has completed when it sends the message.
@@ -50,7 +50,7 @@ ByteWriter Begin(Kind kind) {
 
 std::vector<uint8_t> Failure(std::string_view reason) {
   ByteWriter message = Begin(Kind::kFailed);
-  for (const char letter : reason.substr(0, kMostFailureBytes)) {
+  for (const char letter : reason.substr(0, kMaxFailureBytes)) {
     message.Put(1, static_cast<uint8_t>(letter));
   }
   return message.bytes();
@@ -58,9 +58,9 @@ std::vector<uint8_t> Failure(std::string_view reason) {
 
 /// Makes the peer's text the end of a sentence.
 std::string PeerText(std::span<const uint8_t> bytes) {
-  bytes = bytes.first(std::min(bytes.size(), kMostFailureBytes));
+  bytes = bytes.first(std::min(bytes.size(), kMaxFailureBytes));
   std::string text =
-      PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, kMostFailureBytes);
+      PrintableText({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, kMaxFailureBytes);
   while (text.ends_with('.')) text.pop_back();
   return text;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<uint8_t, 4> kFrameMagic = {'W', 'V', 'E', 'x'};
 constexpr size_t kVersionEnd = kFrameMagic.size() + 2;
-constexpr size_t kMostAtOnce = 65536;  // allocate for what has arrived, not for what was announced
+constexpr size_t kMaxAtOnce = 65536;  // allocate for what has arrived, not for what was announced
 
 std::string Quoted(std::span<const uint8_t> bytes) {
   std::string text = "'";
@@ -39,7 +39,7 @@ std::vector<uint8_t> FrameHeader(uint64_t length) {
 
 size_t FrameReader::BytesWanted() const {
   if (header_.size() < kFrameHeaderBytes) return kFrameHeaderBytes - header_.size();
-  return static_cast<size_t>(std::min<uint64_t>(length_ - message_.size(), kMostAtOnce));
+  return static_cast<size_t>(std::min<uint64_t>(length_ - message_.size(), kMaxAtOnce));
 }
 
 std::optional<FrameRefusal> FrameReader::Take(std::span<const uint8_t> bytes) {

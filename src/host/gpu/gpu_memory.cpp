@@ -23,8 +23,8 @@ GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
     : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
   if (bytes == 0) throw Error("allocate", object, "an allocation cannot be empty", "Ask for 1 byte or more");
-  constexpr size_t kMost = ~size_t{0} / 2;  // leaves room to round up and add a page
-  if (bytes > kMost) throw Error("allocate", object, "no GPU has that much memory", "Ask for less");
+  constexpr size_t kMaxBytes = ~size_t{0} / 2;  // leaves room to round up and add a page
+  if (bytes > kMaxBytes) throw Error("allocate", object, "no GPU has that much memory", "Ask for less");
   const CudaContext& context = *gpu.context();
   CudaAddress address = 0;
   {

@@ -52,7 +52,7 @@ Error Error::About(const std::string& more) const {
   return error;
 }
 
-std::string Error::Words(int error_number) {
+std::string Error::DescribeErrno(int error_number) {
   const char* description = strerrordesc_np(error_number);
   const char* name = strerrorname_np(error_number);
   if (!description || !name) return "errno " + std::to_string(error_number);
@@ -60,7 +60,7 @@ std::string Error::Words(int error_number) {
 }
 
 Error Error::FromErrno(std::string step, std::string object, int error_number, const std::string& remedy) {
-  return {std::move(step), std::move(object), Words(error_number), remedy, error_number};
+  return {std::move(step), std::move(object), DescribeErrno(error_number), remedy, error_number};
 }
 
 Error Error::FromCommand(std::string step, std::string object, int error_number, const void* answer) {

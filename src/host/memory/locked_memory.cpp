@@ -13,12 +13,12 @@ bool IsOutOfResources(int error_number) {
 }
 
 std::string PinningReason(int error_number) {
-  if (!IsOutOfResources(error_number)) return Error::Words(error_number);
+  if (!IsOutOfResources(error_number)) return Error::DescribeErrno(error_number);
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string now =
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur / 1024) + " KiB";
-  return Error::Words(error_number) + ", where the limit on locked memory, RLIMIT_MEMLOCK, is " + now;
+  return Error::DescribeErrno(error_number) + ", where the limit on locked memory, RLIMIT_MEMLOCK, is " + now;
 }
 
 std::string PinningRemedy(int error_number) {

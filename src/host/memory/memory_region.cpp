@@ -103,7 +103,7 @@ void MemoryRegion::RegisterAs(const PointerInfo& pointer, const Device& device, 
   const GpuRegistration registration{.by_dma_buf =
                                          [&](const DmaBuf& buffer) {
                                            const int error = RegisterByDmaBuf(device, buffer);
-                                           check(error, Error::Words(error));
+                                           check(error, Error::DescribeErrno(error));
                                          },
                                      .by_address =
                                          [&] {

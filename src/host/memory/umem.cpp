@@ -30,7 +30,8 @@ Handled Register(ibv_context* context, void* address, size_t bytes, const DmaBuf
   if (!umem) {
     const int error = errno;
     throw Error("register", std::to_string(bytes) + " bytes of queue memory on " + context->device->name,
-                buffer == nullptr ? PinningReason(error) : Error::Words(error), PinningRemedy(error), error);
+                buffer == nullptr ? PinningReason(error) : Error::DescribeErrno(error), PinningRemedy(error),
+                error);
   }
   return umem;
 }

@@ -177,13 +177,13 @@ void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "multicast 
 /// Takes the oldest event of the file; waits for one if necessary.
 void GetEvent(const Call& call) {
   const auto wish = call.Get<rdma_ucm_get_event>();
-  constexpr size_t kLeast = offsetof(rdma_ucm_event_resp, reserved);
-  if (call.room < kLeast) throw Errno(ENOSPC, "the event buffer is too small");
+  constexpr size_t kMinBytes = offsetof(rdma_ucm_event_resp, reserved);
+  if (call.room < kMinBytes) throw Errno(ENOSPC, "the event buffer is too small");
   for (;;) {
     const uint32_t id = call.file.Wait();
     const auto lock = call.device.engine().Pause();
     const auto event = call.device.TakeEvent(call.file, id);
-    if (event) return call.Answer(wish.response, event->response, kLeast);
+    if (event) return call.Answer(wish.response, event->response, kMinBytes);
   }
 }
 

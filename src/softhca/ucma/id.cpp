@@ -51,13 +51,13 @@ std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& wish, size_t most, c
 }
 
 cm::Offer ToOffer(const rdma_ucm_conn_param& wish, uint32_t psn, std::span<const uint8_t> private_data) {
-  constexpr uint8_t kMostRetries = 7;
+  constexpr uint8_t kMaxRetries = 7;
   return {.qpn = wish.qp_num,
           .psn = psn,
           .responder_resources = wish.responder_resources,
           .initiator_depth = wish.initiator_depth,
-          .retry_count = std::min(wish.retry_count, kMostRetries),
-          .rnr_retry_count = std::min(wish.rnr_retry_count, kMostRetries),
+          .retry_count = std::min(wish.retry_count, kMaxRetries),
+          .rnr_retry_count = std::min(wish.rnr_retry_count, kMaxRetries),
           .flow_control = wish.flow_control != 0,
           .srq = wish.srq != 0,
           .private_data = private_data};

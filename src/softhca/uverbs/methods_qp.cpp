@@ -45,8 +45,8 @@ void CheckDriver(const mlx5_ib_create_qp& driver) {
   if ((driver.flags & ~kKnown) != 0 || (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) {
     throw Errno(EOPNOTSUPP, "queue pair flags " + std::to_string(driver.flags) + " are not supported");
   }
-  constexpr uint32_t kMost = 1u << limits::kLogQueueDepth;
-  if (driver.sq_wqe_count > kMost || driver.rq_wqe_count > kMost || driver.rq_wqe_shift > 9) {
+  constexpr uint32_t kMaxDepth = 1u << limits::kLogQueueDepth;
+  if (driver.sq_wqe_count > kMaxDepth || driver.rq_wqe_count > kMaxDepth || driver.rq_wqe_shift > 9) {
     throw Errno(EINVAL, "the queues are too large");
   }
 }

@@ -97,8 +97,9 @@ TEST_F(RdmaDemoSides, ReportsAKernelThatDoesNotEnd) {
   Options server = MakeOptions("cuda"), client = MakeOptions("host");
   server.timeout = client.timeout = milliseconds(500);
   const BothResults both = RunBoth(server, client);
-  EXPECT_THAT(both.server.output,
-              HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it did not finish in "));
+  EXPECT_THAT(
+      both.server.output,
+      HasSubstr("  send/receive 1    failed: Cannot run the kernel on cuda:0: it did not finish in "));
   EXPECT_THAT(both.client.output, HasSubstr("  send/receive 1    failed: "));
 }
 
@@ -186,11 +187,11 @@ TEST(RdmaDemoOptions, HaveTheDefaultsOfTheHelp) {
 }
 
 TEST(RdmaDemoKernel, DoublesAnyInteger) {
-  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
-  const int32_t from[] = {1, -1, 1 << 30, kMost, kLeast};
+  constexpr int32_t kMin = std::numeric_limits<int32_t>::min(), kMax = std::numeric_limits<int32_t>::max();
+  const int32_t from[] = {1, -1, 1 << 30, kMax, kMin};
   int32_t to[5] = {};
   for (uint64_t rank : {0, 1}) Double(rank, 2, DoubleJob{.from = from, .to = to, .count = 5});
-  EXPECT_THAT(to, testing::ElementsAre(2, -2, kLeast, -2, 0));
+  EXPECT_THAT(to, testing::ElementsAre(2, -2, kMin, -2, 0));
 }
 
 TEST(RdmaDemoStepResult, RoundTripsAsALine) {

@@ -175,13 +175,13 @@ TEST(MemoryViewModel, AgreesOnMillionsOfRandomOperations) {
 }
 
 TEST(MemoryViewModel, AgreesOnEveryPartOfSmallViews) {
-  constexpr uint64_t kBegin = 100, kMost = 12;
-  for (uint64_t size = 0; size <= kMost; ++size) {
+  constexpr uint64_t kBegin = 100, kMaxSize = 12;
+  for (uint64_t size = 0; size <= kMaxSize; ++size) {
     const MemoryView view{.addr = kBegin, .bytes = size};
     std::set<uint64_t> all;
     for (uint64_t byte = 0; byte < size; ++byte) all.insert(kBegin + byte);
-    for (uint64_t from = 0; from <= kMost + 1; ++from) {
-      for (uint64_t bytes = 0; bytes <= kMost + 1; ++bytes) {
+    for (uint64_t from = 0; from <= kMaxSize + 1; ++from) {
+      for (uint64_t bytes = 0; bytes <= kMaxSize + 1; ++bytes) {
         std::set<uint64_t> part;
         for (uint64_t byte = 0; byte < bytes; ++byte) part.insert(kBegin + from + byte);
         const bool within = std::includes(all.begin(), all.end(), part.begin(), part.end()) && from <= size;

@@ -41,11 +41,11 @@ TEST_F(MkeyTableTest, ReachesExactlyTheRegisteredBytes) {
 }
 
 TEST_F(MkeyTableTest, RefusesRangesWhoseEndWrapsAround) {
-  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
-  EXPECT_FALSE(Reaches(kIova, kMost));
-  EXPECT_FALSE(Reaches(kIova + 1, kMost));
-  EXPECT_FALSE(Reaches(kMost, 2));
-  EXPECT_FALSE(Reaches(kIova + 32, kMost - 31));
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  EXPECT_FALSE(Reaches(kIova, kMax));
+  EXPECT_FALSE(Reaches(kIova + 1, kMax));
+  EXPECT_FALSE(Reaches(kMax, 2));
+  EXPECT_FALSE(Reaches(kIova + 32, kMax - 31));
 }
 
 TEST_F(MkeyTableTest, CoversTheTopOfTheAddressSpace) {

@@ -38,21 +38,21 @@ TEST_F(SmallQueues, WrapDuring70000Sends) {
 }
 
 TEST(InlineWrite, WrapsInEverySizeAtAnyPlaceOfTheRing) {
-  constexpr uint32_t kMost = 400;
+  constexpr uint32_t kMaxBytes = 400;
   const Context context = Open();
-  const PeerOptions options{.send_depth = 8, .inline_bytes = kMost};
+  const PeerOptions options{.send_depth = 8, .inline_bytes = kMaxBytes};
   Peer a(context.get(), options), b(context.get(), options);
-  Buffer remote(b.pd.get(), kMost + 1);
+  Buffer remote(b.pd.get(), kMaxBytes + 1);
   a.Connect(b);
   b.Connect(a);
-  std::string text(kMost, ' ');
-  for (uint32_t bytes = 0; bytes <= kMost; ++bytes) {
+  std::string text(kMaxBytes, ' ');
+  for (uint32_t bytes = 0; bytes <= kMaxBytes; ++bytes) {
     for (char& letter : text) letter = static_cast<char>('a' + (&letter - text.data() + bytes) % 26);
     Work work(IBV_WR_RDMA_WRITE, {{reinterpret_cast<uint64_t>(text.data()), bytes, 0}});
     ASSERT_EQ(work.To(remote).Flags(IBV_SEND_INLINE | IBV_SEND_SIGNALED).Run(a).status, IBV_WC_SUCCESS)
         << bytes;
     ASSERT_EQ(remote.Text(0, bytes), text.substr(0, bytes));
-    ASSERT_EQ(remote[kMost], 0);
+    ASSERT_EQ(remote[kMaxBytes], 0);
   }
 }
 

@@ -15,8 +15,8 @@ namespace warpverbs::perf {
 namespace {
 
 std::runtime_error Failed(const char* step, const std::string& file, int error) {
-  return std::runtime_error(std::string("Cannot ") + step + " " + file + ": " + host::Error::Words(error) +
-                            ".");
+  return std::runtime_error(std::string("Cannot ") + step + " " + file + ": " +
+                            host::Error::DescribeErrno(error) + ".");
 }
 
 /// Returns the name of the temporary file that is renamed when it is complete.
