@@ -51,7 +51,7 @@ TEST(DoctorReport, FailsAMachineWhoseNicsCannotAccessTheGpu) {
   };
   machine.machine.map_doorbell = [](const std::string&, int, bool& mapped) {
     mapped = false;
-    return "cuda:0 does not reach the register: as I/O memory: operation not permitted";
+    return "cuda:0 cannot reach the register: as I/O memory: operation not permitted";
   };
   ExpectReport("no_peermem", machine.machine, 3);
 }

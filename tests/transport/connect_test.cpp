@@ -155,8 +155,9 @@ TEST(Connect, NamesTheReasonWhenThePeerIsUnreachable) {
   of_another_link.queue_pairs.back().endpoint.link_layer = host::LinkLayer::kInfiniBand;
   of_another_type.queue_pairs.back().endpoint.gid_type = host::GidType::kRoceV1;
   for (const auto& [url, reason] :
-       {std::pair(of_another_link, "it is Ethernet and the peer's is InfiniBand. Choose ports of one kind"),
-        std::pair(of_another_type, "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Set gid_index")}) {
+       {std::pair(of_another_link, "it is Ethernet and the peer's is InfiniBand. Choose ports with the same"),
+        std::pair(of_another_type,
+                  "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Set gid_index")}) {
     const Status status = pair.a.Connect(url.ToText());
     EXPECT_EQ(status, Code::kInvalid);
     EXPECT_THAT(status.What(), HasSubstr(reason));

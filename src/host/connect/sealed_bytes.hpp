@@ -24,7 +24,7 @@ struct SealedFormat {
   uint16_t bytes;      ///< total length
   const char* object;  ///< name in errors: "the peer's endpoint information"
   const char* kind;    ///< format's name, if the magic differs: "endpoint information"
-  const char* source;  ///< remedy then: "Pass what the peer's Info() made"
+  const char* source;  ///< remedy then: "Pass the result of the peer's Info()"
 
   static constexpr char kSendAgain[] = "Send it again, whole and unchanged";
 

@@ -18,21 +18,21 @@ T Get(const Page& page, mlx5::Field<T> field) {
 }
 
 /// @return  0 or an errno value
-int QueryPage(ibv_context* context, mlx5::CapabilityPage page, Page& answer) {
+int QueryPage(ibv_context* context, mlx5::CapabilityPage page, Page& out) {
   constexpr uint32_t kCurrent = 1;
   mlx5::Mailbox<mlx5::kCommandHeaderBytes> in;
   in.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kQueryHcaCap)
       .Set(mlx5::command_in::kOpMod, static_cast<uint32_t>(page) << 1 | kCurrent);
-  return mlx5dv_devx_general_cmd(context, in.data(), in.size(), answer.data(), answer.size());
+  return mlx5dv_devx_general_cmd(context, in.data(), in.size(), out.data(), out.size());
 }
 
-Page DemandPage(ibv_context* context, mlx5::CapabilityPage page, const char* name) {
-  Page answer;
-  if (const int error = QueryPage(context, page, answer)) {
+Page RequirePage(ibv_context* context, mlx5::CapabilityPage page, const char* name) {
+  Page out;
+  if (const int error = QueryPage(context, page, out)) {
     throw Error::FromCommand(std::string("query the ") + name + " capabilities of", context->device->name,
-                             error, answer.data());
+                             error, out.data());
   }
-  return answer;
+  return out;
 }
 
 void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
@@ -44,7 +44,7 @@ void ReadRocePage(ibv_context* context, Capabilities& capabilities) {
     capabilities.min_udp_source_port = low;
     capabilities.max_udp_source_port = high;
   }
-  // Firmware whose only format is the free-running one refuses "default".
+  // Firmware that has only the free-running format rejects "default".
   if (Get(roce, mlx5::roce_cap::kQpTsFormat) != 0) {
     capabilities.timestamp_format = mlx5::TimestampFormat::kDefault;
   }
@@ -64,7 +64,7 @@ ibv_device_attr QueryAttributes(ibv_context* context) {
 Capabilities QueryCapabilities(ibv_context* context) {
   constexpr uint32_t kHostOrder = 1, kWithUserIndex = 1;
   const ibv_device_attr attributes = QueryAttributes(context);
-  const Page general = DemandPage(context, mlx5::CapabilityPage::kGeneral, "general");
+  const Page general = RequirePage(context, mlx5::CapabilityPage::kGeneral, "general");
   Capabilities capabilities;
   capabilities.firmware = attributes.fw_ver;
   capabilities.max_send_wqebbs = 1u << std::min(Get(general, mlx5::cmd_hca_cap::kLogMaxQpSz), 15u);
@@ -78,7 +78,7 @@ Capabilities QueryCapabilities(ibv_context* context) {
   capabilities.max_reads_out = static_cast<uint8_t>(std::clamp(attributes.max_qp_init_rd_atom, 0, 128));
   capabilities.max_reads_in = static_cast<uint8_t>(std::clamp(attributes.max_qp_rd_atom, 0, 128));
   if (Get(general, mlx5::cmd_hca_cap::kAtomic)) {
-    const Page atomic = DemandPage(context, mlx5::CapabilityPage::kAtomic, "atomic");
+    const Page atomic = RequirePage(context, mlx5::CapabilityPage::kAtomic, "atomic");
     capabilities.atomic_operations = Get(atomic, mlx5::atomic_caps::kAtomicOperations);
     capabilities.atomic_sizes = Get(atomic, mlx5::atomic_caps::kAtomicSizeQp);
     if (Get(atomic, mlx5::atomic_caps::kAtomicReq8BEndiannessMode) != kHostOrder) {

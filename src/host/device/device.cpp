@@ -160,7 +160,7 @@ Device::Device(const std::string& name)
   mlx5dv_obj object{};
   object.pd = {pd_.get(), &details};
   if (const int error = mlx5dv_init_obj(&object, MLX5DV_OBJ_PD)) {
-    throw Error::FromErrno("number the protection domain of", name_, error,
+    throw Error::FromErrno("query the number of the protection domain of", name_, error,
                            "Update rdma-core to version 44 or later");
   }
   pdn_ = details.pdn;

@@ -11,20 +11,20 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// A firmware object that a command creates. Destroyed with this.
+/// A firmware object, created by a DEVX command and destroyed with its owner.
 class DevxObject {
  public:
-  /// @param what    names the object in errors: "the completion queue"
-  /// @param create  the mailbox of its CREATE command
+  /// @param object  name of the object in errors: "the completion queue"
+  /// @param create  mailbox of its CREATE command
   /// @errors  Error: the firmware's status and syndrome
   template <size_t kBytes>
-  DevxObject(ibv_context* context, const char* what, const mlx5::Mailbox<kBytes>& create)
-      : DevxObject(context, what, create.data(), kBytes) {}
+  DevxObject(ibv_context* context, const char* object, const mlx5::Mailbox<kBytes>& create)
+      : DevxObject(context, object, create.data(), kBytes) {}
 
   uint32_t number() const { return number_; }  ///< qpn or cqn
   mlx5dv_devx_obj* object() const { return object_.get(); }
 
-  /// @param step  names the command in errors: "move to RTR"
+  /// @param step  name of the command in errors: "move to RTR"
   /// @errors  Error
   template <size_t kBytes>
   void Modify(const char* step, const mlx5::Mailbox<kBytes>& in) {
@@ -38,7 +38,7 @@ class DevxObject {
   }
 
  private:
-  DevxObject(ibv_context* context, const char* what, const void* in, size_t in_bytes);
+  DevxObject(ibv_context* context, const char* object, const void* in, size_t in_bytes);
   void Modify(const char* step, const void* in, size_t in_bytes);
   void Query(const void* in, size_t in_bytes, void* out, size_t out_bytes) const;
 

@@ -61,7 +61,7 @@ const GidEntry* BestGid(std::span<const GidEntry> entries, const std::optional<G
 std::string DescribeChoice(const GidEntry& best, const std::optional<Gid>& peer) {
   if (!peer) return "the best by type and reach";
   const std::string to = "the best for the peer's " + ToString(*peer);
-  if (IsIpv4Mapped(best.gid) != IsIpv4Mapped(*peer)) return to + ", though of another family";
+  if (IsIpv4Mapped(best.gid) != IsIpv4Mapped(*peer)) return to + ", although its address family differs";
   return to + ", with " + BitsInCommon(best.gid, *peer);
 }
 

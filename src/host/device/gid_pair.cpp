@@ -15,14 +15,14 @@ bool IsUsable(const GidEntry& here, const GidEntry& there) {
 }
 
 /// Ranks a pair; higher is better. Both sides compute the same rank.
-auto Rank(const GidPair& pair, bool of_one_port) {
+auto Rank(const GidPair& pair, bool same_port) {
   constexpr int kIpv4Subnet = 96 + 24, kIpv6Subnet = 64;
   const Gid &here = pair.here.gid, &there = pair.there.gid;
   const bool routable = !IsLinkLocal(here) && !IsLinkLocal(there);
   const bool ipv4 = IsIpv4Mapped(here) && IsIpv4Mapped(there);
   const int prefix = CommonPrefix(here, there);
-  // If two ports have the same address, each one reaches only itself by it.
-  return std::tuple(of_one_port || here != there, pair.here.type, routable,
+  // If two ports have the same address, each reaches only itself through it.
+  return std::tuple(same_port || here != there, pair.here.type, routable,
                     prefix >= (ipv4 ? kIpv4Subnet : kIpv6Subnet), ipv4, prefix);
 }
 
@@ -43,8 +43,8 @@ std::optional<GidPair> BestPair(std::span<const GidEntry> here, std::span<const 
     const auto &a = pair.here.gid.raw, &b = pair.there.gid.raw;
     return is_first ? std::pair(a, b) : std::pair(b, a);
   };
-  const auto is_better = [&, of_one_port = ours == theirs](const GidPair& a, const GidPair& b) {
-    const auto rank_a = Rank(a, of_one_port), rank_b = Rank(b, of_one_port);
+  const auto is_better = [&, same_port = ours == theirs](const GidPair& a, const GidPair& b) {
+    const auto rank_a = Rank(a, same_port), rank_b = Rank(b, same_port);
     return rank_a != rank_b ? rank_a > rank_b : order(a) < order(b);
   };
   std::optional<GidPair> best;
@@ -62,14 +62,14 @@ std::string DescribePair(const Gid& here, const Gid& there) {
 }
 
 std::string Describe(std::span<const GidEntry> entries) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMaxListed = 8;
   if (entries.empty()) return "none";
-  std::string words;
-  for (const GidEntry& entry : entries.first(std::min(entries.size(), kMost))) {
-    words += (words.empty() ? "" : ", ") + std::string(ToString(entry.type)) + " " + ToString(entry.gid);
+  std::string text;
+  for (const GidEntry& entry : entries.first(std::min(entries.size(), kMaxListed))) {
+    text += (text.empty() ? "" : ", ") + std::string(ToString(entry.type)) + " " + ToString(entry.gid);
   }
-  if (entries.size() > kMost) words += " and " + std::to_string(entries.size() - kMost) + " more";
-  return words;
+  if (entries.size() > kMaxListed) text += " and " + std::to_string(entries.size() - kMaxListed) + " more";
+  return text;
 }
 
 }  // namespace warpverbs::inline v0_2::host

@@ -26,7 +26,7 @@ void RequireOption(const Device& device, bool ok, const std::string& option, con
               "Choose " + range);
 }
 
-/// Refuses what the fields of the path, the partition and the retries cannot hold.
+/// Validates the options of the path, the partition and the retries.
 void CheckSession(const Device& device, const Port& port, const EndpointConfig& config) {
   RequireOption(device, config.retry.ack_timeout <= 31, "ack timeout", "0 to 31");
   RequireOption(device, config.retry.retry_count <= 7, "retry count", "0 to 7");
@@ -42,35 +42,36 @@ void CheckSession(const Device& device, const Port& port, const EndpointConfig& 
                 "0 to 7, on InfiniBand 0 to 15");
   const uint16_t first = device.capabilities().min_udp_source_port;
   const uint16_t last = device.capabilities().max_udp_source_port;
-  RequireOption(device,
-                path.udp_source_port == 0 || (path.udp_source_port >= first && path.udp_source_port <= last),
-                "UDP source port",
-                std::to_string(first) + " to " + std::to_string(last) + ", or 0 for one by the QP numbers");
+  RequireOption(
+      device, path.udp_source_port == 0 || (path.udp_source_port >= first && path.udp_source_port <= last),
+      "UDP source port",
+      std::to_string(first) + " to " + std::to_string(last) + ", or 0 to derive it from the QP numbers");
 }
 
-/// The options with the depths rounded; refuses what the device lacks or its fields cannot hold.
+/// Returns the options with rounded depths. Throws if one is out of range or the device lacks a feature.
 EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig config) {
   const Capabilities& capabilities = device.capabilities();
-  const auto demand_capability = [&](bool has, const char* reason, const char* remedy) {
+  const auto require = [&](bool has, const char* reason, const char* remedy) {
     if (!has) throw Error("create", "an endpoint on " + device.name(), reason, remedy);
   };
   const bool has_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
-  demand_capability(!has_ring || capabilities.cqe_user_index,
-                    "the device's completions do not name their queue, and a ring goes by that",
-                    "Choose CqMode::kCollapsed");
-  demand_capability(!config.wait_on_cq || capabilities.cross_channel,
-                    "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
-  const uint32_t most_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
+  require(!has_ring || capabilities.cqe_user_index,
+          "the device's completions do not name their queue, which a ring needs",
+          "Choose CqMode::kCollapsed");
+  require(!config.wait_on_cq || capabilities.cross_channel,
+          "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
+  const uint32_t max_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
   config.depth =
-      RoundDepth(config.depth, has_ring ? most_on_ring : capabilities.max_send_wqebbs, "a send queue");
+      RoundDepth(config.depth, has_ring ? max_on_ring : capabilities.max_send_wqebbs, "a send queue");
   if (config.receive_depth != 0) {
-    const uint32_t most_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
-    RequireOption(device, config.receive_scatter >= 1 && config.receive_scatter <= most_scatter,
-                  "number of buffers of a receive", "1 to " + std::to_string(most_scatter));
+    const uint32_t max_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
+    RequireOption(device, config.receive_scatter >= 1 && config.receive_scatter <= max_scatter,
+                  "number of buffers of a receive", "1 to " + std::to_string(max_scatter));
     config.receive_scatter = std::bit_ceil(config.receive_scatter);
-    // The send queue follows the receive queue, and starts at a WQEBB.
-    const uint32_t least = mlx5::kWqebbBytes / ReceiveStride(config);
-    config.receive_depth = std::max(RoundDepth(config.receive_depth, most_on_ring, "a receive queue"), least);
+    // The send queue follows the receive queue, and must start at a WQEBB.
+    const uint32_t min_depth = mlx5::kWqebbBytes / ReceiveStride(config);
+    config.receive_depth =
+        std::max(RoundDepth(config.receive_depth, max_on_ring, "a receive queue"), min_depth);
   }
   CheckSession(device, port, config);
   return config;
@@ -80,7 +81,7 @@ uint32_t FirstPsn(const EndpointConfig& config) {
   return config.psn.value_or(std::random_device{}()) & 0xffffff;
 }
 
-/// Masked operations on 4 bytes need the wider mode, which not every device has.
+/// Returns the mode that allows most. Masked atomics on 4 bytes need kUpTo8, which some devices lack.
 mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
   if (!capabilities.atomics()) return mlx5::AtomicMode::kNone;
   return (capabilities.atomic_sizes & 4) ? mlx5::AtomicMode::kUpTo8 : mlx5::AtomicMode::kIbSpec;
@@ -97,7 +98,8 @@ QueueSizes SizesOf(const EndpointConfig& config) {
           .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth)};
 }
 
-const char* WhyInHostMemory(const EndpointConfig& config) {
+/// Returns why queues must be in host memory; null: they need not be.
+const char* HostMemoryReason(const EndpointConfig& config) {
   if (config.completions != nullptr) return "the host takes part in delivering shared completions";
   if (config.doorbell == DoorbellMode::kHostPosts) return "a host thread copies the WQEs";
   return nullptr;
@@ -109,7 +111,7 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
                       .sink = layout.control + offsetof(device::QueueControl, sink),
                       .gpu = config.gpu,
                       .placement = config.placement,
-                      .host_only = WhyInHostMemory(config),
+                      .host_only = HostMemoryReason(config),
                       .over_pcie = config.over_pcie},
                      config.pool);
   memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
@@ -131,7 +133,7 @@ Endpoint::Impl::Impl(const Device& device, const EndpointConfig& config)
     : device_(device),
       local_(device.ChooseAddress(config.port, config.gid_index, config.peer_gid)),
       config_(Checked(device, local_.port, config)),
-      asked_depth_(config.depth),
+      requested_depth_(config.depth),
       sizes_(SizesOf(config_)),
       layout_(sizes_, config.pool == nullptr ? QueueLayout::kPage : QueueLayout::kLine),
       host_layout_(config_.doorbell == DoorbellMode::kHostPosts ? sizes_.depth : 0),
@@ -190,7 +192,7 @@ QueuePairConfig Endpoint::Impl::QueuePairParts() const {
           .timestamp_format = device_.capabilities().timestamp_format};
 }
 
-/// Fills in what posters find beside the queue. All else there is zero.
+/// Initializes the control words that posters use. The rest of the memory stays zero.
 void Endpoint::Impl::FillControl() {
   device::QueueControl control{};
   control.host_error = &host_words().error;
@@ -209,8 +211,8 @@ void Endpoint::Impl::FillControl() {
 }
 
 bool Endpoint::Impl::dumps_after_read() const {
-  const bool is_overtaken = gpu_ && gpu_->attributes().writes_ordering == WritesOrdering::kNone;
-  return config_.dump_after_read.value_or(is_overtaken);
+  const bool unordered = gpu_ && gpu_->attributes().writes_ordering == WritesOrdering::kNone;
+  return config_.dump_after_read.value_or(unordered);
 }
 
 void Endpoint::Impl::ServeDoorbell() {
@@ -247,7 +249,7 @@ void Endpoint::Impl::SendFrom(const GidEntry& gid, const Gid& peer) {
     throw Error(
         "change", object,
         std::string("EndpointConfig names ") + ToString(local_.gid.type) + " " + ToString(local_.gid.gid),
-        "Leave gid_index and peer_gid alone where the GID is to be chosen later");
+        "Leave gid_index and peer_gid unset to choose the GID later");
   }
   const bool is_another = gid != local_.gid;
   local_.gid = gid;
@@ -286,15 +288,15 @@ void Endpoint::Impl::Connect(const EndpointInfo& peer) {
   qp_.ToRtr(path_, session, config_.retry);
   qp_.ToRts(session, config_.retry);
   peer_ = peer;
-  TellPeers(device::PeerState::kConnected);
+  PublishState(device::PeerState::kConnected);
   Log(LogLevel::kInfo, [&] { return "connected " + name() + " " + DescribePath(); });
 }
 
 void Endpoint::Impl::Reset() {
-  service_.reset();   // no doorbell comes late
-  attempted_ = true;  // whatever fails, there is no way on but another Reset()
+  service_.reset();   // from here on no doorbell is forwarded
+  attempted_ = true;  // if a step below fails, only another Reset() helps
   qp_.ToReset();
-  TellPeers(device::PeerState::kDisconnected);
+  PublishState(device::PeerState::kDisconnected);
   ClearCompletions();
   memory_.Fill(layout_.qp_dbr, sizeof(mlx5::QpDbr), 0);
   memory_.Store(layout_.control + offsetof(device::QueueControl, tail), 0);
@@ -303,7 +305,7 @@ void Endpoint::Impl::Reset() {
   Cpu::Store(&host_words().doorbell, 0);
   Cpu::Store(&host_words().abort, 0);
   disconnected_ = false;
-  if (watch_) watch_->Clear();  // what comes later is of the queues as they are now
+  if (watch_) watch_->Clear();  // later events concern the queues after the reset
   peer_.reset();
   psn_ = FirstPsn(config_);
   if (doorbell_.mode != DoorbellMode::kGpu) ServeDoorbell();
@@ -311,18 +313,18 @@ void Endpoint::Impl::Reset() {
   Log(LogLevel::kInfo, [&] { return "reset " + name(); });
 }
 
-/// Forgets what has completed. The rings' indices at the NIC go on, so those of their consumers must too.
+/// Discards all completions. The NIC's ring indices keep counting, so the consumers' indices must as well.
 void Endpoint::Impl::ClearCompletions() {
   if (completions_) {
     if (!DrainAll(completions_->ring().control())) {
-      throw Error("reset", name(), "a poster holds its ring of shared completions and does not give it back",
+      throw Error("reset", name(), "a poster holds the lock of its ring of shared completions",
                   "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
                   "again");
     }
   } else if (has_ring()) {
     std::vector<std::byte> copy;
     memory_.Store(layout_.ring + offsetof(device::CompletionRingControl, consumer),
-                  EndOfRing(Look(CompletionView(), copy)));
+                  EndOfRing(ReadRing(CompletionView(), copy)));
   } else {
     memory_.Fill(layout_.cqes, sizeof(mlx5::Cqe64), kInvalidCqe);
   }
@@ -330,7 +332,7 @@ void Endpoint::Impl::ClearCompletions() {
   if (receive_cq_) {
     memory_.Store(layout_.receive_state, 0);
     std::vector<std::byte> copy;
-    const device::CqView ring = Look(ReceiveView().cq, copy);
+    const device::CqView ring = ReadRing(ReceiveView().cq, copy);
     first_receive_cqe_ = EndOfRing(ring);
     if (const auto newest = WithoutErrorAtEnd(ring)) {
       memory_.Write(layout_.receive_cqes + newest->offset, &newest->op_own, sizeof newest->op_own);
@@ -338,9 +340,9 @@ void Endpoint::Impl::ClearCompletions() {
   }
 }
 
-device::CqView Endpoint::Impl::Look(const device::CqView& ring, std::vector<std::byte>& copy) const {
+device::CqView Endpoint::Impl::ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const {
   const size_t offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
-  const std::byte* const cqes = memory_.Look(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
+  const std::byte* const cqes = memory_.Read(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
   return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
 }
 

@@ -6,12 +6,12 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/completion.hpp"
 
-/// What has failed at an endpoint, as its queues tell.
+/// Errors that an endpoint's queues report.
 namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
 
-/// The first error that no poster has taken from the ring yet.
+/// Returns the first error on the ring that no poster has consumed yet; 0: none.
 uint64_t Endpoint::Impl::WaitingError() const {
   if (!has_ring()) return 0;
   if (completions_) {
@@ -20,21 +20,22 @@ uint64_t Endpoint::Impl::WaitingError() const {
   }
   const uint64_t consumer = memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
   std::vector<std::byte> copy;
-  return FirstError(Look(CompletionView(), copy), static_cast<uint32_t>(consumer), qpn());
+  return FirstError(ReadRing(CompletionView(), copy), static_cast<uint32_t>(consumer), qpn());
 }
 
-/// What tells most of a failure of the send queue: what a poster has seen, or else what no poster has looked
-/// for. Changes nothing: no host has an atomic operation that all GPUs respect.
+/// Returns the send queue's most specific error, whether or not a poster has seen it.
+///
+/// Only reads: no atomic operation of the host is atomic to all GPUs.
 uint64_t Endpoint::Impl::SendError() const {
   uint64_t word = Cpu::Load(&host_words().error);
   const auto consider = [&word](uint64_t other) {
     if (device::ErrorRank(other) > device::ErrorRank(word)) word = other;
   };
   const uint64_t waiting = WaitingError();
-  // Looked at last, it has what was taken from the ring meanwhile.
+  // Read last: includes what posters have consumed from the ring in the meantime.
   const size_t newest = has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes;
   std::vector<std::byte> copy;
-  const std::byte* const tail = memory_.Look(newest + mlx5::kCqeTailOffset, sizeof(arch::CqeTail), copy);
+  const std::byte* const tail = memory_.Read(newest + mlx5::kCqeTailOffset, sizeof(arch::CqeTail), copy);
   const arch::CqeTail cqe = Cpu::LoadCqeTail(reinterpret_cast<const uint8_t*>(tail));
   if (device::IsError(cqe)) consider(device::ErrorWord(cqe));
   consider(waiting);
@@ -44,7 +45,7 @@ uint64_t Endpoint::Impl::SendError() const {
 uint64_t Endpoint::Impl::ReceiveError() const {
   if (!receive_cq_) return 0;
   std::vector<std::byte> copy;
-  return ErrorAtEnd(Look(ReceiveView().cq, copy));
+  return ErrorAtEnd(ReadRing(ReceiveView().cq, copy));
 }
 
 std::optional<QueueError> Endpoint::Impl::LastError() const {
@@ -54,7 +55,7 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
   if (receiving) word = received;
   std::optional<Event> event = watch_ ? watch_->Cause() : std::nullopt;
   if (word == 0 && !event) return std::nullopt;
-  if (!disconnected_) TellPeers(device::PeerState::kFailed);
+  if (!disconnected_) PublishState(device::PeerState::kFailed);
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,

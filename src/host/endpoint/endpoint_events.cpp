@@ -7,7 +7,7 @@
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
-/// What an endpoint learns from outside its queues, and how its connection ends.
+/// Events from outside an endpoint's queues, and the end of its connection.
 namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
@@ -24,10 +24,10 @@ void Endpoint::Impl::ListenToEvents() {
                     .abort = &host_words().abort,
                     .on_abort =
                         [this] {
-                          // What has been ended does not fail.
-                          if (!disconnected_) TellPeers(PeerState::kFailed);
+                          // After Disconnect(), an event is no failure.
+                          if (!disconnected_) PublishState(PeerState::kFailed);
                         },
-                    .on_clear = [this] { TellPeers(PeerState::kDisconnected); }};
+                    .on_clear = [this] { PublishState(PeerState::kDisconnected); }};
   watch.subjects.push_back({qp_.object(), {kWqCatastrophicEvent, kWqInvalidRequestEvent, kWqAccessEvent}});
   if (cq_) watch.subjects.push_back({cq_->object(), {kCqErrorEvent}});
   if (completions_) {
@@ -38,7 +38,7 @@ void Endpoint::Impl::ListenToEvents() {
   watch_.emplace(*config_.events, std::move(watch));
 }
 
-void Endpoint::Impl::TellPeers(PeerState state) const {
+void Endpoint::Impl::PublishState(PeerState state) const {
   if (peer_state_) peer_state_->Set(state);
 }
 
@@ -46,7 +46,7 @@ void Endpoint::Impl::Disconnect() {
   if (!peer_) return;
   disconnected_ = true;
   qp_.ToError();
-  TellPeers(PeerState::kDisconnected);
+  PublishState(PeerState::kDisconnected);
   Log(LogLevel::kInfo, [&] { return "disconnected " + name(); });
 }
 
@@ -64,7 +64,7 @@ CompletionAlarm Endpoint::Impl::AnnounceSends(CompletionChannel& channel, uint64
 
 CompletionAlarm Endpoint::Impl::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
   if (!receive_cq_) {
-    throw Error("arm", "the receives of QP " + std::to_string(qpn()), "there is no receive queue",
+    throw Error("arm", "the receives of QP " + std::to_string(qpn()), "it has no receive queue",
                 "Create the endpoint with a receive_depth");
   }
   return Announce(*receive_cq_, layout_.receive_cq_dbr, channel, cookie);
@@ -73,7 +73,7 @@ CompletionAlarm Endpoint::Impl::AnnounceReceives(CompletionChannel& channel, uin
 CompletionAlarm Endpoint::Impl::Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
                                          uint64_t cookie) {
   if (on_gpu()) {
-    throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they lie in a GPU's memory",
+    throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they are in GPU memory",
                 "Create the endpoint with Placement::kHost");
   }
   channel.Subscribe(queue.object(), cookie);
@@ -81,8 +81,8 @@ CompletionAlarm Endpoint::Impl::Announce(const CompletionQueue& queue, size_t db
 }
 
 std::string Endpoint::Impl::DescribeEvents() const {
-  return watch_ ? "those of the port and the device reach the abort word; " + watch_->note()
-                : std::string("nobody listens");
+  return watch_ ? "those of the port and the device set the abort word; " + watch_->note()
+                : std::string("not watched");
 }
 
 }  // namespace warpverbs::inline v0_2::host

@@ -64,7 +64,7 @@ class Endpoint::Impl {
   std::string Describe() const;
 
  private:
-  /// An address for posters, wherever it lies.
+  /// Returns the address of a part of the queue memory, which may be on the GPU.
   template <class T>
   T* At(size_t offset) const {
     return reinterpret_cast<T*>(memory_.data() + offset);
@@ -84,12 +84,12 @@ class Endpoint::Impl {
   void FillControl();
   void ServeDoorbell();
   void ListenToEvents();
-  void TellPeers(device::PeerState state) const;
+  void PublishState(device::PeerState state) const;
   CompletionAlarm Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
                            uint64_t cookie);
 
-  /// A ring of this endpoint's own, for the host to look at; it may be a copy.
-  device::CqView Look(const device::CqView& ring, std::vector<std::byte>& copy) const;
+  /// Returns a view of a ring of this endpoint that the host can read: of the ring itself or of `copy`.
+  device::CqView ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const;
   void ClearCompletions();
   uint64_t WaitingError() const;
   uint64_t SendError() const;
@@ -103,36 +103,36 @@ class Endpoint::Impl {
   std::string DescribePath() const;
   std::string DescribeEvents() const;
 
-  // Members are destroyed from the last to the first: the queue pair, its completion queues, the page
-  // registrations, the memory, the doorbell. The firmware insists on much of that order.
+  // The firmware requires most of this order. Members are destroyed from the last to the first: the queue
+  // pair, its completion queues, the registrations, the memory, the doorbell.
   const Device& device_;
   LocalAddress local_;
-  std::optional<Gid> paired_with_;  // by SendFrom()
-  EndpointConfig config_;           // with the depths rounded
-  uint32_t asked_depth_;
+  std::optional<Gid> paired_with_;  // set by SendFrom()
+  EndpointConfig config_;           // with rounded depths
+  uint32_t requested_depth_;
   QueueSizes sizes_;
   QueueLayout layout_;
   HostLayout host_layout_;
   uint32_t psn_;
   std::optional<Gpu> gpu_;
-  uint32_t endpoints_per_register_;  // at most
+  uint32_t endpoints_per_register_;  // upper limit
   std::shared_ptr<const Uar> uar_;
   DoorbellChoice doorbell_;
   std::shared_ptr<std::byte> host_memory_;
   QueueMemory memory_;
-  std::shared_ptr<std::byte> region_store_;       // of AllowRegions(); null: all is allowed
-  const device::RegionTable* regions_ = nullptr;  // as QueueControl has it
+  std::shared_ptr<std::byte> region_store_;       // made by AllowRegions(); null: everything is allowed
+  const device::RegionTable* regions_ = nullptr;  // copy of QueueControl::regions
   std::optional<CompletionsAttachment> completions_;
-  std::optional<CompletionQueue> cq_;  // empty with completions_
+  std::optional<CompletionQueue> cq_;  // empty if completions_ is set
   std::optional<CompletionQueue> receive_cq_;
-  uint32_t first_receive_cqe_ = 0;  // on the ring, since the last Reset()
+  uint32_t first_receive_cqe_ = 0;  // consumer index after the last Reset()
   QueuePair qp_;
-  bool attempted_ = false;            // a transition has begun, and no Reset() since
-  std::optional<EndpointInfo> peer_;  // once connected
+  bool attempted_ = false;            // a transition has begun since creation or the last Reset()
+  std::optional<EndpointInfo> peer_;  // empty until connected
   Path path_;
   std::unique_ptr<DoorbellThread> own_thread_;
-  std::optional<DoorbellService> service_;  // where the host rings
-  std::atomic<bool> disconnected_{false};   // by Disconnect()
+  std::optional<DoorbellService> service_;  // if the host rings
+  std::atomic<bool> disconnected_{false};   // set by Disconnect()
   std::unique_ptr<PeerTable::Attachment> peer_state_;
   std::optional<EventWatch> watch_;
 };

@@ -12,7 +12,7 @@ constexpr SealedFormat kEndpointFormat{.magic = 0x57564570,  // "WVEp"
                                        .bytes = EndpointInfo::kBytes,
                                        .object = "the peer's endpoint information",
                                        .kind = "endpoint information",
-                                       .source = "Pass what the peer's Info() made"};
+                                       .source = "Pass the result of the peer's Info()"};
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 

@@ -13,13 +13,13 @@ std::string Mac(const std::array<uint8_t, 6>& mac) {
   return text;
 }
 
-std::string InWords(const RetryConfig& retry) {
+std::string Describe(const RetryConfig& retry) {
   std::ostringstream text;
   if (retry.ack_timeout == 0) {
-    text << "none, an answer is awaited forever";
+    text << "none, waits for an ACK forever";
   } else {
     const double wait_ms = 4.096e-3 * static_cast<double>(1U << retry.ack_timeout);
-    text << int{retry.retry_count} << ", each after " << wait_ms << " ms without an answer";
+    text << int{retry.retry_count} << ", each after " << wait_ms << " ms without an ACK";
   }
   text << " (ack timeout " << int{retry.ack_timeout} << "); for a peer without a receive ";
   if (retry.rnr_retry == 7) {
@@ -42,7 +42,7 @@ std::string Endpoint::Impl::Describe() const {
        << "  address: " << DescribeAddress() << ", pkey index " << config_.pkey_index << "\n"
        << "  posters: " << DescribePosters() << "\n"
        << "  queue memory: " << memory_.Describe() << "\n"
-       << "  send queue: " << sizes_.depth << " WQEBBs (" << asked_depth_ << " asked for)\n"
+       << "  send queue: " << sizes_.depth << " WQEBBs (" << requested_depth_ << " requested)\n"
        << "  completions: " << DescribeCompletions() << "\n"
        << "  receive queue: ";
   if (receive_cq_) {
@@ -52,7 +52,7 @@ std::string Endpoint::Impl::Describe() const {
   }
   text << "  doorbell: " << host::Describe(uar_->kind()) << DescribeSharing() << "; "
        << ToString(doorbell_.mode) << " (" << doorbell_.why << ")\n";
-  text << "  retries: " << InWords(config_.retry) << "\n";
+  text << "  retries: " << Describe(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   text << "  events: " << DescribeEvents() << "\n";
   return text.str();
@@ -78,11 +78,11 @@ std::string Endpoint::Impl::DescribePosters() const {
       std::string(dumps_after_read() ? "a DUMP follows each read" : "no DUMP follows a read") +
       (config_.dump_after_read ? " (as asked)" : "");
   if (!gpu_) return "threads of the CPU; " + dump;
-  const GpuAttributes& can = gpu_->attributes();
+  const GpuAttributes& attributes = gpu_->attributes();
   return "kernels of " + gpu_->name() + ", " + gpu_->model() + " at " + gpu_->pci_address() +
-         "; what a NIC writes to its memory is in order " + ToString(can.writes_ordering) + ", so " + dump +
-         "; the host " + (can.host_flush ? "can" : "cannot") + " flush that; memory of cuMemCreate() is " +
-         (can.gpu_direct_vmm ? "within" : "out of") + " a NIC's reach";
+         "; NIC writes to its memory are ordered " + ToString(attributes.writes_ordering) + ", so " + dump +
+         "; the host " + (attributes.host_flush ? "can" : "cannot") + " flush them; NICs " +
+         (attributes.gpu_direct_vmm ? "can" : "cannot") + " reach memory of cuMemCreate()";
 }
 
 std::string Endpoint::Impl::DescribeAddress() const {
@@ -97,12 +97,12 @@ std::string Endpoint::Impl::DescribePath() const {
   if (!peer_) return attempted_ ? "connecting or resetting failed" : "not connected";
   std::ostringstream text;
   text << "to QP " << peer_->qpn << " at " << ToString(path_.peer_gid) << ", MTU " << Bytes(path_.mtu)
-       << " (the least of both ports' and the option)";
+       << " (the minimum of both ports and the option)";
   if (path_.link_layer == LinkLayer::kEthernet) {
     text << ", MAC " << Mac(path_.peer_mac);
     if (path_.udp_source_port != 0) {
       text << ", UDP source port " << path_.udp_source_port
-           << (config_.path.udp_source_port == 0 ? " (by the QP numbers)" : " (as asked)");
+           << (config_.path.udp_source_port == 0 ? " (from the QP numbers)" : " (as asked)");
     }
   } else {
     text << ", LID " << path_.peer_lid << (path_.grh ? " with GRH" : "");

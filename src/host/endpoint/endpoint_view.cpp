@@ -8,7 +8,7 @@
 #include "warpverbs/mlx5/doorbell.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
-/// What a kernel gets of an endpoint.
+/// Views of an endpoint's queues for kernels.
 namespace warpverbs::inline v0_2::host {
 
 device::QueueView Endpoint::Impl::View() const {
@@ -57,7 +57,7 @@ device::CqView Endpoint::Impl::CompletionView() const {
 }
 
 void Endpoint::Impl::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
-  // Pages of its own even with a pool, which may have gone by now.
+  // Dedicated pages, even with a pool: the pool may be destroyed by now.
   if (!region_store_) region_store_ = OwnHostMemory(gpu_ ? &*gpu_ : nullptr, sizeof(RegionStore));
   auto& store = *reinterpret_cast<RegionStore*>(region_store_.get());
   store.Allow(local, remote);

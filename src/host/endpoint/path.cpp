@@ -51,7 +51,7 @@ void CheckSameFabric(const Device& device, const LocalAddress& local, const Endp
     throw Error("connect", Name(device, local.port),
                 std::string("it is ") + ToString(local.port.link_layer) + " and the peer's is " +
                     ToString(peer.link_layer),
-                "Choose ports of one kind on both sides");
+                "Choose ports with the same link layer");
   }
   if (peer.gid_type != local.gid.type) {
     throw Error("connect", Name(device, local.port),

@@ -13,7 +13,7 @@ namespace {
 
 using CreateMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
 
-/// The event queue of completion vector 0; the firmware wants one named whether events are asked for or not.
+/// Returns the event queue of completion vector 0. The firmware requires one even if no events are requested.
 uint32_t EventQueue(ibv_context* context) {
   uint32_t eqn = 0;
   if (const int error = mlx5dv_devx_query_eqn(context, 0, &eqn)) {
@@ -29,7 +29,8 @@ CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& c
   CreateMailbox create;
   create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
       .Set(cqc::kCc.At(in::kCqc), config.mode == CqMode::kCollapsed)
-      .Set(cqc::kOi.At(in::kCqc), true)  // the one CQE is never consumed, and a ring has room for all
+      // Ignores overrun: the collapsed CQE is never consumed, and a ring has room for all completions.
+      .Set(cqc::kOi.At(in::kCqc), true)
       .Set(cqc::kLogCqSize.At(in::kCqc), static_cast<uint32_t>(std::countr_zero(config.depth)))
       .Set(cqc::kUarPage.At(in::kCqc), config.uar_page)
       .Set(cqc::kCEqn.At(in::kCqc), EventQueue(context))
@@ -63,9 +64,9 @@ uint32_t EndOfRing(const device::CqView& ring) {
   const auto is_same_round = [&](const arch::CqeTail& cqe) {
     return device::Opcode(cqe) != mlx5::CqeOpcode::kInvalid && device::OwnerBit(cqe) == owner;
   };
-  uint32_t taken = 1;
-  while (taken < ring.depth && is_same_round(tail(taken))) ++taken;
-  return (owner ? ring.depth + taken : taken) & (2 * ring.depth - 1);
+  uint32_t written = 1;
+  while (written < ring.depth && is_same_round(tail(written))) ++written;
+  return (owner ? ring.depth + written : written) & (2 * ring.depth - 1);
 }
 
 uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_t qpn) {
@@ -89,12 +90,12 @@ uint64_t ErrorAtEnd(const device::CqView& ring) {
 }
 
 std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring) {
-  constexpr auto kTaken = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
+  constexpr auto kSuccess = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
   const uint32_t newest = EndOfRing(ring) - 1;
   const arch::CqeTail cqe = TailOf(ring, newest);
   if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) return std::nullopt;
   return CqePatch{.offset = (newest & (ring.depth - 1)) * sizeof(mlx5::Cqe64) + offsetof(mlx5::Cqe64, op_own),
-                  .op_own = static_cast<uint8_t>(kTaken << 4 | (device::OwnerBit(cqe) ? 1 : 0))};
+                  .op_own = static_cast<uint8_t>(kSuccess << 4 | (device::OwnerBit(cqe) ? 1 : 0))};
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

@@ -12,58 +12,58 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Where a completion queue lies and how it works.
+/// Location and mode of a completion queue.
 struct CompletionQueueConfig {
   CqMode mode = CqMode::kCollapsed;
-  uint32_t depth = 1;  ///< in CQEs; a power of two. As deep as all its queues together: it cannot overrun
+  uint32_t depth = 1;  ///< in CQEs; a power of two, at least the sum of its queues' depths: it cannot overrun
   uint32_t uar_page = 0;
   uint32_t umem_id = 0;
   uint64_t cqes_offset = 0;  ///< in the umem
   uint64_t dbr_offset = 0;
 };
 
-/// What software fills a new CQE with: opcode 15 and the owner bit of a round that never comes.
+/// Byte that software fills a new CQE with: opcode 15, and the owner bit of a round that never comes.
 inline constexpr int kInvalidCqe = 0xff;
 
-/// Zeroed memory, but for the CQEs in it.
+/// Allocates zeroed pages that contain invalid CQEs.
 ///
-/// @param cqes       where they lie, in bytes from the start
-/// @param cqe_bytes  of all of them
+/// @param cqes       offset of the first CQE, in bytes
+/// @param cqe_bytes  size of all CQEs
 /// @errors  Error: out of memory
 HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes);
 
-/// Returns the consumer index, modulo twice the depth, after all completions of a ring are taken.
+/// Returns the consumer index, modulo twice the depth, that follows the newest completion of a ring.
 ///
-/// @pre  nothing completes meanwhile
+/// @pre  nothing completes during the call
 uint32_t EndOfRing(const device::CqView& ring);
 
-/// The first error of a queue pair among the completions that a ring's posters have not taken yet, as
-/// device::ErrorWord() has it; 0: none. Only looks, so any thread may call it while others drain the ring.
+/// Returns a queue pair's first error on a ring that posters have not consumed yet, in the form of
+/// device::ErrorWord(); 0: none. Only reads, so any thread may call it while others drain the ring.
 ///
-/// @param consumer_index  of the posters
+/// @param consumer_index  the posters' consumer index
 uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_t qpn);
 
-/// The error that a ring ends in: the first of its newest errors; 0: its newest completion is none. Only
-/// looks.
+/// Returns the first of the consecutive errors at the end of a ring; 0: its newest completion is no error.
+/// Only reads.
 uint64_t ErrorAtEnd(const device::CqView& ring);
 
 /// A byte to write to a CQE.
 struct CqePatch {
   size_t offset;   ///< in bytes from the ring's first CQE
-  uint8_t op_own;  ///< the byte
+  uint8_t op_own;  ///< new value of the byte
 };
 
-/// What to write to let a ring no longer end in an error: its newest CQE becomes a completion, which has been
-/// taken. Empty: nothing has completed.
+/// Returns the write that makes a ring's newest CQE a success, so that the ring does not end in an error.
+/// Empty: nothing has completed.
 ///
-/// @pre   nothing completes meanwhile
+/// @pre   nothing completes during the call; the newest CQE has been consumed
 std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring);
 
-/// A completion queue of 64-byte CQEs that software polls; for events see CompletionChannel.
+/// A completion queue of 64-byte CQEs that software polls. CompletionChannel delivers its events.
 class CompletionQueue {
  public:
-  /// @pre  every byte of every CQE is 0xff: its opcode is invalid, so that none is taken for a completion,
-  ///       and its counter names the entry before the first
+  /// @pre  every byte of every CQE is 0xff: its opcode is invalid, so that no CQE reads as a completion,
+  ///       and its counter is that of the entry before the first
   /// @errors  Error
   CompletionQueue(ibv_context* context, const CompletionQueueConfig& config);
 

@@ -17,10 +17,10 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Waits until every completion that is on a ring now is delivered to its queue.
+/// Blocks until every completion now on a ring is delivered to its queue.
 ///
-/// @pre     all posters at work are threads of the host
-/// @errors  false: a poster holds the ring's lock and does not give it back
+/// @pre     all active posters are host threads
+/// @errors  false: a poster holds the ring's lock and does not release it
 bool DrainAll(device::CompletionRingControl& ring);
 
 class SharedCompletions::Impl {
@@ -30,7 +30,7 @@ class SharedCompletions::Impl {
   const Device& device() const { return device_; }
   std::optional<int> gpu() const { return gpu_; }
   uint32_t depth() const { return depth_; }
-  const std::shared_ptr<const CompletionQueue>& cq() const { return cq_; }  ///< alive while the ring is
+  const std::shared_ptr<const CompletionQueue>& cq() const { return cq_; }
   device::CompletionRingControl& control() const;
   void Recover();
 
@@ -38,7 +38,7 @@ class SharedCompletions::Impl {
   void Detach(uint32_t user_index);
 
  private:
-  /// Offsets of the parts in the memory, in bytes; the CQEs come first.
+  /// Offsets of the parts of the memory, in bytes; the CQEs come first.
   struct Layout {
     Layout(uint32_t depth, uint32_t max_queues);
     size_t control, queues, dbr, bytes;
@@ -57,31 +57,30 @@ class SharedCompletions::Impl {
   Umem umem_;
   std::shared_ptr<const CompletionQueue> cq_;
   std::mutex mutex_;
-  uint32_t used_ = 0;             // CQEs that the queues may have outstanding; under mutex_
-  std::vector<uint32_t> depths_;  // of the queues, by user index; 0: a free place. Under mutex_
+  uint32_t used_ = 0;             // sum of the queues' depths; under mutex_
+  std::vector<uint32_t> depths_;  // queue depths by user index; 0: free. Under mutex_
 };
 
-/// One queue's place in a ring of shared completions, while this lives.
+/// Holds one queue's place in a ring of shared completions.
 class CompletionsAttachment {
  public:
   /// @param gpu    ordinal of the GPU whose kernels post to the queue; empty: CPU threads post
-  /// @param queue  receives this queue's completions; must outlive this
-  /// @param depth  of the queue, in WQEBBs
-  /// @errors  Error: another device or another processor than the ring's, or the ring has no room for another
-  ///          queue or for one so deep
+  /// @param queue  where this queue's completions are delivered; must outlive this
+  /// @param depth  depth of the queue, in WQEBBs
+  /// @errors  Error: another device or processor than the ring's, or the ring is full
   CompletionsAttachment(SharedCompletions& ring, const Device& device, std::optional<int> gpu,
                         device::QueueControl& queue, uint32_t depth);
-  /// Takes what the ring still has for the queue, so that the place's next user does not get it. If a poster
-  /// holds the ring, the place stays taken until Recover().
+  /// Drains the ring, so that the place's next user gets no completion of this queue. If a poster holds the
+  /// ring's lock, the place stays taken until Recover().
   ///
-  /// @pre  the queue pair is destroyed; a poster that holds the ring for a second is dead, as it would go
-  ///       on to write to the queue's control words
+  /// @pre  the queue pair is destroyed; a poster that has held the lock for a second is dead, otherwise it
+  ///       would still write to the queue's control words
   ~CompletionsAttachment();
   CompletionsAttachment(const CompletionsAttachment&) = delete;
   CompletionsAttachment& operator=(const CompletionsAttachment&) = delete;
 
   SharedCompletions& ring() const { return ring_; }
-  const std::shared_ptr<const CompletionQueue>& cq() const;  ///< alive while the ring is
+  const std::shared_ptr<const CompletionQueue>& cq() const;
   uint32_t user_index() const { return user_index_; }
 
  private:

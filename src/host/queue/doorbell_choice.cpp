@@ -28,7 +28,7 @@ DoorbellChoice ChooseDoorbell(DoorbellMode asked, const Gpu* gpu, uint64_t* door
       try {
         return ForGpu(*gpu, doorbell);
       } catch (const Error& error) {
-        const std::string why = gpu->name() + " does not reach the register: " + error.reason();
+        const std::string why = gpu->name() + " cannot reach the register: " + error.reason();
         WarnOnce("doorbell registers for " + gpu->name(),
                  "a host thread rings them; " + why + ". " + error.remedy() + ".");
         return {.mode = DoorbellMode::kHostProxy, .why = why};

@@ -13,19 +13,19 @@ namespace warpverbs::inline v0_2::host {
 namespace {
 
 struct MappedPage {
-  std::shared_ptr<const CudaContext> context;  // that mapped it
+  std::shared_ptr<const CudaContext> context;  // the context that mapped the page
   bool as_io_memory = false;
   int users = 0;
 };
 
-/// The pages that are mapped now: the driver takes each only once.
+/// The mapped pages. The driver maps each page only once.
 struct Pages {
   std::mutex mutex;
   std::map<std::byte*, MappedPage> mapped;  // under mutex
 };
 
 Pages& ThePages() {
-  static auto* const pages = new Pages;  // endpoints may live until the very end of the program
+  static auto* const pages = new Pages;  // never freed: endpoints may outlive static destructors
   return *pages;
 }
 
@@ -40,7 +40,7 @@ std::byte* PageOf(uint64_t* doorbell) {
   return reinterpret_cast<std::byte*>(address / mlx5::kUarPageBytes * mlx5::kUarPageBytes);
 }
 
-/// @return  whether as I/O memory
+/// Maps a page for a GPU. Returns whether it is mapped as I/O memory.
 bool Map(const CudaContext& context, std::byte* page) {
   const std::span<std::byte> memory(page, mlx5::kUarPageBytes);
   std::string reasons;

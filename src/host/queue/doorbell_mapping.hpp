@@ -7,19 +7,19 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// The page of a doorbell register, mapped for kernels. Registers in one page share its mapping.
+/// Maps the page of a doorbell register for kernels. Registers in one page share the mapping.
 class DoorbellMapping {
  public:
-  /// Maps it as I/O memory, as a ConnectX has it, or else as plain memory, as a software HCA has it.
+  /// Maps the page as I/O memory, which a ConnectX has, or else as plain memory, which a software HCA has.
   ///
-  /// @errors  Error: has the reason of each
+  /// @errors  Error: names the reasons of both failures
   DoorbellMapping(const Gpu& gpu, uint64_t* doorbell);
   ~DoorbellMapping();
   DoorbellMapping(const DoorbellMapping&) = delete;
   DoorbellMapping& operator=(const DoorbellMapping&) = delete;
 
   bool as_io_memory() const { return as_io_memory_; }
-  uint64_t* doorbell() const { return doorbell_; }  ///< for kernels
+  uint64_t* doorbell() const { return doorbell_; }  ///< register's address for kernels
 
  private:
   std::byte* page_;

@@ -6,22 +6,22 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// The way of one send queue's doorbells from a word in host memory to the NIC.
+/// How a host thread forwards one send queue's doorbells from a word in host memory to the NIC.
 struct DoorbellRoute {
-  uint64_t* word = nullptr;      ///< where the poster rings; 0 once the doorbell is taken
+  uint64_t* word = nullptr;      ///< word that the poster writes; 0 once the thread has read the doorbell
   uint64_t* doorbell = nullptr;  ///< the NIC's register
-  // All null unless the host posts:
+  // Null unless the host posts:
   const uint8_t* staging = nullptr;  ///< the poster's WQEs: 64 B * depth
   uint8_t* sq = nullptr;             ///< the queue that the NIC reads
-  uint32_t* dbrec = nullptr;         ///< its doorbell record
+  uint32_t* dbrec = nullptr;         ///< doorbell record of `sq`
   uint32_t depth = 0;                ///< depth of both, in WQEBBs
 };
 
-/// Serves one queue while this lives. May come and go in any thread while others are served.
+/// Has a doorbell thread serve one queue. Any thread may create and destroy services at any time.
 class DoorbellService {
  public:
   /// @param thread  must outlive this
-  /// @param route   of a queue that is new or reset; what it points to must outlive this
+  /// @param route   route of a queue that is new or reset; its pointers must stay valid while this lives
   DoorbellService(DoorbellThread& thread, const DoorbellRoute& route);
   ~DoorbellService();
   DoorbellService(const DoorbellService&) = delete;
@@ -35,8 +35,8 @@ class DoorbellService {
 
   DoorbellThread::Impl& thread_;
   DoorbellRoute route_;
-  uint16_t posted_ = 0;              // index past the last WQE that was copied
-  DoorbellService* next_ = nullptr;  // in its list
+  uint16_t posted_ = 0;              // index past the last copied WQE
+  DoorbellService* next_ = nullptr;  // next in the thread's list
   bool leaving_ = false;             // under the thread's mutex_
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 using arch::Cpu;
 
-constexpr uint64_t kBusyNs = 1'000'000;  // after a doorbell: another one is likely
+constexpr uint64_t kBusyNs = 1'000'000;  // spins this long after a doorbell: another one is likely
 constexpr std::chrono::microseconds kShortestNap{50};
 constexpr std::chrono::microseconds kLongestNap{4000};
 
@@ -36,16 +36,16 @@ class DoorbellThread::Impl {
 
  private:
   void Run(const std::stop_token& stop);
-  void TakeChanges();
+  void ApplyChanges();
 
-  // The services are links of lists, so neither joining nor leaving nor the thread needs memory.
+  // The services are links of lists, so nothing here allocates.
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  DoorbellService* coming_ = nullptr;  // those that the thread does not serve yet; under mutex_
-  DoorbellService* served_ = nullptr;  // the thread's own
-  std::atomic<uint64_t> version_{0};   // counts joins and departures; changes under mutex_
+  DoorbellService* added_ = nullptr;   // services that the thread has not seen yet; under mutex_
+  DoorbellService* served_ = nullptr;  // only the thread uses it
+  std::atomic<uint64_t> version_{0};   // counts additions and removals; changes under mutex_
   uint64_t served_version_ = 0;        // version the thread acts on; only the thread writes it, under mutex_
-  std::jthread thread_;                // the last member: it ends before the others do
+  std::jthread thread_;                // last member: ends before the others are destroyed
 };
 
 DoorbellThread::DoorbellThread() : impl_(std::make_unique<Impl>()) {}
@@ -65,16 +65,16 @@ DoorbellService::DoorbellService(DoorbellThread& thread, const DoorbellRoute& ro
 
 DoorbellService::~DoorbellService() { thread_.Remove(*this); }
 
-/// Carries one doorbell to the NIC, if one is there.
+/// Forwards one doorbell to the NIC, if there is one. Returns whether there was one.
 ///
-/// A doorbell that comes while this one is carried replaces it or stays for the next call: the NIC takes the
-/// newest for all before it.
+/// A doorbell that arrives meanwhile replaces this one or stays for the next call: to the NIC, the newest
+/// doorbell covers all earlier ones.
 bool DoorbellService::Forward() {
   const uint64_t doorbell = Cpu::Load(route_.word);
   if (doorbell == 0) return false;
-  if (Cpu::CompareSwap(route_.word, doorbell, 0) != doorbell) return true;  // there is a newer one
+  if (Cpu::CompareSwap(route_.word, doorbell, 0) != doorbell) return true;  // a newer one has arrived
   if (route_.staging != nullptr) {
-    // The first 8 bytes of a control segment; the WQE is the last one that is rung for.
+    // A doorbell is the first 8 bytes of the control segment of the last posted WQE.
     mlx5::Be32 words[2];
     std::memcpy(words, &doorbell, sizeof words);
     const uint32_t segments = mlx5::FromBe(words[1]) & mlx5::kMaxSegments;
@@ -95,8 +95,8 @@ void DoorbellService::CopyWqes(uint16_t end) {
 
 void DoorbellThread::Impl::Add(DoorbellService& service) {
   const std::lock_guard lock(mutex_);
-  service.next_ = coming_;
-  coming_ = &service;
+  service.next_ = added_;
+  added_ = &service;
   ++version_;
   changed_.notify_all();
 }
@@ -106,14 +106,14 @@ void DoorbellThread::Impl::Remove(DoorbellService& service) {
   service.leaving_ = true;
   ++version_;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return served_version_ == version_; });  // the thread may be at it just now
+  changed_.wait(lock, [this] { return served_version_ == version_; });  // the thread may be serving it
 }
 
-/// Starts to serve the services that came, and drops those that leave. Under mutex_.
-void DoorbellThread::Impl::TakeChanges() {
+/// Starts to serve added services, and drops those that leave. Under mutex_.
+void DoorbellThread::Impl::ApplyChanges() {
   DoorbellService** end = &served_;
   while (*end != nullptr) end = &(*end)->next_;
-  *end = std::exchange(coming_, nullptr);
+  *end = std::exchange(added_, nullptr);
   for (DoorbellService** link = &served_; *link != nullptr;) {
     if ((*link)->leaving_) {
       *link = (*link)->next_;
@@ -131,14 +131,15 @@ void DoorbellThread::Impl::Run(const std::stop_token& stop) {
   for (uint32_t rounds = 0; !stop.stop_requested(); ++rounds) {
     if (served_version_ != version_.load(std::memory_order_acquire)) {
       const std::lock_guard lock(mutex_);
-      TakeChanges();
+      ApplyChanges();
       nap = kShortestNap;  // a new service rings soon
       last_doorbell_ns = Cpu::NowNs();
     }
-    bool rung = false;
-    for (DoorbellService* service = served_; service != nullptr; service = service->next_)
-      rung |= service->Forward();
-    if (rung) {
+    bool forwarded = false;
+    for (DoorbellService* service = served_; service != nullptr; service = service->next_) {
+      forwarded |= service->Forward();
+    }
+    if (forwarded) {
       rounds = 0;
       nap = kShortestNap;
       last_doorbell_ns = Cpu::NowNs();

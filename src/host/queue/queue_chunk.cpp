@@ -10,7 +10,8 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
   const bool needs_gpu = config.placement == Placement::kGpu;
   const std::string object = "queues on " + device.name() + " in GPU memory";
   if (needs_gpu && config.gpu == nullptr) {
-    throw Error("place", object, "no GPU is named", "Set EndpointConfig::gpu to the GPU whose kernels post");
+    throw Error("place", object, "EndpointConfig names no GPU",
+                "Set EndpointConfig::gpu to the GPU whose kernels post");
   }
   if (needs_gpu && config.host_only != nullptr) {
     throw Error("place", object, config.host_only, "Choose Placement::kProbe or kHost");
@@ -30,9 +31,9 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
     sink_.reset();
     umem_.reset();
     gpu_memory_.reset();
-    why_ = "in the GPU's it cannot be: " + error.reason();
+    why_ = "GPU memory failed: " + error.reason();
     WarnOnce("queues of " + config.gpu->name() + " on " + device.name(),
-             "they lie in host memory; " + why_ + ". " + error.remedy() + ".");
+             "they are in host memory; " + why_ + ". " + error.remedy() + ".");
     PlaceOnHost(device, config, sink_bytes);
   }
 }

@@ -14,13 +14,13 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Memory that queues lie in, of one endpoint or of many: one registration, one mapping. Whole pages, zeroed.
+/// Memory for the queues of one or more endpoints: zeroed pages with one registration and one mapping.
 class QueueChunk {
  public:
   /// Takes the first that works: GPU memory by dma-buf, GPU memory by its address, host memory.
   ///
-  /// @param sink_bytes  how many bytes from config.sink on work requests may name
-  /// @errors  Error: says of each way that was to be tried why it failed
+  /// @param sink_bytes  size of the region at config.sink that work requests may name
+  /// @errors  Error: names the reason why each attempt failed
   QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
 
   std::byte* data() const { return gpu_memory_ ? gpu_memory_->data() : pages_->data(); }
@@ -29,17 +29,17 @@ class QueueChunk {
   uint32_t umem_id() const { return umem_->id(); }
   uint32_t sink_lkey() const { return sink_->View().lkey; }
 
-  /// Says in words where it lies, how the NIC reaches it, and why.
+  /// Describes where the memory is, how the NIC reaches it, and why.
   std::string Describe() const;
 
-  FreeSpace& places() { return *places_; }  ///< those of a pool's endpoints
+  FreeSpace& places() { return *places_; }  ///< places that a pool gives to endpoints
 
  private:
   void PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
   void PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
 
-  std::optional<GpuMemory> gpu_memory_;  // or
-  std::optional<HostPages> pages_;
+  std::optional<GpuMemory> gpu_memory_;  // either this
+  std::optional<HostPages> pages_;       // or this
   std::optional<GpuMapping> mapping_;
   RegistrationMethod method_ = RegistrationMethod::kHost;
   std::string why_;
@@ -48,7 +48,7 @@ class QueueChunk {
   std::optional<FreeSpace> places_;
 };
 
-/// Host memory that no NIC reaches, mapped for the GPU if there is one. Whole pages, zeroed.
+/// Host memory that is not registered with a NIC, mapped for the GPU if one is given. Whole pages, zeroed.
 class HostChunk {
  public:
   /// @errors  Error
@@ -56,7 +56,7 @@ class HostChunk {
 
   std::byte* data() const { return pages_.data(); }
   size_t size() const { return pages_.size(); }
-  FreeSpace& places() { return places_; }  ///< those of a pool's endpoints
+  FreeSpace& places() { return places_; }  ///< places that a pool gives to endpoints
 
  private:
   HostPages pages_;
@@ -64,13 +64,13 @@ class HostChunk {
   FreeSpace places_;
 };
 
-/// All of a chunk of its own.
+/// Allocates a HostChunk for one owner.
 ///
 /// @errors  Error
 std::shared_ptr<std::byte> OwnHostMemory(const Gpu* gpu, size_t bytes);
 
-/// A place in a chunk; null: it has no room. The place is given back when the last pointer goes, and keeps
-/// the chunk until then.
+/// Takes a place in a chunk; null: no room. The last pointer to the place frees it, and keeps the chunk alive
+/// until then.
 template <class Chunk>
 std::shared_ptr<std::byte> TakePlace(const std::shared_ptr<Chunk>& chunk, size_t bytes) {
   const std::optional<size_t> offset = chunk->places().Take(bytes);

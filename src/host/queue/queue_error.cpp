@@ -6,18 +6,20 @@ namespace warpverbs::inline v0_2::host {
 namespace {
 
 constexpr const char* kConnectFirst = "Call Connect() first";
+constexpr const char* kLookAtPeer = "Look for an error at the peer and in the kernel log (dmesg)";
 
 const char* ReceiveRemedy(mlx5::Syndrome syndrome) {
   switch (syndrome) {
     case mlx5::Syndrome::kLocalLength:
       return "Post receives that are as long as the peer's longest message";
     case mlx5::Syndrome::kLocalProtection:
-      return "Check the receive's lkey, that the buffer lies in its region, and that it has local_write";
+      return "Check the receive's lkey, that the buffer is in its region, and that the region has "
+             "local_write";
     case mlx5::Syndrome::kFlushed:
-      return "No send or receive failed before it: look for an error at the peer, and into the kernel log "
+      return "No send or receive failed before it: look for an error at the peer and in the kernel log "
              "(dmesg)";
     default:
-      return "Look for an error at the peer, and into the kernel log (dmesg)";
+      return kLookAtPeer;
   }
 }
 
@@ -28,7 +30,7 @@ const char* Remedy(mlx5::Syndrome syndrome) {
     case mlx5::Syndrome::kLocalQpOperation:
       return "Check that the device has the operation, and that nothing else writes to the send queue";
     case mlx5::Syndrome::kLocalProtection:
-      return "Check the lkey, that the buffer lies in its region, and that this is registered on this device";
+      return "Check the lkey, that the buffer is in its region, and that the region belongs to this device";
     case mlx5::Syndrome::kMemoryWindowBind:
       return "Check the memory window's region and rights";
     case mlx5::Syndrome::kBadResponse:
@@ -38,31 +40,31 @@ const char* Remedy(mlx5::Syndrome syndrome) {
     case mlx5::Syndrome::kRemoteInvalidRequest:
       return "Check the message's length, and that the peer's endpoint and device take the operation";
     case mlx5::Syndrome::kRemoteAccess:
-      return "Check the rkey, that the range lies in its region, and that the region and the peer's endpoint "
+      return "Check the rkey, that the range is in its region, and that the region and the peer's endpoint "
              "grant the operation";
     case mlx5::Syndrome::kRemoteOperation:
-      return "Look for an error at the peer: the buffer of its receive, for instance";
+      return "Look for an error at the peer, for instance in the buffer of its receive";
     case mlx5::Syndrome::kTransportRetryExceeded:
       return "Check that the peer is alive and connected to this queue pair, and the network between";
     case mlx5::Syndrome::kReceiverNotReadyRetryExceeded:
       return "Create the peer's endpoint with a receive_depth and post receives there in time, or raise "
              "RetryConfig::rnr_retry";
     default:
-      return "Look for an error at the peer, and into the kernel log (dmesg)";
+      return kLookAtPeer;
   }
 }
 
-/// The queue pair and its peer.
-std::string Of(const QueueError& error) {
+/// Names the queue pair and its peer.
+std::string Connection(const QueueError& error) {
   return "QP " + std::to_string(error.qpn) +
          (error.peer ? " to QP " + std::to_string(error.peer->qpn) + " at " + ToString(error.peer->gid)
                      : ", which is not connected,");
 }
 
-/// What the queues themselves told.
-std::string OfQueues(const QueueError& error) {
+/// Describes the error that a queue reported.
+std::string DescribeQueues(const QueueError& error) {
   const auto cause = static_cast<mlx5::Syndrome>(error.syndrome);
-  const std::string connection = Of(error);
+  const std::string connection = Connection(error);
   const std::string at = " at WQE index " + std::to_string(error.wqe_index);
   if (error.receiving) {
     return "The receive queue of " + connection + " failed" + at + ": " + mlx5::Describe(cause) + " " +
@@ -71,20 +73,19 @@ std::string OfQueues(const QueueError& error) {
   }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + connection + " failed" + at +
-           ": a poster reserved this WQE and gave up before it rang the doorbell, so nobody after it can "
+           ": a poster reserved this WQE and gave up before it rang the doorbell, so no later poster can "
            "post. "
            "Look for a kernel that ended or was aborted between reserving and ringing, then call Reset().";
   }
   if (cause == mlx5::Syndrome::kFlushed) {
     return "The send queue of " + connection + " failed" + at +
-           ": all that was seen is a work request that was "
-           "flushed after another one had failed " +
+           ": the only error seen is a work request that was flushed after another one had failed " +
            DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
            (error.cq_mode == CqMode::kCollapsed
                 ? "If a send was the cause, a collapsed CQ has lost it: create the endpoint with "
-                  "CqMode::kRing, which keeps it. Else look at the completions of the receive queue, and at "
-                  "the peer."
-                : "No send failed before it: look at the completions of the receive queue, and at the peer.");
+                  "CqMode::kRing, which keeps it. Otherwise look at the completions of the receive queue and "
+                  "at the peer."
+                : "No send failed before it: look at the completions of the receive queue and at the peer.");
   }
   return "The send queue of " + connection + " failed in the " + OperationName(error.opcode) + at + ": " +
          mlx5::Describe(cause) + " " + DescribeSyndrome(error.syndrome, error.vendor_syndrome) + ". " +
@@ -94,12 +95,13 @@ std::string OfQueues(const QueueError& error) {
 }  // namespace
 
 std::string QueueError::Describe() const {
-  if (syndrome == 0 && event) return "The waits on " + Of(*this) + " were aborted. " + event->Describe();
+  if (syndrome == 0 && event)
+    return "The waits on " + Connection(*this) + " were aborted. " + event->Describe();
   if (syndrome == static_cast<uint8_t>(mlx5::Syndrome::kFlushed) && disconnected) {
-    return "What was posted to " + Of(*this) +
-           " and not done was flushed: Disconnect() was called. Call Reset() and Connect() to go on.";
+    return "Outstanding work requests of " + Connection(*this) +
+           " were flushed: Disconnect() was called. Call Reset() and Connect() to continue.";
   }
-  std::string text = OfQueues(*this);
+  std::string text = DescribeQueues(*this);
   if (event) text.append(" ").append(event->Describe());
   return text;
 }

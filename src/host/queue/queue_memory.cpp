@@ -28,7 +28,7 @@ QueueMemory::QueueMemory(const Device& device, const QueueMemoryConfig& config, 
   data_ = place_.get();
   size_ = config.bytes;
   offset_ = static_cast<size_t>(data_ - chunk_->data());
-  Fill(0, size_, 0);  // another endpoint may have had it
+  Fill(0, size_, 0);  // another endpoint may have used the place
 }
 
 bool QueueMemory::on_gpu() const { return chunk_->gpu_memory() != nullptr; }
@@ -71,7 +71,7 @@ uint64_t QueueMemory::Load(size_t offset) const {
   return value;
 }
 
-const std::byte* QueueMemory::Look(size_t offset, size_t bytes, std::vector<std::byte>& copy) const {
+const std::byte* QueueMemory::Read(size_t offset, size_t bytes, std::vector<std::byte>& copy) const {
   if (!on_gpu()) return data() + offset;
   copy.resize(bytes);
   chunk_->gpu_memory()->CopyOut(offset_ + offset, copy);

@@ -32,7 +32,7 @@ CreateMailbox CreateCommand(const QueuePairConfig& config) {
       .Set(qpc::kCdMaster.At(kQpc), config.wait_on_cq)
       .Set(qpc::kLogSqSize.At(kQpc), static_cast<uint32_t>(std::countr_zero(config.depth)))
       .Set(qpc::kTsFormat.At(kQpc), config.timestamp_format)
-      // Data never lands in a CQE, where a kernel does not look for it.
+      // No scatter to CQE: kernels expect data in memory only.
       .Set(qpc::kCsReq.At(kQpc), 0)
       .Set(qpc::kCsRes.At(kQpc), 0)
       .Set(qpc::kDbrUmemValid.At(kQpc), true)

@@ -7,24 +7,24 @@
 
 namespace warpverbs::inline v0_2::host {
 
-/// Where a queue pair lies and what it reports to.
+/// Memory, queues and options that a queue pair is created with.
 struct QueuePairConfig {
   uint32_t pdn = 0;
   uint32_t cqn = 0;
   uint32_t receive_cqn = 0;
-  uint32_t user_index = 0;  ///< names the queue pair in its CQEs
+  uint32_t user_index = 0;  ///< identifies the queue pair in its CQEs
   uint32_t uar_page = 0;
   uint32_t umem_id = 0;
-  uint64_t queues_offset = 0;  ///< in the umem: the receive queue, right after it the send queue
+  uint64_t queues_offset = 0;  ///< in the umem: the receive queue, followed by the send queue
   uint64_t dbr_offset = 0;
   uint32_t depth = 1;           ///< send queue, in WQEBBs; a power of two
   uint32_t receive_depth = 0;   ///< in WQEs; 0: no receive queue, else a power of two
   uint32_t receive_stride = 0;  ///< bytes of a receive WQE; a power of two
-  bool wait_on_cq = false;      ///< WAIT may be posted
+  bool wait_on_cq = false;      ///< allows WAIT
   mlx5::TimestampFormat timestamp_format = mlx5::TimestampFormat::kFreeRunning;
 };
 
-/// What the peer may do to memory of this side, if a region's rkey allows it too.
+/// Operations that the peer may do on memory of this side, if the region's rkey allows them as well.
 struct RemoteRights {
   bool read = true;
   bool write = true;
@@ -36,9 +36,9 @@ struct Session {
   uint32_t peer_qpn = 0;
   uint32_t send_psn = 0;
   uint32_t receive_psn = 0;
-  uint8_t reads_out = 0;  ///< at most what the peer serves
+  uint8_t reads_out = 0;  ///< no more than the peer serves
   uint8_t reads_in = 0;
-  uint32_t log_max_message = 0;  ///< log2 of the device's longest message in bytes; no firmware takes more
+  uint32_t log_max_message = 0;  ///< log2 of the device's longest message in bytes; firmware rejects more
 };
 
 /// A reliable-connected queue pair.
@@ -49,22 +49,22 @@ class QueuePair {
 
   uint32_t qpn() const { return qp_.number(); }
 
-  // The transitions of a connection, in this order. Each throws Error.
+  // The transitions of a connection, to be called in this order. Each throws Error.
   void ToInit(uint8_t port, uint16_t pkey_index, const RemoteRights& rights);
   void ToRtr(const Path& path, const Session& session, const RetryConfig& retry);
   void ToRts(const Session& session, const RetryConfig& retry);
 
-  /// From any state but RESET. What was posted and is not done completes as flushed.
+  /// Moves to ERROR from any state except RESET. Outstanding work requests complete as flushed.
   ///
   /// @errors  Error
   void ToError();
 
-  /// From any state. What was posted is forgotten, and no CQE comes of it once this returns.
+  /// Moves to RESET from any state. Discards outstanding work requests: none completes after this returns.
   ///
   /// @errors  Error
   void ToReset();
 
-  /// Asks the firmware; takes some 100 us.
+  /// Queries the firmware, which takes about 100 us.
   ///
   /// @errors  Error
   mlx5::QpState State() const;

@@ -16,18 +16,18 @@ std::optional<int> OrdinalOf(const Gpu* gpu) {
 
 QueuePool::Impl::Impl(const Device& device, const QueuePoolConfig& config)
     : device_(device), config_(config) {
-  const auto demand = [&](bool ok, const char* reason, const char* remedy) {
+  const auto require = [&](bool ok, const char* reason, const char* remedy) {
     if (!ok) throw Error("create", "a pool of queues on " + device.name(), reason, remedy);
   };
-  demand(config.chunk_bytes != 0, "its chunks are empty", "Raise QueuePoolConfig::chunk_bytes");
-  demand(config.endpoints_per_register != 0, "no endpoint may use a doorbell register",
-         "Raise QueuePoolConfig::endpoints_per_register");
+  require(config.chunk_bytes != 0, "its chunks are empty", "Raise QueuePoolConfig::chunk_bytes");
+  require(config.endpoints_per_register != 0, "no endpoint may use a doorbell register",
+          "Raise QueuePoolConfig::endpoints_per_register");
 }
 
 void QueuePool::Impl::CheckDevice(const Device& device) const {
   if (&device == &device_) return;
-  throw Error("create", "an endpoint in a pool of queues", "the pool was made on another Device object",
-              "Make both on the same one");
+  throw Error("create", "an endpoint in a pool of queues", "the pool belongs to another Device object",
+              "Create both on the same one");
 }
 
 QueuePool::Impl::Queues QueuePool::Impl::TakeQueues(const Device& device, const QueueMemoryConfig& config) {
@@ -66,7 +66,7 @@ std::shared_ptr<std::byte> QueuePool::Impl::TakeHostMemory(const Gpu* gpu, size_
 std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
   CheckDevice(device);
   const std::lock_guard lock(mutex_);
-  // The newest has room soonest. One user is the pool; that others leave meanwhile does no harm.
+  // The newest is most likely to have room. use_count() includes the pool itself, and may only shrink here.
   for (auto it = registers_.rbegin(); it != registers_.rend(); ++it) {
     if (it->use_count() <= static_cast<long>(config_.endpoints_per_register)) return *it;
   }

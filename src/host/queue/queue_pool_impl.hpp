@@ -18,8 +18,8 @@ namespace warpverbs::inline v0_2::host {
 class HostChunk;
 class QueueChunk;
 
-/// Takes memory and registers for endpoints. The last pointer to what was taken gives it back, even after the
-/// pool is gone.
+/// Allocates memory and registers for endpoints. The last pointer to a place frees it, even after the pool is
+/// destroyed.
 class QueuePool::Impl {
  public:
   Impl(const Device& device, const QueuePoolConfig& config);
@@ -27,31 +27,31 @@ class QueuePool::Impl {
   Usage usage() const;
   const QueuePoolConfig& config() const { return config_; }
 
-  /// Memory of a chunk that is registered with the NIC.
+  /// A place for queues, and the registered chunk that contains it.
   struct Queues {
     std::shared_ptr<QueueChunk> chunk;
     std::shared_ptr<std::byte> place;
   };
 
-  /// Takes a place for queues. Its bytes may be those of an earlier endpoint.
+  /// Takes a place for queues. It may contain an earlier endpoint's bytes.
   ///
-  /// @param config  the sink's place does not matter
-  /// @errors  Error: another Device object than the pool's; no further chunk can be had
+  /// @param config  the offset of the sink is ignored
+  /// @errors  Error: another Device object than the pool's, or another chunk cannot be allocated
   Queues TakeQueues(const Device& device, const QueueMemoryConfig& config);
 
-  /// Takes zeroed host memory that no NIC reaches.
+  /// Takes zeroed host memory that is not registered with a NIC.
   ///
   /// @param gpu  GPU to map it for; nullptr: none
-  /// @errors  Error: no further chunk can be had
+  /// @errors  Error: another chunk cannot be allocated
   std::shared_ptr<std::byte> TakeHostMemory(const Gpu* gpu, size_t bytes);
 
-  /// Takes a share of a doorbell register.
+  /// Takes a doorbell register, which endpoints share.
   ///
-  /// @errors  Error: another Device object than the pool's; no register can be had
+  /// @errors  Error: another Device object than the pool's, or no register can be allocated
   std::shared_ptr<const Uar> TakeRegister(const Device& device);
 
  private:
-  /// Chunks of one kind may serve the same endpoints.
+  /// Properties that an endpoint's chunk must have.
   struct QueueKind {
     std::optional<int> gpu;  // ordinal
     Placement placement;

@@ -16,13 +16,13 @@ namespace {
 using arch::Cpu;
 
 constexpr uint64_t kDrainLimitNs = 1'000'000'000;  // draining takes microseconds
-constexpr uint32_t kMostQueues = 1u << 16;
+constexpr uint32_t kMaxQueues = 1u << 16;
 
 uint32_t CheckedQueues(const Device& device, uint32_t max_queues) {
-  if (max_queues == 0 || max_queues > kMostQueues) {
+  if (max_queues == 0 || max_queues > kMaxQueues) {
     throw Error("create",
                 "a ring of completions for " + std::to_string(max_queues) + " queues on " + device.name(),
-                "the number is out of range", "Ask for 1 to " + std::to_string(kMostQueues) + " queues");
+                "the number is out of range", "Ask for 1 to " + std::to_string(kMaxQueues) + " queues");
   }
   return max_queues;
 }
@@ -54,7 +54,7 @@ bool DrainAll(device::CompletionRingControl& ring) {
     const auto index = static_cast<uint32_t>(consumer);
     if ((consumer & device::kRingLocked) == 0) {
       arch::CqeTail tail;
-      // While other queues complete the ring may never be empty; but then all that was in it is taken.
+      // Other queues may keep the ring from becoming empty, but after a full round all is consumed.
       if (index - first >= ring.cq.depth) return true;
       if (!device::CompletionRing<Cpu>(ring.cq, index).Next(tail)) return true;
     }
@@ -102,10 +102,10 @@ device::QueueControl** SharedCompletions::Impl::queues() const {
 uint32_t SharedCompletions::Impl::Attach(device::QueueControl& queue, uint32_t depth) {
   const std::lock_guard lock(mutex_);
   if (depth > depth_ - used_) {
-    throw CannotShare("its send queue has " + std::to_string(depth) +
-                          " WQEBBs, and the queues before it left " + std::to_string(depth_ - used_) +
-                          " of the ring's " + std::to_string(depth_) + " CQEs",
-                      "Make the ring as deep as all its queues together");
+    throw CannotShare("its send queue has " + std::to_string(depth) + " WQEBBs, and only " +
+                          std::to_string(depth_ - used_) + " of the ring's " + std::to_string(depth_) +
+                          " CQEs are free",
+                      "Make the ring as deep as the sum of its queues");
   }
   const auto free = std::find(depths_.begin(), depths_.end(), 0);
   if (free == depths_.end()) {
@@ -123,7 +123,7 @@ void SharedCompletions::Impl::Detach(uint32_t user_index) {
   const std::lock_guard lock(mutex_);
   const bool drained = DrainAll(control());
   queues()[user_index] = nullptr;
-  // Else a poster is stuck with completions in hand: nobody else may have this place.
+  // Otherwise a stuck poster may still deliver to this place, so it must not be used again.
   if (drained) Free(user_index);
 }
 
@@ -135,8 +135,8 @@ void SharedCompletions::Impl::Free(uint32_t user_index) {
 void SharedCompletions::Impl::Recover() {
   const std::lock_guard lock(mutex_);
   device::CompletionRingControl& ring = control();
-  // The dead one may have delivered a part of what it took. The queues have posted more on the strength of
-  // that, so the NIC may be up to two rounds ahead of its index, of which the ring has one.
+  // The dead poster may have delivered completions without advancing the index, and the queues may have
+  // posted more since. So the NIC may be up to two rounds ahead of the index, and the ring holds one.
   auto consumer = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
   const uint32_t behind = (EndOfRing(ring.cq) - consumer) & (2 * depth_ - 1);
   if (behind > depth_) consumer += behind - depth_;
@@ -160,12 +160,12 @@ CompletionsAttachment::CompletionsAttachment(SharedCompletions& ring, const Devi
                                              uint32_t depth)
     : ring_(ring) {
   if (&ring.impl_->device() != &device) {
-    throw CannotShare("they were made on another Device object", "Make both on the same one");
+    throw CannotShare("they belong to another Device object", "Create both on the same one");
   }
   if (ring.impl_->gpu() != gpu) {
     throw CannotShare(PostersOn(gpu) + " post to it, but " + PostersOn(ring.impl_->gpu()) +
                           " to the ring's queues, and only threads of one processor share the ring's lock",
-                      "Make a ring for each processor: SharedCompletionsConfig::gpu");
+                      "Create a ring for each processor: SharedCompletionsConfig::gpu");
   }
   user_index_ = ring.impl_->Attach(queue, depth);
 }

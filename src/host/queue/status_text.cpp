@@ -11,8 +11,8 @@ using device::Code;
 using device::RequestError;
 using mlx5::WqeOpcode;
 
-const char* Describe(RequestError mistake) {
-  switch (mistake) {
+const char* Describe(RequestError error) {
+  switch (error) {
     case RequestError::kNone:
       return "no error was found";
     case RequestError::kTooManySlots:
@@ -22,7 +22,8 @@ const char* Describe(RequestError mistake) {
     case RequestError::kRefusedTicket:
       return "the ticket is of a post that was refused. Check the status of each post before you wait for it";
     case RequestError::kReleaseScope:
-      return "the queue is in host memory, which the releases of arch::Cuda do not reach. Use arch::CudaSystem";
+      return "the queue is in host memory, which the releases of arch::Cuda do not reach. Use "
+             "arch::CudaSystem";
     case RequestError::kSecondPoster:
       return "another poster uses this exclusive queue. Let one SendQueue live at a time, or use Shared";
     case RequestError::kMisaligned:
@@ -47,7 +48,7 @@ const char* Describe(RequestError mistake) {
 }
 
 std::string DescribeError(const device::Status& status) {
-  if (status.syndrome == 0) return "the queue has failed: a poster gave up its turn";
+  if (status.syndrome == 0) return "the queue has failed: a poster gave up after it reserved a WQE";
   return "the queue pair has failed: " + std::string(OperationName(status.opcode)) + " at WQE index " +
          std::to_string(status.wqe_index) + ": " +
          mlx5::Describe(static_cast<mlx5::Syndrome>(status.syndrome)) + " " +

@@ -9,14 +9,15 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
-// What rdma-core 45 calls MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED; older ones answer EOPNOTSUPP.
+// MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED of rdma-core 45; older versions return EOPNOTSUPP.
 constexpr uint32_t kDedicatedFlag = 1u << 31;
 
-struct Rung {
+struct Candidate {
   Uar::Kind kind;
   uint32_t flags;
 };
-constexpr Rung kLadder[] = {
+/// Best first.
+constexpr Candidate kCandidates[] = {
     {Uar::Kind::kDedicated, kDedicatedFlag},
     {Uar::Kind::kBlueFlame, MLX5DV_UAR_ALLOC_TYPE_BF},
     {Uar::Kind::kShared, MLX5DV_UAR_ALLOC_TYPE_NC},
@@ -25,11 +26,11 @@ constexpr Rung kLadder[] = {
 }  // namespace
 
 Uar::Uar(ibv_context* context) {
-  int error = EOPNOTSUPP;  // gives way to a failure of a kind that is offered
-  for (const Rung& rung : kLadder) {
-    uar_.reset(mlx5dv_devx_alloc_uar(context, rung.flags));
+  int error = EOPNOTSUPP;  // replaced by the failure of a supported kind
+  for (const Candidate& candidate : kCandidates) {
+    uar_.reset(mlx5dv_devx_alloc_uar(context, candidate.flags));
     if (uar_) {
-      kind_ = rung.kind;
+      kind_ = candidate.kind;
       return;
     }
     if (error == EOPNOTSUPP) error = errno;
@@ -47,9 +48,9 @@ const char* Describe(Uar::Kind kind) {
     case Uar::Kind::kDedicated:
       return "dedicated, uncached";
     case Uar::Kind::kBlueFlame:
-      return "BlueFlame register of its own (rdma-core or the kernel has no dedicated uncached ones)";
+      return "dedicated BlueFlame register (rdma-core or the kernel has no dedicated uncached one)";
     case Uar::Kind::kShared:
-      return "uncached, shared by all queues of this context (no register of its own was to be had)";
+      return "uncached, shared by all queues of this context (no dedicated register was available)";
   }
   return "unknown";
 }

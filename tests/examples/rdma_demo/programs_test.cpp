@@ -80,7 +80,7 @@ TEST(RdmaPrograms, TakeTheSmallerMtuAndTheGidOfTheOption) {
       Demonstrate({kSmall + "--gid-index 1", "--mtu 1024"}, {kSmall + "--gid-index 1", "--mtu 4096"});
   EXPECT_THAT(output, BothSucceed());
   EXPECT_THAT(output,
-              AllOf(HasSubstr("connector:   path: to QP"), HasSubstr(", MTU 1024 (the least of both")));
+              AllOf(HasSubstr("connector:   path: to QP"), HasSubstr(", MTU 1024 (the minimum of both")));
   EXPECT_THAT(output, HasSubstr("GID 1 (as asked)"));
 }
 
@@ -169,20 +169,20 @@ TEST(RdmaPrograms, EndWhenTheServerDies) {
   // The server's answers are dropped, and it dies while it retries.
   const std::string output =
       Demonstrate({kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"}, {kSmall + "-t 3"});
-  EXPECT_THAT(output, AllOf(HasSubstr("connector: send/receive 1\n"),
-                            HasSubstr("the peer closed the connection. "),
-                            HasSubstr("connector:   RDMA write        not done\n"),
-                            HasSubstr("connector: Not all is well."), HasSubstr("connector exits with 1"),
-                            HasSubstr("listener exits with 137")));
+  EXPECT_THAT(
+      output,
+      AllOf(HasSubstr("connector: send/receive 1\n"), HasSubstr("the peer closed the connection. "),
+            HasSubstr("connector:   RDMA write        not done\n"), HasSubstr("connector: Not all is well."),
+            HasSubstr("connector exits with 1"), HasSubstr("listener exits with 137")));
 }
 
 TEST(RdmaPrograms, EndWhenTheClientDies) {
   const std::string output =
       Demonstrate({kSmall + "-t 3"}, {kSmall, "--fault drop,sent,op=SEND_ONLY --fault kill,after=1s"});
-  EXPECT_THAT(output, AllOf(HasSubstr("listener: send/receive 1\n"),
-                            HasSubstr("the peer closed the connection. "),
-                            HasSubstr("listener: Not all is well."), HasSubstr("listener exits with 1"),
-                            HasSubstr("connector exits with 137")));
+  EXPECT_THAT(output,
+              AllOf(HasSubstr("listener: send/receive 1\n"), HasSubstr("the peer closed the connection. "),
+                    HasSubstr("listener: Not all is well."), HasSubstr("listener exits with 1"),
+                    HasSubstr("connector exits with 137")));
 }
 
 TEST(RdmaPrograms, EndBeforeTheTimeoutWhenThePortLosesItsLink) {

@@ -38,7 +38,7 @@ TEST(FewCapabilities, AreNamedWhenAFeatureIsMissing) {
     }
   };
   expect_refusal(
-      "the device's completions do not name their queue, and a ring goes by that. Choose CqMode::kCollapsed.",
+      "the device's completions do not name their queue, which a ring needs. Choose CqMode::kCollapsed.",
       {.cq_mode = CqMode::kRing});
   expect_refusal("the device cannot wait for the completions of another queue. Leave wait_on_cq false.",
                  {.wait_on_cq = true});

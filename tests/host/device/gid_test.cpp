@@ -115,7 +115,8 @@ TEST(BestGidForAPeer, IsExplained) {
   EXPECT_EQ(DescribeChoice(ipv4, {}), "the best by type and reach");
   EXPECT_EQ(DescribeChoice(ipv4, Parse("::ffff:10.1.2.3")),
             "the best for the peer's 10.1.2.3, with 28 of 32 bits in common");
-  EXPECT_EQ(DescribeChoice(ipv4, kRoutable), "the best for the peer's 2001:db8::1, though of another family");
+  EXPECT_EQ(DescribeChoice(ipv4, kRoutable),
+            "the best for the peer's 2001:db8::1, although its address family differs");
   EXPECT_EQ(DescribeChoice({kRoutable, 0, GidType::kRoceV2}, Parse("2001:db8::3")),
             "the best for the peer's 2001:db8::3, with 126 of 128 bits in common");
 }

@@ -105,10 +105,11 @@ TEST_F(EndpointTest, RejectsUdpSourcePortsThatTheDeviceLacks) {
     Endpoint(device_, {.path = {.udp_source_port = below}});
     FAIL() << "accepted UDP source port " << below;
   } catch (const Error& error) {
-    EXPECT_EQ(error.what(),
-              "Cannot create an endpoint on " + device_.name() +
-                  ": the UDP source port is out of range. Choose " + std::to_string(can.min_udp_source_port) +
-                  " to " + std::to_string(can.max_udp_source_port) + ", or 0 for one by the QP numbers.");
+    EXPECT_EQ(error.what(), "Cannot create an endpoint on " + device_.name() +
+                                ": the UDP source port is out of range. Choose " +
+                                std::to_string(can.min_udp_source_port) + " to " +
+                                std::to_string(can.max_udp_source_port) +
+                                ", or 0 to derive it from the QP numbers.");
   }
   EXPECT_THROW(Endpoint(device_, {.path = {.udp_source_port = 1}}), Error);
   for (const uint16_t port : {can.min_udp_source_port, can.max_udp_source_port}) {
@@ -145,10 +146,10 @@ TEST_F(EndpointTest, UsesLinkLocalAddressesIfThePeerDoes) {
 
 TEST_F(EndpointTest, DescribesItsRetries) {
   EXPECT_THAT(Endpoint(device_).Describe(),
-              HasSubstr("retries: 7, each after 1073.74 ms without an answer (ack timeout 18); for a peer "
+              HasSubstr("retries: 7, each after 1073.74 ms without an ACK (ack timeout 18); for a peer "
                         "without a receive forever (timer 12)\n"));
   EXPECT_THAT(Endpoint(device_, {.retry = {.ack_timeout = 0, .rnr_retry = 3}}).Describe(),
-              HasSubstr("retries: none, an answer is awaited forever (ack timeout 0); for a peer without a "
+              HasSubstr("retries: none, waits for an ACK forever (ack timeout 0); for a peer without a "
                         "receive 3 (timer 12)\n"));
 }
 
@@ -203,11 +204,11 @@ TEST_F(EndpointTest, DescribesItsChoices) {
   EXPECT_THAT(a.Describe(),
               AllOf(HasSubstr("QP " + std::to_string(a.qpn()) + " on " + device_.name()),
                     HasSubstr("port 1, Ethernet (the first active port)"), HasSubstr("RoCE v2"),
-                    HasSubstr("128 WQEBBs (100 asked for)"), HasSubstr("collapsed into one CQE"),
+                    HasSubstr("128 WQEBBs (100 requested)"), HasSubstr("collapsed into one CQE"),
                     HasSubstr("doorbell: "), HasSubstr("path: not connected")));
   a.Connect(b.Info());
   EXPECT_THAT(a.Describe(), AllOf(HasSubstr("path: to QP " + std::to_string(b.qpn())), HasSubstr("MTU 1024"),
-                                  HasSubstr("(by the QP numbers)"), HasSubstr("hop limit 64")));
+                                  HasSubstr("(from the QP numbers)"), HasSubstr("hop limit 64")));
 }
 
 TEST_F(EndpointTest, ComesAndGoesAHundredTimes) {

@@ -10,7 +10,7 @@
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
 
-/// Endpoint::LastError(): the host learns of a failure, no matter which side has seen it.
+/// Endpoint::LastError(): the host reports a failure whether or not a poster has seen it.
 namespace warpverbs::host {
 namespace {
 
@@ -128,7 +128,7 @@ TEST_F(LastError, DoesNotNeedTheLockOfADeadPoster) {
     EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
     EXPECT_EQ(link.a.LastError()->wqe_index, 3);
     EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | device::kRingLocked);
-    EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "it takes nothing from the ring";
+    EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "LastError() consumes nothing";
     Cpu::Store(&ring.consumer, consumer);
   }
 }

@@ -10,7 +10,7 @@
 #include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
-/// Endpoint::Reset(): the endpoint is as new, whatever its state and history.
+/// Endpoint::Reset(): the endpoint behaves like a new one, whatever its state and history.
 namespace warpverbs::host {
 namespace {
 
@@ -25,7 +25,7 @@ class Reset : public testing::TestWithParam<Completions> {
     return config;
   }
 
-  /// Sends some messages, and leaves a receive without one. The queues end with it, before a reset.
+  /// Sends some messages and leaves one receive pending.
   void Converse(uint32_t cycle) {
     device::ReceiveQueue<Cpu> receives(link_.b.ReceiveView());
     Queue sends(link_.a.View());
@@ -173,8 +173,8 @@ TEST_F(ResetWithALockedRing, IsRefusedWithAReason) {
     link_.a.Reset();
     FAIL() << "reset a queue whose ring is locked";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("a poster holds its ring of shared completions and does not "
-                                                 "give it back. Call SharedCompletions::Recover()"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("a poster holds the lock of its ring of shared completions. "
+                                                 "Call SharedCompletions::Recover()"));
   }
 }
 

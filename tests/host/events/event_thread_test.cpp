@@ -239,9 +239,8 @@ TEST_F(Events, LeaveManualAbortsPossible) {
 TEST_F(Events, AreDescribed) {
   EventThread events;
   const Link link(device_, {.events = &events});
-  EXPECT_THAT(link.a.Describe(),
-              HasSubstr("events: those of the port and the device reach the abort word; "));
-  EXPECT_THAT(link.b.Describe(), HasSubstr("events: nobody listens"));
+  EXPECT_THAT(link.a.Describe(), HasSubstr("events: those of the port and the device set the abort word; "));
+  EXPECT_THAT(link.b.Describe(), HasSubstr("events: not watched"));
 }
 
 TEST_F(Events, CauseNoWakeupsIfNoneHappen) {

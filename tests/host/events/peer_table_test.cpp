@@ -100,7 +100,7 @@ TEST_F(PeerTableTest, FlushPendingWorkOnDisconnect) {
   EXPECT_EQ(status.code, Code::kError);
   EXPECT_EQ(status.syndrome, static_cast<uint8_t>(Syndrome::kFlushed));
   ASSERT_TRUE(link_.a.LastError().has_value());
-  EXPECT_THAT(link_.a.LastError()->Describe(), HasSubstr("was flushed: Disconnect() was called"));
+  EXPECT_THAT(link_.a.LastError()->Describe(), HasSubstr("were flushed: Disconnect() was called"));
   EXPECT_EQ(peers_.State(1), PeerState::kDisconnected) << "a disconnect is not a failure";
   EXPECT_EQ(link_.a.State(), mlx5::QpState::kError);
 }

@@ -146,8 +146,8 @@ TEST(Log, WarnsOncePerDeviceOfQueuesThatTheNicDoesNotReach) {
   const std::string log = LogOf(nullptr, UseFallbacks);
   EXPECT_THAT(Lines(log),
               testing::ElementsAre(
-                  AllOf(StartsWith("[warpverbs] [warn] queues of cuda:0 on mlx5_0: they lie in host memory; "
-                                   "in the GPU's it cannot be: by dma-buf: "),
+                  AllOf(StartsWith("[warpverbs] [warn] queues of cuda:0 on mlx5_0: they are in host memory; "
+                                   "GPU memory failed: by dma-buf: "),
                         HasSubstr("CUDA_ERROR_UNKNOWN"), HasSubstr("; by peer memory: "),
                         EndsWith("or later, which export dma-bufs."))));
   EXPECT_THAT(LogOf("error", UseFallbacks), IsEmpty());
@@ -163,7 +163,7 @@ TEST(Log, WarnsOfADoorbellThatTheGpuDoesNotReach) {
   };
   EXPECT_THAT(LogOf("warn", part),
               AllOf(StartsWith("[warpverbs] [warn] doorbell registers for cuda:0: a host thread rings "
-                               "them; cuda:0 does not reach the register: "),
+                               "them; cuda:0 cannot reach the register: "),
                     EndsWith("or let a host thread ring: DoorbellMode::kHostProxy.\n")));
   EXPECT_THAT(LogOf("error", part), IsEmpty());
 }

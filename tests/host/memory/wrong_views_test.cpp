@@ -81,7 +81,7 @@ TEST_F(WrongViews, FailTheWriteOnOtherDevices) {
   const MemoryRegion region(elsewhere_, pages_.data(), pages_.size());
   ExpectRefused(
       target_, region.View(), Syndrome::kLocalProtection,
-      "Check the lkey, that the buffer lies in its region, and that this is registered on this device");
+      "Check the lkey, that the buffer is in its region, and that the region belongs to this device");
 }
 
 TEST_F(WrongViews, FailTheWriteWithoutARegion) {
@@ -92,7 +92,7 @@ TEST_F(WrongViews, FailTheWriteWithoutARegion) {
 
 TEST_F(WrongViews, FailTheWriteBeyondTheRemoteMemory) {
   const MemoryRegion part(here_, pages_.data(), 100, {.remote_write = true});
-  ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range lies in its region");
+  ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range is in its region");
   EXPECT_EQ(pages_.data()[100], std::byte{});
   EXPECT_THROW(static_cast<void>(part.View().First(source_.bytes)), std::out_of_range)
       << "or the post is refused";

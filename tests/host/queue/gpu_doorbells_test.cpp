@@ -38,7 +38,7 @@ TEST_F(GpuDoorbells, AreRungByTheHostIfTheRegisterCannotBeMapped) {
   EXPECT_EQ(link.a.doorbell_mode(), DoorbellMode::kHostProxy);
   EXPECT_THAT(
       link.a.Describe(),
-      HasSubstr(std::string("rung by a host thread (cuda:0 does not reach the register: ") + kRefused + ")"));
+      HasSubstr(std::string("rung by a host thread (cuda:0 cannot reach the register: ") + kRefused + ")"));
   link.Connect();
   EXPECT_TRUE(Write(link, 10).ok());
 }

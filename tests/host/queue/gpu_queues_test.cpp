@@ -34,11 +34,11 @@ TEST_F(GpuQueues, AreInExportedGpuMemory) {
 TEST_F(GpuQueues, DescribeWhatTheGpuOffersToNics) {
   const Gpu able;
   EXPECT_THAT(Endpoint(device_, {.gpu = &able}).Describe(),
-              HasSubstr("; the host can flush that; memory of cuMemCreate() is within a NIC's reach\n"));
+              HasSubstr("; the host can flush them; NICs can reach memory of cuMemCreate()\n"));
   fake_cuda::Configure("gpus=2,flush=2,vmm=0");
   const Gpu unable(1);
   EXPECT_THAT(Endpoint(device_, {.gpu = &unable}).Describe(),
-              HasSubstr("; the host cannot flush that; memory of cuMemCreate() is out of a NIC's reach\n"));
+              HasSubstr("; the host cannot flush them; NICs cannot reach memory of cuMemCreate()\n"));
 }
 
 TEST_F(GpuQueues, AreInGpuMemoryThatTheKernelKnowsByAddress) {
@@ -59,10 +59,9 @@ TEST_F(GpuQueues, AreInHostMemoryIfTheNicDoesNotReachTheGpu) {
   EXPECT_EQ(link.a.ReleaseScope(), arch::Scope::kSystem);
   EXPECT_THAT(
       link.a.Describe(),
-      HasSubstr(
-          "bytes of host memory, mapped for the GPU (in the GPU's it cannot be: by dma-buf: the fake driver "
-          "refuses (CUDA_ERROR_NOT_SUPPORTED); by peer memory: the fake driver refuses "
-          "(CUDA_ERROR_NOT_SUPPORTED))\n"));
+      HasSubstr("bytes of host memory, mapped for the GPU (GPU memory failed: by dma-buf: the fake driver "
+                "refuses (CUDA_ERROR_NOT_SUPPORTED); by peer memory: the fake driver refuses "
+                "(CUDA_ERROR_NOT_SUPPORTED))\n"));
   EXPECT_EQ(fake_cuda::HeldNow().allocations, 0);
   link.Connect();
   EXPECT_TRUE(link.Write(10).ok());
@@ -93,7 +92,7 @@ TEST_F(GpuQueues, ReportEachFailedWayIfGpuMemoryIsRequired) {
 TEST_F(GpuQueues, CannotBeInGpuMemoryIfTheHostTakesPart) {
   const std::string cannot = "Cannot place queues on mlx5_0 in GPU memory: ";
   EXPECT_EQ(WhyRefused({.placement = Placement::kGpu}),
-            cannot + "no GPU is named. Set EndpointConfig::gpu to the GPU whose kernels post.");
+            cannot + "EndpointConfig names no GPU. Set EndpointConfig::gpu to the GPU whose kernels post.");
   const Gpu gpu;
   SharedCompletions ring(device_, {.gpu = &gpu});
   EXPECT_EQ(

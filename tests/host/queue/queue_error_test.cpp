@@ -34,7 +34,7 @@ TEST(QueueError, NamesQueuePairPeerOperationIndexCauseAndRemedy) {
       Failed(Syndrome::kRemoteAccess).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed in the RDMA write at WQE index 5: remote access "
       "error: the rkey does not allow this operation on this range (syndrome 0x13, vendor syndrome 0x88). "
-      "Check the rkey, that the range lies in its region, and that the region and the peer's endpoint "
+      "Check the rkey, that the range is in its region, and that the region and the peer's endpoint "
       "grant the operation.");
 }
 
@@ -54,10 +54,10 @@ TEST(QueueError, HasARemedyForEverySyndrome) {
 TEST(QueueError, SaysThatACollapsedCqLostTheCauseOfAFlush) {
   EXPECT_EQ(
       Failed(Syndrome::kFlushed).Describe(),
-      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: all that was seen is a work "
+      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: the only error seen is a work "
       "request that was flushed after another one had failed (syndrome 0x05, vendor syndrome 0x88). If a "
       "send was the cause, a collapsed CQ has lost it: create the endpoint with CqMode::kRing, which "
-      "keeps it. Else look at the completions of the receive queue, and at the peer.");
+      "keeps it. Otherwise look at the completions of the receive queue and at the peer.");
 }
 
 TEST(QueueError, SaysWhereToFindTheCauseOfAFlushOnARing) {
@@ -70,21 +70,21 @@ TEST(QueueError, SaysWhereToFindTheCauseOfAFlushOnARing) {
 TEST(QueueError, DescribesAReceive) {
   QueueError error = Failed(Syndrome::kLocalLength);
   error.receiving = true;
-  const std::string what = error.Describe();
-  EXPECT_THAT(what, testing::StartsWith("The receive queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index "
+  const std::string text = error.Describe();
+  EXPECT_THAT(text, testing::StartsWith("The receive queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index "
                                         "5: "));
-  EXPECT_THAT(what,
+  EXPECT_THAT(text,
               testing::EndsWith(" (syndrome 0x01, vendor syndrome 0x88). Post receives that are as long "
                                 "as the peer's longest message."));
   error.syndrome = static_cast<uint8_t>(Syndrome::kFlushed);
   EXPECT_THAT(error.Describe(), HasSubstr("No send or receive failed before it"));
 }
 
-TEST(QueueError, SaysThatAPosterGaveUpItsTurn) {
+TEST(QueueError, SaysThatAPosterGaveUpAReservedWqe) {
   EXPECT_EQ(
       Failed(Syndrome::kNone).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: a poster reserved this WQE and "
-      "gave up before it rang the doorbell, so nobody after it can post. Look for a kernel that ended or "
+      "gave up before it rang the doorbell, so no later poster can post. Look for a kernel that ended or "
       "was aborted between reserving and ringing, then call Reset().");
 }
 

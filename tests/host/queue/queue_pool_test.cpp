@@ -210,9 +210,10 @@ TEST_F(QueuePools, RejectInvalidConfigurations) {
               HasSubstr(": no endpoint may use a doorbell register."));
   const Device other;
   QueuePool stranger(other);
-  EXPECT_EQ(WhyRefused(In(stranger)),
-            "Cannot create an endpoint in a pool of queues: the pool was made on another Device object. Make "
-            "both on the same one.");
+  EXPECT_EQ(
+      WhyRefused(In(stranger)),
+      "Cannot create an endpoint in a pool of queues: the pool belongs to another Device object. Create "
+      "both on the same one.");
 }
 
 TEST_F(QueuePools, MapEachChunkInGpuMemoryOnce) {

@@ -53,10 +53,9 @@ TEST_F(SharedCompletionsTest, PointsViewsToOneRingByUserIndex) {
 TEST_F(SharedCompletionsTest, RejectsQueuesThatDoNotFit) {
   SharedCompletions ring(device_, {.depth = 32, .max_queues = 2});
   const Endpoint first(device_, {.depth = 16, .completions = &ring});
-  EXPECT_EQ(
-      WhyRefused(ring, {.depth = 32}),
-      "Cannot create an endpoint on shared completions: its send queue has 32 WQEBBs, and the queues before "
-      "it left 16 of the ring's 32 CQEs. Make the ring as deep as all its queues together.");
+  EXPECT_EQ(WhyRefused(ring, {.depth = 32}),
+            "Cannot create an endpoint on shared completions: its send queue has 32 WQEBBs, and only 16 of "
+            "the ring's 32 CQEs are free. Make the ring as deep as the sum of its queues.");
   const Endpoint second(device_, {.depth = 8, .completions = &ring});
   EXPECT_EQ(WhyRefused(ring, {.depth = 8}),
             "Cannot create an endpoint on shared completions: the ring has 2 queues already. Raise "
@@ -68,7 +67,7 @@ TEST_F(SharedCompletionsTest, RejectsQueuesThatDoNotFit) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "Cannot create an endpoint on shared completions: they were made on another Device object. Make "
+        "Cannot create an endpoint on shared completions: they belong to another Device object. Create "
         "both on the same one.");
   }
 }

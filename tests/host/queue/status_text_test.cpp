@@ -32,8 +32,9 @@ TEST(DescribeStatus, NamesTheFailedOperationAndTheSyndrome) {
       "not cover the local buffer (syndrome 0x04, vendor syndrome 0x51)");
 }
 
-TEST(DescribeStatus, TellsAnAbandonedTurnFromANicError) {
-  EXPECT_EQ(Describe({.code = Code::kError}), "error: the queue has failed: a poster gave up its turn");
+TEST(DescribeStatus, TellsAnAbandonedReservationFromANicError) {
+  EXPECT_EQ(Describe({.code = Code::kError}),
+            "error: the queue has failed: a poster gave up after it reserved a WQE");
 }
 
 TEST(DescribeStatus, HasASentenceForEachRequestError) {
