@@ -34,9 +34,7 @@ bool HasCudaKernels();
 /// Runs Double() on a GPU, and waits for it.
 ///
 /// @param job  arrays in the memory of that GPU
-/// @errors  std::runtime_error: the kernel cannot be launched, fails, or has not ended by the deadline; then
-/// it
-///          may still run
+/// @errors  std::runtime_error: the kernel cannot be launched, fails, or is still running at the deadline
 void DoubleOnCuda(int gpu, const DoubleJob& job, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace rdma_demo

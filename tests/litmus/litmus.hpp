@@ -20,12 +20,12 @@ struct LitmusCpu : arch::Cpu {
     return weakened != nullptr && primitive == weakened;
   }
 
-  static inline const uint32_t* record = nullptr;  ///< doorbell record; other 32-bit words are turns
-  static inline uint32_t doorbells = 0;   ///< doorbells rung; not atomic, so that unordered rings race
+  static inline const uint32_t* record = nullptr;  ///< doorbell record; other 32-bit words are `published`
+  static inline uint32_t doorbells = 0;   ///< number of doorbells; not atomic, so that unordered rings race
   static inline uint32_t deliveries = 0;  ///< 64-bit stores, those of a ring; not atomic either
 
   static void StoreRelease(uint32_t* word, uint32_t value) {
-    if (!IsWeak(word == record ? "record" : "turn")) return Cpu::StoreRelease(word, value);
+    if (!IsWeak(word == record ? "record" : "published")) return Cpu::StoreRelease(word, value);
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
   static void StoreRelease(uint64_t* word, uint64_t value) {

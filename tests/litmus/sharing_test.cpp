@@ -13,12 +13,12 @@ using Queue = SendQueue<LitmusCpu, Shared>;
 
 auto WriteOf(uint64_t& word) { return Write(Remote(word), Local(word)); }
 
-/// Reserves when `steps` reaches `turn`, and publishes once all three posters have reserved.
-void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t turn, uint64_t& data, uint64_t value) {
+/// Reserves when `steps` reaches `step`, and publishes once all three posters have reserved.
+void ReserveAndPublish(LitmusQueue& memory, Steps& steps, uint32_t step, uint64_t& data, uint64_t value) {
   Queue queue(memory.View());
-  steps.Await(turn);
+  steps.Await(step);
   auto batch = queue.Begin(1, Soon());
-  steps.Reach(turn + 1);
+  steps.Reach(step + 1);
   data = value;
   EXPECT_TRUE(batch.Add(WriteOf(data)).status.ok());
   steps.Await(3);
@@ -41,7 +41,7 @@ TEST(Sharing, DeferredWqeIsVisibleBeforeTheSuccessorsRecord) {
   }
 }
 
-TEST(Sharing, DoorbellsLeaveInOrderOfTurns) {
+TEST(Sharing, DoorbellsLeaveInOrderOfReservations) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);  // shallow enough that every poster rings; the count of doorbells is not atomic
     uint64_t data[3] = {};
@@ -53,7 +53,7 @@ TEST(Sharing, DoorbellsLeaveInOrderOfTurns) {
   }
 }
 
-TEST(Sharing, DoorbellsLeaveInOrderWhenTheTurnIsSeenBeforeTheReservation) {
+TEST(Sharing, DoorbellsLeaveInOrderWhenPublishedIsLoadedBeforeTheReservation) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(8);
     uint64_t data[2] = {};

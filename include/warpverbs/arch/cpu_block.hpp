@@ -108,9 +108,8 @@ class Block {
 ///
 /// @param kernel      gets the thread's index in the block
 /// @param warp_lanes  1 to 64; the last warp may be shorter
-/// @errors  the first exception that left a kernel; std::runtime_error: the system has no thread left. Aborts
-/// if a lane
-///          passes a mask that lacks itself, or lanes that its warp does not have
+/// @pre     each lane's masks contain the lane itself, and only lanes of its warp; otherwise this aborts
+/// @errors  the first exception that left a kernel; std::runtime_error: the system has no thread left
 inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)>& kernel,
                      uint32_t warp_lanes = 32) {
   Block block(threads, warp_lanes);

@@ -34,8 +34,8 @@ struct Thread {};
 /// The lanes of a warp that are in `lanes` make every call together, for one queue, in any order with other
 /// lanes. Where lanes run in lockstep (AMD), only one such group of a warp may post at a time.
 struct Warp {
-  /// @param mask  lanes of the caller's warp, including the caller: 0xffffffff for all 32, A::ActiveLanes()
-  ///              for those that are active
+  /// @param mask  lanes of the caller's warp, including the caller: 0xffffffff for all 32, or
+  ///              A::ActiveLanes() for the active ones
   WARPVERBS_HOST_DEVICE constexpr explicit Warp(arch::LaneMask mask) : lanes(mask) {}
   arch::LaneMask lanes;
 };

@@ -33,8 +33,8 @@ class ReceiveQueue {
 
   /// Posts memory for one message, in up to two parts. Submit() hands it to the NIC.
   ///
-  /// @errors  kFull: all receives are posted. kInvalid: two parts, but the WQEs have room for one; a part of
-  ///          2^31 bytes or more; a wrong arch, see RequestError; an error that a checked build finds
+  /// @errors  kFull: all receives are posted. kInvalid: two parts in a WQE with room for one; a part of 2^31
+  ///          bytes or more; a wrong arch, see RequestError; an error that a checked build finds
   WARPVERBS_DEVICE Status Post(const LocalMemory& local, const LocalMemory& second = {}) {
     if (posted_ - taken() == view_.depth) return {.code = Code::kFull};
     const RequestError error = Validate(local, second);
@@ -49,8 +49,7 @@ class ReceiveQueue {
     Store();
   }
 
-  /// Takes the next arrival: kOk, kPending, or kError; after an error all later receives come back as errors,
-  /// too.
+  /// Takes the next arrival: kOk, kPending, or kError. After an error, all later receives fail as well.
   WARPVERBS_DEVICE Received PollOnce() {
     const uint32_t index = taken();
     Received received{.status = ring_.PollCqOnce(), .index = index};

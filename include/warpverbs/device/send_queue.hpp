@@ -38,14 +38,14 @@ class SendQueue {
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
-  /// On a shared queue, a post that has its slots waits until all earlier doorbells have been rung, whatever
-  /// its limit says. That takes microseconds; after 10 s, or if the abort word is set then, the post ends the
-  /// queue.
+  /// On a shared queue, a post that has its slots waits for all earlier doorbells, whatever its limit says.
+  /// That takes microseconds; after 10 s, or if the abort word is set then, the post ends the queue.
+  ///
+  /// An operation without kCqeAlways completes with the next one that has it. Of any `depth` consecutive
+  /// slots, whichever threads post them, one must have it, and so must the last one before a Flush().
   ///
   /// @param limit  bounds the wait for free slots. By default a post does not wait: kFull
-  /// @param flags  mlx5::CtrlFlags. An operation without kCqeAlways completes with the next one that has it.
-  ///               One of any `depth` slots in a row must have it, whichever thread posts them, and the last
-  ///               before a Flush()
+  /// @param flags  mlx5::CtrlFlags
   /// @pre     the data are visible to the caller, and stay unchanged until the ticket is done
   /// @errors  kFull, kTimeout, kAborted, kInvalid: nothing was posted. kError: see the class
   template <Operation<A> O>
@@ -123,7 +123,7 @@ class SendQueue {
     } else {
       if constexpr (kChecked) wanted = wanted && (!group.IsLeader() || state_.end().IsOnlyPoster());
       if (!group.AllTrue(wanted & state_.HasCredit(all))) return false;
-      state_.end().TryReserve(all);  // each lane counts for itself, so nobody has to ask the leader
+      state_.end().TryReserve(all);  // each lane counts for itself, without a broadcast of the leader
       base = state_.end().reserved() - all;
       return true;
     }
@@ -236,9 +236,9 @@ class SendQueue {
 
 /// Slots of a send queue that were reserved together and are published together.
 ///
-/// Until Submit(), this thread must not post anything else to the queue, and must not wait for anything that
-/// another poster does: no WQE behind these is rung for, and maybe none before them. A block's batch sends
-/// what the block has written before Submit().
+/// Until Submit(), this thread must not post anything else to the queue, and must not wait for another
+/// poster: the doorbells of later WQEs wait for this batch, and those of earlier ones may. A block's batch
+/// sends what the block has written before Submit().
 template <arch::Arch A, Sharing S, Cooperation C>
 class SendQueue<A, S, C>::Batch {
  public:

@@ -38,10 +38,10 @@ class WARPVERBS_EXPORT Endpoint {
   uint32_t qpn() const;
   uint8_t port() const;  ///< number in the device, from 1
 
-  /// The source address; its port is as it was when the endpoint was made.
+  /// The source address. Its port's state is that at the endpoint's creation.
   const LocalAddress& address() const;
 
-  /// The peer of Connect(); empty before that, and after a Reset().
+  /// The connected peer; empty before Connect() and after Reset().
   const std::optional<EndpointInfo>& peer() const;
 
   /// Whether EndpointConfig determines the source GID, directly or by the peer's.
@@ -56,7 +56,7 @@ class WARPVERBS_EXPORT Endpoint {
   /// @errors  Error: Connect() was called; has_fixed_gid(), and `gid` is another
   void SendFrom(const GidEntry& gid, const Gid& peer);
 
-  /// What the peer needs for its Connect().
+  /// Returns what the peer needs for its Connect().
   EndpointInfo Info() const;
 
   /// Takes the queue pair from RESET to RTS; once between resets.
@@ -120,20 +120,20 @@ class WARPVERBS_EXPORT Endpoint {
   /// Sets the abort word; any thread may call it.
   void Abort();
 
-  /// What a kernel needs to post and to see completions, by value.
+  /// Returns what a kernel needs to post and to see completions, by value.
   device::QueueView View() const;
 
-  /// What a kernel needs to post receives and to see them complete. Call it again after a Reset().
+  /// Returns what a kernel needs to post receives and to see them complete. Call it again after a Reset().
   ///
   /// @errors  Error: the endpoint has no receive queue
   device::ReceiveQueueView ReceiveView() const;
 
-  /// The ring of CQEs, for code that consumes it itself and does not use View() to wait.
+  /// Returns the ring of CQEs, for code that consumes it itself and does not use View() to wait.
   ///
   /// @errors  Error: the completion queue is collapsed; View() has its one CQE
   device::CqView CompletionView() const;
 
-  /// Lets the send completions, or those of the receive queue, wake a host thread that sleeps.
+  /// Lets completions of the send or the receive queue wake a sleeping host thread.
   ///
   /// @param channel  must outlive this
   /// @param cookie   names the queue in the channel
@@ -143,8 +143,7 @@ class WARPVERBS_EXPORT Endpoint {
   CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
   CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
 
-  /// Tells a checked build which regions posts may name, and only those from now on. Without a call it allows
-  /// all.
+  /// Sets the only regions that posts may name in a checked build. Without a call it allows all.
   ///
   /// @param local   regions of this side
   /// @param remote  regions of the peer

@@ -51,7 +51,7 @@ class WARPVERBS_EXPORT Exchange {
   /// Sends a message, and returns the peer's.
   ///
   /// @param mine      may be empty. Sending must not wait until the peer reads: it may be sending, too
-  /// @param what      names the message in errors: "the descriptions of 100 endpoints"
+  /// @param what      name of the message in errors: "the descriptions of 100 endpoints"
   /// @param deadline  for both directions
   /// @errors  Error: names the peer, the message and the time waited, or why waiting is pointless; later
   ///          swaps may fail, too

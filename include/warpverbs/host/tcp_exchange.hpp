@@ -26,12 +26,11 @@ class WARPVERBS_EXPORT TcpExchange final : public Exchange {
  public:
   /// Connects to a peer, which may start to listen a little later.
   ///
-  /// @errors  Error: nothing listens there by the deadline; the host is unknown or unreachable
+  /// @errors  Error: nothing listens there by the deadline, or the host is unknown or unreachable
   static TcpExchange Connect(const TcpAddress& peer, Deadline deadline);
 
-  /// @errors  Error: the deadline passed; the peer closed the connection; it is a stranger or of another
-  /// version; a message is
-  ///          too long; an earlier swap failed
+  /// @errors  Error: the deadline passed; the peer closed the connection, does not speak this protocol or has
+  ///          another version of it; a message is too long; an earlier swap failed
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what, Deadline deadline) override;
   using Exchange::Swap;
 

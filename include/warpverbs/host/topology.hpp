@@ -24,8 +24,8 @@ struct WARPVERBS_EXPORT PciAddress {
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes what <=> compares with for a pointer
   friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
 
-  /// @param text  "0000:41:00.0", "00000000:41:00.0" as nvidia-smi writes it, or "41:00.0" in domain 0;
-  ///              hexadecimal, in either case
+  /// @param text  in upper or lower case: "0000:41:00.0", "00000000:41:00.0" as nvidia-smi writes it, or
+  ///              "41:00.0" in domain 0
   /// @errors  Error: it is none of these
   static PciAddress Parse(std::string_view text);
 
@@ -47,8 +47,8 @@ struct PciFunction {
 ///
 /// A switch is a bridge for its upstream port and one below it for each downstream port.
 ///
-/// @source  the legend of `nvidia-smi topo -m`, and nvmlGpuTopologyLevel_t of the NVML API reference, which
-///          says "switch" where the legend says "bridge"
+/// @source  the legend of `nvidia-smi topo -m`, and nvmlGpuTopologyLevel_t of the NVML API reference, where
+///          "switch" means the legend's "bridge"
 enum class PciDistance : uint8_t {
   kSelf,     ///< "X": one function
   kPix,      ///< below a common bridge, with at most one more bridge above each: a bus, or one switch

@@ -52,7 +52,7 @@ std::string Endpoint::Impl::Describe() const {
   }
   text << "  doorbell: " << host::Describe(uar_->kind()) << DescribeSharing() << "; "
        << ToString(doorbell_.mode) << " (" << doorbell_.why << ")\n";
-  text << "  retries: " << Describe(config_.retry) << "\n";
+  text << "  retries: " << host::Describe(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   text << "  events: " << DescribeEvents() << "\n";
   return text.str();

@@ -34,9 +34,8 @@ std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);
 
 /// Finds the process of this host that has an address.
 ///
-/// @return  a number that no later process will have; 0: no process has it; nothing for an address of another
-/// kind,
-///          or if the answer is unknown for now
+/// @return  a number that no later process will have; 0: no process has the address; empty for an address of
+///          another kind, or if the answer is unknown for now
 std::optional<uint64_t> ProcessAt(const Gid& address);
 
 }  // namespace softhca::ucma

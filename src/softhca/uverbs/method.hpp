@@ -116,9 +116,8 @@ void QueryQpByVerbs(Call& call);
 
 /// Returns the Ethernet address for a GID, which a kernel would find in its neighbour table.
 ///
-/// @return  the MAC of this process's port that has the GID; otherwise the address that a link-local GID
-/// contains,
-///          or one derived from the IPv4 address
+/// @return  the MAC of this process's port that has the GID; otherwise the one in a link-local GID, or one
+///          derived from the IPv4 address
 Mac ResolveMac(const Engine& engine, const Gid& gid);
 
 }  // namespace softhca::uverbs

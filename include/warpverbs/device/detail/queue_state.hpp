@@ -237,8 +237,10 @@ class QueueState {
     return true;
   }
 
-  /// A successor has reserved its slots, so it will ring, or defer to its own successor; the last one has
-  /// none. Every quarter of the queue is rung for, so that the NIC does not run dry meanwhile.
+  /// Returns true if a successor will ring the doorbell for these slots as well, or defer to its own
+  /// successor.
+  ///
+  /// Each quarter of the queue gets a doorbell of its own, so that the NIC does not run out of work.
   WARPVERBS_DEVICE bool MayDeferDoorbell(uint32_t base, uint32_t end) const {
     const uint32_t quarter = view().depth / 4;
     return end_.HasSuccessor(end) && quarter != 0 && ((base ^ end) & ~(quarter - 1)) == 0;
@@ -246,8 +248,8 @@ class QueueState {
 
   /// Checks once whether a post is complete.
   ///
-  /// An old ticket shows as complete only beside the current end of the queue, and another thread may have
-  /// seen an error that this CQE does not show. So when checks are due, a second look follows at both.
+  /// An old ticket shows as complete only next to the current end of the queue, and another thread may have
+  /// seen an error that this CQE does not show. So when checks are due, both are reloaded once.
   WARPVERBS_DEVICE Code Probe(Ticket ticket, bool check_due) {
     for (bool thorough = false;; thorough = true) {
       const arch::CqeTail cqe = LoadCqe();

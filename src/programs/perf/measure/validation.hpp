@@ -23,8 +23,7 @@ void ClearTargets(const PerfSide& side, const Layout& layout);
 /// @param messages    messages of each flow in the round
 /// @param first_slot  slot of the first message; the others follow it
 /// @errors  std::runtime_error: names queue pair, chunk, offset, expected and actual byte of the first
-/// difference, and the
-///          number of wrong bytes
+///          difference, and the number of wrong bytes
 void CheckTargets(const PerfSide& side, const Layout& layout, uint64_t round, uint32_t messages,
                   uint32_t first_slot);
 

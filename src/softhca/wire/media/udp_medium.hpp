@@ -32,9 +32,8 @@ struct UdpAddress {
 class UdpMedium : public Medium {
  public:
   /// @param raw  receive IPv4 through raw sockets
-  /// @errors  CommandError: the standard port of an address is taken, the address does not belong to this
-  /// host,
-  ///          or raw sockets are not permitted
+  /// @errors  CommandError: the standard port of an address is taken, the address is not one of this host, or
+  ///          raw sockets are not permitted
   UdpMedium(const std::vector<UdpAddress>& addresses, bool raw);
   ~UdpMedium() override;
 
