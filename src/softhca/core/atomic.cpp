@@ -67,14 +67,14 @@ AtomicResult ExecuteAtomic(const QueuePair& target, uint64_t address, uint32_t r
 }
 
 std::array<uint8_t, 8> EncodeAtomicResponse(uint64_t old, uint32_t bytes) {
-  std::array<uint8_t, 8> answer{};
+  std::array<uint8_t, 8> response{};
   if (bytes == 8) {
-    std::memcpy(answer.data(), &old, sizeof old);
+    std::memcpy(response.data(), &old, sizeof old);
   } else {
     const mlx5::Be32 value = mlx5::ToBe32(static_cast<uint32_t>(old));
-    std::memcpy(answer.data(), &value, sizeof value);
+    std::memcpy(response.data(), &value, sizeof value);
   }
-  return answer;
+  return response;
 }
 
 }  // namespace softhca

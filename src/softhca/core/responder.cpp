@@ -70,8 +70,8 @@ Response RespondToAtomic(QueuePair& target, const Request& request) {
   const AtomicResult result = ExecuteAtomic(target, request.remote_address, request.rkey, request.atomic);
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
   auto old = EncodeAtomicResponse(result.old, request.atomic.bytes);
-  const Bytes answer(old.data(), request.atomic.bytes);
-  return Copy(request.local, std::span(&answer, 1)) ? kAcknowledged : kUnsent;
+  const Bytes response(old.data(), request.atomic.bytes);
+  return Copy(request.local, std::span(&response, 1)) ? kAcknowledged : kUnsent;
 }
 
 Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {

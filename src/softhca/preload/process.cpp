@@ -189,10 +189,9 @@ void ForgetFile(Process& process, FileId file) {
 }
 
 void Report(Engine& engine, const Hca& hca, const char* command, int error, const char* why) {
-  // These errors are answers, not refusals: an empty table entry, rdma-core's probe for write commands, no
-  // event.
-  const bool answer = error == ENODATA || error == ENOSPC || error == EAGAIN || error == EINTR;
-  if (hca.observer() == nullptr || answer) return;
+  // Regular results: an empty table entry, rdma-core's probe for write commands, no event.
+  const bool regular = error == ENODATA || error == ENOSPC || error == EAGAIN || error == EINTR;
+  if (hca.observer() == nullptr || regular) return;
   const auto lock = engine.Pause();
   hca.observer()->OnRefusal(hca, command, strerrorname_np(error), why);
 }

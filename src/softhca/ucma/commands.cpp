@@ -34,38 +34,38 @@ struct Call {
     std::memcpy(&value, input.data(), sizeof value);
     return value;
   }
-  /// @param least  bytes that older programs provide
+  /// @param min_bytes  size of the response buffer of older programs
   template <class Output>
-  void Answer(uint64_t address, const Output& answer, size_t least = sizeof(Output)) const {
-    if (room < least) throw Errno(ENOSPC, "the response buffer is too small");
-    CopyOut(address, &answer, std::min(room, sizeof answer));
+  void Respond(uint64_t address, const Output& resp, size_t min_bytes = sizeof(Output)) const {
+    if (room < min_bytes) throw Errno(ENOSPC, "the response buffer is too small");
+    CopyOut(address, &resp, std::min(room, sizeof resp));
   }
   Id& GetId(uint32_t number) const { return device.Get(file, number); }
 };
 
 void CreateId(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_create_id>();
-  if (wish.ps != RDMA_PS_TCP && wish.ps != RDMA_PS_UDP)
+  const auto cmd = call.Get<rdma_ucm_create_id>();
+  if (cmd.ps != RDMA_PS_TCP && cmd.ps != RDMA_PS_UDP)
     throw Errno(EINVAL, "only the port spaces of TCP and UDP are supported");
   if (call.room < sizeof(rdma_ucm_create_id_resp)) throw Errno(ENOSPC, "the response buffer is too small");
-  Id& id = call.device.MakeId(call.file, wish.uid, static_cast<cm::PortSpace>(wish.ps));
-  call.Answer(wish.response, rdma_ucm_create_id_resp{.id = id.number()});
+  Id& id = call.device.MakeId(call.file, cmd.uid, static_cast<cm::PortSpace>(cmd.ps));
+  call.Respond(cmd.response, rdma_ucm_create_id_resp{.id = id.number()});
 }
 
 void DestroyId(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_destroy_id>();
-  Id& id = call.GetId(wish.id);
-  call.Answer(wish.response, rdma_ucm_destroy_id_resp{.events_reported = call.device.Destroy(id)});
+  const auto cmd = call.Get<rdma_ucm_destroy_id>();
+  Id& id = call.GetId(cmd.id);
+  call.Respond(cmd.response, rdma_ucm_destroy_id_resp{.events_reported = call.device.Destroy(id)});
 }
 
 void BindIp(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_bind_ip>();
-  call.GetId(wish.id).Bind(ReadIpPort(&wish.addr, sizeof wish.addr));
+  const auto cmd = call.Get<rdma_ucm_bind_ip>();
+  call.GetId(cmd.id).Bind(ReadIpPort(&cmd.addr, sizeof cmd.addr));
 }
 
 void Bind(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_bind>();
-  call.GetId(wish.id).Bind(ReadIpPort(&wish.addr, std::min<size_t>(wish.addr_size, sizeof wish.addr)));
+  const auto cmd = call.Get<rdma_ucm_bind>();
+  call.GetId(cmd.id).Bind(ReadIpPort(&cmd.addr, std::min<size_t>(cmd.addr_size, sizeof cmd.addr)));
 }
 
 /// Reads the source address.
@@ -78,112 +78,111 @@ std::optional<IpPort> ReadSource(const void* address, size_t bytes) {
 }
 
 void ResolveIp(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_resolve_ip>();
-  call.GetId(wish.id).ResolveAddress(ReadSource(&wish.src_addr, sizeof wish.src_addr),
-                                     ReadIpPort(&wish.dst_addr, sizeof wish.dst_addr));
+  const auto cmd = call.Get<rdma_ucm_resolve_ip>();
+  call.GetId(cmd.id).ResolveAddress(ReadSource(&cmd.src_addr, sizeof cmd.src_addr),
+                                    ReadIpPort(&cmd.dst_addr, sizeof cmd.dst_addr));
 }
 
 void ResolveAddress(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_resolve_addr>();
-  call.GetId(wish.id).ResolveAddress(
-      ReadSource(&wish.src_addr, std::min<size_t>(wish.src_size, sizeof wish.src_addr)),
-      ReadIpPort(&wish.dst_addr, std::min<size_t>(wish.dst_size, sizeof wish.dst_addr)));
+  const auto cmd = call.Get<rdma_ucm_resolve_addr>();
+  call.GetId(cmd.id).ResolveAddress(
+      ReadSource(&cmd.src_addr, std::min<size_t>(cmd.src_size, sizeof cmd.src_addr)),
+      ReadIpPort(&cmd.dst_addr, std::min<size_t>(cmd.dst_size, sizeof cmd.dst_addr)));
 }
 
 /// Resolves the route. Waits a moment for a program of this host to listen: both may have just started.
 void ResolveRoute(const Call& call) {
   using std::chrono::milliseconds, std::chrono::steady_clock;
   constexpr milliseconds kLongest{200}, kStep{2};
-  const auto wish = call.Get<rdma_ucm_resolve_route>();
-  const auto deadline = steady_clock::now() + std::min(milliseconds(wish.timeout_ms), kLongest);
+  const auto cmd = call.Get<rdma_ucm_resolve_route>();
+  const auto deadline = steady_clock::now() + std::min(milliseconds(cmd.timeout_ms), kLongest);
   for (;; std::this_thread::sleep_for(kStep)) {
     const auto lock = call.device.engine().Pause();
-    Id& id = call.GetId(wish.id);
+    Id& id = call.GetId(cmd.id);
     if (id.KnowsPeer() || steady_clock::now() >= deadline) return id.ResolveRoute();
   }
 }
 
 void QueryRoute(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_query>();
-  call.Answer(wish.response, call.GetId(wish.id).Describe(),
-              offsetof(rdma_ucm_query_route_resp, ibdev_index));
+  const auto cmd = call.Get<rdma_ucm_query>();
+  call.Respond(cmd.response, call.GetId(cmd.id).Describe(), offsetof(rdma_ucm_query_route_resp, ibdev_index));
 }
 
 void Listen(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_listen>();
-  call.GetId(wish.id).Listen(wish.backlog);
+  const auto cmd = call.Get<rdma_ucm_listen>();
+  call.GetId(cmd.id).Listen(cmd.backlog);
 }
 
 void Connect(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_connect>();
-  if (wish.conn_param.valid == 0) throw Errno(EINVAL, "the connection parameters are missing");
-  call.GetId(wish.id).Connect(wish.conn_param);
+  const auto cmd = call.Get<rdma_ucm_connect>();
+  if (cmd.conn_param.valid == 0) throw Errno(EINVAL, "the connection parameters are missing");
+  call.GetId(cmd.id).Connect(cmd.conn_param);
 }
 
 void Accept(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_accept>();
-  call.GetId(wish.id).Accept(wish.conn_param, wish.uid);
+  const auto cmd = call.Get<rdma_ucm_accept>();
+  call.GetId(cmd.id).Accept(cmd.conn_param, cmd.uid);
 }
 
 void Reject(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_reject>();
-  call.GetId(wish.id).Reject(wish);
+  const auto cmd = call.Get<rdma_ucm_reject>();
+  call.GetId(cmd.id).Reject(cmd);
 }
 
 void Disconnect(const Call& call) { call.GetId(call.Get<rdma_ucm_disconnect>().id).Disconnect(); }
 
 void InitQpAttributes(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_init_qp_attr>();
-  call.Answer(wish.response, call.GetId(wish.id).QueuePairAttributes(wish.qp_state));
+  const auto cmd = call.Get<rdma_ucm_init_qp_attr>();
+  call.Respond(cmd.response, call.GetId(cmd.id).QueuePairAttributes(cmd.qp_state));
 }
 
 void SetOption(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_set_option>();
-  Id& id = call.GetId(wish.id);
+  const auto cmd = call.Get<rdma_ucm_set_option>();
+  Id& id = call.GetId(cmd.id);
   const auto value = [&]<class Value>(Value option) {
-    if (wish.optlen != sizeof option) throw Errno(EINVAL, "the option has a different size");
-    CopyIn(&option, wish.optval, sizeof option);
+    if (cmd.optlen != sizeof option) throw Errno(EINVAL, "the option has a different size");
+    CopyIn(&option, cmd.optval, sizeof option);
     return option;
   };
-  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_TOS)
+  if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_TOS)
     return id.set_traffic_class(value(uint8_t{}));
-  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_REUSEADDR)
+  if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_REUSEADDR)
     return id.set_reuses_address(value(int{}) != 0);
-  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_ACK_TIMEOUT)
+  if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_ACK_TIMEOUT)
     return id.set_ack_timeout(value(uint8_t{}) & 0x1f);
-  if (wish.level == RDMA_OPTION_ID && wish.optname == RDMA_OPTION_ID_AFONLY)
+  if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_AFONLY)
     return void(value(int{}));  // IPv6 addresses are never shared with IPv4 here
   throw Errno(ENOSYS, "the option is not supported");
 }
 
 void Notify(const Call& call) {
   constexpr uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
-  const auto wish = call.Get<rdma_ucm_notify>();
-  if (wish.event != kCommunicationEstablished) throw Errno(EINVAL, "only IBV_EVENT_COMM_EST can be notified");
-  call.GetId(wish.id).NoteEstablished();
+  const auto cmd = call.Get<rdma_ucm_notify>();
+  if (cmd.event != kCommunicationEstablished) throw Errno(EINVAL, "only IBV_EVENT_COMM_EST can be notified");
+  call.GetId(cmd.id).NoteEstablished();
 }
 
 void MigrateId(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_migrate_id>();
-  Id& id = call.device.Find(wish.id);
-  if (uverbs::Identify(static_cast<int>(wish.fd)) != id.file().id())
+  const auto cmd = call.Get<rdma_ucm_migrate_id>();
+  Id& id = call.device.Find(cmd.id);
+  if (uverbs::Identify(static_cast<int>(cmd.fd)) != id.file().id())
     throw Errno(EINVAL, "the id does not belong to that event channel");
   call.device.Migrate(id, call.file);
-  call.Answer(wish.response, rdma_ucm_migrate_resp{.events_reported = id.events_reported()});
+  call.Respond(cmd.response, rdma_ucm_migrate_resp{.events_reported = id.events_reported()});
 }
 
 void RefuseMulticast(const Call& /*call*/) { throw Errno(EOPNOTSUPP, "multicast is not supported"); }
 
 /// Takes the oldest event of the file; waits for one if necessary.
 void GetEvent(const Call& call) {
-  const auto wish = call.Get<rdma_ucm_get_event>();
+  const auto cmd = call.Get<rdma_ucm_get_event>();
   constexpr size_t kMinBytes = offsetof(rdma_ucm_event_resp, reserved);
   if (call.room < kMinBytes) throw Errno(ENOSPC, "the event buffer is too small");
   for (;;) {
     const uint32_t id = call.file.Wait();
     const auto lock = call.device.engine().Pause();
     const auto event = call.device.TakeEvent(call.file, id);
-    if (event) return call.Answer(wish.response, event->response, kMinBytes);
+    if (event) return call.Respond(cmd.response, event->response, kMinBytes);
   }
 }
 
@@ -191,7 +190,7 @@ struct Command {
   uint32_t number;
   const char* name;
   void (*run)(const Call& call);
-  size_t bytes;        ///< least bytes of the input
+  size_t bytes;        ///< minimum size of the input
   bool waits = false;  ///< whether the command takes the engine's lock itself
 };
 

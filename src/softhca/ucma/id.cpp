@@ -34,12 +34,12 @@ Gid ToGid(const cm::IpAddress& ip, bool ipv6) {
 }
 
 /// Returns the program's private data, preceded by the addresses if `route` is given.
-std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& wish, size_t most, const cm::Route* route,
+std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& param, size_t max_bytes, const cm::Route* route,
                                  uint16_t port) {
   const size_t start = route != nullptr ? kHeader : 0;
-  if (start + wish.private_data_len > most) Refuse("the private data exceeds the message");
-  std::vector<uint8_t> data(start + wish.private_data_len);
-  std::copy_n(wish.private_data, wish.private_data_len, data.begin() + static_cast<ptrdiff_t>(start));
+  if (start + param.private_data_len > max_bytes) Refuse("the private data exceeds the message");
+  std::vector<uint8_t> data(start + param.private_data_len);
+  std::copy_n(param.private_data, param.private_data_len, data.begin() + static_cast<ptrdiff_t>(start));
   if (route != nullptr) {
     cm::Write({.ipv6 = !IsIpv4(route->source()),
                .source_port = port,
@@ -50,16 +50,16 @@ std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& wish, size_t most, c
   return data;
 }
 
-cm::Offer ToOffer(const rdma_ucm_conn_param& wish, uint32_t psn, std::span<const uint8_t> private_data) {
+cm::Offer ToOffer(const rdma_ucm_conn_param& param, uint32_t psn, std::span<const uint8_t> private_data) {
   constexpr uint8_t kMaxRetries = 7;
-  return {.qpn = wish.qp_num,
+  return {.qpn = param.qp_num,
           .psn = psn,
-          .responder_resources = wish.responder_resources,
-          .initiator_depth = wish.initiator_depth,
-          .retry_count = std::min(wish.retry_count, kMaxRetries),
-          .rnr_retry_count = std::min(wish.rnr_retry_count, kMaxRetries),
-          .flow_control = wish.flow_control != 0,
-          .srq = wish.srq != 0,
+          .responder_resources = param.responder_resources,
+          .initiator_depth = param.initiator_depth,
+          .retry_count = std::min(param.retry_count, kMaxRetries),
+          .rnr_retry_count = std::min(param.rnr_retry_count, kMaxRetries),
+          .flow_control = param.flow_control != 0,
+          .srq = param.srq != 0,
           .private_data = private_data};
 }
 
@@ -165,13 +165,13 @@ void Id::Listen(uint32_t backlog) {
   state_ = State::kListening;
 }
 
-void Id::Connect(const rdma_ucm_conn_param& wish) {
+void Id::Connect(const rdma_ucm_conn_param& param) {
   if (state_ != State::kRouteResolved) Refuse("the id's route is not resolved");
   FindWay();  // a program of this host may listen by now
   cm::ConnectionManager& manager = config_.device->manager();
   const uint64_t service = ServiceId(config_.space, remote_->port);
   const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);
-  const auto private_data = PrivateData(wish, room, &*route_, local_->port);
+  const auto private_data = PrivateData(param, room, &*route_, local_->port);
   state_ = State::kConnecting;
   if (IsDatagram()) {
     query_ = &manager.MakeQuery(*route_);
@@ -180,36 +180,36 @@ void Id::Connect(const rdma_ucm_conn_param& wish) {
   } else {
     connection_ = &manager.MakeConnection(*route_);
     connection_->set_user(this);
-    connection_->Request(service, ToOffer(wish, psn_, private_data));
+    connection_->Request(service, ToOffer(param, psn_, private_data));
   }
 }
 
-void Id::Accept(const rdma_ucm_conn_param& wish, uint64_t uid) {
+void Id::Accept(const rdma_ucm_conn_param& param, uint64_t uid) {
   bool fits = false;
   if (query_ != nullptr) {
-    const auto private_data = PrivateData(wish, sizeof(cm::SidrRep::private_data), nullptr, 0);
-    const uint32_t qkey = wish.qkey != 0 ? wish.qkey : kDatagramQkey;
-    fits = query_->Answer(cm::SidrStatus::kValid, wish.qp_num, qkey, private_data);
-  } else if (connection_ != nullptr && wish.valid == 0) {
+    const auto private_data = PrivateData(param, sizeof(cm::SidrRep::private_data), nullptr, 0);
+    const uint32_t qkey = param.qkey != 0 ? param.qkey : kDatagramQkey;
+    fits = query_->Answer(cm::SidrStatus::kValid, param.qp_num, qkey, private_data);
+  } else if (connection_ != nullptr && param.valid == 0) {
     fits = connection_->Confirm();
   } else if (connection_ != nullptr) {
-    const auto private_data = PrivateData(wish, sizeof(cm::Rep::private_data), nullptr, 0);
-    fits = connection_->Reply(ToOffer(wish, psn_, private_data));
+    const auto private_data = PrivateData(param, sizeof(cm::Rep::private_data), nullptr, 0);
+    fits = connection_->Reply(ToOffer(param, psn_, private_data));
   }
   if (!fits) Refuse("no request is pending");
-  if (wish.valid != 0) config_.uid = uid;
+  if (param.valid != 0) config_.uid = uid;
 }
 
-void Id::Reject(const rdma_ucm_reject& wish) {
+void Id::Reject(const rdma_ucm_reject& cmd) {
   constexpr auto kConsumer = static_cast<uint16_t>(cm::RejectReason::kConsumer);
-  const std::span private_data(wish.private_data, wish.private_data_len);
+  const std::span private_data(cmd.private_data, cmd.private_data_len);
   const size_t room = query_ != nullptr ? sizeof(cm::SidrRep::private_data) : sizeof(cm::Rej::private_data);
   if (private_data.size() > room) Refuse("the private data exceeds the message");
   const bool fits =
       query_ != nullptr
           ? query_->Answer(cm::SidrStatus::kRejected, 0, 0, private_data)
           : connection_ != nullptr &&
-                connection_->Reject(wish.reason != 0 ? uint16_t{wish.reason} : kConsumer, private_data);
+                connection_->Reject(cmd.reason != 0 ? uint16_t{cmd.reason} : kConsumer, private_data);
   if (!fits) Refuse("no request is pending");
 }
 
@@ -351,19 +351,19 @@ ib_uverbs_qp_attr Id::QueuePairAttributes(uint32_t state) const {
 }
 
 rdma_ucm_query_route_resp Id::Describe() const {
-  rdma_ucm_query_route_resp answer{};
-  if (local_) WriteIpPort(*local_, &answer.src_addr);
-  if (remote_) WriteIpPort(*remote_, &answer.dst_addr);
-  if (!route_) return answer;
+  rdma_ucm_query_route_resp resp{};
+  if (local_) WriteIpPort(*local_, &resp.src_addr);
+  if (remote_) WriteIpPort(*remote_, &resp.dst_addr);
+  if (!route_) return resp;
   const DeviceConfig& device = route_->hca->config();
-  answer.node_guid = mlx5::ToBe64(device.guid).raw;
-  answer.port_num = route_->port;
-  ib_user_path_rec& path = answer.ib_route[0];
+  resp.node_guid = mlx5::ToBe64(device.guid).raw;
+  resp.port_num = route_->port;
+  ib_user_path_rec& path = resp.ib_route[0];
   std::copy_n(route_->source().begin(), sizeof path.sgid, path.sgid);
   std::copy_n(route_->destination.begin(), sizeof path.dgid, path.dgid);
   path.pkey = 0xffff;
-  if (state_ != State::kRouteResolved && state_ != State::kConnecting) return answer;
-  answer.num_paths = 1;
+  if (state_ != State::kRouteResolved && state_ != State::kConnecting) return resp;
+  resp.num_paths = 1;
   constexpr uint8_t kExactly = 2, kRate400Gbps = 21, kPacketLifetime = 14;
   path.reversible = 1;
   path.hop_limit = 64;
@@ -375,7 +375,7 @@ rdma_ucm_query_route_resp Id::Describe() const {
   path.rate = kRate400Gbps;
   path.packet_life_time_selector = kExactly;
   path.packet_life_time = kPacketLifetime;
-  return answer;
+  return resp;
 }
 
 }  // namespace softhca::ucma

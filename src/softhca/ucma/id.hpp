@@ -44,12 +44,12 @@ class Id : private cm::User, private cm::Listener {
   bool KnowsPeer() const;
   /// @errors  Errno: EADDRINUSE
   void Listen(uint32_t backlog);
-  void Connect(const rdma_ucm_conn_param& wish);
-  /// Accepts a request; without `wish.valid`, accepts the response to one's own request.
+  void Connect(const rdma_ucm_conn_param& param);
+  /// Accepts a request; without `param.valid`, accepts the response to one's own request.
   ///
   /// @param uid  the program's name for the id from now on
-  void Accept(const rdma_ucm_conn_param& wish, uint64_t uid);
-  void Reject(const rdma_ucm_reject& wish);
+  void Accept(const rdma_ucm_conn_param& param, uint64_t uid);
+  void Reject(const rdma_ucm_reject& cmd);
   void Disconnect();
   void NoteEstablished();
 

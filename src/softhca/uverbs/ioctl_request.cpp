@@ -79,9 +79,9 @@ void IoctlRequest::CopyExtensible(std::span<const uint8_t> bytes, void* value, s
 void IoctlRequest::SetBytes(uint16_t id, std::span<const uint8_t> bytes) {
   if (!Has(id)) return;
   ib_uverbs_attr& attribute = Need(id);
-  std::vector<uint8_t> answer(attribute.len);
-  std::copy_n(bytes.begin(), std::min(answer.size(), bytes.size()), answer.begin());
-  CopyOut(attribute.data, answer.data(), answer.size());
+  std::vector<uint8_t> padded(attribute.len);
+  std::copy_n(bytes.begin(), std::min(padded.size(), bytes.size()), padded.begin());
+  CopyOut(attribute.data, padded.data(), padded.size());
   attribute.flags |= UVERBS_ATTR_F_VALID_OUTPUT;
 }
 

@@ -22,24 +22,24 @@ Mac ResolveMac(const Engine& engine, const Gid& gid) {
 namespace {
 
 void CreateAddressHandle(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_create_ah>(UVERBS_ATTR_CORE_IN);
-  const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
+  const auto cmd = call.request().Get<ib_uverbs_create_ah>(UVERBS_ATTR_CORE_IN);
+  const uint32_t pdn = call.context().Get(cmd.pd_handle, Kind::kPd).number;
   const DeviceConfig& config = call.config();
-  if (wish.attr.port_num == 0 || wish.attr.port_num > config.ports.size())
+  if (cmd.attr.port_num == 0 || cmd.attr.port_num > config.ports.size())
     throw Errno(EINVAL, "the port does not exist");
-  const PortConfig& port = config.ports[wish.attr.port_num - 1];
-  if (wish.attr.is_global != 0 && wish.attr.grh.sgid_index >= port.gids.size()) {
+  const PortConfig& port = config.ports[cmd.attr.port_num - 1];
+  if (cmd.attr.is_global != 0 && cmd.attr.grh.sgid_index >= port.gids.size()) {
     throw Errno(EINVAL, "the local GID does not exist");
   }
   Gid gid;
-  std::copy_n(wish.attr.grh.dgid, gid.size(), gid.begin());
+  std::copy_n(cmd.attr.grh.dgid, gid.size(), gid.begin());
   const Mac mac = ResolveMac(call.context().engine(), gid);
   mlx5_ib_create_ah_resp driver{};
   driver.response_length = offsetof(mlx5_ib_create_ah_resp, reserved);
   std::copy(mac.begin(), mac.end(), driver.dmac);
-  ib_uverbs_create_ah_resp answer{};
-  answer.ah_handle = call.context().Add(std::make_unique<Object>(Kind::kAddressHandle, pdn));
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  ib_uverbs_create_ah_resp resp{};
+  resp.ah_handle = call.context().Add(std::make_unique<Object>(Kind::kAddressHandle, pdn));
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
   call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
 }
 

@@ -26,25 +26,25 @@ void QueryDeviceEx(Call& call) {
   if (call.request().Get<ib_uverbs_ex_query_device>(UVERBS_ATTR_CORE_IN).comp_mask != 0) {
     throw Errno(EINVAL, "the compatibility mask is unknown");
   }
-  ib_uverbs_ex_query_device_resp answer{};
-  answer.base = DeviceAttributes(call.config());
-  answer.response_length =
-      static_cast<uint32_t>(std::min(call.request().Length(UVERBS_ATTR_CORE_OUT), sizeof answer));
-  answer.timestamp_mask = INT64_MAX;
-  answer.hca_core_clock = limits::kClockKhz;
-  answer.device_cap_flags_ex = answer.base.device_cap_flags;
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  ib_uverbs_ex_query_device_resp resp{};
+  resp.base = DeviceAttributes(call.config());
+  resp.response_length =
+      static_cast<uint32_t>(std::min(call.request().Length(UVERBS_ATTR_CORE_OUT), sizeof resp));
+  resp.timestamp_mask = INT64_MAX;
+  resp.hca_core_clock = limits::kClockKhz;
+  resp.device_cap_flags_ex = resp.base.device_cap_flags;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
   AnswerDriver(call.request());
 }
 
 void GetContext(Call& call) {
   IoctlRequest& request = call.request();
-  const auto wish = request.GetExtensible<mlx5_ib_alloc_ucontext_req_v2>(UVERBS_ATTR_UHW_IN);
-  if (wish.max_cqe_version == 0 || (wish.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0) {
+  const auto cmd = request.GetExtensible<mlx5_ib_alloc_ucontext_req_v2>(UVERBS_ATTR_UHW_IN);
+  if (cmd.max_cqe_version == 0 || (cmd.lib_caps & MLX5_LIB_CAP_DYN_UAR) == 0) {
     throw Errno(EOPNOTSUPP,
                 "libmlx5 is too old: it knows neither CQE version 1 nor UARs allocated one by one");
   }
-  call.context().devx = (wish.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
+  call.context().devx = (cmd.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
   request.Set(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, limits::kCompletionVectors);
   request.Set(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, uint64_t{IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS});
   request.Set(UVERBS_ATTR_UHW_OUT, ContextAttributes(call.config()));
@@ -65,21 +65,21 @@ uint32_t CheckPort(const DeviceConfig& config, uint32_t port) {
 
 void QueryPort(Call& call) {
   const auto port = CheckPort(call.config(), call.request().Get<uint8_t>(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
-  ib_uverbs_query_port_resp_ex answer{};
-  answer.legacy_resp = PortAttributes(call.config(), port);
-  call.request().Set(UVERBS_ATTR_QUERY_PORT_RESP, answer);
+  ib_uverbs_query_port_resp_ex resp{};
+  resp.legacy_resp = PortAttributes(call.config(), port);
+  call.request().Set(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 
 ib_uverbs_gid_entry Describe(const DeviceConfig& config, uint32_t port, uint32_t index) {
   const GidEntry& entry = config.ports[port - 1].gids[index];
-  ib_uverbs_gid_entry answer{};
-  std::memcpy(answer.gid, entry.gid.data(), entry.gid.size());
-  answer.gid_index = index;
-  answer.port_num = port;
-  answer.gid_type = config.link == mlx5::PortType::kInfiniBand ? IB_UVERBS_GID_TYPE_IB
+  ib_uverbs_gid_entry result{};
+  std::memcpy(result.gid, entry.gid.data(), entry.gid.size());
+  result.gid_index = index;
+  result.port_num = port;
+  result.gid_type = config.link == mlx5::PortType::kInfiniBand ? IB_UVERBS_GID_TYPE_IB
                     : entry.version == mlx5::RoceVersion::kV2  ? IB_UVERBS_GID_TYPE_ROCE_V2
                                                                : IB_UVERBS_GID_TYPE_ROCE_V1;
-  return answer;
+  return result;
 }
 
 void CheckFlags(uint32_t flags) {

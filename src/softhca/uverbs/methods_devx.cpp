@@ -57,7 +57,7 @@ void RunCommand(Call& call, uint16_t in_id, uint16_t out_id, Body body) {
   std::vector<Be32> out(request.Length(out_id) / sizeof(Be32));
   if (out.size() * sizeof(Be32) < mlx5::kCommandOutBytes)
     throw Errno(EINVAL, "a response needs at least 16 bytes");
-  const auto answer = [&] {
+  const auto respond = [&] {
     request.SetBytes(out_id, {reinterpret_cast<const uint8_t*>(out.data()), out.size() * 4});
   };
   CheckDevx(call);
@@ -70,10 +70,10 @@ void RunCommand(Call& call, uint16_t in_id, uint16_t out_id, Body body) {
     mlx5::SetField(words, mlx5::command_out::kStatus, error.status());
     mlx5::SetField(words, mlx5::command_out::kSyndrome,
                    static_cast<uint32_t>(opcode) << 16 | static_cast<uint32_t>(error.status()));
-    answer();
+    respond();
     throw Errno(EREMOTEIO, error.what());
   }
-  answer();
+  respond();
 }
 
 void GeneralCommand(Call& call) {

@@ -31,18 +31,18 @@ void CheckPlace(uint64_t start, uint64_t iova) {
 }
 
 void RegisterMr(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_reg_mr>(UVERBS_ATTR_CORE_IN);
-  const uint32_t access = CheckAccess(wish.access_flags);
-  CheckPlace(wish.start, wish.hca_va);
-  const UserRange range = FindRange(wish.start, wish.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
-  const uint32_t pdn = call.context().Get(wish.pd_handle, Kind::kPd).number;
+  const auto cmd = call.request().Get<ib_uverbs_reg_mr>(UVERBS_ATTR_CORE_IN);
+  const uint32_t access = CheckAccess(cmd.access_flags);
+  CheckPlace(cmd.start, cmd.hca_va);
+  const UserRange range = FindRange(cmd.start, cmd.length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+  const uint32_t pdn = call.context().Get(cmd.pd_handle, Kind::kPd).number;
   const uint32_t key =
-      call.hca().RegisterMemory({pdn, access, wish.hca_va, range.start, wish.length, range.Hold()});
-  ib_uverbs_reg_mr_resp answer{};
-  answer.mr_handle = call.context().Add(std::make_unique<Object>(Kind::kMkey, key));
-  answer.lkey = key;
-  answer.rkey = key;
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+      call.hca().RegisterMemory({pdn, access, cmd.hca_va, range.start, cmd.length, range.Hold()});
+  ib_uverbs_reg_mr_resp resp{};
+  resp.mr_handle = call.context().Add(std::make_unique<Object>(Kind::kMkey, key));
+  resp.lkey = key;
+  resp.rkey = key;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
 void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }

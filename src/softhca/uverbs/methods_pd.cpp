@@ -10,9 +10,9 @@ namespace {
 void AllocPd(Call& call) {
   Context& context = call.context();
   const uint32_t pdn = call.hca().AllocPd();
-  ib_uverbs_alloc_pd_resp answer{};
-  answer.pd_handle = context.Add(std::make_unique<Object>(Kind::kPd, pdn));
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  ib_uverbs_alloc_pd_resp resp{};
+  resp.pd_handle = context.Add(std::make_unique<Object>(Kind::kPd, pdn));
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
   call.request().Set(UVERBS_ATTR_UHW_OUT, mlx5_ib_alloc_pd_resp{pdn});
 }
 

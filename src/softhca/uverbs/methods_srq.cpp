@@ -63,22 +63,22 @@ void DestroySrq(Call& call) {
 }
 
 void ModifySrq(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_modify_srq>(UVERBS_ATTR_CORE_IN);
-  if ((wish.attr_mask & ~uint32_t{IBV_SRQ_LIMIT}) != 0)
+  const auto cmd = call.request().Get<ib_uverbs_modify_srq>(UVERBS_ATTR_CORE_IN);
+  if ((cmd.attr_mask & ~uint32_t{IBV_SRQ_LIMIT}) != 0)
     throw Errno(EINVAL, "a shared receive queue cannot be resized");
-  const auto& srq = call.context().Get<SrqObject>(wish.srq_handle, Kind::kSrq);
-  if (wish.srq_limit > srq.max_wr) throw Errno(EINVAL, "the limit exceeds the queue");
-  if ((wish.attr_mask & IBV_SRQ_LIMIT) != 0) call.hca().SetSrqLimit(srq.number, wish.srq_limit);
+  const auto& srq = call.context().Get<SrqObject>(cmd.srq_handle, Kind::kSrq);
+  if (cmd.srq_limit > srq.max_wr) throw Errno(EINVAL, "the limit exceeds the queue");
+  if ((cmd.attr_mask & IBV_SRQ_LIMIT) != 0) call.hca().SetSrqLimit(srq.number, cmd.srq_limit);
 }
 
 void QuerySrq(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_query_srq>(UVERBS_ATTR_CORE_IN);
-  const auto& srq = call.context().Get<SrqObject>(wish.srq_handle, Kind::kSrq);
-  ib_uverbs_query_srq_resp answer{};
-  answer.max_wr = srq.max_wr;
-  answer.max_sge = srq.max_sge;
-  answer.srq_limit = call.hca().FindSrq(srq.number)->limit;
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  const auto cmd = call.request().Get<ib_uverbs_query_srq>(UVERBS_ATTR_CORE_IN);
+  const auto& srq = call.context().Get<SrqObject>(cmd.srq_handle, Kind::kSrq);
+  ib_uverbs_query_srq_resp resp{};
+  resp.max_wr = srq.max_wr;
+  resp.max_sge = srq.max_sge;
+  resp.srq_limit = call.hca().FindSrq(srq.number)->limit;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
 constexpr Method kMethods[] = {

@@ -128,61 +128,61 @@ void CheckAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
     throw Errno(EINVAL, "the transition does not allow attributes " + std::to_string(others));
 }
 
-void CheckValues(const ib_uverbs_modify_qp& wish) {
-  const auto exceeds = [&](uint32_t mask, uint32_t value, uint32_t most) {
-    return (wish.attr_mask & mask) != 0 && value > most;
+void CheckValues(const ib_uverbs_modify_qp& cmd) {
+  const auto exceeds = [&](uint32_t mask, uint32_t value, uint32_t max) {
+    return (cmd.attr_mask & mask) != 0 && value > max;
   };
   constexpr uint32_t kReads = 1u << limits::kLogReads;
-  if (exceeds(IBV_QP_MAX_QP_RD_ATOMIC, wish.max_rd_atomic, kReads) ||
-      exceeds(IBV_QP_MAX_DEST_RD_ATOMIC, wish.max_dest_rd_atomic, kReads)) {
+  if (exceeds(IBV_QP_MAX_QP_RD_ATOMIC, cmd.max_rd_atomic, kReads) ||
+      exceeds(IBV_QP_MAX_DEST_RD_ATOMIC, cmd.max_dest_rd_atomic, kReads)) {
     throw Errno(EINVAL, "more reads and atomics in flight than the device has resources for");
   }
-  if (exceeds(IBV_QP_PKEY_INDEX, wish.pkey_index, limits::kPkeys - 1))
+  if (exceeds(IBV_QP_PKEY_INDEX, cmd.pkey_index, limits::kPkeys - 1))
     throw Errno(EINVAL, "the pkey does not exist");
-  if (exceeds(IBV_QP_RETRY_CNT, wish.retry_cnt, 7) || exceeds(IBV_QP_RNR_RETRY, wish.rnr_retry, 7) ||
-      exceeds(IBV_QP_TIMEOUT, wish.timeout, 31) || exceeds(IBV_QP_MIN_RNR_TIMER, wish.min_rnr_timer, 31)) {
+  if (exceeds(IBV_QP_RETRY_CNT, cmd.retry_cnt, 7) || exceeds(IBV_QP_RNR_RETRY, cmd.rnr_retry, 7) ||
+      exceeds(IBV_QP_TIMEOUT, cmd.timeout, 31) || exceeds(IBV_QP_MIN_RNR_TIMER, cmd.min_rnr_timer, 31)) {
     throw Errno(EINVAL, "a retry count or timer is out of range");
   }
 }
 
-QpChange ReadChange(const ib_uverbs_modify_qp& wish, const Engine& engine) {
-  const auto has = [&](uint32_t mask) { return (wish.attr_mask & mask) != 0; };
+QpChange ReadChange(const ib_uverbs_modify_qp& cmd, const Engine& engine) {
+  const auto has = [&](uint32_t mask) { return (cmd.attr_mask & mask) != 0; };
   constexpr uint32_t kPsn = 0xffffff;
   QpChange change;
-  if (has(IBV_QP_PKEY_INDEX)) change.pkey_index = wish.pkey_index;
-  if (has(IBV_QP_PORT)) change.port = wish.port_num;
-  if (has(IBV_QP_AV)) change.path = ReadPath(wish.dest, engine);
-  if (has(IBV_QP_PATH_MTU)) change.mtu = static_cast<mlx5::Mtu>(wish.path_mtu);
-  if (has(IBV_QP_DEST_QPN)) change.remote_qpn = wish.dest_qp_num;
-  if (has(IBV_QP_RQ_PSN)) change.receive_psn = wish.rq_psn & kPsn;
-  if (has(IBV_QP_SQ_PSN)) change.send_psn = wish.sq_psn & kPsn;
-  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) change.max_reads_in = wish.max_dest_rd_atomic;
-  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) change.max_reads_out = wish.max_rd_atomic;
-  if (has(IBV_QP_MIN_RNR_TIMER)) change.min_rnr_timer = wish.min_rnr_timer;
-  if (has(IBV_QP_TIMEOUT)) change.ack_timeout = wish.timeout;
-  if (has(IBV_QP_RETRY_CNT)) change.retry_count = wish.retry_cnt;
-  if (has(IBV_QP_RNR_RETRY)) change.rnr_retry = wish.rnr_retry;
-  if (has(IBV_QP_QKEY)) change.qkey = wish.qkey;
+  if (has(IBV_QP_PKEY_INDEX)) change.pkey_index = cmd.pkey_index;
+  if (has(IBV_QP_PORT)) change.port = cmd.port_num;
+  if (has(IBV_QP_AV)) change.path = ReadPath(cmd.dest, engine);
+  if (has(IBV_QP_PATH_MTU)) change.mtu = static_cast<mlx5::Mtu>(cmd.path_mtu);
+  if (has(IBV_QP_DEST_QPN)) change.remote_qpn = cmd.dest_qp_num;
+  if (has(IBV_QP_RQ_PSN)) change.receive_psn = cmd.rq_psn & kPsn;
+  if (has(IBV_QP_SQ_PSN)) change.send_psn = cmd.sq_psn & kPsn;
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) change.max_reads_in = cmd.max_dest_rd_atomic;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) change.max_reads_out = cmd.max_rd_atomic;
+  if (has(IBV_QP_MIN_RNR_TIMER)) change.min_rnr_timer = cmd.min_rnr_timer;
+  if (has(IBV_QP_TIMEOUT)) change.ack_timeout = cmd.timeout;
+  if (has(IBV_QP_RETRY_CNT)) change.retry_count = cmd.retry_cnt;
+  if (has(IBV_QP_RNR_RETRY)) change.rnr_retry = cmd.rnr_retry;
+  if (has(IBV_QP_QKEY)) change.qkey = cmd.qkey;
   return change;
 }
 
 }  // namespace
 
 void ModifyQpByVerbs(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_modify_qp>(UVERBS_ATTR_CORE_IN);
-  CheckValues(wish);
-  auto& object = call.context().Get<QpObject>(wish.qp_handle, Kind::kQp);
+  const auto cmd = call.request().Get<ib_uverbs_modify_qp>(UVERBS_ATTR_CORE_IN);
+  CheckValues(cmd);
+  auto& object = call.context().Get<QpObject>(cmd.qp_handle, Kind::kQp);
   const uint32_t qpn = object.number;
   const QueuePair& qp = call.hca().Qp(qpn);
   const QpState now = qp.state;
-  if ((wish.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(wish.cur_qp_state) != now) {
+  if ((cmd.attr_mask & IBV_QP_CUR_STATE) != 0 && ToMlx5(cmd.cur_qp_state) != now) {
     throw Errno(EINVAL, "queue pair " + std::to_string(qpn) + " is not in the state that the program names");
   }
-  const QpState to = (wish.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(wish.qp_state) : now;
-  CheckAttributes(qp, to, wish.attr_mask);
-  QpChange change = ReadChange(wish, call.context().engine());
-  const bool grants = (wish.attr_mask & IBV_QP_ACCESS_FLAGS) != 0;
-  const uint32_t granted = grants ? wish.qp_access_flags : object.access;
+  const QpState to = (cmd.attr_mask & IBV_QP_STATE) != 0 ? ToMlx5(cmd.qp_state) : now;
+  CheckAttributes(qp, to, cmd.attr_mask);
+  QpChange change = ReadChange(cmd, call.context().engine());
+  const bool grants = (cmd.attr_mask & IBV_QP_ACCESS_FLAGS) != 0;
+  const uint32_t granted = grants ? cmd.qp_access_flags : object.access;
   if (grants || change.max_reads_in) {
     // Without responder resources a peer may neither read nor use atomics, whatever its access rights.
     const uint8_t reads = change.max_reads_in.value_or(qp.attributes.max_reads_in);
@@ -196,36 +196,36 @@ void ModifyQpByVerbs(Call& call) {
 }
 
 void QueryQpByVerbs(Call& call) {
-  const auto wish = call.request().Get<ib_uverbs_query_qp>(UVERBS_ATTR_CORE_IN);
-  const auto& object = call.context().Get<QpObject>(wish.qp_handle, Kind::kQp);
+  const auto cmd = call.request().Get<ib_uverbs_query_qp>(UVERBS_ATTR_CORE_IN);
+  const auto& object = call.context().Get<QpObject>(cmd.qp_handle, Kind::kQp);
   const QueuePair& qp = call.hca().Qp(object.number);
   const QpAttributes& attributes = qp.attributes;
-  ib_uverbs_query_qp_resp answer{};
-  answer.dest = WritePath(attributes.path, attributes.port);
-  answer.max_send_wr = object.cap.max_send_wr;
-  answer.max_recv_wr = object.cap.max_recv_wr;
-  answer.max_send_sge = object.cap.max_send_sge;
-  answer.max_recv_sge = object.cap.max_recv_sge;
-  answer.max_inline_data = object.cap.max_inline_data;
-  answer.rq_psn = qp.next_receive_psn;
-  answer.sq_psn = qp.next_send_psn;
-  answer.qkey = attributes.qkey;
-  answer.dest_qp_num = attributes.remote_qpn;
-  answer.qp_access_flags = attributes.access;
-  answer.pkey_index = attributes.pkey_index;
-  answer.qp_state = ToVerbs(qp.state);
-  answer.cur_qp_state = answer.qp_state;
-  answer.path_mtu = static_cast<uint8_t>(attributes.mtu);
-  answer.path_mig_state = IBV_MIG_MIGRATED;
-  answer.max_rd_atomic = attributes.max_reads_out;
-  answer.max_dest_rd_atomic = attributes.max_reads_in;
-  answer.min_rnr_timer = attributes.min_rnr_timer;
-  answer.port_num = attributes.port;
-  answer.timeout = attributes.ack_timeout;
-  answer.retry_cnt = attributes.retry_count;
-  answer.rnr_retry = attributes.rnr_retry;
-  answer.sq_sig_all = object.signal_all;
-  call.request().Set(UVERBS_ATTR_CORE_OUT, answer);
+  ib_uverbs_query_qp_resp resp{};
+  resp.dest = WritePath(attributes.path, attributes.port);
+  resp.max_send_wr = object.cap.max_send_wr;
+  resp.max_recv_wr = object.cap.max_recv_wr;
+  resp.max_send_sge = object.cap.max_send_sge;
+  resp.max_recv_sge = object.cap.max_recv_sge;
+  resp.max_inline_data = object.cap.max_inline_data;
+  resp.rq_psn = qp.next_receive_psn;
+  resp.sq_psn = qp.next_send_psn;
+  resp.qkey = attributes.qkey;
+  resp.dest_qp_num = attributes.remote_qpn;
+  resp.qp_access_flags = attributes.access;
+  resp.pkey_index = attributes.pkey_index;
+  resp.qp_state = ToVerbs(qp.state);
+  resp.cur_qp_state = resp.qp_state;
+  resp.path_mtu = static_cast<uint8_t>(attributes.mtu);
+  resp.path_mig_state = IBV_MIG_MIGRATED;
+  resp.max_rd_atomic = attributes.max_reads_out;
+  resp.max_dest_rd_atomic = attributes.max_reads_in;
+  resp.min_rnr_timer = attributes.min_rnr_timer;
+  resp.port_num = attributes.port;
+  resp.timeout = attributes.ack_timeout;
+  resp.retry_cnt = attributes.retry_count;
+  resp.rnr_retry = attributes.rnr_retry;
+  resp.sq_sig_all = object.signal_all;
+  call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
 }  // namespace softhca::uverbs

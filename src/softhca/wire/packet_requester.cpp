@@ -253,8 +253,8 @@ void PacketRequester::OnAtomicResponse(const Packet& packet, uint64_t position) 
     return Complete({Syndrome::kBadResponse});
   }
   if (!Load(message)) return;
-  const std::array<uint8_t, 8> answer = EncodeAtomicResponse(packet.original, wqe_.request().atomic.bytes);
-  const std::span old = std::span(answer).first(wqe_.request().atomic.bytes);
+  const std::array<uint8_t, 8> response = EncodeAtomicResponse(packet.original, wqe_.request().atomic.bytes);
+  const std::span old = std::span(response).first(wqe_.request().atomic.bytes);
   if (!CopyPart(wqe_.request().local, 0, old)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
 }
