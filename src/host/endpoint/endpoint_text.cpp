@@ -13,7 +13,7 @@ std::string Mac(const std::array<uint8_t, 6>& mac) {
   return text;
 }
 
-std::string Describe(const RetryConfig& retry) {
+std::string DescribeRetries(const RetryConfig& retry) {
   std::ostringstream text;
   if (retry.ack_timeout == 0) {
     text << "none, waits for an ACK forever";
@@ -52,7 +52,7 @@ std::string Endpoint::Impl::Describe() const {
   }
   text << "  doorbell: " << host::Describe(uar_->kind()) << DescribeSharing() << "; "
        << ToString(doorbell_.mode) << " (" << doorbell_.why << ")\n";
-  text << "  retries: " << host::Describe(config_.retry) << "\n";
+  text << "  retries: " << DescribeRetries(config_.retry) << "\n";
   text << "  path: " << DescribePath() << "\n";
   text << "  events: " << DescribeEvents() << "\n";
   return text.str();
