@@ -164,7 +164,7 @@ TEST_F(ConnectAddresses, KeepsNamedGids) {
   named.SendFrom(own, own.gid);
   EXPECT_THAT(SentenceOf([&] { named.SendFrom(Gids().back(), own.gid); }),
               HasSubstr(": EndpointConfig names RoCE v1 " + ToString(own.gid) +
-                        ". Leave gid_index and peer_gid alone where "));
+                        ". Leave gid_index and peer_gid unset to choose "));
   EXPECT_EQ(named.address().gid, own);
 }
 

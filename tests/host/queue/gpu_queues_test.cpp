@@ -115,7 +115,8 @@ TEST_F(GpuQueues, ShareCompletionsOnlyOnTheSameProcessor) {
   SharedCompletions of_cpu(device_, {}), of_first(device_, {.gpu = &first});
   const auto refusal = [](const std::string& posters, const std::string& of_ring) {
     return "Cannot create an endpoint on shared completions: " + posters + " post to it, but " + of_ring +
-           " to the ring's queues, and only threads of one processor share the ring's lock. Make a ring for "
+           " to the ring's queues, and only threads of one processor share the ring's lock. Create a ring "
+           "for "
            "each processor: SharedCompletionsConfig::gpu.";
   };
   EXPECT_EQ(WhyRefused({.completions = &of_first, .gpu = &second}),
@@ -133,7 +134,7 @@ TEST_F(GpuQueues, DumpAfterReadsIfTheGpuDoesNotOrderNicWrites) {
     const Endpoint by_itself(device_, {.gpu = &gpu, .placement = placement});
     const uint32_t scope = by_itself.on_gpu() ? 0 : uint32_t{device::kNeedsSystemScope};
     EXPECT_EQ(by_itself.View().flags, device::kDumpAfterRead | scope);
-    EXPECT_THAT(by_itself.Describe(), HasSubstr("is in order for no kernels, so a DUMP follows each read; "));
+    EXPECT_THAT(by_itself.Describe(), HasSubstr("are ordered for no kernels, so a DUMP follows each read; "));
     const Endpoint asked(device_, {.dump_after_read = false, .gpu = &gpu, .placement = placement});
     EXPECT_EQ(asked.View().flags, scope);
   }
