@@ -14,15 +14,21 @@ Verdicts:
   FAIL  prevents GPU-initiated RDMA; the line below has the remedy
   SKIP  does not apply here, with the reason
 
-Exit status: 0 if all checks PASS or SKIP; 1 on a WARN; 2 on an invalid command line; 3 on a FAIL.
+Two machines:
+  Run `warpverbs-doctor --listen` on one and `warpverbs-doctor --peer HOST` on the other. Add --only peer to run
+  this check alone. Each machine writes to the other and verifies the data. While it waits, the TCP port accepts
+  any client.
 
-Two machines: run `warpverbs-doctor --listen` on one and `warpverbs-doctor --peer HOST` on the other. Add
---only peer to run this check alone. Each machine writes to the other and verifies the data. While it waits, the
-TCP port accepts any client.
+Effects:
+  The doctor changes nothing on the machine. The check loopback sends a few packets; doorbell and gpu-memory map
+  and register memory briefly. A terminal shows colours unless NO_COLOR is set. docs/doctor.md explains each check.
+  Without a NIC: softhca -- warpverbs-doctor
 
-The doctor changes nothing on the machine. The check loopback sends a few packets; doorbell and gpu-memory map and
-register memory briefly. A terminal shows colours unless NO_COLOR is set. docs/doctor.md explains each check. Without
-a NIC: softhca -- warpverbs-doctor)";
+Exit status:
+  0  all checks PASS or SKIP
+  1  a check gives a WARN, and none a FAIL
+  2  the command line is invalid
+  3  a check gives a FAIL)";
 
 using Names = std::vector<std::string>;
 

@@ -12,14 +12,21 @@ namespace programs = warpverbs::programs;
 namespace {
 
 constexpr const char* kFooter = R"(
-Tables: devices and their capabilities; ports; GIDs with their scores, the one that an endpoint uses, and why; GPUs;
-distances between GPUs and devices.
-WAIT: whether a queue can wait for completions of another queue. USER INDEX: whether queues can share a completion
-ring. NIC'S WRITES IN ORDER: the observers that see a NIC's writes in their order; if there are none, a DUMP follows
-each read.
+Tables:
+  Devices and their capabilities; ports; GIDs with their scores, the one that an endpoint uses, and why; GPUs;
+  distances between GPUs and devices. warpverbs-doctor finds what is wrong with a machine. Without a NIC:
+  softhca -- warpverbs-info
 
-Exit status: 0 on success; 1 if no ConnectX opens; 2 on an invalid command line. warpverbs-doctor finds what is wrong
-with a machine. Without a NIC: softhca -- warpverbs-info)";
+Columns:
+  WAIT                   whether a queue can wait for completions of another queue
+  USER INDEX             whether queues can share a completion ring
+  NIC'S WRITES IN ORDER  the observers that see a NIC's writes in their order; if there are none, a DUMP follows
+                         each read
+
+Exit status:
+  0  success
+  1  no ConnectX opens
+  2  the command line is invalid)";
 
 /// The settings of warpverbs-info.
 struct Options {

@@ -101,8 +101,9 @@ void AddNetworkOptions(CLI::App& app, Settings& settings) {
       "Send packets between queue pairs of one process, too");
 }
 
-constexpr const char* kFooter = R"(
-Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
+constexpr const char* kFooter = R"(%p in the FILE of --log, --pcap, --stats and --trace stands for the process number.
+
+Rules of --fault, KIND[:VALUE][,WORD[=VALUE]]..., for example:
   drop:5%                             lose frames; likewise duplicate, reorder, corrupt, flip, delay:5%,by=200us
   drop,op=WRITE_MIDDLE,qp=0x12,nth=2  lose one frame: its opcode, its destination queue pair, its number
   slow,every=50us                     receive one frame every 50 us
@@ -111,7 +112,13 @@ Faults: --fault KIND[:VALUE][,WORD[=VALUE]]..., for example
   kill,after=1s                       kill the process
   seed:7                              seed of the random numbers
 
-%p in the FILE of --log, --pcap, --stats and --trace stands for the process number.)";
+Exit status:
+  1    the devices cannot be set up
+  2    the command line is invalid
+  126  PROGRAM cannot be executed
+  127  PROGRAM does not exist
+
+Otherwise that of PROGRAM, or 128 + the signal that ended it.)";
 
 /// Adds the options for faults and observers.
 void AddObserverOptions(CLI::App& app, Settings& settings) {

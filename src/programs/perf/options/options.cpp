@@ -16,11 +16,17 @@ constexpr const char* kFooter = R"(
 The side without HOST is the server and waits; the client measures. Both print the same rows. Options that concern
 both sides are compared when they meet, and must be equal.
 
-Units: 1 MiB is 2^20 bytes, 1 Gb is 10^9 bits, 1 Mpps is 10^6 messages a second. -s takes the suffixes k, M and G for
-2^10, 2^20 and 2^30 bytes; -n takes them for 10^3, 10^6 and 10^9 messages. -n counts the messages of each queue pair.
+docs/warpverbs-perf.md explains how each figure is measured. Without a NIC: softhca -- warpverbs-perf
 
-Exit status: 0 on success; 1 on an error, on changed data and on a missed threshold; 2 on an invalid command line.
-docs/warpverbs-perf.md explains how each figure is measured. Without a NIC: softhca -- warpverbs-perf)";
+Units:
+  1 MiB is 2^20 bytes, 1 Gb is 10^9 bits, 1 Mpps is 10^6 messages a second. -s takes the suffixes k, M and G for
+  2^10, 2^20 and 2^30 bytes; -n takes them for 10^3, 10^6 and 10^9 messages. -n counts the messages of each queue
+  pair.
+
+Exit status:
+  0  success
+  1  an error, changed data, or a missed threshold
+  2  the command line is invalid)";
 
 /// Options of perftest that have no counterpart, each with the reason.
 const std::map<std::string, std::string>& Unsupported() {

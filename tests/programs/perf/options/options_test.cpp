@@ -360,7 +360,7 @@ TEST(PerfOptions, NamesUnitsAndExitStatusInHelp) {
   const auto& answer = std::get<programs::EarlyExit>(parsed);
   EXPECT_EQ(answer.status, 0);
   for (const char* const part :
-       {"--use_cuda", "--initiator", "1 MiB is 2^20 bytes", "Exit status: 0", "NCCL_IB_HCA"})
+       {"--use_cuda", "--initiator", "1 MiB is 2^20 bytes", "Exit status:", "NCCL_IB_HCA"})
     EXPECT_THAT(answer.text, HasSubstr(part));
 }
 
