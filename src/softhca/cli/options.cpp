@@ -101,7 +101,8 @@ void AddNetworkOptions(CLI::App& app, Settings& settings) {
       "Send packets between queue pairs of one process, too");
 }
 
-constexpr const char* kFooter = R"(%p in the FILE of --log, --pcap, --stats and --trace stands for the process number.
+constexpr const char* kFooter =
+    R"(%p in the FILE of --log, --pcap, --stats and --trace stands for the process number.
 
 Rules of --fault, KIND[:VALUE][,WORD[=VALUE]]..., for example:
   drop:5%                             lose frames; likewise duplicate, reorder, corrupt, flip, delay:5%,by=200us
