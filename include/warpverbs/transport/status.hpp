@@ -21,7 +21,7 @@ enum class Code : uint8_t {
 WARPVERBS_EXPORT const char* ToString(Code code);
 
 /// A code and, for a failure, the reason in a sentence. Copies share the sentence and do not allocate.
-class [[nodiscard]] Status {
+class [[nodiscard]] WARPVERBS_EXPORT Status {
  public:
   Status() = default;
   Status(Code code, std::string reason)

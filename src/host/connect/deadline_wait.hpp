@@ -6,12 +6,11 @@
 #include <string>
 
 #include "warpverbs/host/exchange.hpp"
-#include "warpverbs/version.hpp"
 
 namespace warpverbs::inline v0_2::host {
 
 /// A time limit from its construction on, for the deadline and for the sentence about it.
-class WARPVERBS_EXPORT DeadlineWait {
+class DeadlineWait {
  public:
   explicit DeadlineWait(Deadline deadline) : start_(std::chrono::steady_clock::now()), deadline_(deadline) {}
 

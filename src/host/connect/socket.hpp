@@ -9,12 +9,11 @@
 #include "connect/deadline_wait.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
-#include "warpverbs/version.hpp"
 
 namespace warpverbs::inline v0_2::host {
 
 /// An IPv4 or IPv6 address in the kernel's format.
-struct WARPVERBS_EXPORT SocketAddress {
+struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = sizeof(sockaddr_storage);
 
@@ -26,7 +25,7 @@ struct WARPVERBS_EXPORT SocketAddress {
 };
 
 /// Returns "gpu-7 port 18517", or "port 18517" without a host.
-WARPVERBS_EXPORT std::string ToString(const TcpAddress& address);
+std::string ToString(const TcpAddress& address);
 
 /// Returns all addresses of a name, the most promising first. An empty name means this machine, or if
 /// `listens` every local address, IPv6 first, because such a socket also accepts IPv4.
@@ -35,16 +34,14 @@ WARPVERBS_EXPORT std::string ToString(const TcpAddress& address);
 /// server answers, the thread outlives the deadline.
 ///
 /// @errors  Error: the host does not exist; no answer by the deadline
-WARPVERBS_EXPORT std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens,
-                                                    const DeadlineWait& waiting);
+std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const DeadlineWait& waiting);
 
 /// Makes a non-blocking socket that is closed on exec(). Invalid on failure, with errno set.
-WARPVERBS_EXPORT FileDescriptor MakeSocket(int family);
+FileDescriptor MakeSocket(int family);
 
 /// Tries to connect to an address once.
 ///
 /// @return  invalid on failure, with an errno value in `error`
-WARPVERBS_EXPORT FileDescriptor ConnectOnce(const SocketAddress& address, const DeadlineWait& waiting,
-                                            int& error);
+FileDescriptor ConnectOnce(const SocketAddress& address, const DeadlineWait& waiting, int& error);
 
 }  // namespace warpverbs::inline v0_2::host

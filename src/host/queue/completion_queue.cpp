@@ -43,30 +43,12 @@ CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& c
   return create;
 }
 
-arch::CqeTail TailOf(const device::CqView& ring, uint32_t index) {
-  const uint32_t slot = index & (ring.depth - 1);
-  return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
-}
-
 }  // namespace
 
 HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes) {
   HostPages pages(bytes);
   std::memset(pages.data() + cqes, kInvalidCqe, cqe_bytes);
   return pages;
-}
-
-uint32_t EndOfRing(const device::CqView& ring) {
-  const auto tail = [&](uint32_t slot) { return TailOf(ring, slot); };
-  const arch::CqeTail first = tail(0);
-  if (device::Opcode(first) == mlx5::CqeOpcode::kInvalid) return 0;
-  const bool owner = device::OwnerBit(first);
-  const auto is_same_round = [&](const arch::CqeTail& cqe) {
-    return device::Opcode(cqe) != mlx5::CqeOpcode::kInvalid && device::OwnerBit(cqe) == owner;
-  };
-  uint32_t written = 1;
-  while (written < ring.depth && is_same_round(tail(written))) ++written;
-  return (owner ? ring.depth + written : written) & (2 * ring.depth - 1);
 }
 
 uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_t qpn) {
