@@ -1,33 +1,99 @@
-# Installs a CMake package with one component for each target that is built: device, host, transport, softhca, and the
-# adapters to other libraries, mpi and rdmacm.
+# Installs everything that is built. Components, which the Debian packages follow:
+#
+#   libraries      shared libraries
+#   development    headers, static libraries, the CMake package and pkg-config files
+#   programs       warpverbs-doctor, -info and -perf
+#   softhca        the software HCA with its CMake target and softhca_control.h
+#   documentation  documents and the sources of the examples
+#
+# The CMake package has a component for each target: device, host, transport, softhca, and the adapters to other libraries,
+# mpi and rdmacm. Each library has a pkg-config file.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
+set(pkg_config_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
-install(TARGETS warpverbs_device EXPORT warpverbs-device FILE_SET HEADERS FILE_SET gpu_headers)
-install(EXPORT warpverbs-device NAMESPACE warpverbs:: DESTINATION "${package_dir}")
-foreach(layer host transport)
-  if(TARGET warpverbs_${layer})
-    install(TARGETS warpverbs_${layer} EXPORT warpverbs-${layer} FILE_SET HEADERS FILE_SET gpu_headers)
-    install(EXPORT warpverbs-${layer} NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+# warpverbs_install_library(<layer> DESCRIPTION <text> [REQUIRES <module>...] [PRIVATE <module>...] [LIBS <option>...]
+#                           [CFLAGS <option>...])
+#
+# REQUIRES  pkg-config modules whose headers the public headers include
+# PRIVATE   modules, and LIBS options, that only a static library's users link
+function(warpverbs_install_library layer)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "DESCRIPTION" "REQUIRES;PRIVATE;LIBS;CFLAGS")
+  set(target warpverbs_${layer})
+  if(NOT TARGET ${target})
+    return()
   endif()
-endforeach()
-foreach(adapter mpi rdmacm)
-  if(TARGET warpverbs_${adapter})
-    install(TARGETS warpverbs_${adapter} EXPORT warpverbs-${adapter} FILE_SET HEADERS)
-    install(EXPORT warpverbs-${adapter} NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+  get_target_property(file_sets ${target} INTERFACE_HEADER_SETS)
+  list(TRANSFORM file_sets PREPEND "FILE_SET;")
+  install(TARGETS ${target} EXPORT warpverbs-${layer}
+    LIBRARY COMPONENT libraries NAMELINK_COMPONENT development
+    ARCHIVE COMPONENT development
+    ${file_sets})
+  install(EXPORT warpverbs-${layer} NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+
+  get_target_property(type ${target} TYPE)
+  set(private "")
+  if(type STREQUAL "SHARED_LIBRARY")
+    set(private ".private")
   endif()
-endforeach()
+  set(requires ${arg_REQUIRES})
+  set(lines "")
+  if(arg_PRIVATE AND private)
+    list(JOIN arg_PRIVATE ", " modules)
+    string(APPEND lines "Requires.private: ${modules}\n")
+  else()
+    list(APPEND requires ${arg_PRIVATE})
+  endif()
+  if(requires)
+    list(JOIN requires ", " modules)
+    string(PREPEND lines "Requires: ${modules}\n")
+  endif()
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    list(JOIN arg_LIBS " " libs)
+    string(APPEND lines "Libs: -L\${libdir} -l${target}\n" "Libs${private}: ${libs}\n")
+  endif()
+  string(STRIP "${lines}" lines)
+  list(TRANSFORM arg_CFLAGS PREPEND " " OUTPUT_VARIABLE cflags)
+  list(JOIN cflags "" cflags)
+  file(RELATIVE_PATH to_prefix "/${pkg_config_dir}" "/")
+  string(REGEX REPLACE "/$" "" to_prefix "${to_prefix}")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/warpverbs.pc.in" "${PROJECT_BINARY_DIR}/warpverbs-${layer}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/warpverbs-${layer}.pc" DESTINATION "${pkg_config_dir}")
+endfunction()
+
+warpverbs_install_library(device DESCRIPTION "RDMA verbs for GPU kernels: headers of the data path")
+warpverbs_install_library(host DESCRIPTION "RDMA verbs for GPU kernels: queue pairs, memory and connections"
+  REQUIRES warpverbs-device libibverbs PRIVATE libmlx5 LIBS -pthread -ldl)
+warpverbs_install_library(transport DESCRIPTION "RDMA verbs for GPU kernels: asynchronous transfers by host code"
+  REQUIRES warpverbs-host LIBS -pthread CFLAGS -DASIO_STANDALONE -DASIO_HAS_STD_ALIGNED_ALLOC=1)
+warpverbs_install_library(rdmacm DESCRIPTION "RDMA verbs for GPU kernels: connections by rdma_cm"
+  REQUIRES warpverbs-host PRIVATE librdmacm LIBS -pthread)
+warpverbs_install_library(mpi DESCRIPTION "RDMA verbs for GPU kernels: connections by MPI; compile with mpicxx"
+  REQUIRES warpverbs-host)
+
+file(RELATIVE_PATH libraries_from_programs "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 if(TARGET warpverbs-doctor)
-  install(TARGETS warpverbs-doctor warpverbs-info warpverbs-perf)
+  set(programs warpverbs-doctor warpverbs-info warpverbs-perf)
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+  endif()
+  install(TARGETS ${programs} COMPONENT programs)
 endif()
 if(TARGET softhca)
-  install(TARGETS softhca EXPORT warpverbs-softhca)
-  install(TARGETS softhca_preload)  # not exported: softhca finds it by its path, and no target links it
-  install(EXPORT warpverbs-softhca NAMESPACE warpverbs:: DESTINATION "${package_dir}")
+  install(TARGETS softhca EXPORT warpverbs-softhca COMPONENT softhca)
+  # Not exported: softhca finds it by its path, and no target links it.
+  install(TARGETS softhca_preload LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/softhca" COMPONENT softhca)
+  install(EXPORT warpverbs-softhca NAMESPACE warpverbs:: DESTINATION "${package_dir}" COMPONENT softhca)
+  install(FILES src/softhca/control/softhca_control.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT softhca)
 endif()
 
 configure_package_config_file(cmake/warpverbs-config.cmake.in warpverbs-config.cmake INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file(warpverbs-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/warpverbs-config.cmake"
-  "${CMAKE_CURRENT_BINARY_DIR}/warpverbs-config-version.cmake" DESTINATION "${package_dir}")
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_BINARY_DIR}/warpverbs-config.cmake" "${PROJECT_BINARY_DIR}/warpverbs-config-version.cmake"
+  DESTINATION "${package_dir}")
+
+# The folders are those of the source tree, so that links between documents resolve.
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+install(FILES include/warpverbs/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/warpverbs" COMPONENT documentation)
+install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
