@@ -21,7 +21,7 @@ enum class Code : uint8_t {
 WARPVERBS_EXPORT const char* ToString(Code code);
 
 /// A code and, for a failure, the reason in a sentence. Copies share the sentence and do not allocate.
-class [[nodiscard]] WARPVERBS_EXPORT Status {
+class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Code code, std::string reason)
@@ -31,7 +31,7 @@ class [[nodiscard]] WARPVERBS_EXPORT Status {
   bool ok() const { return code_ == Code::kSuccess; }
 
   /// Returns the name of the code and the reason: "timeout: ...", or "success".
-  std::string What() const;
+  WARPVERBS_EXPORT std::string What() const;
 
   friend bool operator==(const Status& status, Code code) { return status.code_ == code; }
 
