@@ -3,17 +3,22 @@
 
 Usage: check_exports.py NAMESPACE LIBRARY... [--c LIBRARY...]
 
-The first libraries may export only C++ symbols of NAMESPACE, such as warpverbs::v0_2. Those after --c may export only C symbols."""
+The first libraries may export only C++ symbols of NAMESPACE, such as warpverbs::v0_2, and variables of Asio. Those after --c may
+export only C symbols."""
 
 import re
 import subprocess
 import sys
 
 
+# Variables that a program shares with the library: the caches of a thread, identities of services, error categories.
+ASIO = r"_Z(GV)?(N4asio6detail.*(4top_|6value_|2id)E|ZN4asio.*8instance)$"
+
+
 def mangled(namespace):
     """Returns a pattern for mangled functions, objects, vtables, type information and thunks of a namespace."""
     parts = "".join(f"{len(part)}{part}" for part in namespace.split("::"))
-    return re.compile(rf"_Z(T[VTIS]|Thn\d+_)?NK?{parts}")
+    return re.compile(rf"_Z(T[VTIS]|Thn\d+_)?NK?{parts}|{ASIO}")
 
 
 def exports(library):
