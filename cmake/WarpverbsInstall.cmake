@@ -97,4 +97,4 @@ install(FILES "${PROJECT_BINARY_DIR}/warpverbs-config.cmake" "${PROJECT_BINARY_D
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
 install(FILES include/warpverbs/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/warpverbs" COMPONENT documentation)
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
-  PATTERN docs/site EXCLUDE)
+  PATTERN docs/man EXCLUDE PATTERN docs/site EXCLUDE)
