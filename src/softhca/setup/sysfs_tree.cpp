@@ -165,7 +165,8 @@ void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devic
   Write(root / "class/misc/rdma_cm/abi_version", "4");
   Write(root / "class/misc/rdma_cm/dev", Format("%u:%u", identity::kMiscMajor, identity::kRdmaCmMinor));
   Write(root / "dev/infiniband/rdma_cm", "");
-  for (uint32_t i = 0; i < devices.size(); ++i) WriteDevice(root, devices[i], i);
+  // rdma-core lists the devices as readdir() does, and a tmpfs lists the newest entry first.
+  for (size_t i = devices.size(); i-- > 0;) WriteDevice(root, devices[i], static_cast<uint32_t>(i));
 }
 
 }  // namespace softhca
