@@ -100,6 +100,12 @@ TEST_F(Checked, RefusesKeysThatTheirSideDoesNotKnow) {
   EXPECT_EQ(Post(Send(kHere, {0x1000, 1, Key(9)})), RequestError::kUnknownLkey);
 }
 
+TEST_F(Checked, TellsAKeyInHostByteOrder) {
+  EXPECT_EQ(Post(Write(kThere, {0x1000, 1, mlx5::Be32{1}})), RequestError::kSwappedKey);
+  EXPECT_EQ(Post(Write({0x3000, mlx5::Be32{1}}, kHere)), RequestError::kSwappedKey);
+  EXPECT_EQ(Post(Write(kThere, {0x4000, 1, mlx5::Be32{4}})), RequestError::kUnknownLkey) << "it is an rkey";
+}
+
 TEST_F(Checked, RefusesReadsIntoReadOnlyMemory) {
   EXPECT_EQ(Post(Read(kThere, kReadOnly)), RequestError::kLocalReadOnly);
   EXPECT_EQ(Post(Read(kThere, kHere, kReadOnly)), RequestError::kLocalReadOnly);

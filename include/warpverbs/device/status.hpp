@@ -33,6 +33,7 @@ enum class RequestError : uint8_t {
   kRemoteOutOfBounds,  ///< a remote range outside the region of its key
   kRemoteRights,       ///< a region of the peer that does not allow the operation
   kRelaxedOrdering,    ///< a signal, the data before it or an atomic in a region with relaxed ordering
+  kSwappedKey,         ///< the key of a region with its bytes swapped
 };
 
 /// The result of a call: a code and, for kError, what is known of the failure.

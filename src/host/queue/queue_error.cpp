@@ -30,7 +30,8 @@ const char* Remedy(mlx5::Syndrome syndrome) {
     case mlx5::Syndrome::kLocalQpOperation:
       return "Check that the device has the operation, and that nothing else writes to the send queue";
     case mlx5::Syndrome::kLocalProtection:
-      return "Check the lkey, that the buffer is in its region, and that the region belongs to this device";
+      return "Check the lkey and its byte order (MemoryView::Local() has it big-endian), that the buffer is "
+             "inside its region, and that the region is registered on this device";
     case mlx5::Syndrome::kMemoryWindowBind:
       return "Check the memory window's region and rights";
     case mlx5::Syndrome::kBadResponse:
@@ -40,8 +41,8 @@ const char* Remedy(mlx5::Syndrome syndrome) {
     case mlx5::Syndrome::kRemoteInvalidRequest:
       return "Check the message's length, and that the peer's endpoint and device take the operation";
     case mlx5::Syndrome::kRemoteAccess:
-      return "Check the rkey, that the range is in its region, and that the region and the peer's endpoint "
-             "grant the operation";
+      return "Check the rkey and its byte order (MemoryView::Remote() has it big-endian), that the range is "
+             "inside its region, and that the region and the peer's endpoint grant the operation";
     case mlx5::Syndrome::kRemoteOperation:
       return "Look for an error at the peer, for instance in the buffer of its receive";
     case mlx5::Syndrome::kTransportRetryExceeded:

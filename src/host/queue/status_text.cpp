@@ -43,6 +43,9 @@ const char* Describe(RequestError error) {
     case RequestError::kRelaxedOrdering:
       return "the peer's region has relaxed ordering, which neither atomics nor signals and their data may "
              "have";
+    case RequestError::kSwappedKey:
+      return "the key is that of a region with its bytes swapped. Keys are big-endian in a kernel: pass "
+             "MemoryView::Local() or Remote()";
   }
   return "unknown error";
 }

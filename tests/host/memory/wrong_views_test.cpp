@@ -81,7 +81,8 @@ TEST_F(WrongViews, FailTheWriteOnOtherDevices) {
   const MemoryRegion region(elsewhere_, pages_.data(), pages_.size());
   ExpectRefused(
       target_, region.View(), Syndrome::kLocalProtection,
-      "Check the lkey, that the buffer is in its region, and that the region belongs to this device");
+      "Check the lkey and its byte order (MemoryView::Local() has it big-endian), that the buffer is inside "
+      "its region, and that the region is registered on this device");
 }
 
 TEST_F(WrongViews, FailTheWriteWithoutARegion) {
@@ -92,7 +93,7 @@ TEST_F(WrongViews, FailTheWriteWithoutARegion) {
 
 TEST_F(WrongViews, FailTheWriteBeyondTheRemoteMemory) {
   const MemoryRegion part(here_, pages_.data(), 100, {.remote_write = true});
-  ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range is in its region");
+  ExpectRefused(part.View(), source_, Syndrome::kRemoteAccess, "that the range is inside its region");
   EXPECT_EQ(pages_.data()[100], std::byte{});
   EXPECT_THROW(static_cast<void>(part.View().First(source_.bytes)), std::out_of_range)
       << "or the post is refused";

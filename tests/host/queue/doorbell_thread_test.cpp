@@ -1,4 +1,3 @@
-#include "queue/doorbell_service.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "common/no_threads.hpp"
+#include "queue/doorbell_service.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"

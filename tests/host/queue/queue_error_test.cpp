@@ -34,8 +34,8 @@ TEST(QueueError, NamesQueuePairPeerOperationIndexCauseAndRemedy) {
       Failed(Syndrome::kRemoteAccess).Describe(),
       "The send queue of QP 17 to QP 18 at 10.0.0.2 failed in the RDMA write at WQE index 5: remote access "
       "error: the rkey does not allow this operation on this range (syndrome 0x13, vendor syndrome 0x88). "
-      "Check the rkey, that the range is in its region, and that the region and the peer's endpoint "
-      "grant the operation.");
+      "Check the rkey and its byte order (MemoryView::Remote() has it big-endian), that the range is inside "
+      "its region, and that the region and the peer's endpoint grant the operation.");
 }
 
 TEST(QueueError, HasARemedyForEverySyndrome) {

@@ -39,7 +39,7 @@ TEST(DescribeStatus, TellsAnAbandonedReservationFromANicError) {
 
 TEST(DescribeStatus, HasASentenceForEachRequestError) {
   std::set<std::string> texts;
-  constexpr auto kCount = static_cast<int>(RequestError::kRelaxedOrdering) + 1;
+  constexpr auto kCount = static_cast<int>(RequestError::kSwappedKey) + 1;
   for (int mistake = 0; mistake < kCount; ++mistake) {
     const std::string text =
         Describe({.code = Code::kInvalid, .request_error = static_cast<RequestError>(mistake)});

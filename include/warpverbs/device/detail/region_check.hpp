@@ -68,7 +68,16 @@ class RegionCheck {
       if ((wanted.rights & ~region.rights) == 0) return RequestError::kNone;
       return local ? RequestError::kLocalReadOnly : RequestError::kRemoteRights;
     }
+    for (uint32_t i = 0; i < table_->count; ++i) {
+      const Region& region = table_->regions[i];
+      if (Swapped(region.key_be) == wanted.key_be && ((region.rights & kLocal) != 0) == local)
+        return RequestError::kSwappedKey;
+    }
     return local ? RequestError::kUnknownLkey : RequestError::kUnknownRkey;
+  }
+
+  static WARPVERBS_DEVICE uint32_t Swapped(uint32_t key) {
+    return key << 24 | (key & 0xff00) << 8 | (key >> 8 & 0xff00) | key >> 24;
   }
 
   const RegionTable* table_;
