@@ -40,6 +40,34 @@ TEST(TcpExchange, CarriesMessagesBothWaysInOrder) {
   }
 }
 
+TEST(TcpExchange, SwapsValuesAndStrings) {
+  struct Place {
+    uint64_t addr;
+    uint32_t key;
+  };
+  TcpPair pair;
+  auto there = std::async(std::launch::async, [&] {
+    const Place theirs = pair.there.Swap(Place{3, 4}, "a place", Soon());
+    return std::pair(theirs, pair.there.Swap("of the other side", "a name", Soon()));
+  });
+  const Place theirs = pair.here.Swap(Place{1, 2}, "a place", Soon());
+  EXPECT_EQ(theirs.addr, 3u);
+  EXPECT_EQ(theirs.key, 4u);
+  EXPECT_EQ(pair.here.Swap(std::string("of this side"), "a name", Soon()), "of the other side");
+  const auto [place, name] = there.get();
+  EXPECT_EQ(place.addr, 1u);
+  EXPECT_EQ(place.key, 2u);
+  EXPECT_EQ(name, "of this side");
+}
+
+TEST(TcpExchange, RefusesAValueOfAnotherSize) {
+  TcpPair pair;
+  auto there = std::async(std::launch::async, [&] { return pair.there.Swap("seven b", "a place", Soon()); });
+  EXPECT_THAT(SentenceOf([&] { static_cast<void>(pair.here.Swap(uint64_t{1}, "a place", Soon())); }),
+              AllOf(HasSubstr("a place"), HasSubstr("7"), HasSubstr("8")));
+  EXPECT_EQ(there.get().size(), sizeof(uint64_t));
+}
+
 TEST(TcpExchange, CarriesMessagesLargerThanTheSocketBuffers) {
   TcpPair pair;
   std::vector<uint8_t> a(20'000'001), b(17'000'003);
