@@ -37,8 +37,8 @@ class Waiter {
 /// Calls `poll(check_due)` until it returns anything but kPending or the limit ends the wait. Every wait of
 /// the data path but one is this loop: QueueState hands over by its own.
 template <arch::Arch A, class Poll>
-WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll, bool defer_checks = false) {
-  for (Waiter<A> waiter(limit, defer_checks);;) {
+WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll) {
+  for (Waiter<A> waiter(limit);;) {
     Code code = poll(waiter.CheckDue());
     if (code != Code::kPending) return code;
     if ((code = waiter.Next()) != Code::kPending) return code;
