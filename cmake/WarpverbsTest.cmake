@@ -8,14 +8,6 @@ target_precompile_headers(warpverbs_test_headers PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <filesystem> <fstream> <functional> <map> <memory>
   <optional> <random> <regex> <set> <span> <sstream> <string> <thread> <vector>)
 
-# Tests compile twice as fast without optimisation; the libraries that they link are still optimised. Sanitizers set their own
-# flags.
-set(warpverbs_test_options)
-if(NOT WARPVERBS_SANITIZE AND NOT WARPVERBS_TEST_NIC)
-  set(warpverbs_test_options -O0)
-endif()
-target_compile_options(warpverbs_test_headers PRIVATE ${warpverbs_test_options})
-
 option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process, which is much faster" OFF)
 
 # warpverbs_test(<name> [ONE_THREAD] [APART] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
@@ -26,7 +18,7 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 #
 # ONE_THREAD  the program is not built with ThreadSanitizer
 # APART       each case always has a process of its own: the cases start programs and wait for them, or change the process
-# OPTIMISED   the test's code is optimised, because it instantiates the device headers, which users optimise
+# OPTIMISED   the test's code is always optimised, because it tests the device headers, which users optimise
 # SOFTHCA     the program runs under `softhca <option>... -- `
 # ALONE       sources that are left out of unity builds, because their names collide with those of others
 # LOCK        cases with the same lock run one at a time
@@ -45,8 +37,9 @@ function(warpverbs_test name)
   add_executable(${name} ${arg_SOURCES})
   set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE warpverbs_build ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
-  if(NOT arg_OPTIMISED OR NOT warpverbs_test_options)
-    target_compile_options(${name} PRIVATE ${warpverbs_test_options})
+  if(arg_OPTIMISED AND WARPVERBS_OPTIMISE_LIBRARIES_ONLY)
+    target_compile_options(${name} PRIVATE -O2)
+  else()
     target_precompile_headers(${name} REUSE_FROM warpverbs_test_headers)
   endif()
   if(WARPVERBS_SANITIZE STREQUAL "thread")

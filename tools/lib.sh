@@ -20,14 +20,17 @@ build_packages=(
 test_packages=(
   "libgtest-dev=test framework"
   "libgmock-dev=test framework"
-  "libbenchmark-dev=benchmark framework: the tests run the transport's benchmarks"
   "mold=linker that takes a fraction of GNU ld's time"
+  "librdmacm-dev=connects the tests' programs by rdma_cm"
+  "python3=checks of the source tree"
+)
+# What `tools/test all` needs beyond these.
+third_party_packages=(
+  "libbenchmark-dev=benchmark framework: the tests run the transport's benchmarks"
   "clang=compiles the data path for HIP"
   "clang-16=compiles it for gfx11, which clang 14 does not support"
-  "librdmacm-dev=connects the tests' programs by rdma_cm"
   "libopenmpi-dev=builds the exchange by MPI"
   "openmpi-bin=runs the tests' MPI programs"
-  "python3=checks of the source tree"
   "perftest=runs on softhca: bandwidths and latencies of every operation"
   "gnuplot-nox=draws the pictures of warpverbs-perf"
   "ucx-utils=runs on softhca: ucx_perftest"
@@ -36,6 +39,7 @@ test_packages=(
   "spin=searches the model of the shared queue"
 )
 fuzz_packages=(
+  "clang-16=has libFuzzer"
   "libclang-rt-16-dev=libFuzzer and the sanitizers of clang"
 )
 interop_packages=(
