@@ -81,6 +81,8 @@ def site_findings(site, headers):
     links += [(path, 1, target, True) for path in sorted(site.rglob("*.css")) for target in style_links(path.read_text())]
     for path in sorted(site.rglob("*.js")):
         links += [(path, 1, target, False) for target in navigation_links(path.read_text())]
+    # A style sheet may name a file for another one, in a variable: the path is then relative to the other.
+    files = {path.name for path in site.rglob("*")}
     found = []
     for path, line, target, loaded in links:
         where = f"{path.relative_to(site)}:{line}: {target}"
@@ -90,7 +92,7 @@ def site_findings(site, headers):
             continue
         name, _, anchor = urllib.parse.unquote(target).partition("#")
         file = pathlib.Path(os.path.normpath(path.parent / name)) if name else path
-        if not file.is_file():
+        if not file.is_file() and not (path.suffix == ".css" and file.name in files):
             found.append(f"{where}: the file does not exist")
         elif anchor and file in pages and anchor not in pages[file].anchors:
             found.append(f"{where}: the anchor does not exist")
