@@ -56,7 +56,7 @@ EventConfig Checked(EventConfig config) {
   return config;
 }
 
-bool IsNoEventYet(int error_number) {
+bool WouldBlock(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
@@ -107,7 +107,7 @@ class EventThread::Impl {
   void TakeFirmwareEvents(Source& source);
   void Deliver(const Source& source, const Event& event);
   void Deliver(EventWatch& watch, const Event& event) const;
-  void AbortWhatIsDue();
+  void AbortDueWatches();
 
   EventConfig config_;
   FileDescriptor wake_;
@@ -205,7 +205,7 @@ void EventThread::Impl::RunOnce(std::vector<pollfd>& files) {
     TakeVerbsEvents(*source);
     TakeFirmwareEvents(*source);
   }
-  AbortWhatIsDue();
+  AbortDueWatches();
   // Last: if memory runs out above, the next round must not sleep.
   uint64_t calls = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
@@ -236,7 +236,7 @@ void EventThread::Impl::TakeVerbsEvents(Source& source) {
       if (ibv_get_async_event(source.device.context(), &event) == 0) {
         source.verbs_event = event;
         ibv_ack_async_event(&event);
-      } else if (IsNoEventYet(errno)) {
+      } else if (WouldBlock(errno)) {
         return;
       } else {
         Deliver(source, {.kind = EventKind::kDeviceFailed,
@@ -260,7 +260,7 @@ void EventThread::Impl::TakeFirmwareEvents(Source& source) {
       Source::FirmwareEntry entry{};
       const ssize_t bytes = mlx5dv_devx_get_event(
           source.channel.get(), reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&entry), sizeof entry);
-      if (bytes < 0 && IsNoEventYet(errno)) return;
+      if (bytes < 0 && WouldBlock(errno)) return;
       if (bytes < 0 && errno == EOVERFLOW) {  // reported once: the kernel had no memory for an event
         Deliver(source, {.kind = EventKind::kOther,
                          .device = source.device.name(),
@@ -320,7 +320,7 @@ void EventThread::Impl::Deliver(EventWatch& watch, const Event& event) const {
   }
 }
 
-void EventThread::Impl::AbortWhatIsDue() {
+void EventThread::Impl::AbortDueWatches() {
   const auto now = EventWatch::Clock::now();
   for (EventWatch* const watch : watches_) {
     if (watch->port_down_ && watch->abort_at_ <= now) watch->Abort(Event(*watch->port_down_));

@@ -15,12 +15,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLogPatience{100};
+constexpr milliseconds kWriteTimeout{100};
 constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a writable pipe takes this much in one piece
 
 std::mutex write_mutex;
-uint64_t lines_left_out = 0;  // since the last written line; under write_mutex, as is_cut
-bool is_cut = false;          // the first of those lines was written in part
+uint64_t dropped_lines = 0;  // since the last written line; under write_mutex, as is_cut
+bool is_cut = false;         // the first of those lines was written in part
 
 bool HasRoom(steady_clock::time_point until) {
   pollfd file{fileno(stderr), POLLOUT, 0};
@@ -36,14 +36,14 @@ bool HasRoom(steady_clock::time_point until) {
 /// Writes in one call, because lines of threads would mix otherwise.
 void Put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-void TellOfThoseLeftOut() {
+void ReportDroppedLines() {
   char line[160];
   const int bytes = std::snprintf(line, sizeof line,
                                   "%s[warpverbs] [warn] stderr was full; lines missing here: %" PRIu64
                                   ". Read it faster.\n",
-                                  is_cut ? "\n" : "", lines_left_out);
+                                  is_cut ? "\n" : "", dropped_lines);
   Put({line, std::min(static_cast<size_t>(bytes), sizeof line - 1)});
-  lines_left_out = 0;
+  dropped_lines = 0;
   is_cut = false;
 }
 
@@ -52,16 +52,16 @@ void TellOfThoseLeftOut() {
 void WriteToStderr(std::string_view line) {
   const std::lock_guard lock(write_mutex);
   const steady_clock::time_point now = steady_clock::now();
-  if (lines_left_out != 0) {
+  if (dropped_lines != 0) {
     if (!HasRoom(now)) {
-      ++lines_left_out;
+      ++dropped_lines;
       return;
     }
-    TellOfThoseLeftOut();
+    ReportDroppedLines();
   }
   for (size_t at = 0; at < line.size(); at += kAtOnce) {
-    if (!HasRoom(now + kLogPatience)) {
-      lines_left_out = 1;
+    if (!HasRoom(now + kWriteTimeout)) {
+      dropped_lines = 1;
       is_cut = at != 0;
       return;
     }

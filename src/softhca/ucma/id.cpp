@@ -125,13 +125,13 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
   if (source && state_ == State::kIdle) Bind(*source);
   if (state_ != State::kIdle && state_ != State::kBound) Refuse("the id has a destination already");
   remote_ = destination;
-  FindWay();
+  UpdateRoute();
   local_ = {route_->source(), local_ ? local_->port : EphemeralPort()};
   state_ = State::kAddressResolved;
-  Tell(MakeEvent(EventKind::kAddressResolved, 0));
+  Report(MakeEvent(EventKind::kAddressResolved, 0));
 }
 
-void Id::FindWay() {
+void Id::UpdateRoute() {
   const Devices& devices = config_.device->devices();
   const auto own = FindOwn(devices, *remote_);
   // If no program listens, this process itself rejects the request.
@@ -146,7 +146,7 @@ bool Id::KnowsPeer() const { return !remote_ || FindPeer(config_.space, *remote_
 void Id::ResolveRoute() {
   if (state_ != State::kAddressResolved) Refuse("the id's destination is not resolved");
   state_ = State::kRouteResolved;
-  Tell(MakeEvent(EventKind::kRouteResolved, 0));
+  Report(MakeEvent(EventKind::kRouteResolved, 0));
 }
 
 void Id::Listen(uint32_t backlog) {
@@ -167,7 +167,7 @@ void Id::Listen(uint32_t backlog) {
 
 void Id::Connect(const rdma_ucm_conn_param& param) {
   if (state_ != State::kRouteResolved) Refuse("the id's route is not resolved");
-  FindWay();  // a program of this host may listen by now
+  UpdateRoute();  // a program of this host may listen by now
   cm::ConnectionManager& manager = config_.device->manager();
   const uint64_t service = ServiceId(config_.space, remote_->port);
   const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);
@@ -236,16 +236,16 @@ Event Id::MakeEvent(EventKind kind, int32_t status) const {
   return event;
 }
 
-void Id::Tell(const Event& event) {
+void Id::Report(const Event& event) {
   if (config_.uid != 0) config_.file->Push(event);
 }
 
 void Id::OnEvent(const cm::Event& event) {
   using Kind = cm::Event::Kind;
-  Event told = MakeEvent(KindOf(event.kind), event.status);
-  const bool speaks = event.kind == Kind::kReply || event.kind == Kind::kRejected || query_ != nullptr;
-  Describe(told.response, speaks ? event.private_data : std::span<const uint8_t>{});
-  Tell(told);
+  Event report = MakeEvent(KindOf(event.kind), event.status);
+  const bool has_data = event.kind == Kind::kReply || event.kind == Kind::kRejected || query_ != nullptr;
+  Describe(report.response, has_data ? event.private_data : std::span<const uint8_t>{});
+  Report(report);
 }
 
 bool Id::OnRequest(cm::Connection& connection, const cm::Req& req) {
@@ -268,11 +268,11 @@ bool Id::TakeRequest(cm::Transaction& transaction, std::span<const uint8_t> priv
   request.connection_ = dynamic_cast<cm::Connection*>(&transaction);
   request.query_ = dynamic_cast<cm::ServiceQuery*>(&transaction);
   transaction.set_user(&request);
-  Event told = MakeEvent(EventKind::kConnectRequest, 0);
-  told.request = request.number();
-  told.response.id = request.number();
-  request.Describe(told.response, private_data.subspan(kHeader));
-  Tell(told);
+  Event report = MakeEvent(EventKind::kConnectRequest, 0);
+  report.request = request.number();
+  report.response.id = request.number();
+  request.Describe(report.response, private_data.subspan(kHeader));
+  Report(report);
   return true;
 }
 

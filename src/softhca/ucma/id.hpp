@@ -81,12 +81,12 @@ class Id : private cm::User, private cm::Listener {
   bool TakeRequest(cm::Transaction& transaction, std::span<const uint8_t> private_data);
 
   /// Finds the port to send from and the destination's GID.
-  void FindWay();
+  void UpdateRoute();
   bool IsDatagram() const { return config_.space == cm::PortSpace::kUdp; }
   /// Returns the bound address if it belongs to a device, not to all programs of the host.
   std::optional<Gid> OwnGid() const;
   Event MakeEvent(EventKind kind, int32_t status) const;
-  void Tell(const Event& event);
+  void Report(const Event& event);
   void Describe(ib_uverbs_ah_attr& path) const;
   /// Writes the state of the transaction into an event.
   void Describe(rdma_ucm_event_resp& response, std::span<const uint8_t> private_data) const;

@@ -49,7 +49,6 @@ uint16_t EtherType(std::span<const uint8_t> frame);
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;
-inline constexpr uint16_t kEtherTypeRoce = 0x8915;
 inline constexpr size_t kEthernetHeaderBytes = 14;
 
 bool IsLinkLocal(const Gid& gid);
