@@ -94,7 +94,7 @@ install(FILES "${PROJECT_BINARY_DIR}/warpverbs-config.cmake" "${PROJECT_BINARY_D
   DESTINATION "${package_dir}")
 
 # The folders are those of the source tree, so that links between documents resolve.
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
 install(FILES include/warpverbs/README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}/include/warpverbs" COMPONENT documentation)
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
   PATTERN docs/man EXCLUDE PATTERN docs/site EXCLUDE)
