@@ -164,7 +164,7 @@ def stage_header(text, name, description):
         description = description.replace("*/", "")
         lines[0] = f"/** @brief {description[0].upper()}{description[1:]}. @file */ {lines[0]}"
     elif lines[first - 1] != "/// @file":
-        raise SystemExit(f"{name} is in no table of {HEADERS}/README.md. Add it there.")
+        raise SystemExit(f"{name} is in no table of {HEADERS}/README.md. Add a row for it.")
     return "\n".join(lines)
 
 
@@ -227,8 +227,8 @@ HTML_OUTPUT = "{output.name}"
 """
     done = subprocess.run(["doxygen", "-"], input=settings, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # Every public type needs a docstring. Members whose names say it all need none.
-    problems = [line.replace(f"{staged}/", "") for line in done.stdout.splitlines()
-                if not re.search(r": warning: Member .* is not documented\.$", line)]
+    lines = [line.replace(f"{staged}/", "") for line in dict.fromkeys(done.stdout.splitlines())]
+    problems = [line for line in lines if not re.search(r": warning: Member .* is not documented\.$", line)]
     mend(output)
     shutil.rmtree(staged)
     print("\n".join(problems), end="\n" if problems else "")
