@@ -48,7 +48,8 @@ class WARPVERBS_EXPORT Exchange {
  public:
   virtual ~Exchange() = default;
 
-  /// Sends a message, and returns the peer's.
+  /// Sends a message, and returns the peer's. A class that overrides it hides the overloads below, unless it
+  /// has `using Exchange::Swap;`.
   ///
   /// @param mine      may be empty. Sending must not wait until the peer reads: it may be sending, too
   /// @param what      name of the message in errors: "the descriptions of 100 endpoints"

@@ -21,7 +21,8 @@ struct TcpAddress {
 /// Messages to one peer over TCP, in frames that identify strangers and other versions.
 ///
 /// Neither encrypts nor authenticates: for networks whose hosts trust each other. After an error the
-/// connection is closed, which tells the peer. Raises no SIGPIPE; an exec() closes its socket.
+/// connection is closed, which tells the peer. Raises no SIGPIPE; an exec() closes its socket. After a move
+/// only destroy the source, or assign to it.
 class WARPVERBS_EXPORT TcpExchange final : public Exchange {
  public:
   /// Connects to a peer, which may start to listen a little later.
@@ -48,7 +49,7 @@ class WARPVERBS_EXPORT TcpExchange final : public Exchange {
   std::unique_ptr<Connection> connection_;
 };
 
-/// Accepts connections of any number of peers.
+/// Accepts connections of any number of peers. After a move only destroy the source, or assign to it.
 class WARPVERBS_EXPORT TcpListener {
  public:
   /// @errors  Error: not an address of this machine, or the port is taken
