@@ -42,8 +42,8 @@ class DemoWithFaults : public testing::Test {
   /// Returns options that let a side without a peer end soon.
   static Options ShortTimeouts(const std::string& memory) {
     Options options = MakeOptions(memory, 64);
-    options.wait = milliseconds(200);
-    options.timeout = milliseconds(700);
+    options.wait = milliseconds(100);
+    options.timeout = milliseconds(250);
     return options;
   }
 
