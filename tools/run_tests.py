@@ -46,6 +46,8 @@ def run(folder, options):
     programs, done, seconds, start = len(left), 0, collections.Counter(), time.monotonic()
     width = max(map(len, left), default=0)
     failed = collections.Counter()
+    log = pathlib.Path(folder, "Testing/Temporary/LastTest.log")
+    log.unlink(missing_ok=True)  # CTest writes it when it ends: a run that is killed must not show that of the last
     process = subprocess.Popen([*ctest, "--output-on-failure"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace")
     shown = False  # whether the following lines belong to a failed test
@@ -70,8 +72,9 @@ def run(folder, options):
             verdict = f"{failed[program]} FAILED" if failed[program] else "passed"
             print(f"[{done}/{programs}] {program:{width}} {verdict:8} {seconds[program]:6.1f} s", flush=True)
     status = process.wait()
-    log = pathlib.Path(folder, "Testing/Temporary/LastTest.log")
     counts = count_cases(log.read_text(errors="replace")) if log.is_file() and left else collections.Counter()
+    if status and not counts["failed"]:
+        counts["failed"] = 1  # CTest itself failed
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped in {programs} test programs "
           f"({time.monotonic() - start:.0f} s)")
     return status, counts

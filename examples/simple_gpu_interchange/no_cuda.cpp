@@ -1,4 +1,4 @@
-// Takes the place of cuda.cu in a build without CUDA. main() does not get as far as to run a kernel.
+// Replaces cuda.cu in a build without CUDA, where main() refuses --device cuda:N.
 #include <stdexcept>
 
 #include "kernel.hpp"

@@ -8,9 +8,9 @@ namespace warpverbs::inline v0_2::device {
 /// A send queue for kernels: post an operation, get a ticket, wait for the ticket.
 ///
 /// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Each post
-/// stores the end of an exclusive queue, so the next kernel continues there. Errors last: once the queue pair
+/// stores where an exclusive queue continues, so the next kernel posts behind it. Errors last: once the queue pair
 /// has failed, every wait returns kError until the host resets it, and so does every post of a thread that
-/// has seen the error. If a poster gave up between its reservation and its doorbell, the queue ends with
+/// has seen the error. If a poster gave up between its reservation and its doorbell, the queue fails with
 /// kError and syndrome 0.
 ///
 /// @tparam S  Exclusive, Shared or RelaxedShared: the posters of this queue while the object lives

@@ -61,8 +61,8 @@ class WARPVERBS_EXPORT Endpoint {
 
   /// Takes the queue pair from RESET to RTS; once between resets.
   ///
-  /// Writes posted before the peer connects are retried. Keeps the endpoint's GID: ConnectAll() chooses the
-  /// GIDs of both sides.
+  /// Sends nothing to the peer; writes posted before the peer connects are retried. Keeps the endpoint's GID:
+  /// ConnectAll() chooses the GIDs of both sides.
   ///
   /// @errors  Error: the peer cannot be reached, which leaves the endpoint as it was; the firmware refused a
   ///          step, or this is a second call: call Reset() first; with EndpointConfig::events, the port is
@@ -87,7 +87,8 @@ class WARPVERBS_EXPORT Endpoint {
   /// EndpointConfig::psn gives it, but the same QP number and View().
   ///
   /// The peer must be reset too; then each connects with the other's new Info(). A completion queue that the
-  /// firmware stopped stays stopped, and AbortWord() stays set.
+  /// firmware stopped stays stopped. A SendQueue or ReceiveQueue from before continues at its old slot: end
+  /// it, and make a new one from View().
   ///
   /// @pre     no kernel uses the queues; with shared completions, no GPU uses any queue of the ring
   /// @errors  Error: the firmware refused; a poster that was killed holds the ring of shared completions
@@ -100,8 +101,9 @@ class WARPVERBS_EXPORT Endpoint {
 
   /// Returns why the send or the receive queue failed; empty if neither is known to have failed.
   ///
-  /// Of two reasons it returns the one that is not merely a flush. It only reads, and takes no poster's lock.
-  /// An event that aborted the waits comes with it, or is the reason if the queues have not failed.
+  /// Of two reasons it returns the one that is not merely a flush. It takes no poster's lock, and marks the
+  /// peer as failed in EndpointConfig::peers. An event that aborted the waits comes with it, or is the reason
+  /// if the queues have not failed.
   ///
   /// @pre     any thread may call it while kernels run, but none during Connect() or Reset()
   /// @errors  Error: the queues are on a GPU whose driver has failed
@@ -114,7 +116,8 @@ class WARPVERBS_EXPORT Endpoint {
   /// The word for device::WaitLimit::abort. Kernels reach it.
   ///
   /// An event that leaves nothing to wait for sets it: a port that stays down (EventConfig), a failed device,
-  /// a queue that the firmware stopped. Every wait with this word then ends with kAborted. Reset() clears it.
+  /// a queue that the firmware stopped. Every wait with this word then ends with kAborted. Reset() clears
+  /// it, unless the firmware stopped a completion queue.
   const uint64_t* AbortWord() const;
 
   /// Sets the abort word; any thread may call it.

@@ -52,10 +52,10 @@ struct RetryConfig {
   uint8_t ack_timeout = 18;    ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits forever. 0..31
   uint8_t retry_count = 7;     ///< retries before the work request fails. 0..7
   uint8_t rnr_retry = 7;       ///< retries while the peer has no receive posted; 7 retries forever. 0..7
-  uint8_t min_rnr_timer = 12;  ///< pause that the peer shall make before such a retry; 12 is 0.64 ms. 0..31
+  uint8_t min_rnr_timer = 12;  ///< pause that this side asks of a peer whose send found no receive; 12 is 0.64 ms. 0..31
 };
 
-/// Settings of an endpoint. The defaults work on any fabric. Objects it points to must outlive the endpoint.
+/// Settings of an endpoint. Objects it points to must outlive the endpoint.
 struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t depth = 128;  ///< send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
   CqMode cq_mode = CqMode::kCollapsed;
@@ -64,8 +64,8 @@ struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t receive_depth = 0;    ///< in receives; rounded up as depth is. 0: no receive queue
   uint32_t receive_scatter = 1;  ///< buffers per receive; rounded up to a power of two
 
-  /// Posters follow each read with a DUMP of its data. Empty: only if a completion may overtake data on the
-  /// way to the GPU.
+  /// Posters follow each read with a DUMP of its data. By default only if a completion can overtake data on
+  /// the way to the GPU.
   std::optional<bool> dump_after_read{};
   bool wait_on_cq = false;   ///< WAIT may be posted
   const Gpu* gpu = nullptr;  ///< GPU whose kernels post; nullptr: CPU threads post

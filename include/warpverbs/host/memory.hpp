@@ -23,17 +23,17 @@ struct Access {
 
   /// Lets writes of NICs to the memory pass each other on their way, which some processors carry faster.
   ///
-  /// A word that tells of other writes must not be in such a region, nor be told of by one: it may arrive
-  /// before they do. So atomics exclude it. A wish: devices and kernels without it keep the order.
+  /// Do not put flags, signals or atomics into such a region, nor data that a flag announces: the flag may
+  /// arrive first. A hint: devices and kernels without it keep the order.
   /// @source  rdma-core v44, libibverbs/man/ibv_reg_mr.3, IBV_ACCESS_RELAXED_ORDERING
   bool relaxed_ordering = false;
 
   /// Lets NICs reach memory of an NVIDIA GPU over PCIe, by its BAR1, where the driver would choose another
   /// way: through the processor that the GPU is coherent with, as of Grace Hopper.
   ///
-  /// For a NIC that shares a PCIe switch with the GPU. What goes the two ways is in no order: ask for it for
-  /// the data and for the queues (EndpointConfig::over_pcie), or a completion may be seen before its data.
-  /// Asked of dma-bufs alone; memory of others has one way.
+  /// For a NIC that shares a PCIe switch with the GPU. Writes by the two ways are not ordered: set it for the
+  /// data and for the queues (EndpointConfig::over_pcie), or a completion may be seen before its data.
+  /// Has an effect on dma-bufs only.
   /// @source  CUDA driver API 12.8, cuMemGetHandleForAddressRange(), cuFlushGPUDirectRDMAWrites()
   bool over_pcie = false;
 
@@ -43,8 +43,8 @@ struct Access {
 
 /// Part of a memory region: what a work request or a peer needs to name it.
 ///
-/// A part of it never reaches further than it does. Parts without bytes may lie anywhere within it, at its
-/// end too. What throws std::out_of_range leaves the view as it was.
+/// A part is never larger than its whole. An empty part may be anywhere inside it, or at its end. A call that
+/// throws std::out_of_range leaves the view as it was.
 struct WARPVERBS_EXPORT MemoryView {
   uint64_t addr = 0;
   uint64_t bytes = 0;
@@ -69,7 +69,7 @@ struct WARPVERBS_EXPORT MemoryView {
   /// Part of this part: by its offset, by its address, or from either end. Its Reset() makes it whole, no
   /// more.
   ///
-  /// @errors  std::out_of_range: it does not lie within
+  /// @errors  std::out_of_range: outside the view
   MemoryView Subrange(uint64_t offset, uint64_t part_bytes) const;
   MemoryView SubrangeAt(const void* memory, uint64_t part_bytes) const;
   MemoryView First(uint64_t part_bytes) const { return Subrange(0, part_bytes); }
@@ -77,13 +77,13 @@ struct WARPVERBS_EXPORT MemoryView {
 
   /// Cuts bytes off the beginning or the end.
   ///
-  /// @errors  std::out_of_range: there are not so many
+  /// @errors  std::out_of_range: more than the view has
   void Advance(uint64_t cut_bytes);
   void Subtract(uint64_t cut_bytes);
 
   /// Cuts bytes off the beginning or the end, and gives them.
   ///
-  /// @errors  std::out_of_range: there are not so many
+  /// @errors  std::out_of_range: more than the view has
   MemoryView TakeFirst(uint64_t part_bytes);
   MemoryView TakeLast(uint64_t part_bytes);
 
