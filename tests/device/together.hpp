@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/status.hpp"
 
 namespace warpverbs::inline v0_2::device {
@@ -25,6 +26,18 @@ void Together(uint32_t count, const Body& body) {
       body(i);
     });
   }
+}
+
+/// Runs `body(lane)` on each lane of `mask`, in a warp of 8.
+template <class Body>
+void RunLanes(arch::LaneMask mask, const Body& body) {
+  constexpr uint32_t kLanes = 8;
+  arch::cpu::RunBlock(
+      kLanes,
+      [&](uint32_t lane) {
+        if ((mask >> lane & 1) != 0) body(lane);
+      },
+      kLanes);
 }
 
 }  // namespace warpverbs::inline v0_2::device

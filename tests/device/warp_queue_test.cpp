@@ -19,17 +19,6 @@ using arch::cpu::RunBlock;
 constexpr uint32_t kLanes = 8;
 constexpr LaneMask kAll = 0xff;
 
-/// Runs `body` as each lane of `mask`, in a warp of 8.
-template <class Body>
-void RunLanes(LaneMask mask, const Body& body) {
-  RunBlock(
-      kLanes,
-      [&](uint32_t lane) {
-        if ((mask >> lane & 1) != 0) body(lane);
-      },
-      kLanes);
-}
-
 void StepAll(TestNic& nic) {
   while (nic.Step()) {
   }

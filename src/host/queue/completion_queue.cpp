@@ -11,7 +11,7 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
-using CreateMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
+using CreateCqMailbox = mlx5::Mailbox<mlx5::create_cq_in::kBytes>;
 
 /// Returns the event queue of completion vector 0. The firmware requires one even if no events are requested.
 uint32_t EventQueue(ibv_context* context) {
@@ -23,10 +23,10 @@ uint32_t EventQueue(ibv_context* context) {
   return eqn;
 }
 
-CreateMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& config) {
+CreateCqMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig& config) {
   namespace in = mlx5::create_cq_in;
   namespace cqc = mlx5::cqc;
-  CreateMailbox create;
+  CreateCqMailbox create;
   create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
       .Set(cqc::kCc.At(in::kCqc), config.mode == CqMode::kCollapsed)
       // Ignores overrun: the collapsed CQE is never consumed, and a ring has room for all completions.

@@ -12,16 +12,16 @@ namespace {
 namespace qpc = mlx5::qpc;
 namespace ads = mlx5::ads;
 
-using CreateMailbox = mlx5::Mailbox<mlx5::create_qp_in::kBytes>;
+using CreateQpMailbox = mlx5::Mailbox<mlx5::create_qp_in::kBytes>;
 using ModifyMailbox = mlx5::Mailbox<mlx5::modify_qp_in::kBytes>;
 
 constexpr uint32_t kQpc = mlx5::modify_qp_in::kQpc;  // every command embeds the context at the same bit
 static_assert(kQpc == mlx5::create_qp_in::kQpc && kQpc == mlx5::query_qp_out::kQpc);
 constexpr uint32_t kAds = kQpc + qpc::kPrimaryAddressPath;
 
-CreateMailbox CreateCommand(const QueuePairConfig& config) {
+CreateQpMailbox CreateCommand(const QueuePairConfig& config) {
   namespace in = mlx5::create_qp_in;
-  CreateMailbox create;
+  CreateQpMailbox create;
   create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateQp)
       .Set(qpc::kSt.At(kQpc), mlx5::ServiceType::kRc)
       .Set(qpc::kPmState.At(kQpc), mlx5::PathMigration::kMigrated)

@@ -63,6 +63,7 @@ constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = m
   return {.kind = Response::Kind::kRejected, .syndrome = requester, .receive_syndrome = receive};
 }
 
+constexpr Response kSilence{.kind = Response::Kind::kSilence};
 constexpr Response kUnsent{.kind = Response::Kind::kUnsent};
 
 /// Carries requests from one queue pair to another.

@@ -17,7 +17,6 @@ using mlx5::Syndrome;
 using mlx5::WqeOpcode;
 
 constexpr Response kAcknowledged{};
-constexpr Response kSilence{.kind = Response::Kind::kSilence};
 
 Response CompleteReceive(QueuePair& target, const Request& request, CqeOpcode opcode) {
   return CompleteReceive(target, {.opcode = opcode,

@@ -6,7 +6,7 @@
 namespace softhca {
 namespace {
 
-constexpr size_t kBufferBytes = 1 << 18;
+constexpr size_t kPcapBufferBytes = 1 << 18;
 constexpr uint32_t kNanosecondStamps = 0xa1b23c4d;
 constexpr uint32_t kEthernet = 1;
 
@@ -38,7 +38,7 @@ void PcapWriter::Put(const T& header) {
 }
 
 PcapWriter::PcapWriter(const std::string& file) : file_(file) {
-  pending_.reserve(kBufferBytes);
+  pending_.reserve(kPcapBufferBytes);
   Put(FileHeader{});
   Flush();
 }
@@ -50,7 +50,7 @@ void PcapWriter::Write(std::span<const uint8_t> frame) {
   const nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   const auto whole = std::chrono::duration_cast<seconds>(now);
   const auto bytes = static_cast<uint32_t>(frame.size());
-  if (pending_.size() + sizeof(RecordHeader) + bytes > kBufferBytes) Flush();
+  if (pending_.size() + sizeof(RecordHeader) + bytes > kPcapBufferBytes) Flush();
   Put(RecordHeader{static_cast<uint32_t>(whole.count()), static_cast<uint32_t>((now - whole).count()), bytes,
                    bytes});
   pending_.insert(pending_.end(), frame.begin(), frame.end());

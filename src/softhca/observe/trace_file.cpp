@@ -11,7 +11,7 @@
 namespace softhca {
 namespace {
 
-constexpr size_t kBufferBytes = 1 << 16;
+constexpr size_t kTraceBufferBytes = 1 << 16;
 constexpr uint64_t kFlushNs = 20'000'000;
 constexpr uint64_t kSliceNs = 20;  // long enough to be visible, short enough not to overlap
 
@@ -60,7 +60,7 @@ void TraceFile::Event(char phase, uint32_t track, const std::string& name, uint6
     pending_ += "}";
   }
   pending_ += "}";
-  if (pending_.size() > kBufferBytes) Flush();
+  if (pending_.size() > kTraceBufferBytes) Flush();
 }
 
 void TraceFile::NameTrack(uint32_t track, const std::string& name) {

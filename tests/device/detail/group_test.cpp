@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../together.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 
@@ -12,17 +13,6 @@ using arch::Cpu;
 using arch::LaneMask;
 using arch::cpu::RunBlock;
 using WarpGroup = Group<Cpu, Warp>;
-
-/// Runs `body` as each lane of `mask`, in a warp of 8.
-template <class Body>
-void RunLanes(LaneMask mask, const Body& body) {
-  RunBlock(
-      8,
-      [&](uint32_t lane) {
-        if ((mask >> lane & 1) != 0) body(lane);
-      },
-      8);
-}
 
 TEST(Group, ThreadIsAGroupOfOne) {
   const Group<Cpu, Thread> group(Thread{});

@@ -15,9 +15,6 @@ using mlx5::ToBe32;
 using mlx5::ToBe64;
 using mlx5::WqeOpcode;
 
-constexpr uint8_t kExtended4 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended4);
-constexpr uint8_t kExtended8 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8);
-
 class AtomicsTest : public ConnectedPair {
  protected:
   WqeBuilder To(WqeOpcode opcode, size_t offset = 0, uint8_t opmod = 0) {

@@ -12,6 +12,9 @@ namespace softhca {
 
 namespace mlx5 = warpverbs::mlx5;
 
+inline constexpr uint8_t kExtended4 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended4);
+inline constexpr uint8_t kExtended8 = static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8);
+
 /// Builds a send WQE segment by segment; signalled by default.
 class WqeBuilder {
  public:

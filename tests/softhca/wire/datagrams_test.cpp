@@ -18,7 +18,7 @@ using mlx5::Syndrome;
 using mlx5::ToBe32;
 using mlx5::WqeOpcode;
 
-constexpr uint32_t kQkey = 0x11111111;
+constexpr uint32_t kReceiverQkey = 0x11111111;
 constexpr uint32_t kSourceQpn = 0x654321;
 
 /// Records sent datagrams.
@@ -44,7 +44,7 @@ class DatagramTest : public testing::Test {
  protected:
   DatagramTest() {
     QpChange change = ToInit();
-    change.qkey = kQkey;
+    change.qkey = kReceiverQkey;
     hca.ModifyQp(user.qpn, QpState::kInit, change);
     hca.ModifyQp(user.qpn, QpState::kRtr, {});
     hca.ModifyQp(user.qpn, QpState::kRts, {.send_psn = 0xffffff});
@@ -52,7 +52,7 @@ class DatagramTest : public testing::Test {
 
   static mlx5::DatagramSegment Address() {
     mlx5::DatagramSegment to{};
-    to.qkey = ToBe32(kQkey);
+    to.qkey = ToBe32(kReceiverQkey);
     to.dest_qpn = ToBe32(mlx5::kExtendedAddress | 0x123456);
     to.gid[15] = 9;
     return to;
@@ -61,13 +61,13 @@ class DatagramTest : public testing::Test {
     return {ToBe32(bytes), ToBe32(region.key), mlx5::ToBe64(region.Address(offset))};
   }
   /// Delivers a datagram over IPv4 from queue pair kSourceQpn.
-  void Arrive(const std::string& payload, uint32_t qkey = kQkey) {
+  void Arrive(const std::string& payload, uint32_t qkey = kReceiverQkey) {
     Packet packet;
     packet.service = PacketService::kUd;
     packet.op = PacketOp::kSendOnly;
     Arrive(packet, payload, qkey);
   }
-  void Arrive(Packet packet, const std::string& payload, uint32_t qkey = kQkey) {
+  void Arrive(Packet packet, const std::string& payload, uint32_t qkey = kReceiverQkey) {
     packet.payload = {reinterpret_cast<const uint8_t*>(payload.data()), payload.size()};
     packet.datagram = {.qkey = qkey, .source_qpn = kSourceQpn};
     OnDatagram(user.qp(), packet, frame);
@@ -101,7 +101,7 @@ TEST_F(DatagramTest, CarriesTheFieldsOfItsWqeAndCompletesWhenSent) {
   EXPECT_EQ(first.op, PacketOp::kSendOnly);
   EXPECT_EQ(first.dest_qpn, 0x123456u);
   EXPECT_EQ(first.psn, 0xffffffu);
-  EXPECT_EQ(first.datagram.qkey, kQkey);
+  EXPECT_EQ(first.datagram.qkey, kReceiverQkey);
   EXPECT_EQ(first.datagram.source_qpn, user.qpn);
   EXPECT_FALSE(first.solicited);
   EXPECT_EQ(payload, "first");
@@ -176,7 +176,7 @@ TEST_F(DatagramTest, ReportsTheKindOfItsHeader) {
 
 TEST_F(DatagramTest, IsDroppedSilentlyWithAnotherQkey) {
   user.PostReceive({Piece(memory, 0, 100)});
-  Arrive("wrong", kQkey + 1);
+  Arrive("wrong", kReceiverQkey + 1);
   EXPECT_FALSE(user.receive_cq.Poll().has_value());
   Arrive("right");
   EXPECT_EQ(user.receive_cq.Poll().value().bytes, 45u);

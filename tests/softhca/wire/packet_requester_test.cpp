@@ -61,7 +61,7 @@ TEST_F(PacketRequesterTest, PacketsCarryTheFieldsOfTheWqe) {
 
 TEST_F(PacketRequesterTest, AtomicsCarryTheirOperands) {
   Connect();
-  Post(WqeBuilder(WqeOpcode::kAtomicMaskedCs, static_cast<uint8_t>(mlx5::AtomicOpmod::kExtended8))
+  Post(WqeBuilder(WqeOpcode::kAtomicMaskedCs, kExtended8)
            .Remote(0x10008, 0x55)
            .Add(mlx5::MaskedCompareSwap8Segment{ToBe64(1), ToBe64(2), ToBe64(3), ToBe64(4)})
            .Data(local.Address(), 8, local.key));
