@@ -11,7 +11,8 @@ import sys
 import time
 
 LISTED = re.compile(r"^ *Test +#\d+: (.+)$")
-RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?) +([\d.]+) sec")
+# The time is in the next line if a regular expression was not found.
+RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?)(?: +([\d.]+) sec|  [A-Z].*)")
 STARTED = re.compile(r"^ *Start +\d+: ")
 BEGIN = re.compile(r"^\d+/\d+ Testing: (.+)$", re.MULTILINE)
 SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, listed below:)$", re.MULTILINE)
@@ -59,7 +60,7 @@ def run(folder, options):
             if shown:
                 print(line, end="")
             continue
-        test, result, took = match[1], match[2].strip(), float(match[3])
+        test, result, took = match[1], match[2].strip(), float(match[3] or 0)
         program = program_of(test)
         shown = result.lstrip("*") not in ("Passed", "Skipped", "Not Run (Disabled)")
         if shown:

@@ -119,7 +119,7 @@ TEST(DeviceExamples, AreRunHereAndListedInTheirReadme) {
   for (const auto& file : FilesOf(EXAMPLES, ".cpp")) present.insert(file.stem());
   EXPECT_EQ(names, present);
   const std::string readme = Text(EXAMPLES "/README.md");
-  for (const std::string& name : present) EXPECT_THAT(readme, HasSubstr("\n| `" + name + "` | "));
+  for (const std::string& name : present) EXPECT_THAT(readme, HasSubstr("\n| [`" + name + "`](" + name + ".cpp) | "));
 }
 
 }  // namespace
