@@ -57,9 +57,12 @@ class RegionCheck {
   /// Checks against the one region that has the key.
   WARPVERBS_DEVICE RequestError FindRegion(const Region& wanted, bool in_order = false) const {
     const bool local = (wanted.rights & kLocal) != 0;
+    RequestError unknown = local ? RequestError::kUnknownLkey : RequestError::kUnknownRkey;
     for (uint32_t i = 0; i < table_->count; ++i) {
       const Region& region = table_->regions[i];
-      if (region.key_be != wanted.key_be || ((region.rights & kLocal) != 0) != local) continue;
+      if (((region.rights & kLocal) != 0) != local) continue;
+      if (Swapped(region.key_be) == wanted.key_be) unknown = RequestError::kSwappedKey;
+      if (region.key_be != wanted.key_be) continue;
       const uint64_t offset = wanted.addr - region.addr;
       if (offset > region.bytes || wanted.bytes > region.bytes - offset) {
         return local ? RequestError::kLocalOutOfBounds : RequestError::kRemoteOutOfBounds;
@@ -68,12 +71,7 @@ class RegionCheck {
       if ((wanted.rights & ~region.rights) == 0) return RequestError::kNone;
       return local ? RequestError::kLocalReadOnly : RequestError::kRemoteRights;
     }
-    for (uint32_t i = 0; i < table_->count; ++i) {
-      const Region& region = table_->regions[i];
-      if (Swapped(region.key_be) == wanted.key_be && ((region.rights & kLocal) != 0) == local)
-        return RequestError::kSwappedKey;
-    }
-    return local ? RequestError::kUnknownLkey : RequestError::kUnknownRkey;
+    return unknown;
   }
 
   static WARPVERBS_DEVICE uint32_t Swapped(uint32_t key) {
