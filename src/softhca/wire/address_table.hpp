@@ -18,6 +18,8 @@ struct Port {
   friend bool operator==(const Port&, const Port&) = default;
 };
 
+inline Port PortOf(const QueuePair& qp) { return {qp.hca, qp.attributes.port}; }
+
 /// Resolves addresses: ports of this process by GID, and GIDs by a queue pair's path.
 class AddressTable {
  public:

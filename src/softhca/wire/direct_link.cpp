@@ -4,17 +4,16 @@
 
 #include "core/hca.hpp"
 #include "core/responder.hpp"
+#include "wire/address_table.hpp"
 
 namespace softhca {
 namespace {
-
-const PortConfig& OwnPort(const QueuePair& qp) { return qp.hca->config().ports.at(qp.attributes.port - 1); }
 
 /// Returns the RoCE version of a queue pair's packets. A GID receives packets of its own version only;
 /// InfiniBand has a single version.
 mlx5::RoceVersion VersionOf(const QueuePair& qp) {
   if (qp.hca->config().link == mlx5::PortType::kInfiniBand) return mlx5::RoceVersion::kV1;
-  return OwnPort(qp).gids.at(qp.attributes.path.local_gid_index).version;
+  return PortOf(qp).config().gids.at(qp.attributes.path.local_gid_index).version;
 }
 
 bool HasAddress(const PortConfig& port, const AddressPath& path) {
@@ -46,7 +45,8 @@ Response DirectLink::Deliver(const QueuePair& from, const Request& request) {
   const std::optional<Place> there = There(from);
   QueuePair* const target = there ? there->device->FindQp(from.attributes.remote_qpn) : nullptr;
   // A queue pair that does not listen may have neither port nor address yet.
-  if (target == nullptr || !Listens(*target) || !OwnPort(from).up || !OwnPort(*target).up) return kSilence;
+  if (target == nullptr || !Listens(*target) || !PortOf(from).config().up || !PortOf(*target).config().up)
+    return kSilence;
   // A peer accepts only what comes to its own port, from the address that it is connected to.
   if (Here(*target) != there || There(*target) != Here(from)) return kSilence;
   const Response response = Respond(*target, {from.qpn, from.next_send_psn, from.attributes.mtu}, request);

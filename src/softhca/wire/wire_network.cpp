@@ -22,8 +22,6 @@ constexpr size_t kReceiveBurst = 64;
 constexpr uint32_t kManagementQpn = 1;
 constexpr uint32_t kManagementQkey = 0x80010000;
 
-Port PortOf(const QueuePair& qp) { return {qp.hca, qp.attributes.port}; }
-
 /// The cast is safe: only the network creates channels, and only of this type.
 ConnectionChannel* ChannelOf(const QueuePair& qp) {
   return static_cast<ConnectionChannel*>(qp.channel.get());
