@@ -22,3 +22,7 @@ inline Result RunShell(const std::string& command) {
   if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
   return result;
 }
+
+inline bool IsInstalled(const std::string& program) {
+  return RunShell("command -v " + program).exit_status == 0;
+}

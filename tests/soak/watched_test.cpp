@@ -75,7 +75,7 @@ TEST_F(WatchedSoak, TracesACompletionForEveryCountedRequest) {
 }
 
 TEST_F(WatchedSoak, CapturesTheSameFramesOnBothSides) {
-  if (RunShell("command -v tshark").exit_status != 0) GTEST_SKIP() << "tshark is not installed";
+  if (!IsInstalled("tshark")) GTEST_SKIP() << "tshark is not installed";
   const Result result = Run(File("pcap").substr(1));
   ASSERT_EQ(result.exit_status, 0) << result.output;
   constexpr size_t kDissected = 2000;  // a part of the frames: tshark is slow

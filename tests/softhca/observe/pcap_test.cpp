@@ -45,7 +45,7 @@ class PcapTest : public testing::Test {
 };
 
 TEST_F(PcapTest, TsharkDissectsTheFile) {
-  if (RunShell("command -v tshark").exit_status != 0) GTEST_SKIP() << "tshark is not installed";
+  if (!IsInstalled("tshark")) GTEST_SKIP() << "tshark is not installed";
   {
     PcapWriter writer(file);
     writer.Write(MakeFrame(FlowOverIpv4(), {.op = PacketOp::kWriteFirst, .dest_qpn = 0x12, .psn = 7},
@@ -75,7 +75,7 @@ TEST_F(PcapTest, WritesFramesWholeAndInOrder) {
 }
 
 TEST_F(PcapTest, StampsFramesWithTheTimeOfDay) {
-  if (RunShell("command -v tshark").exit_status != 0) GTEST_SKIP() << "tshark is not installed";
+  if (!IsInstalled("tshark")) GTEST_SKIP() << "tshark is not installed";
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   const auto now = [] { return Nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(); };
   const double before = now();

@@ -43,7 +43,7 @@ void ExpectBothPanels(const std::string& svg, const std::string& bandwidth, cons
 }
 
 TEST(Perf, DrawsReports) {
-  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "gnuplot is not installed";
+  if (!IsInstalled("gnuplot")) GTEST_SKIP() << "gnuplot is not installed";
   const std::string bandwidth = TemporaryFile("bw.json"), latency = TemporaryFile("lat.json");
   ExpectSuccess(RunPerfPair("-a -n 5", "-a -n 5 --out_json_file=" + bandwidth), 23);
   ExpectSuccess(
@@ -73,7 +73,7 @@ TEST(Perf, ReportsUnreadableFiles) {
 }
 
 TEST(Perf, DoesNotPrintAPictureWhoseFileCannotBeWritten) {
-  if (RunShell("command -v gnuplot").exit_status != 0) GTEST_SKIP() << "gnuplot is not installed";
+  if (!IsInstalled("gnuplot")) GTEST_SKIP() << "gnuplot is not installed";
   const std::string report = TemporaryFile("report.json");
   ExpectSuccess(RunPerfPair("-n 5", "-n 5 --out_json_file=" + report), 1);
   const Result outcome = RunShell(PERF " --plot /no/such/folder/a.svg " + report);
