@@ -129,8 +129,9 @@ bool CmConnection::AwaitEnd(Deadline deadline) {
   const DeadlineWait waiting(deadline);
   CmEvent event;
   while (!parts_->ended && parts_->channel.Next(waiting, event)) {
-    parts_->ended = event.kind == RDMA_CM_EVENT_DISCONNECTED || event.kind == RDMA_CM_EVENT_DEVICE_REMOVAL ||
-                    event.kind == RDMA_CM_EVENT_TIMEWAIT_EXIT;
+    // A peer that leaves before it learns that it is connected rejects instead.
+    parts_->ended = event.kind == RDMA_CM_EVENT_DISCONNECTED || event.kind == RDMA_CM_EVENT_REJECTED ||
+                    event.kind == RDMA_CM_EVENT_DEVICE_REMOVAL || event.kind == RDMA_CM_EVENT_TIMEWAIT_EXIT;
   }
   return parts_->ended;
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <future>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -171,17 +172,21 @@ class CmFaults : public testing::TestWithParam<Failing> {
   CmConnection Accept() { return listener_.Accept(link_.b, Soon()); }
 
   /// Connects until the peer has connected, too: a peer may fail after its last message.
+  ///
+  /// @return  empty if the last attempt failed although the peer is done
   template <class Other>
-  static CmConnection Persist(const Other& other, const std::atomic<bool>& done) {
-    while (true) {
+  static std::optional<CmConnection> Persist(const Other& other, const std::atomic<bool>& done) {
+    std::optional<CmConnection> connection;
+    do {
+      connection.reset();
       try {
-        CmConnection connection = other();
-        while (!done && !connection.AwaitEnd(AtOnce())) {
+        connection = other();
+        while (!done && !connection->AwaitEnd(AtOnce())) {
         }
-        if (done) return connection;
       } catch (const Error&) {  // the peer failed
       }
-    }
+    } while (!done);
+    return connection;
   }
 
   /// Fails each call of one side in turn. The other side retries until it succeeds, and so does this one
@@ -194,6 +199,8 @@ class CmFaults : public testing::TestWithParam<Failing> {
       const size_t files = OpenFiles();
       std::atomic<bool> done = false;
       auto trying = std::async(std::launch::async, [&] { return Persist(other, done); });
+      const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> end(
+          &done, [](std::atomic<bool>* ended) { *ended = true; });  // `trying` waits for it, also after a throw
       std::string failed;
       {
         std::optional<CmConnection> connection;
@@ -201,7 +208,8 @@ class CmFaults : public testing::TestWithParam<Failing> {
         SCOPED_TRACE("call " + std::to_string(call) + ", " + failed + ", failed");
         if (!connection) connection = side();
         done = true;
-        const CmConnection theirs = trying.get();
+        const std::optional<CmConnection> theirs = trying.get();
+        EXPECT_TRUE(theirs);
         EXPECT_EQ(link_.a.State(), mlx5::QpState::kRts);
         EXPECT_EQ(link_.b.State(), mlx5::QpState::kRts);
         EXPECT_TRUE(link_.Write(1).ok());

@@ -195,6 +195,9 @@ void Connection::On(const Rej& rej) {
       StopWaiting();
       state_ = State::kIdle;
       return Notify({Event::Kind::kRejected, rej.reason, rej.private_data});
+    case State::kEstablished:  // the peer left before the RTU reached it
+      EnterTimewait();
+      return Notify({Event::Kind::kRejected, rej.reason, rej.private_data});
     case State::kDreqSent:
       EnterTimewait();
       return Notify({Event::Kind::kDisconnected});

@@ -67,6 +67,23 @@ TEST_F(CmTest, ReleaseDisconnectsThePeer) {
   EXPECT_FALSE(PassTime()) << "no timer is left";
 }
 
+TEST_F(CmTest, AcceptorThatLeavesEarlyRejectsAnEstablishedConnection) {
+  Request();
+  DeliverAll();
+  ASSERT_TRUE(passive.connection->Reply(passive_offer));
+  DeliverAll();
+  ASSERT_TRUE(active.connection->Confirm());
+  active.notices.clear();
+  cable.sent.clear();  // the RTU has not arrived yet
+  passive.manager.Release(*passive.connection);
+  DeliverAll();
+  EXPECT_THAT(active.TakeNotices(),
+              ElementsAre(Notice{Kind::kRejected, static_cast<int>(RejectReason::kConsumer)}));
+  EXPECT_FALSE(active.connection->Disconnect()) << "the connection has already ended";
+  EXPECT_TRUE(PassTime());
+  EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kTimewaitExit, 0}));
+}
+
 TEST_F(CmTest, WithdrawnRequestIsRejectedAtThePeer) {
   Request();
   DeliverAll();
