@@ -167,7 +167,7 @@ class QueueState {
     if (!ReleasesFarEnough<A>(view().flags) || !end_.IsOnlyPoster()) return Code::kInvalid;
     constexpr uint32_t kMaxLost = 1024;
     uint32_t lost = 0;
-    const Code code = WaitUntil<A>(limit, [&](bool) {
+    const Code code = WaitUntil<A>(limit, [&](bool) __attribute__((always_inline)) {
       do {
         if (!HasCredit(slots) && !UpdateCredit()) return Code::kError;
         if (!HasCredit(slots)) return Code::kPending;
