@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "buffer/shared_here.hpp"
 #include "buffer/views.hpp"
+#include "memory/bounds.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/pointer_info.hpp"
@@ -127,21 +129,40 @@ class HandleBuffer final : public GpuView {
 };
 
 /// Opens memory in the process that shares it. No driver does that, so the buffer uses the memory itself.
+///
+/// The description may come from a peer that changed it, so it opens only what this process has shared.
 std::unique_ptr<Buffer> OpenOwn(const SharedMemoryInfo& info) {
+  const auto refuse = [&](const char* reason, const char* remedy) {
+    throw Error("open", std::to_string(info.bytes) + " bytes of this process itself", reason, remedy);
+  };
+  if (!IsSharedHere(info)) {
+    refuse("this process has not shared them", "Pass a description that ShareByIpc() made, unchanged");
+  }
   std::byte* const memory = At(info.address);
   const PointerInfo pointer = DescribePointer(memory);
-  if (pointer.buffer_id != info.buffer_id || !pointer.on_gpu()) {
-    throw Error("open", std::to_string(info.bytes) + " bytes that this process itself shares",
-                "they were freed", "Keep the memory allocated while others may open it");
-  }
+  if (pointer.buffer_id != info.buffer_id || !pointer.on_gpu())
+    refuse("they were freed", "Keep the memory allocated while others may open it");
   return WrapPointer(memory, info.bytes);
+}
+
+/// Refuses a description that promises more than the driver has opened: a buffer's bounds come from it.
+void CheckRange(const IpcMapping& mapping, const SharedMemoryInfo& info) {
+  const PointerInfo opened = DescribePointer(mapping.base());
+  const uint64_t bytes = opened.base + opened.bytes - ToCuda(mapping.base());
+  if (opened.bytes != 0 && IsWithin(info.offset, info.bytes, bytes)) return;
+  throw Error("open", OpenedObject(info),
+              "they are at offset " + std::to_string(info.offset) + ", and the driver opened " +
+                  std::to_string(opened.bytes == 0 ? 0 : bytes) + " bytes",
+              "Check what the sharing process sends: it must be what ShareByIpc() made");
 }
 
 std::unique_ptr<Buffer> OpenIpc(SharedMemory shared) {
   const SharedMemoryInfo& info = shared.info;
   if (info.process == SharedMemoryInfo::ThisProcess()) return OpenOwn(info);
   const Gpu gpu = GpuAt(info);
-  return std::make_unique<IpcBuffer>(gpu, IpcMapping(gpu, info), info);
+  IpcMapping mapping(gpu, info);
+  CheckRange(mapping, info);
+  return std::make_unique<IpcBuffer>(gpu, std::move(mapping), info);
 }
 
 std::unique_ptr<Buffer> OpenDmaBuf(SharedMemory shared) {

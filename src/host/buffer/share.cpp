@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "buffer/shared_here.hpp"
 #include "gpu/cuda_context.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
@@ -75,6 +76,7 @@ SharedMemory ShareByIpc(const void* memory, size_t bytes) {
                          std::to_string(bytes) + " bytes of memory of " + gpu.name(),
                          "Share it by dma-buf, or allocate it with cudaMalloc()");
   std::memcpy(shared.info.handle.data(), handle.bytes, sizeof handle.bytes);
+  RememberSharedHere(shared.info);
   return shared;
 }
 

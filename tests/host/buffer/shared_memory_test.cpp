@@ -255,6 +255,45 @@ TEST_F(SharedGpuMemory, ReportsThatItWasFreed) {
   EXPECT_THAT(WhyRefused([&] { Open(std::move(shared)); }), HasSubstr("they were freed. Keep the memory"));
 }
 
+/// What a peer may answer that has had a description of ours: one of other memory, with the right number of
+/// the process, and with numbers of buffers that are easy to guess.
+TEST_F(SharedGpuMemory, OpensOfItsOwnMemoryOnlyWhatItShared) {
+  const Gpu gpu;
+  const GpuMemory secret(gpu, 65536), memory(gpu, 65536);
+  const SharedMemoryInfo sent = ShareByIpc(memory.data() + 4096, 4096).info;
+  const auto refused = [&](const auto& change) {
+    SharedMemoryInfo forged = sent;
+    change(forged);
+    return WhyRefused([&] { Open({SharedMemoryInfo::FromBytes(forged.ToBytes())}); });
+  };
+  const auto is_refused = HasSubstr("this process has not shared them. Pass a description that ShareByIpc()");
+  EXPECT_THAT(refused([&](auto& info) {
+                info.address = reinterpret_cast<uint64_t>(secret.data());
+                info.offset = 0;
+                info.buffer_id = DescribePointer(secret.data()).buffer_id;
+              }),
+              is_refused);
+  EXPECT_THAT(refused([](auto& info) { info.address -= 4096; }), is_refused) << "before the shared part";
+  EXPECT_THAT(refused([](auto& info) {
+                info.bytes = 1 << 30;
+                info.allocation_bytes = uint64_t{1} << 40;
+              }),
+              is_refused)
+      << "more than was shared, and than is allocated";
+  EXPECT_EQ(Open({sent})->data(), memory.data() + 4096);
+}
+
+TEST_F(SharedGpuMemory, OpensMemoryThatWasSharedBeforeManyOthers) {
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  const SharedMemoryInfo first = ShareByIpc(memory.data(), 4096).info;
+  for (int i = 0; i < 200; ++i) {
+    const GpuMemory other(gpu, 4096);
+    ShareByIpc(other.data(), 4096);
+  }
+  EXPECT_EQ(Open({first})->data(), memory.data());
+}
+
 TEST_F(SharedGpuMemory, RejectsMemoryThatCannotBeShared) {
   const Gpu gpu;
   const GpuMemory memory(gpu, 4096);

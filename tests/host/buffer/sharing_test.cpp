@@ -123,6 +123,38 @@ TEST_F(Sharing, UsesOneMappingIfOpenedTwiceByIpc) {
   AwaitGo(child.socket());
 }
 
+TEST_F(Sharing, RejectsARangeThatTheOwnerDoesNotHave) {
+  Child child([](int socket) {
+    fake_cuda::Configure("");
+    const SharedMemoryInfo shared = ReceiveShared(socket, InAMinute()).info;
+    const auto opens = [&](uint64_t offset, uint64_t bytes) -> std::string {
+      SharedMemoryInfo forged = shared;
+      forged.address = shared.address - shared.offset + offset;
+      forged.allocation_bytes = uint64_t{1} << 40;
+      forged.offset = offset;
+      forged.bytes = bytes;
+      try {
+        Open({SharedMemoryInfo::FromBytes(forged.ToBytes())});
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const uint64_t whole = shared.allocation_bytes;
+    EXPECT_THAT(opens(0, 1 << 30), HasSubstr("the driver opened " + std::to_string(whole) + " bytes"));
+    EXPECT_THAT(opens(0, whole + 1), HasSubstr("the driver opened"));
+    EXPECT_THAT(opens(whole, 1), HasSubstr("the driver opened"));
+    EXPECT_EQ(opens(whole - 1, 1), "");
+    Go(socket);
+    EXPECT_EQ(fake_cuda::HeldNow(), fake_cuda::Held{}) << "the child leaks";
+  });
+  fake_cuda::Configure("");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 65536);
+  SendShared(child.socket(), ShareByIpc(memory.data() + 5000, 10'000), InAMinute());
+  AwaitGo(child.socket());
+}
+
 TEST_F(Sharing, ReportsThatTheOwnerHasEnded) {
   SharedMemory shared;
   {
