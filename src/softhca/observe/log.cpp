@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
@@ -62,18 +61,17 @@ LogSettings ParseLog(const std::string& text) {
                               "' is not a level; use warning, info, debug or trace");
 }
 
-Log::Log(const LogSettings& settings) : level_(settings.level) {
-  if (!settings.file.empty()) file_ = std::make_unique<OutputFile>(settings.file);
-}
+Log::Log(const LogSettings& settings) : level_(settings.level), file_(settings.file, "lines") {}
 
 void Log::Write(LogLevel level, const std::string& text) {
-  const std::string line =
-      TimeOfDay() + " " + std::to_string(getpid()) + " softhca " + ToString(level) + ": " + text + "\n";
-  if (file_ != nullptr) {
-    file_->Append({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
-  } else if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    // Standard error is closed: the line is lost.
+  const std::string start = TimeOfDay() + " " + std::to_string(getpid()) + " softhca ";
+  std::string line = start + ToString(level) + ": " + text + "\n";
+  if (missing_ != 0) {
+    line = start + "warning: the reader was too slow; lines missing here: " + std::to_string(missing_) +
+           "\n" + line;
   }
+  const bool taken = file_.Append({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+  missing_ = taken ? 0 : missing_ + 1;
 }
 
 void Log::OnState(const QueuePair& qp, mlx5::QpState from) {

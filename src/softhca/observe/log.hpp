@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "core/observer.hpp"
@@ -29,8 +28,8 @@ LogSettings ParseLog(const std::string& text);
 
 /// Logs each event as a line.
 ///
-/// Each line is written at once by a single system call. So it survives a crash, and a forked child inherits
-/// no lock.
+/// Each line is written at once. So it survives a crash, and a forked child inherits no lock. Where a slow
+/// reader has lost lines, the log says how many.
 class Log : public Observer {
  public:
   /// @errors  std::runtime_error: the file cannot be written
@@ -45,13 +44,15 @@ class Log : public Observer {
   void OnTimeout(const QueuePair& qp) override;
   void OnDrop(const char* reason) override;
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override;
+  void OnEnd(std::span<const std::unique_ptr<Hca>>) override { file_.End(); }
 
  private:
   bool Logs(LogLevel level) const { return level <= level_; }
   void Write(LogLevel level, const std::string& text);
 
   LogLevel level_;
-  std::unique_ptr<OutputFile> file_;  ///< null: standard error
+  OutputFile file_;
+  uint64_t missing_ = 0;  ///< lines lost since the latest one that was written
 };
 
 }  // namespace softhca

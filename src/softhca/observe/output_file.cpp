@@ -1,16 +1,25 @@
 #include "observe/output_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
+
+#include "observe/patient_write.hpp"
 
 namespace softhca {
 namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 std::string ExpandProcessId(std::string name) {
   const std::string process = std::to_string(getpid());
@@ -25,9 +34,24 @@ std::string ExpandProcessId(std::string name) {
   throw std::runtime_error(why);
 }
 
+constexpr milliseconds kRecordTimeout{100};
+constexpr milliseconds kReaderTimeout{2000};  // for a reader to open the pipe, and to read its end
+
+/// Opens a file. The reader of a named pipe may come later: then the pipe holds the first records.
+int Open(const std::string& name) {
+  constexpr int kFlags = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  const auto end = steady_clock::now() + kReaderTimeout;
+  for (;;) {
+    const int descriptor = open(name.c_str(), O_WRONLY | kFlags, 0666);
+    if (descriptor >= 0 || errno != ENXIO) return descriptor;  // ENXIO: a pipe without a reader
+    if (steady_clock::now() >= end) return open(name.c_str(), O_RDWR | kFlags, 0666);
+    poll(nullptr, 0, 10);
+  }
+}
+
 /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
 int OpenExclusively(const std::string& name) {
-  const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int descriptor = Open(name);
   if (descriptor < 0) {
     throw std::runtime_error("cannot open " + name + " for writing: " + std::strerror(errno));
   }
@@ -40,35 +64,79 @@ int OpenExclusively(const std::string& name) {
   return descriptor;
 }
 
-}  // namespace
-
-OutputFile::OutputFile(const std::string& name)
-    : name_(ExpandProcessId(name)), descriptor_(OpenExclusively(name_)) {}
-
-OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+/// Returns the bytes of a pipe that nobody will read any more once this process has closed it; 0 where
+/// there is a reader. Closes the descriptor.
+int CloseAndCountUnread(int descriptor) {
+  struct stat status {};
+  int unread = 0;
+  const bool pipe = fstatat(descriptor, "", &status, AT_EMPTY_PATH) == 0 && S_ISFIFO(status.st_mode);
+  if (pipe) ioctl(descriptor, FIONREAD, &unread);
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor);
+  // This process may itself be a reader. A second descriptor shows whether there is another one.
+  const int writer = unread == 0 ? -1 : open(self.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  close(descriptor);
+  if (writer < 0) return 0;
+  pollfd file{writer, POLLOUT, 0};
+  poll(&file, 1, 0);
+  close(writer);
+  return (file.revents & POLLERR) != 0 ? unread : 0;
 }
 
-void OutputFile::Append(std::span<const uint8_t> bytes) {
-  const size_t size = bytes.size();
-  while (descriptor_ >= 0 && !bytes.empty()) {
-    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
-    if (written > 0) {
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      GiveUp(errno);
-    }
-  }
-  size_ += static_cast<int64_t>(size);
+}  // namespace
+
+OutputFile::OutputFile(const std::string& name, const char* records)
+    : name_(name.empty() ? "standard error" : ExpandProcessId(name)),
+      records_(records),
+      descriptor_(name.empty() ? STDERR_FILENO : OpenExclusively(name_)) {}
+
+OutputFile::~OutputFile() { End(); }
+
+bool OutputFile::Append(std::span<const uint8_t> bytes, uint64_t records) {
+  if (descriptor_ < 0) return true;  // reported
+  appended_ += records;
+  const bool taken = Write(bytes);
+  if (!taken) missing_ += records;
+  return taken;
+}
+
+bool OutputFile::Write(std::span<const uint8_t> bytes) {
+  const milliseconds timeout = behind_ ? milliseconds(0) : kRecordTimeout;
+  int error = 0;
+  unsent_.erase(unsent_.begin(),
+                unsent_.begin() + static_cast<ptrdiff_t>(WriteFor(timeout, descriptor_, unsent_, error)));
+  behind_ = !unsent_.empty();
+  if (behind_ && error == EAGAIN) return false;
+  const size_t written = error != 0 ? 0 : WriteFor(timeout, descriptor_, bytes, error);
+  behind_ = error == EAGAIN;
+  if (behind_ && written != 0) unsent_.assign(bytes.begin() + static_cast<ptrdiff_t>(written), bytes.end());
+  if (error != 0 && !behind_) GiveUp(error);
+  if (error == 0) size_ += static_cast<int64_t>(bytes.size());
+  return !behind_ || written != 0;
 }
 
 void OutputFile::GiveUp(int error) {
+  unsent_.clear();
+  if (descriptor_ == STDERR_FILENO) return;  // it is closed: the line is lost
   // A partial record would look like a damaged file.
   const bool whole = ftruncate(descriptor_, size_) == 0;
-  close(descriptor_);
-  descriptor_ = -1;
-  std::fprintf(stderr, "softhca: %s ends here%s, the rest is lost: %s\n", name_.c_str(),
-               whole ? "" : " within a record", std::strerror(error));
+  close(std::exchange(descriptor_, -1));
+  PrintError(name_ + " ends here" + (whole ? "" : " within a record") +
+             ", the rest is lost: " + std::strerror(error));
+}
+
+void OutputFile::End() {
+  if (descriptor_ < 0) return;
+  int error = 0;
+  const size_t left = unsent_.size() - WriteFor(kReaderTimeout, descriptor_, unsent_, error);
+  const int descriptor = std::exchange(descriptor_, -1);
+  const int unread = descriptor == STDERR_FILENO ? 0 : CloseAndCountUnread(descriptor);
+  if (missing_ != 0) {
+    PrintError(name_ + " lacks " + std::to_string(missing_) + " of " + std::to_string(appended_) + " " +
+               records_ + ": its reader was too slow");
+  }
+  if (left != 0) PrintError(name_ + " ends within a record: its reader was too slow");
+  if (unread != 0)
+    PrintError(name_ + " has no reader: its last " + std::to_string(unread) + " bytes are lost");
 }
 
 }  // namespace softhca

@@ -3,35 +3,48 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace softhca {
 
-/// A file that only this process writes.
+/// A file, pipe or standard error to which an observer writes records.
 ///
-/// Appended bytes survive the process, however it ends. Not thread-safe.
+/// Appended bytes survive the process, however it ends. A reader that is too slow costs 100 ms once; then
+/// whole records are dropped until it reads again. Not thread-safe.
 class OutputFile {
  public:
-  /// Creates the file, or empties it.
+  /// Creates the file, or empties it. Waits up to 2 s for the reader of a named pipe.
   ///
-  /// @param name  path; "%p" is replaced by the process id
+  /// @param name     path; "%p" is replaced by the process id; empty: standard error
+  /// @param records  what the file consists of, for messages: "lines"
   /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
-  explicit OutputFile(const std::string& name);
+  OutputFile(const std::string& name, const char* records);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
-  /// Appends all bytes. After the first failed write, which is reported on standard error, appends nothing
-  /// any more.
-  void Append(std::span<const uint8_t> bytes);
+  /// Appends whole records, all of them or none. After the first failed write, which is reported on standard
+  /// error, appends nothing any more.
+  ///
+  /// @return  false if they are lost, because their reader is too slow
+  bool Append(std::span<const uint8_t> bytes, uint64_t records = 1);
 
-  const std::string& name() const { return name_; }
+  /// Ends the file: gives its reader 2 s for what is left, and reports on standard error how many records are
+  /// missing. Later ones are lost.
+  void End();
 
  private:
+  /// @return  false if the reader is too slow
+  bool Write(std::span<const uint8_t> bytes);
   void GiveUp(int error);
 
   std::string name_;
-  int descriptor_;
+  const char* records_;
+  int descriptor_;                 ///< -1: the file has ended
+  bool behind_ = false;            ///< the reader was too slow for the latest record
+  std::vector<uint8_t> unsent_{};  ///< rest of records of which the reader has taken a part
   int64_t size_ = 0;
+  uint64_t appended_ = 0, missing_ = 0;  ///< records
 };
 
 }  // namespace softhca

@@ -37,13 +37,13 @@ void PcapWriter::Put(const T& header) {
   pending_.insert(pending_.end(), bytes, bytes + sizeof header);
 }
 
-PcapWriter::PcapWriter(const std::string& file) : file_(file) {
+PcapWriter::PcapWriter(const std::string& file) : file_(file, "frames") {
   pending_.reserve(kPcapBufferBytes);
   Put(FileHeader{});
   Flush();
 }
 
-PcapWriter::~PcapWriter() { Flush(); }
+PcapWriter::~PcapWriter() { End(); }
 
 void PcapWriter::Write(std::span<const uint8_t> frame) {
   using std::chrono::nanoseconds, std::chrono::seconds;
@@ -54,11 +54,18 @@ void PcapWriter::Write(std::span<const uint8_t> frame) {
   Put(RecordHeader{static_cast<uint32_t>(whole.count()), static_cast<uint32_t>((now - whole).count()), bytes,
                    bytes});
   pending_.insert(pending_.end(), frame.begin(), frame.end());
+  ++pending_frames_;
 }
 
 void PcapWriter::Flush() {
-  file_.Append(pending_);
+  file_.Append(pending_, pending_frames_);
   pending_.clear();
+  pending_frames_ = 0;
+}
+
+void PcapWriter::End() {
+  Flush();
+  file_.End();
 }
 
 }  // namespace softhca

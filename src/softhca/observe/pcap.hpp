@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/observer.hpp"
 #include "observe/output_file.hpp"
 
 namespace softhca {
@@ -28,12 +31,27 @@ class PcapWriter {
   /// peer received, even if the process is killed.
   void Flush();
 
+  /// Writes all pending frames, and reports on standard error how many are missing. Later ones are lost.
+  void End();
+
  private:
   template <class T>
   void Put(const T& header);
 
   OutputFile file_;
   std::vector<uint8_t> pending_;  ///< whole records
+  uint64_t pending_frames_ = 0;
+};
+
+/// Ends a capture when the program ends.
+class CaptureEnd : public Observer {
+ public:
+  explicit CaptureEnd(std::shared_ptr<PcapWriter> writer) : writer_(std::move(writer)) {}
+
+  void OnEnd(std::span<const std::unique_ptr<Hca>>) override { writer_->End(); }
+
+ private:
+  std::shared_ptr<PcapWriter> writer_;
 };
 
 }  // namespace softhca

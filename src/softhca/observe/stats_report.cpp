@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "observe/output_file.hpp"
+#include "observe/patient_write.hpp"
 #include "observe/stats.hpp"
 
 namespace softhca {
@@ -45,8 +45,8 @@ constexpr Counter kCounters[] = {
 void PrintObjects(const Hca& hca) {
   const ObjectCounts exist = hca.Counts();
   for (const ObjectKind& kind : kObjects) {
-    std::fprintf(stderr, "softhca: %s: %s: %zu exist, %zu created\n", hca.config().name.c_str(), kind.name,
-                 exist.*kind.count, hca.Created().*kind.count);
+    PrintError(hca.config().name + ": " + kind.name + ": " + std::to_string(exist.*kind.count) + " exist, " +
+               std::to_string(hca.Created().*kind.count) + " created");
   }
 }
 
@@ -66,7 +66,7 @@ void PrintQps(const std::vector<QpCounters>& qps) {
       const std::string text = cell(counter);
       line += std::string(static_cast<size_t>(Width(qps, counter)) + 2 - text.size(), ' ') + text;
     }
-    std::fprintf(stderr, "softhca: %s\n", line.c_str());
+    PrintError(line);
   };
   row("", [](const Counter& counter) { return std::string(counter.title); });
   for (const QpCounters& qp : qps) {
@@ -80,7 +80,7 @@ void PrintKinds(const QpCounters& qp, const char* what, const std::map<std::stri
   std::string line;
   for (const auto& [kind, count] : kinds)
     line += (line.empty() ? "" : ", ") + kind + " " + std::to_string(count);
-  std::fprintf(stderr, "softhca: %s %s: %s\n", qp.name.c_str(), what, line.c_str());
+  PrintError(qp.name + " " + what + ": " + line);
 }
 
 }  // namespace
@@ -93,8 +93,7 @@ void Print(const StatsReport& report) {
     PrintKinds(qp, "received", qp.received_by_kind);
   }
   for (const auto& [reason, count] : report.drops) {
-    std::fprintf(stderr, "softhca: frames dropped, %s: %llu\n", reason.c_str(),
-                 static_cast<unsigned long long>(count));
+    PrintError("frames dropped, " + reason + ": " + std::to_string(count));
   }
 }
 
@@ -119,9 +118,9 @@ void WriteJson(const StatsReport& report, const std::string& file) {
   json["drops"] = report.drops;
   const std::string text = json.dump(2) + "\n";
   try {
-    OutputFile(file).Append({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    OutputFile(file, "counts").Append({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca: %s\n", error.what());
+    PrintError(error.what());
   }
 }
 

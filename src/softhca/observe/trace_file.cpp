@@ -35,7 +35,7 @@ std::string Microseconds(uint64_t ns) {
 
 }  // namespace
 
-TraceFile::TraceFile(const std::string& file) : file_(file) {
+TraceFile::TraceFile(const std::string& file) : file_(file, "events") {
   pending_ = "[\n";
   Event('M', 0, "process_name", 0,
         R"(,"args":{"name":)" + Quote(std::string("softhca ") + program_invocation_short_name) + "}", {});
@@ -60,6 +60,7 @@ void TraceFile::Event(char phase, uint32_t track, const std::string& name, uint6
     pending_ += "}";
   }
   pending_ += "}";
+  ++pending_events_;
   if (pending_.size() > kTraceBufferBytes) Flush();
 }
 
@@ -91,8 +92,9 @@ void TraceFile::Async(uint32_t track, char phase, const std::string& name, uint6
 }
 
 void TraceFile::Flush() {
-  file_.Append({reinterpret_cast<const uint8_t*>(pending_.data()), pending_.size()});
+  file_.Append({reinterpret_cast<const uint8_t*>(pending_.data()), pending_.size()}, pending_events_);
   pending_.clear();
+  pending_events_ = 0;
   flushed_ns_ = ClockNs();
 }
 
@@ -105,6 +107,7 @@ void TraceFile::Close() {
   pending_ += "\n]\n";
   closed_ = true;
   Flush();
+  file_.End();
 }
 
 }  // namespace softhca

@@ -53,6 +53,7 @@ class TraceFile {
 
   OutputFile file_;
   std::string pending_;
+  uint64_t pending_events_ = 0;
   bool empty_ = true;
   bool closed_ = false;
   uint64_t last_ns_ = 0;

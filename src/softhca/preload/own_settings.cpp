@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <new>
 #include <string>
 
+#include "observe/patient_write.hpp"
 #include "preload/process.hpp"
 #include "setup/settings.hpp"
 #include "wire/address_block.hpp"
@@ -33,7 +33,7 @@ const Settings* ReadSettings() {
   try {
     return new Settings(ParseSettings(text));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca: the launcher's settings are unreadable: %s\n", error.what());
+    PrintError(std::string("the launcher's settings are unreadable: ") + error.what());
     return nullptr;
   }
 }
@@ -57,7 +57,7 @@ const Own* Claim(const Settings& launch) {
       BuildSysfsTree(own->settings.tree, MakeDevices(own->settings));
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca: %s\n", error.what());
+    PrintError(error.what());
     own->settings = launch;
   }
   return own.release();

@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -18,6 +16,8 @@
 
 #include "observe/log.hpp"
 #include "observe/observer_list.hpp"
+#include "observe/patient_write.hpp"
+#include "observe/pcap.hpp"
 #include "observe/stats.hpp"
 #include "observe/trace.hpp"
 #include "preload/real.hpp"
@@ -69,6 +69,7 @@ std::unique_ptr<Observer> MakeObserver(const Settings& settings) {
   if (!settings.log.empty()) observers->Add(std::make_unique<Log>(ParseLog(settings.log)));
   if (settings.stats) observers->Add(std::make_unique<Stats>(settings.stats_file));
   if (!settings.trace.empty()) observers->Add(std::make_unique<Trace>(settings.trace));
+  if (capture != nullptr) observers->Add(std::make_unique<CaptureEnd>(capture));
   if (observers->empty()) return nullptr;
   return observers;
 }
@@ -82,10 +83,10 @@ void MakeEngine(Process& process) {
     devices.back()->SetObserver(process.observer.get());
     ends.push_back(devices.back().get());
   }
-  auto network = MakeNetwork(*OwnSettings(), ends);
+  auto network = MakeNetwork(settings, ends, capture);
   process.network = network.get();
   process.engine =
-      std::make_unique<Engine>(std::move(devices), AddIncidents(std::move(network), *OwnSettings(), ends));
+      std::make_unique<Engine>(std::move(devices), AddIncidents(std::move(network), settings, ends));
 }
 
 Process& MakeProcess() {
@@ -127,7 +128,7 @@ void AtProcessExit() {
   if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
   if (process->observer == nullptr) return;
   if (!lock.owns_lock()) {
-    std::fputs("softhca: no counts and no end of the trace: a command is still running\n", stderr);
+    PrintError("no counts and no end of the log, trace or capture: a command is still running");
     return;
   }
   process->observer->OnEnd(process->engine->devices());
@@ -245,8 +246,7 @@ int OpenNode(const identity::DeviceNode& node, int flags) {
     return MakeFile(MakeProcess(), device, flags);
   } catch (const std::exception& error) {
     // The program sees only an errno. The network has printed its own errors.
-    if (dynamic_cast<const CommandError*>(&error) == nullptr)
-      std::fprintf(stderr, "softhca: %s\n", error.what());
+    if (dynamic_cast<const CommandError*>(&error) == nullptr) PrintError(error.what());
     errno = ErrnoOf(error);
     return -1;
   }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "faults/faulty_medium.hpp"
 #include "faults/faulty_network.hpp"
 #include "observe/capturing_medium.hpp"
+#include "observe/patient_write.hpp"
 #include "wire/media/cable_medium.hpp"
 #include "wire/media/loop_medium.hpp"
 #include "wire/media/neighbour_medium.hpp"
@@ -77,14 +77,14 @@ std::unique_ptr<Medium> OpenMedium(const Settings& settings, const std::vector<H
 /// Puts capture and faults between the network and its medium. The faults come first: the capture shows lost
 /// frames as lost.
 WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
-                                 const std::vector<Hca*>& devices) {
+                                 const std::vector<Hca*>& devices,
+                                 const std::shared_ptr<PcapWriter>& capture) {
   using OpenMedium = std::function<std::unique_ptr<Medium>()>;
-  if (!settings.pcap.empty()) {
-    auto writer = std::make_shared<PcapWriter>(settings.pcap);
+  if (capture != nullptr) {
     options.direct = false;
-    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), writer,
+    options.open_medium = [open = OpenMedium(std::move(options.open_medium)), capture,
                            macs = MacsOf(devices)] {
-      return std::make_unique<CapturingMedium>(open(), writer, macs);
+      return std::make_unique<CapturingMedium>(open(), capture, macs);
     };
   }
   if (const FaultPlan plan = ParseFaults(settings.faults); plan.ConcernsFrames()) {
@@ -98,18 +98,19 @@ WireOptions WithFaultsAndCapture(WireOptions options, const Settings& settings,
 
 }  // namespace
 
-std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, const std::vector<Hca*>& devices) {
+std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, const std::vector<Hca*>& devices,
+                                         const std::shared_ptr<PcapWriter>& capture) {
   const auto open = [settings, devices] {
     try {
       return OpenMedium(settings, devices);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "softhca: %s\n", error.what());  // the program sees an errno only
+      PrintError(error.what());  // the program sees an errno only
       throw;
     }
   };
   const WireOptions options{
       .open_medium = open, .direct = settings.direct, .open_at_once = !settings.cable_local.empty()};
-  return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices));
+  return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices, capture));
 }
 
 std::unique_ptr<Network> AddIncidents(std::unique_ptr<Network> network, const Settings& settings,

@@ -1,7 +1,10 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -265,6 +268,69 @@ TEST_F(ObserverTest, SeveralObserversSeeTheSameEvents) {
   End(both);
   EXPECT_THAT(Read("log"), HasSubstr("to RTS"));
   EXPECT_THAT(Read("trace"), HasSubstr("RTS"));
+}
+
+/// A named pipe whose reader reads only when the test does.
+class Pipe {
+ public:
+  explicit Pipe(const std::string& name) {
+    EXPECT_EQ(mkfifo(name.c_str(), 0600), 0);
+    descriptor_ = open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  }
+  ~Pipe() { close(descriptor_); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  std::string Read() const {
+    std::string text(1 << 20, '\0');
+    const ssize_t bytes = read(descriptor_, text.data(), text.size());
+    text.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+    return text;
+  }
+
+ private:
+  int descriptor_;
+};
+
+TEST_F(ObserverTest, LogDropsWholeLinesThatNobodyReadsAndCountsThem) {
+  const Pipe pipe(Path("log"));
+  testing::internal::CaptureStderr();
+  std::string text;
+  {
+    Log log({LogLevel::kWarning, Path("log")});
+    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC");
+    text = pipe.Read();
+    log.OnDrop("malformed frame");
+    text += pipe.Read();
+    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC");
+    text += pipe.Read();
+    log.OnEnd({});
+    text += pipe.Read();
+  }
+  const std::string report = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("the reader was too slow; lines missing here: "));
+  EXPECT_THAT(text, HasSubstr("frame dropped: malformed frame\n"));
+  std::istringstream lines(text);
+  size_t dropped = 0;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_THAT(line, testing::AnyOf(testing::EndsWith("wrong ICRC"), testing::EndsWith("malformed frame"),
+                                     HasSubstr("lines missing here: ")));
+    if (line.ends_with("wrong ICRC")) ++dropped;
+  }
+  EXPECT_THAT(report, HasSubstr(Path("log") + " lacks " + std::to_string(4000 - dropped) + " of 4001 lines"));
+}
+
+TEST_F(ObserverTest, TraceThatNobodyReadsEndsAndSaysWhatIsLost) {
+  ASSERT_EQ(mkfifo(Path("trace").c_str(), 0600), 0);
+  testing::internal::CaptureStderr();
+  {
+    Trace trace(Path("trace"));
+    for (int i = 0; i < 5000; ++i) trace.OnDrop("wrong ICRC");
+    End(trace);
+  }
+  const std::string report = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(report, HasSubstr(" events: its reader was too slow\n"));
+  EXPECT_THAT(report, HasSubstr("has no reader: its last "));
 }
 
 TEST_F(ObserverTest, NamesAFileThatCannotBeWritten) {

@@ -192,6 +192,41 @@ TEST(Launcher, LogsRefusedCommands) {
               HasSubstr("MODIFY_QP refused (EINVAL): queue pair 257: port 5 does not exist"));
 }
 
+TEST(Launcher, RunsUnderALimitOnFileSizes) {
+  const Result outcome = RunShell("(ulimit -f 64; " SOFTHCA_PATH " -- ibv_devinfo)");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("PORT_ACTIVE"));
+}
+
+/// Returns a command that runs ibv_rc_pingpong's two sides.
+std::string PingPong(const std::string& iterations) {
+  const std::string side = "ibv_rc_pingpong -g 3 -n " + iterations;
+  return "sh -c '" + side + " & for i in 1 2 3 4 5 6 7 8 9; do sleep 1; " + side +
+         " localhost && break; done; wait'";
+}
+
+TEST(Launcher, EndsAFileAtTheLimitOnFileSizesAndGoesOn) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / ("limited." + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const Result outcome = RunShell("(ulimit -f 64; " SOFTHCA_PATH " --trace " + (folder / "%p").string() +
+                                  " -- " + PingPong("500") + ")");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
+  EXPECT_EQ(Count(outcome.output, "500 iters"), 2u) << outcome.output;
+  EXPECT_EQ(Count(outcome.output, " ends here, the rest is lost: File too large"), 2u) << outcome.output;
+  fs::remove_all(folder);
+}
+
+TEST(Launcher, GoesOnIfNobodyReadsTheLog) {
+  const std::string pipe = testing::TempDir() + "unread." + std::to_string(getpid());
+  const Result outcome =
+      RunShell("mkfifo " + pipe + "; exec 3<>" + pipe + "; timeout 100 " SOFTHCA_PATH " --log trace -- " +
+               PingPong("500") + " 2>&3; echo exit $?");
+  EXPECT_THAT(outcome.output, HasSubstr("exit 0"));
+  EXPECT_EQ(Count(outcome.output, "500 iters"), 2u) << outcome.output;
+  std::filesystem::remove(pipe);
+}
+
 TEST(Launcher, ReturnsTheProgramsExitStatus) {
   EXPECT_EQ(Softhca("-- true").exit_status, 0);
   EXPECT_EQ(Softhca("-- sh -c 'exit 7'").exit_status, 7);
