@@ -56,13 +56,7 @@ class Program {
     devices.push_back(std::make_unique<Hca>(TestDevice()));
     return devices;
   }
-  static int MakeFile() {
-    const int file = memfd_create("device", 0);
-    Require(file >= 0 && ftruncate(file, kDeviceFileBytes) == 0, "a file stands in for the device");
-    return file;
-  }
-
-  inline static const int file_ = MakeFile();
+  inline static const int file_ = MakeDeviceFile(0);
   Engine engine_;
   Context context_{engine_, 0};
 };

@@ -33,7 +33,7 @@ int StatPath(const char* path, Status* status, Look look) {
 template <class Status>
 int StatFile(int fd, int result, Status* status) {
   if (result == 0 &&
-      (status->st_size == uverbs::kDeviceFileBytes || (S_ISFIFO(status->st_mode) && uverbs::MayBeOurs(fd)))) {
+      (uverbs::IsDeviceFile(status->st_mode) || (S_ISFIFO(status->st_mode) && uverbs::MayBeOurs(fd)))) {
     const identity::DeviceNode node = NodeOfFile({status->st_dev, status->st_ino});
     if (node) ShowCharacterDevice(status, node);
   }

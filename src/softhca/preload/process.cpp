@@ -211,10 +211,8 @@ int ErrnoOf(const std::exception& error) {
 ///
 /// @return  its descriptor
 int MakeFile(Process& process, uint32_t device, int flags) {
-  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
-  if (fd < 0) throw Errno(errno, "no file for a device");
+  const int fd = MakeDeviceFile(flags);
   try {
-    if (ftruncate(fd, kDeviceFileBytes) != 0) throw Errno(errno, "no room for a device's file");
     const std::lock_guard lock(process.mutex);
     process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
   } catch (const std::exception&) {
@@ -316,7 +314,7 @@ int CloseOurs(int fd) {
   struct stat status;
   // Closes another file that has the number by now without a lock.
   if (process == nullptr || Real().fstat(fd, &status) != 0 ||
-      (!S_ISFIFO(status.st_mode) && status.st_size != kDeviceFileBytes)) {
+      (!S_ISFIFO(status.st_mode) && !IsDeviceFile(status.st_mode))) {
     return Real().close(fd);
   }
   RemoveHint(fd);  // before another thread can get the number

@@ -110,6 +110,22 @@ void Context::DestroyInHca(const Object& object) {
   }
 }
 
+uint64_t Context::NextUarOffset(uint64_t file_bytes) {
+  const auto is_used = [this](uint64_t offset) {
+    return std::any_of(objects_.begin(), objects_.end(), [&](const auto& entry) {
+      return entry.second->kind == Kind::kUar &&
+             static_cast<const UarObject&>(*entry.second).file_offset == offset;
+    });
+  };
+  const uint64_t pages = file_bytes / mlx5::kUarPageBytes;  // page 0 is not used
+  for (uint64_t i = 1; i < pages; ++i) {
+    last_uar_page_ = last_uar_page_ % (pages - 1) + 1;
+    const uint64_t offset = last_uar_page_ * mlx5::kUarPageBytes;
+    if (!is_used(offset)) return offset;
+  }
+  throw Errno(ENOMEM, "the limit on file sizes leaves no room for another UAR page; raise ulimit -f");
+}
+
 std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) {
   auto pipe = std::make_shared<EventPipe>(sort, event_bytes);
   hca().AddLinkListener(this, [this](uint8_t port, bool up) {

@@ -64,8 +64,12 @@ class Context {
   void SendAsync(uint32_t type, uint64_t element) const;
   bool HasPipe(FileId id) const { return pipes_.contains(id); }
 
-  /// Returns the offset of the next UAR page in the device's file.
-  uint64_t NextUarOffset() { return uar_offset_ += mlx5::kUarPageBytes; }
+  /// Returns an offset in the device's file at which no UAR page is. Offsets are not reused soon: a program
+  /// may still have a freed page mapped.
+  ///
+  /// @param file_bytes  size of the file
+  /// @errors  Errno: ENOMEM
+  uint64_t NextUarOffset(uint64_t file_bytes);
 
  private:
   const Object* Find(Kind kind, uint32_t number) const;
@@ -76,7 +80,7 @@ class Context {
   std::map<uint32_t, std::unique_ptr<Object>> objects_;
   std::map<FileId, std::shared_ptr<EventPipe>> pipes_;
   uint32_t last_handle_ = 0;
-  uint64_t uar_offset_ = 0;
+  uint64_t last_uar_page_ = 0;
 };
 
 }  // namespace softhca::uverbs

@@ -1,12 +1,18 @@
 #include "uverbs/descriptors.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
+
+#include "uverbs/errors.hpp"
 
 namespace softhca::uverbs {
 namespace {
@@ -36,6 +42,18 @@ class DescriptorHints {
 
 DescriptorHints g_hints;
 
+/// Permissions that no other file has: they tell a device's file from the program's. Its size cannot, since a
+/// limit on file sizes shortens it.
+constexpr mode_t kDeviceFileMode = S_ISVTX | 0606;
+constexpr off_t kMaxDeviceFileBytes = off_t{1} << 40;
+
+/// Returns the largest size that exceeds no limit: past it, the kernel kills by SIGXFSZ.
+off_t DeviceFileBytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return kMaxDeviceFileBytes;
+  return static_cast<off_t>(std::min(limit.rlim_cur, static_cast<rlim_t>(kMaxDeviceFileBytes)));
+}
+
 /// The descriptor that this thread is closing in CloseOwn(). The initial-exec model reserves it when a thread
 /// starts: close() in a signal handler must not allocate it.
 [[gnu::tls_model("initial-exec")]] thread_local int own_closing = -1;
@@ -46,6 +64,24 @@ FileId Identify(int fd) {
   struct stat status;
   // Not fstat(): its hook asks whose file this is, and takes the lock that the caller may hold.
   return fstatat(fd, "", &status, AT_EMPTY_PATH) == 0 ? FileId{status.st_dev, status.st_ino} : FileId{};
+}
+
+int MakeDeviceFile(int flags) {
+  const int fd = memfd_create("softhca", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
+  if (fd < 0) throw Errno(errno, "cannot make a file for a device");
+  if (ftruncate(fd, DeviceFileBytes()) != 0 || fchmod(fd, kDeviceFileMode) != 0) {
+    const int error = errno;
+    CloseOwn(fd);
+    throw Errno(error, "cannot give a device's file its size");
+  }
+  return fd;
+}
+
+bool IsDeviceFile(mode_t mode) { return mode == (S_IFREG | kDeviceFileMode); }
+
+uint64_t FileBytes(int fd) {
+  struct stat status;
+  return fstatat(fd, "", &status, AT_EMPTY_PATH) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
 bool MayBeOurs(int fd) { return g_hints.Has(fd) && fd != own_closing; }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <compare>
+#include <cstdint>
 
 /// Tells the descriptors that this library has handed out from all others of the program.
 namespace softhca::uverbs {
@@ -17,8 +18,19 @@ struct FileId {
 /// @return  zeros if the descriptor is not open
 FileId Identify(int fd);
 
-/// Size of the files that stand in for devices: room for the program's mappings. Holes take no memory.
-inline constexpr off_t kDeviceFileBytes = off_t{1} << 40;
+/// Makes a file that stands in for a device: room for the program's mappings, as much as the limit on file
+/// sizes allows (RLIMIT_FSIZE). Holes take no memory.
+///
+/// @param flags  O_CLOEXEC, or 0
+/// @return       its descriptor
+/// @errors       Errno: EMFILE, ENOMEM
+int MakeDeviceFile(int flags);
+
+/// Returns whether a file is probably one of MakeDeviceFile(), by its mode. Takes no lock.
+bool IsDeviceFile(mode_t mode);
+
+/// Returns the size of a file in bytes; 0 if the descriptor is not open.
+uint64_t FileBytes(int fd);
 
 /// Returns whether a descriptor was handed out by this library or recognised as a duplicate. Takes no lock.
 bool MayBeOurs(int fd);

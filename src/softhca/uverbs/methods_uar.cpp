@@ -1,6 +1,8 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "uverbs/method.hpp"
 
 namespace softhca::uverbs {
@@ -13,6 +15,7 @@ class MappedPage {
       : page_(mmap(nullptr, mlx5::kUarPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                    static_cast<off_t>(offset))) {
     if (page_ == MAP_FAILED) throw Errno(errno, "cannot map a UAR page");
+    std::memset(page_, 0, mlx5::kUarPageBytes);  // a freed UAR may have left doorbells
   }
   ~MappedPage() {
     if (page_ != MAP_FAILED) munmap(page_, mlx5::kUarPageBytes);
@@ -34,12 +37,12 @@ void AllocUar(Call& call) {
   if (type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF && type != MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
     throw Errno(EOPNOTSUPP, "UAR type " + std::to_string(type) + " is unknown");
   }
-  const uint64_t offset = call.context().NextUarOffset();
+  const uint64_t offset = call.context().NextUarOffset(FileBytes(call.fd()));
   MappedPage page(call.fd(), offset);
   const uint32_t number = call.hca().AllocUar(page.get());
   page.Release();
   request.SetHandle(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE,
-                    call.context().Add(std::make_unique<Object>(Kind::kUar, number)));
+                    call.context().Add(std::make_unique<UarObject>(number, offset)));
   request.Set(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset);
   request.Set(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, mlx5::kUarPageBytes);
   request.Set(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, number);

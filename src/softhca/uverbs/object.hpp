@@ -22,6 +22,12 @@ struct Object {
   DevxSubscriptions subscriptions{};
 };
 
+struct UarObject : Object {
+  UarObject(uint32_t uar, uint64_t offset) : Object(Kind::kUar, uar), file_offset(offset) {}
+
+  uint64_t file_offset;  ///< of its page in the device's file
+};
+
 struct UmemObject : Object {
   UmemObject(uint32_t umem, bool is_writable) : Object(Kind::kUmem, umem), writable(is_writable) {}
 

@@ -1,9 +1,13 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "uverbs/devx_objects.hpp"
 #include "verbs/peer.hpp"
@@ -64,6 +68,28 @@ TEST(Lifecycle, DevicesLeaveNothingBehind) {
   }
   EXPECT_EQ(OpenDescriptors(), descriptors);
   EXPECT_LT(Mappings(), mappings + 16);  // the allocator may keep some
+}
+
+TEST(Lifecycle, UarPagesEndAtTheLimitOnFileSizesAndAreReused) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit limit{64 * 1024, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const verbs::Context context = verbs::Open();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto alloc = [&] { return Uar(mlx5dv_devx_alloc_uar(context.get(), MLX5DV_UAR_ALLOC_TYPE_BF)); };
+  std::vector<Uar> pages;
+  while (Uar page = alloc()) {
+    *static_cast<volatile uint64_t*>(page->base_addr) = 0;  // the page exists
+    pages.push_back(std::move(page));
+    ASSERT_LT(pages.size(), 100u);
+  }
+  EXPECT_EQ(errno, ENOMEM);
+  ASSERT_GE(pages.size(), 2u);
+  pages.pop_back();
+  EXPECT_NE(alloc(), nullptr) << "the freed page is free again";
+  pages.clear();
+  MakeByDevx(context.get());
 }
 
 }  // namespace
