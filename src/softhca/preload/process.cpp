@@ -141,9 +141,12 @@ __attribute__((constructor)) void RegisterExitHandler() {
 }
 
 /// Counts the descriptors of a file in this process, and remembers each so that its close() is noticed.
+///
+/// @return  UINT32_MAX: the number is unknown, because /proc is missing or no descriptor is free. Then the
+///          file may still be in use.
 uint32_t CountDescriptors(FileId file) {
   DIR* const folder = Real().opendir("/proc/self/fd");
-  if (folder == nullptr) return 0;
+  if (folder == nullptr) return UINT32_MAX;
   uint32_t count = 0;
   while (const dirent* const entry = readdir(folder)) {
     const int fd = std::atoi(entry->d_name);

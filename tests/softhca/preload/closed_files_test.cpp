@@ -2,6 +2,7 @@
 // Otherwise it mistakes the number's next owner for a user of another thread's file.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,6 +38,21 @@ TEST(CloseHook, FreesTheNumberForAnyThread) {
     EXPECT_NE(channel, nullptr);
   }
   closed.store(true, std::memory_order_relaxed);
+}
+
+TEST(CloseHook, KeepsTheDeviceIfItsDescriptorsCannotBeCounted) {
+  const verbs::Context context = verbs::Open();
+  const int original = context->cmd_fd, duplicate = fcntl(original, F_DUPFD_CLOEXEC, 0);
+  context->cmd_fd = duplicate;  // a command shows that it is a duplicate
+  EXPECT_NE(verbs::Pd(ibv_alloc_pd(context.get())), nullptr);
+  context->cmd_fd = original;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);  // the folder of the descriptors cannot be opened
+  close(duplicate);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_NE(verbs::Pd(ibv_alloc_pd(context.get())), nullptr) << "the device is closed";
 }
 
 }  // namespace
