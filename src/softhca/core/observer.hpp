@@ -41,9 +41,12 @@ class Observer {
   /// A packet is about to be sent, or has arrived and is about to be handled.
   virtual void OnPacket(const QueuePair& /*qp*/, Direction /*direction*/, const Packet& /*packet*/,
                         uint64_t /*payload_bytes*/) {}
+  /// A packet's part of a message was delivered, or the read or atomic that it asks for was accepted: once,
+  /// however often the packet comes.
+  virtual void OnExecuted(const QueuePair& /*qp*/, const Packet& /*packet*/) {}
   /// The acknowledge timeout of a queue pair has passed.
   virtual void OnTimeout(const QueuePair& /*qp*/) {}
-  /// A received frame was dropped.
+  /// A received frame was dropped, or a frame to be sent was lost.
   ///
   /// @param reason  a few words, the same for every frame dropped for that reason
   virtual void OnDrop(const char* /*reason*/) {}

@@ -24,6 +24,8 @@ class FaultyDirection {
   ///
   /// @return  the number of frames
   size_t Release(uint64_t now_ns, const FrameSink& out);
+  /// Reports the frames that faults lose from now on.
+  void ReportLosses(const LossSink& sink) { losses_ = sink; }
   /// Returns when the next delayed frame is due; UINT64_MAX: never.
   uint64_t NextNs() const;
 
@@ -35,6 +37,7 @@ class FaultyDirection {
   Direction direction_;
   std::shared_ptr<FaultDice> dice_;
   uint64_t slow_ns_;
+  LossSink losses_ = [](const char*) {};
   uint64_t free_ns_ = 0;                  ///< time at which a slow receiver takes its next frame
   std::multimap<uint64_t, Bytes> later_;  ///< delayed frames, by due time
 

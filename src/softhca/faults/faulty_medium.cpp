@@ -27,6 +27,12 @@ size_t FaultyMedium::Receive(size_t most, const FrameSink& sink) {
   return arrived + received_.Release(now_ns, sink);
 }
 
+void FaultyMedium::ReportLosses(const LossSink& sink) {
+  medium_->ReportLosses(sink);
+  sent_.ReportLosses(sink);
+  received_.ReportLosses(sink);
+}
+
 uint64_t FaultyMedium::NextNs() const {
   return std::min({medium_->NextNs(), sent_.NextNs(), received_.NextNs()});
 }

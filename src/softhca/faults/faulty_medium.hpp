@@ -23,6 +23,7 @@ class FaultyMedium : public Medium {
   void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
   bool HasUnsent() const override { return sent_.NextNs() != UINT64_MAX || medium_->HasUnsent(); }
   uint64_t NextNs() const override;
+  void ReportLosses(const LossSink& sink) override;
 
  private:
   std::unique_ptr<Medium> medium_;

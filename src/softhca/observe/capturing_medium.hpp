@@ -23,6 +23,7 @@ class CapturingMedium : public Medium {
   void AddDescriptors(std::vector<int>& descriptors) const override { medium_->AddDescriptors(descriptors); }
   bool HasUnsent() const override { return medium_->HasUnsent(); }
   uint64_t NextNs() const override { return medium_->NextNs(); }
+  void ReportLosses(const LossSink& sink) override { medium_->ReportLosses(sink); }
 
  private:
   bool IsOwn(std::span<const uint8_t> frame) const;

@@ -31,6 +31,9 @@ class ObserverList : public Observer {
                 uint64_t payload_bytes) override {
     Notify(&Observer::OnPacket, qp, direction, packet, payload_bytes);
   }
+  void OnExecuted(const QueuePair& qp, const Packet& packet) override {
+    Notify(&Observer::OnExecuted, qp, packet);
+  }
   void OnTimeout(const QueuePair& qp) override { Notify(&Observer::OnTimeout, qp); }
   void OnDrop(const char* reason) override { Notify(&Observer::OnDrop, reason); }
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override {

@@ -34,7 +34,6 @@ void Stats::OnState(const QueuePair& qp, mlx5::QpState) {
     entry.open.clear();
     entry.reported_index = 0;
     entry.next_send_psn.reset();
-    entry.counted_psn.reset();
   }
 }
 
@@ -74,7 +73,7 @@ void Stats::OnMessage(const QueuePair&, const QueuePair& to, const Request& requ
   if (!fetches) counters.message_bytes += request.bytes;
 }
 
-void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t payload_bytes) {
+void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t) {
   Entry& entry = Of(qp);
   QpCounters& counters = entry.counters;
   const bool sent = direction == Direction::kSent;
@@ -89,7 +88,7 @@ void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& pac
   if (sent) {
     CountSent(qp, entry, packet);
   } else {
-    CountReceived(qp, entry, packet, payload_bytes);
+    CountReceived(qp, entry, packet);
   }
 }
 
@@ -100,16 +99,16 @@ void Stats::CountSent(const QueuePair& qp, Entry& entry, const Packet& packet) {
   if (PsnDelta(end, next) > 0) next = end;
 }
 
-void Stats::CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes) {
-  QpCounters& counters = entry.counters;
-  if (qp.config.service == mlx5::ServiceType::kRc) {
-    const int32_t ahead = PsnDelta(packet.psn, qp.next_receive_psn);
-    if (ahead < 0) ++counters.duplicates;
-    if (ahead > 0) ++counters.out_of_order;
-    if (ahead != 0 || entry.counted_psn == packet.psn) return;
-    entry.counted_psn = packet.psn;
-  }
-  counters.message_bytes += payload_bytes;
+void Stats::CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet) {
+  if (qp.config.service != mlx5::ServiceType::kRc) return;
+  const int32_t ahead = PsnDelta(packet.psn, qp.next_receive_psn);
+  if (ahead < 0) ++entry.counters.duplicates;
+  if (ahead > 0) ++entry.counters.out_of_order;
+}
+
+void Stats::OnExecuted(const QueuePair& qp, const Packet& packet) {
+  QpCounters& counters = Of(qp).counters;
+  counters.message_bytes += packet.payload.size();
   if (EndsMessage(packet.op)) ++counters.messages;
 }
 

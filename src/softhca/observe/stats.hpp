@@ -48,6 +48,7 @@ class Stats : public Observer {
   void OnMessage(const QueuePair& from, const QueuePair& to, const Request& request) override;
   void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
                 uint64_t payload_bytes) override;
+  void OnExecuted(const QueuePair& qp, const Packet& packet) override;
   void OnTimeout(const QueuePair& qp) override;
   void OnDrop(const char* reason) override { ++drops_[reason]; }
   void OnState(const QueuePair& qp, mlx5::QpState from) override;
@@ -59,15 +60,13 @@ class Stats : public Observer {
     std::map<uint16_t, uint64_t> open;      ///< entries in flight: index and bytes
     uint32_t reported_index = 0;            ///< past the last entry that a completion reported
     std::optional<uint32_t> next_send_psn;  ///< past the newest PSN sent
-    /// The peer's latest PSN that was counted. It comes again if no receive was posted for it.
-    std::optional<uint32_t> counted_psn;
   };
   using Key = std::pair<const Hca*, uint32_t>;
 
   Entry& Of(const QueuePair& qp);
   static void CountOpen(const QueuePair& qp, Entry& entry);
   void CountSent(const QueuePair& qp, Entry& entry, const Packet& packet);
-  void CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet, uint64_t payload_bytes);
+  static void CountReceived(const QueuePair& qp, Entry& entry, const Packet& packet);
 
   std::string json_file_;
   std::map<Key, Entry> entries_;

@@ -86,6 +86,7 @@ void OnDatagram(QueuePair& qp, const Packet& packet, const Frame& frame) {
                        .remote_qpn = packet.datagram.source_qpn,
                        .solicited = packet.solicited,
                        .l3_header = L3HeaderOf(frame.flow)});
+  if (Observer* const observer = qp.hca->observer()) observer->OnExecuted(qp, packet);
 }
 
 }  // namespace softhca

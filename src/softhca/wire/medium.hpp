@@ -11,7 +11,12 @@ namespace softhca {
 /// Receives a frame that has arrived; the span is valid during the call only.
 using FrameSink = std::function<void(std::span<const uint8_t> frame)>;
 
-/// Carries whole Ethernet frames, ICRC included, to their destination. May lose frames.
+/// Receives the reason for which a medium has lost a frame: a few words, the same for every frame that is
+/// lost for that reason.
+using LossSink = std::function<void(const char* reason)>;
+
+/// Carries whole Ethernet frames, ICRC included, to their destination. May lose frames; reports those that
+/// it loses knowingly.
 class Medium {
  public:
   virtual ~Medium() = default;
@@ -33,6 +38,17 @@ class Medium {
 
   /// Returns when Receive() or Flush() is due even if nothing arrives; UINT64_MAX: never.
   virtual uint64_t NextNs() const { return UINT64_MAX; }
+
+  /// Reports the frames that this medium loses from now on, and those that media inside it lose.
+  virtual void ReportLosses(const LossSink& sink) { losses_ = sink; }
+
+ protected:
+  void Lose(const char* reason) const {
+    if (losses_) losses_(reason);
+  }
+
+ private:
+  LossSink losses_{};
 };
 
 }  // namespace softhca

@@ -61,7 +61,7 @@ void PacketResponder::OnUnreliable(const Packet& packet) {
   qp_.next_receive_psn = AddPsn(packet.psn, 1);
   if (!IsSend(packet.op) && !IsWrite(packet.op)) return;
   const Response response = message_.Take(packet);
-  if (response.kind == Response::Kind::kAcknowledged) return;
+  if (response.kind == Response::Kind::kAcknowledged) return Observe(packet);
   message_.Drop();
   if (response.receive_syndrome != Syndrome::kNone) Fail(qp_, response);
 }
@@ -73,6 +73,7 @@ void PacketResponder::OnExpected(const Packet& packet) {
   const Response response = Execute(packet);
   switch (response.kind) {
     case Response::Kind::kAcknowledged:
+      Observe(packet);
       break;
     case Response::Kind::kReceiverNotReady:
       return Nak(aeth::kRnrNak | response.rnr_timer);
@@ -136,6 +137,10 @@ Response PacketResponder::TakeAtomic(const Packet& packet) {
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
   responses_.AddAtomic(packet.psn, NextMsn(), result.old);
   return {};
+}
+
+void PacketResponder::Observe(const Packet& packet) const {
+  if (Observer* const observer = qp_.hca->observer()) observer->OnExecuted(qp_, packet);
 }
 
 void PacketResponder::Nak(uint8_t syndrome) {

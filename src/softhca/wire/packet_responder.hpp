@@ -43,6 +43,7 @@ class PacketResponder {
   Response Execute(const Packet& packet);
   Response TakeRead(const Packet& packet);
   Response TakeAtomic(const Packet& packet);
+  void Observe(const Packet& executed) const;
   uint32_t NextMsn() const { return (msn_ + 1) & 0xffffff; }
   void Nak(uint8_t syndrome);
   void End(const Response& rejected, uint32_t psn);

@@ -194,7 +194,10 @@ bool WireNetwork::SendDatagram(const QueuePair& from, const Destination& to, Pac
 bool WireNetwork::SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet,
                             const Gather& payload) {
   std::optional<Flow> flow = addresses_.FlowOf(PortOf(from), path);
-  if (!flow || !PortOf(from).config().up) return true;
+  if (!flow || !PortOf(from).config().up) {
+    Drop("the path or its link is down");
+    return true;
+  }
   flow->source_port = SourcePort(*flow, from.qpn, packet.dest_qpn);
   Observe(from, Direction::kSent, packet, payload.bytes);
   return SendFrame(*flow, packet, payload);
@@ -204,7 +207,7 @@ void WireNetwork::SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& 
   AddressPath path{.grh = true, .remote_gid = destination, .remote_mac = GuessMac(destination)};
   path.local_gid_index = gid_index;
   std::optional<Flow> flow = addresses_.FlowOf({&hca, port}, path);
-  if (!flow || !hca.config().ports.at(port - 1).up) return;
+  if (!flow || !hca.config().ports.at(port - 1).up) return Drop("the path or its link is down");
   flow->source_port = SourcePort(*flow, kManagementQpn, kManagementQpn);
   Packet packet{.service = PacketService::kUd, .op = PacketOp::kSendOnly, .dest_qpn = kManagementQpn};
   packet.psn = mad_psn_++ & 0xffffff;

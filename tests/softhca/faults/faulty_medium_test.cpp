@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -228,6 +229,17 @@ TEST_F(FaultyMediumTest, PassesFramesOtherThanRoce) {
   EXPECT_EQ(wire.sent[0], arp);
   medium->Send(Bytes{});
   EXPECT_EQ(wire.sent.size(), 2u);
+}
+
+TEST_F(FaultyMediumTest, ReportsTheFramesThatItLoses) {
+  Plan({"drop,nth=2", "drop,received,nth=1", "slow,every=1s"});
+  std::map<std::string, int> losses;
+  medium->ReportLosses([&](const char* reason) { ++losses[reason]; });
+  for (uint32_t psn = 0; psn < 3; ++psn) Send(psn);
+  for (uint32_t psn = 0; psn < 1030; ++psn) wire.arriving.push_back(MakeFrame(psn));
+  while (!wire.arriving.empty()) Receive();
+  EXPECT_EQ(losses["by --fault drop"], 2);
+  EXPECT_GE(losses["by --fault slow"], 1);
 }
 
 }  // namespace

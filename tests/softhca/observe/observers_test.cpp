@@ -158,6 +158,8 @@ TEST_F(ObserverTest, StatsDistinguishRetransmissionsDuplicatesAndNaks) {
        {0xfffffeu, 0xffffffu, 0u, 0xffffffu}) {  // behind, expected, ahead, expected again
     Packet(stats, Direction::kReceived, PacketOp::kSendOnly, psn);
   }
+  const std::vector<uint8_t> payload(1024);
+  stats.OnExecuted(a.qp(), {.op = PacketOp::kSendOnly, .psn = 0xffffff, .payload = payload});
   Packet(stats, Direction::kReceived, PacketOp::kAcknowledge, 0, 0x60);
   Packet(stats, Direction::kSent, PacketOp::kAcknowledge, 0, 0x62);
   Packet(stats, Direction::kReceived, PacketOp::kAcknowledge, 0, 0x2c);

@@ -241,6 +241,29 @@ TEST_F(PacketResponderTest, WrapsSequenceNumbers) {
   EXPECT_THAT(Answers(), ElementsAre("ACK 16777214 msn 2")) << "the packet is behind, not ahead";
 }
 
+TEST_F(PacketResponderTest, TellsAnObserverOfWhatItExecutesOnly) {
+  struct Counter : Observer {
+    void OnExecuted(const QueuePair&, const Packet& packet) override {
+      ++packets;
+      bytes += packet.payload.size();
+    }
+    uint64_t packets = 0, bytes = 0;
+  };
+  Counter counter;
+  hca.SetObserver(&counter);
+  Take(Make(PacketOp::kWriteFirst, 0, kMtu, 2 * kMtu));
+  Take(Make(PacketOp::kWriteFirst, 0, kMtu, 2 * kMtu));  // a duplicate
+  Take(Make(PacketOp::kWriteLast, 1, kMtu));
+  Take(Read(2, 100));
+  Take(Make(PacketOp::kSendOnly, 3, 8));  // no receive is posted
+  Packet refused = Make(PacketOp::kWriteOnly, 3, 8, 8);
+  refused.memory.rkey ^= 0x1000;
+  Take(refused);
+  hca.SetObserver(nullptr);
+  EXPECT_EQ(counter.packets, 3u);
+  EXPECT_EQ(counter.bytes, 2 * kMtu);
+}
+
 TEST_F(PacketResponderTest, IgnoresOtherPartitions) {
   Packet packet = Make(kWriteOnly, 0, 8, 8);
   packet.pkey = 0x8001;

@@ -53,14 +53,19 @@ CableMedium::~CableMedium() { unlink(local_.c_str()); }
 /// Sends a frame. If the other end has no room, the frame is lost, as on a wire.
 void CableMedium::Put(std::span<const uint8_t> frame) const {
   const sockaddr_un address = PathOf(remote_);
-  sendto(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&address),
-         sizeof address);
+  if (sendto(socket_.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+             sizeof address) < 0) {
+    Lose("the cable's other end does not take it");
+  }
 }
 
 void CableMedium::Send(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   if (!frame) return;
-  if (waiting_.size() == kMaxWaiting) waiting_.pop_front();
+  if (waiting_.size() == kMaxWaiting) {
+    waiting_.pop_front();
+    Lose("its Ethernet address is unknown");
+  }
   waiting_.emplace_back(bytes.begin(), bytes.end());
   if (!neighbours_.Find(frame->flow.destination)) neighbours_.Ask(frame->flow.destination);
   SendWaiting();

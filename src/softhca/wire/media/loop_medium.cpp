@@ -5,7 +5,7 @@
 namespace softhca {
 
 void LoopMedium::Send(std::span<const uint8_t> frame) {
-  if (waiting_.size() == kMaxFrames) return;
+  if (waiting_.size() == kMaxFrames) return Lose("the receiver's queue is full");
   std::vector<uint8_t> copy;
   if (!spare_.empty()) {
     copy = std::move(spare_.back());

@@ -47,14 +47,18 @@ NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFram
 bool NeighbourMedium::TrySend(std::span<const uint8_t> frame) const {
   const UnixAddress name = SocketName(DestinationMac(frame));
   const ssize_t sent = sendto(sockets_.front().get(), frame.data(), frame.size(), 0, name.any(), name.bytes);
-  return sent >= 0 || errno != EAGAIN;  // without a receiver, the frame is lost
+  if (sent >= 0) return true;
+  if (errno == EAGAIN) return false;
+  Lose("no process has its destination address");
+  return true;
 }
 
 void NeighbourMedium::Send(std::span<const uint8_t> frame) {
   const Mac receiver = DestinationMac(frame);
   if (!waiting_.contains(receiver) && TrySend(frame)) return;
   auto& queue = waiting_[receiver];
-  if (queue.size() < kMaxWaiting) queue.emplace_back(frame.begin(), frame.end());
+  if (queue.size() == kMaxWaiting) return Lose("the receiver's queue is full");
+  queue.emplace_back(frame.begin(), frame.end());
 }
 
 void NeighbourMedium::Flush() {

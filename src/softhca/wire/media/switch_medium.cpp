@@ -7,7 +7,12 @@ namespace softhca {
 void SwitchMedium::Send(std::span<const uint8_t> frame) {
   const auto branch = std::find_if(branches_.begin(), branches_.end(),
                                    [&](const Branch& candidate) { return candidate.takes(frame); });
-  if (branch != branches_.end()) branch->medium->Send(frame);
+  branch != branches_.end() ? branch->medium->Send(frame) : Lose("nothing carries such frames");
+}
+
+void SwitchMedium::ReportLosses(const LossSink& sink) {
+  Medium::ReportLosses(sink);
+  for (const Branch& branch : branches_) branch.medium->ReportLosses(sink);
 }
 
 void SwitchMedium::Flush() {

@@ -25,6 +25,7 @@ class SwitchMedium : public Medium {
   void AddDescriptors(std::vector<int>& descriptors) const override;
   bool HasUnsent() const override;
   uint64_t NextNs() const override;
+  void ReportLosses(const LossSink& sink) override;
 
  private:
   struct Branch {

@@ -170,7 +170,7 @@ const UdpMedium::Sender& UdpMedium::SenderOf(const Receiver& receiver, uint16_t 
 void UdpMedium::Send(std::span<const uint8_t> bytes) {
   const std::optional<Frame> frame = ParseFrame(bytes);
   const Receiver* const from = frame ? Find(frame->flow.source) : nullptr;
-  if (from == nullptr) return;
+  if (from == nullptr) return Lose("its source is no address of this host");
   const Flow& flow = frame->flow;
   const Sender& sender = SenderOf(*from, flow.source_port);
   if (outgoing_->count == kBatch) Flush();
@@ -203,7 +203,8 @@ void UdpMedium::Flush() {
     size_t end = first + 1;
     while (end < batch.count && batch.sockets[end] == socket) ++end;
     const int sent = sendmmsg(socket, &batch.messages[first], static_cast<unsigned>(end - first), 0);
-    first += sent > 0 ? static_cast<size_t>(sent) : 1;  // a frame that cannot be sent is lost, as on a wire
+    if (sent <= 0) Lose("the host cannot send it");
+    first += sent > 0 ? static_cast<size_t>(sent) : 1;
   }
   batch.count = 0;
 }
