@@ -14,6 +14,7 @@
 
 #include "cli/build_info.hpp"
 #include "cli/options.hpp"
+#include "cli/temporary_folder.hpp"
 #include "setup/settings.hpp"
 #include "wire/address_block.hpp"
 
@@ -21,36 +22,6 @@ namespace softhca {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A hundred small files are created and removed. In memory that takes 5 ms, on a disk 100 ms.
-std::string TemplateOfFolder() {
-  const char* parent = getenv("TMPDIR");
-  if (parent == nullptr) parent = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
-  return fs::absolute(fs::path(parent) / "softhca.XXXXXX").string();
-}
-
-/// A folder that is removed with its owner.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(TemplateOfFolder()) {
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(),
-                              "cannot create " + path_ + "; set TMPDIR to a writable folder");
-    }
-    path_ = fs::canonical(path_);  // InTree() compares it with resolved paths
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// Blocks the signals that end programs. The launcher waits for them and for its child in one place, so no
 /// signal ends it before it has cleaned up.

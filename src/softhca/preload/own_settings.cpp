@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +16,7 @@
 #include "preload/process.hpp"
 #include "setup/settings.hpp"
 #include "wire/address_block.hpp"
+#include "wire/media/descriptor.hpp"
 
 namespace softhca::preload {
 namespace {
@@ -22,7 +25,15 @@ namespace {
 struct Own {
   Settings settings;
   BlockClaim claim;
+  Descriptor folder;  ///< with a shared lock, so that no later launcher removes the folder of the trees
 };
+
+Descriptor LockFolder(const Settings& settings) {
+  const std::string folder = std::filesystem::path(settings.tree).parent_path().string();
+  Descriptor descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor) flock(descriptor.get(), LOCK_SH | LOCK_NB);
+  return descriptor;
+}
 
 std::atomic<const Own*> g_own{nullptr};
 std::mutex g_claiming;

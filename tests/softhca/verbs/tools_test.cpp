@@ -248,6 +248,32 @@ TEST(Launcher, ForwardsSignalsAndLeavesNothingBehind) {
   }
 }
 
+TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
+  namespace fs = std::filesystem;
+  const fs::path parent = fs::path(testing::TempDir()) / ("folders." + std::to_string(getpid()));
+  const fs::path other = parent / "softhca.output";
+  fs::create_directories(other / "results");
+  const std::string start = "TMPDIR=" + parent.string() + " " SOFTHCA_PATH " -- ";
+  const std::string again = "env -u LD_PRELOAD -u SOFTHCA_SETTINGS -u SYSFS_PATH " + start + "true";
+  const auto folders = [&] {
+    return std::distance(fs::directory_iterator(parent), fs::directory_iterator());
+  };
+  RunShell(start + "sh -c 'kill -KILL $PPID'");
+  EXPECT_EQ(folders(), 2);
+  EXPECT_EQ(Softhca("-- true").exit_status, 0);  // another TMPDIR
+  EXPECT_EQ(folders(), 2);
+  EXPECT_EQ(RunShell(again).exit_status, 0);
+  EXPECT_EQ(folders(), 1);
+  const Result alone = RunShell(start + "sh -c 'kill -KILL $PPID; " + again + "; ibv_devices'");
+  EXPECT_THAT(alone.output, HasSubstr("mlx5_0")) << "the program lives, so its devices must, too";
+  const Result beside = RunShell(start + "sh -c '" + again + "; ibv_devices'");
+  EXPECT_THAT(beside.output, HasSubstr("mlx5_0"));
+  RunShell(again);
+  EXPECT_EQ(folders(), 1);
+  EXPECT_TRUE(fs::exists(other / "results"));
+  fs::remove_all(parent);
+}
+
 TEST(Launcher, NamesTheFolderThatItCannotUse) {
   const Result outcome = RunShell("TMPDIR=/no/such/folder " SOFTHCA_PATH " -- true");
   EXPECT_EQ(outcome.exit_status, 1);
