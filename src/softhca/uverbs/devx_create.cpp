@@ -24,7 +24,9 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   const auto get = [&](auto field) { return mail.Get(field.At(create_cq_in::kCqc)); };
   const uint32_t eqn = get(cqc::kCEqn);
   CheckParameter(eqn >= limits::kFirstEqn && eqn < limits::kFirstEqn + limits::kCompletionVectors,
-                 "the event queue does not exist");
+                 "c_eqn names no event queue of the device");
+  CheckParameter(mail.Get(create_cq_in::kCqUmemValid), "cq_umem_valid is 0: the queue is in no umem");
+  CheckParameter(get(cqc::kDbrUmemValid), "cqc.dbr_umem_valid is 0: the doorbell record is in no umem");
   CheckParameter(get(cqc::kCqeSz) <= 1 && get(cqc::kLogCqSize) <= limits::kLogCqDepth,
                  "the CQE size or the queue depth is out of range");
   const uint32_t ring_umem = mail.Get(create_cq_in::kCqUmemId);

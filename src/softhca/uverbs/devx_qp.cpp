@@ -30,6 +30,10 @@ void CheckNewQp(const QpContext& context) {
   CheckParameter(context.Get(qpc::kSendDbrMode) == 0, "queues without doorbell records are not supported");
   CheckParameter(context.Get(qpc::kTsFormat) != TimestampFormat::kRealTime,
                  "wall-clock timestamps are not supported");
+  CheckParameter(context.Get(qpc::kDbrUmemValid),
+                 "qpc.dbr_umem_valid is 0: the doorbell record is in no umem");
+  CheckParameter(context.mail.Get(create_qp_in::kWqUmemValid),
+                 "wq_umem_valid is 0: the queues are in no umem");
   CheckParameter(context.Get(qpc::kLogSqSize) <= limits::kLogQueueDepth &&
                      context.Get(qpc::kLogRqSize) <= limits::kLogQueueDepth,
                  "a queue is too deep");

@@ -74,8 +74,10 @@ class DevxQueues {
         .Set(cqc::kLogCqSize.At(kCqc), kLogDepth)
         .Set(cqc::kUarPage.At(kCqc), uar_->page_id)
         .Set(cqc::kCEqn.At(kCqc), eqn)
+        .Set(cqc::kDbrUmemValid.At(kCqc), true)
         .Set(cqc::kDbrUmemId.At(kCqc), umem_->umem_id)
         .Set(cqc::kDbrAddr.At(kCqc), kRecords)
+        .Set(create_cq_in::kCqUmemValid, true)
         .Set(create_cq_in::kCqUmemId, umem_->umem_id);
     return in;
   }
@@ -92,8 +94,10 @@ class DevxQueues {
         .Set(qpc::kUserIndex.At(kQpc), 0x5a5a)
         .Set(qpc::kCqnSnd.At(kQpc), cqn_)
         .Set(qpc::kRqType.At(kQpc), RqType::kNone)
+        .Set(qpc::kDbrUmemValid.At(kQpc), true)
         .Set(qpc::kDbrUmemId.At(kQpc), umem_->umem_id)
         .Set(qpc::kDbrAddr.At(kQpc), kRecords + 64)
+        .Set(create_qp_in::kWqUmemValid, true)
         .Set(create_qp_in::kWqUmemId, umem_->umem_id)
         .Set(create_qp_in::kWqUmemOffset, kSendOffset);
     return in;

@@ -161,6 +161,20 @@ TEST_F(Devx, RefusesQueuesOutsideTheirUmem) {
             CommandStatus::kBadParameter);
 }
 
+TEST_F(Devx, RefusesQueuesWhoseUmemsOrEventQueueAreNotSet) {
+  constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
+  auto cq = queues.CqCommand();
+  EXPECT_EQ(queues.Refusal(cq.Set(mlx5::create_cq_in::kCqUmemValid, false)), CommandStatus::kBadParameter);
+  cq = queues.CqCommand();
+  EXPECT_EQ(queues.Refusal(cq.Set(mlx5::cqc::kDbrUmemValid.At(kCqc), false)), CommandStatus::kBadParameter);
+  cq = queues.CqCommand();
+  EXPECT_EQ(queues.Refusal(cq.Set(mlx5::cqc::kCEqn.At(kCqc), 0)), CommandStatus::kBadParameter);
+  auto qp = queues.QpCommand();
+  EXPECT_EQ(queues.Refusal(qp.Set(mlx5::create_qp_in::kWqUmemValid, false)), CommandStatus::kBadParameter);
+  qp = queues.QpCommand();
+  EXPECT_EQ(queues.Refusal(qp.Set(mlx5::qpc::kDbrUmemValid.At(kQpc), false)), CommandStatus::kBadParameter);
+}
+
 TEST_F(Devx, RefusesMisalignedQueuesAndRecords) {
   constexpr uint32_t kCqc = mlx5::create_cq_in::kCqc, kQpc = mlx5::create_qp_in::kQpc;
   auto* const odd = static_cast<uint8_t*>(queues.memory()) + 4;
