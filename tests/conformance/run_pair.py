@@ -48,7 +48,7 @@ def is_listening(port):
         if any(row[1].endswith(f":{port:04X}") and row[3] == LISTENING for row in rows):
             return True
     with open("/proc/net/unix") as lines:  # softhca announces rdma_cm listeners here
-        return any(re.search(rf"@softhca/listener/\d+/{port}/", line) for line in lines)
+        return any(re.search(rf"@softhca/\d+/listener/\d+/{port}/", line) for line in lines)
 
 
 def gid_index(nic):

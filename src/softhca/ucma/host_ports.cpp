@@ -33,8 +33,8 @@ std::optional<Gid> FromHex(std::string_view text) {
 }
 
 std::string Name(const char* what, cm::PortSpace space, uint16_t port) {
-  return std::string("softhca/") + what + '/' + std::to_string(static_cast<unsigned>(space)) + '/' +
-         std::to_string(port) + '/';
+  return OwnName(what) + '/' + std::to_string(static_cast<unsigned>(space)) + '/' + std::to_string(port) +
+         '/';
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 #include "wire/address_block.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -55,20 +59,44 @@ std::optional<Mac> MacOf(const Gid& ipv4) {
 namespace softhca {
 namespace {
 
-Descriptor TakeReservation(uint32_t block) { return TakeName("softhca/block/" + std::to_string(block)); }
-std::string UseOf(uint32_t block) { return "softhca/block/" + std::to_string(block) + "/used"; }
+std::string NameOf(uint32_t block) { return OwnName("block/" + std::to_string(block)); }
+std::string UseOf(uint32_t block) { return NameOf(block) + "/used"; }
+Descriptor TakeReservation(uint32_t block) { return TakeName(NameOf(block)); }
 Descriptor TakeUse(uint32_t block) { return TakeName(UseOf(block)); }
+
+/// Returns the blocks that other users have claimed, or pretend to have claimed.
+std::set<uint32_t> BlocksOfOthers() {
+  std::set<uint32_t> blocks;
+  for (const TakenName& name : ListNames("softhca/")) {
+    unsigned user = 0, block = 0;
+    if (std::sscanf(name.rest.c_str(), "%u/block/%u", &user, &block) == 2 && user != getuid())
+      blocks.insert(block);
+  }
+  return blocks;
+}
 
 }  // namespace
 
 BlockClaim BlockClaim::Reserve() {
   using namespace address_block;
-  for (uint32_t block = kFirst; block <= kLast; ++block) {
-    Descriptor reservation = TakeReservation(block);
-    // A process whose launcher has died may still use the block.
-    if (reservation && TakeUse(block)) return {block, std::move(reservation)};
+  constexpr uint32_t kBlocks = kLast - kFirst + 1;
+  // The users of a host look from different blocks on, and avoid each other's. A user that claims all blocks
+  // keeps nobody from starting: then its claims do not count.
+  const uint32_t start = getuid() * 89 % (kBlocks / 2);
+  for (const bool spares_others : {true, false}) {
+    const std::set<uint32_t> others = spares_others ? BlocksOfOthers() : std::set<uint32_t>{};
+    for (uint32_t i = 0; i < kBlocks; ++i) {
+      const uint32_t block = kFirst + (start + i) % kBlocks;
+      if (others.contains(block)) continue;
+      Descriptor reservation = TakeReservation(block);
+      // A process whose launcher has died may still use the block.
+      if (!reservation || !TakeUse(block)) continue;
+      // Another user may have claimed it at the same time.
+      if (spares_others && BlocksOfOthers().contains(block)) continue;
+      return {block, std::move(reservation)};
+    }
   }
-  throw std::runtime_error("all " + std::to_string(kLast - kFirst + 1) +
+  throw std::runtime_error("all " + std::to_string(kBlocks) +
                            " blocks of addresses are taken; end some programs that run on softhca");
 }
 

@@ -2,10 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
+
+#include "wire/media/abstract_name.hpp"
 
 namespace softhca {
 namespace {
@@ -36,6 +42,32 @@ TEST(BlockClaim, PassesABlockFromOneUserToTheNext) {
   const BlockClaim launcher = BlockClaim::Reserve();
   BlockClaim::Use(launcher.block());
   EXPECT_EQ(BlockClaim::Use(launcher.block()).block(), launcher.block());
+}
+
+/// Claims a block in the name of another user. The kernel does not prevent it.
+Descriptor ClaimForAnother(uint32_t block) {
+  return TakeName("softhca/" + std::to_string(getuid() + 1) + "/block/" + std::to_string(block));
+}
+
+TEST(BlockClaim, LeavesTheBlocksOfOtherUsersToThem) {
+  const uint32_t block = BlockClaim::Reserve().block();
+  EXPECT_EQ(BlockClaim::Reserve().block(), block);
+  const Descriptor other = ClaimForAnother(block);
+  EXPECT_NE(BlockClaim::Reserve().block(), block);
+}
+
+TEST(BlockClaim, UserThatClaimsAllBlocksKeepsNoOtherFromStarting) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit many{before.rlim_max, before.rlim_max};
+  if (before.rlim_max < 3000) GTEST_SKIP() << "too few descriptors are allowed";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &many), 0);
+  std::vector<Descriptor> others;
+  for (uint32_t block = address_block::kFirst; block <= address_block::kLast; ++block)
+    others.push_back(ClaimForAnother(block));
+  EXPECT_NO_THROW(BlockClaim::Reserve());
+  others.clear();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(BlockClaim, IdentifiesTheUserOfABlock) {

@@ -5,12 +5,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
 #include "core/error.hpp"
+#include "wire/media/abstract_name.hpp"
 #include "wire/media/cable_medium.hpp"
 #include "wire/media/loop_medium.hpp"
 #include "wire/media/neighbour_medium.hpp"
@@ -188,6 +194,73 @@ TEST(NeighbourMedium, DropsFramesWithoutAReceiver) {
   NeighbourMedium to({TestMac(2)});
   from.Send(TestFrame(TestFlow(), "later"));
   EXPECT_THAT(Receive(to, 1), ElementsAre(TestFrame(TestFlow(), "later")));
+}
+
+TEST(NeighbourMedium, DropsFramesOfOtherUsers) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may send in the name of another user";
+  NeighbourMedium to({TestMac(2)});
+  std::string loss;
+  to.ReportLosses([&](const char* reason) { loss = reason; });
+  const Descriptor socket = OpenSocket(AF_UNIX, SOCK_DGRAM, 0);
+  const std::string name = OwnName("02:53:48:07:ff:f2");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  Bytestream frame = TestFrame(TestFlow());
+  iovec part{frame.data(), frame.size()};
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(ucred))> control{};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_CREDENTIALS;
+  header->cmsg_len = CMSG_LEN(sizeof(ucred));
+  const ucred nobody{.pid = getpid(), .uid = 65534, .gid = 65534};
+  std::memcpy(CMSG_DATA(header), &nobody, sizeof nobody);
+  ASSERT_EQ(sendmsg(socket.get(), &message, 0), static_cast<ssize_t>(frame.size())) << std::strerror(errno);
+  const auto refuse = [](std::span<const uint8_t>) { FAIL() << "the frame was delivered"; };
+  EXPECT_EQ(to.Receive(64, refuse), 1u);
+  EXPECT_EQ(loss, "from another user");
+  NeighbourMedium from({TestMac(1)});
+  from.Send(TestFrame(TestFlow(), "mine"));
+  EXPECT_THAT(Receive(to, 1), ElementsAre(TestFrame(TestFlow(), "mine")));
+}
+
+TEST(Neighbours, InventedAddressesTakeBoundedMemory) {
+  Neighbours neighbours({}, [](std::span<const uint8_t>) {});
+  const auto gid = [](uint32_t number) {
+    return Gid{0,
+               0,
+               0,
+               0,
+               0,
+               0,
+               0,
+               0,
+               0,
+               0,
+               0xff,
+               0xff,
+               10,
+               1,
+               static_cast<uint8_t>(number >> 8),
+               static_cast<uint8_t>(number)};
+  };
+  for (uint32_t i = 0; i < 5000; ++i) {
+    std::array<uint8_t, 42> reply{};
+    reply[12] = 0x08;  // ARP
+    reply[13] = 0x06;
+    reply[21] = 2;  // a reply
+    const Gid sender = gid(i);
+    std::copy(sender.end() - 4, sender.end(), reply.begin() + 28);
+    EXPECT_TRUE(neighbours.Take(reply));
+    EXPECT_TRUE(neighbours.Find(gid(i)));
+  }
+  EXPECT_FALSE(neighbours.Find(gid(0))) << "it can be asked for again";
 }
 
 /// The two ends of a cable, in a folder of their own.

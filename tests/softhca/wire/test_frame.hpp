@@ -17,7 +17,7 @@ namespace softhca {
 
 using Bytestream = std::vector<uint8_t>;
 
-/// Returns an address of the block that launchers use last.
+/// Returns an address of a block that launchers use only if most are taken.
 inline Gid TestGid(uint32_t port) { return address_block::Ipv4GidOf(address_block::kLast, 15, port); }
 inline Mac TestMac(uint32_t port) { return address_block::MacOf(address_block::kLast, 15, port); }
 

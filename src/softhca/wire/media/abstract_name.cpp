@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace softhca {
 namespace {
@@ -28,6 +30,8 @@ Descriptor MakeSocket() { return Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CL
 
 }  // namespace
 
+std::string OwnName(const std::string& rest) { return "softhca/" + std::to_string(getuid()) + "/" + rest; }
+
 Descriptor TakeName(const std::string& name) {
   Descriptor socket = MakeSocket();
   const Address address(name);
@@ -37,8 +41,9 @@ Descriptor TakeName(const std::string& name) {
                            std::strerror(errno));
 }
 
-std::optional<TakenName> FindName(const std::string& prefix) {
+std::vector<TakenName> ListNames(const std::string& prefix) {
   const std::string path = '@' + prefix;
+  std::vector<TakenName> names;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
     const size_t at = line.find(path);
@@ -47,18 +52,24 @@ std::optional<TakenName> FindName(const std::string& prefix) {
     std::istringstream words(line);
     std::string other;
     for (int i = 0; i < 6; ++i) words >> other;
-    if (words >> found.holder) return found;
+    if (words >> found.holder) names.push_back(std::move(found));
   }
-  return {};
+  return names;
+}
+
+std::optional<TakenName> FindName(const std::string& prefix) {
+  const std::vector<TakenName> names = ListNames(prefix);
+  return names.empty() ? std::nullopt : std::optional(names.front());
 }
 
 std::optional<uint64_t> HolderOf(const std::string& name) {
   const Descriptor socket = MakeSocket();
   const Address address(name);
   if (connect(socket.get(), address.get(), address.bytes) != 0 && errno == ECONNREFUSED) return 0;
-  const auto found = FindName(name);
-  if (!found) return {};
-  return found->holder;
+  for (const TakenName& found : ListNames(name)) {
+    if (found.rest.empty()) return found.holder;
+  }
+  return {};
 }
 
 }  // namespace softhca

@@ -3,10 +3,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "wire/media/descriptor.hpp"
 
 namespace softhca {
+
+/// Returns a name that only this user's programs take: "softhca/UID/" and the rest. The kernel does not
+/// forbid it to others.
+std::string OwnName(const std::string& rest);
 
 /// Takes an abstract Unix socket name in the network namespace. The name is free again when the descriptor is
 /// closed, also by the process's death.
@@ -20,6 +25,9 @@ struct TakenName {
   uint64_t holder = 0;  ///< socket number; no later holder of the name has the same
   std::string rest;     ///< part of the name after the prefix
 };
+
+/// Lists the names that begin with `prefix`. May miss one while others are taken and freed.
+std::vector<TakenName> ListNames(const std::string& prefix);
 
 /// Finds a name that begins with `prefix`. May miss one while others are taken and freed.
 std::optional<TakenName> FindName(const std::string& prefix);

@@ -1,13 +1,17 @@
 #include "wire/media/neighbour_medium.hpp"
 
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "wire/frame.hpp"
+#include "wire/media/abstract_name.hpp"
 
 namespace softhca {
 namespace {
@@ -22,12 +26,36 @@ struct UnixAddress {
 /// Returns the abstract socket name for a MAC: not a file, visible in the whole network namespace, and freed
 /// when its process ends.
 UnixAddress SocketName(const Mac& mac) {
+  char text[sizeof "00:00:00:00:00:00"];
+  std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+                mac[5]);
   UnixAddress name;
-  const int length =
-      std::snprintf(name.address.sun_path + 1, sizeof name.address.sun_path - 1,
-                    "softhca/%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-  name.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+  const size_t length = OwnName(text).copy(name.address.sun_path + 1, sizeof name.address.sun_path - 1);
+  name.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   return name;
+}
+
+/// Receives a datagram.
+///
+/// @return  its length, or -1 if none is there; `own` tells whether a process of this user has sent it
+ssize_t ReceiveFrom(int socket, std::span<uint8_t> buffer, bool& own) {
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(ucred))> control;
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  own = false;
+  for (cmsghdr* header = bytes < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred sender{};
+    std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+    own = sender.uid == getuid();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -36,6 +64,8 @@ NeighbourMedium::NeighbourMedium(const std::vector<Mac>& own) : buffer_(kMaxFram
   for (const Mac& mac : own) {
     const UnixAddress name = SocketName(mac);
     sockets_.push_back(OpenSocket(AF_UNIX, SOCK_DGRAM, 0));
+    constexpr int kOn = 1;
+    setsockopt(sockets_.back().get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
     if (bind(sockets_.back().get(), name.any(), name.bytes) != 0) {
       RefuseSocket(std::string("cannot take the name ") + (name.address.sun_path + 1),
                    "another process uses the port's address");
@@ -77,8 +107,13 @@ size_t NeighbourMedium::Receive(size_t most, const FrameSink& sink) {
 size_t NeighbourMedium::ReceiveAt(const Descriptor& socket, size_t most, const FrameSink& sink) {
   size_t count = 0;
   for (; count < most; ++count) {
-    const ssize_t bytes = recv(socket.get(), buffer_.data(), buffer_.size(), 0);
+    bool own = false;
+    const ssize_t bytes = ReceiveFrom(socket.get(), buffer_, own);
     if (bytes < 0) break;
+    if (!own) {
+      Lose("from another user");
+      continue;
+    }
     sink({buffer_.data(), static_cast<size_t>(bytes)});
   }
   return count;
