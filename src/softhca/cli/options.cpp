@@ -176,6 +176,11 @@ void AddOptions(CLI::App& app, Settings& settings) {
   app.add_flag_callback(
       "--devx-events", [&settings] { settings.devx_events = true; }, "Enable DEVX event channels");
   AddMaxMessage(app, settings);
+  app.add_option("--first-key", settings.first_key,
+                 "Start of the lkeys and rkeys of each process, for repeatable runs (default: random)")
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}).description(""))
+      ->type_name("N")
+      ->default_str("");
   AddNetworkOptions(app, settings);
   AddObserverOptions(app, settings);
   app.set_version_flag("--version", std::string("softhca ") + build_info::kVersion);

@@ -35,6 +35,7 @@ struct DeviceConfig {
   bool atomics = true;
   bool devx_events = false;       ///< DEVX event channels exist
   uint32_t log_max_message = 30;  ///< log2 of the longest message in bytes
+  uint32_t first_key = 0;         ///< serial number of the first lkey and rkey
   // Capabilities as reported. The device implements all three whether or not it reports them.
   bool host_order_atomics = true;
   bool user_index = true;           ///< user index in completions

@@ -138,7 +138,7 @@ class Hca {
   std::map<const void*, LinkListener> listeners_;
   std::function<void(QueuePair&)> on_transition_;
   ObjectCounts created_{};
-  MkeyTable mkeys_;
+  MkeyTable mkeys_{config_.first_key};
   std::set<uint32_t> pds_;
   std::map<uint32_t, uint8_t*> uars_;
   std::map<uint32_t, Umem> umems_;

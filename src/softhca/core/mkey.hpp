@@ -33,6 +33,9 @@ struct Mkey {
 /// The translation and protection table of a device.
 class MkeyTable {
  public:
+  /// @param first  serial number of the first key
+  explicit MkeyTable(uint32_t first = 0) : next_index_(first) {}
+
   /// @param variant  the key's low byte, if its owner chooses it
   /// @return  the key, for use as lkey and as rkey
   uint32_t Add(const Mkey& mkey, std::optional<uint8_t> variant = {});
@@ -53,7 +56,7 @@ class MkeyTable {
 
  private:
   std::unordered_map<uint32_t, Mkey> mkeys_;
-  uint32_t next_index_ = 0;
+  uint32_t next_index_;
 };
 
 }  // namespace softhca

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <random>
 #include <system_error>
 #include <vector>
 
@@ -75,10 +76,15 @@ std::unique_ptr<Observer> MakeObserver(const Settings& settings) {
 }
 
 void MakeEngine(Process& process) {
-  process.observer = MakeObserver(*OwnSettings());
+  const Settings& settings = *OwnSettings();
+  const auto capture = settings.pcap.empty() ? nullptr : std::make_shared<PcapWriter>(settings.pcap);
+  process.observer = MakeObserver(settings, capture);
   std::vector<std::unique_ptr<Hca>> devices;
   std::vector<Hca*> ends;
-  for (DeviceConfig& config : MakeDevices(*OwnSettings())) {
+  for (DeviceConfig& config : MakeDevices(settings)) {
+    // Random, so that no other user of the host can guess them.
+    config.first_key =
+        settings.first_key < 0 ? std::random_device{}() : static_cast<uint32_t>(settings.first_key);
     devices.push_back(std::make_unique<Hca>(std::move(config)));
     devices.back()->SetObserver(process.observer.get());
     ends.push_back(devices.back().get());

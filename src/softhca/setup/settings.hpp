@@ -28,6 +28,7 @@ struct Settings {
   bool wait = true;
   bool devx_events = false;
   uint32_t log_max_message = 30;
+  int64_t first_key = -1;  ///< serial number of the first lkey and rkey of a process; -1: random
   std::vector<std::string> interfaces{};  ///< one for each port; none: loopback addresses
   std::string cable_local, cable_remote;  ///< Unix sockets of the cable; empty: none
   std::vector<std::string> addresses{};   ///< IP[/PREFIX] of the port at a cable

@@ -32,6 +32,16 @@ TEST_F(MkeyTableTest, TranslatesFromIovaToMemory) {
   EXPECT_EQ(piece.size(), 16u);
 }
 
+TEST_F(MkeyTableTest, CountsKeysFromItsStart) {
+  MkeyTable same, other{0x12345678};
+  EXPECT_EQ(same.Add({}), key);
+  const uint32_t first = other.Add({});
+  EXPECT_NE(first >> 8, key >> 8);
+  EXPECT_EQ(MkeyTable{0x12345678}.Add({}), first);
+  MkeyTable last{UINT32_MAX};  // the count wraps
+  EXPECT_NE(last.Add({}), last.Add({}));
+}
+
 TEST_F(MkeyTableTest, ReachesExactlyTheRegisteredBytes) {
   EXPECT_TRUE(Reaches(kIova, 64));
   EXPECT_TRUE(Reaches(kIova + 63, 1));

@@ -118,7 +118,7 @@ TEST(Launcher, HelpShowsItsOptions) {
                              "--no-user-index", "--no-wait",   "--devx-events", "--max-message",
                              "--fault",         "--log",       "--pcap",        "--stats",
                              "--trace",         "--interface", "--wire",        "--cable",
-                             "--address",       "--no-direct"}) {
+                             "--address",       "--no-direct", "--first-key"}) {
     EXPECT_THAT(outcome.output, HasSubstr(option));
   }
   EXPECT_THAT(outcome.output, Not(HasSubstr("INT in")));
