@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "dma/copy.hpp"
+#include "wire/media/socket.hpp"
 
 namespace softhca {
 namespace {
@@ -87,21 +87,23 @@ WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
   if (options_.open_at_once) OpenMedium();
 }
 
-WireNetwork::~WireNetwork() {
-  if (poll_descriptor_ >= 0) close(poll_descriptor_);
-}
-
 void WireNetwork::OpenMedium() {
   if (medium_ != nullptr || !options_.open_medium) return;
-  medium_ = options_.open_medium();
+  auto medium = options_.open_medium();
   std::vector<int> descriptors;
-  medium_->AddDescriptors(descriptors);
-  const int poll_descriptor = epoll_create1(EPOLL_CLOEXEC);
+  medium->AddDescriptors(descriptors);
+  Descriptor waiting(epoll_create1(EPOLL_CLOEXEC));
+  bool waits = static_cast<bool>(waiting);
   for (const int descriptor : descriptors) {
     epoll_event event{.events = EPOLLIN, .data = {}};
-    epoll_ctl(poll_descriptor, EPOLL_CTL_ADD, descriptor, &event);
+    waits = waits && epoll_ctl(waiting.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
   }
-  poll_descriptor_ = poll_descriptor;
+  // No frame would wake the engine, and it would receive none after its first sleep.
+  if (!waits) RefuseSocket("cannot wait for frames with epoll", "allow more descriptors (ulimit -n)");
+  medium_ = std::move(medium);
+  medium_->ReportLosses([this](const char* reason) { Drop(reason); });
+  waiting_ = std::move(waiting);
+  poll_descriptor_ = waiting_.get();
 }
 
 void WireNetwork::SetManagementAgent(ManagementAgent* agent) {

@@ -13,6 +13,7 @@
 #include "wire/datagrams.hpp"
 #include "wire/direct_link.hpp"
 #include "wire/management.hpp"
+#include "wire/media/descriptor.hpp"
 #include "wire/medium.hpp"
 #include "wire/packet_sink.hpp"
 
@@ -42,7 +43,6 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   bool HasUnsent() const override { return medium_ != nullptr && medium_->HasUnsent(); }
   bool Listens() const override { return poll_descriptor_ >= 0; }
   void Wait(uint64_t limit_ns) override;
-  ~WireNetwork() override;
 
   /// Sets the agent that answers on queue pair 1 of every port; null: none.
   ///
@@ -71,7 +71,8 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   DirectLink direct_link_;
   Requester direct_{direct_link_};
   std::unique_ptr<Medium> medium_;
-  std::atomic<int> poll_descriptor_{-1};  ///< epoll descriptor, readable when a frame has arrived
+  Descriptor waiting_;                    ///< epoll descriptor, readable when a frame has arrived
+  std::atomic<int> poll_descriptor_{-1};  ///< its number, for the thread that waits
   std::atomic<bool> quiet_ = false;       ///< the last sleep ended without a frame
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <deque>
 #include <memory>
@@ -232,6 +233,19 @@ TEST_F(WireNetworkTest, RefusesATransitionWithoutItsMedium) {
   a.qp().doorbell_pending = true;
   broken.Run(a.qp(), now_ns);
   EXPECT_EQ(a.send_cq.Poll()->syndrome, mlx5::Syndrome::kLocalQpOperation);
+}
+
+TEST_F(WireNetworkTest, RefusesATransitionIfItCannotWaitForFrames) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  std::deque<Bytestream> loop;
+  WireNetwork blind{{&near}, {.open_medium = [&] { return std::make_unique<WireEnd>(loop, loop); }}};
+  near.SetTransitionObserver([&](QueuePair& qp) { blind.OnTransition(qp); });
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_THROW(a.ConnectToRtr(b), CommandError);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(blind.Listens());
 }
 
 /// Whether connecting queue pairs of one process opens the medium.
