@@ -11,7 +11,8 @@ namespace {
 constexpr uint8_t kPacketLifetime = 14;
 /// Local acknowledge delay: 0.27 s.
 constexpr uint8_t kAckDelay = 16;
-/// Time that a program may take to answer a request: 69 s.
+/// Time that a program may take to answer a request: 69 s. Also the longest that a peer may ask for: it may
+/// ask again.
 constexpr uint8_t kServiceTimeout = 24;
 /// Interval between checks that the peer's process is alive.
 constexpr uint64_t kWatchNs = 1'000'000'000;
@@ -160,7 +161,7 @@ void Connection::On(const Req& /*req*/) {
 
 void Connection::On(const Mra& mra) {
   if (state_ == State::kReqSent || state_ == State::kRepSent)
-    WaitFor(TimeoutNs(mra.service_timeout) + TimeoutNs(kResponseTimeout));
+    WaitFor(TimeoutNs(std::min(mra.service_timeout, kServiceTimeout)) + TimeoutNs(kResponseTimeout));
 }
 
 void Connection::On(const Rep& rep) {
@@ -310,14 +311,15 @@ void Connection::Establish() {
 
 void Connection::WatchPeer() {
   const auto process = RemoteProcess();
-  if (process == 0u || (process && process != remote_process_)) return OnPeerLost();
+  if (remote_process_ == kUnknownProcess && process != 0u) remote_process_ = process;
+  if (process != kUnknownProcess && (process == 0u || process != remote_process_)) return OnPeerLost();
   WaitFor(kWatchNs);
 }
 
 void Connection::EnterTimewait() {
   StopWaiting();
   state_ = State::kTimewait;
-  WaitFor(TimeoutNs(terms_.ack_timeout));
+  WaitFor(TimeoutNs(std::min(terms_.ack_timeout, kServiceTimeout)));
 }
 
 }  // namespace softhca::cm

@@ -44,6 +44,8 @@ class User {
   virtual void OnEvent(const Event& event) = 0;
 };
 
+inline constexpr uint64_t kUnknownProcess = UINT64_MAX;
+
 /// Services that transactions use: sending, time, and finding processes.
 class Outlet {
  public:
@@ -52,9 +54,10 @@ class Outlet {
   virtual uint64_t NowNs() const = 0;
   /// Schedules a call of the transaction's OnTime().
   virtual void Arm(uint64_t deadline_ns) = 0;
-  /// Returns a number for the process that has an address, which no later process will have; 0: none has it.
+  /// Returns a number for the process that has an address, which no later process will have; 0: none has it;
+  /// kUnknownProcess: it cannot be determined now.
   ///
-  /// @return  nothing if unknown: the address is not one that processes of this host are given
+  /// @return  nothing if the address is not one that processes of this host are given
   virtual std::optional<uint64_t> ProcessAt(const Gid& address) const = 0;
 };
 

@@ -56,7 +56,7 @@ std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
 std::optional<uint64_t> ProcessAt(const Gid& address) {
   const auto block = address_block::BlockOf(address);
   if (!block) return {};
-  return BlockClaim::UserOf(*block);
+  return BlockClaim::UserOf(*block).value_or(cm::kUnknownProcess);
 }
 
 }  // namespace softhca::ucma

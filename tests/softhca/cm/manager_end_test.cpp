@@ -12,7 +12,7 @@ TEST_F(CmTest, DisconnectsWhenThePeersProcessEnds) {
     cable.process = 7;
     Establish();
     EXPECT_FALSE(PassTime(10 * kSecond)) << "the process lives";
-    cable.process = std::nullopt;
+    cable.process = kUnknownProcess;
     EXPECT_FALSE(PassTime(10 * kSecond)) << "the process may live";
     cable.process = later;
     EXPECT_TRUE(PassTime(2 * kSecond));
@@ -23,6 +23,36 @@ TEST_F(CmTest, DisconnectsWhenThePeersProcessEnds) {
     passive.manager.Release(*passive.connection);
     passive.requests = 0;
   }
+}
+
+TEST_F(CmTest, WatchesAProcessThatIsUnknownAtFirst) {
+  cable.process = kUnknownProcess;
+  Establish();
+  EXPECT_FALSE(PassTime(10 * kSecond)) << "the process may live";
+  cable.process = 7;
+  EXPECT_FALSE(PassTime(10 * kSecond)) << "the process lives";
+  cable.process = 0;
+  EXPECT_TRUE(PassTime(2 * kSecond));
+  EXPECT_THAT(active.TakeNotices(), ElementsAre(Notice{Kind::kDisconnected, -ECONNRESET}));
+}
+
+TEST_F(CmTest, PeerCannotMakeTimewaitLastForHours) {
+  Request();
+  Cable::Sent request = cable.sent.front();
+  Message message = request.message();
+  std::get<Req>(message.body).ack_timeout = 31;  // 2.4 h
+  request.mad = Encode(message);
+  Deliver(request);
+  ASSERT_TRUE(passive.connection->Reply(passive_offer));
+  ASSERT_TRUE(passive.connection->NoteEstablished());
+  passive.connection->OnPeerLost();
+  cable.sent.clear();
+  passive.notices.clear();
+  while (passive.notices.empty()) {
+    ASSERT_TRUE(PassTime(100 * kSecond));
+    cable.sent.clear();
+  }
+  EXPECT_THAT(passive.TakeNotices(), ElementsAre(Notice{Kind::kTimewaitExit, 0}));
 }
 
 TEST_F(CmTest, EitherSideDisconnects) {

@@ -162,6 +162,21 @@ TEST_F(CmTest, WaitsForASlowProgram) {
   EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kReply, 0}));
 }
 
+TEST_F(CmTest, PeerCannotMakeARequestWaitForHours) {
+  Request();
+  DeliverAll();
+  ASSERT_TRUE(PassTime());
+  DeliverNext();  // the repeated request
+  Cable::Sent answer = cable.sent.front();
+  cable.sent.clear();
+  Message message = answer.message();
+  std::get<Mra>(message.body).service_timeout = 31;  // 2.4 h
+  answer.mad = Encode(message);
+  Deliver(answer);
+  EXPECT_FALSE(PassTime(60 * kSecond));
+  EXPECT_TRUE(PassTime(80 * kSecond)) << "the request is repeated";
+}
+
 TEST_F(CmTest, FirstDataEstablishesTheConnection) {
   Request();
   DeliverAll();
