@@ -56,8 +56,14 @@ void ForgetClaimInChild() {
   new (&g_claiming) std::mutex;
 }
 
+/// Registers the handler when the library is loaded: a later first use could be interrupted by another
+/// thread's fork().
+__attribute__((constructor)) void RegisterForkHandler() {
+  if (LaunchSettings() != nullptr) pthread_atfork(nullptr, nullptr, ForgetClaimInChild);
+}
+
 const Own* Claim(const Settings& launch) {
-  auto own = std::make_unique<Own>(Own{launch, {}});
+  auto own = std::make_unique<Own>(Own{launch, {}, LockFolder(launch)});
   try {
     own->claim = BlockClaim::Use(launch.block);
     own->settings.block = own->claim.block();
@@ -84,8 +90,6 @@ const Settings* LaunchSettings() {
 const Settings* OwnSettings() {
   if (const Own* const own = g_own.load(std::memory_order_acquire)) return &own->settings;
   if (LaunchSettings() == nullptr) return nullptr;
-  static const int handler = pthread_atfork(nullptr, nullptr, ForgetClaimInChild);
-  (void)handler;
   const int error = errno;  // the hook calls this before the real function
   const std::lock_guard lock(g_claiming);
   if (g_own == nullptr) g_own = Claim(*LaunchSettings());

@@ -61,11 +61,11 @@ void ForgetDevicesInChild() {
   new (&g_making) std::mutex;
 }
 
-/// Makes the observers that `--log`, `--stats` and `--trace` ask for.
+/// Makes the observers that `--log`, `--stats` and `--trace` ask for, and that which ends the capture.
 ///
 /// @return  null if there are none
 /// @errors  std::exception: a file cannot be written, or an option is malformed; a sentence
-std::unique_ptr<Observer> MakeObserver(const Settings& settings) {
+std::unique_ptr<Observer> MakeObserver(const Settings& settings, const std::shared_ptr<PcapWriter>& capture) {
   auto observers = std::make_unique<ObserverList>();
   if (!settings.log.empty()) observers->Add(std::make_unique<Log>(ParseLog(settings.log)));
   if (settings.stats) observers->Add(std::make_unique<Stats>(settings.stats_file));
@@ -96,8 +96,6 @@ void MakeEngine(Process& process) {
 }
 
 Process& MakeProcess() {
-  static const int handler = pthread_atfork(nullptr, nullptr, ForgetDevicesInChild);
-  (void)handler;
   const std::lock_guard lock(g_making);
   if (g_process == nullptr) {
     auto process = std::make_unique<Process>();
@@ -140,10 +138,12 @@ void AtProcessExit() {
   process->observer->OnEnd(process->engine->devices());
 }
 
-/// Registers the handler when the library is loaded: handlers run in reverse order, so it runs after the
-/// program's.
-__attribute__((constructor)) void RegisterExitHandler() {
-  if (LaunchSettings() != nullptr) std::atexit(AtProcessExit);
+/// Registers the handlers when the library is loaded. Handlers of the exit run in reverse order, so this one
+/// runs after the program's. A later first use could be interrupted by another thread's fork().
+__attribute__((constructor)) void RegisterHandlers() {
+  if (LaunchSettings() == nullptr) return;
+  std::atexit(AtProcessExit);
+  pthread_atfork(nullptr, nullptr, ForgetDevicesInChild);
 }
 
 /// Counts the descriptors of a file in this process, and remembers each so that its close() is noticed.
