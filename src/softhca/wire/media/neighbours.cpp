@@ -122,6 +122,11 @@ void Neighbours::Ask(const Gid& gid) const {
   send_(DiscoveryFrame(kSolicitation, *from, group_mac, group, gid));
 }
 
+void Neighbours::Learn(const Gid& gid, const Mac& mac) {
+  if (known_.size() == kMaxKnown && !known_.contains(gid)) known_.clear();
+  known_[gid] = mac;
+}
+
 bool Neighbours::Take(std::span<const uint8_t> frame) {
   const auto body = frame.subspan(std::min(frame.size(), kEthernetHeaderBytes));
   if (EtherType(frame) == kEtherTypeArp) {
@@ -144,7 +149,7 @@ void Neighbours::TakeArp(std::span<const uint8_t> body) {
   in.Take(6);
   const auto target = in.Take(4);
   if (in.cut_short()) return;
-  known_[Ipv4Gid(sender)] = sender_mac;
+  Learn(Ipv4Gid(sender), sender_mac);
   const WireAddress* const own = FindOwn(Ipv4Gid(target));
   if (operation == kArpRequest && own != nullptr) {
     send_(ArpFrame(kArpReply, *own, sender_mac, Ipv4Gid(sender)));
@@ -162,7 +167,7 @@ void Neighbours::TakeDiscovery(std::span<const uint8_t> packet) {
   in.Take(2);
   const Mac mac = MacAt(in.Take(6));
   if (in.cut_short() || (type != kSolicitation && type != kAdvertisement)) return;
-  known_[type == kSolicitation ? source : about] = mac;
+  Learn(type == kSolicitation ? source : about, mac);
   const WireAddress* const own = FindOwn(about);
   if (type == kSolicitation && own != nullptr) {
     send_(DiscoveryFrame(kAdvertisement, *own, mac, source, about));

@@ -38,6 +38,10 @@ class Neighbours {
   bool Take(std::span<const uint8_t> frame);
 
  private:
+  /// Bounds the memory that frames with invented addresses can take. Forgotten addresses are asked for again.
+  static constexpr size_t kMaxKnown = 4096;
+
+  void Learn(const Gid& gid, const Mac& mac);
   void TakeArp(std::span<const uint8_t> body);
   void TakeDiscovery(std::span<const uint8_t> packet);
   const WireAddress* FindOwn(const Gid& gid) const;

@@ -66,8 +66,11 @@ Descriptor OpenRawAt(const UdpAddress& address) {
   if (bind(socket.get(), &at.any, at.bytes) != 0) {
     RefuseSocket("cannot receive at " + ToString(address.gid), "use an address of this host");
   }
-  // Before it was bound, the socket received packets to other addresses.
-  for (uint8_t byte; recv(socket.get(), &byte, sizeof byte, MSG_DONTWAIT) >= 0;) continue;
+  // Before it was bound, the socket received packets to other addresses. New ones may come all the time.
+  constexpr int kMostPackets = 1 << 16;
+  uint8_t byte = 0;
+  for (int i = 0; i < kMostPackets && recv(socket.get(), &byte, sizeof byte, MSG_DONTWAIT) >= 0; ++i)
+    continue;
   return socket;
 }
 
