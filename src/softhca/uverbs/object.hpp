@@ -25,7 +25,7 @@ struct Object {
 struct UarObject : Object {
   UarObject(uint32_t uar, uint64_t offset) : Object(Kind::kUar, uar), file_offset(offset) {}
 
-  uint64_t file_offset;  ///< of its page in the device's file
+  uint64_t file_offset;  ///< place of its page in the device's file
 };
 
 struct UmemObject : Object {
