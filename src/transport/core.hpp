@@ -15,6 +15,7 @@
 
 #include "channel.hpp"
 #include "completion_events.hpp"
+#include "host/device/owner_process.hpp"
 #include "inbox.hpp"
 #include "nics.hpp"
 #include "operation_memory.hpp"
@@ -42,6 +43,10 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
 
   void Submit(const Request& request, detail::Handler handler);
   void Wait(const WaitOptions& options, detail::Handler handler);
+
+  /// Returns whether this is the process that made the transport, not a fork of it, where the loop may have
+  /// left the lock held.
+  bool InOwnProcess() const { return owner_.IsThisOne(); }
 
   /// Destroys the queue pairs, and lets the loop complete all pending operations.
   void Close();
@@ -82,6 +87,7 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   const Status out_of_memory_{Code::kInternalError,
                               "the program has no memory left: raise its limit (ulimit -v)"};
 
+  const host::OwnerProcess owner_;
   const int device_;
   const TransportConfig config_;
   asio::io_context& context_;

@@ -4,14 +4,20 @@
 #include <asio/post.hpp>
 #include <system_error>
 
+#include "host/device/owner_process.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::transport {
 
-EventLoop::EventLoop() try : own_(std::make_shared<asio::io_context>(1)), context_(own_.get()) {
-  thread_ = std::thread([context = own_] {
-    const auto work = asio::make_work_guard(*context);
-    context->run();
+struct EventLoop::OwnContext {
+  const host::OwnerProcess owner;
+  asio::io_context context{1};
+};
+
+EventLoop::EventLoop() try : own_(std::make_shared<OwnContext>()), context_(&own_->context) {
+  thread_ = std::thread([own = own_] {
+    const auto work = asio::make_work_guard(own->context);
+    own->context.run();
   });
 } catch (const std::system_error& error) {
   throw host::Error::FromErrno("start", "an event loop", error.code().value(),
@@ -20,6 +26,11 @@ EventLoop::EventLoop() try : own_(std::make_shared<asio::io_context>(1)), contex
 
 EventLoop::~EventLoop() {
   if (!own_) return;
+  if (!own_->owner.IsThisOne()) {  // the thread, and its files, are the parent's
+    thread_.detach();
+    static_cast<void>(new std::shared_ptr(own_));
+    return;
+  }
   // Posted twice, because the loop's thread may have queued handlers after the first post.
   asio::post(*context_, [context = context_] { asio::post(*context, [context] { context->stop(); }); });
   if (thread_.get_id() == std::this_thread::get_id()) {

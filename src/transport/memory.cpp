@@ -52,8 +52,12 @@ Registration::Registration(void* data, size_t size, int device, uint32_t max_nic
       keys_(std::make_shared<const Keys>(data, size, device, max_nics)) {}
 
 /// Memory that the NIC still uses stays registered, but leaves the cache: its address may soon belong to
-/// other memory.
+/// other memory. In a forked child both are the parent's: the loop's thread may have left the cache locked.
 Registration::~Registration() {
+  if (!keys_->owner.IsThisOne()) {
+    static_cast<void>(new std::shared_ptr(keys_));
+    return;
+  }
   if (keys_.use_count() > 1) keys_->nics->cache().Invalidate(data_, size_);
 }
 

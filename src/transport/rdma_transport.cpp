@@ -47,7 +47,13 @@ RdmaTransport::RdmaTransport(int device, const TransportConfig& config, EventLoo
       loop_(loop == nullptr ? own_loop_.get() : loop),
       core_(std::make_shared<Core>(device, loop_->context(), config)) {}
 
-RdmaTransport::~RdmaTransport() { core_->Close(); }
+RdmaTransport::~RdmaTransport() {
+  if (core_->InOwnProcess()) {
+    core_->Close();
+  } else {
+    static_cast<void>(new std::shared_ptr(core_));  // its loop and its NICs are the parent's
+  }
+}
 
 Bound RdmaTransport::Bind() { return core_->Bind(); }
 Status RdmaTransport::Connect(std::string_view url) { return core_->Connect(url); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "host/device/owner_process.hpp"
 #include "nics.hpp"
 #include "warpverbs/host/region_cache.hpp"
 #include "warpverbs/transport/memory.hpp"
@@ -21,6 +22,7 @@ struct Registration::Keys {
     return nic < nics->devices().size() && nics->devices()[nic].get() == &opened;
   }
 
+  host::OwnerProcess owner;
   std::shared_ptr<Nics> nics;
   host::RegionCache::Lease lease;
   std::array<uint32_t, AccessKey::kMaxNics> lkeys{};

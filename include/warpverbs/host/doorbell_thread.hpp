@@ -14,6 +14,9 @@ class Gpu;
 ///
 /// It answers within microseconds while doorbells come, and naps once none has come for a while: the first
 /// doorbell after that may wait for four milliseconds.
+///
+/// A forked child has a copy without the thread. It may destroy the copy and the endpoints that name it, and
+/// nothing else.
 class WARPVERBS_EXPORT DoorbellThread {
  public:
   /// @errors  Error: the system has no thread left

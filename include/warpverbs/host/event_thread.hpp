@@ -24,6 +24,9 @@ struct WARPVERBS_EXPORT EventConfig {
 ///
 /// It sleeps until an event comes. While it listens to a device, no other code may take that device's
 /// asynchronous events: the thread drops those of verbs objects, which are not warpverbs'.
+///
+/// A forked child has a copy without the thread. It may destroy the copy and the endpoints that name it, and
+/// nothing else.
 class WARPVERBS_EXPORT EventThread {
  public:
   /// @errors  Error: the system has no thread or file left

@@ -28,7 +28,8 @@ class WARPVERBS_EXPORT EventLoop {
   /// transport: they continue when the caller runs the context again.
   explicit EventLoop(asio::io_context& context) : context_(&context) {}
 
-  /// Runs all queued handlers, including those of aborted operations, then ends the thread.
+  /// Runs all queued handlers, including those of aborted operations, then ends the thread. In a forked
+  /// child, which has no thread, it does nothing.
   ///
   /// @pre  all its transports are destroyed
   ~EventLoop();
@@ -39,7 +40,9 @@ class WARPVERBS_EXPORT EventLoop {
   Executor executor() const { return context_->get_executor(); }
 
  private:
-  std::shared_ptr<asio::io_context> own_;  // shared with the thread: a handler may destroy the loop
+  struct OwnContext;
+
+  std::shared_ptr<OwnContext> own_;  // shared with the thread: a handler may destroy the loop
   asio::io_context* context_;
   std::thread thread_;
 };

@@ -38,7 +38,8 @@ struct Bound {
 /// transport.
 ///
 /// Thread-safe. Any thread may destroy it, and so may a callback. Pending operations then end as aborted;
-/// their handlers may run after the destructor has returned. The NIC uses no memory once it has returned.
+/// their handlers may run after the destructor has returned. The NIC uses no memory once it has returned. A
+/// forked child may destroy its copy, which does nothing, and may not use it.
 class WARPVERBS_EXPORT RdmaTransport {
  public:
   /// Says whether this machine has a ConnectX with an active port. Probes once; never throws.

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "device/handle.hpp"
+#include "device/owner_process.hpp"
 #include "events/event.hpp"
 #include "events/event_watch.hpp"
 #include "log/log.hpp"
@@ -92,6 +93,7 @@ class EventThread::Impl {
   void Remove(EventWatch& watch);
   void Clear(EventWatch& watch);
   std::mutex& mutex() const { return mutex_; }
+  bool HasThread() const { return owner_.IsThisOne(); }
 
  private:
   struct Source;
@@ -109,6 +111,7 @@ class EventThread::Impl {
   void Deliver(EventWatch& watch, const Event& event) const;
   void AbortDueWatches();
 
+  const OwnerProcess owner_;
   EventConfig config_;
   FileDescriptor wake_;
   std::atomic<uint64_t> wakeups_{0};
@@ -339,6 +342,11 @@ EventThread::Impl::Source& EventThread::Impl::SourceOf(const Device& device) {
 }
 
 void EventThread::Impl::Add(EventWatch& watch) {
+  if (!HasThread()) {
+    throw Error("listen to", "the events of " + watch.config_.device->name(),
+                "this process was forked from the one that started the thread",
+                "Start an EventThread in the process that opens the device");
+  }
   const std::lock_guard lock(mutex_);
   try {
     watches_.push_back(&watch);
@@ -388,6 +396,7 @@ void EventThread::Impl::Forget(EventWatch& watch) {
 }
 
 void EventThread::Impl::Remove(EventWatch& watch) {
+  if (!HasThread()) return;  // the files of the sources are the parent's, too
   const std::lock_guard lock(mutex_);
   Forget(watch);
   Wake();
@@ -407,7 +416,9 @@ void EventThread::Impl::Clear(EventWatch& watch) {
 }
 
 EventThread::EventThread(const EventConfig& config) : impl_(std::make_unique<Impl>(config)) {}
-EventThread::~EventThread() = default;
+EventThread::~EventThread() {
+  if (!impl_->HasThread()) static_cast<void>(impl_.release());
+}
 uint64_t EventThread::wakeups() const { return impl_->wakeups(); }
 
 EventWatch::EventWatch(EventThread& thread, WatchConfig config)
@@ -426,6 +437,7 @@ void EventWatch::Abort(const Event& cause) {
 }
 
 void EventWatch::Clear() {
+  if (!thread_.HasThread()) return;
   const std::lock_guard lock(thread_.mutex());
   thread_.Clear(*this);
   newest_.reset();
@@ -437,11 +449,13 @@ void EventWatch::Clear() {
 }
 
 std::optional<Event> EventWatch::Newest() const {
+  if (!thread_.HasThread()) return std::nullopt;
   const std::lock_guard lock(thread_.mutex());
   return newest_;
 }
 
 std::optional<Event> EventWatch::Cause() const {
+  if (!thread_.HasThread()) return std::nullopt;
   const std::lock_guard lock(thread_.mutex());
   return cause_;
 }

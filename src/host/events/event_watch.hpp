@@ -46,12 +46,13 @@ class EventWatch {
   EventWatch& operator=(const EventWatch&) = delete;
 
   /// Forgets all events that have come until now, read or not, and clears the abort word. A completion
-  /// queue that has failed stays failed: then the word is set again.
+  /// queue that has failed stays failed: then the word is set again. Does nothing in a forked child, which
+  /// has no thread.
   ///
   /// @errors  std::bad_alloc: nothing is cleared
   void Clear();
 
-  // Since the last Clear(); any thread may call these.
+  // Since the last Clear(); any thread may call these. Empty in a forked child.
   std::optional<Event> Newest() const;
   std::optional<Event> Cause() const;  ///< event that set the abort word
 

@@ -17,15 +17,15 @@ constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  
 
 const char* NameOf(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
 
-/// Subjects that were warned about.
-struct WarnedSubjects {
-  std::mutex mutex;
-  std::set<std::string> subjects;  // under mutex
-};
+std::mutex warned_mutex;
+const ForkSafe<warned_mutex> fork_safe_warnings;
 
-WarnedSubjects& Warned() {
-  static auto* const warned = new WarnedSubjects;  // never destroyed: threads may warn until the program ends
-  return *warned;
+/// Returns whether this is the first warning about the subject.
+bool IsFirstWarning(const std::string& subject) {
+  const std::lock_guard lock(warned_mutex);
+  static auto* const subjects =
+      new std::set<std::string>;  // never destroyed: threads may warn until the program ends
+  return subjects->insert(subject).second;
 }
 
 LogLevel ReadLevel() noexcept {
@@ -75,9 +75,7 @@ void WriteLog(LogLevel level, std::string_view text) {
 void WarnOnce(const std::string& subject, const std::string& text) noexcept {
   if (!IsLogged(LogLevel::kWarn)) return;
   try {
-    WarnedSubjects& warned = Warned();
-    const std::lock_guard lock(warned.mutex);
-    if (warned.subjects.insert(subject).second) WriteLog(LogLevel::kWarn, subject + ": " + text);
+    if (IsFirstWarning(subject)) WriteLog(LogLevel::kWarn, subject + ": " + text);
   } catch (const std::exception&) {  // not logged, like in Log()
   }
 }

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <mutex>
 
 namespace warpverbs::inline v0_2::host {
 namespace {
@@ -19,6 +18,7 @@ constexpr milliseconds kWriteTimeout{100};
 constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a writable pipe takes this much in one piece
 
 std::mutex write_mutex;
+const ForkSafe<write_mutex> fork_safe_writer;
 uint64_t dropped_lines = 0;  // since the last written line; under write_mutex, as is_cut
 bool is_cut = false;         // the first of those lines was written in part
 

@@ -1,8 +1,20 @@
 #pragma once
 
+#include <pthread.h>
+
+#include <mutex>
 #include <string_view>
 
 namespace warpverbs::inline v0_2::host {
+
+/// Keeps a mutex of the whole program usable in a forked child, also if another thread had it: the thread
+/// that forks holds it meanwhile. Make one object for each mutex, and nest no two of them.
+template <std::mutex& Mutex>
+struct ForkSafe {
+  ForkSafe() {
+    pthread_atfork([] { Mutex.lock(); }, [] { Mutex.unlock(); }, [] { Mutex.unlock(); });
+  }
+};
 
 /// Writes a line to stderr and waits at most 100 ms for its reader, so that no thread of the library hangs in
 /// its log. Drops the line if there is still no room, and drops later lines without waiting. The next line

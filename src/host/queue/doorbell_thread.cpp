@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "device/owner_process.hpp"
 #include "queue/doorbell_service.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
@@ -33,11 +34,13 @@ class DoorbellThread::Impl {
 
   void Add(DoorbellService& service);
   void Remove(DoorbellService& service);
+  bool HasThread() const { return owner_.IsThisOne(); }
 
  private:
   void Run(const std::stop_token& stop);
   void ApplyChanges();
 
+  const OwnerProcess owner_;
   // The services are links of lists, so nothing here allocates.
   std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -49,7 +52,9 @@ class DoorbellThread::Impl {
 };
 
 DoorbellThread::DoorbellThread() : impl_(std::make_unique<Impl>()) {}
-DoorbellThread::~DoorbellThread() = default;
+DoorbellThread::~DoorbellThread() {
+  if (!impl_->HasThread()) static_cast<void>(impl_.release());
+}
 
 DoorbellThread::Impl::Impl() try : thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
@@ -94,6 +99,11 @@ void DoorbellService::CopyWqes(uint16_t end) {
 }
 
 void DoorbellThread::Impl::Add(DoorbellService& service) {
+  if (!HasThread()) {
+    throw Error("add", "a queue to a thread that rings doorbells",
+                "this process was forked from the one that started the thread",
+                "Start one in the process that uses the queue");
+  }
   const std::lock_guard lock(mutex_);
   service.next_ = added_;
   added_ = &service;
@@ -102,6 +112,7 @@ void DoorbellThread::Impl::Add(DoorbellService& service) {
 }
 
 void DoorbellThread::Impl::Remove(DoorbellService& service) {
+  if (!HasThread()) return;
   std::unique_lock lock(mutex_);
   service.leaving_ = true;
   ++version_;
