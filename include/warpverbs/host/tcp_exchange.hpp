@@ -18,14 +18,14 @@ struct TcpAddress {
   uint16_t port = 0;   ///< 0: to listen, a free one
 };
 
-/// Messages to one peer over TCP, in frames that identify strangers and other versions.
+/// Messages to one peer over TCP, in frames that identify other programs and other versions.
 ///
 /// Neither encrypts nor authenticates: for networks whose hosts trust each other. After an error the
 /// connection is closed, which tells the peer. Raises no SIGPIPE; an exec() closes its socket. After a move
 /// only destroy the source, or assign to it.
 class WARPVERBS_EXPORT TcpExchange final : public Exchange {
  public:
-  /// Connects to a peer, which may start to listen a little later.
+  /// Connects to a peer, which may start to listen a little later, and greets it.
   ///
   /// @errors  Error: nothing listens there by the deadline, or the host is unknown or unreachable
   static TcpExchange Connect(const TcpAddress& peer, Deadline deadline);
@@ -61,9 +61,14 @@ class WARPVERBS_EXPORT TcpListener {
   /// The port it listens on, also if a free one was asked for.
   uint16_t port() const;
 
-  /// Waits for the next peer. The first Swap() identifies it. Thread-safe.
+  /// Waits for the next peer, which TcpExchange::Connect() made greet. Thread-safe.
   ///
-  /// @errors  Error: no peer came by the deadline; no more file descriptors
+  /// Refuses connections of other programs and of other versions of the protocol, with a warning in the log
+  /// for each host, and waits on. A connection that says nothing holds no other one up; the listener keeps
+  /// the last 64 of them. A greeting is no proof: the peer's first message must show that it is the right
+  /// one.
+  ///
+  /// @errors  Error: no peer came by the deadline, with the last refusal; no more file descriptors
   TcpExchange Accept(Deadline deadline) const;
 
  private:

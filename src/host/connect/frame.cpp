@@ -28,13 +28,35 @@ std::string Quoted(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+std::vector<uint8_t> Greeting() {
+  ByteWriter greeting;
+  greeting.Put(kFrameMagic);
+  greeting.Put(2, kFrameVersion);
+  greeting.Put(2, 0);
+  return greeting.bytes();
+}
+
 std::vector<uint8_t> FrameHeader(uint64_t length) {
   ByteWriter header;
-  header.Put(kFrameMagic);
-  header.Put(2, kFrameVersion);
-  header.Put(2, 0);
+  header.Put(Greeting());
   header.Put(8, length);
   return header.bytes();
+}
+
+std::optional<FrameRefusal> CheckGreeting(std::span<const uint8_t> bytes) {
+  const size_t known = std::min(bytes.size(), kFrameMagic.size());
+  if (!std::equal(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(known), kFrameMagic.begin())) {
+    return FrameRefusal{"it does not speak this library's protocol: its message begins with " + Quoted(bytes),
+                        "Check host and port on both sides, and which other programs may connect"};
+  }
+  if (bytes.size() < kVersionEnd) return std::nullopt;
+  ByteReader greeting(bytes);
+  greeting.GetBytes(kFrameMagic.size());
+  const uint64_t version = greeting.Get(2);
+  if (version == kFrameVersion) return std::nullopt;
+  return FrameRefusal{
+      "it speaks version " + std::to_string(version) + ", not " + std::to_string(kFrameVersion),
+      "Use the same release of warpverbs on both sides"};
 }
 
 size_t FrameReader::BytesWanted() const {
@@ -50,22 +72,10 @@ std::optional<FrameRefusal> FrameReader::Take(std::span<const uint8_t> bytes) {
 }
 
 std::optional<FrameRefusal> FrameReader::CheckHeader() {
-  const size_t known = std::min(header_.size(), kFrameMagic.size());
-  if (!std::equal(header_.begin(), header_.begin() + static_cast<ptrdiff_t>(known), kFrameMagic.begin())) {
-    return FrameRefusal{
-        "it does not speak this library's protocol: its message begins with " + Quoted(header_),
-        "Check host and port on both sides, and which other programs may connect"};
-  }
-  if (header_.size() < kVersionEnd) return std::nullopt;
-  ByteReader header(header_);
-  header.GetBytes(kFrameMagic.size());
-  if (const uint64_t version = header.Get(2); version != kFrameVersion) {
-    return FrameRefusal{
-        "it speaks version " + std::to_string(version) + ", not " + std::to_string(kFrameVersion),
-        "Use the same release of warpverbs on both sides"};
-  }
+  if (auto refusal = CheckGreeting(header_)) return refusal;
   if (header_.size() < kFrameHeaderBytes) return std::nullopt;
-  header.Get(2);
+  ByteReader header(header_);
+  header.GetBytes(kGreetingBytes);
   length_ = header.Get(8);
   if (length_ <= kMaxSwapBytes) return std::nullopt;
   return FrameRefusal{"it announces a message of " + std::to_string(length_) +

@@ -11,14 +11,22 @@ namespace warpverbs::inline v0_2::host {
 
 /// Length of the header before each message: magic (4 bytes), version (2), 0 (2), length (8).
 constexpr size_t kFrameHeaderBytes = 16;
-constexpr uint16_t kFrameVersion = 1;
+constexpr uint16_t kFrameVersion = 2;
 
+/// Length of the greeting that a connecting side sends at once, and by which a listener knows a peer from a
+/// stranger: the first bytes of a header, magic (4 bytes), version (2), 0 (2).
+constexpr size_t kGreetingBytes = 8;
+
+std::vector<uint8_t> Greeting();
 std::vector<uint8_t> FrameHeader(uint64_t length);
 
 /// Why a frame is refused, and the remedy.
 struct FrameRefusal {
   std::string reason, remedy;
 };
+
+/// Returns why a greeting, or the first bytes of one, are refused, if they are.
+std::optional<FrameRefusal> CheckGreeting(std::span<const uint8_t> bytes);
 
 /// Assembles a frame from pieces.
 class FrameReader {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "device/handle.hpp"
+#include "log/shortage.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::host {
@@ -79,14 +80,16 @@ uint16_t SocketAddress::port() const {
                                     : reinterpret_cast<const sockaddr_in&>(storage).sin_port);
 }
 
-std::string SocketAddress::ToString() const {
+std::string SocketAddress::host() const {
   constexpr std::string_view kMapped = "::ffff:";
-  char host[NI_MAXHOST];
-  if (getnameinfo(get(), bytes, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "the peer";
-  std::string text = host;
+  char name[NI_MAXHOST];
+  if (getnameinfo(get(), bytes, name, sizeof name, nullptr, 0, NI_NUMERICHOST) != 0) return "the peer";
+  std::string text = name;
   if (text.starts_with(kMapped) && text.find('.') != std::string::npos) text = text.substr(kMapped.size());
-  return text + " port " + std::to_string(port());
+  return text;
 }
+
+std::string SocketAddress::ToString() const { return host() + " port " + std::to_string(port()); }
 
 std::string ToString(const TcpAddress& address) {
   return (address.host.empty() ? "port " : address.host + " port ") + std::to_string(address.port);
@@ -108,6 +111,13 @@ std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, cons
   if (answer.failure == EAI_SYSTEM) throw Error::FromErrno("find", object, answer.error_number, kRemedy);
   throw Error("find", object, answer.failure == 0 ? "it has none" : gai_strerror(answer.failure), kRemedy);
 }
+
+void SetOption(int socket, int level, int option, int value) {
+  setsockopt(socket, level, option, &value, sizeof value);
+}
+
+bool WouldWait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+bool IsOwnFailure(int error) { return IsShortage(error) || error == EBADF || error == EINVAL; }
 
 FileDescriptor MakeSocket(int family) {
   return FileDescriptor(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -21,6 +21,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   uint16_t port() const;
+  std::string host() const;      ///< "10.0.0.2"; "the peer" if it has no text
   std::string ToString() const;  ///< "10.0.0.2 port 18517"; IPv4 even if an IPv6 socket reports it
 };
 
@@ -35,6 +36,16 @@ std::string ToString(const TcpAddress& address);
 ///
 /// @errors  Error: the host does not exist; no answer by the deadline
 std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const DeadlineWait& waiting);
+
+/// Sets an optional option: ignores failure.
+void SetOption(int socket, int level, int option, int value);
+
+/// Returns whether a call on a non-blocking socket would have waited.
+bool WouldWait(int error);
+
+/// Returns whether the failure is local: a shortage or an invalid socket.
+bool IsOwnFailure(int error);
+constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
 
 /// Makes a non-blocking socket that is closed on exec(). Invalid on failure, with errno set.
 FileDescriptor MakeSocket(int family);

@@ -1,6 +1,5 @@
 #include "warpverbs/host/tcp_exchange.hpp"
 
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +16,7 @@
 #include "connect/deadline_wait.hpp"
 #include "connect/frame.hpp"
 #include "connect/socket.hpp"
-#include "log/shortage.hpp"
+#include "connect/tcp_connection.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -27,17 +26,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-bool WouldWait(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
-
 /// Returns whether a peer may start to listen in a moment.
 bool MayYetListen(int error) {
   constexpr int kLater[] = {ECONNREFUSED, ECONNRESET, ETIMEDOUT, EHOSTUNREACH, EHOSTDOWN, EAGAIN};
   return std::find(std::begin(kLater), std::end(kLater), error) != std::end(kLater);
 }
-
-/// Returns whether the failure is local: a shortage or an invalid socket.
-bool IsOwnFailure(int error) { return IsShortage(error) || error == EBADF || error == EINVAL; }
-constexpr char kOwnRemedy[] = "Close other files, or raise the limit (ulimit -n)";
 
 /// One swap over a connection.
 class SwapOperation {
@@ -123,36 +116,28 @@ class SwapOperation {
   FrameReader reader_;
 };
 
-void SetOption(int socket, int level, int option, int value) {
-  setsockopt(socket, level, option, &value, sizeof value);  // optional: ignores failure
-}
-
-/// Listens at an address of this machine. Invalid on failure, with errno set.
-FileDescriptor ListenAt(const SocketAddress& address) {
-  FileDescriptor socket = MakeSocket(address.family());
-  if (!socket) return socket;
-  SetOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.family() == AF_INET6) SetOption(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (bind(socket.get(), address.get(), address.bytes) == 0 && listen(socket.get(), SOMAXCONN) == 0)
-    return socket;
-  const int error = errno;
-  socket.Close();
-  errno = error;
-  return socket;
+/// Says to a listener that this is a peer. Returns an errno value, 0 for success.
+int Greet(int socket, const DeadlineWait& waiting) {
+  const std::vector<uint8_t> greeting = Greeting();
+  for (size_t sent = 0; sent < greeting.size();) {
+    const ssize_t bytes = send(socket, greeting.data() + sent, greeting.size() - sent, MSG_NOSIGNAL);
+    if (bytes >= 0) {
+      sent += static_cast<size_t>(bytes);
+    } else if (WouldWait(errno)) {
+      if (!waiting.ForEvents(socket, POLLOUT)) return ETIMEDOUT;
+    } else if (errno != EINTR) {
+      return errno == EPIPE ? ECONNRESET : errno;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
-struct TcpExchange::Connection {
-  Connection(FileDescriptor connected, std::string name)
-      : socket(std::move(connected)), peer(std::move(name)) {
-    SetOption(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  }
-
-  FileDescriptor socket;
-  std::string peer;
-  std::string failure{};  // the first swap that failed, if it can be said; then the socket is closed
-};
+TcpExchange::Connection::Connection(FileDescriptor connected, std::string name)
+    : socket(std::move(connected)), peer(std::move(name)) {
+  SetOption(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+}
 
 TcpExchange::TcpExchange(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
 TcpExchange::TcpExchange(TcpExchange&&) noexcept = default;
@@ -169,8 +154,11 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
     for (const SocketAddress& address : addresses) {
       const auto to_come = static_cast<size_t>(&addresses.back() - &address);
       int error = 0;
-      FileDescriptor socket = ConnectOnce(address, DeadlineWait(waiting.Share(to_come)), error);
-      if (socket) return TcpExchange(std::make_unique<Connection>(std::move(socket), ToString(peer)));
+      const DeadlineWait share(waiting.Share(to_come));
+      FileDescriptor socket = ConnectOnce(address, share, error);
+      if (socket) error = Greet(socket.get(), share);
+      if (socket && error == 0)
+        return TcpExchange(std::make_unique<Connection>(std::move(socket), ToString(peer)));
       if (reason == 0 || MayYetListen(error)) reason = error;
     }
     if (!MayYetListen(reason) || waiting.over()) {
@@ -208,57 +196,6 @@ std::vector<uint8_t> TcpExchange::Swap(std::span<const uint8_t> mine, std::strin
   } catch (...) {
     socket.Close();
     throw;
-  }
-}
-
-struct TcpListener::Socket {
-  FileDescriptor file;
-  uint16_t port = 0;
-};
-
-TcpListener::TcpListener(TcpListener&&) noexcept = default;
-TcpListener& TcpListener::operator=(TcpListener&&) noexcept = default;
-TcpListener::~TcpListener() = default;
-uint16_t TcpListener::port() const { return socket_->port; }
-
-TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<Socket>()) {
-  FileDescriptor& file = socket_->file;
-  int reason = 0;
-  for (const SocketAddress& one :
-       Resolve(address, true, DeadlineWait(DeadlineIn(std::chrono::seconds(10))))) {
-    file = ListenAt(one);
-    if (file) break;
-    reason = errno;
-  }
-  SocketAddress own;
-  if (file && getsockname(file.get(), own.get(), &own.bytes) != 0) {
-    reason = errno;
-    file.Close();
-  }
-  if (!file) {
-    throw Error::FromErrno("listen", "on " + ToString(address), reason,
-                           "Pass an address of this machine and a free port");
-  }
-  socket_->port = own.port();
-}
-
-TcpExchange TcpListener::Accept(Deadline deadline) const {
-  const DeadlineWait waiting(deadline);
-  const std::string object = "a peer on port " + std::to_string(socket_->port);
-  while (true) {
-    SocketAddress peer;
-    FileDescriptor socket(
-        accept4(socket_->file.get(), peer.get(), &peer.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
-      return TcpExchange(std::make_unique<TcpExchange::Connection>(std::move(socket), peer.ToString()));
-    }
-    // Other errors concern a connection that has already failed, not the next one: accept(2).
-    if (IsOwnFailure(errno)) throw Error::FromErrno("accept", object, errno, kOwnRemedy);
-    if (WouldWait(errno)) waiting.ForEvents(socket_->file.get(), POLLIN);
-    if (waiting.over()) {
-      throw Error("accept", object, "no peer connected " + waiting.Within(),
-                  "Start the peer with this machine's name and this port");
-    }
   }
 }
 

@@ -160,7 +160,6 @@ TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
     EXPECT_TRUE(ResultOf([&](std::ostream& out) { return RunClient(client, out); }).succeeded);
   }
   EXPECT_TRUE(server.succeeded) << server.output;
-  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1 port "));
 }
 
 TEST_F(RdmaDemoSides, GivesUpWhenOnlyASilentStrangerConnects) {
@@ -172,8 +171,7 @@ TEST_F(RdmaDemoSides, GivesUpWhenOnlyASilentStrangerConnects) {
   const SideResult server =
       ResultOf([&](std::ostream& out) { return RunServer(std::move(listener), options, out); });
   EXPECT_LT(std::chrono::steady_clock::now(), limit);
-  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1"));
-  EXPECT_THAT(server.error, HasSubstr("only strangers connected in time"));
+  EXPECT_THAT(server.error, HasSubstr("no peer connected within "));
 }
 
 TEST(RdmaDemoOptions, HaveTheDefaultsOfTheHelp) {

@@ -48,6 +48,9 @@ class RawPeer {
     EXPECT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
 
+  /// Says what a peer says first.
+  void Greet() const { Send({"WVEx\0\2\0\0", 8}); }
+
   void Send(std::string_view bytes) const {
     EXPECT_EQ(send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
@@ -75,7 +78,7 @@ class RawPeer {
 struct RawExchange {
   TcpListener listener{{.host = "127.0.0.1"}};
   RawPeer peer{listener.port()};
-  TcpExchange exchange = listener.Accept(Soon());
+  TcpExchange exchange = (peer.Greet(), listener.Accept(Soon()));
 
   std::string Swap(Deadline deadline = Soon()) {
     return SentenceOf([&] { exchange.Swap(BytesOf("mine"), "a word", deadline); });

@@ -80,7 +80,7 @@ TEST(TcpExchange, CarriesMessagesLargerThanTheSocketBuffers) {
 
 TEST(TcpExchange, LetsOneSideRunAhead) {
   RawExchange raw;
-  const std::string header("WVEx\0\1\0\0\0\0\0\0\0\0\0\3", 16);
+  const std::string header("WVEx\0\2\0\0\0\0\0\0\0\0\0\3", 16);
   raw.peer.Send(header + "one" + header + "two");
   EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("one"));
   EXPECT_EQ(raw.exchange.Swap({}, "a word", Soon()), BytesOf("two"));
@@ -89,12 +89,12 @@ TEST(TcpExchange, LetsOneSideRunAhead) {
 TEST(TcpExchange, ReadsFromAPeerThatSendsByteByByte) {
   RawExchange raw;
   auto peer = std::async(std::launch::async, [&] {
-    for (const char byte : std::string("WVEx\0\1\0\0\0\0\0\0\0\0\1\0", 16) + std::string(256, 'x'))
+    for (const char byte : std::string("WVEx\0\2\0\0\0\0\0\0\0\0\1\0", 16) + std::string(256, 'x'))
       raw.peer.Send({&byte, 1});
     return raw.peer.Receive(16 + 4);
   });
   EXPECT_EQ(raw.exchange.Swap(BytesOf("mine"), "a word", Soon()), std::vector<uint8_t>(256, 'x'));
-  EXPECT_EQ(peer.get(), std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4mine", 20));
+  EXPECT_EQ(peer.get(), std::string("WVEx\0\2\0\0\0\0\0\0\0\0\0\4mine", 20));
 }
 
 TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
@@ -104,7 +104,7 @@ TEST(TcpExchange, WritesToAPeerThatReadsByteByByte) {
     std::string received = raw.peer.Receive(16);
     for (int i = 0; i < 2000; ++i) received += raw.peer.Receive(1);
     received += raw.peer.Receive(kBytes - 2000);
-    raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+    raw.peer.Send(std::string("WVEx\0\2\0\0\0\0\0\0\0\0\0\0", 16));
     return received;
   });
   EXPECT_TRUE(raw.exchange.Swap(std::vector<uint8_t>(kBytes, 'y'), "a word", Soon()).empty());
@@ -130,12 +130,12 @@ TEST(TcpExchange, DetectsAForeignProtocolByItsFirstByte) {
 TEST(TcpExchange, ReportsAnotherVersionBeforeItsLength) {
   RawExchange raw;
   raw.peer.Send({"WVEx\0\7", 6});
-  EXPECT_THAT(raw.Swap(), HasSubstr("it speaks version 7, not 1. Use the same release"));
+  EXPECT_THAT(raw.Swap(), HasSubstr("it speaks version 7, not 2. Use the same release"));
 }
 
 TEST(TcpExchange, RejectsHugeLengthsBeforeAllocating) {
   RawExchange raw;
-  raw.peer.Send({"WVEx\0\1\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
+  raw.peer.Send({"WVEx\0\2\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", 16});
   EXPECT_THAT(raw.Swap(),
               HasSubstr("it announces a message of 9223372036854775807 bytes, more than the limit of"));
 }
@@ -172,7 +172,7 @@ TEST(TcpExchange, TreatsDeadlinesBeyondTheClockAsForever) {
 
 TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatSendsWithoutEnd) {
   RawExchange raw;
-  raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\x10\0\0", 16));
+  raw.peer.Send(std::string("WVEx\0\2\0\0\0\0\0\0\0\x10\0\0", 16));
   std::jthread peer([&](const std::stop_token& stop) {
     const char byte = 'x';
     while (!stop.stop_requested() && send(raw.peer.fd(), &byte, 1, MSG_NOSIGNAL) == 1)
@@ -183,7 +183,7 @@ TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatSendsWithoutEnd) {
 
 TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatDoesNotRead) {
   RawExchange raw;
-  raw.peer.Send(std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\0", 16));
+  raw.peer.Send(std::string("WVEx\0\2\0\0\0\0\0\0\0\0\0\0", 16));
   const std::vector<uint8_t> mine(32'000'000);
   EXPECT_THAT(
       SentenceOf([&] { raw.exchange.Swap(mine, "a word", DeadlineIn(std::chrono::milliseconds(300))); }),
@@ -191,7 +191,7 @@ TEST(TcpExchange, HoldsTheDeadlineWithAPeerThatDoesNotRead) {
 }
 
 TEST(TcpExchange, ReportsThatThePeerClosedAtAnyByte) {
-  const std::string whole = std::string("WVEx\0\1\0\0\0\0\0\0\0\0\0\4", 16) + "word";
+  const std::string whole = std::string("WVEx\0\2\0\0\0\0\0\0\0\0\0\4", 16) + "word";
   for (size_t said = 0; said < whole.size(); ++said) {
     for (const bool abruptly : {false, true}) {
       RawExchange raw;
@@ -309,6 +309,79 @@ TEST(TcpListener, ReportsThatNobodyConnected) {
                     ContainsRegex("no peer connected within [0-9.e-]+ s\\. Start the peer")));
 }
 
+/// What a port scan, a browser, another release or a program that hangs sends first.
+constexpr std::string_view kStrangers[] = {
+    {"", 0},         {"GET / HTTP/1.1\r\n\r\n"}, {"\x16\x03\x01", 3}, {"WVEx\0\7\0\0", 8},
+    {"WVEx\0\2", 6}, {"WVEy\0\2\0\0", 8}};
+
+TEST(TcpListener, ServesThePeerAfterStrangers) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  std::vector<RawPeer> strangers;
+  for (const std::string_view words : kStrangers) {
+    for (const bool leaves : {false, true}) {  // else it stays and is silent
+      strangers.emplace_back(listener.port());
+      if (!words.empty()) strangers.back().Send(words);
+      if (leaves) strangers.back().Close();
+    }
+  }
+  testing::internal::CaptureStderr();
+  const TcpExchange here = TcpExchange::Connect({"127.0.0.1", listener.port()}, Soon());
+  TcpExchange there = listener.Accept(Soon());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("a connection from 127.0.0.1 to port " + std::to_string(listener.port()) +
+                             ": refused because it "));
+  EXPECT_EQ(log.find("refused"), log.rfind("refused")) << "told once: " << log;
+}
+
+TEST(TcpListener, NamesTheLastStrangerAtTheDeadline) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  const RawPeer silent(listener.port()), stranger(listener.port());
+  stranger.Send("GET /");
+  EXPECT_THAT(SentenceOf([&] { listener.Accept(DeadlineIn(std::chrono::milliseconds(500))); }),
+              ContainsRegex("no peer connected within [0-9.e-]+ s; 127.0.0.1 port [0-9]+ was refused because "
+                            "it does not speak this library's protocol: its message begins with 'GET /'"));
+}
+
+TEST(TcpListener, WaitsForAGreetingInPieces) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  const RawPeer peer(listener.port());
+  auto accepted = std::async(std::launch::async, [&] { return listener.Accept(Soon()).PeerName(); });
+  for (const char byte : std::string("WVEx\0\2\0\0", 8)) peer.Send({&byte, 1});
+  EXPECT_THAT(accepted.get(), StartsWith("127.0.0.1 port "));
+}
+
+TEST(TcpListener, KeepsAPeerThatGreetsLaterForTheNextAccept) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  const RawPeer slow(listener.port());
+  const TcpExchange quick = TcpExchange::Connect({"127.0.0.1", listener.port()}, Soon());
+  listener.Accept(Soon());
+  slow.Greet();
+  listener.Accept(Soon());
+}
+
+TEST(TcpListener, DropsTheConnectionThatWasSilentLongest) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  std::vector<RawPeer> silent;
+  for (int i = 0; i < 70; ++i) silent.emplace_back(listener.port());
+  const TcpExchange here = TcpExchange::Connect({"127.0.0.1", listener.port()}, Soon());
+  listener.Accept(Soon());
+  EXPECT_EQ(silent.front().Receive(1), "") << "its connection is closed";
+  silent.back().Greet();
+  listener.Accept(Soon());
+}
+
+TEST(TcpListener, ServesThreadsThatAcceptTogether) {
+  const TcpListener listener({.host = "127.0.0.1"});
+  constexpr int kPeers = 16;
+  std::vector<std::future<std::string>> accepted;
+  for (int i = 0; i < kPeers; ++i)
+    accepted.push_back(std::async(std::launch::async, [&] { return listener.Accept(Soon()).PeerName(); }));
+  std::vector<RawPeer> peers;
+  for (int i = 0; i < kPeers; ++i) peers.emplace_back(listener.port());
+  for (const RawPeer& peer : peers) peer.Greet();
+  for (auto& one : accepted) EXPECT_THAT(one.get(), StartsWith("127.0.0.1 port "));
+}
+
 TEST(TcpListener, ReportsTakenPortsAndForeignAddresses) {
   const TcpListener first({.host = "127.0.0.1"});
   EXPECT_THAT(SentenceOf([&] {
@@ -321,6 +394,7 @@ TEST(TcpListener, ReportsTakenPortsAndForeignAddresses) {
 TEST(TcpListener, ReportsThatNoFilesAreLeft) {
   const TcpListener listener({.host = "127.0.0.1"});
   const RawPeer peer(listener.port());
+  peer.Greet();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};

@@ -36,7 +36,7 @@ Outcome SwapTwice(const SocketFault& fault) {
     outcome.calls = SocketCalls();
     Inject({});
     // A listener that still waits for a peer gets one.
-    if (!outcome.sentence.empty()) SentenceOf([&] { RawPeer(listener.port()).Close(); });
+    if (!outcome.sentence.empty()) SentenceOf([&] { RawPeer(listener.port()).Greet(); });
   });
   SentenceOf([&] {
     TcpExchange exchange = listener.Accept(Soon());
@@ -172,8 +172,10 @@ TEST(TcpFaults, ReportTooManyFilesAsALocalFailure) {
 TEST(TcpFaults, AcceptAgainAfterAFailedConnection) {
   const TcpListener listener({.host = "127.0.0.1"});
   const RawPeer peer(listener.port());
+  peer.Greet();
   for (const int error : {ECONNABORTED, EINTR, EPROTO}) {
     const RawPeer next(listener.port());
+    next.Greet();
     Inject({.call = 0, .error = error});
     EXPECT_EQ(SentenceOf([&] { listener.Accept(Soon()); }), "");
   }
