@@ -186,6 +186,19 @@ TEST(CheckPcieLink, SkipsUnknownLinks) {
   EXPECT_EQ(CheckPcieLink(good.machine).verdict, Verdict::kSkip);
 }
 
+TEST(CheckRdmaModules, WarnsOfAnOldKernel) {
+  GoodMachine good;
+  for (const char* const fine : {"5.13.0\n", "5.15.0-91-generic\n", "6.1.0\n", "unknown\n"}) {
+    good.tree.Write("/proc/sys/kernel/osrelease", fine);
+    EXPECT_EQ(CheckRdmaModules(good.machine).verdict, Verdict::kPass) << fine;
+  }
+  for (const char* const old : {"5.10.0-28-amd64\n", "4.18.0-553.el8\n"}) {
+    good.tree.Write("/proc/sys/kernel/osrelease", old);
+    EXPECT_EQ(CheckRdmaModules(good.machine).verdict, Verdict::kWarn) << old;
+  }
+  EXPECT_THAT(CheckRdmaModules(good.machine).found, HasSubstr("Linux 4.18 is older than 5.13"));
+}
+
 TEST(CheckGpuModules, FailsWhenACardHasNoDriver) {
   GoodMachine good;
   good.machine.survey.gpus.clear();

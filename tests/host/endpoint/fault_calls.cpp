@@ -244,6 +244,10 @@ mlx5dv_devx_umem* mlx5dv_devx_umem_reg_ex(ibv_context* context, mlx5dv_devx_umem
   static auto* const own = TheirOwn(&mlx5dv_devx_umem_reg_ex, "mlx5dv_devx_umem_reg_ex");
   return Make(kUmem, "mlx5dv_devx_umem_reg_ex", own, context, in);
 }
+mlx5dv_devx_umem* mlx5dv_devx_umem_reg(ibv_context* context, void* address, size_t bytes, uint32_t access) {
+  static auto* const own = TheirOwn(&mlx5dv_devx_umem_reg, "mlx5dv_devx_umem_reg");
+  return Make(kUmem, "mlx5dv_devx_umem_reg", own, context, address, bytes, access);
+}
 int mlx5dv_devx_umem_dereg(mlx5dv_devx_umem* umem) {
   static auto* const own = TheirOwn(&mlx5dv_devx_umem_dereg, "mlx5dv_devx_umem_dereg");
   return GiveBack(kUmem, own, umem);

@@ -1,16 +1,21 @@
-#include "queue/doorbell_service.hpp"
 #include "host/endpoint/faults.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "host/connect/exchange_fixture.hpp"
 #include "host/device/softhca.hpp"
 #include "host/endpoint/link.hpp"
+#include "host/log/refusal.hpp"
+#include "queue/doorbell_service.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/queue_pool.hpp"
 #include "warpverbs/host/shared_completions.hpp"
@@ -98,6 +103,42 @@ INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCa
                          [](const auto& calls) {
                            return calls.param == FaultyCalls::kVerbs ? "Verbs" : "Memory";
                          });
+
+/// Makes the first registration of queue memory fail as on a kernel before 5.13, which does not know an
+/// attribute of it. Returns the error of what `call` does.
+template <class Call>
+std::string OnAnOldKernel(bool lasting, const Call& call) {
+  for (int at = 0; at < 200; ++at) {
+    const Faulty counted({.call = at, .error = EPROTONOSUPPORT});
+    SentenceOf(call);
+    if (std::string_view(counted.failed()) != "mlx5dv_devx_umem_reg_ex") continue;
+    const Faulty faulty({.call = at, .lasting = lasting, .error = EPROTONOSUPPORT});
+    return SentenceOf(call);
+  }
+  return "no queue memory is registered";
+}
+
+TEST(OldKernels, RegisterQueueMemoryByTheOlderCall) {
+  const Device device;
+  const std::string held = HeldByVerbs();
+  EXPECT_EQ(OnAnOldKernel(false,
+                          [&] {
+                            Link link(device, {.cq_mode = CqMode::kRing, .receive_depth = 16});
+                            link.Connect();
+                            Require(link.Write(3).ok(), "a write failed");
+                          }),
+            "");
+  EXPECT_EQ(HeldByVerbs(), held);
+}
+
+TEST(OldKernels, AreNamedIfTheOlderCallFailsToo) {
+  const Device device;
+  EXPECT_THAT(OnAnOldKernel(true, [&] { const Endpoint endpoint(device); }),
+              testing::AllOf(testing::StartsWith("Cannot register "),
+                             testing::HasSubstr("(EPROTONOSUPPORT). Use Linux 5.13 or later, or a recent "
+                                                "DOCA/MLNX_OFED."),
+                             testing::Not(testing::HasSubstr("RLIMIT_MEMLOCK"))));
+}
 
 TEST(MemoryFaults, DoNotAffectReleasesToAPool) {
   const Device device;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 
 #include "doctor/check.hpp"
 #include "doctor/checks/subjects.hpp"
@@ -34,6 +36,21 @@ Finding WaysToGpuMemory(const Machine& machine) {
           "(nvidia-open), which export dma-bufs"};
 }
 
+/// Checks that the kernel lets queues choose their pages, given that its modules are loaded. The modules may
+/// be newer than the kernel: those of DOCA.
+Finding KernelForQueues(const Machine& machine) {
+  const std::string loaded = "mlx5_core, mlx5_ib and ib_uverbs are loaded";
+  int major = 0, minor = 0;
+  const std::string release = machine.files.ReadOrEmpty("/proc/sys/kernel/osrelease");
+  if (std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 ||
+      std::pair(major, minor) >= std::pair(5, 13))
+    return {Verdict::kPass, loaded, ""};
+  return {Verdict::kWarn,
+          loaded + ", but Linux " + std::to_string(major) + "." + std::to_string(minor) +
+              " is older than 5.13: queues work in pages of 4 KiB only, and not in GPU memory",
+          "Use Linux 5.13 or later, or the modules of DOCA"};
+}
+
 }  // namespace
 
 Finding CheckRdmaModules(const Machine& machine) {
@@ -41,7 +58,7 @@ Finding CheckRdmaModules(const Machine& machine) {
   std::vector<std::string> missing;
   for (const char* const name : {"mlx5_core", "mlx5_ib", "ib_uverbs"})
     if (!HasModule(machine.files, name)) missing.emplace_back(name);
-  if (missing.empty()) return {Verdict::kPass, "mlx5_core, mlx5_ib and ib_uverbs are loaded", ""};
+  if (missing.empty()) return KernelForQueues(machine);
   return {Verdict::kFail, "the kernel lacks " + Join(missing),
           "Load them (`modprobe mlx5_ib ib_uverbs`). If the kernel does not have them, install its package "
           "of extra modules, or DOCA"};
