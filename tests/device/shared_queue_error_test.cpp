@@ -2,6 +2,7 @@
 // their mirror for the host.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
 
 #include "test_nic.hpp"
@@ -64,6 +65,64 @@ TEST_F(SharedQueueError, EndsTheQueueWhenAWaitForPredecessorsIsAborted) {
   const uint64_t abort = 1;
   ExpectGivenUp(Post(queue_, {.deadline_ns = UINT64_MAX, .abort = &abort}).status);
   ExpectGivenUp(Post(other_).status);
+}
+
+/// A processor whose clock moves by `step` with each read, after a hook.
+struct SteppingCpu : arch::Cpu {
+  static inline uint64_t now, step;
+  static inline uint32_t reads;
+  static inline std::function<void()> hook;
+  static uint64_t NowNs() {
+    ++reads;
+    if (hook) hook();
+    return now += step;
+  }
+  static void Start(uint64_t step_ns, std::function<void()> on_read = {}) {
+    now = 1;
+    reads = 0;
+    step = step_ns;
+    hook = std::move(on_read);
+  }
+};
+constexpr uint64_t kSecond = 1'000'000'000;
+
+TEST_F(SharedQueueError, DoesNotBlameAPredecessorForTimeWhenTheProgramWasStopped) {
+  auto batch = other_.Begin(1);
+  SendQueue<SteppingCpu, Shared> behind(memory_.View());
+  SteppingCpu::Start(1000, [&] {
+    SteppingCpu::step = SteppingCpu::reads % 10 == 2 ? 3600 * kSecond : 1000;  // stopped again and again
+    if (SteppingCpu::reads == 50) {
+      EXPECT_TRUE(batch.Submit().status.ok());
+    }
+  });
+  EXPECT_TRUE(behind.Post(Nop()).status.ok());
+  SteppingCpu::hook = nullptr;
+  EXPECT_EQ(memory_.control.error, 0U);
+}
+
+TEST_F(SharedQueueError, EndsAWaitForPredecessorsAfterTenSecondsOfItsOwn) {
+  for (const uint64_t step : {kSecond / 20, kSecond, 3600 * kSecond}) {
+    SCOPED_TRACE(step);
+    TestQueue memory(8);
+    memory.control.tail = uint64_t{1} << 32;  // reserved by a poster that never publishes
+    SendQueue<SteppingCpu, Shared> behind(memory.View());
+    SteppingCpu::Start(step);
+    ExpectGivenUp(behind.Post(Nop()).status);
+    EXPECT_EQ(SteppingCpu::reads, step < kSecond ? 201U : 101U);
+  }
+}
+
+TEST_F(SharedQueueError, LooksForItsPredecessorOnceMoreBeforeItGivesUp) {
+  auto batch = other_.Begin(1);
+  SendQueue<SteppingCpu, Shared> behind(memory_.View());
+  SteppingCpu::Start(kSecond / 20, [&] {
+    if (SteppingCpu::reads == 201) {
+      EXPECT_TRUE(batch.Submit().status.ok());
+    }
+  });
+  EXPECT_TRUE(behind.Post(Nop()).status.ok());
+  SteppingCpu::hook = nullptr;
+  EXPECT_EQ(memory_.control.error, 0U);
 }
 
 /// A processor whose clock stands still, so that no wait times out.

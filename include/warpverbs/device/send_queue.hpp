@@ -8,10 +8,10 @@ namespace warpverbs::inline v0_2::device {
 /// A send queue for kernels: post an operation, get a ticket, wait for the ticket.
 ///
 /// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Each post
-/// stores where an exclusive queue continues, so the next kernel posts behind it. Errors last: once the queue pair
-/// has failed, every wait returns kError until the host resets it, and so does every post of a thread that
-/// has seen the error. If a poster gave up between its reservation and its doorbell, the queue fails with
-/// kError and syndrome 0.
+/// stores where an exclusive queue continues, so the next kernel posts behind it. Errors last: once the queue
+/// pair has failed, every wait returns kError until the host resets it, and so does every post of a thread
+/// that has seen the error. If a poster gave up between its reservation and its doorbell, the queue fails
+/// with kError and syndrome 0.
 ///
 /// @tparam S  Exclusive, Shared or RelaxedShared: the posters of this queue while the object lives
 /// @tparam C  Thread, Warp or Block: the threads that make each posting call together; see cooperation.hpp
@@ -39,7 +39,8 @@ class SendQueue {
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
   /// On a shared queue, a post that has its slots waits for all earlier doorbells, whatever its limit says.
-  /// That takes microseconds; after 10 s, or if the abort word is set then, the post ends the queue.
+  /// That takes microseconds; after 10 s of running, or if the abort word is set then, the post ends the
+  /// queue.
   ///
   /// An operation without kCqeAlways completes with the next one that has it. Of any `depth` consecutive
   /// slots, whichever threads post them, one must have it, and so must the last one before a Flush().

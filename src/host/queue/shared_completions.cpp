@@ -48,7 +48,8 @@ Error CannotShare(const std::string& reason, const std::string& remedy) {
 
 bool DrainAll(device::CompletionRingControl& ring) {
   const auto first = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
-  for (device::Waiter<Cpu> waiter({.deadline_ns = Cpu::NowNs() + kDrainLimitNs});;) {
+  device::Waiter<Cpu, device::RunClock<Cpu>> waiter({.deadline_ns = kDrainLimitNs});
+  for (bool in_time = true;; in_time = waiter.Next() == device::Code::kPending) {
     device::Drain<Cpu>(ring);
     const uint64_t consumer = Cpu::LoadAcquire(&ring.consumer);
     const auto index = static_cast<uint32_t>(consumer);
@@ -58,7 +59,7 @@ bool DrainAll(device::CompletionRingControl& ring) {
       if (index - first >= ring.cq.depth) return true;
       if (!device::CompletionRing<Cpu>(ring.cq, index).Next(tail)) return true;
     }
-    if (waiter.Next() != device::Code::kPending) return false;
+    if (!in_time) return false;
   }
 }
 

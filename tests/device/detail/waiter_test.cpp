@@ -62,5 +62,20 @@ TEST_F(WaiterTest, EndsAtTheAbortWordBeforeTheDeadline) {
   EXPECT_EQ(code, Code::kAborted);
 }
 
+TEST_F(WaiterTest, CountsAStopOfTheProgramAsOneStepOfARunClock) {
+  constexpr uint64_t kHour = 3'600'000'000'000, kStep = RunClock<ClockCpu>::kLongestStepNs;
+  ClockCpu::now = 5;
+  RunClock<ClockCpu> clock;
+  EXPECT_EQ(clock.NowNs(), 0U);
+  ClockCpu::now += 7;
+  EXPECT_EQ(clock.NowNs(), 7U);
+  ClockCpu::now += kHour;
+  EXPECT_EQ(clock.NowNs(), 7 + kStep);
+  ClockCpu::now += kStep - 1;
+  EXPECT_EQ(clock.NowNs(), 6 + 2 * kStep);
+  ClockCpu::now -= 1;
+  EXPECT_EQ(clock.NowNs(), 6 + 3 * kStep) << "a clock that is set back";
+}
+
 }  // namespace
 }  // namespace warpverbs::device

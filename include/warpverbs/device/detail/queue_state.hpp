@@ -123,7 +123,7 @@ class QueueEnd<A, RelaxedShared> : public QueueEnd<A, Shared> {
 template <arch::Arch A, Sharing S>
 class QueueState {
  public:
-  static constexpr uint64_t kPublishLimitNs = 10'000'000'000;
+  static constexpr uint64_t kPublishLimitNs = 10'000'000'000;  ///< on a RunClock
 
   /// A processor that releases less far than the queue needs gets no credit: its posts then take the slow
   /// path, and only that one looks for the reason.
@@ -284,9 +284,10 @@ class QueueState {
   /// WaitUntil(): see docs/performance.md.
   WARPVERBS_DEVICE Code AwaitPredecessors(uint32_t base, const uint64_t* abort) {
     if (end_.ReloadIsNextToPublish(base)) return Code::kOk;
-    for (Waiter<A> waiter({A::NowNs() + kPublishLimitNs, abort}, true); !end_.ReloadIsNextToPublish(base);) {
+    for (Waiter<A, RunClock<A>> waiter({kPublishLimitNs, abort}, true); !end_.ReloadIsNextToPublish(base);) {
       if (waiter.CheckDue() && A::Load(&view().control->error) != 0) return Failed();
       if (waiter.Next() == Code::kPending) continue;
+      if (end_.ReloadIsNextToPublish(base)) break;  // it may have been stopped since it looked
       RecordError(kErrorValid | (base & 0xffff));
       return Failed();
     }
