@@ -185,7 +185,7 @@ CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, D
   const DeadlineWait waiting(deadline);
   const CmStep step{"connect",
                     "QP " + std::to_string(endpoint.qpn()) + " to " + ToString(peer) + " by rdma_cm"};
-  const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
+  const std::vector<SocketAddress> addresses = Resolve(peer, waiting);
   Attempt attempt(endpoint);
   for (Failure failure;;) {
     failure.may_yet_succeed = false;
@@ -215,7 +215,7 @@ CmListener::~CmListener() = default;
 CmListener::CmListener(const TcpAddress& address) : parts_(std::make_unique<Parts>()) {
   constexpr int kBacklog = 128;
   const CmStep step{"listen", "on " + ToString(address) + " by rdma_cm"};
-  SocketAddress any = Resolve(address, true, DeadlineWait(DeadlineIn(std::chrono::seconds(10)))).front();
+  SocketAddress any = ResolveOwn(address).front();
   parts_->id = parts_->channel.MakeId();
   if (rdma_bind_addr(parts_->id.get(), any.get()) != 0 || rdma_listen(parts_->id.get(), kBacklog) != 0)
     throw step.FromErrno("Pass an address of an active device (rdma link) and a free port");

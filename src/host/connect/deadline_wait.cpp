@@ -39,18 +39,19 @@ int DeadlineWait::Poll(int fd, short events) const {
     pollfd file{.fd = fd, .events = events, .revents = 0};
     const int ready = poll(&file, 1, Milliseconds());
     if (ready > 0 || (ready < 0 && errno != EINTR)) return ready;
-    if (over()) return 0;
+    if (ready == 0 && over()) return 0;
   }
 }
 
 bool DeadlineWait::Until(const std::function<bool()>& done) const {
   using std::chrono::microseconds;
   constexpr microseconds kFirst(10), kLongest(1000);
-  for (microseconds pause = kFirst; !done(); pause = std::min(2 * pause, kLongest)) {
-    if (over()) return false;
+  for (microseconds pause = kFirst;; pause = std::min(2 * pause, kLongest)) {
+    const bool is_last = over();  // read first: it looks once more after the deadline
+    if (done()) return true;
+    if (is_last) return false;
     std::this_thread::sleep_until(std::min(std::chrono::steady_clock::now() + pause, deadline_));
   }
-  return true;
 }
 
 bool DeadlineWait::ForEvents(int fd, short events) const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -49,7 +50,10 @@ Answer Ask(const TcpAddress& address, int flags) {
 }
 
 /// Resolves in a thread that may outlive the call.
-Answer AskWithin(const TcpAddress& address, int flags, const DeadlineWait& waiting) {
+///
+/// @param is_ready  waits for the future; false: not in time
+template <class Ready>
+Answer AskInTime(const TcpAddress& address, int flags, const Ready& is_ready) {
   std::packaged_task<Answer()> task([address, flags] { return Ask(address, flags); });
   std::future<Answer> answer = task.get_future();
   try {
@@ -58,10 +62,22 @@ Answer AskWithin(const TcpAddress& address, int flags, const DeadlineWait& waiti
     throw Error::FromErrno("start", "a thread that looks up '" + address.host + "'", error.code().value(),
                            "Raise the limit on threads (ulimit -u), or pass the address in numbers");
   }
-  if (answer.wait_until(waiting.deadline()) == std::future_status::ready) return answer.get();
+  if (is_ready(answer)) return answer.get();
   Answer none;
   none.failure = EAI_AGAIN;
   return none;
+}
+
+template <class Ready>
+std::vector<SocketAddress> Find(const TcpAddress& address, int flags, const std::string& within,
+                                const Ready& is_ready) {
+  Answer answer = Ask(address, flags | AI_NUMERICHOST);  // needs no name server
+  if (answer.failure == EAI_NONAME) answer = AskInTime(address, flags, is_ready);
+  if (answer.failure == 0 && !answer.addresses.empty()) return std::move(answer.addresses);
+  const std::string object = "the address of '" + address.host + "' " + within;
+  constexpr char kRemedy[] = "Check the name, and the name servers of this machine";
+  if (answer.failure == EAI_SYSTEM) throw Error::FromErrno("find", object, answer.error_number, kRemedy);
+  throw Error("find", object, answer.failure == 0 ? "it has none" : gai_strerror(answer.failure), kRemedy);
 }
 
 /// Returns whether a socket is connected to itself. The kernel can do that if nobody listens on a port of the
@@ -95,21 +111,27 @@ std::string ToString(const TcpAddress& address) {
   return (address.host.empty() ? "port " : address.host + " port ") + std::to_string(address.port);
 }
 
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const DeadlineWait& waiting) {
-  const int flags = listens ? AI_PASSIVE : 0;
-  Answer answer = Ask(address, flags | AI_NUMERICHOST);  // needs no name server
-  if (answer.failure == EAI_NONAME) answer = AskWithin(address, flags, waiting);
-  if (answer.failure == 0 && !answer.addresses.empty()) {
-    if (address.host.empty() && listens) {
-      std::stable_partition(answer.addresses.begin(), answer.addresses.end(),
-                            [](const SocketAddress& one) { return one.family() == AF_INET6; });
-    }
-    return std::move(answer.addresses);
+std::vector<SocketAddress> Resolve(const TcpAddress& peer, const DeadlineWait& waiting) {
+  return Find(peer, 0, waiting.Within(), [&](const std::future<Answer>& answer) {
+    return answer.wait_until(waiting.deadline()) == std::future_status::ready;
+  });
+}
+
+std::vector<SocketAddress> ResolveOwn(const TcpAddress& address) {
+  std::vector<SocketAddress> found =
+      Find(address, AI_PASSIVE, "within 10 s", [](const std::future<Answer>& answer) {
+        // In steps: of the time for which this process is stopped, only one counts.
+        constexpr std::chrono::milliseconds kStep(100);
+        for (int step = 0; step < 100; ++step) {
+          if (answer.wait_for(kStep) == std::future_status::ready) return true;
+        }
+        return false;
+      });
+  if (address.host.empty()) {
+    std::stable_partition(found.begin(), found.end(),
+                          [](const SocketAddress& one) { return one.family() == AF_INET6; });
   }
-  const std::string object = "the address of '" + address.host + "' " + waiting.Within();
-  constexpr char kRemedy[] = "Check the name, and the name servers of this machine";
-  if (answer.failure == EAI_SYSTEM) throw Error::FromErrno("find", object, answer.error_number, kRemedy);
-  throw Error("find", object, answer.failure == 0 ? "it has none" : gai_strerror(answer.failure), kRemedy);
+  return found;
 }
 
 void SetOption(int socket, int level, int option, int value) {

@@ -28,14 +28,19 @@ struct SocketAddress {
 /// Returns "gpu-7 port 18517", or "port 18517" without a host.
 std::string ToString(const TcpAddress& address);
 
-/// Returns all addresses of a name, the most promising first. An empty name means this machine, or if
-/// `listens` every local address, IPv6 first, because such a socket also accepts IPv4.
+/// Returns all addresses of a peer, the most promising first. An empty name means this machine.
 ///
 /// Asks the name server in a separate thread, because nothing bounds the time that getaddrinfo() takes. If no
 /// server answers, the thread outlives the deadline.
 ///
 /// @errors  Error: the host does not exist; no answer by the deadline
-std::vector<SocketAddress> Resolve(const TcpAddress& address, bool listens, const DeadlineWait& waiting);
+std::vector<SocketAddress> Resolve(const TcpAddress& peer, const DeadlineWait& waiting);
+
+/// Does the same for an address to listen at. An empty name means every local address, IPv6 first, because
+/// such a socket also accepts IPv4.
+///
+/// @errors  Error: as above, after 10 s for which this process ran
+std::vector<SocketAddress> ResolveOwn(const TcpAddress& address);
 
 /// Sets an optional option: ignores failure.
 void SetOption(int socket, int level, int option, int value);

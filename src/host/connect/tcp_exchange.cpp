@@ -148,7 +148,7 @@ std::string TcpExchange::PeerName() const { return connection_->peer; }
 TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
   constexpr milliseconds kLongestPause(200);
   const DeadlineWait waiting(deadline);
-  const std::vector<SocketAddress> addresses = Resolve(peer, false, waiting);
+  const std::vector<SocketAddress> addresses = Resolve(peer, waiting);
   for (milliseconds pause(5);; pause = std::min(2 * pause, kLongestPause)) {
     int reason = 0;
     for (const SocketAddress& address : addresses) {

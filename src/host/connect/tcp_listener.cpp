@@ -214,8 +214,7 @@ uint16_t TcpListener::port() const { return socket_->port; }
 TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<Socket>()) {
   FileDescriptor& file = socket_->file;
   int reason = 0;
-  for (const SocketAddress& one :
-       Resolve(address, true, DeadlineWait(DeadlineIn(std::chrono::seconds(10))))) {
+  for (const SocketAddress& one : ResolveOwn(address)) {
     file = ListenAt(one);
     if (file) break;
     reason = errno;

@@ -109,7 +109,7 @@ class EventThread::Impl {
   void TakeFirmwareEvents(Source& source);
   void Deliver(const Source& source, const Event& event);
   void Deliver(EventWatch& watch, const Event& event) const;
-  void AbortDueWatches();
+  void AbortDueWatches(EventWatch::Clock::time_point now);
 
   const OwnerProcess owner_;
   EventConfig config_;
@@ -204,11 +204,12 @@ void EventThread::Impl::RunOnce(std::vector<pollfd>& files) {
   poll(files.data(), files.size(), timeout_ms);
   wakeups_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
+  const auto now = EventWatch::Clock::now();  // before the events: a port that came back by now is seen
   for (const auto& source : sources_) {
     TakeVerbsEvents(*source);
     TakeFirmwareEvents(*source);
   }
-  AbortDueWatches();
+  AbortDueWatches(now);
   // Last: if memory runs out above, the next round must not sleep.
   uint64_t calls = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &calls, sizeof calls);
@@ -323,8 +324,7 @@ void EventThread::Impl::Deliver(EventWatch& watch, const Event& event) const {
   }
 }
 
-void EventThread::Impl::AbortDueWatches() {
-  const auto now = EventWatch::Clock::now();
+void EventThread::Impl::AbortDueWatches(EventWatch::Clock::time_point now) {
   for (EventWatch* const watch : watches_) {
     if (watch->port_down_ && watch->abort_at_ <= now) watch->Abort(Event(*watch->port_down_));
   }
