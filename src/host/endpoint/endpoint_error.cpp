@@ -16,11 +16,12 @@ uint64_t Endpoint::Impl::WaitingError() const {
   if (!has_ring()) return 0;
   if (completions_) {
     const device::CompletionRingControl& ring = completions_->ring().control();
-    return FirstError(ring.cq, static_cast<uint32_t>(Cpu::Load(&ring.consumer)), qpn());
+    return FirstError(ring.cq, OldestOnRing(ring.cq, Cpu::Load(&ring.consumer)), qpn());
   }
   const uint64_t consumer = memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
   std::vector<std::byte> copy;
-  return FirstError(ReadRing(CompletionView(), copy), static_cast<uint32_t>(consumer), qpn());
+  const device::CqView ring = ReadRing(CompletionView(), copy);
+  return FirstError(ring, OldestOnRing(ring, consumer), qpn());
 }
 
 /// Returns the send queue's most specific error, whether or not a poster has seen it.

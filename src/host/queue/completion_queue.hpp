@@ -56,10 +56,24 @@ inline uint32_t EndOfRing(const device::CqView& ring) {
   return (owner ? ring.depth + written : written) & (2 * ring.depth - 1);
 }
 
+/// Returns the index of the oldest completion on a ring that may not have been delivered.
+///
+/// A poster that died while it drained the ring has delivered up to `depth - 1` completions behind the index,
+/// and the queues may have posted as many more: see device::Drain(). So the NIC is less than two rounds ahead
+/// of the index, and the ring holds the newest round.
+///
+/// @param consumer  CompletionRingControl::consumer
+inline uint32_t OldestOnRing(const device::CqView& ring, uint64_t consumer) {
+  const auto index = static_cast<uint32_t>(consumer);
+  if ((consumer & device::kRingLocked) == 0) return index;
+  const uint32_t behind = (EndOfRing(ring) - index) & (2 * ring.depth - 1);
+  return behind > ring.depth ? index + behind - ring.depth : index;
+}
+
 /// Returns a queue pair's first error on a ring that posters have not consumed yet, in the form of
 /// device::ErrorWord(); 0: none. Only reads, so any thread may call it while others drain the ring.
 ///
-/// @param consumer_index  the posters' consumer index
+/// @param consumer_index  OldestOnRing()
 uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_t qpn);
 
 /// Returns the first of the consecutive errors at the end of a ring; 0: its newest completion is no error.

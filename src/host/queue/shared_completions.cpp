@@ -136,13 +136,8 @@ void SharedCompletions::Impl::Free(uint32_t user_index) {
 void SharedCompletions::Impl::Recover() {
   const std::lock_guard lock(mutex_);
   device::CompletionRingControl& ring = control();
-  // The dead poster may have delivered completions without advancing the index, and the queues may have
-  // posted more since. So the NIC may be up to two rounds ahead of the index, and the ring holds one.
-  auto consumer = static_cast<uint32_t>(Cpu::Load(&ring.consumer));
-  const uint32_t behind = (EndOfRing(ring.cq) - consumer) & (2 * depth_ - 1);
-  if (behind > depth_) consumer += behind - depth_;
-  Cpu::Store(&ring.consumer, consumer);
-  device::Drain<Cpu>(ring);
+  Cpu::Store(&ring.consumer, OldestOnRing(ring.cq, Cpu::Load(&ring.consumer)));
+  static_cast<void>(DrainAll(ring));
   for (uint32_t i = 0; i < depths_.size(); ++i) {
     if (depths_[i] != 0 && queues()[i] == nullptr) Free(i);
   }

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "host/endpoint/dead_drainer.hpp"
 #include "host/endpoint/link.hpp"
 #include "host/log/refusal.hpp"
 #include "queue/completion_queue.hpp"
@@ -192,6 +194,27 @@ TEST_F(SharedCompletionsTest, RecoversTheNewestCompletionOfEachQueueAfterAWrap) 
   EXPECT_EQ(b.a.View().cqe[61], 4);
   EXPECT_TRUE(a.Write(40).ok());
   EXPECT_TRUE(b.Write(40).ok());
+}
+
+TEST_F(SharedCompletionsTest, RecoversHoweverFarTheQueuesGotBehindADeadDrainer) {
+  for (const uint32_t stores : {0U, 1U}) {
+    for (uint32_t more = 0; more <= 4; ++more) {
+      SCOPED_TRACE(std::to_string(stores) + " stores, " + std::to_string(more) + " more");
+      SharedCompletions ring(device_, {.depth = 4, .max_queues = 1});
+      Link link(device_, {.depth = 4, .completions = &ring});
+      link.Connect();
+      const uint32_t delivered = LeaveADeadDrainer(link, stores);
+      uint32_t posted = 4;
+      for (; posted < 4 + more && PostWrite(link).ok(); ++posted) {
+      }
+      EXPECT_EQ(posted, 4 + std::min(more, delivered)) << "as many as the dead drainer made room for";
+      ASSERT_TRUE(AwaitCompletions(ring.control().cq, posted));
+      ring.Recover();
+      EXPECT_EQ(Cpu::Load(&ring.control().consumer), posted);
+      ASSERT_TRUE(Queue(link.a.View()).Flush(Within()).ok());
+      EXPECT_TRUE(link.Write(40).ok());
+    }
+  }
 }
 
 }  // namespace

@@ -24,7 +24,11 @@ WARPVERBS_DEVICE QueueControl* QueueOf(const CompletionRingControl& control, uin
 
 /// Delivers the completions that have arrived on a ring to their queues.
 ///
-/// Any thread may call it. While one thread drains the ring, the others return at once.
+/// Any thread may call it. While one thread drains the ring, the others return at once. A thread that dies
+/// leaves an index that is at most `depth - 1` completions old: the NIC is then less than two rounds ahead,
+/// so the owner bits tell the host how far: see SharedCompletions::Recover().
+///
+/// @pre  the ring has at least two CQEs
 template <arch::Arch A>
 WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
   const uint64_t consumer = A::Load(&control.consumer);
@@ -33,10 +37,11 @@ WARPVERBS_DEVICE void Drain(CompletionRingControl& control) {
   arch::CqeTail tail;
   if (!ring.Next(tail)) return;
   if (A::CompareSwap(&control.consumer, consumer, consumer | kRingLocked) != consumer) return;
-  for (uint32_t taken = 1;; ++taken) {
+  for (uint32_t left = control.cq.depth;;) {
     QueueControl* const queue = QueueOf<A>(control, ring.UserIndex());
     if (queue != nullptr) Deliver<A>(*queue, tail);
-    if (taken == control.cq.depth || !ring.Next(tail)) break;
+    if (--left == 1) A::StoreRelease(&control.consumer, ring.consumer_index() | kRingLocked);
+    if (left == 0 || !ring.Next(tail)) break;
   }
   A::StoreRelease(&control.consumer, uint64_t{ring.consumer_index()});
 }
