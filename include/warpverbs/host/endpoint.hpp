@@ -106,10 +106,11 @@ class WARPVERBS_EXPORT Endpoint {
   ///
   /// Of two reasons it returns the one that is not merely a flush. It takes no poster's lock, and marks the
   /// peer as failed in EndpointConfig::peers. An event that aborted the waits comes with it, or is the reason
-  /// if the queues have not failed.
+  /// if the queues have not failed. If nothing is reported, it queries the state from the firmware: a queue
+  /// pair that refused a request of its peer is in the error state without a completion that says so.
   ///
   /// @pre     any thread may call it while kernels run, but none during Connect() or Reset()
-  /// @errors  Error: the queues are on a GPU whose driver has failed
+  /// @errors  Error: the queues are on a GPU whose driver has failed; the firmware refused the query
   std::optional<QueueError> LastError() const;
 
   /// Returns the newest event of the port, the device or the queues since the last Reset(), of any kind;

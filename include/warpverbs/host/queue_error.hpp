@@ -39,12 +39,16 @@ struct WARPVERBS_EXPORT QueueError {
   std::optional<EndpointInfo> peer{};  ///< empty: the queue pair was not connected
   CqMode cq_mode = CqMode::kCollapsed;
   bool receiving = false;  ///< a receive failed; opcode is then meaningless
-  uint8_t syndrome = 0;    ///< mlx5::Syndrome; 0: the NIC reported nothing: an event, or a poster gave up
+  /// mlx5::Syndrome; 0: no completion has failed: an event, a poster gave up, or `stopped`
+  uint8_t syndrome = 0;
   uint8_t vendor_syndrome = 0;
   uint8_t opcode = 0;            ///< mlx5::WqeOpcode of the failed WQE
   uint16_t wqe_index = 0;        ///< index of the failed WQE, modulo 2^16
   std::optional<Event> event{};  ///< event that aborted the endpoint's waits, and may be the cause
   bool disconnected = false;     ///< Disconnect() was called: what it failed is only flushed
+  /// The queue pair is in its error state, and neither a completion nor an event says why: mostly it refused
+  /// a request of the peer.
+  bool stopped = false;
 
   /// Describes which operation to which peer failed and why, then what to check.
   std::string Describe() const;

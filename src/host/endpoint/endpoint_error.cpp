@@ -49,14 +49,14 @@ uint64_t Endpoint::Impl::ReceiveError() const {
   return ErrorAtEnd(ReadRing(ReceiveView().cq, copy));
 }
 
-std::optional<QueueError> Endpoint::Impl::LastError() const {
+/// Returns what the queues' completions and the events report; empty: nothing.
+std::optional<QueueError> Endpoint::Impl::ReportedError() const {
   uint64_t word = SendError();
   const uint64_t received = ReceiveError();
   const bool receiving = device::ErrorRank(received) > device::ErrorRank(word);
   if (receiving) word = received;
   std::optional<Event> event = watch_ ? watch_->Cause() : std::nullopt;
   if (word == 0 && !event) return std::nullopt;
-  if (!disconnected_) PublishState(device::PeerState::kFailed);
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
@@ -68,6 +68,21 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
                     .wqe_index = status.wqe_index,
                     .event = std::move(event),
                     .disconnected = disconnected_};
+}
+
+std::optional<QueueError> Endpoint::Impl::LastError() const {
+  std::optional<QueueError> error = ReportedError();
+  if (!error && peer_ && !disconnected_ && State() == mlx5::QpState::kError) {
+    error = ReportedError();  // again: a work request may have failed since
+    if (!error) {
+      error = QueueError{.qpn = qpn(),
+                         .peer = peer_,
+                         .cq_mode = has_ring() ? CqMode::kRing : CqMode::kCollapsed,
+                         .stopped = true};
+    }
+  }
+  if (error && !disconnected_) PublishState(device::PeerState::kFailed);
+  return error;
 }
 
 }  // namespace warpverbs::inline v0_2::host

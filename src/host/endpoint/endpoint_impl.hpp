@@ -94,6 +94,7 @@ class Endpoint::Impl {
   uint64_t WaitingError() const;
   uint64_t SendError() const;
   uint64_t ReceiveError() const;
+  std::optional<QueueError> ReportedError() const;
 
   std::string DescribeSharing() const;
   std::string DescribeCompletions() const;

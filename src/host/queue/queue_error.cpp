@@ -74,9 +74,10 @@ std::string DescribeQueues(const QueueError& error) {
   }
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + connection + " failed" + at +
-           ": a poster reserved this WQE and gave up before it rang the doorbell, so no later poster can "
-           "post. "
-           "Look for a kernel that ended or was aborted between reserving and ringing, then call Reset().";
+           ": the poster of this WQE gave up waiting for an earlier one to ring the doorbell (10 s passed, "
+           "or "
+           "the abort word was set), so no later poster can post. Look for a kernel that ended, was aborted "
+           "or is held up between reserving and ringing, then call Reset().";
   }
   if (cause == mlx5::Syndrome::kFlushed) {
     return "The send queue of " + connection + " failed" + at +
@@ -101,6 +102,12 @@ std::string QueueError::Describe() const {
   if (syndrome == static_cast<uint8_t>(mlx5::Syndrome::kFlushed) && disconnected) {
     return "Outstanding work requests of " + Connection(*this) +
            " were flushed: Disconnect() was called. Call Reset() and Connect() to continue.";
+  }
+  if (stopped) {
+    return "The NIC moved " + Connection(*this) +
+           " to its error state, and no send or receive of this side has failed: mostly it refused a request "
+           "of the peer. Look at the peer's error; check the rkey, the range and the rights that it uses; "
+           "then call Reset() and Connect() on both sides.";
   }
   std::string text = DescribeQueues(*this);
   if (event) text.append(" ").append(event->Describe());

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "host/endpoint/dead_drainer.hpp"
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/device.hpp"
@@ -180,6 +181,45 @@ TEST_F(LastError, ReportsWhyAReceiveFailed) {
     link.a.Reset();
     link.b.Reset();
     EXPECT_FALSE(link.b.LastError().has_value());
+  }
+}
+
+TEST_F(LastError, SaysThatTheNicStoppedAQueuePairThatRefusedItsPeer) {
+  Link link(device_, {}, {.receive_depth = 4});
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    link.Connect();
+    ASSERT_TRUE(link.Write(2).ok());
+    EXPECT_FALSE(link.b.LastError().has_value());
+    link.PostWrongWrite();
+    ASSERT_TRUE(Await([&] { return link.b.State() == mlx5::QpState::kError; }));
+    const std::optional<QueueError> error = link.b.LastError();
+    ASSERT_TRUE(error.has_value()) << "and there is no event thread";
+    EXPECT_TRUE(error->stopped);
+    EXPECT_EQ(error->qpn, link.b.qpn());
+    EXPECT_THAT(error->Describe(), HasSubstr("refused a request of the peer"));
+    ASSERT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+    EXPECT_FALSE(link.a.LastError()->stopped);
+    link.b.Disconnect();
+    EXPECT_FALSE(link.b.LastError().has_value()) << "from here on, the state says nothing";
+    link.a.Reset();
+    link.b.Reset();
+    EXPECT_FALSE(link.b.LastError().has_value());
+  }
+}
+
+TEST_F(LastError, FindsAnErrorBehindADeadDrainerAfterAWrap) {
+  SharedCompletions shared(device_, {.depth = 4, .max_queues = 1});
+  for (const EndpointConfig& config : {EndpointConfig{.depth = 4, .cq_mode = CqMode::kRing},
+                                       EndpointConfig{.depth = 4, .completions = &shared}}) {
+    Link link(device_, config);
+    link.Connect();
+    ASSERT_EQ(LeaveADeadDrainer(link, 0), 3U);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
+    link.PostWrongWrite();
+    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+    EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+    EXPECT_EQ(link.a.LastError()->wqe_index, 6);
+    Cpu::Store(&link.a.View().control->ring->consumer, 4);
   }
 }
 

@@ -83,9 +83,20 @@ TEST(QueueError, DescribesAReceive) {
 TEST(QueueError, SaysThatAPosterGaveUpAReservedWqe) {
   EXPECT_EQ(
       Failed(Syndrome::kNone).Describe(),
-      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: a poster reserved this WQE and "
-      "gave up before it rang the doorbell, so no later poster can post. Look for a kernel that ended or "
-      "was aborted between reserving and ringing, then call Reset().");
+      "The send queue of QP 17 to QP 18 at 10.0.0.2 failed at WQE index 5: the poster of this WQE gave up "
+      "waiting for an earlier one to ring the doorbell (10 s passed, or the abort word was set), so no later "
+      "poster can post. Look for a kernel that ended, was aborted or is held up between reserving and "
+      "ringing, then call Reset().");
+}
+
+TEST(QueueError, SaysThatTheNicStoppedAQueuePairWithoutAFailure) {
+  QueueError error = Failed(Syndrome::kNone);
+  error.stopped = true;
+  EXPECT_EQ(
+      error.Describe(),
+      "The NIC moved QP 17 to QP 18 at 10.0.0.2 to its error state, and no send or receive of this side "
+      "has failed: mostly it refused a request of the peer. Look at the peer's error; check the rkey, "
+      "the range and the rights that it uses; then call Reset() and Connect() on both sides.");
 }
 
 TEST(QueueError, SaysThatNoPeerIsConnected) {
