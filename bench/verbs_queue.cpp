@@ -135,7 +135,7 @@ device::QueueView VerbsQueue::View(uint32_t posted) {
           .depth = queue_.sq.wqe_cnt,
           .max_message = 1 << 30,
           .sink_lkey_be = 0,
-          .flags = 0};
+          .flags = device::kWriteCombining};
 }
 
 device::CqView VerbsQueue::CompletionView() const {

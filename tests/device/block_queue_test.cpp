@@ -18,9 +18,9 @@ uint32_t DoorbellsOfABlock(uint32_t depth) {
   constexpr uint32_t kThreads = 10;
   static uint32_t doorbells;
   struct CountingCpu : Cpu {
-    static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+    static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, arch::Mmio mapping) {
       ++doorbells;  // not a race: only the poster that is next to publish rings
-      Cpu::StoreReleaseMmio(doorbell, value);
+      Cpu::StoreReleaseMmio(doorbell, value, mapping);
     }
   };
   doorbells = 0;

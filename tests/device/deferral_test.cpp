@@ -111,9 +111,9 @@ TEST_P(Deferral, RingsWhenNoSuccessorWasSeen) {
 /// A processor that counts its doorbells.
 struct CountingCpu : Cpu {
   static inline std::atomic<uint32_t> doorbells = 0;
-  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, arch::Mmio mapping) {
     ++doorbells;
-    Cpu::StoreReleaseMmio(doorbell, value);
+    Cpu::StoreReleaseMmio(doorbell, value, mapping);
   }
 };
 

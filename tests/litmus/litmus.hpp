@@ -34,9 +34,9 @@ struct LitmusCpu : arch::Cpu {
     std::atomic_ref(*word).store(value, std::memory_order_relaxed);
   }
   static void StoreReleased(uint32_t* word, uint32_t value) { StoreRelease(word, value); }
-  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, arch::Mmio mapping) {
     ++doorbells;
-    if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value);
+    if (!IsWeak("doorbell")) return Cpu::StoreReleaseMmio(doorbell, value, mapping);
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_relaxed);
   }
   static uint64_t Load(const uint64_t* word) { return IsWeak("load") ? Relaxed(word) : Cpu::Load(word); }

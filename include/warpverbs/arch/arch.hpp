@@ -24,6 +24,14 @@ enum class Scope {
   kSystem,
 };
 
+/// How a doorbell register is mapped for CPU threads. A GPU's store is the same for each.
+enum class Mmio : bool {
+  /// As strictly ordered memory, or a word in host memory in place of a register.
+  kUncached,
+  /// Stores wait in the processor until a barrier drives them out, and may overtake or be overtaken.
+  kWriteCombining,
+};
+
 /// A bit for each lane of a warp. A thread outside any warp is a warp of one, lane 0.
 using LaneMask = uint64_t;
 
@@ -48,7 +56,7 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   A::StoreRelease(word32, uint32_t{});
   A::StoreRelease(word, x);
   // Stores to a NIC register, after all earlier stores, as one access of 8 bytes.
-  A::StoreReleaseMmio(word, mlx5::Be64{});
+  A::StoreReleaseMmio(word, mlx5::Be64{}, Mmio::kUncached);
   // The two halves of StoreRelease, for a poster that has to wait in between: stores before Release() are
   // visible before the store of a later StoreReleased().
   A::Release();

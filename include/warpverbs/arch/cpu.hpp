@@ -29,16 +29,19 @@ struct Cpu {
   }
   template <std::unsigned_integral T>
   static void StoreRelease(T* word, std::type_identity_t<T> value) {
+    OrderStores();
     std::atomic_ref(*word).store(value, std::memory_order_release);
   }
-  /// A BlueFlame register is mapped write-combining, which would hold the store back without the flush.
-  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+  /// A write-combining register needs a barrier on either side: no release orders it after the record, and
+  /// the processor may hold the store back.
+  ///
+  /// @source  rdma-core v44, util/udma_barrier.h, mmio_wc_start(), mmio_flush_writes(); Intel SDM, volume 3A,
+  ///          "Methods of Caching Available"
+  static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, Mmio mapping) {
+    if (mapping == Mmio::kUncached) return StoreRelease(doorbell, value.raw);
+    FlushStores();
     std::atomic_ref(*doorbell).store(value.raw, std::memory_order_release);
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();
-#elif defined(__aarch64__)
-    asm volatile("dsb st" ::: "memory");
-#endif
+    FlushStores();
   }
 
   static void Release() {}  // StoreReleased() does both, in a way that ThreadSanitizer follows
@@ -49,16 +52,16 @@ struct Cpu {
   /// after the load of `low`, the halves belong together.
   static CqeTail LoadCqeTail(const uint8_t* tail) {
     const auto* const words = reinterpret_cast<const uint64_t*>(tail);
-    for (uint64_t high = Load(words + 1);;) {
+    for (uint64_t high = LoadFromNic(words + 1);;) {
       if (high >> 60 < static_cast<uint64_t>(mlx5::CqeOpcode::kRequesterError))
         return {.low = 0, .high = high};
-      const uint64_t low = Load(words);
-      const uint64_t again = Load(words + 1);
+      const uint64_t low = LoadFromNic(words);
+      const uint64_t again = LoadFromNic(words + 1);
       if (again == high) return {.low = low, .high = high};
       high = again;
     }
   }
-  static void AcquireAfterCompletion() {}  // LoadCqeTail has acquired
+  static void AcquireAfterCompletion() { OrderLoads(); }  // a signal was loaded without this order
 
   // C++ has nothing weaker than an acquire that holds back later stores.
   static uint64_t Load(const uint64_t* word) { return LoadAcquire(word); }
@@ -112,6 +115,27 @@ struct Cpu {
 #endif
     return false;
   }
+
+ private:
+  static uint64_t LoadFromNic(const uint64_t* word) {
+    const uint64_t value = LoadAcquire(word);
+    OrderLoads();
+    return value;
+  }
+
+  // C++ orders threads: on AArch64, the inner shareable domain. A NIC is in the outer one. On x86-64, a plain
+  // store to uncached memory follows all earlier stores, and a plain load all earlier loads.
+#if defined(__x86_64__)
+  static void OrderStores() {}
+  static void OrderLoads() {}
+  static void FlushStores() { __builtin_ia32_sfence(); }
+#elif defined(__aarch64__)
+  static void OrderStores() { asm volatile("dmb oshst" ::: "memory"); }
+  static void OrderLoads() { asm volatile("dmb oshld" ::: "memory"); }
+  static void FlushStores() { asm volatile("dsb st" ::: "memory"); }
+#else
+#error "This processor's barriers towards a NIC are unknown: see rdma-core, util/udma_barrier.h"
+#endif
 };
 static_assert(Arch<Cpu>);
 

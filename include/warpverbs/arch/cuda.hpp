@@ -37,7 +37,7 @@ struct BasicCuda {
     Release();
     Store(word, value);
   }
-  WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+  WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, Mmio) {
     Release();
     asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;" ::"l"(doorbell), "l"(value.raw) : "memory");
   }

@@ -32,7 +32,7 @@ struct Hip {
   /// registers.
   ///
   /// @source  ROCm/mori 624002c8, cco_scale_out.hpp
-  WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value) {
+  WARPVERBS_DEVICE static void StoreReleaseMmio(uint64_t* doorbell, mlx5::Be64 value, Mmio) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
     for (LaneMask left = ActiveLanes(); left != 0; left &= left - 1) {
       if (static_cast<uint32_t>(__builtin_ctzll(left)) == Lane())

@@ -32,6 +32,7 @@ enum QueueFlags : uint32_t {
   /// A read or a fetch is visible only after a DUMP of its data; all data of a read are in one memory.
   kDumpAfterRead = 2,
   kNeedsSystemScope = 4,  ///< queue in host memory: releases must have system scope
+  kWriteCombining = 8,    ///< the doorbell is mapped write-combining for CPU threads: arch::Mmio
 };
 
 /// A send queue and where its completions appear.

@@ -63,7 +63,9 @@ class RawSendQueue {
   ///
   /// @param doorbell  result of the last WQE's Post
   WARPVERBS_DEVICE void RingDoorbell(mlx5::Be64 doorbell) const {
-    A::StoreReleaseMmio(view_.doorbell, doorbell);
+    const bool combines = (view_.flags & kWriteCombining) != 0;
+    A::StoreReleaseMmio(view_.doorbell, doorbell,
+                        combines ? arch::Mmio::kWriteCombining : arch::Mmio::kUncached);
   }
 
   /// Tests whether WQE `index` of a queue with a collapsed CQ is complete: kOk, kPending or kError.

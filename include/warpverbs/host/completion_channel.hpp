@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "warpverbs/arch/arch.hpp"
 #include "warpverbs/version.hpp"
 
 struct mlx5dv_devx_event_channel;
@@ -56,8 +57,9 @@ class WARPVERBS_EXPORT CompletionAlarm {
  public:
   /// @param record    the second word of the queue's doorbell record
   /// @param doorbell  the register for completion queues on the queue's UAR page
-  CompletionAlarm(uint32_t* record, uint64_t* doorbell, uint32_t cqn)
-      : record_(record), doorbell_(doorbell), cqn_(cqn) {}
+  /// @param mapping   how that page is mapped
+  CompletionAlarm(uint32_t* record, uint64_t* doorbell, arch::Mmio mapping, uint32_t cqn)
+      : record_(record), doorbell_(doorbell), cqn_(cqn), mapping_(mapping) {}
 
   /// Asks, unless an earlier request is still unanswered.
   ///
@@ -72,6 +74,7 @@ class WARPVERBS_EXPORT CompletionAlarm {
   uint32_t* record_;
   uint64_t* doorbell_;
   uint32_t cqn_;
+  arch::Mmio mapping_;
   uint32_t sequence_ = 0;
   bool armed_ = false;
 };

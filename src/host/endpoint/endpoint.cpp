@@ -216,7 +216,8 @@ bool Endpoint::Impl::dumps_after_read() const {
 }
 
 void Endpoint::Impl::ServeDoorbell() {
-  DoorbellRoute route{.word = &host_words().doorbell, .doorbell = uar_->doorbell()};
+  DoorbellRoute route{
+      .word = &host_words().doorbell, .doorbell = uar_->doorbell(), .mapping = uar_->mapping()};
   if (doorbell_.mode == DoorbellMode::kHostPosts) {
     route.staging = staging();
     route.sq = At<uint8_t>(layout_.sq);

@@ -77,7 +77,7 @@ CompletionAlarm Endpoint::Impl::Announce(const CompletionQueue& queue, size_t db
                 "Create the endpoint with Placement::kHost");
   }
   channel.Subscribe(queue.object(), cookie);
-  return {At<uint32_t>(dbr + offsetof(mlx5::CqDbr, arm)), uar_->cq_doorbell(), queue.cqn()};
+  return {At<uint32_t>(dbr + offsetof(mlx5::CqDbr, arm)), uar_->cq_doorbell(), uar_->mapping(), queue.cqn()};
 }
 
 std::string Endpoint::Impl::DescribeEvents() const {

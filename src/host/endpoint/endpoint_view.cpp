@@ -13,6 +13,8 @@ namespace warpverbs::inline v0_2::host {
 
 device::QueueView Endpoint::Impl::View() const {
   const bool staged = doorbell_.mode == DoorbellMode::kHostPosts;
+  const bool cpu_rings = !gpu_ && doorbell_.mode == DoorbellMode::kGpu;
+  const bool combines = cpu_rings && uar_->mapping() == arch::Mmio::kWriteCombining;
   return {
       .sq = staged ? staging() : At<uint8_t>(layout_.sq),
       .doorbell = doorbell_.mode == DoorbellMode::kGpu ? doorbell_.doorbell : &host_words().doorbell,
@@ -24,7 +26,8 @@ device::QueueView Endpoint::Impl::View() const {
       .max_message = 1u << std::min(device_.capabilities().log_max_message, 30u),
       .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
       .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u) |
-               (ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u)};
+               (ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u) |
+               (combines ? device::kWriteCombining : 0u)};
 }
 
 device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {

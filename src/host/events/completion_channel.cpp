@@ -63,7 +63,8 @@ void CompletionAlarm::Arm(uint32_t consumer_index) {
   armed_ = true;
   const uint32_t request = (sequence_ & 3) << 28 | (consumer_index & mlx5::kCqDbrIndexMask);
   Cpu::StoreRelease(record_, mlx5::ToBe32(request).raw);
-  Cpu::StoreReleaseMmio(doorbell_, mlx5::ToBe64(uint64_t{request} << 32 | cqn_));  // after the record
+  const mlx5::Be64 doorbell = mlx5::ToBe64(uint64_t{request} << 32 | cqn_);
+  Cpu::StoreReleaseMmio(doorbell_, doorbell, mapping_);  // after the record
 }
 
 void CompletionAlarm::OnAnnounced() {

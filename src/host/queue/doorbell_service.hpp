@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "warpverbs/arch/arch.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 
 namespace warpverbs::inline v0_2::host {
@@ -10,6 +11,7 @@ namespace warpverbs::inline v0_2::host {
 struct DoorbellRoute {
   uint64_t* word = nullptr;      ///< word that the poster writes; 0 once the thread has read the doorbell
   uint64_t* doorbell = nullptr;  ///< the NIC's register
+  arch::Mmio mapping = arch::Mmio::kUncached;  ///< the register's mapping
   // Null unless the host posts:
   const uint8_t* staging = nullptr;  ///< the poster's WQEs: 64 B * depth
   uint8_t* sq = nullptr;             ///< the queue that the NIC reads

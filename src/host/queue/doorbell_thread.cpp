@@ -78,6 +78,7 @@ bool DoorbellService::Forward() {
   const uint64_t doorbell = Cpu::Load(route_.word);
   if (doorbell == 0) return false;
   if (Cpu::CompareSwap(route_.word, doorbell, 0) != doorbell) return true;  // a newer one has arrived
+  Cpu::AcquireAfterCompletion();  // a GPU wrote the WQEs, as a NIC writes data
   if (route_.staging != nullptr) {
     // A doorbell is the first 8 bytes of the control segment of the last posted WQE.
     mlx5::Be32 words[2];
@@ -86,7 +87,7 @@ bool DoorbellService::Forward() {
     const uint32_t wqebbs = (segments * mlx5::kSegmentBytes + mlx5::kWqebbBytes - 1) / mlx5::kWqebbBytes;
     CopyWqes(static_cast<uint16_t>((mlx5::FromBe(words[0]) >> 8) + wqebbs));
   }
-  Cpu::StoreReleaseMmio(route_.doorbell, mlx5::Be64{doorbell});
+  Cpu::StoreReleaseMmio(route_.doorbell, mlx5::Be64{doorbell}, route_.mapping);
   return true;
 }
 

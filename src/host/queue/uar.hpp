@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "device/handle.hpp"
+#include "warpverbs/arch/arch.hpp"
 
 namespace warpverbs::inline v0_2::host {
 
@@ -22,6 +23,12 @@ class Uar {
   explicit Uar(ibv_context* context);
 
   Kind kind() const { return kind_; }
+  /// Returns how the page is mapped, and so all its registers.
+  ///
+  /// @source  rdma-core v44, providers/mlx5/mlx5.h, MLX5_UAR_TYPE_*: BlueFlame pages are write-combining
+  arch::Mmio mapping() const {
+    return kind_ == Kind::kBlueFlame ? arch::Mmio::kWriteCombining : arch::Mmio::kUncached;
+  }
   uint32_t page_id() const { return uar_->page_id; }
   uint64_t* doorbell() const { return static_cast<uint64_t*>(uar_->reg_addr); }
   /// Returns the doorbell that arms completion queues created with this page.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -166,11 +167,21 @@ TEST_F(EndpointTest, HasAViewForKernels) {
   EXPECT_EQ(view.control->regions, nullptr) << "a checked build allows all memory";
   EXPECT_EQ(view.cqe[63], 0xff) << "no completion yet";
   EXPECT_EQ(view.max_message, 1U << 30);
-  EXPECT_EQ(view.flags, device::kNeedsSystemScope) << "the queue is in host memory";
+  EXPECT_EQ(view.flags & ~device::kWriteCombining, device::kNeedsSystemScope)
+      << "the queue is in host memory";
+}
+
+TEST_F(EndpointTest, TellsCpuPostersWhetherTheirRegisterCombinesWrites) {
+  DoorbellThread thread;
+  const Endpoint direct(device_),
+      proxied(device_, {.doorbell = DoorbellMode::kHostProxy, .doorbell_thread = &thread});
+  const bool combines = direct.Describe().find("BlueFlame") != std::string::npos;
+  EXPECT_EQ((direct.View().flags & device::kWriteCombining) != 0, combines) << direct.Describe();
+  EXPECT_EQ(proxied.View().flags & device::kWriteCombining, 0) << "its doorbell is a word of this process";
 }
 
 TEST_F(EndpointTest, DumpsAfterReadsOnRequest) {
-  EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags,
+  EXPECT_EQ(Endpoint(device_, {.dump_after_read = true}).View().flags & ~device::kWriteCombining,
             device::kDumpAfterRead | device::kNeedsSystemScope);
 }
 
@@ -185,7 +196,7 @@ TEST_F(EndpointTest, HasAnInvalidCqeForEveryWqebbInRingMode) {
 TEST_F(EndpointTest, DeliversToItselfInRingMode) {
   const Endpoint endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing});
   const device::QueueView view = endpoint.View();
-  EXPECT_EQ(view.flags, device::kRingCq | device::kNeedsSystemScope);
+  EXPECT_EQ(view.flags & ~device::kWriteCombining, device::kRingCq | device::kNeedsSystemScope);
   EXPECT_EQ(view.cqe, view.control->cqe);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(view.cqe[i], 0xff);
   ASSERT_NE(view.control->ring, nullptr);

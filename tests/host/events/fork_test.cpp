@@ -36,7 +36,7 @@ struct Words {
 };
 
 bool Forwards(Words& words, uint64_t doorbell) {
-  Cpu::StoreReleaseMmio(&words.word, mlx5::Be64{doorbell});
+  Cpu::StoreReleaseMmio(&words.word, mlx5::Be64{doorbell}, arch::Mmio::kUncached);
   for (const uint64_t end = Cpu::NowNs() + 60'000'000'000; Cpu::NowNs() < end; std::this_thread::yield()) {
     if (Cpu::Load(&words.doorbell) == doorbell) return true;
   }

@@ -59,7 +59,7 @@ struct Queue {
   }
 
   void Write(uint32_t index) { staging[index % kDepth * 8] = index + 1; }
-  void Ring(uint64_t value) { Cpu::StoreReleaseMmio(&word, mlx5::Be64{value}); }
+  void Ring(uint64_t value) { Cpu::StoreReleaseMmio(&word, mlx5::Be64{value}, arch::Mmio::kUncached); }
   bool AwaitDoorbell(uint64_t value) {
     return Await([&] { return Cpu::Load(&doorbell) == value; });
   }
