@@ -46,13 +46,13 @@ uint32_t PacketRequester::Psn(uint64_t position) const {
   return static_cast<uint32_t>(qp_.next_send_psn - (next_ - position)) & kPsnMask;
 }
 
-bool PacketRequester::Run(uint64_t now_ns) {
+bool PacketRequester::Run(uint64_t now_ns, bool may_time_out) {
   if (!Runs()) {
     if (qp_.paused) GoBack();  // packets in flight count as lost, without a retry
     return false;
   }
   loaded_.reset();
-  if (timer_.IsDue(now_ns)) OnTimer();
+  if (may_time_out && timer_.IsDue(now_ns)) OnTimer();
   FailIfInjected();
   constexpr int kBurst = 128;
   bool progress = false;

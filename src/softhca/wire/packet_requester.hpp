@@ -29,8 +29,9 @@ class PacketRequester {
 
   /// Runs the timers that are due, and fetches and sends posted entries, up to the window and a burst.
   ///
+  /// @param may_time_out  false: responses may have arrived that nobody has handled yet, so no timer runs
   /// @return  whether it made progress
-  bool Run(uint64_t now_ns);
+  bool Run(uint64_t now_ns, bool may_time_out = true);
 
   /// Handles an acknowledgement, a read response or an atomic response.
   void OnResponse(const Packet& packet, uint64_t now_ns);

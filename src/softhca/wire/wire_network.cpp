@@ -133,7 +133,7 @@ bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
   if (qp.state != QpState::kRts || !NeedsPackets(qp)) return direct_.Run(qp, now_ns);
   if (qp.config.service == ServiceType::kUd) return SendDatagrams(qp, *this);
   ConnectionChannel& channel = *ChannelOf(qp);
-  const bool worked = channel.requester.Run(now_ns);
+  const bool worked = channel.requester.Run(now_ns, false);  // Poll() runs the timers, after it has received
   channel.EnlistIfBusy();
   return worked;
 }
@@ -142,25 +142,33 @@ bool WireNetwork::Poll(uint64_t now_ns) {
   if (medium_ == nullptr) return false;
   now_ns_ = now_ns;
   bool worked = false;
+  size_t received = 0;
   if (!quiet_.exchange(false) || medium_->NextNs() <= now_ns) {
-    worked = medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); }) != 0;
+    received = medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); });
   }
-  worked |= RunChannels();
+  // After a stop of the process every timer is due, and the responses may be behind other frames.
+  constexpr int kMostFullPolls = 64;
+  full_polls_ = received < kReceiveBurst ? 0 : full_polls_ + 1;
+  worked = received != 0;
+  worked |= RunChannels(full_polls_ % kMostFullPolls == 0);
   if (agent_ != nullptr && agent_->NextNs() <= now_ns) agent_->OnTime(now_ns);
   medium_->Flush();
   return worked;
 }
 
 /// Runs the channels with packets to handle or a timer due: no doorbell announces them.
-bool WireNetwork::RunChannels() {
+///
+/// @param may_time_out  false: frames wait to be received, so no timer runs
+bool WireNetwork::RunChannels(bool may_time_out) {
   bool worked = false;
   for (ConnectionChannel* const channel : *busy_) {
     if (!softhca::Listens(channel->qp)) continue;
     const bool packets_pending = channel->packets_pending;
     if (packets_pending) channel->packets_pending = channel->responder.Flush();
     worked |= channel->packets_pending;
-    if (channel->qp.state == QpState::kRts && (packets_pending || channel->requester.NextNs() <= now_ns_)) {
-      worked |= channel->requester.Run(now_ns_);
+    const bool times_out = may_time_out && channel->requester.NextNs() <= now_ns_;
+    if (channel->qp.state == QpState::kRts && (packets_pending || times_out)) {
+      worked |= channel->requester.Run(now_ns_, may_time_out);
     }
   }
   ConnectionChannel::DropIdle(*busy_);

@@ -64,7 +64,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
   void Drop(const char* reason) const;
   bool IsFromPeer(const QueuePair& qp, const Flow& flow) const;
-  bool RunChannels();
+  bool RunChannels(bool may_time_out);
 
   AddressTable addresses_;
   WireOptions options_;
@@ -77,6 +77,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;
   uint64_t now_ns_ = 0;
+  int full_polls_ = 0;  ///< polls in succession that may have left frames
   std::vector<uint8_t> frame_;
   std::shared_ptr<BusyChannels> busy_ = std::make_shared<BusyChannels>();
 };

@@ -207,6 +207,32 @@ TEST_F(WireNetworkTest, RetransmitsALostPacketWithoutAnotherEvent) {
   EXPECT_EQ(near_network.NextNs(), UINT64_MAX) << "every packet is answered";
 }
 
+TEST_F(WireNetworkTest, StoppedProcessTakesItsResponsesBeforeItGivesUp) {
+  Connect({.retry_count = 0});
+  a.Post(Write());
+  Send();
+  far_network.Poll(now_ns);  // the peer answers while this process is stopped
+  ASSERT_EQ(back.size(), 1u);
+  const Bytestream other(64);  // malformed: more of them than are received at a time
+  for (int i = 0; i < 100; ++i) back.push_front(other);
+  now_ns += 10'000'000'000;
+  Run();
+  const auto cqe = a.send_cq.Poll();
+  ASSERT_TRUE(cqe);
+  EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
+  // Frames that come all the time do not keep a timer from running forever.
+  a.Post(Write());
+  Send();
+  there.clear();
+  now_ns += 10'000'000'000;
+  for (int i = 0; i < 1000 && a.qp().state == QpState::kRts; ++i) {
+    while (back.size() < 100) back.push_back(other);
+    near_network.Run(a.qp(), now_ns);
+    near_network.Poll(now_ns);
+  }
+  EXPECT_EQ(a.qp().state, QpState::kError);
+}
+
 TEST_F(WireNetworkTest, DropsTheTimersOfAResetQueuePair) {
   Connect();
   a.Post(Write());
