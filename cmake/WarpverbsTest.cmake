@@ -10,7 +10,7 @@ target_precompile_headers(warpverbs_test_headers PRIVATE
 
 option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process, which is much faster" OFF)
 
-# warpverbs_test(<name> [ONE_THREAD] [APART] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
+# warpverbs_test(<name> [ONE_THREAD] [APART] [SPINS] [OPTIMISED] SOURCES <file>... [LIBRARIES <target>...] [SOFTHCA [<option>...]]
 #                [ALONE <file>...] [LOCK <resource>] [TIMEOUT <seconds>])
 #
 # Adds a GoogleTest program. Each case is a CTest test. With WARPVERBS_WHOLE_PROGRAMS all cases together are one test in one
@@ -18,6 +18,8 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 #
 # ONE_THREAD  the program is not built with ThreadSanitizer
 # APART       each case always has a process of its own: the cases start programs and wait for them, or change the process
+# SPINS       nothing else runs meanwhile: the test's threads poll each other for most of its time, and on a busy processor each
+#             exchange waits for the scheduler, up to a hundred times as long
 # OPTIMISED   the test's code is always optimised, because it tests the device headers, which users optimise
 # SOFTHCA     the program runs under `softhca <option>... -- `
 # ALONE       sources that are left out of unity builds, because their names collide with those of others
@@ -27,7 +29,7 @@ option(WARPVERBS_WHOLE_PROGRAMS "Run the cases of a test program in one process,
 # With WARPVERBS_TEST_NIC, programs that need neither options of softhca nor a fake GPU run on that ConnectX. Other programs are
 # left out.
 function(warpverbs_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;OPTIMISED" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD;APART;SPINS;OPTIMISED" "LOCK;TIMEOUT" "SOURCES;LIBRARIES;SOFTHCA;ALONE")
   if(arg_ONE_THREAD AND WARPVERBS_SANITIZE STREQUAL "thread")
     return()
   endif()
@@ -54,17 +56,21 @@ function(warpverbs_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  set(environment "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}")
+  set(properties RUN_SERIAL ${arg_SPINS} ENVIRONMENT "WARPVERBS_TEST_NIC=${WARPVERBS_TEST_NIC}"
+    COST ${arg_TIMEOUT})  # long tests begin first, so that none of them runs alone at the end
+  if(arg_LOCK)
+    list(APPEND properties RESOURCE_LOCK ${arg_LOCK})
+  endif()
   if(WARPVERBS_WHOLE_PROGRAMS AND NOT arg_APART)
     add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}> --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 900 RESOURCE_LOCK "${arg_LOCK}" ENVIRONMENT "${environment}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 ${properties})
   else()
     gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT ${arg_TIMEOUT} RESOURCE_LOCK "${arg_LOCK}" ENVIRONMENT "${environment}")
+      PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
   endif()
 endfunction()
 
-# warpverbs_test_by_packets(<name> [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
+# warpverbs_test_by_packets(<name> [SPINS] [FILTER <GoogleTest filter>] [SOFTHCA [<option>...]])
 #
 # Runs the whole program of a warpverbs_test() a second time, with connections that send packets even within a process. It must
 # behave the same.
@@ -72,8 +78,8 @@ function(warpverbs_test_by_packets name)
   if(WARPVERBS_TEST_NIC)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILTER" "SOFTHCA")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SPINS" "FILTER" "SOFTHCA")
   add_test(NAME ${name}.ByPackets
     COMMAND softhca --no-direct ${arg_SOFTHCA} -- $<TARGET_FILE:${name}> --gtest_brief=1 --gtest_filter=${arg_FILTER})
-  set_tests_properties(${name}.ByPackets PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name}.ByPackets PROPERTIES TIMEOUT 300 RUN_SERIAL ${arg_SPINS})
 endfunction()
