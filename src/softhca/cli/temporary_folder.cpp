@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -61,6 +62,8 @@ void RemoveIfAbandoned(const fs::path& folder) {
   const Descriptor lock = OpenFolder(folder);
   struct stat status {};
   if (!lock || fstat(lock.get(), &status) != 0 || status.st_uid != geteuid()) return;
+  constexpr time_t kStartSeconds = 60;  // a launcher of version 0.1 locks nothing, and may be starting
+  if (time(nullptr) - status.st_mtime < kStartSeconds) return;
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its launcher or a process of it lives
   if (HoldsOnlyTrees(folder) && !IsInAnEnvironment(folder)) fs::remove_all(folder);
 }

@@ -254,7 +254,10 @@ TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
   const fs::path other = parent / "softhca.output";
   fs::create_directories(other / "results");
   const std::string start = "TMPDIR=" + parent.string() + " " SOFTHCA_PATH " -- ";
-  const std::string again = "env -u LD_PRELOAD -u SOFTHCA_SETTINGS -u SYSFS_PATH " + start + "true";
+  // The folders of a launcher that may just be starting are left alone.
+  const std::string again = "touch -d yesterday " + parent.string() +
+                            "/softhca.*; env -u LD_PRELOAD -u SOFTHCA_SETTINGS -u SYSFS_PATH " + start +
+                            "true";
   const auto folders = [&] {
     return std::distance(fs::directory_iterator(parent), fs::directory_iterator());
   };
@@ -262,6 +265,8 @@ TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
   EXPECT_EQ(folders(), 2);
   EXPECT_EQ(Softhca("-- true").exit_status, 0);  // another TMPDIR
   EXPECT_EQ(folders(), 2);
+  EXPECT_EQ(RunShell(start + "true").exit_status, 0);
+  EXPECT_EQ(folders(), 2) << "it is too young";
   EXPECT_EQ(RunShell(again).exit_status, 0);
   EXPECT_EQ(folders(), 1);
   const Result alone = RunShell(start + "sh -c 'kill -KILL $PPID; " + again + "; ibv_devices'");
