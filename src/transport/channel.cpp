@@ -180,6 +180,8 @@ void Channel::ReturnReceives() {
   receives_->Submit();
 }
 
+bool Channel::access_denied() const { return IsA(failure_, mlx5::Syndrome::kRemoteAccess); }
+
 std::string Channel::DescribeFailure() const {
   const device::Status& cause =
       failure_.ok() ? flush_ : failure_;  // an error of the peer shows only as a flush here

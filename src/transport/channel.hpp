@@ -92,6 +92,9 @@ class Channel {
   /// @errors  host::Error
   void Restart();
 
+  /// Returns whether the peer's NIC has refused an access: its key or its range was wrong.
+  bool access_denied() const;
+
   /// Says why the channel has failed.
   std::string DescribeFailure() const;
 

@@ -22,7 +22,8 @@ std::string Setting(const char* option, uint64_t value) {
   return std::string(option) + " is " + std::to_string(value);
 }
 
-TransportConfig Validated(TransportConfig config) {
+/// Checks what is the same on every device. Bind() checks the rest.
+TransportConfig Validated(const TransportConfig& config) {
   const auto require = [](bool valid, const std::string& setting, const char* range) {
     if (!valid) throw host::Error("create", "a transport", setting, std::string("Choose ") + range);
   };
@@ -42,8 +43,23 @@ TransportConfig Validated(TransportConfig config) {
           Setting("depth", config.depth) + " and " + Setting("receive_depth", config.receive_depth) +
               ", with " + all,
           "so that both, as powers of two, times all queue pairs are at most 524288");
-  require(config.piece_bytes >= 1, Setting("piece_bytes", config.piece_bytes), "at least 1");
-  config.spin = std::max(config.spin, std::chrono::nanoseconds(0));
+  require(config.piece_bytes >= TransportConfig::kMinPieceBytes, Setting("piece_bytes", config.piece_bytes),
+          "at least 256, the smallest packet of a path");
+  const auto require_time = [&](const char* option, std::chrono::nanoseconds time) {
+    require(time.count() >= 0, std::string(option) + " is negative", "0 or more");
+  };
+  require_time("connect_timeout", config.connect_timeout);
+  require_time("spin", config.spin);
+  const host::RetryConfig& retry = config.retry;
+  require(retry.ack_timeout <= 31, Setting("retry.ack_timeout", retry.ack_timeout), "0 to 31");
+  require(retry.retry_count <= 7, Setting("retry.retry_count", retry.retry_count), "0 to 7");
+  require(retry.rnr_retry <= 7, Setting("retry.rnr_retry", retry.rnr_retry), "0 to 7");
+  require(retry.min_rnr_timer <= 31, Setting("retry.min_rnr_timer", retry.min_rnr_timer), "0 to 31");
+  const host::PathConfig& path = config.path;
+  require(path.max_mtu >= mlx5::Mtu::k256 && path.max_mtu <= mlx5::Mtu::k4096,
+          Setting("path.max_mtu", static_cast<uint64_t>(path.max_mtu)), "256 to 4096 bytes");
+  require(path.service_level <= 15, Setting("path.service_level", path.service_level),
+          "0 to 7, on InfiniBand 0 to 15");
   return config;
 }
 
@@ -210,17 +226,25 @@ void RdmaTransport::Core::Complete(detail::Handler handler, Status status) {
   Wake();
 }
 
-Status RdmaTransport::Core::InternalError(std::string_view reason) const noexcept try {
-  return {Code::kInternalError, std::string(reason)};
+Status RdmaTransport::Core::MakeStatus(Code code, std::string_view reason) const noexcept try {
+  return {code, std::string(reason)};
 } catch (const std::bad_alloc&) {
   return out_of_memory_;
 }
 
+Status RdmaTransport::Core::InternalError(std::string_view reason) const noexcept {
+  return MakeStatus(Code::kInternalError, reason);
+}
+
 void RdmaTransport::Core::Fail(std::string_view reason) noexcept { TearDown(InternalError(reason)); }
 
-void RdmaTransport::Core::Close() {
+std::shared_ptr<RdmaTransport::Core> RdmaTransport::Core::MakeUnbound() const {
+  return std::make_shared<Core>(device_, context_, config_);
+}
+
+void RdmaTransport::Core::Close(End end) {
   const std::lock_guard lock(mutex_);
-  TearDown(destroyed_);
+  TearDown(end == End::kReset ? reset_ : destroyed_);
   // The loop releases the work guard: a context whose work ends while no thread runs it would never run
   // again.
   asio::post(context_, InMemory(&close_memory_, [self = shared_from_this(), work = std::move(work_)] {}));

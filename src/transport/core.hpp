@@ -48,8 +48,14 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   /// left the lock held.
   bool InOwnProcess() const { return owner_.IsThisOne(); }
 
+  /// Returns a new core of the same device, loop and configuration.
+  std::shared_ptr<Core> MakeUnbound() const;
+
+  /// Why a core ends.
+  enum class End : uint8_t { kDestroyed, kReset };
+
   /// Destroys the queue pairs, and lets the loop complete all pending operations.
-  void Close();
+  void Close(End end);
 
  private:
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, asio::io_context::executor_type>;
@@ -57,6 +63,7 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   // The caller holds mutex_:
   Status Validate(const Request& request) const;
   std::vector<std::unique_ptr<Channel>> CreateChannels() const;
+  Status MakeStatus(Code code, std::string_view reason) const noexcept;
   Status InternalError(std::string_view reason) const noexcept;
   void Fail(std::string_view reason) noexcept;
   void TearDown(const Status& status) noexcept;
@@ -84,6 +91,9 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   // Made in advance: the end of a transport must not allocate, because memory may have run out.
   const Status destroyed_{Code::kAborted,
                           "the transport was destroyed before the operation had ended: keep it until then"};
+  const Status reset_{
+      Code::kAborted,
+      "the transport was reset before the operation had ended: start it again after Connect()"};
   const Status out_of_memory_{Code::kInternalError,
                               "the program has no memory left: raise its limit (ulimit -v)"};
 

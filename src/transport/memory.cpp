@@ -35,8 +35,8 @@ AccessKey AccessKey::FromText(std::string_view text) {
   return key;
 }
 
-Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics)
-    : nics(Nics::Of(device, max_nics)), lease(nics->cache().Register(data, size)) {
+Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics, bool writable)
+    : nics(Nics::Of(device, max_nics)), lease(nics->cache(writable).Register(data, size)) {
   remote.nics = static_cast<uint8_t>(nics->devices().size());
   for (size_t i = 0; i < remote.nics; ++i) {
     const host::MemoryView view = lease.View(i);
@@ -45,11 +45,12 @@ Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics)
   }
 }
 
-Registration::Registration(void* data, size_t size, int device, uint32_t max_nics)
+Registration::Registration(void* data, size_t size, int device, uint32_t max_nics, bool writable)
     : data_(data),
       size_(size),
       device_(device),
-      keys_(std::make_shared<const Keys>(data, size, device, max_nics)) {}
+      writable_(writable),
+      keys_(std::make_shared<const Keys>(data, size, device, max_nics, writable)) {}
 
 /// Memory that the NIC still uses stays registered, but leaves the cache: its address may soon belong to
 /// other memory. In a forked child both are the parent's: the loop's thread may have left the cache locked.
@@ -58,7 +59,7 @@ Registration::~Registration() {
     static_cast<void>(new std::shared_ptr(keys_));
     return;
   }
-  if (keys_.use_count() > 1) keys_->nics->cache().Invalidate(data_, size_);
+  if (keys_.use_count() > 1) keys_->nics->cache(writable_).Invalidate(data_, size_);
 }
 
 bool Registration::Reused() const { return keys_->lease.reused(); }
@@ -91,7 +92,9 @@ void* Registration::At(size_t offset, size_t length) const {
 }
 
 RdmaMemory::RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryConfig& config)
-    : registration_(new Registration(buffer, length, device, config.max_nics)) {}
+    : registration_(new Registration(buffer, length, device, config.max_nics, true)) {}
+RdmaMemory::RdmaMemory(const void* buffer, size_t length, int device, const RdmaMemoryConfig& config)
+    : registration_(new Registration(const_cast<void*>(buffer), length, device, config.max_nics, false)) {}
 RdmaMemory::RdmaMemory(RdmaMemory&&) noexcept = default;
 RdmaMemory& RdmaMemory::operator=(RdmaMemory&&) noexcept = default;
 RdmaMemory::~RdmaMemory() = default;
@@ -111,6 +114,10 @@ RdmaMemory::View RdmaMemory::CreateView(size_t offset, size_t length) const {
 RdmaMemory::MutableView RdmaMemory::CreateMutableView() const { return CreateMutableView(0, size()); }
 RdmaMemory::MutableView RdmaMemory::CreateMutableView(size_t offset, size_t length) const {
   void* const start = registration().At(offset, length);
+  if (!registration().writable_) {
+    throw std::invalid_argument(
+        "this RdmaMemory was made of a pointer to const: make another one of a pointer to mutable memory");
+  }
   return {registration_.get(), start, length};
 }
 

@@ -78,7 +78,8 @@ std::vector<const host::Device*> Pointers(const std::vector<std::shared_ptr<host
 
 Nics::Nics(std::vector<std::shared_ptr<host::Device>> devices)
     : devices_(std::move(devices)),
-      cache_(Pointers(devices_), {.access = {.remote_read = true, .remote_write = true}}) {}
+      cache_(Pointers(devices_), {.access = {.remote_read = true, .remote_write = true}}),
+      read_only_cache_(Pointers(devices_), {.access = {.local_write = false, .remote_read = true}}) {}
 
 std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
   Check(device, max_nics);

@@ -9,7 +9,7 @@
 
 namespace warpverbs::inline v0_2::transport {
 
-/// The open NICs of a device, and the cache of memory registered on them.
+/// The open NICs of a device, and the caches of memory registered on them.
 ///
 /// All transports and all memory of that device share them, because keys are valid only for the opening of a
 /// NIC that they were made for.
@@ -24,13 +24,15 @@ class Nics {
   static std::shared_ptr<Nics> Of(int device, uint32_t max_nics);
 
   const std::vector<std::shared_ptr<host::Device>>& devices() const { return devices_; }
-  host::RegionCache& cache() { return cache_; }
+
+  /// @param writable  whether NICs, the peers' included, may write the memory
+  host::RegionCache& cache(bool writable = true) { return writable ? cache_ : read_only_cache_; }
 
  private:
   explicit Nics(std::vector<std::shared_ptr<host::Device>> devices);
 
   std::vector<std::shared_ptr<host::Device>> devices_;
-  host::RegionCache cache_;
+  host::RegionCache cache_, read_only_cache_;
 };
 
 }  // namespace warpverbs::inline v0_2::transport

@@ -1,6 +1,10 @@
 #include "warpverbs/transport/rdma_transport.hpp"
 
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "core.hpp"
 #include "warpverbs/host/device.hpp"
@@ -49,23 +53,41 @@ RdmaTransport::RdmaTransport(int device, const TransportConfig& config, EventLoo
 
 RdmaTransport::~RdmaTransport() {
   if (core_->InOwnProcess()) {
-    core_->Close();
+    core_->Close(Core::End::kDestroyed);
   } else {
     static_cast<void>(new std::shared_ptr(core_));  // its loop and its NICs are the parent's
   }
 }
 
-Bound RdmaTransport::Bind() { return core_->Bind(); }
-Status RdmaTransport::Connect(std::string_view url) { return core_->Connect(url); }
-bool RdmaTransport::Connected() const { return core_->Connected(); }
-Status RdmaTransport::GetStatus() const { return core_->GetStatus(); }
-std::string RdmaTransport::Describe() const { return core_->Describe(); }
+std::shared_ptr<RdmaTransport::Core> RdmaTransport::core() const {
+  const std::lock_guard lock(core_mutex_);
+  return core_;
+}
+
+// A new core has no operation of the old one on its queues, which the loop may complete later.
+Status RdmaTransport::Reset() try {
+  std::shared_ptr<Core> core = this->core()->MakeUnbound();
+  {
+    const std::lock_guard lock(core_mutex_);
+    core_.swap(core);
+  }
+  core->Close(Core::End::kReset);
+  return {};
+} catch (const std::exception& error) {
+  return {Code::kInternalError, error.what()};
+}
+
+Bound RdmaTransport::Bind() { return core()->Bind(); }
+Status RdmaTransport::Connect(std::string_view url) { return core()->Connect(url); }
+bool RdmaTransport::Connected() const { return core()->Connected(); }
+Status RdmaTransport::GetStatus() const { return core()->GetStatus(); }
+std::string RdmaTransport::Describe() const { return core()->Describe(); }
 
 void RdmaTransport::StartTransfer(const Request& request, detail::Handler handler) {
-  core_->Submit(request, std::move(handler));
+  core()->Submit(request, std::move(handler));
 }
 void RdmaTransport::StartWait(const WaitOptions& options, detail::Handler handler) {
-  core_->Wait(options, std::move(handler));
+  core()->Wait(options, std::move(handler));
 }
 
 }  // namespace warpverbs::inline v0_2::transport

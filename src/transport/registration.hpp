@@ -15,7 +15,7 @@ namespace warpverbs::inline v0_2::transport {
 /// The keys of registered memory, and the objects that keep the keys valid.
 struct Registration::Keys {
   /// @errors  host::Error
-  Keys(void* data, size_t size, int device, uint32_t max_nics);
+  Keys(void* data, size_t size, int device, uint32_t max_nics, bool writable);
 
   /// Says whether the keys belong to this opening of a NIC.
   bool AreOf(size_t nic, const host::Device& opened) const {

@@ -14,6 +14,8 @@ const char* ToString(Code code) {
       return "aborted";
     case Code::kInvalid:
       return "invalid call";
+    case Code::kAccessDenied:
+      return "access denied";
   }
   return "unknown";
 }

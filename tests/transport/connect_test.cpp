@@ -289,11 +289,77 @@ TEST(TransportConfig, RefusesValuesOutOfRange) {
                 "are at most 32."));
   EXPECT_THAT(ErrorOf({.depth = 3}), HasSubstr("depth is 3. Choose at least 4."));
   EXPECT_THAT(ErrorOf({.receive_depth = 2}), HasSubstr("receive_depth is 2. Choose at least 4."));
-  EXPECT_THAT(ErrorOf({.piece_bytes = 0}), HasSubstr("piece_bytes is 0. Choose at least 1."));
+  EXPECT_THAT(ErrorOf({.piece_bytes = 0}), HasSubstr("piece_bytes is 0. Choose at least 256"));
+  EXPECT_THAT(ErrorOf({.piece_bytes = 1}), HasSubstr("piece_bytes is 1. Choose at least 256"));
+  EXPECT_EQ(ErrorOf({.piece_bytes = 256}), "accepted");
+  EXPECT_THAT(ErrorOf({.connect_timeout = std::chrono::nanoseconds(-1)}),
+              HasSubstr("connect_timeout is negative. Choose 0 or more."));
+  EXPECT_THAT(ErrorOf({.spin = std::chrono::nanoseconds(-1)}), HasSubstr("spin is negative."));
+  EXPECT_THAT(ErrorOf({.path = {.max_mtu = mlx5::Mtu{0}}}), HasSubstr("path.max_mtu is 0."));
+  EXPECT_THAT(ErrorOf({.path = {.service_level = 16}}), HasSubstr("path.service_level is 16."));
+  EXPECT_THAT(ErrorOf({.retry = {.ack_timeout = 32}}), HasSubstr("retry.ack_timeout is 32. Choose 0 to 31."));
+  EXPECT_THAT(ErrorOf({.retry = {.retry_count = 8}}), HasSubstr("retry.retry_count is 8. Choose 0 to 7."));
+  EXPECT_THAT(ErrorOf({.retry = {.rnr_retry = 8}}), HasSubstr("retry.rnr_retry is 8. Choose 0 to 7."));
+  EXPECT_THAT(ErrorOf({.retry = {.min_rnr_timer = 32}}), HasSubstr("retry.min_rnr_timer is 32."));
   EXPECT_THAT(
       ErrorOf({.queue_pairs = 32, .depth = 8192, .receive_depth = 8193}),
       HasSubstr("depth is 8192 and receive_depth is 8193, with 32 queue pairs on all NICs together."));
   EXPECT_EQ(ErrorOf({.queue_pairs = 32, .depth = 8192, .receive_depth = 8192}), "accepted");
+}
+
+TEST(Reset, ConnectsATransportAgain) {
+  Pair pair;
+  Buffer from(64), to(64);
+  const auto write = [&] {
+    return pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true});
+  };
+  for (int round = 0; round < 3; ++round) {
+    FillPattern(from.bytes, static_cast<uint64_t>(round));
+    pair.Connect();
+    EXPECT_SUCCESS(ResultOf(write()));
+    EXPECT_SUCCESS(ResultOf(pair.b.WaitForWrite()));
+    EXPECT_EQ(to.bytes, from.bytes);
+    auto waits = pair.b.WaitForWrite();
+    EXPECT_SUCCESS(ResultOf(write()));  // the second wait takes it, or the reset does
+    auto pending = pair.a.WaitForWrite();
+    EXPECT_SUCCESS(pair.a.Reset());
+    EXPECT_SUCCESS(pair.b.Reset());
+    const Status aborted = ResultOf(std::move(pending));
+    EXPECT_EQ(aborted, Code::kAborted);
+    EXPECT_THAT(aborted.What(), HasSubstr("the transport was reset"));
+    ResultOf(std::move(waits)).What();
+    EXPECT_FALSE(pair.a.Connected());
+    EXPECT_EQ(ResultOf(write()), Code::kInvalid);
+  }
+}
+
+TEST(Reset, IsHarmlessBeforeBind) {
+  Pair pair;
+  EXPECT_SUCCESS(pair.a.Reset());
+  const Bound before = pair.b.Bind();
+  EXPECT_SUCCESS(pair.b.Reset());
+  EXPECT_EQ(pair.b.Connect(before.url), Code::kInvalid) << "it is not bound";
+  pair.Connect();
+}
+
+TEST(Reset, IsSafeWhileOtherThreadsUseTheTransport) {
+  Pair pair;
+  pair.Connect();
+  Buffer from(64), to(64);
+  std::atomic<bool> stop = false;
+  std::thread user([&] {
+    while (!stop)
+      ResultOf(
+          pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.timeout = std::chrono::seconds(1)}))
+          .What();
+  });
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_SUCCESS(pair.a.Reset());
+    EXPECT_SUCCESS(pair.b.Reset());
+    pair.Connect();
+  }
+  stop = true;
+  user.join();
 }
 
 TEST(Connect, ChecksTheCallBeforeTheUrl) {

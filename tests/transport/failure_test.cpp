@@ -61,13 +61,12 @@ struct Failure : testing::Test {
     auto* const control = FindControl<decltype(softhca_hold)>("softhca_hold");
     for (const uint32_t qpn : qpns) ASSERT_EQ(control("mlx5_0", qpn, pause ? 1 : 0), 0);
   }
-  void ExpectBroken(const Status& status) {
-    EXPECT_EQ(status, Code::kInternalError) << status.What();
+  void ExpectBroken(const Status& status, Code code = Code::kInternalError) {
+    EXPECT_EQ(status, code) << status.What();
     EXPECT_EQ(pair->a.GetStatus().What(), status.What());
     EXPECT_FALSE(pair->a.Connected());
-    EXPECT_EQ(Write(), Code::kInternalError);
-    EXPECT_EQ(ResultOf(pair->a.Read(from.memory.CreateMutableView(), to.memory.Remote())),
-              Code::kInternalError);
+    EXPECT_EQ(Write(), code);
+    EXPECT_EQ(ResultOf(pair->a.Read(from.memory.CreateMutableView(), to.memory.Remote())), code);
     EXPECT_EQ(ResultOf(pair->a.WaitForWrite()).What(), status.What());
     EXPECT_EQ(pair->a.Connect("no URL").What(), status.What()) << "the state is checked before the URL";
     EXPECT_EQ(pair->a.Bind().status.What(), status.What());
@@ -133,7 +132,8 @@ TEST_P(AnySyndrome, BreaksTheTransportWithItsCause) {
   for (int i = 0; i < 16 && status.ok(); ++i) status = Write();
   EXPECT_THAT(status.What(), HasSubstr(mlx5::Describe(GetParam())));
   EXPECT_EQ(ResultOf(std::move(waiting)).What(), status.What());
-  ExpectBroken(status);
+  ExpectBroken(status,
+               GetParam() == mlx5::Syndrome::kRemoteAccess ? Code::kAccessDenied : Code::kInternalError);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AnySyndrome,
@@ -151,11 +151,41 @@ TEST_F(Failure, WrongKeyIsReportedOnBothSides) {
   wrong.access_key.rkeys[0] ^= 0xff00;
   auto peer_waits = pair->b.WaitForWrite();
   const Status status = ResultOf(pair->a.Write(from.memory.CreateView(), wrong));
-  EXPECT_THAT(status.What(), HasSubstr("remote access"));
-  ExpectBroken(status);
+  EXPECT_THAT(status.What(), AllOf(testing::StartsWith("access denied: "), HasSubstr("remote access")));
+  ExpectBroken(status, Code::kAccessDenied);
   const Status at_peer = ResultOf(std::move(peer_waits));
   EXPECT_EQ(at_peer, Code::kInternalError);
   EXPECT_THAT(at_peer.What(), AllOf(HasSubstr("The receive queue of QP"), HasSubstr("error at the peer")));
+}
+
+TEST_F(Failure, ABrokenTransportConnectsAgainAfterReset) {
+  Connect();
+  RdmaRemoteBuffer wrong = to.memory.Remote();
+  wrong.access_key.rkeys[0] ^= 0xff00;
+  EXPECT_EQ(ResultOf(pair->a.Write(from.memory.CreateView(), wrong)), Code::kAccessDenied);
+  EXPECT_EQ(ResultOf(pair->b.WaitForWrite()), Code::kInternalError);
+  EXPECT_SUCCESS(pair->a.Reset());
+  EXPECT_SUCCESS(pair->a.GetStatus());
+  EXPECT_SUCCESS(pair->b.Reset());
+  qpns.clear();
+  Connect();
+  FillPattern(from.bytes, 4);
+  EXPECT_SUCCESS(Write());
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+/// The rights of memory that was registered by a pointer to const.
+TEST_F(Failure, APeerCannotWriteConstMemory) {
+  Connect();
+  const std::vector<uint8_t> constant(4096, 7);
+  const RdmaMemory memory(constant.data(), constant.size(), 0);
+  EXPECT_SUCCESS(ResultOf(pair->a.Read(from.memory.CreateMutableView(), memory.Remote())));
+  EXPECT_EQ(from.bytes, constant);
+  EXPECT_SUCCESS(ResultOf(pair->a.Write(memory.CreateView(), to.memory.Remote())));
+  EXPECT_EQ(to.bytes, constant);
+  FillPattern(from.bytes, 5);
+  EXPECT_EQ(ResultOf(pair->a.Write(from.memory.CreateView(), memory.Remote())), Code::kAccessDenied);
+  EXPECT_EQ(constant, std::vector<uint8_t>(4096, 7));
 }
 
 TEST_F(Failure, InvalidCallsDoNotBreakTheTransport) {

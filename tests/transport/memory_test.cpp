@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <stdexcept>
 #include <type_traits>
@@ -25,6 +26,20 @@ TEST(RdmaMemory, ReportsItsRangeDeviceAndKeys) {
   EXPECT_EQ(buffer.memory.RemoteKey().nics, 1);
   EXPECT_NE(buffer.memory.RemoteKey().rkeys[0], 0u);
   EXPECT_THROW(static_cast<void>(buffer.memory.LocalKey(1)), std::out_of_range);
+}
+
+TEST(RdmaMemory, RegistersConstMemoryForReadingOnly) {
+  void* const pages = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  {
+    const void* const constant = pages;
+    const RdmaMemory memory(constant, 4096, 0);
+    EXPECT_EQ(memory.CreateView().data(), constant);
+    EXPECT_EQ(memory.Remote().len, 4096u);
+    EXPECT_THROW(memory.CreateMutableView(), std::invalid_argument);
+    EXPECT_THROW(memory.CreateMutableView(size_t{0}, 1), std::invalid_argument);
+  }
+  munmap(pages, 4096);
 }
 
 TEST(RdmaMemory, ContainsExactlyItsRange) {

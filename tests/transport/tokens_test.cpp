@@ -2,6 +2,7 @@
 
 #include <array>
 #include <asio/co_spawn.hpp>
+#include <asio/experimental/parallel_group.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <optional>
@@ -41,6 +42,24 @@ TEST_F(Tokens, CallbackMayStartTheNextOperation) {
   };
   pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {}, std::ref(again));
   ASSERT_EQ(done.get_future().wait_for(kTestTimeout), std::future_status::ready);
+}
+
+/// The example of docs/transport.md.
+TEST_F(Tokens, ParallelGroupWaitsForAll) {
+  const auto view = from.memory.CreateView();
+  const RdmaRemoteBuffer remote = to.memory.Remote();
+  RdmaTransport& transport = pair->a;
+  FillPattern(from.bytes, 3);
+  auto all =
+      asio::experimental::make_parallel_group(
+          [&](auto token) { return transport.Write(view, remote, {.notify = true}, std::move(token)); },
+          [&](auto token) { return pair->b.WaitForWrite({}, std::move(token)); })
+          .async_wait(asio::experimental::wait_for_all(), asio::use_future);
+  const auto [order, written, arrived] = GetInTime(std::move(all));
+  EXPECT_SUCCESS(written);
+  EXPECT_SUCCESS(arrived);
+  EXPECT_EQ(order.size(), 2u);
+  EXPECT_EQ(to.bytes, from.bytes);
 }
 
 TEST_F(Tokens, CallbackMayBeOfAnySize) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -59,6 +60,9 @@ struct RetryConfig {
 struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t depth = 128;  ///< send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
   CqMode cq_mode = CqMode::kCollapsed;
+  /// Depth of the endpoint's own ring (CqMode::kRing), in CQEs: at least that of the send queue, rounded up as
+  /// depth is. 0: as deep as the send queue. A deeper ring keeps older completions longer.
+  uint32_t cq_depth = 0;
   SharedCompletions* completions = nullptr;  ///< shared ring for the completions; overrides cq_mode
   QueuePool* pool = nullptr;     ///< shared memory and doorbell registers; nullptr: the endpoint has its own
   uint32_t receive_depth = 0;    ///< in receives; rounded up as depth is. 0: no receive queue
@@ -70,6 +74,10 @@ struct WARPVERBS_EXPORT EndpointConfig {
   bool wait_on_cq = false;   ///< WAIT may be posted
   const Gpu* gpu = nullptr;  ///< GPU whose kernels post; nullptr: CPU threads post
   Placement placement = Placement::kProbe;
+
+  /// Alignment of the queue memory's first byte, which is the receive queue's if there is one, or else the send
+  /// queue's: a power of two of 4096 to 2^30 bytes. 0: a page of the memory. Not with a pool, which packs queues.
+  size_t queue_alignment = 0;
   bool over_pcie =
       false;  ///< the NIC reaches queues in GPU memory over PCIe, as it does their data: see Access
   DoorbellMode doorbell = DoorbellMode::kAuto;

@@ -9,7 +9,7 @@
 
 namespace warpverbs::inline v0_2::transport {
 
-/// The configuration of a transport. The defaults work on any fabric.
+/// The configuration of a transport, which checks it. The defaults work on any fabric.
 ///
 /// Both sides should choose alike: a queue pair without a counterpart on the other side stays idle. Both
 /// depths together, as powers of two, times all queue pairs are at most 2^19, the number of notifications
@@ -20,7 +20,10 @@ struct WARPVERBS_EXPORT TransportConfig {
   uint32_t queue_pairs = 2;      ///< queue pairs on each NIC; on all NICs together 1..32
   uint32_t depth = 128;          ///< pieces that each send queue holds; further pieces wait for room
   uint32_t receive_depth = 256;  ///< notifications that each queue pair receives between two polls
-  uint64_t piece_bytes = uint64_t{1} << 20;  ///< largest piece of a transfer; the device may allow less
+  static constexpr uint64_t kMinPieceBytes = 256;
+  /// Largest piece of a transfer, at least kMinPieceBytes: each takes an entry of a queue. The device may
+  /// allow less.
+  uint64_t piece_bytes = uint64_t{1} << 20;
 
   /// Time from Connect() until the peer must have connected; after it the transport is broken.
   ///
@@ -28,8 +31,8 @@ struct WARPVERBS_EXPORT TransportConfig {
   /// blocked loop only delays: the peer's NIC sends again as long as `retry` allows (by default forever).
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(30);
 
-  /// Time that the loop keeps polling after a completion, before it sleeps. Costs processor time, saves the
-  /// microseconds of a wake-up.
+  /// Time that the loop keeps polling after a completion, before it sleeps; at least 0. Costs processor time,
+  /// saves the microseconds of a wake-up.
   std::chrono::nanoseconds spin = std::chrono::microseconds(20);
 
   host::PathConfig path{};

@@ -70,13 +70,14 @@ class WARPVERBS_EXPORT Registration {
 
  private:
   friend class RdmaMemory;
-  Registration(void* data, size_t size, int device, uint32_t max_nics);
+  Registration(void* data, size_t size, int device, uint32_t max_nics, bool writable);
   void* At(size_t offset, size_t length) const;
   size_t OffsetOf(const void* ptr) const;
 
   void* data_;
   size_t size_;
   int device_;
+  bool writable_;
   std::shared_ptr<const Keys> keys_;
 };
 
@@ -121,6 +122,11 @@ class WARPVERBS_EXPORT RdmaMemory {
   /// @param device  as for RdmaTransport
   /// @errors  host::Error: names the kind of memory, each method that was tried, and the cause
   RdmaMemory(void* buffer, size_t length, int device, const RdmaMemoryConfig& config = {});
+
+  /// Registers memory that no NIC may write: to write from, and for peers to read.
+  ///
+  /// @errors  as above
+  RdmaMemory(const void* buffer, size_t length, int device, const RdmaMemoryConfig& config = {});
   RdmaMemory(RdmaMemory&&) noexcept;
   RdmaMemory& operator=(RdmaMemory&&) noexcept;
   ~RdmaMemory();
@@ -141,7 +147,9 @@ class WARPVERBS_EXPORT RdmaMemory {
 
   /// Returns a view of all of the memory, or of a part. An empty view may be at the end.
   ///
-  /// @errors  std::out_of_range: the view is not inside
+  /// @errors  std::out_of_range: the view is not inside; std::invalid_argument: a mutable view of memory that
+  /// was
+  ///          registered by a pointer to const
   View CreateView() const;
   View CreateView(size_t offset, size_t length) const;
   template <class T>  // makes a literal 0 an offset, not a pointer

@@ -4,6 +4,7 @@
 #include <asio/use_future.hpp>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,15 @@ class WARPVERBS_EXPORT RdmaTransport {
   ///          files and the caller may try again, or, if GetStatus() says so too, the transport is broken
   Status Connect(std::string_view url);
 
+  /// Makes the transport unbound again, in particular a broken one: destroys its queue pairs, and ends
+  /// pending operations as aborted. Then Bind() and Connect() connect it to any peer, whose transport must be
+  /// new or reset as well.
+  ///
+  /// Notifications that were not taken are lost. Memory stays registered.
+  ///
+  /// @return  kInternalError: there is no memory, and the transport is unchanged
+  Status Reset();
+
   /// Says whether Connect() has succeeded and nothing has failed since. The end of an operation shows whether
   /// the peer has connected too.
   bool Connected() const;
@@ -81,8 +91,8 @@ class WARPVERBS_EXPORT RdmaTransport {
   /// Writes local memory to the peer's. An empty write may notify too.
   ///
   /// @return  through the token: kSuccess, when all bytes are in the peer's memory; kTimeout, kInternalError,
-  ///          kAborted; kInvalid: no connection, memory that is not registered for this device, or more bytes
-  ///          than the peer's buffer has
+  ///          kAccessDenied, kAborted; kInvalid: no connection, memory that is not registered for this
+  ///          device, or more bytes than the peer's buffer has
   template <class Token = asio::use_future_t<>>
   auto Write(const RdmaMemory::View& local, const RdmaRemoteBuffer& remote, const WriteOptions& options = {},
              Token&& token = Token()) {
@@ -112,7 +122,8 @@ class WARPVERBS_EXPORT RdmaTransport {
   ///
   /// Waits take notifications in order, one each. Notifications that arrive before a wait are kept.
   ///
-  /// @return  through the token: kSuccess, kTimeout, kInternalError, kAborted, kInvalid: no connection
+  /// @return  through the token: kSuccess, kTimeout, kInternalError, kAccessDenied, kAborted, kInvalid: no
+  ///          connection
   template <class Token = asio::use_future_t<>>
   auto WaitForWrite(const WaitOptions& options = {}, Token&& token = Token()) {
     return asio::async_initiate<Token, void(Status)>(
@@ -150,8 +161,12 @@ class WARPVERBS_EXPORT RdmaTransport {
   void StartTransfer(const Request& request, detail::Handler handler);
   void StartWait(const WaitOptions& options, detail::Handler handler);
 
+  /// Returns the present core: Reset() replaces it while other threads use the transport.
+  std::shared_ptr<Core> core() const;
+
   std::unique_ptr<EventLoop> own_loop_;
   EventLoop* loop_;
+  mutable std::mutex core_mutex_;
   std::shared_ptr<Core> core_;
 };
 

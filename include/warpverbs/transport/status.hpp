@@ -14,8 +14,10 @@ enum class Code : uint8_t {
   kTimeout,        ///< the timeout passed; the NIC may still use the memory: see RdmaTransport
   kInternalError,  ///< the transport is broken (see GetStatus()), or Bind() or Connect() lacked memory or
                    ///< files
-  kAborted,        ///< the transport was destroyed
+  kAborted,        ///< the transport was destroyed or reset
   kInvalid,        ///< the call is invalid: nothing was sent, and the transport is unchanged
+  kAccessDenied,   ///< the peer's NIC refused a key or a range, its own or of an earlier operation; the
+                  ///< transport is broken
 };
 
 WARPVERBS_EXPORT const char* ToString(Code code);

@@ -18,6 +18,8 @@ namespace {
 
 using arch::Cpu;
 
+constexpr size_t kMaxQueueAlignment = size_t{1} << 30;
+
 uint32_t ReceiveStride(const EndpointConfig& config) { return mlx5::kSegmentBytes * config.receive_scatter; }
 
 void RequireOption(const Device& device, bool ok, const std::string& option, const std::string& range) {
@@ -73,6 +75,22 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
     config.receive_depth =
         std::max(RoundDepth(config.receive_depth, max_on_ring, "a receive queue"), min_depth);
   }
+  const bool may_have_cq_depth = has_ring || config.cq_depth == 0;
+  require(may_have_cq_depth, "cq_depth is the depth of a ring of the endpoint's own, and it has none",
+          "Choose CqMode::kRing without shared completions, or leave cq_depth 0");
+  if (has_ring) {
+    RequireOption(device, config.cq_depth == 0 || config.cq_depth >= config.depth, "depth of the ring",
+                  std::to_string(config.depth) + " CQEs, as many as the send queue has entries, or more");
+    config.cq_depth = RingDepth(
+        RoundDepth(std::max(config.cq_depth, config.depth), capabilities.max_cqes, "a ring of completions"));
+  }
+  const size_t alignment = config.queue_alignment;
+  RequireOption(device,
+                alignment == 0 || (std::has_single_bit(alignment) && alignment >= QueueLayout::kPage &&
+                                   alignment <= kMaxQueueAlignment),
+                "alignment of the queues", "a power of two of 4096 to 2^30, or 0");
+  require(alignment == 0 || config.pool == nullptr, "a pool packs its queues",
+          "Leave queue_alignment 0, or use no pool");
   CheckSession(device, port, config);
   return config;
 }
@@ -91,7 +109,7 @@ QueueSizes SizesOf(const EndpointConfig& config) {
   const bool has_ring = config.cq_mode == CqMode::kRing;
   return {.depth = config.depth,
           .cq_depth = config.completions != nullptr ? 0
-                      : has_ring                    ? RingDepth(config.depth)
+                      : has_ring                    ? config.cq_depth
                                                     : 1,
           .receive_depth = config.receive_depth,
           .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
@@ -112,7 +130,8 @@ QueueMemory MakeQueueMemory(const Device& device, const EndpointConfig& config, 
                       .gpu = config.gpu,
                       .placement = config.placement,
                       .host_only = HostMemoryReason(config),
-                      .over_pcie = config.over_pcie},
+                      .over_pcie = config.over_pcie,
+                      .alignment = config.queue_alignment},
                      config.pool);
   memory.Fill(layout.cqes, layout.control - layout.cqes, kInvalidCqe);
   return memory;

@@ -1,10 +1,27 @@
 #include "queue/queue_chunk.hpp"
 
+#include <cstdint>
+
 #include "log/log.hpp"
 #include "memory/gpu_access.hpp"
+#include "queue/queue_layout.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::host {
+namespace {
+
+/// @param page  alignment that the memory has anyway
+size_t BytesWithRoomToAlign(const QueueMemoryConfig& config, size_t page) {
+  return config.bytes + (config.alignment > page ? config.alignment - page : 0);
+}
+
+/// Returns the offset of the first aligned byte. 0 as alignment: the first byte.
+size_t OffsetTo(size_t alignment, const std::byte* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  return alignment == 0 ? 0 : AlignUp(address, alignment) - address;
+}
+
+}  // namespace
 
 QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
   const bool needs_gpu = config.placement == Placement::kGpu;
@@ -39,8 +56,9 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
 }
 
 void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
-  gpu_memory_.emplace(*config.gpu, config.bytes);
-  std::byte* const sink = data() + config.sink;
+  gpu_memory_.emplace(*config.gpu, BytesWithRoomToAlign(config, GpuMemory::kPageBytes));
+  start_ = OffsetTo(config.alignment, data());
+  std::byte* const sink = data() + start_ + config.sink;
   const Access access{.over_pcie = config.over_pcie};
   const GpuRegistration registration{.by_dma_buf =
                                          [&](const DmaBuf& buffer) {
@@ -60,10 +78,11 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
 }
 
 void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
-  pages_.emplace(config.bytes);
+  pages_.emplace(BytesWithRoomToAlign(config, QueueLayout::kPage));
+  start_ = OffsetTo(config.alignment, data());
   if (config.gpu != nullptr) mapping_.emplace(*config.gpu, pages_->bytes());
   umem_.emplace(device.context(), data(), size());
-  sink_.emplace(device, data() + config.sink, sink_bytes);
+  sink_.emplace(device, data() + start_ + config.sink, sink_bytes);
   places_.emplace(size());
 }
 

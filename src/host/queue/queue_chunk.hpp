@@ -26,6 +26,7 @@ class QueueChunk {
   std::byte* data() const { return gpu_memory_ ? gpu_memory_->data() : pages_->data(); }
   size_t size() const { return gpu_memory_ ? gpu_memory_->size() : pages_->size(); }
   const GpuMemory* gpu_memory() const { return gpu_memory_ ? &*gpu_memory_ : nullptr; }
+  size_t start() const { return start_; }  ///< offset of the first byte that has the alignment asked for
   uint32_t umem_id() const { return umem_->id(); }
   uint32_t sink_lkey() const { return sink_->View().lkey; }
 
@@ -40,6 +41,7 @@ class QueueChunk {
 
   std::optional<GpuMemory> gpu_memory_;  // either this
   std::optional<HostPages> pages_;       // or this
+  size_t start_ = 0;
   std::optional<GpuMapping> mapping_;
   RegistrationMethod method_ = RegistrationMethod::kHost;
   std::string why_;

@@ -18,8 +18,9 @@ constexpr size_t kSinkBytes = 8;
 QueueMemory::QueueMemory(const Device& device, const QueueMemoryConfig& config, QueuePool* pool) {
   if (pool == nullptr) {
     chunk_ = std::make_shared<QueueChunk>(device, config, kSinkBytes);
-    data_ = chunk_->data();
-    size_ = chunk_->size();
+    offset_ = chunk_->start();
+    data_ = chunk_->data() + offset_;
+    size_ = chunk_->size() - offset_;
     return;
   }
   QueuePool::Impl::Queues queues = pool->impl().TakeQueues(device, config);

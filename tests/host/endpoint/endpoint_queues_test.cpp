@@ -10,6 +10,7 @@
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/memory.hpp"
+#include "warpverbs/host/queue_pool.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 /// Parts of an endpoint beside its send queue: receives, sink, regions, WAIT.
@@ -26,6 +27,35 @@ class EndpointQueues : public testing::Test {
 
   Device device_;
 };
+
+TEST_F(EndpointQueues, HaveARingOfTheDepthAskedFor) {
+  EXPECT_EQ(Endpoint(device_, {.depth = 16, .cq_mode = CqMode::kRing}).CompletionView().depth, 16u);
+  Link link(device_, {.depth = 16, .cq_mode = CqMode::kRing, .cq_depth = 1000});
+  EXPECT_EQ(link.a.CompletionView().depth, 1024u);
+  link.Connect();
+  for (int i = 0; i < 1100; ++i) ASSERT_TRUE(link.Write(1).ok()) << i;
+  EXPECT_THAT(WhyRefused({.depth = 16, .cq_mode = CqMode::kRing, .cq_depth = 8}),
+              HasSubstr("the depth of the ring is out of range. Choose 16 CQEs"));
+  EXPECT_THAT(WhyRefused({.cq_depth = 256}), HasSubstr("cq_depth is the depth of a ring"));
+}
+
+TEST_F(EndpointQueues, AreAlignedAsAskedFor) {
+  for (const size_t alignment : {size_t{4096}, size_t{65536}, size_t{2} << 20}) {
+    const EndpointConfig config{.cq_mode = CqMode::kRing, .receive_depth = 16, .queue_alignment = alignment};
+    Link link(device_, config, config);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(link.a.ReceiveView().rq) % alignment, 0u);
+    const Endpoint sends(device_, {.queue_alignment = alignment});
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(sends.View().sq) % alignment, 0u);
+    link.Connect();
+    EXPECT_TRUE(link.Write(5).ok());
+  }
+  for (const size_t alignment : {size_t{64}, size_t{4097}, size_t{3} << 20, size_t{1} << 31}) {
+    EXPECT_THAT(WhyRefused({.queue_alignment = alignment}),
+                HasSubstr("the alignment of the queues is out of range"));
+  }
+  QueuePool pool(device_);
+  EXPECT_THAT(WhyRefused({.pool = &pool, .queue_alignment = 65536}), HasSubstr("a pool packs its queues"));
+}
 
 TEST_F(EndpointQueues, HaveAReceiveViewForKernels) {
   const Endpoint endpoint(device_, {.depth = 16, .receive_depth = 5, .receive_scatter = 2});
@@ -108,7 +138,8 @@ TEST_F(EndpointQueues, DeliverMessagesRoundAfterRound) {
     link.source[0] = ++link.written;
     const bool is_write = i % 2 == 1;
     const device::Posted posted =
-        is_write ? sends.Post(device::WriteImm(link.target.Remote(9), link.source.Local(0), mlx5::Be32{i}), Within())
+        is_write ? sends.Post(device::WriteImm(link.target.Remote(9), link.source.Local(0), mlx5::Be32{i}),
+                              Within())
                  : sends.Post(device::SendImm(link.source.Local(0), mlx5::Be32{i}), Within());
     ASSERT_TRUE(posted.status.ok());
     const device::Received received = receives.Poll(Within());
@@ -161,7 +192,8 @@ TEST_F(EndpointQueues, LimitTheSinksKeyToTheSink) {
   Link link(device_);
   link.Connect();
   const device::QueueView view = link.a.View();
-  const device::LocalMemory tail{reinterpret_cast<uint64_t>(&view.control->tail), 8, mlx5::Be32{view.sink_lkey_be}};
+  const device::LocalMemory tail{reinterpret_cast<uint64_t>(&view.control->tail), 8,
+                                 mlx5::Be32{view.sink_lkey_be}};
   Queue queue(view);
   const device::Posted posted = queue.Post(device::Read(link.target.Remote(0), tail), Within());
   ASSERT_TRUE(posted.status.ok());
