@@ -41,16 +41,6 @@ FileDescriptor ListenAt(const SocketAddress& address) {
   return socket;
 }
 
-/// A connection that has not greeted yet.
-struct Arrival {
-  FileDescriptor socket;
-  SocketAddress address;
-  std::array<uint8_t, kGreetingBytes> greeting{};
-  size_t bytes = 0;  // of the greeting that have come
-};
-
-enum class Next : uint8_t { kWait, kGreeted, kRefused };
-
 }  // namespace
 
 /// The listening socket, and the connections that have not greeted yet. Any number of threads accept: the
@@ -72,7 +62,15 @@ struct TcpListener::Socket {
   std::string object() const { return "a peer on port " + std::to_string(port); }
 
  private:
+  /// A connection that has not greeted yet.
+  struct Arrival {
+    FileDescriptor socket;
+    SocketAddress address;
+    std::array<uint8_t, kGreetingBytes> greeting{};
+    size_t bytes = 0;  // of the greeting that have come
+  };
   using Arrivals = std::list<Arrival>;
+  enum class Next : uint8_t { kWait, kGreeted, kRefused };
 
   static constexpr size_t kMostArrivals = 64;  // each costs a file
 
@@ -189,7 +187,7 @@ void TcpListener::Socket::Advance(Arrivals one, int operation, std::optional<Tcp
 }
 
 /// @errors  Error: this machine is short of memory
-Next TcpListener::Socket::ReadGreeting(Arrival& arrival) {
+TcpListener::Socket::Next TcpListener::Socket::ReadGreeting(Arrival& arrival) {
   const std::span<uint8_t> rest = std::span(arrival.greeting).subspan(arrival.bytes);
   const ssize_t bytes = recv(arrival.socket.get(), rest.data(), rest.size(), 0);
   if (bytes < 0 && (errno == EINTR || WouldWait(errno))) return Next::kWait;

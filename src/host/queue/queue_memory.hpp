@@ -19,7 +19,7 @@ struct QueueMemoryConfig {
   Placement placement = Placement::kProbe;
   const char* host_only = nullptr;  ///< reason why it must be host memory; nullptr: none
   bool over_pcie = false;           ///< see Access; GPU memory only
-  size_t alignment = 0;             ///< of the first byte, a power of two; 0: a page of the memory
+  size_t alignment = 0;             ///< alignment of the first byte, a power of two; 0: a page
 };
 
 class QueueChunk;
