@@ -14,15 +14,12 @@
 #include "perf/report/plot.hpp"
 #include "perf/report/report.hpp"
 #include "perf/side/side.hpp"
-#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
-
-/// The time that a server waits for its client.
-constexpr std::chrono::hours kWaitForClient{1};
 
 void CheckDevice(const Options& options, const host::Device& device) {
   const uint64_t max = uint64_t{1} << device.capabilities().log_max_message;
@@ -46,7 +43,7 @@ host::TcpExchange MeetPeer(Options& options) {
       "************************************\n");
   std::fflush(stdout);
   std::fprintf(stderr, "warpverbs-perf: listening on port %u\n", listener.port());
-  return listener.Accept(host::DeadlineIn(kWaitForClient));
+  return listener.Accept(host::DeadlineIn(options.wait_for_client));
 }
 
 std::string AddressLines(const char* whose, const FlowAddress& flow) {
@@ -196,6 +193,9 @@ int RunMeasurement(Options options, const StepLog& steps) {
   steps.Begin(Step::kCheckLink);
   const host::Port port = device.ActivePort(options.nic_port);
   options.nic_port = port.number;
+  if (!options.is_client()) {  // a client meets its server at once, and tells it what fails
+    for (const InitiatorKind kind : options.initiators) PerfSide::Check(device, options, kind);
+  }
   steps.Begin(Step::kMeet);
   host::TcpExchange exchange = MeetPeer(options);
   ControlChannel control(exchange, options.timeout);

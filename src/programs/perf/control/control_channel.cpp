@@ -17,6 +17,27 @@ namespace {
 constexpr char kFailed[] = "failed";
 constexpr size_t kMaxReasonBytes = 1000;
 
+/// Far more than the longest message, which has the addresses of 4096 queue pairs.
+constexpr size_t kMaxMessageBytes = size_t{1} << 20;
+constexpr int kMaxDepth = 16;  // of nested lists and objects
+
+/// Parses a message of a sender that may be anybody: JSON takes up to 80 times its bytes. Returns a discarded
+/// value if it is none, or is too long or too deep.
+Json Parse(std::span<const uint8_t> text) {
+  const Json discarded(Json::value_t::discarded);
+  if (text.size() > kMaxMessageBytes) return discarded;
+  struct TooDeep {};
+  const auto check_depth = [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth) throw TooDeep();
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check_depth, false);
+  } catch (const TooDeep&) {
+    return discarded;
+  }
+}
+
 /// Throws the error that ended the heartbeats if it is the peer's failure.
 void RethrowPeerFailure(const std::exception_ptr& lost) {
   try {
@@ -33,7 +54,7 @@ Json ControlChannel::SwapWithin(std::chrono::nanoseconds timeout, const Json& mi
   const std::string text = Serialize(mine);
   const std::span bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   const std::vector<uint8_t> theirs = exchange_.Swap(bytes, what, host::DeadlineIn(timeout));
-  Json message = Json::parse(theirs, nullptr, false);
+  Json message = Parse(theirs);
   if (!message.is_object())
     throw std::runtime_error(exchange_.PeerName() +
                              " is not warpverbs-perf of this version. Run the same version on both sides.");

@@ -38,10 +38,42 @@ WARPVERBS_DEVICE uint8_t LoadByte(const uint8_t* byte) {
   }
 }
 
-/// A message that is inlined in its WQE. Its last byte is the mark.
-template <uint32_t kBytes>
-struct InlineMessage {
-  uint8_t bytes[kBytes];
+/// Writes zeros that end in a mark. The WQE contains them, in one slot or two. A WQE that completes for a
+/// ticket has one slot, so another one follows the WQE of two.
+struct WriteInlineMark {
+  device::RemoteMemory remote;
+  uint32_t bytes;  ///< 1 to kMaxInlineBytes
+  uint8_t mark;
+
+  WARPVERBS_DEVICE uint32_t Slots(const device::QueueView&) const {
+    return bytes <= device::kMaxInlineWriteBytes ? 1 : 3;
+  }
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const device::QueueView& view, uint32_t index, uint32_t flags) const {
+    const device::WqeWriter<A> wqe(view, index);
+    wqe.Remote(remote);
+    const uint32_t last = kHeaderBytes + bytes - 1;  // place of the mark behind the remote address
+    uint32_t segments = 2;
+    for (uint32_t at = 0; at <= last; at += mlx5::kSegmentBytes, ++segments) {
+      const uint32_t header = at == 0 ? mlx5::kInlineFlag | bytes : 0;
+      wqe.Quad32(segments, {header | WordAt(at, last), WordAt(at + 4, last), WordAt(at + 8, last),
+                            WordAt(at + 12, last)});
+    }
+    if (Slots(view) == 1) return wqe.Control({mlx5::WqeOpcode::kRdmaWrite, segments, flags});
+    wqe.Control({mlx5::WqeOpcode::kRdmaWrite, segments, device::WithoutCompletion(flags)});
+    return device::Nop().template Encode<A>(view, index + 2, flags);
+  }
+  WARPVERBS_DEVICE device::RequestError Check(const device::RegionCheck& check) const {
+    return check.Find({remote, bytes, device::kWritable});
+  }
+
+ private:
+  static constexpr uint32_t kHeaderBytes = 4;
+
+  /// Returns the word at an offset, with the mark in it if it is there.
+  WARPVERBS_DEVICE uint32_t WordAt(uint32_t offset, uint32_t last) const {
+    return last / 4 == offset / 4 ? uint32_t{mark} << (24 - last % 4 * 8) : 0;
+  }
 };
 
 /// Transfers by RDMA write. The receiver polls the last byte, the mark, which changes with each message.
@@ -55,13 +87,8 @@ class WriteTransfer {
                                        const device::WaitLimit& limit, uint32_t flags) {
     const device::RemoteMemory& to = job_.flow.remote;
     const uint64_t bytes = job_.flow.local.bytes;
-    if (bytes <= job_.inline_bytes) {
-      if (bytes == 1) return PostInline<1>(queue, mark, limit, flags);
-      if (bytes == 2) return PostInline<2>(queue, mark, limit, flags);
-      if (bytes == 4) return PostInline<4>(queue, mark, limit, flags);
-      if (bytes == 8) return PostInline<8>(queue, mark, limit, flags);
-      if (bytes == 16) return PostInline<16>(queue, mark, limit, flags);
-    }
+    if (bytes <= job_.inline_bytes)
+      return queue.Post(WriteInlineMark{to, static_cast<uint32_t>(bytes), mark}, limit, flags);
     // The peer has answered the last message, so the NIC has read it.
     reinterpret_cast<uint8_t*>(job_.flow.local.addr)[bytes - 1] = mark;
     return queue.Post(device::Write(to, job_.flow.local), limit, flags);
@@ -73,14 +100,6 @@ class WriteTransfer {
   }
 
  private:
-  template <uint32_t kBytes>
-  WARPVERBS_DEVICE device::Posted PostInline(device::SendQueue<A, device::Exclusive>& queue, uint8_t mark,
-                                             const device::WaitLimit& limit, uint32_t flags) {
-    InlineMessage<kBytes> message{};
-    message.bytes[kBytes - 1] = mark;
-    return queue.Post(device::WriteInline<InlineMessage<kBytes>>{job_.flow.remote, message}, limit, flags);
-  }
-
   const LatencyJob& job_;
   const uint8_t* mark_;
 };

@@ -67,6 +67,9 @@ struct ReceiveJob {
   LaunchResult* result;
 };
 
+/// Bytes of two slots behind the control segment, the remote address and the inline header.
+inline constexpr uint32_t kMaxInlineBytes = 92;
+
 /// Messages to exchange one at a time in one launch.
 struct LatencyJob {
   Flow flow;                          ///< a flow of one slot

@@ -29,14 +29,14 @@ struct CommandLine {
   std::optional<uint32_t> iterations{}, tx_depth{}, rx_depth{}, cq_mod{}, qps{}, inline_bytes{};
   std::optional<double> duration{}, margin{};
   bool bidirectional = false, no_peak = false, warm_up = false, data_validation = false;
-  int timeout_s = 30;
+  std::optional<int> timeout_s{};
 
   std::string connection{}, initiator{}, scope{}, sharing{}, placement{};
   std::optional<uint32_t> posters{}, batch{};
 
   std::optional<int> use_cuda{}, use_rocm{}, cuda_mem_type{};
   std::string cuda_bus_id{}, use_hl{};
-  bool cuda_dma_buf = false, rocm_dma_buf = false;
+  bool cuda_dma_buf = false, cuda_over_pcie = false, rocm_dma_buf = false;
 
   bool gbits = false, json = false, verbose = false, cpu_freq = false;
   std::string json_file{}, plot{};

@@ -32,7 +32,8 @@ MemoryChoice MemoryOf(const CommandLine& line) {
   using Kind = MemoryChoice::Kind;
   MemoryChoice choice;
   if (line.use_cuda || !line.cuda_bus_id.empty()) {
-    choice = {Kind::kCuda, line.use_cuda.value_or(0), line.cuda_bus_id, line.cuda_dma_buf};
+    choice = {Kind::kCuda, line.use_cuda.value_or(0), line.cuda_bus_id, line.cuda_dma_buf,
+              line.cuda_over_pcie};
   } else if (line.use_rocm) {
     choice = {Kind::kRocm, *line.use_rocm, "", line.rocm_dma_buf};
   } else if (!line.use_hl.empty()) {
@@ -121,7 +122,7 @@ Options Complete(const CommandLine& line, const programs::DeviceSelection& selec
   options.no_peak = line.no_peak;
   options.warm_up = line.warm_up;
   options.data_validation = line.data_validation;
-  options.timeout = std::chrono::seconds(line.timeout_s);
+  if (line.timeout_s) options.timeout = options.wait_for_client = std::chrono::seconds(*line.timeout_s);
   options.memory = MemoryOf(line);
   options.gbits = line.gbits;
   options.json_file = !line.json_file.empty() ? line.json_file : line.json ? "perftest_out.json" : "";

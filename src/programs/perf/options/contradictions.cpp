@@ -106,6 +106,7 @@ std::string MemoryContradiction(const CommandLine& line, const Facts& facts) {
       {line.use_cuda && !line.cuda_bus_id.empty(),
        "--use_cuda and --use_cuda_bus_id both select a GPU: use one of them"},
       {line.cuda_dma_buf && !facts.cuda, "--use_cuda_dmabuf needs --use_cuda"},
+      {line.cuda_over_pcie && !facts.cuda, "--use_cuda_pcie_mapping needs --use_cuda"},
       {line.rocm_dma_buf && !line.use_rocm, "--use_rocm_dmabuf needs --use_rocm"},
       {line.cuda_mem_type && !facts.cuda, "--cuda_mem_type needs --use_cuda"},
       {line.cuda_mem_type && *line.cuda_mem_type != 0,

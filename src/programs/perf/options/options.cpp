@@ -46,7 +46,6 @@ const std::map<std::string, std::string>& Unsupported() {
   static const std::map<std::string, std::string> reasons{
       {"--odp", "memory is registered, not paged on demand"},
       {"--use_data_direct", "the library does not use data-direct devices"},
-      {"--use_cuda_pcie_mapping", "the driver chooses the path; a program sets Access::over_pcie"},
       {"--gpu_touch", "use --initiator gpu for kernels that post"},
       {"--run_infinitely", "every measurement ends: use -D"},
       {"--use_srq", kOwnReceives},
@@ -170,7 +169,8 @@ void AddNetwork(CLI::App& app, CommandLine& line) {
       ->check(Integer(0, 7))
       ->type_name("N");
   app.add_flag("-R,--rdma_cm", line.rdma_cm, "Connect the queue pairs by rdma_cm");
-  app.add_option("--timeout", line.timeout_s, "Give up when nothing arrives for this time (30)")
+  app.add_option("--timeout", line.timeout_s,
+                 "Give up when nothing arrives for this time (30; a server waits an hour for its client)")
       ->check(Integer(1, 86400))
       ->type_name("SECONDS");
 }
@@ -193,7 +193,7 @@ void AddQueues(CLI::App& app, CommandLine& line) {
       ->check(OneOf({"RC"}))
       ->type_name("RC");
   app.add_option("-I,--inline_size", line.inline_bytes, "Largest write that is inlined in its WQE (16)")
-      ->check(Integer(0, 16))
+      ->check(Integer(0, kMaxInlineBytes))
       ->type_name("BYTES");
   app.add_option("--initiator", line.initiator, "Poster: cpu, gpu, or both in turn (cpu)")
       ->check(OneOf({"cpu", "gpu", "both"}))
@@ -221,6 +221,8 @@ void AddMemory(CLI::App& app, CommandLine& line) {
   app.add_option("--use_cuda_bus_id", line.cuda_bus_id, "Like --use_cuda, by PCI address")
       ->type_name("ADDRESS");
   app.add_flag("--use_cuda_dmabuf", line.cuda_dma_buf, "Register GPU memory by dma-buf only");
+  app.add_flag("--use_cuda_pcie_mapping", line.cuda_over_pcie,
+               "Let NICs reach GPU memory over PCIe, also where the driver would choose another way");
   app.add_option("--cuda_mem_type", line.cuda_mem_type, "0: memory of cudaMalloc(), the only type")
       ->check(Integer(0, 4))
       ->type_name("0");

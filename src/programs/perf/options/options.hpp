@@ -44,6 +44,7 @@ struct Options {
   bool warm_up = false;
   bool data_validation = false;
   std::chrono::seconds timeout{30};
+  std::chrono::seconds wait_for_client = std::chrono::hours(1);
 
   std::vector<InitiatorKind> initiators{InitiatorKind::kCpu};
   Posting posting{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "perf/side/nic_copies.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
@@ -36,7 +37,10 @@ std::unique_ptr<host::MemoryKind> KindOf(const MemoryChoice& choice, const host:
 host::MemoryRegion Register(const host::Device& device, const host::Buffer& buffer,
                             const host::Access& access, bool by_dma_buf) {
   if (!by_dma_buf) return buffer.Register(device, access);
-  return {device, buffer.Export(), buffer.data(), buffer.size(), access};
+  if (!access.over_pcie) return {device, buffer.Export(), buffer.data(), buffer.size(), access};
+  const host::Gpu gpu(host::DescribePointer(buffer.data()).ordinal);
+  const host::DmaBuf file(gpu, buffer.data(), buffer.size(), {.over_pcie = true});
+  return {device, file, buffer.data(), buffer.size(), access};
 }
 
 }  // namespace
@@ -91,6 +95,17 @@ FlowMemory::FlowMemory(const host::Device& device, const MemoryChoice& choice, c
   }
 }
 
+FlowMemory::~FlowMemory() = default;
+
+void FlowMemory::CheckDevice(const MemoryChoice& choice) {
+  static_cast<void>(KindOf(choice, nullptr, host::Placement::kHost));
+}
+
+void FlowMemory::CopyByNic(const host::Device& device, const host::EndpointConfig& config,
+                           std::chrono::nanoseconds timeout) {
+  nic_copies_ = std::make_unique<NicCopies>(device, config, region_->View(), timeout);
+}
+
 uint64_t FlowMemory::OffsetOf(uint32_t flow, Part part) const {
   return (2 * uint64_t{flow} + (part == Part::kTarget ? 1 : 0)) * span_;
 }
@@ -100,11 +115,13 @@ host::MemoryView FlowMemory::ViewOf(uint32_t flow, Part part) const {
 }
 
 void FlowMemory::CopyIn(uint32_t flow, Part part, uint64_t offset, std::span<const std::byte> from) const {
-  buffer_->CopyIn(OffsetOf(flow, part) + offset, from);
+  const uint64_t at = OffsetOf(flow, part) + offset;
+  nic_copies_ ? nic_copies_->CopyIn(at, from) : buffer_->CopyIn(at, from);
 }
 
 void FlowMemory::CopyOut(uint32_t flow, Part part, uint64_t offset, std::span<std::byte> to) const {
-  buffer_->CopyOut(OffsetOf(flow, part) + offset, to);
+  const uint64_t at = OffsetOf(flow, part) + offset;
+  nic_copies_ ? nic_copies_->CopyOut(at, to) : buffer_->CopyOut(at, to);
 }
 
 std::string FlowMemory::Describe() const { return kind() + "; registration: " + method(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 
 namespace warpverbs::perf {
 
+class NicCopies;
+
 /// The memory for messages, as the command line selects it.
 struct MemoryChoice {
   enum class Kind : uint8_t { kDefault, kCuda, kRocm, kGaudi };
@@ -21,6 +24,7 @@ struct MemoryChoice {
   int ordinal = 0;             ///< GPU ordinal
   std::string pci_address{};  ///< PCI address of the GPU or the Gaudi; empty: the ordinal, or the first Gaudi
   bool dma_buf = false;       ///< registers by dma-buf only
+  bool over_pcie = false;     ///< NICs reach GPU memory over PCIe: see host::Access
 };
 
 /// Returns the GPU with the PCI address or the ordinal of a choice.
@@ -57,6 +61,20 @@ class FlowMemory {
   /// @errors  Error: the memory cannot be allocated or registered
   FlowMemory(const host::Device& device, const MemoryChoice& choice, const host::Gpu* gpu,
              host::Placement placement, uint32_t flows, uint64_t span, const host::Access& access);
+  ~FlowMemory();
+
+  /// Opens the device of a choice, and closes it.
+  ///
+  /// @errors  Error: it does not exist, or its driver fails
+  static void CheckDevice(const MemoryChoice& choice);
+
+  /// Lets the NIC do the copies below: the processor does not reach a Gaudi's memory.
+  ///
+  /// @param config   settings of two more endpoints on the device of the constructor
+  /// @param timeout  for each piece of a copy
+  /// @errors  Error
+  void CopyByNic(const host::Device& device, const host::EndpointConfig& config,
+                 std::chrono::nanoseconds timeout);
 
   enum class Part : uint8_t { kSource, kTarget };
   host::MemoryView ViewOf(uint32_t flow, Part part) const;
@@ -78,6 +96,7 @@ class FlowMemory {
   uint64_t span_;
   std::unique_ptr<host::Buffer> buffer_;
   std::optional<host::MemoryRegion> region_;
+  std::unique_ptr<NicCopies> nic_copies_;
 };
 
 }  // namespace warpverbs::perf

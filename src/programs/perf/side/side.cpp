@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 #include "perf/initiator/shared_arena.hpp"
@@ -23,7 +24,7 @@ mlx5::Mtu MtuOf(uint32_t bytes) {
 }
 
 host::Access AccessFor(const Options& options) {
-  host::Access access{.local_write = true};
+  host::Access access{.local_write = true, .over_pcie = options.memory.over_pcie};
   access.remote_write = options.verb == Verb::kWrite;
   access.remote_read = options.verb == Verb::kRead;
   access.remote_atomic = options.is_atomic();
@@ -36,15 +37,43 @@ uint64_t PadOf(const Options& options, uint64_t bytes) {
   return options.is_latency() ? (kWord - bytes % kWord) % kWord : 0;
 }
 
+/// Returns the GPU whose kernels post, if kernels do.
+std::optional<host::Gpu> GpuOf(const Options& options, InitiatorKind kind) {
+  if (kind != InitiatorKind::kGpu) return std::nullopt;
+  RequireKernels();
+  return FindGpu(options.memory);
+}
+
+host::EndpointConfig ConfigOf(const Options& options, const host::Gpu* gpu, uint32_t mtu) {
+  host::EndpointConfig config = options.selection.Config(options.nic_port);
+  config.gpu = gpu;
+  config.placement = options.placement;
+  config.over_pcie = options.memory.over_pcie;
+  config.path.max_mtu = MtuOf(mtu);
+  config.path.hop_limit = options.hop_limit.value_or(config.path.hop_limit);
+  config.retry.ack_timeout = options.ack_timeout.value_or(config.retry.ack_timeout);
+  config.retry.retry_count = options.retry_count.value_or(config.retry.retry_count);
+  config.pkey_index = options.pkey_index;
+  config.depth = options.is_latency() ? 128 : options.Depth();
+  // A read into GPU memory may take a second WQE.
+  if (gpu != nullptr && options.verb != Verb::kWrite && options.verb != Verb::kSend) config.depth *= 2;
+  if (options.verb == Verb::kSend) config.receive_depth = options.is_latency() ? 64 : options.rx_depth;
+  return config;
+}
+
 }  // namespace
+
+void PerfSide::Check(const host::Device& device, const Options& options, InitiatorKind kind) {
+  constexpr uint32_t kAnyMtu = 256;
+  const std::optional<host::Gpu> gpu = GpuOf(options, kind);
+  FlowMemory::CheckDevice(options.memory);
+  const host::Endpoint endpoint(device, ConfigOf(options, gpu ? &*gpu : nullptr, kAnyMtu));
+}
 
 PerfSide::PerfSide(const host::Device& device, const Options& options, InitiatorKind kind,
                    const Agreement& agreement, const StepLog& steps)
     : options_(options), alignment_(agreement.alignment) {
-  if (kind == InitiatorKind::kGpu) {
-    RequireKernels();
-    gpu_ = FindGpu(options.memory);
-  }
+  gpu_ = GpuOf(options, kind);
   initiator_ = gpu_ ? MakeGpuInitiator(*gpu_) : MakeCpuInitiator();
   uint64_t span = 0;
   for (const uint64_t size : options.sizes) span = std::max(span, LayoutFor(size).span());
@@ -52,8 +81,10 @@ PerfSide::PerfSide(const host::Device& device, const Options& options, Initiator
   steps.Begin(Step::kAllocate);
   memory_.emplace(device, options.memory, initiator_->gpu(), options.placement, options.qps, span,
                   AccessFor(options));
+  if (options.data_validation && options.memory.kind == MemoryChoice::Kind::kGaudi)
+    memory_->CopyByNic(device, options.selection.Config(options.nic_port), options.timeout);
   steps.Begin(Step::kCreateQueues);
-  const host::EndpointConfig config = Config(agreement.mtu);
+  const host::EndpointConfig config = ConfigOf(options, initiator_->gpu(), agreement.mtu);
   for (uint32_t i = 0; i < options.qps; ++i) endpoints_.emplace_back(device, config);
   const bool data_on_gpu = memory_->on_gpu() && endpoints_.front().on_gpu();
   initiator_->ReleaseTo(data_on_gpu ? endpoints_.front().ReleaseScope() : arch::Scope::kSystem);
@@ -85,23 +116,6 @@ void PerfSide::PostReceives() const {
   initiator_->Fill(
       {.flows = flows_of_job, .flow_count = flows(), .count = 0, .timeout_ns = 0, .result = result});
   Check(*result);
-}
-
-host::EndpointConfig PerfSide::Config(uint32_t mtu) const {
-  host::EndpointConfig config = options_.selection.Config(options_.nic_port);
-  config.gpu = initiator_->gpu();
-  config.placement = options_.placement;
-  config.path.max_mtu = MtuOf(mtu);
-  config.path.hop_limit = options_.hop_limit.value_or(config.path.hop_limit);
-  config.retry.ack_timeout = options_.ack_timeout.value_or(config.retry.ack_timeout);
-  config.retry.retry_count = options_.retry_count.value_or(config.retry.retry_count);
-  config.pkey_index = options_.pkey_index;
-  config.depth = options_.is_latency() ? 128 : options_.Depth();
-  // A read into GPU memory may take a second WQE.
-  if (config.gpu != nullptr && options_.verb != Verb::kWrite && options_.verb != Verb::kSend)
-    config.depth *= 2;
-  if (options_.verb == Verb::kSend) config.receive_depth = options_.is_latency() ? 64 : options_.rx_depth;
-  return config;
 }
 
 void PerfSide::Connect(ControlChannel& control, const StepLog& steps) {

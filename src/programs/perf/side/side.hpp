@@ -39,6 +39,11 @@ struct Agreement {
 /// One side of a measurement: an initiator, its queue pairs and its memory, connected to those of the peer.
 class PerfSide {
  public:
+  /// Checks what does not depend on the peer: the GPU or the Gaudi, and the settings of an endpoint.
+  ///
+  /// @errors  Error: something does not exist here; std::runtime_error: as the constructor
+  static void Check(const host::Device& device, const Options& options, InitiatorKind kind);
+
   /// @param device, options  must outlive the side
   PerfSide(const host::Device& device, const Options& options, InitiatorKind kind, const Agreement& agreement,
            const StepLog& steps);
@@ -84,8 +89,6 @@ class PerfSide {
   std::string Describe() const;
 
  private:
-  host::EndpointConfig Config(uint32_t mtu) const;
-
   const Options& options_;
   Alignment alignment_;
   std::optional<host::Gpu> gpu_;

@@ -68,6 +68,20 @@ TEST(ControlChannel, PrintsAPeersReasonWithoutControlCharacters) {
               ThrowsMessage<PeerFailed>(testing::StrEq("The peer failed: no ?[2Jmemory???")));
 }
 
+TEST(ControlChannel, RejectsMessagesThatAreTooLongOrTooDeep) {
+  const auto rejects = [](const std::string& message) {
+    ScriptedPeer peer({message});
+    EXPECT_THAT([&] { ControlChannel(peer, std::chrono::seconds(1)).Swap(Json::object(), "its options"); },
+                ThrowsMessage<std::runtime_error>(HasSubstr(" is not warpverbs-perf of this version.")));
+  };
+  const std::string long_text(1 << 20, 'x');
+  rejects("{\"a\": \"" + long_text + "\"}");
+  rejects(std::string(1 << 20, '['));
+  rejects("{\"a\": " + std::string(17, '[') + std::string(17, ']') + "}");
+  ScriptedPeer peer({"{\"a\": [[1]], \"b\": \"" + std::string(1000, 'x') + "\"}"});
+  EXPECT_EQ(ControlChannel(peer, std::chrono::seconds(1)).Swap(Json::object(), "its options").size(), 2u);
+}
+
 TEST(ControlChannel, SendsAReasonThatIsCutWithinALetter) {
   ScriptedPeer peer({"{}"});
   ControlChannel control(peer, std::chrono::seconds(1));

@@ -52,6 +52,18 @@ TEST(PerfOptions, HasTheDefaultsOfPerftest) {
     EXPECT_EQ(Accepted(line).iterations, 1000u) << line;
 }
 
+TEST(PerfOptions, GivesAServerAnHourUnlessATimeoutIsGiven) {
+  EXPECT_EQ(Accepted("").wait_for_client, std::chrono::hours(1));
+  EXPECT_EQ(Accepted("").timeout, std::chrono::seconds(30));
+  EXPECT_EQ(Accepted("--timeout 7").wait_for_client, std::chrono::seconds(7));
+  EXPECT_EQ(Accepted("--timeout 7").timeout, std::chrono::seconds(7));
+}
+
+TEST(PerfOptions, PassesTheMappingOverPcie) {
+  EXPECT_TRUE(Accepted("--use_cuda=0 --use_cuda_pcie_mapping").memory.over_pcie);
+  EXPECT_FALSE(Accepted("--use_cuda=0").memory.over_pcie);
+}
+
 TEST(PerfOptions, LetsAServerPostWhenBothSidesSendOrItAnswers) {
   for (const char* const line : {"-b", "--measure latency", "--measure latency --test send"})
     EXPECT_TRUE(Accepted(line).posts()) << line;
@@ -277,7 +289,8 @@ constexpr Refused kRefused[] = {
     {"--duration=2 --margin=1", "do not fit into the time of -D"},
     {"--duration=2 --data_validation", "needs -n"},
     {"--inline_size=8", "-I applies only to latencies of writes"},
-    {"--measure=latency --inline_size=220", "--inline_size: '220' is invalid"},
+    {"--measure=latency --inline_size=93",
+     "--inline_size: '93' is invalid: expected an integer from 0 to 92"},
     {"--measure=latency -b", "-b does not apply"},
     {"--measure=latency --qp=2", "-q does not apply"},
     {"--measure=latency --tx-depth=8", "-t, -r and -Q do not apply"},
@@ -295,6 +308,7 @@ constexpr Refused kRefused[] = {
     {"--cq-mod=100 --tx-depth=64", "more than the 64 of -t"},
     {"--placement=gpu", "--placement needs --initiator gpu"},
     {"--use_cuda_dmabuf", "needs --use_cuda"},
+    {"--use_cuda_pcie_mapping", "--use_cuda_pcie_mapping needs --use_cuda"},
     {"--use_rocm_dmabuf", "needs --use_rocm"},
     {"--cuda_mem_type=0", "needs --use_cuda"},
     {"--use_cuda=0 --cuda_mem_type=1", "on-demand paging"},

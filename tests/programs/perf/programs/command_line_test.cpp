@@ -15,15 +15,54 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Perf, NamesAMissingGpu) {
+TEST(Perf, NamesAMissingGpuOfTheClientOnBothSides) {
   for (const char* const options :
        {"--use_cuda=7", "--use_cuda_bus_id=99:00.0", "--use_rocm=0", "--use_hl=any"}) {
-    const PerfPair pair = RunWithGpus(std::string("-n 10 ") + options);
+    const PerfPair pair = RunPerfPair("-n 10", std::string("-n 10 ") + options, "", "",
+                                      "LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " WARPVERBS_FAKE_CUDA=gpus=2");
     EXPECT_EQ(pair.client_status, 1) << options;
     EXPECT_EQ(pair.server_status, 1) << options;
     EXPECT_THAT(pair.client, testing::ContainsRegex("warpverbs-perf: Cannot [^\n]+: [^\n]+\\. [^\n]+\\.\n"))
         << options;
+    EXPECT_THAT(pair.server, HasSubstr("The peer failed: Cannot ")) << options;
   }
+}
+
+/// No client ever comes: a program that waited for one first would run into the limit.
+TEST(Perf, ReportsBeforeItWaitsWhatDoesNotExistHere) {
+  for (const char* const options :
+       {"-x 77", "--use_cuda=7", "--use_hl=any", "--use_rocm=0", "--pkey_index 60000"}) {
+    const Result outcome = RunShell(
+        std::string("env LD_LIBRARY_PATH=" FAKE_CUDA_FOLDER " timeout 60 " SOFTHCA " -- " PERF " -p 0 ") +
+        options);
+    EXPECT_EQ(outcome.exit_status, 1) << options;
+    EXPECT_THAT(outcome.output, HasSubstr("warpverbs-perf: Cannot ")) << options;
+    EXPECT_THAT(outcome.output, testing::Not(HasSubstr("Waiting for client"))) << options;
+  }
+}
+
+TEST(Perf, GivesUpWaitingForAClientAtTheTimeout) {
+  const Result outcome = RunShell("timeout 60 " SOFTHCA " -- " PERF " -p 0 --timeout 1");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("no peer connected within 1 s"));
+}
+
+/// Something scans the port, something else speaks HTTP, and a third connection is silent.
+TEST(Perf, ServesItsClientAfterStrangers) {
+  const std::string perf = "timeout 100 " SOFTHCA " -- " PERF " -n 100 -p ";
+  const Result outcome =
+      RunShell("log=$(mktemp); " + perf +
+               "0 >$log 2>&1 & server=$!\n"
+               "until port=$(sed -n 's/.*listening on port //p' $log) && [ -n \"$port\" ]; do\n"
+               "  kill -0 $server || exit 9; sleep 0.05; done\n"
+               "bash -c \"exec 5<>/dev/tcp/127.0.0.1/$port 6<>/dev/tcp/127.0.0.1/$port "
+               "7<>/dev/tcp/127.0.0.1/$port 7<&-\n"
+               "  echo 'GET / HTTP/1.1' >&5; " +
+               perf +
+               "$port 127.0.0.1\" || exit 8\n"
+               "wait $server; status=$?; cat $log; rm $log; exit $status");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("refused because it "));
 }
 
 TEST(Perf, NamesTheOptionThatDiffersOnBothSides) {

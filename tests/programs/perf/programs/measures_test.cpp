@@ -35,6 +35,10 @@ constexpr const char* kMeasures[] = {
     "-n 100 --measure latency",
     "-n 100 --measure latency -s 1000",
     "-n 100 --measure latency -I 0 -s 8",
+    "-n 300 --measure latency -I 92 -s 3",
+    "-n 300 --measure latency -I 92 -s 29",  // two WQEBBs
+    "-n 300 --measure latency -I 92 -s 92",
+    "-n 100 --measure latency -I 92 -s 93",  // not inlined
     "-n 100 --measure latency --test send",
     "-n 100 --measure latency --test read",
     "-n 100 --measure latency --test atomic",
@@ -54,6 +58,12 @@ TEST(Perf, TransfersGpuMemory) {
   ExpectSuccess(pair, 1);
   EXPECT_THAT(pair.client, HasSubstr("messages: memory of cuda:1; registration: GPU memory by dma-buf"));
   ExpectSuccess(RunWithGpus("-n 50 --use_cuda_bus_id=42:00.0 --test send --data_validation"), 1);
+  for (const char* const by_dma_buf : {"", " --use_cuda_dmabuf"}) {
+    const PerfPair over_pcie =
+        RunWithGpus(std::string("-n 50 --use_cuda=1 --use_cuda_pcie_mapping --data_validation") + by_dma_buf);
+    ExpectSuccess(over_pcie, 1);
+    EXPECT_THAT(over_pcie.client, HasSubstr("registration: GPU memory by dma-buf"));
+  }
 }
 
 TEST(Perf, LetsSidesPostInDifferentWays) {

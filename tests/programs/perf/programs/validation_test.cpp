@@ -14,6 +14,16 @@ TEST(Perf, ValidatesAllSizes) {
   ExpectSuccess(RunPerf("-a -n 7 --test send --perform_warm_up --data_validation"), 23);
 }
 
+/// The processor does not reach a Gaudi's memory, so the NIC copies it.
+TEST(Perf, ValidatesMessagesOfAGaudi) {
+  for (const char* const options : {"", "--test send -q 2 -b", "--test read -s 300000", "--test atomic"}) {
+    const std::string line = std::string("-n 50 --use_hl=any --data_validation ") + options;
+    const PerfPair pair = RunPerfPair(line, line, "", "", "LD_LIBRARY_PATH=" FAKE_GAUDI_FOLDER);
+    ExpectSuccess(pair, 1);
+    EXPECT_THAT(pair.client, testing::HasSubstr("memory of gaudi:"));
+  }
+}
+
 /// A fault that flips a bit in transit.
 struct FlippedBit {
   const char* options;

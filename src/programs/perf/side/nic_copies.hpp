@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "warpverbs/host/device.hpp"
+#include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
+
+namespace warpverbs::perf {
+
+/// Copies by the NIC, for memory that the processor does not reach: one of two endpoints of a port reads and
+/// writes the other's host memory. The memory is used by its lkey only, so no peer gains access.
+class NicCopies {
+ public:
+  /// @param config   settings of both endpoints
+  /// @param memory   registered on the same device while this exists; the NIC may write it
+  /// @param timeout  longest time for each piece of a copy
+  /// @errors  Error
+  NicCopies(const host::Device& device, const host::EndpointConfig& config, const host::MemoryView& memory,
+            std::chrono::nanoseconds timeout);
+
+  // @errors  Error: a piece failed, or was not copied in time
+  void CopyIn(uint64_t offset, std::span<const std::byte> from);
+  void CopyOut(uint64_t offset, std::span<std::byte> to);
+
+ private:
+  static constexpr size_t kPieceBytes = size_t{256} << 10;
+
+  template <class Operation>
+  void Perform(const char* step, size_t bytes, const Operation& operation);
+
+  host::MemoryView memory_;
+  std::chrono::nanoseconds timeout_;
+  host::HostPages pages_;
+  host::MemoryRegion region_;
+  host::Endpoint poster_, owner_;  // poster_ posts; owner_ owns the host pages
+};
+
+}  // namespace warpverbs::perf
