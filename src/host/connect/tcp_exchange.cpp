@@ -1,5 +1,6 @@
 #include "warpverbs/host/tcp_exchange.hpp"
 
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
