@@ -44,8 +44,7 @@ void ExpectThatEveryThreadsWritesArrive(const Load& load) {
   {
     std::vector<std::jthread> running;
     for (size_t t = 0; t < threads; ++t) {
-      running.emplace_back(
-          [&, t, threads = threads] { statuses[t] = WriteWords<Sharing>(pair, t, threads); });
+      running.emplace_back([&, t, all = threads] { statuses[t] = WriteWords<Sharing>(pair, t, all); });
     }
   }
   for (const device::Status& status : statuses) ASSERT_EQ(status.code, device::Code::kOk);
