@@ -33,7 +33,9 @@ TEST(WriteInlineMark, EncodesAnySizeAcrossTheEndOfTheQueue) {
     EXPECT_EQ(wqe[35], bytes);
     for (uint32_t i = 0; i < bytes; ++i)
       EXPECT_EQ(wqe[36 + i], i + 1 == bytes ? 0x5a : 0) << bytes << " " << i;
-    if (segments <= 4) EXPECT_EQ(wqe[64], 0xee) << "the second slot is untouched";
+    if (segments <= 4) {
+      EXPECT_EQ(wqe[64], 0xee) << "the second slot is untouched";
+    }
   }
 }
 
