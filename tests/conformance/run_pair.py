@@ -151,6 +151,10 @@ def check_nothing(_output, _rows):
     pass
 
 
+# rping destroys its event channel when it is done. If its thread asks the channel for an event afterwards, it ends the program
+# with status 255.
+RPING_RACE = "rdma_get_cm_event: Bad file descriptor"
+
 # Checks of the output of each kind of program: server's, client's.
 CHECKS = {
     "pingpong": (check_pingpong, check_pingpong),
@@ -208,7 +212,8 @@ def run(arguments, sides):
     if arguments.check in KILLS:
         return kill_one(KILLS[arguments.check], sides, deadline)
     for side in (client, server):
-        if (status := side.finish(deadline)) != 0:
+        status = side.finish(deadline)
+        if status != 0 and not (arguments.check == "rping" and RPING_RACE in side.output()):
             raise Failure(f"the {side.role} ended with status {status}")
     for side, check in zip(sides, CHECKS[arguments.check]):
         try:
