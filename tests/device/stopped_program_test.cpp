@@ -21,9 +21,11 @@ constexpr std::chrono::milliseconds kStop(10'500);  // the limit is 10 s
 constexpr std::chrono::milliseconds kHeadStart(50);
 
 /// Waits until this program continues after a stop: until the time between two looks is long.
-void AwaitStop() {
+///
+/// @param last  time of the first look, before the stop can begin
+void AwaitStop(uint64_t last) {
   constexpr uint64_t kLongNs = 5'000'000'000;
-  for (uint64_t last = Cpu::NowNs(), now = last; now - last < kLongNs; now = Cpu::NowNs()) last = now;
+  for (uint64_t now = Cpu::NowNs(); now - last < kLongNs; now = Cpu::NowNs()) last = now;
 }
 
 /// Posts behind a poster that is stopped with the program, before and after. Returns whether it succeeded.
@@ -37,8 +39,9 @@ bool PostBehindAStoppedPoster(int waiting) {
   std::thread behind([&] { posted = Queue(memory.View()).Post(Nop()).status.ok(); });
   while (Cpu::Load(&memory.control.tail) >> 32 != 2) std::this_thread::yield();
   std::this_thread::sleep_for(kHeadStart);  // it begins to wait
+  const uint64_t running = Cpu::NowNs();
   if (write(waiting, "", 1) != 1) _exit(2);
-  AwaitStop();
+  AwaitStop(running);
   std::this_thread::sleep_for(kHeadStart);  // the other poster looks at the clock first
   const bool submitted = batch.Submit().status.ok();
   behind.join();
