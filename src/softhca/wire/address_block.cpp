@@ -105,6 +105,17 @@ BlockClaim BlockClaim::Use(uint32_t reserved) {
   return Reserve();
 }
 
-std::optional<uint64_t> BlockClaim::UserOf(uint32_t block) { return HolderOf(UseOf(block)); }
+std::optional<uint64_t> BlockClaim::UserOf(uint32_t block) {
+  const std::string use = "/block/" + std::to_string(block) + "/used";
+  constexpr int kLooks = 3;  // a list may miss a name
+  for (int look = 0; look < kLooks; ++look) {
+    std::optional<uint64_t> oldest;  // another user may claim the same block later
+    for (const TakenName& name : ListNames("softhca/")) {
+      if (name.rest.ends_with(use)) oldest = std::min(oldest.value_or(UINT64_MAX), name.holder);
+    }
+    if (oldest) return oldest;
+  }
+  return IsFree(UseOf(block)) ? std::optional<uint64_t>(0) : std::nullopt;
+}
 
 }  // namespace softhca

@@ -45,8 +45,8 @@ class BlockClaim {
   /// @errors  std::runtime_error: all blocks are taken
   static BlockClaim Use(uint32_t reserved);
 
-  /// Returns a number for the process that uses a block, which no later process will have; 0: the block is
-  /// free.
+  /// Returns a number for the process, of any user, that uses a block. No later process will have the number.
+  /// 0: no process uses the block.
   ///
   /// @return  nothing if the process cannot be determined now
   static std::optional<uint64_t> UserOf(uint32_t block);

@@ -44,10 +44,12 @@ TEST(BlockClaim, PassesABlockFromOneUserToTheNext) {
   EXPECT_EQ(BlockClaim::Use(launcher.block()).block(), launcher.block());
 }
 
-/// Claims a block in the name of another user. The kernel does not prevent it.
-Descriptor ClaimForAnother(uint32_t block) {
-  return TakeName("softhca/" + std::to_string(getuid() + 1) + "/block/" + std::to_string(block));
+/// Returns the name by which another user reserves a block. The kernel lets this one take it, too.
+std::string NameOfAnother(uint32_t block) {
+  return "softhca/" + std::to_string(getuid() + 1) + "/block/" + std::to_string(block);
 }
+
+Descriptor ClaimForAnother(uint32_t block) { return TakeName(NameOfAnother(block)); }
 
 TEST(BlockClaim, LeavesTheBlocksOfOtherUsersToThem) {
   const uint32_t block = BlockClaim::Reserve().block();
@@ -80,6 +82,21 @@ TEST(BlockClaim, IdentifiesTheUserOfABlock) {
   user = BlockClaim::Use(launcher.block());
   const auto second = BlockClaim::UserOf(launcher.block());
   EXPECT_THAT((std::set{first, second, std::optional<uint64_t>(0), std::optional<uint64_t>()}), SizeIs(4));
+}
+
+TEST(BlockClaim, IdentifiesAUserOfABlockInAProgramOfAnotherUser) {
+  const uint32_t block = BlockClaim::Reserve().block();
+  const Descriptor reservation = ClaimForAnother(block);
+  EXPECT_EQ(BlockClaim::UserOf(block), 0u) << "a launcher does not use the block";
+  Descriptor use = TakeName(NameOfAnother(block) + "/used");
+  const auto user = BlockClaim::UserOf(block);
+  EXPECT_THAT((std::set{user, std::optional<uint64_t>(0), std::optional<uint64_t>()}), SizeIs(3));
+  {
+    const Descriptor later = TakeName(OwnName("block/" + std::to_string(block) + "/used"));
+    EXPECT_EQ(BlockClaim::UserOf(block), user) << "the later claim of a block changes nothing";
+  }
+  use = Descriptor();
+  EXPECT_EQ(BlockClaim::UserOf(block), 0u);
 }
 
 }  // namespace

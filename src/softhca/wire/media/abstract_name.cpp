@@ -62,14 +62,10 @@ std::optional<TakenName> FindName(const std::string& prefix) {
   return names.empty() ? std::nullopt : std::optional(names.front());
 }
 
-std::optional<uint64_t> HolderOf(const std::string& name) {
+bool IsFree(const std::string& name) {
   const Descriptor socket = MakeSocket();
   const Address address(name);
-  if (connect(socket.get(), address.get(), address.bytes) != 0 && errno == ECONNREFUSED) return 0;
-  for (const TakenName& found : ListNames(name)) {
-    if (found.rest.empty()) return found.holder;
-  }
-  return {};
+  return connect(socket.get(), address.get(), address.bytes) != 0 && errno == ECONNREFUSED;
 }
 
 }  // namespace softhca

@@ -32,9 +32,7 @@ std::vector<TakenName> ListNames(const std::string& prefix);
 /// Finds a name that begins with `prefix`. May miss one while others are taken and freed.
 std::optional<TakenName> FindName(const std::string& prefix);
 
-/// Returns a number for the name's holder that no later holder will have; 0: the name is free.
-///
-/// @return  nothing if the holder cannot be determined now
-std::optional<uint64_t> HolderOf(const std::string& name);
+/// Returns whether a name is certainly free, also while others are taken and freed.
+bool IsFree(const std::string& name);
 
 }  // namespace softhca
