@@ -143,7 +143,8 @@ bool WireNetwork::Poll(uint64_t now_ns) {
   now_ns_ = now_ns;
   bool worked = false;
   size_t received = 0;
-  if (!quiet_.exchange(false) || medium_->NextNs() <= now_ns) {
+  // A timer needs the frames that have arrived: the process may have been stopped after a quiet sleep.
+  if (!quiet_.exchange(false) || NextNs() <= now_ns) {
     received = medium_->Receive(kReceiveBurst, [this](std::span<const uint8_t> frame) { OnFrame(frame); });
   }
   // After a stop of the process every timer is due, and the responses may be behind other frames.

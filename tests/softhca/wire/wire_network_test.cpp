@@ -233,6 +233,21 @@ TEST_F(WireNetworkTest, StoppedProcessTakesItsResponsesBeforeItGivesUp) {
   EXPECT_EQ(a.qp().state, QpState::kError);
 }
 
+TEST_F(WireNetworkTest, ProcessStoppedAfterASleepTakesItsResponsesBeforeItGivesUp) {
+  Connect({.retry_count = 0});
+  a.Post(Write());
+  Send();
+  near_network.Wait(0);      // ends without a frame
+  far_network.Poll(now_ns);  // the peer answers while this process is stopped
+  ASSERT_EQ(back.size(), 1u);
+  now_ns += 10'000'000'000;
+  near_network.Poll(now_ns);
+  Run();
+  const auto cqe = a.send_cq.Poll();
+  ASSERT_TRUE(cqe);
+  EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
+}
+
 TEST_F(WireNetworkTest, DropsTheTimersOfAResetQueuePair) {
   Connect();
   a.Post(Write());
