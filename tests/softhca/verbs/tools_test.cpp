@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -198,11 +200,23 @@ TEST(Launcher, RunsUnderALimitOnFileSizes) {
   EXPECT_THAT(outcome.output, HasSubstr("PORT_ACTIVE"));
 }
 
-/// Returns a command that runs ibv_rc_pingpong's two sides.
+/// Returns a TCP port that no socket has.
+std::string FreePort() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t bytes = sizeof address;
+  const bool known = bind(probe, reinterpret_cast<const sockaddr*>(&address), bytes) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
+  close(probe);
+  EXPECT_TRUE(known);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+/// Returns a command that runs ibv_rc_pingpong's two sides. The client tries again until the server listens.
 std::string PingPong(const std::string& iterations) {
-  const std::string side = "ibv_rc_pingpong -g 3 -n " + iterations;
-  return "sh -c '" + side + " & for i in 1 2 3 4 5 6 7 8 9; do sleep 1; " + side +
-         " localhost && break; done; wait'";
+  const std::string side = "ibv_rc_pingpong -g 3 -p " + FreePort() + " -n " + iterations;
+  return "sh -c '" + side + " & for i in $(seq 60); do sleep 1; " + side + " localhost && break; done; wait'";
 }
 
 TEST(Launcher, EndsAFileAtTheLimitOnFileSizesAndGoesOn) {
