@@ -38,14 +38,16 @@ bool IsNumber(const std::string& name) {
   return std::all_of(name.begin(), name.end(), [](char digit) { return digit >= '0' && digit <= '9'; });
 }
 
-/// Returns whether a folder holds nothing but the trees of a launcher and its processes. Others may have a
-/// name like ours.
+/// Returns whether a folder holds trees of a launcher and its processes, and nothing else. Folders of other
+/// programs may have a name like ours, and may be empty.
 bool HoldsOnlyTrees(const fs::path& folder) {
-  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
+  const auto is_tree = [](const auto& entry) {
     const std::string name = entry.path().filename().string();
     return (name == "launcher" || IsNumber(name)) &&
            entry.symlink_status().type() == fs::file_type::directory;
-  });
+  };
+  return !fs::is_empty(folder) &&
+         std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), is_tree);
 }
 
 /// Returns whether a process was launched with this folder: it may outlive its launcher.

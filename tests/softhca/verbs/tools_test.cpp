@@ -265,8 +265,9 @@ TEST(Launcher, ForwardsSignalsAndLeavesNothingBehind) {
 TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
   namespace fs = std::filesystem;
   const fs::path parent = fs::path(testing::TempDir()) / ("folders." + std::to_string(getpid()));
-  const fs::path other = parent / "softhca.output";
+  const fs::path other = parent / "softhca.output", empty = parent / "softhca.empty0";
   fs::create_directories(other / "results");
+  fs::create_directories(empty);
   const std::string start = "TMPDIR=" + parent.string() + " " SOFTHCA_PATH " -- ";
   // The folders of a launcher that may just be starting are left alone.
   const std::string again = "touch -d yesterday " + parent.string() +
@@ -276,20 +277,21 @@ TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
     return std::distance(fs::directory_iterator(parent), fs::directory_iterator());
   };
   RunShell(start + "sh -c 'kill -KILL $PPID'");
-  EXPECT_EQ(folders(), 2);
+  EXPECT_EQ(folders(), 3);
   EXPECT_EQ(Softhca("-- true").exit_status, 0);  // another TMPDIR
-  EXPECT_EQ(folders(), 2);
+  EXPECT_EQ(folders(), 3);
   EXPECT_EQ(RunShell(start + "true").exit_status, 0);
-  EXPECT_EQ(folders(), 2) << "it is too young";
+  EXPECT_EQ(folders(), 3) << "it is too young";
   EXPECT_EQ(RunShell(again).exit_status, 0);
-  EXPECT_EQ(folders(), 1);
+  EXPECT_EQ(folders(), 2);
   const Result alone = RunShell(start + "sh -c 'kill -KILL $PPID; " + again + "; ibv_devices'");
   EXPECT_THAT(alone.output, HasSubstr("mlx5_0")) << "the program lives, so its devices must, too";
   const Result beside = RunShell(start + "sh -c '" + again + "; ibv_devices'");
   EXPECT_THAT(beside.output, HasSubstr("mlx5_0"));
   RunShell(again);
-  EXPECT_EQ(folders(), 1);
+  EXPECT_EQ(folders(), 2);
   EXPECT_TRUE(fs::exists(other / "results"));
+  EXPECT_TRUE(fs::exists(empty)) << "nothing shows that a launcher created it";
   fs::remove_all(parent);
 }
 
