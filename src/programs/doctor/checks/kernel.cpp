@@ -37,7 +37,7 @@ Finding WaysToGpuMemory(const Machine& machine) {
 }
 
 /// Checks that the kernel lets queues choose their pages, given that its modules are loaded. The modules may
-/// be newer than the kernel: those of DOCA.
+/// be newer than the kernel's version says: those of DOCA, and those of RHEL 8's Linux 4.18.
 Finding KernelForQueues(const Machine& machine) {
   const std::string loaded = "mlx5_core, mlx5_ib and ib_uverbs are loaded";
   int major = 0, minor = 0;
@@ -47,8 +47,8 @@ Finding KernelForQueues(const Machine& machine) {
     return {Verdict::kPass, loaded, ""};
   return {Verdict::kWarn,
           loaded + ", but Linux " + std::to_string(major) + "." + std::to_string(minor) +
-              " is older than 5.13: queues work in pages of 4 KiB only, and not in GPU memory",
-          "Use Linux 5.13 or later, or the modules of DOCA"};
+              " is older than 5.13: queues may work in pages of 4 KiB only, and not in GPU memory",
+          "If queues fail in GPU memory, use Linux 5.13 or later, or the modules of DOCA"};
 }
 
 }  // namespace
