@@ -46,12 +46,12 @@ Handled Register(ibv_context* context, void* address, size_t bytes, const DmaBuf
   }
   Handled umem(mlx5dv_devx_umem_reg_ex(context, &in));
   int error = umem ? 0 : errno;
-  const bool too_old = IsTooOld(error);
-  if (too_old && buffer == nullptr) {
+  if (IsTooOld(error) && buffer == nullptr) {
     umem = RegisterAsBefore(context, address, bytes);
     if (!umem && !IsTooOld(errno)) error = errno;
   }
   if (umem) return umem;
+  const bool too_old = IsTooOld(error);
   throw Error("register", std::to_string(bytes) + " bytes of queue memory on " + context->device->name,
               buffer == nullptr ? PinningReason(error) : Error::DescribeErrno(error),
               !too_old            ? PinningRemedy(error)

@@ -72,7 +72,7 @@ bool Fails(FaultyCalls calls, const char* name) {
   const int call = count++;
   if (asked.call < 0 || (asked.lasting ? call < asked.call : call != asked.call)) return false;
   failed_call = name;
-  errno = asked.error;
+  errno = call != asked.call && asked.later_error != 0 ? asked.later_error : asked.error;
   return true;
 }
 

@@ -18,6 +18,7 @@ struct CallFault {
   int call = -1;         ///< index of this thread's call that fails, from 0; -1: none
   bool lasting = false;  ///< whether all later calls fail, too
   int error = ENOMEM;    ///< errno value; allocations always throw std::bad_alloc
+  int later_error = 0;   ///< errno value of a lasting fault after its first call; 0: `error`
 };
 
 /// While an object of this class lives, this thread's calls are counted, and one of them may fail.

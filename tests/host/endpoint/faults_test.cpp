@@ -106,13 +106,17 @@ INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(FaultyCalls::kVerbs, FaultyCa
 
 /// Makes the first registration of queue memory fail as on a kernel before 5.13, which does not know an
 /// attribute of it. Returns the error of what `call` does.
+///
+/// @param fault  whether, and how, the calls after it fail
 template <class Call>
-std::string OnAnOldKernel(bool lasting, const Call& call) {
+std::string OnAnOldKernel(CallFault fault, const Call& call) {
+  fault.error = EPROTONOSUPPORT;
   for (int at = 0; at < 200; ++at) {
     const Faulty counted({.call = at, .error = EPROTONOSUPPORT});
     SentenceOf(call);
     if (std::string_view(counted.failed()) != "mlx5dv_devx_umem_reg_ex") continue;
-    const Faulty faulty({.call = at, .lasting = lasting, .error = EPROTONOSUPPORT});
+    fault.call = at;
+    const Faulty faulty(fault);
     return SentenceOf(call);
   }
   return "no queue memory is registered";
@@ -121,7 +125,7 @@ std::string OnAnOldKernel(bool lasting, const Call& call) {
 TEST(OldKernels, RegisterQueueMemoryByTheOlderCall) {
   const Device device;
   const std::string held = HeldByVerbs();
-  EXPECT_EQ(OnAnOldKernel(false,
+  EXPECT_EQ(OnAnOldKernel({},
                           [&] {
                             Link link(device, {.cq_mode = CqMode::kRing, .receive_depth = 16});
                             link.Connect();
@@ -133,11 +137,19 @@ TEST(OldKernels, RegisterQueueMemoryByTheOlderCall) {
 
 TEST(OldKernels, AreNamedIfTheOlderCallFailsToo) {
   const Device device;
-  EXPECT_THAT(OnAnOldKernel(true, [&] { const Endpoint endpoint(device); }),
+  EXPECT_THAT(OnAnOldKernel({.lasting = true}, [&] { const Endpoint endpoint(device); }),
               testing::AllOf(testing::StartsWith("Cannot register "),
                              testing::HasSubstr("(EPROTONOSUPPORT). Use Linux 5.13 or later, or a recent "
                                                 "DOCA/MLNX_OFED."),
                              testing::Not(testing::HasSubstr("RLIMIT_MEMLOCK"))));
+}
+
+TEST(OldKernels, AreNotBlamedIfTheOlderCallFailsForItsOwnReason) {
+  const Device device;
+  EXPECT_THAT(
+      OnAnOldKernel({.lasting = true, .later_error = ENOMEM}, [&] { const Endpoint endpoint(device); }),
+      testing::AllOf(testing::StartsWith("Cannot register "), testing::HasSubstr("RLIMIT_MEMLOCK"),
+                     testing::Not(testing::HasSubstr("Linux 5.13"))));
 }
 
 TEST(MemoryFaults, DoNotAffectReleasesToAPool) {
