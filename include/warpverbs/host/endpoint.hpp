@@ -106,11 +106,15 @@ class WARPVERBS_EXPORT Endpoint {
   ///
   /// Of two reasons it returns the one that is not merely a flush. It takes no poster's lock, and marks the
   /// peer as failed in EndpointConfig::peers. An event that aborted the waits comes with it, or is the reason
-  /// if the queues have not failed. If nothing is reported, it queries the state from the firmware: a queue
-  /// pair that refused a request of its peer is in the error state without a completion that says so.
+  /// if the queues have not failed.
+  ///
+  /// If nothing is reported on a connected endpoint, it queries the state from the firmware: a queue pair
+  /// that refused a request of its peer is in the error state without a completion that says so. So do not
+  /// poll by this: the query is a firmware command of some 10 us or more, and the error state costs another 1
+  /// ms. A query that fails reports nothing.
   ///
   /// @pre     any thread may call it while kernels run, but none during Connect() or Reset()
-  /// @errors  Error: the queues are on a GPU whose driver has failed; the firmware refused the query
+  /// @errors  Error: the queues are on a GPU whose driver has failed
   std::optional<QueueError> LastError() const;
 
   /// Returns the newest event of the port, the device or the queues since the last Reset(), of any kind;

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 #include <utility>
 
 #include "endpoint/endpoint_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/completion.hpp"
+#include "warpverbs/host/error.hpp"
 
 /// Errors that an endpoint's queues report.
 namespace warpverbs::inline v0_2::host {
@@ -14,14 +17,15 @@ using arch::Cpu;
 /// Returns the first error on the ring that no poster has consumed yet; 0: none.
 uint64_t Endpoint::Impl::WaitingError() const {
   if (!has_ring()) return 0;
-  if (completions_) {
-    const device::CompletionRingControl& ring = completions_->ring().control();
-    return FirstError(ring.cq, OldestOnRing(ring.cq, Cpu::Load(&ring.consumer)), qpn());
-  }
-  const uint64_t consumer = memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
+  const auto consumer = [this] {
+    return completions_ ? Cpu::Load(&completions_->ring().control().consumer)
+                        : memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
+  };
+  const uint64_t before = consumer();
   std::vector<std::byte> copy;
-  const device::CqView ring = ReadRing(CompletionView(), copy);
-  return FirstError(ring, OldestOnRing(ring, consumer), qpn());
+  const device::CqView ring =
+      completions_ ? completions_->ring().control().cq : ReadRing(CompletionView(), copy);
+  return FirstError(ring, OldestOnRing(ring, before, consumer), qpn());
 }
 
 /// Returns the send queue's most specific error, whether or not a poster has seen it.
@@ -70,10 +74,21 @@ std::optional<QueueError> Endpoint::Impl::ReportedError() const {
                     .disconnected = disconnected_};
 }
 
+/// Returns whether the firmware says that the queue pair is in its error state.
+bool Endpoint::Impl::HasStopped() const {
+  try {
+    return State() == mlx5::QpState::kError;
+  } catch (const Error&) {
+    return false;  // the device may be removed, and the caller is about to report another error
+  }
+}
+
 std::optional<QueueError> Endpoint::Impl::LastError() const {
   std::optional<QueueError> error = ReportedError();
-  if (!error && peer_ && !disconnected_ && State() == mlx5::QpState::kError) {
-    error = ReportedError();  // again: a work request may have failed since
+  if (!error && peer_ && !disconnected_ && HasStopped()) {
+    // Looks again: a work request may have failed since, or its completion is with a poster that drains.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    error = ReportedError();
     if (!error) {
       error = QueueError{.qpn = qpn(),
                          .peer = peer_,

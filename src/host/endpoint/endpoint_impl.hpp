@@ -95,6 +95,7 @@ class Endpoint::Impl {
   uint64_t SendError() const;
   uint64_t ReceiveError() const;
   std::optional<QueueError> ReportedError() const;
+  bool HasStopped() const;
 
   std::string DescribeSharing() const;
   std::string DescribeCompletions() const;

@@ -62,12 +62,17 @@ inline uint32_t EndOfRing(const device::CqView& ring) {
 /// and the queues may have posted as many more: see device::Drain(). So the NIC is less than two rounds ahead
 /// of the index, and the ring holds the newest round.
 ///
-/// @param consumer  CompletionRingControl::consumer
-inline uint32_t OldestOnRing(const device::CqView& ring, uint64_t consumer) {
+/// A poster that lives moves the index on, so that the ring's end no longer tells how far the NIC is ahead of
+/// the index that was loaded: that index is the answer then.
+///
+/// @param consumer  CompletionRingControl::consumer, loaded before the ring was read
+/// @param reload    loads it again
+template <class Reload>
+uint32_t OldestOnRing(const device::CqView& ring, uint64_t consumer, const Reload& reload) {
   const auto index = static_cast<uint32_t>(consumer);
   if ((consumer & device::kRingLocked) == 0) return index;
   const uint32_t behind = (EndOfRing(ring) - index) & (2 * ring.depth - 1);
-  return behind > ring.depth ? index + behind - ring.depth : index;
+  return behind > ring.depth && reload() == consumer ? index + behind - ring.depth : index;
 }
 
 /// Returns a queue pair's first error on a ring that posters have not consumed yet, in the form of

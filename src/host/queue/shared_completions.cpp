@@ -136,7 +136,8 @@ void SharedCompletions::Impl::Free(uint32_t user_index) {
 void SharedCompletions::Impl::Recover() {
   const std::lock_guard lock(mutex_);
   device::CompletionRingControl& ring = control();
-  Cpu::Store(&ring.consumer, OldestOnRing(ring.cq, Cpu::Load(&ring.consumer)));
+  const auto consumer = [&ring] { return Cpu::Load(&ring.consumer); };
+  Cpu::Store(&ring.consumer, OldestOnRing(ring.cq, consumer(), consumer));
   static_cast<void>(DrainAll(ring));
   for (uint32_t i = 0; i < depths_.size(); ++i) {
     if (depths_[i] != 0 && queues()[i] == nullptr) Free(i);

@@ -152,6 +152,15 @@ TEST(OldKernels, AreNotBlamedIfTheOlderCallFailsForItsOwnReason) {
                      testing::Not(testing::HasSubstr("Linux 5.13"))));
 }
 
+TEST(LastErrorFaults, DoNotHideTheErrorThatIsReported) {
+  const Device device;
+  Link link(device);
+  link.Connect();
+  const Faulty faulty({.call = 0, .lasting = true, .error = EIO});
+  EXPECT_EQ(SentenceOf([&] { EXPECT_FALSE(link.a.LastError().has_value()); }), "");
+  EXPECT_STREQ(faulty.failed(), "mlx5dv_devx_obj_query");
+}
+
 TEST(MemoryFaults, DoNotAffectReleasesToAPool) {
   const Device device;
   QueuePool pool(device);

@@ -5,6 +5,7 @@
 
 #include "host/endpoint/dead_drainer.hpp"
 #include "host/endpoint/link.hpp"
+#include "queue/completion_queue.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/shared_completions.hpp"
@@ -23,6 +24,14 @@ constexpr auto kRemoteAccess = static_cast<uint8_t>(Syndrome::kRemoteAccess);
 
 class LastError : public testing::Test {
  protected:
+  /// Waits until an endpoint reports a syndrome. It may report nothing, or something else, at first.
+  static bool AwaitSyndrome(const Endpoint& endpoint, uint8_t syndrome) {
+    return Await([&] {
+      const std::optional<QueueError> error = endpoint.LastError();
+      return error.has_value() && error->syndrome == syndrome;
+    });
+  }
+
   /// Posts four writes at once. The peer must refuse the first one.
   static void PostBurst(Link& link) {
     Queue queue(link.a.View());
@@ -94,11 +103,7 @@ TEST_F(LastError, SaysThatACollapsedCqLostTheCause) {
   Link link(device_);
   link.Connect();
   PostBurst(link);
-  const auto is_flush = [&] {
-    const std::optional<QueueError> error = link.a.LastError();
-    return error.has_value() && error->syndrome == static_cast<uint8_t>(Syndrome::kFlushed);
-  };
-  ASSERT_TRUE(Await(is_flush));
+  ASSERT_TRUE(AwaitSyndrome(link.a, static_cast<uint8_t>(Syndrome::kFlushed)));
   EXPECT_THAT(link.a.LastError()->Describe(), HasSubstr("CqMode::kRing"));
 }
 
@@ -111,7 +116,7 @@ TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
   EXPECT_EQ(link.a.LastError()->wqe_index, 7);
   EXPECT_THAT(link.a.LastError()->Describe(), HasSubstr("gave up"));
   link.PostWrongWrite();
-  EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+  EXPECT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
 }
 
 TEST_F(LastError, DoesNotNeedTheLockOfADeadPoster) {
@@ -151,7 +156,7 @@ TEST_F(LastError, ReportsTheCauseOfAFlushThatAPosterHasSeen) {
   link.Connect();
   PostBurst(link);
   Cpu::Store(link.a.View().control->host_error, device::kErrorValid | uint64_t{5} << 24 | 1);
-  EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+  EXPECT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
 }
 
 TEST_F(LastError, ReportsWhyAReceiveFailed) {
@@ -197,7 +202,7 @@ TEST_F(LastError, SaysThatTheNicStoppedAQueuePairThatRefusedItsPeer) {
     EXPECT_TRUE(error->stopped);
     EXPECT_EQ(error->qpn, link.b.qpn());
     EXPECT_THAT(error->Describe(), HasSubstr("refused a request of the peer"));
-    ASSERT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+    ASSERT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
     EXPECT_FALSE(link.a.LastError()->stopped);
     link.b.Disconnect();
     EXPECT_FALSE(link.b.LastError().has_value()) << "from here on, the state says nothing";
@@ -217,25 +222,43 @@ TEST_F(LastError, FindsAnErrorBehindADeadDrainerAfterAWrap) {
     for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
     link.PostWrongWrite();
     ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
-    EXPECT_TRUE(Await([&] { return link.a.LastError()->syndrome == kRemoteAccess; }));
+    EXPECT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
     EXPECT_EQ(link.a.LastError()->wqe_index, 6);
     Cpu::Store(&link.a.View().control->ring->consumer, 4);
   }
 }
 
+TEST_F(LastError, BelievesTheIndexOfADrainerThatLives) {
+  Link link(device_, {.depth = 4, .cq_mode = CqMode::kRing});
+  link.Connect();
+  ASSERT_EQ(LeaveADeadDrainer(link, 0), 3U);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
+  const device::CompletionRingControl& ring = *link.a.View().control->ring;
+  ASSERT_TRUE(AwaitCompletions(ring.cq, 6));
+  const uint64_t consumer = Cpu::Load(&ring.consumer);
+  ASSERT_EQ(consumer, device::kRingLocked);
+  EXPECT_EQ(OldestOnRing(ring.cq, consumer, [&] { return consumer; }), 2U) << "it died";
+  EXPECT_EQ(OldestOnRing(ring.cq, consumer, [] { return uint64_t{6}; }), 0U) << "it went on";
+  EXPECT_EQ(OldestOnRing(ring.cq, consumer, [] { return device::kRingLocked | 3; }), 0U);
+}
+
 TEST_F(LastError, MayBeCalledWhileKernelsRun) {
   SharedCompletions shared(device_);
+  SharedCompletions small(device_, {.depth = 4, .max_queues = 1});
   for (const EndpointConfig& config :
-       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared},
+        EndpointConfig{.depth = 4, .cq_mode = CqMode::kRing},
+        EndpointConfig{.depth = 4, .completions = &small}}) {
     Link link(device_, config);
     link.Connect();
     std::jthread kernel([&] {
       EXPECT_TRUE(link.Write(2000).ok());
       link.PostWrongWrite();
     });
-    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
-    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
-    EXPECT_EQ(link.a.LastError()->wqe_index, 2000);
+    std::optional<QueueError> error;
+    ASSERT_TRUE(Await([&] { return (error = link.a.LastError()).has_value(); }));
+    EXPECT_EQ(error->syndrome, kRemoteAccess);
+    EXPECT_EQ(error->wqe_index, 2000);
   }
 }
 
