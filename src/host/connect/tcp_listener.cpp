@@ -61,6 +61,8 @@ struct TcpListener::Socket {
   std::string LastRefusal() const;
   std::string object() const { return "a peer on port " + std::to_string(port); }
 
+  static constexpr size_t kMostArrivals = 64;  // each costs a file
+
  private:
   /// A connection that has not greeted yet.
   struct Arrival {
@@ -71,8 +73,6 @@ struct TcpListener::Socket {
   };
   using Arrivals = std::list<Arrival>;
   enum class Next : uint8_t { kWait, kGreeted, kRefused };
-
-  static constexpr size_t kMostArrivals = 64;  // each costs a file
 
   void AcceptArrival(std::optional<TcpExchange>& peer);
   void Advance(Arrivals one, int operation, std::optional<TcpExchange>& peer);
@@ -231,12 +231,15 @@ TcpListener::TcpListener(const TcpAddress& address) : socket_(std::make_unique<S
 }
 
 TcpExchange TcpListener::Accept(Deadline deadline) const {
+  // Handles what has come by the deadline, too: the peer may be behind strangers. The kernel keeps SOMAXCONN
+  // connections, so more events than that are a flood.
+  size_t late_events = SOMAXCONN + Socket::kMostArrivals;
   const DeadlineWait waiting(deadline);
   while (true) {
     std::optional<TcpExchange> peer;
     const bool handled = socket_->HandleEvent(peer);
     if (peer) return std::move(*peer);
-    if (waiting.over()) {
+    if (waiting.over() && (!handled || late_events-- == 0)) {
       const std::string refusal = socket_->LastRefusal();
       throw Error("accept", socket_->object(),
                   "no peer connected " + waiting.Within() + (refusal.empty() ? "" : "; " + refusal),
