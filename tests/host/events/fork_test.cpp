@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
@@ -29,6 +30,8 @@ namespace {
 using arch::Cpu;
 using testing::HasSubstr;
 using tests::RunInChild;
+
+constexpr std::chrono::seconds kSoon{60};
 
 struct Words {
   uint64_t word = 0, doorbell = 0;
@@ -95,10 +98,10 @@ TEST(Fork, ChildDestroysAnEventThreadThatIsAtWork) {
       std::make_unique<EventWatch>(*events, WatchConfig{.device = &device, .port = 1, .on_abort = [&] {
                                                           if (!first.exchange(false)) return;
                                                           entered.set_value();
-                                                          left.wait();
+                                                          left.wait_for(kSoon);
                                                         }});
   SetLink(device, false);
-  entered.get_future().wait();
+  EXPECT_EQ(entered.get_future().wait_for(kSoon), std::future_status::ready);
   RunInChild([&] {
     EXPECT_EQ(watch->Newest(), std::nullopt);
     EXPECT_EQ(watch->Cause(), std::nullopt);

@@ -44,7 +44,7 @@ TEST(Perf, ReportsBeforeItWaitsWhatDoesNotExistHere) {
 TEST(Perf, GivesUpWaitingForAClientAtTheTimeout) {
   const Result outcome = RunShell("timeout 60 " SOFTHCA " -- " PERF " -p 0 --timeout 1");
   EXPECT_EQ(outcome.exit_status, 1);
-  EXPECT_THAT(outcome.output, HasSubstr("no peer connected within 1 s"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("no peer connected within [0-9.]+ s"));
 }
 
 /// Something scans the port, something else speaks HTTP, and a third connection is silent.
