@@ -46,7 +46,8 @@ class WARPVERBS_EXPORT SharedCompletions {
   /// Takes the ring from a poster that died while it held the lock, which no Reset() can wait for, and frees
   /// the places of endpoints that were destroyed meanwhile.
   ///
-  /// @pre  no kernel uses any queue of the ring
+  /// @pre     no kernel uses any queue of the ring
+  /// @errors  Error: a poster uses it nevertheless; no place is freed
   void Recover();
 
  private:

@@ -138,7 +138,11 @@ void SharedCompletions::Impl::Recover() {
   device::CompletionRingControl& ring = control();
   const auto consumer = [&ring] { return Cpu::Load(&ring.consumer); };
   Cpu::Store(&ring.consumer, OldestOnRing(ring.cq, consumer(), consumer));
-  static_cast<void>(DrainAll(ring));
+  if (!DrainAll(ring)) {
+    throw Error("recover", "a ring of shared completions",
+                "a poster has taken its lock again and does not release it",
+                "End all kernels and threads that use a queue of the ring first");
+  }
   for (uint32_t i = 0; i < depths_.size(); ++i) {
     if (depths_[i] != 0 && queues()[i] == nullptr) Free(i);
   }

@@ -174,6 +174,35 @@ TEST_F(SharedCompletionsTest, KeepsAPlaceWhoseCompletionsAreInUse) {
   EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kAccepted);
 }
 
+TEST_F(SharedCompletionsTest, FreesNoPlaceIfAPosterStillDrains) {
+  SharedCompletions ring(device_, {.depth = 16, .max_queues = 1});
+  const auto leave_a_place = [&] {
+    const Endpoint endpoint(device_, {.depth = 8, .completions = &ring});
+    Cpu::Store(&ring.control().consumer, device::kRingLocked);
+  };
+  leave_a_place();
+  {
+    std::atomic<bool> done = false;
+    const std::jthread poster([&] {  // takes the lock again and again, and keeps it
+      while (!done) Cpu::Store(&ring.control().consumer, device::kRingLocked);
+    });
+    const auto fails = [&] {
+      const std::string sentence = SentenceOf([&] { ring.Recover(); });
+      if (sentence.empty()) {  // the poster was too late
+        leave_a_place();
+        return false;
+      }
+      EXPECT_THAT(sentence, testing::StartsWith("Cannot recover a ring of shared completions: "));
+      return true;
+    };
+    EXPECT_TRUE(Await(fails));
+    done = true;
+  }
+  EXPECT_THAT(WhyRefused(ring, {.depth = 8}), HasSubstr("the ring has 1 queues already"));
+  ring.Recover();
+  EXPECT_EQ(WhyRefused(ring, {.depth = 16}), kAccepted);
+}
+
 TEST_F(SharedCompletionsTest, RecoversTheNewestCompletionOfEachQueueAfterAWrap) {
   SharedCompletions ring(device_, {.depth = 16, .max_queues = 2});
   Link a(device_, {.depth = 8, .completions = &ring}), b(device_, {.depth = 8, .completions = &ring});
