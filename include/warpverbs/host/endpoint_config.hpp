@@ -50,18 +50,19 @@ struct PathConfig {
 
 /// How long to wait for the peer, and how often to retry.
 struct RetryConfig {
-  uint8_t ack_timeout = 18;    ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits forever. 0..31
-  uint8_t retry_count = 7;     ///< retries before the work request fails. 0..7
-  uint8_t rnr_retry = 7;       ///< retries while the peer has no receive posted; 7 retries forever. 0..7
-  uint8_t min_rnr_timer = 12;  ///< pause that this side asks of a peer whose send found no receive; 12 is 0.64 ms. 0..31
+  uint8_t ack_timeout = 18;  ///< 4.096 us * 2^n; 18 is 1.07 s; 0 waits forever. 0..31
+  uint8_t retry_count = 7;   ///< retries before the work request fails. 0..7
+  uint8_t rnr_retry = 7;     ///< retries while the peer has no receive posted; 7 retries forever. 0..7
+  /// Pause that this side asks of a peer whose send found no receive; 12 is 0.64 ms. 0..31
+  uint8_t min_rnr_timer = 12;
 };
 
 /// Settings of an endpoint. Objects it points to must outlive the endpoint.
 struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t depth = 128;  ///< send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
   CqMode cq_mode = CqMode::kCollapsed;
-  /// Depth of the endpoint's own ring (CqMode::kRing), in CQEs: at least that of the send queue, rounded up as
-  /// depth is. 0: as deep as the send queue. A deeper ring keeps older completions longer.
+  /// Depth of the endpoint's own ring (CqMode::kRing), in CQEs: at least that of the send queue, rounded up
+  /// as depth is. 0: as deep as the send queue. A deeper ring keeps older completions longer.
   uint32_t cq_depth = 0;
   SharedCompletions* completions = nullptr;  ///< shared ring for the completions; overrides cq_mode
   QueuePool* pool = nullptr;     ///< shared memory and doorbell registers; nullptr: the endpoint has its own
@@ -75,8 +76,10 @@ struct WARPVERBS_EXPORT EndpointConfig {
   const Gpu* gpu = nullptr;  ///< GPU whose kernels post; nullptr: CPU threads post
   Placement placement = Placement::kProbe;
 
-  /// Alignment of the queue memory's first byte, which is the receive queue's if there is one, or else the send
-  /// queue's: a power of two of 4096 to 2^30 bytes. 0: a page of the memory. Not with a pool, which packs queues.
+  /// Alignment of the queue memory's first byte, which is the receive queue's if there is one, or else the
+  /// send queue's: a power of two of 4096 to 2^30 bytes. 0: a page of the memory. Not with a pool, which
+  /// packs queues. Queues in GPU memory take up to that many bytes more; those in host memory reserve
+  /// addresses only.
   size_t queue_alignment = 0;
   bool over_pcie =
       false;  ///< the NIC reaches queues in GPU memory over PCIe, as it does their data: see Access

@@ -10,9 +10,11 @@
 namespace warpverbs::inline v0_2::host {
 namespace {
 
+/// Returns how many bytes more than asked for let a part of them be aligned.
+///
 /// @param page  alignment that the memory has anyway
-size_t BytesWithRoomToAlign(const QueueMemoryConfig& config, size_t page) {
-  return config.bytes + (config.alignment > page ? config.alignment - page : 0);
+size_t RoomToAlign(const QueueMemoryConfig& config, size_t page) {
+  return config.alignment > page ? config.alignment - page : 0;
 }
 
 /// Returns the offset of the first aligned byte. 0 as alignment: the first byte.
@@ -56,7 +58,8 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
 }
 
 void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
-  gpu_memory_.emplace(*config.gpu, BytesWithRoomToAlign(config, GpuMemory::kPageBytes));
+  gpu_memory_.emplace(*config.gpu, config.bytes + RoomToAlign(config, GpuMemory::kPageBytes));
+  bytes_ = {gpu_memory_->data(), gpu_memory_->size()};
   start_ = OffsetTo(config.alignment, data());
   std::byte* const sink = data() + start_ + config.sink;
   const Access access{.over_pcie = config.over_pcie};
@@ -78,11 +81,14 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
 }
 
 void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
-  pages_.emplace(BytesWithRoomToAlign(config, QueueLayout::kPage));
-  start_ = OffsetTo(config.alignment, data());
-  if (config.gpu != nullptr) mapping_.emplace(*config.gpu, pages_->bytes());
+  const size_t room = RoomToAlign(config, QueueLayout::kPage);
+  pages_.emplace(config.bytes + room);
+  // Registers the aligned part only: a registration pins memory, and the room may be much larger than it.
+  bytes_ = pages_->bytes().subspan(OffsetTo(config.alignment, pages_->data()), pages_->size() - room);
+  start_ = 0;
+  if (config.gpu != nullptr) mapping_.emplace(*config.gpu, bytes_);
   umem_.emplace(device.context(), data(), size());
-  sink_.emplace(device, data() + start_ + config.sink, sink_bytes);
+  sink_.emplace(device, data() + config.sink, sink_bytes);
   places_.emplace(size());
 }
 

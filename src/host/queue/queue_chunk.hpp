@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "memory/umem.hpp"
@@ -23,8 +24,8 @@ class QueueChunk {
   /// @errors  Error: names the reason why each attempt failed
   QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
 
-  std::byte* data() const { return gpu_memory_ ? gpu_memory_->data() : pages_->data(); }
-  size_t size() const { return gpu_memory_ ? gpu_memory_->size() : pages_->size(); }
+  std::byte* data() const { return bytes_.data(); }  ///< first byte that is registered
+  size_t size() const { return bytes_.size(); }      ///< size of what is registered
   const GpuMemory* gpu_memory() const { return gpu_memory_ ? &*gpu_memory_ : nullptr; }
   size_t start() const { return start_; }  ///< offset of the first byte that has the alignment asked for
   uint32_t umem_id() const { return umem_->id(); }
@@ -41,6 +42,7 @@ class QueueChunk {
 
   std::optional<GpuMemory> gpu_memory_;  // either this
   std::optional<HostPages> pages_;       // or this
+  std::span<std::byte> bytes_;           // the registered part of it
   size_t start_ = 0;
   std::optional<GpuMapping> mapping_;
   RegistrationMethod method_ = RegistrationMethod::kHost;

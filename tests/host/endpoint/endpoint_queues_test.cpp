@@ -25,6 +25,15 @@ class EndpointQueues : public testing::Test {
     return host::WhyRefused([&] { Endpoint(device_, config); });
   }
 
+  /// Returns the line of a description that tells size and place of the registered queue memory.
+  static std::string QueueLine(const Endpoint& endpoint) {
+    const std::string text = endpoint.Describe();
+    const size_t at = text.find("bytes of host memory");
+    if (at == std::string::npos) return text;
+    const size_t start = text.rfind('\n', at) + 1;
+    return text.substr(start, text.find('\n', at) - start);
+  }
+
   Device device_;
 };
 
@@ -48,6 +57,7 @@ TEST_F(EndpointQueues, AreAlignedAsAskedFor) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(sends.View().sq) % alignment, 0u);
     link.Connect();
     EXPECT_TRUE(link.Write(5).ok());
+    EXPECT_EQ(QueueLine(sends), QueueLine(Endpoint(device_))) << "the room to align is not registered";
   }
   for (const size_t alignment : {size_t{64}, size_t{4097}, size_t{3} << 20, size_t{1} << 31}) {
     EXPECT_THAT(WhyRefused({.queue_alignment = alignment}),
