@@ -1,6 +1,7 @@
 #include "side.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -120,10 +121,24 @@ host::Deadline Side::PeersDeadline() const { return host::DeadlineIn(2 * options
 void Side::AcceptClient(host::TcpListener listener) {
   out_ << "   listening on port " << listener.port()
        << std::endl;  // a script that starts the client waits for this line
-  host::TcpExchange exchange = listener.Accept(host::DeadlineIn(options_.wait));
-  { const host::TcpListener closed(std::move(listener)); }  // refuses a second client at once
-  const std::string introduction = exchange.Swap(Introduction(), "introductions", PeersDeadline());
-  Start(std::move(exchange), introduction);
+  const host::Deadline deadline = host::DeadlineIn(options_.wait);
+  while (true) {
+    host::TcpExchange exchange = listener.Accept(deadline);
+    std::string introduction;
+    try {
+      // A silent client must not delay the server longer than a missing one would.
+      introduction = exchange.Swap(Introduction(), "introductions", std::min(deadline, PeersDeadline()));
+    } catch (const host::Error& error) {
+      out_ << "   not a client: " << error.what() << '\n';
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      throw host::Error(
+          "accept", "a client on port " + std::to_string(listener.port()),
+          "the only clients in time did not introduce themselves",
+          "Start rdma_client with this machine's name and this port, or choose a longer --wait");
+    }
+    { const host::TcpListener closed(std::move(listener)); }  // refuses a second client at once
+    return Start(std::move(exchange), introduction);
+  }
 }
 
 void Side::ConnectToServer() {

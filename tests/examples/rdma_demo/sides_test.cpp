@@ -162,6 +162,38 @@ TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
   EXPECT_TRUE(server.succeeded) << server.output;
 }
 
+/// What a client of this library says first.
+const std::string kHello("WVEx\0\2\0\0", 8);
+
+TEST_F(RdmaDemoSides, ServesTheClientAfterOneThatDied) {
+  warpverbs::host::TcpListener listener({"127.0.0.1", 0});
+  Options client = MakeOptions("host");
+  client.server = "127.0.0.1";
+  client.port = listener.port();
+  { const Stranger dead(listener.port(), kHello); }
+  SideResult server;
+  {
+    const std::jthread serving([&] {
+      server = ResultOf(
+          [&](std::ostream& out) { return RunServer(std::move(listener), MakeOptions("host"), out); });
+    });
+    EXPECT_TRUE(ResultOf([&](std::ostream& out) { return RunClient(client, out); }).succeeded);
+  }
+  EXPECT_TRUE(server.succeeded) << server.output;
+  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1 port "));
+}
+
+TEST_F(RdmaDemoSides, GivesUpWhenOnlyASilentClientConnects) {
+  Options options = MakeOptions("host");
+  options.wait = milliseconds(300);
+  warpverbs::host::TcpListener listener({"127.0.0.1", 0});
+  const Stranger silent(listener.port(), kHello);
+  const SideResult server =
+      ResultOf([&](std::ostream& out) { return RunServer(std::move(listener), options, out); });
+  EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1"));
+  EXPECT_THAT(server.error, HasSubstr("the only clients in time did not introduce themselves"));
+}
+
 TEST_F(RdmaDemoSides, GivesUpWhenOnlyASilentStrangerConnects) {
   Options options = MakeOptions("host");
   options.wait = milliseconds(300);
