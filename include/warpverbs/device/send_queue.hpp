@@ -39,8 +39,8 @@ class SendQueue {
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///
   /// On a shared queue, a post that has its slots waits for all earlier doorbells, whatever its limit says.
-  /// That takes microseconds; after 10 s of running, or if the abort word is set then, the post ends the
-  /// queue.
+  /// That takes microseconds; after 10 s during which the caller runs, or if the abort word is set then, the
+  /// post ends the queue.
   ///
   /// An operation without kCqeAlways completes with the next one that has it. Of any `depth` consecutive
   /// slots, whichever threads post them, one must have it, and so must the last one before a Flush().

@@ -46,7 +46,7 @@ struct WARPVERBS_EXPORT QueueError {
   uint16_t wqe_index = 0;        ///< index of the failed WQE, modulo 2^16
   std::optional<Event> event{};  ///< event that aborted the endpoint's waits, and may be the cause
   bool disconnected = false;     ///< Disconnect() was called: what it failed is only flushed
-  /// The queue pair is in its error state, and neither a completion nor an event says why: mostly it refused
+  /// The queue pair is in its error state, and neither a completion nor an event says why: usually it refused
   /// a request of the peer.
   bool stopped = false;
 

@@ -83,11 +83,11 @@ WARPVERBS_EXPORT SharedMemory Share(void* memory, size_t bytes);
 
 /// Opens what another process shares.
 ///
-/// In the process that shares it, the very memory comes back, as long as it is allocated. What came by IPC
+/// In the process that shares it, the memory itself comes back, as long as it is allocated. What came by IPC
 /// can be copied to and from and kernels reach it, but it is for the process that shares it to register it.
 ///
-/// Believes no number of the description: memory of this process must have been shared by it, as this very
-/// range, and memory of another process must lie in what the driver has opened.
+/// Believes no number of the description: memory of this process must have been shared by it, as exactly
+/// this range, and memory of another process must lie in what the driver has opened.
 ///
 /// @param shared  its file is closed in any case; memory by dma-buf has the address that it has over there
 /// @errors  Error: the GPU is not here, the driver refuses, or the description promises more than was shared

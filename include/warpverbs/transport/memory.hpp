@@ -147,9 +147,8 @@ class WARPVERBS_EXPORT RdmaMemory {
 
   /// Returns a view of all of the memory, or of a part. An empty view may be at the end.
   ///
-  /// @errors  std::out_of_range: the view is not inside; std::invalid_argument: a mutable view of memory that
-  /// was
-  ///          registered by a pointer to const
+  /// @errors  std::out_of_range: the view is not inside; std::invalid_argument: a mutable view of
+  ///          memory that was registered by a pointer to const
   View CreateView() const;
   View CreateView(size_t offset, size_t length) const;
   template <class T>  // makes a literal 0 an offset, not a pointer

@@ -9,8 +9,8 @@ namespace warpverbs::inline v0_2::host {
 /// @errors  std::bad_alloc
 void RememberSharedHere(const SharedMemoryInfo& info);
 
-/// Returns whether this process has shared the very range, in the same allocation. The allocation may have
-/// been freed since.
+/// Returns whether this process has shared exactly this range, in the same allocation. The allocation may
+/// have been freed since.
 bool IsSharedHere(const SharedMemoryInfo& info);
 
 }  // namespace warpverbs::inline v0_2::host

@@ -75,9 +75,8 @@ std::string DescribeQueues(const QueueError& error) {
   if (cause == mlx5::Syndrome::kNone) {
     return "The send queue of " + connection + " failed" + at +
            ": the poster of this WQE gave up waiting for an earlier one to ring the doorbell (10 s passed, "
-           "or "
-           "the abort word was set), so no later poster can post. Look for a kernel that ended, was aborted "
-           "or is held up between reserving and ringing, then call Reset().";
+           "or the abort word was set), so no later poster can post. Look for a kernel that ended, was "
+           "aborted or is held up between reserving and ringing, then call Reset().";
   }
   if (cause == mlx5::Syndrome::kFlushed) {
     return "The send queue of " + connection + " failed" + at +
@@ -105,7 +104,8 @@ std::string QueueError::Describe() const {
   }
   if (stopped) {
     return "The NIC moved " + Connection(*this) +
-           " to its error state, and no send or receive of this side has failed: mostly it refused a request "
+           " to its error state, and no send or receive of this side has failed: usually it refused a "
+           "request "
            "of the peer. Look at the peer's error; check the rkey, the range and the rights that it uses; "
            "then call Reset() and Connect() on both sides.";
   }

@@ -95,7 +95,7 @@ TEST(QueueError, SaysThatTheNicStoppedAQueuePairWithoutAFailure) {
   EXPECT_EQ(
       error.Describe(),
       "The NIC moved QP 17 to QP 18 at 10.0.0.2 to its error state, and no send or receive of this side "
-      "has failed: mostly it refused a request of the peer. Look at the peer's error; check the rkey, "
+      "has failed: usually it refused a request of the peer. Look at the peer's error; check the rkey, "
       "the range and the rights that it uses; then call Reset() and Connect() on both sides.");
 }
 
