@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/run_in_child.hpp"
 #include "fake_cuda.hpp"
 #include "host/device/softhca.hpp"
 #include "host/endpoint/link.hpp"
@@ -41,21 +41,10 @@ using testing::StartsWith;
 /// Runs a part of a program in a separate process, because each process reads the level only once.
 template <class Part>
 void RunWithStderr(int file, const Part& part) {
-  const pid_t process = fork();
-  EXPECT_GE(process, 0);
-  if (process == 0) {
+  tests::RunInChild([&] {
     dup2(file, STDERR_FILENO);
-    try {
-      part();
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    std::fflush(nullptr);
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  waitpid(process, &status, 0);
-  EXPECT_EQ(status, 0) << "the part failed";
+    part();
+  });
 }
 
 /// Returns what a part of a program writes to stderr.
@@ -326,7 +315,6 @@ class FullPipe {
 TEST(Log, DropsLinesIfNobodyReadsAndReportsTheNumber) {
   const FullPipe pipe;
   RunWithStderr(pipe.write_end(), [&] {
-    alarm(60);  // in case it waits for a reader
     WriteLog(LogLevel::kError, "one");
     WriteLog(LogLevel::kError, "two");
     pipe.Drain();
@@ -343,7 +331,6 @@ TEST(Log, DropsLinesIfNobodyReadsAndReportsTheNumber) {
 TEST(Log, EndsALineThatFitsOnlyInPart) {
   const FullPipe pipe;
   RunWithStderr(pipe.write_end(), [&] {
-    alarm(60);  // in case it waits for a reader
     pipe.Read();
     WriteLog(LogLevel::kError, std::string(2 * FullPipe::kPart, 'x'));
     pipe.Drain();
