@@ -145,12 +145,11 @@ class Stranger {
   warpverbs::host::FileDescriptor socket_;
 };
 
-TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
-  warpverbs::host::TcpListener listener({"127.0.0.1", 0});
+/// Serves a client that comes after others. Returns what the server did.
+SideResult ServeAClient(warpverbs::host::TcpListener listener) {
   Options client = MakeOptions("host");
   client.server = "127.0.0.1";
   client.port = listener.port();
-  const Stranger stranger(listener.port());  // is ahead of the client in the queue
   SideResult server;
   {
     const std::jthread serving([&] {
@@ -160,6 +159,13 @@ TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
     EXPECT_TRUE(ResultOf([&](std::ostream& out) { return RunClient(client, out); }).succeeded);
   }
   EXPECT_TRUE(server.succeeded) << server.output;
+  return server;
+}
+
+TEST_F(RdmaDemoSides, ServesTheClientAfterAStranger) {
+  warpverbs::host::TcpListener listener({"127.0.0.1", 0});
+  const Stranger stranger(listener.port());  // is ahead of the client in the queue
+  ServeAClient(std::move(listener));
 }
 
 /// What a client of this library says first.
@@ -167,19 +173,8 @@ const std::string kHello("WVEx\0\2\0\0", 8);
 
 TEST_F(RdmaDemoSides, ServesTheClientAfterOneThatDied) {
   warpverbs::host::TcpListener listener({"127.0.0.1", 0});
-  Options client = MakeOptions("host");
-  client.server = "127.0.0.1";
-  client.port = listener.port();
   { const Stranger dead(listener.port(), kHello); }
-  SideResult server;
-  {
-    const std::jthread serving([&] {
-      server = ResultOf(
-          [&](std::ostream& out) { return RunServer(std::move(listener), MakeOptions("host"), out); });
-    });
-    EXPECT_TRUE(ResultOf([&](std::ostream& out) { return RunClient(client, out); }).succeeded);
-  }
-  EXPECT_TRUE(server.succeeded) << server.output;
+  const SideResult server = ServeAClient(std::move(listener));
   EXPECT_THAT(server.output, HasSubstr("   not a client: Cannot swap introductions with 127.0.0.1 port "));
 }
 
