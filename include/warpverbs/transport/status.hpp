@@ -17,7 +17,7 @@ enum class Code : uint8_t {
   kAborted,        ///< the transport was destroyed or reset
   kInvalid,        ///< the call is invalid: nothing was sent, and the transport is unchanged
   kAccessDenied,   ///< the peer's NIC refused a key or a range, its own or of an earlier operation; the
-                  ///< transport is broken
+                   ///< transport is broken
 };
 
 WARPVERBS_EXPORT const char* ToString(Code code);

@@ -105,9 +105,8 @@ std::string QueueError::Describe() const {
   if (stopped) {
     return "The NIC moved " + Connection(*this) +
            " to its error state, and no send or receive of this side has failed: usually it refused a "
-           "request "
-           "of the peer. Look at the peer's error; check the rkey, the range and the rights that it uses; "
-           "then call Reset() and Connect() on both sides.";
+           "request of the peer. Look at the peer's error; check the rkey, the range and the rights that it "
+           "uses; then call Reset() and Connect() on both sides.";
   }
   std::string text = DescribeQueues(*this);
   if (event) text.append(" ").append(event->Describe());
