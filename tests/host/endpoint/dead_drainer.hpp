@@ -24,9 +24,12 @@ struct DyingCpu : Cpu {
 };
 
 /// Posts one write of a word, without waiting for its completion.
+inline device::Status PostWrite(const Link& link, Queue& queue) {
+  return queue.Post(device::Write(link.target.Remote(0), link.source.Local(0))).status;
+}
 inline device::Status PostWrite(const Link& link) {
   Queue queue(link.a.View());
-  return queue.Post(device::Write(link.target.Remote(0), link.source.Local(0))).status;
+  return PostWrite(link, queue);
 }
 
 /// Waits until so many completions have been written to a ring that has only ever held these.
@@ -41,8 +44,9 @@ inline bool AwaitCompletions(const device::CqView& cq, uint32_t count) {
 /// @param stores  how often it stores the consumer index before
 inline uint32_t LeaveADeadDrainer(const Link& link, uint32_t stores) {
   device::CompletionRingControl& ring = *link.a.View().control->ring;
+  Queue queue(link.a.View());  // one for all: a new one drains the ring at its first post
   for (uint32_t i = 0; i < ring.cq.depth; ++i) {
-    if (!PostWrite(link).ok()) return 0;
+    if (!PostWrite(link, queue).ok()) return 0;
   }
   if (!AwaitCompletions(ring.cq, ring.cq.depth)) return 0;
   DyingCpu::delivered = 0;
