@@ -16,6 +16,11 @@ struct Origin {
 };
 
 /// Executes a request at the queue pair that it was sent to.
+///
+/// Nothing is lost on the way, so only a queue pair that starts again with its first PSN sends a duplicate.
+/// Sends and writes are then acknowledged again. Reads and atomics are not answered.
+///
+/// @source  IBTA 1.4, 9.7.5.1.2
 Response Respond(QueuePair& target, const Origin& origin, const Request& request);
 
 /// Memory that a peer's request refers to, or the reason that the peer may not access it.

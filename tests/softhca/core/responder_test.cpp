@@ -239,10 +239,25 @@ TEST_P(SilenceTest, FailsWithTransportRetryExceeded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Peers, SilenceTest,
-                         testing::Values(Silence{"OtherSequenceNumber", {.send_psn = 5}, {.receive_psn = 6}},
+                         testing::Values(Silence{"LaterSequenceNumber", {.send_psn = 6}, {.receive_psn = 5}},
                                          Silence{"ConnectedToAnother", {}, {.remote_qpn = 0x123456}},
                                          Silence{"NoSuchQueuePair", {.remote_qpn = 0x123456}, {}}),
                          [](const auto& silence) { return silence.param.name; });
+
+/// A queue pair that starts again with the same PSN repeats what the peer may have executed.
+TEST_F(ResponderTest, AcknowledgesDuplicatesOfSendsAndWritesWithoutExecutingThem) {
+  Connect({.send_psn = 0xfffffe}, {.receive_psn = 1});
+  b.PostReceive({Data(remote, 0, 64)});
+  local.memory[0] = 9;
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWrite, remote, 0, 8)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Send(8)).opcode, CqeOpcode::kRequester);
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWriteImm, remote, 0, 8)).opcode, CqeOpcode::kRequester);
+  EXPECT_FALSE(b.receive_cq.Poll());
+  EXPECT_EQ(remote.memory[0], 0);
+  EXPECT_EQ(Complete(a, Send(8)).opcode, CqeOpcode::kRequester) << "the next one is new";
+  EXPECT_TRUE(b.receive_cq.Poll());
+  EXPECT_EQ(remote.memory[0], 9);
+}
 
 TEST_F(ResponderTest, RefusesAPacketLongerThanItsMtu) {
   Connect({.mtu = mlx5::Mtu::k1024}, {.mtu = mlx5::Mtu::k512});
