@@ -53,15 +53,16 @@ void Channel::Start(const device::ReceiveQueueView& view) {
   receives_->Submit();
   endpoint_.Connect(peer);
   for (uint32_t i = 0; i < hellos_; ++i) PostHandshake(ImmediateData::Kind::kHello);
+  if (hello_acknowledged_) PostHandshake(ImmediateData::Kind::kReady);
 }
 
 // A reset must not lose messages that have arrived, because the peer has seen them acknowledged. So it waits
 // for the flush of the receives: all messages that arrived have completed before it.
 Channel::State Channel::state() const {
   const bool absent = IsA(failure_, mlx5::Syndrome::kTransportRetryExceeded);
-  if (!hello_acknowledged_ && absent) return flushed() ? State::kPeerAbsent : State::kConnecting;
-  if (!hello_acknowledged_ && failure_.ok())
-    return State::kConnecting;  // if flushed, the hello's completion decides
+  if (!ready_acknowledged_ && absent) return flushed() ? State::kPeerAbsent : State::kConnecting;
+  if (!ready_acknowledged_ && failure_.ok())
+    return State::kConnecting;  // if flushed, the completion of the hello or the ready decides
   if (!failure_.ok() || flushed()) return State::kFailed;
   return peer_ready_ ? State::kOpen : State::kConnecting;
 }
@@ -138,9 +139,12 @@ bool Channel::PollSend(Transfer*& transfer) {
     return false;
   }
   transfer = transfers_[completed_++ & (depth_ - 1)];
-  if (transfer == nullptr && !hello_acknowledged_) {
+  if (ready_acknowledged_) return true;
+  if (!hello_acknowledged_) {
     hello_acknowledged_ = true;
     PostHandshake(ImmediateData::Kind::kReady);
+  } else if (completed_ > hellos_) {
+    ready_acknowledged_ = true;
   }
   return true;
 }
@@ -159,6 +163,7 @@ bool Channel::PollReceive(std::optional<ImmediateData>& imm) {
       message.kind == ImmediateData::Kind::kHello || message.kind == ImmediateData::Kind::kReady;
   imm = is_handshake ? std::nullopt : std::optional(message);
   if (is_handshake) ++handshakes_received_;
+  if (!is_handshake) ready_acknowledged_ = true;  // data come from a peer that has the ready
   if (message.kind == ImmediateData::Kind::kReady) peer_ready_ = true;
   if (!hello_acknowledged_ && failure_.ok() && hellos_ == 1) RepeatHello();
   return true;

@@ -21,9 +21,10 @@ namespace warpverbs::inline v0_2::transport {
 ///
 /// The first message is an empty hello. A peer that is not connected yet acknowledges nothing. When the
 /// retries have run out, the queue pair starts again with the same PSN, so the peer takes the second hello
-/// for a repetition of the first. After an acknowledged hello this side sends a ready, and does not reset
-/// again. Data may flow once this side's hello was acknowledged and the peer's ready has arrived. Until then
-/// each message of the peer takes a receive, so this side knows which PSN comes next.
+/// for a repetition of the first. After an acknowledged hello this side sends a ready. The peer may be
+/// starting again at that moment, so a ready that is not acknowledged is repeated in the same way. Data may
+/// flow once this side's ready was acknowledged and the peer's has arrived: neither side starts again from
+/// then on. Until then each message of the peer takes a receive, so this side knows which PSN comes next.
 class Channel {
  public:
   using Cpu = arch::Cpu;
@@ -77,7 +78,7 @@ class Channel {
   enum class State : uint8_t {
     kConnecting,
     kOpen,        ///< data may flow
-    kPeerAbsent,  ///< the hello was not acknowledged: call Restart()
+    kPeerAbsent,  ///< the hello or the ready was not acknowledged: call Restart()
     kFailed,
   };
   /// @pre  all available completions have been taken
@@ -86,11 +87,14 @@ class Channel {
   /// Says whether the receives were flushed. The failure before the flush has completed by then.
   bool flushed() const { return !flush_.ok(); }
 
-  /// Resets the queue pair and says hello again.
+  /// Resets the queue pair and repeats this side's messages.
   ///
   /// @pre  kPeerAbsent
   /// @errors  host::Error
   void Restart();
+
+  /// Says whether the peer has sent a message or acknowledged one: then it was connected at that time.
+  bool peer_seen() const { return hello_acknowledged_ || handshakes_received_ != 0; }
 
   /// Returns whether the peer's NIC has refused an access: its key or its range was wrong.
   bool access_denied() const;
@@ -120,7 +124,8 @@ class Channel {
   uint32_t posted_ = 0, submitted_ = 0, completed_ = 0;  // free-running
   mlx5::Be64 doorbell_{};                                // doorbell value of the newest WQE
   std::vector<Transfer*> transfers_;                     // indexed by slot
-  bool hello_acknowledged_ = false, peer_ready_ = false;
+  bool hello_acknowledged_ = false;                      // and a ready was posted
+  bool ready_acknowledged_ = false, peer_ready_ = false;
   uint32_t hellos_ = 1;  // number of hellos before the ready; a restart repeats them, so that each PSN
                          // carries the same message
   bool receives_taken_ = false;

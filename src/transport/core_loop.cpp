@@ -153,10 +153,12 @@ void RdmaTransport::Core::CheckOpen(Clock::time_point now) {
     for (const auto& channel : channels_) channels.push_back(channel.get());
     sender_.Open(channels);
   } else if (now >= connect_deadline_) {
-    Fail(
-        "the peer has not connected in time: check that it runs, calls Connect() with this side's URL, and "
-        "that "
-        "neither side's loop is blocked");
+    const bool seen = std::any_of(channels_.begin(), channels_.end(),
+                                  [](const auto& channel) { return channel->peer_seen(); });
+    Fail(seen ? "the peer has connected, but has not completed the handshake in time: check that it still "
+                "runs, that its transport has not failed, and that neither side's loop is blocked"
+              : "the peer has not connected in time: check that it runs, calls Connect() with this side's "
+                "URL, and that neither side's loop is blocked");
   }
 }
 

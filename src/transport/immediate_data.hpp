@@ -10,7 +10,7 @@ struct ImmediateData {
     kPart,           ///< one channel's share of a notified write has arrived
     kCancelledPart,  ///< one channel's share of a write that was given up: it notifies no one
     kHello,          ///< first message of a channel; a peer that acknowledges it is connected
-    kReady,          ///< the sender's hello was acknowledged, so the sender will not reset the channel again
+    kReady,          ///< the sender's hello was acknowledged: it knows that the receiver is connected
   };
 
   static constexpr uint32_t kSequenceBits = 24, kPartsBits = 6;

@@ -397,6 +397,96 @@ TEST_F(Failure, KeepsNotificationsThatCameBefore) {
   EXPECT_EQ(ResultOf(pair->a.WaitForWrite()), Code::kInternalError);
 }
 
+/// A queue pair that starts again answers nothing for a while. The peer's ready may come just then.
+struct LostReady : testing::TestWithParam<std::tuple<bool, bool>> {};
+
+TEST_P(LostReady, IsRepeated) {
+  const auto [b_connects_first, is_of_b] = GetParam();
+  TransportConfig config;
+  config.retry.ack_timeout = 12;  // 17 ms
+  Pair pair(config);
+  const Bound a = pair.a.Bind(), b = pair.b.Bind();
+  auto* const force = FindControl<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
+  for (const Url::QueuePair& queue_pair : Url::FromText(is_of_b ? b.url : a.url).queue_pairs) {
+    for (const uint32_t index : {1, 2})  // after one hello or two
+      ASSERT_EQ(force("mlx5_0", queue_pair.endpoint.qpn, index,
+                      static_cast<uint8_t>(mlx5::Syndrome::kTransportRetryExceeded), 0),
+                0);
+  }
+  if (b_connects_first) ASSERT_SUCCESS(pair.b.Connect(a.url));
+  ASSERT_SUCCESS(pair.a.Connect(b.url));
+  if (!b_connects_first) ASSERT_SUCCESS(pair.b.Connect(a.url));
+  Buffer at_a(100'000), at_b(100'000);
+  FillPattern(at_a.bytes, 15);
+  EXPECT_SUCCESS(ResultOf(pair.a.Write(at_a.memory.CreateView(), at_b.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(ResultOf(pair.b.WaitForWrite()));
+  EXPECT_EQ(at_b.bytes, at_a.bytes);
+  EXPECT_SUCCESS(ResultOf(pair.b.Write(at_b.memory.CreateView(), at_a.memory.Remote(), {.notify = true})));
+  EXPECT_SUCCESS(ResultOf(pair.a.WaitForWrite()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LostReady, testing::Combine(testing::Bool(), testing::Bool()));
+
+/// A channel whose loop is the test.
+struct ManualChannel {
+  explicit ManualChannel(const host::Device& device)
+      : channel(device, 0, {.depth = 4, .receive_depth = 4, .retry = {.ack_timeout = 12, .retry_count = 1}}) {
+  }
+
+  Channel::State Poll() {
+    Transfer* transfer = nullptr;
+    std::optional<ImmediateData> imm;
+    while (channel.PollSend(transfer)) {
+    }
+    while (channel.PollReceive(imm)) ++received;
+    channel.ReturnReceives();
+    return channel.state();
+  }
+  void PollUntil(Channel::State state) {
+    while (Poll() != state) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  }
+  void Hold(bool hold) const {
+    ASSERT_EQ(FindControl<decltype(softhca_hold)>("softhca_hold")("mlx5_0", channel.Info().qpn, hold ? 1 : 0),
+              0);
+  }
+
+  Channel channel;
+  int received = 0;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::now() + kTestTimeout;
+};
+
+/// The retries of the late side run out, too, because the early one is silent until it has started again.
+TEST(Channel, StartsAgainWhenThePeerDoesDuringTheHandshake) {
+  const host::Device device;
+  ManualChannel early(device), late(device);
+  early.Hold(true);
+  early.channel.Connect(late.channel.Info(), 0);
+  late.channel.Connect(early.channel.Info(), 0);
+  while (early.received == 0) {  // the late side's hello is acknowledged, but late has not seen that
+    early.Poll();
+    ASSERT_LT(std::chrono::steady_clock::now(), early.deadline);
+  }
+  ASSERT_EQ(FindControl<decltype(softhca_force_syndrome)>("softhca_force_syndrome")(
+                "mlx5_0", early.channel.Info().qpn, 0,
+                static_cast<uint8_t>(mlx5::Syndrome::kTransportRetryExceeded), 0),
+            0);
+  early.Hold(false);
+  early.PollUntil(Channel::State::kPeerAbsent);
+  late.PollUntil(Channel::State::kPeerAbsent);  // its ready met a queue pair in the error state
+  const auto turn = [](ManualChannel& side) {
+    const Channel::State state = side.Poll();
+    if (state == Channel::State::kPeerAbsent) side.channel.Restart();
+    return state;
+  };
+  for (bool open = false; !open;) {
+    const Channel::State of_early = turn(early), of_late = turn(late);
+    open = of_early == Channel::State::kOpen && of_late == Channel::State::kOpen;
+    ASSERT_NE(of_early, Channel::State::kFailed) << early.channel.DescribeFailure();
+    ASSERT_NE(of_late, Channel::State::kFailed) << late.channel.DescribeFailure();
+    ASSERT_LT(std::chrono::steady_clock::now(), early.deadline);
+  }
+}
+
 /// Completion events are armed by these indices, which are compared in 24 bits.
 TEST(Channel, CountsCompletionsAcrossResets) {
   TransportConfig short_timeouts{.depth = 4, .receive_depth = 4};
