@@ -10,12 +10,13 @@ MAY_INCLUDE = {
     "mlx5": set(),
     "arch": {"mlx5"},
     "device": {"arch", "mlx5"},
-    "host": {"device", "arch", "mlx5"},
+    "sync": set(),
+    "host": {"device", "arch", "mlx5", "sync"},
     "rdmacm": {"host"},
-    "transport": {"host", "device", "arch"},
+    "transport": {"host", "device", "arch", "sync"},
     "gpuio": {"transport", "host"},
     "programs": {"transport", "host", "device", "arch", "mlx5"},
-    "softhca": {"mlx5"},
+    "softhca": {"mlx5", "sync"},
 }
 # The same for the folders of src/softhca.
 SOFTHCA_MAY_INCLUDE = {

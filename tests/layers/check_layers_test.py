@@ -34,7 +34,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_names_file_and_rule(self):
         self.assertEqual(self.include("softhca", "host"), [
-            "include/warpverbs/softhca/x.hpp: includes warpverbs/host/host.hpp, but softhca/ may include mlx5"])
+            "include/warpverbs/softhca/x.hpp: includes warpverbs/host/host.hpp, but softhca/ may include mlx5, sync"])
 
     def test_sources_follow_their_layer(self):
         self.assertEqual(len(self.check({"src/softhca/core/x.cpp": "#include <warpverbs/device/device.hpp>\n"})), 1)
