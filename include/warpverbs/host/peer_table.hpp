@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "warpverbs/device/peers.hpp"
 #include "warpverbs/host/gpu.hpp"
@@ -21,10 +20,11 @@ class WARPVERBS_EXPORT PeerTable {
   /// @param gpu  whose kernels read it, and those of all other GPUs; nullptr: threads of the CPU
   /// @errors  Error: no peers, out of memory, or the GPU cannot map it
   explicit PeerTable(uint32_t peers, const Gpu* gpu = nullptr);
+  ~PeerTable();
   PeerTable(const PeerTable&) = delete;
   PeerTable& operator=(const PeerTable&) = delete;
 
-  uint32_t count() const { return static_cast<uint32_t>(tallies_.size()); }
+  uint32_t count() const { return count_; }
   device::PeerState State(uint32_t rank) const;
   device::PeersView View() const { return {states(), count()}; }
 
@@ -44,21 +44,18 @@ class WARPVERBS_EXPORT PeerTable {
    private:
     PeerTable& table_;
     uint32_t rank_;
-    device::PeerState state_ = device::PeerState::kDisconnected;  // under the table's mutex_
+    device::PeerState state_ = device::PeerState::kDisconnected;  // under the table's lock
   };
 
  private:
-  struct Tally {
-    uint32_t connected = 0, failed = 0;
-  };
+  class Tallies;
 
   uint32_t* states() const { return reinterpret_cast<uint32_t*>(pages_.data()); }
-  void Count(uint32_t rank, device::PeerState from, device::PeerState to);
 
   HostPages pages_;
   std::optional<GpuMapping> mapping_;
-  std::mutex mutex_;
-  std::vector<Tally> tallies_;  // by rank; under mutex_
+  uint32_t count_;
+  std::unique_ptr<Tallies> tallies_;
 };
 
 }  // namespace warpverbs::inline v0_2::host

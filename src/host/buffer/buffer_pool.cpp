@@ -1,12 +1,12 @@
 #include "warpverbs/host/buffer_pool.hpp"
 
 #include <condition_variable>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "memory/bounds.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/region_cache.hpp"
 
@@ -47,7 +47,7 @@ struct BufferPool::Shelf {
 
   void GiveBack(size_t offset) {
     {
-      const std::lock_guard lock(mutex);
+      const sync::LockGuard lock(mutex);
       free.push_back(offset);
     }
     came_back.notify_one();
@@ -57,9 +57,9 @@ struct BufferPool::Shelf {
   const size_t stride;
   const std::unique_ptr<Buffer> memory;
   const RegionSet regions;  // destroyed before the memory
-  std::mutex mutex;
+  sync::Mutex mutex;
   std::condition_variable came_back;
-  std::vector<size_t> free;  // offsets, under mutex
+  std::vector<size_t> free WARPVERBS_GUARDED_BY(mutex);  // offsets
 };
 
 BufferPool::BufferPool(const MemoryKind& kind, std::span<const Device* const> devices,
@@ -68,15 +68,16 @@ BufferPool::BufferPool(const MemoryKind& kind, std::span<const Device* const> de
 
 BufferPool::Lease BufferPool::Allocate(Deadline deadline) {
   Shelf& shelf = *shelf_;
-  std::unique_lock lock(shelf.mutex);
-  if (!shelf.came_back.wait_until(lock, deadline, [&] { return !shelf.free.empty(); })) return {};
+  sync::UniqueLock lock(shelf.mutex);
+  const auto has_one = [&]() WARPVERBS_REQUIRES(shelf.mutex) { return !shelf.free.empty(); };
+  if (!shelf.came_back.wait_until(lock, deadline, has_one)) return {};
   const size_t offset = shelf.free.back();
   shelf.free.pop_back();
   return {shelf_, offset};
 }
 
 size_t BufferPool::FreeCount() const {
-  const std::lock_guard lock(shelf_->mutex);
+  const sync::LockGuard lock(shelf_->mutex);
   return shelf_->free.size();
 }
 

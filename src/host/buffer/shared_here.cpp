@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <compare>
 #include <cstddef>
-#include <mutex>
 #include <set>
 
+#include "sync/mutex.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
 namespace warpverbs::inline v0_2::host {
@@ -27,7 +27,7 @@ bool IsFreed(const SharedRange& range) {
 class SharedRanges {
  public:
   void Add(const SharedRange& range) {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     if (ranges_.size() >= most_) {
       std::erase_if(ranges_, IsFreed);
       most_ = std::max(kFew, 2 * ranges_.size());
@@ -36,16 +36,16 @@ class SharedRanges {
   }
 
   bool Has(const SharedRange& range) const {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     return ranges_.contains(range);
   }
 
  private:
   static constexpr size_t kFew = 64;
 
-  mutable std::mutex mutex_;
-  std::set<SharedRange> ranges_;
-  size_t most_ = kFew;
+  mutable sync::Mutex mutex_;
+  std::set<SharedRange> ranges_ WARPVERBS_GUARDED_BY(mutex_);
+  size_t most_ WARPVERBS_GUARDED_BY(mutex_) = kFew;
 };
 
 SharedRanges shared_ranges;

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "connect/socket.hpp"
 #include "connect/tcp_connection.hpp"
 #include "log/log.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
@@ -82,9 +82,9 @@ struct TcpListener::Socket {
   bool DropOldest();
 
   FileDescriptor events_;  // epoll
-  mutable std::mutex mutex_;
-  Arrivals arrivals_;         // the one that was silent longest is first; under mutex_
-  std::string last_refusal_;  // under mutex_
+  mutable sync::Mutex mutex_;
+  Arrivals arrivals_ WARPVERBS_GUARDED_BY(mutex_);  // the one that was silent longest is first
+  std::string last_refusal_ WARPVERBS_GUARDED_BY(mutex_);
 };
 
 /// @errors  Error: the kernel has no file or memory left
@@ -101,14 +101,14 @@ void TcpListener::Socket::StartToWait() {
 }
 
 std::string TcpListener::Socket::LastRefusal() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   return last_refusal_;
 }
 
 /// Refuses a connection that is not a peer's. The log has it once for each host: a scanner may come often.
 void TcpListener::Socket::Refuse(const Arrival& arrival, const std::string& reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     last_refusal_ = arrival.address.ToString() + " was refused because " + reason;
   }
   WarnOnce("a connection from " + arrival.address.host() + " to port " + std::to_string(port),
@@ -119,7 +119,7 @@ void TcpListener::Socket::Refuse(const Arrival& arrival, const std::string& reas
 bool TcpListener::Socket::DropOldest() {
   Arrivals oldest;
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     if (arrivals_.empty()) return false;
     oldest.splice(oldest.begin(), arrivals_, arrivals_.begin());
   }
@@ -136,7 +136,7 @@ bool TcpListener::Socket::HandleEvent(std::optional<TcpExchange>& peer) {
   }
   Arrivals one;  // this thread's, until it is put back
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     const auto found = std::find_if(arrivals_.begin(), arrivals_.end(), [&](const Arrival& arrival) {
       return arrival.socket.get() == event.data.fd;
     });
@@ -178,7 +178,7 @@ void TcpListener::Socket::Advance(Arrivals one, int operation, std::optional<Tcp
   }
   bool crowded = false;
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     Watch(operation, fd, EPOLLIN | EPOLLONESHOT);
     arrivals_.splice(arrivals_.end(), one);
     crowded = arrivals_.size() > kMostArrivals;

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <new>
 #include <stop_token>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include "events/event.hpp"
 #include "events/event_watch.hpp"
 #include "log/log.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
@@ -91,8 +91,8 @@ class EventThread::Impl {
   uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
   void Add(EventWatch& watch);
   void Remove(EventWatch& watch);
-  void Clear(EventWatch& watch);
-  std::mutex& mutex() const { return mutex_; }
+  void Clear(EventWatch& watch) WARPVERBS_REQUIRES(mutex_);
+  sync::Mutex& mutex() const WARPVERBS_RETURNS(mutex_) { return mutex_; }
   bool HasThread() const { return owner_.IsThisOne(); }
 
  private:
@@ -101,24 +101,24 @@ class EventThread::Impl {
   void Run(const std::stop_token& stop);
   void RunOnce(std::vector<pollfd>& files);
   void Wake() const;
-  int ListFiles(std::vector<pollfd>& files) const;
-  Source& SourceOf(const Device& device);
-  void Forget(EventWatch& watch);
-  void Subscribe(Source& source, EventWatch& watch, EventSubject& subject);
-  void TakeVerbsEvents(Source& source);
-  void TakeFirmwareEvents(Source& source);
-  void Deliver(const Source& source, const Event& event);
-  void Deliver(EventWatch& watch, const Event& event) const;
-  void AbortDueWatches(EventWatch::Clock::time_point now);
+  int ListFiles(std::vector<pollfd>& files) const WARPVERBS_REQUIRES(mutex_);
+  Source& SourceOf(const Device& device) WARPVERBS_REQUIRES(mutex_);
+  void Forget(EventWatch& watch) WARPVERBS_REQUIRES(mutex_);
+  void Subscribe(Source& source, EventWatch& watch, EventSubject& subject) WARPVERBS_REQUIRES(mutex_);
+  void TakeVerbsEvents(Source& source) WARPVERBS_REQUIRES(mutex_);
+  void TakeFirmwareEvents(Source& source) WARPVERBS_REQUIRES(mutex_);
+  void Deliver(const Source& source, const Event& event) WARPVERBS_REQUIRES(mutex_);
+  void Deliver(EventWatch& watch, const Event& event) const WARPVERBS_REQUIRES(mutex_);
+  void AbortDueWatches(EventWatch::Clock::time_point now) WARPVERBS_REQUIRES(mutex_);
 
   const OwnerProcess owner_;
   EventConfig config_;
   FileDescriptor wake_;
   std::atomic<uint64_t> wakeups_{0};
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Source>> sources_;  // under mutex_, as the rest
-  std::vector<EventWatch*> watches_;
-  uint64_t last_id_ = 0;
+  mutable sync::Mutex mutex_;
+  std::vector<std::unique_ptr<Source>> sources_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<EventWatch*> watches_ WARPVERBS_GUARDED_BY(mutex_);
+  uint64_t last_id_ WARPVERBS_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;  // the last member: it ends before the others do
 };
 
@@ -196,14 +196,14 @@ void EventThread::Impl::Run(const std::stop_token& stop) {
 void EventThread::Impl::RunOnce(std::vector<pollfd>& files) {
   int timeout_ms = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     timeout_ms = ListFiles(files);
   }
   // A device may be removed meanwhile, and its number may name another file. Then Remove() has written to
   // wake_.
   poll(files.data(), files.size(), timeout_ms);
   wakeups_.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   const auto now = EventWatch::Clock::now();  // before the events: a port that came back by now is seen
   for (const auto& source : sources_) {
     TakeVerbsEvents(*source);
@@ -279,14 +279,15 @@ void EventThread::Impl::TakeFirmwareEvents(Source& source) {
       source.firmware_event = entry;
     }
     const Source::FirmwareEntry& entry = *source.firmware_event;
-    const auto for_each = [&](const auto& use) {
+    const auto for_each = [&](const auto& use) WARPVERBS_REQUIRES(mutex_) {
       for (EventWatch* const watch : watches_) {
         const auto& ids = watch->ids_;
         if (std::find(ids.begin(), ids.end(), entry.cookie) == ids.end()) continue;
         use(*watch, FirmwareEvent(source.device.name(), watch->config_.qpn, entry.type));
       }
     };
-    for_each([this](EventWatch& watch, const Event& event) { Deliver(watch, event); });
+    for_each([this](EventWatch& watch, const Event& event)
+                 WARPVERBS_REQUIRES(mutex_) { Deliver(watch, event); });
     for_each([](EventWatch&, const Event& event) {
       LogEvent(event);
     });  // last: stderr may block, and kernels must not wait for it
@@ -347,7 +348,7 @@ void EventThread::Impl::Add(EventWatch& watch) {
                 "this process was forked from the one that started the thread",
                 "Start an EventThread in the process that opens the device");
   }
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   try {
     watches_.push_back(&watch);
     Source& source = SourceOf(*watch.config_.device);
@@ -386,10 +387,10 @@ void EventThread::Impl::Subscribe(Source& source, EventWatch& watch, EventSubjec
   watch.note_ = std::string("firmware events are refused: ") + std::strerror(error);
 }
 
-/// Removes the watch, and its device if this was the last watch of it. Under mutex_.
+/// Removes the watch, and its device if this was the last watch of it.
 void EventThread::Impl::Forget(EventWatch& watch) {
   std::erase(watches_, &watch);
-  std::erase_if(sources_, [&](const auto& source) {
+  std::erase_if(sources_, [&](const auto& source) WARPVERBS_REQUIRES(mutex_) {
     return std::none_of(watches_.begin(), watches_.end(),
                         [&](const EventWatch* one) { return one->config_.device == &source->device; });
   });
@@ -397,7 +398,7 @@ void EventThread::Impl::Forget(EventWatch& watch) {
 
 void EventThread::Impl::Remove(EventWatch& watch) {
   if (!HasThread()) return;  // the files of the sources are the parent's, too
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   Forget(watch);
   Wake();
 }
@@ -438,7 +439,7 @@ void EventWatch::Abort(const Event& cause) {
 
 void EventWatch::Clear() {
   if (!thread_.HasThread()) return;
-  const std::lock_guard lock(thread_.mutex());
+  const sync::LockGuard lock(thread_.mutex());
   thread_.Clear(*this);
   newest_.reset();
   port_down_.reset();
@@ -450,13 +451,13 @@ void EventWatch::Clear() {
 
 std::optional<Event> EventWatch::Newest() const {
   if (!thread_.HasThread()) return std::nullopt;
-  const std::lock_guard lock(thread_.mutex());
+  const sync::LockGuard lock(thread_.mutex());
   return newest_;
 }
 
 std::optional<Event> EventWatch::Cause() const {
   if (!thread_.HasThread()) return std::nullopt;
-  const std::lock_guard lock(thread_.mutex());
+  const sync::LockGuard lock(thread_.mutex());
   return cause_;
 }
 

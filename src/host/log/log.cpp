@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <set>
 
 #include "log/log_writer.hpp"
+#include "sync/mutex.hpp"
 
 namespace warpverbs::inline v0_2::host {
 namespace {
@@ -17,12 +17,12 @@ constexpr std::array kNames{"off", "error", "warn", "info", "debug", "trace"};  
 
 const char* NameOf(LogLevel level) { return kNames[static_cast<size_t>(level)]; }
 
-std::mutex warned_mutex;
+sync::Mutex warned_mutex;
 const ForkSafe<warned_mutex> fork_safe_warnings;
 
 /// Returns whether this is the first warning about the subject.
 bool IsFirstWarning(const std::string& subject) {
-  const std::lock_guard lock(warned_mutex);
+  const sync::LockGuard lock(warned_mutex);
   static auto* const subjects =
       new std::set<std::string>;  // never destroyed: threads may warn until the program ends
   return subjects->insert(subject).second;

@@ -8,6 +8,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "sync/mutex.hpp"
+
 namespace warpverbs::inline v0_2::host {
 namespace {
 
@@ -17,10 +19,10 @@ using std::chrono::steady_clock;
 constexpr milliseconds kWriteTimeout{100};
 constexpr size_t kAtOnce = 4096;  // PIPE_BUF: a writable pipe takes this much in one piece
 
-std::mutex write_mutex;
+sync::Mutex write_mutex;
 const ForkSafe<write_mutex> fork_safe_writer;
-uint64_t dropped_lines = 0;  // since the last written line; under write_mutex, as is_cut
-bool is_cut = false;         // the first of those lines was written in part
+uint64_t dropped_lines WARPVERBS_GUARDED_BY(write_mutex) = 0;  // since the last written line
+bool is_cut WARPVERBS_GUARDED_BY(write_mutex) = false;         // the first of those lines was written in part
 
 bool HasRoom(steady_clock::time_point until) {
   pollfd file{fileno(stderr), POLLOUT, 0};
@@ -36,7 +38,7 @@ bool HasRoom(steady_clock::time_point until) {
 /// Writes in one call, because lines of threads would mix otherwise.
 void Put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-void ReportDroppedLines() {
+void ReportDroppedLines() WARPVERBS_REQUIRES(write_mutex) {
   char line[160];
   const int bytes = std::snprintf(line, sizeof line,
                                   "%s[warpverbs] [warn] stderr was full; lines missing here: %" PRIu64
@@ -50,7 +52,7 @@ void ReportDroppedLines() {
 }  // namespace
 
 void WriteToStderr(std::string_view line) {
-  const std::lock_guard lock(write_mutex);
+  const sync::LockGuard lock(write_mutex);
   const steady_clock::time_point now = steady_clock::now();
   if (dropped_lines != 0) {
     if (!HasRoom(now)) {

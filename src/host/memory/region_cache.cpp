@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <list>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "memory/locked_memory.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
@@ -56,7 +56,7 @@ struct RegionCache::Shelf {
   ///
   /// @param garbage  entries to destroy after the lock is released, because that calls the kernel
   std::shared_ptr<Entry> Find(uint64_t start, uint64_t length, const std::vector<PointerInfo>& pieces,
-                              Entries& garbage) {
+                              Entries& garbage) WARPVERBS_REQUIRES(mutex) {
     while (true) {
       const auto next = index.upper_bound(start);
       if (next == index.begin()) return nullptr;
@@ -68,7 +68,7 @@ struct RegionCache::Shelf {
     }
   }
 
-  void List(const std::shared_ptr<Entry>& entry, Entries& garbage) {
+  void List(const std::shared_ptr<Entry>& entry, Entries& garbage) WARPVERBS_REQUIRES(mutex) {
     for (auto next = index.lower_bound(entry->start);
          next != index.end() && entry->Covers(next->second->start, next->second->bytes);) {
       Unlist(*(next++)->second, garbage);
@@ -80,7 +80,7 @@ struct RegionCache::Shelf {
   }
 
   /// Takes an entry out of the index. It is destroyed once it is not in use.
-  void Unlist(Entry& entry, Entries& garbage) {
+  void Unlist(Entry& entry, Entries& garbage) WARPVERBS_REQUIRES(mutex) {
     garbage.insert(index.extract(index.find(entry.start)));
     entry.listed = false;
     if (entry.uses != 0) return;
@@ -88,14 +88,16 @@ struct RegionCache::Shelf {
     Retire(entry);
   }
 
-  void Retire(const Entry& entry) {
+  void Retire(const Entry& entry) WARPVERBS_REQUIRES(mutex) {
     --statistics.regions;
     statistics.bytes -= entry.bytes;
   }
 
-  void LeaveIdle(Entry& entry) { entry.place.splice(entry.place.begin(), idle, entry.own_place); }
+  void LeaveIdle(Entry& entry) WARPVERBS_REQUIRES(mutex) {
+    entry.place.splice(entry.place.begin(), idle, entry.own_place);
+  }
 
-  void Use(Entry& entry) {
+  void Use(Entry& entry) WARPVERBS_REQUIRES(mutex) {
     if (entry.uses++ != 0) return;
     ++statistics.in_use;
     if (entry.place.empty()) LeaveIdle(entry);
@@ -104,7 +106,7 @@ struct RegionCache::Shelf {
   /// @pre  the caller holds a reference to the entry until this returns
   void Release(Entry& entry) {
     Entries garbage;
-    const std::lock_guard lock(mutex);
+    const sync::LockGuard lock(mutex);
     if (--entry.uses != 0) return;
     --statistics.in_use;
     if (!entry.listed) return Retire(entry);
@@ -114,7 +116,7 @@ struct RegionCache::Shelf {
     Evict(garbage);
   }
 
-  void Evict(Entries& garbage) {
+  void Evict(Entries& garbage) WARPVERBS_REQUIRES(mutex) {
     while ((statistics.regions > config.max_regions || statistics.bytes > config.max_bytes) &&
            !idle.empty()) {
       ++statistics.evictions;
@@ -122,16 +124,16 @@ struct RegionCache::Shelf {
     }
   }
 
-  void Clear(Entries& garbage) {
+  void Clear(Entries& garbage) WARPVERBS_REQUIRES(mutex) {
     while (!idle.empty()) Unlist(*idle.back(), garbage);
   }
 
   const RegionCacheConfig config;
-  std::mutex mutex;
-  bool closed = false;  // the cache is destroyed
-  std::map<uint64_t, std::shared_ptr<Entry>> index;
-  std::list<Entry*> idle;  // most recently used first
-  RegionCacheStatistics statistics;
+  sync::Mutex mutex;
+  bool closed WARPVERBS_GUARDED_BY(mutex) = false;  // the cache is destroyed
+  std::map<uint64_t, std::shared_ptr<Entry>> index WARPVERBS_GUARDED_BY(mutex);
+  std::list<Entry*> idle WARPVERBS_GUARDED_BY(mutex);  // most recently used first
+  RegionCacheStatistics statistics WARPVERBS_GUARDED_BY(mutex);
 };
 
 RegionCache::RegionCache(std::vector<const Device*> devices, const RegionCacheConfig& config)
@@ -139,7 +141,7 @@ RegionCache::RegionCache(std::vector<const Device*> devices, const RegionCacheCo
 
 RegionCache::~RegionCache() {
   Shelf::Entries garbage;
-  const std::lock_guard lock(shelf_->mutex);
+  const sync::LockGuard lock(shelf_->mutex);
   shelf_->closed = true;
   shelf_->Clear(garbage);
 }
@@ -149,12 +151,12 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
   const std::vector<PointerInfo> pieces = DescribeRange(memory, bytes);
   Shelf& shelf = *shelf_;
   Shelf::Entries garbage;
-  const auto take = [&](const std::shared_ptr<Entry>& entry, bool reused) {
+  const auto take = [&](const std::shared_ptr<Entry>& entry, bool reused) WARPVERBS_REQUIRES(shelf.mutex) {
     shelf.Use(*entry);
     return Lease(shelf_, entry, start - entry->start, bytes, reused);
   };
   {
-    const std::lock_guard lock(shelf.mutex);
+    const sync::LockGuard lock(shelf.mutex);
     if (const auto known = shelf.Find(start, bytes, pieces, garbage)) {
       ++shelf.statistics.hits;
       return take(known, true);
@@ -175,7 +177,7 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
     Clear();
     made = make();
   }
-  const std::lock_guard lock(shelf.mutex);
+  const sync::LockGuard lock(shelf.mutex);
   // Another thread may have registered the range meanwhile.
   if (const auto known = shelf.Find(start, bytes, pieces, garbage)) return take(known, true);
   shelf.List(made, garbage);
@@ -187,7 +189,7 @@ RegionCache::Lease RegionCache::Register(void* memory, size_t bytes) {
 void RegionCache::Invalidate(const void* memory, size_t bytes) {
   const auto start = reinterpret_cast<uint64_t>(memory);
   Shelf::Entries garbage;
-  const std::lock_guard lock(shelf_->mutex);
+  const sync::LockGuard lock(shelf_->mutex);
   auto& index = shelf_->index;
   auto first = index.upper_bound(start);
   while (first != index.begin() && std::prev(first)->second->Overlaps(start, bytes)) --first;
@@ -199,12 +201,12 @@ void RegionCache::Invalidate(const void* memory, size_t bytes) {
 
 void RegionCache::Clear() {
   Shelf::Entries garbage;
-  const std::lock_guard lock(shelf_->mutex);
+  const sync::LockGuard lock(shelf_->mutex);
   shelf_->Clear(garbage);
 }
 
 RegionCacheStatistics RegionCache::Statistics() const {
-  const std::lock_guard lock(shelf_->mutex);
+  const sync::LockGuard lock(shelf_->mutex);
   return shelf_->statistics;
 }
 

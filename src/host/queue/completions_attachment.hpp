@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "memory/umem.hpp"
 #include "queue/completion_queue.hpp"
 #include "queue/uar.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -44,7 +44,7 @@ class SharedCompletions::Impl {
     size_t control, queues, dbr, bytes;
   };
 
-  void Free(uint32_t user_index);
+  void Free(uint32_t user_index) WARPVERBS_REQUIRES(mutex_);
   device::QueueControl** queues() const;
 
   const Device& device_;
@@ -56,9 +56,9 @@ class SharedCompletions::Impl {
   Uar uar_;
   Umem umem_;
   std::shared_ptr<const CompletionQueue> cq_;
-  std::mutex mutex_;
-  uint32_t used_ = 0;             // sum of the queues' depths; under mutex_
-  std::vector<uint32_t> depths_;  // queue depths by user index; 0: free. Under mutex_
+  sync::Mutex mutex_;
+  uint32_t used_ WARPVERBS_GUARDED_BY(mutex_) = 0;             // sum of the queues' depths
+  std::vector<uint32_t> depths_ WARPVERBS_GUARDED_BY(mutex_);  // by user index; 0: free
 };
 
 /// Holds one queue's place in a ring of shared completions.

@@ -2,10 +2,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "gpu/cuda_context.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
 
@@ -20,8 +20,8 @@ struct MappedPage {
 
 /// The mapped pages. The driver maps each page only once.
 struct Pages {
-  std::mutex mutex;
-  std::map<std::byte*, MappedPage> mapped;  // under mutex
+  sync::Mutex mutex;
+  std::map<std::byte*, MappedPage> mapped WARPVERBS_GUARDED_BY(mutex);
 };
 
 Pages& ThePages() {
@@ -29,7 +29,8 @@ Pages& ThePages() {
   return *pages;
 }
 
-void UnmapIfUnused(Pages& pages, std::map<std::byte*, MappedPage>::iterator page) {
+void UnmapIfUnused(Pages& pages, std::map<std::byte*, MappedPage>::iterator page)
+    WARPVERBS_REQUIRES(pages.mutex) {
   if (page->second.users > 0) return;
   page->second.context->Unmap(page->first);
   pages.mapped.erase(page);
@@ -65,7 +66,7 @@ bool Map(const CudaContext& context, std::byte* page) {
 
 DoorbellMapping::DoorbellMapping(const Gpu& gpu, uint64_t* doorbell) : page_(PageOf(doorbell)) {
   Pages& pages = ThePages();
-  const std::lock_guard lock(pages.mutex);
+  const sync::LockGuard lock(pages.mutex);
   auto found = pages.mapped.find(page_);
   if (found == pages.mapped.end()) {
     found = pages.mapped.emplace(page_, MappedPage{gpu.context()}).first;
@@ -90,7 +91,7 @@ DoorbellMapping::DoorbellMapping(const Gpu& gpu, uint64_t* doorbell) : page_(Pag
 
 DoorbellMapping::~DoorbellMapping() {
   Pages& pages = ThePages();
-  const std::lock_guard lock(pages.mutex);
+  const sync::LockGuard lock(pages.mutex);
   const auto found = pages.mapped.find(page_);
   --found->second.users;
   UnmapIfUnused(pages, found);

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
-#include <mutex>
 #include <stop_token>
 #include <system_error>
 #include <thread>
@@ -12,6 +11,7 @@
 
 #include "device/owner_process.hpp"
 #include "queue/doorbell_service.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -38,17 +38,18 @@ class DoorbellThread::Impl {
 
  private:
   void Run(const std::stop_token& stop);
-  void ApplyChanges();
+  uint64_t ApplyChanges() WARPVERBS_REQUIRES(mutex_);
 
   const OwnerProcess owner_;
   // The services are links of lists, so nothing here allocates.
-  std::mutex mutex_;
+  sync::Mutex mutex_;
   std::condition_variable_any changed_;
-  DoorbellService* added_ = nullptr;   // services that the thread has not seen yet; under mutex_
+  DoorbellService* added_ WARPVERBS_GUARDED_BY(mutex_) =
+      nullptr;                         // services that the thread has not seen yet
   DoorbellService* served_ = nullptr;  // only the thread uses it
   std::atomic<uint64_t> version_{0};   // counts additions and removals; changes under mutex_
-  uint64_t served_version_ = 0;        // version the thread acts on; only the thread writes it, under mutex_
-  std::jthread thread_;                // last member: ends before the others are destroyed
+  uint64_t served_version_ WARPVERBS_GUARDED_BY(mutex_) = 0;  // version the thread acts on
+  std::jthread thread_;  // last member: ends before the others are destroyed
 };
 
 DoorbellThread::DoorbellThread() : impl_(std::make_unique<Impl>()) {}
@@ -105,7 +106,7 @@ void DoorbellThread::Impl::Add(DoorbellService& service) {
                 "this process was forked from the one that started the thread",
                 "Start one in the process that uses the queue");
   }
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   service.next_ = added_;
   added_ = &service;
   ++version_;
@@ -114,15 +115,15 @@ void DoorbellThread::Impl::Add(DoorbellService& service) {
 
 void DoorbellThread::Impl::Remove(DoorbellService& service) {
   if (!HasThread()) return;
-  std::unique_lock lock(mutex_);
+  sync::UniqueLock lock(mutex_);
   service.leaving_ = true;
   ++version_;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return served_version_ == version_; });  // the thread may be serving it
+  while (served_version_ != version_) changed_.wait(lock);  // the thread may be serving it
 }
 
-/// Starts to serve added services, and drops those that leave. Under mutex_.
-void DoorbellThread::Impl::ApplyChanges() {
+/// Starts to serve added services, and drops those that leave. Returns the version that the thread acts on.
+uint64_t DoorbellThread::Impl::ApplyChanges() {
   DoorbellService** end = &served_;
   while (*end != nullptr) end = &(*end)->next_;
   *end = std::exchange(added_, nullptr);
@@ -135,15 +136,17 @@ void DoorbellThread::Impl::ApplyChanges() {
   }
   served_version_ = version_;
   changed_.notify_all();
+  return served_version_;
 }
 
 void DoorbellThread::Impl::Run(const std::stop_token& stop) {
+  uint64_t version = 0;  // that the thread acts on
   uint64_t last_doorbell_ns = Cpu::NowNs();
   auto nap = kShortestNap;
   for (uint32_t rounds = 0; !stop.stop_requested(); ++rounds) {
-    if (served_version_ != version_.load(std::memory_order_acquire)) {
-      const std::lock_guard lock(mutex_);
-      ApplyChanges();
+    if (version != version_.load(std::memory_order_acquire)) {
+      const sync::LockGuard lock(mutex_);
+      version = ApplyChanges();
       nap = kShortestNap;  // a new service rings soon
       last_doorbell_ns = Cpu::NowNs();
     }
@@ -158,8 +161,8 @@ void DoorbellThread::Impl::Run(const std::stop_token& stop) {
     } else if (served_ != nullptr && Cpu::NowNs() - last_doorbell_ns < kBusyNs) {
       Cpu::Pause(rounds);
     } else {
-      std::unique_lock lock(mutex_);
-      const auto is_stale = [this] { return served_version_ != version_; };
+      sync::UniqueLock lock(mutex_);
+      const auto is_stale = [&] { return version != version_; };
       if (served_ == nullptr) {
         changed_.wait(lock, stop, is_stale);
       } else {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "queue/queue_layout.hpp"
+#include "sync/mutex.hpp"
 
 namespace warpverbs::inline v0_2::host {
 namespace {
@@ -19,7 +20,7 @@ FreeSpace::FreeSpace(size_t bytes) {
 
 std::optional<size_t> FreeSpace::Take(size_t bytes) {
   const size_t whole = WholeGrains(bytes);
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   const auto found =
       std::find_if(free_.begin(), free_.end(), [whole](const auto& place) { return place.second >= whole; });
   if (found == free_.end()) return std::nullopt;
@@ -37,7 +38,7 @@ std::optional<size_t> FreeSpace::Take(size_t bytes) {
 }
 
 void FreeSpace::Give(size_t offset) noexcept {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   auto node = taken_.extract(offset);
   const size_t bytes = node.mapped();
   auto place = free_.insert(std::move(node)).position;
@@ -58,7 +59,7 @@ void FreeSpace::Give(size_t offset) noexcept {
 }
 
 size_t FreeSpace::used() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   return used_;
 }
 

@@ -2,8 +2,9 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
+
+#include "sync/mutex.hpp"
 
 namespace warpverbs::inline v0_2::host {
 
@@ -28,11 +29,11 @@ class FreeSpace {
   size_t used() const;
 
  private:
-  mutable std::mutex mutex_;
-  // Sizes by offset. Under mutex_
-  std::map<size_t, size_t> free_;  // no two are adjacent
-  std::map<size_t, size_t> taken_;
-  size_t used_ = 0;  // under mutex_
+  mutable sync::Mutex mutex_;
+  // Sizes by offset.
+  std::map<size_t, size_t> free_ WARPVERBS_GUARDED_BY(mutex_);  // no two are adjacent
+  std::map<size_t, size_t> taken_ WARPVERBS_GUARDED_BY(mutex_);
+  size_t used_ WARPVERBS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace warpverbs::inline v0_2::host

@@ -3,6 +3,7 @@
 
 #include "queue/queue_chunk.hpp"
 #include "queue/queue_pool_impl.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::host {
@@ -34,7 +35,7 @@ QueuePool::Impl::Queues QueuePool::Impl::TakeQueues(const Device& device, const 
   CheckDevice(device);
   const QueueKind kind{OrdinalOf(config.gpu), config.placement,
                        config.host_only == nullptr ? "" : config.host_only, config.over_pcie};
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   for (const QueueEntry& entry : queues_) {
     if (entry.kind != kind) continue;
     if (auto place = TakePlace(entry.chunk, config.bytes)) return {entry.chunk, std::move(place)};
@@ -50,7 +51,7 @@ QueuePool::Impl::Queues QueuePool::Impl::TakeQueues(const Device& device, const 
 
 std::shared_ptr<std::byte> QueuePool::Impl::TakeHostMemory(const Gpu* gpu, size_t bytes) {
   const std::optional<int> ordinal = OrdinalOf(gpu);
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   for (const HostEntry& entry : host_) {
     if (entry.gpu != ordinal) continue;
     if (auto place = TakePlace(entry.chunk, bytes)) {
@@ -65,7 +66,7 @@ std::shared_ptr<std::byte> QueuePool::Impl::TakeHostMemory(const Gpu* gpu, size_
 
 std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
   CheckDevice(device);
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   // The newest is most likely to have room. use_count() includes the pool itself, and may only shrink here.
   for (auto it = registers_.rbegin(); it != registers_.rend(); ++it) {
     if (it->use_count() <= static_cast<long>(config_.endpoints_per_register)) return *it;
@@ -75,7 +76,7 @@ std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
 }
 
 QueuePool::Usage QueuePool::Impl::usage() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   Usage usage{.registers = registers_.size()};
   const auto add = [&usage](const auto& entries) {
     for (const auto& entry : entries) {

@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "queue/queue_memory.hpp"
 #include "queue/uar.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/queue_pool.hpp"
@@ -72,10 +72,10 @@ class QueuePool::Impl {
 
   const Device& device_;
   const QueuePoolConfig config_;
-  mutable std::mutex mutex_;
-  std::vector<QueueEntry> queues_;                     // under mutex_
-  std::vector<HostEntry> host_;                        // under mutex_
-  std::vector<std::shared_ptr<const Uar>> registers_;  // under mutex_
+  mutable sync::Mutex mutex_;
+  std::vector<QueueEntry> queues_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<HostEntry> host_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const Uar>> registers_ WARPVERBS_GUARDED_BY(mutex_);
 };
 
 }  // namespace warpverbs::inline v0_2::host

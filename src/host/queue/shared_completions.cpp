@@ -5,6 +5,7 @@
 
 #include "queue/completions_attachment.hpp"
 #include "queue/queue_layout.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/host/error.hpp"
@@ -101,7 +102,7 @@ device::QueueControl** SharedCompletions::Impl::queues() const {
 }
 
 uint32_t SharedCompletions::Impl::Attach(device::QueueControl& queue, uint32_t depth) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (depth > depth_ - used_) {
     throw CannotShare("its send queue has " + std::to_string(depth) + " WQEBBs, and only " +
                           std::to_string(depth_ - used_) + " of the ring's " + std::to_string(depth_) +
@@ -121,7 +122,7 @@ uint32_t SharedCompletions::Impl::Attach(device::QueueControl& queue, uint32_t d
 }
 
 void SharedCompletions::Impl::Detach(uint32_t user_index) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   const bool drained = DrainAll(control());
   queues()[user_index] = nullptr;
   // Otherwise a stuck poster may still deliver to this place, so it must not be used again.
@@ -134,7 +135,7 @@ void SharedCompletions::Impl::Free(uint32_t user_index) {
 }
 
 void SharedCompletions::Impl::Recover() {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   device::CompletionRingControl& ring = control();
   const auto consumer = [&ring] { return Cpu::Load(&ring.consumer); };
   Cpu::Store(&ring.consumer, OldestOnRing(ring.cq, consumer(), consumer));
