@@ -9,6 +9,7 @@
 
 #include "host/log/shortage.hpp"
 #include "registration.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::transport {
@@ -90,7 +91,7 @@ RdmaTransport::Core::Core(int device, asio::io_context& context, const Transport
 }
 
 Bound RdmaTransport::Core::Bind() {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (!end_status_.ok()) return {end_status_, {}};
   if (bound_) return {{Code::kInvalid, "the transport is bound already: bind once, and keep the URL"}, {}};
   try {
@@ -119,7 +120,7 @@ std::vector<std::unique_ptr<Channel>> RdmaTransport::Core::CreateChannels() cons
 }
 
 Status RdmaTransport::Core::Connect(std::string_view text) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (!end_status_.ok()) return end_status_;
   if (!bound_) return {Code::kInvalid, "the transport is not bound: call Bind() first"};
   if (connected_) return {Code::kInvalid, "the transport is connected already: create one for each peer"};
@@ -152,17 +153,17 @@ Status RdmaTransport::Core::Connect(std::string_view text) {
 }
 
 bool RdmaTransport::Core::Connected() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   return connected_ && end_status_.ok();
 }
 
 Status RdmaTransport::Core::GetStatus() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   return end_status_;
 }
 
 void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (Status error = Validate(request); !error.ok()) return Complete(std::move(handler), std::move(error));
   Transfer& transfer = sender_.New();
   transfer.is_read = request.is_read;
@@ -208,7 +209,7 @@ Status RdmaTransport::Core::Validate(const Request& request) const {
 }
 
 void RdmaTransport::Core::Wait(const WaitOptions& options, detail::Handler handler) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (end_status_.ok() && !connected_) {
     return Complete(std::move(handler),
                     {Code::kInvalid, "the transport is not connected: call Connect() first"});
@@ -243,7 +244,7 @@ std::shared_ptr<RdmaTransport::Core> RdmaTransport::Core::MakeUnbound() const {
 }
 
 void RdmaTransport::Core::Close(End end) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   TearDown(end == End::kReset ? reset_ : destroyed_);
   // The loop releases the work guard: a context whose work ends while no thread runs it would never run
   // again.
@@ -271,7 +272,7 @@ bool RdmaTransport::Core::CompleteAll() noexcept try {
 }
 
 std::string RdmaTransport::Core::Describe() const {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   std::string text = "transport of device " + std::to_string(device_) + ": " +
                      (!end_status_.ok() ? end_status_.What()
                       : !bound_         ? "not bound"

@@ -6,7 +6,6 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "nics.hpp"
 #include "operation_memory.hpp"
 #include "sender.hpp"
+#include "sync/mutex.hpp"
 #include "url.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 
@@ -60,27 +60,26 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
  private:
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, asio::io_context::executor_type>;
 
-  // The caller holds mutex_:
-  Status Validate(const Request& request) const;
+  Status Validate(const Request& request) const WARPVERBS_REQUIRES(mutex_);
   std::vector<std::unique_ptr<Channel>> CreateChannels() const;
   Status MakeStatus(Code code, std::string_view reason) const noexcept;
   Status InternalError(std::string_view reason) const noexcept;
-  void Fail(std::string_view reason) noexcept;
-  void TearDown(const Status& status) noexcept;
-  bool CompleteAll() noexcept;
-  void Complete(detail::Handler handler, Status status);
-  void Wake() noexcept;
-  void WakeFor(Clock::time_point deadline);
+  void Fail(std::string_view reason) noexcept WARPVERBS_REQUIRES(mutex_);
+  void TearDown(const Status& status) noexcept WARPVERBS_REQUIRES(mutex_);
+  bool CompleteAll() noexcept WARPVERBS_REQUIRES(mutex_);
+  void Complete(detail::Handler handler, Status status) WARPVERBS_REQUIRES(mutex_);
+  void Wake() noexcept WARPVERBS_REQUIRES(mutex_);
+  void WakeFor(Clock::time_point deadline) WARPVERBS_REQUIRES(mutex_);
   void PostPoll() noexcept;
-  bool PollChannels() noexcept;
-  bool PollOnce(Clock::time_point now);
-  bool Process(Clock::time_point now);
-  bool ProcessSends(Channel& channel);
-  bool ProcessChannel(Channel& channel);
-  void CheckOpen(Clock::time_point now);
-  bool PrepareToSleep(Clock::time_point now);
-  void SetTimer(Clock::time_point time);
-  void Listen(size_t source);
+  bool PollChannels() noexcept WARPVERBS_REQUIRES(mutex_);
+  bool PollOnce(Clock::time_point now) WARPVERBS_REQUIRES(mutex_);
+  bool Process(Clock::time_point now) WARPVERBS_REQUIRES(mutex_);
+  bool ProcessSends(Channel& channel) WARPVERBS_REQUIRES(mutex_);
+  bool ProcessChannel(Channel& channel) WARPVERBS_REQUIRES(mutex_);
+  void CheckOpen(Clock::time_point now) WARPVERBS_REQUIRES(mutex_);
+  bool PrepareToSleep(Clock::time_point now) WARPVERBS_REQUIRES(mutex_);
+  void SetTimer(Clock::time_point time) WARPVERBS_REQUIRES(mutex_);
+  void Listen(size_t source) WARPVERBS_REQUIRES(mutex_);
 
   // The loop calls:
   void Poll();
@@ -106,23 +105,28 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   const std::shared_ptr<Nics> nics_;
   std::array<uint8_t, 16> id_{};
 
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Channel>> channels_;     // created by Bind()
-  std::optional<CompletionEvents> completion_events_;  // created by Connect()
-  bool bound_ = false, connected_ = false, open_ = false;
-  Status end_status_{};  // why the transport is broken or closed; success: it is neither
-  Clock::time_point connect_deadline_ = Clock::time_point::max();
-  Sender sender_;
-  Inbox inbox_;
-  std::vector<Finished> finished_, spare_;
+  mutable sync::Mutex mutex_;
+  std::vector<std::unique_ptr<Channel>> channels_ WARPVERBS_GUARDED_BY(mutex_);     // created by Bind()
+  std::optional<CompletionEvents> completion_events_ WARPVERBS_GUARDED_BY(mutex_);  // created by Connect()
+  bool bound_ WARPVERBS_GUARDED_BY(mutex_) = false;
+  bool connected_ WARPVERBS_GUARDED_BY(mutex_) = false;
+  bool open_ WARPVERBS_GUARDED_BY(mutex_) = false;
+  /// Why the transport is broken or closed; success: it is neither.
+  Status end_status_ WARPVERBS_GUARDED_BY(mutex_){};
+  Clock::time_point connect_deadline_ WARPVERBS_GUARDED_BY(mutex_) = Clock::time_point::max();
+  Sender sender_ WARPVERBS_GUARDED_BY(mutex_);
+  Inbox inbox_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<Finished> finished_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<Finished> spare_ WARPVERBS_GUARDED_BY(mutex_);
 
-  bool polling_ = false;  // Poll() is queued on the loop
-  Clock::time_point spin_until_{};
-  Clock::time_point next_deadline_ = Clock::time_point::max();
-  std::chrono::nanoseconds sleep_time_{};  // time until the next poll, without completion events
-  Timer timer_;
-  Clock::time_point timer_at_ = Clock::time_point::max();
-  size_t timer_turn_ = 0;
+  bool polling_ WARPVERBS_GUARDED_BY(mutex_) = false;  // Poll() is queued on the loop
+  Clock::time_point spin_until_ WARPVERBS_GUARDED_BY(mutex_){};
+  Clock::time_point next_deadline_ WARPVERBS_GUARDED_BY(mutex_) = Clock::time_point::max();
+  /// Time until the next poll, without completion events.
+  std::chrono::nanoseconds sleep_time_ WARPVERBS_GUARDED_BY(mutex_){};
+  Timer timer_ WARPVERBS_GUARDED_BY(mutex_);
+  Clock::time_point timer_at_ WARPVERBS_GUARDED_BY(mutex_) = Clock::time_point::max();
+  size_t timer_turn_ WARPVERBS_GUARDED_BY(mutex_) = 0;
   // Members, because a queued operation may outlive the object it was for.
   OperationMemory poll_memory_, close_memory_;
   std::array<OperationMemory, 2>

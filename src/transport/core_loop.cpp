@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core.hpp"
+#include "sync/mutex.hpp"
 
 /// The loop's part of a transport: it takes completions, and sleeps.
 namespace warpverbs::inline v0_2::transport {
@@ -39,7 +40,7 @@ void RdmaTransport::Core::WakeFor(Clock::time_point deadline) {
 void RdmaTransport::Core::Poll() {
   std::vector<Finished> finished;
   {
-    const std::lock_guard lock(mutex_);
+    const sync::LockGuard lock(mutex_);
     finished.swap(spare_);
     polling_ = PollChannels();
     if (polling_) PostPoll();
@@ -57,14 +58,14 @@ void RdmaTransport::Core::Poll() {
     throw;
   }
   finished.clear();
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (spare_.capacity() < finished.capacity()) spare_.swap(finished);  // keeps the larger buffer
 }
 
 /// Puts handlers in front of those that have finished since, for the next poll to complete. If there is no
 /// memory for that, the program ends.
 void RdmaTransport::Core::PutBack(std::vector<Finished> finished) noexcept {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   std::move(finished_.begin(), finished_.end(), std::back_inserter(finished));
   finished_ = std::move(finished);
   if (!finished_.empty()) Wake();
@@ -194,7 +195,7 @@ void RdmaTransport::Core::SetTimer(Clock::time_point time) {
 }
 
 void RdmaTransport::Core::OnTimer() {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   timer_at_ = Clock::time_point::max();
   if (std::exchange(polling_, true)) return;
   PostPoll();
@@ -209,7 +210,7 @@ void RdmaTransport::Core::Listen(size_t source) {
 }
 
 void RdmaTransport::Core::OnCompletionEvent(size_t source, const std::error_code& error) {
-  const std::lock_guard lock(mutex_);
+  const sync::LockGuard lock(mutex_);
   if (!completion_events_) return;  // the transport was torn down, and the source with it
   try {
     if (error) throw std::system_error(error, "Cannot wait for the completions of a NIC");

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/topology.hpp"
@@ -58,9 +58,10 @@ std::vector<std::string> NamesFrom(int first, uint32_t max_nics) {
 
 /// The NICs that are open in this process, each as long as it is used.
 struct OpenNics {
-  std::mutex mutex;
-  std::map<std::string, std::weak_ptr<host::Device>> devices;
-  std::map<std::pair<int, uint32_t>, std::weak_ptr<Nics>> nics;  // key: device, max_nics
+  sync::Mutex mutex;
+  std::map<std::string, std::weak_ptr<host::Device>> devices WARPVERBS_GUARDED_BY(mutex);
+  /// By device and max_nics.
+  std::map<std::pair<int, uint32_t>, std::weak_ptr<Nics>> nics WARPVERBS_GUARDED_BY(mutex);
 };
 
 OpenNics& AllOpenNics() {
@@ -84,7 +85,7 @@ Nics::Nics(std::vector<std::shared_ptr<host::Device>> devices)
 std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
   Check(device, max_nics);
   OpenNics& opened = AllOpenNics();
-  const std::lock_guard lock(opened.mutex);
+  const sync::LockGuard lock(opened.mutex);
   // NICs in use stay those of the device, even if their ports go down.
   std::weak_ptr<Nics>& known = opened.nics[{device, max_nics}];
   if (auto nics = known.lock()) return nics;

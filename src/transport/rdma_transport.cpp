@@ -2,11 +2,11 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "core.hpp"
+#include "sync/mutex.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -37,6 +37,36 @@ TransportConfig Config(std::optional<int> max_cqe, std::optional<int> max_nics) 
 
 }  // namespace
 
+/// The core of a transport, which Reset() replaces while other threads use it.
+class RdmaTransport::CurrentCore {
+ public:
+  explicit CurrentCore(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  ~CurrentCore() {
+    if (core_->InOwnProcess()) {
+      core_->Close(Core::End::kDestroyed);
+    } else {
+      static_cast<void>(new std::shared_ptr(core_));  // its loop and its NICs are the parent's
+    }
+  }
+  CurrentCore(const CurrentCore&) = delete;
+  CurrentCore& operator=(const CurrentCore&) = delete;
+
+  std::shared_ptr<Core> Get() const {
+    const sync::LockGuard lock(mutex_);
+    return core_;
+  }
+
+  /// Returns the previous one.
+  std::shared_ptr<Core> Replace(std::shared_ptr<Core> core) {
+    const sync::LockGuard lock(mutex_);
+    return std::exchange(core_, std::move(core));
+  }
+
+ private:
+  mutable sync::Mutex mutex_;
+  std::shared_ptr<Core> core_ WARPVERBS_GUARDED_BY(mutex_);
+};
+
 bool RdmaTransport::Supported() noexcept {
   static const bool supported = Probe();
   return supported;
@@ -49,29 +79,15 @@ RdmaTransport::RdmaTransport(int device, EventLoop* loop, std::optional<int> max
 RdmaTransport::RdmaTransport(int device, const TransportConfig& config, EventLoop* loop)
     : own_loop_(loop == nullptr ? std::make_unique<EventLoop>() : nullptr),
       loop_(loop == nullptr ? own_loop_.get() : loop),
-      core_(std::make_shared<Core>(device, loop_->context(), config)) {}
+      core_(std::make_unique<CurrentCore>(std::make_shared<Core>(device, loop_->context(), config))) {}
 
-RdmaTransport::~RdmaTransport() {
-  if (core_->InOwnProcess()) {
-    core_->Close(Core::End::kDestroyed);
-  } else {
-    static_cast<void>(new std::shared_ptr(core_));  // its loop and its NICs are the parent's
-  }
-}
+RdmaTransport::~RdmaTransport() = default;
 
-std::shared_ptr<RdmaTransport::Core> RdmaTransport::core() const {
-  const std::lock_guard lock(core_mutex_);
-  return core_;
-}
+std::shared_ptr<RdmaTransport::Core> RdmaTransport::core() const { return core_->Get(); }
 
 // A new core has no operation of the old one on its queues, which the loop may complete later.
 Status RdmaTransport::Reset() try {
-  std::shared_ptr<Core> core = this->core()->MakeUnbound();
-  {
-    const std::lock_guard lock(core_mutex_);
-    core_.swap(core);
-  }
-  core->Close(Core::End::kReset);
+  core_->Replace(core()->MakeUnbound())->Close(Core::End::kReset);
   return {};
 } catch (const std::exception& error) {
   return {Code::kInternalError, error.what()};

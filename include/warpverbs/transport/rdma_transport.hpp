@@ -4,7 +4,6 @@
 #include <asio/use_future.hpp>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -138,6 +137,7 @@ class WARPVERBS_EXPORT RdmaTransport {
 
  private:
   class Core;
+  class CurrentCore;
 
   /// The arguments of a write or a read.
   struct Request {
@@ -166,8 +166,7 @@ class WARPVERBS_EXPORT RdmaTransport {
 
   std::unique_ptr<EventLoop> own_loop_;
   EventLoop* loop_;
-  mutable std::mutex core_mutex_;
-  std::shared_ptr<Core> core_;
+  const std::unique_ptr<CurrentCore> core_;
 };
 
 }  // namespace warpverbs::inline v0_2::transport
