@@ -8,6 +8,7 @@
 
 #include "core/pacing.hpp"
 #include "core/send_queue.hpp"
+#include "sync/mutex.hpp"
 
 namespace softhca {
 namespace {
@@ -78,22 +79,21 @@ void Engine::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::unique_lock<std::mutex> Engine::Pause() {
+// The analysis does not know that the variable is what is returned.
+sync::UniqueLock Engine::Pause() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {
   pausing_.fetch_add(1);
-  std::unique_lock lock(mutex_);
+  sync::UniqueLock lock(mutex_);
   pausing_.fetch_sub(1);
   // Doorbells rung before the command take effect before it.
   for (auto& hca : devices_) PollDoorbells(*hca);
   return lock;
 }
 
-std::unique_lock<std::mutex> Engine::PauseFor(std::chrono::milliseconds limit) {
+// Nor that the lock may own nothing.
+sync::UniqueLock Engine::PauseFor(std::chrono::milliseconds limit) WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  while (!lock && std::chrono::steady_clock::now() < deadline) {
-    sched_yield();
-    lock.try_lock();
-  }
+  sync::UniqueLock lock(mutex_, std::defer_lock);
+  while (!lock.try_lock() && std::chrono::steady_clock::now() < deadline) sched_yield();
   return lock;
 }
 
@@ -103,7 +103,7 @@ void Engine::Run() {
   while (!stop_.load(std::memory_order_relaxed)) {
     // Never block on the mutex: a signal handler may have interrupted a command for good, and Stop() must
     // still succeed. Waiting commands go first: the mutex alone would starve them.
-    std::unique_lock lock(mutex_, std::defer_lock);
+    sync::UniqueLock lock(mutex_, std::defer_lock);
     if (pausing_.load(std::memory_order_relaxed) != 0 || !lock.try_lock()) {
       sched_yield();
       continue;
@@ -123,7 +123,7 @@ void Engine::Drain() {
   constexpr uint64_t kLimitNs = 200'000'000;  // the peer may have died
   const uint64_t end = NowNs() + kLimitNs;
   for (uint64_t now = NowNs(); now < end; now = NowNs()) {
-    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+    if (sync::UniqueLock lock(mutex_, std::defer_lock); lock.try_lock()) {
       network_->Poll(now);
       if (!network_->HasUnsent()) return;
     }

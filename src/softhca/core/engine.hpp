@@ -3,14 +3,16 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "core/hca.hpp"
 #include "core/network.hpp"
+#include "sync/mutex.hpp"
 
 namespace softhca {
+
+namespace sync = warpverbs::sync;
 
 /// The thread that plays the hardware: it polls doorbells, executes work queue entries and writes
 /// completions.
@@ -25,21 +27,21 @@ class Engine {
   void Stop();
 
   /// Pauses the hardware while a command reads or changes its objects.
-  [[nodiscard]] std::unique_lock<std::mutex> Pause();
+  [[nodiscard]] sync::UniqueLock Pause() WARPVERBS_ACQUIRE(mutex_);
   /// Does the same, but gives up after `limit`; the lock then owns nothing. For callers that may have
   /// interrupted a command, such as signal handlers.
-  [[nodiscard]] std::unique_lock<std::mutex> PauseFor(std::chrono::milliseconds limit);
+  [[nodiscard]] sync::UniqueLock PauseFor(std::chrono::milliseconds limit);
 
   const std::vector<std::unique_ptr<Hca>>& devices() const { return devices_; }
 
  private:
   void Run();
   void Drain();
-  bool RunOnce(uint64_t now_ns);
+  bool RunOnce(uint64_t now_ns) WARPVERBS_REQUIRES(mutex_);
 
   std::unique_ptr<Network> network_;  // declared first: the queue pairs' channels use it
   std::vector<std::unique_ptr<Hca>> devices_;
-  std::mutex mutex_;
+  sync::Mutex mutex_;
   std::atomic<int> pausing_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;

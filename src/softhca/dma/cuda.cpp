@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "dma/cuda_driver.hpp"
+#include "sync/mutex.hpp"
 
 namespace softhca::cuda {
 namespace {
@@ -249,10 +249,10 @@ std::shared_ptr<DeviceMemory> GpuOf(uint64_t start, uint64_t bytes) {
   }
   if (!first) return nullptr;
 
-  static std::mutex mutex;
+  static warpverbs::sync::Mutex mutex;
   static auto& gpus =
       *new std::map<int, std::weak_ptr<Gpu>>;  // never destroyed: the engine runs until the process ends
-  const std::lock_guard lock(mutex);
+  const warpverbs::sync::LockGuard lock(mutex);
   std::weak_ptr<Gpu>& known = gpus[first->ordinal];
   std::shared_ptr<Gpu> gpu = known.lock();
   if (gpu != nullptr) return gpu;

@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <mutex>
 #include <new>
 #include <string>
 
 #include "observe/patient_write.hpp"
 #include "preload/process.hpp"
 #include "setup/settings.hpp"
+#include "sync/mutex.hpp"
 #include "wire/address_block.hpp"
 #include "wire/media/descriptor.hpp"
 
@@ -36,7 +36,7 @@ Descriptor LockFolder(const Settings& settings) {
 }
 
 std::atomic<const Own*> g_own{nullptr};
-std::mutex g_claiming;
+warpverbs::sync::Mutex g_claiming;
 
 const Settings* ReadSettings() {
   const char* const text = std::getenv(kSettingsVariable);
@@ -53,7 +53,7 @@ const Settings* ReadSettings() {
 /// copies of the sockets.
 void ForgetClaimInChild() {
   delete g_own.exchange(nullptr);
-  new (&g_claiming) std::mutex;
+  new (&g_claiming) warpverbs::sync::Mutex;
 }
 
 /// Registers the handler when the library is loaded: a later first use could be interrupted by another
@@ -91,7 +91,7 @@ const Settings* OwnSettings() {
   if (const Own* const own = g_own.load(std::memory_order_acquire)) return &own->settings;
   if (LaunchSettings() == nullptr) return nullptr;
   const int error = errno;  // the hook calls this before the real function
-  const std::lock_guard lock(g_claiming);
+  const warpverbs::sync::LockGuard lock(g_claiming);
   if (g_own == nullptr) g_own = Claim(*LaunchSettings());
   errno = error;
   return &g_own.load()->settings;

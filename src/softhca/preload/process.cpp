@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <random>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include "observe/trace.hpp"
 #include "preload/real.hpp"
 #include "setup/network.hpp"
+#include "sync/mutex.hpp"
 #include "ucma/device.hpp"
 #include "uverbs/context.hpp"
 #include "uverbs/descriptors.hpp"
@@ -39,14 +39,14 @@ struct Process {
   std::unique_ptr<Observer> observer;  // null: none; outlives the devices
   std::unique_ptr<Engine> engine;
   WireNetwork* network = nullptr;  // owned by the engine
-  std::mutex mutex;
-  std::map<FileId, std::shared_ptr<Context>> contexts;
-  std::unique_ptr<ucma::Device> connection_manager;  // null until the program opens it
-  std::map<FileId, std::shared_ptr<ucma::File>> event_channels;
+  sync::Mutex mutex;
+  std::map<FileId, std::shared_ptr<Context>> contexts WARPVERBS_GUARDED_BY(mutex);
+  std::map<FileId, std::shared_ptr<ucma::File>> event_channels WARPVERBS_GUARDED_BY(mutex);
+  std::atomic<ucma::Device*> connection_manager{nullptr};  // made under the mutex when the program opens it
 };
 
 std::atomic<Process*> g_process{nullptr};
-std::mutex g_making;
+sync::Mutex g_making;
 
 /// Returns the process; null before it is made, and in a child that shares its parent's memory: what that
 /// child closes stays open in the parent.
@@ -58,7 +58,7 @@ Process* Current() {
 /// Forgets the hardware in a forked child, which has a copy of the memory but not the threads.
 void ForgetDevicesInChild() {
   g_process = nullptr;
-  new (&g_making) std::mutex;
+  new (&g_making) sync::Mutex;
 }
 
 /// Makes the observers that `--log`, `--stats` and `--trace` ask for, and that which ends the capture.
@@ -96,7 +96,7 @@ void MakeEngine(Process& process) {
 }
 
 Process& MakeProcess() {
-  const std::lock_guard lock(g_making);
+  const sync::LockGuard lock(g_making);
   if (g_process == nullptr) {
     auto process = std::make_unique<Process>();
     MakeEngine(*process);
@@ -109,7 +109,7 @@ Process& MakeProcess() {
 std::shared_ptr<Context> FindContext(FileId file) {
   Process* const process = Current();
   if (process == nullptr) return nullptr;
-  const std::lock_guard lock(process->mutex);
+  const sync::LockGuard lock(process->mutex);
   const auto found = process->contexts.find(file);
   return found == process->contexts.end() ? nullptr : found->second;
 }
@@ -117,7 +117,7 @@ std::shared_ptr<Context> FindContext(FileId file) {
 std::shared_ptr<ucma::File> FindEventChannel(FileId file) {
   Process* const process = Current();
   if (process == nullptr) return nullptr;
-  const std::lock_guard lock(process->mutex);
+  const sync::LockGuard lock(process->mutex);
   const auto found = process->event_channels.find(file);
   return found == process->event_channels.end() ? nullptr : found->second;
 }
@@ -126,10 +126,11 @@ void AtProcessExit() {
   Process* const process = Current();
   if (process == nullptr) return;
   process->engine->Stop();
-  if (process->observer == nullptr && process->connection_manager == nullptr) return;
+  ucma::Device* const connection_manager = process->connection_manager;
+  if (process->observer == nullptr && connection_manager == nullptr) return;
   // A signal handler may have interrupted a command and called exit(): then the lock is never released.
   const auto lock = process->engine->PauseFor(std::chrono::seconds(1));
-  if (lock.owns_lock() && process->connection_manager != nullptr) process->connection_manager->CloseAll();
+  if (lock.owns_lock() && connection_manager != nullptr) connection_manager->CloseAll();
   if (process->observer == nullptr) return;
   if (!lock.owns_lock()) {
     PrintError("no counts and no end of the log, trace or capture: a command is still running");
@@ -168,21 +169,21 @@ void ForgetEventChannel(Process& process, FileId file) {
   if (CountDescriptors(file) > ucma::kOwnFileEnds) return;
   std::shared_ptr<ucma::File> channel;
   {
-    const std::lock_guard lock(process.mutex);
+    const sync::LockGuard lock(process.mutex);
     const auto found = process.event_channels.find(file);
     if (found == process.event_channels.end()) return;
     channel = std::move(found->second);
     process.event_channels.erase(found);
   }
   const auto lock = process.engine->Pause();
-  process.connection_manager->Close(*channel);
+  process.connection_manager.load()->Close(*channel);
 }
 
 void ForgetFile(Process& process, FileId file) {
   if (FindEventChannel(file) != nullptr) return ForgetEventChannel(process, file);
   std::vector<std::shared_ptr<Context>> contexts;
   {
-    const std::lock_guard lock(process.mutex);
+    const sync::LockGuard lock(process.mutex);
     if (const auto found = process.contexts.find(file); found != process.contexts.end()) {
       if (CountDescriptors(file) != 0) return;
       contexts.push_back(std::move(found->second));
@@ -222,7 +223,7 @@ int ErrnoOf(const std::exception& error) {
 int MakeFile(Process& process, uint32_t device, int flags) {
   const int fd = MakeDeviceFile(flags);
   try {
-    const std::lock_guard lock(process.mutex);
+    const sync::LockGuard lock(process.mutex);
     process.contexts.emplace(Identify(fd), std::make_shared<Context>(*process.engine, device));
   } catch (const std::exception&) {
     Real().close(fd);
@@ -234,9 +235,9 @@ int MakeFile(Process& process, uint32_t device, int flags) {
 
 int MakeEventChannel(Process& process, int flags) {
   auto channel = std::make_shared<ucma::File>(flags);
-  const std::lock_guard lock(process.mutex);
+  const sync::LockGuard lock(process.mutex);
   if (process.connection_manager == nullptr)
-    process.connection_manager = std::make_unique<ucma::Device>(*process.engine, *process.network);
+    process.connection_manager = new ucma::Device(*process.engine, *process.network);
   AddHint(channel->descriptor());
   process.event_channels.emplace(channel->id(), channel);
   channel->HandOver();
@@ -269,7 +270,7 @@ void SendAsyncEvent(uint32_t device, uint32_t type, uint8_t port) {
   if (process == nullptr) return;
   std::vector<std::shared_ptr<Context>> contexts;  // destroyed after the lock: a last reference may go
   {
-    const std::lock_guard lock(process->mutex);
+    const sync::LockGuard lock(process->mutex);
     for (const auto& [unused, context] : process->contexts) contexts.push_back(context);
   }
   const auto lock = process->engine->Pause();
@@ -308,7 +309,7 @@ int RunWrite(int fd, const void* data, size_t bytes) {
   AddHint(fd);  // it may be a duplicate
   const auto address = reinterpret_cast<uint64_t>(data);
   try {
-    ucma::RunCommand(*Current()->connection_manager, *channel, address, bytes);
+    ucma::RunCommand(*Current()->connection_manager.load(), *channel, address, bytes);
     return 0;
   } catch (const std::exception& error) {
     const int value = ErrnoOf(error);

@@ -4,9 +4,10 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
 #include <array>
-#include <mutex>
+#include <optional>
 #include <span>
 
+#include "sync/mutex.hpp"
 #include "uverbs/context.hpp"
 #include "uverbs/ioctl_request.hpp"
 
@@ -25,7 +26,7 @@ class Call {
   /// Returns the context. The first use of the context or its device pauses the hardware until the call ends,
   /// so slow work such as populating memory comes before.
   Context& context() {
-    if (!lock_.owns_lock()) lock_ = context_.engine().Pause();
+    if (!lock_) lock_.emplace(context_.engine().Pause());
     return context_;
   }
   Hca& hca() { return context().hca(); }
@@ -57,7 +58,7 @@ class Call {
   int fd_;
   Context& context_;
   IoctlRequest& request_;
-  std::unique_lock<std::mutex> lock_;
+  std::optional<sync::UniqueLock> lock_;
 };
 
 /// A method of the kernel's interface.
