@@ -22,6 +22,13 @@ namespace {
 constexpr size_t kRequestBytes = 56, kRejectBytes = 148;
 static_assert(EndpointInfo::kBytes <= kRequestBytes);
 
+/// Reads a peer's endpoint from its private data, which is padded with zeros.
+///
+/// @errors  Error: it has none
+EndpointInfo InfoFrom(std::span<const uint8_t> private_data) {
+  return EndpointInfo::FromBytes(private_data.first(std::min(private_data.size(), EndpointInfo::kBytes)));
+}
+
 /// Resets an endpoint again unless the whole attempt succeeds.
 class Attempt {
  public:
@@ -57,9 +64,7 @@ class Attempt {
 
   /// Connects with the peer's private data. Rejects the connection with the reason if that fails.
   void ConnectTo(const CmId& id, std::span<const uint8_t> private_data) const try {
-    // Private data is padded with zeros.
-    endpoint_.Connect(
-        EndpointInfo::FromBytes(private_data.first(std::min(private_data.size(), EndpointInfo::kBytes))));
+    endpoint_.Connect(InfoFrom(private_data));
   } catch (const std::exception& error) {
     Refuse(id, error.what());
     throw;
@@ -204,9 +209,27 @@ CmConnection CmConnection::Connect(Endpoint& endpoint, const TcpAddress& peer, D
 }
 
 struct CmListener::Parts {
+  CmEvent NextPeer(const DeadlineWait& waiting, const CmStep& step) const;
+
   CmChannel channel;
   CmId id;
 };
+
+/// Waits for a peer's request. Refuses other programs, which must not keep the peer from being served.
+///
+/// @errors  Error: none came by the deadline
+CmEvent CmListener::Parts::NextPeer(const DeadlineWait& waiting, const CmStep& step) const {
+  for (;;) {
+    CmEvent request = channel.Expect(RDMA_CM_EVENT_CONNECT_REQUEST, waiting, step);
+    try {
+      InfoFrom(request.data);
+      return request;
+    } catch (const Error& error) {
+      Attempt::Refuse(request.id, error.what());
+      if (waiting.over()) throw;
+    }
+  }
+}
 
 CmListener::CmListener(CmListener&&) noexcept = default;
 CmListener& CmListener::operator=(CmListener&&) noexcept = default;
@@ -228,7 +251,7 @@ CmConnection CmListener::Accept(Endpoint& endpoint, Deadline deadline) {
   const CmStep step{"accept", "a peer of QP " + std::to_string(endpoint.qpn()) + " on port " +
                                   std::to_string(port()) + " by rdma_cm"};
   Attempt attempt(endpoint);
-  CmEvent request = parts_->channel.Expect(RDMA_CM_EVENT_CONNECT_REQUEST, waiting, step);
+  CmEvent request = parts_->NextPeer(waiting, step);
   auto connection = std::make_unique<CmConnection::Parts>();
   connection->id = std::move(request.id);
   try {

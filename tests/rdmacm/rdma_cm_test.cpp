@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <future>
 #include <string>
 #include <string_view>
@@ -152,6 +155,34 @@ TEST_F(RdmaCm, QuotesThePeersRefusal) {
   EXPECT_THAT(accepting.get(), StartsWith("Cannot "));
   EXPECT_EQ(a.State(), mlx5::QpState::kReset);
   EXPECT_EQ(b.State(), mlx5::QpState::kReset);
+}
+
+/// Connects with private data that no peer sends. Returns 0, or the errno value.
+int ConnectAsAStranger(uint16_t port) {
+  constexpr int kTimeoutMs = 10'000;
+  sockaddr_in there{
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return errno;
+  const std::string data = "GET / HTTP/1.1";
+  rdma_conn_param offer{};
+  offer.private_data = data.data();
+  offer.private_data_len = static_cast<uint8_t>(data.size());
+  const bool connected =
+      rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&there), kTimeoutMs) == 0 &&
+      rdma_resolve_route(id, kTimeoutMs) == 0 && rdma_connect(id, &offer) == 0;
+  const int error = connected ? 0 : errno;
+  rdma_destroy_id(id);
+  return error;
+}
+
+TEST_F(RdmaCm, ServesThePeerThatComesAfterAStranger) {
+  Link link(device_);
+  auto accepting = std::async(std::launch::async, [&] { return listener_.Accept(link.b, Soon()); });
+  EXPECT_EQ(ConnectAsAStranger(listener_.port()), ECONNREFUSED);
+  const CmConnection active = CmConnection::Connect(link.a, There(listener_.port()), Soon());
+  const CmConnection passive = accepting.get();
+  EXPECT_TRUE(link.Write(100).ok());
 }
 
 TEST_F(RdmaCm, RejectsConnectedEndpoints) {

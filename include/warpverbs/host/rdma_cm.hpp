@@ -58,7 +58,7 @@ class WARPVERBS_EXPORT CmListener {
   /// Where it listens, also if any port was asked for.
   uint16_t port() const;
 
-  /// Connects an endpoint to that of the next peer.
+  /// Connects an endpoint to that of the next peer. Programs that do not use this library are refused.
   ///
   /// @errors  Error: as CmConnection::Connect(); no peer came by the deadline. A refused peer learns why
   CmConnection Accept(Endpoint& endpoint, Deadline deadline);
