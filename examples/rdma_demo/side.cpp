@@ -1,7 +1,5 @@
 #include "side.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -10,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/accept_client.hpp"
 #include "plan.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/exchange.hpp"
@@ -116,29 +115,21 @@ std::string Side::Introduction() const {
 }
 
 // The peer may take a whole timeout for its part, and may start it one timeout late.
-host::Deadline Side::PeersDeadline() const { return host::DeadlineIn(2 * options_.timeout); }
+std::chrono::nanoseconds Side::PeersPatience() const { return 2 * options_.timeout; }
+host::Deadline Side::PeersDeadline() const { return host::DeadlineIn(PeersPatience()); }
 
 void Side::AcceptClient(host::TcpListener listener) {
   out_ << "   listening on port " << listener.port()
        << std::endl;  // a script that starts the client waits for this line
-  const host::Deadline deadline = host::DeadlineIn(options_.wait);
-  while (true) {
-    host::TcpExchange exchange = listener.Accept(deadline);
-    std::string introduction;
-    try {
-      // A silent client must not delay the server longer than a missing one would.
-      introduction = exchange.Swap(Introduction(), "introductions", std::min(deadline, PeersDeadline()));
-    } catch (const host::Error& error) {
-      out_ << "   not a client: " << error.what() << '\n';
-      if (std::chrono::steady_clock::now() < deadline) continue;
-      throw host::Error(
-          "accept", "a client on port " + std::to_string(listener.port()),
-          "the only clients in time did not introduce themselves",
-          "Start rdma_client with this machine's name and this port, or choose a longer --wait");
-    }
-    { const host::TcpListener closed(std::move(listener)); }  // refuses a second client at once
-    return Start(std::move(exchange), introduction);
-  }
+  std::string introduction;
+  host::TcpExchange exchange = warpverbs::programs::AcceptClient(
+      listener, host::DeadlineIn(options_.wait), PeersPatience(),
+      [&](host::TcpExchange& client, host::Deadline deadline) {
+        introduction = client.Swap(Introduction(), "introductions", deadline);
+      },
+      [&](const std::string& line) { out_ << "   " << line << '\n'; });
+  { const host::TcpListener closed(std::move(listener)); }  // refuses a second client at once
+  Start(std::move(exchange), introduction);
 }
 
 void Side::ConnectToServer() {

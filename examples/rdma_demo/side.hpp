@@ -1,6 +1,7 @@
 // One side of the demonstration: its NIC, queue pair and memory, and its protocol with the other side.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <iosfwd>
 #include <memory>
@@ -77,6 +78,7 @@ class Side {
   warpverbs::host::EndpointConfig Config();
   std::unique_ptr<Memory> MakeMemory(std::ostream& out) const;
   std::string Introduction() const;
+  std::chrono::nanoseconds PeersPatience() const;
   warpverbs::host::Deadline PeersDeadline() const;
   void Start(warpverbs::host::TcpExchange exchange, const std::string& introduction);
   void Connect();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../common/registered_buffer.hpp"
+#include "common/accept_client.hpp"
 #include "kernel.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
@@ -48,12 +49,22 @@ void CheckReport(const Report& report) {
     throw std::runtime_error(std::to_string(report.wrong_bytes) + " bytes from the peer are wrong.");
 }
 
-host::TcpExchange MeetPeer(const Options& options) {
+/// Connects to the peer, and swaps introductions with it.
+host::TcpExchange MeetPeer(const Options& options, const Introduction& own, Introduction& peer) {
+  const auto introduce = [&](host::TcpExchange& exchange, host::Deadline deadline) {
+    peer = exchange.Swap(own, "introductions", deadline);
+  };
   const host::Deadline deadline = host::DeadlineIn(options.timeout);
-  if (!options.listens) return host::TcpExchange::Connect(options.address, deadline);
+  if (!options.listens) {
+    host::TcpExchange exchange = host::TcpExchange::Connect(options.address, deadline);
+    introduce(exchange, host::DeadlineIn(options.timeout));
+    return exchange;
+  }
   const host::TcpListener listener(options.address);
   std::printf("   listening on port %u\n", listener.port());
-  return listener.Accept(deadline);
+  return warpverbs::programs::AcceptClient(
+      listener, deadline, options.timeout, introduce,
+      [](const std::string& line) { std::printf("   %s\n", line.c_str()); });
 }
 
 Report RunOnCpu(const Job& job) {
@@ -130,14 +141,14 @@ uint64_t Interchange(const Options& options) {
   Side side(options);
 
   std::puts("2. Connecting to the peer by TCP");
-  host::TcpExchange exchange = MeetPeer(options);
-
-  std::puts("3. Connecting the endpoints");
-  side.Connect(exchange);
+  const Introduction own = side.Introduce();
+  Introduction peer;
+  host::TcpExchange exchange = MeetPeer(options, own, peer);
   try {
-    const Introduction own = side.Introduce();
-    const Introduction peer = exchange.Swap(own, "introductions", host::DeadlineIn(options.timeout));
     CheckAgreement(own, peer);
+
+    std::puts("3. Connecting the endpoints");
+    side.Connect(exchange);
 
     std::puts("4. Launching the kernel: fill, post, ring, poll, verify, round by round");
     const Report report = side.Run(peer);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "../../examples/two_processes/tcp_address.hpp"
+#include "common/dead_client.hpp"
 #include "common/run_shell.hpp"
 #include "two_sides.hpp"
 
@@ -49,6 +50,15 @@ TEST(TwoProcesses, InterchangeOneRound) {
 TEST(TwoProcesses, InterchangeManyRoundsOfMoreBytesThanADoorbellCovers) {
   EXPECT_THAT(InterchangeAlike("", "--iterations 12 --bytes 300001"),
               BothSucceed("All 300001 bytes of 12 rounds verified; 900 completions, each once and in order"));
+}
+
+TEST(TwoProcesses, InterchangeAfterAClientThatDied) {
+  const std::string listener = OnSofthca("", TWO_PROCESSES " --listen 0"),
+                    connector = OnSofthca("", TWO_PROCESSES " --connect 127.0.0.1:$port");
+  const std::string output = RunTwoSides(listener, connector, kDeadClient);
+  EXPECT_THAT(output,
+              BothSucceed("All 1024 bytes of 1 rounds verified; 2 completions, each once and in order"));
+  EXPECT_THAT(output, HasSubstr("listener:    not a client: Cannot swap introductions with 127.0.0.1 port "));
 }
 
 class FaultyFabric : public testing::TestWithParam<std::string> {};

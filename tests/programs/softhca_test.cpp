@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/dead_client.hpp"
 #include "common/run_shell.hpp"
 #include "golden.hpp"
 
@@ -194,7 +195,10 @@ TEST(Programs, RejectABadVariableOfNccl) {
 }
 
 /// Runs two doctors, each on its own softhca, and returns their outputs and exit statuses.
-std::string TestPeersOnSofthca(const std::string& listener, const std::string& visitor) {
+///
+/// @param before  shell commands to run before the visitor; they have the port as $port
+std::string TestPeersOnSofthca(const std::string& listener, const std::string& visitor,
+                               const std::string& before = "") {
   const std::string doctor = " -- " DOCTOR " --only peer ", start = "timeout -s KILL 90 " SOFTHCA " ";
   return RunShell("folder=$(mktemp -d); trap 'rm -r $folder' EXIT; : >$folder/listener\n" + start + listener +
                   doctor +
@@ -203,13 +207,20 @@ std::string TestPeersOnSofthca(const std::string& listener, const std::string& v
                   "  port=$(sed -n 's/.*listening on port //p' $folder/listener)\n"
                   "  [ -z \"$port\" ] || break; sleep 0.05\n"
                   "done\n" +
-                  start + visitor + doctor + "--peer 127.0.0.1:$port; echo visitor exits with $?\n" +
+                  before + start + visitor + doctor + "--peer 127.0.0.1:$port; echo visitor exits with $?\n" +
                   "wait $listener; echo listener exits with $?; cat $folder/listener")
       .output;
 }
 
 TEST(Doctor, ExchangesDataWithAnotherDoctor) {
   EXPECT_TRUE(golden::MatchesFile("softhca_peer.txt", TestPeersOnSofthca("", "")));
+}
+
+TEST(Doctor, ServesTheVisitorAfterOneThatDied) {
+  EXPECT_THAT(
+      TestPeersOnSofthca("", "", kDeadClient),
+      AllOf(HasSubstr("visitor exits with 0"), HasSubstr("listener exits with 0"),
+            HasSubstr("warpverbs-doctor: not a client: Cannot swap its endpoint with 127.0.0.1 port ")));
 }
 
 TEST(Doctor, FailsOnBothSidesWhenOneCannotWrite) {

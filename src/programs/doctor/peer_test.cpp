@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "common/accept_client.hpp"
 #include "machine/transfer.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/endpoint.hpp"
@@ -33,12 +34,22 @@ uint16_t ParsePort(const std::string& text) {
   return static_cast<uint16_t>(std::stoul(text));
 }
 
-host::TcpExchange Open(const PeerOptions& options) {
+/// Connects to the peer, and swaps the first message with it.
+host::TcpExchange Open(const PeerOptions& options, const Bytes& offer, Bytes& peers_offer) {
+  const auto swap = [&](host::TcpExchange& peer, host::Deadline deadline) {
+    peers_offer = peer.Swap(offer, "its endpoint", deadline);
+  };
   const host::Deadline deadline = host::DeadlineIn(kConnectTimeout);
-  if (!options.listens) return host::TcpExchange::Connect(options.address, deadline);
+  if (!options.listens) {
+    host::TcpExchange peer = host::TcpExchange::Connect(options.address, deadline);
+    swap(peer, host::DeadlineIn(kTimeout));
+    return peer;
+  }
   const host::TcpListener listener(options.address);
   std::fprintf(stderr, "warpverbs-doctor: listening on port %d\n", listener.port());
-  return listener.Accept(deadline);
+  return AcceptClient(listener, deadline, kTimeout, swap, [](const std::string& line) {
+    std::fprintf(stderr, "warpverbs-doctor: %s\n", line.c_str());
+  });
 }
 
 /// Serializes an endpoint, and the address and rkey for the peer to write to, most significant byte first.
@@ -77,7 +88,8 @@ void Agree(host::Exchange& exchange, const std::string& failure, const std::stri
   const Bytes mine(failure.begin(), failure.end());
   const Bytes answer =
       exchange.Swap(mine, "its outcome of the step '" + step + "'", host::DeadlineIn(kTimeout));
-  const std::string theirs = host::PrintableText({reinterpret_cast<const char*>(answer.data()), answer.size()}, 500);
+  const std::string theirs =
+      host::PrintableText({reinterpret_cast<const char*>(answer.data()), answer.size()}, 500);
   if (failure.empty() && theirs.empty()) return;
   throw host::Error(
       step, "with " + exchange.PeerName(), Join(failure, theirs),
@@ -124,10 +136,9 @@ std::string TestWithPeer(const DeviceSelection& selection, const PeerOptions& op
   source.Fill(my_salt);
   host::Endpoint endpoint(
       device, selection.Config(where.port));  // declared after the memory, so that it is destroyed first
-  host::TcpExchange exchange = Open(options);
-  const Bytes offer =
-      exchange.Swap(Offer(endpoint, target.View()), "its endpoint", host::DeadlineIn(kTimeout));
-  const Peer peer = ReadOffer(offer, exchange.PeerName());
+  Bytes peers_offer;
+  host::TcpExchange exchange = Open(options, Offer(endpoint, target.View()), peers_offer);
+  const Peer peer = ReadOffer(peers_offer, exchange.PeerName());
   Agree(exchange, FailureOf([&] { endpoint.Connect(peer.info); }), "connect");
   Agree(exchange, WriteAndWait(endpoint, peer.target, source.View()), "write");
   // The peer's write completed before the peer agreed to the last step.

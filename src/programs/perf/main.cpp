@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/accept_client.hpp"
 #include "common/device_selection.hpp"
 #include "perf/measure/measure.hpp"
 #include "perf/options/command_line.hpp"
@@ -33,9 +34,33 @@ void CheckDevice(const Options& options, const host::Device& device) {
   }
 }
 
-host::TcpExchange MeetPeer(Options& options) {
-  if (options.is_client())
-    return host::TcpExchange::Connect({options.host, options.tcp_port}, host::DeadlineIn(options.timeout));
+/// Does a part of a run. Tells the peer if it fails, unless the peer did.
+template <class Part>
+auto TellingFailures(ControlChannel& control, const Part& part) {
+  try {
+    return part();
+  } catch (const PeerFailed&) {
+    throw;
+  } catch (const std::exception& error) {
+    control.Fail(error.what());
+    throw;
+  }
+}
+
+/// Connects to the peer, and compares versions with it.
+host::TcpExchange MeetPeer(Options& options, const StepLog& steps) {
+  const auto introduce = [&](host::TcpExchange& peer, host::Deadline deadline) {
+    steps.Begin(Step::kExchangeVersions);
+    ControlChannel control(peer, deadline - std::chrono::steady_clock::now());
+    TellingFailures(control, [&] { ExchangeVersions(control); });
+  };
+  steps.Begin(Step::kMeet);
+  if (options.is_client()) {
+    host::TcpExchange server =
+        host::TcpExchange::Connect({options.host, options.tcp_port}, host::DeadlineIn(options.timeout));
+    introduce(server, host::DeadlineIn(options.timeout));
+    return server;
+  }
   const host::TcpListener listener({.host = "", .port = options.tcp_port});
   options.tcp_port = listener.port();
   std::printf(
@@ -43,7 +68,11 @@ host::TcpExchange MeetPeer(Options& options) {
       "************************************\n");
   std::fflush(stdout);
   std::fprintf(stderr, "warpverbs-perf: listening on port %u\n", listener.port());
-  return listener.Accept(host::DeadlineIn(options.wait_for_client));
+  return programs::AcceptClient(listener, host::DeadlineIn(options.wait_for_client), options.timeout,
+                                introduce, [&](const std::string& line) {
+                                  std::fprintf(stderr, "warpverbs-perf: %s\n", line.c_str());
+                                  steps.Begin(Step::kMeet);
+                                });
 }
 
 std::string AddressLines(const char* whose, const FlowAddress& flow) {
@@ -69,7 +98,7 @@ std::string Indented(const std::string& lines) {
   return text;
 }
 
-/// A run, from the first message to the peer on.
+/// A run, from the exchange of options on.
 class Session {
  public:
   Session(const host::Device& device, const host::Port& port, Options& options, const StepLog& steps,
@@ -77,8 +106,6 @@ class Session {
       : device_(device), port_(port), options_(options), steps_(steps), control_(control) {}
 
   int Run() {
-    steps_.Begin(Step::kExchangeVersions);
-    ExchangeVersions(control_);
     steps_.Begin(Step::kExchangeOptions);
     const size_t sides = ExchangeOptions(control_, options_);
     options_.initiators.resize(sides, options_.initiators.back());
@@ -196,17 +223,9 @@ int RunMeasurement(Options options, const StepLog& steps) {
   if (!options.is_client()) {  // a client meets its server at once, and tells it what fails
     for (const InitiatorKind kind : options.initiators) PerfSide::Check(device, options, kind);
   }
-  steps.Begin(Step::kMeet);
-  host::TcpExchange exchange = MeetPeer(options);
+  host::TcpExchange exchange = MeetPeer(options, steps);
   ControlChannel control(exchange, options.timeout);
-  try {
-    return Session(device, port, options, steps, control).Run();
-  } catch (const PeerFailed&) {
-    throw;
-  } catch (const std::exception& error) {
-    control.Fail(error.what());
-    throw;
-  }
+  return TellingFailures(control, [&] { return Session(device, port, options, steps, control).Run(); });
 }
 
 }  // namespace

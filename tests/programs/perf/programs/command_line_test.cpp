@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/dead_client.hpp"
 #include "runs.hpp"
 #include "warpverbs/host/exchange.hpp"
 #include "warpverbs/host/tcp_exchange.hpp"
@@ -63,6 +64,21 @@ TEST(Perf, ServesItsClientAfterStrangers) {
                "wait $server; status=$?; cat $log; rm $log; exit $status");
   EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("refused because it "));
+}
+
+TEST(Perf, ServesItsClientAfterOneThatDied) {
+  const std::string perf = "timeout 100 " SOFTHCA " -- " PERF " -n 100 -p ";
+  const Result outcome =
+      RunShell("log=$(mktemp); " + perf +
+               "0 >$log 2>&1 & server=$!\n"
+               "until port=$(sed -n 's/.*listening on port //p' $log) && [ -n \"$port\" ]; do\n"
+               "  kill -0 $server || exit 9; sleep 0.05; done\n" +
+               kDeadClient + perf +
+               "$port 127.0.0.1 || exit 8\n"
+               "wait $server; status=$?; cat $log; rm $log; exit $status");
+  EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("warpverbs-perf: not a client: Cannot swap its version with 127.0.0.1"));
 }
 
 TEST(Perf, NamesTheOptionThatDiffersOnBothSides) {
