@@ -8,13 +8,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
+import xml.etree.ElementTree
 
 LISTED = re.compile(r"^ *Test +#\d+: (.+)$")
 # The time is in the next line if a regular expression was not found.
 RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (.*?) \.*([* ]*[A-Z][\w ()]*?)(?: +([\d.]+) sec|  [A-Z].*)")
 STARTED = re.compile(r"^ *Start +\d+: ")
-BEGIN = re.compile(r"^\d+/\d+ Testing: (.+)$", re.MULTILINE)
+# By default CTest's report has the first KiB of a test's output, and the counts are at its end.
+COMPLETE = ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
 SUMMARY = re.compile(r"^\[ +(PASSED|SKIPPED|FAILED) +\] (\d+) tests?(?:\.|, listed below:)$", re.MULTILINE)
 
 
@@ -23,34 +26,33 @@ def program_of(test):
     return test.partition(".")[0]
 
 
-def count_cases(log):
-    """Counts the passed, failed and skipped cases in CTest's log. A test that is not a GoogleTest program is one case."""
+def count_cases(report):
+    """Counts the passed, failed and skipped cases in a report by CTest. A test that is not a GoogleTest program is one case."""
     counts = collections.Counter()
-    parts = BEGIN.split(log)
-    for output in parts[2::2]:
+    for test in xml.etree.ElementTree.parse(report).iter("testcase"):
+        status, reason = test.get("status"), test.find("skipped")
+        passed = status == "run"
         cases = collections.Counter()
-        for kind, number in SUMMARY.findall(output):
+        for kind, number in SUMMARY.findall(test.findtext("system-out", "")):
             cases[kind.lower()] += int(number)
-        passed = "\nTest Passed.\n" in output or "\nTest Pass Reason:" in output
         if not cases or passed == bool(cases["failed"]):  # not a GoogleTest program, or one that died, or one that must fail
-            cases = collections.Counter()
-            cases["passed" if passed else "skipped" if "\nTest Skipped" in output else "failed"] += 1
+            # A program that is missing was not run, either, for another reason.
+            skipped = status == "disabled" or reason is not None and reason.get("message", "").startswith("SKIP_")
+            cases = collections.Counter(["passed" if passed else "skipped" if skipped else "failed"])
         counts += cases
     return counts
 
 
-def run(folder, options):
-    """Runs CTest. Returns its exit status and the counts of cases."""
+def run(folder, options, report):
+    """Runs CTest, which writes `report` when it ends. Returns its exit status."""
     ctest = ["ctest", "--test-dir", folder, *options]
     listed = subprocess.run([*ctest, "-N"], capture_output=True, text=True, check=True).stdout.splitlines()
     left = collections.Counter(program_of(match[1]) for match in map(LISTED.match, listed) if match)
     programs, done, seconds, start = len(left), 0, collections.Counter(), time.monotonic()
     width = max(map(len, left), default=0)
     failed = collections.Counter()
-    log = pathlib.Path(folder, "Testing/Temporary/LastTest.log")
-    log.unlink(missing_ok=True)  # CTest writes it when it ends: a run that is killed must not show that of the last
-    process = subprocess.Popen([*ctest, "--output-on-failure"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace")
+    process = subprocess.Popen([*ctest, "--output-on-failure", *COMPLETE, "--output-junit", report], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace")
     shown = False  # whether the following lines belong to a failed test
     for line in process.stdout:
         if STARTED.match(line):
@@ -73,16 +75,17 @@ def run(folder, options):
             verdict = f"{failed[program]} FAILED" if failed[program] else "passed"
             print(f"[{done}/{programs}] {program:{width}} {verdict:8} {seconds[program]:6.1f} s", flush=True)
     status = process.wait()
-    counts = count_cases(log.read_text(errors="replace")) if log.is_file() and left else collections.Counter()
+    counts = count_cases(report) if left and pathlib.Path(report).is_file() else collections.Counter()
     if status and not counts["failed"]:
         counts["failed"] = 1  # CTest itself failed
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped in {programs} test programs "
           f"({time.monotonic() - start:.0f} s)")
-    return status, counts
+    return status
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__)
         sys.exit(0 if len(sys.argv) > 1 else 2)
-    sys.exit(run(sys.argv[1], sys.argv[2:])[0])
+    with tempfile.TemporaryDirectory() as own:  # another CTest may run in the build folder meanwhile
+        sys.exit(run(sys.argv[1], sys.argv[2:], f"{own}/report.xml"))
