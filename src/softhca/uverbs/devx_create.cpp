@@ -88,7 +88,7 @@ std::unique_ptr<Object> CreateMkey(const Mailboxes& mail) {
   return object;
 }
 
-constexpr CreateCommand kCommands[] = {
+constexpr CreateCommand kCreateCommands[] = {
     {CommandOpcode::kAllocPd, mlx5::kCommandHeaderBytes, mlx5::kCommandOutBytes, AllocPd},
     {CommandOpcode::kCreateCq, mlx5::create_cq_in::kBytes, mlx5::kCommandOutBytes, CreateCq},
     {CommandOpcode::kCreateMkey, mlx5::create_mkey_in::kBytes, mlx5::kCommandOutBytes, CreateMkey},
@@ -97,7 +97,7 @@ constexpr CreateCommand kCommands[] = {
 
 }  // namespace
 
-std::span<const CreateCommand> CreateCommands() { return kCommands; }
+std::span<const CreateCommand> CreateCommands() { return kCreateCommands; }
 
 void CheckParameter(bool good, const char* why) {
   if (!good) throw CommandError(CommandStatus::kBadParameter, why);

@@ -35,7 +35,7 @@ void QueryRoceAddress(const Mailboxes& mail) {
   mail.Set(roce_addr_layout::kRoceVersion.At(kAddress), entry.version);
 }
 
-constexpr QueryCommand kCommands[] = {
+constexpr QueryCommand kGeneralCommands[] = {
     {CommandOpcode::kQueryHcaCap, mlx5::kCommandHeaderBytes, mlx5::query_hca_cap_out::kBytes, QueryHcaCap},
     {CommandOpcode::kQueryRoceAddress, mlx5::query_roce_address_in::kBytes,
      mlx5::query_roce_address_out::kBytes, QueryRoceAddress},
@@ -43,6 +43,6 @@ constexpr QueryCommand kCommands[] = {
 
 }  // namespace
 
-std::span<const QueryCommand> GeneralCommands() { return kCommands; }
+std::span<const QueryCommand> GeneralCommands() { return kGeneralCommands; }
 
 }  // namespace softhca::uverbs

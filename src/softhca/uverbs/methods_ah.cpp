@@ -45,7 +45,7 @@ void CreateAddressHandle(Call& call) {
 
 void DestroyAddressHandle(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_AH_HANDLE, Kind::kAddressHandle); }
 
-constexpr Method kMethods[] = {
+constexpr Method kAddressMethods[] = {
     {UVERBS_OBJECT_AH,
      UVERBS_METHOD_AH_DESTROY,
      "DESTROY_AH",
@@ -53,14 +53,14 @@ constexpr Method kMethods[] = {
      {Required(UVERBS_ATTR_DESTROY_AH_HANDLE)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kAddressCommands[] = {
     {IB_USER_VERBS_CMD_CREATE_AH, "CREATE_AH", CreateAddressHandle, sizeof(ib_uverbs_create_ah),
      sizeof(ib_uverbs_create_ah_resp)},
 };
 
 }  // namespace
 
-std::span<const Method> AddressMethods() { return kMethods; }
-std::span<const WriteCommand> AddressCommands() { return kCommands; }
+std::span<const Method> AddressMethods() { return kAddressMethods; }
+std::span<const WriteCommand> AddressCommands() { return kAddressCommands; }
 
 }  // namespace softhca::uverbs

@@ -70,7 +70,7 @@ void DestroyCq(Call& call) {
                      ib_uverbs_destroy_cq_resp{completions.Close(), errors.Close()});
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kCqMethods[] = {
     {UVERBS_OBJECT_CQ,
      UVERBS_METHOD_CQ_CREATE,
      "CREATE_CQ",
@@ -89,6 +89,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> CqMethods() { return kMethods; }
+std::span<const Method> CqMethods() { return kCqMethods; }
 
 }  // namespace softhca::uverbs

@@ -120,7 +120,7 @@ void QueryGidTable(Call& call) {
   request.Set(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, count);
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kDeviceMethods[] = {
     {UVERBS_OBJECT_DEVICE,
      UVERBS_METHOD_INVOKE_WRITE,
      "INVOKE_WRITE",
@@ -159,7 +159,7 @@ constexpr Method kMethods[] = {
       Required(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kDeviceCommands[] = {
     {IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", QueryDevice, sizeof(ib_uverbs_query_device),
      sizeof(ib_uverbs_query_device_resp)},
     {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE, "EX_QUERY_DEVICE", QueryDeviceEx,
@@ -168,7 +168,7 @@ constexpr WriteCommand kCommands[] = {
 
 }  // namespace
 
-std::span<const Method> DeviceMethods() { return kMethods; }
-std::span<const WriteCommand> DeviceCommands() { return kCommands; }
+std::span<const Method> DeviceMethods() { return kDeviceMethods; }
+std::span<const WriteCommand> DeviceCommands() { return kDeviceCommands; }
 
 }  // namespace softhca::uverbs

@@ -162,7 +162,7 @@ void RefuseAsyncCommands(Call&) {
   throw Errno(EOPNOTSUPP, "asynchronous firmware commands are not supported");
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kDevxMethods[] = {
     {MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
      MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
      "DEVX command channel create",
@@ -218,6 +218,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> DevxMethods() { return kMethods; }
+std::span<const Method> DevxMethods() { return kDevxMethods; }
 
 }  // namespace softhca::uverbs

@@ -58,7 +58,7 @@ void SubscribeEvents(Call& call) {
       {pipe, request.Get<uint64_t>(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, 0), std::move(types)});
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kDevxEventMethods[] = {
     {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
      MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
      "DEVX event channel create",
@@ -78,7 +78,7 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> DevxEventMethods() { return kMethods; }
+std::span<const Method> DevxEventMethods() { return kDevxEventMethods; }
 
 void SendDevxEvent(const Object& object, uint8_t type) {
   for (const DevxSubscription& subscription : object.subscriptions) {

@@ -17,7 +17,7 @@ void CreateCompletionChannel(Call& call) {
                      ib_uverbs_create_comp_channel_resp{static_cast<uint32_t>(pipe->program_end())});
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kEventMethods[] = {
     {UVERBS_OBJECT_ASYNC_EVENT,
      UVERBS_METHOD_ASYNC_EVENT_ALLOC,
      "ALLOC_ASYNC_EVENT",
@@ -25,14 +25,14 @@ constexpr Method kMethods[] = {
      {Required(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kEventCommands[] = {
     {IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "CREATE_COMP_CHANNEL", CreateCompletionChannel,
      sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp)},
 };
 
 }  // namespace
 
-std::span<const Method> EventMethods() { return kMethods; }
-std::span<const WriteCommand> EventCommands() { return kCommands; }
+std::span<const Method> EventMethods() { return kEventMethods; }
+std::span<const WriteCommand> EventCommands() { return kEventCommands; }
 
 }  // namespace softhca::uverbs

@@ -64,7 +64,7 @@ void RegisterExport(Call& call) {
   request.Set(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, key);
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kMrMethods[] = {
     {UVERBS_OBJECT_MR,
      UVERBS_METHOD_REG_DMABUF_MR,
      "REG_DMABUF_MR",
@@ -81,13 +81,13 @@ constexpr Method kMethods[] = {
      {Required(UVERBS_ATTR_DESTROY_MR_HANDLE)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kMrCommands[] = {
     {IB_USER_VERBS_CMD_REG_MR, "REG_MR", RegisterMr, sizeof(ib_uverbs_reg_mr), sizeof(ib_uverbs_reg_mr_resp)},
 };
 
 }  // namespace
 
-std::span<const Method> MrMethods() { return kMethods; }
-std::span<const WriteCommand> MrCommands() { return kCommands; }
+std::span<const Method> MrMethods() { return kMrMethods; }
+std::span<const WriteCommand> MrCommands() { return kMrCommands; }
 
 }  // namespace softhca::uverbs

@@ -23,7 +23,7 @@ void QueryPd(Call& call) {
   call.request().Set(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, pd.number);
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kPdMethods[] = {
     {UVERBS_OBJECT_PD,
      UVERBS_METHOD_PD_DESTROY,
      "DEALLOC_PD",
@@ -36,14 +36,14 @@ constexpr Method kMethods[] = {
      {Required(MLX5_IB_ATTR_QUERY_PD_HANDLE), Required(MLX5_IB_ATTR_QUERY_PD_RESP_PDN)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kPdCommands[] = {
     {IB_USER_VERBS_CMD_ALLOC_PD, "ALLOC_PD", AllocPd, sizeof(ib_uverbs_alloc_pd),
      sizeof(ib_uverbs_alloc_pd_resp)},
 };
 
 }  // namespace
 
-std::span<const Method> PdMethods() { return kMethods; }
-std::span<const WriteCommand> PdCommands() { return kCommands; }
+std::span<const Method> PdMethods() { return kPdMethods; }
+std::span<const WriteCommand> PdCommands() { return kPdCommands; }
 
 }  // namespace softhca::uverbs

@@ -109,7 +109,7 @@ void DestroyQp(Call& call) {
   call.request().Set(UVERBS_ATTR_DESTROY_QP_RESP, ib_uverbs_destroy_qp_resp{events.Close()});
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kQpMethods[] = {
     {UVERBS_OBJECT_QP,
      UVERBS_METHOD_QP_CREATE,
      "CREATE_QP",
@@ -128,7 +128,7 @@ constexpr Method kMethods[] = {
      {Required(UVERBS_ATTR_DESTROY_QP_HANDLE), Required(UVERBS_ATTR_DESTROY_QP_RESP)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kQpCommands[] = {
     {IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", ModifyQpByVerbs, sizeof(ib_uverbs_modify_qp), 0},
     {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP, "EX_MODIFY_QP", ModifyQpByVerbs,
      sizeof(ib_uverbs_modify_qp), 0},
@@ -138,7 +138,7 @@ constexpr WriteCommand kCommands[] = {
 
 }  // namespace
 
-std::span<const Method> QpMethods() { return kMethods; }
-std::span<const WriteCommand> QpCommands() { return kCommands; }
+std::span<const Method> QpMethods() { return kQpMethods; }
+std::span<const WriteCommand> QpCommands() { return kQpCommands; }
 
 }  // namespace softhca::uverbs

@@ -81,7 +81,7 @@ void QuerySrq(Call& call) {
   call.request().Set(UVERBS_ATTR_CORE_OUT, resp);
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kSrqMethods[] = {
     {UVERBS_OBJECT_SRQ,
      UVERBS_METHOD_SRQ_CREATE,
      "CREATE_SRQ",
@@ -99,7 +99,7 @@ constexpr Method kMethods[] = {
      {Required(UVERBS_ATTR_DESTROY_SRQ_HANDLE), Required(UVERBS_ATTR_DESTROY_SRQ_RESP)}},
 };
 
-constexpr WriteCommand kCommands[] = {
+constexpr WriteCommand kSrqCommands[] = {
     {IB_USER_VERBS_CMD_MODIFY_SRQ, "MODIFY_SRQ", ModifySrq, sizeof(ib_uverbs_modify_srq), 0},
     {IB_USER_VERBS_CMD_QUERY_SRQ, "QUERY_SRQ", QuerySrq, sizeof(ib_uverbs_query_srq),
      sizeof(ib_uverbs_query_srq_resp)},
@@ -107,7 +107,7 @@ constexpr WriteCommand kCommands[] = {
 
 }  // namespace
 
-std::span<const Method> SrqMethods() { return kMethods; }
-std::span<const WriteCommand> SrqCommands() { return kCommands; }
+std::span<const Method> SrqMethods() { return kSrqMethods; }
+std::span<const WriteCommand> SrqCommands() { return kSrqCommands; }
 
 }  // namespace softhca::uverbs

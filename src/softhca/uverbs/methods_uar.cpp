@@ -50,7 +50,7 @@ void AllocUar(Call& call) {
 
 void DestroyUar(Call& call) { call.Destroy(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, Kind::kUar); }
 
-constexpr Method kMethods[] = {
+constexpr Method kUarMethods[] = {
     {MLX5_IB_OBJECT_UAR,
      MLX5_IB_METHOD_UAR_OBJ_ALLOC,
      "ALLOC_UAR",
@@ -67,6 +67,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> UarMethods() { return kMethods; }
+std::span<const Method> UarMethods() { return kUarMethods; }
 
 }  // namespace softhca::uverbs

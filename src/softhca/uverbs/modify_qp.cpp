@@ -86,7 +86,7 @@ ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
 /// The attributes that a transition may set. The hardware checks the required ones.
 ///
 /// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, without alternate paths
-struct Transition {
+struct VerbsTransition {
   QpState from, to;
   uint32_t reliable, unreliable, datagram;  ///< masks by service
 };
@@ -98,7 +98,7 @@ constexpr uint32_t kRtrConnected =
 constexpr uint32_t kRtsConnected = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE;
 constexpr uint32_t kRtsDatagram = IBV_QP_CUR_STATE | IBV_QP_QKEY;
 
-constexpr Transition kTransitions[] = {
+constexpr VerbsTransition kVerbsTransitions[] = {
     {QpState::kReset, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
     {QpState::kInit, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
     {QpState::kInit, QpState::kRtr, kRtrConnected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
@@ -110,7 +110,7 @@ constexpr Transition kTransitions[] = {
     {QpState::kRts, QpState::kRts, kRtsConnected | IBV_QP_MIN_RNR_TIMER, kRtsConnected, kRtsDatagram},
 };
 
-uint32_t AllowedAttributes(const Transition& transition, mlx5::ServiceType service) {
+uint32_t AllowedAttributes(const VerbsTransition& transition, mlx5::ServiceType service) {
   if (service == mlx5::ServiceType::kRc) return transition.reliable;
   return service == mlx5::ServiceType::kUc ? transition.unreliable : transition.datagram;
 }
@@ -119,9 +119,9 @@ void CheckAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
   uint32_t allowed = 0;  // transitions to RESET and ERR set nothing
   if (to != QpState::kReset && (to != QpState::kError || qp.state == QpState::kReset)) {
     const auto found =
-        std::find_if(std::begin(kTransitions), std::end(kTransitions),
-                     [&](const Transition& row) { return row.from == qp.state && row.to == to; });
-    if (found == std::end(kTransitions)) throw Errno(EINVAL, "the transition does not exist");
+        std::find_if(std::begin(kVerbsTransitions), std::end(kVerbsTransitions),
+                     [&](const VerbsTransition& row) { return row.from == qp.state && row.to == to; });
+    if (found == std::end(kVerbsTransitions)) throw Errno(EINVAL, "the transition does not exist");
     allowed = AllowedAttributes(*found, qp.config.service);
   }
   if (const uint32_t others = mask & ~(allowed | IBV_QP_STATE); others != 0)
