@@ -53,6 +53,8 @@ if(PROJECT_IS_TOP_LEVEL)  # save time with a fast linker and a compiler cache if
   if(WARPVERBS_MOLD)
     add_link_options(-fuse-ld=mold)
   endif()
+  # GCC collects its garbage later. It collects often by default, and then walks through all that was precompiled.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
   find_program(WARPVERBS_CCACHE ccache DOC "A compiler cache")
   if(WARPVERBS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER
