@@ -413,9 +413,10 @@ TEST_P(LostReady, IsRepeated) {
                       static_cast<uint8_t>(mlx5::Syndrome::kTransportRetryExceeded), 0),
                 0);
   }
-  if (b_connects_first) ASSERT_SUCCESS(pair.b.Connect(a.url));
-  ASSERT_SUCCESS(pair.a.Connect(b.url));
-  if (!b_connects_first) ASSERT_SUCCESS(pair.b.Connect(a.url));
+  const auto connect_a = [&] { ASSERT_SUCCESS(pair.a.Connect(b.url)); };
+  if (!b_connects_first) connect_a();
+  ASSERT_SUCCESS(pair.b.Connect(a.url));
+  if (b_connects_first) connect_a();
   Buffer at_a(100'000), at_b(100'000);
   FillPattern(at_a.bytes, 15);
   EXPECT_SUCCESS(ResultOf(pair.a.Write(at_a.memory.CreateView(), at_b.memory.Remote(), {.notify = true})));
