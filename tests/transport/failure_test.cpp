@@ -408,7 +408,7 @@ TEST_P(LostReady, IsRepeated) {
   const Bound a = pair.a.Bind(), b = pair.b.Bind();
   auto* const force = FindControl<decltype(softhca_force_syndrome)>("softhca_force_syndrome");
   for (const Url::QueuePair& queue_pair : Url::FromText(is_of_b ? b.url : a.url).queue_pairs) {
-    for (const uint32_t index : {1, 2})  // after one hello or two
+    for (const uint32_t index : {1u, 2u})  // after one hello or two
       ASSERT_EQ(force("mlx5_0", queue_pair.endpoint.qpn, index,
                       static_cast<uint8_t>(mlx5::Syndrome::kTransportRetryExceeded), 0),
                 0);
