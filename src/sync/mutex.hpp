@@ -60,7 +60,7 @@ class WARPVERBS_THREAD_SAFETY(scoped_lockable) UniqueLock : public std::unique_l
   /// Locks nothing yet.
   UniqueLock(Mutex& mutex, std::defer_lock_t defer) noexcept WARPVERBS_THREAD_SAFETY(locks_excluded(mutex))
       : unique_lock(mutex, defer) {}
-  ~UniqueLock() WARPVERBS_RELEASE() {}
+  ~UniqueLock() WARPVERBS_RELEASE() = default;
   UniqueLock(UniqueLock&&) noexcept = default;
   UniqueLock& operator=(UniqueLock&&) noexcept = default;
 

@@ -151,6 +151,7 @@ void RdmaTransport::Core::CheckOpen(Clock::time_point now) {
                       [](const auto& channel) { return channel->state() == Channel::State::kOpen; });
   if (open_) {
     std::vector<Channel*> channels;
+    channels.reserve(channels_.size());
     for (const auto& channel : channels_) channels.push_back(channel.get());
     sender_.Open(channels);
   } else if (now >= connect_deadline_) {

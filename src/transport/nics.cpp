@@ -71,6 +71,7 @@ OpenNics& AllOpenNics() {
 
 std::vector<const host::Device*> Pointers(const std::vector<std::shared_ptr<host::Device>>& devices) {
   std::vector<const host::Device*> pointers;
+  pointers.reserve(devices.size());
   for (const auto& device : devices) pointers.push_back(device.get());
   return pointers;
 }

@@ -28,8 +28,8 @@ class ReceiveQueue {
       : ReceiveQueue(view, A::Load(view.state)) {}
   ReceiveQueue(const ReceiveQueue&) = delete;
   ReceiveQueue& operator=(const ReceiveQueue&) = delete;
-  ReceiveQueue(ReceiveQueue&&) = default;
-  ReceiveQueue& operator=(ReceiveQueue&&) = default;
+  ReceiveQueue(ReceiveQueue&&) noexcept = default;
+  ReceiveQueue& operator=(ReceiveQueue&&) noexcept = default;
 
   /// Posts memory for one message, in up to two parts. Submit() hands it to the NIC.
   ///

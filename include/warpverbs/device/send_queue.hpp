@@ -34,7 +34,7 @@ class SendQueue {
   }
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
-  SendQueue(SendQueue&&) = default;
+  SendQueue(SendQueue&&) noexcept = default;
 
   /// Posts an operation: see operations.hpp, atomics.hpp, signal.hpp.
   ///

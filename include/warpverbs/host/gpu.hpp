@@ -88,7 +88,7 @@ class WARPVERBS_EXPORT GpuMemory {
   Gpu gpu_;
   size_t size_;
   std::unique_ptr<std::byte, Free> allocation_;
-  std::byte* data_;  // in the allocation, from a page's start
+  std::byte* data_ = nullptr;  // in the allocation, from a page's start
 };
 
 /// Host memory that kernels of all GPUs reach at its own address, while this lives.

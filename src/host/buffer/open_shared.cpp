@@ -187,7 +187,8 @@ constexpr std::array kOpeners{&OpenIpc, &OpenDmaBuf, &OpenHandle};
 
 std::unique_ptr<Buffer> Open(SharedMemory shared) {
   shared.info.Check();
-  return kOpeners[static_cast<size_t>(shared.info.kind) - 1](std::move(shared));
+  const auto open = kOpeners[static_cast<size_t>(shared.info.kind) - 1];
+  return open(std::move(shared));
 }
 
 }  // namespace warpverbs::inline v0_2::host

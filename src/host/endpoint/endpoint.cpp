@@ -361,7 +361,7 @@ void Endpoint::Impl::ClearCompletions() {
 }
 
 device::CqView Endpoint::Impl::ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const {
-  const size_t offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
+  const auto offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
   const std::byte* const cqes = memory_.Read(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
   return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
 }

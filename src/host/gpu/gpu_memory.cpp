@@ -20,7 +20,7 @@ CudaAddress Place(const GpuMemory& memory, size_t offset, size_t bytes) {
 }  // namespace
 
 GpuMemory::GpuMemory(const Gpu& gpu, size_t bytes)
-    : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}), data_(nullptr) {
+    : gpu_(gpu), size_(WholeGpuPages(bytes)), allocation_(nullptr, {gpu.context()}) {
   const std::string object = std::to_string(bytes) + " bytes of memory of " + gpu.name();
   if (bytes == 0) throw Error("allocate", object, "an allocation cannot be empty", "Ask for 1 byte or more");
   constexpr size_t kMaxBytes = ~size_t{0} / 2;  // leaves room to round up and add a page

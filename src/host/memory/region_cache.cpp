@@ -60,7 +60,7 @@ struct RegionCache::Shelf {
     while (true) {
       const auto next = index.upper_bound(start);
       if (next == index.begin()) return nullptr;
-      const std::shared_ptr<Entry> entry = std::prev(next)->second;
+      std::shared_ptr<Entry> entry = std::prev(next)->second;
       if (!entry->Covers(start, length)) return nullptr;
       if (entry->IsOf(pieces)) return entry;
       ++statistics.stale;

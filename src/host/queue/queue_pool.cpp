@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "queue/queue_chunk.hpp"
 #include "queue/queue_pool_impl.hpp"
@@ -68,8 +69,8 @@ std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
   CheckDevice(device);
   const sync::LockGuard lock(mutex_);
   // The newest is most likely to have room. use_count() includes the pool itself, and may only shrink here.
-  for (auto it = registers_.rbegin(); it != registers_.rend(); ++it) {
-    if (it->use_count() <= static_cast<long>(config_.endpoints_per_register)) return *it;
+  for (const auto& one : std::views::reverse(registers_)) {
+    if (one.use_count() <= static_cast<long>(config_.endpoints_per_register)) return one;
   }
   registers_.push_back(std::make_shared<const Uar>(device.context()));
   return registers_.back();

@@ -144,6 +144,7 @@ std::vector<GpuNics> AssignNics(const Topology& topology, std::span<const PciAdd
 
 std::vector<GpuNics> AssignNics(const Topology& topology, const NicAssignmentConfig& config) {
   std::vector<PciAddress> gpus;
+  gpus.reserve(topology.gpus.size());
   for (const PciFunction& gpu : topology.gpus) gpus.push_back(gpu.address);
   return AssignNics(topology, gpus, config);
 }

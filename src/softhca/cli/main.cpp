@@ -75,9 +75,9 @@ bool IsPreloadable(const std::string& path) { return path.find_first_of(" :") ==
 
 /// Returns a path of the library that LD_PRELOAD can hold; links it into `tree` if necessary.
 std::string LinkLibrary(const std::string& tree) {
-  const std::string library = FindLibrary();
+  std::string library = FindLibrary();
   if (IsPreloadable(library)) return library;
-  const std::string link = tree + "/libsofthca.so";
+  std::string link = tree + "/libsofthca.so";
   if (!IsPreloadable(link)) {
     throw std::runtime_error("the loader cannot preload " + library + ": it contains a space or a colon" +
                              "; set TMPDIR to a folder without them");
@@ -107,7 +107,7 @@ fs::path FindProgram(const std::string& name) {
   const char* const path = getenv("PATH");
   std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path candidate = fs::path(folder) / name;
+    fs::path candidate = fs::path(folder) / name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return {};

@@ -15,7 +15,8 @@ FaultyNetwork::FaultyNetwork(std::unique_ptr<Network> network, FaultPlan plan,
 void FaultyNetwork::ScheduleLink(const LinkFault& fault, const std::vector<Hca*>& devices,
                                  uint64_t start_ns) {
   for (Hca* const hca : devices) {
-    for (uint8_t port = 1; port <= hca->config().ports.size(); ++port) {
+    for (uint32_t number = 1; number <= hca->config().ports.size(); ++number) {
+      const auto port = static_cast<uint8_t>(number);
       if (!fault.port.empty() && fault.port != PortName(hca->config(), port)) continue;
       const uint64_t down_ns = start_ns + fault.after_ns;
       incidents_.emplace(down_ns, [hca, port] { hca->SetLink(port, false); });

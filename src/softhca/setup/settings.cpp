@@ -84,6 +84,7 @@ Gid ParseAddress(const std::string& text) {
 
 std::vector<Gid> CableAddresses(const Settings& settings) {
   std::vector<Gid> gids;
+  gids.reserve(settings.addresses.size());
   for (const std::string& text : settings.addresses) gids.push_back(ParseAddress(text));
   return gids;
 }

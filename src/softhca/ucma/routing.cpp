@@ -12,11 +12,12 @@ template <class Take>
 std::optional<cm::Route> FindGid(const Devices& devices, Take take) {
   for (const auto& hca : devices) {
     if (hca->config().link != mlx5::PortType::kEthernet) continue;
-    for (uint8_t port = 1; port <= hca->config().ports.size(); ++port) {
-      const PortConfig& config = hca->config().ports[port - 1u];
-      for (uint8_t i = 0; config.up && i < config.gids.size(); ++i) {
+    for (size_t port = 1; port <= hca->config().ports.size(); ++port) {
+      const PortConfig& config = hca->config().ports[port - 1];
+      for (size_t i = 0; config.up && i < config.gids.size(); ++i) {
         const GidEntry& entry = config.gids[i];
-        if (entry.version == mlx5::RoceVersion::kV2 && take(entry.gid)) return cm::Route{hca.get(), port, i};
+        if (entry.version == mlx5::RoceVersion::kV2 && take(entry.gid))
+          return cm::Route{hca.get(), static_cast<uint8_t>(port), static_cast<uint8_t>(i)};
       }
     }
   }

@@ -11,7 +11,6 @@ namespace softhca::uverbs {
 namespace {
 
 using mlx5::Be32;
-using mlx5::CommandOpcode;
 using mlx5::CommandStatus;
 
 void CheckDevx(Call& call) {

@@ -67,7 +67,8 @@ WARPVERBS_DEVICE Code WaitUntil(const WaitLimit& limit, Poll poll) {
   for (Waiter<A> waiter(limit);;) {
     Code code = poll(waiter.CheckDue());
     if (code != Code::kPending) return code;
-    if ((code = waiter.Next()) != Code::kPending) return code;
+    code = waiter.Next();
+    if (code != Code::kPending) return code;
   }
 }
 

@@ -82,6 +82,7 @@ class Handler {
 
   template <class Held>
   struct Inside {
+    // NOLINTNEXTLINE(misc-redundant-expression): only for some types
     static constexpr bool kFits = sizeof(Held) <= kInlineBytes && alignof(Held) <= alignof(std::max_align_t);
     static Held& At(std::byte* place) { return *std::launder(reinterpret_cast<Held*>(place)); }
     static Held Remove(std::byte* place) {
@@ -130,7 +131,7 @@ class Handler {
           ::new (static_cast<void*>(to)) Stored(Inside<Stored>::Remove(from));
         },
         [](std::byte* place) { Inside<Stored>::At(place).~Stored(); }};
-    ::new (static_cast<void*>(place_)) Stored(std::move(held));
+    ::new (static_cast<void*>(place_)) Stored(std::forward<Held>(held));
     methods_ = &kMethods;
   }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "doctor/check.hpp"
-#include "machine/process.hpp"
 
 namespace warpverbs::programs {
 namespace {

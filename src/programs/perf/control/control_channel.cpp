@@ -24,7 +24,7 @@ constexpr int kMaxDepth = 16;  // of nested lists and objects
 /// Parses a message of a sender that may be anybody: JSON takes up to 80 times its bytes. Returns a discarded
 /// value if it is none, or is too long or too deep.
 Json Parse(std::span<const uint8_t> text) {
-  const Json discarded(Json::value_t::discarded);
+  Json discarded(Json::value_t::discarded);
   if (text.size() > kMaxMessageBytes) return discarded;
   struct TooDeep {};
   const auto check_depth = [](int depth, Json::parse_event_t, Json&) {

@@ -11,7 +11,7 @@ class ReceivingFlow {
  public:
   WARPVERBS_DEVICE ReceivingFlow(const ReceiveJob& job, uint32_t number)
       : job_(job), flow_(job.flows[number]), number_(number), queue_(flow_.queue) {}
-  ReceivingFlow(ReceivingFlow&&) = default;
+  ReceivingFlow(ReceivingFlow&&) noexcept = default;
 
   WARPVERBS_DEVICE bool Done() const { return taken_ == job_.count || !status_.ok(); }
   WARPVERBS_DEVICE const device::Status& status() const { return status_; }

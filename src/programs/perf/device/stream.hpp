@@ -21,7 +21,7 @@ class SingleThreadFlow {
         place_(flow_, 0),
         signal_(FirstSignal(job)),
         to_signal_(signal_) {}
-  SingleThreadFlow(SingleThreadFlow&&) = default;
+  SingleThreadFlow(SingleThreadFlow&&) noexcept = default;
 
   WARPVERBS_DEVICE bool Done() const { return completed_ == job_.count || !status_.ok(); }
   WARPVERBS_DEVICE const device::Status& status() const { return status_; }

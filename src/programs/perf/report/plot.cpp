@@ -172,6 +172,7 @@ std::string PlotScript(const std::string& picture, const std::vector<PlotInput>&
 
 void Plot(const std::string& picture, const std::vector<std::string>& files) {
   std::vector<PlotInput> reports;
+  reports.reserve(files.size());
   for (const std::string& file : files)
     reports.push_back({file, Json::parse(ReadWhole(file), nullptr, false)});
   const std::string script = PlotScript(picture, reports);

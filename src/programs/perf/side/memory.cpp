@@ -55,7 +55,7 @@ host::Gpu FindGpu(const MemoryChoice& choice) {
   const std::string wanted = lower(choice.pci_address);
   std::string others;
   for (int i = 0; i < host::Gpu::Count(); ++i) {
-    const host::Gpu gpu(i);
+    host::Gpu gpu(i);
     const std::string address = lower(gpu.pci_address());
     if (address == wanted || (address.size() > wanted.size() && address.ends_with(":" + wanted))) return gpu;
     others += (others.empty() ? "" : ", ") + address;

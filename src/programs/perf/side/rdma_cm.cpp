@@ -10,6 +10,7 @@ namespace warpverbs::perf {
 std::vector<std::shared_ptr<void>> ConnectByRdmaCm(std::deque<host::Endpoint>& endpoints,
                                                    const Options& options, ControlChannel& control) {
   std::vector<std::shared_ptr<void>> connections;
+  connections.reserve(endpoints.size());
   std::optional<host::CmListener> listener;
   if (!options.is_client()) listener.emplace(host::TcpAddress{.host = "", .port = options.tcp_port});
   control.Swap(Json::object(), "its notice that it listens");

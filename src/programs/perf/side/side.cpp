@@ -140,6 +140,7 @@ void PerfSide::Connect(ControlChannel& control, const StepLog& steps) {
     cm_connections_ = ConnectByRdmaCm(endpoints_, options_, control);
   } else {
     std::vector<host::Endpoint*> all;
+    all.reserve(endpoints_.size());
     for (host::Endpoint& endpoint : endpoints_) all.push_back(&endpoint);
     host::ConnectAll(all, control.exchange(), control.Deadline());
     for (uint32_t i = 0; i < flows(); ++i)
