@@ -42,6 +42,10 @@ fuzz_packages=(
   "clang-16=has libFuzzer"
   "libclang-rt-16-dev=libFuzzer and the sanitizers of clang"
 )
+lint_packages=(
+  "${fuzz_packages[@]}"
+  "clang-tidy-16=finds faults without running the code"
+)
 interop_packages=(
   "qemu-system-x86=runs a Linux guest with rdma_rxe"
   "busybox-static=the guest's commands"
@@ -106,6 +110,14 @@ show_tenths() {
     { print; fflush() }'
 }
 
+# configure <preset> [-D<variable>=<value>]...
+configure() {
+  cmake --preset "$@" >"build/$1.log" 2>&1 || {
+    cat "build/$1.log"
+    return 1
+  }
+}
+
 # build <preset> [-D<variable>=<value>]... [target]...: configures and builds.
 build() {
   local preset=$1 variables=()
@@ -115,10 +127,7 @@ build() {
     shift
   done
   say "Building $preset"
-  cmake --preset "$preset" "${variables[@]}" >"build/$preset.log" 2>&1 || {
-    cat "build/$preset.log"
-    return 1
-  }
+  configure "$preset" "${variables[@]}" || return
   if [[ -t 1 ]]; then
     cmake --build --preset "$preset" ${1:+--target "$@"}
   else
