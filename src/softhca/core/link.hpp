@@ -46,7 +46,7 @@ struct Request {
 struct Response {
   enum class Kind : uint8_t {
     kAcknowledged,
-    kDuplicate,         ///< acknowledged and not executed: it was executed before
+    kRepeated,          ///< acknowledged and not executed: it was executed before
     kReceiverNotReady,  ///< no receive is posted: retry after `rnr_timer`
     kSilence,           ///< no response: retry after the timeout
     kRejected,          ///< the request fails with `syndrome`
@@ -64,7 +64,7 @@ constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = m
   return {.kind = Response::Kind::kRejected, .syndrome = requester, .receive_syndrome = receive};
 }
 
-constexpr Response kDuplicate{.kind = Response::Kind::kDuplicate};
+constexpr Response kRepeated{.kind = Response::Kind::kRepeated};
 constexpr Response kSilence{.kind = Response::Kind::kSilence};
 constexpr Response kUnsent{.kind = Response::Kind::kUnsent};
 

@@ -56,7 +56,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
   const QpAttributes& attributes = qp.attributes;
   switch (response.kind) {
     case Response::Kind::kAcknowledged:
-    case Response::Kind::kDuplicate:
+    case Response::Kind::kRepeated:
       qp.next_send_psn = (qp.next_send_psn + PsnCount(wqe_.request(), attributes.mtu)) & kPsnMask;
       Finish(qp, {});
       return true;

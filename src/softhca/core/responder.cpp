@@ -110,7 +110,7 @@ bool IsSendOrWrite(const Request& request) {
 Response Respond(QueuePair& target, const Origin& origin, const Request& request) {
   if (!Listens(target) || target.attributes.remote_qpn != origin.qpn) return kSilence;
   const int32_t ahead = PsnDelta(origin.psn, target.next_receive_psn);
-  if (ahead < 0 && IsSendOrWrite(request)) return kDuplicate;
+  if (ahead < 0 && IsSendOrWrite(request)) return kRepeated;
   if (ahead != 0) return kSilence;
   const Response response = Execute(target, request, origin.mtu);
   if (response.kind == Response::Kind::kAcknowledged) {
