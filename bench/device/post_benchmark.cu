@@ -33,10 +33,12 @@ struct Result {
   uint32_t failures;  ///< threads whose posts or waits failed
 };
 
-/// Runs a stand-in for each queue, one thread each.
+/// Runs a stand-in for each queue, one warp each.
 __global__ void Sink(Job job, uint64_t wqes_each_queue, Result* result) {
   const uint64_t deadline = A::NowNs() + kLaunchLimitNs;
-  if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline)) atomicAdd(&result->failures, 1);
+  if (!RunSink(job.peers[blockIdx.x].view, wqes_each_queue, deadline) && threadIdx.x == 0) {
+    atomicAdd(&result->failures, 1);
+  }
 }
 
 template <class Cooperation>
@@ -78,21 +80,52 @@ __global__ void Post(Job job, Result* result) {
   if (!done) atomicAdd(&result->failures, 1);
 }
 
-/// Times polls for ready completions in one thread, or bare loads of the CQE.
+/// Posts, writes the completion in place of a NIC, and waits for it: what both cost a thread, without the
+/// time in between, in which it polls.
+template <class Sharing, RecordHint kHint>
+__global__ void PostAndWait(Job job, Result* result) {
+  const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
+  const Peer peer = job.peers[0];
+  if constexpr (kHint != RecordHint::kNone)
+    __builtin_assume((peer.view.dbrec != nullptr) == (kHint == RecordHint::kRecord));
+  SendQueue<A, Sharing> queue(peer.view);
+  bool works = true;
+  const uint64_t start = clock64();
+  for (uint32_t i = 0; i < job.posts && works; ++i) {
+    const Posted posted = queue.Post(Write(peer.remote, {peer.local.addr, kBytes, peer.local.lkey}), limit);
+    if (posted.status.ok()) WriteCompletion(peer.view, posted.ticket.index);
+    works = posted.status.ok() && queue.Wait(posted.ticket, limit).ok();
+  }
+  result->cycles = clock64() - start;
+  if (!works) result->failures = 1;
+}
+
+/// Completes every WQE of the first round.
+__global__ void CompleteAll(Job job) {
+  const QueueView& view = job.peers[0].view;
+  for (uint32_t index = view.cq_depth == 1 ? kDepth - 1 : 0; index < kDepth; ++index) {
+    WriteCompletion(view, index);
+  }
+}
+
+/// Times polls for ready completions in one thread, each of the next WQE, or bare loads of their CQEs.
 template <bool kLoadOnly>
 __global__ void Poll(Job job, Result* result) {
-  SendQueue<A, Exclusive> queue(job.peers[0].view);
-  uint64_t seen = 0;
+  const QueueView view = job.peers[0].view;
+  SendQueue<A, Exclusive> queue(view);
+  uint64_t seen = queue.Test({0}).ok();
   const uint64_t start = clock64();
-  for (uint32_t i = 0; i < job.posts; ++i) {
+  for (uint32_t i = 1; i <= job.posts; ++i) {
     if constexpr (kLoadOnly) {
-      seen += A::LoadCqeTail(job.peers[0].view.cqe + mlx5::kCqeTailOffset + (seen >> 63)).high;
+      const uint8_t* const cqe = view.cqe + (i & (view.cq_depth - 1)) * sizeof(mlx5::Cqe64);
+      seen += A::LoadCqeTail(cqe + mlx5::kCqeTailOffset + (seen >> 63)).high;
     } else {
-      seen += queue.Test({i % 8}).ok();
+      seen += queue.Test({view.cq_depth == 1 ? i % 8 : i}).ok();
     }
   }
   result->cycles = clock64() - start;
-  if (seen == 0) result->failures = 1;
+  if (!kLoadOnly && seen != job.posts + 1) result->failures = 1;
+  if (kLoadOnly && seen == 0) result->failures = 1;  // so that the loads are not left out
 }
 
 /// Data that all measurements share.
@@ -126,20 +159,20 @@ uint32_t Registers(Kernel* kernel) {
   std::exit(1);
 }
 
-template <class Sharing, class Cooperation = Thread, uint32_t kBatch = 1>
-void Measure(Stage& stage, const Case& which, bool record, bool hint = true) {
+/// Runs a kernel that posts, and prints its figures.
+///
+/// @param completes  the kernel writes its completions itself
+void Run(Stage& stage, const Case& which, bool record, uint32_t cq_depth, void (*post)(Job, Result*),
+         bool completes = false) {
   const uint64_t wqes = uint64_t{which.blocks} * which.threads * which.posts / which.queues;
-  auto* const post = !hint    ? Post<Sharing, Cooperation, kBatch, RecordHint::kNone>
-                     : record ? Post<Sharing, Cooperation, kBatch, RecordHint::kRecord>
-                              : Post<Sharing, Cooperation, kBatch, RecordHint::kNoRecord>;
   const uint32_t registers =
       Registers(post);  // loads the kernel, which is impossible while the stand-in runs
   std::vector<double> cycles, rates;
   for (int launch = 0; launch < kLaunches; ++launch) {
-    const Queues queues(which.queues, record, static_cast<size_t>(launch) * 1024);
+    const Queues queues(which.queues, record, cq_depth, static_cast<size_t>(launch) * 1024);
     const Job job{.peers = queues.peers(), .queues = which.queues, .posts = which.posts};
     *stage.result = {};
-    Sink<<<which.queues, 1, 0, stage.sinks>>>(job, wqes, stage.result);
+    if (!completes) Sink<<<which.queues, 32, 0, stage.sinks>>>(job, wqes, stage.result);
     Check(cudaEventRecord(stage.begin, stage.posters), "record an event");
     post<<<which.blocks, which.threads, 0, stage.posters>>>(job, stage.result);
     Check(cudaEventRecord(stage.end, stage.posters), "record an event");
@@ -152,9 +185,47 @@ void Measure(Stage& stage, const Case& which, bool record, bool hint = true) {
     cycles.push_back(static_cast<double>(stage.result->cycles) / which.posts);
     rates.push_back(static_cast<double>(wqes) * which.queues / ms / 1e3);
   }
-  std::printf("%-46s %-6s %8.0f %10.1f %10u\n", which.name, record ? "yes" : "no", Median(cycles),
-              Median(rates), registers);
+  std::printf("%-46s %-6s %-9s %8.0f %10.1f %10u\n", which.name, record ? "yes" : "no",
+              cq_depth == 1 ? "collapsed" : "ring", Median(cycles), Median(rates), registers);
   std::fflush(stdout);
+}
+
+template <class Sharing, class Cooperation = Thread, uint32_t kBatch = 1>
+void Measure(Stage& stage, const Case& which, bool record, bool hint = true, uint32_t cq_depth = 1) {
+  Run(stage, which, record, cq_depth,
+      !hint    ? Post<Sharing, Cooperation, kBatch, RecordHint::kNone>
+      : record ? Post<Sharing, Cooperation, kBatch, RecordHint::kRecord>
+               : Post<Sharing, Cooperation, kBatch, RecordHint::kNoRecord>);
+}
+
+/// The same posts with a collapsed CQ and with a ring.
+template <class Sharing, class Cooperation = Thread>
+void MeasureBoth(Stage& stage, const Case& which, bool record) {
+  for (const uint32_t cq_depth : {1u, kDepth}) {
+    Measure<Sharing, Cooperation>(stage, which, record, true, cq_depth);
+  }
+}
+
+template <class Sharing>
+void MeasureRoundTrips(Stage& stage, const char* name, bool record) {
+  for (const uint32_t cq_depth : {1u, kDepth}) {
+    Run(stage, {name, 1, 1, 1, 50'000}, record, cq_depth,
+        record ? PostAndWait<Sharing, RecordHint::kRecord> : PostAndWait<Sharing, RecordHint::kNoRecord>,
+        true);
+  }
+}
+
+/// What the ring costs, which keeps the cause of an error.
+void CompareRings(Stage& stage, bool record) {
+  MeasureRoundTrips<Exclusive>(stage, "exclusive, 1 thread, waits for each post", record);
+  MeasureRoundTrips<Shared>(stage, "shared, 1 thread, waits for each post", record);
+  MeasureBoth<Exclusive>(stage, {"exclusive, 1 thread", 1, 1, 1, 100'000}, record);
+  MeasureBoth<Shared>(stage, {"shared, 1 thread", 1, 1, 1, 100'000}, record);
+  MeasureBoth<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
+  MeasureBoth<Shared, Warp>(stage, {"shared, 1 warp", 1, 1, 32, 32'768}, record);
+  MeasureBoth<Shared, Warp>(stage, {"shared, 8 warps on 1 queue", 1, 8, 32, 8'192}, record);
+  MeasureBoth<Shared, Warp>(stage, {"shared, 64 warps on 1 queue, by warp", 1, 64, 32, 2'048}, record);
+  MeasureBoth<Exclusive, Warp>(stage, {"exclusive, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
 void MeasurePosts(Stage& stage, bool record) {
@@ -186,18 +257,18 @@ void MeasurePosts(Stage& stage, bool record) {
   Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
-void MeasurePolls(Stage& stage) {
+void MeasurePolls(Stage& stage, uint32_t cq_depth) {
   std::vector<double> polls, loads;
   for (int launch = 0; launch < kLaunches; ++launch) {
-    const Queues queues(1, true, static_cast<size_t>(launch) * 1024);
+    const Queues queues(1, true, cq_depth, static_cast<size_t>(launch) * 1024);
     const Job job{.peers = queues.peers(), .queues = 1, .posts = 10'000};
     const QueueView& view = queues.views()[0];
-    // Every WQE of the first round is posted and complete.
-    const uint64_t tail = uint64_t{kDepth} << 32 | kDepth;
-    const uint64_t cqe = uint64_t{(kDepth - 1) >> 8} << 32 | uint64_t{(kDepth - 1) & 0xff} << 40;
-    Check(cudaMemcpy(view.control, &tail, sizeof tail, cudaMemcpyDefault), "write the tail");
-    Check(cudaMemcpy(const_cast<uint8_t*>(view.cqe) + 56, &cqe, sizeof cqe, cudaMemcpyDefault),
-          "write a CQE");
+    // Every WQE of the first round is posted and complete; the cursor stands behind the first.
+    const uint64_t tail = uint64_t{kDepth} << 32 | kDepth, cursor = uint64_t{1} << 32 | 1;
+    Check(cudaMemcpy(&view.control->tail, &tail, sizeof tail, cudaMemcpyDefault), "write the tail");
+    Check(cudaMemcpy(&view.control->cursor, &cursor, sizeof cursor, cudaMemcpyDefault), "write the cursor");
+    CompleteAll<<<1, 1, 0, stage.posters>>>(job);
+    Check(cudaStreamSynchronize(stage.posters), "complete all");
     *stage.result = {};
     Poll<false><<<1, 1, 0, stage.posters>>>(job, stage.result);
     Check(cudaStreamSynchronize(stage.posters), "poll");
@@ -207,8 +278,8 @@ void MeasurePolls(Stage& stage) {
     Check(cudaStreamSynchronize(stage.posters), "poll");
     loads.push_back(static_cast<double>(stage.result->cycles) / job.posts);
   }
-  std::printf("\npoll of a ready completion: %.0f cycles, of which %.0f for the load of the CQE\n",
-              Median(polls), Median(loads));
+  std::printf("poll of a ready completion, %s: %.0f cycles, of which %.0f for the load of the CQE\n",
+              cq_depth == 1 ? "collapsed" : "ring", Median(polls), Median(loads));
 }
 
 }  // namespace
@@ -230,10 +301,11 @@ int main(int argc, char** argv) {
       GpuText(0).c_str());
   std::printf(
       "medians of %d launches; cycles: of one thread or lane per post\n\n"
-      "%-46s %-6s %8s %10s %10s\n",
-      kLaunches, "", "record", "cycles", "M WQE/s", "registers");
+      "%-46s %-6s %-9s %8s %10s %10s\n",
+      kLaunches, "", "record", "CQ", "cycles", "M WQE/s", "registers");
   Stage stage;
+  for (const bool record : {true, false}) CompareRings(stage, record);
+  for (const uint32_t cq_depth : {1u, kDepth}) MeasurePolls(stage, cq_depth);
   for (const bool record : {true, false}) MeasurePosts(stage, record);
-  MeasurePolls(stage);
   return 0;
 }

@@ -26,33 +26,38 @@ struct Peer {
 
 /// Send queues without a NIC: in GPU memory, except for the doorbells, which are words of mapped host memory.
 ///
+/// @param cq_depth  CQEs of each queue: 1, collapsed, or kDepth, a ring
 /// @param offset  bytes from the start of their allocations to the first queue and its doorbell. Near and far
 ///                slices of the L2 cache differ by up to a quarter of the cost of a post
 class Queues {
  public:
-  Queues(uint32_t count, bool record, size_t offset) : count_(count) {
-    Check(cudaMalloc(&memory_, kMaxOffset + kEach * count), "allocate queues");
-    Check(cudaMemset(memory_, 0, kMaxOffset + kEach * count), "clear queues");
+  Queues(uint32_t count, bool record, uint32_t cq_depth, size_t offset) : count_(count) {
+    // The same places in both modes, so that they can be compared.
+    constexpr size_t cqes = kDepth * sizeof(mlx5::Cqe64) + kLine;
+    constexpr size_t each = kDepth * mlx5::kWqebbBytes + cqes + 4096;
+    Check(cudaMalloc(&memory_, kMaxOffset + each * count), "allocate queues");
+    Check(cudaMemset(memory_, 0, kMaxOffset + each * count), "clear queues");
     Check(cudaHostAlloc(&doorbells_, kMaxOffset + kLine * count, cudaHostAllocMapped), "allocate doorbells");
     std::memset(doorbells_, 0, kMaxOffset + kLine * count);
     for (uint32_t i = 0; i < count; ++i) {
-      uint8_t* const base = memory_ + offset % kMaxOffset + kEach * i;
+      uint8_t* const base = memory_ + offset % kMaxOffset + each * i;
       uint8_t* const cqe = base + kDepth * mlx5::kWqebbBytes;
-      Check(cudaMemset(cqe, 0xff, sizeof(mlx5::Cqe64)), "fill a CQE");
+      Check(cudaMemset(cqe, 0xff, cq_depth * sizeof(mlx5::Cqe64)), "fill CQEs");
       uint64_t* doorbell = nullptr;
       Check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&doorbell),
                                      doorbells_ + offset % kMaxOffset + kLine * i, 0),
             "map doorbells");
       views_.push_back({.sq = base,
                         .doorbell = doorbell,
-                        .dbrec = record ? reinterpret_cast<uint32_t*>(cqe + kLine) : nullptr,
+                        .dbrec = record ? reinterpret_cast<uint32_t*>(cqe + cqes) : nullptr,
                         .cqe = cqe,
-                        .control = reinterpret_cast<device::QueueControl*>(cqe + 2 * kLine),
+                        .control = reinterpret_cast<device::QueueControl*>(cqe + cqes + kLine),
                         .qpn_be = mlx5::ToBe32(kQpn << 8).raw,
                         .depth = kDepth,
                         .max_message = 1 << 30,
                         .sink_lkey_be = kLkeyBe,
-                        .flags = 0});
+                        .flags = 0,
+                        .cq_depth = cq_depth});
     }
     std::vector<Peer> peers;
     for (const device::QueueView& view : views_)
@@ -80,7 +85,6 @@ class Queues {
 
  private:
   static constexpr size_t kLine = 128;
-  static constexpr size_t kEach = kDepth * mlx5::kWqebbBytes + 4096;
   static constexpr size_t kMaxOffset = 16384;
 
   static bool VerifyOne(const device::QueueView& view, uint64_t wqes) {

@@ -3,8 +3,8 @@
 
 using namespace warpverbs;
 
-// Posts four writes, the third with an rkey that the peer does not have. A collapsed completion queue keeps
-// only its newest completion, which may be a flush. A ring keeps the first error.
+// Posts four writes, the third with an rkey that the peer does not have. The ring, which an endpoint has by
+// default, keeps the first error. A collapsed completion queue keeps only the newest completion: a flush.
 template <class A>
 WARPVERBS_DEVICE void PutFour(const device::QueueView& view, const device::RemoteMemory& to,
                               const device::LocalMemory& from, device::Status (&statuses)[4]) {
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   return Run(
       argc, argv, "Teaches completion rings: lets the third of four writes fail, and finds the cause.", [] {
         const host::Device device;
-        const Pair pair(device, {.cq_mode = host::CqMode::kRing});
+        const Pair pair(device);
         Memory from(device, 4, uint64_t{42}), to(device, 4, uint64_t{0});
         device::Status statuses[4];
         PutFour<arch::Cpu>(pair.here.View(), to.Remote(), from.Local(), statuses);

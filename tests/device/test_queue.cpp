@@ -43,7 +43,10 @@ TestCq::TestCq(uint32_t depth, uint32_t start) : cqes_(depth), next_(start) {
     mlx5::Cqe64& cqe = cqes_[(start + ahead) % depth];
     std::memset(&cqe, 0xff, sizeof cqe);
     const uint32_t round_before = start + ahead - depth;
-    if (start != 0) WriteCqe(cqe, {.owner = (round_before & depth) != 0});
+    if (start != 0) {
+      WriteCqe(cqe,
+               {.wqe_counter = static_cast<uint16_t>(round_before), .owner = (round_before & depth) != 0});
+    }
   }
 }
 
@@ -66,6 +69,11 @@ uint32_t TestRing::Add(QueueControl& queue) {
   return count_++;
 }
 
+TestQueue::TestQueue(uint32_t depth, uint32_t start, TestCq* own)
+    : TestQueue(depth, start, static_cast<TestRing*>(nullptr)) {
+  own_ = own;
+}
+
 TestQueue::TestQueue(uint32_t depth, uint32_t start, TestRing* completions)
     : ring(depth),
       cqe(FreshCqe(start)),
@@ -75,13 +83,14 @@ TestQueue::TestQueue(uint32_t depth, uint32_t start, TestRing* completions)
               .ring = nullptr,
               .regions = nullptr,
               .sink = 0,
-              .cqe = {}},
+              .cqe = {},
+              .cursor = 0},
       completions_(completions) {
   std::memcpy(control.cqe, &cqe, sizeof cqe);
   if (completions == nullptr) return;
   control.ring = &completions->control;
   user_index_ = completions->Add(control);
-  flags = kRingCq;
+  flags = kSharedCq;
 }
 
 QueueView TestQueue::View() {
@@ -89,18 +98,23 @@ QueueView TestQueue::View() {
   return {.sq = ring.front().bytes,
           .doorbell = &doorbell,
           .dbrec = &dbrec,
-          .cqe = completions_ == nullptr ? collapsed : control.cqe,
+          .cqe = own_ != nullptr           ? own_->View().cqe
+                 : completions_ == nullptr ? collapsed
+                                           : control.cqe,
           .control = &control,
           .qpn_be = mlx5::ToBe32(kQpn << 8).raw,
           .depth = static_cast<uint32_t>(ring.size()),
           .max_message = max_message,
           .sink_lkey_be = kTestKey.raw,
-          .flags = flags};
+          .flags = flags,
+          .cq_depth = own_ != nullptr ? own_->View().depth : 1};
 }
 
 void TestQueue::Complete(TestCqe content) {
   content.user_index = user_index_;
-  if (completions_ == nullptr) {
+  if (own_ != nullptr) {
+    own_->Push(content);
+  } else if (completions_ == nullptr) {
     WriteCqe(cqe, content);
   } else {
     completions_->cq.Push(content);

@@ -72,6 +72,8 @@ class TestQueue {
 
   /// @param completions  nullptr: the CQ is collapsed
   explicit TestQueue(uint32_t depth, uint32_t start = 0, TestRing* completions = nullptr);
+  /// @param own  ring of this queue alone
+  TestQueue(uint32_t depth, uint32_t start, TestCq* own);
 
   QueueView View();
 
@@ -89,6 +91,7 @@ class TestQueue {
 
  private:
   TestRing* completions_;
+  TestCq* own_ = nullptr;
   uint32_t user_index_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pair.hpp"
+#include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 
 namespace warpverbs::e2e {
@@ -25,15 +26,16 @@ inline void ExpectError(const device::Status& status, const Fault& fault) {
 
 /// Posts a write without the queue's bookkeeping, and expects the NIC to flush it.
 inline void ExpectFlush(const Pair& pair, uint32_t index) {
-  const device::RawSendQueue<Cpu> ring(pair.a.View());
-  const mlx5::Be64 doorbell = ring.PostWrite(index, pair.Remote(0), pair.Local(0, 8));
-  ring.UpdateSendDbrRecord(index + 1);
-  ring.RingDoorbell(doorbell);
+  const device::RawSendQueue<Cpu> queue(pair.a.View());
+  const mlx5::Be64 doorbell = queue.PostWrite(index, pair.Remote(0), pair.Local(0, 8));
+  queue.UpdateSendDbrRecord(index + 1);
+  queue.RingDoorbell(doorbell);
+  device::CompletionRing<Cpu> completions(pair.a.CompletionView());
   device::Status status;
-  for (device::Waiter<Cpu> waiter(Within()); status.wqe_index != index;) {
-    ASSERT_EQ(waiter.Next(), device::Code::kPending) << "WQE " << index << " is not flushed";
-    status = ring.PollCqOnce(index);
-  }
+  do {
+    status = completions.PollCq(Within());
+    ASSERT_NE(status.code, device::Code::kTimeout) << "WQE " << index << " is not flushed";
+  } while (status.wqe_index != index);
   ExpectError(status, {mlx5::Syndrome::kFlushed, "flushed"});
 }
 

@@ -18,6 +18,7 @@ RESERVE = ["compare-swap reserved"]
 PUBLISH = ["fence", "published"]
 PUBLISH_WITHOUT_RELEASE = ["published"]
 POLL = ["load cqe", "acquire"]
+WAIT = ["load cqe", "cursor", "acquire"]
 
 # The instruction for each operation. Compilers before CUDA 12.7 have no one-way fences.
 INSTRUCTIONS = {
@@ -30,6 +31,7 @@ INSTRUCTIONS = {
     "compare-swap reserved": r"atom\.relaxed\.gpu\.global\.cas\.b32",
     "fence": r"fence\.(release|acq_rel)\.{scope}",
     "load cqe": r"ld\.relaxed\.sys\.global\.v2\.b64",
+    "cursor": r"st\.relaxed\.sys\.global\.b64",
     "acquire": r"fence\.(acquire|acq_rel)\.sys",
 }
 
@@ -98,12 +100,12 @@ class Goldens:
             expect("LowLevelPost: its WQE", queue.wqe(7).hex(), nic.write_wqe(7).hex())
 
     def poll(self):
-        queue = nic.SendQueue(first=8)
+        queue = nic.SendQueue(first=8, collapsed=True)
         trace = self._run("LowLevelPoll", queue, 7)
         poll = [operation for operation in trace if queue.word(operation) != "result"]
         self._expect_operations("LowLevelPoll", queue, poll, POLL)
-        self._expect_posts("PostAndWaitEachExclusive", POLL + WQE + RING + STORE_END)
-        self._expect_posts("PostAndWaitEachShared", POLL + RESERVE + WQE + RING + PUBLISH)
+        self._expect_posts("PostAndWaitEachExclusive", WAIT + WQE + RING + STORE_END)
+        self._expect_posts("PostAndWaitEachShared", WAIT + RESERVE + WQE + RING + PUBLISH)
 
     def image(self):
         """Compares WQEs around the end of the queue and where indices of 16 and 32 bits wrap."""

@@ -5,7 +5,7 @@ import struct
 import ptx
 
 SQ, DOORBELL, RECORD, CQE, CONTROL, RESULT, MORE = (0x1000_0000 * i for i in range(1, 8))
-ERROR = CONTROL + 128
+ERROR, CURSOR = CONTROL + 128, CONTROL + 256
 QPN, RKEY, LKEY = 0x123456, 0x0A0B0C0D, 0x01020304
 REMOTE, LOCAL, LENGTH = 0x1122_3344_5566_7000, 0x0807_0605_0403_2000, 8
 MAX_MESSAGE = 1 << 30
@@ -22,21 +22,31 @@ def swapped(value):
 class SendQueue(ptx.Memory):
     """A queue whose NIC completes each WQE as soon as its doorbell is rung."""
 
-    def __init__(self, depth=64, first=0, has_record=True, base=0):
-        """@param first  index of the next WQE; all earlier ones are complete
-        @param base   offset of each address, so that one memory can hold several queues"""
+    def __init__(self, depth=64, first=0, has_record=True, base=0, collapsed=False):
+        """@param first      index of the next WQE; all earlier ones are complete
+        @param base       offset of each address, so that one memory can hold several queues
+        @param collapsed  the CQ has one CQE, else a ring of its own"""
         super().__init__()
         self.depth, self.first, self.has_record, self.base = depth, first, has_record, base
+        self.cqes = 1 if collapsed else depth
         self.set(SQ + base, bytes(64 * depth))
         self.set(DOORBELL + base, bytes(8))
         self.set(RECORD + base, bytes(4))
         self.set(CONTROL + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF).ljust(CONTROL_BYTES, b"\0"))
-        self.set(CQE + base, bytes(64))
+        self.set(CURSOR + base, struct.pack("<II", first & 0xFFFFFFFF, first & 0xFFFFFFFF))
+        self.set(CQE + base, b"\xff" * 64 * self.cqes)
         self.set(RESULT, b"\xff" * 8 * MAX_THREADS)
+        self._completed = first - 1
         self._complete(first - 1)
 
     def _complete(self, index):
-        self.set(CQE + self.base + 56, struct.pack(">IHBB", WRITE << 24 | QPN, index & 0xFFFF, 0, REQUESTER << 4))
+        """Completes the WQEs up to `index`, which counts modulo 2^16."""
+        last = self._completed + ((index - self._completed) & 0xFFFF)
+        for number in range(min(self._completed + 1, last), last + 1):
+            owner = 1 if number & self.cqes and self.cqes > 1 else 0
+            place = CQE + self.base + 64 * (number % self.cqes)
+            self.set(place + 56, struct.pack(">IHBB", WRITE << 24 | QPN, number & 0xFFFF, 0, REQUESTER << 4 | owner))
+        self._completed = last
 
     def store(self, address, size, value):
         super().store(address, size, value)
@@ -47,7 +57,7 @@ class SendQueue(ptx.Memory):
         """Returns the QueueView."""
         record = RECORD + self.base if self.has_record else 0
         pointers = (SQ + self.base, DOORBELL + self.base, record, CQE + self.base, CONTROL + self.base)
-        return struct.pack("<5Q5I4x", *pointers, swapped(QPN << 8), self.depth, MAX_MESSAGE, 0, 0)
+        return struct.pack("<5Q6I", *pointers, swapped(QPN << 8), self.depth, MAX_MESSAGE, 0, 0, self.cqes)
 
     def job(self, count):
         """Returns the Job of kernels.cu."""
@@ -79,7 +89,7 @@ class SendQueue(ptx.Memory):
         if operation.address is None:
             return opcode
         places = {"wqe": (SQ, 64 * self.depth, 16), "doorbell": (DOORBELL, 8, 8), "record": (RECORD, 4, 4),
-                  "cqe": (CQE, 64, 16), "published": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
+                  "cqe": (CQE, 64 * self.cqes, 16), "cursor": (CURSOR, 8, 8), "published": (CONTROL, 4, 4), "reserved": (CONTROL + 4, 4, 4),
                   "tail": (CONTROL, 8, 8), "error": (ERROR, 8, 8),
                   "result": (RESULT, 8 * MAX_THREADS, None)}  # fmt: skip
         verb = {"st": "", "ld": "load ", "atom": "compare-swap " if ".cas." in operation.name else "change "}

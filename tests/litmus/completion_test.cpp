@@ -57,6 +57,48 @@ TEST(Completion, SyndromeBelongsToItsError) {
   }
 }
 
+TEST(Completion, FetchedDataAreVisibleOnARing) {
+  for (uint32_t run = 1; run <= kRuns; ++run) {
+    TestCq cq(4);
+    LitmusQueue memory(4, &cq);
+    uint64_t data = 0;
+    Concurrently(
+        [&] {
+          SendQueue<LitmusCpu, Exclusive> queue(memory.View());
+          const Posted posted = queue.Post(ReadOf(data));
+          EXPECT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+          EXPECT_EQ(data, run);
+        },
+        [&] {
+          ASSERT_TRUE(memory.AwaitRecord(1));
+          data = run;
+          memory.Done(0);
+        });
+  }
+}
+
+TEST(Completion, CauseIsVisibleBehindItsFlush) {
+  for (uint32_t run = 1; run <= kRuns; ++run) {
+    TestCq cq(4);
+    LitmusQueue memory(4, &cq);
+    Concurrently(
+        [&] {
+          SendQueue<LitmusCpu, Exclusive> queue(memory.View());
+          EXPECT_TRUE(queue.Post(Nop()).status.ok());
+          const Posted posted = queue.Post(Nop());
+          const Status status = queue.Wait(posted.ticket, Soon());
+          EXPECT_EQ(status.code, Code::kError);
+          EXPECT_EQ(status.syndrome, static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess));
+          EXPECT_EQ(status.wqe_index, 0);
+        },
+        [&] {
+          ASSERT_TRUE(memory.AwaitRecord(2));
+          memory.Complete({CqeOpcode::kRequesterError, 0, mlx5::Syndrome::kRemoteAccess});
+          memory.Complete({CqeOpcode::kRequesterError, 1, mlx5::Syndrome::kFlushed});
+        });
+  }
+}
+
 TEST(Completion, FetchedDataAreVisibleWhenAnotherThreadDrainedTheRing) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     TestRing ring(4);

@@ -109,9 +109,9 @@ inline uint32_t SeenRecord(const uint32_t& dbrec) {
 /// A send queue for a single run.
 struct LitmusQueue : TestQueue {
   explicit LitmusQueue(uint32_t depth, TestRing* completions = nullptr) : TestQueue(depth, 0, completions) {
-    LitmusCpu::record = &dbrec;
-    LitmusCpu::doorbells = LitmusCpu::deliveries = 0;
+    Watch();
   }
+  LitmusQueue(uint32_t depth, TestCq* own) : TestQueue(depth, 0, own) { Watch(); }
 
   /// Waits as the NIC until the record is at least `end`.
   bool AwaitRecord(uint32_t end) const {
@@ -127,6 +127,12 @@ struct LitmusQueue : TestQueue {
 
   /// Reports a WQE as the NIC does after all its accesses.
   void Done(uint16_t index) { Complete({.wqe_counter = index}); }
+
+ private:
+  void Watch() {
+    LitmusCpu::record = &dbrec;
+    LitmusCpu::doorbells = LitmusCpu::deliveries = 0;
+  }
 };
 
 }  // namespace warpverbs::inline v0_2::device

@@ -18,17 +18,19 @@ struct QueueControl {
   /// Stays until the reset; only a word that says more replaces it, see QueueState::RecordError().
   alignas(128) uint64_t error;
   uint64_t* host_error;         ///< copy of `error` for the host; may be null
-  CompletionRingControl* ring;  ///< ring that completions arrive on; nullptr: the CQ is collapsed
+  CompletionRingControl* ring;  ///< ring that this queue shares with others; nullptr: its CQ is its own
   const RegionTable* regions;   ///< regions that a checked build allows; nullptr: any
   uint64_t sink;                ///< place for the 8 bytes of an atomic that fetches nothing
-  /// The newest completion of this queue, as a collapsed CQ would show it; used with a ring.
+  /// The newest completion of this queue, as a collapsed CQ would show it; used with a shared ring.
   alignas(64) uint8_t cqe[64];
+  /// Where a thread that has waited left the queue's own ring: CompletionCursor. A hint, which may be old.
+  alignas(128) uint64_t cursor;
 };
 inline constexpr uint64_t kErrorValid = uint64_t{1} << 63;
 
 /// What a queue and its device require of posters.
 enum QueueFlags : uint32_t {
-  kRingCq = 1,  ///< completions arrive on QueueControl::ring
+  kSharedCq = 1,  ///< completions arrive on QueueControl::ring
   /// A read or a fetch is visible only after a DUMP of its data; all data of a read are in one memory.
   kDumpAfterRead = 2,
   kNeedsSystemScope = 4,  ///< queue in host memory: releases must have system scope
@@ -40,13 +42,15 @@ struct QueueView {
   uint8_t* sq;            ///< slots: 64 B * depth
   uint64_t* doorbell;     ///< UAR register, or the host word of a CPU-rung doorbell
   uint32_t* dbrec;        ///< the send half of the doorbell record; nullptr where a host thread writes it
-  const uint8_t* cqe;     ///< the collapsed CQE, or QueueControl::cqe; all 0xff before use
+  const uint8_t* cqe;     ///< CQEs: 64 B * cq_depth; or QueueControl::cqe; all 0xff before use
   QueueControl* control;  ///< shared mutable words
   uint32_t qpn_be;        ///< qpn << 8, big-endian
   uint32_t depth;         ///< WQEBBs; a power of two, at most 32768
   uint32_t max_message;   ///< longest message in bytes; a power of two, at most 2^30
   uint32_t sink_lkey_be;  ///< lkey of QueueControl::sink, big-endian
   uint32_t flags;         ///< QueueFlags
+  /// CQEs of the queue's own CQ: a power of two, at least `depth`; or 1: the CQ is collapsed, or shared.
+  uint32_t cq_depth = 1;
 };
 static_assert(sizeof(QueueView) == 64);
 

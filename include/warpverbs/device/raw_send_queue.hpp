@@ -1,6 +1,6 @@
 #pragma once
 
-#include "warpverbs/device/detail/completion.hpp"
+#include "warpverbs/device/detail/completion_cursor.hpp"
 #include "warpverbs/device/detail/waiter.hpp"
 #include "warpverbs/device/operations.hpp"
 #include "warpverbs/mlx5/doorbell.hpp"
@@ -68,11 +68,16 @@ class RawSendQueue {
                         combines ? arch::Mmio::kWriteCombining : arch::Mmio::kUncached);
   }
 
-  /// Tests whether WQE `index` of a queue with a collapsed CQ is complete: kOk, kPending or kError.
+  /// Tests whether WQE `index` is complete: kOk, kPending or kError.
+  ///
+  /// It looks for the newest completion: one load on a collapsed CQ; on a ring two, and one more for each
+  /// doubling of its depth. A consumer that takes a ring's CQEs in order loads each once: CompletionRing.
   ///
   /// @pre  fewer than 2^15 WQEs were posted after `index`
   WARPVERBS_DEVICE Status PollCqOnce(uint32_t index) const {
-    const arch::CqeTail tail = A::LoadCqeTail(view_.cqe + mlx5::kCqeTailOffset);
+    uint32_t number;
+    arch::CqeTail tail;
+    if (!Cqes<A>{view_.cqe, view_.cq_depth}.FindNewest(number, tail)) return {.code = Code::kPending};
     if (IsError(tail)) return ErrorStatus(ErrorWord(tail));
     // A WQE ahead of the newest completion reads as up to 2^16 behind it. A queue has at most 2^15 WQEs, so
     // half of the range is behind.

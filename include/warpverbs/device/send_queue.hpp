@@ -71,10 +71,9 @@ class SendQueue {
 
   /// Tests whether a post is done: kOk, kPending or kError; kInvalid for a post that was refused.
   ///
-  /// A post that was done before the queue pair failed returns kOk as long as the completions show it. A
-  /// collapsed CQ keeps only the newest one: if a flush is all that a thread saw, the cause and the posts
-  /// that were done before it are lost. A ring keeps both. With syndrome 0 the NIC may still execute the
-  /// post, until Reset().
+  /// A post that was done before the queue pair failed returns kOk. Only a collapsed CQ may not show that: it
+  /// keeps the newest completion, and if a flush is all that a thread saw, the cause and the posts that were
+  /// done before it are lost. With syndrome 0 the NIC may still execute the post, until Reset().
   WARPVERBS_DEVICE Status Test(Ticket ticket) {
     const Code code = state_.Wait(ticket, {});
     return state_.WaitStatus(code == Code::kTimeout ? Code::kPending : code);
@@ -137,7 +136,11 @@ class SendQueue {
     Code code = Code::kOk;
     if (group.IsLeader()) code = state_.Reserve(all, limit);
     code = BroadcastReservation(group, state_.end().reserved() - all, code, base);
-    if constexpr (!kShares && !kAlone) state_.SetCompleted(group.Broadcast(state_.completed()));
+    if constexpr (!kShares && !kAlone) {
+      A::AcquireAfterCompletion();  // the lanes believe the leader's CQEs
+      group.Sync();
+      state_.cursor().Set(group.Broadcast(state_.cursor().word()));
+    }
     return code;
   }
 

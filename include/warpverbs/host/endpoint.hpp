@@ -139,12 +139,13 @@ class WARPVERBS_EXPORT Endpoint {
   /// @errors  Error: the endpoint has no receive queue
   device::ReceiveQueueView ReceiveView() const;
 
-  /// Returns the ring of CQEs, for code that consumes it itself and does not use View() to wait.
+  /// Returns the ring of CQEs, for code that takes them in order itself. Waits by View() take nothing away.
   ///
   /// @errors  Error: the completion queue is collapsed; View() has its one CQE
   device::CqView CompletionView() const;
 
-  /// Lets completions of the send or the receive queue wake a sleeping host thread.
+  /// Lets completions of the send or the receive queue wake a sleeping host thread. A thread that waits by
+  /// View() takes no CQEs: count the completions of sends by a CompletionRing on CompletionView().
   ///
   /// @param channel  must outlive this
   /// @param cookie   names the queue in the channel

@@ -19,8 +19,8 @@ class SharedCompletions;
 
 /// How completions are reported.
 enum class CqMode : uint8_t {
-  kCollapsed,  ///< one CQE, always the latest: nothing to consume, nothing to overrun
-  kRing,       ///< one CQE per completion; posters drain it. Keeps the cause of a burst of errors
+  kRing,       ///< a CQE for each completion: keeps the cause of an error, whatever is flushed behind it
+  kCollapsed,  ///< one CQE, always the latest. Less memory; after an error it may show only a flush
 };
 
 /// The memory that holds the queues.
@@ -60,7 +60,7 @@ struct RetryConfig {
 /// Settings of an endpoint. Objects it points to must outlive the endpoint.
 struct WARPVERBS_EXPORT EndpointConfig {
   uint32_t depth = 128;  ///< send queue, in WQEBBs (64 B); rounded up to a power of two, at most 32768
-  CqMode cq_mode = CqMode::kCollapsed;
+  CqMode cq_mode = CqMode::kRing;
   /// Depth of the endpoint's own ring (CqMode::kRing), in CQEs: at least that of the send queue, rounded up
   /// as depth is. 0: as deep as the send queue. A deeper ring keeps older completions longer.
   uint32_t cq_depth = 0;

@@ -37,7 +37,7 @@ struct WARPVERBS_EXPORT Event {
 struct WARPVERBS_EXPORT QueueError {
   uint32_t qpn = 0;
   std::optional<EndpointInfo> peer{};  ///< empty: the queue pair was not connected
-  CqMode cq_mode = CqMode::kCollapsed;
+  CqMode cq_mode = CqMode::kRing;
   bool receiving = false;  ///< a receive failed; opcode is then meaningless
   /// mlx5::Syndrome; 0: no completion has failed: an event, a poster gave up, or `stopped`
   uint8_t syndrome = 0;

@@ -57,9 +57,6 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
     if (!has) throw Error("create", "an endpoint on " + device.name(), reason, remedy);
   };
   const bool has_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
-  require(!has_ring || capabilities.cqe_user_index,
-          "the device's completions do not name their queue, which a ring needs",
-          "Choose CqMode::kCollapsed");
   require(!config.wait_on_cq || capabilities.cross_channel,
           "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
   const uint32_t max_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
@@ -218,13 +215,6 @@ void Endpoint::Impl::FillControl() {
   std::memset(control.cqe, kInvalidCqe, sizeof control.cqe);
   if (completions_) {
     control.ring = &completions_->ring().control();
-  } else if (has_ring()) {
-    device::CompletionRingControl ring{};
-    ring.cq = CompletionView();
-    ring.queues = At<device::QueueControl*>(layout_.ring_queues);
-    memory_.Write(layout_.ring, &ring, sizeof ring);
-    memory_.Store(layout_.ring_queues, reinterpret_cast<uint64_t>(At<device::QueueControl>(layout_.control)));
-    control.ring = At<device::CompletionRingControl>(layout_.ring);
   }
   memory_.Write(layout_.control, &control, sizeof control);
 }
@@ -341,23 +331,28 @@ void Endpoint::Impl::ClearCompletions() {
                   "Call SharedCompletions::Recover() once no kernel uses any queue of the ring, then Reset() "
                   "again");
     }
-  } else if (has_ring()) {
-    std::vector<std::byte> copy;
-    memory_.Store(layout_.ring + offsetof(device::CompletionRingControl, consumer),
-                  EndOfRing(ReadRing(CompletionView(), copy)));
+  } else if (has_own_ring()) {
+    const uint64_t next = RestartRing(CompletionView());
+    memory_.Store(layout_.control + offsetof(device::QueueControl, cursor), next << 32);
   } else {
     memory_.Fill(layout_.cqes, sizeof(mlx5::Cqe64), kInvalidCqe);
   }
   memory_.Fill(layout_.control + offsetof(device::QueueControl, cqe), sizeof(mlx5::Cqe64), kInvalidCqe);
   if (receive_cq_) {
     memory_.Store(layout_.receive_state, 0);
-    std::vector<std::byte> copy;
-    const device::CqView ring = ReadRing(ReceiveView().cq, copy);
-    first_receive_cqe_ = EndOfRing(ring);
-    if (const auto newest = WithoutErrorAtEnd(ring)) {
-      memory_.Write(layout_.receive_cqes + newest->offset, &newest->op_own, sizeof newest->op_own);
-    }
+    first_receive_cqe_ = RestartRing(ReceiveView().cq);
   }
+}
+
+/// Makes a ring that keeps counting read like a new one. Returns the index of its next completion.
+uint32_t Endpoint::Impl::RestartRing(const device::CqView& view) {
+  std::vector<std::byte> copy;
+  const device::CqView ring = ReadRing(view, copy);
+  const auto cqes = static_cast<size_t>(view.cqe - At<uint8_t>(0));
+  for (const CqePatch& patch : AsBeforeIndex0(ring)) {
+    memory_.Write(cqes + patch.offset, patch.bytes.data(), patch.bytes.size());
+  }
+  return EndOfRing(ring);
 }
 
 device::CqView Endpoint::Impl::ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const {

@@ -14,18 +14,12 @@ namespace warpverbs::inline v0_2::host {
 
 using arch::Cpu;
 
-/// Returns the first error on the ring that no poster has consumed yet; 0: none.
+/// Returns the first error on the shared ring that no poster has consumed yet; 0: none.
 uint64_t Endpoint::Impl::WaitingError() const {
-  if (!has_ring()) return 0;
-  const auto consumer = [this] {
-    return completions_ ? Cpu::Load(&completions_->ring().control().consumer)
-                        : memory_.Load(layout_.ring + offsetof(device::CompletionRingControl, consumer));
-  };
-  const uint64_t before = consumer();
-  std::vector<std::byte> copy;
-  const device::CqView ring =
-      completions_ ? completions_->ring().control().cq : ReadRing(CompletionView(), copy);
-  return FirstError(ring, OldestOnRing(ring, before, consumer), qpn());
+  if (!completions_) return 0;
+  const device::CompletionRingControl& ring = completions_->ring().control();
+  const auto consumer = [&ring] { return Cpu::Load(&ring.consumer); };
+  return FirstError(ring.cq, OldestOnRing(ring.cq, consumer(), consumer), qpn());
 }
 
 /// Returns the send queue's most specific error, whether or not a poster has seen it.
@@ -36,10 +30,14 @@ uint64_t Endpoint::Impl::SendError() const {
   const auto consider = [&word](uint64_t other) {
     if (device::ErrorRank(other) > device::ErrorRank(word)) word = other;
   };
-  const uint64_t waiting = WaitingError();
-  // Read last: includes what posters have consumed from the ring in the meantime.
-  const size_t newest = has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes;
   std::vector<std::byte> copy;
+  if (has_own_ring()) {
+    consider(ErrorAtEnd(ReadRing(CompletionView(), copy)));
+    return word;
+  }
+  const uint64_t waiting = WaitingError();
+  // Read last: includes what posters have consumed from the shared ring in the meantime.
+  const size_t newest = completions_ ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes;
   const std::byte* const tail = memory_.Read(newest + mlx5::kCqeTailOffset, sizeof(arch::CqeTail), copy);
   const arch::CqeTail cqe = Cpu::LoadCqeTail(reinterpret_cast<const uint8_t*>(tail));
   if (device::IsError(cqe)) consider(device::ErrorWord(cqe));
@@ -64,7 +62,7 @@ std::optional<QueueError> Endpoint::Impl::ReportedError() const {
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
-                    .cq_mode = has_ring() ? CqMode::kRing : CqMode::kCollapsed,
+                    .cq_mode = completions_ ? CqMode::kRing : config_.cq_mode,
                     .receiving = receiving,
                     .syndrome = status.syndrome,
                     .vendor_syndrome = status.vendor_syndrome,
@@ -92,7 +90,7 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
     if (!error) {
       error = QueueError{.qpn = qpn(),
                          .peer = peer_,
-                         .cq_mode = has_ring() ? CqMode::kRing : CqMode::kCollapsed,
+                         .cq_mode = completions_ ? CqMode::kRing : config_.cq_mode,
                          .stopped = true};
     }
   }

@@ -55,7 +55,7 @@ void Endpoint::Impl::Abort() { Cpu::StoreRelease(&host_words().abort, uint64_t{1
 std::optional<Event> Endpoint::Impl::LastEvent() const { return watch_ ? watch_->Newest() : std::nullopt; }
 
 CompletionAlarm Endpoint::Impl::AnnounceSends(CompletionChannel& channel, uint64_t cookie) {
-  if (!cq_ || !has_ring()) {
+  if (!has_own_ring()) {
     throw Error("arm", "the completions of QP " + std::to_string(qpn()), "they are collapsed or shared",
                 "Create the endpoint with cq_mode = CqMode::kRing");
   }

@@ -71,7 +71,7 @@ class Endpoint::Impl {
   }
   HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_memory_.get()); }
   uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_memory_.get() + host_layout_.staging); }
-  bool has_ring() const { return completions_ || config_.cq_mode == CqMode::kRing; }
+  bool has_own_ring() const { return !completions_ && config_.cq_mode == CqMode::kRing; }
   bool dumps_after_read() const;
 
   Path PathTo(const EndpointInfo& peer) const;
@@ -91,6 +91,7 @@ class Endpoint::Impl {
   /// Returns a view of a ring of this endpoint that the host can read: of the ring itself or of `copy`.
   device::CqView ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const;
   void ClearCompletions();
+  uint32_t RestartRing(const device::CqView& view);
   uint64_t WaitingError() const;
   uint64_t SendError() const;
   uint64_t ReceiveError() const;

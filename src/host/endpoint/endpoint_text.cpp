@@ -70,7 +70,7 @@ std::string Endpoint::Impl::DescribeCompletions() const {
     return "a ring of " + std::to_string(completions_->ring().depth()) +
            " CQEs that queues share, as user index " + std::to_string(completions_->user_index());
   }
-  if (!has_ring()) return "collapsed into one CQE";
+  if (!has_own_ring()) return "collapsed into one CQE";
   return config_.cq_depth > RingDepth(config_.depth)
              ? "a ring of " + std::to_string(config_.cq_depth) + " CQEs"
              : std::string("a ring as deep as the send queue");

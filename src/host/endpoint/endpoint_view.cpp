@@ -19,15 +19,16 @@ device::QueueView Endpoint::Impl::View() const {
       .sq = staged ? staging() : At<uint8_t>(layout_.sq),
       .doorbell = doorbell_.mode == DoorbellMode::kGpu ? doorbell_.doorbell : &host_words().doorbell,
       .dbrec = staged ? nullptr : At<uint32_t>(layout_.qp_dbr + offsetof(mlx5::QpDbr, send)),
-      .cqe = At<uint8_t>(has_ring() ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
+      .cqe = At<uint8_t>(completions_ ? layout_.control + offsetof(device::QueueControl, cqe) : layout_.cqes),
       .control = At<device::QueueControl>(layout_.control),
       .qpn_be = mlx5::ToBe32(qpn() << 8).raw,
       .depth = sizes_.depth,
       .max_message = 1u << std::min(device_.capabilities().log_max_message, 30u),
       .sink_lkey_be = mlx5::ToBe32(memory_.sink_lkey()).raw,
-      .flags = (has_ring() ? device::kRingCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u) |
+      .flags = (completions_ ? device::kSharedCq : 0u) | (dumps_after_read() ? device::kDumpAfterRead : 0u) |
                (ReleaseScope() == arch::Scope::kSystem ? device::kNeedsSystemScope : 0u) |
-               (combines ? device::kWriteCombining : 0u)};
+               (combines ? device::kWriteCombining : 0u),
+      .cq_depth = has_own_ring() ? sizes_.cq_depth : 1};
 }
 
 device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {
@@ -49,11 +50,11 @@ device::ReceiveQueueView Endpoint::Impl::ReceiveView() const {
 }
 
 device::CqView Endpoint::Impl::CompletionView() const {
-  if (!has_ring()) {
+  if (completions_) return completions_->ring().control().cq;
+  if (!has_own_ring()) {
     throw Error("view", "the completions of QP " + std::to_string(qpn()) + " as a ring", "they are collapsed",
                 "Create the endpoint with cq_mode = CqMode::kRing");
   }
-  if (completions_) return completions_->ring().control().cq;
   return {.cqe = At<uint8_t>(layout_.cqes),
           .dbrec = At<uint32_t>(layout_.cq_dbr + offsetof(mlx5::CqDbr, consumer_index)),
           .depth = sizes_.cq_depth};

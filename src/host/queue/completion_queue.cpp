@@ -29,7 +29,8 @@ CreateCqMailbox CreateCommand(ibv_context* context, const CompletionQueueConfig&
   CreateCqMailbox create;
   create.Set(mlx5::command_in::kOpcode, mlx5::CommandOpcode::kCreateCq)
       .Set(cqc::kCc.At(in::kCqc), config.mode == CqMode::kCollapsed)
-      // Ignores overrun: the collapsed CQE is never consumed, and a ring has room for all completions.
+      // Ignores overrun: nobody gives CQEs back, except to a shared ring, and each has room for what is
+      // outstanding.
       .Set(cqc::kOi.At(in::kCqc), true)
       .Set(cqc::kLogCqSize.At(in::kCqc), static_cast<uint32_t>(std::countr_zero(config.depth)))
       .Set(cqc::kUarPage.At(in::kCqc), config.uar_page)
@@ -71,13 +72,19 @@ uint64_t ErrorAtEnd(const device::CqView& ring) {
   return error;
 }
 
-std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring) {
+std::vector<CqePatch> AsBeforeIndex0(const device::CqView& ring) {
   constexpr auto kSuccess = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
-  const uint32_t newest = EndOfRing(ring) - 1;
-  const arch::CqeTail cqe = TailOf(ring, newest);
-  if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) return std::nullopt;
-  return CqePatch{.offset = (newest & (ring.depth - 1)) * sizeof(mlx5::Cqe64) + offsetof(mlx5::Cqe64, op_own),
-                  .op_own = static_cast<uint8_t>(kSuccess << 4 | (device::OwnerBit(cqe) ? 1 : 0))};
+  const uint32_t newest = (EndOfRing(ring) - 1) & (ring.depth - 1);
+  std::vector<CqePatch> patches;
+  for (uint32_t slot = 0; slot < ring.depth; ++slot) {
+    const arch::CqeTail cqe = TailOf(ring, slot);
+    if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) continue;
+    if (slot != newest && !device::IsError(cqe)) continue;
+    const auto op_own = static_cast<uint8_t>(kSuccess << 4 | (device::OwnerBit(cqe) ? 1 : 0));
+    patches.push_back({.offset = slot * sizeof(mlx5::Cqe64) + offsetof(mlx5::Cqe64, wqe_counter),
+                       .bytes = {0xff, 0xff, 0, op_own}});
+  }
+  return patches;
 }
 
 CompletionQueue::CompletionQueue(ibv_context* context, const CompletionQueueConfig& config)

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "device/devx_object.hpp"
 #include "warpverbs/arch/cpu.hpp"
@@ -16,7 +17,7 @@ namespace warpverbs::inline v0_2::host {
 
 /// Location and mode of a completion queue.
 struct CompletionQueueConfig {
-  CqMode mode = CqMode::kCollapsed;
+  CqMode mode = CqMode::kRing;
   uint32_t depth = 1;  ///< in CQEs; a power of two, at least the sum of its queues' depths: it cannot overrun
   uint32_t uar_page = 0;
   uint32_t umem_id = 0;
@@ -85,17 +86,17 @@ uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_
 /// Only reads.
 uint64_t ErrorAtEnd(const device::CqView& ring);
 
-/// A byte to write to a CQE.
+/// Bytes to write to a CQE: its counter, signature, opcode and owner.
 struct CqePatch {
-  size_t offset;   ///< in bytes from the ring's first CQE
-  uint8_t op_own;  ///< new value of the byte
+  size_t offset;  ///< in bytes from the ring's first CQE
+  std::array<uint8_t, 4> bytes;
 };
 
-/// Returns the write that makes a ring's newest CQE a success, so that the ring does not end in an error.
-/// Empty: nothing has completed.
+/// Returns the writes that make a ring's newest CQE, and each that is an error, a success of the WQE before
+/// index 0: nothing of a queue pair's earlier life can then be taken for its next one.
 ///
-/// @pre   nothing completes during the call; the newest CQE has been consumed
-std::optional<CqePatch> WithoutErrorAtEnd(const device::CqView& ring);
+/// @pre   nothing completes during the call; no CQE is needed any more
+std::vector<CqePatch> AsBeforeIndex0(const device::CqView& ring);
 
 /// A completion queue of 64-byte CQEs that software polls. CompletionChannel delivers its events.
 class CompletionQueue {

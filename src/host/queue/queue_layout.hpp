@@ -61,9 +61,7 @@ struct QueueLayout {
         cqes(AlignUp(sq + size_t{64} * sizes.depth, ring_alignment)),
         receive_cqes(AlignUp(cqes + size_t{64} * sizes.cq_depth, ring_alignment)),
         control(AlignUp(receive_cqes + size_t{64} * sizes.receive_cq_depth, kLine)),
-        ring(control + sizeof(device::QueueControl)),
-        ring_queues(ring + sizeof(device::CompletionRingControl)),
-        receive_state(ring_queues + sizeof(device::QueueControl*)),
+        receive_state(control + sizeof(device::QueueControl)),
         qp_dbr(AlignUp(receive_state + sizeof(uint64_t), kLine)),
         cq_dbr(qp_dbr + kLine),
         receive_cq_dbr(cq_dbr + kLine),
@@ -74,8 +72,6 @@ struct QueueLayout {
   size_t cqes;
   size_t receive_cqes;
   size_t control;
-  size_t ring;         ///< CompletionRingControl
-  size_t ring_queues;  ///< the ring's table of one queue
   size_t receive_state;
   size_t qp_dbr;  ///< the NIC polls doorbell records: each has its own cache line
   size_t cq_dbr;

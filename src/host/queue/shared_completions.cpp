@@ -32,7 +32,7 @@ uint32_t CheckedDepth(const Device& device, uint32_t depth) {
   if (!device.capabilities().cqe_user_index) {
     throw Error("create", "shared completions on " + device.name(),
                 "the device's completions do not name their queue",
-                "Give each endpoint a collapsed CQ of its own: CqMode::kCollapsed");
+                "Give each endpoint a CQ of its own: leave EndpointConfig::completions null");
   }
   return RingDepth(RoundDepth(depth, device.capabilities().max_cqes, "a ring of shared completions"));
 }

@@ -37,9 +37,6 @@ TEST(FewCapabilities, AreNamedWhenAFeatureIsMissing) {
       EXPECT_EQ(error.what(), endpoint + what);
     }
   };
-  expect_refusal(
-      "the device's completions do not name their queue, which a ring needs. Choose CqMode::kCollapsed.",
-      {.cq_mode = CqMode::kRing});
   expect_refusal("the device cannot wait for the completions of another queue. Leave wait_on_cq false.",
                  {.wait_on_cq = true});
   try {
@@ -48,7 +45,7 @@ TEST(FewCapabilities, AreNamedWhenAFeatureIsMissing) {
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), "Cannot create shared completions on " + device.name() +
                                 ": the device's completions do not name their queue. Give each endpoint a "
-                                "collapsed CQ of its own: CqMode::kCollapsed.");
+                                "CQ of its own: leave EndpointConfig::completions null.");
   }
 }
 

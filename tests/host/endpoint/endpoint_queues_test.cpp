@@ -45,7 +45,8 @@ TEST_F(EndpointQueues, HaveARingOfTheDepthAskedFor) {
   for (int i = 0; i < 1100; ++i) ASSERT_TRUE(link.Write(1).ok()) << i;
   EXPECT_THAT(WhyRefused({.depth = 16, .cq_mode = CqMode::kRing, .cq_depth = 8}),
               HasSubstr("the depth of the ring is out of range. Choose 16 CQEs"));
-  EXPECT_THAT(WhyRefused({.cq_depth = 256}), HasSubstr("cq_depth is the depth of a ring"));
+  EXPECT_THAT(WhyRefused({.cq_mode = CqMode::kCollapsed, .cq_depth = 256}),
+              HasSubstr("cq_depth is the depth of a ring"));
 }
 
 TEST_F(EndpointQueues, AreAlignedAsAskedFor) {

@@ -79,8 +79,8 @@ TEST_F(LastError, ReportsWhatAPosterHasSeen) {
 
 TEST_F(LastError, ReportsWhatNoPosterHasSeen) {
   SharedCompletions shared(device_);
-  for (const EndpointConfig& config :
-       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
+  for (const EndpointConfig& config : {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kCollapsed},
+                                       EndpointConfig{.completions = &shared}}) {
     Link link(device_, config);
     link.Connect();
     link.PostWrongWrite();
@@ -100,7 +100,7 @@ TEST_F(LastError, KeepsTheCauseOfABurstOnARing) {
 }
 
 TEST_F(LastError, SaysThatACollapsedCqLostTheCause) {
-  Link link(device_);
+  Link link(device_, {.cq_mode = CqMode::kCollapsed});
   link.Connect();
   PostBurst(link);
   ASSERT_TRUE(AwaitSyndrome(link.a, static_cast<uint8_t>(Syndrome::kFlushed)));
@@ -121,22 +121,19 @@ TEST_F(LastError, SaysThatAPosterGaveUpUnlessTheNicKnowsMore) {
 
 TEST_F(LastError, DoesNotNeedTheLockOfADeadPoster) {
   SharedCompletions shared(device_);
-  for (const EndpointConfig& config :
-       {EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared}}) {
-    Link link(device_, config);
-    link.Connect();
-    ASSERT_TRUE(link.Write(3).ok());
-    device::CompletionRingControl& ring = *link.a.View().control->ring;
-    const uint64_t consumer = Cpu::Load(&ring.consumer);
-    Cpu::Store(&ring.consumer, consumer | device::kRingLocked);
-    PostBurst(link);
-    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
-    EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
-    EXPECT_EQ(link.a.LastError()->wqe_index, 3);
-    EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | device::kRingLocked);
-    EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "LastError() consumes nothing";
-    Cpu::Store(&ring.consumer, consumer);
-  }
+  Link link(device_, {.completions = &shared});
+  link.Connect();
+  ASSERT_TRUE(link.Write(3).ok());
+  device::CompletionRingControl& ring = shared.control();
+  const uint64_t consumer = Cpu::Load(&ring.consumer);
+  Cpu::Store(&ring.consumer, consumer | device::kRingLocked);
+  PostBurst(link);
+  ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+  EXPECT_EQ(link.a.LastError()->syndrome, kRemoteAccess);
+  EXPECT_EQ(link.a.LastError()->wqe_index, 3);
+  EXPECT_EQ(Cpu::Load(&ring.consumer), consumer | device::kRingLocked);
+  EXPECT_EQ(link.a.View().cqe[63] >> 4, 0) << "LastError() consumes nothing";
+  Cpu::Store(&ring.consumer, consumer);
 }
 
 TEST_F(LastError, IsPerQueueOnASharedRing) {
@@ -214,40 +211,39 @@ TEST_F(LastError, SaysThatTheNicStoppedAQueuePairThatRefusedItsPeer) {
 
 TEST_F(LastError, FindsAnErrorBehindADeadDrainerAfterAWrap) {
   SharedCompletions shared(device_, {.depth = 4, .max_queues = 1});
-  for (const EndpointConfig& config : {EndpointConfig{.depth = 4, .cq_mode = CqMode::kRing},
-                                       EndpointConfig{.depth = 4, .completions = &shared}}) {
-    Link link(device_, config);
-    link.Connect();
-    ASSERT_EQ(LeaveADeadDrainer(link, 0), 3U);
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
-    link.PostWrongWrite();
-    ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
-    EXPECT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
-    EXPECT_EQ(link.a.LastError()->wqe_index, 6);
-    Cpu::Store(&link.a.View().control->ring->consumer, 4);
-  }
-}
-
-TEST_F(LastError, BelievesTheIndexOfADrainerThatLives) {
-  Link link(device_, {.depth = 4, .cq_mode = CqMode::kRing});
+  Link link(device_, {.depth = 4, .completions = &shared});
   link.Connect();
   ASSERT_EQ(LeaveADeadDrainer(link, 0), 3U);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
-  const device::CompletionRingControl& ring = *link.a.View().control->ring;
+  link.PostWrongWrite();
+  ASSERT_TRUE(Await([&] { return link.a.LastError().has_value(); }));
+  EXPECT_TRUE(AwaitSyndrome(link.a, kRemoteAccess));
+  EXPECT_EQ(link.a.LastError()->wqe_index, 6);
+  Cpu::Store(&shared.control().consumer, 4);
+}
+
+TEST_F(LastError, BelievesTheIndexOfADrainerThatLives) {
+  SharedCompletions shared(device_, {.depth = 4, .max_queues = 1});
+  Link link(device_, {.depth = 4, .completions = &shared});
+  link.Connect();
+  ASSERT_EQ(LeaveADeadDrainer(link, 0), 3U);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(PostWrite(link).ok());
+  const device::CompletionRingControl& ring = shared.control();
   ASSERT_TRUE(AwaitCompletions(ring.cq, 6));
   const uint64_t consumer = Cpu::Load(&ring.consumer);
   ASSERT_EQ(consumer, device::kRingLocked);
   EXPECT_EQ(OldestOnRing(ring.cq, consumer, [&] { return consumer; }), 2U) << "it died";
   EXPECT_EQ(OldestOnRing(ring.cq, consumer, [] { return uint64_t{6}; }), 0U) << "it went on";
   EXPECT_EQ(OldestOnRing(ring.cq, consumer, [] { return device::kRingLocked | 3; }), 0U);
+  Cpu::Store(&shared.control().consumer, 6);
 }
 
 TEST_F(LastError, MayBeCalledWhileKernelsRun) {
   SharedCompletions shared(device_);
   SharedCompletions small(device_, {.depth = 4, .max_queues = 1});
   for (const EndpointConfig& config :
-       {EndpointConfig{}, EndpointConfig{.cq_mode = CqMode::kRing}, EndpointConfig{.completions = &shared},
-        EndpointConfig{.depth = 4, .cq_mode = CqMode::kRing},
+       {EndpointConfig{.cq_mode = CqMode::kCollapsed}, EndpointConfig{.cq_mode = CqMode::kRing},
+        EndpointConfig{.completions = &shared}, EndpointConfig{.depth = 4, .cq_mode = CqMode::kRing},
         EndpointConfig{.depth = 4, .completions = &small}}) {
     Link link(device_, config);
     link.Connect();

@@ -33,7 +33,7 @@ struct CompletionChannelTest : testing::Test {
 
   Device device;
   CompletionChannel channel{device};
-  Link link{device, {.cq_mode = CqMode::kRing}, {.receive_depth = 4}};
+  Link link{device, {}, {.cq_mode = CqMode::kCollapsed, .receive_depth = 4}};
   CompletionAlarm alarm = link.a.AnnounceSends(channel, 17);
   device::RawSendQueue<Cpu> ring{link.a.View()};
   device::CompletionRing<Cpu> completions{link.a.CompletionView()};

@@ -63,9 +63,7 @@ TEST(QueueLayout, PlacesPartsWithoutOverlap) {
         EXPECT_GE(layout.cqes, layout.sq + size_t{64} * depth);
         EXPECT_GE(layout.receive_cqes, layout.cqes + size_t{64} * cq_depth);
         EXPECT_GE(layout.control, layout.receive_cqes + size_t{64} * receive_depth);
-        EXPECT_GE(layout.ring, layout.control + sizeof(device::QueueControl));
-        EXPECT_GE(layout.ring_queues, layout.ring + sizeof(device::CompletionRingControl));
-        EXPECT_GE(layout.receive_state, layout.ring_queues + sizeof(device::QueueControl*));
+        EXPECT_GE(layout.receive_state, layout.control + sizeof(device::QueueControl));
         EXPECT_GE(layout.qp_dbr, layout.receive_state + 8);
         EXPECT_GE(layout.cq_dbr, layout.qp_dbr + 8);
         EXPECT_GE(layout.receive_cq_dbr, layout.cq_dbr + 8);
@@ -80,7 +78,6 @@ TEST(QueueLayout, AlignsPartsForTheirReaders) {
   EXPECT_EQ(layout.cqes % 4096, 0);
   EXPECT_EQ(layout.receive_cqes % 4096, 0);
   EXPECT_EQ(layout.control % alignof(device::QueueControl), 0);
-  EXPECT_EQ(layout.ring % alignof(device::CompletionRingControl), 0);
   EXPECT_EQ(layout.receive_state % 8, 0);
   EXPECT_NE(layout.receive_cq_dbr / 128, layout.cq_dbr / 128);
   EXPECT_NE(layout.qp_dbr / 128, layout.cq_dbr / 128);

@@ -42,7 +42,7 @@ TEST_F(SharedCompletionsTest, PointsViewsToOneRingByUserIndex) {
   EXPECT_EQ(a.send_cqn(), ring.cqn());
   EXPECT_EQ(b.send_cqn(), ring.cqn());
   EXPECT_EQ(a.View().control->ring, &ring.control());
-  EXPECT_EQ(a.View().flags & ~device::kWriteCombining, device::kRingCq | device::kNeedsSystemScope);
+  EXPECT_EQ(a.View().flags & ~device::kWriteCombining, device::kSharedCq | device::kNeedsSystemScope);
   EXPECT_EQ(a.View().cqe, a.View().control->cqe);
   EXPECT_EQ(ring.control().queues[0], a.View().control);
   EXPECT_EQ(ring.control().queues[1], b.View().control);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "warpverbs/device/cooperation.hpp"
+#include "warpverbs/device/detail/completion_cursor.hpp"
 #include "warpverbs/device/detail/drain.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
 
@@ -130,7 +131,7 @@ class QueueState {
   WARPVERBS_DEVICE explicit QueueState(const QueueView& view)
       : queue_(view),
         end_(view.control),
-        completed_(Floor()),
+        cursor_(end_.reserved()),
         credit_(ReleasesFarEnough<A>(view.flags) ? view.depth : 0) {}
 
   WARPVERBS_DEVICE const QueueView& view() const { return queue_.view(); }
@@ -141,7 +142,7 @@ class QueueState {
   ///
   /// A bound that is too old is behind by more than the depth, and so leaves no credit.
   WARPVERBS_DEVICE bool HasCredit(uint32_t slots) const {
-    return end_.reserved() + slots - completed_ <= credit_;
+    return end_.reserved() + slots - cursor_.completed() <= credit_;
   }
 
   /// Returns false once this thread has seen an error: every later post then checks the queue first.
@@ -151,12 +152,12 @@ class QueueState {
   /// Makes `reserved` the end of the queue.
   WARPVERBS_DEVICE void StartAt(uint32_t reserved) {
     end_.SetReserved(reserved);
-    completed_ = Floor();
+    cursor_ = CompletionCursor<A>(reserved);
   }
 
-  /// Returns the index below which everything is complete, as far as this thread knows.
-  WARPVERBS_DEVICE uint32_t completed() const { return completed_; }
-  WARPVERBS_DEVICE void SetCompleted(uint32_t completed) { completed_ = completed; }
+  /// What this thread knows of the completions.
+  WARPVERBS_DEVICE const CompletionCursor<A>& cursor() const { return cursor_; }
+  WARPVERBS_DEVICE CompletionCursor<A>& cursor() { return cursor_; }
 
   /// Reserves the next slots, up to end().reserved(), as soon as they are free: kOk, kFull, kTimeout,
   /// kAborted, kError, or kInvalid for a poster that may not post at all.
@@ -167,14 +168,15 @@ class QueueState {
     if (!ReleasesFarEnough<A>(view().flags) || !end_.IsOnlyPoster()) return Code::kInvalid;
     constexpr uint32_t kMaxLost = 1024;
     uint32_t lost = 0;
-    const Code code = WaitUntil<A>(limit, [&](bool) __attribute__((always_inline)) {
-      do {
-        if (!HasCredit(slots) && !UpdateCredit()) return Code::kError;
-        if (!HasCredit(slots)) return Code::kPending;
-        if (end_.TryReserve(slots)) return Code::kOk;
-      } while (++lost % kMaxLost != 0);
-      return Code::kPending;
-    });
+    const Code code = WaitUntil<A>(
+        limit, [&](bool) __attribute__((always_inline)) {
+          do {
+            if (!HasCredit(slots) && !UpdateCredit()) return Code::kError;
+            if (!HasCredit(slots)) return Code::kPending;
+            if (end_.TryReserve(slots)) return Code::kOk;
+          } while (++lost % kMaxLost != 0);
+          return Code::kPending;
+        });
     return code == Code::kTimeout && limit.deadline_ns == 0 ? Code::kFull : code;
   }
 
@@ -227,13 +229,12 @@ class QueueState {
   WARPVERBS_DEVICE bool UpdateCredit() {
     DrainRing();
     end_.Reload();
-    const arch::CqeTail cqe = LoadCqe();
-    if (IsError(cqe)) RecordError(ErrorWord(cqe));
+    const uint64_t failure = cursor_.Search(view(), end_.reserved(), end_.reserved() - 1);
+    if (failure != 0) RecordError(failure);
     if (A::Load(&view().control->error) != 0) {
       MarkFailed();
       return false;
     }
-    UpdateCompleted(cqe);
     return true;
   }
 
@@ -251,15 +252,17 @@ class QueueState {
   /// An old ticket shows as complete only next to the current end of the queue, and another thread may have
   /// seen an error that this CQE does not show. So when checks are due, both are reloaded once.
   WARPVERBS_DEVICE Code Probe(Ticket ticket, bool check_due) {
+    using Found = typename CompletionCursor<A>::Found;
+    const Found found = cursor_.Peek(view(), end_.reserved(), ticket.index);
+    if (__builtin_expect(found == Found::kDone, true)) return Done();
     for (bool thorough = false;; thorough = true) {
-      const arch::CqeTail cqe = LoadCqe();
-      if (IsError(cqe)) {
-        RecordError(ErrorWord(cqe));
-      } else {
-        UpdateCompleted(cqe);
-        if (IsBefore(ticket.index, completed_)) return Done();
+      uint64_t failure = 0;
+      if (found == Found::kUnclear || (thorough && cursor_.MayFindMore(view(), end_.reserved()))) {
+        failure = cursor_.Search(view(), end_.reserved(), ticket.index);
+        if (failure == 0 && IsBefore(ticket.index, cursor_.completed())) return Done();
       }
-      if (thorough || IsError(cqe)) {
+      if (failure != 0) RecordError(failure);
+      if (thorough || failure != 0) {
         const uint64_t error = A::Load(&view().control->error);
         if (error != 0) return Classify(ticket, error);
         if (thorough) {
@@ -274,7 +277,7 @@ class QueueState {
   }
 
   WARPVERBS_DEVICE void DrainRing() {
-    if ((view().flags & kRingCq) != 0) Drain<A>(*view().control->ring);
+    if ((view().flags & kSharedCq) != 0) Drain<A>(*view().control->ring);
   }
 
   /// Waits until the slots before `base` are published: doorbells leave in order. A poster that gives up
@@ -296,7 +299,7 @@ class QueueState {
 
   /// Tells a post that completed before the queue pair failed from one that failed with it.
   WARPVERBS_DEVICE Code Classify(Ticket ticket, uint64_t error_word) {
-    if (IsBefore(ticket.index, completed_)) return Done();
+    if (IsBefore(ticket.index, cursor_.completed())) return Done();
     if (ErrorRank(error_word) < kCause) return Failed();
     // No slot is freed after the failure, so the failed WQE is at most `depth` behind the end: 16 bits find
     // it.
@@ -332,23 +335,12 @@ class QueueState {
     return Code::kOk;
   }
 
-  WARPVERBS_DEVICE arch::CqeTail LoadCqe() const { return A::LoadCqeTail(view().cqe + mlx5::kCqeTailOffset); }
-
-  /// Updates the bound from a completion, which may cover more than this thread has seen reserved.
-  WARPVERBS_DEVICE void UpdateCompleted(const arch::CqeTail& cqe) {
-    completed_ = CompletedBelow(cqe, Floor());
-    if (IsBefore(end_.reserved(), completed_)) completed_ = end_.reserved();
-  }
-
-  /// Returns the lowest possible bound: the slots of what has been reserved were free.
-  WARPVERBS_DEVICE uint32_t Floor() const { return end_.reserved() - view().depth; }
-
   WARPVERBS_DEVICE static bool IsBefore(uint32_t a, uint32_t b) { return static_cast<int32_t>(b - a) > 0; }
 
   RawSendQueue<A> queue_;
   QueueEnd<A, S> end_;
-  uint32_t completed_;  ///< index below which everything is complete, as last seen
-  uint32_t credit_;     ///< the depth, or 0 once this thread has seen an error or may not post
+  CompletionCursor<A> cursor_;
+  uint32_t credit_;  ///< the depth, or 0 once this thread has seen an error or may not post
 };
 
 }  // namespace warpverbs::inline v0_2::device
