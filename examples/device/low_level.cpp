@@ -39,7 +39,7 @@ WARPVERBS_DEVICE device::Status TakeEight(const device::CqView& view, uint32_t* 
 int main(int argc, char** argv) {
   return Run(argc, argv, "Teaches the low level: posts and polls with explicit indices.", [] {
     const host::Device device;
-    const Pair pair(device, {.cq_mode = host::CqMode::kRing});
+    const Pair pair(device);
     Memory from(device, kWrites, uint64_t{42}), to(device, kWrites, uint64_t{0});
     uint32_t qpn = 0;
     PutEight<arch::Cpu>(pair.here.View(), to.Remote(), from.Local());

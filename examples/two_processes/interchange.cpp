@@ -118,7 +118,6 @@ class Side {
  private:
   static host::EndpointConfig Config(const Options& options, uint8_t port) {
     host::EndpointConfig config = options.fabric.Config(port);
-    config.cq_mode = host::CqMode::kRing;  // a CQE for each completion, so that none escapes the check
     config.gpu = options.gpu ? &*options.gpu : nullptr;
     config.placement = options.placement;
     return config;

@@ -11,7 +11,6 @@ namespace {
 
 host::EndpointConfig Config(const TransportConfig& config) {
   return {.depth = config.depth,
-          .cq_mode = host::CqMode::kRing,
           .receive_depth = config.receive_depth,
           .psn = std::random_device{}() & 0xffffff,
           .remote_atomic = false,
@@ -192,7 +191,6 @@ std::string Channel::DescribeFailure() const {
       failure_.ok() ? flush_ : failure_;  // an error of the peer shows only as a flush here
   return host::QueueError{.qpn = endpoint_.qpn(),
                           .peer = peer_,
-                          .cq_mode = host::CqMode::kRing,
                           .receiving = receive_failed_ || failure_.ok(),
                           .syndrome = cause.syndrome,
                           .vendor_syndrome = cause.vendor_syndrome,
