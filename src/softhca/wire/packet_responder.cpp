@@ -1,6 +1,7 @@
 #include "wire/packet_responder.hpp"
 
 #include "core/atomic.hpp"
+#include "core/hca.hpp"
 #include "core/packets.hpp"
 #include "core/receive.hpp"
 #include "dma/copy.hpp"
