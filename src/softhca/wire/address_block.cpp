@@ -1,15 +1,20 @@
 #include "wire/address_block.hpp"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "wire/frame.hpp"
 #include "wire/media/abstract_name.hpp"
+#include "wire/media/socket.hpp"
 
 namespace softhca::address_block {
 namespace {
@@ -75,22 +80,35 @@ std::set<uint32_t> BlocksOfOthers() {
   return blocks;
 }
 
+/// Says whether no socket is bound to the RoCE port of a block's addresses. A forked child keeps the sockets
+/// of a NIC open whose process is gone.
+bool IsUnbound(uint32_t block) {
+  constexpr uint32_t kAddresses = 32;
+  for (uint32_t i = 0; i < kAddresses; ++i) {
+    const SocketAddress at = ToSocketAddress(address_block::Ipv4GidOf(block, i / 2, i % 2 + 1), kRoceUdpPort);
+    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket && bind(socket.get(), &at.any, at.bytes) != 0 && errno == EADDRINUSE) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 BlockClaim BlockClaim::Reserve() {
   using namespace address_block;
   constexpr uint32_t kBlocks = kLast - kFirst + 1;
   // The users of a host look from different blocks on, and avoid each other's. A user that claims all blocks
-  // keeps nobody from starting: then its claims do not count.
+  // keeps nobody from starting: then its claims do not count. Nor does it count that addresses are bound if
+  // those of all blocks are: not every network needs them.
   const uint32_t start = getuid() * 89 % (kBlocks / 2);
-  for (const bool spares_others : {true, false}) {
+  for (const auto& [spares_others, spares_bound] : {std::pair(true, true), {false, true}, {false, false}}) {
     const std::set<uint32_t> others = spares_others ? BlocksOfOthers() : std::set<uint32_t>{};
     for (uint32_t i = 0; i < kBlocks; ++i) {
       const uint32_t block = kFirst + (start + i) % kBlocks;
       if (others.contains(block)) continue;
       Descriptor reservation = TakeReservation(block);
       // A process whose launcher has died may still use the block.
-      if (!reservation || !TakeUse(block)) continue;
+      if (!reservation || !TakeUse(block) || (spares_bound && !IsUnbound(block))) continue;
       // Another user may have claimed it at the same time.
       if (spares_others && BlocksOfOthers().contains(block)) continue;
       return {block, std::move(reservation)};
@@ -101,7 +119,8 @@ BlockClaim BlockClaim::Reserve() {
 }
 
 BlockClaim BlockClaim::Use(uint32_t reserved) {
-  if (Descriptor use = TakeUse(reserved)) return {reserved, std::move(use)};
+  Descriptor use = TakeUse(reserved);
+  if (use && IsUnbound(reserved)) return {reserved, std::move(use)};
   return Reserve();
 }
 

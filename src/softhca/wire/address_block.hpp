@@ -40,7 +40,8 @@ class BlockClaim {
   ///
   /// @errors  std::runtime_error: all blocks are taken
   static BlockClaim Reserve();
-  /// Uses the block that a launcher has reserved, or claims another one if a process uses it already.
+  /// Uses the block that a launcher has reserved, or claims another one if a process uses it already or has
+  /// left a forked child with its sockets.
   ///
   /// @errors  std::runtime_error: all blocks are taken
   static BlockClaim Use(uint32_t reserved);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "wire/frame.hpp"
 #include "wire/media/abstract_name.hpp"
+#include "wire/media/socket.hpp"
 
 namespace softhca {
 namespace {
@@ -42,6 +45,28 @@ TEST(BlockClaim, PassesABlockFromOneUserToTheNext) {
   const BlockClaim launcher = BlockClaim::Reserve();
   BlockClaim::Use(launcher.block());
   EXPECT_EQ(BlockClaim::Use(launcher.block()).block(), launcher.block());
+}
+
+/// Binds the first port's address, as a forked child of a process that is gone still does.
+Descriptor Bind(uint32_t block) {
+  Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress at = ToSocketAddress(address_block::Ipv4GidOf(block, 0, 1), kRoceUdpPort);
+  EXPECT_EQ(bind(socket.get(), &at.any, at.bytes), 0);
+  return socket;
+}
+
+TEST(BlockClaim, ReservesNoBlockWhoseAddressesAreBound) {
+  std::optional<BlockClaim> claim = BlockClaim::Reserve();
+  const uint32_t block = claim->block();
+  const Descriptor orphan = Bind(block);
+  claim.reset();
+  EXPECT_NE(BlockClaim::Reserve().block(), block);
+}
+
+TEST(BlockClaim, UsesAnotherBlockWhereTheReservedOneIsBound) {
+  const BlockClaim launcher = BlockClaim::Reserve();
+  const Descriptor orphan = Bind(launcher.block());
+  EXPECT_NE(BlockClaim::Use(launcher.block()).block(), launcher.block());
 }
 
 /// Returns the name by which another user reserves a block. The kernel lets this one take it, too.
