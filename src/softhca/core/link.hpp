@@ -40,6 +40,9 @@ struct Request {
   bool solicited = false;
   AtomicOperands atomic;
   Destination destination;  ///< for datagrams
+
+  /// Returns whether the peer sends data back: reads and atomics.
+  bool fetches() const { return opcode == mlx5::WqeOpcode::kRdmaRead || atomic.bytes != 0; }
 };
 
 /// Result of a request at the responder.

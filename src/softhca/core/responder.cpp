@@ -93,24 +93,12 @@ Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {
   }
 }
 
-bool IsSendOrWrite(const Request& request) {
-  switch (request.opcode) {
-    case WqeOpcode::kSend:
-    case WqeOpcode::kSendImm:
-    case WqeOpcode::kRdmaWrite:
-    case WqeOpcode::kRdmaWriteImm:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 Response Respond(QueuePair& target, const Origin& origin, const Request& request) {
   if (!Listens(target) || target.attributes.remote_qpn != origin.qpn) return kSilence;
   const int32_t ahead = PsnDelta(origin.psn, target.next_receive_psn);
-  if (ahead < 0 && IsSendOrWrite(request)) return kRepeated;
+  if (ahead < 0 && !request.fetches()) return kRepeated;
   if (ahead != 0) return kSilence;
   const Response response = Execute(target, request, origin.mtu);
   if (response.kind == Response::Kind::kAcknowledged) {

@@ -54,14 +54,12 @@ bool SendWqe::Next(Segment& segment) {
 
 bool SendWqe::local() const { return IsLocal(request_.opcode); }
 
-bool SendWqe::fetches() const { return request_.opcode == WqeOpcode::kRdmaRead || IsAtomic(request_.opcode); }
-
 SendEntry SendWqe::entry() const {
   return {.index = index_,
           .wqebbs = wqebbs_,
           .opcode = request_.opcode,
           .signalled = signalled_,
-          .fetched_bytes = fetches() ? static_cast<uint32_t>(request_.bytes) : 0};
+          .fetched_bytes = request_.fetches() ? static_cast<uint32_t>(request_.bytes) : 0};
 }
 
 Syndrome SendWqe::Read(const QueuePair& qp, uint32_t index, uint32_t available) {
@@ -206,7 +204,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const DeviceConfig& device = qp.hca->config();
   const bool datagram = qp.config.service == mlx5::ServiceType::kUd;
   const uint64_t longest = datagram ? MtuBytes(device.mtu) : uint64_t{1} << device.log_max_message;
-  const bool lands_here = fetches();
+  const bool lands_here = request_.fetches();
   const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
   size_t pieces = 0;
   while (cursor_ < end_) {

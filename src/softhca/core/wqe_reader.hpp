@@ -36,8 +36,6 @@ class SendWqe {
   SendEntry entry() const;
   /// Returns whether it is executed without the peer.
   bool local() const;
-  /// Returns whether the peer sends data back: reads and atomics.
-  bool fetches() const;
   /// Returns whether it starts only after all earlier reads and atomics.
   bool fenced() const { return fenced_; }
   /// Returns whether it is a wait whose condition does not hold yet.

@@ -67,10 +67,9 @@ void Stats::OnDone(const QueuePair& qp, uint16_t index, mlx5::Syndrome syndrome)
 }
 
 void Stats::OnMessage(const QueuePair&, const QueuePair& to, const Request& request) {
-  const bool fetches = request.opcode == mlx5::WqeOpcode::kRdmaRead || request.atomic.bytes != 0;
   QpCounters& counters = Of(to).counters;
   ++counters.messages;
-  if (!fetches) counters.message_bytes += request.bytes;
+  if (!request.fetches()) counters.message_bytes += request.bytes;
 }
 
 void Stats::OnPacket(const QueuePair& qp, Direction direction, const Packet& packet, uint64_t) {

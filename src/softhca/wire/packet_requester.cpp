@@ -94,7 +94,7 @@ bool PacketRequester::Fetch() {
   loaded_.reset();
   const Syndrome fault = wqe_.Read(qp_, fetch_index_, available);
   WqeAction action = Classify(qp_, wqe_, fault);
-  if (action.kind == WqeAction::Kind::kSend && !IsReliable() && wqe_.fetches()) {
+  if (action.kind == WqeAction::Kind::kSend && !IsReliable() && wqe_.request().fetches()) {
     action = {WqeAction::Kind::kEnd, {Syndrome::kLocalQpOperation}};
   }
   switch (action.kind) {
@@ -115,7 +115,7 @@ bool PacketRequester::Fetch() {
 /// Returns whether the entry just read must wait for earlier ones.
 bool PacketRequester::MustWait() const {
   const uint32_t most = std::max<uint32_t>(qp_.attributes.max_reads_out, 1);  // 0 would wait forever
-  if (wqe_.fetches() && fetching_ >= most) return true;
+  if (wqe_.request().fetches() && fetching_ >= most) return true;
   if (wqe_.fenced() && fetching_ != 0) return true;
   return next_ - acked_ + PsnCount(wqe_.request(), qp_.attributes.mtu) > kMaxPositions && next_ != acked_;
 }
@@ -125,7 +125,7 @@ void PacketRequester::Enqueue() {
                         .bytes = wqe_.request().bytes,
                         .first = next_,
                         .packets = PsnCount(wqe_.request(), qp_.attributes.mtu),
-                        .fetches = wqe_.fetches()};
+                        .fetches = wqe_.request().fetches()};
   messages_.Push(message);
   loaded_ = message.first;
   fetching_ += message.fetches ? 1 : 0;
