@@ -48,34 +48,36 @@ TEST(Perf, GivesUpWaitingForAClientAtTheTimeout) {
   EXPECT_THAT(outcome.output, testing::ContainsRegex("no peer connected within [0-9.]+ s"));
 }
 
+/// Runs a server and, once it listens on $port, other connections and then its client.
+///
+/// @param others  commands for bash
+/// @return        the server's output and status; status 8: the client failed, 9: the server ended early
+Result RunServerWithOthers(const std::string& others) {
+  const std::string perf = "timeout 100 " SOFTHCA " -- " PERF " -n 100 -p ";
+  return RunShell(
+      "(bash /dev/fd/3 3<<'END'\n"
+      "log=$(mktemp); " +
+      perf +
+      "0 >$log 2>&1 & server=$!\n"
+      "until port=$(sed -n 's/.*listening on port //p' $log) && [ -n \"$port\" ]; do\n"
+      "  kill -0 $server || exit 9; sleep 0.05; done\n" +
+      others + perf +
+      "$port 127.0.0.1 || exit 8\n"
+      "wait $server; status=$?; cat $log; rm $log; exit $status\n"
+      "END\n)");
+}
+
 /// Something scans the port, something else speaks HTTP, and a third connection is silent.
 TEST(Perf, ServesItsClientAfterStrangers) {
-  const std::string perf = "timeout 100 " SOFTHCA " -- " PERF " -n 100 -p ";
-  const Result outcome =
-      RunShell("log=$(mktemp); " + perf +
-               "0 >$log 2>&1 & server=$!\n"
-               "until port=$(sed -n 's/.*listening on port //p' $log) && [ -n \"$port\" ]; do\n"
-               "  kill -0 $server || exit 9; sleep 0.05; done\n"
-               "bash -c \"exec 5<>/dev/tcp/127.0.0.1/$port 6<>/dev/tcp/127.0.0.1/$port "
-               "7<>/dev/tcp/127.0.0.1/$port 7<&-\n"
-               "  echo 'GET / HTTP/1.1' >&5; " +
-               perf +
-               "$port 127.0.0.1\" || exit 8\n"
-               "wait $server; status=$?; cat $log; rm $log; exit $status");
+  const Result outcome = RunServerWithOthers(
+      "exec 5<>/dev/tcp/127.0.0.1/$port 6<>/dev/tcp/127.0.0.1/$port 7<>/dev/tcp/127.0.0.1/$port 7<&-\n"
+      "echo 'GET / HTTP/1.1' >&5\n");
   EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("refused because it "));
 }
 
 TEST(Perf, ServesItsClientAfterOneThatDied) {
-  const std::string perf = "timeout 100 " SOFTHCA " -- " PERF " -n 100 -p ";
-  const Result outcome =
-      RunShell("log=$(mktemp); " + perf +
-               "0 >$log 2>&1 & server=$!\n"
-               "until port=$(sed -n 's/.*listening on port //p' $log) && [ -n \"$port\" ]; do\n"
-               "  kill -0 $server || exit 9; sleep 0.05; done\n" +
-               kDeadClient + perf +
-               "$port 127.0.0.1 || exit 8\n"
-               "wait $server; status=$?; cat $log; rm $log; exit $status");
+  const Result outcome = RunServerWithOthers(kDeadClient);
   EXPECT_EQ(outcome.exit_status, 0) << outcome.output;
   EXPECT_THAT(outcome.output,
               HasSubstr("warpverbs-perf: not a client: Cannot swap its version with 127.0.0.1"));
