@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "operation.hpp"
 #include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
@@ -62,7 +63,10 @@ Memory::Memory(const host::Device& device, const MemoryConfig& config) {
   on_host_ = config.kind == "host";
   if (config.kind.starts_with("cuda") && HasCudaKernels()) kernel_gpu_ = OrdinalOf(config.kind);
   if (config.kind.starts_with("gaudi")) {
-    nic_copies_ = std::make_unique<NicCopies>(device, config.loop, View(), config.timeout);
+    nic_copies_ = std::make_unique<warpverbs::programs::NicCopies>(
+        device, config.loop, View(), config.timeout,
+        [](const host::Endpoint& endpoint, const std::string& object,
+           const warpverbs::device::Status& status) { CheckOperation(endpoint, "copy " + object, status); });
   }
   if (on_host_) {
     doubler_ = "a kernel on threads of the processor";

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "nic_copies.hpp"
+#include "common/nic_copies.hpp"
 #include "options.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/device.hpp"
@@ -68,7 +68,7 @@ class Memory {
   std::unique_ptr<warpverbs::host::Buffer> buffer_;
   std::optional<warpverbs::host::DmaBuf> file_;
   std::optional<warpverbs::host::MemoryRegion> region_;
-  std::unique_ptr<NicCopies> nic_copies_;  // for memory that no driver copies
+  std::unique_ptr<warpverbs::programs::NicCopies> nic_copies_;  // for memory that no driver copies
 };
 
 }  // namespace rdma_demo

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <span>
 
-#include "perf/side/nic_copies.hpp"
+#include "common/nic_copies.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gaudi.hpp"
 #include "warpverbs/host/hip.hpp"
+#include "warpverbs/host/queue_error.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -16,6 +17,13 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;  // alignment of the parts
 
 uint64_t RoundUp(uint64_t bytes, uint64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
+[[noreturn]] void ThrowFailedCopy(const host::Endpoint& endpoint, const std::string& object,
+                                  const device::Status& status) {
+  const std::optional<host::QueueError> error = endpoint.LastError();
+  throw host::Error("copy", object, error ? error->Describe() : host::Describe(status),
+                    "Check the port with warpverbs-doctor, or leave out --data_validation");
+}
 
 std::unique_ptr<host::MemoryKind> KindOf(const MemoryChoice& choice, const host::Gpu* gpu,
                                          host::Placement placement) {
@@ -103,7 +111,8 @@ void FlowMemory::CheckDevice(const MemoryChoice& choice) {
 
 void FlowMemory::CopyByNic(const host::Device& device, const host::EndpointConfig& config,
                            std::chrono::nanoseconds timeout) {
-  nic_copies_ = std::make_unique<NicCopies>(device, config, region_->View(), timeout);
+  nic_copies_ =
+      std::make_unique<programs::NicCopies>(device, config, region_->View(), timeout, ThrowFailedCopy);
 }
 
 uint64_t FlowMemory::OffsetOf(uint32_t flow, Part part) const {

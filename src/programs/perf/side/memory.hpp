@@ -12,9 +12,11 @@
 #include "warpverbs/host/gpu.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
-namespace warpverbs::perf {
-
+namespace warpverbs::programs {
 class NicCopies;
+}
+
+namespace warpverbs::perf {
 
 /// The memory for messages, as the command line selects it.
 struct MemoryChoice {
@@ -96,7 +98,7 @@ class FlowMemory {
   uint64_t span_;
   std::unique_ptr<host::Buffer> buffer_;
   std::optional<host::MemoryRegion> region_;
-  std::unique_ptr<NicCopies> nic_copies_;
+  std::unique_ptr<programs::NicCopies> nic_copies_;
 };
 
 }  // namespace warpverbs::perf

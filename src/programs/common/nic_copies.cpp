@@ -1,24 +1,22 @@
-#include "perf/side/nic_copies.hpp"
+#include "common/nic_copies.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
-#include <string>
+#include <utility>
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/operations.hpp"
 #include "warpverbs/device/send_queue.hpp"
-#include "warpverbs/host/error.hpp"
-#include "warpverbs/host/queue_error.hpp"
 
-namespace warpverbs::perf {
+namespace warpverbs::programs {
 
 using arch::Cpu;
 
 NicCopies::NicCopies(const host::Device& device, const host::EndpointConfig& config,
-                     const host::MemoryView& memory, std::chrono::nanoseconds timeout)
+                     const host::MemoryView& memory, std::chrono::nanoseconds timeout, Raise raise)
     : memory_(memory),
       timeout_(timeout),
+      raise_(std::move(raise)),
       pages_(kPieceBytes),
       region_(device, pages_.data(), pages_.size(), {.remote_read = true, .remote_write = true}),
       poster_(device, config),
@@ -28,16 +26,13 @@ NicCopies::NicCopies(const host::Device& device, const host::EndpointConfig& con
 }
 
 template <class Operation>
-void NicCopies::Perform(const char* step, size_t bytes, const Operation& operation) {
-  const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + static_cast<uint64_t>(timeout_.count())};
+void NicCopies::Perform(const std::string& object, const Operation& operation) {
+  const device::WaitLimit limit{.deadline_ns = Cpu::NowNs() + static_cast<uint64_t>(timeout_.count()),
+                                .abort = poster_.AbortWord()};
   device::SendQueue<Cpu, device::Exclusive> queue(poster_.View());
   const device::Posted posted = queue.Post(operation, limit);
   const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
-  if (status.ok()) return;
-  const std::optional<host::QueueError> error = poster_.LastError();
-  throw host::Error(step, std::to_string(bytes) + " bytes by the NIC",
-                    error ? error->Describe() : host::Describe(status),
-                    "Check the port with warpverbs-doctor, or leave out --data_validation");
+  if (!status.ok()) raise_(poster_, object, status);
 }
 
 void NicCopies::CopyIn(uint64_t offset, std::span<const std::byte> from) {
@@ -46,7 +41,7 @@ void NicCopies::CopyIn(uint64_t offset, std::span<const std::byte> from) {
     const std::span<const std::byte> piece = from.subspan(at, std::min(kPieceBytes, from.size() - at));
     std::memcpy(pages_.data(), piece.data(), piece.size());
     const host::MemoryView to = memory_.Subrange(offset + at, piece.size());
-    Perform("write", piece.size(), device::Read(pages.Remote(), to.Local()));
+    Perform(std::to_string(piece.size()) + " bytes to the device", device::Read(pages.Remote(), to.Local()));
   }
 }
 
@@ -55,9 +50,10 @@ void NicCopies::CopyOut(uint64_t offset, std::span<std::byte> to) {
   for (size_t at = 0; at < to.size(); at += kPieceBytes) {
     const std::span<std::byte> piece = to.subspan(at, std::min(kPieceBytes, to.size() - at));
     const host::MemoryView from = memory_.Subrange(offset + at, piece.size());
-    Perform("read", piece.size(), device::Write(pages.Remote(), from.Local()));
+    Perform(std::to_string(piece.size()) + " bytes from the device",
+            device::Write(pages.Remote(), from.Local()));
     std::memcpy(piece.data(), pages_.data(), piece.size());
   }
 }
 
-}  // namespace warpverbs::perf
+}  // namespace warpverbs::programs
