@@ -1,17 +1,26 @@
 #include "perf/report/plot.hpp"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
 
 #include "perf/report/files.hpp"
+#include "warpverbs/host/exchange.hpp"
 
 namespace warpverbs::perf {
 namespace {
@@ -120,20 +129,44 @@ bool HasGnuplot() {
   return false;
 }
 
-/// Ignores SIGPIPE during its lifetime, so that writing to a closed pipe fails with EPIPE.
-class SigpipeIgnored {
+/// Ends a program when it is destroyed.
+class Program {
  public:
-  SigpipeIgnored() {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &before_);
+  /// Starts a program that is found in PATH. Its standard input is a file, its output is dropped.
+  ///
+  /// @errors  std::system_error
+  Program(const char* name, int input) {
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    std::array<char*, 2> arguments{const_cast<char*>(name), nullptr};
+    const int error = posix_spawnp(&process_, name, &files, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (error != 0) throw std::system_error(error, std::generic_category());
   }
-  ~SigpipeIgnored() { sigaction(SIGPIPE, &before_, nullptr); }
-  SigpipeIgnored(const SigpipeIgnored&) = delete;
-  SigpipeIgnored& operator=(const SigpipeIgnored&) = delete;
+  ~Program() {
+    if (process_ == 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// Returns whether the program ended by itself before the deadline.
+  ///
+  /// @param status  becomes its status, as waitpid() reports it
+  bool EndsBefore(host::Deadline deadline, int& status) {
+    while (waitpid(process_, &status, WNOHANG) == 0) {
+      if (host::Deadline::clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    process_ = 0;
+    return true;
+  }
 
  private:
-  struct sigaction before_ {};
+  pid_t process_ = 0;  // 0: has ended
 };
 
 }  // namespace
@@ -170,24 +203,35 @@ std::string PlotScript(const std::string& picture, const std::vector<PlotInput>&
   return script.str();
 }
 
-void Plot(const std::string& picture, const std::vector<std::string>& files) {
+void Plot(const std::string& picture, const std::vector<std::string>& files, std::chrono::seconds timeout) {
   std::vector<PlotInput> reports;
   reports.reserve(files.size());
   for (const std::string& file : files)
     reports.push_back({file, Json::parse(ReadWhole(file), nullptr, false)});
-  const std::string script = PlotScript(picture, reports);
-  if (!HasGnuplot())
-    throw std::runtime_error("Cannot draw " + picture +
-                             ": gnuplot is not installed. Install it (gnuplot-nox on Debian).");
-  // If gnuplot cannot open the picture's file, it writes the picture to stdout.
-  FILE* const gnuplot = popen("exec gnuplot >/dev/null", "we");
-  if (gnuplot == nullptr)
-    throw std::runtime_error("Cannot draw " + picture + ": gnuplot does not start. Check that it runs.");
-  const SigpipeIgnored guard;  // after popen(): the child keeps the default
-  const bool written = std::fputs(script.c_str(), gnuplot) >= 0 && std::fflush(gnuplot) == 0;
-  const int status = pclose(gnuplot);
-  if (!written || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw std::runtime_error("Cannot draw " + picture + ": gnuplot failed. Read its output above.");
+  const std::string commands = PlotScript(picture, reports);
+  const auto fail = [&](const std::string& why) {
+    throw std::runtime_error("Cannot draw " + picture + ": " + why);
+  };
+  if (!HasGnuplot()) fail("gnuplot is not installed. Install it (gnuplot-nox on Debian).");
+  // A file, because a pipe would block while gnuplot does not read.
+  const std::unique_ptr<FILE, int (*)(FILE*)> script(std::tmpfile(), std::fclose);
+  if (!script || std::fputs(commands.c_str(), script.get()) < 0 || std::fflush(script.get()) != 0)
+    fail(std::string("its commands cannot be written: ") + std::strerror(errno) + ". Free some space in " +
+         P_tmpdir + ".");
+  std::rewind(script.get());
+  int status = 0;
+  try {
+    Program gnuplot("gnuplot", fileno(script.get()));
+    if (!gnuplot.EndsBefore(host::DeadlineIn(timeout), status)) {
+      fail("gnuplot has not ended within " + std::to_string(timeout.count()) +
+           " s. Check that it draws without a display (gnuplot-nox on Debian).");
+    }
+  } catch (const std::system_error& error) {
+    fail("gnuplot does not start: " + error.code().message() + ". Check that it runs.");
+  }
+  const bool read_all = lseek(fileno(script.get()), 0, SEEK_CUR) == static_cast<off_t>(commands.size());
+  if (!read_all || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    fail("gnuplot failed. Read its output above.");
 }
 
 }  // namespace warpverbs::perf

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,10 @@ std::string PlotScript(const std::string& picture, const std::vector<PlotInput>&
 
 /// Draws reports by gnuplot.
 ///
-/// @errors  std::runtime_error: a file cannot be read or is not a report; gnuplot is missing or fails
-void Plot(const std::string& picture, const std::vector<std::string>& files);
+/// @param timeout  when it has passed, gnuplot is killed
+/// @errors  std::runtime_error: a file cannot be read or is not a report; gnuplot is missing, fails, or does
+///          not end in time
+void Plot(const std::string& picture, const std::vector<std::string>& files,
+          std::chrono::seconds timeout = std::chrono::seconds(30));
 
 }  // namespace warpverbs::perf

@@ -1,6 +1,12 @@
 #include "perf/report/report.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "../perftest_rows.hpp"
 #include "perf/report/plot.hpp"
@@ -178,6 +184,32 @@ TEST(PerfPlot, RejectsFilesThatAreNotReports) {
   Json lacking = ReportOf(BandwidthOptions(), {{"cpu", SomeBandwidth()}});
   lacking["rows"][0].erase("BW_average");
   EXPECT_THROW(PlotScript("a.png", {{"a.json", lacking}}), std::runtime_error);
+}
+
+TEST(PerfPlot, KillsAGnuplotThatDoesNotEnd) {
+  const std::filesystem::path folder = testing::TempDir() + "hangs" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "gnuplot") << "#!/bin/sh\necho $$ >" << folder / "process"
+                                    << "\nexec sleep 600\n";
+  std::filesystem::permissions(folder / "gnuplot", std::filesystem::perms::owner_all);
+  std::ofstream(folder / "bw.json") << ReportOf(BandwidthOptions(), {{"cpu", SomeBandwidth()}});
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder.string() + ":" + path).c_str(), 1);
+  std::string reason;
+  try {
+    Plot("a.svg", {folder / "bw.json"}, std::chrono::seconds(2));
+  } catch (const std::runtime_error& error) {
+    reason = error.what();
+  }
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(reason,
+            "Cannot draw a.svg: gnuplot has not ended within 2 s. Check that it draws without a display "
+            "(gnuplot-nox on Debian).");
+  pid_t process = 0;
+  if (std::ifstream(folder / "process") >> process) {  // otherwise a busy machine had not started it yet
+    EXPECT_EQ(kill(process, 0), -1) << "it still runs";
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
