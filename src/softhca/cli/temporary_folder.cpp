@@ -39,15 +39,14 @@ bool IsNumber(const std::string& name) {
 }
 
 /// Returns whether a folder holds trees of a launcher and its processes, and nothing else. Folders of other
-/// programs may have a name like ours, and may be empty.
+/// programs may have a name like ours.
 bool HoldsOnlyTrees(const fs::path& folder) {
   const auto is_tree = [](const auto& entry) {
     const std::string name = entry.path().filename().string();
     return (name == "launcher" || IsNumber(name)) &&
            entry.symlink_status().type() == fs::file_type::directory;
   };
-  return !fs::is_empty(folder) &&
-         std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), is_tree);
+  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(), is_tree);
 }
 
 /// Returns whether a process was launched with this folder: it may outlive its launcher.
@@ -65,7 +64,12 @@ void RemoveIfAbandoned(const fs::path& folder) {
   struct stat status {};
   if (!lock || fstat(lock.get(), &status) != 0 || status.st_uid != geteuid()) return;
   constexpr time_t kStartSeconds = 60;  // a launcher of version 0.1 locks nothing, and may be starting
-  if (time(nullptr) - status.st_mtime < kStartSeconds) return;
+  constexpr time_t kEmptySeconds = 3600;
+  const bool empty = fs::is_empty(folder);
+  if (time(nullptr) - status.st_mtime < (empty ? kEmptySeconds : kStartSeconds)) return;
+  // Nothing else shows that a launcher has created an empty folder, and was killed before it filled it.
+  const bool by_mkdtemp = (status.st_mode & ALLPERMS) == S_IRWXU;
+  if (empty && !by_mkdtemp) return;
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its launcher or a process of it lives
   if (HoldsOnlyTrees(folder) && !IsInAnEnvironment(folder)) fs::remove_all(folder);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -266,8 +267,11 @@ TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
   namespace fs = std::filesystem;
   const fs::path parent = fs::path(testing::TempDir()) / ("folders." + std::to_string(getpid()));
   const fs::path other = parent / "softhca.output", empty = parent / "softhca.empty0";
+  const fs::path early = parent / "softhca.early0";
   fs::create_directories(other / "results");
   fs::create_directories(empty);
+  fs::permissions(empty, fs::perms::owner_all | fs::perms::group_read);  // whatever the umask
+  ASSERT_EQ(mkdir(early.c_str(), 0700), 0);  // its launcher was killed before it locked the folder
   const std::string start = "TMPDIR=" + parent.string() + " " SOFTHCA_PATH " -- ";
   // The folders of a launcher that may just be starting are left alone.
   const std::string again = "touch -d yesterday " + parent.string() +
@@ -277,11 +281,11 @@ TEST(Launcher, RemovesTheFoldersOfKilledLaunchersOnly) {
     return std::distance(fs::directory_iterator(parent), fs::directory_iterator());
   };
   RunShell(start + "sh -c 'kill -KILL $PPID'");
-  EXPECT_EQ(folders(), 3);
+  EXPECT_EQ(folders(), 4);
   EXPECT_EQ(Softhca("-- true").exit_status, 0);  // another TMPDIR
-  EXPECT_EQ(folders(), 3);
+  EXPECT_EQ(folders(), 4);
   EXPECT_EQ(RunShell(start + "true").exit_status, 0);
-  EXPECT_EQ(folders(), 3) << "it is too young";
+  EXPECT_EQ(folders(), 4) << "they are too young";
   EXPECT_EQ(RunShell(again).exit_status, 0);
   EXPECT_EQ(folders(), 2);
   const Result alone = RunShell(start + "sh -c 'kill -KILL $PPID; " + again + "; ibv_devices'");
