@@ -52,7 +52,7 @@ void Channel::Start(const device::ReceiveQueueView& view) {
   receives_->Submit();
   endpoint_.Connect(peer);
   for (uint32_t i = 0; i < hellos_; ++i) PostHandshake(ImmediateData::Kind::kHello);
-  if (hello_acknowledged_) PostHandshake(ImmediateData::Kind::kReady);
+  for (uint32_t i = 0; i < readies_; ++i) PostHandshake(ImmediateData::Kind::kReady);
 }
 
 // A reset must not lose messages that have arrived, because the peer has seen them acknowledged. So it waits
@@ -93,6 +93,14 @@ void Channel::PostHandshake(ImmediateData::Kind kind) {
 void Channel::RepeatHello() {
   ++hellos_;
   PostHandshake(ImmediateData::Kind::kHello);
+}
+
+// After a gap was reported, a peer drops what comes before the missing message, and says so no more. If the
+// network lets messages overtake each other, the dropped one may be the last, which only the timeout repeats.
+// So each hello has a ready: one that follows the acknowledgement of the last hello shows the gap.
+void Channel::PostReady() {
+  ++readies_;
+  PostHandshake(ImmediateData::Kind::kReady);
 }
 
 void Channel::Record(Transfer* transfer) { transfers_[posted_++ & (depth_ - 1)] = transfer; }
@@ -139,11 +147,10 @@ bool Channel::PollSend(Transfer*& transfer) {
   }
   transfer = transfers_[completed_++ & (depth_ - 1)];
   if (ready_acknowledged_) return true;
-  if (!hello_acknowledged_) {
-    hello_acknowledged_ = true;
-    PostHandshake(ImmediateData::Kind::kReady);
-  } else if (completed_ > hellos_) {
+  if (completed_ > hellos_) {
     ready_acknowledged_ = true;
+  } else if (readies_ < completed_) {
+    PostReady();
   }
   return true;
 }
@@ -164,7 +171,7 @@ bool Channel::PollReceive(std::optional<ImmediateData>& imm) {
   if (is_handshake) ++handshakes_received_;
   if (!is_handshake) ready_acknowledged_ = true;  // data come from a peer that has the ready
   if (message.kind == ImmediateData::Kind::kReady) peer_ready_ = true;
-  if (!hello_acknowledged_ && failure_.ok() && hellos_ == 1) RepeatHello();
+  if (readies_ == 0 && failure_.ok() && hellos_ == 1) RepeatHello();
   return true;
 }
 

@@ -21,7 +21,7 @@ namespace warpverbs::inline v0_2::transport {
 ///
 /// The first message is an empty hello. A peer that is not connected yet acknowledges nothing. When the
 /// retries have run out, the queue pair starts again with the same PSN, so the peer takes the second hello
-/// for a repetition of the first. After an acknowledged hello this side sends a ready. The peer may be
+/// for a repetition of the first. After each acknowledged hello this side sends a ready. The peer may be
 /// starting again at that moment, so a ready that is not acknowledged is repeated in the same way. Data may
 /// flow once this side's ready was acknowledged and the peer's has arrived: neither side starts again from
 /// then on. Until then each message of the peer takes a receive, so this side knows which PSN comes next.
@@ -94,7 +94,7 @@ class Channel {
   void Restart();
 
   /// Says whether the peer has sent a message or acknowledged one: then it was connected at that time.
-  bool peer_seen() const { return hello_acknowledged_ || handshakes_received_ != 0; }
+  bool peer_seen() const { return readies_ != 0 || handshakes_received_ != 0; }
 
   /// Returns whether the peer's NIC has refused an access: its key or its range was wrong.
   bool access_denied() const;
@@ -110,6 +110,7 @@ class Channel {
   void Start(const device::ReceiveQueueView& view);
   void PostHandshake(ImmediateData::Kind kind);
   void RepeatHello();
+  void PostReady();
   void Record(Transfer* transfer);
   void Fail(const device::Status& status, bool receiving);
   device::RemoteMemory Remote(const Transfer& transfer, uint64_t offset) const;
@@ -124,10 +125,10 @@ class Channel {
   uint32_t posted_ = 0, submitted_ = 0, completed_ = 0;  // free-running
   mlx5::Be64 doorbell_{};                                // doorbell value of the newest WQE
   std::vector<Transfer*> transfers_;                     // indexed by slot
-  bool hello_acknowledged_ = false;                      // and a ready was posted
   bool ready_acknowledged_ = false, peer_ready_ = false;
-  uint32_t hellos_ = 1;  // number of hellos before the ready; a restart repeats them, so that each PSN
-                         // carries the same message
+  // Numbers of messages before the data. A restart repeats them, so that each PSN carries the same message.
+  uint32_t hellos_ = 1;
+  uint32_t readies_ = 0;  // one for each acknowledged hello
   bool receives_taken_ = false;
   uint32_t handshakes_received_ = 0;  // number of messages that the peer sent before its data
   device::Status failure_{};          // the first failure other than a flush, otherwise the first
