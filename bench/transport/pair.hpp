@@ -14,7 +14,7 @@
 namespace warpverbs::bench {
 
 inline void ExpectSuccess(const transport::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.What());
+  if (!status.ok()) throw std::runtime_error(status.Describe());
 }
 
 /// Registered host memory.

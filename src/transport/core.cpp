@@ -274,7 +274,7 @@ bool RdmaTransport::Core::CompleteAll() noexcept try {
 std::string RdmaTransport::Core::Describe() const {
   const sync::LockGuard lock(mutex_);
   std::string text = "transport of device " + std::to_string(device_) + ": " +
-                     (!end_status_.ok() ? end_status_.What()
+                     (!end_status_.ok() ? end_status_.Describe()
                       : !bound_         ? "not bound"
                       : !connected_     ? "bound"
                       : !open_          ? "connected; the peer has not connected yet"

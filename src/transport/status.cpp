@@ -20,7 +20,7 @@ const char* ToString(Code code) {
   return "unknown";
 }
 
-std::string Status::What() const {
+std::string Status::Describe() const {
   return reason_ ? std::string(ToString(code_)) + ": " + *reason_ : ToString(code_);
 }
 

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kLong{30};
 
 /// Waits for an operation and returns its result in words.
 std::string Outcome(std::future<Status> future) {
-  return future.wait_for(kLong) == std::future_status::ready ? future.get().What()
+  return future.wait_for(kLong) == std::future_status::ready ? future.get().Describe()
                                                              : "the operation timed out";
 }
 
@@ -52,8 +52,8 @@ class TransportOfGpus : public testing::TestWithParam<size_t> {
 
   void SetUp() override {
     const Bound at_a = a_.transport.Bind(), at_b = b_.transport.Bind();
-    ASSERT_EQ(a_.transport.Connect(at_b.url).What(), "success");
-    ASSERT_EQ(b_.transport.Connect(at_a.url).What(), "success");
+    ASSERT_EQ(a_.transport.Connect(at_b.url).Describe(), "success");
+    ASSERT_EQ(b_.transport.Connect(at_a.url).Describe(), "success");
   }
 
   Side a_{0, GetParam()}, b_{Last(), GetParam()};

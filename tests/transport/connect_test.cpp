@@ -51,7 +51,7 @@ TEST(Bind, FailsTheSecondTime) {
   Pair pair;
   const Bound first = pair.a.Bind(), second = pair.a.Bind();
   EXPECT_EQ(second.status, Code::kInvalid);
-  EXPECT_THAT(second.status.What(), HasSubstr("bound already"));
+  EXPECT_THAT(second.status.Describe(), HasSubstr("bound already"));
   EXPECT_TRUE(second.url.empty());
   const Bound peer = pair.b.Bind();
   EXPECT_SUCCESS(pair.a.Connect(peer.url)) << "the first URL stays valid";
@@ -63,7 +63,7 @@ TEST(Connect, FailsBeforeBind) {
   const Bound peer = pair.b.Bind();
   const Status status = pair.a.Connect(peer.url);
   EXPECT_EQ(status, Code::kInvalid);
-  EXPECT_THAT(status.What(), HasSubstr("call Bind() first"));
+  EXPECT_THAT(status.Describe(), HasSubstr("call Bind() first"));
   EXPECT_FALSE(pair.a.Connected());
 }
 
@@ -73,7 +73,7 @@ TEST(Connect, FailsTheSecondTime) {
   const Bound third = RdmaTransport(0).Bind();
   const Status status = pair.a.Connect(third.url);
   EXPECT_EQ(status, Code::kInvalid);
-  EXPECT_THAT(status.What(), HasSubstr("connected already"));
+  EXPECT_THAT(status.Describe(), HasSubstr("connected already"));
   EXPECT_TRUE(pair.a.Connected());
 }
 
@@ -130,7 +130,7 @@ TEST(Connect, FailsHarmlesslyOnForgedUrls) {
     ASSERT_SUCCESS(transport.Bind().status);
     const Status status = transport.Connect(url);
     if (!status.ok()) {
-      EXPECT_THAT(status.What(), testing::EndsWith(".")) << url;
+      EXPECT_THAT(status.Describe(), testing::EndsWith(".")) << url;
       EXPECT_FALSE(transport.Connected()) << url;
       continue;
     }
@@ -160,7 +160,7 @@ TEST(Connect, NamesTheReasonWhenThePeerIsUnreachable) {
                   "this side chose a RoCE v2 GID and the peer a RoCE v1 one. Set gid_index")}) {
     const Status status = pair.a.Connect(url.ToText());
     EXPECT_EQ(status, Code::kInvalid);
-    EXPECT_THAT(status.What(), HasSubstr(reason));
+    EXPECT_THAT(status.Describe(), HasSubstr(reason));
     EXPECT_FALSE(pair.a.Connected());
     RdmaTransport other(0);
     ASSERT_SUCCESS(other.Bind().status);
@@ -235,7 +235,7 @@ TEST(Connect, BreaksTheTransportWhenThePeerNeverConnects) {
   Buffer buffer(64);
   const Status status = ResultOf(pair.a.Write(buffer.memory.CreateView(), buffer.memory.Remote()));
   EXPECT_EQ(status, Code::kInternalError);
-  EXPECT_THAT(status.What(), HasSubstr("the peer has not connected in time"));
+  EXPECT_THAT(status.Describe(), HasSubstr("the peer has not connected in time"));
   EXPECT_FALSE(pair.a.Connected());
   EXPECT_EQ(pair.a.GetStatus(), Code::kInternalError);
 }
@@ -274,7 +274,7 @@ TEST(Connect, BreaksTheTransportWhenThePeersLoopIsBlockedTooLong) {
   const Bound at_a = a.Bind(), at_b = b.Bind();
   ASSERT_SUCCESS(a.Connect(at_b.url));
   ASSERT_SUCCESS(b.Connect(at_a.url));
-  EXPECT_THAT(ResultOf(a.WaitForWrite()).What(), HasSubstr("neither side's loop is blocked"));
+  EXPECT_THAT(ResultOf(a.WaitForWrite()).Describe(), HasSubstr("neither side's loop is blocked"));
 }
 
 TEST(TransportConfig, RefusesValuesOutOfRange) {
@@ -326,8 +326,8 @@ TEST(Reset, ConnectsATransportAgain) {
     EXPECT_SUCCESS(pair.b.Reset());
     const Status aborted = ResultOf(std::move(pending));
     EXPECT_EQ(aborted, Code::kAborted);
-    EXPECT_THAT(aborted.What(), HasSubstr("the transport was reset"));
-    ResultOf(std::move(waits)).What();
+    EXPECT_THAT(aborted.Describe(), HasSubstr("the transport was reset"));
+    ResultOf(std::move(waits)).Describe();
     EXPECT_FALSE(pair.a.Connected());
     EXPECT_EQ(ResultOf(write()), Code::kInvalid);
   }
@@ -351,7 +351,7 @@ TEST(Reset, IsSafeWhileOtherThreadsUseTheTransport) {
     while (!stop)
       ResultOf(
           pair.a.Write(from.memory.CreateView(), to.memory.Remote(), {.timeout = std::chrono::seconds(1)}))
-          .What();
+          .Describe();
   });
   for (int round = 0; round < 10; ++round) {
     EXPECT_SUCCESS(pair.a.Reset());
@@ -364,9 +364,9 @@ TEST(Reset, IsSafeWhileOtherThreadsUseTheTransport) {
 
 TEST(Connect, ChecksTheCallBeforeTheUrl) {
   Pair pair;
-  EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("call Bind() first"));
+  EXPECT_THAT(pair.a.Connect("no URL").Describe(), HasSubstr("call Bind() first"));
   pair.Connect();
-  EXPECT_THAT(pair.a.Connect("no URL").What(), HasSubstr("connected already"));
+  EXPECT_THAT(pair.a.Connect("no URL").Describe(), HasSubstr("connected already"));
 }
 
 TEST(Describe, ReportsTheState) {

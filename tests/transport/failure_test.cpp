@@ -62,14 +62,15 @@ struct Failure : testing::Test {
     for (const uint32_t qpn : qpns) ASSERT_EQ(control("mlx5_0", qpn, pause ? 1 : 0), 0);
   }
   void ExpectBroken(const Status& status, Code code = Code::kInternalError) {
-    EXPECT_EQ(status, code) << status.What();
-    EXPECT_EQ(pair->a.GetStatus().What(), status.What());
+    EXPECT_EQ(status, code) << status.Describe();
+    EXPECT_EQ(pair->a.GetStatus().Describe(), status.Describe());
     EXPECT_FALSE(pair->a.Connected());
     EXPECT_EQ(Write(), code);
     EXPECT_EQ(ResultOf(pair->a.Read(from.memory.CreateMutableView(), to.memory.Remote())), code);
-    EXPECT_EQ(ResultOf(pair->a.WaitForWrite()).What(), status.What());
-    EXPECT_EQ(pair->a.Connect("no URL").What(), status.What()) << "the state is checked before the URL";
-    EXPECT_EQ(pair->a.Bind().status.What(), status.What());
+    EXPECT_EQ(ResultOf(pair->a.WaitForWrite()).Describe(), status.Describe());
+    EXPECT_EQ(pair->a.Connect("no URL").Describe(), status.Describe())
+        << "the state is checked before the URL";
+    EXPECT_EQ(pair->a.Bind().status.Describe(), status.Describe());
   }
 
   std::optional<Pair> pair{std::in_place};
@@ -130,8 +131,8 @@ TEST_P(AnySyndrome, BreaksTheTransportWithItsCause) {
   }
   Status status;
   for (int i = 0; i < 16 && status.ok(); ++i) status = Write();
-  EXPECT_THAT(status.What(), HasSubstr(mlx5::Describe(GetParam())));
-  EXPECT_EQ(ResultOf(std::move(waiting)).What(), status.What());
+  EXPECT_THAT(status.Describe(), HasSubstr(mlx5::Describe(GetParam())));
+  EXPECT_EQ(ResultOf(std::move(waiting)).Describe(), status.Describe());
   ExpectBroken(status,
                GetParam() == mlx5::Syndrome::kRemoteAccess ? Code::kAccessDenied : Code::kInternalError);
 }
@@ -151,11 +152,12 @@ TEST_F(Failure, WrongKeyIsReportedOnBothSides) {
   wrong.access_key.rkeys[0] ^= 0xff00;
   auto peer_waits = pair->b.WaitForWrite();
   const Status status = ResultOf(pair->a.Write(from.memory.CreateView(), wrong));
-  EXPECT_THAT(status.What(), AllOf(testing::StartsWith("access denied: "), HasSubstr("remote access")));
+  EXPECT_THAT(status.Describe(), AllOf(testing::StartsWith("access denied: "), HasSubstr("remote access")));
   ExpectBroken(status, Code::kAccessDenied);
   const Status at_peer = ResultOf(std::move(peer_waits));
   EXPECT_EQ(at_peer, Code::kInternalError);
-  EXPECT_THAT(at_peer.What(), AllOf(HasSubstr("The receive queue of QP"), HasSubstr("error at the peer")));
+  EXPECT_THAT(at_peer.Describe(),
+              AllOf(HasSubstr("The receive queue of QP"), HasSubstr("error at the peer")));
 }
 
 TEST_F(Failure, ABrokenTransportConnectsAgainAfterReset) {
@@ -191,15 +193,15 @@ TEST_F(Failure, APeerCannotWriteConstMemory) {
 TEST_F(Failure, InvalidCallsDoNotBreakTheTransport) {
   Connect();
   const RdmaRemoteBuffer remote = to.memory.Remote();
-  EXPECT_THAT(ResultOf(pair->a.Write({}, remote)).What(), HasSubstr("no registered memory"));
-  EXPECT_THAT(ResultOf(pair->a.Read({}, remote)).What(), HasSubstr("no registered memory"));
+  EXPECT_THAT(ResultOf(pair->a.Write({}, remote)).Describe(), HasSubstr("no registered memory"));
+  EXPECT_THAT(ResultOf(pair->a.Read({}, remote)).Describe(), HasSubstr("no registered memory"));
   const Buffer elsewhere(64, 1);
-  EXPECT_THAT(ResultOf(pair->a.Write(elsewhere.memory.CreateView(), remote)).What(),
+  EXPECT_THAT(ResultOf(pair->a.Write(elsewhere.memory.CreateView(), remote)).Describe(),
               HasSubstr("registered for device 1, but the transport uses device 0"));
   const RdmaRemoteBuffer small{remote.ptr, remote.access_key, 100};
-  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), small)).What(),
+  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), small)).Describe(),
               HasSubstr("4096 bytes are more than the peer's buffer has, 100"));
-  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), {remote.ptr, {}})).What(),
+  EXPECT_THAT(ResultOf(pair->a.Write(from.memory.CreateView(), {remote.ptr, {}})).Describe(),
               HasSubstr("no key"));
   EXPECT_SUCCESS(Write());
 }
@@ -209,12 +211,12 @@ TEST_F(Failure, OperationsTimeOutWhileTheNicIsPaused) {
   Pause(true);
   EXPECT_EQ(
       ResultOf(pair->a.Write(from.memory.CreateView(), to.memory.Remote(), {.notify = true, .timeout = 5ms}))
-          .What(),
+          .Describe(),
       "timeout: the write of 4096 bytes has not ended within 5 ms: choose a longer timeout, or check the "
       "peer and its link");
   EXPECT_THAT(ResultOf(pair->a.Read(from.memory.CreateMutableView(size_t{0}, 100), to.memory.Remote(),
                                     {.timeout = 0ns}))
-                  .What(),
+                  .Describe(),
               HasSubstr("the read of 100 bytes has not ended within 0 s"));
   Pause(false);
   EXPECT_SUCCESS(Write());
@@ -278,7 +280,7 @@ TEST_F(Failure, TimeoutDoesNotFailLaterWrites) {
   for (int i = 0; i < 20; ++i) {
     const Status status = ResultOf(pair->a.Write(late_source.memory.CreateView(), late_target.memory.Remote(),
                                                  {.timeout = milliseconds(0)}));
-    ASSERT_TRUE(status.ok() || status == Code::kTimeout) << status.What();
+    ASSERT_TRUE(status.ok() || status == Code::kTimeout) << status.Describe();
   }
   EXPECT_SUCCESS(ResultOf(pair->a.Write(source.memory.CreateView(), target.memory.Remote())));
   EXPECT_EQ(target.bytes, source.bytes);
@@ -343,7 +345,7 @@ TEST_F(Failure, DestructionAbortsPendingOperations) {
   }
   pair.reset();
   for (auto& future : pending) {
-    EXPECT_EQ(ResultOf(std::move(future)).What(),
+    EXPECT_EQ(ResultOf(std::move(future)).Describe(),
               "aborted: the transport was destroyed before the operation had ended: keep it until then");
   }
 }
@@ -366,7 +368,7 @@ TEST_F(Failure, NextWriteFindsThatTheLinkIsDown) {
   ASSERT_EQ(link("mlx5_0", 1, 0), 0);
   const Status status = Write();
   ASSERT_EQ(link("mlx5_0", 1, 1), 0);
-  EXPECT_THAT(status.What(), HasSubstr(mlx5::Describe(mlx5::Syndrome::kTransportRetryExceeded)));
+  EXPECT_THAT(status.Describe(), HasSubstr(mlx5::Describe(mlx5::Syndrome::kTransportRetryExceeded)));
   ExpectBroken(status);
 }
 
@@ -379,7 +381,7 @@ TEST_F(Failure, NextWriteFindsThatThePeerIsGone) {
   ASSERT_SUCCESS(Write());
   peer.reset();
   const Status status = Write();
-  EXPECT_THAT(status.What(), HasSubstr(mlx5::Describe(mlx5::Syndrome::kTransportRetryExceeded)));
+  EXPECT_THAT(status.Describe(), HasSubstr(mlx5::Describe(mlx5::Syndrome::kTransportRetryExceeded)));
   ExpectBroken(status);
 }
 

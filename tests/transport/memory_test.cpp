@@ -132,7 +132,7 @@ TEST(RdmaMemory, IsUnreachableAfterDestruction) {
     gone = memory.Remote();
     EXPECT_SUCCESS(ResultOf(pair.a.Write(from.memory.CreateView(), gone)));
   }
-  EXPECT_THAT(ResultOf(pair.a.Write(from.memory.CreateView(), gone)).What(),
+  EXPECT_THAT(ResultOf(pair.a.Write(from.memory.CreateView(), gone)).Describe(),
               testing::HasSubstr("remote access"));
 }
 

@@ -42,7 +42,7 @@ TEST(MostNics, RequireMemoryRegisteredOnEveryNic) {
   Pair pair(TransportConfig{.max_nics = kMaxNics});
   pair.Connect();
   const Buffer on_all(64, 0, {.max_nics = kMaxNics}), on_all_but_one(64, 0, {.max_nics = kMaxNics - 1});
-  EXPECT_THAT(ResultOf(pair.a.Write(on_all_but_one.memory.CreateView(), on_all.memory.Remote())).What(),
+  EXPECT_THAT(ResultOf(pair.a.Write(on_all_but_one.memory.CreateView(), on_all.memory.Remote())).Describe(),
               testing::HasSubstr("is not registered on mlx5_"));
   EXPECT_SUCCESS(ResultOf(pair.a.Write(on_all.memory.CreateView(), on_all.memory.Remote())));
 }

@@ -80,7 +80,7 @@ TEST_F(Notification, ComesAfterAllBytes) {
 
 TEST_F(Notification, TimedOutWaitTakesNone) {
   Buffer from(64), to(64);
-  EXPECT_EQ(ResultOf(pair.b.WaitForWrite({.timeout = std::chrono::milliseconds(1)})).What(),
+  EXPECT_EQ(ResultOf(pair.b.WaitForWrite({.timeout = std::chrono::milliseconds(1)})).Describe(),
             "timeout: no notified write of the peer has arrived within 1 ms: choose a longer timeout, or "
             "check that "
             "the peer is there and writes with notify");

@@ -43,7 +43,7 @@ T GetInTime(std::future<T> future) {
 /// processed.
 inline bool TakeNotification(RdmaTransport& transport) {
   const Status status = ResultOf(transport.WaitForWrite({.timeout = std::chrono::nanoseconds(0)}));
-  EXPECT_TRUE(status.ok() || status == Code::kTimeout) << status.What();
+  EXPECT_TRUE(status.ok() || status == Code::kTimeout) << status.Describe();
   return status.ok();
 }
 
@@ -71,17 +71,17 @@ struct Pair {
 
   void Connect() {
     const Bound at_a = a.Bind(), at_b = b.Bind();
-    ASSERT_TRUE(at_a.status.ok()) << at_a.status.What();
-    ASSERT_TRUE(at_b.status.ok()) << at_b.status.What();
+    ASSERT_TRUE(at_a.status.ok()) << at_a.status.Describe();
+    ASSERT_TRUE(at_b.status.ok()) << at_b.status.Describe();
     const Status from_a = a.Connect(at_b.url), from_b = b.Connect(at_a.url);
-    ASSERT_TRUE(from_a.ok()) << from_a.What();
-    ASSERT_TRUE(from_b.ok()) << from_b.What();
+    ASSERT_TRUE(from_a.ok()) << from_a.Describe();
+    ASSERT_TRUE(from_b.ok()) << from_b.Describe();
   }
 
   RdmaTransport a, b;
 };
 
-#define EXPECT_SUCCESS(status) EXPECT_EQ((status).What(), "success")
-#define ASSERT_SUCCESS(status) ASSERT_EQ((status).What(), "success")
+#define EXPECT_SUCCESS(status) EXPECT_EQ((status).Describe(), "success")
+#define ASSERT_SUCCESS(status) ASSERT_EQ((status).Describe(), "success")
 
 }  // namespace warpverbs::inline v0_2::transport

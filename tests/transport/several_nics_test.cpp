@@ -32,9 +32,9 @@ TEST(SeveralNics, RequireMemoryRegisteredOnEveryNic) {
   Pair pair(OnTwoNics());
   pair.Connect();
   const Buffer on_one(64), on_two(64, 0, {.max_nics = 2});
-  EXPECT_THAT(ResultOf(pair.a.Write(on_one.memory.CreateView(), on_two.memory.Remote())).What(),
+  EXPECT_THAT(ResultOf(pair.a.Write(on_one.memory.CreateView(), on_two.memory.Remote())).Describe(),
               testing::HasSubstr("is not registered on mlx5_1"));
-  EXPECT_THAT(ResultOf(pair.a.Write(on_two.memory.CreateView(), on_one.memory.Remote())).What(),
+  EXPECT_THAT(ResultOf(pair.a.Write(on_two.memory.CreateView(), on_one.memory.Remote())).Describe(),
               testing::HasSubstr("no key for one of the peer's NICs"));
   EXPECT_SUCCESS(ResultOf(pair.a.Write(on_two.memory.CreateView(), on_two.memory.Remote())));
 }

@@ -52,7 +52,7 @@ TEST_F(Shortage, OfMemoryWhilePollingBreaksTheTransport) {
   FailAllocation(0);
   EXPECT_EQ(RunToTheEnd(std::move(late)), Code::kInternalError);
   for (auto& other : others) ASSERT_EQ(RunToTheEnd(std::move(other)), Code::kInternalError);
-  EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("no memory left"));
+  EXPECT_THAT(pair.a.GetStatus().Describe(), HasSubstr("no memory left"));
   EXPECT_EQ(RunToTheEnd(pair.a.WaitForWrite()), Code::kInternalError);
 }
 
@@ -68,7 +68,7 @@ TEST_F(Shortage, FailureToWatchBreaksTheTransport) {
   FailWatching(EPERM);
   pair.Connect();
   EXPECT_EQ(RunToTheEnd(pair.a.Write(from.memory.CreateView(), to.memory.Remote())), Code::kInternalError);
-  EXPECT_THAT(pair.a.GetStatus().What(), HasSubstr("Cannot wait for the completions of a NIC"));
+  EXPECT_THAT(pair.a.GetStatus().Describe(), HasSubstr("Cannot wait for the completions of a NIC"));
 }
 
 TEST_F(Shortage, WhileConnectingDoesNotBlameTheUrl) {
@@ -77,7 +77,7 @@ TEST_F(Shortage, WhileConnectingDoesNotBlameTheUrl) {
     FailAddresses(error);
     const Status status = pair.a.Connect(at_b.url);
     EXPECT_EQ(status, Code::kInternalError);
-    EXPECT_THAT(status.What(), HasSubstr(host::Error::DescribeErrno(error) + ". Free memory or files"));
+    EXPECT_THAT(status.Describe(), HasSubstr(host::Error::DescribeErrno(error) + ". Free memory or files"));
     EXPECT_SUCCESS(pair.a.GetStatus());
   }
   FailAddresses(EHOSTUNREACH);
@@ -94,7 +94,7 @@ TEST_F(Shortage, OfMemoryWhileBindingLeavesNothingBehind) {
     FailAllocation(step);
     bound = pair.a.Bind();
     FailAllocation(0);
-    ASSERT_TRUE(bound.status.ok() || bound.status == Code::kInternalError) << bound.status.What();
+    ASSERT_TRUE(bound.status.ok() || bound.status == Code::kInternalError) << bound.status.Describe();
   }
   ASSERT_SUCCESS(bound.status);
   EXPECT_EQ(Url::FromText(bound.url).queue_pairs.size(), TransportConfig{}.queue_pairs);

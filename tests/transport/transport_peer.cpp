@@ -29,7 +29,7 @@ struct Side {
   /// Returns one line for the peer: URL, access key and address of the memory.
   std::string Line() {
     const transport::Bound bound = wire.Bind();
-    if (!bound.status.ok()) throw std::runtime_error(bound.status.What());
+    if (!bound.status.ok()) throw std::runtime_error(bound.status.Describe());
     return bound.url + " " + memory.RemoteKey().ToText() + " " +
            std::to_string(reinterpret_cast<uintptr_t>(bytes.data()));
   }
@@ -40,7 +40,7 @@ struct Side {
 };
 
 void Expect(const transport::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.What());
+  if (!status.ok()) throw std::runtime_error(status.Describe());
 }
 
 /// Writes this side's pattern, expects the peer's, and reads back what it wrote.

@@ -33,7 +33,7 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == Code::kSuccess; }
 
   /// Returns the name of the code and the reason: "timeout: ...", or "success".
-  WARPVERBS_EXPORT std::string What() const;
+  WARPVERBS_EXPORT std::string Describe() const;
 
   friend bool operator==(const Status& status, Code code) { return status.code_ == code; }
 

@@ -12,6 +12,6 @@ int main() {
   std::vector<char> from(64, 'x'), to(64);
   const RdmaMemory source(from.data(), from.size(), 0), target(to.data(), to.size(), 0);
   const Status status = a.Write(source.CreateView(), target.Remote()).get();
-  std::printf("%s\n", status.What().c_str());
+  std::printf("%s\n", status.Describe().c_str());
   return status.ok() && to == from ? 0 : 1;
 }
