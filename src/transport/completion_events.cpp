@@ -5,6 +5,19 @@
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::transport {
+namespace {
+
+/// The announcements of a queue pair, each with a cookie of its own.
+enum Announcement : uint64_t { kSends, kReceives, kFailure, kCookies };
+
+[[noreturn]] void ThrowFailed(const host::Endpoint& endpoint) {
+  throw host::Error("take", "the completions of QP " + std::to_string(endpoint.qpn()),
+                    "the firmware of " + endpoint.device().name() +
+                        " stopped its completion queue (CQ error, firmware event 0x04)",
+                    "Call Reset(), and connect both sides again");
+}
+
+}  // namespace
 
 CompletionEvents::Source::Source(asio::io_context& context, const host::Device& opened)
     : device(opened), completions(opened), file(context) {
@@ -31,9 +44,11 @@ CompletionEvents::CompletionEvents(asio::io_context& context,
 
 void CompletionEvents::Add(asio::io_context& context, Channel& channel) {
   host::CompletionChannel& completions = SourceOf(context, channel.device()).completions;
-  const uint64_t cookie = 2 * queues_.size();
-  queues_.push_back({&channel, channel.endpoint().AnnounceSends(completions, cookie),
-                     channel.endpoint().AnnounceReceives(completions, cookie + 1)});
+  host::Endpoint& endpoint = channel.endpoint();
+  const uint64_t cookie = kCookies * queues_.size();
+  queues_.push_back({&channel, endpoint.AnnounceSends(completions, cookie + kSends),
+                     endpoint.AnnounceReceives(completions, cookie + kReceives)});
+  endpoint.AnnounceFailures(completions, cookie + kFailure);
 }
 
 CompletionEvents::Source& CompletionEvents::SourceOf(asio::io_context& context, const host::Device& device) {
@@ -52,9 +67,10 @@ void CompletionEvents::Arm() {
 
 void CompletionEvents::Drain(Source& source) {
   while (const auto cookie = source.completions.Take()) {
-    if (*cookie / 2 >= queues_.size()) continue;
-    Queues& queues = queues_[*cookie / 2];
-    (*cookie % 2 == 0 ? queues.sends : queues.receives).OnAnnounced();
+    if (*cookie / kCookies >= queues_.size()) continue;
+    Queues& queues = queues_[*cookie / kCookies];
+    if (*cookie % kCookies == kFailure) ThrowFailed(queues.channel->endpoint());
+    (*cookie % kCookies == kSends ? queues.sends : queues.receives).OnAnnounced();
   }
 }
 

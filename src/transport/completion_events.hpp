@@ -46,7 +46,7 @@ class CompletionEvents {
 
   /// Takes all announcements of a source.
   ///
-  /// @errors  host::Error
+  /// @errors  host::Error: a completion queue has failed, or the device has gone
   void Drain(Source& source);
 
  private:

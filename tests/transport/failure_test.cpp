@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
 
@@ -115,6 +116,25 @@ TEST_F(Failure, TenThousandWritesWaitForRoomInQueuesOf256) {
   Pause(false);
   for (auto& write : writes) ASSERT_SUCCESS(ResultOf(std::move(write)));
   EXPECT_EQ(to.bytes, from.bytes);
+}
+
+/// The operations have no timeout: only an event tells of the queue.
+TEST_F(Failure, NamesACompletionQueueThatTheFirmwareStopped) {
+  Connect();
+  auto* const fail = FindControl<decltype(softhca_fail_cq)>("softhca_fail_cq");
+  auto arrival = pair->a.WaitForWrite();
+  uint32_t cqn = 1;  // side a was bound first, so the first queue is its own
+  while (cqn < 1 << 20 && fail("mlx5_0", cqn) == ENOENT) ++cqn;
+  const Status status = ResultOf(std::move(arrival));
+  ExpectBroken(status);
+  EXPECT_EQ(status.Describe(),
+            "internal error: Cannot take the completions of QP " + std::to_string(qpns.front()) +
+                ": the firmware of mlx5_0 stopped its completion queue (CQ error, firmware "
+                "event 0x04). Call Reset(), and connect both sides again.");
+  EXPECT_SUCCESS(pair->a.Reset());
+  EXPECT_SUCCESS(pair->b.Reset());
+  qpns.clear();
+  Connect();
 }
 
 /// Every syndrome that a send queue can fail with.

@@ -40,7 +40,16 @@ class WARPVERBS_EXPORT CompletionChannel {
   /// @errors  Error
   void Subscribe(mlx5dv_devx_obj* queue, uint64_t cookie);
 
+  /// Lets the firmware announce here that a queue has failed: nothing completes on it any more.
+  ///
+  /// @param queue   a completion queue
+  /// @param cookie  its name in Take(), another than that of Subscribe()
+  /// @errors  Error
+  void SubscribeToFailure(mlx5dv_devx_obj* queue, uint64_t cookie);
+
  private:
+  void Subscribe(mlx5dv_devx_obj* queue, uint16_t type, uint64_t cookie);
+
   struct Destroy {
     void operator()(mlx5dv_devx_event_channel* channel) const;
   };

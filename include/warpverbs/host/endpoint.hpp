@@ -155,6 +155,14 @@ class WARPVERBS_EXPORT Endpoint {
   CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
   CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
 
+  /// Lets the failure of a completion queue wake a sleeping host thread. The endpoint is lost then: create it
+  /// again, and its SharedCompletions if it has them.
+  ///
+  /// @param channel  must outlive this
+  /// @param cookie   names the failure in the channel, whichever queue failed
+  /// @errors  Error: the firmware refuses
+  void AnnounceFailures(CompletionChannel& channel, uint64_t cookie) const;
+
   /// Sets the only regions that posts may name in a checked build. Without a call it allows all.
   ///
   /// @param local   regions of this side

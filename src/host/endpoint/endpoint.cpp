@@ -391,6 +391,9 @@ CompletionAlarm Endpoint::AnnounceSends(CompletionChannel& channel, uint64_t coo
 CompletionAlarm Endpoint::AnnounceReceives(CompletionChannel& channel, uint64_t cookie) {
   return impl_->AnnounceReceives(channel, cookie);
 }
+void Endpoint::AnnounceFailures(CompletionChannel& channel, uint64_t cookie) const {
+  impl_->AnnounceFailures(channel, cookie);
+}
 void Endpoint::AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote) {
   impl_->AllowRegions(local, remote);
 }

@@ -80,6 +80,12 @@ CompletionAlarm Endpoint::Impl::Announce(const CompletionQueue& queue, size_t db
   return {At<uint32_t>(dbr + offsetof(mlx5::CqDbr, arm)), uar_->cq_doorbell(), uar_->mapping(), queue.cqn()};
 }
 
+void Endpoint::Impl::AnnounceFailures(CompletionChannel& channel, uint64_t cookie) const {
+  if (cq_) channel.SubscribeToFailure(cq_->object(), cookie);
+  if (completions_) channel.SubscribeToFailure(completions_->cq()->object(), cookie);
+  if (receive_cq_) channel.SubscribeToFailure(receive_cq_->object(), cookie);
+}
+
 std::string Endpoint::Impl::DescribeEvents() const {
   return watch_ ? "those of the port and the device set the abort word; " + watch_->note()
                 : std::string("not watched");

@@ -56,6 +56,7 @@ class Endpoint::Impl {
   device::CqView CompletionView() const;
   CompletionAlarm AnnounceSends(CompletionChannel& channel, uint64_t cookie);
   CompletionAlarm AnnounceReceives(CompletionChannel& channel, uint64_t cookie);
+  void AnnounceFailures(CompletionChannel& channel, uint64_t cookie) const;
   void AllowRegions(std::span<const MemoryView> local, std::span<const MemoryView> remote);
   DoorbellMode doorbell_mode() const { return doorbell_.mode; }
   uint32_t send_cqn() const { return completions_ ? completions_->ring().cqn() : cq_->cqn(); }

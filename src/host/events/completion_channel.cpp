@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "events/event.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
@@ -50,7 +51,15 @@ std::optional<uint64_t> CompletionChannel::Take() {
 }
 
 void CompletionChannel::Subscribe(mlx5dv_devx_obj* queue, uint64_t cookie) {
-  uint16_t types[] = {kCompletionEvent};
+  Subscribe(queue, kCompletionEvent, cookie);
+}
+
+void CompletionChannel::SubscribeToFailure(mlx5dv_devx_obj* queue, uint64_t cookie) {
+  Subscribe(queue, kCqErrorEvent, cookie);
+}
+
+void CompletionChannel::Subscribe(mlx5dv_devx_obj* queue, uint16_t type, uint64_t cookie) {
+  uint16_t types[] = {type};
   if (const int error =
           mlx5dv_devx_subscribe_devx_event(channel_.get(), queue, sizeof types, types, cookie)) {
     throw Error::FromErrno("subscribe to", "the completions of a queue on " + device_.name(), error,

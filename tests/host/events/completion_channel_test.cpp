@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include "host/device/softhca.hpp"
 #include "host/endpoint/link.hpp"
 #include "warpverbs/device/completion_ring.hpp"
 #include "warpverbs/device/receive_queue.hpp"
@@ -95,6 +96,18 @@ TEST_F(CompletionChannelTest, TellsReceivesFromSends) {
   ASSERT_TRUE(IsReadable(channel, kLongMs));
   EXPECT_EQ(channel.Take(), 18);
   EXPECT_TRUE(queue.Poll(Within()).has_imm);
+}
+
+TEST_F(CompletionChannelTest, AnnouncesThatAQueueFailed) {
+  link.a.AnnounceFailures(channel, 20);
+  link.b.AnnounceFailures(channel, 21);
+  FailCq(device, link.a.send_cqn());
+  ASSERT_TRUE(IsReadable(channel, kLongMs));
+  EXPECT_EQ(channel.Take(), 20);
+  FailCq(device, link.b.send_cqn() + 1);  // b's receives: its queues were created last
+  ASSERT_TRUE(IsReadable(channel, kLongMs));
+  EXPECT_EQ(channel.Take(), 21);
+  EXPECT_FALSE(IsReadable(channel, kNoTimeMs));
 }
 
 TEST_F(CompletionChannelTest, RejectsCollapsedQueuesAndMissingReceiveQueues) {
