@@ -28,7 +28,7 @@ EventLoop::~EventLoop() {
   if (!own_) return;
   if (!own_->owner.IsThisOne()) {  // the thread, and its files, are the parent's
     thread_.detach();
-    static_cast<void>(new std::shared_ptr(own_));
+    host::Abandon(own_);
     return;
   }
   // Posted twice, because the loop's thread may have queued handlers after the first post.

@@ -56,7 +56,7 @@ Registration::Registration(void* data, size_t size, int device, uint32_t max_nic
 /// other memory. In a forked child both are the parent's: the loop's thread may have left the cache locked.
 Registration::~Registration() {
   if (!keys_->owner.IsThisOne()) {
-    static_cast<void>(new std::shared_ptr(keys_));
+    host::Abandon(keys_);
     return;
   }
   if (keys_.use_count() > 1) keys_->nics->cache(writable_).Invalidate(data_, size_);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "host/device/owner_process.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/host/gpu.hpp"
@@ -65,9 +66,10 @@ struct OpenNics {
 };
 
 OpenNics& AllOpenNics() {
-  static OpenNics opened;
-  return opened;
+  static const host::PerProcess<OpenNics> opened;
+  return *opened;
 }
+[[maybe_unused]] const OpenNics& made_before_threads = AllOpenNics();
 
 std::vector<const host::Device*> Pointers(const std::vector<std::shared_ptr<host::Device>>& devices) {
   std::vector<const host::Device*> pointers;

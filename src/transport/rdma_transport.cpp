@@ -45,7 +45,7 @@ class RdmaTransport::CurrentCore {
     if (core_->InOwnProcess()) {
       core_->Close(Core::End::kDestroyed);
     } else {
-      static_cast<void>(new std::shared_ptr(core_));  // its loop and its NICs are the parent's
+      host::Abandon(core_);  // its loop and its NICs are the parent's
     }
   }
   CurrentCore(const CurrentCore&) = delete;

@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "common/run_in_child.hpp"
+#include "nics.hpp"
 #include "pair.hpp"
 #include "warpverbs/transport/event_loop.hpp"
 
@@ -36,6 +39,18 @@ TEST(Fork, ChildDestroysTransportsWhoseLoopsAreAtWork) {
     });
   }
   EXPECT_SUCCESS(write());
+}
+
+/// A child opens its own NICs while another thread of the parent asks for those of the parent.
+TEST(Fork, ChildOpensItsOwnNics) {
+  const auto nics = Nics::Of(0, 1);
+  std::atomic<bool> stop = false;
+  std::jthread user([&] {
+    while (!stop) Nics::Of(0, 1);
+  });
+  for (int times = 0; times < 100 && !testing::Test::HasFailure(); ++times)
+    RunInChild([&] { EXPECT_NE(Nics::Of(0, 1), nics); });
+  stop = true;
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ struct MemoryView;
 /// Owns the queues, the doorbell records and the doorbell's mapping. Views stay valid until destruction;
 /// kernels that use them must end before. Not thread-safe, except LastError() and LastEvent().
 ///
-/// A forked child shares the NIC's objects with its parent: a child that destroys its copy of an endpoint
-/// destroys the parent's queue pair on a card. Leave a child by exec() or _exit().
+/// A forked child may destroy its copies of endpoints, and of the pools, rings and caches that endpoints and
+/// their memory come from: that does nothing, and the parent's go on. It may not use them. Its copy of a
+/// MemoryRegion shares the NIC's object with the parent's. So leave a child by exec() or _exit().
 class WARPVERBS_EXPORT Endpoint {
  public:
   /// @param device  must outlive this

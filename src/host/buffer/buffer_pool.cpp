@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/owner_process.hpp"
 #include "memory/bounds.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
@@ -53,6 +54,7 @@ struct BufferPool::Shelf {
     came_back.notify_one();
   }
 
+  const OwnerProcess owner;
   const BufferPoolConfig config;
   const size_t stride;
   const std::unique_ptr<Buffer> memory;
@@ -92,7 +94,7 @@ BufferPool::Lease& BufferPool::Lease::operator=(Lease&& other) noexcept {
 }
 
 BufferPool::Lease::~Lease() {
-  if (shelf_) shelf_->GiveBack(offset_);
+  if (shelf_) shelf_->owner.IsThisOne() ? shelf_->GiveBack(offset_) : Abandon(shelf_);
 }
 
 const BufferPool::Shelf& BufferPool::Lease::shelf() const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <set>
 
+#include "device/owner_process.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/pointer_info.hpp"
 
@@ -48,11 +49,11 @@ class SharedRanges {
   size_t most_ WARPVERBS_GUARDED_BY(mutex_) = kFew;
 };
 
-SharedRanges shared_ranges;
+const PerProcess<SharedRanges> shared_ranges;
 
 }  // namespace
 
-void RememberSharedHere(const SharedMemoryInfo& info) { shared_ranges.Add(RangeOf(info)); }
-bool IsSharedHere(const SharedMemoryInfo& info) { return shared_ranges.Has(RangeOf(info)); }
+void RememberSharedHere(const SharedMemoryInfo& info) { (*shared_ranges).Add(RangeOf(info)); }
+bool IsSharedHere(const SharedMemoryInfo& info) { return (*shared_ranges).Has(RangeOf(info)); }
 
 }  // namespace warpverbs::inline v0_2::host

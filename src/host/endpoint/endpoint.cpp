@@ -362,7 +362,9 @@ device::CqView Endpoint::Impl::ReadRing(const device::CqView& ring, std::vector<
 }
 
 Endpoint::Endpoint(const Device& device, const EndpointConfig& config) : impl_(new Impl(device, config)) {}
-Endpoint::~Endpoint() { delete impl_; }
+Endpoint::~Endpoint() {
+  if (impl_->InOwnProcess()) delete impl_;
+}
 
 const Device& Endpoint::device() const { return impl_->device(); }
 uint32_t Endpoint::qpn() const { return impl_->qpn(); }

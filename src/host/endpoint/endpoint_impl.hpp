@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/owner_process.hpp"
 #include "endpoint/path.hpp"
 #include "events/event_watch.hpp"
 #include "queue/completion_queue.hpp"
@@ -33,6 +34,7 @@ class Endpoint::Impl {
   Impl(const Device& device, const EndpointConfig& config);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
+  bool InOwnProcess() const { return owner_.IsThisOne(); }
   const Device& device() const { return device_; }
   uint32_t qpn() const { return qp_.qpn(); }
   uint8_t port() const { return local_.port.number; }
@@ -109,6 +111,7 @@ class Endpoint::Impl {
 
   // The firmware requires most of this order. Members are destroyed from the last to the first: the queue
   // pair, its completion queues, the registrations, the memory, the doorbell.
+  const OwnerProcess owner_;
   const Device& device_;
   LocalAddress local_;
   std::optional<Gid> paired_with_;  // set by SendFrom()

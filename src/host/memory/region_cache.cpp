@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "device/owner_process.hpp"
 #include "memory/locked_memory.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
@@ -128,6 +129,7 @@ struct RegionCache::Shelf {
     while (!idle.empty()) Unlist(*idle.back(), garbage);
   }
 
+  const OwnerProcess owner;
   const RegionCacheConfig config;
   sync::Mutex mutex;
   bool closed WARPVERBS_GUARDED_BY(mutex) = false;  // the cache is destroyed
@@ -140,6 +142,10 @@ RegionCache::RegionCache(std::vector<const Device*> devices, const RegionCacheCo
     : devices_(std::move(devices)), shelf_(std::make_shared<Shelf>(config)) {}
 
 RegionCache::~RegionCache() {
+  if (!shelf_->owner.IsThisOne()) {
+    Abandon(shelf_);
+    return;
+  }
   Shelf::Entries garbage;
   const sync::LockGuard lock(shelf_->mutex);
   shelf_->closed = true;
@@ -225,7 +231,13 @@ RegionCache::Lease& RegionCache::Lease::operator=(Lease&& other) noexcept {
 }
 
 RegionCache::Lease::~Lease() {
-  if (entry_) shelf_->Release(*entry_);
+  if (!entry_) return;
+  if (shelf_->owner.IsThisOne()) {
+    shelf_->Release(*entry_);
+  } else {
+    Abandon(shelf_);
+    Abandon(entry_);
+  }
 }
 
 MemoryView RegionCache::Lease::View(size_t device) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "device/owner_process.hpp"
 #include "memory/umem.hpp"
 #include "queue/completion_queue.hpp"
 #include "queue/uar.hpp"
@@ -27,6 +28,7 @@ class SharedCompletions::Impl {
  public:
   Impl(const Device& device, const SharedCompletionsConfig& config);
 
+  bool InOwnProcess() const { return owner_.IsThisOne(); }
   const Device& device() const { return device_; }
   std::optional<int> gpu() const { return gpu_; }
   uint32_t depth() const { return depth_; }
@@ -47,6 +49,7 @@ class SharedCompletions::Impl {
   void Free(uint32_t user_index) WARPVERBS_REQUIRES(mutex_);
   device::QueueControl** queues() const;
 
+  const OwnerProcess owner_;
   const Device& device_;
   std::optional<int> gpu_;  // ordinal of the GPU whose kernels post; empty: CPU threads
   uint32_t depth_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "device/owner_process.hpp"
 #include "gpu/cuda_context.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/error.hpp"
@@ -25,9 +26,10 @@ struct Pages {
 };
 
 Pages& ThePages() {
-  static auto* const pages = new Pages;  // never freed: endpoints may outlive static destructors
+  static const PerProcess<Pages> pages;
   return *pages;
 }
+[[maybe_unused]] const Pages& made_before_threads = ThePages();
 
 void UnmapIfUnused(Pages& pages, std::map<std::byte*, MappedPage>::iterator page)
     WARPVERBS_REQUIRES(pages.mutex) {

@@ -93,7 +93,9 @@ QueuePool::Usage QueuePool::Impl::usage() const {
 
 QueuePool::QueuePool(const Device& device, const QueuePoolConfig& config)
     : impl_(std::make_unique<Impl>(device, config)) {}
-QueuePool::~QueuePool() = default;
+QueuePool::~QueuePool() {
+  if (!impl_->InOwnProcess()) static_cast<void>(impl_.release());
+}
 QueuePool::Usage QueuePool::usage() const { return impl_->usage(); }
 const QueuePoolConfig& QueuePool::config() const { return impl_->config(); }
 

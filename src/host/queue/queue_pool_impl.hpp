@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "device/owner_process.hpp"
 #include "queue/queue_memory.hpp"
 #include "queue/uar.hpp"
 #include "sync/mutex.hpp"
@@ -24,6 +25,7 @@ class QueuePool::Impl {
  public:
   Impl(const Device& device, const QueuePoolConfig& config);
 
+  bool InOwnProcess() const { return owner_.IsThisOne(); }
   Usage usage() const;
   const QueuePoolConfig& config() const { return config_; }
 
@@ -70,6 +72,7 @@ class QueuePool::Impl {
 
   void CheckDevice(const Device& device) const;
 
+  const OwnerProcess owner_;
   const Device& device_;
   const QueuePoolConfig config_;
   mutable sync::Mutex mutex_;

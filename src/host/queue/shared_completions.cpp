@@ -151,7 +151,9 @@ void SharedCompletions::Impl::Recover() {
 
 SharedCompletions::SharedCompletions(const Device& device, const SharedCompletionsConfig& config)
     : impl_(std::make_unique<Impl>(device, config)) {}
-SharedCompletions::~SharedCompletions() = default;
+SharedCompletions::~SharedCompletions() {
+  if (!impl_->InOwnProcess()) static_cast<void>(impl_.release());
+}
 uint32_t SharedCompletions::cqn() const { return impl_->cq()->cqn(); }
 uint32_t SharedCompletions::depth() const { return impl_->depth(); }
 device::CompletionRingControl& SharedCompletions::control() const { return impl_->control(); }

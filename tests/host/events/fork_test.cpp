@@ -9,19 +9,27 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "buffer/shared_here.hpp"
 #include "common/run_in_child.hpp"
 #include "events/event_watch.hpp"
 #include "host/device/softhca.hpp"
 #include "host/log/refusal.hpp"
 #include "log/log_writer.hpp"
+#include "queue/completions_attachment.hpp"
 #include "queue/doorbell_service.hpp"
+#include "queue/queue_pool_impl.hpp"
 #include "warpverbs/arch/cpu.hpp"
+#include "warpverbs/host/buffer.hpp"
+#include "warpverbs/host/buffer_pool.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/event_thread.hpp"
+#include "warpverbs/host/region_cache.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 /// A forked child has copies of all objects, but none of their threads: it may destroy what it has.
 namespace warpverbs::host {
@@ -119,6 +127,74 @@ TEST(Fork, ChildDestroysAnEventThreadThatIsAtWork) {
       << "the child changed a file that it shares with its parent";
   leave.set_value();
   SetLink(device, true);
+}
+
+/// Forks while a thread uses an object. Each child ends its part, or is killed after a minute.
+template <class Use, class Part>
+void ForkWhileInUse(const Use& use, const Part& part) {
+  std::atomic<bool> stop = false;
+  std::jthread user([&] {
+    while (!stop) use();
+  });
+  for (int times = 0; times < 1000 && !testing::Test::HasFailure(); ++times) RunInChild(part);
+  stop = true;
+}
+
+TEST(Fork, ChildDestroysEndpointsOfAPoolInUse) {
+  const Device device;
+  auto pool = std::make_unique<QueuePool>(device);
+  auto endpoint = std::make_unique<Endpoint>(device, EndpointConfig{.pool = pool.get()});
+  ForkWhileInUse([&] { pool->impl().TakeHostMemory(nullptr, 128); },
+                 [&] {
+                   endpoint.reset();
+                   pool.reset();
+                 });
+}
+
+TEST(Fork, ChildDestroysEndpointsOfSharedCompletionsInUse) {
+  const Device device;
+  auto ring = std::make_unique<SharedCompletions>(device);
+  auto endpoint = std::make_unique<Endpoint>(device, EndpointConfig{.depth = 64, .completions = ring.get()});
+  ForkWhileInUse(
+      [&] {
+        device::QueueControl control{};
+        const CompletionsAttachment attachment(*ring, device, {}, control, 64);
+      },
+      [&] {
+        endpoint.reset();
+        ring.reset();
+      });
+}
+
+TEST(Fork, ChildDestroysACacheOfRegionsInUse) {
+  const Device device;
+  alignas(4096) static std::byte memory[4096];
+  auto cache = std::make_unique<RegionCache>(std::vector<const Device*>{&device});
+  auto lease = std::make_unique<RegionCache::Lease>(cache->Register(memory, sizeof memory));
+  ForkWhileInUse([&] { const RegionCache::Lease used = cache->Register(memory, sizeof memory); },
+                 [&] {
+                   lease.reset();
+                   cache.reset();
+                 });
+}
+
+TEST(Fork, ChildDestroysABufferOfAPoolInUse) {
+  const Device device;
+  const Device* const devices[] = {&device};
+  BufferPool pool(HostMemoryKind(), devices, {.buffer_bytes = 64, .count = 2});
+  std::optional<BufferPool::Lease> lease(pool.Allocate());
+  ForkWhileInUse([&] { const BufferPool::Lease used = pool.Allocate(); }, [&] { lease.reset(); });
+}
+
+TEST(Fork, ChildHasSharedNothing) {
+  const SharedMemoryInfo info{.bytes = 64, .address = 0x1000};
+  RememberSharedHere(info);
+  ForkWhileInUse([&] { RememberSharedHere(info); },
+                 [&] {
+                   EXPECT_FALSE(IsSharedHere(info));
+                   RememberSharedHere(info);
+                   EXPECT_TRUE(IsSharedHere(info));
+                 });
 }
 
 /// Some forks happen while another thread is in the log: it waits for room on stderr.
