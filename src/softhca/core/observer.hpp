@@ -46,10 +46,12 @@ class Observer {
   virtual void OnExecuted(const QueuePair& /*qp*/, const Packet& /*packet*/) {}
   /// The acknowledge timeout of a queue pair has passed.
   virtual void OnTimeout(const QueuePair& /*qp*/) {}
-  /// A received frame was dropped, or a frame to be sent was lost.
+  /// Received frames were dropped, or frames to be sent were lost.
   ///
   /// @param reason  a few words, the same for every frame dropped for that reason
-  virtual void OnDrop(const char* /*reason*/) {}
+  virtual void OnDrop(const char* /*reason*/, uint64_t /*frames*/) {}
+  /// An event was lost, because the program has left thousands unread.
+  virtual void OnLostEvent() {}
 
   /// A device has refused a program's command.
   virtual void OnRefusal(const Hca& /*hca*/, const char* /*command*/, const char* /*error*/,

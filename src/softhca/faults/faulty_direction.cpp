@@ -53,7 +53,7 @@ void FaultyDirection::Take(std::span<const uint8_t> frame, uint64_t now_ns, cons
   if (!transport) return out(frame);
   const FrameFate fate =
       dice_->Roll({direction_, (*transport)[0], Read24(*transport, 5), Read24(*transport, 9)});
-  if (fate.drop) return losses_("by --fault drop");
+  if (fate.drop) return losses_("by --fault drop", 1);
   Bytes changed;
   if (fate.flip || fate.corrupt) {
     changed.assign(frame.begin(), frame.end());
@@ -76,7 +76,7 @@ void FaultyDirection::Take(std::span<const uint8_t> frame, uint64_t now_ns, cons
 
 void FaultyDirection::Pass(std::span<const uint8_t> frame, uint64_t now_ns, const FrameSink& out) {
   if (slow_ns_ == 0) return out(frame);
-  if (later_.size() >= kBacklog) return losses_("by --fault slow");
+  if (later_.size() >= kBacklog) return losses_("by --fault slow", 1);
   free_ns_ = std::max(free_ns_, now_ns);
   later_.emplace(free_ns_, Bytes(frame.begin(), frame.end()));
   free_ns_ += slow_ns_;

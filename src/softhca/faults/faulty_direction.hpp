@@ -37,7 +37,7 @@ class FaultyDirection {
   Direction direction_;
   std::shared_ptr<FaultDice> dice_;
   uint64_t slow_ns_;
-  LossSink losses_ = [](const char*) {};
+  LossSink losses_ = [](const char*, uint64_t) {};
   uint64_t free_ns_ = 0;                  ///< time at which a slow receiver takes its next frame
   std::multimap<uint64_t, Bytes> later_;  ///< delayed frames, by due time
 

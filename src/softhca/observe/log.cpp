@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
+#include <utility>
 
 #include "observe/names.hpp"
 #include "wire/packet.hpp"
@@ -120,7 +121,15 @@ void Log::OnTimeout(const QueuePair& qp) {
     Write(LogLevel::kDebug, ToString(qp) + " gets no acknowledgement in time and retries");
 }
 
-void Log::OnDrop(const char* reason) { Write(LogLevel::kWarning, std::string("frame dropped: ") + reason); }
+void Log::OnDrop(const char* reason, uint64_t frames) {
+  const std::string what = frames == 1 ? "frame" : std::to_string(frames) + " frames";
+  Write(LogLevel::kWarning, what + " dropped: " + reason);
+}
+
+void Log::OnLostEvent() {
+  if (std::exchange(lost_event_, true)) return;  // thousands may follow; --stats counts them
+  Write(LogLevel::kWarning, "event lost: the program leaves thousands unread");
+}
 
 void Log::OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) {
   Write(LogLevel::kWarning, hca.config().name + ": " + command + " refused (" + error + "): " + why);

@@ -42,7 +42,8 @@ class Log : public Observer {
   void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
                 uint64_t payload_bytes) override;
   void OnTimeout(const QueuePair& qp) override;
-  void OnDrop(const char* reason) override;
+  void OnDrop(const char* reason, uint64_t frames) override;
+  void OnLostEvent() override;
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override;
   void OnEnd(std::span<const std::unique_ptr<Hca>>) override { file_.End(); }
 
@@ -53,6 +54,7 @@ class Log : public Observer {
   LogLevel level_;
   OutputFile file_;
   uint64_t missing_ = 0;  ///< lines lost since the latest one that was written
+  bool lost_event_ = false;
 };
 
 }  // namespace softhca

@@ -35,7 +35,8 @@ class ObserverList : public Observer {
     Notify(&Observer::OnExecuted, qp, packet);
   }
   void OnTimeout(const QueuePair& qp) override { Notify(&Observer::OnTimeout, qp); }
-  void OnDrop(const char* reason) override { Notify(&Observer::OnDrop, reason); }
+  void OnDrop(const char* reason, uint64_t frames) override { Notify(&Observer::OnDrop, reason, frames); }
+  void OnLostEvent() override { Notify(&Observer::OnLostEvent); }
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override {
     Notify(&Observer::OnRefusal, hca, command, error, why);
   }

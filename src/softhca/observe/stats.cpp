@@ -114,7 +114,7 @@ void Stats::OnExecuted(const QueuePair& qp, const Packet& packet) {
 void Stats::OnTimeout(const QueuePair& qp) { ++Of(qp).counters.timeouts; }
 
 void Stats::OnEnd(std::span<const std::unique_ptr<Hca>> devices) {
-  StatsReport report{.devices = devices, .drops = drops_};
+  StatsReport report{.devices = devices, .drops = drops_, .lost_events = lost_events_};
   for (const auto& [key, entry] : entries_) report.qps.push_back(entry.counters);
   if (json_file_.empty()) {
     Print(report);

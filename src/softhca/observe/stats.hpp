@@ -50,7 +50,8 @@ class Stats : public Observer {
                 uint64_t payload_bytes) override;
   void OnExecuted(const QueuePair& qp, const Packet& packet) override;
   void OnTimeout(const QueuePair& qp) override;
-  void OnDrop(const char* reason) override { ++drops_[reason]; }
+  void OnDrop(const char* reason, uint64_t frames) override { drops_[reason] += frames; }
+  void OnLostEvent() override { ++lost_events_; }
   void OnState(const QueuePair& qp, mlx5::QpState from) override;
   void OnEnd(std::span<const std::unique_ptr<Hca>> devices) override;
 
@@ -71,6 +72,7 @@ class Stats : public Observer {
   std::string json_file_;
   std::map<Key, Entry> entries_;
   std::map<std::string, uint64_t> drops_;
+  uint64_t lost_events_ = 0;
 };
 
 /// The counts of a process at its end.
@@ -78,6 +80,7 @@ struct StatsReport {
   std::span<const std::unique_ptr<Hca>> devices;
   std::vector<QpCounters> qps{};
   std::map<std::string, uint64_t> drops;  ///< dropped frames, by reason
+  uint64_t lost_events = 0;
 };
 
 /// Prints tables to standard error.

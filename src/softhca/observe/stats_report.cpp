@@ -95,6 +95,7 @@ void Print(const StatsReport& report) {
   for (const auto& [reason, count] : report.drops) {
     PrintError("frames dropped, " + reason + ": " + std::to_string(count));
   }
+  if (report.lost_events != 0) PrintError("events lost: " + std::to_string(report.lost_events));
 }
 
 void WriteJson(const StatsReport& report, const std::string& file) {
@@ -116,6 +117,7 @@ void WriteJson(const StatsReport& report, const std::string& file) {
     json["qps"].push_back(std::move(counters));
   }
   json["drops"] = report.drops;
+  json["lost_events"] = report.lost_events;
   const std::string text = json.dump(2) + "\n";
   try {
     OutputFile(file, "counts").Append({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

@@ -92,6 +92,8 @@ void Trace::OnPacket(const QueuePair& qp, Direction direction, const Packet& pac
 
 void Trace::OnTimeout(const QueuePair& qp) { file_.Instant(Of(qp).number, "timeout"); }
 
-void Trace::OnDrop(const char* reason) { file_.Instant(0, std::string("dropped: ") + reason); }
+void Trace::OnDrop(const char* reason, uint64_t frames) {
+  file_.Instant(0, std::string("dropped: ") + reason, {{"frames", frames}});
+}
 
 }  // namespace softhca

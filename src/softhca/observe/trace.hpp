@@ -26,7 +26,7 @@ class Trace : public Observer {
   void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
                 uint64_t payload_bytes) override;
   void OnTimeout(const QueuePair& qp) override;
-  void OnDrop(const char* reason) override;
+  void OnDrop(const char* reason, uint64_t frames) override;
   void OnIdle() override { file_.FlushIfDue(); }
   void OnEnd(std::span<const std::unique_ptr<Hca>>) override { file_.Close(); }
 

@@ -234,7 +234,9 @@ int MakeFile(Process& process, uint32_t device, int flags) {
 }
 
 int MakeEventChannel(Process& process, int flags) {
-  auto channel = std::make_shared<ucma::File>(flags);
+  auto channel = std::make_shared<ucma::File>(flags, [observer = process.observer.get()] {
+    if (observer != nullptr) observer->OnLostEvent();
+  });
   const sync::LockGuard lock(process.mutex);
   if (process.connection_manager == nullptr)
     process.connection_manager = new ucma::Device(*process.engine, *process.network);

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "uverbs/errors.hpp"
 
 namespace softhca::ucma {
 
-File::File(int flags)
-    : pipe_(uverbs::EventSort::kVerbs, sizeof(uint64_t)),
+File::File(int flags, std::function<void()> on_loss)
+    : pipe_(uverbs::EventSort::kVerbs, sizeof(uint64_t), std::move(on_loss)),
       waiting_end_(fcntl(descriptor(), F_DUPFD_CLOEXEC, 0)) {
   if (waiting_end_ < 0) throw uverbs::Errno(errno, "cannot duplicate the descriptor of an event channel");
   if ((flags & O_CLOEXEC) == 0) fcntl(descriptor(), F_SETFD, 0);

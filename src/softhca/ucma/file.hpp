@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct Event {
 /// it in every way that descriptors allow.
 class File {
  public:
+  /// @param on_loss  called for each event that Push() drops
   /// @errors  Errno: EMFILE and the like
-  explicit File(int flags);
+  File(int flags, std::function<void()> on_loss);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;

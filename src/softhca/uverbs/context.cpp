@@ -127,7 +127,9 @@ uint64_t Context::NextUarOffset(uint64_t file_bytes) {
 }
 
 std::shared_ptr<EventPipe> Context::AddPipe(EventSort sort, size_t event_bytes) {
-  auto pipe = std::make_shared<EventPipe>(sort, event_bytes);
+  auto pipe = std::make_shared<EventPipe>(sort, event_bytes, [observer = hca().observer()] {
+    if (observer != nullptr) observer->OnLostEvent();
+  });
   hca().AddLinkListener(this, [this](uint8_t port, bool up) {
     constexpr uint32_t kPortActive = 9, kPortError = 10;  // values of ibv_event_type
     SendAsync(up ? kPortActive : kPortError, port);

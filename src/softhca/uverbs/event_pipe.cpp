@@ -6,13 +6,15 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "uverbs/errors.hpp"
 
 namespace softhca::uverbs {
 
-EventPipe::EventPipe(EventSort sort, size_t event_bytes) : sort_(sort), event_bytes_(event_bytes) {
+EventPipe::EventPipe(EventSort sort, size_t event_bytes, std::function<void()> on_loss)
+    : sort_(sort), event_bytes_(event_bytes), on_loss_(std::move(on_loss)) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Errno(errno, "cannot make a pipe for events");
   program_end_ = ends[0];
@@ -37,7 +39,9 @@ EventPipe::~EventPipe() {
 }
 
 bool EventPipe::Write(const void* event) {
-  return write(write_end_, event, event_bytes_) == static_cast<ssize_t>(event_bytes_);
+  const bool written = write(write_end_, event, event_bytes_) == static_cast<ssize_t>(event_bytes_);
+  if (!written && on_loss_) on_loss_();
+  return written;
 }
 
 uint32_t EventPipe::Withdraw(uint64_t element) {

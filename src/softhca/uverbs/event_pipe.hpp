@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "uverbs/descriptors.hpp"
@@ -17,8 +18,9 @@ enum class EventSort : uint8_t { kVerbs, kDevx };
 /// Every event starts with the 64-bit number that the program has given to the object.
 class EventPipe {
  public:
+  /// @param on_loss  called for each event that finds the pipe full; empty: nothing
   /// @errors  Errno: EMFILE and the like
-  EventPipe(EventSort sort, size_t event_bytes);
+  EventPipe(EventSort sort, size_t event_bytes, std::function<void()> on_loss);
   ~EventPipe();
   EventPipe(const EventPipe&) = delete;
   EventPipe& operator=(const EventPipe&) = delete;
@@ -41,6 +43,7 @@ class EventPipe {
  private:
   EventSort sort_;
   size_t event_bytes_;
+  std::function<void()> on_loss_;
   int program_end_;
   bool handed_over_ = false;
   int write_end_;

@@ -11,9 +11,9 @@ namespace softhca {
 /// Receives a frame that has arrived; the span is valid during the call only.
 using FrameSink = std::function<void(std::span<const uint8_t> frame)>;
 
-/// Receives the reason for which a medium has lost a frame: a few words, the same for every frame that is
-/// lost for that reason.
-using LossSink = std::function<void(const char* reason)>;
+/// Receives the reason for which a medium has lost frames: a few words, the same for every frame that is lost
+/// for that reason.
+using LossSink = std::function<void(const char* reason, uint64_t frames)>;
 
 /// Carries whole Ethernet frames, ICRC included, to their destination. May lose frames; reports those that
 /// it loses knowingly.
@@ -43,8 +43,8 @@ class Medium {
   virtual void ReportLosses(const LossSink& sink) { losses_ = sink; }
 
  protected:
-  void Lose(const char* reason) const {
-    if (losses_) losses_(reason);
+  void Lose(const char* reason, uint64_t frames = 1) const {
+    if (losses_) losses_(reason, frames);
   }
 
  private:

@@ -101,7 +101,7 @@ void WireNetwork::OpenMedium() {
   // No frame would wake the engine, and it would receive none after its first sleep.
   if (!waits) RefuseSocket("cannot wait for frames with epoll", "allow more descriptors (ulimit -n)");
   medium_ = std::move(medium);
-  medium_->ReportLosses([this](const char* reason) { Drop(reason); });
+  medium_->ReportLosses([this](const char* reason, uint64_t frames) { Drop(reason, frames); });
   waiting_ = std::move(waiting);
   poll_descriptor_ = waiting_.get();
 }
@@ -256,9 +256,9 @@ void WireNetwork::OnFrame(std::span<const uint8_t> bytes) {
   Deliver(*port, *packet, *frame);
 }
 
-void WireNetwork::Drop(const char* reason) const {
+void WireNetwork::Drop(const char* reason, uint64_t frames) const {
   Observer* const observer = addresses_.devices().front()->observer();
-  if (observer != nullptr) observer->OnDrop(reason);
+  if (observer != nullptr) observer->OnDrop(reason, frames);
 }
 
 void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& frame) {

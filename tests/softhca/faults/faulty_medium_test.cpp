@@ -233,8 +233,8 @@ TEST_F(FaultyMediumTest, PassesFramesOtherThanRoce) {
 
 TEST_F(FaultyMediumTest, ReportsTheFramesThatItLoses) {
   Plan({"drop,nth=2", "drop,received,nth=1", "slow,every=1s"});
-  std::map<std::string, int> losses;
-  medium->ReportLosses([&](const char* reason) { ++losses[reason]; });
+  std::map<std::string, uint64_t> losses;
+  medium->ReportLosses([&](const char* reason, uint64_t frames) { losses[reason] += frames; });
   for (uint32_t psn = 0; psn < 3; ++psn) Send(psn);
   for (uint32_t psn = 0; psn < 1030; ++psn) wire.arriving.push_back(MakeFrame(psn));
   while (!wire.arriving.empty()) Receive();

@@ -79,11 +79,18 @@ TEST_F(ObserverTest, LogWarnsOfFailuresDropsAndRefusals) {
   Connect();
   remote.key ^= 0x1000;
   Write(8);
-  log.OnDrop("wrong ICRC");
+  log.OnDrop("wrong ICRC", 1);
+  log.OnDrop("the receiver's queue is full", 12);
+  log.OnLostEvent();
+  log.OnLostEvent();
   log.OnRefusal(hca, "CREATE_CQ", "EINVAL", "too deep");
   const std::string text = Read("log");
   EXPECT_THAT(text, HasSubstr("softhca warning: " + hca.config().name + " QP 0x101 entry 0 fails: remote"));
   EXPECT_THAT(text, HasSubstr("frame dropped: wrong ICRC\n"));
+  EXPECT_THAT(text, HasSubstr("12 frames dropped: the receiver's queue is full\n"));
+  const size_t lost = text.find("event lost: the program leaves thousands unread\n");
+  EXPECT_NE(lost, std::string::npos);
+  EXPECT_EQ(text.find("event lost", lost + 1), std::string::npos) << "once";
   EXPECT_THAT(text, HasSubstr("CREATE_CQ refused (EINVAL): too deep\n"));
 }
 
@@ -164,7 +171,10 @@ TEST_F(ObserverTest, StatsDistinguishRetransmissionsDuplicatesAndNaks) {
   Packet(stats, Direction::kSent, PacketOp::kAcknowledge, 0, 0x62);
   Packet(stats, Direction::kReceived, PacketOp::kAcknowledge, 0, 0x2c);
   stats.OnTimeout(a.qp());
-  stats.OnDrop("wrong ICRC");
+  stats.OnDrop("wrong ICRC", 1);
+  stats.OnDrop("the receiver's queue is full", 7);
+  stats.OnLostEvent();
+  stats.OnLostEvent();
   End(stats);
   const json all = json::parse(Read("stats"));
   const json& qp = all.at("qps").at(0);
@@ -181,6 +191,8 @@ TEST_F(ObserverTest, StatsDistinguishRetransmissionsDuplicatesAndNaks) {
   EXPECT_EQ(qp.at("timeouts"), 1);
   EXPECT_EQ(qp.at("sent_by_kind").at("WRITE_MIDDLE"), 6);
   EXPECT_EQ(all.at("drops").at("wrong ICRC"), 1);
+  EXPECT_EQ(all.at("drops").at("the receiver's queue is full"), 7);
+  EXPECT_EQ(all.at("lost_events"), 2);
 }
 
 TEST_F(ObserverTest, StatsPrintAnAlignedTable) {
@@ -300,11 +312,11 @@ TEST_F(ObserverTest, LogDropsWholeLinesThatNobodyReadsAndCountsThem) {
   std::string text;
   {
     Log log({LogLevel::kWarning, Path("log")});
-    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC");
+    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC", 1);
     text = pipe.Read();
-    log.OnDrop("malformed frame");
+    log.OnDrop("malformed frame", 1);
     text += pipe.Read();
-    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC");
+    for (int i = 0; i < 2000; ++i) log.OnDrop("wrong ICRC", 1);
     text += pipe.Read();
     log.OnEnd({});
     text += pipe.Read();
@@ -327,7 +339,7 @@ TEST_F(ObserverTest, TraceThatNobodyReadsEndsAndSaysWhatIsLost) {
   testing::internal::CaptureStderr();
   {
     Trace trace(Path("trace"));
-    for (int i = 0; i < 5000; ++i) trace.OnDrop("wrong ICRC");
+    for (int i = 0; i < 5000; ++i) trace.OnDrop("wrong ICRC", 1);
     End(trace);
   }
   const std::string report = testing::internal::GetCapturedStderr();

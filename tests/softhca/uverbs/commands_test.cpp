@@ -89,5 +89,22 @@ TEST_F(Commands, MarksDescriptorsOfEventsAsOurs) {
   EXPECT_EQ(Identify(descriptor), FileId{});
 }
 
+TEST_F(Commands, CountEventsThatThePipeDoesNotTake) {
+  struct : Observer {
+    void OnLostEvent() override { ++lost; }
+    int lost = 0;
+  } observer;
+  context_.hca().SetObserver(&observer);
+  const auto lock = engine_.Pause();
+  const auto pipe = context_.AddPipe(EventSort::kVerbs, sizeof(ib_uverbs_async_event_desc));
+  const ib_uverbs_async_event_desc event{};
+  while (pipe->Write(&event)) continue;
+  EXPECT_EQ(observer.lost, 1);
+  context_.SendAsync(0, 0);
+  EXPECT_EQ(observer.lost, 2);
+  context_.hca().SetObserver(nullptr);
+  CloseOwn(pipe->program_end());
+}
+
 }  // namespace
 }  // namespace softhca::uverbs

@@ -104,6 +104,28 @@ TEST_P(UdpMediumTest, DeliversFramesOfSeveralFlowsInOrder) {
   }
 }
 
+/// The kernel tells the number of dropped datagrams with the next one that it takes.
+TEST_P(UdpMediumTest, CountsFramesForWhichTheSocketHasNoRoom) {
+  UdpMedium from({AddressOf(1)}, false), to({AddressOf(2)}, GetParam());
+  uint64_t lost = 0;
+  to.ReportLosses([&](const char* reason, uint64_t frames) {
+    EXPECT_STREQ(reason, "the receiver's queue is full");
+    lost += frames;
+  });
+  const std::string text(4000, 'x');
+  constexpr size_t kSent = 20'000;  // more than twice the buffer's 32 MiB
+  for (size_t i = 0; i < kSent; ++i) from.Send(TestFrame(TestFlow(), text));
+  from.Flush();
+  size_t received = 0;
+  const auto count = [&](std::span<const uint8_t>) { ++received; };
+  while (to.Receive(64, count) != 0) continue;
+  ASSERT_LT(received, kSent);
+  from.Send(TestFrame(TestFlow(), text));
+  from.Flush();
+  received += Receive(to, 1).size();
+  EXPECT_EQ(received + lost, kSent + 1);
+}
+
 /// Opens a socket that occupies a port of an address.
 Descriptor Take(const Gid& gid, uint16_t port) {
   Descriptor socket = OpenSocket(AF_INET, SOCK_DGRAM, 0);
@@ -200,7 +222,7 @@ TEST(NeighbourMedium, DropsFramesOfOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may send in the name of another user";
   NeighbourMedium to({TestMac(2)});
   std::string loss;
-  to.ReportLosses([&](const char* reason) { loss = reason; });
+  to.ReportLosses([&](const char* reason, uint64_t) { loss = reason; });
   const Descriptor socket = OpenSocket(AF_UNIX, SOCK_DGRAM, 0);
   const std::string name = OwnName("02:53:48:07:ff:f2");
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};

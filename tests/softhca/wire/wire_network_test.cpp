@@ -43,7 +43,7 @@ class WireEnd : public Medium {
 /// Records why frames were dropped.
 class Drops : public Observer {
  public:
-  void OnDrop(const char* reason) override { reasons.emplace_back(reason); }
+  void OnDrop(const char* reason, uint64_t) override { reasons.emplace_back(reason); }
   std::vector<std::string> reasons;
 };
 

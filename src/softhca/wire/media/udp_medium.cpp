@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "wire/address_table.hpp"
 
@@ -85,8 +86,9 @@ void AddControl(msghdr& message, int level, int type, int value) {
   message.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-/// Reads the IP header fields in a received datagram's control messages.
-void ReadControl(msghdr& message, Flow& flow) {
+/// Reads the control messages of a received datagram: fields of the IP header, and the number of datagrams
+/// that the socket has dropped, modulo 2^32.
+void ReadControl(msghdr& message, Flow& flow, uint32_t& dropped) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     int value = 0;
     std::memcpy(&value, CMSG_DATA(header), std::min<size_t>(sizeof value, header->cmsg_len - CMSG_LEN(0)));
@@ -97,6 +99,9 @@ void ReadControl(msghdr& message, Flow& flow) {
     if ((v4 && header->cmsg_type == IP_TTL) || (v6 && header->cmsg_type == IPV6_HOPLIMIT)) {
       flow.hop_limit = static_cast<uint8_t>(value);
     }
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_RXQ_OVFL) {
+      dropped = static_cast<uint32_t>(value);
+    }
   }
 }
 
@@ -104,7 +109,7 @@ void ReadControl(msghdr& message, Flow& flow) {
 
 /// Datagrams to send or receive with a single system call.
 struct UdpMedium::Batch {
-  static constexpr size_t kControlBytes = 64;
+  static constexpr size_t kControlBytes = 96;  // three integers
 
   Batch() : bytes(kBatch * kSlotBytes) {
     for (size_t i = 0; i < kBatch; ++i) Prepare(i);
@@ -147,6 +152,7 @@ UdpMedium::UdpMedium(const std::vector<UdpAddress>& addresses, bool raw)
       Filter(socket.get(), std::to_array<sock_filter>({BPF_STMT(BPF_RET | BPF_K, 0)}));
     }
     receivers_.push_back({address, std::move(socket), std::move(raw_socket)});
+    Set(receivers_.back().descriptor(), SOL_SOCKET, SO_RXQ_OVFL, kOn);
   }
 }
 
@@ -214,12 +220,12 @@ void UdpMedium::Flush() {
 
 size_t UdpMedium::Receive(size_t most, const FrameSink& sink) {
   size_t count = 0;
-  for (const Receiver& receiver : receivers_) count += ReceiveAt(receiver, most, sink);
+  for (Receiver& receiver : receivers_) count += ReceiveAt(receiver, most, sink);
   return count;
 }
 
 /// Restores the headers that the kernel has removed, in front of the received bytes.
-std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slot) {
+std::span<const uint8_t> UdpMedium::Rebuild(Receiver& receiver, size_t slot) {
   const size_t bytes = incoming_->messages[slot].msg_len;
   uint8_t* const received = incoming_->Payload(slot);
   Flow flow{.destination_mac = receiver.address.mac,
@@ -227,7 +233,10 @@ std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slo
             .destination = receiver.address.gid};
   flow.source_mac = GuessMac(flow.source);
   flow.source_port = ntohs(incoming_->addresses[slot].v4.sin_port);  // at the same offset for IPv6
-  ReadControl(incoming_->messages[slot].msg_hdr, flow);
+  uint32_t dropped = receiver.dropped;
+  ReadControl(incoming_->messages[slot].msg_hdr, flow, dropped);
+  if (const uint32_t more = dropped - std::exchange(receiver.dropped, dropped); more != 0)
+    Lose("the receiver's queue is full", more);
   const size_t headers = FrameHeaderBytes(flow);
   std::array<uint8_t, kMaxFrameHeaderBytes> all;
   WriteFrameHeaders(flow, bytes, all);
@@ -236,7 +245,7 @@ std::span<const uint8_t> UdpMedium::Rebuild(const Receiver& receiver, size_t slo
   return {received - missing, missing + bytes};
 }
 
-size_t UdpMedium::ReceiveAt(const Receiver& receiver, size_t most, const FrameSink& sink) {
+size_t UdpMedium::ReceiveAt(Receiver& receiver, size_t most, const FrameSink& sink) {
   const auto wanted = static_cast<unsigned>(std::min(most, kBatch));
   const int received = recvmmsg(receiver.descriptor(), incoming_->messages.data(), wanted, 0, nullptr);
   for (int i = 0; i < received; ++i) {

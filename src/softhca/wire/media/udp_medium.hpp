@@ -47,7 +47,8 @@ class UdpMedium : public Medium {
   struct Receiver {
     UdpAddress address;
     Descriptor socket;
-    Descriptor raw;  ///< delivers IP headers too; none: receive with `socket`
+    Descriptor raw;        ///< delivers IP headers too; none: receive with `socket`
+    uint32_t dropped = 0;  ///< datagrams that the socket has dropped, modulo 2^32, as far as reported
     int descriptor() const { return raw ? raw.get() : socket.get(); }
   };
   /// Socket and source port of a flow.
@@ -58,8 +59,8 @@ class UdpMedium : public Medium {
 
   const Receiver* Find(const Gid& source) const;
   const Sender& SenderOf(const Receiver& receiver, uint16_t port);
-  std::span<const uint8_t> Rebuild(const Receiver& receiver, size_t slot);
-  size_t ReceiveAt(const Receiver& receiver, size_t most, const FrameSink& sink);
+  std::span<const uint8_t> Rebuild(Receiver& receiver, size_t slot);
+  size_t ReceiveAt(Receiver& receiver, size_t most, const FrameSink& sink);
 
   std::vector<Receiver> receivers_;
   std::map<std::pair<Gid, uint16_t>, Sender> senders_;
