@@ -83,7 +83,8 @@ bool Endpoint::Impl::HasStopped() const {
 
 std::optional<QueueError> Endpoint::Impl::LastError() const {
   std::optional<QueueError> error = ReportedError();
-  if (!error && peer_ && !disconnected_ && HasStopped()) {
+  // Asked after the state, too: Disconnect() may have stopped the queue pair meanwhile.
+  if (!error && peer_ && !disconnected_ && HasStopped() && !disconnected_) {
     // Looks again: a work request may have failed since, or its completion is with a poster that drains.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     error = ReportedError();
@@ -94,7 +95,7 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
                          .stopped = true};
     }
   }
-  if (error && !disconnected_) PublishState(device::PeerState::kFailed);
+  if (error) PublishFailure();
   return error;
 }
 

@@ -22,11 +22,7 @@ void Endpoint::Impl::ListenToEvents() {
                     .port = local_.port.number,
                     .qpn = qpn(),
                     .abort = &host_words().abort,
-                    .on_abort =
-                        [this] {
-                          // After Disconnect(), an event is no failure.
-                          if (!disconnected_) PublishState(PeerState::kFailed);
-                        },
+                    .on_abort = [this] { PublishFailure(); },
                     .on_clear = [this] { PublishState(PeerState::kDisconnected); }};
   watch.subjects.push_back({qp_.object(), {kWqCatastrophicEvent, kWqInvalidRequestEvent, kWqAccessEvent}});
   if (cq_) watch.subjects.push_back({cq_->object(), {kCqErrorEvent}});
@@ -40,6 +36,13 @@ void Endpoint::Impl::ListenToEvents() {
 
 void Endpoint::Impl::PublishState(PeerState state) const {
   if (peer_state_) peer_state_->Set(state);
+}
+
+/// After Disconnect(), nothing is a failure. It may be called meanwhile, and then what it publishes holds.
+void Endpoint::Impl::PublishFailure() const {
+  if (disconnected_) return;
+  PublishState(PeerState::kFailed);
+  if (disconnected_) PublishState(PeerState::kDisconnected);
 }
 
 void Endpoint::Impl::Disconnect() {

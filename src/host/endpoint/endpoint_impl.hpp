@@ -88,6 +88,7 @@ class Endpoint::Impl {
   void ServeDoorbell();
   void ListenToEvents();
   void PublishState(device::PeerState state) const;
+  void PublishFailure() const;
   CompletionAlarm Announce(const CompletionQueue& queue, size_t dbr, CompletionChannel& channel,
                            uint64_t cookie);
 

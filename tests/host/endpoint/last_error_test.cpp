@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <optional>
 #include <thread>
 
 #include "host/endpoint/dead_drainer.hpp"
@@ -8,6 +10,7 @@
 #include "queue/completion_queue.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/device.hpp"
+#include "warpverbs/host/peer_table.hpp"
 #include "warpverbs/host/shared_completions.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
@@ -206,6 +209,31 @@ TEST_F(LastError, SaysThatTheNicStoppedAQueuePairThatRefusedItsPeer) {
     link.a.Reset();
     link.b.Reset();
     EXPECT_FALSE(link.b.LastError().has_value());
+  }
+}
+
+TEST_F(LastError, TakesNoDisconnectForAFailureWhileItRuns) {
+  PeerTable peers(1);
+  Link link(device_, {.peers = &peers});
+  for (int cycle = 0; cycle < 200; ++cycle) {
+    link.Connect();
+    std::atomic<int> calls = 0;
+    std::atomic<bool> stop = false;
+    std::thread reader([&] {
+      for (; !stop; ++calls) {
+        const std::optional<QueueError> error = link.a.LastError();
+        EXPECT_FALSE(error.has_value()) << error->Describe();
+      }
+    });
+    while (calls == 0) std::this_thread::yield();
+    link.a.Disconnect();
+    for (const int before = calls; calls < before + 2;) std::this_thread::yield();
+    stop = true;
+    reader.join();
+    ASSERT_EQ(peers.State(0), device::PeerState::kDisconnected);
+    link.a.Reset();
+    link.b.Reset();
+    if (HasFailure()) break;
   }
 }
 
