@@ -2,24 +2,14 @@
 
 #include <iterator>
 
+#include "soak/bytes.hpp"
+
 namespace soak {
 namespace {
-
-/// Mixes the bits of a number, one to one.
-///
-/// @source  the finalizer of splitmix64
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
 
 uint64_t KeyOf(const Stream& stream, uint64_t number) {
   return Mix(Mix(stream.seed ^ (uint64_t{stream.end} << 32 | stream.queue)) + number);
 }
-
-uint8_t ByteOf(uint64_t key, uint64_t at) { return static_cast<uint8_t>(Mix(key + at / 8) >> 8 * (at % 8)); }
 
 ibv_wr_opcode OpcodeOf(uint64_t random, bool announces) {
   constexpr ibv_wr_opcode kAnnouncing[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM};
@@ -95,16 +85,5 @@ Operation OperationOf(const Stream& stream, uint64_t index) {
 }
 
 uint64_t SourceKey(const Stream& stream) { return KeyOf(stream, 0); }
-
-void Fill(std::span<uint8_t> memory, uint64_t key, uint64_t start) {
-  for (size_t i = 0; i < memory.size(); ++i) memory[i] = ByteOf(key, start + i);
-}
-
-bool Matches(std::span<const uint8_t> memory, uint64_t key, uint64_t start) {
-  for (size_t i = 0; i < memory.size(); ++i) {
-    if (memory[i] != ByteOf(key, start + i)) return false;
-  }
-  return true;
-}
 
 }  // namespace soak

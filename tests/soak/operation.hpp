@@ -3,7 +3,6 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 /// Operations between the two ends of a queue pair. Both ends derive them from the same seed, so each knows
@@ -45,9 +44,5 @@ Operation OperationOf(const Stream& stream, uint64_t index);
 
 /// Returns the key of the bytes that the peer may read.
 uint64_t SourceKey(const Stream& stream);
-
-/// Fills memory with a key's bytes, starting with byte `start`.
-void Fill(std::span<uint8_t> memory, uint64_t key, uint64_t start = 0);
-bool Matches(std::span<const uint8_t> memory, uint64_t key, uint64_t start = 0);
 
 }  // namespace soak

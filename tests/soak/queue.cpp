@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "soak/bytes.hpp"
+
 namespace soak {
 namespace {
 
