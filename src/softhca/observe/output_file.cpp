@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,21 +36,25 @@ std::string ExpandProcessId(std::string name) {
 constexpr milliseconds kRecordTimeout{100};
 constexpr milliseconds kReaderTimeout{2000};  // for a reader to open the pipe, and to read its end
 
-/// Opens a file. The reader of a named pipe may come later: then the pipe holds the first records.
-int Open(const std::string& name) {
-  constexpr int kFlags = O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+/// Opens a file. The reader of a named pipe may come later: `reader` then keeps the pipe open.
+int Open(const std::string& name, Descriptor& reader) {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
   const auto end = steady_clock::now() + kReaderTimeout;
   for (;;) {
-    const int descriptor = open(name.c_str(), O_WRONLY | kFlags, 0666);
-    if (descriptor >= 0 || errno != ENXIO) return descriptor;  // ENXIO: a pipe without a reader
-    if (steady_clock::now() >= end) return open(name.c_str(), O_RDWR | kFlags, 0666);
-    poll(nullptr, 0, 10);
+    const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | kFlags, 0666);
+    if (descriptor >= 0 || errno != ENXIO || reader) return descriptor;  // ENXIO: a pipe without a reader
+    if (steady_clock::now() < end) {
+      poll(nullptr, 0, 10);
+    } else {
+      reader = Descriptor(open(name.c_str(), O_RDONLY | kFlags));
+      if (!reader) return -1;
+    }
   }
 }
 
 /// @errors  std::runtime_error: the file cannot be opened, or another process writes it
-int OpenExclusively(const std::string& name) {
-  const int descriptor = Open(name);
+int OpenExclusively(const std::string& name, Descriptor& reader) {
+  const int descriptor = Open(name, reader);
   if (descriptor < 0) {
     throw std::runtime_error("cannot open " + name + " for writing: " + std::strerror(errno));
   }
@@ -64,22 +67,13 @@ int OpenExclusively(const std::string& name) {
   return descriptor;
 }
 
-/// Returns the bytes of a pipe that nobody will read any more once this process has closed it; 0 where
-/// there is a reader. Closes the descriptor.
-int CloseAndCountUnread(int descriptor) {
-  struct stat status {};
+/// Returns the bytes of a pipe that have no reader any more; 0 for other files.
+int CountUnread(int descriptor) {
   int unread = 0;
-  const bool pipe = fstatat(descriptor, "", &status, AT_EMPTY_PATH) == 0 && S_ISFIFO(status.st_mode);
-  if (pipe) ioctl(descriptor, FIONREAD, &unread);
-  const std::string self = "/proc/self/fd/" + std::to_string(descriptor);
-  // This process may itself be a reader. A second descriptor shows whether there is another one.
-  const int writer = unread == 0 ? -1 : open(self.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  close(descriptor);
-  if (writer < 0) return 0;
-  pollfd file{writer, POLLOUT, 0};
-  poll(&file, 1, 0);
-  close(writer);
-  return (file.revents & POLLERR) != 0 ? unread : 0;
+  pollfd file{descriptor, POLLOUT, 0};
+  const bool has_no_reader = poll(&file, 1, 0) > 0 && (file.revents & POLLERR) != 0;
+  if (has_no_reader) ioctl(descriptor, FIONREAD, &unread);
+  return unread;
 }
 
 }  // namespace
@@ -87,7 +81,7 @@ int CloseAndCountUnread(int descriptor) {
 OutputFile::OutputFile(const std::string& name, const char* records)
     : name_(name.empty() ? "standard error" : ExpandProcessId(name)),
       records_(records),
-      descriptor_(name.empty() ? STDERR_FILENO : OpenExclusively(name_)) {}
+      descriptor_(name.empty() ? STDERR_FILENO : OpenExclusively(name_, own_reader_)) {}
 
 OutputFile::~OutputFile() { End(); }
 
@@ -128,8 +122,13 @@ void OutputFile::End() {
   if (descriptor_ < 0) return;
   int error = 0;
   const size_t left = unsent_.size() - WriteFor(kReaderTimeout, descriptor_, unsent_, error);
-  const int descriptor = std::exchange(descriptor_, -1);
-  const int unread = descriptor == STDERR_FILENO ? 0 : CloseAndCountUnread(descriptor);
+  own_reader_ = Descriptor();
+  int unread = 0;
+  if (descriptor_ != STDERR_FILENO) {
+    unread = CountUnread(descriptor_);
+    close(descriptor_);
+  }
+  descriptor_ = -1;
   if (missing_ != 0) {
     PrintError(name_ + " lacks " + std::to_string(missing_) + " of " + std::to_string(appended_) + " " +
                records_ + ": its reader was too slow");
