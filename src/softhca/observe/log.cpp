@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
@@ -20,15 +21,23 @@ constexpr std::pair<const char*, LogLevel> kLevels[] = {{"warning", LogLevel::kW
 
 const char* ToString(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
 
+/// Seconds from UTC to local time. Asked for when the library is loaded: localtime_r() takes a lock of libc,
+/// which stays locked in a child that is forked meanwhile.
+const int64_t from_utc = [] {
+  const time_t now = time(nullptr);
+  tm parts{};
+  localtime_r(&now, &parts);
+  return int64_t{parts.tm_gmtoff};
+}();
+
 /// Returns the local time of day with microseconds.
 std::string TimeOfDay() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  tm parts{};
-  localtime_r(&now.tv_sec, &parts);
-  char text[32];
-  const size_t length = std::strftime(text, sizeof text, "%H:%M:%S", &parts);
-  std::snprintf(text + length, sizeof text - length, ".%06ld", now.tv_nsec / 1000);
+  const auto seconds = static_cast<int>((now.tv_sec + from_utc) % (24 * 60 * 60));
+  char text[64];
+  std::snprintf(text, sizeof text, "%02d:%02d:%02d.%06ld", seconds / 3600, seconds / 60 % 60, seconds % 60,
+                now.tv_nsec / 1000);
   return text;
 }
 
