@@ -112,6 +112,7 @@ struct LitmusQueue : TestQueue {
     Watch();
   }
   LitmusQueue(uint32_t depth, TestCq* own) : TestQueue(depth, 0, own) { Watch(); }
+  ~LitmusQueue() { LitmusCpu::record = nullptr; }
 
   /// Waits as the NIC until the record is at least `end`.
   bool AwaitRecord(uint32_t end) const {

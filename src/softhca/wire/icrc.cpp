@@ -45,7 +45,7 @@ size_t MaskHeaders(const Frame& frame, MaskedHeaders& out) {
 }  // namespace
 
 uint32_t Icrc(const Frame& frame) {
-  MaskedHeaders headers;
+  MaskedHeaders headers{};
   const uint32_t crc = libdeflate_crc32(0, headers.data(), MaskHeaders(frame, headers));
   const auto rest =
       frame.transport.subspan(kBaseHeaderBytes, frame.transport.size() - kBaseHeaderBytes - kIcrcBytes);
