@@ -236,7 +236,7 @@ TEST_F(Ioctl, SurvivesRandomCommands) {
   const auto value = [&]() -> uint64_t { return random() % 2 != 0 ? below(300) : uint64_t{random()} << 40; };
   for (int i = 0; i < 50'000; ++i) {
     const bool driver = random() % 2 != 0;
-    const uint16_t space = UVERBS_ID_DRIVER_NS;
+    const uint16_t space = UVERBS_ATTR_UHW_IN;  // the first of the numbers of drivers
     const uint16_t object = driver ? space + below(10) : below(17);
     Command command(object, driver || random() % 4 == 0 ? space + below(5) : below(8));
     for (uint16_t attribute = 0; attribute < 16; ++attribute) {
