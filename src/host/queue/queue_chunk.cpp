@@ -25,7 +25,8 @@ size_t OffsetTo(size_t alignment, const std::byte* data) {
 
 }  // namespace
 
-QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config,
+                       std::optional<size_t> sink_bytes) {
   const bool needs_gpu = config.placement == Placement::kGpu;
   const std::string object = "queues on " + device.name() + " in GPU memory";
   if (needs_gpu && config.gpu == nullptr) {
@@ -57,21 +58,23 @@ QueueChunk::QueueChunk(const Device& device, const QueueMemoryConfig& config, si
   }
 }
 
-void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& config,
+                            std::optional<size_t> sink_bytes) {
   gpu_memory_.emplace(*config.gpu, config.bytes + RoomToAlign(config, GpuMemory::kPageBytes));
   bytes_ = {gpu_memory_->data(), gpu_memory_->size()};
   start_ = OffsetTo(config.alignment, data());
   std::byte* const sink = data() + start_ + config.sink;
+  const size_t sink_size = sink_bytes.value_or(size() - start_ - config.sink);
   const Access access{.over_pcie = config.over_pcie};
   const GpuRegistration registration{.by_dma_buf =
                                          [&](const DmaBuf& buffer) {
                                            umem_.emplace(device.context(), buffer);
-                                           sink_.emplace(device, buffer, sink, sink_bytes, access);
+                                           sink_.emplace(device, buffer, sink, sink_size, access);
                                          },
                                      .by_address =
                                          [&] {
                                            umem_.emplace(device.context(), data(), size());
-                                           sink_.emplace(device, sink, sink_bytes, access);
+                                           sink_.emplace(device, sink, sink_size, access);
                                          },
                                      .over_pcie = config.over_pcie};
   method_ = RegisterGpuMemory(
@@ -80,7 +83,8 @@ void QueueChunk::PlaceOnGpu(const Device& device, const QueueMemoryConfig& confi
   places_.emplace(size());
 }
 
-void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes) {
+void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& config,
+                             std::optional<size_t> sink_bytes) {
   const size_t room = RoomToAlign(config, QueueLayout::kPage);
   pages_.emplace(config.bytes + room);
   // Registers the aligned part only: a registration pins memory, and the room may be much larger than it.
@@ -88,7 +92,7 @@ void QueueChunk::PlaceOnHost(const Device& device, const QueueMemoryConfig& conf
   start_ = 0;
   if (config.gpu != nullptr) mapping_.emplace(*config.gpu, bytes_);
   umem_.emplace(device.context(), data(), size());
-  sink_.emplace(device, data() + config.sink, sink_bytes);
+  sink_.emplace(device, data() + config.sink, sink_bytes.value_or(size() - config.sink));
   places_.emplace(size());
 }
 

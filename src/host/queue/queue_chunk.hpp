@@ -20,9 +20,11 @@ class QueueChunk {
  public:
   /// Takes the first that works: GPU memory by dma-buf, GPU memory by its address, host memory.
   ///
-  /// @param sink_bytes  size of the region at config.sink that work requests may name
+  /// @param sink_bytes  size of the region at config.sink that work requests may name; empty: up to the end
+  /// of
+  ///                    the chunk, which may be larger than config.bytes
   /// @errors  Error: names the reason why each attempt failed
-  QueueChunk(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
+  QueueChunk(const Device& device, const QueueMemoryConfig& config, std::optional<size_t> sink_bytes);
 
   std::byte* data() const { return bytes_.data(); }  ///< first byte that is registered
   size_t size() const { return bytes_.size(); }      ///< size of what is registered
@@ -37,8 +39,8 @@ class QueueChunk {
   FreeSpace& places() { return *places_; }  ///< places that a pool gives to endpoints
 
  private:
-  void PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
-  void PlaceOnHost(const Device& device, const QueueMemoryConfig& config, size_t sink_bytes);
+  void PlaceOnGpu(const Device& device, const QueueMemoryConfig& config, std::optional<size_t> sink_bytes);
+  void PlaceOnHost(const Device& device, const QueueMemoryConfig& config, std::optional<size_t> sink_bytes);
 
   std::optional<GpuMemory> gpu_memory_;  // either this
   std::optional<HostPages> pages_;       // or this

@@ -44,7 +44,7 @@ QueuePool::Impl::Queues QueuePool::Impl::TakeQueues(const Device& device, const 
   QueueMemoryConfig whole = config;
   whole.bytes = std::max(config.bytes, config_.chunk_bytes);
   whole.sink = 0;
-  auto chunk = std::make_shared<QueueChunk>(device, whole, whole.bytes);
+  auto chunk = std::make_shared<QueueChunk>(device, whole, std::nullopt);
   queues_.push_back({kind, chunk});
   auto place = TakePlace(chunk, config.bytes);
   return {std::move(chunk), std::move(place)};

@@ -13,6 +13,7 @@
 #include "host/gpu/gpu_failures.hpp"
 #include "host/gpu/gpu_fixture.hpp"
 #include "host/log/refusal.hpp"
+#include "warpverbs/device/atomics.hpp"
 #include "warpverbs/device/receive_queue.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/doorbell_thread.hpp"
@@ -140,6 +141,20 @@ TEST_F(QueuePools, LimitAFailureToTheFailedEndpoint) {
   ASSERT_TRUE(Await([&] { return bad.a.LastError().has_value(); }));
   EXPECT_TRUE(good.Write(100).ok());
   EXPECT_FALSE(good.a.LastError().has_value());
+}
+
+TEST_F(QueuePools, DropFetchedValuesAnywhereInAChunk) {
+  QueuePool pool(device_, {.chunk_bytes = 4097});  // its last page has room for queues, too
+  std::vector<std::unique_ptr<Link>> links;
+  while (pool.usage().chunks < 3)
+    links.push_back(std::make_unique<Link>(device_, In(pool, {.depth = 1}), In(pool, {.depth = 1})));
+  for (const auto& link : links) {
+    link->Connect();
+    Queue queue(link->a.View());
+    const device::Posted posted = queue.Post(device::FetchAdd<uint64_t>(link->target.Remote(0), 1), Within());
+    ASSERT_TRUE(posted.status.ok());
+    ASSERT_EQ(queue.Wait(posted.ticket, Within()).code, Code::kOk) << link->a.Describe();
+  }
 }
 
 TEST_F(QueuePools, ReuseFreedPlaces) {
