@@ -42,7 +42,7 @@ class OutputFile {
 
   std::string name_;
   const char* records_;
-  Descriptor own_reader_{};        ///< of a pipe that had no reader yet
+  Descriptor own_reader_{};        ///< held for a pipe that had no reader yet
   int descriptor_;                 ///< -1: the file has ended
   bool behind_ = false;            ///< the reader was too slow for the latest record
   std::vector<uint8_t> unsent_{};  ///< rest of records of which the reader has taken a part

@@ -453,7 +453,7 @@ class EndpointSide {
   uint32_t recreated_ = 0;
   size_t descriptors_ = 0;  ///< open after the first life
   device::RemoteMemory remote_{};
-  std::vector<std::vector<device::Status>> errors_;  ///< of each pair's posters
+  std::vector<std::vector<device::Status>> errors_;  ///< errors of each pair's posters
 };
 
 }  // namespace

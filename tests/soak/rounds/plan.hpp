@@ -37,7 +37,7 @@ struct LimitPlan {
 };
 
 struct RoundPlan {
-  uint64_t seed;  ///< of choices that the round's sides make
+  uint64_t seed;  ///< seed of choices that the round's sides make
   RoundKind kind;
   uint32_t processes;  ///< 1: both sides are threads of one
   uint32_t lives;      ///< how often the sides connect

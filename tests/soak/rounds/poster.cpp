@@ -79,7 +79,7 @@ class Poster {
     bool message = false;
     uint32_t message_number = 0;
     bool bad = false;
-    std::vector<uint8_t> fetched{};  ///< what must come
+    std::vector<uint8_t> fetched{};  ///< bytes that must come
   };
 
   Counts& counts() const { return set_up_.context.counts(); }

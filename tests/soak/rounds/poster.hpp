@@ -20,7 +20,7 @@ struct PairPlan {
   std::array<uint32_t, 2> posters;  ///< threads that post, of each side
   uint32_t cell_bytes;              ///< a poster's part of the peer's memory consists of cells
   uint32_t cells;
-  uint32_t operations;  ///< of each poster
+  uint32_t operations;  ///< number for each poster
   bool receives;        ///< both sides have receive queues
   uint32_t receive_bytes;
 
@@ -65,11 +65,11 @@ struct PosterSetUp {
   const Context& context;
   const PairPlan& plan;
   Causes& causes;
-  Shadow& shadow;  ///< of its part of the peer's memory
+  Shadow& shadow;  ///< expected bytes of its part of the peer's memory
   uint32_t pair, poster;
   uint64_t seed;
   warpverbs::device::QueueView view;
-  std::span<uint8_t> source, landing;  ///< as large as the shadow
+  std::span<uint8_t> source, landing;  ///< memory of this side, of the shadow's size
   warpverbs::device::LocalMemory local_source, local_landing;
   warpverbs::device::RemoteMemory remote;
   const uint64_t* abort;

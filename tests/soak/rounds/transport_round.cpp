@@ -50,7 +50,7 @@ struct Operation {
   OperationKind kind{};
   std::optional<uint32_t> cell{};
   size_t offset = 0, bytes = 0;
-  std::vector<uint8_t> fetched{};  ///< what a read must bring
+  std::vector<uint8_t> fetched{};  ///< bytes that a read must bring
   bool timed = false, bad = false, notifies = false;
   std::future<Status> future{};
   std::atomic<uint32_t> ended = 0;
