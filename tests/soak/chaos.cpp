@@ -48,6 +48,7 @@ struct Options {
   uint32_t seconds = 60;
   uint64_t seed = 0;
   std::optional<uint64_t> round{};
+  std::string kind{};  ///< the kind of rounds that run; empty: any
   uint32_t jobs = 4;
   uint32_t limit = 150;  ///< seconds that a round may take
   bool keep_going = false;
@@ -353,6 +354,7 @@ class Chaos {
       if (!more && rounds_.empty()) break;
       if (interrupted != 0) return 1;
       while (more && rounds_.size() < options_.jobs && (!options_.round || next == *options_.round)) {
+        while (!options_.kind.empty() && ToString(PlanOf(options_.seed, next).kind) != options_.kind) ++next;
         rounds_.push_back(std::make_unique<Round>(folder_, options_.seed, next++, seconds(options_.limit)));
         if (options_.verbose)
           std::printf("round %" PRIu64 ": %s\n", rounds_.back()->number(),
@@ -468,6 +470,9 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Time in which rounds begin (60)");
   app.add_option("--seed", options.seed, "Seed of all choices; by default another one in each run");
   app.add_option("--round", options.round, "Run this round only");
+  app.add_option("--kind", options.kind, "Run rounds of this kind only")
+      ->check(CLI::IsMember({"endpoints", "lives", "transports", "programs", "verbs"}))
+      ->excludes("--round");
   app.add_option("--jobs", options.jobs, "Rounds at a time (4)");
   app.add_option("--limit", options.limit, "Seconds after which a round hangs, besides its stops (150)");
   app.add_flag("--keep-going", options.keep_going, "Go on after a failure");

@@ -83,6 +83,9 @@ std::string Context::Await(const Text& text, uint64_t life) const {
 }
 
 bool Context::ExcusesRefusal() const {
+  for (uint32_t pair = 0; pair < kMaxPairs; ++pair) {  // the round trip may fail
+    if (((own().links[pair].deeds | other().links[pair].deeds) & kImpatient) != 0) return true;
+  }
   return PeerIsGone() || plan.link_fails || (own().troubles & (kLimited | kLauncherKilled)) != 0 ||
          (other().troubles & (kLimited | kKilled | kLauncherKilled)) != 0;
 }

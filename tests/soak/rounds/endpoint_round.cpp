@@ -246,7 +246,8 @@ class EndpointSide {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
       std::error_code closed;
       const std::string target = std::filesystem::read_symlink(entry.path(), closed).string();
-      open += target.starts_with("socket:") ? 0 : 1;  // softhca keeps one for each source port
+      open +=
+          target.starts_with("socket:") ? size_t{0} : size_t{1};  // softhca keeps one for each source port
     }
     if (recreated_++ == 1) descriptors_ = open;  // after the first life: softhca has opened what it keeps
     if (recreated_ > 2 && open > descriptors_) {

@@ -358,7 +358,7 @@ class TransportSide {
                              .spin = microseconds(random_.Pick({0, 20, 500}))};
       if (random_.Chance(50)) config.retry.ack_timeout = 18;
       Own& own = owns_.emplace_back();
-      own.weakness = context_.IsImpatient(config.retry) ? kImpatient : 0;
+      own.weakness = context_.IsImpatient(config.retry) ? uint32_t{kImpatient} : 0u;
       own.transport = std::make_unique<RdmaTransport>(0, config, random_.Chance(70) ? loop_.get() : nullptr);
       own.pages = std::make_unique<host::HostPages>(2 * kMaxPosters * kSlotSpace);
       const RdmaMemoryConfig memory{.max_nics = life_.nics};
