@@ -287,7 +287,7 @@ class Round {
     if (WIFSIGNALED(status)) return (troubles & kLauncherKilled) == 0 || WTERMSIG(status) != SIGKILL;
     if (WEXITSTATUS(status) == 0) return false;
     if (WEXITSTATUS(status) == 128 + SIGKILL && (troubles & kKilled) != 0) return false;
-    return !Limited(process);
+    return !Limited(process) && !EndedWithoutMemory(process);
   }
 
   /// Returns whether a limit kept the launcher from starting its program.
@@ -295,6 +295,14 @@ class Round {
     const auto side = static_cast<size_t>(&process - processes_.data());
     return plan_.limits[side].file_bytes != 0 && board_->sides[side].pid == 0 &&
            WEXITSTATUS(*process.launcher_status) == 1;
+  }
+
+  /// Returns whether softhca has ended a program that may not have more memory.
+  bool EndedWithoutMemory(const Process& process) const {
+    const auto side = static_cast<size_t>(&process - processes_.data());
+    const std::string output = ReadFile(folder_ / ("out." + std::to_string(side)));
+    return plan_.limits[side].memory_bytes != 0 && WEXITSTATUS(*process.launcher_status) == 128 + SIGABRT &&
+           output.find("softhca: the software NIC has no memory") != std::string::npos;
   }
 
   void Judge() {

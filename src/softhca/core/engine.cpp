@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <new>
 
 #include "core/pacing.hpp"
 #include "core/send_queue.hpp"
@@ -55,6 +58,15 @@ void PollDoorbells(Hca& hca) {
   }
 }
 
+/// Ends the program with a sentence. What the NIC was doing is lost, and a doorbell or a frame cannot be
+/// refused.
+[[noreturn]] void AbortWithoutMemory() {
+  constexpr char kText[] =
+      "softhca: the software NIC has no memory to go on. Raise the limit on memory (ulimit -v).\n";
+  static_cast<void>(!write(STDERR_FILENO, kText, sizeof kText - 1));
+  std::abort();
+}
+
 }  // namespace
 
 Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Network> network)
@@ -67,7 +79,11 @@ Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Networ
   pthread_sigmask(SIG_SETMASK, &all, &old);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "softhca");  // first, so that observers can attribute all it does
-    Run();
+    try {
+      Run();
+    } catch (const std::bad_alloc&) {
+      AbortWithoutMemory();
+    }
   });
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
