@@ -21,7 +21,7 @@ EventLoop::EventLoop() try : own_(std::make_shared<OwnContext>()), context_(&own
   });
 } catch (const std::system_error& error) {
   throw host::Error::FromErrno("start", "an event loop", error.code().value(),
-                               "Raise the limits on threads and open files (ulimit -u, ulimit -n)");
+                               "Raise the limits on threads, memory and open files (ulimit -u, -v, -n)");
 }
 
 EventLoop::~EventLoop() {

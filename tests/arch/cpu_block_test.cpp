@@ -165,10 +165,9 @@ TEST(CpuBlock, ReportsThatNoThreadIsLeft) {
     RunBlock(3, [](uint32_t) { Cpu::SyncBlock(); });
     FAIL() << "nothing was thrown";
   } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "Cannot start thread 0 of a block of 3: the system has none left. Raise the limit on threads "
-        "(ulimit -u).");
+    EXPECT_STREQ(error.what(),
+                 "Cannot start thread 0 of a block of 3: the system has none left. Raise the limits on "
+                 "threads and memory (ulimit -u, ulimit -v).");
   }
 }
 

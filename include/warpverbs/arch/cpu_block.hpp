@@ -119,7 +119,8 @@ inline void RunBlock(uint32_t threads, const std::function<void(uint32_t thread)
     const auto cannot_start = [threads](uint32_t thread) {
       throw std::runtime_error("Cannot start thread " + std::to_string(thread) + " of a block of " +
                                std::to_string(threads) +
-                               ": the system has none left. Raise the limit on threads (ulimit -u).");
+                               ": the system has none left. Raise the limits on threads and memory "
+                               "(ulimit -u, ulimit -v).");
     };
     for (uint32_t thread = 0; thread < threads; ++thread) {
       try {

@@ -59,8 +59,10 @@ Answer AskInTime(const TcpAddress& address, int flags, const Ready& is_ready) {
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error& error) {
-    throw Error::FromErrno("start", "a thread that looks up '" + address.host + "'", error.code().value(),
-                           "Raise the limit on threads (ulimit -u), or pass the address in numbers");
+    throw Error::FromErrno(
+        "start", "a thread that looks up '" + address.host + "'", error.code().value(),
+        "Raise the limits on threads and memory (ulimit -u, ulimit -v), or pass the address "
+        "in numbers");
   }
   if (is_ready(answer)) return answer.get();
   Answer none;

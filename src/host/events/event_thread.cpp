@@ -170,7 +170,7 @@ EventThread::Impl::Impl(const EventConfig& config) try
       thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
   throw Error::FromErrno("start", "an event thread", error.code().value(),
-                         "Raise the limit on threads (ulimit -u)");
+                         "Raise the limits on threads and memory (ulimit -u, ulimit -v)");
 }
 
 void EventThread::Impl::Wake() const {

@@ -70,7 +70,9 @@ Error Error::FromCommand(std::string step, std::string object, int error_number,
   if (status == mlx5::CommandStatus::kOk) {
     return FromErrno(
         std::move(step), std::move(object), error_number,
-        "Check that the kernel's mlx5_ib module offers DEVX and that this user may open the device");
+        error_number == ENOMEM
+            ? "Free memory, or raise the limits on it (ulimit -v, ulimit -l)"
+            : "Check that the kernel's mlx5_ib module offers DEVX and that this user may open the device");
   }
   const uint32_t syndrome = out.Get(mlx5::command_out::kSyndrome);
   Error error(std::move(step), std::move(object),

@@ -59,9 +59,10 @@ DoorbellThread::~DoorbellThread() {
 
 DoorbellThread::Impl::Impl() try : thread_([this](const std::stop_token& stop) { Run(stop); }) {
 } catch (const std::system_error& error) {
-  throw Error::FromErrno("start", "a thread that rings doorbells", error.code().value(),
-                         "Raise the limit on threads (ulimit -u), or let endpoints share one: "
-                         "EndpointConfig::doorbell_thread");
+  throw Error::FromErrno(
+      "start", "a thread that rings doorbells", error.code().value(),
+      "Raise the limits on threads and memory (ulimit -u, ulimit -v), or let endpoints share one: "
+      "EndpointConfig::doorbell_thread");
 }
 
 DoorbellService::DoorbellService(DoorbellThread& thread, const DoorbellRoute& route)

@@ -23,7 +23,7 @@ std::jthread StartThread(const char* purpose, Work&& work) {
     return std::jthread(std::forward<Work>(work));
   } catch (const std::system_error& error) {
     throw host::Error::FromErrno("start", std::string("a thread ") + purpose, error.code().value(),
-                                 "Raise the limit on threads (ulimit -u)");
+                                 "Raise the limits on threads and memory (ulimit -u, ulimit -v)");
   }
 }
 

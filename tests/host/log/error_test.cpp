@@ -50,5 +50,13 @@ TEST(Error, FallsBackToErrnoWithoutAFirmwareAnswer) {
   EXPECT_EQ(error.syndrome(), 0);
 }
 
+TEST(Error, AsksForMemoryWhereTheSystemHasNone) {
+  const mlx5::Mailbox<mlx5::kCommandOutBytes> answer;
+  const Error error = Error::FromCommand("create", "the queue pair on mlx5_0", ENOMEM, answer.data());
+  EXPECT_STREQ(error.what(),
+               "Cannot create the queue pair on mlx5_0: Cannot allocate memory (ENOMEM). Free memory, or raise "
+               "the limits on it (ulimit -v, ulimit -l).");
+}
+
 }  // namespace
 }  // namespace warpverbs::host

@@ -156,7 +156,8 @@ TEST(RunTogether, ReportsThatNoThreadCanStart) {
   EXPECT_THAT(
       [&] { ControlChannel(peer, 1s, 1h).RunTogether([] { ADD_FAILURE() << "it began"; }, ExpectNoStop); },
       ThrowsMessage<host::Error>("Cannot start a thread for heartbeats to the peer: Resource temporarily "
-                                 "unavailable (EAGAIN). Raise the limit on threads (ulimit -u)."));
+                                 "unavailable (EAGAIN). Raise the limits on threads and memory (ulimit -u, "
+                                 "ulimit -v)."));
 }
 
 }  // namespace
