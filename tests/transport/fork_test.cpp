@@ -1,11 +1,10 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <thread>
 
+#include "common/fork_while_in_use.hpp"
 #include "common/run_in_child.hpp"
 #include "nics.hpp"
 #include "pair.hpp"
@@ -44,13 +43,7 @@ TEST(Fork, ChildDestroysTransportsWhoseLoopsAreAtWork) {
 /// A child opens its own NICs while another thread of the parent asks for those of the parent.
 TEST(Fork, ChildOpensItsOwnNics) {
   const auto nics = Nics::Of(0, 1);
-  std::atomic<bool> stop = false;
-  std::jthread user([&] {
-    while (!stop) Nics::Of(0, 1);
-  });
-  for (int times = 0; times < 100 && !testing::Test::HasFailure(); ++times)
-    RunInChild([&] { EXPECT_NE(Nics::Of(0, 1), nics); });
-  stop = true;
+  tests::ForkWhileInUse([] { Nics::Of(0, 1); }, [&] { EXPECT_NE(Nics::Of(0, 1), nics); });
 }
 
 }  // namespace

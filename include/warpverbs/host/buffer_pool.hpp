@@ -71,6 +71,7 @@ class WARPVERBS_EXPORT BufferPool {
   /// @param devices  each must outlive this and all leases
   /// @errors  Error: no memory, no buffers, or no device that reaches them
   BufferPool(const MemoryKind& kind, std::span<const Device* const> devices, const BufferPoolConfig& config);
+  ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 

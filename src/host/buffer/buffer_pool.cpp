@@ -68,6 +68,10 @@ BufferPool::BufferPool(const MemoryKind& kind, std::span<const Device* const> de
                        const BufferPoolConfig& config)
     : shelf_(std::make_shared<Shelf>(kind, devices, config)) {}
 
+BufferPool::~BufferPool() {
+  if (!shelf_->owner.IsThisOne()) Abandon(shelf_);
+}
+
 BufferPool::Lease BufferPool::Allocate(Deadline deadline) {
   Shelf& shelf = *shelf_;
   sync::UniqueLock lock(shelf.mutex);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "buffer/shared_here.hpp"
+#include "common/fork_while_in_use.hpp"
 #include "common/run_in_child.hpp"
 #include "events/event_watch.hpp"
 #include "host/device/softhca.hpp"
@@ -37,6 +38,7 @@ namespace {
 
 using arch::Cpu;
 using testing::HasSubstr;
+using tests::ForkWhileInUse;
 using tests::RunInChild;
 
 constexpr std::chrono::seconds kSoon{60};
@@ -129,17 +131,6 @@ TEST(Fork, ChildDestroysAnEventThreadThatIsAtWork) {
   SetLink(device, true);
 }
 
-/// Forks while a thread uses an object. Each child ends its part, or is killed after a minute.
-template <class Use, class Part>
-void ForkWhileInUse(const Use& use, const Part& part) {
-  std::atomic<bool> stop = false;
-  std::jthread user([&] {
-    while (!stop) use();
-  });
-  for (int times = 0; times < 1000 && !testing::Test::HasFailure(); ++times) RunInChild(part);
-  stop = true;
-}
-
 TEST(Fork, ChildDestroysEndpointsOfAPoolInUse) {
   const Device device;
   auto pool = std::make_unique<QueuePool>(device);
@@ -181,9 +172,14 @@ TEST(Fork, ChildDestroysACacheOfRegionsInUse) {
 TEST(Fork, ChildDestroysABufferOfAPoolInUse) {
   const Device device;
   const Device* const devices[] = {&device};
-  BufferPool pool(HostMemoryKind(), devices, {.buffer_bytes = 64, .count = 2});
-  std::optional<BufferPool::Lease> lease(pool.Allocate());
-  ForkWhileInUse([&] { const BufferPool::Lease used = pool.Allocate(); }, [&] { lease.reset(); });
+  std::optional<BufferPool> pool;
+  pool.emplace(HostMemoryKind(), devices, BufferPoolConfig{.buffer_bytes = 64, .count = 2});
+  std::optional<BufferPool::Lease> lease(pool->Allocate());
+  ForkWhileInUse([&] { const BufferPool::Lease used = pool->Allocate(); },
+                 [&] {
+                   lease.reset();
+                   pool.reset();
+                 });
 }
 
 TEST(Fork, ChildHasSharedNothing) {
