@@ -56,12 +56,12 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
   const auto require = [&](bool has, const char* reason, const char* remedy) {
     if (!has) throw Error("create", "an endpoint on " + device.name(), reason, remedy);
   };
-  const bool has_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
+  const bool has_own_ring = config.completions == nullptr && config.cq_mode == CqMode::kRing;
   require(!config.wait_on_cq || capabilities.cross_channel,
           "the device cannot wait for the completions of another queue", "Leave wait_on_cq false");
   const uint32_t max_on_ring = std::min(capabilities.max_send_wqebbs, capabilities.max_cqes);
   config.depth =
-      RoundDepth(config.depth, has_ring ? max_on_ring : capabilities.max_send_wqebbs, "a send queue");
+      RoundDepth(config.depth, has_own_ring ? max_on_ring : capabilities.max_send_wqebbs, "a send queue");
   if (config.receive_depth != 0) {
     const uint32_t max_scatter = capabilities.max_receive_bytes / mlx5::kSegmentBytes;
     RequireOption(device, config.receive_scatter >= 1 && config.receive_scatter <= max_scatter,
@@ -72,10 +72,10 @@ EndpointConfig Checked(const Device& device, const Port& port, EndpointConfig co
     config.receive_depth =
         std::max(RoundDepth(config.receive_depth, max_on_ring, "a receive queue"), min_depth);
   }
-  const bool may_have_cq_depth = has_ring || config.cq_depth == 0;
+  const bool may_have_cq_depth = has_own_ring || config.cq_depth == 0;
   require(may_have_cq_depth, "cq_depth is the depth of a ring of the endpoint's own, and it has none",
           "Choose CqMode::kRing without shared completions, or leave cq_depth 0");
-  if (has_ring) {
+  if (has_own_ring) {
     RequireOption(device, config.cq_depth == 0 || config.cq_depth >= config.depth, "depth of the ring",
                   std::to_string(config.depth) + " CQEs, as many as the send queue has entries, or more");
     config.cq_depth = RingDepth(
@@ -103,11 +103,9 @@ mlx5::AtomicMode AtomicModeOf(const Capabilities& capabilities) {
 }
 
 QueueSizes SizesOf(const EndpointConfig& config) {
-  const bool has_ring = config.cq_mode == CqMode::kRing;
+  const uint32_t own_cq_depth = config.cq_mode == CqMode::kRing ? config.cq_depth : 1;
   return {.depth = config.depth,
-          .cq_depth = config.completions != nullptr ? 0
-                      : has_ring                    ? config.cq_depth
-                                                    : 1,
+          .cq_depth = config.completions != nullptr ? 0 : own_cq_depth,
           .receive_depth = config.receive_depth,
           .receive_stride = config.receive_depth == 0 ? 0 : ReceiveStride(config),
           .receive_cq_depth = config.receive_depth == 0 ? 0 : RingDepth(config.receive_depth)};
@@ -357,7 +355,16 @@ uint32_t Endpoint::Impl::RestartRing(const device::CqView& view) {
 
 device::CqView Endpoint::Impl::ReadRing(const device::CqView& ring, std::vector<std::byte>& copy) const {
   const auto offset = static_cast<size_t>(ring.cqe - At<uint8_t>(0));
-  const std::byte* const cqes = memory_.Read(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
+  // A copy of GPU memory takes time. If slot 0 is as it was, the NIC has not come round meanwhile.
+  constexpr int kCopies = 3;
+  const std::byte* cqes = nullptr;
+  std::vector<std::byte> again;
+  for (int i = 0; i < kCopies; ++i) {
+    cqes = memory_.Read(offset, ring.depth * sizeof(mlx5::Cqe64), copy);
+    if (copy.empty()) break;  // read in place
+    const std::byte* const first = memory_.Read(offset, sizeof(mlx5::Cqe64), again);
+    if (std::memcmp(first, cqes, sizeof(mlx5::Cqe64)) == 0) break;
+  }
   return {.cqe = reinterpret_cast<const uint8_t*>(cqes), .dbrec = ring.dbrec, .depth = ring.depth};
 }
 

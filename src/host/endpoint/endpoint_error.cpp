@@ -62,7 +62,7 @@ std::optional<QueueError> Endpoint::Impl::ReportedError() const {
   const device::Status status = device::ErrorStatus(word);
   return QueueError{.qpn = qpn(),
                     .peer = peer_,
-                    .cq_mode = completions_ ? CqMode::kRing : config_.cq_mode,
+                    .cq_mode = cq_mode(),
                     .receiving = receiving,
                     .syndrome = status.syndrome,
                     .vendor_syndrome = status.vendor_syndrome,
@@ -89,10 +89,7 @@ std::optional<QueueError> Endpoint::Impl::LastError() const {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     error = ReportedError();
     if (!error) {
-      error = QueueError{.qpn = qpn(),
-                         .peer = peer_,
-                         .cq_mode = completions_ ? CqMode::kRing : config_.cq_mode,
-                         .stopped = true};
+      error = QueueError{.qpn = qpn(), .peer = peer_, .cq_mode = cq_mode(), .stopped = true};
     }
   }
   if (error) PublishFailure();

@@ -74,6 +74,8 @@ class Endpoint::Impl {
   }
   HostWords& host_words() const { return *reinterpret_cast<HostWords*>(host_memory_.get()); }
   uint8_t* staging() const { return reinterpret_cast<uint8_t*>(host_memory_.get() + host_layout_.staging); }
+  /// Returns the mode of the send queue's CQ, its own or a shared one.
+  CqMode cq_mode() const { return completions_ ? CqMode::kRing : config_.cq_mode; }
   bool has_own_ring() const { return !completions_ && config_.cq_mode == CqMode::kRing; }
   bool dumps_after_read() const;
 

@@ -5,6 +5,7 @@
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/detail/completion_cursor.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -62,14 +63,15 @@ uint64_t FirstError(const device::CqView& view, uint32_t consumer_index, uint32_
 }
 
 uint64_t ErrorAtEnd(const device::CqView& ring) {
-  uint64_t error = 0;
-  const uint32_t end = EndOfRing(ring);
-  for (uint32_t back = 1; back <= ring.depth; ++back) {
-    const arch::CqeTail cqe = TailOf(ring, end - back);
-    if (!device::IsError(cqe)) break;
-    error = device::ErrorWord(cqe);
+  const device::Cqes<arch::Cpu> cqes{ring.cqe, ring.depth};
+  uint32_t number;
+  arch::CqeTail tail;
+  // After a failure, the NIC comes round once more at most. If it still does, nothing has failed.
+  constexpr int kLooks = 3;
+  for (int look = 0; look < kLooks; ++look) {
+    if (cqes.FindNewest(number, tail)) return device::IsError(tail) ? device::ErrorWord(tail) : 0;
   }
-  return error;
+  return 0;
 }
 
 std::vector<CqePatch> AsBeforeIndex0(const device::CqView& ring) {

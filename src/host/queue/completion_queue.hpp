@@ -82,8 +82,8 @@ uint32_t OldestOnRing(const device::CqView& ring, uint64_t consumer, const Reloa
 /// @param consumer_index  OldestOnRing()
 uint64_t FirstError(const device::CqView& ring, uint32_t consumer_index, uint32_t qpn);
 
-/// Returns the first of the consecutive errors at the end of a ring; 0: its newest completion is no error.
-/// Only reads.
+/// Returns the first of the consecutive errors at the end of a ring, in the form of device::ErrorWord(); 0:
+/// its newest completion is no error, or the NIC is about to write others. Only reads.
 uint64_t ErrorAtEnd(const device::CqView& ring);
 
 /// Bytes to write to a CQE: its counter, signature, opcode and owner.
