@@ -48,7 +48,11 @@ void CompletionEvents::Add(asio::io_context& context, Channel& channel) {
   const uint64_t cookie = kCookies * queues_.size();
   queues_.push_back({&channel, endpoint.AnnounceSends(completions, cookie + kSends),
                      endpoint.AnnounceReceives(completions, cookie + kReceives)});
-  endpoint.AnnounceFailures(completions, cookie + kFailure);
+  try {
+    endpoint.AnnounceFailures(completions, cookie + kFailure);
+  } catch (const host::Error& error) {
+    unannounced_ = error.what();  // completions are announced all the same
+  }
 }
 
 CompletionEvents::Source& CompletionEvents::SourceOf(asio::io_context& context, const host::Device& device) {

@@ -41,6 +41,9 @@ class CompletionEvents {
   /// The reason why there are no events; empty if there are.
   const std::string& unavailable() const { return unavailable_; }
 
+  /// The reason why a completion queue may fail without an event; empty if it does not.
+  const std::string& unannounced() const { return unannounced_; }
+
   /// Asks each queue to announce its next completion.
   void Arm();
 
@@ -61,6 +64,7 @@ class CompletionEvents {
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<Queues> queues_;
   std::string unavailable_;
+  std::string unannounced_;
 };
 
 }  // namespace warpverbs::inline v0_2::transport

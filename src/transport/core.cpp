@@ -287,6 +287,8 @@ std::string RdmaTransport::Core::Describe() const {
                  ? std::string("a queue announces a completion")
                  : "the next poll, at least every 4 ms: " + completion_events_->unavailable()) +
             "\n";
+    if (!completion_events_->unannounced().empty())
+      text += "does not notice that a completion queue fails: " + completion_events_->unannounced() + "\n";
   }
   for (const auto& channel : channels_) text += channel->Describe();
   return text;
