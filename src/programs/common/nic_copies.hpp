@@ -18,11 +18,10 @@ namespace warpverbs::programs {
 /// writes the other's host memory. The memory is used by its lkey only, so no peer gains access.
 class NicCopies {
  public:
-  /// Turns the failure of a piece into the program's exception.
+  /// Throws the program's exception for the failure of a piece. It must not return.
   ///
   /// @param endpoint  posted the copy
   /// @param object    "4 bytes to the device"
-  /// @pre     throws
   using Raise =
       std::function<void(const host::Endpoint& endpoint, const std::string& object, const device::Status&)>;
 

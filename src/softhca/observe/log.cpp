@@ -22,7 +22,8 @@ constexpr std::pair<const char*, LogLevel> kLevels[] = {{"warning", LogLevel::kW
 const char* ToString(LogLevel level) { return kLevels[static_cast<size_t>(level)].first; }
 
 /// Seconds from UTC to local time. Asked for when the library is loaded: localtime_r() takes a lock of libc,
-/// which stays locked in a child that is forked meanwhile.
+/// which stays locked in a child that is forked meanwhile. So a process keeps its time when the clocks
+/// change.
 const int64_t from_utc = [] {
   const time_t now = time(nullptr);
   tm parts{};

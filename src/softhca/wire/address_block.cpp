@@ -83,11 +83,13 @@ std::set<uint32_t> BlocksOfOthers() {
 /// Says whether no socket is bound to the RoCE port of a block's addresses. A forked child keeps the sockets
 /// of a NIC open whose process is gone.
 bool IsUnbound(uint32_t block) {
-  constexpr uint32_t kAddresses = 32;
-  for (uint32_t i = 0; i < kAddresses; ++i) {
-    const SocketAddress at = ToSocketAddress(address_block::Ipv4GidOf(block, i / 2, i % 2 + 1), kRoceUdpPort);
-    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (socket && bind(socket.get(), &at.any, at.bytes) != 0 && errno == EADDRINUSE) return false;
+  using namespace address_block;
+  for (uint32_t device = 0; device < kDevices; ++device) {
+    for (uint32_t port = 1; port <= kPorts; ++port) {
+      const SocketAddress at = ToSocketAddress(Ipv4GidOf(block, device, port), kRoceUdpPort);
+      const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      if (socket && bind(socket.get(), &at.any, at.bytes) != 0 && errno == EADDRINUSE) return false;
+    }
   }
   return true;
 }

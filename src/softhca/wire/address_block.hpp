@@ -14,6 +14,7 @@
 namespace softhca::address_block {
 
 inline constexpr uint32_t kFirst = 1, kLast = 2047;
+inline constexpr uint32_t kDevices = 16, kPorts = 2;  ///< that a block has addresses for
 
 /// @param port  from 1; 0 for the device as a whole
 Mac MacOf(uint32_t block, uint32_t device, uint32_t port);

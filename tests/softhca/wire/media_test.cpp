@@ -123,7 +123,8 @@ TEST_P(UdpMediumTest, CountsFramesForWhichTheSocketHasNoRoom) {
   from.Send(TestFrame(TestFlow(), text));
   from.Flush();
   received += Receive(to, 1).size();
-  EXPECT_EQ(received + lost, kSent + 1);
+  EXPECT_GT(lost, 0u);
+  EXPECT_LE(received + lost, kSent + 1) << "the kernel may drop others before they reach the socket";
 }
 
 /// Opens a socket that occupies a port of an address.
