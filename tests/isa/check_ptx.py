@@ -15,8 +15,8 @@ from goldens import MAX_INSTRUCTIONS, Goldens
 from ptx_text import PtxError
 
 # The limit for kernels that post and wait. Fewer are possible, but posts without branches keep values in registers that they
-# would otherwise reload. With up to 40, a multiprocessor of sm_80 or sm_90 holds 1,536 threads.
-MAX_REGISTERS = 40
+# would otherwise reload. With up to 48, a multiprocessor of sm_80 or sm_90 holds 1,280 threads.
+MAX_REGISTERS = 48
 KERNELS_THAT_POST_AND_WAIT = ("PostAndWaitExclusive", "PostAndWaitShared", "PostAndWaitEachExclusive",
                               "PostAndWaitEachShared")  # fmt: skip
 MAX_MORE_REGISTERS = 8  # that a rare post adds to a kernel

@@ -81,8 +81,11 @@ extern "C" __global__ void LowLevelPost(Job job) {
   ring.RingDoorbell(doorbell);
 }
 
+/// Polls a collapsed CQ. The compiler knows it, and leaves out the search of a ring.
 extern "C" __global__ void LowLevelPoll(Job job) {
-  *job.result = RawSendQueue<A>(job.queue).PollCqOnce(job.count);
+  QueueView queue = job.queue;
+  queue.cq_depth = 1;
+  *job.result = RawSendQueue<A>(queue).PollCqOnce(job.count);
 }
 
 extern "C" __global__ void PostExclusive(Job job) { PostEach(SendQueue<A, Exclusive>(job.queue), job); }
