@@ -472,9 +472,8 @@ int main(int argc, char** argv) {
   std::string worker;
   uint32_t side = 0;
   CLI::App app(
-      "Disturbs programs under softhca: faults of frames, kills, stops, forks, limits. Checks every byte and "
-      "every "
-      "completion.");
+      "Disturbs programs under softhca: faults of frames, kills, stops, forks, limits. "
+      "Checks every byte and every completion.");
   app.add_option("--seconds", options.seconds, "Time in which rounds begin (60)");
   app.add_option("--seed", options.seed, "Seed of all choices; by default another one in each run");
   app.add_option("--round", options.round, "Run this round only");

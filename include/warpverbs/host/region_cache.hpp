@@ -39,8 +39,8 @@ class WARPVERBS_EXPORT RegionSet {
 
   /// All of the memory, with a device's keys.
   ///
-  /// @errors  std::out_of_range: the index is no device's; Error: the device does not reach the memory, and
-  /// why
+  /// @errors  std::out_of_range: the index is no device's; Error: names why the device does not reach the
+  ///          memory
   MemoryView View(size_t device) const;
 
   /// The same by the device itself.

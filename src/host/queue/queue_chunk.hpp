@@ -20,9 +20,8 @@ class QueueChunk {
  public:
   /// Takes the first that works: GPU memory by dma-buf, GPU memory by its address, host memory.
   ///
-  /// @param sink_bytes  size of the region at config.sink that work requests may name; empty: up to the end
-  /// of
-  ///                    the chunk, which may be larger than config.bytes
+  /// @param sink_bytes  size of the region at config.sink that work requests may name; empty: up to the
+  ///                    end of the chunk, which may be larger than config.bytes
   /// @errors  Error: names the reason why each attempt failed
   QueueChunk(const Device& device, const QueueMemoryConfig& config, std::optional<size_t> sink_bytes);
 

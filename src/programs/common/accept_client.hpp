@@ -15,8 +15,8 @@ namespace warpverbs::programs {
 /// served until the deadline.
 ///
 /// @param patience   longest time for a client's first exchange
-/// @param introduce  makes the first exchange by the given deadline, and throws host::Error if the client
-/// left
+/// @param introduce  makes the first exchange by the given deadline, and throws host::Error if the
+///                   client left
 /// @param note       takes a line without its end
 /// @errors  host::Error: no client completed the first exchange by the deadline; any other error of
 ///          `introduce`

@@ -465,9 +465,8 @@ class Poster {
   void Complain(const Pending& pending) const {
     const device::QueueControl& control = *set_up_.view.control;
     std::fprintf(stderr,
-                 "side %u, pair %u, poster %u waits long for a %s, index %u; tail %016llx, error %016llx, "
-                 "deeds %u and "
-                 "%u\n",
+                 "side %u, pair %u, poster %u waits long for a %s, index %u; "
+                 "tail %016llx, error %016llx, deeds %u and %u\n",
                  set_up_.context.side, set_up_.pair, set_up_.poster, ToString(pending.kind),
                  pending.ticket.index, static_cast<unsigned long long>(Cpu::Load(&control.tail)),
                  static_cast<unsigned long long>(Cpu::Load(&control.error)), link().deeds.load(),
