@@ -24,7 +24,6 @@ void AddFault(RoundPlan& plan, const std::string& fault) {
 
 /// Adds faults of frames, few enough for seven retries to mend.
 void AddFrameFaults(RoundPlan& plan, Random& random) {
-  plan.frames_suffer = true;
   AddFault(plan, "seed:" + std::to_string(random.Between(1, 1000000)));
   for (const std::string kind : {"drop", "duplicate", "reorder", "corrupt"}) {
     if (random.Chance(60)) AddFault(plan, kind + ":" + std::to_string(random.Between(1, 3)) + "%");

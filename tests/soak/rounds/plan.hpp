@@ -41,7 +41,6 @@ struct RoundPlan {
   RoundKind kind;
   uint32_t processes;  ///< 1: both sides are threads of one
   uint32_t lives;      ///< how often the sides connect
-  bool frames_suffer;  ///< faults lose, repeat, reorder, corrupt or delay frames
   bool link_fails;
   bool misbehaves;  ///< the sides post operations that must fail, and disconnect
   bool forks;
@@ -50,8 +49,6 @@ struct RoundPlan {
   std::vector<Disruption> disruptions;
   std::vector<std::string> program[2];  ///< command lines of programs that are not chaos; # stands for a port
 
-  /// Returns whether an operation may fail though nobody was killed, stopped or limited.
-  bool troubled() const { return link_fails || !disruptions.empty() || limits[0].any() || limits[1].any(); }
   std::string Describe() const;
 };
 

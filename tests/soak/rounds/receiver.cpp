@@ -58,7 +58,6 @@ void Receiver::Run() {
         if (finishing && HasAll()) return;
         break;
       case Code::kError:
-        failed_ = true;
         if (const std::string wrong = causes_.Judge(received.status.syndrome, true); !wrong.empty())
           Fail(context_, "pair " + std::to_string(pair_) + ": a receive failed: " + wrong);
         return;

@@ -43,7 +43,6 @@ class Receiver {
   bool two_parts_;
   std::atomic<bool> finishing_ = false;
   std::array<uint32_t, kMaxPosters> taken_{};
-  bool failed_ = false;
 };
 
 }  // namespace soak
