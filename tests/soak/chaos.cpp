@@ -1,8 +1,6 @@
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,6 +22,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -56,18 +55,6 @@ struct Options {
 };
 
 volatile std::sig_atomic_t interrupted = 0;
-
-/// Returns a port that nothing listens on now.
-uint16_t FreePort() {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t bytes = sizeof address;
-  bind(file, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  getsockname(file, reinterpret_cast<sockaddr*>(&address), &bytes);
-  close(file);
-  return ntohs(address.sin_port);
-}
 
 std::string ReadFile(const fs::path& path) {
   std::ostringstream text;
@@ -114,36 +101,21 @@ struct Process {
 class Round {
  public:
   Round(const fs::path& run_folder, uint64_t seed, uint64_t number, seconds limit)
-      : number_(number),
+      : seed_(seed),
+        number_(number),
         limit_(limit),
         plan_(PlanOf(seed, number)),
         folder_(run_folder / ("round." + std::to_string(number))),
         board_((fs::create_directory(folder_), BoardFile::Create((folder_ / "board").string()))),
-        processes_(plan_.processes),
-        started_(steady_clock::now()) {
-    const std::string port = std::to_string(FreePort());
+        started_(steady_clock::now()),
+        pending_(plan_.disruptions) {
     for (uint32_t side = 0; side < plan_.processes; ++side) {
-      if (plan_.limits[side].any()) {
-        Trouble(side, kLimited);
-        board_->counts.Add(Tally::kLimits);
-      }
-      std::vector<std::string> command = {SOFTHCA_PATH};
-      command.insert(command.end(), plan_.softhca[side].begin(), plan_.softhca[side].end());
-      command.emplace_back("--");
-      if (plan_.program[side].empty()) {
-        const std::string self = fs::read_symlink("/proc/self/exe").string();
-        command.insert(command.end(), {self, "--worker", folder_.string(), "--side", std::to_string(side),
-                                       "--seed", std::to_string(seed), "--round", std::to_string(number)});
-      }
-      for (const std::string& word : plan_.program[side])
-        command.push_back(word == "#"                ? port
-                          : word == "soak"           ? SOAK_PATH
-                          : word == "warpverbs-perf" ? PERF_PATH
-                                                     : word);
-      processes_[side].launcher = Start(command, run_folder, side);
-      board_->counts.Add(Tally::kPrograms);
+      if (plan_.link_fails) Trouble(side, kLinkDown);
+      if (!plan_.limits[side].any()) continue;
+      Trouble(side, kLimited);
+      board_->counts.Add(Tally::kLimits);
     }
-    pending_ = plan_.disruptions;
+    StartPrograms();
   }
 
   uint64_t number() const { return number_; }
@@ -154,7 +126,7 @@ class Round {
 
   /// Notes the end of a process, which may belong to another round.
   void OnEnd(pid_t pid, int status) {
-    for (uint32_t side = 0; side < plan_.processes; ++side) {
+    for (uint32_t side = 0; side < processes_.size(); ++side) {
       Process& process = processes_[side];
       if (process.launcher == pid) process.launcher_status = status;
       if (board_->sides[side].pid == pid) process.program_status = status;
@@ -167,15 +139,16 @@ class Round {
   ///
   /// @return  whether the round has ended
   bool Advance() {
+    StartPrograms();
     Disrupt();
-    bool ended = true;
+    bool ended = AllStarted();
     for (const Process& process : processes_) ended &= kill(-process.launcher, 0) != 0;
     if (ended) {
       Judge();
       return true;
     }
     for (const Process& process : processes_) {
-      if (process.launcher_status && Unexpected(process)) problem_ = "a program failed";
+      if (process.launcher_status && (Unexpected(process) || !AllStarted())) problem_ = "a program failed";
     }
     if (problem_.empty() && steady_clock::now() - started_ > Limit()) {
       problem_ = "it hangs";
@@ -189,10 +162,8 @@ class Round {
   }
 
   void Kill() {
-    for (const Process& process : processes_) {
-      kill(-process.launcher, SIGKILL);
-      killed_launcher_ = true;
-    }
+    for (const Process& process : processes_) kill(-process.launcher, SIGKILL);
+    killed_launcher_ = true;
   }
 
   std::string Output() const {
@@ -217,7 +188,58 @@ class Round {
     return limit;
   }
 
-  pid_t Start(const std::vector<std::string>& command, const fs::path& run_folder, uint32_t side) const {
+  bool AllStarted() const { return processes_.size() == plan_.processes; }
+
+  /// Starts the sides that have not started, unless they need the port of a server that has not printed it.
+  void StartPrograms() {
+    while (!AllStarted()) {
+      const auto side = static_cast<uint32_t>(processes_.size());
+      const std::optional<std::vector<std::string>> program = ProgramOf(side);
+      if (!program) return;
+      std::vector<std::string> command = {SOFTHCA_PATH};
+      command.insert(command.end(), plan_.softhca[side].begin(), plan_.softhca[side].end());
+      command.emplace_back("--");
+      command.insert(command.end(), program->begin(), program->end());
+      processes_.push_back({.launcher = Start(command, side)});
+      board_->counts.Add(Tally::kPrograms);
+    }
+  }
+
+  /// Returns the command line of a side's program; empty: the port in it is not known yet.
+  std::optional<std::vector<std::string>> ProgramOf(uint32_t side) const {
+    if (plan_.program[side].empty()) {
+      const std::string self = fs::read_symlink("/proc/self/exe").string();
+      return std::vector<std::string>{self,
+                                      "--worker",
+                                      folder_.string(),
+                                      "--side",
+                                      std::to_string(side),
+                                      "--seed",
+                                      std::to_string(seed_),
+                                      "--round",
+                                      std::to_string(number_)};
+    }
+    std::vector<std::string> words = plan_.program[side];
+    for (std::string& word : words) {
+      if (word == "soak") word = SOAK_PATH;
+      if (word == "warpverbs-perf") word = PERF_PATH;
+      if (word == "#") word = PortOfServer();
+      if (word.empty()) return {};
+    }
+    return words;
+  }
+
+  /// Returns the port that side 0 has printed; "" before that.
+  std::string PortOfServer() const {
+    constexpr std::string_view kBefore = "listening on port ";
+    const std::string output = ReadFile(folder_ / "out.0");
+    const size_t found = output.find(kBefore);
+    if (found == std::string::npos) return "";
+    const size_t start = found + kBefore.size(), end = output.find('\n', start);
+    return end == std::string::npos ? "" : output.substr(start, end - start);
+  }
+
+  pid_t Start(const std::vector<std::string>& command, uint32_t side) const {
     std::vector<char*> words;
     words.reserve(command.size() + 1);
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -234,7 +256,7 @@ class Round {
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     close(file);
-    setenv("TMPDIR", run_folder.c_str(), 1);
+    setenv("TMPDIR", folder_.parent_path().c_str(), 1);
     if (chdir(folder_.c_str()) != 0) _exit(126);
     if (const uint64_t bytes = plan_.limits[side].file_bytes; bytes != 0) {
       const rlimit limit{bytes, bytes};
@@ -317,14 +339,14 @@ class Round {
     }
   }
 
-  uint64_t number_;
+  uint64_t seed_, number_;
   seconds limit_;
   RoundPlan plan_;
   fs::path folder_;
   BoardFile board_;
-  std::vector<Process> processes_;
+  std::vector<Process> processes_{};  ///< of the sides that have started
   steady_clock::time_point started_;
-  std::vector<Disruption> pending_{};
+  std::vector<Disruption> pending_;
   std::map<uint32_t, std::optional<steady_clock::time_point>> since_{};
   pid_t stopped_ = 0;
   steady_clock::time_point continues_{};

@@ -84,7 +84,7 @@ void AddTrouble(RoundPlan& plan, Random& random) {
 
 /// Plans two command lines of warpverbs-perf that fit each other.
 void AddPrograms(RoundPlan& plan, Random& random) {
-  std::vector<std::string> options = {"-p", "#", "--timeout", "60"};
+  std::vector<std::string> options = {"--timeout", "60"};
   const bool latency = random.Chance(40);
   options.insert(options.end(), {"--test", random.Pick({"write", "read", "send"})});
   options.insert(options.end(), {"--measure", latency ? "latency" : "bandwidth"});
@@ -97,7 +97,8 @@ void AddPrograms(RoundPlan& plan, Random& random) {
     line.emplace_back("warpverbs-perf");
     line.insert(line.end(), options.begin(), options.end());
   }
-  plan.program[1].emplace_back("localhost");
+  plan.program[0].insert(plan.program[0].end(), {"-p", "0"});
+  plan.program[1].insert(plan.program[1].end(), {"-p", "#", "localhost"});
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ struct RoundPlan {
   std::vector<std::string> softhca[2];  ///< options of each side's launcher
   LimitPlan limits[2];
   std::vector<Disruption> disruptions;
-  std::vector<std::string> program[2];  ///< command lines of programs that are not chaos; # stands for a port
+  /// Command lines of programs that are not chaos. # is the port that side 0 prints.
+  std::vector<std::string> program[2];
 
   std::string Describe() const;
 };
