@@ -46,8 +46,9 @@ using std::chrono::steady_clock;
 struct Options {
   uint32_t seconds = 60;
   uint64_t seed = 0;
-  std::optional<uint64_t> round{};
-  std::string kind{};  ///< the kind of rounds that run; empty: any
+  std::optional<uint64_t> rounds{};  ///< number of rounds that run
+  std::optional<uint64_t> round{};   ///< the only one that runs
+  std::string kind{};                ///< the kind of rounds that run; empty: any
   uint32_t jobs = 4;
   uint32_t limit = 150;  ///< seconds that a round may take
   bool keep_going = false;
@@ -378,12 +379,13 @@ class Chaos {
                 options_.jobs);
     const auto end = steady_clock::now() + seconds(options_.seconds);
     uint64_t next = options_.round.value_or(0);
+    uint64_t left = options_.round ? 1 : options_.rounds.value_or(~uint64_t{0});
     for (;;) {
       const bool more = interrupted == 0 && (failures_ == 0 || options_.keep_going) &&
-                        steady_clock::now() < end && (!options_.round || next == *options_.round);
+                        steady_clock::now() < end && left != 0;
       if (!more && rounds_.empty()) break;
       if (interrupted != 0) return 1;
-      while (more && rounds_.size() < options_.jobs && (!options_.round || next == *options_.round)) {
+      for (; more && left != 0 && rounds_.size() < options_.jobs; --left) {
         while (!options_.kind.empty() && ToString(PlanOf(options_.seed, next).kind) != options_.kind) ++next;
         rounds_.push_back(std::make_unique<Round>(folder_, options_.seed, next++, seconds(options_.limit)));
         if (options_.verbose)
@@ -499,6 +501,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Time in which rounds begin (60)");
   app.add_option("--seed", options.seed, "Seed of all choices; by default another one in each run");
   app.add_option("--round", options.round, "Run this round only");
+  app.add_option("--rounds", options.rounds, "End after this number of rounds, or after --seconds")
+      ->excludes("--round");
   app.add_option("--kind", options.kind, "Run rounds of this kind only")
       ->check(CLI::IsMember({"endpoints", "lives", "transports", "programs", "verbs"}))
       ->excludes("--round");
