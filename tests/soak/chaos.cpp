@@ -63,6 +63,16 @@ std::string ReadFile(const fs::path& path) {
   return text.str();
 }
 
+/// Returns where the folders of rounds are: $TMPDIR, or /dev/shm if it has the space, or /tmp.
+fs::path ParentFolder(uint32_t jobs) {
+  constexpr uintmax_t kRoundBytes = uintmax_t{256} << 20;  // its board, log, trace and capture
+  const fs::path memory = "/dev/shm";
+  std::error_code error;
+  const fs::space_info space = fs::space(memory, error);
+  const bool fits = !error && space.available / kRoundBytes >= jobs;
+  return getenv("TMPDIR") == nullptr && fits ? memory : fs::temp_directory_path();
+}
+
 /// Returns the processes of a group.
 std::vector<pid_t> Members(pid_t group) {
   std::vector<pid_t> members;
@@ -359,8 +369,7 @@ class Round {
 class Chaos {
  public:
   explicit Chaos(const Options& options) : options_(options) {
-    const char* const parent = getenv("TMPDIR");
-    std::string name = std::string(parent == nullptr ? "/dev/shm" : parent) + "/chaos.XXXXXX";
+    std::string name = (ParentFolder(options.jobs) / "chaos.XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr)
       throw std::system_error(errno, std::generic_category(), "cannot create " + name);
     folder_ = name;

@@ -12,8 +12,11 @@ namespace soak {
 
 BoardFile BoardFile::Create(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0 || ftruncate(file, sizeof(Board)) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot create " + path);
+  const int error = file < 0 ? errno : posix_fallocate(file, 0, sizeof(Board));
+  if (error != 0) {
+    if (file >= 0) close(file);
+    throw std::system_error(error, std::generic_category(), "cannot create " + path);
+  }
   return BoardFile(file);
 }
 

@@ -138,8 +138,12 @@ struct Board {
 /// A file of a process's shared memory; unmapped at the end.
 class BoardFile {
  public:
-  /// Creates the file, all zero, or opens it.
+  /// Creates the file, all zero, with space for all of it: a page without space would end its user by SIGBUS.
+  ///
+  /// @errors  std::system_error
   static BoardFile Create(const std::string& path);
+
+  /// @errors  std::system_error
   static BoardFile Open(const std::string& path);
   ~BoardFile();
   BoardFile(BoardFile&& other) noexcept : board_(other.board_) { other.board_ = nullptr; }
