@@ -29,6 +29,7 @@
 
 #include "soak/rounds/board.hpp"
 #include "soak/rounds/plan.hpp"
+#include "soak/rounds/troubles.hpp"
 #include "soak/rounds/worker.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/transport/status.hpp"

@@ -16,29 +16,6 @@ inline constexpr uint32_t kMaxPosters = 3;
 inline constexpr size_t kSlotSpace = 256 * 1024;  ///< memory of one poster of one endpoint at its peer
 inline constexpr size_t kSideSpace = kMaxPairs * kMaxPosters * kSlotSpace;
 
-/// What was done to a side, besides its own operations. Set before it is done.
-enum Trouble : uint32_t {
-  kKilled = 1,
-  kStopped = 2,
-  kLimited = 4,
-  kLinkDown = 8,
-  kRefused = 16,  ///< it could not be set up under its limits
-  kGone = 32,     ///< its process has ended
-  kLauncherKilled = 64,
-};
-
-/// What a side did to a pair of endpoints or transports. Set before it is done.
-enum Deed : uint32_t {
-  kBadRemoteKey = 1,
-  kBadLocalKey = 2,
-  kBadRequest = 4,  ///< an operation that the peer's NIC refuses: misaligned, or too long for its receive
-  kDisconnected = 8,
-  kForced = 16,       ///< softhca failed a WQE, see Link::forced
-  kDestroyed = 32,    ///< destroyed or reset it while operations were pending
-  kImpatient = 64,    ///< its NIC gives up so soon that a busy machine explains it
-  kBoundedRnr = 128,  ///< its NIC gives up on a peer without a receive
-};
-
 enum class Tally : uint32_t {
   kLives,
   kEndpoints,
@@ -99,7 +76,7 @@ struct Counts {
 
 /// One side's part of a pair.
 struct Link {
-  std::atomic<uint32_t> deeds;
+  std::atomic<uint32_t> deeds;   ///< of Deed
   std::atomic<uint32_t> forced;  ///< syndrome
   /// Messages that each poster has posted, and those of them that are known to have arrived.
   std::array<std::atomic<uint32_t>, kMaxPosters> posted, arrived;
@@ -120,8 +97,8 @@ struct Text {
 
 struct Side {
   std::atomic<int> pid;
-  std::atomic<uint32_t> troubles;
-  std::atomic<uint64_t> stage;  ///< barriers that it has reached
+  std::atomic<uint32_t> troubles;  ///< of Trouble
+  std::atomic<uint64_t> stage;     ///< barriers that it has reached
   std::atomic<bool> done;
   std::atomic<bool> enough;  ///< its lives have taken long enough; of side 0
   Text address;              ///< where the side listens

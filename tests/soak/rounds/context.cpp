@@ -82,17 +82,17 @@ std::string Context::Await(const Text& text, uint64_t life) const {
   return text.Get();
 }
 
-bool Context::ExcusesRefusal() const {
-  for (uint32_t pair = 0; pair < kMaxPairs; ++pair) {  // the round trip may fail
-    if (((own().links[pair].deeds | other().links[pair].deeds) & kImpatient) != 0) return true;
-  }
-  return PeerIsGone() || plan.link_fails || (own().troubles & (kLimited | kLauncherKilled)) != 0 ||
-         (other().troubles & (kLimited | kKilled | kLauncherKilled)) != 0;
+bool Context::Explains(uint32_t consequences, uint32_t pair) const {
+  const uint32_t deeds = own().links[pair].deeds | other().links[pair].deeds;
+  const uint32_t explained =
+      ConsequencesOfAll<Trouble>(own().troubles | other().troubles) | ConsequencesOfAll<Deed>(deeds);
+  return (explained & consequences) != 0;
 }
 
-bool Context::ExcusesSilence() const {
-  constexpr uint32_t kSilencing = kKilled | kStopped | kRefused | kGone;
-  return plan.link_fails || ((own().troubles | other().troubles) & kSilencing) != 0;
+bool Context::ExcusesRefusal() const {
+  bool explained = other().done;
+  for (uint32_t pair = 0; pair < kMaxPairs; ++pair) explained |= Explains(kRefusal, pair);
+  return explained;
 }
 
 bool Context::IsImpatient(const warpverbs::host::RetryConfig& retry) const {

@@ -6,6 +6,7 @@
 
 #include "soak/rounds/board.hpp"
 #include "soak/rounds/plan.hpp"
+#include "soak/rounds/troubles.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 
 namespace soak {
@@ -37,11 +38,13 @@ struct Context {
   /// @errors  std::runtime_error: the peer is gone
   std::string Await(const Text& text, uint64_t life) const;
 
-  /// Returns whether a set-up may fail, because of what was done to either side.
-  bool ExcusesRefusal() const;
+  /// Returns whether the troubles of either side, or its deeds on a pair, explain one of the consequences.
+  ///
+  /// @param consequences  of Consequence
+  bool Explains(uint32_t consequences, uint32_t pair) const;
 
-  /// Returns whether a patient NIC may give up on a peer that does not answer.
-  bool ExcusesSilence() const;
+  /// Returns whether a set-up may fail, because of what was done to either side, or the peer has ended.
+  bool ExcusesRefusal() const;
 
   /// Returns whether a NIC gives up so soon that a busy machine explains it.
   bool IsImpatient(const warpverbs::host::RetryConfig& retry) const;

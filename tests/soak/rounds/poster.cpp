@@ -532,7 +532,7 @@ void Causes::AddBad(uint32_t first_index, uint32_t last_index) {
   bad_.emplace_back(first_index, last_index);
 }
 
-bool Causes::MayFail() const { return (own().deeds | other().deeds) != 0 || context_.ExcusesSilence(); }
+bool Causes::MayFail() const { return context_.Explains(kSilence, pair_); }
 
 std::string Causes::Judge(uint8_t syndrome, bool receiving) const {
   const uint32_t mine = own().deeds, theirs = other().deeds;

@@ -147,15 +147,13 @@ class Driver {
 
   /// Returns whether what was done to both sides explains a status.
   bool Excuses(Code code) const {
-    const uint32_t all = deeds() | context_.other().links[pair_].deeds;
     switch (code) {
       case Code::kAborted:
         return (deeds() & kDestroyed) != 0;
       case Code::kAccessDenied:
-        return (all & kBadRemoteKey) != 0;
+        return ((deeds() | context_.other().links[pair_].deeds) & kBadRemoteKey) != 0;
       case Code::kInternalError:
-        return all != 0 || context_.ExcusesSilence() ||
-               ((context_.own().troubles | context_.other().troubles) & kLimited) != 0;
+        return context_.Explains(kSilence | kShortage, pair_);
       case Code::kInvalid:  // no connection any more
         return (deeds() & kDestroyed) != 0;
       default:
