@@ -228,6 +228,7 @@ class EndpointSide {
     } else {
       for (Own& own : objects_->owns()) own.endpoint->Reset();
     }
+    context_.Meet();  // nothing of the life before reaches the memory any more
     FillTargets();
     const std::vector<host::Endpoint*> endpoints = objects_->Endpoints();
     for (uint32_t i = 0; i < endpoints.size(); ++i) {  // before the peer can send
@@ -285,7 +286,9 @@ class EndpointSide {
     return alone ? 1 : life_.plans[pair].posters[context_.side];
   }
 
-  /// Fills the parts of the peer's memory that this side's posters use. The NICs of both sides are idle.
+  /// Fills the parts of the peer's memory that this side's posters use.
+  ///
+  /// @pre  the queue pairs of both sides are new or reset, so that they drop all frames
   void FillTargets() {
     auto& memory = context_.board.memory[1 - context_.side];
     for (uint32_t pair = 0; pair < life_.pairs; ++pair) {

@@ -322,6 +322,7 @@ class TransportSide {
       } catch (const std::exception& error) {
         Refuse(context_, error);
       }
+      context_.Meet();  // nothing of the life before reaches the memory any more
       Live(life + 1);
       more = context_.MeetForAnotherLife(life + 1);
       context_.counts().Add(Tally::kLives);
