@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kReceives = 16;  // fewer than messages in flight: the receiver is not always ready
 constexpr uint64_t kWindow = 32;
-constexpr uint8_t kTimeout = 17;         // 0.5 s: the peer may have to wait for a processor
+constexpr uint8_t kTimeout = 18;         // 1 s, and 7 retries: the peer may have to wait for a processor
 constexpr uint64_t kAhead = 48;          // limit ahead of the peer's checks: no slot is overwritten before
 constexpr uint64_t kAdd = 0, kSwap = 8;  // offsets of the counters
 
