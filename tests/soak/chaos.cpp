@@ -356,7 +356,7 @@ class Round {
   RoundPlan plan_;
   fs::path folder_;
   BoardFile board_;
-  std::vector<Process> processes_{};  ///< of the sides that have started
+  std::vector<Process> processes_{};  ///< one for each side that has started
   steady_clock::time_point started_;
   std::vector<Disruption> pending_;
   std::map<uint32_t, std::optional<steady_clock::time_point>> since_{};

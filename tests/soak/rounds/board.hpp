@@ -76,7 +76,7 @@ struct Counts {
 
 /// One side's part of a pair.
 struct Link {
-  std::atomic<uint32_t> deeds;   ///< of Deed
+  std::atomic<uint32_t> deeds;   ///< bits of Deed
   std::atomic<uint32_t> forced;  ///< syndrome
   /// Messages that each poster has posted, and those of them that are known to have arrived.
   std::array<std::atomic<uint32_t>, kMaxPosters> posted, arrived;
@@ -97,7 +97,7 @@ struct Text {
 
 struct Side {
   std::atomic<int> pid;
-  std::atomic<uint32_t> troubles;  ///< of Trouble
+  std::atomic<uint32_t> troubles;  ///< bits of Trouble
   std::atomic<uint64_t> stage;     ///< barriers that it has reached
   std::atomic<bool> done;
   std::atomic<bool> enough;  ///< its lives have taken long enough; of side 0
