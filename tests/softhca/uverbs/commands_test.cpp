@@ -24,12 +24,19 @@ class IdleNetwork : public Network {
   void Wait(uint64_t) override {}
 };
 
-std::vector<std::unique_ptr<Hca>> OneDevice() {
+struct LostEvents : Observer {
+  void OnLostEvent() override { ++count; }
+  int count = 0;
+};
+
+/// @param observer  set before the engine has a thread
+std::vector<std::unique_ptr<Hca>> OneDevice(Observer& observer) {
   DeviceConfig config;
   config.name = "mlx5_0";
   config.ports.resize(1);
   std::vector<std::unique_ptr<Hca>> devices;
   devices.push_back(std::make_unique<Hca>(std::move(config)));
+  devices.back()->SetObserver(&observer);
   return devices;
 }
 
@@ -62,7 +69,8 @@ class Commands : public testing::Test {
     std::memcpy(attributes.data(), command.data() + sizeof header, bytes);
   }
 
-  Engine engine_{OneDevice(), std::make_unique<IdleNetwork>()};
+  LostEvents lost_;
+  Engine engine_{OneDevice(lost_), std::make_unique<IdleNetwork>()};
   Context context_{engine_, 0};
 };
 
@@ -90,19 +98,13 @@ TEST_F(Commands, MarksDescriptorsOfEventsAsOurs) {
 }
 
 TEST_F(Commands, CountEventsThatThePipeDoesNotTake) {
-  struct : Observer {
-    void OnLostEvent() override { ++lost; }
-    int lost = 0;
-  } observer;
-  context_.hca().SetObserver(&observer);
   const auto lock = engine_.Pause();
   const auto pipe = context_.AddPipe(EventSort::kVerbs, sizeof(ib_uverbs_async_event_desc));
   const ib_uverbs_async_event_desc event{};
   while (pipe->Write(&event)) continue;
-  EXPECT_EQ(observer.lost, 1);
+  EXPECT_EQ(lost_.count, 1);
   context_.SendAsync(0, 0);
-  EXPECT_EQ(observer.lost, 2);
-  context_.hca().SetObserver(nullptr);
+  EXPECT_EQ(lost_.count, 2);
   CloseOwn(pipe->program_end());
 }
 
