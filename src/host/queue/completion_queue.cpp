@@ -5,7 +5,6 @@
 
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/completion_ring.hpp"
-#include "warpverbs/device/detail/completion_cursor.hpp"
 #include "warpverbs/host/error.hpp"
 #include "warpverbs/mlx5/endian.hpp"
 
@@ -76,10 +75,11 @@ uint64_t ErrorAtEnd(const device::CqView& ring) {
 
 std::vector<CqePatch> AsBeforeIndex0(const device::CqView& ring) {
   constexpr auto kSuccess = static_cast<uint8_t>(mlx5::CqeOpcode::kResponderSend);
+  const device::Cqes<arch::Cpu> cqes{ring.cqe, ring.depth};
   const uint32_t newest = (EndOfRing(ring) - 1) & (ring.depth - 1);
   std::vector<CqePatch> patches;
   for (uint32_t slot = 0; slot < ring.depth; ++slot) {
-    const arch::CqeTail cqe = TailOf(ring, slot);
+    const arch::CqeTail cqe = cqes.Load(slot);
     if (device::Opcode(cqe) == mlx5::CqeOpcode::kInvalid) continue;
     if (slot != newest && !device::IsError(cqe)) continue;
     const auto op_own = static_cast<uint8_t>(kSuccess << 4 | (device::OwnerBit(cqe) ? 1 : 0));

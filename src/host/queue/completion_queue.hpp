@@ -7,7 +7,7 @@
 
 #include "device/devx_object.hpp"
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/completion_ring.hpp"
+#include "warpverbs/device/detail/completion_cursor.hpp"
 #include "warpverbs/device/queue_view.hpp"
 #include "warpverbs/host/endpoint_config.hpp"
 #include "warpverbs/host/memory.hpp"
@@ -35,26 +35,15 @@ inline constexpr int kInvalidCqe = 0xff;
 /// @errors  Error: out of memory
 HostPages PagesWithCqes(size_t bytes, size_t cqes, size_t cqe_bytes);
 
-/// Returns the trailing bytes of the CQE at an index.
-inline arch::CqeTail TailOf(const device::CqView& ring, uint32_t index) {
-  const uint32_t slot = index & (ring.depth - 1);
-  return arch::Cpu::LoadCqeTail(ring.cqe + slot * sizeof(mlx5::Cqe64) + mlx5::kCqeTailOffset);
-}
-
 /// Returns the consumer index, modulo twice the depth, that follows the newest completion of a ring.
 ///
 /// @pre  nothing completes during the call
 inline uint32_t EndOfRing(const device::CqView& ring) {
-  const auto tail = [&](uint32_t slot) { return TailOf(ring, slot); };
-  const arch::CqeTail first = tail(0);
-  if (device::Opcode(first) == mlx5::CqeOpcode::kInvalid) return 0;
-  const bool owner = device::OwnerBit(first);
-  const auto is_same_round = [&](const arch::CqeTail& cqe) {
-    return device::Opcode(cqe) != mlx5::CqeOpcode::kInvalid && device::OwnerBit(cqe) == owner;
-  };
-  uint32_t written = 1;
-  while (written < ring.depth && is_same_round(tail(written))) ++written;
-  return (owner ? ring.depth + written : written) & (2 * ring.depth - 1);
+  const device::Cqes<arch::Cpu> cqes{ring.cqe, ring.depth};
+  arch::CqeTail tail = cqes.Load(0);
+  if (device::Opcode(tail) == mlx5::CqeOpcode::kInvalid) return 0;
+  const uint32_t round = device::OwnerBit(tail) ? ring.depth : 0;
+  return (cqes.NewestBefore(round + ring.depth, round, tail) + 1) & (2 * ring.depth - 1);
 }
 
 /// Returns the index of the oldest completion on a ring that may not have been delivered.
