@@ -16,22 +16,27 @@ using mlx5::CqeOpcode;
 
 auto ReadOf(uint64_t& word) { return Read(Remote(word), Local(word)); }
 
+/// Fetches a value that the NIC writes before it completes the read.
+void ExpectFetchedDataVisible(LitmusQueue& memory, uint32_t value) {
+  uint64_t data = 0;
+  Concurrently(
+      [&] {
+        SendQueue<LitmusCpu, Exclusive> queue(memory.View());
+        const Posted posted = queue.Post(ReadOf(data));
+        EXPECT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
+        EXPECT_EQ(data, value);
+      },
+      [&] {
+        ASSERT_TRUE(memory.AwaitRecord(1));
+        data = value;
+        memory.Done(0);
+      });
+}
+
 TEST(Completion, FetchedDataAreVisibleWhenTheTicketIsDone) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     LitmusQueue memory(4);
-    uint64_t data = 0;
-    Concurrently(
-        [&] {
-          SendQueue<LitmusCpu, Exclusive> queue(memory.View());
-          const Posted posted = queue.Post(ReadOf(data));
-          EXPECT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
-          EXPECT_EQ(data, run);
-        },
-        [&] {
-          ASSERT_TRUE(memory.AwaitRecord(1));
-          data = run;
-          memory.Done(0);
-        });
+    ExpectFetchedDataVisible(memory, run);
   }
 }
 
@@ -61,19 +66,7 @@ TEST(Completion, FetchedDataAreVisibleOnARing) {
   for (uint32_t run = 1; run <= kRuns; ++run) {
     TestCq cq(4);
     LitmusQueue memory(4, &cq);
-    uint64_t data = 0;
-    Concurrently(
-        [&] {
-          SendQueue<LitmusCpu, Exclusive> queue(memory.View());
-          const Posted posted = queue.Post(ReadOf(data));
-          EXPECT_TRUE(queue.Wait(posted.ticket, Soon()).ok());
-          EXPECT_EQ(data, run);
-        },
-        [&] {
-          ASSERT_TRUE(memory.AwaitRecord(1));
-          data = run;
-          memory.Done(0);
-        });
+    ExpectFetchedDataVisible(memory, run);
   }
 }
 
