@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "many_writes.hpp"
 #include "nic_thread.hpp"
 #include "together.hpp"
 #include "warpverbs/device/atomics.hpp"
@@ -69,19 +70,7 @@ TYPED_TEST(OwnRing, CompletesAllWrites) {
       TestCq cq(cq_depth, start);
       TestQueue memory(4, start, &cq);
       TestNic nic(memory, start);
-      NicThread thread(nic);
-      typename TestFixture::Queue queue(memory.View());
-      std::vector<uint32_t> from(100), to(100);
-      for (uint32_t i = 0; i < 100; ++i) {
-        from[i] = i + 1;
-        const Posted posted = queue.Post(Write(Remote(to[i]), Local(from[i])), Soon());
-        ASSERT_TRUE(posted.status.ok()) << i;
-        ASSERT_TRUE(i % 3 != 0 || queue.Wait(posted.ticket, Soon()).ok());
-      }
-      ASSERT_TRUE(queue.Flush(Soon()).ok());
-      EXPECT_EQ(from, to);
-      thread.Stop();
-      EXPECT_EQ(nic.violation(), "");
+      ExpectManyWrites<typename TestFixture::Queue>(memory, nic);
       EXPECT_EQ(memory.control.error, 0U);
     }
   }
