@@ -4,6 +4,69 @@
 
 namespace warpverbs::inline v0_2::arch {
 
+/// The instructions that compilers name differently. What clang names needs no CUDA toolkit.
+namespace cuda {
+
+#ifdef __NVCC__
+WARPVERBS_DEVICE uint32_t BytePermute(uint32_t low, uint32_t high, uint32_t selector) {
+  return __byte_perm(low, high, selector);
+}
+WARPVERBS_DEVICE uint32_t ActiveMask() { return __activemask(); }
+WARPVERBS_DEVICE void SyncWarp(uint32_t mask) { __syncwarp(mask); }
+WARPVERBS_DEVICE uint32_t Ballot(uint32_t mask, bool vote) { return __ballot_sync(mask, vote); }
+template <std::unsigned_integral T>
+WARPVERBS_DEVICE T Shuffle(uint32_t mask, T value, int lane) {
+  return __shfl_sync(mask, value, lane);
+}
+WARPVERBS_DEVICE void SyncBlock() { __syncthreads(); }
+WARPVERBS_DEVICE bool AllOfBlock(bool mine) { return __syncthreads_and(mine) != 0; }
+WARPVERBS_DEVICE uint32_t BlockThreads() { return blockDim.x * blockDim.y * blockDim.z; }
+WARPVERBS_DEVICE uint32_t BlockRank() {
+  return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+/// Whether the assembler has the one-way fences of PTX ISA 8.6 (CUDA 12.7).
+inline constexpr bool kOneWayFences = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1207;
+#else
+WARPVERBS_DEVICE uint32_t BytePermute(uint32_t low, uint32_t high, uint32_t selector) {
+  return __nvvm_prmt(low, high, selector);
+}
+WARPVERBS_DEVICE uint32_t ActiveMask() {
+  uint32_t mask;
+  asm volatile("activemask.b32 %0;" : "=r"(mask));
+  return mask;
+}
+WARPVERBS_DEVICE void SyncWarp(uint32_t mask) { __nvvm_bar_warp_sync(mask); }
+WARPVERBS_DEVICE uint32_t Ballot(uint32_t mask, bool vote) { return __nvvm_vote_ballot_sync(mask, vote); }
+WARPVERBS_DEVICE uint32_t Shuffle(uint32_t mask, uint32_t value, int lane) {
+  constexpr int kWholeWarp = 0x1f;
+  return static_cast<uint32_t>(__nvvm_shfl_sync_idx_i32(mask, static_cast<int>(value), lane, kWholeWarp));
+}
+WARPVERBS_DEVICE uint64_t Shuffle(uint32_t mask, uint64_t value, int lane) {
+  const uint64_t high = Shuffle(mask, static_cast<uint32_t>(value >> 32), lane);
+  return high << 32 | Shuffle(mask, static_cast<uint32_t>(value), lane);
+}
+WARPVERBS_DEVICE void SyncBlock() { __syncthreads(); }
+WARPVERBS_DEVICE bool AllOfBlock(bool mine) { return __nvvm_bar0_and(mine) != 0; }
+WARPVERBS_DEVICE uint32_t BlockThreads() {
+  return static_cast<uint32_t>(__nvvm_read_ptx_sreg_ntid_x() * __nvvm_read_ptx_sreg_ntid_y() *
+                               __nvvm_read_ptx_sreg_ntid_z());
+}
+WARPVERBS_DEVICE uint32_t BlockRank() {
+  return static_cast<uint32_t>(
+      (__nvvm_read_ptx_sreg_tid_z() * __nvvm_read_ptx_sreg_ntid_y() + __nvvm_read_ptx_sreg_tid_y()) *
+          __nvvm_read_ptx_sreg_ntid_x() +
+      __nvvm_read_ptx_sreg_tid_x());
+}
+/// The same. clang 16 to 19 make PTX of an older ISA; only bitcode that others assemble may have them.
+#ifdef WARPVERBS_ONE_WAY_FENCES
+inline constexpr bool kOneWayFences = true;
+#else
+inline constexpr bool kOneWayFences = false;
+#endif
+#endif
+
+}  // namespace cuda
+
 /// Threads of an NVIDIA GPU, from sm_80.
 ///
 /// A release of GPU scope orders what the NIC reads from GPU memory, because both meet in the L2 cache. PTX
@@ -15,10 +78,12 @@ template <Scope kScope>
 struct BasicCuda {
   static constexpr Scope kReleaseScope = kScope;
 
-  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) { return mlx5::Be32{__byte_perm(x, 0, 0x0123)}; }
+  WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t x) {
+    return mlx5::Be32{cuda::BytePermute(x, 0, 0x0123)};
+  }
   /// Takes one instruction; the compiler makes four of shift, mask, or and permute.
   WARPVERBS_DEVICE static mlx5::Be32 ToBe32(uint32_t first, uint32_t middle, uint32_t last) {
-    return mlx5::Be32{__byte_perm(middle, first | last << 8, 0x5014)};
+    return mlx5::Be32{cuda::BytePermute(middle, first | last << 8, 0x5014)};
   }
   WARPVERBS_DEVICE static mlx5::Be64 ToBe64(uint64_t x) {
     return mlx5::Be64{Join(ToBe32(static_cast<uint32_t>(x >> 32)).raw, ToBe32(static_cast<uint32_t>(x)).raw)};
@@ -43,11 +108,11 @@ struct BasicCuda {
   }
 
   WARPVERBS_DEVICE static void Release() {
-    if constexpr (kScope == Scope::kGpu && kOneWayFences) {
+    if constexpr (kScope == Scope::kGpu && cuda::kOneWayFences) {
       asm volatile("fence.release.gpu;" ::: "memory");
     } else if constexpr (kScope == Scope::kGpu) {
       asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    } else if constexpr (kOneWayFences) {
+    } else if constexpr (cuda::kOneWayFences) {
       asm volatile("fence.release.sys;" ::: "memory");
     } else {
       asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -67,7 +132,7 @@ struct BasicCuda {
     return loaded;
   }
   WARPVERBS_DEVICE static void AcquireAfterCompletion() {
-    if constexpr (kOneWayFences) {
+    if constexpr (cuda::kOneWayFences) {
       asm volatile("fence.acquire.sys;" ::: "memory");
     } else {
       asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -119,27 +184,25 @@ struct BasicCuda {
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
   }
-  WARPVERBS_DEVICE static LaneMask ActiveLanes() { return __activemask(); }
-  WARPVERBS_DEVICE static void SyncLanes(LaneMask mask) { __syncwarp(static_cast<uint32_t>(mask)); }
+  WARPVERBS_DEVICE static LaneMask ActiveLanes() { return cuda::ActiveMask(); }
+  WARPVERBS_DEVICE static void SyncLanes(LaneMask mask) { cuda::SyncWarp(static_cast<uint32_t>(mask)); }
   WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
-    return __ballot_sync(static_cast<uint32_t>(mask), vote);
+    return cuda::Ballot(static_cast<uint32_t>(mask), vote);
   }
   template <std::unsigned_integral T>
   WARPVERBS_DEVICE static T Shuffle(LaneMask mask, T value, uint32_t lane) {
-    return __shfl_sync(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
+    return cuda::Shuffle(static_cast<uint32_t>(mask), value, static_cast<int>(lane));
   }
-  WARPVERBS_DEVICE static void SyncBlock() { __syncthreads(); }
-  WARPVERBS_DEVICE static bool AllOfBlock(bool mine) { return __syncthreads_and(mine) != 0; }
+  WARPVERBS_DEVICE static void SyncBlock() { cuda::SyncBlock(); }
+  WARPVERBS_DEVICE static bool AllOfBlock(bool mine) { return cuda::AllOfBlock(mine); }
   WARPVERBS_DEVICE static uint64_t ShareInBlock(uint64_t value, bool brings) {
-    __shared__ uint64_t shared;
+    static __attribute__((shared)) uint64_t shared;
     if (brings) shared = value;
-    __syncthreads();
+    cuda::SyncBlock();
     return shared;
   }
-  WARPVERBS_DEVICE static uint32_t BlockThreads() { return blockDim.x * blockDim.y * blockDim.z; }
-  WARPVERBS_DEVICE static uint32_t BlockRank() {
-    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  }
+  WARPVERBS_DEVICE static uint32_t BlockThreads() { return cuda::BlockThreads(); }
+  WARPVERBS_DEVICE static uint32_t BlockRank() { return cuda::BlockRank(); }
 
   WARPVERBS_DEVICE static uint64_t NowNs() {
     uint64_t now;
@@ -153,10 +216,6 @@ struct BasicCuda {
     if (rounds >= kBusyRounds) asm volatile("nanosleep.u32 32;" ::: "memory");
     return false;
   }
-
- private:
-  /// PTX ISA 8.6 (CUDA 12.7) has one-way fences; with older compilers the two-way ones stand in.
-  static constexpr bool kOneWayFences = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1207;
 };
 
 using Cuda = BasicCuda<Scope::kGpu>;

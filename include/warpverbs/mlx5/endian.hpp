@@ -9,7 +9,7 @@
 #ifndef WARPVERBS_INLINE
 #define WARPVERBS_INLINE __attribute__((always_inline)) inline
 #endif
-#if defined(__CUDACC__) || defined(__HIP__)
+#if defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
 #define WARPVERBS_DEVICE __attribute__((device)) WARPVERBS_INLINE
 #define WARPVERBS_HOST_DEVICE __attribute__((host)) WARPVERBS_DEVICE
 #else
