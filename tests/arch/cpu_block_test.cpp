@@ -32,6 +32,12 @@ TEST(CpuBlock, RunsEveryThreadOnceWithItsLane) {
   EXPECT_EQ(Cpu::Lane(), 0U);
 }
 
+TEST(CpuBlock, WarpLanesAreThoseOfTheCallersWarp) {
+  RunBlock(40,
+           [](uint32_t thread) { EXPECT_EQ(Cpu::WarpLanes(), thread < 32 ? kWholeWarp : LaneMask{0xff}); });
+  EXPECT_EQ(Cpu::WarpLanes(), LaneMask{1});
+}
+
 TEST(CpuBlock, BallotReturnsTheLanesThatVotedTrue) {
   RunBlock(32, [](uint32_t thread) {
     EXPECT_EQ(Cpu::Ballot(kWholeWarp, thread % 3 == 0), 0x49249249U);

@@ -84,6 +84,8 @@ concept Arch = requires(uint32_t* word32, const uint32_t* read_only32, uint64_t*
   // Lanes that certainly make this call together with the caller, including the caller; maybe not all that
   // do.
   { A::ActiveLanes() } -> std::same_as<LaneMask>;
+  // All lanes of the caller's warp, which call it together.
+  { A::WarpLanes() } -> std::same_as<LaneMask>;
   // All lanes of `mask` call it with the same mask. Makes the earlier stores of each visible to all of them.
   A::SyncLanes(mask);
   A::SyncBlock();  // the same for all threads of the block

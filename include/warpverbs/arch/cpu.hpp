@@ -85,6 +85,7 @@ struct Cpu {
   static constexpr bool kLockstep = false;
   static uint32_t Lane() { return cpu::place->lane(); }
   static LaneMask ActiveLanes() { return LaneMask{1} << Lane(); }
+  static LaneMask WarpLanes() { return cpu::place->warp_lanes(); }
   static void SyncLanes(LaneMask mask) { cpu::place->AllGather(mask, 0); }
   static LaneMask Ballot(LaneMask mask, bool vote) { return cpu::place->Ballot(mask, vote); }
   template <std::unsigned_integral T>

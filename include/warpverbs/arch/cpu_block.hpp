@@ -52,6 +52,7 @@ class Block {
     LanePlace(Block& block, Warp& warp, uint32_t thread) : block_(block), warp_(warp), thread_(thread) {}
 
     uint32_t lane() const override { return thread_ % block_.warp_lanes_; }
+    LaneMask warp_lanes() const override { return warp_.lanes(); }
     uint32_t block_threads() const override { return block_.threads_; }
     uint32_t block_rank() const override { return thread_; }
     LaneValues AllGather(LaneMask mask, uint64_t value) override {

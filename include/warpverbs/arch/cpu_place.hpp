@@ -28,6 +28,7 @@ class Place {
   virtual ~Place() = default;
 
   virtual uint32_t lane() const { return 0; }
+  virtual LaneMask warp_lanes() const { return 1; }
   virtual uint32_t block_threads() const { return 1; }
   virtual uint32_t block_rank() const { return 0; }
 

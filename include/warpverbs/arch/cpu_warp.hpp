@@ -17,6 +17,8 @@ class Warp {
  public:
   explicit Warp(uint32_t lanes) : lanes_(~LaneMask{0} >> (kMaxLanes - lanes)) {}
 
+  LaneMask lanes() const { return lanes_; }
+
   /// Implements Place::AllGather() for `lane`.
   ///
   /// @errors  std::logic_error: a lane of `mask` has ended and will not come

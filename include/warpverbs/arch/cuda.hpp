@@ -185,6 +185,11 @@ struct BasicCuda {
     return lane;
   }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return cuda::ActiveMask(); }
+  WARPVERBS_DEVICE static LaneMask WarpLanes() {
+    constexpr uint32_t kLanes = 32;
+    const uint32_t threads = BlockThreads() - BlockRank() / kLanes * kLanes;  // the last warp may be shorter
+    return threads < kLanes ? (1u << threads) - 1 : ~0u;
+  }
   WARPVERBS_DEVICE static void SyncLanes(LaneMask mask) { cuda::SyncWarp(static_cast<uint32_t>(mask)); }
   WARPVERBS_DEVICE static LaneMask Ballot(LaneMask mask, bool vote) {
     return cuda::Ballot(static_cast<uint32_t>(mask), vote);

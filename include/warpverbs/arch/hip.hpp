@@ -77,6 +77,7 @@ struct Hip {
     return __builtin_amdgcn_mbcnt_hi(~0U, __builtin_amdgcn_mbcnt_lo(~0U, 0));
   }
   WARPVERBS_DEVICE static LaneMask ActiveLanes() { return Ballot(~LaneMask{0}, true); }
+  WARPVERBS_DEVICE static LaneMask WarpLanes() { return ActiveLanes(); }
   WARPVERBS_DEVICE static void SyncLanes(LaneMask) {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_wave_barrier();
