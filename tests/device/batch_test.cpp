@@ -52,6 +52,28 @@ TYPED_TEST(BatchTest, PublishesAllPostsByOneDoorbell) {
   EXPECT_TRUE(this->queue_.Test(posted.ticket).ok());
 }
 
+TYPED_TEST(BatchTest, ResumesWhereItWasSuspended) {
+  BatchState state;
+  {
+    auto batch = this->queue_.Begin(3);
+    EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());
+    state = batch.Suspend();
+  }
+  EXPECT_FALSE(this->nic_.Step()) << "a suspended batch publishes nothing";
+  for (uint32_t i = 1; i < 3; ++i) {
+    auto batch = this->queue_.Resume(state);
+    EXPECT_EQ(batch.Add(this->WriteOne()).ticket.index, i);
+    state = batch.Suspend();
+  }
+  auto batch = this->queue_.Resume(state);
+  EXPECT_EQ(batch.Add(this->WriteOne()).status.request_error, RequestError::kTooManySlots);
+  EXPECT_EQ(batch.Submit().ticket.index, 2U);
+  this->StepAll();
+  EXPECT_EQ(this->nic_.doorbells(), 1U);
+  EXPECT_THAT(this->nic_.opcodes(),
+              ElementsAre(WqeOpcode::kRdmaWrite, WqeOpcode::kRdmaWrite, WqeOpcode::kRdmaWrite));
+}
+
 TYPED_TEST(BatchTest, FillsUnusedSlotsWithNopsThatComplete) {
   auto batch = this->queue_.Begin(3);
   EXPECT_TRUE(batch.Add(this->WriteOne()).status.ok());

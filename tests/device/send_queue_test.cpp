@@ -202,6 +202,61 @@ TYPED_TEST(SendQueueTest, ContinuesWhereTheLastKernelEnded) {
   EXPECT_EQ(nic.violation(), "");
 }
 
+TYPED_TEST(SendQueueTest, TriesAPostOnlyIfASlotIsKnownToBeFree) {
+  TestQueue memory(2);
+  TestNic nic(memory);
+  typename TestFixture::Queue queue(memory.View());
+  const auto write = Write(Remote(this->to_), Local(this->from_));
+  Posted posted;
+  EXPECT_FALSE(queue.TryPost(write, posted)) << "a new queue knows of none";
+  EXPECT_EQ(this->PutMany(queue, 1).back().index, 0U);
+  ASSERT_TRUE(queue.TryPost(write, posted));
+  EXPECT_EQ(posted.ticket.index, 1U);
+  EXPECT_FALSE(queue.TryPost(write, posted)) << "both slots are in use";
+  while (nic.Step()) {
+  }
+  EXPECT_EQ(nic.next(), 2U);
+  EXPECT_TRUE(queue.Test(posted.ticket).ok());
+  ASSERT_TRUE(queue.TryPost(write, posted));
+  EXPECT_EQ(posted.ticket.index, 2U);
+}
+
+TYPED_TEST(SendQueueTest, ContinuesInAnotherObject) {
+  TestQueue memory(8);
+  TestNic nic(memory);
+  PosterState poster;
+  for (uint32_t i = 0; i < 20; ++i) {
+    SCOPED_TRACE(i);
+    typename TestFixture::Queue queue(memory.View(), {}, poster);
+    Posted posted;
+    const auto write = Write(Remote(this->to_), Local(this->from_));
+    EXPECT_EQ(queue.TryPost(write, posted), i != 0) << "it knows what the last object knew";
+    if (i == 0) posted = queue.Post(write);
+    EXPECT_EQ(posted.ticket.index, i);
+    while (nic.Step()) {
+    }
+    EXPECT_TRUE(queue.Test(posted.ticket).ok());
+    poster = queue.Poster();
+  }
+  EXPECT_EQ(nic.violation(), "");
+}
+
+TYPED_TEST(SendQueueTest, RemembersAnErrorInAnotherObject) {
+  TestQueue memory(8);
+  TestNic nic(memory);
+  nic.FailAt(0, mlx5::Syndrome::kRemoteAccess);
+  typename TestFixture::Queue queue(memory.View());
+  const Ticket ticket = this->PutMany(queue, 1).back();
+  while (nic.Step()) {
+  }
+  EXPECT_EQ(queue.Test(ticket).code, Code::kError);
+  typename TestFixture::Queue next(memory.View(), {}, queue.Poster());
+  Posted posted;
+  const auto write = Write(Remote(this->to_), Local(this->from_));
+  EXPECT_FALSE(next.TryPost(write, posted));
+  EXPECT_EQ(next.Post(write).status.code, Code::kError);
+}
+
 TYPED_TEST(SendQueueTest, SendsInlineAndImmediateData) {
   TestQueue memory(4);
   TestNic nic(memory);

@@ -5,6 +5,17 @@
 
 namespace warpverbs::inline v0_2::device {
 
+/// What a batch keeps, for code that cannot keep a SendQueue::Batch from one call to the next.
+struct BatchState {
+  mlx5::Be64 doorbell{0};           ///< first 8 bytes of the last WQE
+  const uint64_t* abort = nullptr;  ///< abort word of Begin()
+  uint32_t slots = 0;               ///< slots of each caller
+  uint32_t base = 0;                ///< first slot of all callers
+  uint32_t next = 0, end = 0;       ///< the caller's slots that are left
+  Status status;
+  bool submitted = false;
+};
+
 /// A send queue for kernels: post an operation, get a ticket, wait for the ticket.
 ///
 /// Each thread makes its own SendQueue from the view that the host passes; it lives in registers. Each post
@@ -26,11 +37,15 @@ class SendQueue {
  public:
   class Batch;
 
-  /// @pre  all threads of a group make their SendQueue together
-  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const C& cooperation = {})
-      : state_(view), group_(cooperation) {
+  /// @param poster  what Poster() of this thread's last SendQueue returned; by default nothing is known
+  /// @pre  all threads of a group make their SendQueue together, and all or none of them know something
+  WARPVERBS_DEVICE explicit SendQueue(const QueueView& view, const C& cooperation = {},
+                                      const PosterState& poster = {})
+      : state_(view, poster), group_(cooperation) {
     // The leader alone stores the end: another lane may have loaded it before the store of an earlier queue.
-    if constexpr (!kShares && !kAlone) state_.StartAt(group_.Broadcast(state_.end().reserved()));
+    if constexpr (!kShares && !kAlone) {
+      if (poster.known == 0) state_.StartAt(group_.Broadcast(state_.end().reserved()));
+    }
   }
   SendQueue(const SendQueue&) = delete;  // two of an exclusive queue would post over each other
   SendQueue& operator=(const SendQueue&) = delete;
@@ -59,6 +74,18 @@ class SendQueue {
     }
   }
 
+  /// Posts an operation as Post() does if it takes one slot that is known to be free. Otherwise returns
+  /// false: nothing was posted, and Post() does it.
+  template <Operation<A> O>
+  WARPVERBS_DEVICE bool TryPost(const O& operation, Posted& posted, const uint64_t* abort = nullptr,
+                                uint32_t flags = mlx5::kCqeAlways) {
+    if constexpr (kLanesCollide) return false;
+    return TryPostBy(group_, operation, posted, abort, flags);
+  }
+
+  /// Returns what this thread knows, for its next SendQueue of the same queue and policy. Void after a reset.
+  WARPVERBS_DEVICE PosterState Poster() const { return state_.Poster(); }
+
   /// Reserves slots for a batch: operations that are published together.
   ///
   /// @param slots  slots for each caller, the same for all that call together
@@ -68,6 +95,9 @@ class SendQueue {
     group_.SyncEnter();
     return Batch(*this, slots, limit);
   }
+
+  /// Continues a batch that was suspended.
+  [[nodiscard]] WARPVERBS_DEVICE Batch Resume(const BatchState& state) { return Batch(*this, state); }
 
   /// Tests whether a post is done: kOk, kPending or kError; kInvalid for a post that was refused.
   ///
@@ -160,20 +190,27 @@ class SendQueue {
   }
 
   /// Posts on the fast path without branches: a branch costs a lone warp more than the arithmetic that it
-  /// saves.
+  /// saves. Returns false if that is not possible.
   template <class G, class O>
-  WARPVERBS_DEVICE Posted PostBy(const G& group, const O& operation, const WaitLimit& limit, uint32_t flags) {
+  WARPVERBS_DEVICE bool TryPostBy(const G& group, const O& operation, Posted& posted, const uint64_t* abort,
+                                  uint32_t flags) {
     const uint32_t slots = operation.Slots(view());
     const bool fast = (slots == 1) & (Validate(operation, slots) == RequestError::kNone);
     uint32_t base = 0;
-    if (!__builtin_expect(TryReserve(group, fast, 1, base), true)) {
-      return PostSlow(group, operation, limit, flags);
-    }
+    if (!__builtin_expect(TryReserve(group, fast, 1, base), true)) return false;
     const uint32_t index = base + group.rank();
     const mlx5::Be64 doorbell = EncodeOne<A>(operation, view(), index, flags);
-    const Code code = Publish(group, base, 1, doorbell, limit.abort);
-    if (__builtin_expect(code != Code::kOk, false)) return {state_.ToStatus(code), {index}};
-    return {{}, {index}};
+    const Code code = Publish(group, base, 1, doorbell, abort);
+    posted = {{}, {index}};
+    if (__builtin_expect(code != Code::kOk, false)) posted.status = state_.ToStatus(code);
+    return true;
+  }
+
+  template <class G, class O>
+  WARPVERBS_DEVICE Posted PostBy(const G& group, const O& operation, const WaitLimit& limit, uint32_t flags) {
+    Posted posted;
+    if (TryPostBy(group, operation, posted, limit.abort, flags)) return posted;
+    return PostSlow(group, operation, limit, flags);
   }
 
   /// Posts by one reservation if all operations are valid, take the same number of slots, and fit into the
@@ -247,7 +284,7 @@ template <arch::Arch A, Sharing S, Cooperation C>
 class SendQueue<A, S, C>::Batch {
  public:
   /// kOk, or why nothing was reserved or published; Add() and Submit() then return it, too.
-  WARPVERBS_DEVICE const Status& status() const { return status_; }
+  WARPVERBS_DEVICE const Status& status() const { return state_.status; }
 
   /// Writes an operation without publishing it.
   ///
@@ -256,35 +293,44 @@ class SendQueue<A, S, C>::Batch {
   WARPVERBS_DEVICE Posted Add(const O& operation, uint32_t flags = mlx5::kCqeAlways) {
     const uint32_t slots = operation.Slots(queue_.view());
     RequestError error = queue_.Validate(operation, slots);
-    if (__builtin_expect((slots == 1) & (error == RequestError::kNone) & (next_ != end_), true)) {
-      doorbell_ = EncodeOne<A>(operation, queue_.view(), next_, flags);
+    if (__builtin_expect((slots == 1) & (error == RequestError::kNone) & (state_.next != state_.end), true)) {
+      state_.doorbell = EncodeOne<A>(operation, queue_.view(), state_.next, flags);
     } else {
-      if (!status_.ok()) return {status_, queue_.state_.RefusedTicket()};
-      if (error == RequestError::kNone && slots > end_ - next_) error = RequestError::kTooManySlots;
+      if (!state_.status.ok()) return {state_.status, queue_.state_.RefusedTicket()};
+      if (error == RequestError::kNone && slots > state_.end - state_.next)
+        error = RequestError::kTooManySlots;
       if (error != RequestError::kNone) return queue_.Refused(error);
-      doorbell_ = operation.template Encode<A>(queue_.view(), next_, flags);
+      state_.doorbell = operation.template Encode<A>(queue_.view(), state_.next, flags);
     }
-    next_ += slots;
-    return {{}, {next_ - 1}};
+    state_.next += slots;
+    return {{}, {state_.next - 1}};
   }
 
   /// Publishes what was added, and fills unused slots with NOPs. A second call does nothing more.
   ///
   /// @return  the ticket of this caller's last operation, which is done after all before it
   WARPVERBS_DEVICE Posted Submit() {
-    if (!submitted_ && status_.ok()) {
-      while (next_ != end_) FillWithNop();
-      const Code code = queue_.Publish(queue_.group_, base_, slots_, doorbell_, abort_);
-      status_ = queue_.state_.ToStatus(code);
-      submitted_ = true;
+    if (!state_.submitted && state_.status.ok()) {
+      while (state_.next != state_.end) FillWithNop();
+      const Code code =
+          queue_.Publish(queue_.group_, state_.base, state_.slots, state_.doorbell, state_.abort);
+      state_.status = queue_.state_.ToStatus(code);
+      state_.submitted = true;
     }
-    return {status_, {end_ - 1}};
+    return {state_.status, {state_.end - 1}};
+  }
+
+  /// Returns what Resume() needs, and leaves the batch to that: this object then does nothing more.
+  WARPVERBS_DEVICE BatchState Suspend() {
+    const BatchState kept = state_;
+    state_.submitted = true;
+    return kept;
   }
 
   /// Publishes NOPs in place of the operations if the batch was not submitted: others may wait behind it.
   WARPVERBS_DEVICE ~Batch() noexcept(false) {
-    if (!submitted_) {
-      next_ = end_ - slots_;
+    if (!state_.submitted) {
+      state_.next = state_.end - state_.slots;
       static_cast<void>(Submit());
     }
   }
@@ -294,31 +340,27 @@ class SendQueue<A, S, C>::Batch {
  private:
   friend class SendQueue;
 
-  WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit)
-      : queue_(queue), slots_(slots), abort_(limit.abort) {
+  WARPVERBS_DEVICE Batch(SendQueue& queue, const BatchState& state) : queue_(queue), state_(state) {}
+  WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit) : queue_(queue) {
+    state_.slots = slots;
+    state_.abort = limit.abort;
     const bool fits = slots != 0 && uint64_t{slots} * queue.group_.size() <= queue.view().depth;
     if (!fits) {
-      status_ = {.code = Code::kInvalid, .request_error = RequestError::kTooManySlots};
-    } else if (!queue.TryReserve(queue.group_, true, slots, base_)) {
-      status_ = queue.state_.ToStatus(queue.Reserve(queue.group_, slots, limit, base_));
+      state_.status = {.code = Code::kInvalid, .request_error = RequestError::kTooManySlots};
+    } else if (!queue.TryReserve(queue.group_, true, slots, state_.base)) {
+      state_.status = queue.state_.ToStatus(queue.Reserve(queue.group_, slots, limit, state_.base));
     }
-    next_ = base_ + slots * queue.group_.rank();
-    end_ = next_ + slots;
-    if (!status_.ok()) next_ = end_ = queue.state_.RefusedTicket().index + 1;
+    state_.next = state_.base + slots * queue.group_.rank();
+    state_.end = state_.next + slots;
+    if (!state_.status.ok()) state_.next = state_.end = queue.state_.RefusedTicket().index + 1;
   }
 
   WARPVERBS_DEVICE void FillWithNop() {
-    doorbell_ = Nop().Encode<A>(queue_.view(), next_++, mlx5::kCqeAlways);
+    state_.doorbell = Nop().Encode<A>(queue_.view(), state_.next++, mlx5::kCqeAlways);
   }
 
   SendQueue& queue_;
-  uint32_t slots_;         ///< slots of each caller
-  const uint64_t* abort_;  ///< abort word of Begin()
-  Status status_;
-  uint32_t base_ = 0;  ///< first slot of all callers
-  uint32_t next_, end_;
-  mlx5::Be64 doorbell_ = {};
-  bool submitted_ = false;
+  BatchState state_;
 };
 
 }  // namespace warpverbs::inline v0_2::device

@@ -8,6 +8,15 @@
 /// The protocol of a send queue. docs/shared-queue.md describes it and proves it.
 namespace warpverbs::inline v0_2::device {
 
+/// What a poster knows of its queue, for code that cannot keep a SendQueue from one call to the next. Knows
+/// nothing if all of it is zero.
+struct PosterState {
+  uint32_t reserved = 0, published = 0;  ///< QueueControl::tail, as last seen
+  uint32_t completed = 0, next = 0;      ///< CompletionCursor::word()
+  uint32_t credit = 0;                   ///< depth of the queue; 0 after an error
+  uint32_t known = 0;                    ///< whether the other fields count
+};
+
 /// The end of a send queue, as one poster sees it. All indices count slots modulo 2^32.
 ///
 /// `reserved` is the next free index. Every WQE below `published` is written, and its doorbell has been rung
@@ -20,8 +29,9 @@ class QueueEnd;
 template <arch::Arch A>
 class QueueEnd<A, Exclusive> {
  public:
-  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control)
-      : control_(control), reserved_(static_cast<uint32_t>(A::Load(&control->tail))) {}
+  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control, const PosterState& poster = {})
+      : control_(control),
+        reserved_(poster.known != 0 ? poster.reserved : static_cast<uint32_t>(A::Load(&control->tail))) {}
 
   WARPVERBS_DEVICE uint32_t reserved() const { return reserved_; }
   WARPVERBS_DEVICE uint32_t published() const { return reserved_; }
@@ -52,7 +62,12 @@ class QueueEnd<A, Exclusive> {
 template <arch::Arch A>
 class QueueEnd<A, Shared> {
  public:
-  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control) : word_(&control->tail) { Reload(); }
+  WARPVERBS_DEVICE explicit QueueEnd(QueueControl* control, const PosterState& poster = {})
+      : word_(&control->tail) {
+    reserved_ = poster.reserved;
+    published_ = poster.published;
+    if (poster.known == 0) Reload();
+  }
 
   WARPVERBS_DEVICE uint32_t reserved() const { return reserved_; }
   WARPVERBS_DEVICE uint32_t published() const { return published_; }
@@ -128,11 +143,20 @@ class QueueState {
 
   /// A processor that releases less far than the queue needs gets no credit: its posts then take the slow
   /// path, and only that one looks for the reason.
-  WARPVERBS_DEVICE explicit QueueState(const QueueView& view)
+  WARPVERBS_DEVICE explicit QueueState(const QueueView& view, const PosterState& poster = {})
       : queue_(view),
-        end_(view.control),
+        end_(view.control, poster),
         cursor_(end_.reserved()),
-        credit_(ReleasesFarEnough<A>(view.flags) ? view.depth : 0) {}
+        credit_(ReleasesFarEnough<A>(view.flags) ? view.depth : 0) {
+    if (poster.known == 0) return;
+    cursor_.Set(A::Join(poster.completed, poster.next));
+    credit_ = poster.credit;
+  }
+
+  WARPVERBS_DEVICE PosterState Poster() const {
+    const auto next = static_cast<uint32_t>(cursor_.word() >> 32);
+    return {end_.reserved(), end_.published(), cursor_.completed(), next, credit_, 1};
+  }
 
   WARPVERBS_DEVICE const QueueView& view() const { return queue_.view(); }
   WARPVERBS_DEVICE QueueEnd<A, S>& end() { return end_; }
