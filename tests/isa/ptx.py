@@ -1,4 +1,4 @@
-"""Runs nvcc's PTX for integer code in Python and records every memory operation.
+"""Runs PTX for integer code in Python and records every memory operation.
 
 A block's threads run one after another from one collective operation (shuffle, vote, barrier) to the next, which is one of
 the orders that hardware may choose. If another order could have another result, because two threads use a word of shared
@@ -107,8 +107,9 @@ ARITHMETIC = {
     "selp": lambda w, a, b, p: a if p else b,
     "popc": lambda w, a: a.bit_count(), "clz": lambda w, a: w - a.bit_length(),
     "prmt": lambda w, a, b, c: permute(a, b, c), "bfi": lambda w, a, b, c, d: insert_bits(a, b, c, d),
+    "bfe": lambda w, a, b, c: a >> b & (1 << c) - 1,
 }  # fmt: skip
-MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo"}, "cvta": {"to", "global", "param"}}
+MODIFIERS = {"mul": {"lo", "wide"}, "mad": {"lo"}, "cvta": {"to", "global", "param", "local"}}
 
 
 class Block:
@@ -174,6 +175,8 @@ class Lane:
             return self.registers[operand]
         if operand == "%globaltimer":
             return next(self.clock)
+        if operand in self.kernel.locals:
+            return self.kernel.locals[operand]
         if operand in self.kernel.parameters:
             return self.kernel.parameters[operand][0]
         return int(operand, 0)

@@ -67,6 +67,7 @@ class Interpreter(unittest.TestCase):
         self.assertEqual(result("mov.u32 %r1, 0x01020304;", "prmt.b32 %r2, %r1, 0, 291;", "cvt.u64.u32 %rd0, %r2;"),
                          0x04030201)  # fmt: skip
         self.assertEqual(result("bfi.b64 %rd0, 3, 5, 32, 32;"), 3 << 32 | 5)
+        self.assertEqual(result("bfe.u64 %rd0, 0x123456, 8, 8;"), 0x34)
         self.assertEqual(result("shl.b64 %rd0, 1, 64;"), 0)
         self.assertEqual(result("popc.b64 %r1, 255;", "clz.b32 %r2, 1;", "mov.b64 %rd0, {%r1, %r2};"), 31 << 32 | 8)
 
@@ -125,11 +126,16 @@ fence.release.gpu;"""
     def test_registers_of_a_scope_are_separate(self):
         self.assertEqual(result("mov.u64 %rd0, 1;", "{", ".reg .b64 %rd0;", "mov.u64 %rd0, 2;", "\t}"), 1)
 
+    def test_calls_are_skipped_if_they_are_not_executed(self):
+        call = ["bra.uni $L1;", "{ // callseq 0, 0", ".param .b64 param0;", "st.param.b64 [param0+0], %rd1;",
+                "call.uni (retval0),\nSlow,\n(\nparam0\n);", "} // callseq 0", "$L1:", "mov.u64 %rd0, 1;"]  # fmt: skip
+        self.assertEqual(result(*call), 1)
+
     def test_unknown_instructions_are_errors(self):
         for body in ("frobnicate.u32 %r1, 1;", "add.sat.s32 %r1, 1, 2;", "add.f32 %f1, 1, 2;", "mov.u32 %r1",
                      "ld.global.u64 %rd1, [4096000];", "st.shared.u32 [4096], 1;", "$L1:\nbra $L1;",
                      "shfl.sync.up.b32 %r1|%p1, 1, 1, 0, -1;", "prmt.b32.f4e %r1, 1, 2, 3;",
-                     "atom.global.inc.u32 %r1, [4096], 1;"):  # fmt: skip
+                     "atom.global.inc.u32 %r1, [4096], 1;", "call.uni (retval0),\nSlow,\n(\nparam0\n);"):  # fmt: skip
             with self.subTest(body), self.assertRaises(ptx_text.PtxError):
                 run(body)
 

@@ -1,10 +1,11 @@
-"""Parses nvcc's PTX for integer code."""
+"""Parses the PTX of nvcc and clang for integer code."""
 
 import dataclasses
 import re
 
 PARAMETERS = 0x7000_0000_0000  # address of the parameters
 SHARED = 0x6000_0000_0000  # address of a block's shared memory
+LOCAL = 0x5000_0000_0000  # address of a thread's local memory, which the interpreter lacks
 
 
 class PtxError(Exception):
@@ -26,7 +27,7 @@ class Kernel:
 
     def __init__(self, name, parameters, body):
         self.name = name
-        self.instructions, self.labels, self.parameters, self.shared = [], {}, {}, {}
+        self.instructions, self.labels, self.parameters, self.shared, self.locals = [], {}, {}, {}, {}
         self.shared_bytes = 0
         self._scopes = []  # for the current line: unique names of the registers in each scope
         end = 0
@@ -37,7 +38,7 @@ class Kernel:
             start = (end + align - 1) // align * align
             self.parameters[parameter] = (PARAMETERS + start, size)
             end = start + size
-        for line in body.splitlines():
+        for line in re.sub(r"call\.[^;]*;", lambda call: " ".join(call[0].split()), body).splitlines():
             self._parse(line.split("//")[0].strip())
 
     def _parse(self, line):
@@ -47,7 +48,7 @@ class Kernel:
             self._scopes.pop()
         elif register := self._scopes and re.fullmatch(r"\.reg \.\w+\s+(%\w+);", line):
             self._scopes[-1][register[1]] = f"{register[1]}_{len(self._scopes)}_{len(self.instructions)}"
-        elif line and not re.match(r"\.(reg|pragma|loc|file)\b", line):
+        elif line and not re.match(r"\.(reg|pragma|loc|file|param)\b", line):
             self._parse_statement(re.sub(r"%\w+", self._in_scope, line))
 
     def _in_scope(self, register):
@@ -59,6 +60,8 @@ class Kernel:
             start = (self.shared_bytes + int(align) - 1) // int(align) * int(align)
             self.shared[name] = SHARED + start
             self.shared_bytes = start + int(width) // 8 * int(count or 1)
+        elif variable := re.fullmatch(r"\.local \.align \d+ \.b8\s+(\w+)\[\d+\];", line):
+            self.locals[variable[1]] = LOCAL
         elif label := re.fullmatch(r"(\$?\w+):", line):
             self.labels[label[1]] = len(self.instructions)
         elif parts := re.fullmatch(r"(?:@(!?%?\w+)\s+)?([a-z][\w.]*)\s*(.*?);", line):
