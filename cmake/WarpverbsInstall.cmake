@@ -1,12 +1,12 @@
 # Installs everything that is built. Components, which the Debian packages follow:
 #
 #   libraries      shared libraries
-#   development    headers, static libraries, the CMake package and pkg-config files
+#   development    headers, static libraries, the device library's bitcode, the CMake package and pkg-config files
 #   programs       warpverbs-doctor, -info and -perf
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
 #
-# The CMake package has a component for each target: device, host, transport, softhca, and the adapters to other libraries,
+# The CMake package has a component for each target: device, device_cpu, host, transport, softhca, and the adapters to other libraries,
 # mpi and rdmacm. Each library has a pkg-config file.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
@@ -25,7 +25,11 @@ function(warpverbs_install_library layer)
     return()
   endif()
   get_target_property(file_sets ${target} INTERFACE_HEADER_SETS)
-  list(TRANSFORM file_sets PREPEND "FILE_SET;")
+  if(file_sets)
+    list(TRANSFORM file_sets PREPEND "FILE_SET;")
+  else()
+    set(file_sets "")
+  endif()
   install(TARGETS ${target} EXPORT warpverbs-${layer}
     LIBRARY COMPONENT libraries NAMELINK_COMPONENT development
     ARCHIVE COMPONENT development
@@ -63,6 +67,8 @@ function(warpverbs_install_library layer)
 endfunction()
 
 warpverbs_install_library(device DESCRIPTION "RDMA verbs for GPU kernels: headers of the data path")
+warpverbs_install_library(device_cpu DESCRIPTION "RDMA verbs for GPU kernels: the device library for threads of the processor"
+  REQUIRES warpverbs-device)
 warpverbs_install_library(host DESCRIPTION "RDMA verbs for GPU kernels: queue pairs, memory and connections"
   REQUIRES warpverbs-device libibverbs PRIVATE libmlx5 LIBS -pthread -ldl)
 warpverbs_install_library(transport DESCRIPTION "RDMA verbs for GPU kernels: asynchronous transfers by host code"
@@ -88,7 +94,13 @@ if(TARGET softhca)
   install(FILES src/softhca/control/softhca_control.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT softhca)
 endif()
 
-configure_package_config_file(cmake/warpverbs-config.cmake.in warpverbs-config.cmake INSTALL_DESTINATION "${package_dir}")
+set(device_library_folder "${CMAKE_INSTALL_LIBDIR}/warpverbs")
+if(TARGET warpverbs_device_files)
+  get_target_property(device_files warpverbs_device_files FILES)
+  install(FILES ${device_files} DESTINATION "${device_library_folder}")
+endif()
+configure_package_config_file(cmake/warpverbs-config.cmake.in warpverbs-config.cmake INSTALL_DESTINATION "${package_dir}"
+  PATH_VARS device_library_folder)
 write_basic_package_version_file(warpverbs-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/warpverbs-config.cmake" "${PROJECT_BINARY_DIR}/warpverbs-config-version.cmake"
   DESTINATION "${package_dir}")

@@ -29,6 +29,7 @@ third_party_packages=(
   "libbenchmark-dev=benchmark framework: the tests run the transport's benchmarks"
   "clang=compiles the data path for HIP"
   "clang-16=compiles it for gfx11, which clang 14 does not support"
+  "llvm-16=checks and links the device library's bitcode"
   "libopenmpi-dev=builds the exchange by MPI"
   "openmpi-bin=runs the tests' MPI programs"
   "perftest=runs on softhca: bandwidths and latencies of every operation"

@@ -65,6 +65,11 @@ class SendQueue(ptx.Memory):
         local = struct.pack("<QQI4x", LOCAL, LENGTH, swapped(LKEY))
         return self.view() + remote + local + struct.pack("<I4xQ", count, RESULT)
 
+    def poster(self):
+        """Returns the wv_poster that knows that all WQEs so far are complete."""
+        end = struct.pack("<II", self.first & 0xFFFFFFFF, self.first & 0xFFFFFFFF)
+        return (end + end + struct.pack("<II", self.depth, 1)).ljust(32, b"\0")
+
     def wqe(self, index):
         return self.get(SQ + self.base + 64 * (index % self.depth), 64)
 

@@ -128,7 +128,7 @@ fence.release.gpu;"""
 
     def test_calls_are_skipped_if_they_are_not_executed(self):
         call = ["bra.uni $L1;", "{ // callseq 0, 0", ".param .b64 param0;", "st.param.b64 [param0+0], %rd1;",
-                "call.uni (retval0),\nSlow,\n(\nparam0\n);", "} // callseq 0", "$L1:", "mov.u64 %rd0, 1;"]  # fmt: skip
+                "call.uni (retval0),\nSlow,\n(\nparam0\n);", "\t} // callseq 0", "$L1:", "mov.u64 %rd0, 1;"]  # fmt: skip
         self.assertEqual(result(*call), 1)
 
     def test_unknown_instructions_are_errors(self):

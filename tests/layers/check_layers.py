@@ -36,6 +36,7 @@ SOFTHCA_MAY_INCLUDE = {
 # Kernels embed these: they need nothing but a compiler.
 NO_DEPENDENCY = {"mlx5", "arch", "device"}
 ROOTS = ("include/warpverbs", "src")
+DEVICE_ABI = "include/warpverbs/device_abi.h"  # belongs to device/
 VERSION = "include/warpverbs/version.hpp"
 MAX_PROCESSOR_FILES = 2
 
@@ -46,6 +47,8 @@ DEPENDENCY = re.compile(r"^(infiniband|rdma|spdlog|fmt|CLI|nlohmann)/")
 
 def layer_of(root, path):
     """Returns the layer of a file; None for a file outside and for version.hpp, which every layer may include."""
+    if path == root / DEVICE_ABI:
+        return "device"
     for folder in ROOTS:
         if path.is_relative_to(root / folder) and path != root / VERSION:
             return path.relative_to(root / folder).parts[0]
