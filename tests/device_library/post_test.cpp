@@ -19,21 +19,33 @@ using arch::Cpu;
 
 constexpr uint32_t kDepth = 64;
 
-/// A send queue in ordinary memory, whose NIC never answers.
+/// A send queue in ordinary memory, whose NIC answers if the test does.
 struct MemoryQueue {
-  MemoryQueue() { std::memset(cqe, 0xff, sizeof cqe); }
+  /// @param cq_depth  CQEs; 1: the CQ is collapsed
+  explicit MemoryQueue(uint32_t cq_depth = kDepth) {
+    view.cq_depth = cq_depth;
+    std::memset(cqes, 0xff, sizeof cqes);
+  }
   MemoryQueue(const MemoryQueue&) = delete;
   MemoryQueue& operator=(const MemoryQueue&) = delete;
 
+  /// Completes the WQE of an index as the `number`-th completion.
+  void Complete(uint32_t number, uint32_t index) {
+    mlx5::Cqe64 written{};
+    written.wqe_counter = mlx5::ToBe16(static_cast<uint16_t>(index));
+    written.op_own = (number & view.cq_depth) != 0 ? 1 : 0;  // the opcode of a requester's success is 0
+    std::memcpy(&cqes[number % view.cq_depth], &written, sizeof written);
+  }
+
   alignas(64) mlx5::Wqebb ring[kDepth]{};
-  alignas(64) uint8_t cqe[64];
+  alignas(64) mlx5::Cqe64 cqes[kDepth];
   uint32_t record = 0;
   uint64_t doorbell = 0;
   device::QueueControl control{};
   device::QueueView view{.sq = ring[0].bytes,
                          .doorbell = &doorbell,
                          .dbrec = &record,
-                         .cqe = cqe,
+                         .cqe = reinterpret_cast<const uint8_t*>(cqes),
                          .control = &control,
                          .qpn_be = mlx5::ToBe32(0x123456 << 8).raw,
                          .depth = kDepth,
@@ -197,6 +209,40 @@ TEST(DeviceLibrary, FullQueueIsAResult) {
   waiting["deadline_ns"] = ~uint64_t{0};
   waiting["abort_word"] = AddressOf(aborted);
   EXPECT_EQ(wv_code(Call("wv_nop_thread_shared_system", waiting)), static_cast<uint32_t>(WV_ABORTED));
+}
+
+TEST(DeviceLibrary, WaitsFindCompletionsAndErrorsOnARingAndOnACollapsedCq) {
+  for (const uint32_t cq_depth : {kDepth, 1u}) {
+    for (const bool keeps : {true, false}) {
+      SCOPED_TRACE(std::to_string(cq_depth) + " CQEs, " + (keeps ? "with a poster" : "without"));
+      MemoryQueue queue(cq_depth);
+      wv_poster kept{};
+      Arguments named = Named("write", queue);
+      named["poster"] = keeps ? AddressOf(kept) : 0;
+      const auto post = [&] { named["posted"] = Call("wv_write_thread_shared_system", named); };
+      const auto code = [&](const std::string& function) {
+        return static_cast<int>(wv_code(Call(function, named)));
+      };
+      constexpr uint32_t kPosts = 3 * kDepth;  // the ring comes round, and the owner bit changes
+      for (uint32_t i = 0; i < kPosts; ++i) {
+        post();
+        ASSERT_EQ(code("wv_test_thread"), WV_PENDING) << i;
+        queue.Complete(i, i);
+        ASSERT_EQ(code("wv_test_thread"), WV_OK) << i;
+        ASSERT_EQ(code("wv_wait_thread"), WV_OK) << i;
+      }
+      ASSERT_EQ(code("wv_flush_thread"), WV_OK);
+      post();
+      queue.Complete(kPosts, kPosts);
+      auto& cqe = reinterpret_cast<mlx5::ErrorCqe64&>(queue.cqes[kPosts % cq_depth]);
+      cqe.syndrome = static_cast<uint8_t>(mlx5::Syndrome::kRemoteAccess);
+      cqe.op_own |= static_cast<uint8_t>(static_cast<unsigned>(mlx5::CqeOpcode::kRequesterError) << 4);
+      const uint64_t waited = Call("wv_wait_thread", named);
+      EXPECT_EQ(wv_code(waited), static_cast<uint32_t>(WV_ERROR));
+      EXPECT_EQ(wv_syndrome(waited), static_cast<uint32_t>(mlx5::Syndrome::kRemoteAccess));
+      EXPECT_EQ(wv_wqe_index(waited), kPosts);
+    }
+  }
 }
 
 TEST(DeviceLibrary, SignalsCompareAsTheHeadersDo) {

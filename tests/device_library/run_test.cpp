@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operations.hpp"
 #include "pair.hpp"
 #include "warpverbs/device/raw_send_queue.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 /// Runs every function of the device library on an endpoint, to its completion.
 namespace warpverbs::device_library {
@@ -23,7 +26,10 @@ uint64_t Deadline() { return wv_now_ns() + 60'000'000'000; }
 
 /// Two endpoints and the views that a kernel gets the address of.
 struct Connection {
-  Connection() : pair({.a = {.depth = kDepth}, .b = {.receive_depth = kReceives, .receive_scatter = 2}}) {
+  /// @param a  settings of the endpoint that posts
+  explicit Connection(const host::EndpointConfig& a = {.depth = kDepth},
+                      std::shared_ptr<host::Device> device = e2e::OpenNic())
+      : pair({.a = a, .b = {.receive_depth = kReceives, .receive_scatter = 2}}, std::move(device)) {
     pair.Connect();
     view = pair.a.View();
     receives = pair.b.ReceiveView();
@@ -137,8 +143,7 @@ TEST(DeviceLibraryOnANic, ReceivesWhatThePeerSends) {
   EXPECT_EQ(Call("wv_receive_poll_thread", named) & 0xff, static_cast<uint64_t>(WV_PENDING));
 }
 
-TEST(DeviceLibraryOnANic, FlushAndTestTellWhatIsDone) {
-  Connection connection;
+void ExpectFlushAndTestTellWhatIsDone(const Connection& connection) {
   Arguments named = connection.MakeSample().Named();
   named["queue"] = AddressOf(connection.view);
   for (const std::string group : {"thread", "warp", "block"}) {
@@ -152,6 +157,18 @@ TEST(DeviceLibraryOnANic, FlushAndTestTellWhatIsDone) {
       EXPECT_EQ(Call("wv_flush_" + group, named), static_cast<uint64_t>(WV_OK));
       EXPECT_EQ(Call("wv_test_" + group, done), static_cast<uint64_t>(WV_OK));
     });
+  }
+}
+
+TEST(DeviceLibraryOnANic, FlushAndTestTellWhatIsDoneOnEveryKindOfCq) {
+  const auto device = e2e::OpenNic();
+  host::SharedCompletions shared(*device, {.depth = 64, .max_queues = 1});
+  const host::EndpointConfig kinds[] = {{.depth = 64},
+                                        {.depth = 64, .cq_mode = host::CqMode::kCollapsed},
+                                        {.depth = 64, .completions = &shared}};
+  for (const host::EndpointConfig& kind : kinds) {
+    SCOPED_TRACE(&kind - kinds);
+    ExpectFlushAndTestTellWhatIsDone(Connection(kind, device));
   }
 }
 
