@@ -97,7 +97,8 @@ extern "C" {
 ///
 /// @param kernel      function that each thread calls with `argument` and its number in the block
 /// @param warp_lanes  1 to 64; the last warp may be shorter
-/// @errors  -1: a thread could not be started, or one ended while others waited for it
+/// @errors  -1: a thread could not be started, or one ended while others of its warp waited for it: their
+///          calls then return WV_ABORTED
 /// @return  0 when all threads have ended
 int wv_run_block(void (*kernel)(void* argument, uint32_t thread), void* argument, uint32_t threads,
                  uint32_t warp_lanes);

@@ -14,6 +14,11 @@
 #define WARPVERBS_ABI_CODE __attribute__((noinline)) WARPVERBS_ABI_DEVICE
 #define WARPVERBS_ABI_SLOW_CODE __attribute__((noinline, cold)) WARPVERBS_ABI_DEVICE
 
+// What a call does that cannot end as it should: only on a processor, see cpu_calls.hpp.
+#ifndef WARPVERBS_ABI_TRY
+#define WARPVERBS_ABI_TRY(call) call
+#endif
+
 namespace warpverbs::inline v0_2::device {
 namespace {
 
@@ -99,11 +104,21 @@ struct lanes : thread {
   static WARPVERBS_DEVICE Warp Threads() {
     return Warp(std::is_same_v<S, Exclusive> ? System::WarpLanes() : System::ActiveLanes());
   }
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t Call(const F& call) {
+    return WARPVERBS_ABI_TRY(call());
+  }
 };
 
 struct warp : thread {
   template <class A, class F>
   static WARPVERBS_DEVICE uint64_t Call(const F& call) {
+    return WARPVERBS_ABI_TRY(CallOnFirstLane<A>(call));
+  }
+
+ private:
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t CallOnFirstLane(const F& call) {
     const arch::LaneMask all = A::WarpLanes();
     A::SyncLanes(all);
     uint64_t result = 0;

@@ -269,6 +269,21 @@ TEST(DeviceLibrary, SignalsCompareAsTheHeadersDo) {
   }
 }
 
+TEST(DeviceLibrary, LaneThatEndsEarlyAbortsTheCallsOfItsWarp) {
+  struct Work {
+    uint64_t signal = 0;
+    uint64_t results[4] = {};
+  } work;
+  const auto kernel = [](void* argument, uint32_t thread) {
+    if (thread == 3) return;
+    auto& mine = *static_cast<Work*>(argument);
+    mine.results[thread] = wv_signal_test_warp(AddressOf(mine.signal), WV_EQUAL, 0);
+  };
+  EXPECT_EQ(wv_run_block(kernel, &work, 4, 4), -1);
+  for (int lane = 0; lane < 3; ++lane)
+    EXPECT_EQ(wv_code(work.results[lane]), static_cast<uint32_t>(WV_ABORTED));
+}
+
 TEST(DeviceLibrary, ValuesComeOutAsTheyAre) {
   const uint32_t big_endian = 0x01020304;
   const uint64_t native = 0x0102030405060708;
