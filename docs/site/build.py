@@ -119,7 +119,7 @@ class Pages:
 
     @staticmethod
     def stage_fence(found):
-        language = {"cpp": "cpp", "": "unparsed", "sh": "unparsed", "cmake": "unparsed"}[found[1]]
+        language = {"c": "c", "cpp": "cpp", "python": "py", "": "unparsed", "sh": "unparsed", "cmake": "unparsed"}[found[1]]
         return f"```{{.{language}}}{found[2]}```"
 
     def stage_line(self, name, line):
