@@ -14,11 +14,11 @@ uint64_t FailBlock() noexcept;
 
 }  // namespace warpverbs::inline v0_2::device
 
-#define WARPVERBS_ABI_TRY(call)      \
-  [&]() -> uint64_t {                \
-    try {                            \
-      return call;                   \
+#define WARPVERBS_ABI_TRY(call)       \
+  [&]() -> uint64_t {                 \
+    try {                             \
+      return call;                    \
     } catch (const std::exception&) { \
-      return FailBlock();            \
-    }                                \
+      return FailBlock();             \
+    }                                 \
   }()

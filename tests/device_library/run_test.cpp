@@ -120,7 +120,9 @@ TEST(DeviceLibraryOnANic, ReceivesWhatThePeerSends) {
         uint64_t waited = 1, polled = 1;
         RunAs(group, [&](uint32_t thread) {
           EXPECT_EQ(connection.PostReceive("wv_receive_post_" + group + "_" + scope, submit), WV_OK);
-          if (submit == 0) EXPECT_EQ(Call("wv_receive_submit_" + group + "_" + scope, named), WV_OK);
+          if (submit == 0) {
+            EXPECT_EQ(Call("wv_receive_submit_" + group + "_" + scope, named), WV_OK);
+          }
           Arguments wait = named;
           wait["posted"] = Call("wv_send_imm_" + group + "_shared_" + scope, named);
           const uint64_t sent = Call("wv_wait_" + group, wait);
