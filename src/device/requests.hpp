@@ -92,17 +92,17 @@ enum class Kind : uint32_t {
 #include "warpverbs/device_abi.h"
 };
 
-/// The type of each operation.
+/// The type of each operation. Make_write() and so on are not defined: only their types are asked for.
 template <Kind kKind>
 struct OperationOf;
 template <class Result, class... Arguments>
 Result ResultOf(Result (*)(Arguments...));
 
-#define WARPVERBS_POST(name, ...)                                                       \
-  WARPVERBS_DEVICE auto Make_##name(__VA_ARGS__) { return WARPVERBS_OPERATION_##name; } \
-  template <>                                                                           \
-  struct OperationOf<Kind::name> {                                                      \
-    using Type = decltype(ResultOf(&Make_##name));                                      \
+#define WARPVERBS_POST(name, ...)                                      \
+  auto Make_##name(__VA_ARGS__)->decltype(WARPVERBS_OPERATION_##name); \
+  template <>                                                          \
+  struct OperationOf<Kind::name> {                                     \
+    using Type = decltype(ResultOf(&Make_##name));                     \
   };
 #define WARPVERBS_ABI_LIST
 #include "warpverbs/device_abi.h"
