@@ -9,18 +9,40 @@ namespace {
 
 constexpr uint32_t kRemoteChanges = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// Checks access flags.
+/// Last flag that Linux knows outside the optional range: IB_ACCESS_FLUSH_PERSISTENT.
+constexpr uint32_t kLastFlag = 1u << 9;
+
+/// Checks access flags as Linux does.
+///
+/// A memory window may be bound to any region here, since there are no windows. The other flags that are
+/// neither checked nor refused are hints, or are meant for libibverbs.
 ///
 /// @return  the flags that the HCA checks
+/// @errors  Errno: EINVAL for an unknown flag, and for remote changes without local write; EOPNOTSUPP for a
+///          feature that the device does not report
+/// @source  Linux v6.12, include/rdma/ib_verbs.h, ib_check_mr_access()
 uint32_t CheckAccess(uint32_t flags) {
   constexpr uint32_t kChecked = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges;
-  constexpr uint32_t kIgnored = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
-  if ((flags & ~(kChecked | kIgnored)) != 0)
-    throw Errno(EOPNOTSUPP, "memory windows and paging are not supported");
+  constexpr uint32_t kIgnored =
+      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+  constexpr uint32_t kKnown = ((kLastFlag << 1) - 1) | IBV_ACCESS_OPTIONAL_RANGE;
   if ((flags & kRemoteChanges) != 0 && (flags & IBV_ACCESS_LOCAL_WRITE) == 0) {
     throw Errno(EINVAL, "remote write and remote atomic require local write");
   }
+  if ((flags & ~kKnown) != 0) throw Errno(EINVAL, "the access flags are unknown");
+  if ((flags & ~(kChecked | kIgnored)) != 0)
+    throw Errno(EOPNOTSUPP, "on-demand paging and flushes are not supported");
   return flags & kChecked;
+}
+
+/// Does the same for a dma-buf, which takes fewer flags.
+///
+/// @source  Linux v6.12, drivers/infiniband/core/uverbs_std_types_mr.c, UVERBS_METHOD_REG_DMABUF_MR
+uint32_t CheckExportAccess(uint32_t flags) {
+  constexpr uint32_t kKnown =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges | IBV_ACCESS_RELAXED_ORDERING;
+  if ((flags & ~kKnown) != 0) throw Errno(EINVAL, "a dma-buf does not support the access flags");
+  return CheckAccess(flags);
 }
 
 void CheckPlace(uint64_t start, uint64_t iova) {
@@ -52,7 +74,7 @@ void RegisterExport(Call& call) {
   const auto offset = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_OFFSET);
   const auto bytes = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_LENGTH);
   const auto iova = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_IOVA);
-  const uint32_t access = CheckAccess(request.Get<uint32_t>(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS));
+  const uint32_t access = CheckExportAccess(request.Get<uint32_t>(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS));
   CheckPlace(offset, iova);
   const UserRange range = FindExport(static_cast<int>(request.Handle(UVERBS_ATTR_REG_DMABUF_MR_FD)), offset,
                                      bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <functional>
 
@@ -248,6 +249,32 @@ TEST_F(Errors, RemoteWriteNeedsLocalWrite) {
   errno = 0;
   EXPECT_EQ(ibv_reg_mr(a.pd.get(), &byte, 1, int{IBV_ACCESS_REMOTE_WRITE}), nullptr);
   EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(Errors, OptionalAccessFlagsAreIgnored) {
+  Connect();
+  for (const int flag : {int{IBV_ACCESS_MW_BIND}, int{IBV_ACCESS_ZERO_BASED}, int{IBV_ACCESS_HUGETLB},
+                         int{IBV_ACCESS_RELAXED_ORDERING}, int{IBV_ACCESS_OPTIONAL_FIRST << 9},
+                         int{IBV_ACCESS_OPTIONAL_RANGE}}) {
+    const Buffer target(b.pd.get(), 4096, kAllAccess | flag);
+    EXPECT_EQ(Write().To(target).Run(a).status, IBV_WC_SUCCESS) << flag;
+  }
+  const Buffer window(b.pd.get(), 4096, IBV_ACCESS_MW_BIND);
+  ExpectFailure(Write().To(window), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, AccessFlagsOfMissingFeaturesAreRefused) {
+  alignas(4096) static std::array<uint8_t, 4096> page;
+  const auto refusal = [&](int access) {
+    errno = 0;
+    EXPECT_EQ(ibv_reg_mr_iova2(a.pd.get(), page.data(), page.size(), 0, static_cast<unsigned>(access)),
+              nullptr);
+    return errno;
+  };
+  constexpr int kFlushGlobal = 1 << 8, kUnknown = 1 << 10;
+  EXPECT_EQ(refusal(IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+  EXPECT_EQ(refusal(kFlushGlobal), EOPNOTSUPP);
+  EXPECT_EQ(refusal(kUnknown), EINVAL);
 }
 
 TEST_F(Errors, QueuesBeyondTheLimitsOfTheDeviceAreRefused) {
