@@ -37,18 +37,27 @@ std::string Name(const char* what, cm::PortSpace space, uint16_t port) {
          '/';
 }
 
+constexpr const char* kAllAddresses = "any";
+
+std::string AddressName(const IpPort& address) {
+  return address.IsWildcard() ? kAllAddresses : ToHex(address.ip);
+}
+
 }  // namespace
 
-std::optional<PortClaim> PortClaim::Take(cm::PortSpace space, uint16_t port, const std::optional<Gid>& gid) {
-  Descriptor socket = TakeName(Name("port", space, port) + (gid ? ToHex(*gid) : "any"));
+std::optional<PortClaim> PortClaim::Take(cm::PortSpace space, uint16_t port, const IpPort& address) {
+  const std::string all = Name("port", space, port);
+  Descriptor socket = TakeName(all + AddressName(address));
   if (!socket) return {};
+  const bool taken = address.IsWildcard() ? ListNames(all).size() > 1 : !IsFree(all + kAllAddresses);
+  if (taken) return {};
   return PortClaim(port, std::move(socket));
 }
 
-PortClaim PortClaim::TakeAny(cm::PortSpace space, const std::optional<Gid>& gid) {
+PortClaim PortClaim::TakeAny(cm::PortSpace space, const IpPort& address) {
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
-    if (auto claim = Take(space, EphemeralPort(), gid)) return std::move(*claim);
+    if (auto claim = Take(space, EphemeralPort(), address)) return std::move(*claim);
   }
   throw uverbs::Errno(EADDRNOTAVAIL, "every port is taken");
 }
@@ -59,12 +68,12 @@ uint16_t EphemeralPort() {
   return static_cast<uint16_t>(std::uniform_int_distribution<uint32_t>(kFirst, kLast)(random));
 }
 
-Descriptor Announce(cm::PortSpace space, uint16_t port, const Gid& gid) {
-  return TakeName(Name("listener", space, port) + ToHex(gid));
+Descriptor Announce(cm::PortSpace space, const IpPort& address, const Gid& gid) {
+  return TakeName(Name("listener", space, address.port) + AddressName(address) + '/' + ToHex(gid));
 }
 
-std::optional<Gid> FindAnnounced(cm::PortSpace space, uint16_t port) {
-  const auto found = FindName(Name("listener", space, port));
+std::optional<Gid> FindAnnounced(cm::PortSpace space, const IpPort& address) {
+  const auto found = FindName(Name("listener", space, address.port) + AddressName(address) + '/');
   if (!found) return {};
   return FromHex(found->rest);
 }

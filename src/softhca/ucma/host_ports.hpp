@@ -5,6 +5,7 @@
 
 #include "cm/service.hpp"
 #include "core/config.hpp"
+#include "ucma/ip_port.hpp"
 #include "wire/media/descriptor.hpp"
 
 /// The TCP and UDP ports of the programs on this host. Each program has addresses of its own, but all share
@@ -16,13 +17,16 @@ class PortClaim {
  public:
   PortClaim() = default;
 
-  /// @param gid  address of the port; nothing: all addresses
-  /// @return     nothing if another program has it
-  static std::optional<PortClaim> Take(cm::PortSpace space, uint16_t port, const std::optional<Gid>& gid);
+  /// As for sockets, a claim on all addresses excludes every other one on the port; claims on different
+  /// addresses do not exclude each other.
+  ///
+  /// @param address  address of the port; its port number is ignored
+  /// @return         nothing if it is taken
+  static std::optional<PortClaim> Take(cm::PortSpace space, uint16_t port, const IpPort& address);
   /// Takes a free ephemeral port.
   ///
   /// @errors  Errno: EADDRNOTAVAIL
-  static PortClaim TakeAny(cm::PortSpace space, const std::optional<Gid>& gid);
+  static PortClaim TakeAny(cm::PortSpace space, const IpPort& address);
 
   uint16_t port() const { return port_; }
 
@@ -36,12 +40,15 @@ class PortClaim {
 /// Returns a port of the ephemeral range.
 uint16_t EphemeralPort();
 
-/// Announces a listener on a port of all addresses.
+/// Announces a listener.
 ///
-/// @return  socket that keeps the announcement until it is closed
-Descriptor Announce(cm::PortSpace space, uint16_t port, const Gid& gid);
+/// @param address  address and port that the program has bound
+/// @param gid      GID that reaches the program
+/// @return         socket that keeps the announcement until it is closed
+Descriptor Announce(cm::PortSpace space, const IpPort& address, const Gid& gid);
 
-/// @return  address of the announced listener; nothing if there is none
-std::optional<Gid> FindAnnounced(cm::PortSpace space, uint16_t port);
+/// @param address  address and port; a wildcard finds only a listener on all addresses
+/// @return         GID of the announced listener; nothing if there is none
+std::optional<Gid> FindAnnounced(cm::PortSpace space, const IpPort& address);
 
 }  // namespace softhca::ucma

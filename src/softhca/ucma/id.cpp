@@ -33,20 +33,14 @@ Gid ToGid(const cm::IpAddress& ip, bool ipv6) {
   return gid;
 }
 
-/// Returns the program's private data, preceded by the addresses if `route` is given.
-std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& param, size_t max_bytes, const cm::Route* route,
-                                 uint16_t port) {
-  const size_t start = route != nullptr ? kHeader : 0;
+/// Returns the program's private data, preceded by the header if one is given.
+std::vector<uint8_t> PrivateData(const rdma_ucm_conn_param& param, size_t max_bytes,
+                                 const std::optional<cm::IpHeader>& header = {}) {
+  const size_t start = header ? kHeader : 0;
   if (start + param.private_data_len > max_bytes) Refuse("the private data exceeds the message");
   std::vector<uint8_t> data(start + param.private_data_len);
   std::copy_n(param.private_data, param.private_data_len, data.begin() + static_cast<ptrdiff_t>(start));
-  if (route != nullptr) {
-    cm::Write({.ipv6 = !IsIpv4(route->source()),
-               .source_port = port,
-               .source = ToIpAddress(route->source()),
-               .destination = ToIpAddress(route->destination)},
-              data);
-  }
+  if (header) cm::Write(*header, data);
   return data;
 }
 
@@ -109,8 +103,8 @@ void Id::Bind(const IpPort& address) {
   local_ = address;
   if (!address.IsWildcard()) route_ = own;
   if (address.port == 0) {
-    claim_ = PortClaim::TakeAny(config_.space, OwnGid());
-  } else if (auto claim = PortClaim::Take(config_.space, address.port, OwnGid())) {
+    claim_ = PortClaim::TakeAny(config_.space, address);
+  } else if (auto claim = PortClaim::Take(config_.space, address.port, address)) {
     claim_ = std::move(*claim);
   } else if (!reuses_address_) {
     local_.reset();
@@ -125,8 +119,11 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
   if (source && state_ == State::kIdle) Bind(*source);
   if (state_ != State::kIdle && state_ != State::kBound) Refuse("the id has a destination already");
   remote_ = destination;
+  if (destination.IsWildcard()) remote_->ip = LoopbackAddress(IsIpv4(destination.ip));
   UpdateRoute();
-  local_ = {route_->source(), local_ ? local_->port : EphemeralPort()};
+  const uint16_t port = local_ ? local_->port : EphemeralPort();
+  if (!local_ || local_->IsWildcard()) local_ = IpPort{SourceAddress(*route_, *remote_)};
+  local_->port = port;
   state_ = State::kAddressResolved;
   Report(MakeEvent(EventKind::kAddressResolved, 0));
 }
@@ -158,7 +155,9 @@ void Id::Listen(uint32_t backlog) {
   if (!gid) {
     const auto own = FindOwn(config_.device->devices(), {kAny});
     if (!own) throw Errno(EADDRNOTAVAIL, "no port is up");
-    announcement_ = Announce(config_.space, local_->port, own->source());
+    announcement_ = Announce(config_.space, *local_, own->source());
+  } else {
+    announcement_ = Announce(config_.space, *local_, *gid);
   }
   config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
   backlog_ = backlog == 0 ? kMaxWaiting : std::min(backlog, kMaxWaiting);
@@ -171,7 +170,11 @@ void Id::Connect(const rdma_ucm_conn_param& param) {
   cm::ConnectionManager& manager = config_.device->manager();
   const uint64_t service = ServiceId(config_.space, remote_->port);
   const size_t room = IsDatagram() ? sizeof(cm::SidrReq::private_data) : sizeof(cm::Req::private_data);
-  const auto private_data = PrivateData(param, room, &*route_, local_->port);
+  const cm::IpHeader header{.ipv6 = !IsIpv4(remote_->ip),
+                            .source_port = local_->port,
+                            .source = ToIpAddress(local_->ip),
+                            .destination = ToIpAddress(remote_->ip)};
+  const auto private_data = PrivateData(param, room, header);
   state_ = State::kConnecting;
   if (IsDatagram()) {
     query_ = &manager.MakeQuery(*route_);
@@ -187,13 +190,13 @@ void Id::Connect(const rdma_ucm_conn_param& param) {
 void Id::Accept(const rdma_ucm_conn_param& param, uint64_t uid) {
   bool fits = false;
   if (query_ != nullptr) {
-    const auto private_data = PrivateData(param, sizeof(cm::SidrRep::private_data), nullptr, 0);
+    const auto private_data = PrivateData(param, sizeof(cm::SidrRep::private_data));
     const uint32_t qkey = param.qkey != 0 ? param.qkey : kDatagramQkey;
     fits = query_->Answer(cm::SidrStatus::kValid, param.qp_num, qkey, private_data);
   } else if (connection_ != nullptr && param.valid == 0) {
     fits = connection_->Confirm();
   } else if (connection_ != nullptr) {
-    const auto private_data = PrivateData(param, sizeof(cm::Rep::private_data), nullptr, 0);
+    const auto private_data = PrivateData(param, sizeof(cm::Rep::private_data));
     fits = connection_->Reply(ToOffer(param, psn_, private_data));
   }
   if (!fits) Refuse("no request is pending");

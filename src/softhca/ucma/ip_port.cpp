@@ -24,10 +24,16 @@ bool IpPort::IsWildcard() const {
   return ip == Gid{} || ip == ipv4;
 }
 
-bool IpPort::IsLoopback() const {
-  Gid ipv6{};
-  ipv6.back() = 1;
-  return ip == ipv6 || (IsIpv4(ip) && ip[12] == 127);
+bool IpPort::IsLoopback() const { return ip == LoopbackAddress(false) || (IsIpv4(ip) && ip[12] == 127); }
+
+Gid LoopbackAddress(bool ipv4) {
+  Gid ip{};
+  if (ipv4) {
+    ip[10] = ip[11] = 0xff;
+    ip[12] = 127;
+  }
+  ip.back() = 1;
+  return ip;
 }
 
 IpPort ReadIpPort(const void* address, size_t bytes) {

@@ -31,8 +31,7 @@ bool IsOfAProcess(const Gid& gid) { return address_block::BlockOf(gid).has_value
 
 std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address) {
   auto found = FindGid(devices, [&](const Gid& gid) { return gid == address.ip; });
-  if (!found && !IsOfAProcess(address.ip) && IsOfThisHost(address))
-    found = FindGid(devices, [](const Gid& gid) { return IsIpv4(gid); });
+  if (!found && IsOfThisHost(address)) found = FindGid(devices, [](const Gid& gid) { return IsIpv4(gid); });
   return found;
 }
 
@@ -49,9 +48,19 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
   return found;
 }
 
+Gid SourceAddress(const cm::Route& route, const IpPort& destination) {
+  if (IsOfAProcess(destination.ip) || !IsOfThisHost(destination)) return route.source();
+  return SourceTowards(destination.ip).value_or(route.source());
+}
+
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
-  if (IsOfAProcess(address.ip) || !IsOfThisHost(address)) return address.ip;
-  return FindAnnounced(space, address.port);
+  if (!IsOfThisHost(address)) return address.ip;
+  if (const auto exact = FindAnnounced(space, address)) return exact;
+  const auto any = FindAnnounced(space, {Gid{}, address.port});
+  const auto block = address_block::BlockOf(address.ip);
+  if (!block) return any;
+  // The process that got the address may have several: keep the one that the program names.
+  return any && address_block::BlockOf(*any) != block ? any : address.ip;
 }
 
 std::optional<uint64_t> ProcessAt(const Gid& address) {

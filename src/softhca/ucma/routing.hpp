@@ -14,7 +14,8 @@ namespace softhca::ucma {
 
 using Devices = std::vector<std::unique_ptr<Hca>>;
 
-/// Finds the port that has an address; the first port for an address that every program of the host may use.
+/// Finds the port that has an address; the first port for any other address of this host, also if another
+/// process got it: programs pass addresses on.
 ///
 /// @return  a route with empty `destination`; nothing if no port has the address
 std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address);
@@ -26,8 +27,12 @@ std::optional<cm::Route> FindOwn(const Devices& devices, const IpPort& address);
 std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<cm::Route>& source,
                                    const Gid& destination);
 
+/// Returns the address by which a program appears to a destination: as on Linux, 127.0.0.1 to 127.0.0.1, and
+/// the host's own address to itself. To the address of a process, and to other hosts, the port's address.
+Gid SourceAddress(const cm::Route& route, const IpPort& destination);
+
 /// Finds the GID of the program that others reach by `address`: a program on this host may be reached by any
-/// of the host's addresses.
+/// of the host's addresses, those of other processes included.
 ///
 /// @return  nothing if the address is this host's and no program listens there
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);

@@ -87,13 +87,16 @@ class Channel {
   std::vector<rdma_cm_id*> ids_;
 };
 
-sockaddr_in Loopback(uint16_t port) {
+/// @param ip  IPv4 address in host order
+sockaddr_in Address(uint16_t port, uint32_t ip) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = htonl(ip);
   return address;
 }
+
+sockaddr_in Loopback(uint16_t port) { return Address(port, INADDR_LOOPBACK); }
 
 void MakeQueuePair(rdma_cm_id* id) {
   ibv_qp_init_attr attributes{};
@@ -106,11 +109,10 @@ void MakeQueuePair(rdma_cm_id* id) {
 
 class RdmaCm : public testing::Test {
  protected:
-  rdma_cm_id* Listen(rdma_port_space space = RDMA_PS_TCP, int backlog = 8) {
+  rdma_cm_id* Listen(rdma_port_space space = RDMA_PS_TCP, int backlog = 8, uint32_t ip = INADDR_ANY) {
     rdma_cm_id* const id = passive.MakeId(space);
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    EXPECT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&any)), 0) << strerror(errno);
+    sockaddr_in address = Address(0, ip);
+    EXPECT_EQ(rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)), 0) << strerror(errno);
     EXPECT_EQ(rdma_listen(id, backlog), 0) << strerror(errno);
     port = ntohs(rdma_get_src_port(id));
     EXPECT_NE(port, 0);
@@ -118,9 +120,9 @@ class RdmaCm : public testing::Test {
   }
   rdma_cm_id* Resolve(rdma_port_space space = RDMA_PS_TCP) { return Resolve(space, active); }
   /// Creates an id and resolves address and route, up to rdma_connect().
-  rdma_cm_id* Resolve(rdma_port_space space, Channel& channel) {
+  rdma_cm_id* Resolve(rdma_port_space space, Channel& channel, uint32_t ip = INADDR_LOOPBACK) {
     rdma_cm_id* const id = channel.MakeId(space);
-    sockaddr_in to = Loopback(port);
+    sockaddr_in to = Address(port, ip);
     EXPECT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0) << strerror(errno);
     EXPECT_EQ(channel.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
     EXPECT_EQ(rdma_resolve_route(id, 2000), 0) << strerror(errno);
@@ -140,9 +142,13 @@ class RdmaCm : public testing::Test {
   struct Pair {
     rdma_cm_id *active, *passive;
   };
-  Pair Establish() {
+  Pair Establish(uint32_t ip = INADDR_LOOPBACK) {
     Listen();
-    Pair pair{Resolve(), nullptr};
+    return Accept(Resolve(RDMA_PS_TCP, active, ip));
+  }
+  /// Connects a resolved id to the listener.
+  Pair Accept(rdma_cm_id* id) {
+    Pair pair{id, nullptr};
     EXPECT_EQ(Connect(pair.active), 0) << strerror(errno);
     const Event request = passive.Next();
     EXPECT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -173,6 +179,58 @@ TEST_F(RdmaCm, CarriesData) {
   EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
   rdma_dereg_mr(source);
   rdma_dereg_mr(target);
+}
+
+/// Expects that both ends know each other by the same addresses and ports.
+void ExpectSameAddresses(rdma_cm_id* active, rdma_cm_id* passive, uint32_t source, uint32_t destination) {
+  const auto ip = [](const sockaddr* address) {
+    EXPECT_EQ(address->sa_family, AF_INET);
+    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
+  };
+  EXPECT_EQ(ip(rdma_get_local_addr(active)), source);
+  EXPECT_EQ(ip(rdma_get_peer_addr(passive)), source);
+  EXPECT_EQ(ip(rdma_get_peer_addr(active)), destination);
+  EXPECT_EQ(ip(rdma_get_local_addr(passive)), destination);
+  EXPECT_EQ(rdma_get_src_port(active), rdma_get_dst_port(passive));
+  EXPECT_EQ(rdma_get_dst_port(active), rdma_get_src_port(passive));
+}
+
+TEST_F(RdmaCm, BothSidesAreTheLoopbackAddress) {
+  const Pair pair = Establish();
+  ExpectSameAddresses(pair.active, pair.passive, INADDR_LOOPBACK, INADDR_LOOPBACK);
+}
+
+TEST_F(RdmaCm, AnyAddressAsDestinationIsTheLoopbackAddress) {
+  const Pair pair = Establish(INADDR_ANY);
+  ExpectSameAddresses(pair.active, pair.passive, INADDR_LOOPBACK, INADDR_LOOPBACK);
+}
+
+TEST_F(RdmaCm, UsesAnAddressThatAnotherProcessGot) {
+  constexpr uint32_t kForeign = 0x7f53ffe1;  // of a block that no process reserves first
+  Listen(RDMA_PS_TCP, 8, kForeign);
+  const Pair pair = Accept(Resolve(RDMA_PS_TCP, active, kForeign));
+  EXPECT_EQ(reinterpret_cast<sockaddr_in*>(rdma_get_local_addr(pair.passive))->sin_addr.s_addr,
+            htonl(kForeign));
+}
+
+TEST_F(RdmaCm, ConnectsToAnyAddressOfAListenerOnAll) {
+  Listen();
+  Accept(Resolve(RDMA_PS_TCP, active, 0x7f53ffe1));
+}
+
+TEST_F(RdmaCm, AListenerOnAllAddressesExcludesOneAddress) {
+  Listen();
+  rdma_cm_id* const second = passive.MakeId();
+  sockaddr_in address = Loopback(port);
+  EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&address)), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+}
+
+TEST_F(RdmaCm, TwoAddressesShareAPort) {
+  Listen(RDMA_PS_TCP, 8, INADDR_LOOPBACK);
+  rdma_cm_id* const second = passive.MakeId();
+  sockaddr_in address = Address(port, INADDR_LOOPBACK + 1);
+  EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&address)), 0) << strerror(errno);
 }
 
 TEST_F(RdmaCm, DisconnectsBothSides) {
