@@ -25,6 +25,7 @@ struct PortConfig {
   uint16_t lid = 0;  ///< 0 on Ethernet
   Mac mac{};
   std::vector<GidEntry> gids{};
+  std::string interface {};  ///< network interface of the host that has the GIDs' addresses; empty: none
 };
 
 struct DeviceConfig {

@@ -98,9 +98,12 @@ void AddPorts(const Settings& settings, uint32_t index, DeviceConfig& device) {
       device.ports.push_back(MakePort(mac, CableAddresses(settings)));
     } else if (settings.interfaces.empty()) {
       device.ports.push_back(MakePort(mac, {address_block::Ipv4GidOf(settings.block, index, port)}));
+      device.ports.back().interface = "lo";
     } else {
-      const Interface interface = ReadInterface(settings.interfaces.at(index * settings.ports + port - 1));
+      const std::string& name = settings.interfaces.at(index * settings.ports + port - 1);
+      const Interface interface = ReadInterface(name);
       device.ports.push_back(MakePort(interface.mac, interface.addresses));
+      device.ports.back().interface = name;
       device.mtu = std::min(device.mtu, FittingMtu(interface.mtu));
     }
     if (!settings.gids) device.ports.back().gids.clear();

@@ -57,7 +57,8 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings);
 /// Writes what a kernel with these devices shows below /sys, and their nodes in /dev, to the folder `root`.
 ///
 /// The devices are below their PCI functions, with symbolic links in class/, so that programs find the PCI
-/// address, the NUMA node and the network interface.
+/// address, the NUMA node and the network interface. Every interface that the tree names exists on the host:
+/// the one of `--interface`, or "lo" for the loopback addresses; a cable has none.
 ///
 /// @errors  std::filesystem::filesystem_error
 void BuildSysfsTree(const std::filesystem::path& root, const std::vector<DeviceConfig>& devices);

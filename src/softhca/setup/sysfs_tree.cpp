@@ -38,12 +38,7 @@ std::string GidText(const Gid& gid) {
   return text;
 }
 
-std::string MacText(const Mac& mac) {
-  return Format("%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
-}
-
-void WriteGids(const fs::path& folder, const DeviceConfig& device, const PortConfig& port,
-               const std::string& netdev) {
+void WriteGids(const fs::path& folder, const DeviceConfig& device, const PortConfig& port) {
   fs::create_directories(folder / "gids");
   fs::create_directories(folder / "gid_attrs/types");
   fs::create_directories(folder / "gid_attrs/ndevs");
@@ -54,14 +49,13 @@ void WriteGids(const fs::path& folder, const DeviceConfig& device, const PortCon
     if (!used) continue;
     const bool v2 = port.gids[i].version == mlx5::RoceVersion::kV2;
     Write(folder / "gid_attrs/types" / index, v2 ? "RoCE v2" : "IB/RoCE v1");
-    if (device.link == mlx5::PortType::kEthernet) Write(folder / "gid_attrs/ndevs" / index, netdev);
+    if (!port.interface.empty()) Write(folder / "gid_attrs/ndevs" / index, port.interface);
   }
 }
 
-void WritePort(const fs::path& folder, const DeviceConfig& device, const PortConfig& port,
-               const std::string& netdev) {
+void WritePort(const fs::path& folder, const DeviceConfig& device, const PortConfig& port) {
   const bool ethernet = device.link == mlx5::PortType::kEthernet;
-  WriteGids(folder, device, port, netdev);
+  WriteGids(folder, device, port);
   fs::create_directories(folder / "pkeys");
   for (uint32_t i = 0; i < limits::PkeyTableSize(device.link); ++i)
     Write(folder / "pkeys" / std::to_string(i), i == 0 ? "0xffff" : "0x0000");
@@ -98,13 +92,11 @@ void WritePciFunction(const fs::path& folder, const DeviceConfig& device) {
   Write(folder / "current_link_width", "16");
 }
 
-void WriteNetdev(const fs::path& folder, const DeviceConfig& device, const PortConfig& port) {
+/// Names the host's interface below the PCI function. "lo" belongs to no function.
+void LinkInterface(const fs::path& folder, const std::string& interface) {
+  if (interface.empty() || interface == "lo") return;
   fs::create_directories(folder);
-  Write(folder / "address", MacText(port.mac));
-  Write(folder / "operstate", port.up ? "up" : "down");
-  Write(folder / "mtu",
-        std::to_string(MtuBytes(device.mtu) + 404));  // with headers, as administrators set it
-  Write(folder / "speed", port.up ? "400000" : "-1");
+  fs::create_symlink("/sys/class/net" / fs::path(interface), folder / interface);
 }
 
 void WriteHca(const fs::path& folder, const DeviceConfig& device) {
@@ -131,10 +123,8 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
   WriteHca(root / hca, device);
   for (uint32_t port = 1; port <= device.ports.size(); ++port) {
     const PortConfig& config = device.ports[port - 1];
-    const std::string netdev = Format("softhca%un%u", index, port);
-    if (device.link == mlx5::PortType::kEthernet)
-      WriteNetdev(root / function / "net" / netdev, device, config);
-    WritePort(root / hca / "ports" / std::to_string(port), device, config, netdev);
+    LinkInterface(root / function / "net", config.interface);
+    WritePort(root / hca / "ports" / std::to_string(port), device, config);
   }
   Write(root / uverbs / "dev", Format("%u:%u", identity::kUverbsMajor, identity::kUverbsFirstMinor + index));
   Write(root / uverbs / "abi_version", "1");

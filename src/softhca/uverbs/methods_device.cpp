@@ -1,4 +1,5 @@
 #include <infiniband/verbs.h>
+#include <net/if.h>
 
 #include <algorithm>
 
@@ -79,6 +80,8 @@ ib_uverbs_gid_entry Describe(const DeviceConfig& config, uint32_t port, uint32_t
   result.gid_type = config.link == mlx5::PortType::kInfiniBand ? IB_UVERBS_GID_TYPE_IB
                     : entry.version == mlx5::RoceVersion::kV2  ? IB_UVERBS_GID_TYPE_ROCE_V2
                                                                : IB_UVERBS_GID_TYPE_ROCE_V1;
+  const std::string& interface = config.ports[port - 1].interface;
+  if (!interface.empty()) result.netdev_ifindex = if_nametoindex(interface.c_str());
   return result;
 }
 

@@ -1,9 +1,13 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <climits>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -46,6 +50,28 @@ TEST(SysfsPath, ResolvesInHardenedPrograms) {
   EXPECT_EQ(target([](char* text, size_t size) { return __readlink_chk(kDevice, text, size, size); }), plain);
   EXPECT_EQ(target([](char* text, size_t size) { return __readlinkat_chk(-1, kDevice, text, size, size); }),
             plain);
+}
+
+TEST(Sysfs, NamesAnInterfaceThatExists) {
+  int count = 0;
+  ibv_device** const list = ibv_get_device_list(&count);
+  ASSERT_NE(count, 0);
+  ibv_context* const context = ibv_open_device(list[0]);
+  ibv_free_device_list(list);
+  ibv_gid_entry entries[16];
+  const ssize_t gids = ibv_query_gid_table(context, entries, std::size(entries), 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
+  EXPECT_GT(gids, 0);
+  for (ssize_t i = 0; i < gids; ++i) {
+    std::ifstream file("/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/" + std::to_string(i));
+    std::string name;
+    EXPECT_TRUE(std::getline(file, name)) << i;
+    EXPECT_NE(if_nametoindex(name.c_str()), 0u) << name;
+    EXPECT_EQ(entries[i].ndev_ifindex, if_nametoindex(name.c_str()));
+  }
+  dirent** named = nullptr;
+  const int interfaces = scandir((std::string(kDevice) + "/net").c_str(), &named, nullptr, alphasort);
+  EXPECT_EQ(interfaces, -1) << "the loopback interface is behind no PCI function";
 }
 
 }  // namespace
