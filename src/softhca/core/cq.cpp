@@ -77,8 +77,13 @@ mlx5::Be64 Now() {
 
 CompletionQueue::CompletionQueue(CqConfig config)
     : config_(std::move(config)), ring_device_(DeviceOf(config_.ring)), last_arm_(kNeverArmed) {
-  // The first arm request is all zeros, like a new record. Start from a value that no request has.
+  // The first arm request is all zeros, like a new record. Start from a value that no request has. In a
+  // record that must not be written, only the doorbell tells that request from none.
   uint32_t& arm = config_.dbr->arm.raw;
+  if (!config_.writes_record) {
+    last_arm_.raw = LoadWord(arm).value_or(kNeverArmed.raw);
+    return;
+  }
   if (DeviceMemory* const device = DeviceOf(&arm)) {
     const uint32_t value = kNeverArmed.raw;
     failed_ = !device->Write(reinterpret_cast<uint8_t*>(&arm), reinterpret_cast<const uint8_t*>(&value),
@@ -205,7 +210,9 @@ void CompletionQueue::OnArmDoorbell(bool named) {
   const uint32_t sequence = request >> 28 & 3;
   if (announced_ == sequence) return;  // one announcement per arm sequence number
   arm_sequence_ = sequence;
-  armed_ = (request & mlx5::kArmSolicitedOnly) != 0 ? Armed::kSolicited : Armed::kAny;
+  const bool solicited_only = (request & mlx5::kArmSolicitedOnly) != 0;
+  // A queue that waits for any completion keeps waiting for any.
+  if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
   // Announce at once a completion that came before the request, if the program has neither seen it nor been
   // told of it. If it was announced already, a program that arms before it polls, as perftest does, would be
   // woken for nothing.

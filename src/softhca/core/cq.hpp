@@ -21,6 +21,7 @@ struct CqConfig {
   uint32_t cqe_bytes = 64;  ///< 64 or 128
   bool collapsed = false;
   bool ignore_overrun = false;
+  bool writes_record = true;  ///< whether `dbr` may be written: a card only reads it
   uint32_t uar_page = 0;
   std::vector<uint32_t> umems{};          ///< umems behind the pointers above, if created by DEVX
   std::function<void()> on_completion{};  ///< called when an armed queue gets a completion

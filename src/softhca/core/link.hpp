@@ -35,7 +35,8 @@ struct Request {
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
   std::span<const Bytes> local;  ///< payload to send, or memory for the response's payload
-  uint64_t bytes = 0;            ///< total size of `local`
+  uint64_t bytes = 0;            ///< size of the payload
+  bool takes_response = true;    ///< false: a read or an atomic without access to the memory for its response
   mlx5::Be32 imm{};
   bool solicited = false;
   AtomicOperands atomic;
@@ -53,7 +54,7 @@ struct Response {
     kReceiverNotReady,  ///< no receive is posted: retry after `rnr_timer`
     kSilence,           ///< no response: retry after the timeout
     kRejected,          ///< the request fails with `syndrome`
-    kUnsent,            ///< not sent: the requester's own memory is gone
+    kLocalFault,        ///< the request fails: the requester's own memory is inaccessible
   };
   Kind kind = Kind::kAcknowledged;
   mlx5::Syndrome syndrome = mlx5::Syndrome::kNone;
@@ -69,7 +70,7 @@ constexpr Response Rejected(mlx5::Syndrome requester, mlx5::Syndrome receive = m
 
 constexpr Response kRepeated{.kind = Response::Kind::kRepeated};
 constexpr Response kSilence{.kind = Response::Kind::kSilence};
-constexpr Response kUnsent{.kind = Response::Kind::kUnsent};
+constexpr Response kLocalFault{.kind = Response::Kind::kLocalFault};
 
 /// Carries requests from one queue pair to another.
 class Link {

@@ -70,6 +70,14 @@ Response RejectedReceive(Syndrome fault) {
   return Rejected(length ? Syndrome::kRemoteInvalidRequest : Syndrome::kRemoteOperation, fault);
 }
 
+Response RejectedWriteImm(QueuePair& target, Syndrome refusal) {
+  const bool reliable = target.config.service == mlx5::ServiceType::kRc;
+  if (!reliable || refusal != Syndrome::kRemoteAccess || RefuseWithoutReceive(target))
+    return Rejected(refusal);
+  OpenReceive(target);
+  return Rejected(refusal, Syndrome::kLocalAccess);
+}
+
 Response CompleteReceive(QueuePair& target, Completion message) {
   OpenReceive(target);
   return Close(target, message) ? Response{} : Rejected(Syndrome::kRemoteOperation);

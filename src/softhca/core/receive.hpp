@@ -39,6 +39,13 @@ Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t byt
 /// @param fault  kLocalLength or kLocalProtection
 Response RejectedReceive(mlx5::Syndrome fault);
 
+/// Returns the response to a write with immediate data, in one packet, whose memory is refused. If the reason
+/// is the key, the receive that the write would have completed fails, too. An unreliable peer's write is
+/// dropped.
+///
+/// @source  IBTA 1.4, 9.9.3, and rdma-core, ibv_poll_cq(3): IBV_WC_LOC_ACCESS_ERR
+Response RejectedWriteImm(QueuePair& target, mlx5::Syndrome refusal);
+
 /// Completes the open receive; takes one first if none is open.
 ///
 /// @param message  opcode, bytes, immediate data and solicited flag; for a datagram, also its source

@@ -49,6 +49,7 @@ bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
     Finish(qp, {Syndrome::kTransportRetryExceeded});
     return true;
   }
+  if (wqe_.request().fetches()) (void)wqe_.FindResponseMemory(qp);  // the request says whether it has any
   return OnResponse(qp, link_.Deliver(qp, wqe_.request()), now_ns);
 }
 
@@ -63,7 +64,7 @@ bool Requester::OnResponse(QueuePair& qp, const Response& response, uint64_t now
     case Response::Kind::kRejected:
       Finish(qp, {response.syndrome});
       return true;
-    case Response::Kind::kUnsent:
+    case Response::Kind::kLocalFault:
       Finish(qp, {Syndrome::kLocalProtection});
       return true;
     case Response::Kind::kReceiverNotReady:

@@ -31,7 +31,7 @@ RemoteMemory FindRemoteMemory(const QueuePair& target, const Request& request, A
 
 /// Returns the response to a request whose copy failed because one side's memory is gone.
 Response Failed(std::span<const Bytes> target_memory) {
-  return IsAccessible(target_memory) ? kUnsent : Rejected(Syndrome::kRemoteAccess);
+  return IsAccessible(target_memory) ? kLocalFault : Rejected(Syndrome::kRemoteAccess);
 }
 
 Response RespondToSend(QueuePair& target, const Request& request) {
@@ -40,7 +40,7 @@ Response RespondToSend(QueuePair& target, const Request& request) {
   const Scatter scatter = FindReceiveMemory(target, 0, request.bytes);
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
   if (!Copy(scatter.span(), request.local)) {
-    return IsAccessible(scatter.span()) ? kUnsent : RejectedReceive(Syndrome::kLocalProtection);
+    return IsAccessible(scatter.span()) ? kLocalFault : RejectedReceive(Syndrome::kLocalProtection);
   }
   const bool imm = request.opcode == WqeOpcode::kSendImm;
   return CompleteReceive(target, request, imm ? CqeOpcode::kResponderSendImm : CqeOpcode::kResponderSend);
@@ -48,8 +48,11 @@ Response RespondToSend(QueuePair& target, const Request& request) {
 
 Response RespondToWrite(QueuePair& target, const Request& request) {
   const RemoteMemory memory = FindRemoteMemory(target, request, kAccessRemoteWrite);
-  if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
   const bool imm = request.opcode == WqeOpcode::kRdmaWriteImm;
+  if (memory.refusal != Syndrome::kNone) {
+    const bool one_packet = request.bytes <= MtuBytes(target.attributes.mtu);
+    return imm && one_packet ? RejectedWriteImm(target, memory.refusal) : Rejected(memory.refusal);
+  }
   if (imm) {
     if (const auto refusal = RefuseWithoutReceive(target)) return *refusal;
   }
@@ -61,6 +64,7 @@ Response RespondToWrite(QueuePair& target, const Request& request) {
 Response RespondToRead(QueuePair& target, const Request& request) {
   const RemoteMemory memory = FindRemoteMemory(target, request, kAccessRemoteRead);
   if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
+  if (!request.takes_response) return kLocalFault;
   const std::span target_memory(&memory.bytes, 1);
   return Copy(request.local, target_memory) ? kAcknowledged : Failed(target_memory);
 }
@@ -68,9 +72,10 @@ Response RespondToRead(QueuePair& target, const Request& request) {
 Response RespondToAtomic(QueuePair& target, const Request& request) {
   const AtomicResult result = ExecuteAtomic(target, request.remote_address, request.rkey, request.atomic);
   if (result.refusal != Syndrome::kNone) return Rejected(result.refusal);
+  if (!request.takes_response) return kLocalFault;
   auto old = EncodeAtomicResponse(result.old, request.atomic.bytes);
   const Bytes response(old.data(), request.atomic.bytes);
-  return Copy(request.local, std::span(&response, 1)) ? kAcknowledged : kUnsent;
+  return Copy(request.local, std::span(&response, 1)) ? kAcknowledged : kLocalFault;
 }
 
 Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {

@@ -42,6 +42,18 @@ bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
   }
 }
 
+uint64_t SizeOf(const mlx5::DataSegment& segment) {
+  const uint32_t bytes = mlx5::FromBe(segment.bytes);
+  return bytes == 0 ? mlx5::kMaxDataBytes : bytes;
+}
+
+/// Returns the memory of a data segment; an empty span with a null pointer if the queue pair may not access
+/// it.
+Bytes Translate(const QueuePair& qp, const mlx5::DataSegment& segment, Access access) {
+  return qp.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), qp.config.pdn, mlx5::FromBe(segment.address),
+                                   SizeOf(segment), access);
+}
+
 }  // namespace
 
 template <class Segment>
@@ -200,6 +212,19 @@ bool SendWqe::DecodeWait(const QueuePair& qp, uint8_t opmod) {
   return true;
 }
 
+bool SendWqe::FindResponseMemory(const QueuePair& qp) {
+  size_t pieces = 0;
+  mlx5::DataSegment segment;
+  for (cursor_ = data_; cursor_ < end_ && Next(segment);) {
+    const Bytes memory = Translate(qp, segment, kAccessLocalWrite);
+    request_.takes_response = memory.data() != nullptr;
+    if (!request_.takes_response) return false;
+    local_[pieces++] = memory;
+  }
+  request_.local = std::span(local_.data(), pieces);
+  return true;
+}
+
 Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const DeviceConfig& device = qp.hca->config();
   const bool datagram = qp.config.service == mlx5::ServiceType::kUd;
@@ -207,6 +232,7 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
   const bool lands_here = request_.fetches();
   const bool takes_inline = !lands_here && !IsLocal(request_.opcode);
   size_t pieces = 0;
+  data_ = cursor_;
   while (cursor_ < end_) {
     mlx5::DataSegment segment;
     if (!Next(segment)) return Syndrome::kLocalQpOperation;
@@ -221,12 +247,10 @@ Syndrome SendWqe::DecodeData(const QueuePair& qp) {
       if (request_.bytes > longest) return Syndrome::kLocalLength;
       continue;
     }
-    const uint64_t bytes = count == 0 ? mlx5::kMaxDataBytes : count;
-    request_.bytes += bytes;
+    request_.bytes += SizeOf(segment);
     if (request_.bytes > longest) return Syndrome::kLocalLength;
-    const Bytes memory =
-        qp.hca->mkeys().Translate(mlx5::FromBe(segment.lkey), qp.config.pdn, mlx5::FromBe(segment.address),
-                                  bytes, lands_here ? kAccessLocalWrite : kAccessLocalRead);
+    if (lands_here) continue;
+    const Bytes memory = Translate(qp, segment, kAccessLocalRead);
     if (memory.data() == nullptr) return Syndrome::kLocalProtection;
     local_[pieces++] = memory;
   }

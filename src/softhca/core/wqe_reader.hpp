@@ -23,12 +23,19 @@ struct SendEntry {
 class SendWqe {
  public:
   /// Fetches and checks the entry at `index` of the send queue. Index, opcode and length are valid afterwards
-  /// even if the entry is not.
+  /// even if the entry is not. For reads and atomics, see FindResponseMemory() as well.
   ///
   /// @param index      in WQEBBs
   /// @param available  WQEBBs that are posted from `index` on
   /// @return  the reason that the NIC cannot execute the entry, or kNone
   mlx5::Syndrome Read(const QueuePair& qp, uint32_t index, uint32_t available);
+
+  /// Finds the memory for the response to a read or an atomic, and puts it into the request. Call it when the
+  /// response arrives: only then does the NIC check keys and bounds, so a peer executes a request whose
+  /// response has no place.
+  ///
+  /// @return  false if the queue pair may not write there
+  bool FindResponseMemory(const QueuePair& qp);
 
   uint16_t index() const { return index_; }
   uint32_t wqebbs() const { return wqebbs_; }
@@ -55,6 +62,7 @@ class SendWqe {
   alignas(16) std::array<uint8_t, size_t{16} * mlx5::kWqebbBytes> raw_;
   std::array<Bytes, mlx5::kMaxSegments> local_;
   uint32_t cursor_ = 0, end_ = 0;
+  uint32_t data_ = 0;  ///< offset of the first data segment
   uint16_t index_ = 0;
   uint32_t wqebbs_ = 1;
   bool signalled_ = false;

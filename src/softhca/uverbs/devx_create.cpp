@@ -19,6 +19,10 @@ std::unique_ptr<Object> AllocPd(const Mailboxes& mail) {
   return pd;
 }
 
+const UmemObject& OwnUmem(Context& context, uint32_t umem) {
+  return static_cast<const UmemObject&>(context.Owned(Kind::kUmem, umem));
+}
+
 std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   using namespace mlx5;
   const auto get = [&](auto field) { return mail.Get(field.At(create_cq_in::kCqc)); };
@@ -43,7 +47,8 @@ std::unique_ptr<Object> CreateCq(const Mailboxes& mail) {
   const uint64_t entries = config.collapsed ? 1 : uint64_t{1} << config.log_depth;
   config.ring = UmemMemory(mail.context, ring_umem, ring_offset, entries * config.cqe_bytes, true);
   config.dbr =
-      reinterpret_cast<CqDbr*>(UmemMemory(mail.context, record_umem, record_offset, sizeof(CqDbr), true));
+      reinterpret_cast<CqDbr*>(UmemMemory(mail.context, record_umem, record_offset, sizeof(CqDbr), false));
+  config.writes_record = OwnUmem(mail.context, record_umem).writable;
   CheckAligned(config.ring, kWqebbBytes);
   CheckAligned(config.dbr, sizeof(CqDbr));
   config.umems = {ring_umem, record_umem};
@@ -108,8 +113,7 @@ void CheckAligned(const void* memory, uintptr_t alignment) {
 }
 
 uint8_t* UmemMemory(Context& context, uint32_t umem, uint64_t offset, uint64_t bytes, bool writable) {
-  const auto& object = static_cast<const UmemObject&>(context.Owned(Kind::kUmem, umem));
-  CheckParameter(object.writable || !writable,
+  CheckParameter(OwnUmem(context, umem).writable || !writable,
                  "the hardware writes there, but the umem has no local write access");
   return context.hca().UmemAddress(umem, offset, bytes);
 }

@@ -25,7 +25,15 @@ struct QpContext {
 };
 static_assert(modify_qp_in::kQpc == create_qp_in::kQpc && modify_qp_in::kQpc == query_qp_out::kQpc);
 
+/// Checks that no alternate path is asked for: 0 asks for one.
+///
+/// @source  rdma-core v50, providers/mlx5/qp.c and UCX v1.17, uct_ib_mlx5_devx_create_qp(): both set it
+void CheckPathMigration(const QpContext& context) {
+  CheckParameter(context.Get(qpc::kPmState) == PathMigration::kMigrated, "qpc.pm_state is not MIGRATED (3)");
+}
+
 void CheckNewQp(const QpContext& context) {
+  CheckPathMigration(context);
   CheckParameter(context.Get(qpc::kSt) == ServiceType::kRc, "only reliable connections are implemented");
   CheckParameter(context.Get(qpc::kSendDbrMode) == 0, "queues without doorbell records are not supported");
   CheckParameter(context.Get(qpc::kTsFormat) != TimestampFormat::kRealTime,
@@ -172,6 +180,7 @@ void ModifyQp(const Mailboxes& mail, const Object& object) {
   QpChange change;
   if (from) {
     const QpContext context{mail};
+    if (*from == QpState::kReset) CheckPathMigration(context);
     constexpr uint32_t kAll = kOptRre | kOptRae | kOptRwe | kOptPkeyIndex;
     const uint32_t mask = opcode == CommandOpcode::kRst2InitQp ? kAll : mail.Get(modify_qp_in::kOptParamMask);
     change.access = ReadAccess(context, qp.attributes.access, mask);

@@ -89,8 +89,10 @@ Response InboundMessage::TakeSend(const Packet& packet) {
 Response InboundMessage::TakeWrite(const Packet& packet) {
   // Check the whole rest of the write, not only this packet: a write that does not fit must write nothing.
   const RemoteMemory memory = FindRemoteMemory(qp_, rest_, kAccessRemoteWrite);
-  if (memory.refusal != Syndrome::kNone) return Rejected(memory.refusal);
   const bool receives = HasImmediate(packet);
+  if (memory.refusal != Syndrome::kNone) {
+    return receives ? RejectedWriteImm(qp_, memory.refusal) : Rejected(memory.refusal);
+  }
   if (receives) {
     if (const auto refusal = RefuseWithoutReceive(qp_)) return *refusal;
   }

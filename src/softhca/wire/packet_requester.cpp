@@ -242,7 +242,7 @@ void PacketRequester::OnReadResponse(const Packet& packet, uint64_t position) {
     return Complete({Syndrome::kBadResponse});
   }
   if (!Load(message)) return;
-  if (!CopyPart(wqe_.request().local, offset, packet.payload)) return Complete({Syndrome::kLocalProtection});
+  if (!TakeResponse(offset, packet.payload)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
 }
 
@@ -255,8 +255,15 @@ void PacketRequester::OnAtomicResponse(const Packet& packet, uint64_t position) 
   if (!Load(message)) return;
   const std::array<uint8_t, 8> response = EncodeAtomicResponse(packet.original, wqe_.request().atomic.bytes);
   const std::span old = std::span(response).first(wqe_.request().atomic.bytes);
-  if (!CopyPart(wqe_.request().local, 0, old)) return Complete({Syndrome::kLocalProtection});
+  if (!TakeResponse(0, old)) return Complete({Syndrome::kLocalProtection});
   Advance(position + 1);
+}
+
+/// Writes a part of the loaded entry's response to its memory.
+///
+/// @return  false if the memory is inaccessible
+bool PacketRequester::TakeResponse(uint64_t offset, std::span<const uint8_t> payload) {
+  return wqe_.FindResponseMemory(qp_) && CopyPart(wqe_.request().local, offset, payload);
 }
 
 /// Marks all packets before `end` as acknowledged.

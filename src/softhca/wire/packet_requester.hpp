@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "core/qp.hpp"
 #include "core/send_queue.hpp"
@@ -58,6 +59,7 @@ class PacketRequester {
   void OnNak(uint8_t syndrome, uint64_t position);
   void OnReadResponse(const Packet& packet, uint64_t position);
   void OnAtomicResponse(const Packet& packet, uint64_t position);
+  bool TakeResponse(uint64_t offset, std::span<const uint8_t> payload);
   bool AcknowledgeTo(uint64_t end);
   bool Reach(uint64_t position);
   void Advance(uint64_t to);

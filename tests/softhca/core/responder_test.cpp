@@ -149,7 +149,6 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Refusal{"WriteByRegion", WqeOpcode::kRdmaWrite, kNoWrite, kAllAccess, 0},
                     Refusal{"WriteByQp", WqeOpcode::kRdmaWrite, kAllAccess, kNoWrite, 0, kForbidden},
                     Refusal{"WriteOneByteTooFar", WqeOpcode::kRdmaWrite, kAllAccess, kAllAccess, 1},
-                    Refusal{"WriteImmByRegion", WqeOpcode::kRdmaWriteImm, kNoWrite, kAllAccess, 0},
                     Refusal{"ReadByRegion", WqeOpcode::kRdmaRead, kNoRead, kAllAccess, 0},
                     Refusal{"ReadByQp", WqeOpcode::kRdmaRead, kAllAccess, kNoRead, 0, kForbidden},
                     Refusal{"ReadOneByteTooFar", WqeOpcode::kRdmaRead, kAllAccess, kAllAccess, 1},
@@ -157,6 +156,26 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"AtomicByQp", WqeOpcode::kAtomicFa, kAllAccess, kNoAtomic, 0, kForbidden},
                     Refusal{"AtomicPastTheEnd", WqeOpcode::kAtomicFa, kAllAccess, kAllAccess, 8}),
     [](const auto& refusal) { return refusal.param.name; });
+
+TEST_F(ResponderTest, RefusedWriteWithImmediateFailsItsReceive) {
+  Connect();
+  const Region target(hca, pd, 4096, kNoWrite);
+  b.PostReceive({Data(remote, 0, 8)});
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWriteImm, target, 0, 8)).syndrome, Syndrome::kRemoteAccess);
+  EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kLocalAccess);
+  EXPECT_TRUE(b.events.empty()) << "the completion reports it";
+}
+
+TEST_F(ResponderTest, RefusedWriteOfSeveralPacketsFlushesTheReceive) {
+  Connect();
+  const Region target(hca, pd, 8192, kNoWrite);
+  b.PostReceive({Data(remote, 0, 8)});
+  EXPECT_EQ(Complete(a, Transfer(WqeOpcode::kRdmaWriteImm, target, 0, 8192)).syndrome,
+            Syndrome::kRemoteAccess);
+  EXPECT_EQ(b.receive_cq.Poll().value().syndrome, Syndrome::kFlushed)
+      << "its first packet has no immediate data";
+  ExpectBothFailed(QpEvent::kAccessError);
+}
 
 TEST_F(ResponderTest, RefusesTheKeyOfAnotherProtectionDomain) {
   Connect();

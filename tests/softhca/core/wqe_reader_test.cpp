@@ -92,13 +92,20 @@ TEST_F(WqeReaderTest, ReadsANopWithoutSegments) {
   EXPECT_EQ(wqe.opcode(), WqeOpcode::kNop);
 }
 
-TEST_F(WqeReaderTest, ReadNeedsWritableLocalMemory) {
+TEST_F(WqeReaderTest, ResponseNeedsWritableLocalMemory) {
   const Region constant(hca, pd, 64, kAccessRemoteRead);
-  const auto read = [&](uint32_t lkey, uint64_t address) {
-    return Read(WqeBuilder(WqeOpcode::kRdmaRead).Remote(remote.Address(), remote.key).Data(address, 8, lkey));
+  const auto takes_response = [&](uint32_t lkey, uint64_t address) {
+    EXPECT_EQ(
+        Read(WqeBuilder(WqeOpcode::kRdmaRead).Remote(remote.Address(), remote.key).Data(address, 8, lkey)),
+        Syndrome::kNone)
+        << "the request itself does not depend on it";
+    const bool found = wqe.FindResponseMemory(a.qp());
+    EXPECT_EQ(wqe.request().takes_response, found);
+    return found;
   };
-  EXPECT_EQ(read(local.key, local.Address()), Syndrome::kNone);
-  EXPECT_EQ(read(constant.key, constant.Address()), Syndrome::kLocalProtection);
+  EXPECT_TRUE(takes_response(local.key, local.Address()));
+  EXPECT_EQ(wqe.request().local.front().data(), local.memory.data());
+  EXPECT_FALSE(takes_response(constant.key, constant.Address()));
 }
 
 TEST_F(WqeReaderTest, GathersSeveralSegments) {

@@ -215,6 +215,28 @@ TEST_F(Devx, RefusesACompletionQueueInAUmemWithoutLocalWrite) {
             CommandStatus::kBadParameter);
 }
 
+TEST_F(Devx, RecordOfACompletionQueueMayBeReadOnly) {
+  alignas(4096) static const std::array<uint8_t, 4096> kPage{};
+  const Umem umem(mlx5dv_devx_umem_reg(context.get(), const_cast<uint8_t*>(kPage.data()), kPage.size(), 0));
+  ASSERT_NE(umem, nullptr);
+  auto in = queues.CqCommand();
+  in.Set(mlx5::cqc::kDbrUmemId.At(mlx5::create_cq_in::kCqc), umem->umem_id)
+      .Set(mlx5::cqc::kDbrAddr.At(mlx5::create_cq_in::kCqc), 0);
+  uint32_t number = 0;
+  const DevxObject cq(queues.Create(in, &number));
+  EXPECT_NE(cq, nullptr);
+}
+
+TEST_F(Devx, DemandsThePathMigrationState) {
+  constexpr auto kArmed = mlx5::PathMigration{};
+  auto qp = queues.QpCommand();
+  EXPECT_EQ(queues.Refusal(qp.Set(mlx5::qpc::kPmState.At(mlx5::create_qp_in::kQpc), kArmed)),
+            CommandStatus::kBadParameter);
+  Command init = ToInit();
+  SetContext(init, mlx5::qpc::kPmState, kArmed);
+  EXPECT_EQ(Run(init), CommandStatus::kBadParameter);
+}
+
 TEST_F(Devx, RefusesObjectsOfAnotherContext) {
   const verbs::Context other = verbs::Open();
   const DevxQueues foreign(other.get());

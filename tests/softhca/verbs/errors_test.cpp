@@ -102,6 +102,34 @@ TEST_F(Errors, ReadIntoReadOnlyMemoryFails) {
   ExpectFailure(Work(IBV_WR_RDMA_READ, {constant.Sge(0, 8)}).To(remote), IBV_WC_LOC_PROT_ERR);
 }
 
+TEST_F(Errors, RemoteKeyOfAReadIsCheckedBeforeTheLocalOne) {
+  Connect();
+  ibv_sge sge = local.Sge(0, 8);
+  ++sge.lkey;
+  ExpectFailure(Work(IBV_WR_RDMA_READ, {sge}).To(remote.Address(), remote.rkey() + 1), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Errors, AtomicWithAWrongLkeyIsExecuted) {
+  Connect();
+  remote.As<uint64_t>() = 5;
+  ibv_sge sge = local.Sge(0, 8);
+  ++sge.lkey;
+  ExpectFailure(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {sge}).CompareSwap(remote, 0, 5, 7), IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(remote.As<uint64_t>(), 7u);
+  EXPECT_EQ(b.State(), IBV_QPS_RTS);
+}
+
+TEST_F(Errors, WriteWithImmediateAndAWrongRkeyFailsTheReceive) {
+  Connect();
+  b.PostReceive({remote.Sge(0, 8)}, 5);
+  b.PostReceive({remote.Sge(0, 8)}, 6);
+  ExpectFailure(
+      Work(IBV_WR_RDMA_WRITE_WITH_IMM, {local.Sge(0, 8)}).To(remote.Address(), remote.rkey() + 1).Imm(1),
+      IBV_WC_REM_ACCESS_ERR);
+  ExpectReceive(IBV_WC_LOC_ACCESS_ERR, 5);
+  ExpectReceive(IBV_WC_WR_FLUSH_ERR, 6);
+}
+
 TEST_F(Errors, WriteToMemoryWithoutRemoteWriteFails) {
   Connect();
   const Buffer target(b.pd.get(), 64, kAllAccess & ~IBV_ACCESS_REMOTE_WRITE);

@@ -99,6 +99,14 @@ TEST_F(CompletionChannel, SolicitedArmIgnoresOrdinaryCompletions) {
   EXPECT_EQ(Next(), b.receive_cq.get());
 }
 
+TEST_F(CompletionChannel, SolicitedArmKeepsAnArmForAll) {
+  ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 0), 0);
+  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "the hardware has seen the doorbell: the next one overwrites it";
+  ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 1), 0);
+  Send();
+  EXPECT_EQ(Next(), b.receive_cq.get());
+}
+
 TEST_F(CompletionChannel, SolicitedArmReportsErrors) {
   ASSERT_EQ(ibv_req_notify_cq(b.receive_cq.get(), 1), 0);
   b.PostReceive({remote.Sge(0, 8)});
