@@ -21,6 +21,11 @@ uint32_t MkeyTable::Add(const Mkey& mkey, std::optional<uint8_t> variant) {
   return key;
 }
 
+const Mkey* MkeyTable::Find(uint32_t key) const {
+  const auto found = mkeys_.find(key);
+  return found == mkeys_.end() ? nullptr : &found->second;
+}
+
 bool MkeyTable::UsesPd(uint32_t pdn) const {
   return std::any_of(mkeys_.begin(), mkeys_.end(),
                      [&](const auto& entry) { return entry.second.pdn == pdn; });

@@ -40,6 +40,8 @@ class MkeyTable {
   /// @return  the key, for use as lkey and as rkey
   uint32_t Add(const Mkey& mkey, std::optional<uint8_t> variant = {});
   bool Remove(uint32_t key) { return mkeys_.erase(key) != 0; }
+  /// @return  null if the key does not exist
+  const Mkey* Find(uint32_t key) const;
   size_t size() const { return mkeys_.size(); }
   bool UsesPd(uint32_t pdn) const;
 

@@ -112,8 +112,6 @@ void FillCapabilities(CapabilityPage page, const DeviceConfig& config, Words out
     case CapabilityPage::kGeneral2:
       return;  // none
   }
-  throw CommandError(mlx5::CommandStatus::kBadParameter,
-                     "capability page " + std::to_string(static_cast<uint32_t>(page)) + " does not exist");
 }
 
 ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {

@@ -16,10 +16,10 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config);
 ib_uverbs_query_port_resp PortAttributes(const DeviceConfig& config, uint32_t port);
 mlx5_ib_alloc_ucontext_resp ContextAttributes(const DeviceConfig& config);
 
-/// Fills the response of QUERY_HCA_CAP.
+/// Fills the response of QUERY_HCA_CAP. A page that the device does not have stays zero: it has none of its
+/// capabilities.
 ///
 /// @param out  the whole response, zeroed
-/// @errors  CommandError: kBadParameter for a page that the device does not have
 void FillCapabilities(mlx5::CapabilityPage page, const DeviceConfig& config, std::span<mlx5::Be32> out);
 
 }  // namespace softhca::uverbs

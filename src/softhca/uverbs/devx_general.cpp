@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/limits.hpp"
@@ -9,10 +11,13 @@ namespace {
 
 using mlx5::CommandOpcode;
 
+/// Writes as much of the answer as the program has room for.
 void QueryHcaCap(const Mailboxes& mail) {
   // The lowest bit selects current or maximum values; they are equal here.
   const auto page = static_cast<mlx5::CapabilityPage>(mail.Get(mlx5::command_in::kOpMod) >> 1);
-  FillCapabilities(page, mail.hca().config(), mail.out);
+  std::array<mlx5::Be32, mlx5::query_hca_cap_out::kBytes / sizeof(mlx5::Be32)> answer{};
+  FillCapabilities(page, mail.hca().config(), answer);
+  std::copy_n(answer.begin(), std::min(answer.size(), mail.out.size()), mail.out.begin());
 }
 
 void QueryRoceAddress(const Mailboxes& mail) {
@@ -36,7 +41,7 @@ void QueryRoceAddress(const Mailboxes& mail) {
 }
 
 constexpr QueryCommand kGeneralCommands[] = {
-    {CommandOpcode::kQueryHcaCap, mlx5::kCommandHeaderBytes, mlx5::query_hca_cap_out::kBytes, QueryHcaCap},
+    {CommandOpcode::kQueryHcaCap, mlx5::kCommandHeaderBytes, mlx5::kCommandOutBytes, QueryHcaCap},
     {CommandOpcode::kQueryRoceAddress, mlx5::query_roce_address_in::kBytes,
      mlx5::query_roce_address_out::kBytes, QueryRoceAddress},
 };

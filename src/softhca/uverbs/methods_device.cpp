@@ -2,6 +2,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/limits.hpp"
 #include "uverbs/capabilities.hpp"
@@ -68,6 +69,11 @@ void QueryPort(Call& call) {
   const auto port = CheckPort(call.config(), call.request().Get<uint8_t>(UVERBS_ATTR_QUERY_PORT_PORT_NUM));
   ib_uverbs_query_port_resp_ex resp{};
   resp.legacy_resp = PortAttributes(call.config(), port);
+  // Newer kernels return the speed once more, in a field that older headers reserve.
+  // Linux v6.13, include/uapi/rdma/ib_user_ioctl_verbs.h, ib_uverbs_query_port_resp_ex
+  constexpr size_t kActiveSpeed = sizeof resp - sizeof(uint32_t);
+  const uint32_t active_speed = resp.legacy_resp.active_speed;
+  std::memcpy(reinterpret_cast<uint8_t*>(&resp) + kActiveSpeed, &active_speed, sizeof active_speed);
   call.request().Set(UVERBS_ATTR_QUERY_PORT_RESP, resp);
 }
 

@@ -69,6 +69,17 @@ void RegisterMr(Call& call) {
 
 void DestroyMr(Call& call) { call.Destroy(UVERBS_ATTR_DESTROY_MR_HANDLE, Kind::kMkey); }
 
+void QueryMr(Call& call) {
+  IoctlRequest& request = call.request();
+  const uint32_t key = call.Get(UVERBS_ATTR_QUERY_MR_HANDLE, Kind::kMkey).number;
+  const Mkey* const mkey = call.hca().mkeys().Find(key);
+  if (mkey == nullptr) throw Errno(ENOENT, "the memory region does not exist");
+  request.Set(UVERBS_ATTR_QUERY_MR_RESP_LKEY, key);
+  request.Set(UVERBS_ATTR_QUERY_MR_RESP_RKEY, key);
+  request.Set(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, mkey->bytes);
+  if (request.Has(UVERBS_ATTR_QUERY_MR_RESP_IOVA)) request.Set(UVERBS_ATTR_QUERY_MR_RESP_IOVA, mkey->iova);
+}
+
 void RegisterExport(Call& call) {
   IoctlRequest& request = call.request();
   const auto offset = request.Get<uint64_t>(UVERBS_ATTR_REG_DMABUF_MR_OFFSET);
@@ -96,6 +107,13 @@ constexpr Method kMrMethods[] = {
       Required(UVERBS_ATTR_REG_DMABUF_MR_IOVA), Required(UVERBS_ATTR_REG_DMABUF_MR_FD),
       Required(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS), Required(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY),
       Required(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY)}},
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_QUERY_MR,
+     "QUERY_MR",
+     QueryMr,
+     {Required(UVERBS_ATTR_QUERY_MR_HANDLE), Required(UVERBS_ATTR_QUERY_MR_RESP_LKEY),
+      Required(UVERBS_ATTR_QUERY_MR_RESP_RKEY), Required(UVERBS_ATTR_QUERY_MR_RESP_LENGTH),
+      Optional(UVERBS_ATTR_QUERY_MR_RESP_IOVA)}},
     {UVERBS_OBJECT_MR,
      UVERBS_METHOD_MR_DESTROY,
      "DEREG_MR",

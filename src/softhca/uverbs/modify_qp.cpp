@@ -203,7 +203,7 @@ void QueryQpByVerbs(Call& call) {
   ib_uverbs_query_qp_resp resp{};
   resp.dest = WritePath(attributes.path, attributes.port);
   resp.max_send_wr = object.cap.max_send_wr;
-  resp.max_recv_wr = object.cap.max_recv_wr;
+  resp.max_recv_wr = qp.config.receive.depth;  // rounded up to a power of two
   resp.max_send_sge = object.cap.max_send_sge;
   resp.max_recv_sge = object.cap.max_recv_sge;
   resp.max_inline_data = object.cap.max_inline_data;

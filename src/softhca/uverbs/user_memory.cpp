@@ -42,11 +42,12 @@ bool Permitted(uint64_t first, uint64_t last, bool writable) {
 /// @return  false for memory that is not mapped or does not permit the access
 /// @errors  Errno: EINVAL
 bool Populate(uint64_t start, uint64_t bytes, bool writable) {
-  if (bytes == 0 || start + bytes < start || start + bytes > UINT64_MAX - kPage) {
-    throw Errno(EINVAL, "a range of " + std::to_string(bytes) + " bytes cannot be registered");
-  }
   const uint64_t first = start & ~(kPage - 1);
   const uint64_t last = (start + bytes + kPage - 1) & ~(kPage - 1);
+  // Linux counts pages: no bytes inside a page are a page, at the start of one they are none.
+  if (start + bytes < start || start + bytes > UINT64_MAX - kPage || first == last) {
+    throw Errno(EINVAL, "a range of " + std::to_string(bytes) + " bytes cannot be registered");
+  }
   if (madvise(UserPointer(first), last - first, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
   // EINVAL is ambiguous: pages without permission, pages of a kind that cannot be populated, or an old

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+
 #include "uverbs/devx_objects.hpp"
 #include "verbs/peer.hpp"
 #include "warpverbs/mlx5/hca_cap.hpp"
@@ -316,6 +319,27 @@ TEST_F(Devx, CapabilitiesAgreeWithVerbs) {
   EXPECT_EQ(get(cmd_hca_cap::kAtomic), device.atomic_cap != IBV_ATOMIC_NONE);
   EXPECT_EQ(get(cmd_hca_cap::kPortType), PortType::kEthernet);
   EXPECT_EQ(8 << get(cmd_hca_cap::kGidTableSize), port.gid_tbl_len);
+}
+
+TEST_F(Devx, CapabilitiesFillAShortAnswer) {
+  using namespace mlx5;
+  Mailbox<kCommandHeaderBytes> in;
+  in.Set(command_in::kOpcode, CommandOpcode::kQueryHcaCap).Set(command_in::kOpMod, 1);
+  Mailbox<query_hca_cap_out::kBytes> whole;
+  ASSERT_EQ(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), whole.data(), whole.size()), 0);
+  Mailbox<64> start;
+  ASSERT_EQ(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), start.data(), start.size()), 0);
+  EXPECT_EQ(std::memcmp(start.data(), whole.data(), start.size()), 0);
+}
+
+TEST_F(Devx, UnknownCapabilitiesAreZero) {
+  using namespace mlx5;
+  constexpr uint32_t kNoPage = 0x7e;
+  Mailbox<kCommandHeaderBytes> in;
+  in.Set(command_in::kOpcode, CommandOpcode::kQueryHcaCap).Set(command_in::kOpMod, kNoPage << 1);
+  Mailbox<query_hca_cap_out::kBytes> out, zero;
+  ASSERT_EQ(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), out.data(), out.size()), 0);
+  EXPECT_EQ(std::memcmp(out.data(), zero.data(), out.size()), 0);
 }
 
 TEST_F(Devx, RefusesAnUnknownFirmwareCommandInItsMailbox) {

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <thread>
 
 #include "verbs/peer.hpp"
@@ -138,6 +140,38 @@ TEST(MemoryRegion, IsReachedAtItsIova) {
   const auto address = reinterpret_cast<uint64_t>(memory.data());
   EXPECT_EQ(Work(IBV_WR_RDMA_WRITE, {local.Sge(0, 9)}).To(address, mr->rkey).Run(a).status,
             IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST(MemoryRegion, OfNoBytesNeedsAPage) {
+  const Context context = Open();
+  const Pd pd(ibv_alloc_pd(context.get()));
+  alignas(4096) std::array<char, 4096> memory{};
+  EXPECT_NE(Mr(ibv_reg_mr(pd.get(), &memory[8], 0, kAllAccess)), nullptr);
+  EXPECT_EQ(Mr(ibv_reg_mr(pd.get(), &memory[0], 0, kAllAccess)), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(MemoryRegion, IsQueriedByItsHandle) {
+  const Context context = Open();
+  const Pd pd(ibv_alloc_pd(context.get()));
+  std::array<char, 100> memory{};
+  const Mr mr(ibv_reg_mr(pd.get(), memory.data(), memory.size(), kAllAccess));
+  ASSERT_NE(mr, nullptr);
+  ibv_mr* const imported = ibv_import_mr(pd.get(), mr->handle);
+  ASSERT_NE(imported, nullptr) << strerror(errno);
+  EXPECT_EQ(imported->lkey, mr->lkey);
+  EXPECT_EQ(imported->rkey, mr->rkey);
+  EXPECT_EQ(imported->length, memory.size());
+  ibv_unimport_mr(imported);
+}
+
+TEST(QueryQp, RoundsTheDepthOfTheReceiveQueueUp) {
+  const Context context = Open();
+  const Peer peer(context.get(), {.receive_depth = 17});
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(peer.qp.get(), &attr, IBV_QP_CAP, &init), 0);
+  EXPECT_EQ(init.cap.max_recv_wr, 32u);
 }
 
 TEST(QueryQp, ReturnsWhatWasSet) {
