@@ -86,7 +86,14 @@ std::string LinkLibrary(const std::string& tree) {
   return link;
 }
 
+/// Makes UCX create its queues by verbs, unless the user has chosen otherwise: where event channels exist, it
+/// takes for granted that firmware commands create every kind of receive queue, and aborts.
+///
+/// @source  UCX v1.13.1, src/uct/ib/rc/accel/rc_mlx5_common.c, uct_rc_mlx5_common_iface_init_rx()
+void KeepUcxToVerbs() { setenv("UCX_IB_MLX5_DEVX_OBJECTS", "", 0); }
+
 void SetEnvironment(const Settings& settings) {
+  if (settings.devx_events) KeepUcxToVerbs();
   std::string preload = build_info::kSanitizerRuntime;
   const char* const others = getenv("LD_PRELOAD");
   for (const std::string& library :
