@@ -10,7 +10,7 @@
 #include "warpverbs/version.hpp"
 
 // Code that several functions share: there would be a copy of it in each of a thousand. In bitcode that is
-// removed again (bitcode.cmake), since there the user's compiler decides. The slow paths stay functions.
+// removed again (bitcode.sed), since there the user's compiler decides. The slow paths stay functions.
 #define WARPVERBS_ABI_CODE __attribute__((noinline)) WARPVERBS_ABI_DEVICE
 #define WARPVERBS_ABI_SLOW_CODE __attribute__((noinline, cold)) WARPVERBS_ABI_DEVICE
 
