@@ -14,6 +14,8 @@ build_packages=(
   "libcli11-dev=command lines of softhca, the tools and the examples"
   "nlohmann-json3-dev=settings of softhca, reports of the tools"
   "libasio-dev=event loop and completion tokens of the host transport"
+  "liburing-dev=disk I/O of the file server"
+  "libfuse3-dev=the mount of storage to GPU memory"
   "libdeflate-dev=the packets' CRC by the processor's carry-less multiply"
   "ibverbs-utils=programs to try softhca with: ibv_devinfo, ibv_rc_pingpong"
 )
@@ -23,6 +25,7 @@ test_packages=(
   "mold=linker that takes a fraction of GNU ld's time"
   "librdmacm-dev=connects the tests' programs by rdma_cm"
   "python3=checks of the source tree"
+  "fuse3=unmounts what the tests mount"
 )
 # What `tools/test all` needs beyond these.
 third_party_packages=(
