@@ -4,6 +4,7 @@
 
 #include <asio/buffer.hpp>
 #include <asio/write.hpp>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -36,7 +37,10 @@ std::string PeerOf(const asio::ip::tcp::socket& socket) {
 }  // namespace
 
 FramedSocket::FramedSocket(asio::ip::tcp::socket socket)
-    : socket_(std::move(socket)), peer_(PeerOf(socket_)), incoming_(kMaxFrameBytes) {
+    : socket_(std::move(socket)),
+      peer_(PeerOf(socket_)),
+      linger_(socket_.get_executor()),
+      incoming_(kMaxFrameBytes) {
   WatchPeer(socket_);
 }
 
@@ -49,12 +53,12 @@ void FramedSocket::Start(OnFrame on_frame, OnEnd on_end) {
 void FramedSocket::Receive() {
   if (closed_) return;
   const auto take = [self = shared_from_this()](const std::error_code& error, size_t bytes) {
-    if (self->closed_) return;
+    if (self->closed_ || self->close_when_sent_) return;
     if (error) return self->End(error == asio::error::eof ? "the peer closed it" : error.message());
     self->received_ += bytes;
     size_t used = 0;
     const auto on_frame = self->on_frame_;  // Close(), which a call may lead to, drops the other one
-    while (!self->closed_ && self->received_ - used >= FrameHeader::kBytes) {
+    while (!self->closed_ && !self->close_when_sent_ && self->received_ - used >= FrameHeader::kBytes) {
       const std::span<const uint8_t> rest(self->incoming_.data() + used, self->received_ - used);
       const auto header = DecodeHeader(rest.first<FrameHeader::kBytes>());
       if (!header) return self->End("the peer sent what is no frame");
@@ -101,13 +105,20 @@ void FramedSocket::Close() {
   closed_ = true;
   std::error_code ignored;
   socket_.close(ignored);
+  linger_.cancel();
   on_frame_ = {};  // what they hold may hold this
   on_end_ = {};
 }
 
 void FramedSocket::CloseAfterSending() {
+  if (closed_ || close_when_sent_) return;
   if (outgoing_.empty()) return Close();
   close_when_sent_ = true;
+  on_end_ = {};
+  linger_.expires_after(std::chrono::seconds(5));  // the peer may not read
+  linger_.async_wait([self = shared_from_this()](const std::error_code& error) {
+    if (!error) self->Close();
+  });
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio::protocol

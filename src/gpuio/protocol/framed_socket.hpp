@@ -2,6 +2,7 @@
 
 #include <array>
 #include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -39,7 +40,8 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
   /// @param sent  called when the kernel has taken all of it; not called if the connection ends before
   void Send(std::vector<uint8_t> frame, std::function<void()> sent = {});
 
-  /// Ends the connection, at once, or after what is queued has been sent.
+  /// Ends the connection, at once, or after what is queued has been sent, a few seconds later at most. Calls
+  /// nothing more of Start().
   void Close();
   void CloseAfterSending();
 
@@ -60,6 +62,7 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
   std::string peer_;
   OnFrame on_frame_;
   OnEnd on_end_;
+  asio::steady_timer linger_;
   bool closed_ = false, close_when_sent_ = false;
   std::vector<uint8_t> incoming_;
   size_t received_ = 0;

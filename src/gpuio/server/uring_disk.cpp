@@ -1,0 +1,200 @@
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/falloc.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "gpuio/server/disk.hpp"
+#include "gpuio/server/unique_fd.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+constexpr unsigned kEntries = 512;
+constexpr size_t kMaxRegistered = size_t{1} << 30;  // bytes of one registered buffer
+
+/// A ring whose completions an eventfd announces to the loop.
+class UringDisk : public Disk {
+ public:
+  UringDisk(asio::io_context& context, std::span<uint8_t> buffers) : ring_(std::make_shared<Ring>(context)) {
+    ring_->Register(buffers);
+    ring_->Wait();
+  }
+  ~UringDisk() override { ring_->Close(); }
+
+  void Read(int fd, std::span<uint8_t> memory, uint64_t offset, Done done) override {
+    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+      const int index = ring_->IndexOf(memory.data());
+      const auto bytes = static_cast<unsigned>(memory.size());
+      if (index >= 0) {
+        io_uring_prep_read_fixed(sqe, fd, memory.data(), bytes, offset, index);
+      } else {
+        io_uring_prep_read(sqe, fd, memory.data(), bytes, offset);
+      }
+    });
+  }
+  void Write(int fd, std::span<const uint8_t> memory, uint64_t offset, Done done) override {
+    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+      const int index = ring_->IndexOf(memory.data());
+      const auto bytes = static_cast<unsigned>(memory.size());
+      if (index >= 0) {
+        io_uring_prep_write_fixed(sqe, fd, memory.data(), bytes, offset, index);
+      } else {
+        io_uring_prep_write(sqe, fd, memory.data(), bytes, offset);
+      }
+    });
+  }
+  void Sync(int fd, bool data_only, Done done) override {
+    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+      io_uring_prep_fsync(sqe, fd, data_only ? IORING_FSYNC_DATASYNC : 0);
+    });
+  }
+  void PunchHole(int fd, uint64_t offset, uint64_t bytes, Done done) override {
+    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+      io_uring_prep_fallocate(sqe, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                              static_cast<off_t>(bytes));
+    });
+  }
+  std::string Describe() const override {
+    return ring_->registered_ ? "io_uring with registered buffers"
+                              : std::string("io_uring; its buffers are not registered (") +
+                                    std::strerror(ring_->register_error_) + "; raise ulimit -l)";
+  }
+
+ private:
+  /// Shared with the handlers that the loop has queued.
+  struct Ring : std::enable_shared_from_this<Ring> {
+    explicit Ring(asio::io_context& context) : context_(context), event_(context) {
+      const int error = -io_uring_queue_init(kEntries, &ring_, 0);
+      if (error != 0) {
+        throw host::Error::FromErrno(
+            "create", "an io_uring", error,
+            "Allow io_uring (sysctl kernel.io_uring_disabled, the container's seccomp "
+            "profile), or choose --io-engine threads");
+      }
+      UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      const int event_error = event ? -io_uring_register_eventfd(&ring_, event.get()) : errno;
+      if (event_error != 0) {
+        io_uring_queue_exit(&ring_);
+        throw host::Error::FromErrno("listen to", "an io_uring", event_error, "Raise ulimit -n");
+      }
+      event_.assign(dup(event.get()));
+    }
+    ~Ring() { Close(); }
+
+    void Register(std::span<uint8_t> buffers) {
+      std::vector<iovec> parts;
+      for (size_t at = 0; at < buffers.size(); at += kMaxRegistered)
+        parts.push_back({buffers.data() + at, std::min(kMaxRegistered, buffers.size() - at)});
+      register_error_ = -io_uring_register_buffers(&ring_, parts.data(), static_cast<unsigned>(parts.size()));
+      registered_ = register_error_ == 0;
+      begin_ = buffers.data();
+    }
+
+    /// Returns the index of the registered buffer that has an address; -1: none is registered.
+    int IndexOf(const void* address) const {
+      return registered_
+                 ? static_cast<int>(static_cast<size_t>(static_cast<const uint8_t*>(address) - begin_) /
+                                    kMaxRegistered)
+                 : -1;
+    }
+
+    template <class Prepare>
+    void Start(Done done, const Prepare& prepare) {
+      io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+      while (sqe == nullptr) {
+        Submit();
+        sqe = io_uring_get_sqe(&ring_);
+      }
+      prepare(sqe);
+      io_uring_sqe_set_data(sqe, new Done(std::move(done)));
+      ++under_way_;
+      if (std::exchange(submitting_, true)) return;
+      asio::post(context_, [self = shared_from_this()] {  // so that one call submits what is started together
+        self->submitting_ = false;
+        if (self->closed_) return;
+        self->Submit();
+        self->Take();
+      });
+    }
+
+    void Submit() {
+      const int result = io_uring_submit(&ring_);
+      if (result == -EAGAIN || result == -EBUSY) Take();  // the kernel is short of room for completions
+    }
+
+    void Wait() {
+      event_.async_wait(asio::posix::stream_descriptor::wait_read,
+                        [self = shared_from_this()](const std::error_code& error) {
+                          if (error || self->closed_) return;
+                          uint64_t count = 0;
+                          static_cast<void>(read(self->event_.native_handle(), &count, sizeof(count)));
+                          self->Take();
+                          if (!self->closed_) self->Wait();
+                        });
+    }
+
+    /// Takes completions and calls back. Callbacks start further I/O.
+    void Take() {
+      if (std::exchange(taking_, true)) return;
+      std::array<io_uring_cqe*, 64> cqes;
+      while (!closed_) {
+        const unsigned count = io_uring_peek_batch_cqe(&ring_, cqes.data(), cqes.size());
+        if (count == 0) break;
+        std::array<std::pair<std::unique_ptr<Done>, int>, 64> done;
+        for (unsigned i = 0; i < count; ++i)
+          done[i] = {std::unique_ptr<Done>(static_cast<Done*>(io_uring_cqe_get_data(cqes[i]))), cqes[i]->res};
+        io_uring_cq_advance(&ring_, count);
+        under_way_ -= count;
+        for (unsigned i = 0; i < count && !closed_; ++i) (*done[i].first)(done[i].second);
+      }
+      taking_ = false;
+    }
+
+    /// Waits until the kernel uses no buffer.
+    void Close() {
+      if (std::exchange(closed_, true)) return;
+      io_uring_submit(&ring_);
+      while (under_way_ > 0) {
+        io_uring_cqe* cqe = nullptr;
+        const int error = io_uring_wait_cqe(&ring_, &cqe);
+        if (error == -EINTR || error == -EAGAIN) continue;
+        if (error != 0) break;
+        const std::unique_ptr<Done> dropped(static_cast<Done*>(io_uring_cqe_get_data(cqe)));
+        io_uring_cqe_seen(&ring_, cqe);
+        --under_way_;
+      }
+      io_uring_queue_exit(&ring_);
+      std::error_code ignored;
+      event_.close(ignored);
+    }
+
+    asio::io_context& context_;
+    io_uring ring_{};
+    asio::posix::stream_descriptor event_;
+    const uint8_t* begin_ = nullptr;
+    int register_error_ = 0;
+    size_t under_way_ = 0;
+    bool registered_ = false, submitting_ = false, taking_ = false, closed_ = false;
+  };
+
+  const std::shared_ptr<Ring> ring_;
+};
+
+}  // namespace
+
+std::unique_ptr<Disk> MakeUringDisk(asio::io_context& context, std::span<uint8_t> buffers) {
+  return std::make_unique<UringDisk>(context, buffers);
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio
