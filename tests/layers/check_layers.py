@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "host": {"device", "arch", "mlx5", "sync"},
     "rdmacm": {"host"},
     "transport": {"host", "device", "arch", "sync"},
-    "gpuio": {"transport", "host"},
+    "gpuio": {"transport", "host", "sync"},
     "programs": {"transport", "host", "device", "arch", "mlx5"},
     "softhca": {"mlx5", "sync"},
 }
@@ -33,6 +33,21 @@ SOFTHCA_MAY_INCLUDE = {
     "preload": {"ucma", "uverbs", "setup", "observe", "faults", "cm", "wire", "core", "dma"},
     "control": {"preload", "core"},
 }
+# The same for the folders of src/gpuio.
+GPUIO_MAY_INCLUDE = {
+    "protocol": set(),
+    "files": {"protocol"},
+    "server": {"protocol"},
+    "mount": {"files", "protocol"},
+    "ring": set(),
+    "control": set(),
+    "api": {"ring", "control"},
+    "daemon": {"ring", "control", "files", "protocol"},
+    "programs": {"daemon", "mount", "server", "files", "control", "protocol"},
+}
+FOLDERS_MAY_INCLUDE = {"softhca": SOFTHCA_MAY_INCLUDE, "gpuio": GPUIO_MAY_INCLUDE}
+# Layers that one folder may include, beyond those of its layer.
+FOLDER_MAY_ALSO_INCLUDE = {("gpuio", "programs"): {"programs"}}
 # Kernels embed these: they need nothing but a compiler.
 NO_DEPENDENCY = {"mlx5", "arch", "device"}
 ROOTS = ("include/warpverbs", "src")
@@ -55,11 +70,12 @@ def layer_of(root, path):
     return None
 
 
-def softhca_folder(root, path):
-    """Returns the folder of softhca that a file belongs to, or None."""
-    if not path.is_relative_to(root / "src/softhca"):
-        return None
-    return path.relative_to(root / "src/softhca").parts[0]
+def folder_of(root, path):
+    """Returns the layer and the folder of a file in a layer whose folders have rules, or None."""
+    for layer in FOLDERS_MAY_INCLUDE:
+        if path.is_relative_to(root / "src" / layer):
+            return layer, path.relative_to(root / "src" / layer).parts[0]
+    return None
 
 
 def included_file(root, path, name):
@@ -92,13 +108,16 @@ def violations(root):
         for quote, name in INCLUDE.findall(text):
             target = included_file(root, path, name)
             other = layer_of(root, target) if target else None
-            if other is not None and other != layer and other not in MAY_INCLUDE[layer]:
-                allowed = ", ".join(sorted(MAY_INCLUDE[layer])) or "nothing of ours"
+            may_include = MAY_INCLUDE[layer] | FOLDER_MAY_ALSO_INCLUDE.get(folder_of(root, path), set())
+            if other is not None and other != layer and other not in may_include:
+                allowed = ", ".join(sorted(may_include)) or "nothing of ours"
                 found.append(f"{where}: includes {name}, but {layer}/ may include {allowed}")
-            folder, target_folder = softhca_folder(root, path), softhca_folder(root, target) if target else None
-            if target_folder not in (None, folder) and target_folder not in SOFTHCA_MAY_INCLUDE.get(folder, set()):
-                allowed = ", ".join(sorted(SOFTHCA_MAY_INCLUDE.get(folder, set()))) or "nothing of softhca"
-                found.append(f"{where}: includes {name}, but softhca/{folder}/ may include {allowed}")
+            folder, target_folder = folder_of(root, path), folder_of(root, target) if target else None
+            if folder and target_folder and folder[0] == target_folder[0] and folder != target_folder:
+                may = FOLDERS_MAY_INCLUDE[layer].get(folder[1], set())
+                if target_folder[1] not in may:
+                    allowed = ", ".join(sorted(may)) or f"nothing of {layer}"
+                    found.append(f"{where}: includes {name}, but {layer}/{folder[1]}/ may include {allowed}")
             if layer in NO_DEPENDENCY and DEPENDENCY.match(name):
                 found.append(f"{where}: includes {name}, but {layer}/ needs nothing but a compiler")
         if PROCESSOR.search(text):

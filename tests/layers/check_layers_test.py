@@ -45,13 +45,18 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.check(private | {"src/softhca/cli/x.cpp": '#include "core/qp.hpp"\n'}), [])
         self.assertEqual(len(self.check(private | {"src/softhca/x.cpp": '#include "../host/detail.hpp"\n'})), 1)
 
-    def test_every_pair_of_softhcas_folders(self):
-        for folder, allowed in check_layers.SOFTHCA_MAY_INCLUDE.items():
-            for other in check_layers.SOFTHCA_MAY_INCLUDE:
-                with self.subTest(folder=folder, other=other):
-                    found = self.check({f"src/softhca/{other}/{other}.hpp": "",
-                                        f"src/softhca/{folder}/x.cpp": f'#include "{other}/{other}.hpp"\n'})
-                    self.assertEqual(found == [], other == folder or other in allowed)
+    def test_every_pair_of_folders(self):
+        for layer, folders in check_layers.FOLDERS_MAY_INCLUDE.items():
+            for folder, allowed in folders.items():
+                for other in folders:
+                    with self.subTest(layer=layer, folder=folder, other=other):
+                        found = self.check({f"src/{layer}/{other}/{other}.hpp": "",
+                                            f"src/{layer}/{folder}/x.cpp": f'#include "{layer}/{other}/{other}.hpp"\n'})
+                        self.assertEqual(found == [], other == folder or other in allowed)
+
+    def test_one_folder_may_include_another_layer(self):
+        self.assertEqual(self.check({"src/gpuio/programs/x.cpp": '#include "warpverbs/programs/programs.hpp"\n'}), [])
+        self.assertEqual(len(self.check({"src/gpuio/server/x.cpp": '#include "warpverbs/programs/programs.hpp"\n'})), 1)
 
     def test_names_softhcas_folder_and_rule(self):
         self.assertEqual(self.check({"src/softhca/observe/log.hpp": "",

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpuio/files/file_types.hpp"
+#include "gpuio/protocol/file_types.hpp"
 #include "warpverbs/transport/event_loop.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 #include "warpverbs/version.hpp"
@@ -26,11 +26,12 @@ struct ServerAddress {
 
 /// The configuration of a FileClient.
 struct FileClientConfig {
-  std::vector<ServerAddress> servers{};             ///< at least one; the first that answers is used
-  int device = 0;                                   ///< as RdmaTransport's
-  std::chrono::milliseconds timeout{30000};         ///< of one request, with all its attempts
-  std::chrono::milliseconds connect_timeout{5000};  ///< of one attempt to connect to one server
-  transport::TransportConfig transport{};           ///< its max_nics is also that of the caller's RdmaMemory
+  std::vector<ServerAddress> servers{};                ///< at least one; the first that answers is used
+  int device = 0;                                      ///< as RdmaTransport's
+  std::chrono::milliseconds timeout{30000};            ///< of one request, with all its attempts
+  std::chrono::milliseconds connect_timeout{5000};     ///< of one attempt to connect to one server
+  transport::TransportConfig transport{};              ///< max_nics also for RdmaMemory of the caller
+  std::function<void(const std::string& line)> log{};  ///< of connections; called on the loop's thread
 };
 
 struct OpenedFile {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "gpuio/files/file_types.hpp"
+#include "gpuio/protocol/file_types.hpp"
 #include "warpverbs/transport/memory.hpp"
 #include "warpverbs/version.hpp"
 

@@ -1,5 +1,8 @@
 #include "gpuio/protocol/path.hpp"
 
+#include <algorithm>
+#include <cerrno>
+
 namespace warpverbs::inline v0_2::gpuio::protocol {
 
 std::optional<std::string> ToPlainPath(std::string_view path) {
@@ -20,6 +23,16 @@ bool IsPlainPath(std::string_view path) {
   if (path.size() > kMaxPathBytes) return false;
   const auto plain = ToPlainPath(path);
   return plain && *plain == path;
+}
+
+int PathError(std::string_view path) {
+  if (path.size() > kMaxPathBytes) return ENAMETOOLONG;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    if (end - begin > kMaxNameBytes) return ENAMETOOLONG;
+    begin = end + 1;
+  }
+  return EINVAL;
 }
 
 ParentAndName SplitPath(std::string_view path) {

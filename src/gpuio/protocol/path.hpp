@@ -21,6 +21,9 @@ bool IsPlainPath(std::string_view path);
 /// @return  empty: the path has "..", a NUL or a name that is too long, or is too long itself
 std::optional<std::string> ToPlainPath(std::string_view path);
 
+/// Returns why ToPlainPath() refuses a path: ENAMETOOLONG, or EINVAL.
+int PathError(std::string_view path);
+
 /// The folder that a path is in, and its name there.
 struct ParentAndName {
   std::string parent{}, name{};

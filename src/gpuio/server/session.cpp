@@ -146,7 +146,9 @@ std::string Session::Accept(const Hello& hello, Welcome& welcome) {
 /// Notifies the client by RDMA, so that both know that it works before they rely on it.
 void Session::ProveRdma() {
   timer_.cancel();
-  transport_->Write(parts_->arena.View(parts_->arena.memory().data(), 0), {}, {.notify = true},
+  // No byte is written, so no NIC looks at a key; but there has to be one for each of the peer's NICs.
+  const transport::RdmaRemoteBuffer nowhere{nullptr, {.nics = transport::AccessKey::kMaxNics}, 0};
+  transport_->Write(parts_->arena.View(parts_->arena.memory().data(), 0), nowhere, {.notify = true},
                     [self = shared_from_this()](const transport::Status& status) {
                       if (self->ended_) return;
                       if (!status.ok()) return self->End("RDMA with it does not work: " + status.What());

@@ -83,6 +83,8 @@ void Transfer::NoteError(uint64_t at, int error) {
 }
 
 void Transfer::NoteError(uint64_t at, const transport::Status& status) {
+  // Nothing was sent: the request's key is not for all NICs of the connection.
+  if (status == transport::Code::kInvalid) return NoteError(at, EINVAL);
   // The client's NIC refuses a key or a range that the request named: that is the request's fault.
   NoteError(at, status == transport::Code::kAccessDenied ? EFAULT : EIO);
   remote_->Fail(status);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "gpuio/files/file_types.hpp"
+#include "gpuio/protocol/file_types.hpp"
 #include "gpuio/server/arena.hpp"
 #include "gpuio/server/disk.hpp"
 #include "gpuio/server/scheduler.hpp"

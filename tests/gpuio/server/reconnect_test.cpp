@@ -1,0 +1,195 @@
+#include <asio/ip/tcp.hpp>
+
+#include "gpuio/server/served.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Reconnect : public Served {
+ protected:
+  /// Ends the server, and starts another one at its port.
+  void Restart() {
+    server_config_.port = client_config_.servers[0].port;
+    server_.reset();
+    server_ = std::make_unique<Looped<FileServer>>(server_config_);
+  }
+};
+
+TEST_F(Reconnect, OpensFilesAgain) {
+  const auto pattern = Pattern(100'000, 1);
+  WriteFile(folder_ / "file", pattern);
+  const uint64_t file = client().MustOpen("file", O_RDWR);
+  Memory memory(pattern.size());
+  for (int i = 0; i < 3; ++i) {
+    Restart();
+    EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 100'000);
+    EXPECT_EQ(memory.bytes(), pattern);
+    EXPECT_EQ(client().Write(file, 0, memory.Remote()), 100'000);
+  }
+  EXPECT_EQ(ReadFile(folder_ / "file"), pattern) << "a file is not truncated when it is opened again";
+}
+
+TEST_F(Reconnect, FollowsRenamesOfThisClient) {
+  fs::create_directory(folder_ / "a");
+  WriteFile(folder_ / "a/file", {1, 2, 3});
+  const uint64_t file = client().MustOpen("a/file", O_RDONLY);
+  ASSERT_EQ(client().Rename("a", "b"), 0);
+  Restart();
+  Memory memory(10);
+  EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 3);
+}
+
+TEST_F(Reconnect, TakesNoOtherFileForTheOneThatWasOpen) {
+  WriteFile(folder_ / "file", {1, 2, 3});
+  WriteFile(folder_ / "other", {1, 2, 3});
+  const uint64_t file = client().MustOpen("file", O_RDONLY), other = client().MustOpen("other", O_RDONLY);
+  WriteFile(folder_ / "new", {7});
+  fs::rename(folder_ / "new", folder_ / "file");
+  fs::remove(folder_ / "other");
+  Restart();
+  Memory memory(10);
+  EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, -ESTALE);
+  EXPECT_EQ(client().Read(other, 0, memory.Remote()).result, -ESTALE);
+}
+
+TEST_F(Reconnect, TellsThatUnsyncedWritesMayBeLost) {
+  const uint64_t file = (Serve(), client().MustOpen("file", O_RDWR | O_CREAT));
+  Memory memory(1000);
+  ASSERT_EQ(client().Write(file, 0, memory.Remote()), 1000);
+  ASSERT_EQ(client().Sync(file), 0);
+  Restart();
+  EXPECT_EQ(client().Sync(file), 0) << "all was synced before";
+  ASSERT_EQ(client().Write(file, 0, memory.Remote()), 1000);
+  Restart();
+  EXPECT_EQ(client().Sync(file), EREMOTEIO);
+  EXPECT_EQ(client().Sync(file), 0) << "it is told once";
+}
+
+TEST_F(Reconnect, TakesTheNextServer) {
+  const auto pattern = Pattern(100'000, 1);
+  WriteFile(folder_ / "file", pattern);
+  server_config_.folder = folder_.path();
+  server_ = std::make_unique<Looped<FileServer>>(server_config_);
+  auto second = std::make_unique<Looped<FileServer>>(server_config_);
+  const uint16_t ports[] = {(*server_)->port(), (*second)->port()};
+  client_config_.servers = {{"127.0.0.1", 1}, {"127.0.0.1", ports[0]}, {"127.0.0.1", ports[1]}};
+  client_ = std::make_unique<Client>(client_config_);
+  const uint64_t file = client().MustOpen("file", O_RDONLY);
+  EXPECT_EQ(client().Server()->port, ports[0]);
+  server_.reset();
+  Memory memory(pattern.size());
+  EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 100'000);
+  EXPECT_EQ(client().Server()->port, ports[1]);
+  server_config_.port = ports[0];
+  server_ = std::make_unique<Looped<FileServer>>(server_config_);
+  second.reset();
+  EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 100'000);
+  EXPECT_EQ(client().Server()->port, ports[0]);
+}
+
+TEST_F(Reconnect, RepeatsReadsAndWritesUnderWay) {
+  const auto pattern = Pattern(20 << 20, 1);
+  WriteFile(folder_ / "file", pattern);
+  const uint64_t file = client().MustOpen("file", O_RDONLY),
+                 copy = client().MustOpen("copy", O_WRONLY | O_CREAT);
+  Memory memory(pattern.size()), source(pattern.size());
+  source.Set(pattern);
+  std::promise<int64_t> read, written;
+  client()->Read(file, 0, memory.Remote(), [&](const ReadResult& result) { read.set_value(result.result); });
+  client()->Write(copy, 0, source.Remote(), [&](int64_t bytes) { written.set_value(bytes); });
+  ASSERT_TRUE(Eventually([&] { return Statistics().requests >= 4; }));
+  Restart();
+  EXPECT_EQ(GetInTime(read.get_future()), static_cast<int64_t>(pattern.size()));
+  EXPECT_EQ(GetInTime(written.get_future()), static_cast<int64_t>(pattern.size()));
+  EXPECT_TRUE(memory.bytes() == pattern);
+  EXPECT_TRUE(ReadFile(folder_ / "copy") == pattern);
+}
+
+TEST_F(Reconnect, EndsRequestsAtTheirTimeout) {
+  client_config_.timeout = std::chrono::milliseconds(300);
+  client_config_.servers = {{"127.0.0.1", 1}};  // nobody listens there
+  client_ = std::make_unique<Client>(client_config_);
+  EXPECT_EQ(client().Open("file", O_RDONLY).first, EREMOTEIO);
+  EXPECT_EQ(client().MakeDirectory("folder"), EREMOTEIO);
+  EXPECT_FALSE(client().Server());
+}
+
+TEST_F(Reconnect, EndsRequestsAtTheirTimeoutIfTheServerIsSilent) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor silent(context, {asio::ip::address_v4::loopback(), 0});
+  client_config_.timeout = std::chrono::milliseconds(300);
+  client_config_.servers = {{"127.0.0.1", silent.local_endpoint().port()}};
+  client_ = std::make_unique<Client>(client_config_);
+  EXPECT_EQ(client().Open("file", O_RDONLY).first, EREMOTEIO);
+}
+
+TEST_F(Reconnect, TakesTheNextServerIfOneIsSilent) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor silent(context, {asio::ip::address_v4::loopback(), 0});
+  WriteFile(folder_ / "file", {1});
+  Serve();
+  client_config_.connect_timeout = std::chrono::milliseconds(500);
+  client_config_.servers.insert(client_config_.servers.begin(),
+                                {"127.0.0.1", silent.local_endpoint().port()});
+  client_ = std::make_unique<Client>(client_config_);
+  EXPECT_EQ(client().Open("file", O_RDONLY).first, 0);
+}
+
+TEST_F(Reconnect, CancelsRequestsWhenTheClientEnds) {
+  client_config_.servers = {{"127.0.0.1", 1}};
+  std::promise<int> opened;
+  std::promise<int64_t> bytes;
+  {
+    Client client(client_config_);
+    client->Open("file", O_RDONLY, 0, [&](int error, const OpenedFile&) { opened.set_value(error); });
+  }
+  EXPECT_EQ(GetInTime(opened.get_future()), ECANCELED);
+}
+
+TEST_F(Reconnect, LeavesNothingOpenAtTheServer) {
+  WriteFile(folder_ / "file", {1});
+  Serve();
+  const auto open_files = [] {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  };
+  client().MustOpen("file", O_RDONLY);
+  const size_t before = open_files();
+  for (int round = 0; round < 3; ++round) {
+    Client other(client_config_);
+    for (int i = 0; i < 50; ++i) other.MustOpen("file", O_RDONLY);
+    EXPECT_GE(open_files(), before + 50);
+  }
+  ASSERT_TRUE(Eventually([&] { return Statistics().clients_now == 1; }));
+  EXPECT_TRUE(Eventually([&] { return open_files() <= before; })) << open_files() << " of " << before;
+}
+
+TEST_F(Reconnect, NeedsAServerToBeNamed) {
+  transport::EventLoop loop;
+  EXPECT_THROW(FileClient(FileClientConfig{}, loop), host::Error);
+}
+
+TEST_F(Reconnect, IsRefusedByAFullServer) {
+  server_config_.max_clients = 1;
+  WriteFile(folder_ / "file", {1});
+  ASSERT_EQ(client().Open("file", O_RDONLY).first, 0);
+  client_config_.timeout = std::chrono::seconds(2);
+  std::mutex mutex;
+  std::string log;
+  client_config_.log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    log += line + "\n";
+  };
+  {
+    Client second(client_config_);
+    EXPECT_EQ(second.Open("file", O_RDONLY).first, EREMOTEIO);
+  }
+  EXPECT_THAT(log, testing::HasSubstr("raise --clients"));
+  EXPECT_EQ(client().Open("file", O_RDONLY).first, 0);
+}
+
+}  // namespace
+}  // namespace warpverbs::inline v0_2::gpuio
