@@ -1,0 +1,168 @@
+#pragma once
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gpuio/common/rig.hpp"
+
+/// Random I/O against a model, for tests under faults.
+namespace warpverbs::inline v0_2::gpuio {
+
+/// Returns how long such a test runs: WARPVERBS_SOAK_SECONDS, or a few seconds.
+inline std::chrono::seconds SoakTime(std::chrono::seconds usual) {
+  const char* const seconds = std::getenv("WARPVERBS_SOAK_SECONDS");
+  return seconds != nullptr ? std::chrono::seconds(std::atoi(seconds)) : usual;
+}
+
+/// A file and what it should contain. One thread at a time uses it.
+class ModelFile {
+ public:
+  static constexpr size_t kLargest = 600'000;  // bytes of a file
+
+  /// @param may_fail  whether operations may end with EREMOTEIO: then both contents are right, until read
+  ModelFile(Client& client, const std::string& name, uint64_t seed, bool may_fail)
+      : client_(client),
+        file_(client.MustOpen(name, O_RDWR | O_CREAT)),
+        random_(seed),
+        memory_(kLargest),
+        may_fail_(may_fail) {}
+  ~ModelFile() { client_.Close(file_); }
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+
+  /// Does one random operation, and compares what it returns. Returns what is wrong, or "".
+  std::string Step() {
+    ++steps_;
+    const size_t offset = random_() % kLargest;
+    const size_t largest = random_() % 3 == 0 ? kLargest : 10'000;
+    const size_t bytes = 1 + random_() % std::min(kLargest - offset, largest);
+    switch (random_() % 10) {
+      case 0:
+        return Truncate(random_() % kLargest);
+      case 1:
+        return Punch(offset, bytes);
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        return Write(offset, bytes);
+      default:
+        return Read(offset, bytes);
+    }
+  }
+
+  /// Reads and compares all of the file.
+  std::string Verify() { return Read(0, kLargest); }
+
+  size_t steps() const { return steps_; }
+
+ private:
+  /// A result that a lost connection explains.
+  bool Lost(int64_t result) {
+    if (!may_fail_ || result != -EREMOTEIO) return false;
+    unsure_ = true;
+    return true;
+  }
+
+  std::string Write(size_t offset, size_t bytes) {
+    const auto pattern = Pattern(bytes, random_());
+    std::copy(pattern.begin(), pattern.end(), memory_.data());
+    const int64_t result = client_.Write(file_, offset, memory_.Remote(0, bytes));
+    if (Lost(result)) return "";
+    if (result != static_cast<int64_t>(bytes)) return "a write returned " + std::to_string(result);
+    if (model_.size() < offset + bytes) model_.resize(offset + bytes, 0);
+    std::copy(pattern.begin(), pattern.end(), model_.begin() + static_cast<ptrdiff_t>(offset));
+    return "";
+  }
+
+  std::string Read(size_t offset, size_t bytes) {
+    std::fill_n(memory_.data(), bytes, uint8_t{0xee});
+    const ReadResult result = client_.Read(file_, offset, memory_.Remote(0, bytes));
+    if (Lost(result.result)) return "";
+    if (result.result < 0) return "a read returned " + std::to_string(result.result);
+    const auto got = static_cast<size_t>(result.result);
+    for (const Range& hole : result.holes) std::fill_n(memory_.data() + hole.offset, hole.bytes, uint8_t{0});
+    if (unsure_) return Adopt(offset, bytes, got);
+    const size_t expected = model_.size() > offset ? std::min(bytes, model_.size() - offset) : 0;
+    if (got != expected)
+      return "a read returned " + std::to_string(got) + " bytes in place of " + std::to_string(expected);
+    if (!std::equal(memory_.data(), memory_.data() + got, model_.begin() + static_cast<ptrdiff_t>(offset)))
+      return "bytes differ in " + std::to_string(bytes) + " bytes at " + std::to_string(offset);
+    if (std::count(memory_.data() + got, memory_.data() + bytes, 0xee) != static_cast<ptrdiff_t>(bytes - got))
+      return "bytes behind the end of the file changed";
+    return "";
+  }
+
+  /// After a lost operation nobody knows what it has done: starts over with an empty file.
+  std::string Adopt(size_t, size_t, size_t) {
+    unsure_ = false;
+    return Truncate(0);
+  }
+
+  std::string Truncate(size_t bytes) {
+    const int error = client_.ChangeAttributes(file_, {.bytes = bytes});
+    if (Lost(-error)) return "";
+    if (error != 0) return "a truncation returned " + std::to_string(error);
+    model_.resize(bytes, 0);
+    if (bytes == 0) unsure_ = false;
+    return "";
+  }
+
+  std::string Punch(size_t offset, size_t bytes) {
+    const int error = client_.PunchHole(file_, offset, bytes);
+    if (Lost(-error)) return "";
+    if (error != 0) return "punching a hole returned " + std::to_string(error);
+    const size_t end = std::min(model_.size(), offset + bytes);
+    for (size_t i = offset; i < end; ++i) model_[i] = 0;
+    return "";
+  }
+
+  Client& client_;
+  uint64_t file_;
+  std::mt19937_64 random_;
+  Memory memory_;
+  std::vector<uint8_t> model_;
+  bool may_fail_, unsure_ = false;
+  size_t steps_ = 0;
+};
+
+/// Runs threads, each with a file of its own, until a time or an error. Returns the errors.
+inline std::vector<std::string> RandomIo(Client& client, size_t threads, std::chrono::milliseconds time,
+                                         bool may_fail, size_t* steps = nullptr) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  std::vector<std::string> errors(threads);
+  std::vector<size_t> done(threads);
+  {
+    std::vector<std::jthread> workers;
+    for (size_t i = 0; i < threads; ++i) {
+      workers.emplace_back([&, i] {
+        try {
+          ModelFile file(client, "random" + std::to_string(i), i, may_fail);
+          do {
+            errors[i] = file.Step();
+          } while (errors[i].empty() && std::chrono::steady_clock::now() < end);
+          if (errors[i].empty()) errors[i] = file.Verify();
+          done[i] = file.steps();
+        } catch (const std::exception& error) {
+          errors[i] = error.what();
+        }
+      });
+    }
+  }
+  if (steps != nullptr) {
+    for (const size_t count : done) *steps += count;
+  }
+  std::erase(errors, "");
+  return errors;
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio
