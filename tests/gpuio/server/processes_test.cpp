@@ -71,14 +71,19 @@ class ServerProcess {
  public:
   explicit ServerProcess(const fs::path& folder, uint16_t port = 0,
                          const std::vector<std::string>& options = {})
-      : child_(Arguments(folder, port, options)) {
+      : folder_(folder), child_(Arguments(folder, port, options)) {
     port_ = static_cast<uint16_t>(std::stoi(child_.ReadUntil("listening on port ")));
   }
   uint16_t port() const { return port_; }
   int Kill(int signal) { return child_.Kill(signal); }
+  /// Returns how many files of the folder it has open.
   size_t OpenFiles() const {
-    const fs::directory_iterator files("/proc/" + std::to_string(child_.pid()) + "/fd");
-    return static_cast<size_t>(std::distance(files, fs::directory_iterator()));
+    size_t open = 0;
+    for (const auto& file : fs::directory_iterator("/proc/" + std::to_string(child_.pid()) + "/fd")) {
+      std::error_code closed;
+      open += fs::read_symlink(file, closed).string().starts_with(folder_.string() + "/") ? 1 : 0;
+    }
+    return open;
   }
 
  private:
@@ -90,6 +95,7 @@ class ServerProcess {
     return arguments;
   }
 
+  fs::path folder_;
   Child child_;
   uint16_t port_ = 0;
 };
@@ -149,9 +155,13 @@ TEST_F(ServerProcesses, ThatAreKilledAreReplacedByTheOther) {
   EXPECT_EQ(client.Server()->port, second.port());
 }
 
+class KilledServers : public ServerProcesses, public testing::WithParamInterface<const char*> {};
+
 /// Kills the server at random moments: 3 times, or for WARPVERBS_SOAK_SECONDS.
-TEST_F(ServerProcesses, ThatAreKilledAndStartedAgainLoseNoByte) {
-  std::optional<ServerProcess> server(std::in_place, folder_.path());
+TEST_P(KilledServers, LoseNoByteWhenTheyStartAgain) {
+  const auto options = std::string(GetParam()) == "Buffered" ? std::vector<std::string>{"--buffered"}
+                                                             : std::vector<std::string>{};
+  std::optional<ServerProcess> server(std::in_place, folder_.path(), 0, options);
   Client& client = Connect({server->port()});
   const bool soaks = std::getenv("WARPVERBS_SOAK_SECONDS") != nullptr;
   const auto end = std::chrono::steady_clock::now() + SoakTime(std::chrono::seconds(0));
@@ -163,13 +173,16 @@ TEST_F(ServerProcesses, ThatAreKilledAndStartedAgainLoseNoByte) {
     // Any moment is as good as another: the test passes whenever it comes.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 600));
     server->Kill(SIGKILL);
-    server.emplace(folder_.path(), config_.servers[0].port);
+    server.emplace(folder_.path(), config_.servers[0].port, options);
     io.join();
     ASSERT_THAT(errors, testing::ElementsAre()) << "after kill " << kills;
     ++kills;
   } while (soaks ? std::chrono::steady_clock::now() < end : kills < 3);
   RecordProperty("kills", kills);
 }
+
+INSTANTIATE_TEST_SUITE_P(Io, KilledServers, testing::Values("Auto", "Buffered"),
+                         [](const auto& of) { return std::string(of.param); });
 
 TEST_F(ServerProcesses, FreeAllThatAKilledClientHeld) {
   WriteFile(folder_ / "file", Pattern(100'000, 1));

@@ -31,7 +31,7 @@ class ModelFile {
   /// @param may_fail  whether operations may end with EREMOTEIO: then both contents are right, until read
   ModelFile(Client& client, const std::string& name, uint64_t seed, bool may_fail)
       : client_(client),
-        file_(client.MustOpen(name, O_RDWR | O_CREAT)),
+        file_(client.MustOpen(name, O_RDWR | O_CREAT | O_TRUNC)),
         random_(seed),
         memory_(kLargest),
         may_fail_(may_fail) {}
@@ -41,7 +41,7 @@ class ModelFile {
 
   /// Does one random operation, and compares what it returns. Returns what is wrong, or "".
   std::string Step() {
-    ++steps_;
+    if (++steps_ % 20 == 0) history_.clear();
     const size_t offset = random_() % kLargest;
     const size_t largest = random_() % 3 == 0 ? kLargest : 10'000;
     const size_t bytes = 1 + random_() % std::min(kLargest - offset, largest);
@@ -73,10 +73,16 @@ class ModelFile {
     return true;
   }
 
+  void Note(const char* what, size_t offset, size_t bytes, int64_t result) {
+    history_ += "\n" + std::string(what) + " " + std::to_string(offset) + " + " + std::to_string(bytes) +
+                ": " + std::to_string(result);
+  }
+
   std::string Write(size_t offset, size_t bytes) {
     const auto pattern = Pattern(bytes, random_());
     std::copy(pattern.begin(), pattern.end(), memory_.data());
     const int64_t result = client_.Write(file_, offset, memory_.Remote(0, bytes));
+    Note("write", offset, bytes, result);
     if (Lost(result)) return "";
     if (result != static_cast<int64_t>(bytes)) return "a write returned " + std::to_string(result);
     if (model_.size() < offset + bytes) model_.resize(offset + bytes, 0);
@@ -87,6 +93,8 @@ class ModelFile {
   std::string Read(size_t offset, size_t bytes) {
     std::fill_n(memory_.data(), bytes, uint8_t{0xee});
     const ReadResult result = client_.Read(file_, offset, memory_.Remote(0, bytes));
+    Note("read", offset, bytes, result.result);
+    for (const Range& hole : result.holes) Note("hole", hole.offset + offset, hole.bytes, 0);
     if (Lost(result.result)) return "";
     if (result.result < 0) return "a read returned " + std::to_string(result.result);
     const auto got = static_cast<size_t>(result.result);
@@ -95,8 +103,14 @@ class ModelFile {
     const size_t expected = model_.size() > offset ? std::min(bytes, model_.size() - offset) : 0;
     if (got != expected)
       return "a read returned " + std::to_string(got) + " bytes in place of " + std::to_string(expected);
-    if (!std::equal(memory_.data(), memory_.data() + got, model_.begin() + static_cast<ptrdiff_t>(offset)))
-      return "bytes differ in " + std::to_string(bytes) + " bytes at " + std::to_string(offset);
+    for (size_t i = 0; i < got; ++i) {
+      if (memory_.data()[i] == model_[offset + i]) continue;
+      size_t last = i;
+      for (size_t k = i; k < got; ++k) last = memory_.data()[k] != model_[offset + k] ? k : last;
+      return "bytes " + std::to_string(offset + i) + " to " + std::to_string(offset + last) +
+             " differ, first " + std::to_string(memory_.data()[i]) + " in place of " +
+             std::to_string(model_[offset + i]) + history_;
+    }
     if (std::count(memory_.data() + got, memory_.data() + bytes, 0xee) != static_cast<ptrdiff_t>(bytes - got))
       return "bytes behind the end of the file changed";
     return "";
@@ -110,6 +124,7 @@ class ModelFile {
 
   std::string Truncate(size_t bytes) {
     const int error = client_.ChangeAttributes(file_, {.bytes = bytes});
+    Note("truncate", bytes, 0, error);
     if (Lost(-error)) return "";
     if (error != 0) return "a truncation returned " + std::to_string(error);
     model_.resize(bytes, 0);
@@ -119,6 +134,7 @@ class ModelFile {
 
   std::string Punch(size_t offset, size_t bytes) {
     const int error = client_.PunchHole(file_, offset, bytes);
+    Note("punch", offset, bytes, error);
     if (Lost(-error)) return "";
     if (error != 0) return "punching a hole returned " + std::to_string(error);
     const size_t end = std::min(model_.size(), offset + bytes);
@@ -133,6 +149,7 @@ class ModelFile {
   std::vector<uint8_t> model_;
   bool may_fail_, unsure_ = false;
   size_t steps_ = 0;
+  std::string history_;  // of the last operations
 };
 
 /// Runs threads, each with a file of its own, until a time or an error. Returns the errors.
