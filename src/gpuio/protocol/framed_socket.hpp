@@ -45,6 +45,9 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
   void Close();
   void CloseAfterSending();
 
+  /// @pre  not closed
+  int native_handle() { return socket_.native_handle(); }
+
   /// Returns the peer's address, for the log.
   const std::string& peer() const { return peer_; }
 

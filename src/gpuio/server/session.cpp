@@ -22,7 +22,7 @@ std::unique_ptr<Disk> MakeDisk(const FileServerConfig& config, transport::EventL
                                std::span<uint8_t> memory, asio::thread_pool& threads) {
   if (config.engine != IoEngine::kThreads) {
     try {
-      return MakeUringDisk(loop.context(), memory);
+      return MakeUringDisk(loop.context(), memory, config.max_clients);
     } catch (const host::Error&) {
       if (config.engine == IoEngine::kUring) throw;
     }
@@ -94,6 +94,7 @@ void Session::Close() {
   parts_->scheduler.Close(*share_);
   files_.clear();
   timer_.cancel();
+  if (kept_ >= 0 && parts_->disk) parts_->disk->Release(kept_);
   socket_->CloseAfterSending();
   if (on_end_) std::exchange(on_end_, {})();
 }
@@ -120,6 +121,7 @@ void Session::OnHello(const FrameHeader& header, std::span<const uint8_t> body) 
   socket_->Send(EncodeFrame(welcome));
   if (!welcome.refusal.empty()) return End(welcome.refusal);
   greeted_ = true;
+  kept_ = parts_->disk->Keep(socket_->native_handle());
   ++parts_->statistics.clients;
   ProveRdma();
 }

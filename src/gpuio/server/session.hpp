@@ -107,6 +107,7 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   std::optional<transport::RdmaTransport> transport_;
   bool greeted_ = false, misbehaved_ = false, failed_ = false, ended_ = false;
   std::unordered_map<uint64_t, std::shared_ptr<ServerFile>> files_;
+  int kept_ = -1;  // by the disk
   size_t opening_ = 0;
   uint64_t next_handle_ = 1;
   size_t requests_ = 0, transfers_ = 0;  // under way

@@ -39,6 +39,10 @@ class ThreadDisk : public Disk {
                        static_cast<off_t>(bytes));
     });
   }
+  // A thread in a write ends after it, and the process's sockets close after the last thread.
+  int Keep(int) override { return -1; }
+  void Release(int) override {}
+
   std::string Describe() const override { return "threads"; }
 
  private:

@@ -26,8 +26,10 @@ constexpr size_t kMaxRegistered = size_t{1} << 30;  // bytes of one registered b
 /// A ring whose completions an eventfd announces to the loop.
 class UringDisk : public Disk {
  public:
-  UringDisk(asio::io_context& context, std::span<uint8_t> buffers) : ring_(std::make_shared<Ring>(context)) {
+  UringDisk(asio::io_context& context, std::span<uint8_t> buffers, size_t sockets)
+      : ring_(std::make_shared<Ring>(context)) {
     ring_->Register(buffers);
+    ring_->RegisterSockets(sockets);
     ring_->Wait();
   }
   ~UringDisk() override { ring_->Close(); }
@@ -65,6 +67,8 @@ class UringDisk : public Disk {
                               static_cast<off_t>(bytes));
     });
   }
+  int Keep(int socket) override { return ring_->Keep(socket); }
+  void Release(int kept) override { ring_->Release(kept); }
   std::string Describe() const override {
     return ring_->registered_ ? "io_uring with registered buffers"
                               : std::string("io_uring; its buffers are not registered (") +
@@ -99,6 +103,30 @@ class UringDisk : public Disk {
       register_error_ = -io_uring_register_buffers(&ring_, parts.data(), static_cast<unsigned>(parts.size()));
       registered_ = register_error_ == 0;
       begin_ = buffers.data();
+    }
+
+    /// The kernel drops files that are registered with a ring once the ring's last operation has ended.
+    ///
+    /// @source  Linux 6.1, io_uring/io_uring.c, io_ring_exit_work() and io_ring_ctx_free()
+    void RegisterSockets(size_t sockets) {
+      const std::vector<int> none(sockets, -1);
+      if (io_uring_register_files(&ring_, none.data(), static_cast<unsigned>(sockets)) != 0) return;
+      for (size_t slot = sockets; slot != 0; --slot) free_slots_.push_back(static_cast<int>(slot - 1));
+    }
+
+    int Keep(int socket) {
+      if (closed_ || free_slots_.empty()) return -1;
+      const int slot = free_slots_.back();
+      if (io_uring_register_files_update(&ring_, static_cast<unsigned>(slot), &socket, 1) != 1) return -1;
+      free_slots_.pop_back();
+      return slot;
+    }
+
+    void Release(int slot) {
+      if (closed_ || slot < 0) return;
+      const int none = -1;
+      io_uring_register_files_update(&ring_, static_cast<unsigned>(slot), &none, 1);
+      free_slots_.push_back(slot);
     }
 
     /// Returns the index of the registered buffer that has an address; -1: none is registered.
@@ -184,6 +212,7 @@ class UringDisk : public Disk {
     asio::posix::stream_descriptor event_;
     const uint8_t* begin_ = nullptr;
     int register_error_ = 0;
+    std::vector<int> free_slots_;
     size_t under_way_ = 0;
     bool registered_ = false, submitting_ = false, taking_ = false, closed_ = false;
   };
@@ -193,8 +222,8 @@ class UringDisk : public Disk {
 
 }  // namespace
 
-std::unique_ptr<Disk> MakeUringDisk(asio::io_context& context, std::span<uint8_t> buffers) {
-  return std::make_unique<UringDisk>(context, buffers);
+std::unique_ptr<Disk> MakeUringDisk(asio::io_context& context, std::span<uint8_t> buffers, size_t sockets) {
+  return std::make_unique<UringDisk>(context, buffers, sockets);
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

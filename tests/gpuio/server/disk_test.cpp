@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <asio/io_context.hpp>
@@ -29,7 +30,7 @@ class Disks : public testing::TestWithParam<const char*> {
       return;
     }
     try {
-      disk_ = MakeUringDisk(context_, buffers_);
+      disk_ = MakeUringDisk(context_, buffers_, 4);
     } catch (const host::Error& error) {
       GTEST_SKIP() << error.what();
     }
@@ -122,6 +123,39 @@ TEST_P(Disks, MayEndInACallback) {
     });
   }
   RunUntil(1);
+}
+
+TEST_P(Disks, KeepSocketsUntilTheyAreReleasedOrTheDiskEnds) {
+  if (std::string(GetParam()) == "Threads")
+    GTEST_SKIP() << "the process itself stays until threads have written";
+  const auto make = [](int(&ends)[2]) { ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0); };
+  const auto is_closed = [](int end) {
+    char byte;
+    return recv(end, &byte, 1, MSG_DONTWAIT) == 0;
+  };
+  int released[2], left[2];
+  make(released), make(left);
+  const int kept = disk_->Keep(released[0]);
+  ASSERT_GE(kept, 0);
+  ASSERT_GE(disk_->Keep(left[0]), 0);
+  close(released[0]), close(left[0]);
+  EXPECT_FALSE(is_closed(released[1]));
+  disk_->Release(kept);
+  EXPECT_TRUE(Eventually([&] { return is_closed(released[1]); }));
+  EXPECT_FALSE(is_closed(left[1]));
+  disk_.reset();
+  EXPECT_TRUE(Eventually([&] { return is_closed(left[1]); }));
+  close(released[1]), close(left[1]);
+}
+
+TEST_P(Disks, KeepNoMoreSocketsThanTheyWereMadeFor) {
+  if (std::string(GetParam()) == "Threads")
+    GTEST_SKIP() << "the process itself stays until threads have written";
+  int kept = 0;
+  for (int i = 0; i < 4; ++i) EXPECT_GE(kept = disk_->Keep(fd_.get()), 0);
+  EXPECT_EQ(disk_->Keep(fd_.get()), -1);
+  disk_->Release(kept);
+  EXPECT_GE(disk_->Keep(fd_.get()), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Disks, testing::Values("Uring", "Threads"),

@@ -49,6 +49,25 @@ TEST_P(Writes, StartAndEndAnywhere) {
   EXPECT_EQ(back.bytes(), model);
 }
 
+/// Direct parts and buffered ends of a write must not share a page of the cache: either could undo the other.
+TEST_P(Writes, OfAPageOrTwoStayAsTheyWereWritten) {
+  std::vector<uint8_t> model(64 << 10, 0);
+  WriteFile(folder_ / "file", model);
+  const uint64_t file = client().MustOpen("file", O_RDWR);
+  Memory memory(model.size()), back(model.size());
+  memory.Set(Pattern(model.size(), 3));
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const size_t bytes = 1000 + random() % 8000, from = random() % (model.size() - bytes),
+                 to = random() % (model.size() - bytes);
+    ASSERT_EQ(client().Write(file, to, memory.Remote(from, bytes)), static_cast<int64_t>(bytes));
+    std::copy_n(memory.data() + from, bytes, model.begin() + static_cast<ptrdiff_t>(to));
+    ASSERT_EQ(client().Read(file, 0, back.Remote()).result, static_cast<int64_t>(model.size()));
+    ASSERT_TRUE(back.bytes() == model) << "after " << i << " writes, of " << bytes << " bytes at " << to;
+    ASSERT_TRUE(ReadFile(folder_ / "file") == model) << "through the page cache, after " << i << " writes";
+  }
+}
+
 TEST_P(Writes, ExtendTheFile) {
   WriteFile(folder_ / "file", {1, 2, 3});
   Memory memory(1000);
