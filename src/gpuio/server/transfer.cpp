@@ -1,5 +1,7 @@
 #include "gpuio/server/transfer.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <span>
@@ -183,11 +185,13 @@ int WriteTransfer::Prepare() {
   return 0;
 }
 
-// Odd ends are buffered, what is between them may be direct.
+// Odd ends are buffered, what is between them may be direct. They share no page: the buffered piece would
+// read the page before the direct one has written it, and write it back afterwards.
 std::optional<Transfer::Piece> WriteTransfer::Plan() {
+  static const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (next_ >= end_) return std::nullopt;
   const ServerFile& file = *request_.file;
-  const uint64_t alignment = file.alignment();
+  const uint64_t alignment = file.alignment() == 1 ? 1 : std::max<uint64_t>(file.alignment(), page_bytes);
   uint64_t end = ChunkEnd(next_, end_);
   int fd = file.direct_fd();
   if (next_ % alignment != 0) {
