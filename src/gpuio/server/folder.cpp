@@ -23,9 +23,7 @@ namespace {
 
 using protocol::Answer;
 
-/// Alignment of direct I/O: that of the page cache, of which buffered I/O changes whole pages. Disks need
-/// less.
-constexpr uint32_t kAlignment = 4096;
+constexpr uint32_t kMaxAlignment = 4096;  // of direct I/O
 
 /// The name by which the kernel opens a file once more, with other flags.
 std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
@@ -146,15 +144,17 @@ FolderFile Folder::Open(const protocol::OpenRequest& request) const {
 }
 
 DirectIo Folder::OpenDirect(int fd) const {
+  uint32_t alignment = kMaxAlignment;
 #ifdef STATX_DIOALIGN
   struct statx status {};
-  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 && (status.stx_mask & STATX_DIOALIGN) != 0 &&
-      (status.stx_dio_offset_align == 0 || status.stx_dio_offset_align > kAlignment ||
-       status.stx_dio_mem_align > kAlignment))
-    return {};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 && (status.stx_mask & STATX_DIOALIGN) != 0) {
+    // The larger one serves all: they are powers of two.
+    alignment = std::max(status.stx_dio_mem_align, status.stx_dio_offset_align);
+    if (status.stx_dio_offset_align == 0 || alignment > kMaxAlignment) return {};
+  }
 #endif
   const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
-  DirectIo direct{UniqueFd(open(NameOf(fd).c_str(), access | O_DIRECT | O_CLOEXEC)), kAlignment};
+  DirectIo direct{UniqueFd(open(NameOf(fd).c_str(), access | O_DIRECT | O_CLOEXEC)), alignment};
   return direct.fd ? std::move(direct) : DirectIo{};
 }
 
@@ -164,7 +164,7 @@ std::string Folder::DescribeDirectIo() const {
   if (!probe) return "direct I/O is tried file by file, because this file system has no O_TMPFILE";
   const DirectIo direct = OpenDirect(probe.get());
   if (!direct.fd) return "buffered I/O, because this file system has no direct I/O";
-  alignas(kAlignment) std::array<char, kAlignment> block{};
+  alignas(kMaxAlignment) std::array<char, kMaxAlignment> block{};
   if (pwrite(direct.fd.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size()) ||
       pread(direct.fd.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size()))
     return std::string("buffered I/O, because direct I/O fails here: ") + std::strerror(errno);
