@@ -1,5 +1,6 @@
 #include <random>
 
+#include "gpuio/protocol/messages.hpp"
 #include "gpuio/server/served.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -38,12 +39,12 @@ TEST_P(Reads, BringAWholeFile) {
 }
 
 TEST_P(Reads, StartAndEndAnywhere) {
-  const auto pattern = Pattern(3'000'000, 2);
+  const auto pattern = Pattern(1'500'000, 2);
   WriteFile(folder_ / "file", pattern);
   const uint64_t file = client().MustOpen("file", O_RDONLY);
   Memory memory(pattern.size());
   std::mt19937_64 random(1);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     const size_t offset = random() % pattern.size();
     const size_t bytes =
         1 + random() % std::min<size_t>(pattern.size() - offset, i % 2 == 0 ? 9000 : 1'000'000);
@@ -116,12 +117,12 @@ TEST_P(Reads, ListHolesAsTheBufferHasThem) {
 }
 
 TEST_P(Reads, OfNothingButAHoleCountItsBytes) {
-  std::vector<uint8_t> model(100'000'000, 0);
+  std::vector<uint8_t> model(10'000'000, 0);
   WriteSparse(folder_ / "file", model, {});
   ReadResult result;
-  const auto bytes = ReadBack("file", 50'000'000, 60'000'000, result);
-  EXPECT_EQ(result.result, 50'000'000);
-  EXPECT_THAT(result.holes, testing::ElementsAre(Range{0, 50'000'000}));
+  const auto bytes = ReadBack("file", 5'000'000, 6'000'000, result);
+  EXPECT_EQ(result.result, 5'000'000);
+  EXPECT_THAT(result.holes, testing::ElementsAre(Range{0, 5'000'000}));
   EXPECT_EQ(static_cast<size_t>(std::count(bytes.begin(), bytes.end(), 0xee)), bytes.size());
 }
 
@@ -138,14 +139,14 @@ TEST_P(Reads, SeeHolesThatAreMadeMeanwhile) {
 }
 
 TEST_P(Reads, OfMoreHolesThanAReplyListsBringZeros) {
-  std::vector<uint8_t> model(40 << 20, 0);
+  std::vector<uint8_t> model(18 << 20, 0);
   std::vector<Range> parts;
   for (uint64_t at = 0; at < model.size(); at += 8192) parts.push_back({at, 100});
   WriteSparse(folder_ / "file", model, parts);
   ReadResult result;
   auto bytes = ReadBack("file", 0, model.size(), result);
   ASSERT_EQ(result.result, static_cast<int64_t>(model.size()));
-  EXPECT_GT(result.holes.size(), 1000u);
+  EXPECT_EQ(result.holes.size(), protocol::kMaxHoles);
   for (const Range& hole : result.holes)
     std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(hole.offset), hole.bytes, uint8_t{0});
   EXPECT_EQ(bytes, model);
@@ -153,7 +154,7 @@ TEST_P(Reads, OfMoreHolesThanAReplyListsBringZeros) {
 
 TEST_P(Reads, NeedMuchLessMemoryThanTheyBring) {
   server_config_.memory = 1 << 20;
-  const auto pattern = Pattern(20 << 20, 5);
+  const auto pattern = Pattern(8 << 20, 5);
   WriteFile(folder_ / "file", pattern);
   ReadResult result;
   EXPECT_EQ(ReadBack("file", 0, pattern.size(), result), pattern);

@@ -91,7 +91,7 @@ TEST_F(Reconnect, TakesTheNextServer) {
 }
 
 TEST_F(Reconnect, RepeatsReadsAndWritesUnderWay) {
-  const auto pattern = Pattern(20 << 20, 1);
+  const auto pattern = Pattern(8 << 20, 1);
   WriteFile(folder_ / "file", pattern);
   const uint64_t file = client().MustOpen("file", O_RDONLY),
                  copy = client().MustOpen("copy", O_WRONLY | O_CREAT);
