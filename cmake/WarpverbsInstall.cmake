@@ -1,8 +1,8 @@
 # Installs everything that is built. Components, which the Debian packages follow:
 #
 #   libraries      shared libraries
-#   development    headers, static libraries, the device library's bitcode, the CMake package and pkg-config files
-#   programs       warpverbs-doctor, -info and -perf
+#   development    headers, static libraries, the CMake package and pkg-config files
+#   programs       warpverbs-doctor, -filed, -info and -perf
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
 #
@@ -85,6 +85,12 @@ if(TARGET warpverbs-doctor)
     set_target_properties(${programs} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
   endif()
   install(TARGETS ${programs} COMPONENT programs)
+endif()
+if(TARGET warpverbs-filed)
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(warpverbs-filed PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+  endif()
+  install(TARGETS warpverbs-filed COMPONENT programs)
 endif()
 if(TARGET softhca)
   install(TARGETS softhca EXPORT warpverbs-softhca COMPONENT softhca)

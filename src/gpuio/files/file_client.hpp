@@ -26,12 +26,13 @@ struct ServerAddress {
 
 /// The configuration of a FileClient.
 struct FileClientConfig {
-  std::vector<ServerAddress> servers{};                ///< at least one; the first that answers is used
-  int device = 0;                                      ///< as RdmaTransport's
-  std::chrono::milliseconds timeout{30000};            ///< of one request, with all its attempts
-  std::chrono::milliseconds connect_timeout{5000};     ///< of one attempt to connect to one server
-  transport::TransportConfig transport{};              ///< max_nics also for RdmaMemory of the caller
-  std::function<void(const std::string& line)> log{};  ///< of connections; called on the loop's thread
+  std::vector<ServerAddress> servers{};             ///< at least one; the first that answers is used
+  int device = 0;                                   ///< device of RdmaTransport
+  std::chrono::milliseconds timeout{30000};         ///< time of one request, with all its attempts
+  std::chrono::milliseconds connect_timeout{5000};  ///< time of one attempt to connect to one server
+  transport::TransportConfig transport{};           ///< max_nics also for RdmaMemory of the caller
+  std::function<void(const std::string& line)>
+      log{};  ///< callback on the loop's thread for lines about connections
 };
 
 struct OpenedFile {

@@ -41,7 +41,7 @@ struct ClientFile {
 
 struct ClientRequest {
   protocol::Request message{};
-  std::shared_ptr<ClientFile> file{};  ///< whose handle the message takes
+  std::shared_ptr<ClientFile> file{};  ///< file whose handle the message takes
   bool needs_file = false;
   bool repeatable = true;    ///< a second time does no harm
   bool uses_memory = false;  ///< the server moves data of it

@@ -14,12 +14,12 @@
 namespace warpverbs::inline v0_2::gpuio {
 
 struct MountConfig {
-  std::string folder{};      ///< to mount on
-  bool allow_other = false;  ///< for all users of the machine, as the files' rights say; else for this one
-  size_t buffers = 16;       ///< of 1 MiB, registered: reads and writes under way
-  int device = 0;            ///< as FileClientConfig's
-  uint32_t max_nics = 1;     ///< as FileClientConfig's
-  std::function<void()> on_unmounted{};  ///< called on the loop's thread when somebody else unmounts it
+  std::string folder{};      ///< folder to mount on
+  bool allow_other = false;  ///< whether all users of the machine may use it, as the files' rights say
+  size_t buffers = 16;       ///< number of registered buffers of 1 MiB, one for each read or write under way
+  int device = 0;            ///< device of FileClientConfig
+  uint32_t max_nics = 1;     ///< setting of FileClientConfig's transport
+  std::function<void()> on_unmounted{};  ///< callback on the loop's thread for an unmount by somebody else
 };
 
 /// Files of a server as a file system of this machine, by FUSE.

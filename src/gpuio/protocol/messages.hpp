@@ -32,10 +32,10 @@ inline constexpr uint64_t kMaxOffset = INT64_MAX;
 struct FrameHeader {
   static constexpr size_t kBytes = 16;
 
-  uint32_t bytes = 0;  ///< of the whole frame
+  uint32_t bytes = 0;  ///< size of the whole frame
   uint16_t type = 0;
   uint16_t zero = 0;
-  uint64_t id = 0;  ///< chosen by the client, unique among its requests under way
+  uint64_t id = 0;  ///< number that the client chooses, unique among its requests under way
 
   static void Fields(auto& m, auto& wire) { wire(m.bytes, m.type, m.zero, m.id); }
 };
@@ -46,8 +46,8 @@ struct Hello {
 
   uint64_t magic = kMagic;
   uint32_t version = kVersion;
-  uint64_t key = 0;   ///< random; the server returns it
-  std::string url{};  ///< of the client's transport
+  uint64_t key = 0;   ///< random number, which the server returns
+  std::string url{};  ///< URL of the client's transport
 
   static void Fields(auto& m, auto& wire) { wire(m.magic, m.version, m.key, m.url); }
 };
@@ -59,8 +59,8 @@ struct Welcome {
   uint64_t magic = kMagic;
   uint32_t version = kVersion;
   uint64_t key = 0;
-  std::string refusal{};      ///< why the server refuses the client; empty: it does not
-  std::string url{};          ///< of the server's transport
+  std::string refusal{};      ///< reason why the server refuses the client; empty: it does not
+  std::string url{};          ///< URL of the server's transport
   uint32_t max_requests = 0;  ///< requests that may be under way at a time
   bool read_only = false;
 
@@ -241,7 +241,7 @@ struct RenameRequest {
   using Reply = EmptyReply;
 
   std::string from{}, to{};
-  uint32_t flags = 0;  ///< of renameat2(2): RENAME_NOREPLACE or RENAME_EXCHANGE
+  uint32_t flags = 0;  ///< flags of renameat2(2): RENAME_NOREPLACE or RENAME_EXCHANGE
 
   static void Fields(auto& m, auto& wire) { wire(m.from, m.to, m.flags); }
 };
@@ -317,7 +317,7 @@ std::optional<Welcome> DecodeWelcome(std::span<const uint8_t> body);
 /// What a server answers.
 struct Answer {
   int error = 0;  ///< an errno value
-  Reply reply{};  ///< of the request's type unless there is an error
+  Reply reply{};  ///< a reply of the request's type, unless there is an error
 };
 
 /// Decodes the reply to a request, and checks that it can be one: no more bytes than were asked for, holes in

@@ -20,7 +20,7 @@ class Arena {
  public:
   /// @param bytes   rounded down to whole buffers, and to 4 buffers at least
   /// @param device, max_nics  as for RdmaTransport
-  /// @errors  host::Error: there is no such memory, or no NIC registers it
+  /// @errors  host::Error: the memory does not exist, or no NIC registers it
   Arena(size_t bytes, int device, uint32_t max_nics);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -18,8 +18,8 @@ struct FolderFile {
 
 /// What direct I/O needs of a file.
 struct DirectIo {
-  UniqueFd fd{};           ///< opened with O_DIRECT; none: the file system has no direct I/O
-  uint32_t alignment = 0;  ///< of offsets, lengths and memory
+  UniqueFd fd{};           ///< a file opened with O_DIRECT; none: the file system has no direct I/O
+  uint32_t alignment = 0;  ///< alignment of offsets, lengths and memory, in bytes
 };
 
 /// A folder whose files clients may use, and nothing outside.
@@ -31,7 +31,7 @@ struct DirectIo {
 class Folder {
  public:
   /// @param read_only  whether all that changes the folder is EROFS
-  /// @errors  host::Error: there is no such folder, or the kernel has no openat2()
+  /// @errors  host::Error: the folder does not exist, or the kernel has no openat2()
   Folder(const std::string& path, bool read_only);
 
   FolderFile Open(const protocol::OpenRequest& request) const;

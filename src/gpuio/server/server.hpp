@@ -20,20 +20,20 @@ enum class IoMode : uint8_t { kAuto, kBuffered };  ///< kAuto: direct I/O where 
 /// The configuration of a FileServer.
 struct FileServerConfig {
   std::string folder{};
-  std::string address = "0.0.0.0";  ///< of the interface to listen on, IPv4 or IPv6
+  std::string address = "0.0.0.0";  ///< address of the interface to listen on, IPv4 or IPv6
   uint16_t port = 0;                ///< 0: any
   bool read_only = false;
   size_t memory = size_t{64} << 20;  ///< bytes for data on its way, for all clients together
-  int device = 0;                    ///< as RdmaTransport's
+  int device = 0;                    ///< device of RdmaTransport
   transport::TransportConfig transport{};
   IoEngine engine = IoEngine::kAuto;
   IoMode mode = IoMode::kAuto;
   size_t max_clients = 256;
-  uint32_t max_requests = 128;                         ///< of one client under way
-  size_t max_files = 4096;                             ///< that one client has open
-  std::chrono::milliseconds greeting_timeout{10'000};  ///< from the connection to the greeting
-  std::chrono::milliseconds transfer_timeout{30'000};  ///< of moving one piece over the network
-  std::function<void(const std::string& line)> log{};  ///< called on the loop's thread
+  uint32_t max_requests = 128;                         ///< largest number of requests of one client under way
+  size_t max_files = 4096;                             ///< largest number of files that one client has open
+  std::chrono::milliseconds greeting_timeout{10'000};  ///< time from the connection to the greeting
+  std::chrono::milliseconds transfer_timeout{30'000};  ///< time to move one piece over the network
+  std::function<void(const std::string& line)> log{};  ///< callback on the loop's thread
 };
 
 /// What a server did since it started.

@@ -80,9 +80,10 @@ class Transfer : public BufferUser, public std::enable_shared_from_this<Transfer
   struct Piece {
     uint64_t begin = 0, end = 0;  ///< in the file
     int fd = -1;
-    uint64_t io_begin = 0, io_end = 0;  ///< what the disk moves: aligned for direct I/O, around the piece
-    uint8_t* buffer = nullptr;          ///< has io_begin at its start
-    uint64_t moved = 0;                 ///< bytes that the disk has moved, from io_begin
+    uint64_t io_begin = 0,
+             io_end = 0;        ///< part that the disk moves: aligned for direct I/O, around the piece
+    uint8_t* buffer = nullptr;  ///< has io_begin at its start
+    uint64_t moved = 0;         ///< bytes that the disk has moved, from io_begin
 
     uint8_t* data() const { return buffer + (begin - io_begin); }
     size_t bytes() const { return static_cast<size_t>(end - begin); }
