@@ -21,6 +21,7 @@ namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
 constexpr unsigned kEntries = 512;
+constexpr unsigned kCompletions = 32768;            // more than there can be operations on buffers
 constexpr size_t kMaxRegistered = size_t{1} << 30;  // bytes of one registered buffer
 
 /// A ring whose completions an eventfd announces to the loop.
@@ -70,16 +71,22 @@ class UringDisk : public Disk {
   int Keep(int socket) override { return ring_->Keep(socket); }
   void Release(int kept) override { ring_->Release(kept); }
   std::string Describe() const override {
-    return ring_->registered_ ? "io_uring with registered buffers"
-                              : std::string("io_uring; its buffers are not registered (") +
-                                    std::strerror(ring_->register_error_) + "; raise ulimit -l)";
+    std::string text = ring_->registered_ ? "io_uring with registered buffers"
+                                          : std::string("io_uring; its buffers are not registered (") +
+                                                std::strerror(ring_->register_error_) + "; raise ulimit -l)";
+    if (!ring_->keeps_sockets_)
+      text += "; clients do not wait for the last writes of this server if it is killed (raise ulimit -n)";
+    return text;
   }
 
  private:
   /// Shared with the handlers that the loop has queued.
   struct Ring : std::enable_shared_from_this<Ring> {
     explicit Ring(asio::io_context& context) : context_(context), event_(context) {
-      const int error = -io_uring_queue_init(kEntries, &ring_, 0);
+      io_uring_params params{};
+      params.flags = IORING_SETUP_CQSIZE;
+      params.cq_entries = kCompletions;
+      const int error = -io_uring_queue_init_params(kEntries, &ring_, &params);
       if (error != 0) {
         throw host::Error::FromErrno(
             "create", "an io_uring", error,
@@ -111,6 +118,7 @@ class UringDisk : public Disk {
     void RegisterSockets(size_t sockets) {
       const std::vector<int> none(sockets, -1);
       if (io_uring_register_files(&ring_, none.data(), static_cast<unsigned>(sockets)) != 0) return;
+      keeps_sockets_ = true;
       for (size_t slot = sockets; slot != 0; --slot) free_slots_.push_back(static_cast<int>(slot - 1));
     }
 
@@ -214,7 +222,7 @@ class UringDisk : public Disk {
     int register_error_ = 0;
     std::vector<int> free_slots_;
     size_t under_way_ = 0;
-    bool registered_ = false, submitting_ = false, taking_ = false, closed_ = false;
+    bool registered_ = false, keeps_sockets_ = false, submitting_ = false, taking_ = false, closed_ = false;
   };
 
   const std::shared_ptr<Ring> ring_;
