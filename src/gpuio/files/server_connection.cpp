@@ -1,5 +1,6 @@
 #include "gpuio/files/server_connection.hpp"
 
+#include <algorithm>
 #include <asio/connect.hpp>
 #include <exception>
 #include <random>
@@ -9,6 +10,19 @@
 namespace warpverbs::inline v0_2::gpuio {
 
 using asio::ip::tcp;
+
+namespace {
+
+/// Returns a server's text as a log may print it.
+std::string Printable(std::string text) {
+  constexpr size_t kLongest = 400;
+  text.resize(std::min(text.size(), kLongest));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+}  // namespace
 
 ServerConnection::ServerConnection(transport::EventLoop& loop, const FileClientConfig& config,
                                    const ServerAddress& server)
@@ -71,7 +85,7 @@ void ServerConnection::OnWelcome(const protocol::FrameHeader& header, std::span<
   const auto welcome = header.type == protocol::Welcome::kType ? protocol::DecodeWelcome(body) : std::nullopt;
   if (!welcome || welcome->magic != protocol::kMagic || welcome->key != key_)
     return End("it is no file server of this kind");
-  if (!welcome->refusal.empty()) return End("it refuses: " + welcome->refusal);
+  if (!welcome->refusal.empty()) return End("it refuses: " + Printable(welcome->refusal));
   if (welcome->version != protocol::kVersion || welcome->max_requests == 0)
     return End("its version of the protocol differs");
   const transport::Status connected = transport_->Connect(welcome->url);
