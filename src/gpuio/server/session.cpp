@@ -246,6 +246,17 @@ void Session::On(uint64_t id, const CloseRequest& request) {
   Respond(id, CloseRequest::kType, files_.erase(request.handle) != 0 ? 0 : EBADF, EmptyReply{});
 }
 
+/// Adds a transfer to the statistics.
+///
+/// @param access  kOpenRead or kOpenWrite
+void Session::Count(const TransferResult& result, uint32_t access) {
+  uint64_t holes = 0;
+  for (const Range& hole : result.holes) holes += hole.bytes;
+  FileServerStatistics& statistics = parts_->statistics;
+  statistics.hole_bytes += holes;
+  (access == kOpenRead ? statistics.bytes_read : statistics.bytes_written) += result.bytes - holes;
+}
+
 template <class TransferType, class Request>
 void Session::StartTransfer(uint64_t id, const Request& request) {
   const auto file = FileOf(request.handle);
@@ -254,15 +265,10 @@ void Session::StartTransfer(uint64_t id, const Request& request) {
   ++transfers_;
   const auto done = [self = shared_from_this(), id](const TransferResult& result) {
     --self->transfers_;
-    uint64_t holes = 0;
-    for (const Range& hole : result.holes) holes += hole.bytes;
-    FileServerStatistics& statistics = self->parts_->statistics;
-    statistics.hole_bytes += holes;
+    if (!self->failed()) self->Count(result, kAccess);
     if constexpr (std::is_same_v<Request, ReadRequest>) {
-      statistics.bytes_read += result.bytes - holes;
       self->Respond(id, Request::kType, result.error, ReadReply{result.bytes, result.holes});
     } else {
-      statistics.bytes_written += result.bytes;
       self->Respond(id, Request::kType, result.error, WriteReply{result.bytes});
     }
     if (self->failed_ && self->transfers_ == 0) self->End("its transport failed");

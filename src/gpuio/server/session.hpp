@@ -96,6 +96,7 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void InThread(uint64_t id, const Request& request, Call call);
   template <class TransferType, class Request>
   void StartTransfer(uint64_t id, const Request& request);
+  void Count(const TransferResult& result, uint32_t access);
   std::shared_ptr<ServerFile> FileOf(uint64_t handle) const;
 
   const std::shared_ptr<ServerParts> parts_;

@@ -214,5 +214,24 @@ TEST_F(ReadErrors, AreEfaultForMemoryThatIsNotTheClients) {
   EXPECT_EQ(memory.bytes(), pattern);
 }
 
+using ServerStatistics = Served;
+
+TEST_F(ServerStatistics, CountWhatMoved) {
+  std::vector<uint8_t> model(1 << 20, 0);
+  WriteSparse(folder_ / "file", model, {{0, 4096}});
+  ReadResult result;
+  ReadBack("file", 0, model.size(), result);
+  Memory memory(1000);
+  client().Write(client().MustOpen("new", O_WRONLY | O_CREAT), 0, memory.Remote());
+  client().Open("nothing", O_RDONLY);
+  const FileServerStatistics statistics = Statistics();
+  EXPECT_EQ(statistics.bytes_read, 4096u);
+  EXPECT_EQ(statistics.hole_bytes, (1u << 20) - 4096);
+  EXPECT_EQ(statistics.bytes_written, 1000u);
+  EXPECT_EQ(statistics.errors, 1u);
+  EXPECT_EQ(statistics.clients_now, 1u);
+  EXPECT_THAT(statistics.ToText(), testing::HasSubstr("bytes read 4096, bytes written 1000"));
+}
+
 }  // namespace
 }  // namespace warpverbs::inline v0_2::gpuio
