@@ -148,33 +148,33 @@ class UringDisk : public Disk {
     template <class Prepare>
     void Start(Done done, const Prepare& prepare) {
       io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-      while (sqe == nullptr) {
-        Submit();
+      while (sqe == nullptr) {  // the kernel takes what is there, unless it is short of memory for a moment
+        io_uring_submit(&ring_);
         sqe = io_uring_get_sqe(&ring_);
       }
       prepare(sqe);
       io_uring_sqe_set_data(sqe, new Done(std::move(done)));
       ++under_way_;
-      if (std::exchange(submitting_, true)) return;
-      asio::post(context_, [self = shared_from_this()] {  // so that one call submits what is started together
-        self->submitting_ = false;
-        if (self->closed_) return;
-        self->Submit();
-        self->Take();
-      });
+      SubmitSoon();
     }
 
-    void Submit() {
-      const int result = io_uring_submit(&ring_);
-      if (result == -EAGAIN || result == -EBUSY) Take();  // the kernel is short of room for completions
+    /// Submits from the loop, so that one call submits what is started together.
+    void SubmitSoon() {
+      if (std::exchange(submitting_, true)) return;
+      asio::post(context_, [self = shared_from_this()] {
+        self->submitting_ = false;
+        if (self->closed_) return;
+        if (io_uring_submit(&self->ring_) < 0) self->SubmitSoon();
+        self->Take();
+      });
     }
 
     void Wait() {
       event_.async_wait(asio::posix::stream_descriptor::wait_read,
                         [self = shared_from_this()](const std::error_code& error) {
                           if (error || self->closed_) return;
-                          uint64_t count = 0;
-                          static_cast<void>(read(self->event_.native_handle(), &count, sizeof(count)));
+                          eventfd_t count = 0;
+                          eventfd_read(self->event_.native_handle(), &count);
                           self->Take();
                           if (!self->closed_) self->Wait();
                         });
@@ -182,7 +182,6 @@ class UringDisk : public Disk {
 
     /// Takes completions and calls back. Callbacks start further I/O.
     void Take() {
-      if (std::exchange(taking_, true)) return;
       std::array<io_uring_cqe*, 64> cqes;
       while (!closed_) {
         const unsigned count = io_uring_peek_batch_cqe(&ring_, cqes.data(), cqes.size());
@@ -194,7 +193,6 @@ class UringDisk : public Disk {
         under_way_ -= count;
         for (unsigned i = 0; i < count && !closed_; ++i) (*done[i].first)(done[i].second);
       }
-      taking_ = false;
     }
 
     /// Waits until the kernel uses no buffer.
@@ -222,7 +220,7 @@ class UringDisk : public Disk {
     int register_error_ = 0;
     std::vector<int> free_slots_;
     size_t under_way_ = 0;
-    bool registered_ = false, keeps_sockets_ = false, submitting_ = false, taking_ = false, closed_ = false;
+    bool registered_ = false, keeps_sockets_ = false, submitting_ = false, closed_ = false;
   };
 
   const std::shared_ptr<Ring> ring_;
