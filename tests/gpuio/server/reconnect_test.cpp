@@ -152,9 +152,13 @@ TEST_F(Reconnect, CancelsRequestsWhenTheClientEnds) {
 TEST_F(Reconnect, LeavesNothingOpenAtTheServer) {
   WriteFile(folder_ / "file", {1});
   Serve();
-  const auto open_files = [] {
-    return static_cast<size_t>(
-        std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  const auto open_files = [this] {
+    size_t open = 0;
+    for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;
+      open += fs::read_symlink(file, closed).string().starts_with(folder_.path().string() + "/") ? 1 : 0;
+    }
+    return open;
   };
   client().MustOpen("file", O_RDONLY);
   const size_t before = open_files();

@@ -55,6 +55,7 @@ void Serve(gpuio::FiledOptions options) {
     if (options.statistics) Print(server->Statistics().ToText());
     server.reset();
     timer.cancel();
+    signals.clear();  // a second signal ends the program at once
   });
   context.run();
 }
