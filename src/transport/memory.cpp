@@ -6,6 +6,7 @@
 #include "host/connect/byte_stream.hpp"
 #include "registration.hpp"
 #include "text_format.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::transport {
@@ -35,14 +36,26 @@ AccessKey AccessKey::FromText(std::string_view text) {
   return key;
 }
 
-Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics, bool writable)
-    : nics(Nics::Of(device, max_nics)), lease(nics->cache(writable).Register(data, size)) {
+template <class Regions>
+void Registration::Keys::Take(const Regions& of) {
   remote.nics = static_cast<uint8_t>(nics->devices().size());
   for (size_t i = 0; i < remote.nics; ++i) {
-    const host::MemoryView view = lease.View(i);
+    const host::MemoryView view = of.View(i);
     lkeys[i] = view.lkey;
     remote.rkeys[i] = view.rkey;
   }
+}
+
+Registration::Keys::Keys(void* data, size_t size, int device, uint32_t max_nics, bool writable)
+    : nics(Nics::Of(device, max_nics)), lease(nics->cache(writable).Register(data, size)) {
+  Take(*lease);
+}
+
+Registration::Keys::Keys(const host::Buffer& buffer, int device, uint32_t max_nics)
+    : nics(Nics::Of(device, max_nics)) {
+  std::vector<const host::Device*> devices;
+  for (const auto& opened : nics->devices()) devices.push_back(opened.get());
+  Take(regions.emplace(devices, buffer, host::Access{.remote_read = true, .remote_write = true}));
 }
 
 Registration::Registration(void* data, size_t size, int device, uint32_t max_nics, bool writable)
@@ -52,6 +65,13 @@ Registration::Registration(void* data, size_t size, int device, uint32_t max_nic
       writable_(writable),
       keys_(std::make_shared<const Keys>(data, size, device, max_nics, writable)) {}
 
+Registration::Registration(const host::Buffer& buffer, int device, uint32_t max_nics)
+    : data_(buffer.data()),
+      size_(buffer.size()),
+      device_(device),
+      writable_(true),
+      keys_(std::make_shared<const Keys>(buffer, device, max_nics)) {}
+
 /// Memory that the NIC still uses stays registered, but leaves the cache: its address may soon belong to
 /// other memory. In a forked child both are the parent's: the loop's thread may have left the cache locked.
 Registration::~Registration() {
@@ -59,10 +79,10 @@ Registration::~Registration() {
     host::Abandon(keys_);
     return;
   }
-  if (keys_.use_count() > 1) keys_->nics->cache(writable_).Invalidate(data_, size_);
+  if (keys_->lease && keys_.use_count() > 1) keys_->nics->cache(writable_).Invalidate(data_, size_);
 }
 
-bool Registration::Reused() const { return keys_->lease.reused(); }
+bool Registration::Reused() const { return keys_->lease && keys_->lease->reused(); }
 const AccessKey& Registration::RemoteKey() const { return keys_->remote; }
 
 uint32_t Registration::LocalKey(size_t nic) const {
@@ -95,6 +115,8 @@ RdmaMemory::RdmaMemory(void* buffer, size_t length, int device, const RdmaMemory
     : registration_(new Registration(buffer, length, device, config.max_nics, true)) {}
 RdmaMemory::RdmaMemory(const void* buffer, size_t length, int device, const RdmaMemoryConfig& config)
     : registration_(new Registration(const_cast<void*>(buffer), length, device, config.max_nics, false)) {}
+RdmaMemory::RdmaMemory(const host::Buffer& buffer, int device, const RdmaMemoryConfig& config)
+    : registration_(new Registration(buffer, device, config.max_nics)) {}
 RdmaMemory::RdmaMemory(RdmaMemory&&) noexcept = default;
 RdmaMemory& RdmaMemory::operator=(RdmaMemory&&) noexcept = default;
 RdmaMemory::~RdmaMemory() = default;

@@ -53,6 +53,11 @@ class WARPVERBS_EXPORT Buffer {
   void CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
   static constexpr size_t kPieceBytes = size_t{1} << 20;
 
+  /// Sets bytes of it to a value; they have it when the call returns. Memory of an NVIDIA GPU is set by the GPU.
+  ///
+  /// @errors  as CopyIn()
+  void Fill(size_t offset, size_t bytes, std::byte value) const;
+
   /// Exports all of it as a file, for devices that cannot reach it by an address of the processor.
   ///
   /// @errors  Error: this memory is none that is exported, or its driver refuses
@@ -89,6 +94,9 @@ class WARPVERBS_EXPORT Buffer {
 
   // Copies what does not overlap, if one driver has both. By default: none has.
   virtual bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const;
+
+  // Sets what lies within, and is not empty. By default: copies the value in.
+  virtual void DoFill(size_t offset, size_t bytes, std::byte value) const;
 
   // Where the processor reaches it; nullptr: by copies alone.
   virtual std::byte* on_host() const { return nullptr; }

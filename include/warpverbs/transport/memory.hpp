@@ -9,6 +9,10 @@
 
 #include "warpverbs/version.hpp"
 
+namespace warpverbs::inline v0_2::host {
+class Buffer;
+}
+
 namespace warpverbs::inline v0_2::transport {
 
 /// The keys by which a peer reaches memory: one for each NIC that the memory is registered on.
@@ -71,6 +75,7 @@ class WARPVERBS_EXPORT Registration {
  private:
   friend class RdmaMemory;
   Registration(void* data, size_t size, int device, uint32_t max_nics, bool writable);
+  Registration(const host::Buffer& buffer, int device, uint32_t max_nics);
   void* At(size_t offset, size_t length) const;
   size_t OffsetOf(const void* ptr) const;
 
@@ -127,6 +132,12 @@ class WARPVERBS_EXPORT RdmaMemory {
   ///
   /// @errors  as above
   RdmaMemory(const void* buffer, size_t length, int device, const RdmaMemoryConfig& config = {});
+
+  /// Registers all of a buffer, also memory of which only a file is known, such as another process's dma-buf.
+  /// Each call registers it again: nothing is cached.
+  ///
+  /// @errors  host::Error: as above
+  RdmaMemory(const host::Buffer& buffer, int device, const RdmaMemoryConfig& config = {});
   RdmaMemory(RdmaMemory&&) noexcept;
   RdmaMemory& operator=(RdmaMemory&&) noexcept;
   ~RdmaMemory();

@@ -47,6 +47,17 @@ void Buffer::CopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t by
   }
 }
 
+void Buffer::Fill(size_t offset, size_t bytes, std::byte value) const {
+  Check(offset, bytes);
+  if (bytes != 0) DoFill(offset, bytes, value);
+}
+
+void Buffer::DoFill(size_t offset, size_t bytes, std::byte value) const {
+  const std::vector<std::byte> piece(std::min(bytes, kPieceBytes), value);
+  for (size_t done = 0; done < bytes; done += piece.size())
+    DoCopyIn(offset + done, std::span(piece).first(std::min(bytes - done, piece.size())));
+}
+
 bool Buffer::DoCopyTo(size_t, const Buffer&, size_t, size_t) const { return false; }
 
 /// Copies through host memory. Copies from the end if copying from the beginning would overwrite bytes before

@@ -1,4 +1,5 @@
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -153,7 +154,7 @@ void CheckRange(const IpcMapping& mapping, const SharedMemoryInfo& info) {
   throw Error("open", OpenedObject(info),
               "they are at offset " + std::to_string(info.offset) + ", and the driver opened " +
                   std::to_string(opened.bytes == 0 ? 0 : bytes) + " bytes",
-              "Check what the sharing process sends: it must be what ShareByIpc() made");
+              "Check what the sharing process sends: it must be what ShareByIpc() made", EINVAL);
 }
 
 std::unique_ptr<Buffer> OpenIpc(SharedMemory shared) {

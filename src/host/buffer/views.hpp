@@ -23,6 +23,9 @@ class HostView : public Buffer {
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     std::memcpy(to.data(), data() + offset, to.size());
   }
+  void DoFill(size_t offset, size_t bytes, std::byte value) const override {
+    std::memset(data() + offset, std::to_integer<int>(value), bytes);
+  }
   std::byte* on_host() const override { return data(); }
   /// Orders the processor's own writes. Processors, NICs and GPUs see host memory alike.
   void DoFlush(FlushDirection, Deadline, void*) const override { __sync_synchronize(); }
@@ -60,6 +63,9 @@ class GpuView : public Buffer {
   }
   void DoCopyOut(size_t offset, std::span<std::byte> to) const override {
     gpu_.context()->CopyOut(ToCuda(data() + offset), to);
+  }
+  void DoFill(size_t offset, size_t bytes, std::byte value) const override {
+    gpu_.context()->Fill(ToCuda(data() + offset), bytes, value);
   }
   bool DoCopyTo(size_t offset, const Buffer& to, size_t to_offset, size_t bytes) const override {
     const auto* const on_gpu = dynamic_cast<const GpuView*>(&to);

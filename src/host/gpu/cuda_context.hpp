@@ -68,6 +68,11 @@ class CudaContext {
   /// @errors  Error: the driver fails
   void Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress to, size_t bytes) const;
 
+  /// Sets this GPU's memory to a value.
+  ///
+  /// @errors  Error: the driver fails
+  void Fill(CudaAddress at, size_t bytes, std::byte value) const;
+
   /// Sleeps until the work launched on a stream so far has finished. nullptr means every stream of the
   /// context.
   ///

@@ -136,6 +136,12 @@ void CudaContext::Copy(CudaAddress from, const CudaContext& to_gpu, CudaAddress 
   });
 }
 
+void CudaContext::Fill(CudaAddress at, size_t bytes, std::byte value) const {
+  Run("fill", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
+    return driver.MemsetD8Async(at, std::to_integer<unsigned char>(value), bytes, stream);
+  });
+}
+
 void CudaContext::Finish(CUstream_st* stream, Deadline deadline) const {
   const DeadlineWait waiting(deadline);
   const std::string object = "the work of " + name();

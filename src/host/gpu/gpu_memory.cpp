@@ -48,10 +48,7 @@ void GpuMemory::CopyOut(size_t offset, std::span<std::byte> to) const {
 }
 
 void GpuMemory::Fill(size_t offset, size_t bytes, std::byte value) const {
-  const CudaAddress at = Place(*this, offset, bytes);
-  gpu_.context()->Run("fill", bytes, [&](const CudaDriver& driver, CUstream_st* stream) {
-    return driver.MemsetD8Async(at, std::to_integer<unsigned char>(value), bytes, stream);
-  });
+  gpu_.context()->Fill(Place(*this, offset, bytes), bytes, value);
 }
 
 void GpuMemory::Free::operator()(std::byte* memory) const {
