@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +47,10 @@ class Encoder {
   void Put(const std::string& text) {
     Put(static_cast<uint32_t>(text.size()));
     bytes_.insert(bytes_.end(), text.begin(), text.end());
+  }
+  template <size_t kBytes>
+  void Put(const std::array<uint8_t, kBytes>& bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
   void Put(const timespec& time) {
     Put(static_cast<int64_t>(time.tv_sec));
@@ -118,6 +124,11 @@ class Decoder {
     Take(size);
     const auto bytes = Bytes(size);
     text.assign(bytes.begin(), bytes.end());
+  }
+  template <size_t kBytes>
+  void Take(std::array<uint8_t, kBytes>& bytes) {
+    bytes.fill(0);
+    std::ranges::copy(Bytes(kBytes), bytes.begin());
   }
   void Take(timespec& time) {
     int64_t seconds = 0, nanoseconds = 0;
