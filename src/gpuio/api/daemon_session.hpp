@@ -1,0 +1,92 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpuio/control/messages.hpp"
+#include "sync/mutex.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+
+/// The connection of this process to the daemon of a mount. While it lives, the daemon keeps what this
+/// process published.
+///
+/// A daemon that comes back gets all of it again. Thread-safe.
+class DaemonSession {
+ public:
+  using Body = decltype(ControlRequest::body);
+  /// Sends a request, with a file unless that is -1, and returns the errno value of the reply.
+  using Caller = std::function<int(const Body& body, int file)>;
+
+  /// Something that the daemon has to know.
+  class Member {
+   public:
+    virtual ~Member() = default;
+
+    /// Returns when its turn is: members of lower rank first.
+    virtual int rank() const = 0;
+
+    /// Called when the daemon has gone, before another one knows of this.
+    ///
+    /// @param is_back  whether another daemon is there already
+    virtual void OnLost(bool is_back) = 0;
+
+    /// Tells a new daemon. The session logs a failure, and tries again while threads wait for I/O.
+    ///
+    /// @return  0 or an errno value
+    virtual int Publish(const Caller& call) = 0;
+
+    /// Returns its name in messages.
+    virtual std::string name() const = 0;
+  };
+
+  /// Returns the session of this process on a mount, and connects it.
+  ///
+  /// @param error  0 or an errno value: ENOENT: it is no mount; EIO: no daemon answers
+  static std::shared_ptr<DaemonSession> Of(const std::string& mount, int& error);
+
+  explicit DaemonSession(std::string mount) : mount_(std::move(mount)) {}
+  ~DaemonSession();
+
+  const std::string& mount() const { return mount_; }
+
+  /// Sends a request and waits for the reply: 10 s, but for a DetachRequest as long as the daemon lives.
+  /// Tries once more if the daemon has been replaced.
+  ///
+  /// @return  errno value of the reply; EIO: the daemon does not answer
+  int Call(const Body& body, int file = -1);
+
+  void Add(std::shared_ptr<Member> member);
+  void Remove(const Member* member);
+
+  /// Looks whether the daemon is still there. If not, tells all members, and connects to the next one.
+  void CheckDaemon();
+
+ private:
+  friend struct DaemonSessions;
+
+  int Connect() WARPVERBS_REQUIRES(mutex_);
+  int CallOnce(const Body& body, int file) WARPVERBS_REQUIRES(mutex_);
+  bool IsLost() WARPVERBS_REQUIRES(mutex_);
+  void Check() WARPVERBS_REQUIRES(mutex_);
+  void Recover() WARPVERBS_REQUIRES(mutex_);
+  void PublishPending() WARPVERBS_REQUIRES(mutex_);
+
+  const std::string mount_;
+  sync::Mutex mutex_;
+  host::FileDescriptor socket_ WARPVERBS_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point tried_ WARPVERBS_GUARDED_BY(mutex_);  // last
+  bool is_logged_ WARPVERBS_GUARDED_BY(mutex_) = false;                       // the present failure
+  uint32_t sequence_ WARPVERBS_GUARDED_BY(mutex_) = 0;
+  std::vector<std::shared_ptr<Member>> members_ WARPVERBS_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Member>> pending_
+      WARPVERBS_GUARDED_BY(mutex_);  // not known to the new daemon yet
+};
+
+}  // namespace warpverbs::inline v0_2::gpuio

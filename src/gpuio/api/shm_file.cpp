@@ -1,0 +1,79 @@
+#include "gpuio/api/shm_file.hpp"
+
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <utility>
+
+#include "gpuio/control/log.hpp"
+#include "warpverbs/host/dma_buf.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+std::byte* Map(int file, size_t bytes, int& error) {
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  error = mapped == MAP_FAILED ? errno : 0;
+  return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped);
+}
+
+/// Binds memory to a NUMA node. Memory elsewhere is slower, but works.
+void BindToNode(std::byte* memory, size_t bytes, int numa) {
+  constexpr int kMaxNodes = sizeof(unsigned long) * CHAR_BIT;
+  const unsigned long nodes = numa < kMaxNodes ? 1UL << numa : 0;
+  if (nodes != 0 && syscall(SYS_mbind, memory, bytes, MPOL_BIND, &nodes, kMaxNodes + 1, 0) == 0) return;
+  Log(LogLevel::kWarn, "Cannot bind " + std::to_string(bytes) + " bytes to NUMA node " +
+                           std::to_string(numa) + ": " +
+                           host::Error::DescribeErrno(nodes == 0 ? EINVAL : errno) +
+                           ". Pass a node that numactl --hardware lists.");
+}
+
+}  // namespace
+
+std::unique_ptr<ShmFile> ShmFile::Create(const std::string& name, size_t bytes, int numa, int& error) {
+  const host::FileDescriptor file(
+      shm_open(("/" + name).c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (!file) {
+    error = errno;
+    return nullptr;
+  }
+  if (bytes > static_cast<size_t>(INT64_MAX))
+    error = EFBIG;
+  else
+    error = ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  std::byte* const data = error == 0 ? Map(file.get(), bytes, error) : nullptr;
+  if (data != nullptr) {
+    if (numa >= 0) BindToNode(data, bytes, numa);  // before it has pages
+    error = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+    if (error != 0) munmap(data, bytes);
+  }
+  if (error != 0) {
+    shm_unlink(("/" + name).c_str());
+    return nullptr;
+  }
+  return std::unique_ptr<ShmFile>(new ShmFile(name, data, bytes, getpid()));
+}
+
+std::unique_ptr<ShmFile> ShmFile::Open(const std::string& name, size_t bytes, int& error) {
+  const host::FileDescriptor file(shm_open(("/" + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0));
+  struct stat status {};
+  error = !file || fstat(file.get(), &status) != 0 ? errno : 0;
+  if (error == 0 && (!S_ISREG(status.st_mode) || static_cast<size_t>(status.st_size) < bytes)) error = EINVAL;
+  std::byte* const data = error == 0 ? Map(file.get(), bytes, error) : nullptr;
+  return data == nullptr ? nullptr : std::unique_ptr<ShmFile>(new ShmFile(name, data, bytes, 0));
+}
+
+ShmFile::~ShmFile() {
+  munmap(data_, size_);
+  if (creator_ == getpid()) shm_unlink(("/" + name_).c_str());
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio
