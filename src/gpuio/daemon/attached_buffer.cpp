@@ -1,0 +1,109 @@
+#include "gpuio/daemon/attached_buffer.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "gpuio/control/log.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+/// Describes memory that came as a dma-buf as CUDA opens it.
+host::SharedMemoryInfo ByIpc(const PublishedMemory& published) {
+  host::SharedMemoryInfo info = published.memory.info;
+  info.kind = host::ShareKind::kCudaIpc;
+  info.handle = *published.ipc_handle;
+  info.offset = published.ipc_offset;
+  info.allocation_bytes = published.ipc_offset + info.bytes;  // the driver knows the allocation
+  return info;
+}
+
+bool HasRunOut(int error) { return error == ENOMEM || error == EAGAIN || error == ENOSPC || error == EMFILE; }
+
+}  // namespace
+
+AttachedBuffer::~AttachedBuffer() {
+  memory_.reset();
+  for (const auto& call : on_released_) call();
+}
+
+bool AttachedBuffer::Contains(uint64_t offset, uint64_t bytes) const {
+  if (bytes == 0 || offset > bytes_ || bytes > bytes_ - offset) return false;
+  return block_bytes_ == 0 || offset / block_bytes_ == (offset + bytes - 1) / block_bytes_;
+}
+
+transport::RdmaRemoteBuffer AttachedBuffer::Remote(uint64_t offset, uint64_t bytes) const {
+  return {.ptr = static_cast<std::byte*>(memory_->registration->data()) + offset_ + offset,
+          .access_key = memory_->registration->RemoteKey(),
+          .len = bytes};
+}
+
+void AttachedBuffer::FillWithZeros(uint64_t offset, uint64_t bytes) const {
+  RegisteredMemory& memory = *memory_;
+  if (memory.by_ipc && memory.opened_by_ipc == nullptr) {
+    memory.opened_by_ipc = host::Open({.info = *memory.by_ipc});
+  }
+  const host::Buffer& buffer = memory.opened_by_ipc != nullptr ? *memory.opened_by_ipc : *memory.buffer;
+  buffer.Fill(offset_ + offset, bytes, std::byte{0});
+}
+
+std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owner, int& error) {
+  const std::string name = ShmNameOf(std::string_view(target));
+  error = name.empty() ? EINVAL : 0;
+  if (error != 0) return nullptr;
+  host::FileDescriptor file(open(("/dev/shm/" + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  struct stat status {};
+  error = !file || fstat(file.get(), &status) != 0 ? errno : 0;
+  if (error != 0) return nullptr;
+  if (owner != 0 && status.st_uid != owner) error = EACCES;
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) error = EINVAL;
+  if (error != 0) return nullptr;
+  return GuardedMapping::Map(std::move(file), static_cast<size_t>(status.st_size), error);
+}
+
+std::shared_ptr<AttachedBuffer> AttachHostMemory(std::unique_ptr<GuardedMapping> mapping,
+                                                 uint64_t block_bytes, const RegistrationDevice& device,
+                                                 int& error) {
+  auto memory = std::make_shared<RegisteredMemory>();
+  memory->mapping = std::move(mapping);
+  const size_t bytes = memory->mapping->size();
+  error = 0;
+  try {
+    memory->buffer = host::WrapPointer(memory->mapping->data(), bytes);
+    memory->registration.emplace(static_cast<void*>(memory->mapping->data()), bytes, device.device,
+                                 transport::RdmaMemoryConfig{.max_nics = device.max_nics});
+    return std::make_shared<AttachedBuffer>(std::move(memory), 0, bytes, block_bytes);
+  } catch (const host::Error& failure) {
+    Log(LogLevel::kError, failure.what());
+    error = ENOMEM;
+    return nullptr;
+  }
+}
+
+std::shared_ptr<AttachedBuffer> AttachGpuMemory(const PublishedMemory& published,
+                                                const RegistrationDevice& device, int& error) {
+  error = 0;
+  try {
+    auto memory = std::make_shared<RegisteredMemory>();
+    host::SharedMemory shared{.info = published.memory.info};
+    if (published.memory.file) shared.file = published.memory.file.Duplicate();
+    memory->buffer = host::Open(std::move(shared));
+    memory->registration.emplace(*memory->buffer, device.device,
+                                 transport::RdmaMemoryConfig{.max_nics = device.max_nics});
+    if (published.memory.file && published.ipc_handle) memory->by_ipc = ByIpc(published);
+    auto buffer = std::make_shared<AttachedBuffer>(std::move(memory), 0, published.memory.info.bytes, 0);
+    buffer->ipc_handle = published.ipc_handle;
+    buffer->ipc_offset = published.ipc_offset;
+    return buffer;
+  } catch (const host::Error& failure) {
+    Log(LogLevel::kError, failure.what());
+    error = HasRunOut(failure.error_number()) ? ENOMEM : ENOTSUP;
+    return nullptr;
+  }
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio

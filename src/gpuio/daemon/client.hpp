@@ -1,0 +1,53 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "gpuio/daemon/attached_buffer.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+
+/// A file that an application has registered.
+struct AttachedFile {
+  uint64_t file = 0;  ///< number that the FileStore gave it
+  uint64_t references = 0;
+};
+
+/// The connection of an application, and what the application has registered by it.
+struct Client {
+  /// A file by its inode, and whether it was opened for reading and for writing.
+  using FileKey = std::tuple<uint64_t, bool, bool>;
+
+  Client(asio::posix::stream_descriptor connection, uid_t user_id, pid_t process_id)
+      : socket(std::move(connection)), user(user_id), process(process_id) {}
+
+  /// Finds a registered file.
+  ///
+  /// @return  false: it is not registered for this
+  bool Find(uint64_t inode, bool for_read, uint64_t& file) const {
+    for (const bool other : {false, true}) {
+      const auto found = files.find(for_read ? FileKey(inode, true, other) : FileKey(inode, other, true));
+      if (found == files.end()) continue;
+      file = found->second.file;
+      return true;
+    }
+    return false;
+  }
+
+  asio::posix::stream_descriptor socket;
+  const uid_t user;
+  const pid_t process;
+  std::map<std::string, PublishedMemory> published{};  ///< keys are names of links
+  std::set<std::string> attached{};                    ///< names of its buffers and rings
+  std::map<FileKey, AttachedFile> files{};
+};
+
+}  // namespace warpverbs::inline v0_2::gpuio

@@ -1,0 +1,200 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "gpuio/mount_fixture.hpp"
+
+/// Applications that come and go.
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+/// Runs work in a child process that then waits to be killed.
+///
+/// @param work  returns whether it succeeded
+pid_t StartChild(const std::function<bool()>& work) {
+  int ends[2];
+  if (pipe(ends) != 0) return -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    const char done = work() ? 'y' : 'n';
+    if (write(ends[1], &done, 1) != 1) _exit(1);
+    while (true) pause();
+  }
+  close(ends[1]);
+  char done = 0;
+  const bool succeeded = read(ends[0], &done, 1) == 1 && done == 'y';
+  close(ends[0]);
+  if (succeeded) return child;
+  kill(child, SIGKILL);
+  return -1;
+}
+
+void Kill(pid_t child) {
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(Daemon, ForgetsAClientThatIsKilled) {
+  ServedMount mount;
+  mount.WriteFile("file", "text");
+  const std::set<std::string> before = ShmFiles();
+  const pid_t child = StartChild([&] {
+    hf3fs_iov iov{};
+    hf3fs_ior ior{};
+    const int fd = open(mount.File("file").c_str(), O_RDONLY);
+    return hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) == 0 &&
+           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
+           hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
+  });
+  ASSERT_GT(child, 0);
+  const DaemonStatistics meanwhile = mount.Statistics();
+  EXPECT_EQ(meanwhile.clients, 1u);
+  EXPECT_EQ(meanwhile.host_buffers, 1u);
+  EXPECT_EQ(meanwhile.rings, 1u);
+  EXPECT_EQ(meanwhile.files, 1u);
+  EXPECT_EQ(mount.Links().size(), 2u);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+  const DaemonStatistics after = mount.Statistics();
+  EXPECT_EQ(after.host_buffers, 0u);
+  EXPECT_EQ(after.rings, 0u);
+  EXPECT_EQ(after.files, 0u);
+  EXPECT_TRUE(mount.Links().empty());
+  EXPECT_EQ(ShmFiles(), before);
+  EXPECT_EQ(mount.files().open_files(), 0u);
+}
+
+TEST(Daemon, ForgetsAClientThatIsKilledWithIoUnderWay) {
+  ServedMount mount;
+  mount.WriteFile("file", "text");
+  mount.files().holds_back = true;
+  const pid_t child = StartChild([&] {
+    hf3fs_iov iov{};
+    hf3fs_ior ior{};
+    const int fd = open(mount.File("file").c_str(), O_RDONLY);
+    return hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) == 0 &&
+           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
+           hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
+  });
+  ASSERT_GT(child, 0);
+  ASSERT_TRUE(Eventually([&] { return mount.Statistics().in_flight == 1; }));
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+  EXPECT_EQ(mount.Statistics().in_flight, 1u);
+  mount.OnLoop([&] { mount.files().Release(); });
+  EXPECT_EQ(mount.Statistics().in_flight, 0u);
+  EXPECT_EQ(mount.Statistics().rings, 0u);
+}
+
+TEST(Daemon, KeepsTheParentsBuffersWhenItsChildEnds) {
+  ServedMount mount;
+  hf3fs_iov iov{};
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+  const pid_t child = StartChild([&] {
+    hf3fs_iovdestroy(&iov);  // the child's copy
+    hf3fs_iov own{};
+    return hf3fs_iovcreate(&own, mount.path(), 4096, 0, -1) == 0;
+  });
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(mount.Statistics().clients, 2u);
+  EXPECT_EQ(mount.Links().size(), 2u);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 1; }));
+  EXPECT_EQ(mount.Statistics().host_buffers, 1u);
+  EXPECT_EQ(mount.Links().size(), 1u);
+  iov.base[0] = 1;
+  hf3fs_iovdestroy(&iov);
+  EXPECT_TRUE(mount.Links().empty());
+}
+
+TEST(Daemon, ServesABufferToTheProcessThatOpensIt) {
+  ServedMount mount;
+  mount.WriteFile("file", "text");
+  hf3fs_iov iov{};
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+  const pid_t child = StartChild([&] {
+    hf3fs_iov opened{};
+    hf3fs_ior ior{};
+    hf3fs_cqe cqe{};
+    const int fd = open(mount.File("file").c_str(), O_RDONLY);
+    return hf3fs_iovopen(&opened, reinterpret_cast<const uint8_t*>(iov.id), mount.path(), 4096, 0, -1) == 0 &&
+           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
+           hf3fs_prep_io(&ior, &opened, true, opened.base + 5, fd, 0, 4, nullptr) >= 0 &&
+           hf3fs_submit_ios(&ior) == 0 && hf3fs_wait_for_ios(&ior, &cqe, 1, 1, nullptr) == 1 &&
+           cqe.result == 4;
+  });
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(std::string(reinterpret_cast<char*>(iov.base) + 5, 4), "text");
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 1; }));
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST(Daemon, KeepsFilesOfClientsApart) {
+  ServedMount mount;
+  mount.WriteFile("file", "text");
+  const pid_t child =
+      StartChild([&] { return hf3fs_reg_fd(open(mount.File("file").c_str(), O_RDONLY), 0) <= 0; });
+  ASSERT_GT(child, 0);
+  // This process has not registered the file that its ring names.
+  hf3fs_iov iov{};
+  hf3fs_ior ior{};
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+  ASSERT_EQ(hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1), 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  ASSERT_EQ(mount.Statistics().files, 2u);
+  mount.files().holds_back = true;
+  hf3fs_dereg_fd(file.fd);
+  EXPECT_EQ(mount.Statistics().files, 1u);
+  EXPECT_EQ(hf3fs_prep_io(&ior, &iov, true, iov.base, file.fd, 0, 4, nullptr), -EBADF);
+  hf3fs_iordestroy(&ior);
+  hf3fs_iovdestroy(&iov);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.files().open_files() == 0; }));
+}
+
+TEST(Daemon, LosesABufferWhoseLinkSomebodyRemoves) {
+  ServedMount mount;
+  hf3fs_iov iov{};
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+  std::filesystem::remove(mount.IovFolder() + "/" + *mount.Links().begin());
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().host_buffers == 0; }));
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST(Daemon, ServesManyClientsAtATime) {
+  constexpr int kClients = 16;
+  ServedMount mount;
+  mount.WriteFile("file", std::string(100'000, 'x'));
+  std::vector<pid_t> children;
+  for (int i = 0; i < kClients; ++i) {
+    children.push_back(StartChild([&] {
+      hf3fs_iov iov{};
+      hf3fs_ior ior{};
+      const int fd = open(mount.File("file").c_str(), O_RDONLY);
+      if (hf3fs_iovcreate(&iov, mount.path(), 100'000, 0, -1) != 0) return false;
+      if (hf3fs_iorcreate(&ior, mount.path(), 32, true, 0, -1) != 0 || hf3fs_reg_fd(fd, 0) > 0) return false;
+      for (int round = 0; round < 20; ++round) {
+        for (int io = 0; io < 32; ++io)
+          if (hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 100'000, nullptr) < 0) return false;
+        hf3fs_submit_ios(&ior);
+        hf3fs_cqe cqes[32];
+        if (hf3fs_wait_for_ios(&ior, cqes, 32, 32, nullptr) != 32) return false;
+      }
+      return iov.base[99'999] == 'x';
+    }));
+    ASSERT_GT(children.back(), 0);
+  }
+  EXPECT_EQ(mount.Statistics().clients, static_cast<uint64_t>(kClients));
+  EXPECT_EQ(mount.Statistics().reads, static_cast<uint64_t>(kClients) * 20 * 32);
+  for (const pid_t child : children) Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+  EXPECT_TRUE(mount.Links().empty());
+}
+
+}  // namespace
+}  // namespace warpverbs::inline v0_2::gpuio

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <asio/post.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gpuio/control/mount.hpp"
+#include "gpuio/daemon/daemon.hpp"
+#include "gpuio/local_files.hpp"
+#include "warpverbs/gpuio/hf3fs_usrbio.h"
+#include "warpverbs/gpuio/hf3fs_usrbio_gdr.h"
+
+namespace warpverbs::inline v0_2::gpuio {
+
+/// A folder of the test's own, removed with this.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = testing::TempDir() + "gpuio.XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    path_ = std::filesystem::canonical(name).string();
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A mount with a daemon in this process.
+class ServedMount {
+ public:
+  ServedMount() { Start(); }
+  ~ServedMount() { Stop(); }
+
+  const char* path() const { return folder_.path().c_str(); }
+  std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string IovFolder() const { return IovFolderOf(folder_.path()); }
+
+  void Start() {
+    OnLoop([this] {
+      const DaemonConfig config{.mount = folder_.path(), .socket_path = folder_.path() + "/3fs-virt/socket"};
+      daemon_ = std::make_unique<Daemon>(config, loop_, files_);
+    });
+  }
+  void Stop() {
+    OnLoop([this] { daemon_.reset(); });
+  }
+
+  DaemonStatistics Statistics() {
+    DaemonStatistics statistics;
+    OnLoop([&] { statistics = daemon_->Statistics(); });
+    return statistics;
+  }
+
+  LocalFiles& files() { return files_; }
+
+  /// Runs work on the loop's thread, and waits for it.
+  void OnLoop(const std::function<void()>& work) {
+    std::promise<void> done;
+    asio::post(loop_.executor(), [&] {
+      try {
+        work();
+        done.set_value();
+      } catch (...) {
+        done.set_exception(std::current_exception());
+      }
+    });
+    done.get_future().get();
+  }
+
+  void WriteFile(const std::string& name, const std::string& text) const {
+    std::ofstream(File(name), std::ios::binary) << text;
+  }
+  std::string ReadFile(const std::string& name) const {
+    std::ifstream file(File(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  /// Returns the links of buffers and rings.
+  std::set<std::string> Links() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(IovFolder())) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("submit-ios")) names.insert(name);
+    }
+    return names;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  transport::EventLoop loop_;
+  LocalFiles files_{folder_.path(), loop_};
+  std::unique_ptr<Daemon> daemon_;
+};
+
+/// Waits until a condition is true; false after a minute.
+template <class Condition>
+bool Eventually(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// Returns the files of /dev/shm that buffers and rings have.
+inline std::set<std::string> ShmFiles() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("hf3fs-iov-")) names.insert(name);
+  }
+  return names;
+}
+
+/// An open file, closed with this.
+struct OpenedHere {
+  OpenedHere(const std::string& path, int flags) : fd(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  ~OpenedHere() { close(fd); }
+  OpenedHere(const OpenedHere&) = delete;
+  OpenedHere& operator=(const OpenedHere&) = delete;
+  int fd;
+};
+
+/// Takes one completion, or fails after a minute.
+inline hf3fs_cqe WaitForOne(const hf3fs_ior& ior) {
+  hf3fs_cqe cqe{.index = -1, .reserved = 0, .result = -ETIMEDOUT, .userdata = nullptr};
+  timespec end{};
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += 60;
+  EXPECT_EQ(hf3fs_wait_for_ios(&ior, &cqe, 1, 1, &end), 1);
+  return cqe;
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio
