@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "fake_cuda.hpp"
+#include "gpuio/e2e/remote_mount.hpp"
+#include "snippets.h"
+#include "warpverbs/host/gpu.hpp"
+
+/// Files into and out of GPU memory, which the processor faults on.
+namespace warpverbs::inline v0_2::gpuio {
+namespace {
+
+constexpr size_t kBytes = 3'000'001;
+
+std::string Pattern(size_t bytes, uint64_t seed = 1) {
+  std::string text(bytes, '\0');
+  uint64_t state = seed;
+  for (char& letter : text) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    letter = static_cast<char>(state >> 56);
+  }
+  return text;
+}
+
+struct GpuIo : testing::Test {
+  static void SetUpTestSuite() { fake_cuda::Configure("gpus=2"); }
+
+  std::string Contents(const RingedBuffer& buffer, size_t at, size_t bytes) const {
+    return {reinterpret_cast<const char*>(fake_cuda::Reach(buffer.iov().base + at, bytes)), bytes};
+  }
+  void Fill(const RingedBuffer& buffer, const std::string& text) const {
+    std::memcpy(fake_cuda::Reach(buffer.iov().base, text.size()), text.data(), text.size());
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(mount.File(name), std::ios::binary) << text;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(mount.File(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  RemoteMount mount;
+};
+
+TEST_F(GpuIo, SnippetGoesThereAndBack) {
+  EXPECT_EQ(snippet_gpu_round_trip(mount.path(), mount.File("file").c_str(), kBytes, 1), 0);
+  const DaemonStatistics statistics = mount.Statistics();
+  EXPECT_EQ(statistics.bytes_read, kBytes);
+  EXPECT_EQ(statistics.bytes_written, kBytes);
+  EXPECT_EQ(statistics.failures, 0u);
+}
+
+TEST_F(GpuIo, ReadsAndWritesEveryByte) {
+  const std::string text = Pattern(kBytes);
+  const RingedBuffer from(mount.path(), kBytes, 0), to(mount.path(), kBytes, 1);
+  Fill(from, text);
+  const OpenedHere file(mount.File("file"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  EXPECT_EQ(from.Transfer(false, 0, file.fd, 0, kBytes), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(Read("file"), text);
+  EXPECT_EQ(to.Transfer(true, 0, file.fd, 0, kBytes), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(Contents(to, 0, kBytes), text);
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, ReadsUnalignedRanges) {
+  const std::string text = Pattern(kBytes);
+  Write("file", text);
+  const RingedBuffer buffer(mount.path(), kBytes, 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  for (const auto& [at, offset, bytes] : {std::array<size_t, 3>{0, 0, 1},
+                                          {1, 4095, 2},
+                                          {77, 4096, 4096},
+                                          {4095, 511, 1'000'003},
+                                          {3, kBytes - 5, 5}}) {
+    EXPECT_EQ(buffer.Transfer(true, at, file.fd, offset, bytes), static_cast<int64_t>(bytes));
+    EXPECT_EQ(Contents(buffer, at, bytes), text.substr(offset, bytes)) << at << " " << offset << " " << bytes;
+  }
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, StopsAtTheEndOfTheFile) {
+  Write("file", "text");
+  Write("empty", "");
+  const RingedBuffer buffer(mount.path(), 4096, 0);
+  Fill(buffer, std::string(4096, '#'));
+  const OpenedHere file(mount.File("file"), O_RDONLY), empty(mount.File("empty"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  ASSERT_LE(hf3fs_reg_fd(empty.fd, 0), 0);
+  EXPECT_EQ(buffer.Transfer(true, 10, file.fd, 2, 1000), 2);
+  EXPECT_EQ(Contents(buffer, 9, 4), "#xt#");
+  EXPECT_EQ(buffer.Transfer(true, 0, file.fd, 4, 1000), 0);
+  EXPECT_EQ(buffer.Transfer(true, 0, empty.fd, 0, 1000), 0);
+  EXPECT_EQ(Contents(buffer, 12, 4000), std::string(4000, '#'));
+  hf3fs_dereg_fd(file.fd);
+  hf3fs_dereg_fd(empty.fd);
+}
+
+TEST_F(GpuIo, ZeroesHolesOnTheGpu) {
+  constexpr size_t kHole = 1 << 20;
+  {
+    const OpenedHere sparse(mount.File("sparse"), O_RDWR | O_CREAT);
+    ASSERT_EQ(pwrite(sparse.fd, "begin", 5, 0), 5);
+    ASSERT_EQ(pwrite(sparse.fd, "end", 3, 2 * kHole), 3);
+    ASSERT_EQ(ftruncate(sparse.fd, 3 * kHole), 0);
+  }
+  const RingedBuffer buffer(mount.path(), 3 * kHole, 0),
+      strict(mount.path(), 3 * kHole, 0, HF3FS_IOR_FORBID_READ_HOLES);
+  Fill(buffer, std::string(3 * kHole, '#'));
+  const OpenedHere file(mount.File("sparse"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  EXPECT_EQ(buffer.Transfer(true, 0, file.fd, 0, 3 * kHole), static_cast<int64_t>(3 * kHole));
+  std::string expected(3 * kHole, '\0');
+  expected.replace(0, 5, "begin");
+  expected.replace(2 * kHole, 3, "end");
+  EXPECT_EQ(Contents(buffer, 0, 3 * kHole), expected);
+  EXPECT_GT(mount.Statistics().bytes_zeroed, 0u) << "the server sends no holes";
+  Fill(buffer, std::string(3 * kHole, '#'));
+  EXPECT_EQ(buffer.Transfer(true, 7, file.fd, kHole, 100), 100) << "all of it is a hole";
+  EXPECT_EQ(Contents(buffer, 6, 102), "#" + std::string(100, '\0') + "#");
+  EXPECT_EQ(strict.Transfer(true, 0, file.fd, 0, 3 * kHole), -ENODATA);
+  EXPECT_EQ(strict.Transfer(true, 0, file.fd, 0, 5), 5);
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, WritesBehindTheEndLeaveAHole) {
+  const RingedBuffer buffer(mount.path(), 4096, 1);
+  Fill(buffer, "text");
+  const OpenedHere file(mount.File("file"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  EXPECT_EQ(buffer.Transfer(false, 0, file.fd, 10'000, 4), 4);
+  EXPECT_EQ(Read("file"), std::string(10'000, '\0') + "text");
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, OverwritesAFileOfOddLengthManyTimes) {
+  constexpr size_t kOdd = 100'003;  // its last page is written in part directly, in part by the page cache
+  const RingedBuffer from(mount.path(), kOdd, 0), to(mount.path(), kOdd, 0);
+  const OpenedHere file(mount.File("file"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  for (int round = 0; round < 200; ++round) {
+    const std::string text(kOdd, static_cast<char>(round));
+    Fill(from, text);
+    ASSERT_EQ(from.Transfer(false, 0, file.fd, 0, kOdd), static_cast<int64_t>(kOdd));
+    ASSERT_EQ(to.Transfer(true, 0, file.fd, 0, kOdd), static_cast<int64_t>(kOdd));
+    ASSERT_EQ(Contents(to, 0, kOdd), text) << round;
+  }
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, WrapsPartOfAnAllocation) {
+  const std::string text = Pattern(500'000);
+  Write("file", text);
+  const host::GpuMemory memory(host::Gpu(0), 1 << 20);
+  const uint8_t id[16] = {9};
+  hf3fs_iov iov{};
+  ASSERT_EQ(hf3fs_iovwrap_gpu(&iov, memory.data() + 12'345, id, mount.path(), text.size(), 0, 0), 0);
+  hf3fs_ior ior{};
+  ASSERT_EQ(hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1), 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  ASSERT_GE(hf3fs_prep_io(&ior, &iov, true, iov.base, file.fd, 0, text.size(), nullptr), 0);
+  ASSERT_EQ(hf3fs_submit_ios(&ior), 0);
+  EXPECT_EQ(WaitForOne(ior).result, static_cast<int64_t>(text.size()));
+  std::string around(text.size() + 2, '\0');
+  memory.CopyOut(12'344, std::as_writable_bytes(std::span(around)));
+  EXPECT_EQ(around, std::string(1, '\0') + text + std::string(1, '\0'));
+  hf3fs_dereg_fd(file.fd);
+  hf3fs_iordestroy(&ior);
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST_F(GpuIo, MovesManyBlocksAtATime) {
+  constexpr size_t kBlock = 65'536, kBlocks = 32;
+  const std::string text = Pattern(kBlock * kBlocks);
+  Write("file", text);
+  const RingedBuffer buffer(mount.path(), text.size(), 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  for (size_t block = 0; block < kBlocks; ++block) {
+    const size_t at = kBlock * ((block * 7) % kBlocks);
+    ASSERT_GE(hf3fs_prep_io(&buffer.ring(true), &buffer.iov(), true, buffer.iov().base + at, file.fd, at,
+                            kBlock, nullptr),
+              0);
+  }
+  ASSERT_EQ(hf3fs_submit_ios(&buffer.ring(true)), 0);
+  hf3fs_cqe cqes[kBlocks];
+  ASSERT_EQ(hf3fs_wait_for_ios(&buffer.ring(true), cqes, kBlocks, kBlocks, nullptr),
+            static_cast<int>(kBlocks));
+  for (const hf3fs_cqe& cqe : cqes) EXPECT_EQ(cqe.result, static_cast<int64_t>(kBlock));
+  EXPECT_EQ(Contents(buffer, 0, text.size()), text);
+  hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, ReportsAFileThatIsReadOnly) {
+  Write("file", "text");
+  const RingedBuffer buffer(mount.path(), 4096, 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  EXPECT_EQ(
+      hf3fs_prep_io(&buffer.ring(false), &buffer.iov(), false, buffer.iov().base, file.fd, 0, 1, nullptr),
+      -EACCES);
+  hf3fs_dereg_fd(file.fd);
+}
+
+}  // namespace
+}  // namespace warpverbs::inline v0_2::gpuio
