@@ -2,11 +2,11 @@
 #
 #   libraries      shared libraries
 #   development    headers, static libraries, the CMake package and pkg-config files
-#   programs       warpverbs-doctor, -filed, -info and -perf
+#   programs       warpverbs-doctor, -filed, -gpuiod, -info and -perf
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
 #
-# The CMake package has a component for each target: device, device_cpu, host, transport, softhca, and the adapters to other libraries,
+# The CMake package has a component for each target: device, host, transport, gpuio, softhca, and the adapters to other libraries,
 # mpi and rdmacm. Each library has a pkg-config file.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
@@ -73,6 +73,8 @@ warpverbs_install_library(host DESCRIPTION "RDMA verbs for GPU kernels: queue pa
   REQUIRES warpverbs-device libibverbs PRIVATE libmlx5 LIBS -pthread -ldl)
 warpverbs_install_library(transport DESCRIPTION "RDMA verbs for GPU kernels: asynchronous transfers by host code"
   REQUIRES warpverbs-host LIBS -pthread CFLAGS -DASIO_STANDALONE -DASIO_HAS_STD_ALIGNED_ALLOC=1)
+warpverbs_install_library(gpuio DESCRIPTION "Storage to GPU memory: the C API of 3FS's USRBIO"
+  PRIVATE warpverbs-transport LIBS -pthread)
 warpverbs_install_library(rdmacm DESCRIPTION "RDMA verbs for GPU kernels: connections by rdma_cm"
   REQUIRES warpverbs-host PRIVATE librdmacm LIBS -pthread)
 warpverbs_install_library(mpi DESCRIPTION "RDMA verbs for GPU kernels: connections by MPI; compile with mpicxx"
@@ -86,12 +88,15 @@ if(TARGET warpverbs-doctor)
   endif()
   install(TARGETS ${programs} COMPONENT programs)
 endif()
-if(TARGET warpverbs-filed)
-  if(BUILD_SHARED_LIBS)
-    set_target_properties(warpverbs-filed PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+foreach(program warpverbs-gpuiod warpverbs-filed)
+  if(NOT TARGET ${program})
+    continue()
   endif()
-  install(TARGETS warpverbs-filed COMPONENT programs)
-endif()
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+  endif()
+  install(TARGETS ${program} COMPONENT programs)
+endforeach()
 if(TARGET softhca)
   install(TARGETS softhca EXPORT warpverbs-softhca COMPONENT softhca)
   # Not exported: softhca finds it by its path, and no target links it.

@@ -40,9 +40,9 @@ GPUIO_MAY_INCLUDE = {
     "server": {"protocol"},
     "mount": {"files", "protocol"},
     "ring": set(),
-    "control": set(),
+    "control": {"ring", "protocol"},
     "api": {"ring", "control"},
-    "daemon": {"ring", "control", "files", "protocol"},
+    "daemon": {"ring", "control", "files", "mount", "protocol"},
     "programs": {"daemon", "mount", "server", "files", "control", "protocol"},
 }
 FOLDERS_MAY_INCLUDE = {"softhca": SOFTHCA_MAY_INCLUDE, "gpuio": GPUIO_MAY_INCLUDE}
