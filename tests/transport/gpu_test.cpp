@@ -5,6 +5,7 @@
 
 #include "fake_cuda.hpp"
 #include "pair.hpp"
+#include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/error.hpp"
 
 /// Memory of GPUs. The processor faults when it touches it.
@@ -58,6 +59,33 @@ TEST_F(TransportGpu, ReusesARegistrationOfTheSameMemory) {
   }
   auto other = std::make_unique<OnGpu>(0);
   EXPECT_FALSE(other->memory.Reused());
+}
+
+TEST(TransportDmaBuf, RegistersMemoryOfWhichOnlyAFileIsKnown) {
+  fake_cuda::Configure("gpus=1");
+  {
+    const host::GpuMemory memory(host::Gpu(0), kBytes);
+    const auto file = host::WrapDmaBuf({host::Gpu(0), memory.data(), memory.size()}, memory.data(), kBytes);
+    RdmaTransport a(0), b(0);
+    const Bound at_a = a.Bind(), at_b = b.Bind();
+    ASSERT_SUCCESS(a.Connect(at_b.url));
+    ASSERT_SUCCESS(b.Connect(at_a.url));
+    std::vector<std::byte> pattern(kBytes), found(kBytes);
+    for (size_t i = 0; i < kBytes; ++i) pattern[i] = static_cast<std::byte>(i * 13 / 3);
+    const RdmaMemory from(static_cast<void*>(pattern.data()), kBytes, 0);
+    {
+      const RdmaMemory to(*file, 0);
+      EXPECT_FALSE(to.Reused());
+      EXPECT_EQ(to.data(), memory.data());
+      EXPECT_EQ(to.size(), kBytes);
+      EXPECT_SUCCESS(ResultOf(a.Write(from.CreateView(), to.Remote())));
+      const RdmaMemory again(*file, 0);
+      EXPECT_FALSE(again.Reused()) << "nothing is kept of a file";
+    }
+    memory.CopyOut(0, found);
+    EXPECT_EQ(found, pattern);
+  }
+  fake_cuda::Configure("gpus=2,dma_buf=0");
 }
 
 TEST_F(TransportGpu, RefusesAGpuThatDoesNotExist) { EXPECT_THROW(RdmaTransport(2), host::Error); }

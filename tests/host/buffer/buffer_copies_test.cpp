@@ -102,6 +102,35 @@ void ExpectCopy(const Buffer& from, size_t offset, const Buffer& to, size_t to_o
   EXPECT_TRUE(Contents(from) == source) << pair;
 }
 
+TEST_F(BufferCopies, FillsMemoryOfAnyKind) {
+  for (const auto& kind : AllKinds()) {
+    const std::unique_ptr<Buffer> buffer = kind->Allocate(kWhole);
+    std::vector<std::byte> expected(kWhole, std::byte{0x11});
+    buffer->CopyIn(0, expected);
+    const auto fill = [&](size_t offset, size_t bytes, std::byte value) {
+      buffer->Fill(offset, bytes, value);
+      std::fill_n(expected.begin() + static_cast<ptrdiff_t>(offset), bytes, value);
+    };
+    fill(0, 1, std::byte{0x22});
+    fill(777, 2 * kPiece + 1, std::byte{0});
+    fill(kWhole - 1, 1, std::byte{0xff});
+    fill(kWhole, 0, std::byte{0x33});
+    std::vector<std::byte> found(kWhole);
+    buffer->CopyOut(0, found);
+    EXPECT_EQ(found, expected) << kind->name();
+    EXPECT_THROW(buffer->Fill(kWhole, buffer->size(), std::byte{0}), std::out_of_range) << kind->name();
+    EXPECT_THROW(buffer->Fill(1, ~size_t{0}, std::byte{0}), std::out_of_range) << kind->name();
+  }
+}
+
+TEST_F(BufferCopies, FillsMemoryOfAGpuByTheGpu) {
+  const std::unique_ptr<Buffer> buffer = CudaMemoryKind(Gpu(0)).Allocate(kWhole);
+  const int before = fake_cuda::Calls("cuMemsetD8Async"), copies = fake_cuda::Calls("cuMemcpyHtoDAsync_v2");
+  buffer->Fill(5, kWhole - 5, std::byte{7});
+  EXPECT_EQ(fake_cuda::Calls("cuMemsetD8Async"), before + 1);
+  EXPECT_EQ(fake_cuda::Calls("cuMemcpyHtoDAsync_v2"), copies);
+}
+
 TEST_F(BufferCopies, CopyExactlyTheRangeBetweenAnyTwoKinds) {
   for (const auto& from_kind : AllKinds()) {
     for (const auto& to_kind : AllKinds()) {
