@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +18,14 @@ namespace warpverbs::inline v0_2::gpuio {
 struct AttachedFile {
   uint64_t file = 0;  ///< number that the FileStore gave it
   uint64_t references = 0;
+};
+
+/// A link of an application that the daemon has attached.
+struct AttachedName {
+  std::string target{};
+  // The file of /dev/shm, which goes with an application that dies; 0: memory of a GPU.
+  dev_t device = 0;
+  ino_t inode = 0;
 };
 
 /// The connection of an application, and what the application has registered by it.
@@ -46,7 +53,7 @@ struct Client {
   const uid_t user;
   const pid_t process;
   std::map<std::string, PublishedMemory> published{};  ///< keys are names of links
-  std::set<std::string> attached{};                    ///< names of its buffers and rings
+  std::map<std::string, AttachedName> attached{};      ///< keys are names of its buffers and rings
   std::map<FileKey, AttachedFile> files{};
 };
 

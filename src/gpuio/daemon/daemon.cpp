@@ -11,6 +11,7 @@
 #include <asio/steady_timer.hpp>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -31,6 +32,7 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
+constexpr std::chrono::milliseconds kAcceptPause(100);
 constexpr size_t kMaxClients = 4096, kMaxNamesOfClient = 65536, kMaxFilesOfClient = 65536;
 
 }  // namespace
@@ -68,7 +70,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         folder_(std::move(folder)),
         control_(control),
         listener_(loop.executor()),
-        timer_(loop.executor()) {}
+        timer_(loop.executor()),
+        accept_timer_(loop.executor()) {}
 
   void Start() {
     unlink(config_.socket_path.c_str());
@@ -92,9 +95,11 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     semaphores_.clear();
     listener_.close();
     timer_.cancel();
+    accept_timer_.cancel();
     // Files of /dev/shm stay: their applications live, and publish them to the next daemon.
-    for (const auto& [name, buffer] : buffers_) control_.Unlink(name, buffer.target);
-    for (const auto& [name, ring] : rings_) control_.Unlink(name, ring.target);
+    for (const auto& [id, client] : clients_) {
+      for (const auto& [name, attached] : client->attached) control_.Unlink(name, attached.target);
+    }
     while (!buffers_.empty()) Remove(std::string(buffers_.begin()->first));
     while (!rings_.empty()) Remove(std::string(rings_.begin()->first));
     while (!clients_.empty()) {
@@ -131,14 +136,12 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         });
   }
 
-  struct Named {
-    std::string target;
+  struct NamedBuffer {
     std::weak_ptr<Client> owner;
-  };
-  struct NamedBuffer : Named {
     std::shared_ptr<AttachedBuffer> buffer;
   };
-  struct NamedRing : Named {
+  struct NamedRing {
+    std::weak_ptr<Client> owner;
     std::shared_ptr<AttachedRing> ring;
   };
 
@@ -149,21 +152,26 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
                          [weak = weak_from_this()](const std::error_code& error) {
                            const auto self = weak.lock();
                            if (error || self == nullptr || self->is_stopped_) return;
-                           self->AcceptAll();
-                           self->Accept();
+                           if (self->AcceptAll()) return self->Accept();
+                           self->accept_timer_.expires_after(kAcceptPause);
+                           self->accept_timer_.async_wait([weak](const std::error_code& failure) {
+                             const auto later = weak.lock();
+                             if (!failure && later != nullptr && !later->is_stopped_) later->Accept();
+                           });
                          });
   }
 
-  void AcceptAll() {
+  /// @return  false: there are too many files, and the application still waits
+  bool AcceptAll() {
     while (true) {
       host::FileDescriptor accepted(
           accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!accepted && (errno == EINTR || errno == ECONNABORTED)) continue;
+      if (!accepted && errno == EAGAIN) return true;
       if (!accepted) {
-        if (errno != EAGAIN)
-          Log(LogLevel::kError,
-              "Cannot accept an application: " + host::Error::DescribeErrno(errno) + ". Raise ulimit -n.");
-        return;
+        Log(LogLevel::kError,
+            "Cannot accept an application: " + host::Error::DescribeErrno(errno) + ". Raise ulimit -n.");
+        return false;
       }
       ucred peer{};
       socklen_t bytes = sizeof peer;
@@ -231,8 +239,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
           "Cannot serve " + process + ": " + reason + ". Check that it uses this version of the library.");
     }
     client->socket.close();
-    const std::set<std::string> names = std::exchange(client->attached, {});
-    for (const std::string& name : names) RemoveOrphan(name);
+    for (const auto& [name, attached] : std::exchange(client->attached, {}))
+      RemoveOrphan(client, name, attached);
     for (const auto& [key, file] : client->files) files_.Close(file.file);
     client->files.clear();
     client->published.clear();
@@ -240,24 +248,15 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   }
 
   /// Removes what a client has left behind: the object, its link, and its file of /dev/shm.
-  void RemoveOrphan(const std::string& name) {
-    const auto remove = [&](const Named& named, const GuardedMapping* mapping) {
-      control_.Unlink(name, named.target);
-      if (mapping == nullptr) return;
-      const std::string file = ShmNameOf(std::string_view(named.target));
-      const std::string path = "/dev/shm/" + file;
-      struct stat here {
-      }, there{};
-      const bool is_same = fstat(mapping->file().get(), &here) == 0 && lstat(path.c_str(), &there) == 0 &&
-                           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
-      if (file.starts_with("hf3fs-iov-") && is_same) unlink(path.c_str());
-    };
-    if (const auto found = buffers_.find(name); found != buffers_.end()) {
-      remove(found->second, found->second.buffer->memory()->mapping.get());
-    } else if (const auto ring = rings_.find(name); ring != rings_.end()) {
-      remove(ring->second, ring->second.ring->mapping.get());
-    }
-    Remove(name);
+  void RemoveOrphan(const ClientPtr& client, const std::string& name, const AttachedName& attached) {
+    control_.Unlink(name, attached.target);
+    const std::string file = ShmNameOf(std::string_view(attached.target));
+    const std::string path = "/dev/shm/" + file;
+    struct stat status {};
+    const bool is_same = attached.inode != 0 && lstat(path.c_str(), &status) == 0 &&
+                         status.st_ino == attached.inode && status.st_dev == attached.device;
+    if (file.starts_with("hf3fs-iov-") && is_same) unlink(path.c_str());
+    if (Owns(client, name)) Remove(name);
   }
 
   // Requests.
@@ -286,21 +285,24 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     std::string target;
     int error = control_.ReadLink(request.name, target);
     const bool is_here = buffers_.contains(request.name) || rings_.contains(request.name);
-    if (error == 0 && is_here && client->attached.contains(request.name)) return reply(0);
+    if (error == 0 && Owns(client, request.name)) return reply(0);
     if (error == 0 && is_here) error = EEXIST;
     if (error == 0 && !name->ring && by_id_.contains(name->id)) error = EEXIST;
     if (error == 0 && client->attached.size() >= kMaxNamesOfClient) error = ENOSPC;
     if (error != 0) return reply(error);
+    struct stat status {};
     if (name->gpu) {
       error = AttachGpu(client, request.name, *name, target);
     } else {
       std::unique_ptr<GuardedMapping> mapping = MapShmFile(target, client->user, error);
+      if (error == 0 && fstat(mapping->file().get(), &status) != 0) error = errno;
       if (error == 0) {
-        error = name->ring ? AttachRing(client, request.name, *name, target, std::move(mapping))
-                           : AttachHost(client, request.name, *name, target, std::move(mapping));
+        error = name->ring ? AttachRing(client, request.name, *name, std::move(mapping))
+                           : AttachHost(client, request.name, *name, std::move(mapping));
       }
     }
-    if (error == 0) client->attached.insert(request.name);
+    if (error == 0)
+      client->attached[request.name] = {.target = target, .device = status.st_dev, .inode = status.st_ino};
     Log(LogLevel::kInfo, "process " + std::to_string(client->process) + " attaches " + request.name + ": " +
                              (error == 0 ? "done" : host::Error::DescribeErrno(error)));
     reply(error);
@@ -316,7 +318,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     int error = 0;
     std::shared_ptr<AttachedBuffer> buffer = FindShared(published);
     if (buffer == nullptr) buffer = AttachGpuMemory(published, config_.device, error);
-    if (error == 0) AddBuffer(client, name, parsed, target, std::move(buffer));
+    if (error == 0) AddBuffer(client, name, parsed, std::move(buffer));
     return error;
   }
 
@@ -336,35 +338,36 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   }
 
   int AttachHost(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 const std::string& target, std::unique_ptr<GuardedMapping> mapping) {
+                 std::unique_ptr<GuardedMapping> mapping) {
     int error = 0;
     std::shared_ptr<AttachedBuffer> buffer =
         AttachHostMemory(std::move(mapping), parsed.block_bytes, config_.device, error);
-    if (error == 0) AddBuffer(client, name, parsed, target, std::move(buffer));
+    if (error == 0) AddBuffer(client, name, parsed, std::move(buffer));
     return error;
   }
 
   void AddBuffer(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 const std::string& target, std::shared_ptr<AttachedBuffer> buffer) {
+                 std::shared_ptr<AttachedBuffer> buffer) {
     by_id_[parsed.id] = name;
-    buffers_.emplace(name, NamedBuffer{{target, client}, std::move(buffer)});
+    buffers_.emplace(name, NamedBuffer{client, std::move(buffer)});
   }
 
   int AttachRing(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 const std::string& target, std::unique_ptr<GuardedMapping> mapping) {
+                 std::unique_ptr<GuardedMapping> mapping) {
     if (RingEntries(mapping->size()) == 0) return EINVAL;
     auto ring = std::make_shared<AttachedRing>(name, std::move(mapping), *parsed.ring);
     if (!ring->consumer.fault().empty()) {
       ReportBroken(*ring);
       return EINVAL;
     }
-    rings_.emplace(name, NamedRing{{target, client}, std::move(ring)});
+    rings_.emplace(name, NamedRing{client, std::move(ring)});
     return 0;
   }
 
   void Handle(const ClientPtr& client, DetachRequest& request, host::FileDescriptor, const Reply& reply) {
     client->published.erase(request.name);
-    const bool is_own = client->attached.erase(request.name) == 1;
+    client->attached.erase(request.name);
+    const bool is_own = Owns(client, request.name);
     // A link that was removed has taken the buffer with it, but I/O may still use that.
     std::weak_ptr<AttachedBuffer> leaving;
     if (const auto found = buffers_.find(request.name); is_own && found != buffers_.end()) {
@@ -378,6 +381,15 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     } else {
       reply(0);
     }
+  }
+
+  /// Says whether a name is that of a buffer or ring of this client. Another client may have taken a name
+  /// whose link was removed.
+  bool Owns(const ClientPtr& client, const std::string& name) const {
+    if (const auto found = buffers_.find(name); found != buffers_.end())
+      return found->second.owner.lock() == client;
+    const auto ring = rings_.find(name);
+    return ring != rings_.end() && ring->second.owner.lock() == client;
   }
 
   /// Forgets a buffer or a ring. I/O under way keeps it: its client still asks to detach it, and waits for
@@ -569,7 +581,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   const std::unique_ptr<ControlSpace> folder_;
   ControlSpace& control_;
   asio::posix::stream_descriptor listener_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, accept_timer_;
   std::vector<std::unique_ptr<SubmitSemaphore>> semaphores_;
   const std::shared_ptr<std::atomic<bool>> is_pump_posted_ = std::make_shared<std::atomic<bool>>(false);
   bool is_stopped_ = false;

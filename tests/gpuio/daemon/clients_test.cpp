@@ -166,6 +166,23 @@ TEST(Daemon, LosesABufferWhoseLinkSomebodyRemoves) {
   hf3fs_iovdestroy(&iov);
 }
 
+TEST(Daemon, RemovesTheMemoryOfAClientThatIsKilledAfterUnlink) {
+  ServedMount mount;
+  const std::set<std::string> before = ShmFiles();
+  const pid_t child = StartChild([&] {
+    hf3fs_iov iov{};
+    if (hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) != 0) return false;
+    hf3fs_iovunlink(&iov);
+    return true;
+  });
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().host_buffers == 0; }));
+  EXPECT_EQ(ShmFiles().size(), before.size() + 1);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+  EXPECT_EQ(ShmFiles(), before);
+}
+
 TEST(Daemon, ServesManyClientsAtATime) {
   constexpr int kClients = 16;
   ServedMount mount;
