@@ -67,7 +67,7 @@ void ServerConnection::Greet() {
     return End(error.what());
   }
   const transport::Bound bound = transport_->Bind();
-  if (!bound.status.ok()) return End(bound.status.What());
+  if (!bound.status.ok()) return End(bound.status.Describe());
   // Close() drops these callbacks. Until then the client owns this.
   socket_->Start(
       [this](const protocol::FrameHeader& header, std::span<const uint8_t> body) { OnFrame(header, body); },
@@ -89,11 +89,11 @@ void ServerConnection::OnWelcome(const protocol::FrameHeader& header, std::span<
   if (welcome->version != protocol::kVersion || welcome->max_requests == 0)
     return End("its version of the protocol differs");
   const transport::Status connected = transport_->Connect(welcome->url);
-  if (!connected.ok()) return End(connected.What());
+  if (!connected.ok()) return End(connected.Describe());
   transport_->WaitForWrite({},
                            [self = shared_from_this(), welcome = *welcome](const transport::Status& status) {
                              if (self->closed_) return;
-                             if (!status.ok()) return self->End("RDMA does not work: " + status.What());
+                             if (!status.ok()) return self->End("RDMA does not work: " + status.Describe());
                              self->timer_.cancel();
                              const auto ready = self->events_.ready;
                              ready(welcome);

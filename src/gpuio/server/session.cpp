@@ -139,10 +139,10 @@ std::string Session::Accept(const Hello& hello, Welcome& welcome) {
     return error.what();
   }
   const transport::Bound bound = transport_->Bind();
-  if (!bound.status.ok()) return bound.status.What();
+  if (!bound.status.ok()) return bound.status.Describe();
   welcome.url = bound.url;
   const transport::Status connected = transport_->Connect(hello.url);
-  return connected.ok() ? "" : connected.What();
+  return connected.ok() ? "" : connected.Describe();
 }
 
 /// Notifies the client by RDMA, so that both know that it works before they rely on it.
@@ -153,7 +153,7 @@ void Session::ProveRdma() {
   transport_->Write(parts_->arena.View(parts_->arena.memory().data(), 0), nowhere, {.notify = true},
                     [self = shared_from_this()](const transport::Status& status) {
                       if (self->ended_) return;
-                      if (!status.ok()) return self->End("RDMA with it does not work: " + status.What());
+                      if (!status.ok()) return self->End("RDMA with it does not work: " + status.Describe());
                       self->parts_->Log("client " + self->socket_->peer() + " connected");
                     });
 }
@@ -185,7 +185,7 @@ void Session::Read(const transport::RdmaMemory::MutableView& to, const transport
 void Session::Fail(const transport::Status& status) {
   if (failed_ || ended_) return;
   failed_ = true;
-  parts_->Log("client " + socket_->peer() + ": " + status.What());
+  parts_->Log("client " + socket_->peer() + ": " + status.Describe());
   transport_.reset();
   parts_->scheduler.Close(*share_);
 }
