@@ -73,8 +73,12 @@ warpverbs_install_library(host DESCRIPTION "RDMA verbs for GPU kernels: queue pa
   REQUIRES warpverbs-device libibverbs PRIVATE libmlx5 LIBS -pthread -ldl)
 warpverbs_install_library(transport DESCRIPTION "RDMA verbs for GPU kernels: asynchronous transfers by host code"
   REQUIRES warpverbs-host LIBS -pthread CFLAGS -DASIO_STANDALONE -DASIO_HAS_STD_ALIGNED_ALLOC=1)
+set(gpuio_cflags -I\${includedir}/warpverbs/gpuio)  # programs written for 3FS include <hf3fs_usrbio.h>
+if(ENABLE_GDR)
+  list(APPEND gpuio_cflags -DHF3FS_GDR_ENABLED)
+endif()
 warpverbs_install_library(gpuio DESCRIPTION "Storage to GPU memory: the C API of 3FS's USRBIO"
-  PRIVATE warpverbs-transport LIBS -pthread)
+  PRIVATE warpverbs-transport LIBS -pthread -lstdc++ CFLAGS ${gpuio_cflags})
 warpverbs_install_library(rdmacm DESCRIPTION "RDMA verbs for GPU kernels: connections by rdma_cm"
   REQUIRES warpverbs-host PRIVATE librdmacm LIBS -pthread)
 warpverbs_install_library(mpi DESCRIPTION "RDMA verbs for GPU kernels: connections by MPI; compile with mpicxx"

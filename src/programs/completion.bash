@@ -1,5 +1,5 @@
-# Completes the command lines of softhca, warpverbs-doctor, warpverbs-filed, warpverbs-info and warpverbs-perf in bash. The options and their
-# kinds of values are those of --help.
+# Completes the command lines of softhca and of the programs warpverbs-* in bash. The options and their kinds of values are those
+# of --help.
 
 # Prints the placeholder of an option's value, such as FILE; fails if the program has no such option, or it takes no value.
 _warpverbs_value() { # <help> <option>
@@ -38,8 +38,8 @@ _warpverbs() { # <command> <current word> <previous word>
       --only:* | --skip:*) words=$("$command" --list 2>/dev/null | awk '{ print $1 }') ;;
       --device:NAME | --ib-dev:NAME | -d:NAME) words=$(cd /sys/class/infiniband 2>/dev/null && echo *) ;;
       --interface:*) words=$(cd /sys/class/net && echo *) ;;
-      --io-engine:*) words="auto uring threads" ;;
-      --log:*) words="warning info debug trace" ;;
+      --log:LEVEL*) words="warning info debug trace" ;;
+      *:*\|*) words=${value//|/ } ;;
       *:*FILE*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     esac
   else
@@ -49,4 +49,5 @@ _warpverbs() { # <command> <current word> <previous word>
   [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 
-complete -o bashdefault -F _warpverbs softhca warpverbs-doctor warpverbs-filed warpverbs-info warpverbs-perf
+complete -o bashdefault -F _warpverbs softhca warpverbs-doctor warpverbs-filed warpverbs-gpuiod \
+  warpverbs-info warpverbs-perf
