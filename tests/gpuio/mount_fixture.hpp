@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "gpuio/common/basics.hpp"
 #include "gpuio/control/mount.hpp"
 #include "gpuio/daemon/daemon.hpp"
 #include "gpuio/local_files.hpp"
@@ -23,27 +24,6 @@
 
 namespace warpverbs::inline v0_2::gpuio {
 
-/// A folder of the test's own, removed with this.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = testing::TempDir() + "gpuio.XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = std::filesystem::canonical(name).string();
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// A mount with a daemon in this process.
 class ServedMount {
  public:
@@ -51,12 +31,12 @@ class ServedMount {
   ~ServedMount() { Stop(); }
 
   const char* path() const { return folder_.path().c_str(); }
-  std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string File(const std::string& name) const { return folder_ / name; }
   std::string IovFolder() const { return IovFolderOf(folder_.path()); }
 
   void Start() {
     OnLoop([this] {
-      const DaemonConfig config{.mount = folder_.path(), .socket_path = folder_.path() + "/3fs-virt/socket"};
+      const DaemonConfig config{.mount = folder_.path(), .socket_path = folder_ / "3fs-virt/socket"};
       daemon_ = std::make_unique<Daemon>(config, loop_, files_);
     });
   }
@@ -73,18 +53,7 @@ class ServedMount {
   LocalFiles& files() { return files_; }
 
   /// Runs work on the loop's thread, and waits for it.
-  void OnLoop(const std::function<void()>& work) {
-    std::promise<void> done;
-    asio::post(loop_.executor(), [&] {
-      try {
-        work();
-        done.set_value();
-      } catch (...) {
-        done.set_exception(std::current_exception());
-      }
-    });
-    done.get_future().get();
-  }
+  void OnLoop(const std::function<void()>& work) { gpuio::OnLoop(loop_, work); }
 
   void WriteFile(const std::string& name, const std::string& text) const {
     std::ofstream(File(name), std::ios::binary) << text;
@@ -110,17 +79,6 @@ class ServedMount {
   LocalFiles files_{folder_.path(), loop_};
   std::unique_ptr<Daemon> daemon_;
 };
-
-/// Waits until a condition is true; false after a minute.
-template <class Condition>
-bool Eventually(const Condition& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 /// Returns the files of /dev/shm that buffers and rings have.
 inline std::set<std::string> ShmFiles() {

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpuio/common/basics.hpp"
 #include "gpuio/files/file_client.hpp"
 #include "gpuio/server/server.hpp"
 #include "warpverbs/transport/event_loop.hpp"
@@ -29,47 +30,6 @@
 
 /// A folder, servers of it and clients, for tests.
 namespace warpverbs::inline v0_2::gpuio {
-
-/// Deadline of everything, for busy machines too.
-inline constexpr std::chrono::seconds kTestTimeout{90};
-
-/// A folder that removes itself.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string name = (parent / "gpuio.XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create a folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
-template <class T>
-T GetInTime(std::future<T> future, const char* what = "an operation") {
-  if (future.wait_for(kTestTimeout) != std::future_status::ready)
-    throw std::runtime_error(std::string(what) + " took too long");
-  return future.get();
-}
-
-/// Runs a function on a loop's thread, and waits for it.
-template <class Function>
-auto OnLoop(transport::EventLoop& loop, Function function) {
-  std::packaged_task<decltype(function())()> task(std::move(function));
-  auto result = task.get_future();
-  asio::post(loop.context(), [task = std::move(task)]() mutable { task(); });
-  return GetInTime(std::move(result), "the loop");
-}
 
 /// Starts an asynchronous call and waits for what its callback gets.
 ///
@@ -228,17 +188,6 @@ inline void WriteFile(const std::filesystem::path& path, const std::vector<uint8
 inline std::vector<uint8_t> ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-/// Waits until a condition holds.
-template <class Condition>
-testing::AssertionResult Eventually(const Condition& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return testing::AssertionFailure() << "not in time";
-    usleep(1000);
-  }
-  return testing::AssertionSuccess();
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

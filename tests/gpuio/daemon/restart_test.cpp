@@ -107,15 +107,15 @@ TEST(DaemonStart, RemovesWhatAKilledDaemonLeft) {
   std::promise<void> done;
   asio::post(loop.executor(), [&] {
     {
-      const DaemonConfig config{.mount = folder.path(), .socket_path = folder.path() + "/socket"};
+      const DaemonConfig config{.mount = folder.path(), .socket_path = folder / "socket"};
       const Daemon daemon(config, loop, files);
       EXPECT_FALSE(std::filesystem::is_symlink(iovs + "/" + std::string(32, 'a') + ".r0"));
-      EXPECT_EQ(std::filesystem::read_symlink(DaemonLinkOf(folder.path())), folder.path() + "/socket");
+      EXPECT_EQ(std::filesystem::read_symlink(DaemonLinkOf(folder.path())), folder / "socket");
       EXPECT_NE(std::filesystem::read_symlink(iovs + "/submit-ios"), "/dev/shm/sem.hf3fs-submit-x");
       EXPECT_TRUE(std::filesystem::exists(iovs + "/README"));
     }
     EXPECT_FALSE(std::filesystem::is_symlink(iovs + "/submit-ios"));
-    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/socket"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "socket"));
     done.set_value();
   });
   done.get_future().get();

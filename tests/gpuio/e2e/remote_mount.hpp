@@ -13,53 +13,40 @@ namespace warpverbs::inline v0_2::gpuio {
 class RemoteMount {
  public:
   RemoteMount() {
-    RunOn(server_loop_, [this] {
+    OnLoop(server_loop_, [this] {
       FileServerConfig config;
       config.folder = folder_.path();
       config.address = "127.0.0.1";
       server_.emplace(config, server_loop_);
       port_ = server_->port();
     });
-    RunOn(loop_, [this] {
+    OnLoop(loop_, [this] {
       FileClientConfig config;
       config.servers = {{"127.0.0.1", port_}};
       client_.emplace(config, loop_);
       files_.emplace(*client_);
-      const DaemonConfig daemon{.mount = folder_.path(), .socket_path = folder_.path() + "/3fs-virt/socket"};
+      const DaemonConfig daemon{.mount = folder_.path(), .socket_path = folder_ / "3fs-virt/socket"};
       daemon_.emplace(daemon, loop_, *files_);
     });
   }
   ~RemoteMount() {
-    RunOn(loop_, [this] {
+    OnLoop(loop_, [this] {
       daemon_.reset();
       client_.reset();
     });
-    RunOn(server_loop_, [this] { server_.reset(); });
+    OnLoop(server_loop_, [this] { server_.reset(); });
   }
 
   const char* path() const { return folder_.path().c_str(); }
-  std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string File(const std::string& name) const { return folder_ / name; }
 
   DaemonStatistics Statistics() {
     DaemonStatistics statistics;
-    RunOn(loop_, [&] { statistics = daemon_->Statistics(); });
+    OnLoop(loop_, [&] { statistics = daemon_->Statistics(); });
     return statistics;
   }
 
  private:
-  static void RunOn(transport::EventLoop& loop, const std::function<void()>& work) {
-    std::promise<void> done;
-    asio::post(loop.executor(), [&] {
-      try {
-        work();
-        done.set_value();
-      } catch (...) {
-        done.set_exception(std::current_exception());
-      }
-    });
-    done.get_future().get();
-  }
-
   TemporaryFolder folder_;
   transport::EventLoop server_loop_, loop_;
   std::optional<FileServer> server_;
