@@ -26,7 +26,7 @@ std::byte* Map(int fd, size_t bytes, int protection) {
 }  // namespace
 
 int NewFile(size_t bytes) {
-  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) Abort("memfd_create", "it failed");
   return fd;
 }

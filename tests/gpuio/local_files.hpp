@@ -46,14 +46,14 @@ class LocalFiles final : public FileStore {
     open_.erase(file);
   }
 
-  void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
+  void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target, Holes holes,
             std::function<void(ReadResult)> done) override {
     ReadResult result;
     result.result = forced_result;
     if (result.result == 0) {
       result.result = pread(open_.at(file), target.ptr, target.len, static_cast<off_t>(offset));
       if (result.result < 0) result.result = -errno;
-      result.holes = forced_holes;
+      if (holes == Holes::kList) result.holes = forced_holes;
     }
     Finish([done = std::move(done), result] { done(result); });
   }

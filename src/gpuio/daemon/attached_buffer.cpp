@@ -42,13 +42,20 @@ transport::RdmaRemoteBuffer AttachedBuffer::Remote(uint64_t offset, uint64_t byt
           .len = bytes};
 }
 
-void AttachedBuffer::FillWithZeros(uint64_t offset, uint64_t bytes) const {
+bool AttachedBuffer::FillWithZeros(uint64_t offset, uint64_t bytes) const {
   RegisteredMemory& memory = *memory_;
-  if (memory.by_ipc && memory.opened_by_ipc == nullptr) {
-    memory.opened_by_ipc = host::Open({.info = *memory.by_ipc});
+  if (memory.cannot_be_filled) return false;
+  try {
+    if (memory.by_ipc && memory.opened_by_ipc == nullptr)
+      memory.opened_by_ipc = host::Open({.info = *memory.by_ipc});
+    const host::Buffer& buffer = memory.opened_by_ipc != nullptr ? *memory.opened_by_ipc : *memory.buffer;
+    buffer.Fill(offset_ + offset, bytes, std::byte{0});
+    return true;
+  } catch (const host::Error& error) {
+    Log(LogLevel::kInfo, std::string("holes are sent as zeros from now on: ") + error.what());
+    memory.cannot_be_filled = true;
+    return false;
   }
-  const host::Buffer& buffer = memory.opened_by_ipc != nullptr ? *memory.opened_by_ipc : *memory.buffer;
-  buffer.Fill(offset_ + offset, bytes, std::byte{0});
 }
 
 std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owner, int& error) {

@@ -32,6 +32,7 @@ struct RegisteredMemory {
   /// cannot be.
   std::optional<host::SharedMemoryInfo> by_ipc{};
   std::unique_ptr<host::Buffer> opened_by_ipc{};
+  bool cannot_be_filled = false;  ///< no driver lets this process fill it: servers send zeros
 };
 
 /// What an application has published of a GPU's memory.
@@ -64,9 +65,10 @@ class AttachedBuffer {
 
   /// Sets a range to zero: by the GPU if the memory is a GPU's, and its driver lets this process open it.
   ///
+  /// @return  false: it does not, nor for any other range
   /// @pre  Contains() the range
-  /// @errors  host::Error
-  void FillWithZeros(uint64_t offset, uint64_t bytes) const;
+  bool FillWithZeros(uint64_t offset, uint64_t bytes) const;
+  bool CanBeFilled() const { return !memory_->cannot_be_filled; }
 
   const std::shared_ptr<RegisteredMemory>& memory() const { return memory_; }
   uint64_t offset() const { return offset_; }

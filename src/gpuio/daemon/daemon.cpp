@@ -529,40 +529,40 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
       return Complete(*ring, io, -EINVAL);
     uint64_t file = 0;
     if (!client->Find(args.file, reads, file)) return Complete(*ring, io, -EACCES);
-    const transport::RdmaRemoteBuffer memory = buffer->Remote(args.buffer_offset, args.bytes);
-    if (reads) {
-      files_.Read(file, args.file_offset, memory,
-                  [self = shared_from_this(), ring, buffer, io](const ReadResult& result) {
-                    self->Complete(*ring, io, self->FinishRead(*ring, *buffer, io.args, result));
-                  });
-    } else {
-      files_.Write(file, args.file_offset, memory,
-                   [self = shared_from_this(), ring, buffer, io](int64_t result) {
-                     self->Complete(*ring, io, IoResult(result, io.args.bytes));
-                   });
-    }
+    if (reads) return StartRead(ring, buffer, file, io);
+    files_.Write(file, args.file_offset, buffer->Remote(args.buffer_offset, args.bytes),
+                 [self = shared_from_this(), ring, buffer, io](int64_t result) {
+                   self->Complete(*ring, io, IoResult(result, io.args.bytes));
+                 });
+  }
+
+  void StartRead(const std::shared_ptr<AttachedRing>& ring, const std::shared_ptr<AttachedBuffer>& buffer,
+                 uint64_t file, const TakenIo& io) {
+    const bool forbids_holes = (ring->consumer.config().flags & HF3FS_IOR_FORBID_READ_HOLES) != 0;
+    const Holes holes = buffer->CanBeFilled() || forbids_holes ? Holes::kList : Holes::kSend;
+    files_.Read(file, io.args.file_offset, buffer->Remote(io.args.buffer_offset, io.args.bytes), holes,
+                [self = shared_from_this(), ring, buffer, file, io, forbids_holes](const ReadResult& read) {
+                  const int64_t result = IoResult(read.result, io.args.bytes);
+                  if (result <= 0 || read.holes.empty()) return self->Complete(*ring, io, result);
+                  if (forbids_holes) return self->Complete(*ring, io, -ENODATA);
+                  if (self->FillHoles(*buffer, io.args, read)) return self->Complete(*ring, io, result);
+                  self->StartRead(ring, buffer, file, io);  // now with zeros
+                });
   }
 
   /// Zeroes the holes of what was read.
-  int64_t FinishRead(const AttachedRing& ring, const AttachedBuffer& buffer, const IoArgs& args,
-                     const ReadResult& read) {
-    const int64_t result = IoResult(read.result, args.bytes);
-    if (result <= 0 || read.holes.empty()) return result;
-    if ((ring.consumer.config().flags & HF3FS_IOR_FORBID_READ_HOLES) != 0) return -ENODATA;
-    const auto bytes = static_cast<uint64_t>(result);
-    try {
-      for (const Range& hole : read.holes) {
-        if (hole.offset >= bytes) continue;
-        const uint64_t zeroed = std::min(hole.bytes, bytes - hole.offset);
-        if (zeroed == 0) continue;
-        buffer.FillWithZeros(args.buffer_offset + hole.offset, zeroed);
-        statistics_.bytes_zeroed += zeroed;
-      }
-      return result;
-    } catch (const host::Error& error) {
-      Log(LogLevel::kError, error.what());
-      return -EIO;
+  ///
+  /// @return  false: the buffer cannot be filled
+  bool FillHoles(const AttachedBuffer& buffer, const IoArgs& args, const ReadResult& read) {
+    const auto bytes = static_cast<uint64_t>(read.result);
+    for (const Range& hole : read.holes) {
+      if (hole.offset >= bytes) continue;
+      const uint64_t zeroed = std::min(hole.bytes, bytes - hole.offset);
+      if (zeroed == 0) continue;
+      if (!buffer.FillWithZeros(args.buffer_offset + hole.offset, zeroed)) return false;
+      statistics_.bytes_zeroed += zeroed;
     }
+    return true;
   }
 
   void Complete(AttachedRing& ring, const TakenIo& io, int64_t result) {

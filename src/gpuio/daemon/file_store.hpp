@@ -20,7 +20,7 @@ class FileStore {
   virtual void Close(uint64_t file) = 0;
 
   /// As FileClient's.
-  virtual void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
+  virtual void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target, Holes holes,
                     std::function<void(ReadResult)> done) = 0;
   virtual void Write(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& source,
                      std::function<void(int64_t)> done) = 0;
@@ -35,9 +35,9 @@ class ServerFiles final : public FileStore {
     client_.Open(std::move(path), flags, 0, std::move(done));
   }
   void Close(uint64_t file) override { client_.Close(file); }
-  void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
+  void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target, Holes holes,
             std::function<void(ReadResult)> done) override {
-    client_.Read(file, offset, target, std::move(done));
+    client_.Read(file, offset, target, std::move(done), holes);
   }
   void Write(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& source,
              std::function<void(int64_t)> done) override {

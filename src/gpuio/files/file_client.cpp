@@ -128,9 +128,11 @@ void FileClient::Close(uint64_t file) {
 }
 
 void FileClient::Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
-                      std::function<void(ReadResult)> done) {
-  asio::dispatch(impl_->context(), [impl = impl_, file, offset, target, done = std::move(done)]() mutable {
-    impl->Submit({.message = ReadRequest{.offset = offset, .buffer = target},
+                      std::function<void(ReadResult)> done, Holes holes) {
+  asio::dispatch(impl_->context(), [impl = impl_, file, offset, target, done = std::move(done),
+                                    holes]() mutable {
+    impl->Submit({.message = ReadRequest{.offset = offset, .buffer = target,
+                                         .sends_holes = holes == Holes::kSend},
                   .file = impl->Find(file),
                   .needs_file = true,
                   .uses_memory = true,

@@ -82,7 +82,7 @@ class FileClient {
   ///
   /// @param target  memory of this process, registered with remote write access; `len` is what to read
   void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
-            std::function<void(ReadResult)> done);
+            std::function<void(ReadResult)> done, Holes holes = Holes::kList);
 
   /// Writes a buffer to a part of a file.
   ///

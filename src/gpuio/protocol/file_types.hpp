@@ -24,6 +24,12 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
+/// What a server does with the holes of a file that is read.
+enum class Holes : uint8_t {
+  kList,  ///< lists them, and leaves the zeros to the reader
+  kSend,  ///< sends zeros, for memory that the reader cannot fill
+};
+
 struct ReadResult {
   int64_t result = 0;          ///< bytes up to the end of the file, or -errno
   std::vector<Range> holes{};  ///< ranges of the target that the server did not write and that read as zeros

@@ -148,6 +148,7 @@ bool Answers(const Message&, const ReplyMessage&) {
 }
 bool Answers(const ReadRequest& request, const ReadReply& reply) {
   if (reply.bytes > request.buffer.len || reply.holes.size() > kMaxHoles) return false;
+  if (request.sends_holes && !reply.holes.empty()) return false;
   uint64_t end = 0;
   for (const Range& hole : reply.holes) {
     if (hole.offset < end || hole.offset > reply.bytes || hole.bytes > reply.bytes - hole.offset)

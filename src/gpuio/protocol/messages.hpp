@@ -128,8 +128,9 @@ struct ReadRequest {
   uint64_t handle = 0;
   uint64_t offset = 0;
   transport::RdmaRemoteBuffer buffer{};
+  bool sends_holes = false;  ///< whether the server sends zeros for holes, and lists none
 
-  static void Fields(auto& m, auto& wire) { wire(m.handle, m.offset, m.buffer); }
+  static void Fields(auto& m, auto& wire) { wire(m.handle, m.offset, m.buffer, m.sends_holes); }
 };
 
 struct WriteReply {

@@ -273,9 +273,11 @@ void Session::StartTransfer(uint64_t id, const Request& request) {
     }
     if (self->failed_ && self->transfers_ == 0) self->End("its transport failed");
   };
-  std::make_shared<TransferType>(parts_->path, share_, shared_from_this(),
-                                 TransferRequest{file, request.offset, request.buffer}, done)
-      ->Begin();
+  TransferRequest transfer{file, request.offset, request.buffer};
+  if constexpr (std::is_same_v<Request, ReadRequest>) {
+    if (request.sends_holes) transfer.holes = Holes::kSend;
+  }
+  std::make_shared<TransferType>(parts_->path, share_, shared_from_this(), std::move(transfer), done)->Begin();
 }
 
 void Session::On(uint64_t id, const ReadRequest& request) { StartTransfer<ReadTransfer>(id, request); }

@@ -121,7 +121,7 @@ std::optional<Transfer::Piece> ReadTransfer::Plan() {
   end_ = std::min(end_, std::max(end_of_file_, next_));
   while (next_ < end_) {
     ServerFile& file = *request_.file;
-    const bool lists_holes = holes_.size() < protocol::kMaxHoles;
+    const bool lists_holes = request_.holes == Holes::kList && holes_.size() < protocol::kMaxHoles;
     const auto extent = lists_holes ? file.ExtentAt(next_, path_.holes_made)
                                     : ServerFile::Extent{false, protocol::kMaxOffset};
     const uint64_t extent_end = std::min(extent.end, end_);

@@ -109,8 +109,9 @@ class Client {
     return file.file;
   }
   void Close(uint64_t file) { client_->Close(file); }
-  ReadResult Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target) {
-    return Await<ReadResult>([&](auto done) { client_->Read(file, offset, target, std::move(done)); });
+  ReadResult Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
+                  Holes holes = Holes::kList) {
+    return Await<ReadResult>([&](auto done) { client_->Read(file, offset, target, std::move(done), holes); });
   }
   int64_t Write(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& source) {
     return Await<int64_t>([&](auto done) { client_->Write(file, offset, source, std::move(done)); });

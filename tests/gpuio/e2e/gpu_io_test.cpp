@@ -128,6 +128,35 @@ TEST_F(GpuIo, ZeroesHolesOnTheGpu) {
   hf3fs_dereg_fd(file.fd);
 }
 
+/// Makes the dma-bufs of the fake driver like those of most drivers: a process that gets one cannot write to it.
+void ForbidWritesToDmaBufs() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;
+    if (std::filesystem::read_symlink(entry, closed).string().starts_with("/memfd:fake_cuda"))
+      fcntl(std::stoi(entry.path().filename()), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+  }
+}
+
+TEST_F(GpuIo, GetsZerosFromTheServerWhereTheDaemonCannotFill) {
+  constexpr size_t kHole = 1 << 20;
+  Write("sparse", "begin");
+  ASSERT_EQ(truncate(mount.File("sparse").c_str(), kHole), 0);
+  const RingedBuffer buffer(mount.path(), kHole, 0),
+      strict(mount.path(), kHole, 0, HF3FS_IOR_FORBID_READ_HOLES);
+  Fill(buffer, std::string(kHole, '#'));
+  ForbidWritesToDmaBufs();
+  const OpenedHere file(mount.File("sparse"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(buffer.Transfer(true, 0, file.fd, 0, kHole), static_cast<int64_t>(kHole));
+    EXPECT_EQ(Contents(buffer, 0, kHole), "begin" + std::string(kHole - 5, '\0'));
+    Fill(buffer, std::string(kHole, '#'));
+  }
+  EXPECT_EQ(mount.Statistics().bytes_zeroed, 0u);
+  EXPECT_EQ(strict.Transfer(true, 0, file.fd, 0, kHole), -ENODATA);
+  hf3fs_dereg_fd(file.fd);
+}
+
 TEST_F(GpuIo, WritesBehindTheEndLeaveAHole) {
   const RingedBuffer buffer(mount.path(), 4096, 1);
   Fill(buffer, "text");

@@ -165,6 +165,10 @@ TEST(Replies, RefuseWhatTheirRequestCannotHave) {
   EXPECT_TRUE(refused(read, ReadReply{4096, {{0, 4097}}})) << "a hole behind the end";
   EXPECT_TRUE(refused(read, ReadReply{4096, {{UINT64_MAX, 2}}})) << "a hole that overflows";
   EXPECT_TRUE(refused(read, ReadReply{4096, {{1024, 512}, {0, 512}}})) << "holes out of order";
+  Request sends = read;
+  std::get<ReadRequest>(sends).sends_holes = true;
+  EXPECT_FALSE(refused(read, ReadReply{4096, {{0, 512}}}));
+  EXPECT_TRUE(refused(sends, ReadReply{4096, {{0, 512}}})) << "a hole that was to be sent";
   EXPECT_TRUE(refused(write, WriteReply{(1 << 20) + 1}));
   EXPECT_TRUE(refused(open, OpenReply{}));
   for (const char* const name : {"", ".", "..", "a/b"})

@@ -107,6 +107,17 @@ TEST_P(Reads, SkipHolesAndListThem) {
   EXPECT_EQ(bytes, model);
 }
 
+TEST_P(Reads, SendHolesIfAsked) {
+  std::vector<uint8_t> model(2 << 20, 0);
+  WriteSparse(folder_ / "file", model, {{1 << 20, 64 << 10}});
+  const uint64_t file = client().MustOpen("file", O_RDONLY);
+  Memory memory(model.size());
+  const ReadResult result = client().Read(file, 0, memory.Remote(), Holes::kSend);
+  EXPECT_EQ(result.result, static_cast<int64_t>(model.size()));
+  EXPECT_TRUE(result.holes.empty());
+  EXPECT_TRUE(memory.bytes() == model);
+}
+
 TEST_P(Reads, ListHolesAsTheBufferHasThem) {
   std::vector<uint8_t> model(1 << 20, 0);
   WriteSparse(folder_ / "file", model, {{0, 4096}, {512 << 10, 4096}});
