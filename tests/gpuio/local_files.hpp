@@ -34,6 +34,7 @@ class LocalFiles final : public FileStore {
       struct stat status {};
       fstat(fd, &status);
       opened.file = ++last_;
+      opened.attributes.device = forced_device == 0 ? status.st_dev : forced_device.load();
       opened.attributes.inode = status.st_ino;
       opened.attributes.mode = status.st_mode;
       open_.emplace(opened.file, fd);
@@ -80,6 +81,7 @@ class LocalFiles final : public FileStore {
   std::atomic<int64_t> forced_result{0};  ///< result of every I/O; 0: its own result
   std::vector<Range> forced_holes{};
   std::atomic<bool> holds_back{false};  ///< completes nothing until Release()
+  std::atomic<uint64_t> forced_device{0};  ///< file system of files that are opened; 0: their own
 
  private:
   void Finish(std::function<void()> finish) {

@@ -147,7 +147,8 @@ HF3FS_API void hf3fs_iordestroy(struct hf3fs_ior* ior);
 /// @return  0 or less: success; the value is the negative of a duplicate, which hf3fs_prep_io() takes, too.
 /// Otherwise a
 ///          positive errno value: EBADF: the file is on no mount; EINVAL: the descriptor is registered
-///          already
+///          already; EXDEV: this process has registered a file of another file system below the mount, whose
+///          inode is the same; EROFS: the server is read-only, and the descriptor is not
 HF3FS_API int hf3fs_reg_fd(int fd, uint64_t flags);
 
 /// Ends the registration of a file. I/O under way completes.

@@ -17,6 +17,8 @@ namespace warpverbs::inline v0_2::gpuio {
 /// A file that an application has registered.
 struct AttachedFile {
   uint64_t file = 0;  ///< number that the FileStore gave it
+  std::string path{};
+  uint64_t device = 0;  ///< as Attributes'
   uint64_t references = 0;
 };
 
@@ -47,6 +49,12 @@ struct Client {
       return true;
     }
     return false;
+  }
+
+  /// Says whether a file of another file system has this inode: rings name files by nothing else.
+  bool HasOtherFile(uint64_t inode, uint64_t device) const {
+    const auto first = files.lower_bound(FileKey(inode, false, false));
+    return first != files.end() && std::get<0>(first->first) == inode && first->second.device != device;
   }
 
   asio::posix::stream_descriptor socket;

@@ -409,7 +409,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
 
   void Handle(const ClientPtr& client, OpenFileRequest& request, host::FileDescriptor, const Reply& reply) {
     const Client::FileKey key(request.inode, request.reads, request.writes);
-    if (const auto found = client->files.find(key); found != client->files.end()) {
+    const auto found = client->files.find(key);
+    if (found != client->files.end() && found->second.path == request.path) {
       ++found->second.references;
       return reply(0);
     }
@@ -418,7 +419,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     const std::weak_ptr<Client> weak_client = client;
     files_.Open(
         request.path, flags,
-        [weak = weak_from_this(), weak_client, key, reply](int error, const OpenedFile& opened) {
+        [weak = weak_from_this(), weak_client, key, path = request.path, reply](int error,
+                                                                                const OpenedFile& opened) {
           const auto self = weak.lock();
           if (self == nullptr) return;
           if (error != 0) return reply(error);
@@ -429,7 +431,12 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
             self->files_.Close(opened.file);
             return reply(S_ISDIR(opened.attributes.mode) ? EISDIR : ESTALE);
           }
-          const auto [place, is_new] = waiting->files.try_emplace(key, AttachedFile{.file = opened.file});
+          if (waiting->HasOtherFile(opened.attributes.inode, opened.attributes.device)) {
+            self->files_.Close(opened.file);
+            return reply(EXDEV);
+          }
+          const auto [place, is_new] = waiting->files.try_emplace(
+              key, AttachedFile{.file = opened.file, .path = path, .device = opened.attributes.device});
           if (!is_new) self->files_.Close(opened.file);
           ++place->second.references;
           reply(0);

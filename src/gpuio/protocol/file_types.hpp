@@ -12,6 +12,7 @@ namespace warpverbs::inline v0_2::gpuio {
 
 /// The attributes of a file, as stat(2) returns them.
 struct Attributes {
+  uint64_t device = 0;  ///< file system of the server, within which `inode` names one file
   uint64_t inode = 0, bytes = 0, blocks = 0;  ///< blocks of 512 bytes
   uint32_t mode = 0, links = 0, uid = 0, gid = 0;
   timespec accessed{}, modified{}, changed{};

@@ -29,7 +29,8 @@ constexpr uint32_t kMaxAlignment = 4096;  // of direct I/O
 std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 Attributes ToAttributes(const struct stat& status) {
-  return {.inode = status.st_ino,
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
           .bytes = static_cast<uint64_t>(status.st_size),
           .blocks = static_cast<uint64_t>(status.st_blocks),
           .mode = status.st_mode,

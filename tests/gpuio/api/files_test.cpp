@@ -66,6 +66,35 @@ TEST(RegisteredFile, MayBeRegisteredByTwoDescriptors) {
   EXPECT_EQ(mount.Statistics().files, 0u);
 }
 
+TEST(RegisteredFile, MayHaveTwoNames) {
+  ServedMount mount;
+  const OpenedHere one(mount.File("file"), O_RDWR | O_CREAT);
+  std::filesystem::create_hard_link(mount.File("file"), mount.File("other"));
+  const OpenedHere two(mount.File("other"), O_RDWR);
+  EXPECT_LE(hf3fs_reg_fd(one.fd, 0), 0);
+  EXPECT_LE(hf3fs_reg_fd(two.fd, 0), 0);
+  EXPECT_EQ(mount.Statistics().files, 1u);
+  EXPECT_EQ(mount.files().open_files(), 1u);
+  hf3fs_dereg_fd(one.fd);
+  hf3fs_dereg_fd(two.fd);
+  EXPECT_EQ(mount.files().open_files(), 0u);
+}
+
+TEST(RegisteredFile, IsNoOtherFileWithItsInode) {
+  ServedMount mount;
+  const OpenedHere one(mount.File("file"), O_RDONLY | O_CREAT);
+  std::filesystem::create_hard_link(mount.File("file"), mount.File("other"));
+  const OpenedHere two(mount.File("other"), O_RDONLY), three(mount.File("other"), O_RDWR);
+  EXPECT_LE(hf3fs_reg_fd(one.fd, 0), 0);
+  mount.files().forced_device = 12'345;  // as if the folder had another file system in it
+  EXPECT_EQ(hf3fs_reg_fd(two.fd, 0), EXDEV);
+  EXPECT_EQ(hf3fs_reg_fd(three.fd, 0), EXDEV);
+  EXPECT_EQ(mount.files().open_files(), 1u);
+  hf3fs_dereg_fd(one.fd);
+  EXPECT_LE(hf3fs_reg_fd(two.fd, 0), 0);
+  hf3fs_dereg_fd(two.fd);
+}
+
 TEST(RegisteredFile, MustBeAFileOfAMount) {
   ServedMount mount;
   const OpenedHere outside("/proc/self/stat", O_RDONLY), folder(mount.path(), O_RDONLY | O_DIRECTORY);

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -224,6 +226,86 @@ TEST_F(GpuIo, MovesManyBlocksAtATime) {
   for (const hf3fs_cqe& cqe : cqes) EXPECT_EQ(cqe.result, static_cast<int64_t>(kBlock));
   EXPECT_EQ(Contents(buffer, 0, text.size()), text);
   hf3fs_dereg_fd(file.fd);
+}
+
+TEST_F(GpuIo, WritesNothingToAReadOnlyServer) {
+  Write("file", "text");
+  const RingedBuffer buffer(mount.path(), 4096, 0);
+  const OpenedHere file(mount.File("file"), O_RDWR), other(mount.File("file"), O_RDWR),
+      readable(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  mount.RestartServer(true);
+  EXPECT_EQ(buffer.Transfer(false, 0, file.fd, 0, 4), -EROFS);
+  hf3fs_dereg_fd(file.fd);
+  EXPECT_EQ(hf3fs_reg_fd(other.fd, 0), EROFS);
+  ASSERT_LE(hf3fs_reg_fd(readable.fd, 0), 0);
+  EXPECT_EQ(buffer.Transfer(true, 0, readable.fd, 0, 4), 4);
+  EXPECT_EQ(Contents(buffer, 0, 4), "text");
+  hf3fs_dereg_fd(readable.fd);
+}
+
+/// A small file system on a folder, as long as it lives.
+struct SmallDisk {
+  explicit SmallDisk(const std::string& folder) : path(folder) {
+    std::filesystem::create_directory(path);
+    error = ::mount("none", path.c_str(), "tmpfs", 0, "size=1m") == 0 ? 0 : errno;
+  }
+  ~SmallDisk() { umount2(path.c_str(), MNT_DETACH); }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  std::string path;
+  int error = 0;
+};
+
+TEST_F(GpuIo, FillsADiskAndSaysSo) {
+  const SmallDisk disk(mount.File("small"));
+  if (disk.error != 0) GTEST_SKIP() << "this user may not mount: " << std::strerror(disk.error);
+  constexpr size_t kDisk = 1 << 20;
+  const RingedBuffer buffer(mount.path(), 3 * kDisk, 0);
+  Fill(buffer, Pattern(3 * kDisk));
+  const OpenedHere file(mount.File("small/file"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  const int64_t written = buffer.Transfer(false, 0, file.fd, 0, 3 * kDisk);
+  EXPECT_GT(written, 0) << "what there was room for";
+  EXPECT_LE(written, static_cast<int64_t>(kDisk));
+  EXPECT_EQ(buffer.Transfer(false, 0, file.fd, 2 * kDisk, kDisk), -ENOSPC);
+  const auto whole = static_cast<size_t>(written);
+  EXPECT_EQ(buffer.Transfer(true, 2 * kDisk, file.fd, 0, std::min(whole, kDisk)), written);
+  EXPECT_EQ(Contents(buffer, 2 * kDisk, whole), Contents(buffer, 0, whole));
+  hf3fs_dereg_fd(file.fd);
+}
+
+/// 16 MiB and 200 small files; 1 GiB and 10,000 with WARPVERBS_SOAK_SECONDS.
+TEST_F(GpuIo, MovesALargeFileAndManySmallOnes) {
+  const bool soaks = std::getenv("WARPVERBS_SOAK_SECONDS") != nullptr;
+  constexpr size_t kPiece = 4 << 20, kSmall = 5000;
+  const size_t pieces = soaks ? 256 : 4, files = soaks ? 10'000 : 200;
+  const RingedBuffer from(mount.path(), kPiece, 0), to(mount.path(), kPiece, 1);
+  {
+    const OpenedHere large(mount.File("large"), O_RDWR | O_CREAT);
+    ASSERT_LE(hf3fs_reg_fd(large.fd, 0), 0);
+    for (size_t piece = 0; piece < pieces; ++piece) {
+      Fill(from, Pattern(kPiece, piece));
+      ASSERT_EQ(from.Transfer(false, 0, large.fd, piece * kPiece, kPiece), static_cast<int64_t>(kPiece));
+    }
+    for (size_t piece = pieces; piece-- > 0;) {
+      ASSERT_EQ(to.Transfer(true, 0, large.fd, piece * kPiece, kPiece), static_cast<int64_t>(kPiece));
+      ASSERT_EQ(Contents(to, 0, kPiece), Pattern(kPiece, piece)) << piece;
+    }
+    hf3fs_dereg_fd(large.fd);
+  }
+  for (size_t i = 0; i < files; ++i) {
+    const std::string text = Pattern(kSmall, i);
+    Fill(from, text);
+    const OpenedHere file(mount.File("small" + std::to_string(i)), O_RDWR | O_CREAT);
+    ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+    ASSERT_EQ(from.Transfer(false, 0, file.fd, 0, kSmall), static_cast<int64_t>(kSmall));
+    ASSERT_EQ(to.Transfer(true, 0, file.fd, 0, kPiece), static_cast<int64_t>(kSmall));
+    ASSERT_EQ(Contents(to, 0, kSmall), text) << i;
+    hf3fs_dereg_fd(file.fd);
+  }
+  EXPECT_EQ(mount.Statistics().files, 0u);
 }
 
 TEST_F(GpuIo, ReportsAFileThatIsReadOnly) {

@@ -112,6 +112,27 @@ ls /dev/shm | grep -c hf3fs-iov || true)");
   EXPECT_THAT(result.output, HasSubstr("application ended with 0\n")) << result.output;
 }
 
+TEST(GpuioProcesses, GoOnWithTheOtherServerOfTheFolder) {
+  const Result result = RunShell(kParts + R"(
+filed; first=$port
+start second "listening" )" FILED R"( $folder/data --listen 127.0.0.1 --port 0
+second=$(sed -n 's/listening on port //p' $folder/second.out)
+start gpuiod "serving" )" GPUIOD
+                                 R"( $folder/data=127.0.0.1:$first,127.0.0.1:$second --socket $folder/socket
+mkfifo $folder/in
+app loop $folder/data/file <$folder/in >$folder/app.out 2>&1 & application=$!
+exec 9>$folder/in
+await started $folder/app.out
+nap; slay filed
+exec 9>&-
+wait $application; echo "application ended with $?"
+cat $folder/app.out
+grep -c connected $folder/second.out)");
+  EXPECT_THAT(result.output, HasSubstr("application ended with 0\n")) << result.output;
+  EXPECT_THAT(result.output, HasSubstr(" errors 0\n")) << "reads and writes are repeated";
+  EXPECT_THAT(result.output, testing::EndsWith("\n1\n")) << "the other server has a client";
+}
+
 TEST(GpuioProcesses, ForgetApplicationsThatAreKilled) {
   const Result result = RunShell(kParts + R"(
 filed; gpuiod

@@ -13,13 +13,7 @@ namespace warpverbs::inline v0_2::gpuio {
 class RemoteMount {
  public:
   RemoteMount() {
-    OnLoop(server_loop_, [this] {
-      FileServerConfig config;
-      config.folder = folder_.path();
-      config.address = "127.0.0.1";
-      server_.emplace(config, server_loop_);
-      port_ = server_->port();
-    });
+    StartServer(false);
     OnLoop(loop_, [this] {
       FileClientConfig config;
       config.servers = {{"127.0.0.1", port_}};
@@ -37,6 +31,12 @@ class RemoteMount {
     OnLoop(server_loop_, [this] { server_.reset(); });
   }
 
+  /// Ends the server, and starts another one in its place.
+  void RestartServer(bool read_only) {
+    OnLoop(server_loop_, [this] { server_.reset(); });
+    StartServer(read_only);
+  }
+
   const char* path() const { return folder_.path().c_str(); }
   std::string File(const std::string& name) const { return folder_ / name; }
 
@@ -47,6 +47,18 @@ class RemoteMount {
   }
 
  private:
+  void StartServer(bool read_only) {
+    OnLoop(server_loop_, [&] {
+      FileServerConfig config;
+      config.folder = folder_.path();
+      config.address = "127.0.0.1";
+      config.port = port_;
+      config.read_only = read_only;
+      server_.emplace(config, server_loop_);
+      port_ = server_->port();
+    });
+  }
+
   TemporaryFolder folder_;
   transport::EventLoop server_loop_, loop_;
   std::optional<FileServer> server_;
