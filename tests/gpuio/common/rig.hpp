@@ -188,7 +188,14 @@ inline void WriteFile(const std::filesystem::path& path, const std::vector<uint8
 
 inline std::vector<uint8_t> ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<uint8_t> bytes;
+  for (size_t got = 0; file; bytes.resize(got)) {
+    constexpr size_t kPiece = 1 << 20;  // a stream's own pieces are small
+    bytes.resize(got + kPiece);
+    file.read(reinterpret_cast<char*>(bytes.data() + got), kPiece);
+    got += static_cast<size_t>(file.gcount());
+  }
+  return bytes;
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

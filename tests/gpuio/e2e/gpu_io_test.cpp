@@ -130,11 +130,14 @@ TEST_F(GpuIo, ZeroesHolesOnTheGpu) {
   hf3fs_dereg_fd(file.fd);
 }
 
-/// Makes the dma-bufs of the fake driver like those of most drivers: a process that gets one cannot write to it.
-void ForbidWritesToDmaBufs() {
+/// Makes an exported dma-buf like those of most drivers: a process that gets one cannot write to it.
+///
+/// @param bytes  size of the export, which no other file has
+void ForbidWritesToDmaBuf(size_t bytes) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code closed;
-    if (std::filesystem::read_symlink(entry, closed).string().starts_with("/memfd:fake_cuda"))
+    if (!std::filesystem::read_symlink(entry, closed).string().starts_with("/memfd:fake_cuda")) continue;
+    if (std::filesystem::file_size(entry, closed) == bytes)
       fcntl(std::stoi(entry.path().filename()), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
   }
 }
@@ -146,7 +149,7 @@ TEST_F(GpuIo, GetsZerosFromTheServerWhereTheDaemonCannotFill) {
   const RingedBuffer buffer(mount.path(), kHole, 0),
       strict(mount.path(), kHole, 0, HF3FS_IOR_FORBID_READ_HOLES);
   Fill(buffer, std::string(kHole, '#'));
-  ForbidWritesToDmaBufs();
+  ForbidWritesToDmaBuf(kHole);
   const OpenedHere file(mount.File("sparse"), O_RDONLY);
   ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
   for (int round = 0; round < 2; ++round) {

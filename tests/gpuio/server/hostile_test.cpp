@@ -153,6 +153,17 @@ TEST_F(Hostile, HandlesBelongToTheirConnection) {
   }
 }
 
+TEST_F(Hostile, RequestsUpToTheLimitAreAnswered) {
+  const uint32_t limit = server_config_.max_requests;
+  Stranger stranger(port());
+  stranger.Connect();
+  for (uint64_t id = 0; id < 5000 + limit; ++id) {
+    if (id >= limit) stranger.Receive();
+    if (id < 5000) stranger.Send(EncodeFrame(id, CloseRequest{12345}));
+  }
+  EXPECT_THAT(WholeLog(), testing::Not(HasSubstr("more requests than it may")));
+}
+
 TEST_F(Hostile, RequestsBeyondTheLimitEndTheConnection) {
   Stranger stranger(port());
   stranger.Connect();
