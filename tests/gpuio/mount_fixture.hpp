@@ -80,12 +80,16 @@ class ServedMount {
   std::unique_ptr<Daemon> daemon_;
 };
 
-/// Returns the files of /dev/shm that buffers and rings have.
-inline std::set<std::string> ShmFiles() {
+/// Returns a size of buffers that no other process uses, so that their files are told from those of other tests.
+inline size_t OwnBytes() { return 1'000'000 + static_cast<size_t>(getpid()); }
+
+/// Returns the files of /dev/shm that buffers of a size have.
+inline std::set<std::string> ShmFiles(size_t bytes) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("hf3fs-iov-")) names.insert(name);
+    std::error_code gone;
+    if (name.starts_with("hf3fs-iov-") && entry.file_size(gone) == bytes && !gone) names.insert(name);
   }
   return names;
 }

@@ -19,23 +19,23 @@ const uint8_t* IdOf(const hf3fs_iov& iov) { return reinterpret_cast<const uint8_
 
 TEST(HostIov, IsPublishedUntilItIsDestroyed) {
   ServedMount mount;
-  const std::set<std::string> before = ShmFiles();
+  const size_t bytes = OwnBytes();
   hf3fs_iov iov{};
-  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 10000, 0, -1), 0);
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1), 0);
   EXPECT_NE(iov.base, nullptr);
-  EXPECT_EQ(iov.size, 10000u);
+  EXPECT_EQ(iov.size, bytes);
   EXPECT_EQ(iov.block_size, 0u);
   EXPECT_EQ(iov.numa, -1);
   EXPECT_STREQ(iov.mount_point, mount.path());
   EXPECT_EQ(mount.Links().size(), 1u);
-  EXPECT_EQ(ShmFiles().size(), before.size() + 1);
+  EXPECT_EQ(ShmFiles(bytes).size(), 1u);
   EXPECT_EQ(mount.Statistics().host_buffers, 1u);
   EXPECT_FALSE(hf3fs_iov_is_gpu(&iov));
-  iov.base[9999] = 7;
+  iov.base[bytes - 1] = 7;
   hf3fs_iovdestroy(&iov);
   EXPECT_TRUE(IsZero(iov));
   EXPECT_TRUE(mount.Links().empty());
-  EXPECT_EQ(ShmFiles(), before);
+  EXPECT_TRUE(ShmFiles(bytes).empty());
   EXPECT_EQ(mount.Statistics().host_buffers, 0u);
 }
 
@@ -138,7 +138,6 @@ TEST(HostIov, WrapsMemoryThatIsPublished) {
 
 TEST(HostIov, LeavesNothingAfterAThousandCycles) {
   ServedMount mount;
-  const std::set<std::string> before = ShmFiles();
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
@@ -148,12 +147,12 @@ TEST(HostIov, LeavesNothingAfterAThousandCycles) {
   const auto files = descriptors();
   for (int i = 0; i < 1000; ++i) {
     hf3fs_iov iov{};
-    ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+    ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), OwnBytes(), 0, -1), 0);
     hf3fs_iovdestroy(&iov);
   }
   EXPECT_EQ(descriptors(), files);
   hf3fs_iovdestroy(&first);
-  EXPECT_EQ(ShmFiles(), before);
+  EXPECT_TRUE(ShmFiles(OwnBytes()).empty());
   EXPECT_TRUE(mount.Links().empty());
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
 }

@@ -40,12 +40,12 @@ void Kill(pid_t child) {
 TEST(Daemon, ForgetsAClientThatIsKilled) {
   ServedMount mount;
   mount.WriteFile("file", "text");
-  const std::set<std::string> before = ShmFiles();
+  const size_t bytes = OwnBytes();
   const pid_t child = StartChild([&] {
     hf3fs_iov iov{};
     hf3fs_ior ior{};
     const int fd = open(mount.File("file").c_str(), O_RDONLY);
-    return hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) == 0 &&
+    return hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1) == 0 &&
            hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
            hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
   });
@@ -55,7 +55,10 @@ TEST(Daemon, ForgetsAClientThatIsKilled) {
   EXPECT_EQ(meanwhile.host_buffers, 1u);
   EXPECT_EQ(meanwhile.rings, 1u);
   EXPECT_EQ(meanwhile.files, 1u);
-  EXPECT_EQ(mount.Links().size(), 2u);
+  ASSERT_EQ(mount.Links().size(), 2u);
+  const std::string ring = std::filesystem::read_symlink(mount.IovFolder() + "/" + *mount.Links().rbegin());
+  EXPECT_EQ(ShmFiles(bytes).size(), 1u);
+  EXPECT_TRUE(std::filesystem::exists(ring));
   Kill(child);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
   const DaemonStatistics after = mount.Statistics();
@@ -63,7 +66,8 @@ TEST(Daemon, ForgetsAClientThatIsKilled) {
   EXPECT_EQ(after.rings, 0u);
   EXPECT_EQ(after.files, 0u);
   EXPECT_TRUE(mount.Links().empty());
-  EXPECT_EQ(ShmFiles(), before);
+  EXPECT_TRUE(ShmFiles(bytes).empty());
+  EXPECT_FALSE(std::filesystem::exists(ring));
   EXPECT_EQ(mount.files().open_files(), 0u);
 }
 
@@ -168,19 +172,19 @@ TEST(Daemon, LosesABufferWhoseLinkSomebodyRemoves) {
 
 TEST(Daemon, RemovesTheMemoryOfAClientThatIsKilledAfterUnlink) {
   ServedMount mount;
-  const std::set<std::string> before = ShmFiles();
+  const size_t bytes = OwnBytes();
   const pid_t child = StartChild([&] {
     hf3fs_iov iov{};
-    if (hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) != 0) return false;
+    if (hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1) != 0) return false;
     hf3fs_iovunlink(&iov);
     return true;
   });
   ASSERT_GT(child, 0);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().host_buffers == 0; }));
-  EXPECT_EQ(ShmFiles().size(), before.size() + 1);
+  EXPECT_EQ(ShmFiles(bytes).size(), 1u);
   Kill(child);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
-  EXPECT_EQ(ShmFiles(), before);
+  EXPECT_TRUE(ShmFiles(bytes).empty());
 }
 
 TEST(Daemon, ServesManyClientsAtATime) {

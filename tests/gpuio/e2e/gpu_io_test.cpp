@@ -281,11 +281,11 @@ TEST_F(GpuIo, FillsADiskAndSaysSo) {
   hf3fs_dereg_fd(file.fd);
 }
 
-/// 16 MiB and 200 small files; 1 GiB and 10,000 with WARPVERBS_SOAK_SECONDS.
+/// 8 MiB and 30 small files; 1 GiB and 10,000 with WARPVERBS_SOAK_SECONDS.
 TEST_F(GpuIo, MovesALargeFileAndManySmallOnes) {
   const bool soaks = std::getenv("WARPVERBS_SOAK_SECONDS") != nullptr;
   constexpr size_t kPiece = 4 << 20, kSmall = 5000;
-  const size_t pieces = soaks ? 256 : 4, files = soaks ? 10'000 : 200;
+  const size_t pieces = soaks ? 256 : 2, files = soaks ? 10'000 : 30;
   const RingedBuffer from(mount.path(), kPiece, 0), to(mount.path(), kPiece, 1);
   {
     const OpenedHere large(mount.File("large"), O_RDWR | O_CREAT);

@@ -33,8 +33,13 @@ filed() {
   port=$(sed -n 's/listening on port //p' $folder/filed.out)
 }
 gpuiod() { start gpuiod "serving" )" GPUIOD
-                           R"( $folder/data=127.0.0.1:$port --socket $folder/socket --stats 3600; }
-slay() { kill -KILL $(cat $folder/$1.pid); while kill -0 $(cat $folder/$1.pid) 2>/dev/null; do sleep 0.05; done; }
+                           R"( $folder/data=127.0.0.1:$port --socket $folder/socket --stats 1; }
+end() { kill -$2 $(cat $folder/$1.pid); while kill -0 $(cat $folder/$1.pid) 2>/dev/null; do sleep 0.05; done; }
+slay() { end $1 KILL; }
+finish() { # ends the daemon once it has noticed that the applications have gone
+  : >$folder/gpuiod.out; await '"clients": 0' $folder/gpuiod.out
+  end gpuiod TERM; grep gpu_buffers $folder/gpuiod.out | tail -n 1
+}
 nap() { sleep 0.$(($(od -An -N1 -tu1 /dev/urandom) % 10)); }
 app() { run )" APPLICATION R"( $folder/data "$@"; }
 )";
@@ -44,7 +49,7 @@ TEST(GpuioProcesses, MoveFilesIntoAndOutOfMemory) {
 filed; gpuiod
 app host $folder/data/host
 app gpu $folder/data/gpu
-kill -TERM $(cat $folder/gpuiod.pid); await gpu_buffers $folder/gpuiod.out; grep gpu_buffers $folder/gpuiod.out
+finish
 ls -l $folder/data/gpu $folder/data/3fs-virt $folder/data/3fs-virt/iovs)");
   EXPECT_THAT(result.output, HasSubstr("host: step 0\n"));
   EXPECT_THAT(result.output, HasSubstr("gpu: step 0\n"));
@@ -59,7 +64,7 @@ filed
 options="--pcap $folder/client.pcap"; export WARPVERBS_LOG=debug; gpuiod; unset WARPVERBS_LOG; options=
 app loop $folder/data/file </dev/null | tee $folder/app.out
 set -- $(grep started $folder/app.out)
-kill -TERM $(cat $folder/gpuiod.pid); await gpu_buffers $folder/gpuiod.out; sleep 1
+end gpuiod TERM
 python3 )" RDMA_TARGETS R"( $folder/client.pcap $2 $3 $4
 echo "expected: read $4 written $4"
 grep -o "registered [0-9]* bytes" $folder/gpuiod.out | sort | uniq -c)");
@@ -79,11 +84,11 @@ TEST(GpuioProcesses, MoveFilesOfAMountByFuse) {
 [ -w /dev/fuse ] || { echo no FUSE; exit; }
 mkdir $folder/mount; filed
 start gpuiod "serving" )" GPUIOD
-                        R"( $folder/mount=127.0.0.1:$port --fuse --socket $folder/socket --stats 3600
+                        R"( $folder/mount=127.0.0.1:$port --fuse --socket $folder/socket --stats 1
 run )" APPLICATION R"( $folder/mount host $folder/mount/host
 run )" APPLICATION R"( $folder/mount gpu $folder/mount/gpu
 cmp $folder/mount/host $folder/data/host && echo same
-kill -TERM $(cat $folder/gpuiod.pid); await gpu_buffers $folder/gpuiod.out; grep gpu_buffers $folder/gpuiod.out
+finish
 grep -c " $folder/mount " /proc/mounts)");
   if (result.output.find("no FUSE") != std::string::npos) GTEST_SKIP() << "this machine has no FUSE";
   EXPECT_THAT(result.output, HasSubstr("host: step 0\n"));
@@ -100,15 +105,13 @@ mkfifo $folder/in
 app loop $folder/data/file <$folder/in >$folder/app.out 2>&1 & application=$!
 exec 9>$folder/in
 await started $folder/app.out
-for i in $(seq ${WARPVERBS_KILLS:-3}); do
+for i in $(seq ${WARPVERBS_KILLS:-2}); do
   nap; slay filed; filed
   nap; slay gpuiod; gpuiod
 done
-sleep 1
 exec 9>&-
 wait $application; echo "application ended with $?"
-cat $folder/app.out
-ls /dev/shm | grep -c hf3fs-iov || true)");
+cat $folder/app.out)");
   EXPECT_THAT(result.output, HasSubstr("application ended with 0\n")) << result.output;
 }
 
@@ -136,13 +139,12 @@ grep -c connected $folder/second.out)");
 TEST(GpuioProcesses, ForgetApplicationsThatAreKilled) {
   const Result result = RunShell(kParts + R"(
 filed; gpuiod
-for i in $(seq ${WARPVERBS_KILLS:-3}); do
+for i in $(seq ${WARPVERBS_KILLS:-2}); do
   start application started )" APPLICATION R"( $folder/data loop $folder/data/file
   nap; slay application
 done
 app gpu $folder/data/gpu
-sleep 1
-kill -TERM $(cat $folder/gpuiod.pid); await gpu_buffers $folder/gpuiod.out; grep gpu_buffers $folder/gpuiod.out)");
+finish)");
   EXPECT_THAT(result.output, HasSubstr("gpu: step 0\n")) << result.output;
   EXPECT_THAT(result.output,
               HasSubstr(R"("clients": 0, "host_buffers": 0, "gpu_buffers": 0, "rings": 0, "files": 0)"));

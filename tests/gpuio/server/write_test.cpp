@@ -57,7 +57,7 @@ TEST_P(Writes, OfAPageOrTwoStayAsTheyWereWritten) {
   Memory memory(model.size()), back(model.size());
   memory.Set(Pattern(model.size(), 3));
   std::mt19937_64 random(3);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 50; ++i) {
     const size_t bytes = 1000 + random() % 8000, from = random() % (model.size() - bytes),
                  to = random() % (model.size() - bytes);
     ASSERT_EQ(client().Write(file, to, memory.Remote(from, bytes)), static_cast<int64_t>(bytes));
@@ -79,7 +79,7 @@ TEST_P(Writes, ExtendTheFile) {
 
 TEST_P(Writes, OfManyClientsShareTheMemory) {
   server_config_.memory = 2 << 20;
-  constexpr size_t kBytes = 3'000'001;
+  constexpr size_t kBytes = 1'000'001;
   Serve();
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<std::unique_ptr<Memory>> memories;
