@@ -80,7 +80,7 @@ class LocalFiles final : public FileStore {
   // The loop's thread reads these; set them while nothing is under way.
   std::atomic<int64_t> forced_result{0};  ///< result of every I/O; 0: its own result
   std::vector<Range> forced_holes{};
-  std::atomic<bool> holds_back{false};  ///< completes nothing until Release()
+  std::atomic<bool> holds_back{false};     ///< completes nothing until Release()
   std::atomic<uint64_t> forced_device{0};  ///< file system of files that are opened; 0: their own
 
  private:

@@ -80,7 +80,8 @@ class ServedMount {
   std::unique_ptr<Daemon> daemon_;
 };
 
-/// Returns a size of buffers that no other process uses, so that their files are told from those of other tests.
+/// Returns a size of buffers that no other process uses, so that their files are told from those of other
+/// tests.
 inline size_t OwnBytes() { return 1'000'000 + static_cast<size_t>(getpid()); }
 
 /// Returns the files of /dev/shm that buffers of a size have.

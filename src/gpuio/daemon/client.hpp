@@ -18,7 +18,7 @@ namespace warpverbs::inline v0_2::gpuio {
 struct AttachedFile {
   uint64_t file = 0;  ///< number that the FileStore gave it
   std::string path{};
-  uint64_t device = 0;  ///< as Attributes'
+  uint64_t device = 0;  ///< file system of the server
   uint64_t references = 0;
 };
 

@@ -129,20 +129,20 @@ void FileClient::Close(uint64_t file) {
 
 void FileClient::Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target,
                       std::function<void(ReadResult)> done, Holes holes) {
-  asio::dispatch(impl_->context(), [impl = impl_, file, offset, target, done = std::move(done),
-                                    holes]() mutable {
-    impl->Submit({.message = ReadRequest{.offset = offset, .buffer = target,
-                                         .sends_holes = holes == Holes::kSend},
-                  .file = impl->Find(file),
-                  .needs_file = true,
-                  .uses_memory = true,
-                  .done = [impl = impl.get(), done = std::move(done)](int error, Reply& reply) mutable {
-                    ReadResult result{.result = -error};
-                    if (auto* const read = error == 0 ? std::get_if<ReadReply>(&reply) : nullptr)
-                      result = {static_cast<int64_t>(read->bytes), std::move(read->holes)};
-                    impl->Refuse(std::move(done), std::move(result));
-                  }});
-  });
+  asio::dispatch(
+      impl_->context(), [impl = impl_, file, offset, target, done = std::move(done), holes]() mutable {
+        impl->Submit(
+            {.message = ReadRequest{.offset = offset, .buffer = target, .sends_holes = holes == Holes::kSend},
+             .file = impl->Find(file),
+             .needs_file = true,
+             .uses_memory = true,
+             .done = [impl = impl.get(), done = std::move(done)](int error, Reply& reply) mutable {
+               ReadResult result{.result = -error};
+               if (auto* const read = error == 0 ? std::get_if<ReadReply>(&reply) : nullptr)
+                 result = {static_cast<int64_t>(read->bytes), std::move(read->holes)};
+               impl->Refuse(std::move(done), std::move(result));
+             }});
+      });
 }
 
 void FileClient::Write(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& source,

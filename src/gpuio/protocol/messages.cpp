@@ -20,7 +20,8 @@ concept Is = std::is_same_v<std::remove_const_t<T>, U>;
 // Types of other headers name their fields here.
 template <Is<Attributes> T>
 void Fields(T& m, auto& wire) {
-  wire(m.device, m.inode, m.bytes, m.blocks, m.mode, m.links, m.uid, m.gid, m.accessed, m.modified, m.changed);
+  wire(m.device, m.inode, m.bytes, m.blocks, m.mode, m.links, m.uid, m.gid, m.accessed, m.modified,
+       m.changed);
 }
 template <Is<Range> T>
 void Fields(T& m, auto& wire) {

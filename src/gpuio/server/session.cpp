@@ -278,7 +278,8 @@ void Session::StartTransfer(uint64_t id, const Request& request) {
   if constexpr (std::is_same_v<Request, ReadRequest>) {
     if (request.sends_holes) transfer.holes = Holes::kSend;
   }
-  std::make_shared<TransferType>(parts_->path, share_, shared_from_this(), std::move(transfer), done)->Begin();
+  std::make_shared<TransferType>(parts_->path, share_, shared_from_this(), std::move(transfer), done)
+      ->Begin();
 }
 
 void Session::On(uint64_t id, const ReadRequest& request) { StartTransfer<ReadTransfer>(id, request); }

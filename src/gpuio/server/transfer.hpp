@@ -53,7 +53,7 @@ struct TransferRequest {
   std::shared_ptr<ServerFile> file{};
   uint64_t offset = 0;
   transport::RdmaRemoteBuffer buffer{};
-  Holes holes = Holes::kList;  ///< of a read
+  Holes holes = Holes::kList;  ///< without effect on a write
 };
 
 /// A transfer moves in pieces of a buffer each, several at a time, so that disk and network work together.

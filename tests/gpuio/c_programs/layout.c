@@ -33,28 +33,28 @@ static_assert(HF3FS_MEM_HOST == 0 && HF3FS_MEM_DEVICE == 1 && HF3FS_MEM_MANAGED 
 const void* hf3fs_every_function(int index);
 const void* hf3fs_every_function(int index) {
   void (*const functions[])(void) = {
-      (void (*)(void))hf3fs_is_hf3fs,        (void (*)(void))hf3fs_extract_mount_point,
-      (void (*)(void))hf3fs_iovcreate,       (void (*)(void))hf3fs_iovopen,
-      (void (*)(void))hf3fs_iovunlink,       (void (*)(void))hf3fs_iovdestroy,
-      (void (*)(void))hf3fs_iovwrap,         (void (*)(void))hf3fs_ior_size,
-      (void (*)(void))hf3fs_iorcreate,       (void (*)(void))hf3fs_iorcreate2,
-      (void (*)(void))hf3fs_iorcreate3,      (void (*)(void))hf3fs_iorcreate4,
-      (void (*)(void))hf3fs_iorwrap,         (void (*)(void))hf3fs_iordestroy,
-      (void (*)(void))hf3fs_reg_fd,          (void (*)(void))hf3fs_dereg_fd,
-      (void (*)(void))hf3fs_io_entries,      (void (*)(void))hf3fs_prep_io,
-      (void (*)(void))hf3fs_submit_ios,      (void (*)(void))hf3fs_wait_for_ios,
-      (void (*)(void))hf3fs_hardlink,        (void (*)(void))hf3fs_punchhole,
-      (void (*)(void))hf3fs_gdr_available,   (void (*)(void))hf3fs_gdr_device_count,
-      (void (*)(void))hf3fs_iovcreate_gpu,   (void (*)(void))hf3fs_iovcreate_device,
+      (void (*)(void))hf3fs_is_hf3fs,       (void (*)(void))hf3fs_extract_mount_point,
+      (void (*)(void))hf3fs_iovcreate,      (void (*)(void))hf3fs_iovopen,
+      (void (*)(void))hf3fs_iovunlink,      (void (*)(void))hf3fs_iovdestroy,
+      (void (*)(void))hf3fs_iovwrap,        (void (*)(void))hf3fs_ior_size,
+      (void (*)(void))hf3fs_iorcreate,      (void (*)(void))hf3fs_iorcreate2,
+      (void (*)(void))hf3fs_iorcreate3,     (void (*)(void))hf3fs_iorcreate4,
+      (void (*)(void))hf3fs_iorwrap,        (void (*)(void))hf3fs_iordestroy,
+      (void (*)(void))hf3fs_reg_fd,         (void (*)(void))hf3fs_dereg_fd,
+      (void (*)(void))hf3fs_io_entries,     (void (*)(void))hf3fs_prep_io,
+      (void (*)(void))hf3fs_submit_ios,     (void (*)(void))hf3fs_wait_for_ios,
+      (void (*)(void))hf3fs_hardlink,       (void (*)(void))hf3fs_punchhole,
+      (void (*)(void))hf3fs_gdr_available,  (void (*)(void))hf3fs_gdr_device_count,
+      (void (*)(void))hf3fs_iovcreate_gpu,  (void (*)(void))hf3fs_iovcreate_device,
 #ifdef HF3FS_GDR_ENABLED
-      (void (*)(void))hf3fs_iovopen_gpu,     (void (*)(void))hf3fs_iovopen_device,
-      (void (*)(void))hf3fs_iovwrap_gpu,     (void (*)(void))hf3fs_iovwrap_device,
+      (void (*)(void))hf3fs_iovopen_gpu,    (void (*)(void))hf3fs_iovopen_device,
+      (void (*)(void))hf3fs_iovwrap_gpu,    (void (*)(void))hf3fs_iovwrap_device,
 #endif
-      (void (*)(void))hf3fs_iovunlink_gpu,   (void (*)(void))hf3fs_iovdestroy_gpu,
-      (void (*)(void))hf3fs_iov_is_gpu,      (void (*)(void))hf3fs_iov_gpu_device,
-      (void (*)(void))hf3fs_iov_device_id,   (void (*)(void))hf3fs_iov_mem_type,
-      (void (*)(void))hf3fs_iovsync_gpu,     (void (*)(void))hf3fs_iovsync,
-      (void (*)(void))hf3fs_iov_export_gpu,  (void (*)(void))hf3fs_iov_import_gpu,
+      (void (*)(void))hf3fs_iovunlink_gpu,  (void (*)(void))hf3fs_iovdestroy_gpu,
+      (void (*)(void))hf3fs_iov_is_gpu,     (void (*)(void))hf3fs_iov_gpu_device,
+      (void (*)(void))hf3fs_iov_device_id,  (void (*)(void))hf3fs_iov_mem_type,
+      (void (*)(void))hf3fs_iovsync_gpu,    (void (*)(void))hf3fs_iovsync,
+      (void (*)(void))hf3fs_iov_export_gpu, (void (*)(void))hf3fs_iov_import_gpu,
   };
   const int count = (int)(sizeof functions / sizeof functions[0]);
   const void* address = NULL;

@@ -45,7 +45,8 @@ TEST_F(Links, AreWhatApplicationsMake) {
 }
 
 TEST_F(Links, AreRemovedByTheirOwnerOrRoot) {
-  for (const char* const suffix : {"", ".r0"}) ASSERT_EQ(links.Add(kLinkName + suffix, "/dev/shm/x", kAlice), 0);
+  for (const char* const suffix : {"", ".r0"})
+    ASSERT_EQ(links.Add(kLinkName + suffix, "/dev/shm/x", kAlice), 0);
   EXPECT_EQ(links.Remove(kLinkName, kBob), EACCES);
   EXPECT_EQ(links.Remove("submit-ios", kRoot), EACCES);
   EXPECT_EQ(links.Remove(kLinkName + ".w0", kAlice), ENOENT);

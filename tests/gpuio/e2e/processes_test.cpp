@@ -116,12 +116,13 @@ cat $folder/app.out)");
 }
 
 TEST(GpuioProcesses, GoOnWithTheOtherServerOfTheFolder) {
-  const Result result = RunShell(kParts + R"(
+  const Result result =
+      RunShell(kParts + R"(
 filed; first=$port
 start second "listening" )" FILED R"( $folder/data --listen 127.0.0.1 --port 0
 second=$(sed -n 's/listening on port //p' $folder/second.out)
 start gpuiod "serving" )" GPUIOD
-                                 R"( $folder/data=127.0.0.1:$first,127.0.0.1:$second --socket $folder/socket
+                        R"( $folder/data=127.0.0.1:$first,127.0.0.1:$second --socket $folder/socket
 mkfifo $folder/in
 app loop $folder/data/file <$folder/in >$folder/app.out 2>&1 & application=$!
 exec 9>$folder/in
