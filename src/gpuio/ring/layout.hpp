@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -107,9 +108,7 @@ class RingMemory {
     for (size_t i = 0; i < words.size(); ++i) {
       words[i] = std::atomic_ref(reinterpret_cast<uint64_t*>(from)[i]).load(std::memory_order_relaxed);
     }
-    T value;
-    std::memcpy(&value, words.data(), sizeof value);
-    return value;
+    return std::bit_cast<T>(words);
   }
   template <class T>
   static void Store(std::byte* to, const T& value) {
