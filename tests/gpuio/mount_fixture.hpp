@@ -80,6 +80,13 @@ class ServedMount {
   std::unique_ptr<Daemon> daemon_;
 };
 
+/// Cycles of creating and destroying; sanitizers make each take ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kCycles = 100;
+#else
+inline constexpr int kCycles = 1000;
+#endif
+
 /// Returns a size of buffers that no other process uses, so that their files are told from those of other
 /// tests.
 inline size_t OwnBytes() { return 1'000'000 + static_cast<size_t>(getpid()); }
