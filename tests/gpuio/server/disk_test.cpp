@@ -90,7 +90,9 @@ TEST_P(Disks, SyncAndPunchHoles) {
   RunUntil(3);
   ASSERT_EQ(fstat(fd_.get(), &after), 0);
   EXPECT_EQ(results_[1], 0);
-  if (results_[2] == 0) EXPECT_LT(after.st_blocks, before.st_blocks);
+  if (results_[2] == 0) {
+    EXPECT_LT(after.st_blocks, before.st_blocks);
+  }
   EXPECT_EQ(after.st_size, before.st_size);
 }
 

@@ -99,8 +99,9 @@ TEST_F(Folders, OpenNeitherPipesNorSocketsNorDevices) {
   EXPECT_EQ(OpenError("pipe"), EACCES);
   EXPECT_EQ(OpenError("pipe", kOpenWrite), EACCES);
   EXPECT_EQ(OpenError("pipe", kCreate), EACCES);
-  if (mknod((top_ / "export/null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0)
+  if (mknod((top_ / "export/null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0) {
     EXPECT_EQ(OpenError("null"), EACCES);
+  }
 }
 
 TEST_F(Folders, CreateFiles) {
