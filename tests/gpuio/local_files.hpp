@@ -38,6 +38,7 @@ class LocalFiles final : public FileStore {
       opened.attributes.inode = status.st_ino;
       opened.attributes.mode = status.st_mode;
       open_.emplace(opened.file, fd);
+      ++open_files_;
     }
     asio::post(loop_.executor(), [done = std::move(done), error, opened] { done(error, opened); });
   }
@@ -45,6 +46,7 @@ class LocalFiles final : public FileStore {
   void Close(uint64_t file) override {
     close(open_.at(file));
     open_.erase(file);
+    --open_files_;
   }
 
   void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target, Holes holes,
@@ -69,7 +71,7 @@ class LocalFiles final : public FileStore {
     Finish([done = std::move(done), result] { done(result); });
   }
 
-  size_t open_files() const { return open_.size(); }
+  size_t open_files() const { return open_files_; }
 
   /// Lets what was held back complete. On the loop's thread.
   void Release() {
@@ -77,9 +79,8 @@ class LocalFiles final : public FileStore {
     for (auto& finish : std::exchange(held_, {})) finish();
   }
 
-  // The loop's thread reads these; set them while nothing is under way.
   std::atomic<int64_t> forced_result{0};  ///< result of every I/O; 0: its own result
-  std::vector<Range> forced_holes{};
+  std::vector<Range> forced_holes{};      ///< for the loop's thread only
   std::atomic<bool> holds_back{false};     ///< completes nothing until Release()
   std::atomic<uint64_t> forced_device{0};  ///< file system of files that are opened; 0: their own
 
@@ -95,6 +96,7 @@ class LocalFiles final : public FileStore {
   const std::string folder_;
   transport::EventLoop& loop_;
   std::map<uint64_t, int> open_;
+  std::atomic<size_t> open_files_{0};
   uint64_t last_ = 0;
   std::vector<std::function<void()>> held_;
 };

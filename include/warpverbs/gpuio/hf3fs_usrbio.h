@@ -25,8 +25,8 @@ extern "C" {
 /// Magic number of 3FS's superblock.
 #define HF3FS_SUPER_MAGIC 0x8f3f5fff
 
-typedef void* hf3fs_iov_handle;
-typedef void* hf3fs_ior_handle;
+typedef void* hf3fs_iov_handle;  // NOLINT(modernize-use-using): C
+typedef void* hf3fs_ior_handle;  // NOLINT(modernize-use-using): C
 
 /// A buffer that I/O reads into or writes from. Its owner may copy the struct; destroy one of the copies.
 struct hf3fs_iov {

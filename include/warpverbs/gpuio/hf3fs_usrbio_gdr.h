@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /// A buffer's allocation for another process of this machine. Opaque; has a checksum.
-typedef struct {
+typedef struct {  // NOLINT(modernize-use-using): C
   uint8_t data[80];
 } hf3fs_gpu_ipc_handle_t;
 

@@ -256,6 +256,7 @@ int hf3fs_iorcreate4(hf3fs_ior* ior, const char* mount, int entries, bool for_re
   return Create(ior, mount, entries, config, 0, numa);
 }
 
+// NOLINTNEXTLINE(readability-function-size): 3FS's
 int hf3fs_iorwrap(hf3fs_ior* ior, void* buf, const char* mount, size_t size, bool for_read, int io_depth,
                   int priority, int timeout, uint64_t flags) {
   return GuardedErrno([&] {

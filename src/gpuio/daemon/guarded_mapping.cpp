@@ -1,6 +1,7 @@
 #include "gpuio/daemon/guarded_mapping.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,8 +26,8 @@ std::array<Guard, kMaxGuards> guards;
 std::atomic<size_t> guards_used{0};  // none at or above was ever taken
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-/// Puts zeroed memory where a file has ended. mmap() is not on POSIX's list for signal handlers; in Linux it
-/// is a plain call of the kernel.
+/// Puts zeroed memory where a file has ended. Calls the kernel itself: mmap() is not on POSIX's list for signal
+/// handlers, and sanitizers replace it.
 void HandleBusError(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -36,8 +37,8 @@ void HandleBusError(int signal, siginfo_t* info, void*) {
     if (address < guard.begin.load() || address >= guard.end.load()) continue;
     const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     void* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
-    if (mmap(page, page_bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
-        MAP_FAILED)
+    if (syscall(SYS_mmap, page, page_bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0) == -1)
       break;
     guard.was_hit = true;
     errno = saved_errno;

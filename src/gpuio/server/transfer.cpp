@@ -55,7 +55,7 @@ size_t Transfer::Start(uint8_t* buffer) {
   if (planned_) next_ = planned_->end;
   waiting_ = WantsBuffer();
   const size_t bytes = piece.bytes();
-  Move(std::move(piece));
+  Move(piece);
   return bytes;
 }
 

@@ -205,7 +205,7 @@ TEST_F(HostRing, KeepsIoWithinABlock) {
 
 TEST_F(HostRing, ZeroesHoles) {
   std::memset(iov.base, '#', kBytes);
-  mount.files().forced_holes = {{2, 3}, {9, 100}, {50, 1}};
+  mount.OnLoop([&] { mount.files().forced_holes = {{2, 3}, {9, 100}, {50, 1}}; });
   EXPECT_EQ(Read(0, 0, 10), 10);
   EXPECT_EQ(Contents(0, 11), "ab" + std::string(3, '\0') + "fghi" + std::string(1, '\0') + "#")
       << "what is behind the result stays as it is";
@@ -222,7 +222,7 @@ TEST_F(HostRing, RefusesHolesIfItForbidsThem) {
   };
   EXPECT_EQ(read(), 10);
   std::memset(iov.base, '#', kBytes);
-  mount.files().forced_holes = {{2, 3}};
+  mount.OnLoop([&] { mount.files().forced_holes = {{2, 3}}; });
   EXPECT_EQ(read(), -ENODATA);
   hf3fs_iordestroy(&strict);
 }

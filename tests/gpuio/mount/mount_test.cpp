@@ -232,8 +232,9 @@ TEST_F(Mounted, ControlFolderHasTheDaemonsLinks) {
   EXPECT_EQ(fs::read_symlink(mount_ / "3fs-virt/daemon"), "/run/gpuiod.socket");
   const std::string name = "3fs-virt/iovs/00112233445566778899aabbccddeeff.gdr.d0";
   EXPECT_EQ(ErrorOf(symlink("gdr://v2/device/0", (mount_ / name).c_str())), 0);
-  EXPECT_EQ(links_.last_.process, getpid());
-  EXPECT_EQ(links_.last_.user, getuid());
+  const ControlCaller caller = OnLoop(loop_, [&] { return links_.last_; });
+  EXPECT_EQ(caller.process, getpid());
+  EXPECT_EQ(caller.user, getuid());
   EXPECT_EQ(fs::read_symlink(mount_ / name), "gdr://v2/device/0");
   EXPECT_EQ(ErrorOf(symlink("again", (mount_ / name).c_str())), EEXIST);
   EXPECT_EQ(ErrorOf(symlink("bad", (mount_ / "3fs-virt/iovs/x").c_str())), EINVAL) << "the daemon refuses it";
