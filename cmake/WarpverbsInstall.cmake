@@ -1,13 +1,13 @@
 # Installs everything that is built. Components, which the Debian packages follow:
 #
 #   libraries      shared libraries
-#   development    headers, static libraries, the CMake package and pkg-config files
+#   development    headers, static libraries, the device library's bitcode, the CMake package and pkg-config files
 #   programs       warpverbs-doctor, -filed, -gpuiod, -info and -perf
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
 #
-# The CMake package has a component for each target: device, host, transport, gpuio, softhca, and the adapters to other libraries,
-# mpi and rdmacm. Each library has a pkg-config file.
+# The CMake package has a component for each target: device, device_cpu, host, transport, gpuio, softhca, and the adapters to other
+# libraries, mpi and rdmacm. Each library has a pkg-config file.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warpverbs")
 set(pkg_config_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
