@@ -209,6 +209,10 @@ std::chrono::nanoseconds Now() {
 }
 
 int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const timespec* abs_timeout) {
+  const SharedSemaphore arrivals(ring.producer().memory().semaphore());
+  // Each completion has a post. Those of completions that are taken here would end later waits at once. A
+  // completion that arrives after this posts again.
+  arrivals.TakeAll();
   size_t taken = ring.producer().Take(cqes);
   while (taken < min_results) {
     const std::chrono::nanoseconds now = Now();
@@ -219,7 +223,8 @@ int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const 
       left = std::min(left, end - now);
     }
     ring.session().CheckDaemon();
-    SharedSemaphore(ring.producer().memory().semaphore()).WaitFor(left);
+    arrivals.WaitFor(left);
+    arrivals.TakeAll();
     taken += ring.producer().Take(cqes.subspan(taken));
   }
   if (taken > 0) ring.PostSubmit();  // there is room for completions again

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "warpverbs/host/error.hpp"
@@ -15,7 +16,7 @@ namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll(100), kPollDamaged(1);
-constexpr int kMaxPosts = 1024;  // taken at once: more is no submission, but nonsense
+constexpr uint32_t kMaxPosts = 1024;  // taken at once: more is no submission, but nonsense
 
 /// Creates the file that sem_open() finds by this name.
 ///
@@ -58,9 +59,7 @@ SharedSemaphore SubmitSemaphore::semaphore() const {
 void SubmitSemaphore::Run() {
   while (!stops_) {
     semaphore().WaitFor(kPoll);
-    int posts = 0;
-    while (posts < kMaxPosts && semaphore().TryWait()) ++posts;
-    if (posts == kMaxPosts) std::this_thread::sleep_for(kPollDamaged);
+    if (semaphore().TakeAll() >= kMaxPosts) std::this_thread::sleep_for(kPollDamaged);
     if (!stops_) wake_();
   }
 }

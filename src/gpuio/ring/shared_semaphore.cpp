@@ -17,6 +17,7 @@ namespace {
 static_assert(sizeof(sem_t) == 32 && alignof(sem_t) == 8, "this is the layout of glibc on 64-bit processors");
 static_assert(std::endian::native == std::endian::little, "the kernel waits on the value, which comes first");
 constexpr uint64_t kWaiter = uint64_t{1} << 32;
+constexpr uint64_t kPosts = kWaiter - 1;
 
 std::atomic_ref<uint64_t> WordOf(sem_t* semaphore) {
   return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(semaphore));
@@ -44,7 +45,11 @@ void SharedSemaphore::Post() const {
   if (value >= kWaiter) syscall(SYS_futex, semaphore_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-bool SharedSemaphore::TryWait() const { return TakeOne(semaphore_); }
+uint32_t SharedSemaphore::TakeAll() const {
+  const std::atomic_ref<uint64_t> word = WordOf(semaphore_);
+  if ((word.load(std::memory_order_relaxed) & kPosts) == 0) return 0;  // the usual case writes nothing
+  return static_cast<uint32_t>(word.fetch_and(~kPosts, std::memory_order_acquire));
+}
 
 void SharedSemaphore::WaitFor(std::chrono::nanoseconds time) const {
   if (TakeOne(semaphore_) || time.count() <= 0) return;

@@ -3,6 +3,7 @@
 #include <semaphore.h>
 
 #include <chrono>
+#include <cstdint>
 
 #include "warpverbs/version.hpp"
 
@@ -20,8 +21,10 @@ class SharedSemaphore {
 
   void Post() const;
 
-  /// @return  whether it was posted, and one post was taken
-  bool TryWait() const;
+  /// Takes all posts that are there.
+  ///
+  /// @return  number of posts
+  uint32_t TakeAll() const;
 
   /// Waits for a post, and takes it, or for some time. May return earlier.
   void WaitFor(std::chrono::nanoseconds time) const;

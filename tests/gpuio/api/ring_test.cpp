@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gpuio/mount_fixture.hpp"
+#include "gpuio/ring/layout.hpp"
 
 /// Rings and their I/O on memory of the host.
 namespace warpverbs::inline v0_2::gpuio {
@@ -167,6 +168,19 @@ TEST_F(HostRing, ReturnsFewerCompletionsThanWantedAfterTheTime) {
   clock_gettime(CLOCK_REALTIME, &soon);
   soon.tv_sec += 2;
   EXPECT_EQ(hf3fs_wait_for_ios(&reads, cqes, 4, 1000, &soon), 1);
+}
+
+TEST_F(HostRing, WaitingTakesThePostsOfTheCompletionsItTakes) {
+  hf3fs_cqe cqes[8];
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 8; ++i) ASSERT_GE(Prepare(0, 0, 10), 0);
+    ASSERT_EQ(hf3fs_submit_ios(&reads), 0);
+    ASSERT_EQ(hf3fs_wait_for_ios(&reads, cqes, 8, 8, nullptr), 8);
+  }
+  mount.Statistics();  // the daemon's thread has posted all
+  int posts = 0;
+  ASSERT_EQ(sem_getvalue(RingMemory(reinterpret_cast<std::byte*>(reads.iov.base), 8).semaphore(), &posts), 0);
+  EXPECT_LE(posts, 8) << "the next waits would not sleep";
 }
 
 TEST_F(HostRing, RefusesIoOnWhatItDoesNotKnow) {

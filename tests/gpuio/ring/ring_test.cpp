@@ -251,22 +251,31 @@ TEST(SharedSemaphore, WorksWithTheLibrarysCalls) {
   sem_t memory;
   ASSERT_EQ(sem_init(&memory, 1, 0), 0);
   const SharedSemaphore semaphore(&memory);
-  EXPECT_FALSE(semaphore.TryWait());
+  EXPECT_EQ(semaphore.TakeAll(), 0u);
   semaphore.Post();
   int value = 0;
   sem_getvalue(&memory, &value);
   EXPECT_EQ(value, 1);
   EXPECT_EQ(sem_trywait(&memory), 0);
   sem_post(&memory);
-  EXPECT_TRUE(semaphore.TryWait());
+  EXPECT_EQ(semaphore.TakeAll(), 1u);
   std::jthread waiting([&] { EXPECT_EQ(sem_wait(&memory), 0); });
   semaphore.Post();
   waiting.join();
   std::jthread posting([&] { sem_post(&memory); });
   semaphore.WaitFor(std::chrono::minutes(10));
   posting.join();
-  EXPECT_FALSE(semaphore.TryWait());
+  EXPECT_EQ(semaphore.TakeAll(), 0u);
   semaphore.WaitFor(milliseconds(1));
+}
+
+TEST(SharedSemaphore, TakesAllPostsAtOnce) {
+  sem_t memory;
+  ASSERT_EQ(sem_init(&memory, 1, 5), 0);
+  const SharedSemaphore semaphore(&memory);
+  EXPECT_EQ(semaphore.TakeAll(), 5u);
+  EXPECT_EQ(semaphore.TakeAll(), 0u);
+  EXPECT_NE(sem_trywait(&memory), 0);
 }
 
 TEST(SharedSemaphore, SurvivesAnyContents) {
@@ -276,7 +285,7 @@ TEST(SharedSemaphore, SurvivesAnyContents) {
     const SharedSemaphore semaphore(&memory);
     semaphore.Post();
     semaphore.WaitFor(milliseconds(1));
-    semaphore.TryWait();
+    semaphore.TakeAll();
   }
 }
 
