@@ -58,7 +58,8 @@ struct DaemonSessions {
   std::map<std::string, std::weak_ptr<DaemonSession>> by_mount WARPVERBS_GUARDED_BY(mutex);
 };
 
-std::shared_ptr<DaemonSession> DaemonSession::Of(const std::string& mount, int& error) {
+std::shared_ptr<DaemonSession> DaemonSession::Of(const std::string& spelling, int& error) {
+  const std::string mount = CanonicalMount(spelling);
   std::error_code failure;
   error = std::filesystem::is_directory(IovFolderOf(mount), failure) ? 0 : ENOENT;
   if (error != 0) return nullptr;

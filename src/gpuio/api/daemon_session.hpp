@@ -46,7 +46,8 @@ class DaemonSession {
     virtual std::string name() const = 0;
   };
 
-  /// Returns the session of this process on a mount, and connects it.
+  /// Returns the session of this process on a mount, and connects it. All spellings of a mount have the same
+  /// session: to the daemon, each session is a client with buffers, rings and files of its own.
   ///
   /// @param error  0 or an errno value: ENOENT: it is no mount; EIO: no daemon answers
   static std::shared_ptr<DaemonSession> Of(const std::string& mount, int& error);
@@ -54,6 +55,7 @@ class DaemonSession {
   explicit DaemonSession(std::string mount) : mount_(std::move(mount)) {}
   ~DaemonSession();
 
+  /// Returns the mount as CanonicalMount() spells it.
   const std::string& mount() const { return mount_; }
 
   /// Sends a request and waits for the reply: 10 s, but for a DetachRequest as long as the daemon lives.

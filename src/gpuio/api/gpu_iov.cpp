@@ -85,7 +85,7 @@ int PublishGpuIov(hf3fs_iov& out, GpuIovMemory gpu, const IovId& id, const char*
   std::shared_ptr<DaemonSession> session = DaemonSession::Of(mount, error);
   if (error != 0) return error;
   const LinkName name{.id = id, .gpu = gpu.gpu};
-  PublishedLink link(mount, name.ToString(), UriOf(gpu));
+  PublishedLink link(session->mount(), name.ToString(), UriOf(gpu));
   void* const base = gpu.memory->data();
   const size_t bytes = gpu.bytes;
   auto iov = std::make_shared<Iov>(std::move(session), id, std::move(link));

@@ -131,7 +131,7 @@ int CreateHostIov(const char* mount, const LinkName& name, size_t size, int numa
                               host::Error::DescribeErrno(error) + ". Check df /dev/shm.");
     return EIO;
   }
-  PublishedLink link(mount, name.ToString(), shm->path());
+  PublishedLink link(session->mount(), name.ToString(), shm->path());
   made = std::make_shared<Iov>(std::move(session), name.id, std::move(link));
   made->shm = std::move(shm);
   return 0;

@@ -31,11 +31,17 @@ int ReadLink(const std::string& path, std::string& target) {
   return 0;
 }
 
-std::string FindMount(const std::string& path) {
+std::string CanonicalMount(const std::string& mount) {
   std::error_code error;
-  std::filesystem::path place =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
-  if (error) return {};
+  const std::filesystem::path path =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(mount, error), error);
+  if (error) return mount;
+  return (path.has_filename() || !path.has_relative_path() ? path : path.parent_path()).string();
+}
+
+std::string FindMount(const std::string& path) {
+  std::filesystem::path place = CanonicalMount(path);
+  if (!place.is_absolute()) return {};
   while (true) {
     if (IsMount(place)) return place.string();
     if (!place.has_relative_path()) return {};

@@ -24,6 +24,9 @@ inline std::string SubmitLinkOf(const std::string& mount, int priority) {
 /// @return  0 or an errno value
 int ReadLink(const std::string& path, std::string& target);
 
+/// Returns the one spelling of a mount's path: absolute, without links, without a slash at its end.
+std::string CanonicalMount(const std::string& mount);
+
 /// Returns the mount that a file or folder is on, or would be on; empty: none.
 std::string FindMount(const std::string& path);
 

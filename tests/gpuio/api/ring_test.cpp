@@ -183,6 +183,25 @@ TEST_F(HostRing, WaitingTakesThePostsOfTheCompletionsItTakes) {
   EXPECT_LE(posts, 8) << "the next waits would not sleep";
 }
 
+TEST_F(HostRing, ServesAMountByAnySpelling) {
+  const TemporaryFolder other;
+  std::filesystem::create_symlink(mount.path(), other / "link");
+  const std::string relative = std::filesystem::relative(mount.path());
+  for (const std::string& spelling : {mount.path() + std::string("/"), (other / "link").string(), relative}) {
+    hf3fs_ior ior{};
+    hf3fs_iov buffer{};
+    ASSERT_EQ(hf3fs_iovcreate(&buffer, spelling.c_str(), 100, 0, -1), 0);
+    ASSERT_EQ(hf3fs_iorcreate(&ior, spelling.c_str(), 8, true, 0, -1), 0);
+    EXPECT_EQ(buffer.mount_point, spelling);
+    ASSERT_GE(hf3fs_prep_io(&ior, &buffer, true, buffer.base, file->fd, 0, 10, nullptr), 0);
+    ASSERT_EQ(hf3fs_submit_ios(&ior), 0);
+    EXPECT_EQ(WaitForOne(ior).result, 10) << spelling;
+    EXPECT_EQ(mount.Statistics().clients, 1u);
+    hf3fs_iordestroy(&ior);
+    hf3fs_iovdestroy(&buffer);
+  }
+}
+
 TEST_F(HostRing, RefusesIoOnWhatItDoesNotKnow) {
   hf3fs_iov unknown = iov;
   unknown.id[0] = static_cast<char>(unknown.id[0] + 1);
