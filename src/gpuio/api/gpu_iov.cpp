@@ -157,8 +157,12 @@ int OpenPublished(hf3fs_iov& out, const IovId& id, const char* mount, size_t siz
   const std::optional<GpuUri> uri = GpuUri::Parse(target);
   if (!uri || uri->device != gpu || uri->bytes != size) return EINVAL;
   GpuIovMemory opened{.gpu = gpu, .memory = nullptr, .bytes = size};
-  const std::shared_ptr<Iov> own =
-      Iovs().FindIf([&](const Iov& iov) { return iov.id == id && iov.gpu && iov.link; });
+  const std::string place = CanonicalMount(mount);
+  const std::shared_ptr<Iov> own = Iovs().FindIf([&](const Iov& iov) {
+    // Ids are those of a mount: another mount may have this one, too.
+    return iov.gpu && iov.gpu->bytes == size && iov.link && iov.link->name() == name.ToString() &&
+           iov.link->mount() == place;
+  });
   if (own != nullptr) {
     opened.memory = own->gpu->memory;
   } else {

@@ -220,6 +220,20 @@ TEST_F(GpuIovByIpc, IsOpenedByItsId) {
   hf3fs_iovdestroy(&iov);
 }
 
+TEST_F(GpuIovByIpc, IsOpenedOnTheMountThatHasIt) {
+  const ServedMount second;
+  const host::GpuMemory small(host::Gpu(0), 1 << 20), large(host::Gpu(0), 1 << 20);
+  hf3fs_iov one{}, two{}, opened{};
+  ASSERT_EQ(hf3fs_iovwrap_gpu(&one, small.data(), kId, mount.path(), 4096, 0, 0), 0);
+  ASSERT_EQ(hf3fs_iovwrap_gpu(&two, large.data(), kId, second.path(), kBytes, 0, 0), 0);
+  ASSERT_EQ(hf3fs_iovopen_gpu(&opened, kId, second.path(), kBytes, 0, 0), 0);
+  EXPECT_EQ(opened.base, two.base);
+  hf3fs_iovdestroy(&opened);
+  ASSERT_EQ(hf3fs_iovopen_gpu(&opened, kId, mount.path(), 4096, 0, 0), 0);
+  EXPECT_EQ(opened.base, one.base);
+  for (hf3fs_iov* const iov : {&opened, &two, &one}) hf3fs_iovdestroy(iov);
+}
+
 TEST_F(GpuIovByIpc, RefusesADamagedLink) {
   hf3fs_iov iov{};
   const LinkName name{.id = {1, 2, 3}, .gpu = 0};
