@@ -38,6 +38,16 @@ int OpenSubmitSemaphore(const std::string& mount, int priority, sem_t*& semaphor
   return 0;
 }
 
+/// Returns the time between two looks at the ring while a thread waits.
+std::chrono::milliseconds WaitJitter() {
+  static const std::chrono::milliseconds jitter = [] {
+    const char* const text = std::getenv("HF3FS_USRBIO_WAIT_JITTER_MS");
+    const long value = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+    return std::chrono::milliseconds(value > 0 && value <= 60'000 ? value : 1);
+  }();
+  return jitter;
+}
+
 /// A ring behind an ior.
 class Ring final : public DaemonSession::Member {
  public:
@@ -61,6 +71,14 @@ class Ring final : public DaemonSession::Member {
     return 0;
   }
 
+  /// Looks whether the daemon is still there, unless that was looked at a moment ago. The waiting thread's.
+  void CheckDaemon() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - checked_ < WaitJitter()) return;
+    checked_ = now;
+    session_->CheckDaemon();
+  }
+
   void PostSubmit() { SharedSemaphore(submit_semaphore_.load(std::memory_order_acquire)).Post(); }
 
   int rank() const override { return 2; }
@@ -81,6 +99,7 @@ class Ring final : public DaemonSession::Member {
   std::vector<sem_t*>
       submit_semaphores_;  // changed by the session, under its mutex, or before that has the ring
   std::atomic<sem_t*> submit_semaphore_{nullptr};
+  std::chrono::steady_clock::time_point checked_{};  // last; the waiting thread's
 };
 
 HandleTable<Ring>& Rings() {
@@ -185,16 +204,6 @@ int PrepareIo(const hf3fs_ior* ior, const hf3fs_iov* iov, bool read, const void*
                                    .userdata = reinterpret_cast<uint64_t>(userdata)});
 }
 
-/// Returns the time between two looks at the ring while a thread waits.
-std::chrono::milliseconds WaitJitter() {
-  static const std::chrono::milliseconds jitter = [] {
-    const char* const text = std::getenv("HF3FS_USRBIO_WAIT_JITTER_MS");
-    const long value = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-    return std::chrono::milliseconds(value > 0 && value <= 60'000 ? value : 1);
-  }();
-  return jitter;
-}
-
 std::chrono::nanoseconds SinceEpoch(const timespec& time) {
   // What is beyond the clock is forever.
   constexpr int64_t kMaxSeconds = INT64_MAX / 1'000'000'000 - 1;
@@ -214,6 +223,10 @@ int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const 
   // completion that arrives after this posts again.
   arrivals.TakeAll();
   size_t taken = ring.producer().Take(cqes);
+  if (taken == 0) {  // a thread that polls learns of a daemon that has gone, too
+    ring.CheckDaemon();
+    taken = ring.producer().Take(cqes);
+  }
   while (taken < min_results) {
     const std::chrono::nanoseconds now = Now();
     std::chrono::nanoseconds left = WaitJitter();
@@ -222,7 +235,7 @@ int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const 
       if (now >= end) break;
       left = std::min(left, end - now);
     }
-    ring.session().CheckDaemon();
+    ring.CheckDaemon();
     arrivals.WaitFor(left);
     arrivals.TakeAll();
     taken += ring.producer().Take(cqes.subspan(taken));

@@ -71,6 +71,24 @@ TEST_F(Restart, IoThatTheOldDaemonTookFails) {
   EXPECT_EQ(WaitForOne(ior).result, 4);
 }
 
+TEST_F(Restart, IsNoticedByAThreadThatPolls) {
+  mount.files().holds_back = true;
+  Submit();
+  ASSERT_TRUE(Eventually([&] { return mount.Statistics().in_flight == 1; }));
+  mount.Stop();
+  hf3fs_cqe cqe{};
+  EXPECT_TRUE(Eventually([&] { return hf3fs_wait_for_ios(&ior, &cqe, 1, 0, nullptr) == 1; }));
+  EXPECT_EQ(cqe.result, -EREMOTEIO);
+  mount.OnLoop([&] { mount.files().Release(); });
+  mount.Start();
+  const timespec past{.tv_sec = 1, .tv_nsec = 0};
+  EXPECT_TRUE(Eventually([&] {
+    Submit();
+    EXPECT_TRUE(Eventually([&] { return hf3fs_wait_for_ios(&ior, &cqe, 1, 1, &past) == 1; }));
+    return cqe.result == 4;
+  }));
+}
+
 TEST_F(Restart, HappensManyTimes) {
   for (int i = 0; i < 20; ++i) {
     Submit();
