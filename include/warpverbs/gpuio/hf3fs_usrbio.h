@@ -151,7 +151,8 @@ HF3FS_API void hf3fs_iordestroy(struct hf3fs_ior* ior);
 ///          inode is the same; EROFS: the server is read-only, and the descriptor is not
 HF3FS_API int hf3fs_reg_fd(int fd, uint64_t flags);
 
-/// Ends the registration of a file. I/O under way completes.
+/// Ends the registration of a file. I/O that was submitted completes; I/O that io_depth holds back fails with
+/// -EACCES.
 HF3FS_API void hf3fs_dereg_fd(int fd);
 
 /// Returns the entries of a ring.

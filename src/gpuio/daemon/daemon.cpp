@@ -444,6 +444,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   }
 
   void Handle(const ClientPtr& client, CloseFileRequest& request, host::FileDescriptor, const Reply& reply) {
+    Pump();  // what was submitted before has the file: the request may be faster than the semaphore
     const auto found = client->files.find(Client::FileKey(request.inode, request.reads, request.writes));
     if (found == client->files.end()) return reply(EBADF);
     if (--found->second.references == 0) {

@@ -236,6 +236,16 @@ TEST_F(HostRing, KeepsIoWithinABlock) {
   hf3fs_iovdestroy(&blocks);
 }
 
+TEST_F(HostRing, DeregisteringAFileLetsItsIoComplete) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_GE(Prepare(0, 0, 10), 0);  // submitted late, so that the daemon learns of the file's end first
+    hf3fs_dereg_fd(file->fd);
+    ASSERT_EQ(hf3fs_submit_ios(&reads), 0);
+    ASSERT_EQ(WaitForOne(reads).result, 10);
+    ASSERT_LE(hf3fs_reg_fd(file->fd, 0), 0);
+  }
+}
+
 TEST_F(HostRing, ZeroesHoles) {
   std::memset(iov.base, '#', kBytes);
   mount.OnLoop([&] { mount.files().forced_holes = {{2, 3}, {9, 100}, {50, 1}}; });
