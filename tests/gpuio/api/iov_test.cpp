@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/time.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "gpuio/mount_fixture.hpp"
@@ -133,6 +135,22 @@ TEST(HostIov, WrapsMemoryThatIsPublished) {
   hf3fs_iovdestroy(&wrapped);
   EXPECT_TRUE(IsZero(wrapped));
   EXPECT_EQ(mount.Links().size(), 1u);
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST(HostIov, IsCreatedWhileSignalsArrive) {
+  ServedMount mount;
+  struct sigaction ignore {}, before {};
+  ignore.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGALRM, &ignore, &before), 0);
+  constexpr itimerval kOften{.it_interval = {.tv_sec = 0, .tv_usec = 2000},
+                             .it_value = {.tv_sec = 0, .tv_usec = 2000}};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &kOften, nullptr), 0);
+  hf3fs_iov iov{};
+  EXPECT_EQ(hf3fs_iovcreate(&iov, mount.path(), 48 << 20, 0, -1), 0);
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
   hf3fs_iovdestroy(&iov);
 }
 
