@@ -1,7 +1,6 @@
 #include "gpuio/api/daemon_session.hpp"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "gpuio/api/fork_guard.hpp"
 #include "gpuio/control/log.hpp"
 #include "gpuio/control/mount.hpp"
 #include "gpuio/control/packet_socket.hpp"
@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kTimeout(10);  // of a reply
 /// All sessions of this process.
 ///
 /// A forked child has copies of their sockets, which would keep the parent's buffers alive after the parent's
-/// death. So the child closes them, and makes sessions of its own.
+/// death. So the child closes them, and makes sessions of its own. The parent's do nothing there.
 struct DaemonSessions {
   static DaemonSessions& The() {
     static auto* const list =
@@ -36,21 +36,13 @@ struct DaemonSessions {
     return *list;
   }
 
-  DaemonSessions() { pthread_atfork(&BeforeFork, &AfterFork, &InChild); }
-
-  static void BeforeFork() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {
-    The().mutex.lock();
-  }  // until after the fork
-  static void AfterFork() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS { The().mutex.unlock(); }
-  static void InChild()
-      WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {  // another thread may have held a session's mutex
-    DaemonSessions& list = The();
-    for (DaemonSession* const session : list.all) {
-      if (session->socket_) close(session->socket_.get());
-    }
-    list.all.clear();
-    list.by_mount.clear();
-    list.mutex.unlock();
+  DaemonSessions() {
+    // Another thread may have held a session's mutex.
+    GuardOverFork(mutex, [this]() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS {
+      for (DaemonSession* const session : all) session->socket_.Close();
+      all.clear();
+      by_mount.clear();
+    });
   }
 
   sync::Mutex mutex;
@@ -80,6 +72,10 @@ std::shared_ptr<DaemonSession> DaemonSession::Of(const std::string& spelling, in
   if (!session->socket_) error = EIO;
   return session;
 }
+
+DaemonSession::DaemonSession(std::string mount) : mount_(std::move(mount)), owner_(getpid()) {}
+
+bool DaemonSession::IsOfThisProcess() const { return owner_ == getpid(); }
 
 DaemonSession::~DaemonSession() {
   DaemonSessions& list = DaemonSessions::The();
@@ -135,6 +131,7 @@ void DaemonSession::PublishPending() {
 }
 
 void DaemonSession::CheckDaemon() {
+  if (!IsOfThisProcess()) return;
   sync::UniqueLock lock(mutex_, std::defer_lock);
   if (lock.try_lock()) Check();  // else another thread is asking the daemon, and sees for itself
 }
@@ -185,6 +182,7 @@ int DaemonSession::CallOnce(const Body& body, int file) {
 }
 
 int DaemonSession::Call(const Body& body, int file) {
+  if (!IsOfThisProcess()) return EIO;
   const sync::LockGuard lock(mutex_);
   if (IsLost()) Recover();
   const int error = CallOnce(body, file);
@@ -201,6 +199,7 @@ void DaemonSession::Add(std::shared_ptr<Member> member) {
 }
 
 void DaemonSession::Remove(const Member* member) {
+  if (!IsOfThisProcess()) return;
   const sync::LockGuard lock(mutex_);
   std::erase_if(members_, [&](const auto& other) { return other.get() == member; });
   std::erase_if(pending_, [&](const auto& other) { return other.get() == member; });

@@ -17,7 +17,8 @@ namespace warpverbs::inline v0_2::gpuio {
 /// The connection of this process to the daemon of a mount. While it lives, the daemon keeps what this
 /// process published.
 ///
-/// A daemon that comes back gets all of it again. Thread-safe.
+/// A daemon that comes back gets all of it again. Thread-safe. In a forked child nothing of the parent's
+/// session has an effect: what is published is the parent's.
 class DaemonSession {
  public:
   using Body = decltype(ControlRequest::body);
@@ -52,7 +53,7 @@ class DaemonSession {
   /// @param error  0 or an errno value: ENOENT: it is no mount; EIO: no daemon answers
   static std::shared_ptr<DaemonSession> Of(const std::string& mount, int& error);
 
-  explicit DaemonSession(std::string mount) : mount_(std::move(mount)) {}
+  explicit DaemonSession(std::string mount);
   ~DaemonSession();
 
   /// Returns the mount as CanonicalMount() spells it.
@@ -73,6 +74,7 @@ class DaemonSession {
  private:
   friend struct DaemonSessions;
 
+  bool IsOfThisProcess() const;
   int Connect() WARPVERBS_REQUIRES(mutex_);
   int CallOnce(const Body& body, int file) WARPVERBS_REQUIRES(mutex_);
   bool IsLost() WARPVERBS_REQUIRES(mutex_);
@@ -81,6 +83,7 @@ class DaemonSession {
   void PublishPending() WARPVERBS_REQUIRES(mutex_);
 
   const std::string mount_;
+  const pid_t owner_;
   sync::Mutex mutex_;
   host::FileDescriptor socket_ WARPVERBS_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point tried_ WARPVERBS_GUARDED_BY(mutex_);  // last

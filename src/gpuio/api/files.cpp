@@ -16,6 +16,7 @@
 
 #include "gpuio/api/arguments.hpp"
 #include "gpuio/api/daemon_session.hpp"
+#include "gpuio/api/fork_guard.hpp"
 #include "gpuio/control/mount.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/dma_buf.hpp"
@@ -49,6 +50,11 @@ struct FileTable {
   static FileTable& The() {
     static auto* const table = new FileTable;
     return *table;
+  }
+
+  FileTable() {
+    // The registrations are the parent's.
+    GuardOverFork(mutex, [this]() WARPVERBS_NO_THREAD_SAFETY_ANALYSIS { files.clear(); });
   }
 
   sync::Mutex mutex;

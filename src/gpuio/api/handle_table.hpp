@@ -4,16 +4,19 @@
 #include <map>
 #include <memory>
 
+#include "gpuio/api/fork_guard.hpp"
 #include "sync/mutex.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 
 /// Live objects by the handles in the application's structs, which may be stale, or copies.
 ///
-/// A handle is never used again, so a stale one finds nothing. Thread-safe.
+/// A handle is never used again, so a stale one finds nothing. Thread-safe. Lives as long as the process.
 template <class T>
 class HandleTable {
  public:
+  HandleTable() { GuardOverFork(mutex_); }
+
   void* Add(std::shared_ptr<T> object) {
     const sync::LockGuard lock(mutex_);
     objects_.emplace(++last_, std::move(object));
@@ -28,8 +31,10 @@ class HandleTable {
 
   /// @return  whether it was there: of two threads that remove one object, one gets true
   bool Remove(const void* handle) {
+    typename decltype(objects_)::node_type removed;  // destroyed without the lock
     const sync::LockGuard lock(mutex_);
-    return objects_.erase(reinterpret_cast<uintptr_t>(handle)) == 1;
+    removed = objects_.extract(reinterpret_cast<uintptr_t>(handle));
+    return !removed.empty();
   }
 
   /// Returns the first object that a condition is true for, or nullptr.

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <vector>
 
 #include "gpuio/mount_fixture.hpp"
 
@@ -112,6 +114,28 @@ TEST(Daemon, KeepsTheParentsBuffersWhenItsChildEnds) {
   iov.base[0] = 1;
   hf3fs_iovdestroy(&iov);
   EXPECT_TRUE(mount.Links().empty());
+}
+
+TEST(Daemon, KeepsTheParentsFilesWhenItsChildDeregistersThem) {
+  ServedMount mount;
+  const OpenedHere file(mount.File("file"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  const pid_t child = StartChild([&] {
+    // One of these has the number that the connection to the daemon had.
+    std::vector<int> opened;
+    for (int i = 0; i < 64; ++i) opened.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    hf3fs_dereg_fd(file.fd);
+    const bool are_open = std::ranges::all_of(opened, [](int fd) { return fcntl(fd, F_GETFD) >= 0; });
+    return are_open && hf3fs_reg_fd(file.fd, 0) <= 0;
+  });
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(mount.Statistics().clients, 2u);
+  EXPECT_EQ(mount.Statistics().files, 2u);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 1; }));
+  EXPECT_EQ(mount.Statistics().files, 1u);
+  hf3fs_dereg_fd(file.fd);
+  EXPECT_EQ(mount.files().open_files(), 0u);
 }
 
 TEST(Daemon, ServesABufferToTheProcessThatOpensIt) {
