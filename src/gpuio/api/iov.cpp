@@ -8,6 +8,7 @@
 
 #include "gpuio/api/arguments.hpp"
 #include "gpuio/control/mount.hpp"
+#include "gpuio/control/owned_file.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -68,7 +69,7 @@ IovId RandomId() {
 std::string ShmNameOf(const IovId& id) {
   std::string name = ToHex(id);
   for (const size_t place : {size_t{20}, size_t{16}, size_t{12}, size_t{8}}) name.insert(place, "-");
-  return "hf3fs-iov-" + name;
+  return kBufferFilePrefix + name;
 }
 
 void Describe(hf3fs_iov& out, const IovId& id, const char* mount, void* base, size_t size, size_t block_size,

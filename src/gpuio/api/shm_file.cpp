@@ -4,6 +4,7 @@
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "gpuio/control/log.hpp"
+#include "gpuio/control/owned_file.hpp"
 #include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
@@ -45,6 +47,10 @@ void BindToNode(std::byte* memory, size_t bytes, int numa) {
 /// @return  0 or an errno value
 int Allocate(int file, size_t bytes) {
   constexpr size_t kLargest = 64 << 20, kSmallest = 4096;
+  struct statvfs space {};
+  // Pieces that fit would be filled for nothing, at the cost of others.
+  if (fstatvfs(file, &space) == 0 && space.f_blocks != 0 && bytes / space.f_frsize > space.f_bavail)
+    return ENOSPC;
   size_t piece = kLargest;
   for (size_t at = 0; at < bytes;) {
     const size_t length = std::min(piece, bytes - at);
@@ -63,26 +69,23 @@ int Allocate(int file, size_t bytes) {
 }  // namespace
 
 std::unique_ptr<ShmFile> ShmFile::Create(const std::string& name, size_t bytes, int numa, int& error) {
-  const host::FileDescriptor file(
-      shm_open(("/" + name).c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (!file) {
-    error = errno;
-    return nullptr;
-  }
-  if (bytes > static_cast<size_t>(INT64_MAX))
-    error = EFBIG;
-  else
-    error = ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  // Has no name until it is complete: a process that is killed meanwhile leaves nothing behind.
+  const host::FileDescriptor file(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  error = file ? OwnFile(file.get()) : errno;
+  if (error == 0 && bytes > static_cast<size_t>(INT64_MAX)) error = EFBIG;
+  if (error == 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) error = errno;
   std::byte* const data = error == 0 ? Map(file.get(), bytes, error) : nullptr;
   if (data != nullptr) {
     if (numa >= 0) BindToNode(data, bytes, numa);  // before it has pages
     error = Allocate(file.get(), bytes);
+    const std::string by_descriptor = "/proc/self/fd/" + std::to_string(file.get());
+    const std::string path = "/dev/shm/" + name;
+    if (error == 0 &&
+        linkat(AT_FDCWD, by_descriptor.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      error = errno;
     if (error != 0) munmap(data, bytes);
   }
-  if (error != 0) {
-    shm_unlink(("/" + name).c_str());
-    return nullptr;
-  }
+  if (error != 0) return nullptr;
   return std::unique_ptr<ShmFile>(new ShmFile(name, data, bytes, getpid()));
 }
 

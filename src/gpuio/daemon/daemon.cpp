@@ -20,6 +20,7 @@
 #include "gpuio/control/log.hpp"
 #include "gpuio/control/messages.hpp"
 #include "gpuio/control/mount.hpp"
+#include "gpuio/control/owned_file.hpp"
 #include "gpuio/control/packet_socket.hpp"
 #include "gpuio/daemon/attached_ring.hpp"
 #include "gpuio/daemon/client.hpp"
@@ -33,6 +34,7 @@ namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause(100);
+constexpr std::chrono::seconds kTidyPeriod(10);
 constexpr size_t kMaxClients = 4096, kMaxNamesOfClient = 65536, kMaxFilesOfClient = 65536;
 
 }  // namespace
@@ -71,7 +73,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         control_(control),
         listener_(loop.executor()),
         timer_(loop.executor()),
-        accept_timer_(loop.executor()) {}
+        accept_timer_(loop.executor()),
+        tidy_timer_(loop.executor()) {}
 
   void Start() {
     unlink(config_.socket_path.c_str());
@@ -87,6 +90,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     }
     control_.Open(config_.socket_path, submit, [this](const std::string& name) { Remove(name); });
     Accept();
+    Tidy();
   }
 
   /// Ends everything that refers to this, but for callbacks of the files.
@@ -96,6 +100,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     listener_.close();
     timer_.cancel();
     accept_timer_.cancel();
+    tidy_timer_.cancel();
     // Files of /dev/shm stay: their applications live, and publish them to the next daemon.
     for (const auto& [id, client] : clients_) {
       for (const auto& [name, attached] : client->attached) control_.Unlink(name, attached.target);
@@ -144,6 +149,16 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     std::weak_ptr<Client> owner;
     std::shared_ptr<AttachedRing> ring;
   };
+
+  /// Removes the files of applications that ended while no daemon knew of them, now and then.
+  void Tidy() {
+    RemoveAbandonedFiles();
+    tidy_timer_.expires_after(kTidyPeriod);
+    tidy_timer_.async_wait([weak = weak_from_this()](const std::error_code& error) {
+      const auto self = weak.lock();
+      if (!error && self != nullptr && !self->is_stopped_) self->Tidy();
+    });
+  }
 
   // Clients.
 
@@ -255,7 +270,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     struct stat status {};
     const bool is_same = attached.inode != 0 && lstat(path.c_str(), &status) == 0 &&
                          status.st_ino == attached.inode && status.st_dev == attached.device;
-    if (file.starts_with("hf3fs-iov-") && is_same) unlink(path.c_str());
+    if (file.starts_with(kBufferFilePrefix) && is_same) unlink(path.c_str());
     if (Owns(client, name)) Remove(name);
   }
 
@@ -589,7 +604,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   const std::unique_ptr<ControlSpace> folder_;
   ControlSpace& control_;
   asio::posix::stream_descriptor listener_;
-  asio::steady_timer timer_, accept_timer_;
+  asio::steady_timer timer_, accept_timer_, tidy_timer_;
   std::vector<std::unique_ptr<SubmitSemaphore>> semaphores_;
   const std::shared_ptr<std::atomic<bool>> is_pump_posted_ = std::make_shared<std::atomic<bool>>(false);
   bool is_stopped_ = false;

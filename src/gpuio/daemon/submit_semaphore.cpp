@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "gpuio/control/owned_file.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -23,7 +24,7 @@ constexpr uint32_t kMaxPosts = 1024;  // taken at once: more is no submission, b
 /// @param error  0 or an errno value
 std::unique_ptr<GuardedMapping> CreateSemaphore(const std::string& name, int& error) {
   host::FileDescriptor file(shm_open(("/sem." + name).c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  error = !file || ftruncate(file.get(), sizeof(sem_t)) != 0 ? errno : 0;
+  error = !file || ftruncate(file.get(), sizeof(sem_t)) != 0 ? errno : OwnFile(file.get());
   if (error != 0) return nullptr;
   auto memory = GuardedMapping::Map(std::move(file), sizeof(sem_t), error);
   if (memory != nullptr) sem_init(reinterpret_cast<sem_t*>(memory->data()), 1, 0);

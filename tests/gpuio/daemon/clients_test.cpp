@@ -7,6 +7,8 @@
 #include <csignal>
 #include <vector>
 
+#include "gpuio/api/shm_file.hpp"
+#include "gpuio/control/owned_file.hpp"
 #include "gpuio/mount_fixture.hpp"
 
 /// Applications that come and go.
@@ -209,6 +211,30 @@ TEST(Daemon, RemovesTheMemoryOfAClientThatIsKilledAfterUnlink) {
   Kill(child);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
   EXPECT_TRUE(ShmFiles(bytes).empty());
+}
+
+TEST(OwnedFile, IsRemovedByTheNextDaemonIfItsOwnerWasKilled) {
+  const std::string name = kBufferFilePrefix + std::string("killed-") + std::to_string(getpid());
+  const std::string path = "/dev/shm/" + name;
+  const pid_t child = StartChild([&] {
+    int error = 0;
+    return ShmFile::Create(name, 4096, -1, error).release() != nullptr;  // never destroyed
+  });
+  ASSERT_GT(child, 0);
+  { const ServedMount mount; }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "its owner lives";
+  Kill(child);
+  { const ServedMount mount; }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(OwnedFile, IsToldFromOtherFiles) {
+  const std::string name = kBufferFilePrefix + std::string("foreign-") + std::to_string(getpid());
+  const std::string path = "/dev/shm/" + name;
+  std::ofstream(path) << "of another program";
+  RemoveIfAbandoned(name);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove(path);
 }
 
 TEST(Daemon, ServesManyClientsAtATime) {
