@@ -181,21 +181,31 @@ int DaemonSession::CallOnce(const Body& body, int file) {
   }
 }
 
+template <class Work>
+int DaemonSession::TryTwice(const Work& work) {
+  if (IsLost()) Recover();
+  const int error = work();
+  if (error != EIO || socket_) return error;
+  Recover();
+  return work();
+}
+
 int DaemonSession::Call(const Body& body, int file) {
   if (!IsOfThisProcess()) return EIO;
   const sync::LockGuard lock(mutex_);
-  if (IsLost()) Recover();
-  const int error = CallOnce(body, file);
-  if (error != EIO || socket_) return error;
-  Recover();
-  return CallOnce(body, file);
+  return TryTwice([&]() WARPVERBS_REQUIRES(mutex_) { return CallOnce(body, file); });
 }
 
-void DaemonSession::Add(std::shared_ptr<Member> member) {
+int DaemonSession::Add(std::shared_ptr<Member> member) {
+  if (!IsOfThisProcess()) return EIO;
   const sync::LockGuard lock(mutex_);
+  const Caller call = [this](const Body& body, int file)
+                          WARPVERBS_REQUIRES(mutex_) { return CallOnce(body, file); };
+  if (const int error = TryTwice([&] { return member->Publish(call); }); error != 0) return error;
   const auto place =
       std::ranges::upper_bound(members_, member->rank(), {}, [](const auto& other) { return other->rank(); });
   members_.insert(place, std::move(member));
+  return 0;
 }
 
 void DaemonSession::Remove(const Member* member) {

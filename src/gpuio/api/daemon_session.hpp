@@ -38,7 +38,8 @@ class DaemonSession {
     /// @param is_back  whether another daemon is there already
     virtual void OnLost(bool is_back) = 0;
 
-    /// Tells a new daemon. The session logs a failure, and tries again while threads wait for I/O.
+    /// Tells a daemon, the first one or the next. May be called again for the same one. If the next one
+    /// refuses, the session logs that, and tries again while threads wait for I/O.
     ///
     /// @return  0 or an errno value
     virtual int Publish(const Caller& call) = 0;
@@ -65,7 +66,10 @@ class DaemonSession {
   /// @return  errno value of the reply; EIO: the daemon does not answer
   int Call(const Body& body, int file = -1);
 
-  void Add(std::shared_ptr<Member> member);
+  /// Publishes something, now and to all later daemons: none comes between.
+  ///
+  /// @return  0; the errno value of Publish(): then it is not added; EIO: the daemon does not answer
+  int Add(std::shared_ptr<Member> member);
   void Remove(const Member* member);
 
   /// Looks whether the daemon is still there. If not, tells all members, and connects to the next one.
@@ -77,6 +81,9 @@ class DaemonSession {
   bool IsOfThisProcess() const;
   int Connect() WARPVERBS_REQUIRES(mutex_);
   int CallOnce(const Body& body, int file) WARPVERBS_REQUIRES(mutex_);
+  /// Does work that asks the daemon, and again if that has been replaced meanwhile.
+  template <class Work>
+  int TryTwice(const Work& work) WARPVERBS_REQUIRES(mutex_);
   bool IsLost() WARPVERBS_REQUIRES(mutex_);
   void Check() WARPVERBS_REQUIRES(mutex_);
   void Recover() WARPVERBS_REQUIRES(mutex_);

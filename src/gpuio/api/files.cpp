@@ -90,6 +90,14 @@ int DescribeFile(int fd, std::string& mount, OpenFileRequest& request) {
   return 0;
 }
 
+/// Makes the daemon forget a file.
+void Forget(const OpenFile& file) {
+  const OpenFileRequest& request = file.request();
+  file.session().Remove(&file);
+  file.session().Call(
+      CloseFileRequest{.inode = request.inode, .reads = request.reads, .writes = request.writes});
+}
+
 /// @param result  the negative of the duplicate
 /// @return        0 or an errno value
 int Register(int fd, int& result) {
@@ -106,10 +114,11 @@ int Register(int fd, int& result) {
   constexpr int kLowest = 3;  // 0 has no negative, and programs expect 1 and 2 to be their output
   host::FileDescriptor duplicate(fcntl(fd, F_DUPFD_CLOEXEC, kLowest));
   if (!duplicate) return errno;
-  std::shared_ptr<DaemonSession> session = DaemonSession::Of(mount, error);
-  if (error == 0) error = session->Call(request);
+  const std::shared_ptr<DaemonSession> session = DaemonSession::Of(mount, error);
   if (error != 0) return error;
-  auto file = std::make_shared<OpenFile>(session, request, std::move(duplicate));
+  const auto file = std::make_shared<OpenFile>(session, request, std::move(duplicate));
+  error = session->Add(file);
+  if (error != 0) return error;
   {
     const sync::LockGuard lock(table.mutex);
     if (table.files.emplace(fd, file).second) {
@@ -119,11 +128,7 @@ int Register(int fd, int& result) {
       error = EINVAL;  // another thread was faster
     }
   }
-  if (error == 0) {
-    session->Add(std::move(file));
-  } else {
-    session->Call(CloseFileRequest{.inode = request.inode, .reads = request.reads, .writes = request.writes});
-  }
+  if (error != 0) Forget(*file);
   return error;
 }
 
@@ -137,10 +142,7 @@ void Deregister(int fd) {
     file = found->second;
     std::erase_if(table.files, [&](const auto& entry) { return entry.second == file; });
   }
-  const OpenFileRequest& request = file->request();
-  file->session().Remove(file.get());
-  file->session().Call(
-      CloseFileRequest{.inode = request.inode, .reads = request.reads, .writes = request.writes});
+  Forget(*file);
 }
 
 }  // namespace

@@ -90,9 +90,8 @@ int PublishGpuIov(hf3fs_iov& out, GpuIovMemory gpu, const IovId& id, const char*
   const size_t bytes = gpu.bytes;
   auto iov = std::make_shared<Iov>(std::move(session), id, std::move(link));
   iov->gpu = std::move(gpu);
-  error = iov->PublishFirst();
+  error = PublishNew(*iov, iov);
   if (error != 0) return error;
-  iov->session->Add(iov);
   Describe(out, id, mount, base, bytes, 0, -1, std::move(iov));
   return 0;
 }

@@ -94,16 +94,6 @@ int Iov::AnnounceMemory(const DaemonSession::Caller& call) const {
   return call(request, gpu->published.file.get());
 }
 
-int Iov::PublishFirst() {
-  int error = link->Create();
-  if (error != 0) return error;
-  error =
-      AnnounceMemory([this](const DaemonSession::Body& body, int file) { return session->Call(body, file); });
-  if (error == 0) error = session->Call(AttachRequest{link->name()});
-  if (error != 0) link->Remove();
-  return error;
-}
-
 int Iov::Publish(const DaemonSession::Caller& call) {
   if (!link || !link->is_linked() || !link->IsOfThisProcess()) return 0;
   int error = link->CreateAgain();
@@ -119,6 +109,14 @@ void Iov::Detach() {
   session->Remove(this);
   session->Call(
       DetachRequest{link->name()});  // a daemon that does not answer is gone, and its registrations with it
+}
+
+int PublishNew(Iov& iov, std::shared_ptr<DaemonSession::Member> member) {
+  int error = iov.link->Create();
+  if (error != 0) return error;
+  error = iov.session->Add(std::move(member));
+  if (error != 0) iov.link->Remove();
+  return error;
 }
 
 int CreateHostIov(const char* mount, const LinkName& name, size_t size, int numa,
@@ -150,9 +148,8 @@ int hf3fs_iovcreate(hf3fs_iov* iov, const char* mount, size_t size, size_t block
     const LinkName name{.id = RandomId(), .block_bytes = block_size};
     std::shared_ptr<Iov> made;
     int error = CreateHostIov(mount, name, size, numa, made);
-    if (error == 0) error = made->PublishFirst();
+    if (error == 0) error = PublishNew(*made, made);
     if (error != 0) return -error;
-    made->session->Add(made);
     std::byte* const base = made->shm->data();
     Describe(*iov, name.id, mount, base, size, block_size, numa, std::move(made));
     return 0;

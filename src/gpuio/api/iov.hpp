@@ -38,11 +38,6 @@ class Iov final : public DaemonSession::Member {
   int Publish(const DaemonSession::Caller& call) override;
   std::string name() const override { return "the iov " + ToHex(id); }
 
-  /// Publishes the buffer for the first time. What failed leaves nothing behind.
-  ///
-  /// @return  0 or an errno value
-  int PublishFirst();
-
   /// Removes the link.
   ///
   /// @return  0 or an errno value; then nothing has changed
@@ -69,6 +64,12 @@ IovId RandomId();
 
 /// Returns the name of the file of /dev/shm for a buffer: `hf3fs-iov-<uuid>`.
 std::string ShmNameOf(const IovId& id);
+
+/// Makes a buffer's link, and publishes the buffer, or the ring whose memory it is. What failed leaves nothing
+/// behind.
+///
+/// @return  0 or an errno value
+int PublishNew(Iov& iov, std::shared_ptr<DaemonSession::Member> member);
 
 /// Fills in all of an iov; its handle, too, unless `iov` is null.
 void Describe(hf3fs_iov& out, const IovId& id, const char* mount, void* base, size_t size, size_t block_size,

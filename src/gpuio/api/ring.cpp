@@ -23,19 +23,15 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
-/// Opens the semaphore that tells the daemon of requests.
+/// Finds the semaphore that tells the daemon of requests.
 ///
 /// @return  0; EIO: the link is missing or points elsewhere
-int OpenSubmitSemaphore(const std::string& mount, int priority, sem_t*& semaphore) {
+int FindSubmitSemaphore(const std::string& mount, int priority, std::string& name) {
   constexpr std::string_view kPrefix = "/dev/shm/sem.";
   std::string target;
   if (ReadLink(SubmitLinkOf(mount, priority), target) != 0 || !target.starts_with(kPrefix)) return EIO;
-  const std::string name = target.substr(kPrefix.size());
-  if (name.empty() || name.find('/') != std::string::npos) return EIO;
-  sem_t* const opened = sem_open(("/" + name).c_str(), 0);
-  if (opened == SEM_FAILED) return EIO;
-  semaphore = opened;
-  return 0;
+  name = target.substr(kPrefix.size());
+  return name.empty() || name.find('/') != std::string::npos ? EIO : 0;
 }
 
 /// Returns the time between two looks at the ring while a thread waits.
@@ -62,15 +58,6 @@ class Ring final : public DaemonSession::Member {
   DaemonSession& session() { return *session_; }
   const std::shared_ptr<Iov>& memory() const { return memory_; }
 
-  int OpenSubmit() {
-    sem_t* semaphore = nullptr;
-    const int error = OpenSubmitSemaphore(session_->mount(), priority_, semaphore);
-    if (error != 0) return error;
-    submit_semaphores_.push_back(semaphore);  // the preparing thread may post the previous one at any time
-    submit_semaphore_.store(semaphore, std::memory_order_release);
-    return 0;
-  }
-
   /// Looks whether the daemon is still there, unless that was looked at a moment ago. The waiting thread's.
   void CheckDaemon() {
     const auto now = std::chrono::steady_clock::now();
@@ -92,12 +79,27 @@ class Ring final : public DaemonSession::Member {
   std::string name() const override { return "a ring"; }
 
  private:
+  /// Opens the semaphore of the present daemon.
+  ///
+  /// @return  0; EIO: it is missing or damaged
+  int OpenSubmit() {
+    std::string name;
+    if (FindSubmitSemaphore(session_->mount(), priority_, name) != 0) return EIO;
+    if (name == submit_name_) return 0;  // this daemon's already
+    sem_t* const semaphore = sem_open(("/" + name).c_str(), 0);
+    if (semaphore == SEM_FAILED) return EIO;
+    submit_semaphores_.push_back(semaphore);  // the preparing thread may post the previous one at any time
+    submit_semaphore_.store(semaphore, std::memory_order_release);
+    submit_name_ = name;
+    return 0;
+  }
+
   const std::shared_ptr<DaemonSession> session_;
   const std::shared_ptr<Iov> memory_;  // null: wrapped
   RingProducer producer_;
   const int priority_;
-  std::vector<sem_t*>
-      submit_semaphores_;  // changed by the session, under its mutex, or before that has the ring
+  std::vector<sem_t*> submit_semaphores_;  // used by the session, under its mutex
+  std::string submit_name_;                // of the last one; the session's, too
   std::atomic<sem_t*> submit_semaphore_{nullptr};
   std::chrono::steady_clock::time_point checked_{};  // last; the waiting thread's
 };
@@ -138,10 +140,8 @@ int CreateRing(hf3fs_ior& out, const char* mount, int entries, RingConfig config
   const RingMemory ring_memory(memory->shm->data(), entries);
   if (sem_init(ring_memory.semaphore(), 1, 0) != 0) return EIO;
   auto ring = std::make_shared<Ring>(memory->session, memory, ring_memory, config.priority);
-  error = ring->OpenSubmit();
-  if (error == 0) error = memory->PublishFirst();
+  error = PublishNew(*memory, ring);
   if (error != 0) return error;
-  memory->session->Add(ring);
   hf3fs_ior made{};
   Describe(made.iov, name.id, mount, memory->shm->data(), bytes, 0, numa, memory);
   DescribeRing(made, mount, config, priority, std::move(ring));
@@ -156,8 +156,7 @@ int WrapRing(hf3fs_ior& out, void* memory, const char* mount, size_t size, const
   if (error != 0) return error;
   const RingMemory ring_memory(static_cast<std::byte*>(memory), RingEntries(size));
   auto ring = std::make_shared<Ring>(session, nullptr, ring_memory, Sign(priority));
-  if (error = ring->OpenSubmit(); error != 0) return error;
-  session->Add(ring);
+  if (error = session->Add(ring); error != 0) return error;
   hf3fs_ior made{};
   Describe(made.iov, {}, mount, memory, size, 0, -1, nullptr);
   DescribeRing(made, mount, config, priority, std::move(ring));
