@@ -130,10 +130,12 @@ void DaemonSession::PublishPending() {
   });
 }
 
-void DaemonSession::CheckDaemon() {
+void DaemonSession::CheckDaemon(Member& asking) {
   if (!IsOfThisProcess()) return;
   sync::UniqueLock lock(mutex_, std::defer_lock);
-  if (lock.try_lock()) Check();  // else another thread is asking the daemon, and sees for itself
+  if (!lock.try_lock()) return;  // another thread is asking the daemon, and sees for itself
+  Check();
+  if (asking.WasClosed()) asking.OnLost(false);
 }
 
 void DaemonSession::Check() {

@@ -38,6 +38,9 @@ class DaemonSession {
     /// @param is_back  whether another daemon is there already
     virtual void OnLost(bool is_back) = 0;
 
+    /// Says whether a daemon that is still there has let go of this: its link was removed, or it is broken.
+    virtual bool WasClosed() const { return false; }
+
     /// Tells a daemon, the first one or the next. May be called again for the same one. If the next one
     /// refuses, the session logs that, and tries again while threads wait for I/O.
     ///
@@ -73,7 +76,9 @@ class DaemonSession {
   void Remove(const Member* member);
 
   /// Looks whether the daemon is still there. If not, tells all members, and connects to the next one.
-  void CheckDaemon();
+  ///
+  /// @param asking  told if the daemon has closed it
+  void CheckDaemon(Member& asking);
 
  private:
   friend struct DaemonSessions;

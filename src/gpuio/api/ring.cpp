@@ -63,14 +63,19 @@ class Ring final : public DaemonSession::Member {
     const auto now = std::chrono::steady_clock::now();
     if (now - checked_ < WaitJitter()) return;
     checked_ = now;
-    session_->CheckDaemon();
+    session_->CheckDaemon(*this);
   }
 
   void PostSubmit() { SharedSemaphore(submit_semaphore_.load(std::memory_order_acquire)).Post(); }
 
   int rank() const override { return 2; }
   void OnLost(bool is_back) override { producer_.Fail(EREMOTEIO, !is_back); }
+  bool WasClosed() const override {
+    return producer_.memory().is_closed().load(std::memory_order_acquire) != 0;
+  }
   int Publish(const DaemonSession::Caller& call) override {
+    // The application has removed the link: no daemon will serve the ring.
+    if (memory_ != nullptr && !memory_->link->is_linked()) return ENOENT;
     int error = OpenSubmit();
     if (error == 0 && memory_ != nullptr) error = memory_->Publish(call);
     if (error == 0) PostSubmit();  // for what was prepared before

@@ -418,6 +418,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
       leaving_.insert_or_assign(name, buffer);
     } else if (const auto ring = rings_.find(name); ring != rings_.end()) {
       ring->second.ring->is_closed = true;
+      if (!is_stopped_) ring->second.ring->consumer.Close();  // else the next daemon continues it
       rings_.erase(ring);
     }
   }

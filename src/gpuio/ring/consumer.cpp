@@ -17,6 +17,12 @@ RingConsumer::RingConsumer(const RingMemory& memory, const RingConfig& config)
   if (!memory_.IsSlot(cqe_head_)) Break("the head of its completions is", cqe_head_);
   if (config_.io_depth > memory_.entries() || config_.io_depth < -memory_.entries())
     Break("its io_depth is", config_.io_depth);
+  memory_.is_closed().store(0, std::memory_order_release);
+}
+
+void RingConsumer::Close() {
+  memory_.is_closed().store(1, std::memory_order_release);
+  SharedSemaphore(memory_.semaphore()).Post();
 }
 
 bool RingConsumer::Break(const char* what, int64_t value) {

@@ -33,7 +33,7 @@ class RingConsumer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Continues where an earlier daemon stopped.
+  /// Continues where an earlier daemon stopped, and opens a ring that it closed.
   RingConsumer(const RingMemory& memory, const RingConfig& config);
 
   const RingConfig& config() const { return config_; }
@@ -49,6 +49,9 @@ class RingConsumer {
 
   /// Completes a request, in any order, and wakes the waiting thread.
   void Complete(int slot, int64_t result);
+
+  /// Tells the application that no more requests are taken or completed, and wakes the waiting thread.
+  void Close();
 
   int in_flight() const { return in_flight_; }
 

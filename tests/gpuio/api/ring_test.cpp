@@ -340,6 +340,31 @@ TEST_F(HostRing, FlushesAPartialBatchAfterItsTimeout) {
   }
 }
 
+TEST_F(HostRing, FailsItsIoIfItsLinkIsRemoved) {
+  mount.files().holds_back = true;
+  ASSERT_GE(Prepare(0, 0, 10), 0);
+  ASSERT_EQ(hf3fs_submit_ios(&reads), 0);
+  ASSERT_TRUE(Eventually([&] { return mount.Statistics().in_flight == 1; }));
+  hf3fs_iovunlink(&reads.iov);
+  EXPECT_EQ(WaitForOne(reads).result, -EREMOTEIO);
+  mount.OnLoop([&] { mount.files().Release(); });
+  EXPECT_EQ(Read(0, 0, 10), -EREMOTEIO);
+  mount.Stop();
+  mount.Start();
+  EXPECT_EQ(Read(0, 0, 10), -EREMOTEIO) << "the next daemon does not have it either";
+}
+
+TEST_F(HostRing, FailsItsIoIfItIsDamaged) {
+  mount.files().holds_back = true;
+  ASSERT_GE(Prepare(0, 0, 10), 0);
+  ASSERT_EQ(hf3fs_submit_ios(&reads), 0);
+  ASSERT_TRUE(Eventually([&] { return mount.Statistics().in_flight == 1; }));
+  RingMemory(reinterpret_cast<std::byte*>(reads.iov.base), 8).sqe_head() = INT_MAX;
+  EXPECT_EQ(WaitForOne(reads).result, -EREMOTEIO);
+  mount.OnLoop([&] { mount.files().Release(); });
+  EXPECT_EQ(Prepare(0, 0, 10), -EIO);
+}
+
 TEST_F(HostRing, DestroyingTheBufferWaitsForItsIo) {
   mount.files().holds_back = true;
   ASSERT_GE(Prepare(0, 0, 10), 0);
