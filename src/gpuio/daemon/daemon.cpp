@@ -438,7 +438,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         [weak = weak_from_this(), weak_client, key, path = request.path, reply](int error,
                                                                                 const OpenedFile& opened) {
           const auto self = weak.lock();
-          if (self == nullptr) return;
+          if (self == nullptr || self->is_stopped_) return;  // the files may have gone, too
           if (error != 0) return reply(error);
           const auto waiting = weak_client.lock();
           // The path may name another file by now.
@@ -570,6 +570,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
                   if (result <= 0 || read.holes.empty()) return self->Complete(*ring, io, result);
                   if (forbids_holes) return self->Complete(*ring, io, -ENODATA);
                   if (self->FillHoles(*buffer, io.args, read)) return self->Complete(*ring, io, result);
+                  if (self->is_stopped_) return self->Complete(*ring, io, -EREMOTEIO);
                   self->StartRead(ring, buffer, file, io);  // now with zeros
                 });
   }
