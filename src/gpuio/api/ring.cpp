@@ -117,8 +117,7 @@ HandleTable<Ring>& Rings() {
 int Sign(int number) { return number < 0 ? -1 : number > 0 ? 1 : 0; }
 
 bool IsRingConfig(const RingConfig& config, int entries) {
-  return RingBytes(entries) != 0 && config.io_depth <= entries && config.io_depth >= -entries &&
-         config.timeout_ms >= 0;
+  return RingBytes(entries) != 0 && config.io_depth <= entries && config.timeout_ms >= 0;
 }
 
 void DescribeRing(hf3fs_ior& out, const char* mount, const RingConfig& config, int priority,

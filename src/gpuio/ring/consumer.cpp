@@ -15,8 +15,8 @@ RingConsumer::RingConsumer(const RingMemory& memory, const RingConfig& config)
       userdata_(static_cast<size_t>(memory.slots())) {
   if (!memory_.IsSlot(sqe_tail_)) Break("the tail of its submissions is", sqe_tail_);
   if (!memory_.IsSlot(cqe_head_)) Break("the head of its completions is", cqe_head_);
-  if (config_.io_depth > memory_.entries() || config_.io_depth < -memory_.entries())
-    Break("its io_depth is", config_.io_depth);
+  if (config_.io_depth > memory_.entries()) Break("its io_depth is", config_.io_depth);
+  config_.io_depth = std::max(config_.io_depth, -memory_.entries());  // no batch is larger
   memory_.is_closed().store(0, std::memory_order_release);
 }
 

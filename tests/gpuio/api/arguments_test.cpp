@@ -77,7 +77,6 @@ TEST(RingArguments, AreChecked) {
   EXPECT_EQ(hf3fs_iorcreate(&ior.value, mount.path(), -1, true, 0, -1), -EINVAL);
   EXPECT_EQ(hf3fs_iorcreate(&ior.value, mount.path(), INT_MAX, true, 0, -1), -EINVAL);
   EXPECT_EQ(hf3fs_iorcreate(&ior.value, mount.path(), 8, true, 9, -1), -EINVAL);
-  EXPECT_EQ(hf3fs_iorcreate2(&ior.value, mount.path(), 8, true, INT_MIN, 0, -1), -EINVAL);
   EXPECT_EQ(hf3fs_iorcreate3(&ior.value, mount.path(), 8, true, 0, 0, -1, -1), -EINVAL);
   EXPECT_EQ(hf3fs_iorcreate4(&ior.value, mount.path(), 8, true, 0, -1, -1, 0), -EINVAL);
   EXPECT_EQ(hf3fs_iorwrap(&ior.value, nullptr, mount.path(), hf3fs_ior_size(8), true, 0, 0, 0, 0), -EINVAL);

@@ -328,9 +328,9 @@ TEST_F(HostRing, StartsExactBatchesOnly) {
 }
 
 TEST_F(HostRing, FlushesAPartialBatchAfterItsTimeout) {
-  for (const int timeout : {0, 30}) {
+  for (const auto& [depth, timeout] : {std::pair(-4, 0), {-4, 30}, {-100, 30}, {INT_MIN, 0}}) {
     hf3fs_ior partial{};
-    ASSERT_EQ(hf3fs_iorcreate4(&partial, mount.path(), 8, true, -4, timeout, -1, 0), 0);
+    ASSERT_EQ(hf3fs_iorcreate4(&partial, mount.path(), 8, true, depth, timeout, -1, 0), 0);
     hf3fs_cqe cqes[8];
     for (int i = 0; i < 2; ++i)
       ASSERT_GE(hf3fs_prep_io(&partial, &iov, true, iov.base, file->fd, 0, 1, nullptr), 0);

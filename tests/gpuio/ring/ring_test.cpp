@@ -197,6 +197,14 @@ TEST(RingConsumer, StartsAPartialBatchAfterTheTimeout) {
   EXPECT_EQ(ring.consumer.deadline(), std::nullopt);
 }
 
+TEST(RingConsumer, StartsBatchesOfUpToItsEntriesIfTheDepthIsLower) {
+  Ring ring({.io_depth = INT_MIN, .timeout_ms = 10});
+  ring.Prepare();
+  EXPECT_EQ(ring.TakeSize(Clock::now()), 0u);
+  for (int i = 1; i < kEntries; ++i) ring.Prepare();
+  EXPECT_EQ(ring.TakeSize(Clock::now()), static_cast<size_t>(kEntries));
+}
+
 TEST(RingConsumer, StartsAPartialBatchAtOnceWithoutTimeout) {
   Ring ring({.io_depth = -4});
   ring.Prepare();
