@@ -179,23 +179,30 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   /// @return  false: there are too many files, and the application still waits
   bool AcceptAll() {
     while (true) {
-      host::FileDescriptor accepted(
-          accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!accepted && (errno == EINTR || errno == ECONNABORTED)) continue;
-      if (!accepted && errno == EAGAIN) return true;
-      if (!accepted) {
+      const int accepted =
+          accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (accepted < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+      if (accepted < 0 && errno == EAGAIN) return true;
+      if (accepted < 0) {
         Log(LogLevel::kError,
             "Cannot accept an application: " + host::Error::DescribeErrno(errno) + ". Raise ulimit -n.");
         return false;
       }
+      asio::posix::stream_descriptor socket(loop_.executor());
+      std::error_code failure;
+      socket.assign(accepted, failure);
+      if (failure) {
+        close(accepted);
+        Log(LogLevel::kError,
+            "Cannot wait for an application: " + failure.message() + ". Raise fs.epoll.max_user_watches.");
+        return false;
+      }
       ucred peer{};
       socklen_t bytes = sizeof peer;
-      if (getsockopt(accepted.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
-          clients_.size() >= kMaxClients) {
+      if (getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || clients_.size() >= kMaxClients) {
         ++statistics_.refused_clients;
         continue;
       }
-      asio::posix::stream_descriptor socket(loop_.executor(), fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
       auto client = std::make_shared<Client>(std::move(socket), peer.uid, peer.pid);
       clients_.emplace(client.get(), client);
       Log(LogLevel::kInfo, "process " + std::to_string(peer.pid) + " has connected");
@@ -234,7 +241,11 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         if (const int failure = SendPacket(waiting->socket.native_handle(), message.Encode()); failure != 0)
           self->Drop(waiting, host::Error::DescribeErrno(failure));
       };
-      std::visit([&](auto& body) { Handle(client, body, std::move(packet.file), reply); }, request->body);
+      try {
+        std::visit([&](auto& body) { Handle(client, body, std::move(packet.file), reply); }, request->body);
+      } catch (const std::exception& failure) {
+        return Drop(client, failure.what());  // memory has run out: the others go on
+      }
       if (!clients_.contains(client.get())) return false;
     }
     return true;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <climits>
@@ -244,6 +245,24 @@ TEST(Hostile, SubmitSemaphoreWithNonsenseOnlyCostsTime) {
   munmap(memory, sizeof(sem_t));
   ASSERT_EQ(ftruncate(file.get(), 0), 0);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+}
+
+TEST(Hostile, ConnectionsThatTakeAllDescriptorsOnlyCostTime) {
+  ServedMount mount;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlim_t before = limit.rlim_cur;
+  {
+    // Room for both ends of the next connection, and for nothing more.
+    const host::FileDescriptor next(open("/dev/null", O_RDONLY | O_CLOEXEC)), last = next.Duplicate();
+    limit.rlim_cur = static_cast<rlim_t>(last.get()) + 1;
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const RawClient client(mount);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 1; }));
+  limit.rlim_cur = before;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ExpectServes(mount);
 }
 
 TEST(Hostile, ClientThatReadsNoRepliesIsDropped) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <new>
 #include <optional>
 
 #include "gpuio/daemon/mounted_links.hpp"
@@ -78,7 +79,13 @@ void Serve(const gpuio::GpuiodOptions& options) {
   std::printf("serving %s\n", options.daemon.mount.c_str());
   std::fflush(stdout);
   if (options.statistics) report();
-  context.run();
+  while (!context.stopped()) {
+    try {
+      context.run();
+    } catch (const std::bad_alloc&) {  // one handler's: the applications of the others go on
+      gpuio::Log(gpuio::LogLevel::kError, "Cannot finish a step: memory has run out. Give the daemon more.");
+    }
+  }
 }
 
 }  // namespace
