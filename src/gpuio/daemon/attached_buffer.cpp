@@ -32,6 +32,7 @@ AttachedBuffer::~AttachedBuffer() {
 }
 
 bool AttachedBuffer::Contains(uint64_t offset, uint64_t bytes) const {
+  if (memory_->mapping != nullptr && memory_->mapping->WasTruncated()) return false;
   if (bytes == 0 || offset > bytes_ || bytes > bytes_ - offset) return false;
   return block_bytes_ == 0 || offset / block_bytes_ == (offset + bytes - 1) / block_bytes_;
 }

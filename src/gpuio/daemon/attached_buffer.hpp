@@ -57,7 +57,8 @@ class AttachedBuffer {
 
   void OnReleased(std::function<void()> call) { on_released_.push_back(std::move(call)); }
 
-  /// Says whether a range is within the iov, and within one of its blocks.
+  /// Says whether a range is within the iov, and within one of its blocks. None is, if the application has
+  /// truncated its file.
   bool Contains(uint64_t offset, uint64_t bytes) const;
 
   /// @pre  Contains() the range

@@ -26,18 +26,20 @@ std::array<Guard, kMaxGuards> guards;
 std::atomic<size_t> guards_used{0};  // none at or above was ever taken
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-/// Puts zeroed memory where a file has ended. Calls the kernel itself: mmap() is not on POSIX's list for signal
-/// handlers, and sanitizers replace it.
+/// Puts zeroed memory where a file has ended: from the page that was accessed to the end of the range, because
+/// the file has nothing there either. A mapping for each page would use up those that a process may have.
+/// Calls the kernel itself: mmap() is not on POSIX's list for signal handlers, and sanitizers replace it.
 void HandleBusError(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   const size_t used = guards_used.load();
   for (size_t i = 0; i < used; ++i) {
     Guard& guard = guards[i];
-    if (address < guard.begin.load() || address >= guard.end.load()) continue;
-    const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    void* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
-    if (syscall(SYS_mmap, page, page_bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+    const uintptr_t end = guard.end.load();
+    if (address < guard.begin.load() || address >= end) continue;
+    if (info->si_code != BUS_ADRERR) break;  // a memory error: its bytes are lost, and must not become zeros
+    const uintptr_t page = address & ~(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1);
+    if (syscall(SYS_mmap, page, end - page, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
                 -1, 0) == -1)
       break;
     guard.was_hit = true;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -40,6 +42,24 @@ TEST(GuardedMapping, SurvivesItsFileBecomingShorter) {
   EXPECT_EQ(mapping->data()[kBytes - 1], std::byte{8});
   EXPECT_TRUE(mapping->WasTruncated());
   EXPECT_FALSE(other->WasTruncated());
+}
+
+TEST(GuardedMapping, TakesOneMappingForAllThatIsMissing) {
+  const auto mapping = MapNewFile();
+  ASSERT_NE(mapping, nullptr);
+  const auto begin = reinterpret_cast<uintptr_t>(mapping->data());
+  const auto mappings = [begin] {
+    size_t count = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      const uintptr_t at = std::stoull(line, nullptr, 16);
+      if (at >= begin && at < begin + kBytes) ++count;
+    }
+    return count;
+  };
+  ASSERT_EQ(ftruncate(mapping->file().get(), 0), 0);
+  for (size_t at = 4096; at < kBytes; at += 8192) EXPECT_EQ(mapping->data()[at], std::byte{0});
+  EXPECT_EQ(mappings(), 2u);
 }
 
 TEST(GuardedMapping, LeavesOtherFaultsAlone) {
