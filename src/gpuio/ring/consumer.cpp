@@ -60,7 +60,10 @@ std::vector<TakenIo> RingConsumer::Take(Clock::time_point now) {
   int waiting = 0, room = 0;
   if (!fault_.empty() || !Look(waiting, room)) return batch;
   const int size = waiting > 0 && room > 0 ? BatchSize(waiting, room, now) : 0;
-  if (size == 0) return batch;
+  if (size == 0) {
+    if (waiting == 0 || room < waiting) deadline_.reset();  // the partial batch that it was for has gone
+    return batch;
+  }
   deadline_.reset();
   batch.reserve(static_cast<size_t>(size));
   for (int i = 0; i < size; ++i) {

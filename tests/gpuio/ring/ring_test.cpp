@@ -197,6 +197,23 @@ TEST(RingConsumer, StartsAPartialBatchAfterTheTimeout) {
   EXPECT_EQ(ring.consumer.deadline(), std::nullopt);
 }
 
+TEST(RingConsumer, ForgetsTheDeadlineOfABatchThatIsTakenBack) {
+  Ring ring({.io_depth = -4, .timeout_ms = 10});
+  const Clock::time_point start = Clock::now();
+  const RingMemory& memory = ring.owned.memory();
+  ring.Prepare();
+  EXPECT_EQ(ring.TakeSize(start), 0u);
+  ASSERT_TRUE(ring.consumer.deadline().has_value());
+  memory.sqe_head() = 0;
+  EXPECT_EQ(ring.TakeSize(start + milliseconds(10)), 0u);
+  EXPECT_EQ(ring.consumer.deadline(), std::nullopt) << "a timer would end again and again";
+  memory.sqe_head() = 1;
+  EXPECT_EQ(ring.TakeSize(start), 0u);
+  memory.cqe_tail() = 1;  // no room for completions
+  EXPECT_EQ(ring.TakeSize(start + milliseconds(10)), 0u);
+  EXPECT_EQ(ring.consumer.deadline(), std::nullopt);
+}
+
 TEST(RingConsumer, StartsBatchesOfUpToItsEntriesIfTheDepthIsLower) {
   Ring ring({.io_depth = INT_MIN, .timeout_ms = 10});
   ring.Prepare();
