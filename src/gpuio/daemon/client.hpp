@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "gpuio/daemon/attached_buffer.hpp"
+#include "gpuio/daemon/guarded_mapping.hpp"
+#include "gpuio/ring/layout.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 
@@ -25,6 +27,7 @@ struct AttachedFile {
 /// A link of an application that the daemon has attached.
 struct AttachedName {
   std::string target{};
+  int ring_entries = 0;  ///< 0: a buffer
   // The file of /dev/shm, which goes with an application that dies; 0: memory of a GPU.
   dev_t device = 0;
   ino_t inode = 0;
@@ -55,6 +58,21 @@ struct Client {
   bool HasOtherFile(uint64_t inode, uint64_t device) const {
     const auto first = files.lower_bound(FileKey(inode, false, false));
     return first != files.end() && std::get<0>(first->first) == inode && first->second.device != device;
+  }
+
+  /// Says whether a file of the application may be mapped: the daemon's mappings, and its memory for rings, are
+  /// shared by all.
+  ///
+  /// @param entries  of the ring; 0: a buffer
+  bool HasRoom(int entries) const {
+    constexpr size_t kMaxMappings = GuardedMapping::kMaxCount / 8;
+    size_t mappings = 0;
+    int64_t all_entries = entries;
+    for (const auto& [name, one] : attached) {
+      mappings += one.inode != 0 ? 1 : 0;
+      all_entries += one.ring_entries;
+    }
+    return mappings < kMaxMappings && all_entries <= RingMemory::kMaxEntries;
   }
 
   asio::posix::stream_descriptor socket;

@@ -317,18 +317,22 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     if (error == 0 && client->attached.size() >= kMaxNamesOfClient) error = ENOSPC;
     if (error != 0) return reply(error);
     struct stat status {};
+    int entries = 0;
     if (name->gpu) {
       error = AttachGpu(client, request.name, *name, target);
     } else {
       std::unique_ptr<GuardedMapping> mapping = MapShmFile(target, client->user, error);
       if (error == 0 && fstat(mapping->file().get(), &status) != 0) error = errno;
+      if (error == 0 && name->ring) entries = RingEntries(mapping->size());
+      if (error == 0 && !client->HasRoom(entries)) error = ENOSPC;
       if (error == 0) {
         error = name->ring ? AttachRing(client, request.name, *name, std::move(mapping))
                            : AttachHost(client, request.name, *name, std::move(mapping));
       }
     }
     if (error == 0)
-      client->attached[request.name] = {.target = target, .device = status.st_dev, .inode = status.st_ino};
+      client->attached[request.name] = {
+          .target = target, .ring_entries = entries, .device = status.st_dev, .inode = status.st_ino};
     Log(LogLevel::kInfo, "process " + std::to_string(client->process) + " attaches " + request.name + ": " +
                              (error == 0 ? "done" : host::Error::DescribeErrno(error)));
     reply(error);

@@ -21,7 +21,7 @@ struct Guard {
   std::atomic<bool> was_hit{false};
 };
 
-constexpr size_t kMaxGuards = 16384;
+constexpr size_t kMaxGuards = GuardedMapping::kMaxCount;
 std::array<Guard, kMaxGuards> guards;
 std::atomic<size_t> guards_used{0};  // none at or above was ever taken
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);

@@ -13,7 +13,10 @@ namespace warpverbs::inline v0_2::gpuio {
 /// An access behind the new end finds zeroed memory of this process instead of ending it by SIGBUS.
 class GuardedMapping {
  public:
-  /// @param error  0 or an errno value
+  /// Largest number of mappings of this process.
+  static constexpr size_t kMaxCount = 32768;
+
+  /// @param error  0 or an errno value: ENOMEM: there are kMaxCount
   static std::unique_ptr<GuardedMapping> Map(host::FileDescriptor file, size_t bytes, int& error);
   ~GuardedMapping();
   GuardedMapping(const GuardedMapping&) = delete;

@@ -166,6 +166,20 @@ TEST(Hostile, RingsOfOtherSizesAreRefused) {
   EXPECT_EQ(mount.Statistics().rings, 0u);
 }
 
+TEST(Hostile, RingsAreLimitedInAll) {
+  ServedMount mount;
+  RawClient client(mount);
+  const RawLink large(mount, kName + ".r0", RingBytes(RingMemory::kMaxEntries - 8));
+  EXPECT_EQ(client.Ask(AttachRequest{large.name}), 0);
+  const std::string other = std::string(32, 'a');
+  for (const auto& [ring, error] : {std::pair(other + ".r0", 0), {other + ".w0", ENOSPC}}) {
+    std::filesystem::create_symlink("/dev/shm/" + large.file, mount.IovFolder() + "/" + ring);
+    ASSERT_EQ(ftruncate(large.fd.get(), static_cast<off_t>(RingBytes(8))), 0);
+    EXPECT_EQ(client.Ask(AttachRequest{ring}), error);
+  }
+  ExpectServes(mount);
+}
+
 TEST(Hostile, RingWithNonsenseIsClosed) {
   ServedMount mount;
   RawClient client(mount);
