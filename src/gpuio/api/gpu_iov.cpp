@@ -85,7 +85,7 @@ int PublishGpuIov(hf3fs_iov& out, GpuIovMemory gpu, const IovId& id, const char*
   std::shared_ptr<DaemonSession> session = DaemonSession::Of(mount, error);
   if (error != 0) return error;
   const LinkName name{.id = id, .gpu = gpu.gpu};
-  PublishedLink link(session->mount(), name.ToString(), UriOf(gpu));
+  auto link = std::make_unique<PublishedLink>(session->mount(), name.ToString(), UriOf(gpu));
   void* const base = gpu.memory->data();
   const size_t bytes = gpu.bytes;
   auto iov = std::make_shared<Iov>(std::move(session), id, std::move(link));
@@ -178,7 +178,7 @@ int OpenPublished(hf3fs_iov& out, const IovId& id, const char* mount, size_t siz
     if (const int error = OpenByIpc(info, opened.memory); error != 0) return error;
   }
   void* const base = opened.memory->data();
-  auto iov = std::make_shared<Iov>(nullptr, id, std::nullopt);
+  auto iov = std::make_shared<Iov>(nullptr, id, nullptr);
   iov->gpu = std::move(opened);
   Describe(out, id, mount, base, size, 0, -1, std::move(iov));
   return 0;

@@ -20,7 +20,7 @@ int OpenHostIov(const LinkName& name, const char* mount, size_t size, std::share
     return error;
   const std::string file = ShmNameOf(std::string_view(target));
   if (file.empty()) return EINVAL;
-  opened = std::make_shared<Iov>(nullptr, name.id, std::nullopt);
+  opened = std::make_shared<Iov>(nullptr, name.id, nullptr);
   int error = 0;
   opened->shm = ShmFile::Open(file, size, error);
   return error == 0 || error == EINVAL || error == ENOENT ? error : EIO;
@@ -41,8 +41,7 @@ void Destroy(hf3fs_iov* iov) {
   if (iov == nullptr) return;
   if (const std::shared_ptr<Iov> found = Iovs().Find(iov->iovh); found != nullptr) {
     Unlink(iov);
-    if (found->link && found->link->is_linked() && found->link->IsOfThisProcess())
-      return;  // the next call tries again
+    if (found->link && found->link->is_linked()) return;  // the next call tries again
     if (!Iovs().Remove(iov->iovh)) return;
     found->Detach();  // the memory goes after its registration
   } else if (iov->iovh != nullptr) {
@@ -95,7 +94,7 @@ int Iov::AnnounceMemory(const DaemonSession::Caller& call) const {
 }
 
 int Iov::Publish(const DaemonSession::Caller& call) {
-  if (!link || !link->is_linked() || !link->IsOfThisProcess()) return 0;
+  if (!link || !link->is_linked()) return 0;
   int error = link->CreateAgain();
   if (error == 0) error = AnnounceMemory(call);
   if (error == 0) error = call(AttachRequest{link->name()}, -1);
@@ -130,7 +129,7 @@ int CreateHostIov(const char* mount, const LinkName& name, size_t size, int numa
                               host::Error::DescribeErrno(error) + ". Check df /dev/shm.");
     return EIO;
   }
-  PublishedLink link(session->mount(), name.ToString(), shm->path());
+  auto link = std::make_unique<PublishedLink>(session->mount(), name.ToString(), shm->path());
   made = std::make_shared<Iov>(std::move(session), name.id, std::move(link));
   made->shm = std::move(shm);
   return 0;

@@ -29,8 +29,8 @@ struct GpuIovMemory {
 /// A buffer behind an iov.
 class Iov final : public DaemonSession::Member {
  public:
-  /// @param published  empty: it was opened
-  Iov(std::shared_ptr<DaemonSession> daemon, const IovId& name, std::optional<PublishedLink> published)
+  /// @param published  null: it was opened
+  Iov(std::shared_ptr<DaemonSession> daemon, const IovId& name, std::unique_ptr<PublishedLink> published)
       : session(std::move(daemon)), id(name), link(std::move(published)) {}
 
   int rank() const override { return 0; }
@@ -48,7 +48,7 @@ class Iov final : public DaemonSession::Member {
 
   std::shared_ptr<DaemonSession> session;  // null: opened
   IovId id;
-  std::optional<PublishedLink> link;
+  const std::unique_ptr<PublishedLink> link;
   std::unique_ptr<ShmFile> shm;
   std::optional<GpuIovMemory> gpu;
 

@@ -16,22 +16,37 @@ std::string PublishedLink::Path() const { return IovFolderOf(mount_) + "/" + nam
 
 bool PublishedLink::IsOfThisProcess() const { return owner_ == getpid(); }
 
-int PublishedLink::Create() {
+bool PublishedLink::is_linked() const {
+  if (!IsOfThisProcess()) return false;
+  const sync::LockGuard lock(mutex_);
+  return is_linked_;
+}
+
+int PublishedLink::Make() {
   if (symlink(target_.c_str(), Path().c_str()) != 0) return errno;
   is_linked_ = true;
   return 0;
 }
 
+int PublishedLink::Create() {
+  const sync::LockGuard lock(mutex_);
+  return Make();
+}
+
 int PublishedLink::CreateAgain() {
-  if (!is_linked_) return 0;
+  const sync::LockGuard lock(mutex_);
+  if (!is_linked_) return ENOENT;
   std::string target;
   if (ReadLink(Path(), target) == 0) return target == target_ ? 0 : EEXIST;
-  return Create();
+  return Make();
 }
 
 int PublishedLink::Remove() {
-  if (!is_linked_ || !IsOfThisProcess()) return 0;
-  if (unlink(Path().c_str()) != 0 && errno != ENOENT) return errno;
+  if (!IsOfThisProcess()) return 0;
+  const sync::LockGuard lock(mutex_);
+  if (!is_linked_) return 0;
+  // ENOTCONN: the mount's daemon was killed, and the link with it.
+  if (unlink(Path().c_str()) != 0 && errno != ENOENT && errno != ENOTCONN) return errno;
   is_linked_ = false;
   return 0;
 }

@@ -56,7 +56,6 @@ class Ring final : public DaemonSession::Member {
 
   RingProducer& producer() { return producer_; }
   DaemonSession& session() { return *session_; }
-  const std::shared_ptr<Iov>& memory() const { return memory_; }
 
   /// Looks whether the daemon is still there, unless that was looked at a moment ago. The waiting thread's.
   void CheckDaemon() {
@@ -182,8 +181,7 @@ void DestroyRing(hf3fs_ior* ior) {
   hf3fs_iovdestroy(&ior->iov);
   if (ior->iov.iovh != nullptr) return;  // its link could not be removed: the next call tries again
   if (!Rings().Remove(ior->iorh)) return;
-  if (ring->memory() == nullptr || ring->memory()->link->IsOfThisProcess())
-    ring->session().Remove(ring.get());
+  ring->session().Remove(ring.get());
   *ior = {};
 }
 

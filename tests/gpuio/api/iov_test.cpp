@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
+#include "gpuio/api/published_link.hpp"
 #include "gpuio/mount_fixture.hpp"
 
 /// Buffers in the host's memory: names, ownership, other processes.
@@ -136,6 +138,22 @@ TEST(HostIov, WrapsMemoryThatIsPublished) {
   EXPECT_TRUE(IsZero(wrapped));
   EXPECT_EQ(mount.Links().size(), 1u);
   hf3fs_iovdestroy(&iov);
+}
+
+TEST(PublishedLink, IsNotMadeAgainOnceItIsRemoved) {
+  const ServedMount mount;
+  for (int i = 0; i < 200; ++i) {
+    PublishedLink link(mount.path(), std::string(32, 'a'), "/dev/shm/x");
+    ASSERT_EQ(link.Create(), 0);
+    std::filesystem::remove(mount.IovFolder() + "/" + link.name());  // as if the daemon had been replaced
+    std::jthread again([&] {
+      while (link.CreateAgain() != ENOENT) std::this_thread::yield();
+    });
+    EXPECT_EQ(link.Remove(), 0);
+    again.join();
+    EXPECT_FALSE(link.is_linked());
+    ASSERT_TRUE(mount.Links().empty());
+  }
 }
 
 TEST(HostIov, IsCreatedWhileSignalsArrive) {
