@@ -77,8 +77,12 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         tidy_timer_(loop.executor()) {}
 
   void Start() {
-    unlink(config_.socket_path.c_str());
-    host::FileDescriptor listening;
+    host::FileDescriptor other, listening;
+    if (ConnectPackets(config_.socket_path, other) == 0) {
+      throw host::Error("listen at", config_.socket_path, "another warpverbs-gpuiod does",
+                        "Stop that one first, or name another path with --socket", EADDRINUSE);
+    }
+    unlink(config_.socket_path.c_str());  // of a daemon that was killed
     if (const int error = ListenForPackets(config_.socket_path, listening); error != 0) {
       throw host::Error::FromErrno("listen at", config_.socket_path, error,
                                    "Name a path of at most 107 bytes in an existing folder with --socket");

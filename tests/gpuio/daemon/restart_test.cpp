@@ -112,6 +112,21 @@ TEST_F(Restart, SecondDaemonIsRefused) {
   EXPECT_EQ(WaitForOne(ior).result, 4);
 }
 
+TEST_F(Restart, SecondDaemonAtTheSocketIsRefused) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(mount.OnLoop([&] {
+    transport::EventLoop loop;
+    const DaemonConfig config{.mount = folder.path(), .socket_path = mount.File("3fs-virt/socket")};
+    const Daemon second(config, loop, mount.files());
+  }),
+               host::Error);
+  Submit();
+  EXPECT_EQ(WaitForOne(ior).result, 4);
+  hf3fs_iov other{};
+  EXPECT_EQ(hf3fs_iovcreate(&other, mount.path(), 4096, 0, -1), 0);
+  hf3fs_iovdestroy(&other);
+}
+
 TEST(DaemonStart, RemovesWhatAKilledDaemonLeft) {
   const TemporaryFolder folder;
   const std::string iovs = IovFolderOf(folder.path());

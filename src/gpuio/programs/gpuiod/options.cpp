@@ -113,6 +113,11 @@ std::variant<GpuiodOptions, programs::EarlyExit> ParseGpuiodOptions(int argc, co
   const auto exit = programs::ParseCommandLine(app, argc, argv, [&options] {
     std::error_code error;
     const auto path = std::filesystem::canonical(options.daemon.mount, error);
+    if (error == std::errc::not_connected) {
+      throw std::runtime_error(options.daemon.mount +
+                               " is a mount whose daemon was killed. Run fusermount3 -uz " +
+                               options.daemon.mount + " first");
+    }
     if (error) throw std::runtime_error(options.daemon.mount + " is not there: " + error.message());
     options.daemon.mount = path.string();
   });
