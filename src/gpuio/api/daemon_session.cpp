@@ -21,7 +21,9 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
-constexpr std::chrono::seconds kTimeout(10);  // of a reply
+constexpr std::chrono::seconds kTimeout(10);               // of a reply
+constexpr std::chrono::milliseconds kBetweenTries(100);    // of a thread that waits for I/O
+constexpr std::chrono::milliseconds kPublishTime(1);       // that such a thread has for the others
 
 }  // namespace
 
@@ -68,7 +70,7 @@ std::shared_ptr<DaemonSession> DaemonSession::Of(const std::string& spelling, in
     }
   }
   const sync::LockGuard lock(session->mutex_);
-  if (session->IsLost()) session->Recover();
+  session->Reconnect();
   if (!session->socket_) error = EIO;
   return session;
 }
@@ -106,28 +108,45 @@ bool DaemonSession::IsLost() {
 
 void DaemonSession::Recover() {
   socket_.Close();
-  tried_ = std::chrono::steady_clock::now();
+  tried_ = Clock::now();
   const bool is_back = Connect() == 0;
   for (const auto& member : members_) member->OnLost(is_back);
-  pending_ = members_;
+  pending_.clear();
+  for (const auto& member : members_) pending_.push_back({member});
   if (!is_back || members_.empty()) return;
   Log(LogLevel::kWarn,
       "the daemon of " + mount_ + " was replaced: it gets all buffers, files and rings again");
-  PublishPending();
 }
 
-void DaemonSession::PublishPending() {
-  tried_ = std::chrono::steady_clock::now();
+void DaemonSession::Reconnect() {
+  if (!IsLost()) return;
+  Recover();
+  PublishPending(Clock::time_point::max());
+}
+
+void DaemonSession::PublishPending(Clock::time_point until) {
   const Caller call = [this](const Body& body, int file)
                           WARPVERBS_REQUIRES(mutex_) { return CallOnce(body, file); };
-  std::erase_if(pending_, [&](const std::shared_ptr<Member>& member) WARPVERBS_REQUIRES(mutex_) {
-    const int error = socket_ ? member->Publish(call) : EIO;
-    if (error == 0) return true;
-    Log(std::exchange(is_logged_, true) ? LogLevel::kDebug : LogLevel::kWarn,
-        "Cannot publish " + member->name() + " again: " + host::Error::DescribeErrno(error) +
-            ". It is tried again while threads wait for I/O.");
-    return false;
-  });
+  const bool tries_again = Clock::now() - tried_ >= kBetweenTries;
+  if (tries_again) tried_ = Clock::now();
+  for (size_t left = pending_.size(); left > 0; --left) {
+    Pending next = std::move(pending_.front());
+    pending_.pop_front();
+    int error = EIO;
+    if (!next.was_refused || tries_again) {
+      error = socket_ ? next.member->Publish(call) : EIO;
+      if (error == 0) {
+        if (Clock::now() >= until) return;
+        continue;
+      }
+      Log(std::exchange(is_logged_, true) ? LogLevel::kDebug : LogLevel::kWarn,
+          "Cannot publish " + next.member->name() + " again: " + host::Error::DescribeErrno(error) +
+              ". It is tried again while threads wait for I/O.");
+    }
+    next.was_refused = true;
+    pending_.push_back(std::move(next));
+    if (Clock::now() >= until) return;
+  }
 }
 
 void DaemonSession::CheckDaemon(Member& asking) {
@@ -139,14 +158,19 @@ void DaemonSession::CheckDaemon(Member& asking) {
 }
 
 void DaemonSession::Check() {
-  constexpr std::chrono::milliseconds kBetweenTries(100);  // of a thread that waits for I/O
-  const bool is_lost = IsLost();
-  if (!is_lost && pending_.empty()) return;
-  const bool is_time = std::chrono::steady_clock::now() - tried_ >= kBetweenTries;
-  if (is_lost && (socket_ || is_time)) return Recover();
-  if (!is_lost && is_time) PublishPending();
-  // Requests to what no daemon knows do not wait for it.
-  for (const auto& member : is_lost ? members_ : pending_) member->OnLost(false);
+  if (IsLost()) {
+    if (socket_ || Clock::now() - tried_ >= kBetweenTries) {
+      Recover();
+    } else {
+      for (const auto& member : members_) member->OnLost(false);
+    }
+  }
+  if (!socket_ || pending_.empty()) return;
+  PublishPending(Clock::now() + kPublishTime);
+  // Requests to what the daemon refuses do not wait for it.
+  for (const Pending& pending : pending_) {
+    if (pending.was_refused) pending.member->OnLost(false);
+  }
 }
 
 int DaemonSession::CallOnce(const Body& body, int file) {
@@ -185,10 +209,10 @@ int DaemonSession::CallOnce(const Body& body, int file) {
 
 template <class Work>
 int DaemonSession::TryTwice(const Work& work) {
-  if (IsLost()) Recover();
+  Reconnect();
   const int error = work();
   if (error != EIO || socket_) return error;
-  Recover();
+  Reconnect();
   return work();
 }
 
@@ -214,7 +238,7 @@ void DaemonSession::Remove(const Member* member) {
   if (!IsOfThisProcess()) return;
   const sync::LockGuard lock(mutex_);
   std::erase_if(members_, [&](const auto& other) { return other.get() == member; });
-  std::erase_if(pending_, [&](const auto& other) { return other.get() == member; });
+  std::erase_if(pending_, [&](const Pending& other) { return other.member.get() == member; });
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

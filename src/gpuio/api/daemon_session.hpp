@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -82,6 +83,13 @@ class DaemonSession {
 
  private:
   friend struct DaemonSessions;
+  using Clock = std::chrono::steady_clock;
+
+  /// A member that the new daemon does not know yet.
+  struct Pending {
+    std::shared_ptr<Member> member;
+    bool was_refused = false;
+  };
 
   bool IsOfThisProcess() const;
   int Connect() WARPVERBS_REQUIRES(mutex_);
@@ -91,19 +99,22 @@ class DaemonSession {
   int TryTwice(const Work& work) WARPVERBS_REQUIRES(mutex_);
   bool IsLost() WARPVERBS_REQUIRES(mutex_);
   void Check() WARPVERBS_REQUIRES(mutex_);
+  /// Connects to the next daemon and publishes everything, if the present one has gone.
+  void Reconnect() WARPVERBS_REQUIRES(mutex_);
+  /// Connects to the next daemon. Everything is pending then.
   void Recover() WARPVERBS_REQUIRES(mutex_);
-  void PublishPending() WARPVERBS_REQUIRES(mutex_);
+  /// Publishes what is pending until a time, but one member at least: others go on with the rest.
+  void PublishPending(Clock::time_point until) WARPVERBS_REQUIRES(mutex_);
 
   const std::string mount_;
   const pid_t owner_;
   sync::Mutex mutex_;
   host::FileDescriptor socket_ WARPVERBS_GUARDED_BY(mutex_);
-  std::chrono::steady_clock::time_point tried_ WARPVERBS_GUARDED_BY(mutex_);  // last
-  bool is_logged_ WARPVERBS_GUARDED_BY(mutex_) = false;                       // the present failure
+  Clock::time_point tried_ WARPVERBS_GUARDED_BY(mutex_);  // last
+  bool is_logged_ WARPVERBS_GUARDED_BY(mutex_) = false;   // the present failure
   uint32_t sequence_ WARPVERBS_GUARDED_BY(mutex_) = 0;
   std::vector<std::shared_ptr<Member>> members_ WARPVERBS_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Member>> pending_
-      WARPVERBS_GUARDED_BY(mutex_);  // not known to the new daemon yet
+  std::deque<Pending> pending_ WARPVERBS_GUARDED_BY(mutex_);
 };
 
 }  // namespace warpverbs::inline v0_2::gpuio
