@@ -175,8 +175,9 @@ void DaemonSession::Check() {
 
 int DaemonSession::CallOnce(const Body& body, int file) {
   if (!socket_) return EIO;
-  // Memory that is to be freed must not be before the daemon says so.
-  const bool waits_forever = std::holds_alternative<DetachRequest>(body);
+  // To register much memory takes long; and memory must not be freed before the daemon says so.
+  const bool waits_forever =
+      std::holds_alternative<AttachRequest>(body) || std::holds_alternative<DetachRequest>(body);
   const ControlRequest request{.sequence = ++sequence_, .body = body};
   const auto fail = [this](const std::string& reason) WARPVERBS_REQUIRES(mutex_) {
     Log(LogLevel::kError, "Cannot ask the daemon of " + mount_ + ": " + reason + ". Check that it runs.");

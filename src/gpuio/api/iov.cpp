@@ -3,7 +3,9 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "gpuio/api/arguments.hpp"
@@ -106,8 +108,9 @@ int Iov::Unlink() { return link ? link->Remove() : 0; }
 void Iov::Detach() {
   if (session == nullptr || !link || !link->IsOfThisProcess()) return;
   session->Remove(this);
-  session->Call(
-      DetachRequest{link->name()});  // a daemon that does not answer is gone, and its registrations with it
+  // A daemon that does not answer is gone, and its registrations with it.
+  constexpr std::chrono::milliseconds kPause(1);
+  while (session->Call(DetachRequest{link->name()}) == EBUSY) std::this_thread::sleep_for(kPause);
 }
 
 int PublishNew(Iov& iov, std::shared_ptr<DaemonSession::Member> member) {

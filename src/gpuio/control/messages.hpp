@@ -36,7 +36,8 @@ struct AttachRequest {
   friend bool operator==(const AttachRequest&, const AttachRequest&) = default;
 };
 
-/// Asks the daemon to let go of what a link names. When the reply comes, no NIC accesses its memory.
+/// Asks the daemon to let go of what a link names. The reply is EBUSY while NICs may still access its memory:
+/// then ask again. So others' requests never wait for I/O.
 struct DetachRequest {
   std::string name{};
 

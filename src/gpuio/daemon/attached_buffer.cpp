@@ -26,11 +26,6 @@ bool HasRunOut(int error) { return error == ENOMEM || error == EAGAIN || error =
 
 }  // namespace
 
-AttachedBuffer::~AttachedBuffer() {
-  memory_.reset();
-  for (const auto& call : on_released_) call();
-}
-
 bool AttachedBuffer::Contains(uint64_t offset, uint64_t bytes) const {
   if (memory_->mapping != nullptr && memory_->mapping->WasTruncated()) return false;
   if (bytes == 0 || offset > bytes_ || bytes > bytes_ - offset) return false;

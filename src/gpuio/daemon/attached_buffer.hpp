@@ -1,11 +1,9 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "gpuio/control/messages.hpp"
 #include "gpuio/control/names.hpp"
@@ -50,12 +48,8 @@ class AttachedBuffer {
                  uint64_t block_bytes)
       : memory_(std::move(memory)), offset_(offset), bytes_(bytes), block_bytes_(block_bytes) {}
 
-  /// Releases the memory, then calls what OnReleased() was given.
-  ~AttachedBuffer();
   AttachedBuffer(const AttachedBuffer&) = delete;
   AttachedBuffer& operator=(const AttachedBuffer&) = delete;
-
-  void OnReleased(std::function<void()> call) { on_released_.push_back(std::move(call)); }
 
   /// Says whether a range is within the iov, and within one of its blocks. None is, if the application has
   /// truncated its file.
@@ -79,11 +73,11 @@ class AttachedBuffer {
   /// What other processes open the memory by, and where the iov is in that.
   std::optional<std::array<uint8_t, host::SharedMemoryInfo::kHandleBytes>> ipc_handle{};
   uint64_t ipc_offset = 0;
+  bool is_part = false;  ///< the memory is another buffer's
 
  private:
   std::shared_ptr<RegisteredMemory> memory_;
   uint64_t offset_, bytes_, block_bytes_;
-  std::vector<std::function<void()>> on_released_;
 };
 
 /// Opens a file of /dev/shm that an application has.

@@ -366,7 +366,9 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
       if (other.ipc_handle != published.ipc_handle || published.ipc_offset < other.ipc_offset) continue;
       const uint64_t inside = published.ipc_offset - other.ipc_offset;
       if (inside > other.bytes() || bytes > other.bytes() - inside) continue;
-      return std::make_shared<AttachedBuffer>(other.memory(), other.offset() + inside, bytes, 0);
+      auto part = std::make_shared<AttachedBuffer>(other.memory(), other.offset() + inside, bytes, 0);
+      part->is_part = true;
+      return part;
     }
     return nullptr;
   }
@@ -401,20 +403,10 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   void Handle(const ClientPtr& client, DetachRequest& request, host::FileDescriptor, const Reply& reply) {
     client->published.erase(request.name);
     client->attached.erase(request.name);
-    const bool is_own = Owns(client, request.name);
-    // A link that was removed has taken the buffer with it, but I/O may still use that.
-    std::weak_ptr<AttachedBuffer> leaving;
-    if (const auto found = buffers_.find(request.name); is_own && found != buffers_.end()) {
-      leaving = found->second.buffer;
-    } else if (const auto left = leaving_.find(request.name); left != leaving_.end()) {
-      leaving = left->second;
-    }
-    if (is_own) Remove(request.name);
-    if (const auto buffer = leaving.lock()) {
-      buffer->OnReleased([reply] { reply(0); });
-    } else {
-      reply(0);
-    }
+    if (Owns(client, request.name)) Remove(request.name);
+    // A link that was removed has taken the buffer with it, but I/O may still use its memory.
+    const auto left = leaving_.find(request.name);
+    reply(left != leaving_.end() && !left->second.expired() ? EBUSY : 0);
   }
 
   /// Says whether a name is that of a buffer or ring of this client. Another client may have taken a name
@@ -426,15 +418,25 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     return ring != rings_.end() && ring->second.owner.lock() == client;
   }
 
-  /// Forgets a buffer or a ring. I/O under way keeps it: its client still asks to detach it, and waits for
-  /// that.
+  /// Forgets a buffer or a ring. I/O under way keeps it: its client still asks to detach it, until that is
+  /// over.
   void Remove(const std::string& name) {
     if (const auto found = buffers_.find(name); found != buffers_.end()) {
-      std::shared_ptr<AttachedBuffer> buffer = std::move(found->second.buffer);
+      const std::shared_ptr<AttachedBuffer> buffer = std::move(found->second.buffer);
       if (const std::optional<LinkName> parsed = LinkName::Parse(name)) by_id_.erase(parsed->id);
       buffers_.erase(found);
       std::erase_if(leaving_, [](const auto& entry) { return entry.second.expired(); });
-      leaving_.insert_or_assign(name, buffer);
+      if (buffer->is_part) {
+        leaving_.insert_or_assign(name, std::weak_ptr<const void>(buffer));
+        return;
+      }
+      leaving_.insert_or_assign(name, std::weak_ptr<const void>(buffer->memory()));
+      // The memory goes, so what other processes have opened of it goes, too.
+      std::vector<std::string> parts;
+      for (const auto& [other, named] : buffers_) {
+        if (named.buffer->memory() == buffer->memory()) parts.push_back(other);
+      }
+      for (const std::string& part : parts) Remove(part);
     } else if (const auto ring = rings_.find(name); ring != rings_.end()) {
       ring->second.ring->is_closed = true;
       if (!is_stopped_) ring->second.ring->consumer.Close();  // else the next daemon continues it
@@ -634,8 +636,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   std::map<std::string, NamedBuffer> buffers_;  // by the names of their links
   std::map<std::string, NamedRing> rings_;
   std::map<IovId, std::string> by_id_;  // names of buffers
-  std::map<std::string, std::weak_ptr<AttachedBuffer>>
-      leaving_;  // buffers without a name that I/O still uses
+  std::map<std::string, std::weak_ptr<const void>> leaving_;  // by former names: what I/O may still use
   DaemonStatistics statistics_{};
 };
 

@@ -254,6 +254,19 @@ TEST_F(GpuIovByIpc, RefusesADamagedLink) {
   EXPECT_EQ(hf3fs_iovopen_gpu(&iov, kId, mount.path(), kBytes, 0, 0), -EIO) << "the driver cannot";
 }
 
+TEST_F(GpuIovByIpc, TakesItsImportsWithIt) {
+  hf3fs_iov iov{}, imported{};
+  ASSERT_EQ(hf3fs_iovcreate_gpu(&iov, mount.path(), kBytes, 0, 0), 0);
+  hf3fs_gpu_ipc_handle_t handle{};
+  ASSERT_EQ(hf3fs_iov_export_gpu(&iov, &handle), 0);
+  ASSERT_EQ(hf3fs_iov_import_gpu(&imported, &handle, mount.path()), 0);
+  EXPECT_EQ(mount.Statistics().gpu_buffers, 2u);
+  hf3fs_iovdestroy(&iov);
+  EXPECT_EQ(mount.Statistics().gpu_buffers, 0u) << "the memory that both are of is gone";
+  hf3fs_iovdestroy(&imported);
+  EXPECT_TRUE(mount.Links().empty());
+}
+
 TEST_F(GpuIovByIpc, IsImportedFromItsHandle) {
   hf3fs_iov iov{}, imported{};
   const host::GpuMemory memory(host::Gpu(1), 1 << 20);
