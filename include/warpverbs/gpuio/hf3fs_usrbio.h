@@ -131,7 +131,11 @@ HF3FS_API int hf3fs_iorcreate3(struct hf3fs_ior* ior, const char* hf3fs_mount_po
 HF3FS_API int hf3fs_iorcreate4(struct hf3fs_ior* ior, const char* hf3fs_mount_point, int entries,
                                bool for_read, int io_depth, int timeout, int numa, uint64_t flags);
 
-/// Uses the memory of a ring that another process has created. Nobody else may prepare or wait meanwhile.
+/// Uses the memory of a ring that another process has created, and still has. Nobody else may prepare or wait
+/// meanwhile.
+///
+/// The ring's files are those that its creator has registered: this process registers them, too, for
+/// hf3fs_prep_io(). No I/O may be under way: completions that nobody has taken are taken here.
 ///
 /// @param buf   the ring's memory, mapped here
 /// @param size  in bytes, as hf3fs_ior_size() returned

@@ -17,15 +17,21 @@ RingProducer::RingProducer(const RingMemory& memory)
     : memory_(memory),
       states_(static_cast<size_t>(memory.slots())),
       userdata_(static_cast<size_t>(memory.slots())),
-      free_(static_cast<size_t>(memory.slots())) {
+      free_(static_cast<size_t>(memory.slots()) + 1) {
   const int head = memory_.sqe_head().load(std::memory_order_acquire);
   const int tail = memory_.sqe_tail().load(std::memory_order_acquire);
   if (memory_.IsSlot(head) && memory_.IsSlot(tail)) {
     for (int place = tail; place != head; place = memory_.Next(place)) {
       const IoSqe sqe = memory_.LoadSqe(place);
-      if (!memory_.IsSlot(sqe.index)) continue;
-      states_[static_cast<size_t>(sqe.index)] = kPrepared;
-      userdata_[static_cast<size_t>(sqe.index)] = sqe.userdata;
+      Continue(sqe.index, sqe.userdata);
+    }
+  }
+  const int cqe_head = memory_.cqe_head().load(std::memory_order_acquire);
+  const int cqe_tail = memory_.cqe_tail().load(std::memory_order_acquire);
+  if (memory_.IsSlot(cqe_head) && memory_.IsSlot(cqe_tail)) {
+    for (int place = cqe_tail; place != cqe_head; place = memory_.Next(place)) {
+      const IoCqe cqe = memory_.LoadCqe(place);
+      Continue(cqe.index, cqe.userdata);
     }
   }
   // One slot is never used: a queue of all slots would look empty.
@@ -34,10 +40,16 @@ RingProducer::RingProducer(const RingMemory& memory)
   }
 }
 
+void RingProducer::Continue(int32_t slot, uint64_t userdata) {
+  if (!memory_.IsSlot(slot)) return;
+  states_[static_cast<size_t>(slot)] = kPrepared;
+  userdata_[static_cast<size_t>(slot)] = userdata;
+}
+
 void RingProducer::Free(int slot) {
   const int head = free_head_.load(std::memory_order_relaxed);
   free_[static_cast<size_t>(head)].store(slot, std::memory_order_relaxed);
-  free_head_.store(memory_.Next(head), std::memory_order_release);
+  free_head_.store(NextFree(head), std::memory_order_release);
 }
 
 int RingProducer::Prepare(const IoArgs& args) {
@@ -48,7 +60,7 @@ int RingProducer::Prepare(const IoArgs& args) {
   if (!memory_.IsSlot(head) || !memory_.IsSlot(tail)) return -EIO;
   if (memory_.Next(head) == tail) return -EAGAIN;
   const int slot = free_[static_cast<size_t>(free_tail)].load(std::memory_order_relaxed);
-  free_tail_.store(memory_.Next(free_tail), std::memory_order_release);
+  free_tail_.store(NextFree(free_tail), std::memory_order_release);
 
   std::atomic<uint8_t>& state = states_[static_cast<size_t>(slot)];
   state.store(kPreparing, std::memory_order_relaxed);

@@ -18,7 +18,10 @@ namespace warpverbs::inline v0_2::gpuio {
 /// Fail() may be any thread's.
 class RingProducer {
  public:
-  /// Continues a ring, in whatever state its memory is. A zeroed one is empty.
+  /// Continues a ring; a zeroed one is empty. Requests that no daemon has taken, and completions that nobody has
+  /// taken, are in it still. No state of its memory is undefined behaviour.
+  ///
+  /// @pre  no request is under way: those are to be seen nowhere in the memory
   explicit RingProducer(const RingMemory& memory);
 
   const RingMemory& memory() const { return memory_; }
@@ -44,13 +47,18 @@ class RingProducer {
  private:
   enum SlotState : uint8_t { kFree, kPreparing, kPrepared };
 
+  /// Marks the slot of a request that is in the memory already.
+  void Continue(int32_t slot, uint64_t userdata);
   void Free(int slot);
+  /// Returns the place in `free_` behind another one.
+  int NextFree(int place) const { return place + 1 == static_cast<int>(free_.size()) ? 0 : place + 1; }
 
   const RingMemory memory_;
   std::vector<std::atomic<uint8_t>> states_;
   std::vector<std::atomic<uint64_t>> userdata_;
 
-  // A queue of free slots, from the waiting thread to the preparing one.
+  // A queue of free slots, from the waiting thread to the preparing one. Has room for all slots: this side uses
+  // one less, but another library may use any.
   std::vector<std::atomic<int>> free_;
   std::atomic<int> free_head_{0}, free_tail_{0};
 

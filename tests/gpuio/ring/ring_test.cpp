@@ -151,6 +151,33 @@ TEST(RingProducer, FailsWhatIsQueuedIfNoDaemonComes) {
   for (int i = 0; i < kEntries; ++i) EXPECT_GE(ring.Prepare(), 0);
 }
 
+TEST(RingProducer, ContinuesARingThatIsNotIdle) {
+  Ring ring;
+  const int completed = ring.Prepare(1);
+  ASSERT_EQ(ring.TakeSize(), 1u);
+  ring.consumer.Complete(completed, 5);
+  const int queued = ring.Prepare(2);
+  RingProducer next(ring.owned.memory());
+  std::set<int> slots{completed, queued};
+  for (int slot; (slot = next.Prepare({.bytes = 1})) >= 0;) EXPECT_TRUE(slots.insert(slot).second) << slot;
+  EXPECT_EQ(slots.size(), static_cast<size_t>(kEntries));
+  hf3fs_cqe cqe{};
+  ASSERT_EQ(next.Take({&cqe, 1}), 1u);
+  EXPECT_EQ(cqe.index, completed);
+  EXPECT_EQ(cqe.userdata, reinterpret_cast<void*>(1));
+}
+
+TEST(RingProducer, ContinuesARingThatHasUsedItsLastSlot) {
+  const OwnedRing owned(kEntries);
+  owned.memory().StoreCqe(0, {.index = kEntries, .result = 5, .userdata = 1});  // this side never uses it
+  owned.memory().cqe_head() = 1;
+  RingProducer producer(owned.memory());
+  hf3fs_cqe cqe{};
+  ASSERT_EQ(producer.Take({&cqe, 1}), 1u);
+  EXPECT_EQ(cqe.index, kEntries);
+  for (int i = 0; i < kEntries; ++i) EXPECT_GE(producer.Prepare({.bytes = 1}), 0) << i;
+}
+
 TEST(RingConsumer, StartsExactBatchesIfTheDepthIsPositive) {
   Ring ring({.io_depth = 3});
   ring.Prepare();
