@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -100,6 +102,22 @@ inline std::set<std::string> ShmFiles(size_t bytes) {
     if (name.starts_with("hf3fs-iov-") && entry.file_size(gone) == bytes && !gone) names.insert(name);
   }
   return names;
+}
+
+/// Fills a struct with a pattern; an error must leave it alone.
+template <class T>
+struct Untouched {
+  Untouched() { std::memset(&value, 0x5a, sizeof value); }
+  bool IsUntouched() const {
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&value);
+    return std::all_of(bytes, bytes + sizeof value, [](unsigned char byte) { return byte == 0x5a; });
+  }
+  T value;
+};
+
+inline bool IsZero(const hf3fs_iov& iov) {
+  const hf3fs_iov zero{};
+  return std::memcmp(&iov, &zero, sizeof iov) == 0;
 }
 
 /// An open file, closed with this.

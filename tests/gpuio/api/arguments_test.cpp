@@ -14,18 +14,6 @@ namespace {
 
 const uint8_t kId[16] = {1, 2, 3};
 
-/// Fills a struct with a pattern; an error must leave it alone.
-template <class T>
-struct Untouched {
-  Untouched() { std::memset(&value, 0x5a, sizeof value); }
-  bool IsUntouched() const {
-    T other;
-    std::memset(&other, 0x5a, sizeof other);
-    return std::memcmp(&value, &other, sizeof value) == 0;
-  }
-  T value;
-};
-
 TEST(IovArguments, AreChecked) {
   const ServedMount mount;
   const std::string long_mount(256, 'm');
@@ -104,7 +92,7 @@ TEST(RingArguments, SubmitSemaphoreMustBeOne) {
   EXPECT_TRUE(mount.Links().empty());
 }
 
-TEST(RingArguments, OfCallsOnRings) {
+TEST(RingArguments, AreCheckedByCallsOnRings) {
   hf3fs_cqe cqe{};
   const hf3fs_ior ior{};
   EXPECT_EQ(hf3fs_submit_ios(nullptr), -EINVAL);

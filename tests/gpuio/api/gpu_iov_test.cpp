@@ -17,22 +17,6 @@ namespace {
 constexpr size_t kBytes = 100'000;
 const uint8_t kId[16] = {1, 2, 3};
 
-/// Fills a struct with a pattern; an error must leave it alone.
-struct UntouchedIov {
-  UntouchedIov() { std::memset(&value, 0x5a, sizeof value); }
-  bool IsUntouched() const {
-    hf3fs_iov other;
-    std::memset(&other, 0x5a, sizeof other);
-    return std::memcmp(&value, &other, sizeof value) == 0;
-  }
-  hf3fs_iov value;
-};
-
-bool IsZero(const hf3fs_iov& iov) {
-  const hf3fs_iov zero{};
-  return std::memcmp(&iov, &zero, sizeof iov) == 0;
-}
-
 std::string TargetOf(const ServedMount& mount) {
   return std::filesystem::read_symlink(mount.IovFolder() + "/" + *mount.Links().begin()).string();
 }
@@ -90,7 +74,7 @@ TEST_F(GpuIov, IsDestroyedByThePlainCallToo) {
 }
 
 TEST_F(GpuIov, ChecksItsArguments) {
-  UntouchedIov iov;
+  Untouched<hf3fs_iov> iov;
   const std::string long_mount(256, 'm');
   EXPECT_EQ(hf3fs_iovcreate_gpu(nullptr, mount.path(), kBytes, 0, 0), -EINVAL);
   EXPECT_EQ(hf3fs_iovcreate_gpu(&iov.value, nullptr, kBytes, 0, 0), -EINVAL);
@@ -114,7 +98,7 @@ TEST_F(GpuIov, ChecksItsArguments) {
 
 TEST_F(GpuIov, WrapsPartOfAnAllocation) {
   const host::GpuMemory memory(host::Gpu(0), 1 << 20);
-  UntouchedIov bad;
+  Untouched<hf3fs_iov> bad;
   EXPECT_EQ(hf3fs_iovwrap_gpu(&bad.value, memory.data(), kId, mount.path(), size_t{1} << 30, 0, 0), -EINVAL)
       << "it leaves its allocation";
   EXPECT_EQ(hf3fs_iovwrap_gpu(&bad.value, memory.data(), kId, mount.path(), SIZE_MAX, 0, 0), -EINVAL);
@@ -161,7 +145,7 @@ TEST_F(GpuIov, LeavesNothingAfterManyCycles) {
 TEST_F(GpuIov, GivesItsMemoryBackIfItCannotBePublished) {
   ASSERT_TRUE(hf3fs_gdr_available());
   const fake_cuda::Held before = fake_cuda::HeldNow();
-  UntouchedIov iov;
+  Untouched<hf3fs_iov> iov;
   const TemporaryFolder other;
   EXPECT_EQ(hf3fs_iovcreate_gpu(&iov.value, other.path().c_str(), kBytes, 0, 0), -ENOENT);
   EXPECT_EQ(fake_cuda::HeldNow().allocations, before.allocations);
@@ -281,7 +265,7 @@ TEST_F(GpuIovByIpc, IsImportedFromItsHandle) {
   EXPECT_NE(std::memcmp(imported.id, iov.id, 16), 0);
   EXPECT_EQ(mount.Statistics().gpu_buffers, 2u);
   handle.data[70] ^= 1;
-  UntouchedIov untouched;
+  Untouched<hf3fs_iov> untouched;
   EXPECT_EQ(hf3fs_iov_import_gpu(&untouched.value, &handle, mount.path()), -EINVAL);
   EXPECT_TRUE(untouched.IsUntouched());
   hf3fs_iovdestroy(&imported);

@@ -14,11 +14,6 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
-bool IsZero(const hf3fs_iov& iov) {
-  const hf3fs_iov zero{};
-  return std::memcmp(&iov, &zero, sizeof iov) == 0;
-}
-
 const uint8_t* IdOf(const hf3fs_iov& iov) { return reinterpret_cast<const uint8_t*>(iov.id); }
 
 TEST(HostIov, IsPublishedUntilItIsDestroyed) {

