@@ -81,21 +81,23 @@ HF3FS_API int hf3fs_extract_mount_point(char* hf3fs_mount_point, int size, const
 /// @param size        in bytes; 1 or more
 /// @param block_size  in bytes; 0: no blocks
 /// @param numa        NUMA node to allocate on; -1: any
-/// @return  -EINVAL: a pointer is NULL, the mount is empty or too long, or size is 0; -EIO: no shared memory,
-/// or the daemon
-///          does not answer; -ENOMEM, -ENOTSUP: the daemon cannot register the memory; otherwise what
-///          symlink() reports
+/// @return  -EINVAL: a pointer is NULL, the mount is empty or too long, or size is 0;
+///          -ENOENT: the mount is not one;
+///          -EIO: no shared memory, or the daemon does not answer;
+///          -ENOMEM: the daemon cannot register the memory;
+///          -ENOSPC: this process has too many buffers and rings;
+///          otherwise what symlink() reports
 HF3FS_API int hf3fs_iovcreate(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size,
                               size_t block_size, int numa);
 
 /// Opens a buffer of the host's memory that another process has published.
 ///
-/// @return  as hf3fs_iovcreate(); -ENOENT: no such buffer is published; -EINVAL: it is not in /dev/shm, or
-/// shorter than `size`
+/// @return  as hf3fs_iovcreate(); -ENOENT: the buffer is not published;
+///          -EINVAL: it is not in /dev/shm, or shorter than `size`
 HF3FS_API int hf3fs_iovopen(struct hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point,
                             size_t size, size_t block_size, int numa);
 
-/// Removes the buffer's name from the mount. The buffer stays usable by those who have it.
+/// Removes the buffer's name from the mount. Its memory stays mapped; new I/O on it fails with -EINVAL.
 HF3FS_API void hf3fs_iovunlink(struct hf3fs_iov* iov);
 
 /// Releases a buffer of any kind, and sets the struct to zero. A buffer that was created or wrapped loses its
@@ -110,7 +112,7 @@ HF3FS_API void hf3fs_iovdestroy(struct hf3fs_iov* iov);
 HF3FS_API int hf3fs_iovwrap(struct hf3fs_iov* iov, void* iov_base, const uint8_t id[16],
                             const char* hf3fs_mount_point, size_t size, size_t block_size, int numa);
 
-/// Returns the bytes of shared memory that a ring of so many entries takes; 0: `entries` is not positive.
+/// Returns the bytes of shared memory that a ring takes; 0: `entries` is not positive, or above 1,048,576.
 HF3FS_API size_t hf3fs_ior_size(int entries);
 
 /// Creates a ring.
@@ -118,10 +120,11 @@ HF3FS_API size_t hf3fs_ior_size(int entries);
 /// @param entries   I/Os that may be prepared or under way at the same time; 1 or more
 /// @param io_depth  see struct hf3fs_ior; at most `entries`
 /// @param numa      NUMA node to allocate on; -1: any
-/// @return  -EINVAL: a pointer is NULL, the mount is empty or too long, or a number is out of range; -EIO: no
-/// shared memory,
-///          the daemon does not answer, or the mount's submit semaphore is damaged; otherwise what symlink()
-///          reports
+/// @return  -EINVAL: a pointer is NULL, the mount is empty or too long, or a number is out of range;
+///          -ENOENT: the mount is not one;
+///          -EIO: no shared memory, the daemon does not answer, or the mount's submit semaphore is damaged;
+///          -ENOSPC: this process has too many buffers and rings, or rings with too many entries in all;
+///          otherwise what symlink() reports
 HF3FS_API int hf3fs_iorcreate(struct hf3fs_ior* ior, const char* hf3fs_mount_point, int entries,
                               bool for_read, int io_depth, int numa);
 HF3FS_API int hf3fs_iorcreate2(struct hf3fs_ior* ior, const char* hf3fs_mount_point, int entries,
@@ -149,10 +152,11 @@ HF3FS_API void hf3fs_iordestroy(struct hf3fs_ior* ior);
 ///
 /// @param flags  without effect
 /// @return  0 or less: success; the value is the negative of a duplicate, which hf3fs_prep_io() takes, too.
-/// Otherwise a
-///          positive errno value: EBADF: the file is on no mount; EINVAL: the descriptor is registered
-///          already; EXDEV: this process has registered a file of another file system below the mount, whose
-///          inode is the same; EROFS: the server is read-only, and the descriptor is not
+///          Otherwise a positive errno value:
+///          EBADF: the file is not on a mount;
+///          EINVAL: the descriptor is registered already;
+///          EXDEV: a file of another file system with the same inode is registered by this process;
+///          EROFS: the server is read-only, and the descriptor is not
 HF3FS_API int hf3fs_reg_fd(int fd, uint64_t flags);
 
 /// Ends the registration of a file. I/O that was submitted completes; I/O that io_depth holds back fails with
@@ -173,9 +177,12 @@ HF3FS_API int hf3fs_io_entries(const struct hf3fs_ior* ior);
 /// @param off       offset in the file, in bytes
 /// @param len       in bytes; 1 or more
 /// @param userdata  comes back in the completion
-/// @return  index of the I/O: 0 or more; -EINVAL: an argument is invalid, or the range leaves the iov;
-/// -EBADF: the file is not
-///          registered; -EACCES: it is not open for this; -EAGAIN: the ring is full
+/// @return  index of the I/O: 0 or more;
+///          -EINVAL: an argument is invalid, or the range leaves the iov;
+///          -EBADF: the file is not registered;
+///          -EACCES: it is not open for this;
+///          -EAGAIN: the ring is full;
+///          -EIO: the ring is damaged
 HF3FS_API int hf3fs_prep_io(const struct hf3fs_ior* ior, const struct hf3fs_iov* iov, bool read, void* ptr,
                             int fd, size_t off, uint64_t len, const void* userdata);
 
@@ -185,7 +192,7 @@ HF3FS_API int hf3fs_submit_ios(const struct hf3fs_ior* ior);
 /// Takes completions, in any order.
 ///
 /// @param cqec         room in `cqes`; 1 or more
-/// @param min_results  waits for so many; at most `cqec` count
+/// @param min_results  completions to wait for; at most `cqec` count
 /// @param abs_timeout  waits until then, by CLOCK_REALTIME; NULL: forever
 /// @return  number of completions, which may be less than min_results after the timeout; -EINVAL
 HF3FS_API int hf3fs_wait_for_ios(const struct hf3fs_ior* ior, struct hf3fs_cqe* cqes, int cqec,

@@ -41,10 +41,11 @@ HF3FS_API int hf3fs_gdr_device_count(void);
 /// @param block_size     0
 /// @param gpu_device_id  as the CUDA runtime counts
 /// @return  -EINVAL: a pointer is NULL, the mount is empty or too long, size is 0, or block_size is not;
-/// -ENOTSUP:
-///          hf3fs_gdr_available() is false, or the daemon cannot register memory of this GPU; -ENODEV: no
-///          such GPU; -ENOMEM: the GPU's memory, or what registrations take, has run out; -EIO: the daemon
-///          does not answer; otherwise what symlink() reports
+///          -ENOTSUP: hf3fs_gdr_available() is false, or the daemon cannot register memory of this GPU;
+///          -ENODEV: the GPU does not exist;
+///          -ENOMEM: the GPU's memory, or what registrations take, has run out;
+///          -EIO: the daemon does not answer;
+///          otherwise what symlink() reports
 HF3FS_API int hf3fs_iovcreate_gpu(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size,
                                   size_t block_size, int gpu_device_id);
 HF3FS_API int hf3fs_iovcreate_device(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size,
@@ -53,10 +54,10 @@ HF3FS_API int hf3fs_iovcreate_device(struct hf3fs_iov* iov, const char* hf3fs_mo
 #ifdef HF3FS_GDR_ENABLED
 /// Opens a buffer that another process has created or wrapped.
 ///
-/// @return  as hf3fs_iovcreate_gpu(); -ENOENT: no such buffer is published; -EINVAL: what is published has
-/// another size or
-///          GPU, or is damaged; -EIO: the driver cannot open it; -ENOTSUP: its driver gives other processes
-///          no access
+/// @return  as hf3fs_iovcreate_gpu(); -ENOENT: the buffer is not published;
+///          -EINVAL: what is published has another size or GPU, or is damaged;
+///          -EIO: the driver cannot open it;
+///          -ENOTSUP: its driver gives other processes no access
 HF3FS_API int hf3fs_iovopen_gpu(struct hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point,
                                 size_t size, size_t block_size, int gpu_device_id);
 HF3FS_API int hf3fs_iovopen_device(struct hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point,
@@ -103,10 +104,13 @@ HF3FS_API int hf3fs_iov_export_gpu(const struct hf3fs_iov* iov, hf3fs_gpu_ipc_ha
 
 /// Opens a buffer that another process has exported. The new iov has an id of its own.
 ///
-/// @return  -EINVAL: NULL, damaged, or it leaves its allocation; -ENODEV: its GPU is not visible here;
-/// -ENOTSUP: no CUDA, or
-///          the daemon cannot register it; -EIO: the driver cannot open it, or the daemon does not answer;
-///          -ENOMEM
+/// The daemon uses the registration of the buffer that was exported, and ends it with that one.
+///
+/// @return  -EINVAL: NULL, damaged, or it leaves its allocation;
+///          -ENODEV: its GPU is not visible here;
+///          -ENOTSUP: no CUDA, or the daemon cannot register it;
+///          -EIO: the driver cannot open it, or the daemon does not answer;
+///          -ENOMEM: memory has run out
 HF3FS_API int hf3fs_iov_import_gpu(struct hf3fs_iov* iov, const hf3fs_gpu_ipc_handle_t* handle,
                                    const char* hf3fs_mount_point);
 

@@ -55,7 +55,7 @@ class DaemonSession {
   /// Returns the session of this process on a mount, and connects it. All spellings of a mount have the same
   /// session: to the daemon, each session is a client with buffers, rings and files of its own.
   ///
-  /// @param error  0 or an errno value: ENOENT: it is no mount; EIO: no daemon answers
+  /// @param error  0 or an errno value: ENOENT: it is not a mount; EIO: no daemon answers
   static std::shared_ptr<DaemonSession> Of(const std::string& mount, int& error);
 
   explicit DaemonSession(std::string mount);

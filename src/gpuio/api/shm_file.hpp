@@ -19,7 +19,7 @@ class ShmFile {
   /// @param error  0 or an errno value
   static std::unique_ptr<ShmFile> Create(const std::string& name, size_t bytes, int numa, int& error);
 
-  /// Opens a file that has at least so many bytes. Follows no link.
+  /// Opens a file that has `bytes` or more. Follows no link.
   ///
   /// @param error  0 or an errno value; EINVAL: it is shorter
   static std::unique_ptr<ShmFile> Open(const std::string& name, size_t bytes, int& error);

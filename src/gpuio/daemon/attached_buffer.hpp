@@ -83,7 +83,8 @@ class AttachedBuffer {
 /// Opens a file of /dev/shm that an application has.
 ///
 /// @param owner  user who must own it; 0: any
-/// @param error  0 or an errno value: EINVAL: the target is no such file; EACCES: it is somebody else's
+/// @param error  0 or an errno value: EINVAL: the target is not a file of /dev/shm; EACCES: it is
+///               another user's
 std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owner, int& error);
 
 /// Registers memory of the host.

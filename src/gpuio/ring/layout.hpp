@@ -55,7 +55,7 @@ static_assert(sizeof(IoSqe) == 16);
 
 /// Returns the bytes of a ring; 0: too few or too many entries.
 constexpr size_t RingBytes(int entries);
-/// Returns the entries of a ring of so many bytes; 0: too few bytes or too many.
+/// Returns the entries of a ring that takes `bytes`; 0: too few bytes or too many.
 constexpr int RingEntries(size_t bytes);
 
 /// Where a ring's parts are. Owns nothing.

@@ -19,7 +19,7 @@ and serves it until it ends.
 
 The first server that answers is used. When it does not answer any more, the next one is.
 
-Applications must belong to the user that runs this program, or that user must be root.
+Applications must belong to the user that runs this program.
 
 Without a NIC: softhca --devx-events -- warpverbs-gpuiod PATH=HOST:PORT
 
@@ -106,7 +106,7 @@ std::variant<GpuiodOptions, programs::EarlyExit> ParseGpuiodOptions(int argc, co
       ->type_name("off|error|warn|info|debug")
       ->check(programs::OneOf({"off", "error", "warn", "info", "debug"}));
   app.add_option("--stats", seconds,
-                 "Print a line of JSON with counters every so many seconds, and at the end")
+                 "Print a line of JSON with counters every so often, and at the end")
       ->type_name("SECONDS")
       ->check(programs::Integer(1, 86400));
   app.set_version_flag("--version", "warpverbs-gpuiod " WARPVERBS_PROGRAMS_VERSION);
