@@ -21,9 +21,9 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
-constexpr std::chrono::seconds kTimeout(10);               // of a reply
-constexpr std::chrono::milliseconds kBetweenTries(100);    // of a thread that waits for I/O
-constexpr std::chrono::milliseconds kPublishTime(1);       // that such a thread has for the others
+constexpr std::chrono::seconds kTimeout(10);             // of a reply
+constexpr std::chrono::milliseconds kBetweenTries(100);  // of a thread that waits for I/O
+constexpr std::chrono::milliseconds kPublishTime(1);     // that such a thread has for the others
 
 }  // namespace
 

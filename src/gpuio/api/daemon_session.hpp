@@ -64,8 +64,8 @@ class DaemonSession {
   /// Returns the mount as CanonicalMount() spells it.
   const std::string& mount() const { return mount_; }
 
-  /// Sends a request and waits for the reply: 10 s, but for attaching and detaching as long as the daemon lives.
-  /// Tries once more if the daemon has been replaced.
+  /// Sends a request and waits for the reply: 10 s, but for attaching and detaching as long as the daemon
+  /// lives. Tries once more if the daemon has been replaced.
   ///
   /// @return  errno value of the reply; EIO: the daemon does not answer
   int Call(const Body& body, int file = -1);

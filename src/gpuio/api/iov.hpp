@@ -65,8 +65,8 @@ IovId RandomId();
 /// Returns the name of the file of /dev/shm for a buffer: `hf3fs-iov-<uuid>`.
 std::string ShmNameOf(const IovId& id);
 
-/// Makes a buffer's link, and publishes the buffer, or the ring whose memory it is. What failed leaves nothing
-/// behind.
+/// Makes a buffer's link, and publishes the buffer, or the ring whose memory it is. What failed leaves
+/// nothing behind.
 ///
 /// @return  0 or an errno value
 int PublishNew(Iov& iov, std::shared_ptr<DaemonSession::Member> member);

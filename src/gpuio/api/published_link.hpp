@@ -11,8 +11,8 @@ namespace warpverbs::inline v0_2::gpuio {
 
 /// A link in a mount's control folder that this process has made.
 ///
-/// A forked child does not own its parent's links: it removes none. Thread-safe: a link that one thread removes
-/// is not made again by another.
+/// A forked child does not own its parent's links: it removes none. Thread-safe: a link that one thread
+/// removes is not made again by another.
 class PublishedLink {
  public:
   PublishedLink(const std::string& mount, std::string name, std::string target);

@@ -80,8 +80,7 @@ std::unique_ptr<ShmFile> ShmFile::Create(const std::string& name, size_t bytes, 
     error = Allocate(file.get(), bytes);
     const std::string by_descriptor = "/proc/self/fd/" + std::to_string(file.get());
     const std::string path = "/dev/shm/" + name;
-    if (error == 0 &&
-        linkat(AT_FDCWD, by_descriptor.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
+    if (error == 0 && linkat(AT_FDCWD, by_descriptor.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
       error = errno;
     if (error != 0) munmap(data, bytes);
   }

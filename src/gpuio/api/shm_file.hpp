@@ -11,8 +11,8 @@ namespace warpverbs::inline v0_2::gpuio {
 /// A file of /dev/shm, mapped.
 class ShmFile {
  public:
-  /// Creates a file that has its memory already, so that no access fails later. It goes with this process: see
-  /// OwnFile().
+  /// Creates a file that has its memory already, so that no access fails later. It goes with this process:
+  /// see OwnFile().
   ///
   /// @param name   of a file of /dev/shm
   /// @param numa   NUMA node, or -1

@@ -41,7 +41,8 @@ void RemoveAbandonedFiles() {
   for (std::filesystem::directory_iterator entry(kFolder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(kBufferFilePrefix) || name.starts_with(kSemaphoreFilePrefix)) RemoveIfAbandoned(name);
+    if (name.starts_with(kBufferFilePrefix) || name.starts_with(kSemaphoreFilePrefix))
+      RemoveIfAbandoned(name);
   }
 }
 

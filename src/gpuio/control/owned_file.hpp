@@ -7,8 +7,8 @@
 /// Files of /dev/shm that go when their owner does, even if that is killed.
 ///
 /// The owner holds a shared lock (flock) on its file. The kernel releases it with the last mapping and the
-/// last descriptor of the owner and its forked children. A mark in the file's mode tells such files from those
-/// of other programs.
+/// last descriptor of the owner and its forked children. A mark in the file's mode tells such files from
+/// those of other programs.
 namespace warpverbs::inline v0_2::gpuio {
 
 inline constexpr char kBufferFilePrefix[] = "hf3fs-iov-", kSemaphoreFilePrefix[] = "sem.hf3fs-submit-";

@@ -60,8 +60,8 @@ struct Client {
     return first != files.end() && std::get<0>(first->first) == inode && first->second.device != device;
   }
 
-  /// Says whether a file of the application may be mapped: the daemon's mappings, and its memory for rings, are
-  /// shared by all.
+  /// Says whether a file of the application may be mapped: the daemon's mappings, and its memory for rings,
+  /// are shared by all.
   ///
   /// @param entries  of the ring; 0: a buffer
   bool HasRoom(int entries) const {

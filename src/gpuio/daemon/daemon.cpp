@@ -183,8 +183,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   /// @return  false: there are too many files, and the application still waits
   bool AcceptAll() {
     while (true) {
-      const int accepted =
-          accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      const int accepted = accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (accepted < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (accepted < 0 && errno == EAGAIN) return true;
       if (accepted < 0) {
@@ -203,7 +202,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
       }
       ucred peer{};
       socklen_t bytes = sizeof peer;
-      if (getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || clients_.size() >= kMaxClients) {
+      if (getsockopt(accepted, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
+          clients_.size() >= kMaxClients) {
         ++statistics_.refused_clients;
         continue;
       }

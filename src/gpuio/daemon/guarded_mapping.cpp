@@ -26,9 +26,10 @@ std::array<Guard, kMaxGuards> guards;
 std::atomic<size_t> guards_used{0};  // none at or above was ever taken
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-/// Puts zeroed memory where a file has ended: from the page that was accessed to the end of the range, because
-/// the file has nothing there either. A mapping for each page would use up those that a process may have.
-/// Calls the kernel itself: mmap() is not on POSIX's list for signal handlers, and sanitizers replace it.
+/// Puts zeroed memory where a file has ended: from the page that was accessed to the end of the range,
+/// because the file has nothing there either. A mapping for each page would use up those that a process may
+/// have. Calls the kernel itself: mmap() is not on POSIX's list for signal handlers, and sanitizers replace
+/// it.
 void HandleBusError(int signal, siginfo_t* info, void*) {
   const int saved_errno = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);

@@ -92,8 +92,8 @@ class RingMemory {
 
   sem_t* semaphore() const { return reinterpret_cast<sem_t*>(SqeAt(slots_)); }
 
-  /// Not 0 once the daemon has closed the ring: it takes and completes nothing any more. In the slack behind the
-  /// semaphore, which 3FS leaves unused.
+  /// Not 0 once the daemon has closed the ring: it takes and completes nothing any more. In the slack behind
+  /// the semaphore, which 3FS leaves unused.
   std::atomic_ref<int32_t> is_closed() const {
     return std::atomic_ref<int32_t>(*reinterpret_cast<int32_t*>(SqeAt(slots_) + kSemaphoreBytes));
   }

@@ -18,8 +18,8 @@ namespace warpverbs::inline v0_2::gpuio {
 /// Fail() may be any thread's.
 class RingProducer {
  public:
-  /// Continues a ring; a zeroed one is empty. Requests that no daemon has taken, and completions that nobody has
-  /// taken, are in it still. No state of its memory is undefined behaviour.
+  /// Continues a ring; a zeroed one is empty. Requests that no daemon has taken, and completions that nobody
+  /// has taken, are in it still. No state of its memory is undefined behaviour.
   ///
   /// @pre  no request is under way: those are to be seen nowhere in the memory
   explicit RingProducer(const RingMemory& memory);
@@ -57,8 +57,8 @@ class RingProducer {
   std::vector<std::atomic<uint8_t>> states_;
   std::vector<std::atomic<uint64_t>> userdata_;
 
-  // A queue of free slots, from the waiting thread to the preparing one. Has room for all slots: this side uses
-  // one less, but another library may use any.
+  // A queue of free slots, from the waiting thread to the preparing one. Has room for all slots: this side
+  // uses one less, but another library may use any.
   std::vector<std::atomic<int>> free_;
   std::atomic<int> free_head_{0}, free_tail_{0};
 

@@ -105,8 +105,7 @@ std::variant<GpuiodOptions, programs::EarlyExit> ParseGpuiodOptions(int argc, co
          "What to log on stderr (warn)")
       ->type_name("off|error|warn|info|debug")
       ->check(programs::OneOf({"off", "error", "warn", "info", "debug"}));
-  app.add_option("--stats", seconds,
-                 "Print a line of JSON with counters every so often, and at the end")
+  app.add_option("--stats", seconds, "Print a line of JSON with counters every so often, and at the end")
       ->type_name("SECONDS")
       ->check(programs::Integer(1, 86400));
   app.set_version_flag("--version", "warpverbs-gpuiod " WARPVERBS_PROGRAMS_VERSION);
