@@ -58,7 +58,8 @@ std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owne
   const std::string name = ShmNameOf(std::string_view(target));
   error = name.empty() ? EINVAL : 0;
   if (error != 0) return nullptr;
-  host::FileDescriptor file(open(("/dev/shm/" + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  // O_NONBLOCK: open() would wait for an application that has a lease on the file.
+  host::FileDescriptor file(open(("/dev/shm/" + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status {};
   error = !file || fstat(file.get(), &status) != 0 ? errno : 0;
   if (error != 0) return nullptr;

@@ -153,8 +153,8 @@ TEST(PublishedLink, IsNotMadeAgainOnceItIsRemoved) {
 
 TEST(HostIov, IsCreatedWhileSignalsArrive) {
   ServedMount mount;
-  struct sigaction ignore {
-  }, before{};
+  struct sigaction ignore {};
+  struct sigaction before {};
   ignore.sa_handler = [](int) {};
   ASSERT_EQ(sigaction(SIGALRM, &ignore, &before), 0);
   constexpr itimerval kOften{.it_interval = {.tv_sec = 0, .tv_usec = 2000},
