@@ -25,6 +25,22 @@ inline Deadline DeadlineIn(std::chrono::nanoseconds time) {
   return time < Deadline::max() - now ? now + time : Deadline::max();
 }
 
+/// Lets a function end this thread's waits for peers by an exception, while this lives: for programs that
+/// handle signals between calls, as interpreters do.
+///
+/// Exchanges over TCP and ConnectAll() call it at least every 100 ms while they wait, and fail by what it
+/// throws. Nests: the newest one counts.
+class WARPVERBS_EXPORT WaitCheck {
+ public:
+  explicit WaitCheck(void (*check)());
+  ~WaitCheck();
+  WaitCheck(const WaitCheck&) = delete;
+  WaitCheck& operator=(const WaitCheck&) = delete;
+
+ private:
+  void (*outer_)();
+};
+
 /// Makes a peer's text safe for a terminal, which obeys control characters: keeps printable ASCII, replaces
 /// every other byte by '?', and cuts the text at `most` bytes.
 WARPVERBS_EXPORT std::string PrintableText(std::string_view text, size_t most = 1000);

@@ -11,6 +11,27 @@
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::host {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLongestUnchecked(100), kShortestUnchecked(50);
+
+thread_local void (*wait_check)() = nullptr;
+thread_local Deadline next_check;
+
+}  // namespace
+
+WaitCheck::WaitCheck(void (*check)()) : outer_(wait_check) { wait_check = check; }
+WaitCheck::~WaitCheck() { wait_check = outer_; }
+
+void CallWaitCheck() {
+  if (wait_check == nullptr) return;
+  const Deadline now = std::chrono::steady_clock::now();
+  if (now < next_check) return;
+  next_check = now + kShortestUnchecked;
+  wait_check();
+}
 
 Deadline DeadlineWait::Share(size_t to_come) const {
   constexpr std::chrono::seconds kLongestTry(2);
@@ -21,7 +42,6 @@ Deadline DeadlineWait::Share(size_t to_come) const {
 }
 
 int DeadlineWait::Milliseconds() const {
-  using std::chrono::milliseconds;
   const auto now = std::chrono::steady_clock::now();
   const auto left = std::chrono::ceil<milliseconds>(std::max(deadline_, now) - now).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max()));
@@ -36,10 +56,20 @@ std::string DeadlineWait::Within() const {
 
 int DeadlineWait::Poll(int fd, short events) const {
   while (true) {
+    CallWaitCheck();
     pollfd file{.fd = fd, .events = events, .revents = 0};
-    const int ready = poll(&file, 1, Milliseconds());
+    const int most = wait_check == nullptr ? std::numeric_limits<int>::max() : static_cast<int>(kLongestUnchecked.count());
+    const int ready = poll(&file, 1, std::min(Milliseconds(), most));
     if (ready > 0 || (ready < 0 && errno != EINTR)) return ready;
     if (ready == 0 && over()) return 0;
+  }
+}
+
+void DeadlineWait::SleepUntil(Deadline time) const {
+  const Deadline end = std::min(time, deadline_);
+  for (Deadline now = std::chrono::steady_clock::now(); now < end; now = std::chrono::steady_clock::now()) {
+    CallWaitCheck();
+    std::this_thread::sleep_until(wait_check == nullptr ? end : std::min(end, now + kLongestUnchecked));
   }
 }
 
@@ -50,7 +80,7 @@ bool DeadlineWait::Until(const std::function<bool()>& done) const {
     const bool is_last = over();  // read first: it looks once more after the deadline
     if (done()) return true;
     if (is_last) return false;
-    std::this_thread::sleep_until(std::min(std::chrono::steady_clock::now() + pause, deadline_));
+    SleepUntil(std::chrono::steady_clock::now() + pause);
   }
 }
 

@@ -9,6 +9,9 @@
 
 namespace warpverbs::inline v0_2::host {
 
+/// Calls the function of the thread's WaitCheck, if it has one that was not called in the last 50 ms.
+void CallWaitCheck();
+
 /// A time limit from its construction on, for the deadline and for the sentence about it.
 class DeadlineWait {
  public:
@@ -29,7 +32,7 @@ class DeadlineWait {
   /// "within 2.5 s".
   std::string Within() const;
 
-  /// Waits for events of a file. Signals do not end the wait.
+  /// Waits for events of a file. Signals do not end the wait, but what a WaitCheck throws does.
   ///
   /// @return  result of poll(): 0 if the deadline passed, negative if the kernel cannot wait, with errno set
   int Poll(int fd, short events) const;
@@ -40,6 +43,9 @@ class DeadlineWait {
   /// @return  false if the deadline passed
   /// @errors  Error: the kernel cannot wait
   bool ForEvents(int fd, short events) const;
+
+  /// Sleeps until a time, or the deadline if that is earlier.
+  void SleepUntil(Deadline time) const;
 
   /// Polls a condition, sleeping between the checks: 10 us at first, 1 ms in the end.
   ///

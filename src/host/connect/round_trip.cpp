@@ -6,6 +6,7 @@
 #include <thread>
 #include <tuple>
 
+#include "connect/deadline_wait.hpp"
 #include "warpverbs/arch/cpu.hpp"
 #include "warpverbs/device/send_queue.hpp"
 #include "warpverbs/host/error.hpp"
@@ -35,6 +36,21 @@ device::WaitLimit Until(Deadline deadline) {
   const uint64_t now = Cpu::NowNs();
   const uint64_t most = ~uint64_t{0} - now;
   return {.deadline_ns = now + std::min<uint64_t>(most, std::chrono::nanoseconds(left).count())};
+}
+
+/// Posts, and waits in pieces for the completion, with a CallWaitCheck() after each.
+device::Status PostAndWait(const Endpoint& endpoint, const auto& operation, Deadline deadline) {
+  constexpr std::chrono::milliseconds kPiece(100);
+  device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
+  const device::Posted posted = queue.Post(operation, Until(deadline));
+  if (!posted.status.ok()) return posted.status;
+  while (true) {
+    const Deadline now = std::chrono::steady_clock::now();
+    const Deadline end = deadline - now > kPiece ? now + kPiece : deadline;
+    const device::Status status = queue.Wait(posted.ticket, Until(end));
+    if (status.code != device::Code::kTimeout || end == deadline) return status;
+    CallWaitCheck();
+  }
 }
 
 std::string Pair(uint32_t from_qpn, uint32_t to_qpn) {
@@ -80,10 +96,7 @@ void RoundTrip::Write(size_t index, uint32_t peer_qpn, const RoundTripBuffer& pl
   const device::RemoteMemory to{place.address, mlx5::ToBe32(place.rkey)};
   const device::LocalMemory from{reinterpret_cast<uint64_t>(source), kBytes,
                                  mlx5::ToBe32(RegionOf(index).lkey)};
-  const device::WaitLimit limit = Until(deadline);
-  device::SendQueue<Cpu, device::Exclusive> queue(endpoint.View());
-  const device::Posted posted = queue.Post(device::Write(to, from), limit);
-  const device::Status status = posted.status.ok() ? queue.Wait(posted.ticket, limit) : posted.status;
+  const device::Status status = PostAndWait(endpoint, device::Write(to, from), deadline);
   if (!status.ok()) {
     throw Error("write", "to the peer " + Pair(endpoint.qpn(), peer_qpn), Describe(status),
                 "Check the network between the two, and that both endpoints allow remote writes");
@@ -104,6 +117,7 @@ void RoundTrip::Check(size_t index, uint32_t peer_qpn, Deadline deadline) const 
                       " bytes are correct",
                   "Check that the NIC may write to this machine's memory (IOMMU), and report this");
     }
+    CallWaitCheck();
     std::this_thread::yield();
   }
 }

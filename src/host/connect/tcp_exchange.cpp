@@ -167,7 +167,7 @@ TcpExchange TcpExchange::Connect(const TcpAddress& peer, Deadline deadline) {
           "connect", "to " + ToString(peer) + " " + waiting.Within(), reason,
           IsOwnFailure(reason) ? kOwnRemedy : "Start the peer there, and check host and port");
     }
-    std::this_thread::sleep_until(std::min(steady_clock::now() + pause, deadline));
+    waiting.SleepUntil(steady_clock::now() + pause);
   }
 }
 

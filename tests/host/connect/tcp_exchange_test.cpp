@@ -40,6 +40,41 @@ TEST(TcpExchange, CarriesMessagesBothWaysInOrder) {
   }
 }
 
+/// Throws at the third call of a WaitCheck, as an interpreter does when a signal has come.
+struct Interrupted {};
+int checks = 0;
+void InterruptThird() {
+  if (++checks == 3) throw Interrupted();
+}
+
+TEST(WaitCheck, EndsWaitsForPeers) {
+  const auto expect_interrupted = [](const auto& wait) {
+    checks = 0;
+    const WaitCheck check(InterruptThird);
+    EXPECT_THROW(wait(), Interrupted);
+    EXPECT_EQ(checks, 3);
+  };
+  const TcpListener listener;
+  expect_interrupted([&] { listener.Accept(DeadlineIn(std::chrono::hours(1))); });
+  TcpPair pair;
+  expect_interrupted([&] { pair.here.Swap("a word", "a word", DeadlineIn(std::chrono::hours(1))); });
+  uint16_t unused = 0;
+  {
+    const TcpListener taken;
+    unused = taken.port();
+  }
+  expect_interrupted([&] { TcpExchange::Connect({"", unused}, DeadlineIn(std::chrono::hours(1))); });
+}
+
+TEST(WaitCheck, CountsNoLongerAfterItsEnd) {
+  TcpPair pair;
+  checks = 0;
+  { const WaitCheck check(InterruptThird); }
+  const auto [here, there] = SwapBoth(pair, BytesOf("one"), BytesOf("two"));
+  EXPECT_EQ(here, BytesOf("two"));
+  EXPECT_EQ(checks, 0);
+}
+
 TEST(TcpExchange, SwapsValuesAndStrings) {
   struct Place {
     uint64_t addr;

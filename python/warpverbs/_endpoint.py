@@ -1,0 +1,143 @@
+"""Queue pairs, and how they are connected."""
+
+import dataclasses
+import ipaddress
+from typing import Any, Optional, Sequence, Union
+
+from warpverbs import _core
+from warpverbs._memory import Region
+from warpverbs._types import EndpointCounters, Event, LocalMemory, QueueError, RemoteMemory
+
+_SECONDS = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class EndpointConfig:
+    """Settings of an endpoint. The defaults work on any fabric."""
+
+    depth: int = 128  #: send queue, in slots of 64 bytes; rounded up to a power of two, at most 32768
+    receive_depth: int = 0  #: in receives, rounded up as depth is. 0: no receive queue
+    receive_scatter: int = 1  #: buffers for each receive
+    gpu: Optional[_core.Gpu] = None  #: GPU whose kernels post; None: threads of the processor post
+    placement: str = "probe"  #: memory of the queues: "gpu", "host", or "probe": the GPU's if the NIC reaches it
+    doorbell: str = "auto"  #: "gpu": the poster rings; "host_proxy": a host thread does; "host_posts": it also posts
+    cq_mode: str = "ring"  #: "ring" keeps the cause of an error; "collapsed" takes less memory
+    cq_depth: int = 0  #: completions that the ring keeps; 0: as many as depth
+    wait_on_cq: bool = False  #: kernels may post a wait for a completion queue
+    over_pcie: bool = False  #: the NIC reaches queues in GPU memory over PCIe
+    pool: Optional[_core.QueuePool] = None  #: shares memory and doorbells among many endpoints
+    events: Optional[_core.EventThread] = None  #: ends waits when a port or device fails
+    peers: Optional[_core.PeerTable] = None  #: tells kernels whether the peer is connected
+    peer_rank: int = 0  #: place of the peer in that table
+    port: int = 0  #: from 1; 0: the first active one
+    gid_index: int = -1  #: -1: the best
+    peer_gid: Optional[str] = None  #: an address of the peer, if it is known: "10.0.0.2"
+    pkey_index: int = 0  #: partition on InfiniBand
+    psn: Optional[int] = None  #: number of the first packet; None: random
+    remote_read: bool = True  #: the peer may read; a region's rights must allow it, too
+    remote_write: bool = True
+    remote_atomic: bool = True
+    traffic_class: int = 0  #: its upper six bits are the DSCP
+    service_level: int = 0  #: 0 to 7 on Ethernet, 0 to 15 on InfiniBand
+    hop_limit: int = 64
+    max_mtu: int = 4096  #: bytes: 256, 512, 1024, 2048 or 4096
+    udp_source_port: int = 0  #: 0: automatic
+    ack_timeout: int = 18  #: 4.096 us * 2^n until a retry; 18: 1.07 s; 0: forever
+    retry_count: int = 7  #: 0 to 7
+    rnr_retry: int = 7  #: retries while the peer has posted no receive; 7: forever
+    min_rnr_timer: int = 12  #: pause that this side asks for then; 12: 0.64 ms
+
+    def replace(self, **settings: Any) -> "EndpointConfig":
+        """Returns a copy with other settings."""
+        return dataclasses.replace(self, **settings)
+
+
+def _settings(config: EndpointConfig) -> dict:
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    if config.peer_gid is None:
+        del settings["peer_gid"]
+    else:
+        address = ipaddress.ip_address(config.peer_gid)
+        settings["peer_gid"] = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
+    if config.psn is None:
+        del settings["psn"]
+    return settings
+
+
+class Endpoint(_core.Endpoint):
+    """A reliable-connected queue pair, whose queues kernels or threads of the processor drive.
+
+    Keeps the device, and what its settings name. Any thread may call it: calls exclude each other. Close it,
+    and forget it, only when no kernel uses its queues.
+
+    Args:
+        device: the NIC.
+        config: settings.
+        settings: fields of EndpointConfig, which replace those of `config`.
+
+    Raises:
+        Error: names the step and the firmware's syndrome.
+        ValueError, TypeError: a setting is unknown or out of range.
+    """
+
+    def __init__(self, device: _core.Device, config: Optional[EndpointConfig] = None, **settings: Any) -> None:
+        super().__init__(device, _settings(dataclasses.replace(config or EndpointConfig(), **settings)))
+
+    def write(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, timeout: Optional[float] = _SECONDS) -> None:
+        """Writes memory of this side to the peer, by a thread of the processor, and waits until it is there.
+
+        For control and tests. Kernels post by warpverbs.triton and its like, host programs that move many data
+        by warpverbs.transport.
+
+        Raises:
+            OperationError: the queue failed; says what the NIC reported. Call reset() on both sides.
+            OperationTimeout: the NIC may still read the memory until reset().
+            ValueError: the remote memory is too small.
+        """
+        self._write(*_operands(local, remote), timeout)
+
+    def read(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, timeout: Optional[float] = _SECONDS) -> None:
+        """Reads the peer's memory into memory of this side, and waits for it. Otherwise like write()."""
+        self._read(*_operands(local, remote), timeout)
+
+    # What C++ implements, for documentation and type checkers.
+    def last_error(self) -> Optional[QueueError]:
+        """Returns why the send or the receive queue failed; None if neither is known to have failed.
+
+        Asks the firmware if nothing is reported, so do not poll by this.
+        """
+        return super().last_error()
+
+    def last_event(self) -> Optional[Event]:
+        """Returns the newest event since the last reset(); None without EndpointConfig.events."""
+        return super().last_event()
+
+    def counters(self) -> Optional[EndpointCounters]:
+        """Returns how far the queues are; None if they are in memory of a GPU."""
+        return super().counters()
+
+
+def _operands(local: Union[Region, LocalMemory], remote: RemoteMemory) -> tuple:
+    if isinstance(local, _core.Region):
+        local = local.local()
+    if local.nbytes > remote.nbytes:
+        raise ValueError(f"Cannot transfer {local.nbytes} bytes: the remote memory has {remote.nbytes}. Pass a part of "
+                         "the local memory.")
+    return local.address, local.nbytes, local.lkey, remote.address, remote.rkey
+
+
+def connect_all(endpoints: Sequence[Endpoint], exchange: Any, *, timeout: Optional[float] = _SECONDS,
+                round_trip: bool = False) -> None:
+    """Connects endpoints to as many of the peer, which does the same: the first to its first, and so on.
+
+    When it returns, those of both sides are ready. When it fails on either side, it fails on both, and all
+    endpoints are as after reset().
+
+    Args:
+        exchange: the way to the peer: a TcpExchange, another Exchange, or an object with a method swap().
+        timeout: seconds for all of it; None: no end.
+        round_trip: each endpoint writes 64 bytes to its peer and checks what came.
+
+    Raises Error: this side's failure, or the peer's, in its own words.
+    """
+    _core.connect_all(list(endpoints), exchange, timeout, round_trip)

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "warpverbs/device/status.hpp"
+#include "warpverbs/host/error.hpp"
+#include "warpverbs/host/exchange.hpp"
+
+/// What all bindings share: objects that may be closed, the GIL, and arguments with a sentence if they are
+/// wrong.
+namespace warpverbs::python {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+/// A call of an object that was closed: warpverbs.ClosedError.
+class ClosedError : public host::Error {
+ public:
+  explicit ClosedError(const std::string& object)
+      : Error("use", object, "it was closed", "Keep it open as long as it is used") {}
+};
+
+/// A call of an object of the parent process: warpverbs.ForkError.
+class ForkError : public host::Error {
+ public:
+  explicit ForkError(const std::string& object)
+      : Error("use", object, "this process was forked from the one that made it",
+              "Make objects after the fork, or start processes with the method spawn") {}
+};
+
+/// An operation of a queue that failed: warpverbs.OperationError, or OperationTimeout.
+class OperationError : public std::exception {
+ public:
+  OperationError(const device::Status& status, std::string sentence)
+      : status_(status), sentence_(std::move(sentence)) {}
+
+  const device::Status& status() const { return status_; }
+  const char* what() const noexcept override { return sentence_.c_str(); }
+
+ private:
+  device::Status status_;
+  std::string sentence_;
+};
+
+/// An object that Python closes or forgets while other objects and calls still use it: it is destroyed after
+/// the last of them. A forked child has a copy, which it never destroys: NIC objects stay the parent's.
+///
+/// What the object holds must contain nothing of Python: it may be destroyed without the GIL.
+template <class T>
+class Handle {
+ public:
+  /// @param name  for errors: "the device mlx5_0"
+  Handle(std::string name, std::unique_ptr<T> object)
+      : name_(std::move(name)), owner_(getpid()), object_(object.release(), [owner = owner_](T* one) {
+          if (getpid() == owner) delete one;
+        }) {}
+
+  /// @errors  ClosedError, ForkError
+  std::shared_ptr<T> Get() const {
+    if (getpid() != owner_) throw ForkError(name_);
+    if (!object_) throw ClosedError(name_);
+    return object_;
+  }
+
+  const std::string& name() const { return name_; }
+  bool closed() const { return !object_; }
+
+  /// Forgets the object. If this was its last use, it is destroyed without the GIL.
+  void Close() {
+    std::shared_ptr<T> gone = std::move(object_);
+    const py::gil_scoped_release release;
+    gone.reset();
+  }
+
+ private:
+  std::string name_;
+  pid_t owner_;
+  std::shared_ptr<T> object_;
+};
+
+/// Calls a function without the GIL.
+template <class Function>
+auto WithoutGil(const Function& function) {
+  const py::gil_scoped_release release;
+  return function();
+}
+
+/// Runs Python's handlers of signals that have come. Needs no GIL.
+///
+/// @errors  what a handler raises: KeyboardInterrupt
+inline void CheckSignals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+/// Returns the deadline of a call.
+///
+/// @param timeout  in seconds; None: no end
+/// @errors  ValueError: negative or not a number
+host::Deadline DeadlineOf(const py::object& timeout);
+
+/// Replaces `value` by the entry of that name, if the settings have one.
+///
+/// @errors  ValueError: the entry has another type, or is out of range
+template <class T>
+void Take(const py::dict& settings, const char* name, T& value) {
+  if (!settings.contains(name)) return;
+  const py::object entry = settings[name];
+  try {
+    value = entry.cast<T>();
+  } catch (const py::cast_error&) {
+    std::string range = "a value of the type that the documentation says";
+    if constexpr (std::is_same_v<T, bool>) {
+      range = "True or False";
+    } else if constexpr (std::is_integral_v<T>) {
+      range = "an integer of " + std::to_string(std::numeric_limits<T>::min()) + " to " +
+              std::to_string(std::numeric_limits<T>::max());
+    }
+    throw py::value_error("Cannot use " + std::string(py::repr(entry)) + " as " + name +
+                          ": it is out of range. Pass " + range + ".");
+  }
+}
+
+/// Replaces `value` by the one whose name the settings have.
+///
+/// @errors  ValueError: names all choices
+template <class T>
+void Choose(const py::dict& settings, const char* name,
+            std::initializer_list<std::pair<const char*, T>> choices, T& value) {
+  if (!settings.contains(name)) return;
+  const std::string wanted = py::str(settings[name]);
+  std::string all;
+  for (const auto& [text, choice] : choices) {
+    if (wanted == text) {
+      value = choice;
+      return;
+    }
+    all += (all.empty() ? "'" : ", '") + std::string(text) + "'";
+  }
+  throw py::value_error("Cannot use '" + wanted + "' as " + name + ": it is unknown. Pass one of " + all +
+                        ".");
+}
+
+/// Adds close(), closed and the context manager to a class with Close() and closed().
+template <class Class>
+void BindClose(Class& bound) {
+  using T = typename Class::type;
+  bound.def("close", &T::Close)
+      .def_property_readonly("closed", &T::closed)
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](T& self, const py::args&) { self.Close(); });
+}
+
+/// Returns a named tuple of warpverbs._types.
+template <class... Fields>
+py::object MakeTuple(const char* type, Fields&&... fields) {
+  return py::module_::import("warpverbs._types").attr(type)(std::forward<Fields>(fields)...);
+}
+
+void BindDevices(py::module_& module);
+void BindMemory(py::module_& module);
+void BindShared(py::module_& module);
+void BindEndpoint(py::module_& module);
+void BindExchange(py::module_& module);
+void BindTransport(py::module_& module);
+
+}  // namespace warpverbs::python
