@@ -26,6 +26,10 @@ test_packages=(
   "librdmacm-dev=connects the tests' programs by rdma_cm"
   "python3=checks of the source tree"
   "fuse3=unmounts what the tests mount"
+  "python3-dev=headers for the Python package"
+  "pybind11-dev=builds the Python package"
+  "python3-numpy=arrays of the Python package's tests"
+  "python3-pytest=runs the Python package's tests"
 )
 # What `tools/test all` needs beyond these.
 third_party_packages=(

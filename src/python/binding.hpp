@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
-#include <memory>
 #include <limits>
+#include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -52,12 +54,24 @@ class OperationError : public std::exception {
   std::string sentence_;
 };
 
+/// Zeroed memory for objects of Python: pybind11 calls methods on it, without a constructor, where a program
+/// makes an object by __new__ alone. Such an object looks closed.
+struct ZeroedMemory {
+  static void* operator new(size_t bytes) {
+    void* const memory = std::calloc(1, bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+  static void* operator new(size_t, void* place) { return place; }
+  static void operator delete(void* memory) { std::free(memory); }
+};
+
 /// An object that Python closes or forgets while other objects and calls still use it: it is destroyed after
 /// the last of them. A forked child has a copy, which it never destroys: NIC objects stay the parent's.
 ///
 /// What the object holds must contain nothing of Python: it may be destroyed without the GIL.
 template <class T>
-class Handle {
+class Handle : public ZeroedMemory {
  public:
   /// @param name  for errors: "the device mlx5_0"
   Handle(std::string name, std::unique_ptr<T> object)
@@ -67,8 +81,8 @@ class Handle {
 
   /// @errors  ClosedError, ForkError
   std::shared_ptr<T> Get() const {
+    if (!object_) throw ClosedError(name_.empty() ? "an object without __init__()" : name_);
     if (getpid() != owner_) throw ForkError(name_);
-    if (!object_) throw ClosedError(name_);
     return object_;
   }
 

@@ -56,7 +56,7 @@ struct RegionObject {
 };
 
 /// What warpverbs.Region is made of: a registration, and the object that owns its memory.
-class Region {
+class Region : public ZeroedMemory {
  public:
   Region(const Device& device, uint64_t address, uint64_t bytes, py::object owner, const py::dict& rights)
       : owner_(std::move(owner)), handle_(Name(address, bytes), Register(device, address, bytes, rights)) {

@@ -69,7 +69,7 @@ class EventLoop : public Handle<LoopObject> {
 };
 
 /// A registration, and the object that owns its memory.
-class Memory {
+class Memory : public ZeroedMemory {
  public:
   Memory(uint64_t address, uint64_t bytes, py::object owner, int device, uint32_t max_nics, bool writable)
       : owner_(std::move(owner)),

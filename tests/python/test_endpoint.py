@@ -1,0 +1,194 @@
+import numpy
+import pytest
+
+import warpverbs
+from conftest import Background, Pair, SOON, in_child, interrupted
+
+
+def test_write_reaches_the_peer(pair):
+    pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
+    assert (pair.target == pair.source).all()
+    pair.a.write(pair.local.local(100, 10), pair.remote.remote(200), timeout=SOON)
+    assert (pair.target[200:210] == pair.source[100:110]).all()
+
+
+def test_read_fetches_from_the_peer(pair):
+    pair.target[:] = 7
+    pair.a.read(pair.local, pair.remote.remote(), timeout=SOON)
+    assert (pair.source == 7).all()
+
+
+def test_transfer_larger_than_the_remote_memory_is_refused(pair):
+    with pytest.raises(ValueError, match="Cannot transfer 1024 bytes: the remote memory has 100"):
+        pair.a.write(pair.local, pair.remote.remote(0, 100))
+
+
+def test_failed_write_says_why_and_reset_recovers(pair):
+    with pytest.raises(warpverbs.OperationError, match="remote access error") as caught:
+        pair.a.write(pair.local, pair.remote.remote()._replace(rkey=1), timeout=SOON)
+    assert caught.value.syndrome == 0x13
+    error = pair.a.last_error()
+    assert (error.syndrome, error.operation, error.qpn) == (0x13, "RDMA write", pair.a.qpn)
+    assert "rkey" in error.describe()
+    for endpoint in (pair.a, pair.b):
+        endpoint.reset()
+    assert pair.a.last_error() is None and pair.a.state == "RESET" and not pair.a.connected
+    pair.connect()
+    pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
+    assert (pair.target == pair.source).all()
+
+
+def test_write_without_a_peer_times_out(nic):
+    """The peer of `a` has not connected to it, so nothing answers."""
+    a, b = warpverbs.Endpoint(nic), warpverbs.Endpoint(nic)
+    a.connect(b.info())
+    region = warpverbs.Region(nic, bytearray(64), remote_write=True)
+    with pytest.raises(TimeoutError, match="Keep the memory until reset") as caught:
+        a.write(region, region.remote(), timeout=0.01)
+    assert isinstance(caught.value, warpverbs.OperationTimeout)
+    interrupted(a.write, region, region.remote())
+
+
+def test_abort_ends_a_write(nic):
+    a, b = warpverbs.Endpoint(nic), warpverbs.Endpoint(nic)
+    a.connect(b.info())
+    region = warpverbs.Region(nic, bytearray(64), remote_write=True)
+    write = Background(a.write, region, region.remote(), timeout=3600)
+    a.abort()
+    with pytest.raises(warpverbs.OperationError, match="aborted"):
+        write.result()
+
+
+def test_write_needs_a_connection(nic):
+    region = warpverbs.Region(nic, bytearray(64), remote_write=True)
+    with pytest.raises(warpverbs.Error, match="not connected. Call connect"):
+        warpverbs.Endpoint(nic).write(region, region.remote())
+
+
+def test_endpoint_describes_what_was_chosen(pair):
+    text = pair.a.describe()
+    assert f"QP {pair.a.qpn} on {pair.nic.name}" in text and f"to QP {pair.b.qpn}" in text
+    assert pair.a.state == "RTS" and pair.a.port == 1 and not pair.a.on_gpu and pair.a.connected
+    assert str(pair.a.qpn) in repr(pair.a)
+
+
+def test_counters_count_posts(pair):
+    before = pair.a.counters()
+    for _ in range(3):
+        pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
+    assert pair.a.counters().sends_posted == before.sends_posted + 3
+
+
+def test_views_are_addresses_for_kernels(nic):
+    endpoint = warpverbs.Endpoint(nic, receive_depth=16)
+    assert endpoint.queue % 64 == 0 and endpoint.receives > endpoint.queue and endpoint.abort_word != 0
+    with pytest.raises(warpverbs.Error, match="receive queue"):
+        warpverbs.Endpoint(nic).receives
+
+
+def test_settings_may_come_from_a_config(nic):
+    config = warpverbs.EndpointConfig(depth=32, traffic_class=104, max_mtu=1024)
+    text = warpverbs.Endpoint(nic, config, depth=200).describe()
+    assert "256 WQEBBs (200 requested)" in text
+    assert config.replace(depth=8).depth == 8 and config.depth == 32
+
+
+@pytest.mark.parametrize("settings", [
+    {"peer_gid": "127.83.0.32"}, {"peer_gid": "fe80::1"}, {"psn": 5}, {"doorbell": "host_proxy"}, {"cq_mode": "collapsed"},
+    {"placement": "host"}, {"gid_index": 3}, {"receive_depth": 8, "receive_scatter": 2}])
+def test_setting_is_accepted(nic, settings):
+    warpverbs.Endpoint(nic, **settings)
+
+
+@pytest.mark.parametrize("settings, error, text", [
+    ({"depth": -1}, ValueError, "Cannot use -1 as depth.*0 to 4294967295"),
+    ({"depth": "many"}, ValueError, "Cannot use 'many' as depth"),
+    ({"depth": 1 << 20}, warpverbs.Error, "Cannot create"),
+    ({"retry_count": 9}, warpverbs.Error, "retry count is out of range"),
+    ({"traffic_class": 256}, ValueError, "traffic_class"),
+    ({"placement": "moon"}, ValueError, "Pass one of 'probe', 'host', 'gpu'"),
+    ({"max_mtu": 1500}, ValueError, "Pass one of '256'"),
+    ({"peer_gid": "no address"}, ValueError, "no address"),
+    ({"pool": 7}, TypeError, "Cannot use 7 as pool"),
+    ({"colour": 1}, TypeError, "colour")])
+def test_wrong_setting_is_named(nic, settings, error, text):
+    with pytest.raises(error, match=text):
+        warpverbs.Endpoint(nic, **settings)
+
+
+@pytest.mark.parametrize("info", ["", "word", "é", "00" * 48])
+def test_wrong_description_of_a_peer_is_refused(nic, info):
+    endpoint = warpverbs.Endpoint(nic)
+    for call in (endpoint.connect, endpoint.check_peer):
+        with pytest.raises(warpverbs.Error, match="^Cannot "):
+            call(info)
+    assert endpoint.state == "RESET"
+
+
+def test_second_connect_is_refused(pair):
+    with pytest.raises(warpverbs.Error, match="reset|Reset"):
+        pair.a.connect(pair.b.info())
+
+
+def test_disconnect_is_reported(pair):
+    pair.a.disconnect()
+    with pytest.raises(warpverbs.OperationError, match="disconnected|Disconnect"):
+        pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
+    assert pair.a.last_error().disconnected
+
+
+def test_events_and_peers_follow_the_connection(nic):
+    events, peers = warpverbs.EventThread(port_down_grace=None), warpverbs.PeerTable(4)
+    assert len(peers) == 4 and peers.peers != 0 and peers.state(3) == "disconnected"
+    pair = Pair(nic, events=events, peers=peers, peer_rank=3)
+    assert peers.state(3) == "connected" and pair.a.last_event() is None
+    with pytest.raises(IndexError, match="4 peers"):
+        peers.state(4)
+    with pytest.raises(warpverbs.OperationError):
+        pair.a.write(pair.local, pair.remote.remote()._replace(rkey=1), timeout=SOON)
+    pair.a.last_error()
+    assert peers.state(3) == "failed"
+    assert events.wakeups >= 0
+
+
+def test_pool_is_shared(nic):
+    pool = warpverbs.QueuePool(nic)
+    endpoints = [warpverbs.Endpoint(nic, pool=pool, depth=64) for _ in range(4)]
+    usage = pool.usage()
+    assert usage.registers == 1 and 0 < usage.used_bytes <= usage.bytes
+    del endpoints
+    assert pool.usage().used_bytes < usage.used_bytes
+
+
+def test_threads_share_an_endpoint(pair):
+    """Calls exclude each other, so nothing is lost and nothing crashes."""
+    target = numpy.zeros((4, 8), numpy.uint8)
+    remote = warpverbs.Region(pair.nic, target, remote_write=True)
+
+    def write(thread):
+        source = numpy.full(8, thread + 1, numpy.uint8)
+        with warpverbs.Region(pair.nic, source) as local:
+            for _ in range(50):
+                pair.a.write(local, remote.remote(8 * thread, 8), timeout=SOON)
+                pair.a.describe(), pair.a.last_error(), pair.a.counters()
+
+    for thread in [Background(write, thread) for thread in range(4)]:
+        thread.result()
+    assert target.tolist() == [[thread + 1] * 8 for thread in range(4)]
+
+
+def test_child_may_not_use_what_the_parent_made(pair):
+    def child():
+        for call in (pair.a.info, pair.nic.ports, pair.remote.remote, lambda: pair.a.write(pair.local, pair.remote.remote())):
+            with pytest.raises((warpverbs.ForkError, RuntimeError), match="forked from the one that made it"):
+                call()
+        with pytest.raises(warpverbs.ForkError):
+            warpverbs.Endpoint(pair.nic)
+        pair.a.close(), pair.remote.close(), pair.nic.close()
+        own = Pair(warpverbs.Device())
+        own.a.write(own.local, own.remote.remote(), timeout=SOON)
+        assert (own.target == own.source).all()
+
+    in_child(child)
+    pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
+    assert (pair.target == pair.source).all()

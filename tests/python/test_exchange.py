@@ -1,0 +1,197 @@
+import queue
+import threading
+
+import pytest
+
+import warpverbs
+from conftest import Background, SOON, interrupted
+
+
+class Store:
+    """A store as torch.distributed has them, for the threads of a process."""
+
+    def __init__(self):
+        self._values = {}
+
+    def set(self, key, value):
+        self._values[key] = value.encode()
+
+    def check(self, keys):
+        return all(key in self._values for key in keys)
+
+    def get(self, key):
+        return self._values[key]
+
+
+class Communicator:
+    """A communicator as mpi4py has them, for two threads of a process."""
+
+    def __init__(self):
+        self.queues = [queue.Queue(), queue.Queue()]
+
+    def of(self, rank):
+        return Rank(self.queues, rank)
+
+
+class Rank:
+    def __init__(self, queues, rank):
+        self._queues, self._rank = queues, rank
+
+    def isend(self, message, dest, tag):
+        self._queues[dest].put((tag, message))
+        return self
+
+    def wait(self):
+        pass
+
+    def iprobe(self, source, tag):
+        return not self._queues[self._rank].empty()
+
+    def recv(self, source, tag):
+        return self._queues[self._rank].get()[1]
+
+
+def store_pair():
+    store = Store()
+    return warpverbs.StoreExchange(store, 0, 1), warpverbs.StoreExchange(store, 1, 0)
+
+
+def mpi_pair():
+    communicator = Communicator()
+    return warpverbs.MpiExchange(communicator.of(0), 1), warpverbs.MpiExchange(communicator.of(1), 0)
+
+
+@pytest.fixture(params=["tcp", "store", "mpi"])
+def exchanges(request, tcp_pair):
+    return {"tcp": lambda: tcp_pair, "store": store_pair, "mpi": mpi_pair}[request.param]()
+
+
+def test_messages_are_swapped_in_order(exchanges):
+    here, there = exchanges
+
+    def other():
+        return [there.swap(b"a", "a letter", SOON), there.swap(b"", "nothing", SOON), there.swap_json([1, {"two": "3"}])]
+
+    thread = Background(other)
+    mine = [here.swap(b"x" * 100000, "letters", SOON), here.swap(b"\0\xff", "bytes", SOON), here.swap_json(None)]
+    assert mine == [b"a", b"", [1, {"two": "3"}]]
+    assert thread.result() == [b"x" * 100000, b"\0\xff", None]
+    assert isinstance(here, warpverbs.Exchange) and here.peer_name
+
+
+def test_swap_ends_at_its_timeout(exchanges):
+    with pytest.raises(warpverbs.Error, match="^Cannot swap a word with "):
+        exchanges[0].swap(b"word", "a word", 0.01)
+
+
+def test_swap_ends_by_a_signal(exchanges):
+    interrupted(exchanges[0].swap, b"word", "a word")
+
+
+@pytest.mark.parametrize("round_trip", [False, True])
+def test_endpoints_are_connected(nic, exchanges, round_trip):
+    here, there = ([warpverbs.Endpoint(nic) for _ in range(3)] for _ in range(2))
+    thread = Background(warpverbs.connect_all, there, exchanges[1], timeout=SOON, round_trip=round_trip)
+    warpverbs.connect_all(here, exchanges[0], timeout=SOON, round_trip=round_trip)
+    thread.result()
+    for mine, theirs in zip(here, there):
+        assert mine.connected and f"to QP {theirs.qpn}" in mine.describe()
+
+
+def test_both_sides_know_why_connecting_failed(nic, tcp_pair):
+    there = Background(warpverbs.connect_all, [warpverbs.Endpoint(nic)], tcp_pair[1], timeout=SOON)
+    here = warpverbs.Endpoint(nic)
+    with pytest.raises(warpverbs.Error, match="two sides disagree"):
+        warpverbs.connect_all([here, warpverbs.Endpoint(nic)], tcp_pair[0], timeout=SOON)
+    with pytest.raises(warpverbs.Error, match="two sides disagree|The peer|the peer"):
+        there.result()
+    assert here.state == "RESET"
+
+
+def test_connecting_ends_by_a_signal(nic, exchanges):
+    endpoint = warpverbs.Endpoint(nic)
+    interrupted(warpverbs.connect_all, [endpoint], exchanges[0])
+    assert endpoint.state == "RESET"
+
+
+def test_accepting_and_connecting_end_by_a_signal():
+    with warpverbs.TcpListener("127.0.0.1") as listener:
+        interrupted(listener.accept)
+        port = listener.port
+    interrupted(warpverbs.TcpExchange.connect, "127.0.0.1", port)
+
+
+def test_accepting_ends_at_its_timeout():
+    with pytest.raises(warpverbs.Error, match="no peer connected within"):
+        warpverbs.TcpListener("127.0.0.1").accept(timeout=0.01)
+
+
+def test_port_that_is_taken_is_refused():
+    with warpverbs.TcpListener("127.0.0.1") as listener:
+        with pytest.raises(warpverbs.Error, match="^Cannot listen"):
+            warpverbs.TcpListener("127.0.0.1", listener.port)
+
+
+@pytest.mark.parametrize("error", [ValueError("of the exchange"), KeyboardInterrupt()])
+def test_exception_of_an_exchange_arrives(nic, error):
+    class Failing(warpverbs.Exchange):
+        def swap(self, mine, what="a message", timeout=None):
+            raise error
+
+    endpoint = warpverbs.Endpoint(nic)
+    with pytest.raises(type(error)):
+        warpverbs.connect_all([endpoint], Failing())
+    assert endpoint.state == "RESET"
+
+
+@pytest.mark.parametrize("answer", [b"", b"no message of this library", None, 7])
+def test_wrong_answer_of_an_exchange_is_refused(nic, answer):
+    class Wrong:
+        def swap(self, mine, what, timeout):
+            return answer
+
+    with pytest.raises((warpverbs.Error, TypeError, RuntimeError)):
+        warpverbs.connect_all([warpverbs.Endpoint(nic)], Wrong(), timeout=SOON)
+
+
+def test_exchange_may_not_use_the_endpoint_that_it_connects(nic):
+    endpoint = warpverbs.Endpoint(nic)
+
+    class Curious:
+        def swap(self, mine, what, timeout):
+            endpoint.reset()
+
+    with pytest.raises(warpverbs.Error, match="this thread is in another call of it"):
+        warpverbs.connect_all([endpoint], Curious())
+
+
+def test_what_is_no_exchange_is_refused(nic):
+    with pytest.raises(TypeError, match="it has no method swap"):
+        warpverbs.connect_all([warpverbs.Endpoint(nic)], object())
+    with pytest.raises(TypeError):
+        warpverbs.connect_all([None], object())
+
+
+def test_threads_connect_the_same_endpoints_in_any_order(nic):
+    """Neither waits for the other with half of the endpoints locked."""
+    endpoints = [warpverbs.Endpoint(nic) for _ in range(2)]
+    in_turn = threading.Lock()
+
+    class Refusing:
+        def swap(self, mine, what, timeout):
+            with in_turn:
+                raise ConnectionError("refused")
+
+    def connect(order):
+        for _ in range(20):
+            with pytest.raises(ConnectionError):
+                warpverbs.connect_all(order, Refusing(), timeout=SOON)
+
+    for thread in [Background(connect, order) for order in (endpoints, endpoints[::-1])]:
+        thread.result()
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "soon"])
+def test_wrong_timeout_is_refused(tcp_pair, timeout):
+    with pytest.raises((ValueError, RuntimeError, TypeError)):
+        tcp_pair[0].swap(b"", "a word", timeout)
