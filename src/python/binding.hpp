@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +25,9 @@ namespace warpverbs::python {
 
 namespace py = pybind11;
 using namespace py::literals;
+
+/// Returns the docstring that _core.pyi has of a class, function or method: "Endpoint.info".
+const char* Doc(std::string_view name);
 
 /// A call of an object that was closed: warpverbs.ClosedError.
 class ClosedError : public host::Error {
@@ -169,7 +173,7 @@ void Choose(const py::dict& settings, const char* name,
 template <class Class>
 void BindClose(Class& bound) {
   using T = typename Class::type;
-  bound.def("close", &T::Close)
+  bound.def("close", &T::Close, Doc("_Closeable.close"))
       .def_property_readonly("closed", &T::closed)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](T& self, const py::args&) { self.Close(); });

@@ -61,8 +61,8 @@ py::object Topology(const std::string& sysfs) {
 }
 
 py::list AssignNics(uint32_t nics_per_gpu, const std::string& sysfs) {
-  const auto assignment = WithoutGil(
-      [&] { return host::AssignNics(host::ReadTopology(sysfs), {.nics_per_gpu = nics_per_gpu}); });
+  const auto assignment =
+      WithoutGil([&] { return host::AssignNics(host::ReadTopology(sysfs), {.nics_per_gpu = nics_per_gpu}); });
   py::list choices;
   for (const host::GpuNics& gpu : assignment) {
     for (const host::NicChoice& nic : gpu.nics)
@@ -78,27 +78,29 @@ Device::Device(const std::optional<std::string>& name)
     : Handle("the device " + name.value_or("with an active port"), Open(name)) {}
 
 void BindDevices(py::module_& module) {
-  module.def("device_names", [] { return WithoutGil(host::DeviceNames); });
-  module.def("first_active_device", [] { return WithoutGil(host::FirstActiveDevice); });
-  module.def("topology", Topology, "sysfs"_a = "/sys");
-  module.def("assign_nics", AssignNics, "nics_per_gpu"_a = 1, "sysfs"_a = "/sys");
+  module.def(
+      "device_names", [] { return WithoutGil(host::DeviceNames); }, Doc("device_names"));
+  module.def(
+      "first_active_device", [] { return WithoutGil(host::FirstActiveDevice); }, Doc("first_active_device"));
+  module.def("topology", Topology, "sysfs"_a = "/sys", Doc("topology"));
+  module.def("assign_nics", AssignNics, "nics_per_gpu"_a = 1, "sysfs"_a = "/sys", Doc("assign_nics"));
 
-  py::class_<Device> device(module, "Device");
+  py::class_<Device> device(module, "Device", Doc("Device"));
   device.def(py::init<std::optional<std::string>>(), "name"_a = py::none())
       .def_property_readonly("name", [](const Device& self) { return self.Get()->name(); })
       .def_property_readonly("capabilities", CapabilitiesOf)
-      .def("ports", Ports)
-      .def("gids", Gids, "port"_a = 0)
+      .def("ports", Ports, Doc("Device.ports"))
+      .def("gids", Gids, "port"_a = 0, Doc("Device.gids"))
       .def("__repr__", [](const Device& self) {
         return self.closed() ? "<warpverbs.Device, closed>" : "<warpverbs.Device " + self.Get()->name() + ">";
       });
   BindClose(device);
 
-  py::class_<Gpu>(module, "Gpu")
+  py::class_<Gpu>(module, "Gpu", Doc("Gpu"))
       .def(py::init<int>(), "ordinal"_a = 0, py::call_guard<py::gil_scoped_release>())
-      .def_static("count", Gpu::Count, py::call_guard<py::gil_scoped_release>())
+      .def_static("count", Gpu::Count, py::call_guard<py::gil_scoped_release>(), Doc("Gpu.count"))
       .def_property_readonly("ordinal", &Gpu::ordinal)
-      .def_property_readonly("name", &Gpu::name)
+      .def_property_readonly("name", &Gpu::name, Doc("Gpu.name"))
       .def_property_readonly("model", &Gpu::model)
       .def_property_readonly("pci_address", &Gpu::pci_address)
       .def("__repr__", [](const Gpu& self) { return "<warpverbs.Gpu " + self.name() + ">"; });

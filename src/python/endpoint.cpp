@@ -47,16 +47,23 @@ host::EndpointConfig ConfigOf(const EndpointObject& object, const py::dict& sett
   Take(settings, "min_rnr_timer", config.retry.min_rnr_timer);
   using mlx5::Mtu;
   Choose(settings, "max_mtu",
-         {{"256", Mtu::k256}, {"512", Mtu::k512}, {"1024", Mtu::k1024}, {"2048", Mtu::k2048}, {"4096", Mtu::k4096}},
+         {{"256", Mtu::k256},
+          {"512", Mtu::k512},
+          {"1024", Mtu::k1024},
+          {"2048", Mtu::k2048},
+          {"4096", Mtu::k4096}},
          config.path.max_mtu);
   using host::CqMode;
   Choose(settings, "cq_mode", {{"ring", CqMode::kRing}, {"collapsed", CqMode::kCollapsed}}, config.cq_mode);
   using host::Placement;
   Choose(settings, "placement",
-         {{"probe", Placement::kProbe}, {"host", Placement::kHost}, {"gpu", Placement::kGpu}}, config.placement);
+         {{"probe", Placement::kProbe}, {"host", Placement::kHost}, {"gpu", Placement::kGpu}},
+         config.placement);
   using host::DoorbellMode;
   Choose(settings, "doorbell",
-         {{"auto", DoorbellMode::kAuto}, {"gpu", DoorbellMode::kGpu}, {"host_proxy", DoorbellMode::kHostProxy},
+         {{"auto", DoorbellMode::kAuto},
+          {"gpu", DoorbellMode::kGpu},
+          {"host_proxy", DoorbellMode::kHostProxy},
           {"host_posts", DoorbellMode::kHostPosts}},
          config.doorbell);
   if (std::string gid; Take(settings, "peer_gid", gid), gid.size() == sizeof(host::Gid::raw)) {
@@ -111,8 +118,8 @@ device::Status InPieces(const host::Endpoint& endpoint, host::Deadline deadline,
     const auto now = steady_clock::now();
     const host::Deadline end = deadline - now > kPiece ? now + kPiece : deadline;
     const auto left = std::chrono::nanoseconds(std::max(end, now) - now).count();
-    const device::Status status =
-        wait({.deadline_ns = arch::Cpu::NowNs() + static_cast<uint64_t>(left), .abort = endpoint.AbortWord()});
+    const device::Status status = wait(
+        {.deadline_ns = arch::Cpu::NowNs() + static_cast<uint64_t>(left), .abort = endpoint.AbortWord()});
     if (status.code != device::Code::kTimeout || end == deadline) return status;
     CheckSignals();
   }
@@ -123,7 +130,8 @@ device::Status InPieces(const host::Endpoint& endpoint, host::Deadline deadline,
 /// @param what  "write 64 bytes"
 /// @errors  Error: kernels post to the queue; OperationError
 template <class Operation>
-void Execute(const Endpoint& self, const Operation& operation, const std::string& what, const py::object& timeout) {
+void Execute(const Endpoint& self, const Operation& operation, const std::string& what,
+             const py::object& timeout) {
   const host::Deadline deadline = DeadlineOf(timeout);
   const bool kernels_post = self.Get()->gpu.has_value();
   self.Call([&](const host::Endpoint& endpoint) {
@@ -147,7 +155,8 @@ void Execute(const Endpoint& self, const Operation& operation, const std::string
     if (status.ok()) return;
     const auto error = status.code == device::Code::kError ? endpoint.LastError() : std::nullopt;
     if (error) {
-      const std::string sentence = "Cannot " + what + " " + object + ": the queue has failed. " + error->Describe();
+      const std::string sentence =
+          "Cannot " + what + " " + object + ": the queue has failed. " + error->Describe();
       throw OperationError(status, sentence);
     }
     throw OperationError(status, host::Error(what, object, host::Describe(status),
@@ -158,17 +167,19 @@ void Execute(const Endpoint& self, const Operation& operation, const std::string
 
 std::string Bytes(uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
-void Write(const Endpoint& self, uint64_t local, uint64_t bytes, uint32_t lkey, uint64_t remote, uint32_t rkey,
-           const py::object& timeout) {
+void Write(const Endpoint& self, uint64_t local, uint64_t bytes, uint32_t lkey, uint64_t remote,
+           uint32_t rkey, const py::object& timeout) {
   Execute(self,
-          device::Write({remote, std::bit_cast<mlx5::Be32>(rkey)}, {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
+          device::Write({remote, std::bit_cast<mlx5::Be32>(rkey)},
+                        {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
           "write " + Bytes(bytes), timeout);
 }
 
 void Read(const Endpoint& self, uint64_t local, uint64_t bytes, uint32_t lkey, uint64_t remote, uint32_t rkey,
           const py::object& timeout) {
   Execute(self,
-          device::Read({remote, std::bit_cast<mlx5::Be32>(rkey)}, {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
+          device::Read({remote, std::bit_cast<mlx5::Be32>(rkey)},
+                       {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
           "read " + Bytes(bytes), timeout);
 }
 
@@ -224,57 +235,79 @@ Endpoint::Endpoint(const Device& device, const py::dict& settings)
 void BindEndpoint(py::module_& module) {
   py::class_<Endpoint> endpoint(module, "Endpoint");
   endpoint.def(py::init<const Device&, const py::dict&>())
-      .def_property_readonly("qpn", [](const Endpoint& self) { return self.Get()->endpoint->qpn(); })
-      .def_property_readonly("port", [](const Endpoint& self) { return self.Get()->endpoint->port(); })
-      .def_property_readonly("on_gpu", [](const Endpoint& self) { return self.Get()->endpoint->on_gpu(); })
-      .def_property_readonly("send_cqn", [](const Endpoint& self) { return self.Get()->endpoint->send_cqn(); })
-      .def_property_readonly("connected",
-                             [](const Endpoint& self) {
-                               return self.Call([](const host::Endpoint& one) { return one.peer().has_value(); });
-                             })
-      .def_property_readonly("queue", [](const Endpoint& self) { return self.Get()->views->AddressOf(0); })
-      .def_property_readonly("receives",
-                             [](const Endpoint& self) {
-                               const auto object = self.Get();
-                               if (!object->receives) object->endpoint->ReceiveView();  // throws
-                               return object->views->AddressOf(EndpointObject::kReceivesOffset);
-                             })
-      .def_property_readonly("abort_word",
-                             [](const Endpoint& self) {
-                               return reinterpret_cast<uint64_t>(self.Get()->endpoint->AbortWord());
-                             })
-      .def_property_readonly("needs_system_scope",
-                             [](const Endpoint& self) {
-                               return self.Get()->endpoint->ReleaseScope() == arch::Scope::kSystem;
-                             })
-      .def_property_readonly("state",
-                             [](const Endpoint& self) {
-                               return self.Call([](const host::Endpoint& one) {
-                                 return std::string(host::ToString(one.State()));
-                               });
-                             })
-      .def("info",
-           [](const Endpoint& self) {
-             return self.Call([](const host::Endpoint& one) { return one.Info().Serialize(); });
-           })
-      .def("connect",
-           [](const Endpoint& self, const std::string& peer) {
-             self.Call([&](host::Endpoint& one) { one.Connect(host::EndpointInfo::Parse(peer)); });
-           },
-           "peer"_a)
-      .def("check_peer",
-           [](const Endpoint& self, const std::string& peer) {
-             self.Call([&](host::Endpoint& one) { one.CheckPeer(host::EndpointInfo::Parse(peer)); });
-           },
-           "peer"_a)
-      .def("disconnect",
-           [](const Endpoint& self) { self.Call([](host::Endpoint& one) { one.Disconnect(); }); })
-      .def("reset", Reset)
-      .def("abort", [](const Endpoint& self) { self.Get()->endpoint->Abort(); })
-      .def("describe",
-           [](const Endpoint& self) {
-             return self.Call([](const host::Endpoint& one) { return one.Describe(); });
-           })
+      .def_property_readonly(
+          "qpn", [](const Endpoint& self) { return self.Get()->endpoint->qpn(); }, Doc("Endpoint.qpn"))
+      .def_property_readonly(
+          "port", [](const Endpoint& self) { return self.Get()->endpoint->port(); }, Doc("Endpoint.port"))
+      .def_property_readonly(
+          "on_gpu", [](const Endpoint& self) { return self.Get()->endpoint->on_gpu(); },
+          Doc("Endpoint.on_gpu"))
+      .def_property_readonly(
+          "send_cqn", [](const Endpoint& self) { return self.Get()->endpoint->send_cqn(); },
+          Doc("Endpoint.send_cqn"))
+      .def_property_readonly(
+          "connected",
+          [](const Endpoint& self) {
+            return self.Call([](const host::Endpoint& one) { return one.peer().has_value(); });
+          },
+          Doc("Endpoint.connected"))
+      .def_property_readonly(
+          "queue", [](const Endpoint& self) { return self.Get()->views->AddressOf(0); },
+          Doc("Endpoint.queue"))
+      .def_property_readonly(
+          "receives",
+          [](const Endpoint& self) {
+            const auto object = self.Get();
+            if (!object->receives) object->endpoint->ReceiveView();  // throws
+            return object->views->AddressOf(EndpointObject::kReceivesOffset);
+          },
+          Doc("Endpoint.receives"))
+      .def_property_readonly(
+          "abort_word",
+          [](const Endpoint& self) { return reinterpret_cast<uint64_t>(self.Get()->endpoint->AbortWord()); },
+          Doc("Endpoint.abort_word"))
+      .def_property_readonly(
+          "needs_system_scope",
+          [](const Endpoint& self) { return self.Get()->endpoint->ReleaseScope() == arch::Scope::kSystem; },
+          Doc("Endpoint.needs_system_scope"))
+      .def_property_readonly(
+          "state",
+          [](const Endpoint& self) {
+            return self.Call(
+                [](const host::Endpoint& one) { return std::string(host::ToString(one.State())); });
+          },
+          Doc("Endpoint.state"))
+      .def(
+          "info",
+          [](const Endpoint& self) {
+            return self.Call([](const host::Endpoint& one) { return one.Info().Serialize(); });
+          },
+          Doc("Endpoint.info"))
+      .def(
+          "connect",
+          [](const Endpoint& self, const std::string& peer) {
+            self.Call([&](host::Endpoint& one) { one.Connect(host::EndpointInfo::Parse(peer)); });
+          },
+          "peer"_a, Doc("Endpoint.connect"))
+      .def(
+          "check_peer",
+          [](const Endpoint& self, const std::string& peer) {
+            self.Call([&](host::Endpoint& one) { one.CheckPeer(host::EndpointInfo::Parse(peer)); });
+          },
+          "peer"_a, Doc("Endpoint.check_peer"))
+      .def(
+          "disconnect",
+          [](const Endpoint& self) { self.Call([](host::Endpoint& one) { one.Disconnect(); }); },
+          Doc("Endpoint.disconnect"))
+      .def("reset", Reset, Doc("Endpoint.reset"))
+      .def(
+          "abort", [](const Endpoint& self) { self.Get()->endpoint->Abort(); }, Doc("Endpoint.abort"))
+      .def(
+          "describe",
+          [](const Endpoint& self) {
+            return self.Call([](const host::Endpoint& one) { return one.Describe(); });
+          },
+          Doc("Endpoint.describe"))
       .def("last_error", LastError)
       .def("last_event", [](const Endpoint& self) { return EventOf(self.Get()->endpoint->LastEvent()); })
       .def("counters", CountersOf)

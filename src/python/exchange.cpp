@@ -52,7 +52,8 @@ class TcpExchange : public Handle<TcpObject> {
     const host::Deadline deadline = DeadlineOf(timeout);
     return ToBytes(WithoutGil([&] {
       return Call(object, [&](host::TcpExchange& exchange) {
-        return exchange.Swap({reinterpret_cast<const uint8_t*>(message.data()), message.size()}, what, deadline);
+        return exchange.Swap({reinterpret_cast<const uint8_t*>(message.data()), message.size()}, what,
+                             deadline);
       });
     }));
   }
@@ -154,14 +155,16 @@ void BindExchange(py::module_& module) {
   py::class_<TcpExchange> exchange(module, "TcpExchange");
   exchange.def(py::init<const TcpExchange&>())
       .def_static("connect", TcpExchange::Connect, "host"_a, "port"_a, "timeout"_a = 30.0)
-      .def("swap", &TcpExchange::Swap, "mine"_a, "what"_a = "a message", "timeout"_a = 30.0)
-      .def_property_readonly("peer_name", &TcpExchange::PeerName);
+      .def("swap", &TcpExchange::Swap, "mine"_a, "what"_a = "a message", "timeout"_a = 30.0,
+           Doc("TcpExchange.swap"))
+      .def_property_readonly("peer_name", &TcpExchange::PeerName, Doc("TcpExchange.peer_name"));
   BindClose(exchange);
 
   py::class_<TcpListener> listener(module, "TcpListener");
   listener.def(py::init<std::string, uint16_t>(), "host"_a = "", "port"_a = 0)
       .def("accept", &TcpListener::Accept, "timeout"_a = 30.0)
-      .def_property_readonly("port", [](const TcpListener& self) { return self.Get()->port(); });
+      .def_property_readonly(
+          "port", [](const TcpListener& self) { return self.Get()->port(); }, Doc("TcpListener.port"));
   BindClose(listener);
 
   module.def("connect_all", ConnectAll, "endpoints"_a, "exchange"_a, "timeout"_a = 30.0,

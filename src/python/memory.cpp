@@ -91,8 +91,8 @@ class Region : public ZeroedMemory {
  private:
   static std::string Name(uint64_t address, uint64_t bytes) {
     char text[64];
-    std::snprintf(text, sizeof text, "the region of %llu bytes at 0x%llx", static_cast<unsigned long long>(bytes),
-                  static_cast<unsigned long long>(address));
+    std::snprintf(text, sizeof text, "the region of %llu bytes at 0x%llx",
+                  static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(address));
     return text;
   }
 
@@ -126,7 +126,7 @@ void BindMemory(py::module_& module) {
   py::class_<Region> region(module, "Region");
   region.def(py::init<const Device&, uint64_t, uint64_t, py::object, const py::dict&>())
       .def_property_readonly("view", &Region::View)
-      .def_property_readonly("method", &Region::Method)
+      .def_property_readonly("method", &Region::Method, Doc("Region.method"))
       .def("_flush", &Region::Flush);
   BindClose(region);
 }

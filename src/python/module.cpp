@@ -8,10 +8,9 @@ namespace {
 py::object ErrorType(const char* name) { return py::module_::import("warpverbs._errors").attr(name); }
 
 void Raise(const char* type, const host::Error& error) {
-  const py::object made = ErrorType(type)(error.what(), "step"_a = error.step(), "object"_a = error.object(),
-                                          "reason"_a = error.reason(), "remedy"_a = error.remedy(),
-                                          "error_number"_a = error.error_number(),
-                                          "syndrome"_a = error.syndrome());
+  const py::object made = ErrorType(type)(
+      error.what(), "step"_a = error.step(), "object"_a = error.object(), "reason"_a = error.reason(),
+      "remedy"_a = error.remedy(), "error_number"_a = error.error_number(), "syndrome"_a = error.syndrome());
   PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
 }
 

@@ -52,20 +52,24 @@ QueuePool::QueuePool(const Device& device, size_t chunk_bytes, uint32_t endpoint
       }()) {}
 
 void BindShared(py::module_& module) {
-  py::class_<EventThread> events(module, "EventThread");
+  py::class_<EventThread> events(module, "EventThread", Doc("EventThread"));
   events.def(py::init<const py::object&>(), "port_down_grace"_a = 1.0)
-      .def_property_readonly("wakeups", [](const EventThread& self) { return self.Get()->thread.wakeups(); });
+      .def_property_readonly(
+          "wakeups", [](const EventThread& self) { return self.Get()->thread.wakeups(); },
+          Doc("EventThread.wakeups"));
   BindClose(events);
 
-  py::class_<PeerTable> peers(module, "PeerTable");
+  py::class_<PeerTable> peers(module, "PeerTable", Doc("PeerTable"));
   peers.def(py::init<uint32_t, std::optional<Gpu>>(), "count"_a, "gpu"_a = py::none())
       .def("__len__", [](const PeerTable& self) { return self.Get()->table.count(); })
-      .def("state", StateOf, "rank"_a)
-      .def_property_readonly("peers", [](const PeerTable& self) { return self.Get()->view.AddressOf(0); });
+      .def("state", StateOf, "rank"_a, Doc("PeerTable.state"))
+      .def_property_readonly(
+          "peers", [](const PeerTable& self) { return self.Get()->view.AddressOf(0); },
+          Doc("PeerTable.peers"));
   BindClose(peers);
 
   const host::QueuePoolConfig defaults;
-  py::class_<QueuePool> pool(module, "QueuePool");
+  py::class_<QueuePool> pool(module, "QueuePool", Doc("QueuePool"));
   pool.def(py::init<const Device&, size_t, uint32_t>(), "device"_a, "chunk_bytes"_a = defaults.chunk_bytes,
            "endpoints_per_register"_a = defaults.endpoints_per_register)
       .def("usage", [](const QueuePool& self) {

@@ -25,7 +25,8 @@ struct Completion {
 /// Completions that Python has not taken yet. Thread-safe.
 struct Mailbox {
   Mailbox() : file(eventfd(0, EFD_CLOEXEC)) {
-    if (!file) throw host::Error::FromErrno("make", "an eventfd", errno, "Raise the limit on files (ulimit -n)");
+    if (!file)
+      throw host::Error::FromErrno("make", "an eventfd", errno, "Raise the limit on files (ulimit -n)");
   }
 
   void Put(uint64_t operation, const Status& status) {
@@ -130,7 +131,9 @@ class Transport : public Handle<TransportObject> {
   }
 
   auto Report(uint64_t operation) const {
-    return [mailbox = Get()->loop->mailbox, operation](const Status& status) { mailbox->Put(operation, status); };
+    return [mailbox = Get()->loop->mailbox, operation](const Status& status) {
+      mailbox->Put(operation, status);
+    };
   }
 
  public:
@@ -158,7 +161,8 @@ class Transport : public Handle<TransportObject> {
   }
 
   void Write(uint64_t operation, const Memory& memory, size_t offset, size_t bytes,
-             const std::tuple<uint64_t, size_t, std::string>& remote, bool notify, const py::object& timeout) const {
+             const std::tuple<uint64_t, size_t, std::string>& remote, bool notify,
+             const py::object& timeout) const {
     const auto view = memory.Get()->CreateView(offset, bytes);
     const auto to = RemoteOf(remote);
     const auto limit = TimeoutOf(timeout);
@@ -206,7 +210,8 @@ class Transport : public Handle<TransportObject> {
 }  // namespace
 
 void BindTransport(py::module_& module) {
-  module.def("transport_supported", transport::RdmaTransport::Supported, py::call_guard<py::gil_scoped_release>());
+  module.def("transport_supported", transport::RdmaTransport::Supported,
+             py::call_guard<py::gil_scoped_release>());
 
   py::class_<EventLoop> loop(module, "EventLoop");
   loop.def(py::init<>())
@@ -217,7 +222,7 @@ void BindTransport(py::module_& module) {
 
   py::class_<Memory> memory(module, "TransportMemory");
   memory.def(py::init<uint64_t, uint64_t, py::object, int, uint32_t, bool>())
-      .def_property_readonly("writable", &Memory::writable)
+      .def_property_readonly("writable", &Memory::writable, Doc("TransportMemory.writable"))
       .def("_remote", &Memory::Remote);
   BindClose(memory);
 
@@ -230,8 +235,8 @@ void BindTransport(py::module_& module) {
       .def("_write", &Transport::Write)
       .def("_read", &Transport::Read)
       .def("_wait_for_write", &Transport::WaitForWrite)
-      .def("describe", &Transport::Describe)
-      .def_property_readonly("connected", &Transport::Connected);
+      .def("describe", &Transport::Describe, Doc("Transport.describe"))
+      .def_property_readonly("connected", &Transport::Connected, Doc("Transport.connected"));
   BindClose(bound);
 }
 

@@ -58,7 +58,8 @@ int DeadlineWait::Poll(int fd, short events) const {
   while (true) {
     CallWaitCheck();
     pollfd file{.fd = fd, .events = events, .revents = 0};
-    const int most = wait_check == nullptr ? std::numeric_limits<int>::max() : static_cast<int>(kLongestUnchecked.count());
+    const int most =
+        wait_check == nullptr ? std::numeric_limits<int>::max() : static_cast<int>(kLongestUnchecked.count());
     const int ready = poll(&file, 1, std::min(Milliseconds(), most));
     if (ready > 0 || (ready < 0 && errno != EINTR)) return ready;
     if (ready == 0 && over()) return 0;

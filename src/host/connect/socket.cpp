@@ -115,7 +115,8 @@ std::string ToString(const TcpAddress& address) {
 
 std::vector<SocketAddress> Resolve(const TcpAddress& peer, const DeadlineWait& waiting) {
   return Find(peer, 0, waiting.Within(), [&](const std::future<Answer>& answer) {
-    return waiting.Until([&] { return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    return waiting.Until(
+        [&] { return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
   });
 }
 
