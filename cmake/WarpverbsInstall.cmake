@@ -3,6 +3,7 @@
 #   libraries      shared libraries
 #   development    headers, static libraries, the device library's bitcode, the CMake package and pkg-config files
 #   programs       warpverbs-doctor, -filed, -gpuiod, -info and -perf
+#   python         the Python package, in WARPVERBS_PYTHON_DIR
 #   softhca        the software HCA with its CMake target and softhca_control.h
 #   documentation  documents and the sources of the examples
 #
