@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "rdmacm": {"host"},
     "transport": {"host", "device", "arch", "sync"},
     "gpuio": {"transport", "host", "sync"},
+    "python": {"transport", "host", "device", "arch", "mlx5"},
     "programs": {"transport", "host", "device", "arch", "mlx5"},
     "softhca": {"mlx5", "sync"},
 }
