@@ -76,6 +76,7 @@ class Region : public ZeroedMemory {
     const py::object memory_stays = owner_;
     const host::Deadline deadline = DeadlineOf(timeout);
     WithoutGil([&] {
+      const host::WaitCheck check(CheckSignals);
       host::WrapPointer(reinterpret_cast<void*>(view_.addr), view_.bytes)
           ->Flush(to_nic ? host::FlushDirection::kGpuToNic : host::FlushDirection::kNicToGpu, deadline,
                   reinterpret_cast<void*>(stream));

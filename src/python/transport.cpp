@@ -130,6 +130,7 @@ class Transport : public Handle<TransportObject> {
     return function(object->transport);
   }
 
+  /// Returns what puts the end of an operation in the mailbox. Take it with the GIL.
   auto Report(uint64_t operation) const {
     return [mailbox = Get()->loop->mailbox, operation](const Status& status) {
       mailbox->Put(operation, status);
@@ -163,21 +164,26 @@ class Transport : public Handle<TransportObject> {
   void Write(uint64_t operation, const Memory& memory, size_t offset, size_t bytes,
              const std::tuple<uint64_t, size_t, std::string>& remote, bool notify,
              const py::object& timeout) const {
-    const auto view = memory.Get()->CreateView(offset, bytes);
+    const auto registered = memory.Get();  // stays until the operation is under way
+    const auto view = registered->CreateView(offset, bytes);
     const auto to = RemoteOf(remote);
     const auto limit = TimeoutOf(timeout);
-    Call([&](auto& one) { one.Write(view, to, {.notify = notify, .timeout = limit}, Report(operation)); });
+    const auto report = Report(operation);
+    Call([&](auto& one) { one.Write(view, to, {.notify = notify, .timeout = limit}, report); });
   }
   void Read(uint64_t operation, const Memory& memory, size_t offset, size_t bytes,
             const std::tuple<uint64_t, size_t, std::string>& remote, const py::object& timeout) const {
-    const auto view = memory.Get()->CreateMutableView(offset, bytes);
+    const auto registered = memory.Get();
+    const auto view = registered->CreateMutableView(offset, bytes);
     const auto from = RemoteOf(remote);
     const auto limit = TimeoutOf(timeout);
-    Call([&](auto& one) { one.Read(view, from, {.timeout = limit}, Report(operation)); });
+    const auto report = Report(operation);
+    Call([&](auto& one) { one.Read(view, from, {.timeout = limit}, report); });
   }
   void WaitForWrite(uint64_t operation, const py::object& timeout) const {
     const auto limit = TimeoutOf(timeout);
-    Call([&](auto& one) { one.WaitForWrite({.timeout = limit}, Report(operation)); });
+    const auto report = Report(operation);
+    Call([&](auto& one) { one.WaitForWrite({.timeout = limit}, report); });
   }
 
  private:

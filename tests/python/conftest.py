@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import traceback
+import warnings
 
 import numpy
 import pytest
@@ -73,7 +74,9 @@ class Background:
 
 def in_child(function):
     """Runs a function in a forked child, and fails if it raises or crashes."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
+        child = os.fork()
     if child == 0:
         code = 1
         try:

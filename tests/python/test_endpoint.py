@@ -2,7 +2,7 @@ import numpy
 import pytest
 
 import warpverbs
-from conftest import Background, Pair, SOON, in_child, interrupted
+from conftest import SOON, Background, Pair, in_child, interrupted
 
 
 def test_write_reaches_the_peer(pair):
@@ -40,7 +40,7 @@ def test_failed_write_says_why_and_reset_recovers(pair):
 
 def test_write_without_a_peer_times_out(nic):
     """The peer of `a` has not connected to it, so nothing answers."""
-    a, b = warpverbs.Endpoint(nic), warpverbs.Endpoint(nic)
+    a, b = warpverbs.Endpoint(nic, ack_timeout=0), warpverbs.Endpoint(nic)  # 0: never gives up
     a.connect(b.info())
     region = warpverbs.Region(nic, bytearray(64), remote_write=True)
     with pytest.raises(TimeoutError, match="Keep the memory until reset") as caught:
@@ -50,7 +50,7 @@ def test_write_without_a_peer_times_out(nic):
 
 
 def test_abort_ends_a_write(nic):
-    a, b = warpverbs.Endpoint(nic), warpverbs.Endpoint(nic)
+    a, b = warpverbs.Endpoint(nic, ack_timeout=0), warpverbs.Endpoint(nic)  # 0: never gives up
     a.connect(b.info())
     region = warpverbs.Region(nic, bytearray(64), remote_write=True)
     write = Background(a.write, region, region.remote(), timeout=3600)

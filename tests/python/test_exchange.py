@@ -4,7 +4,7 @@ import threading
 import pytest
 
 import warpverbs
-from conftest import Background, SOON, interrupted
+from conftest import SOON, Background, interrupted
 
 
 class Store:

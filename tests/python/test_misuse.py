@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 import warpverbs
-from conftest import Background, Pair, SOON
+from conftest import SOON, Background, Pair
 
 CLOSEABLE = {
     "device": lambda nic: warpverbs.Device(),
