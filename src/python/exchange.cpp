@@ -26,8 +26,7 @@ struct TcpObject {
 class TcpExchange : public Handle<TcpObject> {
  public:
   explicit TcpExchange(host::TcpExchange exchange)
-      : Handle("the connection to " + exchange.PeerName(),
-               std::unique_ptr<TcpObject>(new TcpObject{std::move(exchange), {}})) {}
+      : TcpExchange("the connection to " + exchange.PeerName(), exchange) {}
 
   static TcpExchange Connect(const std::string& host, uint16_t port, const py::object& timeout) {
     const host::Deadline deadline = DeadlineOf(timeout);
@@ -59,6 +58,10 @@ class TcpExchange : public Handle<TcpObject> {
   }
 
   std::string PeerName() const { return Get()->exchange.PeerName(); }
+
+ private:
+  TcpExchange(std::string name, host::TcpExchange& taken)
+      : Handle(std::move(name), std::unique_ptr<TcpObject>(new TcpObject{std::move(taken), {}})) {}
 };
 
 /// warpverbs.TcpListener
