@@ -91,14 +91,16 @@ class Region(_core.Region):
 
     Raises:
         Error: says whose memory it is, and why each way to register it failed.
-        TypeError, ValueError: the object shows no memory, or its elements are not contiguous, or it is
-            read-only and the rights let a NIC write.
+        TypeError, ValueError: the object shows no memory or is empty, or its elements are not contiguous, or it
+            is read-only and the rights let a NIC write.
     """
 
     def __init__(self, device: _core.Device, memory: Any, *, local_write: Optional[bool] = None, remote_read: bool = False,
                  remote_write: bool = False, remote_atomic: bool = False, relaxed_ordering: bool = False,
                  over_pcie: bool = False) -> None:
         place = memory if isinstance(memory, Place) else place_of(memory)
+        if place.nbytes == 0:
+            raise ValueError("Cannot register an empty object: it has no memory. Register one with bytes.")
         if place.readonly and (local_write or remote_write or remote_atomic):
             raise ValueError(f"Cannot register {place.nbytes} bytes at 0x{place.address:x} for writing: they are read-only. "
                              "Register a writable copy, or leave the rights to write out.")
