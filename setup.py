@@ -32,8 +32,9 @@ class BuildByCmake(build_ext):
         module.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(build / "python/warpverbs" / module.name, module)
         if not self.inplace:
-            subprocess.run(["cmake", "--install", build, "--component", "development", "--prefix", module.parent / "sdk"],
-                           check=True)
+            for component in ("development", "libraries"):  # the device library for threads is a shared one
+                subprocess.run(["cmake", "--install", build, "--component", component, "--prefix", module.parent / "sdk"],
+                               check=True)
 
 
 def version():
