@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <vector>
@@ -124,8 +125,8 @@ TEST(Daemon, KeepsTheParentsFilesWhenItsChildDeregistersThem) {
   ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
   const pid_t child = StartChild([&] {
     // One of these has the number that the connection to the daemon had.
-    std::vector<int> opened;
-    for (int i = 0; i < 64; ++i) opened.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    std::array<int, 64> opened{};
+    for (int& fd : opened) fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     hf3fs_dereg_fd(file.fd);
     const bool are_open = std::ranges::all_of(opened, [](int fd) { return fcntl(fd, F_GETFD) >= 0; });
     return are_open && hf3fs_reg_fd(file.fd, 0) <= 0;
