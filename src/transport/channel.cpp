@@ -75,6 +75,7 @@ void Channel::Restart() {
   posted_ = submitted_ = completed_ = 0;
   failure_ = flush_ = {};
   receive_failed_ = false;
+  refused_ = nullptr;
   device::ReceiveQueueView view = endpoint_.ReceiveView();
   view.first_cqe = Unwrap(received, view.first_cqe, view.cq.depth);
   Start(view);
@@ -142,6 +143,9 @@ bool Channel::PollSend(Transfer*& transfer) {
   if (status.code == device::Code::kPending) return false;
   completions_.UpdateCqDbrRecord();
   if (!status.ok()) {
+    // Sends complete in their order, so the error is that of the oldest piece.
+    if (refused_ == nullptr && !IsA(status, mlx5::Syndrome::kFlushed))
+      refused_ = transfers_[completed_ & (depth_ - 1)];
     Fail(status, false);
     return false;
   }

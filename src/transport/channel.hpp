@@ -99,6 +99,9 @@ class Channel {
   /// Returns whether the peer's NIC has refused an access: its key or its range was wrong.
   bool access_denied() const;
 
+  /// Returns the transfer whose key or range the peer's NIC refused; null: the failure is another one.
+  Transfer* refused() const { return access_denied() ? refused_ : nullptr; }
+
   /// Says why the channel has failed.
   std::string DescribeFailure() const;
 
@@ -133,7 +136,8 @@ class Channel {
   uint32_t handshakes_received_ = 0;  // number of messages that the peer sent before its data
   device::Status failure_{};          // the first failure other than a flush, otherwise the first
   bool receive_failed_ = false;
-  device::Status flush_{};  // the first flushed receive: nothing arrives after it
+  Transfer* refused_ = nullptr;  // the first whose piece completed with an error other than a flush
+  device::Status flush_{};       // the first flushed receive: nothing arrives after it
 };
 
 }  // namespace warpverbs::inline v0_2::transport

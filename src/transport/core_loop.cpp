@@ -136,8 +136,10 @@ bool RdmaTransport::Core::ProcessChannel(Channel& channel) {
   if (channel.flushed()) worked |= ProcessSends(channel);  // the cause of the flush may have completed since
   channel.ReturnReceives();
   if (channel.state() == Channel::State::kFailed) {
-    TearDown(MakeStatus(channel.access_denied() ? Code::kAccessDenied : Code::kInternalError,
-                        channel.DescribeFailure()));
+    const Status status = MakeStatus(channel.access_denied() ? Code::kAccessDenied : Code::kInternalError,
+                                     channel.DescribeFailure());
+    if (struct Transfer* const refused = channel.refused()) refused->pending.Complete(status, finished_);
+    TearDown(status);
   }
   if (end_status_.ok() && channel.state() == Channel::State::kPeerAbsent) {
     channel.Restart();

@@ -16,8 +16,8 @@ enum class Code : uint8_t {
                    ///< files
   kAborted,        ///< the transport was destroyed or reset
   kInvalid,        ///< the call is invalid: nothing was sent, and the transport is unchanged
-  kAccessDenied,   ///< the peer's NIC refused a key or a range, its own or of an earlier operation; the
-                   ///< transport is broken
+  kAccessDenied,   ///< the peer's NIC refused a key or a range, and the transport is broken; the operation
+                   ///< that is to blame completes first, and all others with the same code after it
 };
 
 WARPVERBS_EXPORT const char* ToString(Code code);
