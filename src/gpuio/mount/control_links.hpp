@@ -17,7 +17,7 @@ struct ControlCaller {
   pid_t process = 0;
 };
 
-/// What the control folder of a mount has in it. The daemon fills it in.
+/// The contents of the control folder of a mount. The daemon fills it in.
 ///
 /// The mount shows `3fs-virt/daemon`, a symlink to the daemon's socket, and `3fs-virt/iovs/`, whose symlinks
 /// are these. Calls are on the mount's loop, and must neither block nor use a path of the mount.

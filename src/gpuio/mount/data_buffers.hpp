@@ -45,6 +45,9 @@ class DataBuffers {
     use(buffer);
   }
 
+  /// Forgets the functions that wait, which may own this.
+  void Drop() { const auto dropped = std::exchange(waiting_, {}); }
+
   transport::RdmaRemoteBuffer Remote(uint8_t* buffer, size_t bytes) const {
     return {buffer, registration_.RemoteKey(), bytes};
   }

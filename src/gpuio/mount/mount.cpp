@@ -58,8 +58,14 @@ ControlCaller CallerOf(fuse_req_t request) {
   return {context->uid, context->gid, context->pid};
 }
 
-/// What of open(2)'s flags the server learns. The kernel follows symlinks and appends by itself.
-int ServerFlags(int flags) { return (flags & (O_ACCMODE | O_TRUNC | O_EXCL)) | O_NOFOLLOW; }
+bool ReadsAndTruncates(int flags) { return (flags & O_ACCMODE) == O_RDONLY && (flags & O_TRUNC) != 0; }
+
+/// Returns the flags of open(2) that the server learns. The kernel follows symlinks by itself, and OnWrite()
+/// appends.
+int ServerFlags(int flags) {
+  const int truncates = ReadsAndTruncates(flags) ? 0 : flags & O_TRUNC;
+  return (flags & (O_ACCMODE | O_EXCL)) | truncates | O_NOFOLLOW;
+}
 
 AttributeChanges ToChanges(const struct stat& to, int set) {
   const timespec now{.tv_sec = 0, .tv_nsec = UTIME_NOW};
@@ -92,6 +98,7 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
   void Close() {
     closed_ = true;
     kernel_->Close();
+    buffers_.Drop();
   }
 
  private:
@@ -102,10 +109,14 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   // Answers. Each looks first whether the request still wants one.
-  void Fail(fuse_req_t request, int error) {
+
+  /// Answers with an errno value; 0: the call has succeeded.
+  void Answer(fuse_req_t request, int error) {
     if (kernel_->End(request)) fuse_reply_err(request, error);
   }
-  /// Answers with a file that has a name, and forgets it again if nobody waits for the answer any more.
+  void Fail(fuse_req_t request, int error) { Answer(request, error); }
+
+  /// Answers with a file that has a name, and forgets it again if the program no longer waits for the answer.
   void AnswerEntry(fuse_req_t request, uint64_t parent, const std::string& name, const struct stat& status) {
     if (!kernel_->End(request)) return;
     fuse_entry_param entry = Entry(parent, name, status);
@@ -124,21 +135,21 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
 
   fuse_entry_param Entry(uint64_t parent, const std::string& name, const struct stat& status) {
     fuse_entry_param entry{};
-    entry.ino = nodes_.Lookup(parent, name);
+    entry.ino = nodes_.Lookup(parent, name, status.st_ino);
     entry.attr = status;
     entry.attr_timeout = kAttributeSeconds;
     entry.entry_timeout = kEntrySeconds;
     return entry;
   }
 
-  /// Returns a callback that fails a request if there is an error.
+  /// Returns a callback that answers a request with an error, or that there is none.
   FileClient::Done Finish(fuse_req_t request) {
-    return [self = shared_from_this(), request](int error) { self->Fail(request, error); };
+    return [self = shared_from_this(), request](int error) { self->Answer(request, error); };
   }
   FileClient::Done Finish(fuse_req_t request, std::function<void()> succeeded) {
     return [self = shared_from_this(), request, succeeded = std::move(succeeded)](int error) {
       if (error == 0) succeeded();
-      self->Fail(request, error);
+      self->Answer(request, error);
     };
   }
 
@@ -220,7 +231,7 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
                          });
   }
 
-  /// Returns an open file of a node whose name was removed, or the one that the kernel names.
+  /// Returns the open file that the kernel names, or one of the node.
   std::optional<uint64_t> OpenFileOf(uint64_t node, const fuse_file_info* info) const {
     if (info != nullptr) return info->fh;
     const auto found = open_.find(node);
@@ -240,7 +251,8 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
       const auto status = ControlStatus(*path);
       return status ? AnswerAttributes(request, *status) : Fail(request, ENOENT);
     }
-    const auto file = path && info == nullptr ? std::nullopt : OpenFileOf(node, info);
+    // The kernel names no file in fstat(), and somebody else may have replaced the one that has the name.
+    const auto file = OpenFileOf(node, info);
     if (file) return files_.GetAttributes(*file, FinishAttributes(request));
     if (!path) return Fail(request, ESTALE);
     files_.GetAttributes(*path, FinishAttributes(request));
@@ -285,7 +297,7 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
     if (link) {
       const int error = control_->Remove(*link, CallerOf(request));
       if (error == 0) nodes_.Remove(parent, name);
-      return Fail(request, error);
+      return Answer(request, error);
     }
     if (!ServerPath(request, parent, name)) return;
     const auto done =
@@ -335,11 +347,19 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
     const auto path = nodes_.Path(node);
     if (!path) return Fail(request, ESTALE);
     if (IsControlPath(path)) return Fail(request, EPERM);
-    files_.Open(*path, ServerFlags(info.flags), 0,
-                [self = shared_from_this(), request, node, info](int error, const OpenedFile& opened) {
-                  if (error != 0) return self->Fail(request, error);
-                  self->AnswerOpen(request, node, info, opened.file);
-                });
+    const auto open = [self = shared_from_this(), request, node, info, path = *path](int failure,
+                                                                                     const Attributes&) {
+      if (failure != 0) return self->Fail(request, failure);
+      if (self->closed_) return;
+      self->files_.Open(path, ServerFlags(info.flags), 0,
+                        [self, request, node, info](int error, const OpenedFile& opened) {
+                          if (error != 0) return self->Fail(request, error);
+                          self->AnswerOpen(request, node, info, opened.file);
+                        });
+    };
+    // Linux truncates a file also where the program only reads it; the server does not.
+    if (ReadsAndTruncates(info.flags)) return files_.ChangeAttributes(*path, {.bytes = 0}, open);
+    open(0, {});
   }
 
   void OnCreate(fuse_req_t request, uint64_t parent, const char* name, mode_t mode,
@@ -396,29 +416,40 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
         }
         self->buffers_.Return(buffer);
       };
-      if (self->closed_) return;
+      if (self->closed_) return self->buffers_.Return(buffer);
       self->files_.Read(file, static_cast<uint64_t>(offset), self->buffers_.Remote(buffer, bytes), answer);
     });
   }
 
-  void OnWrite(fuse_req_t request, uint64_t file, const char* data, size_t bytes, off_t offset) {
+  void OnWrite(fuse_req_t request, uint64_t file, const char* data, size_t bytes, off_t offset,
+               bool appends) {
     bytes = std::min(bytes, DataBuffers::kBytes);
     // The data is the kernel's until this returns, and a buffer may come later.
-    buffers_.Take([self = shared_from_this(), request, file, offset,
-                   copy = std::vector<char>(data, data + bytes)](uint8_t* buffer) {
-      std::memcpy(buffer, copy.data(), copy.size());
-      const auto answer = [self, request, buffer](int64_t result) {
-        if (result < 0) {
-          self->Fail(request, static_cast<int>(-result));
-        } else if (self->kernel_->End(request)) {
-          fuse_reply_write(request, static_cast<size_t>(result));
-        }
-        self->buffers_.Return(buffer);
-      };
-      if (self->closed_) return;
-      self->files_.Write(file, static_cast<uint64_t>(offset), self->buffers_.Remote(buffer, copy.size()),
-                         answer);
+    std::vector<char> copy(data, data + bytes);
+    if (!appends) return Store(request, file, std::move(copy), static_cast<uint64_t>(offset));
+    // The kernel knows the size that the file had when it last looked: others may have appended since.
+    files_.GetAttributes(file, [self = shared_from_this(), request, file, copy = std::move(copy)](
+                                   int error, const Attributes& attributes) {
+      if (error != 0) return self->Fail(request, error);
+      if (!self->closed_) self->Store(request, file, copy, attributes.bytes);
     });
+  }
+
+  void Store(fuse_req_t request, uint64_t file, std::vector<char> data, uint64_t offset) {
+    buffers_.Take(
+        [self = shared_from_this(), request, file, offset, data = std::move(data)](uint8_t* buffer) {
+          if (self->closed_) return self->buffers_.Return(buffer);
+          std::memcpy(buffer, data.data(), data.size());
+          const auto answer = [self, request, buffer](int64_t result) {
+            if (result < 0) {
+              self->Fail(request, static_cast<int>(-result));
+            } else if (self->kernel_->End(request)) {
+              fuse_reply_write(request, static_cast<size_t>(result));
+            }
+            self->buffers_.Return(buffer);
+          };
+          self->files_.Write(file, offset, self->buffers_.Remote(buffer, data.size()), answer);
+        });
   }
 
   void OnOpenFolder(fuse_req_t request, uint64_t node, const fuse_file_info& info) {
@@ -531,12 +562,14 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
       Of(request).OnRead(request, info->fh, bytes, offset);
     };
     ops.write = [](fuse_req_t request, fuse_ino_t, const char* data, size_t bytes, off_t offset,
-                   fuse_file_info* info) { Of(request).OnWrite(request, info->fh, data, bytes, offset); };
+                   fuse_file_info* info) {
+      Of(request).OnWrite(request, info->fh, data, bytes, offset, (info->flags & O_APPEND) != 0);
+    };
     // A write has ended before its call returns, so a close has nothing to wait for.
-    ops.flush = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) { Of(request).Fail(request, 0); };
+    ops.flush = [](fuse_req_t request, fuse_ino_t, fuse_file_info*) { Of(request).Answer(request, 0); };
     ops.release = [](fuse_req_t request, fuse_ino_t node, fuse_file_info* info) {
       Of(request).ForgetOpen(node, info->fh);
-      Of(request).Fail(request, 0);
+      Of(request).Answer(request, 0);
     };
     ops.fsync = [](fuse_req_t request, fuse_ino_t, int data_only, fuse_file_info* info) {
       Impl& impl = Of(request);
@@ -550,9 +583,11 @@ class Mount::Impl : public std::enable_shared_from_this<Impl> {
     };
     ops.releasedir = [](fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
       Of(request).listings_.erase(info->fh);
-      Of(request).Fail(request, 0);
+      Of(request).Answer(request, 0);
     };
-    ops.fsyncdir = [](fuse_req_t request, fuse_ino_t, int, fuse_file_info*) { Of(request).Fail(request, 0); };
+    ops.fsyncdir = [](fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
+      Of(request).Answer(request, 0);
+    };
     ops.statfs = [](fuse_req_t request, fuse_ino_t) { Of(request).OnSpace(request); };
     ops.fallocate = [](fuse_req_t request, fuse_ino_t, int mode, off_t offset, off_t bytes,
                        fuse_file_info* info) {

@@ -24,7 +24,7 @@ struct MountConfig {
 
 /// Files of a server as a file system of this machine, by FUSE.
 ///
-/// What a program reads and writes goes to the server by RDMA, past the kernel's page cache: a program sees
+/// Reads and writes of programs go to the server by RDMA, past the kernel's page cache: a program sees
 /// at once what a ring has written, and the other way. Shared mappings of files are therefore refused.
 ///
 /// The loop's thread serves the kernel. It must not use a path of the mount itself: it would wait for itself.

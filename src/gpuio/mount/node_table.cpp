@@ -4,10 +4,17 @@
 
 namespace warpverbs::inline v0_2::gpuio {
 
-uint64_t NodeTable::Lookup(uint64_t parent, const std::string& name) {
-  const auto found = by_name_.find({parent, name});
+uint64_t NodeTable::Lookup(uint64_t parent, const std::string& name, uint64_t inode) {
+  auto found = by_name_.find({parent, name});
+  if (found != by_name_.end() && nodes_[found->second].inode != inode) {
+    ++nodes_[parent].lookups;  // keeps it until the new node is in it
+    Remove(parent, name);
+    --nodes_[parent].lookups;
+    found = by_name_.end();
+  }
   const uint64_t node = found != by_name_.end() ? found->second : next_++;
   if (found == by_name_.end()) Attach(node, {parent, name});
+  nodes_[node].inode = inode;
   ++nodes_[node].lookups;
   return node;
 }

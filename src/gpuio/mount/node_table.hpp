@@ -19,7 +19,10 @@ class NodeTable {
   NodeTable() { nodes_[kRoot] = {.lookups = 1}; }
 
   /// Returns the number of a name, and counts that the kernel was told it.
-  uint64_t Lookup(uint64_t parent, const std::string& name);
+  ///
+  /// @param inode  the server's number of the file. A name that had another one gets another node: somebody
+  ///               else has replaced the file, which may still be open here.
+  uint64_t Lookup(uint64_t parent, const std::string& name, uint64_t inode);
 
   /// Takes back a number of lookups. A node that has none left, and nothing below it, goes.
   void Forget(uint64_t node, uint64_t lookups);
@@ -44,6 +47,7 @@ class NodeTable {
 
   struct Node {
     std::optional<Name> name{};  // empty: the root, or a node whose name was removed
+    uint64_t inode = 0;
     uint64_t lookups = 0;
     size_t children = 0;
   };

@@ -136,6 +136,43 @@ TEST_F(Mounted, FilesAppendAndTruncate) {
   EXPECT_EQ(fs::file_size(folder_ / "file"), 0u);
 }
 
+TEST_F(Mounted, FilesAppendBehindWhatOthersHaveAppended) {
+  WriteFile(folder_ / "file", {1});
+  const int fd = open((mount_ / "file").c_str(), O_WRONLY | O_APPEND),
+            other = open((folder_ / "file").c_str(), O_WRONLY | O_APPEND);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(write(fd, "ab", 2), 2);
+  EXPECT_EQ(write(other, "cde", 3), 3);
+  EXPECT_EQ(write(fd, "fg", 2), 2);
+  close(fd), close(other);
+  EXPECT_EQ(ReadFile(folder_ / "file"), (std::vector<uint8_t>{1, 'a', 'b', 'c', 'd', 'e', 'f', 'g'}));
+}
+
+TEST_F(Mounted, FilesThatAreOpenedForReadingTruncate) {
+  WriteFile(folder_ / "file", {1, 2, 3});
+  const int fd = open((mount_ / "file").c_str(), O_RDONLY | O_TRUNC);
+  ASSERT_GE(fd, 0) << errno;
+  close(fd);
+  EXPECT_EQ(fs::file_size(folder_ / "file"), 0u);
+}
+
+TEST_F(Mounted, OpenFilesKeepTheirAttributesWhenOthersReplaceThem) {
+  WriteFile(folder_ / "file", {1, 2, 3});
+  const int fd = open((mount_ / "file").c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  struct stat before, after;
+  ASSERT_EQ(fstat(fd, &before), 0);
+  WriteFile(folder_ / "new", {1, 2, 3, 4, 5});
+  fs::rename(folder_ / "new", folder_ / "file");
+  ASSERT_EQ(fstat(fd, &after), 0);
+  EXPECT_EQ(after.st_size, 3);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  EXPECT_TRUE(Eventually([&] { return fs::file_size(mount_ / "file") == 5; })) << "the name is the new one's";
+  ASSERT_EQ(fstat(fd, &after), 0);
+  EXPECT_EQ(after.st_size, 3);
+  close(fd);
+}
+
 TEST_F(Mounted, FoldersAreListedMadeAndRemoved) {
   fs::create_directories(mount_ / "a/b/c");
   for (int i = 0; i < 300; ++i) WriteFile(folder_ / ("a/file" + std::to_string(i)), {});
