@@ -43,7 +43,8 @@ void Scheduler::Run() {
       share->credit_ = 0;
       continue;
     }
-    share->credit_ = std::min(share->credit_ + kQuantum, kQuantum);
+    if (!std::exchange(share->goes_on_, false))
+      share->credit_ = std::min(share->credit_ + kQuantum, kQuantum);
     bool started = false;
     while (share->credit_ > 0 && !share->waiting_.empty() && share->held_ < source_.free()) {
       const std::shared_ptr<BufferUser> user = std::move(share->waiting_.front());
@@ -55,7 +56,13 @@ void Scheduler::Run() {
       started = true;
     }
     idle_turns = started ? 0 : idle_turns + 1;
-    turns_.push_back(share);
+    // A turn that ends because no buffer is left goes on with the next one.
+    share->goes_on_ = source_.free() == 0 && share->credit_ > 0 && !share->waiting_.empty();
+    if (share->goes_on_) {
+      turns_.push_front(share);
+    } else {
+      turns_.push_back(share);
+    }
   }
   running_ = false;
 }

@@ -23,7 +23,7 @@ class BufferUser {
   /// @return  bytes of the piece
   virtual size_t Start(uint8_t* buffer) = 0;
 
-  /// Says that it waits in vain: its client is gone.
+  /// Says that it gets no buffer any more: its client is gone.
   virtual void Abandon() = 0;
 };
 
@@ -43,7 +43,7 @@ class Scheduler {
     std::deque<std::shared_ptr<BufferUser>> waiting_;
     int64_t credit_ = 0;  // bytes
     size_t held_ = 0;     // buffers
-    bool in_turn_ = false, closed_ = false;
+    bool in_turn_ = false, goes_on_ = false, closed_ = false;
   };
 
   /// Where buffers come from.
