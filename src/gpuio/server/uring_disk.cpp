@@ -10,11 +10,13 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "gpuio/server/disk.hpp"
-#include "gpuio/server/unique_fd.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -36,8 +38,8 @@ class UringDisk : public Disk {
   ~UringDisk() override { ring_->Close(); }
 
   void Read(int fd, std::span<uint8_t> memory, uint64_t offset, Done done) override {
-    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
-      const int index = ring_->IndexOf(memory.data());
+    ring_->Start(std::move(done), [=, ring = ring_.get()](io_uring_sqe* sqe) {
+      const int index = ring->IndexOf(memory.data());
       const auto bytes = static_cast<unsigned>(memory.size());
       if (index >= 0) {
         io_uring_prep_read_fixed(sqe, fd, memory.data(), bytes, offset, index);
@@ -47,8 +49,8 @@ class UringDisk : public Disk {
     });
   }
   void Write(int fd, std::span<const uint8_t> memory, uint64_t offset, Done done) override {
-    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
-      const int index = ring_->IndexOf(memory.data());
+    ring_->Start(std::move(done), [=, ring = ring_.get()](io_uring_sqe* sqe) {
+      const int index = ring->IndexOf(memory.data());
       const auto bytes = static_cast<unsigned>(memory.size());
       if (index >= 0) {
         io_uring_prep_write_fixed(sqe, fd, memory.data(), bytes, offset, index);
@@ -58,12 +60,12 @@ class UringDisk : public Disk {
     });
   }
   void Sync(int fd, bool data_only, Done done) override {
-    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+    ring_->Start(std::move(done), [=](io_uring_sqe* sqe) {
       io_uring_prep_fsync(sqe, fd, data_only ? IORING_FSYNC_DATASYNC : 0);
     });
   }
   void PunchHole(int fd, uint64_t offset, uint64_t bytes, Done done) override {
-    ring_->Start(std::move(done), [&](io_uring_sqe* sqe) {
+    ring_->Start(std::move(done), [=](io_uring_sqe* sqe) {
       io_uring_prep_fallocate(sqe, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                               static_cast<off_t>(bytes));
     });
@@ -80,6 +82,8 @@ class UringDisk : public Disk {
   }
 
  private:
+  using Prepare = std::function<void(io_uring_sqe*)>;
+
   /// Shared with the handlers that the loop has queued.
   struct Ring : std::enable_shared_from_this<Ring> {
     explicit Ring(asio::io_context& context) : context_(context), event_(context) {
@@ -93,7 +97,7 @@ class UringDisk : public Disk {
             "Allow io_uring (sysctl kernel.io_uring_disabled, the container's seccomp "
             "profile), or choose --io-engine threads");
       }
-      UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      host::FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
       const int event_error = event ? -io_uring_register_eventfd(&ring_, event.get()) : errno;
       if (event_error != 0) {
         io_uring_queue_exit(&ring_);
@@ -145,17 +149,27 @@ class UringDisk : public Disk {
                  : -1;
     }
 
-    template <class Prepare>
-    void Start(Done done, const Prepare& prepare) {
-      io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-      while (sqe == nullptr) {  // the kernel takes what is there, unless it is short of memory for a moment
-        io_uring_submit(&ring_);
-        sqe = io_uring_get_sqe(&ring_);
-      }
-      prepare(sqe);
-      io_uring_sqe_set_data(sqe, new Done(std::move(done)));
-      ++under_way_;
+    void Start(Done done, Prepare prepare) {
+      waiting_.push_back({std::move(done), std::move(prepare)});
+      FillQueue();
       SubmitSoon();
+    }
+
+    /// Moves operations to the queue. Those that find no room wait: the kernel takes none while it is short
+    /// of memory, or until completions are taken.
+    void FillQueue() {
+      while (!waiting_.empty()) {
+        io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+        if (sqe == nullptr) {
+          io_uring_submit(&ring_);
+          sqe = io_uring_get_sqe(&ring_);
+        }
+        if (sqe == nullptr) return;
+        waiting_.front().prepare(sqe);
+        io_uring_sqe_set_data(sqe, new Done(std::move(waiting_.front().done)));
+        waiting_.pop_front();
+        ++under_way_;
+      }
     }
 
     /// Submits from the loop, so that one call submits what is started together.
@@ -164,8 +178,11 @@ class UringDisk : public Disk {
       asio::post(context_, [self = shared_from_this()] {
         self->submitting_ = false;
         if (self->closed_) return;
-        if (io_uring_submit(&self->ring_) < 0) self->SubmitSoon();
+        const bool fails = io_uring_submit(&self->ring_) < 0;
         self->Take();
+        if (self->closed_) return;
+        self->FillQueue();
+        if (fails || !self->waiting_.empty()) self->SubmitSoon();
       });
     }
 
@@ -198,12 +215,15 @@ class UringDisk : public Disk {
     /// Waits until the kernel uses no buffer.
     void Close() {
       if (std::exchange(closed_, true)) return;
-      io_uring_submit(&ring_);
+      waiting_.clear();
       while (under_way_ > 0) {
+        // Submits each time: the kernel may have taken only a part, and it completes nothing that it has not.
+        const int error = io_uring_submit_and_wait(&ring_, 1);
         io_uring_cqe* cqe = nullptr;
-        const int error = io_uring_wait_cqe(&ring_, &cqe);
-        if (error == -EINTR || error == -EAGAIN) continue;
-        if (error != 0) break;
+        if (io_uring_peek_cqe(&ring_, &cqe) != 0) {
+          if (error >= 0 || error == -EINTR || error == -EAGAIN || error == -EBUSY) continue;
+          break;
+        }
         const std::unique_ptr<Done> dropped(static_cast<Done*>(io_uring_cqe_get_data(cqe)));
         io_uring_cqe_seen(&ring_, cqe);
         --under_way_;
@@ -213,7 +233,13 @@ class UringDisk : public Disk {
       event_.close(ignored);
     }
 
+    struct Waiting {
+      Done done{};
+      Prepare prepare{};
+    };
+
     asio::io_context& context_;
+    std::deque<Waiting> waiting_;  // for room in the queue
     io_uring ring_{};
     asio::posix::stream_descriptor event_;
     const uint8_t* begin_ = nullptr;
