@@ -56,7 +56,7 @@ class LocalFiles final : public FileStore {
     if (result.result == 0) {
       result.result = pread(open_.at(file), target.ptr, target.len, static_cast<off_t>(offset));
       if (result.result < 0) result.result = -errno;
-      if (holes == Holes::kList) result.holes = forced_holes;
+      if (holes != Holes::kSend) result.holes = forced_holes;
     }
     Finish([done = std::move(done), result] { done(result); });
   }

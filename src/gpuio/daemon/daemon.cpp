@@ -584,7 +584,9 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   void StartRead(const std::shared_ptr<AttachedRing>& ring, const std::shared_ptr<AttachedBuffer>& buffer,
                  uint64_t file, const TakenIo& io) {
     const bool forbids_holes = (ring->consumer.config().flags & HF3FS_IOR_FORBID_READ_HOLES) != 0;
-    const Holes holes = buffer->CanBeFilled() || forbids_holes ? Holes::kList : Holes::kSend;
+    const Holes holes = forbids_holes           ? Holes::kListExactly
+                        : buffer->CanBeFilled() ? Holes::kList
+                                                : Holes::kSend;
     files_.Read(file, io.args.file_offset, buffer->Remote(io.args.buffer_offset, io.args.bytes), holes,
                 [self = shared_from_this(), ring, buffer, file, io, forbids_holes](const ReadResult& read) {
                   const int64_t result = IoResult(read.result, io.args.bytes);

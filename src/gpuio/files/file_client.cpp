@@ -113,7 +113,6 @@ void FileClient::Open(std::string path, int flags, mode_t mode,
     request.flags = *known;
     impl->Submit(
         {.message = request,
-         .repeatable = (*known & kOpenExclusive) == 0,
          .done = [impl = impl.get(), request, done = std::move(done)](int failure, Reply& reply) mutable {
            OpenedFile opened;
            if (const auto* const open = failure == 0 ? std::get_if<OpenReply>(&reply) : nullptr)
@@ -131,17 +130,15 @@ void FileClient::Read(uint64_t file, uint64_t offset, const transport::RdmaRemot
                       std::function<void(ReadResult)> done, Holes holes) {
   asio::dispatch(
       impl_->context(), [impl = impl_, file, offset, target, done = std::move(done), holes]() mutable {
-        impl->Submit(
-            {.message = ReadRequest{.offset = offset, .buffer = target, .sends_holes = holes == Holes::kSend},
-             .file = impl->Find(file),
-             .needs_file = true,
-             .uses_memory = true,
-             .done = [impl = impl.get(), done = std::move(done)](int error, Reply& reply) mutable {
-               ReadResult result{.result = -error};
-               if (auto* const read = error == 0 ? std::get_if<ReadReply>(&reply) : nullptr)
-                 result = {static_cast<int64_t>(read->bytes), std::move(read->holes)};
-               impl->Refuse(std::move(done), std::move(result));
-             }});
+        impl->Submit({.message = ReadRequest{.offset = offset, .buffer = target, .holes = holes},
+                      .file = impl->Find(file),
+                      .needs_file = true,
+                      .done = [impl = impl.get(), done = std::move(done)](int error, Reply& reply) mutable {
+                        ReadResult result{.result = -error};
+                        if (auto* const read = error == 0 ? std::get_if<ReadReply>(&reply) : nullptr)
+                          result = {static_cast<int64_t>(read->bytes), std::move(read->holes)};
+                        impl->Refuse(std::move(done), std::move(result));
+                      }});
       });
 }
 
@@ -153,7 +150,6 @@ void FileClient::Write(uint64_t file, uint64_t offset, const transport::RdmaRemo
         {.message = WriteRequest{.offset = offset, .buffer = source},
          .file = found,
          .needs_file = true,
-         .uses_memory = true,
          .done = [impl = impl.get(), found, done = std::move(done)](int error, Reply& reply) mutable {
            int64_t result = -error;
            if (const auto* const write = error == 0 ? std::get_if<WriteReply>(&reply) : nullptr) {
@@ -241,14 +237,14 @@ void FileClient::List(std::string path, std::function<void(int error, std::vecto
 }
 
 void FileClient::MakeDirectory(std::string path, mode_t mode, Done done) {
-  asio::dispatch(impl_->context(), [impl = impl_, path = std::move(path), mode,
-                                    done = std::move(done)]() mutable {
-    int error = 0;
-    MakeDirectoryRequest request{.path = Plain(path, error), .mode = mode & 07777};
-    if (error == 0 && request.path.empty()) error = EEXIST;
-    if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .repeatable = false, .done = impl->Then(std::move(done))});
-  });
+  asio::dispatch(impl_->context(),
+                 [impl = impl_, path = std::move(path), mode, done = std::move(done)]() mutable {
+                   int error = 0;
+                   MakeDirectoryRequest request{.path = Plain(path, error), .mode = mode & 07777};
+                   if (error == 0 && request.path.empty()) error = EEXIST;
+                   if (error != 0) return impl->Refuse(std::move(done), error);
+                   impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
+                 });
 }
 
 void FileClient::RemoveDirectory(std::string path, Done done) {
@@ -257,7 +253,7 @@ void FileClient::RemoveDirectory(std::string path, Done done) {
     RemoveRequest request{.path = Plain(path, error), .directory = true};
     if (error == 0 && request.path.empty()) error = EBUSY;
     if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .repeatable = false, .done = impl->Then(std::move(done))});
+    impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
   });
 }
 
@@ -267,7 +263,7 @@ void FileClient::Unlink(std::string path, Done done) {
     RemoveRequest request{.path = Plain(path, error)};
     if (error == 0 && request.path.empty()) error = EISDIR;
     if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .repeatable = false, .done = impl->Then(std::move(done))});
+    impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
   });
 }
 
@@ -279,7 +275,6 @@ void FileClient::Rename(std::string from, std::string to, unsigned flags, Done d
     if (error == 0 && (request.from.empty() || request.to.empty())) error = EBUSY;
     if (error != 0) return impl->Refuse(std::move(done), error);
     impl->Submit({.message = request,
-                  .repeatable = false,
                   .done = [impl = impl.get(), request, done = std::move(done)](int failure, Reply&) mutable {
                     if (failure == 0) impl->RenameFiles(request);
                     impl->Refuse(std::move(done), failure);
@@ -294,7 +289,7 @@ void FileClient::HardLink(std::string from, std::string to, Done done) {
     HardLinkRequest request{.from = Plain(from, error), .to = Plain(to, error)};
     if (error == 0 && (request.from.empty() || request.to.empty())) error = EPERM;
     if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .repeatable = false, .done = impl->Then(std::move(done))});
+    impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
   });
 }
 

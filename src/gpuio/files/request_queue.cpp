@@ -16,6 +16,30 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxAttempts = 2;
 
+/// Says whether a request whose connection ended without a reply may be sent once more.
+///
+/// The server may have carried it out, or may do so later, after others have been answered. That does no harm
+/// to requests that change nothing, or that only make sure of something. A write may be repeated if the
+/// server has closed the connection, because its writes have ended by then. Otherwise the old one may come
+/// after the new one and what followed that.
+///
+/// @param by_server  the server has closed the connection
+bool MayRepeat(const Request& request, bool by_server) {
+  return std::visit(
+      [&]<class M>(const M& message) {
+        if constexpr (std::is_same_v<M, OpenRequest>) {
+          return (message.flags & (kOpenExclusive | kOpenTruncate)) == 0;
+        } else if constexpr (std::is_same_v<M, WriteRequest>) {
+          return by_server;
+        } else {
+          return std::is_same_v<M, ReadRequest> || std::is_same_v<M, SyncRequest> ||
+                 std::is_same_v<M, GetAttributesRequest> || std::is_same_v<M, ListRequest> ||
+                 std::is_same_v<M, ReadLinkRequest> || std::is_same_v<M, SpaceRequest>;
+        }
+      },
+      request);
+}
+
 /// Puts a handle into a message that has one.
 void SetHandle(Request& message, uint64_t handle) {
   std::visit(
@@ -58,7 +82,7 @@ void RequestQueue::Connect() {
   connection_->Start(
       {.ready = [this](const Welcome& welcome) { OnReady(welcome); },
        .reply = [this](const FrameHeader& header, std::span<const uint8_t> body) { OnReply(header, body); },
-       .end = [this](const std::string& reason) { OnEnd(reason); }});
+       .end = [this](const std::string& reason, bool by_server) { OnEnd(reason, by_server); }});
 }
 
 void RequestQueue::OnReady(const Welcome& welcome) {
@@ -72,9 +96,7 @@ void RequestQueue::Submit(ClientRequest request) {
   const auto pending = std::make_shared<ClientRequest>(std::move(request));
   if (closed_) return End(pending, ECANCELED);
   if (pending->needs_file && !pending->file) return End(pending, EBADF);
-  pending->deadline = Clock::now() + config_.timeout;
-  deadlines_.push_back(pending);
-  WatchDeadlines();
+  StartDeadline(pending);
   queue_.push_back(pending);
   Pump();
 }
@@ -98,6 +120,7 @@ void RequestQueue::Send(const Pending& request) {
   }
   const uint64_t id = next_id_++;
   ++request->attempts;
+  request->id = id;
   sent_[id] = request;
   connection_->Send(EncodeFrame(id, request->message));
 }
@@ -107,9 +130,7 @@ void RequestQueue::Reopen(const std::shared_ptr<ClientFile>& file) {
   const auto request = std::make_shared<ClientRequest>(
       ClientRequest{.message = OpenRequest{.path = file->path, .flags = file->flags},
                     .done = [this, file](int error, const Reply& reply) { OnReopened(file, error, reply); }});
-  request->deadline = Clock::now() + config_.timeout;
-  deadlines_.push_back(request);
-  WatchDeadlines();
+  StartDeadline(request);
   Send(request);
 }
 
@@ -164,10 +185,7 @@ void RequestQueue::RemoveFile(uint64_t id) {
 
 /// Closes a handle behind the requests that are queued.
 void RequestQueue::CloseHandle(const ClientFile& file) {
-  Submit({.message = CloseRequest{file.handle},
-          .repeatable = false,
-          .connection = file.connection,
-          .done = [](int, Reply&) {}});
+  Submit({.message = CloseRequest{file.handle}, .connection = file.connection, .done = [](int, Reply&) {}});
 }
 
 void RequestQueue::RenameFiles(const RenameRequest& request) {
@@ -182,19 +200,19 @@ void RequestQueue::RenameFiles(const RenameRequest& request) {
 
 void RequestQueue::OnReply(const FrameHeader& header, std::span<const uint8_t> body) {
   const auto found = sent_.find(header.id);
-  if (found == sent_.end()) return OnEnd("it answered what nobody asked");
+  if (found == sent_.end()) return OnEnd("it answered a request that is not under way", false);
   const Pending request = found->second;
   auto answer = header.type == TypeOf(request->message) ? DecodeReply(request->message, body) : std::nullopt;
-  if (!answer) return OnEnd("it sent an invalid answer");
+  if (!answer) return OnEnd("it sent an invalid answer", false);
   sent_.erase(found);
   failures_ = 0;
-  if (!request->ended) End(request, answer->error, std::move(answer->reply));
+  End(request, answer->error, std::move(answer->reply));
   Pump();
 }
 
 /// Ends the connection first: once its transport is gone, the server touches no buffer. Only then requests
 /// end.
-void RequestQueue::OnEnd(const std::string& reason) {
+void RequestQueue::OnEnd(const std::string& reason, bool by_server) {
   Log((ready_ ? "lost " : "cannot connect to ") + ServerName() + ": " + reason);
   connection_->Close();
   ready_ = false;
@@ -206,8 +224,8 @@ void RequestQueue::OnEnd(const std::string& reason) {
   const auto sent = std::exchange(sent_, {});
   std::vector<Pending> again, over;
   for (const auto& [id, request] : sent) {
-    if (request->ended) continue;
-    (request->repeatable && request->attempts < kMaxAttempts ? again : over).push_back(request);
+    const bool repeats = request->attempts < kMaxAttempts && MayRepeat(request->message, by_server);
+    (repeats ? again : over).push_back(request);
   }
   queue_.insert(queue_.begin(), again.begin(), again.end());
   ++failures_;
@@ -229,6 +247,12 @@ void RequestQueue::ConnectLater() {
   });
 }
 
+void RequestQueue::StartDeadline(const Pending& request) {
+  request->deadline = Clock::now() + config_.timeout;
+  request->place = deadlines_.insert(deadlines_.end(), request);
+  WatchDeadlines();
+}
+
 void RequestQueue::WatchDeadlines() {
   if (deadlines_.empty() || closed_ || std::exchange(watching_, true)) return;
   deadline_timer_.expires_at(deadlines_.front()->deadline);
@@ -240,30 +264,28 @@ void RequestQueue::WatchDeadlines() {
 void RequestQueue::OnDeadline() {
   watching_ = false;
   const auto now = Clock::now();
-  bool resets = false;
   std::vector<Pending> late;
-  while (!deadlines_.empty() && (deadlines_.front()->ended || deadlines_.front()->deadline <= now)) {
-    if (!deadlines_.front()->ended) late.push_back(deadlines_.front());
-    deadlines_.pop_front();
+  for (const Pending& request : deadlines_) {
+    if (request->deadline > now) break;
+    late.push_back(request);
   }
+  bool resets = false;
   for (const Pending& request : late) {
-    const bool is_sent =
-        std::any_of(sent_.begin(), sent_.end(), [&](const auto& entry) { return entry.second == request; });
     request->attempts = kMaxAttempts;
-    if (is_sent && request->uses_memory) {
-      resets = true;  // the server might still move its data
-    } else {
+    if (sent_.contains(request->id)) {
+      resets = true;
+    } else if (!request->ended) {
       End(request, EREMOTEIO);
     }
   }
-  if (resets) OnEnd("it did not answer in time");
+  std::erase_if(queue_, [](const Pending& request) { return request->ended; });
+  if (resets) OnEnd("it did not answer in time", false);
   WatchDeadlines();
 }
 
 void RequestQueue::End(const Pending& request, int error, Reply reply) {
   request->ended = true;
-  // Requests that end in time leave the front as they came, so the list stays short.
-  while (!deadlines_.empty() && deadlines_.front()->ended) deadlines_.pop_front();
+  if (request->place) deadlines_.erase(*std::exchange(request->place, std::nullopt));
   const auto done = std::move(request->done);
   done(error, reply);
 }
@@ -276,7 +298,7 @@ void RequestQueue::Close() {
   deadline_timer_.cancel();
   std::vector<Pending> all(queue_.begin(), queue_.end());
   for (const auto& [id, request] : sent_) all.push_back(request);
-  for (const Pending& request : std::exchange(deadlines_, {})) all.push_back(request);
+  all.insert(all.end(), deadlines_.begin(), deadlines_.end());
   queue_.clear();
   sent_.clear();
   for (const Pending& request : all) {

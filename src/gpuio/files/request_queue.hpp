@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,19 +44,22 @@ struct ClientRequest {
   protocol::Request message{};
   std::shared_ptr<ClientFile> file{};  ///< file whose handle the message takes
   bool needs_file = false;
-  bool repeatable = true;    ///< a second time does no harm
-  bool uses_memory = false;  ///< the server moves data of it
-  uint64_t connection = 0;   ///< on no other connection; 0: on any
-  RequestDone done{};        ///< called on the loop's thread, within calls of the queue
+  uint64_t connection = 0;  ///< on no other connection; 0: on any
+  RequestDone done{};       ///< called on the loop's thread, within calls of the queue
 
   // The queue's own.
   std::chrono::steady_clock::time_point deadline{};
+  std::optional<std::list<std::shared_ptr<ClientRequest>>::iterator> place{};  // in the list of deadlines
+  uint64_t id = 0;                                                             // of the last attempt
   int attempts = 0;
   bool ended = false;
 };
 
 /// The requests of a client: sends them over the present connection, connects again when that ends, opens
-/// files again, repeats what was under way, and ends what takes too long.
+/// files again, repeats what was under way if that does no harm, and ends what takes too long.
+///
+/// A server that does not answer a request in time loses its connection, so that the next one is taken, and
+/// so that it uses no buffer of a request that has ended.
 ///
 /// All calls are on the loop's thread.
 class RequestQueue : public std::enable_shared_from_this<RequestQueue> {
@@ -91,8 +95,9 @@ class RequestQueue : public std::enable_shared_from_this<RequestQueue> {
   void CloseHandle(const ClientFile& file);
   void OnReady(const protocol::Welcome& welcome);
   void OnReply(const protocol::FrameHeader& header, std::span<const uint8_t> body);
-  void OnEnd(const std::string& reason);
+  void OnEnd(const std::string& reason, bool by_server);
   void ConnectLater();
+  void StartDeadline(const Pending& request);
   void WatchDeadlines();
   void OnDeadline();
   void End(const Pending& request, int error, protocol::Reply reply = {});
@@ -110,8 +115,8 @@ class RequestQueue : public std::enable_shared_from_this<RequestQueue> {
   size_t max_requests_ = 0;
   uint64_t next_id_ = 1, next_file_ = 1;
   std::deque<Pending> queue_;
-  std::map<uint64_t, Pending> sent_;
-  std::deque<Pending> deadlines_;  // in their order: all have the same timeout
+  std::map<uint64_t, Pending> sent_;  // none of which has ended
+  std::list<Pending> deadlines_;      // in their order: all have the same timeout
   std::map<uint64_t, std::shared_ptr<ClientFile>> files_;
 };
 

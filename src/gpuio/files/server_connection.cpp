@@ -71,7 +71,7 @@ void ServerConnection::Greet() {
   // Close() drops these callbacks. Until then the client owns this.
   socket_->Start(
       [this](const protocol::FrameHeader& header, std::span<const uint8_t> body) { OnFrame(header, body); },
-      [this](const std::string& reason) { End(reason); });
+      [this](const std::string& reason, bool by_peer) { End(reason, by_peer); });
   socket_->Send(EncodeFrame(protocol::Hello{.key = key_, .url = bound.url}));
 }
 
@@ -84,7 +84,7 @@ void ServerConnection::OnFrame(const protocol::FrameHeader& header, std::span<co
 void ServerConnection::OnWelcome(const protocol::FrameHeader& header, std::span<const uint8_t> body) {
   const auto welcome = header.type == protocol::Welcome::kType ? protocol::DecodeWelcome(body) : std::nullopt;
   if (!welcome || welcome->magic != protocol::kMagic || welcome->key != key_)
-    return End("it is no file server of this kind");
+    return End("it is not a warpverbs-filed");
   if (!welcome->refusal.empty()) return End("it refuses: " + Printable(welcome->refusal));
   if (welcome->version != protocol::kVersion || welcome->max_requests == 0)
     return End("its version of the protocol differs");
@@ -100,11 +100,11 @@ void ServerConnection::OnWelcome(const protocol::FrameHeader& header, std::span<
                            });
 }
 
-void ServerConnection::End(const std::string& reason) {
+void ServerConnection::End(const std::string& reason, bool by_server) {
   if (closed_) return;
   const auto end = events_.end;
   Close();
-  if (end) end(reason);
+  if (end) end(reason, by_server);
 }
 
 void ServerConnection::Close() {

@@ -29,7 +29,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     std::function<void(const protocol::Welcome& welcome)> ready{};
     std::function<void(const protocol::FrameHeader& header, std::span<const uint8_t> body)> reply{};
     /// The connection has ended, or there was none. Called once; nothing is called afterwards.
-    std::function<void(const std::string& reason)> end{};
+    ///
+    /// @param by_server  the server has closed it, and does nothing more for its requests
+    std::function<void(const std::string& reason, bool by_server)> end{};
   };
 
   ServerConnection(transport::EventLoop& loop, const FileClientConfig& config, const ServerAddress& server);
@@ -47,7 +49,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void Greet();
   void OnFrame(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   void OnWelcome(const protocol::FrameHeader& header, std::span<const uint8_t> body);
-  void End(const std::string& reason);
+  void End(const std::string& reason, bool by_server = false);
 
   transport::EventLoop& loop_;
   const FileClientConfig& config_;

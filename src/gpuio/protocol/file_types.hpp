@@ -25,10 +25,12 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// What a server does with the holes of a file that is read.
+/// How a server treats the holes of a file that is read.
 enum class Holes : uint8_t {
-  kList,  ///< lists them, and leaves the zeros to the reader
-  kSend,  ///< sends zeros, for memory that the reader cannot fill
+  kList,         ///< lists them, and leaves the zeros to the reader; sends zeros for a hole that others than
+                 ///< its clients made within the last second
+  kSend,         ///< sends zeros, for memory that the reader cannot fill
+  kListExactly,  ///< lists them, and asks the file system for them each time
 };
 
 struct ReadResult {

@@ -54,14 +54,14 @@ void FramedSocket::Receive() {
   if (closed_) return;
   const auto take = [self = shared_from_this()](const std::error_code& error, size_t bytes) {
     if (self->closed_ || self->close_when_sent_) return;
-    if (error) return self->End(error == asio::error::eof ? "the peer closed it" : error.message());
+    if (error) return self->End(error);
     self->received_ += bytes;
     size_t used = 0;
     const auto on_frame = self->on_frame_;  // Close(), which a call may lead to, drops the other one
     while (!self->closed_ && !self->close_when_sent_ && self->received_ - used >= FrameHeader::kBytes) {
       const std::span<const uint8_t> rest(self->incoming_.data() + used, self->received_ - used);
       const auto header = DecodeHeader(rest.first<FrameHeader::kBytes>());
-      if (!header) return self->End("the peer sent what is no frame");
+      if (!header) return self->End("the peer sent bytes that are not a frame", false);
       if (rest.size() < header->bytes) break;
       on_frame(*header, rest.first(header->bytes).subspan(FrameHeader::kBytes));
       used += header->bytes;
@@ -84,7 +84,7 @@ void FramedSocket::SendNext() {
   asio::async_write(socket_, asio::buffer(outgoing_.front().bytes),
                     [self = shared_from_this()](const std::error_code& error, size_t) {
                       if (self->closed_) return;
-                      if (error) return self->End(error.message());
+                      if (error) return self->End(error);
                       const auto sent = std::move(self->outgoing_.front().sent);
                       self->outgoing_.pop_front();
                       if (sent) sent();
@@ -94,10 +94,17 @@ void FramedSocket::SendNext() {
                     });
 }
 
-void FramedSocket::End(const std::string& reason) {
+void FramedSocket::End(const std::error_code& error) {
+  // A peer that closes with bytes of ours unread, or a machine that has started again, resets the connection.
+  const bool reset = error == asio::error::connection_reset || error == asio::error::broken_pipe;
+  const bool closed = error == asio::error::eof;
+  End(closed ? "the peer closed it" : error.message(), closed || reset);
+}
+
+void FramedSocket::End(const std::string& reason, bool by_peer) {
   const auto on_end = on_end_;
   Close();
-  if (on_end) on_end(reason);
+  if (on_end) on_end(reason, by_peer);
 }
 
 void FramedSocket::Close() {

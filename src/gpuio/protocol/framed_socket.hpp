@@ -24,15 +24,18 @@ namespace warpverbs::inline v0_2::gpuio::protocol {
 class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
  public:
   using OnFrame = std::function<void(const FrameHeader& header, std::span<const uint8_t> body)>;
-  using OnEnd = std::function<void(const std::string& reason)>;
+
+  /// @param by_peer  whether the peer has closed the connection; otherwise it may not know that it ended
+  using OnEnd = std::function<void(const std::string& reason, bool by_peer)>;
 
   /// @param socket  connected
   explicit FramedSocket(asio::ip::tcp::socket socket);
 
   /// Receives frames until the connection ends or Close().
   ///
-  /// @param on_end  called once, with the reason, when the peer closes the connection, sends what is no
-  ///                frame, or the connection fails
+  /// @param on_end  called once when the peer closes the connection or sends something that is not a frame,
+  /// or
+  ///                the connection fails
   void Start(OnFrame on_frame, OnEnd on_end);
 
   /// Sends a frame behind the earlier ones.
@@ -59,7 +62,8 @@ class FramedSocket : public std::enable_shared_from_this<FramedSocket> {
 
   void Receive();
   void SendNext();
-  void End(const std::string& reason);
+  void End(const std::error_code& error);
+  void End(const std::string& reason, bool by_peer);
 
   asio::ip::tcp::socket socket_;
   std::string peer_;

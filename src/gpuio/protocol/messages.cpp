@@ -83,6 +83,16 @@ std::optional<Message> Decode(std::span<const uint8_t> body) {
   return decoder.Complete() ? std::optional(std::move(message)) : std::nullopt;
 }
 
+/// Decodes a message whose first fields are those of all versions.
+template <class Message>
+std::optional<Message> DecodeGreeting(std::span<const uint8_t> body) {
+  Decoder decoder(body);
+  Message message;
+  Message::FieldsOfAllVersions(message, decoder);
+  if (!decoder.ok()) return std::nullopt;
+  return message.magic == kMagic && message.version == kVersion ? Decode<Message>(body) : message;
+}
+
 bool FitsFile(uint64_t offset, uint64_t bytes) { return bytes <= kMaxOffset && offset <= kMaxOffset - bytes; }
 
 /// A time, or what utimensat(2) takes in its place.
@@ -91,7 +101,7 @@ bool IsTime(const std::optional<timespec>& time) {
   return !time || (time->tv_nsec >= 0 && time->tv_nsec <= 999'999'999) || time->tv_nsec == kNow;
 }
 
-// Whether a request makes sense, whatever files there are.
+// IsValid() says whether a request makes sense, whatever files exist.
 bool IsValid(const OpenRequest& m) {
   const bool writes = (m.flags & kOpenWrite) != 0;
   return IsPlainPath(m.path) && (m.flags & ~uint32_t{kAllOpenFlags}) == 0 &&
@@ -99,7 +109,9 @@ bool IsValid(const OpenRequest& m) {
          (m.mode & ~07777U) == 0;
 }
 bool IsValid(const CloseRequest&) { return true; }
-bool IsValid(const ReadRequest& m) { return FitsFile(m.offset, m.buffer.len); }
+bool IsValid(const ReadRequest& m) {
+  return FitsFile(m.offset, m.buffer.len) && m.holes <= Holes::kListExactly;
+}
 bool IsValid(const WriteRequest& m) { return FitsFile(m.offset, m.buffer.len); }
 bool IsValid(const SyncRequest&) { return true; }
 bool IsValid(const PunchHoleRequest& m) { return m.bytes != 0 && FitsFile(m.offset, m.bytes); }
@@ -142,14 +154,14 @@ std::optional<Request> DecodeOneOf(uint16_t type, std::span<const uint8_t> body,
   return request;
 }
 
-// Whether a reply can be one to its request.
+// Answers() says whether a reply can be one to its request.
 template <class Message, class ReplyMessage>
 bool Answers(const Message&, const ReplyMessage&) {
   return true;
 }
 bool Answers(const ReadRequest& request, const ReadReply& reply) {
   if (reply.bytes > request.buffer.len || reply.holes.size() > kMaxHoles) return false;
-  if (request.sends_holes && !reply.holes.empty()) return false;
+  if (request.holes == Holes::kSend && !reply.holes.empty()) return false;
   uint64_t end = 0;
   for (const Range& hole : reply.holes) {
     if (hole.offset < end || hole.offset > reply.bytes || hole.bytes > reply.bytes - hole.offset)
@@ -191,8 +203,8 @@ std::optional<FrameHeader> DecodeHeader(std::span<const uint8_t, FrameHeader::kB
 std::optional<Request> DecodeRequest(uint16_t type, std::span<const uint8_t> body) {
   return DecodeOneOf(type, body, static_cast<const Request*>(nullptr));
 }
-std::optional<Hello> DecodeHello(std::span<const uint8_t> body) { return Decode<Hello>(body); }
-std::optional<Welcome> DecodeWelcome(std::span<const uint8_t> body) { return Decode<Welcome>(body); }
+std::optional<Hello> DecodeHello(std::span<const uint8_t> body) { return DecodeGreeting<Hello>(body); }
+std::optional<Welcome> DecodeWelcome(std::span<const uint8_t> body) { return DecodeGreeting<Welcome>(body); }
 
 std::optional<Answer> DecodeReply(const Request& request, std::span<const uint8_t> body) {
   return std::visit(

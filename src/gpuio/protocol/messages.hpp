@@ -40,7 +40,7 @@ struct FrameHeader {
   static void Fields(auto& m, auto& wire) { wire(m.bytes, m.type, m.zero, m.id); }
 };
 
-/// The client's first frame. Magic and version stay in this place in all versions.
+/// The client's first frame.
 struct Hello {
   static constexpr uint16_t kType = 1;
 
@@ -49,6 +49,8 @@ struct Hello {
   uint64_t key = 0;   ///< random number, which the server returns
   std::string url{};  ///< URL of the client's transport
 
+  /// Fields that stay in their places in all versions.
+  static void FieldsOfAllVersions(auto& m, auto& wire) { wire(m.magic, m.version, m.key); }
   static void Fields(auto& m, auto& wire) { wire(m.magic, m.version, m.key, m.url); }
 };
 
@@ -64,6 +66,8 @@ struct Welcome {
   uint32_t max_requests = 0;  ///< requests that may be under way at a time
   bool read_only = false;
 
+  /// Fields that stay in their places in all versions.
+  static void FieldsOfAllVersions(auto& m, auto& wire) { wire(m.magic, m.version, m.key, m.refusal); }
   static void Fields(auto& m, auto& wire) {
     wire(m.magic, m.version, m.key, m.refusal, m.url, m.max_requests, m.read_only);
   }
@@ -128,9 +132,9 @@ struct ReadRequest {
   uint64_t handle = 0;
   uint64_t offset = 0;
   transport::RdmaRemoteBuffer buffer{};
-  bool sends_holes = false;  ///< whether the server sends zeros for holes, and lists none
+  Holes holes = Holes::kList;
 
-  static void Fields(auto& m, auto& wire) { wire(m.handle, m.offset, m.buffer, m.sends_holes); }
+  static void Fields(auto& m, auto& wire) { wire(m.handle, m.offset, m.buffer, m.holes); }
 };
 
 struct WriteReply {
@@ -304,18 +308,22 @@ std::vector<uint8_t> EncodeReply(uint64_t id, uint16_t type, int error, const Re
 
 /// Decodes the header of a frame.
 ///
-/// @return  empty: it is none of a frame, or the frame is too long
+/// @return  empty: the bytes are not a header, or the frame is too long
 std::optional<FrameHeader> DecodeHeader(std::span<const uint8_t, FrameHeader::kBytes> bytes);
 
 /// Decodes what follows a header, and checks all that can be checked without the file: paths, flags, names,
 /// and that ranges of files and of memory do not overflow.
 ///
-/// @return  empty: it is no such message
+/// @return  empty: the bytes are not a request
 std::optional<Request> DecodeRequest(uint16_t type, std::span<const uint8_t> body);
+
+/// Decodes a greeting. Of one of another version or magic, it has the fields of all versions only.
+///
+/// @return  empty: the bytes are not a greeting
 std::optional<Hello> DecodeHello(std::span<const uint8_t> body);
 std::optional<Welcome> DecodeWelcome(std::span<const uint8_t> body);
 
-/// What a server answers.
+/// The answer of a server to a request.
 struct Answer {
   int error = 0;  ///< an errno value
   Reply reply{};  ///< a reply of the request's type, unless there is an error
@@ -324,7 +332,7 @@ struct Answer {
 /// Decodes the reply to a request, and checks that it can be one: no more bytes than were asked for, holes in
 /// ascending order within them, names without "/".
 ///
-/// @return  empty: it is no reply to that request
+/// @return  empty: the bytes are not a reply to that request
 std::optional<Answer> DecodeReply(const Request& request, std::span<const uint8_t> body);
 
 uint16_t TypeOf(const Request& request);

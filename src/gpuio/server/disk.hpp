@@ -1,7 +1,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/thread_pool.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,7 +50,7 @@ class Disk {
 /// @errors  host::Error: the kernel has no io_uring, or refuses it to this process
 std::unique_ptr<Disk> MakeUringDisk(asio::io_context& context, std::span<uint8_t> buffers, size_t sockets);
 
-/// Makes a disk that uses threads.
-std::unique_ptr<Disk> MakeThreadDisk(asio::io_context& context, asio::thread_pool& threads);
+/// Makes a disk that uses threads of its own.
+std::unique_ptr<Disk> MakeThreadDisk(asio::io_context& context);
 
 }  // namespace warpverbs::inline v0_2::gpuio

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "gpuio/protocol/path.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -66,7 +67,7 @@ Folder::Folder(const std::string& path, bool read_only)
   if (!root_)
     throw host::Error::FromErrno("export", path, errno,
                                  "Name a folder that exists and that this user may open");
-  const UniqueFd probe(Resolve("", O_PATH));
+  const host::FileDescriptor probe(Resolve("", O_PATH));
   if (!probe) {
     throw host::Error::FromErrno("resolve paths below", path, errno,
                                  "Use Linux 5.6 or later, whose openat2() confines clients to the folder");
@@ -90,14 +91,15 @@ int Folder::Resolve(const std::string& path, uint64_t flags, uint32_t mode) cons
 
 Folder::Place Folder::Find(const std::string& path) const {
   auto [parent, name] = protocol::SplitPath(path);
-  Place place{.folder = UniqueFd(Resolve(parent, O_PATH | O_DIRECTORY)), .name = std::move(name)};
+  Place place{.folder = host::FileDescriptor(Resolve(parent, O_PATH | O_DIRECTORY)), .name = std::move(name)};
   if (!place.folder) place.error = errno;
   return place;
 }
 
 FolderFile Folder::Create(const protocol::OpenRequest& request, int access) const {
   // Both flags together create a regular file, or nothing.
-  UniqueFd fd(Resolve(request.path, static_cast<uint64_t>(access) | O_CREAT | O_EXCL, request.mode & 07777));
+  host::FileDescriptor fd(
+      Resolve(request.path, static_cast<uint64_t>(access) | O_CREAT | O_EXCL, request.mode & 07777));
   if (!fd) return {.error = errno};
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return {.error = errno};
@@ -125,7 +127,7 @@ FolderFile Folder::Open(const protocol::OpenRequest& request) const {
       if (created.error != EEXIST || (request.flags & kOpenExclusive) != 0) return created;
     }
     const bool follows = (request.flags & kOpenNoFollow) == 0;
-    const UniqueFd found(Resolve(request.path, O_PATH | (follows ? 0 : O_NOFOLLOW)));
+    const host::FileDescriptor found(Resolve(request.path, O_PATH | (follows ? 0 : O_NOFOLLOW)));
     if (!found) {
       if (errno == ENOENT && creates) continue;  // somebody removed it meanwhile
       return {.error = errno};
@@ -137,7 +139,7 @@ FolderFile Folder::Open(const protocol::OpenRequest& request) const {
     if (S_ISDIR(status.st_mode) && (access != O_RDONLY || creates)) return {.error = EISDIR};
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)) return {.error = EACCES};
     const int flags = access | O_CLOEXEC | ((request.flags & kOpenTruncate) != 0 ? O_TRUNC : 0);
-    UniqueFd fd(open(NameOf(found.get()).c_str(), flags));
+    host::FileDescriptor fd(open(NameOf(found.get()).c_str(), flags));
     if (!fd || fstat(fd.get(), &status) != 0) return {.error = errno};
     return {0, std::move(fd), ToAttributes(status)};
   }
@@ -155,13 +157,13 @@ DirectIo Folder::OpenDirect(int fd) const {
   }
 #endif
   const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
-  DirectIo direct{UniqueFd(open(NameOf(fd).c_str(), access | O_DIRECT | O_CLOEXEC)), alignment};
+  DirectIo direct{host::FileDescriptor(open(NameOf(fd).c_str(), access | O_DIRECT | O_CLOEXEC)), alignment};
   return direct.fd ? std::move(direct) : DirectIo{};
 }
 
 std::string Folder::DescribeDirectIo() const {
   if (read_only_) return "direct I/O is tried file by file, because nothing can be created in this folder";
-  const UniqueFd probe(openat(root_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const host::FileDescriptor probe(openat(root_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!probe) return "direct I/O is tried file by file, because this file system has no O_TMPFILE";
   const DirectIo direct = OpenDirect(probe.get());
   if (!direct.fd) return "buffered I/O, because this file system has no direct I/O";
@@ -179,7 +181,7 @@ Answer Folder::GetAttributes(int fd) const {
 }
 
 Answer Folder::GetAttributes(const std::string& path) const {
-  const UniqueFd fd(Resolve(path, O_PATH | O_NOFOLLOW));
+  const host::FileDescriptor fd(Resolve(path, O_PATH | O_NOFOLLOW));
   return fd ? GetAttributes(fd.get()) : Answer{errno, {}};
 }
 
@@ -208,7 +210,7 @@ Answer Folder::ChangeAttributes(const std::string& path, const AttributeChanges&
         Open({.path = path, .flags = protocol::kOpenWrite | protocol::kOpenNoFollow, .mode = 0});
     return file.error != 0 ? Answer{file.error, {}} : ChangeAttributes(file.fd.get(), changes);
   }
-  const UniqueFd fd(Resolve(path, O_PATH | O_NOFOLLOW));
+  const host::FileDescriptor fd(Resolve(path, O_PATH | O_NOFOLLOW));
   if (!fd) return {errno, {}};
   struct stat status;
   if (fstat(fd.get(), &status) != 0) return {errno, {}};
@@ -217,7 +219,7 @@ Answer Folder::ChangeAttributes(const std::string& path, const AttributeChanges&
 }
 
 Answer Folder::List(const protocol::ListRequest& request) const {
-  const UniqueFd fd(Resolve(request.path, O_RDONLY | O_DIRECTORY));
+  const host::FileDescriptor fd(Resolve(request.path, O_RDONLY | O_DIRECTORY));
   if (!fd) return {errno, {}};
   if (request.start != 0 && lseek(fd.get(), static_cast<off_t>(request.start), SEEK_SET) < 0)
     return {errno, {}};
@@ -272,7 +274,7 @@ Answer Folder::HardLink(const protocol::HardLinkRequest& request) const {
 }
 
 Answer Folder::ReadLink(const protocol::ReadLinkRequest& request) const {
-  const UniqueFd fd(Resolve(request.path, O_PATH | O_NOFOLLOW));
+  const host::FileDescriptor fd(Resolve(request.path, O_PATH | O_NOFOLLOW));
   if (!fd) return {errno, {}};
   std::array<char, protocol::kMaxPathBytes + 1> target;
   const ssize_t size = readlinkat(fd.get(), "", target.data(), target.size());

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gpuio/protocol/messages.hpp"
-#include "gpuio/server/unique_fd.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/version.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -12,14 +12,14 @@ namespace warpverbs::inline v0_2::gpuio {
 /// A file of a folder.
 struct FolderFile {
   int error = 0;  ///< an errno value; 0: the rest is valid
-  UniqueFd fd{};
+  host::FileDescriptor fd{};
   Attributes attributes{};
 };
 
-/// What direct I/O needs of a file.
+/// A file for direct I/O, and its requirements.
 struct DirectIo {
-  UniqueFd fd{};           ///< a file opened with O_DIRECT; none: the file system has no direct I/O
-  uint32_t alignment = 0;  ///< alignment of offsets, lengths and memory, in bytes
+  host::FileDescriptor fd{};  ///< a file opened with O_DIRECT; none: the file system has no direct I/O
+  uint32_t alignment = 0;     ///< alignment of offsets, lengths and memory, in bytes
 };
 
 /// A folder whose files clients may use, and nothing outside.
@@ -62,7 +62,7 @@ class Folder {
  private:
   /// A folder, and a name in it; -errno in place of the folder.
   struct Place {
-    UniqueFd folder{};
+    host::FileDescriptor folder{};
     int error = 0;
     std::string name{};
   };
@@ -73,7 +73,7 @@ class Folder {
 
   std::string path_;
   bool read_only_;
-  UniqueFd root_;
+  host::FileDescriptor root_;
 };
 
 }  // namespace warpverbs::inline v0_2::gpuio

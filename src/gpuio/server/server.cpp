@@ -1,9 +1,10 @@
 #include "gpuio/server/server.hpp"
 
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdio>
-#include <set>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -38,9 +39,12 @@ class FileServer::Impl : public std::enable_shared_from_this<Impl> {
     std::error_code ignored;
     acceptor_.close(ignored);
     pause_.cancel();
-    for (const auto& session : std::set(sessions_)) session->Close();
-    sessions_.clear();
-    parts_->disk.reset();  // no disk writes to memory after this
+    const auto sessions = std::exchange(sessions_, {});
+    for (const auto& [number, session] : sessions) session->Stop();
+    // All writes end before any client sees its connection end.
+    parts_->disk.reset();
+    parts_->threads.join();  // they post to the loop, which may end after this
+    for (const auto& [number, session] : sessions) session->Close();
     parts_.reset();
   }
 
@@ -60,7 +64,7 @@ class FileServer::Impl : public std::enable_shared_from_this<Impl> {
 
   FileServerStatistics Statistics() const {
     FileServerStatistics statistics = parts_->statistics;
-    statistics.clients_now = sessions_.size();
+    statistics.clients_now = parts_->clients;
     statistics.buffers = parts_->arena.buffers();
     statistics.buffers_used = statistics.buffers - parts_->arena.free();
     return statistics;
@@ -92,25 +96,30 @@ class FileServer::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void Serve(tcp::socket socket) {
-    const auto session = std::make_shared<Session>(parts_, std::move(socket));
-    std::string refusal;
-    if (sessions_.size() >= parts_->config.max_clients) {
-      refusal = "the server has " + std::to_string(parts_->config.max_clients) +
-                " clients, the most that it takes: raise --clients";
-    }
-    // Those that are being refused count too, so that their number has a bound.
-    if (sessions_.size() >= 2 * parts_->config.max_clients) return;
-    sessions_.insert(session);
-    session->Start(std::move(refusal), [self = weak_from_this(), weak = std::weak_ptr(session)] {
+    const uint64_t number = next_session_++;
+    const auto session = sessions_[number] = std::make_shared<Session>(parts_, std::move(socket));
+    session->Start([self = weak_from_this(), number] {
       const auto server = self.lock();
-      if (server && !server->closed_) server->sessions_.erase(weak.lock());
+      if (server && !server->closed_) server->sessions_.erase(number);
     });
+    EndOldestStranger();
+  }
+
+  /// Bounds the connections that have not greeted yet. A client greets at once, so it is not the oldest.
+  void EndOldestStranger() {
+    if (sessions_.size() - parts_->clients <= parts_->config.max_clients) return;
+    const auto oldest = std::find_if(sessions_.begin(), sessions_.end(),
+                                     [](const auto& entry) { return !entry.second->greeted(); });
+    if (oldest == sessions_.end()) return;
+    const auto stranger = oldest->second;
+    stranger->End("too many connections wait for a greeting");
   }
 
   std::shared_ptr<ServerParts> parts_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
-  std::set<std::shared_ptr<Session>> sessions_;
+  std::map<uint64_t, std::shared_ptr<Session>> sessions_;  // in the order of their arrival
+  uint64_t next_session_ = 0;
   bool closed_ = false;
 };
 

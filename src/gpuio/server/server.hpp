@@ -13,6 +13,8 @@
 
 namespace warpverbs::inline v0_2::gpuio {
 
+class Disk;
+
 /// How a server moves data to and from disks.
 enum class IoEngine : uint8_t { kAuto, kUring, kThreads };
 enum class IoMode : uint8_t { kAuto, kBuffered };  ///< kAuto: direct I/O where the file system has it
@@ -29,16 +31,18 @@ struct FileServerConfig {
   IoEngine engine = IoEngine::kAuto;
   IoMode mode = IoMode::kAuto;
   size_t max_clients = 256;
-  uint32_t max_requests = 128;                         ///< largest number of requests of one client under way
-  size_t max_files = 4096;                             ///< largest number of files that one client has open
+  uint32_t max_requests = 128;  ///< largest number of requests of one client under way
+  size_t max_files = 4096;      ///< largest number of files that one client has open, if RLIMIT_NOFILE allows
   std::chrono::milliseconds greeting_timeout{10'000};  ///< time from the connection to the greeting
   std::chrono::milliseconds transfer_timeout{30'000};  ///< time to move one piece over the network
   std::function<void(const std::string& line)> log{};  ///< callback on the loop's thread
+  std::function<std::unique_ptr<Disk>(std::unique_ptr<Disk>)> wrap_disk{};  ///< replaces the disk, for tests
 };
 
-/// What a server did since it started.
+/// Counters of a server since it started.
 struct FileServerStatistics {
-  uint64_t clients = 0, clients_now = 0, strangers = 0;  ///< strangers did not greet as a client does
+  uint64_t clients = 0, clients_now = 0;  ///< connections that greeted as a client does
+  uint64_t strangers = 0;                 ///< connections that did not, or were refused
   uint64_t requests = 0, errors = 0;
   uint64_t bytes_read = 0, bytes_written = 0, hole_bytes = 0;
   size_t buffers = 0, buffers_used = 0;  ///< now
@@ -56,10 +60,10 @@ class FileServer {
   /// Starts to listen.
   ///
   /// @param loop  has one thread, and must outlive this
-  /// @errors  host::Error: the folder, the address, the device or the memory is not to be had
+  /// @errors  host::Error: the folder, the address, the device or the memory is not available
   FileServer(const FileServerConfig& config, transport::EventLoop& loop);
 
-  /// Ends all connections, and waits for what disks have begun.
+  /// Ends all connections, after disks and threads have ended what they do for them.
   ///
   /// @pre  on the loop's thread, or the loop's thread runs nothing of this object
   ~FileServer();

@@ -4,34 +4,47 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-
-#include "gpuio/protocol/messages.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 
-int64_t ServerFile::Size() const {
+ServerFile::Map ServerFile::MapPart(uint64_t begin, uint64_t end, size_t max_holes) const {
   struct stat status;
-  if (fstat(fd_.get(), &status) != 0) return -errno;
-  return S_ISREG(status.st_mode) ? status.st_size : -EISDIR;
+  if (fstat(fd(), &status) != 0) return {.error = errno};
+  if (!S_ISREG(status.st_mode)) return {.error = EISDIR};
+  Map map{.bytes = static_cast<uint64_t>(status.st_size)};
+  end = std::min(end, map.bytes);
+  size_t holes = 0;
+  for (uint64_t at = begin; at < end;) {
+    const off_t data = lseek(fd(), static_cast<off_t>(at), SEEK_DATA);
+    // ENXIO: nothing but a hole up to the end. Other errors: the file system knows no holes.
+    const uint64_t data_begin = data >= 0 ? static_cast<uint64_t>(data) : errno == ENXIO ? end : at;
+    if (data_begin > at) {
+      if (holes++ == max_holes) break;
+      map.extents.push_back({true, data_begin});
+      at = data_begin;
+      continue;
+    }
+    const off_t hole = lseek(fd(), static_cast<off_t>(at), SEEK_HOLE);
+    const uint64_t data_end = hole > static_cast<off_t>(at) ? static_cast<uint64_t>(hole) : map.bytes;
+    if (data_end - at > map.data_end - map.data_begin) map.data_begin = at, map.data_end = data_end;
+    map.extents.push_back({false, data_end});
+    at = data_end;
+  }
+  return map;
 }
 
-ServerFile::Extent ServerFile::ExtentAt(uint64_t offset, uint64_t holes_made) {
-  constexpr uint64_t kNoEnd = protocol::kMaxOffset;
-  const auto now = std::chrono::steady_clock::now();
-  if (offset >= data_begin_ && offset < data_end_ && holes_made == known_holes_made_ &&
-      now - known_at_ < std::chrono::seconds(1))
-    return {false, data_end_};
-  const auto at = static_cast<off_t>(offset);
-  const off_t data = lseek(fd_.get(), at, SEEK_DATA);
-  if (data < 0 && errno == ENXIO) return {true, kNoEnd};  // nothing but a hole up to the end
-  if (data > at) return {true, static_cast<uint64_t>(data)};
-  const off_t hole = data < 0 ? -1 : lseek(fd_.get(), at, SEEK_HOLE);
-  data_begin_ = offset;
-  data_end_ = hole < 0 ? kNoEnd : static_cast<uint64_t>(hole);  // a file system without holes
-  known_at_ = now;
+void ServerFile::Remember(const Map& map, uint64_t holes_made) {
+  data_begin_ = map.data_begin;
+  data_end_ = map.data_end;
   known_holes_made_ = holes_made;
-  return {false, data_end_};
+  known_at_ = std::chrono::steady_clock::now();
+}
+
+bool ServerFile::IsKnownData(uint64_t begin, uint64_t end, uint64_t holes_made) const {
+  return begin >= data_begin_ && end <= data_end_ && holes_made == known_holes_made_ &&
+         std::chrono::steady_clock::now() - known_at_ < std::chrono::seconds(1);
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

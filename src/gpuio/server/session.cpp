@@ -1,7 +1,9 @@
 #include "gpuio/server/session.hpp"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <exception>
@@ -16,10 +18,19 @@ using namespace protocol;
 
 namespace {
 
-constexpr unsigned kThreads = 4;
+constexpr unsigned kThreads = 8;
+constexpr size_t kJobsOfOneClient = 4;  // in threads at a time: those of others find a thread
 
-std::unique_ptr<Disk> MakeDisk(const FileServerConfig& config, transport::EventLoop& loop,
-                               std::span<uint8_t> memory, asio::thread_pool& threads) {
+/// Returns how many files clients may have open: each takes two descriptors, and half of all is for sockets
+/// and for the files that a request opens for a moment.
+size_t FilesOfTheLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
+  return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30) / 4);
+}
+
+std::unique_ptr<Disk> ChooseDisk(const FileServerConfig& config, transport::EventLoop& loop,
+                                 std::span<uint8_t> memory) {
   if (config.engine != IoEngine::kThreads) {
     try {
       return MakeUringDisk(loop.context(), memory, config.max_clients);
@@ -27,7 +38,13 @@ std::unique_ptr<Disk> MakeDisk(const FileServerConfig& config, transport::EventL
       if (config.engine == IoEngine::kUring) throw;
     }
   }
-  return MakeThreadDisk(loop.context(), threads);
+  return MakeThreadDisk(loop.context());
+}
+
+std::unique_ptr<Disk> MakeDisk(const FileServerConfig& config, transport::EventLoop& loop,
+                               std::span<uint8_t> memory) {
+  auto disk = ChooseDisk(config, loop, memory);
+  return config.wrap_disk ? config.wrap_disk(std::move(disk)) : std::move(disk);
 }
 
 }  // namespace
@@ -41,11 +58,12 @@ ServerParts::ServerParts(transport::EventLoop& event_loop, const FileServerConfi
       scheduler({.free = [this] { return arena.free(); },
                  .take = [this] { return arena.Take(); },
                  .put = [this](uint8_t* buffer) { arena.Return(buffer); }}),
-      disk(MakeDisk(config, loop, arena.memory(), threads)),
-      path{arena, scheduler, *disk} {}
+      disk(MakeDisk(config, loop, arena.memory())),
+      path{arena, scheduler, *disk},
+      max_files(FilesOfTheLimit()) {}
 
 ServerParts::~ServerParts() {
-  disk.reset();  // waits for its threads
+  disk.reset();
   threads.join();
 }
 
@@ -53,54 +71,78 @@ void ServerParts::Log(const std::string& line) const {
   if (config.log) config.log(line);
 }
 
+bool ServerParts::MayLogStranger() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - stranger_minute_ >= std::chrono::minutes(1)) {
+    stranger_minute_ = now;
+    stranger_lines_ = 0;
+  }
+  return stranger_lines_++ < 20;
+}
+
 Session::Session(std::shared_ptr<ServerParts> parts, asio::ip::tcp::socket socket)
     : parts_(std::move(parts)),
       socket_(std::make_shared<FramedSocket>(std::move(socket))),
       timer_(parts_->loop.context()) {}
 
-void Session::Start(std::string refusal, OnEnd on_end) {
-  refusal_ = std::move(refusal);
+void Session::Start(OnEnd on_end) {
   on_end_ = std::move(on_end);
-  Expect(parts_->config.greeting_timeout, "it did not greet as a client does");
+  EndUnlessCancelledWithin(parts_->config.greeting_timeout, "it did not greet as a client does");
   // The socket's callbacks do not own this: Close() drops them, and the server owns this until then.
   socket_->Start([this](const FrameHeader& header, std::span<const uint8_t> body) { OnFrame(header, body); },
-                 [this](const std::string& reason) { End(reason); });
+                 [this](const std::string& reason, bool) { End(reason); });
 }
 
-/// Ends the session unless the timer is cancelled in time.
-void Session::Expect(std::chrono::milliseconds time, const std::string& what) {
+void Session::EndUnlessCancelledWithin(std::chrono::milliseconds time, const std::string& reason) {
   timer_.expires_after(time);
-  timer_.async_wait([self = weak_from_this(), what](const std::error_code& error) {
+  timer_.async_wait([self = weak_from_this(), reason](const std::error_code& error) {
     const auto session = self.lock();
-    if (!error && session) session->End(what);
+    if (!error && session) session->End(reason);
   });
 }
 
 void Session::End(const std::string& reason) {
-  if (ended_) return;
+  if (gone_) return;
   if (!greeted_) {
-    // One line for all of them would hide who it was, one for each would let a scan fill the disk.
-    if (parts_->statistics.strangers++ < 20) parts_->Log("refused " + socket_->peer() + ": " + reason);
+    ++parts_->statistics.strangers;
+    if (parts_->MayLogStranger()) parts_->Log("refused " + socket_->peer() + ": " + reason);
   } else {
     parts_->Log("client " + socket_->peer() + " left: " + reason);
   }
-  Close();
+  const auto keep = shared_from_this();
+  Stop();
+  if (work_ == 0) Close();
+}
+
+void Session::Stop() {
+  if (gone_.exchange(true)) return;
+  const auto keep = shared_from_this();
+  ++work_;             // transfers that end here do not close yet
+  transport_.reset();  // from here on no NIC touches a buffer
+  parts_->scheduler.Close(*share_);
+  files_.clear();
+  timer_.cancel();
+  --work_;
+}
+
+/// Ends something that the disk or a thread did for the client.
+void Session::EndWork() {
+  if (--work_ == 0 && gone_) Close();
 }
 
 void Session::Close() {
   if (std::exchange(ended_, true)) return;
   const auto keep = shared_from_this();
-  transport_.reset();  // from here on no NIC touches a buffer
-  parts_->scheduler.Close(*share_);
-  files_.clear();
-  timer_.cancel();
+  Stop();
   if (kept_ >= 0 && parts_->disk) parts_->disk->Release(kept_);
+  if (greeted_) --parts_->clients;
   socket_->CloseAfterSending();
+  jobs_.clear();  // they own this
   if (on_end_) std::exchange(on_end_, {})();
 }
 
 void Session::OnFrame(const FrameHeader& header, std::span<const uint8_t> body) {
-  if (ended_ || failed_) return;
+  if (gone_) return;
   if (!greeted_) return OnHello(header, body);
   // One answer may have arrived although the socket has yet to say so: see Respond().
   if (++requests_ > parts_->config.max_requests + 1) return End("it sent more requests than it may");
@@ -122,6 +164,7 @@ void Session::OnHello(const FrameHeader& header, std::span<const uint8_t> body) 
   socket_->Send(EncodeFrame(welcome));
   if (!welcome.refusal.empty()) return End(welcome.refusal);
   greeted_ = true;
+  ++parts_->clients;
   kept_ = parts_->disk->Keep(socket_->native_handle());
   ++parts_->statistics.clients;
   ProveRdma();
@@ -133,7 +176,10 @@ std::string Session::Accept(const Hello& hello, Welcome& welcome) {
     return "its version of the protocol is " + std::to_string(hello.version) + ", the server's is " +
            std::to_string(kVersion) + ": use the same release on both sides";
   }
-  if (!refusal_.empty()) return refusal_;
+  if (parts_->clients >= parts_->config.max_clients) {
+    return "the server has " + std::to_string(parts_->config.max_clients) +
+           " clients, the most that it takes: raise --clients";
+  }
   try {
     transport_.emplace(parts_->config.device, parts_->config.transport, &parts_->loop);
   } catch (const std::exception& error) {
@@ -153,7 +199,7 @@ void Session::ProveRdma() {
   const transport::RdmaRemoteBuffer nowhere{nullptr, {.nics = transport::AccessKey::kMaxNics}, 0};
   transport_->Write(parts_->arena.View(parts_->arena.memory().data(), 0), nowhere, {.notify = true},
                     [self = shared_from_this()](const transport::Status& status) {
-                      if (self->ended_) return;
+                      if (self->gone_) return;
                       if (!status.ok()) return self->End("RDMA with it does not work: " + status.Describe());
                       self->parts_->Log("client " + self->socket_->peer() + " connected");
                     });
@@ -182,22 +228,37 @@ void Session::Read(const transport::RdmaMemory::MutableView& to, const transport
 }
 
 // Its requests under way are not answered, unless they are to blame: the client repeats them over its next
-// connection.
+// connection. They end before the connection does.
 void Session::Fail(const transport::Status& status) {
-  if (failed_ || ended_) return;
+  if (gone_) return;
   failed_ = true;
-  parts_->Log("client " + socket_->peer() + ": " + status.Describe());
-  transport_.reset();
-  parts_->scheduler.Close(*share_);
+  parts_->Log("client " + socket_->peer() + " left: its transport failed: " + status.Describe());
+  Stop();
 }
 
 void Session::Respond(uint64_t id, uint16_t type, int error, const Reply& reply) {
   if (error != 0) ++parts_->statistics.errors;
-  if (ended_ || (failed_ && error != EFAULT)) return;
+  if (ended_ || (gone_ && !(failed_ && error == EFAULT))) return;
   // It counts until the kernel has taken its answer, so that one that does not read them is stopped.
   socket_->Send(EncodeReply(id, type, error, reply), [self = weak_from_this()] {
     if (const auto session = self.lock()) --session->requests_;
   });
+}
+
+/// Keeps a file for the client, until it closes it or is gone. A thread closes it: that may take long.
+uint64_t Session::AddFile(host::FileDescriptor file, uint32_t access, DirectIo direct) {
+  const auto close_in_thread = [parts = std::weak_ptr(parts_)](const ServerFile* closed) {
+    std::shared_ptr<const ServerFile> owner(closed);
+    const auto alive = parts.lock();
+    if (!alive) return;
+    --alive->files;
+    asio::post(alive->threads, [owner = std::move(owner)] {});
+  };
+  ++parts_->files;
+  const uint64_t handle = next_handle_++;
+  files_[handle] = std::shared_ptr<ServerFile>(new ServerFile(std::move(file), access, std::move(direct)),
+                                               close_in_thread);
+  return handle;
 }
 
 std::shared_ptr<ServerFile> Session::FileOf(uint64_t handle) const {
@@ -205,42 +266,78 @@ std::shared_ptr<ServerFile> Session::FileOf(uint64_t handle) const {
   return found == files_.end() ? nullptr : found->second;
 }
 
+void Session::InThread(std::function<void()> call, std::function<void()> then) {
+  ++work_;
+  jobs_.push_back({std::move(call), std::move(then)});
+  StartJobs();
+}
+
+void Session::StartJobs() {
+  while (gone_ && !jobs_.empty()) {
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    job.then();
+    EndWork();
+  }
+  while (running_jobs_ < kJobsOfOneClient && !jobs_.empty()) {
+    ++running_jobs_;
+    asio::post(parts_->threads, [self = shared_from_this(), job = std::move(jobs_.front())]() mutable {
+      if (!self->gone_) job.call();
+      auto& context = self->parts_->loop.context();
+      // The last owner must not be this thread, which the session's parts wait for.
+      asio::post(context, [self = std::move(self), job = std::move(job)] { self->EndJob(job); });
+    });
+    jobs_.pop_front();
+  }
+}
+
+void Session::EndJob(const Job& job) {
+  --running_jobs_;
+  job.then();
+  StartJobs();
+  EndWork();
+}
+
 /// Calls the file system in another thread, and answers with what it returns.
 template <class Request, class Call>
-void Session::InThread(uint64_t id, const Request& request, Call call) {
-  asio::post(parts_->threads, [self = shared_from_this(), id, request, call = std::move(call)]() mutable {
-    protocol::Answer answer = call(self->parts_->folder, request);
-    auto& context = self->parts_->loop.context();
-    // The last owner must not be this thread, which the session's parts wait for.
-    asio::post(context, [self = std::move(self), id, answer = std::move(answer)] {
-      self->Respond(id, Request::kType, answer.error, answer.reply);
-    });
-  });
+void Session::AnswerInThread(uint64_t id, const Request& request, Call call) {
+  const auto answer = std::make_shared<protocol::Answer>();
+  InThread([this, request, call = std::move(call),
+            answer] { *answer = call(static_cast<const Folder&>(parts_->folder), request); },
+           [this, id, answer] { Respond(id, Request::kType, answer->error, answer->reply); });
 }
 
 void Session::On(uint64_t id, OpenRequest request) {
-  if (files_.size() + opening_ >= parts_->config.max_files)
+  struct Opened {
+    FolderFile file{};
+    DirectIo direct{};
+  };
+  // As with buffers, a client has at most as many files as are left for others.
+  const size_t own = files_.size() + opening_;
+  if (own >= parts_->config.max_files || parts_->files + own >= parts_->max_files)
     return Respond(id, OpenRequest::kType, EMFILE, EmptyReply{});
   ++opening_;
-  asio::post(parts_->threads, [self = shared_from_this(), id, request = std::move(request)]() mutable {
-    const Folder& folder = self->parts_->folder;
-    FolderFile file = folder.Open(request);
-    DirectIo direct;
-    if (file.error == 0 && S_ISREG(file.attributes.mode) && self->parts_->config.mode == IoMode::kAuto)
-      direct = folder.OpenDirect(file.fd.get());
-    auto& context = self->parts_->loop.context();
-    asio::post(context, [self = std::move(self), id, flags = request.flags, file = std::move(file),
-                         direct = std::move(direct)]() mutable {
-      --self->opening_;
-      if (self->ended_) return;
-      if (file.error != 0) return self->Respond(id, OpenRequest::kType, file.error, EmptyReply{});
-      if ((flags & kOpenTruncate) != 0) ++self->parts_->path.holes_made;
-      const uint64_t handle = self->next_handle_++;
-      self->files_[handle] = std::make_shared<ServerFile>(
-          std::move(file.fd), flags & (kOpenRead | kOpenWrite), std::move(direct));
-      self->Respond(id, OpenRequest::kType, 0, OpenReply{handle, file.attributes});
-    });
-  });
+  ++parts_->files;
+  const auto opened = std::make_shared<Opened>();
+  const uint32_t flags = request.flags;
+  InThread(
+      [this, request = std::move(request), opened] {
+        opened->file = parts_->folder.Open(request);
+        const FolderFile& file = opened->file;
+        if (file.error == 0 && S_ISREG(file.attributes.mode) && parts_->config.mode == IoMode::kAuto)
+          opened->direct = parts_->folder.OpenDirect(file.fd.get());
+      },
+      [this, id, flags, opened] {
+        --opening_;
+        --parts_->files;
+        if (gone_) return;
+        if ((flags & kOpenTruncate) != 0) ++parts_->path.holes_made;
+        FolderFile& file = opened->file;
+        if (file.error != 0) return Respond(id, OpenRequest::kType, file.error, EmptyReply{});
+        const uint64_t handle =
+            AddFile(std::move(file.fd), flags & (kOpenRead | kOpenWrite), std::move(opened->direct));
+        Respond(id, OpenRequest::kType, 0, OpenReply{handle, file.attributes});
+      });
 }
 
 void Session::On(uint64_t id, const CloseRequest& request) {
@@ -263,20 +360,19 @@ void Session::StartTransfer(uint64_t id, const Request& request) {
   const auto file = FileOf(request.handle);
   constexpr uint32_t kAccess = std::is_same_v<Request, ReadRequest> ? kOpenRead : kOpenWrite;
   if (!file || !file->Allows(kAccess)) return Respond(id, Request::kType, EBADF, EmptyReply{});
-  ++transfers_;
+  ++work_;
   const auto done = [self = shared_from_this(), id](const TransferResult& result) {
-    --self->transfers_;
     if (!self->failed()) self->Count(result, kAccess);
     if constexpr (std::is_same_v<Request, ReadRequest>) {
       self->Respond(id, Request::kType, result.error, ReadReply{result.bytes, result.holes});
     } else {
       self->Respond(id, Request::kType, result.error, WriteReply{result.bytes});
     }
-    if (self->failed_ && self->transfers_ == 0) self->End("its transport failed");
+    self->EndWork();
   };
   TransferRequest transfer{file, request.offset, request.buffer};
   if constexpr (std::is_same_v<Request, ReadRequest>) {
-    if (request.sends_holes) transfer.holes = Holes::kSend;
+    transfer.holes = request.holes;
   }
   std::make_shared<TransferType>(parts_->path, share_, shared_from_this(), std::move(transfer), done)
       ->Begin();
@@ -292,8 +388,10 @@ void Session::On(uint64_t id, const WriteRequest& request) {
 void Session::On(uint64_t id, const SyncRequest& request) {
   const auto file = FileOf(request.handle);
   if (!file) return Respond(id, SyncRequest::kType, EBADF, EmptyReply{});
+  ++work_;
   parts_->disk->Sync(file->fd(), request.data_only, [self = shared_from_this(), file, id](int64_t result) {
     self->Respond(id, SyncRequest::kType, result < 0 ? static_cast<int>(-result) : 0, EmptyReply{});
+    self->EndWork();
   });
 }
 
@@ -301,17 +399,19 @@ void Session::On(uint64_t id, const PunchHoleRequest& request) {
   if (parts_->config.read_only) return Respond(id, PunchHoleRequest::kType, EROFS, EmptyReply{});
   const auto file = FileOf(request.handle);
   if (!file) return Respond(id, PunchHoleRequest::kType, EBADF, EmptyReply{});
+  ++work_;
   parts_->disk->PunchHole(
       file->fd(), request.offset, request.bytes, [self = shared_from_this(), file, id](int64_t result) {
         ++self->parts_->path.holes_made;
         self->Respond(id, PunchHoleRequest::kType, result < 0 ? static_cast<int>(-result) : 0, EmptyReply{});
+        self->EndWork();
       });
 }
 
 void Session::On(uint64_t id, GetAttributesRequest request) {
   const auto file = FileOf(request.handle);
   if (request.handle != 0 && !file) return Respond(id, GetAttributesRequest::kType, EBADF, EmptyReply{});
-  InThread(id, request, [file](const Folder& folder, const GetAttributesRequest& of) {
+  AnswerInThread(id, request, [file](const Folder& folder, const GetAttributesRequest& of) {
     return file ? folder.GetAttributes(file->fd()) : folder.GetAttributes(of.path);
   });
 }
@@ -319,34 +419,48 @@ void Session::On(uint64_t id, GetAttributesRequest request) {
 void Session::On(uint64_t id, ChangeAttributesRequest request) {
   const auto file = FileOf(request.handle);
   if (request.handle != 0 && !file) return Respond(id, ChangeAttributesRequest::kType, EBADF, EmptyReply{});
-  ++parts_->path.holes_made;  // before: nobody learns of the new size earlier than of its holes
-  InThread(id, request, [file](const Folder& folder, const ChangeAttributesRequest& of) {
-    return file ? folder.ChangeAttributes(file->fd(), of.changes)
-                : folder.ChangeAttributes(of.path, of.changes);
-  });
+  const auto answer = std::make_shared<protocol::Answer>();
+  // A read that looks at the file before, while or after it is truncated may know too few holes. The first
+  // count is for clients that see the new size before this answer.
+  ++parts_->path.holes_made;
+  InThread(
+      [this, file, answer, of = std::move(request)] {
+        const Folder& folder = parts_->folder;
+        *answer = file ? folder.ChangeAttributes(file->fd(), of.changes)
+                       : folder.ChangeAttributes(of.path, of.changes);
+      },
+      [this, id, answer] {
+        ++parts_->path.holes_made;
+        Respond(id, ChangeAttributesRequest::kType, answer->error, answer->reply);
+      });
 }
 
 void Session::On(uint64_t id, ListRequest request) {
-  InThread(id, request, [](const Folder& folder, const ListRequest& of) { return folder.List(of); });
+  AnswerInThread(id, request, [](const Folder& folder, const ListRequest& of) { return folder.List(of); });
 }
 void Session::On(uint64_t id, MakeDirectoryRequest request) {
-  InThread(id, request,
-           [](const Folder& folder, const MakeDirectoryRequest& of) { return folder.MakeDirectory(of); });
+  AnswerInThread(id, request, [](const Folder& folder, const MakeDirectoryRequest& of) {
+    return folder.MakeDirectory(of);
+  });
 }
 void Session::On(uint64_t id, RemoveRequest request) {
-  InThread(id, request, [](const Folder& folder, const RemoveRequest& of) { return folder.Remove(of); });
+  AnswerInThread(id, request,
+                 [](const Folder& folder, const RemoveRequest& of) { return folder.Remove(of); });
 }
 void Session::On(uint64_t id, RenameRequest request) {
-  InThread(id, request, [](const Folder& folder, const RenameRequest& of) { return folder.Rename(of); });
+  AnswerInThread(id, request,
+                 [](const Folder& folder, const RenameRequest& of) { return folder.Rename(of); });
 }
 void Session::On(uint64_t id, HardLinkRequest request) {
-  InThread(id, request, [](const Folder& folder, const HardLinkRequest& of) { return folder.HardLink(of); });
+  AnswerInThread(id, request,
+                 [](const Folder& folder, const HardLinkRequest& of) { return folder.HardLink(of); });
 }
 void Session::On(uint64_t id, ReadLinkRequest request) {
-  InThread(id, request, [](const Folder& folder, const ReadLinkRequest& of) { return folder.ReadLink(of); });
+  AnswerInThread(id, request,
+                 [](const Folder& folder, const ReadLinkRequest& of) { return folder.ReadLink(of); });
 }
 void Session::On(uint64_t id, const SpaceRequest& request) {
-  InThread(id, request, [](const Folder& folder, const SpaceRequest&) { return folder.GetSpace(); });
+  AnswerInThread(id, request, [](const Folder& folder, const SpaceRequest&) { return folder.GetSpace(); });
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

@@ -3,8 +3,10 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/thread_pool.hpp>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,17 +20,21 @@
 #include "gpuio/server/server.hpp"
 #include "gpuio/server/server_file.hpp"
 #include "gpuio/server/transfer.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/transport/rdma_transport.hpp"
 #include "warpverbs/version.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 
-/// What all sessions of a server use.
+/// The parts of a server that all its sessions use.
 struct ServerParts {
   ServerParts(transport::EventLoop& loop, const FileServerConfig& config);
   ~ServerParts();
 
   void Log(const std::string& line) const;
+
+  /// Says whether a line about a stranger may be logged: 20 a minute, so that a scan does not fill the disk.
+  bool MayLogStranger();
 
   const FileServerConfig config;
   transport::EventLoop& loop;
@@ -39,12 +45,22 @@ struct ServerParts {
   std::unique_ptr<Disk> disk;
   DataPath path;
   FileServerStatistics statistics{};
+  size_t clients = 0;      ///< sessions that have greeted and not ended
+  size_t files = 0;        ///< files that clients have open, or are opening
+  const size_t max_files;  ///< files that the process's limit leaves for all clients
+
+ private:
+  std::chrono::steady_clock::time_point stranger_minute_{};
+  unsigned stranger_lines_ = 0;
 };
 
 /// A client's connection: its requests, its files, its transport.
 ///
-/// Handlers of the loop share it. All calls are on the loop's thread. After the end it answers nothing, and
-/// no NIC uses memory for it.
+/// A session ends in two steps. Stop() starts nothing more for the client, and no NIC uses memory for it
+/// afterwards. Close() ends the connection, once no disk and no thread works for the client: a client that
+/// sees its connection end repeats its writes elsewhere, and the old ones must not come after them.
+///
+/// Handlers of the loop share it. All calls are on the loop's thread.
 class Session : public RemoteMemory, public std::enable_shared_from_this<Session> {
  public:
   using OnEnd = std::function<void()>;
@@ -53,11 +69,18 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
 
   /// Waits for the client's greeting, and serves it then.
   ///
-  /// @param refusal  why no client is taken now; empty: one is
   /// @param on_end   called once, within Close() too
-  void Start(std::string refusal, OnEnd on_end);
+  void Start(OnEnd on_end);
 
+  /// Stops, and closes once nothing is under way.
+  void End(const std::string& reason);
+
+  void Stop();
+
+  /// @pre  no disk and no thread works for the client
   void Close();
+
+  bool greeted() const { return greeted_; }
 
   // For its transfers.
   void Write(const transport::RdmaMemory::View& from, const transport::RdmaRemoteBuffer& to,
@@ -65,11 +88,19 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void Read(const transport::RdmaMemory::MutableView& to, const transport::RdmaRemoteBuffer& from,
             Done done) override;
   void Fail(const transport::Status& status) override;
-  bool failed() const override { return failed_ || ended_; }
+  bool failed() const override { return gone_; }
+  void InThread(std::function<void()> call, std::function<void()> then) override;
 
  private:
-  void End(const std::string& reason);
-  void Expect(std::chrono::milliseconds time, const std::string& what);
+  /// A call of the file system, and what follows it on the loop.
+  struct Job {
+    std::function<void()> call{}, then{};
+  };
+
+  void EndUnlessCancelledWithin(std::chrono::milliseconds time, const std::string& reason);
+  void StartJobs();
+  void EndJob(const Job& job);
+  void EndWork();
   void OnFrame(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   void OnHello(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   std::string Accept(const protocol::Hello& hello, protocol::Welcome& welcome);
@@ -93,25 +124,29 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void On(uint64_t id, const protocol::SpaceRequest& request);
 
   template <class Request, class Call>
-  void InThread(uint64_t id, const Request& request, Call call);
+  void AnswerInThread(uint64_t id, const Request& request, Call call);
   template <class TransferType, class Request>
   void StartTransfer(uint64_t id, const Request& request);
   void Count(const TransferResult& result, uint32_t access);
+  uint64_t AddFile(host::FileDescriptor file, uint32_t access, DirectIo direct);
   std::shared_ptr<ServerFile> FileOf(uint64_t handle) const;
 
   const std::shared_ptr<ServerParts> parts_;
   const std::shared_ptr<protocol::FramedSocket> socket_;
   const std::shared_ptr<Scheduler::Share> share_ = std::make_shared<Scheduler::Share>();
   asio::steady_timer timer_;
-  std::string refusal_;
   OnEnd on_end_;
   std::optional<transport::RdmaTransport> transport_;
   bool greeted_ = false, misbehaved_ = false, failed_ = false, ended_ = false;
+  std::atomic<bool> gone_ = false;  // jobs look at it, too
   std::unordered_map<uint64_t, std::shared_ptr<ServerFile>> files_;
   int kept_ = -1;  // by the disk
   size_t opening_ = 0;
   uint64_t next_handle_ = 1;
-  size_t requests_ = 0, transfers_ = 0;  // under way
+  size_t requests_ = 0;  // not answered yet
+  size_t work_ = 0;      // transfers, operations of the disk and jobs under way
+  std::deque<Job> jobs_;
+  size_t running_jobs_ = 0;
 };
 
 }  // namespace warpverbs::inline v0_2::gpuio

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <asio/post.hpp>
+#include <asio/thread_pool.hpp>
 #include <atomic>
 #include <cerrno>
 #include <utility>
@@ -12,14 +13,15 @@
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
+constexpr unsigned kDiskThreads = 4;
+
 class ThreadDisk : public Disk {
  public:
-  ThreadDisk(asio::io_context& context, asio::thread_pool& threads)
-      : context_(context), threads_(threads), state_(std::make_shared<State>()) {}
+  explicit ThreadDisk(asio::io_context& context) : context_(context) {}
 
   ~ThreadDisk() override {
-    state_->closed = true;
-    for (size_t left = state_->under_way; left != 0; left = state_->under_way) state_->under_way.wait(left);
+    *closed_ = true;
+    threads_.join();
   }
 
   void Read(int fd, std::span<uint8_t> memory, uint64_t offset, Done done) override {
@@ -46,35 +48,27 @@ class ThreadDisk : public Disk {
   std::string Describe() const override { return "threads"; }
 
  private:
-  struct State {
-    std::atomic<size_t> under_way = 0;
-    std::atomic<bool> closed = false;
-  };
-
   template <class Call>
   void Start(Done done, const Call& call) {
-    ++state_->under_way;
-    asio::post(threads_, [&context = context_, state = state_, call, done = std::move(done)]() mutable {
-      const int64_t bytes = state->closed ? -1 : static_cast<int64_t>(call());
+    asio::post(threads_, [&context = context_, closed = closed_, call, done = std::move(done)]() mutable {
+      if (*closed) return;  // it has not begun
+      const auto bytes = static_cast<int64_t>(call());
       const int64_t result = bytes < 0 ? -errno : bytes;
-      if (!state->closed) {
-        asio::post(context, [state, result, done = std::move(done)] {
-          if (!state->closed) done(result);
-        });
-      }
-      if (--state->under_way == 0) state->under_way.notify_all();
+      asio::post(context, [closed, result, done = std::move(done)] {
+        if (!*closed) done(result);
+      });
     });
   }
 
   asio::io_context& context_;
-  asio::thread_pool& threads_;
-  const std::shared_ptr<State> state_;
+  const std::shared_ptr<std::atomic<bool>> closed_ = std::make_shared<std::atomic<bool>>(false);
+  asio::thread_pool threads_{kDiskThreads};
 };
 
 }  // namespace
 
-std::unique_ptr<Disk> MakeThreadDisk(asio::io_context& context, asio::thread_pool& threads) {
-  return std::make_unique<ThreadDisk>(context, threads);
+std::unique_ptr<Disk> MakeThreadDisk(asio::io_context& context) {
+  return std::make_unique<ThreadDisk>(context);
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

@@ -26,9 +26,12 @@ Transfer::Transfer(DataPath& path, std::shared_ptr<Scheduler::Share> share,
       share_(std::move(share)),
       done_(std::move(done)) {}
 
-void Transfer::Begin() {
-  error_ = Prepare();
-  if (error_ != 0) failed_at_ = request_.offset;
+void Transfer::Begin() { Prepare(); }
+
+void Transfer::Proceed(int error) {
+  const auto keep = shared_from_this();
+  preparing_ = false;
+  if (error != 0) NoteError(request_.offset, error);
   Advance();
   EndIfDone();
 }
@@ -74,7 +77,7 @@ void Transfer::Finish(const Piece& piece) {
 }
 
 void Transfer::EndIfDone() {
-  if (under_way_ != 0 || planned_ || !done_) return;
+  if (preparing_ || under_way_ != 0 || planned_ || !done_) return;
   std::exchange(done_, {})(Result());
 }
 
@@ -87,8 +90,10 @@ void Transfer::NoteError(uint64_t at, int error) {
 void Transfer::NoteError(uint64_t at, const transport::Status& status) {
   // Nothing was sent: the request's key is not for all NICs of the connection.
   if (status == transport::Code::kInvalid) return NoteError(at, EINVAL);
-  // The client's NIC refuses a key or a range that the request named: that is the request's fault.
-  NoteError(at, status == transport::Code::kAccessDenied ? EFAULT : EIO);
+  // The client's NIC refuses a key or a range that a request named. The first to learn of it is to blame, and
+  // the whole of it; the others of the connection are not.
+  const bool is_to_blame = status == transport::Code::kAccessDenied && !remote_->failed();
+  NoteError(is_to_blame ? request_.offset : at, is_to_blame ? EFAULT : EIO);
   remote_->Fail(status);
 }
 
@@ -109,21 +114,34 @@ uint64_t Transfer::ChunkEnd(uint64_t offset, uint64_t limit) {
   return std::min(limit, AlignDown(offset, kChunkBytes) + kChunkBytes);
 }
 
-int ReadTransfer::Prepare() {
-  const int64_t size = request_.file->Size();
-  if (size < 0) return static_cast<int>(-size);
-  end_ =
-      std::max(std::min(static_cast<uint64_t>(size), request_.offset + request_.buffer.len), request_.offset);
-  return 0;
+// The size and the extents of a file may be far away, on another machine: the loop does not wait for them.
+void ReadTransfer::Prepare() {
+  end_ = request_.offset + request_.buffer.len;
+  const bool looks = request_.holes == Holes::kListExactly;
+  if (!looks && request_.file->IsKnownData(request_.offset, end_, path_.holes_made)) return Proceed(0);
+  const bool lists_holes = request_.holes != Holes::kSend;
+  const auto map = std::make_shared<ServerFile::Map>();
+  const uint64_t holes_made = path_.holes_made;
+  remote_->InThread(
+      [self = self(), map, lists_holes] {
+        *map = self->request_.file->MapPart(self->request_.offset,
+                                            self->request_.offset + self->request_.buffer.len,
+                                            lists_holes ? protocol::kMaxHoles : 0);
+      },
+      [self = self(), map, holes_made, lists_holes] {
+        self->request_.file->Remember(*map, holes_made);
+        self->end_ = std::max(std::min(map->bytes, self->end_), self->request_.offset);
+        if (lists_holes) self->extents_ = std::move(map->extents);
+        self->Proceed(map->error);
+      });
 }
 
 std::optional<Transfer::Piece> ReadTransfer::Plan() {
   end_ = std::min(end_, std::max(end_of_file_, next_));
   while (next_ < end_) {
-    ServerFile& file = *request_.file;
-    const bool lists_holes = request_.holes == Holes::kList && holes_.size() < protocol::kMaxHoles;
-    const auto extent = lists_holes ? file.ExtentAt(next_, path_.holes_made)
-                                    : ServerFile::Extent{false, protocol::kMaxOffset};
+    const ServerFile& file = *request_.file;
+    while (extent_ < extents_.size() && extents_[extent_].end <= next_) ++extent_;
+    const auto extent = extent_ < extents_.size() ? extents_[extent_] : ServerFile::Extent{false, end_};
     const uint64_t extent_end = std::min(extent.end, end_);
     if (extent.hole) {
       holes_.push_back({next_ - request_.offset, extent_end - next_});
@@ -145,6 +163,7 @@ void ReadTransfer::Move(Piece piece) {
                                   static_cast<size_t>(piece.io_end - piece.io_begin - piece.moved));
   const uint64_t at = piece.io_begin + piece.moved;
   path_.disk.Read(piece.fd, memory, at, [self = self(), piece](int64_t result) mutable {
+    if (self->remote_->failed()) return self->Finish(piece);
     if (result == -EAGAIN || result == -EINTR || self->FallBack(piece, result)) return self->Move(piece);
     if (result < 0) {
       self->NoteError(piece.begin, static_cast<int>(-result));
@@ -180,9 +199,9 @@ TransferResult ReadTransfer::Result() {
   return {.bytes = bytes, .holes = std::move(holes_)};
 }
 
-int WriteTransfer::Prepare() {
+void WriteTransfer::Prepare() {
   end_ = request_.offset + request_.buffer.len;
-  return 0;
+  Proceed(0);
 }
 
 // Odd ends are buffered, what is between them may be direct. They share no page: the buffered piece would
@@ -215,6 +234,8 @@ void WriteTransfer::Move(Piece piece) {
 }
 
 void WriteTransfer::Store(Piece piece) {
+  // A client that is gone may be writing the same part over another connection already.
+  if (remote_->failed()) return Finish(piece);
   const std::span<const uint8_t> memory(piece.buffer + piece.moved,
                                         static_cast<size_t>(piece.io_end - piece.io_begin - piece.moved));
   path_.disk.Write(piece.fd, memory, piece.io_begin + piece.moved,

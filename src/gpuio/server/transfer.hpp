@@ -38,7 +38,15 @@ class RemoteMemory {
 
   /// Ends the client's connection after a failed operation. Then its NIC and ours use no memory of it.
   virtual void Fail(const transport::Status& status) = 0;
+
+  /// Says whether the client is gone, so that nothing more is done for it.
   virtual bool failed() const = 0;
+
+  /// Calls a function in another thread, because it blocks, and then one on the loop's thread.
+  ///
+  /// @param call  not called if the client is gone by then
+  /// @param then  called in any case, unless the server ends; owns what both use
+  virtual void InThread(std::function<void()> call, std::function<void()> then) = 0;
 };
 
 /// The end of a transfer.
@@ -90,8 +98,13 @@ class Transfer : public BufferUser, public std::enable_shared_from_this<Transfer
     size_t bytes() const { return static_cast<size_t>(end - begin); }
   };
 
-  /// Sets end_. Returns an errno value.
-  virtual int Prepare() = 0;
+  /// Sets end_, and calls Proceed() once, at once or later.
+  virtual void Prepare() = 0;
+
+  /// Starts to move pieces.
+  ///
+  /// @param error  an errno value: there is nothing to move
+  void Proceed(int error);
 
   /// Plans the next piece from next_ to end_; empty: nothing is left.
   virtual std::optional<Piece> Plan() = 0;
@@ -134,6 +147,7 @@ class Transfer : public BufferUser, public std::enable_shared_from_this<Transfer
   const std::shared_ptr<Scheduler::Share> share_;
   Done done_;
   std::optional<Piece> planned_;
+  bool preparing_ = true;
   size_t under_way_ = 0;
   bool waiting_ = false;  // in the share
 };
@@ -144,13 +158,15 @@ class ReadTransfer : public Transfer {
   using Transfer::Transfer;
 
  private:
-  int Prepare() override;
+  void Prepare() override;
   std::optional<Piece> Plan() override;
   void Move(Piece piece) override;
   TransferResult Result() override;
   void Send(const Piece& piece, uint64_t valid);
   std::shared_ptr<ReadTransfer> self() { return std::static_pointer_cast<ReadTransfer>(shared_from_this()); }
 
+  std::vector<ServerFile::Extent> extents_;  // of the part from next_ on; what is behind them is data
+  size_t extent_ = 0;                        // the first that does not end before next_
   std::vector<Range> holes_;
   uint64_t end_of_file_ = UINT64_MAX;  // where a read found one
 };
@@ -161,7 +177,7 @@ class WriteTransfer : public Transfer {
   using Transfer::Transfer;
 
  private:
-  int Prepare() override;
+  void Prepare() override;
   std::optional<Piece> Plan() override;
   void Move(Piece piece) override;
   TransferResult Result() override;

@@ -15,7 +15,7 @@
 
 #include "warpverbs/transport/event_loop.hpp"
 
-/// What all tests of storage need: folders, waiting, the loop's thread.
+/// Helpers of all tests of storage: folders, waiting, the loop's thread.
 namespace warpverbs::inline v0_2::gpuio {
 
 /// Deadline of everything, for busy machines too.

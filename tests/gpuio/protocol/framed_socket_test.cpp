@@ -27,7 +27,10 @@ class FramedSockets : public testing::Test {
           bodies_.emplace_back(body.begin(), body.end());
           if (header.id == close_at_) framed_->Close();
         },
-        [this](const std::string& reason) { end_ = reason; });
+        [this](const std::string& reason, bool by_peer) {
+          end_ = reason;
+          by_peer_ = by_peer;
+        });
   }
   ~FramedSockets() override { framed_->Close(), context_.poll(); }
 
@@ -48,6 +51,7 @@ class FramedSockets : public testing::Test {
   std::vector<uint64_t> ids_;
   std::vector<std::vector<uint8_t>> bodies_;
   std::string end_;
+  bool by_peer_ = false;
   uint64_t close_at_ = 0;
 };
 
@@ -82,13 +86,15 @@ TEST_F(FramedSockets, TakeTheLargestFrame) {
 TEST_F(FramedSockets, EndAtWhatIsNoFrame) {
   asio::write(plain_, asio::buffer(std::string("GET / HTTP/1.1\r\n\r\n")));
   RunUntil([&] { return !end_.empty(); });
-  EXPECT_EQ(end_, "the peer sent what is no frame");
+  EXPECT_EQ(end_, "the peer sent bytes that are not a frame");
+  EXPECT_FALSE(by_peer_);
 }
 
 TEST_F(FramedSockets, SayThatThePeerHasGone) {
   plain_.close();
   RunUntil([&] { return !end_.empty(); });
   EXPECT_EQ(end_, "the peer closed it");
+  EXPECT_TRUE(by_peer_);
 }
 
 TEST_F(FramedSockets, CallNothingAfterClose) {

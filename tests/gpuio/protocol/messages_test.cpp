@@ -166,7 +166,7 @@ TEST(Replies, RefuseWhatTheirRequestCannotHave) {
   EXPECT_TRUE(refused(read, ReadReply{4096, {{UINT64_MAX, 2}}})) << "a hole that overflows";
   EXPECT_TRUE(refused(read, ReadReply{4096, {{1024, 512}, {0, 512}}})) << "holes out of order";
   Request sends = read;
-  std::get<ReadRequest>(sends).sends_holes = true;
+  std::get<ReadRequest>(sends).holes = Holes::kSend;
   EXPECT_FALSE(refused(read, ReadReply{4096, {{0, 512}}}));
   EXPECT_TRUE(refused(sends, ReadReply{4096, {{0, 512}}})) << "a hole that was to be sent";
   EXPECT_TRUE(refused(write, WriteReply{(1 << 20) + 1}));
@@ -191,6 +191,26 @@ TEST(Handshake, SurvivesItsEncoding) {
   const auto welcome = DecodeWelcome(BodyOf(EncodeFrame(Welcome{.key = 7, .url = "b", .max_requests = 9})));
   ASSERT_TRUE(welcome);
   EXPECT_EQ(welcome->max_requests, 9u);
+}
+
+TEST(Handshake, OfOtherVersionsHasTheirCommonFields) {
+  const auto with_another_field = [](auto greeting, uint32_t version) {
+    greeting.version = version;
+    Bytes frame = EncodeFrame(greeting);
+    frame.push_back(7);
+    return frame;
+  };
+  const Hello hello{.key = 7, .url = "a url"};
+  const Welcome welcome{.key = 7, .refusal = "no", .url = "b"};
+  EXPECT_FALSE(DecodeHello(BodyOf(with_another_field(hello, kVersion))));
+  EXPECT_FALSE(DecodeWelcome(BodyOf(with_another_field(welcome, kVersion))));
+  const auto other_hello = DecodeHello(BodyOf(with_another_field(hello, kVersion + 1)));
+  ASSERT_TRUE(other_hello);
+  EXPECT_EQ(other_hello->version, kVersion + 1);
+  EXPECT_EQ(other_hello->key, 7u);
+  const auto other_welcome = DecodeWelcome(BodyOf(with_another_field(welcome, kVersion + 1)));
+  ASSERT_TRUE(other_welcome);
+  EXPECT_EQ(other_welcome->refusal, "no");
 }
 
 }  // namespace

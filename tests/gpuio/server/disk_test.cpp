@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpuio/common/rig.hpp"
-#include "gpuio/server/unique_fd.hpp"
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/host/error.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -21,12 +21,11 @@ namespace {
 /// Both disks behave alike.
 class Disks : public testing::TestWithParam<const char*> {
  protected:
-  Disks() : threads_(2), buffers_(1 << 20), fd_(open((folder_ / "file").c_str(), O_RDWR | O_CREAT, 0600)) {}
-  ~Disks() override { threads_.join(); }
+  Disks() : buffers_(1 << 20), fd_(open((folder_ / "file").c_str(), O_RDWR | O_CREAT, 0600)) {}
 
   void SetUp() override {
     if (std::string(GetParam()) == "Threads") {
-      disk_ = MakeThreadDisk(context_, threads_);
+      disk_ = MakeThreadDisk(context_);
       return;
     }
     try {
@@ -53,9 +52,8 @@ class Disks : public testing::TestWithParam<const char*> {
 
   TemporaryFolder folder_;
   asio::io_context context_;
-  asio::thread_pool threads_;
   std::vector<uint8_t> buffers_;
-  UniqueFd fd_;
+  host::FileDescriptor fd_;
   std::unique_ptr<Disk> disk_;
   std::vector<int64_t> results_;
 };

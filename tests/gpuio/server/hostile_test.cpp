@@ -1,3 +1,6 @@
+#include <sys/resource.h>
+#include <sys/socket.h>
+
 #include <asio/ip/tcp.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
@@ -19,6 +22,9 @@ class Stranger {
  public:
   explicit Stranger(uint16_t port) : socket_(context_), transport_(0) {
     socket_.connect({asio::ip::address_v4::loopback(), port});
+    // A server that does not answer fails the test, and does not hang it.
+    const timeval longest{.tv_sec = kTestTimeout.count(), .tv_usec = 0};
+    setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
     bound_ = transport_.Bind();
   }
 
@@ -40,10 +46,12 @@ class Stranger {
     if (error) return {};
     return {decoded, body};
   }
+  /// Receives all that comes, and says whether the server closes the connection then.
   bool IsClosed() {
-    while (true) {
-      if (Receive().second.empty()) return true;
-    }
+    std::error_code error;
+    std::array<uint8_t, 4096> bytes;
+    while (!error) socket_.read_some(asio::buffer(bytes), error);
+    return error != asio::error::would_block && error != asio::error::try_again;
   }
 
   Hello Greeting() const { return {.key = 99, .url = bound_.url}; }
@@ -92,7 +100,7 @@ class Hostile : public Served {
 };
 
 TEST_F(Hostile, StrangersAreRefusedAndNamedInTheLog) {
-  Stranger browser(port()), silent(port()), wrong(port()), impatient(port());
+  Stranger browser(port()), wrong(port()), impatient(port());
   browser.Send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_TRUE(browser.IsClosed());
   wrong.Send(EncodeFrame(Hello{.magic = 1, .url = "a"}));
@@ -116,7 +124,10 @@ TEST_F(Hostile, OtherVersionsAreToldWhy) {
   Stranger newer(port());
   Hello hello = newer.Greeting();
   hello.version = kVersion + 1;
-  newer.Send(EncodeFrame(hello));
+  auto frame = EncodeFrame(hello);
+  frame.push_back(7);  // a field that this release does not know
+  ++frame[0];          // the size of the frame
+  newer.Send(frame);
   const auto welcome = DecodeWelcome(newer.Receive().second);
   ASSERT_TRUE(welcome);
   EXPECT_THAT(welcome->refusal, HasSubstr("use the same release on both sides"));
@@ -158,7 +169,9 @@ TEST_F(Hostile, RequestsUpToTheLimitAreAnswered) {
   Stranger stranger(port());
   stranger.Connect();
   for (uint64_t id = 0; id < 5000 + limit; ++id) {
-    if (id >= limit) stranger.Receive();
+    if (id >= limit) {
+      ASSERT_FALSE(stranger.Receive().second.empty());
+    }
     if (id < 5000) stranger.Send(EncodeFrame(id, CloseRequest{12345}));
   }
   EXPECT_THAT(WholeLog(), testing::Not(HasSubstr("more requests than it may")));
@@ -176,6 +189,38 @@ TEST_F(Hostile, RequestsBeyondTheLimitEndTheConnection) {
   EXPECT_TRUE(stranger.IsClosed());
   EXPECT_THAT(WholeLog(), HasSubstr("more requests than it may"));
   ExpectThatOthersAreServed(1);
+}
+
+TEST_F(Hostile, SilentStrangersTakeNoPlacesOfClients) {
+  client_.reset();
+  server_config_.max_clients = 2;
+  Serve();
+  asio::io_context context;
+  std::vector<asio::ip::tcp::socket> silent;
+  for (int i = 0; i < 10; ++i)
+    silent.emplace_back(context).connect({asio::ip::address_v4::loopback(), port()});
+  EXPECT_EQ(client().Open("file", O_RDONLY).first, 0);
+  Client second(client_config_);
+  EXPECT_EQ(second.Open("file", O_RDONLY).first, 0);
+  EXPECT_EQ(Statistics().clients_now, 2u);
+}
+
+TEST_F(Hostile, AClientLeavesFilesToTheOthers) {
+  client_.reset();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = std::min<rlim_t>(before.rlim_cur, 800);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Serve();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  size_t files = 0;
+  int error = 0;
+  for (; error == 0 && files < 500; ++files) error = client().Open("file", O_RDONLY).first;
+  EXPECT_EQ(error, EMFILE);
+  EXPECT_LE(files, 101u) << "half of those that the limit of 800 descriptors leaves";
+  Client second(client_config_);
+  EXPECT_EQ(second.Open("file", O_RDONLY).first, 0);
 }
 
 TEST_F(Hostile, FilesBeyondTheLimitAreEmfile) {

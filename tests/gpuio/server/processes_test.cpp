@@ -1,5 +1,6 @@
 // The server is a process of its own, which tests kill.
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -76,6 +77,7 @@ class ServerProcess {
   }
   uint16_t port() const { return port_; }
   int Kill(int signal) { return child_.Kill(signal); }
+  pid_t pid() const { return child_.pid(); }
   /// Returns how many files of the folder it has open.
   size_t OpenFiles() const {
     size_t open = 0;
@@ -169,7 +171,7 @@ TEST_P(KilledServers, LoseNoByteWhenTheyStartAgain) {
   int kills = 0;
   do {
     std::vector<std::string> errors;
-    std::thread io([&] { errors = RandomIo(client, 4, std::chrono::milliseconds(600), true); });
+    std::jthread io([&] { errors = RandomIo(client, 4, std::chrono::milliseconds(600), true); });
     // Any moment is as good as another: the test passes whenever it comes.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 600));
     server->Kill(SIGKILL);
@@ -199,6 +201,18 @@ TEST_F(ServerProcesses, FreeAllThatAKilledClientHeld) {
   }
   Memory memory(100'000);
   EXPECT_EQ(client.Read(client.MustOpen("file", O_RDONLY), 0, memory.Remote()).result, 100'000);
+}
+
+TEST_F(ServerProcesses, SurviveTheirLimitOfFileSizes) {
+  const ServerProcess server(folder_.path());
+  const rlimit limit{1 << 20, 1 << 20};
+  ASSERT_EQ(prlimit(server.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+  Client& client = Connect({server.port()});
+  const uint64_t file = client.MustOpen("file", O_RDWR | O_CREAT);
+  Memory memory(1000);
+  EXPECT_EQ(client.Write(file, 2 << 20, memory.Remote()), -EFBIG);
+  EXPECT_EQ(client.ChangeAttributes(file, {.bytes = 2 << 20}), EFBIG);
+  EXPECT_EQ(client.Write(file, 0, memory.Remote()), 1000);
 }
 
 TEST_F(ServerProcesses, EndWithStatusZeroWhenTold) {

@@ -28,7 +28,7 @@ class ModelFile {
  public:
   static constexpr size_t kLargest = 600'000;  // bytes of a file
 
-  /// @param may_fail  whether operations may end with EREMOTEIO: then both contents are right, until read
+  /// @param may_fail  whether operations may end with EREMOTEIO: then it starts over with an empty file
   ModelFile(Client& client, const std::string& name, uint64_t seed, bool may_fail)
       : client_(client),
         file_(client.MustOpen(name, O_RDWR | O_CREAT | O_TRUNC)),
@@ -99,7 +99,7 @@ class ModelFile {
     if (result.result < 0) return "a read returned " + std::to_string(result.result);
     const auto got = static_cast<size_t>(result.result);
     for (const Range& hole : result.holes) std::fill_n(memory_.data() + hole.offset, hole.bytes, uint8_t{0});
-    if (unsure_) return Adopt(offset, bytes, got);
+    if (unsure_) return StartOver();
     const size_t expected = model_.size() > offset ? std::min(bytes, model_.size() - offset) : 0;
     if (got != expected)
       return "a read returned " + std::to_string(got) + " bytes in place of " + std::to_string(expected);
@@ -116,8 +116,8 @@ class ModelFile {
     return "";
   }
 
-  /// After a lost operation nobody knows what it has done: starts over with an empty file.
-  std::string Adopt(size_t, size_t, size_t) {
+  /// Empties the file after an operation that was lost, which may have had an effect or not.
+  std::string StartOver() {
     unsure_ = false;
     return Truncate(0);
   }

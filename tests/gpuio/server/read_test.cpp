@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <linux/falloc.h>
+
 #include <random>
 
 #include "gpuio/protocol/messages.hpp"
@@ -149,6 +152,19 @@ TEST_P(Reads, SeeHolesThatAreMadeMeanwhile) {
   EXPECT_THAT(client().Read(file, 0, memory.Remote()).holes, testing::ElementsAre(Range{4096, 65536}));
 }
 
+TEST_P(Reads, SeeHolesThatOthersMakeIfAskedTo) {
+  WriteFile(folder_ / "file", Pattern(1 << 20, 4));
+  const uint64_t file = client().MustOpen("file", O_RDONLY);
+  Memory memory(1 << 20);
+  EXPECT_TRUE(client().Read(file, 0, memory.Remote()).holes.empty());
+  const int here = open((folder_ / "file").c_str(), O_RDWR);
+  const int error = fallocate(here, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 65536, 65536);
+  close(here);
+  if (error != 0) GTEST_SKIP() << "the file system has no holes";
+  EXPECT_THAT(client().Read(file, 0, memory.Remote(), Holes::kListExactly).holes,
+              testing::ElementsAre(Range{65536, 65536}));
+}
+
 TEST_P(Reads, OfMoreHolesThanAReplyListsBringZeros) {
   std::vector<uint8_t> model(18 << 20, 0);
   std::vector<Range> parts;
@@ -223,6 +239,23 @@ TEST_F(ReadErrors, AreEfaultForMemoryThatIsNotTheClients) {
   EXPECT_EQ(client().Read(file, 0, behind).result, -EFAULT);
   EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 1000) << "the next connection serves the rest";
   EXPECT_EQ(memory.bytes(), pattern);
+}
+
+TEST_F(ReadErrors, AreOfTheReadThatIsToBlameOnly) {
+  constexpr size_t kReads = 8, kBytes = 2 << 20;
+  const auto pattern = Pattern(kBytes, 1);
+  WriteFile(folder_ / "file", pattern);
+  Memory memory(kReads * kBytes);
+  const uint64_t file = client().MustOpen("file", O_RDONLY);
+  std::vector<std::promise<int64_t>> results(kReads + 1);
+  for (size_t i = 0; i <= kReads; ++i) {
+    auto target = memory.Remote(i % kReads * kBytes, kBytes);
+    if (i == kReads) target.access_key.rkeys[0] ^= 0x5a5a00;
+    client()->Read(file, 0, target,
+                   [&, i](const ReadResult& result) { results[i].set_value(result.result); });
+  }
+  for (size_t i = 0; i <= kReads; ++i)
+    EXPECT_EQ(GetInTime(results[i].get_future()), i == kReads ? -EFAULT : static_cast<int64_t>(kBytes)) << i;
 }
 
 using ServerStatistics = Served;

@@ -1,12 +1,92 @@
 #include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <thread>
 
+#include "gpuio/protocol/messages.hpp"
+#include "gpuio/server/held_disk.hpp"
 #include "gpuio/server/served.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/transport/rdma_transport.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A server that greets its clients, and answers none of their requests.
+class SilentServer {
+ public:
+  /// @param closes  whether it closes a connection after the first request
+  explicit SilentServer(bool closes)
+      : closes_(closes),
+        acceptor_(context_, {asio::ip::address_v4::loopback(), 0}),
+        memory_(64),
+        registration_(memory_.data(), memory_.size(), 0),
+        thread_([this] { Run(); }) {}
+  ~SilentServer() {
+    stopped_ = true;
+    asio::ip::tcp::socket(context_).connect(acceptor_.local_endpoint());
+    thread_.join();
+  }
+  SilentServer(const SilentServer&) = delete;
+  SilentServer& operator=(const SilentServer&) = delete;
+
+  ServerAddress address() const { return {"127.0.0.1", acceptor_.local_endpoint().port()}; }
+
+ private:
+  struct Connection {
+    asio::ip::tcp::socket socket;
+    transport::RdmaTransport transport{0};
+  };
+
+  void Run() {
+    while (true) {
+      auto connection = std::make_unique<Connection>(acceptor_.accept());
+      if (stopped_) return;
+      Greet(*connection);
+      if (!closes_) {
+        connections_.push_back(std::move(connection));
+      } else {
+        ReceiveFrame(connection->socket);
+      }
+    }
+  }
+
+  static std::vector<uint8_t> ReceiveFrame(asio::ip::tcp::socket& socket) {
+    std::array<uint8_t, protocol::FrameHeader::kBytes> bytes;
+    std::error_code error;
+    asio::read(socket, asio::buffer(bytes), error);
+    const auto header = error ? std::nullopt : protocol::DecodeHeader(bytes);
+    if (!header) return {};
+    std::vector<uint8_t> body(header->bytes - protocol::FrameHeader::kBytes);
+    asio::read(socket, asio::buffer(body), error);
+    return body;
+  }
+
+  void Greet(Connection& connection) {
+    const auto hello = protocol::DecodeHello(ReceiveFrame(connection.socket));
+    if (!hello) return;
+    const transport::Bound bound = connection.transport.Bind();
+    std::error_code ignored;  // the client may be gone
+    asio::write(
+        connection.socket,
+        asio::buffer(EncodeFrame(protocol::Welcome{.key = hello->key, .url = bound.url, .max_requests = 4})),
+        ignored);
+    if (!connection.transport.Connect(hello->url).ok()) return;
+    const transport::RdmaRemoteBuffer nowhere{nullptr, {.nics = transport::AccessKey::kMaxNics}, 0};
+    connection.transport.Write(registration_.CreateView(0, 0), nowhere, {.notify = true}).wait();
+  }
+
+  const bool closes_;
+  std::atomic<bool> stopped_ = false;
+  asio::io_context context_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::vector<uint8_t> memory_;
+  transport::RdmaMemory registration_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::thread thread_;
+};
 
 class Reconnect : public Served {
  protected:
@@ -91,6 +171,8 @@ TEST_F(Reconnect, TakesTheNextServer) {
 }
 
 TEST_F(Reconnect, RepeatsReadsAndWritesUnderWay) {
+  HeldWrites held;
+  server_config_.wrap_disk = held.Wrap();
   const auto pattern = Pattern(8 << 20, 1);
   WriteFile(folder_ / "file", pattern);
   const uint64_t file = client().MustOpen("file", O_RDONLY),
@@ -101,11 +183,87 @@ TEST_F(Reconnect, RepeatsReadsAndWritesUnderWay) {
   client()->Read(file, 0, memory.Remote(), [&](const ReadResult& result) { read.set_value(result.result); });
   client()->Write(copy, 0, source.Remote(), [&](int64_t bytes) { written.set_value(bytes); });
   ASSERT_TRUE(Eventually([&] { return Statistics().requests >= 4; }));
+  ASSERT_TRUE(Eventually([&] { return held.held() == 8; })) << "the write is under way";
+  held.Release();
   Restart();
   EXPECT_EQ(GetInTime(read.get_future()), static_cast<int64_t>(pattern.size()));
   EXPECT_EQ(GetInTime(written.get_future()), static_cast<int64_t>(pattern.size()));
+  EXPECT_GE(Statistics().requests, 2u) << "the write came again, behind the open of its file";
   EXPECT_TRUE(memory.bytes() == pattern);
   EXPECT_TRUE(ReadFile(folder_ / "copy") == pattern);
+}
+
+TEST_F(Reconnect, SeesNoEndOfAServerBeforeItsWritesHaveEnded) {
+  HeldWrites held;
+  server_config_.wrap_disk = held.Wrap();
+  const auto pattern = Pattern(1000, 1);
+  Memory memory(pattern.size());
+  memory.Set(pattern);
+  const uint64_t file = client().MustOpen("file", O_WRONLY | O_CREAT);
+  client()->Write(file, 0, memory.Remote(), [](int64_t) {});
+  ASSERT_TRUE(Eventually([&] { return held.held() == 1; }));
+  {
+    std::jthread stop([&] { server_.reset(); });
+    usleep(100'000);  // a server that does not wait has closed its connections by then
+    EXPECT_TRUE(client().Server());
+    EXPECT_EQ(fs::file_size(folder_ / "file"), 0u);
+    held.Release();
+  }
+  EXPECT_TRUE(Eventually([&] { return !client().Server(); }));
+  EXPECT_EQ(ReadFile(folder_ / "file"), pattern);
+}
+
+/// The old write may come after the new one, and after what the caller does next.
+TEST_F(Reconnect, RepeatsNoWriteOfAConnectionThatTheServerHasNotClosed) {
+  HeldWrites held;
+  server_config_.wrap_disk = held.Wrap();
+  client_config_.timeout = std::chrono::seconds(4);
+  Serve();
+  server_config_.wrap_disk = {};
+  Looped<FileServer> other(server_config_);
+  client_config_.servers.push_back({"127.0.0.1", other->port()});
+  client_ = std::make_unique<Client>(client_config_);
+  Memory memory(1000);
+  const uint64_t file = client().MustOpen("file", O_RDWR | O_CREAT);
+  std::promise<int64_t> late, early;
+  client()->Write(file, 0, memory.Remote(), [&](int64_t result) { late.set_value(result); });
+  ASSERT_TRUE(Eventually([&] { return held.held() == 1; }));
+  sleep(1);
+  client()->Write(file, 0, memory.Remote(), [&](int64_t result) { early.set_value(result); });
+  EXPECT_EQ(GetInTime(late.get_future()), -EREMOTEIO);
+  EXPECT_EQ(GetInTime(early.get_future()), -EREMOTEIO) << "its own time had not passed";
+  EXPECT_EQ(fs::file_size(folder_ / "file"), 0u);
+  EXPECT_EQ(client().Write(file, 0, memory.Remote()), 1000);
+  EXPECT_EQ(client().Server()->port, other->port());
+  held.Release();
+}
+
+TEST_F(Reconnect, RepeatsNothingThatMayDestroyWhatOthersWrote) {
+  SilentServer silent(true);
+  WriteFile(folder_ / "file", {1, 2, 3});
+  Serve();
+  client_config_.servers.insert(client_config_.servers.begin(), silent.address());
+  const auto with_a_new_client = [&](auto call) {
+    Client client(client_config_);
+    return call(client);
+  };
+  EXPECT_EQ(with_a_new_client([](Client& client) { return client.Open("file", O_WRONLY | O_TRUNC).first; }),
+            EREMOTEIO);
+  EXPECT_EQ(with_a_new_client([](Client& client) { return client.ChangeAttributes("file", {.bytes = 0}); }),
+            EREMOTEIO);
+  EXPECT_EQ(with_a_new_client([](Client& client) { return client.Unlink("file"); }), EREMOTEIO);
+  EXPECT_EQ(with_a_new_client([](Client& client) { return client.Open("file", O_WRONLY).first; }), 0);
+  EXPECT_EQ(ReadFile(folder_ / "file"), (std::vector<uint8_t>{1, 2, 3}));
+}
+
+TEST_F(Reconnect, TakesTheNextServerIfOneAnswersNothing) {
+  SilentServer silent(false);
+  WriteFile(folder_ / "file", {1});
+  Serve();
+  client_config_.timeout = std::chrono::seconds(2);
+  client_config_.servers.insert(client_config_.servers.begin(), silent.address());
+  client_ = std::make_unique<Client>(client_config_);
+  EXPECT_TRUE(Eventually([&] { return std::get<0>(client().GetAttributes("file")) == 0; }));
 }
 
 TEST_F(Reconnect, EndsRequestsAtTheirTimeout) {
@@ -141,7 +299,6 @@ TEST_F(Reconnect, TakesTheNextServerIfOneIsSilent) {
 TEST_F(Reconnect, CancelsRequestsWhenTheClientEnds) {
   client_config_.servers = {{"127.0.0.1", 1}};
   std::promise<int> opened;
-  std::promise<int64_t> bytes;
   {
     Client client(client_config_);
     client->Open("file", O_RDONLY, 0, [&](int error, const OpenedFile&) { opened.set_value(error); });

@@ -53,9 +53,9 @@ void Serve(gpuio::FiledOptions options) {
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const std::error_code&, int) {
     if (options.statistics) Print(server->Statistics().ToText());
+    signals.clear();  // a second signal ends the program at once, also while it waits for a disk that hangs
     server.reset();
     timer.cancel();
-    signals.clear();  // a second signal ends the program at once
   });
   context.run();
 }
@@ -71,6 +71,7 @@ int main(int argc, char** argv) try {
   RaiseFileLimit();
   umask(0);  // clients say which rights a new file has
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is EFBIG
   Serve(std::get<gpuio::FiledOptions>(parsed));
   return 0;
 } catch (const std::exception& error) {

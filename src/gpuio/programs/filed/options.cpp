@@ -19,7 +19,7 @@ Without a NIC: softhca --devx-events -- warpverbs-filed FOLDER
 
 Exit status:
   0  ended by SIGINT or SIGTERM
-  1  the folder, the address, the NIC or the memory is not to be had; the message says which
+  1  the folder, the address, the NIC or the memory is not available; the message says which
   2  the command line is invalid)";
 
 }  // namespace
@@ -60,13 +60,13 @@ std::variant<FiledOptions, programs::EarlyExit> ParseFiledOptions(int argc, char
                            : engine == "threads" ? IoEngine::kThreads
                                                  : IoEngine::kAuto;
          },
-         "Who does the I/O: auto takes io_uring where the kernel allows it (auto)")
+         "I/O engine: auto takes io_uring where the kernel allows it (auto)")
       ->type_name("auto|uring|threads")
       ->check(programs::OneOf({"auto", "uring", "threads"}));
   app.add_flag(
       "--buffered", buffered,
       "Go through the page cache, also where the file system has direct I/O: for files that are read often");
-  app.add_option("--stats", seconds, "Print a line of statistics every so many seconds, and at the end")
+  app.add_option("--stats", seconds, "Print a line of statistics at this interval, and at the end")
       ->type_name("SECONDS")
       ->check(programs::Integer(1, 86400));
   app.set_version_flag("--version", "warpverbs-filed " WARPVERBS_PROGRAMS_VERSION);
