@@ -19,6 +19,11 @@ namespace warpverbs::inline v0_2::gpuio {
 /// and the server ends, which waits for both.
 class HeldWrites {
  public:
+  HeldWrites() = default;
+  ~HeldWrites() { Release(); }  // a test that fails early ends, too
+  HeldWrites(const HeldWrites&) = delete;
+  HeldWrites& operator=(const HeldWrites&) = delete;
+
   /// Returns a function for FileServerConfig::wrap_disk.
   std::function<std::unique_ptr<Disk>(std::unique_ptr<Disk>)> Wrap() {
     return [state = state_](std::unique_ptr<Disk> below) {
