@@ -14,7 +14,7 @@ import ptx
 from goldens import Goldens
 
 MAX_RATIO = 1.05  # of the instructions of a post through the library to those of the headers
-CUDA = ["-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version",
+CUDA = ["-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-feature=+ptx78", "-Wno-unknown-cuda-version",
         "-std=c++20", "-O3", "-DWARPVERBS_ONE_WAY_FENCES", "-D__global__=__attribute__((global))", "-emit-llvm", "-c"]  # fmt: skip
 KERNELS = ("PostExclusive", "PostShared", "PostRelaxedShared", "BatchExclusive", "BatchShared", "WarpExclusive", "WarpShared")
 

@@ -174,7 +174,7 @@ extern "C" __global__ void kernel(uint64_t queue, uint64_t* result) {
 }
 """
     shims = "".join(map(numba[0].declarations, list(_table.table().functions.values())[::97]))
-    command = [CLANG, "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "-fsyntax-only",
+    command = [CLANG, "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-feature=+ptx78", "-fsyntax-only",
                "-Wno-unknown-cuda-version", "-Werror", "-D__device__=__attribute__((device))",
                "-D__global__=__attribute__((global))"]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
