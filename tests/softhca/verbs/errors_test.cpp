@@ -111,11 +111,11 @@ TEST_F(Errors, RemoteKeyOfAReadIsCheckedBeforeTheLocalOne) {
 
 TEST_F(Errors, AtomicWithAWrongLkeyIsExecuted) {
   Connect();
-  remote.As<uint64_t>() = 5;
+  remote.As<uint64_t>(8) = 5;  // the writes that follow, to the first 8 bytes, may be on their way by then
   ibv_sge sge = local.Sge(0, 8);
   ++sge.lkey;
-  ExpectFailure(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {sge}).CompareSwap(remote, 0, 5, 7), IBV_WC_LOC_PROT_ERR);
-  EXPECT_EQ(remote.As<uint64_t>(), 7u);
+  ExpectFailure(Work(IBV_WR_ATOMIC_CMP_AND_SWP, {sge}).CompareSwap(remote, 8, 5, 7), IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(remote.As<uint64_t>(8), 7u);
   EXPECT_EQ(b.State(), IBV_QPS_RTS);
 }
 
