@@ -98,6 +98,7 @@ TEST(MpiExchange, ReportsALongMessageThatDoesNotEnd) {
     MPI_Wait(&sending, MPI_STATUS_IGNORE);
   } else {
     MpiExchange exchange(MPI_COMM_WORLD, 0, kTag);
+    MPI_Probe(0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // the message has begun
     EXPECT_THAT(
         SentenceOf(exchange, DeadlineIn(std::chrono::milliseconds(200))),
         testing::StartsWith("Cannot swap a word with rank 0: its message began and did not end within "));
