@@ -38,7 +38,7 @@ class Sender {
       SendWqe wqe;
       const bool good = wqe.Read(a.qp(), index, posted - index) == mlx5::Syndrome::kNone;
       Require(wqe.wqebbs() >= 1 && wqe.wqebbs() <= posted - index, "an entry ends where the posted ones do");
-      if (!good) continue;
+      if (!good || (wqe.request().fetches() && !wqe.FindResponseMemory(a.qp()))) continue;
       uint64_t bytes = 0;
       const auto* const self = reinterpret_cast<const uint8_t*>(&wqe);
       for (const Bytes piece : wqe.request().local) {
