@@ -165,9 +165,7 @@ bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   cut.packet.ack_request = IsReliable() && AsksForAck(message, number, mtu);
   cut.packet.dest_qpn = qp_.attributes.remote_qpn;
   cut.packet.psn = Psn(send_);
-  Gather payload;
-  if (!message.fetches) payload = {wqe_.request().local, cut.offset, cut.bytes};
-  if (!sink_.Send(qp_, cut.packet, payload)) {
+  if (!sink_.Send(qp_, cut.packet, {wqe_.request().local, cut.offset, cut.bytes})) {
     return FailInTurn(message, Syndrome::kLocalProtection);
   }
 

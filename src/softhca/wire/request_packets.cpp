@@ -40,8 +40,7 @@ void AddAtomic(const Request& request, Packet& packet) {
 
 RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) {
   RequestPacket cut;
-  cut.offset = uint64_t{number} * MtuBytes(mtu);
-  const uint64_t rest = request.bytes - cut.offset;
+  const uint64_t offset = uint64_t{number} * MtuBytes(mtu), rest = request.bytes - offset;
   const bool first = number == 0, last = number + 1 == PsnCount(request, mtu);
   Packet& packet = cut.packet;
   bool imm = false;
@@ -57,12 +56,13 @@ RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) 
       packet.memory = {request.remote_address, request.rkey, static_cast<uint32_t>(request.bytes)};
       packet.imm = request.imm;
       packet.solicited = request.solicited && last && (send || imm);  // for packets that consume a receive
+      cut.offset = offset;
       cut.bytes = static_cast<uint32_t>(std::min<uint64_t>(rest, MtuBytes(mtu)));
       break;
     }
     case WqeOpcode::kRdmaRead:
       packet.op = PacketOp::kReadRequest;
-      packet.memory = {request.remote_address + cut.offset, request.rkey, static_cast<uint32_t>(rest)};
+      packet.memory = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(rest)};
       break;
     default:
       AddAtomic(request, packet);

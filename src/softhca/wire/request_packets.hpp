@@ -11,8 +11,8 @@ namespace softhca {
 /// A packet of a message, and the part of the payload that it carries.
 struct RequestPacket {
   Packet packet;
-  uint64_t offset = 0;
-  uint32_t bytes = 0;
+  uint64_t offset = 0;  ///< place of the part in the payload
+  uint32_t bytes = 0;   ///< size of the part; 0 in requests for data
 };
 
 /// Builds a packet of a connected queue pair's request. The caller fills in destination and PSN.
