@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/data_segment.hpp"
 #include "core/hca.hpp"
 
 namespace softhca {
@@ -47,8 +48,7 @@ Scatter FindReceiveMemory(const QueuePair& target, uint64_t offset, uint64_t byt
   Scatter scatter;
   for (uint32_t i = 0; i < wqe.segments && bytes != 0; ++i) {
     const mlx5::DataSegment& segment = wqe.segment[i];
-    const uint32_t count = mlx5::FromBe(segment.bytes);
-    const uint64_t size = count == 0 ? mlx5::kMaxDataBytes : count;
+    const uint64_t size = SizeOf(segment);
     if (offset >= size) {
       offset -= size;
       continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/data_segment.hpp"
 #include "core/hca.hpp"
 
 namespace softhca {
@@ -40,11 +41,6 @@ bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
     default:
       return IsLocal(opcode) || (IsAtomic(opcode) && service == mlx5::ServiceType::kRc);
   }
-}
-
-uint64_t SizeOf(const mlx5::DataSegment& segment) {
-  const uint32_t bytes = mlx5::FromBe(segment.bytes);
-  return bytes == 0 ? mlx5::kMaxDataBytes : bytes;
 }
 
 /// Returns the memory of a data segment; an empty span with a null pointer if the queue pair may not access
