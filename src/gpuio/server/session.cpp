@@ -205,25 +205,21 @@ void Session::ProveRdma() {
                     });
 }
 
+void Session::ReportGone(Done done) {
+  asio::post(parts_->loop.context(), [done = std::move(done)] {
+    done({transport::Code::kAborted, "it is gone"});
+  });
+}
+
 void Session::Write(const transport::RdmaMemory::View& from, const transport::RdmaRemoteBuffer& to,
                     Done done) {
-  if (!transport_) {
-    asio::post(parts_->loop.context(), [done = std::move(done)] {
-      done({transport::Code::kAborted, "it is gone"});
-    });
-    return;
-  }
+  if (!transport_) return ReportGone(std::move(done));
   transport_->Write(from, to, {.timeout = parts_->config.transfer_timeout}, std::move(done));
 }
 
 void Session::Read(const transport::RdmaMemory::MutableView& to, const transport::RdmaRemoteBuffer& from,
                    Done done) {
-  if (!transport_) {
-    asio::post(parts_->loop.context(), [done = std::move(done)] {
-      done({transport::Code::kAborted, "it is gone"});
-    });
-    return;
-  }
+  if (!transport_) return ReportGone(std::move(done));
   transport_->Read(to, from, {.timeout = parts_->config.transfer_timeout}, std::move(done));
 }
 

@@ -105,6 +105,7 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void OnHello(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   std::string Accept(const protocol::Hello& hello, protocol::Welcome& welcome);
   void ProveRdma();
+  void ReportGone(Done done);
   void Respond(uint64_t id, uint16_t type, int error, const protocol::Reply& reply);
 
   void On(uint64_t id, protocol::OpenRequest request);

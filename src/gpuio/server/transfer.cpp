@@ -123,12 +123,12 @@ void ReadTransfer::Prepare() {
   const auto map = std::make_shared<ServerFile::Map>();
   const uint64_t holes_made = path_.holes_made;
   remote_->InThread(
-      [self = self(), map, lists_holes] {
+      [self = Share(this), map, lists_holes] {
         *map = self->request_.file->MapPart(self->request_.offset,
                                             self->request_.offset + self->request_.buffer.len,
                                             lists_holes ? protocol::kMaxHoles : 0);
       },
-      [self = self(), map, holes_made, lists_holes] {
+      [self = Share(this), map, holes_made, lists_holes] {
         self->request_.file->Remember(*map, holes_made);
         self->end_ = std::max(std::min(map->bytes, self->end_), self->request_.offset);
         if (lists_holes) self->extents_ = std::move(map->extents);
@@ -162,7 +162,7 @@ void ReadTransfer::Move(Piece piece) {
   const std::span<uint8_t> memory(piece.buffer + piece.moved,
                                   static_cast<size_t>(piece.io_end - piece.io_begin - piece.moved));
   const uint64_t at = piece.io_begin + piece.moved;
-  path_.disk.Read(piece.fd, memory, at, [self = self(), piece](int64_t result) mutable {
+  path_.disk.Read(piece.fd, memory, at, [self = Share(this), piece](int64_t result) mutable {
     if (self->remote_->failed()) return self->Finish(piece);
     if (result == -EAGAIN || result == -EINTR || self->FallBack(piece, result)) return self->Move(piece);
     if (result < 0) {
@@ -184,7 +184,7 @@ void ReadTransfer::Send(const Piece& piece, uint64_t valid_end) {
   Piece valid = piece;
   valid.end = valid_end;
   remote_->Write(path_.arena.View(valid.data(), valid.bytes()), RemoteOf(valid),
-                 [self = self(), piece](const transport::Status& status) {
+                 [self = Share(this), piece](const transport::Status& status) {
                    if (!status.ok()) self->NoteError(piece.begin, status);
                    self->Finish(piece);
                  });
@@ -226,7 +226,7 @@ std::optional<Transfer::Piece> WriteTransfer::Plan() {
 
 void WriteTransfer::Move(Piece piece) {
   remote_->Read(path_.arena.View(piece.data(), piece.bytes()), RemoteOf(piece),
-                [self = self(), piece](const transport::Status& status) {
+                [self = Share(this), piece](const transport::Status& status) {
                   if (status.ok()) return self->Store(piece);
                   self->NoteError(piece.begin, status);
                   self->Finish(piece);
@@ -239,7 +239,7 @@ void WriteTransfer::Store(Piece piece) {
   const std::span<const uint8_t> memory(piece.buffer + piece.moved,
                                         static_cast<size_t>(piece.io_end - piece.io_begin - piece.moved));
   path_.disk.Write(piece.fd, memory, piece.io_begin + piece.moved,
-                   [self = self(), piece](int64_t result) mutable {
+                   [self = Share(this), piece](int64_t result) mutable {
                      if (result == -EAGAIN || result == -EINTR || self->FallBack(piece, result))
                        return self->Store(piece);
                      if (result > 0) piece.moved += static_cast<uint64_t>(result);

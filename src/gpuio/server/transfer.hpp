@@ -127,6 +127,12 @@ class Transfer : public BufferUser, public std::enable_shared_from_this<Transfer
   /// @return  whether to try the piece again, which then uses buffered I/O
   bool FallBack(Piece& piece, int64_t result);
 
+  /// Returns an owner of a transfer, for a callback.
+  template <class Derived>
+  static std::shared_ptr<Derived> Share(Derived* transfer) {
+    return std::static_pointer_cast<Derived>(transfer->shared_from_this());
+  }
+
   /// Returns the client's memory of a piece.
   transport::RdmaRemoteBuffer RemoteOf(const Piece& piece) const;
 
@@ -163,7 +169,6 @@ class ReadTransfer : public Transfer {
   void Move(Piece piece) override;
   TransferResult Result() override;
   void Send(const Piece& piece, uint64_t valid);
-  std::shared_ptr<ReadTransfer> self() { return std::static_pointer_cast<ReadTransfer>(shared_from_this()); }
 
   std::vector<ServerFile::Extent> extents_;  // of the part from next_ on; what is behind them is data
   size_t extent_ = 0;                        // the first that does not end before next_
@@ -182,9 +187,6 @@ class WriteTransfer : public Transfer {
   void Move(Piece piece) override;
   TransferResult Result() override;
   void Store(Piece piece);
-  std::shared_ptr<WriteTransfer> self() {
-    return std::static_pointer_cast<WriteTransfer>(shared_from_this());
-  }
 };
 
 }  // namespace warpverbs::inline v0_2::gpuio
