@@ -8,6 +8,7 @@
 #include "gpuio/api/availability.hpp"
 #include "gpuio/api/gpu_handle.hpp"
 #include "gpuio/api/iov.hpp"
+#include "gpuio/control/letters.hpp"
 #include "gpuio/control/mount.hpp"
 #include "warpverbs/gpuio/hf3fs_usrbio_gdr.h"
 #include "warpverbs/host/gpu.hpp"
@@ -136,11 +137,10 @@ int OpenByIpc(const host::SharedMemoryInfo& info, std::shared_ptr<host::Buffer>&
 ///
 /// @return  its ordinal; -1: it is not here
 int FindGpu(std::array<char, 16>& pci_address) {
-  const auto lower = [](char letter) { return letter >= 'A' && letter <= 'Z' ? char(letter + 32) : letter; };
   const std::string wanted = pci_address.data();
   for (int ordinal = 0; ordinal < host::Gpu::Count(); ++ordinal) {
     const std::string address = host::Gpu(ordinal).pci_address();
-    if (!std::ranges::equal(address, wanted, {}, lower, lower)) continue;
+    if (!AreEqualInAnyCase(address, wanted)) continue;
     pci_address = {};
     std::copy_n(address.begin(), std::min(address.size(), pci_address.size() - 1), pci_address.begin());
     return ordinal;

@@ -3,11 +3,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <utility>
+
+#include "gpuio/control/letters.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -31,9 +32,8 @@ std::atomic<LogLevel>& Level() {
 }  // namespace
 
 std::optional<LogLevel> ParseLogLevel(std::string_view name) {
-  const auto lower = [](char letter) { return letter >= 'A' && letter <= 'Z' ? char(letter + 32) : letter; };
   for (const auto& [known, level] : kNames) {
-    if (std::ranges::equal(known, name, {}, {}, lower)) return level;
+    if (AreEqualInAnyCase(known, name)) return level;
   }
   return std::nullopt;
 }
