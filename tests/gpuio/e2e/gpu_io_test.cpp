@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -8,6 +7,7 @@
 #include <fstream>
 
 #include "fake_cuda.hpp"
+#include "gpuio/common/small_file_system.hpp"
 #include "gpuio/e2e/remote_mount.hpp"
 #include "snippets.h"
 #include "warpverbs/host/gpu.hpp"
@@ -247,24 +247,10 @@ TEST_F(GpuIo, WritesNothingToAReadOnlyServer) {
   hf3fs_dereg_fd(readable.fd);
 }
 
-/// A small file system on a folder, as long as it lives.
-struct SmallDisk {
-  explicit SmallDisk(const std::string& folder) : path(folder) {
-    std::filesystem::create_directory(path);
-    error = ::mount("none", path.c_str(), "tmpfs", 0, "size=1m") == 0 ? 0 : errno;
-  }
-  ~SmallDisk() { umount2(path.c_str(), MNT_DETACH); }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-
-  std::string path;
-  int error = 0;
-};
-
 TEST_F(GpuIo, FillsADiskAndSaysSo) {
-  const SmallDisk disk(mount.File("small"));
-  if (disk.error != 0) GTEST_SKIP() << "this user may not mount: " << std::strerror(disk.error);
   constexpr size_t kDisk = 1 << 20, kPiece = 100'000;
+  const SmallFileSystem disk(mount.File("small"), kDisk);
+  if (disk.error() != 0) GTEST_SKIP() << "this user may not mount: " << std::strerror(disk.error());
   const std::string text = Pattern(2 * kDisk);
   const RingedBuffer from(mount.path(), text.size(), 0), to(mount.path(), text.size(), 1);
   Fill(from, text);

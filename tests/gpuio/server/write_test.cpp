@@ -1,8 +1,9 @@
-#include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <random>
 
+#include "gpuio/common/small_file_system.hpp"
 #include "gpuio/server/served.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -130,27 +131,9 @@ TEST_F(WriteErrors, AreErofsInAReadOnlyFolder) {
   EXPECT_EQ(client().Read(file, 0, memory.Remote()).result, 3);
 }
 
-/// A file system of 4 MiB at a folder.
-class SmallFileSystem {
- public:
-  explicit SmallFileSystem(std::string folder) : folder_(std::move(folder)) {
-    mounted_ = mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=4m") == 0;
-  }
-  ~SmallFileSystem() {
-    if (mounted_) umount2(folder_.c_str(), MNT_DETACH);
-  }
-  SmallFileSystem(const SmallFileSystem&) = delete;
-  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
-  bool mounted() const { return mounted_; }
-
- private:
-  std::string folder_;
-  bool mounted_;
-};
-
 TEST_F(WriteErrors, AreEnospcOnAFullDisk) {
-  const SmallFileSystem disk(folder_.path());
-  if (!disk.mounted()) GTEST_SKIP() << "this user may not mount a small file system";
+  const SmallFileSystem disk(folder_.path(), 4 << 20);
+  if (disk.error() != 0) GTEST_SKIP() << "this user may not mount: " << std::strerror(disk.error());
   Memory memory(10 << 20);
   const auto pattern = Pattern(memory.size(), 1);
   memory.Set(pattern);
