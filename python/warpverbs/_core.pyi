@@ -210,6 +210,8 @@ class TransportMemory(_Closeable):
     @property
     def writable(self) -> bool:
         """NICs may write to it."""
+    @property
+    def _owner(self) -> Any: ...
     def _remote(self) -> Tuple[int, int, str]: ...
 
 class Transport(_Closeable):

@@ -229,7 +229,7 @@ class Transport(_core.Transport):
         self._waits: Deque[Operation] = collections.deque()
         self._spare = [0]  # notifications that only cancelled waits have taken
         self._wait_lock = threading.Lock()
-        self._in_use: List[Memory] = []  # memory of transfers that timed out
+        self._in_use: List[Any] = []  # owners of memory of transfers that timed out
         super().__init__(device, self._completions.loop, dataclasses.asdict(self._config))
         self._completions.transports.add(self)
 
@@ -339,13 +339,16 @@ class Transport(_core.Transport):
 
     def _transfer(self, memory: Memory, remote: RemoteBuffer, offset: int, nbytes: Optional[int],
                   timeout: Optional[float], call: Callable[..., None]) -> Operation:
+        if not isinstance(memory, Memory):
+            raise TypeError(f"Cannot transfer an object of type {type(memory).__name__}: it is not registered. "
+                            "Pass what register() returned.")
         remote = RemoteBuffer(*remote)
         _, nbytes = part_of("the memory", 0, memory.nbytes, offset, nbytes)
-        operation, in_use = Operation(), self._in_use
+        operation, in_use, owner = Operation(), self._in_use, memory._owner  # the program may close `memory` at once
 
         def finish(code: str, sentence: str) -> None:
             if code == "timeout":
-                in_use.append(memory)  # keeps it
+                in_use.append(owner)
             operation._finish(code, sentence)
 
         self._completions.start(lambda number: call(number, memory, offset, nbytes, tuple(remote)), finish)

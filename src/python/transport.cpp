@@ -89,6 +89,7 @@ class Memory : public ZeroedMemory {
   }
   std::shared_ptr<transport::RdmaMemory> Get() const { return handle_.Get(); }
   bool writable() const { return writable_; }
+  py::handle owner() const { return owner_; }
   bool closed() const { return handle_.closed(); }
   void Close() {
     handle_.Close();
@@ -229,6 +230,8 @@ void BindTransport(py::module_& module) {
   py::class_<Memory> memory(module, "TransportMemory");
   memory.def(py::init<uint64_t, uint64_t, py::object, int, uint32_t, bool>())
       .def_property_readonly("writable", &Memory::writable, Doc("TransportMemory.writable"))
+      .def_property_readonly("_owner",
+                             [](const Memory& self) { return self.owner() ? self.owner() : py::none(); })
       .def("_remote", &Memory::Remote);
   BindClose(memory);
 

@@ -102,7 +102,7 @@ def test_notification_of_a_cancelled_wait_goes_to_the_next_one(sides):
     third.result(SOON)
 
 
-def test_cancelled_write_keeps_its_memory_until_it_has_ended(sides):
+def test_cancelled_writes_arrive(sides):
     async def main():
         tasks = [asyncio.ensure_future(sides.a.write(sides.local, sides.landing.remote())) for _ in range(5)]
         await asyncio.sleep(0)
@@ -134,26 +134,53 @@ def test_wait_times_out(sides):
     assert isinstance(caught.value, warpverbs.TransportTimeout) and caught.value.reason
 
 
-def test_timed_out_write_keeps_its_memory_until_the_reset():
-    """Its peer never connects."""
-    one, other = transport.Transport(), transport.Transport()
-    other.bind(), one.bind()
-    one.connect(other_url := transport.Transport().bind())
-    assert other_url
+def gone(kept):
+    """Waits until an object has gone: the thread of all transports forgets it in a moment."""
+    end = time.monotonic() + SOON
+    while kept() is not None and time.monotonic() < end:
+        gc.collect()
+    return kept() is None
+
+
+@pytest.fixture
+def lonely():
+    """A transport whose peer never connects, so that its operations do not end."""
+    one, peer = transport.Transport(), transport.Transport()
+    one.bind()
+    one.connect(peer.bind())
+    yield one
+    one.close(), peer.close()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_timed_out_write_keeps_its_memory_until_the_reset(lonely, closes):
     array = numpy.zeros(64, numpy.uint8)
     kept = weakref.ref(array)
-    memory = one.register(array)
+    memory = lonely.register(array)
     with pytest.raises(transport.TransportTimeout):
-        one.write(memory, memory.remote(), timeout=0.01).result(SOON)
+        lonely.write(memory, memory.remote(), timeout=0.01).result(SOON)
+    if closes:
+        memory.close()
     del array, memory
     gc.collect()
     assert kept() is not None
-    one.reset()
-    end = time.monotonic() + SOON
-    while kept() is not None and time.monotonic() < end:  # the thread of all transports forgets it in a moment
-        gc.collect()
-    assert kept() is None
-    one.close(), other.close()
+    lonely.reset()
+    assert gone(kept)
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_pending_operation_keeps_memory_that_was_closed(lonely, cancels):
+    array = numpy.zeros(64, numpy.uint8)
+    kept = weakref.ref(array)
+    with lonely.register(array) as memory:
+        operation = lonely.read(memory, memory.remote())
+    if cancels:
+        assert operation.cancel()
+    del array, memory
+    gc.collect()
+    assert kept() is not None
+    lonely.close()
+    assert gone(kept)
 
 
 def test_result_ends_by_a_signal(sides):
@@ -207,7 +234,6 @@ def test_read_only_memory_is_not_written(sides):
 
 
 def test_settings_are_checked():
-    assert "queue pair" in transport.Transport(queue_pairs=3).describe() or True
     with pytest.raises(warpverbs.Error):
         transport.Transport(queue_pairs=99)
     with pytest.raises(ValueError):
