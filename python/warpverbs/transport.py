@@ -57,18 +57,31 @@ class Operation(concurrent.futures.Future):
     notification is lost by that. Callbacks run on the thread of all transports, so they must not block.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._end = threading.Lock()  # is for the one that ends it: the thread, or cancel()
+
     def __await__(self) -> Generator[Any, None, None]:
         return asyncio.wrap_future(self).__await__()
 
-    def _finish(self, code: str, sentence: str) -> bool:
-        """Ends it. Returns False if it was cancelled or has ended before."""
-        if self.done() or not self.set_running_or_notify_cancel():
-            return False
+    def cancel(self) -> bool:
+        """Cancels it, unless it has ended. Returns whether it is cancelled."""
+        if self._claim():
+            super().cancel()
+            self.set_running_or_notify_cancel()  # for concurrent.futures.wait() and as_completed()
+        return self.cancelled()
+
+    def _claim(self) -> bool:
+        """Says whether the caller may end it. Only the first one may."""
+        return self._end.acquire(blocking=False)
+
+    def _finish(self, code: str, sentence: str) -> None:
+        """Ends it. Needs _claim()."""
+        self.set_running_or_notify_cancel()
         if code == "success":
             self.set_result(None)
         else:
             self.set_exception(_error(code, sentence))
-        return True
 
 
 class _Completions:
@@ -301,7 +314,8 @@ class Transport(_core.Transport):
                 with lock:
                     if operation in waits:
                         waits.remove(operation)
-                operation._finish(code, sentence)
+                if operation._claim():
+                    operation._finish(code, sentence)
                 return
             while True:  # a cancelled wait passes its notification on
                 with lock:
@@ -309,7 +323,8 @@ class Transport(_core.Transport):
                         spare[0] += 1
                         return
                     oldest = waits.popleft()
-                if oldest._finish(code, sentence):
+                if oldest._claim():
+                    oldest._finish(code, sentence)
                     return
 
         with lock:
@@ -318,7 +333,7 @@ class Transport(_core.Transport):
                 spare[0] -= 1
             else:
                 waits.append(operation)
-        if kept:
+        if kept and operation._claim():
             operation._finish("success", "")
             return operation
         try:
@@ -349,7 +364,8 @@ class Transport(_core.Transport):
         def finish(code: str, sentence: str) -> None:
             if code == "timeout":
                 in_use.append(owner)
-            operation._finish(code, sentence)
+            if operation._claim():
+                operation._finish(code, sentence)
 
         self._completions.start(lambda number: call(number, memory, offset, nbytes, tuple(remote)), finish)
         return operation

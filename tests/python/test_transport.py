@@ -1,4 +1,5 @@
 import asyncio
+import concurrent.futures
 import gc
 import json
 import threading
@@ -100,6 +101,18 @@ def test_notification_of_a_cancelled_wait_goes_to_the_next_one(sides):
     assert not third.done()
     sides.a.write(sides.local, sides.landing.remote(), notify=True).result(SOON)
     third.result(SOON)
+
+
+def test_cancelled_operation_ends_for_concurrent_futures(sides):
+    first, second = sides.b.wait_for_write(), sides.b.wait_for_write()
+    assert first.cancel() and first.cancel() and first.cancelled()
+    assert concurrent.futures.wait([first], SOON).done == {first}
+    waiter = Background(concurrent.futures.wait, [second], SOON)
+    assert second.cancel()
+    assert waiter.result().done == {second}
+    done = sides.a.write(sides.local, sides.landing.remote())
+    done.result(SOON)
+    assert not done.cancel() and not done.cancelled()
 
 
 def test_cancelled_writes_arrive(sides):
