@@ -12,14 +12,14 @@ docs/transport.md describes what an operation guarantees, and docs/python.md how
 
 import asyncio
 import atexit
-import collections
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
 import os
 import threading
 import weakref
-from typing import Any, Callable, Deque, Dict, Generator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional
 
 from warpverbs import _core
 from warpverbs._errors import (Error, TransportAborted, TransportAccessDenied, TransportError, TransportInvalid,
@@ -57,12 +57,24 @@ class Operation(concurrent.futures.Future):
     notification is lost by that. Callbacks run on the thread of all transports, so they must not block.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notifications: "Optional[_Notifications]" = None) -> None:
         super().__init__()
         self._end = threading.Lock()  # is for the one that ends it: the thread, or cancel()
+        self._notifications = notifications  # where a wait's notification comes from
 
     def __await__(self) -> Generator[Any, None, None]:
-        return asyncio.wrap_future(self).__await__()
+        try:
+            return (yield from asyncio.wrap_future(self).__await__())
+        except (asyncio.CancelledError, GeneratorExit):
+            self._give_back()
+            raise
+
+    def _give_back(self) -> None:
+        """Gives back the notification that it has taken if the task that awaited it was cancelled before it knew."""
+        if not self.cancel() and self.exception() is None:
+            notifications, self._notifications = self._notifications, None
+            if notifications is not None:
+                notifications.put()
 
     def cancel(self) -> bool:
         """Cancels it, unless it has ended. Returns whether it is cancelled."""
@@ -82,6 +94,90 @@ class Operation(concurrent.futures.Future):
             self.set_result(None)
         else:
             self.set_exception(_error(code, sentence))
+
+
+class _Wait:
+    """A wait of the library, and the operation that it is for: one that has ended if the wait is for none any more."""
+
+    def __init__(self, operation: Operation, timed: bool) -> None:
+        self.operation = operation
+        self.timed = timed
+
+    @property
+    def is_free(self) -> bool:
+        return self.operation._end.locked()
+
+
+class _Notifications:
+    """The notifications of a transport from one reset to the next, and the waits for them.
+
+    The library cannot cancel a wait, so a wait without a timeout whose operation was cancelled is used again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waits: List[_Wait] = []  # as the library has them, oldest first
+        self._spare = 0  # notifications that no operation has taken
+
+    def wait(self, timed: bool, start: Callable[[Callable[[str, str], None]], None]) -> Operation:
+        """Returns an operation that takes a notification. Calls `start` if the library has to wait for it."""
+        operation = Operation(self)
+        with self._lock:
+            if self._spare:
+                self._spare -= 1
+                operation._claim()
+            elif timed or not self._adopt(operation):
+                wait = _Wait(operation, timed)
+                start(functools.partial(self._end, wait))
+                self._waits.append(wait)
+                return operation
+            else:
+                return operation
+        operation._finish("success", "")
+        return operation
+
+    def put(self) -> None:
+        """Gives a notification to the oldest operation that waits, or keeps it."""
+        with self._lock:
+            operation = self._take_oldest(None)
+        if operation is not None:
+            operation._finish("success", "")
+
+    def _end(self, wait: _Wait, code: str, sentence: str) -> None:
+        """Ends a wait of the library."""
+        with self._lock:
+            if code == "success":
+                operation = self._take_oldest(wait)
+            else:
+                operation = wait.operation if wait.operation._claim() else None
+            self._waits.remove(wait)
+        if operation is not None:
+            operation._finish(code, sentence)
+
+    def _take_oldest(self, ended: Optional[_Wait]) -> Optional[Operation]:
+        """Returns the oldest operation for a notification, or keeps that. Its wait is then for the operation of `ended`."""
+        for wait in self._waits:
+            operation = wait.operation
+            if operation._claim():
+                if ended is not None:
+                    wait.operation = ended.operation
+                return operation
+        self._spare += 1
+        return None
+
+    def _adopt(self, operation: Operation) -> bool:
+        """Gives a free wait to an operation, so that the waits of all operations stay in order. Returns False without one."""
+        untimed = self._waits
+        for index, wait in enumerate(self._waits):
+            if wait.timed:
+                untimed = self._waits[index + 1:]
+        for index, wait in enumerate(untimed):
+            if wait.is_free:
+                for earlier, later in zip(untimed[index:], untimed[index + 1:]):
+                    earlier.operation = later.operation
+                untimed[-1].operation = operation
+                return True
+        return False
 
 
 class _Completions:
@@ -239,9 +335,7 @@ class Transport(_core.Transport):
         self._config = dataclasses.replace(config or TransportConfig(), **settings)
         self._device = device
         self._completions = _get_completions()
-        self._waits: Deque[Operation] = collections.deque()
-        self._spare = [0]  # notifications that only cancelled waits have taken
-        self._wait_lock = threading.Lock()
+        self._notifications = _Notifications()
         self._in_use: List[Any] = []  # owners of memory of transfers that timed out
         super().__init__(device, self._completions.loop, dataclasses.asdict(self._config))
         self._completions.transports.add(self)
@@ -272,8 +366,7 @@ class Transport(_core.Transport):
         Then bind() and connect() connect it to any transport that is new or reset as well.
         """
         _check(*self._reset(), "reset")
-        with self._wait_lock:
-            self._spare[0] = 0
+        self._notifications = _Notifications()
         self._in_use.clear()
 
     def check(self) -> None:
@@ -307,42 +400,9 @@ class Transport(_core.Transport):
         Waits take notifications in order, one each. Those that arrive before a wait are kept, and so is that of
         a wait which was cancelled.
         """
-        operation, waits, spare, lock = Operation(), self._waits, self._spare, self._wait_lock
-
-        def finish(code: str, sentence: str) -> None:
-            if code != "success":
-                with lock:
-                    if operation in waits:
-                        waits.remove(operation)
-                if operation._claim():
-                    operation._finish(code, sentence)
-                return
-            while True:  # a cancelled wait passes its notification on
-                with lock:
-                    if not waits:
-                        spare[0] += 1
-                        return
-                    oldest = waits.popleft()
-                if oldest._claim():
-                    oldest._finish(code, sentence)
-                    return
-
-        with lock:
-            kept = spare[0] > 0 and not self.closed
-            if kept:
-                spare[0] -= 1
-            else:
-                waits.append(operation)
-        if kept and operation._claim():
-            operation._finish("success", "")
-            return operation
-        try:
-            self._completions.start(lambda number: self._wait_for_write(number, timeout), finish)
-        except BaseException:
-            with lock:
-                waits.remove(operation)
-            raise
-        return operation
+        self._status()  # raises if it is closed, or of another process
+        return self._notifications.wait(timeout is not None, lambda finish: self._completions.start(
+            lambda number: self._wait_for_write(number, timeout), finish))
 
     def close(self) -> None:
         """Closes the connection. Pending operations end as aborted; the NIC uses no memory any more."""

@@ -103,6 +103,75 @@ def test_notification_of_a_cancelled_wait_goes_to_the_next_one(sides):
     third.result(SOON)
 
 
+def test_task_that_is_cancelled_before_it_knows_gives_its_notification_back(sides):
+    async def main():
+        taken = sides.b.wait_for_write()
+        task = asyncio.ensure_future(asyncio.wait_for(taken, SOON))
+        while not taken._done_callbacks:  # the task awaits it
+            await asyncio.sleep(0)
+        sides.a.write(sides.local, sides.landing.remote(), notify=True).result(SOON)
+        assert taken.result(SOON) is None  # and the loop has not run since
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        await asyncio.wait_for(sides.b.wait_for_write(), SOON)
+        with pytest.raises(transport.TransportTimeout):
+            await sides.b.wait_for_write(timeout=0.01)
+
+    asyncio.run(main())
+
+
+def test_notification_that_is_given_back_goes_to_the_oldest_wait(sides):
+    async def main():
+        taken, second, third = (sides.b.wait_for_write() for _ in range(3))
+        task = asyncio.ensure_future(asyncio.wait_for(taken, SOON))
+        while not taken._done_callbacks:
+            await asyncio.sleep(0)
+        sides.a.write(sides.local, sides.landing.remote(), notify=True).result(SOON)
+        taken.result(SOON)
+        task.cancel()
+        await asyncio.wait([task])
+        second.result(SOON)
+        assert not third.done()
+
+    asyncio.run(main())
+
+
+def test_cancelled_waits_are_used_again(sides):
+    """They keep their order, and each notification ends one wait."""
+    numbers = []
+    start = sides.b._wait_for_write
+    sides.b._wait_for_write = lambda *arguments: (numbers.append(arguments), start(*arguments))
+    for _ in range(100):
+        assert sides.b.wait_for_write().cancel()
+    assert len(numbers) == 1
+    first, second, third = (sides.b.wait_for_write() for _ in range(3))
+    assert len(numbers) == 3 and first.cancel()
+    fourth = sides.b.wait_for_write()
+    assert len(numbers) == 3
+    for wait in (second, third, fourth):
+        assert not wait.done()
+        sides.a.write(sides.local, sides.landing.remote(), notify=True).result(SOON)
+        wait.result(SOON)
+    with pytest.raises(transport.TransportTimeout):
+        sides.b.wait_for_write(timeout=0.01).result(SOON)
+    last = sides.b.wait_for_write()
+    sides.b.close()
+    with pytest.raises(transport.TransportAborted):
+        last.result(SOON)
+
+
+def test_reset_forgets_the_notifications_before_it(sides):
+    """Also one that the library has given to a wait whose end Python has not seen yet."""
+    finish = []
+    sides.b._notifications.wait(False, finish.append).cancel()
+    sides.a.reset(), sides.b.reset()
+    sides.connect()
+    finish[0]("success", "")
+    with pytest.raises(transport.TransportTimeout):
+        sides.b.wait_for_write(timeout=0.01).result(SOON)
+
+
 def test_cancelled_operation_ends_for_concurrent_futures(sides):
     first, second = sides.b.wait_for_write(), sides.b.wait_for_write()
     assert first.cancel() and first.cancel() and first.cancelled()
