@@ -115,8 +115,12 @@ auto WithoutGil(const Function& function) {
 
 /// Runs Python's handlers of signals that have come. Needs no GIL.
 ///
+/// Only the main thread runs handlers. Others do not take the GIL: it would end a daemon thread during the
+/// interpreter's end, in frames that cannot be unwound.
+///
 /// @errors  what a handler raises: KeyboardInterrupt
 inline void CheckSignals() {
+  if (gettid() != getpid()) return;
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
