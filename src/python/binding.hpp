@@ -3,15 +3,18 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -124,6 +127,35 @@ inline void CheckSignals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
+
+/// Makes the calls of an object exclude each other: see CallLock.
+struct CallMutex {
+  std::timed_mutex mutex;
+  std::atomic<std::thread::id> user{};  ///< thread that has it
+};
+
+/// Makes the calls of an object exclude each other, so that threads may share it. Take it without the GIL.
+class CallLock {
+ public:
+  /// @param name  returns the object's name, for errors
+  /// @errors  Error: this thread has it, in a call that called Python; what a signal's handler raises
+  template <class Name>
+  CallLock(CallMutex& mutex, const Name& name) : mutex_(mutex) {
+    if (mutex.user.load() == std::this_thread::get_id())
+      throw host::Error("use", name(), "this thread is in another call of it", "Let that call return first");
+    while (!mutex.mutex.try_lock_for(std::chrono::milliseconds(50))) CheckSignals();
+    mutex.user.store(std::this_thread::get_id());
+  }
+  ~CallLock() {
+    mutex_.user.store({});
+    mutex_.mutex.unlock();
+  }
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
+
+ private:
+  CallMutex& mutex_;
+};
 
 /// Returns the deadline of a call.
 ///

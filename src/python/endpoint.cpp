@@ -215,20 +215,6 @@ void EndpointObject::StoreViews() const {
   if (receives) views->Store(kReceivesOffset, endpoint->ReceiveView());
 }
 
-EndpointLock::EndpointLock(EndpointObject& object) : object_(object) {
-  if (object.user.load() == std::this_thread::get_id()) {
-    throw host::Error("use", "QP " + std::to_string(object.endpoint->qpn()),
-                      "this thread is in another call of it", "Let the exchange return first");
-  }
-  while (!object.mutex.try_lock_for(kPiece)) CheckSignals();
-  object.user.store(std::this_thread::get_id());
-}
-
-EndpointLock::~EndpointLock() {
-  object_.user.store({});
-  object_.mutex.unlock();
-}
-
 Endpoint::Endpoint(const Device& device, const py::dict& settings)
     : Handle("the endpoint", std::make_unique<EndpointObject>(device.Get(), settings)) {}
 

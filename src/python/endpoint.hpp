@@ -1,9 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <mutex>
-#include <thread>
-
 #include "shared.hpp"
 #include "warpverbs/host/endpoint.hpp"
 
@@ -27,22 +23,14 @@ struct EndpointObject {
   bool receives = false;
   std::optional<KernelMemory> views;
   std::optional<host::Endpoint> endpoint;
-  std::timed_mutex mutex;
-  std::atomic<std::thread::id> user{};  ///< thread that has the mutex
+  CallMutex mutex;
 };
 
-/// Makes the calls of an endpoint exclude each other, so that threads may share it. Take it without the GIL.
-///
-/// @errors  Error: this thread has it, in a call that called Python; what a signal's handler raises
-class EndpointLock {
+/// The lock of an endpoint's calls.
+class EndpointLock : public CallLock {
  public:
-  explicit EndpointLock(EndpointObject& object);
-  ~EndpointLock();
-  EndpointLock(const EndpointLock&) = delete;
-  EndpointLock& operator=(const EndpointLock&) = delete;
-
- private:
-  EndpointObject& object_;
+  explicit EndpointLock(EndpointObject& object)
+      : CallLock(object.mutex, [&] { return "QP " + std::to_string(object.endpoint->qpn()); }) {}
 };
 
 /// What warpverbs.Endpoint is made of.

@@ -19,7 +19,7 @@ py::bytes ToBytes(std::span<const uint8_t> bytes) {
 /// A connection that one thread at a time uses.
 struct TcpObject {
   host::TcpExchange exchange;
-  std::timed_mutex mutex;
+  CallMutex mutex;
 };
 
 /// warpverbs.TcpExchange
@@ -37,10 +37,11 @@ class TcpExchange : public Handle<TcpObject> {
   }
 
   /// Calls a function with the exchange, while no other thread uses it.
+  ///
+  /// @errors  Error: this thread uses it, in a call that called Python; what a signal's handler raises
   template <class Function>
   static auto Call(const std::shared_ptr<TcpObject>& object, const Function& function) {
-    while (!object->mutex.try_lock_for(std::chrono::milliseconds(50))) CheckSignals();
-    const std::lock_guard lock(object->mutex, std::adopt_lock);
+    const CallLock lock(object->mutex, [&] { return "the connection to " + object->exchange.PeerName(); });
     const host::WaitCheck check(CheckSignals);
     return function(object->exchange);
   }
