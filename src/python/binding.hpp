@@ -205,6 +205,30 @@ void Choose(const py::dict& settings, const char* name,
                         ".");
 }
 
+/// Lets the garbage collector see the Python object that a class owns, so that a cycle through it is collected.
+/// Needs owner() and Close(), which forgets the owner.
+template <class T>
+py::custom_type_setup CollectOwner() {
+  return py::custom_type_setup([](PyHeapTypeObject* heap_type) {
+    PyTypeObject& type = heap_type->ht_type;
+    // An object without a value has not left its constructor, or has none.
+    static const auto value_of = [](PyObject* object) {
+      return static_cast<T*>(
+          reinterpret_cast<py::detail::instance*>(object)->get_value_and_holder().value_ptr());
+    };
+    type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    type.tp_traverse = [](PyObject* object, visitproc visit, void* arg) {
+      Py_VISIT(Py_TYPE(object));
+      if (const T* const value = value_of(object)) Py_VISIT(value->owner().ptr());
+      return 0;
+    };
+    type.tp_clear = [](PyObject* object) {
+      if (T* const value = value_of(object)) value->Close();
+      return 0;
+    };
+  });
+}
+
 /// Adds close(), closed and the context manager to a class with Close() and closed().
 template <class Class>
 void BindClose(Class& bound) {

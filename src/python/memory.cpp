@@ -83,6 +83,7 @@ class Region : public ZeroedMemory {
     });
   }
 
+  py::handle owner() const { return owner_; }
   bool closed() const { return handle_.closed(); }
   void Close() {
     handle_.Close();
@@ -124,7 +125,7 @@ void BindMemory(py::module_& module) {
   module.def("read_dlpack", ReadDlpack);
   module.def("address_of", AddressOf);
 
-  py::class_<Region> region(module, "Region");
+  py::class_<Region> region(module, "Region", CollectOwner<Region>());
   region.def(py::init<const Device&, uint64_t, uint64_t, py::object, const py::dict&>())
       .def_property_readonly("view", &Region::View)
       .def_property_readonly("method", &Region::Method, Doc("Region.method"))

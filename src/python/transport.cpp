@@ -227,7 +227,7 @@ void BindTransport(py::module_& module) {
       .def("take", &EventLoop::Take);
   BindClose(loop);
 
-  py::class_<Memory> memory(module, "TransportMemory");
+  py::class_<Memory> memory(module, "TransportMemory", CollectOwner<Memory>());
   memory.def(py::init<uint64_t, uint64_t, py::object, int, uint32_t, bool>())
       .def_property_readonly("writable", &Memory::writable, Doc("TransportMemory.writable"))
       .def_property_readonly("_owner",
