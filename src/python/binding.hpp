@@ -163,6 +163,11 @@ class CallLock {
 /// @errors  ValueError: negative or not a number
 host::Deadline DeadlineOf(const py::object& timeout);
 
+/// Returns a time of a setting; one of more than 30 years is as long as that.
+///
+/// @errors  ValueError: negative or not a number
+std::chrono::nanoseconds Seconds(double seconds, const char* name);
+
 /// Replaces `value` by the entry of that name, if the settings have one.
 ///
 /// @errors  ValueError: the entry has another type, or is out of range

@@ -1,9 +1,13 @@
 // The module warpverbs._core: what the package's Python parts are made of. It is no interface of its own.
+#include <algorithm>
+
 #include "binding.hpp"
 #include "warpverbs/version.hpp"
 
 namespace warpverbs::python {
 namespace {
+
+constexpr double kForever = 1e9;  // seconds
 
 py::object ErrorType(const char* name) { return py::module_::import("warpverbs._errors").attr(name); }
 
@@ -46,9 +50,16 @@ host::Deadline DeadlineOf(const py::object& timeout) {
     throw py::value_error("Cannot wait " + std::string(py::repr(timeout)) +
                           " s: it is no time. Pass seconds, 0 or more, or None.");
   }
-  constexpr double kForever = 1e9;
   if (seconds > kForever) return host::Deadline::max();
   return host::DeadlineIn(std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)));
+}
+
+std::chrono::nanoseconds Seconds(double seconds, const char* name) {
+  if (!(seconds >= 0)) {
+    throw py::value_error("Cannot use " + std::string(py::repr(py::float_(seconds))) + " s as " + name +
+                          ": it is no time. Pass seconds, 0 or more.");
+  }
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, kForever) * 1e9));
 }
 
 }  // namespace warpverbs::python

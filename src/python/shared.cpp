@@ -7,8 +7,8 @@ namespace {
 
 host::EventConfig ConfigOf(const py::object& port_down_grace) {
   if (port_down_grace.is_none()) return {.port_down_grace = std::nullopt};
-  const auto seconds = std::chrono::duration<double>(port_down_grace.cast<double>());
-  return {.port_down_grace = std::chrono::duration_cast<std::chrono::milliseconds>(seconds)};
+  const std::chrono::nanoseconds grace = Seconds(port_down_grace.cast<double>(), "port_down_grace");
+  return {.port_down_grace = std::chrono::duration_cast<std::chrono::milliseconds>(grace)};
 }
 
 const char* StateOf(const PeerTable& self, uint32_t rank) {

@@ -202,7 +202,7 @@ class Transport : public Handle<TransportObject> {
     const auto seconds = [&](const char* name, std::chrono::nanoseconds& time) {
       double value = std::chrono::duration<double>(time).count();
       Take(settings, name, value);
-      time = std::chrono::nanoseconds(static_cast<int64_t>(value * 1e9));
+      time = Seconds(value, name);
     };
     seconds("connect_timeout", config.connect_timeout);
     seconds("spin", config.spin);
