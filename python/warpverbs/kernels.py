@@ -27,7 +27,7 @@ __all__ = ["FOREVER", "Batch", "Poster", "Received", "calls", "run_block"]
 
 _TYPES = {"uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64}
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
-_SLICE_NS = 50_000_000  # a wait comes back to Python this often, so that Ctrl-C and an error of its block end it
+_SLICE_NS = 50_000_000  # a wait without a block's abort word comes back to Python this often, for Ctrl-C
 
 _library = ctypes.CDLL(str(_table.file("libwarpverbs_device_cpu.so")))
 _library.wv_run_block.argtypes = [_KERNEL, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
@@ -69,6 +69,21 @@ class _Block:
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
+        self._abort_word = ctypes.c_uint64(0)
+        self.abort_word = ctypes.addressof(self._abort_word)  # of waits: one word, so that all threads of a group end alike
+
+    def fail(self, error: BaseException) -> None:
+        """Keeps an error, if it is the first one, and ends the waits of the block."""
+        self.error = self.error or error
+        self._abort_word.value = 1
+
+
+def _convert(make: Callable, value: int, name: str) -> object:
+    """Returns a value as C has it. Raises ValueError if it is out of range."""
+    bits = 8 * ctypes.sizeof(make)
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        raise ValueError(f"Cannot pass {value:#x} as {name}: it has {bits} bits. Pass a value of that size.")
+    return make(value)
 
 
 @functools.cache
@@ -79,11 +94,20 @@ def _function(name: str) -> Callable:
     found.argtypes = None
     found.restype = _TYPES[function.result]
     converters = [_TYPES[type_name] for type_name, _ in function.arguments]
+    names = function.argument_names
+    abort_word = names.index("abort_word") if "abort_word" in names else None
+    in_group = function.parts[1] is not None
+    aborted = _table.table().constants["WV_ABORTED"]
 
     def call(*arguments):
         if len(arguments) != len(converters):
-            raise TypeError(f"{function.python_name}() takes {len(converters)} arguments: {', '.join(function.argument_names)}")
-        return found(*(make(int(argument)) for make, argument in zip(converters, arguments)))
+            raise TypeError(f"{function.python_name}() takes {len(converters)} arguments: {', '.join(names)}")
+        values = [int(argument) for argument in arguments]
+        block = getattr(_here, "block", None) if in_group else None
+        if block and abort_word is not None:
+            values[abort_word] = values[abort_word] or block.abort_word
+        result = found(*(_convert(make, value, name) for make, value, name in zip(converters, values, names)))
+        return aborted if block and block.error else result
 
     call.__name__ = call.__qualname__ = function.python_name
     call.__doc__ = f"Calls {name}({', '.join(function.argument_names)}) of warpverbs/device_abi.h."
@@ -94,20 +118,20 @@ def _short_form(function: _table.Function) -> Callable:
     call = _function(function.name)
     if "deadline_ns" not in function.argument_names:
         return _table.short_form(function, call)
-    at = function.argument_names.index("deadline_ns")
+    at, abort_word = map(function.argument_names.index, ("deadline_ns", "abort_word"))
+    together = function.parts[1] != "thread"
     now_ns, code = _function("wv_now_ns"), _function("wv_code")
-    values = _table.table().constants
-    timeout, aborted = values["WV_TIMEOUT"], values["WV_ABORTED"]
+    timeout = _table.table().constants["WV_TIMEOUT"]
 
     def wait(*arguments):
         before, deadline, behind = arguments[:at], int(arguments[at]), arguments[at + 1 :]
+        if getattr(_here, "block", None) and (not int(arguments[abort_word]) or together and deadline != FOREVER):
+            return call(*arguments)  # near a deadline, the threads of a group would disagree on whether to call again
         while True:
             until = min(deadline, now_ns() + _SLICE_NS)
             result = call(*before, until, *behind)
             if code(result) != timeout or until == deadline:
                 return result
-            if getattr(_here, "block", None) and _here.block.error:
-                return aborted
 
     return _table.short_form(function, wait)
 
@@ -117,7 +141,8 @@ def calls(group: str = "thread", sharing: str = "shared", scope: str = "system")
     queue ("exclusive", "shared" or "relaxed") and a scope ("gpu" or "system").
 
     Arguments are as in C; those that have a default can be left out. deadline_ns is FOREVER by default: such a call ends when
-    it is done, by Ctrl-C, or when another thread of its block raises.
+    it is done, by Ctrl-C, or when another thread of its block raises. In a block, a call of a
+    group with a deadline and an abort word of its own ends only by these.
     """
     return _table.calls(__name__, _short_form, group, sharing, scope)
 
@@ -128,7 +153,7 @@ def run_block(kernel: Callable, *arguments: object, threads: int = 1, warp_lanes
     `warp_lanes`: 1 to 64; the last warp may be shorter.
 
     Raises the first exception of the kernel; RuntimeError if a thread could not be started, or ended while others of its warp
-    waited for it. Calls of the block's other threads then return with the code ABORTED, and have to end their thread.
+    or block waited for it. Calls of the block's other threads then return with the code ABORTED, and have to end their thread.
     """
     if not 1 <= threads < 2**16 or not 1 <= warp_lanes <= 64:
         raise ValueError(f"Cannot run a block of {threads} threads in warps of {warp_lanes}: warps have 1 to 64 lanes, and "
@@ -140,7 +165,7 @@ def run_block(kernel: Callable, *arguments: object, threads: int = 1, warp_lanes
         try:
             kernel(thread, *arguments)
         except BaseException as error:
-            block.error = block.error or error
+            block.fail(error)
         finally:
             _here.block = None
 
@@ -152,14 +177,14 @@ def run_block(kernel: Callable, *arguments: object, threads: int = 1, warp_lanes
         runner.start()
         runner.join()
     except BaseException as error:
-        block.error = block.error or error
+        block.fail(error)
         if runner.ident is not None:
             runner.join()
     if block.error:
         raise block.error
     if status != [0]:
         raise RuntimeError(f"Cannot run a block of {threads} threads: a thread could not be started, or one ended while others "
-                           "of its warp waited for it. Let all lanes make the same calls.")  # fmt: skip
+                           "of its warp or block waited for it. Let all threads make the same calls.")  # fmt: skip
 
 
 __getattr__, __dir__ = _table.attributes(globals(), lambda function: _function(function.name), calls())

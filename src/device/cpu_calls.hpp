@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <exception>
 
-/// Calls of warps on the processor, where a lane may end while others wait for it.
+/// Calls of warps and blocks on the processor, where a thread may end while others wait for it.
 ///
 /// The headers then throw. But no exception may leave a function that other languages call: their frames
 /// cannot be unwound.

@@ -135,7 +135,7 @@ struct block : thread {
     const bool executes = A::BlockRank() == 0;
     uint64_t result = 0;
     if (executes) result = call();
-    return A::ShareInBlock(result, executes);
+    return WARPVERBS_ABI_TRY(A::ShareInBlock(result, executes));
   }
 };
 

@@ -184,6 +184,24 @@ TEST(CpuBlock, EndsLanesThatWaitForALaneThatEnded) {
   EXPECT_THROW(RunBlock(8, kernel), std::logic_error);
 }
 
+TEST(CpuBlock, EndsThreadsThatWaitForTheValueOfAThreadThatEnded) {
+  std::atomic<int> threw = 0;
+  EXPECT_THROW(RunBlock(4,
+                        [&](uint32_t thread) {
+                          EXPECT_EQ(Cpu::ShareInBlock(7, thread == 0), 7u);
+                          if (thread == 0) return;
+                          Cpu::SyncBlock();
+                          try {
+                            Cpu::ShareInBlock(0, false);
+                          } catch (const std::logic_error&) {
+                            ++threw;
+                            throw;
+                          }
+                        }),
+               std::logic_error);
+  EXPECT_EQ(threw, 3);
+}
+
 TEST(CpuBlock, ThreadsOfABlockVoteAndShareAValue) {
   RunBlock(
       6,

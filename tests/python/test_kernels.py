@@ -142,6 +142,74 @@ def test_first_exception_of_a_kernel_ends_the_others():
     assert codes == [kernels.ABORTED] * 3
 
 
+def test_threads_of_a_group_stay_together_when_a_deadline_passes():
+    """Each thread has a deadline of its own; that of one of them counts."""
+    word = ctypes.c_uint64(0)
+    for group in ("block", "warp"):
+        calls = kernels.calls(group=group)
+        codes = {}
+
+        def kernel(thread):
+            deadline = calls.now_ns() + (75_000_000 if thread == 0 else 20_000_000)
+            timed_out = calls.signal_wait(ctypes.addressof(word), calls.EQUAL, 7, deadline_ns=deadline)
+            test = calls.signal_test(ctypes.addressof(word), calls.EQUAL, 0)
+            codes[thread] = calls.code(timed_out), calls.code(test)
+
+        kernels.run_block(kernel, threads=4, warp_lanes=4)
+        assert codes == dict.fromkeys(range(4), (kernels.TIMEOUT, kernels.OK))
+
+
+def test_block_whose_first_thread_raises_gets_no_earlier_result():
+    word = ctypes.c_uint64(0)
+    block = kernels.calls(group="block")
+    codes = []
+
+    def kernel(thread):
+        assert block.code(block.signal_test(ctypes.addressof(word), block.EQUAL, 0)) == block.OK
+        if thread == 0:
+            raise ValueError("thread 0 objects")
+        codes.append(block.code(block.signal_test(ctypes.addressof(word), block.EQUAL, 0)))
+
+    with pytest.raises(ValueError, match="thread 0 objects"):
+        kernels.run_block(kernel, threads=4)
+    assert codes == [kernels.ABORTED] * 3
+
+
+def test_block_whose_first_thread_ends_is_an_error():
+    word = ctypes.c_uint64(0)
+    test = kernels.calls(group="block").signal_test
+    codes = []
+
+    def kernel(thread):
+        test(ctypes.addressof(word), kernels.EQUAL, 0)
+        if thread != 0:
+            codes.append(kernels.code(test(ctypes.addressof(word), kernels.EQUAL, 0)))
+
+    with pytest.raises(RuntimeError, match="^Cannot run a block of 4 threads: "):
+        kernels.run_block(kernel, threads=4)
+    assert codes == [kernels.ABORTED] * 3
+
+
+def test_exception_of_one_thread_ends_the_tests_of_the_others():
+    word = ctypes.c_uint64(0)
+
+    def kernel(thread):
+        if thread == 2:
+            raise ValueError("thread 2 objects")
+        while kernels.code(test(ctypes.addressof(word), kernels.EQUAL, 7)) == kernels.PENDING:
+            pass
+
+    for group in ("block", "thread"):
+        test = kernels.calls(group=group).signal_test
+        with pytest.raises(ValueError, match="thread 2 objects"):
+            kernels.run_block(kernel, threads=4)
+
+
+def test_value_that_is_too_large_is_refused():
+    with pytest.raises(ValueError, match="^Cannot pass 0x10000000000 as rkey: it has 32 bits"):
+        kernels.write(Queue().address, WRITE[0], 1 << 40, *WRITE[2:])
+
+
 def test_lane_that_leaves_its_warp_is_an_error_of_the_block():
     warp = kernels.calls(group="warp")
     word = ctypes.c_uint64(0)

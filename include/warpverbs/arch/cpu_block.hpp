@@ -8,9 +8,11 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "warpverbs/arch/cpu_place.hpp"
@@ -72,7 +74,8 @@ class Block {
       if (brings) block_.brought_ = value;
       SyncBlock();
       has_shared_ = true;
-      return block_.shared_;
+      if (!block_.shared_) throw std::logic_error("a block waits for the value of a thread that has ended");
+      return *block_.shared_;
     }
 
    private:
@@ -86,7 +89,7 @@ class Block {
   struct Decide {
     void operator()() noexcept {
       block->agreed_ = !block->vetoed_.exchange(false, std::memory_order_relaxed);
-      block->shared_ = block->brought_;
+      block->shared_ = std::exchange(block->brought_, std::nullopt);
     }
     Block* block;
   };
@@ -96,7 +99,7 @@ class Block {
   std::deque<Warp> warps_;
   std::atomic<bool> vetoed_ = false;
   bool agreed_ = true;
-  uint64_t brought_ = 0, shared_ = 0;
+  std::optional<uint64_t> brought_, shared_;
   std::barrier<Decide> barrier_;
   std::once_flag failed_;
   std::exception_ptr failure_;
@@ -105,7 +108,8 @@ class Block {
 /// Runs a kernel as a block, each thread on a thread of the system, and waits for all of them.
 ///
 /// Lanes run independently, as on a GPU without lockstep. A lane that ends while others wait for it is an
-/// error of the kernel, as on a GPU. The others then throw, so that nothing hangs.
+/// error of the kernel, as on a GPU, and so is a thread that ends while its block waits for its value. The
+/// others then throw, so that nothing hangs.
 ///
 /// @param kernel      gets the thread's index in the block
 /// @param warp_lanes  1 to 64; the last warp may be shorter
