@@ -146,6 +146,37 @@ print("end")
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+def test_interpreter_ends_while_a_thread_waits():
+    """The thread looks for signals while modules are destroyed."""
+    program = """
+import threading, time, warpverbs
+listener = warpverbs.TcpListener("127.0.0.1")
+threading.Thread(target=listener.accept, args=(None,), daemon=True).start()
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.3)
+slow = Slow()
+print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
+def test_time_of_a_setting_that_is_none_is_refused(seconds):
+    with pytest.raises(ValueError, match="as port_down_grace: it is no time"):
+        warpverbs.EventThread(port_down_grace=seconds)
+    transport = pytest.importorskip("warpverbs.transport")
+    with pytest.raises(ValueError, match="as connect_timeout: it is no time"):
+        transport.Transport(connect_timeout=seconds)
+
+
+def test_time_of_a_setting_may_be_infinite():
+    warpverbs.EventThread(port_down_grace=float("inf"))
+    with pytest.importorskip("warpverbs.transport").Transport(connect_timeout=float("inf")) as transport:
+        transport.bind()
+
+
 def open_files():
     return len(os.listdir("/proc/self/fd"))
 
