@@ -73,6 +73,27 @@ class TcpExchange(_core.TcpExchange):
 Exchange.register(TcpExchange)
 
 
+class _OtherExchange(Exchange):
+    """An exchange that a failed swap ends: its message may still arrive, and would answer another one."""
+
+    _failed = False
+
+    def swap(self, mine: bytes, what: str = "a message", timeout: Optional[float] = _SECONDS) -> bytes:
+        """Sends a message, and returns the peer's."""
+        if self._failed:
+            raise Error(f"Cannot swap {what} with {self.peer_name}: an earlier swap failed. Make a new exchange on both sides.",
+                        step="swap", object=f"{what} with {self.peer_name}", reason="an earlier swap failed",
+                        remedy="Make a new exchange on both sides")
+        self._failed = True
+        theirs = self._swap(bytes(mine), what, _deadline(timeout))
+        self._failed = False
+        return theirs
+
+    @abstractmethod
+    def _swap(self, mine: bytes, what: str, deadline: Optional[float]) -> bytes:
+        """Swaps, or raises."""
+
+
 class TcpListener(_core.TcpListener):
     """Accepts connections of any number of peers.
 
@@ -94,8 +115,11 @@ class TcpListener(_core.TcpListener):
         return TcpExchange(super().accept(timeout))
 
 
-class MpiExchange(Exchange):
-    """Messages to another rank by mpi4py.
+class MpiExchange(_OtherExchange):
+    """Messages to another rank by mpi4py. For one thread at a time.
+
+    After a failed swap it refuses others. Keep it until the program ends, since MPI may still send its message, and
+    give new exchanges another tag.
 
     Args:
         communicator: of mpi4py, such as MPI.COMM_WORLD. It stays the program's.
@@ -108,14 +132,14 @@ class MpiExchange(Exchange):
         self._peer = peer
         self._tag = tag
 
-    def swap(self, mine: bytes, what: str = "a message", timeout: Optional[float] = _SECONDS) -> bytes:
-        """Sends a message, and returns the peer's."""
-        deadline, pause = _deadline(timeout), 1e-5
-        sending = self._communicator.isend(bytes(mine), dest=self._peer, tag=self._tag)
+    def _swap(self, mine: bytes, what: str, deadline: Optional[float]) -> bytes:
+        pause = 1e-5
+        self._sending = self._communicator.isend(mine, dest=self._peer, tag=self._tag)  # MPI's own while it is under way
         while not self._communicator.iprobe(source=self._peer, tag=self._tag):
             pause = _pause(deadline, pause, what, self.peer_name)
         theirs = self._communicator.recv(source=self._peer, tag=self._tag)
-        sending.wait()
+        while not self._sending.test()[0]:
+            pause = _pause(deadline, pause, what, self.peer_name)
         return theirs
 
     @property
@@ -124,14 +148,18 @@ class MpiExchange(Exchange):
         return f"rank {self._peer}"
 
 
-class StoreExchange(Exchange):
+class StoreExchange(_OtherExchange):
     """Messages to another rank by a store of torch.distributed, or any object with set(), get() and check().
+
+    For one thread at a time. Deletes what it has read if the store has delete_key(). After a failed swap it refuses
+    others.
 
     Args:
         store: a torch.distributed.TCPStore, FileStore, ...
         rank: this rank.
         peer: the other rank.
-        name: of the pair's keys in the store; two exchanges of one pair need two names.
+        name: of the pair's keys in the store; two exchanges of one pair need two names, and so does one
+            after a failed swap, or on a store without delete_key().
     """
 
     def __init__(self, store: Any, rank: int, peer: int, name: str = "warpverbs") -> None:
@@ -141,15 +169,16 @@ class StoreExchange(Exchange):
         self._name = name
         self._swaps = 0
 
-    def swap(self, mine: bytes, what: str = "a message", timeout: Optional[float] = _SECONDS) -> bytes:
-        """Sends a message, and returns the peer's."""
-        deadline, pause = _deadline(timeout), 1e-4
+    def _swap(self, mine: bytes, what: str, deadline: Optional[float]) -> bytes:
+        pause = 1e-4
         number, self._swaps = self._swaps, self._swaps + 1
-        self._store.set(f"{self._name}/{self._rank}/{self._peer}/{number}", bytes(mine).hex())  # stores may take text only
+        self._store.set(f"{self._name}/{self._rank}/{self._peer}/{number}", mine.hex())  # stores may take text only
         theirs = f"{self._name}/{self._peer}/{self._rank}/{number}"
         while not self._store.check([theirs]):
             pause = _pause(deadline, pause, what, self.peer_name)
         answer = self._store.get(theirs)
+        if hasattr(self._store, "delete_key"):  # the next exchange of that name must not read it
+            self._store.delete_key(theirs)
         return bytes.fromhex(answer.decode() if isinstance(answer, bytes) else answer)
 
     @property

@@ -1,4 +1,6 @@
+import os
 import queue
+import signal
 import threading
 
 import pytest
@@ -22,6 +24,9 @@ class Store:
     def get(self, key):
         return self._values[key]
 
+    def delete_key(self, key):
+        return self._values.pop(key, None) is not None
+
 
 class Communicator:
     """A communicator as mpi4py has them, for two threads of a process."""
@@ -33,16 +38,23 @@ class Communicator:
         return Rank(self.queues, rank)
 
 
+class Request:
+    """Of a message that has been sent when it is tested for the second time."""
+
+    tests = 0
+
+    def test(self):
+        self.tests += 1
+        return self.tests > 1, None
+
+
 class Rank:
     def __init__(self, queues, rank):
         self._queues, self._rank = queues, rank
 
     def isend(self, message, dest, tag):
         self._queues[dest].put((tag, message))
-        return self
-
-    def wait(self):
-        pass
+        return Request()
 
     def iprobe(self, source, tag):
         return not self._queues[self._rank].empty()
@@ -82,6 +94,47 @@ def test_messages_are_swapped_in_order(exchanges):
 def test_swap_ends_at_its_timeout(exchanges):
     with pytest.raises(warpverbs.Error, match="^Cannot swap a word with "):
         exchanges[0].swap(b"word", "a word", 0.01)
+
+
+def test_failed_swap_ends_its_exchange(exchanges):
+    """The peer has not answered it yet, and would answer the next one."""
+    here, there = exchanges
+    with pytest.raises(warpverbs.Error):
+        here.swap(b"word", "a word", 0.01)
+    for _ in range(2):
+        with pytest.raises(warpverbs.Error, match="^Cannot swap a word with "):
+            here.swap(b"word", "a word", SOON)
+
+
+def test_message_that_is_not_sent_ends_its_swap_at_the_timeout(monkeypatch):
+    monkeypatch.setattr(Request, "test", lambda self: (False, None))
+    here, there = mpi_pair()
+    there._communicator.isend(b"answer", dest=0, tag=0)
+    with pytest.raises(warpverbs.Error, match="^Cannot swap a word with rank 1"):
+        here.swap(b"word", "a word", 0.01)
+
+
+def test_next_exchange_of_a_store_reads_no_old_message():
+    store = Store()
+    for word in (b"first", b"second"):
+        here, there = warpverbs.StoreExchange(store, 0, 1), warpverbs.StoreExchange(store, 1, 0)
+        thread = Background(there.swap, word, "a word", SOON)
+        assert here.swap(b"", "a word", SOON) == word
+        thread.result()
+    assert not store._values
+
+
+def test_handler_may_not_use_the_connection_that_it_interrupts(tcp_pair):
+    here = tcp_pair[0]
+    before = signal.signal(signal.SIGUSR1, lambda *_: here.swap(b"", "another word", SOON))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        timer.start()
+        with pytest.raises(warpverbs.Error, match="this thread is in another call of it"):
+            here.swap(b"word", "a word", SOON)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_swap_ends_by_a_signal(exchanges):
