@@ -1,13 +1,13 @@
 """Registered memory, of any package that shows where its memory is."""
 
+import re
 from typing import Any, NamedTuple, Optional, Union
 
 from warpverbs import _core
 from warpverbs._types import LocalMemory, RemoteMemory, part_of
 
-_DLPACK_CPU = 1
-_DLPACK_GPUS = {2: "CUDA", 10: "ROCm"}
-_DLPACK_PINNED = {3, 11, 13}  # host memory, or managed memory: the library says what it cannot register
+_DLPACK_GPUS = {2, 10}  # CUDA, ROCm
+_DLPACK_HOST = {1, 3, 11, 13}  # also pinned and managed memory: the library says what it cannot register
 
 
 class Place(NamedTuple):
@@ -27,7 +27,10 @@ def place_of(memory: Any) -> Place:
 
     Raises TypeError if the object has none of them, ValueError if its elements have gaps.
     """
-    interface = getattr(memory, "__cuda_array_interface__", None)
+    try:
+        interface = getattr(memory, "__cuda_array_interface__", None)
+    except Exception:  # torch has none for some types of elements, and for tensors with gradients
+        interface = None
     if interface is not None:
         return _from_cuda_interface(memory, interface)
     try:
@@ -38,6 +41,8 @@ def place_of(memory: Any) -> Place:
         if not view.contiguous:
             raise ValueError("Cannot register an array: its elements are not contiguous in memory. "
                              "Register a contiguous copy.")
+        if "O" in re.sub(":[^:]*:", "", view.format):  # without the names of fields
+            raise _objects(memory)
         return Place(_core.address_of(view), view.nbytes, view.readonly, view)
     if hasattr(memory, "__dlpack__"):
         return _from_dlpack(memory)
@@ -45,8 +50,15 @@ def place_of(memory: Any) -> Place:
                     "the buffer protocol, __cuda_array_interface__ or __dlpack__, or use Region.at().")
 
 
+def _objects(memory: Any) -> TypeError:
+    return TypeError(f"Cannot register an object of type {type(memory).__name__}: its elements are Python objects. Register an "
+                     "array of numbers.")
+
+
 def _from_cuda_interface(memory: Any, interface: dict) -> Place:
     address, readonly = interface["data"]
+    if interface["typestr"][1] == "O":
+        raise _objects(memory)
     itemsize = int(interface["typestr"][2:])
     if interface["typestr"][1] == "t":
         itemsize = (itemsize + 7) // 8
@@ -58,13 +70,31 @@ def _from_cuda_interface(memory: Any, interface: dict) -> Place:
             raise ValueError("Cannot register an array: its elements are not contiguous in memory. "
                              "Register a contiguous copy.")
         nbytes *= length
-    return Place(address, nbytes, readonly, memory)
+    try:
+        capsule = _export(memory)  # keeps the memory of a tensor that is given other memory
+    except Exception:
+        capsule = None
+    return Place(address, nbytes, readonly, (capsule, memory))
+
+
+def _export(memory: Any) -> Any:
+    """Returns the capsule of an object with `__dlpack__`."""
+    kind = int(memory.__dlpack_device__()[0])
+    if kind not in _DLPACK_GPUS | _DLPACK_HOST:
+        raise TypeError(f"Cannot register an object of type {type(memory).__name__}: its memory is of the kind {kind} of DLPack. "
+                        "Pass memory of the host, of CUDA or of ROCm.")
+    # -1: the producer makes no stream wait. A region is registered for later, and no work on it is done now.
+    return memory.__dlpack__(stream=-1) if kind in _DLPACK_GPUS else memory.__dlpack__()
 
 
 def _from_dlpack(memory: Any) -> Place:
-    kind, _ = memory.__dlpack_device__()
-    # -1: the producer makes no stream wait. A region is registered for later, and no work on it is done now.
-    capsule = memory.__dlpack__(stream=-1) if int(kind) in _DLPACK_GPUS else memory.__dlpack__()
+    try:
+        capsule = _export(memory)
+    except TypeError:
+        raise
+    except Exception as error:
+        raise ValueError(f"Cannot register an object of type {type(memory).__name__}: it does not show its memory: {error}. "
+                         "Register tensor.detach() or tensor.view(torch.uint8), or use Region.at().") from error
     try:
         address, nbytes, _, _ = _core.read_dlpack(capsule)
     except BufferError as error:

@@ -92,6 +92,75 @@ def test_region_refuses_what_shows_no_memory(nic):
         warpverbs.Region(nic, {})
 
 
+def test_region_refuses_python_objects(nic):
+    class Objects:
+        __cuda_array_interface__ = {"shape": (1,), "typestr": "|O8", "version": 3, "data": (4096, False)}
+
+    fields = numpy.zeros(2, [("number", "f8"), ("thing", object)])
+    for memory in (numpy.array([{}, None], object), fields, Objects()):
+        with pytest.raises(TypeError, match="its elements are Python objects"):
+            warpverbs.Region(nic, memory)
+    assert warpverbs.Region(nic, numpy.zeros(2, [("O", "f8")])).nbytes == 16
+
+
+class Unshown(OnlyDlpack):
+    """A tensor whose elements other packages do not know, as torch's of 8 bits are."""
+
+    @property
+    def __cuda_array_interface__(self):
+        raise KeyError("float8")
+
+
+class UnshownAtAll(Unshown):
+    def __dlpack__(self, stream=None):
+        raise BufferError("float8 is not supported")
+
+
+class Elsewhere(OnlyDlpack):
+    def __dlpack_device__(self):
+        return 8, 0
+
+
+def test_region_asks_for_the_next_interface_where_one_fails(nic):
+    memory = numpy.zeros(64, numpy.uint8)
+    assert warpverbs.Region(nic, Unshown(memory)).address == memory.ctypes.data
+    with pytest.raises(ValueError, match=r"UnshownAtAll: it does not show its memory: float8 .*view\(torch.uint8\)"):
+        warpverbs.Region(nic, UnshownAtAll(memory))
+    with pytest.raises(TypeError, match="is of the kind 8 of DLPack"):
+        warpverbs.Region(nic, Elsewhere(memory))
+
+
+def test_region_keeps_memory_that_its_tensor_has_given_up(nic):
+    """As torch does for `parameter.data = ...`."""
+    array = numpy.zeros(64, numpy.uint8)
+    kept = weakref.ref(array)
+    tensor = CudaArray(array)
+    tensor.__dlpack__, tensor.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+    region = warpverbs.Region(nic, tensor)
+    del tensor._array, tensor.__dlpack__, tensor.__dlpack_device__, array
+    gc.collect()
+    assert kept() is not None
+    region.close()
+    gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.parametrize("register", [lambda nic, memory: warpverbs.Region(nic, memory),
+                                      lambda nic, memory: pytest.importorskip("warpverbs.transport").Memory(memory)])
+def test_memory_that_has_its_registration_is_collected(nic, register):
+    class Array(numpy.ndarray):
+        pass
+
+    memory = numpy.zeros(64, numpy.uint8).view(Array)
+    memory.registered = register(nic, memory)
+    kept = weakref.ref(memory)
+    gc.collect()
+    assert not memory.registered.closed
+    del memory
+    gc.collect()
+    assert kept() is None
+
+
 def test_region_of_read_only_memory_lets_no_nic_write(nic):
     assert warpverbs.Region(nic, b"constant", remote_read=True).nbytes == 8
     with pytest.raises(ValueError, match="they are read-only"):
