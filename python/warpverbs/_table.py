@@ -19,6 +19,8 @@ import sysconfig
 import types
 from collections.abc import Callable
 
+from . import __version__
+
 TABLE = "warpverbs_device.json"
 FOREVER = 2**64 - 1  # a deadline that no wait reaches
 
@@ -97,19 +99,20 @@ class Table:
 def folders() -> list[pathlib.Path]:
     """Returns the folders in which the library may be, the first one best.
 
-    These are the one that WARPVERBS_DEVICE_LIBRARY names; or else the package's, those of the system that it is installed in,
-    and the builds of the source tree that it belongs to: its own, then the newest.
+    These are the one that WARPVERBS_DEVICE_LIBRARY names; or else the package's, that of the build that it belongs to, those of
+    the system that it is installed in, and the builds of the source tree that it belongs to, the newest first.
     """
     if named := os.environ.get("WARPVERBS_DEVICE_LIBRARY"):
         return [pathlib.Path(named)]
     package = pathlib.Path(__file__).resolve().parent
-    prefixes = [package / "sdk", *package.parents, pathlib.Path(sys.prefix), pathlib.Path("/usr/local"), pathlib.Path("/usr")]
     kinds = [f"lib/{sysconfig.get_config_var('MULTIARCH')}", "lib", "lib64"]
+    bundled = [package / "sdk" / kind / "warpverbs" for kind in kinds]
+    prefixes = [*package.parents, pathlib.Path(sys.prefix), pathlib.Path("/usr/local"), pathlib.Path("/usr")]
     installed = [prefix / kind / "warpverbs" for prefix in prefixes for kind in kinds]
     own = pathlib.Path(__file__).absolute().parents[2] / "src/device"  # in a build tree, the package has links
     tables = (package.parents[1] / "build").glob(f"*/src/device/{TABLE}")
     built = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
-    return list(dict.fromkeys([package, *installed, own, *built]))
+    return list(dict.fromkeys([package, *bundled, own, *installed, *built]))
 
 
 @functools.cache
@@ -128,6 +131,7 @@ def folder() -> pathlib.Path:
     )
 
 
+@functools.cache
 def file(name: str) -> pathlib.Path:
     """Returns a file of the library. A shared library may have a version behind its name, and be a folder further up.
 
@@ -146,8 +150,16 @@ def file(name: str) -> pathlib.Path:
 
 @functools.cache
 def table() -> Table:
-    """Reads the table of the library."""
+    """Reads the table of the library.
+
+    Raises RuntimeError if the library is of another version than the package: their views differ.
+    """
     content = json.loads((folder() / TABLE).read_text())
+    if content["version"] != __version__:
+        raise RuntimeError(
+            f"Cannot use the device library in {folder()}: it is version {content['version']}, and the package is {__version__}. "
+            "Install both of one version, or set WARPVERBS_DEVICE_LIBRARY to the folder of the package's."
+        )
     functions = (
         Function(row["name"], row["result"], tuple((type_name, name) for type_name, name in row["arguments"]))
         for row in content["functions"]

@@ -73,14 +73,26 @@ def test_variable_names_the_only_folder(monkeypatch, tmp_path):
         _table.folder.cache_clear()
 
 
-def test_package_comes_before_the_system_and_the_system_before_the_source_tree(monkeypatch):
+def test_library_of_another_version_is_refused(monkeypatch):
+    _table.table.cache_clear()
+    monkeypatch.setattr(_table, "__version__", "0.0.1")
+    try:
+        with pytest.raises(RuntimeError, match="^Cannot use the device library in .*the package is 0.0.1"):
+            _table.table()
+    finally:
+        _table.table.cache_clear()
+
+
+def test_package_and_its_build_come_before_the_system_and_the_system_before_the_source_tree(monkeypatch):
     monkeypatch.delenv("WARPVERBS_DEVICE_LIBRARY", raising=False)
     package = pathlib.Path(_table.__file__).resolve().parent
     searched = _table.folders()
     assert searched[0] == package
     assert all(package / "sdk" in path.parents for path in searched[1:4])
     build = package.parents[1] / "build"
-    trees = [number for number, path in enumerate(searched) if build in path.parents]
+    own = pathlib.Path(_table.__file__).absolute().parents[2] / "src/device"
+    assert searched.index(own) < searched.index(pathlib.Path("/usr/lib/warpverbs"))
+    trees = [number for number, path in enumerate(searched) if build in path.parents and path != own]
     assert trees == list(range(len(searched) - len(trees), len(searched)))
     assert pathlib.Path("/usr/lib/warpverbs") in searched
 
