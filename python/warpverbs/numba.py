@@ -50,6 +50,7 @@ def _library() -> str:
                        "on another GPU.")  # fmt: skip
 
 
+@functools.cache  # each one brings code, which may be linked only once
 def _extern(function: _table.Function):
     types_of_arguments = ", ".join(type_name.removesuffix("_t") for type_name, _ in function.arguments)
     signature = f"{function.result.removesuffix('_t')}({types_of_arguments})"
