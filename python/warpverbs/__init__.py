@@ -5,8 +5,17 @@ exception with a sentence that says what to do. docs/python.md is the guide.
 """
 
 import os as _os
+from importlib.machinery import EXTENSION_SUFFIXES as _suffixes
 
 from warpverbs import _errors  # first: the module needs the exceptions
+
+_folder_of_package = _os.path.dirname(_os.path.abspath(__file__))
+if not any(_os.path.exists(_os.path.join(_folder_of_package, "_core" + suffix)) for suffix in _suffixes):
+    _built = sorted(name for name in _os.listdir(_folder_of_package) if name.startswith("_core.") and not name.endswith(".pyi"))
+    raise ImportError(f"Cannot import warpverbs from {_folder_of_package}: its module for this Python ({_suffixes[0]}) is not "
+                      f"built{', only ' + ', '.join(_built) if _built else ''}. Use the Python that it was built for, build it "
+                      "with -DWARPVERBS_PYTHON=<interpreter>, or take the package of the build folder.")
+
 from warpverbs._core import (Device, EventThread, Gpu, PeerTable, QueuePool, __version__, assign_nics, device_names,
                              first_active_device, topology)
 from warpverbs._endpoint import Endpoint, EndpointConfig, connect_all
@@ -35,7 +44,7 @@ def cmake_dir() -> str:
 
 
 def _folder(name: str, file: str, package: str) -> str:
-    folder = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), "sdk", name)
+    folder = _os.path.join(_folder_of_package, "sdk", name)
     if not _os.path.exists(_os.path.join(folder, file)):
         raise Error(f"Cannot find {file} in {folder}: this package was installed without it. Install it by pip, or "
                     f"install {package}.", step="find", object=file, reason="this package was installed without it",

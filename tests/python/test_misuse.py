@@ -3,6 +3,7 @@
 import copy
 import gc
 import os
+import pathlib
 import pickle
 import resource
 import subprocess
@@ -175,6 +176,18 @@ def test_time_of_a_setting_may_be_infinite():
     warpverbs.EventThread(port_down_grace=float("inf"))
     with pytest.importorskip("warpverbs.transport").Transport(connect_timeout=float("inf")) as transport:
         transport.bind()
+
+
+def test_package_without_a_module_for_this_python_says_so(tmp_path):
+    package = tmp_path / "warpverbs"
+    package.mkdir()
+    for file in pathlib.Path(warpverbs.__file__).parent.glob("*.py"):
+        (package / file.name).write_bytes(file.read_bytes())
+    (package / "_core.cpython-30-x86_64-linux-gnu.so").touch()
+    done = subprocess.run([sys.executable, "-c", "import warpverbs"], capture_output=True, text=True, timeout=SOON,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert f"Cannot import warpverbs from {package}: its module for this Python" in done.stderr
+    assert "only _core.cpython-30-x86_64-linux-gnu.so" in done.stderr
 
 
 def open_files():
