@@ -23,7 +23,7 @@ class BuildByCmake(build_ext):
     def build_extension(self, extension):
         build = pathlib.Path(self.build_temp).resolve()
         module = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve()
-        off = [f"-DWARPVERBS_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "PROGRAMS", "SOFTHCA")]
+        off = [f"-DWARPVERBS_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "PROGRAMS", "SOFTHCA", "GPUIO")]
         subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF",
                         "-DWARPVERBS_RDMACM=OFF", "-DWARPVERBS_MPI=OFF", *off, "-DWARPVERBS_BUILD_PYTHON=ON",
                         f"-DWARPVERBS_PYTHON={sys.executable}", "-DCMAKE_INSTALL_LIBDIR=lib",
