@@ -210,8 +210,8 @@ void Choose(const py::dict& settings, const char* name,
                         ".");
 }
 
-/// Lets the garbage collector see the Python object that a class owns, so that a cycle through it is collected.
-/// Needs owner() and Close(), which forgets the owner.
+/// Lets the garbage collector see the Python object that a class owns, so that a cycle through it is
+/// collected. Needs owner() and Close(), which forgets the owner.
 template <class T>
 py::custom_type_setup CollectOwner() {
   return py::custom_type_setup([](PyHeapTypeObject* heap_type) {
