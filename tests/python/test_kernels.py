@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -113,12 +114,15 @@ def test_wait_lets_other_threads_run():
 
     def set_word():
         started.wait()
+        time.sleep(0.01)  # the call has begun, most times
         word.value = 7
 
     setter = threading.Thread(target=set_word)
     setter.start()
     started.set()
-    assert kernels.signal_wait(ctypes.addressof(word), kernels.EQUAL, 7) == kernels.OK
+    deadline = kernels.now_ns() + 60_000_000_000
+    # The form of C does not come back to Python before the deadline.
+    assert kernels.signal_wait_thread(ctypes.addressof(word), kernels.EQUAL, 7, deadline, 0) == kernels.OK
     setter.join()
 
 
