@@ -1,7 +1,7 @@
 # Finds what the Python package is built with, or says why it is left out. Sets WARPVERBS_HAS_PYTHON.
 #
-# The interpreter is WARPVERBS_PYTHON, or the first of python3 on PATH and Debian's that has its headers; one that can run the
-# tests goes first. It is not that of find_package(Python3), which takes one without its packages as well.
+# The interpreter is WARPVERBS_PYTHON, or the first of python3 on PATH and Debian's that has its headers; in a build with tests,
+# one that can run them goes first. It is not that of find_package(Python3), which takes one without its packages as well.
 set(WARPVERBS_PYTHON "" CACHE FILEPATH "The interpreter to build the Python package for")
 set(WARPVERBS_HAS_PYTHON OFF)
 
@@ -23,7 +23,11 @@ function(warpverbs_find_python)
     set(candidates ${on_path} /usr/bin/python3)
   endif()
   set(headers "import os, sysconfig; print(next(p for p in [sysconfig.get_path('include')] if os.path.exists(p + '/Python.h')))")
-  foreach(wish "import numpy, pytest; print(1)" "print(1)")
+  set(wishes "print(1)")
+  if(WARPVERBS_BUILD_TESTS)
+    list(PREPEND wishes "print(bool(__import__('numpy') and __import__('pytest')))")
+  endif()
+  foreach(wish IN LISTS wishes)
     foreach(python IN LISTS candidates)
       warpverbs_ask_python("${python}" "${headers}" include)
       warpverbs_ask_python("${python}" "${wish}" granted)
