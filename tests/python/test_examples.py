@@ -29,7 +29,7 @@ def test_example_succeeds(name, end):
     assert done.stdout.splitlines()[-1] == end
 
 
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("name", [*ENDS, "triton_interchange.py"])
 def test_example_is_short(name):
     assert len((EXAMPLES / name).read_text().splitlines()) < 80
 
