@@ -16,15 +16,15 @@ if not any(_os.path.exists(_os.path.join(_folder_of_package, "_core" + suffix)) 
                       f"built{', only ' + ', '.join(_built) if _built else ''}. Use the Python that it was built for, build it "
                       "with -DWARPVERBS_PYTHON=<interpreter>, or take the package of the build folder.")
 
-from warpverbs._core import (Device, EventThread, Gpu, PeerTable, QueuePool, __version__, assign_nics, device_names,
-                             first_active_device, topology)
+from warpverbs._core import (Device, EventThread, Gpu, PeerTable, QueuePool, SharedCompletions, __version__, assign_nics,
+                             device_names, first_active_device, topology)
 from warpverbs._endpoint import Endpoint, EndpointConfig, connect_all
 from warpverbs._errors import (ClosedError, Error, ForkError, OperationError, OperationTimeout, TransportAborted,
                                TransportAccessDenied, TransportError, TransportInvalid, TransportTimeout)
 from warpverbs._exchange import Exchange, MpiExchange, StoreExchange, TcpExchange, TcpListener
 from warpverbs._memory import Region
 from warpverbs._types import (Capabilities, EndpointCounters, Event, Gid, LocalMemory, Nic, NicChoice, NicPort, PoolUsage,
-                              Port, QueueError, RemoteMemory, Topology)
+                              Port, QueueError, Received, RemoteMemory, Topology)
 
 
 def include_dir() -> str:

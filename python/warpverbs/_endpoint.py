@@ -2,11 +2,11 @@
 
 import dataclasses
 import ipaddress
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Dict, Optional, Sequence, Union
 
 from warpverbs import _core
 from warpverbs._memory import Region
-from warpverbs._types import EndpointCounters, Event, LocalMemory, QueueError, RemoteMemory
+from warpverbs._types import EndpointCounters, Event, LocalMemory, QueueError, Received, RemoteMemory
 
 _SECONDS = 30.0
 
@@ -25,6 +25,7 @@ class EndpointConfig:
     cq_depth: int = 0  #: completions that the ring keeps; 0: as many as depth
     wait_on_cq: bool = False  #: kernels may post a wait for a completion queue
     over_pcie: bool = False  #: the NIC reaches queues in GPU memory over PCIe
+    completions: Optional[_core.SharedCompletions] = None  #: ring that several endpoints share; overrides cq_mode
     pool: Optional[_core.QueuePool] = None  #: shares memory and doorbells among many endpoints
     events: Optional[_core.EventThread] = None  #: ends waits when a port or device fails
     peers: Optional[_core.PeerTable] = None  #: tells kernels whether the peer is connected
@@ -82,23 +83,86 @@ class Endpoint(_core.Endpoint):
 
     def __init__(self, device: _core.Device, config: Optional[EndpointConfig] = None, **settings: Any) -> None:
         super().__init__(device, _settings(dataclasses.replace(config or EndpointConfig(), **settings)))
+        self._receiving: Dict[int, Any] = {}  # memory of receives that are posted
 
-    def write(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, timeout: Optional[float] = _SECONDS) -> None:
+    def write(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, imm: Optional[int] = None,
+              timeout: Optional[float] = _SECONDS) -> None:
         """Writes memory of this side to the peer, by a thread of the processor, and waits until it is there.
 
         For control and tests. Kernels post by warpverbs.triton and its like, host programs that move many data
         by warpverbs.transport.
+
+        Args:
+            imm: 32 bits that the peer's receive() gets; the write takes a receive of the peer. None: it does not.
 
         Raises:
             OperationError: the queue failed; says what the NIC reported. Call reset() on both sides.
             OperationTimeout: the NIC may still read the memory until reset().
             ValueError: the remote memory is too small.
         """
-        self._write(*_operands(local, remote), timeout)
+        own = _local(local)
+        _check_fits(own, remote)
+        self._write(own, remote.address, remote.rkey, _immediate(imm), timeout)
 
     def read(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, timeout: Optional[float] = _SECONDS) -> None:
         """Reads the peer's memory into memory of this side, and waits for it. Otherwise like write()."""
-        self._read(*_operands(local, remote), timeout)
+        own = _local(local)
+        _check_fits(own, remote)
+        self._read(own, remote.address, remote.rkey, timeout)
+
+    def send(self, local: Union[Region, LocalMemory], *, imm: Optional[int] = None,
+             timeout: Optional[float] = _SECONDS) -> None:
+        """Sends a message into the memory of the peer's next receive, and waits until it is there.
+
+        The message waits while the peer has posted no receive. Otherwise like write().
+
+        Args:
+            imm: 32 bits that the peer's receive() gets, too.
+        """
+        self._send(_local(local), _immediate(imm), timeout)
+
+    def post_receive(self, local: Union[Region, LocalMemory]) -> None:
+        """Posts memory for one message of the peer. Messages take receives in the order of posting.
+
+        The endpoint keeps a region until the message has come, or reset().
+
+        Raises:
+            OperationError: EndpointConfig.receive_depth receives are posted.
+            Error: the endpoint has no receive queue, or kernels use it.
+        """
+        self._receiving[self._post_receive(_local(local))] = local
+
+    def receive(self, *, timeout: Optional[float] = _SECONDS) -> Received:
+        """Waits for the next message, or the next write with immediate data. Other threads may send meanwhile.
+
+        Raises:
+            OperationError: the queue failed; says what the NIC reported.
+            OperationTimeout: nothing came.
+        """
+        index, nbytes, imm, written = self._receive(timeout)
+        return Received(self._receiving.pop(index, None), nbytes, imm, written)
+
+    def fetch_add(self, remote: RemoteMemory, addend: int, *, timeout: Optional[float] = _SECONDS) -> int:
+        """Adds to a word of 8 bytes of the peer, modulo 2^64, and returns its old value. No other atomic comes between.
+
+        Raises as write() does; ValueError: the word is not at a multiple of 8.
+        """
+        return self._atomic(_word(remote), remote.rkey, None, addend % 2**64, timeout)
+
+    def compare_swap(self, remote: RemoteMemory, compare: int, swap: int, *, timeout: Optional[float] = _SECONDS) -> int:
+        """Replaces a word of 8 bytes of the peer by `swap` if it equals `compare`, and returns its old value.
+
+        Raises as fetch_add() does.
+        """
+        return self._atomic(_word(remote), remote.rkey, compare % 2**64, swap % 2**64, timeout)
+
+    def reset(self) -> None:
+        """Restores a new endpoint's state: empty queues, no error. Then both sides connect again.
+
+        No kernel may use the queues.
+        """
+        super().reset()
+        self._receiving.clear()
 
     # What C++ implements, for documentation and type checkers.
     def last_error(self) -> Optional[QueueError]:
@@ -117,13 +181,27 @@ class Endpoint(_core.Endpoint):
         return super().counters()
 
 
-def _operands(local: Union[Region, LocalMemory], remote: RemoteMemory) -> tuple:
-    if isinstance(local, _core.Region):
-        local = local.local()
+def _local(local: Union[Region, LocalMemory]) -> LocalMemory:
+    return local.local() if isinstance(local, _core.Region) else local
+
+
+def _check_fits(local: LocalMemory, remote: RemoteMemory) -> None:
     if local.nbytes > remote.nbytes:
         raise ValueError(f"Cannot transfer {local.nbytes} bytes: the remote memory has {remote.nbytes}. Pass a part of "
                          "the local memory.")
-    return local.address, local.nbytes, local.lkey, remote.address, remote.rkey
+
+
+def _immediate(imm: Optional[int]) -> Optional[int]:
+    if imm is not None and not 0 <= imm < 2**32:
+        raise ValueError(f"Cannot pass {imm} as immediate data: it has 32 bits. Pass a value of 0 to {2**32 - 1}.")
+    return imm
+
+
+def _word(remote: RemoteMemory) -> int:
+    if remote.address % 8 or remote.nbytes < 8:
+        raise ValueError(f"Cannot change a word in {remote.nbytes} bytes at 0x{remote.address:x} of the peer: a word has 8 bytes "
+                         "at a multiple of 8. Pass such a part.")
+    return remote.address
 
 
 def connect_all(endpoints: Sequence[Endpoint], exchange: Any, *, timeout: Optional[float] = _SECONDS,

@@ -1,6 +1,6 @@
 """Values that the package returns: named tuples, so that they compare, print and unpack."""
 
-from typing import List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional
 
 
 class Capabilities(NamedTuple):
@@ -138,6 +138,15 @@ class QueueError(NamedTuple):
     def describe(self) -> str:
         """Describes which operation to which peer failed and why, then what to check."""
         return self.text
+
+
+class Received(NamedTuple):
+    """A message that has arrived, or a write of the peer with immediate data."""
+
+    memory: Any  #: what post_receive() got; a write leaves it untouched
+    nbytes: int  #: bytes that arrived, in `memory` or where the write went
+    imm: Optional[int]  #: immediate data; None without
+    written: bool  #: a write came
 
 
 class EndpointCounters(NamedTuple):

@@ -98,12 +98,13 @@ void BindDevices(py::module_& module) {
 
   py::class_<Gpu>(module, "Gpu", Doc("Gpu"))
       .def(py::init<int>(), "ordinal"_a = 0, py::call_guard<py::gil_scoped_release>())
-      .def_static("count", Gpu::Count, py::call_guard<py::gil_scoped_release>(), Doc("Gpu.count"))
-      .def_property_readonly("ordinal", &Gpu::ordinal)
-      .def_property_readonly("name", &Gpu::name, Doc("Gpu.name"))
-      .def_property_readonly("model", &Gpu::model)
-      .def_property_readonly("pci_address", &Gpu::pci_address)
-      .def("__repr__", [](const Gpu& self) { return "<warpverbs.Gpu " + self.name() + ">"; });
+      .def_static("count", &Gpu::Count, py::call_guard<py::gil_scoped_release>(), Doc("Gpu.count"))
+      .def_property_readonly("ordinal", [](const Gpu& self) { return self.Get().ordinal(); })
+      .def_property_readonly(
+          "name", [](const Gpu& self) { return self.Get().name(); }, Doc("Gpu.name"))
+      .def_property_readonly("model", [](const Gpu& self) { return self.Get().model(); })
+      .def_property_readonly("pci_address", [](const Gpu& self) { return self.Get().pci_address(); })
+      .def("__repr__", [](const Gpu& self) { return "<warpverbs.Gpu " + self.Get().name() + ">"; });
 }
 
 }  // namespace warpverbs::python

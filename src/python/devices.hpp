@@ -17,6 +17,16 @@ class Device : public Handle<const host::Device> {
 };
 
 /// warpverbs.Gpu. Copies are the same GPU, so it needs no handle.
-using host::Gpu;
+class Gpu : public ZeroedMemory, private host::Gpu {
+ public:
+  using host::Gpu::Count;
+  explicit Gpu(int ordinal) : host::Gpu(ordinal) {}
+
+  /// @errors  ClosedError: made without __init__()
+  const host::Gpu& Get() const {
+    if (!context()) throw ClosedError("an object without __init__()");
+    return *this;
+  }
+};
 
 }  // namespace warpverbs::python

@@ -2,24 +2,16 @@
 
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "warpverbs/arch/cpu.hpp"
-#include "warpverbs/device/atomics.hpp"
-#include "warpverbs/device/operations.hpp"
-#include "warpverbs/device/send_queue.hpp"
 
 namespace warpverbs::python {
 namespace {
 
-using std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kPiece(50);  // of a wait, between two looks for signals
-
 host::EndpointConfig ConfigOf(const EndpointObject& object, const py::dict& settings) {
-  host::EndpointConfig config{.pool = object.pool ? &object.pool->pool : nullptr,
+  host::EndpointConfig config{.completions = object.completions ? &object.completions->ring : nullptr,
+                              .pool = object.pool ? &object.pool->pool : nullptr,
                               .gpu = object.gpu ? &*object.gpu : nullptr,
                               .events = object.events ? &object.events->thread : nullptr,
                               .peers = object.peers ? &object.peers->table : nullptr};
@@ -109,80 +101,6 @@ py::object CountersOf(const Endpoint& self) {
                    static_cast<uint32_t>(receives));
 }
 
-/// Calls a wait in pieces, and looks for signals between them.
-///
-/// @param wait  gets a limit, returns a status
-template <class Wait>
-device::Status InPieces(const host::Endpoint& endpoint, host::Deadline deadline, const Wait& wait) {
-  while (true) {
-    const auto now = steady_clock::now();
-    const host::Deadline end = deadline - now > kPiece ? now + kPiece : deadline;
-    const auto left = std::chrono::nanoseconds(std::max(end, now) - now).count();
-    const device::Status status = wait(
-        {.deadline_ns = arch::Cpu::NowNs() + static_cast<uint64_t>(left), .abort = endpoint.AbortWord()});
-    if (status.code != device::Code::kTimeout || end == deadline) return status;
-    CheckSignals();
-  }
-}
-
-/// Posts an operation by a thread of the processor, and waits until it is done.
-///
-/// @param what  "write 64 bytes"
-/// @errors  Error: kernels post to the queue; OperationError
-template <class Operation>
-void Execute(const Endpoint& self, const Operation& operation, const std::string& what,
-             const py::object& timeout) {
-  const host::Deadline deadline = DeadlineOf(timeout);
-  const bool kernels_post = self.Get()->gpu.has_value();
-  self.Call([&](const host::Endpoint& endpoint) {
-    const std::string object = "by QP " + std::to_string(endpoint.qpn());
-    if (kernels_post) {
-      throw host::Error(what, object, "kernels of a GPU post to its queue",
-                        "Post by a kernel, or use an endpoint without a GPU");
-    }
-    if (!endpoint.peer())
-      throw host::Error(what, object, "the endpoint is not connected", "Call connect() first");
-    device::SendQueue<arch::Cpu, device::Shared> queue(endpoint.View());
-    device::Posted posted{};
-    device::Status status = InPieces(endpoint, deadline, [&](const device::WaitLimit& limit) {
-      posted = queue.Post(operation, limit);
-      return posted.status;
-    });
-    if (status.ok()) {
-      status = InPieces(endpoint, deadline,
-                        [&](const device::WaitLimit& limit) { return queue.Wait(posted.ticket, limit); });
-    }
-    if (status.ok()) return;
-    const auto error = status.code == device::Code::kError ? endpoint.LastError() : std::nullopt;
-    if (error) {
-      const std::string sentence =
-          "Cannot " + what + " " + object + ": the queue has failed. " + error->Describe();
-      throw OperationError(status, sentence);
-    }
-    throw OperationError(status, host::Error(what, object, host::Describe(status),
-                                             "Keep the memory until reset(): the NIC may still use it")
-                                     .what());
-  });
-}
-
-std::string Bytes(uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
-
-void Write(const Endpoint& self, uint64_t local, uint64_t bytes, uint32_t lkey, uint64_t remote,
-           uint32_t rkey, const py::object& timeout) {
-  Execute(self,
-          device::Write({remote, std::bit_cast<mlx5::Be32>(rkey)},
-                        {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
-          "write " + Bytes(bytes), timeout);
-}
-
-void Read(const Endpoint& self, uint64_t local, uint64_t bytes, uint32_t lkey, uint64_t remote, uint32_t rkey,
-          const py::object& timeout) {
-  Execute(self,
-          device::Read({remote, std::bit_cast<mlx5::Be32>(rkey)},
-                       {local, bytes, std::bit_cast<mlx5::Be32>(lkey)}),
-          "read " + Bytes(bytes), timeout);
-}
-
 void Reset(const Endpoint& self) {
   const auto object = self.Get();
   self.Call([&](host::Endpoint& endpoint) {
@@ -197,8 +115,11 @@ EndpointObject::EndpointObject(std::shared_ptr<const host::Device> nic, const py
     : device(std::move(nic)),
       pool(ObjectOf<QueuePool>(settings, "pool")),
       events(ObjectOf<EventThread>(settings, "events")),
-      peers(ObjectOf<PeerTable>(settings, "peers")) {
-  Take(settings, "gpu", gpu);
+      peers(ObjectOf<PeerTable>(settings, "peers")),
+      completions(ObjectOf<SharedCompletions>(settings, "completions")) {
+  std::optional<Gpu> chosen;
+  Take(settings, "gpu", chosen);
+  if (chosen) gpu = chosen->Get();
   const host::EndpointConfig config = ConfigOf(*this, settings);
   receives = config.receive_depth != 0;
   WithoutGil([&] {
@@ -297,12 +218,11 @@ void BindEndpoint(py::module_& module) {
       .def("last_error", LastError)
       .def("last_event", [](const Endpoint& self) { return EventOf(self.Get()->endpoint->LastEvent()); })
       .def("counters", CountersOf)
-      .def("_write", Write)
-      .def("_read", Read)
       .def("__repr__", [](const Endpoint& self) {
         if (self.closed()) return std::string("<warpverbs.Endpoint, closed>");
         return "<warpverbs.Endpoint of QP " + std::to_string(self.Get()->endpoint->qpn()) + ">";
       });
+  BindOperations(endpoint);
   BindClose(endpoint);
 }
 

@@ -1,9 +1,24 @@
 #pragma once
 
 #include "shared.hpp"
+#include "warpverbs/device/memory.hpp"
 #include "warpverbs/host/endpoint.hpp"
+#include "warpverbs/host/memory.hpp"
 
 namespace warpverbs::python {
+
+/// A word that the NIC stores the old values of atomics in.
+class FetchedWord {
+ public:
+  explicit FetchedWord(const host::Device& device);
+
+  device::LocalMemory Local() const;
+  const uint64_t& word() const;
+
+ private:
+  host::HostPages pages_;
+  host::MemoryRegion region_;
+};
 
 /// An endpoint with all that it needs, and the views that kernels read.
 struct EndpointObject {
@@ -16,21 +31,32 @@ struct EndpointObject {
   static constexpr size_t kViewBytes = 256;
 
   std::shared_ptr<const host::Device> device;
-  std::optional<Gpu> gpu;
+  std::optional<host::Gpu> gpu;
   std::shared_ptr<QueuePoolObject> pool;
   std::shared_ptr<EventThreadObject> events;
   std::shared_ptr<PeerTableObject> peers;
+  std::shared_ptr<CompletionsObject> completions;
   bool receives = false;
   std::optional<KernelMemory> views;
+  std::optional<FetchedWord> fetched;  ///< of atomics, from the first one on
   std::optional<host::Endpoint> endpoint;
-  CallMutex mutex;
+  CallMutex mutex;          ///< of calls, except those of the receive queue
+  CallMutex receive_mutex;  ///< of the receive queue: a thread may wait for a message while others send
 };
 
-/// The lock of an endpoint's calls.
-class EndpointLock : public CallLock {
+/// The lock of calls that concern the whole endpoint.
+class EndpointLock {
  public:
   explicit EndpointLock(EndpointObject& object)
-      : CallLock(object.mutex, [&] { return "QP " + std::to_string(object.endpoint->qpn()); }) {}
+      : sends_(object.mutex, [&] { return NameOf(object); }),
+        receives_(object.receive_mutex, [&] { return NameOf(object); }) {}
+
+ private:
+  static std::string NameOf(const EndpointObject& object) {
+    return "QP " + std::to_string(object.endpoint->qpn());
+  }
+
+  CallLock sends_, receives_;
 };
 
 /// What warpverbs.Endpoint is made of.
@@ -47,5 +73,7 @@ class Endpoint : public Handle<EndpointObject> {
     return function(*object->endpoint);
   }
 };
+
+void BindOperations(py::class_<Endpoint>& endpoint);
 
 }  // namespace warpverbs::python

@@ -11,6 +11,10 @@ host::EventConfig ConfigOf(const py::object& port_down_grace) {
   return {.port_down_grace = std::chrono::duration_cast<std::chrono::milliseconds>(grace)};
 }
 
+std::optional<host::Gpu> Chosen(const std::optional<Gpu>& gpu) {
+  return gpu ? std::optional(gpu->Get()) : std::nullopt;
+}
+
 const char* StateOf(const PeerTable& self, uint32_t rank) {
   const auto object = self.Get();
   if (rank >= object->table.count()) {
@@ -30,7 +34,7 @@ const char* StateOf(const PeerTable& self, uint32_t rank) {
 
 }  // namespace
 
-PeerTableObject::PeerTableObject(uint32_t count, const std::optional<Gpu>& gpu)
+PeerTableObject::PeerTableObject(uint32_t count, const std::optional<host::Gpu>& gpu)
     : table(count, gpu ? &*gpu : nullptr), view(gpu, sizeof(device::PeersView)) {
   view.Store(0, table.View());
 }
@@ -40,7 +44,7 @@ EventThread::EventThread(const py::object& port_down_grace)
                                      new EventThreadObject{host::EventThread(ConfigOf(port_down_grace))})) {}
 
 PeerTable::PeerTable(uint32_t count, const std::optional<Gpu>& gpu)
-    : Handle("the table of peers", std::make_unique<PeerTableObject>(count, gpu)) {}
+    : Handle("the table of peers", std::make_unique<PeerTableObject>(count, Chosen(gpu))) {}
 
 QueuePool::QueuePool(const Device& device, size_t chunk_bytes, uint32_t endpoints_per_register)
     : Handle("the pool of queues", [&] {
@@ -50,6 +54,11 @@ QueuePool::QueuePool(const Device& device, size_t chunk_bytes, uint32_t endpoint
             std::move(nic), host::QueuePool(pool_nic, {.chunk_bytes = chunk_bytes,
                                                        .endpoints_per_register = endpoints_per_register})});
       }()) {}
+
+SharedCompletions::SharedCompletions(const Device& device, uint32_t depth, uint32_t max_queues,
+                                     const std::optional<Gpu>& gpu)
+    : Handle("the shared completions",
+             std::make_unique<CompletionsObject>(device.Get(), depth, max_queues, Chosen(gpu))) {}
 
 void BindShared(py::module_& module) {
   py::class_<EventThread> events(module, "EventThread", Doc("EventThread"));
@@ -77,6 +86,22 @@ void BindShared(py::module_& module) {
         return MakeTuple("PoolUsage", usage.chunks, usage.bytes, usage.used_bytes, usage.registers);
       });
   BindClose(pool);
+
+  const host::SharedCompletionsConfig shared;
+  py::class_<SharedCompletions> completions(module, "SharedCompletions", Doc("SharedCompletions"));
+  completions
+      .def(py::init<const Device&, uint32_t, uint32_t, std::optional<Gpu>>(), "device"_a,
+           "depth"_a = shared.depth, "max_queues"_a = shared.max_queues, "gpu"_a = py::none())
+      .def_property_readonly("cqn", [](const SharedCompletions& self) { return self.Get()->ring.cqn(); })
+      .def_property_readonly("depth", [](const SharedCompletions& self) { return self.Get()->ring.depth(); })
+      .def(
+          "recover",
+          [](const SharedCompletions& self) {
+            const auto object = self.Get();
+            WithoutGil([&] { object->ring.Recover(); });
+          },
+          Doc("SharedCompletions.recover"));
+  BindClose(completions);
 }
 
 }  // namespace warpverbs::python

@@ -9,6 +9,7 @@
 #include "warpverbs/host/memory.hpp"
 #include "warpverbs/host/peer_table.hpp"
 #include "warpverbs/host/queue_pool.hpp"
+#include "warpverbs/host/shared_completions.hpp"
 
 /// What many endpoints share.
 namespace warpverbs::python {
@@ -16,7 +17,7 @@ namespace warpverbs::python {
 /// Memory that the host writes and kernels read: a GPU's, or the host's without one.
 class KernelMemory {
  public:
-  KernelMemory(const std::optional<Gpu>& gpu, size_t bytes) {
+  KernelMemory(const std::optional<host::Gpu>& gpu, size_t bytes) {
     if (gpu) {
       on_gpu_.emplace(*gpu, bytes);
     } else {
@@ -46,7 +47,7 @@ struct EventThreadObject {
   host::EventThread thread;
 };
 struct PeerTableObject {
-  PeerTableObject(uint32_t count, const std::optional<Gpu>& gpu);
+  PeerTableObject(uint32_t count, const std::optional<host::Gpu>& gpu);
 
   host::PeerTable table;
   KernelMemory view;
@@ -55,8 +56,17 @@ struct QueuePoolObject {
   std::shared_ptr<const host::Device> device;
   host::QueuePool pool;
 };
+struct CompletionsObject {
+  CompletionsObject(std::shared_ptr<const host::Device> nic, uint32_t depth, uint32_t max_queues,
+                    const std::optional<host::Gpu>& gpu)
+      : device(std::move(nic)),
+        ring(*device, {.depth = depth, .max_queues = max_queues, .gpu = gpu ? &*gpu : nullptr}) {}
 
-/// warpverbs.EventThread, PeerTable and QueuePool
+  std::shared_ptr<const host::Device> device;
+  host::SharedCompletions ring;
+};
+
+/// warpverbs.EventThread, PeerTable, QueuePool and SharedCompletions
 class EventThread : public Handle<EventThreadObject> {
  public:
   explicit EventThread(const py::object& port_down_grace);
@@ -68,6 +78,10 @@ class PeerTable : public Handle<PeerTableObject> {
 class QueuePool : public Handle<QueuePoolObject> {
  public:
   QueuePool(const Device& device, size_t chunk_bytes, uint32_t endpoints_per_register);
+};
+class SharedCompletions : public Handle<CompletionsObject> {
+ public:
+  SharedCompletions(const Device& device, uint32_t depth, uint32_t max_queues, const std::optional<Gpu>& gpu);
 };
 
 }  // namespace warpverbs::python

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy
 import pytest
 
@@ -192,3 +195,154 @@ def test_child_may_not_use_what_the_parent_made(pair):
     in_child(child)
     pair.a.write(pair.local, pair.remote.remote(), timeout=SOON)
     assert (pair.target == pair.source).all()
+
+
+@pytest.fixture
+def receiver(nic):
+    """Two endpoints, of which `b` receives."""
+    pair = Pair(nic, receive_depth=4)
+    return pair
+
+
+def test_message_arrives_in_the_memory_of_a_receive(receiver):
+    pair = receiver
+    pair.b.post_receive(pair.remote)
+    pair.a.send(pair.local.local(0, 100), timeout=SOON)
+    assert pair.b.receive(timeout=SOON) == warpverbs.Received(pair.remote, 100, None, False)
+    assert (pair.target[:100] == pair.source[:100]).all() and (pair.target[100:] == 0).all()
+
+
+def test_messages_take_receives_in_the_order_of_posting(receiver):
+    pair = receiver
+    places = [pair.remote.local(256 * number, 256) for number in range(4)]
+    for round_ in range(3):
+        for place in places:
+            pair.b.post_receive(place)
+        for number in range(4):
+            pair.a.send(pair.local.local(number, 8 + number), imm=2**32 - 1 - number, timeout=SOON)
+        for number, place in enumerate(places):
+            assert pair.b.receive(timeout=SOON) == (place, 8 + number, 2**32 - 1 - number, False)
+    assert pair.b.counters().receives_taken == 12
+
+
+def test_write_with_immediate_data_takes_a_receive(receiver):
+    pair = receiver
+    spare = warpverbs.Region(pair.nic, bytearray(b"-" * 64))
+    pair.b.post_receive(spare)
+    pair.a.write(pair.local, pair.remote.remote(), imm=0x01020304, timeout=SOON)
+    assert pair.b.receive(timeout=SOON) == (spare, 1024, 0x01020304, True)
+    assert (pair.target == pair.source).all()
+    with pytest.raises(ValueError, match="as immediate data: it has 32 bits"):
+        pair.a.write(pair.local, pair.remote.remote(), imm=2**32)
+
+
+def test_receive_waits_while_other_threads_send(receiver):
+    pair = receiver
+    pair.a.post_receive(pair.local)
+    waiting = Background(pair.a.receive, timeout=None)
+    pair.b.post_receive(pair.remote)
+    pair.a.send(pair.local.local(0, 8), timeout=SOON)  # while it waits
+    assert "RTS" == pair.a.state
+    pair.b.send(pair.remote.local(0, 16), timeout=SOON)
+    assert waiting.result().nbytes == 16
+    assert pair.b.receive(timeout=SOON).nbytes == 8
+
+
+def test_posted_receive_keeps_its_region(receiver):
+    pair = receiver
+    pair.b.post_receive(warpverbs.Region(pair.nic, numpy.zeros(64, numpy.uint8)))
+    gc.collect()
+    pair.a.send(pair.local.local(0, 64), timeout=SOON)
+    arrived = pair.b.receive(timeout=SOON)
+    assert not arrived.memory.closed and arrived.nbytes == 64
+    pair.b.post_receive(arrived.memory)
+    gone = weakref.ref(arrived.memory)
+    del arrived
+    gc.collect()
+    assert gone()
+    pair.b.reset()
+    gc.collect()
+    assert not gone()
+
+
+def test_receive_says_why_it_ends(nic, receiver):
+    pair = receiver
+    with pytest.raises(warpverbs.OperationTimeout, match="Cannot receive by QP .*look at the peer"):
+        pair.b.receive(timeout=0.01)
+    interrupted(pair.b.receive)
+    for _ in range(4):
+        pair.b.post_receive(pair.remote)
+    with pytest.raises(warpverbs.OperationError, match="Take arrivals by receive"):
+        pair.b.post_receive(pair.remote)
+    waiting = Background(pair.b.receive, timeout=None)
+    pair.b.abort()
+    with pytest.raises(warpverbs.OperationError, match="aborted"):
+        waiting.result()
+    with pytest.raises(warpverbs.Error, match="receive queue"):
+        warpverbs.Endpoint(nic).receive(timeout=0)
+
+
+def test_message_longer_than_its_receive_fails_both_sides(receiver):
+    pair = receiver
+    pair.b.post_receive(pair.remote.local(0, 10))
+    with pytest.raises(warpverbs.OperationError, match="remote"):
+        pair.a.send(pair.local, timeout=SOON)
+    with pytest.raises(warpverbs.OperationError, match="local length error"):
+        pair.b.receive(timeout=SOON)
+    for endpoint in (pair.a, pair.b):
+        endpoint.reset()
+    pair.connect()
+    pair.b.post_receive(pair.remote)
+    pair.a.send(pair.local, timeout=SOON)
+    assert pair.b.receive(timeout=SOON).nbytes == 1024
+
+
+def test_atomics_return_the_old_value(nic):
+    pair = Pair(nic)
+    words = numpy.array([5, 7], numpy.uint64)
+    with warpverbs.Region(nic, words, remote_atomic=True) as region:
+        first, second = region.remote(0, 8), region.remote(8)
+        assert pair.a.fetch_add(first, 2**64 - 1, timeout=SOON) == 5
+        assert pair.a.fetch_add(first, -3, timeout=SOON) == 4
+        assert pair.a.compare_swap(second, 8, 1, timeout=SOON) == 7
+        assert pair.a.compare_swap(second, 7, 2**63, timeout=SOON) == 7
+        assert words.tolist() == [1, 2**63]
+        with pytest.raises(ValueError, match="a word has 8 bytes at a multiple of 8"):
+            pair.a.fetch_add(region.remote(4, 8), 1)
+
+
+def test_threads_count_by_atomics(nic):
+    word = numpy.zeros(1, numpy.uint64)
+    pairs = [Pair(nic), Pair(nic)]
+    with warpverbs.Region(nic, word, remote_atomic=True) as region:
+
+        def count(pair):
+            return [pair.a.fetch_add(region.remote(), 1, timeout=SOON) for _ in range(50)]
+
+        seen = [thread.result() for thread in [Background(count, pair) for pair in pairs * 2]]
+    assert sorted(sum(seen, [])) == list(range(200)) and word[0] == 200
+
+
+def test_completions_are_shared(nic):
+    ring = warpverbs.SharedCompletions(nic, depth=256, max_queues=2)
+    assert ring.depth == 256 and ring.cqn
+    pairs = []
+    for _ in range(2):
+        a, b = warpverbs.Endpoint(nic, completions=ring, depth=64), warpverbs.Endpoint(nic)
+        a.connect(b.info()), b.connect(a.info())
+        pairs.append((a, b))
+    with pytest.raises(warpverbs.Error):
+        warpverbs.Endpoint(nic, completions=ring)
+    assert pairs[0][0].send_cqn == pairs[1][0].send_cqn == ring.cqn
+    ring.close()  # the endpoints keep it
+    del ring
+    target = numpy.zeros((2, 8), numpy.uint8)
+    with warpverbs.Region(nic, target, remote_write=True) as remote, warpverbs.Region(nic, b"12345678") as local:
+
+        def write(number):
+            for _ in range(100):
+                pairs[number][0].write(local, remote.remote(8 * number, 8), timeout=SOON)
+
+        for thread in [Background(write, number) for number in range(2)]:
+            thread.result()
+    assert target.tobytes() == b"12345678" * 2

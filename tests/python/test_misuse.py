@@ -23,6 +23,7 @@ CLOSEABLE = {
     "event thread": lambda nic: warpverbs.EventThread(),
     "peers": lambda nic: warpverbs.PeerTable(2),
     "pool": lambda nic: warpverbs.QueuePool(nic),
+    "completions": lambda nic: warpverbs.SharedCompletions(nic),
     "listener": lambda nic: warpverbs.TcpListener("127.0.0.1"),
 }
 
@@ -99,6 +100,14 @@ def test_object_without_its_constructor_looks_closed(type):
     assert one.closed
     assert all(dict(members(one)).values())
     one.close()
+
+
+def test_gpu_without_its_constructor_is_refused(nic):
+    gpu = warpverbs.Gpu.__new__(warpverbs.Gpu)
+    for use in (lambda: gpu.name, lambda: gpu.ordinal, lambda: repr(gpu), lambda: warpverbs.Endpoint(nic, gpu=gpu),
+                lambda: warpverbs.PeerTable(2, gpu), lambda: warpverbs.SharedCompletions(nic, gpu=gpu)):
+        with pytest.raises(warpverbs.ClosedError):
+            use()
 
 
 @pytest.mark.parametrize("make", CLOSEABLE.values(), ids=CLOSEABLE)

@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "host/connect/connect_all_fixture.hpp"
 #include "host/device/softhca.hpp"
@@ -188,6 +191,43 @@ TEST_F(ConnectAllTest, ReportsAPortThatWentDownMeanwhile) {
   EXPECT_THAT(sentences.there, HasSubstr(down));
   SetLink(device_, true);
   ExpectConnects(a, b);
+}
+
+bool interrupts = false;
+void InterruptOnce() {
+  if (std::exchange(interrupts, false)) throw std::runtime_error("interrupted");
+}
+
+TEST_F(ConnectAllTest, DoesNotWaitForThePeerOnceInterrupted) {
+  Side a(device_, 1, {.retry = {.ack_timeout = 0}}), b(device_, 1);  // 0: the write is never given up
+  std::promise<void> ended;
+  const Sentences sentences = Connect(
+      [&](Exchange& exchange) {
+        Tampering tampering(exchange, [&](int swap, auto&) {
+          if (swap != 1) return;
+          SetLink(device_, false);  // both are connected
+          interrupts = true;
+        });
+        const WaitCheck check(InterruptOnce);
+        try {
+          ConnectAll(a.list(), tampering, DeadlineIn(std::chrono::hours(1)), kTrip);
+        } catch (...) {
+          ended.set_value();
+          throw;
+        }
+      },
+      Tampered(
+          b,
+          [&](int swap, auto&) {
+            if (swap == 1) {
+              EXPECT_EQ(ended.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+            }
+          },
+          kTrip));
+  EXPECT_THAT(sentences.here, HasSubstr("interrupted"));
+  EXPECT_NE(sentences.there, "");
+  EXPECT_TRUE(a.AllAre(mlx5::QpState::kReset));
+  SetLink(device_, true);
 }
 
 TEST_F(ConnectAllTest, ReportsThePortStateIfThePeerIsSilent) {
