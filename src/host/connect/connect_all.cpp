@@ -1,6 +1,7 @@
 #include "warpverbs/host/connect_all.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -139,18 +140,28 @@ class ConnectHandshake {
   void Step(Kind kind, const std::string& message_name, const Work& work) {
     std::exception_ptr failure;
     std::vector<uint8_t> message;
-    try {
-      message = WithPorts([&] { return work().bytes(); });
-    } catch (const std::exception& error) {
+    Deadline until = deadline_;
+    const auto fail = [&](const char* reason) {
       failure = std::current_exception();
       try {
-        message = Failure(error.what());
+        message = Failure(reason);
       } catch (const std::bad_alloc&) {
         message.swap(no_memory_);  // the peer must not wait until its deadline
       }
+    };
+    try {
+      message = WithPorts([&] { return work().bytes(); });
+    } catch (const Error& error) {
+      fail(error.what());
+    } catch (const std::bad_alloc& error) {
+      fail(error.what());
+    } catch (...) {  // thrown by a WaitCheck: the peer hears of it, but its answer is not awaited
+      fail("it was interrupted");
+      constexpr std::chrono::milliseconds kToSend(100);
+      until = std::min(until, std::chrono::steady_clock::now() + kToSend);
     }
     try {
-      answer_ = WithPorts([&] { return exchange_.Swap(message, message_name, deadline_); });
+      answer_ = WithPorts([&] { return exchange_.Swap(message, message_name, until); });
     } catch (...) {
       if (!failure) throw;
     }
