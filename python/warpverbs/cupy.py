@@ -16,11 +16,12 @@ The code needs no include folder: it follows declarations(), which has the funct
 from __future__ import annotations
 
 import functools
+import re
 
 import cupy
 from cupy.cuda import nvrtc
 
-from . import _table
+from . import _ptx, _table
 
 __all__ = ["RawModule", "declarations"]
 
@@ -47,13 +48,13 @@ def declarations() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _compile(code: str, sm: int, options: tuple[str, ...]) -> bytes:
+def _compile(code: str, sm: int, options: tuple[str, ...]) -> str:
     """Returns the PTX of code that calls functions of the library."""
     program = nvrtc.createProgram(declarations() + "#line 1\n" + code, "kernels.cu", (), ())
     try:
         nvrtc.compileProgram(program, ("-std=c++17", "-rdc=true", f"-arch=compute_{sm}", *options))
         ptx = nvrtc.getPTX(program)
-        return ptx if isinstance(ptx, bytes) else ptx.encode()
+        return ptx.rstrip(b"\0").decode() if isinstance(ptx, bytes) else ptx
     except nvrtc.NVRTCError as error:
         raise ValueError(f"Cannot compile the kernels: {nvrtc.getProgramLog(program)}. Mend the code.") from error
     finally:
@@ -70,10 +71,11 @@ class RawModule:
 
     def __init__(self, code: str, *, options: tuple[str, ...] = ()) -> None:
         sm = int(cupy.cuda.Device().compute_capability)
-        library = _table.file(f"libwarpverbs_device_sm{90 if sm >= 90 else 80}.ptx").read_bytes()
+        kernels = _compile(code, sm, options)
+        library = _ptx.library(sm).select(set(re.findall(r"\bwv_\w+", kernels)) & _table.table().functions.keys())
         linker = cupy.cuda.function.LinkState()
-        for name, ptx in (("kernels.ptx", _compile(code, sm, options)), ("warpverbs.ptx", library)):
-            linker.add_ptr_data(ptx.rstrip(b"\0") + b"\0", name)
+        for name, ptx in (("kernels.ptx", kernels), ("warpverbs.ptx", library)):
+            linker.add_ptr_data(ptx.encode() + b"\0", name)
         self._module = cupy.cuda.function.Module()
         self._module.load(linker.complete())
 

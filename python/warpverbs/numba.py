@@ -9,7 +9,8 @@
         result = wv.wait(queue, posted)
 
 The short forms are calls of a thread; calls() makes those of other groups. `wv_write_block_shared_system` of
-warpverbs/device_abi.h is `wv.write_block_shared_system`, with the arguments of C. Numba links the library's PTX by itself.
+warpverbs/device_abi.h is `wv.write_block_shared_system`, with the arguments of C. Numba links what a kernel calls by itself.
+An unsigned number and a signed one make a floating-point one there: add numpy.uint64 to times of wv.now_ns().
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import types
 
 from numba import cuda
 
-from . import _table
+from . import _ptx, _table
 
 __all__ = ["calls", "declarations"]
 
@@ -40,14 +41,12 @@ def declarations(function: _table.Function) -> str:
 
 
 @functools.cache
-def _library() -> str:
-    """Returns the file to link: code of the highest compute capability that is not above the GPU's."""
+def _compute_capability() -> int:
     major, minor = cuda.get_current_device().compute_capability
-    for sm in (90, 80):
-        if 10 * major + minor >= sm:
-            return str(_table.file(f"libwarpverbs_device_sm{sm}.ptx"))
-    raise RuntimeError(f"Cannot link the device library: it needs compute capability 8.0, and the GPU has {major}.{minor}. Run "
-                       "on another GPU.")  # fmt: skip
+    if major < 8:
+        raise RuntimeError(f"Cannot link the device library: it needs compute capability 8.0, and the GPU has {major}.{minor}. Run "
+                           "on another GPU.")  # fmt: skip
+    return 10 * major + minor
 
 
 @functools.cache  # each one brings code, which may be linked only once
@@ -55,7 +54,8 @@ def _extern(function: _table.Function):
     types_of_arguments = ", ".join(type_name.removesuffix("_t") for type_name, _ in function.arguments)
     signature = f"{function.result.removesuffix('_t')}({types_of_arguments})"
     source = cuda.CUSource(declarations(function), name=f"{function.name}.cu")
-    return cuda.declare_device(f"numba_{function.name}", signature, link=[source, _library()])
+    library = cuda.PTXSource(_ptx.library(_compute_capability()).select([function.name]).encode(), name=f"{function.name}.ptx")
+    return cuda.declare_device(f"numba_{function.name}", signature, link=[source, library])
 
 
 def _short_form(function: _table.Function):

@@ -38,10 +38,10 @@ struct EndpointObject {
   std::shared_ptr<CompletionsObject> completions;
   bool receives = false;
   std::optional<KernelMemory> views;
-  std::optional<FetchedWord> fetched;  ///< of atomics, from the first one on
+  std::optional<FetchedWord> fetched;  ///< from the first atomic on
   std::optional<host::Endpoint> endpoint;
-  CallMutex mutex;          ///< of calls, except those of the receive queue
-  CallMutex receive_mutex;  ///< of the receive queue: a thread may wait for a message while others send
+  CallMutex mutex;          // calls, except those of the receive queue
+  CallMutex receive_mutex;  // a thread may wait for a message while others send
 };
 
 /// The lock of calls that concern the whole endpoint.

@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from warpverbs import _table
+from warpverbs import _ptx, _table
 
 try:
     _table.folder()
@@ -29,18 +29,91 @@ def fresh(monkeypatch, name, modules):
     return module
 
 
+PTX = """\
+//
+.version 9.0
+.weak .shared .align 8 .u64 shared_word;
+.func (.param .b64 r) _internal$1
+(
+	.param .b64 p
+)
+;
+.func  (.param .b64 func_retval0) helper(
+	.param .b64 helper_param_0
+)
+{
+	ret;
+
+}
+	// .globl	wv_code
+.visible .func  (.param .b32 func_retval0) wv_code(
+	.param .b64 wv_code_param_0
+)
+{
+	{ // callseq 0, 0
+	call.uni (retval0),
+	_internal$1,
+	} // callseq 0
+	ret;
+
+}
+.visible .func wv_now_ns()
+{
+	ret;
+
+}
+.weak .func (.param .b64 r) _internal$1(
+	.param .b64 p
+)
+{
+	call.uni helper, (p);
+
+}
+"""
+
+
+def functions_of(ptx):
+    return re.findall(r"^(?:\.\w+ )*\.func\s+(?:\(.*?\) ?)?([\w$]+)", ptx, re.MULTILINE)
+
+
 @pytest.fixture
 def files(monkeypatch, tmp_path):
-    """The library with empty files for what nvcc makes."""
-    table = _table.folder() / _table.TABLE
+    """The library with stand-ins for what nvcc makes: each of its functions returns."""
+    bodies = "".join(f".visible .func {name}()\n{{\n\tret;\n}}\n" for name in _table.table().functions)
 
     def file(name):
         path = tmp_path / name
-        path.write_bytes(f"// {name}".encode())
+        path.write_text(f"// {name}\n{bodies}")
         return path
 
     monkeypatch.setattr(_table, "file", file)
-    assert table.is_file()
+    _ptx.library.cache_clear()
+    yield
+    _ptx.library.cache_clear()
+
+
+def test_ptx_of_a_function_has_what_it_calls_in_the_order_of_the_file():
+    library = _ptx.Library(PTX)
+    assert functions_of(library.select(["wv_code"])) == ["_internal$1", "helper", "wv_code", "_internal$1"]
+    assert functions_of(library.select(["wv_now_ns"])) == ["wv_now_ns"]
+    assert functions_of(library.select([])) == []
+    for chosen in ([], ["wv_code"]):
+        assert library.select(chosen).startswith("//\n.version 9.0\n.weak .shared")
+    everything = library.select(["wv_code", "wv_now_ns"])
+    assert sorted(everything.splitlines()) == sorted([*PTX.splitlines(), *[""] * (everything.count("\n") - PTX.count("\n"))])
+    with pytest.raises(KeyError):
+        library.select(["wv_nothing"])
+
+
+@pytest.mark.parametrize("sm", [80, 90])
+def test_ptx_of_the_library_has_every_function(sm):
+    """Each is in one part alone: Numba links the parts of several functions."""
+    try:
+        library = _ptx.library(sm)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    for name in list(_table.table().functions)[::40]:
+        assert [one for one in functions_of(library.select([name])) if one.startswith("wv_")] == [name]
 
 
 @pytest.fixture
@@ -54,6 +127,7 @@ def numba(monkeypatch, files):
 
     cuda = types.SimpleNamespace(
         CUSource=lambda text, name: (name, text),
+        PTXSource=lambda text, name: (name, text),
         declare_device=declare_device,
         get_current_device=lambda: types.SimpleNamespace(compute_capability=(9, 0)),
         jit=lambda function, device: function if device else None,
@@ -72,7 +146,8 @@ def test_numba_declares_every_function_with_the_types_of_the_table(numba):
         types_of_arguments = ", ".join(type_name.removesuffix("_t") for type_name, _ in function.arguments)
         assert signature == f"{function.result.removesuffix('_t')}({types_of_arguments})"
         assert source == (f"{function.name}.cu", module.declarations(function))
-        assert library.endswith("libwarpverbs_device_sm90.ptx")
+        assert library[0] == f"{function.name}.ptx"
+        assert library[1].startswith(b"// libwarpverbs_device_sm90.ptx") and functions_of(library[1].decode()) == [function.name]
 
 
 def test_numba_short_form_calls_the_function_of_a_thread(numba):
@@ -120,7 +195,7 @@ def cupy(monkeypatch, files):
     nvrtc = types.ModuleType("cupy.cuda.nvrtc")
     nvrtc.createProgram = lambda source, name, headers, names: source
     nvrtc.compileProgram, nvrtc.NVRTCError = compile_program, NVRTCError
-    nvrtc.getPTX = lambda program: b"ptx\0"
+    nvrtc.getPTX = lambda program: b"call wv_code, wv_nothing; call wv_write_thread_shared_system;\0"
     nvrtc.getProgramLog = lambda program: "line 1: a mistake"
     nvrtc.destroyProgram = lambda program: done.append(("destroy",))
     cuda, cupy = types.ModuleType("cupy.cuda"), types.ModuleType("cupy")
@@ -131,16 +206,19 @@ def cupy(monkeypatch, files):
     return fresh(monkeypatch, "warpverbs.cupy", modules), done
 
 
-def test_cupy_links_the_ptx_of_the_gpu(cupy):
+def test_cupy_links_what_the_kernels_call(cupy):
     module, done = cupy
     raw = module.RawModule("code", options=("-DX",))
     assert raw.get_function("kernel") == "function kernel"
+    assert done.pop() == ("load", b"cubin")
+    step, name, library = done.pop()
+    assert (step, name) == ("link", "warpverbs.ptx")
+    assert library.startswith(b"// libwarpverbs_device_sm80.ptx") and library.endswith(b"\0")
+    assert sorted(functions_of(library.decode())) == ["wv_code", "wv_write_thread_shared_system"]
     assert done == [
         ("compile", module.declarations() + "#line 1\ncode", ("-std=c++17", "-rdc=true", "-arch=compute_80", "-DX")),
         ("destroy",),
-        ("link", "kernels.ptx", b"ptx\0"),
-        ("link", "warpverbs.ptx", b"// libwarpverbs_device_sm80.ptx\0"),
-        ("load", b"cubin"),
+        ("link", "kernels.ptx", b"call wv_code, wv_nothing; call wv_write_thread_shared_system;\0"),
     ]
 
 
@@ -174,7 +252,7 @@ extern "C" __global__ void kernel(uint64_t queue, uint64_t* result) {
 }
 """
     shims = "".join(map(numba[0].declarations, list(_table.table().functions.values())[::97]))
-    command = [CLANG, "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-feature=+ptx78", "-fsyntax-only",
+    command = [CLANG, "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "-fsyntax-only",
                "-Wno-unknown-cuda-version", "-Werror", "-D__device__=__attribute__((device))",
                "-D__global__=__attribute__((global))"]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -210,7 +210,8 @@ TEST_F(ConnectAllTest, DoesNotWaitForThePeerOnceInterrupted) {
           interrupts = true;
         });
         const WaitCheck check(InterruptOnce);
-        EXPECT_THROW(ConnectAll(a.list(), tampering, DeadlineIn(std::chrono::hours(1)), kTrip), std::logic_error);
+        EXPECT_THROW(ConnectAll(a.list(), tampering, DeadlineIn(std::chrono::hours(1)), kTrip),
+                     std::logic_error);
         ended.set_value();
       },
       Tampered(
