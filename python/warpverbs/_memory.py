@@ -103,7 +103,7 @@ def _from_dlpack(memory: Any) -> Place:
 
 
 class Region(_core.Region):
-    """Memory that the NIC may reach. Closing it, or forgetting it, ends that.
+    """Memory that the NIC may reach. Closing it, or forgetting it and what it returned, ends that.
 
     The region keeps `memory` alive, and memory with the buffer protocol at its address: a bytearray cannot be
     resized meanwhile. Grant only the rights that are needed.
@@ -166,7 +166,9 @@ class Region(_core.Region):
         Raises ValueError if the part is not inside.
         """
         address, size, lkey, _ = self.view
-        return LocalMemory(*part_of("the region", address, size, offset, nbytes), lkey)
+        part = LocalMemory(*part_of("the region", address, size, offset, nbytes), lkey)
+        part.region = self
+        return part
 
     def remote(self, offset: int = 0, nbytes: Optional[int] = None) -> RemoteMemory:
         """Returns the region, or a part of it, for operations of the peer.
@@ -174,7 +176,9 @@ class Region(_core.Region):
         Raises ValueError if the part is not inside.
         """
         address, size, _, rkey = self.view
-        return RemoteMemory(*part_of("the region", address, size, offset, nbytes), rkey)
+        part = RemoteMemory(*part_of("the region", address, size, offset, nbytes), rkey)
+        part.region = self
+        return part
 
     def flush(self, to: str = "gpu", *, timeout: Optional[float] = 10.0, stream: int = 0) -> None:
         """Makes what one side has written to memory of a GPU visible to the other. Other memory needs none.

@@ -75,27 +75,49 @@ class NicChoice(NamedTuple):
     reason: str  #: one sentence
 
 
-class LocalMemory(NamedTuple):
-    """Memory of this side, as kernels and Endpoint.write() name it."""
-
+class _LocalFields(NamedTuple):
     address: int
     nbytes: int
     lkey: int  #: in wire order, as kernels pass it
 
 
-class RemoteMemory(NamedTuple):
-    """Memory of the peer, as kernels and Endpoint.write() name it. Send it to the peer by Exchange.swap_json()."""
+class LocalMemory(_LocalFields):
+    """Memory of this side, as kernels and Endpoint.write() name it: its address, nbytes and lkey.
 
+    Keeps the region that returned it registered.
+    """
+
+    region: Any = None
+
+    def __reduce__(self) -> tuple:  # without the region, which another process cannot have
+        return LocalMemory, tuple(self)
+
+
+class _RemoteFields(NamedTuple):
     address: int
     nbytes: int
     rkey: int  #: in wire order, as kernels pass it
+
+
+class RemoteMemory(_RemoteFields):
+    """Memory of the peer, as kernels and Endpoint.write() name it: its address, nbytes and rkey.
+
+    Send it to the peer by Exchange.swap_json(). On the side whose memory it is, it keeps the region registered.
+    """
+
+    region: Any = None
 
     def part(self, offset: int, nbytes: Optional[int] = None) -> "RemoteMemory":
         """Returns a part of it.
 
         Raises ValueError if the part is not inside.
         """
-        return RemoteMemory(*part_of("remote memory", self.address, self.nbytes, offset, nbytes), self.rkey)
+        part = RemoteMemory(*part_of("remote memory", self.address, self.nbytes, offset, nbytes), self.rkey)
+        part.region = self.region
+        return part
+
+    def __reduce__(self) -> tuple:
+        return RemoteMemory, tuple(self)
 
 
 class PoolUsage(NamedTuple):

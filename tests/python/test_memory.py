@@ -1,6 +1,7 @@
 import array
 import ctypes
 import gc
+import pickle
 import weakref
 
 import numpy
@@ -182,6 +183,23 @@ def test_region_gives_parts(nic):
         for part in (region.local, region.remote, region.remote().part):
             with pytest.raises(ValueError, match="Cannot take"):
                 part(offset, nbytes)
+
+
+@pytest.mark.parametrize("part_of", [lambda region: region.local(8), lambda region: region.remote(),
+                                     lambda region: region.remote().part(8, 8)])
+def test_parts_keep_their_region(nic, part_of):
+    region = warpverbs.Region(nic, bytearray(64), remote_write=True)
+    alive = weakref.ref(region)
+    part = part_of(region)
+    del region
+    gc.collect()
+    assert alive() is not None and not alive().closed
+    assert type(part)(*part) == part
+    copy = pickle.loads(pickle.dumps(part))
+    assert copy == part and type(copy) is type(part) and copy.region is None
+    del part
+    gc.collect()
+    assert alive() is None
 
 
 def test_region_at_an_address_keeps_its_owner(nic):
