@@ -51,10 +51,14 @@ def check(condition, what):
 
 
 class Side:
-    """One end of a connection: an endpoint whose queues kernels drive, and tensors that both NICs reach."""
+    """One end of a connection: an endpoint whose queues kernels drive, and tensors that both NICs reach.
 
-    def __init__(self, depth=1024):
+    `memory` says where the tensors are: "gpu" or "pinned".
+    """
+
+    def __init__(self, depth=1024, memory="gpu"):
         torch.cuda.init()
+        self.memory = memory
         self.gpu = warpverbs.Gpu(0)
         self.nic = warpverbs.Device()
         self.endpoint = warpverbs.Endpoint(self.nic, gpu=self.gpu, depth=depth)
@@ -63,6 +67,8 @@ class Side:
         self.regions = []
 
     def zeros(self, count, dtype=torch.int64):
+        if self.memory == "pinned":
+            return torch.zeros(count, dtype=dtype, pin_memory=True)
         return torch.zeros(count, dtype=dtype, device=self.gpu.name)
 
     def register(self, tensor):

@@ -1,10 +1,12 @@
 """A kernel of Numba-CUDA puts, signals and waits."""
 
+import numpy
 from common import WORDS, arguments, check, need, pair, report
 
+if not hasattr(numpy, "row_stack"):  # Numba-CUDA 0.28 needs it, and NumPy 2.5 has it under its other name only
+    numpy.row_stack = numpy.vstack
 need("numba.cuda")
 import numba
-import numpy
 import torch
 from numba import cuda
 
