@@ -28,23 +28,19 @@ void ConnectionManager::Reap(const Transaction& transaction) {
   if (transaction.finished()) transactions_.erase(transaction.local_id());
 }
 
-void ConnectionManager::Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener) {
-  services_.emplace(service_id, Service{gid, &listener});
+void ConnectionManager::Listen(uint64_t service_id, Listener& listener) {
+  listeners_.emplace(service_id, &listener);
 }
 
 void ConnectionManager::StopListening(const Listener& listener) {
-  std::erase_if(services_, [&](const auto& entry) { return entry.second.listener == &listener; });
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.second == &listener; });
 }
 
-Listener* ConnectionManager::FindListener(uint64_t service_id, const Gid& gid) const {
-  Listener* found = nullptr;
-  const auto [first, last] = services_.equal_range(service_id);
-  for (auto entry = first; entry != last; ++entry) {
-    const Service& service = entry->second;
-    if (service.gid == gid) return service.listener;
-    if (!service.gid) found = service.listener;
-  }
-  return found;
+Listener* ConnectionManager::FindListener(uint64_t service_id, std::span<const uint8_t> private_data) const {
+  const auto [first, last] = listeners_.equal_range(service_id);
+  const auto found =
+      std::find_if(first, last, [&](const auto& entry) { return entry.second->Matches(private_data); });
+  return found != last ? found->second : nullptr;
 }
 
 void ConnectionManager::OnMad(Hca& hca, uint8_t port, const Flow& flow, const Mad& mad) {
@@ -106,7 +102,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
   };
   constexpr uint8_t kReliableConnection = 0;
   if (req.service_type != kReliableConnection) return reject(RejectReason::kInvalidServiceType);
-  Listener* const listener = FindListener(req.service_id, route.source());
+  Listener* const listener = FindListener(req.service_id, req.private_data);
   if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
   for (const auto& [id, transaction] : transactions_) {
     auto* const other = dynamic_cast<Connection*>(transaction.get());
@@ -122,7 +118,7 @@ void ConnectionManager::Dispatch(const Route& route, const Message& message, con
 void ConnectionManager::Dispatch(const Route& route, const Message& message, const SidrReq& req) {
   if (auto* const known = FindByRemote<ServiceQuery>(route, req.request_id)) return Deliver(*known, message);
   auto& query = Make<ServiceQuery>(route, message, req);
-  Listener* const listener = FindListener(req.service_id, route.source());
+  Listener* const listener = FindListener(req.service_id, req.private_data);
   if (listener == nullptr) query.Answer(SidrStatus::kNotSupported, 0, 0, {});
   if (listener == nullptr || !listener->OnRequest(query, req)) Release(query);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "cm/connection.hpp"
 #include "cm/service_query.hpp"
@@ -17,6 +18,9 @@ namespace softhca::cm {
 class Listener {
  public:
   virtual ~Listener() = default;
+  /// Returns whether a request to the listener's service is for this listener: of several listeners on one
+  /// port, each has its own address.
+  virtual bool Matches(std::span<const uint8_t> private_data) const = 0;
   /// Handles a request.
   ///
   /// @return  whether the listener accepts it: then the listener must answer and release it
@@ -42,8 +46,8 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   ServiceQuery& MakeQuery(const Route& route);
   void Release(Transaction& transaction);
 
-  /// @param gid  destination GID of accepted requests; nothing: any
-  void Listen(uint64_t service_id, std::optional<Gid> gid, Listener& listener);
+  /// Delivers the requests for a service that match the listener.
+  void Listen(uint64_t service_id, Listener& listener);
   void StopListening(const Listener& listener);
 
   void OnMad(Hca& hca, uint8_t port, const Flow& flow, const Mad& mad) override;
@@ -51,11 +55,6 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   uint64_t NextNs() const override { return next_ns_; }
 
  private:
-  struct Service {
-    std::optional<Gid> gid;
-    Listener* listener;
-  };
-
   void Send(const Route& route, const Message& message) override;
   uint64_t NowNs() const override { return clock_(); }
   void Arm(uint64_t deadline_ns) override { next_ns_ = std::min(next_ns_, deadline_ns); }
@@ -73,7 +72,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   template <class Kind>
   Kind* FindByRemote(const Route& route, uint32_t remote_id);
   Transaction* FindByLocal(const Route& route, uint32_t local_id);
-  Listener* FindListener(uint64_t service_id, const Gid& gid) const;
+  Listener* FindListener(uint64_t service_id, std::span<const uint8_t> private_data) const;
   template <class Kind, class... Args>
   Kind& Make(const Route& route, const Args&... args);
   void Deliver(Transaction& transaction, const Message& message);
@@ -85,7 +84,7 @@ class ConnectionManager : public ManagementAgent, private Outlet {
   uint32_t last_id_;
   uint64_t next_ns_ = UINT64_MAX;
   std::map<uint32_t, std::unique_ptr<Transaction>> transactions_;  ///< transactions by local id
-  std::multimap<uint64_t, Service> services_;
+  std::multimap<uint64_t, Listener*> listeners_;                   ///< listeners by service
 };
 
 }  // namespace softhca::cm

@@ -29,7 +29,10 @@ cm::IpAddress ToIpAddress(const Gid& gid) {
 
 Gid ToGid(const cm::IpAddress& ip, bool ipv6) {
   Gid gid = ip;
-  if (!ipv6) gid[10] = gid[11] = 0xff;
+  if (!ipv6) {
+    std::fill_n(gid.begin(), 10, uint8_t{0});
+    gid[10] = gid[11] = 0xff;
+  }
   return gid;
 }
 
@@ -159,7 +162,7 @@ void Id::Listen(uint32_t backlog) {
   } else {
     announcement_ = Announce(config_.space, *local_, *gid);
   }
-  config_.device->manager().Listen(ServiceId(config_.space, local_->port), gid, *this);
+  config_.device->manager().Listen(ServiceId(config_.space, local_->port), *this);
   backlog_ = backlog == 0 ? kMaxWaiting : std::min(backlog, kMaxWaiting);
   state_ = State::kListening;
 }
@@ -249,6 +252,12 @@ void Id::OnEvent(const cm::Event& event) {
   const bool has_data = event.kind == Kind::kReply || event.kind == Kind::kRejected || query_ != nullptr;
   Describe(report.response, has_data ? event.private_data : std::span<const uint8_t>{});
   Report(report);
+}
+
+bool Id::Matches(std::span<const uint8_t> private_data) const {
+  const auto header = cm::ReadIpHeader(private_data);
+  // TakeRequest() refuses a request that names no address.
+  return !header || local_->IsWildcard() || local_->ip == ToGid(header->destination, header->ipv6);
 }
 
 bool Id::OnRequest(cm::Connection& connection, const cm::Req& req) {

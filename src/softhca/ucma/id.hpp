@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "cm/manager.hpp"
 #include "cm/service.hpp"
@@ -75,6 +76,7 @@ class Id : private cm::User, private cm::Listener {
   enum class State : uint8_t { kIdle, kBound, kAddressResolved, kRouteResolved, kListening, kConnecting };
 
   void OnEvent(const cm::Event& event) override;
+  bool Matches(std::span<const uint8_t> private_data) const override;
   bool OnRequest(cm::Connection& connection, const cm::Req& req) override;
   bool OnRequest(cm::ServiceQuery& query, const cm::SidrReq& req) override;
   /// Makes the id for a transaction that a peer has begun, and reports it to the program.

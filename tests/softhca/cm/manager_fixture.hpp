@@ -61,6 +61,7 @@ class Side : public User, public Listener {
     notices.push_back({event.kind, event.status});
     private_data.assign(event.private_data.begin(), event.private_data.end());
   }
+  bool Matches(std::span<const uint8_t> /*private_data*/) const override { return matches; }
   bool OnRequest(Connection& request, const Req& req) override {
     if (refuses) return false;
     connection = &request;
@@ -82,7 +83,7 @@ class Side : public User, public Listener {
   ConnectionManager manager;
   Connection* connection = nullptr;
   ServiceQuery* query = nullptr;
-  bool refuses = false;
+  bool matches = true, refuses = false;
   int requests = 0;
   std::vector<Notice> notices;
   std::vector<uint8_t> private_data;
@@ -91,7 +92,7 @@ class Side : public User, public Listener {
 /// A connection manager on each side of a cable. The passive one listens.
 class CmTest : public testing::Test {
  protected:
-  CmTest() { passive.manager.Listen(kServiceId, {}, passive); }
+  CmTest() { passive.manager.Listen(kServiceId, passive); }
 
   Side& Owner(const Gid& gid) { return gid == GidOf(1) ? active : passive; }
 

@@ -52,16 +52,18 @@ TEST_F(CmTest, RejectsARequestWithoutAListener) {
   EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 8}));
 }
 
-TEST_F(CmTest, DeliversRequestsOnlyToListenersOfTheirAddress) {
-  passive.manager.StopListening(passive);
-  passive.manager.Listen(kServiceId, GidOf(3), passive);
+TEST_F(CmTest, DeliversRequestsOnlyToListenersThatMatch) {
+  passive.matches = false;
   Request();
   DeliverAll();
   EXPECT_THAT(active.notices, ElementsAre(Notice{Kind::kRejected, 8}));
-  passive.manager.Listen(kServiceId, GidOf(2), passive);
+  Side other{cable, 3, 3000};
+  passive.manager.Listen(kServiceId, other);
   Request();
   DeliverAll();
-  EXPECT_EQ(passive.requests, 1);
+  EXPECT_EQ(passive.requests, 0);
+  EXPECT_EQ(other.requests, 1);
+  passive.manager.StopListening(other);
 }
 
 TEST_F(CmTest, RejectionCarriesReasonAndPrivateData) {

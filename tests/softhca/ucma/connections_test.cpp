@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "readable.hpp"
@@ -25,7 +26,7 @@ constexpr int kDeadlineMs = 20'000;
 struct Event {
   rdma_cm_event_type kind{};
   int status = 0;
-  rdma_cm_id* id = nullptr;
+  rdma_cm_id *id = nullptr, *listener = nullptr;
   rdma_conn_param connection{};
   rdma_ud_param datagram{};
   std::string private_data;
@@ -61,6 +62,7 @@ class Channel {
     event.kind = raw->event;
     event.status = raw->status;
     event.id = raw->id;
+    event.listener = raw->listen_id;
     const bool datagram = raw->id->qp_type == IBV_QPT_UD;
     if (datagram) {
       event.datagram = raw->param.ud;
@@ -226,11 +228,26 @@ TEST_F(RdmaCm, AListenerOnAllAddressesExcludesOneAddress) {
   EXPECT_EQ(errno, EADDRINUSE);
 }
 
-TEST_F(RdmaCm, TwoAddressesShareAPort) {
-  Listen(RDMA_PS_TCP, 8, INADDR_LOOPBACK);
+TEST_F(RdmaCm, ListenersOnTwoAddressesShareAPort) {
+  rdma_cm_id* const first = Listen(RDMA_PS_TCP, 8, INADDR_LOOPBACK);
   rdma_cm_id* const second = passive.MakeId();
   sockaddr_in address = Address(port, INADDR_LOOPBACK + 1);
-  EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&address)), 0) << strerror(errno);
+  ASSERT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&address)), 0) << strerror(errno);
+  ASSERT_EQ(rdma_listen(second, 8), 0) << strerror(errno);
+  for (const auto& [ip, listener] : {std::pair(INADDR_LOOPBACK, first), {INADDR_LOOPBACK + 1, second}}) {
+    ASSERT_EQ(Connect(Resolve(RDMA_PS_TCP, active, ip)), 0);
+    const Event request = passive.Next();
+    EXPECT_EQ(request.kind, RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT_EQ(request.listener, listener);
+  }
+}
+
+TEST_F(RdmaCm, AListenerOnOneAddressIsNotReachedAtOthers) {
+  Listen(RDMA_PS_TCP, 8, INADDR_LOOPBACK);
+  ASSERT_EQ(Connect(Resolve(RDMA_PS_TCP, active, INADDR_LOOPBACK + 2)), 0);
+  const Event rejected = active.Next();
+  EXPECT_EQ(rejected.kind, RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.status, 8) << "the service does not exist";
 }
 
 TEST_F(RdmaCm, DisconnectsBothSides) {
