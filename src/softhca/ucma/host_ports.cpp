@@ -43,6 +43,12 @@ std::string AddressName(const IpPort& address) {
   return address.IsWildcard() ? kAllAddresses : ToHex(address.ip);
 }
 
+uint16_t EphemeralPort() {
+  constexpr uint16_t kFirst = 32768, kLast = 60999;
+  static thread_local std::mt19937 random{std::random_device{}()};
+  return static_cast<uint16_t>(std::uniform_int_distribution<uint32_t>(kFirst, kLast)(random));
+}
+
 }  // namespace
 
 std::optional<PortClaim> PortClaim::Take(cm::PortSpace space, uint16_t port, const IpPort& address) {
@@ -60,12 +66,6 @@ PortClaim PortClaim::TakeAny(cm::PortSpace space, const IpPort& address) {
     if (auto claim = Take(space, EphemeralPort(), address)) return std::move(*claim);
   }
   throw uverbs::Errno(EADDRNOTAVAIL, "every port is taken");
-}
-
-uint16_t EphemeralPort() {
-  constexpr uint16_t kFirst = 32768, kLast = 60999;
-  static thread_local std::mt19937 random{std::random_device{}()};
-  return static_cast<uint16_t>(std::uniform_int_distribution<uint32_t>(kFirst, kLast)(random));
 }
 
 Descriptor Announce(cm::PortSpace space, const IpPort& address, const Gid& gid) {

@@ -37,9 +37,6 @@ class PortClaim {
   Descriptor socket_;
 };
 
-/// Returns a port of the ephemeral range.
-uint16_t EphemeralPort();
-
 /// Announces a listener.
 ///
 /// @param address  address and port that the program has bound

@@ -124,9 +124,13 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
   remote_ = destination;
   if (destination.IsWildcard()) remote_->ip = LoopbackAddress(IsIpv4(destination.ip));
   UpdateRoute();
-  const uint16_t port = local_ ? local_->port : EphemeralPort();
-  if (!local_ || local_->IsWildcard()) local_ = IpPort{SourceAddress(*route_, *remote_)};
-  local_->port = port;
+  IpPort local = local_.value_or(IpPort{});
+  if (local.IsWildcard()) local.ip = SourceAddress(*route_, *remote_);
+  if (local.port == 0) {
+    claim_ = PortClaim::TakeAny(config_.space, local);  // peers know connections by address and port
+    local.port = claim_.port();
+  }
+  local_ = local;
   state_ = State::kAddressResolved;
   Report(MakeEvent(EventKind::kAddressResolved, 0));
 }

@@ -38,7 +38,7 @@ class Id : private cm::User, private cm::Listener {
 
   /// @errors  Errno: EADDRNOTAVAIL, EADDRINUSE
   void Bind(const IpPort& address);
-  /// @errors  Errno: ENODEV if no device reaches it
+  /// @errors  Errno: ENODEV if no device reaches it; EADDRNOTAVAIL if no port or source address is free
   void ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination);
   void ResolveRoute();
   /// Returns whether the GID of the destination's program is known.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -200,6 +201,19 @@ void ExpectSameAddresses(rdma_cm_id* active, rdma_cm_id* passive, uint32_t sourc
 TEST_F(RdmaCm, BothSidesAreTheLoopbackAddress) {
   const Pair pair = Establish();
   ExpectSameAddresses(pair.active, pair.passive, INADDR_LOOPBACK, INADDR_LOOPBACK);
+}
+
+TEST_F(RdmaCm, EveryClientHasAPortOfItsOwn) {
+  constexpr int kClients = 400;  // of ports drawn at random, two would almost surely be the same
+  port = 7;
+  std::set<uint16_t> ports;
+  for (int i = 0; i < kClients; ++i) {
+    rdma_cm_id* const id = active.MakeId();
+    sockaddr_in to = Loopback(port);
+    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&to), 2000), 0) << strerror(errno);
+    ASSERT_EQ(active.Next().kind, RDMA_CM_EVENT_ADDR_RESOLVED);
+    EXPECT_TRUE(ports.insert(rdma_get_src_port(id)).second) << "client " << i;
+  }
 }
 
 TEST_F(RdmaCm, AnyAddressAsDestinationIsTheLoopbackAddress) {
