@@ -59,8 +59,11 @@ std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
   const auto any = FindAnnounced(space, {Gid{}, address.port});
   const auto block = address_block::BlockOf(address.ip);
   if (!block) return any;
-  // The process that got the address may have several: keep the one that the program names.
-  return any && address_block::BlockOf(*any) != block ? any : address.ip;
+  // The process that got the address may have several: keep the one that the program names. The listeners of
+  // other users are not announced to this one, so their processes' addresses are kept, too.
+  const bool is_elsewhere =
+      any && address_block::BlockOf(*any) != block && !BlockClaim::IsOfAnotherUser(*block);
+  return is_elsewhere ? any : address.ip;
 }
 
 std::optional<uint64_t> ProcessAt(const Gid& address) {

@@ -32,7 +32,7 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
 Gid SourceAddress(const cm::Route& route, const IpPort& destination);
 
 /// Finds the GID of the program that others reach by `address`: a program on this host may be reached by any
-/// of the host's addresses, those of other processes included.
+/// of the host's addresses, those of this user's other processes included.
 ///
 /// @return  nothing if the address is this host's and no program listens there
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address);

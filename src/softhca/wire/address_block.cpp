@@ -126,6 +126,8 @@ BlockClaim BlockClaim::Use(uint32_t reserved) {
   return Reserve();
 }
 
+bool BlockClaim::IsOfAnotherUser(uint32_t block) { return BlocksOfOthers().contains(block); }
+
 std::optional<uint64_t> BlockClaim::UserOf(uint32_t block) {
   const std::string use = "/block/" + std::to_string(block) + "/used";
   constexpr int kLooks = 3;  // a list may miss a name

@@ -53,6 +53,9 @@ class BlockClaim {
   /// @return  nothing if the process cannot be determined now
   static std::optional<uint64_t> UserOf(uint32_t block);
 
+  /// Returns whether a program of another user has claimed a block.
+  static bool IsOfAnotherUser(uint32_t block);
+
   uint32_t block() const { return block_; }
 
  private:

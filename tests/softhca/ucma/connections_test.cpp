@@ -4,9 +4,13 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <set>
 #include <string>
@@ -232,6 +236,20 @@ TEST_F(RdmaCm, UsesAnAddressThatAnotherProcessGot) {
 TEST_F(RdmaCm, ConnectsToAnyAddressOfAListenerOnAll) {
   Listen();
   Accept(Resolve(RDMA_PS_TCP, active, 0x7f53ffe1));
+}
+
+TEST_F(RdmaCm, AnAddressOfAnotherUserLeadsToItsProgram) {
+  constexpr char kClaim[] = "softhca/4294967294/block/2046";  // names are not protected: as that user would
+  sockaddr_un name{.sun_family = AF_UNIX, .sun_path = {}};
+  std::memcpy(name.sun_path + 1, kClaim, sizeof kClaim - 1);
+  const int claim = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(claim, reinterpret_cast<sockaddr*>(&name), offsetof(sockaddr_un, sun_path) + sizeof kClaim),
+            0);
+  Listen();
+  const std::array<uint8_t, 4> address{127, 83, 0xff, 0xc1};
+  const rdma_cm_id* const id = Resolve(RDMA_PS_TCP, active, 0x7f53ffc1);
+  EXPECT_EQ(memcmp(id->route.addr.addr.ibaddr.dgid.raw + 12, address.data(), address.size()), 0);
+  close(claim);
 }
 
 TEST_F(RdmaCm, AListenerOnAllAddressesExcludesOneAddress) {
