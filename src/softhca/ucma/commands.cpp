@@ -151,7 +151,7 @@ void SetOption(const Call& call) {
   if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_ACK_TIMEOUT)
     return id.set_ack_timeout(value(uint8_t{}) & 0x1f);
   if (cmd.level == RDMA_OPTION_ID && cmd.optname == RDMA_OPTION_ID_AFONLY)
-    return void(value(int{}));  // IPv6 addresses are never shared with IPv4 here
+    return id.set_only_own_family(value(int{}) != 0);
   throw Errno(ENOSYS, "the option is not supported");
 }
 

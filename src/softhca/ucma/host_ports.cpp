@@ -1,11 +1,13 @@
 #include "ucma/host_ports.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <random>
 #include <string>
 #include <string_view>
 
 #include "uverbs/errors.hpp"
+#include "wire/frame.hpp"
 #include "wire/media/abstract_name.hpp"
 
 namespace softhca::ucma {
@@ -37,10 +39,25 @@ std::string Name(const char* what, cm::PortSpace space, uint16_t port) {
          '/';
 }
 
-constexpr const char* kAllAddresses = "any";
+std::string AnyName(bool ipv4) { return ipv4 ? "any4" : "any6"; }
 
-std::string AddressName(const IpPort& address) {
-  return address.IsWildcard() ? kAllAddresses : ToHex(address.ip);
+/// Returns the names of the addresses that a program binds.
+std::vector<std::string> AddressNames(const IpPort& address, Families families) {
+  if (!address.IsWildcard()) return {ToHex(address.ip)};
+  if (families == Families::kBoth) return {AnyName(true), AnyName(false)};
+  return {AnyName(IsIpv4(address.ip))};
+}
+
+/// Returns whether a port of one address is taken where all addresses of some families are asked for.
+bool IsTakenAtOneAddress(const std::string& all, const IpPort& address, Families families) {
+  constexpr int kLooks = 3;  // a list may miss a name
+  for (int look = 0; look < kLooks; ++look) {
+    for (const TakenName& name : ListNames(all)) {
+      const auto taken = FromHex(name.rest);
+      if (taken && (families == Families::kBoth || IsIpv4(*taken) == IsIpv4(address.ip))) return true;
+    }
+  }
+  return false;
 }
 
 uint16_t EphemeralPort() {
@@ -51,29 +68,40 @@ uint16_t EphemeralPort() {
 
 }  // namespace
 
-std::optional<PortClaim> PortClaim::Take(cm::PortSpace space, uint16_t port, const IpPort& address) {
+PortClaim PortClaim::Take(cm::PortSpace space, uint16_t port, const IpPort& address, Families families) {
   const std::string all = Name("port", space, port);
-  Descriptor socket = TakeName(all + AddressName(address));
-  if (!socket) return {};
-  const bool taken = address.IsWildcard() ? ListNames(all).size() > 1 : !IsFree(all + kAllAddresses);
-  if (taken) return {};
-  return PortClaim(port, std::move(socket));
+  const bool is_wildcard = address.IsWildcard();
+  std::vector<Descriptor> sockets;
+  for (const std::string& name : AddressNames(address, families)) {
+    sockets.push_back(TakeName(all + name));
+    if (!sockets.back()) return PortClaim(is_wildcard ? EADDRNOTAVAIL : EADDRINUSE);
+  }
+  const bool conflicts =
+      is_wildcard ? IsTakenAtOneAddress(all, address, families) : !IsFree(all + AnyName(IsIpv4(address.ip)));
+  if (conflicts) return PortClaim(EADDRNOTAVAIL);
+  return PortClaim(port, std::move(sockets));
 }
 
-PortClaim PortClaim::TakeAny(cm::PortSpace space, const IpPort& address) {
+PortClaim PortClaim::TakeAny(cm::PortSpace space, const IpPort& address, Families families) {
   constexpr int kTries = 1000;
   for (int i = 0; i < kTries; ++i) {
-    if (auto claim = Take(space, EphemeralPort(), address)) return std::move(*claim);
+    PortClaim claim = Take(space, EphemeralPort(), address, families);
+    if (claim.port() != 0) return claim;
   }
   throw uverbs::Errno(EADDRNOTAVAIL, "every port is taken");
 }
 
-Descriptor Announce(cm::PortSpace space, const IpPort& address, const Gid& gid) {
-  return TakeName(Name("listener", space, address.port) + AddressName(address) + '/' + ToHex(gid));
+std::vector<Descriptor> Announce(cm::PortSpace space, const IpPort& address, Families families,
+                                 const Gid& gid) {
+  std::vector<Descriptor> sockets;
+  for (const std::string& name : AddressNames(address, families))
+    sockets.push_back(TakeName(Name("listener", space, address.port) + name + '/' + ToHex(gid)));
+  return sockets;
 }
 
 std::optional<Gid> FindAnnounced(cm::PortSpace space, const IpPort& address) {
-  const auto found = FindName(Name("listener", space, address.port) + AddressName(address) + '/');
+  const std::string name = AddressNames(address, Families::kOwn).front();
+  const auto found = FindName(Name("listener", space, address.port) + name + '/');
   if (!found) return {};
   return FromHex(found->rest);
 }

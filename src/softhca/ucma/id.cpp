@@ -21,6 +21,10 @@ constexpr uint32_t kDatagramQkey = 0x01234567;  ///< RDMA_UDP_QKEY of librdmacm
 
 [[noreturn]] void Refuse(const char* why) { throw Errno(EINVAL, why); }
 
+[[noreturn]] void RefusePort(const PortClaim& claim, const IpPort& address) {
+  throw Errno(claim.conflict(), "port " + std::to_string(address.port) + " is taken");
+}
+
 cm::IpAddress ToIpAddress(const Gid& gid) {
   cm::IpAddress ip = gid;
   if (IsIpv4(gid)) std::fill_n(ip.begin(), 12, uint8_t{0});
@@ -99,6 +103,10 @@ std::optional<Gid> Id::OwnGid() const {
   return local_->ip;
 }
 
+Families Id::FamiliesOf(const IpPort& address) const {
+  return only_own_family_ || IsIpv4(address.ip) ? Families::kOwn : Families::kBoth;
+}
+
 void Id::Bind(const IpPort& address) {
   if (state_ != State::kIdle) Refuse("the id has an address already");
   const auto own = FindOwn(config_.device->devices(), address);
@@ -106,13 +114,14 @@ void Id::Bind(const IpPort& address) {
   local_ = address;
   if (!address.IsWildcard()) route_ = own;
   if (address.port == 0) {
-    claim_ = PortClaim::TakeAny(config_.space, address);
-  } else if (auto claim = PortClaim::Take(config_.space, address.port, address)) {
-    claim_ = std::move(*claim);
-  } else if (!reuses_address_) {
-    local_.reset();
-    route_.reset();
-    throw Errno(EADDRINUSE, "port " + std::to_string(address.port) + " is taken");
+    claim_ = PortClaim::TakeAny(config_.space, address, FamiliesOf(address));
+  } else {
+    claim_ = PortClaim::Take(config_.space, address.port, address, FamiliesOf(address));
+    if (claim_.port() == 0 && !reuses_address_) {
+      local_.reset();
+      route_.reset();
+      RefusePort(claim_, address);
+    }
   }
   if (claim_.port() != 0) local_->port = claim_.port();
   state_ = State::kBound;
@@ -127,7 +136,8 @@ void Id::ResolveAddress(const std::optional<IpPort>& source, const IpPort& desti
   IpPort local = local_.value_or(IpPort{});
   if (local.IsWildcard()) local.ip = SourceAddress(*route_, *remote_);
   if (local.port == 0) {
-    claim_ = PortClaim::TakeAny(config_.space, local);  // peers know connections by address and port
+    // Peers know connections by address and port.
+    claim_ = PortClaim::TakeAny(config_.space, local, FamiliesOf(local));
     local.port = claim_.port();
   }
   local_ = local;
@@ -157,15 +167,14 @@ void Id::Listen(uint32_t backlog) {
   constexpr Gid kAny{};
   if (state_ == State::kIdle) Bind({kAny});
   if (state_ != State::kBound) Refuse("the id is already in use");
-  if (claim_.port() == 0) throw Errno(EADDRINUSE, "port " + std::to_string(local_->port) + " is taken");
-  const auto gid = OwnGid();
+  if (claim_.port() == 0) RefusePort(claim_, *local_);
+  auto gid = OwnGid();
   if (!gid) {
     const auto own = FindOwn(config_.device->devices(), {kAny});
     if (!own) throw Errno(EADDRNOTAVAIL, "no port is up");
-    announcement_ = Announce(config_.space, *local_, own->source());
-  } else {
-    announcement_ = Announce(config_.space, *local_, *gid);
+    gid = own->source();
   }
+  announcement_ = Announce(config_.space, *local_, FamiliesOf(*local_), *gid);
   config_.device->manager().Listen(ServiceId(config_.space, local_->port), *this);
   backlog_ = backlog == 0 ? kMaxWaiting : std::min(backlog, kMaxWaiting);
   state_ = State::kListening;
@@ -261,7 +270,9 @@ void Id::OnEvent(const cm::Event& event) {
 bool Id::Matches(std::span<const uint8_t> private_data) const {
   const auto header = cm::ReadIpHeader(private_data);
   // TakeRequest() refuses a request that names no address.
-  return !header || local_->IsWildcard() || local_->ip == ToGid(header->destination, header->ipv6);
+  if (!header) return true;
+  if (!local_->IsWildcard()) return local_->ip == ToGid(header->destination, header->ipv6);
+  return FamiliesOf(*local_) == Families::kBoth || IsIpv4(local_->ip) != header->ipv6;
 }
 
 bool Id::OnRequest(cm::Connection& connection, const cm::Req& req) {

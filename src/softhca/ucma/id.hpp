@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "cm/manager.hpp"
 #include "cm/service.hpp"
@@ -36,14 +37,15 @@ class Id : private cm::User, private cm::Listener {
   Id(const Id&) = delete;
   Id& operator=(const Id&) = delete;
 
-  /// @errors  Errno: EADDRNOTAVAIL, EADDRINUSE
+  /// @errors  Errno: EADDRNOTAVAIL if no device has the address, or all addresses are taken or asked for on a
+  ///          port that is taken; EADDRINUSE
   void Bind(const IpPort& address);
   /// @errors  Errno: ENODEV if no device reaches it; EADDRNOTAVAIL if no port or source address is free
   void ResolveAddress(const std::optional<IpPort>& source, const IpPort& destination);
   void ResolveRoute();
   /// Returns whether the GID of the destination's program is known.
   bool KnowsPeer() const;
-  /// @errors  Errno: EADDRINUSE
+  /// @errors  Errno: EADDRINUSE, EADDRNOTAVAIL: the port is taken, see Bind()
   void Listen(uint32_t backlog);
   void Connect(const rdma_ucm_conn_param& param);
   /// Accepts a request; without `param.valid`, accepts the response to one's own request.
@@ -63,6 +65,8 @@ class Id : private cm::User, private cm::Listener {
   void set_traffic_class(uint8_t traffic_class) { traffic_class_ = traffic_class; }
   void set_ack_timeout(uint8_t timeout) { ack_timeout_ = timeout; }
   void set_reuses_address(bool reuses) { reuses_address_ = reuses; }
+  /// Decides whether `::` leaves IPv4 alone. It counts for later calls of Bind().
+  void set_only_own_family(bool only) { only_own_family_ = only; }
 
   uint32_t number() const { return config_.number; }
   File& file() const { return *config_.file; }
@@ -87,6 +91,8 @@ class Id : private cm::User, private cm::Listener {
   bool IsDatagram() const { return config_.space == cm::PortSpace::kUdp; }
   /// Returns the bound address if it belongs to a device, not to all programs of the host.
   std::optional<Gid> OwnGid() const;
+  /// Returns to which addresses a wildcard extends: that of IPv4 to its own family only, as on Linux.
+  Families FamiliesOf(const IpPort& address) const;
   Event MakeEvent(EventKind kind, int32_t status) const;
   void Report(const Event& event);
   void Describe(ib_uverbs_ah_attr& path) const;
@@ -99,14 +105,14 @@ class Id : private cm::User, private cm::Listener {
   std::optional<IpPort> local_, remote_;
   std::optional<cm::Route> route_;
   PortClaim claim_;
-  Descriptor announcement_;
+  std::vector<Descriptor> announcement_;
   uint32_t backlog_ = 0;  ///< requests that may still be queued for the program
   // One of them is set from Connect() or a request on.
   cm::Connection* connection_ = nullptr;
   cm::ServiceQuery* query_ = nullptr;
   uint8_t traffic_class_ = 0;
   std::optional<uint8_t> ack_timeout_;
-  bool reuses_address_ = false;
+  bool reuses_address_ = false, only_own_family_ = false;
   uint32_t events_reported_ = 0;
 };
 

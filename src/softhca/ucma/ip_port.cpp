@@ -18,20 +18,19 @@ Descriptor DatagramSocket(const SocketAddress& address) {
 
 }  // namespace
 
-bool IpPort::IsWildcard() const {
-  Gid ipv4{};
-  ipv4[10] = ipv4[11] = 0xff;
-  return ip == Gid{} || ip == ipv4;
-}
+bool IpPort::IsWildcard() const { return ip == AllAddresses(false) || ip == AllAddresses(true); }
 
 bool IpPort::IsLoopback() const { return ip == LoopbackAddress(false) || (IsIpv4(ip) && ip[12] == 127); }
 
-Gid LoopbackAddress(bool ipv4) {
+Gid AllAddresses(bool ipv4) {
   Gid ip{};
-  if (ipv4) {
-    ip[10] = ip[11] = 0xff;
-    ip[12] = 127;
-  }
+  if (ipv4) ip[10] = ip[11] = 0xff;
+  return ip;
+}
+
+Gid LoopbackAddress(bool ipv4) {
+  Gid ip = AllAddresses(ipv4);
+  if (ipv4) ip[12] = 127;
   ip.back() = 1;
   return ip;
 }

@@ -30,6 +30,9 @@ IpPort ReadIpPort(const void* address, size_t bytes);
 /// @return    bytes written
 size_t WriteIpPort(const IpPort& from, void* to);
 
+/// Returns 0.0.0.0 or ::.
+Gid AllAddresses(bool ipv4);
+
 /// Returns 127.0.0.1 or ::1.
 Gid LoopbackAddress(bool ipv4);
 

@@ -56,7 +56,7 @@ Gid SourceAddress(const cm::Route& route, const IpPort& destination) {
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {
   if (!IsOfThisHost(address)) return address.ip;
   if (const auto exact = FindAnnounced(space, address)) return exact;
-  const auto any = FindAnnounced(space, {Gid{}, address.port});
+  const auto any = FindAnnounced(space, {AllAddresses(IsIpv4(address.ip)), address.port});
   const auto block = address_block::BlockOf(address.ip);
   if (!block) return any;
   // The process that got the address may have several: keep the one that the program names. The listeners of

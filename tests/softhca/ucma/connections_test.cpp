@@ -257,7 +257,33 @@ TEST_F(RdmaCm, AListenerOnAllAddressesExcludesOneAddress) {
   rdma_cm_id* const second = passive.MakeId();
   sockaddr_in address = Loopback(port);
   EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&address)), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL) << "as on Linux";
+}
+
+TEST_F(RdmaCm, RefusesASecondListenerOnAnAddress) {
+  Listen(RDMA_PS_TCP, 8, INADDR_LOOPBACK);
+  sockaddr_in address = Loopback(port);
+  EXPECT_EQ(rdma_bind_addr(passive.MakeId(), reinterpret_cast<sockaddr*>(&address)), -1);
   EXPECT_EQ(errno, EADDRINUSE);
+  address.sin_addr.s_addr = INADDR_ANY;
+  EXPECT_EQ(rdma_bind_addr(passive.MakeId(), reinterpret_cast<sockaddr*>(&address)), -1);
+  EXPECT_EQ(errno, EADDRNOTAVAIL) << "as on Linux";
+}
+
+TEST_F(RdmaCm, ListenersOnAllAddressesOfTwoFamiliesShareAPort) {
+  rdma_cm_id* const ipv4 = Listen();
+  rdma_cm_id* const ipv6 = passive.MakeId();
+  sockaddr_in6 all{};
+  all.sin6_family = AF_INET6;
+  all.sin6_port = htons(port);
+  EXPECT_EQ(rdma_bind_addr(ipv6, reinterpret_cast<sockaddr*>(&all)), -1) << "it would get IPv4's requests";
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+  int only = 1;
+  ASSERT_EQ(rdma_set_option(ipv6, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof only), 0);
+  ASSERT_EQ(rdma_bind_addr(ipv6, reinterpret_cast<sockaddr*>(&all)), 0) << strerror(errno);
+  ASSERT_EQ(rdma_listen(ipv6, 8), 0) << strerror(errno);
+  ASSERT_EQ(Connect(Resolve()), 0);
+  EXPECT_EQ(passive.Next().listener, ipv4);
 }
 
 TEST_F(RdmaCm, ListenersOnTwoAddressesShareAPort) {
@@ -389,7 +415,7 @@ TEST_F(RdmaCm, RefusesASecondListenerOnAPort) {
   any.sin_family = AF_INET;
   any.sin_port = htons(port);
   EXPECT_EQ(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&any)), -1);
-  EXPECT_EQ(errno, EADDRINUSE);
+  EXPECT_EQ(errno, EADDRNOTAVAIL) << "as on Linux";
 }
 
 TEST_F(RdmaCm, RefusesToBindAForeignAddress) {
