@@ -405,6 +405,27 @@ TEST_F(PacketResponderTest, FailsWhenTheKeyIsDeregisteredDuringAMessage) {
   EXPECT_EQ(memory.memory[kMtu], 0);
 }
 
+TEST_F(PacketResponderTest, RefusedWriteWithImmediateFailsItsReceive) {
+  user.PostReceive({});
+  Packet write = Make(kWriteOnlyImm, 0, 8, 8);
+  write.memory.rkey = memory.key + 1;
+  Take(write);
+  EXPECT_THAT(Answers(), ElementsAre("NAK 0x62 at 0 msn 0"));
+  const Cqe cqe = user.receive_cq.Poll().value();
+  EXPECT_EQ(cqe.opcode, CqeOpcode::kResponderError);
+  EXPECT_EQ(cqe.syndrome, Syndrome::kLocalAccess);
+  EXPECT_THAT(user.events, IsEmpty()) << "the completion reports it";
+}
+
+TEST_F(PacketResponderTest, RefusedFirstPacketOfAWriteLeavesTheReceives) {
+  user.PostReceive({});
+  Packet write = Make(kWriteFirst, 0, kMtu, 2 * kMtu);
+  write.memory.rkey = memory.key + 1;
+  Take(write);
+  ExpectEnded("NAK 0x62 at 0 msn 0", QpEvent::kAccessError);
+  EXPECT_FALSE(user.receive_cq.Poll()) << "it is flushed later, as every other one";
+}
+
 TEST_F(PacketResponderTest, ExecutesNothingAfterAFailure) {
   Take(Make(kWriteMiddle, 0, kMtu));
   TakeAndRequestAck(Make(kWriteOnly, 0, 8, 8));

@@ -126,6 +126,50 @@ TEST_F(PacketRequesterTest, RaisesShortTimeoutsAndWaitsForeverWithoutOne) {
   EXPECT_EQ(fresh.NextNs(), UINT64_MAX);
 }
 
+/// A read and a compare-swap whose own memory has a wrong key.
+class WrongLkeyTest : public PacketRequesterTest {
+ protected:
+  WrongLkeyTest() { Connect(); }
+
+  WqeBuilder WrongRead() const {
+    return WqeBuilder(WqeOpcode::kRdmaRead).Remote(0x10000, 0x55).Data(local.Address(), 8, local.key + 1);
+  }
+  WqeBuilder WrongFetchAdd() const {
+    return WqeBuilder(WqeOpcode::kAtomicFa)
+        .Remote(0x10000, 0x55)
+        .Add(mlx5::AtomicSegment{ToBe64(1), {}})
+        .Data(local.Address(), 8, local.key + 1);
+  }
+};
+
+TEST_F(WrongLkeyTest, FailsAReadWhenItsResponseArrives) {
+  Post(WrongRead());
+  EXPECT_EQ(DescribeSent(), "READ_REQUEST 0 ack");
+  Respond(PacketOp::kReadResponseOnly, 0, std::vector<uint8_t>(8));
+  EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
+}
+
+TEST_F(WrongLkeyTest, FailsAnAtomicWhenItsResponseArrives) {
+  Post(WrongFetchAdd());
+  EXPECT_EQ(DescribeSent(), "FETCH_ADD 0 ack");
+  RespondToAtomic(0, 0);
+  EXPECT_EQ(Failed(), Syndrome::kLocalProtection);
+}
+
+TEST_F(WrongLkeyTest, ReportsThePeersErrorOfARead) {
+  Post(WrongRead());
+  Run();
+  Acknowledge(0, aeth::kNakRemoteAccess);
+  EXPECT_EQ(Failed(), Syndrome::kRemoteAccess);
+}
+
+TEST_F(WrongLkeyTest, ReportsThePeersErrorOfAnAtomic) {
+  Post(WrongFetchAdd());
+  Run();
+  Acknowledge(0, aeth::kNakRemoteAccess);
+  EXPECT_EQ(Failed(), Syndrome::kRemoteAccess);
+}
+
 TEST_F(PacketRequesterTest, RnrNakDelaysTheRetransmission) {
   Connect({.rnr_retry = 2});
   Post(Send(2 * kMtu));
