@@ -195,7 +195,12 @@ void ModifyQpByVerbs(Call& call) {
   call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
 }
 
+/// Reports the sizes of the receive queue and the rights as Linux does: those that the device has.
+///
+/// @source  Linux 6.1, drivers/infiniband/hw/mlx5/qp.c, set_rq_size() and to_ib_qp_access_flags()
 void QueryQpByVerbs(Call& call) {
+  constexpr uint32_t kRemoteAccess =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   const auto cmd = call.request().Get<ib_uverbs_query_qp>(UVERBS_ATTR_CORE_IN);
   const auto& object = call.context().Get<QpObject>(cmd.qp_handle, Kind::kQp);
   const QueuePair& qp = call.hca().Qp(object.number);
@@ -203,15 +208,17 @@ void QueryQpByVerbs(Call& call) {
   ib_uverbs_query_qp_resp resp{};
   resp.dest = WritePath(attributes.path, attributes.port);
   resp.max_send_wr = object.cap.max_send_wr;
-  resp.max_recv_wr = qp.config.receive.depth;  // rounded up to a power of two
+  if (const ReceiveQueueConfig& receive = qp.config.receive; receive.depth != 0 && qp.srq == nullptr) {
+    resp.max_recv_wr = receive.depth;  // both are rounded up to powers of two
+    resp.max_recv_sge = receive.stride / static_cast<uint32_t>(sizeof(mlx5::DataSegment));
+  }
   resp.max_send_sge = object.cap.max_send_sge;
-  resp.max_recv_sge = object.cap.max_recv_sge;
   resp.max_inline_data = object.cap.max_inline_data;
   resp.rq_psn = qp.next_receive_psn;
   resp.sq_psn = qp.next_send_psn;
   resp.qkey = attributes.qkey;
   resp.dest_qp_num = attributes.remote_qpn;
-  resp.qp_access_flags = attributes.access;
+  resp.qp_access_flags = attributes.access & kRemoteAccess;
   resp.pkey_index = attributes.pkey_index;
   resp.qp_state = ToVerbs(qp.state);
   resp.cur_qp_state = resp.qp_state;

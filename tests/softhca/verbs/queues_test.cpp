@@ -165,13 +165,24 @@ TEST(MemoryRegion, IsQueriedByItsHandle) {
   ibv_unimport_mr(imported);
 }
 
-TEST(QueryQp, RoundsTheDepthOfTheReceiveQueueUp) {
+TEST(QueryQp, RoundsTheSizesOfTheReceiveQueueUp) {
   const Context context = Open();
-  const Peer peer(context.get(), {.receive_depth = 17});
+  const Peer peer(context.get(), {.receive_depth = 17, .pieces = 3});
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
   ASSERT_EQ(ibv_query_qp(peer.qp.get(), &attr, IBV_QP_CAP, &init), 0);
   EXPECT_EQ(init.cap.max_recv_wr, 32u);
+  EXPECT_EQ(init.cap.max_recv_sge, 4u);
+}
+
+TEST(QueryQp, HasNoReceiveQueueWithASharedOne) {
+  const Context context = Open();
+  const Peer peer(context.get(), {.shared = true});
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(peer.qp.get(), &attr, IBV_QP_CAP, &init), 0);
+  EXPECT_EQ(init.cap.max_recv_wr, 0u);
+  EXPECT_EQ(init.cap.max_recv_sge, 0u);
 }
 
 TEST(QueryQp, ReturnsWhatWasSet) {
@@ -196,8 +207,9 @@ TEST(QueryQp, ReturnsWhatWasSet) {
   EXPECT_EQ(attr.rnr_retry, 5);
   EXPECT_EQ(attr.port_num, 1);
   EXPECT_EQ(attr.ah_attr.grh.hop_limit, 64);
-  EXPECT_EQ(attr.qp_access_flags & static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
-            static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+  EXPECT_EQ(attr.qp_access_flags & ~static_cast<unsigned>(IBV_ACCESS_REMOTE_ATOMIC),
+            static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ))
+      << "local rights are not the queue pair's";
   EXPECT_GE(init.cap.max_send_wr, 32u);
   EXPECT_GE(init.cap.max_recv_wr, 16u);
 }
