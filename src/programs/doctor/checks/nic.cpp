@@ -21,6 +21,15 @@ std::string VersionInName(const std::string& file) {
   return std::regex_match(file, match, form) ? match[1].str() : "";
 }
 
+std::string RemedyForLink(const NicInfo& nic, const PortInfo& port) {
+  if (nic.is_software()) return "Start softhca without --port-down";
+  const std::string check = "Check the cable and the switch, and ";
+  if (port.port.link_layer != host::LinkLayer::kEthernet)
+    return check + "check that a subnet manager runs (opensm)";
+  return check + "bring the link up (`ip link set " + (port.interface.empty() ? "DEV" : port.interface) +
+         " up`)";
+}
+
 }  // namespace
 
 Finding CheckNics(const Machine& machine) {
@@ -80,11 +89,7 @@ Finding CheckLink(const Machine& machine) {
   for (const NicInfo* const nic : UsableNics(machine)) {
     for (const PortInfo& port : nic->ports) {
       const std::string found = PortName(*nic, port) + " is " + port.port.state;
-      const bool ethernet = port.port.link_layer == host::LinkLayer::kEthernet;
-      const std::string interface = port.interface.empty() ? "DEV" : port.interface;
-      const std::string remedy = "Check the cable and the switch, and " +
-                                 (ethernet ? "bring the link up (`ip link set " + interface + " up`)"
-                                           : std::string("check that a subnet manager runs (opensm)"));
+      const std::string remedy = RemedyForLink(*nic, port);
       if (port.port.active)
         findings.Pass(found + (port.rate.empty() ? "" : ", " + port.rate));
       else if (any_active)
