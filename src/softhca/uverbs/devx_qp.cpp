@@ -25,15 +25,14 @@ struct QpContext {
 };
 static_assert(modify_qp_in::kQpc == create_qp_in::kQpc && modify_qp_in::kQpc == query_qp_out::kQpc);
 
-/// Checks that no alternate path is asked for: 0 asks for one.
+/// Checks what CREATE_QP asks for. `pm_state` must exclude an alternate path: 0 (ARMED) has one. RST2INIT_QP
+/// does not look at it: Linux leaves it 0 there.
 ///
-/// @source  rdma-core v50, providers/mlx5/qp.c and UCX v1.17, uct_ib_mlx5_devx_create_qp(): both set it
-void CheckPathMigration(const QpContext& context) {
-  CheckParameter(context.Get(qpc::kPmState) == PathMigration::kMigrated, "qpc.pm_state is not MIGRATED (3)");
-}
-
+/// @source  rdma-core v50, providers/mlx5/qp.c and UCX v1.17, uct_ib_mlx5_devx_create_qp(): both set it;
+/// Linux 6.1,
+///          drivers/vdpa/mlx5/net/mlx5_vnet.c, alloc_inout()
 void CheckNewQp(const QpContext& context) {
-  CheckPathMigration(context);
+  CheckParameter(context.Get(qpc::kPmState) == PathMigration::kMigrated, "qpc.pm_state is not MIGRATED (3)");
   CheckParameter(context.Get(qpc::kSt) == ServiceType::kRc, "only reliable connections are implemented");
   CheckParameter(context.Get(qpc::kSendDbrMode) == 0, "queues without doorbell records are not supported");
   CheckParameter(context.Get(qpc::kTsFormat) != TimestampFormat::kRealTime,
@@ -180,7 +179,6 @@ void ModifyQp(const Mailboxes& mail, const Object& object) {
   QpChange change;
   if (from) {
     const QpContext context{mail};
-    if (*from == QpState::kReset) CheckPathMigration(context);
     constexpr uint32_t kAll = kOptRre | kOptRae | kOptRwe | kOptPkeyIndex;
     const uint32_t mask = opcode == CommandOpcode::kRst2InitQp ? kAll : mail.Get(modify_qp_in::kOptParamMask);
     change.access = ReadAccess(context, qp.attributes.access, mask);

@@ -230,14 +230,14 @@ TEST_F(Devx, RecordOfACompletionQueueMayBeReadOnly) {
   EXPECT_NE(cq, nullptr);
 }
 
-TEST_F(Devx, DemandsThePathMigrationState) {
+TEST_F(Devx, DemandsThePathMigrationStateOfANewQueuePair) {
   constexpr auto kArmed = mlx5::PathMigration{};
   auto qp = queues.QpCommand();
   EXPECT_EQ(queues.Refusal(qp.Set(mlx5::qpc::kPmState.At(mlx5::create_qp_in::kQpc), kArmed)),
             CommandStatus::kBadParameter);
   Command init = ToInit();
   SetContext(init, mlx5::qpc::kPmState, kArmed);
-  EXPECT_EQ(Run(init), CommandStatus::kBadParameter);
+  EXPECT_EQ(Run(init), CommandStatus::kOk) << "Linux leaves it 0";
 }
 
 TEST_F(Devx, RefusesObjectsOfAnotherContext) {
