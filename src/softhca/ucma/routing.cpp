@@ -1,6 +1,9 @@
 #include "ucma/routing.hpp"
 
+#include <cerrno>
+
 #include "ucma/host_ports.hpp"
+#include "uverbs/errors.hpp"
 #include "wire/address_block.hpp"
 #include "wire/frame.hpp"
 
@@ -50,7 +53,10 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
 
 Gid SourceAddress(const cm::Route& route, const IpPort& destination) {
   if (IsOfAProcess(destination.ip) || !IsOfThisHost(destination)) return route.source();
-  return SourceTowards(destination.ip).value_or(route.source());
+  const Gid source = SourceTowards(destination.ip).value_or(route.source());
+  if (IsIpv4(source) != IsIpv4(destination.ip))
+    throw uverbs::Errno(EADDRNOTAVAIL, "no address of this host is of the destination's family");
+  return source;
 }
 
 std::optional<Gid> FindPeer(cm::PortSpace space, const IpPort& address) {

@@ -29,6 +29,8 @@ std::optional<cm::Route> FindRoute(const Devices& devices, const std::optional<c
 
 /// Returns the address by which a program appears to a destination: as on Linux, 127.0.0.1 to 127.0.0.1, and
 /// the host's own address to itself. To the address of a process, and to other hosts, the port's address.
+///
+/// @errors  Errno: EADDRNOTAVAIL if the host has no address of the destination's family
 Gid SourceAddress(const cm::Route& route, const IpPort& destination);
 
 /// Finds the GID of the program that others reach by `address`: a program on this host may be reached by any
