@@ -24,7 +24,7 @@ class BuildByCmake(build_ext):
         build = pathlib.Path(self.build_temp).resolve()
         module = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve()
         off = [f"-DWARPVERBS_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "PROGRAMS", "SOFTHCA", "GPUIO")]
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF",
+        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON", "-DBUILD_SHARED_LIBS=OFF",
                         "-DWARPVERBS_RDMACM=OFF", "-DWARPVERBS_MPI=OFF", *off, "-DWARPVERBS_BUILD_PYTHON=ON",
                         f"-DWARPVERBS_PYTHON={sys.executable}", "-DCMAKE_INSTALL_LIBDIR=lib",
                         *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
