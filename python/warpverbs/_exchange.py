@@ -151,6 +151,8 @@ class MpiExchange(_OtherExchange):
 class StoreExchange(_OtherExchange):
     """Messages to another rank by a store of torch.distributed, or any object with set(), get() and check().
 
+    A store without check(), as those of torch 1 are, needs compare_set().
+
     For one thread at a time. Deletes what it has read if the store has delete_key(). After a failed swap it refuses
     others.
 
@@ -172,14 +174,19 @@ class StoreExchange(_OtherExchange):
     def _swap(self, mine: bytes, what: str, deadline: Optional[float]) -> bytes:
         pause = 1e-4
         number, self._swaps = self._swaps, self._swaps + 1
-        self._store.set(f"{self._name}/{self._rank}/{self._peer}/{number}", mine.hex())  # stores may take text only
+        self._store.set(f"{self._name}/{self._rank}/{self._peer}/{number}", "=" + mine.hex())  # stores may take text only
         theirs = f"{self._name}/{self._peer}/{self._rank}/{number}"
-        while not self._store.check([theirs]):
+        while not (answer := self._look(theirs)):
             pause = _pause(deadline, pause, what, self.peer_name)
-        answer = self._store.get(theirs)
         if hasattr(self._store, "delete_key"):  # the next exchange of that name must not read it
             self._store.delete_key(theirs)
-        return bytes.fromhex(answer.decode() if isinstance(answer, bytes) else answer)
+        return bytes.fromhex((answer.decode() if isinstance(answer, bytes) else answer)[1:])
+
+    def _look(self, key: str) -> Any:
+        """Returns a value, or nothing if it has not been set. get() would wait for it, and not for Ctrl-C."""
+        if hasattr(self._store, "check"):
+            return self._store.get(key) if self._store.check([key]) else None
+        return self._store.compare_set(key, "", "")  # sets what is missing to nothing
 
     @property
     def peer_name(self) -> str:

@@ -121,13 +121,14 @@ def folder() -> pathlib.Path:
 
     Raises FileNotFoundError if it is in none of folders().
     """
-    searched = folders()
-    for path in searched:
+    for path in folders():
         if (path / TABLE).is_file():
             return path
+    named = os.environ.get("WARPVERBS_DEVICE_LIBRARY")
+    places = f"in {named}" if named else "in the package, in its build, or in the system's folders"
     raise FileNotFoundError(
-        f"Cannot find the device library: {TABLE} is in none of {', '.join(map(str, searched))}. Install libwarpverbs-dev, build "
-        "the target warpverbs_device_files, or set WARPVERBS_DEVICE_LIBRARY to the folder that has it."
+        f"Cannot find the device library: {TABLE} is not {places}. Build without -DWARPVERBS_BUILD_DEVICE_LIBRARY=OFF, install "
+        "libwarpverbs-dev, or set WARPVERBS_DEVICE_LIBRARY to the folder that has it."
     )
 
 
