@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Links the device library's bitcode for NVIDIA GPUs into kernels, and compares their operations with those of the headers.
 
-usage: check_library.py CLANG LLVM_FOLDER BITCODE INCLUDE
+usage: check_library.py CLANG LLVM_FOLDER BITCODE INCLUDE OPTION...
+
+The options are those that choose the GPU for the bitcode.
 """
 
 import pathlib
@@ -14,16 +16,16 @@ import ptx
 from goldens import Goldens
 
 MAX_RATIO = 1.05  # of the instructions of a post through the library to those of the headers
-CUDA = ["-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-feature=+ptx78", "-Wno-unknown-cuda-version",
-        "-std=c++20", "-O3", "-DWARPVERBS_ONE_WAY_FENCES", "-D__global__=__attribute__((global))", "-emit-llvm", "-c"]  # fmt: skip
+CUDA = ["--cuda-device-only", "-std=c++20", "-O3", "-DWARPVERBS_ONE_WAY_FENCES", "-D__global__=__attribute__((global))",
+        "-emit-llvm", "-c"]  # fmt: skip
 KERNELS = ("PostExclusive", "PostShared", "PostRelaxedShared", "BatchExclusive", "BatchShared", "WarpExclusive", "WarpShared")
 
 
 class Tools:
     """A clang, LLVM's tools of its version, and the library."""
 
-    def __init__(self, clang, llvm, bitcode, include):
-        self.clang, self.llvm, self.bitcode, self.include = clang, pathlib.Path(llvm), bitcode, include
+    def __init__(self, clang, llvm, bitcode, include, *gpu):
+        self.clang, self.llvm, self.bitcode, self.include, self.gpu = clang, pathlib.Path(llvm), bitcode, include, gpu
 
     def run(self, tool, *arguments):
         subprocess.run([str(self.llvm / tool), *map(str, arguments)], check=True)
@@ -33,7 +35,7 @@ class Tools:
         arch = {"gpu": "Cuda", "system": "CudaSystem"}[scope]
         with tempfile.TemporaryDirectory() as folder:
             kernels, linked, optimised, text = (pathlib.Path(folder) / name for name in ("kernels", "linked", "optimised", "text"))
-            command = [self.clang, *CUDA, f"-I{self.include}", "-include", "warpverbs/arch/cuda.hpp", f"-DARCH={arch}",
+            command = [self.clang, *self.gpu, *CUDA, f"-I{self.include}", "-include", "warpverbs/arch/cuda.hpp", f"-DARCH={arch}",
                        f"-DSCOPE={scope}", str(pathlib.Path(__file__).with_name("library_kernels.cu")), "-o", str(kernels)]  # fmt: skip
             subprocess.run(command, check=True)
             self.run("llvm-link", kernels, "--only-needed", "--internalize", self.bitcode, "-o", linked)
