@@ -52,6 +52,7 @@ def main():
     torch.cuda.synchronize()  # the tensors are ready
     send_numbers[(1,)](sender.queue, source, local.local().lkey, remote.address, remote.rkey, signal, target,
                        SECONDS * 10**9, results, N=NUMBERS)  # fmt: skip
+    torch.cuda.synchronize()  # not by copying the results: such a copy keeps softhca's own copies waiting
     posted, signalled, right = results.tolist()
     if posted & 0xff or signalled & 0xff:
         sys.exit(f"The kernel's waits ended with 0x{posted:x} and 0x{signalled:x}. {sender.last_error()}")

@@ -30,11 +30,11 @@ _TYPES = {"uint8_t": "unsigned char", "uint16_t": "unsigned short", "uint32_t": 
 def declarations(function: _table.Function) -> str:
     """Returns C++ that calls a function of the library as Numba calls one: it returns a status, and the result by a pointer."""
     parameters = [f"{_TYPES[type_name]} {name}" for type_name, name in function.arguments]
-    result = _TYPES[function.result]
+    result, place = _TYPES[function.result], "numba_result"  # arguments have other names, `result` among them
     return (
         f'extern "C" __device__ {result} {function.name}({", ".join(parameters)});\n'
-        f'extern "C" __device__ int numba_{function.name}({", ".join([f"{result}* result", *parameters])}) {{\n'
-        f"  *result = {function.name}({', '.join(function.argument_names)});\n"
+        f'extern "C" __device__ int numba_{function.name}({", ".join([f"{result}* {place}", *parameters])}) {{\n'
+        f"  *{place} = {function.name}({', '.join(function.argument_names)});\n"
         f"  return 0;\n"
         f"}}\n"
     )

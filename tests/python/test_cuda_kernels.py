@@ -251,7 +251,7 @@ extern "C" __global__ void kernel(uint64_t queue, uint64_t* result) {
   *result = wv_wait_block(queue, 0, *result, WV_FOREVER, 0);
 }
 """
-    shims = "".join(map(numba[0].declarations, list(_table.table().functions.values())[::97]))
+    shims = "".join(map(numba[0].declarations, _table.table().functions.values()))
     command = [CLANG, "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib", "-fsyntax-only",
                "-Wno-unknown-cuda-version", "-Werror", "-D__device__=__attribute__((device))",
                "-D__global__=__attribute__((global))"]  # fmt: skip

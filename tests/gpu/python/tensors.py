@@ -7,7 +7,7 @@ from common import arguments, check, report
 import torch
 import warpverbs
 
-os.environ["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"  # cudaMalloc(): a NIC needs dma-bufs for JAX's own way to allocate
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of the GPU's memory
 
 
 def pairs(bytes_):
@@ -33,6 +33,12 @@ def pairs(bytes_):
 
         a = jax.numpy.arange(bytes_ // 4, dtype=jax.numpy.int32).block_until_ready()
         print(f"JAX {jax.__version__} on {a.devices()}")
+        try:
+            warpverbs.Region(warpverbs.Device(), a).close()
+        except warpverbs.Error as error:
+            check("cuMemCreate" in str(error), f"JAX: {error}")
+            print(f"without JAX, whose memory needs dma-bufs: {error}")
+            return
         yield "jax, as a source", a, torch.zeros(bytes_ // 4, dtype=torch.int32), lambda a, b: a.tolist() == b.tolist()
     except (ImportError, RuntimeError) as error:
         print(f"without JAX: {error}")
