@@ -18,7 +18,7 @@ if not any(_os.path.exists(_os.path.join(_folder_of_package, "_core" + suffix)) 
 
 from warpverbs._core import (Device, EventThread, Gpu, PeerTable, QueuePool, SharedCompletions, __version__, assign_nics,
                              device_names, first_active_device, topology)
-from warpverbs._endpoint import Endpoint, EndpointConfig, connect_all
+from warpverbs._endpoint import CompletionChannel, Endpoint, EndpointConfig, connect_all
 from warpverbs._errors import (ClosedError, Error, ForkError, OperationError, OperationTimeout, TransportAborted,
                                TransportAccessDenied, TransportError, TransportInvalid, TransportTimeout)
 from warpverbs._exchange import Exchange, MpiExchange, StoreExchange, TcpExchange, TcpListener

@@ -2,9 +2,12 @@
 
 import dataclasses
 import ipaddress
+import itertools
+import weakref
 from typing import Any, Dict, Optional, Sequence, Union
 
 from warpverbs import _core
+from warpverbs._errors import OperationTimeout
 from warpverbs._memory import Region
 from warpverbs._types import EndpointCounters, Event, LocalMemory, QueueError, Received, RemoteMemory
 
@@ -142,6 +145,13 @@ class Endpoint(_core.Endpoint):
         index, nbytes, imm, written = self._receive(timeout)
         return Received(self._receiving.pop(index, None), nbytes, imm, written)
 
+    def try_receive(self) -> Optional[Received]:
+        """Returns the next message, or None if none has come. Raises as receive() does."""
+        try:
+            return self.receive(timeout=0)
+        except OperationTimeout:
+            return None
+
     def fetch_add(self, remote: RemoteMemory, addend: int, *, timeout: Optional[float] = _SECONDS) -> int:
         """Adds to a word of 8 bytes of the peer, modulo 2^64, and returns its old value. No other atomic comes between.
 
@@ -179,6 +189,62 @@ class Endpoint(_core.Endpoint):
     def counters(self) -> Optional[EndpointCounters]:
         """Returns how far the queues are; None if they are in memory of a GPU."""
         return super().counters()
+
+
+class CompletionChannel(_core.CompletionChannel):
+    """A file that becomes readable when a message has come: for select(), for asyncio, for threads that sleep until then.
+
+        channel.watch(endpoint)
+        loop.add_reader(channel, on_message)    # or select.select([channel], [], [])
+
+        def on_message():
+            while endpoint := channel.take():
+                while message := endpoint.try_receive():
+                    ...
+                channel.arm(endpoint)           # it tells of the next message only if asked
+
+    An endpoint keeps the channel that watches it.
+
+    Raises Error: the device or the kernel has no such channels.
+    """
+
+    def __init__(self, device: _core.Device) -> None:
+        super().__init__(device)
+        self._watched: "weakref.WeakValueDictionary[int, Endpoint]" = weakref.WeakValueDictionary()
+        self._cookies = itertools.count(1)
+
+    def fileno(self) -> int:
+        """Returns the file, for select() and the like, and for nothing else."""
+        return super().fileno()
+
+    def watch(self, endpoint: Endpoint) -> None:
+        """Tells of an endpoint's messages from now on, as long as the endpoint lives. The first one is asked for.
+
+        Raises Error: the endpoint has no receive queue, its queues are on a GPU, or a channel watches it already.
+        """
+        cookie = next(self._cookies)
+        self._watch(endpoint, cookie)
+        self._watched[cookie] = endpoint
+        self._arm(endpoint)
+
+    def arm(self, endpoint: Endpoint) -> None:
+        """Asks for the next message of an endpoint, once all that came were taken. One that came meanwhile is told of at once.
+
+        Raises Error: no channel watches the endpoint.
+        """
+        self._arm(endpoint)
+
+    def take(self) -> Optional[Endpoint]:
+        """Returns an endpoint that has messages; None: there is none. Does not wait.
+
+        Raises Error: the device has gone.
+        """
+        while (cookie := self._take()) is not None:
+            endpoint = self._watched.get(cookie)
+            if endpoint is not None and not endpoint.closed:
+                self._announced(endpoint)
+                return endpoint
+        return None
 
 
 def _local(local: Union[Region, LocalMemory]) -> LocalMemory:

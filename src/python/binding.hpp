@@ -254,6 +254,7 @@ void BindDevices(py::module_& module);
 void BindMemory(py::module_& module);
 void BindShared(py::module_& module);
 void BindEndpoint(py::module_& module);
+void BindChannel(py::module_& module);
 void BindExchange(py::module_& module);
 void BindTransport(py::module_& module);
 

@@ -2,6 +2,7 @@
 
 #include "shared.hpp"
 #include "warpverbs/device/memory.hpp"
+#include "warpverbs/host/completion_channel.hpp"
 #include "warpverbs/host/endpoint.hpp"
 #include "warpverbs/host/memory.hpp"
 
@@ -20,6 +21,8 @@ class FetchedWord {
   host::MemoryRegion region_;
 };
 
+struct ChannelObject;
+
 /// An endpoint with all that it needs, and the views that kernels read.
 struct EndpointObject {
   EndpointObject(std::shared_ptr<const host::Device> nic, const py::dict& settings);
@@ -36,10 +39,12 @@ struct EndpointObject {
   std::shared_ptr<EventThreadObject> events;
   std::shared_ptr<PeerTableObject> peers;
   std::shared_ptr<CompletionsObject> completions;
+  std::shared_ptr<ChannelObject> channel;  ///< tells of its receives, if one watches it
   bool receives = false;
   std::optional<KernelMemory> views;
   std::optional<FetchedWord> fetched;  ///< from the first atomic on
   std::optional<host::Endpoint> endpoint;
+  std::optional<host::CompletionAlarm> alarm;
   CallMutex mutex;          // calls, except those of the receive queue
   CallMutex receive_mutex;  // a thread may wait for a message while others send
 };

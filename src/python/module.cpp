@@ -72,6 +72,7 @@ PYBIND11_MODULE(_core, module) {
   BindMemory(module);
   BindShared(module);
   BindEndpoint(module);
+  BindChannel(module);
   BindExchange(module);
 #if WARPVERBS_PYTHON_TRANSPORT
   BindTransport(module);

@@ -1,4 +1,6 @@
+import asyncio
 import gc
+import select
 import weakref
 
 import numpy
@@ -346,3 +348,79 @@ def test_completions_are_shared(nic):
         for thread in [Background(write, number) for number in range(2)]:
             thread.result()
     assert target.tobytes() == b"12345678" * 2
+
+
+def test_channel_tells_of_messages(nic):
+    channel = warpverbs.CompletionChannel(nic)
+    pairs = [Pair(nic, receive_depth=4) for _ in range(2)]
+    for pair in pairs:
+        channel.watch(pair.b)
+        with pytest.raises(warpverbs.Error, match="a channel watches it already"):
+            channel.watch(pair.b)
+    assert channel.take() is None and pairs[0].b.try_receive() is None
+    for round_ in range(20):
+        pair = pairs[round_ % 2]
+        for _ in range(2):
+            pair.b.post_receive(pair.remote)
+            pair.a.send(pair.local.local(0, 8), imm=round_, timeout=SOON)
+        assert select.select([channel], [], [], SOON)[0] == [channel]
+        assert channel.take() is pair.b and channel.take() is None
+        for _ in range(2):
+            assert pair.b.receive(timeout=SOON).imm == round_
+        channel.arm(pair.b)
+
+
+def test_channel_tells_of_a_message_that_came_before_it_was_armed(nic):
+    channel, pair = warpverbs.CompletionChannel(nic), Pair(nic, receive_depth=4)
+    channel.watch(pair.b)
+
+    def send():
+        pair.b.post_receive(pair.remote)
+        pair.a.send(pair.local.local(0, 8), timeout=SOON)
+
+    send()
+    for _ in range(5):
+        assert select.select([channel], [], [], SOON)[0] and channel.take() is pair.b
+        assert pair.b.receive(timeout=SOON).nbytes == 8
+        send()
+        assert channel.take() is None
+        channel.arm(pair.b)
+
+
+def test_asyncio_waits_by_a_channel(nic):
+    channel, pair = warpverbs.CompletionChannel(nic), Pair(nic, receive_depth=4)
+
+    async def receive():
+        come = asyncio.Event()
+        asyncio.get_running_loop().add_reader(channel, come.set)
+        channel.watch(pair.b)
+        pair.b.post_receive(pair.remote)
+        sender = Background(pair.a.send, pair.local.local(0, 8), timeout=SOON)
+        await asyncio.wait_for(come.wait(), SOON)
+        asyncio.get_running_loop().remove_reader(channel)
+        sender.result()
+        return channel.take().receive(timeout=SOON).nbytes
+
+    assert asyncio.run(receive()) == 8
+
+
+def test_channel_and_endpoints_end_in_any_order(nic):
+    channel, pair = warpverbs.CompletionChannel(nic), Pair(nic, receive_depth=4)
+    with pytest.raises(warpverbs.Error, match="it has no receive queue"):
+        channel.watch(warpverbs.Endpoint(nic))
+    with pytest.raises(warpverbs.Error, match="Call CompletionChannel.watch"):
+        channel.arm(pair.b)
+    channel.watch(pair.b)
+    pair.b.post_receive(pair.remote)
+    pair.a.send(pair.local.local(0, 8), timeout=SOON)
+    assert select.select([channel], [], [], SOON)[0]
+    pair.b.close()
+    assert channel.take() is None  # its message went with it
+    other = Pair(nic, receive_depth=4)
+    channel.watch(other.b)
+    channel.close()
+    del channel
+    gc.collect()
+    other.b.post_receive(other.remote)
+    other.a.send(other.local.local(0, 8), timeout=SOON)
+    assert other.b.receive(timeout=SOON).nbytes == 8

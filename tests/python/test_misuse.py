@@ -23,6 +23,7 @@ CLOSEABLE = {
     "event thread": lambda nic: warpverbs.EventThread(),
     "peers": lambda nic: warpverbs.PeerTable(2),
     "pool": lambda nic: warpverbs.QueuePool(nic),
+    "channel": lambda nic: warpverbs.CompletionChannel(nic),
     "completions": lambda nic: warpverbs.SharedCompletions(nic),
     "listener": lambda nic: warpverbs.TcpListener("127.0.0.1"),
 }
