@@ -1,4 +1,9 @@
 // Exports of memory as files (dma-bufs).
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+
 #include "driver.hpp"
 #include "settings.hpp"
 
@@ -8,8 +13,17 @@ namespace {
 
 constexpr int kLeavesIt = -2;  // instead of a descriptor: the range leaves its allocation
 
+/// Returns a file of the right size that nobody can map.
+int ExportUnmapped(size_t bytes) {
+  const int file = NewFile(bytes);
+  const int fd = open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_WRONLY | O_CLOEXEC);
+  close(file);
+  return fd;
+}
+
 int ExportAllocated(Driver& driver, const Range& range, Address start, size_t bytes) {
   if ((range.start + range.bytes + kPage - 1) / kPage * kPage < start + bytes) return kLeavesIt;
+  if (Get().mapped_exports == 0) return ExportUnmapped(bytes);
   return driver.MemoryOf(range.gpu).Export(start, bytes);
 }
 
@@ -47,7 +61,7 @@ int cuMemGetHandleForAddressRange(void* handle, Address start, size_t bytes, int
   const Range* range = driver.Find(start);
   if (range == nullptr) range = driver.Find(start + kPage - 1);
   if (range == nullptr) return kInvalidValue;
-  if (range->imported || range->shared) return kNotSupported;
+  if (range->imported || (range->shared && Get().mapped_exports != 0)) return kNotSupported;
   const int fd =
       range->vmm ? ExportMapped(driver, *range, start, bytes) : ExportAllocated(driver, *range, start, bytes);
   if (fd == kLeavesIt) return kInvalidValue;

@@ -19,6 +19,7 @@ constexpr Named kNamed[] = {
     {"gpus", &Settings::gpus},
     {"integrated", &Settings::integrated},
     {"dma_buf", &Settings::dma_buf},
+    {"mapped_exports", &Settings::mapped_exports},
     {"pcie", &Settings::pcie},
     {"version", &Settings::version},
     {"gpu_direct", &Settings::gpu_direct},

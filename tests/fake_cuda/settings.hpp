@@ -10,6 +10,7 @@ struct Settings {
   int gpus = 1;
   int integrated = 0;         ///< CU_DEVICE_ATTRIBUTE_INTEGRATED
   int dma_buf = 1;            ///< whether memory can be exported
+  int mapped_exports = 1;     ///< whether the processor can map exports: it cannot map those of a real driver
   int pcie = 1;               ///< whether exports can be mapped over PCIe, with a recent driver
   int version = 13000;        ///< result of cuDriverGetVersion()
   int gpu_direct = 1;         ///< CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED

@@ -15,9 +15,14 @@ constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
+/// Says whether memory may be another process's, which this one has opened by IPC.
+bool MayBeAnothersMemory(const PointerInfo& pointer) {
+  return pointer.kind == PointerKind::kDevice && !pointer.ipc;
+}
+
 /// Returns why a NIC may be unable to reach memory that other code allocated, or nothing.
 std::string FurtherReason(const Gpu& gpu, const PointerInfo& pointer) {
-  if (pointer.kind == PointerKind::kDevice && !pointer.ipc) {
+  if (MayBeAnothersMemory(pointer)) {
     return "; it has no IPC handle of its own, so another process may have allocated it; only that process "
            "can register it or export a dma-buf of it";
   }
@@ -29,12 +34,15 @@ std::string FurtherReason(const Gpu& gpu, const PointerInfo& pointer) {
 
 /// Makes the GPU finish synchronous copies before they return. Otherwise the NIC might read old data.
 ///
+/// A driver may refuse this for memory of another process: its owner decides there.
+///
 /// @source  GPUDirect RDMA 13.0, "Synchronization and Memory Ordering"
-void SetSyncMemops(const CudaContext& context, const void* memory) {
+void SetSyncMemops(const CudaContext& context, const void* memory, const PointerInfo& pointer) {
   const unsigned on = 1;
   const CudaContext::Current current(context);
-  context.driver().Check(context.driver().PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory)),
-                         "make copies synchronous in memory of", context.name(), kSyncRemedy);
+  const int result = context.driver().PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory));
+  if (result != 0 && MayBeAnothersMemory(pointer)) return;
+  context.driver().Check(result, "make copies synchronous in memory of", context.name(), kSyncRemedy);
 }
 
 /// Both ways to register, without knowledge of the vendor.
@@ -76,7 +84,7 @@ RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const 
           [&] { registration.by_dma_buf(DmaBuf(gpu, memory, bytes, {.over_pcie = registration.over_pcie})); },
       .by_address =
           [&] {
-            SetSyncMemops(*gpu.context(), memory);
+            SetSyncMemops(*gpu.context(), memory, registration.pointer);
             ways.remedy = registration.over_pcie ? kPcieRemedy : kPeerMemoryRemedy;
             registration.by_address();
           },

@@ -1,9 +1,12 @@
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "fake_cuda.hpp"
 #include "host/buffer/buffer_traffic.hpp"
 #include "host/buffer/child.hpp"
 #include "host/gpu/driver_memory.hpp"
+#include "host/memory/registration_calls.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
@@ -87,6 +90,7 @@ TEST_F(Sharing, LeavesRegistrationToTheOwnerByIpc) {
     fake_cuda::Configure("");
     const auto opened = Open(ReceiveShared(socket, InAMinute()));
     const Device device;
+    Inject(RegistrationFault{.by_address = EFAULT});  // as nvidia_peermem refuses it
     try {
       opened->Register(device);
       ADD_FAILURE() << "the memory was registered";

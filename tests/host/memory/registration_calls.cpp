@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <mutex>
 
 #undef ibv_reg_mr
@@ -16,6 +17,9 @@ RegistrationFault injected_registration;
 unsigned last_access = 0;
 int registrations = 0;
 DmaBufCall last_dma_buf;
+bool holds_registrations = false;
+int held_registrations = 0;
+std::condition_variable release;
 
 template <class Function>
 Function* LibrarysOwn(Function*, const char* name) {
@@ -23,7 +27,10 @@ Function* LibrarysOwn(Function*, const char* name) {
 }
 
 bool Refuses(unsigned access, int RegistrationFault::*way) {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
+  ++held_registrations;
+  release.wait(lock, [] { return !holds_registrations; });
+  --held_registrations;
   last_access = access;
   ++registrations;
   const int error = injected_registration.*way;
@@ -39,6 +46,17 @@ bool Refuses(unsigned access, int RegistrationFault::*way) {
 void Inject(const RegistrationFault& fault) {
   const std::lock_guard lock(mutex);
   injected_registration = fault;
+}
+
+void HoldRegistrations(bool holds) {
+  const std::lock_guard lock(mutex);
+  holds_registrations = holds;
+  release.notify_all();
+}
+
+int HeldRegistrations() {
+  const std::lock_guard lock(mutex);
+  return held_registrations;
 }
 
 unsigned LastAccess() {

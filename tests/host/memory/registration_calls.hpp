@@ -15,6 +15,12 @@ struct RegistrationFault {
 /// Sets the fault for later calls.
 void Inject(const RegistrationFault& fault);
 
+/// Lets registrations wait, until it is called with false.
+void HoldRegistrations(bool holds);
+
+/// Returns how many registrations wait.
+int HeldRegistrations();
+
 /// Returns the access flags of the last registration.
 unsigned LastAccess();
 
