@@ -69,19 +69,12 @@ int Allocate(int file, size_t bytes) {
 }  // namespace
 
 std::unique_ptr<ShmFile> ShmFile::Create(const std::string& name, size_t bytes, int numa, int& error) {
-  // Has no name until it is complete: a process that is killed meanwhile leaves nothing behind.
-  const host::FileDescriptor file(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  error = file ? OwnFile(file.get()) : errno;
-  if (error == 0 && bytes > static_cast<size_t>(INT64_MAX)) error = EFBIG;
-  if (error == 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) error = errno;
+  const host::FileDescriptor file = MakeOwnFile(bytes, error);
   std::byte* const data = error == 0 ? Map(file.get(), bytes, error) : nullptr;
   if (data != nullptr) {
     if (numa >= 0) BindToNode(data, bytes, numa);  // before it has pages
     error = Allocate(file.get(), bytes);
-    const std::string by_descriptor = "/proc/self/fd/" + std::to_string(file.get());
-    const std::string path = "/dev/shm/" + name;
-    if (error == 0 && linkat(AT_FDCWD, by_descriptor.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      error = errno;
+    if (error == 0) error = NameOwnFile(file.get(), name);
     if (error != 0) munmap(data, bytes);
   }
   if (error != 0) return nullptr;

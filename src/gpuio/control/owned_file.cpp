@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
-
-#include "warpverbs/host/dma_buf.hpp"
+#include <utility>
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -19,10 +19,20 @@ constexpr mode_t kMark = S_ISVTX;  // without effect on a file
 
 }  // namespace
 
-int OwnFile(int file) {
-  // The mark comes second: a file that has it has its lock.
-  if (flock(file, LOCK_SH | LOCK_NB) != 0) return errno;
-  return fchmod(file, S_IRUSR | S_IWUSR | kMark) == 0 ? 0 : errno;
+host::FileDescriptor MakeOwnFile(size_t bytes, int& error) {
+  host::FileDescriptor file(open(kFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  const bool is_made =
+      file && flock(file.get(), LOCK_SH | LOCK_NB) == 0 && fchmod(file.get(), S_IRUSR | S_IWUSR | kMark) == 0;
+  error = is_made ? 0 : errno;
+  if (error == 0 && bytes > static_cast<size_t>(INT64_MAX)) error = EFBIG;
+  if (error == 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) error = errno;
+  return error == 0 ? std::move(file) : host::FileDescriptor();
+}
+
+int NameOwnFile(int file, const std::string& name) {
+  const std::string by_descriptor = "/proc/self/fd/" + std::to_string(file);
+  const std::string path = std::string(kFolder) + "/" + name;
+  return linkat(AT_FDCWD, by_descriptor.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
 }
 
 void RemoveIfAbandoned(const std::string& name) {

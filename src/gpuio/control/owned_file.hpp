@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
+#include "warpverbs/host/dma_buf.hpp"
 #include "warpverbs/version.hpp"
 
 /// Files of /dev/shm that go when their owner does, even if that is killed.
@@ -13,13 +15,19 @@ namespace warpverbs::inline v0_2::gpuio {
 
 inline constexpr char kBufferFilePrefix[] = "hf3fs-iov-", kSemaphoreFilePrefix[] = "sem.hf3fs-submit-";
 
-/// Marks a file as this process's. It stays so while a descriptor or a mapping made by this one is left.
+/// Makes a file of this process that has no name yet. It stays this process's while a descriptor or a mapping
+/// made by this one is left.
+///
+/// @param error  0 or an errno value
+host::FileDescriptor MakeOwnFile(size_t bytes, int& error);
+
+/// Gives a complete file its name in /dev/shm: a process that is killed earlier leaves nothing behind.
 ///
 /// @return  0 or an errno value
-int OwnFile(int file);
+int NameOwnFile(int file, const std::string& name);
 
-/// Removes a file of /dev/shm whose owner has gone. Does nothing to files that OwnFile() did not mark, and to
-/// those of other users unless this one is root.
+/// Removes a file of /dev/shm whose owner has gone. Does nothing to files that MakeOwnFile() did not make,
+/// and to those of other users unless this one is root.
 void RemoveIfAbandoned(const std::string& name);
 
 /// Removes all buffers, rings and semaphores of /dev/shm whose owners have gone, as RemoveIfAbandoned() does.

@@ -23,11 +23,12 @@ constexpr uint32_t kMaxPosts = 1024;  // taken at once: more is no submission, b
 ///
 /// @param error  0 or an errno value
 std::unique_ptr<GuardedMapping> CreateSemaphore(const std::string& name, int& error) {
-  host::FileDescriptor file(shm_open(("/sem." + name).c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  error = !file || ftruncate(file.get(), sizeof(sem_t)) != 0 ? errno : OwnFile(file.get());
+  host::FileDescriptor file = MakeOwnFile(sizeof(sem_t), error);
   if (error != 0) return nullptr;
   auto memory = GuardedMapping::Map(std::move(file), sizeof(sem_t), error);
-  if (memory != nullptr) sem_init(reinterpret_cast<sem_t*>(memory->data()), 1, 0);
+  if (error != 0) return nullptr;
+  sem_init(reinterpret_cast<sem_t*>(memory->data()), 1, 0);
+  error = NameOwnFile(memory->file().get(), "sem." + name);
   return memory;
 }
 
