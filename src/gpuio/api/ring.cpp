@@ -224,10 +224,6 @@ int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const 
   // completion that arrives after this posts again.
   arrivals.TakeAll();
   size_t taken = ring.producer().Take(cqes);
-  if (taken == 0) {  // a thread that polls learns of a daemon that has gone, too
-    ring.CheckDaemon();
-    taken = ring.producer().Take(cqes);
-  }
   while (taken < min_results) {
     const std::chrono::nanoseconds now = Now();
     std::chrono::nanoseconds left = WaitJitter();
@@ -236,10 +232,16 @@ int WaitForIos(Ring& ring, std::span<hf3fs_cqe> cqes, size_t min_results, const 
       if (now >= end) break;
       left = std::min(left, end - now);
     }
-    ring.CheckDaemon();
-    arrivals.WaitFor(left);
-    arrivals.TakeAll();
+    if (arrivals.WaitFor(left)) {
+      arrivals.TakeAll();
+    } else {
+      ring.CheckDaemon();  // one that answers in time needs no look
+    }
     taken += ring.producer().Take(cqes.subspan(taken));
+  }
+  if (taken == 0) {  // a thread that polls learns of a daemon that has gone, too
+    ring.CheckDaemon();
+    taken = ring.producer().Take(cqes);
   }
   if (taken > 0) ring.PostSubmit();  // there is room for completions again
   return static_cast<int>(taken);

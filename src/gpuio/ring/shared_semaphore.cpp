@@ -51,8 +51,9 @@ uint32_t SharedSemaphore::TakeAll() const {
   return static_cast<uint32_t>(word.fetch_and(~kPosts, std::memory_order_acquire));
 }
 
-void SharedSemaphore::WaitFor(std::chrono::nanoseconds time) const {
-  if (TakeOne(semaphore_) || time.count() <= 0) return;
+bool SharedSemaphore::WaitFor(std::chrono::nanoseconds time) const {
+  if (TakeOne(semaphore_)) return true;
+  if (time.count() <= 0) return false;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   const timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (time - seconds).count()};
   const std::atomic_ref<uint64_t> word = WordOf(semaphore_);
@@ -60,7 +61,9 @@ void SharedSemaphore::WaitFor(std::chrono::nanoseconds time) const {
   const long result = syscall(SYS_futex, semaphore_, FUTEX_WAIT, 0, &timeout, nullptr, 0);
   const bool is_damaged = result != 0 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT;
   word.fetch_sub(kWaiter, std::memory_order_relaxed);
-  if (!TakeOne(semaphore_) && is_damaged) nanosleep(&timeout, nullptr);  // its memory is gone
+  if (TakeOne(semaphore_)) return true;
+  if (is_damaged) nanosleep(&timeout, nullptr);  // its memory is gone
+  return false;
 }
 
 }  // namespace warpverbs::inline v0_2::gpuio

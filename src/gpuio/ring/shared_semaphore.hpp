@@ -27,7 +27,9 @@ class SharedSemaphore {
   uint32_t TakeAll() const;
 
   /// Waits for a post, and takes it, or for some time. May return earlier.
-  void WaitFor(std::chrono::nanoseconds time) const;
+  ///
+  /// @return  whether it has taken a post
+  bool WaitFor(std::chrono::nanoseconds time) const;
 
  private:
   sem_t* semaphore_;
