@@ -16,6 +16,17 @@ namespace warpverbs::inline v0_2::gpuio {
 
 using namespace protocol;
 
+namespace {
+
+/// Returns a path as requests have it; its error in `error`.
+std::string Plain(const std::string& path, int& error) {
+  auto plain = ToPlainPath(path);
+  if (!plain && error == 0) error = PathError(path);
+  return plain.value_or("");
+}
+
+}  // namespace
+
 /// Turns calls into requests.
 class FileClient::Impl : public RequestQueue {
  public:
@@ -44,6 +55,21 @@ class FileClient::Impl : public RequestQueue {
     asio::post(context(), [callback = std::move(callback), values...] { callback(values...); });
   }
 
+  /// Makes or removes a name.
+  ///
+  /// @param of_root  error for the root, which is always there
+  template <class RequestType>
+  void ChangeName(RequestType request, int of_root, Done done) {
+    asio::dispatch(context(), [self = std::static_pointer_cast<Impl>(shared_from_this()),
+                               request = std::move(request), of_root, done = std::move(done)]() mutable {
+      int error = 0;
+      request.path = Plain(request.path, error);
+      if (error == 0 && request.path.empty()) error = of_root;
+      if (error != 0) return self->Refuse(std::move(done), error);
+      self->Submit({.message = std::move(request), .done = self->Then(std::move(done))});
+    });
+  }
+
   void ListFrom(ListRequest request, std::vector<DirectoryEntry> entries,
                 std::function<void(int, std::vector<DirectoryEntry>)> done) {
     Submit({.message = request,
@@ -62,13 +88,6 @@ class FileClient::Impl : public RequestQueue {
 };
 
 namespace {
-
-/// Returns a path as requests have it; its error in `error`.
-std::string Plain(const std::string& path, int& error) {
-  auto plain = ToPlainPath(path);
-  if (!plain && error == 0) error = PathError(path);
-  return plain.value_or("");
-}
 
 /// The flags of a request for those of open(2); empty: they have others.
 std::optional<uint32_t> ToOpenFlags(int flags) {
@@ -101,6 +120,11 @@ FileClient::FileClient(const FileClientConfig& config, transport::EventLoop& loo
 FileClient::~FileClient() { impl_->Close(); }
 
 std::optional<ServerAddress> FileClient::Server() const { return impl_->Server(); }
+
+std::optional<std::string> FileClient::PathOf(uint64_t file) const {
+  const auto found = impl_->Find(file);
+  return found ? std::optional(found->path) : std::nullopt;
+}
 
 void FileClient::Open(std::string path, int flags, mode_t mode,
                       std::function<void(int error, OpenedFile)> done) {
@@ -237,36 +261,15 @@ void FileClient::List(std::string path, std::function<void(int error, std::vecto
 }
 
 void FileClient::MakeDirectory(std::string path, mode_t mode, Done done) {
-  asio::dispatch(impl_->context(),
-                 [impl = impl_, path = std::move(path), mode, done = std::move(done)]() mutable {
-                   int error = 0;
-                   MakeDirectoryRequest request{.path = Plain(path, error), .mode = mode & 07777};
-                   if (error == 0 && request.path.empty()) error = EEXIST;
-                   if (error != 0) return impl->Refuse(std::move(done), error);
-                   impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
-                 });
+  impl_->ChangeName(MakeDirectoryRequest{.path = std::move(path), .mode = mode & 07777}, EEXIST,
+                    std::move(done));
 }
-
 void FileClient::RemoveDirectory(std::string path, Done done) {
-  asio::dispatch(impl_->context(), [impl = impl_, path = std::move(path), done = std::move(done)]() mutable {
-    int error = 0;
-    RemoveRequest request{.path = Plain(path, error), .directory = true};
-    if (error == 0 && request.path.empty()) error = EBUSY;
-    if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
-  });
+  impl_->ChangeName(RemoveRequest{.path = std::move(path), .directory = true}, EBUSY, std::move(done));
 }
-
 void FileClient::Unlink(std::string path, Done done) {
-  asio::dispatch(impl_->context(), [impl = impl_, path = std::move(path), done = std::move(done)]() mutable {
-    int error = 0;
-    RemoveRequest request{.path = Plain(path, error)};
-    if (error == 0 && request.path.empty()) error = EISDIR;
-    if (error != 0) return impl->Refuse(std::move(done), error);
-    impl->Submit({.message = std::move(request), .done = impl->Then(std::move(done))});
-  });
+  impl_->ChangeName(RemoveRequest{.path = std::move(path)}, EISDIR, std::move(done));
 }
-
 void FileClient::Rename(std::string from, std::string to, unsigned flags, Done done) {
   asio::dispatch(impl_->context(), [impl = impl_, from = std::move(from), to = std::move(to), flags,
                                     done = std::move(done)]() mutable {

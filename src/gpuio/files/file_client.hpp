@@ -123,6 +123,11 @@ class FileClient {
   void ReadLink(std::string path, std::function<void(int error, std::string target)> done);
   void GetSpace(std::function<void(int error, Space)> done);
 
+  /// Returns the present path of an open file: renames by this client are followed. Empty: it is not open.
+  ///
+  /// @pre  on the loop's thread
+  std::optional<std::string> PathOf(uint64_t file) const;
+
   /// Returns the server of the present connection; empty while there is none.
   ///
   /// @pre  on the loop's thread

@@ -5,6 +5,7 @@
 
 #include <asio/post.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -12,6 +13,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "warpverbs/transport/event_loop.hpp"
 
@@ -48,6 +50,17 @@ T GetInTime(std::future<T> future, const char* what = "an operation") {
   if (future.wait_for(kTestTimeout) != std::future_status::ready)
     throw std::runtime_error(std::string(what) + " took too long");
   return future.get();
+}
+
+/// Bytes that depend on the place and the seed.
+inline std::vector<uint8_t> Pattern(size_t bytes, uint64_t seed) {
+  std::vector<uint8_t> pattern(bytes);
+  uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
+  for (uint8_t& byte : pattern) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    byte = static_cast<uint8_t>(state >> 56);
+  }
+  return pattern;
 }
 
 /// Runs a function on a loop's thread, and waits for it.

@@ -170,17 +170,6 @@ class Client {
   Looped<FileClient> client_;
 };
 
-/// Bytes that depend on the place and the seed.
-inline std::vector<uint8_t> Pattern(size_t bytes, uint64_t seed) {
-  std::vector<uint8_t> pattern(bytes);
-  uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
-  for (uint8_t& byte : pattern) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    byte = static_cast<uint8_t>(state >> 56);
-  }
-  return pattern;
-}
-
 inline void WriteFile(const std::filesystem::path& path, const std::vector<uint8_t>& bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
