@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "warpverbs/host/error.hpp"
 
@@ -19,7 +20,7 @@ using namespace protocol;
 namespace {
 
 constexpr unsigned kThreads = 8;
-constexpr size_t kJobsOfOneClient = 4;  // in threads at a time: those of others find a thread
+constexpr size_t kFewBytes = 64 << 10;
 
 /// Returns how many files clients may have open: each takes two descriptors, and half of all is for sockets
 /// and for the files that a request opens for a moment.
@@ -53,6 +54,7 @@ ServerParts::ServerParts(transport::EventLoop& event_loop, const FileServerConfi
     : config(server_config),
       loop(event_loop),
       threads(kThreads),
+      jobs(loop.context(), threads, kThreads),
       folder(config.folder, config.read_only),
       arena(config.memory, config.device, config.transport.max_nics),
       scheduler({.free = [this] { return arena.free(); },
@@ -136,8 +138,14 @@ void Session::Close() {
   Stop();
   if (kept_ >= 0 && parts_->disk) parts_->disk->Release(kept_);
   if (greeted_) --parts_->clients;
-  socket_->CloseAfterSending();
-  jobs_.clear();  // they own this
+  // The last answers get some seconds, unless the client does not read: nobody counts them any more.
+  if (unsent_bytes_ <= kFewBytes) {
+    socket_->CloseAfterSending();
+  } else {
+    socket_->Close();
+  }
+  parts_->unsent_bytes -= std::exchange(unsent_bytes_, 0);
+  jobs_->Clear();  // they own this
   if (on_end_) std::exchange(on_end_, {})();
 }
 
@@ -236,9 +244,23 @@ void Session::Respond(uint64_t id, uint16_t type, int error, const Reply& reply)
   if (error != 0) ++parts_->statistics.errors;
   if (ended_ || (gone_ && !(failed_ && error == EFAULT))) return;
   // It counts until the kernel has taken its answer, so that one that does not read them is stopped.
-  socket_->Send(EncodeReply(id, type, error, reply), [self = weak_from_this()] {
-    if (const auto session = self.lock()) --session->requests_;
+  std::vector<uint8_t> frame = EncodeReply(id, type, error, reply);
+  const size_t bytes = frame.size();
+  unsent_bytes_ += bytes;
+  parts_->unsent_bytes += bytes;
+  socket_->Send(std::move(frame), [self = weak_from_this(), bytes] {
+    if (const auto session = self.lock()) session->OnSent(bytes);
   });
+  const bool is_too_much = parts_->unsent_bytes > parts_->config.memory;
+  if (is_too_much && unsent_bytes_ >= parts_->unsent_bytes / std::max<size_t>(parts_->clients, 1))
+    End("it does not read its answers");
+}
+
+void Session::OnSent(size_t bytes) {
+  --requests_;
+  if (ended_) return;
+  unsent_bytes_ -= bytes;
+  parts_->unsent_bytes -= bytes;
 }
 
 /// Keeps a file for the client, until it closes it or is gone. A thread closes it: that may take long.
@@ -264,34 +286,16 @@ std::shared_ptr<ServerFile> Session::FileOf(uint64_t handle) const {
 
 void Session::InThread(std::function<void()> call, std::function<void()> then) {
   ++work_;
-  jobs_.push_back({std::move(call), std::move(then)});
-  StartJobs();
-}
-
-void Session::StartJobs() {
-  while (gone_ && !jobs_.empty()) {
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    job.then();
-    EndWork();
-  }
-  while (running_jobs_ < kJobsOfOneClient && !jobs_.empty()) {
-    ++running_jobs_;
-    asio::post(parts_->threads, [self = shared_from_this(), job = std::move(jobs_.front())]() mutable {
-      if (!self->gone_) job.call();
-      auto& context = self->parts_->loop.context();
-      // The last owner must not be this thread, which the session's parts wait for.
-      asio::post(context, [self = std::move(self), job = std::move(job)] { self->EndJob(job); });
-    });
-    jobs_.pop_front();
-  }
-}
-
-void Session::EndJob(const Job& job) {
-  --running_jobs_;
-  job.then();
-  StartJobs();
-  EndWork();
+  const auto self = shared_from_this();
+  parts_->jobs.Add(jobs_, {.call =
+                               [self, call = std::move(call)] {
+                                 if (!self->gone_) call();
+                               },
+                           .then =
+                               [self, then = std::move(then)] {
+                                 then();
+                                 self->EndWork();
+                               }});
 }
 
 /// Calls the file system in another thread, and answers with what it returns.

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "gpuio/protocol/framed_socket.hpp"
 #include "gpuio/protocol/messages.hpp"
 #include "gpuio/server/folder.hpp"
+#include "gpuio/server/job_queue.hpp"
 #include "gpuio/server/server.hpp"
 #include "gpuio/server/server_file.hpp"
 #include "gpuio/server/transfer.hpp"
@@ -39,13 +39,15 @@ struct ServerParts {
   const FileServerConfig config;
   transport::EventLoop& loop;
   asio::thread_pool threads;  ///< for calls of the file system that io_uring does not have
+  JobQueue jobs;              ///< shares the threads out to clients
   Folder folder;
   Arena arena;
   Scheduler scheduler;
   std::unique_ptr<Disk> disk;
   DataPath path;
   FileServerStatistics statistics{};
-  size_t clients = 0;      ///< sessions that have greeted and not ended
+  size_t unsent_bytes = 0;  ///< answers that clients have not read
+  size_t clients = 0;       ///< sessions that have greeted and not ended
   size_t files = 0;        ///< files that clients have open, or are opening
   const size_t max_files;  ///< files that the process's limit leaves for all clients
 
@@ -92,20 +94,14 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void InThread(std::function<void()> call, std::function<void()> then) override;
 
  private:
-  /// A call of the file system, and what follows it on the loop.
-  struct Job {
-    std::function<void()> call{}, then{};
-  };
-
   void EndUnlessCancelledWithin(std::chrono::milliseconds time, const std::string& reason);
-  void StartJobs();
-  void EndJob(const Job& job);
   void EndWork();
   void OnFrame(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   void OnHello(const protocol::FrameHeader& header, std::span<const uint8_t> body);
   std::string Accept(const protocol::Hello& hello, protocol::Welcome& welcome);
   void ProveRdma();
   void ReportGone(Done done);
+  void OnSent(size_t bytes);
   void Respond(uint64_t id, uint16_t type, int error, const protocol::Reply& reply);
 
   void On(uint64_t id, protocol::OpenRequest request);
@@ -146,8 +142,8 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   uint64_t next_handle_ = 1;
   size_t requests_ = 0;  // not answered yet
   size_t work_ = 0;      // transfers, operations of the disk and jobs under way
-  std::deque<Job> jobs_;
-  size_t running_jobs_ = 0;
+  size_t unsent_bytes_ = 0;  // of answers
+  const std::shared_ptr<JobQueue::Share> jobs_ = std::make_shared<JobQueue::Share>();
 };
 
 }  // namespace warpverbs::inline v0_2::gpuio

@@ -191,6 +191,22 @@ TEST_F(Hostile, RequestsBeyondTheLimitEndTheConnection) {
   ExpectThatOthersAreServed(1);
 }
 
+TEST_F(Hostile, AnswersThatNobodyReadsAreBoundedByTheMemory) {
+  client_.reset();
+  for (int i = 0; i < 300; ++i) WriteFile(folder_ / (std::string(200, 'a') + std::to_string(i)), {});
+  server_config_.memory = 4 << 20;
+  server_config_.max_requests = 4000;
+  Serve();
+  file_ = client_->MustOpen("file", O_RDONLY);
+  Stranger stranger(port());
+  stranger.Connect();
+  // Far more than the kernel's buffers and the server's memory.
+  for (uint64_t id = 0; id < 4000; ++id) stranger.Send(EncodeFrame(id, ListRequest{"", 0}));
+  EXPECT_TRUE(Eventually([&] { return Statistics().clients_now == 1; }));
+  EXPECT_THAT(WholeLog(), HasSubstr("does not read its answers"));
+  ExpectThatOthersAreServed(1);
+}
+
 TEST_F(Hostile, SilentStrangersTakeNoPlacesOfClients) {
   client_.reset();
   server_config_.max_clients = 2;

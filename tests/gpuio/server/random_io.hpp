@@ -31,7 +31,7 @@ class ModelFile {
   /// @param may_fail  whether operations may end with EREMOTEIO: then it starts over with an empty file
   ModelFile(Client& client, const std::string& name, uint64_t seed, bool may_fail)
       : client_(client),
-        file_(client.MustOpen(name, O_RDWR | O_CREAT | O_TRUNC)),
+        file_(Opened(client, name, may_fail)),
         random_(seed),
         memory_(kLargest),
         may_fail_(may_fail) {}
@@ -66,6 +66,15 @@ class ModelFile {
   size_t steps() const { return steps_; }
 
  private:
+  /// @param may_fail  whether a server may be killed meanwhile: the next one is asked then
+  static uint64_t Opened(Client& client, const std::string& name, bool may_fail) {
+    constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+    if (may_fail) {
+      if (const auto [error, file] = client.Open(name, kFlags); error == 0) return file.file;
+    }
+    return client.MustOpen(name, kFlags);
+  }
+
   /// A result that a lost connection explains.
   bool Lost(int64_t result) {
     if (!may_fail_ || result != -EREMOTEIO) return false;

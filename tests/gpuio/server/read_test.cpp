@@ -4,6 +4,7 @@
 #include <random>
 
 #include "gpuio/protocol/messages.hpp"
+#include "gpuio/server/held_disk.hpp"
 #include "gpuio/server/served.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
@@ -138,6 +139,20 @@ TEST_P(Reads, OfNothingButAHoleCountItsBytes) {
   EXPECT_EQ(result.result, 5'000'000);
   EXPECT_THAT(result.holes, testing::ElementsAre(Range{0, 5'000'000}));
   EXPECT_EQ(static_cast<size_t>(std::count(bytes.begin(), bytes.end(), 0xee)), bytes.size());
+}
+
+TEST_P(Reads, EndWhereAFileIsTruncatedMeanwhile) {
+  constexpr size_t kBytes = 4 << 20, kLeft = (1 << 20) + 3;
+  const auto pattern = Pattern(kBytes, 1);
+  WriteFile(folder_ / "file", pattern);
+  // The server knows the size by then.
+  server_config_.wrap_disk =
+      BeforeTheFirstRead([path = folder_ / "file"] { std::filesystem::resize_file(path, kLeft); });
+  ReadResult read;
+  const auto bytes = ReadBack("file", 0, kBytes, read);
+  EXPECT_EQ(read.result, static_cast<int64_t>(kLeft));
+  EXPECT_TRUE(std::equal(pattern.begin(), pattern.begin() + kLeft, bytes.begin()));
+  EXPECT_TRUE(std::all_of(bytes.begin() + kLeft, bytes.end(), [](uint8_t byte) { return byte == 0xee; }));
 }
 
 TEST_P(Reads, SeeHolesThatAreMadeMeanwhile) {

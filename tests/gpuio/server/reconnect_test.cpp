@@ -213,6 +213,30 @@ TEST_F(Reconnect, SeesNoEndOfAServerBeforeItsWritesHaveEnded) {
   EXPECT_EQ(ReadFile(folder_ / "file"), pattern);
 }
 
+TEST_F(Reconnect, SeesNoEndOfItsSessionBeforeItsWritesHaveEnded) {
+  WriteFile(folder_ / "other", Pattern(1000, 2));
+  HeldWrites held;
+  server_config_.wrap_disk = held.Wrap();
+  const auto pattern = Pattern(1000, 1);
+  Memory memory(pattern.size()), target(1000);
+  memory.Set(pattern);
+  const uint64_t file = client().MustOpen("file", O_WRONLY | O_CREAT),
+                 other = client().MustOpen("other", O_RDONLY);
+  std::promise<int64_t> written;
+  client()->Write(file, 0, memory.Remote(), [&](int64_t result) { written.set_value(result); });
+  ASSERT_TRUE(Eventually([&] { return held.held() == 1; }));
+  transport::RdmaRemoteBuffer wrong = target.Remote();
+  wrong.access_key.rkeys[0] ^= 0xff00;
+  EXPECT_EQ(client().Read(other, 0, wrong).result, -EFAULT) << "with which the server ends the session";
+  usleep(100'000);  // a server that does not wait has closed the connection by then
+  EXPECT_TRUE(client().Server());
+  EXPECT_EQ(fs::file_size(folder_ / "file"), 0u);
+  held.ReleaseOn(server_->loop());
+  EXPECT_EQ(GetInTime(written.get_future()), 1000) << "the write came again over the next connection";
+  EXPECT_EQ(ReadFile(folder_ / "file"), pattern);
+  EXPECT_EQ(Statistics().clients, 2u);
+}
+
 /// The old write may come after the new one, and after what the caller does next.
 TEST_F(Reconnect, RepeatsNoWriteOfAConnectionThatTheServerHasNotClosed) {
   HeldWrites held;

@@ -3,11 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <asio/io_context.hpp>
+#include <asio/thread_pool.hpp>
 #include <deque>
 #include <memory>
+#include <mutex>
+#include <semaphore>
+#include <string>
 #include <vector>
 
+#include "gpuio/common/basics.hpp"
 #include "gpuio/server/arena.hpp"
+#include "gpuio/server/job_queue.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -128,6 +135,69 @@ TEST_F(Schedulers, AbandonWorksOfClientsThatAreGone) {
   EXPECT_TRUE(gone.started.empty());
   Add(other, 1, kChunkBytes);
   EXPECT_EQ(other.share->held(), 1u);
+}
+
+/// Jobs that wait until they may go on.
+struct JobQueues : testing::Test {
+  ~JobQueues() override {
+    LetGo(1000);
+    threads.join();
+    loop.run();
+  }
+
+  void Add(const std::shared_ptr<JobQueue::Share>& client, const std::string& name) {
+    queue.Add(client, {.call =
+                           [this, name] {
+                             {
+                               const std::lock_guard lock(mutex);
+                               started.push_back(name);
+                             }
+                             gate.acquire();
+                           },
+                       .then = [] {}});
+  }
+  void LetGo(int jobs) { gate.release(jobs); }
+
+  /// Runs the loop until some jobs have started, and returns all that have.
+  std::vector<std::string> Await(size_t jobs) {
+    EXPECT_TRUE(Eventually([&] {
+      loop.restart();
+      loop.poll();
+      const std::lock_guard lock(mutex);
+      return started.size() >= jobs;
+    }));
+    const std::lock_guard lock(mutex);
+    return started;
+  }
+
+  asio::io_context loop;
+  asio::thread_pool threads{4};
+  JobQueue queue{loop, threads, 4};
+  std::counting_semaphore<2000> gate{0};
+  std::mutex mutex;
+  std::vector<std::string> started;
+};
+
+TEST_F(JobQueues, LetClientsTakeTurns) {
+  const auto many = std::make_shared<JobQueue::Share>(), few = std::make_shared<JobQueue::Share>(),
+             one = std::make_shared<JobQueue::Share>();
+  for (int i = 0; i < 50; ++i) Add(many, "many");
+  EXPECT_EQ(Await(2).size(), 2u) << "half of the threads";
+  for (int i = 0; i < 10; ++i) Add(few, "few");
+  EXPECT_EQ(Await(4).size(), 4u);
+  Add(one, "one");
+  LetGo(1);
+  EXPECT_THAT(Await(5), testing::Contains("one")) << "before 57 others that have waited longer";
+}
+
+TEST_F(JobQueues, ForgetWhatIsCleared) {
+  const auto client = std::make_shared<JobQueue::Share>(), other = std::make_shared<JobQueue::Share>();
+  for (int i = 0; i < 10; ++i) Add(client, "cleared");
+  Await(2);
+  client->Clear();
+  Add(other, "other");
+  LetGo(1000);
+  EXPECT_EQ(Await(3), (std::vector<std::string>{"cleared", "cleared", "other"}));
 }
 
 }  // namespace
