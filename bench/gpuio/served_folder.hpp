@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "gpuio/daemon/daemon.hpp"
+#include "gpuio/daemon/server_files.hpp"
 #include "gpuio/files/file_client.hpp"
 #include "gpuio/local_servers.hpp"
 #include "gpuio/server/server.hpp"
@@ -29,7 +30,7 @@ class ServedFolder {
       gpuio::FileClientConfig config;
       config.servers = {{"127.0.0.1", server_->port()}};
       client_.emplace(config, daemon_loop_);
-      files_.emplace(*client_);
+      files_.emplace(*client_, config, daemon_loop_);
       const gpuio::DaemonConfig daemon{.mount = folder.string(),
                                        .socket_path = (folder / "3fs-virt" / "socket").string()};
       daemon_.emplace(daemon, daemon_loop_, *files_);
@@ -38,6 +39,7 @@ class ServedFolder {
   ~ServedFolder() {
     RunOn(daemon_loop_, [this] {
       daemon_.reset();
+      files_.reset();
       client_.reset();
     });
     RunOn(server_loop_, [this] { server_.reset(); });

@@ -85,6 +85,11 @@ Nics::Nics(std::vector<std::shared_ptr<host::Device>> devices)
       cache_(Pointers(devices_), {.access = {.remote_read = true, .remote_write = true}}),
       read_only_cache_(Pointers(devices_), {.access = {.local_write = false, .remote_read = true}}) {}
 
+std::vector<std::string> Nics::NamesOf(int device, uint32_t max_nics) {
+  Check(device, max_nics);
+  return host::Gpu::Count() > 0 ? NearestNames(device, max_nics) : NamesFrom(device, max_nics);
+}
+
 std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
   Check(device, max_nics);
   OpenNics& opened = AllOpenNics();
@@ -92,8 +97,7 @@ std::shared_ptr<Nics> Nics::Of(int device, uint32_t max_nics) {
   // NICs in use stay those of the device, even if their ports go down.
   std::weak_ptr<Nics>& known = opened.nics[{device, max_nics}];
   if (auto nics = known.lock()) return nics;
-  const std::vector<std::string> names =
-      host::Gpu::Count() > 0 ? NearestNames(device, max_nics) : NamesFrom(device, max_nics);
+  const std::vector<std::string> names = NamesOf(device, max_nics);
   std::vector<std::shared_ptr<host::Device>> devices;
   for (const std::string& name : names) {
     std::weak_ptr<host::Device>& open = opened.devices[name];

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "warpverbs/host/device.hpp"
@@ -22,6 +23,11 @@ class Nics {
   /// @param max_nics  largest number of NICs; 1..AccessKey::kMaxNics
   /// @errors  host::Error
   static std::shared_ptr<Nics> Of(int device, uint32_t max_nics);
+
+  /// Returns the names of the NICs that a device gets if they are not open yet.
+  ///
+  /// @errors  host::Error
+  static std::vector<std::string> NamesOf(int device, uint32_t max_nics);
 
   const std::vector<std::shared_ptr<host::Device>>& devices() const { return devices_; }
 

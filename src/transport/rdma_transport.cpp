@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core.hpp"
+#include "nics.hpp"
 #include "sync/mutex.hpp"
 #include "warpverbs/host/device.hpp"
 #include "warpverbs/host/error.hpp"
@@ -70,6 +71,10 @@ class RdmaTransport::CurrentCore {
 bool RdmaTransport::Supported() noexcept {
   static const bool supported = Probe();
   return supported;
+}
+
+std::vector<std::string> RdmaTransport::NicsOf(int device, uint32_t max_nics) {
+  return Nics::NamesOf(device, max_nics);
 }
 
 RdmaTransport::RdmaTransport(int device, EventLoop* loop, std::optional<int> max_cqe,

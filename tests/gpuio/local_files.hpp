@@ -49,23 +49,23 @@ class LocalFiles final : public FileStore {
     --open_files_;
   }
 
-  void Read(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& target, Holes holes,
+  void Read(uint64_t file, uint64_t offset, const RegisteredRange& target, Holes holes,
             std::function<void(ReadResult)> done) override {
     ReadResult result;
     result.result = forced_result;
     if (result.result == 0) {
-      result.result = pread(open_.at(file), target.ptr, target.len, static_cast<off_t>(offset));
+      result.result = pread(open_.at(file), target.memory.ptr, target.memory.len, static_cast<off_t>(offset));
       if (result.result < 0) result.result = -errno;
       if (holes != Holes::kSend) result.holes = forced_holes;
     }
     Finish([done = std::move(done), result] { done(result); });
   }
 
-  void Write(uint64_t file, uint64_t offset, const transport::RdmaRemoteBuffer& source,
+  void Write(uint64_t file, uint64_t offset, const RegisteredRange& source,
              std::function<void(int64_t)> done) override {
     int64_t result = forced_result;
     if (result == 0) {
-      result = pwrite(open_.at(file), source.ptr, source.len, static_cast<off_t>(offset));
+      result = pwrite(open_.at(file), source.memory.ptr, source.memory.len, static_cast<off_t>(offset));
       if (result < 0) result = -errno;
     }
     Finish([done = std::move(done), result] { done(result); });

@@ -3,11 +3,13 @@
 #include <asio/async_result.hpp>
 #include <asio/use_future.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "warpverbs/transport/config.hpp"
 #include "warpverbs/transport/detail/handler.hpp"
@@ -44,6 +46,12 @@ class WARPVERBS_EXPORT RdmaTransport {
  public:
   /// Says whether this machine has a ConnectX with an active port. Probes once; never throws.
   static bool Supported() noexcept;
+
+  /// Returns the names of the NICs that a device's transports and memory are on.
+  ///
+  /// @param device, max_nics  as below
+  /// @errors  host::Error: the device does not exist, or a number is out of range
+  static std::vector<std::string> NicsOf(int device, uint32_t max_nics = 1);
 
   /// @param device    ordinal of a GPU, whose nearest NICs are used; on a machine without GPUs, index of the
   ///                  first NIC among those with an active port, modulo their number

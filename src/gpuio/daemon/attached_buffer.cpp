@@ -6,8 +6,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "gpuio/control/letters.hpp"
 #include "gpuio/control/log.hpp"
 #include "warpverbs/host/error.hpp"
+#include "warpverbs/host/gpu.hpp"
+#include "warpverbs/transport/rdma_transport.hpp"
 
 namespace warpverbs::inline v0_2::gpuio {
 namespace {
@@ -24,6 +27,41 @@ host::SharedMemoryInfo ByIpc(const PublishedMemory& published) {
 
 bool HasRunOut(int error) { return error == ENOMEM || error == EAGAIN || error == ENOSPC || error == EMFILE; }
 
+/// Returns the device whose NICs memory of a GPU is registered on: the GPU. It is the daemon's own device
+/// if both have the same NICs: one connection serves both then.
+RegistrationDevice DeviceOf(const host::SharedMemoryInfo& info, const RegistrationDevice& own) {
+  for (int gpu = 0; gpu < host::Gpu::Count(); ++gpu) {
+    if (!AreEqualInAnyCase(host::Gpu(gpu).pci_address(), info.pci_address.data())) continue;
+    const bool has_own_nics = transport::RdmaTransport::NicsOf(gpu, own.max_nics) !=
+                              transport::RdmaTransport::NicsOf(own.device, own.max_nics);
+    return has_own_nics ? RegistrationDevice{.device = gpu, .max_nics = own.max_nics} : own;
+  }
+  return own;  // CUDA_VISIBLE_DEVICES hides the GPU from the daemon
+}
+
+std::shared_ptr<RegisteredMemory> Register(host::SharedMemory shared, const RegistrationDevice& device) {
+  auto memory = std::make_shared<RegisteredMemory>();
+  memory->buffer = host::Open(std::move(shared));
+  memory->registration.emplace(*memory->buffer, device.device,
+                               transport::RdmaMemoryConfig{.max_nics = device.max_nics});
+  return memory;
+}
+
+/// Registers memory of a GPU by its dma-buf, or as CUDA opens it where no NIC takes the dma-buf.
+std::shared_ptr<RegisteredMemory> RegisterGpuMemory(const PublishedMemory& published,
+                                                    const RegistrationDevice& device) {
+  if (!published.memory.file) return Register({.info = published.memory.info}, device);
+  try {
+    auto memory = Register({published.memory.info, published.memory.file.Duplicate()}, device);
+    if (published.ipc_handle) memory->by_ipc = ByIpc(published);
+    return memory;
+  } catch (const host::Error& failure) {
+    if (!published.ipc_handle || HasRunOut(failure.error_number())) throw;
+    Log(LogLevel::kInfo, std::string("memory is opened by IPC in place of its dma-buf: ") + failure.what());
+    return Register({.info = ByIpc(published)}, device);
+  }
+}
+
 }  // namespace
 
 bool AttachedBuffer::Contains(uint64_t offset, uint64_t bytes) const {
@@ -32,10 +70,12 @@ bool AttachedBuffer::Contains(uint64_t offset, uint64_t bytes) const {
   return block_bytes_ == 0 || offset / block_bytes_ == (offset + bytes - 1) / block_bytes_;
 }
 
-transport::RdmaRemoteBuffer AttachedBuffer::Remote(uint64_t offset, uint64_t bytes) const {
-  return {.ptr = static_cast<std::byte*>(memory_->registration->data()) + offset_ + offset,
-          .access_key = memory_->registration->RemoteKey(),
-          .len = bytes};
+RegisteredRange AttachedBuffer::Remote(uint64_t offset, uint64_t bytes) const {
+  const transport::RdmaMemory& registration = *memory_->registration;
+  return {.memory = {.ptr = static_cast<std::byte*>(registration.data()) + offset_ + offset,
+                     .access_key = registration.RemoteKey(),
+                     .len = bytes},
+          .device = registration.GetDevice()};
 }
 
 bool AttachedBuffer::FillWithZeros(uint64_t offset, uint64_t bytes) const {
@@ -69,7 +109,7 @@ std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owne
   return GuardedMapping::Map(std::move(file), static_cast<size_t>(status.st_size), error);
 }
 
-std::shared_ptr<AttachedBuffer> AttachHostMemory(std::unique_ptr<GuardedMapping> mapping,
+std::shared_ptr<AttachedBuffer> AttachHostMemory(std::shared_ptr<GuardedMapping> mapping,
                                                  uint64_t block_bytes, const RegistrationDevice& device,
                                                  int& error) {
   auto memory = std::make_shared<RegisteredMemory>();
@@ -92,16 +132,12 @@ std::shared_ptr<AttachedBuffer> AttachGpuMemory(const PublishedMemory& published
                                                 const RegistrationDevice& device, int& error) {
   error = 0;
   try {
-    auto memory = std::make_shared<RegisteredMemory>();
-    host::SharedMemory shared{.info = published.memory.info};
-    if (published.memory.file) shared.file = published.memory.file.Duplicate();
-    memory->buffer = host::Open(std::move(shared));
-    memory->registration.emplace(*memory->buffer, device.device,
-                                 transport::RdmaMemoryConfig{.max_nics = device.max_nics});
-    if (published.memory.file && published.ipc_handle) memory->by_ipc = ByIpc(published);
-    auto buffer = std::make_shared<AttachedBuffer>(std::move(memory), 0, published.memory.info.bytes, 0);
+    const RegistrationDevice nearest = DeviceOf(published.memory.info, device);
+    auto buffer = std::make_shared<AttachedBuffer>(RegisterGpuMemory(published, nearest), 0,
+                                                   published.memory.info.bytes, 0);
     buffer->ipc_handle = published.ipc_handle;
     buffer->ipc_offset = published.ipc_offset;
+    if (published.memory.file) buffer->published = published.memory.info;
     return buffer;
   } catch (const host::Error& failure) {
     Log(LogLevel::kError, failure.what());

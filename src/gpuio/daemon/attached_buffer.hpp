@@ -7,6 +7,7 @@
 
 #include "gpuio/control/messages.hpp"
 #include "gpuio/control/names.hpp"
+#include "gpuio/daemon/file_store.hpp"
 #include "gpuio/daemon/guarded_mapping.hpp"
 #include "warpverbs/host/buffer.hpp"
 #include "warpverbs/host/shared_memory.hpp"
@@ -14,7 +15,8 @@
 
 namespace warpverbs::inline v0_2::gpuio {
 
-/// The device that buffers are registered on; as RdmaTransport's.
+/// The device that buffers in the host's memory are registered on, as RdmaTransport's, and those of GPUs
+/// without nearer NICs.
 struct RegistrationDevice {
   int device = 0;
   uint32_t max_nics = 1;
@@ -22,7 +24,7 @@ struct RegistrationDevice {
 
 /// Memory of an application that servers reach.
 struct RegisteredMemory {
-  std::unique_ptr<GuardedMapping> mapping{};  ///< null: memory of a GPU
+  std::shared_ptr<GuardedMapping> mapping{};  ///< null: memory of a GPU
   std::unique_ptr<host::Buffer> buffer{};     ///< never null; memory of a GPU is opened here, or a dma-buf
   std::optional<transport::RdmaMemory> registration{};  ///< goes before the memory
 
@@ -56,7 +58,7 @@ class AttachedBuffer {
   bool Contains(uint64_t offset, uint64_t bytes) const;
 
   /// @pre  Contains() the range
-  transport::RdmaRemoteBuffer Remote(uint64_t offset, uint64_t bytes) const;
+  RegisteredRange Remote(uint64_t offset, uint64_t bytes) const;
 
   /// Sets a range to zero: by the GPU if the memory is a GPU's, and its driver lets this process open it.
   ///
@@ -73,7 +75,10 @@ class AttachedBuffer {
   /// What other processes open the memory by, and where the iov is in that.
   std::optional<std::array<uint8_t, host::SharedMemoryInfo::kHandleBytes>> ipc_handle{};
   uint64_t ipc_offset = 0;
-  bool is_part = false;  ///< the memory is another buffer's
+  std::shared_ptr<const AttachedBuffer> part_of{};  ///< buffer with which the memory goes; null: this one
+
+  /// Describes the memory in the application that has published it. Memory of one allocation has one id.
+  std::optional<host::SharedMemoryInfo> published{};
 
  private:
   std::shared_ptr<RegisteredMemory> memory_;
@@ -90,11 +95,11 @@ std::unique_ptr<GuardedMapping> MapShmFile(const std::string& target, uid_t owne
 /// Registers memory of the host.
 ///
 /// @param error  0 or an errno value: ENOMEM: it cannot be registered
-std::shared_ptr<AttachedBuffer> AttachHostMemory(std::unique_ptr<GuardedMapping> mapping,
+std::shared_ptr<AttachedBuffer> AttachHostMemory(std::shared_ptr<GuardedMapping> mapping,
                                                  uint64_t block_bytes, const RegistrationDevice& device,
                                                  int& error);
 
-/// Opens and registers memory of a GPU.
+/// Opens and registers memory of a GPU, on the NICs that are nearest to it.
 ///
 /// @param error  0 or an errno value: ENOMEM: keys or memory have run out; ENOTSUP: no NIC reaches it
 std::shared_ptr<AttachedBuffer> AttachGpuMemory(const PublishedMemory& published,

@@ -23,6 +23,7 @@
 #include "gpuio/control/owned_file.hpp"
 #include "gpuio/control/packet_socket.hpp"
 #include "gpuio/daemon/attached_ring.hpp"
+#include "gpuio/daemon/buffer_table.hpp"
 #include "gpuio/daemon/client.hpp"
 #include "gpuio/daemon/control_folder.hpp"
 #include "gpuio/daemon/io_result.hpp"
@@ -49,6 +50,7 @@ std::string DaemonStatistics::ToJson() const {
   put("gpu_buffers", gpu_buffers);
   put("rings", rings);
   put("files", files);
+  put("registrations", registrations);
   put("in_flight", in_flight);
   put("reads", reads);
   put("writes", writes);
@@ -74,7 +76,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         listener_(loop.executor()),
         timer_(loop.executor()),
         accept_timer_(loop.executor()),
-        tidy_timer_(loop.executor()) {}
+        tidy_timer_(loop.executor()),
+        buffers_(std::make_shared<BufferTable>(config.device, loop)) {}
 
   void Start() {
     host::FileDescriptor other, listening;
@@ -109,7 +112,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     for (const auto& [id, client] : clients_) {
       for (const auto& [name, attached] : client->attached) control_.Unlink(name, attached.target);
     }
-    while (!buffers_.empty()) Remove(std::string(buffers_.begin()->first));
+    buffers_->Stop();
     while (!rings_.empty()) Remove(std::string(rings_.begin()->first));
     while (!clients_.empty()) {
       const ClientPtr client = clients_.begin()->second;
@@ -123,8 +126,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   DaemonStatistics Statistics() const {
     DaemonStatistics now = statistics_;
     now.clients = clients_.size();
-    for (const auto& [name, buffer] : buffers_)
-      ++(buffer.buffer->is_gpu() ? now.gpu_buffers : now.host_buffers);
+    buffers_->Count(now);
     now.rings = rings_.size();
     for (const auto& [id, client] : clients_) now.files += client->files.size();
     return now;
@@ -145,10 +147,6 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
         });
   }
 
-  struct NamedBuffer {
-    std::weak_ptr<Client> owner;
-    std::shared_ptr<AttachedBuffer> buffer;
-  };
   struct NamedRing {
     std::weak_ptr<Client> owner;
     std::shared_ptr<AttachedRing> ring;
@@ -312,84 +310,79 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
 
   void Handle(const ClientPtr& client, AttachRequest& request, host::FileDescriptor, const Reply& reply) {
     const std::optional<LinkName> name = LinkName::Parse(request.name);
-    std::string target;
-    int error = control_.ReadLink(request.name, target);
-    const bool is_here = buffers_.contains(request.name) || rings_.contains(request.name);
+    AttachedName attached;
+    int error = control_.ReadLink(request.name, attached.target);
+    // An application that has lost patience asks again.
+    if (error == 0 && buffers_->Await(client, request.name, reply)) return;
     if (error == 0 && Owns(client, request.name)) return reply(0);
-    if (error == 0 && is_here) error = EEXIST;
-    if (error == 0 && !name->ring && by_id_.contains(name->id)) error = EEXIST;
+    if (error == 0 && (buffers_->Has(request.name) || rings_.contains(request.name))) error = EEXIST;
+    if (error == 0 && !name->ring && buffers_->HasId(name->id)) error = EEXIST;
     if (error == 0 && client->attached.size() >= kMaxNamesOfClient) error = ENOSPC;
     if (error != 0) return reply(error);
+    const std::weak_ptr<Client> weak_client = client;
+    const auto done = [weak = weak_from_this(), weak_client, link = request.name, target = attached.target,
+                       reply](int result) {
+      const auto self = weak.lock();
+      const auto waiting = weak_client.lock();
+      if (self != nullptr && waiting != nullptr) self->EndAttach(waiting, link, target, result, reply);
+    };
+    const BufferName buffer{.owner = client, .link = request.name, .id = name->id};
+    error = name->gpu ? AttachGpu(client, buffer, *name, attached, done)
+                      : AttachFile(client, buffer, *name, attached, done);
+    if (error != 0) done(error);
+  }
+
+  /// @return  0: `done` is called, or has been; else an errno value
+  int AttachFile(const ClientPtr& client, const BufferName& name, const LinkName& parsed,
+                 AttachedName attached, const BufferTable::Done& done) {
+    int error = 0;
+    std::shared_ptr<GuardedMapping> mapping = MapShmFile(attached.target, client->user, error);
     struct stat status {};
-    int entries = 0;
-    if (name->gpu) {
-      error = AttachGpu(client, request.name, *name, target);
+    if (error == 0 && fstat(mapping->file().get(), &status) != 0) error = errno;
+    if (error == 0 && parsed.ring) attached.ring_entries = RingEntries(mapping->size());
+    if (error == 0 && !client->HasRoom(attached.ring_entries)) error = ENOSPC;
+    if (error == 0 && parsed.ring) error = AttachRing(client, name.link, parsed, mapping);
+    if (error != 0) return error;
+    attached.device = status.st_dev;
+    attached.inode = status.st_ino;
+    client->attached[name.link] = attached;  // goes with the client from here on
+    if (parsed.ring) {
+      done(0);
     } else {
-      std::unique_ptr<GuardedMapping> mapping = MapShmFile(target, client->user, error);
-      if (error == 0 && fstat(mapping->file().get(), &status) != 0) error = errno;
-      if (error == 0 && name->ring) entries = RingEntries(mapping->size());
-      if (error == 0 && !client->HasRoom(entries)) error = ENOSPC;
-      if (error == 0) {
-        error = name->ring ? AttachRing(client, request.name, *name, std::move(mapping))
-                           : AttachHost(client, request.name, *name, std::move(mapping));
-      }
+      buffers_->AttachHost(name, std::move(mapping), parsed.block_bytes, done);
     }
-    if (error == 0)
-      client->attached[request.name] = {
-          .target = target, .ring_entries = entries, .device = status.st_dev, .inode = status.st_ino};
-    Log(LogLevel::kInfo, "process " + std::to_string(client->process) + " attaches " + request.name + ": " +
+    return 0;
+  }
+
+  /// @return  as above
+  int AttachGpu(const ClientPtr& client, const BufferName& name, const LinkName& parsed,
+                const AttachedName& attached, const BufferTable::Done& done) {
+    auto node = client->published.extract(name.link);
+    if (node.empty()) return ENOENT;
+    PublishedMemory& published = node.mapped();
+    const std::optional<GpuUri> uri = GpuUri::Parse(attached.target);
+    if (!uri || uri->device != *parsed.gpu || uri->bytes != published.memory.info.bytes) return EINVAL;
+    client->attached[name.link] = attached;
+    buffers_->AttachGpu(name, std::move(published), done);
+    return 0;
+  }
+
+  void EndAttach(const ClientPtr& client, const std::string& link, const std::string& target, int error,
+                 const Reply& reply) {
+    std::string present;
+    if (error == 0) error = control_.ReadLink(link, present);  // it may have been removed meanwhile
+    if (error == 0 && present != target) error = EEXIST;
+    if (error != 0) {
+      client->attached.erase(link);
+      if (Owns(client, link)) Remove(link);
+    }
+    Log(LogLevel::kInfo, "process " + std::to_string(client->process) + " attaches " + link + ": " +
                              (error == 0 ? "done" : host::Error::DescribeErrno(error)));
     reply(error);
   }
 
-  int AttachGpu(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                const std::string& target) {
-    const auto node = client->published.extract(name);
-    if (node.empty()) return ENOENT;
-    const PublishedMemory& published = node.mapped();
-    const std::optional<GpuUri> uri = GpuUri::Parse(target);
-    if (!uri || uri->device != *parsed.gpu || uri->bytes != published.memory.info.bytes) return EINVAL;
-    int error = 0;
-    std::shared_ptr<AttachedBuffer> buffer = FindShared(published);
-    if (buffer == nullptr) buffer = AttachGpuMemory(published, config_.device, error);
-    if (error == 0) AddBuffer(client, name, parsed, std::move(buffer));
-    return error;
-  }
-
-  /// Returns a part of memory that another application has attached, and this one has opened by IPC; or
-  /// nullptr.
-  std::shared_ptr<AttachedBuffer> FindShared(const PublishedMemory& published) const {
-    if (!published.ipc_handle || published.memory.file) return nullptr;
-    const uint64_t bytes = published.memory.info.bytes;
-    for (const auto& [name, named] : buffers_) {
-      const AttachedBuffer& other = *named.buffer;
-      if (other.ipc_handle != published.ipc_handle || published.ipc_offset < other.ipc_offset) continue;
-      const uint64_t inside = published.ipc_offset - other.ipc_offset;
-      if (inside > other.bytes() || bytes > other.bytes() - inside) continue;
-      auto part = std::make_shared<AttachedBuffer>(other.memory(), other.offset() + inside, bytes, 0);
-      part->is_part = true;
-      return part;
-    }
-    return nullptr;
-  }
-
-  int AttachHost(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 std::unique_ptr<GuardedMapping> mapping) {
-    int error = 0;
-    std::shared_ptr<AttachedBuffer> buffer =
-        AttachHostMemory(std::move(mapping), parsed.block_bytes, config_.device, error);
-    if (error == 0) AddBuffer(client, name, parsed, std::move(buffer));
-    return error;
-  }
-
-  void AddBuffer(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 std::shared_ptr<AttachedBuffer> buffer) {
-    by_id_[parsed.id] = name;
-    buffers_.emplace(name, NamedBuffer{client, std::move(buffer)});
-  }
-
   int AttachRing(const ClientPtr& client, const std::string& name, const LinkName& parsed,
-                 std::unique_ptr<GuardedMapping> mapping) {
+                 std::shared_ptr<GuardedMapping> mapping) {
     if (RingEntries(mapping->size()) == 0) return EINVAL;
     auto ring = std::make_shared<AttachedRing>(name, std::move(mapping), *parsed.ring);
     if (!ring->consumer.fault().empty()) {
@@ -405,43 +398,24 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     client->attached.erase(request.name);
     if (Owns(client, request.name)) Remove(request.name);
     // A link that was removed has taken the buffer with it, but I/O may still use its memory.
-    const auto left = leaving_.find(request.name);
-    reply(left != leaving_.end() && !left->second.expired() ? EBUSY : 0);
+    reply(buffers_->IsLeaving(request.name) ? EBUSY : 0);
   }
 
-  /// Says whether a name is that of a buffer or ring of this client. Another client may have taken a name
-  /// whose link was removed.
+  /// Says whether a name is that of a buffer or ring of this client.
   bool Owns(const ClientPtr& client, const std::string& name) const {
-    if (const auto found = buffers_.find(name); found != buffers_.end())
-      return found->second.owner.lock() == client;
     const auto ring = rings_.find(name);
-    return ring != rings_.end() && ring->second.owner.lock() == client;
+    return ring == rings_.end() ? buffers_->Owns(client, name) : ring->second.owner.lock() == client;
   }
 
   /// Forgets a buffer or a ring. I/O under way keeps it: its client still asks to detach it, until that is
   /// over.
   void Remove(const std::string& name) {
-    if (const auto found = buffers_.find(name); found != buffers_.end()) {
-      const std::shared_ptr<AttachedBuffer> buffer = std::move(found->second.buffer);
-      if (const std::optional<LinkName> parsed = LinkName::Parse(name)) by_id_.erase(parsed->id);
-      buffers_.erase(found);
-      std::erase_if(leaving_, [](const auto& entry) { return entry.second.expired(); });
-      if (buffer->is_part) {
-        leaving_.insert_or_assign(name, std::weak_ptr<const void>(buffer));
-        return;
-      }
-      leaving_.insert_or_assign(name, std::weak_ptr<const void>(buffer->memory()));
-      // The memory goes, so what other processes have opened of it goes, too.
-      std::vector<std::string> parts;
-      for (const auto& [other, named] : buffers_) {
-        if (named.buffer->memory() == buffer->memory()) parts.push_back(other);
-      }
-      for (const std::string& part : parts) Remove(part);
-    } else if (const auto ring = rings_.find(name); ring != rings_.end()) {
-      ring->second.ring->is_closed = true;
-      if (!is_stopped_) ring->second.ring->consumer.Close();  // else the next daemon continues it
-      rings_.erase(ring);
-    }
+    if (buffers_->Remove(name)) return;
+    const auto ring = rings_.find(name);
+    if (ring == rings_.end()) return;
+    ring->second.ring->is_closed = true;
+    if (!is_stopped_) ring->second.ring->consumer.Close();  // else the next daemon continues it
+    rings_.erase(ring);
   }
 
   void Handle(const ClientPtr& client, OpenFileRequest& request, host::FileDescriptor, const Reply& reply) {
@@ -565,9 +539,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     const bool reads = ring->consumer.config().for_read;
     const IoArgs& args = io.args;
     ++statistics_.in_flight;
-    const auto name = by_id_.find(args.buffer);
-    const std::shared_ptr<AttachedBuffer> buffer =
-        name == by_id_.end() ? nullptr : buffers_.at(name->second).buffer;
+    const std::shared_ptr<AttachedBuffer> buffer = buffers_->Find(args.buffer);
     constexpr auto kMaxOffset = static_cast<uint64_t>(INT64_MAX);
     const bool is_in_file = args.file_offset <= kMaxOffset && args.bytes <= kMaxOffset - args.file_offset;
     if (buffer == nullptr || !is_in_file || !buffer->Contains(args.buffer_offset, args.bytes))
@@ -635,10 +607,8 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
   bool is_stopped_ = false;
 
   std::map<const Client*, ClientPtr> clients_;
-  std::map<std::string, NamedBuffer> buffers_;  // by the names of their links
-  std::map<std::string, NamedRing> rings_;
-  std::map<IovId, std::string> by_id_;  // names of buffers
-  std::map<std::string, std::weak_ptr<const void>> leaving_;  // by former names: what I/O may still use
+  const std::shared_ptr<BufferTable> buffers_;
+  std::map<std::string, NamedRing> rings_;  // by the names of their links
   DaemonStatistics statistics_{};
 };
 

@@ -20,7 +20,9 @@ struct DaemonConfig {
 
 /// What a daemon has done, and has now.
 struct DaemonStatistics {
-  uint64_t clients = 0, host_buffers = 0, gpu_buffers = 0, rings = 0, files = 0, in_flight = 0;  ///< now
+  /// Now. Buffers in parts of one allocation share a registration.
+  uint64_t clients = 0, host_buffers = 0, gpu_buffers = 0, rings = 0, files = 0, registrations = 0,
+           in_flight = 0;
   uint64_t reads = 0, writes = 0, failures = 0, bytes_read = 0, bytes_written = 0, bytes_zeroed = 0;
   uint64_t refused_clients = 0, broken_rings = 0;
 

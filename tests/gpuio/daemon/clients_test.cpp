@@ -7,11 +7,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <future>
 #include <vector>
 
 #include "gpuio/api/shm_file.hpp"
 #include "gpuio/control/owned_file.hpp"
 #include "gpuio/mount_fixture.hpp"
+#include "host/memory/registration_calls.hpp"
 
 /// Applications that come and go.
 namespace warpverbs::inline v0_2::gpuio {
@@ -242,6 +244,73 @@ TEST(Daemon, ServesManyClientsAtATime) {
   for (const pid_t child : children) Kill(child);
   EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
   EXPECT_TRUE(mount.Links().empty());
+}
+
+/// Holds back registrations of the daemon, which is in this process.
+struct HeldDaemon : testing::Test {
+  HeldDaemon() { host::HoldRegistrations(true); }
+  ~HeldDaemon() override { host::HoldRegistrations(false); }
+
+  ServedMount mount;
+};
+
+TEST_F(HeldDaemon, ServesOthersWhileItRegistersMemory) {
+  mount.WriteFile("file", "text");
+  host::HoldRegistrations(false);
+  hf3fs_iov iov{}, late{};
+  hf3fs_ior ior{};
+  ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), 4096, 0, -1), 0);
+  ASSERT_EQ(hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1), 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  host::HoldRegistrations(true);
+  auto created =
+      std::async(std::launch::async, [&] { return hf3fs_iovcreate(&late, mount.path(), OwnBytes(), 0, -1); });
+  ASSERT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+  ASSERT_GE(hf3fs_prep_io(&ior, &iov, true, iov.base, file.fd, 0, 4, nullptr), 0);
+  ASSERT_EQ(hf3fs_submit_ios(&ior), 0);
+  EXPECT_EQ(WaitForOne(ior).result, 4);
+  EXPECT_EQ(mount.Statistics().host_buffers, 1u);
+  host::HoldRegistrations(false);
+  EXPECT_EQ(GetInTime(std::move(created)), 0);
+  EXPECT_EQ(mount.Statistics().host_buffers, 2u);
+  hf3fs_dereg_fd(file.fd);
+  hf3fs_iordestroy(&ior);
+  hf3fs_iovdestroy(&late);
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST_F(HeldDaemon, ForgetsAClientWhoseMemoryItRegisters) {
+  const size_t bytes = OwnBytes();
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    hf3fs_iov iov{};
+    hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1);  // does not return
+    _exit(1);
+  }
+  EXPECT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+  EXPECT_EQ(ShmFiles(bytes).size(), 1u);
+  Kill(child);
+  EXPECT_TRUE(Eventually([&] { return mount.Statistics().clients == 0; }));
+  EXPECT_TRUE(ShmFiles(bytes).empty());
+  EXPECT_TRUE(mount.Links().empty());
+  host::HoldRegistrations(false);
+  hf3fs_iov iov{};
+  EXPECT_EQ(hf3fs_iovcreate(&iov, mount.path(), bytes, 0, -1), 0) << "the daemon goes on";
+  EXPECT_EQ(mount.Statistics().host_buffers, 1u);
+  hf3fs_iovdestroy(&iov);
+}
+
+TEST_F(HeldDaemon, EndsWhileItRegistersMemory) {
+  hf3fs_iov iov{};
+  auto created =
+      std::async(std::launch::async, [&] { return hf3fs_iovcreate(&iov, mount.path(), OwnBytes(), 0, -1); });
+  ASSERT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+  auto ended = std::async(std::launch::async, [&] { mount.Stop(); });
+  host::HoldRegistrations(false);
+  GetInTime(std::move(ended));
+  if (GetInTime(std::move(created)) == 0) hf3fs_iovdestroy(&iov);  // it was faster
 }
 
 }  // namespace

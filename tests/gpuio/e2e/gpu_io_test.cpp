@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "gpuio/e2e/remote_mount.hpp"
 #include "snippets.h"
 #include "warpverbs/host/gpu.hpp"
+#include "warpverbs/transport/rdma_transport.hpp"
 
 /// Files into and out of GPU memory, which the processor faults on.
 namespace warpverbs::inline v0_2::gpuio {
@@ -18,14 +20,9 @@ namespace {
 
 constexpr size_t kBytes = 3'000'001;
 
-std::string Pattern(size_t bytes, uint64_t seed = 1) {
-  std::string text(bytes, '\0');
-  uint64_t state = seed;
-  for (char& letter : text) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    letter = static_cast<char>(state >> 56);
-  }
-  return text;
+std::string Text(size_t bytes, uint64_t seed = 1) {
+  const auto pattern = Pattern(bytes, seed);
+  return {pattern.begin(), pattern.end()};
 }
 
 struct GpuIo : testing::Test {
@@ -57,7 +54,7 @@ TEST_F(GpuIo, SnippetGoesThereAndBack) {
 }
 
 TEST_F(GpuIo, ReadsAndWritesEveryByte) {
-  const std::string text = Pattern(kBytes);
+  const std::string text = Text(kBytes);
   const RingedBuffer from(mount.path(), kBytes, 0), to(mount.path(), kBytes, 1);
   Fill(from, text);
   const OpenedHere file(mount.File("file"), O_RDWR | O_CREAT);
@@ -70,7 +67,7 @@ TEST_F(GpuIo, ReadsAndWritesEveryByte) {
 }
 
 TEST_F(GpuIo, ReadsUnalignedRanges) {
-  const std::string text = Pattern(kBytes);
+  const std::string text = Text(kBytes);
   Write("file", text);
   const RingedBuffer buffer(mount.path(), kBytes, 0);
   const OpenedHere file(mount.File("file"), O_RDONLY);
@@ -162,6 +159,48 @@ TEST_F(GpuIo, GetsZerosFromTheServerWhereTheDaemonCannotFill) {
   hf3fs_dereg_fd(file.fd);
 }
 
+/// Makes exports like those of NVIDIA's driver, which softhca cannot map. Outlives what a test allocates.
+struct UnmappedExports {
+  UnmappedExports() { fake_cuda::Configure("gpus=2,mapped_exports=0"); }
+  ~UnmappedExports() { fake_cuda::Configure("gpus=2"); }
+};
+
+TEST_F(GpuIo, OpensMemoryByItsHandleWhereNoNicTakesTheDmaBuf) {
+  const UnmappedExports exports;
+  EXPECT_EQ(snippet_gpu_round_trip(mount.path(), mount.File("file").c_str(), kBytes, 1), 0);
+  EXPECT_EQ(mount.Statistics().bytes_read, kBytes);
+}
+
+TEST_F(GpuIo, RegistersPartsOfAnAllocationOnce) {
+  const UnmappedExports exports;
+  constexpr size_t kWhole = 1 << 20, kPart = 4096;
+  const host::GpuMemory memory(host::Gpu(0), kWhole);
+  const uint8_t ids[2][16] = {{1}, {2}};
+  hf3fs_iov whole{}, part{};
+  ASSERT_EQ(hf3fs_iovwrap_gpu(&whole, memory.data(), ids[0], mount.path(), kWhole, 0, 0), 0);
+  ASSERT_EQ(hf3fs_iovwrap_gpu(&part, memory.data() + 2 * kPart, ids[1], mount.path(), kPart, 0, 0), 0);
+  EXPECT_EQ(mount.Statistics().gpu_buffers, 2u);
+  EXPECT_EQ(mount.Statistics().registrations, 1u);
+  hf3fs_iovdestroy(&whole);  // does not wait for the part
+  EXPECT_EQ(mount.Statistics().registrations, 1u) << "the part has it";
+  const std::string text = Text(kPart);
+  Write("file", text);
+  hf3fs_ior ior{};
+  ASSERT_EQ(hf3fs_iorcreate(&ior, mount.path(), 8, true, 0, -1), 0);
+  const OpenedHere file(mount.File("file"), O_RDONLY);
+  ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
+  ASSERT_GE(hf3fs_prep_io(&ior, &part, true, part.base, file.fd, 0, kPart, nullptr), 0);
+  ASSERT_EQ(hf3fs_submit_ios(&ior), 0);
+  EXPECT_EQ(WaitForOne(ior).result, static_cast<int64_t>(kPart));
+  std::string found(kPart, '\0');
+  memory.CopyOut(2 * kPart, std::as_writable_bytes(std::span(found)));
+  EXPECT_TRUE(found == text);
+  hf3fs_dereg_fd(file.fd);
+  hf3fs_iordestroy(&ior);
+  hf3fs_iovdestroy(&part);
+  EXPECT_EQ(mount.Statistics().registrations, 0u);
+}
+
 TEST_F(GpuIo, WritesBehindTheEndLeaveAHole) {
   const RingedBuffer buffer(mount.path(), 4096, 1);
   Fill(buffer, "text");
@@ -188,7 +227,7 @@ TEST_F(GpuIo, OverwritesAFileOfOddLengthManyTimes) {
 }
 
 TEST_F(GpuIo, WrapsPartOfAnAllocation) {
-  const std::string text = Pattern(500'000);
+  const std::string text = Text(500'000);
   Write("file", text);
   const host::GpuMemory memory(host::Gpu(0), 1 << 20);
   const uint8_t id[16] = {9};
@@ -211,7 +250,7 @@ TEST_F(GpuIo, WrapsPartOfAnAllocation) {
 
 TEST_F(GpuIo, MovesManyBlocksAtATime) {
   constexpr size_t kBlock = 65'536, kBlocks = 32;
-  const std::string text = Pattern(kBlock * kBlocks);
+  const std::string text = Text(kBlock * kBlocks);
   Write("file", text);
   const RingedBuffer buffer(mount.path(), text.size(), 0);
   const OpenedHere file(mount.File("file"), O_RDONLY);
@@ -251,7 +290,7 @@ TEST_F(GpuIo, FillsADiskAndSaysSo) {
   constexpr size_t kDisk = 1 << 20, kPiece = 100'000;
   const SmallFileSystem disk(mount.File("small"), kDisk);
   if (disk.error() != 0) GTEST_SKIP() << "this user may not mount: " << std::strerror(disk.error());
-  const std::string text = Pattern(2 * kDisk);
+  const std::string text = Text(2 * kDisk);
   const RingedBuffer from(mount.path(), text.size(), 0), to(mount.path(), text.size(), 1);
   Fill(from, text);
   const OpenedHere file(mount.File("small/file"), O_RDWR | O_CREAT);
@@ -277,17 +316,17 @@ TEST_F(GpuIo, MovesALargeFileAndManySmallOnes) {
     const OpenedHere large(mount.File("large"), O_RDWR | O_CREAT);
     ASSERT_LE(hf3fs_reg_fd(large.fd, 0), 0);
     for (size_t piece = 0; piece < pieces; ++piece) {
-      Fill(from, Pattern(kPiece, piece));
+      Fill(from, Text(kPiece, piece));
       ASSERT_EQ(from.Transfer(false, 0, large.fd, piece * kPiece, kPiece), static_cast<int64_t>(kPiece));
     }
     for (size_t piece = pieces; piece-- > 0;) {
       ASSERT_EQ(to.Transfer(true, 0, large.fd, piece * kPiece, kPiece), static_cast<int64_t>(kPiece));
-      ASSERT_EQ(Contents(to, 0, kPiece), Pattern(kPiece, piece)) << piece;
+      ASSERT_EQ(Contents(to, 0, kPiece), Text(kPiece, piece)) << piece;
     }
     hf3fs_dereg_fd(large.fd);
   }
   for (size_t i = 0; i < files; ++i) {
-    const std::string text = Pattern(kSmall, i);
+    const std::string text = Text(kSmall, i);
     Fill(from, text);
     const OpenedHere file(mount.File("small" + std::to_string(i)), O_RDWR | O_CREAT);
     ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
@@ -308,6 +347,101 @@ TEST_F(GpuIo, ReportsAFileThatIsReadOnly) {
       hf3fs_prep_io(&buffer.ring(false), &buffer.iov(), false, buffer.iov().base, file.fd, 0, 1, nullptr),
       -EACCES);
   hf3fs_dereg_fd(file.fd);
+}
+
+/// Files over the NICs of two devices; without GPUs a device is a NIC.
+struct FilesOfTwoDevices : testing::Test {
+  static void SetUpTestSuite() { fake_cuda::Configure("gpus=0"); }
+
+  FilesOfTwoDevices() {
+    OnLoop(loop, [this] {
+      FileClientConfig config;
+      config.servers = {{"127.0.0.1", mount.port()}};
+      client.emplace(config, loop);
+      files.emplace(*client, config, loop);
+    });
+  }
+  ~FilesOfTwoDevices() override {
+    OnLoop(loop, [this] {
+      files.reset();
+      client.reset();
+    });
+  }
+
+  /// Starts a call on the loop, and waits for what its callback gets.
+  template <class Value, class Start>
+  Value Call(const Start& start) {
+    auto result = std::make_shared<std::promise<Value>>();
+    auto future = result->get_future();
+    OnLoop(loop, [&] { start([result](Value value) { result->set_value(std::move(value)); }); });
+    return GetInTime(std::move(future));
+  }
+  uint64_t Open(const std::string& name) {
+    return Call<uint64_t>([&](auto done) {
+      files->Open(name, O_RDWR, [done](int, const OpenedFile& opened) { done(opened.file); });
+    });
+  }
+  int64_t Read(uint64_t file, const RegisteredRange& target) {
+    return Call<ReadResult>([&](auto done) { files->Read(file, 0, target, Holes::kSend, done); }).result;
+  }
+
+  RemoteMount mount;
+  transport::EventLoop loop;
+  std::optional<FileClient> client;
+  std::optional<ServerFiles> files;
+};
+
+TEST_F(FilesOfTwoDevices, ReachMemoryByTheNicsThatItIsRegisteredOn) {
+  ASSERT_NE(transport::RdmaTransport::NicsOf(0), transport::RdmaTransport::NicsOf(1));
+  const std::string text = Text(kBytes);
+  std::ofstream(mount.File("file"), std::ios::binary) << text;
+  std::string first(kBytes, '\0'), second(kBytes, '\0');
+  const transport::RdmaMemory on_first(first.data(), kBytes, 0), on_second(second.data(), kBytes, 1);
+  const uint64_t file = Open("file");
+  EXPECT_EQ(Read(file, {on_first.Remote(), 0}), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(Read(file, {on_second.Remote(), 1}), static_cast<int64_t>(kBytes));
+  EXPECT_TRUE(first == text);
+  EXPECT_TRUE(second == text);
+  const std::string other = Text(kBytes, 2);
+  std::copy(other.begin(), other.end(), second.begin());
+  const auto written = Call<int64_t>([&](auto done) {
+    files->Write(file, 0, {on_second.Remote(), 1}, done);
+  });
+  EXPECT_EQ(written, static_cast<int64_t>(kBytes));
+  EXPECT_EQ(Read(file, {on_first.Remote(), 0}), static_cast<int64_t>(kBytes));
+  EXPECT_TRUE(first == other);
+  OnLoop(loop, [&] { files->Close(file); });
+  EXPECT_EQ(Read(file, {on_second.Remote(), 1}), -EBADF);
+}
+
+TEST_F(FilesOfTwoDevices, FollowRenames) {
+  std::ofstream(mount.File("old")) << "text";
+  std::string second(4, '\0');
+  const transport::RdmaMemory on_second(second.data(), second.size(), 1);
+  const auto rename = [this](const char* from, const char* to) {
+    return Call<int>([&](auto done) { client->Rename(from, to, 0, done); });
+  };
+  const uint64_t file = Open("old");
+  EXPECT_EQ(rename("old", "new"), 0);
+  EXPECT_EQ(Read(file, {on_second.Remote(), 1}), 4);
+  EXPECT_EQ(rename("new", "newer"), 0);
+  mount.RestartServer(false);  // files are opened again by their paths
+  int64_t result = -ESTALE;
+  EXPECT_TRUE(Eventually([&] { return (result = Read(file, {on_second.Remote(), 1})) != -ESTALE; }));
+  EXPECT_EQ(result, 4);
+  EXPECT_EQ(second, "text");
+}
+
+TEST_F(FilesOfTwoDevices, EndWhatWaitsForAFileThatIsClosed) {
+  std::ofstream(mount.File("file")) << "text";
+  std::string second(4, '\0');
+  const transport::RdmaMemory on_second(second.data(), second.size(), 1);
+  const uint64_t file = Open("file");
+  const auto result = Call<ReadResult>([&](auto done) {
+    files->Read(file, 0, {on_second.Remote(), 1}, Holes::kSend, done);
+    files->Close(file);
+  });
+  EXPECT_EQ(result.result, -EBADF);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ trap 'kill -KILL $(cat $folder/*.pid 2>/dev/null) 2>/dev/null; wait 2>/dev/null;
 mkdir $folder/data
 mkfifo $folder/never; exec 8<>$folder/never  # a standard input that never ends
 port=0
-run() { timeout -s KILL 250 )" SOFTHCA R"( --devx-events ${options:-} -- "$@"; }
+run() { timeout -s KILL $((250 + 20 * ${WARPVERBS_KILLS:-0})) )" SOFTHCA R"( --devx-events ${options:-} -- "$@"; }
 await() { for i in $(seq 600); do grep -q "$1" $2 2>/dev/null && return; sleep 0.1; done; echo "no '$1' in $2"; cat $2; exit 1; }
 start() { # NAME LINE COMMAND...
   name=$1 line=$2; shift 2
@@ -36,6 +36,7 @@ gpuiod() { start gpuiod "serving" )" GPUIOD
                            R"( $folder/data=127.0.0.1:$port --socket $folder/socket --stats 1; }
 end() { kill -$2 $(cat $folder/$1.pid); while kill -0 $(cat $folder/$1.pid) 2>/dev/null; do sleep 0.05; done; }
 slay() { end $1 KILL; }
+present() { while read -r file; do [ ! -e $file ] || echo left: $file; done; }
 finish() { # ends the daemon once it has noticed that the applications have gone
   : >$folder/gpuiod.out; await '"clients": 0' $folder/gpuiod.out
   end gpuiod TERM; grep gpu_buffers $folder/gpuiod.out | tail -n 1
@@ -56,6 +57,19 @@ ls -l $folder/data/gpu $folder/data/3fs-virt $folder/data/3fs-virt/iovs)");
   EXPECT_THAT(result.output,
               HasSubstr(R"("clients": 0, "host_buffers": 0, "gpu_buffers": 0, "rings": 0, "files": 0)"));
   EXPECT_THAT(result.output, Not(HasSubstr("submit-ios"))) << "the daemon tidies up";
+}
+
+/// softhca maps no dma-buf of NVIDIA's driver, so the daemon opens the memory by its handle.
+TEST(GpuioProcesses, MoveFilesIntoMemoryThatTheDaemonOpens) {
+  const Result result = RunShell(kParts + R"(
+export WARPVERBS_FAKE_CUDA=mapped_exports=0
+filed
+export LD_LIBRARY_PATH=)" FAKE_CUDA_FOLDER R"(; gpuiod; unset LD_LIBRARY_PATH
+app gpu $folder/data/gpu
+finish
+cat $folder/gpuiod.out)");
+  EXPECT_THAT(result.output, HasSubstr("gpu: step 0\n"));
+  EXPECT_THAT(result.output, HasSubstr(R"("clients": 0, "host_buffers": 0, "gpu_buffers": 0, "rings": 0)"));
 }
 
 TEST(GpuioProcesses, BounceNothingOnTheClient) {
@@ -107,12 +121,16 @@ exec 9>$folder/in
 await started $folder/app.out
 for i in $(seq ${WARPVERBS_KILLS:-2}); do
   nap; slay filed; filed
+  readlink $folder/data/3fs-virt/iovs/submit-ios* >>$folder/semaphores
   nap; slay gpuiod; gpuiod
 done
+echo semaphores: $(wc -l <$folder/semaphores); present <$folder/semaphores
 exec 9>&-
 wait $application; echo "application ended with $?"
 cat $folder/app.out)");
   EXPECT_THAT(result.output, HasSubstr("application ended with 0\n")) << result.output;
+  EXPECT_THAT(result.output, testing::ContainsRegex("semaphores: [1-9]"));
+  EXPECT_THAT(result.output, Not(HasSubstr("left: "))) << "of daemons that were killed";
 }
 
 TEST(GpuioProcesses, GoOnWithTheOtherServerOfTheFolder) {
@@ -144,8 +162,16 @@ for i in $(seq ${WARPVERBS_KILLS:-2}); do
   start application started )" APPLICATION R"( $folder/data loop $folder/data/file
   nap; slay application
 done
+start application started )" APPLICATION R"( $folder/data loop $folder/data/file
+readlink $folder/data/3fs-virt/iovs/* | grep /dev/shm/hf3fs-iov >$folder/files
+kill -KILL $(cat $folder/application.pid) $(cat $folder/gpuiod.pid)
+slay application 2>/dev/null; slay gpuiod 2>/dev/null
+gpuiod
+echo files: $(wc -l <$folder/files); present <$folder/files
 app gpu $folder/data/gpu
 finish)");
+  EXPECT_THAT(result.output, testing::ContainsRegex("files: [1-9]"));
+  EXPECT_THAT(result.output, Not(HasSubstr("left: "))) << "of an application that died with its daemon";
   EXPECT_THAT(result.output, HasSubstr("gpu: step 0\n")) << result.output;
   EXPECT_THAT(result.output,
               HasSubstr(R"("clients": 0, "host_buffers": 0, "gpu_buffers": 0, "rings": 0, "files": 0)"));

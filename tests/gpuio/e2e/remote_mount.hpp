@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "gpuio/daemon/server_files.hpp"
 #include "gpuio/mount_fixture.hpp"
 #include "gpuio/server/server.hpp"
 
@@ -18,7 +19,7 @@ class RemoteMount {
       FileClientConfig config;
       config.servers = {{"127.0.0.1", port_}};
       client_.emplace(config, loop_);
-      files_.emplace(*client_);
+      files_.emplace(*client_, config, loop_);
       const DaemonConfig daemon{.mount = folder_.path(), .socket_path = folder_ / "3fs-virt/socket"};
       daemon_.emplace(daemon, loop_, *files_);
     });
@@ -26,6 +27,7 @@ class RemoteMount {
   ~RemoteMount() {
     OnLoop(loop_, [this] {
       daemon_.reset();
+      files_.reset();
       client_.reset();
     });
     OnLoop(server_loop_, [this] { server_.reset(); });
@@ -39,6 +41,7 @@ class RemoteMount {
 
   const char* path() const { return folder_.path().c_str(); }
   std::string File(const std::string& name) const { return folder_ / name; }
+  uint16_t port() const { return port_; }
 
   DaemonStatistics Statistics() {
     DaemonStatistics statistics;

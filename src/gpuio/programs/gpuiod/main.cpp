@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "gpuio/daemon/mounted_links.hpp"
+#include "gpuio/daemon/server_files.hpp"
 #include "gpuio/programs/gpuiod/options.hpp"
 
 namespace gpuio = warpverbs::gpuio;
@@ -31,7 +32,7 @@ void RaiseFileLimit() {
 struct Parts {
   Parts(const gpuio::GpuiodOptions& options, transport::EventLoop& loop,
         const std::function<void()>& on_unmounted)
-      : client(options.files, loop), files(client) {
+      : client(options.files, loop), files(client, options.files, loop) {
     if (!options.mount) {
       daemon.emplace(options.daemon, loop, files);
       return;

@@ -91,7 +91,7 @@ std::variant<GpuiodOptions, programs::EarlyExit> ParseGpuiodOptions(int argc, co
          "Path of the socket that applications find by the control folder (in XDG_RUNTIME_DIR or /tmp)")
       ->type_name("PATH");
   app.add_option("--device", options.files.device,
-                 "GPU whose nearest NICs to use for all buffers, or without GPUs the NIC's index (0)")
+                 "GPU whose nearest NICs to use for memory of the host, or without GPUs the NIC's index (0)")
       ->type_name("INDEX")
       ->check(programs::Integer(0, 1023));
   app.add_option("--nics", nics, "Largest number of NICs to spread over (1)")

@@ -1,0 +1,176 @@
+#include "gpuio/daemon/server_files.hpp"
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "gpuio/control/log.hpp"
+#include "warpverbs/host/error.hpp"
+
+namespace warpverbs::inline v0_2::gpuio {
+
+class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl> {
+ public:
+  /// Work on a file of a client; or the error for which there is none.
+  using Work = std::function<void(int error, FileClient* client, uint64_t file)>;
+
+  Impl(FileClient& client, const FileClientConfig& config, transport::EventLoop& loop)
+      : client_(client), config_(config), loop_(loop) {}
+
+  void Open(std::string path, int flags, std::function<void(int error, OpenedFile)> done) {
+    client_.Open(std::move(path), flags, 0,
+                 [weak = weak_from_this(), flags, done = std::move(done)](int error, const OpenedFile& opened) {
+                   const auto self = weak.lock();
+                   if (error == 0 && self != nullptr)
+                     self->files_[opened.file] = {.flags = flags, .inode = opened.attributes.inode};
+                   done(error, opened);
+                 });
+  }
+
+  void Close(uint64_t file) {
+    client_.Close(file);
+    const auto node = files_.extract(file);
+    if (node.empty()) return;
+    for (auto& [device, copy] : node.mapped().copies) {
+      if (copy.file != 0) clients_.at(device)->Close(copy.file);
+      for (Work& work : copy.waiting) Refuse(EBADF, std::move(work));
+    }
+  }
+
+  /// Does work on a file by the client of a device, at once if the file is open there.
+  void With(uint64_t file, int device, Work work) {
+    if (device == config_.device) return work(0, &client_, file);
+    const auto found = files_.find(file);
+    if (found == files_.end()) return Refuse(EBADF, std::move(work));
+    Copy& copy = found->second.copies[device];
+    if (copy.file != 0) return work(0, clients_.at(device).get(), copy.file);
+    copy.waiting.push_back(std::move(work));
+    if (copy.waiting.size() == 1) OpenCopy(file, device, found->second);
+  }
+
+  /// Forgets a file of a device, which is opened again by its present path at its next use.
+  void Forget(uint64_t file, int device) {
+    const auto found = files_.find(file);
+    if (device == config_.device || found == files_.end()) return;
+    const auto copy = found->second.copies.find(device);
+    if (copy == found->second.copies.end() || copy->second.file == 0) return;
+    clients_.at(device)->Close(copy->second.file);
+    found->second.copies.erase(copy);
+  }
+
+  /// Ends the connections of other devices.
+  void Stop() {
+    clients_.clear();
+    for (auto& [number, file] : files_) {
+      for (auto& [device, copy] : file.copies) {
+        for (Work& work : std::exchange(copy.waiting, {})) Refuse(ECANCELED, std::move(work));
+      }
+    }
+  }
+
+ private:
+  /// The file on the connection of another device.
+  struct Copy {
+    uint64_t file = 0;  ///< 0: it is being opened
+    std::vector<Work> waiting{};
+  };
+  struct File {
+    int flags = 0;
+    uint64_t inode = 0;
+    std::map<int, Copy> copies{};  ///< keys are devices
+  };
+
+  void Refuse(int error, Work work) {
+    asio::post(loop_.executor(), [work = std::move(work), error] { work(error, nullptr, 0); });
+  }
+
+  /// @return  nullptr: the device has no NIC
+  FileClient* ClientOf(int device) {
+    std::unique_ptr<FileClient>& client = clients_[device];
+    if (client != nullptr) return client.get();
+    FileClientConfig config = config_;
+    config.device = device;
+    try {
+      client = std::make_unique<FileClient>(config, loop_);
+    } catch (const host::Error& error) {
+      Log(LogLevel::kError, error.what());
+    }
+    return client.get();
+  }
+
+  void OpenCopy(uint64_t file, int device, const File& of) {
+    const std::optional<std::string> path = client_.PathOf(file);
+    FileClient* const client = path ? ClientOf(device) : nullptr;
+    const auto done = [weak = weak_from_this(), file, device, inode = of.inode](int error,
+                                                                                const OpenedFile& opened) {
+      if (const auto self = weak.lock()) self->OnOpened(file, device, inode, error, opened);
+    };
+    if (client != nullptr) return client->Open(*path, of.flags, 0, done);
+    asio::post(loop_.executor(), [done, error = path ? EIO : EBADF] { done(error, {}); });
+  }
+
+  void OnOpened(uint64_t file, int device, uint64_t inode, int error, const OpenedFile& opened) {
+    const auto found = files_.find(file);
+    const bool is_same = error == 0 && opened.attributes.inode == inode;
+    if (error == 0 && !is_same) error = ESTALE;  // the path names another file by now
+    if (error == 0 && found == files_.end()) error = EBADF;
+    FileClient* const client = clients_[device].get();
+    if (error != 0 && opened.file != 0) client->Close(opened.file);
+    if (found == files_.end()) return;
+    Copy& copy = found->second.copies[device];
+    const std::vector<Work> waiting = std::exchange(copy.waiting, {});
+    copy.file = error == 0 ? opened.file : 0;
+    for (const Work& work : waiting) work(error, client, opened.file);
+  }
+
+  FileClient& client_;
+  const FileClientConfig config_;
+  transport::EventLoop& loop_;
+  std::map<int, std::unique_ptr<FileClient>> clients_;  // of other devices
+  std::map<uint64_t, File> files_;                      // by their numbers of client_
+};
+
+ServerFiles::ServerFiles(FileClient& client, const FileClientConfig& config, transport::EventLoop& loop)
+    : impl_(std::make_shared<Impl>(client, config, loop)) {}
+
+ServerFiles::~ServerFiles() { impl_->Stop(); }
+
+void ServerFiles::Open(std::string path, int flags, std::function<void(int error, OpenedFile)> done) {
+  impl_->Open(std::move(path), flags, std::move(done));
+}
+
+void ServerFiles::Close(uint64_t file) { impl_->Close(file); }
+
+void ServerFiles::Read(uint64_t file, uint64_t offset, const RegisteredRange& target, Holes holes,
+                       std::function<void(ReadResult)> done) {
+  impl_->With(file, target.device,
+              [=, weak = std::weak_ptr(impl_), done = std::move(done)](int error, FileClient* client,
+                                                                       uint64_t number) {
+                if (error != 0) return done({.result = -error});
+                const auto finish = [=](ReadResult result) {
+                  const auto self = weak.lock();
+                  if (result.result == -ESTALE && self != nullptr) self->Forget(file, target.device);
+                  done(std::move(result));
+                };
+                client->Read(number, offset, target.memory, finish, holes);
+              });
+}
+
+void ServerFiles::Write(uint64_t file, uint64_t offset, const RegisteredRange& source,
+                        std::function<void(int64_t)> done) {
+  impl_->With(file, source.device,
+              [=, weak = std::weak_ptr(impl_), done = std::move(done)](int error, FileClient* client,
+                                                                       uint64_t number) {
+                if (error != 0) return done(-error);
+                client->Write(number, offset, source.memory, [=](int64_t result) {
+                  const auto self = weak.lock();
+                  if (result == -ESTALE && self != nullptr) self->Forget(file, source.device);
+                  done(result);
+                });
+              });
+}
+
+}  // namespace warpverbs::inline v0_2::gpuio
