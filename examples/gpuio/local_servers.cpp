@@ -33,6 +33,14 @@ uint64_t NumberAfter(const std::string& text, const std::string& name) {
   return std::regex_search(text, match, std::regex(name + " ([0-9]+)")) ? std::stoull(match[1]) : 0;
 }
 
+/// Returns a program of the same folder as this one, or else where it was built.
+std::string Program(const std::filesystem::path& built) {
+  std::error_code failure;
+  const auto beside =
+      std::filesystem::read_symlink("/proc/self/exe", failure).parent_path() / built.filename();
+  return std::filesystem::exists(beside, failure) ? beside.string() : built.string();
+}
+
 std::string DescribeEnd(int status) {
   if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status)) + " ended it";
   if (WEXITSTATUS(status) == kNotFound) return "it is not on PATH";
@@ -149,14 +157,14 @@ ControlFolderRemover::~ControlFolderRemover() {
 LocalServers::LocalServers(const std::filesystem::path& folder, std::vector<std::string> filed_options)
     : control_folder_(folder),
       filed_([&] {
-        std::vector<std::string> command{FILED, folder.string(), "--listen", "127.0.0.1", "--port",
-                                         "0",   "--stats",       "3600"};
+        std::vector<std::string> command{
+            Program(FILED), folder.string(), "--listen", "127.0.0.1", "--port", "0", "--stats", "3600"};
         command.insert(command.end(), filed_options.begin(), filed_options.end());
         return command;
       }()),
       disk_(filed_.AwaitLine("disk:    ")),
       port_(filed_.AwaitLine("listening on port ")),
-      gpuiod_({GPUIOD, folder.string() + "=127.0.0.1:" + port_, "--stats", "3600"}) {
+      gpuiod_({Program(GPUIOD), folder.string() + "=127.0.0.1:" + port_, "--stats", "3600"}) {
   gpuiod_.AwaitLine("serving ");
 }
 
