@@ -21,13 +21,14 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
       : client_(client), config_(config), loop_(loop) {}
 
   void Open(std::string path, int flags, std::function<void(int error, OpenedFile)> done) {
-    client_.Open(std::move(path), flags, 0,
-                 [weak = weak_from_this(), flags, done = std::move(done)](int error, const OpenedFile& opened) {
-                   const auto self = weak.lock();
-                   if (error == 0 && self != nullptr)
-                     self->files_[opened.file] = {.flags = flags, .inode = opened.attributes.inode};
-                   done(error, opened);
-                 });
+    client_.Open(
+        std::move(path), flags, 0,
+        [weak = weak_from_this(), flags, done = std::move(done)](int error, const OpenedFile& opened) {
+          const auto self = weak.lock();
+          if (error == 0 && self != nullptr)
+            self->files_[opened.file] = {.flags = flags, .inode = opened.attributes.inode};
+          done(error, opened);
+        });
   }
 
   void Close(uint64_t file) {

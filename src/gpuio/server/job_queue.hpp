@@ -16,8 +16,9 @@ struct Job {
   std::function<void()> call{}, then{};
 };
 
-/// Runs calls that may block in threads. Clients take turns: whatever one has queued, another's next call waits
-/// for one thread only. A client gets half of the threads at most, because calls on a slow file take long.
+/// Runs calls that may block in threads. Clients take turns: whatever one has queued, another's next call
+/// waits for one thread only. A client gets half of the threads at most, because calls on a slow file take
+/// long.
 ///
 /// All calls are on the loop's thread.
 class JobQueue {
