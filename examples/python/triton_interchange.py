@@ -50,9 +50,11 @@ def main():
     signal = remote.address + 4 * NUMBERS
 
     torch.cuda.synchronize()  # the tensors are ready
-    send_numbers[(1,)](sender.queue, source, local.local().lkey, remote.address, remote.rkey, signal, target,
-                       SECONDS * 10**9, results, N=NUMBERS)  # fmt: skip
-    torch.cuda.synchronize()  # not by copying the results: such a copy keeps softhca's own copies waiting
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        send_numbers[(1,)](sender.queue, source, local.local().lkey, remote.address, remote.rkey, signal, target,
+                           SECONDS * 10**9, results, N=NUMBERS)  # fmt: skip
+    stream.synchronize()  # before results are read: a copy that waits for a kernel holds up the copies of softhca
     posted, signalled, right = results.tolist()
     if posted & 0xff or signalled & 0xff:
         sys.exit(f"The kernel's waits ended with 0x{posted:x} and 0x{signalled:x}. {sender.last_error()}")
