@@ -78,7 +78,8 @@ Engine::Engine(std::vector<std::unique_ptr<Hca>> devices, std::unique_ptr<Networ
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "softhca");  // first, so that observers can attribute all it does
+    // First, so that observers can attribute all it does. Peers know it by that name, see EngineThreads.
+    pthread_setname_np(pthread_self(), "softhca");
     try {
       Run();
     } catch (const std::bad_alloc&) {
@@ -114,8 +115,12 @@ sync::UniqueLock Engine::PauseFor(std::chrono::milliseconds limit) WARPVERBS_NO_
 }
 
 void Engine::Run() {
+  // Longer than any sleep: an engine that begins no pass for this long waits for a processor, or is stopped.
+  constexpr uint64_t kLongestPauseNs = 10'000'000;
+  static_assert(kLongestPauseNs > 2 * kLongestSleepNs);
   PreferLatency();
   Pacing pacing;
+  uint64_t last_pass_ns = NowNs();
   while (!stop_.load(std::memory_order_relaxed)) {
     // Never block on the mutex: a signal handler may have interrupted a command for good, and Stop() must
     // still succeed. Waiting commands go first: the mutex alone would starve them.
@@ -125,6 +130,9 @@ void Engine::Run() {
       continue;
     }
     const uint64_t now = NowNs();
+    // What is above the limit only, so that the timers of an engine that is always slow end, too.
+    if (now - last_pass_ns > kLongestPauseNs) network_->OnStall(now - last_pass_ns - kLongestPauseNs);
+    last_pass_ns = now;
     const bool worked = RunOnce(now);
     const uint64_t next = worked ? now : network_->NextNs();
     lock.unlock();

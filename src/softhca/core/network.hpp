@@ -31,6 +31,9 @@ class Network {
   /// Returns when Poll() is due even if nothing arrives; UINT64_MAX: never.
   virtual uint64_t NextNs() const = 0;
 
+  /// Takes time in which the engine could not run off all timers that a peer's answer stops.
+  virtual void OnStall(uint64_t /*ns*/) {}
+
   /// Returns whether frames still wait to be sent.
   virtual bool HasUnsent() const { return false; }
 

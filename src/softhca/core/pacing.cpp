@@ -22,7 +22,6 @@ constexpr uint64_t kLongestYieldPauseNs = 1'000'000'000;
 // A doorbell wakes no thread, so a sleep delays it. The delay is at most 1/256 of the pause in the traffic
 // before it.
 constexpr uint64_t kShortestSleepNs = 30'000;
-constexpr uint64_t kLongestSleepNs = 4'000'000;
 constexpr uint64_t kIdlePerSleep = 256;
 
 /// Argument of sched_setattr(); the C library declares neither. A short slice lets a waking thread go first.

@@ -6,6 +6,9 @@
 
 namespace softhca {
 
+/// Longest sleep of an engine that has nothing to do.
+inline constexpr uint64_t kLongestSleepNs = 4'000'000;
+
 uint64_t NowNs();
 
 /// Makes the calling thread wake punctually and run at once after a sleep, as far as the system allows.

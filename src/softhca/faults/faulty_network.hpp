@@ -27,6 +27,7 @@ class FaultyNetwork : public Network {
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;
   uint64_t NextNs() const override;
+  void OnStall(uint64_t ns) override { network_->OnStall(ns); }
   bool HasUnsent() const override { return network_->HasUnsent(); }
   bool Listens() const override { return network_->Listens(); }
   void Wait(uint64_t limit_ns) override { network_->Wait(limit_ns); }

@@ -108,8 +108,9 @@ std::unique_ptr<WireNetwork> MakeNetwork(const Settings& settings, const std::ve
       throw;
     }
   };
+  const bool cable = !settings.cable_local.empty();
   const WireOptions options{
-      .open_medium = open, .direct = settings.direct, .open_at_once = !settings.cable_local.empty()};
+      .open_medium = open, .direct = settings.direct, .open_at_once = cable, .unique_addresses = !cable};
   return std::make_unique<WireNetwork>(devices, WithFaultsAndCapture(options, settings, devices, capture));
 }
 

@@ -52,7 +52,7 @@ bool PacketRequester::Run(uint64_t now_ns, bool may_time_out) {
     return false;
   }
   loaded_.reset();
-  if (may_time_out && timer_.IsDue(now_ns)) OnTimer();
+  if (may_time_out && timer_.IsDue(now_ns)) OnTimer(now_ns);
   FailIfInjected();
   constexpr int kBurst = 128;
   bool progress = false;
@@ -63,8 +63,10 @@ bool PacketRequester::Run(uint64_t now_ns, bool may_time_out) {
 
 uint64_t PacketRequester::NextNs() const { return Runs() ? timer_.NextNs() : UINT64_MAX; }
 
-void PacketRequester::OnTimer() {
+void PacketRequester::OnTimer(uint64_t now_ns) {
   if (timer_.IsPausing()) return timer_.Stop();
+  // The packets wait at the peer. It gets a whole timeout once it runs.
+  if (timer_.IsExcused(sink_.PeerStalledAt(qp_), now_ns)) return timer_.AwaitResponse(now_ns);
   if (Observer* const observer = qp_.hca->observer()) observer->OnTimeout(qp_);
   Retry();
 }

@@ -37,6 +37,9 @@ class PacketRequester {
   /// Handles an acknowledgement, a read response or an atomic response.
   void OnResponse(const Packet& packet, uint64_t now_ns);
 
+  /// Takes time in which this process's engine could not run off the acknowledge timeout.
+  void OnStall(uint64_t ns) { timer_.Delay(ns); }
+
   /// Returns when Run() is due for a timer; UINT64_MAX: never.
   uint64_t NextNs() const;
 
@@ -53,7 +56,7 @@ class PacketRequester {
   bool SendPacket(const Message& message, uint64_t now_ns);
   bool FailInTurn(const Message& message, mlx5::Syndrome fault);
 
-  void OnTimer();
+  void OnTimer(uint64_t now_ns);
   void FailIfInjected();
   void OnAcknowledge(const AckHeader& ack, uint64_t position, uint64_t now_ns);
   void OnNak(uint8_t syndrome, uint64_t position);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/qp.hpp"
@@ -26,6 +27,10 @@ class PacketSink {
   /// @pre     `packet.dest_qpn` is filled in
   /// @return  false if the payload's memory is gone: nothing was sent
   virtual bool Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
+
+  /// Returns the processor time that the peer's engine has used, if it is stopped or ready to run, see
+  /// EngineThreads::StalledAt().
+  virtual std::optional<uint64_t> PeerStalledAt(const QueuePair& /*from*/) { return {}; }
 };
 
 }  // namespace softhca

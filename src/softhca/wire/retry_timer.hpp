@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "core/qp.hpp"
 #include "core/timers.hpp"
@@ -11,6 +13,10 @@ namespace softhca {
 /// Shortest acknowledge timeout, whatever the queue pair's: the peer is a thread that may have to wait for a
 /// processor, and a scheduler tick may take 4 ms.
 inline constexpr uint64_t kMinAckTimeoutNs = 4'000'000;
+
+/// Longest time without progress in which timeouts are not counted because the peer's engine cannot run: a
+/// peer that is stopped for good must not keep its peers forever.
+inline constexpr uint64_t kLongestStallNs = 60'000'000'000;
 
 /// Retry timer and retry counts of a reliable connection's requester.
 class RetryTimer {
@@ -32,6 +38,20 @@ class RetryTimer {
     const uint8_t code = attributes_.ack_timeout;
     due_ns_ = code == 0 ? UINT64_MAX : now_ns + std::max(AckTimeoutNs(code), kMinAckTimeoutNs);
   }
+  /// Takes time in which this thread could not run off the wait for a response.
+  void Delay(uint64_t ns) {
+    if (state_ == State::kWaiting && due_ns_ != UINT64_MAX) due_ns_ += ns;
+  }
+  /// Decides whether a timeout is not to be counted: the peer's engine has had no processor since the last
+  /// one. At the first one this is unknown, so an engine that is busy is excused once.
+  ///
+  /// @param stalled_at  see PacketSink::PeerStalledAt()
+  bool IsExcused(std::optional<uint64_t> stalled_at, uint64_t now_ns) {
+    if (!stalled_at) return false;
+    if (!stall_) stall_ = Stall{now_ns, *stalled_at};
+    const bool has_run = std::exchange(stall_->ran_ns, *stalled_at) != *stalled_at;
+    return !has_run && now_ns - stall_->since_ns < kLongestStallNs;
+  }
   /// Starts to wait for a receiver that was not ready. The peer is alive, so the count of other retries is
   /// reset.
   ///
@@ -39,6 +59,7 @@ class RetryTimer {
   bool AwaitReceiver(uint8_t timer, uint64_t now_ns) {
     if (attributes_.rnr_retry != kRnrRetryForever && not_ready_++ >= attributes_.rnr_retry) return false;
     retries_ = 0;
+    stall_.reset();
     state_ = State::kPausing;
     due_ns_ = now_ns + RnrTimerNs(timer);
     return true;
@@ -47,14 +68,24 @@ class RetryTimer {
   /// @return  false if the retries are used up
   bool CountRetry() { return retries_++ < attributes_.retry_count; }
   /// Resets all counts: the peer has acknowledged something.
-  void OnProgress() { retries_ = not_ready_ = 0; }
+  void OnProgress() {
+    retries_ = not_ready_ = 0;
+    stall_.reset();
+  }
 
  private:
   enum class State : uint8_t { kIdle, kWaiting, kPausing };
 
+  /// The peer's engine, from the first timeout that found it stopped or ready to run.
+  struct Stall {
+    uint64_t since_ns;
+    uint64_t ran_ns;  ///< processor time that it had used at the last timeout
+  };
+
   const QpAttributes& attributes_;
   State state_ = State::kIdle;
   uint64_t due_ns_ = 0;
+  std::optional<Stall> stall_;
   uint8_t retries_ = 0, not_ready_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -77,6 +78,18 @@ bool Read(const Gather& from, std::span<uint8_t> to) {
   return WaitForCopies();
 }
 
+std::vector<Gid> GidsOf(const std::vector<Hca*>& devices) {
+  std::vector<Gid> gids;
+  for (const Hca* hca : devices) {
+    for (const PortConfig& port : hca->config().ports) {
+      for (const GidEntry& entry : port.gids) {
+        if (std::find(gids.begin(), gids.end(), entry.gid) == gids.end()) gids.push_back(entry.gid);
+      }
+    }
+  }
+  return gids;
+}
+
 }  // namespace
 
 WireNetwork::WireNetwork(std::vector<Hca*> devices, WireOptions options)
@@ -104,6 +117,12 @@ void WireNetwork::OpenMedium() {
   medium_->ReportLosses([this](const char* reason, uint64_t frames) { Drop(reason, frames); });
   waiting_ = std::move(waiting);
   poll_descriptor_ = waiting_.get();
+  if (engine_ != 0) Announce();
+}
+
+/// Tells peers which thread has the addresses.
+void WireNetwork::Announce() {
+  if (options_.unique_addresses) threads_.Announce(GidsOf(addresses_.devices()), engine_);
 }
 
 void WireNetwork::SetManagementAgent(ManagementAgent* agent) {
@@ -139,6 +158,10 @@ bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
 }
 
 bool WireNetwork::Poll(uint64_t now_ns) {
+  if (engine_ == 0) {
+    engine_ = gettid();
+    if (medium_ != nullptr) Announce();
+  }
   if (medium_ == nullptr) return false;
   now_ns_ = now_ns;
   bool worked = false;
@@ -155,6 +178,16 @@ bool WireNetwork::Poll(uint64_t now_ns) {
   if (agent_ != nullptr && agent_->NextNs() <= now_ns) agent_->OnTime(now_ns);
   medium_->Flush();
   return worked;
+}
+
+void WireNetwork::OnStall(uint64_t ns) {
+  for (ConnectionChannel* const channel : *busy_) channel->requester.OnStall(ns);
+}
+
+std::optional<uint64_t> WireNetwork::PeerStalledAt(const QueuePair& from) {
+  const std::optional<Gid> peer = addresses_.RemoteGid(from.attributes.path);
+  if (!options_.unique_addresses || !peer || addresses_.Find(*peer)) return {};  // this engine is running
+  return threads_.StalledAt(*peer, now_ns_);
 }
 
 /// Runs the channels with packets to handle or a timer due: no doorbell announces them.

@@ -12,6 +12,7 @@
 #include "wire/connection_channel.hpp"
 #include "wire/datagrams.hpp"
 #include "wire/direct_link.hpp"
+#include "wire/engine_threads.hpp"
 #include "wire/management.hpp"
 #include "wire/media/descriptor.hpp"
 #include "wire/medium.hpp"
@@ -28,6 +29,8 @@ struct WireOptions {
   bool direct = true;  ///< RC within the process works without packets
   /// Open the medium at once: only it answers requests for the ports' addresses (ARP, neighbour discovery).
   bool open_at_once = false;
+  /// No other process of this network namespace has the ports' addresses. A cable's are its user's choice.
+  bool unique_addresses = true;
 };
 
 /// Connects queue pairs: RC within the process by direct messages, everything else by packets on a medium.
@@ -40,6 +43,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   bool Run(QueuePair& qp, uint64_t now_ns) override;
   bool Poll(uint64_t now_ns) override;
   uint64_t NextNs() const override;
+  void OnStall(uint64_t ns) override;
   bool HasUnsent() const override { return medium_ != nullptr && medium_->HasUnsent(); }
   bool Listens() const override { return poll_descriptor_ >= 0; }
   void Wait(uint64_t limit_ns) override;
@@ -52,12 +56,14 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
 
  private:
   bool Send(const QueuePair& from, Packet packet, const Gather& payload) override;
+  std::optional<uint64_t> PeerStalledAt(const QueuePair& from) override;
   bool SendDatagram(const QueuePair& from, const Destination& to, Packet packet,
                     const Gather& payload) override;
   void SendMad(Hca& hca, uint8_t port, uint8_t gid_index, const Gid& destination, const Mad& mad) override;
 
   bool NeedsPackets(const QueuePair& qp) const;
   void OpenMedium();
+  void Announce();
   bool SendAlong(const AddressPath& path, const QueuePair& from, const Packet& packet, const Gather& payload);
   bool SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
@@ -74,6 +80,8 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   Descriptor waiting_;                    ///< epoll descriptor, readable when a frame has arrived
   std::atomic<int> poll_descriptor_{-1};  ///< its number, for the thread that waits
   std::atomic<bool> quiet_ = false;       ///< the last sleep ended without a frame
+  EngineThreads threads_;
+  pid_t engine_ = 0;  ///< thread that calls Poll(); 0: not yet known
   ManagementAgent* agent_ = nullptr;
   uint32_t mad_psn_ = 0;
   uint64_t now_ns_ = 0;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <thread>
+#include <utility>
 
 #include "core/queues.hpp"
 #include "wire/wire_network.hpp"
@@ -220,6 +221,35 @@ TEST(EngineStop, SendsPendingFrames) {
   frames = 100;
   engine.Stop();
   EXPECT_EQ(frames, 0);
+}
+
+/// A network whose first pass takes long, as if the engine had no processor meanwhile.
+class StallingNetwork : public Network {
+ public:
+  explicit StallingNetwork(std::atomic<uint64_t>& stalled_ns) : stalled_ns_(stalled_ns) {}
+  void OnTransition(QueuePair&) override {}
+  bool Run(QueuePair&, uint64_t) override { return false; }
+  bool Poll(uint64_t) override {
+    if (!std::exchange(stalled_, true)) std::this_thread::sleep_for(milliseconds(60));
+    return false;
+  }
+  uint64_t NextNs() const override { return UINT64_MAX; }
+  void OnStall(uint64_t ns) override { stalled_ns_ += ns; }
+  bool Listens() const override { return false; }
+  void Wait(uint64_t) override {}
+
+ private:
+  bool stalled_ = false;
+  std::atomic<uint64_t>& stalled_ns_;
+};
+
+TEST(EngineRun, TakesTimeInWhichItCouldNotRunOffTheTimers) {
+  std::atomic<uint64_t> stalled_ns = 0;
+  Engine engine({}, std::make_unique<StallingNetwork>(stalled_ns));
+  const auto end = steady_clock::now() + kDeadline;
+  while (stalled_ns < 50'000'000 && steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_GE(stalled_ns, 50'000'000u);
+  engine.Stop();
 }
 
 TEST(EngineStop, GivesUpOnAPeerThatTakesNothing) {

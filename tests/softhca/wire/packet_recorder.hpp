@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ class PacketRecorder : public PacketSink {
     sent.emplace_back(packet, std::vector<uint8_t>(first, first + payload.bytes));
     return true;
   }
+  std::optional<uint64_t> PeerStalledAt(const QueuePair& /*from*/) override { return peer_stalled_at; }
+
   /// Removes and returns the oldest packet.
   ///
   /// @pre  a packet was sent
@@ -40,6 +43,7 @@ class PacketRecorder : public PacketSink {
   }
 
   std::deque<SentPacket> sent;
+  std::optional<uint64_t> peer_stalled_at;
 };
 
 }  // namespace softhca

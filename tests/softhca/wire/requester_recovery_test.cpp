@@ -113,6 +113,79 @@ TEST_F(PacketRequesterTest, ProgressRenewsRetriesAndTimer) {
   EXPECT_EQ(Completed(), 0);
 }
 
+TEST_F(PacketRequesterTest, TimeInWhichThePeerDoesNotRunIsNoRetry) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.sent.clear();
+  sink.peer_stalled_at = 7;
+  for (int i = 0; i < 20; ++i) {
+    PassTimeout();
+    EXPECT_EQ(DescribeSent(), "") << "the packet waits at the peer";
+  }
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+  sink.peer_stalled_at = 8;
+  PassTimeout();
+  Run();
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "the peer ran, and did not answer";
+}
+
+TEST_F(PacketRequesterTest, APeerThatSleepsOrHasEndedIsNotExcused) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  PassTimeout();
+  Run();
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+  sink.peer_stalled_at.reset();
+  PassTimeout();
+  Run();
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
+}
+
+TEST_F(PacketRequesterTest, APeerThatNeverRunsIsExcusedForALimitedTime) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  const uint64_t begin_ns = now_ns;
+  while (a.qp().state == QpState::kRts) {
+    ASSERT_LE(now_ns, begin_ns + kLongestStallNs + 2 * kAckTimeoutNs);
+    PassTimeout();
+    Run();
+  }
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded);
+  EXPECT_GE(now_ns, begin_ns + kLongestStallNs);
+}
+
+TEST_F(PacketRequesterTest, ProgressRenewsTheTimeInWhichAPeerIsExcused) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  PassTimeout();
+  Run();
+  now_ns += kLongestStallNs;
+  Acknowledge(0);
+  PassTimeout();
+  Run();
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+TEST_F(PacketRequesterTest, TimeInWhichTheEngineDoesNotRunDelaysTheTimeout) {
+  Connect();
+  Post(Write(8));
+  Run();
+  const uint64_t due_ns = requester.NextNs();
+  requester.OnStall(1'000'000'000);
+  EXPECT_EQ(requester.NextNs(), due_ns + 1'000'000'000);
+  Acknowledge(0);
+  requester.OnStall(1);
+  EXPECT_EQ(requester.NextNs(), UINT64_MAX) << "nothing is awaited";
+}
+
 TEST_F(PacketRequesterTest, RaisesShortTimeoutsAndWaitsForeverWithoutOne) {
   Connect({.ack_timeout = 1});
   Post(Write(8));

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/queues.hpp"
+#include "wire/engine_process.hpp"
 #include "wire/test_frame.hpp"
 
 namespace softhca {
@@ -105,6 +106,42 @@ TEST_F(WireNetworkTest, WriteReachesAnotherProcess) {
   EXPECT_EQ(cqe->opcode, CqeOpcode::kRequester);
   EXPECT_EQ(remote.As<uint64_t>(), 0x1234u);
   EXPECT_EQ(drops.reasons, std::vector<std::string>());
+}
+
+/// A queue pair whose peer's engine is in another process, which never answers.
+class SilentPeerTest : public WireNetworkTest {
+ protected:
+  SilentPeerTest() {
+    Connect({.path = AddressPath{.grh = true, .remote_gid = peer.gid()}, .retry_count = 0});
+    a.Post(Write());
+    Send();
+  }
+
+  void PassTimeout() {
+    now_ns = near_network.NextNs();
+    near_network.Poll(now_ns);
+  }
+  void ExpectTransportRetry() {
+    const auto cqe = a.send_cq.Poll();
+    ASSERT_TRUE(cqe);
+    EXPECT_EQ(cqe->syndrome, mlx5::Syndrome::kTransportRetryExceeded);
+  }
+
+  const EngineProcess peer{RandomGid(), EngineProcess::Kind::kWithChild};
+};
+
+TEST_F(SilentPeerTest, CountsNoTimeoutWhileThePeersProcessIsStopped) {
+  peer.Stop();
+  for (int i = 0; i < 10; ++i) PassTimeout();
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+  peer.Kill();
+  PassTimeout();
+  ExpectTransportRetry();
+}
+
+TEST_F(SilentPeerTest, CountsTimeoutsWhileThePeersEngineSleeps) {
+  PassTimeout();
+  ExpectTransportRetry();
 }
 
 TEST_F(WireNetworkTest, FramesCarryTheFieldsOfThePath) {

@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "verbs/peer.hpp"
+
+// Connections between two processes, of which one is stopped, or dies.
+
+namespace verbs {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr uint8_t kTimeout = 12;  ///< 17 ms
+constexpr uint8_t kRetries = 7;
+
+/// One end of the connection, as its process describes it to the other.
+struct End {
+  ibv_gid gid{};
+  uint32_t qpn = 0, rkey = 0;
+  uint64_t address = 0;
+};
+
+bool Send(int to, const End& end) { return write(to, &end, sizeof end) == sizeof end; }
+bool Take(int from, End& end) { return read(from, &end, sizeof end) == sizeof end; }
+
+/// A queue pair and a page of memory.
+struct Side {
+  Side() : context(Open()), peer(std::make_unique<Peer>(context.get())), buffer(peer->pd.get(), 4096) {}
+
+  End Describe() {
+    End end{.qpn = peer->qp->qp_num, .rkey = buffer.rkey(), .address = buffer.Address()};
+    EXPECT_EQ(ibv_query_gid(context.get(), 1, kGid, &end.gid), 0);
+    return end;
+  }
+  bool Connect(const End& other) {
+    peer->ToInit();
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = other.qpn;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 12;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.dgid = other.gid;
+    attr.ah_attr.grh.sgid_index = kGid;
+    attr.ah_attr.grh.hop_limit = 64;
+    constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    if (ibv_modify_qp(peer->qp.get(), &attr, kMask) != 0) return false;
+    peer->ToRts({.timeout = kTimeout, .retries = kRetries});
+    return true;
+  }
+
+  /// Index of the IPv4 address as a RoCE v2 GID.
+  static constexpr uint8_t kGid = 3;
+
+  Context context;
+  std::unique_ptr<Peer> peer;
+  Buffer buffer;
+};
+
+/// This process writes to the memory of another one.
+class TwoProcesses : public testing::Test {
+ protected:
+  TwoProcesses() {
+    int there[2], back[2];
+    EXPECT_EQ(pipe(there), 0);
+    EXPECT_EQ(pipe(back), 0);
+    process = fork();  // before any device is open
+    if (process == 0) {
+      close(there[1]);
+      close(back[0]);
+      Answer(there[0], back[1]);
+    }
+    close(there[0]);
+    close(back[1]);
+    end = there[1];
+    near.emplace();
+    EXPECT_TRUE(Send(end, near->Describe()));
+    EXPECT_TRUE(Take(back[0], far)) << "the other process has died";
+    EXPECT_TRUE(near->Connect(far));
+    close(back[0]);
+  }
+  ~TwoProcesses() override {
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+    close(end);
+  }
+
+  void Post() {
+    Work(IBV_WR_RDMA_WRITE, {near->buffer.Sge(0, 8)}).To(far.address, far.rkey).Post(*near->peer);
+  }
+  ibv_wc_status Status() { return Wait(near->peer->send_cq.get()).status; }
+  void Stop() const {
+    siginfo_t stopped{};
+    kill(process, SIGSTOP);
+    EXPECT_EQ(waitid(P_PID, static_cast<id_t>(process), &stopped, WSTOPPED), 0);
+  }
+
+  pid_t process = 0;
+  int end = -1;
+  std::optional<Side> near;
+  End far;
+
+ private:
+  [[noreturn]] static void Answer(int in, int out) {
+    Side side;
+    End other;
+    const bool connected = Take(in, other) && side.Connect(other) && Send(out, side.Describe());
+    if (connected && fork() == 0) _exit(read(in, &other, 1) == 0 ? 0 : 1);  // keeps the descriptors
+    if (connected) static_cast<void>(!read(in, &other, 1));
+    _exit(0);
+  }
+};
+
+TEST_F(TwoProcesses, AWriteWaitsForAStoppedPeer) {
+  Post();
+  EXPECT_EQ(Status(), IBV_WC_SUCCESS);
+  Stop();
+  Post();
+  // Four times as long as all retries together.
+  const auto until = steady_clock::now() + 4 * (kRetries + 1) * milliseconds(17);
+  ibv_wc wc{};
+  while (steady_clock::now() < until) {
+    ASSERT_EQ(ibv_poll_cq(near->peer->send_cq.get(), 1, &wc), 0) << wc.status;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  kill(process, SIGCONT);
+  EXPECT_EQ(Status(), IBV_WC_SUCCESS);
+}
+
+TEST_F(TwoProcesses, AWriteToADeadPeerFailsAsConfigured) {
+  Stop();
+  Post();
+  kill(process, SIGKILL);  // it stays a zombie, and a child of it has its descriptors
+  EXPECT_EQ(Status(), IBV_WC_RETRY_EXC_ERR);
+}
+
+}  // namespace
+}  // namespace verbs
