@@ -92,7 +92,13 @@ std::string LinkLibrary(const std::string& tree) {
 /// @source  UCX v1.13.1, src/uct/ib/rc/accel/rc_mlx5_common.c, uct_rc_mlx5_common_iface_init_rx()
 void KeepUcxToVerbs() { setenv("UCX_IB_MLX5_DEVX_OBJECTS", "", 0); }
 
+/// Makes CUDA load kernels when the program starts, unless the user has chosen otherwise. By default the
+/// first launch of a kernel loads it, and waits for the kernels that run; such a kernel may wait for a NIC,
+/// which is a thread that copies by the same driver and waits, too. A card needs no driver.
+void LoadKernelsAtTheStart() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
 void SetEnvironment(const Settings& settings) {
+  LoadKernelsAtTheStart();
   if (settings.devx_events) KeepUcxToVerbs();
   std::string preload = build_info::kSanitizerRuntime;
   const char* const others = getenv("LD_PRELOAD");

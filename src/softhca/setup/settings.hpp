@@ -60,7 +60,12 @@ std::vector<DeviceConfig> MakeDevices(const Settings& settings);
 /// address, the NUMA node and the network interface. Every interface that the tree names exists on the host:
 /// the one of `--interface`, or "lo" for the loopback addresses; a cable has none.
 ///
+/// Where NVIDIA's driver is loaded, the tree shows the module nvidia_peermem: softhca takes addresses of GPU
+/// memory as a card does with that module, and programs such as NCCL and NVSHMEM look for it first.
+///
+/// @param modules  folder of the host's kernel modules
 /// @errors  std::filesystem::filesystem_error
-void BuildSysfsTree(const std::filesystem::path& root, const std::vector<DeviceConfig>& devices);
+void BuildSysfsTree(const std::filesystem::path& root, const std::vector<DeviceConfig>& devices,
+                    const std::filesystem::path& modules = "/sys/module");
 
 }  // namespace softhca

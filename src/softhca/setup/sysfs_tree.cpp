@@ -144,7 +144,7 @@ void WriteDevice(const fs::path& root, const DeviceConfig& device, uint32_t inde
 
 }  // namespace
 
-void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devices) {
+void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devices, const fs::path& modules) {
   fs::create_directories(root / "class/infiniband");
   fs::create_directories(root / "class/infiniband_verbs");
   fs::create_directories(root / "bus/pci/devices");
@@ -155,6 +155,10 @@ void BuildSysfsTree(const fs::path& root, const std::vector<DeviceConfig>& devic
   Write(root / "class/misc/rdma_cm/abi_version", "4");
   Write(root / "class/misc/rdma_cm/dev", Format("%u:%u", identity::kMiscMajor, identity::kRdmaCmMinor));
   Write(root / "dev/infiniband/rdma_cm", "");
+  if (std::string version; std::ifstream(modules / "nvidia/version") >> version) {
+    fs::create_directories(root / "module/nvidia_peermem");
+    Write(root / "module/nvidia_peermem/version", version);
+  }
   // rdma-core lists the devices as readdir() does, and a tmpfs lists the newest entry first.
   for (size_t i = devices.size(); i-- > 0;) WriteDevice(root, devices[i], static_cast<uint32_t>(i));
 }

@@ -52,6 +52,13 @@ TEST(SysfsPath, ResolvesInHardenedPrograms) {
             plain);
 }
 
+TEST(SysfsPath, OfThePeerMemoryModuleIsTheTrees) {
+  const std::string version = std::string(getenv("SYSFS_PATH")) + "/module/nvidia_peermem/version";
+  EXPECT_EQ(access("/sys/module/nvidia_peermem/version", R_OK), access(version.c_str(), R_OK));
+  EXPECT_EQ(access("/sys/module/nvidia_peermem/version", R_OK), access("/sys/module/nvidia/version", R_OK))
+      << "it is there where the driver is";
+}
+
 TEST(Sysfs, NamesAnInterfaceThatExists) {
   int count = 0;
   ibv_device** const list = ibv_get_device_list(&count);

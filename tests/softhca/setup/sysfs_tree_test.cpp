@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "setup/settings.hpp"
 
@@ -23,13 +24,15 @@ class SysfsTree : public testing::Test {
     PortConfig on_interface, on_none;
     on_interface.gids = on_none.gids = {gid};
     on_interface.interface = "eth0";
-    BuildSysfsTree(root, {{.name = "mlx5_0", .guid = 1, .ports = {on_interface, on_none}}});
+    devices = {{.name = "mlx5_0", .guid = 1, .ports = {on_interface, on_none}}};
+    BuildSysfsTree(root, devices);
   }
   ~SysfsTree() override { fs::remove_all(root); }
 
   fs::path Port(int port) const { return root / "class/infiniband/mlx5_0/ports" / std::to_string(port); }
 
   fs::path root;
+  std::vector<DeviceConfig> devices;
 };
 
 TEST_F(SysfsTree, NamesTheInterfaceOfEachGid) {
@@ -47,6 +50,18 @@ TEST_F(SysfsTree, LinksTheInterfacesOfTheFunction) {
     ++count;
   }
   EXPECT_EQ(count, 1);
+}
+
+TEST_F(SysfsTree, ShowsThePeerMemoryModuleBesideTheDriverOfAGpu) {
+  const fs::path modules = root / "host", shown = "module/nvidia_peermem/version";
+  fs::create_directories(modules / "nvidia");
+  BuildSysfsTree(root / "without", devices, modules);
+  EXPECT_FALSE(fs::exists(root / "without" / shown));
+  std::ofstream(modules / "nvidia/version") << "580.159.04\n";
+  BuildSysfsTree(root / "with", devices, modules);
+  std::string version;
+  std::ifstream(root / "with" / shown) >> version;
+  EXPECT_EQ(version, "580.159.04");
 }
 
 }  // namespace

@@ -190,6 +190,12 @@ TEST(Launcher, PrintsOrWritesStats) {
   std::filesystem::remove(file);
 }
 
+TEST(Launcher, LetsCudaLoadKernelsAtTheStartUnlessTheUserHasChosen) {
+  EXPECT_EQ(Softhca("-- sh -c 'echo $CUDA_MODULE_LOADING'").output, "EAGER\n");
+  EXPECT_EQ(RunShell("CUDA_MODULE_LOADING=LAZY " SOFTHCA_PATH " -- sh -c 'echo $CUDA_MODULE_LOADING'").output,
+            "LAZY\n");
+}
+
 TEST(Launcher, LogsRefusedCommands) {
   EXPECT_THAT(Softhca("--log warning -- ibv_rc_pingpong -i 5 localhost").output,
               HasSubstr("MODIFY_QP refused (EINVAL): queue pair 257: port 5 does not exist"));
