@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "common/repetitions.hpp"
+
 namespace warpverbs::host {
 namespace {
 
@@ -121,7 +123,7 @@ GidEntry Any(std::mt19937& random) {
 TEST(BestPair, IsTheSameOnBothSidesInAnyOrder) {
   std::mt19937 random(1);
   int found = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < tests::Repetitions(4000); ++i) {
     Entries here(random() % 7), there(random() % 7);
     for (Entries* const side : {&here, &there})
       for (GidEntry& entry : *side) entry = Any(random);
@@ -132,7 +134,7 @@ TEST(BestPair, IsTheSameOnBothSidesInAnyOrder) {
     ASSERT_EQ(Best(here, there), best) << Describe(here) << "; " << Describe(there);
     ASSERT_FALSE(testing::Test::HasFailure()) << Describe(here) << "; " << Describe(there);
   }
-  EXPECT_GT(found, 1000);
+  EXPECT_GT(found, tests::Repetitions(1000));
 }
 
 TEST(GidPair, IsExplained) {

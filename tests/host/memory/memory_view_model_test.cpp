@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/repetitions.hpp"
 #include "warpverbs/host/memory.hpp"
 
 /// Views against models without arithmetic modulo 2^64: sets of addresses, and 128-bit numbers.
@@ -155,7 +156,7 @@ uint64_t AnyNumber(std::mt19937_64& random, uint64_t near) {
 TEST(MemoryViewModel, AgreesOnManyRandomOperations) {
   std::mt19937_64 random(20'260'101);
   int refused = 0, taken = 0;
-  for (int views = 0; views < 20'000; ++views) {
+  for (int views = 0; views < tests::Repetitions(20'000); ++views) {
     const uint64_t addr = random() >> (random() % 64);
     const uint64_t most = ~uint64_t{0} - addr;  // no range ends at 2^64
     MemoryView view{.addr = addr, .bytes = std::min(AnyNumber(random, most), most), .lkey = 7};
@@ -170,8 +171,8 @@ TEST(MemoryViewModel, AgreesOnManyRandomOperations) {
       ASSERT_EQ(view.Contains(asked, bytes), model.Has(asked, bytes)) << asked << " " << bytes;
     }
   }
-  EXPECT_GT(refused, 20'000);
-  EXPECT_GT(taken, 20'000);
+  EXPECT_GT(refused, tests::Repetitions(20'000));
+  EXPECT_GT(taken, tests::Repetitions(20'000));
 }
 
 TEST(MemoryViewModel, AgreesOnEveryPartOfSmallViews) {
