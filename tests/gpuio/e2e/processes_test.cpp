@@ -12,6 +12,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Functions of the shell that start and kill the parts. Their outputs are in $folder.
+///
+/// WARPVERBS_KILLS sets how often parts are killed. The shell's limit grows with it; ctest's does not: run
+/// the test program itself for more than 10.
 const std::string kParts = R"(
 set -u
 folder=$(mktemp -d)
