@@ -33,19 +33,17 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
 
   void Close(uint64_t file) {
     client_.Close(file);
-    const auto node = files_.extract(file);
-    if (node.empty()) return;
-    for (auto& [device, copy] : node.mapped().copies) {
-      if (copy.file != 0) clients_.at(device)->Close(copy.file);
-      for (Work& work : copy.waiting) Refuse(EBADF, std::move(work));
-    }
+    const auto found = files_.find(file);
+    if (found == files_.end()) return;
+    found->second.is_closed = true;
+    CloseCopies(found);
   }
 
   /// Does work on a file by the client of a device, at once if the file is open there.
   void With(uint64_t file, int device, Work work) {
     if (device == config_.device) return work(0, &client_, file);
     const auto found = files_.find(file);
-    if (found == files_.end()) return Refuse(EBADF, std::move(work));
+    if (found == files_.end() || found->second.is_closed) return Refuse(EBADF, std::move(work));
     Copy& copy = found->second.copies[device];
     if (copy.file != 0) return work(0, clients_.at(device).get(), copy.file);
     copy.waiting.push_back(std::move(work));
@@ -53,12 +51,14 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
   }
 
   /// Forgets a file of a device, which is opened again by its present path at its next use.
-  void Forget(uint64_t file, int device) {
+  ///
+  /// @param number  of the copy, which may have been opened again meanwhile
+  void Forget(uint64_t file, int device, uint64_t number) {
     const auto found = files_.find(file);
     if (device == config_.device || found == files_.end()) return;
     const auto copy = found->second.copies.find(device);
-    if (copy == found->second.copies.end() || copy->second.file == 0) return;
-    clients_.at(device)->Close(copy->second.file);
+    if (copy == found->second.copies.end() || copy->second.file != number) return;
+    clients_.at(device)->Close(number);
     found->second.copies.erase(copy);
   }
 
@@ -82,7 +82,19 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
     int flags = 0;
     uint64_t inode = 0;
     std::map<int, Copy> copies{};  ///< keys are devices
+    bool is_closed = false;        ///< closed by its client; copies that are being opened follow
   };
+
+  /// Closes the copies of a file that is closed, and forgets it with the last one. One that is being opened
+  /// does first what waits for it.
+  void CloseCopies(std::map<uint64_t, File>::iterator of) {
+    std::erase_if(of->second.copies, [this](const auto& entry) {
+      const auto& [device, copy] = entry;
+      if (copy.file != 0) clients_.at(device)->Close(copy.file);
+      return copy.waiting.empty();
+    });
+    if (of->second.copies.empty()) files_.erase(of);
+  }
 
   void Refuse(int error, Work work) {
     asio::post(loop_.executor(), [work = std::move(work), error] { work(error, nullptr, 0); });
@@ -115,16 +127,15 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
 
   void OnOpened(uint64_t file, int device, uint64_t inode, int error, const OpenedFile& opened) {
     const auto found = files_.find(file);
-    const bool is_same = error == 0 && opened.attributes.inode == inode;
-    if (error == 0 && !is_same) error = ESTALE;  // the path names another file by now
-    if (error == 0 && found == files_.end()) error = EBADF;
+    if (found == files_.end()) return;                                   // it was stopped
+    if (error == 0 && opened.attributes.inode != inode) error = ESTALE;  // the path names another file by now
     FileClient* const client = clients_[device].get();
     if (error != 0 && opened.file != 0) client->Close(opened.file);
-    if (found == files_.end()) return;
     Copy& copy = found->second.copies[device];
-    const std::vector<Work> waiting = std::exchange(copy.waiting, {});
     copy.file = error == 0 ? opened.file : 0;
-    for (const Work& work : waiting) work(error, client, opened.file);
+    const bool is_closed = found->second.is_closed;
+    for (const Work& work : std::exchange(copy.waiting, {})) work(error, client, opened.file);
+    if (is_closed) CloseCopies(found);
   }
 
   FileClient& client_;
@@ -153,7 +164,7 @@ void ServerFiles::Read(uint64_t file, uint64_t offset, const RegisteredRange& ta
                 if (error != 0) return done({.result = -error});
                 const auto finish = [=](ReadResult result) {
                   const auto self = weak.lock();
-                  if (result.result == -ESTALE && self != nullptr) self->Forget(file, target.device);
+                  if (result.result == -ESTALE && self != nullptr) self->Forget(file, target.device, number);
                   done(std::move(result));
                 };
                 client->Read(number, offset, target.memory, finish, holes);
@@ -168,7 +179,7 @@ void ServerFiles::Write(uint64_t file, uint64_t offset, const RegisteredRange& s
                 if (error != 0) return done(-error);
                 client->Write(number, offset, source.memory, [=](int64_t result) {
                   const auto self = weak.lock();
-                  if (result == -ESTALE && self != nullptr) self->Forget(file, source.device);
+                  if (result == -ESTALE && self != nullptr) self->Forget(file, source.device, number);
                   done(result);
                 });
               });

@@ -11,7 +11,8 @@ namespace warpverbs::inline v0_2::gpuio {
 /// Files of a server, over the NICs of several devices.
 ///
 /// Memory is reached only over the NICs that it is registered on. So each device has a connection of its own,
-/// made when its memory is first used, with files of its own, opened when they are first used there.
+/// made when its memory is first used, with files of its own, opened when they are first used there. I/O that
+/// was submitted before Close() completes.
 ///
 /// @pre  all calls are on the loop's thread
 class ServerFiles final : public FileStore {
