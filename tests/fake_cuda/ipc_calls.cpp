@@ -61,7 +61,7 @@ int cuIpcGetMemHandle(void* out, Address address) {
   Driver& driver = TheDriver();
   const std::lock_guard lock(driver.mutex);
   Range* const range = driver.Find(address);
-  if (range == nullptr || range->vmm || range->imported) return kInvalidValue;
+  if (range == nullptr || range->vmm || range->imported || Get().pools != 0) return kInvalidValue;
   const DeviceMemory& memory = driver.MemoryOf(range->gpu);
   if (memory.HasExports(range->start, range->bytes)) return kNotSupported;
   range->shared = true;

@@ -19,6 +19,7 @@ enum PointerAttribute : int {
   kMapped = 13,
   kHandleTypes = 14,
   kGpuDirectCapable = 15,
+  kPoolHandle = 17,
   kMappingSize = 18,
   kMappingStart = 19,
   kMemoryBlockId = 20,
@@ -76,13 +77,17 @@ int GetAttribute(Driver& driver, int attribute, void* value, Address address) {
       *static_cast<bool*>(value) = mapped;
       return kSuccess;
     case kIpcCapable:
-      *static_cast<bool*>(value) = on_gpu && mapped && !range->vmm && !range->imported;
+      *static_cast<bool*>(value) = on_gpu && mapped && !range->vmm && !range->imported && Get().pools == 0;
       return kSuccess;
     case kHandleTypes:
       *static_cast<uint64_t*>(value) = mapped ? range->handle_types : 0;
       return kSuccess;
     case kGpuDirectCapable:
       *static_cast<bool*>(value) = on_gpu && mapped && range->gpu_direct && Get().gpu_direct != 0;
+      return kSuccess;
+    case kPoolHandle:
+      if (!on_gpu || !mapped || range->vmm || range->imported || Get().pools == 0) return kInvalidValue;
+      *static_cast<const void**>(value) = range;
       return kSuccess;
     default:
       return kInvalidValue;

@@ -32,6 +32,7 @@ constexpr Named kNamed[] = {
     {"megabytes", &Settings::megabytes},
     {"delay_us", &Settings::delay_us},
     {"first_mapping", &Settings::first_mapping},
+    {"pools", &Settings::pools},
     {"gone_is_error", &Settings::gone_is_error},
 };
 

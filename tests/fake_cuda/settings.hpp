@@ -23,6 +23,7 @@ struct Settings {
   int megabytes = 64;     ///< memory of each GPU
   int delay_us = 0;       ///< delay of each piece of work; streams then have threads
   int first_mapping = 0;  ///< whether attributes wrongly describe the first mapping
+  int pools = 0;          ///< whether memory is allocated from a pool, as by cudaMallocAsync()
   int gone_is_error = 0;  ///< whether a copy of unallocated memory fails, as really, or aborts
 };
 

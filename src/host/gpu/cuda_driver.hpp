@@ -36,6 +36,7 @@ enum CudaPointerAttribute : int {
   kCudaMapped = 13,
   kCudaHandleTypes = 14,
   kCudaGpuDirectCapable = 15,
+  kCudaPoolHandle = 17,
   kCudaMappingSize = 18,
   kCudaMappingStart = 19,
   kCudaMemoryBlockId = 20,
@@ -47,7 +48,7 @@ inline constexpr int kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
 inline constexpr int kCudaFlushRemoteWrites = 3;
 inline constexpr unsigned kCudaMemoryOfDevice = 2, kCudaNonBlockingStream = 1, kCudaEventWithoutTime = 2;
 inline constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNotInitialized = 3,
-                     kCudaNoDevice = 100, kCudaNotReady = 600;
+                     kCudaNoDevice = 100, kCudaNotReady = 600, kCudaNotSupported = 801;
 inline constexpr int kCudaDmaBufFd = 1, kCudaPosixFile = 1;
 inline constexpr unsigned long long kCudaDmaBufOverPcie = 1;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;

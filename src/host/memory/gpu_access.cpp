@@ -15,14 +15,21 @@ constexpr char kSyncRemedy[] =
     "Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open kernel modules on Linux 5.12 "
     "or later, which export dma-bufs";
 
-/// Says whether memory may be another process's, which this one has opened by IPC.
-bool MayBeAnothersMemory(const PointerInfo& pointer) {
-  return pointer.kind == PointerKind::kDevice && !pointer.ipc;
+/// Says whether memory comes from a pool, as that of cudaMallocAsync().
+bool IsOfPool(const CudaDriver& driver, const void* memory) {
+  CudaAddress pool = 0;
+  return driver.PointerGetAttribute(&pool, kCudaPoolHandle, ToCuda(memory)) == 0 && pool != 0;
+}
+
+/// Says whether memory may be another process's, which this one has opened by IPC. Neither that nor memory
+/// of a pool has an IPC handle.
+bool MayBeAnothersMemory(const CudaDriver& driver, const void* memory, const PointerInfo& pointer) {
+  return pointer.kind == PointerKind::kDevice && !pointer.ipc && !IsOfPool(driver, memory);
 }
 
 /// Returns why a NIC may be unable to reach memory that other code allocated, or nothing.
-std::string FurtherReason(const Gpu& gpu, const PointerInfo& pointer) {
-  if (MayBeAnothersMemory(pointer)) {
+std::string FurtherReason(const Gpu& gpu, const void* memory, const PointerInfo& pointer) {
+  if (MayBeAnothersMemory(gpu.context()->driver(), memory, pointer)) {
     return "; it has no IPC handle of its own, so another process may have allocated it; only that process "
            "can register it or export a dma-buf of it";
   }
@@ -40,9 +47,11 @@ std::string FurtherReason(const Gpu& gpu, const PointerInfo& pointer) {
 void SetSyncMemops(const CudaContext& context, const void* memory, const PointerInfo& pointer) {
   const unsigned on = 1;
   const CudaContext::Current current(context);
-  const int result = context.driver().PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory));
-  if (result != 0 && MayBeAnothersMemory(pointer)) return;
-  context.driver().Check(result, "make copies synchronous in memory of", context.name(), kSyncRemedy);
+  const CudaDriver& driver = context.driver();
+  const int result = driver.PointerSetAttribute(&on, kCudaSyncMemops, ToCuda(memory));
+  const bool is_refused = result == kCudaInvalidValue || result == kCudaNotSupported;
+  if (is_refused && MayBeAnothersMemory(driver, memory, pointer)) return;
+  driver.Check(result, "make copies synchronous in memory of", context.name(), kSyncRemedy);
 }
 
 /// Both ways to register, without knowledge of the vendor.
@@ -89,7 +98,7 @@ RegistrationMethod RegisterGpuMemory(const GpuRegistration& registration, const 
             registration.by_address();
           },
       .remedy = kSyncRemedy,
-      .further_reason = FurtherReason(gpu, registration.pointer)};
+      .further_reason = FurtherReason(gpu, memory, registration.pointer)};
   return TryBoth(ways, object);
 }
 

@@ -57,6 +57,18 @@ TEST_F(GpuRegions, ReportEachReasonIfTheNicReachesNothing) {
                   HasSubstr(". Use memory of cudaMalloc() in the GPU's primary context, or NVIDIA's open")));
 }
 
+TEST_F(GpuRegions, SynchronizeCopiesOfPoolsToo) {
+  fake_cuda::Configure("dma_buf=0,pools=1");
+  const Gpu gpu;
+  const GpuMemory memory(gpu, 4096);
+  ASSERT_FALSE(DescribePointer(memory.data()).ipc) << "as memory that another process shares";
+  fake_cuda::FailCall("cuPointerSetAttribute", 1, 801);
+  EXPECT_THAT(WhyRefusedRegion(memory.data()),
+              testing::AllOf(HasSubstr("; by peer memory: "), testing::Not(HasSubstr("another process"))));
+  EXPECT_EQ(MemoryRegion(device_, memory.data(), 100).method(), RegistrationMethod::kPeerMemory);
+  EXPECT_TRUE(fake_cuda::HasSyncMemops(memory.data()));
+}
+
 TEST_F(GpuRegions, NameCuMemCreateIfTheNicReachesNothing) {
   const Gpu gpu;
   const VmmMemory memory(1, {.gpu_direct = false});
