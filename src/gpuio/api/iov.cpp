@@ -117,7 +117,9 @@ int PublishNew(Iov& iov, std::shared_ptr<DaemonSession::Member> member) {
   int error = iov.link->Create();
   if (error != 0) return error;
   error = iov.session->Add(std::move(member));
-  if (error != 0) iov.link->Remove();
+  if (error == 0) return 0;
+  iov.link->Remove();
+  iov.Detach();  // the daemon may still be registering the memory, which goes next
   return error;
 }
 

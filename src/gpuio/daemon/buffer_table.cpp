@@ -54,7 +54,10 @@ void BufferTable::Register(const BufferName& name, Done done, Work work) {
 void BufferTable::OnRegistered(const AttachingPtr& attaching, int error,
                                std::shared_ptr<AttachedBuffer> buffer) {
   const auto found = attaching_.find(attaching->name.link);
-  if (found == attaching_.end() || found->second != attaching) return;  // it was removed meanwhile
+  if (found == attaching_.end() || found->second != attaching) {  // it was removed meanwhile
+    buffer.reset();  // the client may free the memory when it hears of it
+    return End(attaching, ECANCELED);
+  }
   attaching_.erase(found);
   if (error == 0 && HasId(attaching->name.id)) error = EEXIST;
   if (error == 0) Add(attaching->name, std::move(buffer));
@@ -110,19 +113,19 @@ std::shared_ptr<AttachedBuffer> BufferTable::FindRegistered(const std::shared_pt
   return nullptr;
 }
 
-bool BufferTable::Await(const std::shared_ptr<Client>& client, const std::string& link, Done done) {
+int BufferTable::Await(const std::shared_ptr<Client>& client, const std::string& link, Done done) {
   const auto found = attaching_.find(link);
-  if (found == attaching_.end() || found->second->name.owner.lock() != client) return false;
+  if (found == attaching_.end() || found->second->name.owner.lock() != client) return ENOENT;
+  if (found->second->done.size() >= kMaxWaiters) return EAGAIN;
   found->second->done.push_back(std::move(done));
-  return true;
+  return 0;
 }
 
 bool BufferTable::Remove(const std::string& link) {
   std::erase_if(leaving_, [](const auto& entry) { return entry.second.expired(); });
   if (const auto node = attaching_.extract(link); !node.empty()) {
     leaving_.insert_or_assign(link, std::weak_ptr<const void>(node.mapped()));
-    End(node.mapped(), ECANCELED);
-    return true;
+    return true;  // those that wait are told when its memory is free
   }
   const auto node = buffers_.extract(link);
   if (node.empty()) return false;

@@ -32,7 +32,7 @@ struct BufferName {
 class BufferTable : public std::enable_shared_from_this<BufferTable> {
  public:
   /// @param error  0 or an errno value: ENOMEM, ENOTSUP; EEXIST: another buffer has taken the id;
-  ///               ECANCELED: Remove() was called
+  ///               ECANCELED: Remove() was called, and NICs access the memory no more
   using Done = std::function<void(int error)>;
 
   BufferTable(const RegistrationDevice& device, transport::EventLoop& loop) : device_(device), loop_(loop) {}
@@ -48,8 +48,8 @@ class BufferTable : public std::enable_shared_from_this<BufferTable> {
 
   /// Calls `done` with the others who wait for a buffer to be attached.
   ///
-  /// @return  false: it is not being attached for this client
-  bool Await(const std::shared_ptr<Client>& client, const std::string& link, Done done);
+  /// @return  0; ENOENT: it is not being attached for this client; EAGAIN: too many wait
+  int Await(const std::shared_ptr<Client>& client, const std::string& link, Done done);
 
   /// Forgets a buffer. I/O under way keeps its memory: see IsLeaving().
   ///
@@ -96,6 +96,7 @@ class BufferTable : public std::enable_shared_from_this<BufferTable> {
                                                  const PublishedMemory& published) const;
 
   static constexpr size_t kThreads = 4;
+  static constexpr size_t kMaxWaiters = 8;  // of one buffer
 
   const RegistrationDevice device_;
   transport::EventLoop& loop_;

@@ -312,13 +312,6 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     const std::optional<LinkName> name = LinkName::Parse(request.name);
     AttachedName attached;
     int error = control_.ReadLink(request.name, attached.target);
-    // An application that has lost patience asks again.
-    if (error == 0 && buffers_->Await(client, request.name, reply)) return;
-    if (error == 0 && Owns(client, request.name)) return reply(0);
-    if (error == 0 && (buffers_->Has(request.name) || rings_.contains(request.name))) error = EEXIST;
-    if (error == 0 && !name->ring && buffers_->HasId(name->id)) error = EEXIST;
-    if (error == 0 && client->attached.size() >= kMaxNamesOfClient) error = ENOSPC;
-    if (error != 0) return reply(error);
     const std::weak_ptr<Client> weak_client = client;
     const auto done = [weak = weak_from_this(), weak_client, link = request.name, target = attached.target,
                        reply](int result) {
@@ -326,6 +319,15 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
       const auto waiting = weak_client.lock();
       if (self != nullptr && waiting != nullptr) self->EndAttach(waiting, link, target, result, reply);
     };
+    // An application that has lost patience asks again.
+    const int awaited = error == 0 ? buffers_->Await(client, request.name, done) : ENOENT;
+    if (awaited == 0) return;
+    if (awaited != ENOENT) return reply(awaited);
+    if (error == 0 && Owns(client, request.name)) return reply(0);
+    if (error == 0 && (buffers_->Has(request.name) || rings_.contains(request.name))) error = EEXIST;
+    if (error == 0 && !name->ring && buffers_->HasId(name->id)) error = EEXIST;
+    if (error == 0 && client->attached.size() >= kMaxNamesOfClient) error = ENOSPC;
+    if (error != 0) return reply(error);
     const BufferName buffer{.owner = client, .link = request.name, .id = name->id};
     error = name->gpu ? AttachGpu(client, buffer, *name, attached, done)
                       : AttachFile(client, buffer, *name, attached, done);
@@ -372,6 +374,7 @@ class Daemon::Impl : public std::enable_shared_from_this<Daemon::Impl> {
     std::string present;
     if (error == 0) error = control_.ReadLink(link, present);  // it may have been removed meanwhile
     if (error == 0 && present != target) error = EEXIST;
+    if (error == 0 && !Owns(client, link)) error = ECANCELED;  // the end of another's wait has removed it
     if (error != 0) {
       client->attached.erase(link);
       if (Owns(client, link)) Remove(link);

@@ -251,7 +251,24 @@ struct HeldDaemon : testing::Test {
   HeldDaemon() { host::HoldRegistrations(true); }
   ~HeldDaemon() override { host::HoldRegistrations(false); }
 
+  /// Starts to create a buffer, which waits for its registration.
+  static std::future<int> Create(const ServedMount& mount, hf3fs_iov& iov) {
+    auto created = std::async(std::launch::async,
+                              [&] { return hf3fs_iovcreate(&iov, mount.path(), OwnBytes(), 0, -1); });
+    EXPECT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+    return created;
+  }
+
   ServedMount mount;
+};
+
+/// Ends the wait of registrations, however a test ends: the future of a call that waits for one, which is
+/// declared before this, waits in its destructor.
+struct Release {
+  Release() = default;
+  ~Release() { host::HoldRegistrations(false); }
+  Release(const Release&) = delete;
+  Release& operator=(const Release&) = delete;
 };
 
 TEST_F(HeldDaemon, ServesOthersWhileItRegistersMemory) {
@@ -264,9 +281,8 @@ TEST_F(HeldDaemon, ServesOthersWhileItRegistersMemory) {
   const OpenedHere file(mount.File("file"), O_RDONLY);
   ASSERT_LE(hf3fs_reg_fd(file.fd, 0), 0);
   host::HoldRegistrations(true);
-  auto created =
-      std::async(std::launch::async, [&] { return hf3fs_iovcreate(&late, mount.path(), OwnBytes(), 0, -1); });
-  ASSERT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+  auto created = Create(mount, late);
+  const Release release;
   ASSERT_GE(hf3fs_prep_io(&ior, &iov, true, iov.base, file.fd, 0, 4, nullptr), 0);
   ASSERT_EQ(hf3fs_submit_ios(&ior), 0);
   EXPECT_EQ(WaitForOne(ior).result, 4);
@@ -304,13 +320,26 @@ TEST_F(HeldDaemon, ForgetsAClientWhoseMemoryItRegisters) {
 
 TEST_F(HeldDaemon, EndsWhileItRegistersMemory) {
   hf3fs_iov iov{};
-  auto created =
-      std::async(std::launch::async, [&] { return hf3fs_iovcreate(&iov, mount.path(), OwnBytes(), 0, -1); });
-  ASSERT_TRUE(Eventually([] { return host::HeldRegistrations() > 0; }));
+  auto created = Create(mount, iov);
   auto ended = std::async(std::launch::async, [&] { mount.Stop(); });
+  const Release release;
+  EXPECT_TRUE(Eventually([&] { return mount.Links().empty(); })) << "the daemon removes them as it ends";
   host::HoldRegistrations(false);
   GetInTime(std::move(ended));
-  if (GetInTime(std::move(created)) == 0) hf3fs_iovdestroy(&iov);  // it was faster
+  EXPECT_EQ(GetInTime(std::move(created)), -EIO);
+}
+
+TEST_F(HeldDaemon, KeepsTheMemoryOfABufferWhoseLinkIsRemovedMeanwhile) {
+  hf3fs_iov iov{};
+  auto created = Create(mount, iov);
+  const Release release;
+  for (const std::string& link : mount.Links()) std::filesystem::remove(mount.IovFolder() + "/" + link);
+  EXPECT_EQ(created.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout)
+      << "the application would free memory that is being registered";
+  host::HoldRegistrations(false);
+  EXPECT_EQ(GetInTime(std::move(created)), -ECANCELED);
+  EXPECT_TRUE(ShmFiles(OwnBytes()).empty());
+  EXPECT_EQ(mount.Statistics().host_buffers, 0u);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "gpuio/control/packet_socket.hpp"
 #include "gpuio/mount_fixture.hpp"
 #include "gpuio/ring/layout.hpp"
+#include "host/memory/registration_calls.hpp"
 
 /// Applications that send nonsense, or write it to their rings. The others go on.
 namespace warpverbs::inline v0_2::gpuio {
@@ -117,6 +118,25 @@ TEST(Hostile, RequestsAreRefused) {
       << "it has another inode";
   EXPECT_EQ(client.Ask(CloseFileRequest{.inode = 1, .reads = true}), EBADF);
   EXPECT_EQ(mount.files().open_files(), 0u);
+}
+
+TEST(Hostile, WaitersOfOneAttachAreLimited) {
+  constexpr uint32_t kRequests = 100;
+  ServedMount mount;
+  const RawLink link(mount, kName, 4096);
+  RawClient client(mount);
+  host::HoldRegistrations(true);
+  for (uint32_t sequence = 1; sequence <= kRequests; ++sequence) {
+    const ControlRequest request{.sequence = sequence, .body = AttachRequest{kName}};
+    EXPECT_EQ(SendPacket(client.socket.get(), request.Encode(), -1), 0);
+  }
+  Packet packet;
+  int error = EAGAIN;
+  EXPECT_TRUE(Eventually([&] { return (error = ReceivePacket(client.socket.get(), packet)) != EAGAIN; }));
+  host::HoldRegistrations(false);
+  ASSERT_EQ(error, 0);
+  EXPECT_EQ(ControlReply::Decode(packet.bytes).value().error, static_cast<uint32_t>(EAGAIN));
+  ExpectServes(mount);
 }
 
 TEST(Hostile, LinksToOtherFilesAreRefused) {
