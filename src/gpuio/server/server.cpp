@@ -64,7 +64,7 @@ class FileServer::Impl : public std::enable_shared_from_this<Impl> {
 
   FileServerStatistics Statistics() const {
     FileServerStatistics statistics = parts_->statistics;
-    statistics.clients_now = parts_->clients;
+    statistics.clients_now = parts_->clients.size();
     statistics.buffers = parts_->arena.buffers();
     statistics.buffers_used = statistics.buffers - parts_->arena.free();
     return statistics;
@@ -107,7 +107,7 @@ class FileServer::Impl : public std::enable_shared_from_this<Impl> {
 
   /// Bounds the connections that have not greeted yet. A client greets at once, so it is not the oldest.
   void EndOldestStranger() {
-    if (sessions_.size() - parts_->clients <= parts_->config.max_clients) return;
+    if (sessions_.size() - parts_->clients.size() <= parts_->config.max_clients) return;
     const auto oldest = std::find_if(sessions_.begin(), sessions_.end(),
                                      [](const auto& entry) { return !entry.second->greeted(); });
     if (oldest == sessions_.end()) return;

@@ -62,7 +62,8 @@ ServerParts::ServerParts(transport::EventLoop& event_loop, const FileServerConfi
                  .put = [this](uint8_t* buffer) { arena.Return(buffer); }}),
       disk(MakeDisk(config, loop, arena.memory())),
       path{arena, scheduler, *disk},
-      max_files(FilesOfTheLimit()) {}
+      max_files(FilesOfTheLimit()),
+      max_unsent_bytes(std::max(config.memory, config.max_requests * kMaxFrameBytes)) {}
 
 ServerParts::~ServerParts() {
   disk.reset();
@@ -80,6 +81,20 @@ bool ServerParts::MayLogStranger() {
     stranger_lines_ = 0;
   }
   return stranger_lines_++ < 20;
+}
+
+void ServerParts::EndHoarders() {
+  while (true) {
+    size_t unsent = 0;
+    Session* most = nullptr;
+    for (Session* const client : clients) {
+      if (client->failed()) continue;  // it ends when the disk is done with it
+      unsent += client->unsent_bytes();
+      if (most == nullptr || client->unsent_bytes() > most->unsent_bytes()) most = client;
+    }
+    if (unsent <= max_unsent_bytes) return;
+    most->End("it does not read its answers");
+  }
 }
 
 Session::Session(std::shared_ptr<ServerParts> parts, asio::ip::tcp::socket socket)
@@ -137,7 +152,7 @@ void Session::Close() {
   const auto keep = shared_from_this();
   Stop();
   if (kept_ >= 0 && parts_->disk) parts_->disk->Release(kept_);
-  if (greeted_) --parts_->clients;
+  parts_->clients.erase(this);
   // The last answers get some seconds, unless the client does not read: nobody counts them any more.
   if (unsent_bytes_ <= kFewBytes) {
     socket_->CloseAfterSending();
@@ -172,7 +187,7 @@ void Session::OnHello(const FrameHeader& header, std::span<const uint8_t> body) 
   socket_->Send(EncodeFrame(welcome));
   if (!welcome.refusal.empty()) return End(welcome.refusal);
   greeted_ = true;
-  ++parts_->clients;
+  parts_->clients.insert(this);
   kept_ = parts_->disk->Keep(socket_->native_handle());
   ++parts_->statistics.clients;
   ProveRdma();
@@ -184,7 +199,7 @@ std::string Session::Accept(const Hello& hello, Welcome& welcome) {
     return "its version of the protocol is " + std::to_string(hello.version) + ", the server's is " +
            std::to_string(kVersion) + ": use the same release on both sides";
   }
-  if (parts_->clients >= parts_->config.max_clients) {
+  if (parts_->clients.size() >= parts_->config.max_clients) {
     return "the server has " + std::to_string(parts_->config.max_clients) +
            " clients, the most that it takes: raise --clients";
   }
@@ -251,9 +266,11 @@ void Session::Respond(uint64_t id, uint16_t type, int error, const Reply& reply)
   socket_->Send(std::move(frame), [self = weak_from_this(), bytes] {
     if (const auto session = self.lock()) session->OnSent(bytes);
   });
-  const bool is_too_much = parts_->unsent_bytes > parts_->config.memory;
-  if (is_too_much && unsent_bytes_ >= parts_->unsent_bytes / std::max<size_t>(parts_->clients, 1))
-    End("it does not read its answers");
+  if (parts_->unsent_bytes <= parts_->max_unsent_bytes) return;
+  // Others' transports do not end within the callbacks of this one's.
+  asio::post(parts_->loop.context(), [parts = std::weak_ptr(parts_)] {
+    if (const auto alive = parts.lock()) alive->EndHoarders();
+  });
 }
 
 void Session::OnSent(size_t bytes) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -26,6 +27,8 @@
 
 namespace warpverbs::inline v0_2::gpuio {
 
+class Session;
+
 /// The parts of a server that all its sessions use.
 struct ServerParts {
   ServerParts(transport::EventLoop& loop, const FileServerConfig& config);
@@ -35,6 +38,10 @@ struct ServerParts {
 
   /// Says whether a line about a stranger may be logged: 20 a minute, so that a scan does not fill the disk.
   bool MayLogStranger();
+
+  /// Ends the sessions of clients that have the most answers unread, until those of the others are few
+  /// enough.
+  void EndHoarders();
 
   const FileServerConfig config;
   transport::EventLoop& loop;
@@ -47,9 +54,10 @@ struct ServerParts {
   DataPath path;
   FileServerStatistics statistics{};
   size_t unsent_bytes = 0;  ///< answers that clients have not read
-  size_t clients = 0;       ///< sessions that have greeted and not ended
+  std::set<Session*> clients;  ///< sessions that have greeted and not ended
   size_t files = 0;        ///< files that clients have open, or are opening
   const size_t max_files;  ///< files that the process's limit leaves for all clients
+  const size_t max_unsent_bytes;  ///< the answers of one client, which may read them late, are never more
 
  private:
   std::chrono::steady_clock::time_point stranger_minute_{};
@@ -83,6 +91,7 @@ class Session : public RemoteMemory, public std::enable_shared_from_this<Session
   void Close();
 
   bool greeted() const { return greeted_; }
+  size_t unsent_bytes() const { return unsent_bytes_; }  ///< answers that the client has not read
 
   // For its transfers.
   void Write(const transport::RdmaMemory::View& from, const transport::RdmaRemoteBuffer& to,
