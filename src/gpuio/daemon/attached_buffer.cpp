@@ -47,6 +47,21 @@ std::shared_ptr<RegisteredMemory> Register(host::SharedMemory shared, const Regi
   return memory;
 }
 
+/// Registers memory of a GPU as CUDA opens it.
+///
+/// @param by_dma_buf  failure of its dma-buf, which an error names, too
+std::shared_ptr<RegisteredMemory> RegisterByIpc(const PublishedMemory& published,
+                                                const RegistrationDevice& device,
+                                                const host::Error& by_dma_buf) {
+  try {
+    return Register({.info = ByIpc(published)}, device);
+  } catch (const host::Error& by_ipc) {
+    throw host::Error("register", std::to_string(published.memory.info.bytes) + " bytes of a GPU's memory",
+                      "by its dma-buf: " + by_dma_buf.reason() + "; by IPC: " + by_ipc.reason(),
+                      by_ipc.remedy(), by_ipc.error_number());
+  }
+}
+
 /// Registers memory of a GPU by its dma-buf, or as CUDA opens it where no NIC takes the dma-buf.
 std::shared_ptr<RegisteredMemory> RegisterGpuMemory(const PublishedMemory& published,
                                                     const RegistrationDevice& device) {
@@ -58,7 +73,7 @@ std::shared_ptr<RegisteredMemory> RegisterGpuMemory(const PublishedMemory& publi
   } catch (const host::Error& failure) {
     if (!published.ipc_handle || HasRunOut(failure.error_number())) throw;
     Log(LogLevel::kInfo, std::string("memory is opened by IPC in place of its dma-buf: ") + failure.what());
-    return Register({.info = ByIpc(published)}, device);
+    return RegisterByIpc(published, device, failure);
   }
 }
 
