@@ -301,7 +301,8 @@ TEST_F(GpuIo, FillsADiskAndSaysSo) {
     written += static_cast<size_t>(result);
   EXPECT_GT(written, kDisk - kPiece) << "the last piece is written as far as there was room";
   EXPECT_EQ(from.Transfer(false, 0, file.fd, written, kPiece), -ENOSPC);
-  EXPECT_EQ(to.Transfer(true, 0, file.fd, 0, text.size()), static_cast<int64_t>(written));
+  EXPECT_GE(to.Transfer(true, 0, file.fd, 0, text.size()), static_cast<int64_t>(written))
+      << "pieces of the last write behind those that had no room may have found some";
   EXPECT_EQ(Contents(to, 0, written), text.substr(0, written));
   hf3fs_dereg_fd(file.fd);
 }
