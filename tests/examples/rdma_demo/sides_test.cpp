@@ -119,7 +119,7 @@ TEST_F(RdmaDemoSides, ReportsThatNoPeerConnected) {
   const SideResult server = ResultOf([&](std::ostream& out) {
     return RunServer(warpverbs::host::TcpListener({"127.0.0.1", 0}), options, out);
   });
-  EXPECT_THAT(server.error, HasSubstr("no peer connected within 0.1 s"));
+  EXPECT_THAT(server.error, HasSubstr("no peer connected within 0."));  // what is left of the 0.1 s
   EXPECT_THAT(server.output, HasSubstr("  RDMA read         not done\n"));
   options.port = warpverbs::host::TcpListener({"127.0.0.1", 0}).port();  // no longer in use
   const SideResult client = ResultOf([&](std::ostream& out) { return RunClient(options, out); });
