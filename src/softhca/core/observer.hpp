@@ -44,8 +44,11 @@ class Observer {
   /// A packet's part of a message was delivered, or the read or atomic that it asks for was accepted: once,
   /// however often the packet comes.
   virtual void OnExecuted(const QueuePair& /*qp*/, const Packet& /*packet*/) {}
-  /// The acknowledge timeout of a queue pair has passed.
+  /// The acknowledge timeout of a queue pair has passed, and counts.
   virtual void OnTimeout(const QueuePair& /*qp*/) {}
+  /// The acknowledge timeout of a queue pair has passed, and does not count, because the peer's engine could
+  /// not run: once until something is acknowledged.
+  virtual void OnStalledPeer(const QueuePair& /*qp*/) {}
   /// Received frames were dropped, or frames to be sent were lost.
   ///
   /// @param reason  a few words, the same for every frame dropped for that reason

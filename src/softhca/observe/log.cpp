@@ -131,6 +131,13 @@ void Log::OnTimeout(const QueuePair& qp) {
     Write(LogLevel::kDebug, ToString(qp) + " gets no acknowledgement in time and retries");
 }
 
+void Log::OnStalledPeer(const QueuePair& qp) {
+  if (!Logs(LogLevel::kDebug)) return;
+  Write(LogLevel::kDebug, ToString(qp) +
+                              " gets no acknowledgement in time and waits on: the peer's engine is stopped "
+                              "or waits for a processor");
+}
+
 void Log::OnDrop(const char* reason, uint64_t frames) {
   const std::string what = frames == 1 ? "frame" : std::to_string(frames) + " frames";
   Write(LogLevel::kWarning, what + " dropped: " + reason);

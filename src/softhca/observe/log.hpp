@@ -11,7 +11,7 @@ namespace softhca {
 enum class LogLevel : uint8_t {
   kWarning,  ///< refused commands, error completions, dropped frames
   kInfo,     ///< state changes of queue pairs and links
-  kDebug,    ///< negative acknowledgements, timeouts
+  kDebug,    ///< negative acknowledgements, timeouts, stalled peers
   kTrace,    ///< every packet, every entry
 };
 
@@ -42,6 +42,7 @@ class Log : public Observer {
   void OnPacket(const QueuePair& qp, Direction direction, const Packet& packet,
                 uint64_t payload_bytes) override;
   void OnTimeout(const QueuePair& qp) override;
+  void OnStalledPeer(const QueuePair& qp) override;
   void OnDrop(const char* reason, uint64_t frames) override;
   void OnLostEvent() override;
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override;

@@ -35,6 +35,7 @@ class ObserverList : public Observer {
     Notify(&Observer::OnExecuted, qp, packet);
   }
   void OnTimeout(const QueuePair& qp) override { Notify(&Observer::OnTimeout, qp); }
+  void OnStalledPeer(const QueuePair& qp) override { Notify(&Observer::OnStalledPeer, qp); }
   void OnDrop(const char* reason, uint64_t frames) override { Notify(&Observer::OnDrop, reason, frames); }
   void OnLostEvent() override { Notify(&Observer::OnLostEvent); }
   void OnRefusal(const Hca& hca, const char* command, const char* error, const char* why) override {

@@ -7,20 +7,23 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "wire/media/abstract_name.hpp"
+#include "wire/packet_sink.hpp"
 
 namespace softhca {
 namespace {
 
-std::string PrefixOf(const Gid& gid) {
-  std::string name = OwnName("engine/");
+std::string Digits(const Gid& gid) {
+  std::string all;
   for (const uint8_t byte : gid) {
     char digits[3];
     std::snprintf(digits, sizeof digits, "%02x", unsigned{byte});
-    name += digits;
+    all += digits;
   }
-  return name + '/';
+  return all;
 }
+
+/// Returns the start of all engines' names. The GID's digits and the thread's numbers follow.
+std::string Prefix() { return OwnName("engine/"); }
 
 /// Returns a number for the namespace of process ids; 0: unknown.
 uint64_t ProcessNamespace() {
@@ -42,27 +45,12 @@ Thread ReadThread(const std::string& folder) {
   const size_t at = text.find(name);
   if (at == std::string::npos || at + name.size() >= text.size()) return {};
   const char state = text[at + name.size()];
-  const bool is_ready = state == 'R', is_stopped = state == 'T' || state == 't';
+  if (state == 'T' || state == 't') return {.is_engine = true, .stalled_at = kStoppedPeer};
   uint64_t ran_ns = 0;
-  if (!is_ready && !is_stopped) return {.is_engine = true};
-  if (!(std::ifstream(folder + "/schedstat") >> ran_ns)) return {.is_engine = true};
+  const bool is_known = state == 'R' && std::ifstream(folder + "/schedstat") >> ran_ns;
+  // Every engine has run before it announced itself: 0 says that the kernel does not count.
+  if (!is_known || ran_ns == 0) return {.is_engine = true};
   return {.is_engine = true, .stalled_at = ran_ns};
-}
-
-/// Finds the thread of the engine that has a GID.
-///
-/// @return  its folder in /proc; empty if there is none
-std::string FindThread(const Gid& gid) {
-  const uint64_t own = ProcessNamespace();
-  for (const TakenName& name : ListNames(PrefixOf(gid))) {
-    unsigned long long space = 0;
-    int process = 0, thread = 0;
-    if (std::sscanf(name.rest.c_str(), "%llu/%d/%d", &space, &process, &thread) != 3 || space != own)
-      continue;
-    std::string folder = "/proc/" + std::to_string(process) + "/task/" + std::to_string(thread);
-    if (ReadThread(folder).is_engine) return folder;  // a forked child keeps the names of a dead process
-  }
-  return "";
 }
 
 }  // namespace
@@ -74,7 +62,7 @@ void EngineThreads::Announce(const std::vector<Gid>& gids, pid_t thread) {
       std::to_string(space) + '/' + std::to_string(getpid()) + '/' + std::to_string(thread);
   for (const Gid& gid : gids) {
     try {
-      names_.push_back(TakeName(PrefixOf(gid) + numbers));
+      names_.push_back(TakeName(Prefix() + Digits(gid) + '/' + numbers));
     } catch (const std::runtime_error&) {
       return;
     }
@@ -82,19 +70,53 @@ void EngineThreads::Announce(const std::vector<Gid>& gids, pid_t thread) {
 }
 
 std::optional<uint64_t> EngineThreads::StalledAt(const Gid& gid, uint64_t now_ns) {
-  constexpr uint64_t kLookNs = 1'000'000'000;
+  constexpr uint64_t kReadNs = 1'000'000;
   Peer& peer = peers_[gid];
-  if (peer.read_ns == now_ns) return peer.ran_ns;
+  if (now_ns < peer.next_read_ns) return peer.stalled_at;
   Thread thread;
   if (!peer.folder.empty()) thread = ReadThread(peer.folder);
-  if (!thread.is_engine && now_ns >= peer.next_look_ns) {
-    peer.folder = FindThread(gid);
-    peer.next_look_ns = now_ns + kLookNs;
+  if (!thread.is_engine) {
+    peer.folder = Find(gid, now_ns);
     if (!peer.folder.empty()) thread = ReadThread(peer.folder);
   }
-  peer.read_ns = now_ns;
-  peer.ran_ns = thread.stalled_at;
-  return peer.ran_ns;
+  peer.next_read_ns = now_ns + kReadNs;
+  peer.stalled_at = thread.stalled_at;
+  return peer.stalled_at;
+}
+
+/// Finds the thread of the engine that has a GID.
+///
+/// @return  its folder in /proc; empty if there is none
+std::string EngineThreads::Find(const Gid& gid, uint64_t now_ns) {
+  constexpr uint64_t kListNs = 50'000'000;
+  constexpr int kLooks = 3;  // a list may miss a name
+  if (now_ns >= next_list_ns_) {
+    folders_.clear();
+    looks_ = 0;
+    next_list_ns_ = now_ns + kListNs;
+  }
+  while (true) {
+    for (const std::string& folder : folders_[Digits(gid)]) {
+      if (ReadThread(folder).is_engine) return folder;  // a forked child keeps the names of a dead process
+    }
+    if (looks_ == kLooks) return "";
+    ++looks_;
+    AddFolders();
+  }
+}
+
+/// Adds the engines that are found now.
+void EngineThreads::AddFolders() {
+  const uint64_t own = ProcessNamespace();
+  for (const TakenName& name : list_(Prefix())) {
+    char digits[33];
+    unsigned long long space = 0;
+    int process = 0, thread = 0;
+    const int found =
+        std::sscanf(name.rest.c_str(), "%32[0-9a-f]/%llu/%d/%d", digits, &space, &process, &thread);
+    if (found != 4 || space != own) continue;
+    folders_[digits].insert(proc_ + '/' + std::to_string(process) + "/task/" + std::to_string(thread));
+  }
 }
 
 }  // namespace softhca

@@ -3,12 +3,16 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/config.hpp"
+#include "wire/media/abstract_name.hpp"
 #include "wire/media/descriptor.hpp"
 
 namespace softhca {
@@ -25,16 +29,24 @@ namespace softhca {
 /// about peers of other hosts, users, network or process namespaces.
 class EngineThreads {
  public:
+  using NameList = std::function<std::vector<TakenName>(const std::string& prefix)>;
+
+  EngineThreads() : EngineThreads(ListNames) {}
+  /// @param list  lists names as ListNames() does
+  /// @param proc  folder that is as /proc is
+  explicit EngineThreads(NameList list, std::string proc = "/proc")
+      : list_(std::move(list)), proc_(std::move(proc)) {}
+
   /// Announces that a thread of this process, whose name must be kName, is the engine of GIDs, until
   /// destruction. A GID that cannot be announced, for lack of descriptors for example, is left out: its peers
   /// count their retries.
   void Announce(const std::vector<Gid>& gids, pid_t thread);
 
-  /// Returns the processor time that the engine of a GID has used, if it is stopped or ready to run; in ns.
-  /// If the next answer is the same, it has not run in between.
+  /// Returns the processor time that the engine of a GID has used, in ns, if it is ready to run: if a later
+  /// answer is the same, it has not run in between. Returns kStoppedPeer if it is stopped.
   ///
-  /// @param now_ns  the engine is looked for at most once a second, and its state read at most once for each
-  /// time
+  /// @param now_ns  time that never goes back. The state is read at most once a millisecond, and unknown
+  ///                engines are looked for, all at once, at most three times in 50 ms.
   /// @return        nothing if it runs as it likes, or is unknown
   std::optional<uint64_t> StalledAt(const Gid& gid, uint64_t now_ns);
 
@@ -42,14 +54,23 @@ class EngineThreads {
 
  private:
   struct Peer {
-    std::string folder{};       ///< thread's folder in /proc; empty: unknown
-    uint64_t next_look_ns = 0;  ///< when to look for the thread again
-    uint64_t read_ns = UINT64_MAX;
-    std::optional<uint64_t> ran_ns{};  ///< answer at `read_ns`
+    std::string folder{};                  ///< thread's folder in /proc; empty: unknown
+    std::optional<uint64_t> stalled_at{};  ///< answer until `next_read_ns`
+    uint64_t next_read_ns = 0;
   };
 
+  std::string Find(const Gid& gid, uint64_t now_ns);
+  void AddFolders();
+
+  NameList list_;
+  std::string proc_;
   std::vector<Descriptor> names_;
   std::map<Gid, Peer> peers_;
+
+  /// Threads' folders by the digits of their GID, as the last lists name them.
+  std::map<std::string, std::set<std::string>> folders_;
+  uint64_t next_list_ns_ = 0;  ///< when to begin the lists again
+  int looks_ = 0;              ///< lists since the last beginning
 };
 
 }  // namespace softhca

@@ -48,7 +48,10 @@ uint32_t PacketRequester::Psn(uint64_t position) const {
 
 bool PacketRequester::Run(uint64_t now_ns, bool may_time_out) {
   if (!Runs()) {
-    if (qp_.paused) GoBack();  // packets in flight count as lost, without a retry
+    if (qp_.paused) {  // packets in flight count as lost, without a retry
+      GoBack();
+      timer_.ForgetStall();
+    }
     return false;
   }
   loaded_.reset();
@@ -66,8 +69,14 @@ uint64_t PacketRequester::NextNs() const { return Runs() ? timer_.NextNs() : UIN
 void PacketRequester::OnTimer(uint64_t now_ns) {
   if (timer_.IsPausing()) return timer_.Stop();
   // The packets wait at the peer. It gets a whole timeout once it runs.
-  if (timer_.IsExcused(sink_.PeerStalledAt(qp_), now_ns)) return timer_.AwaitResponse(now_ns);
-  if (Observer* const observer = qp_.hca->observer()) observer->OnTimeout(qp_);
+  const bool has_stalled = timer_.HasStalled();
+  const bool excused = timer_.IsExcused(sink_.PeerStalledAt(qp_), now_ns);
+  Observer* const observer = qp_.hca->observer();
+  if (excused) {
+    if (!has_stalled && observer != nullptr) observer->OnStalledPeer(qp_);
+    return timer_.AwaitResponse(now_ns);
+  }
+  if (observer != nullptr) observer->OnTimeout(qp_);
   Retry();
 }
 

@@ -17,6 +17,9 @@ struct Gather {
   uint32_t bytes = 0;   ///< size of the part
 };
 
+/// Answer of PacketSink::PeerStalledAt() for an engine that is stopped.
+inline constexpr uint64_t kStoppedPeer = UINT64_MAX;
+
 /// Sends packets for connected queue pairs, along their path.
 class PacketSink {
  public:
@@ -28,8 +31,8 @@ class PacketSink {
   /// @return  false if the payload's memory is gone: nothing was sent
   virtual bool Send(const QueuePair& from, Packet packet, const Gather& payload) = 0;
 
-  /// Returns the processor time that the peer's engine has used, if it is stopped or ready to run, see
-  /// EngineThreads::StalledAt().
+  /// Returns the processor time that the peer's engine has used, if it is ready to run, and kStoppedPeer if
+  /// it is stopped, see EngineThreads::StalledAt().
   virtual std::optional<uint64_t> PeerStalledAt(const QueuePair& /*from*/) { return {}; }
 };
 

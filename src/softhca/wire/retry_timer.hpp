@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "core/qp.hpp"
 #include "core/timers.hpp"
+#include "wire/packet_sink.hpp"
 
 namespace softhca {
 
@@ -38,20 +38,27 @@ class RetryTimer {
     const uint8_t code = attributes_.ack_timeout;
     due_ns_ = code == 0 ? UINT64_MAX : now_ns + std::max(AckTimeoutNs(code), kMinAckTimeoutNs);
   }
-  /// Takes time in which this thread could not run off the wait for a response.
+  /// Takes time in which this thread could not run off the wait for a response, and off the time in which
+  /// timeouts are excused.
   void Delay(uint64_t ns) {
+    if (stall_) stall_->since_ns += ns;
     if (state_ == State::kWaiting && due_ns_ != UINT64_MAX) due_ns_ += ns;
   }
-  /// Decides whether a timeout is not to be counted: the peer's engine has had no processor since the last
-  /// one. At the first one this is unknown, so an engine that is busy is excused once.
+  /// Decides whether a timeout is not to be counted: the peer's engine is stopped, or has had no processor
+  /// since the last one. At the first one this is unknown, so an engine that is busy is excused once.
   ///
   /// @param stalled_at  see PacketSink::PeerStalledAt()
   bool IsExcused(std::optional<uint64_t> stalled_at, uint64_t now_ns) {
     if (!stalled_at) return false;
-    if (!stall_) stall_ = Stall{now_ns, *stalled_at};
-    const bool has_run = std::exchange(stall_->ran_ns, *stalled_at) != *stalled_at;
+    if (!stall_) stall_ = Stall{.since_ns = now_ns};
+    const bool has_run = *stalled_at != kStoppedPeer && stall_->ran_ns.value_or(*stalled_at) != *stalled_at;
+    if (*stalled_at != kStoppedPeer) stall_->ran_ns = stalled_at;
     return !has_run && now_ns - stall_->since_ns < kLongestStallNs;
   }
+  /// Returns whether a timeout since the last progress found the peer's engine stopped or ready to run.
+  bool HasStalled() const { return stall_.has_value(); }
+  /// Begins the time in which timeouts are excused again: the peer owes nothing.
+  void ForgetStall() { stall_.reset(); }
   /// Starts to wait for a receiver that was not ready. The peer is alive, so the count of other retries is
   /// reset.
   ///
@@ -78,8 +85,8 @@ class RetryTimer {
 
   /// The peer's engine, from the first timeout that found it stopped or ready to run.
   struct Stall {
-    uint64_t since_ns;
-    uint64_t ran_ns;  ///< processor time that it had used at the last timeout
+    uint64_t since_ns = 0;
+    std::optional<uint64_t> ran_ns{};  ///< processor time that it had used when it was last ready to run
   };
 
   const QpAttributes& attributes_;

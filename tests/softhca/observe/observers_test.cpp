@@ -100,10 +100,12 @@ TEST_F(ObserverTest, LogShowsOnlyNegativeAcknowledgementsAtDebugLevel) {
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 7);
   Packet(log, Direction::kReceived, PacketOp::kAcknowledge, 8, 0x60);
   log.OnTimeout(a.qp());
+  log.OnStalledPeer(a.qp());
   const std::string text = Read("log");
   EXPECT_THAT(text, HasSubstr("receives ACK, PSN 8, 0 bytes, syndrome 0x60\n"));
   EXPECT_THAT(text, Not(HasSubstr("PSN 7")));
   EXPECT_THAT(text, HasSubstr("gets no acknowledgement in time and retries"));
+  EXPECT_THAT(text, HasSubstr("gets no acknowledgement in time and waits on"));
 }
 
 TEST(ParseLog, RefusesUnknownLevels) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <random>
@@ -44,7 +45,9 @@ class EngineProcess {
     EXPECT_EQ(read(ready[0], &byte, 1), 1) << "the process has died";
     close(ready[0]);
     end_ = end[1];
-    while (!Sleeps()) std::this_thread::yield();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!Sleeps() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(Sleeps());
   }
   ~EngineProcess() {
     kill(process_, SIGKILL);

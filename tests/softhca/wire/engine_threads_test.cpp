@@ -1,11 +1,19 @@
 #include "wire/engine_threads.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "wire/engine_process.hpp"
+#include "wire/packet_sink.hpp"
 
 namespace softhca {
 namespace {
@@ -36,9 +44,8 @@ TEST(EngineThreads, KnowAStoppedEngine) {
   View view(peer.gid());
   EXPECT_TRUE(view.RunsSoon()) << "it sleeps";
   peer.Stop();
-  const auto ran_ns = view.Look();
-  EXPECT_TRUE(ran_ns);
-  EXPECT_EQ(view.Look(), ran_ns) << "it has not run";
+  EXPECT_EQ(view.Look(), kStoppedPeer);
+  EXPECT_EQ(view.Look(), kStoppedPeer);
   peer.Continue();
   EXPECT_TRUE(view.RunsSoon());
 }
@@ -59,14 +66,103 @@ TEST(EngineThreads, KnowNothingOfOtherAddresses) {
   EXPECT_FALSE(View(RandomGid()).Look());
 }
 
-TEST(EngineThreads, LookAtMostOnceASecond) {
-  EngineThreads threads;
+/// Lists names three times: one list may miss a name.
+std::vector<TakenName> ListSurely(const std::string& prefix) {
+  std::vector<TakenName> all;
+  for (int i = 0; i < 3; ++i) {
+    for (TakenName& name : ListNames(prefix)) all.push_back(std::move(name));
+  }
+  return all;
+}
+
+TEST(EngineThreads, LookForAllEnginesAtOnce) {
+  int lists = 0;
+  EngineThreads threads([&](const std::string& prefix) { return ++lists, ListSurely(prefix); });
   const Gid gid = RandomGid();
   EXPECT_FALSE(threads.StalledAt(gid, 1'000'000'000));
   EngineProcess peer(gid);
   peer.Stop();
-  EXPECT_FALSE(threads.StalledAt(gid, 1'999'999'999));
-  EXPECT_TRUE(threads.StalledAt(gid, 2'000'000'000));
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(threads.StalledAt(RandomGid(), 1'000'000'000));
+  EXPECT_FALSE(threads.StalledAt(gid, 1'049'000'000));
+  EXPECT_EQ(lists, 3);
+  EXPECT_EQ(threads.StalledAt(gid, 1'050'000'000), kStoppedPeer);
+  EXPECT_EQ(lists, 4);
+}
+
+TEST(EngineThreads, FindEnginesThatAListMisses) {
+  int lists = 0;
+  EngineThreads threads(
+      [&](const std::string& prefix) { return ++lists < 3 ? std::vector<TakenName>() : ListSurely(prefix); });
+  EngineProcess peer(RandomGid());
+  peer.Stop();
+  EXPECT_EQ(threads.StalledAt(peer.gid(), 1'000'000'000), kStoppedPeer);
+}
+
+/// An engine whose state the test writes.
+class EngineStateTest : public testing::Test {
+ protected:
+  EngineStateTest() {
+    announced_.Announce({gid_}, kThread);
+    std::filesystem::create_directories(task_);
+  }
+  ~EngineStateTest() override { std::filesystem::remove_all(proc_); }
+
+  void SetState(char state) {
+    std::ofstream(task_ + "/stat") << kThread << " (" << EngineThreads::kName << ") " << state << " 1 2 3\n";
+  }
+  void SetTimes(const std::string& times) { std::ofstream(task_ + "/schedstat") << times << '\n'; }
+  std::optional<uint64_t> Look(uint64_t later_ns = 1'000'000) {
+    return threads_.StalledAt(gid_, now_ns_ += later_ns);
+  }
+
+ private:
+  static constexpr pid_t kThread = 12;
+
+  static std::string MakeFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "proc-XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    return name;
+  }
+
+  const Gid gid_ = RandomGid();
+  const std::string proc_ = MakeFolder();
+  const std::string task_ = proc_ + '/' + std::to_string(getpid()) + "/task/" + std::to_string(kThread);
+  EngineThreads announced_;
+  EngineThreads threads_{ListNames, proc_};
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
+TEST_F(EngineStateTest, IsTheProcessorTimeOfAnEngineThatIsReadyToRun) {
+  SetTimes("70 5 2");
+  SetState('R');
+  EXPECT_EQ(Look(), 70u);
+  SetState('S');
+  EXPECT_FALSE(Look());
+  SetState('D');
+  EXPECT_FALSE(Look());
+}
+
+TEST_F(EngineStateTest, IsUnknownIfTheKernelCountsNoProcessorTime) {
+  SetState('R');
+  EXPECT_FALSE(Look());
+  SetTimes("0 0 0");
+  EXPECT_FALSE(Look());
+}
+
+TEST_F(EngineStateTest, IsKnownOfAStoppedEngineWithoutProcessorTime) {
+  SetState('T');
+  EXPECT_EQ(Look(), kStoppedPeer);
+  SetState('t');
+  EXPECT_EQ(Look(), kStoppedPeer);
+}
+
+TEST_F(EngineStateTest, IsReadOnceAMillisecond) {
+  SetTimes("70 5 2");
+  SetState('R');
+  EXPECT_EQ(Look(), 70u);
+  SetTimes("71 5 2");
+  EXPECT_EQ(Look(999'999), 70u);
+  EXPECT_EQ(Look(1), 71u);
 }
 
 }  // namespace

@@ -130,6 +130,22 @@ TEST_F(PacketRequesterTest, TimeInWhichThePeerDoesNotRunIsNoRetry) {
   EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "the peer ran, and did not answer";
 }
 
+TEST_F(PacketRequesterTest, AStoppedPeerIsExcusedThoughItHasRun) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  for (const uint64_t stalled_at : {kStoppedPeer, uint64_t{7}, kStoppedPeer, uint64_t{7}, kStoppedPeer}) {
+    sink.peer_stalled_at = stalled_at;
+    PassTimeout();
+    Run();
+    EXPECT_EQ(a.qp().state, QpState::kRts);
+  }
+  sink.peer_stalled_at = 8;
+  PassTimeout();
+  Run();
+  EXPECT_EQ(Failed(), Syndrome::kTransportRetryExceeded) << "it ran between two stops";
+}
+
 TEST_F(PacketRequesterTest, APeerThatSleepsOrHasEndedIsNotExcused) {
   Connect({.retry_count = 0});
   Post(Write(8));
@@ -172,6 +188,71 @@ TEST_F(PacketRequesterTest, ProgressRenewsTheTimeInWhichAPeerIsExcused) {
   PassTimeout();
   Run();
   EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+TEST_F(PacketRequesterTest, APauseRenewsTheTimeInWhichAPeerIsExcused) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  PassTimeout();
+  Run();
+  a.qp().paused = true;
+  Run();
+  now_ns += kLongestStallNs;
+  a.qp().paused = false;
+  Run();
+  PassTimeout();
+  Run();
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+TEST_F(PacketRequesterTest, TimeInWhichTheEngineDoesNotRunRenewsTheTimeInWhichAPeerIsExcused) {
+  Connect({.retry_count = 0});
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  PassTimeout();
+  Run();
+  now_ns += kLongestStallNs;
+  requester.OnStall(kLongestStallNs);
+  PassTimeout();
+  Run();
+  EXPECT_EQ(a.qp().state, QpState::kRts);
+}
+
+/// Counts the timeouts that are reported.
+class TimeoutCounter : public Observer {
+ public:
+  void OnTimeout(const QueuePair&) override { ++timeouts; }
+  void OnStalledPeer(const QueuePair&) override { ++stalls; }
+  int timeouts = 0, stalls = 0;
+};
+
+TEST_F(PacketRequesterTest, ReportsTheFirstExcusedTimeoutOfAStall) {
+  TimeoutCounter counter;
+  hca.SetObserver(&counter);
+  Connect();
+  Post(Write(8));
+  Post(Write(8));
+  Run();
+  sink.peer_stalled_at = 7;
+  for (int i = 0; i < 3; ++i) {
+    PassTimeout();
+    Run();
+  }
+  EXPECT_EQ(counter.stalls, 1);
+  EXPECT_EQ(counter.timeouts, 0);
+  Acknowledge(0);
+  PassTimeout();
+  Run();
+  EXPECT_EQ(counter.stalls, 2);
+  sink.peer_stalled_at.reset();
+  PassTimeout();
+  Run();
+  EXPECT_EQ(counter.stalls, 2);
+  EXPECT_EQ(counter.timeouts, 1);
+  hca.SetObserver(nullptr);
 }
 
 TEST_F(PacketRequesterTest, TimeInWhichTheEngineDoesNotRunDelaysTheTimeout) {
