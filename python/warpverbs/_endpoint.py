@@ -3,6 +3,7 @@
 import dataclasses
 import ipaddress
 import itertools
+import threading
 import weakref
 from typing import Any, Dict, Optional, Sequence, Union
 
@@ -87,8 +88,9 @@ class Endpoint(_core.Endpoint):
     def __init__(self, device: _core.Device, config: Optional[EndpointConfig] = None, **settings: Any) -> None:
         super().__init__(device, _settings(dataclasses.replace(config or EndpointConfig(), **settings)))
         self._receiving: Dict[int, Any] = {}  # memory of receives that are posted
+        self._posting = threading.RLock()  # a receive may be done before the thread that posted it has stored its memory
 
-    def write(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, imm: Optional[int] = None,
+    def write(self, local: Union[Region, LocalMemory], remote: Union[RemoteMemory, Sequence[int]], *, imm: Optional[int] = None,
               timeout: Optional[float] = _SECONDS) -> None:
         """Writes memory of this side to the peer, by a thread of the processor, and waits until it is there.
 
@@ -96,20 +98,22 @@ class Endpoint(_core.Endpoint):
         by warpverbs.transport.
 
         Args:
+            remote: memory of the peer; also the list of three numbers as which it comes by Exchange.swap_json().
             imm: 32 bits that the peer's receive() gets; the write takes a receive of the peer. None: it does not.
 
         Raises:
             OperationError: the queue failed; says what the NIC reported. Call reset() on both sides.
             OperationTimeout: the NIC may still read the memory until reset().
             ValueError: the remote memory is too small.
+            TypeError: `remote` is no remote memory.
         """
-        own = _local(local)
+        own, remote = _local(local), _remote(remote)
         _check_fits(own, remote)
         self._write(own, remote.address, remote.rkey, _immediate(imm), timeout)
 
-    def read(self, local: Union[Region, LocalMemory], remote: RemoteMemory, *, timeout: Optional[float] = _SECONDS) -> None:
+    def read(self, local: Union[Region, LocalMemory], remote: Union[RemoteMemory, Sequence[int]], *, timeout: Optional[float] = _SECONDS) -> None:
         """Reads the peer's memory into memory of this side, and waits for it. Otherwise like write()."""
-        own = _local(local)
+        own, remote = _local(local), _remote(remote)
         _check_fits(own, remote)
         self._read(own, remote.address, remote.rkey, timeout)
 
@@ -133,7 +137,8 @@ class Endpoint(_core.Endpoint):
             OperationError: EndpointConfig.receive_depth receives are posted.
             Error: the endpoint has no receive queue, or kernels use it.
         """
-        self._receiving[self._post_receive(_local(local))] = local
+        with self._posting:
+            self._receiving[self._post_receive(_local(local))] = local
 
     def receive(self, *, timeout: Optional[float] = _SECONDS) -> Received:
         """Waits for the next message, or the next write with immediate data. Other threads may send meanwhile.
@@ -143,7 +148,8 @@ class Endpoint(_core.Endpoint):
             OperationTimeout: nothing came.
         """
         index, nbytes, imm, written = self._receive(timeout)
-        return Received(self._receiving.pop(index, None), nbytes, imm, written)
+        with self._posting:
+            return Received(self._receiving.pop(index, None), nbytes, imm, written)
 
     def try_receive(self) -> Optional[Received]:
         """Returns the next message, or None if none has come. Raises as receive() does."""
@@ -152,18 +158,20 @@ class Endpoint(_core.Endpoint):
         except OperationTimeout:
             return None
 
-    def fetch_add(self, remote: RemoteMemory, addend: int, *, timeout: Optional[float] = _SECONDS) -> int:
+    def fetch_add(self, remote: Union[RemoteMemory, Sequence[int]], addend: int, *, timeout: Optional[float] = _SECONDS) -> int:
         """Adds to a word of 8 bytes of the peer, modulo 2^64, and returns its old value. No other atomic comes between.
 
         Raises as write() does; ValueError: the word is not at a multiple of 8.
         """
+        remote = _remote(remote)
         return self._atomic(_word(remote), remote.rkey, None, addend % 2**64, timeout)
 
-    def compare_swap(self, remote: RemoteMemory, compare: int, swap: int, *, timeout: Optional[float] = _SECONDS) -> int:
+    def compare_swap(self, remote: Union[RemoteMemory, Sequence[int]], compare: int, swap: int, *, timeout: Optional[float] = _SECONDS) -> int:
         """Replaces a word of 8 bytes of the peer by `swap` if it equals `compare`, and returns its old value.
 
         Raises as fetch_add() does.
         """
+        remote = _remote(remote)
         return self._atomic(_word(remote), remote.rkey, compare % 2**64, swap % 2**64, timeout)
 
     def reset(self) -> None:
@@ -249,6 +257,16 @@ class CompletionChannel(_core.CompletionChannel):
 
 def _local(local: Union[Region, LocalMemory]) -> LocalMemory:
     return local.local() if isinstance(local, _core.Region) else local
+
+
+def _remote(remote: Any) -> RemoteMemory:
+    """Returns remote memory, also from the list that it has become on its way."""
+    if isinstance(remote, RemoteMemory):
+        return remote
+    if type(remote) in (list, tuple) and len(remote) == 3 and all(isinstance(number, int) for number in remote):
+        return RemoteMemory(*remote)
+    raise TypeError(f"Cannot use an object of type {type(remote).__name__} as remote memory: it is no RemoteMemory. Pass what "
+                    "the peer's Region.remote() returned.")
 
 
 def _check_fits(local: LocalMemory, remote: RemoteMemory) -> None:

@@ -89,6 +89,15 @@ class LocalMemory(_LocalFields):
 
     region: Any = None
 
+    def part(self, offset: int, nbytes: Optional[int] = None) -> "LocalMemory":
+        """Returns a part of it.
+
+        Raises ValueError if the part is not inside.
+        """
+        part = LocalMemory(*part_of("local memory", self.address, self.nbytes, offset, nbytes), self.lkey)
+        part.region = self.region
+        return part
+
     def __reduce__(self) -> tuple:  # without the region, which another process cannot have
         return LocalMemory, tuple(self)
 

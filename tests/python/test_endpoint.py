@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import select
+import threading
 import weakref
 
 import numpy
@@ -8,6 +9,25 @@ import pytest
 
 import warpverbs
 from conftest import SOON, Background, Pair, in_child, interrupted
+
+
+def test_remote_memory_may_be_the_list_that_came_from_the_peer(pair):
+    remote = list(pair.remote.remote())
+    pair.a.write(pair.local, remote, timeout=SOON)
+    assert (pair.target == pair.source).all()
+    pair.a.read(pair.local, tuple(remote), timeout=SOON)
+    for wrong in (None, pair.remote, pair.remote.local(), remote[:2], [*remote[:2], "key"]):
+        with pytest.raises(TypeError, match="as remote memory: it is no RemoteMemory. Pass what the peer"):
+            pair.a.write(pair.local, wrong)
+        with pytest.raises(TypeError, match="as remote memory"):
+            pair.a.fetch_add(wrong, 1)
+
+
+def test_parts_of_memory_are_inside(pair):
+    part = pair.local.local(100, 50).part(10, 20)
+    assert part == pair.local.local(110, 20) and part.region is pair.local
+    with pytest.raises(ValueError, match="Cannot take 21 bytes at offset 30 of local memory: it has 50"):
+        pair.local.local(100, 50).part(30, 21)
 
 
 def test_write_reaches_the_peer(pair):
@@ -248,6 +268,35 @@ def test_receive_waits_while_other_threads_send(receiver):
     pair.b.send(pair.remote.local(0, 16), timeout=SOON)
     assert waiting.result().nbytes == 16
     assert pair.b.receive(timeout=SOON).nbytes == 8
+
+
+def test_message_that_comes_before_its_receive_is_stored_has_its_memory(nic):
+    posted, taken, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(warpverbs.Endpoint):
+        def _post_receive(self, local):
+            index = super()._post_receive(local)
+            posted.set()
+            assert go_on.wait(SOON)
+            return index
+
+        def _receive(self, timeout):
+            try:
+                return super()._receive(timeout)
+            finally:
+                taken.set()
+
+    pair = Pair(nic)
+    a, b = warpverbs.Endpoint(nic), Slow(nic, receive_depth=4)
+    a.connect(b.info()), b.connect(a.info())
+    posting = Background(b.post_receive, pair.remote)
+    assert posted.wait(SOON)
+    a.send(pair.local.local(0, 8), timeout=SOON)
+    receiving = Background(b.receive, timeout=SOON)
+    assert taken.wait(SOON)
+    go_on.set()
+    assert receiving.result() == (pair.remote, 8, None, False)
+    posting.result()
 
 
 def test_posted_receive_keeps_its_region(receiver):
