@@ -28,8 +28,14 @@ struct DlTensor {
 
 /// Returns address and bytes of a tensor without gaps, and the kind and number of its device.
 ///
-/// @errors  BufferError: it has gaps
+/// @errors  BufferError: it has gaps; TypeError: it was taken, or has another version
 std::tuple<uint64_t, uint64_t, int, int> ReadDlpack(const py::capsule& capsule) {
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    const char* const name = capsule.name();
+    throw py::type_error("Cannot register a tensor: its capsule is named '" +
+                         std::string(name == nullptr ? "" : name) +
+                         "', and not 'dltensor'. Pass a tensor that shows its memory by DLPack before 1.0.");
+  }
   const auto& tensor = *static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   uint64_t elements = 1;
   for (int i = tensor.dimensions - 1; i >= 0; --i) {

@@ -88,6 +88,19 @@ def test_region_refuses_elements_with_gaps(nic, memory):
         warpverbs.Region(nic, memory)
 
 
+@pytest.mark.parametrize("name", [b"used_dltensor", b"dltensor_versioned"])
+def test_region_refuses_a_tensor_that_was_taken_or_has_another_version(nic, name):
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.argtypes, new_capsule.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+
+    class Other(OnlyDlpack):
+        def __dlpack__(self, stream=None):
+            return new_capsule(self._array.ctypes.data, name, None)
+
+    with pytest.raises(TypeError, match=f"its capsule is named '{name.decode()}', and not 'dltensor'"):
+        warpverbs.Region(nic, Other(numpy.zeros(8)))
+
+
 def test_region_refuses_what_shows_no_memory(nic):
     with pytest.raises(TypeError, match="type dict: it shows no memory"):
         warpverbs.Region(nic, {})
