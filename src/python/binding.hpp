@@ -132,6 +132,7 @@ inline void CheckSignals() {
 struct CallMutex {
   std::timed_mutex mutex;
   std::atomic<std::thread::id> user{};  ///< thread that has it
+  std::atomic<int> waiting{};           ///< threads that wait for it
 };
 
 /// Makes the calls of an object exclude each other, so that threads may share it. Take it without the GIL.
@@ -143,6 +144,7 @@ class CallLock {
   CallLock(CallMutex& mutex, const Name& name) : mutex_(mutex) {
     if (mutex.user.load() == std::this_thread::get_id())
       throw host::Error("use", name(), "this thread is in another call of it", "Let that call return first");
+    const Waiter waiter(mutex.waiting);
     while (!mutex.mutex.try_lock_for(std::chrono::milliseconds(50))) CheckSignals();
     mutex.user.store(std::this_thread::get_id());
   }
@@ -154,8 +156,30 @@ class CallLock {
   CallLock& operator=(const CallLock&) = delete;
 
  private:
+  /// Counts a waiting thread.
+  class Waiter {
+   public:
+    explicit Waiter(std::atomic<int>& count) : count_(count) { count_.fetch_add(1); }
+    ~Waiter() { count_.fetch_sub(1); }
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+
   CallMutex& mutex_;
 };
+
+/// Waits while other calls wait for the mutex. A call that takes it again and again would starve them.
+///
+/// @errors  what a signal's handler raises
+inline void LetOthersCall(const CallMutex& mutex) {
+  while (mutex.waiting.load() != 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    CheckSignals();
+  }
+}
 
 /// Returns the deadline of a call.
 ///

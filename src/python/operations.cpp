@@ -189,16 +189,17 @@ py::tuple Receive(const Endpoint& self, const py::object& timeout) {
     const host::Endpoint& endpoint = *object->endpoint;
     device::Received one;
     one.status = InPieces(endpoint, deadline, [&](const device::WaitLimit& limit) {
+      LetOthersCall(object->receive_mutex);
       const CallLock lock(object->receive_mutex, [&] { return NameOf(endpoint); });
       device::ReceiveQueue<arch::Cpu> queue(endpoint.ReceiveView());
       one = queue.Poll(limit);
       return one.status;
     });
-    if (!one.status.ok()) {
-      const EndpointLock lock(*object);
-      Fail(endpoint, what, one.status, "Nothing has arrived: look at the peer");
-    }
-    return one;
+    if (one.status.ok()) return one;
+    // Only a failure's description needs the whole endpoint, for which a send of another thread may wait.
+    std::optional<EndpointLock> lock;
+    if (one.status.code == device::Code::kError) lock.emplace(*object);
+    Fail(endpoint, what, one.status, "Nothing has arrived: look at the peer");
   });
   const py::object imm = received.has_imm ? py::cast(mlx5::ToBe32(received.imm.raw).raw) : py::none();
   return py::make_tuple(received.index, received.bytes, imm, received.is_write);

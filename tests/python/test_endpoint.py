@@ -2,6 +2,7 @@ import asyncio
 import gc
 import select
 import threading
+import time
 import weakref
 
 import numpy
@@ -297,6 +298,27 @@ def test_message_that_comes_before_its_receive_is_stored_has_its_memory(nic):
     go_on.set()
     assert receiving.result() == (pair.remote, 8, None, False)
     posting.result()
+
+
+def test_receive_that_times_out_does_not_wait_for_a_send(receiver):
+    pair = receiver
+    sending = Background(pair.a.send, pair.local.local(0, 8), timeout=None)  # the peer has posted no receive
+    while pair.a.counters().sends_posted == 0:
+        time.sleep(0.001)
+    polling = Background(pair.a.try_receive)
+    assert polling.result() is None
+    pair.b.post_receive(pair.remote)
+    sending.result()
+
+
+def test_waiting_receive_lets_other_calls_in(receiver):
+    pair = receiver
+    waiting = Background(pair.b.receive, timeout=None)
+    for _ in range(4):
+        pair.b.post_receive(pair.remote)
+    assert pair.b.state == "RTS"
+    pair.a.send(pair.local.local(0, 8), timeout=SOON)
+    assert waiting.result().nbytes == 8
 
 
 def test_posted_receive_keeps_its_region(receiver):
