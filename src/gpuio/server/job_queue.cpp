@@ -34,7 +34,7 @@ void JobQueue::Start() {
 }
 
 void JobQueue::Run(const std::shared_ptr<Share>& share, Job job) {
-  asio::post(threads_, [this, share, job = std::move(job)]() mutable {
+  asio::post(threads_, [this, share = share, job = std::move(job)]() mutable {
     job.call();
     // The last owner must not be this thread, which the owner's end waits for.
     asio::post(loop_, [this, share = std::move(share), job = std::move(job)] {
