@@ -6,6 +6,7 @@
 
 #include "fake_cuda.hpp"
 #include "gpuio/control/names.hpp"
+#include "gpuio/common/basics.hpp"
 #include "gpuio/mount_fixture.hpp"
 #include "warpverbs/host/gpu.hpp"
 
@@ -138,7 +139,8 @@ TEST_F(GpuIov, LeavesNothingAfterManyCycles) {
   const auto files = descriptors();
   for (int i = 0; i < kCycles; ++i) cycle(i % 2);
   EXPECT_EQ(fake_cuda::HeldNow().allocations, before.allocations);
-  EXPECT_EQ(descriptors(), files);
+  // The daemon, in this process, closes the last ones on threads of its own.
+  EXPECT_TRUE(Eventually([&] { return descriptors() <= files; })) << descriptors();
   hf3fs_iovdestroy(&first);
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gpuio/api/published_link.hpp"
+#include "gpuio/common/basics.hpp"
 #include "gpuio/mount_fixture.hpp"
 
 /// Buffers in the host's memory: names, ownership, other processes.
@@ -182,7 +183,8 @@ TEST(HostIov, LeavesNothingAfterManyCycles) {
     ASSERT_EQ(hf3fs_iovcreate(&iov, mount.path(), OwnBytes(), 0, -1), 0);
     hf3fs_iovdestroy(&iov);
   }
-  EXPECT_EQ(descriptors(), files);
+  // The daemon, in this process, closes the last ones on threads of its own.
+  EXPECT_TRUE(Eventually([&] { return descriptors() <= files; })) << descriptors();
   hf3fs_iovdestroy(&first);
   EXPECT_TRUE(ShmFiles(OwnBytes()).empty());
   EXPECT_TRUE(mount.Links().empty());
