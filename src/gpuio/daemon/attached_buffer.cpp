@@ -32,9 +32,9 @@ bool HasRunOut(int error) { return error == ENOMEM || error == EAGAIN || error =
 RegistrationDevice DeviceOf(const host::SharedMemoryInfo& info, const RegistrationDevice& own) {
   for (int gpu = 0; gpu < host::Gpu::Count(); ++gpu) {
     if (!AreEqualInAnyCase(host::Gpu(gpu).pci_address(), info.pci_address.data())) continue;
-    const bool has_own_nics = transport::RdmaTransport::NicsOf(gpu, own.max_nics) !=
-                              transport::RdmaTransport::NicsOf(own.device, own.max_nics);
-    return has_own_nics ? RegistrationDevice{.device = gpu, .max_nics = own.max_nics} : own;
+    const bool has_other_nics = transport::RdmaTransport::NicsOf(gpu, own.max_nics) !=
+                                transport::RdmaTransport::NicsOf(own.device, own.max_nics);
+    return has_other_nics ? RegistrationDevice{.device = gpu, .max_nics = own.max_nics} : own;
   }
   return own;  // CUDA_VISIBLE_DEVICES hides the GPU from the daemon
 }

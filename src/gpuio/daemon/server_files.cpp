@@ -50,12 +50,13 @@ class ServerFiles::Impl : public std::enable_shared_from_this<ServerFiles::Impl>
     if (copy.waiting.size() == 1) OpenCopy(file, device, found->second);
   }
 
-  /// Forgets a file of a device, which is opened again by its present path at its next use.
+  /// Forgets a file of a device that is stale. Its next use opens it again by its present path.
   ///
   /// @param number  of the copy, which may have been opened again meanwhile
-  void Forget(uint64_t file, int device, uint64_t number) {
+  /// @param result  of a read or write of it
+  void OnResult(uint64_t file, int device, uint64_t number, int64_t result) {
     const auto found = files_.find(file);
-    if (device == config_.device || found == files_.end()) return;
+    if (result != -ESTALE || device == config_.device || found == files_.end()) return;
     const auto copy = found->second.copies.find(device);
     if (copy == found->second.copies.end() || copy->second.file != number) return;
     clients_.at(device)->Close(number);
@@ -163,8 +164,7 @@ void ServerFiles::Read(uint64_t file, uint64_t offset, const RegisteredRange& ta
                                                                        uint64_t number) {
                 if (error != 0) return done({.result = -error});
                 const auto finish = [=](ReadResult result) {
-                  const auto self = weak.lock();
-                  if (result.result == -ESTALE && self != nullptr) self->Forget(file, target.device, number);
+                  if (const auto self = weak.lock()) self->OnResult(file, target.device, number, result.result);
                   done(std::move(result));
                 };
                 client->Read(number, offset, target.memory, finish, holes);
@@ -178,8 +178,7 @@ void ServerFiles::Write(uint64_t file, uint64_t offset, const RegisteredRange& s
                                                                        uint64_t number) {
                 if (error != 0) return done(-error);
                 client->Write(number, offset, source.memory, [=](int64_t result) {
-                  const auto self = weak.lock();
-                  if (result == -ESTALE && self != nullptr) self->Forget(file, source.device, number);
+                  if (const auto self = weak.lock()) self->OnResult(file, source.device, number, result);
                   done(result);
                 });
               });

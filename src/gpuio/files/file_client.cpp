@@ -264,12 +264,15 @@ void FileClient::MakeDirectory(std::string path, mode_t mode, Done done) {
   impl_->ChangeName(MakeDirectoryRequest{.path = std::move(path), .mode = mode & 07777}, EEXIST,
                     std::move(done));
 }
+
 void FileClient::RemoveDirectory(std::string path, Done done) {
   impl_->ChangeName(RemoveRequest{.path = std::move(path), .directory = true}, EBUSY, std::move(done));
 }
+
 void FileClient::Unlink(std::string path, Done done) {
   impl_->ChangeName(RemoveRequest{.path = std::move(path)}, EISDIR, std::move(done));
 }
+
 void FileClient::Rename(std::string from, std::string to, unsigned flags, Done done) {
   asio::dispatch(impl_->context(), [impl = impl_, from = std::move(from), to = std::move(to), flags,
                                     done = std::move(done)]() mutable {

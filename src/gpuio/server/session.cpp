@@ -20,7 +20,7 @@ using namespace protocol;
 namespace {
 
 constexpr unsigned kThreads = 8;
-constexpr size_t kFewBytes = 64 << 10;
+constexpr size_t kFewUnsentBytes = 64 << 10;
 
 /// Returns how many files clients may have open: each takes two descriptors, and half of all is for sockets
 /// and for the files that a request opens for a moment.
@@ -154,7 +154,7 @@ void Session::Close() {
   if (kept_ >= 0 && parts_->disk) parts_->disk->Release(kept_);
   parts_->clients.erase(this);
   // The last answers get some seconds, unless the client does not read: nobody counts them any more.
-  if (unsent_bytes_ <= kFewBytes) {
+  if (unsent_bytes_ <= kFewUnsentBytes) {
     socket_->CloseAfterSending();
   } else {
     socket_->Close();

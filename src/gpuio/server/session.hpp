@@ -53,10 +53,10 @@ struct ServerParts {
   std::unique_ptr<Disk> disk;
   DataPath path;
   FileServerStatistics statistics{};
-  size_t unsent_bytes = 0;  ///< answers that clients have not read
-  std::set<Session*> clients;  ///< sessions that have greeted and not ended
-  size_t files = 0;        ///< files that clients have open, or are opening
-  const size_t max_files;  ///< files that the process's limit leaves for all clients
+  size_t unsent_bytes = 0;        ///< answers that clients have not read
+  std::set<Session*> clients;     ///< sessions that have greeted and not ended
+  size_t files = 0;               ///< files that clients have open, or are opening
+  const size_t max_files;         ///< files that the process's limit leaves for all clients
   const size_t max_unsent_bytes;  ///< the answers of one client, which may read them late, are never more
 
  private:

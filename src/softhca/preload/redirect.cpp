@@ -20,7 +20,8 @@ constexpr std::string_view kPlaces[] = {
     "/sys/class/infiniband",  // also infiniband_verbs and infiniband_mad
     "/sys/class/misc/rdma_cm",
     "/sys/devices/pcica7e:",  // same as identity::kPciDomain
-    "/sys/bus/pci/devices/ca7e:", "/sys/module/nvidia_peermem",
+    "/sys/bus/pci/devices/ca7e:",
+    "/sys/module/nvidia_peermem",  // only where NVIDIA's driver is
 };
 
 bool StartsWith(const char* path, std::string_view prefix) {
