@@ -248,7 +248,7 @@ void RdmaTransport::Core::Close(End end) {
   TearDown(end == End::kReset ? reset_ : destroyed_);
   // The loop releases the work guard: a context whose work ends while no thread runs it would never run
   // again.
-  asio::post(context_, InMemory(&close_memory_, [self = shared_from_this(), work = std::move(work_)] {}));
+  asio::post(context_, InMemory{&close_memory_, [self = shared_from_this(), work = std::move(work_)] {}});
 }
 
 // Destroys the queue pairs first: after that the NIC touches no memory, and nothing completes.

@@ -28,7 +28,7 @@ void RdmaTransport::Core::Wake() noexcept {
 }
 
 void RdmaTransport::Core::PostPoll() noexcept {
-  asio::post(context_, InMemory(&poll_memory_, [self = shared_from_this()] { self->Poll(); }));
+  asio::post(context_, InMemory{&poll_memory_, [self = shared_from_this()] { self->Poll(); }});
 }
 
 // A posted operation needs no wake-up, because its completion wakes the loop. An earlier deadline needs one.
@@ -192,9 +192,9 @@ void RdmaTransport::Core::SetTimer(Clock::time_point time) {
   timer_at_ = time;
   timer_.expires_at(time);
   OperationMemory& memory = timer_memory_[timer_turn_ ^= 1];
-  timer_.async_wait(InMemory(&memory, [self = shared_from_this()](const std::error_code& error) {
-    if (!error) self->OnTimer();
-  }));
+  timer_.async_wait(InMemory{&memory, [self = shared_from_this()](const std::error_code& error) {
+                               if (!error) self->OnTimer();
+                             }});
 }
 
 void RdmaTransport::Core::OnTimer() {
@@ -207,9 +207,9 @@ void RdmaTransport::Core::OnTimer() {
 void RdmaTransport::Core::Listen(size_t source) {
   completion_events_->sources()[source]->file.async_wait(
       CompletionEvents::File::wait_read,
-      InMemory(&event_memory_[source], [self = shared_from_this(), source](const std::error_code& error) {
-        if (error != asio::error::operation_aborted) self->OnCompletionEvent(source, error);
-      }));
+      InMemory{&event_memory_[source], [self = shared_from_this(), source](const std::error_code& error) {
+                 if (error != asio::error::operation_aborted) self->OnCompletionEvent(source, error);
+               }});
 }
 
 void RdmaTransport::Core::OnCompletionEvent(size_t source, const std::error_code& error) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 
 #include "queue/queue_chunk.hpp"
 #include "queue/queue_pool_impl.hpp"
@@ -69,9 +68,11 @@ std::shared_ptr<const Uar> QueuePool::Impl::TakeRegister(const Device& device) {
   CheckDevice(device);
   const sync::LockGuard lock(mutex_);
   // The newest is most likely to have room. use_count() includes the pool itself, and may only shrink here.
-  for (const auto& one : std::views::reverse(registers_)) {
-    if (one.use_count() <= static_cast<long>(config_.endpoints_per_register)) return one;
-  }
+  const auto newest =
+      std::find_if(registers_.rbegin(), registers_.rend(), [this](const std::shared_ptr<const Uar>& one) {
+        return one.use_count() <= static_cast<long>(config_.endpoints_per_register);
+      });
+  if (newest != registers_.rend()) return *newest;
   registers_.push_back(std::make_shared<const Uar>(device.context()));
   return registers_.back();
 }

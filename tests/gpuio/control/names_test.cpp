@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <climits>
 #include <string>
 
@@ -89,7 +90,8 @@ TEST(GpuUri, RefusesWhatLeavesItsAllocation) {
 
 TEST(GpuUri, RefusesOtherForms) {
   const std::string good =
-      GpuUri{.device = 0, .allocation_bytes = 8, .bytes = 8, .ipc_handle = {{}}}.ToString();
+      GpuUri{.device = 0, .allocation_bytes = 8, .bytes = 8, .ipc_handle = std::array<uint8_t, 64>{}}
+          .ToString();
   ASSERT_TRUE(GpuUri::Parse(good).has_value());
   EXPECT_FALSE(GpuUri::Parse(good + "0").has_value());
   EXPECT_FALSE(GpuUri::Parse(good + "/").has_value());
