@@ -36,6 +36,8 @@ class SilentServer {
 
  private:
   struct Connection {
+    explicit Connection(asio::ip::tcp::socket accepted) : socket(std::move(accepted)) {}
+
     asio::ip::tcp::socket socket;
     transport::RdmaTransport transport{0};
   };

@@ -116,11 +116,11 @@ const std::map<std::string, std::map<std::string, std::string>> kDifferences = {
 void Correct(const std::string& name, std::vector<Answer>& answers) {
   const auto differences = kDifferences.find(name);
   if (differences == kDifferences.end()) return;
-  for (const auto& [answered, specified] : differences->second) {
+  for (const auto& difference : differences->second) {
     const auto last = std::find_if(answers.rbegin(), answers.rend(),
-                                   [&](const Answer& answer) { return answer.text == answered; });
+                                   [&](const Answer& answer) { return answer.text == difference.first; });
     ASSERT_NE(last, answers.rend());
-    last->text = specified;
+    last->text = difference.second;
   }
 }
 
