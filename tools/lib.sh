@@ -42,7 +42,10 @@ third_party_packages=(
   "perftest=runs on softhca: bandwidths and latencies of every operation"
   "gnuplot-nox=draws the pictures of warpverbs-perf"
   "ucx-utils=runs on softhca: ucx_perftest"
-  "rdmacm-utils=runs on softhca: rping, udaddy, ucmatose"
+  "rdmacm-utils=runs on softhca: rping, udaddy, ucmatose, rstream"
+  "libfabric-bin=runs on softhca: fi_pingpong"
+  "qperf=runs on softhca: bandwidths and latencies"
+  "iperf=runs on softhca: a TCP program over rsockets"
   "tshark=dissects the frames that softhca writes"
   "spin=searches the model of the shared queue"
 )

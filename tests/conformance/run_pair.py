@@ -3,10 +3,12 @@
     run_pair.py --softhca PATH | --nic NAME --check KIND [OPTION...] -- PROGRAM ARGS
 
 Each side has a software HCA of its own, or both use a ConnectX. In ARGS and the environment, {nic} is replaced by the NIC's
-name and {gid} by the index of its GID for RoCE v2, or of its first GID on InfiniBand.
+name and {gid} by the index of its GID for RoCE v2, or of its first GID on InfiniBand; {port} in ARGS is the TCP or rdma_cm port,
+and {host} the server's address.
 
-PROGRAM must accept its TCP or rdma_cm port by -p, or use the port of --port. The arguments of --client, and a host, make it a
-client. With a check of KILLS, one side is killed while it works, and the other side must report it.
+PROGRAM gets its port by -p if no ARGS have {port}, or uses the port of --port. The arguments of --client, and the host at their
+end if they have no {host}, make it a client. With a check of KILLS, one side is killed while it works, and the other side must
+report it.
 """
 
 import argparse
@@ -38,8 +40,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def is_listening(port):
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+def is_listening(port, by_rdma_cm):
+    for table in () if by_rdma_cm else ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table) as lines:
                 rows = [line.split() for line in list(lines)[1:]]
@@ -141,6 +143,33 @@ def check_rping(output, _):
         raise Failure("data arrived changed")
 
 
+def check_fi_pingpong(output, _):
+    """Checks that the table has a row whose messages were all acknowledged."""
+    rows = re.findall(r"^\S+ +(\d+) +=(\d+) +\S+ +[\d.]+s", output, re.M)
+    if not rows or any(sent != acknowledged for sent, acknowledged in rows):
+        raise Failure("messages are missing in the table")
+
+
+def check_qperf(output, _):
+    """Checks that each test that was asked for has a figure above zero."""
+    figures = re.findall(r"^ +(?:bw|latency|msg_rate) += +([\d.]+) ", output, re.M)
+    tests = re.findall(r"^(?!quit)\w+:$", output, re.M)
+    if len(figures) != len(tests) or not tests or any(float(figure) <= 0 for figure in figures):
+        raise Failure("a figure is missing or zero")
+
+
+def check_rstream(output, _):
+    """Checks that the table has a row with a rate above zero."""
+    if not re.search(r"^\S+ +\S+ +\S+ +\S+ +\S+ +[\d.]+s +(?!0\.00 )[\d.]+ +[\d.]+$", output, re.M):
+        raise Failure("the row with a rate is missing")
+
+
+def check_iperf(output, _):
+    """Checks that all bytes were transferred."""
+    if not re.search(r" 20\.0 MBytes +[\d.]+ \wbits/sec$", output, re.M):
+        raise Failure("the line with 20.0 MBytes is missing")
+
+
 def check_status(output, _):
     """Checks that the program reports success."""
     if not re.search(r"^return status 0$", output, re.M):
@@ -162,6 +191,10 @@ CHECKS = {
     "ucx": (check_nothing, check_ucx),
     "rping": (check_rping, check_rping),
     "status": (check_status, check_status),
+    "fi_pingpong": (check_fi_pingpong, check_fi_pingpong),
+    "qperf": (check_nothing, check_qperf),
+    "rstream": (check_nothing, check_rstream),
+    "iperf": (check_iperf, check_iperf),
 }
 
 
@@ -192,22 +225,25 @@ def kill_one(kill, sides, deadline):
 def run(arguments, sides):
     deadline = time.monotonic() + arguments.deadline
     nic, gid = (arguments.nic, gid_index(arguments.nic)) if arguments.nic else ("mlx5_0", 3)
-    fill = lambda texts: [text.replace("{nic}", nic).replace("{gid}", str(gid)) for text in texts]
-    environment = dict(os.environ, **dict(pair.split("=", 1) for pair in fill(arguments.env)))
     port = arguments.port or free_port()
-    chosen = [] if arguments.port else ["-p", str(port)]
+    values = {"{nic}": nic, "{gid}": str(gid), "{port}": str(port), "{host}": HOST}
+    fill = lambda texts: [re.sub("{(nic|gid|port|host)}", lambda match: values[match[0]], text) for text in texts]
+    environment = dict(os.environ, **dict(pair.split("=", 1) for pair in fill(arguments.env)))
+    names_port = any("{port}" in text for text in (*arguments.program, *arguments.server, *arguments.client))
+    chosen = [] if arguments.port or names_port else ["-p", str(port)]
+    host = [] if any("{host}" in text for text in arguments.client) else [HOST]
     # stdbuf preloads its library after softhca's libraries: a sanitizer's must come first.
     launcher = [arguments.softhca, *arguments.softhca_option, "--"] if arguments.softhca else []
     command = [*launcher, "stdbuf", "-oL", *fill(arguments.program), *chosen]
-    server = Side("server", command + arguments.server, environment)
+    server = Side("server", command + fill(arguments.server), environment)
     sides.append(server)
-    while not is_listening(port):
+    while not is_listening(port, arguments.rdma_cm):
         if server.process.poll() is not None:
             raise Failure("the server ended before it listened")
         if time.monotonic() > deadline:
             raise Failure("the server does not listen")
         time.sleep(POLL_SECONDS)
-    client = Side("client", command + arguments.client + [HOST], environment)
+    client = Side("client", command + fill(arguments.client) + host, environment)
     sides.append(client)
     if arguments.check in KILLS:
         return kill_one(KILLS[arguments.check], sides, deadline)
@@ -232,6 +268,7 @@ def main():
     parser.add_argument("--server", type=shlex.split, default=[], metavar="ARGS", help="make PROGRAM a server")
     parser.add_argument("--client", type=shlex.split, default=[], metavar="ARGS", help="with a host, make PROGRAM a client")
     parser.add_argument("--port", type=int, metavar="N", help="fixed port of PROGRAM")
+    parser.add_argument("--rdma-cm", action="store_true", help="the server must listen by rdma_cm, not by TCP")
     parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of perftest's table")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--deadline", type=float, default=60, metavar="SECONDS")
