@@ -29,6 +29,7 @@ const std::map<std::string, std::string> kGroups = {
     {"CqeL3Header", "cqe_roce_l3_header_type"},
     {"CqeOpcode", "cqe_opcode"},
     {"CtrlFlags", "wqe_ctrl_flags"},
+    {"DctState", "dctc_state"},
     {"Mtu", "qpc_mtu"},
     {"OptParam", "qpc_opt_param"},
     {"PathMigration", "qpc_pm_state"},

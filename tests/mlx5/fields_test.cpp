@@ -90,6 +90,8 @@ TEST(Fields, OfEmbeddedContextsHaveTheOffsetsOfTheTables) {
   EXPECT_EQ(create_qp_in::kQpc, prm::FieldAt("create_qp_in.qpc").bit);
   EXPECT_EQ(query_qp_out::kQpc, prm::FieldAt("query_qp_out.qpc").bit);
   EXPECT_EQ(qpc::kPrimaryAddressPath, prm::FieldAt("qpc.primary_address_path").bit);
+  EXPECT_EQ(create_dct_in::kDctc, prm::FieldAt("create_dct_in.dct_context_entry").bit);
+  EXPECT_EQ(query_dct_out::kDctc, prm::FieldAt("query_dct_out.dctc").bit);
   EXPECT_EQ(create_mkey_in::kMkc, prm::FieldAt("create_mkey_in.memory_key_mkey_entry").bit);
   EXPECT_EQ(query_roce_address_out::kAddress, prm::FieldAt("query_roce_address_out.roce_address").bit);
   EXPECT_EQ(query_hca_cap_out::kCapability, prm::FieldAt("query_hca_cap_out.capability").bit);
@@ -105,6 +107,8 @@ TEST(Mailboxes, HaveTheSizesOfTheTables) {
   EXPECT_EQ(create_qp_in::kBytes, bytes("create_qp_in"));
   EXPECT_EQ(qpc::kBytes, bytes("qpc"));
   EXPECT_EQ(query_qp_out::kBytes, bytes("query_qp_out"));
+  EXPECT_EQ(create_dct_in::kBytes, bytes("create_dct_in"));
+  EXPECT_EQ(query_dct_out::kBytes, bytes("query_dct_out"));
   EXPECT_EQ(create_mkey_in::kBytes, bytes("create_mkey_in"));
   EXPECT_EQ(query_roce_address_in::kBytes, bytes("query_roce_address_in"));
   EXPECT_EQ(query_roce_address_out::kBytes, bytes("query_roce_address_out"));

@@ -86,6 +86,7 @@ TEST(Wqe, LaysOutTheDatagramSegment) {  // the tables of tests/data/prm have non
   expect(&DatagramSegment::grh_gid_flow, &mlx5_wqe_av::grh_gid_fl);
   expect(&DatagramSegment::gid, &mlx5_wqe_av::rgid);
   EXPECT_EQ(PlaceOf(&DatagramSegment::qkey).bit, 0u);
+  EXPECT_EQ(PlaceOf(&DatagramSegment::dc_key_low), (prm::Place{32, 32}));  // av.key.dc_key has 64 bits
   EXPECT_EQ(kExtendedAddress, uint32_t{MLX5_EXTENDED_UD_AV});
 }
 

@@ -30,6 +30,10 @@ enum class CommandOpcode : uint16_t {
   k2RstQp = 0x50a,
   kQueryQp = 0x50b,
   kInit2InitQp = 0x50e,
+  kCreateDct = 0x710,
+  kDestroyDct = 0x711,
+  kDrainDct = 0x712,
+  kQueryDct = 0x713,
   kQueryRoceAddress = 0x760,
   kAllocPd = 0x800,
   kDeallocPd = 0x801,
@@ -97,8 +101,9 @@ enum class QpState : uint8_t {
   kSqDrained = 5,
   kError = 6
 };
-enum class ServiceType : uint8_t { kRc = 0x0, kUc = 0x1, kUd = 0x2, kXrc = 0x3, kDci = 0x5 };
+enum class ServiceType : uint8_t { kRc = 0x0, kUc = 0x1, kUd = 0x2, kXrc = 0x3, kDci = 0x5, kDct = 0x6 };
 enum class RqType : uint8_t { kRegular = 0, kSrq = 1, kNone = 3 };
+enum class DctState : uint8_t { kActive = 0, kDraining = 1, kDrained = 2 };
 enum class PathMigration : uint8_t { kArmed = 0, kRearm = 1, kMigrated = 3 };
 enum class Mtu : uint8_t { k256 = 1, k512 = 2, k1024 = 3, k2048 = 4, k4096 = 5 };
 enum class AtomicMode : uint8_t { kNone = 0, kIbSpec = 1, kOnly8 = 2, kUpTo8 = 3 };
@@ -283,6 +288,42 @@ inline constexpr Field<uint32_t> kTranslationsOctwordActualSize{
 inline constexpr Field<uint32_t> kMkeyUmemId{{"create_mkey_in.mkey_umem_id", 800, 32}};
 inline constexpr Field<uint64_t> kMkeyUmemOffset{{"create_mkey_in.mkey_umem_offset", 832, 64}};
 }  // namespace create_mkey_in
+
+/// Context of a DC target.
+namespace dctc {
+inline constexpr Field<DctState> kState{{"dctc.state", 4, 4}};
+inline constexpr Field<uint32_t> kUserIndex{{"dctc.user_index", 40, 24}};
+inline constexpr Field<uint32_t> kCqn{{"dctc.cqn", 72, 24}};
+inline constexpr Field<AtomicMode> kAtomicMode{{"dctc.atomic_mode", 104, 4}};
+inline constexpr Field<bool> kRre{{"dctc.rre", 108, 1}};
+inline constexpr Field<bool> kRwe{{"dctc.rwe", 109, 1}};
+inline constexpr Field<bool> kRae{{"dctc.rae", 110, 1}};
+inline constexpr Field<uint32_t> kMinRnrNak{{"dctc.min_rnr_nak", 147, 5}};
+inline constexpr Field<uint32_t> kSrqnXrqn{{"dctc.srqn_xrqn", 168, 24}};
+inline constexpr Field<uint32_t> kPd{{"dctc.pd", 200, 24}};
+inline constexpr Field<uint32_t> kTclass{{"dctc.tclass", 224, 8}};
+inline constexpr Field<uint32_t> kFlowLabel{{"dctc.flow_label", 236, 20}};
+inline constexpr Field<uint64_t> kDcAccessKey{{"dctc.dc_access_key", 256, 64}};
+inline constexpr Field<Mtu> kMtu{{"dctc.mtu", 325, 3}};
+inline constexpr Field<uint32_t> kPort{{"dctc.port", 328, 8}};
+inline constexpr Field<uint32_t> kPkeyIndex{{"dctc.pkey_index", 336, 16}};
+inline constexpr Field<uint32_t> kMyAddrIndex{{"dctc.my_addr_index", 360, 8}};
+inline constexpr Field<uint32_t> kHopLimit{{"dctc.hop_limit", 376, 8}};
+inline constexpr Field<uint32_t> kDcAccessKeyViolationCount{{"dctc.dc_access_key_violation_count", 384, 32}};
+inline constexpr Field<uint32_t> kEthPrio{{"dctc.eth_prio", 437, 3}};
+inline constexpr Field<uint32_t> kDscp{{"dctc.dscp", 442, 6}};
+}  // namespace dctc
+
+namespace create_dct_in {
+inline constexpr size_t kBytes = 176;
+inline constexpr uint32_t kDctc = 128;  ///< bit of the embedded context
+}  // namespace create_dct_in
+
+/// The response to QUERY_DCT.
+namespace query_dct_out {
+inline constexpr size_t kBytes = 128;
+inline constexpr uint32_t kDctc = 128;
+}  // namespace query_dct_out
 
 namespace query_roce_address_in {
 inline constexpr size_t kBytes = 16;

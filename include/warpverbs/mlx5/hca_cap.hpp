@@ -48,6 +48,8 @@ inline constexpr Field<uint32_t> kLogMaxMrwSz{{"cmd_hca_cap.log_max_mrw_sz", 265
 inline constexpr Field<bool> kNullMkey{{"cmd_hca_cap.null_mkey", 281, 1}};
 inline constexpr Field<uint32_t> kLogMaxKlmListSize{{"cmd_hca_cap.log_max_klm_list_size", 282, 6}};
 inline constexpr Field<bool> kOooSlMask{{"cmd_hca_cap.ooo_sl_mask", 312, 1}};
+inline constexpr Field<uint32_t> kLogMaxRaReqDc{{"cmd_hca_cap.log_max_ra_req_dc", 298, 6}};
+inline constexpr Field<uint32_t> kLogMaxRaResDc{{"cmd_hca_cap.log_max_ra_res_dc", 314, 6}};
 inline constexpr Field<uint32_t> kLogMaxRaReqQp{{"cmd_hca_cap.log_max_ra_req_qp", 330, 6}};
 inline constexpr Field<bool> kRts2rtsQpUdpSport{{"cmd_hca_cap.rts2rts_qp_udp_sport", 337, 1}};
 inline constexpr Field<uint32_t> kLogMaxRaResQp{{"cmd_hca_cap.log_max_ra_res_qp", 346, 6}};
@@ -93,6 +95,7 @@ inline constexpr Field<bool> kLagTxPortAffinity{{"cmd_hca_cap.lag_tx_port_affini
 inline constexpr Field<uint32_t> kNumLagPorts{{"cmd_hca_cap.num_lag_ports", 636, 4}};
 inline constexpr Field<uint32_t> kMaxWqeSzSq{{"cmd_hca_cap.max_wqe_sz_sq", 656, 16}};
 inline constexpr Field<uint32_t> kMaxWqeSzRq{{"cmd_hca_cap.max_wqe_sz_rq", 688, 16}};
+inline constexpr Field<uint32_t> kMaxWqeSzSqDc{{"cmd_hca_cap.max_wqe_sz_sq_dc", 720, 16}};
 inline constexpr Field<bool> kPciRelaxedOrderedRead{{"cmd_hca_cap.pci_relaxed_ordered_read", 810, 1}};
 inline constexpr Field<uint32_t> kLogMaxPd{{"cmd_hca_cap.log_max_pd", 811, 5}};
 inline constexpr Field<bool> kDpOrderingOooAllRc{{"cmd_hca_cap.dp_ordering_ooo_all_rc", 820, 1}};
@@ -110,6 +113,8 @@ inline constexpr Field<uint32_t> kLogUarPageSz{{"cmd_hca_cap.log_uar_page_sz", 1
 inline constexpr Field<uint32_t> kDeviceFrequencyMhz{{"cmd_hca_cap.device_frequency_mhz", 1216, 32}};
 inline constexpr Field<uint32_t> kDeviceFrequencyKhz{{"cmd_hca_cap.device_frequency_khz", 1248, 32}};
 inline constexpr Field<uint32_t> kNumOfUarsPerPage{{"cmd_hca_cap.num_of_uars_per_page", 1312, 32}};
+inline constexpr Field<uint32_t> kLogMaxDctConnections{{"cmd_hca_cap.log_max_dct_connections", 1403, 5}};
+inline constexpr Field<uint32_t> kLogMaxAtomicSizeDc{{"cmd_hca_cap.log_max_atomic_size_dc", 1432, 8}};
 inline constexpr Field<uint32_t> kLogMaxAtomicSizeQp{{"cmd_hca_cap.log_max_atomic_size_qp", 1408, 8}};
 inline constexpr Field<uint32_t> kLogMaxDciStreamChannels{
     {"cmd_hca_cap.log_max_dci_stream_channels", 1419, 5}};

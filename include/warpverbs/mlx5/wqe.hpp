@@ -75,13 +75,13 @@ struct RemoteAddressSegment {
 };
 static_assert(sizeof(RemoteAddressSegment) == 16);
 
-/// The destination of a datagram; it follows the control segment of a UD queue pair's entry.
+/// The destination of a datagram or of a DC initiator's message; it follows the control segment.
 ///
 /// This is the extended form of rdma-core's address vector, 48 bytes; the short one is not used.
 struct DatagramSegment {
-  Be32 qkey;  ///< Q_Key to send; kOwnQkey: that of the sending queue pair
-  Be32 reserved0;
-  Be32 dest_qpn;       ///< kExtendedAddress | qpn
+  Be32 qkey;  ///< Q_Key to send; kOwnQkey: that of the sending queue pair. DC: upper half of the access key
+  Be32 dc_key_low;     ///< DC: lower half of the access key
+  Be32 dest_qpn;       ///< kExtendedAddress | number of the queue pair or DC target
   uint8_t rate_sl;     ///< static rate << 4 | service level, which Ethernet shifts by 1
   uint8_t path_bits;   ///< InfiniBand only
   Be16 lid_udp_sport;  ///< remote LID; UDP source port of RoCE v2
