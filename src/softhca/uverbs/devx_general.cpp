@@ -40,10 +40,17 @@ void QueryRoceAddress(const Mailboxes& mail) {
   mail.Set(roce_addr_layout::kRoceVersion.At(kAddress), entry.version);
 }
 
+/// Answers that the ports are not bonded: every field is 0, the state included.
+///
+/// @source  UCX v1.13, src/uct/ib/mlx5/dv/ib_mlx5dv_md.c, uct_ib_mlx5_devx_md_open(): lag_state 0 is "LAG is
+/// off"
+void QueryLag(const Mailboxes&) {}
+
 constexpr QueryCommand kGeneralCommands[] = {
     {CommandOpcode::kQueryHcaCap, mlx5::kCommandHeaderBytes, mlx5::kCommandOutBytes, QueryHcaCap},
     {CommandOpcode::kQueryRoceAddress, mlx5::query_roce_address_in::kBytes,
      mlx5::query_roce_address_out::kBytes, QueryRoceAddress},
+    {CommandOpcode::kQueryLag, mlx5::kCommandHeaderBytes, mlx5::kCommandOutBytes, QueryLag},
 };
 
 }  // namespace

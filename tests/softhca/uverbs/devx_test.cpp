@@ -345,7 +345,7 @@ TEST_F(Devx, UnknownCapabilitiesAreZero) {
 TEST_F(Devx, RefusesAnUnknownFirmwareCommandInItsMailbox) {
   mlx5::Mailbox<mlx5::kCommandHeaderBytes> in;
   mlx5::Mailbox<mlx5::kCommandOutBytes> out;
-  in.Set(mlx5::command_in::kOpcode, CommandOpcode::kQueryLag);
+  in.Set(mlx5::command_in::kOpcode, CommandOpcode::kDestroyDct);
   EXPECT_EQ(mlx5dv_devx_general_cmd(context.get(), in.data(), in.size(), out.data(), out.size()), EREMOTEIO);
   EXPECT_EQ(out.Get(mlx5::command_out::kStatus), CommandStatus::kBadOperation);
 }
