@@ -206,14 +206,21 @@ void Hca::SetSrqLimit(uint32_t srqn, uint32_t limit) {
 
 uint32_t Hca::CreateQp(QpConfig config) {
   CheckPd(config.pdn);
-  CheckUar(config.uar_page);
+  const bool target = config.service == mlx5::ServiceType::kDct;
+  if (!target) CheckUar(config.uar_page);
   const bool receives = config.srqn != 0 || config.receive.depth != 0;
   if (config.send_depth != 0) CheckCq(config.cqn_send);
   if (receives) CheckCq(config.cqn_receive);
   CheckDepth("send queue", config.send_depth);
   CheckReceive(config.receive);
-  if (config.service > mlx5::ServiceType::kUd) {
-    throw CommandError(CommandStatus::kBadParameter, "only RC, UC and UD queue pairs are supported");
+  if (config.service == mlx5::ServiceType::kXrc) {
+    throw CommandError(CommandStatus::kBadParameter, "XRC queue pairs are not supported");
+  }
+  if ((target || config.service == mlx5::ServiceType::kDci) && config_.link != mlx5::PortType::kEthernet) {
+    throw CommandError(CommandStatus::kBadParameter, "DC needs Ethernet");
+  }
+  if (target && config.srqn == 0) {
+    throw CommandError(CommandStatus::kBadParameter, "a DC target needs a shared receive queue");
   }
   auto qp = std::make_unique<QueuePair>();
   qp->hca = this;

@@ -22,6 +22,7 @@ inline constexpr uint32_t kSegments =
 inline constexpr uint32_t kSrqSegments = 31;
 
 inline constexpr uint32_t kLogReads = 4;  ///< reads and atomics in flight in each direction
+inline constexpr uint32_t kLogDctConnections = 10;  ///< initiators connected to a DC target
 inline constexpr uint32_t kLogBfRegister = 9;
 inline constexpr uint32_t kPkeys = 128;
 inline constexpr uint32_t kCompletionVectors = 8;

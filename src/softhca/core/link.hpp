@@ -22,11 +22,15 @@ struct AtomicOperands {
   uint64_t boundary = 0;      ///< for fetch and add: top bit of each field
 };
 
-/// Destination of a datagram; the work queue entry names it, not the queue pair.
+/// Destination of a datagram or of a DC initiator's message; the work queue entry names it, not the queue
+/// pair.
 struct Destination {
   AddressPath path{};
   uint32_t qpn = 0;
-  uint32_t qkey = 0;
+  uint32_t qkey = 0;           ///< for datagrams
+  uint64_t dc_access_key = 0;  ///< for DC targets
+
+  friend bool operator==(const Destination&, const Destination&) = default;
 };
 
 /// A request message as the requester sends it.
@@ -40,7 +44,7 @@ struct Request {
   mlx5::Be32 imm{};
   bool solicited = false;
   AtomicOperands atomic;
-  Destination destination;  ///< for datagrams
+  Destination destination;  ///< for services that IsAddressedByEntry() names
 
   /// Returns whether the peer sends data back: reads and atomics.
   bool fetches() const { return opcode == mlx5::WqeOpcode::kRdmaRead || atomic.bytes != 0; }

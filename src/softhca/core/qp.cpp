@@ -32,22 +32,25 @@ bool IsTransition(QpState from, QpState to) {
 
 /// Returns the first attribute that a transition requires and `change` lacks; null if none.
 ///
-/// @source  IBTA 1.4, table 92
+/// @source  IBTA 1.4, table 92; for DC Linux v6.1, drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok() and
+///          mlx5_ib_modify_dct()
 const char* MissingAttribute(const QueuePair& qp, QpState to, const QpChange& change) {
-  const bool reliable = qp.config.service == ServiceType::kRc;
-  const bool connected = qp.config.service != ServiceType::kUd;
+  const ServiceType service = qp.config.service;
+  const bool reliable = IsReliable(service);
+  const bool datagram = service == ServiceType::kUd, target = service == ServiceType::kDct;
+  const bool connected = !IsAddressedByEntry(service) && !target;
   if (qp.state == QpState::kReset && to == QpState::kInit) {
     if (!change.port) return "port";
     if (!change.pkey_index) return "pkey_index";
-    if (connected && !change.access) return "access flags";
-    if (!connected && !change.qkey) return "Q_Key";
+    if ((connected || target) && !change.access) return "access flags";
+    if (datagram && !change.qkey) return "Q_Key";
   } else if (to == QpState::kRtr) {
-    if (connected && !change.path) return "address path";
-    if (connected && !change.mtu) return "path MTU";
+    if ((connected || target) && !change.path) return "address path";
+    if (!datagram && !change.mtu) return "path MTU";
     if (connected && !change.remote_qpn) return "remote qpn";
     if (connected && !change.receive_psn) return "receive PSN";
-    if (reliable && !change.max_reads_in) return "responder resources";
-    if (reliable && !change.min_rnr_timer) return "minimum RNR timer";
+    if (service == ServiceType::kRc && !change.max_reads_in) return "responder resources";
+    if ((service == ServiceType::kRc || target) && !change.min_rnr_timer) return "minimum RNR timer";
   } else if (qp.state == QpState::kRtr && to == QpState::kRts) {
     if (reliable && !change.ack_timeout) return "acknowledge timeout";
     if (reliable && !change.retry_count) return "retry count";
@@ -83,6 +86,7 @@ void CheckValues(const QueuePair& qp, const QpChange& change) {
 
 void SetState(QueuePair& qp, QpState to) {
   const QpState from = std::exchange(qp.state, to);
+  if (qp.serves_dc_target) return;  // the target's own state stays
   if (Observer* const observer = qp.hca->observer()) observer->OnState(qp, from);
 }
 

@@ -30,8 +30,20 @@ enum class QpEvent : uint8_t {
   kCatastrophic = 0x05,
   kInvalidRequest = 0x10,
   kAccessError = 0x11,
-  kLastWqeReached = 0x13
+  kLastWqeReached = 0x13,
+  kDctDrained = 0x1c,
+  kDctKeyViolation = 0x1d
 };
+
+/// Returns whether a service's requests are acknowledged.
+constexpr bool IsReliable(mlx5::ServiceType service) {
+  return service == mlx5::ServiceType::kRc || service == mlx5::ServiceType::kDci;
+}
+
+/// Returns whether the work queue entry names the destination, not the queue pair.
+constexpr bool IsAddressedByEntry(mlx5::ServiceType service) {
+  return service == mlx5::ServiceType::kUd || service == mlx5::ServiceType::kDci;
+}
 
 struct QpConfig {
   mlx5::ServiceType service = mlx5::ServiceType::kRc;
@@ -45,6 +57,7 @@ struct QpConfig {
   uint32_t send_depth = 0;  ///< in WQEBBs, a power of two; 0: none
   mlx5::Be32* send_dbr = nullptr;
   bool cd_master = false;         ///< may execute WQEs that wait for completion queues
+  uint64_t dc_access_key = 0;     ///< key that a DC target demands of its initiators
   ReceiveQueueConfig receive{};   ///< depth 0: none
   std::vector<uint32_t> umems{};  ///< umems behind the pointers above, if created by DEVX
   std::function<void(QpEvent)> on_event{};
@@ -62,6 +75,8 @@ struct AddressPath {
   uint8_t service_level = 0;
   uint32_t flow_label = 0;
   uint16_t udp_source_port = 0;
+
+  friend bool operator==(const AddressPath&, const AddressPath&) = default;
 };
 
 /// Attributes that state transitions set.
@@ -100,6 +115,13 @@ struct QpChange {
 class CompletionQueue;
 class Hca;
 struct SharedReceiveQueue;
+
+/// What only a DC target has. A target has no send queue; each initiator that connects to it gets a responder
+/// of its own, see DcTargetChannel.
+struct DcTarget {
+  uint32_t key_violations = 0;  ///< requests with a wrong access key
+  bool drained = false;         ///< accepts no requests any more
+};
 
 /// A queue pair: its state, and the progress of its queues. Hca changes the state; Requester and Responder
 /// advance the indices.
@@ -144,6 +166,9 @@ struct QueuePair {
   };
   std::map<uint16_t, InjectedFailure> injected_failures;  ///< failures by WQE index
   bool paused = false;                                    ///< whether a test has paused the send queue
+
+  DcTarget dc_target;
+  bool serves_dc_target = false;  ///< one of a DC target's responders: has its number, and is in no table
 
   std::unique_ptr<Channel> channel;  ///< null: the network needs no state for it
 };

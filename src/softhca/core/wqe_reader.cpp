@@ -37,9 +37,9 @@ bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
     case WqeOpcode::kRdmaWriteImm:
       return service != mlx5::ServiceType::kUd;
     case WqeOpcode::kRdmaRead:
-      return service == mlx5::ServiceType::kRc;
+      return IsReliable(service);
     default:
-      return IsLocal(opcode) || (IsAtomic(opcode) && service == mlx5::ServiceType::kRc);
+      return IsLocal(opcode) || (IsAtomic(opcode) && IsReliable(service));
   }
 }
 
@@ -116,7 +116,7 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   if (request_.opcode == WqeOpcode::kDump && end_ != sizeof ctrl + sizeof(mlx5::DataSegment)) {
     return Syndrome::kLocalQpOperation;
   }
-  if (qp.config.service == mlx5::ServiceType::kUd && !local() && !DecodeDestination(qp)) {
+  if (IsAddressedByEntry(qp.config.service) && !local() && !DecodeDestination(qp)) {
     return Syndrome::kLocalQpOperation;
   }
   if (HasRemoteAddress(request_.opcode)) {
@@ -139,8 +139,12 @@ bool SendWqe::DecodeDestination(const QueuePair& qp) {
   const bool ethernet = device.link == mlx5::PortType::kEthernet;
   const uint32_t qkey = mlx5::FromBe(segment.qkey);
   const uint32_t grh_gid_flow = mlx5::FromBe(segment.grh_gid_flow);
-  request_.destination = {.qpn = mlx5::FromBe(segment.dest_qpn) & 0xffffff,
-                          .qkey = (qkey & mlx5::kOwnQkey) != 0 ? qp.attributes.qkey : qkey};
+  request_.destination = {.qpn = mlx5::FromBe(segment.dest_qpn) & 0xffffff};
+  if (qp.config.service == mlx5::ServiceType::kDci) {
+    request_.destination.dc_access_key = uint64_t{qkey} << 32 | mlx5::FromBe(segment.dc_key_low);
+  } else {
+    request_.destination.qkey = (qkey & mlx5::kOwnQkey) != 0 ? qp.attributes.qkey : qkey;
+  }
   AddressPath& path = request_.destination.path;
   path.grh = ethernet || (grh_gid_flow >> 30 & 1) != 0;
   std::copy_n(segment.gid, path.remote_gid.size(), path.remote_gid.begin());

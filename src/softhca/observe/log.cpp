@@ -89,7 +89,9 @@ void Log::OnState(const QueuePair& qp, mlx5::QpState from) {
   if (!Logs(LogLevel::kInfo)) return;
   std::string text =
       ToString(qp) + " goes from " + softhca::ToString(from) + " to " + softhca::ToString(qp.state);
-  if (qp.state == mlx5::QpState::kRtr && qp.config.service != mlx5::ServiceType::kUd) {
+  const bool has_peer =
+      !IsAddressedByEntry(qp.config.service) && qp.config.service != mlx5::ServiceType::kDct;
+  if (qp.state == mlx5::QpState::kRtr && has_peer) {
     char peer[32];
     std::snprintf(peer, sizeof peer, ", peer 0x%x", qp.attributes.remote_qpn);
     text += peer;

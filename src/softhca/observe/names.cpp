@@ -55,6 +55,10 @@ const char* ToString(mlx5::ServiceType service) {
       return "UC";
     case mlx5::ServiceType::kUd:
       return "UD";
+    case mlx5::ServiceType::kDci:
+      return "DCI";
+    case mlx5::ServiceType::kDct:
+      return "DCT";
     default:
       return "other";
   }

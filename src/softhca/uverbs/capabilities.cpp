@@ -44,6 +44,17 @@ void FillTransport(const DeviceConfig& config, Words page) {
   SetField(page, kLogMaxAtomicSizeQp, config.atomics ? 3 : 0);
 }
 
+void FillDynamicConnections(const DeviceConfig& config, Words page) {
+  using namespace mlx5::cmd_hca_cap;
+  if (config.link != PortType::kEthernet) return;
+  SetField(page, kDct, true);
+  SetField(page, kLogMaxDctConnections, limits::kLogDctConnections);
+  SetField(page, kLogMaxRaReqDc, limits::kLogReads);
+  SetField(page, kLogMaxRaResDc, limits::kLogReads);
+  SetField(page, kMaxWqeSzSqDc, limits::kSendWqeBytes);
+  SetField(page, kLogMaxAtomicSizeDc, config.atomics ? 3 : 0);
+}
+
 void FillQueues(const DeviceConfig& config, Words page) {
   using namespace mlx5::cmd_hca_cap;
   SetField(page, kLogMaxQp, limits::kLogQps);
@@ -81,6 +92,7 @@ void FillAtomics(const DeviceConfig& config, Words page) {
   SetField(page, kAtomicOperations,
            kAtomicCompareSwap | kAtomicFetchAdd | kAtomicMaskedCompareSwap | kAtomicMaskedFetchAdd);
   SetField(page, kAtomicSizeQp, limits::kAtomicBytes);
+  if (config.link == PortType::kEthernet) SetField(page, kAtomicSizeDc, limits::kAtomicBytes);
 }
 
 void FillRoce(const DeviceConfig& config, Words page) {
@@ -102,6 +114,7 @@ void FillCapabilities(CapabilityPage page, const DeviceConfig& config, Words out
   switch (page) {
     case CapabilityPage::kGeneral:
       FillTransport(config, words);
+      FillDynamicConnections(config, words);
       FillQueues(config, words);
       FillRegisters(words);
       return;

@@ -31,6 +31,10 @@ struct Mailboxes {
   }
 };
 
+inline bool IsEthernet(const Mailboxes& mail) {
+  return mail.hca().config().link == mlx5::PortType::kEthernet;
+}
+
 /// A command with the minimum lengths of its mailboxes.
 template <class Run>
 struct DevxCommand {
@@ -46,10 +50,14 @@ using ObjectCommand = DevxCommand<void(const Mailboxes&, const Object&)>;
 
 std::span<const QueryCommand> GeneralCommands();    // commands about the device
 std::span<const CreateCommand> CreateCommands();    // commands that create an object
-std::span<const ObjectCommand> ModifyQpCommands();  // commands that modify one
-std::span<const ObjectCommand> QueryQpCommands();   // commands that read one
+// Commands that modify and that read a queue pair, and a DC target.
+std::span<const ObjectCommand> ModifyQpCommands();
+std::span<const ObjectCommand> QueryQpCommands();
+std::span<const ObjectCommand> ModifyDctCommands();
+std::span<const ObjectCommand> QueryDctCommands();
 
 std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail);
+std::unique_ptr<Object> CreateDct(const Mailboxes& mail);
 
 /// Sends an event of an object to all of its subscribers.
 ///

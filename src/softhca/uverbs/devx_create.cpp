@@ -98,6 +98,7 @@ constexpr CreateCommand kCreateCommands[] = {
     {CommandOpcode::kCreateCq, mlx5::create_cq_in::kBytes, mlx5::kCommandOutBytes, CreateCq},
     {CommandOpcode::kCreateMkey, mlx5::create_mkey_in::kBytes, mlx5::kCommandOutBytes, CreateMkey},
     {CommandOpcode::kCreateQp, mlx5::create_qp_in::kBytes, mlx5::kCommandOutBytes, CreateQpByDevx},
+    {CommandOpcode::kCreateDct, mlx5::create_dct_in::kBytes, mlx5::kCommandOutBytes, CreateDct},
 };
 
 }  // namespace

@@ -33,7 +33,9 @@ static_assert(modify_qp_in::kQpc == create_qp_in::kQpc && modify_qp_in::kQpc == 
 ///          drivers/vdpa/mlx5/net/mlx5_vnet.c, alloc_inout()
 void CheckNewQp(const QpContext& context) {
   CheckParameter(context.Get(qpc::kPmState) == PathMigration::kMigrated, "qpc.pm_state is not MIGRATED (3)");
-  CheckParameter(context.Get(qpc::kSt) == ServiceType::kRc, "only reliable connections are implemented");
+  const ServiceType service = context.Get(qpc::kSt);
+  CheckParameter(service == ServiceType::kRc || service == ServiceType::kDci,
+                 "only reliable connections and DC initiators are implemented");
   CheckParameter(context.Get(qpc::kSendDbrMode) == 0, "queues without doorbell records are not supported");
   CheckParameter(context.Get(qpc::kTsFormat) != TimestampFormat::kRealTime,
                  "wall-clock timestamps are not supported");
@@ -77,8 +79,6 @@ void PlaceQueues(const Mailboxes& mail, const QpContext& context, QpConfig& conf
   config.send_dbr = &record->send;
   config.umems = {ring_umem, record_umem};
 }
-
-bool IsEthernet(const Mailboxes& mail) { return mail.hca().config().link == PortType::kEthernet; }
 
 AddressPath ReadPath(const QpContext& context) {
   AddressPath path;
@@ -277,6 +277,7 @@ std::unique_ptr<Object> CreateQpByDevx(const Mailboxes& mail) {
   const QpContext context{mail};
   CheckNewQp(context);
   QpConfig config;
+  config.service = context.Get(qpc::kSt);
   config.pdn = context.Get(qpc::kPd);
   config.uar_page = context.Get(qpc::kUarPage);
   config.user_index = context.Get(qpc::kUserIndex);

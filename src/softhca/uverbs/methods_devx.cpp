@@ -104,12 +104,15 @@ void DestroyObject(Call& call) {
 }
 
 /// Runs a command on an object of verbs or of a firmware command. The mailbox must name the same object.
-void RunOnObject(Call& call, std::array<uint16_t, 3> ids, std::span<const ObjectCommand> commands) {
+void RunOnObject(Call& call, std::array<uint16_t, 3> ids, std::span<const ObjectCommand> for_qp,
+                 std::span<const ObjectCommand> for_dct) {
   const auto [handle_id, in_id, out_id] = ids;
   const Object& object = call.context().GetAny(call.request().Handle(handle_id));
   RunCommand(call, in_id, out_id, [&](const Mailboxes& mail) {
-    const auto run = FindCommand(commands, mail);
-    if (object.kind != Kind::kQp || mail.Get(mlx5::command_in::kObjectNumber) != object.number) {
+    const bool qp = object.kind == Kind::kQp;
+    const bool dct = qp && mail.hca().Qp(object.number).config.service == mlx5::ServiceType::kDct;
+    const auto run = FindCommand(dct ? for_dct : for_qp, mail);
+    if (!qp || mail.Get(mlx5::command_in::kObjectNumber) != object.number) {
       throw Errno(EINVAL, "the command names another object than the handle");
     }
     run(mail, object);
@@ -120,14 +123,14 @@ void ModifyObject(Call& call) {
   RunOnObject(call,
               {MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN,
                MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT},
-              ModifyQpCommands());
+              ModifyQpCommands(), ModifyDctCommands());
 }
 
 void QueryObject(Call& call) {
   RunOnObject(call,
               {MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN,
                MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT},
-              QueryQpCommands());
+              QueryQpCommands(), QueryDctCommands());
 }
 
 void RegisterUmem(Call& call) {

@@ -20,13 +20,21 @@ ibv_event_type EventType(QpEvent event) {
     case QpEvent::kLastWqeReached:
       return IBV_EVENT_QP_LAST_WQE_REACHED;
     case QpEvent::kCatastrophic:
+    case QpEvent::kDctDrained:       // for DEVX only
+    case QpEvent::kDctKeyViolation:  // for DEVX only
       break;
   }
   return IBV_EVENT_QP_FATAL;
 }
 
-mlx5::ServiceType ReadService(uint8_t type) {
+mlx5::ServiceType ReadService(uint8_t type, const mlx5_ib_create_qp& driver) {
+  constexpr uint32_t kDc = MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT;
+  const uint32_t dc = driver.flags & kDc;
+  if ((dc != 0) != (type == IBV_QPT_DRIVER) || dc == kDc)
+    throw Errno(EINVAL, "the DC flags do not fit the type");
   switch (type) {
+    case IBV_QPT_DRIVER:
+      return dc == MLX5_QP_FLAG_TYPE_DCI ? mlx5::ServiceType::kDci : mlx5::ServiceType::kDct;
     case IBV_QPT_RC:
       return mlx5::ServiceType::kRc;
     case IBV_QPT_UC:
@@ -40,9 +48,10 @@ mlx5::ServiceType ReadService(uint8_t type) {
 
 void CheckDriver(const mlx5_ib_create_qp& driver) {
   // Scattering small data into CQEs is optional for the device, so the flags are accepted.
-  constexpr uint32_t kKnown =
-      MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_UAR_PAGE_INDEX;
-  if ((driver.flags & ~kKnown) != 0 || (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0) {
+  constexpr uint32_t kKnown = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
+                              MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT;
+  const bool sends = (driver.flags & MLX5_QP_FLAG_TYPE_DCT) == 0;
+  if ((driver.flags & ~kKnown) != 0 || (sends && (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) == 0)) {
     throw Errno(EOPNOTSUPP, "queue pair flags " + std::to_string(driver.flags) + " are not supported");
   }
   constexpr uint32_t kMaxDepth = 1u << limits::kLogQueueDepth;
@@ -68,22 +77,26 @@ void PlaceQueues(const mlx5_ib_create_qp& driver, QpConfig& config) {
 
 void CreateQp(Call& call) {
   IoctlRequest& request = call.request();
-  const mlx5::ServiceType service = ReadService(request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE));
   const auto flags = request.Get<uint32_t>(UVERBS_ATTR_CREATE_QP_FLAGS, 0);
   if ((flags & ~uint32_t{IB_UVERBS_QP_CREATE_SQ_SIG_ALL}) != 0)
     throw Errno(EOPNOTSUPP, "a creation flag is unknown");
   const auto cap = request.Get<ib_uverbs_qp_cap>(UVERBS_ATTR_CREATE_QP_CAP);
   const auto driver = request.GetExtensible<mlx5_ib_create_qp>(UVERBS_ATTR_UHW_IN);
-  CheckDriver(driver);
   QpConfig config;
-  PlaceQueues(driver, config);
-  config.service = service;
+  config.service = ReadService(request.Get<uint8_t>(UVERBS_ATTR_CREATE_QP_TYPE), driver);
+  const bool target = config.service == mlx5::ServiceType::kDct;
+  CheckDriver(driver);
+  if (target) {
+    config.dc_access_key = driver.access_key;
+  } else {
+    PlaceQueues(driver, config);
+    config.uar_page = driver.bfreg_index;
+  }
   config.user_index = driver.uidx;
-  config.uar_page = driver.bfreg_index;
 
   Context& context = call.context();
   const auto number = [&](uint16_t id, Kind kind) { return call.Get(id, kind).number; };
-  context.Owned(Kind::kUar, config.uar_page);
+  if (!target) context.Owned(Kind::kUar, config.uar_page);
   config.pdn = number(UVERBS_ATTR_CREATE_QP_PD_HANDLE, Kind::kPd);
   config.cqn_send = number(UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, Kind::kCq);
   config.cqn_receive = number(UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, Kind::kCq);
@@ -95,7 +108,8 @@ void CreateQp(Call& call) {
                   request.Get<uint64_t>(UVERBS_ATTR_CREATE_QP_USER_HANDLE)),
       cap, flags != 0);
   config.on_event = [qp = object.get()](QpEvent event) { qp->events.SendAsync(EventType(event)); };
-  const uint32_t qpn = object->number = call.hca().CreateQp(std::move(config));
+  uint32_t qpn = object->number = call.hca().CreateQp(std::move(config));
+  if (target) qpn = 0;  // the program gets the number with the transition to RTR
   request.SetHandle(UVERBS_ATTR_CREATE_QP_HANDLE, context.Add(std::move(object)));
   request.Set(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
   request.Set(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, qpn);

@@ -85,10 +85,12 @@ ib_uverbs_qp_dest WritePath(const AddressPath& path, uint8_t port) {
 
 /// The attributes that a transition may set. The hardware checks the required ones.
 ///
-/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, without alternate paths
+/// @source  Linux v6.1, drivers/infiniband/core/verbs.c, qp_state_table, without alternate paths; for DC
+///          drivers/infiniband/hw/mlx5/qp.c, modify_dci_qp_is_ok()
 struct VerbsTransition {
   QpState from, to;
   uint32_t reliable, unreliable, datagram;  ///< masks by service
+  uint32_t initiator = 0;                   ///< mask of a DC initiator
 };
 
 constexpr uint32_t kInitConnected = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -97,25 +99,50 @@ constexpr uint32_t kRtrConnected =
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
 constexpr uint32_t kRtsConnected = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE;
 constexpr uint32_t kRtsDatagram = IBV_QP_CUR_STATE | IBV_QP_QKEY;
+constexpr uint32_t kRtsReliable = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                  IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 
 constexpr VerbsTransition kVerbsTransitions[] = {
-    {QpState::kReset, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
-    {QpState::kInit, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram},
+    {QpState::kReset, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT},
+    {QpState::kInit, QpState::kInit, kInitConnected, kInitConnected, kInitDatagram,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT},
     {QpState::kInit, QpState::kRtr, kRtrConnected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-     kRtrConnected, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
-    {QpState::kRtr, QpState::kRts,
-     kRtsConnected | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-     kRtsConnected | IBV_QP_SQ_PSN, kRtsDatagram | IBV_QP_SQ_PSN},
-    {QpState::kRts, QpState::kRts, kRtsConnected | IBV_QP_MIN_RNR_TIMER, kRtsConnected, kRtsDatagram},
+     kRtrConnected, IBV_QP_PKEY_INDEX | IBV_QP_QKEY, IBV_QP_PKEY_INDEX | IBV_QP_AV | IBV_QP_PATH_MTU},
+    {QpState::kRtr, QpState::kRts, kRtsConnected | kRtsReliable, kRtsConnected | IBV_QP_SQ_PSN,
+     kRtsDatagram | IBV_QP_SQ_PSN, kRtsReliable},
+    {QpState::kRts, QpState::kRts, kRtsConnected | IBV_QP_MIN_RNR_TIMER, kRtsConnected, kRtsDatagram,
+     IBV_QP_MIN_RNR_TIMER},
 };
 
 uint32_t AllowedAttributes(const VerbsTransition& transition, mlx5::ServiceType service) {
-  if (service == mlx5::ServiceType::kRc) return transition.reliable;
-  return service == mlx5::ServiceType::kUc ? transition.unreliable : transition.datagram;
+  switch (service) {
+    case mlx5::ServiceType::kUc:
+      return transition.unreliable;
+    case mlx5::ServiceType::kUd:
+      return transition.datagram;
+    case mlx5::ServiceType::kDci:
+      return transition.initiator;
+    default:
+      return transition.reliable;
+  }
+}
+
+/// Checks a transition of a DC target, which has two, and needs exactly these attributes.
+///
+/// @source  Linux v6.1, drivers/infiniband/hw/mlx5/qp.c, mlx5_ib_modify_dct()
+void CheckTargetAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
+  constexpr uint32_t kInit = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  constexpr uint32_t kRtr = IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_AV | IBV_QP_PATH_MTU;
+  const bool init = qp.state == QpState::kReset && to == QpState::kInit;
+  const bool rtr = qp.state == QpState::kInit && to == QpState::kRtr;
+  if (!init && !rtr) throw Errno(EINVAL, "a DC target has no such transition");
+  if (mask != (init ? kInit : kRtr))
+    throw Errno(EINVAL, "a DC target needs other attributes for this transition");
 }
 
 void CheckAttributes(const QueuePair& qp, QpState to, uint32_t mask) {
+  if (qp.config.service == mlx5::ServiceType::kDct) return CheckTargetAttributes(qp, to, mask);
   uint32_t allowed = 0;  // transitions to RESET and ERR set nothing
   if (to != QpState::kReset && (to != QpState::kError || qp.state == QpState::kReset)) {
     const auto found =
@@ -186,12 +213,14 @@ void ModifyQpByVerbs(Call& call) {
   if (grants || change.max_reads_in) {
     // Without responder resources a peer may neither read nor use atomics, whatever its access rights.
     const uint8_t reads = change.max_reads_in.value_or(qp.attributes.max_reads_in);
-    change.access = reads != 0 ? granted : granted & IBV_ACCESS_REMOTE_WRITE;
+    const bool has_resources = reads != 0 || qp.config.service == mlx5::ServiceType::kDct;
+    change.access = has_resources ? granted : granted & IBV_ACCESS_REMOTE_WRITE;
   }
   call.hca().ModifyQp(qpn, to, change);
   object.access = granted;
   mlx5_ib_modify_qp_resp driver{};
   driver.response_length = sizeof driver;
+  if (qp.config.service == mlx5::ServiceType::kDct) driver.dctn = qpn;
   call.request().Set(UVERBS_ATTR_UHW_OUT, driver);
 }
 

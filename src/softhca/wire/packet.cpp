@@ -8,7 +8,7 @@ namespace softhca {
 namespace {
 
 /// Extension headers, in the order in which they follow the base header.
-enum Headers : uint8_t {
+enum Headers : uint16_t {
   kNothing = 0,
   kDeth = 1 << 0,
   kReth = 1 << 1,
@@ -18,18 +18,19 @@ enum Headers : uint8_t {
   kAtomicAckEth = 1 << 5,
   kImmDt = 1 << 6,
   kIeth = 1 << 7,
+  kDcEth = 1 << 8,  ///< directly after the base header
 };
 
 struct OpcodeRow {
   PacketService service;
   PacketOp op;
   const char* name;
-  uint8_t headers;
+  uint16_t headers;
   bool payload = true;
 };
 
 constexpr PacketService kRc = PacketService::kRc, kUc = PacketService::kUc, kUd = PacketService::kUd,
-                        kVendor = PacketService::kVendor;
+                        kVendor = PacketService::kVendor, kDc = PacketService::kDc;
 
 /// @source  IBTA 1.4, table 38
 constexpr auto kOpcodes = std::to_array<OpcodeRow>({
@@ -72,6 +73,23 @@ constexpr auto kOpcodes = std::to_array<OpcodeRow>({
     {kUd, PacketOp::kSendOnlyImm, "UD_SEND_ONLY_IMM", kDeth | kImmDt},
     {kVendor, PacketOp::kCompareSwap, "MASKED_CMP_SWAP", kAtomicEth | kMasks, false},
     {kVendor, PacketOp::kFetchAdd, "MASKED_FETCH_ADD", kAtomicEth | kMasks, false},
+    {kDc, PacketOp::kSendFirst, "DC_SEND_FIRST", kDcEth},
+    {kDc, PacketOp::kSendMiddle, "DC_SEND_MIDDLE", kDcEth},
+    {kDc, PacketOp::kSendLast, "DC_SEND_LAST", kDcEth},
+    {kDc, PacketOp::kSendLastImm, "DC_SEND_LAST_IMM", kDcEth | kImmDt},
+    {kDc, PacketOp::kSendOnly, "DC_SEND_ONLY", kDcEth},
+    {kDc, PacketOp::kSendOnlyImm, "DC_SEND_ONLY_IMM", kDcEth | kImmDt},
+    {kDc, PacketOp::kWriteFirst, "DC_WRITE_FIRST", kDcEth | kReth},
+    {kDc, PacketOp::kWriteMiddle, "DC_WRITE_MIDDLE", kDcEth},
+    {kDc, PacketOp::kWriteLast, "DC_WRITE_LAST", kDcEth},
+    {kDc, PacketOp::kWriteLastImm, "DC_WRITE_LAST_IMM", kDcEth | kImmDt},
+    {kDc, PacketOp::kWriteOnly, "DC_WRITE_ONLY", kDcEth | kReth},
+    {kDc, PacketOp::kWriteOnlyImm, "DC_WRITE_ONLY_IMM", kDcEth | kReth | kImmDt},
+    {kDc, PacketOp::kReadRequest, "DC_READ_REQUEST", kDcEth | kReth, false},
+    {kDc, PacketOp::kCompareSwap, "DC_CMP_SWAP", kDcEth | kAtomicEth | kMasks, false},
+    {kDc, PacketOp::kFetchAdd, "DC_FETCH_ADD", kDcEth | kAtomicEth | kMasks, false},
+    {kDc, PacketOp::kSendLastInvalidate, "DC_SEND_LAST_INV", kDcEth | kIeth},
+    {kDc, PacketOp::kSendOnlyInvalidate, "DC_SEND_ONLY_INV", kDcEth | kIeth},
 });
 
 constexpr uint8_t Opcode(PacketService service, PacketOp op) {
@@ -85,11 +103,14 @@ constexpr std::array<const OpcodeRow*, 256> kRows = [] {
   return rows;
 }();
 
-uint8_t OpcodeOf(const Packet& packet) {
-  return Opcode(packet.masked_atomic ? kVendor : packet.service, packet.op);
+/// Returns the upper bits of the opcode. DC's atomics always have masks.
+PacketService ServiceOnWire(const Packet& packet) {
+  return packet.masked_atomic && packet.service != kDc ? kVendor : packet.service;
 }
 
-bool Has(const Packet& packet, uint8_t headers) {
+uint8_t OpcodeOf(const Packet& packet) { return Opcode(ServiceOnWire(packet), packet.op); }
+
+bool Has(const Packet& packet, uint16_t headers) {
   const OpcodeRow* const row = kRows[OpcodeOf(packet)];
   return row != nullptr && (row->headers & headers) != 0;
 }
@@ -126,7 +147,13 @@ BaseHeader TakeBaseHeader(FieldReader& in, Packet& packet) {
   return {opcode, static_cast<uint8_t>(flags >> 4 & 3), static_cast<uint8_t>(flags & 15)};
 }
 
-void PutExtensionHeaders(const Packet& packet, uint8_t headers, FieldWriter& out) {
+void PutExtensionHeaders(const Packet& packet, uint16_t headers, FieldWriter& out) {
+  if (headers & kDcEth) {
+    out.Put<8>(packet.dc.access_key);
+    out.Put<8>(packet.dc.connection);
+    out.Put<4>(packet.dc.source_qpn);
+    out.Put<4>(packet.dc.start_psn);
+  }
   if (headers & kDeth) {
     out.Put<4>(packet.datagram.qkey);
     out.Put<4>(packet.datagram.source_qpn);
@@ -157,7 +184,13 @@ void PutExtensionHeaders(const Packet& packet, uint8_t headers, FieldWriter& out
   if (headers & kIeth) out.Put<4>(packet.invalidate_rkey);
 }
 
-void TakeExtensionHeaders(FieldReader& in, uint8_t headers, Packet& packet) {
+void TakeExtensionHeaders(FieldReader& in, uint16_t headers, Packet& packet) {
+  if (headers & kDcEth) {
+    packet.dc.access_key = in.Take<8>();
+    packet.dc.connection = in.Take<8>();
+    packet.dc.source_qpn = static_cast<uint32_t>(in.Take<4>() & 0xffffff);
+    packet.dc.start_psn = static_cast<uint32_t>(in.Take<4>() & 0xffffff);
+  }
   if (headers & kDeth) {
     packet.datagram.qkey = static_cast<uint32_t>(in.Take<4>());
     packet.datagram.source_qpn = static_cast<uint32_t>(in.Take<4>() & 0xffffff);
@@ -224,9 +257,7 @@ const char* ToString(PacketService service, PacketOp op) {
   return row != nullptr ? row->name : "UNKNOWN";
 }
 
-const char* ToString(const Packet& packet) {
-  return ToString(packet.masked_atomic ? kVendor : packet.service, packet.op);
-}
+const char* ToString(const Packet& packet) { return ToString(ServiceOnWire(packet), packet.op); }
 
 size_t EncodeHeaders(const Packet& packet, size_t payload_bytes, std::span<uint8_t> out) {
   FieldWriter writer(out);

@@ -12,7 +12,7 @@ namespace softhca {
 namespace mlx5 = warpverbs::mlx5;
 
 /// Upper three bits of a packet's opcode.
-enum class PacketService : uint8_t { kRc = 0, kUc = 1, kUd = 3, kVendor = 6 };
+enum class PacketService : uint8_t { kRc = 0, kUc = 1, kUd = 3, kVendor = 6, kDc = 7 };
 
 /// Lower five bits of a packet's opcode (IBTA 1.4, table 38).
 enum class PacketOp : uint8_t {
@@ -73,7 +73,8 @@ struct AtomicHeader {
   uint32_t rkey = 0;
   uint64_t swap_add = 0;
   uint64_t compare = 0;
-  // Masked atomics only. The card's format is not public, so softhca uses vendor opcodes of its own.
+  // Masked atomics, and all of DC. The card's format is not public, so softhca uses vendor opcodes of its
+  // own.
   uint8_t bytes = 8;  ///< 4 or 8
   uint64_t swap_mask = ~uint64_t{0};
   uint64_t compare_mask = ~uint64_t{0};
@@ -86,12 +87,24 @@ struct DatagramHeader {
   uint32_t source_qpn = 0;
 };
 
+/// Header of each request of a DC initiator; responses are those of RC. The card's format is not public, so
+/// softhca uses vendor opcodes and this header of its own. It names the connection, so that a target needs
+/// no packet of its own to open or to close one.
+struct DcHeader {
+  uint64_t access_key = 0;
+  uint64_t connection = 0;  ///< grows from each of the initiator's connections to the next
+  uint32_t source_qpn = 0;
+  uint32_t start_psn =
+      0;  ///< oldest unacknowledged PSN; a target that does not know the connection starts there
+};
+
 /// A transport packet: base and extension headers, in host order except `imm`. The opcode determines which
 /// extension headers are present.
 struct Packet {
-  PacketService service = PacketService::kRc;  ///< the queue pair's service, never kVendor
+  PacketService service =
+      PacketService::kRc;  ///< the queue pair's service, never kVendor. kDc: from an initiator
   PacketOp op = PacketOp::kSendOnly;
-  bool masked_atomic = false;  ///< for kCompareSwap and kFetchAdd: sent with the vendor opcode
+  bool masked_atomic = false;  ///< for kCompareSwap and kFetchAdd: sent with the vendor opcode, unless by DC
   bool solicited = false;
   bool migrated = true;  ///< MigReq; ConnectX sends 1
   bool ack_request = false;
@@ -107,6 +120,7 @@ struct Packet {
   mlx5::Be32 imm{};
   uint32_t invalidate_rkey = 0;  ///< IETH
   DatagramHeader datagram{};
+  DcHeader dc{};
 
   std::span<const uint8_t> payload{};  ///< received packets only; without padding
 };
@@ -128,7 +142,7 @@ bool IsOnly(PacketOp op);
 const char* ToString(PacketService service, PacketOp op);
 const char* ToString(const Packet& packet);
 
-inline constexpr size_t kMaxPacketHeaderBytes = 72;
+inline constexpr size_t kMaxPacketHeaderBytes = 92;
 inline constexpr size_t kIcrcBytes = 4;
 
 /// Returns the padding that brings a payload to a multiple of four bytes.

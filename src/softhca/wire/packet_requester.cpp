@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "core/atomic.hpp"
 #include "core/hca.hpp"
@@ -25,6 +26,18 @@ uint32_t Window(mlx5::Mtu mtu) { return std::min(kWindowBytes / MtuBytes(mtu), k
 bool AsksForAck(const Message& message, uint32_t number, mlx5::Mtu mtu) {
   const uint32_t every = Window(mtu) / 4;
   return message.fetches || number + 1 == message.packets || (number + 1) % every == 0;
+}
+
+/// Returns a number for a DC connection. It is greater than any that this process has returned, and than
+/// those of earlier processes, whose queue pairs may have had the same number and address.
+uint64_t NextConnectionNumber() {
+  static uint64_t last = 0;  // under the engine's lock
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  constexpr uint64_t kNsPerSecond = 1'000'000'000;
+  last = std::max(last + 1,
+                  static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec));
+  return last;
 }
 
 Syndrome SyndromeOf(uint8_t nak) {
@@ -125,13 +138,27 @@ bool PacketRequester::Fetch() {
 
 /// Returns whether the entry just read must wait for earlier ones.
 bool PacketRequester::MustWait() const {
+  if (!IsConnected() && !messages_.empty()) return true;
   const uint32_t most = std::max<uint32_t>(qp_.attributes.max_reads_out, 1);  // 0 would wait forever
   if (wqe_.request().fetches() && fetching_ >= most) return true;
   if (wqe_.fenced() && fetching_ != 0) return true;
   return next_ - acked_ + PsnCount(wqe_.request(), qp_.attributes.mtu) > kMaxPositions && next_ != acked_;
 }
 
+/// Returns whether the entry just read goes to the peer that the queue pair is connected to.
+bool PacketRequester::IsConnected() const {
+  return !IsInitiator() || (connection_ && connection_->target == wqe_.request().destination);
+}
+
+/// Connects a DC initiator to the target of the entry just read.
+void PacketRequester::Connect() {
+  connection_ = {wqe_.request().destination, NextConnectionNumber()};
+  qp_.attributes.path = connection_->target.path;
+  qp_.attributes.remote_qpn = connection_->target.qpn;
+}
+
 void PacketRequester::Enqueue() {
+  if (!IsConnected()) Connect();
   const Message message{.entry = wqe_.entry(),
                         .bytes = wqe_.request().bytes,
                         .first = next_,
@@ -176,6 +203,13 @@ bool PacketRequester::SendPacket(const Message& message, uint64_t now_ns) {
   cut.packet.ack_request = IsReliable() && AsksForAck(message, number, mtu);
   cut.packet.dest_qpn = qp_.attributes.remote_qpn;
   cut.packet.psn = Psn(send_);
+  if (connection_) {
+    cut.packet.service = PacketService::kDc;
+    cut.packet.dc = {.access_key = connection_->target.dc_access_key,
+                     .connection = connection_->number,
+                     .source_qpn = qp_.qpn,
+                     .start_psn = Psn(acked_)};
+  }
   if (!sink_.Send(qp_, cut.packet, {wqe_.request().local, cut.offset, cut.bytes})) {
     return FailInTurn(message, Syndrome::kLocalProtection);
   }

@@ -14,10 +14,15 @@
 
 namespace softhca {
 
-/// Sends the messages of a connected queue pair, RC or UC, as packets, and completes them.
+/// Sends the messages of a connected queue pair, RC or UC, or of a DC initiator, as packets, and completes
+/// them.
 ///
 /// RC: after a NAK or a timeout it goes back to the oldest unacknowledged packet. It waits for receivers that
 /// are not ready, and gives up after the queue pair's retry counts.
+///
+/// A DC initiator has a connection to one target at a time. Before it sends to another one, it waits until
+/// all messages to the last one have been acknowledged. The new connection begins with the first request to
+/// it.
 ///
 /// Entries complete in order; `qp.send_index` is the oldest incomplete one. A queue pair that is not in RTS
 /// is left alone: the caller flushes it.
@@ -45,12 +50,15 @@ class PacketRequester {
 
  private:
   bool Runs() const { return qp_.state == mlx5::QpState::kRts && !qp_.paused; }
-  bool IsReliable() const { return qp_.config.service == mlx5::ServiceType::kRc; }
+  bool IsReliable() const { return softhca::IsReliable(qp_.config.service); }
+  bool IsInitiator() const { return qp_.config.service == mlx5::ServiceType::kDci; }
   uint32_t Psn(uint64_t position) const;
 
   bool Step(uint64_t now_ns);
   bool Fetch();
   bool MustWait() const;
+  bool IsConnected() const;
+  void Connect();
   void Enqueue();
   bool Load(const Message& message);
   bool SendPacket(const Message& message, uint64_t now_ns);
@@ -85,6 +93,13 @@ class PacketRequester {
   uint64_t sent_ = 0;          ///< past the last packet ever sent
   uint64_t next_ = 0;          ///< past the last fetched message
   uint32_t send_message_ = 0;  ///< index of the message at `send_`
+
+  /// A DC initiator's connection to the target of all messages in flight.
+  struct DcConnection {
+    Destination target;
+    uint64_t number;
+  };
+  std::optional<DcConnection> connection_;
 
   RetryTimer timer_;
   bool requested_again_ = false;  ///< whether the response at `acked_`, taken as lost, was requested again

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "dma/copy.hpp"
+#include "wire/dc_target.hpp"
 #include "wire/media/socket.hpp"
 
 namespace softhca {
@@ -23,17 +24,20 @@ constexpr size_t kReceiveBurst = 64;
 constexpr uint32_t kManagementQpn = 1;
 constexpr uint32_t kManagementQkey = 0x80010000;
 
-/// The cast is safe: only the network creates channels, and only of this type.
+/// The cast is safe: only the network creates channels, and a DC target, which has another type, never sends.
 ConnectionChannel* ChannelOf(const QueuePair& qp) {
   return static_cast<ConnectionChannel*>(qp.channel.get());
 }
 
+/// Returns the service of the packets that a queue pair receives. A DC initiator receives RC's responses.
 PacketService ServiceOf(const QueuePair& qp) {
   switch (qp.config.service) {
     case ServiceType::kUc:
       return PacketService::kUc;
     case ServiceType::kUd:
       return PacketService::kUd;
+    case ServiceType::kDct:
+      return PacketService::kDc;
     default:
       return PacketService::kRc;
   }
@@ -139,8 +143,12 @@ bool WireNetwork::NeedsPackets(const QueuePair& qp) const {
 void WireNetwork::OnTransition(QueuePair& qp) {
   if (!softhca::Listens(qp) || qp.channel != nullptr || !NeedsPackets(qp)) return;
   OpenMedium();
-  if (qp.config.service != ServiceType::kUd)
-    qp.channel = std::make_unique<ConnectionChannel>(qp, static_cast<PacketSink&>(*this), busy_);
+  PacketSink& sink = *this;
+  if (qp.config.service == ServiceType::kDct) {
+    qp.channel = std::make_unique<DcTargetChannel>(qp, sink, busy_);
+  } else if (qp.config.service != ServiceType::kUd) {
+    qp.channel = std::make_unique<ConnectionChannel>(qp, sink, busy_);
+  }
 }
 
 bool WireNetwork::Run(QueuePair& qp, uint64_t now_ns) {
@@ -310,6 +318,7 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
     Observe(*qp, Direction::kReceived, packet, packet.payload.size());
     return OnDatagram(*qp, packet, frame);
   }
+  if (qp->config.service == ServiceType::kDct) return DeliverToDcTarget(*qp, packet, frame.flow);
   ConnectionChannel* const channel = ChannelOf(*qp);
   if (channel == nullptr) return Drop("unknown queue pair");
   if (!IsFromPeer(*qp, frame.flow)) return Drop("not from the peer");
@@ -321,6 +330,14 @@ void WireNetwork::Deliver(const Port& port, const Packet& packet, const Frame& f
   } else if (qp->state == QpState::kRts) {
     channel->requester.OnResponse(packet, now_ns_);
   }
+}
+
+void WireNetwork::DeliverToDcTarget(QueuePair& target, const Packet& packet, const Flow& flow) {
+  if (target.channel == nullptr) return Drop("unknown queue pair");
+  Observe(target, Direction::kReceived, packet, packet.payload.size());
+  // The cast is safe: the network makes the channel of a DC target.
+  const char* const dropped = static_cast<DcTargetChannel&>(*target.channel).OnRequest(packet, flow);
+  if (dropped != nullptr) Drop(dropped);
 }
 
 /// Returns whether a frame comes from the queue pair's peer. Packets do not carry the sender's queue pair

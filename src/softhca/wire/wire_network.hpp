@@ -68,6 +68,7 @@ class WireNetwork : public Network, private PacketSink, private DatagramSink, pr
   bool SendFrame(const Flow& flow, const Packet& packet, const Gather& payload);
   void OnFrame(std::span<const uint8_t> bytes);
   void Deliver(const Port& port, const Packet& packet, const Frame& frame);
+  void DeliverToDcTarget(QueuePair& target, const Packet& packet, const Flow& flow);
   void Drop(const char* reason, uint64_t frames = 1) const;
   bool IsFromPeer(const QueuePair& qp, const Flow& flow) const;
   bool RunChannels(bool may_time_out);

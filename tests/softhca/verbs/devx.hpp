@@ -13,6 +13,7 @@
 
 namespace verbs {
 
+inline constexpr uint64_t kCreateDct = 0x710, kDrainDct = 0x712, kQueryDct = 0x713, kQueryLag = 0x842;
 inline constexpr uint64_t kCreateCq = 0x400, kCreateQp = 0x500, kRst2Init = 0x502, kInit2Rtr = 0x503,
                           kRtr2Rts = 0x504, k2Err = 0x507, k2Rst = 0x50a, kQueryQp = 0x50b;
 
