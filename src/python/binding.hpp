@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -82,6 +84,46 @@ class Handle : public ZeroedMemory {
  public:
   /// @param name  for errors: "the device mlx5_0"
   Handle(std::string name, std::unique_ptr<T> object)
+/// Calls a function that takes the GIL.
+///
+/// At the interpreter's end Python unwinds a daemon thread that takes the GIL, through destructors and frames
+/// that end the program if they are unwound. Such a thread sleeps instead, until the process has gone.
+///
+/// @source  CPython 3.11, Python/ceval_gil.h, take_gil()
+template <class Function>
+void TakeGil(const Function& take) {
+  try {
+    take();
+  } catch (const abi::__forced_unwind&) {
+    while (true) pause();
+  }
+}
+
+/// Releases the GIL as long as it lives.
+class GilRelease {
+ public:
+  GilRelease() : thread_(PyEval_SaveThread()) {}
+  ~GilRelease() {
+    TakeGil([this] { PyEval_RestoreThread(thread_); });
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+/// Takes the GIL as long as it lives.
+class GilAcquire {
+ public:
+  GilAcquire() {
+    TakeGil([this] { gil_.emplace(); });
+  }
+
+ private:
+  std::optional<py::gil_scoped_acquire> gil_;
+};
+
       : name_(std::move(name)), owner_(getpid()), object_(object.release(), [owner = owner_](T* one) {
           if (getpid() == owner) delete one;
         }) {}
@@ -99,7 +141,7 @@ class Handle : public ZeroedMemory {
   /// Forgets the object. If this was its last use, it is destroyed without the GIL.
   void Close() {
     std::shared_ptr<T> gone = std::move(object_);
-    const py::gil_scoped_release release;
+    const GilRelease release;
     gone.reset();
   }
 
@@ -112,19 +154,18 @@ class Handle : public ZeroedMemory {
 /// Calls a function without the GIL.
 template <class Function>
 auto WithoutGil(const Function& function) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return function();
 }
 
 /// Runs Python's handlers of signals that have come. Needs no GIL.
 ///
-/// Only the main thread runs handlers. Others do not take the GIL: it would end a daemon thread during the
-/// interpreter's end, in frames that cannot be unwound.
+/// Only the main thread runs handlers, so others need not take the GIL.
 ///
 /// @errors  what a handler raises: KeyboardInterrupt
 inline void CheckSignals() {
   if (gettid() != getpid()) return;
-  const py::gil_scoped_acquire gil;
+  const GilAcquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 

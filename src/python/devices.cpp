@@ -97,8 +97,8 @@ void BindDevices(py::module_& module) {
   BindClose(device);
 
   py::class_<Gpu>(module, "Gpu", Doc("Gpu"))
-      .def(py::init<int>(), "ordinal"_a = 0, py::call_guard<py::gil_scoped_release>())
-      .def_static("count", &Gpu::Count, py::call_guard<py::gil_scoped_release>(), Doc("Gpu.count"))
+      .def(py::init<int>(), "ordinal"_a = 0, py::call_guard<GilRelease>())
+      .def_static("count", &Gpu::Count, py::call_guard<GilRelease>(), Doc("Gpu.count"))
       .def_property_readonly("ordinal", [](const Gpu& self) { return self.Get().ordinal(); })
       .def_property_readonly(
           "name", [](const Gpu& self) { return self.Get().name(); }, Doc("Gpu.name"))

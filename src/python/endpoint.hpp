@@ -73,7 +73,7 @@ class Endpoint : public Handle<EndpointObject> {
   template <class Function>
   auto Call(const Function& function) const {
     const auto object = Get();
-    const py::gil_scoped_release release;
+    const GilRelease release;
     const EndpointLock lock(*object);
     return function(*object->endpoint);
   }

@@ -90,7 +90,7 @@ class PythonExchange final : public host::Exchange {
 
   std::vector<uint8_t> Swap(std::span<const uint8_t> mine, std::string_view what,
                             host::Deadline deadline) override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     py::object timeout = py::none();
     if (deadline != host::Deadline::max()) {
       const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
@@ -102,7 +102,7 @@ class PythonExchange final : public host::Exchange {
   }
 
   std::string PeerName() const override {
-    const py::gil_scoped_acquire gil;
+    const GilAcquire gil;
     return py::str(py::getattr(object_, "peer_name", py::str("the peer")));
   }
 

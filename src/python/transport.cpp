@@ -127,7 +127,7 @@ class Transport : public Handle<TransportObject> {
   template <class Function>
   auto Call(const Function& function) const {
     const auto object = Get();
-    const py::gil_scoped_release release;
+    const GilRelease release;
     return function(object->transport);
   }
 
@@ -217,8 +217,7 @@ class Transport : public Handle<TransportObject> {
 }  // namespace
 
 void BindTransport(py::module_& module) {
-  module.def("transport_supported", transport::RdmaTransport::Supported,
-             py::call_guard<py::gil_scoped_release>());
+  module.def("transport_supported", transport::RdmaTransport::Supported, py::call_guard<GilRelease>());
 
   py::class_<EventLoop> loop(module, "EventLoop");
   loop.def(py::init<>())

@@ -173,6 +173,29 @@ print("end")
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+def test_interpreter_ends_while_calls_of_threads_return():
+    """Python stops a thread that takes the GIL then, which must not end the program."""
+    program = """
+import sys, threading, time, warpverbs
+listener = warpverbs.TcpListener("127.0.0.1")
+def accept():
+    while True:
+        try:
+            listener.accept(0.02)
+        except warpverbs.Error:
+            pass
+for _ in range(4):
+    threading.Thread(target=accept, daemon=True).start()
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)
+sys.slow = Slow()
+print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])
 def test_time_of_a_setting_that_is_none_is_refused(seconds):
     with pytest.raises(ValueError, match="as port_down_grace: it is no time"):
