@@ -1,5 +1,7 @@
 """The exceptions of the package."""
 
+from typing import Any
+
 
 class Error(RuntimeError):
     """A failed set-up, as one sentence and a remedy: "Cannot <step> <object>: <reason>. <Remedy>."
@@ -39,14 +41,17 @@ class OperationError(Error):
     vendor_syndrome: int  #: the firmware's; `syndrome` is that of the verbs, 0 if the NIC reported none
     wqe_index: int  #: index of the failed entry, modulo 2^16
 
-    def __init__(self, sentence: str, *, syndrome: int = 0, vendor_syndrome: int = 0, wqe_index: int = 0) -> None:
-        super().__init__(sentence, syndrome=syndrome)
+    def __init__(self, sentence: str, *, vendor_syndrome: int = 0, wqe_index: int = 0, **parts: Any) -> None:
+        super().__init__(sentence, **parts)
         self.vendor_syndrome = vendor_syndrome
         self.wqe_index = wqe_index
 
 
 class OperationTimeout(OperationError, TimeoutError):
-    """An operation did not complete in time. The NIC may still use its memory, until Endpoint.reset()."""
+    """An operation did not complete in time. The NIC may still use its memory, until Endpoint.reset().
+
+    Where calls of other threads took the time, it was not started: the sentence says so.
+    """
 
 
 class TransportError(Error):

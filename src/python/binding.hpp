@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,8 +14,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <string>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -39,6 +40,14 @@ class ClosedError : public host::Error {
  public:
   explicit ClosedError(const std::string& object)
       : Error("use", object, "it was closed", "Keep it open as long as it is used") {}
+};
+
+/// A call that calls of other threads kept from starting in time: warpverbs.OperationTimeout.
+class CallTimeout : public host::Error {
+ public:
+  explicit CallTimeout(const std::string& object)
+      : Error("use", object, "calls of other threads did not end in time",
+              "Wait for them, end them by abort(), or pass a longer timeout") {}
 };
 
 /// A call of an object of the parent process: warpverbs.ForkError.
@@ -75,15 +84,6 @@ struct ZeroedMemory {
   static void operator delete(void* memory) { std::free(memory); }
 };
 
-/// An object that Python closes or forgets while other objects and calls still use it: it is destroyed after
-/// the last of them. A forked child has a copy, which it never destroys: NIC objects stay the parent's.
-///
-/// What the object holds must contain nothing of Python: it may be destroyed without the GIL.
-template <class T>
-class Handle : public ZeroedMemory {
- public:
-  /// @param name  for errors: "the device mlx5_0"
-  Handle(std::string name, std::unique_ptr<T> object)
 /// Calls a function that takes the GIL.
 ///
 /// At the interpreter's end Python unwinds a daemon thread that takes the GIL, through destructors and frames
@@ -124,6 +124,15 @@ class GilAcquire {
   std::optional<py::gil_scoped_acquire> gil_;
 };
 
+/// An object that Python closes or forgets while other objects and calls still use it: it is destroyed after
+/// the last of them. A forked child has a copy, which it never destroys: NIC objects stay the parent's.
+///
+/// What the object holds must contain nothing of Python: it may be destroyed without the GIL.
+template <class T>
+class Handle : public ZeroedMemory {
+ public:
+  /// @param name  for errors: "the device mlx5_0"
+  Handle(std::string name, std::unique_ptr<T> object)
       : name_(std::move(name)), owner_(getpid()), object_(object.release(), [owner = owner_](T* one) {
           if (getpid() == owner) delete one;
         }) {}
@@ -179,14 +188,22 @@ struct CallMutex {
 /// Makes the calls of an object exclude each other, so that threads may share it. Take it without the GIL.
 class CallLock {
  public:
-  /// @param name  returns the object's name, for errors
-  /// @errors  Error: this thread has it, in a call that called Python; what a signal's handler raises
+  /// @param name      returns the object's name, for errors
+  /// @param deadline  of the call: the wait for other calls ends then
+  /// @errors  Error: this thread has it, in a call that called Python; CallTimeout; what a signal's handler
+  ///          raises
   template <class Name>
-  CallLock(CallMutex& mutex, const Name& name) : mutex_(mutex) {
+  CallLock(CallMutex& mutex, const Name& name, host::Deadline deadline = host::Deadline::max())
+      : mutex_(mutex) {
     if (mutex.user.load() == std::this_thread::get_id())
       throw host::Error("use", name(), "this thread is in another call of it", "Let that call return first");
     const Waiter waiter(mutex.waiting);
-    while (!mutex.mutex.try_lock_for(std::chrono::milliseconds(50))) CheckSignals();
+    while (true) {
+      const auto next_check = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+      if (mutex.mutex.try_lock_until(std::min(next_check, deadline))) break;
+      if (deadline <= next_check) throw CallTimeout(name());
+      CheckSignals();
+    }
     mutex.user.store(std::this_thread::get_id());
   }
   ~CallLock() {
@@ -212,11 +229,12 @@ class CallLock {
   CallMutex& mutex_;
 };
 
-/// Waits while other calls wait for the mutex. A call that takes it again and again would starve them.
+/// Waits while other calls wait for the mutex, at most until a deadline. A call that takes it again and again
+/// would starve them.
 ///
 /// @errors  what a signal's handler raises
-inline void LetOthersCall(const CallMutex& mutex) {
-  while (mutex.waiting.load() != 0) {
+inline void LetOthersCall(const CallMutex& mutex, host::Deadline deadline) {
+  while (mutex.waiting.load() != 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     CheckSignals();
   }

@@ -52,9 +52,11 @@ struct EndpointObject {
 /// The lock of calls that concern the whole endpoint.
 class EndpointLock {
  public:
-  explicit EndpointLock(EndpointObject& object)
-      : sends_(object.mutex, [&] { return NameOf(object); }),
-        receives_(object.receive_mutex, [&] { return NameOf(object); }) {}
+  explicit EndpointLock(EndpointObject& object, host::Deadline deadline = host::Deadline::max())
+      : sends_(
+            object.mutex, [&] { return NameOf(object); }, deadline),
+        receives_(
+            object.receive_mutex, [&] { return NameOf(object); }, deadline) {}
 
  private:
   static std::string NameOf(const EndpointObject& object) {

@@ -38,10 +38,13 @@ class TcpExchange : public Handle<TcpObject> {
 
   /// Calls a function with the exchange, while no other thread uses it.
   ///
-  /// @errors  Error: this thread uses it, in a call that called Python; what a signal's handler raises
+  /// @errors  Error: this thread uses it, in a call that called Python; CallTimeout; what a signal's handler
+  ///          raises
   template <class Function>
-  static auto Call(const std::shared_ptr<TcpObject>& object, const Function& function) {
-    const CallLock lock(object->mutex, [&] { return "the connection to " + object->exchange.PeerName(); });
+  static auto Call(const std::shared_ptr<TcpObject>& object, host::Deadline deadline,
+                   const Function& function) {
+    const auto name = [&] { return "the connection to " + object->exchange.PeerName(); };
+    const CallLock lock(object->mutex, name, deadline);
     const host::WaitCheck check(CheckSignals);
     return function(object->exchange);
   }
@@ -51,7 +54,7 @@ class TcpExchange : public Handle<TcpObject> {
     const std::string message = mine;
     const host::Deadline deadline = DeadlineOf(timeout);
     return ToBytes(WithoutGil([&] {
-      return Call(object, [&](host::TcpExchange& exchange) {
+      return Call(object, deadline, [&](host::TcpExchange& exchange) {
         return exchange.Swap({reinterpret_cast<const uint8_t*>(message.data()), message.size()}, what,
                              deadline);
       });
@@ -113,11 +116,12 @@ class PythonExchange final : public host::Exchange {
 /// Locks endpoints in one order for all threads, so that two connect_all() do not wait for each other.
 class EndpointLocks {
  public:
-  explicit EndpointLocks(std::vector<std::shared_ptr<EndpointObject>> objects) {
+  /// @errors  CallTimeout; what a signal's handler raises
+  EndpointLocks(std::vector<std::shared_ptr<EndpointObject>> objects, host::Deadline deadline) {
     std::sort(objects.begin(), objects.end());
     objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
     locks_.reserve(objects.size());
-    for (const auto& object : objects) locks_.push_back(std::make_unique<EndpointLock>(*object));
+    for (const auto& object : objects) locks_.push_back(std::make_unique<EndpointLock>(*object, deadline));
   }
 
  private:
@@ -142,9 +146,10 @@ void ConnectAll(const std::vector<const Endpoint*>& endpoints, const py::object&
   }
   const auto tcp = is_tcp ? exchange.cast<const TcpExchange&>().Get() : nullptr;
   WithoutGil([&] {
-    const EndpointLocks locks(objects);
+    const EndpointLocks locks(objects, deadline);
     if (tcp) {
-      TcpExchange::Call(tcp, [&](host::TcpExchange& by) { host::ConnectAll(all, by, deadline, options); });
+      TcpExchange::Call(tcp, deadline,
+                        [&](host::TcpExchange& by) { host::ConnectAll(all, by, deadline, options); });
     } else {
       PythonExchange by(exchange);
       const host::WaitCheck check(CheckSignals);

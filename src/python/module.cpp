@@ -34,6 +34,8 @@ void Translate(std::exception_ptr thrown) {
     Raise("ClosedError", error);
   } catch (const ForkError& error) {
     Raise("ForkError", error);
+  } catch (const CallTimeout& error) {
+    Raise("OperationTimeout", error);
   } catch (const OperationError& error) {
     Raise(error);
   } catch (const host::Error& error) {

@@ -97,7 +97,8 @@ void Execute(const Endpoint& self, const Operation& operation, const std::string
   const host::Deadline deadline = DeadlineOf(timeout);
   const auto object = self.Get();
   WithoutGil([&] {
-    const CallLock lock(object->mutex, [&] { return NameOf(*object->endpoint); });
+    const CallLock lock(
+        object->mutex, [&] { return NameOf(*object->endpoint); }, deadline);
     PostAndWait(*object, operation, what, deadline);
   });
 }
@@ -145,7 +146,8 @@ uint64_t Atomic(const Endpoint& self, uint64_t remote, uint32_t rkey, std::optio
   const host::Deadline deadline = DeadlineOf(timeout);
   const auto object = self.Get();
   return WithoutGil([&] {
-    const CallLock lock(object->mutex, [&] { return NameOf(*object->endpoint); });
+    const CallLock lock(
+        object->mutex, [&] { return NameOf(*object->endpoint); }, deadline);
     if (!object->fetched) object->fetched.emplace(*object->device);
     const device::LocalMemory fetched = object->fetched->Local();
     const std::string what = "change a word of the peer";
@@ -187,10 +189,13 @@ py::tuple Receive(const Endpoint& self, const py::object& timeout) {
     const std::string what = "receive";
     RequireProcessor(*object, what);
     const host::Endpoint& endpoint = *object->endpoint;
+    // A receive that only looks needs its turn, too, after a piece of another thread's wait.
+    const host::Deadline last_turn = std::max(deadline, host::DeadlineIn(2 * kPiece));
     device::Received one;
     one.status = InPieces(endpoint, deadline, [&](const device::WaitLimit& limit) {
-      LetOthersCall(object->receive_mutex);
-      const CallLock lock(object->receive_mutex, [&] { return NameOf(endpoint); });
+      LetOthersCall(object->receive_mutex, deadline);
+      const CallLock lock(
+          object->receive_mutex, [&] { return NameOf(endpoint); }, last_turn);
       device::ReceiveQueue<arch::Cpu> queue(endpoint.ReceiveView());
       one = queue.Poll(limit);
       return one.status;

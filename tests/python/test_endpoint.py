@@ -75,6 +75,29 @@ def test_write_without_a_peer_times_out(nic):
     interrupted(a.write, region, region.remote())
 
 
+def test_call_does_not_wait_for_another_beyond_its_timeout(nic):
+    a, b = warpverbs.Endpoint(nic, ack_timeout=0), warpverbs.Endpoint(nic)  # 0: never gives up
+    a.connect(b.info())
+    region = warpverbs.Region(nic, bytearray(64), remote_write=True, remote_atomic=True)
+    writing = Background(a.write, region, region.remote(), timeout=3600)
+    while a.counters().sends_posted == 0:
+        time.sleep(0.001)
+    calls = [lambda: a.write(region, region.remote(), timeout=0.01), lambda: a.fetch_add(region.remote(0, 8), 1, timeout=0.01),
+             lambda: warpverbs.connect_all([a], NeverSwaps(), timeout=0.01)]
+    for call in calls:
+        with pytest.raises(warpverbs.OperationTimeout, match="Cannot use QP .*: calls of other threads did not end in time"):
+            call()
+    assert a.counters().sends_posted == 1
+    a.abort()
+    with pytest.raises(warpverbs.OperationError, match="aborted"):
+        writing.result()
+
+
+class NeverSwaps:
+    def swap(self, mine, what, timeout):
+        raise AssertionError("connect_all() went on")
+
+
 def test_abort_ends_a_write(nic):
     a, b = warpverbs.Endpoint(nic, ack_timeout=0), warpverbs.Endpoint(nic)  # 0: never gives up
     a.connect(b.info())

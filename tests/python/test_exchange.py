@@ -1,7 +1,10 @@
 import os
+import pathlib
 import queue
 import signal
+import socket
 import threading
+import time
 
 import pytest
 
@@ -139,17 +142,42 @@ def test_next_exchange_of_a_store_reads_no_old_message():
     assert not store._values
 
 
+def wait_for_message_to(port):
+    """Waits until a connection of a local port has bytes that nobody has read."""
+    until = time.monotonic() + SOON
+    while time.monotonic() < until:
+        for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, _, state, queues = row.split()[:5]
+            if (int(local.split(":")[1], 16), state) == (port, "01") and int(queues.split(":")[1], 16) > 0:
+                return
+        time.sleep(0.001)
+    raise AssertionError(f"no message came to port {port}")
+
+
 def test_handler_may_not_use_the_connection_that_it_interrupts(tcp_pair):
     here = tcp_pair[0]
     before = signal.signal(signal.SIGUSR1, lambda *_: here.swap(b"", "another word", SOON))
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+
+    def interrupt():
+        wait_for_message_to(int(here.peer_name.split()[-1]))  # so the swap is under way
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     try:
-        timer.start()
+        interrupting = Background(interrupt)
         with pytest.raises(warpverbs.Error, match="this thread is in another call of it"):
             here.swap(b"word", "a word", SOON)
+        interrupting.result()
     finally:
-        timer.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_swap_does_not_wait_for_another_beyond_its_timeout(tcp_pair):
+    here, there = tcp_pair
+    swapping = Background(here.swap, b"word", "a word", SOON)
+    wait_for_message_to(int(here.peer_name.split()[-1]))
+    with pytest.raises(warpverbs.OperationTimeout, match="calls of other threads did not end in time"):
+        here.swap(b"", "another word", 0.01)
+    assert there.swap(b"answer", "a word", SOON) == b"word" and swapping.result() == b"answer"
 
 
 def test_swap_ends_by_a_signal(exchanges):
@@ -185,8 +213,9 @@ def test_connecting_ends_by_a_signal(nic, exchanges):
 def test_accepting_and_connecting_end_by_a_signal():
     with warpverbs.TcpListener("127.0.0.1") as listener:
         interrupted(listener.accept)
-        port = listener.port
-    interrupted(warpverbs.TcpExchange.connect, "127.0.0.1", port)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # without listen() it refuses, and no other program gets its port
+        interrupted(warpverbs.TcpExchange.connect, "127.0.0.1", silent.getsockname()[1])
 
 
 def test_accepting_ends_at_its_timeout():
