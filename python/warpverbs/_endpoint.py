@@ -256,7 +256,12 @@ class CompletionChannel(_core.CompletionChannel):
 
 
 def _local(local: Union[Region, LocalMemory]) -> LocalMemory:
-    return local.local() if isinstance(local, _core.Region) else local
+    if isinstance(local, _core.Region):
+        return local.local()
+    if isinstance(local, LocalMemory):
+        return local
+    raise TypeError(f"Cannot use an object of type {type(local).__name__} as local memory: it is not registered. Pass a Region "
+                    "of it, or what Region.local() returned.")
 
 
 def _remote(remote: Any) -> RemoteMemory:
@@ -272,7 +277,7 @@ def _remote(remote: Any) -> RemoteMemory:
 def _check_fits(local: LocalMemory, remote: RemoteMemory) -> None:
     if local.nbytes > remote.nbytes:
         raise ValueError(f"Cannot transfer {local.nbytes} bytes: the remote memory has {remote.nbytes}. Pass a part of "
-                         "the local memory.")
+                         "the local memory, and see whether the elements of both sides have one type.")
 
 
 def _immediate(imm: Optional[int]) -> Optional[int]:
@@ -302,4 +307,7 @@ def connect_all(endpoints: Sequence[Endpoint], exchange: Any, *, timeout: Option
 
     Raises Error: this side's failure, or the peer's, in its own words.
     """
+    if isinstance(endpoints, _core.Endpoint) or hasattr(endpoints, "swap"):
+        raise TypeError(f"Cannot connect an object of type {type(endpoints).__name__}: it is not a list of endpoints. Pass "
+                        "[endpoint], then the exchange.")
     _core.connect_all(list(endpoints), exchange, timeout, round_trip)

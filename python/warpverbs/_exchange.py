@@ -48,8 +48,18 @@ class Exchange(ABC):
         return "the peer"
 
     def swap_json(self, mine: Any, what: str = "a value", timeout: Optional[float] = _SECONDS) -> Any:
-        """Swaps values that JSON has: numbers, texts, lists, dicts. A named tuple arrives as a list."""
-        return json.loads(self.swap(json.dumps(mine).encode(), what, timeout))
+        """Swaps values that JSON has: numbers, texts, lists, dicts. A named tuple arrives as a list.
+
+        Raises Error as swap() does, and if the peer's message is not JSON: it made another call. TypeError: JSON does not
+        have `mine`.
+        """
+        theirs = self.swap(json.dumps(mine).encode(), what, timeout)
+        try:
+            return json.loads(theirs)
+        except ValueError:  # also bytes that are not text
+            raise Error(f"Cannot swap {what} with {self.peer_name}: its message is not JSON. Make the same calls in the same "
+                        "order on both sides.", step="swap", object=f"{what} with {self.peer_name}",
+                        reason="its message is not JSON", remedy="Make the same calls in the same order on both sides") from None
 
 
 class TcpExchange(_core.TcpExchange):

@@ -98,6 +98,14 @@ class NeverSwaps:
         raise AssertionError("connect_all() went on")
 
 
+def test_memory_that_is_not_registered_is_refused(pair):
+    for call in (pair.a.write, pair.a.read):
+        with pytest.raises(TypeError, match="of type ndarray as local memory: it is not registered. Pass a Region"):
+            call(pair.source, pair.remote.remote())
+    with pytest.raises(TypeError, match="not registered"):
+        pair.a.send(pair.source)
+
+
 def test_abort_ends_a_write(nic):
     a, b = warpverbs.Endpoint(nic, ack_timeout=0), warpverbs.Endpoint(nic)  # 0: never gives up
     a.connect(b.info())

@@ -180,6 +180,14 @@ def test_swap_does_not_wait_for_another_beyond_its_timeout(tcp_pair):
     assert there.swap(b"answer", "a word", SOON) == b"word" and swapping.result() == b"answer"
 
 
+def test_message_of_another_call_is_refused_as_json(tcp_pair):
+    here, there = tcp_pair
+    thread = Background(there.swap, b"\0\xfe", "the description", SOON)
+    with pytest.raises(warpverbs.Error, match="^Cannot swap the target with .*: its message is not JSON. Make the same calls"):
+        here.swap_json(1, "the target")
+    thread.result()
+
+
 def test_swap_ends_by_a_signal(exchanges):
     interrupted(exchanges[0].swap, b"word", "a word")
 
@@ -262,7 +270,10 @@ def test_exchange_may_not_use_the_endpoint_that_it_connects(nic):
         warpverbs.connect_all([endpoint], Curious())
 
 
-def test_what_is_no_exchange_is_refused(nic):
+def test_what_is_no_exchange_is_refused(nic, tcp_pair):
+    for endpoints in (warpverbs.Endpoint(nic), tcp_pair[0]):
+        with pytest.raises(TypeError, match=r"not a list of endpoints. Pass \[endpoint\]"):
+            warpverbs.connect_all(endpoints, tcp_pair[0])
     with pytest.raises(TypeError, match="it has no method swap"):
         warpverbs.connect_all([warpverbs.Endpoint(nic)], object())
     with pytest.raises(TypeError):
