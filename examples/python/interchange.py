@@ -14,14 +14,7 @@ import sys
 import numpy
 
 import warpverbs
-
-
-def make_array(device, nbytes, value):
-    """Returns an array of `nbytes` bytes of a value: of numpy, or of torch for "torch" and "cuda:0"."""
-    if device == "cpu":
-        return numpy.full(nbytes, value, numpy.uint8)
-    import torch
-    return torch.full((nbytes,), value, dtype=torch.uint8, device="cpu" if device == "torch" else device)
+from arrays import HELP, on_device
 
 
 def interchange(nbytes, value, device, name):
@@ -40,8 +33,8 @@ def interchange(nbytes, value, device, name):
     print(f"3. Connected them\n{sender.describe()}", end="")
 
     # 4. Make and register memory. Only the write can make the target right: it starts with other values.
-    source = make_array(device, nbytes, value)
-    target = make_array(device, nbytes, 255 - value)
+    source = on_device(numpy.full(nbytes, value, numpy.uint8), device)
+    target = on_device(numpy.full(nbytes, 255 - value, numpy.uint8), device)
     local = warpverbs.Region(nic, source)
     landing = warpverbs.Region(nic, target, remote_write=True)
     print(f"4. Registered the source, {local.method}, and the target, {landing.method}")
@@ -65,7 +58,7 @@ def main():
     parser = argparse.ArgumentParser(description="Teaches the eight steps of RDMA: an array is written to a peer, and verified.")
     parser.add_argument("--bytes", type=int, default=1024, help="bytes to write (1024)")
     parser.add_argument("--value", type=int, default=42, help="value of each byte (42)")
-    parser.add_argument("--device", default="cpu", help="arrays: cpu: of numpy, torch: of torch, cuda:N: of torch on a GPU (cpu)")
+    parser.add_argument("--device", default="cpu", help=HELP)
     parser.add_argument("--nic", help="RDMA device to use, such as mlx5_0 (the first with an active port)")
     options = parser.parse_args()
     try:

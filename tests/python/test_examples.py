@@ -1,5 +1,6 @@
 """Each example runs as a program, and ends with its success."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -18,8 +19,8 @@ ENDS = {
 }
 
 
-def run(name, *arguments):
-    return subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=2 * SOON)
+def run(name, *arguments, env=None):
+    return subprocess.run([sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=2 * SOON, env=env)
 
 
 @pytest.mark.parametrize("name, end", ENDS.items(), ids=ENDS)
@@ -34,9 +35,19 @@ def test_example_is_short(name):
     assert len((EXAMPLES / name).read_text().splitlines()) < 80
 
 
-def test_interchange_takes_torch_tensors():
+@pytest.mark.parametrize("name", ["interchange.py", "all_to_all.py", "pull_blocks.py"])
+def test_example_takes_torch_tensors(name):
     pytest.importorskip("torch", reason="torch is not installed")
-    assert run("interchange.py", "--device", "torch").stdout.splitlines()[-1] == ENDS["interchange.py"]
+    done = run(name, "--device", "torch")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == ENDS[name]
+
+
+def test_interchange_without_torch_names_its_package(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = run("interchange.py", "--device", "torch", env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 1 and "No module named 'torch'. Install torch" in done.stderr
 
 
 def test_interchange_says_what_is_wrong():
