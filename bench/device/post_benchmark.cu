@@ -24,8 +24,10 @@ struct Job {
   /// In GPU memory, so that a kernel loads its own peer once. It would reload parameters again and again.
   const Peer* peers;
   uint32_t queues;
-  uint32_t posts;  ///< posts of each thread
+  uint32_t posts;                     ///< posts of each thread
+  const ListEntry* list = nullptr;  ///< in GPU memory: kMostEntries of the peers' writes
 };
+constexpr uint32_t kMostEntries = 4096;
 
 /// A kernel's results, in host memory.
 struct Result {
@@ -74,6 +76,24 @@ __global__ void Post(Job job, Result* result) {
       posted = batch.Submit();
     }
   }
+  const uint64_t end = clock64();
+  const bool done = posted.status.ok() && queue.Wait(posted.ticket, limit).ok();
+  if (blockIdx.x == 0 && threadIdx.x == 0) result->cycles = end - start;
+  if (!done) atomicAdd(&result->failures, 1);
+}
+
+/// Posts lists of `kEntries` writes of one place to another each, by warps. Thread 0 counts posts of one entry.
+template <class Sharing, uint32_t kEntries, RecordHint kHint>
+__global__ void PostLists(Job job, Result* result) {
+  const WaitLimit limit{A::NowNs() + kLaunchLimitNs};
+  const Peer peer = job.peers[blockIdx.x % job.queues];
+  if constexpr (kHint != RecordHint::kNone)
+    __builtin_assume((peer.view.dbrec != nullptr) == (kHint == RecordHint::kRecord));
+  SendQueue<A, Sharing, Warp> queue(peer.view, Warp(0xffffffff));
+  Posted posted{};
+  const uint64_t start = clock64();
+  for (uint32_t i = 0; i < job.posts * 32 && posted.status.ok(); i += kEntries)
+    posted = queue.PostList(job.list, kEntries, limit);
   const uint64_t end = clock64();
   const bool done = posted.status.ok() && queue.Wait(posted.ticket, limit).ok();
   if (blockIdx.x == 0 && threadIdx.x == 0) result->cycles = end - start;
@@ -134,9 +154,15 @@ struct Stage {
     Check(cudaHostAlloc(&result, sizeof *result, cudaHostAllocMapped), "allocate a result");
     for (cudaStream_t* stream : {&posters, &sinks})
       Check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "make a stream");
+    const std::vector<ListEntry> entries(
+        kMostEntries, {kLocal, kRemote, kBytes, mlx5::Be32{kLkeyBe}, mlx5::Be32{kRkeyBe}});  // none touch
+    Check(cudaMalloc(&list, sizeof(ListEntry) * kMostEntries), "allocate a list");
+    Check(cudaMemcpy(list, entries.data(), sizeof(ListEntry) * kMostEntries, cudaMemcpyDefault),
+          "write a list");
     for (cudaEvent_t* event : {&begin, &end}) Check(cudaEventCreate(event), "make an event");
   }
   Result* result = nullptr;
+  ListEntry* list = nullptr;
   cudaStream_t posters = nullptr, sinks = nullptr;
   cudaEvent_t begin = nullptr, end = nullptr;
 };
@@ -170,7 +196,7 @@ void Run(Stage& stage, const Case& which, bool record, uint32_t cq_depth, void (
   std::vector<double> cycles, rates;
   for (int launch = 0; launch < kLaunches; ++launch) {
     const Queues queues(which.queues, record, cq_depth, static_cast<size_t>(launch) * 1024);
-    const Job job{.peers = queues.peers(), .queues = which.queues, .posts = which.posts};
+    const Job job{.peers = queues.peers(), .queues = which.queues, .posts = which.posts, .list = stage.list};
     *stage.result = {};
     if (!completes) Sink<<<which.queues, 32, 0, stage.sinks>>>(job, wqes, stage.result);
     Check(cudaEventRecord(stage.begin, stage.posters), "record an event");
@@ -196,6 +222,25 @@ void Measure(Stage& stage, const Case& which, bool record, bool hint = true, uin
       !hint    ? Post<Sharing, Cooperation, kBatch, RecordHint::kNone>
       : record ? Post<Sharing, Cooperation, kBatch, RecordHint::kRecord>
                : Post<Sharing, Cooperation, kBatch, RecordHint::kNoRecord>);
+}
+
+/// Measures lists by one warp: cycles for each entry that a lane writes, so that they compare with posts.
+template <class Sharing, uint32_t kEntries>
+void MeasureList(Stage& stage, const char* name, bool record) {
+  const std::string text = std::string(name) + ", lists of " + std::to_string(kEntries);
+  Run(stage, {text.c_str(), 1, 1, 32, kEntries < 32 ? 4'096u : 32'768u}, record, 1,
+      record ? PostLists<Sharing, kEntries, RecordHint::kRecord>
+             : PostLists<Sharing, kEntries, RecordHint::kNoRecord>);
+}
+template <class Sharing>
+void MeasureLists(Stage& stage, const char* name, bool record) {
+  MeasureList<Sharing, 1>(stage, name, record);
+  MeasureList<Sharing, 8>(stage, name, record);
+  MeasureList<Sharing, 32>(stage, name, record);
+  MeasureList<Sharing, 64>(stage, name, record);
+  MeasureList<Sharing, 256>(stage, name, record);
+  MeasureList<Sharing, 1024>(stage, name, record);
+  MeasureList<Sharing, 4096>(stage, name, record);
 }
 
 /// The same posts with a collapsed CQ and with a ring.
@@ -257,6 +302,17 @@ void MeasurePosts(Stage& stage, bool record) {
   Measure<RelaxedShared, Warp>(stage, {"relaxed, 64 queues, a warp each", 64, 64, 32, 8'192}, record);
 }
 
+/// Lists by a warp, beside the same writes by its lanes, one by one and in batches of 8, which are 256 writes.
+void CompareLists(Stage& stage, bool record) {
+  Measure<Exclusive, Warp>(stage, {"exclusive, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<Exclusive, Warp, 8>(stage, {"exclusive, 1 warp, batches of 8", 1, 1, 32, 32'768}, record);
+  MeasureLists<Exclusive>(stage, "exclusive, 1 warp", record);
+  Measure<Shared, Warp>(stage, {"shared, 1 warp", 1, 1, 32, 32'768}, record);
+  Measure<Shared, Warp, 8>(stage, {"shared, 1 warp, batches of 8", 1, 1, 32, 32'768}, record);
+  Measure<Shared, Block>(stage, {"shared, 1 block of 8 warps", 1, 1, 256, 4'096}, record);
+  MeasureLists<Shared>(stage, "shared, 1 warp", record);
+}
+
 void MeasurePolls(Stage& stage, uint32_t cq_depth) {
   std::vector<double> polls, loads;
   for (int launch = 0; launch < kLaunches; ++launch) {
@@ -287,12 +343,14 @@ void MeasurePolls(Stage& stage, uint32_t cq_depth) {
 
 int main(int argc, char** argv) {
   using namespace warpverbs::bench;
-  if (argc > 1) {
+  const bool only_lists = argc == 2 && std::string(argv[1]) == "--lists";
+  if (argc > 1 && !only_lists) {
     const bool help = std::string(argv[1]) == "--help";
     std::fprintf(help ? stdout : stderr,
-                 help ? "Usage: device_post_benchmark\n\nMeasures what posts cost on the first "
-                        "GPU, without a NIC; see bench/README.md.\n"
-                      : "device_post_benchmark takes no options but --help.\n");
+                 help ? "Usage: device_post_benchmark [--lists]\n\nMeasures what posts cost on the first "
+                        "GPU, without a NIC; with --lists, only lists and what they compare with; see "
+                        "bench/README.md.\n"
+                      : "device_post_benchmark takes no options but --lists and --help.\n");
     return help ? 0 : 2;
   }
   std::printf(
@@ -304,6 +362,8 @@ int main(int argc, char** argv) {
       "%-46s %-6s %-9s %8s %10s %10s\n",
       kLaunches, "", "record", "CQ", "cycles", "M WQE/s", "registers");
   Stage stage;
+  for (const bool record : {true, false}) CompareLists(stage, record);
+  if (only_lists) return 0;
   for (const bool record : {true, false}) CompareRings(stage, record);
   for (const uint32_t cq_depth : {1u, kDepth}) MeasurePolls(stage, cq_depth);
   for (const bool record : {true, false}) MeasurePosts(stage, record);

@@ -88,6 +88,22 @@ typedef struct {
   uint32_t flags;  ///< WV_RECEIVED_IMM, WV_RECEIVED_WRITE
 } wv_received;
 
+/// A write of a list: device::ListEntry. At a multiple of 16.
+typedef struct {
+  uint64_t local;   ///< address on this side
+  uint64_t remote;  ///< address at the peer
+  uint64_t bytes;   ///< 0: nothing is written
+  uint32_t lkey, rkey;
+} wv_list_entry;
+
+/// A piece of local memory that a message gathers: device::LocalMemory.
+typedef struct {
+  uint64_t local;  ///< address
+  uint64_t bytes;
+  uint32_t lkey;
+  uint32_t reserved;
+} wv_memory;
+
 #if defined(__cplusplus)
 extern "C" {
 #endif
@@ -134,6 +150,10 @@ int wv_run_block(void (*kernel)(void* argument, uint32_t thread), void* argument
   function(thread, gpu, __VA_ARGS__) function(thread, system, __VA_ARGS__) function(warp, gpu, __VA_ARGS__) \
       function(warp, system, __VA_ARGS__) function(block, gpu, __VA_ARGS__)                                 \
           function(block, system, __VA_ARGS__)
+#define WARPVERBS_EACH_LIST_QUEUE(function, ...)        \
+  WARPVERBS_EACH_SHARING(function, thread, __VA_ARGS__) \
+  WARPVERBS_EACH_SHARING(function, warp, __VA_ARGS__)   \
+  WARPVERBS_EACH_SHARING(function, block, __VA_ARGS__)
 #define WARPVERBS_EACH_GROUP(function, ...) \
   function(thread, __VA_ARGS__) function(warp, __VA_ARGS__) function(block, __VA_ARGS__)
 
@@ -150,6 +170,7 @@ int wv_run_block(void (*kernel)(void* argument, uint32_t thread), void* argument
 #define WARPVERBS_QUEUE_CALL(name, ...) WARPVERBS_EACH_QUEUE(WARPVERBS_QUEUE_CALL_OF, name, __VA_ARGS__)
 #define WARPVERBS_QUEUE_CALL_OF(group, sharing, scope, name, ...) \
   WARPVERBS_FUNCTION(uint64_t, wv_##name##_##group##_##sharing##_##scope, __VA_ARGS__)
+#define WARPVERBS_LIST_CALL(name, ...) WARPVERBS_EACH_LIST_QUEUE(WARPVERBS_QUEUE_CALL_OF, name, __VA_ARGS__)
 #define WARPVERBS_SCOPE_CALL(name, ...) WARPVERBS_EACH_SCOPE(WARPVERBS_SCOPE_CALL_OF, name, __VA_ARGS__)
 #define WARPVERBS_SCOPE_CALL_OF(group, scope, name, ...) \
   WARPVERBS_FUNCTION(uint64_t, wv_##name##_##group##_##scope, __VA_ARGS__)
@@ -166,6 +187,9 @@ int wv_run_block(void (*kernel)(void* argument, uint32_t thread), void* argument
 #endif
 #ifndef WARPVERBS_QUEUE_CALL
 #define WARPVERBS_QUEUE_CALL(...)
+#endif
+#ifndef WARPVERBS_LIST_CALL
+#define WARPVERBS_LIST_CALL(...)
 #endif
 #ifndef WARPVERBS_SCOPE_CALL
 #define WARPVERBS_SCOPE_CALL(...)
@@ -191,7 +215,8 @@ WARPVERBS_CONSTANT(WV_INVALID, 5)  ///< invalid request, see wv_request_error; n
 WARPVERBS_CONSTANT(WV_ERROR, 6)    ///< failed queue pair; lasts until the reset
 
 // Reasons for WV_INVALID: device::RequestError.
-WARPVERBS_CONSTANT(WV_TOO_MANY_SLOTS, 1)    ///< more slots than the queue has, or than its batch has left
+WARPVERBS_CONSTANT(WV_TOO_MANY_SLOTS,
+                   1)  ///< more slots than there are, or more entries than a message gathers
 WARPVERBS_CONSTANT(WV_MESSAGE_TOO_LONG, 2)  ///< longer than the device's longest, and cannot be split
 WARPVERBS_CONSTANT(WV_REFUSED_TICKET, 3)    ///< a wait for a post that was refused
 WARPVERBS_CONSTANT(WV_RELEASE_SCOPE, 4)     ///< a queue in host memory, and the scope gpu
@@ -220,6 +245,8 @@ WARPVERBS_CONSTANT(WV_PEER_FAILED, 2)
 WARPVERBS_CONSTANT(WV_POSTER_BYTES, 32)
 WARPVERBS_CONSTANT(WV_BATCH_BYTES, 64)
 WARPVERBS_CONSTANT(WV_RECEIVED_BYTES, 16)
+WARPVERBS_CONSTANT(WV_LIST_ENTRY_BYTES, 32)
+WARPVERBS_CONSTANT(WV_MEMORY_BYTES, 24)
 WARPVERBS_CONSTANT(WV_QUEUE_VIEW_BYTES, 64)
 WARPVERBS_CONSTANT(WV_RECEIVE_QUEUE_VIEW_BYTES, 72)
 WARPVERBS_CONSTANT(WV_PEERS_VIEW_BYTES, 16)
@@ -295,6 +322,13 @@ WARPVERBS_POST(send_imm, uint64_t local, uint64_t bytes, uint32_t lkey, uint32_t
 WARPVERBS_POST(send_imm_two, uint64_t local, uint64_t bytes, uint32_t lkey, uint32_t imm, uint64_t local2,
                uint64_t bytes2, uint32_t lkey2)
 
+/// Writes up to 30 pieces of local memory to the peer, one behind the other, by one entry of the queue of 1
+/// to 8 slots; if it takes several, a NOP follows it. `entries`: address of `count` wv_memory.
+WARPVERBS_POST(write_gather, uint64_t remote, uint32_t rkey, uint64_t entries, uint32_t count)
+
+/// Sends up to 30 pieces of local memory as one message.
+WARPVERBS_POST(send_gather, uint64_t entries, uint32_t count)
+
 // Atomics change a word of the peer, at a multiple of its size, and store the old value at `fetched`, unless
 // `lkey` is 0. Take it by wv_fetched_u32 or wv_fetched_u64 once the ticket is done.
 
@@ -357,6 +391,17 @@ WARPVERBS_POST(put_signal_set, uint64_t remote, uint32_t rkey, uint64_t local, u
 
 /// Adds 1 to a word once a completion queue has received `count` completions. Takes two slots.
 WARPVERBS_POST(count_completions, uint32_t cqn, uint32_t count, uint64_t signal, uint32_t rkey)
+
+// Lists: wv_write_list_<group>_<sharing>_<scope>, for all groups but `lanes`. All lanes of a warp, or those
+// of a block's first warp, write together.
+
+/// Writes a list by one reservation and one doorbell: WV_OK, or as for a post, and nothing was posted. The
+/// ticket is that of all writes. `entries`: address of `count` wv_list_entry.
+///
+/// Neighbours that touch on both sides, with the same keys, become one write. A list takes a slot for each
+/// write that remains: WV_TOO_MANY_SLOTS if the queue has fewer.
+WARPVERBS_LIST_CALL(write_list, uint64_t queue, uint64_t poster, uint64_t entries, uint32_t count,
+                    uint32_t flags, uint64_t deadline_ns, uint64_t abort_word)
 
 // Batches: wv_begin_<group>_<sharing>_<scope> reserves slots, wv_add_... writes operations, and wv_submit
 // publishes all by one doorbell. In between, the poster posts nothing else to the queue and waits for
@@ -451,10 +496,12 @@ WARPVERBS_VALUE(uint32_t, wqe_index, uint64_t result)
 #undef WARPVERBS_FUNCTION
 #undef WARPVERBS_POST
 #undef WARPVERBS_QUEUE_CALL
+#undef WARPVERBS_LIST_CALL
 #undef WARPVERBS_SCOPE_CALL
 #undef WARPVERBS_GROUP_CALL
 #undef WARPVERBS_VALUE
 #undef WARPVERBS_EACH_QUEUE
+#undef WARPVERBS_EACH_LIST_QUEUE
 #undef WARPVERBS_EACH_SHARING
 #undef WARPVERBS_EACH_SCOPE
 #undef WARPVERBS_EACH_GROUP

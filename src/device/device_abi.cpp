@@ -3,6 +3,8 @@
 //     -include warpverbs/arch/cuda.hpp -DWARPVERBS_ABI_GPU=Cuda -DWARPVERBS_ABI_SYSTEM=CudaSystem
 #include "warpverbs/device_abi.h"
 
+#include <cstddef>
+
 #include "requests.hpp"
 #include "warpverbs/device/peers.hpp"
 #include "warpverbs/device/receive_queue.hpp"
@@ -25,6 +27,10 @@ namespace {
 static_assert(sizeof(PosterState) <= sizeof(wv_poster) && sizeof(wv_poster) == WV_POSTER_BYTES);
 static_assert(sizeof(wv_batch) == WV_BATCH_BYTES && sizeof(wv_received) == WV_RECEIVED_BYTES);
 static_assert(sizeof(QueueView) == WV_QUEUE_VIEW_BYTES && sizeof(PeersView) == WV_PEERS_VIEW_BYTES);
+static_assert(sizeof(wv_list_entry) == sizeof(ListEntry) && sizeof(ListEntry) == WV_LIST_ENTRY_BYTES);
+static_assert(offsetof(wv_list_entry, rkey) == offsetof(ListEntry, rkey));
+static_assert(sizeof(wv_memory) == sizeof(LocalMemory) && sizeof(LocalMemory) == WV_MEMORY_BYTES);
+static_assert(offsetof(wv_memory, lkey) == offsetof(LocalMemory, lkey));
 static_assert(sizeof(ReceiveQueueView) == WV_RECEIVE_QUEUE_VIEW_BYTES);
 
 constexpr bool Is(Code code, int value) { return static_cast<int>(code) == value; }
@@ -93,6 +99,11 @@ struct thread {
   static WARPVERBS_DEVICE uint64_t Call(const F& call) {
     return call();
   }
+  /// Calls with the threads that divide the work of a list.
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t CallTogether(const F& call) {
+    return call(Thread{});
+  }
 };
 
 struct lanes : thread {
@@ -115,6 +126,10 @@ struct warp : thread {
   static WARPVERBS_DEVICE uint64_t Call(const F& call) {
     return WARPVERBS_ABI_TRY(CallOnFirstLane<A>(call));
   }
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t CallTogether(const F& call) {
+    return WARPVERBS_ABI_TRY(CallOnAllLanes<A>(call));
+  }
 
  private:
   template <class A, class F>
@@ -126,6 +141,14 @@ struct warp : thread {
     A::SyncLanes(all);  // what lane 0 has seen, all see
     return A::Shuffle(all, result, 0);
   }
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t CallOnAllLanes(const F& call) {
+    const arch::LaneMask all = A::WarpLanes();
+    A::SyncLanes(all);
+    const uint64_t result = call(Warp(all));
+    A::SyncLanes(all);  // what one lane keeps, all see
+    return result;
+  }
 };
 
 struct block : thread {
@@ -136,6 +159,13 @@ struct block : thread {
     uint64_t result = 0;
     if (executes) result = call();
     return WARPVERBS_ABI_TRY(A::ShareInBlock(result, executes));
+  }
+  template <class A, class F>
+  static WARPVERBS_DEVICE uint64_t CallTogether(const F& call) {
+    A::SyncBlock();
+    uint64_t result = 0;
+    if (A::BlockRank() == A::Lane()) result = WARPVERBS_ABI_TRY(call(Warp(A::WarpLanes())));
+    return WARPVERBS_ABI_TRY(A::ShareInBlock(result, A::BlockRank() == 0));
   }
 };
 
@@ -189,6 +219,17 @@ WARPVERBS_ABI_CODE uint64_t Post(uint64_t queue, uint64_t poster, Kind kind, con
   const uint64_t result = PostSlow<A, S, G>(view, kept, {kind, &copy}, until, flags);
   Keep(poster, kept);
   return result;
+}
+
+/// Posts a list by threads that divide the work. The last of them knows most of the queue afterwards.
+template <class A, class S, class C>
+WARPVERBS_ABI_CODE uint64_t PostList(const C& together, uint64_t queue, uint64_t poster,
+                                     const ListEntry* entries, uint32_t count, uint32_t flags,
+                                     const WaitLimit& limit) {
+  SendQueue<A, S, C> opened(ViewAt(queue), together, Known(poster));
+  const Posted posted = opened.PostList(entries, count, limit, flags);
+  if (Group<A, C>(together).IsLeader()) Keep(poster, opened.Poster());
+  return Result(posted);
 }
 
 /// A batch as wv_batch keeps it.
@@ -380,6 +421,16 @@ WARPVERBS_DEVICE uint32_t Field(uint64_t result, uint32_t code, uint32_t shift) 
     using S = sharing::sharing_;                                                          \
     using G = group::group_::Executing;                                                   \
     WARPVERBS_CALL_BY(group_, (WARPVERBS_ABI_BODY_##name));                               \
+  }
+#define WARPVERBS_LIST_CALL(name, ...) \
+  WARPVERBS_EACH_LIST_QUEUE(WARPVERBS_DEFINE_LIST_CALL, name, __VA_ARGS__)
+#define WARPVERBS_DEFINE_LIST_CALL(group_, sharing_, scope_, name, ...)                                   \
+  WARPVERBS_DEFINE(uint64_t, wv_##name##_##group_##_##sharing_##_##scope_, __VA_ARGS__) {                 \
+    using A = scope::scope_;                                                                              \
+    return group::group_::CallTogether<A>([&](const auto& together) {                                     \
+      return PostList<A, sharing::sharing_>(together, queue, poster, At<const ListEntry>(entries), count, \
+                                            flags, Until(deadline_ns, abort_word));                       \
+    });                                                                                                   \
   }
 #define WARPVERBS_SCOPE_CALL(name, ...) WARPVERBS_EACH_SCOPE(WARPVERBS_DEFINE_SCOPE_CALL, name, __VA_ARGS__)
 #define WARPVERBS_DEFINE_SCOPE_CALL(group_, scope_, name, ...)               \

@@ -51,6 +51,9 @@ WARPVERBS_DEVICE WriteInline<T> Inline(const RemoteMemory& remote, const T& valu
 #define WARPVERBS_OPERATION_send_imm SendImm(Own(local, bytes, lkey), mlx5::Be32{imm})
 #define WARPVERBS_OPERATION_send_imm_two \
   SendImm(Own(local, bytes, lkey), mlx5::Be32{imm}, Own(local2, bytes2, lkey2))
+#define WARPVERBS_OPERATION_write_gather \
+  WriteGather(Peer(remote, rkey), reinterpret_cast<const LocalMemory*>(entries), count)
+#define WARPVERBS_OPERATION_send_gather SendGather(reinterpret_cast<const LocalMemory*>(entries), count)
 #define WARPVERBS_OLD_VALUE Own(fetched, 0, lkey)
 #define WARPVERBS_OPERATION_fetch_add_u32 FetchAdd(Peer(remote, rkey), addend, WARPVERBS_OLD_VALUE)
 #define WARPVERBS_OPERATION_fetch_add_u64 WARPVERBS_OPERATION_fetch_add_u32

@@ -106,14 +106,16 @@ void Channel::PostReady() {
 
 void Channel::Record(Transfer* transfer) { transfers_[posted_++ & (depth_ - 1)] = transfer; }
 
-device::RemoteMemory Channel::Remote(const Transfer& transfer, uint64_t offset) const {
-  return {transfer.remote + offset, Cpu::ToBe32(transfer.rkeys[peer_nic_])};
+device::RemoteMemory Channel::Remote(const Part& part, uint64_t offset) const {
+  return {part.remote + offset, Cpu::ToBe32(part.rkeys[peer_nic_])};
 }
 
-void Channel::PostPiece(Transfer& transfer, uint64_t offset, uint64_t bytes, const ImmediateData* imm) {
-  const device::RemoteMemory remote = Remote(transfer, offset);
-  const device::LocalMemory local{transfer.local + offset, bytes,
-                                  Cpu::ToBe32(transfer.registered->lkeys[nic_])};
+void Channel::PostPiece(Transfer& transfer, const Part& part, const PieceRange& range,
+                        const ImmediateData* imm) {
+  const device::RemoteMemory remote = Remote(part, range.offset);
+  device::LocalMemory local{};  // an empty list has no memory
+  if (range.bytes != 0)
+    local = {part.local + range.offset, range.bytes, Cpu::ToBe32(part.registered->lkeys[nic_])};
   if (transfer.is_read) {
     doorbell_ = sends_.PostRead(posted_, remote, local);
   } else if (imm == nullptr) {
@@ -126,7 +128,7 @@ void Channel::PostPiece(Transfer& transfer, uint64_t offset, uint64_t bytes, con
 }
 
 void Channel::PostCancelled(Transfer& transfer, const ImmediateData& imm) {
-  doorbell_ = sends_.PostWriteImm(posted_, Remote(transfer, 0), {}, Cpu::ToBe32(imm.Encode()));
+  doorbell_ = sends_.PostWriteImm(posted_, Remote(transfer.first, 0), {}, Cpu::ToBe32(imm.Encode()));
   ++transfer.outstanding;
   Record(&transfer);
 }

@@ -55,7 +55,7 @@ class Channel {
   /// Posts a piece of a transfer, or the end of a cancelled one.
   ///
   /// @pre  kOpen, and room()
-  void PostPiece(Transfer& transfer, uint64_t offset, uint64_t bytes, const ImmediateData* imm);
+  void PostPiece(Transfer& transfer, const Part& part, const PieceRange& range, const ImmediateData* imm);
   void PostCancelled(Transfer& transfer, const ImmediateData& imm);
   /// Hands everything posted to the NIC.
   void Ring();
@@ -116,7 +116,7 @@ class Channel {
   void PostReady();
   void Record(Transfer* transfer);
   void Fail(const device::Status& status, bool receiving);
-  device::RemoteMemory Remote(const Transfer& transfer, uint64_t offset) const;
+  device::RemoteMemory Remote(const Part& part, uint64_t offset) const;
 
   uint8_t nic_, peer_nic_ = 0;
   host::Endpoint endpoint_;

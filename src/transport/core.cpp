@@ -74,6 +74,33 @@ Clock::time_point DeadlineAfter(const std::optional<std::chrono::nanoseconds>& t
   return timeout ? DeadlineAfter(*timeout) : Clock::time_point::max();
 }
 
+Part PartOf(const ListWrite& write) {
+  return {.local = reinterpret_cast<uint64_t>(write.local.data()),
+          .remote = reinterpret_cast<uint64_t>(write.remote.ptr),
+          .bytes = write.local.size(),
+          .registered = write.local->keys(),
+          .rkeys = write.remote.access_key.rkeys};
+}
+
+/// Adds the parts of a list to a transfer. A list without bytes is one empty part, which no NIC looks at.
+void AddParts(const std::vector<ListWrite>& list, Transfer& transfer) {
+  Part* last = nullptr;
+  for (const ListWrite& write : list) {
+    Part part = PartOf(write);
+    if (part.bytes == 0) continue;
+    const bool joins = last != nullptr && last->local + last->bytes == part.local &&
+                       last->remote + last->bytes == part.remote && last->registered == part.registered &&
+                       last->rkeys == part.rkeys;
+    if (joins) {
+      last->bytes += part.bytes;
+    } else if (last == nullptr) {
+      last = &(transfer.first = std::move(part));
+    } else {
+      last = &transfer.rest.emplace_back(std::move(part));
+    }
+  }
+}
+
 }  // namespace
 
 RdmaTransport::Core::Core(int device, asio::io_context& context, const TransportConfig& config)
@@ -168,11 +195,11 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
   Transfer& transfer = sender_.New();
   transfer.is_read = request.is_read;
   transfer.notify = request.notify;
-  transfer.local = reinterpret_cast<uint64_t>(request.local);
-  transfer.remote = reinterpret_cast<uint64_t>(request.remote.ptr);
-  transfer.registered = request.registration->keys();
-  transfer.rkeys = request.remote.access_key.rkeys;
-  transfer.pieces.bytes = request.size;
+  if (request.is_list) {
+    AddParts(request.list, transfer);
+  } else {
+    transfer.first = PartOf(request.memory);
+  }
   transfer.pending = {std::move(handler), request.timeout.value_or(std::chrono::nanoseconds(0))};
   const Clock::time_point deadline = DeadlineAfter(request.timeout);
   sender_.Submit(transfer, deadline);
@@ -182,27 +209,39 @@ void RdmaTransport::Core::Submit(const Request& request, detail::Handler handler
 Status RdmaTransport::Core::Validate(const Request& request) const {
   if (!end_status_.ok()) return end_status_;
   if (!connected_) return {Code::kInvalid, "the transport is not connected: call Connect() first"};
-  if (request.registration == nullptr) {
-    return {Code::kInvalid, "the local view has no registered memory: create it from an RdmaMemory"};
+  if (!request.is_list) {
+    const std::string reason = WhyInvalid(request.memory);
+    return reason.empty() ? Status{} : Status{Code::kInvalid, reason};
   }
-  if (request.registration->GetDevice() != device_) {
-    return {Code::kInvalid, "the local memory is registered for device " +
-                                std::to_string(request.registration->GetDevice()) +
-                                ", but the transport uses device " + std::to_string(device_)};
+  for (size_t i = 0; i < request.list.size(); ++i) {
+    const std::string reason = WhyInvalid(request.list[i]);
+    if (!reason.empty()) return {Code::kInvalid, "entry " + std::to_string(i) + " of the list: " + reason};
   }
-  if (request.remote.len != 0 && request.size > request.remote.len) {
-    return {Code::kInvalid, std::to_string(request.size) + " bytes are more than the peer's buffer has, " +
-                                std::to_string(request.remote.len)};
+  return {};
+}
+
+/// Returns why the memory of a transfer cannot be used here; empty: it can.
+std::string RdmaTransport::Core::WhyInvalid(const ListWrite& write) const {
+  const Registration* const registration = write.local.operator->();
+  if (registration == nullptr) {
+    return "the local view has no registered memory: create it from an RdmaMemory";
+  }
+  if (registration->GetDevice() != device_) {
+    return "the local memory is registered for device " + std::to_string(registration->GetDevice()) +
+           ", but the transport uses device " + std::to_string(device_);
+  }
+  if (write.remote.len != 0 && write.local.size() > write.remote.len) {
+    return std::to_string(write.local.size()) + " bytes are more than the peer's buffer has, " +
+           std::to_string(write.remote.len);
   }
   for (const auto& channel : channels_) {
-    if (!request.registration->keys()->AreOf(channel->nic(), channel->device())) {
-      return {Code::kInvalid, "the local memory is not registered on " + channel->device().name() +
-                                  ", which the transport uses: choose the same max_nics for both"};
+    if (!registration->keys()->AreOf(channel->nic(), channel->device())) {
+      return "the local memory is not registered on " + channel->device().name() +
+             ", which the transport uses: choose the same max_nics for both";
     }
-    if (channel->peer_nic() >= request.remote.access_key.nics) {
-      return {Code::kInvalid,
-              "the access key has no key for one of the peer's NICs: the peer must choose the "
-              "same max_nics for its memory and its transport"};
+    if (channel->peer_nic() >= write.remote.access_key.nics) {
+      return "the access key has no key for one of the peer's NICs: the peer must choose the same max_nics "
+             "for its memory and its transport";
     }
   }
   return {};

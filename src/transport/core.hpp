@@ -61,6 +61,7 @@ class RdmaTransport::Core : public std::enable_shared_from_this<Core> {
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, asio::io_context::executor_type>;
 
   Status Validate(const Request& request) const WARPVERBS_REQUIRES(mutex_);
+  std::string WhyInvalid(const ListWrite& write) const WARPVERBS_REQUIRES(mutex_);
   std::vector<std::unique_ptr<Channel>> CreateChannels() const;
   Status MakeStatus(Code code, std::string_view reason) const noexcept;
   Status InternalError(std::string_view reason) const noexcept;

@@ -51,22 +51,32 @@ struct PendingHandler {
 /// The kind of ListNode in a Sender's queue of transfers to post.
 inline constexpr int kQueued = 1;
 
+/// Memory of both sides: all that a transfer moves, or one part of several.
+struct Part {
+  uint64_t local = 0, remote = 0, bytes = 0;
+  std::shared_ptr<const Registration::Keys> registered{};  ///< keeps the local memory registered for the NIC
+  std::array<uint32_t, AccessKey::kMaxNics> rkeys{};       ///< one for each NIC of the peer
+};
+
 /// A write or a read. It exists until its handler was completed and the NIC is done with all posted pieces.
 struct Transfer : ListNode<Transfer>, ListNode<Transfer, kQueued>, DeadlineNode<Transfer> {
   bool is_read = false;
   bool notify = false;
   bool started = false;    ///< the first piece was posted
   bool cancelled = false;  ///< no handler is pending: the remaining pieces shall not be posted
-  uint64_t local = 0, remote = 0;
-  std::shared_ptr<const Registration::Keys> registered{};  ///< keeps the local memory registered for the NIC
-  std::array<uint32_t, AccessKey::kMaxNics> rkeys{};       ///< one for each NIC of the peer
+  Part first{};
+  std::vector<Part> rest{};  ///< only of a list: one part allocates nothing
+  size_t next_part = 0;      ///< part of the next piece, and where in it that begins
+  uint64_t next_offset = 0;
   Pieces pieces{};                                         ///< valid once started
   uint64_t next_piece = 0;                                 ///< all earlier pieces were posted or skipped
   uint64_t outstanding = 0;  ///< number of pieces that are posted and not complete
   uint32_t sequence = 0;     ///< index among notified writes; valid once started, with `notify`
   PendingHandler pending{};
 
-  bool all_posted() const { return started && next_piece == pieces.count(); }
+  bool all_posted() const { return started && next_piece == pieces.count; }
+  const Part& part(size_t index) const { return index == 0 ? first : rest[index - 1]; }
+  size_t parts() const { return 1 + rest.size(); }
 };
 
 }  // namespace warpverbs::inline v0_2::transport

@@ -7,8 +7,10 @@ namespace warpverbs::inline v0_2::transport {
 namespace {
 
 Status TimeoutStatus(const Transfer& transfer) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < transfer.parts(); ++i) bytes += transfer.part(i).bytes;
   return {Code::kTimeout, std::string(transfer.is_read ? "the read of " : "the write of ") +
-                              std::to_string(transfer.pieces.bytes) + " bytes has not ended within " +
+                              std::to_string(bytes) + " bytes has not ended within " +
                               ToString(transfer.pending.timeout) +
                               ": choose a longer timeout, or check the peer and its link"};
 }
@@ -47,10 +49,12 @@ void Sender::PostQueued() {
 void Sender::Start(Transfer& transfer) {
   if (transfer.started) return;
   transfer.started = true;
-  transfer.pieces.piece_bytes = piece_bytes_;
+  transfer.pieces.count = 0;
+  for (size_t i = 0; i < transfer.parts(); ++i)
+    transfer.pieces.count += Pieces::CountOf(transfer.part(i).bytes, piece_bytes_);
   transfer.pieces.channels = static_cast<uint32_t>(channels_.size());
   transfer.pieces.first_channel = next_channel_;
-  next_channel_ = transfer.pieces.Channel(transfer.pieces.count());
+  next_channel_ = transfer.pieces.Channel(transfer.pieces.count);
   if (transfer.notify) transfer.sequence = next_sequence_++;
 }
 
@@ -61,7 +65,7 @@ void Sender::SkipUnposted(Transfer& transfer) {
   const Pieces& pieces = transfer.pieces;
   if (!transfer.notify) next_channel_ = pieces.Channel(transfer.next_piece);
   const uint64_t last_pieces = transfer.notify ? pieces.channels_used() : 0;
-  transfer.next_piece = std::max(transfer.next_piece, pieces.count() - last_pieces);
+  transfer.next_piece = std::max(transfer.next_piece, pieces.count - last_pieces);
 }
 
 /// Posts the next piece of a transfer, or the end of a cancelled one.
@@ -73,13 +77,20 @@ bool Sender::PostNext(Transfer& transfer) {
   Channel& channel = *channels_[pieces.Channel(piece)];
   if (channel.room() == 0) return false;
   const bool announces = transfer.notify && pieces.IsLastOnChannel(piece);
-  const ImmediateData part{
+  const ImmediateData announced{
       transfer.cancelled ? ImmediateData::Kind::kCancelledPart : ImmediateData::Kind::kPart,
       static_cast<uint8_t>(pieces.channels_used()), transfer.sequence};
   if (transfer.cancelled) {
-    channel.PostCancelled(transfer, part);
+    channel.PostCancelled(transfer, announced);
   } else {
-    channel.PostPiece(transfer, pieces.Offset(piece), pieces.Size(piece), announces ? &part : nullptr);
+    const Part& memory = transfer.part(transfer.next_part);
+    const uint64_t offset = transfer.next_offset, bytes = std::min(piece_bytes_, memory.bytes - offset);
+    channel.PostPiece(transfer, memory, {offset, bytes}, announces ? &announced : nullptr);
+    transfer.next_offset += bytes;
+    if (transfer.next_offset == memory.bytes) {
+      ++transfer.next_part;
+      transfer.next_offset = 0;
+    }
   }
   ++transfer.next_piece;
   return true;

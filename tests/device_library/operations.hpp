@@ -13,6 +13,11 @@ struct Sample {
   device::LocalMemory local, second, fetched;
   mlx5::Be32 imm{0x01020304};
   uint32_t cqn = 0x1234, count = 5;
+  device::LocalMemory entries[5] = {{0x6000, 8, mlx5::Be32{1}},
+                                    {0x7000, 0, {}},
+                                    {0x8000, 9, mlx5::Be32{2}},
+                                    {0x9000, 1, mlx5::Be32{3}},
+                                    {0xa000, 7, mlx5::Be32{4}}};
 
   Arguments Named() const {
     return {{"remote", remote.addr},
@@ -40,6 +45,7 @@ struct Sample {
             {"bits", 0x5152535455565758},
             {"cqn", cqn},
             {"count", count},
+            {"entries", AddressOf(entries)},
             {"flags", mlx5::kCqeAlways},
             {"poster", 0},
             {"deadline_ns", 0},
@@ -80,6 +86,8 @@ void ForEachOperation(const Sample& s, const Use& use) {
   use("send_two", Send(s.local, s.second));
   use("send_imm", SendImm(s.local, s.imm));
   use("send_imm_two", SendImm(s.local, s.imm, s.second));
+  use("write_gather", WriteGather(s.remote, s.entries, s.count));
+  use("send_gather", SendGather(s.entries, s.count));
   use("fetch_add_u32", FetchAdd<uint32_t>(s.remote, low(addend), s.fetched));
   use("fetch_add_u64", FetchAdd<uint64_t>(s.remote, addend, s.fetched));
   use("masked_fetch_add_u32", MaskedFetchAdd<uint32_t>(s.remote, low(addend), 0x80000000, s.fetched));

@@ -116,8 +116,39 @@ TEST(DeviceLibrary, PostsTheBytesOfTheHeaders) {
   for (const auto& [name, function] : Functions()) {
     const bool posts = std::find(function.arguments.begin(), function.arguments.end(), "flags") !=
                            function.arguments.end() &&
-                       !name.starts_with("wv_add_");
+                       !name.starts_with("wv_add_") && !name.starts_with("wv_write_list_");
     EXPECT_EQ(called.contains(name), posts) << name;
+  }
+}
+
+TEST(DeviceLibrary, PostsListsWithTheBytesOfTheHeaders) {
+  std::vector<wv_list_entry> list;
+  for (uint64_t i = 0; i < 11; ++i) list.push_back({0x1000 + 100 * i, 0x2000 + 200 * i, 10 + i, 1, 2});
+  list.push_back({list[10].local + 20, list[10].remote + 20, 5, 1, 2});  // touches the one before
+  list.push_back({0x9000, 0x9000, 0, 1, 2});
+  for (const Variant& variant : Variants({"thread", "warp", "block"})) {
+    const std::string function = "wv_write_list" + variant.Suffix();
+    SCOPED_TRACE(function);
+    MemoryQueue ours, headers;
+    wv_poster poster{};
+    for (const uint64_t address : {AddressOf(poster), AddressOf(poster), uint64_t{0}}) {
+      Arguments named = Named("write_list", ours);
+      named["poster"] = address;
+      named["entries"] = reinterpret_cast<uint64_t>(list.data());
+      named["count"] = list.size();
+      uint64_t results[4] = {};
+      RunAs(variant.group, [&](uint32_t thread) { results[thread] = Call(function, named); });
+      device::SendQueue<Cpu, device::Exclusive> queue(headers.view);
+      const device::Posted posted =
+          queue.PostList(reinterpret_cast<const device::ListEntry*>(list.data()), 13);
+      EXPECT_EQ(wv_code(results[0]), static_cast<uint32_t>(WV_OK));
+      EXPECT_EQ(wv_ticket(results[0]), posted.ticket.index);
+      if (variant.group != "thread") {
+        for (const uint64_t result : results) EXPECT_EQ(result, results[0]);
+      }
+      ExpectSame(ours, headers);
+    }
+    EXPECT_EQ(ours.control.tail, uint64_t{33} << 32 | 33);
   }
 }
 

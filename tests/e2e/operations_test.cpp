@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "pair.hpp"
+#include "warpverbs/arch/cpu_block.hpp"
 #include "warpverbs/device/atomics.hpp"
 
 /// Tests each operation from its call to the peer's memory.
@@ -45,6 +47,53 @@ TYPED_TEST(Operations, ReadCopiesFromThePeer) {
   EXPECT_EQ(this->pair.Source(3), 42u);
   EXPECT_EQ(this->pair.Source(2), 0u);
   EXPECT_EQ(this->pair.Source(4), 0u);
+}
+
+TYPED_TEST(Operations, GatheredEntriesFormOneMessageOfEveryCount) {
+  Pair wide({.a = {.depth = 16}});  // a write of 30 entries and its NOP take 9 slots
+  wide.Connect();
+  Queue<TypeParam> posts(wide.a.View());
+  for (uint64_t i = 0; i < 1024; ++i) wide.SourceAt<uint8_t>(i) = static_cast<uint8_t>(7 * i + 1);
+  for (uint32_t count = 0; count <= device::kMaxGatherEntries; ++count) {
+    SCOPED_TRACE(count);
+    std::memset(&wide.Target(0), 0, 1024);
+    std::vector<device::LocalMemory> entries;
+    std::vector<uint8_t> expected;
+    for (uint32_t i = 0; i < count; ++i) {
+      entries.push_back(wide.Local(31 * i, i % 6));
+      for (uint32_t at = 0; at < i % 6; ++at) expected.push_back(wide.SourceAt<uint8_t>(31 * i + at));
+    }
+    const device::Posted posted =
+        posts.Post(device::WriteGather(wide.Remote(8), entries.data(), count), Within());
+    ASSERT_EQ(posted.status.code, Code::kOk);
+    ASSERT_EQ(posts.Wait(posted.ticket, Within()).code, Code::kOk);
+    expected.resize(1000);
+    for (uint32_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(wide.TargetAt<uint8_t>(8 + i), expected[i]) << "byte " << i;
+  }
+}
+
+TYPED_TEST(Operations, ListWritesAllEntries) {
+  Pair wide({.a = {.depth = 64}});
+  wide.Connect();
+  const uint32_t lkey = wide.Local(0, 1).lkey.raw, rkey = wide.Remote(0).rkey.raw;
+  for (uint64_t i = 0; i < 512; ++i) wide.Source(i) = i + 1;
+  std::vector<device::ListEntry> list;
+  for (uint64_t i = 0; i < 100; ++i)  // pairs of neighbours
+    list.push_back({wide.Local(8 * (i + i / 2), 8).addr, wide.Remote(8 * (2 * (i / 2) + i)).addr, 8,
+                    mlx5::Be32{lkey}, mlx5::Be32{rkey}});
+  for (uint32_t round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    std::memset(&wide.Target(0), 0, 4096);
+    arch::cpu::RunBlock(32, [&](uint32_t) {
+      device::SendQueue<Cpu, TypeParam, device::Warp> posts(wide.a.View(), device::Warp(0xffffffff));
+      const device::Posted posted = posts.PostList(list.data(), 100, Within());
+      ASSERT_EQ(posted.status.code, Code::kOk);
+      ASSERT_EQ(posted.ticket.index, round * 50 + 49) << "each wide is one write";
+      ASSERT_EQ(posts.Wait(posted.ticket, Within()).code, Code::kOk);
+    });
+    for (uint64_t i = 0; i < 100; ++i) ASSERT_EQ(wide.Target(2 * (i / 2) + i), i + i / 2 + 1);
+  }
 }
 
 TYPED_TEST(Operations, TwoEntriesFormOneMessageInEverySplit) {

@@ -52,6 +52,29 @@ TEST_F(Receive, SendArrivesInThePostedMemory) {
   EXPECT_EQ(receives.PollOnce().status.code, Code::kPending);
 }
 
+TEST_F(Receive, GatheredSendIsOneMessage) {
+  Pair wide({.a = {.depth = 16}, .b = {.receive_depth = 4}});
+  wide.Connect();
+  Queue<device::Exclusive> sends(wide.a.View());
+  device::ReceiveQueue<Cpu> arrivals(wide.b.ReceiveView());
+  ASSERT_EQ(arrivals.Post(wide.TargetLocal(0, 512)).code, Code::kOk);
+  arrivals.Submit();
+  std::vector<device::LocalMemory> entries;
+  for (uint32_t i = 0; i < device::kMaxGatherEntries; ++i) {
+    wide.Source(2 * i) = 100 + i;
+    entries.push_back(wide.Local(16 * i, 8));
+  }
+  constexpr mlx5::Be32 kImm{0x12345678};
+  const device::Posted posted =
+      sends.Post(device::SendImmGather(entries.data(), device::kMaxGatherEntries, kImm), Within());
+  ASSERT_EQ(posted.status.code, Code::kOk);
+  ASSERT_EQ(sends.Wait(posted.ticket, Within()).code, Code::kOk);
+  const Received received = arrivals.Poll(Within());
+  EXPECT_EQ(received.bytes, 8 * device::kMaxGatherEntries);
+  EXPECT_EQ(received.imm, kImm);
+  for (uint32_t i = 0; i < device::kMaxGatherEntries; ++i) EXPECT_EQ(wide.Target(i), 100 + i);
+}
+
 TEST_F(Receive, ImmediateOfASendArrivesUnchanged) {
   constexpr mlx5::Be32 kImm{0x12345678};
   Offer(pair.TargetLocal(0, 64));

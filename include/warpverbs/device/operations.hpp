@@ -13,6 +13,11 @@ namespace warpverbs::inline v0_2::device {
 
 /// The result of Slots() for a message that is too long and cannot be split.
 inline constexpr uint32_t kTooLong = ~0u;
+/// The result of Slots() for a gathered message of more than kMaxGatherEntries: more than any queue has.
+inline constexpr uint32_t kTooManyEntries = kTooLong - 1;
+
+/// Entries that one message gathers at most, as ConnectX-7 reports it (`max_sge`): a write of 8 slots.
+inline constexpr uint32_t kMaxGatherEntries = 30;
 
 /// An operation that a SendQueue of `A` can post.
 template <class T, class A>
@@ -204,6 +209,89 @@ WARPVERBS_DEVICE Message<WqeOpcode::kSend> Send(const LocalMemory& local, const 
 WARPVERBS_DEVICE Message<WqeOpcode::kSendImm> SendImm(const LocalMemory& local, mlx5::Be32 imm,
                                                       const LocalMemory& second = {}) {
   return {{}, local, second, imm};
+}
+
+/// A write or send whose payload is up to kMaxGatherEntries pieces of local memory in sequence, in one WQE of
+/// 1 to 8 slots. The functions below make them. Entries of 0 bytes are skipped.
+///
+/// The entries are in memory that the caller can read; they may change right after the post. A message cannot
+/// be split: all entries together are at most as long as the device's longest message.
+template <WqeOpcode kOpcode>
+struct Gather {
+  RemoteMemory remote;
+  const LocalMemory* entries;
+  uint32_t count;
+  mlx5::Be32 imm = {};
+
+  WARPVERBS_DEVICE uint32_t Slots(const QueueView& view) const {
+    if (count > kMaxGatherEntries) return kTooManyEntries;
+    uint64_t room = view.max_message;
+    uint32_t segments = kHeaderSegments;
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint64_t bytes = entries[i].bytes;
+      if (bytes > room) return kTooLong;
+      room -= bytes;
+      segments += bytes != 0;
+    }
+    const uint32_t slots = SlotsOf(segments);
+    return slots + HasTrailer(slots);
+  }
+
+  /// A WQE of several slots is followed by a NOP that completes for it.
+  template <arch::Arch A>
+  WARPVERBS_DEVICE mlx5::Be64 Encode(const QueueView& view, uint32_t index, uint32_t flags) const {
+    const WqeWriter<A> wqe(view, index);
+    if constexpr (kHasRemote) wqe.Remote(remote);
+    uint32_t segments = kHeaderSegments;
+    for (uint32_t i = 0; i < count; ++i) segments += wqe.Data(segments, entries[i]);
+    const uint32_t slots = SlotsOf(segments);
+    if (!HasTrailer(slots)) return wqe.Control({kOpcode, segments, flags, imm});
+    wqe.Control({kOpcode, segments, flags & ~uint32_t{mlx5::kCompletionMask}, imm});
+    return Nop().Encode<A>(view, index + slots, flags);
+  }
+
+  WARPVERBS_DEVICE RequestError Check(const RegionCheck& check) const {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const RequestError error = check.Find({.local = entries[i]});
+      if (error != RequestError::kNone) return error;
+      bytes += entries[i].bytes;
+    }
+    return check.Find({remote, bytes, kHasRemote ? uint32_t{kWritable} : 0});
+  }
+
+ private:
+  static constexpr bool kHasRemote = kOpcode == WqeOpcode::kRdmaWrite || kOpcode == WqeOpcode::kRdmaWriteImm;
+  static constexpr uint32_t kHeaderSegments = kHasRemote ? 2 : 1;
+
+  WARPVERBS_DEVICE static uint32_t SlotsOf(uint32_t segments) {
+    return (segments + kSegmentsPerSlot - 1) / kSegmentsPerSlot;
+  }
+  WARPVERBS_DEVICE static bool HasTrailer(uint32_t slots) { return slots > 1; }
+};
+
+/// Writes the entries to the peer, one behind the other.
+WARPVERBS_DEVICE Gather<WqeOpcode::kRdmaWrite> WriteGather(const RemoteMemory& remote,
+                                                           const LocalMemory* entries, uint32_t count) {
+  return {remote, entries, count};
+}
+
+/// Writes the entries, and completes a receive of the peer. Its completion shows `imm` byte for byte.
+WARPVERBS_DEVICE Gather<WqeOpcode::kRdmaWriteImm> WriteImmGather(const RemoteMemory& remote,
+                                                                 const LocalMemory* entries, uint32_t count,
+                                                                 mlx5::Be32 imm) {
+  return {remote, entries, count, imm};
+}
+
+/// Sends the entries as one message.
+WARPVERBS_DEVICE Gather<WqeOpcode::kSend> SendGather(const LocalMemory* entries, uint32_t count) {
+  return {{}, entries, count};
+}
+
+/// Sends the entries as one message. The peer's completion shows `imm` byte for byte.
+WARPVERBS_DEVICE Gather<WqeOpcode::kSendImm> SendImmGather(const LocalMemory* entries, uint32_t count,
+                                                           mlx5::Be32 imm) {
+  return {{}, entries, count, imm};
 }
 
 /// Writes a value that the WQE contains: it need not be registered, and may change right after the post.

@@ -2,6 +2,7 @@
 
 #include "warpverbs/device/detail/group.hpp"
 #include "warpverbs/device/detail/queue_state.hpp"
+#include "warpverbs/device/list.hpp"
 
 namespace warpverbs::inline v0_2::device {
 
@@ -83,6 +84,29 @@ class SendQueue {
     return TryPostBy(group_, operation, posted, abort, flags);
   }
 
+  /// Posts the writes of a list by one reservation and one doorbell: see list.hpp. All threads that call
+  /// together pass the same list, divide the work, and get the same ticket, which is that of all writes.
+  ///
+  /// Entries without bytes write nothing; a list without bytes posts a NOP.
+  ///
+  /// @param entries  in memory that the callers can read; they may change right after the post
+  /// @errors  as for Post(): nothing was posted. kTooManySlots: the list needs more slots than the queue has
+  WARPVERBS_DEVICE Posted PostList(const ListEntry* entries, uint32_t count, const WaitLimit& limit = {},
+                                   uint32_t flags = mlx5::kCqeAlways) {
+    if constexpr (kLanesCollide) {
+      Posted posted;
+      for (arch::LaneMask rest = A::ActiveLanes(); rest != 0;) {
+        const uint32_t lane = Group<A, Warp>::Last(rest);
+        if (A::Lane() == lane) posted = PostListBy(group_, entries, count, limit, flags);
+        rest &= ~(arch::LaneMask{1} << lane);
+      }
+      return posted;
+    } else {
+      group_.SyncEnter();
+      return PostListBy(group_, entries, count, limit, flags);
+    }
+  }
+
   /// Returns what this thread knows, for its next SendQueue of the same queue and policy. Void after a reset.
   WARPVERBS_DEVICE PosterState Poster() const { return state_.Poster(); }
 
@@ -139,10 +163,47 @@ class SendQueue {
     return RequestError::kNone;
   }
 
-  /// Reserves slots for each thread of a group if all of them want to and the slots are known to be free.
+  /// Posts a list by the threads of a group: counts the slots, reserves them, and writes.
   template <class G>
-  WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t slots, uint32_t& base) {
-    const uint32_t all = slots * group.size();
+  WARPVERBS_DEVICE Posted PostListBy(const G& group, const ListEntry* entries, uint32_t count,
+                                     const WaitLimit& limit, uint32_t flags) {
+    const ListPart<A> part(view(), group.warp(), entries, group.ShareOf(count));
+    const RankSum written = group.SumOverWarps(part.CountSlots());
+    const uint32_t slots = written.all != 0 ? written.all : 1;
+    RequestError error = slots <= view().depth ? RequestError::kNone : RequestError::kTooManySlots;
+    if constexpr (kChecked) {
+      if (error == RequestError::kNone)
+        error = FirstOf(group, part.Check(RegionCheck(view().control->regions)));
+    }
+    if (error != RequestError::kNone) return Refused(error);
+    uint32_t base = 0;
+    if (!TryReserve(group, true, slots, base)) {
+      if (!group.AllTrue(state_.ok())) state_.MarkFailed();
+      const Code code = Reserve(group, slots, limit, base);
+      if (code != Code::kOk) return {state_.ToStatus(code), state_.RefusedTicket()};
+    }
+    const uint32_t end = base + slots;
+    mlx5::Be64 doorbell = part.Doorbell(end - 1);
+    if (written.all != 0) {
+      part.Encode(base + written.before, end - 1, flags);
+    } else if (group.IsLeader()) {
+      doorbell = Nop().Encode<A>(view(), base, flags);
+    }
+    return {state_.ToStatus(Publish(group, base, end, doorbell, limit.abort)), {end - 1}};
+  }
+
+  /// Returns the smallest error that a thread of a group has found.
+  template <class G>
+  WARPVERBS_DEVICE static RequestError FirstOf(const G& group, RequestError mine) {
+    if (group.AllTrue(mine == RequestError::kNone)) return RequestError::kNone;
+    for (uint8_t error = 1;; ++error) {
+      if (!group.AllTrue(static_cast<uint8_t>(mine) != error)) return static_cast<RequestError>(error);
+    }
+  }
+
+  /// Reserves `all` slots of a group if all its threads want to and the slots are known to be free.
+  template <class G>
+  WARPVERBS_DEVICE bool TryReserve(const G& group, bool wanted, uint32_t all, uint32_t& base) {
     if constexpr (kShares) {
       bool taken = group.AllTrue(wanted & state_.ok()) && group.IsLeader() && state_.HasCredit(all);
       if (taken) taken = state_.end().TryReserve(all);
@@ -159,10 +220,9 @@ class SendQueue {
     }
   }
 
-  /// Reserves slots for each thread of a group as soon as they are free.
+  /// Reserves `all` slots of a group as soon as they are free.
   template <class G>
-  WARPVERBS_DEVICE Code Reserve(const G& group, uint32_t slots, const WaitLimit& limit, uint32_t& base) {
-    const uint32_t all = slots * group.size();
+  WARPVERBS_DEVICE Code Reserve(const G& group, uint32_t all, const WaitLimit& limit, uint32_t& base) {
     Code code = Code::kOk;
     if (group.IsLeader()) code = state_.Reserve(all, limit);
     code = BroadcastReservation(group, state_.end().reserved() - all, code, base);
@@ -176,11 +236,10 @@ class SendQueue {
 
   /// Publishes what the threads of a group have written.
   ///
-  /// @param doorbell  first 8 bytes of the caller's last WQE
+  /// @param doorbell  of the leader: first 8 bytes of the last WQE
   template <class G>
-  WARPVERBS_DEVICE Code Publish(const G& group, uint32_t base, uint32_t slots, mlx5::Be64 doorbell,
+  WARPVERBS_DEVICE Code Publish(const G& group, uint32_t base, uint32_t end, mlx5::Be64 doorbell,
                                 const uint64_t* abort) {
-    const uint32_t end = base + slots * group.size();
     group.Sync();
     Code code = Code::kOk;
     if (group.IsLeader()) code = state_.Publish(base, end, doorbell, abort);
@@ -197,10 +256,10 @@ class SendQueue {
     const uint32_t slots = operation.Slots(view());
     const bool fast = (slots == 1) & (Validate(operation, slots) == RequestError::kNone);
     uint32_t base = 0;
-    if (!__builtin_expect(TryReserve(group, fast, 1, base), true)) return false;
+    if (!__builtin_expect(TryReserve(group, fast, group.size(), base), true)) return false;
     const uint32_t index = base + group.rank();
     const mlx5::Be64 doorbell = EncodeOne<A>(operation, view(), index, flags);
-    const Code code = Publish(group, base, 1, doorbell, abort);
+    const Code code = Publish(group, base, base + group.size(), doorbell, abort);
     posted = {{}, {index}};
     if (__builtin_expect(code != Code::kOk, false)) posted.status = state_.ToStatus(code);
     return true;
@@ -236,11 +295,11 @@ class SendQueue {
     if (!group.AllTrue(state_.ok()))
       state_.MarkFailed();  // the leader learns of an error that any thread has seen
     uint32_t base = 0;
-    Code code = Reserve(group, slots, limit, base);
+    Code code = Reserve(group, slots * group.size(), limit, base);
     if (code != Code::kOk) return {state_.ToStatus(code), state_.RefusedTicket()};
     const uint32_t index = base + slots * group.rank();
     const mlx5::Be64 doorbell = operation.template Encode<A>(view(), index, flags);
-    code = Publish(group, base, slots, doorbell, limit.abort);
+    code = Publish(group, base, base + slots * group.size(), doorbell, limit.abort);
     return {state_.ToStatus(code), {index + slots - 1}};
   }
 
@@ -312,8 +371,8 @@ class SendQueue<A, S, C>::Batch {
   WARPVERBS_DEVICE Posted Submit() {
     if (!state_.submitted && state_.status.ok()) {
       while (state_.next != state_.end) FillWithNop();
-      const Code code =
-          queue_.Publish(queue_.group_, state_.base, state_.slots, state_.doorbell, state_.abort);
+      const uint32_t end = state_.base + state_.slots * queue_.group_.size();
+      const Code code = queue_.Publish(queue_.group_, state_.base, end, state_.doorbell, state_.abort);
       state_.status = queue_.state_.ToStatus(code);
       state_.submitted = true;
     }
@@ -344,11 +403,12 @@ class SendQueue<A, S, C>::Batch {
   WARPVERBS_DEVICE Batch(SendQueue& queue, uint32_t slots, const WaitLimit& limit) : queue_(queue) {
     state_.slots = slots;
     state_.abort = limit.abort;
-    const bool fits = slots != 0 && uint64_t{slots} * queue.group_.size() <= queue.view().depth;
-    if (!fits) {
+    const uint64_t all = uint64_t{slots} * queue.group_.size();
+    const auto wanted = static_cast<uint32_t>(all);
+    if (all == 0 || all > queue.view().depth) {
       state_.status = {.code = Code::kInvalid, .request_error = RequestError::kTooManySlots};
-    } else if (!queue.TryReserve(queue.group_, true, slots, state_.base)) {
-      state_.status = queue.state_.ToStatus(queue.Reserve(queue.group_, slots, limit, state_.base));
+    } else if (!queue.TryReserve(queue.group_, true, wanted, state_.base)) {
+      state_.status = queue.state_.ToStatus(queue.Reserve(queue.group_, wanted, limit, state_.base));
     }
     state_.next = state_.base + slots * queue.group_.rank();
     state_.end = state_.next + slots;

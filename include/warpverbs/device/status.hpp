@@ -20,7 +20,8 @@ enum class Code : uint8_t {
 /// The reason for kInvalid. Every build finds those up to kReleaseScope, a checked build the others, too.
 enum class RequestError : uint8_t {
   kNone,
-  kTooManySlots,       ///< more WQEBBs than the queue has, or than its batch has left
+  /// more WQEBBs than the queue has, or than its batch has left; more entries than one message gathers
+  kTooManySlots,
   kMessageTooLong,     ///< longer than the device's longest message, and cannot be split
   kRefusedTicket,      ///< a wait for a post that was refused
   kReleaseScope,       ///< a queue in host memory, and an arch whose releases reach only its own GPU

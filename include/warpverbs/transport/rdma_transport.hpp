@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,12 @@ namespace warpverbs::inline v0_2::transport {
 struct Bound {
   Status status;
   std::string url;
+};
+
+/// One of several writes that end together.
+struct ListWrite {
+  RdmaMemory::View local;
+  RdmaRemoteBuffer remote;
 };
 
 /// A connection to one peer over RDMA: writes to its memory, reads from it, and notifications.
@@ -103,10 +110,22 @@ class WARPVERBS_EXPORT RdmaTransport {
   template <class Token = asio::use_future_t<>>
   auto Write(const RdmaMemory::View& local, const RdmaRemoteBuffer& remote, const WriteOptions& options = {},
              Token&& token = Token()) {
-    return Begin(token, Request{.local = local.data(),
-                                .size = local.size(),
-                                .registration = local.operator->(),
-                                .remote = remote,
+    return Begin(token,
+                 Request{.memory = {local, remote}, .notify = options.notify, .timeout = options.timeout});
+  }
+
+  /// Writes a list in any order, and ends when all bytes of all entries are in the peer's memory. With
+  /// `notify` the peer is notified once, after all of them.
+  ///
+  /// Neighbours that touch on both sides, in the same registered memory, are written together. Entries
+  /// without bytes write nothing. A list without bytes is an empty write.
+  ///
+  /// @param list  copied
+  /// @return  as above; kInvalid names the first invalid entry, and nothing was sent
+  template <class Token = asio::use_future_t<>>
+  auto Write(std::span<const ListWrite> list, const WriteOptions& options = {}, Token&& token = Token()) {
+    return Begin(token, Request{.list = {list.begin(), list.end()},
+                                .is_list = true,
                                 .notify = options.notify,
                                 .timeout = options.timeout});
   }
@@ -117,12 +136,7 @@ class WARPVERBS_EXPORT RdmaTransport {
   template <class Token = asio::use_future_t<>>
   auto Read(const RdmaMemory::MutableView& local, const RdmaRemoteBuffer& remote,
             const ReadOptions& options = {}, Token&& token = Token()) {
-    return Begin(token, Request{.is_read = true,
-                                .local = local.data(),
-                                .size = local.size(),
-                                .registration = local.operator->(),
-                                .remote = remote,
-                                .timeout = options.timeout});
+    return Begin(token, Request{.is_read = true, .memory = {local, remote}, .timeout = options.timeout});
   }
 
   /// Waits for a notified write of the peer, all bytes of which have arrived when the wait ends.
@@ -150,18 +164,17 @@ class WARPVERBS_EXPORT RdmaTransport {
   /// The arguments of a write or a read.
   struct Request {
     bool is_read = false;
-    const void* local = nullptr;
-    size_t size = 0;
-    const Registration* registration = nullptr;
-    RdmaRemoteBuffer remote{};
+    ListWrite memory{};             ///< memory of a single transfer
+    std::vector<ListWrite> list{};  ///< entries of a list, in place of `memory`
+    bool is_list = false;
     bool notify = false;
     std::optional<std::chrono::nanoseconds> timeout{};
   };
 
   template <class Token>
-  auto Begin(Token& token, const Request& request) {
+  auto Begin(Token& token, Request request) {
     return asio::async_initiate<Token, void(Status)>(
-        [this, request](auto handler) {
+        [this, request = std::move(request)](auto handler) {
           StartTransfer(request, detail::Handler(std::move(handler), loop_->executor()));
         },
         token);

@@ -16,7 +16,8 @@ const char* Describe(RequestError error) {
     case RequestError::kNone:
       return "no error was found";
     case RequestError::kTooManySlots:
-      return "it takes more WQEBBs than the queue has, or than its batch has left";
+      return "it takes more WQEBBs than the queue has, or than its batch has left, or gathers more than 30 "
+             "entries";
     case RequestError::kMessageTooLong:
       return "it is longer than the device's longest message and cannot be split";
     case RequestError::kRefusedTicket:

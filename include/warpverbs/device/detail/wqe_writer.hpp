@@ -15,6 +15,8 @@ using mlx5::WqeOpcode;
 /// Bytes of a slot behind the control segment, the remote address and the inline header.
 inline constexpr uint32_t kMaxInlineWriteBytes = 28;
 
+inline constexpr uint32_t kSegmentsPerSlot = mlx5::kWqebbBytes / mlx5::kSegmentBytes;
+
 /// A value that fits in a WQE.
 template <class T>
 concept InlineValue = std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxInlineWriteBytes;
@@ -44,12 +46,17 @@ class WqeWriter {
   WARPVERBS_DEVICE WqeWriter(const QueueView& view, uint32_t index)
       : view_(view), index_(index), slot_(SlotOf(index)) {}
 
-  /// Writes the control segment, and returns its first 8 bytes, the value for the doorbell register.
-  WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
+  /// Returns the first 8 bytes of the control segment, the value for the doorbell register.
+  WARPVERBS_DEVICE mlx5::Be64 Doorbell(const ControlFields& control) const {
     const mlx5::Be32 index_opcode = A::ToBe32(control.opmod, index_, static_cast<uint32_t>(control.opcode));
-    const uint64_t first = A::Join(index_opcode.raw, view_.qpn_be | control.segments << 24);
-    A::StoreSegment(slot_, first, A::Join(control.flags << 24, control.imm.raw));
-    return mlx5::Be64{first};
+    return mlx5::Be64{A::Join(index_opcode.raw, view_.qpn_be | control.segments << 24)};
+  }
+
+  /// Writes the control segment, and returns Doorbell().
+  WARPVERBS_DEVICE mlx5::Be64 Control(const ControlFields& control) const {
+    const mlx5::Be64 doorbell = Doorbell(control);
+    A::StoreSegment(slot_, doorbell.raw, A::Join(control.flags << 24, control.imm.raw));
+    return doorbell;
   }
 
   WARPVERBS_DEVICE void Remote(const RemoteMemory& remote) const {
@@ -87,8 +94,6 @@ class WqeWriter {
   }
 
  private:
-  static constexpr uint32_t kSegmentsPerSlot = mlx5::kWqebbBytes / mlx5::kSegmentBytes;
-
   WARPVERBS_DEVICE uint8_t* SlotOf(uint32_t index) const {
     return view_.sq + uint64_t{index & (view_.depth - 1)} * mlx5::kWqebbBytes;
   }
