@@ -30,6 +30,7 @@ const std::map<std::string, std::string> kGroups = {
     {"CqeOpcode", "cqe_opcode"},
     {"CtrlFlags", "wqe_ctrl_flags"},
     {"DctState", "dctc_state"},
+    {"MkeyAccess", "wqe_mkey_access"},
     {"Mtu", "qpc_mtu"},
     {"OptParam", "qpc_opt_param"},
     {"PathMigration", "qpc_pm_state"},
@@ -40,6 +41,8 @@ const std::map<std::string, std::string> kGroups = {
     {"ServiceType", "qpc_st"},
     {"Syndrome", "cqe_syndrome"},
     {"TimestampFormat", "qpc_ts_format"},
+    {"UmrFlags", "wqe_umr_flags"},
+    {"UmrMask", "wqe_umr_mask"},
     {"WaitOpmod", "wait_opmod"},
     {"WqeOpcode", "wqe_opcode"},
 };

@@ -90,6 +90,50 @@ TEST(Wqe, LaysOutTheDatagramSegment) {  // the tables of tests/data/prm have non
   EXPECT_EQ(kExtendedAddress, uint32_t{MLX5_EXTENDED_UD_AV});
 }
 
+TEST(Wqe, LaysOutTheSegmentsOfAUmr) {  // the tables of tests/data/prm have none
+  const auto expect = [](auto ours, auto theirs) { EXPECT_EQ(PlaceOf(ours), PlaceOf(theirs)); };
+  EXPECT_EQ(sizeof(UmrControlSegment), sizeof(mlx5_wqe_umr_ctrl_seg));
+  expect(&UmrControlSegment::flags, &mlx5_wqe_umr_ctrl_seg::flags);
+  expect(&UmrControlSegment::klm_octowords, &mlx5_wqe_umr_ctrl_seg::klm_octowords);
+  expect(&UmrControlSegment::translation_offset, &mlx5_wqe_umr_ctrl_seg::translation_offset);
+  expect(&UmrControlSegment::mkey_mask, &mlx5_wqe_umr_ctrl_seg::mkey_mask);
+  EXPECT_EQ(sizeof(MkeySegment), sizeof(mlx5_wqe_mkey_context_seg));
+  expect(&MkeySegment::free, &mlx5_wqe_mkey_context_seg::free);
+  expect(&MkeySegment::access_flags, &mlx5_wqe_mkey_context_seg::access_flags);
+  expect(&MkeySegment::qpn_mkey, &mlx5_wqe_mkey_context_seg::qpn_mkey);
+  expect(&MkeySegment::flags_pd, &mlx5_wqe_mkey_context_seg::flags_pd);
+  expect(&MkeySegment::start_address, &mlx5_wqe_mkey_context_seg::start_addr);
+  expect(&MkeySegment::length, &mlx5_wqe_mkey_context_seg::len);
+  expect(&MkeySegment::translations_octoword_size, &mlx5_wqe_mkey_context_seg::translations_octword_size);
+  expect(&MkeySegment::log_page_size, &mlx5_wqe_mkey_context_seg::log_page_size);
+  EXPECT_EQ(sizeof(KlmSegment), sizeof(mlx5_wqe_umr_klm_seg));
+  expect(&KlmSegment::bytes, &mlx5_wqe_umr_klm_seg::byte_count);
+  expect(&KlmSegment::key, &mlx5_wqe_umr_klm_seg::mkey);
+  expect(&KlmSegment::address, &mlx5_wqe_umr_klm_seg::address);
+}
+
+TEST(Wqe, NumbersTheFlagsOfAUmr) {
+  EXPECT_EQ(kUmrCheckQpn, MLX5_WQE_UMR_CTRL_FLAG_CHECK_QPN);
+  EXPECT_EQ(kUmrTranslationOffset, MLX5_WQE_UMR_CTRL_FLAG_TRNSLATION_OFFSET);
+  EXPECT_EQ(kUmrCheckFree, MLX5_WQE_UMR_CTRL_FLAG_CHECK_FREE);
+  EXPECT_EQ(kUmrInline, MLX5_WQE_UMR_CTRL_FLAG_INLINE);
+  EXPECT_EQ(kUmrLength, MLX5_WQE_UMR_CTRL_MKEY_MASK_LEN);
+  EXPECT_EQ(kUmrStartAddress, MLX5_WQE_UMR_CTRL_MKEY_MASK_START_ADDR);
+  EXPECT_EQ(kUmrKeyByte, MLX5_WQE_UMR_CTRL_MKEY_MASK_MKEY);
+  EXPECT_EQ(kUmrQpn, MLX5_WQE_UMR_CTRL_MKEY_MASK_QPN);
+  EXPECT_EQ(kUmrLocalWrite, MLX5_WQE_UMR_CTRL_MKEY_MASK_ACCESS_LOCAL_WRITE);
+  EXPECT_EQ(kUmrRemoteRead, MLX5_WQE_UMR_CTRL_MKEY_MASK_ACCESS_REMOTE_READ);
+  EXPECT_EQ(kUmrRemoteWrite, MLX5_WQE_UMR_CTRL_MKEY_MASK_ACCESS_REMOTE_WRITE);
+  EXPECT_EQ(kUmrAtomic, MLX5_WQE_UMR_CTRL_MKEY_MASK_ACCESS_ATOMIC);
+  EXPECT_EQ(kUmrFree, MLX5_WQE_UMR_CTRL_MKEY_MASK_FREE);
+  EXPECT_EQ(kMkeyFree, MLX5_WQE_MKEY_CONTEXT_FREE);
+  EXPECT_EQ(kMkeyLocalRead, MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_LOCAL_READ);
+  EXPECT_EQ(kMkeyLocalWrite, MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_LOCAL_WRITE);
+  EXPECT_EQ(kMkeyRemoteRead, MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_REMOTE_READ);
+  EXPECT_EQ(kMkeyRemoteWrite, MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_REMOTE_WRITE);
+  EXPECT_EQ(kMkeyAtomic, MLX5_WQE_MKEY_CONTEXT_ACCESS_FLAGS_ATOMIC);
+}
+
 TEST(Wqe, LaysOutTheDataSegment) {
   ExpectSize<DataSegment>("data_seg");
   Expect("data_seg.byte_count", &DataSegment::bytes, &mlx5_wqe_data_seg::byte_count);

@@ -165,6 +165,75 @@ struct WaitSegment {
 };
 static_assert(sizeof(WaitSegment) == 16);
 
+/// First segment of a UMR: the NIC changes the fields of a memory key that `mkey_mask` names. The control
+/// segment's `imm` is the key. A MkeySegment follows, then KlmSegments.
+struct UmrControlSegment {
+  uint8_t flags;  ///< UmrFlags
+  uint8_t reserved0[3];
+  Be16 klm_octowords;
+  Be16 translation_offset;
+  Be64 mkey_mask;  ///< UmrMask
+  uint8_t reserved1[32];
+};
+static_assert(sizeof(UmrControlSegment) == 48);
+
+enum UmrFlags : uint8_t {
+  kUmrCheckQpn = 0x08,           ///< fail unless the key is of this queue pair
+  kUmrTranslationOffset = 0x10,  ///< `translation_offset` holds, not the size of a BSF
+  kUmrCheckFree = 0x20,          ///< fail unless the key is free
+  kUmrInline = 0x80,             ///< the KLMs are in the WQE
+};
+
+enum UmrMask : uint64_t {
+  kUmrLength = 0x1,
+  kUmrStartAddress = 0x40,
+  kUmrKeyByte = 0x2000,
+  kUmrQpn = 0x4000,
+  kUmrLocalWrite = 0x40000,
+  kUmrRemoteRead = 0x80000,
+  kUmrRemoteWrite = 0x100000,
+  kUmrAtomic = 0x200000,
+  kUmrFree = 0x20000000,
+};
+
+/// The new contents of a memory key.
+struct MkeySegment {
+  uint8_t free;  ///< kMkeyFree
+  uint8_t reserved0;
+  uint8_t access_flags;  ///< MkeyAccess
+  uint8_t sf;
+  Be32 qpn_mkey;  ///< qpn << 8 | low byte of the key; qpn kAnyQpn: all queue pairs
+  Be32 reserved1;
+  Be32 flags_pd;
+  Be64 start_address;
+  Be64 length;
+  Be32 bsf_octoword_size;
+  Be32 reserved2[4];
+  Be32 translations_octoword_size;
+  uint8_t reserved3[3];
+  uint8_t log_page_size;
+  Be32 reserved4;
+};
+static_assert(sizeof(MkeySegment) == 64);
+inline constexpr uint8_t kMkeyFree = 1 << 6;
+inline constexpr uint32_t kAnyQpn = 0xffffff;
+
+enum MkeyAccess : uint8_t {
+  kMkeyLocalRead = 0x04,
+  kMkeyLocalWrite = 0x08,
+  kMkeyRemoteRead = 0x10,
+  kMkeyRemoteWrite = 0x20,
+  kMkeyAtomic = 0x40,
+};
+
+/// A piece of memory that a key is made of, by another key.
+struct KlmSegment {
+  Be32 bytes;
+  Be32 key;
+  Be64 address;
+};
+static_assert(sizeof(KlmSegment) == 16);
+
 /// First segment of a shared receive queue's WQE; data segments follow.
 struct SrqNextSegment {
   uint8_t reserved0[2];

@@ -93,6 +93,14 @@ void Hca::DeregisterMemory(uint32_t key) {
   if (!mkeys_.Remove(key)) ThrowNotFound("memory key", key);
 }
 
+uint32_t Hca::AllocWindow(uint32_t pdn, bool revocable) {
+  return RegisterMemory({.pdn = pdn, .revocable = revocable, .free = true, .window = WindowTarget{}});
+}
+
+void Hca::DeallocWindow(uint32_t key) {
+  if (!mkeys_.RemoveWindow(key)) ThrowNotFound("memory window", key);
+}
+
 uint32_t Hca::AllocUar(uint8_t* page) {
   constexpr uint32_t kMask = 0xffff;  // a completion queue names its page in 16 bits
   if (uars_.size() == kMask) throw CommandError(CommandStatus::kNoResources, "all UAR pages are in use");

@@ -70,6 +70,13 @@ class Hca {
   uint32_t RegisterMemory(const Mkey& mkey, std::optional<uint8_t> variant = {});
   void DeregisterMemory(uint32_t key);
 
+  /// Makes a memory window, which is free until a work request binds it.
+  ///
+  /// @param revocable  whether peers may free it, as for a memory window of type 2
+  /// @return  its first key
+  uint32_t AllocWindow(uint32_t pdn, bool revocable);
+  void DeallocWindow(uint32_t key);
+
   /// @param page  4096 zeroed bytes that the program maps too
   uint32_t AllocUar(uint8_t* page);
   /// @return  the page, which the caller may now unmap

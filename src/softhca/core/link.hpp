@@ -41,7 +41,7 @@ struct Request {
   std::span<const Bytes> local;  ///< payload to send, or memory for the response's payload
   uint64_t bytes = 0;            ///< size of the payload
   bool takes_response = true;    ///< false: a read or an atomic without access to the memory for its response
-  mlx5::Be32 imm{};
+  mlx5::Be32 imm{};              ///< immediate data, or the key that a send with invalidate frees
   bool solicited = false;
   AtomicOperands atomic;
   Destination destination;  ///< for services that IsAddressedByEntry() names

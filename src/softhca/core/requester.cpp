@@ -42,7 +42,7 @@ bool Requester::Step(QueuePair& qp, uint32_t available, uint64_t now_ns) {
   const WqeAction action = Classify(qp, wqe_, fault);
   if (action.kind == WqeAction::Kind::kWait) return false;
   if (action.kind == WqeAction::Kind::kEnd) {
-    Finish(qp, action.result);
+    Finish(qp, ExecuteLocally(qp, wqe_, action.result));
     return true;
   }
   if (qp.retry.timeouts > qp.attributes.retry_count) {

@@ -39,11 +39,18 @@ Response RespondToSend(QueuePair& target, const Request& request) {
   OpenReceive(target);
   const Scatter scatter = FindReceiveMemory(target, 0, request.bytes);
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
+  const bool invalidates = request.opcode == WqeOpcode::kSendInval;
+  if (invalidates && !target.hca->mkeys().Revoke(mlx5::FromBe(request.imm), target.config.pdn, target.qpn)) {
+    return Rejected(Syndrome::kRemoteAccess);
+  }
   if (!Copy(scatter.span(), request.local)) {
     return IsAccessible(scatter.span()) ? kLocalFault : RejectedReceive(Syndrome::kLocalProtection);
   }
   const bool imm = request.opcode == WqeOpcode::kSendImm;
-  return CompleteReceive(target, request, imm ? CqeOpcode::kResponderSendImm : CqeOpcode::kResponderSend);
+  return CompleteReceive(target, request,
+                         invalidates ? CqeOpcode::kResponderSendInval
+                         : imm       ? CqeOpcode::kResponderSendImm
+                                     : CqeOpcode::kResponderSend);
 }
 
 Response RespondToWrite(QueuePair& target, const Request& request) {
@@ -87,6 +94,7 @@ Response Execute(QueuePair& target, const Request& request, mlx5::Mtu mtu) {
   switch (request.opcode) {
     case WqeOpcode::kSend:
     case WqeOpcode::kSendImm:
+    case WqeOpcode::kSendInval:
       return RespondToSend(target, request);
     case WqeOpcode::kRdmaWrite:
     case WqeOpcode::kRdmaWriteImm:
@@ -117,8 +125,8 @@ Response Respond(QueuePair& target, const Origin& origin, const Request& request
 RemoteMemory FindRemoteMemory(const QueuePair& target, const RemoteRange& range, Access access) {
   if ((target.attributes.access & access) == 0) return {.refusal = Syndrome::kRemoteInvalidRequest};
   if (range.bytes == 0) return {};
-  const Bytes memory =
-      target.hca->mkeys().Translate(range.rkey, target.config.pdn, range.address, range.bytes, access);
+  const Bytes memory = target.hca->mkeys().Translate(range.rkey, target.config.pdn, range.address,
+                                                     range.bytes, access, target.qpn);
   if (memory.data() == nullptr) return {.refusal = Syndrome::kRemoteAccess};
   return {.bytes = memory};
 }

@@ -34,6 +34,13 @@ WqeAction Classify(const QueuePair& qp, const SendWqe& wqe, Syndrome fault) {
   return {};
 }
 
+WqeResult ExecuteLocally(QueuePair& qp, const SendWqe& wqe, const WqeResult& result) {
+  const WindowChange* const change = wqe.window_change();
+  if (result.syndrome != Syndrome::kNone || change == nullptr) return result;
+  const bool changed = qp.hca->mkeys().Change(*change, qp.config.pdn, qp.qpn);
+  return {changed ? Syndrome::kNone : Syndrome::kMemoryWindowBind};
+}
+
 void CompleteSend(QueuePair& qp, const SendEntry& entry, const WqeResult& result) {
   const bool ok = result.syndrome == Syndrome::kNone;
   qp.send_index = (qp.send_index + entry.wqebbs) & mlx5::kQpDbrIndexMask;

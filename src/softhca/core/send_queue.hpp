@@ -30,7 +30,7 @@ struct WqeAction {
   enum class Kind : uint8_t {
     kSend,  ///< send it to the peer
     kWait,  ///< leave it: what it waits for has not happened
-    kEnd,   ///< complete it with `result`, without the peer
+    kEnd,   ///< complete it without the peer, see ExecuteLocally()
   };
   Kind kind = Kind::kSend;
   WqeResult result{};
@@ -40,6 +40,11 @@ struct WqeAction {
 ///
 /// @param fault  result of SendWqe::Read()
 WqeAction Classify(const QueuePair& qp, const SendWqe& wqe, mlx5::Syndrome fault);
+
+/// Executes an entry that needs no peer, if `result` is no failure. Call it once, in the entry's turn.
+///
+/// @return  the result to complete it with
+WqeResult ExecuteLocally(QueuePair& qp, const SendWqe& wqe, const WqeResult& result);
 
 /// Completes the entry at `send_index` and moves on. A failure moves the queue pair to the error state.
 void CompleteSend(QueuePair& qp, const SendEntry& entry, const WqeResult& result);

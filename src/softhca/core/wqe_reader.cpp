@@ -13,12 +13,15 @@ using mlx5::Syndrome;
 using mlx5::WqeOpcode;
 
 bool IsLocal(WqeOpcode opcode) {
-  return opcode == WqeOpcode::kNop || opcode == WqeOpcode::kWait || opcode == WqeOpcode::kDump;
+  return opcode == WqeOpcode::kNop || opcode == WqeOpcode::kWait || opcode == WqeOpcode::kDump ||
+         opcode == WqeOpcode::kUmr;
 }
 
-bool HasRemoteAddress(WqeOpcode opcode) {
-  return opcode != WqeOpcode::kSend && opcode != WqeOpcode::kSendImm && !IsLocal(opcode);
+bool IsSend(WqeOpcode opcode) {
+  return opcode == WqeOpcode::kSend || opcode == WqeOpcode::kSendImm || opcode == WqeOpcode::kSendInval;
 }
+
+bool HasRemoteAddress(WqeOpcode opcode) { return !IsSend(opcode) && !IsLocal(opcode); }
 
 bool IsAtomic(WqeOpcode opcode) {
   return opcode == WqeOpcode::kAtomicCs || opcode == WqeOpcode::kAtomicFa ||
@@ -38,6 +41,10 @@ bool IsSupported(WqeOpcode opcode, mlx5::ServiceType service) {
       return service != mlx5::ServiceType::kUd;
     case WqeOpcode::kRdmaRead:
       return IsReliable(service);
+    case WqeOpcode::kSendInval:
+      return service == mlx5::ServiceType::kRc;
+    case WqeOpcode::kUmr:
+      return service == mlx5::ServiceType::kRc || service == mlx5::ServiceType::kUc;
     default:
       return IsLocal(opcode) || (IsAtomic(opcode) && IsReliable(service));
   }
@@ -94,6 +101,7 @@ void SendWqe::Fetch(const QueuePair& qp, uint32_t index) {
   const auto fence = static_cast<uint8_t>(ctrl.fm_ce_se & mlx5::kFenceMask);
   fenced_ = fence > mlx5::kFenceInitiatorSmall;
   waits_ = false;
+  window_change_.reset();
   request_ = {};
   request_.opcode = static_cast<WqeOpcode>(mlx5::FromBe(ctrl.opmod_index_opcode) & 0xff);
   request_.imm = ctrl.imm;
@@ -112,6 +120,9 @@ Syndrome SendWqe::Decode(const QueuePair& qp) {
   if (request_.opcode == WqeOpcode::kNop) return Syndrome::kNone;
   if (request_.opcode == WqeOpcode::kWait) {
     return DecodeWait(qp, opmod) ? Syndrome::kNone : Syndrome::kLocalQpOperation;
+  }
+  if (request_.opcode == WqeOpcode::kUmr) {
+    return DecodeUmr() ? Syndrome::kNone : Syndrome::kLocalQpOperation;
   }
   if (request_.opcode == WqeOpcode::kDump && end_ != sizeof ctrl + sizeof(mlx5::DataSegment)) {
     return Syndrome::kLocalQpOperation;
@@ -198,6 +209,41 @@ bool SendWqe::DecodeAtomic(uint8_t opmod) {
     atomic.swap_add = mlx5::FromBe(segment.add);
     atomic.boundary = mlx5::FromBe(segment.field_boundary);
   }
+  return true;
+}
+
+/// Decodes the entry that binds or frees a memory window. Other keys cannot be changed by work requests.
+bool SendWqe::DecodeUmr() {
+  using namespace mlx5;
+  constexpr uint64_t kBind =
+      kUmrLength | kUmrStartAddress | kUmrLocalWrite | kUmrRemoteRead | kUmrRemoteWrite | kUmrAtomic;
+  UmrControlSegment control;
+  MkeySegment mkey;
+  if (!Next(control) || !Next(mkey)) return false;
+  const uint64_t mask = FromBe(control.mkey_mask);
+  const bool frees = (mkey.free & kMkeyFree) != 0;
+  const uint64_t expected = kUmrKeyByte | kUmrFree | (frees ? uint64_t{0} : kBind);
+  if ((mask & ~uint64_t{kUmrQpn}) != expected) return false;
+  const uint32_t qpn_mkey = FromBe(mkey.qpn_mkey);
+  WindowChange change{.key = FromBe(request_.imm),
+                      .variant = static_cast<uint8_t>(qpn_mkey),
+                      .only_free = (control.flags & kUmrCheckFree) != 0,
+                      .only_own = (control.flags & kUmrCheckQpn) != 0,
+                      .free = frees};
+  if ((mask & kUmrQpn) != 0) change.qpn = qpn_mkey >> 8;
+  if (!frees) {
+    KlmSegment klm;
+    if ((control.flags & kUmrInline) == 0 || !Next(klm) || Be64{} == mkey.length) return false;
+    const auto has = [&](MkeyAccess flag, Access right) {
+      return (mkey.access_flags & flag) != 0 ? right : uint32_t{0};
+    };
+    change.access = has(kMkeyLocalWrite, kAccessLocalWrite) | has(kMkeyRemoteWrite, kAccessRemoteWrite) |
+                    has(kMkeyRemoteRead, kAccessRemoteRead) | has(kMkeyAtomic, kAccessRemoteAtomic);
+    change.iova = FromBe(mkey.start_address);
+    change.bytes = FromBe(mkey.length);
+    change.target = {FromBe(klm.key), FromBe(klm.address)};
+  }
+  window_change_ = change;
   return true;
 }
 

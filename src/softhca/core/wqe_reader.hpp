@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "core/link.hpp"
+#include "core/mkey.hpp"
 #include "core/qp.hpp"
 #include "warpverbs/mlx5/syndrome.hpp"
 #include "warpverbs/mlx5/wqe.hpp"
@@ -48,12 +50,15 @@ class SendWqe {
   /// Returns whether it is a wait whose condition does not hold yet.
   bool waits() const { return waits_; }
   const Request& request() const { return request_; }
+  /// Returns what the entry does to a memory window; null if it is no such entry.
+  const WindowChange* window_change() const { return window_change_ ? &*window_change_ : nullptr; }
 
  private:
   void Fetch(const QueuePair& qp, uint32_t index);
   mlx5::Syndrome Decode(const QueuePair& qp);
   bool DecodeDestination(const QueuePair& qp);
   bool DecodeAtomic(uint8_t opmod);
+  bool DecodeUmr();
   bool DecodeWait(const QueuePair& qp, uint8_t opmod);
   mlx5::Syndrome DecodeData(const QueuePair& qp);
   template <class Segment>
@@ -69,6 +74,7 @@ class SendWqe {
   bool waits_ = false;
   bool fenced_ = false;
   Request request_;
+  std::optional<WindowChange> window_change_;
 };
 
 }  // namespace softhca

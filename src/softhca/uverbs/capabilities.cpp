@@ -65,6 +65,7 @@ void FillQueues(const DeviceConfig& config, Words page) {
   SetField(page, kLogMaxSrqSz, limits::kLogQueueDepth);
   SetField(page, kLogMaxMkey, limits::kLogMkeys);
   SetField(page, kLogMaxMrwSz, 64);
+  SetField(page, kImaicl, true);  // send with invalidate
   SetField(page, kLogMaxPd, limits::kLogPds);
   SetField(page, kMaxWqeSzSq, limits::kSendWqeBytes);
   SetField(page, kMaxWqeSzRq, limits::kReceiveWqeBytes);
@@ -138,12 +139,15 @@ ib_uverbs_query_device_resp DeviceAttributes(const DeviceConfig& config) {
   attributes.vendor_part_id = identity::kPciDevice;
   attributes.max_qp = 1u << limits::kLogQps;
   attributes.max_qp_wr = 1u << limits::kLogQueueDepth;
-  attributes.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attributes.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                                IBV_DEVICE_MEM_MGT_EXTENSIONS;
   attributes.max_sge = limits::kSegments;
   attributes.max_sge_rd = limits::kSegments;
   attributes.max_cq = 1u << limits::kLogCqs;
   attributes.max_cqe = (1u << limits::kLogCqDepth) - 1;
   attributes.max_mr = 1u << limits::kLogMkeys;
+  attributes.max_mw = 1u << limits::kLogMkeys;
   attributes.max_pd = 1u << limits::kLogPds;
   attributes.max_qp_rd_atom = 1u << limits::kLogReads;
   attributes.max_qp_init_rd_atom = 1u << limits::kLogReads;

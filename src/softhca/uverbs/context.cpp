@@ -14,6 +14,8 @@ const char* Describe(Kind kind) {
       return "protection domain";
     case Kind::kMkey:
       return "memory key";
+    case Kind::kWindow:
+      return "memory window";
     case Kind::kUar:
       return "UAR";
     case Kind::kUmem:
@@ -94,6 +96,8 @@ void Context::DestroyInHca(const Object& object) {
       return hca().DeallocPd(object.number);
     case Kind::kMkey:
       return hca().DeregisterMemory(object.number);
+    case Kind::kWindow:
+      return hca().DeallocWindow(object.number);
     case Kind::kUmem:
       return hca().DeregisterUmem(object.number);
     case Kind::kCq:

@@ -83,6 +83,7 @@ struct WriteCommand {
 std::span<const Method> DeviceMethods();
 std::span<const Method> PdMethods();
 std::span<const Method> MrMethods();
+std::span<const Method> MwMethods();
 std::span<const Method> CqMethods();
 std::span<const Method> SrqMethods();
 std::span<const Method> QpMethods();
@@ -95,6 +96,7 @@ std::span<const Method> DevxEventMethods();
 std::span<const WriteCommand> DeviceCommands();
 std::span<const WriteCommand> PdCommands();
 std::span<const WriteCommand> MrCommands();
+std::span<const WriteCommand> MwCommands();
 std::span<const WriteCommand> EventCommands();
 std::span<const WriteCommand> SrqCommands();
 std::span<const WriteCommand> QpCommands();

@@ -14,13 +14,14 @@ constexpr uint32_t kLastFlag = 1u << 9;
 
 /// Checks access flags as Linux does.
 ///
-/// A memory window may be bound to any region here, since there are no windows. The other flags that are
-/// neither checked nor refused are hints, or are meant for libibverbs.
+/// A memory window may be bound to any region: Linux does not tell the card about IBV_ACCESS_MW_BIND. The
+/// other flags that are neither checked nor refused are hints, or are meant for libibverbs.
 ///
 /// @return  the flags that the HCA checks
 /// @errors  Errno: EINVAL for an unknown flag, and for remote changes without local write; EOPNOTSUPP for a
 ///          feature that the device does not report
-/// @source  Linux v6.12, include/rdma/ib_verbs.h, ib_check_mr_access()
+/// @source  Linux v6.12, include/rdma/ib_verbs.h, ib_check_mr_access(), and drivers/infiniband/hw/mlx5/mr.c,
+///          set_mkc_access_pd_addr_fields()
 uint32_t CheckAccess(uint32_t flags) {
   constexpr uint32_t kChecked = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | kRemoteChanges;
   constexpr uint32_t kIgnored =

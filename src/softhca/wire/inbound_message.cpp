@@ -79,7 +79,7 @@ Response InboundMessage::TakeSend(const Packet& packet) {
   }
   const Scatter scatter = FindReceiveMemory(qp_, received_, packet.payload.size());
   if (scatter.fault != Syndrome::kNone) return RejectedReceive(scatter.fault);
-  if (Invalidates(packet.op) && !qp_.hca->mkeys().Revoke(packet.invalidate_rkey, qp_.config.pdn)) {
+  if (Invalidates(packet.op) && !qp_.hca->mkeys().Revoke(packet.invalidate_rkey, qp_.config.pdn, qp_.qpn)) {
     return Rejected(Syndrome::kRemoteAccess);
   }
   if (!CopyPart(scatter.span(), 0, packet.payload)) return RejectedReceive(Syndrome::kLocalProtection);

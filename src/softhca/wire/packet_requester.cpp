@@ -126,7 +126,7 @@ bool PacketRequester::Fetch() {
       return false;
     case WqeAction::Kind::kEnd:
       if (!messages_.empty()) return false;
-      CompleteSend(qp_, wqe_.entry(), action.result);
+      CompleteSend(qp_, wqe_.entry(), ExecuteLocally(qp_, wqe_, action.result));
       return true;
     case WqeAction::Kind::kSend:
       if (MustWait()) return false;

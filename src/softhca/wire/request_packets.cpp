@@ -9,11 +9,16 @@ namespace {
 
 using mlx5::WqeOpcode;
 
-/// Returns the opcode of a packet of a send or write. Both have the same six opcodes, in the same order.
-PacketOp PartOp(PacketOp first_op, bool first, bool last, bool imm) {
+/// Returns the opcode of a packet of a send or write. Both have the same six opcodes, in the same order; a
+/// send has two more.
+PacketOp PartOp(PacketOp first_op, bool first, bool last, WqeOpcode opcode) {
   const auto after = [&](PacketOp op) {
     return static_cast<int>(op) - static_cast<int>(PacketOp::kSendFirst);
   };
+  if (last && opcode == WqeOpcode::kSendInval) {
+    return first ? PacketOp::kSendOnlyInvalidate : PacketOp::kSendLastInvalidate;
+  }
+  const bool imm = opcode == WqeOpcode::kSendImm || opcode == WqeOpcode::kRdmaWriteImm;
   const PacketOp part = first && last ? PacketOp::kSendOnly
                         : first       ? PacketOp::kSendFirst
                         : last        ? PacketOp::kSendLast
@@ -43,19 +48,20 @@ RequestPacket CutPacket(const Request& request, uint32_t number, mlx5::Mtu mtu) 
   const uint64_t offset = uint64_t{number} * MtuBytes(mtu), rest = request.bytes - offset;
   const bool first = number == 0, last = number + 1 == PsnCount(request, mtu);
   Packet& packet = cut.packet;
-  bool imm = false;
   switch (request.opcode) {
-    case WqeOpcode::kSendImm:
-    case WqeOpcode::kRdmaWriteImm:
-      imm = true;
-      [[fallthrough]];
     case WqeOpcode::kSend:
-    case WqeOpcode::kRdmaWrite: {
-      const bool send = request.opcode == WqeOpcode::kSend || request.opcode == WqeOpcode::kSendImm;
-      packet.op = PartOp(send ? PacketOp::kSendFirst : PacketOp::kWriteFirst, first, last, imm);
+    case WqeOpcode::kSendImm:
+    case WqeOpcode::kSendInval:
+    case WqeOpcode::kRdmaWrite:
+    case WqeOpcode::kRdmaWriteImm: {
+      const bool write =
+          request.opcode == WqeOpcode::kRdmaWrite || request.opcode == WqeOpcode::kRdmaWriteImm;
+      packet.op = PartOp(write ? PacketOp::kWriteFirst : PacketOp::kSendFirst, first, last, request.opcode);
       packet.memory = {request.remote_address, request.rkey, static_cast<uint32_t>(request.bytes)};
       packet.imm = request.imm;
-      packet.solicited = request.solicited && last && (send || imm);  // for packets that consume a receive
+      packet.invalidate_rkey = mlx5::FromBe(request.imm);
+      // For packets that consume a receive.
+      packet.solicited = request.solicited && last && request.opcode != WqeOpcode::kRdmaWrite;
       cut.offset = offset;
       cut.bytes = static_cast<uint32_t>(std::min<uint64_t>(rest, MtuBytes(mtu)));
       break;

@@ -56,6 +56,7 @@ class Buffer {
   ibv_sge Sge(size_t offset, uint32_t bytes) { return {Address(offset), bytes, mr_->lkey}; }
   uint64_t Address(size_t offset = 0) const { return memory_.address() + offset; }
   uint32_t rkey() const { return mr_->rkey; }
+  ibv_mr* mr() const { return mr_.get(); }
   uint8_t& operator[](size_t offset) { return memory_[offset]; }
   template <class T>
   T& As(size_t offset = 0) {
@@ -147,6 +148,15 @@ class Work {
   }
   Work& Imm(uint32_t imm) {
     wr_.imm_data = htobe32(imm);
+    return *this;
+  }
+  /// Names the key that a send or a local operation invalidates.
+  Work& Invalidate(uint32_t rkey) {
+    wr_.invalidate_rkey = rkey;
+    return *this;
+  }
+  Work& Bind(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info) {
+    wr_.bind_mw = {window, rkey, info};
     return *this;
   }
   Work& Flags(unsigned flags) {

@@ -13,7 +13,7 @@
 
 #include "verbs/peer.hpp"
 
-// Connections between two processes, of which one is stopped, or dies.
+// Connections between two processes, of which one is stopped, or dies, or invalidates the other's key.
 
 namespace verbs {
 namespace {
@@ -71,10 +71,10 @@ struct Side {
   Buffer buffer;
 };
 
-/// This process writes to the memory of another one.
+/// This process writes to the memory of another one, which runs `answer`.
 class TwoProcesses : public testing::Test {
  protected:
-  TwoProcesses() {
+  explicit TwoProcesses(void (*answer)(int in, int out) = Answer) {
     int there[2], back[2];
     EXPECT_EQ(pipe(there), 0);
     EXPECT_EQ(pipe(back), 0);
@@ -82,7 +82,8 @@ class TwoProcesses : public testing::Test {
     if (process == 0) {
       close(there[1]);
       close(back[0]);
-      Answer(there[0], back[1]);
+      answer(there[0], back[1]);
+      _exit(0);
     }
     close(there[0]);
     close(back[1]);
@@ -94,8 +95,10 @@ class TwoProcesses : public testing::Test {
     close(back[0]);
   }
   ~TwoProcesses() override {
-    kill(process, SIGKILL);
-    waitpid(process, nullptr, 0);
+    if (process != 0) {
+      kill(process, SIGKILL);
+      waitpid(process, nullptr, 0);
+    }
     close(end);
   }
 
@@ -115,13 +118,12 @@ class TwoProcesses : public testing::Test {
   End far;
 
  private:
-  [[noreturn]] static void Answer(int in, int out) {
+  static void Answer(int in, int out) {
     Side side;
     End other;
     const bool connected = Take(in, other) && side.Connect(other) && Send(out, side.Describe());
     if (connected && fork() == 0) _exit(read(in, &other, 1) == 0 ? 0 : 1);  // keeps the descriptors
     if (connected) static_cast<void>(!read(in, &other, 1));
-    _exit(0);
   }
 };
 
@@ -146,6 +148,54 @@ TEST_F(TwoProcesses, AWriteToADeadPeerFailsAsConfigured) {
   Post();
   kill(process, SIGKILL);  // it stays a zombie, and a child of it has its descriptors
   EXPECT_EQ(Status(), IBV_WC_RETRY_EXC_ERR);
+}
+
+/// The other process writes through a window of this one, and invalidates it.
+class WindowForAProcess : public TwoProcesses {
+ protected:
+  WindowForAProcess() : TwoProcesses(UseAndInvalidate) {}
+
+  /// Ends the process with the number of the step that failed; 0: none.
+  static void UseAndInvalidate(int in, int out) {
+    Side side;
+    End other, window;
+    if (!Take(in, other) || !side.Connect(other) || !Send(out, side.Describe()) || !Take(in, window))
+      _exit(1);
+    side.buffer.Put(0, "far away");
+    const auto write = [&] {
+      return Work(IBV_WR_RDMA_WRITE, {side.buffer.Sge(0, 8)})
+          .To(window.address, window.rkey)
+          .Run(*side.peer)
+          .status;
+    };
+    if (write() != IBV_WC_SUCCESS) _exit(2);
+    Work send(IBV_WR_SEND_WITH_INV, {side.buffer.Sge(0, 3000)});  // several packets
+    if (send.Invalidate(window.rkey).Run(*side.peer).status != IBV_WC_SUCCESS) _exit(3);
+    if (write() != IBV_WC_REM_ACCESS_ERR) _exit(4);
+  }
+};
+
+TEST_F(WindowForAProcess, ClosesByItsSendWithInvalidate) {
+  Peer& peer = *near->peer;
+  const Buffer region(peer.pd.get(), 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  ibv_mw* const window = ibv_alloc_mw(peer.pd.get(), IBV_MW_TYPE_2);
+  ASSERT_NE(window, nullptr);
+  const uint32_t key = ibv_inc_rkey(window->rkey);
+  const ibv_mw_bind_info part{region.mr(), region.Address(64), 8, IBV_ACCESS_REMOTE_WRITE};
+  EXPECT_EQ(Work(IBV_WR_BIND_MW).Bind(window, key, part).Run(peer).status, IBV_WC_SUCCESS);
+  peer.PostReceive({near->buffer.Sge(0, 4096)});
+  ASSERT_TRUE(Send(end, {.rkey = key, .address = part.addr}));
+  const ibv_wc wc = Wait(peer.receive_cq.get());
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.byte_len, 3000u);
+  EXPECT_EQ(wc.wc_flags & IBV_WC_WITH_INV, unsigned{IBV_WC_WITH_INV});
+  EXPECT_EQ(wc.invalidated_rkey, key);
+  EXPECT_EQ(region.Text(64, 8), "far away");
+  int status = 0;
+  EXPECT_EQ(waitpid(process, &status, 0), process);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "step " << WEXITSTATUS(status);
+  process = 0;
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
 }
 
 }  // namespace
